@@ -169,7 +169,7 @@ rk_status rk_sums_advance(rk_comm *comm, bool looks) {
     if (pthread_mutex_trylock(&comm->sums_mutex) != 0) return RK_OK;
     rk_status status = RK_OK;
     bool done;
-    if (looks && comm->sums) status = comm->functions->test(comm->sums->all_to_all, &done);
+    if (looks && comm->sums) status = comm->ops->test(comm->sums->all_to_all, &done);
     for (rk_sum **at = &comm->sums; *at && status == RK_OK;) {
         status = advance(*at);
         if ((*at)->done)

@@ -1,12 +1,13 @@
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/memory.h"
 #include "base/thread/clock.h"
 #include "comm/comm.h"
 
-static const char *channel_name(int channel) {
+const char *rk_channel_name(int channel) {
     static const char *const names[RK_ALL_LANES] = {[RK_CHANNEL_SUMS] = "sums",
                                                     [RK_CHANNEL_DENSE] = "dense",
                                                     [RK_CHANNEL_IDS] = "ids",
@@ -34,7 +35,7 @@ static rk_status create(rk_comm *comm, rk_all_to_all **out) {
     size_t n = (size_t)comm->size;
     rk_status status = rk_alloc(n, sizeof *e->received, &e->received);
     if (status == RK_OK) status = rk_alloc(2 * n, sizeof *e->arrived, &e->arrived);
-    if (status == RK_OK) status = rk_alloc(n, comm->functions->part_bytes, &e->parts);
+    if (status == RK_OK) status = rk_alloc(n, comm->ops->part_bytes, &e->parts);
     if (status != RK_OK) {
         rk_all_to_all_release(e);
         return status;
@@ -82,7 +83,7 @@ rk_status rk_all_to_all_begin_at(rk_comm *comm, int channel, uint32_t sequence, 
         e->arrived[r] = from && !from[r];
         if (!e->taken[r] && r != comm->rank) atomic_fetch_add(&comm->shared->bytes_sent, send[r].n_bytes);
     }
-    status = comm->functions->begin(e, send, to, from);
+    status = comm->ops->begin(e, send, to, from);
     if (status != RK_OK) {
         rk_comm_fail(comm, status);
         rk_all_to_all_free(e);
@@ -97,10 +98,29 @@ rk_status rk_all_to_all_begin(rk_comm *comm, rk_channel channel, const rk_messag
     for (int32_t r = 0; r < comm->size; r++) {
         if (to && !to[r]) continue;
         RK_FAIL_IF(send[r].n_bytes && !send[r].data, RK_INVALID_ARGUMENT,
-                   "all_to_all '%s': no data for rank %d", channel_name(channel), (int)r);
+                   "all_to_all '%s': no data for rank %d", rk_channel_name(channel), (int)r);
     }
     return rk_all_to_all_begin_at(comm, channel, atomic_fetch_add(&comm->begun[channel], 1), send, to, from,
                                   out);
+}
+
+rk_status rk_all_to_all_give_self(rk_all_to_all *e, const rk_message *send) {
+    rk_comm *comm = e->comm;
+    rk_message *received = &e->received[comm->rank];
+    const rk_message *own = &send[comm->rank];
+    RK_FAIL_IF(e->taken[comm->rank] != e->arrived[comm->rank], RK_INVALID_ARGUMENT,
+               "all_to_all: rank %d must both send to and receive from itself, not only %s itself",
+               (int)comm->rank, e->arrived[comm->rank] ? "send to" : "receive from");
+    if (!e->taken[comm->rank] && own->n_bytes) {
+        pthread_mutex_lock(&comm->shared->mutex);
+        rk_status status = rk_message_pool_take(&comm->shared->pool, own->n_bytes, &received->data);
+        pthread_mutex_unlock(&comm->shared->mutex);
+        RK_TRY(status);
+        memcpy(received->data, own->data, own->n_bytes);
+        received->n_bytes = own->n_bytes;
+    }
+    e->taken[comm->rank] = e->arrived[comm->rank] = true;
+    return RK_OK;
 }
 
 void rk_comm_pause(unsigned *n_pauses) {
@@ -143,12 +163,12 @@ static rk_status name_lost(const rk_all_to_all *e, const bool *well) {
     int n = name_missing(comm, have, well, who, sizeof who);
     if (n > 0)
         return rk_error(RK_PEER_LOST, "%s did not %s %s of '%s' within %g s", who, sends ? "send" : "take",
-                        n > 1 ? "their parts" : "its part", channel_name(e->channel), comm->timeout_s);
+                        n > 1 ? "their parts" : "its part", rk_channel_name(e->channel), comm->timeout_s);
     n = name_missing(comm->shared->all, well, NULL, who, sizeof who);
     bool waits = name_missing(comm, have, NULL, whose, sizeof whose) == 1;
     return rk_error(RK_PEER_LOST,
                     "%s did not go on within %g s: this rank waits for '%s' of %s, which %s for %s", who,
-                    comm->timeout_s, channel_name(e->channel), whose, waits ? "waits" : "wait",
+                    comm->timeout_s, rk_channel_name(e->channel), whose, waits ? "waits" : "wait",
                     n > 1 ? "those" : "that one");
 }
 
@@ -156,7 +176,7 @@ rk_status rk_all_to_all_late(rk_all_to_all *all_to_all) {
     rk_comm *comm = all_to_all->comm;
     const bool *well = NULL;
     pthread_mutex_lock(&comm->shared->mutex);
-    rk_status status = all_to_all->done ? RK_OK : comm->functions->find_lost(all_to_all, &well);
+    rk_status status = all_to_all->done ? RK_OK : comm->ops->find_lost(all_to_all, &well);
     if (well) status = name_lost(all_to_all, well);
     pthread_mutex_unlock(&comm->shared->mutex);
     return status == RK_OK ? RK_OK : rk_comm_fail(comm, status);
@@ -177,7 +197,7 @@ rk_status rk_all_to_all_take_head(const rk_all_to_all *e, int32_t rank, size_t n
                                   size_t *left) {
     const rk_message *message = &e->received[rank];
     RK_FAIL_IF(message->n_bytes < n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu or more",
-               (int)e->comm->peers[rank].rank, message->n_bytes, channel_name(e->channel), n_bytes);
+               (int)e->comm->peers[rank].rank, message->n_bytes, rk_channel_name(e->channel), n_bytes);
     *out = message->data;
     *left = message->n_bytes - n_bytes;
     return RK_OK;
@@ -186,7 +206,7 @@ rk_status rk_all_to_all_take_head(const rk_all_to_all *e, int32_t rank, size_t n
 rk_status rk_all_to_all_take(const rk_all_to_all *e, int32_t rank, size_t n_bytes, const void **out) {
     const rk_message *message = &e->received[rank];
     RK_FAIL_IF(message->n_bytes != n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu",
-               (int)e->comm->peers[rank].rank, message->n_bytes, channel_name(e->channel), n_bytes);
+               (int)e->comm->peers[rank].rank, message->n_bytes, rk_channel_name(e->channel), n_bytes);
     *out = message->data;
     return RK_OK;
 }
@@ -194,14 +214,14 @@ rk_status rk_all_to_all_take(const rk_all_to_all *e, int32_t rank, size_t n_byte
 void rk_all_to_all_free(rk_all_to_all *all_to_all) {
     if (!all_to_all) return;
     pthread_mutex_lock(&all_to_all->comm->shared->mutex);
-    if (!all_to_all->done) all_to_all->comm->functions->abandon(all_to_all);
+    if (!all_to_all->done) all_to_all->comm->ops->abandon(all_to_all);
     retire(all_to_all);
     pthread_mutex_unlock(&all_to_all->comm->shared->mutex);
 }
 
 /* Waiting moves the sums on too. */
 rk_status rk_all_to_all_test(rk_all_to_all *all_to_all, bool *done) {
-    RK_TRY(all_to_all->comm->functions->test(all_to_all, done));
+    RK_TRY(all_to_all->comm->ops->test(all_to_all, done));
     return rk_sums_advance(all_to_all->comm, false);
 }
 

@@ -17,12 +17,19 @@ static const char *launched_by(void) {
     return NULL;
 }
 
-rk_status rk_comm_world(const rk_comm_options *options, rk_comm **out) {
+rk_status rk_comm_timeout(const rk_comm_options *options, double *out) {
     rk_comm_options o = RK_COMM_OPTIONS_INIT;
     RK_TRY(
         rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_comm_options, timeout_s), "rk_comm_options"));
     double timeout_s = o.timeout_s != 0 ? o.timeout_s : DEFAULT_TIMEOUT_S;
     RK_FAIL_IF(!(timeout_s > 0), RK_INVALID_ARGUMENT, "'timeout_s' must be positive, not %g", timeout_s);
+    *out = timeout_s;
+    return RK_OK;
+}
+
+rk_status rk_comm_world(const rk_comm_options *options, rk_comm **out) {
+    double timeout_s;
+    RK_TRY(rk_comm_timeout(options, &timeout_s));
     if (launched_by()) return rk_comm_mpi(timeout_s, out);
     const char *n_tasks = getenv("SLURM_STEP_NUM_TASKS");
     if (n_tasks && atoi(n_tasks) > 1) {
@@ -34,7 +41,7 @@ rk_status rk_comm_world(const rk_comm_options *options, rk_comm **out) {
 }
 
 void rk_comm_free(rk_comm *comm) {
-    if (comm) comm->functions->free(comm);
+    if (comm) comm->ops->free(comm);
 }
 
 int32_t rk_comm_rank(const rk_comm *comm) {
@@ -167,9 +174,9 @@ rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_membe
         among |= members[i] == comm->rank;
     }
     RK_FAIL_IF(!among, RK_INVALID_ARGUMENT, "members: this rank, %d, is not one of them", (int)comm->rank);
-    return comm->functions->members(comm, members, n_members, out);
+    return comm->ops->members(comm, members, n_members, out);
 }
 
 void rk_comm_abort(rk_comm *comm, const char *reason) {
-    comm->functions->abort(comm, reason ? reason : "aborted");
+    comm->ops->abort(comm, reason ? reason : "aborted");
 }

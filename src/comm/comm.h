@@ -1,5 +1,5 @@
 /* Behind <reckon/comm.h>: exchanges, and what is built of them. A kind of communication is a table of
- * functions. A new kind is comm_<kind>.c with a table and a constructor; where its library may be missing,
+ * functions. A new kind is a folder with a table and a constructor; where its library may be missing,
  * comm_<kind>_stub.c has the same constructor, which says so.
  *
  * Exchanges meet by a sequence number on their lane, taken at their begin, so that a sum may take two at its
@@ -97,7 +97,8 @@ typedef struct rk_peer {
 typedef struct rk_comm_shared {
     pthread_mutex_t mutex; /* held for all below, for the state of exchanges, and for every call of MPI */
     rk_message_pool pool;
-    size_t piece_bytes; /* larger messages are cut into pieces of this size; the same on every rank */
+    size_t piece_bytes;   /* larger messages are cut into pieces of this size; the same on every rank */
+    int32_t next_context; /* of communicators of its members: the least one that was never used; all's is 0 */
     _Atomic uint64_t bytes_sent; /* to other ranks */
     const rk_comm *all;          /* the communicator of all ranks, for their names */
     rk_status failed;            /* not RK_OK: of no more use, because of `failure` */
@@ -109,7 +110,7 @@ enum { RK_CHANNEL_MEMBERS = RK_CHANNEL_COUNT, RK_CHANNEL_FAREWELL, RK_CHANNEL_LI
 /* So many exchanges of one lane may be under way on a rank. */
 enum { RK_MAX_UNDER_WAY = 256 };
 
-typedef struct rk_comm_functions {
+typedef struct rk_comm_ops {
     size_t part_bytes; /* of what it keeps for each rank in an exchange */
     void (*free)(rk_comm *comm);
     rk_status (*begin)(rk_all_to_all *all_to_all, const rk_message *send, const bool *to, const bool *from);
@@ -122,11 +123,11 @@ typedef struct rk_comm_functions {
      * own; false: one that is not heard of, or waits for nobody; or, where all wait, that is waited for here.
      * NULL: not known yet. The mutex is held. */
     rk_status (*find_lost)(rk_all_to_all *all_to_all, const bool **well);
-} rk_comm_functions;
+} rk_comm_ops;
 
 /* The head of every kind's own struct. */
 struct rk_comm {
-    const rk_comm_functions *functions;
+    const rk_comm_ops *ops;
     rk_comm_shared *shared;
     int32_t rank, size;
     double timeout_s;
@@ -155,8 +156,8 @@ struct rk_all_to_all {
 };
 
 /* For kinds: the head's fields, as of a zeroed struct; peers without hosts. */
-rk_status rk_comm_head_init(rk_comm *comm, const rk_comm_functions *functions, rk_comm_shared *shared,
-                            int32_t rank, int32_t size, double timeout_s);
+rk_status rk_comm_head_init(rk_comm *comm, const rk_comm_ops *ops, rk_comm_shared *shared, int32_t rank,
+                            int32_t size, double timeout_s);
 void rk_comm_head_release(rk_comm *comm);
 rk_status rk_comm_shared_create(rk_comm_shared **out);
 void rk_comm_shared_free(rk_comm_shared *shared);
@@ -172,6 +173,17 @@ void rk_all_to_all_release(rk_all_to_all *all_to_all); /* its memory, once idle 
 /* Over its time limit, again and again: RK_OK while others are asked whom they wait for; RK_PEER_LOST names
  * who is lost, and is the end of the communicator. */
 rk_status rk_all_to_all_late(rk_all_to_all *all_to_all);
+/* For kinds: what a rank sends itself is received at the begin. */
+rk_status rk_all_to_all_give_self(rk_all_to_all *all_to_all, const rk_message *send);
+const char *rk_channel_name(int channel);
+/* Names of the hosts of all ranks, for messages. */
+rk_status rk_comm_gather_hosts(rk_comm *comm);
+/* The members agree upon the least context that none of them has used. */
+rk_status rk_comm_agree_on_context(rk_comm *comm, const int32_t *members, int32_t n_members, int32_t *out);
+/* Before the end: until all ranks have come here. */
+rk_status rk_comm_farewell(rk_comm *comm);
+/* A timeout_s of the caller's, or the default. */
+rk_status rk_comm_timeout(const rk_comm_options *options, double *out);
 /* Between two looks: spins at first, then sleeps. */
 void rk_comm_pause(unsigned *n_pauses);
 /* By the last look at messages. */

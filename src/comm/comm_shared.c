@@ -1,5 +1,9 @@
 /* What every kind of communicator has, and what all of a process share: the first failure, buffers, the lock.
  */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "base/memory.h"
 #include "comm/comm.h"
 
@@ -7,6 +11,7 @@ rk_status rk_comm_shared_create(rk_comm_shared **out) {
     rk_comm_shared *shared;
     RK_TRY(rk_alloc(1, sizeof *shared, &shared));
     pthread_mutex_init(&shared->mutex, NULL);
+    shared->next_context = 1;
     *out = shared;
     return RK_OK;
 }
@@ -36,10 +41,10 @@ rk_status rk_comm_failed(rk_comm *comm) {
     return status;
 }
 
-rk_status rk_comm_head_init(rk_comm *comm, const rk_comm_functions *functions, rk_comm_shared *shared,
-                            int32_t rank, int32_t size, double timeout_s) {
+rk_status rk_comm_head_init(rk_comm *comm, const rk_comm_ops *ops, rk_comm_shared *shared, int32_t rank,
+                            int32_t size, double timeout_s) {
     RK_TRY(rk_alloc((size_t)size, sizeof *comm->peers, &comm->peers));
-    comm->functions = functions;
+    comm->ops = ops;
     comm->shared = shared;
     comm->rank = rank;
     comm->size = size;
@@ -59,4 +64,64 @@ void rk_comm_head_release(rk_comm *comm) {
     pthread_cond_destroy(&comm->sums_begun);
     pthread_mutex_destroy(&comm->sums_mutex);
     rk_free(comm->peers);
+}
+
+rk_status rk_comm_farewell(rk_comm *comm) {
+    rk_message *nothing;
+    rk_all_to_all *all_to_all = NULL;
+    RK_TRY(rk_alloc((size_t)comm->size, sizeof *nothing, &nothing));
+    rk_status status = rk_all_to_all_begin_at(comm, RK_CHANNEL_FAREWELL, 0, nothing, NULL, NULL, &all_to_all);
+    if (status == RK_OK) status = rk_all_to_all_wait(all_to_all);
+    rk_all_to_all_free(all_to_all);
+    rk_free(nothing);
+    return status;
+}
+
+rk_status rk_comm_agree_on_context(rk_comm *comm, const int32_t *members, int32_t n_members, int32_t *out) {
+    rk_comm_shared *shared = comm->shared;
+    rk_message *send = NULL;
+    bool *with = NULL;
+    rk_all_to_all *all_to_all = NULL;
+    pthread_mutex_lock(&shared->mutex);
+    int32_t next = shared->next_context, most = next;
+    pthread_mutex_unlock(&shared->mutex);
+    rk_status status;
+    RK_GOTO(rk_alloc((size_t)comm->size, sizeof *send, &send));
+    RK_GOTO(rk_alloc((size_t)comm->size, sizeof *with, &with));
+    for (int32_t i = 0; i < n_members; i++) {
+        with[members[i]] = true;
+        send[members[i]] = (rk_message){&next, sizeof next};
+    }
+    RK_GOTO(rk_all_to_all_begin_at(comm, RK_CHANNEL_MEMBERS, 0, send, with, with, &all_to_all));
+    RK_GOTO(rk_all_to_all_wait(all_to_all));
+    for (int32_t i = 0; i < n_members; i++) {
+        const void *theirs;
+        RK_GOTO(rk_all_to_all_take(all_to_all, members[i], sizeof next, &theirs));
+        memcpy(&next, theirs, sizeof next);
+        if (next > most) most = next;
+    }
+    pthread_mutex_lock(&shared->mutex);
+    shared->next_context = most + 1;
+    pthread_mutex_unlock(&shared->mutex);
+    *out = most;
+done:
+    rk_all_to_all_free(all_to_all);
+    rk_free(with);
+    rk_free(send);
+    return status;
+}
+
+rk_status rk_comm_gather_hosts(rk_comm *comm) {
+    char *host = comm->peers[comm->rank].host;
+    if (gethostname(host, sizeof comm->peers->host) != 0) snprintf(host, sizeof comm->peers->host, "unknown");
+    host[sizeof comm->peers->host - 1] = 0;
+    rk_all_to_all *all_to_all;
+    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, host, strlen(host) + 1, &all_to_all));
+    for (int32_t r = 0; r < comm->size; r++) {
+        const rk_message *theirs = &rk_all_to_all_received(all_to_all)[r];
+        snprintf(comm->peers[r].host, sizeof comm->peers[r].host, "%.*s", (int)theirs->n_bytes,
+                 theirs->n_bytes ? (const char *)theirs->data : "");
+    }
+    rk_all_to_all_free(all_to_all);
+    return RK_OK;
 }

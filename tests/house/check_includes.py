@@ -34,7 +34,7 @@ INSIDE = {
     "base": {".": {"text"}, "text": {"."}, "file": {".", "text"}, "yaml": {".", "text", "file"}, "thread": {".", "text", "file"}, "tensor": {"."}},
     "kernels": {"inline": {"."}, ".": {"inline"}},
     "format": {".": set(), "text": {"."}, "rkb": {"."}, "protobuf": {"."}},
-    "comm": {".": set(), "self": {"."}, "mpi": {"."}, "nccl": {"."}},
+    "comm": {".": set(), "self": {"."}, "mpi": {"."}, "functions": {"."}, "nccl": {"."}},
     "cuda": {
         ".": {"device", "libraries", "dense", "tables", "metrics", "emulator"},  # the one list of all launches
         "device": {"."}, "libraries": {".", "device"}, "dense": {".", "device", "libraries"},
@@ -59,7 +59,7 @@ INSIDE = {
     "report": {"chart": set(), ".": {"chart"}},
 }
 # What a folder may not see of the layers below, be it through other headers: the step knows interfaces (embedding/store.h, comm/comm.h), never what stands behind them.
-BACKENDS = {"model/step": re.compile(r"^(cuda|gemm|embedding/(local|sharded|cuda|cuda_sharded)|comm/(self|mpi|nccl))/")}
+BACKENDS = {"model/step": re.compile(r"^(cuda|gemm|embedding/(local|sharded|cuda|cuda_sharded)|comm/(self|mpi|functions|nccl))/")}
 # Public headers whose subject lives in a higher layer than the includer: only these layers may include them.
 PUBLIC = {
     "status": "base", "tensor": "base", "dlpack": "base", "optimizer": "kernels", "table": "kernels", "batch": "base", "embeddings": "embedding", "comm": "comm",

@@ -17,13 +17,13 @@
 
 enum { PIECE_BYTES = 1 << 30, ABORT_SECONDS = 5 };
 
-static const rk_comm_functions functions;
+static const rk_comm_ops ops;
 
 static rk_status create(rk_mpi_world *world, int32_t rank, int32_t size, double timeout_s, int32_t context,
                         rk_comm_of_mpi **out) {
     rk_comm_of_mpi *comm;
     RK_TRY(rk_alloc(1, sizeof *comm, &comm));
-    rk_status status = rk_comm_head_init(&comm->head, &functions, world->shared, rank, size, timeout_s);
+    rk_status status = rk_comm_head_init(&comm->head, &ops, world->shared, rank, size, timeout_s);
     if (status != RK_OK) {
         rk_free(comm);
         return status;
@@ -51,24 +51,13 @@ static void release_world(rk_mpi_world *world) {
     rk_free(world);
 }
 
-/* All ranks have come here, so MPI_Finalize, which waits for them, will not wait long. */
-static rk_status farewell(rk_comm *comm) {
-    rk_message *nothing;
-    rk_all_to_all *all_to_all = NULL;
-    RK_TRY(rk_alloc((size_t)comm->size, sizeof *nothing, &nothing));
-    rk_status status = rk_all_to_all_begin_at(comm, RK_CHANNEL_FAREWELL, 0, nothing, NULL, NULL, &all_to_all);
-    if (status == RK_OK) status = rk_all_to_all_wait(all_to_all);
-    rk_all_to_all_free(all_to_all);
-    rk_free(nothing);
-    return status;
-}
-
 static void mpi_free(rk_comm *comm) {
     rk_comm_of_mpi *own = (rk_comm_of_mpi *)comm;
     rk_mpi_world *world = own->world;
     bool is_world = own->context == 0;
     if (is_world) {
-        rk_status status = farewell(comm);
+        /* All ranks come here, so MPI_Finalize, which waits for them, will not wait long. */
+        rk_status status = rk_comm_farewell(comm);
         if (status != RK_OK) {
             rk_log(RK_LOG_ERROR, "rank %d stops without the other ranks: %s", (int)comm->rank,
                    rk_last_error());
@@ -104,41 +93,6 @@ static void mpi_abort(rk_comm *comm, const char *reason) {
     pthread_join(thread, NULL);
 }
 
-/* The members agree upon the least context that none of them has used. */
-static rk_status agree_on_context(rk_comm *comm, const int32_t *members, int32_t n_members, int32_t *out) {
-    rk_mpi_world *world = ((rk_comm_of_mpi *)comm)->world;
-    rk_message *send = NULL;
-    bool *with = NULL;
-    rk_all_to_all *all_to_all = NULL;
-    pthread_mutex_lock(&world->shared->mutex);
-    int32_t next = world->next_context, most = next;
-    pthread_mutex_unlock(&world->shared->mutex);
-    rk_status status;
-    RK_GOTO(rk_alloc((size_t)comm->size, sizeof *send, &send));
-    RK_GOTO(rk_alloc((size_t)comm->size, sizeof *with, &with));
-    for (int32_t i = 0; i < n_members; i++) {
-        with[members[i]] = true;
-        send[members[i]] = (rk_message){&next, sizeof next};
-    }
-    RK_GOTO(rk_all_to_all_begin_at(comm, RK_CHANNEL_MEMBERS, 0, send, with, with, &all_to_all));
-    RK_GOTO(rk_all_to_all_wait(all_to_all));
-    for (int32_t i = 0; i < n_members; i++) {
-        const void *theirs;
-        RK_GOTO(rk_all_to_all_take(all_to_all, members[i], sizeof next, &theirs));
-        memcpy(&next, theirs, sizeof next);
-        if (next > most) most = next;
-    }
-    pthread_mutex_lock(&world->shared->mutex);
-    world->next_context = most + 1;
-    pthread_mutex_unlock(&world->shared->mutex);
-    *out = most;
-done:
-    rk_all_to_all_free(all_to_all);
-    rk_free(with);
-    rk_free(send);
-    return status;
-}
-
 static int32_t most_contexts(rk_mpi_world *world) {
     int *tag_most, known;
     pthread_mutex_lock(&world->shared->mutex);
@@ -150,7 +104,7 @@ static int32_t most_contexts(rk_mpi_world *world) {
 static rk_status mpi_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
     rk_mpi_world *world = ((rk_comm_of_mpi *)comm)->world;
     int32_t context, rank = 0, most = most_contexts(world);
-    RK_TRY(agree_on_context(comm, members, n_members, &context));
+    RK_TRY(rk_comm_agree_on_context(comm, members, n_members, &context));
     RK_FAIL_IF(context >= most, RK_UNSUPPORTED, "this MPI's range of tags allows only %d communicators",
                (int)most);
     while (members[rank] != comm->rank) rank++;
@@ -163,8 +117,8 @@ static rk_status mpi_members(rk_comm *comm, const int32_t *members, int32_t n_me
     return RK_OK;
 }
 
-static const rk_comm_functions functions = {sizeof(rk_mpi_part), mpi_free,    rk_mpi_begin, rk_mpi_test,
-                                            rk_mpi_abandon,      mpi_members, mpi_abort,    rk_mpi_find_lost};
+static const rk_comm_ops ops = {sizeof(rk_mpi_part), mpi_free,    rk_mpi_begin, rk_mpi_test,
+                                rk_mpi_abandon,      mpi_members, mpi_abort,    rk_mpi_find_lost};
 
 /* "Open MPI v4.1.4, package: ..." and "MPICH Version:      4.0.2\n..." as "Open MPI 4.1.4", "MPICH 4.0.2". */
 static void short_version(char *text) {
@@ -246,21 +200,6 @@ static rk_status check_size(int size) {
     return RK_OK;
 }
 
-static rk_status gather_hosts(rk_comm *comm) {
-    char *host = comm->peers[comm->rank].host;
-    if (gethostname(host, sizeof comm->peers->host) != 0) snprintf(host, sizeof comm->peers->host, "unknown");
-    host[sizeof comm->peers->host - 1] = 0;
-    rk_all_to_all *all_to_all;
-    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, host, strlen(host) + 1, &all_to_all));
-    for (int32_t r = 0; r < comm->size; r++) {
-        const rk_message *theirs = &rk_all_to_all_received(all_to_all)[r];
-        snprintf(comm->peers[r].host, sizeof comm->peers[r].host, "%.*s", (int)theirs->n_bytes,
-                 theirs->n_bytes ? (const char *)theirs->data : "");
-    }
-    rk_all_to_all_free(all_to_all);
-    return RK_OK;
-}
-
 static rk_status open_world(rk_mpi_world *world, double timeout_s, rk_comm_of_mpi **out) {
     int rank, size;
     MPI_Comm_set_errhandler(world->mpi, MPI_ERRORS_RETURN);
@@ -269,7 +208,7 @@ static rk_status open_world(rk_mpi_world *world, double timeout_s, rk_comm_of_mp
     RK_TRY(check_size(size));
     RK_TRY(create(world, rank, size, timeout_s, 0, out));
     world->all = world->shared->all = &(*out)->head;
-    rk_status status = gather_hosts(&(*out)->head);
+    rk_status status = rk_comm_gather_hosts(&(*out)->head);
     if (status != RK_OK) release(*out);
     return status;
 }
@@ -279,7 +218,6 @@ rk_status rk_comm_mpi(double timeout_s, rk_comm **out) {
     rk_comm_of_mpi *comm;
     RK_TRY(rk_alloc(1, sizeof *world, &world));
     world->end = &world->first;
-    world->next_context = 1;
     rk_status status = rk_comm_shared_create(&world->shared);
     if (status == RK_OK) world->shared->piece_bytes = PIECE_BYTES;
     if (status == RK_OK) status = start_mpi(world, timeout_s);

@@ -216,24 +216,6 @@ rk_status rk_mpi_test(rk_all_to_all *all_to_all, bool *done) {
     return RK_OK;
 }
 
-static rk_status give_self(rk_all_to_all *e, const rk_message *send) {
-    rk_comm *comm = e->comm;
-    rk_message *received = &e->received[comm->rank];
-    RK_FAIL_IF(e->taken[comm->rank] != e->arrived[comm->rank], RK_INVALID_ARGUMENT,
-               "all_to_all: rank %d must both send to and receive from itself, not only %s itself",
-               (int)comm->rank, e->arrived[comm->rank] ? "send to" : "receive from");
-    if (!e->taken[comm->rank] && send->n_bytes) {
-        pthread_mutex_lock(&comm->shared->mutex);
-        rk_status status = rk_message_pool_take(&comm->shared->pool, send->n_bytes, &received->data);
-        pthread_mutex_unlock(&comm->shared->mutex);
-        RK_TRY(status);
-        memcpy(received->data, send->data, send->n_bytes);
-        received->n_bytes = send->n_bytes;
-    }
-    e->taken[comm->rank] = e->arrived[comm->rank] = true;
-    return RK_OK;
-}
-
 static rk_status check_tag_is_free(const rk_all_to_all *e) {
     for (const rk_all_to_all *other = comm_of(e)->world->first; other; other = other->next) {
         RK_FAIL_IF(other->comm == e->comm && tag_of(other) == tag_of(e), RK_INVALID_ARGUMENT,
@@ -260,7 +242,7 @@ static rk_status send_all(rk_all_to_all *e, const rk_message *send) {
 rk_status rk_mpi_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to, const bool *from) {
     (void)to, (void)from;
     rk_mpi_world *world = comm_of(all_to_all)->world;
-    RK_TRY(give_self(all_to_all, &send[all_to_all->comm->rank]));
+    RK_TRY(rk_all_to_all_give_self(all_to_all, send));
     pthread_mutex_lock(&world->shared->mutex);
     rk_status status = send_all(all_to_all, send);
     all_to_all->next = NULL;

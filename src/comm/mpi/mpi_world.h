@@ -43,7 +43,6 @@ typedef struct rk_mpi_world {
     MPI_Status *statuses;
     int *indices;
     size_t max_errands;
-    int32_t next_context;
     bool started_mpi;
 } rk_mpi_world;
 

@@ -1,6 +1,5 @@
 /* One process: what it sends, it receives. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -14,21 +13,9 @@ static void self_free(rk_comm *comm) {
 
 static rk_status self_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to,
                             const bool *from) {
-    bool sends = !to || to[0], receives = !from || from[0];
-    RK_FAIL_IF(sends != receives, RK_INVALID_ARGUMENT,
-               "all_to_all: rank 0 must both send to and receive from itself, not only %s itself",
-               sends ? "send to" : "receive from");
-    if (sends && send[0].n_bytes) {
-        rk_comm_shared *shared = all_to_all->comm->shared;
-        pthread_mutex_lock(&shared->mutex);
-        rk_status status =
-            rk_message_pool_take(&shared->pool, send[0].n_bytes, &all_to_all->received[0].data);
-        pthread_mutex_unlock(&shared->mutex);
-        RK_TRY(status);
-        memcpy(all_to_all->received[0].data, send[0].data, send[0].n_bytes);
-        all_to_all->received[0].n_bytes = send[0].n_bytes;
-    }
-    all_to_all->arrived[0] = all_to_all->taken[0] = all_to_all->done = true;
+    (void)to, (void)from;
+    RK_TRY(rk_all_to_all_give_self(all_to_all, send));
+    all_to_all->done = true;
     return RK_OK;
 }
 
@@ -52,16 +39,15 @@ static void self_abort(rk_comm *comm, const char *reason) {
     rk_log(RK_LOG_ERROR, "rank 0: %s", reason);
 }
 
-static const rk_comm_functions functions = {0,          self_free,    self_begin,
-                                            self_test,  self_abandon, self_members,
-                                            self_abort, NULL}; /* its exchanges are never late */
+static const rk_comm_ops ops = {0,          self_free, self_begin, self_test, self_abandon, self_members,
+                                self_abort, NULL}; /* its exchanges are never late */
 
 rk_status rk_comm_self(rk_comm **out) {
     rk_comm *comm = NULL;
     rk_comm_shared *shared;
     RK_TRY(rk_comm_shared_create(&shared));
     rk_status status = rk_alloc(1, sizeof *comm, &comm);
-    if (status == RK_OK) status = rk_comm_head_init(comm, &functions, shared, 0, 1, 1);
+    if (status == RK_OK) status = rk_comm_head_init(comm, &ops, shared, 0, 1, 1);
     if (status != RK_OK) {
         rk_free(comm);
         rk_comm_shared_free(shared);

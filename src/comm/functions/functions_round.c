@@ -1,0 +1,300 @@
+/* Messages in rounds: all that has been begun since the last round goes to its ranks by two calls of the
+ * caller's all_to_all, one for the sizes and one for the bytes. A rank that waits, or looks whether something
+ * is done, makes rounds, each of which waits for every rank. So no rank waits for another for ever: the other
+ * comes to its next wait, or to the end, where it makes rounds until all have come. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/thread/clock.h"
+#include "comm/functions/functions_world.h"
+
+static const uint64_t magic = 0x3130646e756f726bu; /* "kround01" */
+static const double most_idle_s = 1; /* that a round counts: a longer one waited for a rank that works */
+
+static rk_functions_world *world_of(const rk_all_to_all *e) {
+    return ((rk_comm_of_functions *)e->comm)->world;
+}
+
+static int32_t size_of(const rk_functions_world *world) {
+    return world->functions.size;
+}
+
+static size_t padded(size_t n_bytes) {
+    return (n_bytes + 7) / 8 * 8;
+}
+
+/* ---- What goes out. */
+
+static void count_out(rk_functions_world *world) {
+    uint64_t n_messages = 0;
+    memset(world->send_bytes, 0, (size_t)size_of(world) * sizeof *world->send_bytes);
+    for (const rk_all_to_all *e = world->first; e; e = e->next)
+        for (int32_t r = 0; r < e->comm->size; r++) {
+            if (e->taken[r]) continue;
+            const rk_message *part = (const rk_message *)e->parts + r;
+            world->send_bytes[e->comm->peers[r].rank] += sizeof(rk_round_message) + padded(part->n_bytes);
+            n_messages++;
+        }
+    for (int32_t r = 0; r < size_of(world); r++)
+        world->told[r] =
+            (rk_round_head){magic, world->functions.rank, size_of(world), world->send_bytes[r], n_messages};
+}
+
+static void write_message(const rk_all_to_all *e, const rk_message *part, char *to) {
+    rk_round_message head = {((rk_comm_of_functions *)e->comm)->context, e->channel, e->sequence, 0,
+                             part->n_bytes};
+    memcpy(to, &head, sizeof head);
+    if (part->n_bytes) memcpy(to + sizeof head, part->data, part->n_bytes);
+    memset(to + sizeof head + part->n_bytes, 0, padded(part->n_bytes) - part->n_bytes);
+}
+
+static void update_done(rk_all_to_all *e) {
+    bool done = true;
+    for (int32_t r = 0; r < e->comm->size && done; r++) done = e->taken[r] && e->arrived[r];
+    e->done = done;
+}
+
+static void unlink_done(rk_functions_world *world) {
+    for (rk_all_to_all **at = &world->first; *at;) {
+        rk_all_to_all *e = *at;
+        update_done(e);
+        if (!e->done) {
+            at = &e->next;
+            continue;
+        }
+        *at = e->next;
+        if (world->end == &e->next) world->end = at;
+    }
+}
+
+/* In the order of ranks, and for a rank in that in which they were begun. Data is copied, so the caller has
+ * it back at once. */
+static rk_status write_out(rk_functions_world *world) {
+    count_out(world);
+    size_t total = 0;
+    for (int32_t r = 0; r < size_of(world); r++) total += world->send_bytes[r];
+    RK_TRY(rk_reserve(&world->send, &world->send_capacity, total, 1));
+    size_t at = 0;
+    for (int32_t to = 0; to < size_of(world); to++)
+        for (rk_all_to_all *e = world->first; e && world->send_bytes[to]; e = e->next)
+            for (int32_t r = 0; r < e->comm->size; r++) {
+                if (e->taken[r] || e->comm->peers[r].rank != to) continue;
+                const rk_message *part = (const rk_message *)e->parts + r;
+                write_message(e, part, world->send + at);
+                at += sizeof(rk_round_message) + padded(part->n_bytes);
+                e->taken[r] = true;
+            }
+    return RK_OK;
+}
+
+/* ---- What comes in. */
+
+static rk_status broken(int32_t source, const char *what) {
+    return rk_error_hint(rk_error(RK_BAD_DATA, "all_to_all gave back %s from rank %d", what, (int)source),
+                         "receive takes each rank's message in the order of ranks, of receive_bytes[r]");
+}
+
+static rk_status check_heads(rk_functions_world *world, uint64_t *n_messages, size_t *total) {
+    *n_messages = *total = 0;
+    for (int32_t r = 0; r < size_of(world); r++) {
+        const rk_round_head *head = &world->heard[r];
+        if (head->magic != magic) return broken(r, "bytes that no rank sent");
+        RK_FAIL_IF(head->size != size_of(world), RK_BAD_DATA, "rank %d is of %d ranks, this rank of %d",
+                   (int)r, (int)head->size, (int)size_of(world));
+        RK_FAIL_IF(head->rank != r, RK_BAD_DATA, "all_to_all gave back rank %d's message as rank %d's",
+                   (int)head->rank, (int)r);
+        if (head->n_bytes > PTRDIFF_MAX - *total || head->n_messages > UINT32_MAX)
+            return broken(r, "an impossible size");
+        world->receive_bytes[r] = (size_t)head->n_bytes;
+        *total += (size_t)head->n_bytes;
+        *n_messages += head->n_messages;
+    }
+    return RK_OK;
+}
+
+/* The first all_to_all that waits for this message; its number of the sender. */
+static rk_all_to_all *find_wanted(const rk_functions_world *world, const rk_round_message *head,
+                                  int32_t source, int32_t *member) {
+    for (rk_all_to_all *e = world->first; e; e = e->next) {
+        if (((rk_comm_of_functions *)e->comm)->context != head->context || e->channel != head->channel ||
+            e->sequence != head->sequence)
+            continue;
+        for (int32_t r = 0; r < e->comm->size; r++)
+            if (e->comm->peers[r].rank == source && !e->arrived[r]) {
+                *member = r;
+                return e;
+            }
+    }
+    return NULL;
+}
+
+static void receive(rk_all_to_all *e, int32_t member, void *data, size_t n_bytes) {
+    e->received[member] = (rk_message){data, n_bytes};
+    e->arrived[member] = true;
+}
+
+static rk_status keep_early(rk_functions_world *world, const rk_round_message *head, int32_t source,
+                            void *data) {
+    rk_early_message *early;
+    RK_TRY(rk_alloc(1, sizeof *early, &early));
+    *early = (rk_early_message){*head, source, data, NULL};
+    *world->early_end = early;
+    world->early_end = &early->next;
+    return RK_OK;
+}
+
+static rk_status take_message(rk_functions_world *world, const rk_round_message *head, int32_t source,
+                              const char *from) {
+    void *data = NULL;
+    int32_t member;
+    if (head->n_bytes) {
+        RK_TRY(rk_message_pool_take(&world->shared->pool, head->n_bytes, &data));
+        memcpy(data, from, head->n_bytes);
+    }
+    if (head->channel == RK_CHANNEL_FAREWELL) world->left[source] = true;
+    rk_all_to_all *e = find_wanted(world, head, source, &member);
+    if (e) {
+        receive(e, member, data, head->n_bytes);
+        return RK_OK;
+    }
+    rk_status status = keep_early(world, head, source, data);
+    if (status != RK_OK) rk_message_pool_give(&world->shared->pool, data);
+    return status;
+}
+
+static rk_status read_in(rk_functions_world *world) {
+    const char *from = world->receive;
+    for (int32_t r = 0; r < size_of(world); r++) {
+        size_t left = world->receive_bytes[r];
+        while (left) {
+            rk_round_message head;
+            if (left < sizeof head) return broken(r, "half a message");
+            memcpy(&head, from, sizeof head);
+            left -= sizeof head;
+            if (head.n_bytes > left || padded(head.n_bytes) > left || head.zero || head.channel < 0 ||
+                head.channel >= RK_ALL_LANES)
+                return broken(r, "bytes that are no message");
+            RK_TRY(take_message(world, &head, r, from + sizeof head));
+            from += sizeof head + padded(head.n_bytes);
+            left -= padded(head.n_bytes);
+        }
+    }
+    return RK_OK;
+}
+
+/* ---- A round. */
+
+static rk_status call(const rk_functions_world *world, const void *send, const size_t *send_bytes,
+                      void *receive, const size_t *receive_bytes) {
+    int code = world->functions.all_to_all(world->functions.user, send, send_bytes, receive, receive_bytes);
+    RK_FAIL_IF(code != 0, RK_PEER_LOST, "all_to_all, a function of the caller's, returned %d", code);
+    return RK_OK;
+}
+
+static rk_status locked(rk_functions_world *world, rk_status (*work)(rk_functions_world *world)) {
+    pthread_mutex_lock(&world->shared->mutex);
+    rk_status status = work(world);
+    unlink_done(world);
+    pthread_mutex_unlock(&world->shared->mutex);
+    return status;
+}
+
+static rk_status make_round(rk_functions_world *world) {
+    double begin = rk_clock_seconds();
+    uint64_t n_messages;
+    size_t total;
+    RK_TRY(locked(world, write_out));
+    RK_TRY(call(world, world->told, world->head_bytes, world->heard, world->head_bytes));
+    RK_TRY(check_heads(world, &n_messages, &total));
+    if (n_messages == 0) { /* every rank knows so */
+        double s = rk_clock_seconds() - begin;
+        world->idle_s += s < most_idle_s ? s : most_idle_s;
+        return RK_OK;
+    }
+    world->idle_s = 0;
+    RK_TRY(rk_reserve(&world->receive, &world->receive_capacity, total, 1));
+    RK_TRY(call(world, world->send, world->send_bytes, world->receive, world->receive_bytes));
+    return locked(world, read_in);
+}
+
+/* A rank that has freed its communicator sends no more; and where all ranks have looked for messages for as
+ * long as the time limit and nobody had any, nobody will. */
+static rk_status check_not_lost(rk_functions_world *world, const rk_all_to_all *e) {
+    const char *name = rk_channel_name(e->channel);
+    for (int32_t r = 0; r < e->comm->size && !e->done; r++) {
+        int32_t rank = e->comm->peers[r].rank;
+        if (e->arrived[r]) continue;
+        RK_FAIL_IF(world->left[rank], RK_PEER_LOST, "rank %d (host %s) ended before it sent its part of '%s'",
+                   (int)rank, e->comm->peers[r].host, name);
+        RK_FAIL_IF(world->idle_s > e->comm->timeout_s, RK_PEER_LOST,
+                   "rank %d (host %s) did not send its part of '%s' within %g s", (int)rank,
+                   e->comm->peers[r].host, name, e->comm->timeout_s);
+    }
+    return RK_OK;
+}
+
+static rk_status round_for(rk_all_to_all *e) {
+    rk_functions_world *world = world_of(e);
+    RK_TRY(rk_comm_failed(e->comm)); /* by another thread meanwhile */
+    if (rk_all_to_all_is_done(e)) return RK_OK;
+    rk_status status = make_round(world);
+    pthread_mutex_lock(&world->shared->mutex);
+    if (status == RK_OK) status = check_not_lost(world, e);
+    pthread_mutex_unlock(&world->shared->mutex);
+    return status == RK_OK ? RK_OK : rk_comm_fail(e->comm, status);
+}
+
+rk_status rk_functions_test(rk_all_to_all *e, bool *done) {
+    rk_functions_world *world = world_of(e);
+    RK_TRY(rk_comm_failed(e->comm));
+    *done = rk_all_to_all_is_done(e);
+    if (*done) return RK_OK;
+    pthread_mutex_lock(&world->round_mutex);
+    rk_status status = round_for(e);
+    pthread_mutex_unlock(&world->round_mutex);
+    *done = status == RK_OK && rk_all_to_all_is_done(e);
+    return status;
+}
+
+static void take_early(rk_functions_world *world) {
+    for (rk_early_message **at = &world->early; *at;) {
+        rk_early_message *early = *at;
+        int32_t member;
+        rk_all_to_all *e = find_wanted(world, &early->head, early->source, &member);
+        if (!e) {
+            at = &early->next;
+            continue;
+        }
+        receive(e, member, early->data, early->head.n_bytes);
+        *at = early->next;
+        if (world->early_end == &early->next) world->early_end = at;
+        rk_free(early);
+    }
+}
+
+rk_status rk_functions_begin(rk_all_to_all *e, const rk_message *send, const bool *to, const bool *from) {
+    (void)to, (void)from;
+    rk_functions_world *world = world_of(e);
+    RK_TRY(rk_all_to_all_give_self(e, send));
+    memcpy(e->parts, send, (size_t)e->comm->size * sizeof *send);
+    pthread_mutex_lock(&world->shared->mutex);
+    e->next = NULL;
+    *world->end = e;
+    world->end = &e->next;
+    take_early(world);
+    unlink_done(world);
+    pthread_mutex_unlock(&world->shared->mutex);
+    return RK_OK;
+}
+
+/* The mutex is held. */
+void rk_functions_abandon(rk_all_to_all *e) {
+    rk_functions_world *world = world_of(e);
+    for (rk_all_to_all **at = &world->first; *at; at = &(*at)->next) {
+        if (*at != e) continue;
+        *at = e->next;
+        if (world->end == &e->next) world->end = at;
+        return;
+    }
+}

@@ -15,6 +15,7 @@
 #include <reckon/export.h>
 #include <reckon/model.h>
 #include <reckon/optimizer.h>
+#include <reckon/pool.h>
 #include <reckon/predictor.h>
 #include <reckon/runtime.h>
 #include <reckon/session.h>

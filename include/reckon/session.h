@@ -2,8 +2,8 @@
  * which is the memory that a request takes.
  *
  * Thread rule: a session belongs to one thread at a time, but for rk_session_cancel. Sessions of one
- * predictor only read it and do not wait for one another; each works on the thread that calls it alone,
- * beside the library's pool. Stable (docs/api.md). */
+ * predictor only read it and do not wait for one another. Each works on the thread that calls it, and on the
+ * threads of a pool that it was given, beside the library's pool. Stable (docs/api.md). */
 #ifndef RECKON_SESSION_H
 #define RECKON_SESSION_H
 
@@ -11,6 +11,7 @@
 
 #include <reckon/arrow.h>
 #include <reckon/batch.h>
+#include <reckon/pool.h>
 #include <reckon/predictor.h>
 
 #ifdef __cplusplus
@@ -21,12 +22,14 @@ typedef struct rk_session rk_session;
 
 typedef struct rk_session_options {
     size_t struct_size;
+    rk_pool *pool; /* for requests of more than 64 rows; may be others' too, and outlives the session. NULL:
+                      the calling thread alone */
 } rk_session_options;
 #define RK_SESSION_OPTIONS_INIT \
-    { sizeof(rk_session_options) }
+    { sizeof(rk_session_options), 0 }
 
-/* The predictor outlives it. options may be NULL. Errors: RK_UNSUPPORTED (a predictor on a GPU or over
- * ranks), RK_NOT_FOUND, RK_BAD_DATA (files of data.joins), RK_NO_MEMORY. */
+/* The predictor outlives it. options may be NULL. Errors: RK_INVALID_ARGUMENT, RK_UNSUPPORTED (a predictor on
+ * a GPU or over ranks), RK_NOT_FOUND, RK_BAD_DATA (files of data.joins), RK_NO_MEMORY. */
 RK_API rk_status rk_session_create(const rk_predictor *predictor, const rk_session_options *options,
                                    rk_session **out);
 RK_API void rk_session_free(rk_session *session);

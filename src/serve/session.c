@@ -12,6 +12,7 @@
 
 struct rk_session {
     const rk_predictor *predictor;
+    rk_pool *pool; /* NULL: the calling thread alone */
     rk_transform_workspace *workspace;
     rk_inference *inference;
     float *predictions; /* of the run, until all are known to be good */
@@ -26,14 +27,15 @@ static const rk_transforms *transforms_of(const rk_session *s) {
 rk_status rk_session_create(const rk_predictor *predictor, const rk_session_options *options,
                             rk_session **out) {
     rk_session_options o = RK_SESSION_OPTIONS_INIT;
-    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_session_options, struct_size),
-                           "rk_session_options"));
+    RK_TRY(
+        rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_session_options, pool), "rk_session_options"));
     rk_session *s;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
     s->predictor = predictor;
+    s->pool = o.pool;
     atomic_init(&s->cancel, false);
     rk_status status;
-    RK_GOTO(rk_inference_create(predictor->model, 1, &s->inference));
+    RK_GOTO(rk_inference_create(predictor->model, o.pool ? rk_pool_threads(o.pool) : 1, &s->inference));
     RK_GOTO(rk_transform_workspace_create(transforms_of(s), &s->workspace));
     *out = s;
     s = NULL;
@@ -65,6 +67,23 @@ static rk_status predict(rk_session *s, const rk_batch *batch, float *out) {
     return RK_OK;
 }
 
+/* Which threads loops of the caller ran on before. */
+typedef struct threads_before {
+    bool alone;
+    rk_pool *pool;
+} threads_before;
+
+static threads_before begin(rk_session *s) {
+    atomic_store(&s->cancel, false);
+    return (threads_before){rk_parallel_set_alone(!s->pool), rk_parallel_use(s->pool)};
+}
+
+static rk_status end(threads_before before, rk_status status) {
+    rk_parallel_use(before.pool);
+    rk_parallel_set_alone(before.alone);
+    return status;
+}
+
 static rk_status transform_and_predict(rk_session *s, const struct ArrowSchema *schema,
                                        const struct ArrowArray *columns, float *out) {
     const rk_batch *batch;
@@ -74,19 +93,13 @@ static rk_status transform_and_predict(rk_session *s, const struct ArrowSchema *
 
 rk_status rk_session_run(rk_session *s, const struct ArrowSchema *schema, const struct ArrowArray *columns,
                          float *predictions) {
-    atomic_store(&s->cancel, false);
-    bool was_alone = rk_parallel_set_alone(true);
-    rk_status status = transform_and_predict(s, schema, columns, predictions);
-    rk_parallel_set_alone(was_alone);
-    return status;
+    threads_before before = begin(s);
+    return end(before, transform_and_predict(s, schema, columns, predictions));
 }
 
 rk_status rk_session_run_batch(rk_session *s, const rk_batch *batch, float *predictions) {
-    atomic_store(&s->cancel, false);
-    bool was_alone = rk_parallel_set_alone(true);
-    rk_status status = predict(s, batch, predictions);
-    rk_parallel_set_alone(was_alone);
-    return status;
+    threads_before before = begin(s);
+    return end(before, predict(s, batch, predictions));
 }
 
 void rk_session_cancel(rk_session *s) {

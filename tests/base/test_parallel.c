@@ -1,10 +1,13 @@
 #include "testing.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/memory.h"
+#include "base/thread/cpu.h"
 #include "base/thread/parallel.h"
 
 enum { N = 1000 };
@@ -72,12 +75,110 @@ static void test_after_fork(void **state) {
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+static void is_self(void *context, size_t task, int thread) {
+    (void)task;
+    if (thread != 0 || !pthread_equal(*(pthread_t *)context, pthread_self())) bad_thread = 1;
+}
+
+/* A task that ends once as many tasks have begun as there are threads: each has a thread of its own. */
+typedef struct meeting {
+    atomic_int n_here;
+    int n_wanted;
+} meeting;
+
+static void meet(void *context, size_t task, int thread) {
+    meeting *m = context;
+    (void)task;
+    if (thread < 0 || thread >= rk_parallel_threads()) bad_thread = 1;
+    atomic_fetch_add(&m->n_here, 1);
+    while (atomic_load(&m->n_here) < m->n_wanted) sched_yield();
+}
+
+static void *meet_in_pool(void *context) {
+    rk_pool *pool;
+    OK(rk_pool_create(2, &pool));
+    assert_int_equal(rk_pool_threads(pool), 2);
+    rk_pool *before = rk_parallel_use(pool);
+    assert_null(before);
+    assert_int_equal(rk_parallel_threads(), 2);
+    rk_parallel_for(2, meet, context);
+    assert_ptr_equal(rk_parallel_use(NULL), pool);
+    rk_pool_free(pool);
+    return NULL;
+}
+
+/* Three callers at once, two of them with pools of their own, all get their threads. */
+static void test_pools(void **state) {
+    (void)state;
+    long live = rk_alloc_live();
+    OK(rk_parallel_set_threads(2));
+    for (int round = 0; round < 20; round++) {
+        pthread_t threads[2];
+        meeting m = {0, 6};
+        for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, meet_in_pool, &m);
+        rk_parallel_for(2, meet, &m);
+        for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    }
+    assert_false(bad_thread);
+    assert_int_equal(rk_alloc_live(), live);
+}
+
+/* Two callers share a pool: one has its threads, the other goes on alone. */
+static void *loops_in_pool(void *pool) {
+    rk_parallel_use(pool);
+    return loops(NULL);
+}
+
+static void test_shared_pool(void **state) {
+    (void)state;
+    rk_pool *pool;
+    pthread_t thread;
+    OK(rk_pool_create(3, &pool));
+    rk_pool *before = rk_parallel_use(pool);
+    pthread_create(&thread, NULL, loops_in_pool, pool);
+    loops(NULL);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < N; i++) assert_int_equal(atomic_exchange(&times_run[i], 0), 400);
+    pid_t child = fork();
+    if (child == 0) {
+        rk_parallel_for(N, count, NULL);
+        rk_pool_free(pool);
+        _exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    rk_parallel_use(before);
+    rk_pool_free(pool);
+    rk_pool_free(NULL);
+}
+
+static void test_alone(void **state) {
+    (void)state;
+    OK(rk_parallel_set_threads(3));
+    pthread_t self = pthread_self();
+    assert_false(rk_parallel_set_alone(true));
+    rk_parallel_for(20, is_self, &self);
+    assert_true(rk_parallel_set_alone(true));
+    assert_true(rk_parallel_set_alone(false));
+    assert_false(bad_thread);
+}
+
 static void test_limits(void **state) {
     (void)state;
     FAILS(rk_parallel_set_threads(-1), RK_INVALID_ARGUMENT, "-1 threads: must be 0 to 1024");
     OK(rk_parallel_set_threads(0));
     assert_true(rk_parallel_threads() >= 1);
     rk_parallel_for(0, count, NULL);
+    rk_pool *pool = NULL;
+    FAILS(rk_pool_create(1025, &pool), RK_INVALID_ARGUMENT, "1025 threads: must be 0 to 1024");
+    rk_alloc_fail_after(1, false);
+    assert_int_equal(rk_pool_create(2, &pool), RK_NO_MEMORY);
+    rk_alloc_fail_after(0, false);
+    assert_null(pool);
+    OK(rk_pool_create(0, &pool));
+    assert_int_equal(rk_pool_threads(pool), rk_cpu_count());
+    rk_pool_free(pool);
 }
 
 int main(void) {
@@ -86,6 +187,9 @@ int main(void) {
         cmocka_unit_test(test_nested),
         cmocka_unit_test(test_from_several_threads),
         cmocka_unit_test(test_after_fork),
+        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_shared_pool),
+        cmocka_unit_test(test_alone),
         cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,7 +63,7 @@ BACKENDS = {"model/step": re.compile(r"^(cuda|gemm|embedding/(local|sharded|cuda
 # Public headers whose subject lives in a higher layer than the includer: only these layers may include them.
 PUBLIC = {
     "status": "base", "tensor": "base", "dlpack": "base", "optimizer": "kernels", "table": "kernels", "batch": "base", "embeddings": "embedding", "comm": "comm",
-    "config": "data", "dataset": "data", "convert": "data", "arrow": "base", "transforms": "data", "session": "serve",
+    "config": "data", "dataset": "data", "convert": "data", "arrow": "base", "pool": "base", "transforms": "data", "session": "serve",
     "model": "model", "trainer": "train", "checkpoint": "train",
     "export": "export", "predictor": "serve", "runtime": "train", "version": "base", "reckon": "cli",
     "experimental/report": "report", "experimental/tune": "tune", "experimental/profile": "train", "experimental/plan": "train",

@@ -12,7 +12,7 @@
 #include "arrow_building.h"
 #include "base/rng.h"
 
-enum { N_ROWS = 300, BATCH = 64, TEXT_BYTES = 24 * N_ROWS, N_COLUMNS = 9, MOST_TASKS = 3 };
+enum { N_ROWS = 600, BATCH = 256, TEXT_BYTES = 24 * N_ROWS, N_COLUMNS = 9, MOST_TASKS = 3 };
 
 static char directory[] = "/tmp/reckon-session-XXXXXX";
 
@@ -109,7 +109,7 @@ static void take_rows(memory_rows *m, int64_t first, int64_t n) {
 /* A run of one epoch; text: of a model and its embedding. */
 static void train(const char *data, const char *text) {
     static const char *const rest =
-        "\ntrain: {batch_size: 64, epochs: 1, keep_best: false, optimizer: {kind: adam, "
+        "\ntrain: {batch_size: 256, epochs: 1, keep_best: false, optimizer: {kind: adam, "
         "learning_rate: 0.05}}\n";
     char *run, output[320];
     const char *const overrides[] = {output, "embedding.initializer={kind: normal, stddev: 0.3}"};

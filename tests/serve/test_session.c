@@ -19,6 +19,7 @@ enum { N_THREADS = 4, N_PARTS = (N_ROWS + BATCH - 1) / BATCH };
 typedef struct caller {
     const rk_predictor *predictor;
     const file_predictions *wanted;
+    rk_pool *pool;
     int number;
     atomic_int *n_ready;
     bool differs, fails;
@@ -52,7 +53,9 @@ static void *call(void *context) {
     caller *c = context;
     rk_session *session;
     rk_transform_workspace *workspace;
-    c->fails = rk_session_create(c->predictor, NULL, &session) != RK_OK;
+    rk_session_options options = RK_SESSION_OPTIONS_INIT;
+    options.pool = c->pool;
+    c->fails = rk_session_create(c->predictor, &options, &session) != RK_OK;
     c->fails |= rk_transform_workspace_create(c->predictor->config->transforms, &workspace) != RK_OK;
     atomic_fetch_add(c->n_ready, 1);
     if (c->fails) return NULL;
@@ -67,16 +70,21 @@ static void *call(void *context) {
     return NULL;
 }
 
-/* The predictor reads the file again meanwhile. */
+/* Two threads share a pool, one has its own, one works alone; the predictor reads the file again meanwhile.
+ */
 static void check_run(const char *name) {
     rk_predictor *predictor = open_run();
     static file_predictions wanted, again;
     caller callers[N_THREADS];
     pthread_t threads[N_THREADS];
     atomic_int n_ready = 0;
+    rk_pool *shared, *own;
+    OK(rk_pool_create(3, &shared));
+    OK(rk_pool_create(2, &own));
+    rk_pool *const pools[N_THREADS] = {shared, shared, own, NULL};
     predict_file(predictor, &wanted);
     for (int t = 0; t < N_THREADS; t++) {
-        callers[t] = (caller){predictor, &wanted, t, &n_ready, false, false};
+        callers[t] = (caller){predictor, &wanted, pools[t], t, &n_ready, false, false};
         assert_int_equal(pthread_create(&threads[t], NULL, call, &callers[t]), 0);
     }
     predict_file(predictor, &again);
@@ -90,6 +98,8 @@ static void check_run(const char *name) {
     bool varies = false;
     for (int64_t i = 1; i < N_ROWS; i++) varies |= wanted.values[i * wanted.n_tasks] != wanted.values[0];
     assert_true(varies);
+    rk_pool_free(shared);
+    rk_pool_free(own);
     rk_predictor_free(predictor);
 }
 
@@ -216,12 +226,12 @@ static void test_refused(void **state) {
     rk_batch batch = {.n = N_ROWS, .n_dense = 1, .n_features = 1, .dense = dense[0], .features = ids};
     FAILS(rk_session_run_batch(o.session, &batch, o.predictions), RK_INVALID_ARGUMENT,
           "the batch has 1 features, but the model takes 2");
-    int64_t far[N_ROWS] = {[65] = 5000};
+    int64_t far[N_ROWS] = {[257] = 5000};
     ids[0].ids = far;
     batch.n_features = 2;
     assert_int_equal(rk_session_run_batch(o.session, &batch, o.predictions), RK_BAD_DATA);
     assert_non_null(
-        strstr(rk_last_error(), "samples from 64 on: feature 'user': sample 1: id 5000 is beyond"));
+        strstr(rk_last_error(), "samples from 256 on: feature 'user': sample 1: id 5000 is beyond"));
     batch.n = -1;
     assert_int_equal(rk_session_run_batch(o.session, &batch, o.predictions), RK_INVALID_ARGUMENT);
     for (int i = 0; i < N_ROWS; i++) assert_true(o.predictions[i] == -1);

@@ -10,31 +10,46 @@
 
 enum { MAX_THREADS = 1024, SPINS = 2000, LITTLE_WORK = 32768 };
 
-/* One loop: what to run, the next task to take, and how many workers are still in it. */
-static struct {
+/* One loop at a time: what to run, the next task to take, and how many workers are still in it. */
+struct rk_pool {
+    pthread_mutex_t loop;  /* held by the thread whose loop the pool runs */
     pthread_mutex_t mutex; /* guards what follows up to `stop`, and the waits */
     pthread_cond_t work, done;
-    pthread_t *threads;    /* [n_workers] */
-    int n_workers, wanted; /* wanted: threads with the caller, 0 = not decided */
+    struct rk_worker *workers; /* [n_workers] */
+    int n_workers, wanted;     /* wanted: threads with the caller, 0 = not decided */
     bool stop;
-    void (*on_start)(void);
     rk_task task;
     void *context;
     size_t n_tasks;
     atomic_size_t next;
-    atomic_uint generation; /* a new number wakes the workers */
-    atomic_int running;     /* workers that have not yet left the loop */
-} pool = {
-    .mutex = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+    atomic_uint generation;  /* a new number wakes the workers */
+    atomic_int running;      /* workers that have not yet left the loop */
+    rk_pool *before, *after; /* in the list of all pools, of which the library's is the first */
+};
 
-static pthread_mutex_t loop_mutex =
-    PTHREAD_MUTEX_INITIALIZER; /* held by the thread whose loop the pool runs */
+typedef struct rk_worker {
+    pthread_t thread;
+    rk_pool *pool;
+    int number;
+} rk_worker;
+
+static rk_pool library_pool = {.loop = PTHREAD_MUTEX_INITIALIZER,
+                               .mutex = PTHREAD_MUTEX_INITIALIZER,
+                               .work = PTHREAD_COND_INITIALIZER,
+                               .done = PTHREAD_COND_INITIALIZER};
+static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER; /* guards the list of all pools */
 static _Thread_local bool inside_task;
+static _Thread_local rk_pool *own_pool; /* NULL: the library's */
 
-static void run_tasks(int thread) {
+static rk_pool *pool_of_thread(void) {
+    return own_pool ? own_pool : &library_pool;
+}
+
+static void run_tasks(rk_pool *pool, int thread) {
     inside_task = true;
-    for (size_t task; (task = atomic_fetch_add_explicit(&pool.next, 1, memory_order_relaxed)) < pool.n_tasks;)
-        pool.task(pool.context, task, thread);
+    for (size_t task;
+         (task = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->n_tasks;)
+        pool->task(pool->context, task, thread);
     inside_task = false;
 }
 
@@ -45,54 +60,71 @@ static void relax(void) {
 }
 
 /* Wait for a generation other than `seen`; false when the pool stops. */
-static bool wait_for_work(unsigned seen) {
+static bool wait_for_work(rk_pool *pool, unsigned seen) {
     for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(&pool.generation, memory_order_acquire) != seen) break;
+        if (atomic_load_explicit(&pool->generation, memory_order_acquire) != seen) break;
         relax();
     }
-    pthread_mutex_lock(&pool.mutex);
-    while (atomic_load(&pool.generation) == seen && !pool.stop) pthread_cond_wait(&pool.work, &pool.mutex);
-    bool go = !pool.stop;
-    pthread_mutex_unlock(&pool.mutex);
+    pthread_mutex_lock(&pool->mutex);
+    while (atomic_load(&pool->generation) == seen && !pool->stop)
+        pthread_cond_wait(&pool->work, &pool->mutex);
+    bool go = !pool->stop;
+    pthread_mutex_unlock(&pool->mutex);
     return go;
 }
 
 static void *worker(void *argument) {
-    int thread = (int)(size_t)argument;
-    if (pool.on_start) pool.on_start();
-    for (unsigned seen = 0; wait_for_work(seen);) {
-        seen = atomic_load(&pool.generation);
-        run_tasks(thread);
-        if (atomic_fetch_sub_explicit(&pool.running, 1, memory_order_acq_rel) == 1) {
-            pthread_mutex_lock(&pool.mutex);
-            pthread_cond_signal(&pool.done);
-            pthread_mutex_unlock(&pool.mutex);
+    const rk_worker *self = argument;
+    rk_pool *pool = own_pool = self->pool;
+    for (unsigned seen = 0; wait_for_work(pool, seen);) {
+        seen = atomic_load(&pool->generation);
+        run_tasks(pool, self->number);
+        if (atomic_fetch_sub_explicit(&pool->running, 1, memory_order_acq_rel) == 1) {
+            pthread_mutex_lock(&pool->mutex);
+            pthread_cond_signal(&pool->done);
+            pthread_mutex_unlock(&pool->mutex);
         }
     }
     return NULL;
 }
 
-static void stop_workers(void) {
-    pthread_mutex_lock(&pool.mutex);
-    pool.stop = true;
-    pthread_cond_broadcast(&pool.work);
-    pthread_mutex_unlock(&pool.mutex);
-    for (int i = 0; i < pool.n_workers; i++) pthread_join(pool.threads[i], NULL);
-    free(pool.threads);
-    pool.threads = NULL;
-    pool.n_workers = 0;
-    pool.stop = false;
+static void stop_workers(rk_pool *pool) {
+    pthread_mutex_lock(&pool->mutex);
+    pool->stop = true;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->mutex);
+    for (int i = 0; i < pool->n_workers; i++) pthread_join(pool->workers[i].thread, NULL);
+    free(pool->workers);
+    pool->workers = NULL;
+    pool->n_workers = 0;
+    pool->stop = false;
+}
+
+static void init_locks(rk_pool *pool) {
+    pthread_mutex_init(&pool->loop, NULL);
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    pthread_cond_init(&pool->done, NULL);
 }
 
 /* A forked child has none of its parent's threads. */
 static void forget_workers(void) {
-    pthread_mutex_init(&pool.mutex, NULL);
-    pthread_mutex_init(&loop_mutex, NULL);
-    pthread_cond_init(&pool.work, NULL);
-    pthread_cond_init(&pool.done, NULL);
-    free(pool.threads);
-    pool.threads = NULL;
-    pool.n_workers = 0;
+    pthread_mutex_init(&list_mutex, NULL);
+    for (rk_pool *pool = &library_pool; pool; pool = pool->after) {
+        init_locks(pool);
+        free(pool->workers);
+        pool->workers = NULL;
+        pool->n_workers = 0;
+    }
+}
+
+static void stop_library_pool(void) {
+    stop_workers(&library_pool);
+}
+
+static void register_process(void) {
+    pthread_atfork(NULL, NULL, forget_workers);
+    atexit(stop_library_pool);
 }
 
 static int decide_threads(void) {
@@ -102,22 +134,23 @@ static int decide_threads(void) {
     return (int)n;
 }
 
-/* Under loop_mutex. The threads are the pool's own memory, outside rk_alloc: they outlive every object that a
- * leak check counts. */
-static void start_workers(void) {
-    static bool registered;
-    if (!registered) {
-        pthread_atfork(NULL, NULL, forget_workers);
-        atexit(stop_workers);
-        registered = true;
+/* Under `loop`. The threads are the pool's own memory, outside rk_alloc: the library's outlive every object
+ * that a leak check counts. */
+static void start_workers(rk_pool *pool) {
+    static pthread_once_t registered = PTHREAD_ONCE_INIT;
+    pthread_once(&registered, register_process);
+    int n = pool->wanted - 1;
+    pool->workers = malloc((size_t)n * sizeof *pool->workers);
+    if (!pool->workers) return;
+    atomic_store(&pool->generation, 0);
+    for (rk_worker *w; pool->n_workers < n; pool->n_workers++) {
+        w = &pool->workers[pool->n_workers];
+        *w = (rk_worker){.pool = pool, .number = pool->n_workers + 1};
+        if (pthread_create(&w->thread, NULL, worker, w) != 0) break;
     }
-    int n = pool.wanted - 1;
-    pool.threads = malloc((size_t)n * sizeof *pool.threads);
-    if (!pool.threads) return;
-    atomic_store(&pool.generation, 0);
-    while (pool.n_workers < n && pthread_create(&pool.threads[pool.n_workers], NULL, worker,
-                                                (void *)(size_t)(pool.n_workers + 1)) == 0)
-        pool.n_workers++;
+    if (pool->n_workers > 0) return;
+    free(pool->workers);
+    pool->workers = NULL;
 }
 
 static void run_serially(size_t n_tasks, rk_task task, void *context) {
@@ -128,32 +161,33 @@ static void run_serially(size_t n_tasks, rk_task task, void *context) {
 }
 
 void rk_parallel_for(size_t n_tasks, rk_task task, void *context) {
-    if (n_tasks < 2 || inside_task || pthread_mutex_trylock(&loop_mutex) != 0) {
+    rk_pool *pool = pool_of_thread();
+    if (n_tasks < 2 || inside_task || pthread_mutex_trylock(&pool->loop) != 0) {
         run_serially(n_tasks, task, context);
         return;
     }
-    if (!pool.wanted) pool.wanted = decide_threads();
-    if (pool.wanted > 1 && pool.n_workers == 0) start_workers();
-    if (pool.n_workers == 0) {
+    if (!pool->wanted) pool->wanted = decide_threads();
+    if (pool->wanted > 1 && pool->n_workers == 0) start_workers(pool);
+    if (pool->n_workers == 0) {
         run_serially(n_tasks, task, context);
-        pthread_mutex_unlock(&loop_mutex);
+        pthread_mutex_unlock(&pool->loop);
         return;
     }
-    pthread_mutex_lock(&pool.mutex);
-    pool.task = task;
-    pool.context = context;
-    pool.n_tasks = n_tasks;
-    atomic_store(&pool.next, 0);
-    atomic_store(&pool.running, pool.n_workers);
-    atomic_fetch_add(&pool.generation, 1);
-    pthread_cond_broadcast(&pool.work);
-    pthread_mutex_unlock(&pool.mutex);
-    run_tasks(0);
-    for (int i = 0; i < SPINS && atomic_load_explicit(&pool.running, memory_order_acquire) > 0; i++) relax();
-    pthread_mutex_lock(&pool.mutex);
-    while (atomic_load(&pool.running) > 0) pthread_cond_wait(&pool.done, &pool.mutex);
-    pthread_mutex_unlock(&pool.mutex);
-    pthread_mutex_unlock(&loop_mutex);
+    pthread_mutex_lock(&pool->mutex);
+    pool->task = task;
+    pool->context = context;
+    pool->n_tasks = n_tasks;
+    atomic_store(&pool->next, 0);
+    atomic_store(&pool->running, pool->n_workers);
+    atomic_fetch_add(&pool->generation, 1);
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->mutex);
+    run_tasks(pool, 0);
+    for (int i = 0; i < SPINS && atomic_load_explicit(&pool->running, memory_order_acquire) > 0; i++) relax();
+    pthread_mutex_lock(&pool->mutex);
+    while (atomic_load(&pool->running) > 0) pthread_cond_wait(&pool->done, &pool->mutex);
+    pthread_mutex_unlock(&pool->mutex);
+    pthread_mutex_unlock(&pool->loop);
 }
 
 void rk_parallel_for_work(size_t n_tasks, uint64_t work, rk_task task, void *context) {
@@ -169,32 +203,70 @@ bool rk_parallel_set_alone(bool alone) {
     return was;
 }
 
-rk_status rk_parallel_set_threads(int n_threads) {
+rk_pool *rk_parallel_use(rk_pool *pool) {
+    rk_pool *was = own_pool;
+    own_pool = pool;
+    return was;
+}
+
+static rk_status check_threads(int n_threads) {
     RK_FAIL_IF(n_threads < 0 || n_threads > MAX_THREADS, RK_INVALID_ARGUMENT, "%d threads: must be 0 to %d",
                n_threads, MAX_THREADS);
+    return RK_OK;
+}
+
+rk_status rk_parallel_set_threads(int n_threads) {
+    rk_pool *pool = &library_pool;
+    RK_TRY(check_threads(n_threads));
     RK_FAIL_IF(inside_task, RK_INVALID_ARGUMENT,
                "the number of threads cannot change inside a parallel loop");
-    pthread_mutex_lock(&loop_mutex);
-    stop_workers();
-    pool.wanted = n_threads ? n_threads : decide_threads();
-    pthread_mutex_unlock(&loop_mutex);
+    pthread_mutex_lock(&pool->loop);
+    stop_workers(pool);
+    pool->wanted = n_threads ? n_threads : decide_threads();
+    pthread_mutex_unlock(&pool->loop);
     return RK_OK;
 }
 
 int rk_parallel_threads(void) {
-    if (inside_task && pool.wanted) return pool.wanted;
-    pthread_mutex_lock(&loop_mutex);
-    if (!pool.wanted) pool.wanted = decide_threads();
-    int n = pool.wanted;
-    pthread_mutex_unlock(&loop_mutex);
+    rk_pool *pool = pool_of_thread();
+    if (pool != &library_pool || (inside_task && pool->wanted)) return pool->wanted;
+    pthread_mutex_lock(&pool->loop);
+    if (!pool->wanted) pool->wanted = decide_threads();
+    int n = pool->wanted;
+    pthread_mutex_unlock(&pool->loop);
     return n;
 }
 
-void rk_parallel_on_thread_start(void (*hook)(void)) {
-    pthread_mutex_lock(&loop_mutex);
-    if (pool.on_start != hook) {
-        stop_workers();
-        pool.on_start = hook;
-    }
-    pthread_mutex_unlock(&loop_mutex);
+rk_status rk_pool_create(int n_threads, rk_pool **out) {
+    rk_pool *pool;
+    RK_TRY(check_threads(n_threads));
+    RK_TRY(rk_alloc(1, sizeof *pool, &pool));
+    init_locks(pool);
+    pool->wanted = n_threads ? n_threads : rk_cpu_count();
+    pthread_mutex_lock(&list_mutex);
+    pool->before = &library_pool;
+    pool->after = library_pool.after;
+    if (pool->after) pool->after->before = pool;
+    library_pool.after = pool;
+    pthread_mutex_unlock(&list_mutex);
+    *out = pool;
+    return RK_OK;
+}
+
+void rk_pool_free(rk_pool *pool) {
+    if (!pool) return;
+    stop_workers(pool);
+    pthread_mutex_lock(&list_mutex);
+    pool->before->after = pool->after;
+    if (pool->after) pool->after->before = pool->before;
+    pthread_mutex_unlock(&list_mutex);
+    pthread_mutex_destroy(&pool->loop);
+    pthread_mutex_destroy(&pool->mutex);
+    pthread_cond_destroy(&pool->work);
+    pthread_cond_destroy(&pool->done);
+    rk_free(pool);
+}
+
+int rk_pool_threads(const rk_pool *pool) {
+    return pool->wanted;
 }

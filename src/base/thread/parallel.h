@@ -1,4 +1,4 @@
-/* One pool of threads for all loops of the library.
+/* Loops of the library run on one pool of threads, or on a caller's own (reckon/pool.h).
  *
  * A task writes what no other task writes, and adds up terms that depend on the problem only, in their order,
  * however the work is cut into tasks. So results are the same bits at any thread count. */
@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <reckon/pool.h>
 
 #include "base/error.h"
 
@@ -26,15 +28,13 @@ void rk_parallel_for_work(size_t n_tasks, uint64_t work, rk_task task, void *con
 /* alone: from now on loops of the calling thread run on it alone, beside those of others. Returns what it was
  * before. */
 bool rk_parallel_set_alone(bool alone);
+/* From now on loops of the calling thread run on that pool; NULL: the library's. Returns the one before. */
+rk_pool *rk_parallel_use(rk_pool *pool);
 
-/* Set before the first loop or between loops; 0 means RK_THREADS or else the processors this process may
- * use. */
+/* Of the library's pool: before the first loop or between loops; 0 means RK_THREADS or else the processors
+ * this process may use. */
 rk_status rk_parallel_set_threads(int n_threads);
-int rk_parallel_threads(void);
-
-/* Called once at the start of each worker (not of the calling thread). Set before the first loop or between
- * loops. */
-void rk_parallel_on_thread_start(void (*hook)(void));
+int rk_parallel_threads(void); /* of the pool that loops of the calling thread run on */
 
 /* Pieces of [0, n) in blocks of `block`: the number of tasks, and task i's range. */
 static inline size_t rk_blocks(size_t n, size_t block) {

@@ -45,8 +45,15 @@ RK_API rk_status rk_session_schema(const rk_session *session, struct ArrowSchema
  * RK_INVALID_ARGUMENT, RK_NOT_FINITE (a prediction is no number), RK_INTERRUPTED, RK_NO_MEMORY. */
 RK_API rk_status rk_session_run(rk_session *session, const struct ArrowSchema *schema,
                                 const struct ArrowArray *columns, float *predictions);
-/* The same for a batch of dense numbers and ids (rk_transforms_apply, rk_dataset_next, or the caller's own):
- * predictions [batch->n, n_tasks]. Labels and sample weights are not read. */
+/* Predictions for many items beside one context (a user, a request): columns that the items have not are the
+ * context's, whose one row stands beside each item. predictions [items->length, n_tasks]: the same bits as
+ * rk_session_run of the rows in full. Errors as there; a context of more rows or none: RK_INVALID_ARGUMENT.
+ */
+RK_API rk_status rk_session_score(rk_session *session, const struct ArrowSchema *context_schema,
+                                  const struct ArrowArray *context, const struct ArrowSchema *items_schema,
+                                  const struct ArrowArray *items, float *predictions);
+/* As rk_session_run for a batch of dense numbers and ids (rk_transforms_apply, rk_dataset_next, or the
+ * caller's own): predictions [batch->n, n_tasks]. Labels and sample weights are not read. */
 RK_API rk_status rk_session_run_batch(rk_session *session, const rk_batch *batch, float *predictions);
 
 /* From any thread: the run that is under way returns RK_INTERRUPTED, soon. A run that begins afterwards is
@@ -56,8 +63,9 @@ RK_API void rk_session_cancel(rk_session *session);
 /* Categorical features, in the order that a batch has them; names belong to the predictor. */
 RK_API int32_t rk_session_n_features(const rk_session *session);
 RK_API const char *rk_session_feature_name(const rk_session *session, int32_t feature);
-/* Values of the feature in the columns of the last rk_session_run that its vocabulary has not: many of them
- * mean that the data has moved away from what was trained on. 0 where the feature has no vocabulary. */
+/* Values of the feature in the columns of the last rk_session_run or rk_session_score that its vocabulary has
+ * not: many of them mean that the data has moved away from what was trained on. 0 where the feature has no
+ * vocabulary. */
 RK_API int64_t rk_session_n_unknown(const rk_session *session, int32_t feature);
 
 #ifdef __cplusplus

@@ -4,6 +4,9 @@
 
 #include "base/memory.h"
 
+_Static_assert(sizeof(rk_text_place) == sizeof(int64_t) && sizeof(double) == sizeof(int64_t),
+               "values of all types but f32 take 8 bytes (rk_column_repeat)");
+
 const char *rk_column_type_name(rk_column_type type) {
     static const char *const names[] = {"text", "i64", "f32", "f64"};
     return names[type];
@@ -219,6 +222,25 @@ rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values,
             column->text = column->text_memory;
             return RK_OK;
     }
+}
+
+rk_status rk_column_repeat(rk_column *column, int64_t n) {
+    const char *text = column->text;
+    int64_t each = column->n_values;
+    RK_FAIL_IF(each > 0 && n > INT64_MAX / 8 / each, RK_UNSUPPORTED,
+               "column '%s': %lld values in each of %lld rows", column->name, (long long)each, (long long)n);
+    RK_TRY(rk_column_reserve(column, n, n * each, 0));
+    column->text = text;
+    char *values = column->type == RK_COLUMN_I64   ? (char *)column->i64
+                   : column->type == RK_COLUMN_F32 ? (char *)column->f32
+                   : column->type == RK_COLUMN_F64 ? (char *)column->f64
+                                                   : (char *)column->places;
+    size_t n_bytes =
+        (size_t)each * (column->type == RK_COLUMN_F32 ? sizeof *column->f32 : sizeof *column->i64);
+    for (int64_t i = 1; i < n && each; i++) memcpy(values + (size_t)i * n_bytes, values, n_bytes);
+    for (int64_t i = 0; i <= n; i++) column->offsets[i] = i * each;
+    column->n_values = n * each;
+    return RK_OK;
 }
 
 void rk_column_set_type(rk_column *column, rk_column_type type) {

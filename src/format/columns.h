@@ -67,6 +67,8 @@ rk_status rk_columns_append(rk_columns *to, const rk_columns *rows); /* all rows
 /* Room for that many rows, values and bytes of text in all, for readers that fill many rows at once. What is
  * there stays. */
 rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes);
+/* Of a column of one row: n rows with the same values. */
+rk_status rk_column_repeat(rk_column *column, int64_t n);
 /* The column without values, of that type from here on. */
 void rk_column_set_type(rk_column *column, rk_column_type type);
 rk_status rk_column_reserve_weights(rk_column *column,

@@ -84,17 +84,26 @@ static rk_status end(threads_before before, rk_status status) {
     return status;
 }
 
-static rk_status transform_and_predict(rk_session *s, const struct ArrowSchema *schema,
-                                       const struct ArrowArray *columns, float *out) {
+static rk_status transform_and_predict(rk_session *s, const rk_arrow_rows *context, const rk_arrow_rows *rows,
+                                       float *out) {
     const rk_batch *batch;
-    RK_TRY(rk_transforms_apply(transforms_of(s), schema, columns, s->workspace, &batch));
+    RK_TRY(rk_transforms_apply_beside(transforms_of(s), context, rows, s->workspace, &batch));
     return predict(s, batch, out);
 }
 
 rk_status rk_session_run(rk_session *s, const struct ArrowSchema *schema, const struct ArrowArray *columns,
                          float *predictions) {
+    const rk_arrow_rows rows = {schema, columns};
     threads_before before = begin(s);
-    return end(before, transform_and_predict(s, schema, columns, predictions));
+    return end(before, transform_and_predict(s, NULL, &rows, predictions));
+}
+
+rk_status rk_session_score(rk_session *s, const struct ArrowSchema *context_schema,
+                           const struct ArrowArray *context, const struct ArrowSchema *items_schema,
+                           const struct ArrowArray *items, float *predictions) {
+    const rk_arrow_rows one = {context_schema, context}, rows = {items_schema, items};
+    threads_before before = begin(s);
+    return end(before, transform_and_predict(s, &one, &rows, predictions));
 }
 
 rk_status rk_session_run_batch(rk_session *s, const rk_batch *batch, float *predictions) {

@@ -64,12 +64,17 @@ void rk_transform_workspace_free(rk_transform_workspace *w) {
     rk_free(w);
 }
 
-static rk_status missing_column(const struct ArrowSchema *schema, const char *name) {
+static rk_status missing_column(const rk_arrow_rows *rows, const rk_arrow_rows *context, const char *name) {
     const char **names;
+    const struct ArrowSchema *schemas[] = {rows->schema, context ? context->schema : NULL};
+    size_t n = 0;
     rk_status status = rk_error(RK_BAD_DATA, "there is no column '%s'", name);
-    if (rk_alloc((size_t)schema->n_children, sizeof *names, &names) != RK_OK) return RK_NO_MEMORY;
-    for (int64_t c = 0; c < schema->n_children; c++) names[c] = schema->children[c]->name;
-    const char *nearest = rk_nearest(name, names, (size_t)schema->n_children);
+    int64_t n_names = schemas[0]->n_children + (context ? schemas[1]->n_children : 0);
+    if (rk_alloc((size_t)n_names, sizeof *names, &names) != RK_OK) return RK_NO_MEMORY;
+    for (int i = 0; i < 2; i++)
+        for (int64_t c = 0; schemas[i] && c < schemas[i]->n_children; c++)
+            names[n++] = schemas[i]->children[c]->name;
+    const char *nearest = rk_nearest(name, names, n);
     rk_free(names);
     return nearest ? rk_error_hint(status, "is '%s' meant?", nearest) : status;
 }
@@ -82,25 +87,43 @@ static int64_t find_child(const struct ArrowSchema *schema, const char *name, in
     return -1;
 }
 
-static rk_status take_columns(rk_transform_workspace *w, const struct ArrowSchema *schema,
-                              const struct ArrowArray *array) {
+static rk_status take_column(const rk_transform_workspace *w, const rk_arrow_rows *rows, int64_t child,
+                             rk_column *column) {
     const rk_data_section *s = w->transforms->section;
+    return rk_arrow_take_column(rows->schema, rows->array, child, s->missing, s->n_missing, column);
+}
+
+/* No row has a value. */
+static rk_status leave_empty(int64_t n, rk_column *column) {
+    rk_column_set_type(column, RK_COLUMN_TEXT);
+    RK_TRY(rk_column_reserve(column, n, 0, 0));
+    column->per_row = -1;
+    memset(column->offsets, 0, (size_t)(n + 1) * sizeof *column->offsets);
+    return RK_OK;
+}
+
+static rk_status take_columns(rk_transform_workspace *w, const rk_arrow_rows *rows,
+                              const rk_arrow_rows *context) {
+    int64_t n = rows->array->length;
     for (size_t i = 0; i < w->n_wanted; i++) {
+        const char *name = w->wanted[i];
         rk_column *column = &w->columns.columns[i];
-        int64_t child = find_child(schema, w->wanted[i], w->children[i]);
-        if (child < 0 && !rk_transforms_is_label(w->transforms, w->wanted[i]))
-            return missing_column(schema, w->wanted[i]);
-        if (child >= 0) {
-            w->children[i] = child;
-            RK_TRY(rk_arrow_take_column(schema, array, child, s->missing, s->n_missing, column));
+        const rk_arrow_rows *from = rows;
+        int64_t child = find_child(from->schema, name, w->children[i]);
+        if (child < 0 && context) {
+            from = context;
+            child = find_child(from->schema, name, w->children[i]);
+        }
+        if (child < 0) {
+            if (!rk_transforms_is_label(w->transforms, name)) return missing_column(rows, context, name);
+            RK_TRY(leave_empty(n, column));
             continue;
         }
-        rk_column_set_type(column, RK_COLUMN_TEXT);
-        RK_TRY(rk_column_reserve(column, array->length, 0, 0));
-        column->per_row = -1;
-        memset(column->offsets, 0, (size_t)(array->length + 1) * sizeof *column->offsets);
+        w->children[i] = child;
+        RK_TRY(take_column(w, from, child, column));
+        if (from == context) RK_TRY(rk_column_repeat(column, n));
     }
-    w->columns.n_rows = array->length;
+    w->columns.n_rows = n;
     return RK_OK;
 }
 
@@ -127,23 +150,36 @@ static void count_unknown(rk_transform_workspace *w) {
     }
 }
 
-rk_status rk_transforms_apply(const rk_transforms *t, const struct ArrowSchema *schema,
-                              const struct ArrowArray *array, rk_transform_workspace *w,
-                              const rk_batch **out) {
+rk_status rk_transforms_apply_beside(const rk_transforms *t, const rk_arrow_rows *context,
+                                     const rk_arrow_rows *rows, rk_transform_workspace *w,
+                                     const rk_batch **out) {
     RK_FAIL_IF(w->transforms != t, RK_INVALID_ARGUMENT, "the workspace was created for other transforms");
-    RK_TRY(rk_arrow_check(schema, array));
-    RK_TRY(take_columns(w, schema, array));
+    RK_TRY(rk_arrow_check(rows->schema, rows->array));
+    if (context) {
+        RK_TRY(rk_arrow_check(context->schema, context->array));
+        RK_FAIL_IF(context->array->length != 1, RK_INVALID_ARGUMENT, "the context must have 1 row, not %lld",
+                   (long long)context->array->length);
+    }
+    int64_t n = rows->array->length;
+    RK_TRY(take_columns(w, rows, context));
     rk_window_clear(&w->window);
     bool labelled = rk_transforms_finds_labels(t, &w->rows, &w->columns, true);
     w->window.has_labels = labelled;
     w->window.has_weights = labelled && t->weight_name >= 0;
     w->window.has_groups = labelled && t->group_name >= 0;
     memset(w->memory.n_dropped, 0, (size_t)t->schema.n_features * sizeof *w->memory.n_dropped);
-    if (array->length) RK_TRY(transform(w, 0, array->length));
-    RK_TRY(rk_batch_view(&w->batch, &w->window, 0, array->length));
+    if (n) RK_TRY(transform(w, 0, n));
+    RK_TRY(rk_batch_view(&w->batch, &w->window, 0, n));
     count_unknown(w);
     *out = &w->batch.batch;
     return RK_OK;
+}
+
+rk_status rk_transforms_apply(const rk_transforms *t, const struct ArrowSchema *schema,
+                              const struct ArrowArray *array, rk_transform_workspace *w,
+                              const rk_batch **out) {
+    const rk_arrow_rows rows = {schema, array};
+    return rk_transforms_apply_beside(t, NULL, &rows, w, out);
 }
 
 const int64_t *rk_transform_workspace_unknown(const rk_transform_workspace *w) {

@@ -4,6 +4,18 @@
 
 #include <reckon/transforms.h>
 
+/* A struct array of the Arrow C data interface. */
+typedef struct rk_arrow_rows {
+    const struct ArrowSchema *schema;
+    const struct ArrowArray *array;
+} rk_arrow_rows;
+
+/* As rk_transforms_apply of `rows` with the columns that only the context has beside them; its one row stands
+ * beside each. context: NULL: nothing. */
+rk_status rk_transforms_apply_beside(const rk_transforms *transforms, const rk_arrow_rows *context,
+                                     const rk_arrow_rows *rows, rk_transform_workspace *workspace,
+                                     const rk_batch **out);
+
 /* [n_features] of the schema: values of the last batch that the feature's vocabulary has not. */
 const int64_t *rk_transform_workspace_unknown(const rk_transform_workspace *workspace);
 

@@ -101,6 +101,12 @@ void rk_free(void *pointer) {
     free((char *)pointer - HEADER_BYTES);
 }
 
+void rk_free_variable(void *variable) {
+    void *pointer;
+    memcpy(&pointer, variable, sizeof pointer);
+    rk_free(pointer);
+}
+
 rk_status rk_pages_alloc(size_t bytes, void **out) {
     if (must_fail()) return RK_NO_MEMORY_ERROR(bytes);
     size_t length = bytes ? bytes : 1;

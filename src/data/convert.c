@@ -59,33 +59,26 @@ static rk_status begin_columns(const rk_data_section *section, const rk_columns 
     return RK_OK;
 }
 
-/* The types that a csv's columns turn out to have, found by a pass. */
+/* The types that a csv's columns turn out to have, found by a pass; *out stays NULL if there are no rows. */
 static rk_status find_types(const rk_source_options *options, rk_column_type **out) {
-    rk_source *source;
-    found_column *held = NULL;
+    RK_AUTO(rk_source_auto) rk_source *source = NULL;
+    RK_AUTOFREE found_column *held = NULL;
     int32_t n_columns = 0;
-    const rk_chunk *chunk;
     RK_TRY(rk_source_open(options, &source));
-    rk_status status;
-    while ((status = rk_source_read(source, &chunk)) == RK_OK && chunk->columns.n_rows > 0) {
-        if (!held) {
-            n_columns = chunk->columns.n_columns;
-            status = begin_columns(options->section, &chunk->columns, &held);
-        }
-        for (int32_t c = 0; status == RK_OK && c < n_columns; c++)
+    for (const rk_chunk *chunk;;) {
+        RK_TRY(rk_source_read(source, &chunk));
+        if (chunk->columns.n_rows == 0) break;
+        n_columns = chunk->columns.n_columns;
+        if (!held) RK_TRY(begin_columns(options->section, &chunk->columns, &held));
+        for (int32_t c = 0; c < n_columns; c++)
             for (int64_t v = 0;
                  v < chunk->columns.columns[c].n_values && narrowest(held[c].types) != RK_COLUMN_TEXT; v++)
                 held[c].types &=
                     rk_types_of(rk_column_text(&chunk->columns.columns[c], v), held[c].is_number);
-        if (status != RK_OK) break;
     }
-    rk_source_free(source);
-    rk_column_type *types = NULL;
-    if (status == RK_OK && held) status = rk_alloc((size_t)n_columns, sizeof *types, &types);
-    for (int32_t c = 0; status == RK_OK && c < n_columns; c++) types[c] = narrowest(held[c].types);
-    rk_free(held);
-    if (status != RK_OK) return status;
-    *out = types;
+    if (!held) return RK_OK;
+    RK_TRY(rk_alloc((size_t)n_columns, sizeof **out, out));
+    for (int32_t c = 0; c < n_columns; c++) (*out)[c] = narrowest(held[c].types);
     return RK_OK;
 }
 
@@ -129,27 +122,24 @@ rk_status rk_data_convert(const char *input, const char *output, const rk_conver
     rk_source_options options = {.section = &manner, .paths = &input, .n_paths = 1};
     bool is_text = from == RK_DATA_CSV || from == RK_DATA_TSV,
          typed = to == RK_DATA_RKB || to == RK_DATA_TFRECORD || to == RK_DATA_LIBSVM;
-    rk_column_type *types = NULL;
-    rk_source *source = NULL;
-    rk_file_output *out = NULL;
+    RK_AUTOFREE rk_column_type *types = NULL;
+    RK_AUTO(rk_source_auto) rk_source *source = NULL;
+    rk_file_output *out;
     int64_t n = 0;
-    rk_status status;
     if (is_text && typed && rk_file_is_stream(input))
-        RK_GOTO(rk_error_hint(
+        return rk_error_hint(
             rk_error(RK_UNSUPPORTED,
                      "'%s' is a pipe or a device; text is read twice, first to find the columns' types",
                      input),
-            "write it to a file first"));
-    if (is_text && typed) RK_GOTO(find_types(&options, &types));
-    RK_GOTO(rk_source_open(&options, &source));
-    RK_GOTO(rk_file_output_open(output, to, types, o->compression_level, &out));
-    RK_GOTO(copy_rows(source, out, o, &n));
-    RK_GOTO(rk_file_output_commit(out));
+            "write it to a file first");
+    if (is_text && typed) RK_TRY(find_types(&options, &types));
+    RK_TRY(rk_source_open(&options, &source));
+    RK_TRY(rk_file_output_open(output, to, types, o->compression_level, &out));
+    rk_status status = copy_rows(source, out, o, &n);
+    if (status == RK_OK) status = rk_file_output_commit(out);
+    rk_file_output_free(out);
+    RK_TRY(status);
     *n_rows = n;
     *n_skipped = rk_source_n_skipped(source);
-done:
-    rk_file_output_free(out);
-    rk_source_free(source);
-    rk_free(types);
-    return status;
+    return RK_OK;
 }

@@ -212,11 +212,10 @@ static rk_status check_kind(const rk_data_feature *f, const rk_yaml *yaml) {
 
 static rk_status unknown_part(const rk_data_section *s, const rk_data_feature *f, const rk_yaml *yaml,
                               const char *part) {
-    const char **names;
+    RK_AUTOFREE const char **names = NULL;
     RK_TRY(rk_alloc((size_t)s->n_features, sizeof *names, &names));
     for (int64_t i = 0; i < s->n_features; i++) names[i] = s->features[i].name;
     const char *nearest = rk_nearest(part, names, (size_t)s->n_features);
-    rk_free(names);
     char message[256];
     snprintf(message, sizeof message, "there is no feature '%.180s' to cross", part);
     rk_status status = error_at(yaml, f->line, f->name, message);
@@ -245,19 +244,18 @@ static rk_status check_cross(const rk_data_section *s, const rk_data_feature *f,
 }
 
 static rk_status check_features(const rk_data_section *s, const rk_yaml *yaml) {
-    rk_name_index names;
+    RK_AUTO(rk_name_index_release) rk_name_index names = {0};
     RK_TRY(rk_name_index_init(&names, s->features, sizeof *s->features, offsetof(rk_data_feature, name),
                               (int32_t)s->n_features));
     int32_t twin = rk_name_index_twin(&names);
-    rk_status status = twin < 0 ? RK_OK
-                                : error_at(yaml, s->features[twin].line, s->features[twin].name,
-                                           "a second feature of this name");
-    for (int64_t i = 0; status == RK_OK && i < s->n_features; i++) {
-        status = check_kind(&s->features[i], yaml);
-        if (status == RK_OK) status = check_cross(s, &s->features[i], yaml, &names);
+    if (twin >= 0)
+        return error_at(yaml, s->features[twin].line, s->features[twin].name,
+                        "a second feature of this name");
+    for (int64_t i = 0; i < s->n_features; i++) {
+        RK_TRY(check_kind(&s->features[i], yaml));
+        RK_TRY(check_cross(s, &s->features[i], yaml, &names));
     }
-    rk_name_index_release(&names);
-    return status;
+    return RK_OK;
 }
 
 rk_data_section rk_data_section_of_split(const rk_data_section *section, const rk_split_section *split) {
@@ -346,10 +344,10 @@ rk_status rk_data_section_check(const rk_data_section *s, const rk_yaml *yaml) {
         return error_at(yaml, s->line, "default_sample_weight", "needs sample_weight, the weights' column");
     if (s->quote && strlen(s->quote) > 1) return error_at(yaml, s->line, "quote", "must be one byte or none");
     if (s->n_features == 0) return error_at(yaml, s->line, "features", "a model needs one feature or more");
-    rk_status status = check_features(s, yaml);
-    if (status == RK_OK) status = check_labels(s, yaml);
-    for (int64_t i = 0; status == RK_OK && i < s->n_fields; i++)
+    RK_TRY(check_features(s, yaml));
+    RK_TRY(check_labels(s, yaml));
+    for (int64_t i = 0; i < s->n_fields; i++)
         if (s->fields[i].last < s->fields[i].first)
-            status = error_at(yaml, s->fields[i].line, s->fields[i].name, "its last id is below its first");
-    return status;
+            return error_at(yaml, s->fields[i].line, s->fields[i].name, "its last id is below its first");
+    return RK_OK;
 }

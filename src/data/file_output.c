@@ -19,7 +19,6 @@
 enum { RKB_BLOCK_ROWS = 4096, RKB_BLOCK_BYTES = 1 << 28, RKB_RUN_ROWS = 64 };
 
 struct rk_file_output {
-    char *path;
     rk_data_format format;
     const rk_column_type *types;
     rk_sink *sink; /* of text formats and tfrecord */
@@ -65,20 +64,14 @@ rk_status rk_file_output_open(const char *path, rk_data_format format, const rk_
     RK_TRY(rk_alloc(1, sizeof *o, &o));
     o->format = format;
     o->types = types;
-    rk_status status = rk_strdup(path, &o->path);
+    const int zstd_level = level < 0 ? 0 : level ? level : 3;
+    rk_status status =
+        format == RK_DATA_RKB ? rk_rkb_writer_open(path, zstd_level, &o->rkb) : rk_sink_open(path, &o->sink);
     if (status == RK_OK)
-        status = format == RK_DATA_RKB ? rk_rkb_writer_open(path,
-                                                            level < 0 ? 0
-                                                            : level   ? level
-                                                                      : 3,
-                                                            &o->rkb)
-                                       : rk_sink_open(path, &o->sink);
-    if (status != RK_OK) {
+        *out = o;
+    else
         rk_file_output_free(o);
-        return status;
-    }
-    *out = o;
-    return RK_OK;
+    return status;
 }
 
 void rk_file_output_free(rk_file_output *o) {
@@ -89,7 +82,6 @@ void rk_file_output_free(rk_file_output *o) {
     rk_buffer_release(&o->text);
     rk_free(o->joined);
     rk_example_writer_release(&o->example);
-    rk_free(o->path);
     rk_free(o);
 }
 
@@ -101,21 +93,13 @@ rk_status rk_file_output_commit(rk_file_output *o) {
 static rk_status add_typed(rk_column *to, const rk_column *from, int64_t value) {
     int64_t whole = 0;
     double x = 0;
-    switch (to->type) {
-        case RK_COLUMN_TEXT:
-            return rk_column_add_text(to, rk_column_text(from, value));
-        case RK_COLUMN_I64:
-            if (from->type == RK_COLUMN_I64) return rk_column_add_i64(to, from->i64[value]);
-            RK_FAIL_IF(!rk_parse_i64(rk_column_text(from, value), &whole), RK_INTERNAL,
-                       "column '%s' changed between the two passes over the input", from->name);
-            return rk_column_add_i64(to, whole);
-        case RK_COLUMN_F32:
-        case RK_COLUMN_F64: /* of no file */
-            break;
-    }
-    RK_FAIL_IF(!rk_value_number(from, value, &x), RK_INTERNAL,
-               "column '%s' changed between the two passes over the input", from->name);
-    return rk_column_add_f32(to, (float)x);
+    const bool is_whole = to->type == RK_COLUMN_I64;
+    if (to->type == RK_COLUMN_TEXT) return rk_column_add_text(to, rk_column_text(from, value));
+    if (is_whole && from->type == RK_COLUMN_I64) return rk_column_add_i64(to, from->i64[value]);
+    RK_FAIL_IF(
+        is_whole ? !rk_parse_i64(rk_column_text(from, value), &whole) : !rk_value_number(from, value, &x),
+        RK_INTERNAL, "column '%s' changed between the two passes over the input", from->name);
+    return is_whole ? rk_column_add_i64(to, whole) : rk_column_add_f32(to, (float)x);
 }
 
 /* Appends rows first .. first+n-1 to o->typed, with text columns turned into what they hold. */
@@ -194,21 +178,19 @@ static void add_header(rk_file_output *o, const rk_csv_dialect *dialect, const r
  * no row: it has quotes. */
 static rk_status add_csv(rk_file_output *o, const rk_columns *rows) {
     rk_csv_dialect dialect = {.separator = o->format == RK_DATA_TSV ? '\t' : ',', .quote = '"'};
-    rk_buffer field = {0};
-    rk_status status = RK_OK;
+    RK_AUTO(rk_buffer_release) rk_buffer field = {0};
     if (!o->joined) RK_TRY(rk_alloc((size_t)rows->n_columns, sizeof *o->joined, &o->joined));
     if (!o->has_header) add_header(o, &dialect, rows);
-    for (int64_t row = 0; status == RK_OK && row < rows->n_rows; row++) {
-        for (int32_t c = 0; status == RK_OK && c < rows->n_columns; c++) {
-            status = join_values(o, rows, c, row, &field);
+    for (int64_t row = 0; row < rows->n_rows; row++) {
+        for (int32_t c = 0; c < rows->n_columns; c++) {
+            RK_TRY(join_values(o, rows, c, row, &field));
             rk_csv_write_field(&dialect, (rk_span){field.data ? field.data : "", field.n_bytes}, c == 0,
                                &o->text);
         }
         if (rows->n_columns == 1 && field.n_bytes == 0) rk_buffer_text(&o->text, "\"\"");
         rk_buffer_u8(&o->text, '\n');
     }
-    rk_buffer_release(&field);
-    return status;
+    return RK_OK;
 }
 
 /* label[,label] [qid:group] id:weight ...: the columns `label`, `ids` and perhaps `qid`. */
@@ -259,9 +241,8 @@ static rk_status add_libsvm(rk_file_output *o, const rk_columns *rows) {
 }
 
 static rk_status add_examples(rk_file_output *o, const rk_columns *rows) {
-    rk_buffer example = {0};
-    rk_status status = RK_OK;
-    for (int64_t row = 0; status == RK_OK && row < rows->n_rows; row++) {
+    RK_AUTO(rk_buffer_release) rk_buffer example = {0};
+    for (int64_t row = 0; row < rows->n_rows; row++) {
         for (int32_t c = 0; c < rows->n_columns; c++) {
             const rk_column *column = &rows->columns[c];
             int64_t begin = column->offsets[row];
@@ -271,19 +252,16 @@ static rk_status add_examples(rk_file_output *o, const rk_columns *rows) {
             if (column->type == RK_COLUMN_F32)
                 rk_example_add_f32(&o->example, column->name, n ? column->f32 + begin : NULL, n);
             if (column->type != RK_COLUMN_TEXT) continue;
-            rk_span *texts;
-            status = rk_alloc(n, sizeof *texts, &texts);
-            if (status != RK_OK) break;
+            RK_AUTOFREE rk_span *texts = NULL;
+            RK_TRY(rk_alloc(n, sizeof *texts, &texts));
             for (size_t v = 0; v < n; v++) texts[v] = rk_column_text(column, begin + (int64_t)v);
             rk_example_add_bytes(&o->example, column->name, texts, n);
-            rk_free(texts);
         }
         rk_buffer_clear(&example);
-        if (status == RK_OK) status = rk_example_finish(&o->example, &example);
-        if (status == RK_OK) rk_tfrecord_write(example.data ? example.data : "", example.n_bytes, &o->text);
+        RK_TRY(rk_example_finish(&o->example, &example));
+        rk_tfrecord_write(example.data ? example.data : "", example.n_bytes, &o->text);
     }
-    rk_buffer_release(&example);
-    return status;
+    return RK_OK;
 }
 
 static bool is_of_libsvm(const char *name) {

@@ -37,7 +37,7 @@ rk_status rk_columns_init(rk_columns *columns, int32_t n_columns, const char *co
     RK_TRY(rk_alloc((size_t)n_columns, sizeof *made.columns, &made.columns));
     made.n_columns = n_columns;
     for (int32_t c = 0; c < n_columns; c++) {
-        rk_status status = column_init(&made.columns[c], names[c], types[c]);
+        rk_status status = column_init(&made.columns[c], names[c], types ? types[c] : RK_COLUMN_TEXT);
         if (status != RK_OK) {
             rk_columns_release(&made);
             return status;

@@ -48,6 +48,7 @@ typedef struct rk_columns {
     rk_column *columns; /* [n_columns] */
 } rk_columns;
 
+/* types NULL: all are of text. */
 rk_status rk_columns_init(rk_columns *columns, int32_t n_columns, const char *const *names,
                           const rk_column_type *types);
 rk_status rk_columns_init_like(rk_columns *columns, const rk_columns *like); /* the same names and types */

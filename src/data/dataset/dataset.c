@@ -30,8 +30,6 @@ struct rk_dataset {
     rk_reader reader;
     rk_transforms *own_transforms; /* NULL: they are the caller's */
     int64_t batch_size;
-    uint64_t seed;
-    bool shuffles;
     slot *slots; /* [n_slots]; one is in the caller's hands, the others are filled ahead */
     int32_t n_slots;
     int32_t taken; /* slot that the caller holds, or -1 */
@@ -121,12 +119,13 @@ static rk_status fill_slot(rk_dataset *d, const rk_window *window, const uint32_
 /* The batches of one window from row `from` of it. false: stop. */
 static bool cut_window(rk_dataset *d, pass *p, const rk_window *window, int64_t from, rk_status *status) {
     uint64_t number = (uint64_t)(window->first_row / d->reader.window_rows);
-    if (d->shuffles)
-        rk_rng_permutation(d->seed, (uint64_t)p->epoch << 32 | number, p->order, (uint32_t)window->n_rows);
+    if (d->reader.shuffles)
+        rk_rng_permutation(d->reader.seed, (uint64_t)p->epoch << 32 | number, p->order,
+                           (uint32_t)window->n_rows);
     for (int64_t first = from; first < window->n_rows; first += d->batch_size) {
         if (!wait_free(d, p->at)) return false;
         int64_t n = window->n_rows - first < d->batch_size ? window->n_rows - first : d->batch_size;
-        *status = fill_slot(d, window, d->shuffles ? p->order : NULL, first, n, &d->slots[p->at]);
+        *status = fill_slot(d, window, d->reader.shuffles ? p->order : NULL, first, n, &d->slots[p->at]);
         if (*status != RK_OK) return true;
         publish(d, p, false, window->first_row + first + n, RK_OK);
     }
@@ -216,7 +215,7 @@ int64_t rk_dataset_batch_size(const rk_dataset *d) {
 
 /* Whole batches, so that a batch is of one window and its rows follow from its number. */
 int64_t rk_dataset_window_rows(const rk_dataset *d, int64_t batch_size) {
-    int64_t least = d->shuffles ? d->reader.section->shuffle_window : ROWS_IN_ORDER;
+    int64_t least = d->reader.shuffles ? d->reader.section->shuffle_window : ROWS_IN_ORDER;
     return (least + batch_size - 1) / batch_size * batch_size;
 }
 
@@ -231,21 +230,18 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
     pthread_mutex_init(&d->mutex, NULL);
     pthread_cond_init(&d->changed, NULL);
     d->batch_size = options->batch_size;
-    d->seed = options->seed;
-    d->shuffles = options->shuffle;
     d->taken = -1;
     d->n_rows = -1;
     rk_reader *r = &d->reader;
     r->section = section;
     r->transforms = transforms;
     r->labels_optional = options->labels_optional;
-    r->seed = (uint64_t)section->seed;
     r->share = options->share;
     r->n_shares = options->n_shares ? options->n_shares : 1;
     r->n_rows = -1;
+    r->shuffles = options->shuffle;
+    r->seed = options->seed;
     r->window_rows = rk_dataset_window_rows(d, d->batch_size);
-    r->interleaves = d->shuffles;
-    r->order_seed = d->seed;
     r->alone = -1;
     rk_status status;
     RK_GOTO(rk_strdup(options->directory ? options->directory : "", &r->directory));

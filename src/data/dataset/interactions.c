@@ -28,14 +28,19 @@ rk_status rk_pair_id(const rk_batch *batch, const rk_data_schema *schema, int32_
     return RK_OK;
 }
 
+static rk_status add_pair(pair_list *list, pair p) {
+    RK_TRY(rk_grow(&list->pairs, list->n, &list->capacity, sizeof *list->pairs));
+    list->pairs[list->n++] = p;
+    return RK_OK;
+}
+
 static rk_status add_batch(const rk_batch *batch, const rk_data_schema *schema, rk_pair_features features,
                            pair_list *list) {
     for (int64_t i = 0; i < batch->n; i++) {
         pair p;
         RK_TRY(rk_pair_id(batch, schema, features.user, i, &p.user));
         RK_TRY(rk_pair_id(batch, schema, features.item, i, &p.item));
-        RK_TRY(rk_grow(&list->pairs, list->n, &list->capacity, sizeof *list->pairs));
-        list->pairs[list->n++] = p;
+        RK_TRY(add_pair(list, p));
     }
     return RK_OK;
 }
@@ -63,30 +68,25 @@ static void fill(rk_interactions *x, const pair *pairs, size_t n) {
 
 /* `list` is taken apart. */
 static rk_status build(pair_list *list, int64_t n_users, int64_t n_items, rk_interactions **out) {
-    rk_interactions *x = NULL;
-    pair *scratch = NULL;
-    int64_t *begins = NULL;
-    rk_status status;
-    RK_GOTO(rk_alloc(1, sizeof *x, &x));
+    RK_AUTO(rk_interactions_auto) rk_interactions *x = NULL;
+    RK_AUTOFREE pair *scratch = NULL;
+    RK_AUTOFREE int64_t *begins = NULL;
+    RK_TRY(rk_alloc(1, sizeof *x, &x));
     atomic_init(&x->n_holders, 1);
     x->n_users = n_users;
     x->n_items = n_items;
-    RK_GOTO(rk_alloc(list->n, sizeof *scratch, &scratch));
-    RK_GOTO(rk_alloc((size_t)(n_users > n_items ? n_users : n_items) + 1, sizeof *begins, &begins));
-    RK_GOTO(rk_alloc((size_t)n_users + 1, sizeof *x->offsets, &x->offsets));
-    RK_GOTO(rk_alloc(list->n, sizeof *x->items, &x->items));
-    RK_GOTO(rk_alloc((size_t)n_items, sizeof *x->counts, &x->counts));
+    RK_TRY(rk_alloc(list->n, sizeof *scratch, &scratch));
+    RK_TRY(rk_alloc((size_t)(n_users > n_items ? n_users : n_items) + 1, sizeof *begins, &begins));
+    RK_TRY(rk_alloc((size_t)n_users + 1, sizeof *x->offsets, &x->offsets));
+    RK_TRY(rk_alloc(list->n, sizeof *x->items, &x->items));
+    RK_TRY(rk_alloc((size_t)n_items, sizeof *x->counts, &x->counts));
     sort_by(list->pairs, scratch, list->n, false, n_items, begins);
     memset(begins, 0, ((size_t)n_users + 1) * sizeof *begins);
     sort_by(scratch, list->pairs, list->n, true, n_users, begins);
     fill(x, list->pairs, list->n);
     *out = x;
     x = NULL;
-done:
-    rk_interactions_free(x);
-    rk_free(begins);
-    rk_free(scratch);
-    return status;
+    return RK_OK;
 }
 
 rk_status rk_interactions_collect(rk_dataset *dataset, rk_pair_features features, rk_interactions **out) {
@@ -105,10 +105,8 @@ rk_status rk_interactions_collect(rk_dataset *dataset, rk_pair_features features
 
 static rk_status add_all(const rk_interactions *x, pair_list *list) {
     for (int64_t u = 0; u < x->n_users; u++)
-        for (int64_t i = x->offsets[u]; i < x->offsets[u + 1]; i++) {
-            RK_TRY(rk_grow(&list->pairs, list->n, &list->capacity, sizeof *list->pairs));
-            list->pairs[list->n++] = (pair){u, x->items[i]};
-        }
+        for (int64_t i = x->offsets[u]; i < x->offsets[u + 1]; i++)
+            RK_TRY(add_pair(list, (pair){u, x->items[i]}));
     return RK_OK;
 }
 

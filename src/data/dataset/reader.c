@@ -22,17 +22,6 @@ static void end_pass(rk_reader *r) {
     r->is_open = false;
 }
 
-static void close_rows(rk_reader *r) {
-    end_pass(r);
-    if (r->index) {
-        rk_source_index_free(r->index);
-        r->index = NULL;
-        rk_rows_release(&r->rows);
-    }
-    rk_free(r->order);
-    r->order = NULL;
-}
-
 void rk_reader_rewind(rk_reader *r, int64_t row) {
     end_pass(r);
     r->first_window = row / r->window_rows;
@@ -50,7 +39,10 @@ void rk_reader_rewind(rk_reader *r, int64_t row) {
 }
 
 void rk_reader_release(rk_reader *r) {
-    close_rows(r);
+    end_pass(r);
+    rk_source_index_free(r->index);
+    rk_rows_release(&r->rows);
+    rk_free(r->order);
     for (size_t i = 0; i < r->n_kept; i++) rk_window_release(&r->kept[i]);
     rk_free(r->kept);
     if (r->current.schema) rk_window_release(&r->current);
@@ -78,8 +70,8 @@ static void warn_of_weights(const rk_reader *r, const rk_columns *chunk) {
     const rk_transforms *t = r->transforms;
     for (int64_t i = 0; i < t->section->n_features && chunk->n_rows > 0; i++) {
         const rk_data_feature *f = &t->section->features[i];
-        if (t->feature_names[i] < 0 || f->weights || f->dense) continue;
-        rk_binding binding = r->rows.bindings[t->feature_names[i]];
+        if (t->fitted[i].name < 0 || f->weights || f->dense) continue;
+        rk_binding binding = r->rows.bindings[t->fitted[i].name];
         if (binding.join < 0 && chunk->columns[binding.column].weights)
             rk_log(
                 RK_LOG_WARNING,
@@ -120,23 +112,23 @@ static rk_status add_rows(const rk_reader *r, rk_reader_part *part, int64_t firs
     return status;
 }
 
+static bool has_fractions(const rk_reader *r) {
+    return r->part >= 0 && (r->section->valid.fraction != 0 || r->section->test.fraction != 0);
+}
+
 /* The piece's rows that belong to the split, in runs as long as they are. */
 static rk_status add_split_rows(const rk_reader *r, rk_reader_part *part) {
     int64_t first = part->first_row,
             end = part->n_rows < 0 ? part->chunk.columns.n_rows : first + part->n_rows;
-    bool all = r->part < 0 || (r->section->valid.fraction == 0 && r->section->test.fraction == 0);
-    if (all) return first < end ? add_rows(r, part, first, end - first) : RK_OK;
+    if (!has_fractions(r)) return first < end ? add_rows(r, part, first, end - first) : RK_OK;
     const int64_t before = part->file_row - first;
     for (int64_t row = first; row <= end; row++) {
-        if (row < end && rk_fraction_split(r->section, r->seed, before + row) == r->part) continue;
+        if (row < end && rk_fraction_split(r->section, (uint64_t)r->section->seed, before + row) == r->part)
+            continue;
         if (row > first) RK_TRY(add_rows(r, part, first, row - first));
         first = row + 1;
     }
     return RK_OK;
-}
-
-static bool has_fractions(const rk_reader *r) {
-    return r->part >= 0 && (r->section->valid.fraction != 0 || r->section->test.fraction != 0);
 }
 
 /* Of as many rows of the files a window's are those of the split. */
@@ -191,7 +183,7 @@ static int64_t rows_ahead(const rk_reader *r, const rk_reader_part *part) {
     if (!has_fractions(r)) return known_rows;
     int64_t n = 0, file_row = r->index ? part->file_row : r->ahead_file_row;
     for (int64_t row = 0; row < known_rows; row++)
-        n += rk_fraction_split(r->section, r->seed, file_row + row) == r->part;
+        n += rk_fraction_split(r->section, (uint64_t)r->section->seed, file_row + row) == r->part;
     return n;
 }
 
@@ -350,11 +342,9 @@ static rk_status open_files(const rk_reader *r, rk_rows_reader *rows) {
 }
 
 rk_status rk_reader_check(const rk_reader *r) {
-    rk_rows_reader rows;
+    RK_AUTO(rk_rows_release) rk_rows_reader rows = {0};
     RK_TRY(open_files(r, &rows));
-    rk_status status = rk_source_check(rows.source);
-    rk_rows_release(&rows);
-    return status;
+    return rk_source_check(rows.source);
 }
 
 /* The order of the pieces of files that have more rows than a window, once for all passes. */
@@ -367,7 +357,7 @@ static rk_status find_order(rk_reader *r) {
     bool by_turns = r->window_rows < ROWS_OF_WHOLE_PIECES || pieces < RK_INDEX_LANES;
     if (by_turns) r->n_groups = (n + RK_INDEX_LANES - 1) / RK_INDEX_LANES;
     RK_TRY(rk_alloc(n, sizeof *r->order, &r->order));
-    return rk_source_index_order(r->index, r->order_seed, file_rows_of_window(r), by_turns, r->order);
+    return rk_source_index_order(r->index, r->seed, file_rows_of_window(r), by_turns, r->order);
 }
 
 static rk_status open_rows(rk_reader *r) {
@@ -381,11 +371,11 @@ static rk_status open_rows(rk_reader *r) {
         for (size_t i = 0; i < r->rows.n_paths; i++)
             r->has_read_stream |= rk_file_is_stream(r->rows.paths[i]);
         for (int64_t i = 0; i < t->section->n_features && !has_fractions(r); i++)
-            if (rk_transform_takes_packed(t, i)) RK_TRY(rk_rows_keep_packed(&r->rows, t->feature_names[i]));
+            if (rk_transform_takes_packed(t, i)) RK_TRY(rk_rows_keep_packed(&r->rows, t->fitted[i].name));
     }
     r->is_open = true;
     r->file_ends = false;
-    if (r->interleaves && !r->has_looked) RK_TRY(find_order(r));
+    if (r->shuffles && !r->has_looked) RK_TRY(find_order(r));
     RK_TRY(make_parts(r));
     begin_group(r);
     return open_part(r, 0, &first);
@@ -440,7 +430,7 @@ static rk_status keep(rk_reader *r, rk_window *window) {
 /* Rows are to come from all over the files: where they cannot, or labels say that they do not, it is told
  * once. */
 static void look_at(rk_reader *r, const rk_window *window) {
-    if (!r->interleaves || (r->drift.has_told && r->alone < 0)) return;
+    if (!r->shuffles || (r->drift.has_told && r->alone < 0)) return;
     if (r->alone >= 0 && window->first_row > 0) {
         rk_log(
             RK_LOG_WARNING,

@@ -40,10 +40,9 @@ typedef struct rk_reader {
     size_t n_paths;
     int part; /* which rows: 0 train's own, 1 valid's share, 2 test's share; -1: all */
     bool labels_optional;
-    uint64_t seed; /* of the split by fractions */
     int64_t window_rows;
-    bool interleaves; /* rows of a window are to be from all over the files */
-    uint64_t order_seed;
+    bool shuffles;           /* rows of a window are to be from all over the files */
+    uint64_t seed;           /* of the order */
     int32_t share, n_shares; /* window w is read where w mod n_shares is `share` */
     atomic_bool stop;    /* set by another thread: there is no next window, and the pass must be begun anew */
     rk_rows_reader rows; /* open during a pass */

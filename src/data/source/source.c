@@ -11,28 +11,27 @@ rk_status rk_source_open(const rk_source_options *options, rk_source **out) {
     rk_source *s;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
     s->options = *options;
-    s->options.wanted = NULL;
     s->piece_bytes = RK_PIECE_BYTES;
-    rk_status copied = options->wanted ? rk_alloc(options->n_wanted, sizeof *s->wanted, &s->wanted) : RK_OK;
-    for (size_t i = 0; copied == RK_OK && options->wanted && i < options->n_wanted; i++)
-        copied = rk_strdup(options->wanted[i], &s->wanted[i]);
-    if (copied != RK_OK) {
-        rk_source_free(s);
-        return copied;
-    }
-    if (options->wanted) s->options.wanted = (const char *const *)s->wanted;
-    for (size_t i = 0; i < options->n_paths; i++) {
+    rk_status status = options->wanted ? rk_alloc(options->n_wanted, sizeof *s->wanted, &s->wanted) : RK_OK;
+    for (size_t i = 0; status == RK_OK && options->wanted && i < options->n_wanted; i++)
+        status = rk_strdup(options->wanted[i], &s->wanted[i]);
+    s->options.wanted = (const char *const *)s->wanted;
+    for (size_t i = 0; status == RK_OK && i < options->n_paths; i++) {
         uint64_t n_bytes = 0;
-        if (strcmp(options->paths[i], "-") == 0) continue;
-        rk_status status = rk_file_size(options->paths[i], &n_bytes);
-        if (status != RK_OK) {
-            rk_source_free(s);
-            return status;
-        }
+        if (strcmp(options->paths[i], "-") != 0) status = rk_file_size(options->paths[i], &n_bytes);
         s->total_bytes += (double)n_bytes;
     }
-    *out = s;
-    return RK_OK;
+    if (status == RK_OK)
+        *out = s;
+    else
+        rk_source_free(s);
+    return status;
+}
+
+void rk_source_leave_stream(rk_source *s) {
+    rk_lookahead_release(&s->lookahead);
+    rk_byte_stream_free(s->stream);
+    s->stream = NULL;
 }
 
 static void close_file(rk_source *s) {
@@ -40,15 +39,7 @@ static void close_file(rk_source *s) {
     s->reader = NULL;
     s->state = NULL;
     if (s->stream) s->finished_bytes += (double)rk_byte_stream_file_position(s->stream);
-    rk_lookahead_release(&s->lookahead);
-    rk_byte_stream_free(s->stream);
-    s->stream = NULL;
-}
-
-void rk_source_leave_stream(rk_source *s) {
-    rk_lookahead_release(&s->lookahead);
-    rk_byte_stream_free(s->stream);
-    s->stream = NULL;
+    rk_source_leave_stream(s);
 }
 
 rk_status rk_source_open_one(const rk_source *s, size_t file, const rk_source *like, rk_source **out) {
@@ -178,10 +169,9 @@ static rk_status begin_chunk(const rk_source *s, rk_chunk *chunk) {
 }
 
 void rk_source_parse(const rk_source *s, rk_chunk *chunk) {
-    rk_status status = begin_chunk(s, chunk);
-    if (status == RK_OK) status = s->reader->parse(s, chunk);
-    chunk->status = status;
-    if (status != RK_OK) rk_error_copy(chunk->error, sizeof chunk->error);
+    chunk->status = begin_chunk(s, chunk);
+    if (chunk->status == RK_OK) chunk->status = s->reader->parse(s, chunk);
+    if (chunk->status != RK_OK) rk_error_copy(chunk->error, sizeof chunk->error);
 }
 
 void rk_source_pass(const rk_source *s, rk_chunk *chunk) {

@@ -16,7 +16,7 @@ typedef struct rk_source rk_source;
 typedef struct rk_chunk {
     rk_columns columns; /* texts of csv and TFRecord stand in the piece itself */
     int64_t *lines;     /* [columns.n_rows] line or record number of each row, from first_line on */
-    int64_t lines_capacity;
+    size_t lines_capacity;
     int64_t first_line, n_lines, n_skipped;
     /* the piece */
     char *data; /* [n_bytes] of the stream, in memory of the chunk's own */
@@ -53,6 +53,9 @@ typedef struct rk_source_options {
 
 rk_status rk_source_open(const rk_source_options *options, rk_source **out);
 void rk_source_free(rk_source *source);
+static inline void rk_source_auto(rk_source **source) { /* for RK_AUTO */
+    rk_source_free(*source);
+}
 /* Whole numbers of the column, by its number among the wanted ones, may be left as rk_column.packed. Before
  * the first file is opened. */
 rk_status rk_source_keep_packed(rk_source *source, int32_t column);

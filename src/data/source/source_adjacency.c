@@ -53,20 +53,17 @@ static const rk_file_reader reader = {
     .cut = cut, .lines = rk_count_lines, .many_rows_a_line = true, .parse = parse, .close = close_reader};
 
 rk_status rk_adjacency_reader_open(rk_source *s) {
-    static const rk_column_type types[2] = {RK_COLUMN_I64, RK_COLUMN_I64};
     const rk_data_section *section = s->options.section;
-    const char *names[2] = {"user", "item"};
-    int32_t map[2];
+    rk_file_column columns[2] = {{"user", RK_COLUMN_I64, 0}, {"item", RK_COLUMN_I64, 0}};
     adjacency_state *state;
     RK_FAIL_IF(section && section->n_columns && section->n_columns != 2, RK_CONFIG,
                "'%s' has the two columns of an adjacency list, but 'columns' names %lld", rk_source_path(s),
                (long long)section->n_columns);
-    for (int i = 0; section && section->n_columns && i < 2; i++) names[i] = section->columns[i];
+    for (int i = 0; section && section->n_columns && i < 2; i++) columns[i].name = section->columns[i];
     RK_TRY(rk_alloc(1, sizeof *state, &state));
     s->state = state;
     s->reader = &reader;
-    RK_TRY(rk_source_map_columns(s, names, types, 2, map));
-    state->user = map[0];
-    state->item = map[1];
+    RK_TRY(rk_source_map_columns(s, columns, 2));
+    *state = (adjacency_state){columns[0].place, columns[1].place};
     return RK_OK;
 }

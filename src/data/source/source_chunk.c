@@ -6,9 +6,13 @@
 #include "base/text/name_index.h"
 #include "data/source/source_internal.h"
 
-static rk_status missing_column(const rk_source *s, const char *name, const char *const *names, size_t n) {
-    rk_status status = rk_error(RK_CONFIG, "'%s' has no column '%s'", rk_source_path(s), name);
+static rk_status missing_column(const rk_source *s, const char *name, const rk_file_column *columns,
+                                size_t n) {
+    RK_AUTOFREE const char **names = NULL;
+    RK_TRY(rk_alloc(n, sizeof *names, &names));
+    for (size_t i = 0; i < n; i++) names[i] = columns[i].name;
     const char *nearest = rk_nearest(name, names, n);
+    rk_status status = rk_error(RK_CONFIG, "'%s' has no column '%s'", rk_source_path(s), name);
     if (nearest) return rk_error_hint(status, "did you mean '%s'?", nearest);
     char list[512] = "";
     for (size_t k = 0; k < n && strlen(list) + strlen(names[k]) + 3 < sizeof list; k++) {
@@ -22,69 +26,56 @@ static rk_status missing_column(const rk_source *s, const char *name, const char
 
 /* A name that stands twice would be a column of two values a row, but those that nothing reads may be called
  * what they like. */
-static rk_status check_twins(const rk_source *s, const char *const *names, size_t n,
-                             const rk_name_index *found, const int32_t *map) {
+static rk_status check_twins(const rk_source *s, const rk_file_column *columns, size_t n,
+                             const rk_name_index *found) {
     for (size_t i = 0; i < n; i++)
-        if (map[i] >= 0 && rk_name_index_find(found, names[i]) != (int32_t)i)
+        if (columns[i].place >= 0 && rk_name_index_find(found, columns[i].name) != (int32_t)i)
             return rk_error_hint(
-                rk_error(RK_CONFIG, "'%s' has two columns '%s'", rk_source_path(s), names[i]),
+                rk_error(RK_CONFIG, "'%s' has two columns '%s'", rk_source_path(s), columns[i].name),
                 "data.columns gives each a name of its own; with header: true in place of those of the first "
                 "line");
     return RK_OK;
 }
 
 /* found: the file's columns by name. */
-static rk_status make_columns(rk_source *s, const char *const *names, const rk_column_type *types, size_t n,
+static rk_status make_columns(rk_source *s, const rk_file_column *columns, size_t n,
                               const rk_name_index *found) {
     const rk_source_options *o = &s->options;
-    rk_column_type *kinds = NULL;
+    RK_AUTOFREE const char **names = NULL;
+    RK_AUTOFREE rk_column_type *types = NULL;
     size_t n_made = o->wanted ? o->n_wanted : n;
-    RK_TRY(rk_alloc(n_made, sizeof *kinds, &kinds));
+    RK_TRY(rk_alloc(n_made, sizeof *names, &names));
+    RK_TRY(rk_alloc(n_made, sizeof *types, &types));
     for (size_t i = 0; i < n_made; i++) {
-        int32_t place = o->wanted ? rk_name_index_find(found, o->wanted[i]) : (int32_t)i;
-        if (place >= 0) kinds[i] = types[place];
+        names[i] = o->wanted ? o->wanted[i] : columns[i].name;
+        int32_t at = o->wanted ? rk_name_index_find(found, names[i]) : (int32_t)i;
+        if (at >= 0) types[i] = columns[at].type;
     }
-    rk_status status = rk_columns_init(&s->columns, (int32_t)n_made, o->wanted ? o->wanted : names, kinds);
-    rk_free(kinds);
-    RK_TRY(status);
+    RK_TRY(rk_columns_init(&s->columns, (int32_t)n_made, names, types));
     s->has_columns = true;
     return RK_OK;
 }
 
-static rk_status map_columns(rk_source *s, const char *const *names, const rk_column_type *types, size_t n,
-                             const rk_name_index *found, int32_t *map) {
+rk_status rk_source_map_columns(rk_source *s, rk_file_column *columns, size_t n) {
     const rk_source_options *o = &s->options;
+    RK_AUTO(rk_name_index_release) rk_name_index found = {0}, made = {0};
+    RK_TRY(rk_name_index_init(&found, columns, sizeof *columns, offsetof(rk_file_column, name), (int32_t)n));
     for (size_t w = o->n_optional; o->wanted && w < o->n_wanted; w++)
-        if (rk_name_index_find(found, o->wanted[w]) < 0) return missing_column(s, o->wanted[w], names, n);
-    if (!s->has_columns) RK_TRY(make_columns(s, names, types, n, found));
-    rk_name_index made;
+        if (rk_name_index_find(&found, o->wanted[w]) < 0) return missing_column(s, o->wanted[w], columns, n);
+    if (!s->has_columns) RK_TRY(make_columns(s, columns, n, &found));
     RK_TRY(rk_name_index_init(&made, s->columns.columns, sizeof *s->columns.columns,
                               offsetof(rk_column, name), s->columns.n_columns));
-    for (size_t i = 0; i < n; i++) map[i] = rk_name_index_find(&made, names[i]);
-    rk_name_index_release(&made);
-    RK_TRY(check_twins(s, names, n, found, map));
-    for (size_t i = 0; i < n; i++)
-        RK_FAIL_IF(map[i] >= 0 && s->columns.columns[map[i]].type != types[i], RK_BAD_DATA,
-                   "'%s': column '%s' is %s here and %s in the files before", rk_source_path(s), names[i],
-                   rk_column_type_name(types[i]), rk_column_type_name(s->columns.columns[map[i]].type));
+    for (size_t i = 0; i < n; i++) columns[i].place = rk_name_index_find(&made, columns[i].name);
+    RK_TRY(check_twins(s, columns, n, &found));
+    for (const rk_file_column *c = columns; c < columns + n; c++)
+        RK_FAIL_IF(c->place >= 0 && s->columns.columns[c->place].type != c->type, RK_BAD_DATA,
+                   "'%s': column '%s' is %s here and %s in the files before", rk_source_path(s), c->name,
+                   rk_column_type_name(c->type), rk_column_type_name(s->columns.columns[c->place].type));
     return RK_OK;
-}
-
-rk_status rk_source_map_columns(rk_source *s, const char *const *names, const rk_column_type *types, size_t n,
-                                int32_t *map) {
-    rk_name_index found;
-    RK_TRY(rk_name_index_init(&found, names, sizeof *names, 0, (int32_t)n));
-    rk_status status = map_columns(s, names, types, n, &found, map);
-    rk_name_index_release(&found);
-    return status;
 }
 
 rk_status rk_chunk_reserve(rk_chunk *chunk, int64_t n_rows) {
-    if (n_rows <= chunk->lines_capacity) return RK_OK;
-    int64_t capacity = n_rows + n_rows / 2 + 64;
-    RK_TRY(rk_realloc((size_t)capacity, sizeof *chunk->lines, &chunk->lines));
-    chunk->lines_capacity = capacity;
-    return RK_OK;
+    return rk_reserve(&chunk->lines, &chunk->lines_capacity, (size_t)n_rows, sizeof *chunk->lines);
 }
 
 rk_status rk_chunk_end_row(const rk_source *s, rk_chunk *chunk, rk_status status) {
@@ -98,7 +89,7 @@ rk_status rk_chunk_end_row(const rk_source *s, rk_chunk *chunk, rk_status status
         chunk->error_at = RK_AT_LINE;
         return status;
     }
-    RK_TRY(rk_chunk_reserve(chunk, columns->n_rows + 1));
+    RK_TRY(rk_grow(&chunk->lines, (size_t)columns->n_rows, &chunk->lines_capacity, sizeof *chunk->lines));
     chunk->lines[columns->n_rows] = chunk->n_lines;
     return rk_columns_end_row(columns);
 }

@@ -227,8 +227,7 @@ static rk_status map_names(rk_source *s, csv_state *csv) {
     bool listed = section && section->n_columns > 0,
          header = section && section->header ? section->header == 1 : !listed;
     char **names = NULL;
-    rk_column_type *types = NULL;
-    rk_status status = RK_OK;
+    RK_AUTOFREE rk_file_column *columns = NULL;
     if (!listed && !header)
         return rk_error_hint(
             rk_error(RK_CONFIG, "'%s' has no header line (header: false), and no columns are listed",
@@ -236,16 +235,20 @@ static rk_status map_names(rk_source *s, csv_state *csv) {
             "name them: columns: [...]");
     RK_TRY(read_first_line(s, csv, header));
     size_t n = listed ? (size_t)section->n_columns : csv->record.n_fields;
-    RK_TRY(rk_alloc(n, sizeof *names, &names));
-    for (size_t i = 0; i < n && status == RK_OK; i++)
-        status = listed ? rk_strdup(section->columns[i], &names[i])
-                        : rk_strndup(csv->record.fields[i].data, csv->record.fields[i].n_bytes, &names[i]);
-    if (status == RK_OK) status = rk_alloc(n, sizeof *types, &types); /* zeroed: all text */
-    if (status == RK_OK) status = rk_alloc(n, sizeof *csv->map, &csv->map);
     csv->n_fields = n;
-    if (status == RK_OK) status = rk_source_map_columns(s, (const char *const *)names, types, n, csv->map);
+    RK_TRY(rk_alloc(n, sizeof *csv->map, &csv->map));
+    RK_TRY(rk_alloc(n, sizeof *columns, &columns)); /* zeroed: all text */
+    RK_TRY(rk_alloc(n, sizeof *names, &names));
+    rk_status status = RK_OK;
+    for (size_t i = 0; i < n && status == RK_OK; i++) {
+        const rk_span field =
+            listed ? (rk_span){section->columns[i], strlen(section->columns[i])} : csv->record.fields[i];
+        status = rk_strndup(field.data, field.n_bytes, &names[i]);
+        columns[i].name = names[i];
+    }
+    if (status == RK_OK) status = rk_source_map_columns(s, columns, n);
+    for (size_t i = 0; i < n; i++) csv->map[i] = columns[i].place;
     rk_free_strings(names, n);
-    rk_free(types);
     return status;
 }
 

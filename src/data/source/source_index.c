@@ -92,39 +92,32 @@ static rk_status index_file(rk_source_index *x, size_t file, const rk_source *al
 static rk_status split_blocks(rk_source_index *x) {
     int64_t n_parts = (RK_INDEX_LANES + (int64_t)x->n_places - 1) / (int64_t)x->n_places;
     if (n_parts < 2) return RK_OK;
-    rk_source_index split = {0};
-    rk_status status = RK_OK;
-    for (size_t i = 0; i < x->n_places; i++) {
-        rk_piece_place place = x->places[i];
+    RK_AUTOFREE rk_piece_place *whole = x->places;
+    const size_t n_whole = x->n_places;
+    x->places = NULL;
+    x->n_places = x->capacity = 0;
+    x->n_rows = 0;
+    for (size_t i = 0; i < n_whole; i++) {
+        rk_piece_place place = whole[i];
         int64_t n = place.n_bytes ? 1 : n_parts, n_rows = place.n_rows;
-        for (int64_t k = 0; k < n && status == RK_OK; k++) {
+        for (int64_t k = 0; k < n; k++) {
             place.first_row = n_rows * k / n;
             place.n_rows = n_rows * (k + 1) / n - place.first_row;
-            if (place.n_rows || n == 1) status = add_place(&split, place);
+            if (place.n_rows || n == 1) RK_TRY(add_place(x, place));
         }
     }
-    if (status == RK_OK) {
-        rk_free(x->places);
-        x->places = split.places;
-        x->n_places = split.n_places;
-        x->capacity = split.capacity;
-    } else {
-        rk_free(split.places);
-    }
-    return status;
+    return RK_OK;
 }
 
 static rk_status make_index(rk_source_index *x, const rk_source *all, bool exact, int64_t *cannot) {
-    rk_chunk chunk = {0};
-    rk_status status = RK_OK;
+    RK_AUTO(rk_chunk_release) rk_chunk chunk = {0};
     RK_TRY(rk_alloc(all->options.n_paths, sizeof *x->files, &x->files));
     RK_TRY(rk_alloc(all->options.n_paths, sizeof *x->stamps, &x->stamps));
     x->n_files = all->options.n_paths;
     x->is_exact = true;
-    for (size_t i = 0; i < x->n_files && status == RK_OK && *cannot < 0; i++)
-        status = index_file(x, i, all, exact, &chunk, cannot);
-    rk_chunk_release(&chunk);
-    return status;
+    for (size_t i = 0; i < x->n_files && *cannot < 0; i++)
+        RK_TRY(index_file(x, i, all, exact, &chunk, cannot));
+    return RK_OK;
 }
 
 rk_status rk_source_index_create(const rk_source *all, bool exact, int64_t n_rows_enough,
@@ -179,10 +172,7 @@ rk_status rk_source_index_take(const rk_source_index *x, size_t number, rk_chunk
     chunk->known_rows = s->reader->lines && !x->is_exact ? -1 : place->n_rows;
     chunk->block = place->block;
     if (!s->reader->lines) return RK_OK;
-    if (place->n_bytes > chunk->memory_bytes) {
-        RK_TRY(rk_realloc(place->n_bytes, 1, &chunk->memory));
-        chunk->memory_bytes = place->n_bytes;
-    }
+    RK_TRY(rk_reserve(&chunk->memory, &chunk->memory_bytes, place->n_bytes, 1));
     chunk->data = chunk->memory;
     chunk->n_bytes = place->n_bytes;
     chunk->position = place->begin;
@@ -222,7 +212,7 @@ static void take_from_lanes(const uint32_t *shuffled, size_t n, uint32_t *order)
 rk_status rk_source_index_order(const rk_source_index *x, uint64_t seed, int64_t window_rows, bool by_turns,
                                 uint32_t *order) {
     size_t n = x->n_places, n_lanes = n < RK_INDEX_LANES ? n : RK_INDEX_LANES;
-    uint32_t *shuffled;
+    RK_AUTOFREE uint32_t *shuffled = NULL;
     RK_TRY(rk_alloc(n, sizeof *shuffled, &shuffled));
     for (size_t lane = 0; lane < n_lanes; lane++) {
         size_t begin = lane * n / n_lanes, end = (lane + 1) * n / n_lanes;
@@ -230,7 +220,6 @@ rk_status rk_source_index_order(const rk_source_index *x, uint64_t seed, int64_t
         for (size_t i = begin; i < end; i++) shuffled[i] += (uint32_t)begin;
     }
     take_from_lanes(shuffled, n, order);
-    rk_free(shuffled);
     int64_t n_rows = 0;
     for (size_t first = 0, i = 0; i < n && !by_turns; i++) {
         n_rows += x->places[order[i]].n_rows;

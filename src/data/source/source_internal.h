@@ -70,10 +70,16 @@ int64_t rk_count_lines(const char *data, size_t n_bytes);
 /* The record at the lookahead's beginning does not end in it: twice the bytes. */
 rk_status rk_source_look_further(rk_source *source);
 
-/* The columns of the file by name, cut down to the wanted ones: map[i] = place in source->columns of the
- * file's column i, or -1. Errors name the missing column and the nearest. */
-rk_status rk_source_map_columns(rk_source *source, const char *const *names, const rk_column_type *types,
-                                size_t n, int32_t *map);
+/* A column of the file, and its place in source->columns; -1: it is not wanted. */
+typedef struct rk_file_column {
+    const char *name;
+    rk_column_type type;
+    int32_t place;
+} rk_file_column;
+
+/* Finds the places of the file's columns [n], cut down to the wanted ones. Errors name the missing column and
+ * the nearest. */
+rk_status rk_source_map_columns(rk_source *source, rk_file_column *columns, size_t n);
 
 /* A row that began at line chunk->n_lines of the piece is whole: keep it, or, if `status` is RK_BAD_DATA and
  * rows may be skipped, forget it. */

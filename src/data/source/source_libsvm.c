@@ -5,9 +5,11 @@
 #include "data/source/source_internal.h"
 #include "format/text/libsvm.h"
 
+/* The columns: "label", "qid", then "ids" or the section's fields. */
 typedef struct libsvm_state {
-    int32_t label, ids, group; /* places in the columns, or -1 */
-    int32_t *fields;           /* [section's n_fields] places, or -1 */
+    int32_t label, group; /* places in the columns, or -1 */
+    const rk_file_column *ids;
+    rk_file_column columns[];
 } libsvm_state;
 
 static rk_status take_id(const rk_source *s, rk_chunk *chunk, size_t i) {
@@ -15,15 +17,14 @@ static rk_status take_id(const rk_source *s, rk_chunk *chunk, size_t i) {
     const libsvm_state *state = s->state;
     int64_t id = chunk->libsvm.ids[i];
     float value = chunk->libsvm.values[i];
-    int32_t place = state->ids;
+    int64_t f = 0;
     if (section && section->n_fields) {
-        int64_t f = 0;
         while (f < section->n_fields && (id < section->fields[f].first || id > section->fields[f].last)) f++;
         RK_FAIL_IF(f == section->n_fields, RK_BAD_DATA, "index %lld is in no range of data.fields",
                    (long long)id);
-        place = state->fields[f];
         id -= section->fields[f].first;
     }
+    const int32_t place = state->ids[f].place;
     if (place < 0) return RK_OK;
     RK_TRY(rk_column_add_i64(&chunk->columns.columns[place], id));
     return value == 1.0f ? RK_OK : rk_column_add_weight(&chunk->columns.columns[place], value);
@@ -63,9 +64,7 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
 }
 
 static void close_reader(rk_source *s) {
-    libsvm_state *state = s->state;
-    rk_free(state->fields);
-    rk_free(state);
+    rk_free(s->state);
 }
 
 static const rk_file_reader reader = {
@@ -73,33 +72,19 @@ static const rk_file_reader reader = {
 
 rk_status rk_libsvm_reader_open(rk_source *s) {
     const rk_data_section *section = s->options.section;
+    size_t n_fields = section ? (size_t)section->n_fields : 0, n = 2 + (n_fields ? n_fields : 1);
     libsvm_state *state;
-    RK_TRY(rk_alloc(1, sizeof *state, &state));
+    RK_TRY(rk_alloc(1, sizeof *state + n * sizeof *state->columns, &state));
     s->state = state;
     s->reader = &reader;
-    size_t n_fields = section ? (size_t)section->n_fields : 0, n = 2 + (n_fields ? n_fields : 1);
-    const char **names = NULL;
-    rk_column_type *types = NULL;
-    int32_t *map = NULL;
-    rk_status status;
-    RK_GOTO(rk_alloc(n, sizeof *names, &names));
-    RK_GOTO(rk_alloc(n, sizeof *types, &types));
-    RK_GOTO(rk_alloc(n, sizeof *map, &map));
-    RK_GOTO(rk_alloc(n_fields, sizeof *state->fields, &state->fields));
-    names[0] = "label";
-    types[0] = RK_COLUMN_F32;
-    names[1] = "qid";
-    names[2] = "ids";
-    for (size_t f = 0; f < n_fields; f++) names[2 + f] = section->fields[f].name;
-    for (size_t i = 1; i < n; i++) types[i] = RK_COLUMN_I64;
-    RK_GOTO(rk_source_map_columns(s, names, types, n, map));
-    state->label = map[0];
-    state->group = map[1];
-    state->ids = n_fields ? -1 : map[2];
-    for (size_t f = 0; f < n_fields; f++) state->fields[f] = map[2 + f];
-done:
-    rk_free(names);
-    rk_free(types);
-    rk_free(map);
-    return status;
+    rk_file_column *columns = state->columns;
+    columns[0] = (rk_file_column){"label", RK_COLUMN_F32, 0};
+    columns[1] = (rk_file_column){"qid", RK_COLUMN_I64, 0};
+    for (size_t f = 0; f < n - 2; f++)
+        columns[2 + f] = (rk_file_column){n_fields ? section->fields[f].name : "ids", RK_COLUMN_I64, 0};
+    RK_TRY(rk_source_map_columns(s, columns, n));
+    state->label = columns[0].place;
+    state->group = columns[1].place;
+    state->ids = columns + 2;
+    return RK_OK;
 }

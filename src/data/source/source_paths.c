@@ -27,14 +27,9 @@ rk_status rk_source_format(const rk_data_section *section, const char *path, rk_
                    {".tfrecord", RK_DATA_TFRECORD},
                    {".tfrecords", RK_DATA_TFRECORD},
                    {".rkb", RK_DATA_RKB}};
-    if (has_ending(path, ".rkb")) { /* tells itself, whatever the section says of the text files beside it */
-        *out = RK_DATA_RKB;
-        return RK_OK;
-    }
-    if (section && section->format != RK_DATA_AUTO) {
-        *out = (rk_data_format)section->format;
-        return RK_OK;
-    }
+    /* An rkb file tells itself, whatever the section says of the text files beside it. */
+    *out = !has_ending(path, ".rkb") && section ? (rk_data_format)section->format : RK_DATA_AUTO;
+    if (*out != RK_DATA_AUTO) return RK_OK;
     char name[4096];
     snprintf(name, sizeof name, "%s", path);
     if (has_ending(name, ".gz")) name[strlen(name) - 3] = 0;
@@ -83,11 +78,9 @@ rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_pa
     size_t n = 0, capacity = 0;
     rk_status status = RK_OK;
     for (size_t i = 0; status == RK_OK && i < n_paths; i++) {
-        char *pattern;
+        RK_AUTOFREE char *pattern = NULL;
         status = rk_path_join(directory, paths[i], &pattern);
-        if (status != RK_OK) break;
-        status = expand_one(pattern, &expanded, &n, &capacity);
-        rk_free(pattern);
+        if (status == RK_OK) status = expand_one(pattern, &expanded, &n, &capacity);
     }
     if (status != RK_OK) {
         rk_free_strings(expanded, n);

@@ -6,9 +6,9 @@
 
 typedef struct rkb_state {
     rk_rkb *file;
-    int64_t block;         /* the next one */
-    int32_t *map;          /* [n_columns] */
-    bool *wanted, *packed; /* [n_columns] */
+    int64_t block;           /* the next one */
+    rk_file_column *columns; /* [n_columns] */
+    bool *wanted, *packed;   /* [n_columns] */
 } rkb_state;
 
 static rk_status next(rk_source *s, rk_chunk *chunk, bool *found) {
@@ -64,11 +64,11 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
         memset(to->columns[c].offsets, 0, (size_t)(n + 1) * sizeof *to->columns[c].offsets);
     }
     for (int32_t c = 0; c < from->n_columns; c++) {
-        if (state->map[c] < 0) continue;
-        rk_column swapped = to->columns[state->map[c]];
-        to->columns[state->map[c]] = from->columns[c];
+        if (state->columns[c].place < 0) continue;
+        rk_column *column = &to->columns[state->columns[c].place], swapped = *column;
+        *column = from->columns[c];
         from->columns[c] = swapped;
-        drop_empty_texts(&to->columns[state->map[c]], n);
+        drop_empty_texts(column, n);
     }
     for (int64_t row = 0; row < n; row++) chunk->lines[row] = row;
     to->n_rows = chunk->n_lines = n;
@@ -78,7 +78,7 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
 static void close_reader(rk_source *s) {
     rkb_state *state = s->state;
     rk_rkb_free(state->file);
-    rk_free(state->map);
+    rk_free(state->columns);
     rk_free(state->wanted);
     rk_free(state->packed);
     rk_free(state);
@@ -93,25 +93,16 @@ rk_status rk_rkb_reader_open(rk_source *s) {
     s->reader = &reader;
     RK_TRY(rk_rkb_open(rk_source_path(s), &state->file));
     size_t n = (size_t)rk_rkb_n_columns(state->file);
-    const char **names = NULL;
-    rk_column_type *types = NULL;
-    rk_status status;
-    RK_GOTO(rk_alloc(n, sizeof *names, &names));
-    RK_GOTO(rk_alloc(n, sizeof *types, &types));
-    RK_GOTO(rk_alloc(n, sizeof *state->map, &state->map));
-    RK_GOTO(rk_alloc(n, sizeof *state->wanted, &state->wanted));
-    RK_GOTO(rk_alloc(n, sizeof *state->packed, &state->packed));
+    RK_TRY(rk_alloc(n, sizeof *state->columns, &state->columns));
+    RK_TRY(rk_alloc(n, sizeof *state->wanted, &state->wanted));
+    RK_TRY(rk_alloc(n, sizeof *state->packed, &state->packed));
+    for (size_t i = 0; i < n; i++)
+        state->columns[i] = (rk_file_column){rk_rkb_column_name(state->file, (int32_t)i),
+                                             rk_rkb_column_type(state->file, (int32_t)i), 0};
+    RK_TRY(rk_source_map_columns(s, state->columns, n));
     for (size_t i = 0; i < n; i++) {
-        names[i] = rk_rkb_column_name(state->file, (int32_t)i);
-        types[i] = rk_rkb_column_type(state->file, (int32_t)i);
+        state->wanted[i] = state->columns[i].place >= 0;
+        state->packed[i] = state->wanted[i] && s->packed && s->packed[state->columns[i].place];
     }
-    RK_GOTO(rk_source_map_columns(s, names, types, n, state->map));
-    for (size_t i = 0; i < n; i++) {
-        state->wanted[i] = state->map[i] >= 0;
-        state->packed[i] = state->wanted[i] && s->packed && s->packed[state->map[i]];
-    }
-done:
-    rk_free(names);
-    rk_free(types);
-    return status;
+    return RK_OK;
 }

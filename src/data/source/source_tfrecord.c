@@ -7,19 +7,16 @@
 #include "format/protobuf/wire.h"
 
 typedef struct known_feature {
+    size_t name_bytes;
     rk_example_head head;
-    int32_t place; /* in the columns, or -1 */
 } known_feature;
 
 /* The columns of a TFRecord file are those of its first record (or the wanted ones); a feature's kind is its
  * column's type. */
 typedef struct tfrecord_state {
-    char **names; /* of the first record: [n_names] */
-    rk_column_type *types;
-    int32_t *map;         /* [n_names] place in the columns, or -1 */
-    size_t *lengths;      /* [n_names] of the names */
-    known_feature *known; /* [n_names] */
-    size_t n_names, capacity, types_capacity, lengths_capacity;
+    rk_file_column *columns; /* of the first record: [n] */
+    known_feature *known;    /* [n] */
+    size_t n, columns_capacity, known_capacity;
 } tfrecord_state;
 
 static rk_column_type type_of(rk_example_kind kind) {
@@ -31,12 +28,12 @@ static rk_column_type type_of(rk_example_kind kind) {
 static rk_status list_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
     tfrecord_state *state = context;
     (void)list;
-    RK_TRY(rk_grow(&state->names, state->n_names, &state->capacity, sizeof *state->names));
-    RK_TRY(rk_grow(&state->types, state->n_names, &state->types_capacity, sizeof *state->types));
-    RK_TRY(rk_grow(&state->lengths, state->n_names, &state->lengths_capacity, sizeof *state->lengths));
-    RK_TRY(rk_strndup(name.data, name.n_bytes, &state->names[state->n_names]));
-    state->lengths[state->n_names] = name.n_bytes;
-    state->types[state->n_names++] = type_of(kind);
+    char *own_name;
+    RK_TRY(rk_grow(&state->columns, state->n, &state->columns_capacity, sizeof *state->columns));
+    RK_TRY(rk_grow(&state->known, state->n, &state->known_capacity, sizeof *state->known));
+    RK_TRY(rk_strndup(name.data, name.n_bytes, &own_name));
+    state->known[state->n] = (known_feature){name.n_bytes, rk_example_head_of(own_name, name.n_bytes, kind)};
+    state->columns[state->n++] = (rk_file_column){own_name, type_of(kind), 0};
     return RK_OK;
 }
 
@@ -60,12 +57,13 @@ static inline bool same_bytes(const char *a, const char *b, size_t n) {
 /* The column of a feature, or -1. */
 static int32_t find_column(taker *k, rk_span name) {
     const tfrecord_state *state = k->state;
-    for (size_t tried = 0, i = k->feature; tried < state->n_names; tried++, i++) {
-        if (i >= state->n_names) i = 0;
-        if (state->lengths[i] != name.n_bytes || !same_bytes(state->names[i], name.data, name.n_bytes))
+    for (size_t tried = 0, i = k->feature; tried < state->n; tried++, i++) {
+        if (i >= state->n) i = 0;
+        if (state->known[i].name_bytes != name.n_bytes ||
+            !same_bytes(state->columns[i].name, name.data, name.n_bytes))
             continue;
         k->feature = i + 1;
-        return state->map[i];
+        return state->columns[i].place;
     }
     for (int32_t c = 0; c < k->chunk->columns.n_columns; c++)
         if (rk_span_equal(name, k->chunk->columns.columns[c].name)) return c;
@@ -142,19 +140,21 @@ static size_t take_known_features(void *context, rk_span features) {
     taker *k = context;
     rk_chunk *chunk = k->chunk;
     rk_column *columns = chunk->columns.columns;
-    const known_feature *known = k->state->known + k->feature,
-                        *end_known = k->state->known + k->state->n_names;
+    const tfrecord_state *state = k->state;
+    size_t feature = k->feature;
     const uint8_t *begin = (const uint8_t *)features.data, *at = begin, *end = at + features.n_bytes,
                   *last = (const uint8_t *)chunk->data + chunk->n_bytes - KNOWN_ROOM;
-    for (; known < end_known && at < end && at <= last; known++) {
-        size_t n_values, n_head = known->head.n_bytes;
-        if (!rk_example_head_matches(&known->head, at, &n_values) || n_values == 0 ||
+    for (; feature < state->n && at < end && at <= last; feature++) {
+        const rk_example_head *head = &state->known[feature].head;
+        const int32_t place = state->columns[feature].place;
+        size_t n_values, n_head = head->n_bytes;
+        if (!rk_example_head_matches(head, at, &n_values) || n_values == 0 ||
             n_head + n_values > (size_t)(end - at))
             break;
-        if (known->place >= 0 && !take_known(chunk, &columns[known->place], at + n_head, n_values)) break;
+        if (place >= 0 && !take_known(chunk, &columns[place], at + n_head, n_values)) break;
         at += n_head + n_values;
     }
-    k->feature = (size_t)(known - k->state->known);
+    k->feature = feature;
     return (size_t)(at - begin);
 }
 
@@ -198,12 +198,9 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
 
 static void close_reader(rk_source *s) {
     tfrecord_state *state = s->state;
-    for (size_t i = 0; i < state->n_names; i++) rk_free(state->names[i]);
-    rk_free(state->names);
-    rk_free(state->types);
-    rk_free(state->lengths);
+    for (size_t i = 0; i < state->n; i++) rk_free((char *)(size_t)state->columns[i].name);
+    rk_free(state->columns);
     rk_free(state->known);
-    rk_free(state->map);
     rk_free(state);
 }
 
@@ -234,16 +231,5 @@ rk_status rk_tfrecord_reader_open(rk_source *s) {
     rk_example_visitor visitor = {state, list_feature};
     rk_status status = rk_example_parse(payload.data, payload.n_bytes, &visitor);
     if (status != RK_OK) return rk_error_context(status, "'%s': record 1", rk_source_path(s));
-    RK_TRY(rk_alloc(state->n_names, sizeof *state->map, &state->map));
-    RK_TRY(rk_source_map_columns(s, (const char *const *)state->names, state->types, state->n_names,
-                                 state->map));
-    RK_TRY(rk_alloc(state->n_names, sizeof *state->known, &state->known));
-    for (size_t i = 0; i < state->n_names; i++) {
-        rk_example_kind kind = state->types[i] == RK_COLUMN_TEXT  ? RK_EXAMPLE_BYTES
-                               : state->types[i] == RK_COLUMN_F32 ? RK_EXAMPLE_FLOAT
-                                                                  : RK_EXAMPLE_INT64;
-        state->known[i] =
-            (known_feature){rk_example_head_of(state->names[i], state->lengths[i], kind), state->map[i]};
-    }
-    return RK_OK;
+    return rk_source_map_columns(s, state->columns, state->n);
 }

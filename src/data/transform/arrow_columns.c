@@ -121,40 +121,33 @@ static rk_status find_range(const values *a, int64_t i, int64_t *begin, int64_t 
     return RK_OK;
 }
 
-static inline rk_status int_at(const values *a, int64_t i, int64_t *out) {
-    int64_t at = a->offset + i;
-    switch (a->layout) {
+/* The bits of a U64. */
+static inline int64_t integer_at(const void *data, layout l, int64_t at) {
+    switch (l) {
         case BITS:
-            *out = ((const uint8_t *)a->data)[at / 8] >> (at % 8) & 1;
-            return RK_OK;
+            return ((const uint8_t *)data)[at / 8] >> (at % 8) & 1;
         case I8:
-            *out = ((const int8_t *)a->data)[at];
-            return RK_OK;
+            return ((const int8_t *)data)[at];
         case U8:
-            *out = ((const uint8_t *)a->data)[at];
-            return RK_OK;
+            return ((const uint8_t *)data)[at];
         case I16:
-            *out = ((const int16_t *)a->data)[at];
-            return RK_OK;
+            return ((const int16_t *)data)[at];
         case U16:
-            *out = ((const uint16_t *)a->data)[at];
-            return RK_OK;
+            return ((const uint16_t *)data)[at];
         case I32:
-            *out = ((const int32_t *)a->data)[at];
-            return RK_OK;
+            return ((const int32_t *)data)[at];
         case U32:
-            *out = ((const uint32_t *)a->data)[at];
-            return RK_OK;
-        case I64:
-            *out = ((const int64_t *)a->data)[at];
-            return RK_OK;
+            return ((const uint32_t *)data)[at];
         default:
-            break;
+            return ((const int64_t *)data)[at];
     }
-    uint64_t value = ((const uint64_t *)a->data)[at];
-    RK_FAIL_IF(value > INT64_MAX, RK_BAD_DATA, "column '%s': %llu is more than a 64-bit integer with a sign",
-               a->column, (unsigned long long)value);
-    *out = (int64_t)value;
+}
+
+static inline rk_status int_at(const values *a, int64_t i, int64_t *out) {
+    *out = integer_at(a->data, a->layout, a->offset + i);
+    RK_FAIL_IF(a->layout == U64 && *out < 0, RK_BAD_DATA,
+               "column '%s': %llu is more than a 64-bit integer with a sign", a->column,
+               (unsigned long long)*out);
     return RK_OK;
 }
 

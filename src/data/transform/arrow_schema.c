@@ -73,15 +73,13 @@ static rk_status init_all(const rk_transforms *t, const char *const *names, size
 }
 
 rk_status rk_transforms_columns(const rk_transforms *t, struct ArrowSchema *out) {
-    rk_rows_reader rows = {0};
+    RK_AUTO(rk_rows_release) rk_rows_reader rows = {0};
+    RK_AUTOFREE const char **names = NULL;
     struct ArrowSchema made = {.release = release};
-    const char **names;
     size_t n;
     RK_TRY(rk_alloc(t->n_names + (size_t)t->section->n_joins, sizeof *names, &names));
     rk_status status = rk_rows_open_joins(t->section, t->directory, t->names, t->n_names, &rows, names, &n);
     if (status == RK_OK) status = init_all(t, names, n, &made);
-    rk_rows_release(&rows);
-    rk_free(names);
     if (status == RK_OK)
         *out = made;
     else

@@ -165,7 +165,7 @@ static void put_in_place(expander *e, rk_data_section *s, const rk_schema *schem
 
 rk_status rk_data_section_expand(rk_data_section *s, const rk_yaml *yaml, const char *directory) {
     expander e = {.section = s, .yaml = yaml};
-    rk_rows_reader rows = {0};
+    RK_AUTO(rk_rows_release) rk_rows_reader rows = {0};
     const rk_data_section manner = rk_data_section_of_split(s, &s->train);
     rk_status status;
     RK_GOTO(rk_rows_open_all(&manner, directory, s->train.path, (size_t)s->train.n_path, &rows));
@@ -176,6 +176,5 @@ done:
     rk_free(e.made);
     rk_free(e.names);
     rk_name_map_release(&e.taken);
-    rk_rows_release(&rows);
     return status == RK_OK ? rk_data_section_check(s, yaml) : status;
 }

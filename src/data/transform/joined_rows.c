@@ -63,17 +63,14 @@ static rk_status load_join(const rk_data_section *section, const char *directory
     manner.header = 0;
     manner.on_bad_row = 0;
     const char *path = join->path;
-    rk_source *source;
+    RK_AUTO(rk_source_auto) rk_source *source = NULL;
     RK_TRY(rk_source_open(&(rk_source_options){.section = &manner, .paths = &path, .n_paths = 1}, &source));
-    const rk_chunk *chunk;
-    rk_status status;
-    while ((status = rk_source_read(source, &chunk)) == RK_OK && chunk->columns.n_rows > 0) {
-        if (!join->columns.columns) status = rk_columns_init_like(&join->columns, &chunk->columns);
-        if (status == RK_OK) status = rk_columns_append(&join->columns, &chunk->columns);
-        if (status != RK_OK) break;
+    for (const rk_chunk *chunk;;) {
+        RK_TRY(rk_source_read(source, &chunk));
+        if (chunk->columns.n_rows == 0) break;
+        if (!join->columns.columns) RK_TRY(rk_columns_init_like(&join->columns, &chunk->columns));
+        RK_TRY(rk_columns_append(&join->columns, &chunk->columns));
     }
-    rk_source_free(source);
-    RK_TRY(status);
     return index_keys(join, from->file_key ? from->file_key : from->key);
 }
 
@@ -122,14 +119,12 @@ static rk_status bind_names(rk_rows_reader *r, const rk_data_section *section, c
 
 static rk_status open_source(rk_rows_reader *r, const rk_data_section *section, const char *const *names,
                              size_t n_names, size_t n_optional) {
-    const char **wanted;
+    RK_AUTOFREE const char **wanted = NULL;
     RK_TRY(rk_alloc(n_names + r->n_joins, sizeof *wanted, &wanted));
     rk_source_options options = {
         .section = section, .paths = (const char *const *)r->paths, .n_paths = r->n_paths, .wanted = wanted};
-    rk_status status = bind_names(r, section, names, n_names, n_optional, &options, wanted);
-    if (status == RK_OK) status = rk_source_open(&options, &r->source);
-    rk_free(wanted);
-    return status;
+    RK_TRY(bind_names(r, section, names, n_names, n_optional, &options, wanted));
+    return rk_source_open(&options, &r->source);
 }
 
 static rk_status load_joins(rk_rows_reader *r, const rk_data_section *section, const char *directory) {
@@ -151,48 +146,39 @@ static rk_status open_files(rk_rows_reader *r, const rk_data_section *section, c
 
 rk_status rk_rows_open_joins(const rk_data_section *section, const char *directory, const char *const *names,
                              size_t n_names, rk_rows_reader *out, const char **wanted, size_t *n_wanted) {
-    rk_rows_reader r = {0};
+    RK_AUTO(rk_rows_release) rk_rows_reader r = {0};
     rk_source_options found = {0};
-    rk_status status;
-    RK_GOTO(load_joins(&r, section, directory));
-    RK_GOTO(rk_alloc(n_names, sizeof *r.bindings, &r.bindings));
-    RK_GOTO(bind_names(&r, section, names, n_names, 0, &found, wanted));
+    RK_TRY(load_joins(&r, section, directory));
+    RK_TRY(rk_alloc(n_names, sizeof *r.bindings, &r.bindings));
+    RK_TRY(bind_names(&r, section, names, n_names, 0, &found, wanted));
     *n_wanted = found.n_wanted;
     *out = r;
+    r = (rk_rows_reader){0};
     return RK_OK;
-done:
-    rk_rows_release(&r);
-    return status;
 }
 
 rk_status rk_rows_open(const rk_data_section *section, const char *directory, char *const *paths,
                        size_t n_paths, const char *const *names, size_t n_names, size_t n_optional,
                        rk_rows_reader *out) {
-    rk_rows_reader r = {0};
-    rk_status status;
-    RK_GOTO(open_files(&r, section, directory, paths, n_paths));
-    RK_GOTO(rk_alloc(n_names, sizeof *r.bindings, &r.bindings));
-    RK_GOTO(open_source(&r, section, names, n_names, n_optional));
+    RK_AUTO(rk_rows_release) rk_rows_reader r = {0};
+    RK_TRY(open_files(&r, section, directory, paths, n_paths));
+    RK_TRY(rk_alloc(n_names, sizeof *r.bindings, &r.bindings));
+    RK_TRY(open_source(&r, section, names, n_names, n_optional));
     *out = r;
+    r = (rk_rows_reader){0};
     return RK_OK;
-done:
-    rk_rows_release(&r);
-    return status;
 }
 
 rk_status rk_rows_open_all(const rk_data_section *section, const char *directory, char *const *paths,
                            size_t n_paths, rk_rows_reader *out) {
-    rk_rows_reader r = {0};
-    rk_status status;
-    RK_GOTO(open_files(&r, section, directory, paths, n_paths));
-    RK_GOTO(rk_source_open(
+    RK_AUTO(rk_rows_release) rk_rows_reader r = {0};
+    RK_TRY(open_files(&r, section, directory, paths, n_paths));
+    RK_TRY(rk_source_open(
         &(rk_source_options){.section = section, .paths = (const char *const *)r.paths, .n_paths = r.n_paths},
         &r.source));
     *out = r;
+    r = (rk_rows_reader){0};
     return RK_OK;
-done:
-    rk_rows_release(&r);
-    return status;
 }
 
 rk_status rk_rows_keep_packed(rk_rows_reader *r, int32_t name) {

@@ -17,13 +17,9 @@ rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out)
     rk_status status;
     RK_GOTO(rk_alloc(n, sizeof *t->fitted, &t->fitted));
     RK_GOTO(rk_alloc(n, sizeof *t->features, &t->features));
-    RK_GOTO(rk_alloc(n, sizeof *t->outputs, &t->outputs));
-    RK_GOTO(rk_alloc(n, sizeof *t->feature_names, &t->feature_names));
-    RK_GOTO(rk_alloc(n, sizeof *t->weight_names, &t->weight_names));
     size_t n_crossed = 0;
     for (size_t i = 0; i < n; i++) n_crossed += (size_t)section->features[i].n_cross;
     RK_GOTO(rk_alloc(n_crossed, sizeof *t->crossed, &t->crossed));
-    RK_GOTO(rk_alloc(n, sizeof *t->first_crossed, &t->first_crossed));
     RK_GOTO(rk_alloc(2 * n + (size_t)section->n_labels + 2, sizeof *t->names, &t->names));
     for (size_t i = 0; i < n; i++) t->fitted[i].deviation = 1;
     *out = t;
@@ -41,11 +37,7 @@ void rk_transforms_free(rk_transforms *t) {
     }
     rk_free(t->fitted);
     rk_free(t->features);
-    rk_free(t->outputs);
-    rk_free(t->feature_names);
-    rk_free(t->weight_names);
     rk_free(t->crossed);
-    rk_free(t->first_crossed);
     rk_free(t->names);
     if (t->release_owner) t->release_owner(t->owner);
     rk_free(t);
@@ -77,13 +69,13 @@ static int64_t cardinality_of(const rk_data_feature *f, const rk_fitted *fitted)
 static rk_status find_crossed(rk_transforms *t) {
     const rk_data_section *s = t->section;
     rk_name_index names;
-    size_t at = 0;
+    int32_t *at = t->crossed;
     RK_TRY(rk_name_index_init(&names, t->features, sizeof *t->features, offsetof(rk_data_feature_info, name),
                               t->schema.n_features));
     for (int64_t i = 0; i < s->n_features; i++) {
-        t->first_crossed[i] = at;
+        t->fitted[i].crossed = at;
         for (int64_t c = 0; c < s->features[i].n_cross; c++)
-            t->crossed[at++] = rk_name_index_find(&names, s->features[i].cross[c]);
+            *at++ = rk_name_index_find(&names, s->features[i].cross[c]);
     }
     rk_name_index_release(&names);
     return RK_OK;
@@ -101,16 +93,15 @@ rk_status rk_transforms_finish(rk_transforms *t) {
     t->n_labels_names = t->n_names;
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_data_feature *f = &s->features[i];
-        t->feature_names[i] = f->n_cross ? -1 : add_name(t, f->column ? f->column : f->name);
-        t->weight_names[i] = f->weights ? add_name(t, f->weights) : -1;
-        if (f->dense) {
-            t->outputs[i] = schema->n_dense;
+        rk_fitted *fitted = &t->fitted[i];
+        fitted->name = f->n_cross ? -1 : add_name(t, f->column ? f->column : f->name);
+        fitted->weight_name = f->weights ? add_name(t, f->weights) : -1;
+        fitted->output = f->dense ? schema->n_dense : schema->n_features;
+        if (f->dense)
             schema->n_dense += (int32_t)f->width;
-        } else {
-            t->outputs[i] = schema->n_features;
+        else
             t->features[schema->n_features++] =
-                (rk_data_feature_info){f->name, cardinality_of(f, &t->fitted[i]), f->weights != NULL};
-        }
+                (rk_data_feature_info){f->name, cardinality_of(f, fitted), f->weights != NULL};
     }
     return find_crossed(t);
 }

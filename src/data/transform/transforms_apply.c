@@ -20,15 +20,6 @@ struct rk_transform_workspace {
     int64_t *n_unknown; /* [n_features] of the batch */
 };
 
-/* Types are each batch's own. */
-static rk_status init_columns(rk_transform_workspace *w) {
-    rk_column_type *types;
-    RK_TRY(rk_alloc(w->n_wanted, sizeof *types, &types)); /* text */
-    rk_status status = rk_columns_init(&w->columns, (int32_t)w->n_wanted, w->wanted, types);
-    rk_free(types);
-    return status;
-}
-
 rk_status rk_transform_workspace_create(const rk_transforms *t, rk_transform_workspace **out) {
     rk_transform_workspace *w;
     RK_TRY(rk_alloc(1, sizeof *w, &w));
@@ -39,7 +30,7 @@ rk_status rk_transform_workspace_create(const rk_transforms *t, rk_transform_wor
     RK_GOTO(rk_rows_open_joins(t->section, t->directory, t->names, t->n_names, &w->rows, w->wanted,
                                &w->n_wanted));
     RK_GOTO(rk_alloc(w->n_wanted, sizeof *w->children, &w->children));
-    RK_GOTO(init_columns(w));
+    RK_GOTO(rk_columns_init(&w->columns, (int32_t)w->n_wanted, w->wanted, NULL)); /* types: each batch's */
     RK_GOTO(rk_window_init(&w->window, &t->schema, false, false, false));
     RK_GOTO(rk_batch_memory_init(&w->batch, &w->window));
     RK_GOTO(rk_alloc(n_features, sizeof *w->n_unknown, &w->n_unknown));
@@ -65,17 +56,16 @@ void rk_transform_workspace_free(rk_transform_workspace *w) {
 }
 
 static rk_status missing_column(const rk_arrow_rows *rows, const rk_arrow_rows *context, const char *name) {
-    const char **names;
+    RK_AUTOFREE const char **names = NULL;
     const struct ArrowSchema *schemas[] = {rows->schema, context ? context->schema : NULL};
     size_t n = 0;
-    rk_status status = rk_error(RK_BAD_DATA, "there is no column '%s'", name);
     int64_t n_names = schemas[0]->n_children + (context ? schemas[1]->n_children : 0);
-    if (rk_alloc((size_t)n_names, sizeof *names, &names) != RK_OK) return RK_NO_MEMORY;
+    RK_TRY(rk_alloc((size_t)n_names, sizeof *names, &names));
     for (int i = 0; i < 2; i++)
         for (int64_t c = 0; schemas[i] && c < schemas[i]->n_children; c++)
             names[n++] = schemas[i]->children[c]->name;
     const char *nearest = rk_nearest(name, names, n);
-    rk_free(names);
+    rk_status status = rk_error(RK_BAD_DATA, "there is no column '%s'", name);
     return nearest ? rk_error_hint(status, "is '%s' meant?", nearest) : status;
 }
 
@@ -143,10 +133,11 @@ static void count_unknown(rk_transform_workspace *w) {
     for (int64_t i = 0; i < t->section->n_features; i++) {
         const rk_data_feature *f = &t->section->features[i];
         if (f->dense) continue;
-        const rk_id_list *ids = &w->window.features[t->outputs[i]];
-        int64_t n = w->memory.n_dropped[t->outputs[i]];
-        for (size_t k = 0; f->vocabulary.line && k < ids->n_ids; k++) n += ids->ids[k] < f->vocabulary.oov;
-        w->n_unknown[t->outputs[i]] = n;
+        const int32_t output = t->fitted[i].output;
+        const rk_id_list *ids = &w->window.features[output];
+        w->n_unknown[output] = w->memory.n_dropped[output];
+        for (size_t k = 0; f->vocabulary.line && k < ids->n_ids; k++)
+            w->n_unknown[output] += ids->ids[k] < f->vocabulary.oov;
     }
 }
 

@@ -89,7 +89,7 @@ static rk_status transform_dense(const rk_transforms *t, int64_t feature, const 
     const rk_data_feature *f = &t->section->features[feature];
     const rk_fitted *fitted = &t->fitted[feature];
     int64_t stride = t->schema.n_dense;
-    float *to = out->dense + out->n_rows * stride + t->outputs[feature];
+    float *to = out->dense + out->n_rows * stride + t->fitted[feature].output;
     bool ok = true, plain = r->column->type == RK_COLUMN_F32 && !f->log1p && !f->normalize;
     if (plain && r->per_row == 1 && f->width == 1)
         return copy_dense(r->column->f32 + r->begin, r->n, to, stride);
@@ -240,7 +240,7 @@ static bool ids_of_run(const rk_data_feature *f, const rk_fitted *fitted, const 
 
 static rk_status transform_ids(const rk_transforms *t, int64_t feature, const run *r,
                                const rk_text_place *places, rk_window *out) {
-    int32_t output = t->outputs[feature];
+    int32_t output = t->fitted[feature].output;
     rk_id_list *ids = &out->features[output];
     const rk_data_feature *f = &t->section->features[feature];
     RK_TRY(rk_window_reserve_ids(out, output, (size_t)r->n_values));
@@ -272,7 +272,7 @@ rk_status rk_transform_column(const rk_transforms *t, int64_t feature, const rk_
     const rk_data_feature *f = &t->section->features[feature];
     run r;
     *done = false;
-    if (f->weights || f->max_length || !find_run(piece, t->feature_names[feature], &r)) return RK_OK;
+    if (f->weights || f->max_length || !find_run(piece, t->fitted[feature].name, &r)) return RK_OK;
     bool splits = f->separator && r.column->type == RK_COLUMN_TEXT,
          drops = f->vocabulary.line && f->vocabulary.oov == 0;
     if ((f->dense && splits) || drops || (f->default_value && misses_values(&r))) return RK_OK;

@@ -107,20 +107,22 @@ static rk_status conclude(gatherer *g, rk_fitted *out) {
     return RK_OK;
 }
 
-static rk_status read_all(const rk_transforms *t, rk_rows_reader *rows, gatherer *gatherers) {
-    int64_t row_number = 0;
-    uint64_t seed = (uint64_t)t->section->seed;
-    for (;;) {
+static rk_status read_all(const rk_transforms *t, const char *directory, gatherer *gatherers) {
+    const rk_data_section *s = t->section, manner = rk_data_section_of_split(s, &s->train);
+    RK_AUTO(rk_rows_release) rk_rows_reader rows = {0};
+    RK_TRY(rk_rows_open(&manner, directory, s->train.path, (size_t)s->train.n_path, t->names, t->n_names,
+                        t->n_labels_names, &rows));
+    for (int64_t row_number = 0;;) {
         const rk_chunk *chunk;
-        RK_TRY(rk_source_read(rows->source, &chunk));
+        RK_TRY(rk_source_read(rows.source, &chunk));
         if (chunk->columns.n_rows == 0) return RK_OK;
         for (int64_t row = 0; row < chunk->columns.n_rows; row++) {
-            if (rk_fraction_split(t->section, seed, row_number++) != 0)
+            if (rk_fraction_split(s, (uint64_t)s->seed, row_number++) != 0)
                 continue; /* nothing is learnt from rows set aside */
-            for (int64_t i = 0; i < t->section->n_features; i++)
-                if (needs_pass(&t->section->features[i]))
-                    RK_TRY(rk_for_values(&t->section->features[i],
-                                         rk_rows_values(rows, &chunk->columns, t->feature_names[i], row),
+            for (int64_t i = 0; i < s->n_features; i++)
+                if (needs_pass(&s->features[i]))
+                    RK_TRY(rk_for_values(&s->features[i],
+                                         rk_rows_values(&rows, &chunk->columns, t->fitted[i].name, row),
                                          gather, &gatherers[i]));
         }
     }
@@ -130,10 +132,9 @@ static rk_status load_given(rk_transforms *t, const char *directory) {
     for (int64_t i = 0; i < t->section->n_features; i++) {
         const rk_data_feature *f = &t->section->features[i];
         if (!f->vocabulary.line || !f->vocabulary.path) continue;
-        char *path;
+        RK_AUTOFREE char *path = NULL;
         RK_TRY(rk_path_join(directory, f->vocabulary.path, &path));
         rk_status status = rk_vocabulary_load(path, &t->fitted[i].vocabulary);
-        rk_free(path);
         if (status != RK_OK) return rk_error_context(status, "feature '%s'", f->name);
     }
     return RK_OK;
@@ -141,21 +142,15 @@ static rk_status load_given(rk_transforms *t, const char *directory) {
 
 static rk_status pass(rk_transforms *t, const char *directory) {
     const rk_data_section *s = t->section;
-    gatherer *gatherers;
+    RK_AUTOFREE gatherer *gatherers = NULL;
     RK_TRY(rk_alloc((size_t)s->n_features, sizeof *gatherers, &gatherers));
     for (int64_t i = 0; i < s->n_features; i++) gatherers[i].f = &s->features[i];
-    rk_rows_reader rows = {0};
-    const rk_data_section manner = rk_data_section_of_split(s, &s->train);
-    rk_status status = rk_rows_open(&manner, directory, s->train.path, (size_t)s->train.n_path, t->names,
-                                    t->n_names, t->n_labels_names, &rows);
-    if (status == RK_OK) status = read_all(t, &rows, gatherers);
-    rk_rows_release(&rows);
+    rk_status status = read_all(t, directory, gatherers);
     for (int64_t i = 0; i < s->n_features; i++) {
         if (status == RK_OK) status = conclude(&gatherers[i], &t->fitted[i]);
         rk_vocabulary_release(&gatherers[i].counts);
         rk_free(gatherers[i].sample);
     }
-    rk_free(gatherers);
     return status;
 }
 

@@ -5,8 +5,11 @@
 #include "data/transform/joined_rows.h"
 #include "data/transform/window.h"
 
-/* What a pass over the training data found for one feature. */
+/* Where one feature's values come from and go to, and what a pass over the training data found. */
 typedef struct rk_fitted {
+    int32_t name, weight_name; /* numbers of the columns' names, or -1: a cross has no column */
+    int32_t output;            /* its number among the categorical ones, or its first dense column */
+    int32_t *crossed;          /* [n_cross] numbers of the categorical features that a cross is made of */
     rk_vocabulary vocabulary;
     double *boundaries; /* [n_boundaries] of quantiles */
     int64_t n_boundaries;
@@ -31,19 +34,13 @@ struct rk_transforms {
     void (*release_owner)(void *owner);
     rk_fitted *fitted; /* [section->n_features] */
     rk_data_feature_info *features;
-    int32_t *outputs; /* [section->n_features] the feature's number among the categorical ones, or its first
-                         dense column */
     rk_data_schema schema;
     /* The columns read, by number: optional ones first (labels, sample weight), then each feature's column
      * and weights. */
     const char **names; /* [n_names], pointing into the section */
     size_t n_names, n_labels_names;
-    int32_t *feature_names;          /* [section->n_features] number of the column's name; -1 for crosses */
-    int32_t *weight_names;           /* [section->n_features] or -1 */
     int32_t weight_name, group_name; /* or -1 */
-    int32_t *crossed; /* numbers of the categorical features that crosses are made of, those of feature i from
-                         first_crossed[i] on */
-    size_t *first_crossed; /* [section->n_features] */
+    int32_t *crossed;                /* of all crosses, one behind the other */
 };
 
 /* Everything that follows from the section and what was fitted: cardinalities, columns, the schema. */

@@ -127,7 +127,7 @@ static rk_status cross_row(const rk_transforms *t, int64_t feature, int64_t row,
     rk_ids parts[MAX_CROSSED];
     int64_t begins[MAX_CROSSED], counts[MAX_CROSSED], total = 1;
     const rk_data_feature *f = &t->section->features[feature];
-    const int32_t *crossed = t->crossed + t->first_crossed[feature], output = t->outputs[feature];
+    const int32_t *crossed = t->fitted[feature].crossed, output = t->fitted[feature].output;
     RK_FAIL_IF(f->n_cross > MAX_CROSSED, RK_BAD_DATA, "feature '%s' crosses more than %d features", f->name,
                MAX_CROSSED);
     for (int64_t c = 0; c < f->n_cross; c++) {

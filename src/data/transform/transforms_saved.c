@@ -32,16 +32,13 @@ static rk_status save_vocabularies(const rk_transforms *t, const char *directory
                                    size_t *n_names) {
     for (int64_t i = 0; i < t->section->n_features; i++) {
         if (!t->section->features[i].vocabulary.line) continue;
-        char name[512], *path, *parent;
+        char name[512];
+        RK_AUTOFREE char *path = NULL, *parent = NULL;
         RK_TRY(vocabulary_name(t->section->features[i].name, name));
         RK_TRY(rk_path_join(directory, "vocabulary", &parent));
-        rk_status status = rk_make_directories(parent);
-        rk_free(parent);
-        RK_TRY(status);
+        RK_TRY(rk_make_directories(parent));
         RK_TRY(rk_path_join(directory, name, &path));
-        status = rk_vocabulary_save(&t->fitted[i].vocabulary, path);
-        rk_free(path);
-        RK_TRY(status);
+        RK_TRY(rk_vocabulary_save(&t->fitted[i].vocabulary, path));
         RK_TRY(keep_name(name, names, n_names));
     }
     return RK_OK;
@@ -73,10 +70,9 @@ rk_status rk_transforms_save(const rk_transforms *t, const char *directory, char
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
     if (!text) return RK_NO_MEMORY_ERROR(0);
-    char *path = NULL;
+    RK_AUTOFREE char *path = NULL;
     rk_status status = rk_path_join(directory, "transforms.json", &path);
     if (status == RK_OK) status = rk_file_write(path, text, strlen(text));
-    rk_free(path);
     free(text);
     RK_TRY(status);
     return keep_name("transforms.json", names, n_names);
@@ -131,12 +127,11 @@ static rk_status load_fitted(rk_transforms *t, json_t *root) {
 static rk_status load_vocabularies(rk_transforms *t, const char *directory) {
     for (int64_t i = 0; i < t->section->n_features; i++) {
         if (!t->section->features[i].vocabulary.line) continue;
-        char name[512], *path;
+        char name[512];
+        RK_AUTOFREE char *path = NULL;
         RK_TRY(vocabulary_name(t->section->features[i].name, name));
         RK_TRY(rk_path_join(directory, name, &path));
-        rk_status status = rk_vocabulary_load(path, &t->fitted[i].vocabulary);
-        rk_free(path);
-        RK_TRY(status);
+        RK_TRY(rk_vocabulary_load(path, &t->fitted[i].vocabulary));
     }
     return RK_OK;
 }
@@ -144,7 +139,7 @@ static rk_status load_vocabularies(rk_transforms *t, const char *directory) {
 rk_status rk_transforms_load_files(const rk_data_section *section, const char *directory,
                                    rk_transforms **out) {
     rk_transforms *t = NULL;
-    char *path = NULL;
+    RK_AUTOFREE char *path = NULL;
     json_t *root = NULL;
     rk_status status;
     RK_GOTO(rk_transforms_new(section, &t));
@@ -159,7 +154,6 @@ rk_status rk_transforms_load_files(const rk_data_section *section, const char *d
     t = NULL;
 done:
     json_decref(root);
-    rk_free(path);
     rk_transforms_free(t);
     return status;
 }

@@ -166,8 +166,8 @@ static rk_status take_id(void *context, const rk_column *column, int64_t value, 
  * (libsvm's id:weight). */
 static rk_values weights_of(const rk_transforms *t, int64_t feature, const rk_piece *piece, int64_t row,
                             rk_values ids) {
-    if (t->weight_names[feature] < 0) return (rk_values){0};
-    rk_values weights = rk_rows_values(piece->rows, piece->chunk, t->weight_names[feature], row);
+    if (t->fitted[feature].weight_name < 0) return (rk_values){0};
+    rk_values weights = rk_rows_values(piece->rows, piece->chunk, t->fitted[feature].weight_name, row);
     bool is_own = weights.column && weights.column == ids.column && weights.column->type == RK_COLUMN_I64;
     return is_own ? (rk_values){0} : weights;
 }
@@ -180,10 +180,10 @@ rk_status rk_transform_values(const rk_transforms *t, int64_t feature, const rk_
                    .f = f,
                    .fitted = &t->fitted[feature],
                    .out = out,
-                   .output = t->outputs[feature],
+                   .output = t->fitted[feature].output,
                    .row = out->n_rows + i};
         rk_values values =
-            rk_rows_values(piece->rows, piece->chunk, t->feature_names[feature], piece->first + i);
+            rk_rows_values(piece->rows, piece->chunk, t->fitted[feature].name, piece->first + i);
         if (f->dense) {
             memset(out->dense + k.row * t->schema.n_dense + k.output, 0,
                    (size_t)f->width * sizeof *out->dense);

@@ -82,30 +82,26 @@ static int most_frequent_first(const void *a, const void *b) {
 
 rk_status rk_vocabulary_rank(const rk_vocabulary *from, int64_t min_count, int64_t max_size,
                              rk_vocabulary *out) {
-    ranked *order;
+    RK_AUTOFREE ranked *order = NULL;
+    RK_AUTO(rk_vocabulary_release) rk_vocabulary made = {0};
     RK_TRY(rk_alloc(from->n, sizeof *order, &order));
     size_t n = 0;
     for (size_t i = 0; i < from->n; i++)
         if (from->counts[i] >= min_count) order[n++] = (ranked){from, i};
     if (n) qsort(order, n, sizeof *order, most_frequent_first);
     if (max_size > 0 && n > (size_t)max_size) n = (size_t)max_size;
-    rk_vocabulary made = {0};
-    rk_status status = RK_OK;
-    int64_t number;
-    for (size_t i = 0; status == RK_OK && i < n; i++)
-        status = rk_vocabulary_add(&made, rk_vocabulary_text(from, order[i].number),
-                                   from->counts[order[i].number], &number);
-    rk_free(order);
-    if (status != RK_OK) {
-        rk_vocabulary_release(&made);
-        return status;
+    for (size_t i = 0; i < n; i++) {
+        int64_t number;
+        RK_TRY(rk_vocabulary_add(&made, rk_vocabulary_text(from, order[i].number),
+                                 from->counts[order[i].number], &number));
     }
     *out = made;
+    made = (rk_vocabulary){0};
     return RK_OK;
 }
 
 rk_status rk_vocabulary_save(const rk_vocabulary *d, const char *path) {
-    rk_buffer text = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     for (size_t i = 0; i < d->n; i++) {
         rk_span value = rk_vocabulary_text(d, i);
         for (size_t k = 0; k < value.n_bytes; k++) {
@@ -117,10 +113,8 @@ rk_status rk_vocabulary_save(const rk_vocabulary *d, const char *path) {
         }
         rk_buffer_u8(&text, '\n');
     }
-    rk_status status = text.status;
-    if (status == RK_OK) status = rk_file_write(path, text.data, text.n_bytes);
-    rk_buffer_release(&text);
-    return status;
+    RK_TRY(text.status);
+    return rk_file_write(path, text.data, text.n_bytes);
 }
 
 /* Undo the escapes in place; returns the new length. */
@@ -138,28 +132,21 @@ static size_t unescape(char *line, size_t n_bytes) {
 }
 
 rk_status rk_vocabulary_load(const char *path, rk_vocabulary *out) {
-    char *text;
+    RK_AUTOFREE char *text = NULL;
+    RK_AUTO(rk_vocabulary_release) rk_vocabulary made = {0};
     size_t n_bytes;
     RK_TRY(rk_file_read(path, &text, &n_bytes));
-    rk_vocabulary made = {0};
-    rk_status status = RK_OK;
     int64_t line = 0, number;
-    for (char *at = text, *end = text + n_bytes; status == RK_OK && at < end;) {
+    for (char *at = text, *end = text + n_bytes; at < end;) {
         char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
         size_t length = (size_t)(stop - at);
         if (length && at[length - 1] == '\r') length--;
-        status = rk_vocabulary_add(&made, (rk_span){at, unescape(at, length)}, 1, &number);
-        if (status == RK_OK && number != line)
-            status = rk_error(RK_BAD_DATA, "'%s': line %lld: duplicate value", path, (long long)line + 1);
-        line++;
+        RK_TRY(rk_vocabulary_add(&made, (rk_span){at, unescape(at, length)}, 1, &number));
+        RK_FAIL_IF(number != line++, RK_BAD_DATA, "'%s': line %lld: duplicate value", path, (long long)line);
         at = stop + 1;
     }
-    rk_free(text);
-    if (status != RK_OK) {
-        rk_vocabulary_release(&made);
-        return status;
-    }
     *out = made;
+    made = (rk_vocabulary){0};
     return RK_OK;
 }

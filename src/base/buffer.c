@@ -21,13 +21,18 @@ void rk_buffer_clear(rk_buffer *buffer) {
 static bool reserve(rk_buffer *buffer, size_t n_bytes) {
     if (buffer->status != RK_OK) return false;
     size_t need = buffer->n_bytes + n_bytes + 1;
-    if (need <= buffer->capacity) return true;
-    size_t capacity = buffer->capacity + buffer->capacity / 2;
-    if (capacity < need) capacity = need;
-    if (capacity < 64) capacity = 64;
-    buffer->status = rk_realloc(capacity, 1, &buffer->data);
-    if (buffer->status == RK_OK) buffer->capacity = capacity;
+    size_t more = buffer->capacity ? buffer->capacity + buffer->capacity / 4 : 64;
+    if (need > buffer->capacity)
+        buffer->status = rk_grow_to(&buffer->data, &buffer->capacity, need < more ? more : need, 1);
     return buffer->status == RK_OK;
+}
+
+rk_status rk_buffer_take(rk_buffer *buffer, char **out) {
+    rk_buffer_append(buffer, "", 0); /* nothing is an empty string too */
+    RK_TRY(buffer->status);
+    *out = buffer->data;
+    *buffer = (rk_buffer){0};
+    return RK_OK;
 }
 
 char *rk_buffer_extend(rk_buffer *buffer, size_t n_bytes) {

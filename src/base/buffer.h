@@ -17,6 +17,8 @@ typedef struct rk_buffer {
 
 void rk_buffer_release(rk_buffer *buffer);
 void rk_buffer_clear(rk_buffer *buffer); /* keeps the memory */
+/* What was appended, as a string that is the caller's to free, out of the buffer; or why there is none. */
+rk_status rk_buffer_take(rk_buffer *buffer, char **out);
 void rk_buffer_append(rk_buffer *buffer, const void *data, size_t n_bytes);
 /* n_bytes more, to be written before the next call; NULL if there is no memory. */
 char *rk_buffer_extend(rk_buffer *buffer, size_t n_bytes);

@@ -36,14 +36,13 @@ static rk_status create(rk_comm *comm, rk_all_to_all **out) {
     rk_status status = rk_alloc(n, sizeof *e->received, &e->received);
     if (status == RK_OK) status = rk_alloc(2 * n, sizeof *e->arrived, &e->arrived);
     if (status == RK_OK) status = rk_alloc(n, comm->ops->part_bytes, &e->parts);
-    if (status != RK_OK) {
-        rk_all_to_all_release(e);
-        return status;
-    }
     e->taken = e->arrived + n;
     e->comm = comm;
-    *out = e;
-    return RK_OK;
+    if (status == RK_OK)
+        *out = e;
+    else
+        rk_all_to_all_release(e);
+    return status;
 }
 
 static rk_status idle_or_new(rk_comm *comm, rk_all_to_all **out) {
@@ -208,6 +207,13 @@ rk_status rk_all_to_all_take(const rk_all_to_all *e, int32_t rank, size_t n_byte
     RK_FAIL_IF(message->n_bytes != n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu",
                (int)e->comm->peers[rank].rank, message->n_bytes, rk_channel_name(e->channel), n_bytes);
     *out = message->data;
+    return RK_OK;
+}
+
+rk_status rk_all_to_all_copy(const rk_all_to_all *e, int32_t rank, size_t n_bytes, void *to) {
+    const void *data;
+    RK_TRY(rk_all_to_all_take(e, rank, n_bytes, &data));
+    if (n_bytes) memcpy(to, data, n_bytes);
     return RK_OK;
 }
 

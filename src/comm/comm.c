@@ -63,26 +63,21 @@ uint64_t rk_comm_bytes_sent(const rk_comm *comm) {
 rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, size_t n_bytes,
                          rk_all_to_all **out) {
     RK_FAIL_IF(n_bytes && !data, RK_INVALID_ARGUMENT, "all_gather: no data");
-    rk_message *send;
+    RK_AUTOFREE rk_message *send = NULL;
     rk_status status = rk_alloc((size_t)comm->size, sizeof *send, &send);
     if (status != RK_OK) return rk_comm_fail(comm, status);
     for (int32_t r = 0; r < comm->size; r++) send[r] = (rk_message){(void *)(size_t)data, n_bytes};
-    rk_all_to_all *all_to_all = NULL;
-    status = rk_all_to_all_begin(comm, channel, send, NULL, NULL, &all_to_all);
-    rk_free(send);
-    if (status == RK_OK) status = rk_all_to_all_wait(all_to_all);
-    if (status != RK_OK) {
-        rk_all_to_all_free(all_to_all);
-        return status;
-    }
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_TRY(rk_all_to_all_begin(comm, channel, send, NULL, NULL, &all_to_all));
+    RK_TRY(rk_all_to_all_wait(all_to_all));
     *out = all_to_all;
+    all_to_all = NULL;
     return RK_OK;
 }
 
 rk_status rk_comm_barrier(rk_comm *comm) {
-    rk_all_to_all *all_to_all;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, NULL, 0, &all_to_all));
-    rk_all_to_all_free(all_to_all);
     return RK_OK;
 }
 
@@ -135,29 +130,25 @@ rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
     if (!comm || comm->size == 1) return status;
     step_status own;
     size_t n_bytes = pass_step_status(status, &own);
-    rk_all_to_all *all_to_all;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     rk_status passed = rk_comm_gather(comm, RK_CHANNEL_SUMS, &own, n_bytes, &all_to_all);
     /* This rank's own failure says more than that the others did not wait to hear of it. */
     if (passed != RK_OK)
         return status == RK_OK
                    ? passed
                    : rk_error(status, "%.*s", (int)(n_bytes - offsetof(step_status, reason)), own.reason);
-    status = first_failure(all_to_all);
-    rk_all_to_all_free(all_to_all);
-    return status;
+    return first_failure(all_to_all);
 }
 
 rk_status rk_comm_share_text(rk_comm *comm, char **text) {
     if (!comm || comm->size == 1) return RK_OK;
-    rk_all_to_all *all_to_all;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     bool tells = comm->rank == 0 && *text;
     RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, tells ? *text : "", tells ? strlen(*text) + 1 : 0,
                           &all_to_all));
     const rk_message *first = &rk_all_to_all_received(all_to_all)[0];
     char *copy = NULL;
-    rk_status status = first->n_bytes ? rk_strndup(first->data, first->n_bytes - 1, &copy) : RK_OK;
-    rk_all_to_all_free(all_to_all);
-    RK_TRY(status);
+    if (first->n_bytes) RK_TRY(rk_strndup(first->data, first->n_bytes - 1, &copy));
     rk_free(*text);
     *text = copy;
     return RK_OK;

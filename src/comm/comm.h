@@ -51,11 +51,16 @@ rk_status rk_all_to_all_wait(rk_all_to_all *all_to_all);
 const rk_message *rk_all_to_all_received(const rk_all_to_all *all_to_all);
 /* What that rank sent, where both sides know its size; RK_INTERNAL names the rank that sent another. */
 rk_status rk_all_to_all_take(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, const void **out);
+/* The same, copied to where it belongs. */
+rk_status rk_all_to_all_copy(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, void *to);
 /* The same of n_bytes or more; *left: those after them. */
 rk_status rk_all_to_all_take_head(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes,
                                   const void **out, size_t *left);
 /* Its buffers serve later exchanges. Only when done, or after an error. NULL is fine. */
 void rk_all_to_all_free(rk_all_to_all *all_to_all);
+static inline void rk_all_to_all_auto(rk_all_to_all **all_to_all) { /* for RK_AUTO */
+    rk_all_to_all_free(*all_to_all);
+}
 
 /* A sum over ranks under way: parts of the values go to their rank, are added there in the order of the tree,
  * and go back to all. Any wait on the communicator moves it on, and so does an progress thread

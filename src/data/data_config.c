@@ -212,14 +212,10 @@ static rk_status check_kind(const rk_data_feature *f, const rk_yaml *yaml) {
 
 static rk_status unknown_part(const rk_data_section *s, const rk_data_feature *f, const rk_yaml *yaml,
                               const char *part) {
-    RK_AUTOFREE const char **names = NULL;
-    RK_TRY(rk_alloc((size_t)s->n_features, sizeof *names, &names));
-    for (int64_t i = 0; i < s->n_features; i++) names[i] = s->features[i].name;
-    const char *nearest = rk_nearest(part, names, (size_t)s->n_features);
     char message[256];
     snprintf(message, sizeof message, "there is no feature '%.180s' to cross", part);
-    rk_status status = error_at(yaml, f->line, f->name, message);
-    return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
+    return rk_hint_nearest(error_at(yaml, f->line, f->name, message), part, s->features, sizeof *s->features,
+                           offsetof(rk_data_feature, name), (size_t)s->n_features);
 }
 
 bool rk_data_section_has_patterns(const rk_data_section *s) {

@@ -128,27 +128,21 @@ static rk_status choose_all(rk_exporting *x) {
 
 /* The run file, and what was fitted to the training data: with these the tensors are a model. */
 static rk_status copy_file(const rk_exporting *x, const char *name) {
-    char *from = NULL, *to = NULL, *text = NULL, *end;
+    RK_AUTOFREE char *from = NULL, *to = NULL, *text = NULL;
     size_t n_bytes;
-    rk_status status;
-    RK_GOTO(rk_path_join(x->checkpoint, name, &from));
-    RK_GOTO(rk_path_join(x->directory, name, &to));
-    RK_GOTO(rk_file_read(from, &text, &n_bytes));
-    end = strrchr(to, '/');
+    RK_TRY(rk_path_join(x->checkpoint, name, &from));
+    RK_TRY(rk_path_join(x->directory, name, &to));
+    RK_TRY(rk_file_read(from, &text, &n_bytes));
+    char *end = strrchr(to, '/');
     *end = 0;
-    RK_GOTO(rk_make_directories(to));
+    RK_TRY(rk_make_directories(to));
     *end = '/';
-    RK_GOTO(rk_file_write(to, text, n_bytes));
-done:
-    rk_free(text);
-    rk_free(from);
-    rk_free(to);
-    return status;
+    return rk_file_write(to, text, n_bytes);
 }
 
 static rk_status copy_files(const rk_exporting *x) {
     for (size_t i = 0; i < x->manifest.n_files; i++) {
-        const char *name = x->manifest.files[i];
+        const char *name = x->manifest.files[i].name;
         /* not where the run's machine had its data */
         if (!strstr(name, ".safetensors") && strcmp(name, "directory.txt") != 0) RK_TRY(copy_file(x, name));
     }
@@ -164,15 +158,13 @@ static rk_status write_all(rk_exporting *x) {
 }
 
 static rk_status check_options(const rk_export_options *o, const char *directory) {
-    char **names;
-    size_t n;
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_FAIL_IF((unsigned)o->rows > RK_EXPORT_ROWS_INT4, RK_INVALID_ARGUMENT, "there are no rows number %d",
                (int)o->rows);
     RK_FAIL_IF(o->no_tables && o->tables, RK_INVALID_ARGUMENT, "no_tables and tables exclude one another");
     if (!rk_file_exists(directory)) return RK_OK;
-    RK_TRY(rk_list_directory(directory, &names, &n));
-    rk_free_strings(names, n);
-    if (!n) return RK_OK;
+    RK_TRY(rk_list_directory(directory, &names));
+    if (!names.n) return RK_OK;
     return rk_error_hint(rk_error(RK_INVALID_ARGUMENT, "'%s' is there already and not empty", directory),
                          "name a directory that is not there yet");
 }
@@ -183,9 +175,7 @@ static rk_status temporary_of(const char *directory, char **out) {
     while (n > 1 && directory[n - 1] == '/') n--;
     rk_buffer name = {0};
     rk_buffer_printf(&name, "%.*s.tmp", (int)n, directory);
-    rk_status status = name.status == RK_OK ? rk_strdup(name.data, out) : name.status;
-    rk_buffer_release(&name);
-    return status;
+    return rk_buffer_take(&name, out);
 }
 
 static rk_status put(const rk_exporting *x, const char *directory) {

@@ -154,9 +154,9 @@ static rk_status open_files(const char *checkpoint, const rk_manifest *manifest,
     RK_TRY(rk_alloc(manifest->n_files, sizeof *tensors->files, &tensors->files));
     RK_TRY(rk_alloc(manifest->n_files, sizeof *tensors->paths, &tensors->paths));
     for (size_t i = 0; i < manifest->n_files; i++) {
-        if (!strstr(manifest->files[i], ".safetensors")) continue;
+        if (!strstr(manifest->files[i].name, ".safetensors")) continue;
         char *path;
-        RK_TRY(rk_path_join(checkpoint, manifest->files[i], &path));
+        RK_TRY(rk_path_join(checkpoint, manifest->files[i].name, &path));
         rk_status status = add_file(tensors, path);
         rk_free(path);
         RK_TRY(status);

@@ -33,35 +33,26 @@ static rk_status column_init(rk_column *column, const char *name, rk_column_type
 
 rk_status rk_columns_init(rk_columns *columns, int32_t n_columns, const char *const *names,
                           const rk_column_type *types) {
-    rk_columns made = {0};
+    RK_AUTO(rk_columns_release) rk_columns made = {0};
     RK_TRY(rk_alloc((size_t)n_columns, sizeof *made.columns, &made.columns));
     made.n_columns = n_columns;
-    for (int32_t c = 0; c < n_columns; c++) {
-        rk_status status = column_init(&made.columns[c], names[c], types ? types[c] : RK_COLUMN_TEXT);
-        if (status != RK_OK) {
-            rk_columns_release(&made);
-            return status;
-        }
-    }
+    for (int32_t c = 0; c < n_columns; c++)
+        RK_TRY(column_init(&made.columns[c], names[c], types ? types[c] : RK_COLUMN_TEXT));
     *columns = made;
+    made = (rk_columns){0};
     return RK_OK;
 }
 
 rk_status rk_columns_init_like(rk_columns *columns, const rk_columns *like) {
-    const char **names = NULL;
-    rk_column_type *types = NULL;
-    rk_status status;
-    RK_GOTO(rk_alloc((size_t)like->n_columns, sizeof *names, &names));
-    RK_GOTO(rk_alloc((size_t)like->n_columns, sizeof *types, &types));
+    RK_AUTOFREE const char **names = NULL;
+    RK_AUTOFREE rk_column_type *types = NULL;
+    RK_TRY(rk_alloc((size_t)like->n_columns, sizeof *names, &names));
+    RK_TRY(rk_alloc((size_t)like->n_columns, sizeof *types, &types));
     for (int32_t c = 0; c < like->n_columns; c++) {
         names[c] = like->columns[c].name;
         types[c] = like->columns[c].type;
     }
-    RK_GOTO(rk_columns_init(columns, like->n_columns, names, types));
-done:
-    rk_free(names);
-    rk_free(types);
-    return status;
+    return rk_columns_init(columns, like->n_columns, names, types);
 }
 
 void rk_columns_release(rk_columns *columns) {

@@ -61,45 +61,38 @@ static rk_status make_header(const rk_state *state, const rk_safetensors_source 
 
 static rk_status write_entries(rk_writer *writer, const rk_state *state, const rk_safetensors_source *source,
                                const size_t *order, const rk_buffer *header) {
-    rk_buffer length = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer length = {0};
     rk_buffer_u64le(&length, header->n_bytes);
-    rk_status status = length.status;
-    if (status == RK_OK) status = rk_writer_append(writer, length.data, length.n_bytes);
-    rk_buffer_release(&length);
-    if (status == RK_OK) status = rk_writer_append(writer, header->data, header->n_bytes);
-    for (size_t i = 0; status == RK_OK && i < state->n; i++) {
+    RK_TRY(length.status);
+    RK_TRY(rk_writer_append(writer, length.data, length.n_bytes));
+    RK_TRY(rk_writer_append(writer, header->data, header->n_bytes));
+    for (size_t i = 0; i < state->n; i++) {
         uint64_t end = writer->n_bytes + rk_state_entry_bytes(&state->entries[order[i]]);
-        status = source->fill(source->context, order[i], writer);
-        if (status == RK_OK && writer->n_bytes != end)
-            status = rk_error(RK_INTERNAL, "tensor '%s' was filled with another number of bytes than it has",
-                              state->entries[order[i]].name);
+        RK_TRY(source->fill(source->context, order[i], writer));
+        RK_FAIL_IF(writer->n_bytes != end, RK_INTERNAL,
+                   "tensor '%s' was filled with another number of bytes than it has",
+                   state->entries[order[i]].name);
     }
-    return status;
+    return RK_OK;
 }
 
 rk_status rk_safetensors_write_from(const char *path, const rk_state *state,
                                     const rk_safetensors_source *source, uint32_t *crc32c,
                                     uint64_t *n_bytes) {
-    rk_buffer header = {0};
-    rk_writer writer = {.descriptor = -1};
-    size_t *order = NULL;
-    uint64_t *begins = NULL;
-    rk_status status;
-    RK_GOTO(rk_alloc(state->n, sizeof *order, &order));
-    RK_GOTO(rk_alloc(state->n, sizeof *begins, &begins));
+    RK_AUTO(rk_buffer_release) rk_buffer header = {0};
+    RK_AUTO(rk_writer_release) rk_writer writer = {.descriptor = -1};
+    RK_AUTOFREE size_t *order = NULL;
+    RK_AUTOFREE uint64_t *begins = NULL;
+    RK_TRY(rk_alloc(state->n, sizeof *order, &order));
+    RK_TRY(rk_alloc(state->n, sizeof *begins, &begins));
     place(state, order, begins);
-    RK_GOTO(make_header(state, source, begins, &header));
-    RK_GOTO(rk_writer_open(path, &writer));
-    RK_GOTO(write_entries(&writer, state, source, order, &header));
-    RK_GOTO(rk_writer_commit(&writer));
+    RK_TRY(make_header(state, source, begins, &header));
+    RK_TRY(rk_writer_open(path, &writer));
+    RK_TRY(write_entries(&writer, state, source, order, &header));
+    RK_TRY(rk_writer_commit(&writer));
     *crc32c = writer.crc32c;
     *n_bytes = writer.n_bytes;
-done:
-    rk_writer_release(&writer);
-    rk_buffer_release(&header);
-    rk_free(order);
-    rk_free(begins);
-    return status;
+    return RK_OK;
 }
 
 static rk_status fill_from_memory(void *context, size_t entry, rk_writer *writer) {
@@ -164,23 +157,19 @@ static int by_place(const void *a, const void *b) {
 
 /* The tensors lie one after another from the header to the file's end: no byte belongs to two or to none. */
 static rk_status check_places(const rk_safetensors *tensors, uint64_t data_begin, uint64_t file_bytes) {
-    rk_safetensors_entry **sorted;
+    RK_AUTOFREE rk_safetensors_entry **sorted = NULL;
     RK_TRY(rk_alloc(tensors->n, sizeof *sorted, &sorted));
     for (size_t i = 0; i < tensors->n; i++) sorted[i] = &tensors->entries[i];
     if (tensors->n) qsort(sorted, tensors->n, sizeof *sorted, by_place);
     uint64_t at = data_begin;
-    rk_status status = RK_OK;
-    for (size_t i = 0; status == RK_OK && i < tensors->n; i++) {
-        if (sorted[i]->begin != at)
-            status = rk_error(RK_BAD_DATA, "tensor '%s': its bytes %s those before", sorted[i]->name,
-                              sorted[i]->begin < at ? "overlap" : "leave a gap after");
+    for (size_t i = 0; i < tensors->n; i++) {
+        RK_FAIL_IF(sorted[i]->begin != at, RK_BAD_DATA, "tensor '%s': its bytes %s those before",
+                   sorted[i]->name, sorted[i]->begin < at ? "overlap" : "leave a gap after");
         at += sorted[i]->n_bytes;
     }
-    if (status == RK_OK && at != file_bytes)
-        status = rk_error(RK_BAD_DATA, "byte %llu: the file does not end where its tensors do",
-                          (unsigned long long)at);
-    rk_free(sorted);
-    return status;
+    RK_FAIL_IF(at != file_bytes, RK_BAD_DATA, "byte %llu: the file does not end where its tensors do",
+               (unsigned long long)at);
+    return RK_OK;
 }
 
 static rk_status parse_entries(json_t *header, uint64_t data_begin, uint64_t file_bytes,
@@ -216,17 +205,12 @@ rk_status rk_safetensors_parse(const void *data, size_t n_bytes, uint64_t file_b
     uint64_t length = end - RK_SAFETENSORS_HEAD_BYTES;
     const uint8_t *at = data;
     json_error_t error;
-    json_t *header = json_loadb((const char *)at + 8, (size_t)length, JSON_REJECT_DUPLICATES, &error);
+    json_auto_t *header = json_loadb((const char *)at + 8, (size_t)length, JSON_REJECT_DUPLICATES, &error);
     RK_FAIL_IF(!header, RK_BAD_DATA, "the safetensors header is not JSON: %s", error.text);
-    rk_safetensors tensors = {0};
-    rk_status status = json_is_object(header)
-                           ? parse_entries(header, length + 8, file_bytes, &tensors)
-                           : rk_error(RK_BAD_DATA, "the safetensors header is not an object");
-    json_decref(header);
-    if (status != RK_OK) {
-        rk_safetensors_release(&tensors);
-        return status;
-    }
+    RK_AUTO(rk_safetensors_release) rk_safetensors tensors = {0};
+    RK_FAIL_IF(!json_is_object(header), RK_BAD_DATA, "the safetensors header is not an object");
+    RK_TRY(parse_entries(header, length + 8, file_bytes, &tensors));
     *out = tensors;
+    tensors = (rk_safetensors){0};
     return RK_OK;
 }

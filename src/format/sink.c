@@ -38,12 +38,11 @@ rk_status rk_sink_open(const char *path, rk_sink **out) {
         if (!s->zstd || ZSTD_isError(ZSTD_CCtx_setParameter(s->zstd, ZSTD_c_checksumFlag, 1)))
             status = RK_NO_MEMORY_ERROR(0);
     }
-    if (status != RK_OK) {
+    if (status == RK_OK)
+        *out = s;
+    else
         rk_sink_free(s);
-        return status;
-    }
-    *out = s;
-    return RK_OK;
+    return status;
 }
 
 static rk_status put(rk_sink *s, const void *data, size_t n_bytes) {

@@ -345,16 +345,14 @@ static rk_status multiply(const rk_matrix *matrix, int kind, int64_t m, const vo
     RK_TRY(product_of(matrix, kind, m, relu, bias != NULL, &p));
     RK_TRY(describe_product(matrix, kind, m, &a_desc, &b_desc, &c_desc));
     RK_TRY(describe(&bias_desc, 1, matrix->out, dnnl_f32, dnnl_ab));
-    void *larger = NULL; /* fewer rows might want more memory, though none has been seen to */
+    RK_AUTOFREE void *larger = NULL; /* fewer rows might want more memory, though none has been seen to */
     if (p->scratch_bytes > matrix->scratch_bytes) RK_TRY(rk_alloc(p->scratch_bytes, 1, &larger));
     argument arguments[] = {{DNNL_ARG_SRC, &a_desc, a},
                             {DNNL_ARG_WEIGHTS, &b_desc, b},
                             {DNNL_ARG_DST, &c_desc, c},
                             {DNNL_ARG_SCRATCHPAD, &p->scratch, larger ? larger : scratch},
                             {DNNL_ARG_BIAS, &bias_desc, bias}};
-    rk_status status = execute(p->primitive, arguments, bias ? 5 : 4);
-    rk_free(larger);
-    return status;
+    return execute(p->primitive, arguments, bias ? 5 : 4);
 }
 
 /* What products have of a workspace, after the rounded operands. */

@@ -136,7 +136,7 @@ static bool is_grouped(const rk_metrics *metrics) {
 }
 
 static rk_status compute_ranks(const rk_metrics *metrics, rk_metric_parts *out) {
-    rk_rank_item *items;
+    RK_AUTOFREE rk_rank_item *items = NULL;
     size_t n = metrics->n;
     RK_TRY(rk_alloc(2 * n, sizeof *items, &items)); /* the second half is scratch */
     for (size_t i = 0; i < n; i++)
@@ -152,7 +152,6 @@ static rk_status compute_ranks(const rk_metrics *metrics, rk_metric_parts *out) 
         }
         out->gauc = gauc_of(metrics, items);
     }
-    rk_free(items);
     return RK_OK;
 }
 

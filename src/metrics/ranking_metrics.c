@@ -168,13 +168,12 @@ rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *ma
     RK_TRY(check_items("relevant", relevant, n_relevant, n_items));
     for (int64_t i = 0; i < n_relevant; i++) n_wanted += !contains(masked, n_masked, relevant[i]);
     size_t n, n_kept = (size_t)(most < n_items ? most : n_items);
-    uint64_t *best;
+    RK_AUTOFREE uint64_t *best = NULL;
     RK_TRY(rk_alloc(2 * n_kept + 1, sizeof *best, &best));
-    rk_status status = select_best(scores, n_items, masked, n_masked, n_kept, best, &n);
-    n = status == RK_OK ? find_relevant(best, n, relevant, n_relevant) : 0;
-    for (size_t i = 0; i < n_ks && status == RK_OK; i++) out[i] = measure(best, n, n_wanted, ks[i]);
-    rk_free(best);
-    return status;
+    RK_TRY(select_best(scores, n_items, masked, n_masked, n_kept, best, &n));
+    n = find_relevant(best, n, relevant, n_relevant);
+    for (size_t i = 0; i < n_ks; i++) out[i] = measure(best, n, n_wanted, ks[i]);
+    return RK_OK;
 }
 
 static int by_place(const void *a, const void *b) {
@@ -186,14 +185,13 @@ rk_status rk_rankings_of(const uint32_t *places, int64_t n_relevant, const int32
                          rk_ranking *out) {
     int64_t most;
     size_t n = 0;
-    uint64_t *found;
+    RK_AUTOFREE uint64_t *found = NULL;
     RK_TRY(check_cuts(ks, n_ks, &most));
     RK_TRY(rk_alloc((size_t)n_relevant, sizeof *found, &found));
     for (int64_t i = 0; i < n_relevant; i++)
         if (places[i] != UINT32_MAX) found[n++] = places[i];
     qsort(found, n, sizeof *found, by_place);
     for (size_t i = 0; i < n_ks; i++) out[i] = measure(found, n, (int64_t)n, ks[i]);
-    rk_free(found);
     return RK_OK;
 }
 

@@ -18,6 +18,10 @@
 #include "nn/dense_optimizer.h"
 #include "nn/item_positions.h"
 
+static inline void rk_model_auto(rk_model **model) { /* for RK_AUTO */
+    rk_model_free(*model);
+}
+
 /* The ranks that a model is spread over. */
 typedef struct rk_model_cluster {
     rk_comm *comm;              /* of all of them */

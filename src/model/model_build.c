@@ -34,7 +34,7 @@ static rk_status device_error(const rk_model_options *options, rk_status status)
 }
 
 static rk_status several_tasks(const rk_model_options *options, const rk_preset *preset) {
-    rk_buffer takers = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer takers = {0};
     for (int kind = 0; rk_preset_of(kind); kind++)
         if (!rk_preset_of(kind)->one_task && !rk_preset_of(kind)->pairs)
             rk_buffer_printf(&takers, "%s%s", takers.n_bytes ? ", " : "", rk_preset_of(kind)->name);
@@ -42,7 +42,6 @@ static rk_status several_tasks(const rk_model_options *options, const rk_preset 
     rk_error(RK_CONFIG,
              "model '%s' predicts one label, but data.labels has %d\nhint: for several labels use one of %s",
              preset->name, options->schema->n_tasks, takers.status == RK_OK ? takers.data : "other kinds");
-    rk_buffer_release(&takers);
     return config_error(options, rk_last_error());
 }
 
@@ -96,7 +95,7 @@ static rk_status check_equal_dims(const rk_model_options *options, const char *k
 /* Features of one width, one behind another, are the rows of one dropout. */
 static rk_status drop_features(rk_graph *graph, double rate, const rk_preset_inputs *inputs,
                                rk_value *vectors) {
-    rk_value *parts;
+    RK_AUTOFREE rk_value *parts = NULL;
     int32_t n_parts = 0;
     RK_TRY(rk_alloc((size_t)inputs->n_features, sizeof *parts, &parts));
     for (int32_t first = 0, end; first < inputs->n_features; first = end) {
@@ -111,7 +110,6 @@ static rk_status drop_features(rk_graph *graph, double rate, const rk_preset_inp
         parts[n_parts++] = rk_reshape(graph, part, 1, count);
     }
     *vectors = rk_concat(graph, parts, n_parts);
-    rk_free(parts);
     return RK_OK;
 }
 
@@ -223,20 +221,17 @@ static bool is_parameter(rk_graph *graph, const void *data) {
 
 /* The graph's state beside its parameters. */
 static rk_status find_statistics(rk_model *model) {
-    rk_state state = {0};
-    rk_status status;
-    RK_GOTO(rk_graph_state(model->graph, &state));
-    RK_GOTO(rk_alloc(state.n, sizeof *model->statistics, &model->statistics));
+    RK_AUTO(rk_state_release) rk_state state = {0};
+    RK_TRY(rk_graph_state(model->graph, &state));
+    RK_TRY(rk_alloc(state.n, sizeof *model->statistics, &model->statistics));
     for (size_t i = 0; i < state.n; i++) {
         if (is_parameter(model->graph, state.entries[i].data)) continue;
         rk_model_statistic *statistic = &model->statistics[model->n_statistics++];
         statistic->live = state.entries[i].data;
         statistic->n_bytes = rk_state_entry_bytes(&state.entries[i]);
-        RK_GOTO(rk_alloc(statistic->n_bytes, 1, &statistic->kept));
+        RK_TRY(rk_alloc(statistic->n_bytes, 1, &statistic->kept));
     }
-done:
-    rk_state_release(&state);
-    return status;
+    return RK_OK;
 }
 
 /* Sums of rows' gradients follow the graph's shards. */
@@ -247,12 +242,10 @@ static void set_leaves(rk_model *model) {
 }
 
 static rk_status check_constraints(const rk_model_options *options, const rk_collection_config *plan) {
-    int32_t *constraint_of;
+    RK_AUTOFREE int32_t *constraint_of = NULL;
     RK_TRY(rk_alloc((size_t)plan->n_tables, sizeof *constraint_of, &constraint_of));
-    rk_status status = rk_planner_constraints_find(options->constraints, options->n_constraints, plan->tables,
-                                                   plan->n_tables, constraint_of);
-    rk_free(constraint_of);
-    return status;
+    return rk_planner_constraints_find(options->constraints, options->n_constraints, plan->tables,
+                                       plan->n_tables, constraint_of);
 }
 
 /* All that follows from the run file and the data's columns: tables and nodes, without their memory. */
@@ -358,10 +351,9 @@ rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_co
 
 rk_status rk_model_build(const rk_model_options *options, rk_model **out) {
     rk_model *model;
-    rk_collection_config plan = {0};
+    RK_AUTO(rk_collection_config_release) rk_collection_config plan = {0};
     RK_TRY(new_model(&model));
     rk_status status = build(model, options, &plan);
-    rk_collection_config_release(&plan);
     if (status == RK_OK)
         *out = model;
     else

@@ -111,7 +111,7 @@ static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
 }
 
 rk_status rk_model_describe(const rk_model *model, char **out) {
-    rk_buffer text = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     describe_tasks(model, &text);
     uint64_t values = describe_tables(model, &text), dense = 0;
     rk_buffer_text(&text, "\ngraph\n");
@@ -126,12 +126,7 @@ rk_status rk_model_describe(const rk_model *model, char **out) {
                      "memory: tables %s, their slots %s, dense %s, arena %s (batches of up to %" PRId64 ")\n",
                      bytes_text(bytes.tables).text, bytes_text(bytes.slots).text,
                      bytes_text(bytes.dense).text, bytes_text(bytes.arena).text, model->max_batch);
-    rk_status status = text.status;
-    if (status == RK_OK)
-        *out = text.data;
-    else
-        rk_buffer_release(&text);
-    return status;
+    return rk_buffer_take(&text, out);
 }
 
 /* What the collection keeps of a batch: uses, offsets and scales, with a quarter to spare. Room to sort in is

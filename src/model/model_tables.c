@@ -47,12 +47,11 @@ rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embeddi
                                const rk_yaml *yaml, const rk_data_schema *schema,
                                const rk_retrieval *retrieval, const rk_optimizer *fallback,
                                rk_collection_config *out) {
-    rk_graph_uses uses = {0};
-    rk_embedding_source *sources = NULL;
+    RK_AUTO(rk_graph_uses_release) rk_graph_uses uses = {0};
+    RK_AUTOFREE rk_embedding_source *sources = NULL;
     int32_t n = retrieval ? rk_retrieval_n_sources(retrieval) : schema->n_features;
-    rk_status status;
-    RK_GOTO(find_uses(section, yaml, schema, &uses));
-    RK_GOTO(rk_alloc((size_t)n, sizeof *sources, &sources));
+    RK_TRY(find_uses(section, yaml, schema, &uses));
+    RK_TRY(rk_alloc((size_t)n, sizeof *sources, &sources));
     for (int32_t s = 0; s < n; s++) sources[s] = source_of(schema, retrieval, s);
     bool all = uses.inputs[RK_INPUT_VECTORS] || uses.inputs[RK_INPUT_VECTOR_ROWS];
     rk_embedding_wants wants = {.vectors = all || uses.n_features,
@@ -60,9 +59,5 @@ rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embeddi
                                 .linear_l2 = section->linear_l2,
                                 .linear_l2_full = section->linear_l2_full,
                                 .chosen = all ? NULL : uses.features};
-    RK_GOTO(rk_collection_config_make(embedding, yaml, sources, n, wants, fallback, out));
-done:
-    rk_free(sources);
-    rk_free(uses.features);
-    return status;
+    return rk_collection_config_make(embedding, yaml, sources, n, wants, fallback, out);
 }

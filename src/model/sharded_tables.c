@@ -20,17 +20,14 @@ static rk_status check_same_placements(rk_comm *comm, const rk_table_placement *
         if (!p->replicated)
             hash = rk_hash_bytes(p->owners, (size_t)(p->n_slices * p->n_parts) * sizeof *p->owners, hash);
     }
-    rk_all_to_all *all_to_all;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, &hash, sizeof hash, &all_to_all));
     bool same = true;
-    rk_status status = RK_OK;
-    for (int32_t r = 0; r < rk_comm_size(comm) && status == RK_OK; r++) {
-        const void *theirs;
-        status = rk_all_to_all_take(all_to_all, r, sizeof hash, &theirs);
-        same = same && status == RK_OK && memcmp(theirs, &hash, sizeof hash) == 0;
+    for (int32_t r = 0; r < rk_comm_size(comm); r++) {
+        uint64_t theirs;
+        RK_TRY(rk_all_to_all_copy(all_to_all, r, sizeof theirs, &theirs));
+        same = same && theirs == hash;
     }
-    rk_all_to_all_free(all_to_all);
-    RK_TRY(status);
     if (same) return RK_OK;
     return rk_error_hint(
         rk_error(RK_CONFIG, "the ranks computed different sharding plans"),
@@ -43,7 +40,7 @@ static rk_status assume_loads(const rk_retrieval *retrieval, const rk_model_look
                               const rk_collection_config *plan, const rk_model_cluster *cluster,
                               rk_table_statistics *loads) {
     const rk_planner_request *request = &cluster->request;
-    double *ids;
+    RK_AUTOFREE double *ids = NULL;
     RK_TRY(rk_alloc((size_t)plan->n_tables, sizeof *ids, &ids));
     for (int32_t f = 0; f < plan->n_features; f++) {
         double most =
@@ -54,7 +51,6 @@ static rk_status assume_loads(const rk_retrieval *retrieval, const rk_model_look
     for (int32_t t = 0; t < plan->n_tables; t++)
         loads[t] = rk_table_statistics_assume(plan->tables[t].n_rows, ids[t], request->batch_size,
                                               request->roles.n_trainers);
-    rk_free(ids);
     return RK_OK;
 }
 
@@ -73,7 +69,7 @@ rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *optio
     rk_embeddings_config config = rk_collection_config_config(plan, options->seed);
     rk_planner_request request = options->cluster->request;
     rk_table_placement *placements = NULL;
-    rk_table_statistics *loads = NULL;
+    RK_AUTOFREE rk_table_statistics *loads = NULL;
     rk_lookup_counter *count = NULL;
     rk_status status;
     request.tables = config.tables;
@@ -105,6 +101,5 @@ done:
     for (int32_t t = 0; t < config.n_tables && placements; t++) rk_table_placement_release(&placements[t]);
     rk_free(placements);
     rk_lookup_counter_free(count);
-    rk_free(loads);
     return status;
 }

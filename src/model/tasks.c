@@ -70,12 +70,11 @@ static void add_columns(const rk_model *model, rk_value *columns) {
 }
 
 rk_status rk_model_join_tasks(rk_model *model, bool learns_weights) {
-    rk_value *columns;
     if (rk_model_n_logits(model) < model->n_tasks) {
+        RK_AUTOFREE rk_value *columns = NULL;
         RK_TRY(rk_alloc((size_t)model->n_tasks, sizeof *columns, &columns));
         add_columns(model, columns);
         model->logits = rk_graph_add(model->graph, "concat", "tasks:logits", NULL, columns, model->n_tasks);
-        rk_free(columns);
     }
     rk_graph_output(model->graph, model->logits);
     model->log_variances =

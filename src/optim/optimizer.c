@@ -23,9 +23,8 @@ rk_status rk_optimizer_from_name(const char *name, rk_optimizer_kind *out) {
             *out = (rk_optimizer_kind)i;
             return RK_OK;
         }
-    rk_status status = rk_error(RK_NOT_FOUND, "unknown optimizer '%s'", name);
-    const char *nearest = rk_nearest(name, names, RK_OPTIMIZER_COUNT);
-    return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
+    return rk_hint_nearest(rk_error(RK_NOT_FOUND, "unknown optimizer '%s'", name), name, names, sizeof *names,
+                           0, RK_OPTIMIZER_COUNT);
 }
 
 static const size_t first_size = RK_SIZE_WITH(rk_optimizer, schedule);

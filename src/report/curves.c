@@ -60,24 +60,21 @@ static void walk(const rk_predicted *p, const rk_rank_item *items, double positi
 
 rk_status rk_roc_make(const rk_predicted *p, double resolution, rk_roc *out) {
     double positives = 0, negatives = 0;
-    rk_roc roc = {0};
+    RK_AUTO(rk_roc_release) rk_roc roc = {0};
+    RK_AUTOFREE rk_rank_item *items = NULL;
     for (size_t i = 0; i < p->n; i++) {
         positives += weight_of(p, (uint32_t)i) * label_of(p, (uint32_t)i);
         negatives += weight_of(p, (uint32_t)i) * (1 - label_of(p, (uint32_t)i));
     }
     *out = roc;
     if (!(positives > 0) || !(negatives > 0)) return RK_OK;
-    rk_rank_item *items;
     RK_TRY(sort(p, &items));
-    rk_status status = rk_alloc(p->n + 1, sizeof *roc.false_rates, &roc.false_rates);
-    if (status == RK_OK) status = rk_alloc(p->n + 1, sizeof *roc.true_rates, &roc.true_rates);
-    if (status == RK_OK) walk(p, items, positives, negatives, resolution, &roc);
-    rk_free(items);
-    if (status == RK_OK)
-        *out = roc;
-    else
-        rk_roc_release(&roc);
-    return status;
+    RK_TRY(rk_alloc(p->n + 1, sizeof *roc.false_rates, &roc.false_rates));
+    RK_TRY(rk_alloc(p->n + 1, sizeof *roc.true_rates, &roc.true_rates));
+    walk(p, items, positives, negatives, resolution, &roc);
+    *out = roc;
+    roc = (rk_roc){0};
+    return RK_OK;
 }
 
 /* Sums over the samples of a bin. */
@@ -116,20 +113,18 @@ static rk_bin bin_of(const sums *s, bool binary) {
 }
 
 rk_status rk_bins_make(const rk_predicted *p, bool binary, size_t n_bins, rk_bin **out, size_t *n_out) {
-    rk_rank_item *items;
-    rk_bin *bins = NULL;
+    RK_AUTOFREE rk_rank_item *items = NULL;
+    rk_bin *bins;
     RK_TRY(sort(p, &items));
-    rk_status status = rk_alloc(n_bins, sizeof *bins, &bins);
+    RK_TRY(rk_alloc(n_bins, sizeof *bins, &bins));
     size_t n = 0, at = 0;
-    for (size_t b = 0; status == RK_OK && b < n_bins; b++) {
+    for (size_t b = 0; b < n_bins; b++) {
         size_t end = p->n * (b + 1) / n_bins;
         sums s = {0};
         for (; at < p->n && (at < end || (s.n && items[at].key == items[at - 1].key)); at++)
             add_sample(&s, p, items[at].index);
         if (s.weights > 0) bins[n++] = bin_of(&s, binary);
     }
-    rk_free(items);
-    RK_TRY(status);
     *out = bins;
     *n_out = n;
     return RK_OK;

@@ -78,11 +78,9 @@ static rk_status predict(trial *t, place at) {
 static rk_status score(const trial *t, const float *predictions, int32_t task, double *out) {
     bool binary = t->predictor->config->data.labels[task].loss == 0;
     double values[RK_METRIC_COUNT];
-    rk_predicted predicted;
+    RK_AUTO(rk_predicted_release) rk_predicted predicted = {0};
     RK_TRY(rk_samples_of_task(t->samples, predictions, task, &predicted));
-    rk_status status = rk_predicted_metrics(&predicted, binary, values);
-    rk_predicted_release(&predicted);
-    RK_TRY(status);
+    RK_TRY(rk_predicted_metrics(&predicted, binary, values));
     *out = binary ? values[RK_METRIC_auc] : -values[RK_METRIC_rmse];
     return RK_OK;
 }
@@ -137,23 +135,18 @@ rk_status rk_importance_measure(rk_predictor *predictor, const rk_samples *sampl
                                 const rk_importance_options *options, rk_importance *out) {
     size_t n_features = (size_t)predictor->config->data.n_features,
            n_tasks = (size_t)samples->rows.schema->n_tasks;
-    rk_importance found = {.n_tasks = (int32_t)n_tasks};
-    double *before = NULL;
-    trial t = {0};
-    rk_status status;
-    RK_GOTO(rk_alloc(n_features, sizeof *found.names, &found.names));
-    RK_GOTO(rk_alloc(n_features * n_tasks, sizeof *found.mean, &found.mean));
-    RK_GOTO(rk_alloc(n_features * n_tasks, sizeof *found.low, &found.low));
-    RK_GOTO(rk_alloc(n_features * n_tasks, sizeof *found.high, &found.high));
-    RK_GOTO(rk_alloc(n_tasks, sizeof *before, &before));
-    RK_GOTO(trial_init(predictor, samples, &t));
-    for (int32_t k = 0; k < (int32_t)n_tasks; k++) RK_GOTO(score(&t, samples->predictions, k, &before[k]));
-    RK_GOTO(measure(&t, options, before, &found));
+    RK_AUTO(rk_importance_release) rk_importance found = {.n_tasks = (int32_t)n_tasks};
+    RK_AUTOFREE double *before = NULL;
+    RK_AUTO(trial_release) trial t = {0};
+    RK_TRY(rk_alloc(n_features, sizeof *found.names, &found.names));
+    RK_TRY(rk_alloc(n_features * n_tasks, sizeof *found.mean, &found.mean));
+    RK_TRY(rk_alloc(n_features * n_tasks, sizeof *found.low, &found.low));
+    RK_TRY(rk_alloc(n_features * n_tasks, sizeof *found.high, &found.high));
+    RK_TRY(rk_alloc(n_tasks, sizeof *before, &before));
+    RK_TRY(trial_init(predictor, samples, &t));
+    for (int32_t k = 0; k < (int32_t)n_tasks; k++) RK_TRY(score(&t, samples->predictions, k, &before[k]));
+    RK_TRY(measure(&t, options, before, &found));
     *out = found;
     found = (rk_importance){0};
-done:
-    rk_free(before);
-    trial_release(&t);
-    rk_importance_release(&found);
-    return status;
+    return RK_OK;
 }

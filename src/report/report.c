@@ -11,12 +11,10 @@ static rk_status write_page(const rk_report_run *runs, size_t n, const rk_report
                             const char *path) {
     const char *split =
         !options->split || strcmp(options->split, "valid") == 0 ? "validation" : options->split;
-    rk_buffer page = {0};
-    rk_status status = rk_report_page(runs, n, split, options->n_features, &page);
-    if (status == RK_OK) status = page.status;
-    if (status == RK_OK) status = rk_file_write(path, page.data, page.n_bytes);
-    rk_buffer_release(&page);
-    return status;
+    RK_AUTO(rk_buffer_release) rk_buffer page = {0};
+    RK_TRY(rk_report_page(runs, n, split, options->n_features, &page));
+    RK_TRY(page.status);
+    return rk_file_write(path, page.data, page.n_bytes);
 }
 
 /* Of a/out and b/out the second goes by its path. */
@@ -40,7 +38,7 @@ rk_status rk_report_write(const char *const *directories, size_t n, const rk_rep
     RK_FAIL_IF(n == 0, RK_INVALID_ARGUMENT, "a report needs at least one run");
     RK_FAIL_IF(o.n_rows < 0 || o.n_features < 0 || o.n_repeats < 1, RK_INVALID_ARGUMENT,
                "rows and features must be 0 or more, repeats 1 or more");
-    rk_report_run *runs;
+    RK_AUTOFREE rk_report_run *runs = NULL;
     RK_TRY(rk_alloc(n, sizeof *runs, &runs));
     rk_status status = RK_OK;
     for (size_t r = 0; status == RK_OK && r < n; r++) {
@@ -49,6 +47,5 @@ rk_status rk_report_write(const char *const *directories, size_t n, const rk_rep
     }
     if (status == RK_OK) status = write_page(runs, n, &o, path);
     for (size_t r = 0; r < n; r++) rk_report_run_release(&runs[r]);
-    rk_free(runs);
     return status;
 }

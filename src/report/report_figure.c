@@ -14,6 +14,10 @@ const rk_report_task *rk_report_find_task(const rk_report_run *run, const char *
     return NULL;
 }
 
+void rk_report_names_release(rk_report_names *names) {
+    rk_free(names->names);
+}
+
 rk_status rk_report_names_add(rk_report_names *names, const char *name) {
     for (size_t i = 0; i < names->n; i++)
         if (strcmp(names->names[i], name) == 0) return RK_OK;

@@ -57,11 +57,10 @@ static rk_status rank(const rk_report_run *runs, size_t n, const char *task, con
 
 static rk_status draw(const rk_report_run *runs, size_t n, const char *task, const ranked *list,
                       size_t n_rows, bool binary, rk_buffer *out) {
-    double *values = NULL;
-    const char **rows = NULL;
-    rk_status status;
-    RK_GOTO(rk_alloc(3 * n_rows * n, sizeof *values, &values));
-    RK_GOTO(rk_alloc(n_rows + n, sizeof *rows, &rows));
+    RK_AUTOFREE double *values = NULL;
+    RK_AUTOFREE const char **rows = NULL;
+    RK_TRY(rk_alloc(3 * n_rows * n, sizeof *values, &values));
+    RK_TRY(rk_alloc(n_rows + n, sizeof *rows, &rows));
     double *low = values + n_rows * n, *high = low + n_rows * n;
     for (size_t r = 0; r < n; r++) rows[n_rows + r] = runs[r].name;
     for (size_t i = 0; i < n_rows; i++) {
@@ -84,28 +83,24 @@ static rk_status draw(const rk_report_run *runs, size_t n, const char *task, con
                     .low = low,
                     .high = high};
     rk_bars_draw(&bars, 0, 0, out);
-done:
-    rk_free(values);
-    rk_free(rows);
-    return status;
+    return RK_OK;
 }
 
 rk_status rk_report_importance_section(const rk_report_run *runs, size_t n, const char *task,
                                        int32_t n_features, rk_buffer *out) {
-    rk_report_names names = {0};
-    ranked *list = NULL;
+    RK_AUTO(rk_report_names_release) rk_report_names names = {0};
+    RK_AUTOFREE ranked *list = NULL;
     bool binary = true;
     for (size_t r = 0; r < n; r++) {
         const rk_report_task *found = rk_report_find_task(&runs[r], task, NULL);
         if (found) binary = found->binary;
     }
-    rk_status status;
-    RK_GOTO(collect(runs, n, &names));
-    if (!names.n) goto done;
-    RK_GOTO(rank(runs, n, task, &names, &list));
+    RK_TRY(collect(runs, n, &names));
+    if (!names.n) return RK_OK;
+    RK_TRY(rank(runs, n, task, &names, &list));
     size_t n_rows = names.n < (size_t)n_features ? names.n : (size_t)n_features;
     rk_report_figure_begin(out);
-    RK_GOTO(draw(runs, n, task, list, n_rows, binary, out));
+    RK_TRY(draw(runs, n, task, list, n_rows, binary, out));
     char caption[500], rest[120] = "";
     if (n_rows < names.n)
         rk_snprintf(rest, sizeof rest, " %zu more features are at or below %.4g.", names.n - n_rows,
@@ -116,8 +111,5 @@ rk_status rk_report_importance_section(const rk_report_run *runs, size_t n, cons
              "that say the same share their importance.%s",
              rest);
     rk_report_figure_end(caption, out);
-done:
-    rk_free(list);
-    rk_free(names.names);
-    return status;
+    return RK_OK;
 }

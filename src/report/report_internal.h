@@ -11,6 +11,7 @@ typedef struct rk_report_names {
     size_t n, capacity;
 } rk_report_names;
 rk_status rk_report_names_add(rk_report_names *names, const char *name);
+void rk_report_names_release(rk_report_names *names);
 
 /* The page's parts. */
 rk_status rk_report_table(const rk_report_run *runs, size_t n, const rk_report_names *tasks,

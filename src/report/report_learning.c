@@ -65,13 +65,12 @@ static rk_status add_line(lines *l, const rk_report_run *run, size_t number, con
 
 static rk_status draw(const rk_report_run *runs, size_t n, const char *title, const char *name,
                       const char *behind, rk_buffer *out) {
-    lines l = {0};
-    rk_status status;
-    RK_GOTO(rk_alloc(2 * n, sizeof *l.series, &l.series));
-    RK_GOTO(rk_alloc(2 * n, sizeof *l.points, &l.points));
+    RK_AUTO(lines_release) lines l = {0};
+    RK_TRY(rk_alloc(2 * n, sizeof *l.series, &l.series));
+    RK_TRY(rk_alloc(2 * n, sizeof *l.points, &l.points));
     for (size_t r = 0; r < n; r++) {
-        if (behind) RK_GOTO(add_line(&l, &runs[r], r, behind, RK_SERIES_PALE));
-        RK_GOTO(add_line(&l, &runs[r], r, name, RK_SERIES_LINE));
+        if (behind) RK_TRY(add_line(&l, &runs[r], r, behind, RK_SERIES_PALE));
+        RK_TRY(add_line(&l, &runs[r], r, name, RK_SERIES_LINE));
     }
     rk_report_figure_begin(out);
     rk_chart chart = {.title = title,
@@ -82,9 +81,7 @@ static rk_status draw(const rk_report_run *runs, size_t n, const char *title, co
                       .n_series = l.n};
     rk_chart_draw(&chart, 0, 0, out);
     rk_report_figure_end(NULL, out);
-done:
-    lines_release(&l);
-    return status;
+    return RK_OK;
 }
 
 static bool is_metric(const char *name) {
@@ -111,17 +108,15 @@ static rk_status draw_all(const rk_report_run *runs, size_t n, const rk_report_n
 }
 
 rk_status rk_report_learning(const rk_report_run *runs, size_t n, rk_buffer *out) {
-    rk_report_names metrics = {0};
-    rk_status status = RK_OK;
+    RK_AUTO(rk_report_names_release) rk_report_names metrics = {0};
     for (size_t r = 0; r < n; r++)
-        for (size_t i = 0; status == RK_OK && i < runs[r].record.n; i++)
+        for (size_t i = 0; i < runs[r].record.n; i++)
             if (is_metric(runs[r].record.curves[i].name))
-                status = rk_report_names_add(&metrics, runs[r].record.curves[i].name);
+                RK_TRY(rk_report_names_add(&metrics, runs[r].record.curves[i].name));
     rk_buffer_text(out, "<h2>Learning curves</h2>\n");
     rk_report_legend(runs, n, NULL, out);
     rk_buffer_text(out, "<div class=\"charts\">\n");
-    if (status == RK_OK) status = draw_all(runs, n, &metrics, out);
+    RK_TRY(draw_all(runs, n, &metrics, out));
     rk_buffer_text(out, "</div>\n<p class=\"note\">A ring is a run's best evaluation.</p>\n");
-    rk_free(metrics.names);
-    return status;
+    return RK_OK;
 }

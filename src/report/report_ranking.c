@@ -10,7 +10,7 @@
 static rk_status draw(const rk_report_run *runs, size_t n, int metric, const char *caption, rk_buffer *out) {
     double cuts[RK_REPORT_CUTS];
     char title[64];
-    rk_series *series;
+    RK_AUTOFREE rk_series *series = NULL;
     size_t n_series = 0;
     for (int k = 0; k < RK_REPORT_CUTS; k++) cuts[k] = rk_report_cuts[k];
     RK_TRY(rk_alloc(n, sizeof *series, &series));
@@ -31,7 +31,6 @@ static rk_status draw(const rk_report_run *runs, size_t n, int metric, const cha
     rk_report_figure_begin(out);
     rk_chart_draw(&chart, 0, 0, out);
     rk_report_figure_end(caption, out);
-    rk_free(series);
     return RK_OK;
 }
 
@@ -40,14 +39,13 @@ rk_status rk_report_ranking_section(const rk_report_run *runs, size_t n, rk_buff
         "The share of a user's items that is among the first k.",
         "The same, where an item counts the less the further down it stands.",
         "The share of users that find one of their items or more among the first k."};
-    char(*notes)[32];
+    RK_AUTOFREE char(*notes)[32] = NULL;
     RK_TRY(rk_alloc(n, sizeof *notes, &notes));
     for (size_t r = 0; r < n; r++)
         if (runs[r].ranks && runs[r].n_rows)
             rk_snprintf(notes[r], sizeof notes[r], "%s %.4f", runs[r].ranking.shown.names[0],
                         runs[r].ranking.shown.shown[0].value);
     rk_report_legend(runs, n, notes, out);
-    rk_free(notes);
     rk_buffer_text(out, "<div class=\"charts\">\n");
     for (int m = 0; m < RK_REPORT_RANKINGS; m++) RK_TRY(draw(runs, n, m, captions[m], out));
     rk_buffer_text(out, "</div>\n");

@@ -64,21 +64,17 @@ static void read_effort(rk_report_run *run, int64_t batch_size) {
 }
 
 static rk_status read_settings(const rk_config *config, rk_settings *out) {
-    char *text;
+    RK_AUTOFREE char *text = NULL;
     RK_TRY(rk_config_to_yaml(config, &text));
-    rk_status status = rk_settings_read(text, out);
-    rk_text_free(text);
-    return status;
+    return rk_settings_read(text, out);
 }
 
 static rk_status look_at_task(const rk_samples *samples, int32_t k, rk_report_task *task) {
-    rk_predicted predicted;
+    RK_AUTO(rk_predicted_release) rk_predicted predicted = {0};
     RK_TRY(rk_samples_of_task(samples, samples->predictions, k, &predicted));
-    rk_status status = rk_predicted_metrics(&predicted, task->binary, task->metrics);
-    if (status == RK_OK && task->binary) status = rk_roc_make(&predicted, roc_resolution, &task->roc);
-    if (status == RK_OK) status = rk_bins_make(&predicted, task->binary, N_BINS, &task->bins, &task->n_bins);
-    rk_predicted_release(&predicted);
-    return status;
+    RK_TRY(rk_predicted_metrics(&predicted, task->binary, task->metrics));
+    if (task->binary) RK_TRY(rk_roc_make(&predicted, roc_resolution, &task->roc));
+    return rk_bins_make(&predicted, task->binary, N_BINS, &task->bins, &task->n_bins);
 }
 
 static rk_status name_tasks(const rk_config *config, rk_report_run *run) {
@@ -101,20 +97,15 @@ static void tell(const rk_report_options *options, const rk_report_run *run, con
 
 static rk_status look_at_samples(rk_predictor *predictor, const rk_report_options *options, const char *split,
                                  rk_report_run *run) {
-    rk_samples samples;
+    RK_AUTO(rk_samples_release) rk_samples samples = {0};
     tell(options, run, "predicting");
     RK_TRY(rk_samples_keep(predictor, split, options->n_rows, &samples));
     run->n_rows = samples.rows.n_rows;
-    rk_status status = RK_OK;
-    for (int32_t k = 0; status == RK_OK && k < run->n_tasks; k++)
-        status = look_at_task(&samples, k, &run->tasks[k]);
-    if (status == RK_OK && options->n_features > 0) {
-        tell(options, run, "exchanging the values of its features");
-        rk_importance_options exchanges = {.n_repeats = options->n_repeats, .seed = options->seed};
-        status = rk_importance_measure(predictor, &samples, &exchanges, &run->importance);
-    }
-    rk_samples_release(&samples);
-    return status;
+    for (int32_t k = 0; k < run->n_tasks; k++) RK_TRY(look_at_task(&samples, k, &run->tasks[k]));
+    if (options->n_features == 0) return RK_OK;
+    tell(options, run, "exchanging the values of its features");
+    rk_importance_options exchanges = {.n_repeats = options->n_repeats, .seed = options->seed};
+    return rk_importance_measure(predictor, &samples, &exchanges, &run->importance);
 }
 
 static rk_status look_at_rankings(rk_predictor *predictor, const rk_report_options *options,
@@ -127,12 +118,11 @@ static rk_status look_at_rankings(rk_predictor *predictor, const rk_report_optio
         metrics[i] = rk_ranking_metric_find(name);
     }
     rk_more_rankings more = {metrics, RK_REPORT_RANKINGS * RK_REPORT_CUTS, &run->ranking.values[0][0]};
-    rk_dataset *dataset;
+    RK_AUTO(rk_dataset_auto) rk_dataset *dataset = NULL;
     tell(options, run, "ranking all items");
     RK_TRY(rk_predictor_open_data(predictor, split, true, &dataset));
     rk_status status =
         rk_evaluate_rankings(predictor->config, predictor->model, dataset, split, &more, &run->ranking.shown);
-    rk_dataset_free(dataset);
     run->n_rows = run->ranking.shown.n_rows;
     return status;
 }

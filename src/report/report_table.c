@@ -137,11 +137,10 @@ static double shown_value(const rk_report_run *run, const char *name) {
 
 /* Metrics of rankings that the runs' files show, each once. */
 static rk_status names_of_rankings(const rk_report_run *runs, size_t n, rk_report_names *names) {
-    rk_status status = RK_OK;
     for (size_t r = 0; r < n; r++)
-        for (int32_t i = 0; status == RK_OK && i < runs[r].ranking.shown.n_shown; i++)
-            status = rk_report_names_add(names, runs[r].ranking.shown.names[i]);
-    return status;
+        for (int32_t i = 0; i < runs[r].ranking.shown.n_shown; i++)
+            RK_TRY(rk_report_names_add(names, runs[r].ranking.shown.names[i]));
+    return RK_OK;
 }
 
 static void rows_of_rankings(const rk_report_run *runs, size_t n, const rk_report_names *names,
@@ -227,42 +226,35 @@ static void groups_of_metrics(const rk_report_run *runs, size_t n, const rk_repo
 }
 
 static rk_status group_of_settings(const rk_report_run *runs, size_t n, rk_buffer *out) {
-    rk_settings *settings;
-    char **keys = NULL;
-    size_t n_keys = 0;
+    RK_AUTOFREE rk_settings *settings = NULL;
+    RK_AUTO(rk_text_list_release) rk_text_list keys = {0};
     RK_TRY(rk_alloc(n, sizeof *settings, &settings)); /* views: the runs own them */
     for (size_t r = 0; r < n; r++) settings[r] = runs[r].settings;
-    rk_status status = rk_settings_differing(settings, n, &keys, &n_keys);
-    if (n_keys) begin_group("settings that differ", n, out);
-    for (size_t k = 0; k < n_keys; k++) {
-        begin_row(keys[k], out);
+    RK_TRY(rk_settings_differing(settings, n, &keys));
+    if (keys.n) begin_group("settings that differ", n, out);
+    for (size_t k = 0; k < keys.n; k++) {
+        begin_row(keys.texts[k], out);
         for (size_t r = 0; r < n; r++) {
-            rk_buffer value = {0};
-            rk_settings_text(settings, n, r, keys[k], &value);
+            RK_AUTO(rk_buffer_release) rk_buffer value = {0};
+            rk_settings_text(settings, n, r, keys.texts[k], &value);
             cell(value.n_bytes ? NULL : "none", value.n_bytes ? value.data : "not set", out);
-            if (status == RK_OK) status = value.status;
-            rk_buffer_release(&value);
+            RK_TRY(value.status);
         }
         rk_buffer_text(out, "</tr>\n");
     }
-    rk_free_strings(keys, n_keys);
-    rk_free(settings);
-    return status;
+    return RK_OK;
 }
 
 rk_status rk_report_table(const rk_report_run *runs, size_t n, const rk_report_names *tasks,
                           const char *split, rk_buffer *out) {
-    double *values;
+    RK_AUTOFREE double *values = NULL;
+    RK_AUTO(rk_report_names_release) rk_report_names rankings = {0};
     RK_TRY(rk_alloc(n, sizeof *values, &values));
     rk_buffer_text(out, "<div class=\"wide\"><table>\n");
     head(runs, n, out);
     rows_of_runs(runs, n, out);
-    rk_report_names rankings = {0};
-    rk_status status = names_of_rankings(runs, n, &rankings);
-    if (status == RK_OK) groups_of_metrics(runs, n, tasks, &rankings, split, values, out);
-    rk_free(rankings.names);
-    rk_free(values);
-    RK_TRY(status);
+    RK_TRY(names_of_rankings(runs, n, &rankings));
+    groups_of_metrics(runs, n, tasks, &rankings, split, values, out);
     RK_TRY(group_of_settings(runs, n, out));
     rk_buffer_text(out, "</tbody></table></div>\n");
     return RK_OK;

@@ -12,7 +12,7 @@
 enum { SIZE = 480 };
 
 static rk_status draw_roc(const rk_report_run *runs, size_t n, const char *name, rk_buffer *out) {
-    rk_series *series;
+    RK_AUTOFREE rk_series *series = NULL;
     size_t n_series = 0;
     RK_TRY(rk_alloc(n, sizeof *series, &series));
     for (size_t r = 0; r < n; r++) {
@@ -39,7 +39,6 @@ static rk_status draw_roc(const rk_report_run *runs, size_t n, const char *name,
         "For each threshold, the share of positives above it over the share of negatives above it. The area "
         "below is the AUC; the diagonal is chance.",
         out);
-    rk_free(series);
     return RK_OK;
 }
 
@@ -122,7 +121,7 @@ static void draw_calibration_of(const rk_series *series, size_t n_series, bool b
 }
 
 static rk_status draw_calibration(const rk_report_run *runs, size_t n, const char *name, rk_buffer *out) {
-    rk_series *series = NULL;
+    RK_AUTOFREE rk_series *series = NULL;
     bin_columns *columns = NULL;
     size_t n_series = 0;
     int64_t n_bin = 0;
@@ -149,12 +148,11 @@ static rk_status draw_calibration(const rk_report_run *runs, size_t n, const cha
 done:
     for (size_t r = 0; columns && r < n; r++) columns_release(&columns[r]);
     rk_free(columns);
-    rk_free(series);
     return status;
 }
 
 rk_status rk_report_task_section(const rk_report_run *runs, size_t n, const char *name, rk_buffer *out) {
-    char(*notes)[32];
+    RK_AUTOFREE char(*notes)[32] = NULL;
     bool binary = false;
     RK_TRY(rk_alloc(n, sizeof *notes, &notes));
     for (size_t r = 0; r < n; r++) {
@@ -165,7 +163,6 @@ rk_status rk_report_task_section(const rk_report_run *runs, size_t n, const char
                     task->metrics[task->binary ? RK_METRIC_auc : RK_METRIC_rmse]);
     }
     rk_report_legend(runs, n, notes, out);
-    rk_free(notes);
     rk_buffer_text(out, "<div class=\"charts\">\n");
     if (binary) RK_TRY(draw_roc(runs, n, name, out));
     RK_TRY(draw_calibration(runs, n, name, out));

@@ -68,29 +68,24 @@ static rk_status add_entry(rk_run_record *record, json_t *object) {
     RK_FAIL_IF(!kind || !json_is_integer(step), RK_BAD_DATA, "'kind' or 'step' is missing");
     const char *key;
     json_t *value;
-    rk_buffer name = {0};
-    rk_status status = RK_OK;
+    RK_AUTO(rk_buffer_release) rk_buffer name = {0};
     json_object_foreach(object, key, value) {
-        if (status != RK_OK || !is_measured(key, value)) continue;
+        if (!is_measured(key, value)) continue;
         rk_buffer_clear(&name);
         rk_buffer_printf(&name, "%s/%s", kind, key);
-        status = name.status;
-        if (status == RK_OK)
-            status = add_value(record, name.data, (double)json_integer_value(step),
-                               json_is_null(value) ? NAN : json_number_value(value));
+        RK_TRY(name.status);
+        RK_TRY(add_value(record, name.data, (double)json_integer_value(step),
+                         json_is_null(value) ? NAN : json_number_value(value)));
     }
-    rk_buffer_release(&name);
-    return status;
+    return RK_OK;
 }
 
 static rk_status read_line(rk_run_record *record, const char *line, size_t n_bytes) {
     json_error_t error;
-    json_t *object = json_loadb(line, n_bytes, 0, &error);
+    json_auto_t *object = json_loadb(line, n_bytes, 0, &error);
     RK_FAIL_IF(!object, RK_BAD_DATA, "it is not JSON: %s", error.text);
-    rk_status status =
-        json_is_object(object) ? add_entry(record, object) : rk_error(RK_BAD_DATA, "it is not a JSON object");
-    json_decref(object);
-    return status;
+    return json_is_object(object) ? add_entry(record, object)
+                                  : rk_error(RK_BAD_DATA, "it is not a JSON object");
 }
 
 static rk_status read_lines(const char *text, const char *path, rk_run_record *record) {
@@ -111,25 +106,19 @@ static rk_status read_lines(const char *text, const char *path, rk_run_record *r
 }
 
 rk_status rk_run_record_read(const char *directory, rk_run_record *out) {
-    char *path, *text = NULL;
+    RK_AUTOFREE char *path = NULL, *text = NULL;
+    RK_AUTO(rk_run_record_release) rk_run_record record = {0};
     size_t n_bytes;
-    rk_run_record record = {0};
     RK_TRY(rk_path_join(directory, "metrics.jsonl", &path));
-    rk_status status;
-    if (!rk_file_exists(directory))
-        RK_GOTO(rk_error_hint(rk_error(RK_NOT_FOUND, "there is no directory '%s'", directory),
-                              "give the directory that 'reckon train' wrote: its train.output"));
     if (!rk_file_exists(path))
-        RK_GOTO(rk_error_hint(
-            rk_error(RK_NOT_FOUND, "'%s' is not a run's directory: it has no metrics.jsonl", directory),
-            "give the directory that 'reckon train' wrote: its train.output"));
-    RK_GOTO(rk_file_read(path, &text, &n_bytes));
-    RK_GOTO(read_lines(text, path, &record));
+        return rk_error_hint(
+            rk_file_exists(directory)
+                ? rk_error(RK_NOT_FOUND, "'%s' is not a run's directory: it has no metrics.jsonl", directory)
+                : rk_error(RK_NOT_FOUND, "there is no directory '%s'", directory),
+            "give the directory that 'reckon train' wrote: its train.output");
+    RK_TRY(rk_file_read(path, &text, &n_bytes));
+    RK_TRY(read_lines(text, path, &record));
     *out = record;
     record = (rk_run_record){0};
-done:
-    rk_run_record_release(&record);
-    rk_free(text);
-    rk_free(path);
-    return status;
+    return RK_OK;
 }

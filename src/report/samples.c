@@ -25,27 +25,22 @@ static rk_status keep_batch(rk_predictor *p, const rk_batch *batch, const rk_dat
 }
 
 rk_status rk_samples_keep(rk_predictor *p, const char *split, int64_t max_rows, rk_samples *out) {
-    rk_dataset *dataset;
-    rk_samples samples = {0};
-    const rk_batch *batch;
+    RK_AUTO(rk_dataset_auto) rk_dataset *dataset = NULL;
+    RK_AUTO(rk_samples_release) rk_samples samples = {0};
     RK_TRY(rk_predictor_open_data(p, split, false, &dataset));
-    rk_status status = RK_OK;
-    while (status == RK_OK && !(max_rows && samples.rows.n_rows >= max_rows)) {
-        status = rk_dataset_next(dataset, &batch);
-        if (status == RK_OK)
-            samples.batch_size = batch->n > samples.batch_size ? batch->n : samples.batch_size;
+    while (!(max_rows && samples.rows.n_rows >= max_rows)) {
+        const rk_batch *batch;
+        rk_status status = rk_dataset_next(dataset, &batch);
+        if (status == RK_END) break;
+        RK_TRY(status);
+        samples.batch_size = batch->n > samples.batch_size ? batch->n : samples.batch_size;
         /* the transforms, and so their schema, are the predictor's */
-        if (status == RK_OK) status = keep_batch(p, batch, rk_dataset_schema(dataset), max_rows, &samples);
+        RK_TRY(keep_batch(p, batch, rk_dataset_schema(dataset), max_rows, &samples));
     }
-    rk_dataset_free(dataset);
-    if (status == RK_END) status = RK_OK;
-    if (status == RK_OK && samples.rows.n_rows == 0)
-        status = rk_error(RK_BAD_DATA, "the '%s' data has no rows", split);
-    if (status == RK_OK)
-        *out = samples;
-    else
-        rk_samples_release(&samples);
-    return status;
+    RK_FAIL_IF(samples.rows.n_rows == 0, RK_BAD_DATA, "the '%s' data has no rows", split);
+    *out = samples;
+    samples = (rk_samples){0};
+    return RK_OK;
 }
 
 void rk_predicted_release(rk_predicted *predicted) {

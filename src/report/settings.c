@@ -25,15 +25,10 @@ const char *rk_settings_find(const rk_settings *settings, const char *key) {
 
 static rk_status add(rk_settings *settings, const char *key, const char *value) {
     RK_TRY(rk_grow(&settings->list, settings->n, &settings->capacity, sizeof *settings->list));
-    rk_setting setting = {0};
-    rk_status status = rk_strdup(key, &setting.key);
-    if (status == RK_OK) status = rk_strdup(value, &setting.value);
-    if (status != RK_OK) {
-        rk_free(setting.key);
-        return status;
-    }
-    settings->list[settings->n++] = setting;
-    return RK_OK;
+    rk_setting *setting = &settings->list[settings->n++];
+    *setting = (rk_setting){0};
+    RK_TRY(rk_strdup(key, &setting->key));
+    return rk_strdup(value, &setting->value);
 }
 
 static bool is_plain_list(const rk_yaml_node *node) {
@@ -43,15 +38,13 @@ static bool is_plain_list(const rk_yaml_node *node) {
 }
 
 static rk_status add_plain_list(rk_settings *settings, const char *key, const rk_yaml_node *node) {
-    rk_buffer value = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer value = {0};
     rk_buffer_text(&value, "[");
     for (size_t i = 0; i < node->n_children; i++)
         rk_buffer_printf(&value, "%s%s", i ? ", " : "", node->children[i]->scalar);
     rk_buffer_text(&value, "]");
-    rk_status status = value.status;
-    if (status == RK_OK) status = add(settings, key, value.data);
-    rk_buffer_release(&value);
-    return status;
+    RK_TRY(value.status);
+    return add(settings, key, value.data);
 }
 
 static const char *name_of(const rk_yaml_node *node) {
@@ -93,20 +86,16 @@ static rk_status walk(rk_settings *settings, rk_buffer *key, const rk_yaml_node 
 }
 
 rk_status rk_settings_read(const char *text, rk_settings *out) {
-    rk_yaml yaml;
+    RK_AUTO(rk_yaml_release) rk_yaml yaml = {0};
+    RK_AUTO(rk_settings_release) rk_settings settings = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer key = {0};
     RK_TRY(rk_yaml_parse("settings", text, strlen(text), &yaml));
-    rk_settings settings = {0};
-    rk_buffer key = {0};
     bool is_mapping = yaml.root && yaml.root->kind == RK_YAML_MAPPING;
-    rk_status status = is_mapping ? walk_mapping(&settings, &key, yaml.root)
-                                  : rk_error(RK_BAD_DATA, "settings are a mapping");
-    rk_buffer_release(&key);
-    rk_yaml_release(&yaml);
-    if (status == RK_OK)
-        *out = settings;
-    else
-        rk_settings_release(&settings);
-    return status;
+    RK_FAIL_IF(!is_mapping, RK_BAD_DATA, "settings are a mapping");
+    RK_TRY(walk_mapping(&settings, &key, yaml.root));
+    *out = settings;
+    settings = (rk_settings){0};
+    return RK_OK;
 }
 
 static bool differs(const rk_settings *settings, size_t n, const char *key) {
@@ -137,9 +126,9 @@ static size_t partial_part(const rk_settings *settings, size_t n, const char *ke
     return 0;
 }
 
-static bool is_listed(char *const *list, size_t n, const char *key) {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(list[i], key) == 0) return true;
+static bool is_listed(const rk_text_list *list, const char *key) {
+    for (size_t i = 0; i < list->n; i++)
+        if (strcmp(list->texts[i], key) == 0) return true;
     return false;
 }
 
@@ -154,30 +143,15 @@ static rk_status row_of(const rk_settings *settings, size_t n, const char *key, 
     return RK_OK;
 }
 
-rk_status rk_settings_differing(const rk_settings *settings, size_t n_settings, char ***keys, size_t *n) {
-    char **list = NULL;
-    size_t n_list = 0, capacity = 0;
-    rk_status status = RK_OK;
-    for (size_t i = 0; i < n_settings && status == RK_OK; i++)
-        for (size_t k = 0; k < settings[i].n && status == RK_OK; k++) {
+rk_status rk_settings_differing(const rk_settings *settings, size_t n_settings, rk_text_list *out) {
+    for (size_t i = 0; i < n_settings; i++)
+        for (size_t k = 0; k < settings[i].n; k++) {
             const char *key = settings[i].list[k].key;
             if (strcmp(key, "train.output") == 0 || !differs(settings, n_settings, key)) continue;
-            char *row;
-            status = row_of(settings, n_settings, key, &row);
-            if (status == RK_OK && is_listed(list, n_list, row)) {
-                rk_free(row);
-                continue;
-            }
-            if (status == RK_OK && (status = rk_grow(&list, n_list, &capacity, sizeof *list)) != RK_OK)
-                rk_free(row);
-            if (status == RK_OK) list[n_list++] = row;
+            RK_AUTOFREE char *row = NULL;
+            RK_TRY(row_of(settings, n_settings, key, &row));
+            if (!is_listed(out, row)) RK_TRY(rk_text_list_add(out, row));
         }
-    if (status != RK_OK) {
-        rk_free_strings(list, n_list);
-        return status;
-    }
-    *keys = list;
-    *n = n_list;
     return RK_OK;
 }
 

@@ -17,54 +17,29 @@
 const char *const rk_trial_state_names[RK_TRIAL_STATE_COUNT] = {RK_TRIAL_STATE_LIST(TRIAL_NAME)};
 #undef TRIAL_NAME
 
-/* Overrides of one trial: everybody's, its own, and where it is kept. */
-typedef struct overrides {
-    char **list; /* [n] */
-    size_t n;
-} overrides;
-
-static rk_status add_override(overrides *o, const char *key, const char *value) {
-    rk_buffer text = {0};
-    rk_buffer_printf(&text, "%s%s%s", key, value ? "=" : "", value ? value : "");
-    rk_status status = text.status;
-    if (status == RK_OK) status = rk_strdup(text.data, &o->list[o->n]);
-    if (status == RK_OK) o->n++;
-    rk_buffer_release(&text);
-    return status;
-}
-
-static void overrides_release(overrides *o) {
-    rk_free_strings(o->list, o->n);
+/* The overrides of one trial are everybody's, its own, and where it is kept. */
+static rk_status add_override(rk_text_list *o, const char *key, const char *value) {
+    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
+    rk_buffer_printf(&text, "%s=%s", key, value);
+    RK_TRY(text.status);
+    return rk_text_list_add(o, text.data);
 }
 
 /* trial NULL: only what all have. */
-static rk_status overrides_of(const rk_tune *t, const rk_trial *trial, overrides *out) {
-    overrides o = {0};
-    char *output = NULL;
-    rk_status status;
-    RK_GOTO(rk_alloc(t->options.n_overrides + t->space.n + 1, sizeof *o.list, &o.list));
+static rk_status overrides_of(const rk_tune *t, const rk_trial *trial, rk_text_list *out) {
+    RK_AUTOFREE char *output = NULL;
     for (size_t i = 0; i < t->options.n_overrides; i++)
-        RK_GOTO(add_override(&o, t->options.overrides[i], NULL));
-    for (size_t k = 0; trial && k < t->space.n; k++)
-        RK_GOTO(add_override(&o, t->space.keys[k].key, trial->values[k]));
-    if (trial) {
-        RK_GOTO(rk_path_join(t->output, trial->name, &output));
-        RK_GOTO(add_override(&o, "train.output", output));
-    }
-    *out = o;
-    o = (overrides){0};
-done:
-    rk_free(output);
-    overrides_release(&o);
-    return status;
+        RK_TRY(rk_text_list_add(out, t->options.overrides[i]));
+    if (!trial) return RK_OK;
+    for (size_t k = 0; k < t->space.n; k++) RK_TRY(add_override(out, t->space.keys[k].key, trial->values[k]));
+    RK_TRY(rk_path_join(t->output, trial->name, &output));
+    return add_override(out, "train.output", output);
 }
 
 rk_status rk_tune_load(const rk_tune *t, const rk_trial *trial, rk_config **out) {
-    overrides o;
-    RK_TRY(overrides_of(t, trial, &o));
-    rk_status status = rk_config_load(t->path, (const char *const *)o.list, o.n, out);
-    overrides_release(&o);
-    return status;
+    RK_AUTO(rk_text_list_release) rk_text_list overrides = {0};
+    RK_TRY(overrides_of(t, trial, &overrides));
+    return rk_config_load(t->path, (const char *const *)overrides.texts, overrides.n, out);
 }
 
 /* The metric as the run's log names it. */
@@ -87,28 +62,21 @@ static rk_status choose_metric(rk_tune *t, const rk_config *c) {
 
 static rk_status choose_output(rk_tune *t, const rk_config *c) {
     if (t->options.output) return rk_strdup(t->options.output, &t->output);
-    rk_buffer path = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer path = {0};
     rk_buffer_printf(&path, "%s-tune", c->train.output);
-    rk_status status = path.status;
-    if (status == RK_OK) status = rk_strdup(path.data, &t->output);
-    rk_buffer_release(&path);
-    return status;
+    return rk_buffer_take(&path, &t->output);
 }
 
 static rk_status read_base(rk_tune *t) {
-    rk_config *config;
-    char *text = NULL, digits[32];
+    RK_AUTO(rk_config_auto) rk_config *config = NULL;
+    RK_AUTOFREE char *text = NULL;
+    char digits[32];
     RK_TRY(rk_tune_load(t, NULL, &config));
-    rk_status status;
-    RK_GOTO(choose_metric(t, config));
-    RK_GOTO(choose_output(t, config));
-    RK_GOTO(rk_config_to_yaml(config, &text));
+    RK_TRY(choose_metric(t, config));
+    RK_TRY(choose_output(t, config));
+    RK_TRY(rk_config_to_yaml(config, &text));
     snprintf(digits, sizeof digits, "%08" PRIx32, rk_crc32c(0, text, strlen(text)));
-    RK_GOTO(rk_strdup(digits, &t->fingerprint));
-done:
-    rk_text_free(text);
-    rk_config_free(config);
-    return status;
+    return rk_strdup(digits, &t->fingerprint);
 }
 
 static rk_status read_space(rk_tune *t) {
@@ -129,7 +97,7 @@ static rk_status read_space(rk_tune *t) {
 }
 
 static rk_status make_trial(const rk_tune *t, int64_t number, rk_trial *trial) {
-    rk_buffer settings = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer settings = {0};
     snprintf(trial->name, sizeof trial->name, "trial-%03" PRId64, number + 1);
     trial->best = NAN;
     trial->step = NAN;
@@ -139,22 +107,18 @@ static rk_status make_trial(const rk_tune *t, int64_t number, rk_trial *trial) {
                                      &trial->values[k]));
         rk_buffer_printf(&settings, "%s%s=%s", k ? " " : "", t->space.keys[k].key, trial->values[k]);
     }
-    rk_status status = settings.status;
-    if (status == RK_OK) status = rk_strdup(settings.data, &trial->settings);
-    rk_buffer_release(&settings);
-    return status;
+    return rk_buffer_take(&settings, &trial->settings);
 }
 
 /* Mistakes show before the first training begins. */
 static rk_status make_trials(rk_tune *t) {
     RK_TRY(rk_alloc((size_t)t->n_trials, sizeof *t->trials, &t->trials));
     for (int64_t i = 0; i < t->n_trials; i++) {
-        rk_config *config;
+        RK_AUTO(rk_config_auto) rk_config *config = NULL;
         RK_TRY(make_trial(t, i, &t->trials[i]));
         rk_status status = rk_tune_load(t, &t->trials[i], &config);
         if (status != RK_OK)
             return rk_error_context(status, "%s (%s)", t->trials[i].name, t->trials[i].settings);
-        rk_config_free(config);
     }
     return RK_OK;
 }

@@ -28,7 +28,8 @@ static json_t *trial_to_json(const rk_tune *t, const rk_trial *trial) {
 }
 
 static rk_status to_json(const rk_tune *t, rk_buffer *out) {
-    json_t *trials = json_array(), *object = json_object();
+    json_t *trials = json_array();
+    json_auto_t *object = json_object();
     for (int64_t i = 0; i < t->n_trials; i++) json_array_append_new(trials, trial_to_json(t, &t->trials[i]));
     json_object_set_new(object, "run", json_string(t->path));
     json_object_set_new(object, "config_crc32c", json_string(t->fingerprint));
@@ -37,7 +38,6 @@ static rk_status to_json(const rk_tune *t, rk_buffer *out) {
     json_object_set_new(object, "seed", json_integer((json_int_t)t->options.seed));
     json_object_set_new(object, "trials", trials);
     char *text = json_dumps(object, JSON_INDENT(2));
-    json_decref(object);
     if (!text) return RK_NO_MEMORY_ERROR(0);
     rk_buffer_text(out, text);
     rk_buffer_text(out, "\n");
@@ -90,16 +90,11 @@ static rk_status path_of(const rk_tune *t, const char *name, char **out) {
 
 static rk_status write_one(const rk_tune *t, const char *name,
                            rk_status (*make)(const rk_tune *, rk_buffer *)) {
-    rk_buffer text = {0};
-    char *path = NULL;
-    rk_status status;
-    RK_GOTO(make(t, &text));
-    RK_GOTO(path_of(t, name, &path));
-    RK_GOTO(rk_file_write(path, text.data, text.n_bytes));
-done:
-    rk_free(path);
-    rk_buffer_release(&text);
-    return status;
+    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
+    RK_AUTOFREE char *path = NULL;
+    RK_TRY(make(t, &text));
+    RK_TRY(path_of(t, name, &path));
+    return rk_file_write(path, text.data, text.n_bytes);
 }
 
 rk_status rk_tune_write(const rk_tune *t) {
@@ -153,23 +148,16 @@ static rk_status read_trials(rk_tune *t, json_t *root, const char *path) {
 }
 
 rk_status rk_tune_read(rk_tune *t) {
-    char *path, *text = NULL;
+    RK_AUTOFREE char *path = NULL, *text = NULL;
     size_t n_bytes;
-    json_t *root = NULL;
     json_error_t error;
     RK_TRY(path_of(t, "tune.json", &path));
-    rk_status status = RK_OK;
-    if (!rk_file_exists(path)) goto done;
+    if (!rk_file_exists(path)) return RK_OK;
     if (!t->options.resume)
-        RK_GOTO(rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a search", t->output),
-                              "continue it with --resume, or choose another --output"));
-    RK_GOTO(rk_file_read(path, &text, &n_bytes));
-    root = json_loadb(text, n_bytes, 0, &error);
-    RK_GOTO(root ? read_trials(t, root, path)
-                 : rk_error(RK_BAD_DATA, "'%s', line %d: it is not JSON: %s", path, error.line, error.text));
-done:
-    json_decref(root);
-    rk_free(text);
-    rk_free(path);
-    return status;
+        return rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a search", t->output),
+                             "continue it with --resume, or choose another --output");
+    RK_TRY(rk_file_read(path, &text, &n_bytes));
+    json_auto_t *root = json_loadb(text, n_bytes, 0, &error);
+    return root ? read_trials(t, root, path)
+                : rk_error(RK_BAD_DATA, "'%s', line %d: it is not JSON: %s", path, error.line, error.text);
 }

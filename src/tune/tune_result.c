@@ -49,21 +49,14 @@ static void add_row(const rk_tune *t, const rk_trial *trial, int width, rk_buffe
 }
 
 rk_status rk_tune_to_text(const rk_tune *t, char **out) {
-    int64_t *order;
+    RK_AUTOFREE int64_t *order = NULL;
+    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     RK_TRY(rk_tune_order(t, &order));
-    rk_buffer text = {0};
     int width = strlen(t->metric) > 8 ? (int)strlen(t->metric) : 8;
     rk_buffer_printf(&text, "%-*s", 10, "trial");
     for (size_t k = 0; k < t->space.n; k++)
         rk_buffer_printf(&text, "  %*s", widest(t, k), t->space.keys[k].key);
     rk_buffer_printf(&text, "  %*s  %7s  %7s\n", width, t->metric, "step", "seconds");
     for (int64_t i = 0; i < t->n_trials; i++) add_row(t, &t->trials[order[i]], width, &text);
-    rk_free(order);
-    if (text.status == RK_OK) {
-        *out = text.data;
-        return RK_OK;
-    }
-    rk_status status = text.status;
-    rk_buffer_release(&text);
-    return status;
+    return rk_buffer_take(&text, out);
 }

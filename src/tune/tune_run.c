@@ -33,7 +33,7 @@ static rk_status train(rk_tune *t, const rk_config *config) {
 
 /* The log holds all of a trial, also of one that was resumed. */
 static rk_status read_best(const rk_tune *t, const rk_config *config, rk_trial *trial) {
-    rk_run_record record;
+    RK_AUTO(rk_run_record_release) rk_run_record record = {0};
     char name[300];
     RK_TRY(rk_run_record_read(config->train.output, &record));
     snprintf(name, sizeof name, "valid/%s", t->metric);
@@ -43,7 +43,6 @@ static rk_status read_best(const rk_tune *t, const rk_config *config, rk_trial *
         trial->best = curve->values[best];
         trial->step = curve->steps[best];
     }
-    rk_run_record_release(&record);
     RK_FAIL_IF(best < 0, RK_NOT_FINITE, "no evaluation computed '%s'", t->metric);
     return RK_OK;
 }
@@ -57,13 +56,12 @@ static rk_status keep_error(rk_trial *trial) {
 }
 
 static rk_status try(rk_tune *t, rk_trial *trial) {
-    rk_config *config;
+    RK_AUTO(rk_config_auto) rk_config *config = NULL;
     RK_TRY(rk_tune_load(t, trial, &config));
     double started = rk_clock_seconds();
     rk_status status = train(t, config);
     trial->seconds += rk_clock_seconds() - started;
     if (status == RK_OK) status = read_best(t, config, trial);
-    rk_config_free(config);
     if (status == RK_INTERRUPTED) return status;
     trial->state = status == RK_OK ? RK_TRIAL_done : RK_TRIAL_failed;
     return status == RK_OK ? RK_OK : keep_error(trial);

@@ -331,12 +331,12 @@ static void test_save_and_load(void **state) {
     (void)state;
     opened o;
     OK(open_text(run_text, "", "train", 64, false, &o));
-    char saved[256], **names = NULL;
-    size_t n_names = 0;
+    char saved[256];
+    rk_text_list names = {0};
     snprintf(saved, sizeof saved, "%s/saved", directory);
     OK(rk_make_directories(saved));
-    OK(rk_transforms_save(o.transforms, saved, &names, &n_names));
-    assert_int_equal(n_names, 2);
+    OK(rk_transforms_save(o.transforms, saved, &names));
+    assert_int_equal(names.n, 2);
     rk_transforms *loaded;
     OK(rk_transforms_load_files(&o.section, saved, &loaded));
     const rk_data_schema *a = rk_transforms_schema(o.transforms), *b = rk_transforms_schema(loaded);
@@ -355,7 +355,7 @@ static void test_save_and_load(void **state) {
                             (size_t)begin_of(&x->features[f], 64) * sizeof(int64_t));
     rk_dataset_free(again);
     rk_transforms_free(loaded);
-    rk_free_strings(names, n_names);
+    rk_text_list_release(&names);
     close_section(&o);
 }
 

@@ -125,23 +125,24 @@ static void test_parts(void **state) {
 static void test_files(void **state) {
     (void)state;
     rk_export_options options = RK_EXPORT_OPTIONS_INIT;
-    char **names, *index;
-    size_t n, n_bytes, n_files = 0, n_tensors = 0;
+    rk_text_list names = {0};
+    char *index;
+    size_t n_bytes, n_files = 0, n_tensors = 0;
     options.shard_bytes = 2000;
     OK(rk_export_safetensors(path_of("run"), &options, path_of("files")));
     OK(rk_file_read(path_of("files/model.safetensors.index.json"), &index, &n_bytes));
-    OK(rk_list_directory(path_of("files"), &names, &n));
-    for (size_t i = 0; i < n; i++) {
+    OK(rk_list_directory(path_of("files"), &names));
+    for (size_t i = 0; i < names.n; i++) {
         char name[300];
-        if (!strstr(names[i], ".safetensors") || strstr(names[i], "index")) continue;
+        if (!strstr(names.texts[i], ".safetensors") || strstr(names.texts[i], "index")) continue;
         n_files++;
-        assert_non_null(strstr(index, names[i]));
-        snprintf(name, sizeof name, "files/%s", names[i]);
+        assert_non_null(strstr(index, names.texts[i]));
+        snprintf(name, sizeof name, "files/%s", names.texts[i]);
         n_tensors += check_file(name);
     }
     assert_true(n_files > 2);
     assert_int_equal(n_tensors, check_file("whole/model.safetensors"));
-    rk_free_strings(names, n);
+    rk_text_list_release(&names);
     rk_free(index);
 }
 

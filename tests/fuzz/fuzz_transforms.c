@@ -54,13 +54,12 @@ static void read_rows(const rk_transforms *transforms) {
 }
 
 static void save_again(const rk_transforms *transforms) {
-    char **names = NULL;
-    size_t n_names = 0;
+    rk_text_list names = {0};
     rk_transforms *again;
-    if (rk_transforms_save(transforms, scratch_folder(), &names, &n_names) != RK_OK) abort();
+    if (rk_transforms_save(transforms, scratch_folder(), &names) != RK_OK) abort();
     if (rk_transforms_load_files(&section, scratch_folder(), &again) != RK_OK) abort();
     rk_transforms_free(again);
-    rk_free_strings(names, n_names);
+    rk_text_list_release(&names);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {

@@ -265,21 +265,20 @@ static void train_case(const golden *g, const char *file, rk_optimizer_kind kind
 
 static void test_all(void **state) {
     (void)state;
-    char **names;
-    size_t n;
-    OK(rk_list_directory(RK_SOURCE_DIR "/tests/golden/models", &names, &n));
-    assert_true(n >= 30);
-    for (size_t i = 0; i < n; i++) {
+    rk_text_list names = {0};
+    OK(rk_list_directory(RK_SOURCE_DIR "/tests/golden/models", &names));
+    assert_true(names.n >= 30);
+    for (size_t i = 0; i < names.n; i++) {
         golden g;
         char path[512];
-        snprintf(path, sizeof path, "%s/tests/golden/models/%s", RK_SOURCE_DIR, names[i]);
+        snprintf(path, sizeof path, "%s/tests/golden/models/%s", RK_SOURCE_DIR, names.texts[i]);
         golden_open(&g, path);
-        train_case(&g, names[i], RK_OPTIMIZER_SGD);
-        train_case(&g, names[i], RK_OPTIMIZER_ADAGRAD);
-        train_case(&g, names[i], RK_OPTIMIZER_ADAM);
+        train_case(&g, names.texts[i], RK_OPTIMIZER_SGD);
+        train_case(&g, names.texts[i], RK_OPTIMIZER_ADAGRAD);
+        train_case(&g, names.texts[i], RK_OPTIMIZER_ADAM);
         golden_release(&g);
     }
-    rk_free_strings(names, n);
+    rk_text_list_release(&names);
     assert_int_equal(rk_alloc_live(), 0);
 }
 

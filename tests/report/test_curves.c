@@ -191,15 +191,14 @@ static void test_settings(void **state) {
     rk_settings settings[2];
     for (int i = 0; i < 2; i++) OK(rk_settings_read(texts[i], &settings[i]));
     assert_string_equal(rk_settings_find(&settings[0], "data.features[job].hash"), "9");
-    char **keys;
-    size_t n;
-    OK(rk_settings_differing(settings, 2, &keys, &n));
-    assert_int_equal(n, 2);
-    assert_string_equal(keys[0], "model.deep");
-    assert_string_equal(keys[1], "train.l2");
+    rk_text_list keys = {0};
+    OK(rk_settings_differing(settings, 2, &keys));
+    assert_int_equal(keys.n, 2);
+    assert_string_equal(keys.texts[0], "model.deep");
+    assert_string_equal(keys.texts[1], "train.l2");
     assert_string_equal(rk_settings_find(&settings[0], "model.deep"), "[8, 4]");
     assert_null(rk_settings_find(&settings[0], "train.l2"));
-    rk_free_strings(keys, n);
+    rk_text_list_release(&keys);
     for (int i = 0; i < 2; i++) rk_settings_release(&settings[i]);
     /* Entries that one list lacks are one row, whatever each of them says. */
     static const char *const lists[] = {
@@ -209,19 +208,19 @@ static void test_settings(void **state) {
         "data:\n  features:\n    - {name: f, hash: 4}\n"};
     static const char *const said[2][2] = {{"a, b, c, d and 1 more", "3"}, {"", "4"}};
     for (int i = 0; i < 2; i++) OK(rk_settings_read(lists[i], &settings[i]));
-    OK(rk_settings_differing(settings, 2, &keys, &n));
-    assert_int_equal(n, 2);
-    assert_string_equal(keys[0], "data.features[]");
-    assert_string_equal(keys[1], "data.features[f].hash");
+    OK(rk_settings_differing(settings, 2, &keys));
+    assert_int_equal(keys.n, 2);
+    assert_string_equal(keys.texts[0], "data.features[]");
+    assert_string_equal(keys.texts[1], "data.features[f].hash");
     for (size_t i = 0; i < 2; i++)
         for (size_t k = 0; k < 2; k++) {
             rk_buffer text = {0};
             rk_buffer_text(&text, "");
-            rk_settings_text(settings, 2, i, keys[k], &text);
+            rk_settings_text(settings, 2, i, keys.texts[k], &text);
             assert_string_equal(text.n_bytes ? text.data : "", said[i][k]);
             rk_buffer_release(&text);
         }
-    rk_free_strings(keys, n);
+    rk_text_list_release(&keys);
     for (int i = 0; i < 2; i++) rk_settings_release(&settings[i]);
     FAILS(rk_settings_read("3", &settings[0]), RK_BAD_DATA, "settings are a mapping");
 }
@@ -233,7 +232,7 @@ static rk_status all_of_it(void) {
     size_t n;
     rk_run_record record;
     rk_settings settings;
-    char **keys;
+    rk_text_list keys = {0};
     rk_status status = rk_roc_make(&p, 0, &roc);
     if (status != RK_OK) return status;
     rk_roc_release(&roc);
@@ -243,8 +242,8 @@ static rk_status all_of_it(void) {
     rk_run_record_release(&record);
     if ((status = rk_settings_read("a: 1\nb: [1, 2]\nc:\n  - name: x\n    y: 2\n", &settings)) != RK_OK)
         return status;
-    status = rk_settings_differing(&settings, 1, &keys, &n);
-    if (status == RK_OK) rk_free_strings(keys, n);
+    status = rk_settings_differing(&settings, 1, &keys);
+    rk_text_list_release(&keys);
     rk_settings_release(&settings);
     return status;
 }

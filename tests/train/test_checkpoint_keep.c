@@ -67,11 +67,12 @@ static void assert_content(const char *name, const char *expected) {
 
 /* All that is in the directory of checkpoints, in one text. */
 static void assert_names(const char *expected) {
-    char **names, all[600] = "";
-    size_t n;
-    OK(rk_list_directory(path_of(""), &names, &n));
-    for (size_t i = 0; i < n; i++) snprintf(all + strlen(all), sizeof all - strlen(all), "%s ", names[i]);
-    rk_free_strings(names, n);
+    char all[600] = "";
+    rk_text_list names = {0};
+    OK(rk_list_directory(path_of(""), &names));
+    for (size_t i = 0; i < names.n; i++)
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s ", names.texts[i]);
+    rk_text_list_release(&names);
     assert_string_equal(all, expected);
 }
 
@@ -89,19 +90,19 @@ static void test_steps_are_sorted_as_numbers(void **state) {
     (void)state;
     static const char *const made[] = {"step-999999998", "step-1000000000", "step-000000007",
                                        "step-20000000000"};
-    char **names, *newest;
-    size_t n;
+    char *newest;
+    rk_text_list names = {0};
     clear();
     for (int i = 0; i < 4; i++) make(made[i], strtoll(made[i] + 5, NULL, 10), made[i], true);
     OK(rk_make_directories(path_of("step-000000009.copy")));
     OK(rk_make_directories(path_of("step-9")));
-    OK(rk_checkpoint_list(output_path(), &names, &n));
-    assert_int_equal(n, 4);
-    assert_string_equal(names[0], "step-000000007");
-    assert_string_equal(names[1], "step-999999998");
-    assert_string_equal(names[2], "step-1000000000");
-    assert_string_equal(names[3], "step-20000000000");
-    rk_free_strings(names, n);
+    OK(rk_checkpoint_list(output_path(), &names));
+    assert_int_equal(names.n, 4);
+    assert_string_equal(names.texts[0], "step-000000007");
+    assert_string_equal(names.texts[1], "step-999999998");
+    assert_string_equal(names.texts[2], "step-1000000000");
+    assert_string_equal(names.texts[3], "step-20000000000");
+    rk_text_list_release(&names);
     OK(rk_checkpoint_find(output_path(), &newest));
     assert_string_equal(newest, path_of("step-20000000000"));
     rk_free(newest);

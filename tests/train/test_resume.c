@@ -400,8 +400,7 @@ static void test_damage_is_found(void **state) {
 
 static void test_full_disk(void **state) {
     (void)state;
-    char output[256], **names;
-    size_t n;
+    char output[256];
     snprintf(output, sizeof output, "%s/full", directory);
     for (int64_t bytes = 0; bytes < 60000; bytes += 3001) {
         OK(rk_remove_tree(output));
@@ -409,24 +408,25 @@ static void test_full_disk(void **state) {
         rk_status status = run("full", false, NULL);
         rk_file_fail_after(-1);
         assert_int_equal(status, RK_IO);
-        OK(rk_checkpoint_list(output, &names, &n)); /* what is there is whole */
-        for (size_t i = 0; i < n; i++) {
+        rk_text_list names = {0};
+        OK(rk_checkpoint_list(output, &names)); /* what is there is whole */
+        for (size_t i = 0; i < names.n; i++) {
             char path[600];
-            snprintf(path, sizeof path, "%s/checkpoints/%s", output, names[i]);
+            snprintf(path, sizeof path, "%s/checkpoints/%s", output, names.texts[i]);
             OK(rk_checkpoint_verify(path));
         }
-        rk_free_strings(names, n);
+        rk_text_list_release(&names);
     }
 }
 
 static void test_retention(void **state) {
     (void)state;
-    char output[256], **names;
-    size_t n;
+    char output[256];
+    rk_text_list names = {0};
     snprintf(output, sizeof output, "%s/whole", directory);
-    OK(rk_checkpoint_list(output, &names, &n));
-    assert_true(n == 2 || n == 3); /* keep: 2, and the best one */
-    rk_free_strings(names, n);
+    OK(rk_checkpoint_list(output, &names));
+    assert_true(names.n == 2 || names.n == 3); /* keep: 2, and the best one */
+    rk_text_list_release(&names);
 }
 
 static int set_up(void **state) {

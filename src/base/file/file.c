@@ -90,37 +90,30 @@ rk_status rk_file_read(const char *path, char **out, size_t *out_bytes) {
 }
 
 rk_status rk_make_directories(const char *path) {
-    char *copy;
+    RK_AUTOFREE char *copy = NULL;
     RK_TRY(rk_path_check(path));
     RK_TRY(rk_strdup(path, &copy));
-    rk_status status = RK_OK;
-    for (char *at = copy + 1; status == RK_OK && *copy; at++) {
+    for (char *at = copy + 1; *copy; at++) {
         if (*at != '/' && *at != 0) continue;
         char end = *at;
         *at = 0;
         if (mkdir(copy, 0777) != 0 && errno != EEXIST)
-            status = rk_error_errno(RK_IO, errno, "could not make the directory '%s'", copy);
-        *at = end;
+            return rk_error_errno(RK_IO, errno, "could not make the directory '%s'", copy);
         if (end == 0) break;
+        *at = end;
     }
-    rk_free(copy);
-    return status;
+    return RK_OK;
 }
 
 static rk_status remove_inside(const char *path) {
-    char **names;
-    size_t n;
-    RK_TRY(rk_list_directory(path, &names, &n));
-    rk_status status = RK_OK;
-    for (size_t i = 0; status == RK_OK && i < n; i++) {
-        char *inner;
-        status = rk_path_join(path, names[i], &inner);
-        if (status != RK_OK) break;
-        status = rk_remove_tree(inner);
-        rk_free(inner);
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
+    RK_TRY(rk_list_directory(path, &names));
+    for (size_t i = 0; i < names.n; i++) {
+        RK_AUTOFREE char *inner = NULL;
+        RK_TRY(rk_path_join(path, names.texts[i], &inner));
+        RK_TRY(rk_remove_tree(inner));
     }
-    rk_free_strings(names, n);
-    return status;
+    return RK_OK;
 }
 
 rk_status rk_remove_tree(const char *path) {
@@ -179,34 +172,22 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-rk_status rk_list_directory(const char *path, char ***out, size_t *n_out) {
+rk_status rk_list_directory(const char *path, rk_text_list *out) {
     DIR *directory = opendir(path);
     if (!directory)
         return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno,
                               "could not open the directory '%s'", path);
-    char **names = NULL;
-    size_t n = 0, capacity = 0;
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     rk_status status = RK_OK;
-    for (struct dirent *entry; status == RK_OK && (entry = readdir(directory));) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        status = rk_grow(&names, n, &capacity, sizeof *names);
-        if (status == RK_OK) status = rk_strdup(entry->d_name, &names[n]);
-        if (status == RK_OK) n++;
-    }
+    for (struct dirent *entry; status == RK_OK && (entry = readdir(directory));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            status = rk_text_list_add(&names, entry->d_name);
     closedir(directory);
-    if (status != RK_OK) {
-        rk_free_strings(names, n);
-        return status;
-    }
-    if (n) qsort(names, n, sizeof *names, compare_names);
+    RK_TRY(status);
+    if (names.n) qsort(names.texts, names.n, sizeof *names.texts, compare_names);
     *out = names;
-    *n_out = n;
+    names = (rk_text_list){0};
     return RK_OK;
-}
-
-void rk_free_strings(char **strings, size_t n) {
-    for (size_t i = 0; i < n; i++) rk_free(strings[i]);
-    rk_free(strings);
 }
 
 #ifdef RK_FUZZ /* on the heap, so that the sanitizer sees who reads beyond the end */

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "base/text/text_list.h"
 
 /* The whole file, NUL added after the end. Free with rk_free. Errors name the path. */
 rk_status rk_file_read(const char *path, char **out, size_t *out_bytes);
@@ -23,9 +23,8 @@ rk_status rk_sync_directory(const char *path);
 rk_status rk_path_join(const char *a, const char *b, char **out);
 /* A path that is relative to where the program runs, as one that is not. */
 rk_status rk_path_absolute(const char *path, char **out);
-/* The names in a directory, sorted; free each and the array. */
-rk_status rk_list_directory(const char *path, char ***out, size_t *n_out);
-void rk_free_strings(char **strings, size_t n);
+/* The names in a directory, sorted, into a list that has none yet. */
+rk_status rk_list_directory(const char *path, rk_text_list *out);
 
 /* A file mapped for reading. */
 typedef struct rk_map {

@@ -67,15 +67,14 @@ static int open_file_of(const char *path) {
 
 /* The path in place of *path that it links to, if it is a link. */
 static rk_status follow_link(char **path, bool *followed) {
-    char target[PATH_MAX], *parent, *next;
+    char target[PATH_MAX], *next;
+    RK_AUTOFREE char *parent = NULL;
     ssize_t n = readlink(*path, target, sizeof target - 1);
     *followed = n > 0;
     if (n <= 0) return RK_OK;
     target[n] = 0;
     RK_TRY(parent_of(*path, &parent));
-    rk_status status = rk_path_join(parent, target, &next);
-    rk_free(parent);
-    RK_TRY(status);
+    RK_TRY(rk_path_join(parent, target, &next));
     rk_free(*path);
     *path = next;
     return RK_OK;
@@ -155,11 +154,9 @@ rk_status rk_writer_append(rk_writer *writer, const void *data, size_t n_bytes) 
 
 /* Makes a rename last. */
 static rk_status sync_parent(const char *path) {
-    char *parent;
+    RK_AUTOFREE char *parent = NULL;
     RK_TRY(parent_of(path, &parent));
-    rk_status status = rk_sync_directory(parent);
-    rk_free(parent);
-    return status;
+    return rk_sync_directory(parent);
 }
 
 rk_status rk_writer_commit(rk_writer *writer) {
@@ -191,10 +188,8 @@ void rk_writer_release(rk_writer *writer) {
 }
 
 rk_status rk_file_write(const char *path, const void *data, size_t n_bytes) {
-    rk_writer writer;
+    RK_AUTO(rk_writer_release) rk_writer writer = {.descriptor = -1};
     RK_TRY(rk_writer_open(path, &writer));
-    rk_status status = rk_writer_append(&writer, data, n_bytes);
-    if (status == RK_OK) status = rk_writer_commit(&writer);
-    rk_writer_release(&writer);
-    return status;
+    RK_TRY(rk_writer_append(&writer, data, n_bytes));
+    return rk_writer_commit(&writer);
 }

@@ -262,33 +262,57 @@ static bool is_initials(const char *word, const char *name) {
     return !*word;
 }
 
+/* Names that stand in structs, the first one at `first`. */
+typedef struct name_array {
+    const char *first;
+    size_t bytes, n;
+} name_array;
+
+static const char *name_at(name_array names, size_t i) {
+    const char *name;
+    memcpy(&name, names.first + i * names.bytes, sizeof name);
+    return name ? name : "";
+}
+
 /* What another library's word means, if that is among the names. */
-static const char *translated(const char *word, const char *const *names, size_t n) {
+static const char *translated(const char *word, name_array names) {
     const char *meaning;
     for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
-        for (size_t i = 0; i < n; i++)
-            if (names[i] && strcmp(names[i], rk_synonym_name(meaning)) == 0) return names[i];
+        for (size_t i = 0; i < names.n; i++)
+            if (strcmp(name_at(names, i), rk_synonym_name(meaning)) == 0) return name_at(names, i);
     return NULL;
 }
 
 /* A short word is near to too much: of two letters only its initials are looked at. */
-const char *rk_nearest(const char *word, const char *const *names, size_t n) {
+const char *rk_nearest_of(const char *word, const void *array, size_t bytes, size_t offset, size_t n) {
+    const name_array names = {(const char *)array + offset, bytes, n};
     size_t length = strlen(word);
     if (length > MAX_WORD) return NULL;
-    const char *nearest = translated(word, names, n);
+    const char *nearest = translated(word, names);
     if (nearest) return nearest;
     for (size_t i = 0; i < n; i++)
-        if (length > 1 && names[i] && is_initials(word, names[i])) return names[i];
+        if (length > 1 && is_initials(word, name_at(names, i))) return name_at(names, i);
     int limit = length <= 2 ? 0 : length <= 5 ? 1 : length <= 8 ? 2 : 3;
     for (size_t i = 0; i < n && limit; i++) {
-        if (!names[i] || strlen(names[i]) > MAX_WORD) continue;
-        int distance = edit_distance(word, names[i]);
-        if (distance <= limit && distance < (int)strlen(names[i])) {
+        const char *name = name_at(names, i);
+        if (strlen(name) > MAX_WORD) continue;
+        int distance = edit_distance(word, name);
+        if (distance <= limit && distance < (int)strlen(name)) {
             limit = distance - 1;
-            nearest = names[i];
+            nearest = name;
         }
     }
     return nearest;
+}
+
+const char *rk_nearest(const char *word, const char *const *names, size_t n) {
+    return rk_nearest_of(word, names, sizeof *names, 0, n);
+}
+
+rk_status rk_hint_nearest(rk_status status, const char *word, const void *array, size_t bytes, size_t offset,
+                          size_t n) {
+    const char *nearest = rk_nearest_of(word, array, bytes, offset, n);
+    return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
 }
 
 static void human(double value, double base, const char *const *units, int n_units, char *out,

@@ -32,6 +32,10 @@ static void node_free(rk_yaml_node *node) {
     rk_free(node);
 }
 
+static void node_auto(rk_yaml_node **node) {
+    node_free(*node);
+}
+
 void rk_yaml_release(rk_yaml *yaml) {
     node_free(yaml->root);
     rk_free(yaml->path);
@@ -80,12 +84,6 @@ static rk_status node_new(reader *in, rk_yaml_kind kind, rk_yaml_node **out) {
     return RK_OK;
 }
 
-static rk_status add_child(rk_yaml_node *parent, size_t *capacity, rk_yaml_node *child) {
-    RK_TRY(rk_grow(&parent->children, parent->n_children, capacity, sizeof *parent->children));
-    parent->children[parent->n_children++] = child;
-    return RK_OK;
-}
-
 static rk_status next_event(reader *in) {
     if (in->has_event) yaml_event_delete(&in->event);
     in->has_event = false;
@@ -114,42 +112,34 @@ static rk_status read_pair(reader *in, int depth, rk_yaml_node **out) {
     int line = (int)in->event.start_mark.line + 1;
     RK_FAIL_IF(in->event.type != YAML_SCALAR_EVENT, RK_CONFIG, "%s:%d: a key must be plain text",
                in->yaml->path, line);
-    char *key;
+    RK_AUTOFREE char *key = NULL;
     RK_TRY(rk_strndup((const char *)in->event.data.scalar.value, in->event.data.scalar.length, &key));
-    rk_status status = RK_OK;
-    if (strcmp(key, "<<") == 0)
-        status = rk_error(RK_CONFIG, "%s:%d: merge keys ('<<') are not supported", in->yaml->path, line);
-    if (status == RK_OK) status = next_event(in);
-    if (status == RK_OK) status = read_node(in, depth + 1, out);
-    if (status != RK_OK) {
-        rk_free(key);
-        return status;
-    }
+    RK_FAIL_IF(strcmp(key, "<<") == 0, RK_CONFIG, "%s:%d: merge keys ('<<') are not supported",
+               in->yaml->path, line);
+    RK_TRY(next_event(in));
+    RK_TRY(read_node(in, depth + 1, out));
     (*out)->key = key;
     (*out)->key_line = in->line_override ? in->line_override : line;
+    key = NULL;
     return RK_OK;
 }
 
 /* No key may stand twice. All are looked at together: each one against those before it would take forever in
  * a large mapping. */
 static rk_status check_twins(const reader *in, const rk_yaml_node *mapping) {
-    const char **keys;
-    rk_name_index index;
+    RK_AUTOFREE const char **keys = NULL;
+    RK_AUTO(rk_name_index_release) rk_name_index index = {0};
     RK_TRY(rk_alloc(mapping->n_children, sizeof *keys, &keys));
     for (size_t i = 0; i < mapping->n_children; i++) keys[i] = mapping->children[i]->key;
-    rk_status status = rk_name_index_init(&index, keys, sizeof *keys, 0, (int32_t)mapping->n_children);
-    int32_t number = status == RK_OK ? rk_name_index_twin(&index) : -1;
-    if (number >= 0) {
-        const rk_yaml_node *twin = mapping->children[number],
-                           *first = mapping->children[rk_name_index_find(&index, twin->key)];
-        char place[40] = "";
-        if (first->key_line > 0) snprintf(place, sizeof place, "; the first is in line %d", first->key_line);
-        status = rk_error(RK_CONFIG, "%s: duplicate key '%s'%s",
-                          rk_yaml_place_of(in->yaml, twin->key_line).text, twin->key, place);
-    }
-    if (status == RK_OK || number >= 0) rk_name_index_release(&index);
-    rk_free(keys);
-    return status;
+    RK_TRY(rk_name_index_init(&index, keys, sizeof *keys, 0, (int32_t)mapping->n_children));
+    int32_t number = rk_name_index_twin(&index);
+    if (number < 0) return RK_OK;
+    const rk_yaml_node *twin = mapping->children[number],
+                       *first = mapping->children[rk_name_index_find(&index, twin->key)];
+    char place[40] = "";
+    if (first->key_line > 0) snprintf(place, sizeof place, "; the first is in line %d", first->key_line);
+    return rk_error(RK_CONFIG, "%s: duplicate key '%s'%s", rk_yaml_place_of(in->yaml, twin->key_line).text,
+                    twin->key, place);
 }
 
 static rk_status read_children(reader *in, rk_yaml_node *node, yaml_event_type_t end, int depth) {
@@ -157,14 +147,10 @@ static rk_status read_children(reader *in, rk_yaml_node *node, yaml_event_type_t
     for (;;) {
         RK_TRY(next_event(in));
         if (in->event.type == end) return node->kind == RK_YAML_MAPPING ? check_twins(in, node) : RK_OK;
-        rk_yaml_node *child;
-        RK_TRY(node->kind == RK_YAML_MAPPING ? read_pair(in, depth, &child)
-                                             : read_node(in, depth + 1, &child));
-        rk_status status = add_child(node, &capacity, child);
-        if (status != RK_OK) {
-            node_free(child);
-            return status;
-        }
+        RK_TRY(rk_grow(&node->children, node->n_children, &capacity, sizeof *node->children));
+        rk_yaml_node **child = &node->children[node->n_children];
+        RK_TRY(node->kind == RK_YAML_MAPPING ? read_pair(in, depth, child) : read_node(in, depth + 1, child));
+        node->n_children++;
     }
 }
 
@@ -173,22 +159,21 @@ static rk_status read_node(reader *in, int depth, rk_yaml_node **out) {
     int line = (int)in->event.start_mark.line + 1;
     RK_FAIL_IF(depth > MAX_DEPTH, RK_CONFIG, "%s:%d: nested deeper than %d levels", in->yaml->path, line,
                MAX_DEPTH);
-    rk_yaml_node *node;
-    rk_status status;
+    RK_AUTO(node_auto) rk_yaml_node *node = NULL;
     switch (in->event.type) {
         case YAML_SCALAR_EVENT:
             RK_TRY(node_new(in, RK_YAML_SCALAR, &node));
             node->quoted = in->event.data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
-            status = rk_strndup((const char *)in->event.data.scalar.value, in->event.data.scalar.length,
-                                &node->scalar);
+            RK_TRY(rk_strndup((const char *)in->event.data.scalar.value, in->event.data.scalar.length,
+                              &node->scalar));
             break;
         case YAML_SEQUENCE_START_EVENT:
             RK_TRY(node_new(in, RK_YAML_SEQUENCE, &node));
-            status = read_children(in, node, YAML_SEQUENCE_END_EVENT, depth);
+            RK_TRY(read_children(in, node, YAML_SEQUENCE_END_EVENT, depth));
             break;
         case YAML_MAPPING_START_EVENT:
             RK_TRY(node_new(in, RK_YAML_MAPPING, &node));
-            status = read_children(in, node, YAML_MAPPING_END_EVENT, depth);
+            RK_TRY(read_children(in, node, YAML_MAPPING_END_EVENT, depth));
             break;
         case YAML_ALIAS_EVENT:
             return rk_error_hint(
@@ -197,11 +182,8 @@ static rk_status read_node(reader *in, int depth, rk_yaml_node **out) {
         default:
             return rk_error(RK_CONFIG, "%s:%d: not a value", in->yaml->path, line);
     }
-    if (status != RK_OK) {
-        node_free(node);
-        return status;
-    }
     *out = node;
+    node = NULL;
     return RK_OK;
 }
 
@@ -211,18 +193,15 @@ static rk_status read_document(reader *in, rk_yaml_node **out) {
     if (in->event.type == YAML_STREAM_END_EVENT)
         return node_new(in, RK_YAML_MAPPING, out); /* an empty file */
     RK_TRY(next_event(in));
-    rk_yaml_node *root;
+    RK_AUTO(node_auto) rk_yaml_node *root = NULL;
     RK_TRY(read_node(in, 0, &root));
-    rk_status status = next_event(in); /* document end */
-    if (status == RK_OK) status = next_event(in);
-    if (status == RK_OK && in->event.type != YAML_STREAM_END_EVENT)
-        status = rk_error(RK_CONFIG, "%s:%zu: a second YAML document; a file may hold only one",
-                          in->yaml->path, in->event.start_mark.line + 1);
-    if (status != RK_OK) {
-        node_free(root);
-        return status;
-    }
+    RK_TRY(next_event(in)); /* document end */
+    RK_TRY(next_event(in));
+    RK_FAIL_IF(in->event.type != YAML_STREAM_END_EVENT, RK_CONFIG,
+               "%s:%zu: a second YAML document; a file may hold only one", in->yaml->path,
+               in->event.start_mark.line + 1);
     *out = root;
+    root = NULL;
     return RK_OK;
 }
 
@@ -239,14 +218,11 @@ static rk_status parse_text(const rk_yaml *yaml, const char *text, size_t n_byte
 
 rk_status rk_yaml_parse(const char *path, const char *text, size_t n_bytes, rk_yaml *out) {
     RK_FAIL_IF(n_bytes > MAX_BYTES, RK_CONFIG, "'%s': larger than %d bytes", path, MAX_BYTES);
-    rk_yaml yaml = {0};
+    RK_AUTO(rk_yaml_release) rk_yaml yaml = {0};
     RK_TRY(rk_strdup(path, &yaml.path));
-    rk_status status = parse_text(&yaml, text, n_bytes, 0, &yaml.root);
-    if (status != RK_OK) {
-        rk_yaml_release(&yaml);
-        return status;
-    }
+    RK_TRY(parse_text(&yaml, text, n_bytes, 0, &yaml.root));
     *out = yaml;
+    yaml = (rk_yaml){0};
     return RK_OK;
 }
 
@@ -258,32 +234,24 @@ static rk_status step_into(rk_yaml_node *mapping, const char *key, size_t n_byte
             *out = &mapping->children[i];
             return RK_OK;
         }
-    rk_yaml_node *child;
+    RK_AUTO(node_auto) rk_yaml_node *child = NULL;
     RK_TRY(rk_alloc(1, sizeof *child, &child));
     child->kind = RK_YAML_MAPPING;
     child->line = child->key_line = -1;
-    rk_status status = rk_strndup(key, n_bytes, &child->key);
+    RK_TRY(rk_strndup(key, n_bytes, &child->key));
     size_t capacity = mapping->n_children; /* exact, so that this place is new */
-    if (status == RK_OK)
-        status = rk_grow(&mapping->children, mapping->n_children, &capacity, sizeof *mapping->children);
-    if (status != RK_OK) {
-        node_free(child);
-        return status;
-    }
+    RK_TRY(rk_grow(&mapping->children, mapping->n_children, &capacity, sizeof *mapping->children));
     mapping->children[mapping->n_children] = child;
     *out = &mapping->children[mapping->n_children++];
+    child = NULL;
     return RK_OK;
 }
 
 /* A value that a path goes on below becomes a mapping; what the value alone said stays said. */
 static rk_status open_value(rk_yaml_node *node) {
-    rk_yaml_node *value;
+    RK_AUTO(node_auto) rk_yaml_node *value = NULL;
     RK_TRY(rk_alloc(1, sizeof *value, &value));
-    rk_status status = node->key ? rk_strdup(node->key, &value->key) : RK_OK;
-    if (status != RK_OK) {
-        node_free(value);
-        return status;
-    }
+    if (node->key) RK_TRY(rk_strdup(node->key, &value->key));
     value->line = node->line;
     value->key_line = node->key_line;
     value->quoted = node->quoted;
@@ -291,6 +259,7 @@ static rk_status open_value(rk_yaml_node *node) {
     node->scalar = NULL;
     node->kind = RK_YAML_MAPPING;
     node->short_form = value;
+    value = NULL;
     return RK_OK;
 }
 
@@ -332,26 +301,19 @@ rk_status rk_yaml_set(rk_yaml *yaml, const char *assignment) {
     RK_FAIL_IF(!yaml->root || yaml->root->kind != RK_YAML_MAPPING, RK_CONFIG, "%s: not a mapping",
                yaml->path);
     rk_yaml named = {.path = (char *)(size_t) "--set"};
-    rk_yaml_node *value;
+    RK_AUTO(node_auto) rk_yaml_node *value = NULL;
     RK_TRY(parse_text(&named, equals + 1, strlen(equals + 1), -1, &value));
     if (value->kind == RK_YAML_MAPPING && value->n_children == 0 && equals[1] == 0) { /* "key=": no value */
         value->kind = RK_YAML_SCALAR;
-        rk_status status = rk_strdup("", &value->scalar);
-        if (status != RK_OK) {
-            node_free(value);
-            return status;
-        }
+        RK_TRY(rk_strdup("", &value->scalar));
     }
     rk_yaml_node **place;
-    rk_status status = find_place(&yaml->root, assignment, (size_t)(equals - assignment), &place);
-    if (status != RK_OK) {
-        node_free(value);
-        return status;
-    }
+    RK_TRY(find_place(&yaml->root, assignment, (size_t)(equals - assignment), &place));
     value->key = (*place)->key;
     value->key_line = -1;
     (*place)->key = NULL;
     node_free(*place);
     *place = value;
+    value = NULL;
     return RK_OK;
 }

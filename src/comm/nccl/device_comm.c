@@ -63,19 +63,18 @@ static bool all_may(const rk_device_comm *dc, const rk_message *offers) {
 
 static rk_status join(rk_device_comm *dc) {
     offer mine = make_offer(dc);
-    rk_all_to_all *offers;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *offers = NULL;
     RK_TRY(rk_comm_gather(dc->comm, RK_CHANNEL_ROWS, &mine, sizeof mine, &offers));
     const rk_message *received = rk_all_to_all_received(offers);
-    const void *theirs;
     rk_status status = RK_OK;
-    for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++)
-        status = rk_all_to_all_take(offers, r, sizeof mine, &theirs);
-    for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++)
-        dc->n_sharers += memcmp(((const offer *)received[r].data)->gpu, mine.gpu, sizeof mine.gpu) == 0;
+    for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++) {
+        offer theirs = {0};
+        status = rk_all_to_all_copy(offers, r, sizeof theirs, &theirs);
+        dc->n_sharers += status == RK_OK && memcmp(theirs.gpu, mine.gpu, sizeof mine.gpu) == 0;
+    }
     if (status == RK_OK && all_may(dc, received))
         status = rk_nccl_create(dc->device, ((const offer *)received[0].data)->id, dc->comm->rank,
                                 dc->comm->size, &dc->nccl);
-    rk_all_to_all_free(offers);
     return rk_comm_agree(dc->comm, status);
 }
 
@@ -177,18 +176,15 @@ static rk_status upload_messages(rk_device_comm *dc, rk_stream *stream, const rk
 
 static rk_status all_to_all_by_host(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send,
                                     size_t n_send, const rk_device_message *receive, size_t n_receive) {
-    rk_all_to_all *all_to_all;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_stream_sync(stream)); /* the last call's copies too */
     RK_TRY(reserve(dc, &dc->outgoing, sum_bytes(send, n_send)));
     RK_TRY(reserve(dc, &dc->incoming, sum_bytes(receive, n_receive)));
     download_messages(dc, stream, send, n_send);
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(rk_all_to_all_begin(dc->comm, RK_CHANNEL_ROWS, dc->messages, NULL, NULL, &all_to_all));
-    rk_status status = rk_all_to_all_wait(all_to_all);
-    if (status == RK_OK)
-        status = upload_messages(dc, stream, receive, n_receive, rk_all_to_all_received(all_to_all));
-    rk_all_to_all_free(all_to_all);
-    return status;
+    RK_TRY(rk_all_to_all_wait(all_to_all));
+    return upload_messages(dc, stream, receive, n_receive, rk_all_to_all_received(all_to_all));
 }
 
 /* This rank's own: the first of the one list is the first of the other. */
@@ -238,21 +234,15 @@ rk_status rk_device_comm_sum(rk_device_comm *dc, rk_stream *stream, float *value
 
 static rk_status gather_by_host(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes,
                                 char *all) {
-    rk_all_to_all *all_to_all;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(reserve(dc, &dc->outgoing, n_bytes));
     RK_TRY(reserve(dc, &dc->incoming, (size_t)dc->comm->size * n_bytes));
     rk_stream_download(stream, dc->outgoing.data, mine, n_bytes);
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(rk_comm_gather(dc->comm, RK_CHANNEL_ROWS, dc->outgoing.data, n_bytes, &all_to_all));
-    rk_status status = RK_OK;
-    for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++) {
-        const void *theirs;
-        status = rk_all_to_all_take(all_to_all, r, n_bytes, &theirs);
-        if (status == RK_OK && n_bytes) memcpy(dc->incoming.data + (size_t)r * n_bytes, theirs, n_bytes);
-    }
-    rk_all_to_all_free(all_to_all);
-    RK_TRY(status);
+    for (int32_t r = 0; r < dc->comm->size; r++)
+        RK_TRY(rk_all_to_all_copy(all_to_all, r, n_bytes, dc->incoming.data + (size_t)r * n_bytes));
     rk_stream_upload(stream, all, dc->incoming.data, (size_t)dc->comm->size * n_bytes);
     return RK_OK;
 }

@@ -201,11 +201,7 @@ static rk_status choose_files(rk_dataset *d, const rk_data_section *section, con
     char *alone[1] = {(char *)(size_t)split};
     char *const *paths = files ? files->path : alone;
     size_t n = files ? (size_t)files->n_path : 1;
-    RK_TRY(rk_alloc(n, sizeof *r->paths, &r->paths));
-    for (size_t i = 0; i < n; i++) {
-        RK_TRY(rk_strdup(paths[i], &r->paths[i]));
-        r->n_paths = i + 1;
-    }
+    for (size_t i = 0; i < n; i++) RK_TRY(rk_text_list_add(&r->paths, paths[i]));
     return RK_OK;
 }
 
@@ -288,7 +284,7 @@ static void tell_skipped(rk_dataset *d) {
     const rk_reader *r = &d->reader;
     if (d->n_skipped > d->n_told)
         rk_log(RK_LOG_WARNING, "'%s': %lld bad rows were skipped",
-               r->part < 0 ? r->paths[0] : splits[r->part], (long long)d->n_skipped);
+               r->part < 0 ? r->paths.texts[0] : splits[r->part], (long long)d->n_skipped);
     d->n_told = d->n_skipped;
 }
 

@@ -24,6 +24,10 @@ typedef struct rk_dataset_options {
 rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms *transforms,
                             const rk_dataset_options *options, rk_dataset **out);
 
+static inline void rk_dataset_auto(rk_dataset **dataset) { /* for RK_AUTO */
+    rk_dataset_free(*dataset);
+}
+
 /* The dataset's transforms are freed with it. */
 void rk_dataset_own_transforms(rk_dataset *dataset, rk_transforms *transforms);
 const rk_transforms *rk_dataset_transforms(const rk_dataset *dataset);

@@ -53,7 +53,7 @@ void rk_reader_release(rk_reader *r) {
     }
     rk_worker_pool_free(r->team);
     rk_free(r->parts);
-    rk_free_strings(r->paths, r->n_paths);
+    rk_text_list_release(&r->paths);
     rk_free(r->directory);
     *r = (rk_reader){0};
 }
@@ -61,7 +61,8 @@ void rk_reader_release(rk_reader *r) {
 /* Whether the files have all label columns; they must, unless labels are optional. */
 static rk_status check_labels(rk_reader *r, const rk_columns *chunk) {
     r->has_labels = rk_transforms_finds_labels(r->transforms, &r->rows, chunk, r->labels_optional);
-    RK_FAIL_IF(!r->has_labels && !r->labels_optional, RK_BAD_DATA, "'%s' has no labels", r->rows.paths[0]);
+    RK_FAIL_IF(!r->has_labels && !r->labels_optional, RK_BAD_DATA, "'%s' has no labels",
+               r->rows.paths.texts[0]);
     return RK_OK;
 }
 
@@ -77,7 +78,7 @@ static void warn_of_weights(const rk_reader *r, const rk_columns *chunk) {
                 RK_LOG_WARNING,
                 "'%s': ids of '%s' have values other than 1, which the feature '%s' ignores\n"
                 "hint: 'weights: %s' uses them as weights; with 'combiner: sum' they multiply rows unchanged",
-                r->rows.paths[0], chunk->columns[binding.column].name, f->name,
+                r->rows.paths.texts[0], chunk->columns[binding.column].name, f->name,
                 chunk->columns[binding.column].name);
     }
 }
@@ -337,7 +338,7 @@ static rk_status error_of(const rk_reader_part *part) {
 
 static rk_status open_files(const rk_reader *r, rk_rows_reader *rows) {
     const rk_transforms *t = r->transforms;
-    return rk_rows_open(&r->manner, r->directory, r->paths, r->n_paths, t->names, t->n_names,
+    return rk_rows_open(&r->manner, r->directory, r->paths.texts, r->paths.n, t->names, t->n_names,
                         r->labels_optional ? t->n_labels_names : 0, rows);
 }
 
@@ -349,15 +350,23 @@ rk_status rk_reader_check(const rk_reader *r) {
 
 /* The order of the pieces of files that have more rows than a window, once for all passes. */
 static rk_status find_order(rk_reader *r) {
-    RK_TRY(rk_source_index_create(r->rows.source, has_fractions(r), r->window_rows, &r->index, &r->alone));
+    RK_AUTO(rk_source_index_auto) rk_source_index *x = NULL;
+    RK_AUTOFREE uint32_t *order = NULL;
+    RK_TRY(rk_source_index_create(r->rows.source, has_fractions(r), r->window_rows, &x, &r->alone));
+    if (x) {
+        size_t n = x->n_places;
+        double pieces = (double)file_rows_of_window(r) * (double)n / (double)x->n_rows;
+        bool by_turns = r->window_rows < ROWS_OF_WHOLE_PIECES || pieces < RK_INDEX_LANES;
+        RK_TRY(rk_alloc(n, sizeof *order, &order));
+        RK_TRY(rk_source_index_order(x, r->seed, file_rows_of_window(r), by_turns, order));
+        if (by_turns) r->n_groups = (n + RK_INDEX_LANES - 1) / RK_INDEX_LANES;
+    }
     r->has_looked = true;
-    if (!r->index) return RK_OK;
-    size_t n = r->index->n_places;
-    double pieces = (double)file_rows_of_window(r) * (double)n / (double)r->index->n_rows;
-    bool by_turns = r->window_rows < ROWS_OF_WHOLE_PIECES || pieces < RK_INDEX_LANES;
-    if (by_turns) r->n_groups = (n + RK_INDEX_LANES - 1) / RK_INDEX_LANES;
-    RK_TRY(rk_alloc(n, sizeof *r->order, &r->order));
-    return rk_source_index_order(r->index, r->seed, file_rows_of_window(r), by_turns, r->order);
+    r->index = x;
+    r->order = order;
+    x = NULL;
+    order = NULL;
+    return RK_OK;
 }
 
 static rk_status open_rows(rk_reader *r) {
@@ -365,11 +374,11 @@ static rk_status open_rows(rk_reader *r) {
     rk_reader_part *first;
     if (!r->index) {
         RK_FAIL_IF(r->has_read_stream, RK_UNSUPPORTED, "'%s' is a pipe and can be read only once",
-                   r->paths[0]);
+                   r->paths.texts[0]);
         RK_TRY(open_files(r, &r->rows));
         r->is_open = true;
-        for (size_t i = 0; i < r->rows.n_paths; i++)
-            r->has_read_stream |= rk_file_is_stream(r->rows.paths[i]);
+        for (size_t i = 0; i < r->rows.paths.n; i++)
+            r->has_read_stream |= rk_file_is_stream(r->rows.paths.texts[i]);
         for (int64_t i = 0; i < t->section->n_features && !has_fractions(r); i++)
             if (rk_transform_takes_packed(t, i)) RK_TRY(rk_rows_keep_packed(&r->rows, t->fitted[i].name));
     }
@@ -437,10 +446,10 @@ static void look_at(rk_reader *r, const rk_window *window) {
             "'%s' can only be read from beginning to end, so rows are shuffled only within windows of %lld "
             "consecutive rows\nhint: if the rows are sorted, shuffle the file, decompress it, or convert it "
             "with 'reckon convert': windows of plain text, TFRecord and rkb files have rows from everywhere",
-            r->rows.paths[r->alone], (long long)r->window_rows);
+            r->rows.paths.texts[r->alone], (long long)r->window_rows);
         r->alone = -1;
     }
-    rk_label_drift_add(&r->drift, window, r->rows.paths[0]);
+    rk_label_drift_add(&r->drift, window, r->rows.paths.texts[0]);
 }
 
 rk_status rk_reader_next(rk_reader *r, const rk_window **out) {

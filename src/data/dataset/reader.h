@@ -36,9 +36,8 @@ typedef struct rk_reader {
     rk_data_section manner; /* how the files are written: the section's way, or the split's own */
     const rk_transforms *transforms;
     char *directory;
-    char **paths; /* of the split, not yet expanded */
-    size_t n_paths;
-    int part; /* which rows: 0 train's own, 1 valid's share, 2 test's share; -1: all */
+    rk_text_list paths; /* of the split, not yet expanded */
+    int part;           /* which rows: 0 train's own, 1 valid's share, 2 test's share; -1: all */
     bool labels_optional;
     int64_t window_rows;
     bool shuffles;           /* rows of a window are to be from all over the files */

@@ -73,7 +73,8 @@ void rk_source_free(rk_source *s) {
     rk_columns_release(&s->columns);
     rk_chunk_release(&s->own);
     rk_free(s->packed);
-    if (s->wanted) rk_free_strings(s->wanted, s->options.n_wanted);
+    for (size_t i = 0; s->wanted && i < s->options.n_wanted; i++) rk_free(s->wanted[i]);
+    rk_free(s->wanted);
     rk_free(s);
 }
 

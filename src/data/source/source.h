@@ -4,6 +4,7 @@
 #ifndef RK_DATA_SOURCE_SOURCE_H
 #define RK_DATA_SOURCE_SOURCE_H
 
+#include "base/text/text_list.h"
 #include "data/data_config.h"
 #include "format/columns.h"
 #include "format/text/csv.h"
@@ -85,10 +86,9 @@ double rk_source_progress(const rk_source *source);
 
 /* The format of a file: the section's, or by its name. */
 rk_status rk_source_format(const rk_data_section *section, const char *path, rk_data_format *out);
-/* Paths relative to `directory`, patterns expanded and sorted. RK_NOT_FOUND names what matches nothing. Free
- * with rk_free_strings. */
-rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_paths, char ***out,
-                          size_t *n_out);
+/* Paths relative to `directory`, patterns expanded and sorted. RK_NOT_FOUND names what matches nothing;
+ * those before it are then in the list. */
+rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_paths, rk_text_list *out);
 
 /* The section for a file of the caller's own: in the manner of the split that it is a file of, else in the
  * data's. */

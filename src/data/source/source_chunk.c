@@ -8,16 +8,13 @@
 
 static rk_status missing_column(const rk_source *s, const char *name, const rk_file_column *columns,
                                 size_t n) {
-    RK_AUTOFREE const char **names = NULL;
-    RK_TRY(rk_alloc(n, sizeof *names, &names));
-    for (size_t i = 0; i < n; i++) names[i] = columns[i].name;
-    const char *nearest = rk_nearest(name, names, n);
+    const char *nearest = rk_nearest_of(name, columns, sizeof *columns, offsetof(rk_file_column, name), n);
     rk_status status = rk_error(RK_CONFIG, "'%s' has no column '%s'", rk_source_path(s), name);
     if (nearest) return rk_error_hint(status, "did you mean '%s'?", nearest);
     char list[512] = "";
-    for (size_t k = 0; k < n && strlen(list) + strlen(names[k]) + 3 < sizeof list; k++) {
+    for (size_t k = 0; k < n && strlen(list) + strlen(columns[k].name) + 3 < sizeof list; k++) {
         if (k) strcat(list, ", ");
-        strcat(list, names[k]);
+        strcat(list, columns[k].name);
     }
     for (char *c = list; *c; c++)
         if ((unsigned char)*c < ' ') *c = '?'; /* what is no text shall not steer a terminal */

@@ -226,7 +226,7 @@ static rk_status map_names(rk_source *s, csv_state *csv) {
     const rk_data_section *section = csv->section;
     bool listed = section && section->n_columns > 0,
          header = section && section->header ? section->header == 1 : !listed;
-    char **names = NULL;
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_AUTOFREE rk_file_column *columns = NULL;
     if (!listed && !header)
         return rk_error_hint(
@@ -238,18 +238,15 @@ static rk_status map_names(rk_source *s, csv_state *csv) {
     csv->n_fields = n;
     RK_TRY(rk_alloc(n, sizeof *csv->map, &csv->map));
     RK_TRY(rk_alloc(n, sizeof *columns, &columns)); /* zeroed: all text */
-    RK_TRY(rk_alloc(n, sizeof *names, &names));
-    rk_status status = RK_OK;
-    for (size_t i = 0; i < n && status == RK_OK; i++) {
+    for (size_t i = 0; i < n; i++) {
         const rk_span field =
             listed ? (rk_span){section->columns[i], strlen(section->columns[i])} : csv->record.fields[i];
-        status = rk_strndup(field.data, field.n_bytes, &names[i]);
-        columns[i].name = names[i];
+        RK_TRY(rk_text_list_add_span(&names, field));
+        columns[i].name = names.texts[i];
     }
-    if (status == RK_OK) status = rk_source_map_columns(s, columns, n);
+    RK_TRY(rk_source_map_columns(s, columns, n));
     for (size_t i = 0; i < n; i++) csv->map[i] = columns[i].place;
-    rk_free_strings(names, n);
-    return status;
+    return RK_OK;
 }
 
 rk_status rk_csv_reader_open(rk_source *s, char default_separator) {

@@ -47,19 +47,12 @@ rk_status rk_source_format(const rk_data_section *section, const char *path, rk_
                          "set data.format to csv, tsv, libsvm, tfrecord, rkb or adjacency");
 }
 
-static rk_status add_path(const char *path, char ***out, size_t *n, size_t *capacity) {
-    RK_TRY(rk_grow(out, *n, capacity, sizeof **out));
-    RK_TRY(rk_strdup(path, &(*out)[*n]));
-    (*n)++;
-    return RK_OK;
-}
-
 static int by_bytes(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static rk_status expand_one(const char *pattern, char ***paths, size_t *n, size_t *capacity) {
-    if (!strpbrk(pattern, "*?[") || rk_file_exists(pattern)) return add_path(pattern, paths, n, capacity);
+static rk_status expand_one(const char *pattern, rk_text_list *out) {
+    if (!strpbrk(pattern, "*?[") || rk_file_exists(pattern)) return rk_text_list_add(out, pattern);
     glob_t found;
     int code = glob(pattern, GLOB_NOSORT, NULL, &found);
     if (code == GLOB_NOSPACE) return RK_NO_MEMORY_ERROR(0);
@@ -67,27 +60,17 @@ static rk_status expand_one(const char *pattern, char ***paths, size_t *n, size_
     rk_status status = RK_OK;
     qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes); /* glob would by the locale */
     for (size_t i = 0; status == RK_OK && i < found.gl_pathc; i++)
-        status = add_path(found.gl_pathv[i], paths, n, capacity);
+        status = rk_text_list_add(out, found.gl_pathv[i]);
     globfree(&found);
     return status;
 }
 
-rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_paths, char ***out,
-                          size_t *n_out) {
-    char **expanded = NULL;
-    size_t n = 0, capacity = 0;
-    rk_status status = RK_OK;
-    for (size_t i = 0; status == RK_OK && i < n_paths; i++) {
+rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_paths, rk_text_list *out) {
+    for (size_t i = 0; i < n_paths; i++) {
         RK_AUTOFREE char *pattern = NULL;
-        status = rk_path_join(directory, paths[i], &pattern);
-        if (status == RK_OK) status = expand_one(pattern, &expanded, &n, &capacity);
+        RK_TRY(rk_path_join(directory, paths[i], &pattern));
+        RK_TRY(expand_one(pattern, out));
     }
-    if (status != RK_OK) {
-        rk_free_strings(expanded, n);
-        return status;
-    }
-    *out = expanded;
-    *n_out = n;
     return RK_OK;
 }
 
@@ -97,13 +80,11 @@ static bool is_same_file(const char *a, const char *b) {
 }
 
 static bool has_file(const rk_split_section *split, const char *directory, const char *path) {
-    char **paths;
-    size_t n;
+    RK_AUTO(rk_text_list_release) rk_text_list paths = {0};
     bool found = false;
-    if (rk_expand_paths(directory, split->path, (size_t)split->n_path, &paths, &n) != RK_OK)
+    if (rk_expand_paths(directory, split->path, (size_t)split->n_path, &paths) != RK_OK)
         return false; /* whose files are not there now */
-    for (size_t i = 0; i < n; i++) found |= is_same_file(paths[i], path);
-    rk_free_strings(paths, n);
+    for (size_t i = 0; i < paths.n; i++) found |= is_same_file(paths.texts[i], path);
     return found;
 }
 

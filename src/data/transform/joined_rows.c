@@ -17,7 +17,7 @@ void rk_rows_release(rk_rows_reader *r) {
         rk_free(r->joins[j].path);
     }
     rk_free(r->joins);
-    rk_free_strings(r->paths, r->n_paths);
+    rk_text_list_release(&r->paths);
     rk_free(r->bindings);
     *r = (rk_rows_reader){0};
 }
@@ -88,7 +88,7 @@ static rk_binding find_join(const rk_rows_reader *r, const rk_data_section *sect
  * n_joins] gets those, each once. */
 static rk_status bind_names(rk_rows_reader *r, const rk_data_section *section, const char *const *names,
                             size_t n_names, size_t n_optional, rk_source_options *o, const char **wanted) {
-    rk_name_index index;
+    RK_AUTO(rk_name_index_release) rk_name_index index = {0};
     RK_TRY(rk_name_index_init(&index, names, sizeof *names, 0, (int32_t)n_names));
     for (size_t i = 0; i < n_names; i++) {
         rk_binding *first = &r->bindings[rk_name_index_find(&index, names[i])], *binding = &r->bindings[i];
@@ -113,7 +113,6 @@ static rk_status bind_names(rk_rows_reader *r, const rk_data_section *section, c
         if (k == o->n_wanted) wanted[o->n_wanted++] = key;
         r->joins[j].key_column = (int32_t)k;
     }
-    rk_name_index_release(&index);
     return RK_OK;
 }
 
@@ -121,8 +120,10 @@ static rk_status open_source(rk_rows_reader *r, const rk_data_section *section, 
                              size_t n_names, size_t n_optional) {
     RK_AUTOFREE const char **wanted = NULL;
     RK_TRY(rk_alloc(n_names + r->n_joins, sizeof *wanted, &wanted));
-    rk_source_options options = {
-        .section = section, .paths = (const char *const *)r->paths, .n_paths = r->n_paths, .wanted = wanted};
+    rk_source_options options = {.section = section,
+                                 .paths = (const char *const *)r->paths.texts,
+                                 .n_paths = r->paths.n,
+                                 .wanted = wanted};
     RK_TRY(bind_names(r, section, names, n_names, n_optional, &options, wanted));
     return rk_source_open(&options, &r->source);
 }
@@ -138,9 +139,9 @@ static rk_status load_joins(rk_rows_reader *r, const rk_data_section *section, c
 /* The files, and what is joined to them. */
 static rk_status open_files(rk_rows_reader *r, const rk_data_section *section, const char *directory,
                             char *const *paths, size_t n_paths) {
-    RK_TRY(
-        rk_expand_paths(section->paths_are_callers ? "" : directory, paths, n_paths, &r->paths, &r->n_paths));
-    for (size_t i = 0; !section->paths_are_callers && i < r->n_paths; i++) RK_TRY(refuse_stream(r->paths[i]));
+    RK_TRY(rk_expand_paths(section->paths_are_callers ? "" : directory, paths, n_paths, &r->paths));
+    for (size_t i = 0; !section->paths_are_callers && i < r->paths.n; i++)
+        RK_TRY(refuse_stream(r->paths.texts[i]));
     return load_joins(r, section, directory);
 }
 
@@ -174,7 +175,8 @@ rk_status rk_rows_open_all(const rk_data_section *section, const char *directory
     RK_AUTO(rk_rows_release) rk_rows_reader r = {0};
     RK_TRY(open_files(&r, section, directory, paths, n_paths));
     RK_TRY(rk_source_open(
-        &(rk_source_options){.section = section, .paths = (const char *const *)r.paths, .n_paths = r.n_paths},
+        &(rk_source_options){
+            .section = section, .paths = (const char *const *)r.paths.texts, .n_paths = r.paths.n},
         &r.source));
     *out = r;
     r = (rk_rows_reader){0};

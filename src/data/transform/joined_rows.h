@@ -24,8 +24,7 @@ typedef struct rk_rows_reader {
     rk_source *source;
     rk_join *joins; /* [n_joins] */
     size_t n_joins;
-    char **paths;
-    size_t n_paths;
+    rk_text_list paths;
     rk_binding *bindings; /* [n_names], of the names given at open */
 } rk_rows_reader;
 

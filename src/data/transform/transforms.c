@@ -68,7 +68,7 @@ static int64_t cardinality_of(const rk_data_feature *f, const rk_fitted *fitted)
 
 static rk_status find_crossed(rk_transforms *t) {
     const rk_data_section *s = t->section;
-    rk_name_index names;
+    RK_AUTO(rk_name_index_release) rk_name_index names = {0};
     int32_t *at = t->crossed;
     RK_TRY(rk_name_index_init(&names, t->features, sizeof *t->features, offsetof(rk_data_feature_info, name),
                               t->schema.n_features));
@@ -77,7 +77,6 @@ static rk_status find_crossed(rk_transforms *t) {
         for (int64_t c = 0; c < s->features[i].n_cross; c++)
             *at++ = rk_name_index_find(&names, s->features[i].cross[c]);
     }
-    rk_name_index_release(&names);
     return RK_OK;
 }
 

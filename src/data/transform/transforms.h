@@ -5,6 +5,7 @@
 
 #include <reckon/transforms.h>
 
+#include "base/text/text_list.h"
 #include "data/data_config.h"
 
 /* What the transforms yield. */
@@ -32,10 +33,8 @@ rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yam
                                     const rk_fit_options *options, rk_transforms **out);
 
 /* As files in a checkpoint's directory: transforms.json and vocabulary/<feature>.txt
- * (docs/formats/checkpoint.md); appends the relative names of the files written to *names (allocated strings;
- * [*n_names] so far). */
-rk_status rk_transforms_save(const rk_transforms *transforms, const char *directory, char ***names,
-                             size_t *n_names);
+ * (docs/formats/checkpoint.md); adds the relative names of the files written. */
+rk_status rk_transforms_save(const rk_transforms *transforms, const char *directory, rk_text_list *names);
 rk_status rk_transforms_load_files(const rk_data_section *section, const char *directory,
                                    rk_transforms **out);
 /* What the section belongs to is released with the transforms. */

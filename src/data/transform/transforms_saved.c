@@ -21,15 +21,7 @@ static rk_status vocabulary_name(const char *feature, char out[512]) {
     return RK_OK;
 }
 
-static rk_status keep_name(const char *name, char ***names, size_t *n_names) {
-    RK_TRY(rk_realloc(*n_names + 1, sizeof **names, names));
-    RK_TRY(rk_strdup(name, &(*names)[*n_names]));
-    (*n_names)++;
-    return RK_OK;
-}
-
-static rk_status save_vocabularies(const rk_transforms *t, const char *directory, char ***names,
-                                   size_t *n_names) {
+static rk_status save_vocabularies(const rk_transforms *t, const char *directory, rk_text_list *names) {
     for (int64_t i = 0; i < t->section->n_features; i++) {
         if (!t->section->features[i].vocabulary.line) continue;
         char name[512];
@@ -39,7 +31,7 @@ static rk_status save_vocabularies(const rk_transforms *t, const char *directory
         RK_TRY(rk_make_directories(parent));
         RK_TRY(rk_path_join(directory, name, &path));
         RK_TRY(rk_vocabulary_save(&t->fitted[i].vocabulary, path));
-        RK_TRY(keep_name(name, names, n_names));
+        RK_TRY(rk_text_list_add(names, name));
     }
     return RK_OK;
 }
@@ -64,18 +56,17 @@ static json_t *fitted_json(const rk_transforms *t) {
     return json_pack("{s:i, s:o}", "version", 1, "features", features);
 }
 
-rk_status rk_transforms_save(const rk_transforms *t, const char *directory, char ***names, size_t *n_names) {
-    RK_TRY(save_vocabularies(t, directory, names, n_names));
-    json_t *root = fitted_json(t);
+rk_status rk_transforms_save(const rk_transforms *t, const char *directory, rk_text_list *names) {
+    RK_TRY(save_vocabularies(t, directory, names));
+    json_auto_t *root = fitted_json(t);
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
-    json_decref(root);
     if (!text) return RK_NO_MEMORY_ERROR(0);
     RK_AUTOFREE char *path = NULL;
     rk_status status = rk_path_join(directory, "transforms.json", &path);
     if (status == RK_OK) status = rk_file_write(path, text, strlen(text));
     free(text);
     RK_TRY(status);
-    return keep_name("transforms.json", names, n_names);
+    return rk_text_list_add(names, "transforms.json");
 }
 
 static rk_status damaged(const char *feature, const char *what) {
@@ -140,7 +131,7 @@ rk_status rk_transforms_load_files(const rk_data_section *section, const char *d
                                    rk_transforms **out) {
     rk_transforms *t = NULL;
     RK_AUTOFREE char *path = NULL;
-    json_t *root = NULL;
+    json_auto_t *root = NULL;
     rk_status status;
     RK_GOTO(rk_transforms_new(section, &t));
     RK_GOTO(rk_path_join(directory, "transforms.json", &path));
@@ -153,7 +144,6 @@ rk_status rk_transforms_load_files(const rk_data_section *section, const char *d
     *out = t;
     t = NULL;
 done:
-    json_decref(root);
     rk_transforms_free(t);
     return status;
 }

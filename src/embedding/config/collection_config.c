@@ -47,14 +47,11 @@ static rk_status error_at(const planner *p, int line, const char *key, const cha
 /* Hint at the nearest of the sources' names and, if with_tables, the listed tables'. */
 static rk_status hint_nearest(const planner *p, rk_status status, const char *name, bool with_tables) {
     size_t n_sources = (size_t)p->n_sources, n = n_sources + (with_tables ? (size_t)p->section->n_tables : 0);
-    const char **names = NULL;
+    RK_AUTOFREE const char **names = NULL;
     RK_TRY(rk_alloc(n, sizeof *names, &names));
     for (size_t i = 0; i < n; i++)
         names[i] = i < n_sources ? p->sources[i].name : p->section->tables[i - n_sources].name;
-    const char *nearest = rk_nearest(name, names, n);
-    if (nearest) rk_error_hint(status, "did you mean '%s'?", nearest);
-    rk_free(names);
-    return status;
+    return rk_hint_nearest(status, name, names, sizeof *names, 0, n);
 }
 
 static rk_status unknown_name(const planner *p, int line, const char *key, const char *what,
@@ -378,30 +375,27 @@ rk_embeddings_config rk_collection_config_config(const rk_collection_config *pla
 }
 
 static rk_status create_outline(const rk_embeddings_config *config, rk_embeddings **out) {
-    rk_table_part *parts;
+    RK_AUTOFREE rk_table_part *parts = NULL;
     RK_TRY(rk_alloc((size_t)config->n_tables, sizeof *parts, &parts));
     for (int32_t t = 0; t < config->n_tables; t++)
         parts[t] = (rk_table_part){
             .n_rows = config->tables[t].n_rows, .dim = config->tables[t].dim, .is_outline = true};
-    rk_status status = rk_embeddings_create_parts(config, parts, out);
-    rk_free(parts);
-    return status;
+    return rk_embeddings_create_parts(config, parts, out);
 }
 
 rk_status rk_collection_config_create(const rk_collection_config *plan, uint64_t seed, bool is_outline,
                                       rk_embeddings **out) {
     rk_embeddings_config config = rk_collection_config_config(plan, seed);
     rk_embeddings *e;
-    rk_status status = (is_outline ? create_outline : rk_embeddings_create)(&config, &e);
-    RK_TRY(status);
+    RK_TRY((is_outline ? create_outline : rk_embeddings_create)(&config, &e));
+    rk_status status = RK_OK;
     for (int32_t t = 0; status == RK_OK && t < plan->n_tables; t++)
         status = rk_embeddings_set_l2(e, plan->tables[t].name, plan->l2[t], plan->l2_full[t]);
-    if (status != RK_OK) {
+    if (status == RK_OK)
+        *out = e;
+    else
         rk_embeddings_free(e);
-        return status;
-    }
-    *out = e;
-    return RK_OK;
+    return status;
 }
 
 int32_t rk_collection_config_width(const rk_collection_config *plan, int32_t feature) {

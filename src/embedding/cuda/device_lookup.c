@@ -43,14 +43,12 @@ static bool is_aligned(const rk_activation *a, int32_t dim) {
 static rk_status write_places(const rk_device_tables *d, rk_device_places *places,
                               const rk_activation *given) {
     size_t n = (size_t)d->n_features;
-    rk_cuda_place *values;
+    RK_AUTOFREE rk_cuda_place *values = NULL;
     RK_TRY(rk_alloc(n, sizeof *values, &values));
     for (size_t f = 0; f < n; f++)
         values[f] = (rk_cuda_place){given[f].data, given[f].stride,
                                     is_aligned(&given[f], d->tables[d->features[f].table].dim)};
-    rk_status status = rk_device_write(d->device, places->places, values, n * sizeof *values);
-    rk_free(values);
-    return status;
+    return rk_device_write(d->device, places->places, values, n * sizeof *values);
 }
 
 /* Activations or gradients that were given before have their places on the device already. */

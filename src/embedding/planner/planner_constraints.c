@@ -17,12 +17,9 @@ static rk_status refuse(const constraint *w, const char *key, const char *messag
 }
 
 static rk_status unknown_table(const constraint *w, const rk_table_config *tables, int32_t n_tables) {
-    const char **names = NULL;
-    RK_TRY(rk_alloc((size_t)n_tables, sizeof *names, &names));
-    for (int32_t t = 0; t < n_tables; t++) names[t] = tables[t].name;
+    const char *nearest =
+        rk_nearest_of(w->table, tables, sizeof *tables, offsetof(rk_table_config, name), (size_t)n_tables);
     rk_status status = refuse(w, "name", "there is no such table");
-    const char *nearest = rk_nearest(w->table, names, (size_t)n_tables);
-    rk_free(names);
     return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest)
                    : rk_error_hint(status, "'reckon inspect' lists the tables");
 }
@@ -109,21 +106,16 @@ static rk_status check_constraint(const rk_planner_request *request, const const
 
 rk_status rk_planner_constraints_find(const constraint *constraints, int32_t n_constraints,
                                       const rk_table_config *tables, int32_t n_tables, int32_t *out) {
-    rk_name_index names;
-    rk_status status = RK_OK;
+    RK_AUTO(rk_name_index_release) rk_name_index names = {0};
     RK_TRY(rk_name_index_init(&names, tables, sizeof *tables, offsetof(rk_table_config, name), n_tables));
     for (int32_t t = 0; t < n_tables; t++) out[t] = -1;
-    for (int32_t i = 0; i < n_constraints && status == RK_OK; i++) {
+    for (int32_t i = 0; i < n_constraints; i++) {
         int32_t t = rk_name_index_find(&names, constraints[i].table);
-        if (t < 0)
-            status = unknown_table(&constraints[i], tables, n_tables);
-        else if (out[t] >= 0)
-            status = refuse(&constraints[i], "name", "a second entry for this table");
-        else
-            out[t] = i;
+        if (t < 0) return unknown_table(&constraints[i], tables, n_tables);
+        if (out[t] >= 0) return refuse(&constraints[i], "name", "a second entry for this table");
+        out[t] = i;
     }
-    rk_name_index_release(&names);
-    return status;
+    return RK_OK;
 }
 
 rk_status rk_planner_constraints_check(const rk_planner_request *request, int32_t *out) {

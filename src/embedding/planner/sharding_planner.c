@@ -132,10 +132,9 @@ static int descending(const void *a, const void *b) {
 static rk_status deal_parts(choice *c, int32_t t, const slice *s, int32_t number) {
     const rk_table_placement *p = s->placement;
     const rk_table_statistics *load = &c->candidates[t].load;
-    ranked *parts = NULL, *takers = NULL;
-    rk_status status;
-    RK_GOTO(rk_alloc((size_t)p->n_parts, sizeof *parts, &parts));
-    RK_GOTO(rk_alloc((size_t)c->n_dealt, sizeof *takers, &takers));
+    RK_AUTOFREE ranked *parts = NULL, *takers = NULL;
+    RK_TRY(rk_alloc((size_t)p->n_parts, sizeof *parts, &parts));
+    RK_TRY(rk_alloc((size_t)c->n_dealt, sizeof *takers, &takers));
     for (int32_t i = 0; i < p->n_parts; i++)
         parts[i] = (ranked){load->n_hot ? rk_part_share(c->request, load, i, p->n_parts) : 0, i};
     for (int32_t i = 0; i < c->n_dealt; i++) takers[i] = (ranked){-busy(c, c->order[i]), i};
@@ -143,10 +142,7 @@ static rk_status deal_parts(choice *c, int32_t t, const slice *s, int32_t number
     qsort(takers, (size_t)c->n_dealt, sizeof *takers, descending);
     for (int32_t i = 0; i < p->n_parts; i++)
         give(c, t, s, number, parts[i].number, c->order[takers[i % c->n_dealt].number]);
-done:
-    rk_free(parts);
-    rk_free(takers);
-    return status;
+    return RK_OK;
 }
 
 static owner *owner_of(const choice *c, int64_t rank) {
@@ -431,17 +427,18 @@ static void fill_candidates(choice *c, const int32_t *constraint_of) {
 }
 
 static rk_status sort_by_size(choice *c) {
-    ranked *sizes;
+    RK_AUTOFREE ranked *sizes = NULL;
     RK_TRY(rk_alloc((size_t)c->request->n_tables, sizeof *sizes, &sizes));
     for (int32_t t = 0; t < c->request->n_tables; t++) sizes[t] = (ranked){c->candidates[t].size, t};
     qsort(sizes, (size_t)c->request->n_tables, sizeof *sizes, descending);
     for (int32_t t = 0; t < c->request->n_tables; t++) c->by_size[t] = sizes[t].number;
-    rk_free(sizes);
     return RK_OK;
 }
 
-static rk_status choose(choice *c, int32_t *constraint_of) {
+static rk_status choose(choice *c) {
     const rk_planner_request *request = c->request;
+    RK_AUTOFREE int32_t *constraint_of = NULL;
+    RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *constraint_of, &constraint_of));
     RK_TRY(rk_planner_constraints_check(request, constraint_of));
     RK_TRY(rk_alloc((size_t)c->n_owners, sizeof *c->owners, &c->owners));
     RK_TRY(rk_alloc((size_t)c->n_owners * (2 * PARTS_OF_AN_AVERAGE_OWNER), sizeof *c->order, &c->order));
@@ -465,13 +462,9 @@ rk_status rk_sharding_plan_choose(const rk_planner_request *request, rk_table_pl
                "a plan for %d tables and a batch size of %lld; at least 0 and 1 are needed",
                request->n_tables, (long long)request->batch_size);
     choice c = {.request = request, .n_owners = rk_owner_count(&request->roles)};
-    int32_t *constraint_of = NULL;
-    rk_status status;
-    RK_GOTO(rk_alloc((size_t)request->n_tables, sizeof *c.out, &c.out));
-    RK_GOTO(rk_alloc((size_t)request->n_tables, sizeof *constraint_of, &constraint_of));
-    RK_GOTO(choose(&c, constraint_of));
-    if (request->n_tables) memcpy(out, c.out, (size_t)request->n_tables * sizeof *out);
-done:
+    rk_status status = rk_alloc((size_t)request->n_tables, sizeof *c.out, &c.out);
+    if (status == RK_OK) status = choose(&c);
+    if (status == RK_OK && request->n_tables) memcpy(out, c.out, (size_t)request->n_tables * sizeof *out);
     for (int32_t t = 0; status != RK_OK && c.out && t < request->n_tables; t++)
         rk_table_placement_release(&c.out[t]);
     rk_free(c.out);
@@ -479,6 +472,5 @@ done:
     rk_free(c.order);
     rk_free(c.candidates);
     rk_free(c.by_size);
-    rk_free(constraint_of);
     return status;
 }

@@ -122,23 +122,20 @@ static rk_status deal_streams(rk_sharded *s) {
 /* All tables and features, without rows. */
 static rk_status create_trainer_tables(rk_sharded *s, const rk_sharded_options *o) {
     const rk_embeddings_config *c = o->config;
-    rk_table_part *parts = NULL;
-    rk_status status;
-    RK_GOTO(rk_alloc((size_t)c->n_tables, sizeof *parts, &parts));
+    RK_AUTOFREE rk_table_part *parts = NULL;
+    RK_TRY(rk_alloc((size_t)c->n_tables, sizeof *parts, &parts));
     for (int32_t t = 0; t < c->n_tables; t++)
         parts[t] =
             (rk_table_part){.n_rows = c->tables[t].n_rows,
                             .dim = c->tables[t].dim,
                             .absent = true,
                             .unplanned = o->placements[t].owner_pooling && !o->placements[t].replicated};
-    RK_GOTO(rk_embeddings_create_parts(c, parts, &s->trainer_tables));
+    RK_TRY(rk_embeddings_create_parts(c, parts, &s->trainer_tables));
     for (int32_t f = 0; f < c->n_features; f++)
         rk_embeddings_set_leaves(
             s->trainer_tables, f,
             (rk_leaves){(uint32_t)o->first_micro_batches[s->rank], o->micro_batch_samples});
-done:
-    rk_free(parts);
-    return status;
+    return RK_OK;
 }
 
 typedef struct store_config {

@@ -1,6 +1,7 @@
 /* tf.train.Example: Example{1: Features{1: map<string, Feature>}}, Feature{1: BytesList | 2: FloatList | 3:
  * Int64List}, each list {1: repeated}. */
 #include "base/float16.h"
+#include "base/memory.h"
 #include "format/protobuf/tfrecord.h"
 #include "format/protobuf/wire.h"
 
@@ -174,7 +175,7 @@ rk_status rk_example_parse_known(const void *data, size_t n_bytes, const rk_exam
 /* writer->list holds the inner list; wrap it as Feature, as a map entry, and append it to
  * writer->features. */
 static void end_feature(rk_example_writer *w, const char *name, rk_example_kind kind) {
-    rk_buffer feature = {0}, entry = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer feature = {0}, entry = {0};
     rk_wire_put_bytes(&feature, (uint32_t)kind + 1, w->list.data, w->list.n_bytes);
     rk_wire_put_bytes(&entry, 1, name, strlen(name));
     rk_wire_put_bytes(&entry, 2, feature.data, feature.n_bytes);
@@ -183,26 +184,22 @@ static void end_feature(rk_example_writer *w, const char *name, rk_example_kind 
         w->features.status = w->list.status != RK_OK   ? w->list.status
                              : feature.status != RK_OK ? feature.status
                                                        : entry.status;
-    rk_buffer_release(&feature);
-    rk_buffer_release(&entry);
     rk_buffer_clear(&w->list);
 }
 
 void rk_example_add_i64(rk_example_writer *w, const char *name, const int64_t *values, size_t n) {
-    rk_buffer packed = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer packed = {0};
     for (size_t i = 0; i < n; i++) rk_wire_put_varint(&packed, (uint64_t)values[i]);
     if (n) rk_wire_put_bytes(&w->list, 1, packed.data, packed.n_bytes);
     if (w->list.status == RK_OK) w->list.status = packed.status;
-    rk_buffer_release(&packed);
     end_feature(w, name, RK_EXAMPLE_INT64);
 }
 
 void rk_example_add_f32(rk_example_writer *w, const char *name, const float *values, size_t n) {
-    rk_buffer packed = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer packed = {0};
     for (size_t i = 0; i < n; i++) rk_buffer_u32le(&packed, rk_f32_bits(values[i]));
     if (n) rk_wire_put_bytes(&w->list, 1, packed.data, packed.n_bytes);
     if (w->list.status == RK_OK) w->list.status = packed.status;
-    rk_buffer_release(&packed);
     end_feature(w, name, RK_EXAMPLE_FLOAT);
 }
 

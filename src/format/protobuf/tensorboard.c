@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/float16.h"
+#include "base/memory.h"
 #include "format/protobuf/tfrecord.h"
 #include "format/protobuf/wire.h"
 
@@ -14,22 +15,21 @@ static void put_time(rk_buffer *event, double wall_seconds) {
     rk_buffer_u64le(event, bits);
 }
 
-static void end_event(rk_buffer *event, rk_buffer *out) {
+static void end_event(const rk_buffer *event, rk_buffer *out) {
     rk_tfrecord_write(event->data, event->n_bytes, out);
     if (out->status == RK_OK) out->status = event->status;
-    rk_buffer_release(event);
 }
 
 void rk_tensorboard_begin(double wall_seconds, rk_buffer *out) {
     static const char version[] = "brain.Event:2";
-    rk_buffer event = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer event = {0};
     put_time(&event, wall_seconds);
     rk_wire_put_bytes(&event, 3, version, sizeof version - 1);
     end_event(&event, out);
 }
 
 void rk_tensorboard_scalar(const char *tag, double value, int64_t step, double wall_seconds, rk_buffer *out) {
-    rk_buffer event = {0}, summary = {0}, inner = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer event = {0}, summary = {0}, inner = {0};
     rk_wire_put_bytes(&inner, 1, tag, strlen(tag));
     rk_wire_put_varint(&inner, 2 << 3 | RK_WIRE_FIXED32);
     rk_buffer_u32le(&inner, rk_f32_bits((float)value));
@@ -39,7 +39,5 @@ void rk_tensorboard_scalar(const char *tag, double value, int64_t step, double w
     rk_wire_put_varint(&event, (uint64_t)step);
     rk_wire_put_bytes(&event, 5, summary.data, summary.n_bytes);
     if (event.status == RK_OK) event.status = summary.status != RK_OK ? summary.status : inner.status;
-    rk_buffer_release(&summary);
-    rk_buffer_release(&inner);
     end_event(&event, out);
 }

@@ -138,25 +138,19 @@ rk_status rk_rkb_open_memory(const char *path, const void *data, size_t n_bytes,
     rkb->n_bytes = n_bytes;
     rk_status status = rk_strdup(path, &rkb->path);
     if (status == RK_OK) status = take_footer(rkb);
-    if (status != RK_OK) {
+    if (status == RK_OK)
+        *out = rkb;
+    else
         rk_rkb_free(rkb);
-        return status;
-    }
-    *out = rkb;
-    return RK_OK;
+    return status;
 }
 
 rk_status rk_rkb_open(const char *path, rk_rkb **out) {
-    rk_map map;
-    rk_rkb *rkb;
+    RK_AUTO(rk_map_release) rk_map map = {0};
     RK_TRY(rk_map_open(path, &map));
-    rk_status status = rk_rkb_open_memory(path, map.data, map.n_bytes, &rkb);
-    if (status != RK_OK) {
-        rk_map_release(&map);
-        return status;
-    }
-    rkb->map = map;
-    *out = rkb;
+    RK_TRY(rk_rkb_open_memory(path, map.data, map.n_bytes, out));
+    (*out)->map = map;
+    map = (rk_map){0};
     return RK_OK;
 }
 
@@ -254,10 +248,8 @@ static rk_status read_column(const rk_rkb *rkb, int64_t block, int32_t column, b
 }
 
 rk_status rk_rkb_read_block(const rk_rkb *rkb, int64_t block, const bool *wanted, rk_columns *out) {
-    rk_rkb_memory memory = {0};
-    rk_status status = rk_rkb_read_chosen(rkb, block, (rk_rkb_choice){.wanted = wanted}, &memory, out);
-    rk_rkb_memory_release(&memory);
-    return status;
+    RK_AUTO(rk_rkb_memory_release) rk_rkb_memory memory = {0};
+    return rk_rkb_read_chosen(rkb, block, (rk_rkb_choice){.wanted = wanted}, &memory, out);
 }
 
 rk_status rk_rkb_read_chosen(const rk_rkb *rkb, int64_t block, rk_rkb_choice choice, rk_rkb_memory *memory,

@@ -133,11 +133,9 @@ static rk_status take_dictionary(cursor *c, int64_t *scratch, rk_rkb_room *room,
     const uint8_t *head = take(c, 1, 8);
     uint64_t n_words = head ? rk_rkb_u64(head) : 0;
     if (!head || n_words > (uint64_t)out->n_values) return DAMAGED("a dictionary of more words than values");
-    int64_t *word_offsets = NULL;
+    RK_AUTOFREE int64_t *word_offsets = NULL;
     RK_TRY(rk_realloc((size_t)n_words + 1, sizeof *word_offsets, &word_offsets));
-    rk_status status = take_words(c, (int64_t)n_words, word_offsets, scratch, room, out);
-    rk_free(word_offsets);
-    return status;
+    return take_words(c, (int64_t)n_words, word_offsets, scratch, room, out);
 }
 
 static rk_status take_plain_text(cursor *c, int64_t *scratch, rk_rkb_room *room, rk_column *out) {
@@ -155,12 +153,10 @@ static rk_status take_plain_text(cursor *c, int64_t *scratch, rk_rkb_room *room,
 static rk_status take_text(cursor *c, rk_rkb_room *room, rk_column *out) {
     const uint8_t *kind = take(c, 1, 1);
     if (!kind || *kind > RK_RKB_TEXT_DICTIONARY) return DAMAGED("text of no known kind");
-    int64_t *scratch = NULL;
+    RK_AUTOFREE int64_t *scratch = NULL;
     RK_TRY(rk_realloc((size_t)out->n_values, sizeof *scratch, &scratch));
-    rk_status status = *kind == RK_RKB_TEXT_DICTIONARY ? take_dictionary(c, scratch, room, out)
-                                                       : take_plain_text(c, scratch, room, out);
-    rk_free(scratch);
-    return status;
+    return *kind == RK_RKB_TEXT_DICTIONARY ? take_dictionary(c, scratch, room, out)
+                                           : take_plain_text(c, scratch, room, out);
 }
 
 static rk_status take_f32(cursor *c, int64_t n, float *out) {

@@ -19,14 +19,12 @@ struct rk_rkb_writer {
 };
 
 static rk_status put_head(rk_rkb_writer *w) {
-    rk_buffer head = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer head = {0};
     rk_buffer_append(&head, RK_RKB_HEAD_MAGIC, RK_RKB_MAGIC_BYTES);
     rk_buffer_u32le(&head, RK_RKB_VERSION);
     if (head.status == RK_OK) rk_buffer_u32le(&head, rk_crc32c(0, head.data, head.n_bytes));
-    rk_status status = head.status;
-    if (status == RK_OK) status = rk_writer_append(&w->file, head.data, head.n_bytes);
-    rk_buffer_release(&head);
-    return status;
+    RK_TRY(head.status);
+    return rk_writer_append(&w->file, head.data, head.n_bytes);
 }
 
 rk_status rk_rkb_writer_open(const char *path, int level, rk_rkb_writer **out) {
@@ -179,10 +177,9 @@ static void make_footer(const rk_rkb_writer *w, rk_buffer *out) {
 
 rk_status rk_rkb_writer_commit(rk_rkb_writer *w) {
     RK_FAIL_IF(w->failed, RK_INVALID_ARGUMENT, "'%s': a block could not be written", w->file.path);
-    rk_buffer footer = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer footer = {0};
     make_footer(w, &footer);
-    rk_status status = footer.status;
-    if (status == RK_OK) status = rk_writer_append(&w->file, footer.data, footer.n_bytes);
-    rk_buffer_release(&footer);
-    return status == RK_OK ? rk_writer_commit(&w->file) : status;
+    RK_TRY(footer.status);
+    RK_TRY(rk_writer_append(&w->file, footer.data, footer.n_bytes));
+    return rk_writer_commit(&w->file);
 }

@@ -47,17 +47,14 @@ static rk_status create_graph(rk_model *model, const rk_model_device *options) {
 }
 
 static rk_status create_tasks(rk_model *model) {
-    rk_device_task *tasks;
+    RK_AUTOFREE rk_device_task *tasks = NULL;
     RK_TRY(rk_alloc((size_t)model->n_tasks, sizeof *tasks, &tasks));
     for (int32_t t = 0; t < model->n_tasks; t++)
         tasks[t] = (rk_device_task){.kind = model->tasks[t].loss,
                                     .optional = model->tasks[t].optional,
                                     .smoothing = model->tasks[t].smoothing,
                                     .learned = model->log_variances >= 0 && model->tasks[t].weight > 0};
-    rk_status status =
-        rk_device_tasks_create(model->cuda->device, model->n_tasks, tasks, &model->cuda->tasks);
-    rk_free(tasks);
-    return status;
+    return rk_device_tasks_create(model->cuda->device, model->n_tasks, tasks, &model->cuda->tasks);
 }
 
 /* Unless the run file says how much: all of the tables if they fit beside the dense part, with a tenth of

@@ -17,14 +17,9 @@ static rk_status find_feature(const rk_yaml *yaml, const rk_data_schema *schema,
                               const char *name, int32_t *out) {
     for (*out = 0; *out < schema->n_features; (*out)++)
         if (strcmp(schema->features[*out].name, name) == 0) return RK_OK;
-    const char **names;
     rk_yaml_error(yaml, key_node(yaml, key), "there is no categorical feature '%s'", name);
-    RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *names, &names));
-    for (int32_t f = 0; f < schema->n_features; f++) names[f] = schema->features[f].name;
-    const char *nearest = rk_nearest(name, names, (size_t)schema->n_features);
-    if (nearest) rk_error_hint(RK_CONFIG, "did you mean '%s'?", nearest);
-    rk_free(names);
-    return RK_CONFIG;
+    return rk_hint_nearest(RK_CONFIG, name, schema->features, sizeof *schema->features,
+                           offsetof(rk_data_feature_info, name), (size_t)schema->n_features);
 }
 
 rk_status rk_retrieval_pair(const rk_retrieval_section *s, const rk_yaml *yaml, const rk_data_schema *schema,

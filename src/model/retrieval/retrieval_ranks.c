@@ -65,42 +65,35 @@ static rk_status return_users(const rk_model *model, int64_t n, int64_t total, i
     const rk_ranks *ranks = model->ranks;
     span rows = rows_of(ranks, ranks->rank, n), samples = samples_of(ranks, ranks->rank, total);
     rk_real *out = rk_graph_gradient(model->graph, r->user);
-    rk_all_to_all *all_to_all;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     for (int32_t t = 0; t < ranks->roles.n_trainers; t++) {
         span theirs = meet(rows, samples_of(ranks, t, total));
         ranks->messages[t] = (rk_message){r->ranks.user_gradient + theirs.first * dim,
                                           (size_t)((theirs.last - theirs.first) * dim) * sizeof *out};
     }
     RK_TRY(rk_all_to_all_begin(ranks->trainers, RK_CHANNEL_VALUES, ranks->messages, NULL, NULL, &all_to_all));
-    rk_status status = rk_all_to_all_wait(all_to_all);
-    for (int32_t t = 0; t < ranks->roles.n_trainers && status == RK_OK; t++) {
-        const void *from;
+    RK_TRY(rk_all_to_all_wait(all_to_all));
+    for (int32_t t = 0; t < ranks->roles.n_trainers; t++) {
         span mine = meet(samples, rows_of(ranks, t, n));
         size_t n_bytes = (size_t)((mine.last - mine.first) * dim) * sizeof *out;
-        status = rk_all_to_all_take(all_to_all, t, n_bytes, &from);
-        if (status == RK_OK && n_bytes) memcpy(out + (mine.first - samples.first) * dim, from, n_bytes);
+        RK_TRY(rk_all_to_all_copy(all_to_all, t, n_bytes, out + (mine.first - samples.first) * dim));
     }
-    rk_all_to_all_free(all_to_all);
-    return status;
+    return RK_OK;
 }
 
 static rk_status gather_losses(const rk_model *model) {
     const rk_retrieval *r = model->retrieval;
     const rk_ranks *ranks = model->ranks;
     const int64_t *first = ranks->first_micro_batches;
-    rk_all_to_all *all_to_all;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_comm_gather(
         ranks->trainers, RK_CHANNEL_VALUES, r->micro_batch_losses + first[ranks->rank],
         (size_t)(first[ranks->rank + 1] - first[ranks->rank]) * sizeof *r->micro_batch_losses, &all_to_all));
-    rk_status status = RK_OK;
-    for (int32_t t = 0; t < ranks->roles.n_trainers && status == RK_OK; t++) {
-        const void *from;
-        size_t n_bytes = (size_t)(first[t + 1] - first[t]) * sizeof *r->micro_batch_losses;
-        status = rk_all_to_all_take(all_to_all, t, n_bytes, &from);
-        if (status == RK_OK) memcpy(r->micro_batch_losses + first[t], from, n_bytes);
-    }
-    rk_all_to_all_free(all_to_all);
-    return status;
+    for (int32_t t = 0; t < ranks->roles.n_trainers; t++)
+        RK_TRY(rk_all_to_all_copy(all_to_all, t,
+                                  (size_t)(first[t + 1] - first[t]) * sizeof *r->micro_batch_losses,
+                                  r->micro_batch_losses + first[t]));
+    return RK_OK;
 }
 
 rk_status rk_retrieval_return(const rk_model *model, int64_t n, const rk_candidate_loss_args *args) {

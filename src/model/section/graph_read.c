@@ -15,13 +15,12 @@ static const char *feature_of(const char *input) {
 static rk_status unknown_input(const rk_model_section *s, int64_t layer, const rk_yaml *yaml,
                                const rk_data_schema *schema, const char *input) {
     size_t n = 0;
-    const char **names;
+    RK_AUTOFREE const char **names = NULL;
     RK_TRY(rk_alloc((size_t)(schema->n_features + layer + RK_N_INPUTS), sizeof *names, &names));
     for (int i = 0; i < RK_N_INPUTS; i++) names[n++] = rk_graph_inputs[i];
     for (int64_t i = 0; i < layer; i++) names[n++] = s->layers[i].name;
     for (int32_t f = 0; f < schema->n_features; f++) names[n++] = schema->features[f].name;
     const char *nearest = rk_nearest(feature_of(input), names, n);
-    rk_free(names);
     rk_yaml_error(yaml, rk_layer_node(yaml, layer, "inputs"), "there is no layer or categorical feature '%s'",
                   feature_of(input));
     if (nearest) return rk_error_hint(RK_CONFIG, "did you mean '%s'?", nearest);
@@ -47,23 +46,23 @@ static rk_status note_use(rk_graph_uses *uses, const rk_model_section *s, int64_
     return RK_OK;
 }
 
+void rk_graph_uses_release(rk_graph_uses *uses) {
+    rk_free(uses->features);
+}
+
 rk_status rk_graph_section_uses(const rk_model_section *s, const rk_yaml *yaml, const rk_data_schema *schema,
                                 rk_graph_uses *uses) {
-    rk_name_index layers = {0}, features = {0};
-    rk_status status;
+    RK_AUTO(rk_name_index_release) rk_name_index layers = {0}, features = {0};
     *uses = (rk_graph_uses){0};
-    RK_GOTO(rk_layer_index(s, &layers));
-    RK_GOTO(rk_name_index_init(&features, schema->features, sizeof *schema->features,
-                               offsetof(rk_data_feature_info, name), schema->n_features));
-    RK_GOTO(rk_alloc((size_t)schema->n_features, sizeof *uses->features, &uses->features));
+    RK_TRY(rk_layer_index(s, &layers));
+    RK_TRY(rk_name_index_init(&features, schema->features, sizeof *schema->features,
+                              offsetof(rk_data_feature_info, name), schema->n_features));
+    RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *uses->features, &uses->features));
     for (int64_t i = 0; i < s->n_layers; i++)
         for (int64_t k = 0; k < s->layers[i].n_inputs; k++)
             if (rk_name_index_find(&layers, s->layers[i].inputs[k]) < 0)
-                RK_GOTO(note_use(uses, s, i, yaml, schema, &features, s->layers[i].inputs[k]));
-done:
-    rk_name_index_release(&layers);
-    rk_name_index_release(&features);
-    return status;
+                RK_TRY(note_use(uses, s, i, yaml, schema, &features, s->layers[i].inputs[k]));
+    return RK_OK;
 }
 
 typedef struct reader {
@@ -185,13 +184,12 @@ static rk_status join_outputs(reader *r, rk_value *out) {
     const rk_model_section *s = r->section;
     int64_t n = s->n_outputs ? s->n_outputs : 1;
     int32_t n_logits = r->inputs->n_tasks;
-    rk_value *values;
+    RK_AUTOFREE rk_value *values = NULL;
     RK_TRY(rk_alloc((size_t)n, sizeof *values, &values));
     values[0] = r->values[s->n_layers - 1];
     for (int64_t i = 0; i < s->n_outputs; i++)
         values[i] = r->values[rk_name_index_find(&r->layers, s->outputs[i])];
     *out = n == 1 ? values[0] : rk_graph_add(r->graph, "concat", RK_OUTPUTS_NAME, NULL, values, (int32_t)n);
-    rk_free(values);
     const rk_yaml_node *outputs =
         rk_yaml_get(rk_yaml_get(r->yaml ? r->yaml->root : NULL, "model"), "outputs");
     if (!outputs) outputs = rk_layer_node(r->yaml, s->n_layers - 1, "");

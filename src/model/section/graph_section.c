@@ -199,14 +199,10 @@ static rk_status check_outputs(const rk_model_section *s, const rk_yaml *yaml, c
             used[found] = true;
             continue;
         }
-        const char **names;
-        RK_TRY(rk_alloc((size_t)s->n_layers, sizeof *names, &names));
-        for (int64_t l = 0; l < s->n_layers; l++) names[l] = s->layers[l].name;
-        const char *nearest = rk_nearest(s->outputs[i], names, (size_t)s->n_layers);
-        rk_free(names);
         rk_yaml_error(yaml, rk_yaml_get(rk_yaml_get(yaml ? yaml->root : NULL, "model"), "outputs"),
                       "there is no layer '%s'", s->outputs[i]);
-        return nearest ? rk_error_hint(RK_CONFIG, "did you mean '%s'?", nearest) : RK_CONFIG;
+        return rk_hint_nearest(RK_CONFIG, s->outputs[i], s->layers, sizeof *s->layers,
+                               offsetof(rk_layer_section, name), (size_t)s->n_layers);
     }
     for (int64_t i = 0; i < s->n_layers; i++) {
         if (used[i]) continue;
@@ -233,14 +229,9 @@ rk_status rk_graph_section_check(const rk_model_section *s, const rk_yaml *yaml)
         return rk_error_hint(RK_CONFIG, "'reckon inspect --graph' prints any model as layers, to begin with");
     }
     for (int64_t i = 0; i < s->n_layers; i++) RK_TRY(check_layer(&s->layers[i], i, yaml));
-    rk_name_index index = {0};
-    bool *used = NULL;
-    rk_status status;
-    RK_GOTO(rk_layer_index(s, &index));
-    RK_GOTO(rk_alloc((size_t)s->n_layers, sizeof *used, &used));
-    RK_GOTO(check_together(s, yaml, &index, used));
-done:
-    rk_name_index_release(&index);
-    rk_free(used);
-    return status;
+    RK_AUTO(rk_name_index_release) rk_name_index index = {0};
+    RK_AUTOFREE bool *used = NULL;
+    RK_TRY(rk_layer_index(s, &index));
+    RK_TRY(rk_alloc((size_t)s->n_layers, sizeof *used, &used));
+    return check_together(s, yaml, &index, used);
 }

@@ -42,13 +42,13 @@ bool rk_model_reads(const rk_model_section *section, int input); /* whether a mo
  * NULL. */
 rk_status rk_graph_section_check(const rk_model_section *section, const rk_yaml *yaml);
 
-/* What the layers read of the data; a name that is nothing there is an error. The caller frees `features`,
- * also after one. */
+/* What the layers read of the data; a name that is nothing there is an error. */
 typedef struct rk_graph_uses {
     bool inputs[RK_N_INPUTS];
     bool *features;     /* [n_features of the data]: named one by one */
     int32_t n_features; /* how many are */
 } rk_graph_uses;
+void rk_graph_uses_release(rk_graph_uses *uses);
 rk_status rk_graph_section_uses(const rk_model_section *section, const rk_yaml *yaml,
                                 const rk_data_schema *schema, rk_graph_uses *uses);
 

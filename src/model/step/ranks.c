@@ -27,14 +27,13 @@ void rk_ranks_span(const rk_ranks *ranks, int64_t n, int64_t *begin, int64_t *en
 
 /* The ranks that train, where some do not. */
 static rk_status create_trainers(rk_ranks *ranks) {
-    int32_t n = ranks->roles.n_trainers, *members;
+    int32_t n = ranks->roles.n_trainers;
+    RK_AUTOFREE int32_t *members = NULL;
     ranks->trainers = ranks->comm;
     if (ranks->roles.n_owners == 0 || !rk_ranks_train(ranks)) return RK_OK;
     RK_TRY(rk_alloc((size_t)n, sizeof *members, &members));
     for (int32_t r = 0; r < n; r++) members[r] = r;
-    rk_status status = rk_comm_members(ranks->comm, members, n, &ranks->trainers);
-    rk_free(members);
-    return status;
+    return rk_comm_members(ranks->comm, members, n, &ranks->trainers);
 }
 
 static rk_status check_micro_batches(const rk_model_options *options, const rk_ranks *ranks) {
@@ -88,7 +87,7 @@ void rk_ranks_free(rk_ranks *ranks) {
 
 rk_status rk_ranks_gather(const rk_ranks *ranks, const float *mine, int64_t n, int64_t total, int64_t width,
                           float *out) {
-    rk_all_to_all *all_to_all;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     int64_t begin, end;
     rk_ranks_span(ranks, total, &begin, &end);
     begin = least(begin, n), end = least(end, n);
@@ -98,17 +97,13 @@ rk_status rk_ranks_gather(const rk_ranks *ranks, const float *mine, int64_t n, i
     }
     RK_TRY(rk_comm_gather(ranks->trainers, RK_CHANNEL_VALUES, mine,
                           (size_t)((end - begin) * width) * sizeof *mine, &all_to_all));
-    rk_status status = RK_OK;
-    for (int32_t t = 0; t < ranks->roles.n_trainers && status == RK_OK; t++) {
-        const void *from;
+    for (int32_t t = 0; t < ranks->roles.n_trainers; t++) {
         int64_t first = least(rk_ranks_split(ranks, t, total), n),
                 last = least(rk_ranks_split(ranks, t + 1, total), n);
         size_t n_bytes = (size_t)((last - first) * width) * sizeof *out;
-        status = rk_all_to_all_take(all_to_all, t, n_bytes, &from);
-        if (status == RK_OK && n_bytes) memcpy(out + first * width, from, n_bytes);
+        RK_TRY(rk_all_to_all_copy(all_to_all, t, n_bytes, out + first * width));
     }
-    rk_all_to_all_free(all_to_all);
-    return status;
+    return RK_OK;
 }
 
 void rk_ranks_receive(rk_ranks *ranks, int32_t stop, uint64_t bytes_sent) {

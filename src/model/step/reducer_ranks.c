@@ -130,16 +130,12 @@ static rk_status receive_statuses(const rk_model *model, const reduction *at, co
                                   double *loss) {
     rk_ranks *ranks = model->ranks;
     size_t n = 0;
-    double *losses;
+    RK_AUTOFREE double *losses = NULL;
     RK_TRY(rk_all_to_all_wait(at->statuses));
     RK_TRY(rk_alloc((size_t)(ranks->n_micro_batches * model->n_tasks), sizeof *losses, &losses));
-    rk_status found = RK_OK;
     rk_ranks_begin_receiving(ranks);
-    for (int32_t t = 0; t < ranks->roles.n_trainers && found == RK_OK; t++)
-        found = receive_from(model, at, t, losses, &n);
-    if (found == RK_OK) found = rk_model_sum_micro_batches(model, batch, losses, n, loss);
-    rk_free(losses);
-    return found;
+    for (int32_t t = 0; t < ranks->roles.n_trainers; t++) RK_TRY(receive_from(model, at, t, losses, &n));
+    return rk_model_sum_micro_batches(model, batch, losses, n, loss);
 }
 
 static rk_status end_sums(reduction *at) {

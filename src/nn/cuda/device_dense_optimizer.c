@@ -27,7 +27,7 @@ static rk_status make_pieces(rk_device_graph *g) {
     rk_device_update *u = &g->update;
     rk_optimizer_kind kind = u->dense.kind;
     const rk_graph *graph = g->graph;
-    rk_cuda_dense_piece *pieces;
+    RK_AUTOFREE rk_cuda_dense_piece *pieces = NULL;
     for (size_t i = 0; i < graph->n_parameters; i++)
         u->dense.n_pieces += pieces_of(kind, &graph->parameters[i]);
     RK_TRY(rk_alloc((size_t)u->dense.n_pieces, sizeof *u->tensors, &u->tensors));
@@ -49,11 +49,9 @@ static rk_status make_pieces(rk_device_graph *g) {
     }
     void *memory = NULL;
     size_t n_bytes = (size_t)u->dense.n_pieces * sizeof *pieces;
-    rk_status status = rk_device_alloc(g->device, n_bytes ? n_bytes : 1, &memory);
+    RK_TRY(rk_device_alloc(g->device, n_bytes ? n_bytes : 1, &memory));
     u->dense.pieces = memory;
-    if (status == RK_OK && n_bytes) status = rk_device_write(g->device, memory, pieces, n_bytes);
-    rk_free(pieces);
-    return status;
+    return n_bytes ? rk_device_write(g->device, memory, pieces, n_bytes) : RK_OK;
 }
 
 static int64_t all_rows(const rk_graph *graph) {

@@ -73,16 +73,14 @@ static rk_status read_inputs(rk_device_graph *g) {
 
 /* The values' places, by what each node keeps of a sample on a device. */
 static rk_status place_values(rk_device_graph *g) {
-    int64_t *saved;
+    RK_AUTOFREE int64_t *saved = NULL;
     RK_TRY(rk_alloc(g->graph->n_nodes, sizeof *saved, &saved));
     for (size_t i = 0; i < g->graph->n_nodes; i++) {
         const rk_node *node = g->graph->nodes[i];
         saved[i] = g->ops[i] && g->ops[i]->saved ? g->ops[i]->saved(g->graph, node) : node->saved_width;
     }
-    rk_status status = rk_graph_place(g->graph, g->options.max_batch, g->options.training, g->hosts, saved,
-                                      g->places, &g->n_memory);
-    rk_free(saved);
-    return status;
+    return rk_graph_place(g->graph, g->options.max_batch, g->options.training, g->hosts, saved, g->places,
+                          &g->n_memory);
 }
 
 /* Where everything stands. */

@@ -11,16 +11,14 @@ struct rk_device_tasks {
 };
 
 static rk_status upload(rk_device_tasks *t, const rk_device_task *tasks) {
-    rk_cuda_task *list;
+    RK_AUTOFREE rk_cuda_task *list = NULL;
     RK_TRY(rk_alloc((size_t)t->n, sizeof *list, &list));
     for (int32_t i = 0; i < t->n; i++)
         list[i] = (rk_cuda_task){.is_mse = tasks[i].kind == RK_LOSS_MSE,
                                  .optional = tasks[i].optional,
                                  .smoothing = tasks[i].smoothing,
                                  .learned = tasks[i].learned};
-    rk_status status = rk_device_write(t->device, t->tasks, list, (size_t)t->n * sizeof *list);
-    rk_free(list);
-    return status;
+    return rk_device_write(t->device, t->tasks, list, (size_t)t->n * sizeof *list);
 }
 
 rk_status rk_device_tasks_create(rk_device *device, int32_t n_tasks, const rk_device_task *tasks,

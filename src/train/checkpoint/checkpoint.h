@@ -35,9 +35,11 @@ typedef struct rk_manifest {
     bool has_inputs;
     bool keeps_best;               /* the run ends with its best evaluation's parameters */
     char *metric, *plateau_metric; /* what the policy goes by; NULL: it does not say */
-    char **files;                  /* [n_files] */
-    uint32_t *crcs;
-    uint64_t *bytes;
+    struct rk_manifest_file {
+        char *name;
+        uint32_t crc32c;
+        uint64_t n_bytes;
+    } * files; /* [n_files] */
     size_t n_files;
 } rk_manifest;
 rk_status rk_manifest_read(const char *path, rk_manifest *out);
@@ -64,8 +66,9 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
 
 /* Where a run's directory has the checkpoint of a step, whether it is there or not. */
 rk_status rk_checkpoint_path(const char *output, int64_t step, char **path);
-/* Names of the checkpoints in a run's directory, oldest first (rk_free_strings); other names do not count. */
-rk_status rk_checkpoint_list(const char *output, char ***names, size_t *n);
+/* Names of the checkpoints in a run's directory, oldest first, added to a list that has none yet; other names
+ * do not count. */
+rk_status rk_checkpoint_list(const char *output, rk_text_list *names);
 /* Every checkpoint of the run, the oldest first, and their directory if nothing else is in it. */
 rk_status rk_checkpoint_remove_all(const char *output);
 /* What an interrupted run left: a checkpoint that lacks nothing but its name gets it, the rest is removed.

@@ -9,20 +9,19 @@
 #include "base/memory.h"
 #include "train/checkpoint/checkpoint.h"
 
-static rk_status verify_file(const char *directory, const rk_manifest *m, size_t i) {
-    char *path;
-    rk_map map = {0};
-    RK_TRY(rk_path_join(directory, m->files[i], &path));
+static rk_status verify_file(const char *directory, const struct rk_manifest_file *file) {
+    RK_AUTOFREE char *path = NULL;
+    RK_AUTO(rk_map_release) rk_map map = {0};
+    RK_TRY(rk_path_join(directory, file->name, &path));
     rk_status status = rk_map_open(path, &map);
-    if (status == RK_OK && map.n_bytes != m->bytes[i])
-        status = rk_error(RK_BAD_DATA, "'%s' has %zu bytes, not the %llu that were written", path,
-                          map.n_bytes, (unsigned long long)m->bytes[i]);
-    if (status == RK_OK && rk_crc32c(0, map.data, map.n_bytes) != m->crcs[i])
-        status = rk_error(RK_BAD_DATA, "'%s': its checksum does not match", path);
-    if (status == RK_NOT_FOUND) status = RK_BAD_DATA;
-    rk_map_release(&map);
-    rk_free(path);
-    return status;
+    if (status == RK_NOT_FOUND) return RK_BAD_DATA;
+    RK_TRY(status);
+    RK_FAIL_IF(map.n_bytes != file->n_bytes, RK_BAD_DATA,
+               "'%s' has %zu bytes, not the %llu that were written", path, map.n_bytes,
+               (unsigned long long)file->n_bytes);
+    RK_FAIL_IF(rk_crc32c(0, map.data, map.n_bytes) != file->crc32c, RK_BAD_DATA,
+               "'%s': its checksum does not match", path);
+    return RK_OK;
 }
 
 static bool is_first(const rk_comm *comm) {
@@ -32,16 +31,15 @@ static bool is_first(const rk_comm *comm) {
 /* Every rank's share of the files. */
 static rk_status verify_files(const rk_comm *comm, const char *path, const rk_manifest *m) {
     int32_t n_ranks = comm ? rk_comm_size(comm) : 1, rank = comm ? rk_comm_rank(comm) : 0;
-    for (size_t i = (size_t)rank; i < m->n_files; i += (size_t)n_ranks) RK_TRY(verify_file(path, m, i));
+    for (size_t i = (size_t)rank; i < m->n_files; i += (size_t)n_ranks)
+        RK_TRY(verify_file(path, &m->files[i]));
     return RK_OK;
 }
 
 rk_status rk_checkpoint_verify_over(rk_comm *comm, const char *path) {
-    rk_manifest m = {0};
-    rk_status status = rk_comm_agree(comm, rk_manifest_read(path, &m));
-    if (status == RK_OK) status = rk_comm_agree(comm, verify_files(comm, path, &m));
-    rk_manifest_release(&m);
-    return status;
+    RK_AUTO(rk_manifest_release) rk_manifest m = {0};
+    RK_TRY(rk_comm_agree(comm, rk_manifest_read(path, &m)));
+    return rk_comm_agree(comm, verify_files(comm, path, &m));
 }
 
 rk_status rk_checkpoint_verify(const char *path) {
@@ -49,11 +47,9 @@ rk_status rk_checkpoint_verify(const char *path) {
 }
 
 static rk_status path_of(const char *output, const char *name, char **out) {
-    char *root;
+    RK_AUTOFREE char *root = NULL;
     RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
-    rk_status status = rk_path_join(root, name, out);
-    rk_free(root);
-    return status;
+    return rk_path_join(root, name, out);
 }
 
 rk_status rk_checkpoint_path(const char *output, int64_t step, char **out) {
@@ -72,112 +68,99 @@ static bool passes_over(rk_comm *comm, const char *path, rk_status status) {
 }
 
 /* `path` is *out if all is well, else freed. */
-static rk_status take(rk_status status, char *path, char **out) {
-    if (status == RK_OK)
-        *out = path;
-    else
-        rk_free(path);
-    return status;
+/* What is no checkpoint that may be used stays with the caller. */
+static rk_status verify(rk_comm *comm, char **path, char **out) {
+    RK_TRY(rk_checkpoint_verify_over(comm, *path));
+    *out = *path;
+    *path = NULL;
+    return RK_OK;
 }
 
 /* The first rank's `own` (NULL: none) to all ranks, in place of theirs; freed where that fails. */
-static rk_status share(rk_comm *comm, rk_status status, char *own, char **out) {
-    status = rk_comm_agree(comm, status);
-    if (status == RK_OK) status = rk_comm_share_text(comm, &own);
-    return take(status, own, out);
+static rk_status share(rk_comm *comm, rk_status status, char **text) {
+    RK_TRY(rk_comm_agree(comm, status));
+    return rk_comm_share_text(comm, text);
 }
 
 /* The newest whole one. names [n]: the first rank's; other ranks have none. */
-static rk_status find_newest(rk_comm *comm, const char *directory, char *const *names, size_t n, char **out) {
-    for (;;) {
-        char *path = NULL;
-        rk_status status = n ? path_of(directory, names[--n], &path) : RK_OK;
-        RK_TRY(share(comm, status, path, &path));
+static rk_status find_newest(rk_comm *comm, const char *directory, const rk_text_list *names, char **out) {
+    for (size_t n = names->n;;) {
+        RK_AUTOFREE char *path = NULL;
+        rk_status status = n ? path_of(directory, names->texts[--n], &path) : RK_OK;
+        RK_TRY(share(comm, status, &path));
         if (!path) return rk_error(RK_NOT_FOUND, "there is no complete checkpoint in '%s'", directory);
-        status = rk_checkpoint_verify_over(comm, path);
-        bool next = passes_over(comm, path, status);
-        status = take(status, path, out);
-        if (!next) return status;
+        status = verify(comm, &path, out);
+        if (!passes_over(comm, path, status)) return status;
     }
 }
 
 /* Where the best one is by the newest manifest that is whole; NULL if that run does not end with the best, or
  * has none. */
-static rk_status name_best(const char *directory, char *const *names, size_t n, char **out) {
+static rk_status name_best(const char *directory, const rk_text_list *names, char **out) {
     *out = NULL;
-    while (n > 0) {
-        char *path;
-        rk_manifest m = {0};
-        RK_TRY(path_of(directory, names[--n], &path));
+    for (size_t n = names->n; n > 0;) {
+        RK_AUTOFREE char *path = NULL;
+        RK_AUTO(rk_manifest_release) rk_manifest m = {0};
+        RK_TRY(path_of(directory, names->texts[--n], &path));
         rk_status status = rk_manifest_read(path, &m);
-        bool next = passes_over(NULL, path, status);
-        rk_free(path);
-        if (next) continue;
-        if (status == RK_OK && m.keeps_best && !isnan(m.progress.stopping.best))
-            status = rk_checkpoint_path(directory, m.progress.stopping.best_step, out);
-        rk_manifest_release(&m);
-        return status;
+        if (passes_over(NULL, path, status)) continue;
+        RK_TRY(status);
+        if (!m.keeps_best || isnan(m.progress.stopping.best)) return RK_OK;
+        return rk_checkpoint_path(directory, m.progress.stopping.best_step, out);
     }
     return RK_OK;
 }
 
-static rk_status find(rk_comm *comm, const char *directory, char *const *names, size_t n, bool best,
+static rk_status find(rk_comm *comm, const char *directory, const rk_text_list *names, bool best,
                       char **out) {
-    char *path = NULL;
-    rk_status status = best && is_first(comm) ? name_best(directory, names, n, &path) : RK_OK;
-    RK_TRY(share(comm, status, path, &path));
-    if (!path) return find_newest(comm, directory, names, n, out);
-    status = rk_checkpoint_verify_over(comm, path);
-    bool next = passes_over(comm, path, status);
-    status = take(status, path, out);
-    return next ? find_newest(comm, directory, names, n, out) : status;
+    RK_AUTOFREE char *path = NULL;
+    rk_status status = best && is_first(comm) ? name_best(directory, names, &path) : RK_OK;
+    RK_TRY(share(comm, status, &path));
+    if (!path) return find_newest(comm, directory, names, out);
+    status = verify(comm, &path, out);
+    return passes_over(comm, path, status) ? find_newest(comm, directory, names, out) : status;
 }
 
 static bool is_checkpoint(const char *path) {
-    char *manifest;
+    RK_AUTOFREE char *manifest = NULL;
     if (rk_path_join(path, "manifest.json", &manifest) != RK_OK) return false;
     bool there = rk_file_exists(manifest);
-    rk_free(manifest);
     return there;
 }
 
-static rk_status list(const char *directory, char ***names, size_t *n) {
-    if (rk_file_exists(directory)) return rk_checkpoint_list(directory, names, n);
+static rk_status list(const char *directory, rk_text_list *names) {
+    if (rk_file_exists(directory)) return rk_checkpoint_list(directory, names);
     return rk_error_hint(rk_error(RK_NOT_FOUND, "there is no directory '%s'", directory),
                          "give a run's directory (train.output) or one of its checkpoints");
 }
 
 /* Whether the run has other checkpoints than these by now: it trains beside, and may have removed all that
  * were looked at. The same on all ranks. */
-static bool has_moved_on(rk_comm *comm, const char *directory, char *const *names, size_t n) {
-    char **now = NULL;
-    size_t n_now = 0;
+static bool has_moved_on(rk_comm *comm, const char *directory, const rk_text_list *names) {
+    RK_AUTO(rk_text_list_release) rk_text_list now = {0};
     bool moved = false;
-    if (is_first(comm) && list(directory, &now, &n_now) == RK_OK) {
-        moved = n != n_now;
-        for (size_t i = 0; i < n && !moved; i++) moved = strcmp(names[i], now[i]) != 0;
+    if (is_first(comm) && list(directory, &now) == RK_OK) {
+        moved = names->n != now.n;
+        for (size_t i = 0; i < now.n && !moved; i++) moved = strcmp(names->texts[i], now.texts[i]) != 0;
     }
-    rk_free_strings(now, n_now);
     return rk_comm_agree(comm, moved ? RK_BUSY : RK_OK) == RK_BUSY;
 }
 
 static rk_status find_now(rk_comm *comm, const char *directory, bool best, bool *again, char **out) {
-    char **names = NULL;
-    size_t n = 0;
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     *again = false;
-    RK_TRY(rk_comm_agree(comm, is_first(comm) ? list(directory, &names, &n) : RK_OK));
-    rk_status status = find(comm, directory, names, n, best, out);
-    if (status == RK_NOT_FOUND) *again = has_moved_on(comm, directory, names, n);
-    rk_free_strings(names, n);
+    RK_TRY(rk_comm_agree(comm, is_first(comm) ? list(directory, &names) : RK_OK));
+    rk_status status = find(comm, directory, &names, best, out);
+    if (status == RK_NOT_FOUND) *again = has_moved_on(comm, directory, &names);
     return status;
 }
 
 rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool best, char **out) {
     enum { TRIES = 100 };
-    char *itself = NULL;
+    RK_AUTOFREE char *itself = NULL;
     rk_status status = is_first(comm) && is_checkpoint(directory) ? rk_strdup(directory, &itself) : RK_OK;
-    RK_TRY(share(comm, status, itself, &itself));
-    if (itself) return take(rk_checkpoint_verify_over(comm, itself), itself, out);
+    RK_TRY(share(comm, status, &itself));
+    if (itself) return verify(comm, &itself, out);
     bool again = true;
     for (int i = 0; i < TRIES && again; i++) status = find_now(comm, directory, best, &again, out);
     return status;

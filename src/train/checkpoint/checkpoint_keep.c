@@ -50,30 +50,20 @@ static int by_step(const void *a, const void *b) {
 }
 
 /* What stands in the directory of checkpoints, which may be missing. */
-static rk_status list_all(const char *root, char ***out, size_t *n_out) {
-    *out = NULL;
-    *n_out = 0;
-    rk_status status = rk_file_exists(root) ? rk_list_directory(root, out, n_out)
+static rk_status list_all(const char *root, rk_text_list *out) {
+    rk_status status = rk_file_exists(root) ? rk_list_directory(root, out)
                                             : RK_OK; /* what failed before is still what is said */
     return status == RK_NOT_FOUND ? RK_OK : status;
 }
 
-rk_status rk_checkpoint_list(const char *output, char ***out, size_t *n_out) {
-    char *root, **names;
-    size_t n, kept = 0;
+rk_status rk_checkpoint_list(const char *output, rk_text_list *out) {
+    RK_AUTOFREE char *root = NULL;
+    RK_AUTO(rk_text_list_release) rk_text_list all = {0};
     RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
-    rk_status status = list_all(root, &names, &n);
-    rk_free(root);
-    RK_TRY(status);
-    for (size_t i = 0; i < n; i++) {
-        if (step_of(names[i]) >= 0)
-            names[kept++] = names[i];
-        else
-            rk_free(names[i]);
-    }
-    if (kept) qsort(names, kept, sizeof *names, by_step);
-    *out = names;
-    *n_out = kept;
+    RK_TRY(list_all(root, &all));
+    for (size_t i = 0; i < all.n; i++)
+        if (step_of(all.texts[i]) >= 0) RK_TRY(rk_text_list_add(out, all.texts[i]));
+    if (out->n) qsort(out->texts, out->n, sizeof *out->texts, by_step);
     return RK_OK;
 }
 
@@ -104,17 +94,14 @@ static rk_status old_path(const char *root, const char *name, char **out) {
 /* Where a file system cannot exchange: a crash between the two renames leaves the new one whole under its
  * temporary name, which rk_checkpoint_clean mends. */
 static rk_status replace(const char *root, const char *temporary, const char *name, const char *path) {
-    char *old;
+    RK_AUTOFREE char *old = NULL;
     RK_TRY(old_path(root, name, &old));
-    rk_status status = move(path, old);
-    if (status == RK_OK) {
-        status = move(temporary, path);
-        if (status != RK_OK) (void)rename(old, path);
-    }
-    if (status == RK_OK) status = rk_sync_directory(root);
-    if (status == RK_OK) status = rk_remove_tree(old);
-    rk_free(old);
-    return status;
+    RK_TRY(move(path, old));
+    rk_status status = move(temporary, path);
+    if (status != RK_OK) (void)rename(old, path);
+    RK_TRY(status);
+    RK_TRY(rk_sync_directory(root));
+    return rk_remove_tree(old);
 }
 
 static rk_status put(const char *root, const char *temporary, const char *name, const char *path) {
@@ -131,25 +118,18 @@ static rk_status put(const char *root, const char *temporary, const char *name, 
 }
 
 rk_status rk_checkpoint_put(const char *root, const char *temporary, const char *name) {
-    char *path;
+    RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_path_join(root, name, &path));
-    rk_status status = put(root, temporary, name, path);
-    rk_free(path);
-    return status;
+    return put(root, temporary, name, path);
 }
 
 static rk_status retire(const char *root, const char *name) {
-    char *path, *old = NULL;
+    RK_AUTOFREE char *path = NULL, *old = NULL;
     RK_TRY(rk_path_join(root, name, &path));
-    rk_status status;
-    RK_GOTO(old_path(root, name, &old));
-    RK_GOTO(move(path, old));
-    RK_GOTO(rk_sync_directory(root));
-    RK_GOTO(rk_remove_tree(old));
-done:
-    rk_free(path);
-    rk_free(old);
-    return status;
+    RK_TRY(old_path(root, name, &old));
+    RK_TRY(move(path, old));
+    RK_TRY(rk_sync_directory(root));
+    return rk_remove_tree(old);
 }
 
 /* One that cannot be removed, such as one that is read over NFS, does not end the run. */
@@ -159,35 +139,29 @@ static void retire_or_warn(const char *root, const char *name) {
 }
 
 rk_status rk_checkpoint_retain(const rk_config *config, const rk_progress *progress) {
-    char *root, **names;
-    size_t n;
+    RK_AUTOFREE char *root = NULL;
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     int64_t best = config->keeps_best ? progress->stopping.best_step : -1,
             left = config->train.checkpoint.keep;
     RK_TRY(rk_path_join(config->train.output, RK_CHECKPOINTS, &root));
-    rk_status status = rk_checkpoint_list(config->train.output, &names, &n);
-    for (size_t i = n; status == RK_OK && i-- > 0;) {
-        int64_t step = step_of(names[i]);
+    RK_TRY(rk_checkpoint_list(config->train.output, &names));
+    for (size_t i = names.n; i-- > 0;) {
+        int64_t step = step_of(names.texts[i]);
         bool stays = step == progress->step || (step < progress->step && left > 0);
         if (stays) left--;
-        if (!stays && step != best) retire_or_warn(root, names[i]);
+        if (!stays && step != best) retire_or_warn(root, names.texts[i]);
     }
-    if (status == RK_OK) rk_free_strings(names, n);
-    rk_free(root);
-    return status;
+    return RK_OK;
 }
 
 rk_status rk_checkpoint_remove_all(const char *output) {
-    char *root, **names;
-    size_t n;
+    RK_AUTOFREE char *root = NULL;
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
-    rk_status status = rk_checkpoint_list(output, &names, &n);
-    if (status == RK_OK) {
-        for (size_t i = 0; status == RK_OK && i < n; i++) status = retire(root, names[i]);
-        rk_free_strings(names, n);
-        (void)rmdir(root);
-    }
-    rk_free(root);
-    return status;
+    RK_TRY(rk_checkpoint_list(output, &names));
+    for (size_t i = 0; i < names.n; i++) RK_TRY(retire(root, names.texts[i]));
+    (void)rmdir(root);
+    return RK_OK;
 }
 
 static bool is_damaged(rk_status status) {
@@ -199,17 +173,13 @@ static rk_status promote(const char *root, const char *temporary, const char *na
     rk_status status = rk_checkpoint_verify(temporary);
     if (is_damaged(status)) return RK_OK;
     RK_TRY(status);
-    char *path;
+    RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_path_join(root, name, &path));
-    bool wanted = rk_checkpoint_verify(path) != RK_OK;
-    if (wanted) {
-        status = put(root, temporary, name, path);
-        if (status == RK_OK)
-            rk_log(RK_LOG_INFO, "'%s' is complete; a crash had left it under a temporary name", path);
-    }
-    *promoted = wanted;
-    rk_free(path);
-    return status;
+    *promoted = rk_checkpoint_verify(path) != RK_OK;
+    if (!*promoted) return RK_OK;
+    RK_TRY(put(root, temporary, name, path));
+    rk_log(RK_LOG_INFO, "'%s' is complete; a crash had left it under a temporary name", path);
+    return RK_OK;
 }
 
 /* Whether it is `prefix` and the name of a step: what is called otherwise is not the run's. */
@@ -218,26 +188,20 @@ static bool is_left(const char *name, const char *prefix) {
 }
 
 static rk_status clean(const char *root, const char *name) {
-    char *path;
+    RK_AUTOFREE char *path = NULL;
     bool promoted = false;
     RK_TRY(rk_path_join(root, name, &path));
-    rk_status status = RK_OK;
-    if (begins_with(name, TEMPORARY)) status = promote(root, path, name + strlen(TEMPORARY), &promoted);
-    if (status == RK_OK && !promoted) status = rk_remove_tree(path);
-    rk_free(path);
-    return status;
+    if (begins_with(name, TEMPORARY)) RK_TRY(promote(root, path, name + strlen(TEMPORARY), &promoted));
+    return promoted ? RK_OK : rk_remove_tree(path);
 }
 
 rk_status rk_checkpoint_clean(const char *output) {
-    char *root, **names;
-    size_t n;
+    RK_AUTOFREE char *root = NULL;
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
-    rk_status status = list_all(root, &names, &n);
-    if (status == RK_OK) {
-        for (size_t i = n; status == RK_OK && i-- > 0;) /* .tmp- before .old- */
-            if (is_left(names[i], TEMPORARY) || is_left(names[i], OLD)) status = clean(root, names[i]);
-        rk_free_strings(names, n);
-    }
-    rk_free(root);
-    return status;
+    RK_TRY(list_all(root, &names));
+    for (size_t i = names.n; i-- > 0;) /* .tmp- before .old- */
+        if (is_left(names.texts[i], TEMPORARY) || is_left(names.texts[i], OLD))
+            RK_TRY(clean(root, names.texts[i]));
+    return RK_OK;
 }

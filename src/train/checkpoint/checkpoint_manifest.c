@@ -11,12 +11,11 @@
 #include "train/checkpoint/checkpoint.h"
 
 void rk_manifest_release(rk_manifest *m) {
-    rk_free_strings(m->files, m->n_files);
+    for (size_t i = 0; i < m->n_files; i++) rk_free(m->files[i].name);
+    rk_free(m->files);
     rk_inputs_release(&m->inputs);
     rk_free(m->metric);
     rk_free(m->plateau_metric);
-    rk_free(m->crcs);
-    rk_free(m->bytes);
     *m = (rk_manifest){0};
 }
 
@@ -105,18 +104,16 @@ static rk_status read_file(json_t *entry, rk_manifest *m) {
                "the manifest has an invalid file name");
     RK_TRY(read_integer(entry, "crc32c", UINT32_MAX, &crc));
     RK_TRY(read_integer(entry, "bytes", INT64_MAX, &n_bytes));
-    RK_TRY(rk_strdup(name, &m->files[m->n_files]));
-    m->crcs[m->n_files] = (uint32_t)crc;
-    m->bytes[m->n_files++] = (uint64_t)n_bytes;
-    return RK_OK;
+    struct rk_manifest_file *file = &m->files[m->n_files++];
+    file->crc32c = (uint32_t)crc;
+    file->n_bytes = (uint64_t)n_bytes;
+    return rk_strdup(name, &file->name);
 }
 
 static rk_status read_files(json_t *files, rk_manifest *m) {
     size_t n = json_array_size(files);
     if (n == 0) return cannot_be("files");
     RK_TRY(rk_alloc(n, sizeof *m->files, &m->files));
-    RK_TRY(rk_alloc(n, sizeof *m->crcs, &m->crcs));
-    RK_TRY(rk_alloc(n, sizeof *m->bytes, &m->bytes));
     for (size_t i = 0; i < n; i++) RK_TRY(read_file(json_array_get(files, i), m));
     return RK_OK;
 }
@@ -143,30 +140,22 @@ static rk_status parse_manifest(char *text, rk_manifest *m) {
                "its checksum does not match");
     *line = 0;
     json_error_t error;
-    json_t *root = json_loads(text, 0, &error);
+    json_auto_t *root = json_loads(text, 0, &error);
     RK_FAIL_IF(!root, RK_BAD_DATA, "it is not JSON: %s", error.text);
-    rk_status status = read_root(root, m);
-    json_decref(root);
-    return status;
+    return read_root(root, m);
 }
 
 rk_status rk_manifest_read(const char *path, rk_manifest *out) {
-    char *file, *text;
+    RK_AUTOFREE char *file = NULL, *text = NULL;
+    RK_AUTO(rk_manifest_release) rk_manifest m = {0};
     size_t n_bytes;
     RK_TRY(rk_path_join(path, "manifest.json", &file));
-    rk_status status = rk_file_read(file, &text, &n_bytes);
-    if (status == RK_OK) {
-        rk_manifest m = {0};
-        status = parse_manifest(text, &m);
-        rk_free(text);
-        if (status == RK_OK && !rk_checkpoint_is_named(path, m.progress.step))
-            status = rk_error(RK_BAD_DATA, "its manifest is of step %lld", (long long)m.progress.step);
-        if (status == RK_OK)
-            *out = m;
-        else
-            rk_manifest_release(&m);
-        if (status != RK_OK) status = rk_error_context(status, "'%s'", file);
-    }
-    rk_free(file);
-    return status;
+    RK_TRY(rk_file_read(file, &text, &n_bytes));
+    rk_status status = parse_manifest(text, &m);
+    if (status == RK_OK && !rk_checkpoint_is_named(path, m.progress.step))
+        status = rk_error(RK_BAD_DATA, "its manifest is of step %lld", (long long)m.progress.step);
+    if (status != RK_OK) return rk_error_context(status, "'%s'", file);
+    *out = m;
+    m = (rk_manifest){0};
+    return RK_OK;
 }

@@ -61,63 +61,48 @@ static rk_status take_stale(reading *r, const rk_safetensors_entry *from, const 
 }
 
 static rk_status read_shard(reading *r, const char *path) {
-    rk_map map;
-    rk_safetensors tensors;
+    RK_AUTO(rk_map_release) rk_map map = {0};
+    RK_AUTO(rk_safetensors_release) rk_safetensors tensors = {0};
     RK_TRY(rk_map_open(path, &map));
     rk_status status = rk_safetensors_parse(map.data, map.n_bytes, map.n_bytes, &tensors);
-    if (status == RK_OK) {
-        for (size_t i = 0; status == RK_OK && i < tensors.n; i++)
-            status =
-                r->take(r, &tensors.entries[i], (const unsigned char *)map.data + tensors.entries[i].begin);
-        rk_safetensors_release(&tensors);
-    }
-    rk_map_release(&map);
+    for (size_t i = 0; status == RK_OK && i < tensors.n; i++)
+        status = r->take(r, &tensors.entries[i], (const unsigned char *)map.data + tensors.entries[i].begin);
     return status == RK_OK ? RK_OK : rk_error_context(status, "'%s'", path);
 }
 
 static rk_status read_shards(reading *r, const char *path) {
-    rk_manifest m;
+    RK_AUTO(rk_manifest_release) rk_manifest m = {0};
     RK_TRY(rk_manifest_read(path, &m));
-    rk_status status = RK_OK;
-    for (size_t i = 0; status == RK_OK && i < m.n_files; i++) {
-        if (!strstr(m.files[i], ".safetensors")) continue;
-        char *file;
-        status = rk_path_join(path, m.files[i], &file);
-        if (status != RK_OK) break;
-        status = read_shard(r, file);
-        rk_free(file);
+    for (size_t i = 0; i < m.n_files; i++) {
+        if (!strstr(m.files[i].name, ".safetensors")) continue;
+        RK_AUTOFREE char *file = NULL;
+        RK_TRY(rk_path_join(path, m.files[i].name, &file));
+        RK_TRY(read_shard(r, file));
     }
-    rk_manifest_release(&m);
-    return status;
+    return RK_OK;
 }
 
 static rk_status list_requested(const rk_state *state, wanted_tensor **out) {
-    wanted_tensor *list;
-    RK_TRY(rk_alloc(state->n, sizeof *list, &list));
-    rk_status status = RK_OK;
-    for (size_t i = 0; status == RK_OK && i < state->n; i++) {
+    RK_TRY(rk_alloc(state->n, sizeof **out, out));
+    for (size_t i = 0; i < state->n; i++) {
         const rk_state_entry *e = &state->entries[i];
-        list[i] = (wanted_tensor){.entry = e,
-                                  .n_elements = (int64_t)(rk_state_entry_bytes(e) / rk_dtype_bytes(e->type))};
-        status = rk_tensor_part_parse(e->name, e->n_dims, e->dims, &list[i].part);
+        wanted_tensor *wanted = &(*out)[i];
+        wanted->entry = e;
+        wanted->n_elements = (int64_t)(rk_state_entry_bytes(e) / rk_dtype_bytes(e->type));
+        RK_TRY(rk_tensor_part_parse(e->name, e->n_dims, e->dims, &wanted->part));
     }
-    if (status == RK_OK)
-        *out = list;
-    else
-        rk_free(list);
-    return status;
+    return RK_OK;
 }
 
 rk_status rk_checkpoint_read(const char *path, const rk_state *state) {
-    reading r = {.take = take_wanted, .n = state->n};
-    RK_TRY(list_requested(state, &r.list));
-    rk_status status = read_shards(&r, path);
-    for (size_t i = 0; status == RK_OK && i < state->n; i++)
-        if (r.list[i].n_read != r.list[i].n_elements)
-            status = rk_error(RK_CONFIG, "'%s' has %s tensor '%s'", path,
-                              r.list[i].n_read ? "only a part of" : "no", state->entries[i].name);
-    rk_free(r.list);
-    return status;
+    RK_AUTOFREE wanted_tensor *list = NULL;
+    RK_TRY(list_requested(state, &list));
+    reading r = {.take = take_wanted, .list = list, .n = state->n};
+    RK_TRY(read_shards(&r, path));
+    for (size_t i = 0; i < state->n; i++)
+        RK_FAIL_IF(list[i].n_read != list[i].n_elements, RK_CONFIG, "'%s' has %s tensor '%s'", path,
+                   list[i].n_read ? "only a part of" : "no", state->entries[i].name);
+    return RK_OK;
 }
 
 rk_status rk_checkpoint_read_stale(const char *path, rk_model *model) {
@@ -127,57 +112,44 @@ rk_status rk_checkpoint_read_stale(const char *path, rk_model *model) {
 
 rk_status rk_checkpoint_config(const char *path, const char *const *overrides, size_t n_overrides,
                                rk_config **out) {
-    char *file = NULL, *text = NULL, *directory_file = NULL, *directory = NULL;
+    RK_AUTOFREE char *file = NULL, *text = NULL, *directory_file = NULL, *directory = NULL;
+    RK_AUTO(rk_config_auto) rk_config *config = NULL;
     size_t n_bytes;
-    rk_config *config = NULL;
-    rk_status status;
-    RK_GOTO(rk_path_join(path, "config.yaml", &file));
-    RK_GOTO(rk_file_read(file, &text, &n_bytes));
-    RK_GOTO(rk_path_join(path, "directory.txt", &directory_file));
-    RK_GOTO(rk_file_read(directory_file, &directory, &n_bytes));
+    RK_TRY(rk_path_join(path, "config.yaml", &file));
+    RK_TRY(rk_file_read(file, &text, &n_bytes));
+    RK_TRY(rk_path_join(path, "directory.txt", &directory_file));
+    RK_TRY(rk_file_read(directory_file, &directory, &n_bytes));
     if (!rk_file_exists(directory))
         directory[0] = 0; /* moved since: paths are then relative to where the program runs */
-    RK_GOTO(rk_config_parse(text, file, directory, overrides, n_overrides, &config));
-    RK_GOTO(rk_transforms_load_files(&config->data, path, &config->transforms));
+    RK_TRY(rk_config_parse(text, file, directory, overrides, n_overrides, &config));
+    RK_TRY(rk_transforms_load_files(&config->data, path, &config->transforms));
     rk_transforms_locate(config->transforms, config->directory);
     *out = config;
     config = NULL;
-done:
-    rk_config_free(config);
-    rk_free(file);
-    rk_free(text);
-    rk_free(directory_file);
-    rk_free(directory);
-    return status;
+    return RK_OK;
 }
 
 rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_model_device *device,
                               const rk_model_cluster *cluster, rk_model **out) {
-    rk_model *model = NULL;
-    rk_state state = {0};
+    RK_AUTO(rk_model_auto) rk_model *model = NULL;
+    RK_AUTO(rk_state_release) rk_state state = {0};
     rk_model_options options;
-    rk_status status;
-    RK_GOTO(rk_config_model_options(config, rk_transforms_schema(config->transforms), false, &options));
-    RK_GOTO(rk_config_take_interactions(config, &options));
+    RK_TRY(rk_config_model_options(config, rk_transforms_schema(config->transforms), false, &options));
+    RK_TRY(rk_config_take_interactions(config, &options));
     options.device = device;
     options.cluster = cluster;
-    RK_GOTO(rk_model_build(&options, &model));
-    RK_GOTO(rk_model_state(model, &state));
-    RK_GOTO(rk_checkpoint_read(path, &state));
-    RK_GOTO(rk_model_reload(model));
+    RK_TRY(rk_model_build(&options, &model));
+    RK_TRY(rk_model_state(model, &state));
+    RK_TRY(rk_checkpoint_read(path, &state));
+    RK_TRY(rk_model_reload(model));
     *out = model;
     model = NULL;
-done:
-    rk_state_release(&state);
-    rk_model_free(model);
-    return status;
+    return RK_OK;
 }
 
 rk_status rk_checkpoint_load_model(const char *path, rk_model **out) {
-    rk_config *config;
+    RK_AUTO(rk_config_auto) rk_config *config = NULL;
     RK_TRY(rk_checkpoint_verify(path));
     RK_TRY(rk_checkpoint_config(path, NULL, 0, &config));
-    rk_status status = rk_checkpoint_model(path, config, NULL, NULL, out);
-    rk_config_free(config);
-    return status;
+    return rk_checkpoint_model(path, config, NULL, NULL, out);
 }

@@ -19,8 +19,7 @@
 typedef struct writing {
     rk_comm *comm;
     char name[RK_CHECKPOINT_NAME_BYTES], *directory;
-    char **names;
-    size_t n;
+    rk_text_list names;
     json_t *files; /* of the manifest */
     bool is_whole; /* all but its name */
 } writing;
@@ -32,11 +31,10 @@ static rk_status note_file(writing *w, const char *name, uint32_t crc, uint64_t 
 }
 
 static rk_status write_text(writing *w, const char *name, const char *text, size_t n_bytes) {
-    char *path;
+    RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_path_join(w->directory, name, &path));
-    rk_status status = rk_file_write(path, text, n_bytes);
-    rk_free(path);
-    return status == RK_OK ? note_file(w, name, rk_crc32c(0, text, n_bytes), n_bytes) : status;
+    RK_TRY(rk_file_write(path, text, n_bytes));
+    return note_file(w, name, rk_crc32c(0, text, n_bytes), n_bytes);
 }
 
 /* Entries in order, into files of about SHARD_BYTES. */
@@ -48,7 +46,8 @@ static rk_status write_files(writing *w, const rk_state *state) {
         while (last < state->n &&
                (last == first || n_bytes + rk_state_entry_bytes(&state->entries[last]) <= SHARD_BYTES))
             n_bytes += rk_state_entry_bytes(&state->entries[last++]);
-        char name[64], *path;
+        char name[64];
+        RK_AUTOFREE char *path = NULL;
         uint32_t crc;
         if (rk_comm_size(w->comm) > 1)
             snprintf(name, sizeof name, "model-%05d-of-rank-%05d.safetensors", shard, rk_comm_rank(w->comm));
@@ -56,9 +55,7 @@ static rk_status write_files(writing *w, const rk_state *state) {
             snprintf(name, sizeof name, "model-%05d.safetensors", shard);
         RK_TRY(rk_path_join(w->directory, name, &path));
         rk_state part = {.entries = state->entries + first, .n = last - first};
-        rk_status status = rk_safetensors_write(path, &part, &crc, &file_bytes);
-        rk_free(path);
-        RK_TRY(status);
+        RK_TRY(rk_safetensors_write(path, &part, &crc, &file_bytes));
         RK_TRY(note_file(w, name, crc, file_bytes));
         first = last;
     }
@@ -68,45 +65,38 @@ static rk_status write_files(writing *w, const rk_state *state) {
 /* What all trainers have is the first one's to write. */
 static rk_status write_shards(writing *w, const rk_state *state) {
     if (rk_comm_rank(w->comm) == 0) return write_files(w, state);
-    rk_state own = {.n = 0};
-    RK_TRY(rk_alloc(state->n, sizeof *own.entries, &own.entries));
+    RK_AUTOFREE rk_state_entry *own = NULL;
+    size_t n = 0;
+    RK_TRY(rk_alloc(state->n, sizeof *own, &own));
     for (size_t i = 0; i < state->n; i++)
-        if (!state->entries[i].shared) own.entries[own.n++] = state->entries[i];
-    rk_status status = write_files(w, &own);
-    rk_free(own.entries);
-    return status;
+        if (!state->entries[i].shared) own[n++] = state->entries[i];
+    return write_files(w, &(rk_state){.entries = own, .n = n});
 }
 
 /* The other ranks' files, into the first one's list. */
 static rk_status gather_files(writing *w) {
     char *text = json_dumps(w->files, JSON_COMPACT);
     if (!text) return RK_NO_MEMORY_ERROR(0);
-    rk_all_to_all *all_to_all;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     rk_status status = rk_comm_gather(w->comm, RK_CHANNEL_SUMS, text, strlen(text) + 1, &all_to_all);
     free(text);
     RK_TRY(status);
     for (int32_t r = 1; r < rk_comm_size(w->comm) && rk_comm_rank(w->comm) == 0; r++) {
         const rk_message *sent = &rk_all_to_all_received(all_to_all)[r];
-        json_t *theirs = sent->n_bytes ? json_loadb(sent->data, sent->n_bytes - 1, 0, NULL) : NULL;
-        if (!theirs || json_array_extend(w->files, theirs) != 0) status = RK_NO_MEMORY_ERROR(0);
-        json_decref(theirs);
+        json_auto_t *theirs = sent->n_bytes ? json_loadb(sent->data, sent->n_bytes - 1, 0, NULL) : NULL;
+        if (!theirs || json_array_extend(w->files, theirs) != 0) return RK_NO_MEMORY_ERROR(0);
     }
-    rk_all_to_all_free(all_to_all);
-    return status;
+    return RK_OK;
 }
 
 static rk_status write_transforms(writing *w, const rk_transforms *transforms) {
-    RK_TRY(rk_transforms_save(transforms, w->directory, &w->names, &w->n));
-    for (size_t i = 0; i < w->n; i++) {
-        char *path, *text;
+    RK_TRY(rk_transforms_save(transforms, w->directory, &w->names));
+    for (size_t i = 0; i < w->names.n; i++) {
+        RK_AUTOFREE char *path = NULL, *text = NULL;
         size_t n_bytes;
-        RK_TRY(rk_path_join(w->directory, w->names[i], &path));
-        rk_status status = rk_file_read(path, &text, &n_bytes);
-        rk_free(path);
-        RK_TRY(status);
-        status = note_file(w, w->names[i], rk_crc32c(0, text, n_bytes), n_bytes);
-        rk_free(text);
-        RK_TRY(status);
+        RK_TRY(rk_path_join(w->directory, w->names.texts[i], &path));
+        RK_TRY(rk_file_read(path, &text, &n_bytes));
+        RK_TRY(note_file(w, w->names.texts[i], rk_crc32c(0, text, n_bytes), n_bytes));
     }
     return RK_OK;
 }
@@ -138,45 +128,37 @@ static json_t *progress_json(const rk_config *config, const rk_progress *p) {
 /* The manifest, last: a line of JSON and a line with its checksum. */
 static rk_status write_manifest(writing *w, const rk_config *config, const rk_progress *progress,
                                 const rk_inputs *inputs) {
-    json_t *root = json_pack("{s:s, s:i, s:s, s:o, s:o, s:O}", "format", "reckon checkpoint", "version", 1,
-                             "reckon", rk_version(), "progress", progress_json(config, progress), "data",
-                             rk_inputs_to_json(inputs), "files", w->files);
+    json_auto_t *root = json_pack("{s:s, s:i, s:s, s:o, s:o, s:O}", "format", "reckon checkpoint", "version",
+                                  1, "reckon", rk_version(), "progress", progress_json(config, progress),
+                                  "data", rk_inputs_to_json(inputs), "files", w->files);
     char *text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
-    json_decref(root);
     if (!text) return RK_NO_MEMORY_ERROR(0);
-    rk_buffer manifest = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer manifest = {0};
+    RK_AUTOFREE char *path = NULL;
     rk_buffer_printf(&manifest, "%s\ncrc32c %08" PRIx32 "\n", text, rk_crc32c(0, text, strlen(text)));
     free(text);
-    char *path = NULL;
-    rk_status status = manifest.status;
-    if (status == RK_OK) status = rk_path_join(w->directory, "manifest.json", &path);
-    if (status == RK_OK) status = rk_file_write(path, manifest.data, manifest.n_bytes);
-    rk_free(path);
-    rk_buffer_release(&manifest);
-    return status;
+    RK_TRY(manifest.status);
+    RK_TRY(rk_path_join(w->directory, "manifest.json", &path));
+    return rk_file_write(path, manifest.data, manifest.n_bytes);
 }
 
 /* So that the data is found from wherever the checkpoint is read. */
 static rk_status write_directory(writing *w, const char *directory) {
-    char *path;
+    RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_path_absolute(directory, &path));
-    rk_status status = write_text(w, "directory.txt", path, strlen(path));
-    rk_free(path);
-    return status;
+    return write_text(w, "directory.txt", path, strlen(path));
 }
 
 static rk_status write_all(writing *w, rk_config *config, const rk_progress *progress,
                            const rk_inputs *inputs) {
-    char *resolved = NULL;
+    RK_AUTOFREE char *resolved = NULL;
     const rk_transforms *transforms;
     RK_TRY(rk_config_transforms(config, NULL, NULL, &transforms));
     RK_TRY(write_transforms(w, transforms));
     RK_TRY(write_text(w, "run.yaml", config->text, strlen(config->text)));
     RK_TRY(write_directory(w, config->directory));
     RK_TRY(rk_config_to_yaml(config, &resolved));
-    rk_status status = write_text(w, "config.yaml", resolved, strlen(resolved));
-    rk_text_free(resolved);
-    RK_TRY(status);
+    RK_TRY(write_text(w, "config.yaml", resolved, strlen(resolved)));
     RK_TRY(write_manifest(w, config, progress, inputs));
     return rk_sync_directory(w->directory);
 }
@@ -204,13 +186,9 @@ static rk_status name_paths(writing *w, const rk_config *config, int64_t step, c
 
 /* Ranks that only hold rows do not count steps. */
 static rk_status agree_on_step(rk_comm *comm, int64_t *step) {
-    rk_all_to_all *all_to_all;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, step, sizeof *step, &all_to_all));
-    const void *first;
-    rk_status status = rk_all_to_all_take(all_to_all, 0, sizeof *step, &first);
-    if (status == RK_OK) memcpy(step, first, sizeof *step);
-    rk_all_to_all_free(all_to_all);
-    return status;
+    return rk_all_to_all_copy(all_to_all, 0, sizeof *step, step);
 }
 
 static rk_status write_first(writing *w, rk_config *config, const rk_progress *progress,
@@ -224,7 +202,7 @@ static rk_status write_first(writing *w, rk_config *config, const rk_progress *p
 rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state,
                               const rk_progress *progress, const rk_inputs *inputs, char **out) {
     writing w = {.comm = comm};
-    char *root = NULL, *path = NULL;
+    RK_AUTOFREE char *root = NULL, *path = NULL;
     bool is_first = rk_comm_rank(comm) == 0;
     int64_t step = progress->step;
     rk_status status;
@@ -246,9 +224,7 @@ done:
         rk_error(status, "%s", reason);
     }
     json_decref(w.files);
-    rk_free_strings(w.names, w.n);
+    rk_text_list_release(&w.names);
     rk_free(w.directory);
-    rk_free(path);
-    rk_free(root);
     return status;
 }

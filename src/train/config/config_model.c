@@ -1,4 +1,5 @@
 /* What a model is built with; the pairs that a two_tower's run file speaks of. */
+#include "base/memory.h"
 #include "data/dataset/dataset.h"
 #include "model/retrieval/retrieval.h"
 #include "train/config/run_config.h"
@@ -12,12 +13,10 @@ rk_status rk_config_collect_interactions(const rk_config *c, const rk_transforms
     rk_dataset_options options = {
         .directory = c->directory, .split = "train", .batch_size = 1 << 16, .seed = (uint64_t)c->data.seed};
     rk_pair_features features;
-    rk_dataset *dataset;
+    RK_AUTO(rk_dataset_auto) rk_dataset *dataset = NULL;
     RK_TRY(rk_config_pair_features(c, rk_transforms_schema(transforms), &features));
     RK_TRY(rk_dataset_create(rk_transforms_section(transforms), transforms, &options, &dataset));
-    rk_status status = rk_interactions_collect(dataset, features, out);
-    rk_dataset_free(dataset);
-    return status;
+    return rk_interactions_collect(dataset, features, out);
 }
 
 rk_status rk_config_interactions(rk_config *c, rk_interactions **out) {

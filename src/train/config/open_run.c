@@ -7,6 +7,7 @@
 #include <reckon/runtime.h>
 #include <reckon/transforms.h>
 
+#include "base/memory.h"
 #include "base/thread/cpu.h"
 #include "base/options.h"
 #include "base/thread/parallel.h"
@@ -43,27 +44,23 @@ static void take_transforms(rk_config *own, rk_transforms **out) {
 
 rk_status rk_transforms_load(const char *path, rk_transforms **out) {
     rk_config *own;
-    char *found;
+    RK_AUTOFREE char *found = NULL;
     RK_TRY(rk_checkpoint_find_best(path, &found));
-    rk_status status = rk_checkpoint_config(found, NULL, 0, &own);
-    rk_text_free(found);
-    if (status == RK_OK) take_transforms(own, out);
-    return status;
+    RK_TRY(rk_checkpoint_config(found, NULL, 0, &own));
+    take_transforms(own, out);
+    return RK_OK;
 }
 
 rk_status rk_transforms_fit(const rk_config *config, rk_transforms **out) {
-    rk_config *own;
+    RK_AUTO(rk_config_auto) rk_config *own = NULL;
     const rk_transforms *fitted;
     RK_FAIL_IF(config->transforms, RK_INVALID_ARGUMENT,
                "the configuration comes from a checkpoint, whose transforms are fitted already\nhint: use "
                "rk_transforms_load");
     RK_TRY(rk_config_copy(config, &own));
-    rk_status status = rk_config_transforms(own, NULL, NULL, &fitted);
-    if (status != RK_OK) {
-        rk_config_free(own);
-        return status;
-    }
+    RK_TRY(rk_config_transforms(own, NULL, NULL, &fitted));
     take_transforms(own, out);
+    own = NULL;
     return RK_OK;
 }
 

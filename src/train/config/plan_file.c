@@ -66,20 +66,16 @@ static rk_status make_constraints(rk_plan_file *file) {
 }
 
 rk_status rk_plan_file_load(const char *path, rk_plan_file *out) {
-    rk_plan_file file = {0};
-    char *text = NULL;
+    RK_AUTO(rk_plan_file_release) rk_plan_file file = {0};
+    RK_AUTOFREE char *text = NULL;
     size_t n_bytes;
-    rk_status status;
-    RK_GOTO(rk_file_read(path, &text, &n_bytes));
-    RK_GOTO(rk_yaml_parse(path, text, n_bytes, &file.yaml));
-    RK_GOTO(rk_schema_bind(&schema, &file.yaml, file.yaml.root, &file.planned));
-    RK_GOTO(make_constraints(&file));
+    RK_TRY(rk_file_read(path, &text, &n_bytes));
+    RK_TRY(rk_yaml_parse(path, text, n_bytes, &file.yaml));
+    RK_TRY(rk_schema_bind(&schema, &file.yaml, file.yaml.root, &file.planned));
+    RK_TRY(make_constraints(&file));
     *out = file;
     file = (rk_plan_file){0};
-done:
-    rk_free(text);
-    rk_plan_file_release(&file);
-    return status;
+    return RK_OK;
 }
 
 void rk_plan_file_release(rk_plan_file *file) {
@@ -118,7 +114,7 @@ static rk_status fill_table(const rk_table_config *config, const rk_table_placem
 rk_status rk_plan_file_write(const char *path, const rk_roles *roles, const rk_table_config *tables,
                              const rk_table_placement *placements, int32_t n_tables) {
     rk_planned planned = {.trainers = roles->n_trainers, .owners = roles->n_owners};
-    rk_buffer text = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     rk_status status;
     RK_GOTO(rk_alloc((size_t)n_tables, sizeof *planned.tables, &planned.tables));
     planned.n_tables = n_tables;
@@ -130,6 +126,5 @@ rk_status rk_plan_file_write(const char *path, const rk_roles *roles, const rk_t
     RK_GOTO(rk_file_write(path, text.data, text.n_bytes));
 done:
     rk_schema_release(&schema, &planned);
-    rk_buffer_release(&text);
     return status;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/memory.h"
 #include "base/yaml/yaml.h"
 
 /* Keys that a resumed run may change, with all that is in them. A section without keys here may change
@@ -136,13 +137,8 @@ static rk_status compare(const place *at, const rk_yaml_node *then, const rk_yam
 }
 
 rk_status rk_resume_check(const char *stored, const char *now) {
-    rk_yaml a = {0}, b = {0};
-    rk_status status;
-    RK_GOTO(rk_yaml_parse("config.yaml", stored, strlen(stored), &a));
-    RK_GOTO(rk_yaml_parse("config.yaml", now, strlen(now), &b));
-    status = compare(&(place){0}, a.root, b.root);
-done:
-    rk_yaml_release(&a);
-    rk_yaml_release(&b);
-    return status;
+    RK_AUTO(rk_yaml_release) rk_yaml a = {0}, b = {0};
+    RK_TRY(rk_yaml_parse("config.yaml", stored, strlen(stored), &a));
+    RK_TRY(rk_yaml_parse("config.yaml", now, strlen(now), &b));
+    return compare(&(place){0}, a.root, b.root);
 }

@@ -90,14 +90,10 @@ void rk_config_metric_name(const rk_config *c, int task, int metric, char *out, 
 
 /* name [n]: of a task that there is not. */
 static rk_status hint_task(const rk_config *c, rk_status status, const char *name, size_t n) {
-    const char **names;
-    char *task;
+    RK_AUTOFREE char *task = NULL;
     RK_TRY(rk_strndup(name, n, &task));
-    rk_status allocated = rk_alloc((size_t)c->data.n_labels, sizeof *names, &names);
-    for (int64_t i = 0; i < c->data.n_labels && allocated == RK_OK; i++) names[i] = c->data.labels[i].name;
-    const char *nearest = allocated == RK_OK ? rk_nearest(task, names, (size_t)c->data.n_labels) : NULL;
-    rk_free(task);
-    if (allocated == RK_OK) rk_free(names);
+    const char *nearest = rk_nearest_of(task, c->data.labels, sizeof *c->data.labels,
+                                        offsetof(rk_label_section, name), (size_t)c->data.n_labels);
     return nearest ? rk_error_hint(status, "did you mean '%s%s'?", nearest, name + n)
                    : rk_error_hint(status, "no label is called '%.*s'", (int)n, name);
 }
@@ -252,13 +248,10 @@ static rk_status resolve(rk_config *c) {
     if (!c->train.output) {
         const char *slash = strrchr(c->yaml.path, '/'), *name = slash ? slash + 1 : c->yaml.path,
                    *dot = strrchr(name, '.');
-        rk_buffer output = {0};
+        RK_AUTO(rk_buffer_release) rk_buffer output = {0};
         rk_buffer_printf(&output, "runs/%.*s", dot && dot > name ? (int)(dot - name) : (int)strlen(name),
                          name);
-        rk_status status = output.status;
-        if (status == RK_OK) status = rk_strdup(output.data, &c->train.output);
-        rk_buffer_release(&output);
-        RK_TRY(status);
+        RK_TRY(rk_buffer_take(&output, &c->train.output));
     }
     if (!*c->train.output)
         return rk_error_hint(
@@ -275,10 +268,8 @@ rk_status rk_config_parse(const char *text, const char *name, const char *direct
     RK_GOTO(rk_strdup(text, &c->text));
     RK_GOTO(rk_strdup(directory ? directory : "", &c->directory));
     RK_GOTO(rk_yaml_parse(name, text, strlen(text), &c->yaml));
-    RK_GOTO(rk_alloc(n_overrides, sizeof *c->overrides, &c->overrides));
     for (size_t i = 0; i < n_overrides; i++) {
-        RK_GOTO(rk_strdup(overrides[i], &c->overrides[i]));
-        c->n_overrides++;
+        RK_GOTO(rk_text_list_add(&c->overrides, overrides[i]));
         RK_GOTO(rk_yaml_set(&c->yaml, overrides[i]));
     }
     RK_GOTO(bind_sections(c));
@@ -292,8 +283,8 @@ done:
 
 rk_status rk_config_copy(const rk_config *c, rk_config **out) {
     rk_config *copy;
-    RK_TRY(rk_config_parse(c->text, c->yaml.path, c->directory, (const char *const *)c->overrides,
-                           c->n_overrides, &copy));
+    RK_TRY(rk_config_parse(c->text, c->yaml.path, c->directory, (const char *const *)c->overrides.texts,
+                           c->overrides.n, &copy));
     copy->given = c->given ? c->given : c->transforms;
     *out = copy;
     return RK_OK;
@@ -301,19 +292,14 @@ rk_status rk_config_copy(const rk_config *c, rk_config **out) {
 
 rk_status rk_config_load(const char *path, const char *const *overrides, size_t n_overrides,
                          rk_config **out) {
-    char *text, *directory = NULL;
+    RK_AUTOFREE char *text = NULL, *directory = NULL;
     size_t n_bytes;
     RK_TRY(rk_file_read(path, &text, &n_bytes));
-    rk_status status = strlen(text) == n_bytes
-                           ? RK_OK
-                           : rk_error(RK_CONFIG, "'%s' is not YAML: it contains a NUL byte", path);
+    RK_FAIL_IF(strlen(text) != n_bytes, RK_CONFIG, "'%s' is not YAML: it contains a NUL byte", path);
     const char *slash =
         rk_file_is_stream(path) ? NULL : strrchr(path, '/'); /* of /dev/fd/63 no file is a neighbour */
-    if (status == RK_OK) status = rk_strndup(path, slash ? (size_t)(slash - path) + 1 : 0, &directory);
-    if (status == RK_OK) status = rk_config_parse(text, path, directory, overrides, n_overrides, out);
-    rk_free(directory);
-    rk_free(text);
-    return status;
+    RK_TRY(rk_strndup(path, slash ? (size_t)(slash - path) + 1 : 0, &directory));
+    return rk_config_parse(text, path, directory, overrides, n_overrides, out);
 }
 
 void rk_config_free(rk_config *c) {
@@ -329,25 +315,14 @@ void rk_config_free(rk_config *c) {
     rk_schema_release(&rk_cluster_schema, &c->cluster);
     rk_schema_release(&rk_cuda_schema, &c->cuda);
     rk_yaml_release(&c->yaml);
-    rk_free_strings(c->overrides, c->n_overrides);
+    rk_text_list_release(&c->overrides);
     rk_free(c->directory);
     rk_free(c->text);
     rk_free(c);
 }
 
-/* Public text is freed by rk_text_free. */
-static rk_status hand_out(rk_buffer *text, char **out) {
-    if (text->status != RK_OK) {
-        rk_status status = text->status;
-        rk_buffer_release(text);
-        return status;
-    }
-    *out = text->data;
-    return RK_OK;
-}
-
 rk_status rk_config_to_yaml(const rk_config *c, char **out) {
-    rk_buffer text = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     rk_buffer_text(&text, "data:\n");
     rk_schema_emit(&rk_data_schema_table, &c->data, 2, &text);
     rk_buffer_text(&text, "embedding:\n");
@@ -363,14 +338,14 @@ rk_status rk_config_to_yaml(const rk_config *c, char **out) {
         rk_buffer_text(&text, "cuda:\n");
         rk_schema_emit(&rk_cuda_schema, &c->cuda, 2, &text);
     }
-    return hand_out(&text, out);
+    return rk_buffer_take(&text, out);
 }
 
 rk_status rk_config_reference(char **out) {
     static const rk_schema *const schemas[] = {&rk_data_schema_table, &rk_embedding_schema, &rk_model_schema,
                                                &rk_train_schema,      &rk_cluster_schema,   NULL,
                                                &rk_cuda_schema};
-    rk_buffer text = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     rk_buffer_text(&text, "# Every key of a run file\n\nMade by `reckon manual keys`.\n");
     for (int i = 0; i < N_SECTIONS; i++) {
         rk_buffer_printf(&text, "\n## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
@@ -380,7 +355,7 @@ rk_status rk_config_reference(char **out) {
         else
             rk_device_section_document(&text);
     }
-    return hand_out(&text, out);
+    return rk_buffer_take(&text, out);
 }
 
 void rk_text_free(char *text) {
@@ -415,12 +390,10 @@ rk_status rk_config_transforms(rk_config *c, void (*on_stage)(void *user, const 
 }
 
 static rk_status need_plan(rk_config *c, const rk_roles *roles) {
-    char *path;
     if (!c->plan.planned.tables) {
+        RK_AUTOFREE char *path = NULL;
         RK_TRY(rk_path_join(c->directory, c->cluster.plan, &path));
-        rk_status status = rk_plan_file_load(path, &c->plan);
-        rk_free(path);
-        RK_TRY(status);
+        RK_TRY(rk_plan_file_load(path, &c->plan));
     }
     return rk_plan_file_check_roles(&c->plan, roles);
 }

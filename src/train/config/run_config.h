@@ -16,10 +16,9 @@
 
 struct rk_config {
     rk_yaml yaml;
-    char *text;       /* the file as it was read */
-    char *directory;  /* what paths are relative to */
-    char **overrides; /* [n_overrides] */
-    size_t n_overrides;
+    char *text;      /* the file as it was read */
+    char *directory; /* what paths are relative to */
+    rk_text_list overrides;
     rk_data_section data;
     rk_embedding_section embedding;
     rk_model_section model;
@@ -38,6 +37,10 @@ struct rk_config {
     rk_interactions *interactions;      /* the training data's pairs, collected at the first need */
     rk_plan_file plan;                  /* likewise what cluster.plan names; without tables: not read */
 };
+
+static inline void rk_config_auto(rk_config **config) { /* for RK_AUTO */
+    rk_config_free(*config);
+}
 
 /* The same run file read again. What follows from a configuration and its data (features in the place of
  * patterns, transforms, pairs) is kept in a copy that belongs to whoever needs it, because callers may share

@@ -66,26 +66,22 @@ static rk_status placed(rk_status status, const char *split, const char *task) {
 
 static rk_status add_batches(const rk_config *c, rk_model *model, rk_batch_source *source,
                              rk_metrics **metrics, rk_evaluation *e) {
-    float *predictions = NULL;
+    RK_AUTOFREE float *predictions = NULL;
     size_t capacity = 0;
     const rk_fed *fed;
     rk_status status;
     while ((status = rk_batch_source_next(source, &fed)) == RK_OK) {
         const rk_batch *batch = &fed->whole;
-        size_t need = (size_t)(batch->n * e->n_tasks);
-        if (need > capacity) status = rk_realloc(need, sizeof *predictions, &predictions);
-        if (need > capacity && status == RK_OK) capacity = need;
-        if (status == RK_OK && (!batch->labels || batch->n_tasks != e->n_tasks))
-            status = rk_error(RK_BAD_DATA, "the data to evaluate on has no labels");
-        if (status == RK_OK) status = rk_model_predict_part(model, &fed->part, predictions);
-        for (int32_t t = 0; status == RK_OK && t < e->n_tasks; t++)
-            status = placed(rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t,
-                                           e->n_tasks, batch->sample_weights, batch->groups),
-                            source->split, c->data.labels[t].name);
-        if (status != RK_OK) break;
+        RK_TRY(rk_reserve(&predictions, &capacity, (size_t)(batch->n * e->n_tasks), sizeof *predictions));
+        RK_FAIL_IF(!batch->labels || batch->n_tasks != e->n_tasks, RK_BAD_DATA,
+                   "the data to evaluate on has no labels");
+        RK_TRY(rk_model_predict_part(model, &fed->part, predictions));
+        for (int32_t t = 0; t < e->n_tasks; t++)
+            RK_TRY(placed(rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t, e->n_tasks,
+                                         batch->sample_weights, batch->groups),
+                          source->split, c->data.labels[t].name));
         e->n_rows += batch->n;
     }
-    rk_free(predictions);
     return status == RK_END ? RK_OK : status;
 }
 

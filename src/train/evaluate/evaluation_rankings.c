@@ -79,47 +79,39 @@ static rk_status add_vectors(ranking_task *t, const rk_batch *batch, const rk_da
 
 static rk_status find_user_vectors(ranking_task *t, rk_model *model, rk_dataset *dataset, int32_t feature) {
     const rk_batch *batch;
-    rk_real *vectors = NULL;
+    RK_AUTOFREE rk_real *vectors = NULL;
     size_t capacity = 0;
     RK_TRY(rk_alloc((size_t)(t->n_users * t->dim), sizeof *t->user_vectors, &t->user_vectors));
     RK_TRY(rk_alloc((size_t)t->n_users, sizeof *t->has_vector, &t->has_vector));
     RK_TRY(rk_dataset_seek(dataset, (rk_dataset_position){0, 0}));
     rk_status status;
     while ((status = rk_dataset_next(dataset, &batch)) == RK_OK) {
-        size_t need = (size_t)(batch->n * t->dim);
-        if (need > capacity) status = rk_realloc(need, sizeof *vectors, &vectors);
-        if (status == RK_OK && need > capacity) capacity = need;
-        if (status == RK_OK) status = rk_model_user_vectors(model, batch, vectors);
-        if (status == RK_OK) status = add_vectors(t, batch, rk_dataset_schema(dataset), feature, vectors);
-        if (status != RK_OK) break;
+        RK_TRY(rk_reserve(&vectors, &capacity, (size_t)(batch->n * t->dim), sizeof *vectors));
+        RK_TRY(rk_model_user_vectors(model, batch, vectors));
+        RK_TRY(add_vectors(t, batch, rk_dataset_schema(dataset), feature, vectors));
     }
-    rk_free(vectors);
     return status == RK_END ? RK_OK : status;
 }
 
 /* columns [dim, n_items], by some items at a time: all of them twice may be too much. */
 static rk_status find_columns(const ranking_task *t, rk_model *model, rk_real *columns) {
-    rk_real *rows;
-    rk_status status = RK_OK;
+    RK_AUTOFREE rk_real *rows = NULL;
     RK_TRY(rk_alloc((size_t)(ITEMS_AT_ONCE * t->dim), sizeof *rows, &rows));
-    for (int64_t first = 0; first < t->n_items && status == RK_OK; first += ITEMS_AT_ONCE) {
+    for (int64_t first = 0; first < t->n_items; first += ITEMS_AT_ONCE) {
         int64_t left = t->n_items - first, n = left < ITEMS_AT_ONCE ? left : (int64_t)ITEMS_AT_ONCE;
-        status = rk_model_item_vectors(model, first, n, rows);
-        for (int64_t i = 0; i < n && status == RK_OK; i++)
+        RK_TRY(rk_model_item_vectors(model, first, n, rows));
+        for (int64_t i = 0; i < n; i++)
             for (int64_t k = 0; k < t->dim; k++) columns[k * t->n_items + first + i] = rows[i * t->dim + k];
     }
-    rk_free(rows);
-    return status;
+    return RK_OK;
 }
 
 static rk_status find_item_vectors(ranking_task *t, rk_model *model) {
-    rk_real *columns;
+    RK_AUTOFREE rk_real *columns = NULL;
     RK_TRY(rk_alloc((size_t)(t->n_items * t->dim), sizeof *columns, &columns));
-    rk_status status = find_columns(t, model, columns);
-    if (status == RK_OK) status = rk_matrix_create(t->dim, t->n_items, RK_F32, RK_USERS_AT_ONCE, &t->items);
-    if (status == RK_OK) status = rk_matrix_set(t->items, columns, false);
-    rk_free(columns);
-    return status;
+    RK_TRY(find_columns(t, model, columns));
+    RK_TRY(rk_matrix_create(t->dim, t->n_items, RK_F32, RK_USERS_AT_ONCE, &t->items));
+    return rk_matrix_set(t->items, columns, false);
 }
 
 static void keep(ranking_task *t, int64_t place, const rk_ranking *rankings) {
@@ -182,13 +174,13 @@ static rk_status keep_places(ranking_task *t, const uint32_t *places) {
 
 /* The GPU counts how many items are before each that is to be found. */
 static rk_status rank_on_device(ranking_task *t, rk_model *model) {
-    rk_real *items = NULL;
-    uint32_t *places = NULL;
+    RK_AUTOFREE rk_real *items = NULL;
+    RK_AUTOFREE uint32_t *places = NULL;
     rk_status status = rk_alloc((size_t)(t->n_items * t->dim), sizeof *items, &items);
     if (status == RK_OK)
         status = rk_alloc((size_t)t->relevant->offsets[t->relevant->n_users], sizeof *places, &places);
-    RK_GOTO(rk_comm_agree(t->trainers, status));
-    RK_GOTO(rk_model_item_vectors(model, 0, t->n_items, items));
+    RK_TRY(rk_comm_agree(t->trainers, status));
+    RK_TRY(rk_model_item_vectors(model, 0, t->n_items, items));
     rk_item_positions counted = {.n_items = t->n_items,
                                  .n_users = t->end - t->first,
                                  .dim = t->dim,
@@ -198,12 +190,8 @@ static rk_status rank_on_device(ranking_task *t, rk_model *model) {
                                  .places = places,
                                  .asked = {t->relevant->offsets, t->relevant->items}};
     if (t->masked) counted.masked = (rk_item_lists){t->masked->offsets, t->masked->items};
-    RK_GOTO(rk_model_item_positions(model, &counted));
-    status = keep_places(t, places);
-done:
-    rk_free(items);
-    rk_free(places);
-    return status;
+    RK_TRY(rk_model_item_positions(model, &counted));
+    return keep_places(t, places);
 }
 
 /* On GPUs unless one has too little memory. */
@@ -225,19 +213,15 @@ static int64_t first_user(const ranking_task *t, int32_t r) {
 }
 
 static rk_status share_values(ranking_task *t) {
-    rk_all_to_all *all_to_all;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_comm_gather(t->trainers, RK_CHANNEL_VALUES, t->values + (size_t)t->first * t->n_metrics,
                           (size_t)(t->end - t->first) * t->n_metrics * sizeof *t->values, &all_to_all));
-    rk_status status = RK_OK;
-    for (int32_t r = 0; r < rk_comm_size(t->trainers) && status == RK_OK; r++) {
-        const void *from;
+    for (int32_t r = 0; r < rk_comm_size(t->trainers); r++) {
         size_t first = (size_t)first_user(t, r),
                n_bytes = ((size_t)first_user(t, r + 1) - first) * t->n_metrics * sizeof *t->values;
-        status = rk_all_to_all_take(all_to_all, r, n_bytes, &from);
-        if (status == RK_OK && n_bytes) memcpy(t->values + first * t->n_metrics, from, n_bytes);
+        RK_TRY(rk_all_to_all_copy(all_to_all, r, n_bytes, t->values + first * t->n_metrics));
     }
-    rk_all_to_all_free(all_to_all);
-    return status;
+    return RK_OK;
 }
 
 static rk_status rank_all(ranking_task *t, rk_model *model) {
@@ -320,44 +304,36 @@ static rk_status find_masked(rk_config *c, const char *split, rk_pair_features f
     }
     rk_dataset_options options = {
         .directory = c->directory, .split = "valid", .batch_size = 1 << 16, .seed = (uint64_t)c->data.seed};
-    rk_dataset *dataset;
-    rk_interactions *valid = NULL;
+    RK_AUTO(rk_dataset_auto) rk_dataset *dataset = NULL;
+    RK_AUTO(rk_interactions_auto) rk_interactions *valid = NULL;
     RK_TRY(rk_config_transforms(c, NULL, NULL, &transforms));
     RK_TRY(rk_dataset_create(&c->data, transforms, &options, &dataset));
-    rk_status status = rk_interactions_collect(dataset, features, &valid);
-    if (status == RK_OK) status = rk_interactions_merge(known, valid, out);
-    rk_interactions_free(valid);
-    rk_dataset_free(dataset);
-    return status;
+    RK_TRY(rk_interactions_collect(dataset, features, &valid));
+    return rk_interactions_merge(known, valid, out);
 }
 
 rk_status rk_evaluate_rankings(rk_config *c, rk_model *model, rk_dataset *dataset, const char *split,
                                const rk_more_rankings *more, rk_evaluation *out) {
-    rk_interactions *relevant = NULL, *masked = NULL;
+    RK_AUTO(rk_interactions_auto) rk_interactions *relevant = NULL, *masked = NULL;
+    RK_AUTO(rk_evaluation_release) rk_evaluation e = {.n_tasks = 1};
     rk_pair_features features;
-    rk_evaluation e = {.n_tasks = 1};
+    RK_AUTO(release)
     ranking_task t = {
         .dim = rk_model_vector_dim(model), .trainers = rk_model_trainers(model), .failure = RK_FAILURE_INIT};
-    rk_status status;
-    RK_GOTO(choose_metrics(&t, c, more));
-    RK_GOTO(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));
-    RK_GOTO(rk_interactions_collect(dataset, features, &relevant));
-    RK_GOTO(find_masked(c, split, features, &masked));
+    RK_TRY(choose_metrics(&t, c, more));
+    RK_TRY(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));
+    RK_TRY(rk_interactions_collect(dataset, features, &relevant));
+    RK_TRY(find_masked(c, split, features, &masked));
     t.relevant = relevant;
     t.masked = masked;
     t.n_items = relevant->n_items;
     e.n_rows = relevant->offsets[relevant->n_users];
-    RK_GOTO(list_users(&t));
-    RK_GOTO(find_user_vectors(&t, model, dataset, features.user));
-    RK_GOTO(rank_all(&t, model));
-    RK_GOTO(show(&t, &e));
+    RK_TRY(list_users(&t));
+    RK_TRY(find_user_vectors(&t, model, dataset, features.user));
+    RK_TRY(rank_all(&t, model));
+    RK_TRY(show(&t, &e));
     show_more(&t, more);
     *out = e;
     e = (rk_evaluation){0};
-done:
-    release(&t);
-    rk_interactions_free(relevant);
-    rk_interactions_free(masked);
-    rk_evaluation_release(&e);
-    return status;
+    return RK_OK;
 }

@@ -86,25 +86,20 @@ static rk_status check(const rk_cluster_file *file) {
 }
 
 rk_status rk_cluster_file_parse(const char *path, const char *text, size_t n_bytes, rk_cluster_file *out) {
-    rk_cluster_file file = {0};
-    rk_status status;
-    RK_GOTO(rk_yaml_parse(path, text, n_bytes, &file.yaml));
-    RK_GOTO(rk_schema_bind(&schema, &file.yaml, file.yaml.root, &file.hosts));
-    RK_GOTO(check(&file));
+    RK_AUTO(rk_cluster_file_release) rk_cluster_file file = {0};
+    RK_TRY(rk_yaml_parse(path, text, n_bytes, &file.yaml));
+    RK_TRY(rk_schema_bind(&schema, &file.yaml, file.yaml.root, &file.hosts));
+    RK_TRY(check(&file));
     *out = file;
+    file = (rk_cluster_file){0};
     return RK_OK;
-done:
-    rk_cluster_file_release(&file);
-    return status;
 }
 
 rk_status rk_cluster_file_load(const char *path, rk_cluster_file *out) {
-    char *text;
+    RK_AUTOFREE char *text = NULL;
     size_t n_bytes;
     RK_TRY(rk_file_read(path, &text, &n_bytes));
-    rk_status status = rk_cluster_file_parse(path, text, n_bytes, out);
-    rk_free(text);
-    return status;
+    return rk_cluster_file_parse(path, text, n_bytes, out);
 }
 
 rk_status rk_cluster_file_local(int32_t n_ranks, rk_cluster_file *out) {

@@ -149,21 +149,15 @@ static rk_status advise(rk_plan *plan, const kept *k, rk_buffer *out) {
 }
 
 rk_status rk_plan_advise(rk_plan *plan) {
-    kept k = {.data_bytes = plan->data_bytes};
-    rk_buffer text = {0};
+    RK_AUTOFREE rk_table_config *tables = NULL;
+    RK_AUTOFREE rk_optimizer *optimizers = NULL;
+    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     size_t n = (size_t)plan->tables.n_tables;
-    rk_status status;
-    RK_GOTO(rk_alloc(n, sizeof *k.tables, &k.tables));
-    RK_GOTO(rk_alloc(n, sizeof *k.optimizers, &k.optimizers));
-    memcpy(k.tables, plan->tables.tables, n * sizeof *k.tables);
-    memcpy(k.optimizers, plan->tables.optimizers, n * sizeof *k.optimizers);
-    RK_GOTO(advise(plan, &k, &text));
+    RK_TRY(rk_alloc(n, sizeof *tables, &tables));
+    RK_TRY(rk_alloc(n, sizeof *optimizers, &optimizers));
+    memcpy(tables, plan->tables.tables, n * sizeof *tables);
+    memcpy(optimizers, plan->tables.optimizers, n * sizeof *optimizers);
+    RK_TRY(advise(plan, &(kept){tables, optimizers, plan->data_bytes}, &text));
     if (text.n_bytes == 0) rk_buffer_text(&text, "nothing that was tried makes it fit");
-    status = text.status;
-    if (status == RK_OK) plan->advice = text.data;
-done:
-    if (status != RK_OK) rk_buffer_release(&text);
-    rk_free(k.tables);
-    rk_free(k.optimizers);
-    return status;
+    return rk_buffer_take(&text, &plan->advice);
 }

@@ -299,7 +299,8 @@ static void set_step(rk_plan *plan) {
 }
 
 rk_status rk_plan_cost(rk_plan *plan) {
-    rank_work *work, total = {0};
+    RK_AUTOFREE rank_work *work = NULL;
+    rank_work total = {0};
     RK_TRY(rk_alloc((size_t)plan->n_ranks, sizeof *work, &work));
     memset(plan->ranks, 0, (size_t)plan->n_ranks * sizeof *plan->ranks);
     add_work(plan, work);
@@ -310,6 +311,5 @@ rk_status rk_plan_cost(rk_plan *plan) {
     }
     for (int32_t r = 0; r < plan->n_ranks; r++) set_rank(plan, r, work, &total);
     set_step(plan);
-    rk_free(work);
     return RK_OK;
 }

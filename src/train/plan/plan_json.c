@@ -55,13 +55,12 @@ rk_status rk_plan_to_json(const rk_plan *plan, char **out) {
     json_t *tables = json_array(), *ranks = json_array();
     for (int32_t t = 0; t < plan->tables.n_tables; t++) json_array_append_new(tables, table_json(plan, t));
     for (int32_t r = 0; r < plan->n_ranks; r++) json_array_append_new(ranks, rank_json(plan, r));
-    json_t *root =
+    json_auto_t *root =
         json_pack("{s:b, s:i, s:i, s:I, s:I, s:o, s:o, s:o}", "fits", (int)rk_plan_fits(plan), "trainers",
                   plan->request.roles.n_trainers, "owners", plan->request.roles.n_owners, "batch_size",
                   (json_int_t)plan->request.batch_size, "sampled_rows", (json_int_t)plan->sampled_rows,
                   "tables", tables, "ranks", ranks, "step", step_json(plan));
     char *text = root ? json_dumps(root, JSON_REAL_PRECISION(10)) : NULL;
-    json_decref(root);
     RK_FAIL_IF(!text, RK_NO_MEMORY, "could not write the plan as JSON");
     rk_status status = rk_strdup(text, out);
     free(text);

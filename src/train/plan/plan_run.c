@@ -17,11 +17,10 @@ rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, r
                         rk_model_options options, rk_model **out) {
     rk_data_schema small = *schema;
     rk_embedding_section section = config->embedding;
-    rk_data_feature_info *features = NULL;
-    struct rk_table_section *tables = NULL;
-    rk_status status;
-    RK_GOTO(rk_alloc((size_t)schema->n_features, sizeof *features, &features));
-    RK_GOTO(rk_alloc((size_t)section.n_tables, sizeof *tables, &tables));
+    RK_AUTOFREE rk_data_feature_info *features = NULL;
+    RK_AUTOFREE struct rk_table_section *tables = NULL;
+    RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *features, &features));
+    RK_TRY(rk_alloc((size_t)section.n_tables, sizeof *tables, &tables));
     for (int32_t f = 0; f < schema->n_features; f++) {
         features[f] = schema->features[f];
         features[f].cardinality = rk_fewer_of(fewer, features[f].cardinality);
@@ -34,11 +33,7 @@ rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, r
     section.tables = tables;
     options.schema = &small;
     options.embedding = &section;
-    RK_GOTO(rk_model_build(&options, out));
-done:
-    rk_free(features);
-    rk_free(tables);
-    return status;
+    return rk_model_build(&options, out);
 }
 
 static rk_status build_outline(const rk_plan *plan, const rk_data_schema *schema, rk_model **out) {
@@ -50,14 +45,13 @@ static rk_status build_outline(const rk_plan *plan, const rk_data_schema *schema
 }
 
 static rk_status count_parameters(rk_model *model, double *out) {
-    rk_state state = {0};
-    rk_status status = rk_model_state(model, &state);
+    RK_AUTO(rk_state_release) rk_state state = {0};
+    RK_TRY(rk_model_state(model, &state));
     *out = 0;
-    for (size_t i = 0; status == RK_OK && i < state.n; i++)
+    for (size_t i = 0; i < state.n; i++)
         if (strncmp(state.entries[i].name, "dense/", 6) == 0)
             *out += (double)rk_state_entry_bytes(&state.entries[i]) / sizeof(float);
-    rk_state_release(&state);
-    return status;
+    return RK_OK;
 }
 
 static void count_sample(rk_plan *plan, const rk_data_schema *schema) {
@@ -71,7 +65,7 @@ static void count_sample(rk_plan *plan, const rk_data_schema *schema) {
 rk_status rk_plan_describe_run(rk_plan *plan) {
     RK_TRY(rk_config_transforms(plan->config, NULL, NULL, &plan->transforms));
     const rk_data_schema *schema = rk_transforms_schema(plan->transforms);
-    rk_model *model = NULL;
+    RK_AUTO(rk_model_auto) rk_model *model = NULL;
     rk_slot slots[RK_MAX_SLOTS];
     RK_TRY(make_tables(plan, schema));
     RK_TRY(build_outline(plan, schema, &model));
@@ -79,12 +73,11 @@ rk_status rk_plan_describe_run(rk_plan *plan) {
     plan->dense.flops = work.flops;
     plan->dense.layer_in = work.layer_in;
     plan->dense.layer_out = work.layer_out;
-    rk_status status = count_parameters(model, &plan->dense.parameters);
-    rk_model_free(model);
+    RK_TRY(count_parameters(model, &plan->dense.parameters));
     plan->dense.bytes =
         plan->dense.parameters * sizeof(float) * (4 + rk_optimizer_slots(&plan->config->optimizer, slots));
     count_sample(plan, schema);
-    return status;
+    return RK_OK;
 }
 
 double rk_plan_table_bytes(const rk_plan *plan, int32_t t) {

@@ -1,6 +1,7 @@
 /* What tables are asked for, counted over some batches of the training data. */
 #include <reckon/dataset.h>
 
+#include "base/memory.h"
 #include "train/plan/plan_internal.h"
 
 /* Batches are whole but the first, which stands for data that has no more than one. */
@@ -22,11 +23,10 @@ static rk_status count_all(rk_plan *plan, rk_dataset *dataset, int64_t n_rows) {
 }
 
 rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows) {
-    rk_dataset *dataset;
+    RK_AUTO(rk_dataset_auto) rk_dataset *dataset = NULL;
     RK_TRY(rk_lookup_counter_create(&plan->tables, plan->request.roles.n_trainers, &plan->count));
     RK_TRY(rk_config_open_data(plan->config, plan->transforms, "train", &dataset));
-    rk_status status = count_all(plan, dataset, n_rows);
-    if (status == RK_OK) rk_lookup_counter_conclude(plan->count, plan->loads);
-    rk_dataset_free(dataset);
-    return status;
+    RK_TRY(count_all(plan, dataset, n_rows));
+    rk_lookup_counter_conclude(plan->count, plan->loads);
+    return RK_OK;
 }

@@ -71,7 +71,8 @@ static int ascending(const void *a, const void *b) {
 
 /* "0-7, 9": each rank once. */
 static rk_status owner_list(const rk_table_placement *p, rk_buffer *out) {
-    int32_t n = p->n_slices * p->n_parts, *sorted;
+    int32_t n = p->n_slices * p->n_parts;
+    RK_AUTOFREE int32_t *sorted = NULL;
     RK_TRY(rk_alloc((size_t)n, sizeof *sorted, &sorted));
     memcpy(sorted, p->owners, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, ascending);
@@ -82,7 +83,6 @@ static rk_status owner_list(const rk_table_placement *p, rk_buffer *out) {
         if (sorted[last] > sorted[i]) rk_buffer_printf(out, "-%d", sorted[last]);
         i = last + 1;
     }
-    rk_free(sorted);
     return RK_OK;
 }
 
@@ -219,20 +219,15 @@ static void refusal_lines(const rk_plan *plan, rk_buffer *out) {
 }
 
 rk_status rk_plan_to_text(const rk_plan *plan, char **out) {
-    rk_buffer text = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     rk_buffer_text(&text, "cluster\n");
     cluster_lines(plan, &text);
     load_line(plan, &text);
-    rk_status status = table_lines(plan, &text);
+    RK_TRY(table_lines(plan, &text));
     rank_lines(plan, &text);
     if (rk_plan_fits(plan))
         step_lines(plan, &text);
     else
         refusal_lines(plan, &text);
-    if (status == RK_OK) status = text.status;
-    if (status == RK_OK)
-        *out = text.data;
-    else
-        rk_buffer_release(&text);
-    return status;
+    return rk_buffer_take(&text, out);
 }

@@ -33,19 +33,17 @@ static rk_status check_word(const reading *r, const rk_read_word *word) {
 }
 
 static rk_status hear(const reading *r, rk_all_to_all **out) {
-    rk_all_to_all *all_to_all;
-    RK_TRY(rk_all_to_all_begin(r->readers->comms[0], RK_CHANNEL_VALUES, r->readers->messages,
-                               r->readers->nobody, r->readers->first, &all_to_all));
-    rk_status status = rk_all_to_all_wait(all_to_all);
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     const void *word;
     size_t left;
-    if (status == RK_OK) status = rk_all_to_all_take_head(all_to_all, 0, sizeof(rk_read_word), &word, &left);
-    if (status == RK_OK) status = check_word(r, word);
-    if (status == RK_OK)
-        *out = all_to_all;
-    else
-        rk_all_to_all_free(all_to_all);
-    return status;
+    RK_TRY(rk_all_to_all_begin(r->readers->comms[0], RK_CHANNEL_VALUES, r->readers->messages,
+                               r->readers->nobody, r->readers->first, &all_to_all));
+    RK_TRY(rk_all_to_all_wait(all_to_all));
+    RK_TRY(rk_all_to_all_take_head(all_to_all, 0, sizeof(rk_read_word), &word, &left));
+    RK_TRY(check_word(r, word));
+    *out = all_to_all;
+    all_to_all = NULL;
+    return RK_OK;
 }
 
 /* Of the split that is evaluated, which stays open: what it keeps in memory serves the next time. */
@@ -93,16 +91,14 @@ static void put_share(const stream *s, bool trains, const rk_batch *batch, const
 
 static rk_status send_answers(reading *r) {
     rk_readers *readers = r->readers;
-    rk_all_to_all *all_to_all;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     for (int32_t t = 0; t < readers->n_trainers; t++) {
         RK_TRY(r->answers[t].status);
         readers->messages[t] = (rk_message){r->answers[t].data, r->answers[t].n_bytes};
     }
     RK_TRY(rk_all_to_all_begin(readers->comms[0], RK_CHANNEL_BATCHES, readers->messages, readers->trainers,
                                readers->nobody, &all_to_all));
-    rk_status status = rk_all_to_all_wait(all_to_all);
-    rk_all_to_all_free(all_to_all);
-    return status;
+    return rk_all_to_all_wait(all_to_all);
 }
 
 static rk_status answer_batch(reading *r, int32_t number, const rk_batch *batch) {
@@ -120,12 +116,11 @@ static rk_status answer_batch(reading *r, int32_t number, const rk_batch *batch)
 /* Trainers that have been told of a failure say it and end the run on all ranks. A reader that ended it first
  * could do so before they have; what they asked ahead is not answered any more. */
 static void await_end(reading *r) {
-    rk_all_to_all *all_to_all;
-    bool goes_on = true;
-    while (goes_on && hear(r, &all_to_all) == RK_OK) {
+    for (bool goes_on = true; goes_on;) {
+        RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+        if (hear(r, &all_to_all) != RK_OK) return;
         const rk_read_word *word = rk_all_to_all_received(all_to_all)[0].data;
         goes_on = word->kind != RK_READ_LEAVE;
-        rk_all_to_all_free(all_to_all);
     }
 }
 

@@ -69,49 +69,43 @@ static void warn_of_shorter(const char *path, size_t n_bytes, int64_t wanted) {
 
 /* Back to n_bytes, or to fewer: to the end of what is whole in a log that has become shorter since. */
 static rk_status cut(const char *path, int64_t n_bytes, size_t (*end_of)(const uint8_t *, size_t)) {
-    rk_map map = {0};
+    RK_AUTO(rk_map_release) rk_map map = {0};
     bool there = rk_file_exists(path);
     if (there) RK_TRY(rk_map_open(path, &map));
     warn_of_shorter(path, map.n_bytes, n_bytes);
     if (!there) return RK_OK;
     size_t end =
         map.n_bytes ? end_of(map.data, (uint64_t)n_bytes < map.n_bytes ? (size_t)n_bytes : map.n_bytes) : 0;
-    rk_map_release(&map);
     return truncate(path, (off_t)end) == 0 ? RK_OK : rk_error_errno(RK_IO, errno, "could not cut '%s'", path);
 }
 
 static rk_status start_events(const char *path) {
     if (size_of(path) > 0) return RK_OK;
-    rk_buffer event = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer event = {0};
     rk_tensorboard_begin(rk_clock_wall_seconds(), &event);
-    rk_status status = event.status;
-    if (status == RK_OK) status = append(path, event.data, event.n_bytes);
-    rk_buffer_release(&event);
-    return status;
+    RK_TRY(event.status);
+    return append(path, event.data, event.n_bytes);
 }
 
 rk_status rk_run_log_open(const char *directory, bool tensorboard, int64_t keep_bytes, int64_t events_bytes,
                           rk_run_log *out) {
-    rk_run_log log = {0};
-    rk_status status;
-    RK_GOTO(rk_path_join(directory, "metrics.jsonl", &log.jsonl_path));
-    RK_GOTO(rk_path_join(directory, "events.out.tfevents.reckon", &log.events_path));
-    RK_GOTO(cut(log.jsonl_path, keep_bytes > 0 ? keep_bytes : 0, end_of_lines));
-    if (tensorboard && events_bytes > 0) RK_GOTO(cut(log.events_path, events_bytes, end_of_records));
+    RK_AUTO(rk_run_log_release) rk_run_log log = {0};
+    RK_TRY(rk_path_join(directory, "metrics.jsonl", &log.jsonl_path));
+    RK_TRY(rk_path_join(directory, "events.out.tfevents.reckon", &log.events_path));
+    RK_TRY(cut(log.jsonl_path, keep_bytes > 0 ? keep_bytes : 0, end_of_lines));
+    if (tensorboard && events_bytes > 0) RK_TRY(cut(log.events_path, events_bytes, end_of_records));
     if ((tensorboard || keep_bytes < 0) && events_bytes <= 0 && unlink(log.events_path) != 0 &&
         errno != ENOENT)
-        RK_GOTO(rk_error_errno(RK_IO, errno, "could not remove '%s'", log.events_path));
+        return rk_error_errno(RK_IO, errno, "could not remove '%s'", log.events_path);
     if (tensorboard) {
-        RK_GOTO(start_events(log.events_path));
+        RK_TRY(start_events(log.events_path));
     } else {
         rk_free(log.events_path);
         log.events_path = NULL;
     }
     *out = log;
+    log = (rk_run_log){0};
     return RK_OK;
-done:
-    rk_run_log_release(&log);
-    return status;
 }
 
 static void set_number(json_t *object, const char *key, double value) {
@@ -119,8 +113,8 @@ static void set_number(json_t *object, const char *key, double value) {
 }
 
 static rk_status add_line(rk_run_log *log, const rk_log_entry *entry) {
-    json_t *object = json_pack("{s:s, s:I, s:I}", "kind", entry->kind, "epoch", (json_int_t)entry->epoch,
-                               "step", (json_int_t)entry->step);
+    json_auto_t *object = json_pack("{s:s, s:I, s:I}", "kind", entry->kind, "epoch", (json_int_t)entry->epoch,
+                                    "step", (json_int_t)entry->step);
     if (!object) return RK_NO_MEMORY_ERROR(0);
     set_number(object, "loss", entry->loss);
     set_number(object, "samples_per_second", entry->samples_per_second);
@@ -131,7 +125,6 @@ static rk_status add_line(rk_run_log *log, const rk_log_entry *entry) {
             object, entry->metrics[i].name,
             isfinite(entry->metrics[i].value) ? json_real(entry->metrics[i].value) : json_null());
     char *text = json_dumps(object, JSON_COMPACT);
-    json_decref(object);
     if (!text) return RK_NO_MEMORY_ERROR(0);
     size_t n = strlen(text);
     text[n] = '\n'; /* in place of the NUL: one write a line */
@@ -141,7 +134,7 @@ static rk_status add_line(rk_run_log *log, const rk_log_entry *entry) {
 }
 
 static rk_status add_events(rk_run_log *log, const rk_log_entry *entry) {
-    rk_buffer events = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer events = {0};
     char tag[300];
     double now = rk_clock_wall_seconds();
     if (isfinite(entry->loss)) {
@@ -156,10 +149,8 @@ static rk_status add_events(rk_run_log *log, const rk_log_entry *entry) {
         snprintf(tag, sizeof tag, "%s/%s", entry->kind, entry->metrics[i].name);
         rk_tensorboard_scalar(tag, entry->metrics[i].value, entry->step, now, &events);
     }
-    rk_status status = events.status;
-    if (status == RK_OK) status = append(log->events_path, events.data, events.n_bytes);
-    rk_buffer_release(&events);
-    return status;
+    RK_TRY(events.status);
+    return append(log->events_path, events.data, events.n_bytes);
 }
 
 rk_status rk_run_log_add(rk_run_log *log, const rk_log_entry *entry) {

@@ -68,37 +68,31 @@ rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, 
  * else NULL. */
 static rk_status find_begun(rk_trainer *t, char **out) {
     const char *output = t->config->train.output;
-    char **names;
-    size_t n;
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_folder_lock_take(output, &t->lock));
     RK_TRY(rk_checkpoint_clean(output));
-    RK_TRY(rk_checkpoint_list(output, &names, &n));
-    rk_free_strings(names, n);
-    if (n && !t->options.resume && !t->options.overwrite)
+    RK_TRY(rk_checkpoint_list(output, &names));
+    if (names.n && !t->options.resume && !t->options.overwrite)
         return rk_error_hint(
             rk_error(RK_CONFIG, "'%s' already holds a run's checkpoints", output),
             "continue it with --resume, start over with --overwrite, or choose another train.output");
-    return n && t->options.resume ? rk_strdup(output, out) : RK_OK;
+    return names.n && t->options.resume ? rk_strdup(output, out) : RK_OK;
 }
 
 /* The checkpoint that the run goes on from, or NULL. */
 static rk_status find_start(rk_trainer *t, char **path) {
-    char *begun = NULL;
+    RK_AUTOFREE char *begun = NULL;
     RK_TRY(rk_comm_agree(t->world, t->is_first ? find_begun(t, &begun) : RK_OK));
-    rk_status status = rk_comm_share_text(t->world, &begun);
-    if (status == RK_OK && begun) status = rk_checkpoint_find_over(t->world, begun, false, path);
-    rk_free(begun);
-    return status;
+    RK_TRY(rk_comm_share_text(t->world, &begun));
+    return begun ? rk_checkpoint_find_over(t->world, begun, false, path) : RK_OK;
 }
 
 /* A test file that cannot be read is said now, not after the last epoch. */
 static rk_status check_test(rk_trainer *t) {
-    rk_dataset *test;
+    RK_AUTO(rk_dataset_auto) rk_dataset *test = NULL;
     if (!t->is_first || !rk_dataset_has_split(&t->config->data, "test")) return RK_OK;
     RK_TRY(rk_trainer_open_split(t, "test", INT64_MAX, &test));
-    rk_status status = rk_dataset_check(test);
-    rk_dataset_free(test);
-    return status;
+    return rk_dataset_check(test);
 }
 
 static rk_status open_data(rk_trainer *t, const char *start) {
@@ -167,24 +161,22 @@ static rk_status build(rk_trainer *t, const char *start) {
 /* Ranks that were all given one file write it and others beside it. */
 static rk_status take_trace(rk_trainer *t) {
     const char *own = t->options.trace_path;
-    char *first = NULL;
+    RK_AUTOFREE char *first = NULL;
     if (own) RK_TRY(rk_strdup(own, &first));
-    rk_status status = rk_comm_share_text(t->world, &first);
-    bool same = !t->is_first && own && first && strcmp(own, first) == 0;
-    rk_free(first);
-    if (status != RK_OK || !own) return status;
-    rk_buffer path = {0};
+    RK_TRY(rk_comm_share_text(t->world, &first));
+    if (!own) return RK_OK;
+    bool same = !t->is_first && first && strcmp(own, first) == 0;
+    RK_AUTO(rk_buffer_release) rk_buffer path = {0};
     rk_buffer_text(&path, own);
     if (same) rk_buffer_printf(&path, ".%d", (int)rk_comm_rank(t->world));
-    t->trace_path = path.data;
-    return path.status;
+    return rk_buffer_take(&path, &t->trace_path);
 }
 
 rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out) {
     rk_trainer *t;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
     t->options = (rk_trainer_options)RK_TRAINER_OPTIONS_INIT;
-    char *start = NULL;
+    RK_AUTOFREE char *start = NULL;
     rk_status status;
     RK_GOTO(rk_options_take(&t->options, sizeof t->options, options,
                             RK_SIZE_WITH(rk_trainer_options, overwrite), "rk_trainer_options"));
@@ -202,7 +194,6 @@ rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *o
     *out = t;
     t = NULL;
 done:
-    rk_free(start);
     rk_trainer_free(t);
     return status;
 }
@@ -251,14 +242,12 @@ rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric 
     *metrics = NULL;
     *n_metrics = 0;
     if (!rk_trainer_trains(t)) return RK_OK;
-    rk_dataset *dataset;
+    RK_AUTO(rk_dataset_auto) rk_dataset *dataset = NULL;
     RK_TRY(rk_trainer_open_split(t, split, INT64_MAX, &dataset));
     rk_evaluation evaluation;
-    rk_batch_source source;
+    RK_AUTO(rk_batch_source_release) rk_batch_source source = {0};
     rk_batch_source_init(&source, dataset, t->readers, split, true);
     rk_status status = rk_evaluate(t->config, t->model, &source, &evaluation);
-    rk_batch_source_release(&source);
-    rk_dataset_free(dataset);
     if (status == RK_NOT_FOUND)
         status =
             rk_error_context(RK_BAD_DATA, "'%s'", split); /* a file that is gone; there is such a split */

@@ -7,12 +7,10 @@
 
 /* Ranks that train or hold rows among themselves. */
 static rk_status join_workers(rk_trainer *t, int32_t n) {
-    int32_t *members;
+    RK_AUTOFREE int32_t *members = NULL;
     RK_TRY(rk_alloc((size_t)n, sizeof *members, &members));
     for (int32_t r = 0; r < n; r++) members[r] = r;
-    rk_status status = rk_comm_members(t->world, members, n, &t->comm);
-    rk_free(members);
-    return status;
+    return rk_comm_members(t->world, members, n, &t->comm);
 }
 
 static rk_status take_readers(rk_trainer *t, int32_t n_trainers, int32_t n_workers, bool holds) {
@@ -62,18 +60,15 @@ void rk_trainer_dismiss(rk_trainer *t) {
 
 /* The first reader's batch on all ranks that train or hold rows. */
 static rk_status share_sample(rk_trainer *t, rk_trainer_sample *sample) {
-    rk_buffer packed = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer packed = {0};
     if (t->reader == 0) {
         rk_batch ids = *sample->batch;
         ids.n_dense = 0;
         ids.dense = NULL;
         rk_batch_pack(&ids, 0, ids.n, RK_PACK_INPUT, &packed);
     }
-    rk_status status = rk_comm_agree(t->world, packed.status);
-    if (status == RK_OK)
-        status = rk_comm_gather(t->world, RK_CHANNEL_SUMS, packed.data, packed.n_bytes, &sample->all_to_all);
-    rk_buffer_release(&packed);
-    RK_TRY(status);
+    RK_TRY(rk_comm_agree(t->world, packed.status));
+    RK_TRY(rk_comm_gather(t->world, RK_CHANNEL_SUMS, packed.data, packed.n_bytes, &sample->all_to_all));
     if (t->reader >= 0) return RK_OK;
     const rk_message *sent =
         &rk_all_to_all_received(sample->all_to_all)[rk_comm_size(t->world) - t->n_readers];
@@ -114,21 +109,17 @@ rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
 }
 
 rk_status rk_trainer_write(rk_trainer *t, char **path) {
-    rk_state state = {0};
-    rk_status status = rk_comm_agree(t->comm, rk_model_state(t->model, &state));
-    if (status == RK_OK)
-        status = rk_checkpoint_write(t->config, t->comm, &state, &t->progress, &t->inputs, path);
-    rk_state_release(&state);
-    return status;
+    RK_AUTO(rk_state_release) rk_state state = {0};
+    RK_TRY(rk_comm_agree(t->comm, rk_model_state(t->model, &state)));
+    return rk_checkpoint_write(t->config, t->comm, &state, &t->progress, &t->inputs, path);
 }
 
 /* By all ranks: they take the tensors of the same checkpoint. */
 static rk_status load_best(rk_trainer *t) {
-    char *path;
+    RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_checkpoint_find_over(t->comm, t->config->train.output, true, &path));
-    rk_status status = rk_comm_agree(t->comm, rk_checkpoint_read(path, &t->state));
-    rk_free(path);
-    return status == RK_OK ? rk_model_reload(t->model) : status;
+    RK_TRY(rk_comm_agree(t->comm, rk_checkpoint_read(path, &t->state)));
+    return rk_model_reload(t->model);
 }
 
 rk_status rk_trainer_load_best(rk_trainer *t) {
@@ -139,10 +130,8 @@ rk_status rk_trainer_load_best(rk_trainer *t) {
 static rk_status obey(rk_trainer *t, int64_t word) {
     if (word == RK_WORD_LOAD) return load_best(t);
     if (word == RK_WORD_SAVE) {
-        char *path;
-        RK_TRY(rk_trainer_write(t, &path));
-        rk_free(path);
-        return RK_OK;
+        RK_AUTOFREE char *path = NULL;
+        return rk_trainer_write(t, &path);
     }
     RK_FAIL_IF(word != RK_WORD_FACTOR, RK_INTERNAL, "trainers sent the unknown control message %lld",
                (long long)word);

@@ -10,41 +10,32 @@
 #include "train/run/trainer_internal.h"
 
 rk_status rk_trainer_check_stored(rk_trainer *t, const char *path) {
-    char *file = NULL, *stored = NULL, *then = NULL, *now = NULL;
-    rk_config *config = NULL;
+    RK_AUTOFREE char *file = NULL, *stored = NULL, *then = NULL, *now = NULL;
+    RK_AUTO(rk_config_auto) rk_config *config = NULL;
     size_t n_bytes;
-    rk_status status;
-    RK_GOTO(rk_path_join(path, "config.yaml", &file));
-    RK_GOTO(rk_file_read(file, &stored, &n_bytes));
-    RK_GOTO(rk_config_parse(stored, file, t->config->directory, NULL, 0,
-                            &config)); /* keys that are newer than the checkpoint have their defaults */
-    RK_GOTO(rk_config_to_yaml(config, &then));
-    RK_GOTO(rk_config_expand(t->config));
-    RK_GOTO(rk_config_to_yaml(t->config, &now));
-    RK_GOTO(rk_resume_check(then, now));
-    if (!rk_config_has_transforms(t->config))
-        RK_GOTO(rk_transforms_load_files(&t->config->data, path, &t->config->transforms));
-done:
-    rk_free(file);
-    rk_free(stored);
-    rk_config_free(config);
-    rk_text_free(then);
-    rk_text_free(now);
-    return status;
+    RK_TRY(rk_path_join(path, "config.yaml", &file));
+    RK_TRY(rk_file_read(file, &stored, &n_bytes));
+    RK_TRY(rk_config_parse(stored, file, t->config->directory, NULL, 0,
+                           &config)); /* keys that are newer than the checkpoint have their defaults */
+    RK_TRY(rk_config_to_yaml(config, &then));
+    RK_TRY(rk_config_expand(t->config));
+    RK_TRY(rk_config_to_yaml(t->config, &now));
+    RK_TRY(rk_resume_check(then, now));
+    if (rk_config_has_transforms(t->config)) return RK_OK;
+    return rk_transforms_load_files(&t->config->data, path, &t->config->transforms);
 }
 
 /* Rows that are others now, or elsewhere, would be taken for those that the run has seen, and evaluations for
  * comparable ones. */
 static rk_status check_inputs(rk_trainer *t, const char *start) {
-    rk_manifest m;
+    RK_AUTO(rk_manifest_release) rk_manifest m = {0};
     RK_TRY(rk_manifest_read(start, &m));
     rk_status status = m.has_inputs ? rk_inputs_compare(&m.inputs, &t->inputs) : RK_OK;
-    rk_manifest_release(&m);
-    if (status == RK_OK || !t->options.allow_changed_data)
-        return status == RK_OK ? RK_OK
-                               : rk_error_hint(status,
-                                               "restore the data, start a new run with another train.output, "
-                                               "or continue with the changed data by --allow-changed-data");
+    if (status == RK_OK) return RK_OK;
+    if (!t->options.allow_changed_data)
+        return rk_error_hint(status,
+                             "restore the data, start a new run with another train.output, "
+                             "or continue with the changed data by --allow-changed-data");
     rk_log(RK_LOG_WARNING, "%s", rk_last_error());
     return RK_OK;
 }
@@ -82,13 +73,10 @@ static void warn_of_another(const rk_trainer *t, const char *then, int task, int
 }
 
 static bool is_there(const rk_trainer *t, int64_t step) {
-    char *path;
-    rk_manifest m;
-    if (rk_checkpoint_path(t->config->train.output, step, &path) != RK_OK) return false;
-    bool there = rk_manifest_read(path, &m) == RK_OK;
-    if (there) rk_manifest_release(&m);
-    rk_free(path);
-    return there;
+    RK_AUTOFREE char *path = NULL;
+    RK_AUTO(rk_manifest_release) rk_manifest m = {0};
+    return rk_checkpoint_path(t->config->train.output, step, &path) == RK_OK &&
+           rk_manifest_read(path, &m) == RK_OK;
 }
 
 /* Parameters of a best evaluation that were not kept, or are gone, cannot be what the run ends with. */
@@ -126,7 +114,7 @@ static bool judge_anew(rk_trainer *t, const rk_manifest *m) {
 }
 
 rk_status rk_trainer_restore(rk_trainer *t, const char *path) {
-    rk_manifest m;
+    RK_AUTO(rk_manifest_release) rk_manifest m = {0};
     RK_TRY(rk_checkpoint_read(path, &t->state));
     RK_TRY(rk_model_reload(t->model));
     RK_TRY(rk_checkpoint_read_stale(path, t->model));
@@ -135,7 +123,6 @@ rk_status rk_trainer_restore(rk_trainer *t, const char *path) {
     bool anew = judge_anew(t, &m);
     t->saved_step = anew || m.keeps_best != t->config->keeps_best ? -1 : t->progress.step;
     rk_model_scale_learning_rate(t->model, t->progress.stopping.learning_rate_factor);
-    rk_manifest_release(&m);
     rk_log(RK_LOG_INFO, "resumed from '%s'", path);
     return rk_batch_source_seek(&t->train_source, t->progress.position);
 }

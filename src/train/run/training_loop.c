@@ -102,14 +102,13 @@ rk_status rk_trainer_save(rk_trainer *t) {
     RK_TRY(drain(t));
     uint64_t begin = rk_trace_begin();
     if (t->is_first) rk_run_log_bytes(&t->log, &t->progress.log_bytes, &t->progress.events_bytes);
-    char *path;
+    RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_model_flush(t->model));
     RK_TRY(rk_model_send_control(t->model, RK_WORD_SAVE));
     RK_TRY(rk_trainer_write(t, &path));
     t->saved_step = t->progress.step;
     rk_trace_end(begin, "checkpoint");
     rk_trainer_notify(t, RK_EVENT_CHECKPOINT, path);
-    rk_free(path);
     return RK_OK;
 }
 

@@ -35,7 +35,7 @@ static rk_status begin_stream(rk_batch_source *f) {
     rk_readers *r = f->readers;
     size_t cuts_bytes = ((size_t)r->n_trainers + 1) * sizeof *r->cuts, split_bytes = strlen(f->split) + 1,
            n_bytes = sizeof(rk_read_word) + cuts_bytes + split_bytes;
-    rk_read_word *word;
+    RK_AUTOFREE rk_read_word *word = NULL;
     f->has_begun = true;
     f->n_asked = f->n_taken = 0;
     f->next_row = f->position.row;
@@ -48,16 +48,12 @@ static rk_status begin_stream(rk_batch_source *f) {
     *word = (rk_read_word){.kind = RK_READ_BEGIN, .stream = f->stream, .position = f->position};
     memcpy(word + 1, r->cuts, cuts_bytes);
     memcpy((char *)(word + 1) + cuts_bytes, f->split, split_bytes);
-    rk_status status = RK_OK;
-    for (int32_t i = 0; i < r->n && status == RK_OK; i++) {
-        rk_all_to_all *all_to_all;
-        status = rk_readers_say(r, i, word, n_bytes, &all_to_all);
-        if (status != RK_OK) break;
-        status = rk_all_to_all_wait(all_to_all);
-        rk_all_to_all_free(all_to_all);
+    for (int32_t i = 0; i < r->n; i++) {
+        RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+        RK_TRY(rk_readers_say(r, i, word, n_bytes, &all_to_all));
+        RK_TRY(rk_all_to_all_wait(all_to_all));
     }
-    rk_free(word);
-    return status;
+    return RK_OK;
 }
 
 static rk_status ask(rk_batch_source *f) {

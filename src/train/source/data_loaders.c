@@ -18,13 +18,11 @@ static rk_status allocate(rk_readers *r) {
 
 /* The trainers and one more rank. */
 static rk_status make_comm(rk_comm *world, int32_t n_trainers, int32_t rank, rk_comm **out) {
-    int32_t *members;
+    RK_AUTOFREE int32_t *members = NULL;
     RK_TRY(rk_alloc((size_t)n_trainers + 1, sizeof *members, &members));
     for (int32_t t = 0; t < n_trainers; t++) members[t] = t;
     members[n_trainers] = rank;
-    rk_status status = rk_comm_members(world, members, n_trainers + 1, out);
-    rk_free(members);
-    return status;
+    return rk_comm_members(world, members, n_trainers + 1, out);
 }
 
 rk_status rk_readers_create(rk_comm *world, int32_t n_trainers, int32_t n_readers, rk_readers **out) {
@@ -65,11 +63,9 @@ rk_status rk_readers_say(rk_readers *r, int32_t reader, const rk_read_word *word
 rk_status rk_readers_leave(rk_readers *r) {
     static const rk_read_word word = {.kind = RK_READ_LEAVE};
     for (int32_t i = 0; r->asks && i < r->n; i++) {
-        rk_all_to_all *all_to_all;
+        RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
         RK_TRY(rk_readers_say(r, i, &word, sizeof word, &all_to_all));
-        rk_status status = rk_all_to_all_wait(all_to_all);
-        rk_all_to_all_free(all_to_all);
-        RK_TRY(status);
+        RK_TRY(rk_all_to_all_wait(all_to_all));
     }
     return RK_OK;
 }

@@ -19,7 +19,7 @@ static const char *const kind_names[RK_INPUT_KINDS] = {"train", "valid", "joins"
 void rk_inputs_release(rk_inputs *inputs) {
     for (int k = 0; k < RK_INPUT_KINDS; k++) {
         rk_free(inputs->files[k]);
-        rk_free_strings(inputs->paths[k], inputs->paths[k] ? inputs->n[k] : 0);
+        rk_text_list_release(&inputs->paths[k]);
     }
     *inputs = (rk_inputs){0};
 }
@@ -38,17 +38,15 @@ static rk_status read_sample(int descriptor, const char *path, int64_t at, char 
 static rk_status read_samples(int descriptor, const char *path, rk_input *out) {
     static const int64_t all = (int64_t)SAMPLE_BYTES * N_SAMPLES;
     uint32_t crc = 0;
-    char *bytes;
+    RK_AUTOFREE char *bytes = NULL;
     int64_t step = out->n_bytes <= all ? SAMPLE_BYTES : (out->n_bytes - SAMPLE_BYTES) / (N_SAMPLES - 1);
     RK_TRY(rk_alloc(SAMPLE_BYTES, 1, &bytes));
-    rk_status status = RK_OK;
-    for (int i = 0; status == RK_OK && i < N_SAMPLES && i * step < out->n_bytes; i++)
-        status = read_sample(
-            descriptor, path,
-            i == N_SAMPLES - 1 && out->n_bytes > all ? out->n_bytes - SAMPLE_BYTES : i * step, bytes, &crc);
-    rk_free(bytes);
+    for (int i = 0; i < N_SAMPLES && i * step < out->n_bytes; i++)
+        RK_TRY(read_sample(descriptor, path,
+                           i == N_SAMPLES - 1 && out->n_bytes > all ? out->n_bytes - SAMPLE_BYTES : i * step,
+                           bytes, &crc));
     out->crc32c = crc;
-    return status;
+    return RK_OK;
 }
 
 /* One that is missing is no matter here: who reads the data says so. */
@@ -66,34 +64,32 @@ static rk_status measure(const char *path, rk_input *out) {
 
 static rk_status measure_all(const rk_config *c, char *const *patterns, size_t n_patterns, int kind,
                              rk_inputs *out) {
-    rk_status status = rk_expand_paths(c->directory, patterns, n_patterns, &out->paths[kind], &out->n[kind]);
+    rk_status status = rk_expand_paths(c->directory, patterns, n_patterns, &out->paths[kind]);
     if (status == RK_NOT_FOUND) return RK_OK;
     RK_TRY(status);
+    out->n[kind] = out->paths[kind].n;
     RK_TRY(rk_alloc(out->n[kind], sizeof *out->files[kind], &out->files[kind]));
-    for (size_t i = 0; i < out->n[kind]; i++) RK_TRY(measure(out->paths[kind][i], &out->files[kind][i]));
+    for (size_t i = 0; i < out->n[kind]; i++)
+        RK_TRY(measure(out->paths[kind].texts[i], &out->files[kind][i]));
     return RK_OK;
 }
 
 static rk_status measure_kinds(const rk_config *c, rk_inputs *out) {
     const rk_data_section *s = &c->data;
-    char **joined;
+    RK_AUTOFREE char **joined = NULL;
     RK_TRY(measure_all(c, s->train.path, (size_t)s->train.n_path, RK_INPUT_TRAIN, out));
     RK_TRY(measure_all(c, s->valid.path, (size_t)s->valid.n_path, RK_INPUT_VALID, out));
     RK_TRY(rk_alloc((size_t)s->n_joins, sizeof *joined, &joined));
     for (int64_t i = 0; i < s->n_joins; i++) joined[i] = s->joins[i].path;
-    rk_status status = measure_all(c, joined, (size_t)s->n_joins, RK_INPUT_JOINS, out);
-    rk_free(joined);
-    return status;
+    return measure_all(c, joined, (size_t)s->n_joins, RK_INPUT_JOINS, out);
 }
 
 rk_status rk_inputs_measure(const rk_config *config, rk_inputs *out) {
-    rk_inputs inputs = {0};
-    rk_status status = measure_kinds(config, &inputs);
-    if (status == RK_OK)
-        *out = inputs;
-    else
-        rk_inputs_release(&inputs);
-    return status;
+    RK_AUTO(rk_inputs_release) rk_inputs inputs = {0};
+    RK_TRY(measure_kinds(config, &inputs));
+    *out = inputs;
+    inputs = (rk_inputs){0};
+    return RK_OK;
 }
 
 static rk_status compare_file(const rk_input *then, const rk_input *now, const char *path) {
@@ -109,7 +105,7 @@ static rk_status compare_file(const rk_input *then, const rk_input *now, const c
 rk_status rk_inputs_compare(const rk_inputs *then, const rk_inputs *now) {
     for (int k = 0; k < RK_INPUT_KINDS; k++) {
         for (size_t i = 0; i < then->n[k] && i < now->n[k]; i++)
-            RK_TRY(compare_file(&then->files[k][i], &now->files[k][i], now->paths[k][i]));
+            RK_TRY(compare_file(&then->files[k][i], &now->files[k][i], now->paths[k].texts[i]));
         RK_FAIL_IF(then->n[k] != now->n[k], RK_CONFIG,
                    "the training data changed: '%s' had %zu files and now has %zu", kind_names[k], then->n[k],
                    now->n[k]);
@@ -131,26 +127,20 @@ json_t *rk_inputs_to_json(const rk_inputs *inputs) {
 }
 
 rk_status rk_inputs_from_json(json_t *json, rk_inputs *out) {
-    rk_inputs inputs = {0};
-    rk_status status = RK_OK;
-    for (int k = 0; status == RK_OK && k < RK_INPUT_KINDS; k++) {
+    RK_AUTO(rk_inputs_release) rk_inputs inputs = {0};
+    for (int k = 0; k < RK_INPUT_KINDS; k++) {
         json_t *list = json_object_get(json, kind_names[k]);
-        status = rk_alloc(json_array_size(list), sizeof *inputs.files[k], &inputs.files[k]);
-        if (status == RK_OK && !json_is_array(list))
-            status = rk_error(RK_BAD_DATA, "invalid entries of the data files");
-        for (size_t i = 0; status == RK_OK && i < json_array_size(list); i++) {
+        RK_TRY(rk_alloc(json_array_size(list), sizeof *inputs.files[k], &inputs.files[k]));
+        RK_FAIL_IF(!json_is_array(list), RK_BAD_DATA, "invalid entries of the data files");
+        for (size_t i = 0; i < json_array_size(list); i++) {
             json_t *pair = json_array_get(list, i), *bytes = json_array_get(pair, 0),
                    *crc = json_array_get(pair, 1);
-            if (!json_is_integer(bytes) || !json_is_integer(crc))
-                status = rk_error(RK_BAD_DATA, "invalid entries of the data files");
-            if (status == RK_OK)
-                inputs.files[k][inputs.n[k]++] =
-                    (rk_input){json_integer_value(bytes), json_integer_value(crc)};
+            RK_FAIL_IF(!json_is_integer(bytes) || !json_is_integer(crc), RK_BAD_DATA,
+                       "invalid entries of the data files");
+            inputs.files[k][inputs.n[k]++] = (rk_input){json_integer_value(bytes), json_integer_value(crc)};
         }
     }
-    if (status == RK_OK)
-        *out = inputs;
-    else
-        rk_inputs_release(&inputs);
-    return status;
+    *out = inputs;
+    inputs = (rk_inputs){0};
+    return RK_OK;
 }

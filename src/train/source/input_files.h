@@ -18,8 +18,8 @@ typedef struct rk_input {
 
 enum { RK_INPUT_TRAIN, RK_INPUT_VALID, RK_INPUT_JOINS, RK_INPUT_KINDS };
 typedef struct rk_inputs {
-    rk_input *files[RK_INPUT_KINDS]; /* [n] */
-    char **paths[RK_INPUT_KINDS];    /* [n]; of a manifest's: NULL */
+    rk_input *files[RK_INPUT_KINDS];    /* [n] */
+    rk_text_list paths[RK_INPUT_KINDS]; /* n; of a manifest's: none */
     size_t n[RK_INPUT_KINDS];
 } rk_inputs;
 

@@ -1,0 +1,20 @@
+#include "base/text/text_list.h"
+
+#include "base/memory.h"
+
+rk_status rk_text_list_add_span(rk_text_list *list, rk_span text) {
+    RK_TRY(rk_grow(&list->texts, list->n, &list->capacity, sizeof *list->texts));
+    RK_TRY(rk_strndup(text.data, text.n_bytes, &list->texts[list->n]));
+    list->n++;
+    return RK_OK;
+}
+
+rk_status rk_text_list_add(rk_text_list *list, const char *text) {
+    return rk_text_list_add_span(list, (rk_span){text, strlen(text)});
+}
+
+void rk_text_list_release(rk_text_list *list) {
+    for (size_t i = 0; i < list->n; i++) rk_free(list->texts[i]);
+    rk_free(list->texts);
+    *list = (rk_text_list){0};
+}

@@ -292,7 +292,7 @@ rk_status rk_sum_begin_bf16(rk_comm *comm, rk_channel channel, float *values, si
     return begin(comm, channel, true, values, n, out);
 }
 
-rk_status rk_sum_test(rk_sum *sum, bool *done) {
+static rk_status test(rk_sum *sum, bool *done) {
     RK_TRY(rk_comm_failed(sum->comm));
     RK_TRY(rk_sums_advance(sum->comm, true));
     *done = sum->done;
@@ -318,7 +318,7 @@ rk_status rk_sum_wait(rk_sum *sum) {
     await(sum);
     for (unsigned n_pauses = 0;;) {
         bool done;
-        RK_TRY(rk_sum_test(sum, &done));
+        RK_TRY(test(sum, &done));
         if (done) return RK_OK;
         if (rk_clock_seconds() > deadline) RK_TRY(late(sum));
         rk_comm_pause(&n_pauses);

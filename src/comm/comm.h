@@ -71,7 +71,6 @@ rk_status rk_sum_begin(rk_comm *comm, rk_channel channel, float *values, size_t 
 /* The same with half the bytes: parts and sums travel as bf16, rounded to the nearest, finite ones to finite
  * ones; they are added in f32. The same bits on each rank all the same. */
 rk_status rk_sum_begin_bf16(rk_comm *comm, rk_channel channel, float *values, size_t n, rk_sum **out);
-rk_status rk_sum_test(rk_sum *sum, bool *done);
 rk_status rk_sum_wait(rk_sum *sum);
 void rk_sum_free(rk_sum *sum);
 

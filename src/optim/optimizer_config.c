@@ -10,7 +10,7 @@ static const char *const kinds[] = {
 };
 static const char *const schedules[] = {"constant", "polynomial", "cosine", "step"};
 
-#define OPTION(member, min, max, doc) RK_FIELD_F64(rk_optimizer_config, member, RK_UNSET, min, max, doc)
+#define NUMBER(member, min, max, doc) RK_FIELD_F64(rk_optimizer_config, member, RK_UNSET, min, max, doc)
 /* true or false, or not given: bound as a bool would lose the third. */
 #define SWITCH(member, doc_)                                                                        \
     {                                                                                               \
@@ -39,26 +39,26 @@ static const rk_field fields[] = {
     RK_FIELD_ENUM(rk_optimizer_config, kind, -1, kinds,
                   "which optimizer (docs/optimizers.md); train.optimizer: adam by default; elsewhere "
                   "train.optimizer's"),
-    OPTION(learning_rate, 0, INFINITY, "step size; 0.001 for the adam family and lamb, else 0.01"),
-    OPTION(epsilon, 0, INFINITY, "added to divisors, against division by zero"),
-    OPTION(initial_accumulator, 0, INFINITY,
+    NUMBER(learning_rate, 0, INFINITY, "step size; 0.001 for the adam family and lamb, else 0.01"),
+    NUMBER(epsilon, 0, INFINITY, "added to divisors, against division by zero"),
+    NUMBER(initial_accumulator, 0, INFINITY,
            "adagrad, rowwise_adagrad, ftrl, adagrad_momentum: the accumulator's initial value"),
-    OPTION(momentum, 0, 1, "momentum, adagrad_momentum, lars"),
-    OPTION(beta1, 0, 1, "adam family, lamb: decay of the first moment"),
-    OPTION(beta2, 0, 1,
+    NUMBER(momentum, 0, 1, "momentum, adagrad_momentum, lars"),
+    NUMBER(beta1, 0, 1, "adam family, lamb: decay of the first moment"),
+    NUMBER(beta2, 0, 1,
            "adam family, lamb: decay of the second moment; adagrad_momentum: of the accumulator"),
-    OPTION(exponent, 0, INFINITY, "adagrad_momentum: the exponent of the root in the divisor"),
-    OPTION(l1, 0, INFINITY, "ftrl"),
-    OPTION(l2, 0, INFINITY, "ftrl"),
-    OPTION(beta, 0, INFINITY, "ftrl"),
-    OPTION(learning_rate_power, -INFINITY, 0, "ftrl"),
-    OPTION(weight_decay, 0, 1, "decoupled: w -= weight_decay * w"),
-    OPTION(clip_gradient, 0, INFINITY, "clips each value of the summed gradient to [-x, x]"),
-    OPTION(clip_gradient_min, -INFINITY, INFINITY, "clips the summed gradient from below"),
-    OPTION(clip_gradient_max, -INFINITY, INFINITY, "clips the summed gradient from above"),
-    OPTION(clip_weight_min, -INFINITY, INFINITY, "clips the weights from below after the update"),
-    OPTION(clip_weight_max, -INFINITY, INFINITY, "clips the weights from above after the update"),
-    OPTION(trust_coefficient, 0, INFINITY, "lars"),
+    NUMBER(exponent, 0, INFINITY, "adagrad_momentum: the exponent of the root in the divisor"),
+    NUMBER(l1, 0, INFINITY, "ftrl"),
+    NUMBER(l2, 0, INFINITY, "ftrl"),
+    NUMBER(beta, 0, INFINITY, "ftrl"),
+    NUMBER(learning_rate_power, -INFINITY, 0, "ftrl"),
+    NUMBER(weight_decay, 0, 1, "decoupled: w -= weight_decay * w"),
+    NUMBER(clip_gradient, 0, INFINITY, "clips each value of the summed gradient to [-x, x]"),
+    NUMBER(clip_gradient_min, -INFINITY, INFINITY, "clips the summed gradient from below"),
+    NUMBER(clip_gradient_max, -INFINITY, INFINITY, "clips the summed gradient from above"),
+    NUMBER(clip_weight_min, -INFINITY, INFINITY, "clips the weights from below after the update"),
+    NUMBER(clip_weight_max, -INFINITY, INFINITY, "clips the weights from above after the update"),
+    NUMBER(trust_coefficient, 0, INFINITY, "lars"),
     SWITCH(nesterov, "momentum, adagrad_momentum: 1 = Nesterov momentum"),
     SWITCH(bias_correction, "adam family, lamb: 0 leaves it out, as TensorFlow's TPU Adam does"),
     SWITCH(sum_inside_sqrt, "adam family: 1 divides by sqrt(v + epsilon^2)"),
@@ -166,11 +166,46 @@ static rk_status check_schedule_used(const rk_optimizer_config *c, const rk_yaml
     return RK_OK;
 }
 
-static void take(double given, double *out) {
-    if (!isnan(given)) *out = given;
-}
-static void take_bool(double given, bool *out) {
-    if (!isnan(given)) *out = given != 0;
+/* Where each option of the file goes: to a double, or to a bool, which 0 and 1 stand for. */
+static const struct {
+    size_t from, to, bytes;
+} options[] = {
+#define OPTION(from, to) \
+    { offsetof(rk_optimizer_config, from), offsetof(rk_optimizer, to), sizeof((rk_optimizer *)0)->to }
+    OPTION(learning_rate, learning_rate),
+    OPTION(epsilon, epsilon),
+    OPTION(initial_accumulator, initial_accumulator),
+    OPTION(momentum, momentum),
+    OPTION(beta1, beta1),
+    OPTION(beta2, beta2),
+    OPTION(exponent, exponent),
+    OPTION(l1, l1),
+    OPTION(l2, l2),
+    OPTION(beta, beta),
+    OPTION(learning_rate_power, learning_rate_power),
+    OPTION(weight_decay, weight_decay),
+    OPTION(clip_gradient, clip_gradient_max),
+    OPTION(clip_gradient_min, clip_gradient_min),
+    OPTION(clip_gradient_max, clip_gradient_max),
+    OPTION(clip_weight_min, clip_weight_min),
+    OPTION(clip_weight_max, clip_weight_max),
+    OPTION(trust_coefficient, trust_coefficient),
+    OPTION(nesterov, nesterov),
+    OPTION(bias_correction, bias_correction),
+    OPTION(sum_inside_sqrt, sum_inside_sqrt),
+    OPTION(weight_decay_by_learning_rate, weight_decay_by_learning_rate),
+#undef OPTION
+};
+
+static void take_options(const rk_optimizer_config *c, rk_optimizer *o) {
+    if (!isnan(c->clip_gradient)) o->clip_gradient_min = -c->clip_gradient;
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        double given;
+        memcpy(&given, (const char *)c + options[i].from, sizeof given);
+        const bool is_set = given != 0;
+        const void *value = options[i].bytes == sizeof given ? (const void *)&given : &is_set;
+        if (!isnan(given)) memcpy((char *)o + options[i].to, value, options[i].bytes);
+    }
 }
 
 rk_status rk_optimizer_resolve(const rk_optimizer_config *c, const rk_yaml *yaml, rk_optimizer_kind usual,
@@ -180,29 +215,7 @@ rk_status rk_optimizer_resolve(const rk_optimizer_config *c, const rk_yaml *yaml
     RK_TRY(rk_optimizer_init(&o, kind));
     RK_TRY(check_used(c, yaml, (int)kind));
     RK_TRY(check_schedule_used(c, yaml));
-    take(c->learning_rate, &o.learning_rate);
-    take(c->epsilon, &o.epsilon);
-    take(c->initial_accumulator, &o.initial_accumulator);
-    take(c->momentum, &o.momentum);
-    take(c->beta1, &o.beta1);
-    take(c->beta2, &o.beta2);
-    take(c->exponent, &o.exponent);
-    take(c->l1, &o.l1);
-    take(c->l2, &o.l2);
-    take(c->beta, &o.beta);
-    take(c->learning_rate_power, &o.learning_rate_power);
-    take(c->weight_decay, &o.weight_decay);
-    take(-c->clip_gradient, &o.clip_gradient_min);
-    take(c->clip_gradient, &o.clip_gradient_max);
-    take(c->clip_gradient_min, &o.clip_gradient_min);
-    take(c->clip_gradient_max, &o.clip_gradient_max);
-    take(c->clip_weight_min, &o.clip_weight_min);
-    take(c->clip_weight_max, &o.clip_weight_max);
-    take(c->trust_coefficient, &o.trust_coefficient);
-    take_bool(c->nesterov, &o.nesterov);
-    take_bool(c->bias_correction, &o.bias_correction);
-    take_bool(c->sum_inside_sqrt, &o.sum_inside_sqrt);
-    take_bool(c->weight_decay_by_learning_rate, &o.weight_decay_by_learning_rate);
+    take_options(c, &o);
     o.schedule = (rk_schedule){(rk_schedule_kind)c->schedule.kind,
                                c->schedule.warmup_steps,
                                c->schedule.decay_steps,

@@ -131,7 +131,7 @@ static void rows_of_task(const rk_report_run *runs, size_t n, const char *task, 
 
 static double shown_value(const rk_report_run *run, const char *name) {
     for (int32_t i = 0; i < run->ranking.shown.n_shown; i++)
-        if (strcmp(run->ranking.shown.names[i], name) == 0) return run->ranking.shown.shown[i].value;
+        if (strcmp(run->ranking.shown.shown[i].name, name) == 0) return run->ranking.shown.shown[i].value;
     return NAN;
 }
 
@@ -139,7 +139,7 @@ static double shown_value(const rk_report_run *run, const char *name) {
 static rk_status names_of_rankings(const rk_report_run *runs, size_t n, rk_report_names *names) {
     for (size_t r = 0; r < n; r++)
         for (int32_t i = 0; i < runs[r].ranking.shown.n_shown; i++)
-            RK_TRY(rk_report_names_add(names, runs[r].ranking.shown.names[i]));
+            RK_TRY(rk_report_names_add(names, runs[r].ranking.shown.shown[i].name));
     return RK_OK;
 }
 

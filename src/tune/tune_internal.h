@@ -47,7 +47,6 @@ struct rk_tune {
 rk_status rk_tune_load(const rk_tune *tune, const rk_trial *trial, rk_config **out);
 
 /* Numbers of the trials [n_trials], best first, those that have no value behind; rk_free. */
-rk_status rk_tune_order(const rk_tune *tune, int64_t **out);
 bool rk_tune_is_better(const rk_tune *tune, double a, double b); /* NaN is better than nothing */
 
 /* tune.json, tune.csv and tune.svg. */

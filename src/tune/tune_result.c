@@ -16,7 +16,7 @@ static double value_of(const rk_trial *trial) {
     return trial->state == RK_TRIAL_done ? trial->best : NAN;
 }
 
-rk_status rk_tune_order(const rk_tune *t, int64_t **out) {
+static rk_status order_of(const rk_tune *t, int64_t **out) {
     int64_t *order;
     RK_TRY(rk_alloc((size_t)t->n_trials, sizeof *order, &order));
     for (int64_t i = 0; i < t->n_trials; i++) {
@@ -51,7 +51,7 @@ static void add_row(const rk_tune *t, const rk_trial *trial, int width, rk_buffe
 rk_status rk_tune_to_text(const rk_tune *t, char **out) {
     RK_AUTOFREE int64_t *order = NULL;
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
-    RK_TRY(rk_tune_order(t, &order));
+    RK_TRY(order_of(t, &order));
     int width = strlen(t->metric) > 8 ? (int)strlen(t->metric) : 8;
     rk_buffer_printf(&text, "%-*s", 10, "trial");
     for (size_t k = 0; k < t->space.n; k++)

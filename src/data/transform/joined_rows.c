@@ -229,9 +229,6 @@ static rk_span number_text(double value, bool is_f32, char scratch[RK_VALUE_BYTE
 rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]) {
     return number_text((double)value, true, scratch);
 }
-rk_span rk_f64_text(double value, char scratch[RK_VALUE_BYTES]) {
-    return number_text(value, false, scratch);
-}
 
 rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]) {
     if (column->type == RK_COLUMN_TEXT) return rk_column_text(column, value);
@@ -240,7 +237,7 @@ rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VA
         return (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
     }
     return column->type == RK_COLUMN_F32 ? rk_f32_text(column->f32[value], scratch)
-                                         : rk_f64_text(column->f64[value], scratch);
+                                         : number_text(column->f64[value], false, scratch);
 }
 
 bool rk_value_number(const rk_column *column, int64_t value, double *out) {

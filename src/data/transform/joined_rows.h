@@ -55,7 +55,6 @@ enum { RK_VALUE_BYTES = 32 };
 rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]);
 /* As a csv has it: all digits of a whole number, else as few as read back as it (0.1). */
 rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]);
-rk_span rk_f64_text(double value, char scratch[RK_VALUE_BYTES]);
 bool rk_value_number(const rk_column *column, int64_t value, double *out);
 
 #endif

@@ -46,8 +46,6 @@ struct rk_pairs {
 rk_status rk_pairs_init(const rk_retrieval *retrieval, int64_t max_batch, rk_pairs *pairs);
 void rk_pairs_release(rk_pairs *pairs);
 
-/* The pairs of a whole batch and the items that its step draws. */
-rk_status rk_retrieval_draw(const rk_model *model, const rk_batch *batch, int64_t step, rk_pairs *out);
 /* Samples first .. last-1 of the batch with histories, and, where `pairs` are given (in training), with a
  * sample behind for each drawn item; a view of what is put together in `memory`. */
 rk_status rk_retrieval_extend(const rk_model *model, const rk_batch *batch, const rk_pairs *pairs,

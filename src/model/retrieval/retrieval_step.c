@@ -46,7 +46,8 @@ static rk_status add_history(const rk_retrieval *r, const rk_batch *batch, const
     return RK_OK;
 }
 
-rk_status rk_retrieval_draw(const rk_model *model, const rk_batch *batch, int64_t step, rk_pairs *out) {
+/* The pairs of a whole batch and the items that its step draws. */
+static rk_status draw(const rk_model *model, const rk_batch *batch, int64_t step, rk_pairs *out) {
     const rk_retrieval *r = model->retrieval;
     out->n = batch->n;
     out->step = step;
@@ -98,7 +99,7 @@ static rk_status fill(rk_model *model, const rk_batch_part *part, int64_t step, 
     rk_ranks_span(model->ranks, total, &first, &last);
     RK_FAIL_IF(part->batch.n < part->total, RK_INVALID_ARGUMENT,
                "a two_tower needs all of a batch on each rank");
-    RK_TRY(rk_retrieval_draw(model, &part->batch, step, batch->pairs));
+    RK_TRY(draw(model, &part->batch, step, batch->pairs));
     RK_TRY(
         rk_retrieval_extend(model, &part->batch, batch->pairs, first, last, &model->retrieval->batch, &mine));
     rk_trace_end(begin, "draw");

@@ -11,7 +11,8 @@ static const rk_device_op *const ops[] = {
 #undef RK_DEVICE_OP_POINTER
 };
 
-const rk_device_op *rk_device_op_find(const char *name) {
+/* NULL if there is none */
+static const rk_device_op *find_op(const char *name) {
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
         if (strcmp(ops[i]->name, name) == 0) return ops[i];
     return NULL;
@@ -23,7 +24,7 @@ static rk_status find_ops(rk_device_graph *g) {
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         if (!node->op || node->op->is_view) continue;
-        g->ops[i] = rk_device_op_find(node->op->name);
+        g->ops[i] = find_op(node->op->name);
         RK_FAIL_IF(!g->ops[i], RK_UNSUPPORTED, "node '%s': the operation '%s' is not supported on a GPU",
                    node->name, node->op->name);
     }
@@ -158,10 +159,6 @@ bool rk_device_graph_sums(const rk_device_graph *g) {
     bool sums = false;
     for (size_t i = 0; i < g->graph->n_nodes; i++) sums |= g->graph->nodes[i]->sums_width > 0;
     return sums && g->options.sum;
-}
-
-uint64_t rk_device_graph_bytes(const rk_device_graph *g) {
-    return g->n_bytes;
 }
 
 /* Between an array of the host's and one of the device's. */

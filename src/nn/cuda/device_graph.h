@@ -37,7 +37,6 @@ typedef struct rk_device_graph_options {
 rk_status rk_device_graph_create(rk_graph *graph, rk_dense_optimizer *optimizer, rk_device *device,
                                  const rk_device_graph_options *options, rk_device_graph **out);
 void rk_device_graph_free(rk_device_graph *graph);
-uint64_t rk_device_graph_bytes(const rk_device_graph *graph);
 bool rk_device_graph_sums(
     const rk_device_graph *graph); /* training sums over ranks on its way, and depends on `total` */
 

@@ -37,7 +37,6 @@ struct rk_device_graph {
     const int64_t *step;              /* of the last training forward, */
     int64_t n_rest, total;            /* whose batch had so many samples at rest, and in all */
     rk_device_update update;
-    uint64_t n_bytes;
 };
 
 /* Device memory of n floats, counted. */

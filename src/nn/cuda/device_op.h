@@ -35,8 +35,6 @@ typedef struct rk_device_op {
 RK_DEVICE_OP_LIST(RK_DEVICE_OP_DECLARE)
 #undef RK_DEVICE_OP_DECLARE
 
-const rk_device_op *rk_device_op_find(const char *name); /* NULL if there is none */
-
 /* Device memory of a node: its inputs', its output's, what it keeps from forward to backward, its parameters,
  * its running statistics and the sums of the batch. */
 const float *rk_device_in(const rk_device_run *run, const rk_node *node, int32_t input);

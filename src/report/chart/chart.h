@@ -62,7 +62,6 @@ typedef struct rk_bars {
     const char *const *series;         /* [n_series] names */
     const double *values, *low, *high; /* [n_rows, n_series]; NaN: no bar. low, high: a whisker, or NULL */
 } rk_bars;
-double rk_bars_height(const rk_bars *bars);
 void rk_bars_draw(const rk_bars *bars, double x, double y, rk_buffer *out);
 
 /* CSS for charts, light, dark and printed; the page's own colours are variables of it. */

@@ -17,7 +17,7 @@ static double top_of(const rk_bars *b) {
     return b->title ? 34 : 8;
 }
 
-double rk_bars_height(const rk_bars *b) {
+static double height_of(const rk_bars *b) {
     return top_of(b) + row_height(b) * (double)b->n_rows + (b->axis ? 44 : 28);
 }
 
@@ -77,7 +77,7 @@ void rk_bars_draw(const rk_bars *b, double x, double y, rk_buffer *out) {
     rk_scale scale = scale_of(b, left, right);
     rk_ticks ticks;
     rk_scale_ticks(&scale, (int)((right - left) / 90) + 1, &ticks);
-    rk_chart_open(x, y, b->width, rk_bars_height(b), b->title, out);
+    rk_chart_open(x, y, b->width, height_of(b), b->title, out);
     for (size_t i = 0; i < ticks.n; i++) {
         double place = rk_scale_place(&scale, ticks.values[i]);
         rk_svg_line(ticks.values[i] == 0 ? "axis" : "grid", place, top - 4, place, bottom, out);

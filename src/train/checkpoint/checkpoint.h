@@ -48,7 +48,6 @@ void rk_manifest_release(rk_manifest *manifest);
 /* rk_checkpoint_verify and rk_checkpoint_find, or with `best` _find_best, by the ranks of comm (NULL: one
  * process) together, each with a share of the files, so that no byte is read by several; all call it and get
  * the same answer. directory: the first rank's counts. */
-rk_status rk_checkpoint_verify_over(rk_comm *comm, const char *path);
 rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool best, char **path);
 
 /* Read the tensors of a checkpoint that was verified into `state`: all of it must be there with the same type

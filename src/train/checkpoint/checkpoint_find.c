@@ -36,14 +36,14 @@ static rk_status verify_files(const rk_comm *comm, const char *path, const rk_ma
     return RK_OK;
 }
 
-rk_status rk_checkpoint_verify_over(rk_comm *comm, const char *path) {
+static rk_status verify_over(rk_comm *comm, const char *path) {
     RK_AUTO(rk_manifest_release) rk_manifest m = {0};
     RK_TRY(rk_comm_agree(comm, rk_manifest_read(path, &m)));
     return rk_comm_agree(comm, verify_files(comm, path, &m));
 }
 
 rk_status rk_checkpoint_verify(const char *path) {
-    return rk_checkpoint_verify_over(NULL, path);
+    return verify_over(NULL, path);
 }
 
 static rk_status path_of(const char *output, const char *name, char **out) {
@@ -70,7 +70,7 @@ static bool passes_over(rk_comm *comm, const char *path, rk_status status) {
 /* `path` is *out if all is well, else freed. */
 /* What is no checkpoint that may be used stays with the caller. */
 static rk_status verify(rk_comm *comm, char **path, char **out) {
-    RK_TRY(rk_checkpoint_verify_over(comm, *path));
+    RK_TRY(verify_over(comm, *path));
     *out = *path;
     *path = NULL;
     return RK_OK;

@@ -8,8 +8,9 @@ rk_status rk_config_pair_features(const rk_config *c, const rk_data_schema *sche
     return rk_retrieval_pair(&c->model.retrieval, &c->yaml, schema, out);
 }
 
-rk_status rk_config_collect_interactions(const rk_config *c, const rk_transforms *transforms,
-                                         rk_interactions **out) {
+/* Of the rows of training data; the caller frees it. */
+static rk_status collect_interactions(const rk_config *c, const rk_transforms *transforms,
+                                      rk_interactions **out) {
     rk_dataset_options options = {
         .directory = c->directory, .split = "train", .batch_size = 1 << 16, .seed = (uint64_t)c->data.seed};
     rk_pair_features features;
@@ -22,7 +23,7 @@ rk_status rk_config_collect_interactions(const rk_config *c, const rk_transforms
 rk_status rk_config_interactions(rk_config *c, rk_interactions **out) {
     const rk_transforms *transforms;
     RK_TRY(rk_config_transforms(c, NULL, NULL, &transforms));
-    if (!c->interactions) RK_TRY(rk_config_collect_interactions(c, transforms, &c->interactions));
+    if (!c->interactions) RK_TRY(collect_interactions(c, transforms, &c->interactions));
     *out = c->interactions;
     return RK_OK;
 }
@@ -69,7 +70,7 @@ rk_status rk_config_training_options(const rk_config *c, const rk_dataset *datas
     rk_model_options options;
     RK_TRY(rk_config_model_options(c, rk_dataset_schema(dataset), true, &options));
     if (needs_interactions(c, true))
-        RK_TRY(rk_config_collect_interactions(c, rk_dataset_transforms(dataset), &options.interactions));
+        RK_TRY(collect_interactions(c, rk_dataset_transforms(dataset), &options.interactions));
     *out = options;
     return RK_OK;
 }

@@ -78,9 +78,6 @@ bool rk_config_has_pairs(const rk_config *config);
 rk_status rk_config_pair_features(const rk_config *config, const rk_data_schema *schema,
                                   rk_pair_features *out);
 rk_status rk_config_interactions(rk_config *config, rk_interactions **out);
-/* The same, which the caller is to free. */
-rk_status rk_config_collect_interactions(const rk_config *config, const rk_transforms *transforms,
-                                         rk_interactions **out);
 
 /* What the cluster section asks of placements on so many ranks, readers among them: all of a request but
  * tables, features, optimizer, loads and capacities. Its constraints live as long as the config. */

@@ -28,17 +28,13 @@ bool rk_evaluation_shows(const rk_config *c, int task, int metric) {
 }
 
 static rk_status choose_shown(const rk_config *c, rk_evaluation *e) {
-    size_t most = (size_t)(e->n_tasks + 1) * RK_METRIC_COUNT;
-    RK_TRY(rk_alloc(most, sizeof *e->shown, &e->shown));
-    RK_TRY(rk_alloc(most, sizeof *e->names, &e->names));
+    RK_TRY(rk_alloc((size_t)(e->n_tasks + 1) * RK_METRIC_COUNT, sizeof *e->shown, &e->shown));
     for (int t = 0; t <= e->n_tasks; t++)
         for (int m = 0; m < RK_METRIC_COUNT; m++) {
             if (!rk_evaluation_shows(c, t, m)) continue;
             char name[256];
             rk_config_metric_name(c, t, m, name, sizeof name);
-            RK_TRY(rk_strdup(name, &e->names[e->n_shown]));
-            e->shown[e->n_shown] = (rk_metric){e->names[e->n_shown], e->values[t * RK_METRIC_COUNT + m]};
-            e->n_shown++;
+            RK_TRY(rk_evaluation_show(e, name, e->values[t * RK_METRIC_COUNT + m]));
         }
     return RK_OK;
 }

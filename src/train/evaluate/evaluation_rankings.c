@@ -26,9 +26,9 @@ typedef struct ranking_task {
     int metrics[MAX_METRICS];
     int32_t ks[MAX_METRICS];
     size_t n_metrics, n_shown;
-    rk_real **scores;  /* [n_threads][RK_USERS_AT_ONCE, n_items] */
-    void **workspaces; /* [n_threads] */
-    int n_threads;
+    rk_real *scores;  /* [n_threads, RK_USERS_AT_ONCE, n_items] */
+    char *workspaces; /* [n_threads, workspace_bytes] */
+    size_t workspace_bytes;
     double *values;     /* [n_users, n_metrics] */
     rk_comm *trainers;  /* NULL: one process */
     int64_t first, end; /* of the users: those that are ranked here */
@@ -36,10 +36,6 @@ typedef struct ranking_task {
 } ranking_task;
 
 static void release(ranking_task *t) {
-    for (int i = 0; i < t->n_threads; i++) {
-        if (t->scores) rk_free(t->scores[i]);
-        if (t->workspaces) rk_free(t->workspaces[i]);
-    }
     rk_free(t->scores);
     rk_free(t->workspaces);
     rk_free(t->users);
@@ -135,9 +131,9 @@ static rk_status rank_user(ranking_task *t, int64_t place, const rk_real *scores
 }
 
 static rk_status rank_users(ranking_task *t, int64_t first, int64_t n, int thread) {
-    rk_real *scores = t->scores[thread];
+    rk_real *scores = t->scores + thread * RK_USERS_AT_ONCE * t->n_items;
     RK_TRY(rk_matrix_forward(t->items, n, t->user_vectors + first * t->dim, NULL, false, scores,
-                             t->workspaces[thread]));
+                             t->workspaces + (size_t)thread * t->workspace_bytes));
     for (int64_t i = 0; i < n; i++) RK_TRY(rank_user(t, first + i, scores + i * t->n_items));
     return RK_OK;
 }
@@ -150,13 +146,10 @@ static void rank_block(void *context, size_t block, int thread) {
 }
 
 static rk_status rank_on_processors(ranking_task *t) {
-    t->n_threads = rk_parallel_threads();
-    RK_TRY(rk_alloc((size_t)t->n_threads, sizeof *t->scores, &t->scores));
-    RK_TRY(rk_alloc((size_t)t->n_threads, sizeof *t->workspaces, &t->workspaces));
-    for (int i = 0; i < t->n_threads; i++) {
-        RK_TRY(rk_alloc((size_t)(RK_USERS_AT_ONCE * t->n_items), sizeof **t->scores, &t->scores[i]));
-        RK_TRY(rk_alloc(rk_matrix_workspace(t->items), 1, &t->workspaces[i]));
-    }
+    const size_t n_threads = (size_t)rk_parallel_threads();
+    t->workspace_bytes = (rk_matrix_workspace(t->items) + 63) / 64 * 64;
+    RK_TRY(rk_alloc(n_threads * (size_t)(RK_USERS_AT_ONCE * t->n_items), sizeof *t->scores, &t->scores));
+    RK_TRY(rk_alloc(n_threads, t->workspace_bytes, &t->workspaces));
     rk_parallel_for(rk_blocks((size_t)(t->end - t->first), RK_USERS_AT_ONCE), rank_block, t);
     return rk_failure_status(&t->failure);
 }
@@ -272,13 +265,10 @@ static rk_status choose_metrics(ranking_task *t, const rk_config *c, const rk_mo
 
 static rk_status show(const ranking_task *t, rk_evaluation *e) {
     RK_TRY(rk_alloc(t->n_shown, sizeof *e->shown, &e->shown));
-    RK_TRY(rk_alloc(t->n_shown, sizeof *e->names, &e->names));
     for (size_t m = 0; m < t->n_shown; m++) {
         char name[64];
         rk_ranking_metric_name(t->metrics[m], name, sizeof name);
-        RK_TRY(rk_strdup(name, &e->names[m]));
-        e->shown[m] = (rk_metric){e->names[m], mean_of(t, m)};
-        e->n_shown = (int32_t)m + 1;
+        RK_TRY(rk_evaluation_show(e, name, mean_of(t, m)));
     }
     return RK_OK;
 }

@@ -12,11 +12,12 @@ typedef struct rk_evaluation {
     int32_t n_tasks;
     int64_t n_rows;
     double *values;
-    rk_metric *shown; /* [n_shown] names and values, as the run file chooses */
-    char **names;     /* what shown[].name points to */
+    rk_metric *shown; /* [n_shown] names, its own, and values, as the run file chooses */
     int32_t n_shown;
 } rk_evaluation;
 void rk_evaluation_release(rk_evaluation *evaluation);
+/* One more of those that are shown; there is room. */
+rk_status rk_evaluation_show(rk_evaluation *evaluation, const char *name, double value);
 /* A metric by its number (rk_config_find_metric). */
 double rk_evaluation_value(const rk_evaluation *evaluation, int task, int metric);
 

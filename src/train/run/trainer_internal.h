@@ -82,19 +82,14 @@ rk_status rk_trainer_restore(rk_trainer *trainer, const char *path);
 rk_status rk_trainer_take_inputs(rk_trainer *trainer, const char *start);
 
 void rk_trainer_notify(rk_trainer *trainer, rk_event_kind kind, const char *message);
-rk_status rk_trainer_save(rk_trainer *trainer);
 rk_status rk_trainer_write(
     rk_trainer *trainer,
     char **path); /* the checkpoint alone, by all ranks that train or hold rows; of a model that is settled */
 /* The epoch to speak of, from 0: between two epochs, the one that has just ended. */
 int64_t rk_trainer_spoken_epoch(const rk_trainer *trainer);
-/* Evaluate on the validation data, judge, log. *stop: early stopping says so. */
-rk_status rk_trainer_validate(rk_trainer *trainer, bool *stop);
 /* What is likely a mistake (train/run/config_warnings.c); the data is open. */
 void rk_trainer_warn_of_config(const rk_trainer *trainer);
 void rk_trainer_warn_of_first_loss(const rk_trainer *trainer, double loss);
 void rk_trainer_warn_of_no_metric(rk_trainer *trainer);
-/* The progress line and its log entry, if it is time (or `now`). */
-rk_status rk_trainer_report(rk_trainer *trainer, bool now);
 
 #endif

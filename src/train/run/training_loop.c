@@ -41,7 +41,8 @@ static int32_t exchange_metrics(rk_trainer *t, rk_metric *out) {
     return N_EXCHANGE_METRICS;
 }
 
-rk_status rk_trainer_report(rk_trainer *t, bool now) {
+/* The progress line and its log entry, if it is time (or `now`). */
+static rk_status report(rk_trainer *t, bool now) {
     int64_t every = t->config->train.log_every;
     double seconds = rk_clock_seconds(), passed = seconds - t->last_progress;
     if (!now && (every ? t->progress.step % every != 0 : passed < 1)) return RK_OK;
@@ -97,7 +98,7 @@ static rk_status drain(rk_trainer *t) {
     }
 }
 
-rk_status rk_trainer_save(rk_trainer *t) {
+static rk_status save(rk_trainer *t) {
     if (t->saved_step == t->progress.step) return RK_OK;
     RK_TRY(drain(t));
     uint64_t begin = rk_trace_begin();
@@ -112,7 +113,8 @@ rk_status rk_trainer_save(rk_trainer *t) {
     return RK_OK;
 }
 
-rk_status rk_trainer_validate(rk_trainer *t, bool *stop) {
+/* Evaluate on the validation data, judge, log. *stop: early stopping says so. */
+static rk_status validate(rk_trainer *t, bool *stop) {
     RK_TRY(drain(t));
     uint64_t begin = rk_trace_begin();
     rk_evaluation evaluation;
@@ -167,11 +169,11 @@ static rk_status after(rk_trainer *t, bool epoch_done, bool *stop) {
     bool saves = epoch_done ? s->checkpoint.every_epochs && epoch % s->checkpoint.every_epochs == 0
                             : s->checkpoint.every_steps && step % s->checkpoint.every_steps == 0;
     double begun = rk_clock_seconds();
-    if (evaluates) RK_TRY(rk_trainer_validate(t, stop));
+    if (evaluates) RK_TRY(validate(t, stop));
     if (evaluates && t->config->keeps_best && t->progress.stopping.best_step == step) saves = true;
     if (epoch_done && saves) t->saved_step = -1; /* the position moved on, though the step did not */
     bool is_last = *stop || ended(t);            /* saved with the run's end, once */
-    if (saves && !is_last) RK_TRY(rk_trainer_save(t));
+    if (saves && !is_last) RK_TRY(save(t));
     t->last_progress += rk_clock_seconds() - begun;
     return RK_OK;
 }
@@ -195,7 +197,7 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
             return RK_OK;
         }
         if (rk_trainer_asked_to_stop(t)) {
-            RK_TRY(rk_trainer_save(t));
+            RK_TRY(save(t));
             return rk_error(RK_INTERRUPTED, "stopped on request after step %lld",
                             (long long)t->progress.step);
         }
@@ -207,12 +209,12 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
             RK_FAIL_IF(t->progress.position.row == 0, RK_BAD_DATA, "the training data has no rows");
             t->progress.position = rk_batch_source_tell(&t->train_source);
             RK_TRY(drain(t));
-            RK_TRY(rk_trainer_report(t, true));
+            RK_TRY(report(t, true));
             RK_TRY(after(t, true, &stop));
         } else {
             RK_TRY(status);
             RK_TRY(train_batch(t, &fed->part));
-            RK_TRY(rk_trainer_report(t, false));
+            RK_TRY(report(t, false));
             RK_TRY(after(t, false, &stop));
         }
         if (stop) {
@@ -239,16 +241,16 @@ static rk_status run(rk_trainer *t) {
         t->first_step = t->last_progress_step = t->progress.step;
         RK_TRY(train_to_end(t, &why));
         RK_TRY(drain(t));
-        RK_TRY(rk_trainer_report(t, true));
+        RK_TRY(report(t, true));
         if (t->valid && t->progress.stopping.n_evaluations ==
                             0) { /* steps that ended before the first evaluation was due */
             bool stop;
-            RK_TRY(rk_trainer_validate(t, &stop));
+            RK_TRY(validate(t, &stop));
         }
         t->progress.finished = true;
         t->saved_step = -1;
     }
-    RK_TRY(rk_trainer_save(t));
+    RK_TRY(save(t));
     rk_trainer_notify(t, RK_EVENT_STOP, why);
     return take_best(t);
 }

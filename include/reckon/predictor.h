@@ -3,11 +3,14 @@
 #ifndef RECKON_PREDICTOR_H
 #define RECKON_PREDICTOR_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <reckon/batch.h>
 #include <reckon/comm.h>
 #include <reckon/config.h>
+#include <reckon/dataset.h>
 #include <reckon/trainer.h>
 
 #ifdef __cplusplus
@@ -36,6 +39,32 @@ RK_API int32_t rk_predictor_n_tasks(const rk_predictor *predictor);
 RK_API const char *rk_predictor_task_name(const rk_predictor *predictor, int32_t task);
 RK_API const char *rk_predictor_path(const rk_predictor *predictor); /* the checkpoint in use */
 
+/* "binary_cross_entropy" or "mse"; of a two_tower, whose loss is of a whole batch, NULL. */
+RK_API const char *rk_predictor_task_loss(const rk_predictor *predictor, int32_t task);
+/* A two_tower, which ranks items for users: evaluations rank all of them. */
+RK_API bool rk_predictor_retrieves(const rk_predictor *predictor);
+
+/* A feature of the run file, and where a batch has it: dense ones in columns first .. first + width-1 of its
+ * dense numbers, others as features[first]. name: the predictor's. */
+typedef struct rk_predictor_feature {
+    const char *name;
+    bool dense;
+    int32_t first, width;
+} rk_predictor_feature;
+RK_API int32_t rk_predictor_n_features(const rk_predictor *predictor);
+RK_API rk_predictor_feature rk_predictor_get_feature(const rk_predictor *predictor, int32_t feature);
+
+/* Whether the run has such data: "train", "valid" or "test". */
+RK_API bool rk_predictor_has_split(const rk_predictor *predictor, const char *split);
+/* A split, or a file in the columns of the run's data, in batches as evaluations have them and in the file's
+ * order, through the transforms that were fitted to the training data. labels_optional: of a file that has
+ * none, batches have no labels; else that is RK_BAD_DATA. The predictor must outlive the dataset. */
+RK_API rk_status rk_predictor_open_data(const rk_predictor *predictor, const char *split,
+                                        bool labels_optional, rk_dataset **out);
+/* predictions [batch->n, n_tasks] of a batch, by the predictor's device; over ranks all make the call, with
+ * the same batch. Threads that predict at once have sessions (reckon/session.h). */
+RK_API rk_status rk_predictor_batch(rk_predictor *predictor, const rk_batch *batch, float *predictions);
+
 /* Predictions for a file in the columns of the run's data (labels may be missing): `row` is called once a row
  * in order, with n_tasks predictions and, where known, labels (else NULL; NaN for one that the row is
  * without). A failing call ends the walk and its status is returned. Over ranks it is called on each, and may
@@ -49,6 +78,12 @@ RK_API rk_status rk_predictor_file(rk_predictor *predictor, const char *path, rk
  * next call. */
 RK_API rk_status rk_predictor_evaluate(rk_predictor *predictor, const char *split, const rk_metric **metrics,
                                        int32_t *n_metrics, int64_t *n_rows);
+
+/* Of a two_tower: metrics of rankings by their names ("recall@20", "ndcg@10", "hit@5"), as
+ * rk_predictor_evaluate computes those that the run file shows: values [n]. *n_rows: pairs of the split.
+ * Errors: RK_INVALID_ARGUMENT names a metric that is none; RK_UNSUPPORTED: another kind of model. */
+RK_API rk_status rk_predictor_rankings(rk_predictor *predictor, const char *split, const char *const *metrics,
+                                       size_t n, double *values, int64_t *n_rows);
 
 #ifdef __cplusplus
 }

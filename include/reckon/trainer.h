@@ -79,6 +79,13 @@ RK_API rk_model *rk_trainer_model(rk_trainer *trainer); /* after run: the best o
 RK_API rk_status rk_trainer_evaluate(rk_trainer *trainer, const char *split, const rk_metric **metrics,
                                      int32_t *n_metrics);
 
+/* A metric that the run's evaluations log, by its name or (NULL) the one that the run goes by: *name as
+ * metrics.jsonl has it behind "valid/"; free with rk_text_free. place: where the name was given, for
+ * messages. Errors: RK_NOT_FOUND: the run has no validation data; RK_CONFIG: there is no such metric, or
+ * train.metrics leaves it out. */
+RK_API rk_status rk_trainer_metric(const rk_config *config, const char *metric, const char *place,
+                                   char **name, bool *larger_is_better);
+
 #ifdef __cplusplus
 }
 #endif

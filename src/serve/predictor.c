@@ -10,6 +10,7 @@
 #include "cuda/device/device.h"
 #include "model/inference.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/evaluate/evaluation_rankings.h"
 
 static rk_status check_same(const rk_predictor *p, const char *text) {
     char *first;
@@ -142,6 +143,26 @@ int32_t rk_predictor_n_tasks(const rk_predictor *p) {
 const char *rk_predictor_task_name(const rk_predictor *p, int32_t task) {
     return rk_config_has_pairs(p->config) ? "score" : p->config->data.labels[task].name;
 }
+const char *rk_predictor_task_loss(const rk_predictor *p, int32_t task) {
+    if (rk_predictor_retrieves(p)) return NULL;
+    return p->config->data.labels[task].loss == 0 ? "binary_cross_entropy" : "mse";
+}
+bool rk_predictor_retrieves(const rk_predictor *p) {
+    return rk_config_has_pairs(p->config);
+}
+int32_t rk_predictor_n_features(const rk_predictor *p) {
+    return (int32_t)p->config->data.n_features;
+}
+rk_predictor_feature rk_predictor_get_feature(const rk_predictor *p, int32_t number) {
+    const rk_data_feature *features = p->config->data.features, *feature = &features[number];
+    rk_predictor_feature out = {feature->name, feature->dense, 0, (int32_t)feature->width};
+    for (int32_t f = 0; f < number; f++)
+        if (features[f].dense == feature->dense) out.first += feature->dense ? (int32_t)features[f].width : 1;
+    return out;
+}
+bool rk_predictor_has_split(const rk_predictor *p, const char *split) {
+    return rk_dataset_has_split(&p->config->data, split);
+}
 const char *rk_predictor_path(const rk_predictor *p) {
     return p->path;
 }
@@ -177,6 +198,10 @@ rk_status rk_predictor_check_finite(const rk_predictor *p, int64_t row, const fl
                          rk_predictor_task_name(p, t)),
                 "parameters of the checkpoint or values of the row are too large, or not finite");
     return RK_OK;
+}
+
+rk_status rk_predictor_batch(rk_predictor *p, const rk_batch *batch, float *predictions) {
+    return rk_model_predict(p->model, batch, predictions);
 }
 
 /* One batch's rows to the callback. */
@@ -235,4 +260,29 @@ rk_status rk_predictor_evaluate(rk_predictor *p, const char *split, const rk_met
     *n_metrics = evaluation.n_shown;
     *n_rows = evaluation.n_rows;
     return RK_OK;
+}
+
+rk_status rk_predictor_rankings(rk_predictor *p, const char *split, const char *const *metrics, size_t n,
+                                double *values, int64_t *n_rows) {
+    int *numbers = NULL;
+    rk_dataset *dataset = NULL;
+    rk_evaluation evaluation = {0};
+    rk_status status;
+    RK_FAIL_IF(!rk_predictor_retrieves(p), RK_UNSUPPORTED, "only a two_tower ranks items");
+    RK_TRY(rk_alloc(n, sizeof *numbers, &numbers));
+    for (size_t i = 0; i < n; i++) {
+        numbers[i] = rk_ranking_metric_find(metrics[i]);
+        if (numbers[i] < 0)
+            RK_GOTO(rk_error(RK_INVALID_ARGUMENT, "there is no ranking metric '%s'", metrics[i]));
+    }
+    RK_GOTO(check_same(p, split));
+    RK_GOTO(rk_comm_agree(p->comm, rk_predictor_open_data(p, split, true, &dataset)));
+    rk_more_rankings more = {numbers, n, values};
+    RK_GOTO(rk_evaluate_rankings(p->config, p->model, dataset, split, &more, &evaluation));
+    *n_rows = evaluation.n_rows;
+done:
+    rk_evaluation_release(&evaluation);
+    rk_dataset_free(dataset);
+    rk_free(numbers);
+    return status;
 }

@@ -15,10 +15,6 @@ struct rk_predictor {
     rk_evaluation evaluation; /* the last one */
 };
 
-/* A split of the run ("valid", "test", ...) or a file, in batches as evaluations have them, in the file's
- * order. */
-rk_status rk_predictor_open_data(const rk_predictor *predictor, const char *split, bool labels_optional,
-                                 rk_dataset **out);
 /* One row's [n_tasks]; RK_NOT_FINITE names the row and the task. */
 rk_status rk_predictor_check_finite(const rk_predictor *predictor, int64_t row, const float *predictions);
 

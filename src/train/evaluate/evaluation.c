@@ -27,6 +27,20 @@ bool rk_evaluation_shows(const rk_config *c, int task, int metric) {
            (task < c->data.n_labels || metric == RK_METRIC_auc || metric == RK_METRIC_rmse);
 }
 
+rk_status rk_trainer_metric(const rk_config *c, const char *wanted, const char *place, char **out,
+                            bool *larger_is_better) {
+    int task = c->watched_task, metric = c->watched_metric;
+    char name[256];
+    RK_FAIL_IF(!c->has_valid, RK_NOT_FOUND, "the run has no validation data");
+    if (wanted) RK_TRY(rk_config_find_metric(c, wanted, place, &task, &metric));
+    rk_config_metric_name(c, task, metric, name, sizeof name);
+    if (!rk_evaluation_shows(c, task, metric))
+        return rk_error_hint(rk_error(RK_CONFIG, "'%s' is not among train.metrics", name),
+                             "add it there, so that evaluations compute it");
+    *larger_is_better = rk_metric_larger_is_better(metric);
+    return rk_strdup(name, out);
+}
+
 static rk_status choose_shown(const rk_config *c, rk_evaluation *e) {
     RK_TRY(rk_alloc((size_t)(e->n_tasks + 1) * RK_METRIC_COUNT, sizeof *e->shown, &e->shown));
     for (int t = 0; t <= e->n_tasks; t++)

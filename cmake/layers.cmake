@@ -1,4 +1,4 @@
-# rk_layer(NAME USES...): src/NAME/**.c as the static library rk_NAME, linked to the layers that it uses.
+# rk_layer(NAME USES...): src/NAME/**.c, or tools/NAME/**.c, as the static library rk_NAME, linked to the layers that it uses.
 # Files named *avx2.c and *avx512.c are compiled for those instruction sets; bodies of kernels three times, once for each (rk_kernels).
 set(RK_LAYERS "")
 set(RK_AVX2_FLAGS -mavx2 -mfma -mf16c -mbmi2)
@@ -27,7 +27,11 @@ function(rk_kernels target)
 endfunction()
 
 function(rk_layer name)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
+  set(folder ${PROJECT_SOURCE_DIR}/src)
+  if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/tools/${name})
+    set(folder ${PROJECT_SOURCE_DIR}/tools)
+  endif()
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/${name}/*.c)
   # Optional dependencies: x_<choice>.c of one signature; only the chosen one is compiled.
   if(name STREQUAL "gemm")
     set(sources ${PROJECT_SOURCE_DIR}/src/gemm/gemm_${RK_GEMM}.c)
@@ -54,7 +58,7 @@ function(rk_layer name)
   endif()
   rk_isa_flags(${sources})
   add_library(rk_${name} STATIC ${sources})
-  target_include_directories(rk_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(rk_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${folder})
   target_compile_definitions(rk_${name} PRIVATE _GNU_SOURCE)
   list(TRANSFORM ARGN PREPEND rk_ OUTPUT_VARIABLE uses)
   target_link_libraries(rk_${name} PUBLIC ${uses})

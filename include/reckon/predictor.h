@@ -11,6 +11,7 @@
 #include <reckon/comm.h>
 #include <reckon/config.h>
 #include <reckon/dataset.h>
+#include <reckon/model.h>
 #include <reckon/trainer.h>
 
 #ifdef __cplusplus
@@ -61,9 +62,10 @@ RK_API bool rk_predictor_has_split(const rk_predictor *predictor, const char *sp
  * none, batches have no labels; else that is RK_BAD_DATA. The predictor must outlive the dataset. */
 RK_API rk_status rk_predictor_open_data(const rk_predictor *predictor, const char *split,
                                         bool labels_optional, rk_dataset **out);
-/* predictions [batch->n, n_tasks] of a batch, by the predictor's device; over ranks all make the call, with
- * the same batch. Threads that predict at once have sessions (reckon/session.h). */
-RK_API rk_status rk_predictor_batch(rk_predictor *predictor, const rk_batch *batch, float *predictions);
+/* What predicts: rk_model_predict for a batch by the predictor's device (over ranks all make the call, with
+ * the same batch), rk_model_parameters. It belongs to the predictor. Threads that predict at once have
+ * sessions (reckon/session.h). */
+RK_API rk_model *rk_predictor_model(rk_predictor *predictor);
 
 /* Predictions for a file in the columns of the run's data (labels may be missing): `row` is called once a row
  * in order, with n_tasks predictions and, where known, labels (else NULL; NaN for one that the row is
@@ -79,11 +81,12 @@ RK_API rk_status rk_predictor_file(rk_predictor *predictor, const char *path, rk
 RK_API rk_status rk_predictor_evaluate(rk_predictor *predictor, const char *split, const rk_metric **metrics,
                                        int32_t *n_metrics, int64_t *n_rows);
 
-/* Of a two_tower: metrics of rankings by their names ("recall@20", "ndcg@10", "hit@5"), as
- * rk_predictor_evaluate computes those that the run file shows: values [n]. *n_rows: pairs of the split.
- * Errors: RK_INVALID_ARGUMENT names a metric that is none; RK_UNSUPPORTED: another kind of model. */
-RK_API rk_status rk_predictor_rankings(rk_predictor *predictor, const char *split, const char *const *metrics,
-                                       size_t n, double *values, int64_t *n_rows);
+/* rk_predictor_evaluate of a two_tower, with metrics of rankings beside those that the run file shows, by
+ * their names ("recall@20", "ndcg@10", "hit@5"): values [n]. Errors: RK_INVALID_ARGUMENT names a metric that
+ * is none; RK_UNSUPPORTED: another kind of model. */
+RK_API rk_status rk_predictor_rankings(rk_predictor *predictor, const char *split, const char *const *names,
+                                       size_t n, double *values, const rk_metric **metrics,
+                                       int32_t *n_metrics, int64_t *n_rows);
 
 #ifdef __cplusplus
 }

@@ -160,6 +160,9 @@ rk_predictor_feature rk_predictor_get_feature(const rk_predictor *p, int32_t num
         if (features[f].dense == feature->dense) out.first += feature->dense ? (int32_t)features[f].width : 1;
     return out;
 }
+rk_model *rk_predictor_model(rk_predictor *p) {
+    return p->model;
+}
 bool rk_predictor_has_split(const rk_predictor *p, const char *split) {
     return rk_dataset_has_split(&p->config->data, split);
 }
@@ -200,10 +203,6 @@ rk_status rk_predictor_check_finite(const rk_predictor *p, int64_t row, const fl
     return RK_OK;
 }
 
-rk_status rk_predictor_batch(rk_predictor *p, const rk_batch *batch, float *predictions) {
-    return rk_model_predict(p->model, batch, predictions);
-}
-
 /* One batch's rows to the callback. */
 static rk_status predict_batch(rk_predictor *p, const rk_batch *batch, float **predictions, size_t *capacity,
                                rk_prediction_callback row, void *user) {
@@ -242,6 +241,16 @@ rk_status rk_predictor_file(rk_predictor *p, const char *path, rk_prediction_cal
     return status == RK_END ? RK_OK : status;
 }
 
+/* The last evaluation is kept for those who look at it. */
+static void keep_evaluation(rk_predictor *p, const rk_evaluation *evaluation, const rk_metric **metrics,
+                            int32_t *n_metrics, int64_t *n_rows) {
+    rk_evaluation_release(&p->evaluation);
+    p->evaluation = *evaluation;
+    *metrics = evaluation->shown;
+    *n_metrics = evaluation->n_shown;
+    *n_rows = evaluation->n_rows;
+}
+
 rk_status rk_predictor_evaluate(rk_predictor *p, const char *split, const rk_metric **metrics,
                                 int32_t *n_metrics, int64_t *n_rows) {
     rk_dataset *dataset;
@@ -253,36 +262,35 @@ rk_status rk_predictor_evaluate(rk_predictor *p, const char *split, const rk_met
     rk_status status = rk_evaluate(p->config, p->model, &source, &evaluation);
     rk_batch_source_release(&source);
     rk_dataset_free(dataset);
-    RK_TRY(status);
-    rk_evaluation_release(&p->evaluation);
-    p->evaluation = evaluation;
-    *metrics = evaluation.shown;
-    *n_metrics = evaluation.n_shown;
-    *n_rows = evaluation.n_rows;
+    if (status == RK_OK) keep_evaluation(p, &evaluation, metrics, n_metrics, n_rows);
+    return status;
+}
+
+static rk_status find_rankings(const char *const *names, size_t n, int **out) {
+    RK_TRY(rk_alloc(n, sizeof **out, out));
+    for (size_t i = 0; i < n; i++) {
+        (*out)[i] = rk_ranking_metric_find(names[i]);
+        RK_FAIL_IF((*out)[i] < 0, RK_INVALID_ARGUMENT, "there is no ranking metric '%s'", names[i]);
+    }
     return RK_OK;
 }
 
-rk_status rk_predictor_rankings(rk_predictor *p, const char *split, const char *const *metrics, size_t n,
-                                double *values, int64_t *n_rows) {
-    int *numbers = NULL;
+rk_status rk_predictor_rankings(rk_predictor *p, const char *split, const char *const *names, size_t n,
+                                double *values, const rk_metric **metrics, int32_t *n_metrics,
+                                int64_t *n_rows) {
+    int *wanted = NULL;
     rk_dataset *dataset = NULL;
-    rk_evaluation evaluation = {0};
+    rk_evaluation evaluation;
     rk_status status;
     RK_FAIL_IF(!rk_predictor_retrieves(p), RK_UNSUPPORTED, "only a two_tower ranks items");
-    RK_TRY(rk_alloc(n, sizeof *numbers, &numbers));
-    for (size_t i = 0; i < n; i++) {
-        numbers[i] = rk_ranking_metric_find(metrics[i]);
-        if (numbers[i] < 0)
-            RK_GOTO(rk_error(RK_INVALID_ARGUMENT, "there is no ranking metric '%s'", metrics[i]));
-    }
+    RK_GOTO(find_rankings(names, n, &wanted));
     RK_GOTO(check_same(p, split));
     RK_GOTO(rk_comm_agree(p->comm, rk_predictor_open_data(p, split, true, &dataset)));
-    rk_more_rankings more = {numbers, n, values};
+    rk_more_rankings more = {wanted, n, values};
     RK_GOTO(rk_evaluate_rankings(p->config, p->model, dataset, split, &more, &evaluation));
-    *n_rows = evaluation.n_rows;
+    keep_evaluation(p, &evaluation, metrics, n_metrics, n_rows);
 done:
-    rk_evaluation_release(&evaluation);
     rk_dataset_free(dataset);
-    rk_free(numbers);
+    rk_free(wanted);
     return status;
 }

@@ -12,8 +12,8 @@ import sys
 
 COLUMNS, CROWD = 110, 25
 ALIKE = {"src/nn/ops", "src/model/presets", "src/kernels"}  # folders of alike files may be large
-CODE = ("src", "cli", "include", "tests", "bench", "examples")
-NAMED = re.compile(r"(?<![\w./<])((?:src|include|cli|tests|bench|scripts|deploy|examples|docs)/[\w./-]+\.(?:c|h|cu|cc|py|md|yaml|json|txt|sh))\b")
+CODE = ("src", "tools", "cli", "include", "tests", "bench", "examples")
+NAMED = re.compile(r"(?<![\w./<])((?:src|tools|include|cli|tests|bench|scripts|deploy|examples|docs)/[\w./-]+\.(?:c|h|cu|cc|py|md|yaml|json|txt|sh))\b")
 
 
 def code(root: pathlib.Path):
@@ -29,7 +29,7 @@ def problems(root: pathlib.Path):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if len(line) > COLUMNS:
                 yield f"{path.relative_to(root)}:{number}: {len(line)} columns"
-    folders = collections.Counter(str(path.parent.relative_to(root)) for path in root.joinpath("src").rglob("*") if path.is_file())
+    folders = collections.Counter(str(path.parent.relative_to(root)) for part in ("src", "tools") for path in root.joinpath(part).rglob("*") if path.is_file())
     for folder, n in folders.items():
         if n > CROWD and folder not in ALIKE:
             yield f"{folder}: {n} files"

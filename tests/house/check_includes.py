@@ -26,8 +26,10 @@ USES["model"] = set(USES) - {"metrics"}
 USES["train"] = set(USES)
 USES["export"] = set(USES)
 USES["serve"] = set(USES) - {"export"}
-USES["report"] = {"base", "data", "model", "metrics", "train", "serve"}
-USES["tune"] = {"base", "metrics", "train", "report"}
+# tools/: over the public API, with the layers below it that know nothing of a run.
+USES["report"] = {"base", "batch", "metrics"}
+USES["tune"] = USES["report"] | {"report"}
+TOOLS = {"report", "tune"}
 # Inside a layer: a folder and the folders beside it that it may include. An interface stands in the layer's own folder or below its
 # backends; no backend includes another, but for the one that is made of two. "." is the layer's own folder.
 INSIDE = {
@@ -93,9 +95,9 @@ def inside(path: pathlib.PurePath) -> str:
 def problems(root: pathlib.Path):
     names = {}
     order = list(USES)
-    for path in sorted([*root.glob("src/**/*.[ch]"), *root.glob("src/**/*.c[uc]"), *root.glob("cli/*.[ch]")]):
+    for path in sorted([*root.glob("src/**/*.[ch]"), *root.glob("src/**/*.c[uc]"), *root.glob("tools/**/*.[ch]"), *root.glob("cli/*.[ch]")]):
         relative = path.relative_to(root)
-        house = relative.parts[0] == "src"
+        house = relative.parts[0] != "cli"
         layer = relative.parts[1] if house else "cli"
         twin = names.setdefault((relative.name, house), relative)
         pair = twin != relative and twin.parent != relative.parent
@@ -104,6 +106,8 @@ def problems(root: pathlib.Path):
         if house and layer not in USES:
             yield f"{relative}: '{layer}' is no layer of the house"
             continue
+        if house and (layer in TOOLS) != (relative.parts[0] == "tools"):
+            yield f"{relative}: '{layer}' has another place"
         if relative.suffix in (".cu", ".cc") and layer != "cuda":
             yield f"{relative}: device code lives in src/cuda"
         if hidden := BACKENDS.get("/".join(relative.parts[1:3])):

@@ -139,9 +139,9 @@ typedef struct told {
 
 static rk_status compare_row(void *user, int64_t row, const float *predictions, const float *labels) {
     told *t = user;
-    if (row >= t->samples->rows.n_rows) return RK_END;
+    if (row >= t->samples->n) return RK_END;
     assert_memory_equal(predictions, t->samples->predictions + row * 2, 2 * sizeof *predictions);
-    assert_memory_equal(labels, t->samples->rows.labels + row * 2, 2 * sizeof *labels);
+    assert_memory_equal(labels, t->samples->labels + row * 2, 2 * sizeof *labels);
     t->n++;
     return RK_OK;
 }
@@ -154,13 +154,13 @@ static void test_samples(void **state) {
         rk_samples samples;
         OK(rk_samples_keep(predictor, "valid", most, &samples));
         if (most)
-            assert_int_equal(samples.rows.n_rows, most);
+            assert_int_equal(samples.n, most);
         else
-            assert_in_range(samples.rows.n_rows, 500, 700);
+            assert_in_range(samples.n, 500, 700);
         told t = {.samples = &samples};
         rk_status status = rk_predictor_file(predictor, "valid", compare_row, &t);
         assert_true(status == RK_OK || status == RK_END);
-        assert_int_equal(t.n, samples.rows.n_rows);
+        assert_int_equal(t.n, samples.n);
         rk_samples_release(&samples);
     }
     rk_predictor_free(predictor);

@@ -90,10 +90,10 @@ static void test_values(void **state) {
     rk_report_run run;
     OK(rk_report_run_open(pairs_run, &options, &run));
     assert_true(run.ranks && run.n_tasks == 0 && run.n_rows > 20);
-    assert_int_equal(run.ranking.shown.n_shown, 3);
-    assert_string_equal(run.ranking.shown.shown[1].name, "hit@5");
-    assert_string_equal(run.ranking.shown.shown[2].name, "ndcg@7");
-    assert_true(run.ranking.shown.shown[1].value == run.ranking.values[2][2]);
+    assert_int_equal(run.ranking.n_shown, 3);
+    assert_string_equal(run.ranking.shown[1].name, "hit@5");
+    assert_string_equal(run.ranking.shown[2].name, "ndcg@7");
+    assert_true(run.ranking.shown[1].value == run.ranking.values[2][2]);
     for (int m = 0; m < RK_REPORT_RANKINGS; m++)
         for (int k = 1; k < RK_REPORT_CUTS; k++)
             assert_true(m == 1 || run.ranking.values[m][k] >= run.ranking.values[m][k - 1]);

@@ -6,7 +6,6 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "report/run_record.h"
-#include "train/config/run_config.h"
 #include "tune/tune_internal.h"
 
 /* The trainer is told too; one that is only being made sees the flag before it runs. */
@@ -35,7 +34,7 @@ static rk_status train(rk_tune *t, const rk_config *config) {
 static rk_status read_best(const rk_tune *t, const rk_config *config, rk_trial *trial) {
     RK_AUTO(rk_run_record_release) rk_run_record record = {0};
     char name[300];
-    RK_TRY(rk_run_record_read(config->train.output, &record));
+    RK_TRY(rk_run_record_read(rk_config_output(config), &record));
     snprintf(name, sizeof name, "valid/%s", t->metric);
     const rk_curve *curve = rk_run_record_find(&record, name);
     int64_t best = curve ? rk_curve_best(curve, t->larger_is_better) : -1;
@@ -56,7 +55,7 @@ static rk_status keep_error(rk_trial *trial) {
 }
 
 static rk_status try(rk_tune *t, rk_trial *trial) {
-    RK_AUTO(rk_config_auto) rk_config *config = NULL;
+    RK_AUTO(rk_tune_free_config) rk_config *config = NULL;
     RK_TRY(rk_tune_load(t, trial, &config));
     double started = rk_clock_seconds();
     rk_status status = train(t, config);

@@ -56,4 +56,8 @@ rk_status rk_tune_write(const rk_tune *tune);
 rk_status rk_tune_read(rk_tune *tune);
 rk_status rk_tune_draw(const rk_tune *tune, rk_buffer *out);
 
+static inline void rk_tune_free_config(rk_config **config) { /* for RK_AUTO */
+    rk_config_free(*config);
+}
+
 #endif

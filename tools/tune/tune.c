@@ -10,8 +10,6 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "metrics/metrics.h"
-#include "train/evaluate/evaluation.h"
-#include "train/config/run_config.h"
 
 #define TRIAL_NAME(name) #name,
 const char *const rk_trial_state_names[RK_TRIAL_STATE_COUNT] = {RK_TRIAL_STATE_LIST(TRIAL_NAME)};
@@ -44,31 +42,26 @@ rk_status rk_tune_load(const rk_tune *t, const rk_trial *trial, rk_config **out)
 
 /* The metric as the run's log names it. */
 static rk_status choose_metric(rk_tune *t, const rk_config *c) {
-    int task = c->watched_task, metric = c->watched_metric;
-    if (!c->has_valid)
+    rk_status status = rk_trainer_metric(c, t->options.metric, "--metric", &t->metric, &t->larger_is_better);
+    if (status == RK_NOT_FOUND)
         return rk_error_hint(rk_error(RK_CONFIG, "%s: a search needs validation data", t->path),
                              "give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
-    if (t->options.metric) RK_TRY(rk_config_find_metric(c, t->options.metric, "--metric", &task, &metric));
-    char name[256];
-    rk_config_metric_name(c, task, metric, name, sizeof name);
-    if (!rk_evaluation_shows(c, task, metric))
-        return rk_error_hint(rk_error(RK_CONFIG, "%s: '%s' is not among train.metrics", t->path, name),
-                             "add it there, so that evaluations compute it");
-    RK_FAIL_IF(metric == RK_METRIC_calibration, RK_CONFIG,
+    if (status != RK_OK) return t->options.metric ? status : rk_error_context(status, "%s", t->path);
+    const char *slash = strrchr(t->metric, '/'), *last = slash ? slash + 1 : t->metric;
+    RK_FAIL_IF(rk_metric_find(last) == RK_METRIC_calibration, RK_CONFIG,
                "'calibration' is best at 1, so trials cannot be ranked by it");
-    t->larger_is_better = rk_metric_larger_is_better(metric);
-    return rk_strdup(name, &t->metric);
+    return RK_OK;
 }
 
 static rk_status choose_output(rk_tune *t, const rk_config *c) {
     if (t->options.output) return rk_strdup(t->options.output, &t->output);
     RK_AUTO(rk_buffer_release) rk_buffer path = {0};
-    rk_buffer_printf(&path, "%s-tune", c->train.output);
+    rk_buffer_printf(&path, "%s-tune", rk_config_output(c));
     return rk_buffer_take(&path, &t->output);
 }
 
 static rk_status read_base(rk_tune *t) {
-    RK_AUTO(rk_config_auto) rk_config *config = NULL;
+    RK_AUTO(rk_tune_free_config) rk_config *config = NULL;
     RK_AUTOFREE char *text = NULL;
     char digits[32];
     RK_TRY(rk_tune_load(t, NULL, &config));
@@ -114,7 +107,7 @@ static rk_status make_trial(const rk_tune *t, int64_t number, rk_trial *trial) {
 static rk_status make_trials(rk_tune *t) {
     RK_TRY(rk_alloc((size_t)t->n_trials, sizeof *t->trials, &t->trials));
     for (int64_t i = 0; i < t->n_trials; i++) {
-        RK_AUTO(rk_config_auto) rk_config *config = NULL;
+        RK_AUTO(rk_tune_free_config) rk_config *config = NULL;
         RK_TRY(make_trial(t, i, &t->trials[i]));
         rk_status status = rk_tune_load(t, &t->trials[i], &config);
         if (status != RK_OK)

@@ -130,16 +130,16 @@ static void rows_of_task(const rk_report_run *runs, size_t n, const char *task, 
 }
 
 static double shown_value(const rk_report_run *run, const char *name) {
-    for (int32_t i = 0; i < run->ranking.shown.n_shown; i++)
-        if (strcmp(run->ranking.shown.shown[i].name, name) == 0) return run->ranking.shown.shown[i].value;
+    for (int32_t i = 0; i < run->ranking.n_shown; i++)
+        if (strcmp(run->ranking.shown[i].name, name) == 0) return run->ranking.shown[i].value;
     return NAN;
 }
 
 /* Metrics of rankings that the runs' files show, each once. */
 static rk_status names_of_rankings(const rk_report_run *runs, size_t n, rk_report_names *names) {
     for (size_t r = 0; r < n; r++)
-        for (int32_t i = 0; i < runs[r].ranking.shown.n_shown; i++)
-            RK_TRY(rk_report_names_add(names, runs[r].ranking.shown.shown[i].name));
+        for (int32_t i = 0; i < runs[r].ranking.n_shown; i++)
+            RK_TRY(rk_report_names_add(names, runs[r].ranking.shown[i].name));
     return RK_OK;
 }
 

@@ -43,8 +43,8 @@ rk_status rk_report_ranking_section(const rk_report_run *runs, size_t n, rk_buff
     RK_TRY(rk_alloc(n, sizeof *notes, &notes));
     for (size_t r = 0; r < n; r++)
         if (runs[r].ranks && runs[r].n_rows)
-            rk_snprintf(notes[r], sizeof notes[r], "%s %.4f", runs[r].ranking.shown.shown[0].name,
-                        runs[r].ranking.shown.shown[0].value);
+            rk_snprintf(notes[r], sizeof notes[r], "%s %.4f", runs[r].ranking.shown[0].name,
+                        runs[r].ranking.shown[0].value);
     rk_report_legend(runs, n, notes, out);
     rk_buffer_text(out, "<div class=\"charts\">\n");
     for (int m = 0; m < RK_REPORT_RANKINGS; m++) RK_TRY(draw(runs, n, m, captions[m], out));

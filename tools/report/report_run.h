@@ -8,7 +8,6 @@
 #include "report/importance.h"
 #include "report/run_record.h"
 #include "report/settings.h"
-#include "train/evaluate/evaluation_values.h"
 
 typedef struct rk_report_task {
     char *name;
@@ -24,7 +23,11 @@ enum { RK_REPORT_CUTS = 7, RK_REPORT_RANKINGS = 3 };
 extern const int32_t rk_report_cuts[RK_REPORT_CUTS];
 extern const char *const rk_report_rankings[RK_REPORT_RANKINGS]; /* "recall", ... */
 typedef struct rk_report_ranking {
-    rk_evaluation shown;                               /* what the run file shows */
+    struct rk_report_metric {
+        char *name;
+        double value;
+    } * shown; /* [n_shown]: what the run file shows */
+    int32_t n_shown;
     double values[RK_REPORT_RANKINGS][RK_REPORT_CUTS]; /* at each cut */
 } rk_report_ranking;
 

@@ -2,11 +2,12 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include <reckon/checkpoint.h>
+
 #include "base/memory.h"
-#include "serve/predictor_internal.h"
-#include "train/evaluate/evaluation_rankings.h"
 
 enum { N_BINS = 10 };
 const int32_t rk_report_cuts[RK_REPORT_CUTS] = {1, 2, 5, 10, 20, 50, 100};
@@ -24,7 +25,8 @@ void rk_report_run_release(rk_report_run *run) {
     rk_run_record_release(&run->record);
     rk_settings_release(&run->settings);
     rk_importance_release(&run->importance);
-    rk_evaluation_release(&run->ranking.shown);
+    for (int32_t i = 0; i < run->ranking.n_shown; i++) rk_free(run->ranking.shown[i].name);
+    rk_free(run->ranking.shown);
     *run = (rk_report_run){0};
 }
 
@@ -35,10 +37,10 @@ static rk_status name_of(const char *directory, char **out) {
     return rk_strndup(directory + first, n - first, out);
 }
 
-static rk_status count_parameters(rk_model *model, uint64_t *out) {
+static rk_status count_parameters(rk_predictor *predictor, uint64_t *out) {
     const rk_model_parameter *parameters;
     int32_t n;
-    RK_TRY(rk_model_parameters(model, &parameters, &n));
+    RK_TRY(rk_model_parameters(rk_predictor_model(predictor), &parameters, &n));
     *out = 0;
     for (int32_t i = 0; i < n; i++) *out += (uint64_t)rk_tensor_n_values(&parameters[i].tensor);
     return RK_OK;
@@ -51,20 +53,25 @@ static double last_of(const rk_run_record *record, const char *name) {
 
 /* From the speed of each entry's steps: the wall clock also counts the time between a run and its
  * resumption. */
-static void read_effort(rk_report_run *run, int64_t batch_size) {
+static void read_effort(rk_report_run *run, double batch_size) {
     const rk_curve *rate = rk_run_record_find(&run->record, "train/samples_per_second");
     double before = 0;
     for (size_t i = 0; rate && i < rate->n; i++) {
-        if (rate->values[i] > 0)
-            run->seconds += (rate->steps[i] - before) * (double)batch_size / rate->values[i];
+        if (rate->values[i] > 0) run->seconds += (rate->steps[i] - before) * batch_size / rate->values[i];
         before = rate->steps[i];
     }
     run->n_steps = before;
     run->n_epochs = last_of(&run->record, "train/epoch") + 1;
 }
 
-static rk_status read_settings(const rk_config *config, rk_settings *out) {
+static void free_config(rk_config **config) {
+    rk_config_free(*config);
+}
+
+static rk_status read_settings(const rk_predictor *predictor, rk_settings *out) {
+    RK_AUTO(free_config) rk_config *config = NULL;
     RK_AUTOFREE char *text = NULL;
+    RK_TRY(rk_checkpoint_config(rk_predictor_path(predictor), NULL, 0, &config));
     RK_TRY(rk_config_to_yaml(config, &text));
     return rk_settings_read(text, out);
 }
@@ -77,13 +84,14 @@ static rk_status look_at_task(const rk_samples *samples, int32_t k, rk_report_ta
     return rk_bins_make(&predicted, task->binary, N_BINS, &task->bins, &task->n_bins);
 }
 
-static rk_status name_tasks(const rk_config *config, rk_report_run *run) {
-    RK_TRY(rk_alloc((size_t)config->data.n_labels, sizeof *run->tasks, &run->tasks));
-    for (int32_t k = 0; k < (int32_t)config->data.n_labels; k++) {
+static rk_status name_tasks(const rk_predictor *predictor, rk_report_run *run) {
+    int32_t n = rk_predictor_n_tasks(predictor);
+    RK_TRY(rk_alloc((size_t)n, sizeof *run->tasks, &run->tasks));
+    for (int32_t k = 0; k < n; k++) {
         rk_report_task *task = &run->tasks[k];
         for (int m = 0; m < RK_METRIC_COUNT; m++) task->metrics[m] = NAN;
-        task->binary = config->data.labels[k].loss == 0;
-        RK_TRY(rk_strdup(config->data.labels[k].name, &task->name));
+        task->binary = strcmp(rk_predictor_task_loss(predictor, k), "mse") != 0;
+        RK_TRY(rk_strdup(rk_predictor_task_name(predictor, k), &task->name));
         run->n_tasks = k + 1;
     }
     return RK_OK;
@@ -100,7 +108,7 @@ static rk_status look_at_samples(rk_predictor *predictor, const rk_report_option
     RK_AUTO(rk_samples_release) rk_samples samples = {0};
     tell(options, run, "predicting");
     RK_TRY(rk_samples_keep(predictor, split, options->n_rows, &samples));
-    run->n_rows = samples.rows.n_rows;
+    run->n_rows = samples.n;
     for (int32_t k = 0; k < run->n_tasks; k++) RK_TRY(look_at_task(&samples, k, &run->tasks[k]));
     if (options->n_features == 0) return RK_OK;
     tell(options, run, "exchanging the values of its features");
@@ -108,40 +116,50 @@ static rk_status look_at_samples(rk_predictor *predictor, const rk_report_option
     return rk_importance_measure(predictor, &samples, &exchanges, &run->importance);
 }
 
+static rk_status keep_shown(const rk_metric *metrics, int32_t n, rk_report_ranking *out) {
+    RK_TRY(rk_alloc((size_t)n, sizeof *out->shown, &out->shown));
+    for (int32_t i = 0; i < n; i++) {
+        out->shown[i].value = metrics[i].value;
+        RK_TRY(rk_strdup(metrics[i].name, &out->shown[i].name));
+        out->n_shown = i + 1;
+    }
+    return RK_OK;
+}
+
 static rk_status look_at_rankings(rk_predictor *predictor, const rk_report_options *options,
                                   const char *split, rk_report_run *run) {
-    int metrics[RK_REPORT_RANKINGS * RK_REPORT_CUTS];
-    for (int i = 0; i < RK_REPORT_RANKINGS * RK_REPORT_CUTS; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "%s@%d", rk_report_rankings[i / RK_REPORT_CUTS],
+    enum { N = RK_REPORT_RANKINGS * RK_REPORT_CUTS };
+    char texts[N][32];
+    const char *names[N];
+    const rk_metric *metrics;
+    int32_t n_metrics;
+    for (int i = 0; i < N; i++) {
+        snprintf(texts[i], sizeof texts[i], "%s@%d", rk_report_rankings[i / RK_REPORT_CUTS],
                  rk_report_cuts[i % RK_REPORT_CUTS]);
-        metrics[i] = rk_ranking_metric_find(name);
+        names[i] = texts[i];
     }
-    rk_more_rankings more = {metrics, RK_REPORT_RANKINGS * RK_REPORT_CUTS, &run->ranking.values[0][0]};
-    RK_AUTO(rk_dataset_auto) rk_dataset *dataset = NULL;
     tell(options, run, "ranking all items");
-    RK_TRY(rk_predictor_open_data(predictor, split, true, &dataset));
-    rk_status status =
-        rk_evaluate_rankings(predictor->config, predictor->model, dataset, split, &more, &run->ranking.shown);
-    run->n_rows = run->ranking.shown.n_rows;
-    return status;
+    RK_TRY(rk_predictor_rankings(predictor, split, names, N, &run->ranking.values[0][0], &metrics, &n_metrics,
+                                 &run->n_rows));
+    return keep_shown(metrics, n_metrics, &run->ranking);
 }
 
 /* A run without validation data still has its log. */
-static bool lacks(const rk_config *config, const char *split) {
-    return strcmp(split, "valid") == 0 && !rk_dataset_has_split(&config->data, split);
+static bool lacks(const rk_predictor *predictor, const char *split) {
+    return strcmp(split, "valid") == 0 && !rk_predictor_has_split(predictor, split);
 }
 
 static rk_status look_at(const char *directory, rk_predictor *predictor, const rk_report_options *options,
                          rk_report_run *run) {
     const char *split = options->split ? options->split : "valid";
     RK_TRY(name_of(directory, &run->name));
-    run->ranks = rk_config_has_pairs(predictor->config);
-    if (!run->ranks) RK_TRY(name_tasks(predictor->config, run));
-    RK_TRY(read_settings(predictor->config, &run->settings));
-    RK_TRY(count_parameters(predictor->model, &run->n_parameters));
-    read_effort(run, predictor->config->train.batch_size);
-    if (lacks(predictor->config, split)) return RK_OK;
+    run->ranks = rk_predictor_retrieves(predictor);
+    if (!run->ranks) RK_TRY(name_tasks(predictor, run));
+    RK_TRY(read_settings(predictor, &run->settings));
+    RK_TRY(count_parameters(predictor, &run->n_parameters));
+    const char *batch_size = rk_settings_find(&run->settings, "train.batch_size");
+    read_effort(run, batch_size ? strtod(batch_size, NULL) : NAN);
+    if (lacks(predictor, split)) return RK_OK;
     return run->ranks ? look_at_rankings(predictor, options, split, run)
                       : look_at_samples(predictor, options, split, run);
 }

@@ -4,14 +4,16 @@
 
 #include <reckon/predictor.h>
 
-#include "data/transform/window.h"
+#include "batch/ids.h"
 #include "report/curves.h"
 
 typedef struct rk_samples {
-    rk_window rows;
-    int64_t batch_size;
-    float *predictions; /* [rows.n_rows, n_tasks] */
-    size_t predictions_capacity;
+    int64_t n, n_tasks, batch_size; /* batch_size: that they are predicted in */
+    int32_t n_dense, n_features;
+    float *dense, *labels, *weights; /* [n, n_dense]; [n, n_tasks]; [n], or NULL */
+    float *predictions;              /* [n, n_tasks] */
+    rk_id_list *features;            /* [n_features] */
+    size_t dense_capacity, labels_capacity, weights_capacity, predictions_capacity;
 } rk_samples;
 
 /* The split's first rows, up to max_rows (0: all of them), with their predictions. The predictor must outlive

@@ -27,8 +27,8 @@ void rk_launch_graph_free(rk_launch_graph *graph) {}
 // clang-format off
 #define NEVER_CALLED(X)                                                                                    \
     X(rk_status, rk_device_query, (rk_device *device, rk_device_info *out))                                \
-    X(rk_status, rk_device_alloc, (rk_device *device, size_t n_bytes, void **out))                         \
-    X(rk_status, rk_device_alloc_host, (rk_device *device, size_t n_bytes, void **out))                    \
+    X(rk_status, rk_device_alloc, (rk_device *device, size_t n_bytes, void *out))                          \
+    X(rk_status, rk_device_alloc_host, (rk_device *device, size_t n_bytes, void *out))                     \
     X(rk_status, rk_device_pin, (rk_device *device, void *memory, size_t n_bytes))                         \
     X(rk_status, rk_stream_create, (rk_device *device, rk_stream * *out))                                  \
     X(rk_device *, rk_stream_device, (const rk_stream *stream))                                            \

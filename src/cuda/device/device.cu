@@ -119,7 +119,7 @@ static rk_status memory_error(cudaError_t error, size_t n_bytes, const char *kin
                     n_bytes, free_bytes, all_bytes);
 }
 
-rk_status rk_device_alloc(rk_device *device, size_t n_bytes, void **out) {
+rk_status rk_device_alloc(rk_device *device, size_t n_bytes, void *out) {
     void *memory;
     rk_device_use(device);
     if (!n_bytes) n_bytes = 1;
@@ -128,7 +128,7 @@ rk_status rk_device_alloc(rk_device *device, size_t n_bytes, void **out) {
     rk_stream_fill(device->stream, memory, 0, n_bytes);
     rk_status status = rk_stream_sync(device->stream);
     if (status == RK_OK)
-        *out = memory;
+        memcpy(out, &memory, sizeof memory);
     else
         rk_device_free(device, memory);
     return status;
@@ -140,14 +140,14 @@ void rk_device_free(rk_device *device, void *memory) {
     rk_device_keep_failure(device, cudaFree(memory), "freeing memory");
 }
 
-rk_status rk_device_alloc_host(rk_device *device, size_t n_bytes, void **out) {
+rk_status rk_device_alloc_host(rk_device *device, size_t n_bytes, void *out) {
     void *memory;
     rk_device_use(device);
     if (!n_bytes) n_bytes = 1;
     cudaError_t error = cudaHostAlloc(&memory, n_bytes, cudaHostAllocDefault);
     if (error != cudaSuccess) return memory_error(error, n_bytes, "pinned memory");
     memset(memory, 0, n_bytes);
-    *out = memory;
+    memcpy(out, &memory, sizeof memory);
     return RK_OK;
 }
 

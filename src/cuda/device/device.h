@@ -47,11 +47,12 @@ rk_status rk_device_query(rk_device *device, rk_device_info *out);
 
 /* Memory of the device, zeroed; RK_NO_MEMORY names how much was asked for and how much is free. Aligned to
  * 256 bytes. */
-rk_status rk_device_alloc(rk_device *device, size_t n_bytes, void **out);
+rk_status rk_device_alloc(rk_device *device, size_t n_bytes,
+                          void *out); /* out: pointer to any object pointer */
 void rk_device_free(rk_device *device,
                     void *memory); /* not while work that uses it is under way; NULL is fine */
 /* Pinned memory of the host, zeroed, that copies and kernels reach. */
-rk_status rk_device_alloc_host(rk_device *device, size_t n_bytes, void **out);
+rk_status rk_device_alloc_host(rk_device *device, size_t n_bytes, void *out); /* likewise */
 void rk_device_free_host(rk_device *device, void *memory);
 /* Pins memory that the host has already, whole pages of it or not, so that copies and kernels reach it at the
  * same address; unpin before it is freed. */

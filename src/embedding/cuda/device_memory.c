@@ -1,12 +1,8 @@
 /* Memory on the device, counted. */
-#include <string.h>
-
 #include "embedding/cuda/device_tables_internal.h"
 
 rk_status rk_device_take(rk_device_tables *d, size_t n_bytes, void *out) {
-    void *memory;
-    RK_TRY(rk_device_alloc(d->device, n_bytes ? n_bytes : 1, &memory));
-    memcpy(out, &memory, sizeof memory); /* out: to any kind of pointer */
+    RK_TRY(rk_device_alloc(d->device, n_bytes ? n_bytes : 1, out));
     d->bytes += n_bytes;
     return RK_OK;
 }

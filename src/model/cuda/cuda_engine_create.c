@@ -91,18 +91,13 @@ static rk_status reserve(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
     size_t n_predictions =
         (size_t)((model->max_here > model->max_batch ? model->max_here : model->max_batch) * model->n_tasks);
-    void *memory;
     for (int i = 0; i < RK_DEVICE_BATCHES; i++)
         RK_TRY(rk_device_batch_init(&d->layout, d->device, &d->batches[i]));
     d->step_status_bytes = (size_t)(model->n_tasks + 1) * sizeof *d->step_status;
-    RK_TRY(rk_device_alloc(d->device, d->step_status_bytes, &memory));
-    d->found = memory;
-    RK_TRY(rk_device_alloc_host(d->device, d->step_status_bytes, &memory));
-    d->step_status = memory;
-    RK_TRY(rk_device_alloc(d->device, n_predictions * sizeof *d->predictions, &memory));
-    d->predictions = memory;
-    RK_TRY(rk_device_alloc_host(d->device, n_predictions * sizeof *d->told, &memory));
-    d->told = memory;
+    RK_TRY(rk_device_alloc(d->device, d->step_status_bytes, &d->found));
+    RK_TRY(rk_device_alloc_host(d->device, d->step_status_bytes, &d->step_status));
+    RK_TRY(rk_device_alloc(d->device, n_predictions * sizeof *d->predictions, &d->predictions));
+    RK_TRY(rk_device_alloc_host(d->device, n_predictions * sizeof *d->told, &d->told));
     return RK_OK;
 }
 

@@ -29,11 +29,8 @@ rk_device_batch_layout rk_device_batch_plan(const rk_model *model) {
 
 rk_status rk_device_batch_init(const rk_device_batch_layout *layout, rk_device *device,
                                rk_device_batch *batch) {
-    void *host, *memory;
-    RK_TRY(rk_device_alloc_host(device, layout->n_bytes, &host));
-    batch->host = host;
-    RK_TRY(rk_device_alloc(device, layout->n_bytes, &memory));
-    batch->device = memory;
+    RK_TRY(rk_device_alloc_host(device, layout->n_bytes, &batch->host));
+    RK_TRY(rk_device_alloc(device, layout->n_bytes, &batch->device));
     return RK_OK;
 }
 

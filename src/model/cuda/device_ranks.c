@@ -34,11 +34,8 @@ rk_status rk_device_ranks_create(rk_model *model, uint64_t budget_bytes) {
     rk_cuda_engine *d = model->cuda;
     rk_ranks *ranks = model->ranks;
     rk_device_tables_options tables = {.max_batch = model->max_here, .budget_bytes = budget_bytes};
-    void *memory;
-    RK_TRY(rk_device_alloc(d->device, (size_t)ranks->roles.n_trainers * d->step_status_bytes, &memory));
-    d->founds = memory;
-    RK_TRY(rk_device_alloc_host(d->device, d->step_status_bytes, &memory));
-    d->own = memory;
+    RK_TRY(rk_device_alloc(d->device, (size_t)ranks->roles.n_trainers * d->step_status_bytes, &d->founds));
+    RK_TRY(rk_device_alloc_host(d->device, d->step_status_bytes, &d->own));
     if (!model->sharded) return RK_OK;
     return rk_device_store_sharded(model->sharded, d->device, d->comm, &tables, &d->store);
 }

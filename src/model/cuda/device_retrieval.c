@@ -15,11 +15,8 @@ static int64_t most_vectors(const rk_model *model) {
 static rk_status reserve_all(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
     size_t n_bytes = (size_t)(most_vectors(model) * rk_model_vector_dim(model)) * sizeof(float);
-    void *memory;
-    RK_TRY(rk_device_alloc(d->device, n_bytes, &memory));
-    d->all_vectors = memory;
-    RK_TRY(rk_device_alloc(d->device, n_bytes, &memory));
-    d->all_gradients = memory;
+    RK_TRY(rk_device_alloc(d->device, n_bytes, &d->all_vectors));
+    RK_TRY(rk_device_alloc(d->device, n_bytes, &d->all_gradients));
     return rk_alloc(4 * (size_t)model->ranks->roles.n_trainers, sizeof *d->messages, &d->messages);
 }
 

@@ -18,14 +18,10 @@ static rk_status reserve(rk_device_candidate_loss *l, int64_t scores_at_once) {
     int64_t n_candidates = c->n_sampled + (c->in_batch ? c->max_n : 0),
             fit = (scores_at_once ? scores_at_once : 1 << 26) / n_candidates;
     l->rows = fit < 1 ? 1 : fit > c->max_n ? c->max_n : fit;
-    void *memory;
-    RK_TRY(rk_device_alloc(l->device, (size_t)(l->rows * n_candidates) * sizeof *l->scores, &memory));
-    l->scores = memory;
-    RK_TRY(rk_device_alloc(l->device, 2 * (size_t)c->max_n * sizeof *l->own, &memory));
-    l->own = memory;
+    RK_TRY(rk_device_alloc(l->device, (size_t)(l->rows * n_candidates) * sizeof *l->scores, &l->scores));
+    RK_TRY(rk_device_alloc(l->device, 2 * (size_t)c->max_n * sizeof *l->own, &l->own));
     l->own_gradient = l->own + c->max_n;
-    RK_TRY(rk_device_alloc(l->device, (size_t)c->max_n * sizeof *l->losses, &memory));
-    l->losses = memory;
+    RK_TRY(rk_device_alloc(l->device, (size_t)c->max_n * sizeof *l->losses, &l->losses));
     return RK_OK;
 }
 

@@ -47,11 +47,9 @@ static rk_status make_pieces(rk_device_graph *g) {
         }
         row += p->rows;
     }
-    void *memory = NULL;
     size_t n_bytes = (size_t)u->dense.n_pieces * sizeof *pieces;
-    RK_TRY(rk_device_alloc(g->device, n_bytes ? n_bytes : 1, &memory));
-    u->dense.pieces = memory;
-    return n_bytes ? rk_device_write(g->device, memory, pieces, n_bytes) : RK_OK;
+    RK_TRY(rk_device_alloc(g->device, n_bytes ? n_bytes : 1, &u->dense.pieces));
+    return n_bytes ? rk_device_write(g->device, (void *)(size_t)u->dense.pieces, pieces, n_bytes) : RK_OK;
 }
 
 static int64_t all_rows(const rk_graph *graph) {
@@ -63,21 +61,16 @@ static int64_t all_rows(const rk_graph *graph) {
 static rk_status reserve(rk_device_graph *g) {
     rk_device_update *u = &g->update;
     const rk_dense_optimizer *o = u->optimizer;
-    void *memory;
     for (int s = 0; s < o->n_slots; s++)
         RK_TRY(rk_device_graph_floats(g, o->slots[s].per_row ? all_rows(g->graph) : g->graph->gradient_reals,
                                       &u->dense.slots[s]));
-    RK_TRY(rk_device_alloc(g->device, (size_t)(2 * u->dense.n_pieces + 1) * sizeof(double), &memory));
-    u->dense.squares = memory;
-    RK_TRY(rk_device_alloc(g->device, sizeof *u->dense.state, &memory));
-    u->dense.state = memory;
-    RK_TRY(rk_device_alloc(g->device, sizeof *u->dense.update, &memory));
-    u->dense.update = memory;
-    RK_TRY(rk_device_alloc_host(g->device, sizeof *u->step_status, &memory));
-    u->step_status = memory;
+    RK_TRY(
+        rk_device_alloc(g->device, (size_t)(2 * u->dense.n_pieces + 1) * sizeof(double), &u->dense.squares));
+    RK_TRY(rk_device_alloc(g->device, sizeof *u->dense.state, &u->dense.state));
+    RK_TRY(rk_device_alloc(g->device, sizeof *u->dense.update, &u->dense.update));
+    RK_TRY(rk_device_alloc_host(g->device, sizeof *u->step_status, &u->step_status));
     for (int i = 0; i < 2; i++) {
-        RK_TRY(rk_device_alloc_host(g->device, sizeof *u->sends[i].update, &memory));
-        u->sends[i].update = memory;
+        RK_TRY(rk_device_alloc_host(g->device, sizeof *u->sends[i].update, &u->sends[i].update));
         RK_TRY(rk_stream_mark_create(g->device, &u->sends[i].mark));
     }
     return RK_OK;

@@ -2,8 +2,5 @@
 #include "nn/cuda/device_graph_internal.h"
 
 rk_status rk_device_graph_floats(rk_device_graph *g, int64_t n, float **out) {
-    void *memory;
-    RK_TRY(rk_device_alloc(g->device, (size_t)(n > 0 ? n : 1) * sizeof **out, &memory));
-    *out = memory;
-    return RK_OK;
+    return rk_device_alloc(g->device, (size_t)(n > 0 ? n : 1) * sizeof **out, out);
 }

@@ -27,13 +27,10 @@ rk_status rk_device_tasks_create(rk_device *device, int32_t n_tasks, const rk_de
     RK_TRY(rk_alloc(1, sizeof *t, &t));
     t->device = device;
     t->n = n_tasks;
-    void *memory;
     rk_status status;
-    RK_GOTO(rk_device_alloc(device, (size_t)n_tasks * sizeof *t->tasks, &memory));
-    t->tasks = memory;
+    RK_GOTO(rk_device_alloc(device, (size_t)n_tasks * sizeof *t->tasks, &t->tasks));
     RK_GOTO(rk_device_alloc(device, (size_t)RK_CUDA_LOSS_BLOCKS * (size_t)n_tasks * sizeof *t->partials,
-                            &memory));
-    t->partials = memory;
+                            &t->partials));
     RK_GOTO(upload(t, tasks));
     *out = t;
     return RK_OK;

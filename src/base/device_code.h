@@ -1,5 +1,5 @@
-/* Plain C that is compiled for GPUs too: a header's functions that kernels use are `RK_DEVICE_CODE static
- * inline`, which on the CPU says nothing more. */
+/* Plain C that is also compiled for GPUs. Functions of a header that kernels use are `RK_DEVICE_CODE static
+ * inline`; on the CPU that has no effect. */
 #ifndef RK_BASE_DEVICE_CODE_H
 #define RK_BASE_DEVICE_CODE_H
 

@@ -1,4 +1,4 @@
-/* The failure of a parallel loop: of the tasks that failed, the lowest one's, carried from its thread to the
+/* The failure of a parallel loop: that of the lowest task that failed, carried from its thread to the
  * caller's. */
 #ifndef RK_BASE_FAILURE_H
 #define RK_BASE_FAILURE_H

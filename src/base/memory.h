@@ -1,4 +1,4 @@
-/* All memory of the library is taken here, so that tests can make any allocation fail. */
+/* The library takes all memory here, so that tests can make any allocation fail. */
 #ifndef RK_BASE_MEMORY_H
 #define RK_BASE_MEMORY_H
 

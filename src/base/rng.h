@@ -1,5 +1,5 @@
 /* Counter-based random numbers: a value is a pure function of (seed, stream, counter), so it does not depend
- * on threads, shards or order. Philox4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+ * on threads, ranks or order. Philox4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
  * SC'11. */
 #ifndef RK_BASE_RNG_H
 #define RK_BASE_RNG_H

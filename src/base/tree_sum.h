@@ -1,6 +1,6 @@
-/* Sums over numbered leaves in the order of a binary tree, ((0 + 1) + (2 + 3)) + (4 + 5): whoever holds the
- * leaves of a subtree can add them up alone, and the bits of the whole stay the same. Leaves come in
- * ascending order, some may be missing; partial sums wait on a stack. */
+/* Sums over numbered leaves in the order of a binary tree, ((0 + 1) + (2 + 3)) + (4 + 5). Whoever has the
+ * leaves of a subtree can sum them alone, and the bits of the total stay the same. Leaves come in ascending
+ * order, some may be missing; partial sums wait on a stack. */
 #ifndef RK_BASE_TREE_SUM_H
 #define RK_BASE_TREE_SUM_H
 

@@ -1,4 +1,4 @@
-/* Samples of a batch as bytes, for another rank of the same build: numbers as they stand, ids and offsets in
+/* Samples of a batch as bytes, for another rank with the same build: numbers unchanged, ids and offsets in
  * as few bytes as hold the largest. */
 #ifndef RK_BATCH_PACKED_BATCH_H
 #define RK_BATCH_PACKED_BATCH_H

@@ -1,5 +1,5 @@
-/* Sums over ranks: each rank adds one part of the values and gives the result to all. Few values are added by
- * every rank, which saves a message's time. */
+/* Sums over ranks. Each rank sums one part of the values and sends the result to all. Few values are summed
+ * by every rank, which saves the time of a message. */
 #include <string.h>
 
 #include "base/thread/clock.h"

@@ -13,7 +13,7 @@ const char *rk_channel_name(int channel) {
                                                     [RK_CHANNEL_IDS] = "ids",
                                                     [RK_CHANNEL_ROWS] = "rows",
                                                     [RK_CHANNEL_GRADIENTS] = "gradients",
-                                                    [RK_CHANNEL_STEP_STATUS] = "verdicts",
+                                                    [RK_CHANNEL_STEP_STATUS] = "step statuses",
                                                     [RK_CHANNEL_VALUES] = "values",
                                                     [RK_CHANNEL_BATCHES] = "batches",
                                                     [RK_CHANNEL_MEMBERS] = "members",

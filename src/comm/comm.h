@@ -1,9 +1,9 @@
-/* Behind <reckon/comm.h>: exchanges, and what is built of them. A kind of communication is a table of
- * functions. A new kind is a folder with a table and a constructor; where its library may be missing,
- * comm_<kind>_stub.c has the same constructor, which says so.
+/* Behind <reckon/comm.h>: all_to_alls, and what is built from them. A kind of communication is a table of
+ * functions. A new kind is a folder with a table and a constructor. If its library may be missing,
+ * comm_<kind>_stub.c has the same constructor, which returns an error.
  *
- * Exchanges meet by a sequence number on their lane, taken at their begin, so that a sum may take two at its
- * begin and use the second later. */
+ * All_to_alls of the ranks match by a sequence number on their channel. It is taken when one begins, so that
+ * an all_reduce may take two when it begins and use the second later. */
 #ifndef RK_COMM_COMM_H
 #define RK_COMM_COMM_H
 

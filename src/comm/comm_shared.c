@@ -1,5 +1,5 @@
-/* What every kind of communicator has, and what all of a process share: the first failure, buffers, the lock.
- */
+/* What every kind of communicator has, and what the communicators of a process share: the first failure,
+ * buffers, the lock. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* A thread that moves a communicator's sums on while their callers compute. It sleeps while none is under
- * way. */
+/* A thread that drives a communicator's all_reduces while their callers compute. It sleeps while none runs.
+ */
 #ifndef RK_COMM_PROGRESS_THREAD_H
 #define RK_COMM_PROGRESS_THREAD_H
 

@@ -67,9 +67,9 @@ static rk_status status_of(dnnl_status_t status, const char *what) {
 #define DNNL_TRY(call) RK_TRY(status_of(call, #call))
 
 static bool has_bf16_units(void) {
-    const char *wish = getenv("RK_BF16_UNITS"); /* 1 has oneDNN imitate them, which tests use */
+    const char *asked = getenv("RK_BF16_UNITS"); /* 1: oneDNN emulates them, for tests */
     if (rk_cpu_isa() < RK_ISA_AVX512) return false;
-    if (wish) return *wish == '1';
+    if (asked) return *asked == '1';
     dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
     return isa >= dnnl_cpu_isa_avx512_core_bf16 && isa != dnnl_cpu_isa_avx2_vnni;
 }

@@ -1,4 +1,4 @@
-/* The body of rk_bag_forward (kernels/kernels.h); included once for each instruction set. */
+/* The body of rk_bag_forward (kernels/kernels.h), compiled once for each instruction set. */
 #include <stdbool.h>
 #include <string.h>
 

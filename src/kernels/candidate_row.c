@@ -1,5 +1,5 @@
-/* The body of rk_candidate_row (candidate_row.h); included once for each instruction set. Loops go by sixteen
- * lanes, in steps that are the same for all lanes, so that they become vector code and their sums have one
+/* The body of rk_candidate_row (candidate_row.h), compiled once for each instruction set. Loops run over
+ * sixteen lanes, with the same steps for all lanes, so that they become vector code and their sums have one
  * order. */
 #include <math.h>
 

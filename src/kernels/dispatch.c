@@ -1,4 +1,4 @@
-/* Which version of each kernel runs: the processor's best, or what RK_ISA says (base/thread/cpu.h). */
+/* Which version of each kernel runs: the best for the processor, or that of RK_ISA (base/thread/cpu.h). */
 #include "base/thread/cpu.h"
 #include "kernels/kernel_list.h"
 

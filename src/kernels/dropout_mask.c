@@ -1,4 +1,4 @@
-/* The body of rk_dropout_mask (kernels/dropout_mask.h); included once for each instruction set. */
+/* The body of rk_dropout_mask (kernels/dropout_mask.h), compiled once for each instruction set. */
 #include "kernels/kernel_list.h"
 
 #define RANDOM_BLOCKS 32

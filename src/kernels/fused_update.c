@@ -1,4 +1,4 @@
-/* The body of rk_fused_update (kernels/fused_update.h); included once for each instruction set. */
+/* The body of rk_fused_update (kernels/fused_update.h), compiled once for each instruction set. */
 #include <string.h>
 
 #include "base/tree_sum.h"

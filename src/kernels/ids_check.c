@@ -1,4 +1,4 @@
-/* The body of rk_ids_check (kernels/kernels.h); included once for each instruction set. */
+/* The body of rk_ids_check (kernels/kernels.h), compiled once for each instruction set. */
 #include "kernels/ids_check.h"
 #include "kernels/kernel_list.h"
 

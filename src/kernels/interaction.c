@@ -1,4 +1,4 @@
-/* The bodies of rk_interaction_forward and _backward (kernels/kernels.h); included once for each instruction
+/* The bodies of rk_interaction_forward and _backward (kernels/kernels.h), compiled once for each instruction
  * set. */
 #include "kernels/kernel_list.h"
 #include "kernels/inline/lanes.h"

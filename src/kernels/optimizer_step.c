@@ -1,4 +1,4 @@
-/* The body of rk_optimizer_step (kernels/optimizer_step.h); included once for each instruction set. */
+/* The body of rk_optimizer_step (kernels/optimizer_step.h), compiled once for each instruction set. */
 #include "kernels/kernel_list.h"
 #include "kernels/inline/optimizer_rules.h"
 

@@ -1,4 +1,4 @@
-/* The body of rk_random_row (kernels/random_row.h); included once for each instruction set. */
+/* The body of rk_random_row (kernels/random_row.h), compiled once for each instruction set. */
 #include <math.h>
 #include <string.h>
 

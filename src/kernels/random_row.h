@@ -1,4 +1,4 @@
-/* Random numbers for the first values of a row: pure functions of (seed, table, id, column). */
+/* Random numbers for the initial values of a row: pure functions of (seed, table, id, column). */
 #ifndef RK_KERNELS_RANDOM_ROW_H
 #define RK_KERNELS_RANDOM_ROW_H
 

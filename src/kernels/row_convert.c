@@ -1,4 +1,4 @@
-/* The bodies of rk_row_load, rk_row_store and rk_bf16_round (kernels/kernels.h); included once for each
+/* The bodies of rk_row_load, rk_row_store and rk_bf16_round (kernels/kernels.h), compiled once for each
  * instruction set. */
 #include "kernels/kernel_list.h"
 #include "kernels/inline/row_bits.h"

@@ -1,4 +1,4 @@
-/* What a model is asked beside its steps (step/step.c): its state, and what there is of it. */
+/* A model's functions beside its steps (step/step.c): its state, its size, its parameters. */
 #include "model/model.h"
 
 #include <string.h>

@@ -22,7 +22,7 @@ static inline void rk_model_auto(rk_model **model) { /* for RK_AUTO */
     rk_model_free(*model);
 }
 
-/* The ranks that a model is spread over. */
+/* The ranks over which a model is sharded. */
 typedef struct rk_model_cluster {
     rk_comm *comm;              /* of all of them */
     rk_planner_request request; /* all but tables, features, optimizer */
@@ -76,8 +76,8 @@ rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embeddi
 /* The model's graph as a `model:` section of `kind: graph`, or as graphviz text. Free with rk_free. */
 rk_status rk_model_graph_text(const rk_model_options *options, bool dot, char **out);
 
-/* Bring all rows up to date, where updates are stale, and rows and parameters home, where a GPU has them;
- * before the state or rows are read. Every batch that was given is drained before. */
+/* Brings the rows up to date where updates are stale, and rows and parameters to host memory where a GPU has
+ * them. Call it before the state or rows are read, after every batch was drained. */
 rk_status rk_model_flush(rk_model *model);
 /* After what rk_model_state or rk_model_embeddings hand out was written to: to the GPU, where there is one.
  * The next steps see it, however stale their rows may be. */

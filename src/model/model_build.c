@@ -234,7 +234,7 @@ static rk_status find_statistics(rk_model *model) {
     return RK_OK;
 }
 
-/* Sums of rows' gradients follow the graph's shards. */
+/* Sums of rows' gradients follow the graph's micro-batches. */
 static void set_leaves(rk_model *model) {
     int64_t micro_batch = rk_graph_micro_batch(model->graph);
     for (int32_t f = 0; f < model->n_lookups && micro_batch < model->max_here; f++)

@@ -37,7 +37,7 @@ typedef struct rk_model_statistic {
 typedef struct rk_pairs rk_pairs;     /* retrieval.h */
 typedef struct rk_sharded rk_sharded; /* embedding/sharded/sharded.h */
 
-/* One run of the graph over a batch, or over a piece or share of it. */
+/* One run of the graph over a batch, a piece of it or a local batch. */
 typedef struct rk_model_run {
     const rk_model *model;
     rk_store *store; /* of the rows */
@@ -108,11 +108,11 @@ struct rk_model {
     int now;        /* the set of the batch at hand */
     bool stale;     /* rows are updated beside the next step's dense part, which does not see them */
     double *losses; /* [n_blocks, n_tasks] of the step under way */
-    double *micro_batch_losses;     /* [n_shards, n_tasks] */
+    double *micro_batch_losses;     /* [n_micro_batches, n_tasks] */
     rk_model_statistic *statistics; /* [n_statistics] */
     size_t n_statistics;
-    int64_t max_batch, max_here; /* samples of a batch; that go through the graph here: this rank's share, or
-                                    a batch with drawn items */
+    int64_t max_batch, max_here; /* samples of a batch; that go through the graph here: this rank's local
+                                    batch, or a batch with sampled items */
     int64_t step, n_not_finite;
     bool skip_not_finite;
     rk_state parameter_state; /* whose names and values `parameters` shows */
@@ -136,20 +136,21 @@ rk_status rk_model_join_tasks(rk_model *model, bool learns_weights);
 double rk_model_task_weight(const rk_model_task *task, int64_t step);
 /* The weight of each task's samples, [n_tasks]: what its mean loss is over. */
 void rk_model_count_samples(const rk_model *model, const rk_batch_part *part, double *weights);
-/* A block's share of each task's loss, in model->losses, and the gradients of the graph's outputs. */
+/* A block's part of each task's loss, in model->losses, and the gradients of the graph's outputs. */
 void rk_model_block_losses(const rk_model_run *run, const rk_run *block);
 
 /* The model's graph before tasks join it and it is finished, and the plan of its tables, without their
  * memory. Both are the caller's, whatever happens. */
 rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_collection_config *plan);
 
-/* A step's parts (step_parts.c). hooks of the graph over a batch or share, but for `read`. */
+/* A step's parts (step_parts.c): the graph's hooks over a batch or local batch, except `read`. */
 rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled);
 void rk_model_read_lengths(const rk_model_run *run,
                            const rk_run *block); /* of the sequences of a block, into the graph's input */
 void rk_model_write_lengths(const rk_model *model, const rk_ids *ids, int64_t first, int64_t n,
                             rk_real *out); /* likewise, of samples of a batch; out: of the first of them */
-/* Each shard's share of each task's loss, in model->shard_losses; then their sum over n shards. */
+/* Each micro-batch's part of each task's loss, in model->micro_batch_losses; then their sum over n
+ * micro-batches. */
 void rk_model_sum_blocks(const rk_model *model, int64_t n);
 rk_status rk_model_sum_micro_batches(const rk_model *model, const rk_batch *batch, const double *losses,
                                      size_t n, double *loss);

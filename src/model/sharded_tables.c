@@ -1,4 +1,4 @@
-/* A model's tables over ranks: what they are asked for, where they go, and their store. */
+/* A model's tables over ranks: the planner's request for them, the sharding, and their store. */
 #include <math.h>
 #include <string.h>
 

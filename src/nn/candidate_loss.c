@@ -11,8 +11,9 @@
 #include "gemm/gemm.h"
 
 /* ROWS samples are held against all candidates at once; the blocks of a group one after another, which share
- * one sum of gradients. A shard's blocks are dealt out to as many groups as make about MAX_GROUPS in the
- * whole batch. A LINE is the numbers of a cache line; sums are fetched AHEAD rows before they are needed. */
+ * one sum of gradients. A micro-batch's blocks are dealt out to as many groups as make about MAX_GROUPS in
+ * the whole batch. A LINE is the numbers of a cache line; sums are fetched AHEAD rows before they are needed.
+ */
 enum { ROWS = 64, MAX_GROUPS = 16, TILE = 64, LINE = 64 / sizeof(rk_real), AHEAD = 4 };
 
 typedef struct group {
@@ -26,7 +27,7 @@ typedef struct group {
 struct rk_candidate_loss {
     rk_candidate_loss_config config;
     int64_t n_cols;       /* room for candidates: a multiple of RK_LANES */
-    size_t a_micro_batch; /* groups of a shard at most */
+    size_t a_micro_batch; /* groups of a micro-batch at most */
     rk_matrix *matrix;    /* the candidates [dim, n_cols] */
     rk_real *candidates;  /* the same */
     rk_real *log_q;       /* [n_cols] */
@@ -43,7 +44,7 @@ static size_t n_groups(const rk_candidate_loss *l) {
     return (size_t)l->config.n_here * l->a_micro_batch;
 }
 
-/* The first block of n samples that is in the shard or in one after it. */
+/* The first block of n samples that is in the micro-batch or in one after it. */
 static size_t block_partition(int64_t n, int32_t n_micro_batches, int32_t micro_batch) {
     return rk_blocks((size_t)n, ROWS) * (size_t)micro_batch / (size_t)n_micro_batches;
 }
@@ -53,7 +54,7 @@ int64_t rk_candidate_loss_split(int64_t n, int32_t n_micro_batches, int32_t micr
     return cut < n ? cut : n;
 }
 
-/* A shard's blocks, dealt out to its groups. */
+/* A micro-batch's blocks, dealt out to its groups. */
 static void deal_blocks(rk_candidate_loss *l, int32_t here) {
     int32_t micro_batch = l->config.first_micro_batch + here;
     size_t begin = block_partition(l->args->n, l->config.n_micro_batches, micro_batch),
@@ -189,8 +190,8 @@ static void run_group(void *context, size_t task, int thread) {
     }
 }
 
-/* What shard number `here` of those here adds to number k of items begin .. end-1: of their own samples'
- * scores, and of their columns, where they are candidates. */
+/* What micro-batch number `here` of those here adds to number k of items begin .. end-1: of their own
+ * samples' scores, and of their columns, where they are candidates. */
 static void sum_micro_batch(const rk_candidate_loss *l, int32_t here, int64_t k, int64_t begin, int64_t end,
                             rk_real *out) {
     const rk_candidate_loss_args *a = l->args;
@@ -209,7 +210,7 @@ static void sum_micro_batch(const rk_candidate_loss *l, int32_t here, int64_t k,
     }
 }
 
-/* The same over all shards here, in sums[0]. */
+/* The same over all micro-batches here, in sums[0]. */
 static void sum_micro_batches(const rk_candidate_loss *l, int64_t k, int64_t begin, int64_t end,
                               rk_real sums[RK_TREE_DEPTH][TILE]) {
     rk_tree tree = {.depth = 0};

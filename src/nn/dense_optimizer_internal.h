@@ -1,4 +1,4 @@
-/* Inside a dense optimizer: what its runs on the CPU and on a GPU share. */
+/* Inside a dense optimizer: what its CPU and GPU parts share. */
 #ifndef RK_NN_DENSE_OPTIMIZER_INTERNAL_H
 #define RK_NN_DENSE_OPTIMIZER_INTERNAL_H
 

@@ -1,4 +1,4 @@
-/* Which items' positions in users' rankings are asked for. */
+/* The input and output of rankings: which items' positions in users' rankings are computed. */
 #ifndef RK_NN_ITEM_POSITIONS_H
 #define RK_NN_ITEM_POSITIONS_H
 

@@ -29,7 +29,7 @@ typedef struct rk_loss_args {
  * there. labels: [n], `stride` apart, or NULL: all. */
 double rk_loss_weight(int64_t n, const float *weights, const float *labels, int64_t stride);
 
-/* *out = scale * sum_i w_i l_i, these samples' share of the batch's mean loss; the gradient is of that.
+/* *out = scale * sum_i w_i l_i, these samples' part of the batch's mean loss; the gradient is of that.
  * Stable for large logits. */
 void rk_loss(const rk_loss_args *args, double *out);
 

@@ -27,7 +27,7 @@ typedef struct shape {
 typedef struct twins {
     rk_embeddings *host, *home;
     rk_device_tables *tables;
-    rk_stream *upload, *routing;
+    rk_stream *upload, *dedup;
     int32_t n_features;
     int64_t max_batch;
     const shape *shapes;
@@ -61,7 +61,7 @@ static inline void open_twins(twins *w, const rk_embeddings_config *config, cons
         w->home, device, &(rk_device_tables_options){.max_batch = max_batch, .budget_bytes = budget_bytes},
         &w->tables));
     OK(rk_stream_create(device, &w->upload));
-    OK(rk_stream_create(device, &w->routing));
+    OK(rk_stream_create(device, &w->dedup));
     for (int32_t f = 0; f < w->n_features; f++) {
         int64_t stride =
             rk_embeddings_width(w->host, f) + (f % 2 ? STRIDE_SLACK : 1); /* aligned ones and others */
@@ -89,7 +89,7 @@ static inline void close_twins(twins *w) {
     rk_embeddings_free(w->host);
     rk_embeddings_free(w->home);
     rk_stream_free(w->upload);
-    rk_stream_free(w->routing);
+    rk_stream_free(w->dedup);
     for (int32_t f = 0; f < w->n_features; f++) {
         free(w->on_host[f].data);
         free(w->gradients[f].data);
@@ -190,7 +190,7 @@ static inline void compare_tables(twins *w, bool exact) {
 }
 
 static inline void route_twins(twins *w, bool training) {
-    OK(rk_device_tables_dedup(w->tables, w->upload, w->routing, w->n, NULL, w->ids, training));
+    OK(rk_device_tables_dedup(w->tables, w->upload, w->dedup, w->n, NULL, w->ids, training));
 }
 
 static inline void look_up_twins(twins *w, bool exact, bool training) {

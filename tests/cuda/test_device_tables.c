@@ -79,7 +79,7 @@ static void test_long_bags(void **state) {
 /* Messages are the collection's. */
 static void check_refusal(twins *w, rk_status status, const char *message) {
     FAILS(look_up(w->host, w->n, w->ids, w->on_host), status, message);
-    rk_status early = rk_device_tables_dedup(w->tables, w->upload, w->routing, w->n, NULL, w->ids, true);
+    rk_status early = rk_device_tables_dedup(w->tables, w->upload, w->dedup, w->n, NULL, w->ids, true);
     if (early == RK_OK) {
         FAILS(rk_device_tables_check(w->tables), status, message);
         rk_device_tables_done(w->tables, false);

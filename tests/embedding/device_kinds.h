@@ -16,7 +16,7 @@ typedef struct device_subject {
     rk_embeddings *home; /* of one rank */
     rk_sharded *sharded; /* over ranks */
     rk_device_comm *device_comm;
-    rk_stream *upload, *routing;
+    rk_stream *upload, *dedup;
     rk_activation activations[N_FEATURES]; /* device memory, of lookups and then of gradients */
     uint32_t *stop;
     int64_t n;
@@ -29,7 +29,7 @@ static device_subject *subject_of(const rk_store *store) {
 static rk_status subject_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
     device_subject *d = subject_of(store);
     d->n = n;
-    RK_TRY(d->rows->ops->dedup(d->rows, d->upload, d->routing, n, ids, training));
+    RK_TRY(d->rows->ops->dedup(d->rows, d->upload, d->dedup, n, ids, training));
     rk_status status = d->rows->ops->check(d->rows);
     if (status != RK_OK) d->rows->ops->done(d->rows, false);
     return status;
@@ -105,7 +105,7 @@ static void subject_free(rk_store *store) {
     if (d->sharded) rk_sharded_as_store(d->sharded)->ops->free(rk_sharded_as_store(d->sharded));
     rk_embeddings_free(d->home);
     rk_stream_free(d->upload);
-    rk_stream_free(d->routing);
+    rk_stream_free(d->dedup);
     for (int f = 0; f < N_FEATURES; f++) rk_device_free(device, d->activations[f].data);
     rk_device_free(device, d->stop);
     rk_free(d);
@@ -129,7 +129,7 @@ static device_subject *make_subject(void) {
     OK(rk_alloc(1, sizeof *d, &d));
     d->store.ops = &ops;
     OK(rk_stream_create(device, &d->upload));
-    OK(rk_stream_create(device, &d->routing));
+    OK(rk_stream_create(device, &d->dedup));
     draw(&strides, 0, 1);
     for (int f = 0; f < N_FEATURES; f++) {
         d->activations[f].stride = strides.activations[f].stride;

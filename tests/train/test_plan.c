@@ -72,7 +72,7 @@ static void test_figures(void **state) {
     near(rank->bytes[RK_PLAN_MEMORY_OWNED], 50000000.0 * 16 * 8, 1);
     near(rank->bytes[RK_PLAN_MEMORY_REPLICATED], 500.0 * 16 * 8, 1);
     double parameters = 32 * 8 + 8 + 8 + 1;
-    near(rank->parts[RK_PLAN_PART_ROUTE], 2 * 2 * 1000 * 8 / 20e9, 1e-12);
+    near(rank->parts[RK_PLAN_PART_DEDUP], 2 * 2 * 1000 * 8 / 20e9, 1e-12);
     near(rank->parts[RK_PLAN_PART_READ], 2 * 2000 * (2 * 8 + 4) / 20e9, 1e-12);
     near(plan->dense.parameters, parameters, 0);
     /* 1e9 bytes a second each way; half of what is asked stays on the rank */
@@ -115,7 +115,7 @@ static void test_figures(void **state) {
             asynchronous ? STALE_RUN(2000, 1, "cluster: {asynchronous: true}\n") : STALE_RUN(2000, 1, ""),
             asynchronous ? CLUSTER(2, 100) : SLOW_CLUSTER, usual, &config, &plan));
         const double *parts = plan->step.parts;
-        double own = parts[RK_PLAN_PART_ROUTE] + parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] +
+        double own = parts[RK_PLAN_PART_DEDUP] + parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] +
                      parts[RK_PLAN_PART_UPDATE];
         double network = parts[RK_PLAN_PART_IDS] + parts[RK_PLAN_PART_ROWS] + parts[RK_PLAN_PART_GRADIENTS] +
                          parts[RK_PLAN_PART_ALL_REDUCE];
@@ -623,7 +623,7 @@ static void test_rehearsed(void **state) {
         }
         assert_true(plan->pace.n_steps > 0 && plan->pace.rest >= 0 && plan->step.seconds > 0 &&
                     isfinite(plan->step.seconds));
-        static const rk_plan_part own[] = {RK_PLAN_PART_ROUTE, RK_PLAN_PART_LOOKUP, RK_PLAN_PART_DENSE,
+        static const rk_plan_part own[] = {RK_PLAN_PART_DEDUP, RK_PLAN_PART_LOOKUP, RK_PLAN_PART_DENSE,
                                            RK_PLAN_PART_UPDATE};
         for (int i = 0; i < 4; i++)
             assert_true(plan->pace.factors[own[i]] > 0 && plan->step.parts[own[i]] > 0);

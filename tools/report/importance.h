@@ -1,6 +1,6 @@
-/* How much a model leans on each feature: what its metric loses when the feature's values are exchanged
- * between samples. L. Breiman, "Random Forests", Machine Learning 45, 2001; for any model: A. Fisher, C.
- * Rudin, F. Dominici, JMLR 20(177), 2019. */
+/* Permutation importance: how much a metric loses when a feature's values are permuted between samples. L.
+ * Breiman, "Random Forests", Machine Learning 45, 2001; for any model: A. Fisher, C. Rudin, F. Dominici,
+ * JMLR 20(177), 2019. */
 #ifndef RK_REPORT_IMPORTANCE_H
 #define RK_REPORT_IMPORTANCE_H
 

@@ -1,4 +1,4 @@
-/* What a search tries: keys, and for each the values or the range they come from. */
+/* The search space: keys, and for each its values or its range. */
 #ifndef RK_TUNE_SEARCH_SPACE_H
 #define RK_TUNE_SEARCH_SPACE_H
 

@@ -1,4 +1,4 @@
-/* What a search leaves: tune.json, which it also goes on from, tune.csv and tune.svg. */
+/* The files of a search: tune.json, from which it resumes, tune.csv and tune.svg. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

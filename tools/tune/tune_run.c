@@ -1,4 +1,4 @@
-/* Trying: one training after the other, each judged by what it logged. */
+/* The trials: one training after the other, each judged by its log. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Files that appear whole or not at all; and what is no file, straight through. */
+/* Writes files that appear whole or not at all. Outputs that are no files (devices, pipes) are written
+ * directly. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
-/* One parallel loop over several items (features, tables) of unequal size: item i takes tasks begins[i] ..
- * begins[i+1]-1, as many as its size asks for, so that one large item is shared by the threads and many small
- * ones cost little. */
+/* One parallel loop over several items (features, tables) of unequal size. Item i has tasks begins[i] ..
+ * begins[i+1]-1, as many as its size needs. So the threads share one large item, and many small ones cost
+ * little. */
 #ifndef RK_BASE_THREAD_PARTITION_H
 #define RK_BASE_THREAD_PARTITION_H
 

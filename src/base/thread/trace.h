@@ -1,5 +1,4 @@
-/* Spans of time, for the Chrome trace or to be added up. Recording costs nothing but a branch while it is
- * off. Thread-safe. */
+/* Spans of time, for the Chrome trace or for sums. While it is off, recording costs a branch. Thread-safe. */
 #ifndef RK_BASE_THREAD_TRACE_H
 #define RK_BASE_THREAD_TRACE_H
 

@@ -1,4 +1,4 @@
-/* Threads of a reader's own: the pool of base/thread/parallel.h belongs to training, which runs at the same
+/* Threads of a reader's own. The pool of base/thread/parallel.h belongs to training, which runs at the same
  * time. */
 #ifndef RK_BASE_THREAD_WORKER_POOL_H
 #define RK_BASE_THREAD_WORKER_POOL_H

@@ -1,5 +1,5 @@
-/* Exchanges over MPI: a tag tells which exchange a message belongs to, so messages of any size may arrive in
- * any order and are received when they do. */
+/* All_to_alls over MPI. A tag says which all_to_all a message belongs to. So messages of any size may arrive
+ * in any order, and are received when they do. */
 #include <string.h>
 
 #include "base/memory.h"

@@ -1,9 +1,9 @@
-/* Who keeps others waiting: a rank whose wait is over its limit asks those that it waits for what they wait
- * for, and then asks those, until it comes to ranks that do not answer or wait for nobody. Whoever waits for
- * messages answers.
+/* Finds the rank that keeps others waiting. A rank whose wait is over its limit asks the ranks that it waits
+ * for what they wait for, and then asks those, until it reaches ranks that do not answer or wait for nobody.
+ * A rank that waits for messages answers.
  *
- * A question is an empty message of the lane RK_CHANNEL_LIVENESS, its answer one of a bool for each rank.
- * Called with the mutex of MPI held. */
+ * A question is an empty message on the channel RK_CHANNEL_LIVENESS. Its answer has a bool for each rank.
+ * Call these with the mutex of MPI held. */
 #ifndef RK_COMM_MPI_MPI_LIVENESS_H
 #define RK_COMM_MPI_MPI_LIVENESS_H
 

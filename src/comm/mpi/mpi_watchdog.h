@@ -1,4 +1,5 @@
-/* Calls of MPI that wait for other ranks without end: beside one, a thread watches the clock. */
+/* Watches calls of MPI that may wait for other ranks without end: a thread beside the call looks at the
+ * clock. */
 #ifndef RK_COMM_MPI_MPI_WATCHDOG_H
 #define RK_COMM_MPI_MPI_WATCHDOG_H
 

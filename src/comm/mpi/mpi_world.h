@@ -1,5 +1,5 @@
-/* The kind `mpi`, behind its files: starting and ending (comm_mpi.c), exchanges (mpi_all_to_all.c), who waits
- * for whom (mpi_liveness.c). */
+/* The kind `mpi`, for its files: start and end (comm_mpi.c), all_to_alls (mpi_all_to_all.c), liveness
+ * (mpi_liveness.c). */
 #ifndef RK_COMM_MPI_MPI_WORLD_H
 #define RK_COMM_MPI_MPI_WORLD_H
 

@@ -1,9 +1,9 @@
-/* How ranks' GPUs talk, one rank a GPU: between their memories by NCCL; or through the host's memory and the
- * ranks' communicator, where there is no NCCL or ranks share a GPU.
+/* Communication between the ranks' GPUs, one rank a GPU: between their memories by NCCL, or through host
+ * memory and the ranks' communicator if there is no NCCL or ranks share a GPU.
  *
- * Calls give work to one stream, always the same one, and are made in the same order on every rank; through
- * the host they wait for it, too. Data and memory of a call stay as they are until the stream has done it.
- * The first failure is every later call's too. Thread rule: as the device's. */
+ * Calls add work to one stream, always the same one, in the same order on every rank. Through host memory
+ * they also wait for it. The data of a call must stay unchanged until the stream has done it. After a
+ * failure every later call fails with it. Thread rule: as the device's. */
 #ifndef RK_COMM_NCCL_DEVICE_COMM_H
 #define RK_COMM_NCCL_DEVICE_COMM_H
 
@@ -21,8 +21,8 @@ int32_t rk_device_comm_sharers(const rk_device_comm *dc); /* ranks on this rank'
 uint64_t rk_device_comm_bytes_sent(
     const rk_device_comm *dc); /* by NCCL so far; what goes through the host the communicator counts */
 
-/* Parcels to and from ranks, this one among them: between two ranks they meet in the order of the lists, and
- * are of equal sizes; none is empty. */
+/* Messages to and from ranks, this one among them. Between two ranks they match in the order of the lists,
+ * and have equal sizes; none is empty. */
 rk_status rk_device_comm_all_to_all(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send,
                                     size_t n_send, const rk_device_message *receive, size_t n_receive);
 /* values [n]: the sum over the ranks, the same bits on each. */

@@ -1,4 +1,4 @@
-/* What losses and the dense optimizer read: structures that the host fills in. */
+/* What losses and the dense optimizer read: structs that the host fills in. */
 #ifndef RK_CUDA_DENSE_DENSE_UPDATE_H
 #define RK_CUDA_DENSE_DENSE_UPDATE_H
 

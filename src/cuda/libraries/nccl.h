@@ -1,7 +1,7 @@
-/* NCCL: what ranks send each other from one GPU's memory to another's. Loaded when it is first asked for
- * (libnccl.so.2); in a build without its header, nccl_stub.c says so.
+/* NCCL: exchanges between the GPU memories of ranks. It is loaded when it is first used (libnccl.so.2). In a
+ * build without its header, nccl_stub.c returns an error.
  *
- * Work is given to a stream, in the same order by every rank, and done later; the first failure is kept as
+ * Work is given to a stream, in the same order by every rank, and done later. The first failure is kept as
  * the device's. Thread rule: as the device's. */
 #ifndef RK_CUDA_LIBRARIES_NCCL_H
 #define RK_CUDA_LIBRARIES_NCCL_H
@@ -31,8 +31,8 @@ rk_status rk_nccl_create(rk_device *device, const char id[RK_NCCL_ID_BYTES], int
                          rk_nccl **out);
 void rk_nccl_free(rk_nccl *nccl); /* all of its work is done, or rk_nccl_wait has failed; NULL is fine */
 
-/* Parcels to and from ranks, but for this one's own: between two ranks they meet in the order of the lists,
- * and are of equal sizes. */
+/* Messages to and from other ranks. Between two ranks they match in the order of the lists, and have equal
+ * sizes. */
 void rk_nccl_all_to_all(rk_nccl *nccl, rk_stream *stream, const rk_device_message *send, size_t n_send,
                         const rk_device_message *receive, size_t n_receive);
 void rk_nccl_sum(rk_nccl *nccl, rk_stream *stream, float *values,

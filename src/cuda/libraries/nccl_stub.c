@@ -1,4 +1,4 @@
-/* For builds without NCCL: there is none to join, and so nothing else is ever called. */
+/* For builds without NCCL: joining fails, so nothing else is ever called. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #include "cuda/libraries/nccl.h"

@@ -1,5 +1,5 @@
-/* What GPUs of several ranks need beside their communicator: rows on the wire, and what all have found in a
- * step. */
+/* What GPUs of several ranks need beside their communicator: rows on the wire, and the step statuses of all
+ * ranks. */
 #ifndef RK_CUDA_TABLES_RANK_ROWS_H
 #define RK_CUDA_TABLES_RANK_ROWS_H
 

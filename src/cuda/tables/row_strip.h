@@ -1,4 +1,4 @@
-/* One optimizer step of a row whose values are shared out among the lanes of a group, by the rules of
+/* One optimizer step of a row whose values are divided among the lanes of a group, by the rules of
  * kernels/inline/optimizer_rules.h. */
 #ifndef RK_CUDA_TABLES_ROW_STRIP_H
 #define RK_CUDA_TABLES_ROW_STRIP_H

@@ -1,9 +1,9 @@
 /* Lookups into and updates of embedding tables on the device, for all features of a batch at once.
  *
- * A batch's way: route checks its ids and names each use of a row; the uses are sorted by row and cut into
- * segments, one a row; where a table is larger than its share of the device, rows are brought into its cache;
- * then come the lookup and, in training, the measure and the update. All that varies from batch to batch is
- * in the device's memory (rk_cuda_batch), so that a launch graph of lookup and update serves every batch. */
+ * The steps of a batch: dedup checks its ids and names each use of a row. The uses are sorted by row and cut
+ * into segments, one a row. Rows of cached tables are brought into the cache. Then come the lookup and, in
+ * training, the measure and the update. All that changes from batch to batch is in device memory
+ * (rk_cuda_batch), so that one CUDA graph of lookup and update serves every batch. */
 #ifndef RK_CUDA_TABLES_TABLE_H
 #define RK_CUDA_TABLES_TABLE_H
 
@@ -94,7 +94,7 @@ typedef struct rk_cuda_fill {
     uint32_t table, place;
 } rk_cuda_fill;
 
-/* What route counts and finds; zeroed before. */
+/* What dedup counts and finds; zeroed before. */
 typedef struct rk_cuda_counts {
     uint32_t n_segments;
     uint32_t class_segments[RK_CUDA_CLASSES +

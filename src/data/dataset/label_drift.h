@@ -1,4 +1,4 @@
-/* Whether windows' labels are as those of shuffled rows would be. */
+/* Whether the labels of windows vary as those of shuffled rows would. */
 #ifndef RK_DATA_DATASET_LABEL_DRIFT_H
 #define RK_DATA_DATASET_LABEL_DRIFT_H
 

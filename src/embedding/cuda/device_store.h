@@ -1,6 +1,6 @@
-/* Where a model's rows are that a GPU looks up: on it alone, over the GPUs of ranks, or nowhere. What
- * embedding/store.h is on the processor, for whole batches on streams; the calls are those of
- * device_tables.h, in its order. Lookups, measures and sums are made in `tables`. */
+/* Where the rows are that a model on a GPU looks up: on that GPU, over the GPUs of ranks, or nowhere. It is
+ * embedding/store.h for GPUs, for whole batches on streams. Its calls are those of device_tables.h, in the
+ * same order. Lookups, measures and sums are made in `tables`. */
 #ifndef RK_EMBEDDING_CUDA_DEVICE_STORE_H
 #define RK_EMBEDDING_CUDA_DEVICE_STORE_H
 

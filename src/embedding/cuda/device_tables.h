@@ -1,15 +1,15 @@
 /* A collection's tables on a GPU: the same lookups and updates as the collection's own, for whole batches.
  *
- * The collection's rows and slots in the host's memory stay the tables' home: create copies them to the
- * device, or, where `budget_bytes` is less than they take, keeps the home pinned and a set-associative cache
- * of rows on the device (embedding/device_cache.h). settle brings the home up to date; until then the
- * collection itself must not be used, but for what is no row (its config, its learning-rate factor, its l2,
- * its tables' steps).
+ * The collection's host memory has a copy of rows and slots, called their home. create copies it to the
+ * device; if the tables take more than `budget_bytes`, it pins the home and has a set-associative cache of
+ * rows on the device instead (device_tables_budget.c). flush brings the home up to date. Until then the
+ * collection itself must not be used, except for what is not a row: its config, its learning-rate factor,
+ * its l2, its tables' steps.
  *
- * A batch: route; check; prepare; look_up; in training measure, apply; done. Two batches may be routed and
- * not done. look_up, measure and apply may be kept in a launch graph, which then serves every batch: what
- * varies is in the device's memory. Before that they must have been called once with the same activations and
- * gradients. */
+ * A batch: dedup; check; prepare; look_up; in training measure, apply; done. Two batches may be between
+ * dedup and done. look_up, measure and apply may be captured in a CUDA graph, which then serves every batch:
+ * what changes is in device memory. Before that they must have been called once with the same activations
+ * and gradients. */
 #ifndef RK_EMBEDDING_CUDA_DEVICE_TABLES_H
 #define RK_EMBEDDING_CUDA_DEVICE_TABLES_H
 
@@ -21,7 +21,8 @@ typedef struct rk_device_tables rk_device_tables;
 typedef struct rk_device_tables_options {
     int64_t max_batch;     /* samples */
     uint64_t budget_bytes; /* device memory for rows and slots; 0: as much as they take */
-    bool of_ranks; /* tables may be parts of tables; gradients of several shards are one sum all the same */
+    bool of_ranks; /* tables may be parts of tables; gradients of several micro-batches are one sum all the
+                      same */
     /* The collection has no rows: rk_device_tables_lend brings those of a batch, and their gradients are
      * summed, not applied. Weights are coefficients: with their combiner's divisor in them. */
     bool lent;
@@ -32,30 +33,27 @@ typedef struct rk_device_tables_options {
 rk_status rk_device_tables_create(rk_embeddings *embeddings, rk_device *device,
                                   const rk_device_tables_options *options, rk_device_tables **out);
 void rk_device_tables_free(rk_device_tables *tables);
-uint64_t rk_device_tables_bytes(const rk_device_tables *tables); /* of device memory, all told */
+uint64_t rk_device_tables_bytes(const rk_device_tables *tables); /* all device memory */
 
 /* Where rows are lent: those of the batches from the next one on, rows[t] [n_rows[t], dim] in device memory,
  * f32, in the collection's order. What was given to streams before is done. */
 rk_status rk_device_tables_lend(rk_device_tables *tables, float *const *rows, const int64_t *n_rows);
 
-/* Brings ids [n_features] of n samples, or of counts [n_features] (host memory, any) to the device on
- * `upload`, and, once they are there, checks and sorts them on `stream`, which is best one of its own, so
- * that this goes on beside the step before. ids may be changed as soon as it returns. Waits for the batch
- * before the last to be done. */
+/* Copies ids [n_features] of n samples, or of counts [n_features] (any host memory), to the device on
+ * `upload`, then checks and sorts them on `stream`. With a stream of its own this runs beside the step
+ * before. ids may be changed as soon as it returns. Waits until the batch before the last is done. */
 rk_status rk_device_tables_dedup(rk_device_tables *tables, rk_stream *upload, rk_stream *stream, int64_t n,
                                  const int64_t *counts, const rk_ids *ids, bool training);
 
-/* The batch that was routed last, of which nothing has been given to a stream but its route, is as if it had
- * not been. */
+/* Undoes the last dedup, whose batch nothing else was launched for. */
 void rk_device_tables_take_back(rk_device_tables *tables);
 
-/* What the device has found wrong with the oldest routed batch's ids, as the collection would have told it
- * (RK_BAD_DATA, with feature, sample and id), or RK_OK. Waits for the check alone. Nothing is looked up or
- * updated by the ids of a batch that is refused. */
+/* The device's check of the oldest batch's ids: RK_OK, or the collection's error (RK_BAD_DATA with feature,
+ * sample and id). Waits for the check alone. The ids of a refused batch look up and update nothing. */
 rk_status rk_device_tables_check(rk_device_tables *tables);
 
-/* The oldest routed batch becomes the one at hand, once `stream` comes to it; with the numbers of this step
- * (schedules, factors). */
+/* Makes the oldest batch of dedup the current one, in `stream`, with the numbers of this step (schedules,
+ * factors). */
 rk_status rk_device_tables_prepare(rk_device_tables *tables, rk_stream *stream);
 /* activations[f].data: device memory, stride in values; lengths NULL. data NULL: the feature is left out.
  * Where they are is kept on the device; forget, between batches, lets go of it. */
@@ -72,13 +70,13 @@ rk_status rk_device_tables_apply(rk_device_tables *tables, rk_stream *stream, co
                                  const uint32_t *stop);
 /* Instead of apply, where rows are lent: each row that is trained becomes the sum of its gradients. */
 rk_status rk_device_tables_sum(rk_device_tables *tables, rk_stream *stream, const rk_activation *gradients);
-/* The oldest routed batch is no longer under way; `applied`: the tables took a step. */
+/* The oldest batch is no longer in flight; `applied`: the tables did a step. */
 void rk_device_tables_done(rk_device_tables *tables, bool applied);
 
-/* Of the batch at hand, after its measure: RK_NOT_FINITE with feature and sample, or RK_OK. Waits. */
+/* Of the current batch, after its measure: RK_NOT_FINITE with feature and sample, or RK_OK. Waits. */
 rk_status rk_device_tables_check_gradients(rk_device_tables *tables);
 
-/* Rows and slots back to the collection; no batch is under way. */
+/* Rows and slots back to the collection; no batch may be in flight. */
 rk_status rk_device_tables_flush(rk_device_tables *tables);
 /* After the collection's rows were changed (a checkpoint was read): to the device again. */
 rk_status rk_device_tables_reload(rk_device_tables *tables);

@@ -1,5 +1,4 @@
-/* Which tables are on the device as a whole, and how the budget is shared out among the caches of the
- * others. */
+/* Which tables are on the device as a whole, and how the caches of the others divide the budget. */
 #include "embedding/cuda/device_tables_internal.h"
 
 static uint64_t place_bytes(const rk_cuda_table *table) {

@@ -60,7 +60,7 @@ struct rk_device_tables {
     int32_t width; /* of partial sums */
     rk_device_batch_context batch_contexts[2];
     int oldest, n_under_way;  /* batch contexts[oldest], and then the other one */
-    uint32_t n_batches;       /* ever routed */
+    uint32_t n_batches;       /* ever prepared by dedup */
     rk_feature_use *uses;     /* [n_features], for the checks of rk_feature_use_begin */
     rk_device_places *places; /* [n_places] */
     size_t n_places, places_capacity;

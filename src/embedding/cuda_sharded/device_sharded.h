@@ -12,11 +12,12 @@
 #include "embedding/cuda/device_store.h"
 #include "embedding/sharded/sharded.h"
 
-/* A store over the GPUs of ranks. The collection's rows in the host's memory stay the tables' home; all that
- * it is asked for meanwhile is what is no row. It and the communicator must outlive the store. max_batch:
- * samples of this trainer's part. dedup waits for the ids of the others; fetch and apply always take the same
- * stream, that of the communicator's calls; before apply, rk_device_tables_sum sums the gradients of a batch
- * in the store's tables, and owners take a step where *stop is 0. Errors: as rk_device_tables_create. */
+/* A store over the GPUs of ranks. The collection's host memory has a copy of the rows, which is up to date
+ * after flush; meanwhile only what is not a row may be read. It and the communicator must outlive the store.
+ * max_batch: samples of this trainer's part. dedup waits for the ids of the others; fetch and apply always
+ * take the same stream, that of the communicator's calls; before apply, rk_device_tables_sum sums the
+ * gradients of a batch in the store's tables, and owners take a step where *stop is 0. Errors: as
+ * rk_device_tables_create. */
 rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_device_comm *comm,
                                   const rk_device_tables_options *options, rk_device_store **out);
 

@@ -1,5 +1,5 @@
-/* Rows and gradients on their way between GPUs. What stands in memory as it travels is sent from there and
- * received there; the rest is staged. */
+/* Rows and gradients between GPUs. What has the layout of the wire in memory is sent from there and received
+ * there; the rest is staged. */
 #include "embedding/cuda_sharded/device_sharded_internal.h"
 
 /* This trainer's side of a stream. */

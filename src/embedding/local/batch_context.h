@@ -1,4 +1,4 @@
-/* A batch on its way through the collection: from its ids to the update of their rows. */
+/* What a batch needs from its lookup to the update of its rows. */
 #ifndef RK_EMBEDDING_LOCAL_BATCH_CONTEXT_H
 #define RK_EMBEDDING_LOCAL_BATCH_CONTEXT_H
 

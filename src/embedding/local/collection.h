@@ -13,30 +13,28 @@
  * thread. */
 rk_status rk_embeddings_dedup(rk_embeddings *embeddings, int64_t n, const rk_ids *ids, bool training);
 void rk_embeddings_look_up_all(rk_embeddings *embeddings, bool training, const rk_activation *activations);
-/* Of a routed training batch, all of those features that make least way through memory so, one table after
- * the other: their tables stay in the caches meanwhile, where blocks of samples that go through all tables
- * would read rows from memory, and again each time that they are used. activations[f].data is NULL afterwards
- * for the others. */
+/* Looks up features of a training batch, after dedup, one table after the other: those for which that moves
+ * fewer bytes. Their tables then stay in the caches, while blocks of samples that go through all tables would
+ * read each row from memory at each use. activations[f].data is NULL afterwards for the other features. */
 void rk_embeddings_look_up_early(rk_embeddings *embeddings, rk_activation *activations);
 /* Samples first .. last-1 of a feature; `to` is where sample `first` goes. */
 void rk_embeddings_look_up(const rk_embeddings *embeddings, bool training, int32_t feature, int64_t first,
                            int64_t last, const rk_activation *to);
 
-/* Its updates, in steps. launch: the gradients of the last routed batch are there, and stay
- * until they have landed; the next batch may be routed. Then each of n_pieces pieces is updated, in any order
- * and by any thread, but not beside lookups; and when all are, land. One at a time. */
+/* Updates, in steps. launch gives the gradients of the last batch, which must stay until complete; the next
+ * batch's dedup may run. Then each of n_pieces pieces is updated, in any order and by any thread, but not
+ * beside lookups. complete ends it when all pieces are done. One update at a time. */
 rk_status rk_embeddings_launch(rk_embeddings *embeddings, const rk_activation *gradients, bool known_finite);
 size_t rk_embeddings_n_pieces(const rk_embeddings *embeddings); /* 0: nothing is launched */
 void rk_embeddings_update_piece(const rk_embeddings *embeddings, size_t piece);
 void rk_embeddings_complete(rk_embeddings *embeddings);
-void rk_embeddings_update_all(rk_embeddings *embeddings); /* all pieces, and land */
+void rk_embeddings_update_all(rk_embeddings *embeddings); /* all pieces, and complete */
 
-/* Bytes that the last routed training batch has lookups and updates move, by the algorithm (rows and
- * activations once each; gradients once a use, rows and slots once read and once written a step), whatever
- * the caches save. */
+/* Bytes that lookups and updates of the last training batch move, by the algorithm: rows and activations once
+ * each; gradients once a use, rows and slots read and written once a step. Caches are not considered. */
 typedef struct rk_embedding_work {
     uint64_t lookup_bytes, update_bytes;
-    int64_t n_ids, n_rows; /* uses of rows; different rows */
+    int64_t n_ids, n_rows; /* uses of rows; distinct rows */
 } rk_embedding_work;
 rk_embedding_work rk_embeddings_traffic(const rk_embeddings *embeddings);
 

@@ -7,17 +7,17 @@
 
 enum {
     SCAN_IDS = 65536,
-    AT_ONCE = 8 /* a table with no more than one in so many of a thread's share of the uses is not cut */
+    AT_ONCE = 8 /* a table with at most 1/8 of a thread's part of the uses is not cut */
 };
 
-typedef struct routing {
+typedef struct dedup_job {
     const rk_embeddings *embeddings;
     rk_batch_context *batch_context;
     const rk_ids *ids;
     int64_t n;
     const int64_t *counts; /* [n_features], or NULL: n of all */
     rk_failure failure;    /* of the first feature that is refused */
-} routing;
+} dedup_job;
 
 static const rk_table *table_of(const rk_embeddings *e, size_t feature) {
     return &e->tables[e->feature_tables[feature]];
@@ -25,7 +25,7 @@ static const rk_table *table_of(const rk_embeddings *e, size_t feature) {
 
 static void begin_feature(void *context, size_t f, int thread) {
     (void)thread;
-    routing *l = context;
+    dedup_job *l = context;
     rk_failure_keep(&l->failure, (int64_t)f,
                     rk_feature_use_begin(&l->batch_context->uses[f], &l->embeddings->features[f],
                                          l->counts ? l->counts[f] : l->n, &l->ids[f]));
@@ -33,7 +33,7 @@ static void begin_feature(void *context, size_t f, int thread) {
 
 static void scan_block(void *context, size_t task, int thread) {
     (void)thread;
-    const routing *l = context;
+    const dedup_job *l = context;
     const size_t *begins = l->batch_context->task_begins;
     size_t f = rk_partition_item(begins, (size_t)l->embeddings->n_features, task);
     rk_feature_use *use = &l->batch_context->uses[f];
@@ -44,14 +44,14 @@ static void scan_block(void *context, size_t task, int thread) {
 
 static void prepare_feature(void *context, size_t f, int thread) {
     (void)thread;
-    routing *l = context;
+    dedup_job *l = context;
     const rk_embeddings *e = l->embeddings;
     rk_failure_keep(
         &l->failure, (int64_t)f,
         rk_feature_use_prepare(&l->batch_context->uses[f], &e->features[f], table_of(e, f), &l->ids[f]));
 }
 
-static rk_status prepare(routing *l, bool checks) {
+static rk_status prepare(dedup_job *l, bool checks) {
     const rk_embeddings *e = l->embeddings;
     const rk_feature_use *uses = l->batch_context->uses;
     size_t n_features = (size_t)e->n_features, *begins = l->batch_context->task_begins;
@@ -74,12 +74,12 @@ rk_status rk_uses_prepare(const rk_embeddings *e, rk_batch_context *batch_contex
                           const int64_t *counts, const rk_ids *ids, bool checks) {
     RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "a lookup of %lld samples", (long long)n);
     RK_FAIL_IF(e->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
-    routing l = {.embeddings = e,
-                 .batch_context = batch_context,
-                 .ids = ids,
-                 .n = n,
-                 .counts = counts,
-                 .failure = RK_FAILURE_INIT};
+    dedup_job l = {.embeddings = e,
+                   .batch_context = batch_context,
+                   .ids = ids,
+                   .n = n,
+                   .counts = counts,
+                   .failure = RK_FAILURE_INIT};
     return prepare(&l, checks);
 }
 

@@ -1,4 +1,4 @@
-/* The first values of rows: pure functions of (seed, table, id, column). */
+/* Initial values of rows: pure functions of (seed, table, id, column). */
 #ifndef RK_EMBEDDING_LOCAL_INITIALIZER_H
 #define RK_EMBEDDING_LOCAL_INITIALIZER_H
 

@@ -1,4 +1,4 @@
-/* From routed ids to activations: gather and combine. */
+/* From checked ids to activations: gather and pool. */
 #include <math.h>
 
 #include "base/thread/parallel.h"

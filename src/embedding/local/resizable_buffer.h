@@ -1,5 +1,5 @@
-/* Memory that grows to the largest message seen and stays, in whole pages; what was in it goes when it
- * grows. */
+/* Memory, in whole pages, that grows to the largest message so far and is kept. Growing it loses the
+ * content. */
 #ifndef RK_EMBEDDING_LOCAL_RESIZABLE_BUFFER_H
 #define RK_EMBEDDING_LOCAL_RESIZABLE_BUFFER_H
 

@@ -1,10 +1,10 @@
-/* Rows as they were before updates that are done, for training batches that are not to see these yet.
+/* Former values of rows whose updates are done, for training batches that must not see these updates yet.
  *
  * With a staleness of k, training batch b sees the updates of the batches before b - k and no others. To
- * evaluate or to save, all updates are done at once, also those that the next k batches are not to see.
- * Before each of them the rows that it changes are kept: an image. A later batch's lookups are done with its
- * images put back. So they see what they would have seen, and nobody tells from a step's bits whether rows
- * were brought up to date before it. A checkpoint has the images, too. */
+ * evaluate or to save, all updates are done at once, also those that the next k batches must not see. Before
+ * each of these updates the rows that it changes are kept as an image. A later batch's lookups are done with
+ * its images put back. So they see what they would have seen, and the bits of a step do not depend on
+ * whether rows were brought up to date before it. A checkpoint has the images, too. */
 #ifndef RK_EMBEDDING_LOCAL_STALE_ROWS_H
 #define RK_EMBEDDING_LOCAL_STALE_ROWS_H
 

@@ -1,4 +1,4 @@
-/* How much a batch asks of memory. */
+/* How many bytes a batch moves in memory. */
 #include "embedding/local/collection_internal.h"
 
 static int64_t count_rows(const rk_row_uses *plan) {

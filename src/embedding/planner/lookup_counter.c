@@ -9,10 +9,10 @@
 
 enum { FIRST_CAPACITY = 1024, MOST_HOT = 64 };
 
-/* An id and when it was last seen: batches and shares count from 1. */
+/* An id and when it was last seen: batches and local batches count from 1. */
 typedef struct seen {
     int64_t id, count; /* count 0: a free place */
-    int64_t batch, share;
+    int64_t batch, local_batch;
 } seen;
 
 typedef struct counter {
@@ -45,23 +45,23 @@ static rk_status widen(counter *c) {
     return RK_OK;
 }
 
-static rk_status count_id(counter *c, int64_t id, int64_t batch, int64_t share) {
+static rk_status count_id(counter *c, int64_t id, int64_t batch, int64_t local_batch) {
     if (2 * (c->n + 1) > c->capacity) RK_TRY(widen(c));
     seen *place = find(c, id);
     c->n += place->count == 0;
     c->batch_rows += place->batch != batch;
-    c->local_rows += place->share != share;
-    *place = (seen){id, place->count + 1, batch, share};
+    c->local_rows += place->local_batch != local_batch;
+    *place = (seen){id, place->count + 1, batch, local_batch};
     c->n_ids++;
     return RK_OK;
 }
 
 static rk_status count_sample(counter *c, const rk_ids *ids, int64_t sample, int64_t most, int64_t batch,
-                              int64_t share) {
+                              int64_t local_batch) {
     int64_t begin = rk_ids_begin(ids, sample), end = rk_ids_begin(ids, sample + 1);
     if (most && end - begin > most) end = begin + most;
     for (int64_t i = begin; i < end; i++)
-        if (ids->ids[i] >= 0) RK_TRY(count_id(c, ids->ids[i], batch, share));
+        if (ids->ids[i] >= 0) RK_TRY(count_id(c, ids->ids[i], batch, local_batch));
     return RK_OK;
 }
 
@@ -85,18 +85,18 @@ void rk_lookup_counter_free(rk_lookup_counter *count) {
     rk_free(count);
 }
 
-/* A trainer's features together make its rows different. */
+/* Rows are counted as distinct over all features of a trainer. */
 rk_status rk_lookup_counter_add(rk_lookup_counter *count, const rk_batch *batch) {
     const rk_collection_config *plan = count->plan;
     for (int64_t part = 0; part < count->n_trainers; part++) {
-        int64_t share = count->n_batches * count->n_trainers + part + 1,
+        int64_t local_batch = count->n_batches * count->n_trainers + part + 1,
                 last = rk_partition_at(batch->n, (size_t)part + 1, (size_t)count->n_trainers);
         for (int32_t f = 0; f < plan->n_features; f++)
             for (int64_t sample = rk_partition_at(batch->n, (size_t)part, (size_t)count->n_trainers);
                  sample < last; sample++)
                 RK_TRY(count_sample(&count->counters[plan->table_of[f]], &batch->features[plan->sources[f]],
                                     sample, plan->features[f].max_sequence_length, count->n_batches + 1,
-                                    share));
+                                    local_batch));
     }
     count->n_samples += batch->n;
     count->n_batches++;

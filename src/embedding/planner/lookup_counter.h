@@ -1,4 +1,4 @@
-/* What tables are asked for, counted exactly over batches. */
+/* The loads of tables, counted exactly over batches. */
 #ifndef RK_EMBEDDING_PLANNER_LOOKUP_COUNTER_H
 #define RK_EMBEDDING_PLANNER_LOOKUP_COUNTER_H
 

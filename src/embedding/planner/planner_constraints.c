@@ -1,4 +1,4 @@
-/* What is asked of placements, held against the tables and ranks that there are. */
+/* Constraints of the planner, checked against the tables and ranks. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Placements that are asked for by hand or by a plan, held against the tables and ranks that there are. */
+/* Shardings that are set by hand or by a plan, checked against the tables and ranks. */
 #ifndef RK_EMBEDDING_PLANNER_PLANNER_CONSTRAINTS_H
 #define RK_EMBEDDING_PLANNER_PLANNER_CONSTRAINTS_H
 

@@ -1,4 +1,4 @@
-/* What is asked of placements: tables and features, ranks, constraints, loads. */
+/* The planner's input: tables and features, ranks, constraints, loads. */
 #ifndef RK_EMBEDDING_PLANNER_PLANNER_REQUEST_H
 #define RK_EMBEDDING_PLANNER_PLANNER_REQUEST_H
 

@@ -1,5 +1,5 @@
-/* Which rank is to hold which part of which table: set by hand, read from a plan, or chosen so that all
- * owners have about as much to do and to hold. */
+/* Which rank holds which part of which table: set by hand, read from a plan, or chosen so that all owners
+ * have about as much to do and to hold. */
 #ifndef RK_EMBEDDING_PLANNER_SHARDING_PLANNER_H
 #define RK_EMBEDDING_PLANNER_SHARDING_PLANNER_H
 

@@ -1,4 +1,4 @@
-/* How much a table is asked for: measured on a sample, or assumed. */
+/* The load of a table: measured on a sample, or assumed. */
 #ifndef RK_EMBEDDING_PLANNER_TABLE_STATISTICS_H
 #define RK_EMBEDDING_PLANNER_TABLE_STATISTICS_H
 
@@ -7,7 +7,7 @@
 
 #include <reckon/table.h>
 
-/* A row that many ask for. */
+/* A row of high load. */
 typedef struct rk_hot_row {
     int64_t id;
     double share; /* of the table's ids */
@@ -16,14 +16,14 @@ typedef struct rk_hot_row {
 typedef struct rk_table_statistics {
     bool measured;
     double ids;            /* a sample, all features of the table together */
-    double batch_rows;     /* different rows of a batch */
-    double local_rows;     /* different rows of one trainer's share of a batch */
+    double batch_rows;     /* distinct rows of a batch */
+    double local_rows;     /* distinct rows of one trainer's local batch */
     const rk_hot_row *hot; /* [n_hot], the hottest first; may be NULL */
     int32_t n_hot;
 } rk_table_statistics;
 
-/* Different rows that n_ids ids ask for, where the k-th most frequent of n_rows rows has a share proportional
- * to k^-exponent. */
+/* Distinct rows of n_ids ids, if the k-th most frequent of n_rows rows has a probability proportional to
+ * k^-exponent. */
 double rk_zipf_distinct(int64_t n_rows, double exponent, double n_ids);
 
 /* Where nothing is measured: Zipf with this exponent, and so many ids a sample. */

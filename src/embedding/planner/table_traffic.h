@@ -1,4 +1,4 @@
-/* What a table asks of its owners in a step. */
+/* What a step costs the owners of a table. */
 #ifndef RK_EMBEDDING_PLANNER_TABLE_TRAFFIC_H
 #define RK_EMBEDDING_PLANNER_TABLE_TRAFFIC_H
 

@@ -1,5 +1,5 @@
-/* A sharded collection made: parts of tables, streams to them, tables without rows for trainers, a store of
- * the parts that are here. */
+/* Creates a sharded collection: parts of tables, streams to them, tables without rows for trainers, and a
+ * store of this rank's parts. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The trainer's side of a sharded collection: its batch's ids made unique and sent, rows taken in, gradients
- * summed and sent. */
+/* The trainer's side of a sharded collection: makes its batch's ids unique and sends them, receives rows,
+ * sums gradients and sends them. */
 #include <string.h>
 
 #include "base/thread/parallel.h"
@@ -99,24 +99,24 @@ static void take_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
     }
 }
 
-/* What of this batch goes to a stream: ids, and for bags their lengths. */
-typedef struct share {
+/* What a stream gets of this batch: ids, and for bags their lengths. */
+typedef struct stream_ids {
     rk_ask_entry entry;
     const int64_t *ids, *offsets; /* offsets NULL: rows */
-} share;
+} stream_ids;
 
-static share share_of(const rk_sharded *s, rk_in_flight_batch *j, const rk_table_shard_stream *stream) {
+static stream_ids ids_of(const rk_sharded *s, rk_in_flight_batch *j, const rk_table_shard_stream *stream) {
     const rk_table_shard *shard = &s->shards[stream->shard];
     const rk_unique_rows *w = &j->unique[shard->table];
     if (stream->feature >= 0) {
         const rk_feature_use *use = &j->batch_context.uses[stream->feature];
-        return (share){{use->n_bags, use->n_ids}, use->ids, use->offsets};
+        return (stream_ids){{use->n_bags, use->n_ids}, use->ids, use->offsets};
     }
     int64_t begin = w->begins[shard->part], n = w->begins[shard->part + 1] - begin;
-    return (share){{n, n}, (int64_t *)w->rows.data + begin, NULL};
+    return (stream_ids){{n, n}, (int64_t *)w->rows.data + begin, NULL};
 }
 
-static size_t share_bytes(const rk_table_shard_stream *stream, const share *part) {
+static size_t ids_bytes(const rk_table_shard_stream *stream, const stream_ids *part) {
     size_t bags = part->offsets ? rk_pad((size_t)part->entry.n_bags * sizeof(uint32_t), 8) : 0;
     return bags + rk_pad((size_t)part->entry.n_ids * (size_t)stream->id_bytes, 8);
 }
@@ -125,8 +125,8 @@ static rk_status pack_ask(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
     int32_t n = s->n_streams_of[owner];
     size_t at = sizeof(rk_ask_header) + (size_t)n * sizeof(rk_ask_entry), bytes = at;
     for (int32_t i = 0; i < n && j->kind != RK_IN_FLIGHT_CONTROL; i++) {
-        share part = share_of(s, j, &s->streams[s->streams_of[owner][i]]);
-        bytes += share_bytes(&s->streams[s->streams_of[owner][i]], &part);
+        stream_ids part = ids_of(s, j, &s->streams[s->streams_of[owner][i]]);
+        bytes += ids_bytes(&s->streams[s->streams_of[owner][i]], &part);
     }
     RK_TRY(rk_resizable_buffer_reserve(&j->ask[owner], bytes));
     char *to = j->ask[owner].data;
@@ -136,14 +136,14 @@ static rk_status pack_ask(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
         entries[i] = (rk_ask_entry){0, 0};
         if (j->kind == RK_IN_FLIGHT_CONTROL) continue;
-        share part = share_of(s, j, stream);
+        stream_ids part = ids_of(s, j, stream);
         entries[i] = part.entry;
         uint32_t *lengths = (uint32_t *)(void *)(to + at);
         for (int64_t b = 0; b < part.entry.n_bags && part.offsets; b++)
             lengths[b] = (uint32_t)(part.offsets[b + 1] - part.offsets[b]);
         size_t bags = part.offsets ? rk_pad((size_t)part.entry.n_bags * sizeof(uint32_t), 8) : 0;
         rk_narrow(to + at + bags, stream->id_bytes, part.ids, part.entry.n_ids, 0);
-        at += share_bytes(stream, &part);
+        at += ids_bytes(stream, &part);
     }
     return RK_OK;
 }
@@ -166,7 +166,7 @@ rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, in
 
 int64_t rk_in_flight_batch_count(const rk_sharded *s, rk_in_flight_batch *j,
                                  const rk_table_shard_stream *stream) {
-    return share_of(s, j, stream).entry.n_bags;
+    return ids_of(s, j, stream).entry.n_bags;
 }
 
 int64_t rk_in_flight_batch_first(const rk_sharded *s, const rk_in_flight_batch *j,

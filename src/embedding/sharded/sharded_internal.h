@@ -1,4 +1,4 @@
-/* Inside a sharded collection: what asking, serving and moving on share. */
+/* Inside a sharded collection: what its trainer's side, its owner's side and the pipeline share. */
 #ifndef RK_EMBEDDING_SHARDED_SHARDED_INTERNAL_H
 #define RK_EMBEDDING_SHARDED_SHARDED_INTERNAL_H
 
@@ -96,7 +96,7 @@ struct rk_sharded {
         *scratch;         /* [n_stored_features]: rows or gradients in f32 where the wire has fewer bits */
     rk_message *messages; /* [size]: scratch of begin, and */
     rk_message *answers;  /* [size], of the communication thread */
-    rk_in_flight_batch *in_flight_batches; /* [n_journeys] */
+    rk_in_flight_batch *in_flight_batches; /* [n_in_flight_batches] */
     size_t n_in_flight_batches;
     char **names; /* [n_tables] */
     int32_t n_tables;
@@ -160,8 +160,8 @@ static inline size_t rk_values_bytes(int64_t n, int32_t dim, rk_dtype wire) {
     return rk_pad((size_t)n * (size_t)dim * rk_dtype_bytes(wire), 64);
 }
 
-/* To and from the type on the wire, rounded to the nearest; finite numbers stay finite, since gradients are
- * checked before they travel. */
+/* To and from the dtype on the wire, rounded to the nearest; finite numbers stay finite, since gradients are
+ * checked before they are sent. */
 void rk_wire_pack(void *to, rk_dtype wire, const float *from, int64_t n);
 void rk_wire_unpack(float *to, rk_dtype wire, const void *from, int64_t n);
 
@@ -181,8 +181,8 @@ rk_status rk_in_flight_batch_read(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_read_give(const rk_in_flight_batch *j, int32_t trainer, rk_give_header *out);
 rk_status rk_in_flight_batch_update(rk_sharded *s, rk_in_flight_batch *j);
-/* Journeys moved on, by the caller or by a communication thread (sharded_pipeline.c). set_off: asked; done
- * with: returned. */
+/* Batches in flight are moved on by the caller or by a communication thread (sharded_pipeline.c). set_off:
+ * the batch is asked; return: it is returned. */
 void rk_sharded_set_off(rk_sharded *s, rk_in_flight_batch *j);
 void rk_sharded_return(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_sharded_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state);

@@ -1,5 +1,5 @@
-/* Batches of a sharded collection moved on: asked, served, ready, returned, and free again. Serving and
- * updating go in the order of the batches, so that what a lookup sees depends on nothing but staleness. */
+/* Moves the batches of a sharded collection through their states: asked, served, ready, returned, free.
+ * Batches are served and updated in their order, so that what a lookup sees depends on staleness alone. */
 #include <time.h>
 
 #include "base/thread/clock.h"
@@ -127,7 +127,7 @@ static rk_status move(rk_sharded *s, bool *moved) {
 
 /* What the oldest batch that is not ready waits for: first its own ids, or gradients that it is to see, then
  * its rows; later ones do not hold it up. */
-static rk_all_to_all *holdup(const rk_sharded *s) {
+static rk_all_to_all *blocking_all_to_all(const rk_sharded *s) {
     int64_t next = s->next_served;
     const rk_in_flight_batch *oldest = rk_in_flight_batch_at(s, s->next_updated),
                              *j = rk_in_flight_batch_at(s, next);
@@ -140,12 +140,12 @@ static rk_all_to_all *holdup(const rk_sharded *s) {
                                                                            : oldest->gradients;
 }
 
-/* One step by this thread, or a wait for what holds all up. */
+/* One step by this thread, or a wait for what blocks all batches. */
 static rk_status move_or_wait(rk_sharded *s) {
     bool moved;
     RK_TRY(move(s, &moved));
     if (moved) return RK_OK;
-    rk_all_to_all *all_to_all = holdup(s);
+    rk_all_to_all *all_to_all = blocking_all_to_all(s);
     RK_FAIL_IF(!all_to_all, RK_INTERNAL, "a batch has no all_to_all to wait for");
     return rk_all_to_all_wait(all_to_all);
 }
@@ -211,7 +211,7 @@ static rk_status rest(rk_sharded *s, long *nap_ns) {
     while (!s->stops && s->next_updated == begun_of(s)) pthread_cond_wait(&s->woken, &s->lock);
     bool awaited = s->n_waiting > 0;
     pthread_mutex_unlock(&s->lock);
-    rk_all_to_all *all_to_all = awaited ? holdup(s) : NULL;
+    rk_all_to_all *all_to_all = awaited ? blocking_all_to_all(s) : NULL;
     if (all_to_all) return rk_all_to_all_wait(all_to_all);
     nanosleep(&(struct timespec){0, *nap_ns}, NULL);
     *nap_ns = *nap_ns < MOST_NAP_NS ? *nap_ns + *nap_ns / 8 : MOST_NAP_NS;

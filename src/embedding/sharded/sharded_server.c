@@ -1,6 +1,6 @@
-/* The owner's side of a sharded collection: trainers' ids read, rows sent, gradients taken and applied. The
- * store has a feature for each trainer and stream, so one lookup and one update serve them all, and sums over
- * trainers are sums over features. */
+/* The owner's side of a sharded collection: reads the trainers' ids, sends rows, receives gradients and
+ * applies them. Its store has a feature for each trainer and stream, so one lookup and one update serve them
+ * all, and sums over trainers are sums over features. */
 #include <string.h>
 
 #include "batch/narrow.h"

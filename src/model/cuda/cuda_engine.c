@@ -1,7 +1,7 @@
-/* A step on a GPU: ids and numbers go up on one stream, ids are checked and sorted on a second, and all else
- * runs on a third, as one graph of launches where batches of one size follow each other. The host waits
- * twice: for the check of the ids, before anything uses them, and for the step status at the end: the losses,
- * and whether anything was not finite, in which case the device has updated nothing. */
+/* A step on a GPU. Ids and numbers are sent on one stream; ids are checked and sorted on a second; all else
+ * runs on a third, as one CUDA graph while batches have the same size. The host waits twice: for the check
+ * of the ids, before they are used, and for the step status at the end, which has the losses and whether a
+ * value was not finite. If one was not, the device has updated nothing. */
 #include <math.h>
 #include <string.h>
 
@@ -77,7 +77,7 @@ static rk_status send(rk_model *model, const rk_local_batch *from, bool training
     d->totals[next] = from->total;
     rk_device_batch_send(&d->layout, model, from, training, d->upload, &d->batches[next]);
     rk_status status =
-        d->store->ops->dedup(d->store, d->upload, d->routing, from->batch.n, from->ids, training);
+        d->store->ops->dedup(d->store, d->upload, d->dedup, from->batch.n, from->ids, training);
     rk_trace_end(began, "send");
     if (status == RK_OK) d->now = next;
     return status;

@@ -1,5 +1,5 @@
-/* The engine of a GPU (model/step/engine.h). Rows, parameters and their slots are on the device; the model's
- * own in the host's memory are their home, up to date after flush. */
+/* The engine of a GPU (model/step/engine.h). Rows, parameters and their slots are on the device. The model's
+ * own, in host memory, are up to date after flush. */
 #ifndef RK_MODEL_CUDA_CUDA_ENGINE_H
 #define RK_MODEL_CUDA_CUDA_ENGINE_H
 

@@ -107,7 +107,7 @@ static rk_status open_device(rk_model *model, const rk_model_device *options) {
     RK_TRY(rk_device_open(
         model->ranks->comm ? rk_device_ranks_number(model, options->number) : options->number, &d->device));
     RK_TRY(rk_stream_create(d->device, &d->upload));
-    RK_TRY(rk_stream_create(d->device, &d->routing));
+    RK_TRY(rk_stream_create(d->device, &d->dedup));
     RK_TRY(rk_stream_create(d->device, &d->compute));
     RK_TRY(create_graph(model, options));
     RK_TRY(create_tasks(model));
@@ -161,7 +161,7 @@ void rk_cuda_engine_free(rk_model *model) {
         rk_device_free_host(d->device, d->told);
     }
     rk_stream_free(d->upload);
-    rk_stream_free(d->routing);
+    rk_stream_free(d->dedup);
     rk_stream_free(d->compute);
     rk_device_close(d->device);
     rk_free(d->activations);

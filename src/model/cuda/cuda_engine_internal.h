@@ -1,4 +1,4 @@
-/* Inside a model's steps on a GPU: what setting them up and taking them share. */
+/* Inside a model's steps on a GPU: what creating and running the engine share. */
 #ifndef RK_MODEL_CUDA_CUDA_ENGINE_INTERNAL_H
 #define RK_MODEL_CUDA_CUDA_ENGINE_INTERNAL_H
 
@@ -43,7 +43,7 @@ extern const rk_device_loss_ops rk_device_task_losses, rk_device_retrieval_losse
 
 struct rk_cuda_engine {
     rk_device *device;
-    rk_stream *upload, *routing, *compute;
+    rk_stream *upload, *dedup, *compute;
     rk_device_graph *graph;
     rk_device_store *store;
     const rk_device_ranks_ops *ranks;
@@ -69,7 +69,7 @@ struct rk_cuda_engine {
     float *predictions, *told; /* [max_batch or max_here, n_tasks]: device; pinned */
     rk_launch_cache training[RK_DEVICE_BATCHES], prediction[RK_DEVICE_BATCHES];
     int running;      /* of those, the batch of the step that was given to the device last */
-    bool home_is_old; /* since the last settle, steps were trained */
+    bool home_is_old; /* steps were trained since the last flush */
 };
 
 /* Behind the losses of a step status. */

@@ -1,4 +1,4 @@
-/* What a model that is computed on a GPU is asked of. */
+/* What the layers above ask of a model on a GPU. */
 #ifndef RK_MODEL_CUDA_DEVICE_H
 #define RK_MODEL_CUDA_DEVICE_H
 

@@ -1,5 +1,5 @@
-/* A batch's numbers on their way to a GPU: everything but ids, in pinned memory and, once uploaded, at the
- * same offsets of the device's. */
+/* A batch's numbers, all but ids, in pinned memory and, once uploaded, at the same offsets in device memory.
+ */
 #ifndef RK_MODEL_CUDA_DEVICE_BATCH_H
 #define RK_MODEL_CUDA_DEVICE_BATCH_H
 
@@ -11,9 +11,9 @@ typedef struct rk_device_batch_layout {
     size_t dense;   /* float [max_here, n_dense] */
     size_t lengths; /* float [max_here, n_sequences] */
     size_t labels;  /* float [max_batch, n_tasks] */
-    size_t pairs; /* int32 [max_batch + drawn]: of a two_tower: items of the pairs, then the drawn ones; none
-                     in other models */
-    size_t log_q; /* float [max_batch + drawn]: of those (rk_retrieval_log_q) */
+    size_t pairs;   /* int32 [max_batch + drawn]: of a two_tower: items of the pairs, then the sampled ones;
+                       none   in other models */
+    size_t log_q;   /* float [max_batch + drawn]: of those (rk_retrieval_log_q) */
     size_t weights; /* float [max_batch]: 1 where the batch has none */
     size_t scales;  /* double [n_tasks]: each task's weight at this step over that of its samples; 0 where it
                        has none */
@@ -28,7 +28,7 @@ rk_device_batch_layout rk_device_batch_plan(const rk_model *model);
 
 typedef struct rk_device_batch {
     char *host, *device;
-    int64_t n_pairs; /* of a two_tower: of the whole batch, without drawn items */
+    int64_t n_pairs; /* of a two_tower: of the whole batch, without sampled items */
     rk_batch view;   /* of the pinned copy: what messages speak of when the caller's batch is gone */
 } rk_device_batch;
 

@@ -1,5 +1,5 @@
-/* Several GPUs, one a rank: each trainer has its samples of a batch; rows and gradients go between GPUs, the
- * sums of dense gradients and what was found too. */
+/* Several GPUs, one a rank. Each trainer has its local batch. The GPUs exchange rows and gradients, and
+ * all_reduce dense gradients and step statuses. */
 #ifndef RK_MODEL_CUDA_DEVICE_RANKS_H
 #define RK_MODEL_CUDA_DEVICE_RANKS_H
 

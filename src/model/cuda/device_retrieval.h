@@ -1,4 +1,4 @@
-/* A two_tower's loss on a GPU: over the whole batch, whose samples may be on several. */
+/* A two_tower's loss on a GPU: over the whole batch, whose samples may be on several GPUs. */
 #ifndef RK_MODEL_CUDA_DEVICE_RETRIEVAL_H
 #define RK_MODEL_CUDA_DEVICE_RETRIEVAL_H
 

@@ -1,5 +1,5 @@
-/* A step's launches, given to a stream one by one until batches of one size follow each other, and from then
- * on all at once. */
+/* A step's launches: given to a stream one by one until batches of one size follow each other, then all at
+ * once as a CUDA graph. */
 #ifndef RK_MODEL_CUDA_LAUNCH_CACHE_H
 #define RK_MODEL_CUDA_LAUNCH_CACHE_H
 

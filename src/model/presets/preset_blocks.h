@@ -1,4 +1,4 @@
-/* Pieces that several presets are made of. */
+/* Building blocks that several presets use. */
 #ifndef RK_MODEL_PRESETS_PRESET_BLOCKS_H
 #define RK_MODEL_PRESETS_PRESET_BLOCKS_H
 

@@ -1,5 +1,5 @@
-/* DIN (Zhou et al. 2018): a user's history is summed with weights that say how much each of its items has to
- * do with the target; then a multilayer perceptron. */
+/* DIN (Zhou et al. 2018): a user's history is pooled with weights that an activation unit computes from each
+ * item and the target; then a multilayer perceptron. */
 #include <stdio.h>
 
 #include "model/presets/preset_blocks.h"

@@ -1,5 +1,5 @@
-/* DLRM (Naumov et al. 2019): an MLP brings the dense numbers to the vectors' dim; the dots of all pairs,
- * beside it, go to the top MLP. */
+/* DLRM (Naumov et al. 2019): an MLP maps the dense numbers to the vectors' dim; its output and the dot
+ * products of all pairs go to the top MLP. */
 #include "model/presets/preset_blocks.h"
 
 /* The dense input as one more vector, [1, dim]. */

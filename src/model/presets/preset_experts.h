@@ -1,4 +1,4 @@
-/* What the multi-task presets are made of: stacks of layers side by side, levels of experts and gates,
+/* Building blocks of the multi-task presets: stacks of layers side by side, levels of experts and gates,
  * towers. */
 #ifndef RK_MODEL_PRESETS_PRESET_EXPERTS_H
 #define RK_MODEL_PRESETS_PRESET_EXPERTS_H

@@ -1,5 +1,5 @@
-/* FinalMLP (Mao et al. 2023): two multilayer perceptrons over gated features, whose outputs meet in a
- * bilinear form of several heads. */
+/* FinalMLP (Mao et al. 2023): two multilayer perceptrons over gated features, and a bilinear fusion of their
+ * outputs with several heads. */
 #include <math.h>
 #include <stdio.h>
 

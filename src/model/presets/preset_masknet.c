@@ -1,4 +1,4 @@
-/* MaskNet (Wang et al. 2021): blocks that multiply what they take in by a mask made of all features. */
+/* MaskNet (Wang et al. 2021): blocks that multiply their input by a mask computed from all features. */
 #include <stdio.h>
 
 #include "model/presets/preset_blocks.h"

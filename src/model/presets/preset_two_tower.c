@@ -1,4 +1,4 @@
-/* Two towers and the product of what they give (docs/retrieval.md). The last of the features is the item. */
+/* Two towers and the product of their vectors (docs/retrieval.md). The last of the features is the item. */
 #include "model/presets/preset_blocks.h"
 
 static rk_value named(rk_graph *graph, const char *op, const char *name, rk_value x) {

@@ -1,5 +1,5 @@
-/* The alias method (Walker 1977, Vose 1991): every one of n places is shared by two items at most, so a draw
- * takes one look. */
+/* The alias method (Walker 1977, Vose 1991): each of n slots is shared by two items at most, so a sample
+ * takes one lookup. */
 #include "model/retrieval/negative_sampler.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Items drawn by their chances: a draw is a function of (seed, stream, counter). */
+/* Samples items by their probabilities: a sample is a function of (seed, stream, counter). */
 #ifndef RK_MODEL_RETRIEVAL_NEGATIVE_SAMPLER_H
 #define RK_MODEL_RETRIEVAL_NEGATIVE_SAMPLER_H
 

@@ -213,7 +213,7 @@ rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model, int64_t
                                       .negative_weight = s->negative_weight};
 }
 
-/* The loss, whose shards are dealt out to trainers as the graph's are. */
+/* The loss, whose micro-batches are dealt out to trainers as the graph's are. */
 static rk_status create_loss(rk_model *model, const rk_model_options *o) {
     rk_retrieval *r = model->retrieval;
     const rk_ranks *ranks = model->ranks;

@@ -1,4 +1,4 @@
-/* What a two_tower has beside the other models: histories, drawn items, a loss over a whole batch
+/* What a two_tower has beside the other models: histories, sampled negatives, a loss over the whole batch
  * (docs/retrieval.md). */
 #ifndef RK_MODEL_RETRIEVAL_RETRIEVAL_H
 #define RK_MODEL_RETRIEVAL_RETRIEVAL_H
@@ -39,7 +39,7 @@ rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *options);
 /* What the loss of a batch is over, beside its vectors. */
 struct rk_pairs {
     int64_t n, step;
-    int32_t *ids;   /* [n + n_drawn]: items of the pairs, then the drawn ones */
+    int32_t *ids;   /* [n + n_sampled]: items of the pairs, then the sampled ones */
     float *weights; /* [n], if weighted */
     bool weighted;
 };
@@ -47,15 +47,15 @@ rk_status rk_pairs_init(const rk_retrieval *retrieval, int64_t max_batch, rk_pai
 void rk_pairs_release(rk_pairs *pairs);
 
 /* Samples first .. last-1 of the batch with histories, and, where `pairs` are given (in training), with a
- * sample behind for each drawn item; a view of what is put together in `memory`. */
+ * sample behind for each sampled item; a view of what is put together in `memory`. */
 rk_status rk_retrieval_extend(const rk_model *model, const rk_batch *batch, const rk_pairs *pairs,
                               int64_t first, int64_t last, rk_retrieval_batch *memory, rk_batch *out);
 bool rk_retrieval_is_corrected(const rk_retrieval *retrieval);
-/* [n + n_drawn]: logarithms of the items' chances to be candidates, until the next call; NULL where they are
- * not corrected. */
+/* [n + n_sampled]: logarithms of the items' chances to be candidates, until the next call; NULL where they
+ * are not corrected. */
 const rk_real *rk_retrieval_log_q(rk_retrieval *retrieval, const rk_pairs *pairs);
 rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model,
-                                                  int64_t max_n); /* but for its shards */
+                                                  int64_t max_n); /* but for its micro-batches */
 rk_status rk_retrieval_not_finite(const rk_model *model, double loss);
 /* Samples of items first .. first+n-1, whose users are empty; likewise. */
 rk_status rk_retrieval_items(const rk_model *model, int64_t first, int64_t n, rk_retrieval_batch *memory,

@@ -1,4 +1,4 @@
-/* A batch that is put together feature by feature: the data's own samples, and more behind them. */
+/* A batch that is built feature by feature: the data's own samples, and more behind them. */
 #ifndef RK_MODEL_RETRIEVAL_RETRIEVAL_BATCH_H
 #define RK_MODEL_RETRIEVAL_RETRIEVAL_BATCH_H
 

@@ -1,4 +1,4 @@
-/* `model.retrieval:` of a run file: what a two_tower learns from (docs/retrieval.md). */
+/* `model.retrieval:` of a run file (docs/retrieval.md). */
 #ifndef RK_MODEL_RETRIEVAL_RETRIEVAL_CONFIG_H
 #define RK_MODEL_RETRIEVAL_RETRIEVAL_CONFIG_H
 

@@ -10,7 +10,7 @@
  * shared out (retrieval_ranks.c). */
 typedef struct rk_retrieval_ranks {
     rk_real *users, *user_gradient; /* [max_batch, dim] */
-    rk_real *items, *item_gradient; /* [max_batch + n_drawn, dim] */
+    rk_real *items, *item_gradient; /* [max_batch + n_sampled, dim] */
 } rk_retrieval_ranks;
 
 struct rk_retrieval {
@@ -26,18 +26,18 @@ struct rk_retrieval {
     rk_sampler *sampler; /* of training, with all below but the last */
     rk_candidate_loss *loss;
     int64_t n_micro_batches;    /* of the loss, on all trainers */
-    double *micro_batch_losses; /* [n_shards] */
-    rk_real *log_q;             /* [max_batch + n_drawn] */
+    double *micro_batch_losses; /* [n_micro_batches] */
+    rk_real *log_q;             /* [max_batch + n_sampled] */
     rk_retrieval_ranks ranks;
     rk_retrieval_batch batch;
 };
 
 rk_status rk_retrieval_ranks_init(const rk_model *model, rk_retrieval_ranks *ranks);
 void rk_retrieval_ranks_release(rk_retrieval_ranks *ranks);
-/* The arguments' vectors and gradients over the whole batch of n samples, from what trainers have for their
- * shares. */
+/* The arguments' vectors and gradients over the whole batch of n samples, from those of the trainers' local
+ * batches. */
 rk_status rk_retrieval_gather(const rk_model *model, int64_t n, rk_candidate_loss_args *args);
-/* Gradients to the samples' own trainers, the losses of all shards to all. */
+/* Gradients to the samples' own trainers, the losses of all micro-batches to all. */
 rk_status rk_retrieval_return(const rk_model *model, int64_t n, const rk_candidate_loss_args *args);
 
 #endif

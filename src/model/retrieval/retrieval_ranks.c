@@ -1,5 +1,5 @@
-/* The loss of a two_tower over ranks: trainers gather all vectors, each runs its shards of the loss, and
- * gradients go back to whose samples they are. */
+/* The loss of a two_tower over ranks: trainers gather all vectors, each computes the loss of its
+ * micro-batches, and gradients go back to the trainers with the samples. */
 #include <string.h>
 
 #include "base/memory.h"

@@ -1,4 +1,4 @@
-/* A two_tower's batches and the loss of them. */
+/* A two_tower's batches and their loss. */
 #include <math.h>
 #include <string.h>
 
@@ -122,8 +122,8 @@ rk_status rk_retrieval_items(const rk_model *model, int64_t first, int64_t n, rk
     return RK_OK;
 }
 
-/* Of the shards that run here, or over ranks of all: then vectors come from all and gradients go back to
- * them. */
+/* Of the micro-batches that run here, or over ranks of all: then vectors come from all and gradients go back
+ * to them. */
 static rk_status run_loss(const rk_model *model, const rk_pairs *pairs, rk_candidate_loss_args *args) {
     rk_retrieval *r = model->retrieval;
     const rk_ranks *ranks = model->ranks;

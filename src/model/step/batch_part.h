@@ -1,4 +1,4 @@
-/* The samples of a batch that are here: those that this rank trains on or predicts among them. */
+/* The samples of a batch that this rank has, and which of them it trains on or predicts. */
 #ifndef RK_MODEL_STEP_BATCH_PART_H
 #define RK_MODEL_STEP_BATCH_PART_H
 

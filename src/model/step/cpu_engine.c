@@ -207,7 +207,7 @@ static rk_status forward(rk_inference *i, const rk_output *output, float *out) {
     RK_TRY(store->ops->flush(store));
     uint64_t began = rk_trace_begin();
     RK_TRY(store->ops->begin(store, batch->n, i->batch.ids, false));
-    rk_trace_end(began, "route");
+    rk_trace_end(began, "dedup");
     RK_TRY(store->ops->wait(store));
     if (i->own) bind_dense(i->own, batch);
     RK_TRY(i->own ? rk_graph_forward(i->own->graph, batch->n, false, i->own->step, &hooks)

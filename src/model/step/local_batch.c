@@ -1,4 +1,4 @@
-/* A trainer's samples of a batch, as a view or a copy. */
+/* The local batch of a trainer, as a view or a copy. */
 #include <string.h>
 
 #include "base/memory.h"

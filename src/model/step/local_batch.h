@@ -1,4 +1,4 @@
-/* The samples of a batch that a rank trains on or predicts. */
+/* The local batch: the samples of a batch that a rank trains on or predicts. */
 #ifndef RK_MODEL_STEP_LOCAL_BATCH_H
 #define RK_MODEL_STEP_LOCAL_BATCH_H
 

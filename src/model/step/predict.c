@@ -1,5 +1,5 @@
-/* The one way of samples through a model for prediction: in pieces that the model takes, each rank its own,
- * through the engine. */
+/* The one way of samples through a model for prediction: in pieces of the model's batch size, each rank its
+ * own, through the engine. */
 #include <string.h>
 
 #include "base/memory.h"

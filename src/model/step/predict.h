@@ -1,4 +1,4 @@
-/* What samples go through for prediction (predict.c). */
+/* Prediction by a model (predict.c). */
 #ifndef RK_MODEL_STEP_PREDICT_H
 #define RK_MODEL_STEP_PREDICT_H
 

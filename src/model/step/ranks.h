@@ -1,5 +1,5 @@
-/* The ranks that a model is trained on, and which samples of a batch are whose: each trainer has the dense
- * part whole and some of the batch's micro-batches. One process is one rank without a communicator. */
+/* The ranks that a model is trained on, and which rank has which samples of a batch. Each trainer has the
+ * whole dense part and some of the batch's micro-batches. One process is one rank without a communicator. */
 #ifndef RK_MODEL_STEP_RANKS_H
 #define RK_MODEL_STEP_RANKS_H
 

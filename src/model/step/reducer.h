@@ -1,9 +1,9 @@
-/* What trainers bring together at each step: sums of dense gradients, losses, and whether all may go on.
+/* What trainers combine in each step: sums of dense gradients, losses, and step statuses.
  *
- * A step: the hooks begin sums of gradients beside backward; post sends what this rank has found, with the
- * gradients that are not yet on their way; wait ends with the step's loss and the summed gradients in the
- * graph's place, or with the first failure, which is then every rank's. Up to `depth` steps may be posted and
- * not waited for. */
+ * In a step the hooks start all_reduces during backward. post sends this rank's status and the gradients
+ * that were not sent yet. wait ends with the step's loss and the summed gradients in the graph's place, or
+ * with the first failure, which then is every rank's. Up to `depth` steps may be posted and not waited for.
+ */
 #ifndef RK_MODEL_STEP_REDUCER_H
 #define RK_MODEL_STEP_REDUCER_H
 

@@ -1,5 +1,5 @@
-/* Over ranks: dense gradients are summed in buckets, from the last one on, while backward goes on; beside
- * them every trainer tells all what it has found. */
+/* Over ranks, dense gradients are summed in buckets, from the last one on, during the backward pass. Beside
+ * them every trainer sends its step status to all. */
 #include <string.h>
 
 #include "base/memory.h"

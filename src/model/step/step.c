@@ -48,7 +48,7 @@ static rk_status begin(rk_model *model, const rk_batch_part *part) {
     uint64_t began = rk_trace_begin();
     RK_TRY(model->loss->fill(model, part, model->step + q->n_begun - q->n_finished, batch));
     RK_TRY(model->engine->begin(model, batch));
-    rk_trace_end(began, "route");
+    rk_trace_end(began, "dedup");
     q->n_begun++;
     return RK_OK;
 }

@@ -1,4 +1,4 @@
-/* The parts of a training step that one process and many have in common. */
+/* The parts of a training step that are the same for one process and for many. */
 #include <math.h>
 #include <string.h>
 
@@ -66,7 +66,7 @@ static rk_status loss_not_finite(const rk_model *model, const rk_batch *batch, c
                          "a lower learning rate or gradient clipping may keep the model from diverging");
 }
 
-/* Blocks are in the order of the samples, and shards are whole numbers of them. */
+/* Blocks are in the order of the samples, and micro-batches are whole numbers of them. */
 void rk_model_sum_blocks(const rk_model *model, int64_t n) {
     size_t n_blocks = rk_graph_n_blocks(model->graph, n),
            a_micro_batch = rk_graph_blocks_of_micro_batch(model->graph), n_tasks = (size_t)model->n_tasks;

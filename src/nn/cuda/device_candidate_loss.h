@@ -13,7 +13,7 @@ typedef struct rk_device_candidate_loss_options {
     int64_t scores_at_once; /* 0: as many as take 256 MB */
 } rk_device_candidate_loss_options;
 
-/* config: the part about shards is not read. */
+/* config: the part about micro-batches is not read. */
 rk_status rk_device_candidate_loss_create(rk_device *device, const rk_candidate_loss_config *config,
                                           const rk_device_candidate_loss_options *options,
                                           rk_device_candidate_loss **out);

@@ -1,4 +1,4 @@
-/* The dense optimizer on a GPU: the host's optimizer keeps the step, the learning rate and the home of the
+/* The dense optimizer on a GPU. The host's optimizer has the step, the learning rate and a copy of the
  * slots. */
 #include <string.h>
 

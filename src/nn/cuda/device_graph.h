@@ -1,8 +1,8 @@
-/* A finished graph on a GPU: forward, loss by the caller, backward, and the dense optimizer, over whole
- * batches, a launch or a few a node.
+/* A finished graph on a GPU: forward, backward and the dense optimizer over whole batches, with a launch or
+ * a few for each node. The caller computes the loss.
  *
- * Values of the whole batch stay in the device's memory. Parameters, slots and running statistics in the
- * host's memory stay their home: create and refresh copy them to the device, settle brings them back. */
+ * Values of the whole batch stay in device memory. Host memory has a copy of parameters, slots and running
+ * statistics, their home: create and reload copy it to the device, flush brings it up to date. */
 #ifndef RK_NN_CUDA_DEVICE_GRAPH_H
 #define RK_NN_CUDA_DEVICE_GRAPH_H
 

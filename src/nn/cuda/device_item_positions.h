@@ -1,4 +1,5 @@
-/* Items' places in users' rankings by a GPU: scores are products of vectors, a block of users at a time. */
+/* Positions of items in users' rankings, by a GPU: scores are products of vectors, a block of users at a
+ * time. */
 #ifndef RK_NN_CUDA_DEVICE_ITEM_POSITIONS_H
 #define RK_NN_CUDA_DEVICE_ITEM_POSITIONS_H
 

@@ -1,5 +1,5 @@
-/* Every operation that GPUs have, once: those of op_list.h but for views, which need nothing. To add one,
- * write it in a device_op_<family>.c and a line here. */
+/* Every operation that GPUs have, once: those of op_list.h except views, which need no code. To add one,
+ * write it in a device_op_<family>.c and add a line here. */
 #ifndef RK_NN_CUDA_DEVICE_OP_LIST_H
 #define RK_NN_CUDA_DEVICE_OP_LIST_H
 

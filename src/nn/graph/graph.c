@@ -216,9 +216,9 @@ rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training) {
     return RK_OK;
 }
 
-void rk_graph_split(rk_graph *graph, int64_t n_micro_batches, rk_graph_local_part share) {
+void rk_graph_split(rk_graph *graph, int64_t n_micro_batches, rk_graph_local_part local) {
     graph->n_micro_batches = n_micro_batches;
-    graph->share = share;
+    graph->local = local;
 }
 
 void rk_graph_keep(rk_graph *graph) {

@@ -84,20 +84,20 @@ rk_value rk_graph_find(const rk_graph *graph, const char *name); /* -1 if there 
 int32_t rk_graph_n_values(
     const rk_graph *graph); /* inputs and nodes, in the order in which they were added */
 
-/* A batch is cut into shards of equal numbers of samples, whose gradients are summed one by one and then as a
- * binary tree (base/tree_sum.h): so a few of the shards can run here and others elsewhere, and the bits stay
- * the same. All are here by default, and then there is one. Before finish. */
+/* A batch is cut into micro-batches of equal numbers of samples, whose gradients are summed one by one and
+ * then as a binary tree (base/tree_sum.h): so a few of the micro-batches can run here and others elsewhere,
+ * and the bits stay the same. All are here by default, and then there is one. Before finish. */
 typedef struct rk_graph_local_part {
     int64_t first_micro_batch, n_micro_batches; /* that run here */
 } rk_graph_local_part;
-void rk_graph_split(rk_graph *graph, int64_t n_micro_batches, rk_graph_local_part share);
-int64_t rk_graph_micro_batch(
-    const rk_graph *graph); /* samples of a shard; those at the end of a batch may have fewer, or none */
+void rk_graph_split(rk_graph *graph, int64_t n_micro_batches, rk_graph_local_part local);
+int64_t rk_graph_micro_batch(const rk_graph *graph); /* samples of a micro-batch; those at the end of a batch
+                                                        may have fewer, or none */
 size_t rk_graph_n_micro_batches(const rk_graph *graph, int64_t n); /* of n samples */
 size_t rk_graph_blocks_of_micro_batch(const rk_graph *graph);
 
-/* Where a graph of many parameters has only some of the shards here, of few samples, it goes node by node
- * over all of them: a node's gradients are whole, for others to be summed with (hooks->ready), while the
+/* Where a graph of many parameters has only some of the micro-batches here, of few samples, it goes node by
+ * node over all of them: a node's gradients are whole, for others to be summed with (hooks->ready), while the
  * nodes before it are still to come, where blocks would tell of them in the end. The same bits either way. */
 enum { RK_MANY_PARAMETERS = 1 << 22, RK_FEW_SAMPLES = 1024 };
 static inline bool rk_local_batch_goes_by_nodes(double parameters, double samples) {
@@ -108,7 +108,8 @@ static inline bool rk_local_batch_goes_by_nodes(double parameters, double sample
  * so by themselves. Before finish. */
 void rk_graph_keep(rk_graph *graph);
 
-/* Check, initialize the parameters, plan the memory of batches of up to max_batch samples (of all shards). */
+/* Check, initialize the parameters, plan the memory of batches of up to max_batch samples (of all
+ * micro-batches). */
 rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training);
 
 /* A block of samples under way. */
@@ -148,8 +149,8 @@ typedef struct rk_graph_hooks {
      * .. n_beside-1, in any order. */
     void (*beside)(void *context, size_t piece);
     size_t n_beside;
-    /* Where shards run elsewhere: the batch's samples, and a sum [n] over all who run some, in the order of
-     * the tree. batch 0: all are here. */
+    /* Where micro-batches run elsewhere: the batch's samples, and a sum [n] over all who run some, in the
+     * order of the tree. batch 0: all are here. */
     int64_t batch;
     rk_status (*sum)(void *context, rk_real *values, size_t n);
     /* In training, all parameters' gradients from offset `first` on (rk_graph_gradients) are whole, of all

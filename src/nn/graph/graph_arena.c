@@ -174,15 +174,15 @@ static int64_t block_of(const rk_graph *graph) {
     return block;
 }
 
-/* Shards are whole numbers of blocks, so that the blocks are the same wherever a shard runs. */
+/* Micro-batches are whole numbers of blocks, so that the blocks are the same wherever a micro-batch runs. */
 static void split_micro_batches(rk_graph *graph) {
     graph->micro_batch = (graph->max_batch + graph->n_micro_batches - 1) / graph->n_micro_batches;
     graph->block = block_of(graph);
     if (graph->n_micro_batches > 1)
         graph->micro_batch = (graph->micro_batch + graph->block - 1) / graph->block * graph->block;
-    int64_t here = graph->micro_batch * graph->share.n_micro_batches;
+    int64_t here = graph->micro_batch * graph->local.n_micro_batches;
     if (here < graph->max_batch) graph->max_batch = here;
-    bool is_part = graph->share.n_micro_batches < graph->n_micro_batches;
+    bool is_part = graph->local.n_micro_batches < graph->n_micro_batches;
     if (graph->training && is_part &&
         rk_local_batch_goes_by_nodes((double)graph->gradient_reals, (double)graph->max_batch))
         graph->keeps = true;
@@ -243,7 +243,8 @@ void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *fir
     size_t a_micro_batch = groups_of_micro_batch(graph, graph->micro_batch),
            n_whole = (size_t)(n / graph->micro_batch), micro_batch = group / a_micro_batch;
     if (micro_batch > n_whole)
-        micro_batch = n_whole; /* the last shard, which is shorter, may have more groups than a whole one */
+        micro_batch =
+            n_whole; /* the last micro-batch, which is shorter, may have more groups than a whole one */
     int64_t begin = (int64_t)micro_batch * graph->micro_batch,
             end = begin + graph->micro_batch < n ? begin + graph->micro_batch : n;
     int64_t samples = group_samples(graph, end - begin);

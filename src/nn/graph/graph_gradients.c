@@ -87,7 +87,7 @@ static rk_real *buffer_of(const rk_gradient_sum *sum, size_t group) {
     return group == 0 ? sum->partials[0] : sum->buffers[group % sum->n_buffers];
 }
 
-/* The first group of a shard begins a sum of its own; after the last group of all, one sum is left. */
+/* The first group of a micro-batch begins a sum of its own; after the last group of all, one sum is left. */
 static void add_next(rk_graph *g, int number) {
     rk_gradient_sum *sum = &g->sum;
     struct rk_gradient_slice *slice = &sum->slices[number];

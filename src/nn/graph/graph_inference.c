@@ -1,4 +1,4 @@
-/* What a frozen graph runs in. */
+/* The memory in which a frozen graph runs. */
 #include "base/memory.h"
 #include "nn/graph/graph_internal.h"
 

@@ -11,11 +11,11 @@
 
 enum { RK_MAX_GRADIENT_SLICES = 64, RK_SPARE_GRADIENTS = 2 };
 
-/* The sum of the groups' gradients in the order of the groups, and of shards in the order of their tree,
- * without one waiting for another: a group that is done is added by whoever finds it next in order. Group g
- * has gradients of its own, number g modulo n_buffers, but for group 0, whose are the sum's beginning.
- * Backward goes from the last parameters to the first, and so do groups: the last slices of a group may be
- * added, and of all groups be told, while it is still under way. */
+/* The sum of the groups' gradients in the order of the groups, and of micro-batches in the order of their
+ * tree, without one waiting for another: a group that is done is added by whoever finds it next in order.
+ * Group g has gradients of its own, number g modulo n_buffers, but for group 0, whose are the sum's
+ * beginning. Backward goes from the last parameters to the first, and so do groups: the last slices of a
+ * group may be added, and of all groups be told, while it is still under way. */
 typedef struct rk_gradient_sum {
     rk_real **buffers;   /* [n_buffers][gradient_reals], zero between groups but for what is_written */
     size_t n_buffers;    /* of threads and RK_SPARE_GRADIENTS */
@@ -24,7 +24,7 @@ typedef struct rk_gradient_sum {
     struct rk_gradient_slice {
         atomic_flag busy;   /* a thread adds to this slice of the batch's gradients */
         atomic_size_t next; /* the group to be added */
-        rk_tree tree;       /* of shards that are summed up to there; sums are in partials */
+        rk_tree tree;       /* of micro-batches that are summed up to there; sums are in partials */
     } slices[RK_MAX_GRADIENT_SLICES];
     int n_slices;
     const rk_graph_hooks *hooks; /* ready: told of slices that are added up, */
@@ -53,7 +53,7 @@ struct rk_graph {
     int64_t max_batch, block; /* samples */
     int64_t n_micro_batches,
         micro_batch; /* of the batch, and samples of each; only the batch's last ones may have fewer */
-    rk_graph_local_part share; /* set by the caller: which shards run here */
+    rk_graph_local_part local; /* set by the caller: which micro-batches run here */
     int64_t last_step;         /* of the last forward: dropout's backward draws the same mask */
     int64_t memory_reals;      /* for `block` samples, or max_batch if it keeps; set by the plan */
     int64_t gradient_reals;    /* of all parameters */
@@ -88,7 +88,7 @@ typedef struct rk_dropout_rule {
 rk_dropout_rule rk_dropout_rule_of(const rk_graph *graph, const rk_node *node);
 
 /* Samples first .. last-1 whose gradients are added up by one thread; n_groups of them. A group is within a
- * shard. */
+ * micro-batch. */
 size_t rk_graph_n_groups(const rk_graph *graph, int64_t n);
 void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last);
 

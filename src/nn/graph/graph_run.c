@@ -188,8 +188,8 @@ static rk_status gather_at_node(const pass *p, const rk_run *run) {
     return RK_OK;
 }
 
-/* The blocks' shares [n_blocks, width] to one sum, in front: in the order of the blocks of a shard, then of
- * the tree of shards. */
+/* The blocks' sums [n_blocks, width] to one sum, in front: in the order of the blocks of a micro-batch,
+ * then of the tree of micro-batches. */
 static void sum_blocks(const pass *p, size_t n_blocks, size_t width) {
     size_t a_micro_batch = rk_graph_blocks_of_micro_batch(p->graph);
     uint32_t first_micro_batch = (uint32_t)(p->run.base / p->graph->micro_batch);
@@ -282,12 +282,12 @@ static void run_beside(void *context, size_t piece, int thread) {
 
 static const rk_graph_hooks no_hooks;
 
-/* Samples of prediction are shared out in other ways than shards: they are all here. */
+/* Predictions divide samples in other ways than micro-batches: all of them are here. */
 static rk_run run_of(const rk_graph *g, int64_t n, int64_t batch, int64_t step) {
     return (rk_run){.graph = g,
                     .here = n,
                     .batch = batch ? batch : n,
-                    .base = batch ? g->share.first_micro_batch * g->micro_batch : 0,
+                    .base = batch ? g->local.first_micro_batch * g->micro_batch : 0,
                     .training = true,
                     .step = step};
 }

@@ -1,4 +1,4 @@
-/* Which of a run's checkpoints are whole. */
+/* Which of a run's checkpoints are complete. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The `cluster:` section of a run file: how the ranks of a run share its work. */
+/* The `cluster:` section of a run file: how the ranks of a run divide its work. */
 #ifndef RK_TRAIN_CONFIG_CLUSTER_CONFIG_H
 #define RK_TRAIN_CONFIG_CLUSTER_CONFIG_H
 

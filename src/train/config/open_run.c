@@ -1,4 +1,4 @@
-/* Public functions that take a run file's parts to where they belong. */
+/* Public functions that pass a run file's parts to the layers below. */
 #include <string.h>
 
 #include <reckon/convert.h>

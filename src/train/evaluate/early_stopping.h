@@ -1,5 +1,5 @@
-/* What evaluations decide: which is the best, when to drop the learning rate, when to stop. Plain numbers,
- * kept in checkpoints. */
+/* Decisions after evaluations: which one is the best, when to reduce the learning rate, when to stop. Plain
+ * numbers, which checkpoints keep. */
 #ifndef RK_TRAIN_EVALUATE_EARLY_STOPPING_H
 #define RK_TRAIN_EVALUATE_EARLY_STOPPING_H
 

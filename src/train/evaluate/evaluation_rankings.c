@@ -1,6 +1,6 @@
-/* Full ranking: every item scored for every user of a split by one product of vectors, a block of users at a
- * time, and the best k of each picked out. Over ranks vectors are gathered, and each trainer ranks a part of
- * the users. */
+/* Full ranking: every item is scored for every user of a split by matrix products, a block of users at a
+ * time, and the best k of each user are picked. Over ranks vectors are gathered, and each trainer ranks a
+ * part of the users. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Of a two_tower (docs/retrieval.md): all items ranked for each user of a dataset. */
+/* Evaluation of a two_tower (docs/retrieval.md): all items are ranked for each user of a dataset. */
 #ifndef RK_TRAIN_EVALUATE_EVALUATION_RANKINGS_H
 #define RK_TRAIN_EVALUATE_EVALUATION_RANKINGS_H
 

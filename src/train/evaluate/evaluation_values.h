@@ -1,4 +1,4 @@
-/* What an evaluation found. */
+/* The result of an evaluation. */
 #ifndef RK_TRAIN_EVALUATE_EVALUATION_VALUES_H
 #define RK_TRAIN_EVALUATE_EVALUATION_VALUES_H
 

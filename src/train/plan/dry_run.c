@@ -1,5 +1,5 @@
-/* Some steps of the run on this machine, as its ranks would make them: each with a dataset, a model and a
- * thread of its own, beside the others. */
+/* A dry run: some steps of the run on this machine, as its ranks would do them. Each rank has a thread, a
+ * dataset and a model of its own. */
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static const struct {
     bool in_blocks, of_many, of_one;
 } spans[] = {
     {"read", RK_PLAN_PART_READ, false, true, true},
-    {"route", RK_PLAN_PART_ROUTE, false, true, true},
+    {"dedup", RK_PLAN_PART_DEDUP, false, true, true},
     {"wait for rows", RK_PLAN_PART_LOOKUP, false, true, false},
     {"lookup", RK_PLAN_PART_LOOKUP, true, true, true},
     {"prepare", RK_PLAN_PART_DENSE, false, true, true},

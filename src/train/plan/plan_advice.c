@@ -1,4 +1,4 @@
-/* What would make a run fit that does not: each way is planned, not guessed. */
+/* Changes that would make a run fit. Each one is planned, not guessed. */
 #include <stdio.h>
 #include <string.h>
 

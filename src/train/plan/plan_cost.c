@@ -187,7 +187,7 @@ static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const ran
     rank_way way = way_of(plan, r, false), peers = way_of(plan, r, true);
     double messages = total->ids > 0 ? way.n_partners : 0;
     const double *factors = plan->pace.factors;
-    parts[RK_PLAN_PART_ROUTE] = factors[RK_PLAN_PART_ROUTE] * w->dedup / memory;
+    parts[RK_PLAN_PART_DEDUP] = factors[RK_PLAN_PART_DEDUP] * w->dedup / memory;
     parts[RK_PLAN_PART_LOOKUP] = factors[RK_PLAN_PART_LOOKUP] * w->lookup / memory;
     parts[RK_PLAN_PART_UPDATE] = factors[RK_PLAN_PART_UPDATE] * w->update / memory;
     parts[RK_PLAN_PART_IDS] =
@@ -261,7 +261,7 @@ static double balance_of(const rk_plan *plan, bool trainers) {
  * the next batch are fetched and the gradients of the last are sent beside the dense part, the longer of the
  * two ways counts; what goes through the network takes its time there beside all else. */
 static double step_seconds(const rk_plan *plan, const double *parts, double beside) {
-    double own = parts[RK_PLAN_PART_ROUTE] + parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] +
+    double own = parts[RK_PLAN_PART_DEDUP] + parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] +
                  parts[RK_PLAN_PART_UPDATE] + parts[RK_PLAN_PART_REST];
     double reduce = parts[RK_PLAN_PART_ALL_REDUCE],
            network =

@@ -23,7 +23,7 @@ typedef enum rk_plan_memory { RK_PLAN_MEMORY_LIST(RK_PLAN_ENUM) RK_PLAN_MEMORY_C
 // clang-format off
 #define RK_PLAN_PART_LIST(X)    \
     X(READ, "wait for reading") \
-    X(ROUTE, "route")           \
+    X(DEDUP, "dedup")           \
     X(IDS, "exchange ids")      \
     X(LOOKUP, "lookup")         \
     X(ROWS, "exchange rows")    \
@@ -52,12 +52,11 @@ typedef struct rk_plan_dense {
     double sample_bytes;         /* as read; ids are counted with the loads */
 } rk_plan_dense;
 
-/* What parts take here, for what the machine's limits say that they would: rehearsed steps, or 1 where none
- * were. */
+/* The time of parts in a dry run, divided by that of the machine's limits; 1 without a dry run. */
 typedef struct rk_plan_pace {
     double factors[RK_PLAN_PART_COUNT]; /* of those that are a rank's own */
     double wait, rest;                  /* seconds a step: for reading, and of no part */
-    int64_t n_steps;                    /* rehearsed; 0: none */
+    int64_t n_steps;                    /* of the dry run; 0: none */
 } rk_plan_pace;
 
 typedef struct rk_plan_step {

@@ -1,5 +1,4 @@
-/* What this machine reaches: its limits, and how much more than those its ranks take for the parts of this
- * run's steps. */
+/* What this machine reaches: its limits, and the factor by which this run's steps are slower. */
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -104,7 +103,7 @@ rk_plan_pace rk_plan_no_pace(void) {
 }
 
 rk_status rk_plan_measure_pace(rk_plan *plan) {
-    static const rk_plan_part own[] = {RK_PLAN_PART_ROUTE, RK_PLAN_PART_LOOKUP, RK_PLAN_PART_DENSE,
+    static const rk_plan_part own[] = {RK_PLAN_PART_DEDUP, RK_PLAN_PART_LOOKUP, RK_PLAN_PART_DENSE,
                                        RK_PLAN_PART_UPDATE};
     double limits[RK_PLAN_PART_COUNT];
     rk_dry_run r = players_of(plan);

@@ -1,5 +1,5 @@
-/* What a run is made of, without the memory that it would take: its tables, and the size and work of its
- * dense part. */
+/* What a run consists of, without allocating its memory: its tables, and the size and work of its dense
+ * part. */
 #include <string.h>
 
 #include "base/memory.h"

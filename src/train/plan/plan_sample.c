@@ -1,4 +1,4 @@
-/* What tables are asked for, counted over some batches of the training data. */
+/* The loads of tables, counted over some batches of the training data. */
 #include <reckon/dataset.h>
 
 #include "base/memory.h"

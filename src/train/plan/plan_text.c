@@ -1,4 +1,4 @@
-/* A plan in words and columns. */
+/* A plan as text. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

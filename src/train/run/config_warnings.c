@@ -1,4 +1,4 @@
-/* What is likely a mistake, but not surely one: said once, by the first rank. */
+/* Warnings about probable mistakes in a configuration: given once, by the first rank. */
 #include <math.h>
 #include <string.h>
 

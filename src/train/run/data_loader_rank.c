@@ -1,4 +1,4 @@
-/* What a rank does that only reads. */
+/* A data loader rank. */
 #include <string.h>
 
 #include "base/memory.h"

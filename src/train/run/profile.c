@@ -20,7 +20,7 @@ typedef struct stage_name {
     bool in_blocks;
 } stage_name;
 static const stage_name stages_of_cpu[] = {
-    {"read", false},        {"route", false},        {"prepare", false},  {"lookup", true},
+    {"read", false},        {"dedup", false},        {"prepare", false},  {"lookup", true},
     {"forward", true},      {"backward", true},      {"gradients", true}, {"sum gradients", true},
     {"update rows", false}, {"update dense", false}, {NULL, false}};
 /* A GPU's own work is one stretch of launches, which the host only waits for. */

@@ -1,4 +1,4 @@
-/* What a training run does because it is spread over ranks. */
+/* The parts of a training run that only runs over ranks have. */
 #include <stdlib.h>
 #include <string.h>
 

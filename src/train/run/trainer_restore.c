@@ -1,5 +1,5 @@
-/* Going on from a checkpoint: that the run file still says the same, and what of the progress still counts.
- */
+/* Resuming from a checkpoint: checks that the run file is compatible, and restores the progress that still
+ * counts. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Where a trainer's batches come from: a dataset that it reads itself, or ranks that only read. */
+/* Where a trainer's batches come from: a dataset that it reads itself, or data loader ranks. */
 #ifndef RK_TRAIN_SOURCE_BATCH_SOURCE_H
 #define RK_TRAIN_SOURCE_BATCH_SOURCE_H
 

@@ -1,8 +1,7 @@
-/* Ranks that only read (cluster.reader_ranks), and how trainers ask them for batches. A stream is a split
- * from some position on, over its epochs; window w of an epoch is read by reader w mod n. The first trainer
- * asks that reader for its next batch of the epoch, and the reader sends each trainer its samples of it; it
- * answers in the order in which it was asked. Who has no more batches of the epoch says so, as often as it is
- * asked. */
+/* Data loader ranks (cluster.reader_ranks), and how trainers request batches from them. A stream is a split
+ * from some position on, over its epochs. Data loader w mod n reads window w of an epoch. The first trainer
+ * requests the next batch of the epoch, and the data loader sends each trainer its samples of it. It answers
+ * in the order of the requests. A data loader without more batches of the epoch says so, at every request. */
 #ifndef RK_TRAIN_SOURCE_DATA_LOADERS_H
 #define RK_TRAIN_SOURCE_DATA_LOADERS_H
 

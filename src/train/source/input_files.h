@@ -1,5 +1,5 @@
-/* The files that a run learns from, as it found them, so that a resumed run notices that they are others.
- * Kept in manifests. */
+/* The data files of a run, as they were when it began, so that a resumed run notices changed ones. Manifests
+ * keep them. */
 #ifndef RK_TRAIN_SOURCE_INPUT_FILES_H
 #define RK_TRAIN_SOURCE_INPUT_FILES_H
 

@@ -56,12 +56,12 @@ static inline rk_status alone_ask(rk_sharded *s) {
     return RK_OK;
 }
 
-static inline rk_status alone_receive(rk_sharded *s, rk_channel lane, const void *data, size_t n_bytes,
+static inline rk_status alone_receive(rk_sharded *s, rk_channel channel, const void *data, size_t n_bytes,
                                       rk_all_to_all **out) {
-    rk_message parcel = {(void *)(size_t)data, n_bytes};
+    rk_message message = {(void *)(size_t)data, n_bytes};
     rk_all_to_all_free(*out);
     *out = NULL;
-    RK_TRY(rk_all_to_all_begin(s->comm, lane, &parcel, NULL, NULL, out));
+    RK_TRY(rk_all_to_all_begin(s->comm, channel, &message, NULL, NULL, out));
     return rk_all_to_all_wait(*out);
 }
 

@@ -40,7 +40,7 @@ static bool total_bytes(size_t n, size_t bytes, size_t *out) {
 }
 
 /* A constraint: without it pages are only smaller. */
-static void wish_huge_pages(void *data, size_t bytes) {
+static void request_huge_pages(void *data, size_t bytes) {
     uintptr_t begin =
                   (uintptr_t)data + (HUGE_PAGE_BYTES - (uintptr_t)data % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES,
               end = (uintptr_t)data + bytes;
@@ -51,7 +51,7 @@ static rk_status new_block(size_t total, char **out) {
     void *block = NULL;
     if (must_fail() || posix_memalign(&block, HEADER_BYTES, total + HEADER_BYTES) != 0)
         return RK_NO_MEMORY_ERROR(total);
-    if (total >= HUGE_BLOCK_BYTES) wish_huge_pages(block, total + HEADER_BYTES);
+    if (total >= HUGE_BLOCK_BYTES) request_huge_pages(block, total + HEADER_BYTES);
     memcpy(block, &total, sizeof total);
     atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
     *out = (char *)block + HEADER_BYTES;
@@ -112,7 +112,7 @@ rk_status rk_pages_alloc(size_t bytes, void **out) {
     size_t length = bytes ? bytes : 1;
     void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) return RK_NO_MEMORY_ERROR(bytes);
-    wish_huge_pages(pages, length);
+    request_huge_pages(pages, length);
     atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
     *out = pages;
     return RK_OK;

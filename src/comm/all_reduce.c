@@ -12,11 +12,11 @@ enum { FEW_VALUES = 1024, BLOCK = 4096 };
 struct rk_sum {
     rk_comm *comm;
     rk_channel channel;
-    uint32_t sequence; /* of the parts' exchange; that of the results is the next */
+    uint32_t sequence; /* of the parts' all_to_all; that of the results is the next */
     float *values;     /* [n] */
     size_t n;
     bool few;         /* every rank adds all */
-    bool returning;   /* `exchange` is that of the results */
+    bool returning;   /* `all_to_all` is that of the results */
     bool narrow;      /* values travel as bf16, */
     uint16_t *halves; /* [n] of [n_halves]: packed here, */
     size_t n_halves;

@@ -14,8 +14,8 @@
 
 #include "comm/message_pool.h"
 
-/* What exchanges are for: those of one lane meet in the order in which they are begun; lanes do not wait for
- * one another. */
+/* What all_to_alls are for: those of one channel meet in the order in which they are begun; channels do not
+ * wait for one another. */
 typedef enum rk_channel {
     RK_CHANNEL_SUMS,
     RK_CHANNEL_DENSE,
@@ -37,16 +37,16 @@ typedef struct rk_message {
  * before. */
 typedef struct rk_all_to_all rk_all_to_all;
 
-/* send [size]: data stays as it is until the exchange is done. to, from [size]: which ranks take part as
+/* send [size]: data stays as it is until the all_to_all is done. to, from [size]: which ranks take part as
  * receivers and as senders, agreed upon by both sides; NULL: all. A message of 0 bytes is a message too. */
 rk_status rk_all_to_all_begin(rk_comm *comm, rk_channel channel, const rk_message *send, const bool *to,
                               const bool *from, rk_all_to_all **out);
-/* Move everything on (of all exchanges); is this one done? */
+/* Drives all all_to_alls on; whether this one is done. */
 rk_status rk_all_to_all_test(rk_all_to_all *all_to_all, bool *done);
 /* Sleeps little and often; RK_PEER_LOST names the ranks that are lost, as far as it could find out
  * (docs/failures.md), once its time limit and the time to ask are over. */
 rk_status rk_all_to_all_wait(rk_all_to_all *all_to_all);
-/* [size], once done; 64-byte aligned, the exchange's own until it is freed. Empty from ranks that do not
+/* [size], once done; 64-byte aligned, the all_to_all's own until it is freed. Empty from ranks that do not
  * send. */
 const rk_message *rk_all_to_all_received(const rk_all_to_all *all_to_all);
 /* What that rank sent, where both sides know its size; RK_INTERNAL names the rank that sent another. */
@@ -56,7 +56,7 @@ rk_status rk_all_to_all_copy(const rk_all_to_all *all_to_all, int32_t rank, size
 /* The same of n_bytes or more; *left: those after them. */
 rk_status rk_all_to_all_take_head(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes,
                                   const void **out, size_t *left);
-/* Its buffers serve later exchanges. Only when done, or after an error. NULL is fine. */
+/* Its buffers serve later all_to_alls. Only when done, or after an error. NULL is fine. */
 void rk_all_to_all_free(rk_all_to_all *all_to_all);
 static inline void rk_all_to_all_auto(rk_all_to_all **all_to_all) { /* for RK_AUTO */
     rk_all_to_all_free(*all_to_all);
@@ -69,14 +69,14 @@ typedef struct rk_sum rk_sum;
 rk_status rk_sum_begin(rk_comm *comm, rk_channel channel, float *values, size_t n,
                        rk_sum **out); /* values stay until it is done */
 /* The same with half the bytes: parts and sums travel as bf16, rounded to the nearest, finite ones to finite
- * ones; they are added in f32. The same bits on each rank all the same. */
+ * ones; they are added in f32. The bits are still the same on each rank. */
 rk_status rk_sum_begin_bf16(rk_comm *comm, rk_channel channel, float *values, size_t n, rk_sum **out);
 rk_status rk_sum_wait(rk_sum *sum);
 void rk_sum_free(rk_sum *sum);
 
 /* What this rank has sent to others so far, for whatever purpose. */
 uint64_t rk_comm_bytes_sent(const rk_comm *comm);
-/* The same bytes from each rank to each: received [size] messages of the exchange; wait included.
+/* The same bytes from each rank to each: received [size] messages of the all_to_all; wait included.
  * rk_all_to_all_free it. */
 rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, size_t n_bytes,
                          rk_all_to_all **out);
@@ -99,7 +99,7 @@ typedef struct rk_peer {
 
 /* What a communicator and those made of its members have in common. */
 typedef struct rk_comm_shared {
-    pthread_mutex_t mutex; /* held for all below, for the state of exchanges, and for every call of MPI */
+    pthread_mutex_t mutex; /* held for all below, for the state of all_to_alls, and for every call of MPI */
     rk_message_pool pool;
     size_t piece_bytes;   /* larger messages are cut into pieces of this size; the same on every rank */
     int32_t next_context; /* of communicators of its members: the least one that was never used; all's is 0 */
@@ -109,13 +109,13 @@ typedef struct rk_comm_shared {
     char failure[2048];
 } rk_comm_shared;
 
-/* The library's own lanes, after those of rk_channel. */
+/* The library's own channels, after those of rk_channel. */
 enum { RK_CHANNEL_MEMBERS = RK_CHANNEL_COUNT, RK_CHANNEL_FAREWELL, RK_CHANNEL_LIVENESS, RK_ALL_LANES };
-/* So many exchanges of one lane may be under way on a rank. */
+/* So many all_to_alls of one channel may be under way on a rank. */
 enum { RK_MAX_UNDER_WAY = 256 };
 
 typedef struct rk_comm_ops {
-    size_t part_bytes; /* of what it keeps for each rank in an exchange */
+    size_t part_bytes; /* of what it keeps for each rank in an all_to_all */
     void (*free)(rk_comm *comm);
     rk_status (*begin)(rk_all_to_all *all_to_all, const rk_message *send, const bool *to, const bool *from);
     rk_status (*test)(rk_all_to_all *all_to_all,
@@ -123,7 +123,7 @@ typedef struct rk_comm_ops {
     void (*abandon)(rk_all_to_all *all_to_all); /* it will be freed, and was not done */
     rk_status (*members)(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
     void (*abort)(rk_comm *comm, const char *reason);
-    /* Of an exchange that is late, again and again until it is known: well [ranks of the world], its kind's
+    /* Of an all_to_all that is late, again and again until it is known: well [ranks of the world], its kind's
      * own; false: one that is not heard of, or waits for nobody; or, where all wait, that is waited for here.
      * NULL: not known yet. The mutex is held. */
     rk_status (*find_lost)(rk_all_to_all *all_to_all, const bool **well);
@@ -141,21 +141,21 @@ struct rk_comm {
     rk_sum *sums;                         /* under way, in the order in which they were begun */
     rk_sum *idle_sums;
     pthread_mutex_t sums_mutex; /* held by who moves them on */
-    pthread_cond_t sums_begun;  /* tells an progress thread */
+    pthread_cond_t sums_begun;  /* wakes the progress thread */
     char description[128];
 };
 
 struct rk_all_to_all {
     rk_comm *comm;
     int channel;
-    uint32_t sequence;    /* the same on every rank: messages meet by communicator, lane and sequence */
+    uint32_t sequence;    /* the same on every rank: messages match by communicator, channel and sequence */
     rk_message *received; /* [size]: data of the pool */
     bool *arrived;        /* [size]: received from there, or nothing is sent there */
     bool *taken;          /* [size]: sent there, or nothing is to be sent */
     void *parts;          /* [size * part_bytes]: the kind's own */
     bool done;
     atomic_bool awaited;           /* a thread does nothing but wait for it */
-    double late_since, asked_last; /* 0: it is not late, nobody was asked who is lost */
+    double late_since, asked_last; /* 0: it is not late, and no rank was asked who is lost */
     rk_all_to_all *next;           /* in the list of those under way, or idle */
 };
 
@@ -170,7 +170,7 @@ void rk_comm_shared_free(rk_comm_shared *shared);
 rk_status rk_comm_fail(rk_comm *comm, rk_status status);
 rk_status rk_comm_failed(rk_comm *comm); /* RK_OK, or that error as this thread's */
 
-/* An exchange of a sequence number that its caller keeps. */
+/* An all_to_all of a sequence number that its caller keeps. */
 rk_status rk_all_to_all_begin_at(rk_comm *comm, int channel, uint32_t sequence, const rk_message *send,
                                  const bool *to, const bool *from, rk_all_to_all **out);
 void rk_all_to_all_release(rk_all_to_all *all_to_all); /* its memory, once idle */

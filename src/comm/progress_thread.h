@@ -11,7 +11,7 @@ typedef struct rk_progress_thread {
     bool runs, stops; /* stops: under the communicator's sums_mutex */
 } rk_progress_thread;
 
-/* The communicator outlives it. What fails is the communicator's end, and told at the next wait of
+/* The communicator must outlive it. A failure ends the communicator, and is returned by the next wait of
  * anybody. */
 rk_status rk_progress_thread_init(rk_progress_thread *progress_thread, rk_comm *comm);
 void rk_progress_thread_release(rk_progress_thread *progress_thread); /* a zeroed one is fine */

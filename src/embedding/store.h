@@ -1,15 +1,17 @@
 /* Where a model's embedding rows are, behind one protocol: in this process (local/local_store.h), over ranks
- * (sharded/sharded.h), or nowhere, where a model has no tables. A new kind of store is a table of these
+ * (sharded/sharded.h), or nowhere, if a model has no tables. A new kind of store is a table of these
  * functions and a line in tests/embedding/test_store.c.
  *
  * A batch:
- *     begin      its ids are checked and set off; they stay until end
- *     wait       until the rows of the oldest batch that has not ended are here
- *     lookup     samples of it, by any number of threads at once
- *     backward   in training: its gradients, which stay until end, or until the next wait where updates are
- * late end        its rows are updated, or not Batches end in the order in which they begin. Over ranks, all
- * trainers make the same calls in the same order. Thread rule: one thread at a time, but for lookup and
- * update_piece. */
+ *     begin      checks its ids and sends them off; they must stay until end
+ *     wait       waits until the rows of the oldest batch that has not ended are here
+ *     lookup     looks up samples of it, by any number of threads at once
+ *     backward   in training: takes its gradients, which must stay until end; with stale updates, until the
+ *                next wait
+ *     end        updates its rows, or does not
+ *
+ * Batches end in the order in which they begin. Over ranks, all trainers make the same calls in the same
+ * order. Thread rule: one thread at a time, except for lookup and update_piece. */
 #ifndef RK_EMBEDDING_STORE_H
 #define RK_EMBEDDING_STORE_H
 
@@ -31,14 +33,14 @@ typedef struct rk_store_ops {
     /* ids [n_features] of n samples. Errors, with nothing begun: RK_BAD_DATA names feature, sample and id. */
     rk_status (*begin)(rk_store *store, int64_t n, const rk_ids *ids, bool training);
     rk_status (*wait)(rk_store *store);
-    /* In training, after wait: features that are best looked up for the whole batch at once, into
-     * activations [n_features]; those of the others come back without data. */
+    /* In training, after wait: looks up features for the whole batch at once, where that is faster, into
+     * activations [n_features]; those of the other features come back without data. */
     void (*lookup_early)(rk_store *store, rk_activation *activations);
     /* Samples first .. last-1 of a feature; `to` is where sample `first` goes. */
     void (*lookup)(const rk_store *store, bool training, int32_t feature, int64_t first, int64_t last,
                    const rk_activation *to);
-    /* The update of the batch before, where it goes on beside this one's dense part: pieces in any order, by
-     * any thread; complete, once all are done. */
+    /* The update of the batch before, if it runs beside this one's dense part: pieces in any order, by any
+     * thread; complete when all are done. */
     size_t (*n_pieces)(const rk_store *store);
     void (*update_piece)(rk_store *store, size_t piece);
     void (*complete)(rk_store *store);
@@ -55,10 +57,10 @@ typedef struct rk_store_ops {
     void (*scale_learning_rate)(rk_store *store, double factor); /* of all tables, on top of schedules */
     uint64_t (*bytes)(const rk_store *store);                    /* of rows and slots here */
     rk_store_counts (*count)(const rk_store *store);
-    /* Trainers to embedding servers: a word that `serve` returns there. A store without servers ignores it.
-     */
+    /* From trainers to embedding servers: a control message that `serve` returns there. A store without
+     * servers ignores it. */
     rk_status (*send_control)(rk_store *store, int64_t word);
-    rk_status (*serve)(rk_store *store, int64_t *word); /* on a server: until the next word */
+    rk_status (*serve)(rk_store *store, int64_t *word); /* on a server: until the next message */
     bool find_not_finite; /* backward takes gradients that are not finite, and end names them */
 } rk_store_ops;
 
@@ -67,10 +69,10 @@ struct rk_store {
     const rk_store_ops *ops;
 };
 
-/* Of a model without tables; free does nothing. */
+/* The store of a model without tables; free does nothing. */
 rk_store *rk_store_none(void);
 
-/* For stores that have nothing to do there. */
+/* Functions for stores that have nothing to do there. */
 rk_status rk_store_nothing(rk_store *store);
 void rk_store_no_call(rk_store *store);
 size_t rk_store_no_pieces(const rk_store *store);

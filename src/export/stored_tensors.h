@@ -16,7 +16,7 @@ typedef struct rk_stored_part {
 } rk_stored_part;
 
 typedef struct rk_stored_tensor {
-    char *name; /* without what tells a part */
+    char *name; /* without the ranges of a part */
     rk_dtype type;
     int32_t n_dims; /* 1 or 2; what has more is [dims[0], all others] */
     int64_t n_rows, n_columns;

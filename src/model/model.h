@@ -102,8 +102,8 @@ rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, floa
  * trains on one that was begun before; its loss is NaN while there is none. Train on the oldest that is left:
  * *left false, and *loss untouched, if there is none. */
 rk_status rk_model_drain(rk_model *model, double *loss, bool *left);
-/* What trainers tell the ranks that only hold rows: a word from rk_model_send_control is what rk_model_serve
- * returns there. Elsewhere tell does nothing. */
+/* Control messages from trainers to embedding servers: rk_model_serve returns there what
+ * rk_model_send_control sends. Without embedding servers sending does nothing. */
 rk_status rk_model_send_control(rk_model *model, int64_t word);
 rk_status rk_model_serve(rk_model *model, int64_t *word);
 bool rk_model_trains(const rk_model *model);       /* this rank */

@@ -105,7 +105,7 @@ struct rk_model {
         void *pages;
         size_t n_bytes;
     } memory[4];    /* what those point into */
-    int now;        /* the set of the batch at hand */
+    int now;        /* the set of the current batch */
     bool stale;     /* rows are updated beside the next step's dense part, which does not see them */
     double *losses; /* [n_blocks, n_tasks] of the step under way */
     double *micro_batch_losses;     /* [n_micro_batches, n_tasks] */

@@ -244,8 +244,8 @@ static void test_sums_go_on_alone(void **state) {
     (void)state;
     enum { N = 300001, TIMES = 3 };
     int rank = rk_comm_rank(world), size = rk_comm_size(world);
-    rk_progress_thread attendant, none = {0};
-    OK(rk_progress_thread_init(&attendant, world));
+    rk_progress_thread progress, none = {0};
+    OK(rk_progress_thread_init(&progress, world));
     for (int i = 0; i < 2 * TIMES; i += 2) {
         float *values[2];
         rk_sum *sums[2];
@@ -253,11 +253,11 @@ static void test_sums_go_on_alone(void **state) {
             values[k] = values_of(60 + i + k, rank, N);
             OK(rk_sum_begin(world, RK_CHANNEL_DENSE, values[k], N, &sums[k]));
         }
-        if (i == 2 * (TIMES - 1)) rk_progress_thread_release(&attendant);
+        if (i == 2 * (TIMES - 1)) rk_progress_thread_release(&progress);
         for (double began = rk_clock_seconds();
-             attendant.runs && is_moving() && rk_clock_seconds() < began + 60;)
+             progress.runs && is_moving() && rk_clock_seconds() < began + 60;)
             usleep(100);
-        assert_true(!attendant.runs || !is_moving());
+        assert_true(!progress.runs || !is_moving());
         for (int k = 0; k < 2; k++) {
             OK(rk_sum_wait(sums[k]));
             check_sum(values[k], N, 60 + i + k, size);
@@ -492,8 +492,8 @@ static int bucket(double timeout_s) {
     int last = rk_comm_size(world) - 1, rank = rk_comm_rank(world);
     float *values[2] = {values_of(70, rank, N), values_of(71, rank, N)};
     rk_sum *sums[2];
-    rk_progress_thread attendant;
-    bool right = rk_progress_thread_init(&attendant, world) == RK_OK &&
+    rk_progress_thread progress;
+    bool right = rk_progress_thread_init(&progress, world) == RK_OK &&
                  rk_sum_begin(world, RK_CHANNEL_DENSE, values[0], N, &sums[0]) == RK_OK;
     if (rank == last) {
         usleep((useconds_t)(3e6 * timeout_s));
@@ -506,7 +506,7 @@ static int bucket(double timeout_s) {
         rk_sum_free(sums[1]);
     }
     rk_sum_free(sums[0]);
-    rk_progress_thread_release(&attendant);
+    rk_progress_thread_release(&progress);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
     return right ? 0 : 1;

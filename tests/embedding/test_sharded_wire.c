@@ -69,7 +69,7 @@ static void test_asks(void **state) {
     refuse(f, data + 8, &longer, 4, less);
 }
 
-/* Parcels cut short, at any byte. */
+/* Messages cut short, at any byte. */
 static void test_cut_short(void **state) {
     fixture *f = *state;
     const rk_resizable_buffer *answer = &f->s->in_flight_batches[0].answer[0];

@@ -1,4 +1,4 @@
-/* One writer in a directory: a file `.lock` in it that the kernel locks, and that tells who holds it. */
+/* One writer in a directory: a file `.lock` in it that the kernel locks, and that names its holder. */
 #ifndef RK_BASE_FILE_DIRECTORY_LOCK_H
 #define RK_BASE_FILE_DIRECTORY_LOCK_H
 

@@ -50,7 +50,8 @@ static void send(rk_mpi_world *world, int32_t rank, const bool *data, int n_byte
         *request = MPI_REQUEST_NULL;
 }
 
-/* The ranks that this exchange waits for: those that have not sent their parts, or else not taken theirs. */
+/* The ranks that this all_to_all waits for: those that have not sent their parts, or else not taken theirs.
+ */
 static void add_awaited(const rk_all_to_all *e, bool *awaited) {
     const rk_comm *comm = e->comm;
     bool all_arrived = true;
@@ -98,8 +99,8 @@ static int32_t add_suspects(rk_mpi_world *world, const bool *ranks, int32_t n_su
     return n_suspects;
 }
 
-/* What that rank answered since `exchange` is late, or NULL; asks it unless a question is under way. Of this
- * rank itself: all that its threads wait for. */
+/* What that rank answered since `all_to_all` is late, or NULL; asks it unless a question is under way. Of
+ * this rank itself: all that its threads wait for. */
 static const bool *ask(rk_mpi_world *world, rk_all_to_all *all_to_all, int32_t rank) {
     rk_mpi_liveness *liveness = &world->liveness;
     if (rank == world->all->rank) return own_answer(world, rank);

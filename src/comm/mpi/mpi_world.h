@@ -7,7 +7,7 @@
 
 #include "comm/comm.h"
 
-/* A message that is there, until the exchange that it belongs to takes it. */
+/* A message that is there, until the all_to_all that it belongs to takes it. */
 typedef struct rk_mpi_arrival {
     MPI_Message message;
     int source, tag, n_bytes;
@@ -52,7 +52,7 @@ typedef struct rk_comm_of_mpi {
     int32_t context; /* part of the tag: tells communicators of common ranks apart */
 } rk_comm_of_mpi;
 
-/* A tag: the lane, the sequence number within RK_MAX_UNDER_WAY, the context. */
+/* A tag: the channel, the sequence number within RK_MAX_UNDER_WAY, the context. */
 enum {
     RK_TAG_LANE_BITS = 4,
     RK_TAG_SEQUENCE_BITS = 8,
@@ -61,7 +61,7 @@ enum {
 _Static_assert(RK_ALL_LANES <= 1 << RK_TAG_LANE_BITS && RK_MAX_UNDER_WAY == 1 << RK_TAG_SEQUENCE_BITS,
                "a tag's fields");
 
-/* What an exchange knows of its way to and from a rank. A message is sent as pieces of piece_bytes and one
+/* What an all_to_all knows of its way to and from a rank. A message is sent as pieces of piece_bytes and one
  * shorter than that, which may be empty. */
 typedef struct rk_mpi_part {
     MPI_Request sending, receiving; /* a piece; MPI_REQUEST_NULL: none */

@@ -12,8 +12,8 @@
 
 typedef struct rk_device_comm rk_device_comm;
 
-/* All ranks call it. comm must outlive it; nothing else may exchange on its lane RK_CHANNEL_ROWS. RK_NCCL=off
- * in the environment: through the host. */
+/* All ranks call it. comm must outlive it; nothing else may communicate on its channel RK_CHANNEL_ROWS.
+ * RK_NCCL=off in the environment: through the host. */
 rk_status rk_device_comm_create(rk_comm *comm, rk_device *device, rk_device_comm **out);
 void rk_device_comm_free(rk_device_comm *dc);
 int32_t rk_device_comm_sharers(const rk_device_comm *dc); /* ranks on this rank's GPU, this one among them */

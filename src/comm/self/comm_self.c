@@ -40,7 +40,7 @@ static void self_abort(rk_comm *comm, const char *reason) {
 }
 
 static const rk_comm_ops ops = {0,          self_free, self_begin, self_test, self_abandon, self_members,
-                                self_abort, NULL}; /* its exchanges are never late */
+                                self_abort, NULL}; /* its all_to_alls are never late */
 
 rk_status rk_comm_self(rk_comm **out) {
     rk_comm *comm = NULL;

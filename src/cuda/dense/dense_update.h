@@ -7,7 +7,7 @@
 
 #include "kernels/optimizer_step.h"
 
-/* Why nobody updates in a step: bits of a word in the device's memory, for a loss, a row's gradient or a
+/* Why a step updates nothing: bits of a word in device memory, for a loss, a row's gradient or a
  * parameter's that is not finite. */
 enum { RK_CUDA_STOP_LOSS = 1, RK_CUDA_STOP_ROWS = 2, RK_CUDA_STOP_DENSE = 4 };
 

@@ -35,7 +35,7 @@ const rk_transforms *rk_dataset_transforms(const rk_dataset *dataset);
 /* As rk_dataset_next, from the beginning again at the end; RK_BAD_DATA if there are no rows. */
 rk_status rk_dataset_next_endless(rk_dataset *dataset, const rk_batch **out);
 
-/* That the split's files can be read, by their beginnings: before hours go by until it is their turn. Of a
+/* That the split's files can be read, by their beginnings: before a long training reaches them. Of a
  * share of train nothing is looked at. */
 rk_status rk_dataset_check(const rk_dataset *dataset);
 

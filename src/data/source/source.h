@@ -66,8 +66,8 @@ rk_status rk_source_next_file(rk_source *source, bool *found);
 rk_status rk_source_take(rk_source *source, rk_chunk *chunk, bool *found);
 /* Fill in the chunk's rows. It fails when it is placed. */
 void rk_source_parse(const rk_source *source, rk_chunk *chunk);
-/* In its stead, where known_rows is not -1: nobody wants them. The chunk has no rows, and its place counts
- * them. */
+/* In its place, if known_rows is not -1 and the rows are not needed. The chunk has no rows, and its place
+ * counts them. */
 void rk_source_pass(const rk_source *source, rk_chunk *chunk);
 /* In order of the pieces: numbers the lines. A bad row is an error naming file and line, or with on_bad_row:
  * skip it is counted. */

@@ -17,14 +17,14 @@ typedef struct rk_row_gradients {
 
 /* What backwards have left for the next step (pending_gradients.c). */
 typedef struct rk_pending_table {
-    rk_row_gradients sum, added, merged; /* of all backwards; of the one at hand; memory for both together */
+    rk_row_gradients sum, added, merged; /* of all backwards; of the current one; memory for both together */
     int64_t n_added;
 } rk_pending_table;
 
 typedef struct rk_pending_gradients {
     int64_t n_backwards;
     rk_pending_table *tables; /* [n_tables] */
-    rk_update *updates;       /* [n_tables], of the step at hand */
+    rk_update *updates;       /* [n_tables], of the current step */
     size_t *task_begins;      /* [n_tables+1] */
     size_t *counts;           /* rows of each task */
     size_t counts_capacity;
@@ -41,8 +41,8 @@ struct rk_embeddings {
         by_table; /* [n_features] features sorted by table, then number; table t's begin at table_begins[t] */
     int32_t *table_begins; /* [n_tables+1] */
     rk_batch_context
-        batch_contexts[2]; /* the batch at hand, and the one before it, whose update may be under way */
-    int now;               /* which is at hand */
+        batch_contexts[2]; /* the current batch, and the one before it, whose update may be running */
+    int now;               /* the index of the current one */
     rk_batch_context batch_to_peek; /* ids alone, of the last lookup that is not for training */
     rk_row_use *scratch;            /* [threads, RK_USES_SCRATCH] what is sorted */
     size_t scratch_capacity;

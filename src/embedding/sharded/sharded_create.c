@@ -245,8 +245,9 @@ static rk_status reserve_batch(const rk_sharded *s, const rk_sharded_options *o,
 
 static void release_batch(const rk_sharded *s, rk_in_flight_batch *j) {
     size_t n_stored = s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_n_here(s) : 0;
-    rk_all_to_all *exchanges[] = {j->ids, j->rows, j->gradients, j->step_status}; /* before what they send */
-    for (int i = 0; i < 4; i++) rk_all_to_all_free(exchanges[i]);
+    rk_all_to_all *all_to_alls[] = {j->ids, j->rows, j->gradients,
+                                    j->step_status}; /* before what they send */
+    for (int i = 0; i < 4; i++) rk_all_to_all_free(all_to_alls[i]);
     for (int32_t t = 0; t < s->n_tables && j->unique; t++) {
         rk_unique_rows *w = &j->unique[t];
         rk_free(w->begins);

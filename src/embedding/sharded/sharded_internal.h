@@ -63,7 +63,7 @@ typedef struct rk_in_flight_batch {
     rk_resizable_buffer *ask, *answer, *give; /* [size]: messages that this rank sends */
     rk_all_to_all *ids, *rows, *gradients;
     int64_t applies;            /* its gradients: trainers have decided so, */
-    rk_all_to_all *step_status; /* and tell owners that do not train; else NULL */
+    rk_all_to_all *step_status; /* to owners that do not train; else NULL */
     /* an owner's view of it: */
     rk_resizable_buffer *local;   /* [n_stored_features]: ids, int64 */
     rk_resizable_buffer *offsets; /* [n_stored_features]: of bags, int64 [n_bags+1] */
@@ -87,7 +87,7 @@ struct rk_sharded {
     int32_t n_streams;
     int32_t **streams_of;             /* [size][n_streams_of[r]]: streams whose shard rank r holds */
     int32_t *n_streams_of;            /* [size] */
-    bool *trainers, *owners, *nobody; /* [size]: who takes part in exchanges, as what; nobody */
+    bool *trainers, *owners, *nobody; /* [size]: which ranks take part in an all_to_all; nobody: none */
     bool *servers, *first;            /* [size]: owners that do not train; the first trainer */
     rk_activation *activations;       /* [n_stored_features]: scratch of the owner's side */
     int64_t *asked;                   /* [n_stored_features]: bags that are looked up, of */

@@ -118,7 +118,7 @@ static rk_status move(rk_sharded *s, bool *moved) {
     RK_TRY(update_next(s, moved));
     RK_TRY(serve_next(s, moved));
     for (int64_t i = s->next_updated; i < s->next_served;
-         i++) { /* in order, since gradients' exchanges begin here */
+         i++) { /* in order, since gradients' all_to_alls begin here */
         RK_TRY(receive_rows(s, rk_in_flight_batch_at(s, i), moved));
         if (state_of(rk_in_flight_batch_at(s, i)) == RK_IN_FLIGHT_SERVED) break;
     }

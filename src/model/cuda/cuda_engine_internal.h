@@ -13,7 +13,7 @@
 
 enum { RK_DEVICE_BATCHES = 2 };
 
-/* What a host tells the others at each step. */
+/* What each host sends the others at each step. */
 typedef struct rk_device_control {
     int32_t stop;        /* the rank was asked to */
     uint64_t bytes_sent; /* so far */
@@ -21,7 +21,7 @@ typedef struct rk_device_control {
 
 /* What ends a step, on one rank or over ranks (device_ranks.c). */
 typedef struct rk_device_ranks_ops {
-    rk_status (*begin)(rk_model *model); /* what the hosts tell each other beside the step */
+    rk_status (*begin)(rk_model *model); /* starts the hosts' messages beside the step */
     /* From gradients and what was found here to updates of rows and parameters, unless somebody's stops them:
      * what of it a graph of launches may keep, then the rest. */
     rk_status (*give)(rk_model *model);
@@ -49,7 +49,7 @@ struct rk_cuda_engine {
     const rk_device_ranks_ops *ranks;
     const rk_device_loss_ops *loss;
     rk_device_comm *comm;   /* between ranks; NULL on one */
-    rk_all_to_all *words;   /* of the step that is under way: what the hosts tell each other, */
+    rk_all_to_all *words;   /* of the current step: the hosts' messages, */
     rk_device_control word; /* and this one does */
     double *founds;         /* device: `found` of each rank */
     double *own;            /* pinned: this rank's; on one rank: step status */

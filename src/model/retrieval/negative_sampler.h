@@ -9,11 +9,11 @@
 
 typedef struct rk_sampler rk_sampler;
 
-/* Chances go by counts[i]^exponent; counts NULL: all alike. */
+/* Probabilities are proportional to counts[i]^exponent; counts NULL: uniform. */
 rk_status rk_sampler_create(int64_t n, const int64_t *counts, double exponent, rk_sampler **out);
 void rk_sampler_free(rk_sampler *sampler);
 int64_t rk_sampler_draw(const rk_sampler *sampler, uint64_t seed, uint64_t stream, uint64_t counter);
-/* ln of the item's chance; of one that is never drawn, of the least chance that another has. */
+/* ln of the item's probability; for an item that is never sampled, of the smallest one of the others. */
 rk_real rk_sampler_log_q(const rk_sampler *sampler, int64_t item);
 
 #endif

@@ -7,36 +7,36 @@
 #include "model/retrieval/retrieval_batch.h"
 #include "nn/candidate_loss.h"
 
-/* The features that a pair is of. yaml: for messages, may be NULL. */
+/* The features of a pair. yaml: for messages, may be NULL. */
 rk_status rk_retrieval_pair(const rk_retrieval_section *section, const rk_yaml *yaml,
                             const rk_data_schema *schema, rk_pair_features *out);
-/* Which features the towers see. Before the graph. */
+/* Chooses the towers' features. Before the graph. */
 rk_status rk_retrieval_create(const rk_model_options *options, rk_retrieval **out);
 void rk_retrieval_free(rk_retrieval *retrieval);
-/* What is looked up, [rk_retrieval_n_sources], the item last; and the batch's feature that source s is (after
- * the data's own: the history). */
+/* What is looked up, [rk_retrieval_n_sources], the item last; and the number of source s among the batch's
+ * features (the history is after the data's own). */
 int32_t rk_retrieval_n_sources(const rk_retrieval *retrieval);
 rk_embedding_source rk_retrieval_source(const rk_retrieval *retrieval, int32_t s);
 int32_t rk_retrieval_feature(const rk_retrieval *retrieval, int32_t s);
-int64_t rk_retrieval_n_negatives(const rk_retrieval *retrieval); /* samples that a batch is lengthened by */
+int64_t rk_retrieval_n_negatives(const rk_retrieval *retrieval); /* samples that extend a batch */
 int64_t rk_retrieval_local_negatives(const rk_model *model, int64_t n_pairs,
-                                     int64_t n); /* of the n samples that are this process's, pairs first */
-uint64_t rk_retrieval_bytes(const rk_retrieval *retrieval); /* of a step, and of the pairs that are known */
+                                     int64_t n); /* of the n samples of this process, pairs first */
+uint64_t rk_retrieval_bytes(const rk_retrieval *retrieval); /* of a step, and of the known pairs */
 double rk_retrieval_ranking_bytes(const rk_retrieval *retrieval,
                                   int32_t dim); /* of an evaluation at most: vectors of users and items, these
                                                    once more as a matrix, and scores */
 double rk_retrieval_history_length(
     const rk_retrieval *retrieval); /* of a pair of the training data, on average */
-/* Ids a pair of the batch's feature f, drawn ones among them; sample: of the data. */
+/* Ids a pair of the batch's feature f, with sampled items; sample: a batch of the data. */
 double rk_retrieval_ids(const rk_retrieval *retrieval, int32_t f, const rk_batch *sample, int64_t batch);
 const char *rk_retrieval_loss(const rk_retrieval *retrieval);
-/* Before the graph is finished: the vectors are outputs, of the whole batch; users and scores are asked for
- * of pairs alone, items of drawn ones too. */
+/* Before the graph is finished: makes the vectors outputs of the whole batch. Users and scores are needed for
+ * pairs only, items for sampled ones too. */
 void rk_retrieval_mark_outputs(rk_model *model);
-/* Once the graph is there. */
+/* After the graph was created. */
 rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *options);
 
-/* What the loss of a batch is over, beside its vectors. */
+/* The inputs of a batch's loss beside its vectors. */
 struct rk_pairs {
     int64_t n, step;
     int32_t *ids;   /* [n + n_sampled]: items of the pairs, then the sampled ones */
@@ -46,18 +46,18 @@ struct rk_pairs {
 rk_status rk_pairs_init(const rk_retrieval *retrieval, int64_t max_batch, rk_pairs *pairs);
 void rk_pairs_release(rk_pairs *pairs);
 
-/* Samples first .. last-1 of the batch with histories, and, where `pairs` are given (in training), with a
- * sample behind for each sampled item; a view of what is put together in `memory`. */
+/* Samples first .. last-1 of the batch with histories, and with `pairs` (in training) followed by one sample
+ * for each sampled item; a view of what is built in `memory`. */
 rk_status rk_retrieval_extend(const rk_model *model, const rk_batch *batch, const rk_pairs *pairs,
                               int64_t first, int64_t last, rk_retrieval_batch *memory, rk_batch *out);
 bool rk_retrieval_is_corrected(const rk_retrieval *retrieval);
-/* [n + n_sampled]: logarithms of the items' chances to be candidates, until the next call; NULL where they
- * are not corrected. */
+/* [n + n_sampled]: logarithms of the items' probabilities to be candidates, valid until the next call; NULL
+ * without correction. */
 const rk_real *rk_retrieval_log_q(rk_retrieval *retrieval, const rk_pairs *pairs);
 rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model,
-                                                  int64_t max_n); /* but for its micro-batches */
+                                                  int64_t max_n); /* without its micro-batches */
 rk_status rk_retrieval_not_finite(const rk_model *model, double loss);
-/* Samples of items first .. first+n-1, whose users are empty; likewise. */
+/* Samples of items first .. first+n-1 with empty users; a view, as above. */
 rk_status rk_retrieval_items(const rk_model *model, int64_t first, int64_t n, rk_retrieval_batch *memory,
                              rk_batch *out);
 /* Of the extended batch as a whole. */

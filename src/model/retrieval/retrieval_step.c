@@ -11,9 +11,9 @@
 /* Streams of random numbers beside those of rows, dropout and shuffling. */
 static const uint64_t draw_seed = 0x6e656761746976ull, history_seed = 0x686973746f7279ull;
 
-/* Chances to be a candidate: of the batch's own items, how often they are met in the data; of drawn ones, the
- * sampler's. A pair's own item is corrected as the candidates are that come with it: as a batch's item where
- * these are candidates, else as a drawn one. */
+/* Probabilities to be a candidate: for the batch's own items, their frequency in the data; for sampled items,
+ * the sampler's. A pair's own item is corrected like the candidates beside it: as an in-batch item if these
+ * are candidates, else as a sampled one. */
 const rk_real *rk_retrieval_log_q(rk_retrieval *r, const rk_pairs *pairs) {
     const rk_interactions *known = r->known;
     if (!r->section.log_q) return NULL;
@@ -27,8 +27,8 @@ const rk_real *rk_retrieval_log_q(rk_retrieval *r, const rk_pairs *pairs) {
     return r->log_q;
 }
 
-/* The history of sample i: all of the user's items, or in training max_history of them from a place that is
- * drawn, without the pair's own. */
+/* The history of sample i: all of the user's items, or in training max_history of them from a random place
+ * on, without the pair's own. */
 static rk_status add_history(const rk_retrieval *r, const rk_batch *batch, const rk_pairs *pairs, int64_t i,
                              rk_retrieval_batch *to) {
     int64_t user, own = pairs ? pairs->ids[i] : -1, most = pairs ? r->section.max_history : 0;

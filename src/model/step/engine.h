@@ -1,15 +1,16 @@
-/* What computes a model's dense part: the processor, a block of samples at a time (cpu_engine.c), or a GPU, a
- * batch at a time (model/cuda/). step.c drives it:
+/* What computes a model's dense part: the CPU, a block of samples at a time (cpu_engine.c), or a GPU, a batch
+ * at a time (model/cuda/). step.c drives it:
  *
- *     begin      a training batch's ids set off to the store
- *     launch     the oldest batch that was begun: forward, loss, backward; what was found sets off
- *     finish     the oldest batch that was launched: rows and parameters are updated, or the step is undone;
- *                *loss NaN where it is skipped
- *     cancel     the batch that was begun last, and not launched, never was
- *     forward    samples of an inference's batch through the graph for prediction: what `output` says
+ *     begin      sends a training batch's ids to the store
+ *     launch     takes the oldest batch that was begun: forward, loss, backward; sends the step status
+ *     finish     takes the oldest batch that was launched: updates rows and parameters, or undoes the step;
+ *                *loss is NaN if it is skipped
+ *     cancel     undoes begin of the last batch, which was not launched
+ *     forward    runs samples of an inference's batch through the graph for prediction; writes what `output`
+ *                names
  *
- * Up to `depth` batches may be launched and not finished; where the engine is exclusive, the one before is
- * finished before the next is launched. */
+ * Up to `depth` batches may be launched and not finished. If the engine is exclusive, each is finished before
+ * the next is launched. */
 #ifndef RK_MODEL_STEP_ENGINE_H
 #define RK_MODEL_STEP_ENGINE_H
 
@@ -22,16 +23,16 @@ typedef struct rk_engine_ops {
     rk_status (*finish)(rk_model *model, const rk_local_batch *batch, double *loss);
     void (*cancel)(rk_model *model);
     rk_status (*forward)(rk_inference *inference, const rk_output *output, float *out);
-    /* Between steps; NULL where only the processor computes them. */
+    /* Between steps; NULL if only the CPU computes them. */
     rk_status (*metrics)(rk_model *model, bool binary, int64_t n, const rk_metric_sample *samples,
                          const int64_t *groups, rk_metric_parts *out);
     rk_status (*item_positions)(rk_model *model, const rk_item_positions *args);
     rk_status (*flush)(rk_model *model);  /* rows and parameters are in the host's memory, up to date */
-    rk_status (*reload)(rk_model *model); /* they were written to there */
+    rk_status (*reload)(rk_model *model); /* after they were written to there */
 } rk_engine_ops;
 
 extern const rk_engine_ops rk_cpu_engine;
-/* Its memory, once the graph, the store and the reducer are there. */
+/* Allocates its memory, after the graph, the store and the reducer were created. */
 rk_status rk_cpu_engine_reserve(rk_model *model, const rk_model_options *options,
                                 const rk_collection_config *plan);
 

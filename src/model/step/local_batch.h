@@ -5,8 +5,7 @@
 #include "batch/ids.h"
 #include "model/model_internal.h"
 
-/* A trainer's samples of a batch: a view of it, or a copy where batches wait in a queue while the reader goes
- * on. */
+/* A trainer's samples of a batch: a view, or a copy if batches wait in a queue while the reader continues. */
 struct rk_local_batch {
     rk_batch batch;       /* first_row is the local batch's */
     int64_t total, base;  /* samples of the whole batch, and the number of the first one here */
@@ -22,7 +21,7 @@ struct rk_local_batch {
     } columns[3]; /* copies of dense numbers, labels, sample weights */
 };
 
-/* Samples first .. first+n-1 of the whole batch, of which they must be in the part. labelled: with labels and
+/* Takes samples first .. first+n-1 of the whole batch, which must be in the part. labelled: with labels and
  * weights. */
 rk_status rk_local_batch_fill(const rk_model *model, const rk_batch_part *part, int64_t first, int64_t n,
                               bool labelled, rk_local_batch *local_batch);

@@ -8,7 +8,7 @@
 #include "nn/graph/graph.h"
 
 typedef struct rk_ranks {
-    rk_comm *comm, *trainers; /* all ranks; those that train (the same, if all do); NULL in one process */
+    rk_comm *comm, *trainers; /* all ranks; those that train (the same one if all do); NULL in one process */
     rk_roles roles;
     int32_t rank;
     int64_t n_micro_batches;
@@ -16,12 +16,12 @@ typedef struct rk_ranks {
     int64_t *splits;      /* [n_trainers + 1]: the same in samples, up to those of the longest batch */
     rk_message *messages; /* [n_trainers]: scratch */
     bool asks_to_stop, stop_received;
-    double bytes_sent, bytes_sent_most; /* as all trainers said last */
+    double bytes_sent, bytes_sent_most; /* of all trainers, at the last step */
 } rk_ranks;
 
-/* Before the graph is finished: which micro-batches are whose. */
+/* Before the graph is finished: which rank has which micro-batches. */
 rk_status rk_ranks_create(const rk_model_options *options, rk_ranks **out);
-/* Once the graph says how many samples a micro-batch has. longest: samples of a batch at most. */
+/* After the graph is finished, which gives the samples of a micro-batch. longest: most samples of a batch. */
 void rk_ranks_finish(rk_ranks *ranks, int64_t micro_batch_samples, int64_t longest);
 void rk_ranks_free(rk_ranks *ranks);
 
@@ -31,19 +31,19 @@ static inline bool rk_ranks_train(const rk_ranks *ranks) { /* this one */
 static inline int64_t rk_ranks_n_micro_batches(const rk_ranks *ranks, int32_t trainer) {
     return ranks->first_micro_batches[trainer + 1] - ranks->first_micro_batches[trainer];
 }
-/* What the graph runs here; on a rank that only holds rows, some part, for its shapes. */
+/* What the graph runs here; on an embedding server any part, for its shapes. */
 rk_graph_local_part rk_ranks_local_part(const rk_ranks *ranks);
-/* Where trainer r's samples begin, of n that begin where the first trainer's do. */
+/* Where trainer r's samples begin, among the n samples of a batch. */
 int64_t rk_ranks_split(const rk_ranks *ranks, int32_t r, int64_t n);
 /* Samples *begin .. *end-1 of n are this rank's. */
 void rk_ranks_span(const rk_ranks *ranks, int64_t n, int64_t *begin, int64_t *end);
 
-/* `width` numbers for each of the first n samples of `total`, from the trainers whose samples they are to
- * all; mine: of this one's; may stand in their place in `out`. */
+/* all_gather of `width` numbers for each of the first n samples of `total`, from the trainers with these
+ * samples. mine: this trainer's; may already be in its place in `out`. */
 rk_status rk_ranks_gather(const rk_ranks *ranks, const float *mine, int64_t n, int64_t total, int64_t width,
                           float *out);
 
-/* What trainer after trainer has said of itself at a step: begin, then each. */
+/* The step statuses of all trainers: begin, then receive each. */
 static inline void rk_ranks_begin_receiving(rk_ranks *ranks) {
     ranks->bytes_sent = ranks->bytes_sent_most = 0;
 }

@@ -9,16 +9,16 @@
 
 #include "model/model_internal.h"
 
-enum { RK_BUCKET_VALUES = 1 << 19 }; /* dense gradients that are summed together, at least: 2 MB */
+enum { RK_BUCKET_VALUES = 1 << 19 }; /* dense gradients of a bucket, at least: 2 MB */
 
 typedef struct rk_reducer_ops {
     void (*free)(rk_reducer *reducer);
     /* local_batch: of the step; the hooks' context is a rk_model_run. */
     void (*hook)(rk_reducer *reducer, const rk_local_batch *local_batch, rk_graph_hooks *hooks);
-    /* loss: of the samples here, where found is RK_OK. */
+    /* loss: of the local batch, if found is RK_OK. */
     rk_status (*post)(rk_reducer *reducer, const rk_local_batch *local_batch, rk_status found, double loss);
-    /* batch: of the oldest step that was posted, to say where a loss comes from that is not finite. The
-     * gradients are checked: RK_NOT_FINITE names a parameter. */
+    /* batch: of the oldest step that was posted; errors name its row if the loss is not finite. Checks the
+     * gradients: RK_NOT_FINITE names a parameter. */
     rk_status (*wait)(rk_reducer *reducer, const rk_batch *batch, double *loss);
 } rk_reducer_ops;
 
@@ -29,13 +29,13 @@ struct rk_reducer {
     double wait_s;
 };
 
-/* One process: there is nobody to wait for. */
+/* For one process, which waits for no other. */
 rk_status rk_reducer_self_create(rk_model *model, rk_reducer **out);
-/* Over ranks. depth: steps whose dense gradients may be applied late (`cluster.asynchronous`). narrow: they
- * travel as bf16. Once the graph is finished, on trainers. */
+/* Over ranks. depth: steps whose dense gradients may be applied late (`cluster.asynchronous`). narrow:
+ * gradients are sent as bf16. Call it on trainers, after the graph is finished. */
 rk_status rk_reducer_ranks_create(rk_model *model, int64_t depth, bool narrow, rk_reducer **out);
 
-/* Whether the gradients in the graph's place are finite, in the words of a step. */
+/* Whether the gradients in the graph's place are finite; the error names step and parameter. */
 rk_status rk_reducer_check(const rk_reducer *reducer);
 
 #endif

@@ -10,7 +10,7 @@
 #include "model/step/ranks.h"
 #include "model/step/reducer.h"
 
-enum { MAX_BUCKETS = 64 }; /* whose sums each take two exchanges */
+enum { MAX_BUCKETS = 64 }; /* whose all_reduces take two all_to_alls each */
 
 /* What trainers gather after each step. */
 typedef struct step_status {

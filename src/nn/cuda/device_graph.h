@@ -17,7 +17,7 @@ typedef struct rk_device_graph_input {
     rk_value value;
     bool may_stride;  /* its samples may stand rk_device_graph_stride apart: in the columns of a concat, which
                          then copies nothing */
-    bool no_gradient; /* nobody reads its gradient, which then may not be there */
+    bool no_gradient; /* its gradient is not read, and may not exist */
 } rk_device_graph_input;
 
 typedef struct rk_device_graph_options {
@@ -61,7 +61,7 @@ void rk_device_graph_backward(rk_device_graph *graph, rk_stream *stream,
 
 /* The optimizer's step. All but prepare, done and check can be in a graph of launches: what changes from step
  * to step is in the device's memory. *stop, in device memory, says by its bits (cuda/dense/dense_update.h)
- * that a loss or a gradient was not finite, and nobody updates.
+ * that a loss or a gradient was not finite; then nothing is updated.
  *     prepare    before the step: brings its learning rate and the like to the device
  *     measure    the norm of all gradients; sets RK_CUDA_STOP_DENSE in *stop if one is not finite
  *     update     unless *stop; else running statistics are put back as they were before the step

@@ -71,10 +71,11 @@ rk_value rk_graph_add(rk_graph *graph, const char *op, const char *name, const r
 /* The value that callers read (logits); it may be several. Its gradient is what they write before
  * backward. */
 void rk_graph_output(rk_graph *graph, rk_value value);
-/* An output that is asked for only of a run's first samples: in graphs that keep the whole batch, what it
- * alone needs rests for the others (hooks->n_rest), whose gradients the caller need not write, and does not
- * find where only such outputs read an input. Before finish, which fails where what they need is summed over
- * the batch, or is the last to read a value that others need too: the first to write its gradient. */
+/* Limits an output to a run's first samples. In graphs that keep the whole batch, what it alone needs is not
+ * computed for the last hooks->n_rest samples. The caller need not write their gradients, and gets none for
+ * an input that only such outputs read. Before finish, which fails if what they need is summed over the
+ * batch, or is the last to read a value that others need too (it would be the first to write that value's
+ * gradient). */
 void rk_graph_lead(rk_graph *graph, rk_value value);
 void rk_graph_fail(rk_graph *graph, rk_status status); /* keep the caller's own rk_error */
 rk_status rk_graph_status(const rk_graph *graph);      /* of building so far */
@@ -127,7 +128,7 @@ typedef struct rk_run {
     rk_real *gradients; /* of the parameters, of the group of blocks that this one belongs to: */
     size_t group;       /* its number */
     bool opens;         /* the group's first block */
-    bool tells;         /* the group's last block, whose gradients somebody waits for: told node by node */
+    bool tells;         /* the group's last block, whose gradients are reported node by node (hooks->ready) */
     bool unbound;       /* inputs stand in the memory too, wherever rk_graph_bind says that they are */
 } rk_run;
 rk_real *rk_run_data(const rk_run *run, rk_value value);     /* [run->n, rows, cols] */
@@ -144,7 +145,7 @@ typedef struct rk_graph_hooks {
      * keeps the whole batch. */
     rk_status (*whole)(void *context);
     rk_status (*take)(void *context, const rk_run *run); /* reads the inputs' gradients */
-    int64_t n_rest; /* the last so many samples are asked for no output that leads */
+    int64_t n_rest; /* the last samples, for which rk_graph_lead's outputs are not computed */
     /* Other work for the threads beside the blocks of rk_graph_train, which depends on none of them: pieces 0
      * .. n_beside-1, in any order. */
     void (*beside)(void *context, size_t piece);

@@ -27,7 +27,7 @@ typedef struct rk_gradient_sum {
         rk_tree tree;       /* of micro-batches that are summed up to there; sums are in partials */
     } slices[RK_MAX_GRADIENT_SLICES];
     int n_slices;
-    const rk_graph_hooks *hooks; /* ready: told of slices that are added up, */
+    const rk_graph_hooks *hooks; /* ready is called for slices that are complete, */
     atomic_flag telling;         /* by one thread at a time, */
     atomic_int told;             /* from the last slice down to this one; */
     rk_failure *failure;         /* what it returns */

@@ -31,10 +31,10 @@ rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *
 /* The manifest alone, after its own checksum was checked. */
 typedef struct rk_manifest {
     rk_progress progress;
-    rk_inputs inputs; /* if it tells them */
+    rk_inputs inputs; /* if it has them */
     bool has_inputs;
     bool keeps_best;               /* the run ends with its best evaluation's parameters */
-    char *metric, *plateau_metric; /* what the policy goes by; NULL: it does not say */
+    char *metric, *plateau_metric; /* of early stopping and plateau; NULL: unknown */
     struct rk_manifest_file {
         char *name;
         uint32_t crc32c;
@@ -77,7 +77,7 @@ rk_status rk_checkpoint_clean(const char *output);
 #define RK_CHECKPOINT_NAME_BYTES 40
 void rk_checkpoint_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYTES]);
 void rk_checkpoint_temporary_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYTES]);
-bool rk_checkpoint_is_named(const char *path, int64_t step); /* or by a name that tells no step */
+bool rk_checkpoint_is_named(const char *path, int64_t step); /* or by a name without a step */
 /* root: the directory of checkpoints. What is whole at `temporary` becomes `name`; at every moment that, or
  * what `name` was before, is there whole. */
 rk_status rk_checkpoint_put(const char *root, const char *temporary, const char *name);

@@ -12,7 +12,7 @@ typedef struct rk_tensor_part {
     size_t name_bytes;
     int64_t first, n_rows, step;     /* rows first, first + step, ... below n_rows */
     int64_t first_column, n_columns; /* n_columns values a row, from first_column on */
-    bool all_columns;                /* the name tells none: these are all that there are */
+    bool all_columns;                /* the name has no columns: all of them */
     int64_t n_elements; /* that there are by the shape; a counter's one has the name of its table's part */
 } rk_tensor_part;
 
@@ -21,7 +21,7 @@ rk_status rk_tensor_part_parse(const char *name, int32_t n_dims, const int64_t *
 bool rk_tensor_parts_match(const rk_tensor_part *a, const rk_tensor_part *b); /* of one tensor */
 
 /* Copy what `to` and `from` share, elements of n_bytes; *n_copied counts them. RK_CONFIG where the whole
- * tensors have other shapes, RK_BAD_DATA where a name tells more than its tensor has. */
+ * tensors have other shapes, RK_BAD_DATA if a name claims more than its tensor has. */
 rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, const rk_tensor_part *from,
                               const void *from_data, size_t n_bytes, int64_t *n_copied);
 

@@ -28,7 +28,7 @@ struct rk_config {
     rk_cuda_section cuda;
     rk_model_device model_device;     /* cuda, resolved */
     rk_optimizer optimizer;           /* train.optimizer, resolved */
-    int watched_task, watched_metric; /* what early stopping and keep_best go by */
+    int watched_task, watched_metric; /* what early stopping and keep_best use */
     int plateau_task, plateau_metric;
     bool has_valid, keeps_best;
     rk_transforms *transforms;          /* fitted at the first need, or loaded from a checkpoint */

@@ -9,7 +9,7 @@
 enum { RK_USUAL_CUT = 20 }; /* of rankings, where the run file names no metrics: recall@20 and the like */
 
 /* Whether a run's log has the metric: what the run file names or what is usual, and of rankings what the run
- * goes by. */
+ * uses. */
 bool rk_evaluation_shows(const rk_config *config, int task, int metric);
 
 /* Takes what is fed from its beginning to its end. */

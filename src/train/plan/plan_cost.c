@@ -257,9 +257,9 @@ static double balance_of(const rk_plan *plan, bool trainers) {
     return sum > 0 ? most * n / sum : 1;
 }
 
-/* Ranks wait for one another at exchanges, so a part lasts as long as the slowest rank's. Where the rows of
- * the next batch are fetched and the gradients of the last are sent beside the dense part, the longer of the
- * two ways counts; what goes through the network takes its time there beside all else. */
+/* Ranks wait for one another at all_to_alls, so a part takes as long as on the slowest rank. Where the rows
+ * of the next batch are fetched and the gradients of the last are sent beside the dense part, the longer of
+ * the two ways counts; what goes through the network takes its time there beside all else. */
 static double step_seconds(const rk_plan *plan, const double *parts, double beside) {
     double own = parts[RK_PLAN_PART_DEDUP] + parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] +
                  parts[RK_PLAN_PART_UPDATE] + parts[RK_PLAN_PART_REST];

@@ -12,7 +12,7 @@ rk_status rk_limit_gather(int32_t dim, double *out);
 /* Flops a second of products of a layer [in, out] in blocks of 256 rows. */
 rk_status rk_limit_gemm(int64_t in, int64_t out_units, double *out);
 
-/* The same by turns, between which others work: so that what is compared with a limit met the same machine,
+/* The same in turns with other work: so that what is compared with a limit met the same machine,
  * with whatever else runs on it. Of tables of so many bytes, which caches hold if they are few. A turn takes
  * some hundredths of a second. */
 typedef struct rk_limit rk_limit;

@@ -24,7 +24,7 @@ struct rk_trainer {
     bool owns_comm, is_first;  /* is_first: rank 0, who speaks, logs and decides on paths */
     bool has_warned_of_metric; /* said once */
     bool has_loss;             /* some batch was trained on */
-    bool has_run;    /* to an end, so that ranks which only hold rows are still there to be told to end */
+    bool has_run;    /* to an end; the embedding servers still wait for the message that ends them */
     rk_model *model; /* NULL on ranks that only read */
     rk_dataset *train, *valid; /* valid NULL: none */
     rk_batch_source train_source, valid_source;
@@ -48,13 +48,13 @@ struct rk_trainer {
 rk_status rk_trainer_take_ranks(rk_trainer *trainer);
 void rk_trainer_leave_ranks(rk_trainer *trainer);
 bool rk_trainer_trains(const rk_trainer *trainer); /* this rank; once the model is built */
-/* The end of the run for all ranks that trainers ask or tell. */
+/* Ends the run on embedding servers and data loaders. */
 void rk_trainer_dismiss(rk_trainer *trainer);
 /* On a rank that only reads: until trainers leave. */
 rk_status rk_trainer_read(rk_trainer *trainer);
 /* Batches of no more than `most` samples, on a rank that only reads those that are its own. */
 rk_status rk_trainer_open_split(rk_trainer *trainer, const char *split, int64_t most, rk_dataset **out);
-/* The data's first batch, the same on all ranks, whose tables go where what it asks for says. */
+/* The data's first batch, the same on all ranks; the planner counts its loads. */
 typedef struct rk_trainer_sample {
     const rk_batch *batch; /* NULL on ranks that only read, but the first */
     bool reads;            /* this rank, whose data is at its start again once the sample is returned */
@@ -65,7 +65,7 @@ rk_status rk_trainer_take_sample(rk_trainer *trainer, rk_trainer_sample *out);
 rk_status rk_trainer_return_sample(rk_trainer *trainer,
                                    rk_trainer_sample *sample); /* whatever taking it has come to */
 
-/* What trainers tell ranks that only hold rows (train/run/trainer_ranks.c). */
+/* Control messages from trainers to embedding servers (train/run/trainer_ranks.c). */
 typedef enum rk_word { RK_WORD_SAVE = 1, RK_WORD_FACTOR, RK_WORD_LOAD, RK_WORD_END } rk_word;
 rk_status rk_trainer_serve(rk_trainer *trainer);
 rk_status rk_trainer_scale_learning_rate(rk_trainer *trainer);
@@ -84,7 +84,7 @@ rk_status rk_trainer_take_inputs(rk_trainer *trainer, const char *start);
 void rk_trainer_notify(rk_trainer *trainer, rk_event_kind kind, const char *message);
 rk_status rk_trainer_write(
     rk_trainer *trainer,
-    char **path); /* the checkpoint alone, by all ranks that train or hold rows; of a model that is settled */
+    char **path); /* the checkpoint alone, by all ranks that train or hold rows; of a flushed model */
 /* The epoch to speak of, from 0: between two epochs, the one that has just ended. */
 int64_t rk_trainer_spoken_epoch(const rk_trainer *trainer);
 /* What is likely a mistake (train/run/config_warnings.c); the data is open. */

@@ -33,7 +33,7 @@ typedef struct rk_readers {
     rk_comm **comms;      /* [n], on a reader [1]: the trainers, and after them the reader */
     int64_t *cuts;        /* [n_trainers + 1], once the model is built */
     rk_message *messages; /* [n_trainers + 1]: scratch */
-    bool *trainers, *reader, *first, *nobody; /* [n_trainers + 1]: who takes part in an exchange */
+    bool *trainers, *reader, *first, *nobody; /* [n_trainers + 1]: which ranks take part in an all_to_all */
     bool asks;                                /* this rank is the first trainer */
 } rk_readers;
 
@@ -41,7 +41,7 @@ typedef struct rk_readers {
 rk_status rk_readers_create(rk_comm *world, int32_t n_trainers, int32_t n_readers, rk_readers **out);
 void rk_readers_free(rk_readers *readers);
 
-/* On the first trainer: word [n_bytes] stays until the exchange is done. */
+/* On the first trainer: word [n_bytes] stays until the all_to_all is done. */
 rk_status rk_readers_say(rk_readers *readers, int32_t reader, const rk_read_word *word, size_t n_bytes,
                          rk_all_to_all **out);
 /* Trainers: nothing more will be asked. */

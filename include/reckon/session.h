@@ -56,6 +56,35 @@ RK_API rk_status rk_session_score(rk_session *session, const struct ArrowSchema 
  * caller's own): predictions [batch->n, n_tasks]. Labels and sample weights are not read. */
 RK_API rk_status rk_session_run_batch(rk_session *session, const rk_batch *batch, float *predictions);
 
+/* Retrieval: for predictors of a two_tower (docs/retrieval.md), others refuse with RK_INVALID_ARGUMENT.
+ * Vectors have rk_session_vector_dim numbers (0: no two_tower); items are the ids of the item's feature, 0 ..
+ * n_items-1. */
+RK_API int32_t rk_session_vector_dim(const rk_session *session);
+RK_API int64_t rk_session_n_items(const rk_session *session);
+/* Vectors of items first .. first+n-1, [n, dim], undefined after a failure. */
+RK_API rk_status rk_session_item_vectors(rk_session *session, int64_t first, int64_t n, float *vectors);
+/* Vectors of the users in columns as rk_session_run takes them, [columns->length, dim], undefined after a
+ * failure. The item's column may be missing. */
+RK_API rk_status rk_session_user_vectors(rk_session *session, const struct ArrowSchema *schema,
+                                         const struct ArrowArray *columns, float *vectors);
+
+/* Vectors of items, laid out for search; never changed, so that all threads share it. */
+typedef struct rk_item_index rk_item_index;
+/* vectors [n_items, dim], copied: all of rk_session_item_vectors, or those of the items that may be found.
+ * Errors: RK_INVALID_ARGUMENT, RK_NO_MEMORY. */
+RK_API rk_status rk_item_index_create(const float *vectors, int64_t n_items, int32_t dim,
+                                      rk_item_index **out);
+RK_API void rk_item_index_free(rk_item_index *index);
+
+/* The k items of the index with the largest dot products with each user's vector, by looking at all of them:
+ * items [columns->length, k], numbers of the index's vectors, the best first (of equal ones the smaller), and
+ * their scores [columns->length, k], or NULL. Where fewer than k are left, items are -1 behind them and
+ * scores -infinity. excluded: a bag of numbers for each user, ascending, that are not wanted (what the user
+ * has seen); NULL: none. Errors as rk_session_run, with both arrays untouched. */
+RK_API rk_status rk_session_retrieve(rk_session *session, const struct ArrowSchema *schema,
+                                     const struct ArrowArray *columns, const rk_item_index *index, int32_t k,
+                                     const rk_ids *excluded, int64_t *items, float *scores);
+
 /* From any thread: the run that is under way returns RK_INTERRUPTED, soon. A run that begins afterwards is
  * not touched. */
 RK_API void rk_session_cancel(rk_session *session);

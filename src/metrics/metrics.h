@@ -61,6 +61,10 @@ typedef struct rk_ranking {
 rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked,
                          const int64_t *relevant, int64_t n_relevant, const int32_t *ks, size_t n_ks,
                          rk_ranking *out);
+/* The k best of the scores, without `excluded` items (ascending): items [k], of which *n are there, the best
+ * first; equal scores rank by the smaller item. */
+rk_status rk_rank_best(const float *scores, int64_t n_items, const int64_t *excluded, int64_t n_excluded,
+                       int64_t k, int64_t *items, int64_t *n);
 /* Where another has counted them: places [n_relevant] of the relevant items among those that are not masked,
  * from 0 on, in any order; UINT32_MAX: masked itself. */
 rk_status rk_rankings_of(const uint32_t *places, int64_t n_relevant, const int32_t *ks, size_t n_ks,

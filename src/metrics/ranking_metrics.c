@@ -176,6 +176,23 @@ rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *ma
     return RK_OK;
 }
 
+rk_status rk_rank_best(const float *scores, int64_t n_items, const int64_t *excluded, int64_t n_excluded,
+                       int64_t k, int64_t *items, int64_t *n) {
+    uint64_t *best;
+    size_t n_best;
+    RK_FAIL_IF(k < 1, RK_INVALID_ARGUMENT, "k must be 1 or more, not %lld", (long long)k);
+    RK_FAIL_IF(n_items < 0 || n_items > UINT32_MAX, RK_INVALID_ARGUMENT, "%lld items cannot be ranked",
+               (long long)n_items);
+    RK_TRY(check_items("excluded", excluded, n_excluded, n_items));
+    size_t n_kept = (size_t)(k < n_items ? k : n_items);
+    RK_TRY(rk_alloc(2 * n_kept + 1, sizeof *best, &best));
+    rk_status status = select_best(scores, n_items, excluded, n_excluded, n_kept, best, &n_best);
+    for (size_t i = 0; i < n_best && status == RK_OK; i++) items[i] = item_of(best[i]);
+    if (status == RK_OK) *n = (int64_t)n_best;
+    rk_free(best);
+    return status;
+}
+
 static int by_place(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);

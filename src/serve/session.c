@@ -1,28 +1,10 @@
-#include <reckon/session.h>
+#include "serve/session_internal.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/thread/parallel.h"
-#include "data/transform/transforms_apply.h"
-#include "model/inference.h"
-#include "serve/predictor_internal.h"
-
-struct rk_session {
-    const rk_predictor *predictor;
-    rk_pool *pool; /* NULL: the calling thread alone */
-    rk_transform_workspace *workspace;
-    rk_inference *inference;
-    float *predictions; /* of the run, until all are known to be good */
-    size_t capacity;
-    atomic_bool cancel;
-};
-
-static const rk_transforms *transforms_of(const rk_session *s) {
-    return s->predictor->config->transforms;
-}
 
 rk_status rk_session_create(const rk_predictor *predictor, const rk_session_options *options,
                             rk_session **out) {
@@ -36,7 +18,7 @@ rk_status rk_session_create(const rk_predictor *predictor, const rk_session_opti
     atomic_init(&s->cancel, false);
     rk_status status;
     RK_GOTO(rk_inference_create(predictor->model, o.pool ? rk_pool_threads(o.pool) : 1, &s->inference));
-    RK_GOTO(rk_transform_workspace_create(transforms_of(s), &s->workspace));
+    RK_GOTO(rk_transform_workspace_create(rk_session_transforms(s), &s->workspace));
     *out = s;
     s = NULL;
 done:
@@ -49,11 +31,15 @@ void rk_session_free(rk_session *s) {
     rk_inference_free(s->inference);
     rk_transform_workspace_free(s->workspace);
     rk_free(s->predictions);
+    rk_free(s->users);
+    rk_free(s->scores);
+    rk_free(s->found);
+    rk_free(s->product_memory);
     rk_free(s);
 }
 
 rk_status rk_session_schema(const rk_session *s, struct ArrowSchema *out) {
-    return rk_transforms_columns(transforms_of(s), out);
+    return rk_transforms_columns(rk_session_transforms(s), out);
 }
 
 static rk_status predict(rk_session *s, const rk_batch *batch, float *out) {
@@ -67,18 +53,12 @@ static rk_status predict(rk_session *s, const rk_batch *batch, float *out) {
     return RK_OK;
 }
 
-/* Which threads loops of the caller ran on before. */
-typedef struct threads_before {
-    bool alone;
-    rk_pool *pool;
-} threads_before;
-
-static threads_before begin(rk_session *s) {
+rk_threads_before rk_session_begin(rk_session *s) {
     atomic_store(&s->cancel, false);
-    return (threads_before){rk_parallel_set_alone(!s->pool), rk_parallel_use(s->pool)};
+    return (rk_threads_before){rk_parallel_set_alone(!s->pool), rk_parallel_use(s->pool)};
 }
 
-static rk_status end(threads_before before, rk_status status) {
+rk_status rk_session_end(rk_threads_before before, rk_status status) {
     rk_parallel_use(before.pool);
     rk_parallel_set_alone(before.alone);
     return status;
@@ -87,28 +67,28 @@ static rk_status end(threads_before before, rk_status status) {
 static rk_status transform_and_predict(rk_session *s, const rk_arrow_rows *context, const rk_arrow_rows *rows,
                                        float *out) {
     const rk_batch *batch;
-    RK_TRY(rk_transforms_apply_beside(transforms_of(s), context, rows, s->workspace, &batch));
+    RK_TRY(rk_transforms_apply_beside(rk_session_transforms(s), context, rows, s->workspace, &batch));
     return predict(s, batch, out);
 }
 
 rk_status rk_session_run(rk_session *s, const struct ArrowSchema *schema, const struct ArrowArray *columns,
                          float *predictions) {
-    const rk_arrow_rows rows = {schema, columns};
-    threads_before before = begin(s);
-    return end(before, transform_and_predict(s, NULL, &rows, predictions));
+    const rk_arrow_rows rows = {schema, columns, NULL};
+    rk_threads_before before = rk_session_begin(s);
+    return rk_session_end(before, transform_and_predict(s, NULL, &rows, predictions));
 }
 
 rk_status rk_session_score(rk_session *s, const struct ArrowSchema *context_schema,
                            const struct ArrowArray *context, const struct ArrowSchema *items_schema,
                            const struct ArrowArray *items, float *predictions) {
-    const rk_arrow_rows one = {context_schema, context}, rows = {items_schema, items};
-    threads_before before = begin(s);
-    return end(before, transform_and_predict(s, &one, &rows, predictions));
+    const rk_arrow_rows one = {context_schema, context, NULL}, rows = {items_schema, items, NULL};
+    rk_threads_before before = rk_session_begin(s);
+    return rk_session_end(before, transform_and_predict(s, &one, &rows, predictions));
 }
 
 rk_status rk_session_run_batch(rk_session *s, const rk_batch *batch, float *predictions) {
-    threads_before before = begin(s);
-    return end(before, predict(s, batch, predictions));
+    rk_threads_before before = rk_session_begin(s);
+    return rk_session_end(before, predict(s, batch, predictions));
 }
 
 void rk_session_cancel(rk_session *s) {
@@ -116,11 +96,11 @@ void rk_session_cancel(rk_session *s) {
 }
 
 int32_t rk_session_n_features(const rk_session *s) {
-    return rk_transforms_schema(transforms_of(s))->n_features;
+    return rk_transforms_schema(rk_session_transforms(s))->n_features;
 }
 
 const char *rk_session_feature_name(const rk_session *s, int32_t feature) {
-    return rk_transforms_schema(transforms_of(s))->features[feature].name;
+    return rk_transforms_schema(rk_session_transforms(s))->features[feature].name;
 }
 
 int64_t rk_session_n_unknown(const rk_session *s, int32_t feature) {

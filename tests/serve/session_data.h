@@ -23,7 +23,7 @@ typedef struct text_column {
 
 static int64_t users[N_ROWS], targets[N_ROWS];
 static float dense[3][N_ROWS];
-static text_column tags, weights, items, history; /* lists, with spaces between */
+static text_column tags, weights, item_lists, history; /* lists, with spaces between */
 
 #define FEATURES                                                                                        \
     "{name: user, identity: 40}, {name: tags, identity: 30, separator: ' ', weights: w}, {name: item, " \
@@ -72,7 +72,7 @@ static void draw_rows(void) {
         add_text(&weights, i, their_weights);
         fprintf(file, "%s,%s,", ids, their_weights);
         draw_list(&rng, 50, ids, their_weights);
-        add_text(&items, i, ids);
+        add_text(&item_lists, i, ids);
         fprintf(file, "%s,", ids);
         draw_list(&rng, 50, ids, their_weights);
         add_text(&history, i, ids);
@@ -89,7 +89,7 @@ typedef struct memory_rows {
 
 static void take_rows(memory_rows *m, int64_t first, int64_t n) {
     static const char *const names[] = {"user", "target", "x0", "x1", "x2", "tags", "w", "item", "history"};
-    text_column *const texts[] = {&tags, &weights, &items, &history};
+    text_column *const texts[] = {&tags, &weights, &item_lists, &history};
     arrow_column *all[N_COLUMNS];
     for (int c = 0; c < N_COLUMNS; c++) {
         const void *data = c == 0   ? (const void *)(users + first)
@@ -142,7 +142,7 @@ typedef struct file_predictions {
     float values[N_ROWS * MOST_TASKS];
 } file_predictions;
 
-static rk_status keep_row(void *user, int64_t row, const float *predictions, const float *labels) {
+static inline rk_status keep_row(void *user, int64_t row, const float *predictions, const float *labels) {
     file_predictions *f = user;
     (void)labels;
     assert_int_equal(row, f->n++);
@@ -150,7 +150,7 @@ static rk_status keep_row(void *user, int64_t row, const float *predictions, con
     return RK_OK;
 }
 
-static void predict_file(rk_predictor *predictor, file_predictions *out) {
+static inline void predict_file(rk_predictor *predictor, file_predictions *out) {
     char path[300];
     snprintf(path, sizeof path, "%s/rows.csv", directory);
     *out = (file_predictions){.n_tasks = rk_predictor_n_tasks(predictor)};

@@ -203,7 +203,7 @@ static void full_rows(memory_rows *m, int context, const bool *in_context, int n
     static int64_t ids[2][N_ROWS];
     static float numbers[3][N_ROWS];
     static text_column texts[4];
-    const text_column *const from[] = {&tags, &weights, &items, &history};
+    const text_column *const from[] = {&tags, &weights, &item_lists, &history};
     take_rows(m, 100, n);
     for (int c = 0; c < N_COLUMNS; c++) {
         const char *name = m->columns[c].schema.name;

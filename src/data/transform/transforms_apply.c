@@ -105,7 +105,9 @@ static rk_status take_columns(rk_transform_workspace *w, const rk_arrow_rows *ro
             child = find_child(from->schema, name, w->children[i]);
         }
         if (child < 0) {
-            if (!rk_transforms_is_label(w->transforms, name)) return missing_column(rows, context, name);
+            bool may_miss = rows->may_miss && strcmp(rows->may_miss, name) == 0;
+            if (!may_miss && !rk_transforms_is_label(w->transforms, name))
+                return missing_column(rows, context, name);
             RK_TRY(leave_empty(n, column));
             continue;
         }
@@ -169,7 +171,7 @@ rk_status rk_transforms_apply_beside(const rk_transforms *t, const rk_arrow_rows
 rk_status rk_transforms_apply(const rk_transforms *t, const struct ArrowSchema *schema,
                               const struct ArrowArray *array, rk_transform_workspace *w,
                               const rk_batch **out) {
-    const rk_arrow_rows rows = {schema, array};
+    const rk_arrow_rows rows = {schema, array, NULL};
     return rk_transforms_apply_beside(t, NULL, &rows, w, out);
 }
 

@@ -8,6 +8,7 @@
 typedef struct rk_arrow_rows {
     const struct ArrowSchema *schema;
     const struct ArrowArray *array;
+    const char *may_miss; /* a column that may be missing as those of labels may; NULL: none */
 } rk_arrow_rows;
 
 /* As rk_transforms_apply of `rows` with the columns that only the context has beside them; its one row stands

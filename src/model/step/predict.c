@@ -97,28 +97,41 @@ static rk_output vectors_of(const rk_model *model, const char *name) {
     return (rk_output){.value = rk_graph_find(model->graph, name), .width = rk_model_vector_dim(model)};
 }
 
-rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real *out) {
+rk_status rk_inference_user_vectors(rk_inference *i, const rk_batch *batch, const atomic_bool *cancel,
+                                    rk_real *out) {
+    const rk_model *model = i->model;
     rk_batch_part whole = rk_batch_whole(batch);
     RK_FAIL_IF(!model->retrieval, RK_INVALID_ARGUMENT, "only a two_tower has vectors of users");
     RK_TRY(rk_model_check_batch(model, &whole, false));
     RK_TRY(need_drained(model));
     rk_output output = vectors_of(model, "user_vector");
-    return forward_pieces(model->inference, &whole, &output, out);
+    i->cancel = cancel;
+    return forward_pieces(i, &whole, &output, out);
 }
 
-rk_status rk_model_item_vectors(rk_model *model, int64_t first, int64_t n, rk_real *out) {
+rk_status rk_inference_item_vectors(rk_inference *i, int64_t first, int64_t n, const atomic_bool *cancel,
+                                    rk_real *out) {
+    const rk_model *model = i->model;
     RK_FAIL_IF(!model->retrieval, RK_INVALID_ARGUMENT, "only a two_tower has vectors of items");
     RK_TRY(need_drained(model));
     rk_output output = vectors_of(model, "item_vector");
     output.of_items = true;
+    i->cancel = cancel;
     int64_t most = model->max_batch;
     for (int64_t done = 0; done < n; done += most) {
         int64_t begin, end, some = n - done < most ? n - done : most;
         rk_ranks_span(model->ranks, some, &begin, &end);
         rk_batch_part piece = {.total = some, .base = begin};
-        RK_TRY(rk_retrieval_items(model, first + done + begin, end - begin, &model->inference->extended,
-                                  &piece.batch));
-        RK_TRY(forward(model->inference, &piece, &output, out + done * output.width));
+        RK_TRY(rk_retrieval_items(model, first + done + begin, end - begin, &i->extended, &piece.batch));
+        RK_TRY(forward(i, &piece, &output, out + done * output.width));
     }
     return RK_OK;
+}
+
+rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real *out) {
+    return rk_inference_user_vectors(model->inference, batch, NULL, out);
+}
+
+rk_status rk_model_item_vectors(rk_model *model, int64_t first, int64_t n, rk_real *out) {
+    return rk_inference_item_vectors(model->inference, first, n, NULL, out);
 }

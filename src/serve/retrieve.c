@@ -1,0 +1,180 @@
+/* Retrieval by a session: vectors of a two_tower's users and items, and the best items of an index for a
+ * user. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "batch/ids.h"
+#include "gemm/gemm.h"
+#include "metrics/metrics.h"
+#include "serve/session_internal.h"
+
+struct rk_item_index {
+    rk_matrix *vectors; /* [dim, n_items] */
+    int64_t n_items;
+    int32_t dim;
+};
+
+int32_t rk_session_vector_dim(const rk_session *s) {
+    return rk_model_vector_dim(s->predictor->model);
+}
+
+static rk_status check_two_tower(const rk_session *s) {
+    RK_FAIL_IF(rk_session_vector_dim(s) == 0, RK_INVALID_ARGUMENT,
+               "only a two_tower retrieves items: the run's model is another");
+    return RK_OK;
+}
+
+/* The item's feature; NULL: the model is no two_tower. */
+static const rk_data_feature *item_feature(const rk_session *s) {
+    const rk_config *c = s->predictor->config;
+    for (int64_t f = 0; rk_session_vector_dim(s) && f < c->data.n_features; f++)
+        if (strcmp(c->data.features[f].name, c->model.retrieval.item) == 0) return &c->data.features[f];
+    return NULL;
+}
+
+int64_t rk_session_n_items(const rk_session *s) {
+    const rk_data_feature *item = item_feature(s);
+    const rk_data_schema *schema = rk_transforms_schema(rk_session_transforms(s));
+    for (int32_t f = 0; item && f < schema->n_features; f++)
+        if (strcmp(schema->features[f].name, item->name) == 0) return schema->features[f].cardinality;
+    return 0;
+}
+
+rk_status rk_session_item_vectors(rk_session *s, int64_t first, int64_t n, float *vectors) {
+    RK_TRY(check_two_tower(s));
+    int64_t n_items = rk_session_n_items(s);
+    RK_FAIL_IF(first < 0 || n < 0 || n > n_items || first > n_items - n, RK_INVALID_ARGUMENT,
+               "items %lld to %lld are not among the %lld items", (long long)first,
+               (long long)(first + n - 1), (long long)n_items);
+    rk_threads_before before = rk_session_begin(s);
+    return rk_session_end(before, rk_inference_item_vectors(s->inference, first, n, &s->cancel, vectors));
+}
+
+static rk_status transform_users(rk_session *s, const struct ArrowSchema *schema,
+                                 const struct ArrowArray *columns, const rk_batch **out) {
+    RK_TRY(check_two_tower(s));
+    const rk_data_feature *item = item_feature(s);
+    const rk_arrow_rows rows = {schema, columns, item->column ? item->column : item->name};
+    return rk_transforms_apply_beside(rk_session_transforms(s), NULL, &rows, s->workspace, out);
+}
+
+static rk_status find_vectors(rk_session *s, const struct ArrowSchema *schema,
+                              const struct ArrowArray *columns, float *vectors) {
+    const rk_batch *batch;
+    RK_TRY(transform_users(s, schema, columns, &batch));
+    return rk_inference_user_vectors(s->inference, batch, &s->cancel, vectors);
+}
+
+rk_status rk_session_user_vectors(rk_session *s, const struct ArrowSchema *schema,
+                                  const struct ArrowArray *columns, float *vectors) {
+    rk_threads_before before = rk_session_begin(s);
+    return rk_session_end(before, find_vectors(s, schema, columns, vectors));
+}
+
+rk_status rk_item_index_create(const float *vectors, int64_t n_items, int32_t dim, rk_item_index **out) {
+    float *columns = NULL;
+    rk_item_index *index = NULL;
+    RK_FAIL_IF(
+        n_items < 1 || n_items > UINT32_MAX || dim < 1, RK_INVALID_ARGUMENT,
+        "an index of %lld vectors of %d numbers: it needs 1 or more of each, and fewer than 2^32 vectors",
+        (long long)n_items, dim);
+    rk_status status;
+    RK_GOTO(rk_alloc(1, sizeof *index, &index));
+    RK_GOTO(rk_alloc((size_t)n_items * (size_t)dim, sizeof *columns, &columns));
+    index->n_items = n_items;
+    index->dim = dim;
+    for (int64_t i = 0; i < n_items; i++)
+        for (int32_t d = 0; d < dim; d++) columns[d * n_items + i] = vectors[i * dim + d];
+    RK_GOTO(rk_matrix_create(dim, n_items, RK_F32, RK_USERS_AT_ONCE, &index->vectors));
+    RK_GOTO(rk_matrix_set(index->vectors, columns, false));
+    *out = index;
+    index = NULL;
+done:
+    rk_free(columns);
+    rk_item_index_free(index);
+    return status;
+}
+
+void rk_item_index_free(rk_item_index *index) {
+    if (!index) return;
+    rk_matrix_free(index->vectors);
+    rk_free(index);
+}
+
+typedef struct search {
+    rk_session *session;
+    const rk_item_index *index;
+    const rk_ids *excluded; /* NULL: none */
+    int32_t k;
+    int64_t *best; /* [k] */
+} search;
+
+static rk_status rank_user(const search *q, int64_t user, const float *scores) {
+    int64_t first = q->excluded ? rk_ids_begin(q->excluded, user) : 0,
+            end = q->excluded ? rk_ids_begin(q->excluded, user + 1) : 0, n;
+    rk_found_item *found = q->session->found + user * q->k;
+    RK_FAIL_IF(atomic_load(&q->session->cancel), RK_INTERRUPTED, "the search was cancelled");
+    rk_status status = rk_rank_best(scores, q->index->n_items, end > first ? q->excluded->ids + first : NULL,
+                                    end - first, q->k, q->best, &n);
+    if (status != RK_OK) return rk_error_context(status, "row %lld", (long long)user);
+    for (int32_t i = 0; i < q->k; i++)
+        found[i] = i < n ? (rk_found_item){q->best[i], scores[q->best[i]]} : (rk_found_item){-1, -INFINITY};
+    return RK_OK;
+}
+
+static rk_status search_all(const search *q, int64_t n) {
+    rk_session *s = q->session;
+    const rk_item_index *x = q->index;
+    for (int64_t first = 0; first < n; first += RK_USERS_AT_ONCE) {
+        int64_t some = n - first < RK_USERS_AT_ONCE ? n - first : (int64_t)RK_USERS_AT_ONCE;
+        RK_TRY(rk_matrix_forward(x->vectors, some, s->users + first * x->dim, NULL, false, s->scores,
+                                 s->product_memory));
+        for (int64_t i = 0; i < some; i++) RK_TRY(rank_user(q, first + i, s->scores + i * x->n_items));
+    }
+    return RK_OK;
+}
+
+static rk_status reserve(rk_session *s, const rk_item_index *x, int64_t n, int32_t k) {
+    int64_t at_once = n < RK_USERS_AT_ONCE ? n : (int64_t)RK_USERS_AT_ONCE;
+    RK_TRY(rk_reserve(&s->scores, &s->scores_capacity, (size_t)(at_once * x->n_items), sizeof *s->scores));
+    RK_TRY(rk_reserve(&s->found, &s->found_capacity, (size_t)(n * k), sizeof *s->found));
+    return rk_reserve(&s->product_memory, &s->product_capacity, rk_matrix_workspace(x->vectors), 1);
+}
+
+static rk_status check_search(const rk_session *s, const rk_item_index *index, int32_t k) {
+    RK_TRY(check_two_tower(s));
+    RK_FAIL_IF(index->dim != rk_session_vector_dim(s), RK_INVALID_ARGUMENT,
+               "the index has vectors of %d numbers, but the model's have %d", index->dim,
+               rk_session_vector_dim(s));
+    RK_FAIL_IF(k < 1 || k > index->n_items, RK_INVALID_ARGUMENT,
+               "k must be 1 to %lld, the items of the index, not %d", (long long)index->n_items, k);
+    return RK_OK;
+}
+
+static rk_status retrieve(search *q, const struct ArrowSchema *schema, const struct ArrowArray *columns) {
+    rk_session *s = q->session;
+    const rk_batch *batch;
+    RK_TRY(check_search(s, q->index, q->k));
+    RK_TRY(transform_users(s, schema, columns, &batch));
+    RK_TRY(reserve(s, q->index, batch->n, q->k));
+    RK_TRY(rk_reserve(&s->users, &s->users_capacity, (size_t)(batch->n * q->index->dim), sizeof *s->users));
+    RK_TRY(rk_inference_user_vectors(s->inference, batch, &s->cancel, s->users));
+    RK_TRY(rk_alloc((size_t)q->k, sizeof *q->best, &q->best));
+    rk_status status = search_all(q, batch->n);
+    rk_free(q->best);
+    return status;
+}
+
+rk_status rk_session_retrieve(rk_session *s, const struct ArrowSchema *schema,
+                              const struct ArrowArray *columns, const rk_item_index *index, int32_t k,
+                              const rk_ids *excluded, int64_t *items, float *scores) {
+    search q = {.session = s, .index = index, .excluded = excluded, .k = k};
+    rk_threads_before before = rk_session_begin(s);
+    RK_TRY(rk_session_end(before, retrieve(&q, schema, columns)));
+    for (int64_t i = 0; i < columns->length * k; i++) {
+        items[i] = s->found[i].item;
+        if (scores) scores[i] = s->found[i].score;
+    }
+    return RK_OK;
+}

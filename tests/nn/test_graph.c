@@ -259,6 +259,76 @@ static void test_dropout_of_rows(void **state) {
     rk_graph_free(graph);
 }
 
+typedef struct inferred {
+    rk_value x, y;
+    const float *from; /* [n, 8] */
+    float *to;         /* [n, 2] */
+} inferred;
+
+static rk_status read_samples(void *context, const rk_run *run) {
+    const inferred *i = context;
+    memcpy(rk_run_data(run, i->x), i->from + run->first * 8, (size_t)run->n * 8 * sizeof(float));
+    return RK_OK;
+}
+
+static rk_status write_samples(void *context, const rk_run *run) {
+    const inferred *i = context;
+    memcpy(i->to + run->first * 2, rk_run_data(run, i->y), (size_t)run->n * 2 * sizeof(float));
+    return RK_OK;
+}
+
+static void make_norm(bool training, rk_graph **graph, rk_value *x, rk_value *y) {
+    OK(rk_graph_create(3, graph));
+    *x = rk_graph_input(*graph, "x", (rk_shape){1, 8});
+    *y = rk_linear(*graph, "out", rk_batch_norm(*graph, "bn", *x), 2, true, RK_F32);
+    rk_graph_output(*graph, *y);
+    OK(rk_graph_finish(*graph, 1000, training));
+}
+
+/* A frozen graph in memory of its own, whole batches or blocks, gives the bits of the graph's. */
+static void test_frozen(void **state) {
+    (void)state;
+    enum { N = 1000 };
+    static float from[N * 8], wanted[N * 2], found[N * 2];
+    rk_graph *graph, *trained;
+    rk_graph_inference *inference = NULL;
+    rk_rng rng = {1, 1, 0};
+    atomic_bool cancel = false;
+    inferred i = {.from = from, .to = wanted};
+    const rk_graph_hooks hooks = {.context = &i, .read = read_samples, .loss = write_samples};
+    for (int k = 0; k < N * 8; k++) from[k] = (float)rk_rng_normal(&rng);
+    make_norm(true, &trained, &i.x, &i.y);
+    FAILS(rk_graph_freeze(trained), RK_INVALID_ARGUMENT,
+          "only a graph that was finished for prediction is frozen");
+    rk_graph_free(trained);
+    make_norm(false, &graph, &i.x, &i.y);
+    FAILS(rk_graph_inference_create(graph, 1, &inference), RK_INVALID_ARGUMENT, "the graph is not frozen");
+    OK(rk_graph_forward(graph, N, false, 0, &hooks));
+    OK(rk_graph_freeze(graph));
+    FAILS(rk_graph_forward(graph, N, true, 0, &hooks), RK_INVALID_ARGUMENT, "a frozen graph only predicts");
+    long live = rk_alloc_live();
+    for (long n = 1; !inference; n++) {
+        rk_alloc_fail_after(n, false);
+        rk_status status = rk_graph_inference_create(graph, 3, &inference);
+        rk_alloc_fail_after(0, false);
+        if (status != RK_OK) assert_int_equal(rk_alloc_live(), live);
+    }
+    OK(rk_parallel_set_threads(3));
+    i.to = found;
+    rk_graph_bind(graph, i.x, wanted, NULL); /* which an inference does not look at */
+    OK(rk_graph_infer(inference, N, &hooks, &cancel));
+    assert_memory_equal(found, wanted, sizeof wanted);
+    rk_graph_bind(graph, i.x, NULL, NULL);
+    memset(found, 0, sizeof found);
+    OK(rk_graph_forward(graph, N, false, 0, &hooks));
+    assert_memory_equal(found, wanted, sizeof wanted);
+    atomic_store(&cancel, true);
+    FAILS(rk_graph_infer(inference, N, &hooks, &cancel), RK_INTERRUPTED, "the run was cancelled");
+    assert_int_equal(rk_graph_infer(inference, N + 1, &hooks, NULL), RK_INVALID_ARGUMENT);
+    rk_graph_inference_free(inference);
+    rk_graph_free(graph);
+}
+
 static void test_mistakes(void **state) {
     (void)state;
     rk_graph *graph;
@@ -333,6 +403,7 @@ int main(void) {
         cmocka_unit_test(test_relu_hides_no_nan),
         cmocka_unit_test(test_dropout_law),
         cmocka_unit_test(test_dropout_of_rows),
+        cmocka_unit_test(test_frozen),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_out_of_memory),
     };

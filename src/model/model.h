@@ -46,8 +46,8 @@ typedef struct rk_model_options {
                           dense part */
     int64_t n_micro_batches;         /* that a batch is cut into (rk_graph_split); 0: as many as trainers */
     const rk_model_cluster *cluster; /* NULL: one process */
-    const rk_planner_constraint
-        *constraints; /* [n_wishes] of the run file: each names a table that there is, in one process too */
+    const rk_planner_constraint *constraints; /* [n_constraints] of the run file: each names a table that
+                                                 there is, in one process too */
     int32_t n_constraints;
     const rk_model_device *device; /* a GPU; NULL: the CPU */
     rk_interactions *interactions; /* two_tower: pairs of the training data, which the model then holds too;

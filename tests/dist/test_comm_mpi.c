@@ -31,8 +31,9 @@ static uint64_t mix(uint64_t a, uint64_t b) {
     return h ^ h >> 32;
 }
 
-static uint64_t key_of(int round, int lane, int turn, int from, int to) {
-    return mix(mix((uint64_t)round * 64 + (uint64_t)lane * 8 + (uint64_t)turn, (uint64_t)from), (uint64_t)to);
+static uint64_t key_of(int round, int channel, int turn, int from, int to) {
+    return mix(mix((uint64_t)round * 64 + (uint64_t)channel * 8 + (uint64_t)turn, (uint64_t)from),
+               (uint64_t)to);
 }
 
 static size_t bytes_of(uint64_t key) {
@@ -51,8 +52,8 @@ static size_t bytes_of(uint64_t key) {
 }
 
 /* Lane GRADIENTS goes around in a ring only. */
-static bool goes(int lane, int from, int to, int size) {
-    return lane != RK_CHANNEL_GRADIENTS || to == (from + 1) % size;
+static bool goes(int channel, int from, int to, int size) {
+    return channel != RK_CHANNEL_GRADIENTS || to == (from + 1) % size;
 }
 
 static void fill(unsigned char *data, size_t n, uint64_t key) {
@@ -73,31 +74,31 @@ typedef struct batch_context {
     bool *to, *from;
 } batch_context;
 
-static batch_context take_off(rk_comm *comm, int round, int lane, int turn) {
+static batch_context take_off(rk_comm *comm, int round, int channel, int turn) {
     int size = rk_comm_size(comm), rank = rk_comm_rank(comm);
     batch_context f = {.send = test_calloc((size_t)size, sizeof *f.send),
                        .to = test_calloc((size_t)size, 1),
                        .from = test_calloc((size_t)size, 1)};
     for (int r = 0; r < size; r++) {
-        uint64_t key = key_of(round, lane, turn, rank, r);
-        f.to[r] = goes(lane, rank, r, size);
-        f.from[r] = goes(lane, r, rank, size);
+        uint64_t key = key_of(round, channel, turn, rank, r);
+        f.to[r] = goes(channel, rank, r, size);
+        f.from[r] = goes(channel, r, rank, size);
         f.send[r].n_bytes = bytes_of(key);
         f.send[r].data = test_malloc(f.send[r].n_bytes + 1);
         fill(f.send[r].data, f.send[r].n_bytes, key);
     }
-    bool all = lane != RK_CHANNEL_GRADIENTS;
-    OK(rk_all_to_all_begin(comm, (rk_channel)lane, f.send, all ? NULL : f.to, all ? NULL : f.from,
+    bool all = channel != RK_CHANNEL_GRADIENTS;
+    OK(rk_all_to_all_begin(comm, (rk_channel)channel, f.send, all ? NULL : f.to, all ? NULL : f.from,
                            &f.all_to_all));
     return f;
 }
 
-static void land(rk_comm *comm, batch_context *f, int round, int lane, int turn) {
+static void land(rk_comm *comm, batch_context *f, int round, int channel, int turn) {
     int size = rk_comm_size(comm), rank = rk_comm_rank(comm);
     OK(rk_all_to_all_wait(f->all_to_all));
     const rk_message *received = rk_all_to_all_received(f->all_to_all);
     for (int r = 0; r < size; r++) {
-        uint64_t key = key_of(round, lane, turn, r, rank);
+        uint64_t key = key_of(round, channel, turn, r, rank);
         assert_int_equal(received[r].n_bytes, f->from[r] ? bytes_of(key) : 0);
         assert_int_equal((uintptr_t)received[r].data % 64, 0);
         assert_true(is_filled(received[r].data, received[r].n_bytes, key));
@@ -116,8 +117,8 @@ static void fly(rk_comm *comm, int first_round, int n_rounds) {
     for (int round = first_round; round < first_round + n_rounds; round++) {
         for (int turn = 0; turn < DEPTH; turn++) {
             for (int i = 0; i < N_LANES; i++) {
-                int lane = (i + rank) % N_LANES;
-                batch_contexts[lane][turn] = take_off(comm, round, lane, turn);
+                int channel = (i + rank) % N_LANES;
+                batch_contexts[channel][turn] = take_off(comm, round, channel, turn);
             }
         }
         int start = (int)(mix((uint64_t)round, (uint64_t)rank) % (N_LANES * DEPTH));
@@ -421,23 +422,23 @@ static bool says(rk_status status, double began, const char *expected, double ti
     return right;
 }
 
-/* Of a wait for a part of `lane`: the last rank did not send it. */
-static bool names_missing(rk_status status, double began, const char *lane, double timeout_s) {
+/* Of a wait for a part of `channel`: the last rank did not send it. */
+static bool names_missing(rk_status status, double began, const char *channel, double timeout_s) {
     char expected[200];
     int last = rk_comm_size(world) - 1;
     snprintf(expected, sizeof expected, "rank %d (host %s) did not send its part of '%s' within %g s", last,
-             world->peers[last].host, lane, timeout_s);
+             world->peers[last].host, channel, timeout_s);
     return says(status, began, expected, timeout_s);
 }
 
 /* Waits for that rank's part alone. */
-static rk_status wait_for(int rank, rk_channel lane) {
+static rk_status wait_for(int rank, rk_channel channel) {
     enum { MOST = 8 };
     bool to[MOST] = {false}, from[MOST] = {false};
     rk_message send[MOST] = {{NULL, 0}};
     rk_all_to_all *all_to_all;
     from[rank] = true;
-    rk_status status = rk_all_to_all_begin(world, lane, send, to, from, &all_to_all);
+    rk_status status = rk_all_to_all_begin(world, channel, send, to, from, &all_to_all);
     if (status != RK_OK) return status;
     status = rk_all_to_all_wait(all_to_all);
     rk_all_to_all_free(all_to_all);

@@ -149,34 +149,32 @@ static void check_difference(difference d, const char *what, int t) {
 /* A vast table's rows are looked up, and so compared, by the batch after the last. */
 static void compare_rows(const rk_sharded *s, const rk_embeddings *reference) {
     for (int32_t h = 0; h < s->n_shards; h++) {
-        const rk_table_shard *micro_batch = &s->shards[h];
+        const rk_table_shard *shard = &s->shards[h];
         difference found = {0};
-        if (micro_batch->stored < 0 || is_vast(micro_batch->table)) continue;
-        const rk_table *part = &s->store->tables[micro_batch->stored],
-                       *whole = &reference->tables[micro_batch->table];
+        if (shard->stored < 0 || is_vast(shard->table)) continue;
+        const rk_table *part = &s->store->tables[shard->stored], *whole = &reference->tables[shard->table];
         assert_int_equal(part->step, whole->step);
-        for (int64_t r = 0; r < micro_batch->n_rows; r++) {
+        for (int64_t r = 0; r < shard->n_rows; r++) {
             float have[64], want[64];
-            int64_t id = r * micro_batch->n_parts + micro_batch->part;
+            int64_t id = r * shard->n_parts + shard->part;
             rk_row_load(&part->rows, r, have);
             rk_row_load(&whole->rows, id, want);
             if (wire != RK_F32) {
-                add_difference(&found, have, want + micro_batch->first_column, micro_batch->dim);
+                add_difference(&found, have, want + shard->first_column, shard->dim);
                 continue;
             }
-            if (memcmp(have, want + micro_batch->first_column, (size_t)micro_batch->dim * sizeof *have) != 0)
-                fail_msg("table %d, row %lld, columns from %d: %g is not %g", micro_batch->table,
-                         (long long)id, micro_batch->first_column, (double)have[0],
-                         (double)want[micro_batch->first_column]);
+            if (memcmp(have, want + shard->first_column, (size_t)shard->dim * sizeof *have) != 0)
+                fail_msg("table %d, row %lld, columns from %d: %g is not %g", shard->table, (long long)id,
+                         shard->first_column, (double)have[0], (double)want[shard->first_column]);
             for (int k = 0; k < part->n_slots; k++) {
                 bool per_row = part->slots[k].per_row;
-                const float *a = part->slot_values[k] + r * (per_row ? 1 : micro_batch->dim);
-                const float *b = whole->slot_values[k] +
-                                 (per_row ? id : id * whole->config.dim + micro_batch->first_column);
-                assert_memory_equal(a, b, (per_row ? 1 : (size_t)micro_batch->dim) * sizeof *a);
+                const float *a = part->slot_values[k] + r * (per_row ? 1 : shard->dim);
+                const float *b =
+                    whole->slot_values[k] + (per_row ? id : id * whole->config.dim + shard->first_column);
+                assert_memory_equal(a, b, (per_row ? 1 : (size_t)shard->dim) * sizeof *a);
             }
         }
-        check_difference(found, "rows", micro_batch->table);
+        check_difference(found, "rows", shard->table);
     }
 }
 

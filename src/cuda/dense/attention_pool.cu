@@ -14,14 +14,14 @@ __global__ static void pool(int64_t n, int64_t rows, int64_t cols, bool softmax,
     float most = -INFINITY, sum = 0;
     w += s * rows;
     used += s * rows;
-    for (int64_t r = rk_channel(); r < length; r += RK_WARP) most = fmaxf(most, w[r]);
+    for (int64_t r = rk_lane(); r < length; r += RK_WARP) most = fmaxf(most, w[r]);
     most = rk_warp_max(most);
-    for (int64_t r = rk_channel(); r < length; r += RK_WARP)
+    for (int64_t r = rk_lane(); r < length; r += RK_WARP)
         sum += used[r] = softmax ? (float)exp((double)(w[r] - most)) : w[r];
     sum = rk_warp_sum(sum);
-    for (int64_t r = rk_channel(); softmax && r < length; r += RK_WARP) used[r] /= sum;
+    for (int64_t r = rk_lane(); softmax && r < length; r += RK_WARP) used[r] /= sum;
     __syncwarp();
-    for (int64_t c = rk_channel(); s < n && c < cols; c += RK_WARP) {
+    for (int64_t c = rk_lane(); s < n && c < cols; c += RK_WARP) {
         float total = 0;
         for (int64_t r = 0; r < length; r++) total += used[r] * k[(s * rows + r) * cols + c];
         y[s * cols + c] = total;
@@ -46,16 +46,15 @@ __global__ static void pool_backward(int64_t n, int64_t rows, int64_t cols, bool
     float dot = 0;
     for (int64_t r = 0; r < length; r++) { /* a row at a time, by the warp */
         float sum = 0;
-        for (int64_t c = rk_channel(); c < cols; c += RK_WARP)
+        for (int64_t c = rk_lane(); c < cols; c += RK_WARP)
             sum += dy[s * cols + c] * k[(first_row + r) * cols + c];
         sum = rk_warp_sum(sum);
-        if (rk_channel() == 0) dused[first_row + r] = sum;
+        if (rk_lane() == 0) dused[first_row + r] = sum;
     }
     __syncwarp();
-    for (int64_t r = rk_channel(); r < length; r += RK_WARP)
-        dot += used[first_row + r] * dused[first_row + r];
+    for (int64_t r = rk_lane(); r < length; r += RK_WARP) dot += used[first_row + r] * dused[first_row + r];
     dot = rk_warp_sum(dot);
-    for (int64_t r = rk_channel(); s < n && r < rows; r += RK_WARP) {
+    for (int64_t r = rk_lane(); s < n && r < rows; r += RK_WARP) {
         float d = r >= length ? 0
                   : softmax   ? used[first_row + r] * (dused[first_row + r] - dot)
                               : dused[first_row + r];
@@ -63,7 +62,7 @@ __global__ static void pool_backward(int64_t n, int64_t rows, int64_t cols, bool
     }
     __syncwarp();
     for (int64_t r = 0; s < n && r < (first_k ? rows : length); r++)
-        for (int64_t c = rk_channel(); c < cols; c += RK_WARP)
+        for (int64_t c = rk_lane(); c < cols; c += RK_WARP)
             rk_put(&dk[(first_row + r) * cols + c], r < length ? used[first_row + r] * dy[s * cols + c] : 0,
                    first_k);
 }

@@ -26,13 +26,13 @@ __global__ static void products_backward(int64_t n, int64_t fields, int64_t maps
     int64_t d = rk_warp_number();
     bool here = d < n;
     const float *from = dproducts + d * fields * maps;
-    for (int64_t j = rk_channel(); here && j < fields; j += RK_WARP) {
+    for (int64_t j = rk_lane(); here && j < fields; j += RK_WARP) {
         float sum = 0;
         for (int64_t h = 0; h < maps; h++) sum += from[h * fields + j] * x[d * maps + h];
         rk_put(&dx0[d * fields + j], sum, first0);
     }
     __syncwarp();
-    for (int64_t h = rk_channel(); here && h < maps; h += RK_WARP) {
+    for (int64_t h = rk_lane(); here && h < maps; h += RK_WARP) {
         float sum = 0;
         for (int64_t j = 0; j < fields; j++) sum += from[h * fields + j] * x0[d * fields + j];
         rk_put(&dx[d * maps + h], sum, first1);

@@ -31,7 +31,7 @@ __device__ static inline int64_t rk_thread_number(void) {
 __device__ static inline int64_t rk_warp_number(void) {
     return rk_thread_number() / RK_WARP;
 }
-__device__ static inline int rk_channel(void) {
+__device__ static inline int rk_lane(void) {
     return (int)(threadIdx.x % RK_WARP);
 }
 
@@ -81,7 +81,7 @@ __device__ static inline float rk_warp_max(float x) {
 __device__ static inline double rk_block_sum_f64(double x, double *sums) {
     x = rk_warp_sum_f64(x);
     __syncthreads();
-    if (rk_channel() == 0) sums[threadIdx.x / RK_WARP] = x;
+    if (rk_lane() == 0) sums[threadIdx.x / RK_WARP] = x;
     __syncthreads();
     double sum = 0;
     for (int w = 0; w < RK_WARPS; w++) sum += sums[w];

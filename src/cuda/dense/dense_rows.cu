@@ -105,10 +105,10 @@ __global__ static void row_dots(int64_t rows, int64_t cols, const float *a, cons
     if (r < rows) {
         a += r * cols;
         if (b) b += r % b_rows * cols;
-        for (int64_t c = rk_channel(); c < cols; c += RK_WARP) sum += b ? a[c] * b[c] : a[c];
+        for (int64_t c = rk_lane(); c < cols; c += RK_WARP) sum += b ? a[c] * b[c] : a[c];
     }
     sum = rk_warp_sum(sum);
-    if (r < rows && rk_channel() == 0) rk_put(&y[r], sum, first);
+    if (r < rows && rk_lane() == 0) rk_put(&y[r], sum, first);
 }
 
 /* y[r] += sum_c a[r, c] b[r % b_rows, c]; b NULL: ones */

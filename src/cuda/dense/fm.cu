@@ -7,7 +7,7 @@
 __global__ static void fm(int64_t n, int64_t rows, int64_t cols, const float *x, float *y, float *sums) {
     int64_t s = rk_warp_number();
     float total = 0;
-    for (int64_t c = rk_channel(); s < n && c < cols; c += RK_WARP) {
+    for (int64_t c = rk_lane(); s < n && c < cols; c += RK_WARP) {
         float sum = 0, squares = 0;
         for (int64_t r = 0; r < rows; r++) {
             float v = x[(s * rows + r) * cols + c];
@@ -18,7 +18,7 @@ __global__ static void fm(int64_t n, int64_t rows, int64_t cols, const float *x,
         total += (sum * sum - squares) / 2;
     }
     total = rk_warp_sum(total);
-    if (s < n && rk_channel() == 0) y[s] = total;
+    if (s < n && rk_lane() == 0) y[s] = total;
 }
 
 /* y[s] = sum_c ((sum_r x[s, r, c])^2 - sum_r x[s, r, c]^2) / 2;  sums[s, c] = sum_r x[s, r, c] */
@@ -47,11 +47,11 @@ __global__ static void cross_v1(int64_t n, int64_t cols, const float *x0, const 
     int64_t s = rk_warp_number();
     bool here = s < n;
     float dot = 0;
-    for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP) dot += x[s * cols + c] * w[c];
+    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP) dot += x[s * cols + c] * w[c];
     dot = rk_warp_sum(dot);
-    for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP)
+    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP)
         y[s * cols + c] = x0[s * cols + c] * dot + b[c] + x[s * cols + c];
-    if (here && rk_channel() == 0) dots[s] = dot;
+    if (here && rk_lane() == 0) dots[s] = dot;
 }
 
 /* dots[s] = x[s] . w;  y[s, c] = x0[s, c] dots[s] + b[c] + x[s, c] */

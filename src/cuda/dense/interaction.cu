@@ -106,10 +106,10 @@ __global__ static void interaction_plain(int64_t n, int rows, int cols, const fl
         while (i * (i - 1) / 2 > pair) i--;
         while (i * (i + 1) / 2 <= pair) i++;
         const float *a = x + (s * rows + i) * cols, *b = x + (s * rows + pair - i * (i - 1) / 2) * cols;
-        for (int k = rk_channel(); k < cols; k += RK_WARP) sum += a[k] * b[k];
+        for (int k = rk_lane(); k < cols; k += RK_WARP) sum += a[k] * b[k];
     }
     sum = rk_warp_sum(sum);
-    if (here && rk_channel() == 0) y[at] = sum;
+    if (here && rk_lane() == 0) y[at] = sum;
 }
 
 static int smaller(int a, int b) {

@@ -24,13 +24,13 @@ __global__ static void masked_softmax(int64_t n, int64_t heads, int64_t rows, co
     there += s * rows;
     a += number * rows;
     bool weighs = here && there[number % rows] > 0;
-    for (int64_t c = rk_channel(); weighs && c < rows; c += RK_WARP)
+    for (int64_t c = rk_lane(); weighs && c < rows; c += RK_WARP)
         most = there[c] > 0 ? fmaxf(most, a[c]) : most;
     most = rk_warp_max(most);
-    for (int64_t c = rk_channel(); here && c < rows; c += RK_WARP)
+    for (int64_t c = rk_lane(); here && c < rows; c += RK_WARP)
         sum += a[c] = weighs && there[c] > 0 ? (float)exp((double)(a[c] - most)) : 0;
     sum = rk_warp_sum(sum);
-    for (int64_t c = rk_channel(); weighs && c < rows; c += RK_WARP) a[c] /= sum;
+    for (int64_t c = rk_lane(); weighs && c < rows; c += RK_WARP) a[c] /= sum;
 }
 
 /* a [n, heads, rows, rows]: each row's softmax over the columns c where there[s, c] > 0, and 0 elsewhere; a

@@ -57,7 +57,7 @@ template <int KIND>
 __global__ static void sum_pieces(rk_cuda_sum_args a, int64_t piece, int64_t n_pieces) {
     RK_SHARED(float, sums, LINES *COLUMNS);
     RK_SHARED(float, plains, LINES *COLUMNS);
-    int lane = rk_channel(), line = (int)threadIdx.x / RK_WARP;
+    int lane = rk_lane(), line = (int)threadIdx.x / RK_WARP;
     int64_t c = (int64_t)blockIdx.x * COLUMNS + lane, first = (int64_t)blockIdx.y * piece,
             last = first + piece < a.rows ? first + piece : a.rows;
     float sum = 0, plain = 0;
@@ -82,7 +82,7 @@ __global__ static void sum_pieces(rk_cuda_sum_args a, int64_t piece, int64_t n_p
 __global__ static void add_pieces(int64_t cols, int64_t n_pieces, const float *partials, double divisor,
                                   float *out, float *out_plain) {
     RK_SHARED(double, sums, LINES *COLUMNS);
-    int lane = rk_channel(), line = (int)threadIdx.x / RK_WARP;
+    int lane = rk_lane(), line = (int)threadIdx.x / RK_WARP;
     int64_t c = (int64_t)blockIdx.x * COLUMNS + lane, first = blockIdx.y * n_pieces;
     double sum = 0;
     for (int64_t p = line; p < n_pieces && c < cols; p += LINES)

@@ -54,7 +54,7 @@ typedef struct rk_planner_request {
     int64_t replicate_below; /* tables of fewer rows are replicated */
     rk_dtype wire;
     const rk_planner_constraint
-        *constraints; /* [n_wishes]; tables that none names are placed automatically */
+        *constraints; /* [n_constraints]; tables that none names are placed automatically */
     int32_t n_constraints;
     bool constraints_are_whole;         /* a plan: a table that none names is an error */
     const rk_table_statistics *loads;   /* [n_tables] or NULL: assumed */

@@ -40,7 +40,7 @@ struct rk_trainer {
     double last_progress;                      /* seconds */
     int64_t last_progress_step, samples_since; /* since the last progress event */
     int64_t first_step;                        /* of this run of the program */
-    rk_model_traffic all_to_all;               /* as it was at the last progress event */
+    rk_model_traffic traffic;                  /* as it was at the last progress event */
     atomic_int stop;
 };
 

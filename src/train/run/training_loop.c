@@ -9,7 +9,7 @@
 #include "base/thread/trace.h"
 #include "train/run/trainer_internal.h"
 
-enum { N_EXCHANGE_METRICS = 5 };
+enum { N_TRAFFIC_METRICS = 5 };
 
 /* Steps of the whole run, 0 while unknown. */
 static int64_t total_steps(const rk_trainer *t) {
@@ -25,12 +25,12 @@ static rk_status log_entry(rk_trainer *t, const rk_log_entry *entry) {
 }
 
 /* What a step since the last entry exchanged, over ranks. */
-static int32_t exchange_metrics(rk_trainer *t, rk_metric *out) {
-    rk_model_traffic was = t->all_to_all, now = rk_model_count_traffic(t->model);
+static int32_t traffic_metrics(rk_trainer *t, rk_metric *out) {
+    rk_model_traffic was = t->traffic, now = rk_model_count_traffic(t->model);
     double n = (double)(now.n_batches - was.n_batches);
-    t->all_to_all = now;
+    t->traffic = now;
     if (n == 0) return 0;
-    const rk_metric metrics[N_EXCHANGE_METRICS] = {
+    const rk_metric metrics[N_TRAFFIC_METRICS] = {
         {"bytes_sent", (now.bytes_sent - was.bytes_sent) / n},
         {"bytes_sent_most", (now.bytes_sent_most - was.bytes_sent_most) / n},
         {"rows_wait_s", (now.rows_wait_s - was.rows_wait_s) / n},
@@ -38,7 +38,7 @@ static int32_t exchange_metrics(rk_trainer *t, rk_metric *out) {
         {"staleness", (double)(now.staleness_sum - was.staleness_sum) / n},
     };
     memcpy(out, metrics, sizeof metrics);
-    return N_EXCHANGE_METRICS;
+    return N_TRAFFIC_METRICS;
 }
 
 /* The progress line and its log entry, if it is time (or `now`). */
@@ -67,16 +67,16 @@ static rk_status report(rk_trainer *t, bool now) {
     t->samples_since = 0;
     t->progress.loss_sum = 0;
     t->progress.loss_steps = 0;
-    rk_metric all_to_all[N_EXCHANGE_METRICS];
-    int32_t n_exchange = exchange_metrics(t, all_to_all);
+    rk_metric traffic[N_TRAFFIC_METRICS];
+    int32_t n_traffic = traffic_metrics(t, traffic);
     return log_entry(t, &(rk_log_entry){.kind = "train",
                                         .epoch = event.epoch,
                                         .step = event.step,
                                         .loss = loss,
                                         .samples_per_second = goes_on ? rate : NAN,
                                         .learning_rate_factor = t->progress.stopping.learning_rate_factor,
-                                        .metrics = all_to_all,
-                                        .n_metrics = n_exchange});
+                                        .metrics = traffic,
+                                        .n_metrics = n_traffic});
 }
 
 static void count_loss(rk_trainer *t, double loss) {

@@ -13,11 +13,12 @@ enum { OPT_FORMAT, OPT_TABLES, OPT_NO_TABLES, OPT_ROWS, OPT_SHARD, OPT_LICENSE }
 typedef struct exporting {
     rk_export_options options;
     const char *directory;
+    bool onnx;
 } exporting;
 
 static rk_status export_to(void *user, const char *path) {
     const exporting *e = user;
-    return rk_export_safetensors(path, &e->options, e->directory);
+    return (e->onnx ? rk_export_onnx : rk_export_safetensors)(path, &e->options, e->directory);
 }
 
 /* Its place in ROWS, which is the enumeration's. */
@@ -37,13 +38,14 @@ static size_t cut_names(char *text, const char **names) {
 }
 
 static int run(const arguments *args) {
-    exporting e = {RK_EXPORT_OPTIONS_INIT, args->positional[1]};
+    exporting e = {.options = RK_EXPORT_OPTIONS_INIT, .directory = args->positional[1]};
     char *text = args->options[OPT_TABLES].given ? strdup(args->options[OPT_TABLES].text) : NULL;
     const char **names = text ? calloc(strlen(text) + 1, sizeof *names) : NULL;
     if (text && names) {
         e.options.n_tables = cut_names(text, names);
         e.options.tables = names;
     }
+    e.onnx = args->options[OPT_FORMAT].given && strcmp(args->options[OPT_FORMAT].text, "onnx") == 0;
     e.options.no_tables = args->options[OPT_NO_TABLES].given;
     if (args->options[OPT_ROWS].given) e.options.rows = rows_of(args->options[OPT_ROWS].text);
     e.options.shard_bytes = (uint64_t)args->options[OPT_SHARD].number;
@@ -69,8 +71,8 @@ const command command_export = {
         "grow with the tables. docs/export.md says what loads it where.",
     .options =
         {
-            [OPT_FORMAT] = {"format", 'f', OPTION_TEXT, "FORMAT", "safetensors",
-                            "of the files; safetensors by default"},
+            [OPT_FORMAT] = {"format", 'f', OPTION_TEXT, "FORMAT", "safetensors|onnx",
+                            "safetensors by default; onnx: those files, and a model that computes with them"},
             [OPT_TABLES] = {"tables", 0, OPTION_TEXT, "A,B", NULL, "these tables alone"},
             [OPT_NO_TABLES] = {"no-tables", 0, OPTION_FLAG, NULL, NULL, "the dense part alone"},
             [OPT_ROWS] = {"rows", 0, OPTION_TEXT, "DTYPE", ROWS,
@@ -82,6 +84,6 @@ const command command_export = {
         },
     .examples =
         "reckon export runs/adult adult-model\nreckon export --rows int8 --tables user,item runs/ads "
-        "ads-tables",
+        "ads-tables\nreckon export --format onnx runs/adult adult-onnx",
     .run = run,
 };

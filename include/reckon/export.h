@@ -44,6 +44,12 @@ typedef struct rk_export_options {
 RK_API rk_status rk_export_safetensors(const char *path, const rk_export_options *options,
                                        const char *directory);
 
+/* The same files, and beside them the model as ONNX has it, which points into them: model.onnx gives the
+ * predictions of each label from ids and numbers as the transforms yield them; of a two_tower user.onnx and
+ * item.onnx, which give vectors. Options and errors as above, but for tables, no_tables, int8 and int4 rows:
+ * RK_UNSUPPORTED; so are two labels or features whose names would be one. */
+RK_API rk_status rk_export_onnx(const char *path, const rk_export_options *options, const char *directory);
+
 #ifdef __cplusplus
 }
 #endif

@@ -152,6 +152,7 @@ static rk_status copy_files(const rk_exporting *x) {
 static rk_status write_all(rk_exporting *x) {
     RK_TRY(rk_make_directories(x->directory));
     RK_TRY(rk_export_write_tensors(x));
+    if (x->format == RK_EXPORT_ONNX) RK_TRY(rk_export_write_onnx(x));
     RK_TRY(copy_files(x));
     RK_TRY(rk_export_write_card(x));
     return rk_sync_directory(x->directory);
@@ -167,6 +168,18 @@ static rk_status check_options(const rk_export_options *o, const char *directory
     if (!names.n) return RK_OK;
     return rk_error_hint(rk_error(RK_INVALID_ARGUMENT, "'%s' is there already and not empty", directory),
                          "name a directory that is not there yet");
+}
+
+/* A model computes with all of its tensors, and ONNX has no rows of codes with their scales in them. */
+static rk_status check_onnx_options(const rk_export_options *o) {
+    RK_FAIL_IF(
+        o->tables || o->no_tables, RK_UNSUPPORTED,
+        "an ONNX model has all tables and the dense part\nhint: leave out 'tables' and 'no_tables', or "
+        "export safetensors");
+    RK_FAIL_IF(o->rows == RK_EXPORT_ROWS_INT8 || o->rows == RK_EXPORT_ROWS_INT4, RK_UNSUPPORTED,
+               "rows in int8 and int4 are not supported in an ONNX model\nhint: export f16 rows, or "
+               "safetensors");
+    return RK_OK;
 }
 
 /* Beside the directory, so that a rename makes it appear. */
@@ -199,15 +212,17 @@ static void remove_directory(const rk_exporting *x, rk_status status) {
     rk_error(status, "%s", reason);
 }
 
-rk_status rk_export_safetensors(const char *path, const rk_export_options *options, const char *directory) {
+static rk_status export_as(rk_export_format format, const char *path, const rk_export_options *options,
+                           const char *directory) {
     rk_export_options o = RK_EXPORT_OPTIONS_INIT;
-    rk_exporting x = {.options = &o};
+    rk_exporting x = {.options = &o, .format = format};
     rk_status status;
     bool begun = false;
     RK_GOTO(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_export_options, license),
                             "rk_export_options"));
     RK_GOTO(rk_path_check(directory));
     RK_GOTO(check_options(&o, directory));
+    if (format == RK_EXPORT_ONNX) RK_GOTO(check_onnx_options(&o));
     RK_GOTO(open_checkpoint(&x, path));
     RK_GOTO(choose_all(&x));
     RK_GOTO(temporary_of(directory, &x.directory));
@@ -219,4 +234,12 @@ done:
     if (status != RK_OK && begun) remove_directory(&x, status);
     exporting_release(&x);
     return status;
+}
+
+rk_status rk_export_safetensors(const char *path, const rk_export_options *options, const char *directory) {
+    return export_as(RK_EXPORT_SAFETENSORS, path, options, directory);
+}
+
+rk_status rk_export_onnx(const char *path, const rk_export_options *options, const char *directory) {
+    return export_as(RK_EXPORT_ONNX, path, options, directory);
 }

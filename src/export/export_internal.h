@@ -14,9 +14,13 @@ typedef struct rk_exported_tensor {
     char *table; /* NULL: the dense part's */
     rk_export_rows rows;
     int32_t file;
+    uint64_t begin; /* where its bytes are in that file, once they are written */
 } rk_exported_tensor;
 
+typedef enum rk_export_format { RK_EXPORT_SAFETENSORS, RK_EXPORT_ONNX } rk_export_format;
+
 typedef struct rk_exporting {
+    rk_export_format format;
     const rk_export_options *options;
     char *checkpoint, *directory; /* what is read; what is written, under a temporary name */
     rk_manifest manifest;
@@ -35,6 +39,12 @@ typedef struct rk_exporting {
 
 /* The chosen tensors' files, and their index (export_safetensors.c). */
 rk_status rk_export_write_tensors(rk_exporting *x);
+rk_dtype rk_exported_type(const rk_exported_tensor *tensor);
+uint64_t rk_exported_bytes(const rk_exported_tensor *tensor);
+enum { RK_EXPORT_FILE_NAME_BYTES = 64 };
+void rk_export_file_name(const rk_exporting *x, int32_t file, char name[RK_EXPORT_FILE_NAME_BYTES]);
+/* Then the models that point into those files (export_onnx.c). */
+rk_status rk_export_write_onnx(const rk_exporting *x);
 /* README.md, as Hugging Face's hub shows it (model_card.c). */
 rk_status rk_export_write_card(const rk_exporting *x);
 

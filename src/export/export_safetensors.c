@@ -55,8 +55,9 @@ static rk_status make_piece(rk_exporting *x, const rk_exported_tensor *t, int64_
 
 static rk_status fill(void *context, size_t entry, rk_writer *writer) {
     rk_exporting *x = context;
-    const rk_exported_tensor *t = &x->list[x->first + entry];
+    rk_exported_tensor *t = &x->list[x->first + entry];
     uint64_t bytes = rk_state_entry_bytes(&x->shard.entries[entry]);
+    t->begin = writer->n_bytes;
     int64_t n_rows = t->stored->n_rows, step = n_rows;
     if (n_rows) {
         int64_t row_bytes = t->stored->n_columns * (int64_t)sizeof(float);
@@ -72,26 +73,30 @@ static rk_status fill(void *context, size_t entry, rk_writer *writer) {
     return RK_OK;
 }
 
-/* The name, dtype and shape that a tensor has in its file. */
-static rk_status add_entry(rk_state *state, const rk_exported_tensor *t) {
-    bool converted = rows_of(t) != RK_EXPORT_ROWS_TRAINED;
-    int64_t columns = converted ? rk_row_format_columns(t->rows, t->stored->n_columns) : t->stored->n_columns;
-    return rk_state_add(state, t->name, converted ? rk_row_format_type(t->rows) : t->stored->type,
-                        t->stored->n_rows, t->stored->n_dims > 1 ? columns : 0, NULL);
+rk_dtype rk_exported_type(const rk_exported_tensor *t) {
+    return rows_of(t) == RK_EXPORT_ROWS_TRAINED ? t->stored->type : rk_row_format_type(t->rows);
 }
 
-static uint64_t bytes_of(const rk_exported_tensor *t) {
-    bool converted = rows_of(t) != RK_EXPORT_ROWS_TRAINED;
-    int64_t columns = converted ? rk_row_format_columns(t->rows, t->stored->n_columns) : t->stored->n_columns;
-    return (uint64_t)t->stored->n_rows * (uint64_t)columns *
-           rk_dtype_bytes(converted ? rk_row_format_type(t->rows) : t->stored->type);
+static int64_t columns_of(const rk_exported_tensor *t) {
+    int64_t columns = t->stored->n_columns;
+    return rows_of(t) == RK_EXPORT_ROWS_TRAINED ? columns : rk_row_format_columns(t->rows, columns);
+}
+
+/* The name, dtype and shape that a tensor has in its file. */
+static rk_status add_entry(rk_state *state, const rk_exported_tensor *t) {
+    return rk_state_add(state, t->name, rk_exported_type(t), t->stored->n_rows,
+                        t->stored->n_dims > 1 ? columns_of(t) : 0, NULL);
+}
+
+uint64_t rk_exported_bytes(const rk_exported_tensor *t) {
+    return (uint64_t)t->stored->n_rows * (uint64_t)columns_of(t) * rk_dtype_bytes(rk_exported_type(t));
 }
 
 /* Which file each tensor is in: in their order, a file ends before it would grow too large. */
 static rk_status cut_into_files(rk_exporting *x) {
     uint64_t limit = x->options->shard_bytes ? x->options->shard_bytes : usual_shard_bytes, bytes = 0;
     for (size_t i = 0; i < x->n; i++) {
-        uint64_t more = bytes_of(&x->list[i]);
+        uint64_t more = rk_exported_bytes(&x->list[i]);
         if (i && (more > limit || bytes > limit - more)) {
             x->n_files++;
             bytes = 0;
@@ -106,11 +111,11 @@ static rk_status cut_into_files(rk_exporting *x) {
     return RK_OK;
 }
 
-static void file_name(const rk_exporting *x, int32_t file, char *out, size_t n) {
+void rk_export_file_name(const rk_exporting *x, int32_t file, char name[RK_EXPORT_FILE_NAME_BYTES]) {
     if (x->n_files == 1)
-        snprintf(out, n, "model.safetensors");
+        snprintf(name, RK_EXPORT_FILE_NAME_BYTES, "model.safetensors");
     else
-        snprintf(out, n, "model-%05d-of-%05d.safetensors", file + 1, x->n_files);
+        snprintf(name, RK_EXPORT_FILE_NAME_BYTES, "model-%05d-of-%05d.safetensors", file + 1, x->n_files);
 }
 
 /* {"embeddings.user.weight":{"format":"...","dim":16},...} of a file's converted rows, whose dtype does not
@@ -130,7 +135,7 @@ static rk_status describe_rows(const rk_exporting *x, rk_buffer *out) {
 }
 
 static rk_status write_file(rk_exporting *x, int32_t file) {
-    char name[64], *path = NULL;
+    char name[RK_EXPORT_FILE_NAME_BYTES], *path = NULL;
     rk_buffer rows = {0};
     uint32_t crc32c;
     uint64_t n_bytes;
@@ -141,7 +146,7 @@ static rk_status write_file(rk_exporting *x, int32_t file) {
     const char *metadata[] = {"format", "pt", "reckon.version", rk_version(), "reckon.rows", rows.data};
     rk_safetensors_source source = {
         .fill = fill, .context = x, .metadata = metadata, .n_metadata = rows.n_bytes ? 3 : 2};
-    file_name(x, file, name, sizeof name);
+    rk_export_file_name(x, file, name);
     RK_GOTO(rk_path_join(x->directory, name, &path));
     RK_GOTO(rk_safetensors_write_from(path, &x->shard, &source, &crc32c, &n_bytes));
     x->first += x->shard.n;
@@ -155,13 +160,13 @@ done:
 /* Which tensor is in which file, as Hugging Face's loaders read it. */
 static rk_status write_index(const rk_exporting *x) {
     rk_buffer text = {0};
-    char name[64], *path = NULL;
+    char name[RK_EXPORT_FILE_NAME_BYTES], *path = NULL;
     rk_status status;
     rk_buffer_printf(&text, "{\"metadata\":{\"total_size\":%" PRIu64 "},\"weight_map\":{", x->total_bytes);
     for (size_t i = 0; i < x->n; i++) {
         rk_buffer_text(&text, i ? "," : "");
         RK_GOTO(rk_json_text_string(&text, x->list[i].name));
-        file_name(x, x->list[i].file, name, sizeof name);
+        rk_export_file_name(x, x->list[i].file, name);
         rk_buffer_printf(&text, ":\"%s\"", name);
     }
     rk_buffer_text(&text, "}}\n");

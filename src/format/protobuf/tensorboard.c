@@ -35,8 +35,7 @@ void rk_tensorboard_scalar(const char *tag, double value, int64_t step, double w
     rk_buffer_u32le(&inner, rk_f32_bits((float)value));
     rk_wire_put_bytes(&summary, 1, inner.data, inner.n_bytes);
     put_time(&event, wall_seconds);
-    rk_wire_put_varint(&event, 2 << 3 | RK_WIRE_VARINT);
-    rk_wire_put_varint(&event, (uint64_t)step);
+    rk_wire_put_number(&event, 2, (uint64_t)step);
     rk_wire_put_bytes(&event, 5, summary.data, summary.n_bytes);
     if (event.status == RK_OK) event.status = summary.status != RK_OK ? summary.status : inner.status;
     end_event(&event, out);

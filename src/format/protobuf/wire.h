@@ -1,5 +1,5 @@
-/* The protocol-buffer wire format: varints and length-delimited fields. All that tf.train.Example and
- * TensorBoard's Event need. */
+/* The protocol-buffer wire format: varints and length-delimited fields. All that tf.train.Example,
+ * TensorBoard's Event and ONNX's ModelProto need. */
 #ifndef RK_FORMAT_PROTOBUF_WIRE_H
 #define RK_FORMAT_PROTOBUF_WIRE_H
 
@@ -130,6 +130,11 @@ static inline bool rk_wire_field(rk_wire *wire, uint32_t *field, uint32_t *type,
 static inline void rk_wire_put_varint(rk_buffer *out, uint64_t value) {
     for (; value >= 128; value >>= 7) rk_buffer_u8(out, (uint8_t)(value | 128));
     rk_buffer_u8(out, (uint8_t)value);
+}
+
+static inline void rk_wire_put_number(rk_buffer *out, uint32_t field, uint64_t value) {
+    rk_wire_put_varint(out, (uint64_t)field << 3 | RK_WIRE_VARINT);
+    rk_wire_put_varint(out, value);
 }
 
 static inline void rk_wire_put_bytes(rk_buffer *out, uint32_t field, const void *data, size_t n_bytes) {

@@ -1,0 +1,146 @@
+/* model.onnx beside the tensors' files, into which it points: one copy of the bytes. */
+#include <string.h>
+
+#include "base/file/file.h"
+#include "base/memory.h"
+#include "export/onnx_model.h"
+#include "train/config/run_config.h"
+
+static rk_onnx_type type_of(rk_dtype type) {
+    switch (type) {
+        case RK_F16:
+            return RK_ONNX_F16;
+        case RK_BF16:
+            return RK_ONNX_BF16;
+        default:
+            return RK_ONNX_F32;
+    }
+}
+
+/* The exported tensor of a stored one, as an initializer. n_rows, n_columns: what the model takes it for. */
+static rk_onnx_value initializer(rk_onnx_model *m, const char *stored, int64_t n_rows, int64_t n_columns) {
+    size_t i = 0;
+    while (i < m->x->n && strcmp(m->x->list[i].stored->name, stored) != 0) i++;
+    if (i < m->x->n && m->initializers[i] >= 0) return m->initializers[i];
+    const rk_exported_tensor *t = i < m->x->n ? &m->x->list[i] : NULL;
+    if (!t || t->stored->n_rows != n_rows || t->stored->n_columns != n_columns) {
+        m->writer.status = rk_error(RK_BAD_DATA, "'%s' has no tensor '%s' of shape [%lld, %lld]",
+                                    m->x->checkpoint, stored, (long long)n_rows, (long long)n_columns);
+        return -1;
+    }
+    char file[RK_EXPORT_FILE_NAME_BYTES];
+    int64_t dims[] = {n_rows, n_columns};
+    rk_export_file_name(m->x, t->file, file);
+    rk_onnx_place place = {file, t->begin, rk_exported_bytes(t)};
+    return m->initializers[i] = rk_onnx_external(&m->writer, t->name, type_of(rk_exported_type(t)), dims,
+                                                 (size_t)t->stored->n_dims, place);
+}
+
+static rk_onnx_value named_initializer(rk_onnx_model *m, rk_buffer *name, int64_t n_rows, int64_t n_columns) {
+    if (m->writer.status == RK_OK) m->writer.status = name->status;
+    rk_onnx_value value = m->writer.status == RK_OK ? initializer(m, name->data, n_rows, n_columns) : -1;
+    rk_buffer_release(name);
+    return value;
+}
+
+rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table) {
+    const rk_table_config *t = &m->plan.tables[table];
+    rk_buffer name = {0};
+    rk_buffer_printf(&name, "table/%s/rows", t->name);
+    return named_initializer(m, &name, t->n_rows, t->dim);
+}
+
+rk_onnx_value rk_onnx_parameter(rk_onnx_model *m, const char *parameter, int64_t n_rows, int64_t n_columns) {
+    rk_buffer name = {0};
+    rk_buffer_printf(&name, "dense/%s", parameter);
+    return named_initializer(m, &name, n_rows, n_columns);
+}
+
+static void forget(rk_onnx_value *values, size_t n) {
+    for (size_t i = 0; i < n; i++) values[i] = -1;
+}
+
+/* Nothing of the graph is written so far. */
+static void begin(rk_onnx_model *m) {
+    rk_onnx_release(&m->writer);
+    memset(m->features, 0, (size_t)(m->schema->n_features + 1) * sizeof *m->features);
+    forget(m->values, (size_t)rk_graph_n_values(m->model->graph));
+    forget(m->lookups, (size_t)m->plan.n_features);
+    forget(m->initializers, m->x->n);
+}
+
+static rk_status write_model(rk_onnx_model *m, const char *name) {
+    rk_buffer bytes = {0};
+    char *path = NULL;
+    rk_status status;
+    RK_GOTO(rk_onnx_finish(&m->writer, rk_model_kind(m->model), &bytes));
+    RK_GOTO(rk_path_join(m->x->directory, name, &path));
+    RK_GOTO(rk_file_write(path, bytes.data, bytes.n_bytes));
+done:
+    rk_buffer_release(&bytes);
+    rk_free(path);
+    return status;
+}
+
+/* A task's probability, or its number where the loss is of squares: [batch]. */
+static void add_task(rk_onnx_model *m, rk_onnx_value logits, int32_t task) {
+    const rk_model_task *t = &m->model->tasks[task];
+    rk_onnx_dim batch = {.name = "batch"};
+    m->writer.scope = t->name;
+    rk_onnx_value column = m->model->n_tasks > 1 ? rk_onnx_sliced(m, logits, 1, task, task + 1) : logits,
+                  axis = rk_onnx_ints(&m->writer, (int64_t[]){1}, 1);
+    if (t->loss == RK_LOSS_SIGMOID_CROSS_ENTROPY) column = rk_onnx_1(m, "Sigmoid", column);
+    rk_onnx_output(&m->writer, rk_onnx_2(m, "Squeeze", column, axis), t->name, RK_ONNX_F32, &batch, 1);
+}
+
+static rk_status write_tasks(rk_onnx_model *m) {
+    begin(m);
+    rk_onnx_value logits = rk_onnx_graph_value(m, m->model->logits);
+    for (int32_t t = 0; t < m->model->n_tasks && m->writer.status == RK_OK; t++) add_task(m, logits, t);
+    return write_model(m, "model.onnx");
+}
+
+/* [batch, dim]: one of a two_tower's vectors. */
+static rk_status write_tower(rk_onnx_model *m, const char *vector, const char *file) {
+    rk_graph *graph = m->model->graph;
+    rk_value value = rk_graph_find(graph, vector);
+    rk_onnx_dim dims[] = {{.name = "batch"}, {.size = rk_graph_shape(graph, value).cols}};
+    begin(m);
+    rk_onnx_value output = rk_onnx_graph_value(m, value);
+    if (m->writer.status == RK_OK) rk_onnx_output(&m->writer, output, vector, RK_ONNX_F32, dims, 2);
+    return write_model(m, file);
+}
+
+static rk_status write_models(rk_onnx_model *m) {
+    if (!m->model->retrieval) return write_tasks(m);
+    RK_TRY(write_tower(m, "user_vector", "user.onnx"));
+    return write_tower(m, "item_vector", "item.onnx");
+}
+
+static rk_status open_model(rk_onnx_model *m) {
+    rk_model_options options;
+    const rk_config *config = m->x->config;
+    m->schema = rk_transforms_schema(config->transforms);
+    RK_TRY(rk_config_model_options(config, m->schema, false, &options));
+    RK_TRY(rk_model_sketch(&options, &m->model, &m->plan));
+    RK_TRY(rk_model_join_tasks(m->model, false));
+    RK_TRY(rk_graph_status(m->model->graph));
+    RK_TRY(rk_alloc((size_t)m->schema->n_features + 1, sizeof *m->features, &m->features));
+    RK_TRY(rk_alloc((size_t)m->plan.n_features, sizeof *m->lookups, &m->lookups));
+    RK_TRY(rk_alloc((size_t)rk_graph_n_values(m->model->graph), sizeof *m->values, &m->values));
+    return rk_alloc(m->x->n, sizeof *m->initializers, &m->initializers);
+}
+
+rk_status rk_export_write_onnx(const rk_exporting *x) {
+    rk_onnx_model m = {.x = x};
+    rk_status status = open_model(&m);
+    if (status == RK_OK) status = write_models(&m);
+    rk_onnx_release(&m.writer);
+    rk_free(m.features);
+    rk_free(m.lookups);
+    rk_free(m.values);
+    rk_free(m.initializers);
+    rk_model_free(m.model);
+    rk_collection_config_release(&m.plan);
+    return status;
+}

@@ -1,0 +1,251 @@
+/* Lookups as ONNX nodes, from ids and offsets.
+ *
+ * A bag's sum is a difference of running sums in f64: ScatterND with `reduction: add`, the other way without
+ * padding, lets threads of ONNX Runtime add to one row at once, and sums are lost. */
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "export/onnx_model.h"
+
+static const char batch[] = "batch", beyond_batch[] = "batch + 1";
+
+/* The scope while a feature's nodes are made. */
+static const char *enter(rk_onnx_model *m, const char *scope) {
+    const char *before = m->writer.scope;
+    m->writer.scope = scope;
+    return before;
+}
+
+static const char *feature_name(const rk_onnx_model *m, int32_t source) {
+    return source < m->schema->n_features ? m->schema->features[source].name : "history";
+}
+
+static bool is_weighted(const rk_onnx_model *m, int32_t source) {
+    return source < m->schema->n_features && m->schema->features[source].weighted;
+}
+
+static rk_onnx_value add_input(rk_onnx_model *m, int32_t source, const char *what, rk_onnx_type type,
+                               const char *size) {
+    rk_buffer name = {0};
+    rk_buffer_printf(&name, "%s.%s", feature_name(m, source), what);
+    if (m->writer.status == RK_OK) m->writer.status = name.status;
+    rk_onnx_dim dim = {.name = size};
+    rk_onnx_value value =
+        m->writer.status == RK_OK ? rk_onnx_input(&m->writer, name.data, type, &dim, 1) : -1;
+    rk_buffer_release(&name);
+    return value;
+}
+
+static rk_onnx_feature *feature_of(rk_onnx_model *m, int32_t source) {
+    rk_onnx_feature *f = &m->features[source];
+    if (f->is_there) return f;
+    rk_buffer size = {0};
+    rk_buffer_printf(&size, "%s ids", feature_name(m, source));
+    if (m->writer.status == RK_OK) m->writer.status = size.status;
+    if (m->writer.status == RK_OK) {
+        f->ids = add_input(m, source, "ids", RK_ONNX_I64, size.data);
+        f->offsets = add_input(m, source, "offsets", RK_ONNX_I64, beyond_batch);
+        if (is_weighted(m, source)) f->weights = add_input(m, source, "weights", RK_ONNX_F32, size.data);
+        f->is_there = true;
+    }
+    rk_buffer_release(&size);
+    return f;
+}
+
+/* Sums of all before each, along the first axis. */
+static rk_onnx_value running_sums(rk_onnx_model *m, rk_onnx_value x) {
+    rk_onnx_attribute exclusive = {.name = "exclusive", .number = 1};
+    rk_onnx_value inputs[] = {x, rk_onnx_int(&m->writer, 0)};
+    return rk_onnx_node(&m->writer, "CumSum", inputs, 2, &exclusive, 1);
+}
+
+static rk_onnx_value gather(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value at) {
+    return rk_onnx_axis(m, "Gather", (rk_onnx_value[]){from, at}, 2, 0);
+}
+
+static rk_onnx_value compress(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value which) {
+    return rk_onnx_axis(m, "Compress", (rk_onnx_value[]){from, which}, 2, 0);
+}
+
+/* What is number i+1 less what is number i. */
+static rk_onnx_value differences(rk_onnx_model *m, rk_onnx_value x) {
+    rk_onnx_value above = rk_onnx_sliced(m, x, 0, 1, INT64_MAX), below = rk_onnx_sliced(m, x, 0, 0, -1);
+    return rk_onnx_2(m, "Sub", above, below);
+}
+
+/* Negative ids are left out, and weights that are not above 0 where `positive`. */
+static const rk_onnx_bags *bags_of(rk_onnx_model *m, int32_t source, bool positive) {
+    rk_onnx_feature *f = feature_of(m, source);
+    rk_onnx_bags *bags = &f->bags[positive];
+    if (f->has_bags[positive]) return bags;
+    rk_onnx_value none = rk_onnx_ints(&m->writer, (int64_t[]){0}, 1);
+    rk_onnx_value valid = rk_onnx_2(m, "GreaterOrEqual", f->ids, none);
+    if (positive)
+        valid = rk_onnx_2(m, "And", valid, rk_onnx_2(m, "Greater", f->weights, rk_onnx_number(m, 0)));
+    rk_onnx_value counted[] = {rk_onnx_cast(m, valid, RK_ONNX_I64), none};
+    bags->offsets = gather(m, running_sums(m, rk_onnx_axis(m, "Concat", counted, 2, 0)), f->offsets);
+    rk_onnx_value ids[] = {compress(m, f->ids, valid), none};
+    bags->ids = rk_onnx_axis(m, "Concat", ids, 2, 0);
+    if (is_weighted(m, source)) bags->weights = compress(m, f->weights, valid);
+    f->has_bags[positive] = true;
+    return bags;
+}
+
+/* [n + 1, 1], f64, a 0 at the end. */
+static rk_onnx_value column_of_weights(rk_onnx_model *m, rk_onnx_value weights) {
+    rk_onnx_value parts[] = {weights, rk_onnx_number(m, 0)};
+    rk_onnx_value w = rk_onnx_cast(m, rk_onnx_axis(m, "Concat", parts, 2, 0), RK_ONNX_F64);
+    return rk_onnx_unsqueezed(m, w, 1);
+}
+
+static rk_onnx_value sums_of_bags(rk_onnx_model *m, rk_onnx_value x, const rk_onnx_bags *bags) {
+    return differences(m, gather(m, running_sums(m, x), bags->offsets));
+}
+
+/* [batch, 1]: what a bag's sum is divided by; 1 where a bag is empty. w: the column of weights, or -1. */
+static rk_onnx_value denominators(rk_onnx_model *m, const rk_onnx_bags *bags, rk_onnx_value w,
+                                  rk_combiner combiner) {
+    rk_onnx_value below, one = rk_onnx_double(&m->writer, 1), zero = rk_onnx_double(&m->writer, 0);
+    if (w < 0)
+        below = rk_onnx_unsqueezed(m, rk_onnx_cast(m, differences(m, bags->offsets), RK_ONNX_F64), 1);
+    else
+        below = sums_of_bags(m, combiner == RK_COMBINER_SQRTN ? rk_onnx_2(m, "Mul", w, w) : w, bags);
+    if (combiner == RK_COMBINER_SQRTN) below = rk_onnx_1(m, "Sqrt", below);
+    return rk_onnx_3(m, "Where", rk_onnx_2(m, "Greater", below, zero), below, one);
+}
+
+static rk_onnx_value combined(rk_onnx_model *m, int32_t f, rk_onnx_value table) {
+    const rk_feature_config *feature = &m->plan.features[f];
+    int32_t source = m->model->lookups[f].source;
+    bool weighted = is_weighted(m, source), divides = feature->combiner != RK_COMBINER_SUM;
+    const rk_onnx_bags *bags = bags_of(m, source, weighted && divides);
+    rk_onnx_value rows = rk_onnx_cast(m, gather(m, table, bags->ids), RK_ONNX_F64), w = -1;
+    if (weighted) {
+        w = column_of_weights(m, bags->weights);
+        rows = rk_onnx_2(m, "Mul", rows, w);
+    }
+    rk_onnx_value sums = sums_of_bags(m, rows, bags);
+    if (divides) sums = rk_onnx_2(m, "Div", sums, denominators(m, bags, w, feature->combiner));
+    return rk_onnx_cast(m, sums, RK_ONNX_F32);
+}
+
+/* [batch]: ids that are there, of a sequence no more than it can have. */
+static rk_onnx_value sequence_lengths(rk_onnx_model *m, int32_t f) {
+    const rk_onnx_bags *bags = bags_of(m, m->model->lookups[f].source, false);
+    int64_t most = m->plan.features[f].max_sequence_length;
+    return rk_onnx_2(m, "Min", differences(m, bags->offsets), rk_onnx_ints(&m->writer, &most, 1));
+}
+
+static rk_onnx_value positions(rk_onnx_model *m, int64_t n) {
+    int64_t *numbers;
+    rk_status status = rk_alloc((size_t)n, sizeof *numbers, &numbers);
+    if (status != RK_OK) {
+        m->writer.status = status;
+        return -1;
+    }
+    for (int64_t i = 0; i < n; i++) numbers[i] = i;
+    rk_onnx_value value = rk_onnx_ints(&m->writer, numbers, (size_t)n);
+    rk_free(numbers);
+    return value;
+}
+
+/* Position p of a sample is id number offset + p, or zeros from its length on: [batch, length * dim]. */
+static rk_onnx_value sequence(rk_onnx_model *m, int32_t f, rk_onnx_value table) {
+    const rk_onnx_bags *bags = bags_of(m, m->model->lookups[f].source, false);
+    int64_t length = m->plan.features[f].max_sequence_length, width = rk_collection_config_width(&m->plan, f);
+    rk_onnx_value at = positions(m, length), begins = rk_onnx_sliced(m, bags->offsets, 0, 0, -1),
+                  there = rk_onnx_2(m, "Less", at, rk_onnx_unsqueezed(m, sequence_lengths(m, f), 1)),
+                  place = rk_onnx_2(m, "Add", rk_onnx_unsqueezed(m, begins, 1), at);
+    place = rk_onnx_3(m, "Where", there, place, rk_onnx_int(&m->writer, 0));
+    rk_onnx_value rows = rk_onnx_cast(m, gather(m, table, gather(m, bags->ids, place)), RK_ONNX_F32);
+    rows = rk_onnx_3(m, "Where", rk_onnx_unsqueezed(m, there, 2), rows, rk_onnx_number(m, 0));
+    return rk_onnx_reshape(m, rows, &width, 1);
+}
+
+static rk_onnx_value lookup(rk_onnx_model *m, int32_t f) {
+    if (m->lookups[f] >= 0 || m->writer.status != RK_OK) return m->lookups[f];
+    const char *before = enter(m, m->plan.features[f].name);
+    rk_onnx_value table = rk_onnx_table(m, m->plan.table_of[f]);
+    m->lookups[f] = m->plan.features[f].max_sequence_length ? sequence(m, f, table) : combined(m, f, table);
+    enter(m, before);
+    return m->lookups[f];
+}
+
+static rk_onnx_value beside_one_another(rk_onnx_model *m, const rk_onnx_value *parts, size_t n) {
+    return n == 1 ? parts[0] : rk_onnx_axis(m, "Concat", parts, n, 1);
+}
+
+/* Lookups first .. first+n-1. */
+static rk_onnx_value some_lookups(rk_onnx_model *m, int32_t first, int32_t n) {
+    rk_onnx_value *parts;
+    rk_status status = rk_alloc((size_t)n, sizeof *parts, &parts);
+    if (status != RK_OK) {
+        m->writer.status = status;
+        return -1;
+    }
+    for (int32_t i = 0; i < n; i++) parts[i] = lookup(m, first + i);
+    rk_onnx_value value = beside_one_another(m, parts, (size_t)n);
+    rk_free(parts);
+    return value;
+}
+
+static rk_onnx_value length_column(rk_onnx_model *m, int32_t f) {
+    const char *before = enter(m, m->plan.features[f].name);
+    rk_onnx_value lengths = rk_onnx_cast(m, sequence_lengths(m, f), RK_ONNX_F32);
+    lengths = rk_onnx_unsqueezed(m, lengths, 1);
+    enter(m, before);
+    return lengths;
+}
+
+/* Sequences in the order of their columns, which is that of the lookups. */
+static rk_onnx_value all_lengths(rk_onnx_model *m) {
+    rk_onnx_value *parts;
+    size_t n = 0;
+    rk_status status = rk_alloc((size_t)m->plan.n_vectors, sizeof *parts, &parts);
+    if (status != RK_OK) {
+        m->writer.status = status;
+        return -1;
+    }
+    for (int32_t f = 0; f < m->plan.n_vectors; f++)
+        if (m->model->lookups[f].length) parts[n++] = length_column(m, f);
+    rk_onnx_value value = beside_one_another(m, parts, n);
+    rk_free(parts);
+    return value;
+}
+
+static rk_onnx_value read_input(rk_onnx_model *m, rk_value input) {
+    const rk_model *model = m->model;
+    if (input == model->dense) {
+        rk_onnx_dim dims[] = {{.name = batch}, {.size = model->n_dense}};
+        return rk_onnx_input(&m->writer, "dense", RK_ONNX_F32, dims, 2);
+    }
+    if (input == model->lengths) return all_lengths(m);
+    int32_t n_vectors = m->plan.n_vectors;
+    if (n_vectors && input == model->lookups[0].input) return some_lookups(m, 0, n_vectors);
+    return some_lookups(m, n_vectors, m->plan.n_features - n_vectors);
+}
+
+rk_onnx_value rk_onnx_graph_input(rk_onnx_model *m, rk_value input) {
+    if (m->values[input] < 0) m->values[input] = read_input(m, input);
+    return m->values[input];
+}
+
+rk_onnx_value rk_onnx_columns(rk_onnx_model *m, rk_value input, int32_t first, int32_t count) {
+    const rk_model_lookup *lookups = m->model->lookups;
+    int32_t begin = 0, end, n = m->plan.n_vectors, width = 0;
+    if (n == 0 || input != lookups[0].input) return -1;
+    while (begin < n && lookups[begin].first < first) begin++;
+    if (begin == n || lookups[begin].first != first) return -1;
+    for (end = begin; end < n && width < count; end++) width += rk_collection_config_width(&m->plan, end);
+    return width == count ? some_lookups(m, begin, end - begin) : -1;
+}
+
+rk_onnx_value rk_onnx_batch_size(rk_onnx_model *m) {
+    if (m->model->dense >= 0) {
+        rk_onnx_value dense = rk_onnx_graph_input(m, m->model->dense);
+        return rk_onnx_sliced(m, rk_onnx_1(m, "Shape", dense), 0, 0, 1);
+    }
+    const rk_onnx_feature *f = feature_of(m, m->model->lookups[0].source);
+    rk_onnx_value one = rk_onnx_ints(&m->writer, (int64_t[]){1}, 1);
+    return rk_onnx_2(m, "Sub", rk_onnx_1(m, "Shape", f->offsets), one);
+}

@@ -1,0 +1,84 @@
+/* A trained model on its way to ONNX: its graph, node by node, and its lookups. For the files onnx_*.c and
+ * export_onnx.c.
+ *
+ * A value [rows, cols] of the graph is [batch, cols] in ONNX where it has one row, else [batch, rows, cols].
+ */
+#ifndef RK_EXPORT_ONNX_MODEL_H
+#define RK_EXPORT_ONNX_MODEL_H
+
+#include "export/export_internal.h"
+#include "export/onnx_writer.h"
+#include "model/model_internal.h"
+#include "nn/graph/op.h"
+
+/* A feature's ids without those that a lookup leaves out, and a 0 behind them. */
+typedef struct rk_onnx_bags {
+    rk_onnx_value ids, offsets, weights; /* [n + 1], [batch + 1], [n] */
+} rk_onnx_bags;
+
+/* A feature of the data, as the caller of the model gives it. */
+typedef struct rk_onnx_feature {
+    bool is_there;
+    rk_onnx_value ids, offsets, weights;
+    /* [1]: those of mean and sqrtn where there are weights, which leave out weights that are not above 0 */
+    rk_onnx_bags bags[2];
+    bool has_bags[2];
+} rk_onnx_feature;
+
+typedef struct rk_onnx_model {
+    const rk_exporting *x;
+    rk_model *model;
+    rk_collection_config plan;
+    rk_onnx_writer writer;
+    const rk_data_schema *schema;
+    rk_onnx_feature *features;   /* [schema->n_features + 1]: the last one is a two_tower's history */
+    rk_onnx_value *lookups;      /* [n_lookups], -1 until they are asked for, */
+    rk_onnx_value *values;       /* and values of the graph, */
+    rk_onnx_value *initializers; /* [x->n], and exported tensors */
+} rk_onnx_model;
+
+/* A table's rows, and a parameter of the graph or a running statistic ("<node>/<parameter>"), in the files of
+ * the export (export_onnx.c). RK_BAD_DATA, which sticks to the writer: the checkpoint has none of that shape.
+ */
+rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table);
+rk_onnx_value rk_onnx_parameter(rk_onnx_model *m, const char *name, int64_t n_rows, int64_t n_columns);
+
+/* The batch's size, [1], from whatever input there is. */
+rk_onnx_value rk_onnx_batch_size(rk_onnx_model *m);
+
+/* Inputs of the graph (onnx_lookups.c): "vectors" and "linear" as a whole, or the columns first ..
+ * first+count-1 of "vectors" if these are whole lookups, else -1; "lengths"; "dense". */
+rk_onnx_value rk_onnx_graph_input(rk_onnx_model *m, rk_value input);
+rk_onnx_value rk_onnx_columns(rk_onnx_model *m, rk_value input, int32_t first, int32_t count);
+
+/* What node k of the graph reads, as it is, as [batch, all], and as [batch, rows, cols] (onnx_ops.c). */
+rk_onnx_value rk_onnx_in(rk_onnx_model *m, const rk_node *node, int32_t k);
+rk_onnx_value rk_onnx_flat(rk_onnx_model *m, const rk_node *node, int32_t k);
+rk_onnx_value rk_onnx_rows(rk_onnx_model *m, const rk_node *node, int32_t k);
+/* [batch, ...] as a value of this shape. */
+rk_onnx_value rk_onnx_shaped(rk_onnx_model *m, rk_onnx_value value, rk_shape shape);
+/* [batch, ...] as [batch, dims...]. */
+rk_onnx_value rk_onnx_reshape(rk_onnx_model *m, rk_onnx_value value, const int64_t *dims, size_t n);
+
+/* Nodes of one, two and three inputs, without attributes. */
+rk_onnx_value rk_onnx_1(rk_onnx_model *m, const char *op, rk_onnx_value a);
+rk_onnx_value rk_onnx_2(rk_onnx_model *m, const char *op, rk_onnx_value a, rk_onnx_value b);
+rk_onnx_value rk_onnx_3(rk_onnx_model *m, const char *op, rk_onnx_value a, rk_onnx_value b, rk_onnx_value c);
+rk_onnx_value rk_onnx_axis(rk_onnx_model *m, const char *op, const rk_onnx_value *inputs, size_t n,
+                           int64_t axis); /* with the attribute `axis` */
+rk_onnx_value rk_onnx_cast(rk_onnx_model *m, rk_onnx_value value, rk_onnx_type to);
+rk_onnx_value rk_onnx_sum(rk_onnx_model *m, rk_onnx_value value, int64_t axis, bool keeps);
+rk_onnx_value rk_onnx_transposed(rk_onnx_model *m, rk_onnx_value value, const int64_t *order, size_t n);
+rk_onnx_value rk_onnx_sliced(rk_onnx_model *m, rk_onnx_value value, int64_t axis, int64_t begin, int64_t end);
+rk_onnx_value rk_onnx_unsqueezed(rk_onnx_model *m, rk_onnx_value value, int64_t axis);
+rk_onnx_value rk_onnx_number(rk_onnx_model *m, float value); /* a constant [1] */
+
+/* A node of the graph, of each operation. */
+#define RK_ONNX_DECLARE(name) rk_onnx_value rk_onnx_op_##name(rk_onnx_model *m, const rk_node *node);
+RK_OP_LIST(RK_ONNX_DECLARE)
+#undef RK_ONNX_DECLARE
+
+/* The value of the graph, and all that it needs before. */
+rk_onnx_value rk_onnx_graph_value(rk_onnx_model *m, rk_value value);
+
+#endif

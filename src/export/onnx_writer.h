@@ -1,0 +1,74 @@
+/* An ONNX model (IR version 8, operator set 17) node by node. Names of values are made here and unique. The
+ * first failure sticks: what follows does nothing, and rk_onnx_finish returns it. Pure. */
+#ifndef RK_EXPORT_ONNX_WRITER_H
+#define RK_EXPORT_ONNX_WRITER_H
+
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/text/name_map.h"
+
+typedef int32_t rk_onnx_value; /* the number of a value's name; -1 after a failure */
+
+/* TensorProto.DataType */
+typedef enum rk_onnx_type {
+    RK_ONNX_F32 = 1,
+    RK_ONNX_I64 = 7,
+    RK_ONNX_F16 = 10,
+    RK_ONNX_F64 = 11,
+    RK_ONNX_BF16 = 16
+} rk_onnx_type;
+
+typedef struct rk_onnx_dim {
+    int64_t size;
+    const char *name; /* of a size that each call chooses; NULL: `size` */
+} rk_onnx_dim;
+
+typedef struct rk_onnx_attribute {
+    const char *name;
+    enum { RK_ONNX_INT, RK_ONNX_INTS, RK_ONNX_FLOAT } kind;
+    int64_t number;
+    const int64_t *numbers; /* [n_numbers] */
+    size_t n_numbers;
+    float real;
+} rk_onnx_attribute;
+
+typedef struct rk_onnx_writer {
+    const char *scope;                              /* what the names of nodes begin with; the caller's */
+    rk_buffer nodes, initializers, inputs, outputs; /* of the GraphProto */
+    char **names;                                   /* [n_names] */
+    size_t n_names, capacity;
+    rk_name_map numbers; /* of the names */
+    rk_status status;
+} rk_onnx_writer;
+
+void rk_onnx_release(rk_onnx_writer *writer);
+
+/* What a caller of the model gives and gets. Two of one name are RK_UNSUPPORTED. */
+rk_onnx_value rk_onnx_input(rk_onnx_writer *writer, const char *name, rk_onnx_type type,
+                            const rk_onnx_dim *dims, size_t n_dims);
+void rk_onnx_output(rk_onnx_writer *writer, rk_onnx_value value, const char *name, rk_onnx_type type,
+                    const rk_onnx_dim *dims, size_t n_dims);
+
+/* A tensor whose bytes are in another file of the same directory. */
+typedef struct rk_onnx_place {
+    const char *file;
+    uint64_t begin, n_bytes;
+} rk_onnx_place;
+rk_onnx_value rk_onnx_external(rk_onnx_writer *writer, const char *name, rk_onnx_type type,
+                               const int64_t *dims, size_t n_dims, rk_onnx_place place);
+
+/* Constants, small ones: [n], or without dimensions. The same whole numbers are one constant. */
+rk_onnx_value rk_onnx_ints(rk_onnx_writer *writer, const int64_t *values, size_t n);
+rk_onnx_value rk_onnx_int(rk_onnx_writer *writer, int64_t value);
+rk_onnx_value rk_onnx_floats(rk_onnx_writer *writer, const float *values, size_t n);
+rk_onnx_value rk_onnx_double(rk_onnx_writer *writer, double value);
+
+/* A node of one output, which it returns. */
+rk_onnx_value rk_onnx_node(rk_onnx_writer *writer, const char *op, const rk_onnx_value *inputs,
+                           size_t n_inputs, const rk_onnx_attribute *attributes, size_t n_attributes);
+
+/* Appends the ModelProto to out. The graph's name is `name`. */
+rk_status rk_onnx_finish(rk_onnx_writer *writer, const char *name, rk_buffer *out);
+
+#endif

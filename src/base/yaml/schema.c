@@ -360,10 +360,11 @@ static rk_status bind_fields(const rk_schema *schema, const rk_yaml *yaml, const
     for (size_t i = 0; i < schema->n_fields; i++) {
         const rk_field *field = &schema->fields[i];
         const rk_yaml_node *value = value_of(schema, node, field->key);
-        if (is_absent(value))
-            RK_TRY(bind_default(yaml, node, schema, field, object));
-        else
-            RK_TRY(bind_present(yaml, value, field, object));
+        rk_status status = is_absent(value) ? bind_default(yaml, node, schema, field, object)
+                                            : bind_present(yaml, value, field, object);
+        if (status == RK_CONFIG && value && !takes(schema, node, field->key))
+            rk_schema_hint_key(status, schema, node, field->key); /* another library's word, and ours */
+        RK_TRY(status);
     }
     return RK_OK;
 }

@@ -17,6 +17,7 @@
 
 #include <reckon/batch.h>
 #include <reckon/optimizer.h>
+#include <reckon/pool.h>
 #include <reckon/table.h>
 
 #ifdef __cplusplus
@@ -33,9 +34,11 @@ typedef struct rk_embeddings_config {
     const rk_feature_config *features; /* [n_features] */
     int32_t n_features;
     const rk_optimizer *optimizer; /* for tables without one of their own; NULL: adagrad with its defaults */
+    rk_pool *pool; /* of create, lookup, peek, backward and step, in place of the process's. NULL: the
+                      process's. Must outlive the collection */
 } rk_embeddings_config;
 #define RK_EMBEDDINGS_CONFIG_INIT \
-    { sizeof(rk_embeddings_config), 0, 0, 0, 0, 0, 0 }
+    { sizeof(rk_embeddings_config), 0, 0, 0, 0, 0, 0, 0 }
 
 /* Copies the config. Errors: RK_INVALID_ARGUMENT (duplicate or unknown names, bad sizes), RK_NO_MEMORY. */
 RK_API rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings **out);

@@ -12,6 +12,7 @@
 #include <reckon/config.h>
 #include <reckon/dataset.h>
 #include <reckon/model.h>
+#include <reckon/pool.h>
 #include <reckon/trainer.h>
 
 #ifdef __cplusplus
@@ -27,9 +28,11 @@ typedef struct rk_predictor_options {
     rk_comm *
         comm; /* ranks that predict together, rows shared out over them: all make the same calls with the same
                * arguments and get the same answers. NULL: this process alone. Must outlive the predictor */
+    rk_pool *pool; /* of open, file, evaluate and rankings, in place of the process's. NULL: the process's.
+                      Must outlive the predictor. Sessions have their own (rk_session_options) */
 } rk_predictor_options;
 #define RK_PREDICTOR_OPTIONS_INIT \
-    { sizeof(rk_predictor_options), 0, 0 }
+    { sizeof(rk_predictor_options), 0, 0, 0 }
 
 /* path: a checkpoint, or a run's directory (its best or newest checkpoint is taken). options may be NULL. Any
  * number of ranks may open what any other number trained. */

@@ -9,6 +9,7 @@
 #include <reckon/comm.h>
 #include <reckon/config.h>
 #include <reckon/model.h>
+#include <reckon/pool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,9 +55,11 @@ typedef struct rk_trainer_options {
                                 checkpoint was saved, with a warning */
     bool overwrite; /* begin anew: checkpoints and logs of a run in the directory are removed once the data
                        could be read; not with resume */
+    rk_pool *pool;  /* of create, run and evaluate, in place of the process's; train.threads does not count
+                       then. NULL: the process's. Must outlive the trainer */
 } rk_trainer_options;
 #define RK_TRAINER_OPTIONS_INIT \
-    { sizeof(rk_trainer_options), false, 0, 0, 0, 0, false, false }
+    { sizeof(rk_trainer_options), false, 0, 0, 0, 0, false, false, 0 }
 
 /* Over ranks, create, run, evaluate are collective: all ranks call them. Only rank 0 has events; data and
  * output are read and written by all, at the same paths. A failure is every rank's, or, where the others

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/thread/parallel.h"
 #include "cuda/device/device.h"
 #include "model/inference.h"
 #include "train/checkpoint/checkpoint.h"
@@ -121,8 +122,10 @@ rk_status rk_predictor_open(const char *path, const rk_predictor_options *option
     rk_predictor *p;
     RK_TRY(rk_alloc(1, sizeof *p, &p));
     if (o.comm && rk_comm_size(o.comm) > 1) p->comm = o.comm;
+    p->pool = o.pool;
     rk_status status;
-    RK_GOTO(find_and_load(p, path, o.device));
+    RK_ON_POOL(p->pool, status = find_and_load(p, path, o.device));
+    RK_GOTO(status);
     *out = p;
     p = NULL;
 done:
@@ -217,7 +220,7 @@ static rk_status predict_batch(rk_predictor *p, const rk_batch *batch, float **p
     return RK_OK;
 }
 
-rk_status rk_predictor_file(rk_predictor *p, const char *path, rk_prediction_callback row, void *user) {
+static rk_status predict_file(rk_predictor *p, const char *path, rk_prediction_callback row, void *user) {
     rk_dataset *dataset;
     float *predictions = NULL;
     size_t capacity = 0;
@@ -241,6 +244,12 @@ rk_status rk_predictor_file(rk_predictor *p, const char *path, rk_prediction_cal
     return status == RK_END ? RK_OK : status;
 }
 
+rk_status rk_predictor_file(rk_predictor *p, const char *path, rk_prediction_callback row, void *user) {
+    rk_status status;
+    RK_ON_POOL(p->pool, status = predict_file(p, path, row, user));
+    return status;
+}
+
 /* The last evaluation is kept for those who look at it. */
 static void keep_evaluation(rk_predictor *p, const rk_evaluation *evaluation, const rk_metric **metrics,
                             int32_t *n_metrics, int64_t *n_rows) {
@@ -259,7 +268,8 @@ rk_status rk_predictor_evaluate(rk_predictor *p, const char *split, const rk_met
     rk_evaluation evaluation;
     rk_batch_source source;
     rk_batch_source_init(&source, dataset, NULL, split, true);
-    rk_status status = rk_evaluate(p->config, p->model, &source, &evaluation);
+    rk_status status;
+    RK_ON_POOL(p->pool, status = rk_evaluate(p->config, p->model, &source, &evaluation));
     rk_batch_source_release(&source);
     rk_dataset_free(dataset);
     if (status == RK_OK) keep_evaluation(p, &evaluation, metrics, n_metrics, n_rows);
@@ -287,7 +297,9 @@ rk_status rk_predictor_rankings(rk_predictor *p, const char *split, const char *
     RK_GOTO(check_same(p, split));
     RK_GOTO(rk_comm_agree(p->comm, rk_predictor_open_data(p, split, true, &dataset)));
     rk_more_rankings more = {wanted, n, values};
-    RK_GOTO(rk_evaluate_rankings(p->config, p->model, dataset, split, &more, &evaluation));
+    RK_ON_POOL(p->pool,
+               status = rk_evaluate_rankings(p->config, p->model, dataset, split, &more, &evaluation));
+    RK_GOTO(status);
     keep_evaluation(p, &evaluation, metrics, n_metrics, n_rows);
 done:
     rk_dataset_free(dataset);

@@ -9,6 +9,7 @@
 
 struct rk_predictor {
     rk_comm *comm; /* NULL: one process */
+    rk_pool *pool; /* NULL: the process's */
     char *path;
     rk_config *config;
     rk_model *model;

@@ -41,7 +41,8 @@ static rk_embeddings_config usual(const rk_optimizer *optimizer) {
                                   sizeof usual_tables / sizeof *usual_tables,
                                   usual_features,
                                   sizeof usual_features / sizeof *usual_features,
-                                  optimizer};
+                                  optimizer,
+                                  NULL};
 }
 
 enum { STEPS = 3, SAMPLES = 30 };
@@ -110,7 +111,7 @@ static void test_frequent_rows(void **state) {
                       {.most = 60, .weighted = true},
                       {.ids_per_sample = 1, .n_hot = 1}};
     rk_optimizer o = of_kind(RK_OPTIMIZER_ROWWISE_ADAGRAD);
-    rk_embeddings_config config = {sizeof config, 5, tables, 3, features, 4, &o};
+    rk_embeddings_config config = {sizeof config, 5, tables, 3, features, 4, &o, NULL};
     check_updates(&config, shapes, false, 0, 0);
     check_updates(&config, shapes, false, 0, 0.01);
 }
@@ -122,7 +123,7 @@ static void test_frozen_tables(void **state) {
     tables[0].frozen = true;
     rk_feature_config features[] = {FEATURE("a", "a", SUM, 0), FEATURE("b", "b", MEAN, 0)};
     shape shapes[] = {{.most = 4}, {.most = 4}};
-    rk_embeddings_config config = {sizeof config, 5, tables, 3, features, 2, NULL};
+    rk_embeddings_config config = {sizeof config, 5, tables, 3, features, 2, NULL, NULL};
     check_updates(&config, shapes, true, 0, 0);
 }
 

@@ -24,8 +24,8 @@ static const rk_feature_config features[] = {
     FEATURE("j", "wide", SUM, 0),
 };
 static const rk_embeddings_config config = {
-    sizeof(rk_embeddings_config),       11,  tables, sizeof tables / sizeof *tables, features,
-    sizeof features / sizeof *features, NULL};
+    sizeof(rk_embeddings_config),       11,   tables, sizeof tables / sizeof *tables, features,
+    sizeof features / sizeof *features, NULL, NULL};
 
 static void check_lookups(const shape *shapes, bool exact) {
     twins w;

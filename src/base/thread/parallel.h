@@ -30,6 +30,14 @@ void rk_parallel_for_work(size_t n_tasks, uint64_t work, rk_task task, void *con
 bool rk_parallel_set_alone(bool alone);
 /* From now on loops of the calling thread run on that pool; NULL: the library's. Returns the one before. */
 rk_pool *rk_parallel_use(rk_pool *pool);
+/* Do `statement` with loops on `pool`; NULL: where they run anyway. */
+#define RK_ON_POOL(pool, statement)                                                           \
+    do {                                                                                      \
+        rk_pool *rk_pool_wanted_ = (pool);                                                    \
+        rk_pool *rk_pool_before_ = rk_pool_wanted_ ? rk_parallel_use(rk_pool_wanted_) : NULL; \
+        statement;                                                                            \
+        if (rk_pool_wanted_) rk_parallel_use(rk_pool_before_);                                \
+    } while (0)
 
 /* Of the library's pool: before the first loop or between loops; 0 means RK_THREADS or else the processors
  * this process may use. */

@@ -141,6 +141,7 @@ rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const r
     rk_embeddings *e = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(1, sizeof *e, &e));
+    e->pool = config->pool;
     e->learning_rate_factor = 1;
     e->cache_bytes = rk_cpu_cache_bytes();
     RK_GOTO(allocate(e, (size_t)config->n_tables, (size_t)config->n_features));

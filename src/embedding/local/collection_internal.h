@@ -31,6 +31,7 @@ typedef struct rk_pending_gradients {
 } rk_pending_gradients;
 
 struct rk_embeddings {
+    rk_pool *pool;    /* NULL: the process's */
     rk_table *tables; /* [n_tables] */
     int32_t n_tables;
     rk_name_index table_names;

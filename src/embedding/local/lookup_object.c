@@ -69,19 +69,29 @@ rk_status rk_embeddings_peek(const rk_embeddings *e, int64_t n, const rk_ids *id
     RK_TRY(rk_check_activations(e, n, ids, activations));
     bool checks_first = lookup->had_strays;
     lookup->trained = NULL;
-    RK_TRY(peek(lookup, n, ids, activations, checks_first));
-    return lookup->had_strays && !checks_first ? peek(lookup, n, ids, activations, true) : RK_OK;
+    rk_status status;
+    RK_ON_POOL(e->pool, status = peek(lookup, n, ids, activations, checks_first));
+    if (status == RK_OK && lookup->had_strays && !checks_first)
+        RK_ON_POOL(e->pool, status = peek(lookup, n, ids, activations, true));
+    return status;
+}
+
+static rk_status look_up(rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
+                         const rk_activation *activations) {
+    RK_TRY(rk_batch_context_dedup(e, &lookup->batch_context, n, NULL, ids));
+    rk_uses_look_up_all(e, &lookup->batch_context, activations, false);
+    return RK_OK;
 }
 
 rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
                                const rk_activation *activations) {
     RK_TRY(check_lookup(lookup, e));
     RK_TRY(rk_check_activations(e, n, ids, activations));
+    rk_status status;
     lookup->trained = NULL;
-    RK_TRY(rk_batch_context_dedup(e, &lookup->batch_context, n, NULL, ids));
-    rk_uses_look_up_all(e, &lookup->batch_context, activations, false);
-    lookup->trained = e;
-    return RK_OK;
+    RK_ON_POOL(e->pool, status = look_up(e, n, ids, lookup, activations));
+    if (status == RK_OK) lookup->trained = e;
+    return status;
 }
 
 static rk_status check_backward(const rk_lookup *lookup, const rk_activation *gradients) {
@@ -92,12 +102,22 @@ static rk_status check_backward(const rk_lookup *lookup, const rk_activation *gr
     return rk_batch_context_check_gradients(lookup->embeddings, &lookup->batch_context, gradients);
 }
 
-rk_status rk_lookup_backward(rk_lookup *lookup, const rk_activation *gradients) {
+static rk_status backward(rk_lookup *lookup, const rk_activation *gradients) {
     RK_TRY(check_backward(lookup, gradients));
     rk_batch_context_set_gradients(lookup->embeddings, &lookup->batch_context, gradients);
     RK_TRY(rk_pending_gradients_add(lookup->trained, &lookup->batch_context));
     lookup->trained = NULL;
     return RK_OK;
+}
+
+static rk_pool *pool_of(const rk_lookup *lookup) {
+    return lookup ? lookup->embeddings->pool : NULL;
+}
+
+rk_status rk_lookup_backward(rk_lookup *lookup, const rk_activation *gradients) {
+    rk_status status;
+    RK_ON_POOL(pool_of(lookup), status = backward(lookup, gradients));
+    return status;
 }
 
 static void update_piece(void *context, size_t task, int thread) {
@@ -107,10 +127,10 @@ static void update_piece(void *context, size_t task, int thread) {
 }
 
 /* Where no other backward waits, rows are updated as their gradients are summed. */
-rk_status rk_lookup_apply_gradients(rk_lookup *lookup, const rk_activation *gradients) {
+static rk_status apply_gradients(rk_lookup *lookup, const rk_activation *gradients) {
     if (lookup && lookup->trained && lookup->trained->pending.n_backwards) {
         rk_embeddings *e = lookup->trained;
-        RK_TRY(rk_lookup_backward(lookup, gradients));
+        RK_TRY(backward(lookup, gradients));
         return rk_embeddings_step(e);
     }
     RK_TRY(check_backward(lookup, gradients));
@@ -120,4 +140,10 @@ rk_status rk_lookup_apply_gradients(rk_lookup *lookup, const rk_activation *grad
     rk_embeddings_count_step(lookup->trained);
     lookup->trained = NULL;
     return RK_OK;
+}
+
+rk_status rk_lookup_apply_gradients(rk_lookup *lookup, const rk_activation *gradients) {
+    rk_status status;
+    RK_ON_POOL(pool_of(lookup), status = apply_gradients(lookup, gradients));
+    return status;
 }

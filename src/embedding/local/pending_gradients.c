@@ -296,7 +296,7 @@ rk_status rk_embeddings_step(rk_embeddings *e) {
         pending->task_begins[t + 1] =
             pending->task_begins[t] + (rk_takes_updates(e, t) ? rk_blocks((size_t)n, STEP_ROWS) : 0);
     }
-    rk_parallel_for(pending->task_begins[e->n_tables], update_part, e);
+    RK_ON_POOL(e->pool, rk_parallel_for(pending->task_begins[e->n_tables], update_part, e));
     rk_embeddings_count_step(e);
     rk_embeddings_zero_gradients(e);
     return RK_OK;

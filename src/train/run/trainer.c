@@ -172,14 +172,12 @@ static rk_status take_trace(rk_trainer *t) {
     return rk_buffer_take(&path, &t->trace_path);
 }
 
-rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out) {
+static rk_status create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out) {
     rk_trainer *t;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
-    t->options = (rk_trainer_options)RK_TRAINER_OPTIONS_INIT;
+    t->options = *options;
     RK_AUTOFREE char *start = NULL;
     rk_status status;
-    RK_GOTO(rk_options_take(&t->options, sizeof t->options, options,
-                            RK_SIZE_WITH(rk_trainer_options, overwrite), "rk_trainer_options"));
     if (t->options.resume && t->options.overwrite)
         RK_GOTO(rk_error(RK_INVALID_ARGUMENT, "'resume' and 'overwrite' cannot both be set"));
     RK_GOTO(rk_config_copy(config, &t->config));
@@ -187,7 +185,8 @@ rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *o
     rk_early_stopping_init(&t->progress.stopping);
     t->rules = rules_of(config);
     RK_GOTO(rk_trainer_take_ranks(t));
-    if (config->train.threads) RK_GOTO(rk_parallel_set_threads((int)config->train.threads));
+    if (config->train.threads && !t->options.pool)
+        RK_GOTO(rk_parallel_set_threads((int)config->train.threads));
     RK_GOTO(take_trace(t));
     RK_GOTO(find_start(t, &start));
     RK_GOTO(build(t, start));
@@ -195,6 +194,15 @@ rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *o
     t = NULL;
 done:
     rk_trainer_free(t);
+    return status;
+}
+
+rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out) {
+    rk_trainer_options o = RK_TRAINER_OPTIONS_INIT;
+    rk_status status;
+    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_trainer_options, overwrite),
+                           "rk_trainer_options"));
+    RK_ON_POOL(o.pool, status = create(config, &o, out));
     return status;
 }
 
@@ -237,8 +245,7 @@ static rk_status log_test(rk_trainer *t) {
                                                    .n_metrics = t->evaluation.n_shown});
 }
 
-rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric **metrics,
-                              int32_t *n_metrics) {
+static rk_status evaluate(rk_trainer *t, const char *split, const rk_metric **metrics, int32_t *n_metrics) {
     *metrics = NULL;
     *n_metrics = 0;
     if (!rk_trainer_trains(t)) return RK_OK;
@@ -257,4 +264,11 @@ rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric 
     *metrics = evaluation.shown;
     *n_metrics = evaluation.n_shown;
     return strcmp(split, "test") == 0 && t->is_first ? log_test(t) : RK_OK;
+}
+
+rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric **metrics,
+                              int32_t *n_metrics) {
+    rk_status status;
+    RK_ON_POOL(t->options.pool, status = evaluate(t, split, metrics, n_metrics));
+    return status;
 }

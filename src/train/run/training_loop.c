@@ -7,6 +7,7 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "base/thread/trace.h"
+#include "base/thread/parallel.h"
 #include "train/run/trainer_internal.h"
 
 enum { N_TRAFFIC_METRICS = 5 };
@@ -260,7 +261,8 @@ rk_status rk_trainer_run(rk_trainer *t) {
         RK_TRY(rk_trace_start(t->trace_path));
         rk_trace_name_thread("trainer");
     }
-    rk_status status = run(t);
+    rk_status status;
+    RK_ON_POOL(t->options.pool, status = run(t));
     t->has_run = status == RK_OK || status == RK_INTERRUPTED;
     if (!t->trace_path) return status;
     if (status == RK_OK) return rk_trace_stop();

@@ -160,14 +160,15 @@ static rk_status write_all(rk_exporting *x) {
 
 static rk_status check_options(const rk_export_options *o, const char *directory) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
-    RK_FAIL_IF((unsigned)o->rows > RK_EXPORT_ROWS_INT4, RK_INVALID_ARGUMENT, "there are no rows number %d",
+    RK_FAIL_IF((unsigned)o->rows > RK_EXPORT_ROWS_INT4, RK_INVALID_ARGUMENT, "invalid format of rows: %d",
                (int)o->rows);
-    RK_FAIL_IF(o->no_tables && o->tables, RK_INVALID_ARGUMENT, "no_tables and tables exclude one another");
+    RK_FAIL_IF(o->no_tables && o->tables, RK_INVALID_ARGUMENT,
+               "'no_tables' and 'tables' cannot be used together");
     if (!rk_file_exists(directory)) return RK_OK;
     RK_TRY(rk_list_directory(directory, &names));
     if (!names.n) return RK_OK;
-    return rk_error_hint(rk_error(RK_INVALID_ARGUMENT, "'%s' is there already and not empty", directory),
-                         "name a directory that is not there yet");
+    return rk_error_hint(rk_error(RK_INVALID_ARGUMENT, "'%s' exists already and is not empty", directory),
+                         "name a directory that does not exist yet");
 }
 
 /* A model computes with all of its tensors, and ONNX has no rows of codes with their scales in them. */

@@ -30,7 +30,7 @@ rk_status rk_optimizer_from_name(const char *name, rk_optimizer_kind *out) {
 static const size_t first_size = RK_SIZE_WITH(rk_optimizer, schedule);
 
 rk_status rk_optimizer_init_sized(rk_optimizer *optimizer, size_t struct_size, rk_optimizer_kind kind) {
-    RK_FAIL_IF((unsigned)kind >= RK_OPTIMIZER_COUNT, RK_INVALID_ARGUMENT, "there is no optimizer number %d",
+    RK_FAIL_IF((unsigned)kind >= RK_OPTIMIZER_COUNT, RK_INVALID_ARGUMENT, "invalid optimizer kind %d",
                (int)kind);
     bool adam = kind == RK_OPTIMIZER_ADAM || kind == RK_OPTIMIZER_ADAMW || kind == RK_OPTIMIZER_ROWWISE_ADAM;
     rk_optimizer o = {
@@ -71,8 +71,7 @@ rk_status rk_optimizer_take(const rk_optimizer *optimizer, rk_optimizer *out) {
 #define CHECK(condition, ...) RK_FAIL_IF(!(condition), RK_INVALID_ARGUMENT, __VA_ARGS__)
 
 static rk_status validate_schedule(const rk_schedule *schedule) {
-    CHECK((unsigned)schedule->kind < RK_SCHEDULE_COUNT, "there is no schedule number %d",
-          (int)schedule->kind);
+    CHECK((unsigned)schedule->kind < RK_SCHEDULE_COUNT, "invalid schedule kind %d", (int)schedule->kind);
     CHECK(schedule->warmup_steps >= 0, "a schedule's warmup_steps must be 0 or more, not %lld",
           (long long)schedule->warmup_steps);
     CHECK(schedule->kind == RK_SCHEDULE_CONSTANT || schedule->decay_steps > 0,

@@ -280,7 +280,7 @@ static rk_status find_rankings(const char *const *names, size_t n, int **out) {
     RK_TRY(rk_alloc(n, sizeof **out, out));
     for (size_t i = 0; i < n; i++) {
         (*out)[i] = rk_ranking_metric_find(names[i]);
-        RK_FAIL_IF((*out)[i] < 0, RK_INVALID_ARGUMENT, "there is no ranking metric '%s'", names[i]);
+        RK_FAIL_IF((*out)[i] < 0, RK_INVALID_ARGUMENT, "unknown ranking metric '%s'", names[i]);
     }
     return RK_OK;
 }

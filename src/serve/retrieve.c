@@ -20,8 +20,7 @@ int32_t rk_session_vector_dim(const rk_session *s) {
 }
 
 static rk_status check_two_tower(const rk_session *s) {
-    RK_FAIL_IF(rk_session_vector_dim(s) == 0, RK_INVALID_ARGUMENT,
-               "only a two_tower retrieves items: the run's model is another");
+    RK_FAIL_IF(rk_session_vector_dim(s) == 0, RK_INVALID_ARGUMENT, "only model 'two_tower' retrieves items");
     return RK_OK;
 }
 

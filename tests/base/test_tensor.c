@@ -49,7 +49,7 @@ static void test_init_refuses(void **state) {
     rk_tensor t = before;
     const int64_t one[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
 #define REFUSED(message, ...) FAILS(rk_tensor_init(&t, __VA_ARGS__), RK_INVALID_ARGUMENT, message)
-    REFUSED("tensor: there is no dtype number 13", values, RK_DTYPE_COUNT, 1, one);
+    REFUSED("tensor: invalid dtype 13", values, RK_DTYPE_COUNT, 1, one);
     REFUSED("tensor: -1 dimensions; must be 0 to 8", values, RK_F32, -1, one);
     REFUSED("tensor: 9 dimensions; must be 0 to 8", values, RK_F32, 9, one);
     REFUSED("tensor: shape[1] is -2, and must be 0 or more", values, RK_F32, 2, ((int64_t[]){1, -2}));
@@ -91,7 +91,7 @@ static void test_check_refuses(void **state) {
     }
     rk_tensor t = good;
     t.device = (rk_device_kind)7;
-    FAILS(rk_tensor_check(&t), RK_INVALID_ARGUMENT, "tensor: there is no device number 7");
+    FAILS(rk_tensor_check(&t), RK_INVALID_ARGUMENT, "tensor: invalid device 7");
     t = good;
     t.device_number = -1;
     FAILS(rk_tensor_check(&t), RK_INVALID_ARGUMENT, "tensor: GPU number -1 is negative");

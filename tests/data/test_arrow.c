@@ -267,8 +267,8 @@ static void test_refusals(void **state) {
     REFUSED(RK_BAD_DATA, "there is no column 'word'\nhint: is 'words' meant?");
     c.word.schema.format = "tdD";
     REFUSED(RK_BAD_DATA,
-            "column 'word': the Arrow type 'tdD' is not taken\nhint: cast it to integers, floats, "
-            "bool, utf8, or a list of those");
+            "column 'word': the Arrow type 'tdD' is not supported\nhint: cast it to integers, floats, bool, "
+            "utf8, or a list of those");
     static const int8_t bad_days[N] = {1, -2, 20, 7, 99};
     c.day.buffers[1] = bad_days;
     REFUSED(RK_BAD_DATA,

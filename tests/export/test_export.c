@@ -183,18 +183,18 @@ static void test_refused(void **state) {
     rk_export_options options = RK_EXPORT_OPTIONS_INIT;
     FAILS(rk_export_safetensors(path_of("none"), NULL, path_of("out")), RK_NOT_FOUND, rk_last_error());
     assert_int_equal(rk_export_safetensors(path_of("run"), NULL, path_of("run")), RK_INVALID_ARGUMENT);
-    assert_non_null(strstr(rk_last_error(), "is there already and not empty"));
+    assert_non_null(strstr(rk_last_error(), "exists already and is not empty"));
     options.tables = (const char *const[]){"wv"};
     options.n_tables = 1;
     FAILS(rk_export_safetensors(path_of("run"), &options, path_of("out")), RK_NOT_FOUND,
           "the model has no table 'wv'");
     options.no_tables = true;
     FAILS(rk_export_safetensors(path_of("run"), &options, path_of("out")), RK_INVALID_ARGUMENT,
-          "no_tables and tables exclude one another");
+          "'no_tables' and 'tables' cannot be used together");
     options = (rk_export_options)RK_EXPORT_OPTIONS_INIT;
     options.rows = (rk_export_rows)6;
     FAILS(rk_export_safetensors(path_of("run"), &options, path_of("out")), RK_INVALID_ARGUMENT,
-          "there are no rows number 6");
+          "invalid format of rows: 6");
     assert_false(rk_file_exists(path_of("out")));
 }
 

@@ -191,7 +191,7 @@ static void test_refused(void **state) {
     assert_int_equal(rk_session_vector_dim(o.session), 0);
     assert_int_equal(rk_session_n_items(o.session), 0);
     FAILS(rk_session_item_vectors(o.session, 0, 0, scores), RK_INVALID_ARGUMENT,
-          "only a two_tower retrieves items: the run's model is another");
+          "only model 'two_tower' retrieves items");
     o.index = NULL;
     close_session(&o);
 }

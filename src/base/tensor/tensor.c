@@ -20,10 +20,10 @@ size_t rk_dtype_bytes(rk_dtype dtype) {
 }
 
 static rk_status check_fields(const rk_tensor *t) {
-    RK_FAIL_IF((unsigned)t->dtype >= RK_DTYPE_COUNT, RK_INVALID_ARGUMENT,
-               "tensor: there is no dtype number %d", (int)t->dtype);
+    RK_FAIL_IF((unsigned)t->dtype >= RK_DTYPE_COUNT, RK_INVALID_ARGUMENT, "tensor: invalid dtype %d",
+               (int)t->dtype);
     RK_FAIL_IF(t->device != RK_DEVICE_CPU && t->device != RK_DEVICE_CUDA, RK_INVALID_ARGUMENT,
-               "tensor: there is no device number %d", (int)t->device);
+               "tensor: invalid device %d", (int)t->device);
     RK_FAIL_IF(t->device_number < 0, RK_INVALID_ARGUMENT, "tensor: GPU number %d is negative",
                (int)t->device_number);
     RK_FAIL_IF(t->n_dims < 0 || t->n_dims > RK_TENSOR_MAX_DIMS, RK_INVALID_ARGUMENT,

@@ -79,7 +79,7 @@ static rk_status open_values(const char *column, const struct ArrowSchema *s, co
     layout l = layout_of(s->format);
     if (l == NOT_TAKEN)
         return rk_error_hint(
-            rk_error(RK_BAD_DATA, "column '%s': the Arrow type '%s' is not taken", column, s->format),
+            rk_error(RK_BAD_DATA, "column '%s': the Arrow type '%s' is not supported", column, s->format),
             "cast it to integers, floats, bool, utf8, or a list of those");
     int64_t n_buffers = l == NOTHING ? 0 : l == LIST_FIXED ? 1 : is_text(l) ? 3 : 2;
     if (a->n_buffers < n_buffers || (n_buffers && !a->buffers)) return broken(column, "too few buffers");

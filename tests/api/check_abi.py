@@ -99,6 +99,15 @@ def layout(root, compiler, headers, structs, enums, types):
         return subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
 
 
+def structs_are_tried(root, structs):
+    """Whether each struct that has a struct_size is one of those of test_struct_size.c."""
+    tried = (root / "tests/api/test_struct_size.c").read_text()
+    missing = [name for name, members in structs.items() if members[0][0] == "struct_size" and f"FUNCTION({name}," not in tried]
+    for name in missing:
+        print(f"tests/api/test_struct_size.c does not try {name}")
+    return not missing
+
+
 def exported_symbols(library):
     lines = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
     names = {line.split()[-1].split("@")[0] for line in lines.splitlines()}
@@ -117,7 +126,7 @@ def main():
     arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
     write = "--write" in sys.argv
     root, library, compiler = pathlib.Path(arguments[0]), arguments[1], (arguments + ["cc"])[2]
-    declared, same = set(), True
+    declared, same, tried = set(), True, True
     for tier, pattern in TIERS.items():
         headers, functions, *of_layout = read_headers(root, compiler, pattern)
         declared |= set(functions)
@@ -125,6 +134,7 @@ def main():
         same &= compare(root / f"tests/api/symbols{tier}.txt", symbols, write)
         if platform.machine() == "x86_64":
             same &= compare(root / f"tests/api/layout{tier}.txt", layout(root, compiler, headers, *of_layout), write)
+        tried &= structs_are_tried(root, of_layout[0])
     shown = exported_symbols(library)
     for name in sorted(declared - shown):
         print(f"declared but not exported: {name}")
@@ -132,7 +142,7 @@ def main():
         print(f"exported but not declared: {name}")
     if not same:
         print("The ABI has changed (docs/api.md says what may). If that is meant: check_abi.py --write")
-    sys.exit(declared != shown or not same)
+    sys.exit(declared != shown or not same or not tried)
 
 
 if __name__ == "__main__":

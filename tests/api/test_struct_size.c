@@ -8,6 +8,8 @@
 #include <reckon/reckon.h>
 
 static rk_config *config;
+static rk_predictor *predictor; /* of a run of one step in `directory` */
+static char directory[] = "/tmp/reckon_struct_size_XXXXXX";
 
 /* One function, called with options of some size. `taken` begins the message with which it fails once the
  * options were accepted; NULL: it succeeds. */
@@ -36,8 +38,24 @@ static rk_status trainer_create(const void *options) {
 }
 
 static rk_status predictor_open(const void *options) {
-    rk_predictor *predictor;
-    return rk_predictor_open("no-such-run", options, &predictor);
+    rk_predictor *out;
+    return rk_predictor_open("no-such-run", options, &out);
+}
+
+static rk_status session_create(const void *options) {
+    rk_session *session;
+    rk_status status = rk_session_create(predictor, options, &session);
+    if (status == RK_OK) rk_session_free(session);
+    return status;
+}
+
+static rk_status export_safetensors(const void *options) {
+    return rk_export_safetensors("no-such-run", options, "no-such-directory");
+}
+
+static rk_status comm_from_functions(const void *functions) {
+    rk_comm *comm;
+    return rk_comm_from_functions(functions, NULL, &comm);
 }
 
 static rk_status plan_make(const void *options) {
@@ -128,7 +146,10 @@ static void test_every_function(void **state) {
     const rk_convert_options conversion = RK_CONVERT_OPTIONS_INIT;
     rk_trainer_options trainer = RK_TRAINER_OPTIONS_INIT;
     trainer.resume = trainer.overwrite = true;
-    const rk_predictor_options predictor = RK_PREDICTOR_OPTIONS_INIT;
+    const rk_predictor_options opening = RK_PREDICTOR_OPTIONS_INIT;
+    const rk_session_options session = RK_SESSION_OPTIONS_INIT;
+    const rk_export_options export = RK_EXPORT_OPTIONS_INIT;
+    const rk_comm_functions talk = RK_COMM_FUNCTIONS_INIT;
     rk_plan_options plan = RK_PLAN_OPTIONS_INIT;
     plan.cluster = "no-cluster.yaml";
     const rk_report_options report = RK_REPORT_OPTIONS_INIT;
@@ -147,8 +168,10 @@ static void test_every_function(void **state) {
         FUNCTION(rk_convert_options, user, &conversion, convert, "'no.csv'"),
         FUNCTION(rk_trainer_options, overwrite, &trainer, trainer_create,
                  "'resume' and 'overwrite' cannot both be set"),
-        FUNCTION(rk_predictor_options, comm, &predictor, predictor_open,
-                 "there is no directory 'no-such-run'"),
+        FUNCTION(rk_session_options, pool, &session, session_create, NULL),
+        FUNCTION(rk_export_options, license, &export, export_safetensors, "there is no directory"),
+        FUNCTION(rk_comm_functions, abort, &talk, comm_from_functions, "rk_comm_functions: 'size' must be"),
+        FUNCTION(rk_predictor_options, comm, &opening, predictor_open, "there is no directory 'no-such-run'"),
         FUNCTION(rk_plan_options, sample_rows, &plan, plan_make, "could not open 'no-cluster.yaml'"),
         FUNCTION(rk_report_options, device, &report, report_write, "a report needs at least one run"),
         FUNCTION(rk_tune_options, user, &tune, tune_create, "there is nothing to search"),
@@ -226,13 +249,26 @@ static void test_optimizer_defaults_stay_inside(void **state) {
 
 static int load(void **state) {
     (void)state;
-    return rk_config_load(RK_SOURCE_DIR "/examples/adult.yaml", NULL, 0, &config) != RK_OK;
+    char output[100];
+    const char *overrides[] = {output, "train.steps=1"};
+    rk_trainer *trainer = NULL;
+    if (!mkdtemp(directory)) return 1;
+    snprintf(output, sizeof output, "train.output=%s/run", directory);
+    rk_status status = rk_config_load(RK_SOURCE_DIR "/examples/adult.yaml", overrides, 2, &config);
+    if (status == RK_OK) status = rk_trainer_create(config, NULL, &trainer);
+    if (status == RK_OK) status = rk_trainer_run(trainer);
+    rk_trainer_free(trainer);
+    if (status == RK_OK) status = rk_predictor_open(output + strlen("train.output="), NULL, &predictor);
+    return status != RK_OK;
 }
 
 static int unload(void **state) {
     (void)state;
+    rk_predictor_free(predictor);
     rk_config_free(config);
-    return 0;
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    return system(command);
 }
 
 int main(void) {

@@ -107,14 +107,14 @@ void rk_free_variable(void *variable) {
     rk_free(pointer);
 }
 
-rk_status rk_pages_alloc(size_t bytes, void **out) {
+rk_status rk_pages_alloc(size_t bytes, void *out) {
     if (must_fail()) return RK_NO_MEMORY_ERROR(bytes);
     size_t length = bytes ? bytes : 1;
     void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) return RK_NO_MEMORY_ERROR(bytes);
     request_huge_pages(pages, length);
     atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
-    *out = pages;
+    memcpy(out, &pages, sizeof pages);
     return RK_OK;
 }
 

@@ -24,7 +24,7 @@ void rk_free(void *pointer); /* NULL is fine */
 
 /* Zeroed pages for large arrays, with transparent huge pages asked for. The kernel zeroes them at first
  * touch, so nothing is touched here. Free with the same size. */
-rk_status rk_pages_alloc(size_t bytes, void **out);
+rk_status rk_pages_alloc(size_t bytes, void *out); /* out: a pointer to the pointer, as rk_alloc has it */
 void rk_pages_free(void *pages, size_t bytes);
 
 /* Bytes that the machine, or the control group that the process is in, has to give without swapping; 0:

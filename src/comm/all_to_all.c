@@ -192,21 +192,21 @@ const rk_message *rk_all_to_all_received(const rk_all_to_all *all_to_all) {
     return all_to_all->received;
 }
 
-rk_status rk_all_to_all_take_head(const rk_all_to_all *e, int32_t rank, size_t n_bytes, const void **out,
+rk_status rk_all_to_all_take_head(const rk_all_to_all *e, int32_t rank, size_t n_bytes, void *out,
                                   size_t *left) {
     const rk_message *message = &e->received[rank];
     RK_FAIL_IF(message->n_bytes < n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu or more",
                (int)e->comm->peers[rank].rank, message->n_bytes, rk_channel_name(e->channel), n_bytes);
-    *out = message->data;
+    memcpy(out, &message->data, sizeof message->data);
     *left = message->n_bytes - n_bytes;
     return RK_OK;
 }
 
-rk_status rk_all_to_all_take(const rk_all_to_all *e, int32_t rank, size_t n_bytes, const void **out) {
+rk_status rk_all_to_all_take(const rk_all_to_all *e, int32_t rank, size_t n_bytes, void *out) {
     const rk_message *message = &e->received[rank];
     RK_FAIL_IF(message->n_bytes != n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu",
                (int)e->comm->peers[rank].rank, message->n_bytes, rk_channel_name(e->channel), n_bytes);
-    *out = message->data;
+    memcpy(out, &message->data, sizeof message->data);
     return RK_OK;
 }
 

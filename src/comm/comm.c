@@ -115,10 +115,9 @@ static size_t pass_step_status(rk_status status, step_status *out) {
 static rk_status first_failure(const rk_all_to_all *all_to_all) {
     const rk_comm *comm = all_to_all->comm;
     for (int32_t r = 0; r < comm->size; r++) {
-        const void *data;
+        const step_status *v;
         size_t n;
-        RK_TRY(rk_all_to_all_take_head(all_to_all, r, offsetof(step_status, reason), &data, &n));
-        const step_status *v = data;
+        RK_TRY(rk_all_to_all_take_head(all_to_all, r, offsetof(step_status, reason), &v, &n));
         if (v->status != RK_OK)
             return rk_error((rk_status)v->status, "rank %d: %.*s", (int)comm->peers[r].rank,
                             (int)(n < sizeof v->reason ? n : sizeof v->reason), v->reason);

@@ -49,13 +49,14 @@ rk_status rk_all_to_all_wait(rk_all_to_all *all_to_all);
 /* [size], once done; 64-byte aligned, the all_to_all's own until it is freed. Empty from ranks that do not
  * send. */
 const rk_message *rk_all_to_all_received(const rk_all_to_all *all_to_all);
-/* What that rank sent, where both sides know its size; RK_INTERNAL names the rank that sent another. */
-rk_status rk_all_to_all_take(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, const void **out);
+/* What that rank sent, where both sides know its size; RK_INTERNAL names the rank that sent another. `out` is
+ * a pointer to the pointer, of any kind. */
+rk_status rk_all_to_all_take(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, void *out);
 /* The same, copied to where it belongs. */
 rk_status rk_all_to_all_copy(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, void *to);
 /* The same of n_bytes or more; *left: those after them. */
-rk_status rk_all_to_all_take_head(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes,
-                                  const void **out, size_t *left);
+rk_status rk_all_to_all_take_head(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, void *out,
+                                  size_t *left);
 /* Its buffers serve later all_to_alls. Only when done, or after an error. NULL is fine. */
 void rk_all_to_all_free(rk_all_to_all *all_to_all);
 static inline void rk_all_to_all_auto(rk_all_to_all **all_to_all) { /* for RK_AUTO */

@@ -67,48 +67,38 @@ void rk_comm_head_release(rk_comm *comm) {
 }
 
 rk_status rk_comm_farewell(rk_comm *comm) {
-    rk_message *nothing;
-    rk_all_to_all *all_to_all = NULL;
+    RK_AUTOFREE rk_message *nothing = NULL;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_alloc((size_t)comm->size, sizeof *nothing, &nothing));
-    rk_status status = rk_all_to_all_begin_at(comm, RK_CHANNEL_FAREWELL, 0, nothing, NULL, NULL, &all_to_all);
-    if (status == RK_OK) status = rk_all_to_all_wait(all_to_all);
-    rk_all_to_all_free(all_to_all);
-    rk_free(nothing);
-    return status;
+    RK_TRY(rk_all_to_all_begin_at(comm, RK_CHANNEL_FAREWELL, 0, nothing, NULL, NULL, &all_to_all));
+    return rk_all_to_all_wait(all_to_all);
 }
 
 rk_status rk_comm_agree_on_context(rk_comm *comm, const int32_t *members, int32_t n_members, int32_t *out) {
     rk_comm_shared *shared = comm->shared;
-    rk_message *send = NULL;
-    bool *with = NULL;
-    rk_all_to_all *all_to_all = NULL;
+    RK_AUTOFREE rk_message *send = NULL;
+    RK_AUTOFREE bool *with = NULL;
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
     pthread_mutex_lock(&shared->mutex);
     int32_t next = shared->next_context, most = next;
     pthread_mutex_unlock(&shared->mutex);
-    rk_status status;
-    RK_GOTO(rk_alloc((size_t)comm->size, sizeof *send, &send));
-    RK_GOTO(rk_alloc((size_t)comm->size, sizeof *with, &with));
+    RK_TRY(rk_alloc((size_t)comm->size, sizeof *send, &send));
+    RK_TRY(rk_alloc((size_t)comm->size, sizeof *with, &with));
     for (int32_t i = 0; i < n_members; i++) {
         with[members[i]] = true;
         send[members[i]] = (rk_message){&next, sizeof next};
     }
-    RK_GOTO(rk_all_to_all_begin_at(comm, RK_CHANNEL_MEMBERS, 0, send, with, with, &all_to_all));
-    RK_GOTO(rk_all_to_all_wait(all_to_all));
+    RK_TRY(rk_all_to_all_begin_at(comm, RK_CHANNEL_MEMBERS, 0, send, with, with, &all_to_all));
+    RK_TRY(rk_all_to_all_wait(all_to_all));
     for (int32_t i = 0; i < n_members; i++) {
-        const void *theirs;
-        RK_GOTO(rk_all_to_all_take(all_to_all, members[i], sizeof next, &theirs));
-        memcpy(&next, theirs, sizeof next);
+        RK_TRY(rk_all_to_all_copy(all_to_all, members[i], sizeof next, &next));
         if (next > most) most = next;
     }
     pthread_mutex_lock(&shared->mutex);
     shared->next_context = most + 1;
     pthread_mutex_unlock(&shared->mutex);
     *out = most;
-done:
-    rk_all_to_all_free(all_to_all);
-    rk_free(with);
-    rk_free(send);
-    return status;
+    return RK_OK;
 }
 
 rk_status rk_comm_gather_hosts(rk_comm *comm) {

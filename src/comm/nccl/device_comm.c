@@ -123,13 +123,12 @@ static rk_status keep(rk_device_comm *dc, rk_status status) {
 
 /* Nothing of an earlier call is under way. */
 static rk_status reserve(rk_device_comm *dc, pinned *memory, size_t n_bytes) {
-    void *data;
     if (n_bytes <= memory->n_bytes) return RK_OK;
     rk_device_free_host(dc->device, memory->data);
     *memory = (pinned){0};
     n_bytes += n_bytes / 4;
-    RK_TRY(rk_device_alloc_host(dc->device, n_bytes, &data));
-    *memory = (pinned){data, n_bytes};
+    RK_TRY(rk_device_alloc_host(dc->device, n_bytes, &memory->data));
+    memory->n_bytes = n_bytes;
     return RK_OK;
 }
 

@@ -6,15 +6,12 @@
 enum { ALIGNMENT = 256 };
 
 rk_status rk_batch_context_open(rk_device_tables *d, rk_device_batch_context *batch_context) {
-    void *pinned;
     RK_TRY(rk_stream_mark_create(d->device, &batch_context->deduped));
     RK_TRY(rk_stream_mark_create(d->device, &batch_context->done));
     RK_TRY(rk_device_take(d, sizeof *batch_context->counts, &batch_context->counts));
-    RK_TRY(rk_device_alloc_host(d->device, sizeof *batch_context->host_counts, &pinned));
-    batch_context->host_counts = pinned;
+    RK_TRY(rk_device_alloc_host(d->device, sizeof *batch_context->host_counts, &batch_context->host_counts));
     RK_TRY(rk_device_alloc_host(d->device, (size_t)d->n_tables * sizeof *batch_context->host_steps + 1,
-                                &pinned));
-    batch_context->host_steps = pinned;
+                                &batch_context->host_steps));
     return RK_OK;
 }
 
@@ -96,10 +93,8 @@ static void give_upload(rk_device_tables *d, rk_device_batch_context *batch_cont
 static rk_status grow_upload(rk_device_tables *d, rk_device_batch_context *batch_context, size_t n_bytes) {
     if (n_bytes <= batch_context->upload_bytes) return RK_OK;
     give_upload(d, batch_context);
-    void *pinned;
     n_bytes += n_bytes / 4;
-    RK_TRY(rk_device_alloc_host(d->device, n_bytes, &pinned));
-    batch_context->host = pinned;
+    RK_TRY(rk_device_alloc_host(d->device, n_bytes, &batch_context->host));
     RK_TRY(rk_device_take(d, n_bytes, &batch_context->upload));
     batch_context->upload_bytes = n_bytes;
     return RK_OK;

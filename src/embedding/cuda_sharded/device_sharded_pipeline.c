@@ -62,14 +62,13 @@ static rk_cuda_rows_at packed(const rk_device_buffer *buffer, const rk_table_sha
 
 /* Work that uses the old memory may be under way. */
 static rk_status grow(rk_device_sharded *ds, rk_device_buffer *buffer, size_t n_bytes, bool *grown) {
-    void *memory;
     if (n_bytes <= buffer->n_bytes) return RK_OK;
     if (ds->stream) RK_TRY(rk_device_comm_wait(ds->comm, ds->stream));
     rk_device_free(ds->device, buffer->data);
     *buffer = (rk_device_buffer){0};
     n_bytes += n_bytes / 4;
-    RK_TRY(rk_device_alloc(ds->device, n_bytes, &memory));
-    *buffer = (rk_device_buffer){memory, n_bytes};
+    RK_TRY(rk_device_alloc(ds->device, n_bytes, &buffer->data));
+    buffer->n_bytes = n_bytes;
     if (grown) *grown = true;
     return RK_OK;
 }

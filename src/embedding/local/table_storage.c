@@ -52,9 +52,7 @@ static void size_up(rk_table *table) {
 static rk_status allocate(rk_table *table) {
     RK_TRY(rk_pages_alloc(table->rows_bytes, &table->rows.data));
     for (int s = 0; s < table->n_slots; s++) {
-        void *pages;
-        RK_TRY(rk_pages_alloc(table->slot_bytes[s], &pages));
-        table->slot_values[s] = pages;
+        RK_TRY(rk_pages_alloc(table->slot_bytes[s], &table->slot_values[s]));
     }
     return RK_OK;
 }

@@ -92,9 +92,8 @@ static rk_status end(rk_model *model) {
     RK_TRY(rk_all_to_all_wait(d->words));
     rk_ranks_begin_receiving(ranks);
     for (int32_t r = 0; r < ranks->roles.n_trainers; r++) {
-        const void *data;
-        RK_TRY(rk_all_to_all_take(d->words, r, sizeof d->word, &data));
-        const rk_device_control *theirs = data;
+        const rk_device_control *theirs;
+        RK_TRY(rk_all_to_all_take(d->words, r, sizeof d->word, &theirs));
         rk_ranks_receive(ranks, theirs->stop, theirs->bytes_sent);
     }
     rk_all_to_all_free(d->words);

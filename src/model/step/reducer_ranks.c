@@ -110,11 +110,10 @@ static rk_status post(rk_reducer *reducer, const rk_local_batch *local_batch, rk
 /* Trainer t's status, and its losses behind the n that are there. */
 static rk_status receive_from(const rk_model *model, const reduction *at, int32_t t, double *losses,
                               size_t *n) {
-    const void *data;
+    const step_status *theirs;
     size_t loss_bytes, n_tasks = (size_t)model->n_tasks,
                        most = (size_t)rk_ranks_n_micro_batches(model->ranks, t) * n_tasks * sizeof *losses;
-    RK_TRY(rk_all_to_all_take_head(at->statuses, t, sizeof(step_status), &data, &loss_bytes));
-    const step_status *theirs = data;
+    RK_TRY(rk_all_to_all_take_head(at->statuses, t, sizeof *theirs, &theirs, &loss_bytes));
     rk_ranks_receive(model->ranks, theirs->stop, theirs->bytes_sent);
     if (theirs->status != RK_OK)
         return rk_error((rk_status)theirs->status, "%.*s", (int)sizeof theirs->error, theirs->error);

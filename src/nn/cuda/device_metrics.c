@@ -38,7 +38,7 @@ rk_status rk_device_metrics(rk_device *device, rk_stream *stream, bool binary, i
     void *pieces[N_PIECES] = {0};
     rk_status status = RK_OK;
     for (int i = 0; i < N_PIECES && status == RK_OK; i++)
-        status = rk_device_alloc(device, bytes[i] ? bytes[i] : 1, &pieces[i]);
+        status = rk_device_alloc(device, bytes[i], &pieces[i]);
     m.keys = pieces[0];
     m.sorted = pieces[1];
     m.places = pieces[2];

@@ -192,9 +192,7 @@ static rk_status finish_nodes(rk_graph *graph) {
 }
 
 static rk_status place_gradients(rk_graph *graph) {
-    void *pages;
-    RK_TRY(rk_pages_alloc((size_t)graph->gradient_reals * sizeof *graph->gradients, &pages));
-    graph->gradients = pages;
+    RK_TRY(rk_pages_alloc((size_t)graph->gradient_reals * sizeof *graph->gradients, &graph->gradients));
     for (size_t i = 0; i < graph->n_parameters; i++)
         graph->parameters[i].gradient = graph->gradients + graph->parameters[i].offset;
     return RK_OK;

@@ -37,9 +37,7 @@ rk_status rk_graph_inference_create(const rk_graph *g, int n_threads, rk_graph_i
     RK_GOTO(rk_alloc((size_t)n_threads, sizeof *i->memory, &i->memory));
     RK_GOTO(rk_alloc((size_t)n_threads, sizeof *i->workspaces, &i->workspaces));
     for (int t = 0; t < n_threads; t++) {
-        void *pages;
-        RK_GOTO(rk_pages_alloc(memory_bytes(g), &pages));
-        i->memory[t] = pages;
+        RK_GOTO(rk_pages_alloc(memory_bytes(g), &i->memory[t]));
         RK_GOTO(rk_pages_alloc(g->workspace_bytes, &i->workspaces[t]));
     }
     *out = i;

@@ -45,9 +45,8 @@ static rk_status reserve_partials(rk_graph *g) {
     g->sum.partials[0] = g->gradients;
     if (g->sum.n_partials == 0) g->sum.n_partials = 1;
     while (g->sum.n_partials < wanted) {
-        void *pages;
-        RK_TRY(rk_pages_alloc(bytes_of(g->gradient_reals), &pages));
-        g->sum.partials[g->sum.n_partials++] = pages;
+        RK_TRY(rk_pages_alloc(bytes_of(g->gradient_reals), &g->sum.partials[g->sum.n_partials]));
+        g->sum.n_partials++;
     }
     return RK_OK;
 }
@@ -57,10 +56,8 @@ static rk_status reserve_gradients(rk_graph *g, size_t n) {
     RK_TRY(rk_realloc(n, sizeof *g->sum.buffers, &g->sum.buffers));
     RK_TRY(rk_realloc(n, sizeof *g->sum.done, &g->sum.done));
     while (g->sum.n_buffers < n) {
-        void *pages;
-        RK_TRY(rk_pages_alloc(bytes_of(g->gradient_reals), &pages));
-        atomic_init(&g->sum.done[g->sum.n_buffers], 0);
-        g->sum.buffers[g->sum.n_buffers++] = pages;
+        RK_TRY(rk_pages_alloc(bytes_of(g->gradient_reals), &g->sum.buffers[g->sum.n_buffers]));
+        atomic_init(&g->sum.done[g->sum.n_buffers++], 0);
     }
     return RK_OK;
 }

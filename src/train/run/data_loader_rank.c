@@ -34,12 +34,12 @@ static rk_status check_word(const reading *r, const rk_read_word *word) {
 
 static rk_status hear(const reading *r, rk_all_to_all **out) {
     RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
-    const void *word;
+    const rk_read_word *word;
     size_t left;
     RK_TRY(rk_all_to_all_begin(r->readers->comms[0], RK_CHANNEL_VALUES, r->readers->messages,
                                r->readers->nobody, r->readers->first, &all_to_all));
     RK_TRY(rk_all_to_all_wait(all_to_all));
-    RK_TRY(rk_all_to_all_take_head(all_to_all, 0, sizeof(rk_read_word), &word, &left));
+    RK_TRY(rk_all_to_all_take_head(all_to_all, 0, sizeof *word, &word, &left));
     RK_TRY(check_word(r, word));
     *out = all_to_all;
     all_to_all = NULL;

@@ -25,6 +25,7 @@ static void exporting_release(rk_exporting *x) {
     rk_free(x->directory);
     rk_stored_tensors_close(&x->tensors);
     rk_manifest_release(&x->manifest);
+    rk_state_release(&x->shard);
     rk_config_free(x->config);
     rk_text_free(x->checkpoint);
 }
@@ -41,11 +42,9 @@ static rk_status table_of(const char *name, char **out) {
 /* What the optimizer keeps of a tensor is named "<tensor>/<slot>". */
 static bool is_slot(const rk_stored_tensors *tensors, const char *name) {
     const char *last = strrchr(name, '/');
-    char *parent;
+    RK_AUTOFREE char *parent = NULL;
     if (!last || rk_strndup(name, (size_t)(last - name), &parent) != RK_OK) return false;
-    bool is = rk_stored_tensors_find(tensors, parent) != NULL;
-    rk_free(parent);
-    return is;
+    return rk_stored_tensors_find(tensors, parent) != NULL;
 }
 
 static bool is_wanted(const rk_exporting *x, const char *table) {
@@ -64,9 +63,7 @@ static rk_status name_of(const char *stored, const char *table, char **out) {
         rk_buffer_printf(&name, "embeddings.%s.weight", table);
     else
         rk_buffer_printf(&name, "dense.%.*s.%s", (int)(last - (stored + 6)), stored + 6, last + 1);
-    rk_status status = name.status == RK_OK ? rk_strdup(name.data, out) : name.status;
-    rk_buffer_release(&name);
-    return status;
+    return rk_buffer_take(&name, out);
 }
 
 /* Codes with a scale and a least value would make rows of few values larger: those stay as they are. */
@@ -91,19 +88,15 @@ static rk_status choose(rk_exporting *x, const rk_stored_tensor *stored) {
 }
 
 static rk_status no_table(const rk_exporting *x, const char *wanted) {
-    rk_status status = rk_error(RK_NOT_FOUND, "the model has no table '%s'", wanted);
-    const char **names;
-    size_t n = 0;
-    RK_TRY(rk_alloc(x->tensors.n + 1, sizeof *names, &names));
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     for (size_t i = 0; i < x->tensors.n; i++) {
-        char *table = NULL;
-        if (table_of(x->tensors.list[i].name, &table) == RK_OK && table) names[n++] = table;
+        RK_AUTOFREE char *table = NULL;
+        RK_TRY(table_of(x->tensors.list[i].name, &table));
+        if (table) RK_TRY(rk_text_list_add(&names, table));
     }
-    const char *nearest = rk_nearest(wanted, names, n);
-    if (nearest) rk_error_hint(status, "did you mean '%s'?", nearest);
-    for (size_t i = 0; i < n; i++) rk_free((void *)(size_t)names[i]);
-    rk_free(names);
-    return status;
+    rk_status status = rk_error(RK_NOT_FOUND, "the model has no table '%s'", wanted);
+    const char *nearest = rk_nearest(wanted, (const char *const *)names.texts, names.n);
+    return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
 }
 
 static int by_name(const void *a, const void *b) {

@@ -135,48 +135,41 @@ static rk_status describe_rows(const rk_exporting *x, rk_buffer *out) {
 }
 
 static rk_status write_file(rk_exporting *x, int32_t file) {
-    char name[RK_EXPORT_FILE_NAME_BYTES], *path = NULL;
-    rk_buffer rows = {0};
+    char name[RK_EXPORT_FILE_NAME_BYTES];
+    RK_AUTOFREE char *path = NULL;
+    RK_AUTO(rk_buffer_release) rk_buffer rows = {0};
     uint32_t crc32c;
     uint64_t n_bytes;
-    rk_status status;
+    rk_state_release(&x->shard);
     for (size_t i = x->first; i < x->n && x->list[i].file == file; i++)
-        RK_GOTO(add_entry(&x->shard, &x->list[i]));
-    RK_GOTO(describe_rows(x, &rows));
+        RK_TRY(add_entry(&x->shard, &x->list[i]));
+    RK_TRY(describe_rows(x, &rows));
     const char *metadata[] = {"format", "pt", "reckon.version", rk_version(), "reckon.rows", rows.data};
     rk_safetensors_source source = {
         .fill = fill, .context = x, .metadata = metadata, .n_metadata = rows.n_bytes ? 3 : 2};
     rk_export_file_name(x, file, name);
-    RK_GOTO(rk_path_join(x->directory, name, &path));
-    RK_GOTO(rk_safetensors_write_from(path, &x->shard, &source, &crc32c, &n_bytes));
+    RK_TRY(rk_path_join(x->directory, name, &path));
+    RK_TRY(rk_safetensors_write_from(path, &x->shard, &source, &crc32c, &n_bytes));
     x->first += x->shard.n;
-done:
-    rk_buffer_release(&rows);
-    rk_state_release(&x->shard);
-    rk_free(path);
-    return status;
+    return RK_OK;
 }
 
 /* Which tensor is in which file, as Hugging Face's loaders read it. */
 static rk_status write_index(const rk_exporting *x) {
-    rk_buffer text = {0};
-    char name[RK_EXPORT_FILE_NAME_BYTES], *path = NULL;
-    rk_status status;
+    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
+    RK_AUTOFREE char *path = NULL;
+    char name[RK_EXPORT_FILE_NAME_BYTES];
     rk_buffer_printf(&text, "{\"metadata\":{\"total_size\":%" PRIu64 "},\"weight_map\":{", x->total_bytes);
     for (size_t i = 0; i < x->n; i++) {
         rk_buffer_text(&text, i ? "," : "");
-        RK_GOTO(rk_json_text_string(&text, x->list[i].name));
+        RK_TRY(rk_json_text_string(&text, x->list[i].name));
         rk_export_file_name(x, x->list[i].file, name);
         rk_buffer_printf(&text, ":\"%s\"", name);
     }
     rk_buffer_text(&text, "}}\n");
-    RK_GOTO(text.status);
-    RK_GOTO(rk_path_join(x->directory, "model.safetensors.index.json", &path));
-    RK_GOTO(rk_file_write(path, text.data, text.n_bytes));
-done:
-    rk_buffer_release(&text);
-    rk_free(path);
-    return status;
+    RK_TRY(text.status);
+    RK_TRY(rk_path_join(x->directory, "model.safetensors.index.json", &path));
+    return rk_file_write(path, text.data, text.n_bytes);
 }
 
 rk_status rk_export_write_tensors(rk_exporting *x) {

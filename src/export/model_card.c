@@ -80,18 +80,13 @@ static void add_tensors(const rk_exporting *x, rk_buffer *out) {
 }
 
 rk_status rk_export_write_card(const rk_exporting *x) {
-    rk_buffer text = {0};
-    char *path = NULL;
-    rk_status status;
+    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
+    RK_AUTOFREE char *path = NULL;
     add_header(x, &text);
     add_run(x, &text);
     add_data(x, &text);
     add_tensors(x, &text);
-    RK_GOTO(text.status);
-    RK_GOTO(rk_path_join(x->directory, "README.md", &path));
-    RK_GOTO(rk_file_write(path, text.data, text.n_bytes));
-done:
-    rk_buffer_release(&text);
-    rk_free(path);
-    return status;
+    RK_TRY(text.status);
+    RK_TRY(rk_path_join(x->directory, "README.md", &path));
+    return rk_file_write(path, text.data, text.n_bytes);
 }

@@ -18,41 +18,36 @@ void rk_stored_tensors_close(rk_stored_tensors *tensors) {
         rk_free(tensors->list[i].parts);
     }
     for (size_t i = 0; i < tensors->n_files; i++) {
-        (void)close(tensors->files[i]);
-        rk_free(tensors->paths[i]);
+        (void)close(tensors->files[i].descriptor);
+        rk_free(tensors->files[i].path);
     }
     rk_name_map_release(&tensors->names);
     rk_free(tensors->list);
     rk_free(tensors->files);
-    rk_free(tensors->paths);
     rk_free(tensors->buffer);
     *tensors = (rk_stored_tensors){0};
 }
 
 const rk_stored_tensor *rk_stored_tensors_find(const rk_stored_tensors *tensors, const char *name) {
-    for (size_t i = 0; i < tensors->n; i++)
-        if (strcmp(tensors->list[i].name, name) == 0) return &tensors->list[i];
-    return NULL;
+    int64_t at = rk_name_map_find(&tensors->names, name);
+    return at < 0 ? NULL : &tensors->list[at];
 }
 
 static rk_status tensor_of(rk_stored_tensors *tensors, const rk_tensor_part *part,
                            const rk_safetensors_entry *entry, rk_stored_tensor **out) {
-    char *name;
+    RK_AUTOFREE char *name = NULL;
     RK_TRY(rk_strndup(part->name, part->name_bytes, &name));
     int64_t at = rk_name_map_find(&tensors->names, name);
-    rk_status status = RK_OK;
     if (at < 0) {
-        RK_GOTO(rk_grow(&tensors->list, tensors->n, &tensors->capacity, sizeof *tensors->list));
-        RK_GOTO(rk_name_map_add(&tensors->names, name, (int64_t)tensors->n));
+        RK_TRY(rk_grow(&tensors->list, tensors->n, &tensors->capacity, sizeof *tensors->list));
+        RK_TRY(rk_name_map_add(&tensors->names, name, (int64_t)tensors->n));
         at = (int64_t)tensors->n++;
         tensors->list[at] = (rk_stored_tensor){
             .name = name, .type = entry->type, .n_dims = entry->n_dims > 1 ? 2 : 1, .n_rows = part->n_rows};
         name = NULL;
     }
     *out = &tensors->list[at];
-done:
-    rk_free(name);
-    return status;
+    return RK_OK;
 }
 
 static rk_status add_part(rk_stored_tensors *tensors, const rk_safetensors_entry *entry) {
@@ -77,50 +72,45 @@ static rk_status add_part(rk_stored_tensors *tensors, const rk_safetensors_entry
     return RK_OK;
 }
 
-static rk_status read_at(const rk_stored_tensors *tensors, int32_t file, uint64_t at, void *out, size_t n) {
+static rk_status read_at(const struct rk_stored_file *file, uint64_t at, void *out, size_t n) {
     for (size_t done = 0; done < n;) {
-        ssize_t got = pread(tensors->files[file], (char *)out + done, n - done, (off_t)(at + done));
+        ssize_t got = pread(file->descriptor, (char *)out + done, n - done, (off_t)(at + done));
         if (got < 0 && errno == EINTR) continue;
-        RK_FAIL_IF(got < 0, RK_IO, "'%s' could not be read: %s", tensors->paths[file], strerror(errno));
-        RK_FAIL_IF(got == 0, RK_BAD_DATA, "'%s' is truncated", tensors->paths[file]);
+        RK_FAIL_IF(got < 0, RK_IO, "'%s' could not be read: %s", file->path, strerror(errno));
+        RK_FAIL_IF(got == 0, RK_BAD_DATA, "'%s' is truncated", file->path);
         done += (size_t)got;
     }
     return RK_OK;
 }
 
 /* The header alone, which says where the tensors are. */
-static rk_status read_header(const rk_stored_tensors *tensors, int32_t file, rk_safetensors *out) {
+static rk_status read_header(const struct rk_stored_file *file, rk_safetensors *out) {
     unsigned char head[RK_SAFETENSORS_HEAD_BYTES];
     uint64_t file_bytes;
     size_t n_bytes;
-    char *header = NULL;
-    rk_status status;
-    RK_GOTO(rk_file_size(tensors->paths[file], &file_bytes));
-    RK_GOTO(read_at(tensors, file, 0, head, sizeof head));
-    RK_GOTO(rk_safetensors_header_bytes(head, file_bytes, &n_bytes));
-    RK_GOTO(rk_alloc(n_bytes, 1, &header));
-    RK_GOTO(read_at(tensors, file, 0, header, n_bytes));
-    RK_GOTO(rk_safetensors_parse(header, n_bytes, file_bytes, out));
-done:
-    rk_free(header);
-    return status;
+    RK_AUTOFREE char *header = NULL;
+    RK_TRY(rk_file_size(file->path, &file_bytes));
+    RK_TRY(read_at(file, 0, head, sizeof head));
+    RK_TRY(rk_safetensors_header_bytes(head, file_bytes, &n_bytes));
+    RK_TRY(rk_alloc(n_bytes, 1, &header));
+    RK_TRY(read_at(file, 0, header, n_bytes));
+    return rk_safetensors_parse(header, n_bytes, file_bytes, out);
 }
 
-static rk_status add_entries(rk_stored_tensors *tensors, int32_t file) {
-    rk_safetensors entries;
-    RK_TRY(read_header(tensors, file, &entries));
-    rk_status status = RK_OK;
-    for (size_t i = 0; status == RK_OK && i < entries.n; i++) status = add_part(tensors, &entries.entries[i]);
-    rk_safetensors_release(&entries);
-    return status;
+static rk_status add_entries(rk_stored_tensors *tensors, const struct rk_stored_file *file) {
+    RK_AUTO(rk_safetensors_release) rk_safetensors entries = {0};
+    RK_TRY(read_header(file, &entries));
+    for (size_t i = 0; i < entries.n; i++) RK_TRY(add_part(tensors, &entries.entries[i]));
+    return RK_OK;
 }
 
 static rk_status add_file(rk_stored_tensors *tensors, const char *path) {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    RK_FAIL_IF(file < 0, RK_IO, "'%s' could not be opened: %s", path, strerror(errno));
-    tensors->files[tensors->n_files] = file;
-    rk_status status = rk_strdup(path, &tensors->paths[tensors->n_files++]);
-    if (status == RK_OK) status = add_entries(tensors, (int32_t)tensors->n_files - 1);
+    struct rk_stored_file *file = &tensors->files[tensors->n_files];
+    file->descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    RK_FAIL_IF(file->descriptor < 0, RK_IO, "'%s' could not be opened: %s", path, strerror(errno));
+    tensors->n_files++;
+    rk_status status = rk_strdup(path, &file->path);
+    if (status == RK_OK) status = add_entries(tensors, file);
     return status == RK_OK ? RK_OK : rk_error_context(status, "'%s'", path);
 }
 
@@ -152,30 +142,24 @@ static rk_status check_parts(const rk_stored_tensor *tensor) {
 
 static rk_status open_files(const char *checkpoint, const rk_manifest *manifest, rk_stored_tensors *tensors) {
     RK_TRY(rk_alloc(manifest->n_files, sizeof *tensors->files, &tensors->files));
-    RK_TRY(rk_alloc(manifest->n_files, sizeof *tensors->paths, &tensors->paths));
     for (size_t i = 0; i < manifest->n_files; i++) {
         if (!strstr(manifest->files[i].name, ".safetensors")) continue;
-        char *path;
+        RK_AUTOFREE char *path = NULL;
         RK_TRY(rk_path_join(checkpoint, manifest->files[i].name, &path));
-        rk_status status = add_file(tensors, path);
-        rk_free(path);
-        RK_TRY(status);
+        RK_TRY(add_file(tensors, path));
     }
     for (size_t i = 0; i < tensors->n; i++) RK_TRY(check_parts(&tensors->list[i]));
     return RK_OK;
 }
 
 rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out) {
-    rk_manifest manifest;
-    rk_stored_tensors tensors = {0};
+    RK_AUTO(rk_manifest_release) rk_manifest manifest = {0};
+    RK_AUTO(rk_stored_tensors_close) rk_stored_tensors tensors = {0};
     RK_TRY(rk_manifest_read(checkpoint, &manifest));
-    rk_status status = open_files(checkpoint, &manifest, &tensors);
-    rk_manifest_release(&manifest);
-    if (status == RK_OK)
-        *out = tensors;
-    else
-        rk_stored_tensors_close(&tensors);
-    return status;
+    RK_TRY(open_files(checkpoint, &manifest, &tensors));
+    *out = tensors;
+    tensors = (rk_stored_tensors){0};
+    return RK_OK;
 }
 
 /* The part's rows among first .. first+n-1 into out. */
@@ -189,8 +173,8 @@ static rk_status read_part(rk_stored_tensors *tensors, const rk_stored_tensor *t
     bool whole = part->step == 1 && width == row;
     size_t bytes = (size_t)(to - from) * width;
     if (!whole) RK_TRY(rk_reserve(&tensors->buffer, &tensors->buffer_capacity, bytes, 1));
-    RK_TRY(read_at(tensors, part->file, part->begin + (uint64_t)from * width, whole ? out : tensors->buffer,
-                   bytes));
+    RK_TRY(read_at(&tensors->files[part->file], part->begin + (uint64_t)from * width,
+                   whole ? out : tensors->buffer, bytes));
     for (int64_t i = from; i < to && !whole; i++)
         memcpy(
             out + (size_t)(part->first + i * part->step - first) * row + (size_t)part->first_column * element,

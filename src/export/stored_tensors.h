@@ -28,8 +28,10 @@ typedef struct rk_stored_tensors {
     rk_stored_tensor *list; /* [n], in the order of the files */
     size_t n, capacity;
     rk_name_map names;
-    int *files; /* [n_files]: descriptors */
-    char **paths;
+    struct rk_stored_file {
+        int descriptor;
+        char *path;
+    } * files; /* [n_files] */
     size_t n_files;
     char *buffer; /* of a piece of a part */
     size_t buffer_capacity;

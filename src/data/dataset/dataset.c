@@ -221,7 +221,7 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
                (long long)options->batch_size);
     RK_FAIL_IF(options->n_shares && (options->share < 0 || options->share >= options->n_shares),
                RK_INVALID_ARGUMENT, "share %d of %d", options->share, options->n_shares);
-    rk_dataset *d;
+    RK_AUTO(rk_dataset_auto) rk_dataset *d = NULL;
     RK_TRY(rk_alloc(1, sizeof *d, &d));
     pthread_mutex_init(&d->mutex, NULL);
     pthread_cond_init(&d->changed, NULL);
@@ -239,16 +239,13 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
     r->seed = options->seed;
     r->window_rows = rk_dataset_window_rows(d, d->batch_size);
     r->alone = -1;
-    rk_status status;
-    RK_GOTO(rk_strdup(options->directory ? options->directory : "", &r->directory));
-    RK_GOTO(choose_files(d, section, options->split));
+    RK_TRY(rk_strdup(options->directory ? options->directory : "", &r->directory));
+    RK_TRY(choose_files(d, section, options->split));
     d->n_slots = options->prefetch > 0 ? options->prefetch : 4;
-    RK_GOTO(rk_alloc((size_t)d->n_slots, sizeof *d->slots, &d->slots));
+    RK_TRY(rk_alloc((size_t)d->n_slots, sizeof *d->slots, &d->slots));
     *out = d;
+    d = NULL;
     return RK_OK;
-done:
-    rk_dataset_free(d);
-    return status;
 }
 
 void rk_dataset_free(rk_dataset *d) {

@@ -8,24 +8,22 @@
 #include "data/source/source_internal.h"
 
 rk_status rk_source_open(const rk_source_options *options, rk_source **out) {
-    rk_source *s;
+    RK_AUTO(rk_source_auto) rk_source *s = NULL;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
     s->options = *options;
     s->piece_bytes = RK_PIECE_BYTES;
-    rk_status status = options->wanted ? rk_alloc(options->n_wanted, sizeof *s->wanted, &s->wanted) : RK_OK;
-    for (size_t i = 0; status == RK_OK && options->wanted && i < options->n_wanted; i++)
-        status = rk_strdup(options->wanted[i], &s->wanted[i]);
+    if (options->wanted) RK_TRY(rk_alloc(options->n_wanted, sizeof *s->wanted, &s->wanted));
+    for (size_t i = 0; options->wanted && i < options->n_wanted; i++)
+        RK_TRY(rk_strdup(options->wanted[i], &s->wanted[i]));
     s->options.wanted = (const char *const *)s->wanted;
-    for (size_t i = 0; status == RK_OK && i < options->n_paths; i++) {
+    for (size_t i = 0; i < options->n_paths; i++) {
         uint64_t n_bytes = 0;
-        if (strcmp(options->paths[i], "-") != 0) status = rk_file_size(options->paths[i], &n_bytes);
+        if (strcmp(options->paths[i], "-") != 0) RK_TRY(rk_file_size(options->paths[i], &n_bytes));
         s->total_bytes += (double)n_bytes;
     }
-    if (status == RK_OK)
-        *out = s;
-    else
-        rk_source_free(s);
-    return status;
+    *out = s;
+    s = NULL;
+    return RK_OK;
 }
 
 void rk_source_leave_stream(rk_source *s) {
@@ -44,20 +42,17 @@ static void close_file(rk_source *s) {
 
 rk_status rk_source_open_one(const rk_source *s, size_t file, const rk_source *like, rk_source **out) {
     rk_source_options options = s->options;
-    rk_source *one;
+    RK_AUTO(rk_source_auto) rk_source *one = NULL;
     options.paths += file;
     options.n_paths = 1;
     RK_TRY(rk_source_open(&options, &one));
-    rk_status status = RK_OK;
-    for (size_t i = 0; s->packed && i < options.n_wanted && status == RK_OK; i++)
-        if (s->packed[i]) status = rk_source_keep_packed(one, (int32_t)i);
-    if (like && status == RK_OK) status = rk_columns_init_like(&one->columns, &like->columns);
+    for (size_t i = 0; s->packed && i < options.n_wanted; i++)
+        if (s->packed[i]) RK_TRY(rk_source_keep_packed(one, (int32_t)i));
+    if (like) RK_TRY(rk_columns_init_like(&one->columns, &like->columns));
     one->has_columns = like != NULL;
-    if (status == RK_OK)
-        *out = one;
-    else
-        rk_source_free(one);
-    return status;
+    *out = one;
+    one = NULL;
+    return RK_OK;
 }
 
 int64_t rk_count_lines(const char *data, size_t n_bytes) {

@@ -9,24 +9,21 @@
 #include "data/transform/transforms_internal.h"
 
 rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out) {
-    rk_transforms *t;
+    RK_AUTO(rk_transforms_auto) rk_transforms *t = NULL;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
     t->section = section;
     t->directory = "";
     size_t n = (size_t)section->n_features;
-    rk_status status;
-    RK_GOTO(rk_alloc(n, sizeof *t->fitted, &t->fitted));
-    RK_GOTO(rk_alloc(n, sizeof *t->features, &t->features));
+    RK_TRY(rk_alloc(n, sizeof *t->fitted, &t->fitted));
+    RK_TRY(rk_alloc(n, sizeof *t->features, &t->features));
     size_t n_crossed = 0;
     for (size_t i = 0; i < n; i++) n_crossed += (size_t)section->features[i].n_cross;
-    RK_GOTO(rk_alloc(n_crossed, sizeof *t->crossed, &t->crossed));
-    RK_GOTO(rk_alloc(2 * n + (size_t)section->n_labels + 2, sizeof *t->names, &t->names));
+    RK_TRY(rk_alloc(n_crossed, sizeof *t->crossed, &t->crossed));
+    RK_TRY(rk_alloc(2 * n + (size_t)section->n_labels + 2, sizeof *t->names, &t->names));
     for (size_t i = 0; i < n; i++) t->fitted[i].deviation = 1;
     *out = t;
+    t = NULL;
     return RK_OK;
-done:
-    rk_transforms_free(t);
-    return status;
 }
 
 void rk_transforms_free(rk_transforms *t) {

@@ -40,6 +40,10 @@ rk_status rk_transforms_load_files(const rk_data_section *section, const char *d
 /* What the section belongs to is released with the transforms. */
 void rk_transforms_own(rk_transforms *transforms, void *owner, void (*release)(void *owner));
 
+static inline void rk_transforms_auto(rk_transforms **transforms) { /* for RK_AUTO */
+    rk_transforms_free(*transforms);
+}
+
 const rk_data_schema *rk_transforms_schema(const rk_transforms *transforms);
 /* What paths of the section are relative to; it outlives the transforms. */
 void rk_transforms_locate(rk_transforms *transforms, const char *directory);

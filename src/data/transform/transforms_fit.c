@@ -157,21 +157,18 @@ static rk_status pass(rk_transforms *t, const char *directory) {
 rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yaml *yaml,
                                     const rk_fit_options *options, rk_transforms **out) {
     RK_TRY(rk_data_section_check(section, yaml));
-    rk_transforms *t;
+    RK_AUTO(rk_transforms_auto) rk_transforms *t = NULL;
     RK_TRY(rk_transforms_new(section, &t));
     rk_transforms_locate(t, options->directory);
     bool needed = false;
     for (int64_t i = 0; i < section->n_features; i++) needed |= needs_pass(&section->features[i]);
-    rk_status status;
-    RK_GOTO(rk_transforms_finish(t));
-    RK_GOTO(load_given(t, options->directory));
+    RK_TRY(rk_transforms_finish(t));
+    RK_TRY(load_given(t, options->directory));
     if (needed && options->on_stage)
         options->on_stage(options->user, "reading the training data once for vocabularies and normalization");
-    if (needed) RK_GOTO(pass(t, options->directory));
-    RK_GOTO(rk_transforms_finish(t));
+    if (needed) RK_TRY(pass(t, options->directory));
+    RK_TRY(rk_transforms_finish(t));
     *out = t;
+    t = NULL;
     return RK_OK;
-done:
-    rk_transforms_free(t);
-    return status;
 }

@@ -129,21 +129,17 @@ static rk_status load_vocabularies(rk_transforms *t, const char *directory) {
 
 rk_status rk_transforms_load_files(const rk_data_section *section, const char *directory,
                                    rk_transforms **out) {
-    rk_transforms *t = NULL;
+    RK_AUTO(rk_transforms_auto) rk_transforms *t = NULL;
     RK_AUTOFREE char *path = NULL;
-    json_auto_t *root = NULL;
-    rk_status status;
-    RK_GOTO(rk_transforms_new(section, &t));
-    RK_GOTO(rk_path_join(directory, "transforms.json", &path));
+    RK_TRY(rk_transforms_new(section, &t));
+    RK_TRY(rk_path_join(directory, "transforms.json", &path));
     json_error_t error;
-    root = json_load_file(path, 0, &error);
-    if (!root) RK_GOTO(rk_error(RK_BAD_DATA, "'%s': %s", path, error.text));
-    RK_GOTO(load_fitted(t, root));
-    RK_GOTO(load_vocabularies(t, directory));
-    RK_GOTO(rk_transforms_finish(t));
+    json_auto_t *root = json_load_file(path, 0, &error);
+    RK_FAIL_IF(!root, RK_BAD_DATA, "'%s': %s", path, error.text);
+    RK_TRY(load_fitted(t, root));
+    RK_TRY(load_vocabularies(t, directory));
+    RK_TRY(rk_transforms_finish(t));
     *out = t;
     t = NULL;
-done:
-    rk_transforms_free(t);
-    return status;
+    return RK_OK;
 }

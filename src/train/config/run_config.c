@@ -262,23 +262,20 @@ static rk_status resolve(rk_config *c) {
 
 rk_status rk_config_parse(const char *text, const char *name, const char *directory,
                           const char *const *overrides, size_t n_overrides, rk_config **out) {
-    rk_config *c;
+    RK_AUTO(rk_config_auto) rk_config *c = NULL;
     RK_TRY(rk_alloc(1, sizeof *c, &c));
-    rk_status status;
-    RK_GOTO(rk_strdup(text, &c->text));
-    RK_GOTO(rk_strdup(directory ? directory : "", &c->directory));
-    RK_GOTO(rk_yaml_parse(name, text, strlen(text), &c->yaml));
+    RK_TRY(rk_strdup(text, &c->text));
+    RK_TRY(rk_strdup(directory ? directory : "", &c->directory));
+    RK_TRY(rk_yaml_parse(name, text, strlen(text), &c->yaml));
     for (size_t i = 0; i < n_overrides; i++) {
-        RK_GOTO(rk_text_list_add(&c->overrides, overrides[i]));
-        RK_GOTO(rk_yaml_set(&c->yaml, overrides[i]));
+        RK_TRY(rk_text_list_add(&c->overrides, overrides[i]));
+        RK_TRY(rk_yaml_set(&c->yaml, overrides[i]));
     }
-    RK_GOTO(bind_sections(c));
-    RK_GOTO(resolve(c));
+    RK_TRY(bind_sections(c));
+    RK_TRY(resolve(c));
     *out = c;
+    c = NULL;
     return RK_OK;
-done:
-    rk_config_free(c);
-    return status;
 }
 
 rk_status rk_config_copy(const rk_config *c, rk_config **out) {

@@ -114,7 +114,8 @@ static void unlink_from(rk_mpi_world *world, rk_all_to_all **at) {
     if (world->end == &e->next) world->end = at;
 }
 
-/* All that have come since the last look are kept as arrivals, so that nobody asks for what has not come. */
+/* Keeps all messages since the last look as arrivals, so that MPI is never asked for one that has not come.
+ */
 static rk_status look_for_messages(rk_mpi_world *world) {
     for (;;) {
         rk_mpi_arrival arrival;

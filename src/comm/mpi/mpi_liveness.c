@@ -145,7 +145,7 @@ rk_status rk_mpi_find_lost(rk_all_to_all *all_to_all, const bool **well) {
     *well = NULL;
     RK_TRY(reserve(world));
     if (all_to_all->late_since == 0) all_to_all->late_since = all_to_all->asked_last = now;
-    /* Who says farewell waits for all, and those who have said it may end: there would be nobody to
+    /* A rank that says farewell waits for all, and ranks that have said it may have ended: none would
      * answer. */
     if (all_to_all->channel != RK_CHANNEL_FAREWELL) found = follow(world, all_to_all);
     if (now - all_to_all->asked_last < grace_s) return RK_OK;

@@ -32,7 +32,7 @@ static rk_label_sums sums_of(const rk_window *w, int32_t task) {
     return sums;
 }
 
-static void tell(const rk_window *w, int32_t task, const rk_label_sums *before, const rk_label_sums *now,
+static void warn(const rk_window *w, int32_t task, const rk_label_sums *before, const rk_label_sums *now,
                  const char *path) {
     const rk_label_section *label = &w->schema->tasks[task];
     rk_log(RK_LOG_WARNING,
@@ -44,11 +44,12 @@ static void tell(const rk_window *w, int32_t task, const rk_label_sums *before, 
 }
 
 void rk_label_drift_add(rk_label_drift *d, const rk_window *w, const char *path) {
-    for (int32_t t = 0; w->has_labels && t < w->schema->n_tasks && t < RK_DRIFT_TASKS && !d->has_told; t++) {
+    for (int32_t t = 0; w->has_labels && t < w->schema->n_tasks && t < RK_DRIFT_TASKS && !d->has_warned;
+         t++) {
         rk_label_sums *before = &d->tasks[t], now = sums_of(w, t);
         if (now.n <= 0) continue;
-        d->has_told = before->n > 0 && differ(before, &now);
-        if (d->has_told) tell(w, t, before, &now, path);
+        d->has_warned = before->n > 0 && differ(before, &now);
+        if (d->has_warned) warn(w, t, before, &now, path);
         now.least = before->n > 0 ? fmin(before->least, now.least) : now.least;
         now.most = before->n > 0 ? fmax(before->most, now.most) : now.most;
         *before = (rk_label_sums){before->n + now.n, before->sum + now.sum, before->squares + now.squares,

@@ -13,7 +13,7 @@ typedef struct rk_label_sums {
 /* Labels so far, of the first tasks. */
 typedef struct rk_label_drift {
     rk_label_sums tasks[RK_DRIFT_TASKS];
-    bool has_told;
+    bool has_warned;
 } rk_label_drift;
 
 /* Warns, once, where the mean of the window's labels is far from that of those before it. */

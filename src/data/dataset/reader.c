@@ -439,7 +439,7 @@ static rk_status keep(rk_reader *r, rk_window *window) {
 /* Rows are to come from all over the files: where they cannot, or labels say that they do not, it is told
  * once. */
 static void look_at(rk_reader *r, const rk_window *window) {
-    if (!r->shuffles || (r->drift.has_told && r->alone < 0)) return;
+    if (!r->shuffles || (r->drift.has_warned && r->alone < 0)) return;
     if (r->alone >= 0 && window->first_row > 0) {
         rk_log(
             RK_LOG_WARNING,

@@ -240,7 +240,7 @@ rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stre
     return RK_OK;
 }
 
-/* The id number i of a batch, as the collection would have told of it. */
+/* The collection's error for id number i of a batch. */
 static rk_status tell_bad_id(const rk_device_tables *d, const rk_device_batch_context *batch_context,
                              uint32_t i) {
     int32_t f = d->n_features - 1;

@@ -92,7 +92,7 @@ rk_status rk_feature_id_check(const rk_feature_config *feature, const rk_table *
     return RK_OK;
 }
 
-/* The first id that is an error, told with its sample. */
+/* The error of the first bad id, with its sample. */
 static rk_status check_ids(const rk_feature_use *use, const rk_feature_config *feature, const rk_table *table,
                            const rk_ids *ids, bool *drops) {
     *drops = false;

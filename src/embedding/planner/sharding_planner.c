@@ -328,7 +328,7 @@ static rk_sharding wanted(const rk_planner_request *request, int32_t t,
     return request->tables[t].n_rows < request->replicate_below ? RK_SHARD_REPLICATED : RK_SHARD_AUTO;
 }
 
-/* Of each of the table's owners, or of the trainers, whoever takes longer. */
+/* The time of each of the table's owners, or of the trainers if that is longer. */
 static double seconds_of_table(const choice *c, int32_t t, const rk_table_placement *placement) {
     rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
     double bytes = wire_bytes(&traffic),

@@ -38,7 +38,7 @@ static int64_t find_rows(const rk_row_uses *plan, int64_t *order, int64_t *targe
     return n;
 }
 
-/* Rows go by part, ascending in each; targets follow them. */
+/* Groups rows by part, ascending in each; targets follow them. */
 static void group_by_part(rk_unique_rows *w, int32_t n_parts, int64_t n_uses) {
     int64_t *order = w->order.data, *rows = w->rows.data, *targets = w->targets.data;
     for (int32_t p = 0; p <= n_parts; p++) w->begins[p] = 0;

@@ -183,7 +183,7 @@ static rk_status comm_thread_status(rk_sharded *s) {
     return s->status == RK_OK ? RK_OK : rk_error(s->status, "%s", s->error);
 }
 
-/* Until it is so by the communication thread, which is told that somebody waits. */
+/* Waits until the communication thread has reached the state, and wakes that thread. */
 static rk_status wait_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state) {
     pthread_mutex_lock(&s->lock);
     s->n_waiting++;

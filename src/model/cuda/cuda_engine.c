@@ -197,7 +197,7 @@ static rk_status forward(rk_inference *inference, const rk_output *output, float
     return RK_OK;
 }
 
-/* What is in the midst of a step is nobody else's. */
+/* A model in the middle of a step must not be used for anything else. */
 static rk_status need_drained(const rk_model *model) {
     RK_FAIL_IF(model->queue.n_finished < model->queue.n_begun, RK_INVALID_ARGUMENT,
                "a batch is still in flight: drain the model first");

@@ -27,7 +27,7 @@ static rk_status wire(rk_model *model) {
     return RK_OK;
 }
 
-/* Lookups write where they are told to; nobody asks for the gradients of numbers. */
+/* Lookups may write with a stride; gradients of dense numbers are not needed. */
 static rk_status create_graph(rk_model *model, const rk_model_device *options) {
     rk_device_graph_input inputs[3];
     int32_t n = 0;
@@ -128,7 +128,7 @@ rk_status rk_cuda_engine_create(rk_model *model, const rk_model_device *options)
     model->cuda = d;
     model->engine = &rk_cuda_engine_functions;
     model->queue.exclusive = true;
-    /* What a two_tower's step draws goes by its number, which is known when the step before is finished. */
+    /* A two_tower samples by the step's number, which is known when the step before is finished. */
     model->queue.depth = options->late && !model->retrieval;
     d->store = rk_device_store_none();
     d->ranks = model->ranks->comm ? &rk_device_many_ranks : &rk_device_one_rank;

@@ -98,7 +98,7 @@ static void draw_input(const drawing *d, rk_value v) {
     rk_buffer_text(d->out, ">]\n");
 }
 
-/* What an operation was told, beside what its output's shape tells. */
+/* An operation's options, without those that its output's shape shows. */
 static void put_options(rk_buffer *out, const rk_node *node) {
     const rk_op_options *o = &node->options;
     if (o->relu) rk_buffer_text(out, ", relu");

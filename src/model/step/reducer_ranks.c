@@ -44,7 +44,7 @@ static reduction *reduction_at(const reducer_ranks *r, int64_t number) {
     return &r->reductions[(size_t)number % r->n_reductions];
 }
 
-/* Gradients from `first` on are whole: their buckets set off while backward goes on to those before them. */
+/* Gradients from `first` on are complete: starts their buckets' all_reduces, while backward continues. */
 static rk_status begin_buckets(reducer_ranks *r, int64_t first) {
     rk_model *model = r->reducer.model;
     reduction *at = reduction_at(r, r->n_posted);
@@ -183,8 +183,8 @@ static void free_reducer(rk_reducer *reducer) {
 
 static const rk_reducer_ops ranks_ops = {.free = free_reducer, .hook = hook, .post = post, .wait = wait};
 
-/* Of all reductions, no more buckets than a channel takes. A single one could set off only when backward is
- * done. */
+/* All reductions together have no more buckets than a channel takes. A single bucket could start only after
+ * backward. */
 static rk_status split_buckets(reducer_ranks *r, size_t n) {
     const rk_ranks *ranks = r->reducer.model->ranks;
     size_t n_reductions = (size_t)r->reducer.depth + 1,

@@ -1,6 +1,6 @@
-/* The one way of a batch through a model: its local part is put in the queue and its ids set off; the oldest
- * in the queue goes through the engine; the oldest that did is finished, once more are under way than may be.
- * Predictions: predict.c. */
+/* The one way of a batch through a model. Its local batch enters the queue and its ids are sent off; the
+ * oldest in the queue is launched by the engine; the oldest that was launched is finished when more are in
+ * flight than allowed. Predictions: predict.c. */
 #include <math.h>
 
 #include "base/memory.h"

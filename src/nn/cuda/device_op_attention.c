@@ -119,7 +119,7 @@ static void attention_forward(const rk_device_run *run, const rk_node *node) {
                  columns_of(node, rk_device_out(run, node), h), true);
 }
 
-/* An input that is told nothing: lengths, or a mask. */
+/* An input without a gradient: lengths, or a mask. */
 static void no_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
     size_t n_bytes = (size_t)(run->n * rk_width(rk_device_in_shape(run, node, input))) * sizeof(float);
     if (rk_is_first_gradient(node, input))

@@ -97,9 +97,9 @@ int64_t rk_graph_micro_batch(const rk_graph *graph); /* samples of a micro-batch
 size_t rk_graph_n_micro_batches(const rk_graph *graph, int64_t n); /* of n samples */
 size_t rk_graph_blocks_of_micro_batch(const rk_graph *graph);
 
-/* Where a graph of many parameters has only some of the micro-batches here, of few samples, it goes node by
- * node over all of them: a node's gradients are whole, for others to be summed with (hooks->ready), while the
- * nodes before it are still to come, where blocks would tell of them in the end. The same bits either way. */
+/* A graph of many parameters with only some micro-batches here, of few samples, runs node by node over all of
+ * them. A node's gradients are then complete, and can be summed with others' (hooks->ready), while the nodes
+ * before it are still to come; blocks would complete them only at the end. The bits are the same. */
 enum { RK_MANY_PARAMETERS = 1 << 22, RK_FEW_SAMPLES = 1024 };
 static inline bool rk_local_batch_goes_by_nodes(double parameters, double samples) {
     return parameters >= RK_MANY_PARAMETERS && samples <= RK_FEW_SAMPLES;

@@ -15,7 +15,7 @@ static int count_slices(int64_t n) {
                                              : (int)wanted;
 }
 
-static void tell(const rk_gradient_sum *sum, int64_t first) {
+static void report(const rk_gradient_sum *sum, int64_t first) {
     if (sum->hooks->ready)
         rk_failure_keep(sum->failure, sum->n, sum->hooks->ready(sum->hooks->context, first));
 }
@@ -55,7 +55,7 @@ void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t l
         return;
     }
     memset(g->gradients + first, 0, (size_t)(last - first) * sizeof *g->gradients);
-    tell(&g->sum, first);
+    report(&g->sum, first);
 }
 
 static int64_t slice_begin(const rk_gradient_sum *sum, int slice) {
@@ -113,16 +113,16 @@ static void add_next(rk_graph *g, int number) {
     atomic_store(&slice->next, group + 1);
 }
 
-static bool is_to_be_told(const rk_gradient_sum *sum) {
+static bool must_report(const rk_gradient_sum *sum) {
     int told = atomic_load(&sum->told);
     return told > 0 && atomic_load(&sum->slices[told - 1].next) == sum->n_groups;
 }
 
 static void tell_whole(rk_gradient_sum *sum) {
-    while (is_to_be_told(sum) && !atomic_flag_test_and_set(&sum->telling)) {
-        while (is_to_be_told(sum)) {
+    while (must_report(sum) && !atomic_flag_test_and_set(&sum->telling)) {
+        while (must_report(sum)) {
             int told = atomic_fetch_sub(&sum->told, 1) - 1;
-            if (!is_to_be_told(sum)) tell(sum, slice_begin(sum, told));
+            if (!must_report(sum)) report(sum, slice_begin(sum, told));
         }
         atomic_flag_clear(&sum->telling);
     }

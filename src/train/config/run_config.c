@@ -138,7 +138,7 @@ static rk_status find_metric_of_key(const rk_config *c, const char *name, const 
     return rk_config_find_metric(c, name, place, task, metric);
 }
 
-/* What early stopping or the plateau goes by, which is best at one end. */
+/* The metric of early stopping or plateau: it must be better the larger it is, or the smaller. */
 static rk_status find_watched(const rk_config *c, const char *name, int line, int *task, int *metric) {
     RK_TRY(find_metric_of_key(c, name, "metric", line, task, metric));
     if (*metric != RK_METRIC_calibration) return RK_OK;

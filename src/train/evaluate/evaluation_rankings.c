@@ -249,7 +249,7 @@ static rk_status add_metric(ranking_task *t, int metric) {
     return RK_OK;
 }
 
-/* Those that the run file shows, or the usual three, and what the run goes by. */
+/* The run file's metrics, or the usual three, and those of early stopping and plateau. */
 static rk_status choose_metrics(ranking_task *t, const rk_config *c, const rk_more_rankings *more) {
     static const char *const usual[] = {"recall@20", "ndcg@20", "hit@20"};
     for (int64_t i = 0; i < c->train.n_metrics; i++)

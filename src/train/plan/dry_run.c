@@ -62,7 +62,7 @@ struct stage {
     pthread_mutex_t start; /* held until all are there */
     pthread_barrier_t barrier;
     int64_t n_steps; /* that all make next */
-    bool failed;     /* somebody: nobody goes on */
+    bool failed;     /* one of them, so all stop */
 };
 
 static rk_status build(player *p) {

@@ -8,8 +8,7 @@
 #include "nn/graph/graph.h"
 #include "train/plan/plan_internal.h"
 
-/* Of a row that is read. Dim-1 tables, which come last, are asked for the ids that the others are asked
- * for. */
+/* Bytes of a row of the data. Dim-1 tables, which come last, have the same ids as the others. */
 static double row_bytes(const rk_plan *plan) {
     const rk_collection_config *e = &plan->tables;
     int32_t first_linear = e->n_tables - (e->n_features - e->n_vectors);
@@ -30,7 +29,7 @@ const char *const rk_plan_part_names[RK_PLAN_PART_COUNT] = {RK_PLAN_PART_LIST(RK
 const char *const rk_plan_memory_names[RK_PLAN_MEMORY_COUNT] = {RK_PLAN_MEMORY_LIST(RK_PLAN_TEXT)};
 #undef RK_PLAN_TEXT
 
-/* Bytes of a step. What owners are asked for is of all trainers together, an owner that trains among them. */
+/* Bytes of a step. Requests to owners are those of all trainers together, including the owner's own. */
 typedef struct rank_work {
     double ids, rows, gradients;        /* wire, as an owner */
     double lookup, update, read, dedup; /* memory */
@@ -183,7 +182,7 @@ static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const ran
     const rank_work *w = &work[r];
     double *parts = plan->ranks[r].parts, n_trainers = plan->request.roles.n_trainers,
            trains = rk_plan_trains(plan, r), memory = machine->capacity.memory_speed;
-    double of_others = (n_trainers - trains) / n_trainers; /* of what it is asked for as an owner */
+    double of_others = (n_trainers - trains) / n_trainers; /* of the requests to it as an owner */
     rank_way way = way_of(plan, r, false), peers = way_of(plan, r, true);
     double messages = total->ids > 0 ? way.n_partners : 0;
     const double *factors = plan->pace.factors;

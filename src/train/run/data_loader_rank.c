@@ -23,7 +23,7 @@ typedef struct reading {
 } reading;
 
 /* Of a stream that there is, and that was begun. */
-static rk_status check_word(const reading *r, const rk_read_word *word) {
+static rk_status check_request(const reading *r, const rk_read_request *word) {
     bool known = word->kind >= RK_READ_BEGIN && word->kind <= RK_READ_LEAVE && word->stream >= 0 &&
                  word->stream < RK_READ_STREAMS;
     RK_FAIL_IF(!known, RK_INTERNAL, "a trainer sent an unknown request to a data loader");
@@ -32,15 +32,15 @@ static rk_status check_word(const reading *r, const rk_read_word *word) {
     return RK_OK;
 }
 
-static rk_status hear(const reading *r, rk_all_to_all **out) {
+static rk_status receive_request(const reading *r, rk_all_to_all **out) {
     RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
-    const rk_read_word *word;
+    const rk_read_request *word;
     size_t left;
     RK_TRY(rk_all_to_all_begin(r->readers->comms[0], RK_CHANNEL_VALUES, r->readers->messages,
                                r->readers->nobody, r->readers->first, &all_to_all));
     RK_TRY(rk_all_to_all_wait(all_to_all));
     RK_TRY(rk_all_to_all_take_head(all_to_all, 0, sizeof *word, &word, &left));
-    RK_TRY(check_word(r, word));
+    RK_TRY(check_request(r, word));
     *out = all_to_all;
     all_to_all = NULL;
     return RK_OK;
@@ -57,7 +57,7 @@ static rk_status open_evaluation(reading *r, const char *split, stream *s) {
     return rk_trainer_open_split(r->trainer, split, s->cuts[r->readers->n_trainers], &s->dataset);
 }
 
-static rk_status begin(reading *r, const rk_read_word *word, size_t n_bytes) {
+static rk_status begin(reading *r, const rk_read_request *word, size_t n_bytes) {
     size_t n_cuts = (size_t)r->readers->n_trainers + 1;
     stream *s = &r->streams[word->stream];
     RK_FAIL_IF(n_bytes <= sizeof *word + n_cuts * sizeof *s->cuts || ((const char *)word)[n_bytes - 1],
@@ -78,8 +78,8 @@ static void put_head(rk_buffer *out, const rk_read_head *head) {
 }
 
 /* A trainer learns from its samples; of an evaluation it predicts its samples and measures all. */
-static void put_share(const stream *s, bool trains, const rk_batch *batch, const double *task_samples,
-                      int32_t trainer, rk_buffer *out) {
+static void put_local_batch(const stream *s, bool trains, const rk_batch *batch, const double *task_samples,
+                            int32_t trainer, rk_buffer *out) {
     int64_t first = s->cuts[trainer] < batch->n ? s->cuts[trainer] : batch->n,
             last = s->cuts[trainer + 1] < batch->n ? s->cuts[trainer + 1] : batch->n;
     put_head(out,
@@ -108,18 +108,19 @@ static rk_status answer_batch(reading *r, int32_t number, const rk_batch *batch)
         r->task_samples[t] = rk_loss_weight(batch->n, batch->sample_weights,
                                             labels[t].optional ? batch->labels + t : NULL, batch->n_tasks);
     for (int32_t t = 0; t < r->readers->n_trainers; t++)
-        put_share(&r->streams[number], number == RK_READ_TRAINING, batch, r->task_samples, t, &r->answers[t]);
+        put_local_batch(&r->streams[number], number == RK_READ_TRAINING, batch, r->task_samples, t,
+                        &r->answers[t]);
     rk_trace_end(begin, "pack");
     return send_answers(r);
 }
 
-/* Trainers that have been told of a failure say it and end the run on all ranks. A reader that ended it first
- * could do so before they have; what they asked ahead is not answered any more. */
+/* Trainers that learn of a failure report it and end the run on all ranks. A data loader waits for that, so
+ * as not to end the run before they have reported. It no longer answers requests. */
 static void await_end(reading *r) {
     for (bool goes_on = true; goes_on;) {
         RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
-        if (hear(r, &all_to_all) != RK_OK) return;
-        const rk_read_word *word = rk_all_to_all_received(all_to_all)[0].data;
+        if (receive_request(r, &all_to_all) != RK_OK) return;
+        const rk_read_request *word = rk_all_to_all_received(all_to_all)[0].data;
         goes_on = word->kind != RK_READ_LEAVE;
     }
 }
@@ -149,7 +150,7 @@ static rk_status next_of_epoch(rk_dataset *dataset, int64_t epoch, const rk_batc
     return rk_dataset_next(dataset, out);
 }
 
-/* `begun`: what went wrong when the stream began, which is told with its first batch. */
+/* `begun`: the error of the stream's start, which is sent with its first batch. */
 static rk_status answer(reading *r, int32_t number, int64_t epoch, rk_status begun) {
     const rk_batch *batch;
     uint64_t begin = rk_trace_begin();
@@ -161,9 +162,9 @@ static rk_status answer(reading *r, int32_t number, int64_t epoch, rk_status beg
 static rk_status serve(reading *r) {
     for (;;) {
         rk_all_to_all *all_to_all;
-        RK_TRY(hear(r, &all_to_all));
+        RK_TRY(receive_request(r, &all_to_all));
         const rk_message *message = &rk_all_to_all_received(all_to_all)[0];
-        const rk_read_word *word = message->data;
+        const rk_read_request *word = message->data;
         int32_t kind = word->kind, number = word->stream;
         int64_t epoch = word->position.epoch;
         rk_status status = RK_OK;

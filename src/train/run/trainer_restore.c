@@ -93,9 +93,8 @@ static bool has_lost_best(const rk_trainer *t) {
     return true;
 }
 
-/* What was measured by a metric counts while the run goes by that one. A run that has ended looks for no
- * other best, so it keeps the one that it has. Returns whether the policy is another now than in the
- * checkpoint. */
+/* Values of a metric count as long as the run uses that metric. A run that has ended keeps its best. Returns
+ * whether the metrics differ from the checkpoint's and the run goes on. */
 static bool judge_anew(rk_trainer *t, const rk_manifest *m) {
     const rk_config *c = t->config;
     bool watched = went_by_another(t, m->metric, c->watched_task, c->watched_metric);

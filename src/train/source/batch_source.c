@@ -34,8 +34,8 @@ static rk_batch_source_request *request_of(rk_batch_source *f, int64_t number) {
 static rk_status begin_stream(rk_batch_source *f) {
     rk_readers *r = f->readers;
     size_t cuts_bytes = ((size_t)r->n_trainers + 1) * sizeof *r->cuts, split_bytes = strlen(f->split) + 1,
-           n_bytes = sizeof(rk_read_word) + cuts_bytes + split_bytes;
-    RK_AUTOFREE rk_read_word *word = NULL;
+           n_bytes = sizeof(rk_read_request) + cuts_bytes + split_bytes;
+    RK_AUTOFREE rk_read_request *word = NULL;
     f->has_begun = true;
     f->n_asked = f->n_taken = 0;
     f->next_row = f->position.row;
@@ -45,7 +45,7 @@ static rk_status begin_stream(rk_batch_source *f) {
     f->window_rows = rk_dataset_window_rows(f->dataset, f->batch_size);
     if (!r->asks) return RK_OK;
     RK_TRY(rk_alloc(1, n_bytes, &word));
-    *word = (rk_read_word){.kind = RK_READ_BEGIN, .stream = f->stream, .position = f->position};
+    *word = (rk_read_request){.kind = RK_READ_BEGIN, .stream = f->stream, .position = f->position};
     memcpy(word + 1, r->cuts, cuts_bytes);
     memcpy((char *)(word + 1) + cuts_bytes, f->split, split_bytes);
     for (int32_t i = 0; i < r->n; i++) {
@@ -62,7 +62,7 @@ static rk_status ask(rk_batch_source *f) {
     int64_t window = f->next_row / f->window_rows, window_end = (window + 1) * f->window_rows;
     close_request(request);
     request->reader = (int32_t)(window % r->n);
-    request->asked = (rk_read_word){
+    request->asked = (rk_read_request){
         .kind = RK_READ_NEXT, .stream = f->stream, .position = {f->position.epoch, f->next_row}};
     if (r->asks)
         RK_TRY(rk_readers_say(r, request->reader, &request->asked, sizeof request->asked, &request->word));
@@ -91,7 +91,7 @@ rk_status rk_batch_source_drain(rk_batch_source *f) {
     return RK_OK;
 }
 
-/* A reader has said that the epoch is over; so does whoever was asked after it. */
+/* A data loader has ended the epoch; so do those that were asked after it. */
 static rk_status end_epoch(rk_batch_source *f) {
     while (f->n_taken < f->n_asked) {
         const rk_message *answer;

@@ -14,7 +14,7 @@ typedef struct rk_fed {
 
 /* A batch that was asked for. */
 typedef struct rk_batch_source_request {
-    rk_read_word asked;
+    rk_read_request asked;
     int32_t reader;
     rk_all_to_all *word, *answer; /* word NULL: another rank asked */
 } rk_batch_source_request;

@@ -54,14 +54,14 @@ void rk_readers_free(rk_readers *r) {
     rk_free(r);
 }
 
-rk_status rk_readers_say(rk_readers *r, int32_t reader, const rk_read_word *word, size_t n_bytes,
+rk_status rk_readers_say(rk_readers *r, int32_t reader, const rk_read_request *word, size_t n_bytes,
                          rk_all_to_all **out) {
     r->messages[r->n_trainers] = (rk_message){(void *)(size_t)word, n_bytes};
     return rk_all_to_all_begin(r->comms[reader], RK_CHANNEL_VALUES, r->messages, r->reader, r->nobody, out);
 }
 
 rk_status rk_readers_leave(rk_readers *r) {
-    static const rk_read_word word = {.kind = RK_READ_LEAVE};
+    static const rk_read_request word = {.kind = RK_READ_LEAVE};
     for (int32_t i = 0; r->asks && i < r->n; i++) {
         RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
         RK_TRY(rk_readers_say(r, i, &word, sizeof word, &all_to_all));

@@ -14,10 +14,10 @@ enum { RK_READ_TRAINING, RK_READ_EVALUATION, RK_READ_STREAMS };
 
 /* What the first trainer asks. After BEGIN stand the cuts, [n_trainers + 1] int64_t as of rk_model_splits,
  * and the split's name. */
-typedef struct rk_read_word {
+typedef struct rk_read_request {
     int32_t kind, stream;
     rk_dataset_position position; /* of the stream's first batch, or of the one that is asked for */
-} rk_read_word;
+} rk_read_request;
 
 /* What stands before an answer. */
 typedef struct rk_read_head {
@@ -42,7 +42,7 @@ rk_status rk_readers_create(rk_comm *world, int32_t n_trainers, int32_t n_reader
 void rk_readers_free(rk_readers *readers);
 
 /* On the first trainer: word [n_bytes] stays until the all_to_all is done. */
-rk_status rk_readers_say(rk_readers *readers, int32_t reader, const rk_read_word *word, size_t n_bytes,
+rk_status rk_readers_say(rk_readers *readers, int32_t reader, const rk_read_request *word, size_t n_bytes,
                          rk_all_to_all **out);
 /* Trainers: nothing more will be asked. */
 rk_status rk_readers_leave(rk_readers *readers);

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include <reckon/batch.h>
+#include <reckon/comm.h>
 #include <reckon/optimizer.h>
 #include <reckon/pool.h>
 #include <reckon/table.h>
@@ -36,18 +37,28 @@ typedef struct rk_embeddings_config {
     const rk_optimizer *optimizer; /* for tables without one of their own; NULL: adagrad with its defaults */
     rk_pool *pool; /* of create, lookup, peek, backward and step, in place of the process's. NULL: the
                       process's. Must outlive the collection */
+    rk_comm
+        *comm; /* ranks that hold the tables together; NULL: this process alone. Outlives the collection */
 } rk_embeddings_config;
 #define RK_EMBEDDINGS_CONFIG_INIT \
-    { sizeof(rk_embeddings_config), 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(rk_embeddings_config), 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Copies the config. Errors: RK_INVALID_ARGUMENT (duplicate or unknown names, bad sizes), RK_NO_MEMORY. */
+/* Copies the config. Errors: RK_INVALID_ARGUMENT (duplicate or unknown names, bad sizes), RK_NO_MEMORY; over
+ * ranks also RK_CONFIG (their configs differ) and RK_PEER_LOST.
+ *
+ * Over ranks (comm), tables of fewer than 10,000 rows are on every rank; of larger ones each rank holds a
+ * part. Every rank has a local batch of its own, of any number of samples. All ranks make the calls that look
+ * up, peek, go backward, step, drop gradients, scale the learning rate, and read or write rows, in the same
+ * order and from one thread at a time, peeks included; a call that is refused on one rank is refused on all.
+ * The gradients of all ranks are added (to train on the mean over all samples, each divides by their number),
+ * in the order of the ranks' tree, ((0 + 1) + (2 + 3)). */
 RK_API rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings **out);
 RK_API void rk_embeddings_free(rk_embeddings *embeddings);
 
 RK_API int32_t rk_embeddings_n_features(const rk_embeddings *embeddings);
 /* Values a sample of feature f's activation: dim, or max_sequence_length * dim. */
 RK_API int32_t rk_embeddings_width(const rk_embeddings *embeddings, int32_t feature);
-/* Bytes of all rows and slots. */
+/* Bytes of all rows and slots; over ranks, of those on this one. */
 RK_API uint64_t rk_embeddings_bytes(const rk_embeddings *embeddings);
 
 /* Where feature f's activations (or their gradients) of sample s stand: data + s * stride. */

@@ -139,6 +139,18 @@ rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
     return first_failure(all_to_all);
 }
 
+rk_status rk_comm_is_same(rk_comm *comm, const void *data, size_t n_bytes, bool *same) {
+    rk_all_to_all *all_to_all;
+    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, data, n_bytes, &all_to_all));
+    *same = true;
+    for (int32_t r = 0; r < comm->size; r++) {
+        const rk_message *theirs = &rk_all_to_all_received(all_to_all)[r];
+        *same = *same && theirs->n_bytes == n_bytes && (!n_bytes || memcmp(theirs->data, data, n_bytes) == 0);
+    }
+    rk_all_to_all_free(all_to_all);
+    return RK_OK;
+}
+
 rk_status rk_comm_share_text(rk_comm *comm, char **text) {
     if (!comm || comm->size == 1) return RK_OK;
     RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;

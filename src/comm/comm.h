@@ -84,6 +84,8 @@ rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, si
 /* The first failure, in the order of ranks, as every rank's own: RK_OK only if all ranks pass RK_OK. Its
  * message names the rank. comm NULL: one process. */
 rk_status rk_comm_agree(rk_comm *comm, rk_status status);
+/* Whether all ranks pass the same bytes, as many of them. */
+rk_status rk_comm_is_same(rk_comm *comm, const void *data, size_t n_bytes, bool *same);
 /* The first rank's text (NULL: none) in place of all others': *text is the caller's, rk_free. comm NULL: one
  * process. */
 rk_status rk_comm_share_text(rk_comm *comm, char **text);

@@ -1,38 +1,11 @@
 /* A model's tables over ranks: the planner's request for them, the sharding, and their store. */
 #include <math.h>
-#include <string.h>
 
-#include "base/hash.h"
 #include "base/memory.h"
 #include "embedding/planner/lookup_counter.h"
 #include "embedding/sharded/sharded.h"
 #include "model/retrieval/retrieval.h"
 #include "model/step/ranks.h"
-
-/* Each rank has chosen by itself, with floating-point arithmetic that another libm may round otherwise. */
-static rk_status check_same_placements(rk_comm *comm, const rk_table_placement *placements, int32_t n) {
-    uint64_t hash = 0;
-    for (int32_t t = 0; t < n; t++) {
-        const rk_table_placement *p = &placements[t];
-        int32_t head[4] = {p->replicated, p->replicated ? 0 : p->n_slices, p->replicated ? 0 : p->n_parts,
-                           p->owner_pooling};
-        hash = rk_hash_bytes(head, sizeof head, hash);
-        if (!p->replicated)
-            hash = rk_hash_bytes(p->owners, (size_t)(p->n_slices * p->n_parts) * sizeof *p->owners, hash);
-    }
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
-    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, &hash, sizeof hash, &all_to_all));
-    bool same = true;
-    for (int32_t r = 0; r < rk_comm_size(comm); r++) {
-        uint64_t theirs;
-        RK_TRY(rk_all_to_all_copy(all_to_all, r, sizeof theirs, &theirs));
-        same = same && theirs == hash;
-    }
-    if (same) return RK_OK;
-    return rk_error_hint(
-        rk_error(RK_CONFIG, "the ranks computed different sharding plans"),
-        "use one plan on all ranks: write it with 'reckon plan --write' and set cluster.plan");
-}
 
 /* A two_tower also asks for items that are drawn and for histories, which no batch of the data has: which
  * rows those are is assumed. */
@@ -84,7 +57,7 @@ rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *optio
         RK_GOTO(count_loads(plan, options->cluster, loads, &count));
     request.loads = options->cluster->sample ? loads : NULL;
     RK_GOTO(rk_sharding_plan_choose(&request, placements));
-    RK_GOTO(check_same_placements(ranks->comm, placements, config.n_tables));
+    RK_GOTO(rk_table_placements_check_same(ranks->comm, placements, config.n_tables));
     rk_sharded_options wanted = {.config = &config,
                                  .placements = placements,
                                  .comm = ranks->comm,

@@ -8,18 +8,6 @@
 #include "comm/progress_thread.h"
 #include "thread_ranks.h"
 
-/* In threads of ranks, cmocka's macros may not fail: what is wrong is an error of the rank. */
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) RK_GOTO(rk_error(RK_INTERNAL, "line %d: not %s", __LINE__, #condition)); \
-    } while (0)
-
-static void assert_all_went_well(int size, const thread_rank *ranks) {
-    for (int r = 0; r < size; r++)
-        if (ranks[r].status != RK_OK) fail_msg("rank %d: %s", r, ranks[r].error);
-    assert_int_equal(rk_alloc_live(), 0);
-}
-
 /* ---- Messages: their bytes depend on who sends them to whom and when. */
 
 static size_t n_bytes_of(int from, int to, int channel, int k) {

@@ -33,9 +33,15 @@ static const shape shapes[] = {{.most = 3, .n_hot = 9},
 enum { SAMPLES = 20, BUDGET = 96 * 1024 };
 
 static rk_embeddings_config config_of(const rk_optimizer *optimizer) {
-    return (rk_embeddings_config){
-        sizeof(rk_embeddings_config),       3,         tables, sizeof tables / sizeof *tables, features,
-        sizeof features / sizeof *features, optimizer, NULL};
+    return (rk_embeddings_config){sizeof(rk_embeddings_config),
+                                  3,
+                                  tables,
+                                  sizeof tables / sizeof *tables,
+                                  features,
+                                  sizeof features / sizeof *features,
+                                  optimizer,
+                                  NULL,
+                                  NULL};
 }
 
 static void check_steps(rk_optimizer_kind kind, uint64_t budget) {
@@ -91,7 +97,7 @@ static void test_one_set(void **state) {
     (void)state;
     rk_table_config table[] = {TABLE("t", 1000, 8, RK_F32)};
     rk_feature_config feature[] = {FEATURE("a", "t", SUM, 0)};
-    rk_embeddings_config config = {sizeof config, 1, table, 1, feature, 1, NULL, NULL};
+    rk_embeddings_config config = {sizeof config, 1, table, 1, feature, 1, NULL, NULL, NULL};
     shape one[] = {{.ids_per_sample = 1}};
     uint64_t place_bytes = 8 * 2 * sizeof(float) + sizeof(rk_cuda_frame);
     twins w;

@@ -129,7 +129,8 @@ static void test_table(void **state) {
     rk_embeddings *home;
     rk_device_tables *tables;
     OK(rk_embeddings_create(
-        &(rk_embeddings_config){sizeof(rk_embeddings_config), 1, &table, 1, &feature, 1, &sgd, NULL}, &home));
+        &(rk_embeddings_config){sizeof(rk_embeddings_config), 1, &table, 1, &feature, 1, &sgd, NULL, NULL},
+        &home));
     OK(rk_device_tables_create(home, device, &(rk_device_tables_options){.max_batch = SAMPLES}, &tables));
     float ones[SAMPLES * DIM], *out = on_device(NULL, sizeof ones), *gradients;
     for (int i = 0; i < SAMPLES * DIM; i++) ones[i] = 1;

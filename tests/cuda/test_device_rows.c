@@ -42,6 +42,7 @@ static rk_embeddings_config usual(const rk_optimizer *optimizer) {
                                   usual_features,
                                   sizeof usual_features / sizeof *usual_features,
                                   optimizer,
+                                  NULL,
                                   NULL};
 }
 
@@ -111,7 +112,7 @@ static void test_frequent_rows(void **state) {
                       {.most = 60, .weighted = true},
                       {.ids_per_sample = 1, .n_hot = 1}};
     rk_optimizer o = of_kind(RK_OPTIMIZER_ROWWISE_ADAGRAD);
-    rk_embeddings_config config = {sizeof config, 5, tables, 3, features, 4, &o, NULL};
+    rk_embeddings_config config = {sizeof config, 5, tables, 3, features, 4, &o, NULL, NULL};
     check_updates(&config, shapes, false, 0, 0);
     check_updates(&config, shapes, false, 0, 0.01);
 }
@@ -123,7 +124,7 @@ static void test_frozen_tables(void **state) {
     tables[0].frozen = true;
     rk_feature_config features[] = {FEATURE("a", "a", SUM, 0), FEATURE("b", "b", MEAN, 0)};
     shape shapes[] = {{.most = 4}, {.most = 4}};
-    rk_embeddings_config config = {sizeof config, 5, tables, 3, features, 2, NULL, NULL};
+    rk_embeddings_config config = {sizeof config, 5, tables, 3, features, 2, NULL, NULL, NULL};
     check_updates(&config, shapes, true, 0, 0);
 }
 

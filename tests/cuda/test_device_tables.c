@@ -23,9 +23,15 @@ static const rk_feature_config features[] = {
     FEATURE("g", "f16", MEAN, 5),    FEATURE("h", "sixteen", SUM, 40), FEATURE("i", "frozen", MEAN, 0),
     FEATURE("j", "wide", SUM, 0),
 };
-static const rk_embeddings_config config = {
-    sizeof(rk_embeddings_config),       11,   tables, sizeof tables / sizeof *tables, features,
-    sizeof features / sizeof *features, NULL, NULL};
+static const rk_embeddings_config config = {sizeof(rk_embeddings_config),
+                                            11,
+                                            tables,
+                                            sizeof tables / sizeof *tables,
+                                            features,
+                                            sizeof features / sizeof *features,
+                                            NULL,
+                                            NULL,
+                                            NULL};
 
 static void check_lookups(const shape *shapes, bool exact) {
     twins w;

@@ -20,7 +20,7 @@ static void make_rows(const char *name, uint64_t seed, int64_t n_rows, int32_t d
     table.dim = dim;
     table.dtype = dtype;
     table.initializer = initializer;
-    rk_embeddings_config config = {sizeof config, seed, &table, 1, NULL, 0, NULL, NULL};
+    rk_embeddings_config config = {sizeof config, seed, &table, 1, NULL, 0, NULL, NULL, NULL};
     rk_embeddings *e;
     OK(rk_embeddings_create(&config, &e));
     OK(rk_embeddings_read_rows(e, name, 0, n_rows, out));

@@ -260,7 +260,7 @@ static void test_without_validation(void **state) {
     float weights[4] = {1, 1, -1, 2}, out[4];
     for (int combiner = 0; combiner < RK_COMBINER_COUNT; combiner++) {
         rk_feature_config feature = {sizeof feature, "f", "t", (rk_combiner)combiner, 0, true, false};
-        rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, NULL, NULL};
+        rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, NULL, NULL, NULL};
         rk_embeddings *e;
         OK(rk_embeddings_create(&config, &e));
         rk_ids in = {NULL, 2, ids, weights};
@@ -294,7 +294,7 @@ static void test_zero_denominators(void **state) {
     table.dim = 3;
     for (int combiner = 0; combiner < RK_COMBINER_COUNT; combiner++) {
         rk_feature_config feature = {sizeof feature, "f", "t", (rk_combiner)combiner, 0, false, false};
-        rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, NULL, NULL};
+        rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, NULL, NULL, NULL};
         rk_embeddings *e;
         OK(rk_embeddings_create(&config, &e));
         static const int64_t offsets[] = {0, 0, 2, 3, 3}, ids[] = {1, 1, -3};

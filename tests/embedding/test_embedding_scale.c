@@ -39,7 +39,7 @@ static void test_thousands_of_tables(void **state) {
     rk_optimizer sgd;
     OK(rk_optimizer_init(&sgd, RK_OPTIMIZER_SGD));
     sgd.learning_rate = 1;
-    rk_embeddings_config config = {sizeof config, 1, tables, MANY, features, MANY, &sgd, NULL};
+    rk_embeddings_config config = {sizeof config, 1, tables, MANY, features, MANY, &sgd, NULL, NULL};
     rk_embeddings *e;
     double begin = rk_clock_seconds();
     OK(rk_embeddings_create(&config, &e));
@@ -102,7 +102,8 @@ static void test_hot_rows(void **state) {
     rk_optimizer sgd;
     OK(rk_optimizer_init(&sgd, RK_OPTIMIZER_SGD));
     sgd.learning_rate = 1;
-    rk_embeddings_config config = {sizeof config, 1, tables, SHORT + 1, features, SHORT + 1, &sgd, NULL};
+    rk_embeddings_config config = {sizeof config, 1,    tables, SHORT + 1, features,
+                                   SHORT + 1,     &sgd, NULL,   NULL};
     rk_embeddings *e;
     OK(rk_embeddings_create(&config, &e));
     for (int step = 0; step < 2; step++) {
@@ -139,7 +140,7 @@ static void test_rows_beyond_32_bits(void **state) {
     OK(rk_optimizer_init(&sgd, RK_OPTIMIZER_SGD));
     sgd.learning_rate = 1;
     rk_feature_config feature = {sizeof feature, "f", "wide", RK_COMBINER_SUM, 0, false, false};
-    rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, &sgd, NULL};
+    rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, &sgd, NULL, NULL};
     rk_embeddings *e;
     rk_status status = rk_embeddings_create(&config, &e);
     if (status == RK_NO_MEMORY) skip(); /* a system that does not overcommit */
@@ -184,15 +185,15 @@ static void test_what_create_refuses(void **state) {
     rk_feature_config features[3];
     rk_embeddings *e;
     long before = rk_alloc_live();
-#define REFUSED(change, message)                                                              \
-    do {                                                                                      \
-        rk_embeddings_config config = {sizeof config, 1, tables, 3, features, 3, NULL, NULL}; \
-        for (int i = 0; i < 3; i++) tables[i] = good, features[i] = fine;                     \
-        tables[1].name = "u", tables[2].name = "v";                                           \
-        features[1].name = "g", features[2].name = "h";                                       \
-        change;                                                                               \
-        FAILS(rk_embeddings_create(&config, &e), RK_INVALID_ARGUMENT, message);               \
-        assert_int_equal(rk_alloc_live(), before);                                            \
+#define REFUSED(change, message)                                                                    \
+    do {                                                                                            \
+        rk_embeddings_config config = {sizeof config, 1, tables, 3, features, 3, NULL, NULL, NULL}; \
+        for (int i = 0; i < 3; i++) tables[i] = good, features[i] = fine;                           \
+        tables[1].name = "u", tables[2].name = "v";                                                 \
+        features[1].name = "g", features[2].name = "h";                                             \
+        change;                                                                                     \
+        FAILS(rk_embeddings_create(&config, &e), RK_INVALID_ARGUMENT, message);                     \
+        assert_int_equal(rk_alloc_live(), before);                                                  \
     } while (0)
     REFUSED(tables[1].name = NULL, "a table needs a name");
     REFUSED(tables[1].name = "", "a table needs a name");
@@ -230,7 +231,7 @@ static void test_rows_by_range(void **state) {
     table.name = "t";
     table.n_rows = 10;
     table.dim = 2;
-    rk_embeddings_config config = {sizeof config, 1, &table, 1, NULL, 0, NULL, NULL};
+    rk_embeddings_config config = {sizeof config, 1, &table, 1, NULL, 0, NULL, NULL, NULL};
     rk_embeddings *e;
     OK(rk_embeddings_create(&config, &e));
     float all[20], some[20], written[4] = {1, 2, 3, 4};

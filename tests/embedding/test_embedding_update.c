@@ -255,7 +255,7 @@ static void test_missing_ids_shift_nothing(void **state) {
             for (int weighted = 0; weighted < 2 - length; weighted++) {
                 rk_feature_config feature = {sizeof feature, "f",   "t",  (rk_combiner)combiner,
                                              length,         false, false};
-                rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, &sgd, NULL};
+                rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, &sgd, NULL, NULL};
                 rk_embeddings *e;
                 OK(rk_embeddings_create(&config, &e));
                 static int64_t ids[N];
@@ -292,7 +292,7 @@ static void test_duplicates_make_one_step(void **state) {
     o.epsilon = 0;
     rk_feature_config features[2] = {{sizeof *features, "a", "t", RK_COMBINER_SUM, 0, false, false},
                                      {sizeof *features, "b", "t", RK_COMBINER_SUM, 2, false, false}};
-    rk_embeddings_config config = {sizeof config, 1, &table, 1, features, 2, &o, NULL};
+    rk_embeddings_config config = {sizeof config, 1, &table, 1, features, 2, &o, NULL, NULL};
     rk_embeddings *e;
     OK(rk_embeddings_create(&config, &e));
     int64_t ids[2][4] = {{1, 1, 1, 0}, {1, 2, 1, 1}};
@@ -327,7 +327,7 @@ static void test_half_rows(void **state) {
         rk_optimizer o = defaults(RK_OPTIMIZER_SGD);
         o.learning_rate = 1;
         rk_feature_config feature = {sizeof feature, "f", "t", RK_COMBINER_SUM, 0, false, false};
-        rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, &o, NULL};
+        rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, &o, NULL, NULL};
         rk_embeddings *e;
         OK(rk_embeddings_create(&config, &e));
         assert_int_equal(rk_embeddings_bytes(e), ROWS * 3 * 2);
@@ -420,7 +420,7 @@ static void test_not_finite_side_by_side(void **state) {
         ids[f] = (rk_ids){NULL, 1, rows, NULL};
         to[f] = (rk_activation){values + at, WIDTH, NULL};
     }
-    rk_embeddings_config config = {sizeof config, 1, tables, 2, features, 4, &o, NULL};
+    rk_embeddings_config config = {sizeof config, 1, tables, 2, features, 4, &o, NULL, NULL};
     rk_embeddings *e;
     OK(rk_embeddings_create(&config, &e));
     for (int f = 0, at = 0; f < 4; at += widths[f++])

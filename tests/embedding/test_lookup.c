@@ -217,7 +217,7 @@ static rk_embeddings *make_large(void) {
     }
     rk_optimizer adam;
     OK(rk_optimizer_init(&adam, RK_OPTIMIZER_ADAM));
-    rk_embeddings_config config = {sizeof config, 3, tables, 2, features, 3, &adam, NULL};
+    rk_embeddings_config config = {sizeof config, 3, tables, 2, features, 3, &adam, NULL, NULL};
     rk_embeddings *e;
     OK(rk_embeddings_create(&config, &e));
     OK(rk_embeddings_set_l2(e, "full", 0, 0.01));

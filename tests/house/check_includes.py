@@ -45,7 +45,7 @@ INSIDE = {
     },
     "embedding": {
         ".": set(), "local": {"."}, "config": {".", "local"}, "planner": {".", "local", "config"}, "sharded": {".", "local", "planner"},
-        "cuda": {".", "local"}, "cuda_sharded": {".", "local", "sharded", "cuda"},
+        "cuda": {".", "local"}, "cuda_sharded": {".", "local", "sharded", "cuda"}, "collection": {".", "local", "planner", "sharded"},
     },
     "nn": {"graph": set(), "ops": {"graph"}, ".": {"graph"}, "cuda": {".", "graph"}},
     "data": {".": {"source", "transform"}, "source": {"."}, "transform": {".", "source"}, "dataset": {".", "source", "transform"}},

@@ -19,7 +19,7 @@ typedef struct application {
 
 /* Features of frozen tables need no gradients. */
 static bool is_used(const application *a, int32_t f) {
-    return rk_takes_updates(a->embeddings, a->embeddings->feature_tables[f]);
+    return !a->embeddings->tables[a->embeddings->feature_tables[f]].config.frozen;
 }
 
 /* Whether a feature's gradients lie right beside those of the feature before it, sample by sample. */

@@ -157,6 +157,10 @@ done:
 
 void rk_embeddings_free(rk_embeddings *e) {
     if (!e) return;
+    if (e->over_ranks) {
+        e->over_ranks->free(e);
+        return;
+    }
     for (int32_t f = 0; f < e->n_features; f++) rk_free((char *)(size_t)e->features[f].name);
     for (int i = 0; i < 2; i++) rk_batch_context_release(&e->batch_contexts[i], e->n_tables, e->n_features);
     rk_batch_context_release(&e->batch_to_peek, e->n_tables, e->n_features);
@@ -185,6 +189,7 @@ int32_t rk_embeddings_width(const rk_embeddings *e, int32_t feature) {
 
 uint64_t rk_embeddings_bytes(const rk_embeddings *e) {
     uint64_t bytes = 0;
+    if (e->over_ranks) return e->over_ranks->bytes(e);
     for (int32_t t = 0; t < e->n_tables; t++) bytes += rk_table_bytes(&e->tables[t]);
     return bytes;
 }
@@ -193,6 +198,7 @@ rk_status rk_embeddings_scale_learning_rate(rk_embeddings *e, double factor) {
     RK_FAIL_IF(!(factor >= 0) || !isfinite(factor), RK_INVALID_ARGUMENT,
                "a learning-rate factor must be a finite number of 0 or more, not %g", factor);
     e->learning_rate_factor = factor;
+    if (e->over_ranks) e->over_ranks->scale_learning_rate(e, factor);
     return RK_OK;
 }
 
@@ -218,6 +224,7 @@ rk_status rk_embeddings_read_rows(const rk_embeddings *e, const char *table, int
                                   float *out) {
     rk_table *t;
     RK_TRY(find_rows(e, table, first, n, &t));
+    if (e->over_ranks) return e->over_ranks->read_rows(e, (int32_t)(t - e->tables), first, n, out);
     for (int64_t i = 0; i < n; i++) rk_row_load(&t->rows, first + i, out + i * t->config.dim);
     return RK_OK;
 }
@@ -226,6 +233,7 @@ rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t 
                                    const float *rows) {
     rk_table *t;
     RK_TRY(find_rows(e, table, first, n, &t));
+    if (e->over_ranks) return e->over_ranks->write_rows(e, (int32_t)(t - e->tables), first, n, rows);
     for (int64_t i = 0; i < n; i++) rk_table_store(t, first + i, rows + i * t->config.dim, 0);
     return RK_OK;
 }

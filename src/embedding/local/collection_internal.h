@@ -30,9 +30,30 @@ typedef struct rk_pending_gradients {
     size_t counts_capacity;
 } rk_pending_gradients;
 
+/* What the public calls do where a collection's rows are on several ranks (collection/over_ranks.c). `batch`
+ * is an rk_lookup's. */
+typedef struct rk_over_ranks_ops {
+    void (*free)(rk_embeddings *embeddings);
+    uint64_t (*bytes)(const rk_embeddings *embeddings);
+    rk_status (*create_batch)(const rk_embeddings *embeddings, void **out);
+    void (*free_batch)(const rk_embeddings *embeddings, void *batch);
+    rk_status (*look_up)(const rk_embeddings *embeddings, void *batch, int64_t n, const rk_ids *ids,
+                         bool training, const rk_activation *activations);
+    rk_status (*backward)(rk_embeddings *embeddings, void *batch, const rk_activation *gradients);
+    rk_status (*step)(rk_embeddings *embeddings);
+    void (*zero_gradients)(rk_embeddings *embeddings);
+    void (*scale_learning_rate)(rk_embeddings *embeddings, double factor);
+    rk_status (*read_rows)(const rk_embeddings *embeddings, int32_t table, int64_t first, int64_t n,
+                           float *out);
+    rk_status (*write_rows)(rk_embeddings *embeddings, int32_t table, int64_t first, int64_t n,
+                            const float *rows);
+} rk_over_ranks_ops;
+
 struct rk_embeddings {
-    rk_pool *pool;    /* NULL: the process's */
-    rk_table *tables; /* [n_tables] */
+    rk_pool *pool;                       /* NULL: the process's */
+    const rk_over_ranks_ops *over_ranks; /* NULL: all rows are here; else tables are without rows, and */
+    void *ranks;                         /* where they are */
+    rk_table *tables;                    /* [n_tables] */
     int32_t n_tables;
     rk_name_index table_names;
     rk_feature_config *features; /* [n_features], names their own */

@@ -9,6 +9,7 @@ struct rk_lookup {
     rk_embeddings *trained; /* the same, where a backward may follow; else NULL */
     rk_batch_context batch_context;
     bool had_strays; /* ids of the last peek were no rows */
+    void *batch;     /* of a collection over ranks, in place of batch_context */
 };
 
 rk_status rk_lookup_create(const rk_embeddings *e, rk_lookup **out) {
@@ -16,8 +17,9 @@ rk_status rk_lookup_create(const rk_embeddings *e, rk_lookup **out) {
     rk_lookup *lookup;
     RK_TRY(rk_alloc(1, sizeof *lookup, &lookup));
     lookup->embeddings = e;
-    rk_status status =
-        rk_batch_context_init(&lookup->batch_context, (size_t)e->n_tables, (size_t)e->n_features);
+    rk_status status = e->over_ranks ? e->over_ranks->create_batch(e, &lookup->batch)
+                                     : rk_batch_context_init(&lookup->batch_context, (size_t)e->n_tables,
+                                                             (size_t)e->n_features);
     if (status == RK_OK)
         *out = lookup;
     else
@@ -27,8 +29,11 @@ rk_status rk_lookup_create(const rk_embeddings *e, rk_lookup **out) {
 
 void rk_lookup_free(rk_lookup *lookup) {
     if (!lookup) return;
-    rk_batch_context_release(&lookup->batch_context, lookup->embeddings->n_tables,
-                             lookup->embeddings->n_features);
+    const rk_embeddings *e = lookup->embeddings;
+    if (e->over_ranks)
+        e->over_ranks->free_batch(e, lookup->batch);
+    else
+        rk_batch_context_release(&lookup->batch_context, e->n_tables, e->n_features);
     rk_free(lookup);
 }
 
@@ -63,21 +68,29 @@ static rk_status peek(rk_lookup *lookup, int64_t n, const rk_ids *ids, const rk_
 
 /* Ids are checked as they are looked up, which saves a pass over them, and again if one is no row: to be
  * dropped or refused. Data with such ids, padding, have more. */
-rk_status rk_embeddings_peek(const rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
-                             const rk_activation *activations) {
-    RK_TRY(check_lookup(lookup, e));
+static rk_status peek_checked(rk_lookup *lookup, int64_t n, const rk_ids *ids,
+                              const rk_activation *activations) {
+    const rk_embeddings *e = lookup->embeddings;
+    if (e->over_ranks) return e->over_ranks->look_up(e, lookup->batch, n, ids, false, activations);
     RK_TRY(rk_check_activations(e, n, ids, activations));
     bool checks_first = lookup->had_strays;
-    lookup->trained = NULL;
+    RK_TRY(peek(lookup, n, ids, activations, checks_first));
+    return lookup->had_strays && !checks_first ? peek(lookup, n, ids, activations, true) : RK_OK;
+}
+
+rk_status rk_embeddings_peek(const rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
+                             const rk_activation *activations) {
     rk_status status;
-    RK_ON_POOL(e->pool, status = peek(lookup, n, ids, activations, checks_first));
-    if (status == RK_OK && lookup->had_strays && !checks_first)
-        RK_ON_POOL(e->pool, status = peek(lookup, n, ids, activations, true));
+    RK_TRY(check_lookup(lookup, e));
+    lookup->trained = NULL;
+    RK_ON_POOL(e->pool, status = peek_checked(lookup, n, ids, activations));
     return status;
 }
 
 static rk_status look_up(rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
                          const rk_activation *activations) {
+    if (e->over_ranks) return e->over_ranks->look_up(e, lookup->batch, n, ids, true, activations);
+    RK_TRY(rk_check_activations(e, n, ids, activations));
     RK_TRY(rk_batch_context_dedup(e, &lookup->batch_context, n, NULL, ids));
     rk_uses_look_up_all(e, &lookup->batch_context, activations, false);
     return RK_OK;
@@ -85,38 +98,44 @@ static rk_status look_up(rk_embeddings *e, int64_t n, const rk_ids *ids, rk_look
 
 rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
                                const rk_activation *activations) {
-    RK_TRY(check_lookup(lookup, e));
-    RK_TRY(rk_check_activations(e, n, ids, activations));
     rk_status status;
+    RK_TRY(check_lookup(lookup, e));
     lookup->trained = NULL;
     RK_ON_POOL(e->pool, status = look_up(e, n, ids, lookup, activations));
     if (status == RK_OK) lookup->trained = e;
     return status;
 }
 
-static rk_status check_backward(const rk_lookup *lookup, const rk_activation *gradients) {
+static rk_status check_follows_lookup(const rk_lookup *lookup) {
     RK_FAIL_IF(!lookup || !lookup->trained, RK_INVALID_ARGUMENT,
                "a backward must follow an rk_embeddings_lookup, once for each");
+    return RK_OK;
+}
+
+static rk_status check_gradients(const rk_lookup *lookup, const rk_activation *gradients) {
     RK_FAIL_IF(lookup->embeddings->n_features > 0 && !gradients, RK_INVALID_ARGUMENT,
                "a backward needs gradients");
     return rk_batch_context_check_gradients(lookup->embeddings, &lookup->batch_context, gradients);
 }
 
-static rk_status backward(rk_lookup *lookup, const rk_activation *gradients) {
-    RK_TRY(check_backward(lookup, gradients));
+static rk_status backward_here(rk_lookup *lookup, const rk_activation *gradients) {
+    RK_TRY(check_gradients(lookup, gradients));
     rk_batch_context_set_gradients(lookup->embeddings, &lookup->batch_context, gradients);
-    RK_TRY(rk_pending_gradients_add(lookup->trained, &lookup->batch_context));
+    return rk_pending_gradients_add(lookup->trained, &lookup->batch_context);
+}
+
+static rk_status backward(rk_lookup *lookup, const rk_activation *gradients) {
+    const rk_over_ranks_ops *over_ranks = lookup->embeddings->over_ranks;
+    RK_TRY(over_ranks ? over_ranks->backward(lookup->trained, lookup->batch, gradients)
+                      : backward_here(lookup, gradients));
     lookup->trained = NULL;
     return RK_OK;
 }
 
-static rk_pool *pool_of(const rk_lookup *lookup) {
-    return lookup ? lookup->embeddings->pool : NULL;
-}
-
 rk_status rk_lookup_backward(rk_lookup *lookup, const rk_activation *gradients) {
     rk_status status;
-    RK_ON_POOL(pool_of(lookup), status = backward(lookup, gradients));
+    RK_TRY(check_follows_lookup(lookup));
+    RK_ON_POOL(lookup->embeddings->pool, status = backward(lookup, gradients));
     return status;
 }
 
@@ -128,12 +147,12 @@ static void update_piece(void *context, size_t task, int thread) {
 
 /* Where no other backward waits, rows are updated as their gradients are summed. */
 static rk_status apply_gradients(rk_lookup *lookup, const rk_activation *gradients) {
-    if (lookup && lookup->trained && lookup->trained->pending.n_backwards) {
+    if (lookup->trained->pending.n_backwards || lookup->trained->over_ranks) {
         rk_embeddings *e = lookup->trained;
         RK_TRY(backward(lookup, gradients));
         return rk_embeddings_step(e);
     }
-    RK_TRY(check_backward(lookup, gradients));
+    RK_TRY(check_gradients(lookup, gradients));
     rk_batch_context *batch_context = &lookup->batch_context;
     RK_TRY(rk_batch_context_launch(lookup->trained, batch_context, gradients, true));
     rk_parallel_for(batch_context->piece_begins[lookup->trained->n_tables], update_piece, lookup);
@@ -144,6 +163,7 @@ static rk_status apply_gradients(rk_lookup *lookup, const rk_activation *gradien
 
 rk_status rk_lookup_apply_gradients(rk_lookup *lookup, const rk_activation *gradients) {
     rk_status status;
-    RK_ON_POOL(pool_of(lookup), status = apply_gradients(lookup, gradients));
+    RK_TRY(check_follows_lookup(lookup));
+    RK_ON_POOL(lookup->embeddings->pool, status = apply_gradients(lookup, gradients));
     return status;
 }

@@ -47,11 +47,8 @@ static void lookup_early(rk_store *store, rk_activation *activations) {
     for (int32_t f = 0; f < of(store)->trainer_tables->n_features; f++) activations[f].data = NULL;
 }
 
-static void lookup(const rk_store *store, bool training, int32_t f, int64_t first, int64_t last,
-                   const rk_activation *to) {
-    (void)training;
-    const rk_sharded *s = of(store);
-    const rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->finished);
+void rk_in_flight_batch_look_up(const rk_sharded *s, const rk_in_flight_batch *j, int32_t f, int64_t first,
+                                int64_t last, const rk_activation *to) {
     const rk_embeddings *e = s->trainer_tables;
     int32_t t = e->feature_tables[f], dim = e->tables[t].config.dim;
     float *values = j->unique[t].values.data;
@@ -59,6 +56,13 @@ static void lookup(const rk_store *store, bool training, int32_t f, int64_t firs
     rk_rows rows = {.data = values, .dtype = RK_F32, .dim = dim};
     (void)rk_use_look_up(&j->batch_context.uses[f], e->features[f].max_sequence_length, &rows, 0, first, last,
                          *to);
+}
+
+static void lookup(const rk_store *store, bool training, int32_t f, int64_t first, int64_t last,
+                   const rk_activation *to) {
+    (void)training;
+    const rk_sharded *s = of(store);
+    rk_in_flight_batch_look_up(s, rk_in_flight_batch_at(s, s->finished), f, first, last, to);
 }
 
 static rk_status backward(rk_store *store, const rk_activation *gradients, bool known_finite) {

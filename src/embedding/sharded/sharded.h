@@ -29,6 +29,10 @@ typedef struct rk_sharded_options {
     int64_t staleness; /* updates of so many batches may be missing from a lookup; 0: of none */
 } rk_sharded_options;
 
+/* RK_CONFIG on every rank, where the ranks' placements [n_tables] differ: each has chosen by itself, with
+ * floating-point arithmetic that another libm may round otherwise. */
+rk_status rk_table_placements_check_same(rk_comm *comm, const rk_table_placement *placements, int32_t n);
+
 /* Errors: what rk_embeddings_create returns; RK_INVALID_ARGUMENT for placements that do not fit the tables or
  * the ranks. */
 rk_status rk_sharded_create(const rk_sharded_options *options, rk_sharded **out);

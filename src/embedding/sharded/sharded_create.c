@@ -3,9 +3,28 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "embedding/planner/planner_request.h"
 #include "embedding/sharded/sharded_internal.h"
+
+rk_status rk_table_placements_check_same(rk_comm *comm, const rk_table_placement *placements, int32_t n) {
+    uint64_t hash = 0;
+    bool same;
+    for (int32_t t = 0; t < n; t++) {
+        const rk_table_placement *p = &placements[t];
+        int32_t head[4] = {p->replicated, p->replicated ? 0 : p->n_slices, p->replicated ? 0 : p->n_parts,
+                           p->owner_pooling};
+        hash = rk_hash_bytes(head, sizeof head, hash);
+        if (!p->replicated)
+            hash = rk_hash_bytes(p->owners, (size_t)(p->n_slices * p->n_parts) * sizeof *p->owners, hash);
+    }
+    RK_TRY(rk_comm_is_same(comm, &hash, sizeof hash, &same));
+    if (same) return RK_OK;
+    return rk_error_hint(
+        rk_error(RK_CONFIG, "the ranks computed different sharding plans"),
+        "use one plan on all ranks: write it with 'reckon plan --write' and set cluster.plan");
+}
 
 static rk_status check_placement(const rk_table_config *table, const rk_table_placement *p,
                                  const rk_roles *roles) {
@@ -222,9 +241,9 @@ done:
     return status;
 }
 
-static rk_status reserve_batch(const rk_sharded *s, const rk_sharded_options *o, rk_in_flight_batch *j) {
-    size_t n_tables = (size_t)o->config->n_tables,
-           n_stored = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s), size = (size_t)s->size;
+rk_status rk_in_flight_batch_init(const rk_sharded *s, rk_in_flight_batch *j) {
+    size_t n_tables = (size_t)s->n_tables, n_stored = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s),
+           size = (size_t)s->size;
     RK_TRY(rk_alloc(n_tables, sizeof *j->unique, &j->unique));
     RK_TRY(rk_alloc(size, sizeof *j->ask, &j->ask));
     RK_TRY(rk_alloc(size, sizeof *j->answer, &j->answer));
@@ -234,16 +253,17 @@ static rk_status reserve_batch(const rk_sharded *s, const rk_sharded_options *o,
     RK_TRY(rk_alloc(n_stored, sizeof *j->stored_ids, &j->stored_ids));
     RK_TRY(rk_alloc(n_stored, sizeof *j->counts, &j->counts));
     if (!s->trains) return RK_OK;
-    for (size_t t = 0; t < n_tables; t++) {
-        RK_TRY(rk_alloc((size_t)o->placements[t].n_parts + 2, sizeof *j->unique[t].begins,
-                        &j->unique[t].begins));
-        RK_TRY(rk_alloc((size_t)o->config->n_features + 1, sizeof *j->unique[t].bag_begins,
-                        &j->unique[t].bag_begins));
+    size_t n_features = (size_t)s->trainer_tables->n_features;
+    for (int32_t h = 0; h < s->n_shards; h++) {
+        rk_unique_rows *w = &j->unique[s->shards[h].table];
+        if (w->begins) continue; /* another shard's, in as many parts */
+        RK_TRY(rk_alloc((size_t)s->shards[h].n_parts + 2, sizeof *w->begins, &w->begins));
+        RK_TRY(rk_alloc(n_features + 1, sizeof *w->bag_begins, &w->bag_begins));
     }
-    return rk_batch_context_init(&j->batch_context, n_tables, (size_t)o->config->n_features);
+    return rk_batch_context_init(&j->batch_context, n_tables, n_features);
 }
 
-static void release_batch(const rk_sharded *s, rk_in_flight_batch *j) {
+void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j) {
     size_t n_stored = s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_n_here(s) : 0;
     rk_all_to_all *all_to_alls[] = {j->ids, j->rows, j->gradients,
                                     j->step_status}; /* before what they send */
@@ -266,12 +286,12 @@ static void release_batch(const rk_sharded *s, rk_in_flight_batch *j) {
     }
     void *arrays[] = {j->unique, j->ask, j->answer, j->give, j->local, j->offsets, j->stored_ids, j->counts};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
-    if (s->trainer_tables && j->batch_context.uses)
+    if (s->trainer_tables)
         rk_batch_context_release(&j->batch_context, s->trainer_tables->n_tables,
                                  s->trainer_tables->n_features);
 }
 
-static rk_status allocate(rk_sharded *s, const rk_sharded_options *o) {
+static rk_status allocate(rk_sharded *s) {
     size_t n_stored = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s), size = (size_t)s->size;
     RK_TRY(rk_alloc(size, sizeof *s->messages, &s->messages));
     RK_TRY(rk_alloc(size, sizeof *s->answers, &s->answers));
@@ -281,7 +301,8 @@ static rk_status allocate(rk_sharded *s, const rk_sharded_options *o) {
     RK_TRY(rk_alloc(n_stored, sizeof *s->asked_ids, &s->asked_ids));
     s->n_in_flight_batches = (size_t)s->staleness + 2;
     RK_TRY(rk_alloc(s->n_in_flight_batches, sizeof *s->in_flight_batches, &s->in_flight_batches));
-    for (size_t i = 0; i < s->n_in_flight_batches; i++) RK_TRY(reserve_batch(s, o, &s->in_flight_batches[i]));
+    for (size_t i = 0; i < s->n_in_flight_batches; i++)
+        RK_TRY(rk_in_flight_batch_init(s, &s->in_flight_batches[i]));
     return RK_OK;
 }
 
@@ -324,7 +345,7 @@ static rk_status create(rk_sharded *s, const rk_sharded_options *o) {
     if (s->trains) RK_TRY(create_trainer_tables(s, o));
     RK_TRY(create_store(s, o));
     s->stale_rows = (rk_stale_rows){.embeddings = s->store, .staleness = s->staleness};
-    RK_TRY(allocate(s, o));
+    RK_TRY(allocate(s));
     return s->staleness && s->trains ? rk_sharded_start(s) : RK_OK;
 }
 
@@ -350,7 +371,7 @@ void rk_sharded_free(rk_store *store) {
     rk_sharded *s = (rk_sharded *)store;
     rk_sharded_stop(s);
     for (size_t i = 0; i < s->n_in_flight_batches && s->in_flight_batches; i++)
-        release_batch(s, &s->in_flight_batches[i]);
+        rk_in_flight_batch_release(s, &s->in_flight_batches[i]);
     size_t n_stored = s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_n_here(s) : 0;
     for (size_t f = 0; f < n_stored && s->scratch; f++) rk_resizable_buffer_release(&s->scratch[f]);
     for (int32_t r = 0; r < s->size && s->streams_of; r++) rk_free(s->streams_of[r]);

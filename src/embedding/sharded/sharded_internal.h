@@ -165,6 +165,10 @@ static inline size_t rk_values_bytes(int64_t n, int32_t dim, rk_dtype wire) {
 void rk_wire_pack(void *to, rk_dtype wire, const float *from, int64_t n);
 void rk_wire_unpack(float *to, rk_dtype wire, const void *from, int64_t n);
 
+/* Memory, without what grows with batches. */
+rk_status rk_in_flight_batch_init(const rk_sharded *s, rk_in_flight_batch *j);
+void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j);
+
 /* The trainer's side (sharded_input_dist.c). */
 rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids);
 /* What goes to a stream: so many rows or bags, of the table's (rk_unique_rows.values) those from this one
@@ -174,12 +178,17 @@ int64_t rk_in_flight_batch_count(const rk_sharded *s, rk_in_flight_batch *j,
 int64_t rk_in_flight_batch_first(const rk_sharded *s, const rk_in_flight_batch *j,
                                  const rk_table_shard_stream *stream);
 rk_status rk_in_flight_batch_take_rows(rk_sharded *s, rk_in_flight_batch *j);
+/* Samples first .. last-1 of a feature, once its rows are taken; `to` is of sample `first`. */
+void rk_in_flight_batch_look_up(const rk_sharded *s, const rk_in_flight_batch *j, int32_t feature,
+                                int64_t first, int64_t last, const rk_activation *to);
 rk_status rk_in_flight_batch_give(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *gradients);
 rk_status rk_in_flight_batch_decide(rk_sharded *s, rk_in_flight_batch *j, bool applies);
 /* The owner's (sharded_server.c). */
 rk_status rk_in_flight_batch_read(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_read_give(const rk_in_flight_batch *j, int32_t trainer, rk_give_header *out);
+/* Of all trainers, into s->activations, with the plan of their update in the store's context at hand. */
+rk_status rk_in_flight_batch_take_gradients(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_update(rk_sharded *s, rk_in_flight_batch *j);
 /* Batches in flight are moved on by the caller or by a communication thread (sharded_pipeline.c). set_off:
  * the batch is asked; return: it is returned. */

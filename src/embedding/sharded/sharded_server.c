@@ -175,13 +175,17 @@ static rk_status read_step_status(rk_in_flight_batch *j) {
     return RK_OK;
 }
 
+rk_status rk_in_flight_batch_take_gradients(rk_sharded *s, rk_in_flight_batch *j) {
+    const rk_message *from = rk_all_to_all_received(j->gradients);
+    for (int32_t r = 0; r < s->roles.n_trainers; r++) RK_TRY(take_gradients(s, j, r, &from[r]));
+    return rk_batch_context_dedup(s->store, &s->store->batch_contexts[s->store->now], 0, j->counts,
+                                  j->stored_ids);
+}
+
 rk_status rk_in_flight_batch_update(rk_sharded *s, rk_in_flight_batch *j) {
     if (!s->trains) RK_TRY(read_step_status(j));
     if (!s->store || !j->applies) return RK_OK;
-    const rk_message *from = rk_all_to_all_received(j->gradients);
-    for (int32_t r = 0; r < s->roles.n_trainers; r++) RK_TRY(take_gradients(s, j, r, &from[r]));
-    RK_TRY(rk_batch_context_dedup(s->store, &s->store->batch_contexts[s->store->now], 0, j->counts,
-                                  j->stored_ids));
+    RK_TRY(rk_in_flight_batch_take_gradients(s, j));
     RK_TRY(
         rk_embeddings_launch(s->store, s->activations,
                              false)); /* a row that is not finite stays so: what came is checked here too */

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/thread/parallel.h"
+#include "embedding/collection/over_ranks.h"
 #include "embedding/local/collection.h"
 #include "optim/optimizer.h"
 
@@ -65,7 +66,10 @@ static rk_status take_config(taken_config *taken, const rk_embeddings_config *co
 rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings **out) {
     taken_config taken = {.config = RK_EMBEDDINGS_CONFIG_INIT};
     rk_status status = take_config(&taken, config);
-    if (status == RK_OK)
+    rk_comm *comm = config ? taken.config.comm : NULL;
+    if (comm && rk_comm_size(comm) > 1)
+        RK_ON_POOL(taken.config.pool, status = rk_embeddings_create_over_ranks(&taken.config, status, out));
+    else if (status == RK_OK)
         RK_ON_POOL(taken.config.pool, status = rk_embeddings_create_parts(&taken.config, NULL, out));
     taken_config_release(&taken);
     return status;

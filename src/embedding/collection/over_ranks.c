@@ -1,0 +1,169 @@
+/* A collection over ranks, a call at a time: each waits until its messages are there. The tables that the
+ * caller sees have no rows; those are in a sharded collection (sharded/sharded_internal.h), whose batches are
+ * the lookups here. Where a rank cannot go on, all agree on its error; where they cannot even do that, the
+ * communicator ends. */
+#include "embedding/collection/over_ranks.h"
+
+#include "base/memory.h"
+#include "base/thread/parallel.h"
+
+enum { LOOKUP_SAMPLES = 512 };
+
+static void free_messages(rk_in_flight_batch *j) {
+    rk_all_to_all_free(j->ids);
+    rk_all_to_all_free(j->rows);
+    rk_all_to_all_free(j->gradients);
+    j->ids = j->rows = j->gradients = NULL;
+}
+
+static rk_status create_batch(const rk_embeddings *e, void **out) {
+    rk_in_flight_batch *j;
+    RK_TRY(rk_alloc(1, sizeof *j, &j));
+    rk_status status = rk_in_flight_batch_init(rk_over_ranks_of(e), j);
+    if (status != RK_OK) {
+        rk_in_flight_batch_release(rk_over_ranks_of(e), j);
+        rk_free(j);
+        return status;
+    }
+    *out = j;
+    return RK_OK;
+}
+
+static void free_batch(const rk_embeddings *e, void *batch) {
+    if (batch) rk_in_flight_batch_release(rk_over_ranks_of(e), batch);
+    rk_free(batch);
+}
+
+/* ---- Looking up. */
+
+/* In place of ids that were refused, so that every rank has begun the same. */
+static rk_status ask_nothing(rk_sharded *s, rk_in_flight_batch *j) {
+    for (int32_t r = 0; r < s->size; r++) s->messages[r] = (rk_message){0};
+    return rk_all_to_all_begin(s->comm, RK_CHANNEL_IDS, s->messages, s->owners,
+                               s->owns ? s->trainers : s->nobody, &j->ids);
+}
+
+static rk_status send_ids(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids,
+                          const rk_activation *activations) {
+    rk_status status = rk_check_activations(s->trainer_tables, n, ids, activations);
+    if (status == RK_OK) status = rk_in_flight_batch_input_dist(s, j, n, ids);
+    if (!j->ids) RK_TRY(ask_nothing(s, j));
+    status = rk_comm_agree(s->comm, status);
+    rk_status arrived = rk_all_to_all_wait(j->ids);
+    return status == RK_OK ? arrived : status;
+}
+
+static rk_status receive_rows(rk_sharded *s, rk_in_flight_batch *j) {
+    if (s->owns) RK_TRY(rk_in_flight_batch_read(s, j));
+    RK_TRY(rk_in_flight_batch_serve(s, j));
+    RK_TRY(rk_all_to_all_wait(j->rows));
+    return rk_in_flight_batch_take_rows(s, j);
+}
+
+typedef struct lookup {
+    const rk_sharded *sharded;
+    const rk_in_flight_batch *batch;
+    const rk_activation *activations;
+    int64_t n;
+    size_t n_blocks;
+} lookup;
+
+static void look_up_block(void *context, size_t task, int thread) {
+    (void)thread;
+    const lookup *l = context;
+    int32_t f = (int32_t)(task / l->n_blocks);
+    int64_t first = (int64_t)(task % l->n_blocks) * LOOKUP_SAMPLES, last = first + LOOKUP_SAMPLES;
+    rk_activation to = l->activations[f];
+    to.data += first * to.stride;
+    if (to.lengths) to.lengths += first;
+    rk_in_flight_batch_look_up(l->sharded, l->batch, f, first, last < l->n ? last : l->n, &to);
+}
+
+static rk_status look_up(const rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids, bool training,
+                         const rk_activation *activations) {
+    rk_sharded *s = rk_over_ranks_of(e);
+    rk_in_flight_batch *j = batch;
+    j->kind = training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK;
+    rk_status status = send_ids(s, j, n, ids, activations);
+    if (status == RK_OK) status = rk_over_ranks_end(s, receive_rows(s, j));
+    free_messages(j);
+    RK_TRY(status);
+    lookup l = {s, j, activations, n, rk_blocks((size_t)n, LOOKUP_SAMPLES)};
+    rk_parallel_for(l.n_blocks * (size_t)e->n_features, look_up_block, &l);
+    return RK_OK;
+}
+
+/* ---- Gradients. */
+
+static rk_status check_gradients(const rk_embeddings *e, const rk_in_flight_batch *j,
+                                 const rk_activation *gradients) {
+    RK_FAIL_IF(e->n_features > 0 && !gradients, RK_INVALID_ARGUMENT, "a backward needs gradients");
+    return rk_batch_context_check_gradients(e, &j->batch_context, gradients);
+}
+
+/* Sums of finite gradients may be too large, which only their owner sees. */
+static rk_status take_gradients(rk_sharded *s, rk_in_flight_batch *j) {
+    if (!s->store) return RK_OK;
+    rk_batch_context *batch_context = &s->store->batch_contexts[s->store->now];
+    RK_TRY(rk_in_flight_batch_take_gradients(s, j));
+    RK_TRY(rk_batch_context_check_gradients(s->store, batch_context, s->activations));
+    rk_batch_context_set_gradients(s->store, batch_context, s->activations);
+    return RK_OK;
+}
+
+static rk_status exchange_gradients(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *gradients) {
+    RK_TRY(rk_in_flight_batch_give(s, j, gradients));
+    return rk_all_to_all_wait(j->gradients);
+}
+
+static rk_status backward(rk_embeddings *e, void *batch, const rk_activation *gradients) {
+    rk_sharded *s = rk_over_ranks_of(e);
+    rk_in_flight_batch *j = batch;
+    RK_TRY(rk_comm_agree(s->comm, check_gradients(e, j, gradients)));
+    rk_status status = rk_over_ranks_end(s, exchange_gradients(s, j, gradients));
+    if (status == RK_OK) status = rk_comm_agree(s->comm, take_gradients(s, j));
+    if (status == RK_OK && s->store)
+        status = rk_over_ranks_end(
+            s, rk_pending_gradients_add(s->store, &s->store->batch_contexts[s->store->now]));
+    free_messages(j);
+    RK_TRY(status);
+    e->pending.n_backwards++;
+    return RK_OK;
+}
+
+static rk_status step(rk_embeddings *e) {
+    return rk_over_ranks_of(e)->store ? rk_embeddings_step(rk_over_ranks_of(e)->store) : RK_OK;
+}
+
+static void zero_gradients(rk_embeddings *e) {
+    if (rk_over_ranks_of(e)->store) rk_embeddings_zero_gradients(rk_over_ranks_of(e)->store);
+}
+
+/* ---- From beginning to end. */
+
+static uint64_t bytes(const rk_embeddings *e) {
+    return rk_over_ranks_of(e)->store ? rk_embeddings_bytes(rk_over_ranks_of(e)->store) : 0;
+}
+
+static void scale_learning_rate(rk_embeddings *e, double factor) {
+    if (rk_over_ranks_of(e)->store)
+        (void)rk_embeddings_scale_learning_rate(rk_over_ranks_of(e)->store, factor);
+}
+
+static void free_over_ranks(rk_embeddings *e) {
+    rk_store *store = rk_sharded_as_store(rk_over_ranks_of(e));
+    e->over_ranks = NULL; /* the tables are freed with it */
+    store->ops->free(store);
+}
+
+const rk_over_ranks_ops rk_over_ranks = {.free = free_over_ranks,
+                                         .bytes = bytes,
+                                         .create_batch = create_batch,
+                                         .free_batch = free_batch,
+                                         .look_up = look_up,
+                                         .backward = backward,
+                                         .step = step,
+                                         .zero_gradients = zero_gradients,
+                                         .scale_learning_rate = scale_learning_rate,
+                                         .read_rows = rk_over_ranks_read_rows,
+                                         .write_rows = rk_over_ranks_write_rows};

@@ -1,0 +1,27 @@
+/* A collection whose rows are on several ranks, behind the public calls. */
+#ifndef RK_EMBEDDING_COLLECTION_OVER_RANKS_H
+#define RK_EMBEDDING_COLLECTION_OVER_RANKS_H
+
+#include "embedding/sharded/sharded_internal.h"
+
+/* taken: whether this rank's config could be taken; if not, all ranks fail with its error. */
+rk_status rk_embeddings_create_over_ranks(const rk_embeddings_config *config, rk_status taken,
+                                          rk_embeddings **out);
+
+extern const rk_over_ranks_ops rk_over_ranks;
+
+static inline rk_sharded *rk_over_ranks_of(const rk_embeddings *embeddings) {
+    return embeddings->ranks;
+}
+
+/* Where this rank cannot go on and the others wait for it: the end of the communicator. */
+static inline rk_status rk_over_ranks_end(const rk_sharded *s, rk_status status) {
+    return status == RK_OK ? RK_OK : rk_comm_fail(s->comm, status);
+}
+
+rk_status rk_over_ranks_read_rows(const rk_embeddings *embeddings, int32_t table, int64_t first, int64_t n,
+                                  float *out);
+rk_status rk_over_ranks_write_rows(rk_embeddings *embeddings, int32_t table, int64_t first, int64_t n,
+                                   const float *rows);
+
+#endif

@@ -162,10 +162,11 @@ struct rk_all_to_all {
     rk_all_to_all *next;           /* in the list of those under way, or idle */
 };
 
-/* For kinds: the head's fields, as of a zeroed struct; peers without hosts. */
-rk_status rk_comm_head_init(rk_comm *comm, const rk_comm_ops *ops, rk_comm_shared *shared, int32_t rank,
-                            int32_t size, double timeout_s);
-void rk_comm_head_release(rk_comm *comm);
+/* For kinds, whose struct of so many bytes begins with an rk_comm: zeros but for the head's fields; peers
+ * without hosts. out: a pointer to a pointer to the kind's struct. */
+rk_status rk_comm_create(size_t bytes, const rk_comm_ops *ops, rk_comm_shared *shared, int32_t rank,
+                         int32_t size, double timeout_s, void *out);
+void rk_comm_release(rk_comm *comm);
 rk_status rk_comm_shared_create(rk_comm_shared **out);
 void rk_comm_shared_free(rk_comm_shared *shared);
 

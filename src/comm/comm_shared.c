@@ -41,8 +41,10 @@ rk_status rk_comm_failed(rk_comm *comm) {
     return status;
 }
 
-rk_status rk_comm_head_init(rk_comm *comm, const rk_comm_ops *ops, rk_comm_shared *shared, int32_t rank,
-                            int32_t size, double timeout_s) {
+rk_status rk_comm_create(size_t bytes, const rk_comm_ops *ops, rk_comm_shared *shared, int32_t rank,
+                         int32_t size, double timeout_s, void *out) {
+    RK_AUTOFREE rk_comm *comm = NULL;
+    RK_TRY(rk_alloc(1, bytes, &comm));
     RK_TRY(rk_alloc((size_t)size, sizeof *comm->peers, &comm->peers));
     comm->ops = ops;
     comm->shared = shared;
@@ -52,10 +54,12 @@ rk_status rk_comm_head_init(rk_comm *comm, const rk_comm_ops *ops, rk_comm_share
     for (int32_t r = 0; r < size; r++) comm->peers[r].rank = r;
     pthread_mutex_init(&comm->sums_mutex, NULL);
     pthread_cond_init(&comm->sums_begun, NULL);
+    memcpy(out, &comm, sizeof comm);
+    comm = NULL;
     return RK_OK;
 }
 
-void rk_comm_head_release(rk_comm *comm) {
+void rk_comm_release(rk_comm *comm) {
     for (rk_all_to_all *e = comm->idle, *next; e; e = next) {
         next = e->next;
         rk_all_to_all_release(e);
@@ -64,6 +68,7 @@ void rk_comm_head_release(rk_comm *comm) {
     pthread_cond_destroy(&comm->sums_begun);
     pthread_mutex_destroy(&comm->sums_mutex);
     rk_free(comm->peers);
+    rk_free(comm);
 }
 
 rk_status rk_comm_farewell(rk_comm *comm) {

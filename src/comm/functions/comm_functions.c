@@ -11,22 +11,10 @@ static const rk_comm_ops ops;
 
 static rk_status create(rk_functions_world *world, int32_t rank, int32_t size, double timeout_s,
                         int32_t context, rk_comm_of_functions **out) {
-    rk_comm_of_functions *comm;
-    RK_TRY(rk_alloc(1, sizeof *comm, &comm));
-    rk_status status = rk_comm_head_init(&comm->head, &ops, world->shared, rank, size, timeout_s);
-    if (status != RK_OK) {
-        rk_free(comm);
-        return status;
-    }
-    comm->world = world;
-    comm->context = context;
-    *out = comm;
+    RK_TRY(rk_comm_create(sizeof **out, &ops, world->shared, rank, size, timeout_s, out));
+    (*out)->world = world;
+    (*out)->context = context;
     return RK_OK;
-}
-
-static void release(rk_comm_of_functions *comm) {
-    rk_comm_head_release(&comm->head);
-    rk_free(comm);
 }
 
 static void release_world(rk_functions_world *world) {
@@ -71,7 +59,7 @@ static void functions_free(rk_comm *comm) {
     rk_functions_world *world = own->context == 0 ? own->world : NULL;
     if (world && rk_comm_failed(comm) == RK_OK && rk_comm_farewell(comm) != RK_OK)
         rk_log(RK_LOG_ERROR, "rank %d stops without the other ranks: %s", (int)comm->rank, rk_last_error());
-    release(own);
+    rk_comm_release(&own->head);
     if (world) release_world(world);
 }
 
@@ -133,7 +121,7 @@ rk_status rk_comm_from_functions(const rk_comm_functions *functions, const rk_co
         snprintf(comm->head.description, sizeof comm->head.description,
                  "functions of the caller's, rank %d of %d", (int)f.rank, (int)f.size);
         status = rk_comm_gather_hosts(&comm->head); /* which tries the functions, too */
-        if (status != RK_OK) release(comm);
+        if (status != RK_OK) rk_comm_release(&comm->head);
     }
     if (status != RK_OK) {
         release_world(world);

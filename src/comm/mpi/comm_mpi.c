@@ -21,22 +21,10 @@ static const rk_comm_ops ops;
 
 static rk_status create(rk_mpi_world *world, int32_t rank, int32_t size, double timeout_s, int32_t context,
                         rk_comm_of_mpi **out) {
-    rk_comm_of_mpi *comm;
-    RK_TRY(rk_alloc(1, sizeof *comm, &comm));
-    rk_status status = rk_comm_head_init(&comm->head, &ops, world->shared, rank, size, timeout_s);
-    if (status != RK_OK) {
-        rk_free(comm);
-        return status;
-    }
-    comm->world = world;
-    comm->context = context;
-    *out = comm;
+    RK_TRY(rk_comm_create(sizeof **out, &ops, world->shared, rank, size, timeout_s, out));
+    (*out)->world = world;
+    (*out)->context = context;
     return RK_OK;
-}
-
-static void release(rk_comm_of_mpi *comm) {
-    rk_comm_head_release(&comm->head);
-    rk_free(comm);
 }
 
 static void release_world(rk_mpi_world *world) {
@@ -69,7 +57,7 @@ static void mpi_free(rk_comm *comm) {
             rk_mpi_watchdog_end(&watchdog);
         }
     }
-    release(own);
+    rk_comm_release(&own->head);
     if (is_world) release_world(world);
 }
 
@@ -209,7 +197,7 @@ static rk_status open_world(rk_mpi_world *world, double timeout_s, rk_comm_of_mp
     RK_TRY(create(world, rank, size, timeout_s, 0, out));
     world->all = world->shared->all = &(*out)->head;
     rk_status status = rk_comm_gather_hosts(&(*out)->head);
-    if (status != RK_OK) release(*out);
+    if (status != RK_OK) rk_comm_release(&(*out)->head);
     return status;
 }
 

@@ -6,9 +6,9 @@
 #include "comm/comm.h"
 
 static void self_free(rk_comm *comm) {
-    rk_comm_head_release(comm);
-    rk_comm_shared_free(comm->shared);
-    rk_free(comm);
+    rk_comm_shared *shared = comm->shared;
+    rk_comm_release(comm);
+    rk_comm_shared_free(shared);
 }
 
 static rk_status self_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to,
@@ -46,10 +46,8 @@ rk_status rk_comm_self(rk_comm **out) {
     rk_comm *comm = NULL;
     rk_comm_shared *shared;
     RK_TRY(rk_comm_shared_create(&shared));
-    rk_status status = rk_alloc(1, sizeof *comm, &comm);
-    if (status == RK_OK) status = rk_comm_head_init(comm, &ops, shared, 0, 1, 1);
+    rk_status status = rk_comm_create(sizeof *comm, &ops, shared, 0, 1, 1, &comm);
     if (status != RK_OK) {
-        rk_free(comm);
         rk_comm_shared_free(shared);
         return status;
     }

@@ -66,8 +66,10 @@ static rk_status name_of(const char *stored, const char *table, char **out) {
     return rk_buffer_take(&name, out);
 }
 
-/* Codes with a scale and a least value would make rows of few values larger: those stay as they are. */
-static rk_export_rows rows_for(rk_export_rows rows, const rk_stored_tensor *stored) {
+/* The dense part keeps its dtype. Codes with a scale and a least value would make rows of few values larger:
+ * those stay as they are. */
+static rk_export_rows rows_for(rk_export_rows rows, const char *table, const rk_stored_tensor *stored) {
+    if (!table) return RK_EXPORT_ROWS_TRAINED;
     if (!rk_row_format_name(rows)) return rows;
     uint64_t trained = (uint64_t)stored->n_columns * rk_dtype_bytes(stored->type);
     return (uint64_t)rk_row_format_columns(rows, stored->n_columns) < trained ? rows : RK_EXPORT_ROWS_TRAINED;
@@ -83,7 +85,8 @@ static rk_status choose(rk_exporting *x, const rk_stored_tensor *stored) {
         return RK_OK;
     }
     rk_exported_tensor *t = &x->list[x->n++];
-    *t = (rk_exported_tensor){.stored = stored, .table = table, .rows = rows_for(x->options->rows, stored)};
+    *t = (rk_exported_tensor){
+        .stored = stored, .table = table, .rows = rows_for(x->options->rows, table, stored)};
     return name_of(stored->name, table, &t->name);
 }
 

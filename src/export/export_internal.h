@@ -12,7 +12,7 @@ typedef struct rk_exported_tensor {
     const rk_stored_tensor *stored;
     char *name;  /* as other programs see it: "embeddings.<table>.weight", "dense.<node>.<parameter>" */
     char *table; /* NULL: the dense part's */
-    rk_export_rows rows;
+    rk_export_rows rows; /* RK_EXPORT_ROWS_TRAINED: as they are stored, which the dense part always is */
     int32_t file;
     uint64_t begin; /* where its bytes are in that file, once they are written */
 } rk_exported_tensor;

@@ -16,10 +16,6 @@
 enum { PIECE_BYTES = 4 << 20, MAX_FILES = 99999 };
 static const uint64_t usual_shard_bytes = 5000000000;
 
-static rk_export_rows rows_of(const rk_exported_tensor *t) {
-    return t->table ? t->rows : RK_EXPORT_ROWS_TRAINED;
-}
-
 /* n values of a dtype as f32. */
 static void to_f32(rk_dtype type, const void *from, int64_t n, float *out) {
     const uint16_t *halves = from;
@@ -36,7 +32,7 @@ static rk_status make_piece(rk_exporting *x, const rk_exported_tensor *t, int64_
     RK_TRY(rk_reserve(&x->stored, &x->stored_capacity, n_values * rk_dtype_bytes(stored->type), 1));
     RK_TRY(rk_stored_tensor_read(&x->tensors, stored, first, n, x->stored));
     *out = x->stored;
-    if (rows_of(t) == RK_EXPORT_ROWS_TRAINED) return RK_OK;
+    if (t->rows == RK_EXPORT_ROWS_TRAINED) return RK_OK;
     int64_t failed, columns = rk_row_format_columns(t->rows, stored->n_columns);
     RK_TRY(rk_reserve(&x->values, &x->values_capacity, n_values, sizeof *x->values));
     RK_TRY(rk_reserve(&x->written, &x->written_capacity,
@@ -74,12 +70,12 @@ static rk_status fill(void *context, size_t entry, rk_writer *writer) {
 }
 
 rk_dtype rk_exported_type(const rk_exported_tensor *t) {
-    return rows_of(t) == RK_EXPORT_ROWS_TRAINED ? t->stored->type : rk_row_format_type(t->rows);
+    return t->rows == RK_EXPORT_ROWS_TRAINED ? t->stored->type : rk_row_format_type(t->rows);
 }
 
 static int64_t columns_of(const rk_exported_tensor *t) {
     int64_t columns = t->stored->n_columns;
-    return rows_of(t) == RK_EXPORT_ROWS_TRAINED ? columns : rk_row_format_columns(t->rows, columns);
+    return t->rows == RK_EXPORT_ROWS_TRAINED ? columns : rk_row_format_columns(t->rows, columns);
 }
 
 /* The name, dtype and shape that a tensor has in its file. */
@@ -124,7 +120,7 @@ static rk_status describe_rows(const rk_exporting *x, rk_buffer *out) {
     size_t n = 0;
     for (size_t i = 0; i < x->shard.n; i++) {
         const rk_exported_tensor *t = &x->list[x->first + i];
-        const char *format = t->table ? rk_row_format_name(t->rows) : NULL;
+        const char *format = rk_row_format_name(t->rows);
         if (!format) continue;
         rk_buffer_text(out, n++ ? "," : "{");
         RK_TRY(rk_json_text_string(out, t->name));

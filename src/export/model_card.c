@@ -67,12 +67,9 @@ static void add_tensors(const rk_exporting *x, rk_buffer *out) {
             rk_buffer_text(out,
                            "## Tables\n\n| table | tensor | rows | dim | format |\n|---|---|---|---|---|\n");
         tables = true;
-        rk_buffer_printf(
-            out, "| %s | `%s` | %lld | %lld | %s |\n", t->table, t->name, (long long)t->stored->n_rows,
-            (long long)t->stored->n_columns,
-            format ? format
-                   : rk_dtype_name(t->rows == RK_EXPORT_ROWS_TRAINED ? t->stored->type
-                                                                     : rk_row_format_type(t->rows)));
+        rk_buffer_printf(out, "| %s | `%s` | %lld | %lld | %s |\n", t->table, t->name,
+                         (long long)t->stored->n_rows, (long long)t->stored->n_columns,
+                         format ? format : rk_dtype_name(rk_exported_type(t)));
     }
     if (tables) rk_buffer_text(out, "\n");
     rk_buffer_printf(out, "The dense part has %" PRIu64 " values here. All tensors: %" PRIu64 " bytes.\n",

@@ -1,26 +1,14 @@
 /* ONNX models: the writer's bytes against the onnx package's, and an export's references into its files.
  * tests/export/onnx_models runs exported models. */
-#include "testing.h"
+#include "export/export_directory.h"
 
 #include <unistd.h>
 
 #include <reckon/reckon.h>
 
-#include "base/file/file.h"
-#include "base/memory.h"
 #include "export/onnx_writer.h"
 #include "format/protobuf/wire.h"
 #include "format/safetensors.h"
-
-static char directory[] = "/tmp/reckon-onnx-XXXXXX";
-
-static char *path_of(const char *name) {
-    static char paths[4][400];
-    static int at;
-    char *path = paths[at++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
-    return path;
-}
 
 /* As tests/golden/make_onnx.py. */
 static rk_status write_all(rk_onnx_writer *w, rk_buffer *out) {
@@ -248,25 +236,7 @@ static void test_refused(void **state) {
 
 static void test_failures(void **state) {
     (void)state;
-    long live = rk_alloc_live();
-    rk_status status = RK_IO;
-    for (int64_t left = 0; status != RK_OK; left += 1500) {
-        rk_file_fail_after(left);
-        status = rk_export_onnx(path_of("run"), NULL, path_of("full"));
-        rk_file_fail_after(-1);
-        assert_true(status == RK_OK || status == RK_IO);
-        assert_int_equal(rk_file_exists(path_of("full")), status == RK_OK);
-        assert_false(rk_file_exists(path_of("full.tmp")));
-        assert_int_equal(rk_alloc_live(), live);
-    }
-    status = RK_NO_MEMORY;
-    for (long countdown = 1; status != RK_OK; countdown++) {
-        rk_alloc_fail_after(countdown, false);
-        status = rk_export_onnx(path_of("run"), NULL, path_of("out"));
-        rk_alloc_fail_after(0, false);
-        assert_int_equal(rk_file_exists(path_of("out")), status == RK_OK);
-        assert_int_equal(rk_alloc_live(), live);
-    }
+    check_failures(rk_export_onnx);
 }
 
 static int set_up(void **state) {

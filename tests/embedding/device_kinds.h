@@ -90,8 +90,9 @@ static rk_status subject_flush(rk_store *store) {
 
 static rk_status subject_state(rk_store *store, rk_state *state) {
     device_subject *d = subject_of(store);
+    if (!d->sharded) return rk_embeddings_state(d->home, state);
     rk_store *over_ranks = rk_sharded_as_store(d->sharded);
-    return d->sharded ? over_ranks->ops->state(over_ranks, state) : rk_embeddings_state(d->home, state);
+    return over_ranks->ops->state(over_ranks, state);
 }
 
 static uint64_t subject_bytes(const rk_store *store) {

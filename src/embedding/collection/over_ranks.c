@@ -141,17 +141,20 @@ static void zero_gradients(rk_embeddings *e) {
 
 /* ---- From beginning to end. */
 
+static rk_store *store_of(const rk_embeddings *e) {
+    return rk_sharded_as_store(rk_over_ranks_of(e));
+}
+
 static uint64_t bytes(const rk_embeddings *e) {
-    return rk_over_ranks_of(e)->store ? rk_embeddings_bytes(rk_over_ranks_of(e)->store) : 0;
+    return store_of(e)->ops->bytes(store_of(e));
 }
 
 static void scale_learning_rate(rk_embeddings *e, double factor) {
-    if (rk_over_ranks_of(e)->store)
-        (void)rk_embeddings_scale_learning_rate(rk_over_ranks_of(e)->store, factor);
+    store_of(e)->ops->scale_learning_rate(store_of(e), factor);
 }
 
 static void free_over_ranks(rk_embeddings *e) {
-    rk_store *store = rk_sharded_as_store(rk_over_ranks_of(e));
+    rk_store *store = store_of(e);
     e->over_ranks = NULL; /* the tables are freed with it */
     store->ops->free(store);
 }

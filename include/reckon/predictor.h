@@ -58,6 +58,8 @@ typedef struct rk_predictor_feature {
 RK_API int32_t rk_predictor_n_features(const rk_predictor *predictor);
 RK_API rk_predictor_feature rk_predictor_get_feature(const rk_predictor *predictor, int32_t feature);
 
+/* The run file that the checkpoint keeps, resolved; the predictor's. */
+RK_API const rk_config *rk_predictor_config(const rk_predictor *predictor);
 /* Whether the run has such data: "train", "valid" or "test". */
 RK_API bool rk_predictor_has_split(const rk_predictor *predictor, const char *split);
 /* A split, or a file in the columns of the run's data, in batches as evaluations have them and in the file's

@@ -166,6 +166,9 @@ rk_predictor_feature rk_predictor_get_feature(const rk_predictor *p, int32_t num
 rk_model *rk_predictor_model(rk_predictor *p) {
     return p->model;
 }
+const rk_config *rk_predictor_config(const rk_predictor *p) {
+    return p->config;
+}
 bool rk_predictor_has_split(const rk_predictor *p, const char *split) {
     return rk_dataset_has_split(&p->config->data, split);
 }

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <reckon/checkpoint.h>
-
 #include "base/memory.h"
 
 enum { N_BINS = 10 };
@@ -64,15 +62,9 @@ static void read_effort(rk_report_run *run, double batch_size) {
     run->n_epochs = last_of(&run->record, "train/epoch") + 1;
 }
 
-static void free_config(rk_config **config) {
-    rk_config_free(*config);
-}
-
 static rk_status read_settings(const rk_predictor *predictor, rk_settings *out) {
-    RK_AUTO(free_config) rk_config *config = NULL;
     RK_AUTOFREE char *text = NULL;
-    RK_TRY(rk_checkpoint_config(rk_predictor_path(predictor), NULL, 0, &config));
-    RK_TRY(rk_config_to_yaml(config, &text));
+    RK_TRY(rk_config_to_yaml(rk_predictor_config(predictor), &text));
     return rk_settings_read(text, out);
 }
 

@@ -2,6 +2,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent
@@ -16,3 +17,24 @@ def call(argv, env=None):
     if done.returncode:
         raise RuntimeError(f"exit status {done.returncode}: " + (done.stderr.strip().splitlines() or ["no message"])[-1][:200])
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def install(name):
+    """The Python of a virtual environment outside the tree, of pinned versions; installed once."""
+    wanted = BENCH / "requirements" / f"{name}.txt"
+    venv = HOME / f"venv-{name}"
+    stamp = venv / "installed.txt"
+    if not stamp.exists() or stamp.read_text() != wanted.read_text():
+        print(f"installing {wanted.name} to {venv}", flush=True)
+        HOME.mkdir(parents=True, exist_ok=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
+        subprocess.run([venv / "bin" / "pip", "install", "--quiet", "--no-deps", "-r", wanted], check=True)
+        stamp.write_text(wanted.read_text())
+    return venv / "bin" / "python"
+
+
+def build(tree):
+    """A tree's bench programs; returns where they are."""
+    subprocess.run(["cmake", "--preset", "release", "-DRK_BENCH=ON"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", "build"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
+    return tree / "build" / "bench"

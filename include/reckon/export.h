@@ -37,10 +37,11 @@ typedef struct rk_export_options {
 
 /* The tensors of a checkpoint, or of a run's directory (its best or newest checkpoint), as safetensors files
  * in a new directory, whole or not at all: each tensor is whole, whatever ranks wrote parts of it. Memory:
- * some MiB, whatever the size of the tables. options may be NULL. Errors: RK_NOT_FOUND (no checkpoint; no
- * such table, with the nearest name as a hint), RK_INVALID_ARGUMENT (the directory is there and not empty),
- * RK_BAD_DATA (a damaged checkpoint, naming file and tensor), RK_NOT_FINITE (a row that int8 or int4 cannot
- * hold, naming table and row), RK_IO. Thread rule: any thread. */
+ * some MiB and the fitted vocabularies, whatever the size of the tables. options may be NULL. Errors:
+ * RK_NOT_FOUND (no checkpoint; no such table, with the nearest name as a hint), RK_INVALID_ARGUMENT (the
+ * directory is there and not empty), RK_BAD_DATA (a damaged checkpoint, naming file and tensor),
+ * RK_NOT_FINITE (a row that int8 or int4 cannot hold, naming table and row), RK_IO. Thread rule: any thread.
+ */
 RK_API rk_status rk_export_safetensors(const char *path, const rk_export_options *options,
                                        const char *directory);
 

@@ -179,12 +179,13 @@ static rk_status check_onnx_options(const rk_export_options *o) {
     return RK_OK;
 }
 
-/* Beside the directory, so that a rename makes it appear. */
+/* Beside the directory, so that a rename makes it appear; a name that is nobody else's, since what a crash
+ * has left there is removed. */
 static rk_status temporary_of(const char *directory, char **out) {
     size_t n = strlen(directory);
     while (n > 1 && directory[n - 1] == '/') n--;
     rk_buffer name = {0};
-    rk_buffer_printf(&name, "%.*s.tmp", (int)n, directory);
+    rk_buffer_printf(&name, "%.*s.reckon-export", (int)n, directory);
     return rk_buffer_take(&name, out);
 }
 

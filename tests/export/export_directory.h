@@ -31,7 +31,7 @@ static inline void check_failures(export_function *export_run) {
         rk_file_fail_after(-1);
         assert_true(status == RK_OK || status == RK_IO);
         assert_int_equal(rk_file_exists(path_of("full")), status == RK_OK);
-        assert_false(rk_file_exists(path_of("full.tmp")));
+        assert_false(rk_file_exists(path_of("full.reckon-export")));
         assert_int_equal(rk_alloc_live(), live);
     }
     status = RK_NO_MEMORY;

@@ -93,7 +93,7 @@ static void test_whole(void **state) {
     assert_true(rk_file_exists(path_of("whole/config.yaml")));
     assert_true(rk_file_exists(path_of("whole/transforms.json")));
     assert_false(rk_file_exists(path_of("whole/directory.txt")));
-    assert_false(rk_file_exists(path_of("whole.tmp")));
+    assert_false(rk_file_exists(path_of("whole.reckon-export")));
 }
 
 static void test_parts(void **state) {

@@ -5,8 +5,8 @@
 
 #include "base/memory.h"
 #include "batch/ids.h"
-#include "gemm/gemm.h"
 #include "metrics/metrics.h"
+#include "model/retrieval/item_scores.h"
 #include "serve/session_internal.h"
 
 struct rk_item_index {
@@ -71,27 +71,31 @@ rk_status rk_session_user_vectors(rk_session *s, const struct ArrowSchema *schem
     return rk_session_end(before, find_vectors(s, schema, columns, vectors));
 }
 
+typedef struct item_vectors {
+    const float *vectors; /* [n_items, dim] */
+    int32_t dim;
+} item_vectors;
+
+static rk_status copy_rows(void *context, int64_t first, int64_t n, rk_real *rows) {
+    const item_vectors *from = context;
+    memcpy(rows, from->vectors + first * from->dim, (size_t)(n * from->dim) * sizeof *rows);
+    return RK_OK;
+}
+
 rk_status rk_item_index_create(const float *vectors, int64_t n_items, int32_t dim, rk_item_index **out) {
-    float *columns = NULL;
-    rk_item_index *index = NULL;
+    item_vectors from = {vectors, dim};
+    rk_item_index *index;
     RK_FAIL_IF(
         n_items < 1 || n_items > UINT32_MAX || dim < 1, RK_INVALID_ARGUMENT,
         "an index of %lld vectors of %d numbers: it needs 1 or more of each, and fewer than 2^32 vectors",
         (long long)n_items, dim);
-    rk_status status;
-    RK_GOTO(rk_alloc(1, sizeof *index, &index));
-    RK_GOTO(rk_alloc((size_t)n_items * (size_t)dim, sizeof *columns, &columns));
-    index->n_items = n_items;
-    index->dim = dim;
-    for (int64_t i = 0; i < n_items; i++)
-        for (int32_t d = 0; d < dim; d++) columns[d * n_items + i] = vectors[i * dim + d];
-    RK_GOTO(rk_matrix_create(dim, n_items, RK_F32, RK_USERS_AT_ONCE, &index->vectors));
-    RK_GOTO(rk_matrix_set(index->vectors, columns, false));
-    *out = index;
-    index = NULL;
-done:
-    rk_free(columns);
-    rk_item_index_free(index);
+    RK_TRY(rk_alloc(1, sizeof *index, &index));
+    *index = (rk_item_index){.n_items = n_items, .dim = dim};
+    rk_status status = rk_item_matrix_create(n_items, dim, copy_rows, &from, &index->vectors);
+    if (status == RK_OK)
+        *out = index;
+    else
+        rk_item_index_free(index);
     return status;
 }
 

@@ -5,15 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/failure.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/thread/parallel.h"
-#include "gemm/gemm.h"
+#include "model/retrieval/item_scores.h"
 #include "train/evaluate/evaluation_rankings.h"
 #include "comm/comm.h"
 
-enum { MAX_METRICS = 64, ITEMS_AT_ONCE = 8192 };
+enum { MAX_METRICS = 64 };
 
 typedef struct ranking_task {
     const rk_interactions *relevant, *masked; /* masked: NULL: nothing */
@@ -26,18 +24,12 @@ typedef struct ranking_task {
     int metrics[MAX_METRICS];
     int32_t ks[MAX_METRICS];
     size_t n_metrics, n_shown;
-    rk_real *scores;  /* [n_threads, RK_USERS_AT_ONCE, n_items] */
-    char *workspaces; /* [n_threads, workspace_bytes] */
-    size_t workspace_bytes;
     double *values;     /* [n_users, n_metrics] */
     rk_comm *trainers;  /* NULL: one process */
     int64_t first, end; /* of the users: those that are ranked here */
-    rk_failure failure;
 } ranking_task;
 
 static void release(ranking_task *t) {
-    rk_free(t->scores);
-    rk_free(t->workspaces);
     rk_free(t->users);
     rk_free(t->places);
     rk_free(t->user_vectors);
@@ -89,25 +81,8 @@ static rk_status find_user_vectors(ranking_task *t, rk_model *model, rk_dataset 
     return status == RK_END ? RK_OK : status;
 }
 
-/* columns [dim, n_items], by some items at a time: all of them twice may be too much. */
-static rk_status find_columns(const ranking_task *t, rk_model *model, rk_real *columns) {
-    RK_AUTOFREE rk_real *rows = NULL;
-    RK_TRY(rk_alloc((size_t)(ITEMS_AT_ONCE * t->dim), sizeof *rows, &rows));
-    for (int64_t first = 0; first < t->n_items; first += ITEMS_AT_ONCE) {
-        int64_t left = t->n_items - first, n = left < ITEMS_AT_ONCE ? left : (int64_t)ITEMS_AT_ONCE;
-        RK_TRY(rk_model_item_vectors(model, first, n, rows));
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t k = 0; k < t->dim; k++) columns[k * t->n_items + first + i] = rows[i * t->dim + k];
-    }
-    return RK_OK;
-}
-
-static rk_status find_item_vectors(ranking_task *t, rk_model *model) {
-    RK_AUTOFREE rk_real *columns = NULL;
-    RK_TRY(rk_alloc((size_t)(t->n_items * t->dim), sizeof *columns, &columns));
-    RK_TRY(find_columns(t, model, columns));
-    RK_TRY(rk_matrix_create(t->dim, t->n_items, RK_F32, RK_USERS_AT_ONCE, &t->items));
-    return rk_matrix_set(t->items, columns, false);
+static rk_status item_rows(void *model, int64_t first, int64_t n, rk_real *rows) {
+    return rk_model_item_vectors(model, first, n, rows);
 }
 
 static void keep(ranking_task *t, int64_t place, const rk_ranking *rankings) {
@@ -115,7 +90,8 @@ static void keep(ranking_task *t, int64_t place, const rk_ranking *rankings) {
         t->values[(size_t)place * t->n_metrics + m] = rk_ranking_metric_of(t->metrics[m], &rankings[m]);
 }
 
-static rk_status rank_user(ranking_task *t, int64_t place, const rk_real *scores) {
+static rk_status rank_user(void *context, int64_t place, const rk_real *scores) {
+    ranking_task *t = context;
     int64_t user = t->users[place], begin = t->relevant->offsets[user], n_masked = 0;
     const int64_t *masked = NULL;
     rk_ranking rankings[MAX_METRICS];
@@ -130,28 +106,9 @@ static rk_status rank_user(ranking_task *t, int64_t place, const rk_real *scores
     return RK_OK;
 }
 
-static rk_status rank_users(ranking_task *t, int64_t first, int64_t n, int thread) {
-    rk_real *scores = t->scores + thread * RK_USERS_AT_ONCE * t->n_items;
-    RK_TRY(rk_matrix_forward(t->items, n, t->user_vectors + first * t->dim, NULL, false, scores,
-                             t->workspaces + (size_t)thread * t->workspace_bytes));
-    for (int64_t i = 0; i < n; i++) RK_TRY(rank_user(t, first + i, scores + i * t->n_items));
-    return RK_OK;
-}
-
-static void rank_block(void *context, size_t block, int thread) {
-    ranking_task *t = context;
-    int64_t first = t->first + (int64_t)block * RK_USERS_AT_ONCE, left = t->end - first;
-    rk_failure_keep(&t->failure, first,
-                    rank_users(t, first, left < RK_USERS_AT_ONCE ? left : RK_USERS_AT_ONCE, thread));
-}
-
 static rk_status rank_on_processors(ranking_task *t) {
-    const size_t n_threads = (size_t)rk_parallel_threads();
-    t->workspace_bytes = (rk_matrix_workspace(t->items) + 63) / 64 * 64;
-    RK_TRY(rk_alloc(n_threads * (size_t)(RK_USERS_AT_ONCE * t->n_items), sizeof *t->scores, &t->scores));
-    RK_TRY(rk_alloc(n_threads, t->workspace_bytes, &t->workspaces));
-    rk_parallel_for(rk_blocks((size_t)(t->end - t->first), RK_USERS_AT_ONCE), rank_block, t);
-    return rk_failure_status(&t->failure);
+    const rk_item_scores scores = {t->items, t->n_items, t->dim, t->user_vectors, rank_user, t};
+    return rk_score_items(&scores, t->first, t->end);
 }
 
 static rk_status keep_places(ranking_task *t, const uint32_t *places) {
@@ -194,15 +151,12 @@ static rk_status rank_here(ranking_task *t, rk_model *model) {
         if (status != RK_NO_MEMORY) return status;
         rk_log(RK_LOG_INFO, "the CPU ranks the items, not the GPU: %s", rk_last_error());
     }
-    RK_TRY(find_item_vectors(t, model));
+    RK_TRY(rk_item_matrix_create(t->n_items, t->dim, item_rows, model, &t->items));
     return rk_comm_agree(t->trainers, rank_on_processors(t));
 }
 
-/* The first user that trainer r ranks. */
 static int64_t first_user(const ranking_task *t, int32_t r) {
-    int64_t blocks = (int64_t)rk_blocks((size_t)t->n_users, RK_USERS_AT_ONCE),
-            user = blocks * r / rk_comm_size(t->trainers) * RK_USERS_AT_ONCE;
-    return user < t->n_users ? user : t->n_users;
+    return rk_first_scored_user(t->n_users, r, rk_comm_size(t->trainers));
 }
 
 static rk_status share_values(ranking_task *t) {
@@ -308,8 +262,7 @@ rk_status rk_evaluate_rankings(rk_config *c, rk_model *model, rk_dataset *datase
     RK_AUTO(rk_evaluation_release) rk_evaluation e = {.n_tasks = 1};
     rk_pair_features features;
     RK_AUTO(release)
-    ranking_task t = {
-        .dim = rk_model_vector_dim(model), .trainers = rk_model_trainers(model), .failure = RK_FAILURE_INIT};
+    ranking_task t = {.dim = rk_model_vector_dim(model), .trainers = rk_model_trainers(model)};
     RK_TRY(choose_metrics(&t, c, more));
     RK_TRY(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));
     RK_TRY(rk_interactions_collect(dataset, features, &relevant));

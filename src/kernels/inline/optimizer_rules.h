@@ -27,9 +27,10 @@ RK_DEVICE_CODE static inline float sum_block_of_squares(const float *x, int64_t 
 }
 
 /* Blocks are added in f64: where a "row" is a whole dense tensor, a sum in f32 would lose what it grows
- * by. */
+ * by. An embedding's row is one block, summed with neither f64 nor a second loop. */
 RK_DEVICE_CODE static inline float sum_of_squares(const float *x, int64_t n) {
     const int64_t block = 4096;
+    if (n <= block) return sum_block_of_squares(x, n);
     double sum = 0;
     for (int64_t i = 0; i < n; i += block)
         sum += (double)sum_block_of_squares(x + i, n - i < block ? n - i : block);

@@ -54,7 +54,8 @@ typedef struct command {
 #define COMMAND_LIST(X) \
     X(train)            \
     X(eval)             \
-    X(predict) X(export) X(report) X(convert) X(inspect) X(tune) X(bench) X(plan) X(completion) X(manual)
+    X(predict)          \
+    X(recommend) X(export) X(report) X(convert) X(inspect) X(tune) X(bench) X(plan) X(completion) X(manual)
 #define COMMAND_DECLARE(name) extern const command command_##name;
 COMMAND_LIST(COMMAND_DECLARE)
 #undef COMMAND_DECLARE

@@ -13,7 +13,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/evaluate/evaluation_rankings.h"
 
-static rk_status check_same(const rk_predictor *p, const char *text) {
+rk_status rk_predictor_check_same(const rk_predictor *p, const char *text) {
     char *first;
     if (!p->comm) return RK_OK;
     RK_TRY(rk_strdup(text, &first));
@@ -28,7 +28,7 @@ static rk_status check_same(const rk_predictor *p, const char *text) {
 }
 
 static rk_status find(rk_predictor *p, const char *path) {
-    RK_TRY(check_same(p, path));
+    RK_TRY(rk_predictor_check_same(p, path));
     return rk_checkpoint_find_over(p->comm, path, true, &p->path);
 }
 
@@ -176,13 +176,17 @@ const char *rk_predictor_path(const rk_predictor *p) {
     return p->path;
 }
 
+int64_t rk_predictor_batch_size(const rk_predictor *p) {
+    const rk_train_section *train = &p->config->train;
+    return train->evaluate.batch_size ? train->evaluate.batch_size : train->batch_size;
+}
+
 static rk_status open_section(const rk_predictor *p, const rk_data_section *section, const char *split,
                               bool labels_optional, rk_dataset **out) {
     const rk_config *c = p->config;
-    int64_t batch = c->train.evaluate.batch_size ? c->train.evaluate.batch_size : c->train.batch_size;
     rk_dataset_options options = {.directory = c->directory,
                                   .split = split,
-                                  .batch_size = batch,
+                                  .batch_size = rk_predictor_batch_size(p),
                                   .seed = (uint64_t)c->data.seed,
                                   .labels_optional = labels_optional};
     return rk_dataset_create(section, c->transforms, &options, out);
@@ -231,7 +235,7 @@ static rk_status predict_file(rk_predictor *p, const char *path, rk_prediction_c
     rk_data_section section = p->config->data;
     bool skips = section.on_bad_row == 1 && !is_share(&section, path);
     if (skips) section.on_bad_row = 0; /* the rows behind one that is left out would have wrong numbers */
-    RK_TRY(check_same(p, path));
+    RK_TRY(rk_predictor_check_same(p, path));
     RK_TRY(rk_comm_agree(p->comm, open_section(p, &section, path, true, &dataset)));
     rk_status status;
     while ((status = rk_dataset_next(dataset, &batch)) == RK_OK)
@@ -266,7 +270,7 @@ static void keep_evaluation(rk_predictor *p, const rk_evaluation *evaluation, co
 rk_status rk_predictor_evaluate(rk_predictor *p, const char *split, const rk_metric **metrics,
                                 int32_t *n_metrics, int64_t *n_rows) {
     rk_dataset *dataset;
-    RK_TRY(check_same(p, split));
+    RK_TRY(rk_predictor_check_same(p, split));
     RK_TRY(rk_comm_agree(p->comm, rk_predictor_open_data(p, split, false, &dataset)));
     rk_evaluation evaluation;
     rk_batch_source source;
@@ -297,7 +301,7 @@ rk_status rk_predictor_rankings(rk_predictor *p, const char *split, const char *
     rk_status status;
     RK_FAIL_IF(!rk_predictor_retrieves(p), RK_UNSUPPORTED, "only a two_tower ranks items");
     RK_GOTO(find_rankings(names, n, &wanted));
-    RK_GOTO(check_same(p, split));
+    RK_GOTO(rk_predictor_check_same(p, split));
     RK_GOTO(rk_comm_agree(p->comm, rk_predictor_open_data(p, split, true, &dataset)));
     rk_more_rankings more = {wanted, n, values};
     RK_ON_POOL(p->pool,

@@ -3,6 +3,7 @@
 
 #include <reckon/experimental/plan.h>
 #include <reckon/experimental/profile.h>
+#include <reckon/experimental/recommend.h>
 #include <reckon/experimental/report.h>
 #include <reckon/experimental/tune.h>
 #include <reckon/reckon.h>
@@ -47,6 +48,10 @@ static rk_status session_create(const void *options) {
     rk_status status = rk_session_create(predictor, options, &session);
     if (status == RK_OK) rk_session_free(session);
     return status;
+}
+
+static rk_status recommend(const void *options) {
+    return rk_predictor_recommend(predictor, options, NULL);
 }
 
 static rk_status export_safetensors(const void *options) {
@@ -148,6 +153,7 @@ static void test_every_function(void **state) {
     trainer.resume = trainer.overwrite = true;
     const rk_predictor_options opening = RK_PREDICTOR_OPTIONS_INIT;
     const rk_session_options session = RK_SESSION_OPTIONS_INIT;
+    const rk_recommend_options recommending = RK_RECOMMEND_OPTIONS_INIT;
     const rk_export_options export = RK_EXPORT_OPTIONS_INIT;
     const rk_comm_functions talk = RK_COMM_FUNCTIONS_INIT;
     rk_plan_options plan = RK_PLAN_OPTIONS_INIT;
@@ -169,6 +175,8 @@ static void test_every_function(void **state) {
         FUNCTION(rk_trainer_options, overwrite, &trainer, trainer_create,
                  "'resume' and 'overwrite' cannot both be set"),
         FUNCTION(rk_session_options, pool, &session, session_create, NULL),
+        FUNCTION(rk_recommend_options, output, &recommending, recommend,
+                 "the model scores rows that it is given"),
         FUNCTION(rk_export_options, license, &export, export_safetensors, "there is no directory"),
         FUNCTION(rk_comm_functions, abort, &talk, comm_from_functions, "rk_comm_functions: 'size' must be"),
         FUNCTION(rk_predictor_options, comm, &opening, predictor_open, "there is no directory 'no-such-run'"),

@@ -63,7 +63,7 @@ bool rk_dataset_has_split(const rk_data_section *section, const char *split) {
 }
 
 rk_status rk_dataset_check(const rk_dataset *d) {
-    return d->reader.part < 0 ? rk_reader_check(&d->reader) : RK_OK;
+    return d->reader.files.part < 0 ? rk_reader_check(&d->reader) : RK_OK;
 }
 
 /* Wait until slot `index` is free; false: the dataset stops. */
@@ -186,22 +186,21 @@ static rk_status start_thread(rk_dataset *d) {
     return RK_OK;
 }
 
-/* The files of a split, and which of their rows. */
-static rk_status choose_files(rk_dataset *d, const rk_data_section *section, const char *split) {
-    rk_reader *r = &d->reader;
+rk_status rk_split_files_find(const rk_data_section *section, const char *directory, const char *split,
+                              rk_split_files *out) {
     const rk_split_section *named = split_of(section, split), *files = named;
     RK_FAIL_IF(named && !named->line, RK_NOT_FOUND, "the run file has no 'data.%s'", split);
-    r->part = -1;
+    out->part = -1;
     if (named && (named->fraction > 0 || named == &section->train)) {
-        r->part = named == &section->train ? 0 : named == &section->valid ? 1 : 2;
+        out->part = named == &section->train ? 0 : named == &section->valid ? 1 : 2;
         files = &section->train;
     }
-    r->manner = files ? rk_data_section_of_split(section, files)
-                      : rk_data_section_of_file(section, r->directory, split);
+    out->manner =
+        files ? rk_data_section_of_split(section, files) : rk_data_section_of_file(section, directory, split);
     char *alone[1] = {(char *)(size_t)split};
     char *const *paths = files ? files->path : alone;
     size_t n = files ? (size_t)files->n_path : 1;
-    for (size_t i = 0; i < n; i++) RK_TRY(rk_text_list_add(&r->paths, paths[i]));
+    for (size_t i = 0; i < n; i++) RK_TRY(rk_text_list_add(&out->paths, paths[i]));
     return RK_OK;
 }
 
@@ -240,7 +239,7 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
     r->window_rows = rk_dataset_window_rows(d, d->batch_size);
     r->alone = -1;
     RK_TRY(rk_strdup(options->directory ? options->directory : "", &r->directory));
-    RK_TRY(choose_files(d, section, options->split));
+    RK_TRY(rk_split_files_find(section, r->directory, options->split, &r->files));
     d->n_slots = options->prefetch > 0 ? options->prefetch : 4;
     RK_TRY(rk_alloc((size_t)d->n_slots, sizeof *d->slots, &d->slots));
     *out = d;
@@ -281,7 +280,7 @@ static void tell_skipped(rk_dataset *d) {
     const rk_reader *r = &d->reader;
     if (d->n_skipped > d->n_told)
         rk_log(RK_LOG_WARNING, "'%s': %lld bad rows were skipped",
-               r->part < 0 ? r->paths.texts[0] : splits[r->part], (long long)d->n_skipped);
+               r->files.part < 0 ? r->files.paths.texts[0] : splits[r->files.part], (long long)d->n_skipped);
     d->n_told = d->n_skipped;
 }
 

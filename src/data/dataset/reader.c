@@ -53,7 +53,7 @@ void rk_reader_release(rk_reader *r) {
     }
     rk_worker_pool_free(r->team);
     rk_free(r->parts);
-    rk_text_list_release(&r->paths);
+    rk_text_list_release(&r->files.paths);
     rk_free(r->directory);
     *r = (rk_reader){0};
 }
@@ -113,8 +113,16 @@ static rk_status add_rows(const rk_reader *r, rk_reader_part *part, int64_t firs
     return status;
 }
 
+static bool are_shared_out(const rk_split_files *files, const rk_data_section *s) {
+    return files->part >= 0 && (s->valid.fraction != 0 || s->test.fraction != 0);
+}
+
+bool rk_split_files_have(const rk_split_files *files, const rk_data_section *s, int64_t file_row) {
+    return !are_shared_out(files, s) || rk_fraction_split(s, (uint64_t)s->seed, file_row) == files->part;
+}
+
 static bool has_fractions(const rk_reader *r) {
-    return r->part >= 0 && (r->section->valid.fraction != 0 || r->section->test.fraction != 0);
+    return are_shared_out(&r->files, r->section);
 }
 
 /* The piece's rows that belong to the split, in runs as long as they are. */
@@ -124,8 +132,7 @@ static rk_status add_split_rows(const rk_reader *r, rk_reader_part *part) {
     if (!has_fractions(r)) return first < end ? add_rows(r, part, first, end - first) : RK_OK;
     const int64_t before = part->file_row - first;
     for (int64_t row = first; row <= end; row++) {
-        if (row < end && rk_fraction_split(r->section, (uint64_t)r->section->seed, before + row) == r->part)
-            continue;
+        if (row < end && rk_split_files_have(&r->files, r->section, before + row)) continue;
         if (row > first) RK_TRY(add_rows(r, part, first, row - first));
         first = row + 1;
     }
@@ -135,7 +142,10 @@ static rk_status add_split_rows(const rk_reader *r, rk_reader_part *part) {
 /* Of as many rows of the files a window's are those of the split. */
 static int64_t file_rows_of_window(const rk_reader *r) {
     const double valid = r->section->valid.fraction, test = r->section->test.fraction;
-    double share = !has_fractions(r) ? 1 : r->part == 0 ? 1 - valid - test : r->part == 1 ? valid : test;
+    double share = !has_fractions(r)    ? 1
+                   : r->files.part == 0 ? 1 - valid - test
+                   : r->files.part == 1 ? valid
+                                        : test;
     return (int64_t)((double)r->window_rows / share);
 }
 
@@ -184,7 +194,7 @@ static int64_t rows_ahead(const rk_reader *r, const rk_reader_part *part) {
     if (!has_fractions(r)) return known_rows;
     int64_t n = 0, file_row = r->index ? part->file_row : r->ahead_file_row;
     for (int64_t row = 0; row < known_rows; row++)
-        n += rk_fraction_split(r->section, (uint64_t)r->section->seed, file_row + row) == r->part;
+        n += rk_split_files_have(&r->files, r->section, file_row + row);
     return n;
 }
 
@@ -338,8 +348,8 @@ static rk_status error_of(const rk_reader_part *part) {
 
 static rk_status open_files(const rk_reader *r, rk_rows_reader *rows) {
     const rk_transforms *t = r->transforms;
-    return rk_rows_open(&r->manner, r->directory, r->paths.texts, r->paths.n, t->names, t->n_names,
-                        r->labels_optional ? t->n_labels_names : 0, rows);
+    return rk_rows_open(&r->files.manner, r->directory, r->files.paths.texts, r->files.paths.n, t->names,
+                        t->n_names, r->labels_optional ? t->n_labels_names : 0, rows);
 }
 
 rk_status rk_reader_check(const rk_reader *r) {
@@ -374,7 +384,7 @@ static rk_status open_rows(rk_reader *r) {
     rk_reader_part *first;
     if (!r->index) {
         RK_FAIL_IF(r->has_read_stream, RK_UNSUPPORTED, "'%s' is a pipe and can be read only once",
-                   r->paths.texts[0]);
+                   r->files.paths.texts[0]);
         RK_TRY(open_files(r, &r->rows));
         r->is_open = true;
         for (size_t i = 0; i < r->rows.paths.n; i++)

@@ -31,13 +31,23 @@ typedef struct rk_reader_part {
     char error[4096];
 } rk_reader_part;
 
+/* The files of a split, and which of their rows are the split's. */
+typedef struct rk_split_files {
+    rk_data_section manner; /* how they are written: the section's way, or the split's own */
+    rk_text_list paths;     /* not yet expanded */
+    int part;               /* which rows: 0 train's own, 1 valid's share, 2 test's share; -1: all */
+} rk_split_files;
+/* Zeroed before; its paths are to be released, after a failure too. */
+rk_status rk_split_files_find(const rk_data_section *section, const char *directory, const char *split,
+                              rk_split_files *out);
+/* Whether the row, by its number in the files, is one of the split's. */
+bool rk_split_files_have(const rk_split_files *files, const rk_data_section *section, int64_t file_row);
+
 typedef struct rk_reader {
     const rk_data_section *section;
-    rk_data_section manner; /* how the files are written: the section's way, or the split's own */
     const rk_transforms *transforms;
     char *directory;
-    rk_text_list paths; /* of the split, not yet expanded */
-    int part;           /* which rows: 0 train's own, 1 valid's share, 2 test's share; -1: all */
+    rk_split_files files;
     bool labels_optional;
     int64_t window_rows;
     bool shuffles;           /* rows of a window are to be from all over the files */

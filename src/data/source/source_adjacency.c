@@ -16,15 +16,23 @@ static rk_status add_pair(const rk_source *s, rk_chunk *chunk, int64_t user, int
     return state->item < 0 ? RK_OK : rk_column_add_i64(&chunk->columns.columns[state->item], item);
 }
 
+/* A user without items is a row for those who can do without items. */
+static rk_status take_user(const rk_source *s, rk_chunk *chunk, int64_t user) {
+    const adjacency_state *state = s->state;
+    if (state->item < 0 || (size_t)state->item >= s->options.n_optional || state->user < 0) return RK_OK;
+    RK_TRY(rk_column_add_i64(&chunk->columns.columns[state->user], user));
+    return rk_chunk_end_row(s, chunk, RK_OK);
+}
+
 static rk_status take_line(const rk_source *s, rk_chunk *chunk, const char *data, size_t n_bytes) {
     rk_adjacency_line line;
     rk_status status = rk_adjacency_begin(data, n_bytes, &line);
     if (status != RK_OK) return rk_chunk_end_row(s, chunk, status);
-    for (;;) {
+    for (bool first = true;; first = false) {
         int64_t item;
         bool found;
         status = rk_adjacency_next(&line, &item, &found);
-        if (!found) return RK_OK;
+        if (!found) return first && !line.is_blank ? take_user(s, chunk, line.user) : RK_OK;
         if (status == RK_OK) status = add_pair(s, chunk, line.user, item);
         RK_TRY(rk_chunk_end_row(s, chunk, status));
     }

@@ -44,6 +44,16 @@ static inline void rk_transforms_auto(rk_transforms **transforms) { /* for RK_AU
     rk_transforms_free(*transforms);
 }
 
+int64_t rk_transforms_find_feature(const rk_transforms *transforms,
+                                   const char *name); /* of the section; -1 */
+/* A categorical feature's values by their ids; feature: its number in the section, of no cross. */
+/* The id of a value as a file has it; -1: it has none, or one of those that all unknown values share. */
+int64_t rk_transforms_id_of(const rk_transforms *transforms, int64_t feature, rk_span value);
+/* The value of an id, which may stand in scratch [RK_I64_BYTES]; false: nothing says which it is, as of one
+ * that is hashed. */
+bool rk_transforms_value_of(const rk_transforms *transforms, int64_t feature, int64_t id, char *scratch,
+                            rk_span *out);
+
 const rk_data_schema *rk_transforms_schema(const rk_transforms *transforms);
 /* What paths of the section are relative to; it outlives the transforms. */
 void rk_transforms_locate(rk_transforms *transforms, const char *directory);

@@ -99,6 +99,33 @@ static rk_status id_of(const taker *k, const rk_column *column, int64_t value, r
     return RK_OK;
 }
 
+int64_t rk_transforms_find_feature(const rk_transforms *t, const char *name) {
+    int64_t i = t->section->n_features - 1;
+    while (i >= 0 && strcmp(t->section->features[i].name, name) != 0) i--;
+    return i;
+}
+
+int64_t rk_transforms_id_of(const rk_transforms *t, int64_t feature, rk_span value) {
+    const rk_data_feature *f = &t->section->features[feature];
+    const taker k = {.t = t, .f = f, .fitted = &t->fitted[feature]};
+    int64_t id;
+    bool known = id_of(&k, NULL, 0, value, &id) == RK_OK;
+    return known && (!f->vocabulary.line || id >= f->vocabulary.oov) ? id : -1;
+}
+
+bool rk_transforms_value_of(const rk_transforms *t, int64_t feature, int64_t id, char *scratch,
+                            rk_span *out) {
+    const rk_data_feature *f = &t->section->features[feature];
+    if (f->identity) {
+        const char *text = rk_format_i64(id + f->identity_offset, scratch);
+        *out = (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
+        return true;
+    }
+    if (!f->vocabulary.line || id < f->vocabulary.oov) return false;
+    *out = rk_vocabulary_text(&t->fitted[feature].vocabulary, (size_t)(id - f->vocabulary.oov));
+    return true;
+}
+
 static bool splits_weights(const taker *k) {
     return k->f->separator && k->weights.column && k->weights.column->type == RK_COLUMN_TEXT;
 }

@@ -22,8 +22,9 @@ static rk_status parse_id(rk_span word, const char *what, int64_t *out) {
 }
 
 rk_status rk_adjacency_begin(const char *data, size_t n_bytes, rk_adjacency_line *out) {
-    *out = (rk_adjacency_line){0, data, data + n_bytes};
+    *out = (rk_adjacency_line){0, data, data + n_bytes, false};
     rk_span word = next_word(out);
+    out->is_blank = word.n_bytes == 0;
     return word.n_bytes ? parse_id(word, "user", &out->user) : RK_OK;
 }
 

@@ -11,6 +11,7 @@
 typedef struct rk_adjacency_line {
     int64_t user;
     const char *at, *end; /* items that are still to be read */
+    bool is_blank;        /* there is no user */
 } rk_adjacency_line;
 
 /* One line without its end. A blank one has no items. RK_BAD_DATA names a user that is no number. */

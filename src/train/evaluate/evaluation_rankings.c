@@ -233,11 +233,9 @@ static void show_more(const ranking_task *t, const rk_more_rankings *more) {
             if (t->metrics[m] == more->metrics[i]) more->values[i] = mean_of(t, m);
 }
 
-/* What is known of the users and so left out: pairs of the training data, and where neither is being
- * measured, of the validation data. */
-static rk_status find_masked(rk_config *c, const char *split, rk_pair_features features,
-                             rk_interactions **out) {
+rk_status rk_known_pairs(rk_config *c, const char *split, rk_interactions **out) {
     rk_interactions *known;
+    rk_pair_features features;
     const rk_transforms *transforms;
     *out = NULL;
     if (strcmp(split, "train") == 0) return RK_OK;
@@ -251,6 +249,7 @@ static rk_status find_masked(rk_config *c, const char *split, rk_pair_features f
     RK_AUTO(rk_dataset_auto) rk_dataset *dataset = NULL;
     RK_AUTO(rk_interactions_auto) rk_interactions *valid = NULL;
     RK_TRY(rk_config_transforms(c, NULL, NULL, &transforms));
+    RK_TRY(rk_config_pair_features(c, rk_transforms_schema(transforms), &features));
     RK_TRY(rk_dataset_create(&c->data, transforms, &options, &dataset));
     RK_TRY(rk_interactions_collect(dataset, features, &valid));
     return rk_interactions_merge(known, valid, out);
@@ -266,7 +265,7 @@ rk_status rk_evaluate_rankings(rk_config *c, rk_model *model, rk_dataset *datase
     RK_TRY(choose_metrics(&t, c, more));
     RK_TRY(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));
     RK_TRY(rk_interactions_collect(dataset, features, &relevant));
-    RK_TRY(find_masked(c, split, features, &masked));
+    RK_TRY(rk_known_pairs(c, split, &masked));
     t.relevant = relevant;
     t.masked = masked;
     t.n_items = relevant->n_items;

@@ -1,0 +1,50 @@
+/* Rankings as files: the best items of each user of a two_tower, the best of the candidates that any other
+ * model scores, and vectors for an index of one's own. docs/retrieval.md.
+ * Experimental: it may change in any release (docs/api.md). */
+#ifndef RECKON_EXPERIMENTAL_RECOMMEND_H
+#define RECKON_EXPERIMENTAL_RECOMMEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <reckon/predictor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum rk_recommend_format { RK_RECOMMEND_CSV = 0, RK_RECOMMEND_JSONL = 1 } rk_recommend_format;
+
+typedef struct rk_recommend_options {
+    size_t struct_size;
+    const char *users; /* "train" (NULL), "valid", "test", or a file in the columns of the run's data, the
+                          item's and labels of which may be missing: each of its users once */
+    const char *items; /* a file of items, one a line: no others are recommended. NULL: those of the training
+                          data */
+    const char *without_items; /* a file of items that are not. NULL: none */
+    bool
+        with_known; /* items that the run's training and validation data have of a user are recommended too */
+    int32_t k;      /* items of a user, at most; 0: 100 */
+    rk_recommend_format format;
+    const char *output; /* written whole or not at all, and compressed by its name (.gz, .zst). NULL or "-":
+                           standard output */
+} rk_recommend_options;
+#define RK_RECOMMEND_OPTIONS_INIT \
+    { sizeof(rk_recommend_options), 0, 0, 0, false, 0, RK_RECOMMEND_CSV, 0 }
+
+/* Of a two_tower: of each user, in the order in which they first stand in the data, the k items with the
+ * highest scores, of equal ones the smaller id; by looking at all items. csv: a line each,
+ * `user,rank,item,score`, ranks from 1; jsonl: a line a user, {"user":...,"items":[...],"scores":[...]}.
+ * Users and items are named as the data does. Users of whom the training data says nothing, and of whom the
+ * model sees nothing but who they are, are left out and warned of. Over ranks all make the call, and the
+ * first one writes. *n_users (may be NULL): those written. Errors: RK_UNSUPPORTED (another kind of model),
+ * RK_INVALID_ARGUMENT, RK_NOT_FOUND, RK_BAD_DATA (a row, named; no user or no item is left), RK_NOT_FINITE,
+ * RK_IO, RK_NO_MEMORY. */
+RK_API rk_status rk_predictor_recommend(rk_predictor *predictor, const rk_recommend_options *options,
+                                        int64_t *n_users);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

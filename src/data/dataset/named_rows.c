@@ -1,0 +1,190 @@
+#include "data/dataset/named_rows.h"
+
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "data/dataset/reader.h"
+
+struct rk_named_rows {
+    const rk_data_section *section;
+    const rk_transforms *transforms;
+    int64_t batch_size;
+    size_t n_columns;
+    bool once;
+    rk_status (*choose)(void *context, rk_span text, bool *wanted);
+    void *context;
+    char *directory;
+    rk_split_files files;
+    rk_rows_reader reader;
+    const rk_chunk *chunk; /* NULL: none yet */
+    int64_t at;            /* the row of the chunk that is next */
+    int64_t file_row, row; /* its number in the files, and in the split */
+    int64_t n_skipped;
+    rk_vocabulary seen; /* texts of the first column, with `once` */
+    rk_transform_memory memory;
+    rk_window window;
+    rk_batch_memory batch;
+    /* of the batch */
+    rk_buffer text;
+    size_t *ends;   /* [n, n_columns] in text */
+    rk_span *spans; /* [n, n_columns] */
+    int64_t *rows;  /* [n] */
+    size_t ends_capacity, spans_capacity, rows_capacity;
+};
+
+/* The transforms' names, and behind them those whose texts are wanted. One that may be missing has to come
+ * first, and is bound once more in its own place. */
+static rk_status open_rows(rk_named_rows *r, const rk_named_rows_options *o) {
+    const rk_transforms *t = r->transforms;
+    RK_AUTOFREE const char **names = NULL;
+    size_t n_first = o->may_miss != NULL, n = n_first;
+    RK_TRY(rk_alloc(n_first + t->n_names + o->n_columns, sizeof *names, &names));
+    names[0] = o->may_miss;
+    for (size_t i = 0; i < t->n_names; i++) names[n++] = t->names[i];
+    for (size_t i = 0; i < o->n_columns; i++) names[n++] = o->columns[i];
+    RK_TRY(rk_rows_open(&r->files.manner, r->directory, r->files.paths.texts, r->files.paths.n, names, n,
+                        n_first + t->n_labels_names, &r->reader));
+    memmove(r->reader.bindings, r->reader.bindings + n_first, (n - n_first) * sizeof *r->reader.bindings);
+    return RK_OK;
+}
+
+rk_status rk_named_rows_open(const rk_data_section *section, const rk_transforms *transforms,
+                             const rk_named_rows_options *o, rk_named_rows **out) {
+    RK_AUTO(rk_named_rows_auto) rk_named_rows *r = NULL;
+    RK_TRY(rk_alloc(1, sizeof *r, &r));
+    r->section = section;
+    r->transforms = transforms;
+    r->batch_size = o->batch_size;
+    r->n_columns = o->n_columns;
+    r->once = o->once;
+    r->choose = o->choose;
+    r->context = o->context;
+    RK_TRY(rk_strdup(o->directory ? o->directory : "", &r->directory));
+    RK_TRY(rk_split_files_find(section, r->directory, o->split, &r->files));
+    RK_TRY(open_rows(r, o));
+    RK_TRY(rk_window_init(&r->window, &transforms->schema, false, false, false));
+    RK_TRY(rk_batch_memory_init(&r->batch, &r->window));
+    *out = r;
+    r = NULL;
+    return RK_OK;
+}
+
+void rk_named_rows_free(rk_named_rows *r) {
+    if (!r) return;
+    rk_rows_release(&r->reader);
+    rk_text_list_release(&r->files.paths);
+    rk_vocabulary_release(&r->seen);
+    rk_transform_memory_release(&r->memory);
+    if (r->batch.rows.schema) rk_batch_memory_release(&r->batch);
+    if (r->window.schema) rk_window_release(&r->window);
+    rk_buffer_release(&r->text);
+    rk_free(r->directory);
+    rk_free(r->ends);
+    rk_free(r->spans);
+    rk_free(r->rows);
+    rk_free(r);
+}
+
+/* The text of a column in a row of the chunk. */
+static rk_span text_of(const rk_named_rows *r, size_t column, int64_t row, char scratch[RK_VALUE_BYTES]) {
+    rk_values values =
+        rk_rows_values(&r->reader, &r->chunk->columns, (int32_t)(r->transforms->n_names + column), row);
+    return values.begin < values.end ? rk_value_text(values.column, values.begin, scratch) : (rk_span){"", 0};
+}
+
+/* What stands beside a row that is in the window. */
+static rk_status keep_texts(rk_named_rows *r, int64_t chunk_row, int64_t number) {
+    char scratch[RK_VALUE_BYTES];
+    size_t i = (size_t)(r->window.n_rows - 1);
+    RK_TRY(rk_reserve(&r->rows, &r->rows_capacity, i + 1, sizeof *r->rows));
+    RK_TRY(rk_reserve(&r->ends, &r->ends_capacity, (i + 1) * r->n_columns, sizeof *r->ends));
+    r->rows[i] = number;
+    for (size_t c = 0; c < r->n_columns; c++) {
+        rk_span text = text_of(r, c, chunk_row, scratch);
+        rk_buffer_append(&r->text, text.data, text.n_bytes);
+        r->ends[i * r->n_columns + c] = r->text.n_bytes;
+    }
+    return r->text.status;
+}
+
+static rk_status bad_row(rk_named_rows *r, int64_t row) {
+    char where[4200];
+    if (r->section->on_bad_row == 1) {
+        r->n_skipped++;
+        return RK_OK;
+    }
+    rk_source_where(r->reader.source, r->chunk, row, where, sizeof where);
+    return rk_error_context(RK_BAD_DATA, "%s", where);
+}
+
+/* With `once`: whether a row's text is new, and wanted. One that is not is known from then on. */
+static rk_status is_wanted(rk_named_rows *r, rk_span text, bool *wanted) {
+    int64_t number;
+    *wanted = rk_vocabulary_find(&r->seen, text) < 0;
+    if (!*wanted || !r->choose) return RK_OK;
+    RK_TRY(r->choose(r->context, text, wanted));
+    return *wanted ? RK_OK : rk_vocabulary_add(&r->seen, text, 1, &number);
+}
+
+/* The chunk's row at hand into the window, unless it is another split's or not wanted. */
+static rk_status take_row(rk_named_rows *r) {
+    int64_t row = r->at++, file_row = r->file_row++;
+    char scratch[RK_VALUE_BYTES];
+    rk_span first = {"", 0};
+    bool wanted = true;
+    if (!rk_split_files_have(&r->files, r->section, file_row)) return RK_OK;
+    int64_t number = r->row++;
+    if (r->once) {
+        first = text_of(r, 0, row, scratch);
+        RK_TRY(is_wanted(r, first, &wanted));
+    }
+    if (!wanted) return RK_OK;
+    const rk_piece piece = {&r->reader, &r->chunk->columns, row, 1, &r->memory};
+    rk_status status = rk_transforms_rows(r->transforms, &piece, &r->window);
+    if (status == RK_BAD_DATA) return bad_row(r, row);
+    RK_TRY(status);
+    RK_TRY(keep_texts(r, row, number));
+    return r->once ? rk_vocabulary_add(&r->seen, first, 1, &number) : RK_OK;
+}
+
+static rk_status fill(rk_named_rows *r) {
+    while (r->window.n_rows < r->batch_size) {
+        if (!r->chunk || r->at == r->chunk->columns.n_rows) {
+            RK_TRY(rk_source_read(r->reader.source, &r->chunk));
+            r->at = 0;
+            if (r->chunk->columns.n_rows == 0) return RK_OK;
+        }
+        RK_TRY(take_row(r));
+    }
+    return RK_OK;
+}
+
+static void tell_skipped(const rk_named_rows *r) {
+    int64_t n = r->n_skipped + rk_source_n_skipped(r->reader.source);
+    if (n) rk_log(RK_LOG_WARNING, "'%s': %lld bad rows were skipped", r->files.paths.texts[0], (long long)n);
+}
+
+static rk_status find_spans(rk_named_rows *r) {
+    size_t n = (size_t)r->window.n_rows * r->n_columns;
+    RK_TRY(rk_reserve(&r->spans, &r->spans_capacity, n, sizeof *r->spans));
+    for (size_t i = 0, begin = 0; i < n; begin = r->ends[i++])
+        r->spans[i] = (rk_span){r->text.data + begin, r->ends[i] - begin};
+    return RK_OK;
+}
+
+rk_status rk_named_rows_next(rk_named_rows *r, rk_named_batch *out) {
+    rk_window_clear(&r->window);
+    rk_buffer_clear(&r->text);
+    RK_TRY(fill(r));
+    if (r->window.n_rows == 0) {
+        tell_skipped(r);
+        RK_FAIL_IF(r->row == 0, RK_BAD_DATA, "'%s' has no rows", r->files.paths.texts[0]);
+        return RK_END;
+    }
+    RK_TRY(find_spans(r));
+    RK_TRY(rk_batch_view(&r->batch, &r->window, 0, r->window.n_rows));
+    *out = (rk_named_batch){&r->batch.batch, r->spans, r->rows};
+    return RK_OK;
+}

@@ -1,0 +1,220 @@
+/* The best items of each user of a two_tower, by looking at all of them: users go through the model in
+ * batches, each rank ranks a part of a batch's users, and the first one writes what all have found. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/thread/parallel.h"
+#include "comm/comm.h"
+#include "metrics/metrics.h"
+#include "model/retrieval/item_scores.h"
+#include "serve/recommend_internal.h"
+#include "train/evaluate/evaluation_rankings.h"
+
+typedef struct recommending {
+    rk_predictor *predictor;
+    const rk_recommend_options *options;
+    rk_interactions *known;    /* NULL: not needed. The config's */
+    rk_interactions *left_out; /* pairs that are not recommended, or NULL */
+    rk_item_choice items;
+    int64_t *excluded;        /* beside left_out->items: their places, those that have one, */
+    int64_t *excluded_begins; /* [n_users + 1] by user */
+    rk_matrix *matrix;
+    int64_t dim, k;
+    rk_user_rows users;
+    rk_ranked_output output;
+    /* of a batch */
+    const rk_named_batch *batch;
+    float *vectors;  /* [n, dim] */
+    int64_t *places; /* [n, k]: of the best items, -1 behind them */
+    float *scores;   /* [n, k] */
+    size_t vectors_capacity, places_capacity, scores_capacity;
+    rk_span *names; /* [k] */
+    char *scratch;  /* [k, RK_I64_BYTES] */
+} recommending;
+
+static void release(recommending *r) {
+    rk_interactions_free(r->left_out);
+    rk_item_choice_release(&r->items);
+    rk_free(r->excluded);
+    rk_free(r->excluded_begins);
+    rk_matrix_free(r->matrix);
+    rk_user_rows_release(&r->users);
+    rk_ranked_output_release(&r->output);
+    rk_free(r->vectors);
+    rk_free(r->places);
+    rk_free(r->scores);
+    rk_free(r->names);
+    rk_free(r->scratch);
+}
+
+/* Pairs of items that may be recommended, as places: ascending, as ids are. */
+static rk_status exclude(recommending *r) {
+    const rk_interactions *x = r->left_out;
+    if (!x) return RK_OK;
+    RK_TRY(rk_alloc((size_t)x->offsets[x->n_users], sizeof *r->excluded, &r->excluded));
+    RK_TRY(rk_alloc((size_t)x->n_users + 1, sizeof *r->excluded_begins, &r->excluded_begins));
+    for (int64_t user = 0, n = 0; user < x->n_users; r->excluded_begins[++user] = n)
+        for (int64_t i = x->offsets[user]; i < x->offsets[user + 1]; i++)
+            if (r->items.places[x->items[i]] >= 0) r->excluded[n++] = r->items.places[x->items[i]];
+    return RK_OK;
+}
+
+static rk_status choose_items(recommending *r) {
+    const rk_recommend_options *o = r->options;
+    rk_config *c = r->predictor->config;
+    bool is_read = !o->with_known || !o->items;
+    rk_status status = is_read ? rk_config_interactions(c, &r->known) : RK_OK;
+    if (status == RK_NOT_FOUND)
+        return rk_error_hint(
+            status,
+            "the training data says which items there are and which of them users know; --items FILE "
+            "with --with-known does without it");
+    RK_TRY(status);
+    RK_TRY(rk_item_choice_make(r->predictor, o, r->known, &r->items));
+    if (!o->with_known) RK_TRY(rk_known_pairs(c, "test", &r->left_out));
+    return exclude(r);
+}
+
+static rk_status lay_out_items(recommending *r) {
+    RK_AUTO(rk_item_reader_release) rk_item_reader reader = {0};
+    rk_status status = rk_item_reader_init(r->predictor->model, &r->items, &reader);
+    RK_TRY(rk_comm_agree(r->predictor->comm, status));
+    return rk_item_matrix_create(r->items.n, r->dim, rk_item_reader_rows, &reader, &r->matrix);
+}
+
+static rk_status open_all(recommending *r) {
+    const rk_recommend_options *o = r->options;
+    int64_t k = o->k ? o->k : 100;
+    RK_FAIL_IF(k < 0, RK_INVALID_ARGUMENT, "k must be 1 or more, not %lld", (long long)k);
+    RK_TRY(choose_items(r));
+    r->dim = rk_model_vector_dim(r->predictor->model);
+    r->k = k < r->items.n ? k : r->items.n;
+    RK_TRY(rk_alloc((size_t)r->k, sizeof *r->names, &r->names));
+    RK_TRY(rk_alloc((size_t)r->k, RK_I64_BYTES, &r->scratch));
+    RK_TRY(rk_user_rows_open(r->predictor, o->users ? o->users : "train", r->known, &r->users));
+    if (r->predictor->comm && rk_comm_rank(r->predictor->comm) > 0) return RK_OK;
+    return rk_ranked_output_open(o->output, o->format, "user", "item", &r->output);
+}
+
+static rk_status rank_user(void *context, int64_t user, const float *scores) {
+    const recommending *r = context;
+    int64_t id = rk_user_rows_id(&r->users, r->batch->texts[user]), first = 0, end = 0, n,
+            *places = r->places + user * r->k;
+    if (r->excluded && id >= 0) {
+        first = r->excluded_begins[id];
+        end = r->excluded_begins[id + 1];
+    }
+    RK_TRY(rk_rank_best(scores, r->items.n, r->excluded ? r->excluded + first : NULL, end - first, r->k,
+                        places, &n));
+    for (int64_t i = 0; i < r->k; i++) {
+        if (i >= n) places[i] = -1;
+        r->scores[user * r->k + i] = i < n ? scores[places[i]] : 0;
+    }
+    return RK_OK;
+}
+
+/* What each rank has found to all: values of `bytes` a user. */
+static rk_status share(const recommending *r, void *values, size_t bytes) {
+    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    rk_comm *comm = r->predictor->comm;
+    int32_t n_ranks = rk_comm_size(comm);
+    int64_t n = r->batch->batch->n, first = rk_first_scored_user(n, rk_comm_rank(comm), n_ranks),
+            end = rk_first_scored_user(n, rk_comm_rank(comm) + 1, n_ranks);
+    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_VALUES, (char *)values + (size_t)first * bytes,
+                          (size_t)(end - first) * bytes, &all_to_all));
+    for (int32_t rank = 0; rank < n_ranks; rank++) {
+        first = rk_first_scored_user(n, rank, n_ranks);
+        end = rk_first_scored_user(n, rank + 1, n_ranks);
+        RK_TRY(rk_all_to_all_copy(all_to_all, rank, (size_t)(end - first) * bytes,
+                                  (char *)values + (size_t)first * bytes));
+    }
+    return RK_OK;
+}
+
+static rk_status rank_batch(recommending *r) {
+    rk_comm *comm = r->predictor->comm;
+    const int64_t n = r->batch->batch->n;
+    const rk_item_scores scores = {r->matrix, r->items.n, r->dim, r->vectors, rank_user, r};
+    int64_t first = comm ? rk_first_scored_user(n, rk_comm_rank(comm), rk_comm_size(comm)) : 0,
+            end = comm ? rk_first_scored_user(n, rk_comm_rank(comm) + 1, rk_comm_size(comm)) : n;
+    RK_TRY(rk_comm_agree(comm, rk_score_items(&scores, first, end)));
+    if (!comm) return RK_OK;
+    RK_TRY(share(r, r->places, (size_t)r->k * sizeof *r->places));
+    return share(r, r->scores, (size_t)r->k * sizeof *r->scores);
+}
+
+static rk_status write_user(recommending *r, int64_t user) {
+    rk_ranked ranked = {.name = r->batch->texts[user], .items = r->names, .scores = r->scores + user * r->k};
+    for (; ranked.n < r->k && r->places[user * r->k + ranked.n] >= 0; ranked.n++)
+        r->names[ranked.n] = rk_item_choice_name(&r->items, r->places[user * r->k + ranked.n],
+                                                 r->scratch + ranked.n * RK_I64_BYTES);
+    return rk_ranked_output_write(&r->output, &ranked);
+}
+
+static rk_status reserve(recommending *r, int64_t n) {
+    RK_TRY(rk_reserve(&r->vectors, &r->vectors_capacity, (size_t)(n * r->dim), sizeof *r->vectors));
+    RK_TRY(rk_reserve(&r->places, &r->places_capacity, (size_t)(n * r->k), sizeof *r->places));
+    return rk_reserve(&r->scores, &r->scores_capacity, (size_t)(n * r->k), sizeof *r->scores);
+}
+
+static rk_status next_batch(recommending *r, rk_named_batch *batch) {
+    RK_TRY(rk_user_rows_next(&r->users, batch));
+    return reserve(r, batch->batch->n);
+}
+
+static rk_status write_batch(recommending *r) {
+    for (int64_t i = 0; i < r->batch->batch->n; i++) RK_TRY(write_user(r, i));
+    return RK_OK;
+}
+
+static rk_status answer_all(recommending *r, int64_t *n_users) {
+    rk_comm *comm = r->predictor->comm;
+    rk_named_batch batch;
+    rk_status status;
+    int64_t n = 0;
+    r->batch = &batch;
+    while ((status = rk_comm_agree(comm, next_batch(r, &batch))) == RK_OK) {
+        RK_TRY(rk_model_user_vectors(r->predictor->model, batch.batch, r->vectors));
+        RK_TRY(rank_batch(r));
+        RK_TRY(rk_comm_agree(comm, write_batch(r)));
+        n += batch.batch->n;
+    }
+    if (status != RK_END) return status;
+    RK_TRY(rk_comm_agree(comm, rk_ranked_output_commit(&r->output)));
+    if (n_users) *n_users = n;
+    return RK_OK;
+}
+
+/* What ranks have to agree on. */
+static rk_status check_same(const rk_predictor *p, const rk_recommend_options *o) {
+    rk_buffer text = {0};
+    rk_buffer_printf(&text, "%s, %s without %s, %d of them%s", o->users ? o->users : "train",
+                     o->items ? o->items : "all items", o->without_items ? o->without_items : "none",
+                     (int)o->k, o->with_known ? ", known ones too" : "");
+    rk_status status = text.status == RK_OK ? rk_predictor_check_same(p, text.data) : text.status;
+    rk_buffer_release(&text);
+    return status;
+}
+
+static rk_status recommend(rk_predictor *p, const rk_recommend_options *o, int64_t *n_users) {
+    RK_AUTO(release) recommending r = {.predictor = p, .options = o};
+    if (!rk_predictor_retrieves(p))
+        return rk_error_hint(rk_error(RK_UNSUPPORTED,
+                                      "the model scores rows that it is given, and only a "
+                                      "two_tower finds items for users by itself"),
+                             "give it the rows to rank, a candidate a row: 'reckon recommend --candidates'");
+    RK_TRY(check_same(p, o));
+    RK_TRY(rk_comm_agree(p->comm, open_all(&r)));
+    RK_TRY(lay_out_items(&r));
+    return answer_all(&r, n_users);
+}
+
+rk_status rk_predictor_recommend(rk_predictor *p, const rk_recommend_options *options, int64_t *n_users) {
+    rk_recommend_options o = RK_RECOMMEND_OPTIONS_INIT;
+    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_recommend_options, output),
+                           "rk_recommend_options"));
+    rk_status status;
+    RK_ON_POOL(p->pool, status = recommend(p, &o, n_users));
+    return status;
+}

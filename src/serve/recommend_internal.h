@@ -1,0 +1,96 @@
+/* Inside recommendations: which items, which users, and how an answer is written. */
+#ifndef RK_SERVE_RECOMMEND_INTERNAL_H
+#define RK_SERVE_RECOMMEND_INTERNAL_H
+
+#include <reckon/experimental/recommend.h>
+
+#include "base/buffer.h"
+#include "data/dataset/interactions.h"
+#include "data/dataset/named_rows.h"
+#include "data/transform/vocabulary.h"
+#include "format/stream.h"
+#include "serve/predictor_internal.h"
+
+/* Values that the training data has not: how many, and the first of them for a message. */
+typedef struct rk_unknown_values {
+    int64_t n;
+    rk_buffer text; /* "'a', 'b' and 3 more", but for the end */
+} rk_unknown_values;
+rk_status rk_unknown_values_add(rk_unknown_values *values, rk_span value);
+/* The text, until the next call. */
+const char *rk_unknown_values_text(rk_unknown_values *values);
+void rk_unknown_values_release(rk_unknown_values *values);
+
+/* The items that may be recommended, by their places 0 .. n-1: ascending by id. */
+typedef struct rk_item_choice {
+    const rk_transforms *transforms;
+    int64_t feature; /* of the section */
+    int64_t n, n_ids;
+    int64_t *ids;        /* [n] */
+    int64_t *places;     /* [n_ids]: of an item's id, or -1 */
+    rk_vocabulary texts; /* names that were read, */
+    int64_t *text_of;    /* [n]: an item's; NULL: ids say them */
+} rk_item_choice;
+/* known: the training data's pairs; NULL if options->items says which items. Zeroed before; to be released,
+ * after a failure too. */
+rk_status rk_item_choice_make(const rk_predictor *predictor, const rk_recommend_options *options,
+                              const rk_interactions *known, rk_item_choice *out);
+void rk_item_choice_release(rk_item_choice *choice);
+/* The item at a place, as the data names it; it may stand in scratch. */
+rk_span rk_item_choice_name(const rk_item_choice *choice, int64_t place, char scratch[RK_I64_BYTES]);
+/* Vectors of the items at places first .. first+n-1, of a context that is an rk_item_reader: an rk_item_rows.
+ */
+typedef struct rk_item_reader {
+    rk_model *model;
+    const rk_item_choice *choice;
+    float *vectors; /* [n_vectors, dim]: of ids from first_id on, read last */
+    int64_t first_id, n_vectors;
+} rk_item_reader;
+rk_status rk_item_reader_init(rk_model *model, const rk_item_choice *choice, rk_item_reader *out);
+rk_status rk_item_reader_rows(void *reader, int64_t first, int64_t n, float *rows);
+void rk_item_reader_release(rk_item_reader *reader);
+
+/* Users to be answered, each once, in batches. */
+typedef struct rk_user_rows {
+    const rk_predictor *predictor;
+    const rk_interactions *known; /* the training data's pairs, or NULL */
+    const char *split;
+    int64_t feature;   /* of the section */
+    bool is_only_name; /* the user tower sees the user's id and history, and nothing else */
+    int64_t n_users;
+    rk_unknown_values unknown; /* users who are left out */
+    rk_named_rows *rows;
+} rk_user_rows;
+/* It is called by its address until it is released, after a failure too. */
+rk_status rk_user_rows_open(const rk_predictor *predictor, const char *split, const rk_interactions *known,
+                            rk_user_rows *out);
+/* texts [n]: the users' names. RK_END after the last, when those left out are warned of, by the first rank.
+ */
+rk_status rk_user_rows_next(rk_user_rows *users, rk_named_batch *out);
+/* A user's id; -1: the model does not know the name. */
+int64_t rk_user_rows_id(const rk_user_rows *users, rk_span name);
+void rk_user_rows_release(rk_user_rows *users);
+
+/* An answer: the best of one user or group. */
+typedef struct rk_ranked {
+    rk_span name;
+    int64_t n;
+    const rk_span *items; /* [n], or NULL */
+    const int64_t *rows;  /* [n], or NULL */
+    const float *scores;  /* [n] */
+} rk_ranked;
+/* Answers on their way to a file. */
+typedef struct rk_ranked_output {
+    rk_sink *sink; /* NULL: another rank writes */
+    rk_recommend_format format;
+    const char *key; /* what an answer is of: "user" */
+    rk_buffer line;
+} rk_ranked_output;
+/* path NULL: standard output. columns: between the rank and the score, "item". */
+rk_status rk_ranked_output_open(const char *path, rk_recommend_format format, const char *key,
+                                const char *columns, rk_ranked_output *out);
+rk_status rk_ranked_output_write(rk_ranked_output *output, const rk_ranked *ranked);
+rk_status rk_ranked_output_commit(rk_ranked_output *output);
+void rk_ranked_output_release(rk_ranked_output *output); /* without commit: no file appears */
+
+#endif

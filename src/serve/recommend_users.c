@@ -1,0 +1,93 @@
+/* Users to be answered. */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "serve/recommend_internal.h"
+
+int64_t rk_user_rows_id(const rk_user_rows *u, rk_span name) {
+    return rk_transforms_id_of(u->predictor->config->transforms, u->feature, name);
+}
+
+static bool is_known(const rk_user_rows *u, rk_span name) {
+    int64_t id = rk_user_rows_id(u, name);
+    return id >= 0 && (!u->known || u->known->offsets[id + 1] > u->known->offsets[id]);
+}
+
+/* A user whom the training data has not can only be answered by features that say more than a name; a history
+ * is looked up by an id, which one that no vocabulary has may be without. */
+static rk_status choose(void *context, rk_span name, bool *wanted) {
+    rk_user_rows *u = context;
+    const rk_config *c = u->predictor->config;
+    const rk_data_feature *f = &c->data.features[u->feature];
+    bool needs_id =
+        u->is_only_name || (c->model.retrieval.history && f->vocabulary.line && !f->vocabulary.oov);
+    u->n_users++;
+    *wanted = !needs_id || is_known(u, name);
+    return *wanted ? RK_OK : rk_unknown_values_add(&u->unknown, name);
+}
+
+static bool sees_only_name(const rk_config *c) {
+    const rk_retrieval_section *s = &c->model.retrieval;
+    for (int64_t i = 0; i < s->n_user_tower; i++)
+        if (strcmp(s->user_tower[i], s->user) != 0 && strcmp(s->user_tower[i], "history") != 0) return false;
+    for (int64_t f = 0; f < c->data.n_features; f++) {
+        const rk_data_feature *feature = &c->data.features[f];
+        bool is_pair = strcmp(feature->name, s->user) == 0 || strcmp(feature->name, s->item) == 0;
+        if (feature->dense || (!is_pair && !s->n_user_tower)) return false;
+    }
+    return true;
+}
+
+rk_status rk_user_rows_open(const rk_predictor *p, const char *split, const rk_interactions *known,
+                            rk_user_rows *out) {
+    const rk_config *c = p->config;
+    const char *columns[2];
+    *out = (rk_user_rows){.predictor = p,
+                          .known = known,
+                          .split = split,
+                          .feature = rk_transforms_find_feature(c->transforms, c->model.retrieval.user),
+                          .is_only_name = sees_only_name(c)};
+    int64_t features[] = {out->feature, rk_transforms_find_feature(c->transforms, c->model.retrieval.item)};
+    for (int i = 0; i < 2; i++) {
+        const rk_data_feature *f = &c->data.features[features[i]];
+        columns[i] = f->column ? f->column : f->name;
+    }
+    const rk_named_rows_options options = {.directory = c->directory,
+                                           .split = split,
+                                           .batch_size = rk_predictor_batch_size(p),
+                                           .columns = columns,
+                                           .n_columns = 1,
+                                           .may_miss = columns[1],
+                                           .once = true,
+                                           .choose = choose,
+                                           .context = out};
+    return rk_named_rows_open(&c->data, c->transforms, &options, &out->rows);
+}
+
+static rk_status tell_unknown(rk_user_rows *u) {
+    long long n = (long long)u->unknown.n, n_users = (long long)u->n_users;
+    if (n == 0) return RK_OK;
+    const char *names = rk_unknown_values_text(&u->unknown);
+    RK_FAIL_IF(
+        n == n_users, RK_BAD_DATA,
+        "'%s': none of the %lld users is in the training data: %s\nhint: users are named as the column "
+        "'%s' of the run's data names them",
+        u->split, n_users, names, u->predictor->config->data.features[u->feature].name);
+    if (!u->predictor->comm || rk_comm_rank(u->predictor->comm) == 0)
+        rk_log(RK_LOG_WARNING, "'%s': %lld of %lld users are not in the training data and are left out: %s",
+               u->split, n, n_users, names);
+    return RK_OK;
+}
+
+rk_status rk_user_rows_next(rk_user_rows *u, rk_named_batch *out) {
+    rk_status status = rk_named_rows_next(u->rows, out);
+    if (status == RK_END) RK_TRY(tell_unknown(u));
+    return status;
+}
+
+void rk_user_rows_release(rk_user_rows *u) {
+    rk_named_rows_free(u->rows);
+    rk_unknown_values_release(&u->unknown);
+    *u = (rk_user_rows){0};
+}

@@ -68,6 +68,15 @@ rk_status rk_alloc(size_t n, size_t bytes, void *out) {
     return RK_OK;
 }
 
+rk_status rk_alloc_each(size_t n_arrays, const rk_new_array *arrays) {
+    for (size_t i = 0; i < n_arrays; i++) RK_TRY(rk_alloc(arrays[i].n, arrays[i].bytes, arrays[i].out));
+    return RK_OK;
+}
+
+void rk_free_each(size_t n_pointers, void *const *pointers) {
+    for (size_t i = 0; i < n_pointers; i++) rk_free(pointers[i]);
+}
+
 rk_status rk_realloc(size_t n, size_t bytes, void *inout) {
     size_t total, old_total;
     RK_FAIL_IF(!total_bytes(n, bytes, &total), RK_NO_MEMORY, "could not allocate %zu x %zu bytes", n, bytes);

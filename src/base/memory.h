@@ -22,6 +22,22 @@ rk_status rk_strndup(const char *text, size_t n, char **out);
 
 void rk_free(void *pointer); /* NULL is fine */
 
+/* The arrays of an object, each a block of its own: RK_ALLOC_ALL(RK_ARRAY(n, x->ids), ...) takes them
+ * as rk_alloc does, in that order, up to the first that fails; RK_FREE_ALL(x->ids, ...) frees them. */
+typedef struct rk_new_array {
+    size_t n, bytes;
+    void *out;
+} rk_new_array;
+rk_status rk_alloc_each(size_t n_arrays, const rk_new_array *arrays);
+void rk_free_each(size_t n_pointers, void *const *pointers);
+#define RK_ARRAY(n, pointer) \
+    { (n), sizeof *(pointer), &(pointer) }
+#define RK_ALLOC_ALL(...)                                                             \
+    rk_alloc_each(sizeof((const rk_new_array[]){__VA_ARGS__}) / sizeof(rk_new_array), \
+                  (const rk_new_array[]){__VA_ARGS__})
+#define RK_FREE_ALL(...) \
+    rk_free_each(sizeof((void *const[]){__VA_ARGS__}) / sizeof(void *), (void *const[]){__VA_ARGS__})
+
 /* Zeroed pages for large arrays, with transparent huge pages asked for. The kernel zeroes them at first
  * touch, so nothing is touched here. Free with the same size. */
 rk_status rk_pages_alloc(size_t bytes, void *out); /* out: a pointer to the pointer, as rk_alloc has it */

@@ -35,9 +35,7 @@ rk_batch rk_batch_slice(const rk_batch *batch, int64_t first, int64_t n) {
 }
 
 void rk_id_list_release(rk_id_list *list) {
-    rk_free(list->offsets);
-    rk_free(list->ids);
-    rk_free(list->weights);
+    RK_FREE_ALL(list->offsets, list->ids, list->weights);
     *list = (rk_id_list){0};
 }
 

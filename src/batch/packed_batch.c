@@ -144,8 +144,7 @@ static rk_status reserve_features(rk_unpacked_batch *into, int32_t n) {
     if (n <= into->n_features) return RK_OK;
     RK_FAIL_IF(into->n_features, RK_INVALID_ARGUMENT, "a packed batch has %d features, those before had %d",
                n, into->n_features);
-    RK_TRY(rk_alloc((size_t)n, sizeof *into->features, &into->features));
-    RK_TRY(rk_alloc(2 * (size_t)n, sizeof *into->memory, &into->memory));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)n, into->features), RK_ARRAY(2 * (size_t)n, into->memory)));
     into->n_features = n;
     return RK_OK;
 }
@@ -182,7 +181,6 @@ rk_status rk_batch_unpack(const void *data, size_t n_bytes, rk_unpacked_batch *i
 
 void rk_unpacked_batch_release(rk_unpacked_batch *b) {
     for (int32_t i = 0; b->memory && i < 2 * b->n_features; i++) rk_free(b->memory[i].values);
-    rk_free(b->memory);
-    rk_free(b->features);
+    RK_FREE_ALL(b->memory, b->features);
     *b = (rk_unpacked_batch){0};
 }

@@ -182,12 +182,7 @@ rk_status rk_sums_advance(rk_comm *comm, bool looks) {
 }
 
 static void release(rk_sum *sum) {
-    rk_free(sum->send);
-    rk_free(sum->parts);
-    rk_free(sum->others);
-    rk_free(sum->halves);
-    rk_free(sum->block);
-    rk_free(sum);
+    RK_FREE_ALL(sum->send, sum->parts, sum->others, sum->halves, sum->block, sum);
 }
 
 static rk_status create(rk_comm *comm, rk_sum **out) {

@@ -23,10 +23,7 @@ const char *rk_channel_name(int channel) {
 }
 
 void rk_all_to_all_release(rk_all_to_all *e) {
-    rk_free(e->parts);
-    rk_free(e->arrived);
-    rk_free(e->received);
-    rk_free(e);
+    RK_FREE_ALL(e->parts, e->arrived, e->received, e);
 }
 
 static rk_status create(rk_comm *comm, rk_all_to_all **out) {

@@ -67,8 +67,7 @@ void rk_comm_release(rk_comm *comm) {
     rk_sums_release(comm);
     pthread_cond_destroy(&comm->sums_begun);
     pthread_mutex_destroy(&comm->sums_mutex);
-    rk_free(comm->peers);
-    rk_free(comm);
+    RK_FREE_ALL(comm->peers, comm);
 }
 
 rk_status rk_comm_farewell(rk_comm *comm) {
@@ -87,8 +86,7 @@ rk_status rk_comm_agree_on_context(rk_comm *comm, const int32_t *members, int32_
     pthread_mutex_lock(&shared->mutex);
     int32_t next = shared->next_context, most = next;
     pthread_mutex_unlock(&shared->mutex);
-    RK_TRY(rk_alloc((size_t)comm->size, sizeof *send, &send));
-    RK_TRY(rk_alloc((size_t)comm->size, sizeof *with, &with));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)comm->size, send), RK_ARRAY((size_t)comm->size, with)));
     for (int32_t i = 0; i < n_members; i++) {
         with[members[i]] = true;
         send[members[i]] = (rk_message){&next, sizeof next};

@@ -15,14 +15,9 @@
 
 static void exporting_release(rk_exporting *x) {
     for (size_t i = 0; i < x->n; i++) {
-        rk_free(x->list[i].name);
-        rk_free(x->list[i].table);
+        RK_FREE_ALL(x->list[i].name, x->list[i].table);
     }
-    rk_free(x->list);
-    rk_free(x->stored);
-    rk_free(x->written);
-    rk_free(x->values);
-    rk_free(x->directory);
+    RK_FREE_ALL(x->list, x->stored, x->written, x->values, x->directory);
     rk_stored_tensors_close(&x->tensors);
     rk_manifest_release(&x->manifest);
     rk_state_release(&x->shard);

@@ -125,9 +125,9 @@ static rk_status open_model(rk_onnx_model *m) {
     RK_TRY(rk_model_sketch(&options, &m->model, &m->plan));
     RK_TRY(rk_model_join_tasks(m->model, false));
     RK_TRY(rk_graph_status(m->model->graph));
-    RK_TRY(rk_alloc((size_t)m->schema->n_features + 1, sizeof *m->features, &m->features));
-    RK_TRY(rk_alloc((size_t)m->plan.n_features, sizeof *m->lookups, &m->lookups));
-    RK_TRY(rk_alloc((size_t)rk_graph_n_values(m->model->graph), sizeof *m->values, &m->values));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)m->schema->n_features + 1, m->features),
+                        RK_ARRAY((size_t)m->plan.n_features, m->lookups),
+                        RK_ARRAY((size_t)rk_graph_n_values(m->model->graph), m->values)));
     return rk_alloc(m->x->n, sizeof *m->initializers, &m->initializers);
 }
 
@@ -136,10 +136,7 @@ rk_status rk_export_write_onnx(const rk_exporting *x) {
     rk_status status = open_model(&m);
     if (status == RK_OK) status = write_models(&m);
     rk_onnx_release(&m.writer);
-    rk_free(m.features);
-    rk_free(m.lookups);
-    rk_free(m.values);
-    rk_free(m.initializers);
+    RK_FREE_ALL(m.features, m.lookups, m.values, m.initializers);
     rk_model_free(m.model);
     rk_collection_config_release(&m.plan);
     return status;

@@ -14,17 +14,14 @@
 
 void rk_stored_tensors_close(rk_stored_tensors *tensors) {
     for (size_t i = 0; i < tensors->n; i++) {
-        rk_free(tensors->list[i].name);
-        rk_free(tensors->list[i].parts);
+        RK_FREE_ALL(tensors->list[i].name, tensors->list[i].parts);
     }
     for (size_t i = 0; i < tensors->n_files; i++) {
         (void)close(tensors->files[i].descriptor);
         rk_free(tensors->files[i].path);
     }
     rk_name_map_release(&tensors->names);
-    rk_free(tensors->list);
-    rk_free(tensors->files);
-    rk_free(tensors->buffer);
+    RK_FREE_ALL(tensors->list, tensors->files, tensors->buffer);
     *tensors = (rk_stored_tensors){0};
 }
 

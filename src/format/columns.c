@@ -46,8 +46,7 @@ rk_status rk_columns_init(rk_columns *columns, int32_t n_columns, const char *co
 rk_status rk_columns_init_like(rk_columns *columns, const rk_columns *like) {
     RK_AUTOFREE const char **names = NULL;
     RK_AUTOFREE rk_column_type *types = NULL;
-    RK_TRY(rk_alloc((size_t)like->n_columns, sizeof *names, &names));
-    RK_TRY(rk_alloc((size_t)like->n_columns, sizeof *types, &types));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)like->n_columns, names), RK_ARRAY((size_t)like->n_columns, types)));
     for (int32_t c = 0; c < like->n_columns; c++) {
         names[c] = like->columns[c].name;
         types[c] = like->columns[c].type;
@@ -58,14 +57,8 @@ rk_status rk_columns_init_like(rk_columns *columns, const rk_columns *like) {
 void rk_columns_release(rk_columns *columns) {
     for (int32_t c = 0; c < columns->n_columns; c++) {
         rk_column *column = &columns->columns[c];
-        rk_free(column->name);
-        rk_free(column->offsets);
-        rk_free(column->i64);
-        rk_free(column->f32);
-        rk_free(column->f64);
-        rk_free(column->places);
-        rk_free(column->text_memory);
-        rk_free(column->weights);
+        RK_FREE_ALL(column->name, column->offsets, column->i64, column->f32, column->f64, column->places,
+                    column->text_memory, column->weights);
     }
     rk_free(columns->columns);
     *columns = (rk_columns){0};
@@ -237,10 +230,7 @@ rk_status rk_column_repeat(rk_column *column, int64_t n) {
 void rk_column_set_type(rk_column *column, rk_column_type type) {
     column->n_values = 0;
     if (column->type == type) return;
-    rk_free(column->i64);
-    rk_free(column->f32);
-    rk_free(column->f64);
-    rk_free(column->places);
+    RK_FREE_ALL(column->i64, column->f32, column->f64, column->places);
     column->i64 = NULL;
     column->f32 = NULL;
     column->f64 = NULL;

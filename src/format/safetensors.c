@@ -83,8 +83,7 @@ rk_status rk_safetensors_write_from(const char *path, const rk_state *state,
     RK_AUTO(rk_writer_release) rk_writer writer = {.descriptor = -1};
     RK_AUTOFREE size_t *order = NULL;
     RK_AUTOFREE uint64_t *begins = NULL;
-    RK_TRY(rk_alloc(state->n, sizeof *order, &order));
-    RK_TRY(rk_alloc(state->n, sizeof *begins, &begins));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(state->n, order), RK_ARRAY(state->n, begins)));
     place(state, order, begins);
     RK_TRY(make_header(state, source, begins, &header));
     RK_TRY(rk_writer_open(path, &writer));

@@ -96,9 +96,7 @@ void rk_byte_stream_free(rk_byte_stream *s) {
     if (s->descriptor >= 0) close(s->descriptor);
     if (s->kind == GZIP) inflateEnd(&s->gzip);
     ZSTD_freeDStream(s->zstd);
-    rk_free(s->input);
-    rk_free(s->path);
-    rk_free(s);
+    RK_FREE_ALL(s->input, s->path, s);
 }
 
 static rk_status damaged(const rk_byte_stream *s, const char *what, const char *reason) {

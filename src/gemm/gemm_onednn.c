@@ -245,8 +245,7 @@ void rk_matrix_free(rk_matrix *matrix) {
         if (made) dnnl_primitive_destroy(made->primitive);
         rk_free(made);
     }
-    rk_free(matrix->products);
-    rk_free(matrix->rounded);
+    RK_FREE_ALL(matrix->products, matrix->rounded);
     packed *both[] = {&matrix->w, &matrix->w_transposed};
     for (int i = 0; i < 2; i++) {
         if (both[i]->reorder) dnnl_primitive_destroy(both[i]->reorder);

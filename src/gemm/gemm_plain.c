@@ -42,8 +42,7 @@ rk_status rk_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_
 
 void rk_matrix_free(rk_matrix *matrix) {
     if (!matrix) return;
-    rk_free(matrix->w);
-    rk_free(matrix);
+    RK_FREE_ALL(matrix->w, matrix);
 }
 
 rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool with_backward) {

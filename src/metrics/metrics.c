@@ -55,9 +55,7 @@ rk_status rk_metrics_create(bool binary, bool optional, rk_metrics **out) {
 
 void rk_metrics_free(rk_metrics *metrics) {
     if (!metrics) return;
-    rk_free(metrics->samples);
-    rk_free(metrics->groups);
-    rk_free(metrics);
+    RK_FREE_ALL(metrics->samples, metrics->groups, metrics);
 }
 
 void rk_metrics_set_function(rk_metrics *metrics, rk_metrics_function *function, void *context) {

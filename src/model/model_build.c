@@ -365,8 +365,7 @@ static void release_queue(rk_model *model) {
     rk_model_queue *q = &model->queue;
     for (size_t i = 0; i < q->n_slots; i++) rk_local_batch_release(model, &q->slots[i]);
     if (model->inference) rk_inference_release(model->inference);
-    rk_free(q->slots);
-    rk_free(model->inference);
+    RK_FREE_ALL(q->slots, model->inference);
 }
 
 void rk_model_free(rk_model *model) {
@@ -381,12 +380,7 @@ void rk_model_free(rk_model *model) {
     rk_ranks_free(model->ranks);
     for (int32_t t = 0; t < model->n_tasks; t++) rk_free(model->tasks[t].name);
     for (size_t i = 0; i < model->n_statistics; i++) rk_free(model->statistics[i].kept);
-    rk_free(model->tasks);
-    rk_free(model->lookups);
+    RK_FREE_ALL(model->tasks, model->lookups);
     rk_state_release(&model->parameter_state);
-    rk_free(model->parameters);
-    rk_free(model->losses);
-    rk_free(model->micro_batch_losses);
-    rk_free(model->statistics);
-    rk_free(model);
+    RK_FREE_ALL(model->parameters, model->losses, model->micro_batch_losses, model->statistics, model);
 }

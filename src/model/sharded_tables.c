@@ -49,8 +49,8 @@ rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *optio
     request.n_tables = config.n_tables;
     request.features = config.features;
     request.n_features = config.n_features;
-    RK_GOTO(rk_alloc((size_t)config.n_tables, sizeof *placements, &placements));
-    RK_GOTO(rk_alloc((size_t)config.n_tables, sizeof *loads, &loads));
+    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)config.n_tables, placements),
+                         RK_ARRAY((size_t)config.n_tables, loads)));
     if (options->cluster->sample && model->retrieval)
         RK_GOTO(assume_loads(model->retrieval, model->lookups, plan, options->cluster, loads));
     if (options->cluster->sample && !model->retrieval)

@@ -71,15 +71,13 @@ static rk_status reserve(rk_candidate_loss *l) {
     const rk_candidate_loss_config *c = &l->config;
     size_t cols = (size_t)l->n_cols;
     RK_TRY(rk_matrix_create(c->dim, l->n_cols, RK_F32, ROWS, &l->matrix));
-    RK_TRY(rk_alloc((size_t)c->dim * cols, sizeof *l->candidates, &l->candidates));
-    RK_TRY(rk_alloc(cols, sizeof *l->log_q, &l->log_q));
-    RK_TRY(rk_alloc(cols, sizeof *l->ids, &l->ids));
-    RK_TRY(rk_alloc((size_t)c->max_n, sizeof *l->own, &l->own));
-    RK_TRY(rk_alloc(n_groups(l), sizeof *l->groups, &l->groups));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)c->dim * cols, l->candidates), RK_ARRAY(cols, l->log_q),
+                        RK_ARRAY(cols, l->ids), RK_ARRAY((size_t)c->max_n, l->own),
+                        RK_ARRAY(n_groups(l), l->groups)));
     for (size_t g = 0; g < n_groups(l); g++) {
-        RK_TRY(rk_alloc(ROWS * cols, sizeof *l->groups[g].scores, &l->groups[g].scores));
-        RK_TRY(rk_alloc((size_t)c->dim * cols, sizeof *l->groups[g].gradients, &l->groups[g].gradients));
-        RK_TRY(rk_alloc(rk_matrix_workspace(l->matrix), 1, &l->groups[g].workspace));
+        RK_TRY(RK_ALLOC_ALL(RK_ARRAY(ROWS * cols, l->groups[g].scores),
+                            RK_ARRAY((size_t)c->dim * cols, l->groups[g].gradients),
+                            {rk_matrix_workspace(l->matrix), 1, &l->groups[g].workspace}));
     }
     return RK_OK;
 }
@@ -106,17 +104,11 @@ rk_status rk_candidate_loss_create(const rk_candidate_loss_config *config, rk_ca
 void rk_candidate_loss_free(rk_candidate_loss *l) {
     if (!l) return;
     for (size_t g = 0; g < n_groups(l) && l->groups; g++) {
-        rk_free(l->groups[g].scores);
-        rk_free(l->groups[g].gradients);
-        rk_free(l->groups[g].workspace);
+        RK_FREE_ALL(l->groups[g].scores, l->groups[g].gradients, l->groups[g].workspace);
     }
     rk_free(l->groups);
     rk_matrix_free(l->matrix);
-    rk_free(l->candidates);
-    rk_free(l->log_q);
-    rk_free(l->ids);
-    rk_free(l->own);
-    rk_free(l);
+    RK_FREE_ALL(l->candidates, l->log_q, l->ids, l->own, l);
 }
 
 /* Scores and gradients of each group, and the candidates, which are packed for two products. */

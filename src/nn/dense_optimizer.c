@@ -52,8 +52,7 @@ rk_status rk_dense_optimizer_create(const rk_dense_optimizer_config *config, rk_
     o->n_slots = rk_optimizer_slots(&config->optimizer, o->slots);
     size_t n_slots = (size_t)rk_graph_n_parameters(graph) * (size_t)o->n_slots;
     rk_status status;
-    RK_GOTO(rk_alloc(n_slots, sizeof *o->slot_values, &o->slot_values));
-    RK_GOTO(rk_alloc(n_slots, sizeof *o->slot_counts, &o->slot_counts));
+    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY(n_slots, o->slot_values), RK_ARRAY(n_slots, o->slot_counts)));
     for (int32_t i = 0; i < rk_graph_n_parameters(graph); i++) {
         RK_GOTO(add_pieces(o, i));
         RK_GOTO(add_slots(o, i));
@@ -70,11 +69,7 @@ void rk_dense_optimizer_free(rk_dense_optimizer *o) {
     if (!o) return;
     size_t n_slots = o->slot_values ? (size_t)rk_graph_n_parameters(o->graph) * (size_t)o->n_slots : 0;
     for (size_t i = 0; i < n_slots; i++) rk_free(o->slot_values[i]);
-    rk_free(o->slot_values);
-    rk_free(o->slot_counts);
-    rk_free(o->pieces);
-    rk_free(o->squares);
-    rk_free(o);
+    RK_FREE_ALL(o->slot_values, o->slot_counts, o->pieces, o->squares, o);
 }
 
 /* In fixed lanes, so that a sum waits for none of the terms before it. */

@@ -30,12 +30,7 @@ void rk_session_free(rk_session *s) {
     if (!s) return;
     rk_inference_free(s->inference);
     rk_transform_workspace_free(s->workspace);
-    rk_free(s->predictions);
-    rk_free(s->users);
-    rk_free(s->scores);
-    rk_free(s->found);
-    rk_free(s->product_memory);
-    rk_free(s);
+    RK_FREE_ALL(s->predictions, s->users, s->scores, s->found, s->product_memory, s);
 }
 
 rk_status rk_session_schema(const rk_session *s, struct ArrowSchema *out) {

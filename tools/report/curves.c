@@ -28,8 +28,7 @@ static rk_status sort(const rk_predicted *p, rk_rank_item **out) {
 }
 
 void rk_roc_release(rk_roc *roc) {
-    rk_free(roc->false_rates);
-    rk_free(roc->true_rates);
+    RK_FREE_ALL(roc->false_rates, roc->true_rates);
     *roc = (rk_roc){0};
 }
 
@@ -69,8 +68,7 @@ rk_status rk_roc_make(const rk_predicted *p, double resolution, rk_roc *out) {
     *out = roc;
     if (!(positives > 0) || !(negatives > 0)) return RK_OK;
     RK_TRY(sort(p, &items));
-    RK_TRY(rk_alloc(p->n + 1, sizeof *roc.false_rates, &roc.false_rates));
-    RK_TRY(rk_alloc(p->n + 1, sizeof *roc.true_rates, &roc.true_rates));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(p->n + 1, roc.false_rates), RK_ARRAY(p->n + 1, roc.true_rates)));
     walk(p, items, positives, negatives, resolution, &roc);
     *out = roc;
     roc = (rk_roc){0};

@@ -20,20 +20,16 @@ typedef struct trial {
 static void trial_release(trial *t) {
     for (int32_t f = 0; t->slices && f < t->samples->n_features; f++) rk_id_list_release(&t->slices[f]);
     rk_id_list_release(&t->moved);
-    rk_free(t->slices);
-    rk_free(t->order);
-    rk_free(t->dense);
-    rk_free(t->predictions);
-    rk_free(t->ids);
+    RK_FREE_ALL(t->slices, t->order, t->dense, t->predictions, t->ids);
 }
 
 static rk_status trial_init(rk_predictor *predictor, const rk_samples *samples, trial *t) {
     *t = (trial){.predictor = predictor, .samples = samples};
     RK_FAIL_IF(samples->n > UINT32_MAX, RK_UNSUPPORTED, "importance takes up to %u samples", UINT32_MAX);
-    RK_TRY(rk_alloc((size_t)samples->n, sizeof *t->order, &t->order));
-    RK_TRY(rk_alloc((size_t)(samples->batch_size * samples->n_dense), sizeof *t->dense, &t->dense));
-    RK_TRY(rk_alloc((size_t)(samples->n * samples->n_tasks), sizeof *t->predictions, &t->predictions));
-    RK_TRY(rk_alloc((size_t)samples->n_features, sizeof *t->ids, &t->ids));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)samples->n, t->order),
+                        RK_ARRAY((size_t)(samples->batch_size * samples->n_dense), t->dense),
+                        RK_ARRAY((size_t)(samples->n * samples->n_tasks), t->predictions),
+                        RK_ARRAY((size_t)samples->n_features, t->ids)));
     return rk_alloc((size_t)samples->n_features, sizeof *t->slices, &t->slices);
 }
 
@@ -125,10 +121,7 @@ static rk_status measure(trial *t, const rk_importance_options *options, const d
 
 void rk_importance_release(rk_importance *importance) {
     for (int32_t f = 0; f < importance->n_features; f++) rk_free(importance->names[f]);
-    rk_free(importance->names);
-    rk_free(importance->mean);
-    rk_free(importance->low);
-    rk_free(importance->high);
+    RK_FREE_ALL(importance->names, importance->mean, importance->low, importance->high);
     *importance = (rk_importance){0};
 }
 
@@ -138,11 +131,9 @@ rk_status rk_importance_measure(rk_predictor *predictor, const rk_samples *sampl
     RK_AUTO(rk_importance_release) rk_importance found = {.n_tasks = (int32_t)n_tasks};
     RK_AUTOFREE double *before = NULL;
     RK_AUTO(trial_release) trial t = {0};
-    RK_TRY(rk_alloc(n_features, sizeof *found.names, &found.names));
-    RK_TRY(rk_alloc(n_features * n_tasks, sizeof *found.mean, &found.mean));
-    RK_TRY(rk_alloc(n_features * n_tasks, sizeof *found.low, &found.low));
-    RK_TRY(rk_alloc(n_features * n_tasks, sizeof *found.high, &found.high));
-    RK_TRY(rk_alloc(n_tasks, sizeof *before, &before));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_features, found.names), RK_ARRAY(n_features * n_tasks, found.mean),
+                        RK_ARRAY(n_features * n_tasks, found.low), RK_ARRAY(n_features * n_tasks, found.high),
+                        RK_ARRAY(n_tasks, before)));
     RK_TRY(trial_init(predictor, samples, &t));
     for (int32_t k = 0; k < (int32_t)n_tasks; k++) RK_TRY(score(&t, samples->predictions, k, &before[k]));
     RK_TRY(measure(&t, options, before, &found));

@@ -59,8 +59,7 @@ static rk_status draw(const rk_report_run *runs, size_t n, const char *task, con
                       size_t n_rows, bool binary, rk_buffer *out) {
     RK_AUTOFREE double *values = NULL;
     RK_AUTOFREE const char **rows = NULL;
-    RK_TRY(rk_alloc(3 * n_rows * n, sizeof *values, &values));
-    RK_TRY(rk_alloc(n_rows + n, sizeof *rows, &rows));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(3 * n_rows * n, values), RK_ARRAY(n_rows + n, rows)));
     double *low = values + n_rows * n, *high = low + n_rows * n;
     for (size_t r = 0; r < n; r++) rows[n_rows + r] = runs[r].name;
     for (size_t i = 0; i < n_rows; i++) {

@@ -38,8 +38,7 @@ typedef struct lines {
 
 static void lines_release(lines *l) {
     for (size_t i = 0; i < l->n; i++) rk_free(l->points[i].x);
-    rk_free(l->points);
-    rk_free(l->series);
+    RK_FREE_ALL(l->points, l->series);
 }
 
 static rk_status add_line(lines *l, const rk_report_run *run, size_t number, const char *name,
@@ -66,8 +65,7 @@ static rk_status add_line(lines *l, const rk_report_run *run, size_t number, con
 static rk_status draw(const rk_report_run *runs, size_t n, const char *title, const char *name,
                       const char *behind, rk_buffer *out) {
     RK_AUTO(lines_release) lines l = {0};
-    RK_TRY(rk_alloc(2 * n, sizeof *l.series, &l.series));
-    RK_TRY(rk_alloc(2 * n, sizeof *l.points, &l.points));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(2 * n, l.series), RK_ARRAY(2 * n, l.points)));
     for (size_t r = 0; r < n; r++) {
         if (behind) RK_TRY(add_line(&l, &runs[r], r, behind, RK_SERIES_PALE));
         RK_TRY(add_line(&l, &runs[r], r, name, RK_SERIES_LINE));

@@ -18,8 +18,7 @@ void rk_report_run_release(rk_report_run *run) {
         rk_roc_release(&run->tasks[k].roc);
         rk_free(run->tasks[k].bins);
     }
-    rk_free(run->tasks);
-    rk_free(run->name);
+    RK_FREE_ALL(run->tasks, run->name);
     rk_run_record_release(&run->record);
     rk_settings_release(&run->settings);
     rk_importance_release(&run->importance);

@@ -50,22 +50,13 @@ typedef struct bin_columns {
 } bin_columns;
 
 static void columns_release(bin_columns *c) {
-    rk_free(c->predicted);
-    rk_free(c->observed);
-    rk_free(c->low);
-    rk_free(c->high);
-    rk_free(c->texts);
-    rk_free(c->notes);
+    RK_FREE_ALL(c->predicted, c->observed, c->low, c->high, c->texts, c->notes);
 }
 
 static rk_status columns_of(const rk_report_task *task, bin_columns *c) {
     size_t n = task->n_bins;
-    RK_TRY(rk_alloc(n, sizeof *c->predicted, &c->predicted));
-    RK_TRY(rk_alloc(n, sizeof *c->observed, &c->observed));
-    RK_TRY(rk_alloc(n, sizeof *c->low, &c->low));
-    RK_TRY(rk_alloc(n, sizeof *c->high, &c->high));
-    RK_TRY(rk_alloc(n, sizeof *c->texts, &c->texts));
-    RK_TRY(rk_alloc(n, sizeof *c->notes, &c->notes));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, c->predicted), RK_ARRAY(n, c->observed), RK_ARRAY(n, c->low),
+                        RK_ARRAY(n, c->high), RK_ARRAY(n, c->texts), RK_ARRAY(n, c->notes)));
     for (size_t i = 0; i < n; i++) {
         const rk_bin *bin = &task->bins[i];
         c->predicted[i] = bin->predicted;
@@ -127,8 +118,7 @@ static rk_status draw_calibration(const rk_report_run *runs, size_t n, const cha
     int64_t n_bin = 0;
     bool binary = true;
     rk_status status;
-    RK_GOTO(rk_alloc(n, sizeof *series, &series));
-    RK_GOTO(rk_alloc(n, sizeof *columns, &columns));
+    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY(n, series), RK_ARRAY(n, columns)));
     for (size_t r = 0; r < n; r++) {
         const rk_report_task *task = rk_report_find_task(&runs[r], name, NULL);
         if (!task || !task->n_bins) continue;

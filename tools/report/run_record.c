@@ -10,9 +10,7 @@
 
 void rk_run_record_release(rk_run_record *record) {
     for (size_t i = 0; i < record->n; i++) {
-        rk_free(record->curves[i].name);
-        rk_free(record->curves[i].steps);
-        rk_free(record->curves[i].values);
+        RK_FREE_ALL(record->curves[i].name, record->curves[i].steps, record->curves[i].values);
     }
     rk_free(record->curves);
     *record = (rk_run_record){0};

@@ -8,11 +8,7 @@
 
 void rk_samples_release(rk_samples *s) {
     for (int32_t f = 0; f < s->n_features && s->features; f++) rk_id_list_release(&s->features[f]);
-    rk_free(s->features);
-    rk_free(s->dense);
-    rk_free(s->labels);
-    rk_free(s->weights);
-    rk_free(s->predictions);
+    RK_FREE_ALL(s->features, s->dense, s->labels, s->weights, s->predictions);
     *s = (rk_samples){0};
 }
 

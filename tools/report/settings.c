@@ -10,8 +10,7 @@
 
 void rk_settings_release(rk_settings *settings) {
     for (size_t i = 0; i < settings->n; i++) {
-        rk_free(settings->list[i].key);
-        rk_free(settings->list[i].value);
+        RK_FREE_ALL(settings->list[i].key, settings->list[i].value);
     }
     rk_free(settings->list);
     *settings = (rk_settings){0};

@@ -14,8 +14,7 @@ void rk_search_space_release(rk_search_space *space) {
     for (size_t k = 0; k < space->n; k++) {
         rk_search_key *key = &space->keys[k];
         for (size_t i = 0; i < key->n_values; i++) rk_free(key->values[i]);
-        rk_free(key->values);
-        rk_free(key->key);
+        RK_FREE_ALL(key->values, key->key);
     }
     rk_free(space->keys);
     *space = (rk_search_space){0};

@@ -141,18 +141,12 @@ void rk_tune_free(rk_tune *t) {
     for (int64_t i = 0; t->trials && i < t->n_trials; i++) {
         rk_trial *trial = &t->trials[i];
         for (size_t k = 0; trial->values && k < t->space.n; k++) rk_free(trial->values[k]);
-        rk_free(trial->values);
-        rk_free(trial->settings);
-        rk_free(trial->error);
+        RK_FREE_ALL(trial->values, trial->settings, trial->error);
     }
     rk_folder_lock_free(t->lock);
     rk_free(t->trials);
     rk_search_space_release(&t->space);
-    rk_free(t->path);
-    rk_free(t->output);
-    rk_free(t->metric);
-    rk_free(t->fingerprint);
-    rk_free(t);
+    RK_FREE_ALL(t->path, t->output, t->metric, t->fingerprint, t);
 }
 
 const char *rk_tune_output(const rk_tune *t) {

@@ -18,8 +18,7 @@ typedef struct panel {
 } panel;
 
 static void panel_release(panel *p) {
-    rk_free(p->x);
-    rk_free(p->notes);
+    RK_FREE_ALL(p->x, p->notes);
 }
 
 static rk_status panel_init(const rk_tune *t, panel *p) {

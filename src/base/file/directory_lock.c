@@ -176,9 +176,7 @@ rk_status rk_folder_lock_take(const char *directory, rk_folder_lock **out) {
     return RK_OK;
 done:
     close_file(lock);
-    rk_free(lock->directory);
-    rk_free(lock->path);
-    rk_free(lock);
+    RK_FREE_ALL(lock->directory, lock->path, lock);
     return status;
 }
 
@@ -187,7 +185,5 @@ void rk_folder_lock_free(rk_folder_lock *lock) {
     if (is_current(lock)) unlink(lock->path);
     if (lock->made_directory) rmdir(lock->directory); /* which fails where there is something in it */
     close_file(lock);
-    rk_free(lock->directory);
-    rk_free(lock->path);
-    rk_free(lock);
+    RK_FREE_ALL(lock->directory, lock->path, lock);
 }

@@ -128,9 +128,7 @@ rk_status rk_writer_open(const char *path, rk_writer *out) {
     *out = writer;
     return RK_OK;
 done:
-    rk_free(writer.path);
-    rk_free(writer.temporary_path);
-    rk_free(writer.buffer);
+    RK_FREE_ALL(writer.path, writer.temporary_path, writer.buffer);
     return status;
 }
 
@@ -182,9 +180,7 @@ void rk_writer_release(rk_writer *writer) {
     if (writer->buffer && writer->descriptor >= 0)
         close(writer->descriptor); /* without a buffer it is not open, and 0 is no file of its own */
     if (writer->temporary_path) unlink(writer->temporary_path);
-    rk_free(writer->path);
-    rk_free(writer->temporary_path);
-    rk_free(writer->buffer);
+    RK_FREE_ALL(writer->path, writer->temporary_path, writer->buffer);
     *writer = (rk_writer){.descriptor = -1};
 }
 

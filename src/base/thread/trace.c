@@ -125,8 +125,7 @@ rk_status rk_trace_stop(void) {
     }
     if (status == RK_OK && trace.path) status = rk_file_write(trace.path, text.data, text.n_bytes);
     rk_buffer_release(&text);
-    rk_free(trace.spans);
-    rk_free(trace.path);
+    RK_FREE_ALL(trace.spans, trace.path);
     trace.spans = NULL;
     trace.path = NULL;
     trace.n = trace.capacity = 0;

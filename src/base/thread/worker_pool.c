@@ -84,10 +84,7 @@ void rk_worker_pool_free(rk_worker_pool *team) {
     pthread_mutex_destroy(&team->mutex);
     pthread_cond_destroy(&team->work);
     pthread_cond_destroy(&team->done);
-    rk_free(team->threads);
-    rk_free(team->queue);
-    rk_free(team->open);
-    rk_free(team);
+    RK_FREE_ALL(team->threads, team->queue, team->open, team);
 }
 
 void rk_worker_pool_start(rk_worker_pool *team, size_t task) {

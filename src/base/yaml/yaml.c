@@ -26,10 +26,7 @@ static void node_free(rk_yaml_node *node) {
     if (!node) return;
     for (size_t i = 0; i < node->n_children; i++) node_free(node->children[i]);
     node_free(node->short_form);
-    rk_free(node->children);
-    rk_free(node->key);
-    rk_free(node->scalar);
-    rk_free(node);
+    RK_FREE_ALL(node->children, node->key, node->scalar, node);
 }
 
 static void node_auto(rk_yaml_node **node) {

@@ -24,9 +24,8 @@ static void release_world(rk_functions_world *world) {
         rk_free(early);
     }
     rk_comm_shared_free(world->shared);
-    void *arrays[] = {world->told,          world->heard, world->head_bytes, world->send_bytes,
-                      world->receive_bytes, world->send,  world->receive,    world->left};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
+    RK_FREE_ALL(world->told, world->heard, world->head_bytes, world->send_bytes, world->receive_bytes,
+                world->send, world->receive, world->left);
     pthread_mutex_destroy(&world->round_mutex);
     rk_free(world);
 }
@@ -41,12 +40,9 @@ static rk_status create_world(const rk_comm_functions *functions, rk_functions_w
     world->end = &world->first;
     world->early_end = &world->early;
     RK_GOTO(rk_comm_shared_create(&world->shared));
-    RK_GOTO(rk_alloc(size, sizeof *world->told, &world->told));
-    RK_GOTO(rk_alloc(size, sizeof *world->heard, &world->heard));
-    RK_GOTO(rk_alloc(size, sizeof *world->head_bytes, &world->head_bytes));
-    RK_GOTO(rk_alloc(size, sizeof *world->send_bytes, &world->send_bytes));
-    RK_GOTO(rk_alloc(size, sizeof *world->receive_bytes, &world->receive_bytes));
-    RK_GOTO(rk_alloc(size, sizeof *world->left, &world->left));
+    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY(size, world->told), RK_ARRAY(size, world->heard),
+                         RK_ARRAY(size, world->head_bytes), RK_ARRAY(size, world->send_bytes),
+                         RK_ARRAY(size, world->receive_bytes), RK_ARRAY(size, world->left)));
     for (size_t r = 0; r < size; r++) world->head_bytes[r] = sizeof *world->told;
     *out = world;
 done:

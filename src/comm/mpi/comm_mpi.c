@@ -31,12 +31,7 @@ static void release_world(rk_mpi_world *world) {
     if (!world) return;
     rk_comm_shared_free(world->shared);
     rk_mpi_liveness_release(&world->liveness);
-    rk_free(world->arrivals);
-    rk_free(world->errands);
-    rk_free(world->requests);
-    rk_free(world->statuses);
-    rk_free(world->indices);
-    rk_free(world);
+    RK_FREE_ALL(world->arrivals, world->errands, world->requests, world->statuses, world->indices, world);
 }
 
 static void mpi_free(rk_comm *comm) {

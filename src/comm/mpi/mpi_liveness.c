@@ -10,10 +10,7 @@
 static const double most_grace_s = 10, grace_part = 0.25;
 
 void rk_mpi_liveness_release(rk_mpi_liveness *liveness) {
-    rk_free(liveness->asked);
-    rk_free(liveness->asking);
-    rk_free(liveness->answers);
-    rk_free(liveness->suspects);
+    RK_FREE_ALL(liveness->asked, liveness->asking, liveness->answers, liveness->suspects);
     *liveness = (rk_mpi_liveness){0};
 }
 

@@ -98,8 +98,7 @@ void rk_device_comm_free(rk_device_comm *dc) {
     rk_nccl_free(dc->nccl);
     rk_device_free_host(dc->device, dc->outgoing.data);
     rk_device_free_host(dc->device, dc->incoming.data);
-    rk_free(dc->messages);
-    rk_free(dc);
+    RK_FREE_ALL(dc->messages, dc);
 }
 
 int32_t rk_device_comm_sharers(const rk_device_comm *dc) {

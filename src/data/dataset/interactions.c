@@ -75,11 +75,10 @@ static rk_status build(pair_list *list, int64_t n_users, int64_t n_items, rk_int
     atomic_init(&x->n_holders, 1);
     x->n_users = n_users;
     x->n_items = n_items;
-    RK_TRY(rk_alloc(list->n, sizeof *scratch, &scratch));
-    RK_TRY(rk_alloc((size_t)(n_users > n_items ? n_users : n_items) + 1, sizeof *begins, &begins));
-    RK_TRY(rk_alloc((size_t)n_users + 1, sizeof *x->offsets, &x->offsets));
-    RK_TRY(rk_alloc(list->n, sizeof *x->items, &x->items));
-    RK_TRY(rk_alloc((size_t)n_items, sizeof *x->counts, &x->counts));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(list->n, scratch),
+                        RK_ARRAY((size_t)(n_users > n_items ? n_users : n_items) + 1, begins),
+                        RK_ARRAY((size_t)n_users + 1, x->offsets), RK_ARRAY(list->n, x->items),
+                        RK_ARRAY((size_t)n_items, x->counts)));
     sort_by(list->pairs, scratch, list->n, false, n_items, begins);
     memset(begins, 0, ((size_t)n_users + 1) * sizeof *begins);
     sort_by(scratch, list->pairs, list->n, true, n_users, begins);
@@ -126,8 +125,5 @@ rk_interactions *rk_interactions_hold(rk_interactions *x) {
 
 void rk_interactions_free(rk_interactions *x) {
     if (!x || atomic_fetch_sub(&x->n_holders, 1) > 1) return;
-    rk_free(x->offsets);
-    rk_free(x->items);
-    rk_free(x->counts);
-    rk_free(x);
+    RK_FREE_ALL(x->offsets, x->items, x->counts, x);
 }

@@ -69,8 +69,7 @@ void rk_source_free(rk_source *s) {
     rk_chunk_release(&s->own);
     rk_free(s->packed);
     for (size_t i = 0; s->wanted && i < s->options.n_wanted; i++) rk_free(s->wanted[i]);
-    rk_free(s->wanted);
-    rk_free(s);
+    RK_FREE_ALL(s->wanted, s);
 }
 
 static rk_status open_file(rk_source *s) {

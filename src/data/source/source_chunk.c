@@ -41,8 +41,7 @@ static rk_status make_columns(rk_source *s, const rk_file_column *columns, size_
     RK_AUTOFREE const char **names = NULL;
     RK_AUTOFREE rk_column_type *types = NULL;
     size_t n_made = o->wanted ? o->n_wanted : n;
-    RK_TRY(rk_alloc(n_made, sizeof *names, &names));
-    RK_TRY(rk_alloc(n_made, sizeof *types, &types));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_made, names), RK_ARRAY(n_made, types)));
     for (size_t i = 0; i < n_made; i++) {
         names[i] = o->wanted ? o->wanted[i] : columns[i].name;
         int32_t at = o->wanted ? rk_name_index_find(found, names[i]) : (int32_t)i;
@@ -97,9 +96,6 @@ void rk_chunk_release(rk_chunk *chunk) {
     rk_csv_record_release(&chunk->record);
     rk_libsvm_row_release(&chunk->libsvm);
     rk_rkb_memory_release(&chunk->rkb);
-    rk_free(chunk->memory);
-    rk_free(chunk->lines);
-    rk_free(chunk->places);
-    rk_free(chunk->spans);
+    RK_FREE_ALL(chunk->memory, chunk->lines, chunk->places, chunk->spans);
     *chunk = (rk_chunk){0};
 }

@@ -179,8 +179,7 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
 static void close_reader(rk_source *s) {
     csv_state *csv = s->state;
     rk_csv_record_release(&csv->record);
-    rk_free(csv->map);
-    rk_free(csv);
+    RK_FREE_ALL(csv->map, csv);
 }
 
 static const rk_file_reader reader = {

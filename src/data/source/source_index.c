@@ -25,10 +25,7 @@ static file_stamp stamp_of(const struct stat *info) {
 void rk_source_index_free(rk_source_index *x) {
     if (!x) return;
     for (size_t i = 0; x->files && i < x->n_files; i++) rk_source_free(x->files[i]);
-    rk_free(x->files);
-    rk_free(x->stamps);
-    rk_free(x->places);
-    rk_free(x);
+    RK_FREE_ALL(x->files, x->stamps, x->places, x);
 }
 
 static rk_status add_place(rk_source_index *x, rk_piece_place place) {
@@ -111,8 +108,7 @@ static rk_status split_blocks(rk_source_index *x) {
 
 static rk_status make_index(rk_source_index *x, const rk_source *all, bool exact, int64_t *cannot) {
     RK_AUTO(rk_chunk_release) rk_chunk chunk = {0};
-    RK_TRY(rk_alloc(all->options.n_paths, sizeof *x->files, &x->files));
-    RK_TRY(rk_alloc(all->options.n_paths, sizeof *x->stamps, &x->stamps));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(all->options.n_paths, x->files), RK_ARRAY(all->options.n_paths, x->stamps)));
     x->n_files = all->options.n_paths;
     x->is_exact = true;
     for (size_t i = 0; i < x->n_files && *cannot < 0; i++)

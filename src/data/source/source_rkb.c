@@ -78,10 +78,7 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
 static void close_reader(rk_source *s) {
     rkb_state *state = s->state;
     rk_rkb_free(state->file);
-    rk_free(state->columns);
-    rk_free(state->wanted);
-    rk_free(state->packed);
-    rk_free(state);
+    RK_FREE_ALL(state->columns, state->wanted, state->packed, state);
 }
 
 static const rk_file_reader reader = {.next = next, .parse = parse, .close = close_reader};
@@ -93,9 +90,7 @@ rk_status rk_rkb_reader_open(rk_source *s) {
     s->reader = &reader;
     RK_TRY(rk_rkb_open(rk_source_path(s), &state->file));
     size_t n = (size_t)rk_rkb_n_columns(state->file);
-    RK_TRY(rk_alloc(n, sizeof *state->columns, &state->columns));
-    RK_TRY(rk_alloc(n, sizeof *state->wanted, &state->wanted));
-    RK_TRY(rk_alloc(n, sizeof *state->packed, &state->packed));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, state->columns), RK_ARRAY(n, state->wanted), RK_ARRAY(n, state->packed)));
     for (size_t i = 0; i < n; i++)
         state->columns[i] = (rk_file_column){rk_rkb_column_name(state->file, (int32_t)i),
                                              rk_rkb_column_type(state->file, (int32_t)i), 0};

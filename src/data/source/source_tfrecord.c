@@ -199,9 +199,7 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
 static void close_reader(rk_source *s) {
     tfrecord_state *state = s->state;
     for (size_t i = 0; i < state->n; i++) rk_free((char *)(size_t)state->columns[i].name);
-    rk_free(state->columns);
-    rk_free(state->known);
-    rk_free(state);
+    RK_FREE_ALL(state->columns, state->known, state);
 }
 
 static const rk_file_reader reader = {

@@ -11,8 +11,7 @@ static void release(struct ArrowSchema *schema) {
         if (schema->children[c]->release) schema->children[c]->release(schema->children[c]);
         rk_free(schema->children[c]);
     }
-    rk_free(schema->children);
-    rk_free((char *)(size_t)schema->name);
+    RK_FREE_ALL(schema->children, (char *)(size_t)schema->name);
     rk_free(schema->private_data); /* the format */
     schema->release = NULL;
 }

@@ -173,8 +173,7 @@ rk_status rk_data_section_expand(rk_data_section *s, const rk_yaml *yaml, const 
     put_in_place(&e, s, &rk_data_feature_schema);
 done:
     for (size_t i = 0; i < e.n_made; i++) rk_schema_release(&rk_data_feature_schema, &e.made[i]);
-    rk_free(e.made);
-    rk_free(e.names);
+    RK_FREE_ALL(e.made, e.names);
     rk_name_map_release(&e.taken);
     return status == RK_OK ? rk_data_section_check(s, yaml) : status;
 }

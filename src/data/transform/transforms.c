@@ -14,12 +14,11 @@ rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out)
     t->section = section;
     t->directory = "";
     size_t n = (size_t)section->n_features;
-    RK_TRY(rk_alloc(n, sizeof *t->fitted, &t->fitted));
-    RK_TRY(rk_alloc(n, sizeof *t->features, &t->features));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, t->fitted), RK_ARRAY(n, t->features)));
     size_t n_crossed = 0;
     for (size_t i = 0; i < n; i++) n_crossed += (size_t)section->features[i].n_cross;
-    RK_TRY(rk_alloc(n_crossed, sizeof *t->crossed, &t->crossed));
-    RK_TRY(rk_alloc(2 * n + (size_t)section->n_labels + 2, sizeof *t->names, &t->names));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_crossed, t->crossed),
+                        RK_ARRAY(2 * n + (size_t)section->n_labels + 2, t->names)));
     for (size_t i = 0; i < n; i++) t->fitted[i].deviation = 1;
     *out = t;
     t = NULL;
@@ -32,10 +31,7 @@ void rk_transforms_free(rk_transforms *t) {
         rk_vocabulary_release(&t->fitted[i].vocabulary);
         rk_free(t->fitted[i].boundaries);
     }
-    rk_free(t->fitted);
-    rk_free(t->features);
-    rk_free(t->crossed);
-    rk_free(t->names);
+    RK_FREE_ALL(t->fitted, t->features, t->crossed, t->names);
     if (t->release_owner) t->release_owner(t->owner);
     rk_free(t);
 }

@@ -33,8 +33,7 @@ rk_status rk_transform_workspace_create(const rk_transforms *t, rk_transform_wor
     RK_GOTO(rk_columns_init(&w->columns, (int32_t)w->n_wanted, w->wanted, NULL)); /* types: each batch's */
     RK_GOTO(rk_window_init(&w->window, &t->schema, false, false, false));
     RK_GOTO(rk_batch_memory_init(&w->batch, &w->window));
-    RK_GOTO(rk_alloc(n_features, sizeof *w->n_unknown, &w->n_unknown));
-    RK_GOTO(rk_alloc(n_features, sizeof *w->memory.n_dropped, &w->memory.n_dropped));
+    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY(n_features, w->n_unknown), RK_ARRAY(n_features, w->memory.n_dropped)));
     *out = w;
     w = NULL;
 done:
@@ -49,10 +48,7 @@ void rk_transform_workspace_free(rk_transform_workspace *w) {
     rk_transform_memory_release(&w->memory);
     if (w->batch.rows.schema) rk_batch_memory_release(&w->batch);
     if (w->window.schema) rk_window_release(&w->window);
-    rk_free(w->wanted);
-    rk_free(w->children);
-    rk_free(w->n_unknown);
-    rk_free(w);
+    RK_FREE_ALL(w->wanted, w->children, w->n_unknown, w);
 }
 
 static rk_status missing_column(const rk_arrow_rows *rows, const rk_arrow_rows *context, const char *name) {

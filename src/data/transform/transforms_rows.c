@@ -7,10 +7,7 @@
 #include "data/transform/transforms_internal.h"
 
 void rk_transform_memory_release(rk_transform_memory *memory) {
-    rk_free(memory->places);
-    rk_free(memory->stops);
-    rk_free(memory->offsets);
-    rk_free(memory->n_dropped);
+    RK_FREE_ALL(memory->places, memory->stops, memory->offsets, memory->n_dropped);
     *memory = (rk_transform_memory){0};
 }
 

@@ -9,10 +9,7 @@
 #include "base/memory.h"
 
 void rk_vocabulary_release(rk_vocabulary *d) {
-    rk_free(d->bytes);
-    rk_free(d->offsets);
-    rk_free(d->counts);
-    rk_free(d->slots);
+    RK_FREE_ALL(d->bytes, d->offsets, d->counts, d->slots);
     *d = (rk_vocabulary){0};
 }
 

@@ -15,11 +15,7 @@ rk_status rk_window_init(rk_window *w, const rk_data_schema *schema, bool has_la
 
 void rk_window_release(rk_window *w) {
     for (int32_t f = 0; w->features && f < w->schema->n_features; f++) rk_id_list_release(&w->features[f]);
-    rk_free(w->features);
-    rk_free(w->dense);
-    rk_free(w->labels);
-    rk_free(w->sample_weights);
-    rk_free(w->groups);
+    RK_FREE_ALL(w->features, w->dense, w->labels, w->sample_weights, w->groups);
     *w = (rk_window){0};
 }
 

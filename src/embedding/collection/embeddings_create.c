@@ -17,15 +17,12 @@ typedef struct taken_config {
 } taken_config;
 
 static void taken_config_release(taken_config *taken) {
-    rk_free(taken->tables);
-    rk_free(taken->optimizers);
-    rk_free(taken->features);
+    RK_FREE_ALL(taken->tables, taken->optimizers, taken->features);
 }
 
 static rk_status take_tables(taken_config *taken) {
     size_t n = (size_t)taken->config.n_tables;
-    RK_TRY(rk_alloc(n, sizeof *taken->tables, &taken->tables));
-    RK_TRY(rk_alloc(n, sizeof *taken->optimizers, &taken->optimizers));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, taken->tables), RK_ARRAY(n, taken->optimizers)));
     RK_TRY(rk_options_take_array(taken->tables, sizeof *taken->tables, taken->config.tables, n,
                                  RK_SIZE_WITH(rk_table_config, frozen), "rk_table_config"));
     for (size_t t = 0; t < n; t++) {

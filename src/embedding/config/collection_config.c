@@ -281,12 +281,9 @@ static rk_status check_used(const planner *p) {
 }
 
 static rk_status allocate(rk_collection_config *plan, size_t n_tables, size_t n_features) {
-    RK_TRY(rk_alloc(n_tables, sizeof *plan->tables, &plan->tables));
-    RK_TRY(rk_alloc(n_tables, sizeof *plan->l2, &plan->l2));
-    RK_TRY(rk_alloc(n_tables, sizeof *plan->l2_full, &plan->l2_full));
-    RK_TRY(rk_alloc(n_tables, sizeof *plan->optimizers, &plan->optimizers));
-    RK_TRY(rk_alloc(n_features, sizeof *plan->features, &plan->features));
-    RK_TRY(rk_alloc(n_features, sizeof *plan->table_of, &plan->table_of));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, plan->tables), RK_ARRAY(n_tables, plan->l2),
+                        RK_ARRAY(n_tables, plan->l2_full), RK_ARRAY(n_tables, plan->optimizers),
+                        RK_ARRAY(n_features, plan->features), RK_ARRAY(n_features, plan->table_of)));
     return rk_alloc(n_features, sizeof *plan->sources, &plan->sources);
 }
 
@@ -298,9 +295,9 @@ static rk_status planner_init(planner *p) {
                               (int32_t)s->n_tables));
     RK_TRY(rk_name_index_init(&p->feature_names, s->features, sizeof *s->features,
                               offsetof(rk_feature_section, name), (int32_t)s->n_features));
-    RK_TRY(rk_alloc((size_t)s->n_tables, sizeof *p->of_listed, &p->of_listed));
-    RK_TRY(rk_alloc((size_t)s->n_tables, sizeof *p->table_patterns, &p->table_patterns));
-    RK_TRY(rk_alloc((size_t)s->n_features, sizeof *p->feature_patterns, &p->feature_patterns));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)s->n_tables, p->of_listed),
+                        RK_ARRAY((size_t)s->n_tables, p->table_patterns),
+                        RK_ARRAY((size_t)s->n_features, p->feature_patterns)));
     for (int32_t i = 0; i < s->n_tables; i++)
         if (s->tables[i].match) p->table_patterns[p->n_table_patterns++] = i;
     for (int32_t i = 0; i < s->n_features; i++)
@@ -315,10 +312,7 @@ static void planner_release(planner *p) {
     rk_name_index_release(&p->source_names);
     rk_name_index_release(&p->table_names);
     rk_name_index_release(&p->feature_names);
-    rk_free(p->of_listed);
-    rk_free(p->table_patterns);
-    rk_free(p->feature_patterns);
-    rk_free(p->of_source);
+    RK_FREE_ALL(p->of_listed, p->table_patterns, p->feature_patterns, p->of_source);
 }
 
 static rk_status make(planner *p, rk_embedding_wants wants) {
@@ -355,13 +349,8 @@ rk_status rk_collection_config_make(const rk_embedding_section *section, const r
 void rk_collection_config_release(rk_collection_config *plan) {
     for (int32_t t = 0; t < plan->n_tables; t++) rk_free((char *)(size_t)plan->tables[t].name);
     for (int32_t f = 0; f < plan->n_features; f++) rk_free((char *)(size_t)plan->features[f].name);
-    rk_free(plan->tables);
-    rk_free(plan->l2);
-    rk_free(plan->l2_full);
-    rk_free(plan->optimizers);
-    rk_free(plan->features);
-    rk_free(plan->sources);
-    rk_free(plan->table_of);
+    RK_FREE_ALL(plan->tables, plan->l2, plan->l2_full, plan->optimizers, plan->features, plan->sources,
+                plan->table_of);
     *plan = (rk_collection_config){0};
 }
 

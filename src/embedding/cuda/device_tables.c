@@ -69,10 +69,8 @@ static rk_status describe(rk_device_tables *d) {
 }
 
 static rk_status allocate(rk_device_tables *d, size_t n_tables, size_t n_features) {
-    RK_TRY(rk_alloc(n_tables, sizeof *d->numbers, &d->numbers));
-    RK_TRY(rk_alloc(n_tables, sizeof *d->homes, &d->homes));
-    RK_TRY(rk_alloc(n_tables, sizeof *d->tables, &d->tables));
-    RK_TRY(rk_alloc(n_features, sizeof *d->features, &d->features));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, d->numbers), RK_ARRAY(n_tables, d->homes),
+                        RK_ARRAY(n_tables, d->tables), RK_ARRAY(n_features, d->features)));
     return rk_alloc(n_features, sizeof *d->uses, &d->uses);
 }
 
@@ -117,13 +115,7 @@ void rk_device_tables_free(rk_device_tables *d) {
     rk_device_free(d->device, d->steps);
     rk_device_free(d->device, d->at_hand);
     rk_stream_free(d->stream);
-    rk_free(d->places);
-    rk_free(d->numbers);
-    rk_free(d->homes);
-    rk_free(d->tables);
-    rk_free(d->features);
-    rk_free(d->uses);
-    rk_free(d);
+    RK_FREE_ALL(d->places, d->numbers, d->homes, d->tables, d->features, d->uses, d);
 }
 
 rk_status rk_device_tables_lend(rk_device_tables *d, float *const *rows, const int64_t *n_rows) {

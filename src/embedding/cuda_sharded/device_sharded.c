@@ -22,18 +22,13 @@ static rk_status allocate(rk_device_sharded *ds) {
     const rk_sharded *s = ds->sharded;
     size_t n_tables = (size_t)s->trainer_tables->n_tables, n_features = (size_t)s->trainer_tables->n_features,
            stored = (size_t)n_stored(s), links = n_links(s);
-    RK_TRY(rk_alloc(n_tables, sizeof *ds->values, &ds->values));
-    RK_TRY(rk_alloc(n_tables, sizeof *ds->lent, &ds->lent));
-    RK_TRY(rk_alloc(n_tables, sizeof *ds->n_lent, &ds->n_lent));
-    RK_TRY(rk_alloc(stored, sizeof *ds->served, &ds->served));
-    RK_TRY(rk_alloc(stored, sizeof *ds->served_at, &ds->served_at));
-    RK_TRY(rk_alloc(stored, sizeof *ds->gradients_at, &ds->gradients_at));
-    RK_TRY(rk_alloc(stored, sizeof *ds->staged_there, &ds->staged_there));
-    RK_TRY(rk_alloc((size_t)s->n_streams, sizeof *ds->staged_here, &ds->staged_here));
-    RK_TRY(rk_alloc(stored > links ? stored : links, sizeof *ds->send, &ds->send));
-    RK_TRY(rk_alloc(stored > links ? stored : links, sizeof *ds->receive, &ds->receive));
-    RK_TRY(rk_alloc(n_features, sizeof *ds->ids, &ds->ids));
-    RK_TRY(rk_alloc(n_features, sizeof *ds->offsets, &ds->offsets));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, ds->values), RK_ARRAY(n_tables, ds->lent),
+                        RK_ARRAY(n_tables, ds->n_lent), RK_ARRAY(stored, ds->served),
+                        RK_ARRAY(stored, ds->served_at), RK_ARRAY(stored, ds->gradients_at),
+                        RK_ARRAY(stored, ds->staged_there), RK_ARRAY((size_t)s->n_streams, ds->staged_here),
+                        RK_ARRAY(stored > links ? stored : links, ds->send),
+                        RK_ARRAY(stored > links ? stored : links, ds->receive), RK_ARRAY(n_features, ds->ids),
+                        RK_ARRAY(n_features, ds->offsets)));
     return rk_alloc(n_features, sizeof *ds->offsets_capacity, &ds->offsets_capacity);
 }
 
@@ -141,10 +136,9 @@ static void free_sharded(rk_device_store *store) {
         if (ds->staged_there) rk_device_free(ds->device, ds->staged_there[f].data);
     }
     for (int32_t f = 0; f < s->trainer_tables->n_features && ds->offsets; f++) rk_free(ds->offsets[f]);
-    void *arrays[] = {ds->values,       ds->lent,        ds->n_lent,          ds->served, ds->served_at,
-                      ds->gradients_at, ds->staged_here, ds->staged_there,    ds->send,   ds->receive,
-                      ds->ids,          ds->offsets,     ds->offsets_capacity};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
+    RK_FREE_ALL(ds->values, ds->lent, ds->n_lent, ds->served, ds->served_at, ds->gradients_at,
+                ds->staged_here, ds->staged_there, ds->send, ds->receive, ds->ids, ds->offsets,
+                ds->offsets_capacity);
     rk_free(ds);
 }
 

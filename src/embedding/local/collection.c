@@ -100,11 +100,10 @@ static rk_status add_tables(rk_embeddings *e, const rk_embeddings_config *config
 }
 
 rk_status rk_batch_context_init(rk_batch_context *batch_context, size_t n_tables, size_t n_features) {
-    RK_TRY(rk_alloc(n_tables, sizeof *batch_context->plans, &batch_context->plans));
-    RK_TRY(rk_alloc(n_tables, sizeof *batch_context->updates, &batch_context->updates));
-    RK_TRY(rk_alloc(n_tables + 1, sizeof *batch_context->piece_begins, &batch_context->piece_begins));
-    RK_TRY(rk_alloc((n_tables > n_features ? n_tables : n_features) + 1, sizeof *batch_context->task_begins,
-                    &batch_context->task_begins));
+    RK_TRY(RK_ALLOC_ALL(
+        RK_ARRAY(n_tables, batch_context->plans), RK_ARRAY(n_tables, batch_context->updates),
+        RK_ARRAY(n_tables + 1, batch_context->piece_begins),
+        RK_ARRAY((n_tables > n_features ? n_tables : n_features) + 1, batch_context->task_begins)));
     return rk_alloc(n_features, sizeof *batch_context->uses, &batch_context->uses);
 }
 
@@ -113,19 +112,14 @@ void rk_batch_context_release(rk_batch_context *batch_context, int32_t n_tables,
         rk_feature_use_release(&batch_context->uses[f]);
     for (int32_t t = 0; t < n_tables && batch_context->plans; t++)
         rk_row_uses_release(&batch_context->plans[t]);
-    rk_free(batch_context->uses);
-    rk_free(batch_context->plans);
-    rk_free(batch_context->updates);
-    rk_free(batch_context->piece_begins);
-    rk_free(batch_context->task_begins);
+    RK_FREE_ALL(batch_context->uses, batch_context->plans, batch_context->updates,
+                batch_context->piece_begins, batch_context->task_begins);
 }
 
 static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) {
-    RK_TRY(rk_alloc(n_tables, sizeof *e->tables, &e->tables));
-    RK_TRY(rk_alloc(n_tables + 1, sizeof *e->table_begins, &e->table_begins));
-    RK_TRY(rk_alloc(n_features, sizeof *e->features, &e->features));
-    RK_TRY(rk_alloc(n_features, sizeof *e->feature_tables, &e->feature_tables));
-    RK_TRY(rk_alloc(n_features, sizeof *e->by_table, &e->by_table));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, e->tables), RK_ARRAY(n_tables + 1, e->table_begins),
+                        RK_ARRAY(n_features, e->features), RK_ARRAY(n_features, e->feature_tables),
+                        RK_ARRAY(n_features, e->by_table)));
     for (int i = 0; i < 2; i++) RK_TRY(rk_batch_context_init(&e->batch_contexts[i], n_tables, n_features));
     RK_TRY(rk_batch_context_init(&e->batch_to_peek, n_tables, n_features));
     RK_TRY(rk_pending_gradients_init(&e->pending, n_tables));
@@ -168,13 +162,7 @@ void rk_embeddings_free(rk_embeddings *e) {
     for (int32_t t = 0; t < e->n_tables; t++) rk_table_release(&e->tables[t]);
     rk_free(e->tables);
     rk_name_index_release(&e->table_names);
-    rk_free(e->table_begins);
-    rk_free(e->scratch);
-    rk_free(e->features);
-    rk_free(e->feature_tables);
-    rk_free(e->by_table);
-    rk_free(e->leaves);
-    rk_free(e);
+    RK_FREE_ALL(e->table_begins, e->scratch, e->features, e->feature_tables, e->by_table, e->leaves, e);
 }
 
 int32_t rk_embeddings_n_features(const rk_embeddings *e) {

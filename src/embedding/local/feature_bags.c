@@ -6,12 +6,8 @@
 #include "base/memory.h"
 
 void rk_feature_use_release(rk_feature_use *use) {
-    rk_free(use->own_offsets);
-    rk_free(use->own_positions);
-    rk_free(use->own_ids);
-    rk_free(use->own_coefficients);
-    rk_free(use->own_scales);
-    rk_free(use->lengths);
+    RK_FREE_ALL(use->own_offsets, use->own_positions, use->own_ids, use->own_coefficients, use->own_scales,
+                use->lengths);
     *use = (rk_feature_use){0};
 }
 

@@ -13,14 +13,12 @@ enum {
 };
 
 rk_status rk_pending_gradients_init(rk_pending_gradients *pending, size_t n_tables) {
-    RK_TRY(rk_alloc(n_tables, sizeof *pending->tables, &pending->tables));
-    RK_TRY(rk_alloc(n_tables, sizeof *pending->updates, &pending->updates));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, pending->tables), RK_ARRAY(n_tables, pending->updates)));
     return rk_alloc(n_tables + 1, sizeof *pending->task_begins, &pending->task_begins);
 }
 
 static void release_rows(rk_row_gradients *list) {
-    rk_free(list->rows);
-    rk_free(list->sums);
+    RK_FREE_ALL(list->rows, list->sums);
 }
 
 void rk_pending_gradients_release(rk_pending_gradients *pending, int32_t n_tables) {
@@ -29,10 +27,7 @@ void rk_pending_gradients_release(rk_pending_gradients *pending, int32_t n_table
         release_rows(&pending->tables[t].added);
         release_rows(&pending->tables[t].merged);
     }
-    rk_free(pending->tables);
-    rk_free(pending->updates);
-    rk_free(pending->task_begins);
-    rk_free(pending->counts);
+    RK_FREE_ALL(pending->tables, pending->updates, pending->task_begins, pending->counts);
 }
 
 static rk_status reserve_rows(rk_row_gradients *list, int64_t n, int32_t dim) {

@@ -268,14 +268,7 @@ rk_use_piece rk_row_uses_piece(const rk_row_uses *plan, size_t piece) {
 }
 
 void rk_row_uses_release(rk_row_uses *plan) {
-    rk_free(plan->uses);
-    rk_free(plan->scratch);
-    rk_free(plan->part_begins);
-    rk_free(plan->piece_begins);
-    rk_free(plan->sources);
-    rk_free(plan->chunks);
-    rk_free(plan->counts);
-    rk_free(plan->bags);
-    rk_free(plan->coefficients);
+    RK_FREE_ALL(plan->uses, plan->scratch, plan->part_begins, plan->piece_begins, plan->sources, plan->chunks,
+                plan->counts, plan->bags, plan->coefficients);
     *plan = (rk_row_uses){0};
 }

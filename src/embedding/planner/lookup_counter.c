@@ -81,8 +81,7 @@ rk_status rk_lookup_counter_create(const rk_collection_config *plan, int32_t n_t
 void rk_lookup_counter_free(rk_lookup_counter *count) {
     if (!count) return;
     for (int32_t t = 0; t < count->plan->n_tables; t++) rk_free(count->counters[t].places);
-    rk_free(count->counters);
-    rk_free(count);
+    RK_FREE_ALL(count->counters, count);
 }
 
 /* Rows are counted as distinct over all features of a trainer. */

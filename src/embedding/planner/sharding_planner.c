@@ -133,8 +133,7 @@ static rk_status deal_parts(choice *c, int32_t t, const slice *s, int32_t number
     const rk_table_placement *p = s->placement;
     const rk_table_statistics *load = &c->candidates[t].load;
     RK_AUTOFREE ranked *parts = NULL, *takers = NULL;
-    RK_TRY(rk_alloc((size_t)p->n_parts, sizeof *parts, &parts));
-    RK_TRY(rk_alloc((size_t)c->n_dealt, sizeof *takers, &takers));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)p->n_parts, parts), RK_ARRAY((size_t)c->n_dealt, takers)));
     for (int32_t i = 0; i < p->n_parts; i++)
         parts[i] = (ranked){load->n_hot ? rk_part_share(c->request, load, i, p->n_parts) : 0, i};
     for (int32_t i = 0; i < c->n_dealt; i++) takers[i] = (ranked){-busy(c, c->order[i]), i};
@@ -440,10 +439,10 @@ static rk_status choose(choice *c) {
     RK_AUTOFREE int32_t *constraint_of = NULL;
     RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *constraint_of, &constraint_of));
     RK_TRY(rk_planner_constraints_check(request, constraint_of));
-    RK_TRY(rk_alloc((size_t)c->n_owners, sizeof *c->owners, &c->owners));
-    RK_TRY(rk_alloc((size_t)c->n_owners * (2 * PARTS_OF_AN_AVERAGE_OWNER), sizeof *c->order, &c->order));
-    RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *c->candidates, &c->candidates));
-    RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *c->by_size, &c->by_size));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)c->n_owners, c->owners),
+                        RK_ARRAY((size_t)c->n_owners * (2 * PARTS_OF_AN_AVERAGE_OWNER), c->order),
+                        RK_ARRAY((size_t)request->n_tables, c->candidates),
+                        RK_ARRAY((size_t)request->n_tables, c->by_size)));
     for (int32_t i = 0; i < c->n_owners; i++)
         c->owners[i] =
             (owner){.number = i, .capacity = capacity_of(request, rk_owner_rank(&request->roles, i))};
@@ -467,10 +466,6 @@ rk_status rk_sharding_plan_choose(const rk_planner_request *request, rk_table_pl
     if (status == RK_OK && request->n_tables) memcpy(out, c.out, (size_t)request->n_tables * sizeof *out);
     for (int32_t t = 0; status != RK_OK && c.out && t < request->n_tables; t++)
         rk_table_placement_release(&c.out[t]);
-    rk_free(c.out);
-    rk_free(c.owners);
-    rk_free(c.order);
-    rk_free(c.candidates);
-    rk_free(c.by_size);
+    RK_FREE_ALL(c.out, c.owners, c.order, c.candidates, c.by_size);
     return status;
 }

@@ -128,8 +128,8 @@ static bool holds(const rk_sharded *s, int32_t rank, int32_t shard) {
 }
 
 static rk_status deal_streams(rk_sharded *s) {
-    RK_TRY(rk_alloc((size_t)s->size, sizeof *s->streams_of, &s->streams_of));
-    RK_TRY(rk_alloc((size_t)s->size, sizeof *s->n_streams_of, &s->n_streams_of));
+    RK_TRY(
+        RK_ALLOC_ALL(RK_ARRAY((size_t)s->size, s->streams_of), RK_ARRAY((size_t)s->size, s->n_streams_of)));
     for (int32_t r = 0; r < s->size; r++) {
         RK_TRY(rk_alloc((size_t)s->n_streams, sizeof **s->streams_of, &s->streams_of[r]));
         for (int32_t i = 0; i < s->n_streams; i++)
@@ -167,11 +167,7 @@ typedef struct store_config {
 } store_config;
 
 static void release_store_config(store_config *c) {
-    rk_free(c->tables);
-    rk_free(c->parts);
-    rk_free(c->features);
-    rk_free(c->names);
-    rk_free(c->table_names);
+    RK_FREE_ALL(c->tables, c->parts, c->features, c->names, c->table_names);
 }
 
 static void describe_shards(rk_sharded *s, const rk_sharded_options *o, store_config *c) {
@@ -215,11 +211,9 @@ static rk_status create_store(rk_sharded *s, const rk_sharded_options *o) {
     store_config c = {0};
     size_t n_features = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s);
     rk_status status;
-    RK_GOTO(rk_alloc((size_t)s->n_shards, sizeof *c.tables, &c.tables));
-    RK_GOTO(rk_alloc((size_t)s->n_shards, sizeof *c.parts, &c.parts));
-    RK_GOTO(rk_alloc((size_t)s->n_shards, sizeof *c.table_names, &c.table_names));
-    RK_GOTO(rk_alloc(n_features, sizeof *c.features, &c.features));
-    RK_GOTO(rk_alloc(n_features, sizeof *c.names, &c.names));
+    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)s->n_shards, c.tables), RK_ARRAY((size_t)s->n_shards, c.parts),
+                         RK_ARRAY((size_t)s->n_shards, c.table_names), RK_ARRAY(n_features, c.features),
+                         RK_ARRAY(n_features, c.names)));
     describe_shards(s, o, &c);
     describe_streams(s, o, &c);
     if (c.n_tables == 0) goto done;
@@ -244,21 +238,16 @@ done:
 rk_status rk_in_flight_batch_init(const rk_sharded *s, rk_in_flight_batch *j) {
     size_t n_tables = (size_t)s->n_tables, n_stored = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s),
            size = (size_t)s->size;
-    RK_TRY(rk_alloc(n_tables, sizeof *j->unique, &j->unique));
-    RK_TRY(rk_alloc(size, sizeof *j->ask, &j->ask));
-    RK_TRY(rk_alloc(size, sizeof *j->answer, &j->answer));
-    RK_TRY(rk_alloc(size, sizeof *j->give, &j->give));
-    RK_TRY(rk_alloc(n_stored, sizeof *j->local, &j->local));
-    RK_TRY(rk_alloc(n_stored, sizeof *j->offsets, &j->offsets));
-    RK_TRY(rk_alloc(n_stored, sizeof *j->stored_ids, &j->stored_ids));
-    RK_TRY(rk_alloc(n_stored, sizeof *j->counts, &j->counts));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, j->unique), RK_ARRAY(size, j->ask), RK_ARRAY(size, j->answer),
+                        RK_ARRAY(size, j->give), RK_ARRAY(n_stored, j->local), RK_ARRAY(n_stored, j->offsets),
+                        RK_ARRAY(n_stored, j->stored_ids), RK_ARRAY(n_stored, j->counts)));
     if (!s->trains) return RK_OK;
     size_t n_features = (size_t)s->trainer_tables->n_features;
     for (int32_t h = 0; h < s->n_shards; h++) {
         rk_unique_rows *w = &j->unique[s->shards[h].table];
         if (w->begins) continue; /* another shard's, in as many parts */
-        RK_TRY(rk_alloc((size_t)s->shards[h].n_parts + 2, sizeof *w->begins, &w->begins));
-        RK_TRY(rk_alloc(n_features + 1, sizeof *w->bag_begins, &w->bag_begins));
+        RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)s->shards[h].n_parts + 2, w->begins),
+                            RK_ARRAY(n_features + 1, w->bag_begins)));
     }
     return rk_batch_context_init(&j->batch_context, n_tables, n_features);
 }
@@ -270,8 +259,7 @@ void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j) {
     for (int i = 0; i < 4; i++) rk_all_to_all_free(all_to_alls[i]);
     for (int32_t t = 0; t < s->n_tables && j->unique; t++) {
         rk_unique_rows *w = &j->unique[t];
-        rk_free(w->begins);
-        rk_free(w->bag_begins);
+        RK_FREE_ALL(w->begins, w->bag_begins);
         rk_resizable_buffer *buffers[] = {&w->rows, &w->targets, &w->order, &w->values};
         for (int i = 0; i < 4; i++) rk_resizable_buffer_release(buffers[i]);
     }
@@ -284,8 +272,7 @@ void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j) {
         if (j->local) rk_resizable_buffer_release(&j->local[f]);
         if (j->offsets) rk_resizable_buffer_release(&j->offsets[f]);
     }
-    void *arrays[] = {j->unique, j->ask, j->answer, j->give, j->local, j->offsets, j->stored_ids, j->counts};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
+    RK_FREE_ALL(j->unique, j->ask, j->answer, j->give, j->local, j->offsets, j->stored_ids, j->counts);
     if (s->trainer_tables)
         rk_batch_context_release(&j->batch_context, s->trainer_tables->n_tables,
                                  s->trainer_tables->n_features);
@@ -293,12 +280,9 @@ void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j) {
 
 static rk_status allocate(rk_sharded *s) {
     size_t n_stored = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s), size = (size_t)s->size;
-    RK_TRY(rk_alloc(size, sizeof *s->messages, &s->messages));
-    RK_TRY(rk_alloc(size, sizeof *s->answers, &s->answers));
-    RK_TRY(rk_alloc(n_stored, sizeof *s->activations, &s->activations));
-    RK_TRY(rk_alloc(n_stored, sizeof *s->scratch, &s->scratch));
-    RK_TRY(rk_alloc(n_stored, sizeof *s->asked, &s->asked));
-    RK_TRY(rk_alloc(n_stored, sizeof *s->asked_ids, &s->asked_ids));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(size, s->messages), RK_ARRAY(size, s->answers),
+                        RK_ARRAY(n_stored, s->activations), RK_ARRAY(n_stored, s->scratch),
+                        RK_ARRAY(n_stored, s->asked), RK_ARRAY(n_stored, s->asked_ids)));
     s->n_in_flight_batches = (size_t)s->staleness + 2;
     RK_TRY(rk_alloc(s->n_in_flight_batches, sizeof *s->in_flight_batches, &s->in_flight_batches));
     for (size_t i = 0; i < s->n_in_flight_batches; i++)
@@ -308,11 +292,8 @@ static rk_status allocate(rk_sharded *s) {
 
 static rk_status name_ranks(rk_sharded *s) {
     size_t size = (size_t)s->size;
-    RK_TRY(rk_alloc(size, sizeof *s->trainers, &s->trainers));
-    RK_TRY(rk_alloc(size, sizeof *s->owners, &s->owners));
-    RK_TRY(rk_alloc(size, sizeof *s->nobody, &s->nobody));
-    RK_TRY(rk_alloc(size, sizeof *s->servers, &s->servers));
-    RK_TRY(rk_alloc(size, sizeof *s->first, &s->first));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(size, s->trainers), RK_ARRAY(size, s->owners), RK_ARRAY(size, s->nobody),
+                        RK_ARRAY(size, s->servers), RK_ARRAY(size, s->first)));
     for (int32_t r = 0; r < s->size; r++) {
         s->trainers[r] = r < s->roles.n_trainers;
         s->servers[r] = !s->trainers[r];
@@ -379,9 +360,8 @@ void rk_sharded_free(rk_store *store) {
     rk_embeddings_free(s->trainer_tables);
     rk_stale_rows_release(&s->stale_rows);
     rk_embeddings_free(s->store);
-    void *arrays[] = {s->names,  s->shards,    s->streams,  s->streams_of, s->n_streams_of,     s->trainers,
-                      s->owners, s->nobody,    s->servers,  s->first,      s->activations,      s->scratch,
-                      s->asked,  s->asked_ids, s->messages, s->answers,    s->in_flight_batches};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
+    RK_FREE_ALL(s->names, s->shards, s->streams, s->streams_of, s->n_streams_of, s->trainers, s->owners,
+                s->nobody, s->servers, s->first, s->activations, s->scratch, s->asked, s->asked_ids,
+                s->messages, s->answers, s->in_flight_batches);
     rk_free(s);
 }

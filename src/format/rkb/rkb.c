@@ -35,8 +35,8 @@ typedef struct cursor {
 } cursor;
 
 static rk_status take_columns(rk_rkb *rkb, cursor *c) {
-    RK_TRY(rk_alloc((size_t)rkb->n_columns, sizeof *rkb->names, &rkb->names));
-    RK_TRY(rk_alloc((size_t)rkb->n_columns, sizeof *rkb->types, &rkb->types));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)rkb->n_columns, rkb->names),
+                        RK_ARRAY((size_t)rkb->n_columns, rkb->types)));
     for (int32_t i = 0; i < rkb->n_columns; i++) {
         uint64_t byte = (uint64_t)(c->at - rkb->data);
         if (c->end - c->at < 5) return damaged(rkb, byte, "the footer's list of columns is cut");
@@ -65,8 +65,8 @@ static rk_status take_blocks(rk_rkb *rkb, cursor *c, uint64_t footer_begin) {
     uint64_t left = (uint64_t)(c->end - c->at), n_rows = 0;
     if (left % entry_bytes || left / entry_bytes != (uint64_t)rkb->n_blocks)
         return damaged(rkb, footer_begin, "the footer's list of blocks is not as long as it says");
-    RK_TRY(rk_alloc((size_t)rkb->n_blocks, sizeof *rkb->block_rows, &rkb->block_rows));
-    RK_TRY(rk_alloc((size_t)rkb->n_blocks * (size_t)rkb->n_columns, sizeof *rkb->chunks, &rkb->chunks));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)rkb->n_blocks, rkb->block_rows),
+                        RK_ARRAY((size_t)rkb->n_blocks * (size_t)rkb->n_columns, rkb->chunks)));
     for (int64_t b = 0; b < rkb->n_blocks; b++) {
         uint64_t rows = rk_rkb_u64(c->at);
         if (rows > RK_RKB_MAX_ROWS)
@@ -157,11 +157,7 @@ rk_status rk_rkb_open(const char *path, rk_rkb **out) {
 void rk_rkb_free(rk_rkb *rkb) {
     if (!rkb) return;
     for (int32_t i = 0; rkb->names && i < rkb->n_columns; i++) rk_free(rkb->names[i]);
-    rk_free(rkb->names);
-    rk_free(rkb->types);
-    rk_free(rkb->block_rows);
-    rk_free(rkb->chunks);
-    rk_free(rkb->path);
+    RK_FREE_ALL(rkb->names, rkb->types, rkb->block_rows, rkb->chunks, rkb->path);
     rk_map_release(&rkb->map);
     rk_free(rkb);
 }

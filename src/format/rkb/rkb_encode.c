@@ -93,9 +93,7 @@ typedef struct dictionary {
 } dictionary;
 
 static void dictionary_release(dictionary *d) {
-    rk_free(d->words);
-    rk_free(d->indices);
-    rk_free(d->slots);
+    RK_FREE_ALL(d->words, d->indices, d->slots);
 }
 
 static bool find_or_add(dictionary *d, const rk_column *column, int64_t value) {
@@ -123,9 +121,8 @@ static rk_status build_vocabulary(const rk_column *column, dictionary *d, bool *
     *worth = false;
     d->max_words = n / 2; /* more, and it is not worth the indices */
     for (d->n_slots = 16; d->n_slots < (uint64_t)n; d->n_slots *= 2) continue;
-    RK_TRY(rk_alloc((size_t)d->max_words, sizeof *d->words, &d->words));
-    RK_TRY(rk_alloc((size_t)n, sizeof *d->indices, &d->indices));
-    RK_TRY(rk_alloc((size_t)d->n_slots, sizeof *d->slots, &d->slots));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)d->max_words, d->words), RK_ARRAY((size_t)n, d->indices),
+                        RK_ARRAY((size_t)d->n_slots, d->slots)));
     for (int64_t v = 0; v < n; v++) {
         int64_t n_words = d->n_words, length = (int64_t)rk_column_text(column, v).n_bytes;
         if (!find_or_add(d, column, v)) return RK_OK;

@@ -11,8 +11,7 @@
 enum { WINDOW_BYTES = 64 };
 
 void rk_csv_record_release(rk_csv_record *record) {
-    rk_free(record->fields);
-    rk_free(record->scratch);
+    RK_FREE_ALL(record->fields, record->scratch);
     *record = (rk_csv_record){0};
 }
 

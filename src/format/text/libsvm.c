@@ -6,9 +6,7 @@
 #include "base/text/text.h"
 
 void rk_libsvm_row_release(rk_libsvm_row *row) {
-    rk_free(row->labels);
-    rk_free(row->ids);
-    rk_free(row->values);
+    RK_FREE_ALL(row->labels, row->ids, row->values);
     *row = (rk_libsvm_row){0};
 }
 

@@ -13,8 +13,8 @@ static bool trains(const rk_model *model) {
 /* Where each feature's vectors stand in the graph's inputs. */
 static rk_status wire(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *d->activations, &d->activations));
-    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *d->gradients, &d->gradients));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)model->n_lookups, d->activations),
+                        RK_ARRAY((size_t)model->n_lookups, d->gradients)));
     for (int32_t f = 0; f < model->n_lookups; f++) {
         const rk_model_lookup *at = &model->lookups[f];
         int64_t stride = rk_device_graph_stride(d->graph, at->input);
@@ -164,8 +164,6 @@ void rk_cuda_engine_free(rk_model *model) {
     rk_stream_free(d->dedup);
     rk_stream_free(d->compute);
     rk_device_close(d->device);
-    rk_free(d->activations);
-    rk_free(d->gradients);
-    rk_free(d);
+    RK_FREE_ALL(d->activations, d->gradients, d);
     model->cuda = NULL;
 }

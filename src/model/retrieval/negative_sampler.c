@@ -17,8 +17,7 @@ struct rk_sampler {
 };
 
 static rk_status reserve(rk_sampler *s) {
-    RK_TRY(rk_alloc((size_t)s->n, sizeof *s->keeps, &s->keeps));
-    RK_TRY(rk_alloc((size_t)s->n, sizeof *s->aliases, &s->aliases));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)s->n, s->keeps), RK_ARRAY((size_t)s->n, s->aliases)));
     return rk_alloc((size_t)s->n, sizeof *s->log_q, &s->log_q);
 }
 
@@ -76,10 +75,7 @@ rk_status rk_sampler_create(int64_t n, const int64_t *counts, double exponent, r
 
 void rk_sampler_free(rk_sampler *s) {
     if (!s) return;
-    rk_free(s->keeps);
-    rk_free(s->aliases);
-    rk_free(s->log_q);
-    rk_free(s);
+    RK_FREE_ALL(s->keeps, s->aliases, s->log_q, s);
 }
 
 int64_t rk_sampler_draw(const rk_sampler *s, uint64_t seed, uint64_t stream, uint64_t counter) {

@@ -104,11 +104,9 @@ void rk_retrieval_free(rk_retrieval *r) {
     rk_interactions_free(r->known);
     rk_sampler_free(r->sampler);
     rk_candidate_loss_free(r->loss);
-    rk_free(r->log_q);
-    rk_free(r->micro_batch_losses);
+    RK_FREE_ALL(r->log_q, r->micro_batch_losses);
     rk_retrieval_ranks_release(&r->ranks);
-    rk_free(r->features);
-    rk_free(r);
+    RK_FREE_ALL(r->features, r);
 }
 
 int32_t rk_retrieval_n_sources(const rk_retrieval *r) {
@@ -194,8 +192,7 @@ rk_status rk_pairs_init(const rk_retrieval *r, int64_t max_batch, rk_pairs *pair
 }
 
 void rk_pairs_release(rk_pairs *pairs) {
-    rk_free(pairs->ids);
-    rk_free(pairs->weights);
+    RK_FREE_ALL(pairs->ids, pairs->weights);
     *pairs = (rk_pairs){0};
 }
 

@@ -11,9 +11,7 @@ rk_status rk_retrieval_batch_init(rk_retrieval_batch *b, int32_t n_features) {
 
 void rk_retrieval_batch_release(rk_retrieval_batch *b, int32_t n_features) {
     for (int32_t f = 0; b->lists && f < n_features; f++) rk_id_list_release(&b->lists[f]);
-    rk_free(b->lists);
-    rk_free(b->features);
-    rk_free(b->dense);
+    RK_FREE_ALL(b->lists, b->features, b->dense);
     *b = (rk_retrieval_batch){0};
 }
 

@@ -10,17 +10,13 @@ rk_status rk_retrieval_ranks_init(const rk_model *model, rk_retrieval_ranks *ran
     const rk_retrieval *r = model->retrieval;
     size_t dim = (size_t)rk_graph_shape(model->graph, r->user).cols, n = (size_t)model->max_batch,
            n_items = n + (size_t)r->section.negatives;
-    RK_TRY(rk_alloc(n * dim, sizeof *ranks->users, &ranks->users));
-    RK_TRY(rk_alloc(n * dim, sizeof *ranks->user_gradient, &ranks->user_gradient));
-    RK_TRY(rk_alloc(n_items * dim, sizeof *ranks->items, &ranks->items));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n * dim, ranks->users), RK_ARRAY(n * dim, ranks->user_gradient),
+                        RK_ARRAY(n_items * dim, ranks->items)));
     return rk_alloc(n_items * dim, sizeof *ranks->item_gradient, &ranks->item_gradient);
 }
 
 void rk_retrieval_ranks_release(rk_retrieval_ranks *ranks) {
-    rk_free(ranks->users);
-    rk_free(ranks->user_gradient);
-    rk_free(ranks->items);
-    rk_free(ranks->item_gradient);
+    RK_FREE_ALL(ranks->users, ranks->user_gradient, ranks->items, ranks->item_gradient);
     *ranks = (rk_retrieval_ranks){0};
 }
 

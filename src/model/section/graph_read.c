@@ -211,9 +211,9 @@ static rk_status read_layers(reader *r) {
     RK_TRY(rk_layer_index(s, &r->layers));
     RK_TRY(rk_name_index_init(&r->features, r->plan->features, sizeof *r->plan->features,
                               offsetof(rk_feature_config, name), r->plan->n_vectors));
-    RK_TRY(rk_alloc((size_t)s->n_layers, sizeof *r->values, &r->values));
-    RK_TRY(rk_alloc((size_t)r->plan->n_vectors, sizeof *r->of_feature, &r->of_feature));
-    RK_TRY(rk_alloc((size_t)most, sizeof *r->gathered, &r->gathered));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)s->n_layers, r->values),
+                        RK_ARRAY((size_t)r->plan->n_vectors, r->of_feature),
+                        RK_ARRAY((size_t)most, r->gathered)));
     for (int32_t f = 0; f < r->plan->n_vectors; f++) r->of_feature[f] = -1;
     for (int64_t i = 0; i < s->n_layers; i++) {
         RK_TRY(check_lengths(r, i));
@@ -235,8 +235,6 @@ rk_status rk_graph_section_read(rk_model *model, const rk_model_options *options
     if (status == RK_OK) status = join_outputs(&r, &model->logits);
     rk_name_index_release(&r.layers);
     rk_name_index_release(&r.features);
-    rk_free(r.values);
-    rk_free(r.of_feature);
-    rk_free(r.gathered);
+    RK_FREE_ALL(r.values, r.of_feature, r.gathered);
     return status;
 }

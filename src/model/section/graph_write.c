@@ -76,9 +76,7 @@ static rk_status allocate(writer *w) {
     size_t n = (size_t)rk_graph_n_values(w->graph), n_inputs = 0;
     for (size_t i = 0; i < n; i++) n_inputs += (size_t)rk_graph_node(w->graph, (rk_value)i)->n_inputs;
     n_inputs++; /* the output */
-    RK_TRY(rk_alloc(n, sizeof *w->needed, &w->needed));
-    RK_TRY(rk_alloc(n, sizeof *w->layers, &w->layers));
-    RK_TRY(rk_alloc(n, sizeof *w->units, &w->units));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, w->needed), RK_ARRAY(n, w->layers), RK_ARRAY(n, w->units)));
     return rk_alloc(n_inputs, sizeof *w->inputs, &w->inputs);
 }
 
@@ -114,9 +112,6 @@ rk_status rk_graph_section_write(const rk_graph *graph, rk_value logits, const r
                                  rk_buffer *out) {
     writer w = {.graph = graph};
     rk_status status = write_section(&w, logits, section, out);
-    rk_free(w.needed);
-    rk_free(w.layers);
-    rk_free(w.units);
-    rk_free(w.inputs);
+    RK_FREE_ALL(w.needed, w.layers, w.units, w.inputs);
     return status;
 }

@@ -13,9 +13,9 @@ static int32_t n_features_of(const rk_model *model) {
 rk_status rk_local_batch_init(const rk_model *model, bool copies, rk_local_batch *local_batch) {
     size_t n_features = (size_t)n_features_of(model);
     *local_batch = (rk_local_batch){.copies = copies};
-    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *local_batch->ids, &local_batch->ids));
-    RK_TRY(rk_alloc(n_features, sizeof *local_batch->features, &local_batch->features));
-    RK_TRY(rk_alloc((size_t)model->n_tasks, sizeof *local_batch->task_samples, &local_batch->task_samples));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)model->n_lookups, local_batch->ids),
+                        RK_ARRAY(n_features, local_batch->features),
+                        RK_ARRAY((size_t)model->n_tasks, local_batch->task_samples)));
     if (model->retrieval) {
         RK_TRY(rk_alloc(1, sizeof *local_batch->pairs, &local_batch->pairs));
         RK_TRY(rk_pairs_init(model->retrieval, model->max_batch, local_batch->pairs));
@@ -28,11 +28,8 @@ void rk_local_batch_release(const rk_model *model, rk_local_batch *local_batch) 
         rk_id_list_release(&local_batch->lists[f]);
     for (int i = 0; i < 3; i++) rk_free(local_batch->columns[i].values);
     if (local_batch->pairs) rk_pairs_release(local_batch->pairs);
-    rk_free(local_batch->pairs);
-    rk_free(local_batch->lists);
-    rk_free(local_batch->features);
-    rk_free(local_batch->ids);
-    rk_free(local_batch->task_samples);
+    RK_FREE_ALL(local_batch->pairs, local_batch->lists, local_batch->features, local_batch->ids,
+                local_batch->task_samples);
     *local_batch = (rk_local_batch){0};
 }
 

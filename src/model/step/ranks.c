@@ -59,9 +59,8 @@ static rk_status init(const rk_model_options *options, rk_ranks *ranks) {
     bool splits = (cluster || options->training) && options->n_micro_batches;
     ranks->n_micro_batches = splits ? options->n_micro_batches : n;
     if (cluster) RK_TRY(check_micro_batches(options, ranks));
-    RK_TRY(rk_alloc((size_t)n + 1, sizeof *ranks->first_micro_batches, &ranks->first_micro_batches));
-    RK_TRY(rk_alloc((size_t)n + 1, sizeof *ranks->splits, &ranks->splits));
-    RK_TRY(rk_alloc((size_t)n, sizeof *ranks->messages, &ranks->messages));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)n + 1, ranks->first_micro_batches),
+                        RK_ARRAY((size_t)n + 1, ranks->splits), RK_ARRAY((size_t)n, ranks->messages)));
     for (int32_t r = 0; r <= n; r++) ranks->first_micro_batches[r] = ranks->n_micro_batches * r / n;
     return create_trainers(ranks);
 }
@@ -79,10 +78,7 @@ void rk_ranks_finish(rk_ranks *ranks, int64_t micro_batch_samples, int64_t longe
 void rk_ranks_free(rk_ranks *ranks) {
     if (!ranks) return;
     if (ranks->trainers != ranks->comm) rk_comm_free(ranks->trainers);
-    rk_free(ranks->first_micro_batches);
-    rk_free(ranks->splits);
-    rk_free(ranks->messages);
-    rk_free(ranks);
+    RK_FREE_ALL(ranks->first_micro_batches, ranks->splits, ranks->messages, ranks);
 }
 
 rk_status rk_ranks_gather(const rk_ranks *ranks, const float *mine, int64_t n, int64_t total, int64_t width,

@@ -177,8 +177,7 @@ static void free_reducer(rk_reducer *reducer) {
         rk_free(at->mine);
         if (reducer->depth) rk_free(at->values);
     }
-    rk_free(r->reductions);
-    rk_free(r);
+    RK_FREE_ALL(r->reductions, r);
 }
 
 static const rk_reducer_ops ranks_ops = {.free = free_reducer, .hook = hook, .post = post, .wait = wait};

@@ -30,8 +30,8 @@ static rk_status make_pieces(rk_device_graph *g) {
     RK_AUTOFREE rk_cuda_dense_piece *pieces = NULL;
     for (size_t i = 0; i < graph->n_parameters; i++)
         u->dense.n_pieces += pieces_of(kind, &graph->parameters[i]);
-    RK_TRY(rk_alloc((size_t)u->dense.n_pieces, sizeof *u->tensors, &u->tensors));
-    RK_TRY(rk_alloc((size_t)u->dense.n_pieces, sizeof *pieces, &pieces));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)u->dense.n_pieces, u->tensors),
+                        RK_ARRAY((size_t)u->dense.n_pieces, pieces)));
     int64_t at = 0, row = 0;
     for (size_t i = 0; i < graph->n_parameters; i++) {
         const rk_parameter *p = &graph->parameters[i];

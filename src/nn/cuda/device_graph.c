@@ -58,9 +58,8 @@ static void find_host(rk_device_graph *g, rk_value input) {
 
 static rk_status read_inputs(rk_device_graph *g) {
     size_t n_nodes = g->graph->n_nodes;
-    RK_TRY(rk_alloc(n_nodes, sizeof *g->hosts, &g->hosts));
-    RK_TRY(rk_alloc(n_nodes, sizeof *g->columns, &g->columns));
-    RK_TRY(rk_alloc(n_nodes, sizeof *g->no_gradient, &g->no_gradient));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_nodes, g->hosts), RK_ARRAY(n_nodes, g->columns),
+                        RK_ARRAY(n_nodes, g->no_gradient)));
     for (size_t i = 0; i < n_nodes; i++) g->hosts[i] = -1;
     for (int32_t i = 0; i < g->options.n_inputs; i++) {
         const rk_device_graph_input *input = &g->options.inputs[i];
@@ -87,9 +86,8 @@ static rk_status place_values(rk_device_graph *g) {
 /* Where everything stands. */
 static rk_status plan(rk_device_graph *g) {
     const rk_graph *graph = g->graph;
-    RK_TRY(rk_alloc(graph->n_nodes, sizeof *g->places, &g->places));
-    RK_TRY(rk_alloc(graph->n_nodes, sizeof *g->states, &g->states));
-    RK_TRY(rk_alloc(graph->n_nodes, sizeof *g->sums, &g->sums));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(graph->n_nodes, g->places), RK_ARRAY(graph->n_nodes, g->states),
+                        RK_ARRAY(graph->n_nodes, g->sums)));
     RK_TRY(place_values(g));
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
@@ -145,14 +143,7 @@ void rk_device_graph_free(rk_device_graph *g) {
     float *const memory[] = {g->memory,    g->scratch,     g->node_sums,  g->parameters,
                              g->gradients, g->live_states, g->kept_states};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) rk_device_free(g->device, memory[i]);
-    rk_free(g->ops);
-    rk_free(g->places);
-    rk_free(g->hosts);
-    rk_free(g->columns);
-    rk_free(g->no_gradient);
-    rk_free(g->states);
-    rk_free(g->sums);
-    rk_free(g);
+    RK_FREE_ALL(g->ops, g->places, g->hosts, g->columns, g->no_gradient, g->states, g->sums, g);
 }
 
 bool rk_device_graph_sums(const rk_device_graph *g) {

@@ -29,19 +29,14 @@ rk_status rk_graph_create(uint64_t seed, rk_graph **out) {
 static void node_free(rk_node *node) {
     if (node->op && node->op->release) node->op->release(node);
     for (int32_t i = 0; i < node->n_states; i++) rk_free(node->states[i]);
-    rk_free(node->sums);
-    rk_free(node->first_gradient);
-    rk_free(node->name);
-    rk_free(node->inputs);
-    rk_free(node);
+    RK_FREE_ALL(node->sums, node->first_gradient, node->name, node->inputs, node);
 }
 
 void rk_graph_free(rk_graph *graph) {
     if (!graph) return;
     for (size_t i = 0; i < graph->n_nodes; i++) node_free(graph->nodes[i]);
     for (size_t i = 0; i < graph->n_parameters; i++) {
-        rk_free((char *)(size_t)graph->parameters[i].name);
-        rk_free(graph->parameters[i].value);
+        RK_FREE_ALL((char *)(size_t)graph->parameters[i].name, graph->parameters[i].value);
     }
     rk_free(graph->nodes);
     rk_name_map_release(&graph->names);

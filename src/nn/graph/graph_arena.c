@@ -203,8 +203,7 @@ rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, 
     RK_GOTO(place_pieces(&p, total));
     for (size_t i = 0; i < p.n; i++) *p.pieces[i].place = p.pieces[i].offset;
 done:
-    rk_free(p.pieces);
-    rk_free(last);
+    RK_FREE_ALL(p.pieces, last);
     return status;
 }
 

@@ -22,9 +22,7 @@ void rk_graph_inference_free(rk_graph_inference *i) {
     for (int t = 0; i->memory && t < i->n_threads; t++) rk_pages_free(i->memory[t], memory_bytes(i->graph));
     for (int t = 0; i->workspaces && t < i->n_threads; t++)
         rk_pages_free(i->workspaces[t], i->graph->workspace_bytes);
-    rk_free(i->memory);
-    rk_free(i->workspaces);
-    rk_free(i);
+    RK_FREE_ALL(i->memory, i->workspaces, i);
 }
 
 rk_status rk_graph_inference_create(const rk_graph *g, int n_threads, rk_graph_inference **out) {
@@ -34,8 +32,7 @@ rk_status rk_graph_inference_create(const rk_graph *g, int n_threads, rk_graph_i
     i->graph = g;
     i->n_threads = n_threads;
     rk_status status;
-    RK_GOTO(rk_alloc((size_t)n_threads, sizeof *i->memory, &i->memory));
-    RK_GOTO(rk_alloc((size_t)n_threads, sizeof *i->workspaces, &i->workspaces));
+    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)n_threads, i->memory), RK_ARRAY((size_t)n_threads, i->workspaces)));
     for (int t = 0; t < n_threads; t++) {
         RK_GOTO(rk_pages_alloc(memory_bytes(g), &i->memory[t]));
         RK_GOTO(rk_pages_alloc(g->workspace_bytes, &i->workspaces[t]));

@@ -16,10 +16,7 @@ void rk_graph_release_memory(rk_graph *g) {
     for (int p = 1; p < g->sum.n_partials; p++)
         rk_pages_free(g->sum.partials[p], bytes_of(g->gradient_reals));
     g->sum.n_partials = 0;
-    rk_free(g->thread_memory);
-    rk_free(g->thread_workspaces);
-    rk_free(g->sum.buffers);
-    rk_free(g->sum.done);
+    RK_FREE_ALL(g->thread_memory, g->thread_workspaces, g->sum.buffers, g->sum.done);
     g->thread_memory = g->sum.buffers = NULL;
     g->thread_workspaces = NULL;
     g->sum.done = NULL;

@@ -62,8 +62,7 @@ rk_status rk_node_add_parameter(rk_graph *graph, rk_node *node, const char *name
     graph->gradient_reals += (rows * cols + LINE_REALS - 1) / LINE_REALS * LINE_REALS;
     return RK_OK;
 done:
-    rk_free(full);
-    rk_free(p.value);
+    RK_FREE_ALL(full, p.value);
     return status;
 }
 

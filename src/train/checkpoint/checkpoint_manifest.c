@@ -14,8 +14,7 @@ void rk_manifest_release(rk_manifest *m) {
     for (size_t i = 0; i < m->n_files; i++) rk_free(m->files[i].name);
     rk_free(m->files);
     rk_inputs_release(&m->inputs);
-    rk_free(m->metric);
-    rk_free(m->plateau_metric);
+    RK_FREE_ALL(m->metric, m->plateau_metric);
     *m = (rk_manifest){0};
 }
 

@@ -313,9 +313,7 @@ void rk_config_free(rk_config *c) {
     rk_schema_release(&rk_cuda_schema, &c->cuda);
     rk_yaml_release(&c->yaml);
     rk_text_list_release(&c->overrides);
-    rk_free(c->directory);
-    rk_free(c->text);
-    rk_free(c);
+    RK_FREE_ALL(c->directory, c->text, c);
 }
 
 rk_status rk_config_to_yaml(const rk_config *c, char **out) {

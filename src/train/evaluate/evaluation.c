@@ -103,8 +103,8 @@ rk_status rk_evaluate(rk_config *config, rk_model *model, rk_batch_source *sourc
     rk_metrics **metrics = NULL;
     rk_status status;
     RK_GOTO(rk_batch_source_seek(source, (rk_dataset_position){0, 0}));
-    RK_GOTO(rk_alloc((size_t)e.n_tasks, sizeof *metrics, &metrics));
-    RK_GOTO(rk_alloc((size_t)(e.n_tasks + 1) * RK_METRIC_COUNT, sizeof *e.values, &e.values));
+    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)e.n_tasks, metrics),
+                         RK_ARRAY((size_t)(e.n_tasks + 1) * RK_METRIC_COUNT, e.values)));
     for (int32_t t = 0; t < e.n_tasks; t++) {
         RK_GOTO(rk_metrics_create(is_binary(config, t), config->data.labels[t].optional, &metrics[t]));
         if (rk_model_has_device(model)) rk_metrics_set_function(metrics[t], rk_model_metrics, model);

@@ -30,18 +30,13 @@ typedef struct ranking_task {
 } ranking_task;
 
 static void release(ranking_task *t) {
-    rk_free(t->users);
-    rk_free(t->places);
-    rk_free(t->user_vectors);
-    rk_free(t->has_vector);
-    rk_free(t->values);
+    RK_FREE_ALL(t->users, t->places, t->user_vectors, t->has_vector, t->values);
     rk_matrix_free(t->items);
 }
 
 static rk_status list_users(ranking_task *t) {
     const rk_interactions *x = t->relevant;
-    RK_TRY(rk_alloc((size_t)x->n_users, sizeof *t->users, &t->users));
-    RK_TRY(rk_alloc((size_t)x->n_users, sizeof *t->places, &t->places));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)x->n_users, t->users), RK_ARRAY((size_t)x->n_users, t->places)));
     for (int64_t u = 0; u < x->n_users; u++) {
         bool there = x->offsets[u + 1] > x->offsets[u];
         t->places[u] = there ? t->n_users : -1;
@@ -69,8 +64,8 @@ static rk_status find_user_vectors(ranking_task *t, rk_model *model, rk_dataset 
     const rk_batch *batch;
     RK_AUTOFREE rk_real *vectors = NULL;
     size_t capacity = 0;
-    RK_TRY(rk_alloc((size_t)(t->n_users * t->dim), sizeof *t->user_vectors, &t->user_vectors));
-    RK_TRY(rk_alloc((size_t)t->n_users, sizeof *t->has_vector, &t->has_vector));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)(t->n_users * t->dim), t->user_vectors),
+                        RK_ARRAY((size_t)t->n_users, t->has_vector)));
     RK_TRY(rk_dataset_seek(dataset, (rk_dataset_position){0, 0}));
     rk_status status;
     while ((status = rk_dataset_next(dataset, &batch)) == RK_OK) {

@@ -6,8 +6,7 @@
 
 void rk_evaluation_release(rk_evaluation *e) {
     for (int32_t i = 0; i < e->n_shown; i++) rk_free((char *)(size_t)e->shown[i].name);
-    rk_free(e->shown);
-    rk_free(e->values);
+    RK_FREE_ALL(e->shown, e->values);
     *e = (rk_evaluation){0};
 }
 

@@ -69,8 +69,8 @@ static rk_status make(rk_plan *plan, const rk_plan_options *options) {
     RK_TRY(rk_plan_describe_run(plan));
     RK_TRY(open_cluster(plan, options));
     RK_TRY(rk_plan_take_ranks(plan, options->n_ranks));
-    RK_TRY(rk_alloc((size_t)plan->tables.n_tables, sizeof *plan->loads, &plan->loads));
-    RK_TRY(rk_alloc((size_t)plan->tables.n_tables, sizeof *plan->placements, &plan->placements));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)plan->tables.n_tables, plan->loads),
+                        RK_ARRAY((size_t)plan->tables.n_tables, plan->placements)));
     RK_TRY(make_request(plan));
     if (options->sample)
         RK_TRY(rk_plan_sample(plan, options->sample_rows));
@@ -106,9 +106,7 @@ void rk_plan_free(rk_plan *plan) {
     rk_cluster_file_release(&plan->cluster);
     rk_lookup_counter_free(plan->count);
     rk_collection_config_release(&plan->tables);
-    rk_free(plan->placements);
-    rk_free(plan->loads);
-    rk_free(plan->advice);
+    RK_FREE_ALL(plan->placements, plan->loads, plan->advice);
     rk_config_free(plan->config);
     rk_free(plan);
 }

@@ -153,8 +153,7 @@ rk_status rk_plan_advise(rk_plan *plan) {
     RK_AUTOFREE rk_optimizer *optimizers = NULL;
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     size_t n = (size_t)plan->tables.n_tables;
-    RK_TRY(rk_alloc(n, sizeof *tables, &tables));
-    RK_TRY(rk_alloc(n, sizeof *optimizers, &optimizers));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, tables), RK_ARRAY(n, optimizers)));
     memcpy(tables, plan->tables.tables, n * sizeof *tables);
     memcpy(optimizers, plan->tables.optimizers, n * sizeof *optimizers);
     RK_TRY(advise(plan, &(kept){tables, optimizers, plan->data_bytes}, &text));

@@ -78,8 +78,8 @@ static rk_status cost_of_player(const rk_plan *plan, const rk_dry_run *r, double
     one.request.batch_size =
         (plan->request.batch_size + plan->request.roles.n_trainers - 1) / plan->request.roles.n_trainers;
     one.pace = rk_plan_no_pace();
-    RK_GOTO(rk_alloc((size_t)plan->tables.n_tables, sizeof *one.loads, &one.loads));
-    RK_GOTO(rk_alloc((size_t)plan->tables.n_tables, sizeof *one.placements, &one.placements));
+    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)plan->tables.n_tables, one.loads),
+                         RK_ARRAY((size_t)plan->tables.n_tables, one.placements)));
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
         one.loads[t] = plan->loads[t];
         one.loads[t].batch_rows = plan->loads[t].local_rows;
@@ -91,8 +91,7 @@ static rk_status cost_of_player(const rk_plan *plan, const rk_dry_run *r, double
 done:
     for (int32_t t = 0; one.placements && t < plan->tables.n_tables; t++)
         rk_table_placement_release(&one.placements[t]);
-    rk_free(one.placements);
-    rk_free(one.loads);
+    RK_FREE_ALL(one.placements, one.loads);
     return status;
 }
 

@@ -26,9 +26,7 @@ static rk_status agree_on_roles(rk_plan *plan, rk_roles of_cluster) {
 }
 
 static void release_ranks(rk_plan *plan) {
-    rk_free(plan->machines);
-    rk_free(plan->capacities);
-    rk_free(plan->ranks);
+    RK_FREE_ALL(plan->machines, plan->capacities, plan->ranks);
     plan->machines = NULL;
     plan->capacities = NULL;
     plan->ranks = NULL;

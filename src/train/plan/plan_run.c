@@ -19,8 +19,8 @@ rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, r
     rk_embedding_section section = config->embedding;
     RK_AUTOFREE rk_data_feature_info *features = NULL;
     RK_AUTOFREE struct rk_table_section *tables = NULL;
-    RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *features, &features));
-    RK_TRY(rk_alloc((size_t)section.n_tables, sizeof *tables, &tables));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)schema->n_features, features),
+                        RK_ARRAY((size_t)section.n_tables, tables)));
     for (int32_t f = 0; f < schema->n_features; f++) {
         features[f] = schema->features[f];
         features[f].cardinality = rk_fewer_of(fewer, features[f].cardinality);

@@ -183,12 +183,10 @@ rk_status rk_trainer_read(rk_trainer *t) {
         status = rk_alloc((size_t)t->config->data.n_labels, sizeof *r.task_samples, &r.task_samples);
     if (status == RK_OK) status = serve(&r);
     for (int32_t i = 0; i < r.readers->n_trainers && r.answers; i++) rk_buffer_release(&r.answers[i]);
-    rk_free(r.answers);
-    rk_free(r.task_samples);
+    RK_FREE_ALL(r.answers, r.task_samples);
     for (int i = 0; i < RK_READ_STREAMS; i++) {
         if (i != RK_READ_TRAINING) rk_dataset_free(r.streams[i].dataset);
-        rk_free(r.streams[i].split);
-        rk_free(r.streams[i].cuts);
+        RK_FREE_ALL(r.streams[i].split, r.streams[i].cuts);
     }
     return status;
 }

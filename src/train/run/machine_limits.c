@@ -87,8 +87,7 @@ void rk_limit_free(rk_limit *limit) {
     multiplying *m = &limit->multiplying;
     rk_pages_free(limit->gathering.rows.data, limit->gathering.bytes);
     rk_matrix_free(m->matrix);
-    void *arrays[] = {limit->gathering.ids, limit->gathering.out, m->w, m->x, m->y, m->workspace};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
+    RK_FREE_ALL(limit->gathering.ids, limit->gathering.out, m->w, m->x, m->y, m->workspace);
     rk_free(limit);
 }
 
@@ -103,8 +102,8 @@ static rk_status prepare_gather(rk_limit *limit, int32_t dim, uint64_t table_byt
     RK_TRY(rk_pages_alloc(g->bytes, &g->rows.data));
     float *values = g->rows.data; /* pages that are only read would all be one page of zeros */
     for (size_t at = 0; at < g->bytes / sizeof(float); at += 512) values[at] = 1;
-    RK_TRY(rk_alloc(TASKS * BAGS, sizeof *g->ids, &g->ids));
-    RK_TRY(rk_alloc((size_t)rk_parallel_threads() * BLOCK * (size_t)dim, sizeof *g->out, &g->out));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(TASKS * BAGS, g->ids),
+                        RK_ARRAY((size_t)rk_parallel_threads() * BLOCK * (size_t)dim, g->out)));
     for (int64_t i = 0; i < TASKS * BAGS; i++) g->ids[i] = (int64_t)rk_rng_below(&rng, (uint64_t)n_rows);
     limit->task = gather;
     limit->n_tasks = TASKS;
@@ -149,10 +148,9 @@ static rk_status prepare_gemm(rk_limit *limit, int64_t in, int64_t out_units) {
     m->y_width = (size_t)out_units * ROWS;
     RK_TRY(rk_matrix_create(in, out_units, RK_F32, ROWS, &m->matrix));
     m->workspace_bytes = (rk_matrix_workspace(m->matrix) + 63) / 64 * 64;
-    RK_TRY(rk_alloc((size_t)(in * out_units), sizeof *m->w, &m->w));
-    RK_TRY(rk_alloc(n_threads * m->x_width, sizeof *m->x, &m->x));
-    RK_TRY(rk_alloc(n_threads * m->y_width, sizeof *m->y, &m->y));
-    RK_TRY(rk_alloc(n_threads, m->workspace_bytes, &m->workspace));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)(in * out_units), m->w), RK_ARRAY(n_threads * m->x_width, m->x),
+                        RK_ARRAY(n_threads * m->y_width, m->y),
+                        {n_threads, m->workspace_bytes, &m->workspace}));
     RK_TRY(rk_matrix_set(m->matrix, m->w, false));
     double flops = 2.0 * ROWS * (double)in * (double)out_units;
     m->n_calls = 1 + (size_t)(2e8 / flops);

@@ -17,8 +17,7 @@
 #include "format/protobuf/tfrecord.h"
 
 void rk_run_log_release(rk_run_log *log) {
-    rk_free(log->jsonl_path);
-    rk_free(log->events_path);
+    RK_FREE_ALL(log->jsonl_path, log->events_path);
     *log = (rk_run_log){0};
 }
 

@@ -4,10 +4,8 @@
 
 static rk_status allocate(rk_readers *r) {
     size_t n = (size_t)r->n_trainers + 1;
-    RK_TRY(rk_alloc((size_t)r->n, sizeof *r->comms, &r->comms));
-    RK_TRY(rk_alloc(n, sizeof *r->cuts, &r->cuts));
-    RK_TRY(rk_alloc(n, sizeof *r->messages, &r->messages));
-    RK_TRY(rk_alloc(4 * n, sizeof *r->trainers, &r->trainers));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)r->n, r->comms), RK_ARRAY(n, r->cuts), RK_ARRAY(n, r->messages),
+                        RK_ARRAY(4 * n, r->trainers)));
     r->reader = r->trainers + n;
     r->first = r->reader + n;
     r->nobody = r->first + n;
@@ -47,11 +45,7 @@ rk_status rk_readers_create(rk_comm *world, int32_t n_trainers, int32_t n_reader
 void rk_readers_free(rk_readers *r) {
     if (!r) return;
     for (int32_t i = 0; i < r->n && r->comms; i++) rk_comm_free(r->comms[i]);
-    rk_free(r->comms);
-    rk_free(r->cuts);
-    rk_free(r->messages);
-    rk_free(r->trainers);
-    rk_free(r);
+    RK_FREE_ALL(r->comms, r->cuts, r->messages, r->trainers, r);
 }
 
 rk_status rk_readers_say(rk_readers *r, int32_t reader, const rk_read_request *word, size_t n_bytes,

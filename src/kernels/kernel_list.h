@@ -36,7 +36,18 @@
       (const rk_real *x, const rk_real *dout, int64_t n, int32_t n_vectors, int32_t dim, rk_real *dx),       \
       (x, dout, n, n_vectors, dim, dx))                                                                      \
     X(rk_dropout_mask, (const rk_dropout_mask_args *args), (args))                                           \
-    X(rk_candidate_row, (rk_candidate_row_args *args), (args))
+    X(rk_candidate_row, (rk_candidate_row_args *args), (args))                                               \
+    X(rk_code_products,                                                                                      \
+      (const uint8_t *codes, int64_t n, int32_t dim, const int16_t *query, int32_t *out),                    \
+      (codes, n, dim, query, out))                                                                           \
+    X(rk_row_products,                                                                                       \
+      (const rk_loose_f32 *rows, int64_t n, int32_t dim, const float *query, float *out),                    \
+      (rows, n, dim, query, out))                                                                            \
+    X(rk_float_keys, (const float *values, int64_t n, int32_t *keys), (values, n, keys))                     \
+    X(rk_keys_above, (const int32_t *keys, int64_t n, int32_t least, int32_t *found, int64_t *n_found),      \
+      (keys, n, least, found, n_found))                                                                      \
+    X(rk_row_largest, (const float *scores, int64_t n_rows, int64_t n, uint32_t *best),                      \
+      (scores, n_rows, n, best))
 // clang-format on
 
 #define RK_KERNEL_PROTOTYPES(name, parameters, arguments) \

@@ -11,6 +11,7 @@
 
 #include "kernels/candidate_row.h"
 #include "kernels/dropout_mask.h"
+#include "kernels/index_scan.h"
 #include "kernels/random_row.h"
 #include "kernels/real.h"
 #include "kernels/optimizer_step.h"

@@ -1,6 +1,7 @@
 /* Every public function that takes a struct with a struct_size reads that size. */
 #include "testing.h"
 
+#include <reckon/experimental/index.h>
 #include <reckon/experimental/plan.h>
 #include <reckon/experimental/profile.h>
 #include <reckon/experimental/recommend.h>
@@ -75,6 +76,34 @@ static rk_status report_write(const void *options) {
 static rk_status tune_create(const void *options) {
     rk_tune *tune;
     return rk_tune_create("no.yaml", options, &tune);
+}
+
+static const float vectors[] = {1, 2, 3, 4};
+static rk_index *index_of_two; /* of them */
+
+static rk_status index_build(const void *options) {
+    rk_index *index;
+    rk_status status = rk_index_build(vectors, NULL, 2, 2, options, &index);
+    if (status == RK_OK) rk_index_free(index);
+    return status;
+}
+
+static rk_status index_open(const void *options) {
+    rk_index *index;
+    return rk_index_open("no-index", options, &index);
+}
+
+static rk_status index_search(const void *options) {
+    int64_t id;
+    return rk_index_search(index_of_two, vectors, 1, 1, options, &id, NULL);
+}
+
+static rk_status index_tune(const void *result) {
+    return rk_index_tune(index_of_two, vectors, 2, 1, 2, (rk_index_recall *)(size_t)result);
+}
+
+static rk_status index_info(const void *info) {
+    return rk_index_get_info(index_of_two, (rk_index_info *)(size_t)info);
 }
 
 static rk_status optimizer_validate(const void *options) {
@@ -169,6 +198,12 @@ static void test_every_function(void **state) {
     rk_feature_config feature = RK_FEATURE_CONFIG_INIT;
     feature.name = "f", feature.table = "u";
     const rk_profile profile = RK_PROFILE_INIT;
+    const rk_index_options index = RK_INDEX_OPTIONS_INIT;
+    const rk_index_open_options index_file = RK_INDEX_OPEN_OPTIONS_INIT;
+    const rk_index_search_options searching = RK_INDEX_SEARCH_OPTIONS_INIT;
+    const rk_index_recall recall = RK_INDEX_RECALL_INIT;
+    const rk_index_info info = RK_INDEX_INFO_INIT;
+    OK(rk_index_build(vectors, NULL, 2, 2, NULL, &index_of_two));
     const function functions[] = {
         FUNCTION(rk_comm_options, timeout_s, &comm, comm_world, NULL),
         FUNCTION(rk_convert_options, user, &conversion, convert, "'no.csv'"),
@@ -189,6 +224,11 @@ static void test_every_function(void **state) {
         FUNCTION(rk_table_config, frozen, &table, table_create, "table 't': n_rows must be 1 or more, not 0"),
         FUNCTION(rk_feature_config, weighted, &feature, feature_create, "feature 'f': there is no table 'u'"),
         FUNCTION(rk_profile, device, &profile, profile_run, "a profile needs 0 or more steps"),
+        FUNCTION(rk_index_options, pool, &index, index_build, NULL),
+        FUNCTION(rk_index_open_options, pool, &index_file, index_open, "could not open 'no-index'"),
+        FUNCTION(rk_index_search_options, pool, &searching, index_search, NULL),
+        FUNCTION(rk_index_recall, queries_per_second, &recall, index_tune, "the recall must be 0 to 1"),
+        FUNCTION(rk_index_info, tuned_queries, &info, index_info, NULL),
     };
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         const function *f = &functions[i];
@@ -199,13 +239,15 @@ static void test_every_function(void **state) {
         refuses(f, f->first_size - 1, f->first_size);
         refuses(f, 4097, f->size);
         refuses(f, (size_t)-1, f->size);
-        if (f->call == profile_run) continue; /* writes what is beyond, and reads none of it */
+        /* Those write what is beyond, and read none of it. */
+        if (f->call == profile_run || f->call == index_tune || f->call == index_info) continue;
         void *options = options_of(f, f->size + 40, 1);
         assert_int_equal(f->call(options), RK_INVALID_ARGUMENT);
         assert_non_null(strstr(rk_last_error(), f->name));
         assert_non_null(strstr(rk_last_error(), " has fields that this library, of version "));
         free(options);
     }
+    rk_index_free(index_of_two);
 }
 
 static void test_arrays_of_newer_callers(void **state) {

@@ -16,15 +16,16 @@ USES = {
     "gemm": {"base", "kernels"},
     "metrics": {"base", "kernels"},
     "optim": {"base", "kernels"},
+    "index": {"base", "kernels", "batch", "gemm", "metrics"},
     "cuda": {"base", "kernels"},
     "comm": {"base", "cuda"},
     "embedding": {"base", "kernels", "batch", "optim", "cuda", "comm"},
     "nn": {"base", "kernels", "gemm", "optim", "cuda"},
     "data": {"base", "format", "batch"},
 }
-USES["model"] = set(USES) - {"metrics"}
-USES["train"] = set(USES)
-USES["export"] = set(USES)
+USES["model"] = set(USES) - {"metrics", "index"}
+USES["train"] = set(USES) - {"index"}
+USES["export"] = set(USES) - {"index"}
 USES["serve"] = set(USES) - {"export"}
 # tools/: over the public API, with the layers below it that know nothing of a run.
 USES["report"] = {"base", "batch", "metrics"}
@@ -68,7 +69,7 @@ PUBLIC = {
     "config": "data", "dataset": "data", "convert": "data", "arrow": "base", "pool": "base", "transforms": "data", "session": "serve",
     "model": "model", "trainer": "train", "checkpoint": "train",
     "export": "export", "predictor": "serve", "runtime": "train", "version": "base", "reckon": "cli",
-    "experimental/report": "report", "experimental/tune": "tune", "experimental/profile": "train", "experimental/plan": "train", "experimental/recommend": "serve",
+    "experimental/report": "report", "experimental/tune": "tune", "experimental/profile": "train", "experimental/plan": "train", "experimental/recommend": "serve", "experimental/index": "index",
 }
 # CUDA's own headers and what stands in for them: for device code alone.
 CUDA = re.compile(r"^(cuda|cublas|nccl|cub/|cuda/std|thrust/|cooperative_groups)")

@@ -8,6 +8,7 @@
 #include "base/thread/cpu.h"
 #include "base/float16.h"
 #include "base/rng.h"
+#include "kernels/inline/lanes.h"
 #include "kernels/kernel_list.h"
 
 /* One pointer a version of each kernel. */
@@ -25,7 +26,7 @@ static void randomize(float *values, size_t n) {
 }
 
 static bool tried(const char *name, bool mark) {
-    static char seen[32][64];
+    static char seen[64][64];
     static int n;
     for (int i = 0; i < n; i++)
         if (strcmp(seen[i], name) == 0) return true;
@@ -579,6 +580,59 @@ static void test_candidate_row(void **state) {
     }
 }
 
+/* Rows at odd bytes; codes and queries of the largest sums. */
+static void test_index_scan(void **state) {
+    (void)state;
+    enum { ROWS = 23 };
+    static unsigned char bytes[ROWS * MAX_DIM * sizeof(float) + 1];
+    static uint8_t codes[ROWS * MAX_DIM];
+    static int16_t code_query[MAX_DIM];
+    static float values[ROWS * MAX_DIM], query[MAX_DIM];
+    static const char *const names[] = {"rk_code_products", "rk_row_products", "rk_float_keys",
+                                        "rk_keys_above", "rk_row_largest"};
+    for (int i = 0; i < 5; i++) tried(names[i], true);
+    for (int d = 0; d < N_DIMS * 2; d++) {
+        int32_t dim = dims[d % N_DIMS];
+        int64_t n = d < N_DIMS ? ROWS : d % 7;
+        randomize(values, ROWS * MAX_DIM);
+        randomize(query, MAX_DIM);
+        values[3] = -0.0f;
+        for (int i = 0; i < ROWS * MAX_DIM; i++) codes[i] = d ? (uint8_t)rk_rng_below(&rng, 256) : 255;
+        for (int i = 0; i < MAX_DIM; i++)
+            code_query[i] = d ? (int16_t)((int)rk_rng_below(&rng, 65535) - 32767) : (int16_t)-32767;
+        memcpy(bytes + 1, values, sizeof values);
+        for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            int32_t products[ROWS + 1] = {0}, keys[ROWS * MAX_DIM], hits[ROWS * MAX_DIM];
+            float scores[ROWS + 1] = {0};
+            uint32_t best[ROWS + 1] = {0};
+            int64_t n_hits, m = 0, n_keys = n * dim;
+            rk_code_products_on[isa](codes, n, dim, code_query, products);
+            rk_row_products_on[isa]((const rk_loose_f32 *)(bytes + 1), n, dim, query, scores);
+            rk_row_largest_on[isa](values, n, dim, best);
+            rk_float_keys_on[isa](values, n_keys, keys);
+            for (int64_t r = 0; r < n; r++) {
+                int32_t sum = 0;
+                int64_t first = 0;
+                for (int32_t i = 0; i < dim; i++) {
+                    sum += codes[r * dim + i] * code_query[i];
+                    first = values[r * dim + i] > values[r * dim + first] ? i : first;
+                }
+                assert_int_equal(products[r], sum);
+                assert_true(scores[r] == rk_lanes_dot(values + r * dim, query, dim));
+                assert_int_equal(best[r], first);
+            }
+            assert_true(products[n] == 0 && scores[n] == 0 && best[n] == 0);
+            for (int64_t i = 1; i < n_keys; i++)
+                assert_int_equal(keys[i] > keys[i - 1], values[i] > values[i - 1]);
+            int32_t least = n_keys ? keys[n_keys / 2] : 0;
+            rk_keys_above_on[isa](keys, n_keys, least, hits, &n_hits);
+            for (int64_t i = 0; i < n_keys; i++)
+                if (keys[i] >= least) assert_int_equal(hits[m++], i);
+            assert_int_equal(n_hits, m);
+        }
+    }
+}
+
 /* Stable, by place; and parts hold each row once. */
 static void test_sort_uses(void **state) {
     (void)state;
@@ -620,6 +674,7 @@ int main(void) {
         cmocka_unit_test(test_random_row),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_interaction),
+        cmocka_unit_test(test_index_scan),
         cmocka_unit_test(test_candidate_row),
         cmocka_unit_test(test_sort_uses),
         cmocka_unit_test(test_no_kernel_escapes),

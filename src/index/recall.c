@@ -1,0 +1,165 @@
+/* How many lists a search must look at, from where queries' true best lie. */
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/thread/clock.h"
+#include "base/thread/parallel.h"
+#include "index/id_set.h"
+#include "index/index_internal.h"
+
+/* Half of the queries, one behind the other, and the k best of all vectors for each. */
+typedef struct half {
+    int64_t n;
+    float *queries;     /* [n, dim] */
+    int64_t *ids;       /* [n, k], -1 where there are no more */
+    int64_t *positions; /* [n, k] */
+    float *scores;      /* [n, k] */
+} half;
+
+static void half_release(half *h) {
+    rk_free(h->queries);
+    rk_free(h->ids);
+    rk_free(h->positions);
+    rk_free(h->scores);
+}
+
+static rk_status find_best(const rk_index *x, const float *queries, int64_t n, int64_t first, int32_t k,
+                           half *h) {
+    h->n = (n - first + 1) / 2;
+    size_t n_best = (size_t)h->n * (size_t)k;
+    RK_TRY(rk_alloc((size_t)(h->n * x->dim), sizeof *h->queries, &h->queries));
+    RK_TRY(rk_alloc(n_best, sizeof *h->ids, &h->ids));
+    RK_TRY(rk_alloc(n_best, sizeof *h->positions, &h->positions));
+    RK_TRY(rk_alloc(n_best, sizeof *h->scores, &h->scores));
+    for (int64_t i = 0; i < h->n; i++)
+        for (int32_t d = 0; d < x->dim; d++)
+            h->queries[i * x->dim + d] = queries[(first + 2 * i) * x->dim + d];
+    rk_index_search_options all = RK_INDEX_SEARCH_OPTIONS_INIT;
+    all.n_probe = x->base.n_lists;
+    return rk_index_search_all(&(rk_index_search_call){.index = x,
+                                                       .options = &all,
+                                                       .queries = h->queries,
+                                                       .n = h->n,
+                                                       .k = k,
+                                                       .ids = h->ids,
+                                                       .scores = h->scores,
+                                                       .positions = h->positions});
+}
+
+static int64_t list_of(const rk_index_base *b, int64_t position) {
+    int64_t first = 0, end = b->n_lists;
+    while (end - first > 1) {
+        int64_t middle = first + (end - first) / 2;
+        if (b->offsets[middle] <= position)
+            first = middle;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+/* places[l]: how many of the best lie in the list that is the l-th to be looked at. Returns how many there
+ * are; those in no list are found always. */
+static int64_t count_places(const rk_index *x, const half *h, int32_t k, float *scores, rk_candidate *lists,
+                            int64_t *places) {
+    int64_t n = 0;
+    for (int64_t q = 0; q < h->n; q++) {
+        rk_index_score_lists(x, h->queries + q * x->dim, scores, lists);
+        for (int64_t i = q * k; i < (q + 1) * k && h->ids[i] >= 0; i++, n++) {
+            int64_t place = 0, own = h->positions[i] < x->base.n ? list_of(&x->base, h->positions[i]) : -1;
+            for (int64_t l = 0; own >= 0 && l < x->base.n_lists; l++)
+                place += rk_candidate_before(&lists[l], &lists[own]);
+            places[place]++;
+        }
+    }
+    return n;
+}
+
+static rk_status choose(const rk_index *x, const half *h, int32_t k, double recall, int64_t *n_probe) {
+    RK_AUTOFREE float *scores = NULL;
+    RK_AUTOFREE rk_candidate *lists = NULL;
+    RK_AUTOFREE int64_t *places = NULL;
+    size_t n_lists = (size_t)x->base.n_lists;
+    RK_TRY(rk_alloc(n_lists, sizeof *scores, &scores));
+    RK_TRY(rk_alloc(n_lists, sizeof *lists, &lists));
+    RK_TRY(rk_alloc(n_lists, sizeof *places, &places));
+    double wanted = recall * (double)count_places(x, h, k, scores, lists, places);
+    int64_t least = 1, found = places[0];
+    while (least < x->base.n_lists && (double)found < wanted) found += places[least++];
+    *n_probe = least;
+    return RK_OK;
+}
+
+/* One query at a time, as they come. */
+static rk_status measure(const rk_index *x, const half *h, int32_t k, int64_t n_probe, rk_index_recall *out) {
+    RK_AUTOFREE int64_t *ids = NULL;
+    RK_AUTOFREE float *scores = NULL;
+    int64_t n_found = 0, n = 0;
+    double seconds = 0;
+    rk_index_search_options o = RK_INDEX_SEARCH_OPTIONS_INIT;
+    o.n_probe = n_probe;
+    RK_TRY(rk_alloc((size_t)k, sizeof *ids, &ids));
+    RK_TRY(rk_alloc((size_t)k, sizeof *scores, &scores));
+    for (int64_t q = 0; q < h->n; q++) {
+        rk_id_set set;
+        double begin = rk_clock_seconds();
+        RK_TRY(rk_index_search_all(&(rk_index_search_call){.index = x,
+                                                           .options = &o,
+                                                           .queries = h->queries + q * x->dim,
+                                                           .n = 1,
+                                                           .k = k,
+                                                           .ids = ids,
+                                                           .scores = scores}));
+        seconds += rk_clock_seconds() - begin;
+        RK_TRY(rk_id_set_create(ids, k, &set));
+        for (int64_t i = q * k; i < (q + 1) * k && h->ids[i] >= 0; i++, n++)
+            n_found += rk_ids_contain(set.ids, set.n, h->ids[i]);
+        rk_id_set_release(&set);
+    }
+    out->n_probe = n_probe;
+    out->n_queries = h->n;
+    out->recall = n ? (double)n_found / (double)n : 1;
+    out->queries_per_second = seconds > 0 ? (double)h->n / seconds : 0;
+    return RK_OK;
+}
+
+static rk_status tune(rk_index *x, const float *queries, int64_t n, int32_t k, double recall,
+                      rk_index_recall *out) {
+    half chosen_on = {0}, measured_on = {0};
+    int64_t n_probe = x->n_probe;
+    rk_status status;
+    if (x->kind == RK_INDEX_IVF) {
+        RK_GOTO(find_best(x, queries, n, 0, k, &chosen_on));
+        RK_GOTO(choose(x, &chosen_on, k, recall, &n_probe));
+    }
+    RK_GOTO(find_best(x, queries, n, 1, k, &measured_on));
+    RK_GOTO(measure(x, &measured_on, k, n_probe, out));
+    x->n_probe = n_probe;
+    x->asked_recall = recall;
+    x->recall = out->recall;
+    x->queries_per_second = out->queries_per_second;
+    x->tuned_k = k;
+    x->tuned_queries = out->n_queries;
+done:
+    half_release(&chosen_on);
+    half_release(&measured_on);
+    return status;
+}
+
+rk_status rk_index_tune(rk_index *x, const float *queries, int64_t n, int32_t k, double recall,
+                        rk_index_recall *result) {
+    rk_index_recall found = {0};
+    rk_status status;
+    if (result)
+        RK_TRY(
+            rk_options_check(result, RK_SIZE_WITH(rk_index_recall, queries_per_second), "rk_index_recall"));
+    RK_FAIL_IF(n < 2, RK_INVALID_ARGUMENT, "an index is tuned on 2 queries or more, not %lld", (long long)n);
+    RK_FAIL_IF(k < 1, RK_INVALID_ARGUMENT, "k must be 1 or more, not %d", k);
+    RK_FAIL_IF(!(recall >= 0 && recall <= 1), RK_INVALID_ARGUMENT, "the recall must be 0 to 1, not %g",
+               recall);
+    RK_TRY(rk_index_check_vectors(queries, n, x->dim, "query"));
+    RK_ON_POOL(x->pool, status = tune(x, queries, n, k, recall, &found));
+    RK_TRY(status);
+    return result ? rk_options_give(result, result->struct_size, &found, sizeof found,
+                                    RK_SIZE_WITH(rk_index_recall, queries_per_second), "rk_index_recall")
+                  : RK_OK;
+}

@@ -50,7 +50,7 @@ static rk_status check_build(int64_t n, int32_t dim, const rk_index_options *o) 
 }
 
 static int64_t default_lists(int64_t n) {
-    int64_t n_lists = (int64_t)(4 * sqrt((double)n));
+    int64_t n_lists = (int64_t)(2.5 * sqrt((double)n));
     return n_lists < n / 8 ? n_lists : n / 8 > 1 ? n / 8 : 1;
 }
 

@@ -45,8 +45,8 @@ static void test_ivf(void **state) {
     rk_index *index = build(&v, N, RK_INDEX_IVF, RK_INDEX_INT8);
     rk_index_info info = RK_INDEX_INFO_INIT;
     OK(rk_index_get_info(index, &info));
-    assert_int_equal(info.n_lists, 138);
-    assert_int_equal(info.n_probe, 8);
+    assert_int_equal(info.n_lists, 86);
+    assert_int_equal(info.n_probe, 5);
     check_search(index, &v, N, K, NULL, &all_lists);
     /* Of fewer lists, what they hold, and as many as there are. */
     int64_t ids[K + 2], wide[K];

@@ -41,7 +41,7 @@ typedef struct rk_index_options {
     size_t struct_size;
     rk_index_kind kind;
     rk_index_codes codes;
-    int64_t n_lists; /* of ivf, 1 to the number of vectors; 0: about four times its square root */
+    int64_t n_lists; /* of ivf, 1 to the number of vectors; 0: two and a half times its square root */
     int64_t n_probe; /* lists that a search looks at; 0: a sixteenth of them, at least one. rk_index_tune sets
                         it by the recall that is wanted */
     uint64_t seed;   /* of k-means */

@@ -1,5 +1,6 @@
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <jansson.h>
 #include <reckon/reckon.h>
@@ -9,17 +10,64 @@
 #include "terminal.h"
 #include "trained.h"
 
-enum { OPT_DATA, OPT_JSON, OPT_DEVICE };
+enum { OPT_DATA, OPT_ROWS, OPT_JSON, OPT_DEVICE };
+
+typedef struct evaluation {
+    const char *split;
+    const char *rows; /* the format that rows are tried in; NULL: as they were trained */
+    int64_t n_rows;
+    const rk_metric *metrics; /* [n], the predictor's */
+    int32_t n;
+    double *trained; /* [n], with `rows`: what they were before */
+} evaluation;
+
+static rk_status evaluate(trained *model, evaluation *e) {
+    return rk_predictor_evaluate(model->predictor, e->split, &e->metrics, &e->n, &e->n_rows);
+}
+
+/* One model at a time is in memory. */
+static rk_status evaluate_both(trained *model, const char *device, evaluation *e) {
+    rk_status status = evaluate(model, e);
+    if (status != RK_OK || !e->rows) return status;
+    e->trained = calloc((size_t)e->n + 1, sizeof *e->trained);
+    if (!e->trained) return RK_NO_MEMORY;
+    for (int32_t i = 0; i < e->n; i++) e->trained[i] = e->metrics[i].value;
+    status = trained_take_rows(model, device, trained_rows(e->rows));
+    return status == RK_OK ? evaluate(model, e) : status;
+}
+
+static double difference(const evaluation *e, int32_t i) {
+    return e->metrics[i].value - e->trained[i];
+}
+static double relative(const evaluation *e, int32_t i) {
+    return difference(e, i) / fabs(e->trained[i]);
+}
+static double before(const evaluation *e, int32_t i) {
+    return e->trained[i];
+}
+static double now(const evaluation *e, int32_t i) {
+    return e->metrics[i].value;
+}
+
+static json_t *values_of(const evaluation *e, double (*value)(const evaluation *e, int32_t i)) {
+    json_t *values = json_object();
+    for (int32_t i = 0; i < e->n; i++) {
+        double x = value(e, i);
+        json_object_set_new(values, e->metrics[i].name, isfinite(x) ? json_real(x) : json_null());
+    }
+    return values;
+}
 
 /* One JSON object on one line; an undefined metric is null. */
-static int print_json(const char *checkpoint, const char *split, int64_t n_rows, const rk_metric *metrics,
-                      int32_t n_metrics) {
-    json_t *values = json_object();
-    for (int32_t i = 0; i < n_metrics; i++)
-        json_object_set_new(values, metrics[i].name,
-                            isfinite(metrics[i].value) ? json_real(metrics[i].value) : json_null());
-    json_t *object = json_pack("{s:s, s:s, s:I, s:o}", "checkpoint", checkpoint, "data", split, "rows",
-                               (json_int_t)n_rows, "metrics", values);
+static int print_json(const char *checkpoint, const evaluation *e) {
+    json_t *object = json_pack("{s:s, s:s, s:I, s:o}", "checkpoint", checkpoint, "data", e->split, "rows",
+                               (json_int_t)e->n_rows, "metrics", values_of(e, now));
+    if (object && e->rows) {
+        json_object_set_new(object, "row_format", json_string(e->rows));
+        json_object_set_new(object, "trained_metrics", values_of(e, before));
+        json_object_set_new(object, "difference", values_of(e, difference));
+        json_object_set_new(object, "relative_difference", values_of(e, relative));
+    }
     if (!object) return failed_because("the metrics could not be written as JSON");
     json_dumpf(object, stdout, JSON_COMPACT);
     putchar('\n');
@@ -27,21 +75,51 @@ static int print_json(const char *checkpoint, const char *split, int64_t n_rows,
     return EXIT_OK;
 }
 
-static int run(const arguments *args) {
-    const char *split = args->options[OPT_DATA].given ? args->options[OPT_DATA].text : "test";
-    trained model;
-    int code = trained_open(args->positional[0], args->options[OPT_DEVICE].text, &model);
-    if (code != EXIT_OK) return code;
-    const rk_metric *metrics;
-    int32_t n_metrics;
-    int64_t n_rows;
-    rk_status status = rk_predictor_evaluate(model.predictor, split, &metrics, &n_metrics, &n_rows);
-    if (status == RK_OK && model.speaks && args->options[OPT_JSON].given) {
-        code = print_json(rk_predictor_path(model.predictor), split, n_rows, metrics, n_metrics);
-    } else if (status == RK_OK && model.speaks) {
-        printf("%s: %lld rows\n", split, (long long)n_rows);
-        print_metrics(metrics, n_metrics, true);
+static void print_number(const char *format, double x) {
+    if (isfinite(x))
+        printf(format, x);
+    else
+        printf("%12s", "undefined");
+}
+
+static void print_table(const evaluation *e) {
+    int width = 6;
+    for (int32_t i = 0; i < e->n; i++) {
+        int n = snprintf(NULL, 0, "%s", e->metrics[i].name);
+        if (n > width) width = n;
     }
+    printf("%-*s%12s%12s%12s%12s\n", width, "metric", "trained", e->rows, "difference", "relative");
+    for (int32_t i = 0; i < e->n; i++) {
+        print_text(stdout, e->metrics[i].name);
+        printf("%*s", width - snprintf(NULL, 0, "%s", e->metrics[i].name), "");
+        print_number("%12.5f", before(e, i));
+        print_number("%12.5f", now(e, i));
+        print_number("%+12.2g", difference(e, i));
+        print_number("%+11.3g%%", 100 * relative(e, i));
+        putchar('\n');
+    }
+}
+
+static int print(const trained *model, const evaluation *e, bool as_json) {
+    if (as_json) return print_json(rk_predictor_path(model->predictor), e);
+    printf("%s: %lld rows\n", e->split, (long long)e->n_rows);
+    if (e->rows)
+        print_table(e);
+    else
+        print_metrics(e->metrics, e->n, true);
+    return EXIT_OK;
+}
+
+static int run(const arguments *args) {
+    evaluation e = {.split = args->options[OPT_DATA].given ? args->options[OPT_DATA].text : "test",
+                    .rows = args->options[OPT_ROWS].given ? args->options[OPT_ROWS].text : NULL};
+    const char *device = args->options[OPT_DEVICE].text;
+    trained model;
+    int code = trained_open(args->positional[0], device, &model);
+    if (code != EXIT_OK) return code;
+    rk_status status = evaluate_both(&model, device, &e);
+    if (status == RK_OK && model.speaks) code = print(&model, &e, args->options[OPT_JSON].given);
+    free(e.trained);
     int closed = trained_close(&model, status);
     return code == EXIT_OK ? closed : code;
 }
@@ -53,19 +131,22 @@ const command command_eval = {
     .min_positional = 1,
     .max_positional = 1,
     .description =
-        "RUN is a checkpoint, a run's directory (the checkpoint that the run ends with is taken) or its run "
-        "file.\n"
+        "RUN is a checkpoint, a run's directory (the checkpoint that the run ends with is taken), its run "
+        "file, or what 'reckon export' has written.\n"
         "Under mpirun or srun the tables are sharded over the ranks, which evaluate together, however many "
         "trained.",
     .options =
         {
             [OPT_DATA] = {"data", 'd', OPTION_TEXT, "DATA", NULL,
                           "test (the default), valid, or a file of the same columns"},
+            [OPT_ROWS] = {"rows", 0, OPTION_TEXT, "DTYPE", OPTION_ROWS_CHOICES,
+                          "what tables' rows in this format would cost: metrics beside those of the trained "
+                          "rows"},
             [OPT_JSON] = {"json", 'j', OPTION_FLAG, NULL, NULL, "one JSON object on standard output"},
             [OPT_DEVICE] = OPTION_DEVICE,
         },
     .examples =
-        "reckon eval runs/adult\nreckon eval --json --data valid runs/adult\nreckon eval --data more.csv "
-        "runs/adult/checkpoints/step-000000128",
+        "reckon eval runs/adult\nreckon eval --json --data valid runs/adult\nreckon eval --rows int8 "
+        "runs/adult\nreckon eval --data more.csv runs/adult/checkpoints/step-000000128",
     .run = run,
 };

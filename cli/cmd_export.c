@@ -8,7 +8,6 @@
 #include "trained.h"
 
 enum { OPT_FORMAT, OPT_TABLES, OPT_NO_TABLES, OPT_ROWS, OPT_SHARD, OPT_LICENSE };
-#define ROWS "trained|f32|f16|bf16|int8|int4"
 
 typedef struct exporting {
     rk_export_options options;
@@ -19,15 +18,6 @@ typedef struct exporting {
 static rk_status export_to(void *user, const char *path) {
     const exporting *e = user;
     return (e->onnx ? rk_export_onnx : rk_export_safetensors)(path, &e->options, e->directory);
-}
-
-/* Its place in ROWS, which is the enumeration's. */
-static rk_export_rows rows_of(const char *name) {
-    int number = 0;
-    size_t n = strlen(name);
-    for (const char *at = ROWS; strncmp(at, name, n) != 0 || (at[n] && at[n] != '|'); number++)
-        at = strchr(at, '|') + 1;
-    return (rk_export_rows)number;
 }
 
 /* "a,b" cut at its commas, in place; names [strlen(text) + 1]. */
@@ -47,7 +37,7 @@ static int run(const arguments *args) {
     }
     e.onnx = args->options[OPT_FORMAT].given && strcmp(args->options[OPT_FORMAT].text, "onnx") == 0;
     e.options.no_tables = args->options[OPT_NO_TABLES].given;
-    if (args->options[OPT_ROWS].given) e.options.rows = rows_of(args->options[OPT_ROWS].text);
+    if (args->options[OPT_ROWS].given) e.options.rows = trained_rows(args->options[OPT_ROWS].text);
     e.options.shard_bytes = (uint64_t)args->options[OPT_SHARD].number;
     e.options.license = args->options[OPT_LICENSE].given ? args->options[OPT_LICENSE].text : NULL;
     int code = trained_at(args->positional[0], export_to, &e) == RK_OK ? EXIT_OK : failed();
@@ -75,7 +65,7 @@ const command command_export = {
                             "safetensors by default; onnx: those files, and a model that computes with them"},
             [OPT_TABLES] = {"tables", 0, OPTION_TEXT, "A,B", NULL, "these tables alone"},
             [OPT_NO_TABLES] = {"no-tables", 0, OPTION_FLAG, NULL, NULL, "the dense part alone"},
-            [OPT_ROWS] = {"rows", 0, OPTION_TEXT, "DTYPE", ROWS,
+            [OPT_ROWS] = {"rows", 0, OPTION_TEXT, "DTYPE", "trained|" OPTION_ROWS_CHOICES,
                           "how rows of tables are written; as they were trained by default"},
             [OPT_SHARD] = {"shard-bytes", 0, OPTION_INT, "N", NULL,
                            "a file ends before it grows larger; 5000000000 by default"},

@@ -1,5 +1,6 @@
 #include "trained.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <reckon/config.h>
@@ -44,6 +45,27 @@ int trained_open(const char *path, const char *device, trained *out) {
     int code = ranks_refused(out->comm, status);
     rk_comm_free(out->comm);
     return code;
+}
+
+/* The names stand in the enumeration's order. */
+rk_export_rows trained_rows(const char *name) {
+    static const char *const names[] = {"trained", "f32", "f16", "bf16", "int8", "int4"};
+    int rows = 0;
+    while (strcmp(names[rows], name) != 0) rows++;
+    return (rk_export_rows)rows;
+}
+
+rk_status trained_take_rows(trained *model, const char *device, rk_export_rows rows) {
+    rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
+    options.device = device;
+    options.comm = model->comm;
+    options.rows = rows;
+    char *path = strdup(rk_predictor_path(model->predictor));
+    rk_predictor_free(model->predictor);
+    model->predictor = NULL;
+    rk_status status = path ? rk_predictor_open(path, &options, &model->predictor) : RK_NO_MEMORY;
+    free(path);
+    return status;
 }
 
 int trained_close(trained *model, rk_status status) {

@@ -8,20 +8,11 @@
 #include <stdint.h>
 
 #include <reckon/status.h>
+#include <reckon/table.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* How the rows of tables are written; the dense part keeps its dtype. */
-typedef enum rk_export_rows {
-    RK_EXPORT_ROWS_TRAINED = 0, /* each table in its own dtype */
-    RK_EXPORT_ROWS_F32 = 1,
-    RK_EXPORT_ROWS_F16 = 2, /* rounded to nearest even; what is too large becomes the largest finite value */
-    RK_EXPORT_ROWS_BF16 = 3,
-    RK_EXPORT_ROWS_INT8 = 4, /* FBGEMM's fused 8-bit rowwise rows: dim codes, f32 scale, f32 least value */
-    RK_EXPORT_ROWS_INT4 = 5  /* FBGEMM's fused 4-bit rowwise rows: codes two a byte, f16 scale, f16 least */
-} rk_export_rows;
 
 typedef struct rk_export_options {
     size_t struct_size;
@@ -37,18 +28,20 @@ typedef struct rk_export_options {
 
 /* The tensors of a checkpoint, or of a run's directory (its best or newest checkpoint), as safetensors files
  * in a new directory, whole or not at all: each tensor is whole, whatever ranks wrote parts of it. Memory:
- * some MiB and the fitted vocabularies, whatever the size of the tables. options may be NULL. Errors:
+ * some MiB, whatever the size of the tables and vocabularies. options may be NULL. Errors:
  * RK_NOT_FOUND (no checkpoint; no such table, with the nearest name as a hint), RK_INVALID_ARGUMENT (the
- * directory is there and not empty), RK_BAD_DATA (a damaged checkpoint, naming file and tensor),
- * RK_NOT_FINITE (a row that int8 or int4 cannot hold, naming table and row), RK_IO. Thread rule: any thread.
+ * directory is there and not empty), RK_BUSY (another export writes it now), RK_BAD_DATA (a damaged
+ * checkpoint, naming file and tensor), RK_NOT_FINITE (a row that int8 or int4 cannot hold, naming table and
+ * row), RK_IO. Thread rule: any thread.
  */
 RK_API rk_status rk_export_safetensors(const char *path, const rk_export_options *options,
                                        const char *directory);
 
 /* The same files, and beside them the model as ONNX has it, which points into them: model.onnx gives the
  * predictions of each label from ids and numbers as the transforms yield them; of a two_tower user.onnx and
- * item.onnx, which give vectors. Options and errors as above, but for tables, no_tables, int8 and int4 rows:
- * RK_UNSUPPORTED; so are two labels or features whose names would be one. */
+ * item.onnx, which give vectors. Memory: the
+ * fitted vocabularies beside that. Options and errors as above, but for tables, no_tables, int8 and int4
+ * rows: RK_UNSUPPORTED; so are two labels or features whose names would be one. */
 RK_API rk_status rk_export_onnx(const char *path, const rk_export_options *options, const char *directory);
 
 #ifdef __cplusplus

@@ -13,6 +13,7 @@
 #include <reckon/dataset.h>
 #include <reckon/model.h>
 #include <reckon/pool.h>
+#include <reckon/table.h>
 #include <reckon/trainer.h>
 
 #ifdef __cplusplus
@@ -30,12 +31,18 @@ typedef struct rk_predictor_options {
                * arguments and get the same answers. NULL: this process alone. Must outlive the predictor */
     rk_pool *pool; /* of open, file, evaluate and rankings, in place of the process's. NULL: the process's.
                       Must outlive the predictor. Sessions have their own (rk_session_options) */
+    rk_export_rows rows; /* rows of tables are rounded as an export would round them, and computed with as
+                          * what they then are: what such an export would cost. In memory they take 4 bytes a
+                          * value, f16 and bf16 ones 2 */
 } rk_predictor_options;
 #define RK_PREDICTOR_OPTIONS_INIT \
-    { sizeof(rk_predictor_options), 0, 0, 0 }
+    { sizeof(rk_predictor_options), 0, 0, 0, RK_EXPORT_ROWS_TRAINED }
 
-/* path: a checkpoint, or a run's directory (its best or newest checkpoint is taken). options may be NULL. Any
- * number of ranks may open what any other number trained. */
+/* path: a checkpoint, a run's directory (its best or newest checkpoint is taken), or a directory that
+ * rk_export_safetensors or rk_export_onnx has written with all its tensors; relative paths of such a one's
+ * run file are relative to where the program runs. options may be NULL. Any number of ranks may open what any
+ * other number trained. Errors: RK_NOT_FOUND, RK_BAD_DATA naming file and tensor, RK_CONFIG (a tensor is
+ * missing or has another shape), RK_NOT_FINITE (a row that int8 or int4 cannot hold). */
 RK_API rk_status rk_predictor_open(const char *path, const rk_predictor_options *options, rk_predictor **out);
 RK_API void rk_predictor_free(rk_predictor *predictor);
 

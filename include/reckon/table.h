@@ -47,6 +47,17 @@ typedef struct rk_table_config {
 #define RK_TABLE_CONFIG_INIT \
     { sizeof(rk_table_config), 0, 0, 0, RK_F32, {RK_INIT_TRUNCATED_NORMAL, 0, 0, 0, 0, 0}, 0, false }
 
+/* How rows of tables are exported (reckon/export.h), or rounded for an evaluation (reckon/predictor.h); the
+ * dense part keeps its dtype. */
+typedef enum rk_export_rows {
+    RK_EXPORT_ROWS_TRAINED = 0, /* each table in its own dtype */
+    RK_EXPORT_ROWS_F32 = 1,
+    RK_EXPORT_ROWS_F16 = 2, /* rounded to nearest even; what is too large becomes the largest finite value */
+    RK_EXPORT_ROWS_BF16 = 3,
+    RK_EXPORT_ROWS_INT8 = 4, /* FBGEMM's fused 8-bit rowwise rows: dim codes, f32 scale, f32 least value */
+    RK_EXPORT_ROWS_INT4 = 5  /* FBGEMM's fused 4-bit rowwise rows: codes two a byte, f16 scale, f16 least */
+} rk_export_rows;
+
 typedef enum rk_combiner {
     RK_COMBINER_MEAN,
     RK_COMBINER_SUM,

@@ -11,13 +11,17 @@
 #include "base/options.h"
 #include "base/text/text.h"
 #include "export/export_internal.h"
-#include "export/row_formats.h"
+#include "embedding/config/row_formats.h"
 
 static void exporting_release(rk_exporting *x) {
     for (size_t i = 0; i < x->n; i++) {
         RK_FREE_ALL(x->list[i].name, x->list[i].table);
     }
-    RK_FREE_ALL(x->list, x->stored, x->written, x->values, x->directory);
+    if (x->lock) {
+        rk_folder_lock_free(x->lock);
+        (void)rmdir(x->temporary); /* unless another export is in it by now */
+    }
+    RK_FREE_ALL(x->list, x->stored, x->written, x->values, x->directory, x->temporary);
     rk_stored_tensors_close(&x->tensors);
     rk_manifest_release(&x->manifest);
     rk_state_release(&x->shard);
@@ -61,15 +65,6 @@ static rk_status name_of(const char *stored, const char *table, char **out) {
     return rk_buffer_take(&name, out);
 }
 
-/* The dense part keeps its dtype. Codes with a scale and a least value would make rows of few values larger:
- * those stay as they are. */
-static rk_export_rows rows_for(rk_export_rows rows, const char *table, const rk_stored_tensor *stored) {
-    if (!table) return RK_EXPORT_ROWS_TRAINED;
-    if (!rk_row_format_name(rows)) return rows;
-    uint64_t trained = (uint64_t)stored->n_columns * rk_dtype_bytes(stored->type);
-    return (uint64_t)rk_row_format_columns(rows, stored->n_columns) < trained ? rows : RK_EXPORT_ROWS_TRAINED;
-}
-
 static rk_status choose(rk_exporting *x, const rk_stored_tensor *stored) {
     char *table;
     RK_TRY(table_of(stored->name, &table));
@@ -80,8 +75,8 @@ static rk_status choose(rk_exporting *x, const rk_stored_tensor *stored) {
         return RK_OK;
     }
     rk_exported_tensor *t = &x->list[x->n++];
-    *t = (rk_exported_tensor){
-        .stored = stored, .table = table, .rows = rows_for(x->options->rows, table, stored)};
+    *t = (rk_exported_tensor){.stored = stored, .table = table};
+    if (table) t->rows = rk_row_format_for(x->options->rows, stored->n_columns, stored->type);
     return name_of(stored->name, table, &t->name);
 }
 
@@ -119,16 +114,14 @@ static rk_status choose_all(rk_exporting *x) {
 
 /* The run file, and what was fitted to the training data: with these the tensors are a model. */
 static rk_status copy_file(const rk_exporting *x, const char *name) {
-    RK_AUTOFREE char *from = NULL, *to = NULL, *text = NULL;
-    size_t n_bytes;
+    RK_AUTOFREE char *from = NULL, *to = NULL;
     RK_TRY(rk_path_join(x->checkpoint, name, &from));
     RK_TRY(rk_path_join(x->directory, name, &to));
-    RK_TRY(rk_file_read(from, &text, &n_bytes));
     char *end = strrchr(to, '/');
     *end = 0;
     RK_TRY(rk_make_directories(to));
     *end = '/';
-    return rk_file_write(to, text, n_bytes);
+    return rk_file_copy(from, to);
 }
 
 static rk_status copy_files(const rk_exporting *x) {
@@ -174,14 +167,17 @@ static rk_status check_onnx_options(const rk_export_options *o) {
     return RK_OK;
 }
 
-/* Beside the directory, so that a rename makes it appear; a name that is nobody else's, since what a crash
- * has left there is removed. */
-static rk_status temporary_of(const char *directory, char **out) {
+/* Beside the directory, so that a rename makes it appear, a directory that one export at a time writes in;
+ * what a crash has left in it is removed. */
+static rk_status open_temporary(rk_exporting *x, const char *directory) {
+    rk_buffer name = {0};
     size_t n = strlen(directory);
     while (n > 1 && directory[n - 1] == '/') n--;
-    rk_buffer name = {0};
     rk_buffer_printf(&name, "%.*s.reckon-export", (int)n, directory);
-    return rk_buffer_take(&name, out);
+    RK_TRY(rk_buffer_take(&name, &x->temporary));
+    RK_TRY(rk_path_join(x->temporary, "files", &x->directory));
+    RK_TRY(rk_folder_lock_take(x->temporary, &x->lock));
+    return rk_remove_tree(x->directory);
 }
 
 static rk_status put(const rk_exporting *x, const char *directory) {
@@ -193,7 +189,8 @@ static rk_status put(const rk_exporting *x, const char *directory) {
 static rk_status open_checkpoint(rk_exporting *x, const char *path) {
     RK_TRY(rk_checkpoint_find_best(path, &x->checkpoint));
     RK_TRY(rk_manifest_read(x->checkpoint, &x->manifest));
-    RK_TRY(rk_checkpoint_config(x->checkpoint, NULL, 0, &x->config));
+    RK_TRY((x->format == RK_EXPORT_ONNX ? rk_checkpoint_config : rk_checkpoint_run_file)(x->checkpoint, NULL,
+                                                                                         0, &x->config));
     return rk_stored_tensors_open(x->checkpoint, &x->tensors);
 }
 
@@ -210,7 +207,6 @@ static rk_status export_as(rk_export_format format, const char *path, const rk_e
     rk_export_options o = RK_EXPORT_OPTIONS_INIT;
     rk_exporting x = {.options = &o, .format = format};
     rk_status status;
-    bool begun = false;
     RK_GOTO(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_export_options, license),
                             "rk_export_options"));
     RK_GOTO(rk_path_check(directory));
@@ -218,13 +214,11 @@ static rk_status export_as(rk_export_format format, const char *path, const rk_e
     if (format == RK_EXPORT_ONNX) RK_GOTO(check_onnx_options(&o));
     RK_GOTO(open_checkpoint(&x, path));
     RK_GOTO(choose_all(&x));
-    RK_GOTO(temporary_of(directory, &x.directory));
-    RK_GOTO(rk_remove_tree(x.directory)); /* what a crash has left */
-    begun = true;
+    RK_GOTO(open_temporary(&x, directory));
     RK_GOTO(write_all(&x));
     RK_GOTO(put(&x, directory));
 done:
-    if (status != RK_OK && begun) remove_directory(&x, status);
+    if (status != RK_OK && x.lock) remove_directory(&x, status);
     exporting_release(&x);
     return status;
 }

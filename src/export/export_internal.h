@@ -5,7 +5,8 @@
 #include <reckon/export.h>
 
 #include "base/buffer.h"
-#include "export/stored_tensors.h"
+#include "base/file/directory_lock.h"
+#include "train/checkpoint/stored_tensors.h"
 #include "train/checkpoint/checkpoint.h"
 
 typedef struct rk_exported_tensor {
@@ -23,6 +24,8 @@ typedef struct rk_exporting {
     rk_export_format format;
     const rk_export_options *options;
     char *checkpoint, *directory; /* what is read; what is written, under a temporary name */
+    char *temporary;              /* where that is, beside the directory that it becomes, */
+    rk_folder_lock *lock;         /* and which one export at a time has */
     rk_manifest manifest;
     rk_config *config;
     rk_stored_tensors tensors;

@@ -6,23 +6,14 @@
 #include <reckon/version.h>
 
 #include "base/file/file.h"
-#include "base/float16.h"
 #include "base/memory.h"
 #include "export/export_internal.h"
-#include "export/row_formats.h"
+#include "embedding/config/row_formats.h"
 #include "format/safetensors.h"
 #include "format/json_text.h"
 
 enum { PIECE_BYTES = 4 << 20, MAX_FILES = 99999 };
 static const uint64_t usual_shard_bytes = 5000000000;
-
-/* n values of a dtype as f32. */
-static void to_f32(rk_dtype type, const void *from, int64_t n, float *out) {
-    const uint16_t *halves = from;
-    if (type == RK_F32) memcpy(out, from, (size_t)n * sizeof *out);
-    for (int64_t i = 0; i < n && type == RK_BF16; i++) out[i] = rk_bf16_to_f32(halves[i]);
-    for (int64_t i = 0; i < n && type == RK_F16; i++) out[i] = rk_f16_to_f32(halves[i]);
-}
 
 /* Rows first .. first+n-1, as they are written; the bytes are in *out until the next call. */
 static rk_status make_piece(rk_exporting *x, const rk_exported_tensor *t, int64_t first, int64_t n,
@@ -37,14 +28,9 @@ static rk_status make_piece(rk_exporting *x, const rk_exported_tensor *t, int64_
     RK_TRY(rk_reserve(&x->values, &x->values_capacity, n_values, sizeof *x->values));
     RK_TRY(rk_reserve(&x->written, &x->written_capacity,
                       (size_t)(n * columns) * rk_dtype_bytes(rk_row_format_type(t->rows)), 1));
-    to_f32(stored->type, x->stored, (int64_t)n_values, x->values);
+    rk_row_values(stored->type, x->stored, (int64_t)n_values, x->values);
     rk_row_format_write(t->rows, x->values, n, stored->n_columns, x->written, &failed);
-    if (failed >= 0)
-        return rk_error_hint(rk_error(RK_NOT_FINITE,
-                                      "table '%s': row %lld cannot be written in %s: it has a value that is "
-                                      "not finite, or two that are too far apart",
-                                      t->table, (long long)(first + failed), rk_row_format_name(t->rows)),
-                             "export f32 rows");
+    if (failed >= 0) return rk_row_format_error(t->rows, t->table, first + failed);
     *out = x->written;
     return RK_OK;
 }
@@ -140,7 +126,7 @@ static rk_status write_file(rk_exporting *x, int32_t file) {
     for (size_t i = x->first; i < x->n && x->list[i].file == file; i++)
         RK_TRY(add_entry(&x->shard, &x->list[i]));
     RK_TRY(describe_rows(x, &rows));
-    const char *metadata[] = {"format", "pt", "reckon.version", rk_version(), "reckon.rows", rows.data};
+    const char *metadata[] = {"format", "pt", "reckon.version", rk_version(), RK_ROW_FORMATS_KEY, rows.data};
     rk_safetensors_source source = {
         .fill = fill, .context = x, .metadata = metadata, .n_metadata = rows.n_bytes ? 3 : 2};
     rk_export_file_name(x, file, name);

@@ -8,7 +8,7 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "export/export_internal.h"
-#include "export/row_formats.h"
+#include "embedding/config/row_formats.h"
 #include "model/presets/preset.h"
 
 static const char *kind_of(const rk_exporting *x) {

@@ -194,22 +194,40 @@ rk_status rk_safetensors_header_bytes(const void *head, uint64_t file_bytes, siz
     return RK_OK;
 }
 
-rk_status rk_safetensors_parse(const void *data, size_t n_bytes, uint64_t file_bytes, rk_safetensors *out) {
+/* The header as JSON. */
+static rk_status load_header(const void *data, size_t n_bytes, uint64_t file_bytes, json_t **out) {
     size_t end;
     RK_FAIL_IF(n_bytes < RK_SAFETENSORS_HEAD_BYTES, RK_BAD_DATA,
                "the file is truncated: no safetensors header");
     RK_TRY(rk_safetensors_header_bytes(data, file_bytes, &end));
     RK_FAIL_IF(end > n_bytes, RK_BAD_DATA, "a safetensors header of %zu bytes does not fit the file",
                end - RK_SAFETENSORS_HEAD_BYTES);
-    uint64_t length = end - RK_SAFETENSORS_HEAD_BYTES;
-    const uint8_t *at = data;
     json_error_t error;
-    json_auto_t *header = json_loadb((const char *)at + 8, (size_t)length, JSON_REJECT_DUPLICATES, &error);
+    json_auto_t *header = json_loadb((const char *)data + RK_SAFETENSORS_HEAD_BYTES,
+                                     end - RK_SAFETENSORS_HEAD_BYTES, JSON_REJECT_DUPLICATES, &error);
     RK_FAIL_IF(!header, RK_BAD_DATA, "the safetensors header is not JSON: %s", error.text);
-    RK_AUTO(rk_safetensors_release) rk_safetensors tensors = {0};
     RK_FAIL_IF(!json_is_object(header), RK_BAD_DATA, "the safetensors header is not an object");
-    RK_TRY(parse_entries(header, length + 8, file_bytes, &tensors));
+    *out = header;
+    header = NULL;
+    return RK_OK;
+}
+
+rk_status rk_safetensors_parse(const void *data, size_t n_bytes, uint64_t file_bytes, rk_safetensors *out) {
+    size_t end;
+    json_auto_t *header = NULL;
+    RK_AUTO(rk_safetensors_release) rk_safetensors tensors = {0};
+    RK_TRY(load_header(data, n_bytes, file_bytes, &header));
+    RK_TRY(rk_safetensors_header_bytes(data, file_bytes, &end));
+    RK_TRY(parse_entries(header, end, file_bytes, &tensors));
     *out = tensors;
     tensors = (rk_safetensors){0};
     return RK_OK;
+}
+
+rk_status rk_safetensors_metadata(const void *data, size_t n_bytes, const char *key, char **out) {
+    json_auto_t *header = NULL;
+    *out = NULL;
+    RK_TRY(load_header(data, n_bytes, n_bytes, &header));
+    const char *text = json_string_value(json_object_get(json_object_get(header, "__metadata__"), key));
+    return text ? rk_strdup(text, out) : RK_OK;
 }

@@ -42,6 +42,9 @@ rk_status rk_safetensors_header_bytes(const void *head, uint64_t file_bytes, siz
 /* Read a header from the file's bytes (the header must be whole; offsets are checked against file_bytes).
  * Pure. */
 rk_status rk_safetensors_parse(const void *data, size_t n_bytes, uint64_t file_bytes, rk_safetensors *out);
+/* What the header, whole and parsed once before, says under a key of its metadata: *out is the caller's
+ * (rk_free), NULL where it says nothing. */
+rk_status rk_safetensors_metadata(const void *data, size_t n_bytes, const char *key, char **out);
 void rk_safetensors_release(rk_safetensors *tensors);
 const rk_safetensors_entry *rk_safetensors_find(const rk_safetensors *tensors, const char *name);
 

@@ -54,8 +54,11 @@ typedef struct rk_model_options {
                                       may be NULL where it needs none */
     bool is_outline; /* sizes alone, no memory for rows, slots and batches: the model may be described and
                         freed, no more; of one process, without a device */
-    bool training;   /* false: no gradients, no slots (prediction); the state's names are some of the trained
-                        model's */
+    /* For prediction, the dtype that a table's rows are held in; NULL: the configured one. */
+    rk_dtype (*row_dtype)(const void *context, const char *table, rk_dtype configured);
+    const void *row_context;
+    bool training; /* false: no gradients, no slots (prediction); the state's names are some of the trained
+                      model's */
 } rk_model_options;
 
 /* Needs none of the options' arrays afterwards. A model of dense numbers alone has no collection:

@@ -315,6 +315,9 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_coll
     RK_TRY(outline(model, options, plan));
     if (model->retrieval && options->training) model->max_here += rk_retrieval_n_negatives(model->retrieval);
     if (!options->training) RK_TRY(drop_slots(plan));
+    for (int32_t t = 0; t < plan->n_tables && options->row_dtype; t++)
+        plan->tables[t].dtype =
+            options->row_dtype(options->row_context, plan->tables[t].name, plan->tables[t].dtype);
     RK_TRY(rk_ranks_create(options, &model->ranks));
     RK_TRY(finish_graph(model, options));
     int64_t micro_batch = rk_graph_micro_batch(model->graph);

@@ -11,6 +11,7 @@
 #include "cuda/device/device.h"
 #include "model/inference.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/stored_tensors.h"
 #include "train/evaluate/evaluation_rankings.h"
 
 rk_status rk_predictor_check_same(const rk_predictor *p, const char *text) {
@@ -29,6 +30,8 @@ rk_status rk_predictor_check_same(const rk_predictor *p, const char *text) {
 
 static rk_status find(rk_predictor *p, const char *path) {
     RK_TRY(rk_predictor_check_same(p, path));
+    if (rk_comm_agree(p->comm, rk_is_export(path) ? RK_OK : RK_NOT_FOUND) == RK_OK)
+        return rk_comm_agree(p->comm, rk_strdup(path, &p->path));
     return rk_checkpoint_find_over(p->comm, path, true, &p->path);
 }
 
@@ -72,12 +75,12 @@ static rk_status read_model(rk_predictor *p, const char *device) {
     const rk_model_cluster *over = p->comm ? &cluster : NULL;
     if (over) cluster.request.roles.n_trainers = rk_comm_size(p->comm);
     RK_TRY(choose_device(p, device, &on));
-    rk_status status = rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, on, over, &p->model));
+    rk_status status = rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, on, over, p->rows, &p->model));
     if (status == RK_OK || !on || device || status == RK_PEER_LOST) return status;
     warn_of_processors(p); /* a GPU that others use may have no room */
     rk_model_free(p->model);
     p->model = NULL;
-    return rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, NULL, over, &p->model));
+    return rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, NULL, over, p->rows, &p->model));
 }
 
 static rk_status load_model(rk_predictor *p, const char *device) {
@@ -119,10 +122,13 @@ rk_status rk_predictor_open(const char *path, const rk_predictor_options *option
     rk_predictor_options o = RK_PREDICTOR_OPTIONS_INIT;
     RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_predictor_options, comm),
                            "rk_predictor_options"));
+    RK_FAIL_IF((unsigned)o.rows > RK_EXPORT_ROWS_INT4, RK_INVALID_ARGUMENT, "invalid format of rows: %d",
+               (int)o.rows);
     rk_predictor *p;
     RK_TRY(rk_alloc(1, sizeof *p, &p));
     if (o.comm && rk_comm_size(o.comm) > 1) p->comm = o.comm;
     p->pool = o.pool;
+    p->rows = o.rows;
     rk_status status;
     RK_ON_POOL(p->pool, status = find_and_load(p, path, o.device));
     RK_GOTO(status);

@@ -10,6 +10,7 @@
 struct rk_predictor {
     rk_comm *comm; /* NULL: one process */
     rk_pool *pool; /* NULL: the process's */
+    rk_export_rows rows;
     char *path;
     rk_config *config;
     rk_model *model;

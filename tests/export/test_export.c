@@ -5,6 +5,7 @@
 
 #include <reckon/reckon.h>
 
+#include "base/file/directory_lock.h"
 #include "base/float16.h"
 #include "format/safetensors.h"
 #include "model/model.h"
@@ -12,24 +13,7 @@
 static rk_state model_state;
 static rk_model *model;
 
-static void make_run(void) {
-    static const char *const run =
-        "data: {train: data.csv, valid: data.csv, labels: [{name: y}], features: [{name: w, identity: 100}, "
-        "{name: v, identity: 70}, {name: x, dense: true}]}\n"
-        "embedding: {dim: 12, tables: [{name: v, dtype: bf16}], optimizer: {kind: adam}}\n"
-        "model: {kind: dcn_v2, deep: [8], batch_norm: true}\n"
-        "train: {batch_size: 10, epochs: 1, optimizer: {kind: adam}, output: %s/run}\n";
-    char text[800], rows[4000] = "w,v,x,y\n";
-    rk_config *config;
-    rk_trainer *trainer;
-    for (int i = 0; i < 100; i++) sprintf(rows + strlen(rows), "%d,%d,%d.5,%d\n", i, i % 70, i % 3, i % 2);
-    OK(rk_file_write(path_of("data.csv"), rows, strlen(rows)));
-    snprintf(text, sizeof text, run, directory);
-    OK(rk_config_parse(text, "run.yaml", directory, NULL, 0, &config));
-    OK(rk_trainer_create(config, NULL, &trainer));
-    OK(rk_trainer_run(trainer));
-    rk_trainer_free(trainer);
-    rk_config_free(config);
+static void load_model(void) {
     char *checkpoint;
     OK(rk_checkpoint_find_best(path_of("run"), &checkpoint));
     OK(rk_checkpoint_load_model(checkpoint, &model));
@@ -187,6 +171,24 @@ static void test_refused(void **state) {
     assert_false(rk_file_exists(path_of("out")));
 }
 
+/* Two at once into one directory: the second one is told so, and the first one's files stay. What a crash has
+ * left is no obstacle. */
+static void test_two_at_once(void **state) {
+    (void)state;
+    rk_folder_lock *other;
+    OK(rk_folder_lock_take(path_of("twice.reckon-export"), &other));
+    OK(rk_make_directories(path_of("twice.reckon-export/files")));
+    OK(rk_file_write(path_of("twice.reckon-export/files/model.safetensors"), "half", 4));
+    assert_int_equal(rk_export_safetensors(path_of("run"), NULL, path_of("twice")), RK_BUSY);
+    assert_non_null(strstr(rk_last_error(), "twice.reckon-export' is in use"));
+    assert_true(rk_file_exists(path_of("twice.reckon-export/files/model.safetensors")));
+    rk_folder_lock_free(other);
+    assert_true(rk_file_exists(path_of("twice.reckon-export/files/model.safetensors")));
+    OK(rk_export_safetensors(path_of("run"), NULL, path_of("twice")));
+    check_file("twice/model.safetensors");
+    assert_false(rk_file_exists(path_of("twice.reckon-export")));
+}
+
 static void test_failures(void **state) {
     (void)state;
     check_failures(rk_export_safetensors);
@@ -195,7 +197,8 @@ static void test_failures(void **state) {
 static int set_up(void **state) {
     (void)state;
     if (!mkdtemp(directory)) return -1;
-    make_run();
+    make_usual_run();
+    load_model();
     return 0;
 }
 
@@ -210,6 +213,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole),   cmocka_unit_test(test_parts),
                                        cmocka_unit_test(test_files),   cmocka_unit_test(test_int8),
-                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_failures)};
+                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_two_at_once),
+                                       cmocka_unit_test(test_failures)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

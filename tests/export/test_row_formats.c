@@ -5,7 +5,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
-#include "export/row_formats.h"
+#include "embedding/config/row_formats.h"
 
 enum { MAX_DIM = 64, MAX_BYTES = MAX_DIM + 8 };
 

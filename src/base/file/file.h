@@ -51,6 +51,9 @@ rk_status rk_writer_append(rk_writer *writer, const void *data, size_t n_bytes);
 rk_status rk_writer_commit(rk_writer *writer);
 void rk_writer_release(rk_writer *writer);
 
+/* A file's bytes as another one, atomically; they are not in memory as a whole. */
+rk_status rk_file_copy(const char *from, const char *to);
+
 /* Write a small file atomically. */
 rk_status rk_file_write(const char *path, const void *data, size_t n_bytes);
 

@@ -190,3 +190,9 @@ rk_status rk_file_write(const char *path, const void *data, size_t n_bytes) {
     RK_TRY(rk_writer_append(&writer, data, n_bytes));
     return rk_writer_commit(&writer);
 }
+
+rk_status rk_file_copy(const char *from, const char *to) {
+    RK_AUTO(rk_map_release) rk_map map = {0};
+    RK_TRY(rk_map_open(from, &map));
+    return rk_file_write(to, map.data, map.n_bytes);
+}

@@ -58,10 +58,15 @@ rk_status rk_checkpoint_read(const char *path, const rk_state *state);
  * the model that it was read into. */
 rk_status rk_checkpoint_read_stale(const char *path, rk_model *model);
 
-/* A model for prediction, of the run file and the transforms that a checkpoint keeps (rk_checkpoint_config),
- * on a GPU or (NULL) the processors, over ranks or (NULL) in one process. */
+/* As rk_checkpoint_config, but without the transforms, whose vocabularies may be large. */
+rk_status rk_checkpoint_run_file(const char *path, const char *const *overrides, size_t n_overrides,
+                                 rk_config **out);
+
+/* A model for prediction, of the run file and the transforms that a checkpoint or an export keeps
+ * (rk_checkpoint_config), on a GPU or (NULL) the processors, over ranks or (NULL) in one process. rows: what
+ * the tables' rows are rounded to, as an export would round them. */
 rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_model_device *device,
-                              const rk_model_cluster *cluster, rk_model **out);
+                              const rk_model_cluster *cluster, rk_export_rows rows, rk_model **out);
 
 /* Where a run's directory has the checkpoint of a step, whether it is there or not. */
 rk_status rk_checkpoint_path(const char *output, int64_t step, char **path);

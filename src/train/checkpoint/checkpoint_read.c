@@ -7,6 +7,7 @@
 #include "format/safetensors.h"
 #include "train/checkpoint/tensor_part.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/stored_model.h"
 
 /* A tensor of the state, and how much of it has been read. */
 typedef struct wanted_tensor {
@@ -110,18 +111,24 @@ rk_status rk_checkpoint_read_stale(const char *path, rk_model *model) {
     return read_shards(&r, path);
 }
 
-rk_status rk_checkpoint_config(const char *path, const char *const *overrides, size_t n_overrides,
-                               rk_config **out) {
+rk_status rk_checkpoint_run_file(const char *path, const char *const *overrides, size_t n_overrides,
+                                 rk_config **out) {
     RK_AUTOFREE char *file = NULL, *text = NULL, *directory_file = NULL, *directory = NULL;
-    RK_AUTO(rk_config_auto) rk_config *config = NULL;
     size_t n_bytes;
     RK_TRY(rk_path_join(path, "config.yaml", &file));
     RK_TRY(rk_file_read(file, &text, &n_bytes));
     RK_TRY(rk_path_join(path, "directory.txt", &directory_file));
-    RK_TRY(rk_file_read(directory_file, &directory, &n_bytes));
+    RK_TRY(rk_is_export(path) ? rk_strdup("", &directory)
+                              : rk_file_read(directory_file, &directory, &n_bytes));
     if (!rk_file_exists(directory))
         directory[0] = 0; /* moved since: paths are then relative to where the program runs */
-    RK_TRY(rk_config_parse(text, file, directory, overrides, n_overrides, &config));
+    return rk_config_parse(text, file, directory, overrides, n_overrides, out);
+}
+
+rk_status rk_checkpoint_config(const char *path, const char *const *overrides, size_t n_overrides,
+                               rk_config **out) {
+    RK_AUTO(rk_config_auto) rk_config *config = NULL;
+    RK_TRY(rk_checkpoint_run_file(path, overrides, n_overrides, &config));
     RK_TRY(rk_transforms_load_files(&config->data, path, &config->transforms));
     rk_transforms_locate(config->transforms, config->directory);
     *out = config;
@@ -130,17 +137,24 @@ rk_status rk_checkpoint_config(const char *path, const char *const *overrides, s
 }
 
 rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_model_device *device,
-                              const rk_model_cluster *cluster, rk_model **out) {
+                              const rk_model_cluster *cluster, rk_export_rows rows, rk_model **out) {
     RK_AUTO(rk_model_auto) rk_model *model = NULL;
     RK_AUTO(rk_state_release) rk_state state = {0};
+    RK_AUTO(rk_stored_model_close) rk_stored_model stored = {0};
+    bool by_rows = rows != RK_EXPORT_ROWS_TRAINED || rk_is_export(path);
     rk_model_options options;
     RK_TRY(rk_config_model_options(config, rk_transforms_schema(config->transforms), false, &options));
     RK_TRY(rk_config_take_interactions(config, &options));
     options.device = device;
     options.cluster = cluster;
+    if (by_rows) {
+        RK_TRY(rk_comm_agree(cluster ? cluster->comm : NULL, rk_stored_model_open(path, rows, &stored)));
+        options.row_dtype = rk_stored_model_row_dtype;
+        options.row_context = &stored;
+    }
     RK_TRY(rk_model_build(&options, &model));
     RK_TRY(rk_model_state(model, &state));
-    RK_TRY(rk_checkpoint_read(path, &state));
+    RK_TRY(by_rows ? rk_stored_model_read(&stored, &state) : rk_checkpoint_read(path, &state));
     RK_TRY(rk_model_reload(model));
     *out = model;
     model = NULL;
@@ -151,5 +165,5 @@ rk_status rk_checkpoint_load_model(const char *path, rk_model **out) {
     RK_AUTO(rk_config_auto) rk_config *config = NULL;
     RK_TRY(rk_checkpoint_verify(path));
     RK_TRY(rk_checkpoint_config(path, NULL, 0, &config));
-    return rk_checkpoint_model(path, config, NULL, NULL, out);
+    return rk_checkpoint_model(path, config, NULL, NULL, RK_EXPORT_ROWS_TRAINED, out);
 }

@@ -58,7 +58,7 @@ static int64_t end_column(const rk_tensor_part *p) {
     return p->first_column + p->n_columns;
 }
 
-static rk_status check_shapes(const rk_tensor_part *to, const rk_tensor_part *from) {
+rk_status rk_tensor_parts_check(const rk_tensor_part *to, const rk_tensor_part *from) {
     bool columns = to->all_columns ? end_column(from) <= end_column(to) &&
                                          (!from->all_columns || from->n_columns == to->n_columns)
                                    : !from->all_columns || end_column(to) <= from->n_columns;
@@ -75,7 +75,7 @@ static rk_status check_shapes(const rk_tensor_part *to, const rk_tensor_part *fr
 
 rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, const rk_tensor_part *from,
                               const void *from_data, size_t n_bytes, int64_t *n_copied) {
-    RK_TRY(check_shapes(to, from));
+    RK_TRY(rk_tensor_parts_check(to, from));
     int64_t begin = to->first_column > from->first_column ? to->first_column : from->first_column;
     int64_t end = end_column(to) < end_column(from) ? end_column(to) : end_column(from);
     if (begin >= end) return RK_OK;

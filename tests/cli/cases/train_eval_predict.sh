@@ -3,6 +3,10 @@ source "$SOURCE/tests/cli/cases/lib.inc"; make_run
 "$RECKON" train --quiet run.yaml
 "$RECKON" eval out | sed 's/[0-9]\.[0-9]*/N/g'
 "$RECKON" eval --json out | sed -E 's/:[0-9.e-]+/:N/g'
+"$RECKON" eval --rows int8 out | sed -E 's/ +[+-]?[0-9][0-9.e+-]*/ N/g'
+"$RECKON" eval --rows int9 out
+"$RECKON" eval --json --rows int4 out | sed -E 's/:[0-9.e-]+/:N/g'
+"$RECKON" export out exported; "$RECKON" eval --data train.csv exported | sed 's/[0-9]\.[0-9]*/N/g'
 "$RECKON" predict --limit 3 out test | sed -E 's/,.*[0-9]/,N/'
 "$RECKON" predict --format jsonl --limit 2 --labels run.yaml train.csv | sed -E 's/("label":)[0-9.e-]+/\1N/'
 ls out out/checkpoints

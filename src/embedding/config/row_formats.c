@@ -1,4 +1,4 @@
-#include "export/row_formats.h"
+#include "embedding/config/row_formats.h"
 
 #include <math.h>
 #include <string.h>
@@ -96,4 +96,56 @@ void rk_row_format_write(rk_export_rows rows, const float *from, int64_t n, int6
                                                     : write_int4(from + r * dim, dim, at);
             if (!fits) *failed = r;
         }
+}
+
+rk_status rk_row_format_error(rk_export_rows rows, const char *table, int64_t row) {
+    return rk_error_hint(rk_error(RK_NOT_FINITE,
+                                  "table '%s': row %lld cannot be written in %s: it has a value that is not "
+                                  "finite, or two that are too far apart",
+                                  table, (long long)row, rk_row_format_name(rows)),
+                         "take f32 rows");
+}
+
+static void read_int8(const uint8_t *from, int64_t dim, float *out) {
+    float tail[2];
+    memcpy(tail, from + dim, sizeof tail);
+    for (int64_t i = 0; i < dim; i++) out[i] = (float)from[i] * tail[0] + tail[1];
+}
+
+static void read_int4(const uint8_t *from, int64_t dim, float *out) {
+    uint16_t tail[2];
+    memcpy(tail, from + (dim + 1) / 2, sizeof tail);
+    float scale = rk_f16_to_f32(tail[0]), least = rk_f16_to_f32(tail[1]);
+    for (int64_t i = 0; i < dim; i++)
+        out[i] = (float)(i % 2 ? from[i / 2] >> 4 : from[i / 2] & 15) * scale + least;
+}
+
+void rk_row_values(rk_dtype type, const void *from, int64_t n, float *out) {
+    const uint16_t *halves = from;
+    if (type == RK_F32) memcpy(out, from, (size_t)n * sizeof *out);
+    for (int64_t i = 0; i < n && type == RK_BF16; i++) out[i] = rk_bf16_to_f32(halves[i]);
+    for (int64_t i = 0; i < n && type == RK_F16; i++) out[i] = rk_f16_to_f32(halves[i]);
+}
+
+void rk_row_format_read(rk_export_rows rows, const void *from, int64_t n, int64_t dim, float *out) {
+    int64_t width = rk_row_format_columns(rows, dim);
+    if (rk_row_format_type(rows) != RK_U8) {
+        rk_row_values(rk_row_format_type(rows), from, n * dim, out);
+        return;
+    }
+    for (int64_t r = 0; r < n; r++)
+        (rows == RK_EXPORT_ROWS_INT8 ? read_int8 : read_int4)((const uint8_t *)from + r * width, dim,
+                                                              out + r * dim);
+}
+
+rk_export_rows rk_row_format_for(rk_export_rows rows, int64_t dim, rk_dtype type) {
+    if (!rk_row_format_name(rows)) return rows;
+    uint64_t trained = (uint64_t)dim * rk_dtype_bytes(type);
+    return (uint64_t)rk_row_format_columns(rows, dim) < trained ? rows : RK_EXPORT_ROWS_TRAINED;
+}
+
+rk_export_rows rk_row_format_find(const char *name) {
+    for (int rows = RK_EXPORT_ROWS_INT8; rows <= RK_EXPORT_ROWS_INT4; rows++)
+        if (strcmp(rk_row_format_name((rk_export_rows)rows), name) == 0) return (rk_export_rows)rows;
+    return RK_EXPORT_ROWS_TRAINED;
 }

@@ -1,10 +1,13 @@
-/* The tensors of a checkpoint as if each were whole, wherever its parts are: read by pieces of rows, so that
- * no machine has to hold one. Thread rule: one thread at a time. */
-#ifndef RK_EXPORT_STORED_TENSORS_H
-#define RK_EXPORT_STORED_TENSORS_H
+/* The tensors of a checkpoint, or of an exported directory, as if each were whole, wherever its parts are:
+ * read by pieces of rows, so that no machine has to hold one. Thread rule: one thread at a time. */
+#ifndef RK_TRAIN_CHECKPOINT_STORED_TENSORS_H
+#define RK_TRAIN_CHECKPOINT_STORED_TENSORS_H
+
+#include <reckon/table.h>
 
 #include "base/state.h"
 #include "base/text/name_map.h"
+#include "format/safetensors.h"
 
 /* Rows first, first + step, ... of a tensor, and of these columns first_column .. first_column + n_columns-1:
  * row after row, from byte `begin` of a file on. */
@@ -20,6 +23,9 @@ typedef struct rk_stored_tensor {
     rk_dtype type;
     int32_t n_dims; /* 1 or 2; what has more is [dims[0], all others] */
     int64_t n_rows, n_columns;
+    rk_export_rows
+        codes;   /* an export's int8 and int4 rows, of n_columns bytes; else RK_EXPORT_ROWS_TRAINED */
+    int64_t dim; /* values a row */
     rk_stored_part *parts; /* [n_parts]: each element is in one of them */
     size_t n_parts, capacity;
 } rk_stored_tensor;
@@ -33,6 +39,7 @@ typedef struct rk_stored_tensors {
         char *path;
     } * files; /* [n_files] */
     size_t n_files;
+    bool is_export;
     char *buffer; /* of a piece of a part */
     size_t buffer_capacity;
 } rk_stored_tensors;
@@ -41,11 +48,25 @@ typedef struct rk_stored_tensors {
  * over. Errors: RK_BAD_DATA naming the file and the tensor, where parts overlap or leave out an
  * element; RK_NOT_FOUND, RK_IO. */
 rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out);
+/* The same of a directory that rk_export_safetensors or rk_export_onnx has written: tensors have the names
+ * that a checkpoint gives them, tensors of other names are passed over. */
+rk_status rk_stored_tensors_open_export(const char *directory, rk_stored_tensors *out);
+bool rk_is_export(const char *directory);
 void rk_stored_tensors_close(rk_stored_tensors *tensors);
 const rk_stored_tensor *rk_stored_tensors_find(const rk_stored_tensors *tensors, const char *name);
 
-/* Rows first .. first+n-1 into out [n, n_columns]. Memory: out, and as much again at the most. */
+/* Rows first .. first+n-1 as they are stored, into out [n, n_columns]. Memory: out, and as much again at the
+ * most. */
 rk_status rk_stored_tensor_read(rk_stored_tensors *tensors, const rk_stored_tensor *tensor, int64_t first,
                                 int64_t n, void *out);
+
+/* Between stored_tensors.c and stored_export.c: a file's tensors into the list. */
+rk_status rk_stored_tensors_add_file(rk_stored_tensors *tensors, const char *path);
+/* Those of an export's file; rows: what "reckon.rows" of its metadata says, or NULL. */
+rk_status rk_stored_tensors_add_export(rk_stored_tensors *tensors, const rk_safetensors *entries,
+                                       const char *rows);
+/* A whole tensor by the name that a checkpoint gives it, which is copied. codes, dim: as in the list. */
+rk_status rk_stored_tensors_add_whole(rk_stored_tensors *tensors, const char *name,
+                                      const rk_safetensors_entry *entry, rk_export_rows codes, int64_t dim);
 
 #endif

@@ -1,4 +1,4 @@
-#include "export/stored_tensors.h"
+#include "train/checkpoint/stored_tensors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,6 +7,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
+#include "embedding/config/row_formats.h"
 #include "embedding/local/stale_rows.h"
 #include "format/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
@@ -30,42 +31,65 @@ const rk_stored_tensor *rk_stored_tensors_find(const rk_stored_tensors *tensors,
     return at < 0 ? NULL : &tensors->list[at];
 }
 
-static rk_status tensor_of(rk_stored_tensors *tensors, const rk_tensor_part *part,
-                           const rk_safetensors_entry *entry, rk_stored_tensor **out) {
-    RK_AUTOFREE char *name = NULL;
-    RK_TRY(rk_strndup(part->name, part->name_bytes, &name));
+/* The tensor of this name, which is there afterwards. */
+static rk_status tensor_of(rk_stored_tensors *tensors, const char *name, const rk_safetensors_entry *entry,
+                           int64_t n_rows, rk_stored_tensor **out) {
     int64_t at = rk_name_map_find(&tensors->names, name);
     if (at < 0) {
+        RK_AUTOFREE char *own = NULL;
+        RK_TRY(rk_strdup(name, &own));
         RK_TRY(rk_grow(&tensors->list, tensors->n, &tensors->capacity, sizeof *tensors->list));
-        RK_TRY(rk_name_map_add(&tensors->names, name, (int64_t)tensors->n));
+        RK_TRY(rk_name_map_add(&tensors->names, own, (int64_t)tensors->n));
         at = (int64_t)tensors->n++;
         tensors->list[at] = (rk_stored_tensor){
-            .name = name, .type = entry->type, .n_dims = entry->n_dims > 1 ? 2 : 1, .n_rows = part->n_rows};
-        name = NULL;
+            .name = own, .type = entry->type, .n_dims = entry->n_dims > 1 ? 2 : 1, .n_rows = n_rows};
+        own = NULL;
     }
     *out = &tensors->list[at];
+    return RK_OK;
+}
+
+static rk_status add_to(rk_stored_tensors *tensors, rk_stored_tensor *tensor, const rk_tensor_part *part,
+                        const rk_safetensors_entry *entry) {
+    RK_FAIL_IF(tensor->type != entry->type || tensor->n_rows != part->n_rows, RK_BAD_DATA,
+               "tensor '%s': another part of it has another shape or dtype", entry->name);
+    RK_TRY(rk_grow(&tensor->parts, tensor->n_parts, &tensor->capacity, sizeof *tensor->parts));
+    tensor->parts[tensor->n_parts++] = (rk_stored_part){.file = (int32_t)tensors->n_files - 1,
+                                                        .begin = entry->begin,
+                                                        .first = part->first,
+                                                        .step = part->step,
+                                                        .n_rows = entry->dims[0],
+                                                        .first_column = part->first_column,
+                                                        .n_columns = part->n_columns};
+    int64_t end = part->first_column + part->n_columns;
+    if (end > tensor->n_columns) tensor->dim = tensor->n_columns = end;
     return RK_OK;
 }
 
 static rk_status add_part(rk_stored_tensors *tensors, const rk_safetensors_entry *entry) {
     rk_tensor_part part;
     rk_stored_tensor *tensor;
+    RK_AUTOFREE char *name = NULL;
     if (strncmp(entry->name, RK_STALE_PREFIX, strlen(RK_STALE_PREFIX)) == 0) return RK_OK;
     if (entry->type == RK_I64) return RK_OK; /* counters, of which every part has one */
     RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
-    RK_TRY(tensor_of(tensors, &part, entry, &tensor));
-    RK_FAIL_IF(tensor->type != entry->type || tensor->n_rows != part.n_rows, RK_BAD_DATA,
-               "tensor '%s': another part of it has another shape or dtype", entry->name);
-    RK_TRY(rk_grow(&tensor->parts, tensor->n_parts, &tensor->capacity, sizeof *tensor->parts));
-    tensor->parts[tensor->n_parts++] = (rk_stored_part){.file = (int32_t)tensors->n_files - 1,
-                                                        .begin = entry->begin,
-                                                        .first = part.first,
-                                                        .step = part.step,
-                                                        .n_rows = entry->dims[0],
-                                                        .first_column = part.first_column,
-                                                        .n_columns = part.n_columns};
-    int64_t end = part.first_column + part.n_columns;
-    if (end > tensor->n_columns) tensor->n_columns = end;
+    RK_TRY(rk_strndup(part.name, part.name_bytes, &name));
+    RK_TRY(tensor_of(tensors, name, entry, part.n_rows, &tensor));
+    return add_to(tensors, tensor, &part, entry);
+}
+
+rk_status rk_stored_tensors_add_whole(rk_stored_tensors *tensors, const char *name,
+                                      const rk_safetensors_entry *entry, rk_export_rows codes, int64_t dim) {
+    rk_tensor_part part = {.step = 1, .n_columns = 1};
+    rk_stored_tensor *tensor;
+    RK_FAIL_IF(entry->n_dims < 1 || entry->n_dims > 2, RK_BAD_DATA, "tensor '%s' has %d dimensions",
+               entry->name, entry->n_dims);
+    part.n_rows = entry->dims[0];
+    if (entry->n_dims > 1) part.n_columns = entry->dims[1];
+    RK_TRY(tensor_of(tensors, name, entry, part.n_rows, &tensor));
+    RK_TRY(add_to(tensors, tensor, &part, entry));
+    tensor->codes = codes;
+    if (codes != RK_EXPORT_ROWS_TRAINED) tensor->dim = dim;
     return RK_OK;
 }
 
@@ -81,30 +105,36 @@ static rk_status read_at(const struct rk_stored_file *file, uint64_t at, void *o
 }
 
 /* The header alone, which says where the tensors are. */
-static rk_status read_header(const struct rk_stored_file *file, rk_safetensors *out) {
+static rk_status read_header(const struct rk_stored_file *file, char **header, size_t *n_bytes,
+                             rk_safetensors *out) {
     unsigned char head[RK_SAFETENSORS_HEAD_BYTES];
     uint64_t file_bytes;
-    size_t n_bytes;
-    RK_AUTOFREE char *header = NULL;
     RK_TRY(rk_file_size(file->path, &file_bytes));
     RK_TRY(read_at(file, 0, head, sizeof head));
-    RK_TRY(rk_safetensors_header_bytes(head, file_bytes, &n_bytes));
-    RK_TRY(rk_alloc(n_bytes, 1, &header));
-    RK_TRY(read_at(file, 0, header, n_bytes));
-    return rk_safetensors_parse(header, n_bytes, file_bytes, out);
+    RK_TRY(rk_safetensors_header_bytes(head, file_bytes, n_bytes));
+    RK_TRY(rk_alloc(*n_bytes, 1, header));
+    RK_TRY(read_at(file, 0, *header, *n_bytes));
+    return rk_safetensors_parse(*header, *n_bytes, file_bytes, out);
 }
 
 static rk_status add_entries(rk_stored_tensors *tensors, const struct rk_stored_file *file) {
     RK_AUTO(rk_safetensors_release) rk_safetensors entries = {0};
-    RK_TRY(read_header(file, &entries));
+    RK_AUTOFREE char *header = NULL, *rows = NULL;
+    size_t n_bytes;
+    RK_TRY(read_header(file, &header, &n_bytes, &entries));
+    if (tensors->is_export) {
+        RK_TRY(rk_safetensors_metadata(header, n_bytes, RK_ROW_FORMATS_KEY, &rows));
+        return rk_stored_tensors_add_export(tensors, &entries, rows);
+    }
     for (size_t i = 0; i < entries.n; i++) RK_TRY(add_part(tensors, &entries.entries[i]));
     return RK_OK;
 }
 
-static rk_status add_file(rk_stored_tensors *tensors, const char *path) {
+rk_status rk_stored_tensors_add_file(rk_stored_tensors *tensors, const char *path) {
     struct rk_stored_file *file = &tensors->files[tensors->n_files];
     file->descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    RK_FAIL_IF(file->descriptor < 0, RK_IO, "'%s' could not be opened: %s", path, strerror(errno));
+    RK_FAIL_IF(file->descriptor < 0, errno == ENOENT ? RK_NOT_FOUND : RK_IO, "'%s' could not be opened: %s",
+               path, strerror(errno));
     tensors->n_files++;
     rk_status status = rk_strdup(path, &file->path);
     if (status == RK_OK) status = add_entries(tensors, file);
@@ -143,7 +173,7 @@ static rk_status open_files(const char *checkpoint, const rk_manifest *manifest,
         if (!strstr(manifest->files[i].name, ".safetensors")) continue;
         RK_AUTOFREE char *path = NULL;
         RK_TRY(rk_path_join(checkpoint, manifest->files[i].name, &path));
-        RK_TRY(add_file(tensors, path));
+        RK_TRY(rk_stored_tensors_add_file(tensors, path));
     }
     for (size_t i = 0; i < tensors->n; i++) RK_TRY(check_parts(&tensors->list[i]));
     return RK_OK;

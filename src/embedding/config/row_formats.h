@@ -1,0 +1,35 @@
+/* Rows of tables in the formats that they are exported in (docs/export.md). */
+#ifndef RK_EMBEDDING_CONFIG_ROW_FORMATS_H
+#define RK_EMBEDDING_CONFIG_ROW_FORMATS_H
+
+#include <reckon/table.h>
+
+#include "base/error.h"
+
+/* The dtype of a row's elements in a file, and how many there are for `dim` values. rows is not
+ * RK_EXPORT_ROWS_TRAINED. */
+rk_dtype rk_row_format_type(rk_export_rows rows);
+int64_t rk_row_format_columns(rk_export_rows rows, int64_t dim);
+/* What the header's metadata, of the key "reckon.rows", call it; NULL: the dtype says all. */
+#define RK_ROW_FORMATS_KEY "reckon.rows"
+const char *rk_row_format_name(rk_export_rows rows);
+
+/* n rows of dim values, f32, into out. *failed: the first row that int8 or int4 cannot hold, since a value or
+ * the difference of two is not finite; else -1. */
+void rk_row_format_write(rk_export_rows rows, const float *from, int64_t n, int64_t dim, void *out,
+                         int64_t *failed);
+/* The error that tells of it. */
+rk_status rk_row_format_error(rk_export_rows rows, const char *table, int64_t row);
+/* And back, into out [n, dim]. */
+void rk_row_format_read(rk_export_rows rows, const void *from, int64_t n, int64_t dim, float *out);
+
+/* n values of a table's dtype (f32, bf16, f16) as f32. */
+void rk_row_values(rk_dtype type, const void *from, int64_t n, float *out);
+
+/* What rows of dim values are written as where `rows` is asked for, if they are trained in `type`: codes with
+ * a scale and a least value would make rows of few values larger, and those stay as they are. */
+rk_export_rows rk_row_format_for(rk_export_rows rows, int64_t dim, rk_dtype type);
+/* The format of this name (rk_row_format_name); RK_EXPORT_ROWS_TRAINED: none. */
+rk_export_rows rk_row_format_find(const char *name);
+
+#endif

@@ -1,0 +1,147 @@
+#include "train/checkpoint/stored_model.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "embedding/config/row_formats.h"
+#include "train/checkpoint/tensor_part.h"
+
+enum { PIECE_BYTES = 4 << 20 };
+
+rk_status rk_stored_model_open(const char *path, rk_export_rows rows, rk_stored_model *out) {
+    rk_stored_model model = {.rows = rows};
+    RK_TRY(
+        (rk_is_export(path) ? rk_stored_tensors_open_export : rk_stored_tensors_open)(path, &model.tensors));
+    *out = model;
+    return RK_OK;
+}
+
+void rk_stored_model_close(rk_stored_model *model) {
+    rk_stored_tensors_close(&model->tensors);
+    rk_free(model->stored);
+    rk_free(model->written);
+    rk_free(model->values);
+    *model = (rk_stored_model){0};
+}
+
+static bool has_codes(const rk_stored_tensor *tensor) {
+    return tensor->codes != RK_EXPORT_ROWS_TRAINED;
+}
+
+/* The dtype of the values that were trained, as far as the file knows. */
+static rk_dtype value_type(const rk_stored_tensor *tensor) {
+    return has_codes(tensor) ? RK_F32 : tensor->type;
+}
+
+static rk_export_rows format_of(const rk_stored_model *model, const rk_stored_tensor *tensor) {
+    return rk_row_format_for(model->rows, tensor->dim, value_type(tensor));
+}
+
+/* Codes are computed with in f32. */
+static rk_dtype row_type(const rk_stored_model *model, const rk_stored_tensor *tensor) {
+    rk_export_rows rows = format_of(model, tensor);
+    if (rows == RK_EXPORT_ROWS_TRAINED) return value_type(tensor);
+    return rk_row_format_name(rows) ? RK_F32 : rk_row_format_type(rows);
+}
+
+rk_dtype rk_stored_model_row_dtype(const void *context, const char *table, rk_dtype configured) {
+    const rk_stored_model *model = context;
+    rk_buffer name = {0};
+    rk_buffer_printf(&name, "table/%s/rows", table);
+    const rk_stored_tensor *tensor =
+        name.status == RK_OK ? rk_stored_tensors_find(&model->tensors, name.data) : NULL;
+    rk_buffer_release(&name);
+    return tensor ? row_type(model, tensor) : configured; /* the reading says that there is none */
+}
+
+static rk_status cannot_hold(rk_export_rows rows, const rk_stored_tensor *tensor, int64_t row) {
+    RK_AUTOFREE char *table = NULL;
+    size_t head = strlen("table/"), tail = strlen("/rows");
+    RK_TRY(rk_strndup(tensor->name + head, strlen(tensor->name) - head - tail, &table));
+    return rk_row_format_error(rows, table, row);
+}
+
+/* Rows first .. first+n-1 as the table is to hold them; the bytes are in *out until the next call. */
+static rk_status convert(rk_stored_model *m, const rk_stored_tensor *t, int64_t first, int64_t n,
+                         const void **out) {
+    rk_export_rows rows = format_of(m, t);
+    int64_t n_values = n * t->dim, failed;
+    RK_TRY(rk_reserve(&m->values, &m->values_capacity, (size_t)n_values, sizeof *m->values));
+    if (has_codes(t))
+        rk_row_format_read(t->codes, m->stored, n, t->dim, m->values);
+    else
+        rk_row_values(t->type, m->stored, n_values, m->values);
+    *out = m->values;
+    if (rows == RK_EXPORT_ROWS_TRAINED) return RK_OK;
+    size_t bytes =
+        (size_t)(n * rk_row_format_columns(rows, t->dim)) * rk_dtype_bytes(rk_row_format_type(rows));
+    RK_TRY(rk_reserve(&m->written, &m->written_capacity, bytes, 1));
+    rk_row_format_write(rows, m->values, n, t->dim, m->written, &failed);
+    if (failed >= 0) return cannot_hold(rows, t, first + failed);
+    if (rk_row_format_name(rows))
+        rk_row_format_read(rows, m->written, n, t->dim, m->values);
+    else
+        *out = m->written;
+    return RK_OK;
+}
+
+static rk_status read_piece(rk_stored_model *m, const rk_stored_tensor *t, int64_t first, int64_t n,
+                            bool is_table, const void **out) {
+    size_t bytes = (size_t)(n * t->n_columns) * rk_dtype_bytes(t->type);
+    RK_TRY(rk_reserve(&m->stored, &m->stored_capacity, bytes, 1));
+    RK_TRY(rk_stored_tensor_read(&m->tensors, t, first, n, m->stored));
+    *out = m->stored;
+    bool as_stored = !is_table || (format_of(m, t) == RK_EXPORT_ROWS_TRAINED && !has_codes(t));
+    return as_stored ? RK_OK : convert(m, t, first, n, out);
+}
+
+/* Of whole rows first .. first+n-1, those that the part has, and of these its columns. */
+static void copy_rows(const rk_tensor_part *to, char *out, const char *rows, int64_t first, int64_t n,
+                      int64_t dim, size_t element) {
+    int64_t id = first + (to->first - first % to->step + to->step) % to->step;
+    for (; id < first + n; id += to->step)
+        memcpy(out + (size_t)(id / to->step * to->n_columns) * element,
+               rows + (size_t)((id - first) * dim + to->first_column) * element,
+               (size_t)to->n_columns * element);
+}
+
+static rk_status read_entry(rk_stored_model *m, const rk_state_entry *entry, const rk_stored_tensor *t,
+                            const rk_tensor_part *to) {
+    bool is_table = entry->kind == RK_STATE_ROWS;
+    rk_dtype type = is_table ? row_type(m, t) : t->type;
+    rk_tensor_part from = {.n_rows = t->n_rows, .step = 1, .n_columns = t->dim, .all_columns = true};
+    RK_TRY(rk_tensor_parts_check(to, &from));
+    RK_FAIL_IF(type != entry->type, RK_CONFIG, "tensor '%s' has dtype %s, not %s", entry->name,
+               rk_dtype_name(type), rk_dtype_name(entry->type));
+    int64_t step = PIECE_BYTES / (t->dim * (int64_t)sizeof(float) + 1) + 1;
+    for (int64_t first = 0; first < t->n_rows; first += step) {
+        const void *piece;
+        int64_t n = t->n_rows - first < step ? t->n_rows - first : step;
+        RK_TRY(read_piece(m, t, first, n, is_table, &piece));
+        copy_rows(to, entry->data, piece, first, n, t->dim, rk_dtype_bytes(type));
+    }
+    return RK_OK;
+}
+
+static rk_status no_tensor(const rk_stored_model *m, const rk_tensor_part *part) {
+    rk_status status = rk_error(RK_CONFIG, "there is no tensor '%.*s'", (int)part->name_bytes, part->name);
+    return m->tensors.is_export
+               ? rk_error_hint(status,
+                               "a model needs all its tensors: export it without 'tables' and 'no_tables'")
+               : status;
+}
+
+rk_status rk_stored_model_read(rk_stored_model *m, const rk_state *state) {
+    for (size_t i = 0; i < state->n; i++) {
+        const rk_state_entry *entry = &state->entries[i];
+        rk_tensor_part part;
+        RK_AUTOFREE char *name = NULL;
+        if (entry->type == RK_I64) continue; /* a counter: of training alone */
+        RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
+        RK_TRY(rk_strndup(part.name, part.name_bytes, &name));
+        const rk_stored_tensor *tensor = rk_stored_tensors_find(&m->tensors, name);
+        if (!tensor) return no_tensor(m, &part);
+        RK_TRY(read_entry(m, entry, tensor, &part));
+    }
+    return RK_OK;
+}

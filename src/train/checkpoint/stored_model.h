@@ -1,0 +1,28 @@
+/* A model for prediction whose tensors are read whole row by whole row: an export's, or a checkpoint's with
+ * its rows rounded as an export would round them. */
+#ifndef RK_TRAIN_CHECKPOINT_STORED_MODEL_H
+#define RK_TRAIN_CHECKPOINT_STORED_MODEL_H
+
+#include "train/checkpoint/stored_tensors.h"
+
+typedef struct rk_stored_model {
+    rk_stored_tensors tensors;
+    rk_export_rows rows; /* what tables' rows are rounded to; RK_EXPORT_ROWS_TRAINED: they stay as stored */
+    char *stored, *written;
+    float *values;
+    size_t stored_capacity, written_capacity, values_capacity;
+} rk_stored_model;
+
+/* path: a checkpoint or an export. */
+rk_status rk_stored_model_open(const char *path, rk_export_rows rows, rk_stored_model *out);
+void rk_stored_model_close(rk_stored_model *model);
+
+/* The dtype that a table needs to hold its rows: an rk_model_options.row_dtype. */
+rk_dtype rk_stored_model_row_dtype(const void *model, const char *table, rk_dtype configured);
+
+/* Each tensor of the state, or the part of it that the state has, but for counters. Memory: some MiB. Errors:
+ * RK_CONFIG where one is not there, or of another shape or dtype; RK_NOT_FINITE names a table and the row
+ * that int8 or int4 cannot hold. */
+rk_status rk_stored_model_read(rk_stored_model *model, const rk_state *state);
+
+#endif

@@ -1,0 +1,50 @@
+/* An exported directory's file, read into a model's tensors (fuzz/tensor_lines.h). */
+#include <string.h>
+
+#include "base/memory.h"
+#include "fuzz/scratch.h"
+#include "fuzz/tensor_lines.h"
+#include "train/checkpoint/stored_model.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
+
+enum { N_WANTED = 4 };
+
+static const struct wanted {
+    const char *name;
+    rk_state_kind kind;
+    int64_t dims[2];
+} list[N_WANTED] = {{"table/t/rows", RK_STATE_ROWS, {23, 12}},
+                    {"table/u/rows[1:23:2]", RK_STATE_ROWS, {11, 12}},
+                    {"table/v/rows[0:10:1,4:8]", RK_STATE_ROWS, {10, 4}},
+                    {"dense/out/bias", RK_STATE_DENSE, {5, 0}}};
+
+static void read_model(rk_export_rows rows) {
+    rk_stored_model model = {0};
+    rk_state state = {0};
+    static float values[N_WANTED][23 * 12];
+    if (rk_stored_model_open(scratch_folder(), rows, &model) != RK_OK) return;
+    for (int i = 0; i < N_WANTED; i++) {
+        if (rk_state_add(&state, list[i].name, RK_F32, list[i].dims[0], list[i].dims[1], values[i]) != RK_OK)
+            abort();
+        rk_state_set_kind(&state, list[i].kind);
+    }
+    (void)!rk_stored_model_read(&model, &state);
+    rk_state_release(&state);
+    rk_stored_model_close(&model);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
+    char *text;
+    rk_buffer file = {0};
+    if (rk_strndup((const char *)data, n_bytes, &text) != RK_OK) return 0;
+    if (put_tensors(text, &file) && file.status == RK_OK) {
+        scratch_file("config.yaml", "", 0);
+        scratch_file("model.safetensors", file.data, file.n_bytes);
+        read_model(RK_EXPORT_ROWS_TRAINED);
+        read_model(RK_EXPORT_ROWS_INT4);
+    }
+    rk_buffer_release(&file);
+    rk_free(text);
+    return 0;
+}

@@ -7,7 +7,7 @@
 #include "terminal.h"
 #include "trained.h"
 
-enum { OPT_FORMAT, OPT_TABLES, OPT_NO_TABLES, OPT_ROWS, OPT_SHARD, OPT_LICENSE };
+enum { OPT_FORMAT, OPT_TABLES, OPT_NO_TABLES, OPT_ROWS, OPT_BAGS, OPT_IDS, OPT_SHARD, OPT_LICENSE };
 
 typedef struct exporting {
     rk_export_options options;
@@ -38,6 +38,9 @@ static int run(const arguments *args) {
     e.onnx = args->options[OPT_FORMAT].given && strcmp(args->options[OPT_FORMAT].text, "onnx") == 0;
     e.options.no_tables = args->options[OPT_NO_TABLES].given;
     if (args->options[OPT_ROWS].given) e.options.rows = trained_rows(args->options[OPT_ROWS].text);
+    if (args->options[OPT_BAGS].given && strcmp(args->options[OPT_BAGS].text, "padded") == 0)
+        e.options.bags = RK_EXPORT_BAGS_PADDED;
+    if (args->options[OPT_IDS].given) e.options.id_bits = atoi(args->options[OPT_IDS].text + strlen("int"));
     e.options.shard_bytes = (uint64_t)args->options[OPT_SHARD].number;
     e.options.license = args->options[OPT_LICENSE].given ? args->options[OPT_LICENSE].text : NULL;
     int code = trained_at(args->positional[0], export_to, &e) == RK_OK ? EXIT_OK : failed();
@@ -67,6 +70,11 @@ const command command_export = {
             [OPT_NO_TABLES] = {"no-tables", 0, OPTION_FLAG, NULL, NULL, "the dense part alone"},
             [OPT_ROWS] = {"rows", 0, OPTION_TEXT, "DTYPE", "trained|" OPTION_ROWS_CHOICES,
                           "how rows of tables are written; as they were trained by default"},
+            [OPT_BAGS] = {"bags", 0, OPTION_TEXT, "FORM", "ragged|padded",
+                          "how an ONNX model takes a batch's ids: one behind another, with offsets, by "
+                          "default; or [batch, most ids] with -1 behind them"},
+            [OPT_IDS] = {"ids", 0, OPTION_TEXT, "DTYPE", "int64|int32",
+                         "of an ONNX model's ids and offsets; int64 by default"},
             [OPT_SHARD] = {"shard-bytes", 0, OPTION_INT, "N", NULL,
                            "a file ends before it grows larger; 5000000000 by default"},
             [OPT_LICENSE] = {"license", 0, OPTION_TEXT, "SPDX", NULL,

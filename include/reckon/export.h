@@ -14,6 +14,12 @@
 extern "C" {
 #endif
 
+/* How an ONNX model takes the ids of a batch. */
+typedef enum rk_export_bags {
+    RK_EXPORT_BAGS_RAGGED = 0, /* all ids one behind another, and offsets of the samples */
+    RK_EXPORT_BAGS_PADDED = 1  /* [batch, most ids of a sample], with -1 behind a sample's ids */
+} rk_export_bags;
+
 typedef struct rk_export_options {
     size_t struct_size;
     const char *const *tables; /* [n_tables]: these alone, without the dense part; NULL: the whole model */
@@ -22,9 +28,11 @@ typedef struct rk_export_options {
     rk_export_rows rows;
     uint64_t shard_bytes; /* a file ends before it grows larger; a tensor is never cut. 0: 5 * 10^9 */
     const char *license;  /* an SPDX identifier for the model card; NULL: it names none */
+    rk_export_bags bags;  /* of an ONNX model */
+    int32_t id_bits;      /* of its ids and offsets: 64 or 32; 0: 64 */
 } rk_export_options;
 #define RK_EXPORT_OPTIONS_INIT \
-    { sizeof(rk_export_options), 0, 0, 0, RK_EXPORT_ROWS_TRAINED, 0, 0 }
+    { sizeof(rk_export_options), 0, 0, 0, RK_EXPORT_ROWS_TRAINED, 0, 0, RK_EXPORT_BAGS_RAGGED, 0 }
 
 /* The tensors of a checkpoint, or of a run's directory (its best or newest checkpoint), as safetensors files
  * in a new directory, whole or not at all: each tensor is whole, whatever ranks wrote parts of it. Memory:
@@ -39,9 +47,10 @@ RK_API rk_status rk_export_safetensors(const char *path, const rk_export_options
 
 /* The same files, and beside them the model as ONNX has it, which points into them: model.onnx gives the
  * predictions of each label from ids and numbers as the transforms yield them; of a two_tower user.onnx and
- * item.onnx, which give vectors. Memory: the
- * fitted vocabularies beside that. Options and errors as above, but for tables, no_tables, int8 and int4
- * rows: RK_UNSUPPORTED; so are two labels or features whose names would be one. */
+ * item.onnx, which give vectors. Rows in int8 and int4 are
+ * tensors of codes, scales and least values. Memory: the fitted vocabularies beside that. Options and errors
+ * as above, but for tables and no_tables: RK_UNSUPPORTED; so are two labels or features whose names would be
+ * one. */
 RK_API rk_status rk_export_onnx(const char *path, const rk_export_options *options, const char *directory);
 
 #ifdef __cplusplus

@@ -55,14 +55,23 @@ static bool is_wanted(const rk_exporting *x, const char *table) {
 }
 
 /* "dense/<node>/<parameter>" as "dense.<node>.<parameter>". */
-static rk_status name_of(const char *stored, const char *table, char **out) {
+static rk_status name_of(const char *stored, const char *table, rk_row_piece piece, char **out) {
+    static const char *const pieces[] = {"weight", "codes", "scales", "minima"};
     rk_buffer name = {0};
     const char *last = strrchr(stored, '/');
     if (table)
-        rk_buffer_printf(&name, "embeddings.%s.weight", table);
+        rk_buffer_printf(&name, "embeddings.%s.%s", table, pieces[piece]);
     else
         rk_buffer_printf(&name, "dense.%.*s.%s", (int)(last - (stored + 6)), stored + 6, last + 1);
     return rk_buffer_take(&name, out);
+}
+
+static rk_status add_tensor(rk_exporting *x, const rk_stored_tensor *stored, const char *table,
+                            rk_export_rows rows, rk_row_piece piece) {
+    rk_exported_tensor *t = &x->list[x->n++];
+    *t = (rk_exported_tensor){.stored = stored, .rows = rows, .piece = piece};
+    if (table) RK_TRY(rk_strdup(table, &t->table));
+    return name_of(stored->name, table, piece, &t->name);
 }
 
 static rk_status choose(rk_exporting *x, const rk_stored_tensor *stored) {
@@ -74,10 +83,15 @@ static rk_status choose(rk_exporting *x, const rk_stored_tensor *stored) {
         rk_free(table);
         return RK_OK;
     }
-    rk_exported_tensor *t = &x->list[x->n++];
-    *t = (rk_exported_tensor){.stored = stored, .table = table};
-    if (table) t->rows = rk_row_format_for(x->options->rows, stored->n_columns, stored->type);
-    return name_of(stored->name, table, &t->name);
+    rk_export_rows rows =
+        table ? rk_row_format_for(x->options->rows, stored->n_columns, stored->type) : RK_EXPORT_ROWS_TRAINED;
+    bool in_pieces = x->format == RK_EXPORT_ONNX && rk_row_format_name(rows);
+    rk_status status = RK_OK;
+    for (int piece = in_pieces ? RK_ROW_CODES : RK_ROW_WHOLE;
+         status == RK_OK && piece <= (in_pieces ? RK_ROW_MINIMA : RK_ROW_WHOLE); piece++)
+        status = add_tensor(x, stored, table, rows, (rk_row_piece)piece);
+    rk_free(table);
+    return status;
 }
 
 static rk_status no_table(const rk_exporting *x, const char *wanted) {
@@ -98,7 +112,7 @@ static int by_name(const void *a, const void *b) {
 
 /* In an order that does not depend on who wrote which part. */
 static rk_status choose_all(rk_exporting *x) {
-    RK_TRY(rk_alloc(x->tensors.n, sizeof *x->list, &x->list));
+    RK_TRY(rk_alloc(x->tensors.n * RK_ROW_MINIMA, sizeof *x->list, &x->list));
     for (size_t i = 0; i < x->tensors.n; i++) RK_TRY(choose(x, &x->tensors.list[i]));
     if (x->n) qsort(x->list, x->n, sizeof *x->list, by_name);
     for (size_t i = 0; i < x->options->n_tables; i++) {
@@ -146,6 +160,10 @@ static rk_status check_options(const rk_export_options *o, const char *directory
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_FAIL_IF((unsigned)o->rows > RK_EXPORT_ROWS_INT4, RK_INVALID_ARGUMENT, "invalid format of rows: %d",
                (int)o->rows);
+    RK_FAIL_IF((unsigned)o->bags > RK_EXPORT_BAGS_PADDED, RK_INVALID_ARGUMENT, "invalid form of bags: %d",
+               (int)o->bags);
+    RK_FAIL_IF(o->id_bits != 0 && o->id_bits != 32 && o->id_bits != 64, RK_INVALID_ARGUMENT,
+               "'id_bits' must be 32 or 64, not %d", (int)o->id_bits);
     RK_FAIL_IF(o->no_tables && o->tables, RK_INVALID_ARGUMENT,
                "'no_tables' and 'tables' cannot be used together");
     if (!rk_file_exists(directory)) return RK_OK;
@@ -155,15 +173,12 @@ static rk_status check_options(const rk_export_options *o, const char *directory
                          "name a directory that does not exist yet");
 }
 
-/* A model computes with all of its tensors, and ONNX has no rows of codes with their scales in them. */
+/* A model computes with all of its tensors. */
 static rk_status check_onnx_options(const rk_export_options *o) {
     RK_FAIL_IF(
         o->tables || o->no_tables, RK_UNSUPPORTED,
         "an ONNX model has all tables and the dense part\nhint: leave out 'tables' and 'no_tables', or "
         "export safetensors");
-    RK_FAIL_IF(o->rows == RK_EXPORT_ROWS_INT8 || o->rows == RK_EXPORT_ROWS_INT4, RK_UNSUPPORTED,
-               "rows in int8 and int4 are not supported in an ONNX model\nhint: export f16 rows, or "
-               "safetensors");
     return RK_OK;
 }
 
@@ -178,6 +193,12 @@ static rk_status open_temporary(rk_exporting *x, const char *directory) {
     RK_TRY(rk_path_join(x->temporary, "files", &x->directory));
     RK_TRY(rk_folder_lock_take(x->temporary, &x->lock));
     return rk_remove_tree(x->directory);
+}
+
+static rk_status check_tensors_options(const rk_export_options *o) {
+    RK_FAIL_IF(o->bags || o->id_bits, RK_INVALID_ARGUMENT,
+               "'bags' and 'id_bits' are inputs of a model\nhint: export ONNX");
+    return RK_OK;
 }
 
 static rk_status put(const rk_exporting *x, const char *directory) {
@@ -211,7 +232,7 @@ static rk_status export_as(rk_export_format format, const char *path, const rk_e
                             "rk_export_options"));
     RK_GOTO(rk_path_check(directory));
     RK_GOTO(check_options(&o, directory));
-    if (format == RK_EXPORT_ONNX) RK_GOTO(check_onnx_options(&o));
+    RK_GOTO((format == RK_EXPORT_ONNX ? check_onnx_options : check_tensors_options)(&o));
     RK_GOTO(open_checkpoint(&x, path));
     RK_GOTO(choose_all(&x));
     RK_GOTO(open_temporary(&x, directory));

@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "base/file/directory_lock.h"
+#include "embedding/config/row_formats.h"
 #include "train/checkpoint/stored_tensors.h"
 #include "train/checkpoint/checkpoint.h"
 
@@ -14,6 +15,7 @@ typedef struct rk_exported_tensor {
     char *name;  /* as other programs see it: "embeddings.<table>.weight", "dense.<node>.<parameter>" */
     char *table; /* NULL: the dense part's */
     rk_export_rows rows; /* RK_EXPORT_ROWS_TRAINED: as they are stored, which the dense part always is */
+    rk_row_piece piece;  /* ONNX's codes, scales and minima are tensors of their own */
     int32_t file;
     uint64_t begin; /* where its bytes are in that file, once they are written */
 } rk_exported_tensor;
@@ -43,6 +45,7 @@ typedef struct rk_exporting {
 /* The chosen tensors' files, and their index (export_safetensors.c). */
 rk_status rk_export_write_tensors(rk_exporting *x);
 rk_dtype rk_exported_type(const rk_exported_tensor *tensor);
+int64_t rk_exported_columns(const rk_exported_tensor *tensor);
 uint64_t rk_exported_bytes(const rk_exported_tensor *tensor);
 enum { RK_EXPORT_FILE_NAME_BYTES = 64 };
 void rk_export_file_name(const rk_exporting *x, int32_t file, char name[RK_EXPORT_FILE_NAME_BYTES]);

@@ -12,15 +12,25 @@ static rk_onnx_type type_of(rk_dtype type) {
             return RK_ONNX_F16;
         case RK_BF16:
             return RK_ONNX_BF16;
+        case RK_U8:
+            return RK_ONNX_U8;
         default:
             return RK_ONNX_F32;
     }
 }
 
-/* The exported tensor of a stored one, as an initializer. n_rows, n_columns: what the model takes it for. */
-static rk_onnx_value initializer(rk_onnx_model *m, const char *stored, int64_t n_rows, int64_t n_columns) {
+/* Its place in the list; x->n: it is not there. */
+static size_t find_tensor(const rk_exporting *x, const char *stored, rk_row_piece piece) {
     size_t i = 0;
-    while (i < m->x->n && strcmp(m->x->list[i].stored->name, stored) != 0) i++;
+    while (i < x->n && (x->list[i].piece != piece || strcmp(x->list[i].stored->name, stored) != 0)) i++;
+    return i;
+}
+
+/* The exported tensor of a stored one, as an initializer. n_rows, n_columns: what the model takes the stored
+ * one for. */
+static rk_onnx_value initializer(rk_onnx_model *m, const char *stored, rk_row_piece piece, int64_t n_rows,
+                                 int64_t n_columns) {
+    size_t i = find_tensor(m->x, stored, piece);
     if (i < m->x->n && m->initializers[i] >= 0) return m->initializers[i];
     const rk_exported_tensor *t = i < m->x->n ? &m->x->list[i] : NULL;
     if (!t || t->stored->n_rows != n_rows || t->stored->n_columns != n_columns) {
@@ -29,31 +39,41 @@ static rk_onnx_value initializer(rk_onnx_model *m, const char *stored, int64_t n
         return -1;
     }
     char file[RK_EXPORT_FILE_NAME_BYTES];
-    int64_t dims[] = {n_rows, n_columns};
+    int64_t dims[] = {n_rows, rk_exported_columns(t)};
     rk_export_file_name(m->x, t->file, file);
     rk_onnx_place place = {file, t->begin, rk_exported_bytes(t)};
     return m->initializers[i] = rk_onnx_external(&m->writer, t->name, type_of(rk_exported_type(t)), dims,
                                                  (size_t)t->stored->n_dims, place);
 }
 
-static rk_onnx_value named_initializer(rk_onnx_model *m, rk_buffer *name, int64_t n_rows, int64_t n_columns) {
+static rk_onnx_value named_initializer(rk_onnx_model *m, rk_buffer *name, rk_row_piece piece, int64_t n_rows,
+                                       int64_t n_columns) {
     if (m->writer.status == RK_OK) m->writer.status = name->status;
-    rk_onnx_value value = m->writer.status == RK_OK ? initializer(m, name->data, n_rows, n_columns) : -1;
+    rk_onnx_value value =
+        m->writer.status == RK_OK ? initializer(m, name->data, piece, n_rows, n_columns) : -1;
     rk_buffer_release(name);
     return value;
 }
 
-rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table) {
+rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table, rk_row_piece piece) {
     const rk_table_config *t = &m->plan.tables[table];
     rk_buffer name = {0};
     rk_buffer_printf(&name, "table/%s/rows", t->name);
-    return named_initializer(m, &name, t->n_rows, t->dim);
+    return named_initializer(m, &name, piece, t->n_rows, t->dim);
+}
+
+rk_export_rows rk_onnx_table_rows(const rk_onnx_model *m, int32_t table) {
+    for (size_t i = 0; i < m->x->n; i++) {
+        const rk_exported_tensor *t = &m->x->list[i];
+        if (t->table && strcmp(t->table, m->plan.tables[table].name) == 0) return t->rows;
+    }
+    return RK_EXPORT_ROWS_TRAINED; /* rk_onnx_table says that there is none */
 }
 
 rk_onnx_value rk_onnx_parameter(rk_onnx_model *m, const char *parameter, int64_t n_rows, int64_t n_columns) {
     rk_buffer name = {0};
     rk_buffer_printf(&name, "dense/%s", parameter);
-    return named_initializer(m, &name, n_rows, n_columns);
+    return named_initializer(m, &name, RK_ROW_WHOLE, n_rows, n_columns);
 }
 
 static void forget(rk_onnx_value *values, size_t n) {

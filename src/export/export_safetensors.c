@@ -15,6 +15,13 @@
 enum { PIECE_BYTES = 4 << 20, MAX_FILES = 99999 };
 static const uint64_t usual_shard_bytes = 5000000000;
 
+/* Of rows of codes, one behind another, the tensor's piece alone, in place. */
+static void keep_piece(const rk_exported_tensor *t, char *rows, int64_t n, int64_t row_bytes) {
+    rk_row_columns piece = rk_row_format_piece(t->rows, t->stored->n_columns, t->piece);
+    for (int64_t r = 0; r < n; r++)
+        memmove(rows + r * piece.n, rows + r * row_bytes + piece.first, (size_t)piece.n);
+}
+
 /* Rows first .. first+n-1, as they are written; the bytes are in *out until the next call. */
 static rk_status make_piece(rk_exporting *x, const rk_exported_tensor *t, int64_t first, int64_t n,
                             const void **out) {
@@ -31,6 +38,7 @@ static rk_status make_piece(rk_exporting *x, const rk_exported_tensor *t, int64_
     rk_row_values(stored->type, x->stored, (int64_t)n_values, x->values);
     rk_row_format_write(t->rows, x->values, n, stored->n_columns, x->written, &failed);
     if (failed >= 0) return rk_row_format_error(t->rows, t->table, first + failed);
+    if (t->piece != RK_ROW_WHOLE) keep_piece(t, x->written, n, columns);
     *out = x->written;
     return RK_OK;
 }
@@ -56,22 +64,28 @@ static rk_status fill(void *context, size_t entry, rk_writer *writer) {
 }
 
 rk_dtype rk_exported_type(const rk_exported_tensor *t) {
+    if (t->piece != RK_ROW_WHOLE) return rk_row_format_piece(t->rows, t->stored->n_columns, t->piece).type;
     return t->rows == RK_EXPORT_ROWS_TRAINED ? t->stored->type : rk_row_format_type(t->rows);
 }
 
-static int64_t columns_of(const rk_exported_tensor *t) {
+int64_t rk_exported_columns(const rk_exported_tensor *t) {
     int64_t columns = t->stored->n_columns;
+    if (t->piece != RK_ROW_WHOLE) {
+        rk_row_columns piece = rk_row_format_piece(t->rows, columns, t->piece);
+        return piece.n / (int64_t)rk_dtype_bytes(piece.type);
+    }
     return t->rows == RK_EXPORT_ROWS_TRAINED ? columns : rk_row_format_columns(t->rows, columns);
 }
 
 /* The name, dtype and shape that a tensor has in its file. */
 static rk_status add_entry(rk_state *state, const rk_exported_tensor *t) {
     return rk_state_add(state, t->name, rk_exported_type(t), t->stored->n_rows,
-                        t->stored->n_dims > 1 ? columns_of(t) : 0, NULL);
+                        t->stored->n_dims > 1 ? rk_exported_columns(t) : 0, NULL);
 }
 
 uint64_t rk_exported_bytes(const rk_exported_tensor *t) {
-    return (uint64_t)t->stored->n_rows * (uint64_t)columns_of(t) * rk_dtype_bytes(rk_exported_type(t));
+    return (uint64_t)t->stored->n_rows * (uint64_t)rk_exported_columns(t) *
+           rk_dtype_bytes(rk_exported_type(t));
 }
 
 /* Which file each tensor is in: in their order, a file ends before it would grow too large. */
@@ -101,7 +115,7 @@ void rk_export_file_name(const rk_exporting *x, int32_t file, char name[RK_EXPOR
 }
 
 /* {"embeddings.user.weight":{"format":"...","dim":16},...} of a file's converted rows, whose dtype does not
- * say how they are to be read. */
+ * say how they are to be read; of a piece of rows, also which bytes of a row it has. */
 static rk_status describe_rows(const rk_exporting *x, rk_buffer *out) {
     size_t n = 0;
     for (size_t i = 0; i < x->shard.n; i++) {
@@ -110,7 +124,12 @@ static rk_status describe_rows(const rk_exporting *x, rk_buffer *out) {
         if (!format) continue;
         rk_buffer_text(out, n++ ? "," : "{");
         RK_TRY(rk_json_text_string(out, t->name));
-        rk_buffer_printf(out, ":{\"format\":\"%s\",\"dim\":%lld}", format, (long long)t->stored->n_columns);
+        rk_buffer_printf(out, ":{\"format\":\"%s\",\"dim\":%lld", format, (long long)t->stored->n_columns);
+        rk_row_columns piece = rk_row_format_piece(t->rows, t->stored->n_columns, t->piece);
+        if (t->piece != RK_ROW_WHOLE)
+            rk_buffer_printf(out, ",\"bytes\":[%lld,%lld]", (long long)piece.first,
+                             (long long)(piece.first + piece.n));
+        rk_buffer_text(out, "}");
     }
     if (n) rk_buffer_text(out, "}");
     return out->status;

@@ -20,20 +20,28 @@ static const char *feature_name(const rk_onnx_model *m, int32_t source) {
     return source < m->schema->n_features ? m->schema->features[source].name : "history";
 }
 
-static bool is_weighted(const rk_onnx_model *m, int32_t source) {
+bool rk_onnx_is_weighted(const rk_onnx_model *m, int32_t source) {
     return source < m->schema->n_features && m->schema->features[source].weighted;
 }
 
+/* Of ids or weights: [n], or padded [batch, n]. */
 static rk_onnx_value add_input(rk_onnx_model *m, int32_t source, const char *what, rk_onnx_type type,
                                const char *size) {
     rk_buffer name = {0};
+    bool padded = rk_onnx_is_padded(m);
     rk_buffer_printf(&name, "%s.%s", feature_name(m, source), what);
     if (m->writer.status == RK_OK) m->writer.status = name.status;
-    rk_onnx_dim dim = {.name = size};
-    rk_onnx_value value =
-        m->writer.status == RK_OK ? rk_onnx_input(&m->writer, name.data, type, &dim, 1) : -1;
+    rk_onnx_dim dims[] = {{.name = batch}, {.name = size}};
+    rk_onnx_value value = m->writer.status == RK_OK ? rk_onnx_input(&m->writer, name.data, type,
+                                                                    padded ? dims : dims + 1, padded ? 2 : 1)
+                                                    : -1;
     rk_buffer_release(&name);
     return value;
+}
+
+static rk_onnx_value add_integers(rk_onnx_model *m, int32_t source, const char *what, const char *size) {
+    if (m->x->options->id_bits != 32) return add_input(m, source, what, RK_ONNX_I64, size);
+    return rk_onnx_cast(m, add_input(m, source, what, RK_ONNX_I32, size), RK_ONNX_I64);
 }
 
 static rk_onnx_feature *feature_of(rk_onnx_model *m, int32_t source) {
@@ -43,13 +51,18 @@ static rk_onnx_feature *feature_of(rk_onnx_model *m, int32_t source) {
     rk_buffer_printf(&size, "%s ids", feature_name(m, source));
     if (m->writer.status == RK_OK) m->writer.status = size.status;
     if (m->writer.status == RK_OK) {
-        f->ids = add_input(m, source, "ids", RK_ONNX_I64, size.data);
-        f->offsets = add_input(m, source, "offsets", RK_ONNX_I64, beyond_batch);
-        if (is_weighted(m, source)) f->weights = add_input(m, source, "weights", RK_ONNX_F32, size.data);
+        f->ids = add_integers(m, source, "ids", size.data);
+        if (!rk_onnx_is_padded(m)) f->offsets = add_integers(m, source, "offsets", beyond_batch);
+        if (rk_onnx_is_weighted(m, source))
+            f->weights = add_input(m, source, "weights", RK_ONNX_F32, size.data);
         f->is_there = true;
     }
     rk_buffer_release(&size);
     return f;
+}
+
+const rk_onnx_feature *rk_onnx_feature_of(rk_onnx_model *m, int32_t source) {
+    return feature_of(m, source);
 }
 
 /* Sums of all before each, along the first axis. */
@@ -57,10 +70,6 @@ static rk_onnx_value running_sums(rk_onnx_model *m, rk_onnx_value x) {
     rk_onnx_attribute exclusive = {.name = "exclusive", .number = 1};
     rk_onnx_value inputs[] = {x, rk_onnx_int(&m->writer, 0)};
     return rk_onnx_node(&m->writer, "CumSum", inputs, 2, &exclusive, 1);
-}
-
-static rk_onnx_value gather(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value at) {
-    return rk_onnx_axis(m, "Gather", (rk_onnx_value[]){from, at}, 2, 0);
 }
 
 static rk_onnx_value compress(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value which) {
@@ -83,10 +92,10 @@ static const rk_onnx_bags *bags_of(rk_onnx_model *m, int32_t source, bool positi
     if (positive)
         valid = rk_onnx_2(m, "And", valid, rk_onnx_2(m, "Greater", f->weights, rk_onnx_number(m, 0)));
     rk_onnx_value counted[] = {rk_onnx_cast(m, valid, RK_ONNX_I64), none};
-    bags->offsets = gather(m, running_sums(m, rk_onnx_axis(m, "Concat", counted, 2, 0)), f->offsets);
+    bags->offsets = rk_onnx_gather(m, running_sums(m, rk_onnx_axis(m, "Concat", counted, 2, 0)), f->offsets);
     rk_onnx_value ids[] = {compress(m, f->ids, valid), none};
     bags->ids = rk_onnx_axis(m, "Concat", ids, 2, 0);
-    if (is_weighted(m, source)) bags->weights = compress(m, f->weights, valid);
+    if (rk_onnx_is_weighted(m, source)) bags->weights = compress(m, f->weights, valid);
     f->has_bags[positive] = true;
     return bags;
 }
@@ -99,7 +108,7 @@ static rk_onnx_value column_of_weights(rk_onnx_model *m, rk_onnx_value weights) 
 }
 
 static rk_onnx_value sums_of_bags(rk_onnx_model *m, rk_onnx_value x, const rk_onnx_bags *bags) {
-    return differences(m, gather(m, running_sums(m, x), bags->offsets));
+    return differences(m, rk_onnx_gather(m, running_sums(m, x), bags->offsets));
 }
 
 /* [batch, 1]: what a bag's sum is divided by; 1 where a bag is empty. w: the column of weights, or -1. */
@@ -114,12 +123,14 @@ static rk_onnx_value denominators(rk_onnx_model *m, const rk_onnx_bags *bags, rk
     return rk_onnx_3(m, "Where", rk_onnx_2(m, "Greater", below, zero), below, one);
 }
 
-static rk_onnx_value combined(rk_onnx_model *m, int32_t f, rk_onnx_value table) {
+static rk_onnx_value combined(rk_onnx_model *m, int32_t f) {
     const rk_feature_config *feature = &m->plan.features[f];
     int32_t source = m->model->lookups[f].source;
-    bool weighted = is_weighted(m, source), divides = feature->combiner != RK_COMBINER_SUM;
+    bool weighted = rk_onnx_is_weighted(m, source), divides = feature->combiner != RK_COMBINER_SUM;
     const rk_onnx_bags *bags = bags_of(m, source, weighted && divides);
-    rk_onnx_value rows = rk_onnx_cast(m, gather(m, table, bags->ids), RK_ONNX_F64), w = -1;
+    rk_onnx_value rows = rk_onnx_cast(m, rk_onnx_table_lookup(m, m->plan.table_of[f], bags->ids, 1),
+                                      RK_ONNX_F64),
+                  w = -1;
     if (weighted) {
         w = column_of_weights(m, bags->weights);
         rows = rk_onnx_2(m, "Mul", rows, w);
@@ -131,6 +142,7 @@ static rk_onnx_value combined(rk_onnx_model *m, int32_t f, rk_onnx_value table) 
 
 /* [batch]: ids that are there, of a sequence no more than it can have. */
 static rk_onnx_value sequence_lengths(rk_onnx_model *m, int32_t f) {
+    if (rk_onnx_is_padded(m)) return rk_onnx_padded_lengths(m, f);
     const rk_onnx_bags *bags = bags_of(m, m->model->lookups[f].source, false);
     int64_t most = m->plan.features[f].max_sequence_length;
     return rk_onnx_2(m, "Min", differences(m, bags->offsets), rk_onnx_ints(&m->writer, &most, 1));
@@ -150,14 +162,14 @@ static rk_onnx_value positions(rk_onnx_model *m, int64_t n) {
 }
 
 /* Position p of a sample is id number offset + p, or zeros from its length on: [batch, length * dim]. */
-static rk_onnx_value sequence(rk_onnx_model *m, int32_t f, rk_onnx_value table) {
+static rk_onnx_value sequence(rk_onnx_model *m, int32_t f) {
     const rk_onnx_bags *bags = bags_of(m, m->model->lookups[f].source, false);
     int64_t length = m->plan.features[f].max_sequence_length, width = rk_collection_config_width(&m->plan, f);
     rk_onnx_value at = positions(m, length), begins = rk_onnx_sliced(m, bags->offsets, 0, 0, -1),
                   there = rk_onnx_2(m, "Less", at, rk_onnx_unsqueezed(m, sequence_lengths(m, f), 1)),
                   place = rk_onnx_2(m, "Add", rk_onnx_unsqueezed(m, begins, 1), at);
     place = rk_onnx_3(m, "Where", there, place, rk_onnx_int(&m->writer, 0));
-    rk_onnx_value rows = rk_onnx_cast(m, gather(m, table, gather(m, bags->ids, place)), RK_ONNX_F32);
+    rk_onnx_value rows = rk_onnx_table_lookup(m, m->plan.table_of[f], rk_onnx_gather(m, bags->ids, place), 2);
     rows = rk_onnx_3(m, "Where", rk_onnx_unsqueezed(m, there, 2), rows, rk_onnx_number(m, 0));
     return rk_onnx_reshape(m, rows, &width, 1);
 }
@@ -165,8 +177,11 @@ static rk_onnx_value sequence(rk_onnx_model *m, int32_t f, rk_onnx_value table) 
 static rk_onnx_value lookup(rk_onnx_model *m, int32_t f) {
     if (m->lookups[f] >= 0 || m->writer.status != RK_OK) return m->lookups[f];
     const char *before = enter(m, m->plan.features[f].name);
-    rk_onnx_value table = rk_onnx_table(m, m->plan.table_of[f]);
-    m->lookups[f] = m->plan.features[f].max_sequence_length ? sequence(m, f, table) : combined(m, f, table);
+    bool is_sequence = m->plan.features[f].max_sequence_length > 0;
+    if (rk_onnx_is_padded(m))
+        m->lookups[f] = (is_sequence ? rk_onnx_padded_sequence : rk_onnx_padded_sums)(m, f);
+    else
+        m->lookups[f] = (is_sequence ? sequence : combined)(m, f);
     enter(m, before);
     return m->lookups[f];
 }
@@ -246,6 +261,7 @@ rk_onnx_value rk_onnx_batch_size(rk_onnx_model *m) {
         return rk_onnx_sliced(m, rk_onnx_1(m, "Shape", dense), 0, 0, 1);
     }
     const rk_onnx_feature *f = feature_of(m, m->model->lookups[0].source);
+    if (rk_onnx_is_padded(m)) return rk_onnx_sliced(m, rk_onnx_1(m, "Shape", f->ids), 0, 0, 1);
     rk_onnx_value one = rk_onnx_ints(&m->writer, (int64_t[]){1}, 1);
     return rk_onnx_2(m, "Sub", rk_onnx_1(m, "Shape", f->offsets), one);
 }

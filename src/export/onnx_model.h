@@ -16,7 +16,8 @@ typedef struct rk_onnx_bags {
     rk_onnx_value ids, offsets, weights; /* [n + 1], [batch + 1], [n] */
 } rk_onnx_bags;
 
-/* A feature of the data, as the caller of the model gives it. */
+/* A feature of the data, as the caller of the model gives it: ids and weights [n], offsets [batch + 1]; or
+ * padded, without offsets, [batch, n]. */
 typedef struct rk_onnx_feature {
     bool is_there;
     rk_onnx_value ids, offsets, weights;
@@ -37,14 +38,31 @@ typedef struct rk_onnx_model {
     rk_onnx_value *initializers; /* [x->n], and exported tensors */
 } rk_onnx_model;
 
-/* A table's rows, and a parameter of the graph or a running statistic ("<node>/<parameter>"), in the files of
- * the export (export_onnx.c). RK_BAD_DATA, which sticks to the writer: the checkpoint has none of that shape.
- */
-rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table);
+/* A table's rows, or of rows of codes a piece, and a parameter of the graph or a running statistic
+ * ("<node>/<parameter>"), in the files of the export (export_onnx.c). RK_BAD_DATA, which sticks to the
+ * writer: the checkpoint has none of that shape. */
+rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table, rk_row_piece piece);
+/* What a table's rows are written as. */
+rk_export_rows rk_onnx_table_rows(const rk_onnx_model *m, int32_t table);
 rk_onnx_value rk_onnx_parameter(rk_onnx_model *m, const char *name, int64_t n_rows, int64_t n_columns);
 
 /* The batch's size, [1], from whatever input there is. */
 rk_onnx_value rk_onnx_batch_size(rk_onnx_model *m);
+
+/* Rows of a table, f32 [..., dim], for ids of n_dims dimensions (onnx_rows.c). */
+rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_value ids, int32_t n_dims);
+rk_onnx_value rk_onnx_gather(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value at); /* along axis 0 */
+
+/* A feature of the data by its number, whose inputs are there afterwards (onnx_lookups.c). */
+const rk_onnx_feature *rk_onnx_feature_of(rk_onnx_model *m, int32_t source);
+bool rk_onnx_is_weighted(const rk_onnx_model *m, int32_t source);
+static inline bool rk_onnx_is_padded(const rk_onnx_model *m) {
+    return m->x->options->bags == RK_EXPORT_BAGS_PADDED;
+}
+/* Lookup f of padded ids: sums of bags, sequences, and their lengths [batch] (onnx_padded.c). */
+rk_onnx_value rk_onnx_padded_sums(rk_onnx_model *m, int32_t f);
+rk_onnx_value rk_onnx_padded_sequence(rk_onnx_model *m, int32_t f);
+rk_onnx_value rk_onnx_padded_lengths(rk_onnx_model *m, int32_t f);
 
 /* Inputs of the graph (onnx_lookups.c): "vectors" and "linear" as a whole, or the columns first ..
  * first+count-1 of "vectors" if these are whole lookups, else -1; "lengths"; "dense". */

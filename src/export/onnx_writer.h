@@ -13,6 +13,8 @@ typedef int32_t rk_onnx_value; /* the number of a value's name; -1 after a failu
 /* TensorProto.DataType */
 typedef enum rk_onnx_type {
     RK_ONNX_F32 = 1,
+    RK_ONNX_U8 = 2,
+    RK_ONNX_I32 = 6,
     RK_ONNX_I64 = 7,
     RK_ONNX_F16 = 10,
     RK_ONNX_F64 = 11,

@@ -220,11 +220,6 @@ static void refused(const char *run, const rk_export_options *options, const cha
 static void test_refused(void **state) {
     (void)state;
     rk_export_options options = RK_EXPORT_OPTIONS_INIT;
-    options.rows = RK_EXPORT_ROWS_INT8;
-    refused("run", &options, "int8 and int4 are not supported in an ONNX model");
-    options.rows = RK_EXPORT_ROWS_INT4;
-    refused("run", &options, "int8 and int4 are not supported in an ONNX model");
-    options.rows = RK_EXPORT_ROWS_F32;
     options.no_tables = true;
     refused("run", &options, "an ONNX model has all tables and the dense part");
     options.no_tables = false;

@@ -18,6 +18,15 @@ int64_t rk_row_format_columns(rk_export_rows rows, int64_t dim) {
     return dim;
 }
 
+rk_row_columns rk_row_format_piece(rk_export_rows rows, int64_t dim, rk_row_piece piece) {
+    rk_dtype type = rows == RK_EXPORT_ROWS_INT8 ? RK_F32 : RK_F16;
+    int64_t width = rk_row_format_columns(rows, dim), element = (int64_t)rk_dtype_bytes(type),
+            codes = width - 2 * element;
+    if (piece == RK_ROW_WHOLE) return (rk_row_columns){0, width, RK_U8};
+    if (piece == RK_ROW_CODES) return (rk_row_columns){0, codes, RK_U8};
+    return (rk_row_columns){piece == RK_ROW_SCALES ? codes : codes + element, element, type};
+}
+
 const char *rk_row_format_name(rk_export_rows rows) {
     return rows == RK_EXPORT_ROWS_INT8   ? "fbgemm_fused_8bit_rowwise"
            : rows == RK_EXPORT_ROWS_INT4 ? "fbgemm_fused_4bit_rowwise"

@@ -14,6 +14,14 @@ int64_t rk_row_format_columns(rk_export_rows rows, int64_t dim);
 #define RK_ROW_FORMATS_KEY "reckon.rows"
 const char *rk_row_format_name(rk_export_rows rows);
 
+/* A row of codes as three tensors of their own: a column of bytes of it each, and what those are. */
+typedef enum rk_row_piece { RK_ROW_WHOLE, RK_ROW_CODES, RK_ROW_SCALES, RK_ROW_MINIMA } rk_row_piece;
+typedef struct rk_row_columns {
+    int64_t first, n; /* bytes */
+    rk_dtype type;
+} rk_row_columns;
+rk_row_columns rk_row_format_piece(rk_export_rows rows, int64_t dim, rk_row_piece piece);
+
 /* n rows of dim values, f32, into out. *failed: the first row that int8 or int4 cannot hold, since a value or
  * the difference of two is not finite; else -1. */
 void rk_row_format_write(rk_export_rows rows, const float *from, int64_t n, int64_t dim, void *out,

@@ -19,44 +19,73 @@ bool rk_is_export(const char *directory) {
            (has_file(directory, one_file) || has_file(directory, file_index));
 }
 
-/* "embeddings.<table>.weight" is "table/<table>/rows", "dense.<node>.<parameter>" is
- * "dense/<node>/<parameter>"; NULL: another name. */
+/* What is between head and tail; empty: the name is another one. */
+static rk_span between(const char *name, const char *head, const char *tail) {
+    size_t n = strlen(name), n_head = strlen(head), n_tail = strlen(tail);
+    bool is = n > n_head + n_tail && strncmp(name, head, n_head) == 0 && strcmp(name + n - n_tail, tail) == 0;
+    return is ? (rk_span){name + n_head, n - n_head - n_tail} : (rk_span){NULL, 0};
+}
+
+/* "embeddings.<table>.weight" and the pieces of its rows are "table/<table>/rows", "dense.<node>.<parameter>"
+ * is "dense/<node>/<parameter>"; NULL: another name. */
 static rk_status stored_name(const char *name, char **out) {
-    static const char embeddings[] = "embeddings.", weight[] = ".weight", dense[] = "dense.";
-    size_t n = strlen(name), head = sizeof embeddings - 1, tail = sizeof weight - 1;
-    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
+    static const char *const tails[] = {".weight", ".codes", ".scales", ".minima"};
+    rk_buffer text = {0};
+    const char *last = strrchr(name, '.');
     *out = NULL;
-    if (n > head + tail && strncmp(name, embeddings, head) == 0 && strcmp(name + n - tail, weight) == 0) {
-        rk_buffer_printf(&text, "table/%.*s/rows", (int)(n - head - tail), name + head);
+    for (int i = 0; i < 4; i++) {
+        rk_span table = between(name, "embeddings.", tails[i]);
+        if (!table.n_bytes) continue;
+        rk_buffer_printf(&text, "table/%.*s/rows", (int)table.n_bytes, table.data);
         return rk_buffer_take(&text, out);
     }
-    const char *node = name + sizeof dense - 1, *last = strrchr(name, '.');
-    if (strncmp(name, dense, sizeof dense - 1) != 0 || last <= node) return RK_OK;
-    rk_buffer_printf(&text, "dense/%.*s/%s", (int)(last - node), node, last + 1);
+    rk_span node = between(name, "dense.", last ? last : "");
+    if (!node.n_bytes) return RK_OK;
+    rk_buffer_printf(&text, "dense/%.*s/%s", (int)node.n_bytes, node.data, last + 1);
     return rk_buffer_take(&text, out);
 }
 
-/* What the metadata say of a tensor's rows. */
-static rk_status find_codes(const json_t *formats, const rk_safetensors_entry *entry, rk_export_rows *codes,
-                            int64_t *dim) {
-    json_t *format = json_object_get(formats, entry->name), *value = json_object_get(format, "dim");
+/* A tensor as columns of bytes of rows of codes, or as what it is. */
+typedef struct described {
+    rk_export_rows codes;
+    int64_t dim, first;
+    rk_safetensors_entry entry; /* of U8 where there are codes */
+} described;
+
+static bool is_plain(const rk_safetensors_entry *entry) {
+    return entry->type == RK_F32 || entry->type == RK_BF16 || entry->type == RK_F16;
+}
+
+static rk_status describe_codes(json_t *format, described *d) {
     const char *name = json_string_value(json_object_get(format, "format"));
-    *codes = RK_EXPORT_ROWS_TRAINED;
-    *dim = json_integer_value(value);
-    if (!format) return RK_OK;
-    if (name) *codes = rk_row_format_find(name);
-    RK_FAIL_IF(*codes == RK_EXPORT_ROWS_TRAINED, RK_UNSUPPORTED, "tensor '%s': unknown format of rows '%s'",
-               entry->name, name ? name : "");
-    RK_FAIL_IF(!json_is_integer(value) || *dim < 1 || *dim > INT32_MAX || entry->type != RK_U8 ||
-                   entry->n_dims != 2 || entry->dims[1] != rk_row_format_columns(*codes, *dim),
-               RK_BAD_DATA, "tensor '%s': rows of format '%s' and dim %lld do not have this shape",
-               entry->name, name, (long long)*dim);
+    json_t *dim = json_object_get(format, "dim"), *bytes = json_object_get(format, "bytes");
+    rk_safetensors_entry *e = &d->entry;
+    if (name) d->codes = rk_row_format_find(name);
+    RK_FAIL_IF(d->codes == RK_EXPORT_ROWS_TRAINED, RK_UNSUPPORTED, "tensor '%s': unknown format of rows '%s'",
+               e->name, name ? name : "");
+    d->dim = json_integer_value(dim);
+    int64_t row_bytes = d->dim > 0 && d->dim <= INT32_MAX ? rk_row_format_columns(d->codes, d->dim) : 0,
+            element = (int64_t)rk_dtype_bytes(e->type), end = row_bytes;
+    if (bytes) {
+        d->first = json_integer_value(json_array_get(bytes, 0));
+        end = json_integer_value(json_array_get(bytes, 1));
+    }
+    RK_FAIL_IF(!row_bytes || d->first < 0 || end < d->first || end > row_bytes || e->n_dims != 2 ||
+                   e->dims[1] > row_bytes || e->dims[1] * element != end - d->first,
+               RK_BAD_DATA, "tensor '%s': rows of format '%s' and dim %lld do not have this shape", e->name,
+               name, (long long)d->dim);
+    e->type = RK_U8;
+    e->dims[1] = end - d->first;
     return RK_OK;
 }
 
-static bool holds_values(const rk_safetensors_entry *entry, rk_export_rows codes) {
-    return codes != RK_EXPORT_ROWS_TRAINED || entry->type == RK_F32 || entry->type == RK_BF16 ||
-           entry->type == RK_F16;
+static rk_status describe(const json_t *formats, const rk_safetensors_entry *entry, described *out) {
+    json_t *format = json_object_get(formats, entry->name);
+    *out = (described){.entry = *entry};
+    if (format) return describe_codes(format, out);
+    RK_FAIL_IF(!is_plain(entry), RK_BAD_DATA, "tensor '%s' has values of type %s", entry->name,
+               rk_dtype_name(entry->type));
+    return RK_OK;
 }
 
 rk_status rk_stored_tensors_add_export(rk_stored_tensors *tensors, const rk_safetensors *entries,
@@ -66,18 +95,23 @@ rk_status rk_stored_tensors_add_export(rk_stored_tensors *tensors, const rk_safe
     RK_FAIL_IF(rows && !json_is_object(formats), RK_BAD_DATA, "the metadata's '%s' is not a JSON object",
                RK_ROW_FORMATS_KEY);
     for (size_t i = 0; i < entries->n; i++) {
-        const rk_safetensors_entry *entry = &entries->entries[i];
         RK_AUTOFREE char *name = NULL;
-        rk_export_rows codes;
-        int64_t dim;
-        RK_TRY(stored_name(entry->name, &name));
+        described d;
+        RK_TRY(stored_name(entries->entries[i].name, &name));
         if (!name) continue;
-        RK_TRY(find_codes(formats, entry, &codes, &dim));
-        RK_FAIL_IF(!holds_values(entry, codes), RK_BAD_DATA, "tensor '%s' has values of type %s", entry->name,
-                   rk_dtype_name(entry->type));
-        RK_FAIL_IF(rk_stored_tensors_find(tensors, name), RK_BAD_DATA, "tensor '%s' is there twice",
-                   entry->name);
-        RK_TRY(rk_stored_tensors_add_whole(tensors, name, entry, codes, dim));
+        RK_TRY(describe(formats, &entries->entries[i], &d));
+        RK_TRY(rk_stored_tensors_add_columns(tensors, name, &d.entry, d.first, d.codes, d.dim));
+    }
+    return RK_OK;
+}
+
+/* Rows of codes are there to their last byte. */
+static rk_status check_codes(const rk_stored_tensors *tensors) {
+    for (size_t i = 0; i < tensors->n; i++) {
+        const rk_stored_tensor *t = &tensors->list[i];
+        RK_FAIL_IF(
+            t->codes != RK_EXPORT_ROWS_TRAINED && t->n_columns != rk_row_format_columns(t->codes, t->dim),
+            RK_BAD_DATA, "tensor '%s': parts of it are missing", t->name);
     }
     return RK_OK;
 }
@@ -123,6 +157,8 @@ rk_status rk_stored_tensors_open_export(const char *directory, rk_stored_tensors
     else
         RK_TRY(rk_text_list_add(&names, one_file));
     RK_TRY(add_files(directory, &names, &tensors));
+    RK_TRY(rk_stored_tensors_check(&tensors));
+    RK_TRY(check_codes(&tensors));
     *out = tensors;
     tensors = (rk_stored_tensors){0};
     return RK_OK;

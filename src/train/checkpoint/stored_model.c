@@ -18,9 +18,7 @@ rk_status rk_stored_model_open(const char *path, rk_export_rows rows, rk_stored_
 
 void rk_stored_model_close(rk_stored_model *model) {
     rk_stored_tensors_close(&model->tensors);
-    rk_free(model->stored);
-    rk_free(model->written);
-    rk_free(model->values);
+    RK_FREE_ALL(model->stored, model->written, model->values);
     *model = (rk_stored_model){0};
 }
 

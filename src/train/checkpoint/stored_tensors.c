@@ -78,15 +78,18 @@ static rk_status add_part(rk_stored_tensors *tensors, const rk_safetensors_entry
     return add_to(tensors, tensor, &part, entry);
 }
 
-rk_status rk_stored_tensors_add_whole(rk_stored_tensors *tensors, const char *name,
-                                      const rk_safetensors_entry *entry, rk_export_rows codes, int64_t dim) {
-    rk_tensor_part part = {.step = 1, .n_columns = 1};
+rk_status rk_stored_tensors_add_columns(rk_stored_tensors *tensors, const char *name,
+                                        const rk_safetensors_entry *entry, int64_t first_column,
+                                        rk_export_rows codes, int64_t dim) {
+    rk_tensor_part part = {.step = 1, .first_column = first_column, .n_columns = 1};
     rk_stored_tensor *tensor;
     RK_FAIL_IF(entry->n_dims < 1 || entry->n_dims > 2, RK_BAD_DATA, "tensor '%s' has %d dimensions",
                entry->name, entry->n_dims);
     part.n_rows = entry->dims[0];
     if (entry->n_dims > 1) part.n_columns = entry->dims[1];
     RK_TRY(tensor_of(tensors, name, entry, part.n_rows, &tensor));
+    RK_FAIL_IF(tensor->n_parts && (tensor->codes != codes || tensor->dim != dim), RK_BAD_DATA,
+               "tensor '%s': another piece of it has another format or dim", entry->name);
     RK_TRY(add_to(tensors, tensor, &part, entry));
     tensor->codes = codes;
     if (codes != RK_EXPORT_ROWS_TRAINED) tensor->dim = dim;
@@ -167,6 +170,11 @@ static rk_status check_parts(const rk_stored_tensor *tensor) {
     return RK_OK;
 }
 
+rk_status rk_stored_tensors_check(const rk_stored_tensors *tensors) {
+    for (size_t i = 0; i < tensors->n; i++) RK_TRY(check_parts(&tensors->list[i]));
+    return RK_OK;
+}
+
 static rk_status open_files(const char *checkpoint, const rk_manifest *manifest, rk_stored_tensors *tensors) {
     RK_TRY(rk_alloc(manifest->n_files, sizeof *tensors->files, &tensors->files));
     for (size_t i = 0; i < manifest->n_files; i++) {
@@ -175,8 +183,7 @@ static rk_status open_files(const char *checkpoint, const rk_manifest *manifest,
         RK_TRY(rk_path_join(checkpoint, manifest->files[i].name, &path));
         RK_TRY(rk_stored_tensors_add_file(tensors, path));
     }
-    for (size_t i = 0; i < tensors->n; i++) RK_TRY(check_parts(&tensors->list[i]));
-    return RK_OK;
+    return rk_stored_tensors_check(tensors);
 }
 
 rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out) {

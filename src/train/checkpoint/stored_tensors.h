@@ -65,8 +65,12 @@ rk_status rk_stored_tensors_add_file(rk_stored_tensors *tensors, const char *pat
 /* Those of an export's file; rows: what "reckon.rows" of its metadata says, or NULL. */
 rk_status rk_stored_tensors_add_export(rk_stored_tensors *tensors, const rk_safetensors *entries,
                                        const char *rows);
-/* A whole tensor by the name that a checkpoint gives it, which is copied. codes, dim: as in the list. */
-rk_status rk_stored_tensors_add_whole(rk_stored_tensors *tensors, const char *name,
-                                      const rk_safetensors_entry *entry, rk_export_rows codes, int64_t dim);
+/* A tensor, by the name that a checkpoint gives it, which is copied; or, of rows of codes, the bytes from
+ * first_column on. codes, dim: as in the list. */
+rk_status rk_stored_tensors_add_columns(rk_stored_tensors *tensors, const char *name,
+                                        const rk_safetensors_entry *entry, int64_t first_column,
+                                        rk_export_rows codes, int64_t dim);
+/* RK_BAD_DATA where tensors' parts overlap or leave out an element. */
+rk_status rk_stored_tensors_check(const rk_stored_tensors *tensors);
 
 #endif

@@ -1,0 +1,35 @@
+/* Rows of tables as ONNX nodes, whatever they are written as. */
+#include "export/onnx_model.h"
+
+rk_onnx_value rk_onnx_gather(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value at) {
+    return rk_onnx_axis(m, "Gather", (rk_onnx_value[]){from, at}, 2, 0);
+}
+
+static rk_onnx_value piece_of(rk_onnx_model *m, int32_t table, rk_row_piece piece, rk_onnx_value ids) {
+    return rk_onnx_cast(m, rk_onnx_gather(m, rk_onnx_table(m, table, piece), ids), RK_ONNX_F32);
+}
+
+/* Two codes a byte, the first one low, as two numbers: [..., bytes] becomes [..., dim]. In f32, where halves
+ * and differences of whole numbers up to 255 are exact, since operator set 17 has no operations on bits. */
+static rk_onnx_value nibbles(rk_onnx_model *m, rk_onnx_value bytes, int64_t n_bytes, int64_t dim,
+                             int32_t n_dims) {
+    rk_onnx_value high = rk_onnx_1(m, "Floor", rk_onnx_2(m, "Mul", bytes, rk_onnx_number(m, 1.0f / 16))),
+                  low = rk_onnx_2(m, "Sub", bytes, rk_onnx_2(m, "Mul", high, rk_onnx_number(m, 16))),
+                  pairs[] = {rk_onnx_unsqueezed(m, low, n_dims + 1), rk_onnx_unsqueezed(m, high, n_dims + 1)};
+    int64_t shape[3] = {0};
+    shape[n_dims] = 2 * n_bytes; /* a 0 is the dimension as it is */
+    rk_onnx_value codes = rk_onnx_axis(m, "Concat", pairs, 2, n_dims + 1);
+    codes = rk_onnx_2(m, "Reshape", codes, rk_onnx_ints(&m->writer, shape, (size_t)n_dims + 1));
+    return dim % 2 ? rk_onnx_sliced(m, codes, n_dims, 0, dim) : codes;
+}
+
+rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_value ids, int32_t n_dims) {
+    rk_export_rows rows = rk_onnx_table_rows(m, table);
+    int64_t dim = m->plan.tables[table].dim;
+    if (!rk_row_format_name(rows)) return piece_of(m, table, RK_ROW_WHOLE, ids);
+    rk_onnx_value codes = piece_of(m, table, RK_ROW_CODES, ids);
+    if (rows == RK_EXPORT_ROWS_INT4)
+        codes = nibbles(m, codes, rk_row_format_piece(rows, dim, RK_ROW_CODES).n, dim, n_dims);
+    codes = rk_onnx_2(m, "Mul", codes, piece_of(m, table, RK_ROW_SCALES, ids));
+    return rk_onnx_2(m, "Add", codes, piece_of(m, table, RK_ROW_MINIMA, ids));
+}

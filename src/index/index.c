@@ -12,10 +12,7 @@
 void rk_index_free(rk_index *x) {
     if (!x) return;
     rk_index_base_release(&x->base);
-    rk_free(x->added);
-    rk_free(x->added_ids);
-    rk_free(x->removed);
-    rk_free(x);
+    RK_FREE_ALL(x->added, x->added_ids, x->removed, x);
 }
 
 /* Of squares: products of vectors that pass stay finite. */
@@ -117,6 +114,16 @@ static rk_status check_ascending(const int64_t *ids, int64_t n, const char *what
     return RK_OK;
 }
 
+rk_status rk_index_check_excluded(const rk_ids *excluded, int64_t n) {
+    for (int64_t q = 0; q < n; q++) {
+        int64_t first = rk_ids_begin(excluded, q), end = rk_ids_begin(excluded, q + 1);
+        RK_FAIL_IF(first < 0 || end < first, RK_INVALID_ARGUMENT,
+                   "the excluded ids of query %lld end before they begin", (long long)q);
+        RK_TRY(check_ascending(excluded->ids + first, end - first, "excluded ids"));
+    }
+    return RK_OK;
+}
+
 static rk_status check_search(const rk_index *x, const float *queries, int64_t n, int32_t k,
                               const rk_index_search_options *o) {
     RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "a search for %lld queries", (long long)n);
@@ -125,14 +132,7 @@ static rk_status check_search(const rk_index *x, const float *queries, int64_t n
     RK_FAIL_IF(o->n_ids < 0 || o->n_bits < 0 || o->n_probe < 0, RK_INVALID_ARGUMENT,
                "n_ids, n_bits and n_probe of a search must be 0 or more");
     if (o->ids) RK_TRY(check_ascending(o->ids, o->n_ids, "the ids of a search"));
-    for (int64_t q = 0; o->excluded && q < n; q++) {
-        int64_t first = rk_ids_begin(o->excluded, q), end = rk_ids_begin(o->excluded, q + 1);
-        RK_FAIL_IF(first < 0 || end < first, RK_INVALID_ARGUMENT,
-                   "the excluded ids of query %lld end before "
-                   "they begin",
-                   (long long)q);
-        RK_TRY(check_ascending(o->excluded->ids + first, end - first, "excluded ids"));
-    }
+    if (o->excluded) RK_TRY(rk_index_check_excluded(o->excluded, n));
     return rk_index_check_vectors(queries, n, x->dim, "query");
 }
 
@@ -141,8 +141,7 @@ static rk_status search(const rk_index *x, const float *queries, int64_t n, int3
     RK_AUTOFREE int64_t *found = NULL;
     RK_AUTOFREE float *found_scores = NULL;
     size_t n_found = (size_t)n * (size_t)k;
-    RK_TRY(rk_alloc(n_found, sizeof *found, &found));
-    RK_TRY(rk_alloc(n_found, sizeof *found_scores, &found_scores));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_found, found), RK_ARRAY(n_found, found_scores)));
     RK_TRY(rk_index_search_all(&(rk_index_search_call){
         .index = x, .options = o, .queries = queries, .n = n, .k = k, .ids = found, .scores = found_scores}));
     memcpy(ids, found, n_found * sizeof *found);

@@ -62,8 +62,7 @@ static rk_status find_nearest(nearest *a, const rk_loose_f32 *centroids) {
     RK_AUTOFREE unsigned char *memory = NULL;
     rk_status status;
     a->failure = (rk_failure)RK_FAILURE_INIT;
-    RK_GOTO(rk_alloc((size_t)(a->n_lists * dim), sizeof *columns, &columns));
-    RK_GOTO(rk_alloc((size_t)a->n_lists, sizeof *bias, &bias));
+    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)(a->n_lists * dim), columns), RK_ARRAY((size_t)a->n_lists, bias)));
     RK_GOTO(rk_matrix_create(dim, a->n_lists, RK_F32, BLOCK, &a->centroids));
     set_columns(centroids, a->n_lists, dim, columns, bias);
     RK_GOTO(rk_matrix_set(a->centroids, columns, false));
@@ -147,11 +146,9 @@ rk_status rk_index_train(const rk_index_rows *rows, int64_t n_lists, uint64_t se
     int64_t n = rows->n / n_lists > SAMPLES_PER_LIST ? n_lists * SAMPLES_PER_LIST : rows->n;
     RK_AUTOFREE uint32_t *sample = NULL, *best = NULL, *members = NULL;
     RK_AUTOFREE int64_t *offsets = NULL, *counts = NULL;
-    RK_TRY(rk_alloc((size_t)rows->n, sizeof *sample, &sample));
-    RK_TRY(rk_alloc((size_t)n, sizeof *best, &best));
-    RK_TRY(rk_alloc((size_t)n, sizeof *members, &members));
-    RK_TRY(rk_alloc((size_t)n_lists + 1, sizeof *offsets, &offsets));
-    RK_TRY(rk_alloc((size_t)n_lists, sizeof *counts, &counts));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)rows->n, sample), RK_ARRAY((size_t)n, best),
+                        RK_ARRAY((size_t)n, members), RK_ARRAY((size_t)n_lists + 1, offsets),
+                        RK_ARRAY((size_t)n_lists, counts)));
     rk_rng_permutation(seed, 0, sample, (uint32_t)rows->n);
     for (int64_t l = 0; l < n_lists; l++)
         memcpy(centroids + l * rows->dim, rows->vectors[sample[l]], (size_t)rows->dim * sizeof *centroids);

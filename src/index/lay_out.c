@@ -9,27 +9,21 @@ enum { BLOCK = 4096, ALIGNMENT = 64 };
 
 rk_status rk_index_rows_create(int64_t n, int32_t dim, rk_index_rows *out) {
     rk_index_rows rows = {.n = n, .dim = dim};
-    rk_status status;
-    RK_GOTO(rk_alloc((size_t)n, sizeof *rows.vectors, &rows.vectors));
-    RK_GOTO(rk_alloc((size_t)n, sizeof *rows.ids, &rows.ids));
-    RK_GOTO(rk_alloc((size_t)n, sizeof *rows.lists, &rows.lists));
-    *out = rows;
-    return RK_OK;
-done:
-    rk_index_rows_release(&rows);
+    rk_status status = RK_ALLOC_ALL(RK_ARRAY((size_t)n, rows.vectors), RK_ARRAY((size_t)n, rows.ids),
+                                    RK_ARRAY((size_t)n, rows.lists));
+    if (status == RK_OK)
+        *out = rows;
+    else
+        rk_index_rows_release(&rows);
     return status;
 }
 
 void rk_index_rows_release(rk_index_rows *rows) {
-    rk_free(rows->vectors);
-    rk_free(rows->ids);
-    rk_free(rows->lists);
+    RK_FREE_ALL(rows->vectors, rows->ids, rows->lists);
 }
 
 void rk_index_base_release(rk_index_base *base) {
-    rk_free(base->offsets);
-    rk_free(base->low);
-    rk_free(base->width);
+    RK_FREE_ALL(base->offsets, base->low, base->width);
     if (base->memory) rk_pages_free(base->memory, base->memory_bytes);
     if (base->map.data) rk_map_release(&base->map);
     *base = (rk_index_base){0};
@@ -130,12 +124,9 @@ rk_status rk_index_lay_out(const rk_index_rows *rows, const rk_loose_f32 *centro
     RK_AUTOFREE uint32_t *order = NULL;
     RK_AUTOFREE int64_t *next = NULL;
     rk_status status;
-    RK_GOTO(rk_alloc((size_t)rows->n, sizeof *order, &order));
-    RK_GOTO(rk_alloc((size_t)n_lists, sizeof *next, &next));
-    RK_GOTO(rk_alloc((size_t)n_lists + 1, sizeof *base.offsets, &base.offsets));
-    RK_GOTO(rk_alloc(dim, sizeof *base.low, &base.low));
-    RK_GOTO(rk_alloc(dim, sizeof *base.width, &base.width));
-    RK_GOTO(rk_alloc(n_blocks * 2 * dim, sizeof *l.ranges, &l.ranges));
+    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)rows->n, order), RK_ARRAY((size_t)n_lists, next),
+                         RK_ARRAY((size_t)n_lists + 1, base.offsets), RK_ARRAY(dim, base.low),
+                         RK_ARRAY(dim, base.width), RK_ARRAY(n_blocks * 2 * dim, l.ranges)));
     RK_GOTO(reserve(rows, centroids, &base, &l, with_codes));
     sort_rows(rows, n_lists, base.offsets, next, order);
     l.order = order;

@@ -1,45 +1,76 @@
 /* How many lists a search must look at, from where queries' true best lie. */
+#include <string.h>
+
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/thread/clock.h"
 #include "base/thread/parallel.h"
+#include "batch/ids.h"
 #include "index/id_set.h"
 #include "index/index_internal.h"
+
+typedef struct queries {
+    const float *vectors; /* [n, dim] */
+    int64_t n;
+    int32_t k;
+    const rk_ids *excluded;
+} queries;
 
 /* Half of the queries, one behind the other, and the k best of all vectors for each. */
 typedef struct half {
     int64_t n;
-    float *queries;     /* [n, dim] */
-    int64_t *ids;       /* [n, k], -1 where there are no more */
-    int64_t *positions; /* [n, k] */
-    float *scores;      /* [n, k] */
+    float *queries;                          /* [n, dim] */
+    int64_t *ids;                            /* [n, k], -1 where there are no more */
+    int64_t *positions;                      /* [n, k] */
+    float *scores;                           /* [n, k] */
+    int64_t *excluded_begins, *excluded_ids; /* NULL: none are excluded */
+    rk_ids excluded;
 } half;
 
 static void half_release(half *h) {
-    rk_free(h->queries);
-    rk_free(h->ids);
-    rk_free(h->positions);
-    rk_free(h->scores);
+    RK_FREE_ALL(h->queries, h->ids, h->positions, h->scores, h->excluded_begins, h->excluded_ids);
 }
 
-static rk_status find_best(const rk_index *x, const float *queries, int64_t n, int64_t first, int32_t k,
-                           half *h) {
-    h->n = (n - first + 1) / 2;
-    size_t n_best = (size_t)h->n * (size_t)k;
-    RK_TRY(rk_alloc((size_t)(h->n * x->dim), sizeof *h->queries, &h->queries));
-    RK_TRY(rk_alloc(n_best, sizeof *h->ids, &h->ids));
-    RK_TRY(rk_alloc(n_best, sizeof *h->positions, &h->positions));
-    RK_TRY(rk_alloc(n_best, sizeof *h->scores, &h->scores));
+/* Of the queries first, first + 2, ... what they must not find. */
+static rk_status take_excluded(const rk_ids *excluded, int64_t first, half *h) {
+    int64_t n_ids = 0;
+    RK_TRY(rk_alloc((size_t)h->n + 1, sizeof *h->excluded_begins, &h->excluded_begins));
+    for (int64_t i = 0; i < h->n; i++) {
+        int64_t q = first + 2 * i;
+        n_ids += rk_ids_begin(excluded, q + 1) - rk_ids_begin(excluded, q);
+        h->excluded_begins[i + 1] = n_ids;
+    }
+    RK_TRY(rk_alloc((size_t)n_ids, sizeof *h->excluded_ids, &h->excluded_ids));
+    for (int64_t i = 0; i < h->n; i++) {
+        const int64_t *ids = excluded->ids + rk_ids_begin(excluded, first + 2 * i);
+        for (int64_t at = h->excluded_begins[i]; at < h->excluded_begins[i + 1]; at++)
+            h->excluded_ids[at] = *ids++;
+    }
+    h->excluded = (rk_ids){.offsets = h->excluded_begins, .ids = h->excluded_ids};
+    return RK_OK;
+}
+
+static rk_status take_half(const rk_index *x, const queries *all, int64_t first, half *h) {
+    h->n = (all->n - first + 1) / 2;
+    size_t n_best = (size_t)h->n * (size_t)all->k;
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)(h->n * x->dim), h->queries), RK_ARRAY(n_best, h->ids),
+                        RK_ARRAY(n_best, h->positions), RK_ARRAY(n_best, h->scores)));
     for (int64_t i = 0; i < h->n; i++)
-        for (int32_t d = 0; d < x->dim; d++)
-            h->queries[i * x->dim + d] = queries[(first + 2 * i) * x->dim + d];
-    rk_index_search_options all = RK_INDEX_SEARCH_OPTIONS_INIT;
-    all.n_probe = x->base.n_lists;
+        memcpy(h->queries + i * x->dim, all->vectors + (first + 2 * i) * x->dim,
+               (size_t)x->dim * sizeof *h->queries);
+    return all->excluded ? take_excluded(all->excluded, first, h) : RK_OK;
+}
+
+static rk_status find_best(const rk_index *x, const queries *all, int64_t first, half *h) {
+    rk_index_search_options o = RK_INDEX_SEARCH_OPTIONS_INIT;
+    RK_TRY(take_half(x, all, first, h));
+    o.n_probe = x->base.n_lists;
+    o.excluded = all->excluded ? &h->excluded : NULL;
     return rk_index_search_all(&(rk_index_search_call){.index = x,
-                                                       .options = &all,
+                                                       .options = &o,
                                                        .queries = h->queries,
                                                        .n = h->n,
-                                                       .k = k,
+                                                       .k = all->k,
                                                        .ids = h->ids,
                                                        .scores = h->scores,
                                                        .positions = h->positions});
@@ -79,9 +110,7 @@ static rk_status choose(const rk_index *x, const half *h, int32_t k, double reca
     RK_AUTOFREE rk_candidate *lists = NULL;
     RK_AUTOFREE int64_t *places = NULL;
     size_t n_lists = (size_t)x->base.n_lists;
-    RK_TRY(rk_alloc(n_lists, sizeof *scores, &scores));
-    RK_TRY(rk_alloc(n_lists, sizeof *lists, &lists));
-    RK_TRY(rk_alloc(n_lists, sizeof *places, &places));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_lists, scores), RK_ARRAY(n_lists, lists), RK_ARRAY(n_lists, places)));
     double wanted = recall * (double)count_places(x, h, k, scores, lists, places);
     int64_t least = 1, found = places[0];
     while (least < x->base.n_lists && (double)found < wanted) found += places[least++];
@@ -97,10 +126,11 @@ static rk_status measure(const rk_index *x, const half *h, int32_t k, int64_t n_
     double seconds = 0;
     rk_index_search_options o = RK_INDEX_SEARCH_OPTIONS_INIT;
     o.n_probe = n_probe;
-    RK_TRY(rk_alloc((size_t)k, sizeof *ids, &ids));
-    RK_TRY(rk_alloc((size_t)k, sizeof *scores, &scores));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)k, ids), RK_ARRAY((size_t)k, scores)));
     for (int64_t q = 0; q < h->n; q++) {
         rk_id_set set;
+        rk_ids excluded = {.offsets = h->excluded_begins + q, .ids = h->excluded_ids};
+        o.excluded = h->excluded_begins ? &excluded : NULL;
         double begin = rk_clock_seconds();
         RK_TRY(rk_index_search_all(&(rk_index_search_call){.index = x,
                                                            .options = &o,
@@ -122,22 +152,21 @@ static rk_status measure(const rk_index *x, const half *h, int32_t k, int64_t n_
     return RK_OK;
 }
 
-static rk_status tune(rk_index *x, const float *queries, int64_t n, int32_t k, double recall,
-                      rk_index_recall *out) {
+static rk_status tune(rk_index *x, const queries *all, double recall, rk_index_recall *out) {
     half chosen_on = {0}, measured_on = {0};
     int64_t n_probe = x->n_probe;
     rk_status status;
     if (x->kind == RK_INDEX_IVF) {
-        RK_GOTO(find_best(x, queries, n, 0, k, &chosen_on));
-        RK_GOTO(choose(x, &chosen_on, k, recall, &n_probe));
+        RK_GOTO(find_best(x, all, 0, &chosen_on));
+        RK_GOTO(choose(x, &chosen_on, all->k, recall, &n_probe));
     }
-    RK_GOTO(find_best(x, queries, n, 1, k, &measured_on));
-    RK_GOTO(measure(x, &measured_on, k, n_probe, out));
+    RK_GOTO(find_best(x, all, 1, &measured_on));
+    RK_GOTO(measure(x, &measured_on, all->k, n_probe, out));
     x->n_probe = n_probe;
     x->asked_recall = recall;
     x->recall = out->recall;
     x->queries_per_second = out->queries_per_second;
-    x->tuned_k = k;
+    x->tuned_k = all->k;
     x->tuned_queries = out->n_queries;
 done:
     half_release(&chosen_on);
@@ -145,8 +174,8 @@ done:
     return status;
 }
 
-rk_status rk_index_tune(rk_index *x, const float *queries, int64_t n, int32_t k, double recall,
-                        rk_index_recall *result) {
+rk_status rk_index_tune(rk_index *x, const float *vectors, int64_t n, int32_t k, double recall,
+                        const rk_ids *excluded, rk_index_recall *result) {
     rk_index_recall found = {0};
     rk_status status;
     if (result)
@@ -156,8 +185,9 @@ rk_status rk_index_tune(rk_index *x, const float *queries, int64_t n, int32_t k,
     RK_FAIL_IF(k < 1, RK_INVALID_ARGUMENT, "k must be 1 or more, not %d", k);
     RK_FAIL_IF(!(recall >= 0 && recall <= 1), RK_INVALID_ARGUMENT, "the recall must be 0 to 1, not %g",
                recall);
-    RK_TRY(rk_index_check_vectors(queries, n, x->dim, "query"));
-    RK_ON_POOL(x->pool, status = tune(x, queries, n, k, recall, &found));
+    if (excluded) RK_TRY(rk_index_check_excluded(excluded, n));
+    RK_TRY(rk_index_check_vectors(vectors, n, x->dim, "query"));
+    RK_ON_POOL(x->pool, status = tune(x, &(queries){vectors, n, k, excluded}, recall, &found));
     RK_TRY(status);
     return result ? rk_options_give(result, result->struct_size, &found, sizeof found,
                                     RK_SIZE_WITH(rk_index_recall, queries_per_second), "rk_index_recall")

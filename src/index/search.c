@@ -231,22 +231,15 @@ static void scratch_release(scratch *t) {
         rk_free(t->of_codes[q].found);
         rk_free(t->of_added[q].found);
     }
-    rk_free(t->query_codes);
-    rk_free(t->products);
-    rk_free(t->keys);
-    rk_free(t->hits);
-    rk_free(t->lists);
-    rk_free(t->ranked);
+    RK_FREE_ALL(t->query_codes, t->products, t->keys, t->hits, t->lists, t->ranked);
 }
 
 static rk_status scratch_init(scratch *t, int n_queries) {
     const rk_index *x = t->call->index;
     size_t n_products = x->base.n_lists > BLOCK ? (size_t)x->base.n_lists : (size_t)BLOCK;
-    RK_TRY(rk_alloc((size_t)n_queries * (size_t)x->dim, sizeof *t->query_codes, &t->query_codes));
-    RK_TRY(rk_alloc(n_products, sizeof *t->products, &t->products));
-    RK_TRY(rk_alloc(BLOCK, sizeof *t->keys, &t->keys));
-    RK_TRY(rk_alloc(BLOCK, sizeof *t->hits, &t->hits));
-    return rk_alloc((size_t)x->base.n_lists, sizeof *t->lists, &t->lists);
+    return RK_ALLOC_ALL(RK_ARRAY((size_t)n_queries * (size_t)x->dim, t->query_codes),
+                        RK_ARRAY(n_products, t->products), RK_ARRAY(BLOCK, t->keys), RK_ARRAY(BLOCK, t->hits),
+                        RK_ARRAY((size_t)x->base.n_lists, t->lists));
 }
 
 typedef struct searching {

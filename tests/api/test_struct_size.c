@@ -99,7 +99,7 @@ static rk_status index_search(const void *options) {
 }
 
 static rk_status index_tune(const void *result) {
-    return rk_index_tune(index_of_two, vectors, 2, 1, 2, (rk_index_recall *)(size_t)result);
+    return rk_index_tune(index_of_two, vectors, 2, 1, 2, NULL, (rk_index_recall *)(size_t)result);
 }
 
 static rk_status index_info(const void *info) {

@@ -31,7 +31,7 @@ static void test_round_trip(void **state) {
     for (int i = 0; i < N_KINDS; i++) {
         rk_index *index = build(&v, N, kinds[i].kind, kinds[i].codes), *opened;
         size_t n_bytes, n_again;
-        OK(rk_index_tune(index, v.q, N_QUERIES, K, .8, NULL));
+        OK(rk_index_tune(index, v.q, N_QUERIES, K, .8, NULL, NULL));
         char *first = saved(index, &n_bytes);
         OK(rk_index_open(path, &o, &opened));
         check_search(opened, &v, N, K, NULL, &all_lists);
@@ -222,7 +222,7 @@ static rk_status use(rk_index_kind which, rk_index_codes codes) {
     status = rk_index_build(v.x, v.ids, 200, DIM, &o, &index);
     if (status == RK_OK) status = rk_index_add(index, v.x + 200 * DIM, v.ids + 200, 100);
     if (status == RK_OK) status = rk_index_remove(index, v.ids, 20, NULL);
-    if (status == RK_OK) status = rk_index_tune(index, v.q, N_QUERIES, K, .9, NULL);
+    if (status == RK_OK) status = rk_index_tune(index, v.q, N_QUERIES, K, .9, NULL, NULL);
     if (status == RK_OK) status = rk_index_save(index, path);
     if (status == RK_OK) status = rk_index_open(path, NULL, &opened);
     if (status == RK_OK) status = rk_index_search(opened, v.q, N_QUERIES, K, NULL, ids, NULL);

@@ -68,6 +68,41 @@ static void test_ivf(void **state) {
     rk_index_free(index);
 }
 
+/* Without each query's own three best, those behind them have to be found. */
+static void check_tuned_without(rk_index *index, const rk_index *exact, const float *queries) {
+    enum { QUERIES = 400, OUT = 3 };
+    static int64_t out[QUERIES * OUT];
+    const rk_ids bags = {.ids_per_sample = OUT, .ids = out};
+    rk_index_recall found = RK_INDEX_RECALL_INIT;
+    int n_same = 0;
+    OK(rk_index_search(exact, queries, QUERIES, OUT, NULL, out, NULL));
+    for (int64_t *at = out; at < out + QUERIES * OUT; at += OUT)
+        for (int i = 0; i < OUT; i++)
+            for (int j = 0; j + 1 < OUT; j++)
+                if (at[j] > at[j + 1]) {
+                    int64_t larger = at[j];
+                    at[j] = at[j + 1];
+                    at[j + 1] = larger;
+                }
+    OK(rk_index_tune(index, queries, QUERIES, K, .9, &bags, &found));
+    for (int q = 1; q < QUERIES; q += 2) {
+        int64_t ids[K], best[K + OUT];
+        const rk_ids own = {.ids_per_sample = OUT, .ids = out + q * OUT};
+        rk_index_search_options o = RK_INDEX_SEARCH_OPTIONS_INIT;
+        o.excluded = &own;
+        OK(rk_index_search(index, queries + q * DIM, 1, K, &o, ids, NULL));
+        OK(rk_index_search(exact, queries + q * DIM, 1, K + OUT, NULL, best, NULL));
+        for (int i = 0; i < K; i++)
+            for (int j = OUT; j < K + OUT; j++) n_same += ids[i] == best[j];
+    }
+    assert_true(found.recall > .85 && fabs(n_same / (200. * K) - found.recall) < 1e-9);
+    int64_t backwards[] = {1, 2, 2, 1};
+    const rk_ids unsorted = {.ids_per_sample = 2, .ids = backwards};
+    FAILS(rk_index_tune(index, queries, 2, K, .9, &unsorted, NULL), RK_INVALID_ARGUMENT,
+          "excluded ids are not in ascending order at id 1");
+    OK(rk_index_tune(index, queries, QUERIES, K, 1, NULL, NULL));
+}
+
 /* The recall that was asked for, on queries that it was not tuned on. */
 static void test_tune(void **state) {
     (void)state;
@@ -79,7 +114,7 @@ static void test_tune(void **state) {
     int64_t before = 0;
     for (int percent = 50; percent <= 100; percent += 10) {
         rk_index_recall found = RK_INDEX_RECALL_INIT;
-        OK(rk_index_tune(index, queries, 400, K, percent / 100., &found));
+        OK(rk_index_tune(index, queries, 400, K, percent / 100., NULL, &found));
         assert_int_equal(found.n_queries, 200);
         assert_true(found.recall > percent / 100. - .05 && found.queries_per_second > 0);
         assert_true(found.n_probe >= 1 && found.n_probe >= before);
@@ -95,8 +130,9 @@ static void test_tune(void **state) {
         }
         assert_true(fabs(n_same / (200. * K) - found.recall) < 1e-9);
     }
+    check_tuned_without(index, exact, queries);
     rk_index_recall found = RK_INDEX_RECALL_INIT;
-    OK(rk_index_tune(exact, queries, 400, K, .9, &found));
+    OK(rk_index_tune(exact, queries, 400, K, .9, NULL, &found));
     assert_true(found.recall == 1 && found.n_probe == 1);
     rk_index_info info = RK_INDEX_INFO_INIT;
     OK(rk_index_get_info(index, &info));
@@ -238,9 +274,9 @@ static void test_refused(void **state) {
     float query[DIM] = {INFINITY};
     FAILS(rk_index_search(index, query, 1, 1, NULL, found, NULL), RK_NOT_FINITE,
           "query 0 is not finite, or longer than 1e19");
-    FAILS(rk_index_tune(index, v.q, 1, 1, .5, NULL), RK_INVALID_ARGUMENT,
+    FAILS(rk_index_tune(index, v.q, 1, 1, .5, NULL, NULL), RK_INVALID_ARGUMENT,
           "an index is tuned on 2 queries or more, not 1");
-    FAILS(rk_index_tune(index, v.q, 2, 1, 1.5, NULL), RK_INVALID_ARGUMENT,
+    FAILS(rk_index_tune(index, v.q, 2, 1, 1.5, NULL, NULL), RK_INVALID_ARGUMENT,
           "the recall must be 0 to 1, not 1.5");
     FAILS(rk_index_add(index, v.x, v.ids + 3, 1), RK_INVALID_ARGUMENT, "id 4434 is in the index already");
     rk_index_free(index);

@@ -116,10 +116,11 @@ typedef struct rk_index_recall {
     { sizeof(rk_index_recall), 0, 0, 0, 0 }
 /* Chooses the least n_probe with which the k best of half of the queries [n, dim] (the even ones) are found
  * to the part `recall`, 0 to 1, and measures the other half with it. The queries should be such as will come,
- * and not the vectors of the index. An exact index is only measured. result may be NULL. Errors:
- * RK_INVALID_ARGUMENT (fewer than two queries), RK_NOT_FINITE, RK_NO_MEMORY. */
+ * and not the vectors of the index. excluded: as in rk_index_search_options, a bag for each query, or NULL.
+ * An exact index is only measured. result may be NULL. Errors: RK_INVALID_ARGUMENT (fewer than two queries),
+ * RK_NOT_FINITE, RK_NO_MEMORY. */
 RK_API rk_status rk_index_tune(rk_index *index, const float *queries, int64_t n, int32_t k, double recall,
-                               rk_index_recall *result);
+                               const rk_ids *excluded, rk_index_recall *result);
 
 typedef struct rk_index_info {
     size_t struct_size;

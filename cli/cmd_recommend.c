@@ -7,7 +7,7 @@
 #include "terminal.h"
 #include "trained.h"
 
-enum { OPT_K, OPT_USERS, OPT_ITEMS, OPT_WITHOUT, OPT_KNOWN, OPT_FORMAT, OPT_OUTPUT, OPT_DEVICE };
+enum { OPT_K, OPT_USERS, OPT_ITEMS, OPT_WITHOUT, OPT_KNOWN, OPT_INDEX, OPT_FORMAT, OPT_OUTPUT, OPT_DEVICE };
 
 static const char *text_of(const arguments *args, int number) {
     return args->options[number].given ? args->options[number].text : NULL;
@@ -19,6 +19,9 @@ static int run(const arguments *args) {
     o.items = text_of(args, OPT_ITEMS);
     o.without_items = text_of(args, OPT_WITHOUT);
     o.with_known = args->options[OPT_KNOWN].given;
+    double recall = 1;
+    o.index = text_of(args, OPT_INDEX);
+    o.index_recall = &recall;
     o.k = (int32_t)args->options[OPT_K].number;
     o.output = text_of(args, OPT_OUTPUT);
     if (args->options[OPT_FORMAT].given && strcmp(args->options[OPT_FORMAT].text, "jsonl") == 0)
@@ -35,6 +38,8 @@ static int run(const arguments *args) {
     rk_status status = rk_predictor_recommend(model.predictor, &o, &n_users);
     if (status == RK_OK && model.speaks && o.output && strcmp(o.output, "-") != 0)
         note("wrote %s: %lld users", o.output, (long long)n_users);
+    if (status == RK_OK && model.speaks && o.index)
+        note("%s found %.2f%% of the best items, measured on the first 1,000 users", o.index, 100 * recall);
     return trained_close(&model, status);
 }
 
@@ -63,6 +68,9 @@ const command command_recommend = {
             [OPT_WITHOUT] = {"without-items", 0, OPTION_TEXT, "FILE", NULL, "none of the items of this file"},
             [OPT_KNOWN] = {"with-known", 0, OPTION_FLAG, NULL, NULL,
                            "items that the user is known to have, too"},
+            [OPT_INDEX] = {"index", 0, OPTION_TEXT, "FILE", NULL,
+                           "by an index that 'reckon index' wrote, not by looking at all items; says what "
+                           "part of the best it found"},
             [OPT_FORMAT] = {"format", 'f', OPTION_TEXT, "FORMAT", "csv|jsonl",
                             "how lines look; csv by default"},
             [OPT_OUTPUT] = {"output", 'o', OPTION_TEXT, "FILE", NULL,

@@ -177,7 +177,7 @@ static double take_f64(reading *r) {
 static rk_status take_tail(const char *name, const rk_map *map, bool verify, rk_index *x, uint64_t *n_bytes) {
     RK_FAIL_IF(
         map->n_bytes < RK_INDEX_TAIL_BYTES || memcmp(map->data + map->n_bytes - 8, RK_INDEX_MAGIC, 8) != 0,
-        RK_BAD_DATA, "'%s' is no index of reckon's, or not all of one", name);
+        RK_BAD_DATA, "'%s' is not an index that Reckon wrote, or only a part of one", name);
     reading r = {name, map->data + map->n_bytes - RK_INDEX_TAIL_BYTES, 0, RK_INDEX_TAIL_BYTES, RK_OK};
     uint32_t wanted = rk_crc32c(0, r.data, RK_INDEX_VALUES_BYTES);
     *n_bytes = take_number(&r, 8, "");

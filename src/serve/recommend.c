@@ -17,9 +17,12 @@ typedef struct recommending {
     rk_interactions *known;    /* NULL: not needed. The config's */
     rk_interactions *left_out; /* pairs that are not recommended, or NULL */
     rk_item_choice items;
-    int64_t *excluded;        /* beside left_out->items: their places, those that have one, */
-    int64_t *excluded_begins; /* [n_users + 1] by user */
-    rk_matrix *matrix;
+    int64_t *excluded;          /* beside left_out->items: their places, those that have one, */
+    int64_t *excluded_begins;   /* [n_users + 1] by user */
+    rk_matrix *matrix;          /* of all items, or */
+    rk_index_ranking by_index;  /* what finds them without */
+    int64_t *bag_begins, *bags; /* of a batch's users: the ids of items that are not recommended */
+    size_t bag_begins_capacity, bags_capacity;
     int64_t dim, k;
     rk_user_rows users;
     rk_ranked_output output;
@@ -39,6 +42,9 @@ static void release(recommending *r) {
     rk_free(r->excluded);
     rk_free(r->excluded_begins);
     rk_matrix_free(r->matrix);
+    rk_index_ranking_release(&r->by_index);
+    rk_free(r->bag_begins);
+    rk_free(r->bags);
     rk_user_rows_release(&r->users);
     rk_ranked_output_release(&r->output);
     rk_free(r->vectors);
@@ -132,13 +138,40 @@ static rk_status share(const recommending *r, void *values, size_t bytes) {
     return RK_OK;
 }
 
+/* What users first .. end-1 of the batch are known to have. */
+static rk_status fill_bags(recommending *r, int64_t first, int64_t end, rk_ids *out) {
+    int64_t n = 0;
+    RK_TRY(rk_reserve(&r->bag_begins, &r->bag_begins_capacity, (size_t)(end - first) + 1,
+                      sizeof *r->bag_begins));
+    r->bag_begins[0] = 0;
+    for (int64_t user = first; user < end; user++) {
+        int64_t id = rk_user_rows_id(&r->users, r->batch->texts[user]);
+        const int64_t *of_user = id >= 0 ? r->left_out->offsets + id : NULL;
+        int64_t more = of_user ? of_user[1] - of_user[0] : 0;
+        RK_TRY(rk_reserve(&r->bags, &r->bags_capacity, (size_t)(n + more), sizeof *r->bags));
+        for (int64_t i = 0; i < more; i++) r->bags[n++] = r->left_out->items[of_user[0] + i];
+        r->bag_begins[user - first + 1] = n;
+    }
+    *out = (rk_ids){.offsets = r->bag_begins, .ids = r->bags};
+    return RK_OK;
+}
+
+static rk_status rank_by_index(recommending *r, int64_t first, int64_t end) {
+    rk_ids bags;
+    if (r->left_out) RK_TRY(fill_bags(r, first, end, &bags));
+    return rk_index_ranking_search(&r->by_index, &r->items, r->left_out ? &bags : NULL,
+                                   r->vectors + first * r->dim, end - first, (int32_t)r->k,
+                                   r->places + first * r->k, r->scores + first * r->k);
+}
+
 static rk_status rank_batch(recommending *r) {
     rk_comm *comm = r->predictor->comm;
     const int64_t n = r->batch->batch->n;
     const rk_item_scores scores = {r->matrix, r->items.n, r->dim, r->vectors, rank_user, r};
     int64_t first = comm ? rk_first_scored_user(n, rk_comm_rank(comm), rk_comm_size(comm)) : 0,
             end = comm ? rk_first_scored_user(n, rk_comm_rank(comm) + 1, rk_comm_size(comm)) : n;
-    RK_TRY(rk_comm_agree(comm, rk_score_items(&scores, first, end)));
+    rk_status status = r->by_index.index ? rank_by_index(r, first, end) : rk_score_items(&scores, first, end);
+    RK_TRY(rk_comm_agree(comm, status));
     if (!comm) return RK_OK;
     RK_TRY(share(r, r->places, (size_t)r->k * sizeof *r->places));
     return share(r, r->scores, (size_t)r->k * sizeof *r->scores);
@@ -189,9 +222,9 @@ static rk_status answer_all(recommending *r, int64_t *n_users) {
 /* What ranks have to agree on. */
 static rk_status check_same(const rk_predictor *p, const rk_recommend_options *o) {
     rk_buffer text = {0};
-    rk_buffer_printf(&text, "%s, %s without %s, %d of them%s", o->users ? o->users : "train",
+    rk_buffer_printf(&text, "%s, %s without %s, %d of them%s by %s", o->users ? o->users : "train",
                      o->items ? o->items : "all items", o->without_items ? o->without_items : "none",
-                     (int)o->k, o->with_known ? ", known ones too" : "");
+                     (int)o->k, o->with_known ? ", known ones too" : "", o->index ? o->index : "no index");
     rk_status status = text.status == RK_OK ? rk_predictor_check_same(p, text.data) : text.status;
     rk_buffer_release(&text);
     return status;
@@ -206,8 +239,13 @@ static rk_status recommend(rk_predictor *p, const rk_recommend_options *o, int64
                              "give it the rows to rank, a candidate a row: 'reckon recommend --candidates'");
     RK_TRY(check_same(p, o));
     RK_TRY(rk_comm_agree(p->comm, open_all(&r)));
-    RK_TRY(lay_out_items(&r));
-    return answer_all(&r, n_users);
+    if (o->index)
+        RK_TRY(rk_comm_agree(p->comm, rk_index_ranking_open(o->index, p->model, r.items.n_ids, &r.by_index)));
+    else
+        RK_TRY(lay_out_items(&r));
+    RK_TRY(answer_all(&r, n_users));
+    if (o->index_recall) *o->index_recall = rk_index_ranking_recall(&r.by_index);
+    return RK_OK;
 }
 
 rk_status rk_predictor_recommend(rk_predictor *p, const rk_recommend_options *options, int64_t *n_users) {

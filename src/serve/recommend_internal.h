@@ -9,6 +9,7 @@
 #include "data/dataset/named_rows.h"
 #include "data/transform/vocabulary.h"
 #include "format/stream.h"
+#include "index/index_internal.h"
 #include "serve/predictor_internal.h"
 
 /* Values that the training data has not: how many, and the first of them for a message. */
@@ -70,6 +71,24 @@ rk_status rk_user_rows_next(rk_user_rows *users, rk_named_batch *out);
 /* A user's id; -1: the model does not know the name. */
 int64_t rk_user_rows_id(const rk_user_rows *users, rk_span name);
 void rk_user_rows_release(rk_user_rows *users);
+
+/* An index that finds the best items, zeroed before; to be released, after a failure too. */
+typedef struct rk_index_ranking {
+    rk_index *index; /* NULL: there is none */
+    int64_t *best;   /* of a sample of users, by all lists */
+    float *best_scores;
+    size_t best_capacity, best_scores_capacity;
+    int64_t n_measured, n_best, n_found;
+} rk_index_ranking;
+/* n_ids: the model's items, whose vectors the index must have. */
+rk_status rk_index_ranking_open(const char *path, rk_model *model, int64_t n_ids, rk_index_ranking *out);
+/* Of users [n] with `vectors` [n, dim]: places [n, k] of their best items, -1 behind them, and scores. */
+rk_status rk_index_ranking_search(rk_index_ranking *ranking, const rk_item_choice *items,
+                                  const rk_ids *excluded, const float *vectors, int64_t n, int32_t k,
+                                  int64_t *places, float *scores);
+/* The part of the best that it found, of the first 1,000 users. */
+double rk_index_ranking_recall(const rk_index_ranking *ranking);
+void rk_index_ranking_release(rk_index_ranking *ranking);
 
 /* An answer: the best of one user or group. */
 typedef struct rk_ranked {

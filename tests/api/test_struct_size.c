@@ -3,6 +3,7 @@
 
 #include <reckon/experimental/index.h>
 #include <reckon/experimental/plan.h>
+#include <reckon/experimental/predictor_index.h>
 #include <reckon/experimental/profile.h>
 #include <reckon/experimental/recommend.h>
 #include <reckon/experimental/report.h>
@@ -106,6 +107,11 @@ static rk_status index_info(const void *info) {
     return rk_index_get_info(index_of_two, (rk_index_info *)(size_t)info);
 }
 
+static rk_status predictor_index(const void *options) {
+    rk_index *index;
+    return rk_predictor_index(predictor, options, &index, NULL);
+}
+
 static rk_status optimizer_validate(const void *options) {
     return rk_optimizer_validate(options);
 }
@@ -203,6 +209,7 @@ static void test_every_function(void **state) {
     const rk_index_search_options searching = RK_INDEX_SEARCH_OPTIONS_INIT;
     const rk_index_recall recall = RK_INDEX_RECALL_INIT;
     const rk_index_info info = RK_INDEX_INFO_INIT;
+    const rk_predictor_index_options indexing = RK_PREDICTOR_INDEX_OPTIONS_INIT;
     OK(rk_index_build(vectors, NULL, 2, 2, NULL, &index_of_two));
     const function functions[] = {
         FUNCTION(rk_comm_options, timeout_s, &comm, comm_world, NULL),
@@ -228,6 +235,7 @@ static void test_every_function(void **state) {
         FUNCTION(rk_index_open_options, pool, &index_file, index_open, "could not open 'no-index'"),
         FUNCTION(rk_index_search_options, pool, &searching, index_search, NULL),
         FUNCTION(rk_index_recall, queries_per_second, &recall, index_tune, "the recall must be 0 to 1"),
+        FUNCTION(rk_predictor_index_options, with_known, &indexing, predictor_index, "only a two_tower has"),
         FUNCTION(rk_index_info, tuned_queries, &info, index_info, NULL),
     };
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {

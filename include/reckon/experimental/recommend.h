@@ -29,12 +29,16 @@ typedef struct rk_recommend_options {
     rk_recommend_format format;
     const char *output; /* written whole or not at all, and compressed by its name (.gz, .zst). NULL or "-":
                            standard output */
+    const char *index;  /* a file of rk_predictor_index, which finds the best in place of a look at all items;
+                           NULL: none. Scores may differ in their last digits */
+    double *index_recall; /* the part of the best items that the index found, measured on the first 1,000
+                             users (of this rank); may be NULL */
 } rk_recommend_options;
 #define RK_RECOMMEND_OPTIONS_INIT \
-    { sizeof(rk_recommend_options), 0, 0, 0, false, 0, RK_RECOMMEND_CSV, 0 }
+    { sizeof(rk_recommend_options), 0, 0, 0, false, 0, RK_RECOMMEND_CSV, 0, 0, 0 }
 
 /* Of a two_tower: of each user, in the order in which they first stand in the data, the k items with the
- * highest scores, of equal ones the smaller id; by looking at all items. csv: a line each,
+ * highest scores, of equal ones the smaller id; by looking at all items, or by an index. csv: a line each,
  * `user,rank,item,score`, ranks from 1; jsonl: a line a user, {"user":...,"items":[...],"scores":[...]}.
  * Users and items are named as the data does. Users of whom the training data says nothing, and of whom the
  * model sees nothing but who they are, are left out and warned of. Over ranks all make the call, and the

@@ -1,0 +1,127 @@
+/* A two_tower's items as an index, tuned on users as recommendations see them. */
+#include <reckon/experimental/predictor_index.h>
+
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/thread/parallel.h"
+#include "comm/comm.h"
+#include "serve/recommend_internal.h"
+#include "train/evaluate/evaluation_rankings.h"
+
+enum { MOST_USERS = 2000 };
+
+typedef struct indexing {
+    rk_predictor *predictor;
+    const rk_predictor_index_options *options;
+    rk_interactions *known; /* the config's */
+    rk_interactions *left_out;
+    rk_item_choice items;
+    rk_user_rows users;
+    int64_t dim;
+    float *item_vectors; /* [items.n, dim] */
+    /* of users, as queries */
+    int64_t n;
+    float *vectors;    /* [n, dim] */
+    int64_t *begins;   /* [n + 1] */
+    int64_t *excluded; /* [begins[n]] */
+    size_t vectors_capacity, begins_capacity, excluded_capacity;
+    rk_index *index;
+} indexing;
+
+static void release(indexing *g) {
+    rk_interactions_free(g->left_out);
+    rk_item_choice_release(&g->items);
+    rk_user_rows_release(&g->users);
+    RK_FREE_ALL(g->item_vectors, g->vectors, g->begins, g->excluded);
+    rk_index_free(g->index);
+}
+
+static rk_status open_all(indexing *g) {
+    const rk_predictor_index_options *o = g->options;
+    rk_config *c = g->predictor->config;
+    rk_recommend_options chosen = RK_RECOMMEND_OPTIONS_INIT;
+    chosen.items = o->items;
+    RK_TRY(rk_config_interactions(c, &g->known));
+    RK_TRY(rk_item_choice_make(g->predictor, &chosen, g->known, &g->items));
+    if (!o->with_known) RK_TRY(rk_known_pairs(c, "test", &g->left_out));
+    RK_TRY(rk_alloc((size_t)(g->items.n * g->dim), sizeof *g->item_vectors, &g->item_vectors));
+    return rk_user_rows_open(g->predictor, o->users ? o->users : "train", g->known, &g->users);
+}
+
+static rk_status read_items(indexing *g) {
+    RK_AUTO(rk_item_reader_release) rk_item_reader reader = {0};
+    rk_status status = rk_item_reader_init(g->predictor->model, &g->items, &reader);
+    RK_TRY(rk_comm_agree(g->predictor->comm, status));
+    return rk_item_reader_rows(&reader, 0, g->items.n, g->item_vectors);
+}
+
+/* What a user must not find, behind what those before must not. */
+static rk_status exclude(indexing *g, int64_t user, rk_span name) {
+    int64_t id = rk_user_rows_id(&g->users, name), n = g->begins[user];
+    int64_t first = g->left_out && id >= 0 ? g->left_out->offsets[id] : 0,
+            end = g->left_out && id >= 0 ? g->left_out->offsets[id + 1] : 0;
+    RK_TRY(rk_reserve(&g->excluded, &g->excluded_capacity, (size_t)(n + end - first), sizeof *g->excluded));
+    for (int64_t i = first; i < end; i++) g->excluded[n++] = g->left_out->items[i];
+    g->begins[user + 1] = n;
+    return RK_OK;
+}
+
+static rk_status next_users(indexing *g, rk_named_batch *batch) {
+    RK_TRY(rk_user_rows_next(&g->users, batch));
+    int64_t n = g->n + batch->batch->n;
+    RK_TRY(rk_reserve(&g->vectors, &g->vectors_capacity, (size_t)(n * g->dim), sizeof *g->vectors));
+    RK_TRY(rk_reserve(&g->begins, &g->begins_capacity, (size_t)n + 1, sizeof *g->begins));
+    g->begins[0] = 0;
+    for (int64_t i = 0; i < batch->batch->n; i++) RK_TRY(exclude(g, g->n + i, batch->texts[i]));
+    return RK_OK;
+}
+
+static rk_status read_users(indexing *g) {
+    rk_named_batch batch;
+    while (g->n < MOST_USERS) {
+        rk_status status = rk_comm_agree(g->predictor->comm, next_users(g, &batch));
+        if (status == RK_END) break;
+        RK_TRY(status);
+        RK_TRY(rk_model_user_vectors(g->predictor->model, batch.batch, g->vectors + g->n * g->dim));
+        g->n += batch.batch->n;
+    }
+    if (g->n > MOST_USERS) g->n = MOST_USERS;
+    return RK_OK;
+}
+
+static rk_status build(indexing *g, rk_index_recall *result) {
+    const rk_predictor_index_options *o = g->options;
+    rk_index_options layout = RK_INDEX_OPTIONS_INIT;
+    const rk_ids excluded = {.offsets = g->begins, .ids = g->excluded};
+    RK_TRY(rk_options_take(&layout, sizeof layout, o->index, RK_SIZE_WITH(rk_index_options, pool),
+                           "rk_index_options"));
+    if (!layout.pool) layout.pool = g->predictor->pool;
+    RK_TRY(rk_index_build(g->item_vectors, g->items.ids, g->items.n, (int32_t)g->dim, &layout, &g->index));
+    return rk_index_tune(g->index, g->vectors, g->n, o->k ? o->k : 100, o->recall > 0 ? o->recall : .95,
+                         g->left_out ? &excluded : NULL, result);
+}
+
+static rk_status make_index(rk_predictor *p, const rk_predictor_index_options *o, rk_index **out,
+                            rk_index_recall *result) {
+    RK_AUTO(release) indexing g = {.predictor = p, .options = o};
+    RK_FAIL_IF(!rk_predictor_retrieves(p), RK_UNSUPPORTED,
+               "only a two_tower has vectors of items to make an index of");
+    g.dim = rk_model_vector_dim(p->model);
+    RK_TRY(rk_comm_agree(p->comm, open_all(&g)));
+    RK_TRY(read_items(&g));
+    RK_TRY(read_users(&g));
+    RK_TRY(rk_comm_agree(p->comm, build(&g, result)));
+    *out = g.index;
+    g.index = NULL;
+    return RK_OK;
+}
+
+rk_status rk_predictor_index(rk_predictor *p, const rk_predictor_index_options *options, rk_index **out,
+                             rk_index_recall *result) {
+    rk_predictor_index_options o = RK_PREDICTOR_INDEX_OPTIONS_INIT;
+    rk_status status;
+    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_predictor_index_options, with_known),
+                           "rk_predictor_index_options"));
+    RK_ON_POOL(p->pool, status = make_index(p, &o, out, result));
+    return status;
+}

@@ -12,7 +12,7 @@
 #include "format/safetensors.h"
 #include "format/json_text.h"
 
-enum { PIECE_BYTES = 4 << 20, MAX_FILES = 99999 };
+enum { PIECE_BYTES = 256 << 10, MAX_FILES = 99999 };
 static const uint64_t usual_shard_bytes = 5000000000;
 
 /* Of rows of codes, one behind another, the tensor's piece alone, in place. */
@@ -139,7 +139,6 @@ static rk_status write_file(rk_exporting *x, int32_t file) {
     char name[RK_EXPORT_FILE_NAME_BYTES];
     RK_AUTOFREE char *path = NULL;
     RK_AUTO(rk_buffer_release) rk_buffer rows = {0};
-    uint32_t crc32c;
     uint64_t n_bytes;
     rk_state_release(&x->shard);
     for (size_t i = x->first; i < x->n && x->list[i].file == file; i++)
@@ -150,7 +149,7 @@ static rk_status write_file(rk_exporting *x, int32_t file) {
         .fill = fill, .context = x, .metadata = metadata, .n_metadata = rows.n_bytes ? 3 : 2};
     rk_export_file_name(x, file, name);
     RK_TRY(rk_path_join(x->directory, name, &path));
-    RK_TRY(rk_safetensors_write_from(path, &x->shard, &source, &crc32c, &n_bytes));
+    RK_TRY(rk_safetensors_write_from(path, &x->shard, &source, NULL, &n_bytes));
     x->first += x->shard.n;
     return RK_OK;
 }

@@ -87,9 +87,10 @@ rk_status rk_safetensors_write_from(const char *path, const rk_state *state,
     place(state, order, begins);
     RK_TRY(make_header(state, source, begins, &header));
     RK_TRY(rk_writer_open(path, &writer));
+    writer.without_crc = !crc32c;
     RK_TRY(write_entries(&writer, state, source, order, &header));
     RK_TRY(rk_writer_commit(&writer));
-    *crc32c = writer.crc32c;
+    if (crc32c) *crc32c = writer.crc32c;
     *n_bytes = writer.n_bytes;
     return RK_OK;
 }

@@ -20,7 +20,7 @@ typedef struct rk_safetensors_source {
     const char *const *metadata; /* [2 * n_metadata]: keys and values */
     size_t n_metadata;
 } rk_safetensors_source;
-/* The same, of entries whose data is not read. */
+/* The same, of entries whose data is not read. crc32c may be NULL: it is not computed. */
 rk_status rk_safetensors_write_from(const char *path, const rk_state *state,
                                     const rk_safetensors_source *source, uint32_t *crc32c, uint64_t *n_bytes);
 

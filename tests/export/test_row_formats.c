@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/file/file.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "embedding/config/row_formats.h"
 
@@ -71,8 +72,25 @@ static void test_odd_int4(void **state) {
     assert_memory_equal(out, ((unsigned char[]){0xf0, 0x07, 0x00, 0x3c, 0x00, 0x00}), 6);
 }
 
+/* f16 as everywhere else, of values of every kind. */
+static void test_f16(void **state) {
+    (void)state;
+    enum { N = 1024 };
+    float values[N];
+    uint16_t have[N];
+    int64_t failed;
+    for (uint64_t first = 0; first >> 32 == 0; first += 4099ull * N) {
+        for (uint64_t i = 0; i < N; i++) values[i] = rk_f32_from_bits((uint32_t)(first + 4099 * i));
+        rk_row_format_write(RK_EXPORT_ROWS_F16, values, 1, N, have, &failed);
+        for (int i = 0; i < N; i++)
+            if (have[i] != rk_f16_from_f32_finite(values[i]))
+                fail_msg("%a is %04x, not %04x", (double)values[i], have[i],
+                         rk_f16_from_f32_finite(values[i]));
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_not_finite),
-                                       cmocka_unit_test(test_odd_int4)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_f16),
+                                       cmocka_unit_test(test_not_finite), cmocka_unit_test(test_odd_int4)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,8 +41,9 @@ void rk_map_release(rk_map *map);
 typedef struct rk_writer {
     char *path, *temporary_path; /* temporary_path NULL: straight through */
     int descriptor;
-    uint64_t n_bytes;
+    uint64_t n_bytes, n_begun; /* appended; of these, what the disk has been told to write */
     uint32_t crc32c;
+    bool without_crc; /* nobody asks for it: crc32c stays 0 */
     char *buffer;
     size_t n_buffered;
 } rk_writer;

@@ -138,6 +138,15 @@ static rk_status flush(rk_writer *writer) {
     return RK_OK;
 }
 
+/* The disk writes while the next bytes are made, not only when the file is synced at its end. */
+static void begin_writing(rk_writer *writer) {
+    enum { AT_ONCE = 32 << 20 };
+    uint64_t n = writer->n_bytes - writer->n_begun;
+    if (!writer->temporary_path || n < AT_ONCE) return;
+    (void)sync_file_range(writer->descriptor, (off_t)writer->n_begun, (off_t)n, SYNC_FILE_RANGE_WRITE);
+    writer->n_begun = writer->n_bytes;
+}
+
 rk_status rk_writer_append(rk_writer *writer, const void *data, size_t n_bytes) {
     if (writer->n_buffered + n_bytes > WRITER_BUFFER_BYTES) RK_TRY(flush(writer));
     if (n_bytes >= WRITER_BUFFER_BYTES) {
@@ -146,8 +155,9 @@ rk_status rk_writer_append(rk_writer *writer, const void *data, size_t n_bytes) 
         memcpy(writer->buffer + writer->n_buffered, data, n_bytes);
         writer->n_buffered += n_bytes;
     }
-    writer->crc32c = rk_crc32c(writer->crc32c, data, n_bytes);
+    if (!writer->without_crc) writer->crc32c = rk_crc32c(writer->crc32c, data, n_bytes);
     writer->n_bytes += n_bytes;
+    begin_writing(writer);
     return RK_OK;
 }
 

@@ -1,3 +1,4 @@
+#include <stdint.h>
 #include <string.h>
 
 #include <reckon/experimental/recommend.h>
@@ -7,45 +8,118 @@
 #include "terminal.h"
 #include "trained.h"
 
-enum { OPT_K, OPT_USERS, OPT_ITEMS, OPT_WITHOUT, OPT_KNOWN, OPT_INDEX, OPT_FORMAT, OPT_OUTPUT, OPT_DEVICE };
+enum {
+    OPT_K,
+    OPT_USERS,
+    OPT_ITEMS,
+    OPT_WITHOUT,
+    OPT_KNOWN,
+    OPT_INDEX,
+    OPT_CANDIDATES,
+    OPT_GROUP,
+    OPT_ITEM,
+    OPT_TASK,
+    OPT_VECTORS,
+    OPT_FORMAT,
+    OPT_OUTPUT,
+    OPT_DEVICE
+};
+
+/* One of three commands in one: what is asked of the model. */
+typedef struct request {
+    rk_recommend_options recommend;
+    rk_rerank_options rerank;
+    const char *candidates; /* NULL: not asked for */
+    const char *vectors;    /* "user", "item", or NULL */
+    double index_recall;    /* written */
+} request;
 
 static const char *text_of(const arguments *args, int number) {
     return args->options[number].given ? args->options[number].text : NULL;
 }
 
-static int run(const arguments *args) {
-    rk_recommend_options o = RK_RECOMMEND_OPTIONS_INIT;
-    o.users = text_of(args, OPT_USERS);
-    o.items = text_of(args, OPT_ITEMS);
-    o.without_items = text_of(args, OPT_WITHOUT);
-    o.with_known = args->options[OPT_KNOWN].given;
-    double recall = 1;
-    o.index = text_of(args, OPT_INDEX);
-    o.index_recall = &recall;
-    o.k = (int32_t)args->options[OPT_K].number;
-    o.output = text_of(args, OPT_OUTPUT);
-    if (args->options[OPT_FORMAT].given && strcmp(args->options[OPT_FORMAT].text, "jsonl") == 0)
-        o.format = RK_RECOMMEND_JSONL;
-    if (args->options[OPT_K].given && (o.k < 1 || o.k != args->options[OPT_K].number)) {
-        usage_error(&command_recommend, "-k takes a number of items from 1 to 2147483647, not '%s'",
+/* The first of the options from `first` to `last` that is given, or -1. */
+static int given_of(const arguments *args, int first, int last) {
+    for (int i = first; i <= last; i++)
+        if (args->options[i].given) return i;
+    return -1;
+}
+
+static bool check(const arguments *args, const request *r) {
+    const option *options = command_recommend.options;
+    long k = args->options[OPT_K].number;
+    int of_rows = given_of(args, OPT_GROUP, OPT_TASK), of_items = given_of(args, OPT_USERS, OPT_INDEX);
+    if (args->options[OPT_K].given && (k < 1 || k > INT32_MAX))
+        usage_error(&command_recommend, "-k takes a number of items from 1 to %d, not '%s'", INT32_MAX,
                     args->options[OPT_K].text);
-        return EXIT_USAGE;
-    }
+    else if (r->candidates && r->vectors)
+        usage_error(&command_recommend, "--candidates and --vectors do not go together");
+    else if (r->candidates && of_items >= 0)
+        usage_error(&command_recommend, "--candidates are all that is ranked: --%s does not go with them",
+                    options[of_items].name);
+    else if (!r->candidates && of_rows >= 0)
+        usage_error(&command_recommend, "--%s is of --candidates, which are not given",
+                    options[of_rows].name);
+    else if (r->vectors && r->recommend.index)
+        usage_error(&command_recommend, "--vectors and --index do not go together");
+    else if (r->vectors && !r->recommend.output)
+        usage_error(&command_recommend, "--vectors needs --output, a file .npy or .safetensors");
+    else
+        return true;
+    return false;
+}
+
+static bool read_arguments(const arguments *args, request *r) {
+    bool is_jsonl = args->options[OPT_FORMAT].given && strcmp(args->options[OPT_FORMAT].text, "jsonl") == 0;
+    *r = (request){.recommend = RK_RECOMMEND_OPTIONS_INIT,
+                   .rerank = RK_RERANK_OPTIONS_INIT,
+                   .candidates = text_of(args, OPT_CANDIDATES),
+                   .vectors = text_of(args, OPT_VECTORS),
+                   .index_recall = 1};
+    r->recommend.users = text_of(args, OPT_USERS);
+    r->recommend.items = text_of(args, OPT_ITEMS);
+    r->recommend.without_items = text_of(args, OPT_WITHOUT);
+    r->recommend.with_known = args->options[OPT_KNOWN].given;
+    r->recommend.index = text_of(args, OPT_INDEX);
+    r->recommend.index_recall = &r->index_recall;
+    r->rerank.group = text_of(args, OPT_GROUP);
+    r->rerank.item = text_of(args, OPT_ITEM);
+    r->rerank.task = text_of(args, OPT_TASK);
+    r->recommend.k = r->rerank.k = (int32_t)args->options[OPT_K].number;
+    r->recommend.output = r->rerank.output = text_of(args, OPT_OUTPUT);
+    r->recommend.format = r->rerank.format = is_jsonl ? RK_RECOMMEND_JSONL : RK_RECOMMEND_CSV;
+    return check(args, r);
+}
+
+static rk_status answer(rk_predictor *predictor, const request *r, int64_t *n) {
+    if (r->candidates) return rk_predictor_rerank(predictor, r->candidates, &r->rerank, n);
+    if (!r->vectors) return rk_predictor_recommend(predictor, &r->recommend, n);
+    return rk_predictor_write_vectors(predictor, strcmp(r->vectors, "item") == 0, &r->recommend, n);
+}
+
+static int run(const arguments *args) {
+    request r;
     trained model;
-    int64_t n_users = 0;
+    int64_t n = 0;
+    if (!read_arguments(args, &r)) return EXIT_USAGE;
     int code = trained_open(args->positional[0], args->options[OPT_DEVICE].text, &model);
     if (code != EXIT_OK) return code;
-    rk_status status = rk_predictor_recommend(model.predictor, &o, &n_users);
-    if (status == RK_OK && model.speaks && o.output && strcmp(o.output, "-") != 0)
-        note("wrote %s: %lld users", o.output, (long long)n_users);
-    if (status == RK_OK && model.speaks && o.index)
-        note("%s found %.2f%% of the best items, measured on the first 1,000 users", o.index, 100 * recall);
+    rk_status status = answer(model.predictor, &r, &n);
+    const char *what = r.candidates ? "groups"
+                       : r.vectors  ? "vectors"
+                                    : "users",
+               *output = r.recommend.output;
+    if (status == RK_OK && model.speaks && output && strcmp(output, "-") != 0)
+        note("wrote %s: %lld %s", output, (long long)n, what);
+    if (status == RK_OK && model.speaks && r.recommend.index)
+        note("%s found %.2f%% of the best items, measured on the first 1,000 users", r.recommend.index,
+             100 * r.index_recall);
     return trained_close(&model, status);
 }
 
 const command command_recommend = {
     .name = "recommend",
-    .summary = "list the best items for users",
+    .summary = "list the best items for users, or the best of candidates",
     .positional = "RUN",
     .min_positional = 1,
     .max_positional = 1,
@@ -54,9 +128,12 @@ const command command_recommend = {
         "a line for each,\n"
         "user,rank,item,score, or with --format jsonl a line a user. Items that the user has in the training "
         "or validation data are\n"
-        "left out. RUN is a checkpoint, a run's directory or its run file; docs/retrieval.md says more.\n"
-        "Under mpirun or srun the tables are sharded over the ranks, which rank together; the first one "
-        "writes.",
+        "left out. With --vectors its users' or items' vectors are written instead.\n"
+        "Any other model ranks the rows of --candidates, those of each user or query (--group) for "
+        "themselves, by its predictions.\n"
+        "RUN is a checkpoint, a run's directory or its run file; docs/retrieval.md says more. Under mpirun "
+        "or srun the tables are sharded\n"
+        "over the ranks, which rank together; the first one writes.",
     .options =
         {
             [OPT_K] = {"top-k", 'k', OPTION_INT, "N", NULL, "items of a user, at most; 100 by default"},
@@ -71,6 +148,16 @@ const command command_recommend = {
             [OPT_INDEX] = {"index", 0, OPTION_TEXT, "FILE", NULL,
                            "by an index that 'reckon index' wrote, not by looking at all items; says what "
                            "part of the best it found"},
+            [OPT_CANDIDATES] = {"candidates", 'c', OPTION_TEXT, "DATA", NULL,
+                                "rows to rank: test, valid, or a file of the run's columns"},
+            [OPT_GROUP] = {"group", 'g', OPTION_TEXT, "COLUMN", NULL,
+                           "candidates with the same value are ranked together; data.group by default"},
+            [OPT_ITEM] = {"item", 0, OPTION_TEXT, "COLUMN", NULL,
+                          "names a candidate in the output, beside the number of its row"},
+            [OPT_TASK] = {"task", 't', OPTION_TEXT, "NAME", NULL,
+                          "the label whose prediction ranks candidates, where there are several"},
+            [OPT_VECTORS] = {"vectors", 0, OPTION_TEXT, "TOWER", "user|item",
+                             "write vectors to --output FILE.npy or FILE.safetensors, and FILE.ids.txt"},
             [OPT_FORMAT] = {"format", 'f', OPTION_TEXT, "FORMAT", "csv|jsonl",
                             "how lines look; csv by default"},
             [OPT_OUTPUT] = {"output", 'o', OPTION_TEXT, "FILE", NULL,
@@ -80,6 +167,8 @@ const command command_recommend = {
         },
     .examples =
         "reckon recommend -k 10 runs/movielens > films.csv\nreckon recommend --users new.csv --items "
-        "in_stock.txt --format jsonl --output best.jsonl.gz runs/shop",
+        "in_stock.txt --format jsonl --output best.jsonl.gz runs/shop\nreckon recommend -k 10 --candidates "
+        "found.csv --group user --item ad --task click runs/ads\nreckon recommend --vectors item --output "
+        "items.npy runs/movielens",
     .run = run,
 };

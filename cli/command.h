@@ -23,7 +23,7 @@ typedef struct option {
     const char *help;
 } option;
 
-enum { MAX_OPTIONS = 12, MAX_LIST = 256, MAX_ARGUMENTS = 16 };
+enum { MAX_OPTIONS = 16, MAX_LIST = 256, MAX_ARGUMENTS = 16 };
 
 /* What the user gave; index i belongs to the command's options[i]. */
 typedef struct arguments {

@@ -209,6 +209,18 @@ static bool is_share(const rk_data_section *section, const char *split) {
            (strcmp(split, "test") == 0 && section->test.fraction > 0);
 }
 
+void rk_predictor_take_all_rows(const rk_predictor *p, const char *split, rk_data_section *out) {
+    *out = p->config->data;
+    if (!is_share(out, split)) out->on_bad_row = 0;
+}
+
+rk_status rk_predictor_hint_skip(const rk_data_section *section, const rk_predictor *p, rk_status status) {
+    if (status != RK_BAD_DATA || section->on_bad_row == p->config->data.on_bad_row) return status;
+    return rk_error_hint(status,
+                         "'on_bad_row: skip' is ignored in prediction, since every row gets a line; fix the "
+                         "row or remove it");
+}
+
 rk_status rk_predictor_check_finite(const rk_predictor *p, int64_t row, const float *predictions) {
     for (int32_t t = 0; t < rk_predictor_n_tasks(p); t++)
         if (!isfinite(predictions[t]))
@@ -238,9 +250,8 @@ static rk_status predict_file(rk_predictor *p, const char *path, rk_prediction_c
     float *predictions = NULL;
     size_t capacity = 0;
     const rk_batch *batch;
-    rk_data_section section = p->config->data;
-    bool skips = section.on_bad_row == 1 && !is_share(&section, path);
-    if (skips) section.on_bad_row = 0; /* the rows behind one that is left out would have wrong numbers */
+    rk_data_section section; /* the rows behind one that is left out would have wrong numbers */
+    rk_predictor_take_all_rows(p, path, &section);
     RK_TRY(rk_predictor_check_same(p, path));
     RK_TRY(rk_comm_agree(p->comm, open_section(p, &section, path, true, &dataset)));
     rk_status status;
@@ -250,11 +261,8 @@ static rk_status predict_file(rk_predictor *p, const char *path, rk_prediction_c
             break;
     rk_free(predictions);
     rk_dataset_free(dataset);
-    if (skips && status == RK_BAD_DATA)
-        return rk_error_hint(status,
-                             "'on_bad_row: skip' is ignored in prediction, since every row gets a line; fix "
-                             "the row or remove it");
-    return status == RK_END ? RK_OK : status;
+    if (status == RK_END) return RK_OK;
+    return rk_predictor_hint_skip(&section, p, status);
 }
 
 rk_status rk_predictor_file(rk_predictor *p, const char *path, rk_prediction_callback row, void *user) {

@@ -19,6 +19,12 @@ struct rk_predictor {
 
 /* Rows of a batch where the caller does not say: as evaluations have it. */
 int64_t rk_predictor_batch_size(const rk_predictor *predictor);
+/* The run's section for a file whose rows are counted: bad ones are not skipped, unless rows are drawn from
+ * train, which have no numbers of their own. */
+void rk_predictor_take_all_rows(const rk_predictor *predictor, const char *split, rk_data_section *out);
+/* Of a read by that section: what the run file says of bad rows is not heeded. Returns status. */
+rk_status rk_predictor_hint_skip(const rk_data_section *section, const rk_predictor *predictor,
+                                 rk_status status);
 /* Over ranks: that the first one was asked for the same. Collective. */
 rk_status rk_predictor_check_same(const rk_predictor *predictor, const char *text);
 /* One row's [n_tasks]; RK_NOT_FINITE names the row and the task. */

@@ -219,8 +219,7 @@ static rk_status answer_all(recommending *r, int64_t *n_users) {
     return RK_OK;
 }
 
-/* What ranks have to agree on. */
-static rk_status check_same(const rk_predictor *p, const rk_recommend_options *o) {
+rk_status rk_recommend_check_same(const rk_predictor *p, const rk_recommend_options *o) {
     rk_buffer text = {0};
     rk_buffer_printf(&text, "%s, %s without %s, %d of them%s by %s", o->users ? o->users : "train",
                      o->items ? o->items : "all items", o->without_items ? o->without_items : "none",
@@ -237,7 +236,7 @@ static rk_status recommend(rk_predictor *p, const rk_recommend_options *o, int64
                                       "the model scores rows that it is given, and only a "
                                       "two_tower finds items for users by itself"),
                              "give it the rows to rank, a candidate a row: 'reckon recommend --candidates'");
-    RK_TRY(check_same(p, o));
+    RK_TRY(rk_recommend_check_same(p, o));
     RK_TRY(rk_comm_agree(p->comm, open_all(&r)));
     if (o->index)
         RK_TRY(rk_comm_agree(p->comm, rk_index_ranking_open(o->index, p->model, r.items.n_ids, &r.by_index)));
@@ -248,10 +247,14 @@ static rk_status recommend(rk_predictor *p, const rk_recommend_options *o, int64
     return RK_OK;
 }
 
+rk_status rk_recommend_take(rk_recommend_options *out, const rk_recommend_options *options) {
+    return rk_options_take(out, sizeof *out, options, RK_SIZE_WITH(rk_recommend_options, output),
+                           "rk_recommend_options");
+}
+
 rk_status rk_predictor_recommend(rk_predictor *p, const rk_recommend_options *options, int64_t *n_users) {
     rk_recommend_options o = RK_RECOMMEND_OPTIONS_INIT;
-    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_recommend_options, output),
-                           "rk_recommend_options"));
+    RK_TRY(rk_recommend_take(&o, options));
     rk_status status;
     RK_ON_POOL(p->pool, status = recommend(p, &o, n_users));
     return status;

@@ -56,6 +56,14 @@ static rk_status recommend(const void *options) {
     return rk_predictor_recommend(predictor, options, NULL);
 }
 
+static rk_status rerank(const void *options) {
+    return rk_predictor_rerank(predictor, "no.csv", options, NULL);
+}
+
+static rk_status write_vectors(const void *options) {
+    return rk_predictor_write_vectors(predictor, true, options, NULL);
+}
+
 static rk_status export_safetensors(const void *options) {
     return rk_export_safetensors("no-such-run", options, "no-such-directory");
 }
@@ -189,6 +197,7 @@ static void test_every_function(void **state) {
     const rk_predictor_options opening = RK_PREDICTOR_OPTIONS_INIT;
     const rk_session_options session = RK_SESSION_OPTIONS_INIT;
     const rk_recommend_options recommending = RK_RECOMMEND_OPTIONS_INIT;
+    const rk_rerank_options reranking = RK_RERANK_OPTIONS_INIT;
     const rk_export_options export = RK_EXPORT_OPTIONS_INIT;
     const rk_comm_functions talk = RK_COMM_FUNCTIONS_INIT;
     rk_plan_options plan = RK_PLAN_OPTIONS_INIT;
@@ -219,6 +228,8 @@ static void test_every_function(void **state) {
         FUNCTION(rk_session_options, pool, &session, session_create, NULL),
         FUNCTION(rk_recommend_options, output, &recommending, recommend,
                  "the model scores rows that it is given"),
+        FUNCTION(rk_recommend_options, output, &recommending, write_vectors, "only a two_tower has vectors"),
+        FUNCTION(rk_rerank_options, output, &reranking, rerank, "nothing says which candidates belong"),
         FUNCTION(rk_export_options, license, &export, export_safetensors, "there is no directory"),
         FUNCTION(rk_comm_functions, abort, &talk, comm_from_functions, "rk_comm_functions: 'size' must be"),
         FUNCTION(rk_predictor_options, comm, &opening, predictor_open, "there is no directory 'no-such-run'"),

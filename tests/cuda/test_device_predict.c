@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include <reckon/experimental/recommend.h>
 #include <reckon/session.h>
 #include <reckon/trainer.h>
 
@@ -179,11 +180,60 @@ static void test_without_a_gpu(void **state) {
 }
 #endif
 
+/* The answers' lines: "name,rank", and scores. */
+typedef struct answered {
+    int n;
+    char names[MAX_ROWS * 5][40];
+    double scores[MAX_ROWS * 5];
+} answered;
+
+static void recommend(const char *run, const char *where, answered *out) {
+    rk_predictor *predictor;
+    char output[320], line[200];
+    rk_recommend_options options = RK_RECOMMEND_OPTIONS_INIT;
+    rk_rerank_options candidates = RK_RERANK_OPTIONS_INIT;
+    snprintf(output, sizeof output, "%s/answers.csv", directory);
+    options.output = candidates.output = output;
+    options.k = candidates.k = 5;
+    candidates.group = "u";
+    OK(open_on(run, where, &predictor));
+    if (rk_predictor_retrieves(predictor))
+        OK(rk_predictor_recommend(predictor, &options, NULL));
+    else
+        OK(rk_predictor_rerank(predictor, "valid", &candidates, NULL));
+    rk_predictor_free(predictor);
+    FILE *file = fopen(output, "r");
+    assert_non_null(file);
+    for (out->n = -1; fgets(line, sizeof line, file); out->n++)
+        if (out->n >= 0) {
+            snprintf(out->names[out->n], 40, "%.*s", (int)(strchr(strchr(line, ',') + 1, ',') - line), line);
+            out->scores[out->n] = atof(strrchr(line, ',') + 1);
+        }
+    fclose(file);
+}
+
+/* Items whose scores are as good as equal may change places, so scores are compared, rank by rank. */
+static void test_recommended(void **state) {
+    (void)state;
+    static answered gpu, cpu;
+    static const char *const runs[] = {"pairs", "clicks"};
+    for (int r = 0; r < 2; r++) {
+        recommend(runs[r], "cuda", &gpu);
+        recommend(runs[r], "cpu", &cpu);
+        assert_int_equal(gpu.n, cpu.n);
+        assert_true(cpu.n >= 100);
+        for (int i = 0; i < cpu.n; i++) {
+            assert_string_equal(gpu.names[i], cpu.names[i]);
+            assert_true(fabs(gpu.scores[i] - cpu.scores[i]) < 1e-5);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_as_on_the_cpu),  cmocka_unit_test(test_behind_a_cache),
         cmocka_unit_test(test_rankings),       cmocka_unit_test(test_where_it_was_trained),
-        cmocka_unit_test(test_no_such_device),
+        cmocka_unit_test(test_no_such_device), cmocka_unit_test(test_recommended),
 #ifdef RK_EMULATED
         cmocka_unit_test(test_without_a_gpu),
 #endif

@@ -87,7 +87,7 @@ typedef struct memory_rows {
     arrow_table table;
 } memory_rows;
 
-static void take_rows(memory_rows *m, int64_t first, int64_t n) {
+static inline void take_rows(memory_rows *m, int64_t first, int64_t n) {
     static const char *const names[] = {"user", "target", "x0", "x1", "x2", "tags", "w", "item", "history"};
     text_column *const texts[] = {&tags, &weights, &item_lists, &history};
     arrow_column *all[N_COLUMNS];

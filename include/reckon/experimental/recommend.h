@@ -48,6 +48,33 @@ typedef struct rk_recommend_options {
 RK_API rk_status rk_predictor_recommend(rk_predictor *predictor, const rk_recommend_options *options,
                                         int64_t *n_users);
 
+/* Vectors of the items, or of the users, that rk_predictor_recommend would have with these options: [n, dim]
+ * of f32 at options->output, whose name ends in .npy (NumPy) or .safetensors (a tensor "vectors"), and their
+ * names, one a line, beside it: of items.npy, items.ids.txt. *n (may be NULL): how many. Errors as there. */
+RK_API rk_status rk_predictor_write_vectors(rk_predictor *predictor, bool of_items,
+                                            const rk_recommend_options *options, int64_t *n);
+
+typedef struct rk_rerank_options {
+    size_t struct_size;
+    const char *group; /* column of users or queries, whose candidates belong together; NULL: data.group */
+    const char *item;  /* column that names a candidate beside its row; NULL: none */
+    const char *task;  /* whose predictions rank; NULL: the only one */
+    int32_t k;         /* candidates of a group, at most; 0: 100 */
+    rk_recommend_format format;
+    const char *output; /* as rk_recommend_options */
+} rk_rerank_options;
+#define RK_RERANK_OPTIONS_INIT \
+    { sizeof(rk_rerank_options), 0, 0, 0, 0, RK_RECOMMEND_CSV, 0 }
+
+/* Of any model that scores rows: the k best rows of each group, by their predictions, of equal ones the
+ * first. candidates: "valid", "test" or a file in the columns of the run's data, whose labels may be missing;
+ * rows of a group stand anywhere in it. Groups are written in the order in which they first come, as
+ * rk_predictor_recommend writes users: `group,rank,row,score` or `group,rank,row,item,score`, rows counted
+ * from 0; {"group":...,"rows":[...],"items":[...],"scores":[...]}. *n_groups (may be NULL): how many. Errors
+ * as there. */
+RK_API rk_status rk_predictor_rerank(rk_predictor *predictor, const char *candidates,
+                                     const rk_rerank_options *options, int64_t *n_groups);
+
 #ifdef __cplusplus
 }
 #endif

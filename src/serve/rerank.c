@@ -1,0 +1,216 @@
+/* The best candidates of each group by a task's predictions: rows of a file go through the model in its
+ * order, and the k best of each group are kept. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/thread/parallel.h"
+#include "comm/comm.h"
+#include "serve/recommend_internal.h"
+
+typedef struct candidate {
+    float score;
+    int64_t row, item; /* item: its text's number */
+} candidate;
+
+typedef struct group {
+    candidate *best; /* [n]: a heap, the worst first */
+    size_t n, capacity;
+} group;
+
+typedef struct reranking {
+    rk_predictor *predictor;
+    const rk_rerank_options *options;
+    int32_t task;
+    size_t k;
+    rk_data_section section; /* of which every row counts */
+    rk_named_rows *rows;
+    rk_vocabulary names, items; /* of the groups, by number; texts of items */
+    group *groups;              /* [names.n] */
+    size_t n_groups, groups_capacity;
+    float *predictions; /* [n, n_tasks] of a batch */
+    size_t predictions_capacity;
+    rk_ranked_output output;
+    /* of an answer, [k] */
+    rk_span *item_texts;
+    int64_t *row_numbers;
+    float *scores;
+} reranking;
+
+static void release(reranking *r) {
+    rk_named_rows_free(r->rows);
+    for (size_t i = 0; i < r->n_groups; i++) rk_free(r->groups[i].best);
+    rk_free(r->groups);
+    rk_vocabulary_release(&r->names);
+    rk_vocabulary_release(&r->items);
+    rk_free(r->predictions);
+    rk_ranked_output_release(&r->output);
+    rk_free(r->item_texts);
+    rk_free(r->row_numbers);
+    rk_free(r->scores);
+}
+
+static bool is_better(const candidate *a, const candidate *b) {
+    return a->score != b->score ? a->score > b->score : a->row < b->row;
+}
+
+static void sink_worst(candidate *heap, size_t n) {
+    for (size_t at = 0, child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && is_better(&heap[child], &heap[child + 1])) child++;
+        if (!is_better(&heap[at], &heap[child])) return;
+        candidate moved = heap[at];
+        heap[at] = heap[child];
+        heap[child] = moved;
+    }
+}
+
+static rk_status enter(group *g, size_t k, candidate c) {
+    if (g->n == k) {
+        if (!is_better(&c, &g->best[0])) return RK_OK;
+        g->best[0] = c;
+        sink_worst(g->best, k);
+        return RK_OK;
+    }
+    RK_TRY(rk_grow(&g->best, g->n, &g->capacity, sizeof *g->best));
+    size_t at = g->n++;
+    for (; at && is_better(&g->best[(at - 1) / 2], &c); at = (at - 1) / 2)
+        g->best[at] = g->best[(at - 1) / 2];
+    g->best[at] = c;
+    return RK_OK;
+}
+
+static rk_status find_group(reranking *r, rk_span name, group **out) {
+    int64_t number;
+    RK_TRY(rk_vocabulary_add(&r->names, name, 1, &number));
+    if ((size_t)number == r->n_groups) {
+        RK_TRY(rk_grow(&r->groups, r->n_groups, &r->groups_capacity, sizeof *r->groups));
+        r->groups[r->n_groups++] = (group){0};
+    }
+    *out = &r->groups[number];
+    return RK_OK;
+}
+
+/* texts: of the row's group and, where there are names of items, of its item. */
+static rk_status take_row(reranking *r, const rk_span *texts, int64_t row, const float *predictions) {
+    group *g;
+    candidate c = {.score = predictions[r->task], .row = row};
+    RK_TRY(rk_predictor_check_finite(r->predictor, row, predictions));
+    RK_TRY(find_group(r, texts[0], &g));
+    if (r->options->item) RK_TRY(rk_vocabulary_add(&r->items, texts[1], 1, &c.item));
+    return enter(g, r->k, c);
+}
+
+static rk_status take_batch(reranking *r, const rk_named_batch *batch) {
+    const size_t n_columns = r->options->item ? 2 : 1;
+    const int32_t n_tasks = rk_predictor_n_tasks(r->predictor);
+    for (int64_t i = 0; i < batch->batch->n; i++)
+        RK_TRY(
+            take_row(r, batch->texts + (size_t)i * n_columns, batch->rows[i], r->predictions + i * n_tasks));
+    return RK_OK;
+}
+
+static rk_status next_batch(reranking *r, rk_named_batch *batch) {
+    RK_TRY(rk_predictor_hint_skip(&r->section, r->predictor, rk_named_rows_next(r->rows, batch)));
+    return rk_reserve(&r->predictions, &r->predictions_capacity,
+                      (size_t)(batch->batch->n * rk_predictor_n_tasks(r->predictor)), sizeof *r->predictions);
+}
+
+static rk_status take_all(reranking *r) {
+    rk_comm *comm = r->predictor->comm;
+    rk_named_batch batch;
+    rk_status status;
+    while ((status = rk_comm_agree(comm, next_batch(r, &batch))) == RK_OK) {
+        RK_TRY(rk_model_predict(r->predictor->model, batch.batch, r->predictions));
+        RK_TRY(rk_comm_agree(comm, take_batch(r, &batch)));
+    }
+    return status == RK_END ? RK_OK : status;
+}
+
+static int best_first(const void *a, const void *b) {
+    return is_better(a, b) ? -1 : 1;
+}
+
+static rk_status write_group(reranking *r, size_t number) {
+    group *g = &r->groups[number];
+    qsort(g->best, g->n, sizeof *g->best, best_first);
+    for (size_t i = 0; i < g->n; i++) {
+        r->scores[i] = g->best[i].score;
+        r->row_numbers[i] = g->best[i].row;
+        if (r->options->item) r->item_texts[i] = rk_vocabulary_text(&r->items, (size_t)g->best[i].item);
+    }
+    const rk_ranked ranked = {.name = rk_vocabulary_text(&r->names, number),
+                              .n = (int64_t)g->n,
+                              .items = r->options->item ? r->item_texts : NULL,
+                              .rows = r->row_numbers,
+                              .scores = r->scores};
+    return rk_ranked_output_write(&r->output, &ranked);
+}
+
+static rk_status write_all(reranking *r) {
+    size_t most = 0;
+    for (size_t i = 0; i < r->n_groups; i++) most = r->groups[i].n > most ? r->groups[i].n : most;
+    RK_TRY(rk_alloc(most, sizeof *r->item_texts, &r->item_texts));
+    RK_TRY(rk_alloc(most, sizeof *r->row_numbers, &r->row_numbers));
+    RK_TRY(rk_alloc(most, sizeof *r->scores, &r->scores));
+    for (size_t i = 0; i < r->n_groups; i++) RK_TRY(write_group(r, i));
+    return rk_ranked_output_commit(&r->output);
+}
+
+static rk_status find_task(const rk_predictor *p, const char *name, int32_t *out) {
+    char names[512] = "";
+    int32_t n_tasks = rk_predictor_n_tasks(p);
+    for (*out = 0; *out < n_tasks; ++*out) {
+        const char *task = rk_predictor_task_name(p, *out);
+        if (name ? strcmp(name, task) == 0 : n_tasks == 1) return RK_OK;
+        if (strlen(names) + strlen(task) + 3 < sizeof names) strcat(strcat(names, *out ? ", " : ""), task);
+    }
+    rk_status status = name ? rk_error(RK_INVALID_ARGUMENT, "the model has no task '%s'", name)
+                            : rk_error(RK_INVALID_ARGUMENT,
+                                       "the model has several tasks; candidates are "
+                                       "ranked by one of them");
+    return rk_error_hint(status, "its tasks are %s; --task says which", names);
+}
+
+static rk_status open_all(reranking *r, const char *candidates) {
+    const rk_rerank_options *o = r->options;
+    rk_predictor *p = r->predictor;
+    const rk_config *c = p->config;
+    const char *columns[] = {o->group ? o->group : c->data.group, o->item};
+    RK_FAIL_IF(o->k < 0, RK_INVALID_ARGUMENT, "k must be 1 or more, not %d", o->k);
+    r->k = o->k ? (size_t)o->k : 100;
+    if (!columns[0])
+        return rk_error_hint(rk_error(RK_INVALID_ARGUMENT, "nothing says which candidates belong together"),
+                             "--group names their column, of users or queries; by default it is the run's "
+                             "'data.group'");
+    RK_TRY(find_task(p, o->task, &r->task));
+    rk_predictor_take_all_rows(p, candidates, &r->section);
+    const rk_named_rows_options options = {.directory = c->directory,
+                                           .split = candidates,
+                                           .batch_size = rk_predictor_batch_size(p),
+                                           .columns = columns,
+                                           .n_columns = o->item ? 2 : 1};
+    RK_TRY(rk_named_rows_open(&r->section, c->transforms, &options, &r->rows));
+    if (p->comm && rk_comm_rank(p->comm) > 0) return RK_OK;
+    return rk_ranked_output_open(o->output, o->format, "group", o->item ? "row,item" : "row", &r->output);
+}
+
+static rk_status rerank(rk_predictor *p, const char *candidates, const rk_rerank_options *o, int64_t *n) {
+    RK_AUTO(release) reranking r = {.predictor = p, .options = o};
+    RK_TRY(rk_predictor_check_same(p, candidates));
+    RK_TRY(rk_comm_agree(p->comm, open_all(&r, candidates)));
+    RK_TRY(take_all(&r));
+    RK_TRY(rk_comm_agree(p->comm, write_all(&r)));
+    if (n) *n = (int64_t)r.n_groups;
+    return RK_OK;
+}
+
+rk_status rk_predictor_rerank(rk_predictor *p, const char *candidates, const rk_rerank_options *options,
+                              int64_t *n_groups) {
+    rk_rerank_options o = RK_RERANK_OPTIONS_INIT;
+    RK_TRY(
+        rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_rerank_options, output), "rk_rerank_options"));
+    rk_status status;
+    RK_ON_POOL(p->pool, status = rerank(p, candidates, &o, n_groups));
+    return status;
+}

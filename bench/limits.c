@@ -6,13 +6,17 @@
  *     oneDNN's matmul over the whole batch, each in the
  *                                                                  layout that oneDNN likes best, f32 and
  *                                                                  bf16
+ *     bench_limits predict M N K [--repeat 5]                      y = x W in f32 on one thread, as training
+ *     has it (oneDNN) and as predictions have it
  * One line of JSON. */
 #include <dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "gather.h"
+#include "gemm/gemm.h"
 #include "workload.h"
 
 extern void omp_set_num_threads(int n_threads);
@@ -99,6 +103,28 @@ static void run_gemm(int64_t m, int64_t n, int64_t k, int threads, int repeat) {
     printf("}\n");
 }
 
+/* One layer's product by turns: seconds of training's and of predictions', the least of all rounds. */
+static void run_predict(int64_t m, int64_t n, int64_t k, int repeat) {
+    enum { WORK = 200000000 };
+    double best[2] = {1e30, 1e30};
+    int times = 1 + (int)(WORK / (2.0 * (double)m * (double)n * (double)k));
+    float *x = huge_floats(m * k, 0.5f), *w = huge_floats(k * n, 0.25f), *y = huge_floats(m * n, 0);
+    rk_matrix *matrix;
+    void *workspace;
+    check(rk_matrix_create(k, n, RK_F32, m, &matrix));
+    check(rk_pages_alloc(rk_matrix_workspace(matrix) + 1, &workspace));
+    for (int r = 0; r < 2 * repeat; r++) {
+        bool training = r % 2 == 0;
+        check(rk_matrix_set(matrix, w, training));
+        check(rk_matrix_forward(matrix, m, x, NULL, true, y, workspace));
+        double begin = seconds_now();
+        for (int t = 0; t < times; t++) check(rk_matrix_forward(matrix, m, x, NULL, true, y, workspace));
+        double passed = (seconds_now() - begin) / times;
+        if (passed < best[training]) best[training] = passed;
+    }
+    printf("{\"training\": %.9f, \"predictions\": %.9f}\n", best[1], best[0]);
+}
+
 int main(int argc, char **argv) {
     int threads = atoi(option(argc, argv, "--threads", "2")),
         repeat = atoi(option(argc, argv, "--repeat", "5"));
@@ -106,7 +132,9 @@ int main(int argc, char **argv) {
         run_gather(argv[2], threads, repeat);
     else if (argc >= 5 && strcmp(argv[1], "gemm") == 0)
         run_gemm(atoll(argv[2]), atoll(argv[3]), atoll(argv[4]), threads, repeat);
+    else if (argc >= 5 && strcmp(argv[1], "predict") == 0)
+        run_predict(atoll(argv[2]), atoll(argv[3]), atoll(argv[4]), repeat);
     else
-        die("usage: bench_limits gather DIRECTORY | gemm M N K [options]");
+        die("usage: bench_limits gather DIRECTORY | gemm M N K | predict M N K [options]");
     return 0;
 }

@@ -40,9 +40,9 @@ RK_API rk_status rk_session_schema(const rk_session *session, struct ArrowSchema
 
 /* Predictions for columns in memory, a struct array as rk_transforms_apply takes it; labels may be missing.
  * predictions [columns->length, n_tasks], row by row, n_tasks = rk_predictor_n_tasks: probabilities where the
- * loss is a cross-entropy. The same bits as rk_predictor_file gives for a file with the same rows in batches
- * of the same size. Errors, with predictions untouched: RK_BAD_DATA (a column or a value, naming its row),
- * RK_INVALID_ARGUMENT, RK_NOT_FINITE (a prediction is no number), RK_INTERRUPTED, RK_NO_MEMORY. */
+ * loss is a cross-entropy. The same bits as rk_predictor_file gives for a file with the same rows, in
+ * requests of any length. Errors, with predictions untouched: RK_BAD_DATA (a column or a value, naming its
+ * row), RK_INVALID_ARGUMENT, RK_NOT_FINITE (a prediction is no number), RK_INTERRUPTED, RK_NO_MEMORY. */
 RK_API rk_status rk_session_run(rk_session *session, const struct ArrowSchema *schema,
                                 const struct ArrowArray *columns, float *predictions);
 /* Predictions for many items beside one context (a user, a request): columns that the items have not are the

@@ -1,6 +1,7 @@
-/* The matrix products of a linear layer, y = x W + b, for a block of rows on one thread. By oneDNN
- * (gemm_onednn.c) or plain loops (gemm_plain.c). The results of a row do not depend on threads, but may on
- * the number of rows in its block. */
+/* The matrix products of a linear layer, y = x W + b, for a block of rows on one thread. Those of training
+ * are oneDNN's (gemm_onednn.c) or plain (gemm_plain.c): the results of a row do not depend on threads, but
+ * may on the number of rows in its block. Those of predictions are panels' (panels.h): a row depends on
+ * nothing but itself. */
 #ifndef RK_GEMM_GEMM_H
 #define RK_GEMM_GEMM_H
 
@@ -21,8 +22,9 @@ typedef struct rk_matrix rk_matrix;
 rk_status rk_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_rows, rk_matrix **result);
 void rk_matrix_free(rk_matrix *matrix);
 
-/* Take W [in, out]; with_backward: for rk_matrix_backward too. Not while products run. */
-rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool with_backward);
+/* Take W [in, out], for training or for predictions, which have no rk_matrix_backward. Not while products
+ * run. */
+rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool training);
 
 /* Any number of threads at once; each has a workspace of its own of rk_matrix_workspace bytes, aligned to a
  * cache line.

@@ -1,5 +1,5 @@
-/* By oneDNN's matmul, one thread a call, with W in the layout that it likes best, and bias and relu in the
- * same pass.
+/* Training by oneDNN's matmul, one thread a call, with W in the layout that it likes best, and bias and relu
+ * in the same pass; predictions by panels.
  *
  * bf16: where the processor has bf16 products (AVX512-BF16, AMX) oneDNN gets bf16 operands. Elsewhere it
  * would imitate them slowly, so rounded operands are multiplied in f32: a product of two bf16 values is exact
@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "kernels/kernels.h"
 #include "gemm/gemm.h"
+#include "gemm/panels.h"
 
 /* oneDNN runs its loops by OpenMP; its two functions are declared here, since clang's omp.h belongs to
  * another OpenMP. */
@@ -39,8 +40,10 @@ typedef struct product {
 struct rk_matrix {
     int64_t in, out, max_rows;
     rk_dtype dtype;
-    bool units; /* bf16 operands as such */
+    bool units;    /* bf16 operands as such, in training */
+    bool training; /* what W was set for */
     packed w, w_transposed;
+    rk_panels panels;
     void *rounded;                /* [in, out]: W in bf16, or rounded to it */
     _Atomic(product *) *products; /* [N_PRODUCTS * 4, max_rows + 1]: made when first needed; by product, then
                                      2 * relu + bias */
@@ -208,7 +211,8 @@ static rk_status init(rk_matrix *matrix) {
     RK_TRY(rk_alloc((size_t)(N_PRODUCTS * 4 * (matrix->max_rows + 1)), sizeof *matrix->products,
                     &matrix->products));
     if (matrix->dtype == RK_BF16)
-        RK_TRY(rk_alloc((size_t)(matrix->in * matrix->out), matrix->units ? 2 : 4, &matrix->rounded));
+        RK_TRY(rk_alloc((size_t)(matrix->in * matrix->out), sizeof(float), &matrix->rounded));
+    RK_TRY(rk_panels_init(&matrix->panels, matrix->in, matrix->out));
     RK_TRY(choose_layout(matrix, FORWARD, &matrix->w));
     RK_TRY(choose_layout(matrix, INPUT_GRADIENT, &matrix->w_transposed));
     for (int kind = 0; kind < N_PRODUCTS; kind++) {
@@ -246,6 +250,7 @@ void rk_matrix_free(rk_matrix *matrix) {
         rk_free(made);
     }
     RK_FREE_ALL(matrix->products, matrix->rounded);
+    rk_panels_release(&matrix->panels);
     packed *both[] = {&matrix->w, &matrix->w_transposed};
     for (int i = 0; i < 2; i++) {
         if (both[i]->reorder) dnnl_primitive_destroy(both[i]->reorder);
@@ -254,9 +259,10 @@ void rk_matrix_free(rk_matrix *matrix) {
     rk_free(matrix);
 }
 
-static const void *operand(const rk_matrix *matrix, const float *values, int64_t n, float *scratch) {
+/* The values that products read: rounded into scratch, or as they are. */
+static const void *operand(const rk_matrix *matrix, const float *values, int64_t n, void *scratch) {
     if (matrix->dtype != RK_BF16) return values;
-    rk_bf16_round(values, scratch, n, !matrix->units);
+    rk_bf16_round(values, scratch, n, !(matrix->units && matrix->training));
     return scratch;
 }
 
@@ -315,23 +321,23 @@ static rk_status pack(const dnnl_memory_desc_t *from, const void *data, packed *
                    2);
 }
 
-static rk_status set(rk_matrix *matrix, const float *w, bool with_backward) {
-    const void *values = w;
-    if (matrix->dtype == RK_BF16) {
-        rk_bf16_round(w, matrix->rounded, matrix->in * matrix->out, !matrix->units);
-        values = matrix->rounded;
-    }
+static rk_status set(rk_matrix *matrix, const float *w) {
     dnnl_memory_desc_t plain, transposed;
     RK_TRY(describe(&plain, matrix->in, matrix->out, operand_type(matrix), dnnl_ab));
-    RK_TRY(pack(&plain, values, &matrix->w));
-    if (!with_backward) return RK_OK;
+    RK_TRY(pack(&plain, w, &matrix->w));
     RK_TRY(describe(&transposed, matrix->out, matrix->in, operand_type(matrix), dnnl_ba));
-    return pack(&transposed, values, &matrix->w_transposed);
+    return pack(&transposed, w, &matrix->w_transposed);
 }
 
-rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool with_backward) {
+rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool training) {
+    matrix->training = training;
+    const void *values = operand(matrix, w, matrix->in * matrix->out, matrix->rounded);
+    if (!training) {
+        rk_panels_set(&matrix->panels, values);
+        return RK_OK;
+    }
     int before = one_thread();
-    rk_status status = set(matrix, w, with_backward);
+    rk_status status = set(matrix, values);
     put_back(before);
     return status;
 }
@@ -361,9 +367,14 @@ static void *rest_of(const rk_matrix *matrix, void *workspace) {
 
 rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu,
                             rk_real *y, void *workspace) {
+    const void *rows = operand(matrix, x, m * matrix->in, workspace);
+    if (!matrix->training) {
+        rk_panels_multiply(&matrix->panels, m, rows, b, relu, y);
+        return RK_OK;
+    }
     int before = one_thread();
-    rk_status status = multiply(matrix, FORWARD, m, operand(matrix, x, m * matrix->in, workspace),
-                                matrix->w.data, b, relu, y, rest_of(matrix, workspace));
+    rk_status status =
+        multiply(matrix, FORWARD, m, rows, matrix->w.data, b, relu, y, rest_of(matrix, workspace));
     put_back(before);
     return status;
 }

@@ -1,14 +1,17 @@
-/* By plain loops: for builds without oneDNN, and for the f64 build of the gradient tests. */
+/* Forward by panels, backward by plain loops: for builds without oneDNN, and for the f64 build of the
+ * gradient tests. */
 #include <string.h>
 
 #include "base/float16.h"
 #include "base/memory.h"
 #include "gemm/gemm.h"
+#include "gemm/panels.h"
 
 struct rk_matrix {
     int64_t in, out, max_rows;
     rk_dtype dtype;
     rk_real *w; /* [in, out], rounded if bf16 */
+    rk_panels panels;
 };
 
 static void round_to_bf16(const rk_real *from, rk_real *to, int64_t n) {
@@ -33,6 +36,7 @@ rk_status rk_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_
     RK_TRY(rk_alloc(1, sizeof *matrix, &matrix));
     *matrix = (rk_matrix){.in = in, .out = out, .max_rows = max_rows, .dtype = dtype};
     rk_status status = rk_alloc((size_t)(in * out), sizeof *matrix->w, &matrix->w);
+    if (status == RK_OK) status = rk_panels_init(&matrix->panels, in, out);
     if (status == RK_OK)
         *result = matrix;
     else
@@ -42,28 +46,23 @@ rk_status rk_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_
 
 void rk_matrix_free(rk_matrix *matrix) {
     if (!matrix) return;
+    rk_panels_release(&matrix->panels);
     RK_FREE_ALL(matrix->w, matrix);
 }
 
-rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool with_backward) {
-    (void)with_backward;
+rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool training) {
+    (void)training;
     if (matrix->dtype == RK_BF16)
         round_to_bf16(w, matrix->w, matrix->in * matrix->out);
     else
         memcpy(matrix->w, w, (size_t)(matrix->in * matrix->out) * sizeof *w);
+    rk_panels_set(&matrix->panels, matrix->w);
     return RK_OK;
 }
 
 rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu,
                             rk_real *y, void *workspace) {
-    int64_t in = matrix->in, out = matrix->out;
-    x = operand(matrix, x, m * in, workspace);
-    for (int64_t s = 0; s < m; s++, x += in, y += out) {
-        for (int64_t o = 0; o < out; o++) y[o] = b ? b[o] : 0;
-        for (int64_t i = 0; i < in; i++)
-            for (int64_t o = 0; o < out; o++) y[o] += x[i] * matrix->w[i * out + o];
-        for (int64_t o = 0; o < out && relu; o++) y[o] = y[o] <= 0 ? 0 : y[o]; /* NaN stays */
-    }
+    rk_panels_multiply(&matrix->panels, m, operand(matrix, x, m * matrix->in, workspace), b, relu, y);
     return RK_OK;
 }
 

@@ -36,6 +36,7 @@
       (const rk_real *x, const rk_real *dout, int64_t n, int32_t n_vectors, int32_t dim, rk_real *dx),       \
       (x, dout, n, n_vectors, dim, dx))                                                                      \
     X(rk_dropout_mask, (const rk_dropout_mask_args *args), (args))                                           \
+    X(rk_panel_product, (const rk_panel_product_args *args), (args))                                         \
     X(rk_candidate_row, (rk_candidate_row_args *args), (args))                                               \
     X(rk_code_products,                                                                                      \
       (const uint8_t *codes, int64_t n, int32_t dim, const int16_t *query, int32_t *out),                    \

@@ -62,6 +62,25 @@ void rk_interaction_forward(const rk_real *x, int64_t n, int32_t n_vectors, int3
 void rk_interaction_backward(const rk_real *x, const rk_real *dout, int64_t n, int32_t n_vectors, int32_t dim,
                              rk_real *dx);
 
+/* y = x W + b, and max(y, 0) if relu, with every sum in the order of W's lines and each product added by one
+ * rounding (fma), so that a row of y depends on that row of x alone:
+ *
+ *     for s in 0 .. n-1, c in 0 .. out-1:
+ *         y[s, c] = bias ? bias[c] : 0
+ *         for i in 0 .. in-1: y[s, c] = fma(x[s, i], W[i, c], y[s, c])
+ *
+ * W lies in panels of RK_PANEL_COLUMNS columns, [panels, in, RK_PANEL_COLUMNS], zeros behind the last one. */
+enum { RK_PANEL_COLUMNS = 16 };
+typedef struct rk_panel_product_args {
+    int64_t n, in, out;
+    const rk_real *x;    /* [n, in] */
+    const rk_real *w;    /* in panels */
+    const rk_real *bias; /* [out] or NULL */
+    bool relu;
+    rk_real *y; /* [n, out] */
+} rk_panel_product_args;
+void rk_panel_product(const rk_panel_product_args *args);
+
 /* One sample's loss over its candidates (candidate_row/candidate_row.h). */
 void rk_candidate_row(rk_candidate_row_args *args);
 

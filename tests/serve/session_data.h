@@ -107,12 +107,13 @@ static inline void take_rows(memory_rows *m, int64_t first, int64_t n) {
 }
 
 /* A run of one epoch; text: of a model and its embedding. */
-static void train(const char *data, const char *text) {
+/* override: a key of the run file and its value, or NULL. */
+static void train_with(const char *data, const char *text, const char *override) {
     static const char *const rest =
         "\ntrain: {batch_size: 256, epochs: 1, keep_best: false, optimizer: {kind: adam, "
         "learning_rate: 0.05}}\n";
     char *run, output[320];
-    const char *const overrides[] = {output, "embedding.initializer={kind: normal, stddev: 0.3}"};
+    const char *const overrides[] = {output, "embedding.initializer={kind: normal, stddev: 0.3}", override};
     rk_config *config;
     rk_trainer *trainer;
     snprintf(output, sizeof output, "train.output=%s/run", directory);
@@ -120,12 +121,16 @@ static void train(const char *data, const char *text) {
     assert_int_equal(system(run), 0);
     free(run);
     assert_true(asprintf(&run, "data: {train: rows.csv, %s}\n%s%s", data, text, rest) > 0);
-    OK(rk_config_parse(run, "run.yaml", directory, overrides, 2, &config));
+    OK(rk_config_parse(run, "run.yaml", directory, overrides, override ? 3 : 2, &config));
     OK(rk_trainer_create(config, NULL, &trainer));
     OK(rk_trainer_run(trainer));
     rk_trainer_free(trainer);
     rk_config_free(config);
     free(run);
+}
+
+static void train(const char *data, const char *text) {
+    train_with(data, text, NULL);
 }
 
 static rk_predictor *open_run(void) {

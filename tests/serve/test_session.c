@@ -11,7 +11,7 @@
 #include "model/fixture.h"
 #include "serve/predictor_internal.h"
 
-enum { N_THREADS = 4, N_PARTS = (N_ROWS + BATCH - 1) / BATCH };
+enum { N_THREADS = 4 };
 
 #define TWO_LABELS "labels: [{name: click, optional: true}, {name: rating, loss: mse, weight: 0.5}]"
 #define ONE_LABEL  "labels: [{name: click, optional: true}]"
@@ -48,7 +48,7 @@ static void predict_part(caller *c, rk_session *session, rk_transform_workspace 
     c->differs |= !is_wanted(c, predictions, first, n);
 }
 
-/* All rows at once, then a batch after the other, each thread from another one on. */
+/* All rows at once, then in parts that each thread draws: mostly small ones. */
 static void *call(void *context) {
     caller *c = context;
     rk_session *session;
@@ -61,17 +61,19 @@ static void *call(void *context) {
     if (c->fails) return NULL;
     while (atomic_load(c->n_ready) < N_THREADS) sched_yield();
     predict_part(c, session, workspace, 0, N_ROWS);
-    for (int i = 0; i < N_PARTS; i++) {
-        int64_t first = (i + c->number) % N_PARTS * BATCH, left = N_ROWS - first;
-        predict_part(c, session, workspace, first, left < BATCH ? left : BATCH);
+    rk_rng rng = {9, (uint64_t)c->number, 0};
+    for (int64_t first = 0, n; first < N_ROWS; first += n) {
+        int64_t most = rk_rng_below(&rng, 4) ? 20 : N_ROWS, left = N_ROWS - first;
+        n = 1 + (int64_t)rk_rng_below(&rng, (uint64_t)(left < most ? left : most));
+        predict_part(c, session, workspace, first, n);
     }
     rk_session_free(session);
     rk_transform_workspace_free(workspace);
     return NULL;
 }
 
-/* Two threads share a pool, one has its own, one works alone; the predictor reads the file again meanwhile.
- */
+/* Two threads share a pool, one has its own, one works alone; the predictor reads the file again meanwhile. A
+ * sample's prediction is the same in any batch. */
 static void check_run(const char *name) {
     rk_predictor *predictor = open_run();
     static file_predictions wanted, again;
@@ -119,7 +121,7 @@ static void test_presets(void **state) {
 static void test_others(void **state) {
     (void)state;
 #define PAIR "features: [{name: user, identity: 40}, {name: target, identity: 50}"
-    static const char *const runs[][2] = {
+    static const char *const runs[][3] = {
         {PAIR "]",
          "model: {kind: two_tower, retrieval: {user: user, item: target, history: true, negatives: 16}}\n"
          "embedding: {dim: 4, features: [{name: history, table: target}]}"},
@@ -132,12 +134,16 @@ static void test_others(void **state) {
          "inputs: x, units: [8]}, {name: score, op: linear, inputs: deep, units: 1}]}\nembedding: {dim: 4}"},
         {ONE_LABEL ", features: [{name: x0, dense: true}, {name: x1, dense: true}]",
          "model: {kind: dnn, deep: [8]}\nembedding: {dim: 4}"},
+        {ONE_LABEL ", features: [" FEATURES "]",
+         "model: {kind: dnn, deep: [130, 70, 33]}\nembedding: {dim: 24}", "train.dtype=bf16"},
+        {ONE_LABEL ", features: [" FEATURES "]",
+         "model: {kind: dcn_v2, deep: [600, 70]}\nembedding: {dim: 40}"},
         {"labels: [{name: click, optional: true}, {name: liked, column: rating, threshold: 3}, {name: both, "
          "column: rating, threshold: 3, product_of: [click, liked]}], features: [" FEATURES "]",
          "model: {kind: shared_bottom, deep: [8], towers: [4]}\nembedding: {dim: 4}"},
     };
     for (size_t r = 0; r < sizeof runs / sizeof runs[0]; r++) {
-        train(runs[r][0], runs[r][1]);
+        train_with(runs[r][0], runs[r][1], runs[r][2]);
         check_run(runs[r][1]);
     }
     assert_int_equal(rk_alloc_live(), 0);

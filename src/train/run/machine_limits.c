@@ -151,7 +151,7 @@ static rk_status prepare_gemm(rk_limit *limit, int64_t in, int64_t out_units) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)(in * out_units), m->w), RK_ARRAY(n_threads * m->x_width, m->x),
                         RK_ARRAY(n_threads * m->y_width, m->y),
                         {n_threads, m->workspace_bytes, &m->workspace}));
-    RK_TRY(rk_matrix_set(m->matrix, m->w, false));
+    RK_TRY(rk_matrix_set(m->matrix, m->w, true));
     double flops = 2.0 * ROWS * (double)in * (double)out_units;
     m->n_calls = 1 + (size_t)(2e8 / flops);
     limit->task = multiply;

@@ -25,10 +25,10 @@ class Ended:
         self.code, self.out, self.err = code, out, err
 
     def error(self):
-        """The message that it ended with."""
+        """The messages that it ended with: over ranks the reason is the first."""
         lines = self.err.splitlines()
         firsts = [i for i, line in enumerate(lines) if re.match(r"(reckon: )?error", line)]
-        return "\n".join(lines[firsts[-1] :]) if firsts else ""
+        return "\n".join(lines[firsts[0] :]) if firsts else ""
 
 
 class Program:

@@ -1,0 +1,40 @@
+#include "gemm/panels.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "kernels/kernels.h"
+
+rk_status rk_panels_init(rk_panels *panels, int64_t in, int64_t out) {
+    int64_t n_panels = (out + RK_PANEL_COLUMNS - 1) / RK_PANEL_COLUMNS;
+    *panels = (rk_panels){
+        .in = in, .out = out, .n_bytes = (size_t)(n_panels * in * RK_PANEL_COLUMNS) * sizeof(rk_real)};
+    return rk_pages_alloc(panels->n_bytes, &panels->values);
+}
+
+void rk_panels_release(rk_panels *panels) {
+    rk_pages_free(panels->values, panels->n_bytes);
+}
+
+void rk_panels_set(rk_panels *panels, const rk_real *w) {
+    rk_real *to = panels->values;
+    for (int64_t c = 0; c < panels->out; c += RK_PANEL_COLUMNS) {
+        int64_t left = panels->out - c;
+        size_t n = (size_t)(left < RK_PANEL_COLUMNS ? left : RK_PANEL_COLUMNS);
+        for (int64_t i = 0; i < panels->in; i++, to += RK_PANEL_COLUMNS)
+            memcpy(to, w + i * panels->out + c, n * sizeof *to); /* the pages began as zeros */
+    }
+}
+
+void rk_panels_multiply(const rk_panels *panels, int64_t m, const rk_real *x, const rk_real *b, bool relu,
+                        rk_real *y) {
+    const rk_panel_product_args args = {.n = m,
+                                        .in = panels->in,
+                                        .out = panels->out,
+                                        .x = x,
+                                        .w = panels->values,
+                                        .bias = b,
+                                        .relu = relu,
+                                        .y = y};
+    rk_panel_product(&args);
+}

@@ -1,0 +1,76 @@
+/* rk_matrix: products of training and of predictions against sums in f64, and that a row's prediction is the
+ * same in a block of any length. */
+#include "testing.h"
+
+#include <math.h>
+
+#include "base/float16.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "gemm/gemm.h"
+
+enum { MOST_ROWS = 150 };
+
+static float *random_values(rk_rng *rng, int64_t n) {
+    float *values;
+    OK(rk_alloc((size_t)n, sizeof *values, &values));
+    for (int64_t i = 0; i < n; i++) values[i] = (float)rk_rng_normal(rng);
+    return values;
+}
+
+static double operand(float value, rk_dtype dtype) {
+    return (double)(dtype == RK_BF16 ? rk_bf16_to_f32(rk_bf16_from_f32(value)) : value);
+}
+
+/* Rounding errors of a sum of n products of about 1. */
+static void check_row(const float *y, const float *x, const float *w, const float *b, int64_t in, int64_t out,
+                      rk_dtype dtype) {
+    for (int64_t c = 0; c < out; c++) {
+        double sum = (double)b[c];
+        for (int64_t i = 0; i < in; i++) sum += operand(x[i], dtype) * operand(w[i * out + c], dtype);
+        if (sum < 0) sum = 0;
+        assert_true(fabs((double)y[c] - sum) < 2e-6 * (double)(in + 8));
+    }
+}
+
+static void check(int64_t in, int64_t out, rk_dtype dtype) {
+    rk_rng rng = {3, (uint64_t)in, (uint64_t)out};
+    float *x = random_values(&rng, MOST_ROWS * in), *w = random_values(&rng, in * out),
+          *b = random_values(&rng, out), *whole = random_values(&rng, MOST_ROWS * out),
+          *part = random_values(&rng, MOST_ROWS * out);
+    rk_matrix *matrix;
+    void *workspace;
+    OK(rk_matrix_create(in, out, dtype, MOST_ROWS, &matrix));
+    OK(rk_pages_alloc(rk_matrix_workspace(matrix) + 1, &workspace));
+    for (int training = 1; training >= 0; training--) {
+        OK(rk_matrix_set(matrix, w, training));
+        OK(rk_matrix_forward(matrix, MOST_ROWS, x, b, true, whole, workspace));
+        for (int64_t s = 0; s < MOST_ROWS; s += 7)
+            check_row(whole + s * out, x + s * in, w, b, in, out, dtype);
+    }
+    for (int64_t n = 1; n < MOST_ROWS; n += 1 + n / 9)
+        for (int64_t s = 0; s + n <= MOST_ROWS; s += 1 + MOST_ROWS / 3) {
+            OK(rk_matrix_forward(matrix, n, x + s * in, b, true, part, workspace));
+            assert_memory_equal(part, whole + s * out, (size_t)(n * out) * sizeof *part);
+        }
+    rk_pages_free(workspace, rk_matrix_workspace(matrix) + 1);
+    rk_matrix_free(matrix);
+    float *const arrays[] = {x, w, b, whole, part};
+    for (int i = 0; i < 5; i++) rk_free(arrays[i]);
+}
+
+static void test_products(void **state) {
+    (void)state;
+    const int64_t shapes[][2] = {{1, 1},    {5, 1},     {64, 1},    {300, 1},  {2000, 1},  {13, 16},
+                                 {100, 33}, {256, 128}, {130, 600}, {600, 70}, {2500, 48}, {64, 2000}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        check(shapes[s][0], shapes[s][1], RK_F32);
+        check(shapes[s][0], shapes[s][1], RK_BF16);
+    }
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

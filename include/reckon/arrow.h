@@ -44,6 +44,21 @@ struct ArrowArray {
 
 #endif
 
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+
+/* Arrays of one schema, one after the other: an array without `release` ends them. The functions return 0 or
+ * an errno value (https://arrow.apache.org/docs/format/CStreamInterface.html). */
+struct ArrowArrayStream {
+    int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *out);
+    int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *out);
+    const char *(*get_last_error)(struct ArrowArrayStream *);
+    void (*release)(struct ArrowArrayStream *);
+    void *private_data;
+};
+
+#endif
+
 #ifdef __cplusplus
 }
 #endif

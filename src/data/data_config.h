@@ -135,6 +135,7 @@ typedef struct rk_data_section {
     /* of a section made by rk_data_section_of_split or rk_data_section_of_file, else NULL and false: what it
      * was made from; the paths to be read are the caller's, not the run file's */
     const struct rk_data_section *whole;
+    const struct rk_arrow_streams *streams; /* in place of files of paths "arrow:NAME", or NULL */
     bool paths_are_callers;
 } rk_data_section;
 

@@ -54,9 +54,24 @@ rk_status rk_columns_init_like(rk_columns *columns, const rk_columns *like) {
     return rk_columns_init(columns, like->n_columns, names, types);
 }
 
+/* Where the values of a column of numbers are. */
+static void **numbers_of(rk_column *column) {
+    return column->type == RK_COLUMN_I64   ? (void **)&column->i64
+           : column->type == RK_COLUMN_F32 ? (void **)&column->f32
+                                           : (void **)&column->f64;
+}
+
+static void give_back(rk_column *column) {
+    if (!column->is_borrowed) return;
+    *numbers_of(column) = column->own;
+    column->is_borrowed = false;
+    column->n_values = 0;
+}
+
 void rk_columns_release(rk_columns *columns) {
     for (int32_t c = 0; c < columns->n_columns; c++) {
         rk_column *column = &columns->columns[c];
+        give_back(column);
         RK_FREE_ALL(column->name, column->offsets, column->i64, column->f32, column->f64, column->places,
                     column->text_memory, column->weights);
     }
@@ -75,6 +90,7 @@ int64_t rk_columns_bytes(const rk_columns *columns) {
 void rk_columns_clear(rk_columns *columns) {
     columns->n_rows = columns->rows_room = 0;
     for (int32_t c = 0; c < columns->n_columns; c++) {
+        give_back(&columns->columns[c]);
         columns->columns[c].n_values = 0;
         columns->columns[c].per_row = -1;
         columns->columns[c].packed.data = NULL;
@@ -191,6 +207,7 @@ int64_t rk_column_values_per_row(const rk_column *column, int64_t first, int64_t
 }
 
 rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes) {
+    give_back(column);
     RK_TRY(reserve(&column->offsets, &column->rows_capacity, n_rows + 1, sizeof *column->offsets));
     if (n_rows > 0) column->alike_rows = 0;
     switch (column->type) {
@@ -210,6 +227,7 @@ rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values,
 
 rk_status rk_column_repeat(rk_column *column, int64_t n) {
     const char *text = column->text;
+    const void *borrowed = column->is_borrowed ? *numbers_of(column) : NULL;
     int64_t each = column->n_values;
     RK_FAIL_IF(each > 0 && n > INT64_MAX / 8 / each, RK_UNSUPPORTED,
                "column '%s': %lld values in each of %lld rows", column->name, (long long)each, (long long)n);
@@ -221,6 +239,7 @@ rk_status rk_column_repeat(rk_column *column, int64_t n) {
                                                    : (char *)column->places;
     size_t n_bytes =
         (size_t)each * (column->type == RK_COLUMN_F32 ? sizeof *column->f32 : sizeof *column->i64);
+    if (borrowed && n && each) memcpy(values, borrowed, n_bytes);
     for (int64_t i = 1; i < n && each; i++) memcpy(values + (size_t)i * n_bytes, values, n_bytes);
     for (int64_t i = 0; i <= n; i++) column->offsets[i] = i * each;
     column->n_values = n * each;
@@ -228,6 +247,7 @@ rk_status rk_column_repeat(rk_column *column, int64_t n) {
 }
 
 void rk_column_set_type(rk_column *column, rk_column_type type) {
+    give_back(column);
     column->n_values = 0;
     if (column->type == type) return;
     RK_FREE_ALL(column->i64, column->f32, column->f64, column->places);
@@ -237,6 +257,31 @@ void rk_column_set_type(rk_column *column, rk_column_type type) {
     column->places = NULL;
     column->values_capacity = 0;
     column->type = type;
+}
+
+rk_status rk_column_set_empty(rk_column *column, int64_t n_rows) {
+    RK_TRY(rk_column_reserve(column, n_rows, 0, 0));
+    column->n_values = 0;
+    column->per_row = -1;
+    memset(column->offsets, 0, (size_t)(n_rows + 1) * sizeof *column->offsets);
+    return RK_OK;
+}
+
+rk_status rk_column_borrow(rk_column *column, const void *values, int64_t n_rows, int64_t each) {
+    give_back(column);
+    if (column->alike_each != each || column->alike_rows < n_rows) {
+        RK_TRY(reserve(&column->offsets, &column->rows_capacity, n_rows + 1, sizeof *column->offsets));
+        for (int64_t i = 0; i <= n_rows; i++) column->offsets[i] = i * each;
+        column->alike_each = each;
+        column->alike_rows = n_rows;
+    }
+    void **numbers = numbers_of(column);
+    column->own = *numbers;
+    *numbers = (void *)(size_t)values;
+    column->is_borrowed = true;
+    column->per_row = each;
+    column->n_values = n_rows * each;
+    return RK_OK;
 }
 
 rk_status rk_column_reserve_weights(rk_column *column, int64_t n_values) {

@@ -37,6 +37,8 @@ typedef struct rk_column {
     char *text_memory;
     size_t n_text_bytes; /* of text_memory */
     float *weights;      /* [n_values], or NULL: none are given */
+    bool is_borrowed;    /* i64, f32 or f64 is another's array, and `own` the column's */
+    void *own;
     int64_t values_capacity, rows_capacity, text_capacity,
         weights_capacity; /* managed by the functions below */
 } rk_column;
@@ -72,6 +74,11 @@ rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values,
 rk_status rk_column_repeat(rk_column *column, int64_t n);
 /* The column without values, of that type from here on. */
 void rk_column_set_type(rk_column *column, rk_column_type type);
+/* n_rows rows without values. */
+rk_status rk_column_set_empty(rk_column *column, int64_t n_rows);
+/* Of a column of numbers: each of n_rows rows has `each` of the values, which stay where they are and the
+ * caller's until the column is given others, cleared or released. */
+rk_status rk_column_borrow(rk_column *column, const void *values, int64_t n_rows, int64_t each);
 rk_status rk_column_reserve_weights(rk_column *column,
                                     int64_t n_values); /* gives the column weights, of undefined value */
 rk_status rk_columns_unpack(rk_columns *columns);      /* no column stays packed */

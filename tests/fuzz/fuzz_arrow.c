@@ -1,6 +1,6 @@
-/* Columns in memory whose types, offsets, indices and lengths are the input's: a batch of finite numbers and
- * ids that there are, or an error. Buffers are as long as their arrays say, to the byte; texts as far as
- * offsets of 12 bits go. */
+/* Columns in memory, alone and of a stream, whose types, offsets, indices, lengths and missing buffers are
+ * the input's: a batch of finite numbers and ids that there are, or an error. Buffers are as long as their
+ * arrays say, to the byte; texts as far as offsets of 12 bits go. */
 #include <math.h>
 #include <sanitizer/lsan_interface.h>
 #include <stddef.h>
@@ -10,6 +10,7 @@
 #include "arrow_building.h"
 #include "base/memory.h"
 #include "data/data_config.h"
+#include "data/source/source.h"
 #include "data/transform/transforms.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
@@ -84,6 +85,59 @@ static void build(input *in, const char *name, bool flat, arrow_column *c, arrow
     build(in, "", true, &inner[1], NULL);
 }
 
+/* The same columns as a stream of one array, or of none where a function of it fails. */
+typedef struct given {
+    arrow_table *table;
+    uint8_t fails;
+} given;
+
+static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out) {
+    const given *g = stream->private_data;
+    *out = g->table->schema;
+    return g->fails == 1;
+}
+
+static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out) {
+    given *g = stream->private_data;
+    *out = g->table ? g->table->array : (struct ArrowArray){0};
+    g->table = NULL;
+    return g->fails == 2;
+}
+
+static void release(struct ArrowArrayStream *stream) {
+    stream->release = NULL;
+}
+
+static int open_given(void *user, struct ArrowArrayStream *out) {
+    *out = (struct ArrowArrayStream){get_schema, get_next, NULL, release, user};
+    return ((given *)user)->fails == 3;
+}
+
+/* Every value that reading gives is looked at, so that the address sanitizer sees where it stands. */
+static void read_stream(given *g) {
+    rk_arrow_opener opener = {(char *)(size_t) "x", open_given, g};
+    rk_arrow_streams streams = {&opener, 1, 1};
+    rk_data_section with_streams = section;
+    with_streams.streams = &streams;
+    const char *const path = "arrow:x";
+    rk_source_options options = {.section = &with_streams, .paths = &path, .n_paths = 1};
+    rk_source *source;
+    const rk_chunk *chunk = NULL;
+    volatile double sum = 0;
+    if (rk_source_open(&options, &source) != RK_OK) abort();
+    while (rk_source_read(source, &chunk) == RK_OK && chunk->columns.n_rows > 0)
+        for (int32_t c = 0; c < chunk->columns.n_columns; c++) {
+            const rk_column *column = &chunk->columns.columns[c];
+            for (int64_t v = 0; v < column->offsets[chunk->columns.n_rows]; v++)
+                if (column->type != RK_COLUMN_TEXT)
+                    sum += rk_column_number(column, v);
+                else
+                    for (size_t k = 0; k < rk_column_text(column, v).n_bytes; k++)
+                        sum += rk_column_text(column, v).data[k];
+        }
+    rk_source_free(source);
+}
+
 /* Kept to the end: the leak checker does not see that pointers to empty arrays, which end their block, hold
  * it. */
 static void prepare(void) {
@@ -119,11 +173,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     for (int c = 0; c < n_columns; c++) {
         build(&in, names[c], false, &columns[c], inner[c]);
         list[c] = &columns[c];
+        if (take(&in) % 8 == 1) columns[c].buffers[take(&in) % 3] = NULL;
     }
     arrow_set_table(&table, list, n_columns, length);
     table.array.offset = offset;
     if (rk_transforms_apply(transforms, &table.schema, &table.array, workspace, &batch) == RK_OK)
         check(batch);
+    read_stream(&(given){&table, take(&in)});
     for (size_t b = 0; b < in.n_buffers; b++) free(in.buffers[b]);
     return 0;
 }

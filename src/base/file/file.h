@@ -12,6 +12,9 @@ rk_status rk_file_read(const char *path, char **out, size_t *out_bytes);
 bool rk_file_exists(const char *path);
 /* What can be read once only: a pipe, a terminal, "-" for standard input. */
 bool rk_file_is_stream(const char *path);
+/* What is no file but rows in the program's memory, by a name of its own: no directory is put before it. */
+#define RK_MEMORY_PATH "arrow:"
+bool rk_path_is_memory(const char *path);
 /* Fails on what other programs take for a path and no system call does: a URL, "~/". */
 rk_status rk_path_check(const char *path);
 rk_status rk_file_size(const char *path, uint64_t *out);
@@ -19,7 +22,8 @@ rk_status rk_make_directories(const char *path);
 rk_status rk_remove_tree(const char *path); /* no error if it does not exist */
 rk_status rk_sync_directory(const char *path);
 
-/* "a/b" into out (allocated), of what rk_path_check lets pass. An absolute b stands alone. */
+/* "a/b" into out (allocated), of what rk_path_check lets pass. An absolute b stands alone, as does one in
+ * memory. */
 rk_status rk_path_join(const char *a, const char *b, char **out);
 /* A path that is relative to where the program runs, as one that is not. */
 rk_status rk_path_absolute(const char *path, char **out);

@@ -451,12 +451,16 @@ static rk_status keep(rk_reader *r, rk_window *window) {
 static void look_at(rk_reader *r, const rk_window *window) {
     if (!r->shuffles || (r->drift.has_warned && r->alone < 0)) return;
     if (r->alone >= 0 && window->first_row > 0) {
+        const char *path = r->rows.paths.texts[r->alone];
         rk_log(
             RK_LOG_WARNING,
             "'%s' can only be read from beginning to end, so rows are shuffled only within windows of %lld "
-            "consecutive rows\nhint: if the rows are sorted, shuffle the file, decompress it, or convert it "
-            "with 'reckon convert': windows of plain text, TFRecord and rkb files have rows from everywhere",
-            r->rows.paths.texts[r->alone], (long long)r->window_rows);
+            "consecutive rows\nhint: if the rows are sorted, %s",
+            path, (long long)r->window_rows,
+            rk_path_is_memory(path)
+                ? "let the stream give them in another order"
+                : "shuffle the file, decompress it, or convert it with 'reckon convert': windows of plain "
+                  "text, TFRecord and rkb files have rows from everywhere");
         r->alone = -1;
     }
     rk_label_drift_add(&r->drift, window, r->rows.paths.texts[0]);

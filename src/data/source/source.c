@@ -18,7 +18,8 @@ rk_status rk_source_open(const rk_source_options *options, rk_source **out) {
     s->options.wanted = (const char *const *)s->wanted;
     for (size_t i = 0; i < options->n_paths; i++) {
         uint64_t n_bytes = 0;
-        if (strcmp(options->paths[i], "-") != 0) RK_TRY(rk_file_size(options->paths[i], &n_bytes));
+        if (strcmp(options->paths[i], "-") != 0 && !rk_path_is_memory(options->paths[i]))
+            RK_TRY(rk_file_size(options->paths[i], &n_bytes));
         s->total_bytes += (double)n_bytes;
     }
     *out = s;
@@ -74,8 +75,9 @@ void rk_source_free(rk_source *s) {
 
 static rk_status open_file(rk_source *s) {
     rk_data_format format;
-    RK_TRY(rk_source_format(s->options.section, rk_source_path(s), &format));
     s->next_line = 1;
+    if (rk_path_is_memory(rk_source_path(s))) return rk_arrow_reader_open(s);
+    RK_TRY(rk_source_format(s->options.section, rk_source_path(s), &format));
     if (format == RK_DATA_RKB) return rk_rkb_reader_open(s);
     RK_TRY(rk_byte_stream_open(rk_source_path(s), &s->stream));
     s->lookahead.stream = s->stream;
@@ -222,8 +224,10 @@ int64_t rk_source_n_skipped(const rk_source *s) {
 }
 
 void rk_source_where(const rk_source *s, const rk_chunk *chunk, int64_t row, char *out, size_t out_bytes) {
-    snprintf(out, out_bytes, "'%s': line %lld", rk_source_path(s),
-             (long long)(chunk->first_line + chunk->lines[row]));
+    int64_t line = chunk->first_line + chunk->lines[row];
+    bool is_row = s->reader && s->reader->counts_rows;
+    snprintf(out, out_bytes, "'%s': %s %lld", rk_source_path(s), is_row ? "row" : "line",
+             (long long)(is_row ? line - 1 : line));
 }
 
 double rk_source_progress(const rk_source *s) {

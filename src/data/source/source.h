@@ -6,6 +6,7 @@
 
 #include "base/text/text_list.h"
 #include "data/data_config.h"
+#include "data/source/arrow_streams.h"
 #include "format/columns.h"
 #include "format/text/csv.h"
 #include "format/text/libsvm.h"
@@ -23,9 +24,11 @@ typedef struct rk_chunk {
     char *data; /* [n_bytes] of the stream, in memory of the chunk's own */
     char *memory;
     size_t n_bytes, memory_bytes;
-    uint64_t position;  /* of data[0] in the unpacked stream */
-    int64_t block;      /* of an rkb file */
-    int64_t known_rows; /* rows of the piece, where that is known before it is parsed; else -1 */
+    uint64_t position;             /* of data[0] in the unpacked stream */
+    int64_t block;                 /* of an rkb file */
+    rk_arrow_array *array;         /* of a stream in memory, */
+    int64_t array_row, stream_row; /* and the piece's first row in it and in the stream */
+    int64_t known_rows;            /* rows of the piece, where that is known before it is parsed; else -1 */
     /* what went wrong, said when it is placed */
     rk_status status;
     enum { RK_AT_NOWHERE, RK_AT_LINE, RK_AT_RECORD } error_at;

@@ -96,6 +96,7 @@ void rk_chunk_release(rk_chunk *chunk) {
     rk_csv_record_release(&chunk->record);
     rk_libsvm_row_release(&chunk->libsvm);
     rk_rkb_memory_release(&chunk->rkb);
+    rk_arrow_array_drop(chunk->array);
     RK_FREE_ALL(chunk->memory, chunk->lines, chunk->places, chunk->spans);
     *chunk = (rk_chunk){0};
 }

@@ -26,6 +26,7 @@ typedef struct rk_file_reader {
      * failures in rk_chunk_fail. */
     rk_status (*parse)(const rk_source *source, rk_chunk *chunk);
     void (*close)(rk_source *source);
+    bool counts_rows; /* places are rows, counted from 0, in place of lines */
 } rk_file_reader;
 
 struct rk_source {
@@ -60,6 +61,7 @@ rk_status rk_libsvm_reader_open(rk_source *source);
 rk_status rk_tfrecord_reader_open(rk_source *source);
 rk_status rk_rkb_reader_open(rk_source *source);
 rk_status rk_adjacency_reader_open(rk_source *source);
+rk_status rk_arrow_reader_open(rk_source *source);
 
 /* A source of one of its files: with the columns of another such one, if that is not NULL. */
 rk_status rk_source_open_one(const rk_source *source, size_t file, const rk_source *like, rk_source **out);

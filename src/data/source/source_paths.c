@@ -52,7 +52,8 @@ static int by_bytes(const void *a, const void *b) {
 }
 
 static rk_status expand_one(const char *pattern, rk_text_list *out) {
-    if (!strpbrk(pattern, "*?[") || rk_file_exists(pattern)) return rk_text_list_add(out, pattern);
+    if (!strpbrk(pattern, "*?[") || rk_path_is_memory(pattern) || rk_file_exists(pattern))
+        return rk_text_list_add(out, pattern);
     glob_t found;
     int code = glob(pattern, GLOB_NOSORT, NULL, &found);
     if (code == GLOB_NOSPACE) return RK_NO_MEMORY_ERROR(0);

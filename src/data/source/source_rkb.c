@@ -60,8 +60,7 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
     RK_TRY(rk_chunk_reserve(chunk, n));
     for (int32_t c = 0; c < to->n_columns; c++) {
         if (rk_columns_find(from, to->columns[c].name) >= 0) continue;
-        RK_TRY(rk_column_reserve(&to->columns[c], n, 0, 0)); /* the file has not got it: no values */
-        memset(to->columns[c].offsets, 0, (size_t)(n + 1) * sizeof *to->columns[c].offsets);
+        RK_TRY(rk_column_set_empty(&to->columns[c], n)); /* the file has not got it */
     }
     for (int32_t c = 0; c < from->n_columns; c++) {
         if (state->columns[c].place < 0) continue;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "data/transform/arrow_columns.h"
+#include "data/source/arrow_columns.h"
 #include "data/transform/transforms_apply.h"
 #include "data/transform/transforms_internal.h"
 
@@ -76,16 +76,8 @@ static int64_t find_child(const struct ArrowSchema *schema, const char *name, in
 static rk_status take_column(const rk_transform_workspace *w, const rk_arrow_rows *rows, int64_t child,
                              rk_column *column) {
     const rk_data_section *s = w->transforms->section;
-    return rk_arrow_take_column(rows->schema, rows->array, child, s->missing, s->n_missing, column);
-}
-
-/* No row has a value. */
-static rk_status leave_empty(int64_t n, rk_column *column) {
-    rk_column_set_type(column, RK_COLUMN_TEXT);
-    RK_TRY(rk_column_reserve(column, n, 0, 0));
-    column->per_row = -1;
-    memset(column->offsets, 0, (size_t)(n + 1) * sizeof *column->offsets);
-    return RK_OK;
+    return rk_arrow_take_column(rows->schema, rows->array, child,
+                                &(rk_arrow_manner){s->missing, s->n_missing, 0}, column);
 }
 
 static rk_status take_columns(rk_transform_workspace *w, const rk_arrow_rows *rows,
@@ -104,7 +96,8 @@ static rk_status take_columns(rk_transform_workspace *w, const rk_arrow_rows *ro
             bool may_miss = rows->may_miss && strcmp(rows->may_miss, name) == 0;
             if (!may_miss && !rk_transforms_is_label(w->transforms, name))
                 return missing_column(rows, context, name);
-            RK_TRY(leave_empty(n, column));
+            rk_column_set_type(column, RK_COLUMN_TEXT);
+            RK_TRY(rk_column_set_empty(column, n));
             continue;
         }
         w->children[i] = child;

@@ -273,15 +273,21 @@ rk_status rk_config_parse(const char *text, const char *name, const char *direct
     }
     RK_TRY(bind_sections(c));
     RK_TRY(resolve(c));
+    c->data.streams = &c->streams;
     *out = c;
     c = NULL;
     return RK_OK;
+}
+
+rk_status rk_config_add_stream(rk_config *c, const char *name, rk_open_stream open, void *user) {
+    return rk_arrow_streams_add(&c->streams, name, open, user);
 }
 
 rk_status rk_config_copy(const rk_config *c, rk_config **out) {
     rk_config *copy;
     RK_TRY(rk_config_parse(c->text, c->yaml.path, c->directory, (const char *const *)c->overrides.texts,
                            c->overrides.n, &copy));
+    copy->data.streams = c->data.streams;
     copy->given = c->given ? c->given : c->transforms;
     *out = copy;
     return RK_OK;
@@ -313,6 +319,7 @@ void rk_config_free(rk_config *c) {
     rk_schema_release(&rk_cuda_schema, &c->cuda);
     rk_yaml_release(&c->yaml);
     rk_text_list_release(&c->overrides);
+    rk_arrow_streams_release(&c->streams);
     RK_FREE_ALL(c->directory, c->text, c);
 }
 

@@ -5,6 +5,7 @@
 #include <reckon/config.h>
 
 #include "data/dataset/interactions.h"
+#include "data/source/arrow_streams.h"
 #include "data/transform/transforms.h"
 #include "embedding/config/embedding_config.h"
 #include "metrics/metrics.h"
@@ -20,6 +21,7 @@ struct rk_config {
     char *directory; /* what paths are relative to */
     rk_text_list overrides;
     rk_data_section data;
+    rk_arrow_streams streams; /* of data, unless it is a copy's: those of what it is a copy of */
     rk_embedding_section embedding;
     rk_model_section model;
     rk_train_section train;

@@ -1,4 +1,4 @@
-#include "data/transform/arrow_columns.h"
+#include "data/source/arrow_columns.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +65,12 @@ static rk_status broken(const char *column, const char *what) {
                          "it is no array as the Arrow C data interface has them");
 }
 
+static rk_status not_taken(const char *column, const char *format) {
+    return rk_error_hint(
+        rk_error(RK_BAD_DATA, "column '%s': the Arrow type '%s' is not supported", column, format),
+        "cast it to integers, floats, bool, utf8, or a list of those");
+}
+
 static rk_status check_lengths(const char *column, const struct ArrowArray *a) {
     if (!a->release) return broken(column, "the array was released");
     if (a->length < 0 || a->offset < 0 || a->length > INT64_MAX / 16 - a->offset)
@@ -77,10 +83,7 @@ static rk_status open_values(const char *column, const struct ArrowSchema *s, co
     if (!s || !a || !s->format) return broken(column, "a struct or a format is missing");
     RK_TRY(check_lengths(column, a));
     layout l = layout_of(s->format);
-    if (l == NOT_TAKEN)
-        return rk_error_hint(
-            rk_error(RK_BAD_DATA, "column '%s': the Arrow type '%s' is not supported", column, s->format),
-            "cast it to integers, floats, bool, utf8, or a list of those");
+    if (l == NOT_TAKEN) return not_taken(column, s->format);
     int64_t n_buffers = l == NOTHING ? 0 : l == LIST_FIXED ? 1 : is_text(l) ? 3 : 2;
     if (a->n_buffers < n_buffers || (n_buffers && !a->buffers)) return broken(column, "too few buffers");
     *out = (values){.column = column, .layout = l, .offset = a->offset, .length = a->length};
@@ -156,8 +159,8 @@ static inline rk_status int_at(const values *a, int64_t i, int64_t *out) {
 typedef struct taker {
     values rows, leaf, dictionary;
     bool has_dictionary;
-    char *const *missing;
-    int64_t n_missing;
+    const rk_arrow_manner *manner;
+    int64_t first_text; /* of words_of(), where places of texts begin */
     rk_column *out;
 } taker;
 
@@ -190,13 +193,14 @@ static rk_status open_taker(const char *column, const struct ArrowSchema *s, con
 
 static bool is_missing(const taker *t, rk_span text) {
     bool missing = false;
-    for (int64_t i = 0; i < t->n_missing && !missing; i++) missing = rk_span_equal(text, t->missing[i]);
+    for (int64_t i = 0; i < t->manner->n_missing && !missing; i++)
+        missing = rk_span_equal(text, t->manner->missing[i]);
     return missing;
 }
 
-/* Places are of 32 bits, from the array's first text on. */
+/* Places are of 32 bits, from the rows' first text on. */
 static rk_status take_text(taker *t, const values *a, int64_t i) {
-    int64_t begin, end, base = offset_at(a, 0);
+    int64_t begin, end, base = offset_at(a, t->first_text);
     RK_TRY(find_range(a, i, &begin, &end));
     if (end == begin) return RK_OK;
     if (base < 0 || begin < base) return broken(a->column, "its offsets do not ascend");
@@ -253,11 +257,23 @@ static rk_status take_row(taker *t, int64_t row) {
     return RK_OK;
 }
 
-static rk_column_type type_of(const values *words) {
-    return is_text(words->layout) || words->layout == NOTHING ? RK_COLUMN_TEXT
-           : words->layout == F16 || words->layout == F32     ? RK_COLUMN_F32
-           : words->layout == F64                             ? RK_COLUMN_F64
-                                                              : RK_COLUMN_I64;
+static rk_column_type type_of(layout words) {
+    return is_text(words) || words == NOTHING ? RK_COLUMN_TEXT
+           : words == F16 || words == F32     ? RK_COLUMN_F32
+           : words == F64                     ? RK_COLUMN_F64
+                                              : RK_COLUMN_I64;
+}
+
+rk_status rk_arrow_column_type(const struct ArrowSchema *s, rk_column_type *out) {
+    const char *column = s->name;
+    if (s->format && is_list(layout_of(s->format)))
+        s = s->n_children == 1 && s->children ? s->children[0] : NULL;
+    if (s && s->dictionary) s = s->dictionary;
+    if (!s || !s->format) return broken(column, "a struct or a format is missing");
+    layout l = layout_of(s->format);
+    if (l == NOT_TAKEN || is_list(l)) return not_taken(column, s->format);
+    *out = type_of(l);
+    return RK_OK;
 }
 
 /* Every list is looked at before a value is taken: offsets that rise and fall again would have more values
@@ -274,22 +290,31 @@ static rk_status count_values(const taker *t, int64_t first, int64_t n, int64_t 
     return RK_OK;
 }
 
-rk_status rk_arrow_check(const struct ArrowSchema *s, const struct ArrowArray *a) {
-    RK_FAIL_IF(!s || !a || !s->format || !s->release, RK_INVALID_ARGUMENT,
-               "the columns need a schema and an array, neither of them released");
+rk_status rk_arrow_check_schema(const struct ArrowSchema *s) {
+    RK_FAIL_IF(!s || !s->format || !s->release, RK_INVALID_ARGUMENT,
+               "the columns need a schema that was not released");
     RK_FAIL_IF(strcmp(s->format, "+s") != 0, RK_INVALID_ARGUMENT,
                "columns come as one struct ('+s') with a child each, not as '%s'", s->format);
+    if (s->n_children < 0 || (s->n_children && !s->children))
+        return broken("struct", "a child or its name is missing");
+    for (int64_t c = 0; c < s->n_children; c++)
+        if (!s->children[c] || !s->children[c]->name)
+            return broken("struct", "a child or its name is missing");
+    return RK_OK;
+}
+
+rk_status rk_arrow_check(const struct ArrowSchema *s, const struct ArrowArray *a) {
+    RK_TRY(rk_arrow_check_schema(s));
+    RK_FAIL_IF(!a, RK_INVALID_ARGUMENT, "the columns need an array");
     RK_TRY(check_lengths("struct", a));
-    if (s->n_children != a->n_children || s->n_children < 0 ||
-        (s->n_children && (!s->children || !a->children)))
+    if (s->n_children != a->n_children || (s->n_children && !a->children))
         return broken("struct", "schema and array have not the same children");
     const values rows = {.valid = a->null_count != 0 && a->n_buffers > 0 && a->buffers ? a->buffers[0] : NULL,
                          .offset = a->offset};
     for (int64_t i = 0; rows.valid && i < a->length; i++)
         RK_FAIL_IF(!is_valid(&rows, i), RK_BAD_DATA, "row %lld is null as a whole", (long long)i);
     for (int64_t c = 0; c < s->n_children; c++) {
-        if (!s->children[c] || !a->children[c] || !s->children[c]->name)
-            return broken("struct", "a child or its name is missing");
+        if (!a->children[c]) return broken("struct", "a child is missing");
         RK_TRY(check_lengths(s->children[c]->name, a->children[c]));
         if (a->children[c]->length < a->offset + a->length)
             return broken(s->children[c]->name, "fewer rows than the struct");
@@ -297,22 +322,60 @@ rk_status rk_arrow_check(const struct ArrowSchema *s, const struct ArrowArray *a
     return RK_OK;
 }
 
-rk_status rk_arrow_take_column(const struct ArrowSchema *s, const struct ArrowArray *a, int64_t child,
-                               char *const *missing, int64_t n_missing, rk_column *out) {
-    taker t = {.missing = missing, .n_missing = n_missing, .out = out};
+static size_t bytes_of(layout l) {
+    return l == I64 || l == F64 ? 8 : l == F32 ? 4 : 0;
+}
+
+/* Numbers as a column has them, as many in each row and none of them null: where they stand. NULL: they are
+ * to be copied. */
+static const void *find_borrowed(const taker *t, int64_t first, int64_t n) {
+    const values *leaf = &t->leaf;
+    const size_t bytes = bytes_of(leaf->layout);
+    const bool is_fixed = t->rows.layout == LIST_FIXED;
+    if (!bytes || !leaf->data || t->has_dictionary || leaf->valid ||
+        (is_fixed ? t->rows.valid != NULL : is_list(t->rows.layout)))
+        return NULL;
+    if (is_fixed) first = (t->rows.offset + first) * t->rows.each;
+    const char *at = n ? (const char *)leaf->data + (size_t)(leaf->offset + first) * bytes : NULL;
+    return (uintptr_t)at % bytes ? NULL : at;
+}
+
+/* The first of the values of the rows. */
+static rk_status find_first(const taker *t, int64_t first, int64_t n, int64_t *out) {
+    int64_t end;
+    *out = t->has_dictionary ? 0 : first;
+    return n && !t->has_dictionary && is_list(t->rows.layout) ? find_range(&t->rows, first, out, &end)
+                                                              : RK_OK;
+}
+
+static rk_status take_rows(taker *t, int64_t first, int64_t n) {
+    rk_column *out = t->out;
     int64_t n_values;
-    RK_TRY(open_taker(s->children[child]->name, s->children[child], a->children[child], &t));
-    RK_TRY(count_values(&t, a->offset, a->length, &n_values));
-    const values *words = words_of(&t);
-    rk_column_set_type(out, type_of(words));
-    RK_TRY(rk_column_reserve(out, a->length, n_values, 0));
+    RK_TRY(count_values(t, first, n, &n_values));
+    rk_column_set_type(out, type_of(words_of(t)->layout));
+    const void *borrowed = find_borrowed(t, first, n);
+    if (borrowed) return rk_column_borrow(out, borrowed, n, t->rows.layout == LIST_FIXED ? t->rows.each : 1);
+    RK_TRY(rk_column_reserve(out, n, n_values, 0));
     out->per_row = -1;
-    out->text =
-        words->text && words->length > 0 && offset_at(words, 0) >= 0 ? words->text + offset_at(words, 0) : "";
+    const values *words = words_of(t);
+    RK_TRY(find_first(t, first, n, &t->first_text));
+    out->text = words->text && words->length > t->first_text && offset_at(words, t->first_text) >= 0
+                    ? words->text + offset_at(words, t->first_text)
+                    : "";
     out->offsets[0] = 0;
-    for (int64_t i = 0; i < a->length; i++) {
-        RK_TRY(take_row(&t, a->offset + i));
+    for (int64_t i = 0; i < n; i++) {
+        rk_status status = take_row(t, first + i);
+        if (status == RK_BAD_DATA) /* of a value; others are of the array */
+            return rk_error_context(status, "row %lld", (long long)(t->manner->first_row + i));
+        RK_TRY(status);
         out->offsets[i + 1] = out->n_values;
     }
     return RK_OK;
+}
+
+rk_status rk_arrow_take_column(const struct ArrowSchema *s, const struct ArrowArray *a, int64_t child,
+                               const rk_arrow_manner *manner, rk_column *out) {
+    taker t = {.manner = manner, .out = out};
+    RK_TRY(open_taker(s->children[child]->name, s->children[child], a->children[child], &t));
+    return take_rows(&t, a->offset, a->length);
 }

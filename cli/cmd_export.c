@@ -7,7 +7,17 @@
 #include "terminal.h"
 #include "trained.h"
 
-enum { OPT_FORMAT, OPT_TABLES, OPT_NO_TABLES, OPT_ROWS, OPT_BAGS, OPT_IDS, OPT_SHARD, OPT_LICENSE };
+enum {
+    OPT_FORMAT,
+    OPT_TABLES,
+    OPT_NO_TABLES,
+    OPT_ROWS,
+    OPT_BAGS,
+    OPT_IDS,
+    OPT_INPUTS,
+    OPT_SHARD,
+    OPT_LICENSE
+};
 
 typedef struct exporting {
     rk_export_options options;
@@ -41,6 +51,8 @@ static int run(const arguments *args) {
     if (args->options[OPT_BAGS].given && strcmp(args->options[OPT_BAGS].text, "padded") == 0)
         e.options.bags = RK_EXPORT_BAGS_PADDED;
     if (args->options[OPT_IDS].given) e.options.id_bits = atoi(args->options[OPT_IDS].text + strlen("int"));
+    e.options.values =
+        args->options[OPT_INPUTS].given && strcmp(args->options[OPT_INPUTS].text, "values") == 0;
     e.options.shard_bytes = (uint64_t)args->options[OPT_SHARD].number;
     e.options.license = args->options[OPT_LICENSE].given ? args->options[OPT_LICENSE].text : NULL;
     int code = trained_at(args->positional[0], export_to, &e) == RK_OK ? EXIT_OK : failed();
@@ -75,6 +87,10 @@ const command command_export = {
                           "default; or [batch, most ids] with -1 behind them"},
             [OPT_IDS] = {"ids", 0, OPTION_TEXT, "DTYPE", "int64|int32",
                          "of an ONNX model's ids and offsets; int64 by default"},
+            [OPT_INPUTS] =
+                {"inputs", 0, OPTION_TEXT, "WHAT", "ids|values",
+                 "of an ONNX model: ids and numbers, by default; or columns' values, from which the "
+                 "model makes them"},
             [OPT_SHARD] = {"shard-bytes", 0, OPTION_INT, "N", NULL,
                            "a file ends before it grows larger; 5000000000 by default"},
             [OPT_LICENSE] = {"license", 0, OPTION_TEXT, "SPDX", NULL,

@@ -30,9 +30,10 @@ typedef struct rk_export_options {
     const char *license;  /* an SPDX identifier for the model card; NULL: it names none */
     rk_export_bags bags;  /* of an ONNX model */
     int32_t id_bits;      /* of its ids and offsets: 64 or 32; 0: 64 */
+    bool values; /* it takes columns' values, as far as ONNX has what makes ids and numbers of them */
 } rk_export_options;
 #define RK_EXPORT_OPTIONS_INIT \
-    { sizeof(rk_export_options), 0, 0, 0, RK_EXPORT_ROWS_TRAINED, 0, 0, RK_EXPORT_BAGS_RAGGED, 0 }
+    { sizeof(rk_export_options), 0, 0, 0, RK_EXPORT_ROWS_TRAINED, 0, 0, RK_EXPORT_BAGS_RAGGED, 0, false }
 
 /* The tensors of a checkpoint, or of a run's directory (its best or newest checkpoint), as safetensors files
  * in a new directory, whole or not at all: each tensor is whole, whatever ranks wrote parts of it. Memory:

@@ -196,8 +196,8 @@ static rk_status open_temporary(rk_exporting *x, const char *directory) {
 }
 
 static rk_status check_tensors_options(const rk_export_options *o) {
-    RK_FAIL_IF(o->bags || o->id_bits, RK_INVALID_ARGUMENT,
-               "'bags' and 'id_bits' are inputs of a model\nhint: export ONNX");
+    RK_FAIL_IF(o->bags || o->id_bits || o->values, RK_INVALID_ARGUMENT,
+               "'bags', 'id_bits' and 'values' are of a model's inputs\nhint: export ONNX");
     return RK_OK;
 }
 

@@ -25,8 +25,8 @@ bool rk_onnx_is_weighted(const rk_onnx_model *m, int32_t source) {
 }
 
 /* Of ids or weights: [n], or padded [batch, n]. */
-static rk_onnx_value add_input(rk_onnx_model *m, int32_t source, const char *what, rk_onnx_type type,
-                               const char *size) {
+rk_onnx_value rk_onnx_feature_input(rk_onnx_model *m, int32_t source, const char *what, rk_onnx_type type,
+                                    const char *size) {
     rk_buffer name = {0};
     bool padded = rk_onnx_is_padded(m);
     rk_buffer_printf(&name, "%s.%s", feature_name(m, source), what);
@@ -40,8 +40,8 @@ static rk_onnx_value add_input(rk_onnx_model *m, int32_t source, const char *wha
 }
 
 static rk_onnx_value add_integers(rk_onnx_model *m, int32_t source, const char *what, const char *size) {
-    if (m->x->options->id_bits != 32) return add_input(m, source, what, RK_ONNX_I64, size);
-    return rk_onnx_cast(m, add_input(m, source, what, RK_ONNX_I32, size), RK_ONNX_I64);
+    if (m->x->options->id_bits != 32) return rk_onnx_feature_input(m, source, what, RK_ONNX_I64, size);
+    return rk_onnx_cast(m, rk_onnx_feature_input(m, source, what, RK_ONNX_I32, size), RK_ONNX_I64);
 }
 
 static rk_onnx_feature *feature_of(rk_onnx_model *m, int32_t source) {
@@ -51,10 +51,11 @@ static rk_onnx_feature *feature_of(rk_onnx_model *m, int32_t source) {
     rk_buffer_printf(&size, "%s ids", feature_name(m, source));
     if (m->writer.status == RK_OK) m->writer.status = size.status;
     if (m->writer.status == RK_OK) {
-        f->ids = add_integers(m, source, "ids", size.data);
+        f->ids = rk_onnx_ids_of_values(m, source, size.data);
+        if (f->ids < 0) f->ids = add_integers(m, source, "ids", size.data);
         if (!rk_onnx_is_padded(m)) f->offsets = add_integers(m, source, "offsets", beyond_batch);
         if (rk_onnx_is_weighted(m, source))
-            f->weights = add_input(m, source, "weights", RK_ONNX_F32, size.data);
+            f->weights = rk_onnx_feature_input(m, source, "weights", RK_ONNX_F32, size.data);
         f->is_there = true;
     }
     rk_buffer_release(&size);
@@ -230,6 +231,7 @@ static rk_onnx_value all_lengths(rk_onnx_model *m) {
 
 static rk_onnx_value read_input(rk_onnx_model *m, rk_value input) {
     const rk_model *model = m->model;
+    if (input == model->dense && m->x->options->values) return rk_onnx_dense_of_values(m);
     if (input == model->dense) {
         rk_onnx_dim dims[] = {{.name = batch}, {.size = model->n_dense}};
         return rk_onnx_input(&m->writer, "dense", RK_ONNX_F32, dims, 2);

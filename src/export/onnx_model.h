@@ -59,6 +59,14 @@ bool rk_onnx_is_weighted(const rk_onnx_model *m, int32_t source);
 static inline bool rk_onnx_is_padded(const rk_onnx_model *m) {
     return m->x->options->bags == RK_EXPORT_BAGS_PADDED;
 }
+/* An input of a feature, "<feature>.<what>": [n], or padded [batch, n]; size names n. */
+rk_onnx_value rk_onnx_feature_input(rk_onnx_model *m, int32_t source, const char *what, rk_onnx_type type,
+                                    const char *size);
+/* Transforms in the graph (onnx_transforms.c), where the export's options ask for them: a feature's ids, from
+ * an input of its values; -1: ONNX has no such transform, and ids are the input. And all dense numbers. */
+rk_onnx_value rk_onnx_ids_of_values(rk_onnx_model *m, int32_t source, const char *size);
+rk_onnx_value rk_onnx_dense_of_values(rk_onnx_model *m);
+
 /* Lookup f of padded ids: sums of bags, sequences, and their lengths [batch] (onnx_padded.c). */
 rk_onnx_value rk_onnx_padded_sums(rk_onnx_model *m, int32_t f);
 rk_onnx_value rk_onnx_padded_sequence(rk_onnx_model *m, int32_t f);

@@ -9,8 +9,9 @@
 #include "base/memory.h"
 #include "format/protobuf/wire.h"
 
-enum { IR_VERSION = 8, OPERATOR_SET = 17 };
-enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_INTS = 7, EXTERNAL = 1 };
+enum { IR_VERSION = 8, OPERATOR_SET = 17, ML_OPERATOR_SET = 3 };
+static const char ml[] = "ai.onnx.ml";
+enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_INTS = 7, ATTRIBUTE_STRINGS = 8, EXTERNAL = 1 };
 
 void rk_onnx_release(rk_onnx_writer *w) {
     for (size_t i = 0; i < w->n_names; i++) rk_free(w->names[i]);
@@ -169,13 +170,24 @@ rk_onnx_value rk_onnx_double(rk_onnx_writer *w, double number) {
     return value;
 }
 
+rk_onnx_value rk_onnx_doubles(rk_onnx_writer *w, const double *values, size_t n) {
+    rk_onnx_value value = new_made_value(w, "doubles");
+    put_constant(w, value, RK_ONNX_F64, 1, values, n, sizeof *values);
+    return value;
+}
+
 static void put_attribute(rk_buffer *node, const rk_onnx_attribute *a) {
-    static const int types[] = {
-        [RK_ONNX_INT] = ATTRIBUTE_INT, [RK_ONNX_INTS] = ATTRIBUTE_INTS, [RK_ONNX_FLOAT] = ATTRIBUTE_FLOAT};
+    static const int types[] = {[RK_ONNX_INT] = ATTRIBUTE_INT,
+                                [RK_ONNX_INTS] = ATTRIBUTE_INTS,
+                                [RK_ONNX_FLOAT] = ATTRIBUTE_FLOAT,
+                                [RK_ONNX_TEXTS] = ATTRIBUTE_STRINGS};
     rk_buffer attribute = {0};
     put_text(&attribute, 1, a->name);
     if (a->kind == RK_ONNX_INT) rk_wire_put_number(&attribute, 3, (uint64_t)a->number);
-    for (size_t i = 0; i < a->n_numbers; i++) rk_wire_put_number(&attribute, 8, (uint64_t)a->numbers[i]);
+    for (size_t i = 0; i < a->n_numbers && a->numbers; i++)
+        rk_wire_put_number(&attribute, 8, (uint64_t)a->numbers[i]);
+    for (size_t i = 0; i < a->n_numbers && a->texts; i++)
+        rk_wire_put_bytes(&attribute, 9, a->texts[i].data, a->texts[i].n_bytes);
     if (a->kind == RK_ONNX_FLOAT) {
         rk_wire_put_varint(&attribute, 2 << 3 | RK_WIRE_FIXED32);
         rk_buffer_append(&attribute, &a->real, sizeof a->real);
@@ -184,13 +196,16 @@ static void put_attribute(rk_buffer *node, const rk_onnx_attribute *a) {
     put_message(node, 5, &attribute);
 }
 
-static void put_node(rk_onnx_writer *w, const char *op, const rk_onnx_value *inputs, size_t n_inputs,
-                     const char *output, const rk_onnx_attribute *attributes, size_t n_attributes) {
+/* domain: of the operator; NULL: ONNX's own. */
+static void put_node(rk_onnx_writer *w, const char *domain, const char *op, const rk_onnx_value *inputs,
+                     size_t n_inputs, const char *output, const rk_onnx_attribute *attributes,
+                     size_t n_attributes) {
     rk_buffer node = {0};
     for (size_t i = 0; i < n_inputs; i++) put_text(&node, 1, w->names[inputs[i]]);
     put_text(&node, 2, output);
     put_text(&node, 3, output);
     put_text(&node, 4, op);
+    if (domain) put_text(&node, 7, domain);
     for (size_t i = 0; i < n_attributes; i++) put_attribute(&node, &attributes[i]);
     put_message(&w->nodes, 1, &node);
 }
@@ -198,14 +213,22 @@ static void put_node(rk_onnx_writer *w, const char *op, const rk_onnx_value *inp
 rk_onnx_value rk_onnx_node(rk_onnx_writer *w, const char *op, const rk_onnx_value *inputs, size_t n_inputs,
                            const rk_onnx_attribute *attributes, size_t n_attributes) {
     rk_onnx_value value = new_made_value(w, op);
-    if (value >= 0) put_node(w, op, inputs, n_inputs, w->names[value], attributes, n_attributes);
+    if (value >= 0) put_node(w, NULL, op, inputs, n_inputs, w->names[value], attributes, n_attributes);
+    return value;
+}
+
+rk_onnx_value rk_onnx_ml_node(rk_onnx_writer *w, const char *op, const rk_onnx_value *inputs, size_t n_inputs,
+                              const rk_onnx_attribute *attributes, size_t n_attributes) {
+    rk_onnx_value value = new_made_value(w, op);
+    if (value >= 0) put_node(w, ml, op, inputs, n_inputs, w->names[value], attributes, n_attributes);
+    w->uses_ml = true;
     return value;
 }
 
 void rk_onnx_output(rk_onnx_writer *w, rk_onnx_value value, const char *name, rk_onnx_type type,
                     const rk_onnx_dim *dims, size_t n_dims) {
     if (new_value(w, name) < 0) return;
-    put_node(w, "Identity", &value, 1, name, NULL, 0);
+    put_node(w, NULL, "Identity", &value, 1, name, NULL, 0);
     put_value_info(&w->outputs, 12, name, type, dims, n_dims);
 }
 
@@ -230,5 +253,10 @@ rk_status rk_onnx_finish(rk_onnx_writer *w, const char *name, rk_buffer *out) {
     put_text(&set, 1, ""); /* ONNX's own operators */
     rk_wire_put_number(&set, 2, OPERATOR_SET);
     put_message(out, 8, &set);
+    if (w->uses_ml) {
+        put_text(&set, 1, ml);
+        rk_wire_put_number(&set, 2, ML_OPERATOR_SET);
+        put_message(out, 8, &set);
+    }
     return out->status;
 }

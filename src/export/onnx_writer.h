@@ -7,6 +7,7 @@
 
 #include "base/buffer.h"
 #include "base/text/name_map.h"
+#include "base/text/text.h"
 
 typedef int32_t rk_onnx_value; /* the number of a value's name; -1 after a failure */
 
@@ -16,6 +17,7 @@ typedef enum rk_onnx_type {
     RK_ONNX_U8 = 2,
     RK_ONNX_I32 = 6,
     RK_ONNX_I64 = 7,
+    RK_ONNX_TEXT = 8,
     RK_ONNX_F16 = 10,
     RK_ONNX_F64 = 11,
     RK_ONNX_BF16 = 16
@@ -28,9 +30,10 @@ typedef struct rk_onnx_dim {
 
 typedef struct rk_onnx_attribute {
     const char *name;
-    enum { RK_ONNX_INT, RK_ONNX_INTS, RK_ONNX_FLOAT } kind;
+    enum { RK_ONNX_INT, RK_ONNX_INTS, RK_ONNX_FLOAT, RK_ONNX_TEXTS } kind;
     int64_t number;
     const int64_t *numbers; /* [n_numbers] */
+    const rk_span *texts;   /* likewise */
     size_t n_numbers;
     float real;
 } rk_onnx_attribute;
@@ -41,6 +44,7 @@ typedef struct rk_onnx_writer {
     char **names;                                   /* [n_names] */
     size_t n_names, capacity;
     rk_name_map numbers; /* of the names */
+    bool uses_ml;        /* operators of ai.onnx.ml too */
     rk_status status;
 } rk_onnx_writer;
 
@@ -65,10 +69,15 @@ rk_onnx_value rk_onnx_ints(rk_onnx_writer *writer, const int64_t *values, size_t
 rk_onnx_value rk_onnx_int(rk_onnx_writer *writer, int64_t value);
 rk_onnx_value rk_onnx_floats(rk_onnx_writer *writer, const float *values, size_t n);
 rk_onnx_value rk_onnx_double(rk_onnx_writer *writer, double value);
+rk_onnx_value rk_onnx_doubles(rk_onnx_writer *writer, const double *values, size_t n);
 
 /* A node of one output, which it returns. */
 rk_onnx_value rk_onnx_node(rk_onnx_writer *writer, const char *op, const rk_onnx_value *inputs,
                            size_t n_inputs, const rk_onnx_attribute *attributes, size_t n_attributes);
+
+/* The same of an operator of ai.onnx.ml (operator set 3). */
+rk_onnx_value rk_onnx_ml_node(rk_onnx_writer *writer, const char *op, const rk_onnx_value *inputs,
+                              size_t n_inputs, const rk_onnx_attribute *attributes, size_t n_attributes);
 
 /* Appends the ModelProto to out. The graph's name is `name`. */
 rk_status rk_onnx_finish(rk_onnx_writer *writer, const char *name, rk_buffer *out);

@@ -45,12 +45,12 @@ static inline void make_usual_run(void) {
 typedef rk_status export_function(const char *path, const rk_export_options *options, const char *directory);
 
 /* Wherever the disk is full or memory is out, nothing is there afterwards, and nothing is kept. */
-static inline void check_failures(export_function *export_run) {
+static inline void check_failures(export_function *export_run, const char *run) {
     long live = rk_alloc_live();
     rk_status status = RK_IO;
     for (int64_t left = 0; status != RK_OK; left += 1500) {
         rk_file_fail_after(left);
-        status = export_run(path_of("run"), NULL, path_of("full"));
+        status = export_run(path_of(run), NULL, path_of("full"));
         rk_file_fail_after(-1);
         assert_true(status == RK_OK || status == RK_IO);
         assert_int_equal(rk_file_exists(path_of("full")), status == RK_OK);
@@ -60,11 +60,13 @@ static inline void check_failures(export_function *export_run) {
     status = RK_NO_MEMORY;
     for (long countdown = 1; status != RK_OK; countdown++) {
         rk_alloc_fail_after(countdown, false);
-        status = export_run(path_of("run"), NULL, path_of("out"));
+        status = export_run(path_of(run), NULL, path_of("out"));
         rk_alloc_fail_after(0, false);
         assert_int_equal(rk_file_exists(path_of("out")), status == RK_OK);
         assert_int_equal(rk_alloc_live(), live);
     }
+    OK(rk_remove_tree(path_of("full")));
+    OK(rk_remove_tree(path_of("out")));
 }
 
 #endif

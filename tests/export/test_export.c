@@ -168,6 +168,16 @@ static void test_refused(void **state) {
     options.rows = (rk_export_rows)6;
     FAILS(rk_export_safetensors(path_of("run"), &options, path_of("out")), RK_INVALID_ARGUMENT,
           "invalid format of rows: 6");
+    options.rows = RK_EXPORT_ROWS_TRAINED;
+    options.bags = RK_EXPORT_BAGS_PADDED;
+    FAILS(rk_export_safetensors(path_of("run"), &options, path_of("out")), RK_INVALID_ARGUMENT,
+          "'bags', 'id_bits' and 'values' are of a model's inputs\nhint: export ONNX");
+    options.id_bits = 16;
+    FAILS(rk_export_onnx(path_of("run"), &options, path_of("out")), RK_INVALID_ARGUMENT,
+          "'id_bits' must be 32 or 64, not 16");
+    options.bags = (rk_export_bags)2;
+    FAILS(rk_export_onnx(path_of("run"), &options, path_of("out")), RK_INVALID_ARGUMENT,
+          "invalid form of bags: 2");
     assert_false(rk_file_exists(path_of("out")));
 }
 
@@ -191,7 +201,7 @@ static void test_two_at_once(void **state) {
 
 static void test_failures(void **state) {
     (void)state;
-    check_failures(rk_export_safetensors);
+    check_failures(rk_export_safetensors, "run");
 }
 
 static int set_up(void **state) {

@@ -93,6 +93,9 @@ static void test_two_of_a_name(void **state) {
 #define FEATURES                                                                                            \
     "features: [{name: w, identity: 100}, {name: v, identity: 100, separator: '|', weights: u}, {name: x, " \
     "dense: true}]"
+#define WORDS                                                                                           \
+    "features: [{name: w, vocabulary: {}}, {name: v, bucketize: [3, 20.5], separator: '|'}, {name: x, " \
+    "dense: true, log1p: true, normalize: true}]"
 
 static void make_run(const char *name, const char *data, const char *length, const char *model) {
     static const char *const run =
@@ -231,7 +234,23 @@ static void test_refused(void **state) {
 
 static void test_failures(void **state) {
     (void)state;
-    check_failures(rk_export_onnx);
+    check_failures(rk_export_onnx, "run");
+}
+
+/* A model with all that the options add: codes, padded ids, transforms. */
+static rk_status export_values(const char *path, const rk_export_options *none, const char *to) {
+    rk_export_options options = RK_EXPORT_OPTIONS_INIT;
+    (void)none;
+    options.rows = RK_EXPORT_ROWS_INT4;
+    options.bags = RK_EXPORT_BAGS_PADDED;
+    options.id_bits = 32;
+    options.values = true;
+    return rk_export_onnx(path, &options, to);
+}
+
+static void test_failures_of_values(void **state) {
+    (void)state;
+    check_failures(export_values, "words");
 }
 
 static int set_up(void **state) {
@@ -239,6 +258,8 @@ static int set_up(void **state) {
     if (!mkdtemp(directory)) return -1;
     make_run("run", "labels: [{name: y, column: dense}], " FEATURES, "max_sequence_length: 2",
              "{kind: dnn, deep: [8], batch_norm: true}");
+    make_run("words", "labels: [{name: y, column: dense}], " WORDS, "combiner: mean",
+             "{kind: dnn, deep: [8]}");
     make_run("named", "labels: [{name: dense}], " FEATURES, "combiner: sum", "{kind: dnn, deep: [8]}");
     make_run("towers", "features: [{name: w, identity: 100}, {name: u, identity: 3, column: dense}]",
              "combiner: sum", "{kind: two_tower, retrieval: {user: w, item: u, negatives: 2}, deep: [8]}");
@@ -256,6 +277,6 @@ int main(void) {
         cmocka_unit_test(test_bytes),         cmocka_unit_test(test_writer_without_memory),
         cmocka_unit_test(test_two_of_a_name), cmocka_unit_test(test_places),
         cmocka_unit_test(test_towers),        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_failures)};
+        cmocka_unit_test(test_failures),      cmocka_unit_test(test_failures_of_values)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

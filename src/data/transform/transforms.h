@@ -40,6 +40,15 @@ rk_status rk_transforms_load_files(const rk_data_section *section, const char *d
 /* What the section belongs to is released with the transforms. */
 void rk_transforms_own(rk_transforms *transforms, void *owner, void (*release)(void *owner));
 
+/* What a feature of the section was fitted to; the transforms'. */
+typedef struct rk_fitted_feature {
+    const rk_data_feature *feature;
+    const double *boundaries; /* [n_boundaries] of buckets: id = number of boundaries <= value */
+    int64_t n_boundaries;
+    double mean, deviation; /* of `normalize` */
+} rk_fitted_feature;
+rk_fitted_feature rk_transforms_fitted(const rk_transforms *transforms, int64_t feature);
+
 static inline void rk_transforms_auto(rk_transforms **transforms) { /* for RK_AUTO */
     rk_transforms_free(*transforms);
 }

@@ -99,6 +99,16 @@ static rk_status id_of(const taker *k, const rk_column *column, int64_t value, r
     return RK_OK;
 }
 
+rk_fitted_feature rk_transforms_fitted(const rk_transforms *t, int64_t feature) {
+    const rk_data_feature *f = &t->section->features[feature];
+    const rk_fitted *fitted = &t->fitted[feature];
+    return (rk_fitted_feature){.feature = f,
+                               .boundaries = f->n_bucketize ? f->bucketize : fitted->boundaries,
+                               .n_boundaries = f->n_bucketize ? f->n_bucketize : fitted->n_boundaries,
+                               .mean = fitted->mean,
+                               .deviation = fitted->deviation};
+}
+
 int64_t rk_transforms_find_feature(const rk_transforms *t, const char *name) {
     int64_t i = t->section->n_features - 1;
     while (i >= 0 && strcmp(t->section->features[i].name, name) != 0) i--;

@@ -13,6 +13,7 @@ from dataclasses import replace
 import data
 import hybrid
 import ingest
+import nearest
 import report
 import report_parts
 import scale
@@ -20,7 +21,7 @@ from common import BENCH, HOME, ROOT, call
 from workloads import WORKLOADS
 
 PROGRAMS = ROOT / "build" / "bench"
-OTHERS = {"W5": ingest.measure, "W6": hybrid.measure, "W7": scale.measure}
+OTHERS = {"W5": ingest.measure, "W6": hybrid.measure, "W7": scale.measure, "W11": nearest.measure}
 ALL = [*WORKLOADS, *OTHERS]
 TOLERANCE = {"f32": 1e-4, "bf16": 5e-3}
 N_LOSSES = 5  # compared; later ones tell less, as Adagrad makes whole steps of gradients that are rounding noise

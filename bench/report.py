@@ -3,6 +3,7 @@ import json
 import sys
 from pathlib import Path
 
+import report_index
 import report_ranks
 from report_parts import heading, plotter, save, seconds, table, version_list
 
@@ -139,7 +140,7 @@ def plot(result, path):
 
 
 WRITERS = {"W5": (ingest_markdown, ingest_plot), "W6": (report_ranks.hybrid_markdown, report_ranks.hybrid_plot),
-           "W7": (report_ranks.scale_markdown, report_ranks.scale_plot)}
+           "W7": (report_ranks.scale_markdown, report_ranks.scale_plot), "W11": (report_index.markdown, report_index.plot)}
 
 
 def write(result, base):

@@ -1,37 +1,57 @@
 #include "index/index_internal.h"
 
-static void swap(rk_candidate *a, rk_candidate *b) {
-    rk_candidate kept = *a;
-    *a = *b;
-    *b = kept;
-}
-
-/* Quickselect; the middle one is the pivot. */
-void rk_candidates_select(rk_candidate *c, size_t n, size_t k) {
+/* Quickselect; the middle one is the pivot. Nothing in the loop depends on how a comparison ends but where
+ * the next one is put, so that processors need not guess it. */
+void rk_candidates_select(uint64_t *c, size_t n, size_t k) {
     size_t first = 0, end = n;
-    while (end - first > 1 && k > first && k < end) {
-        swap(&c[first], &c[first + (end - first) / 2]);
-        rk_candidate pivot = c[first];
-        size_t before = first;
-        for (size_t i = first + 1; i < end; i++)
-            if (rk_candidate_before(&c[i], &pivot)) swap(&c[++before], &c[i]);
-        swap(&c[first], &c[before]);
-        if (k <= before)
-            end = before;
+    while (end - first > 1) {
+        size_t middle = first + (end - first) / 2, larger = first;
+        uint64_t pivot = c[middle];
+        c[middle] = c[first];
+        c[first] = pivot;
+        for (size_t i = first + 1; i < end; i++) {
+            uint64_t value = c[i];
+            c[i] = c[larger + 1];
+            c[larger + 1] = value;
+            larger += value > pivot;
+        }
+        c[first] = c[larger];
+        c[larger] = pivot;
+        if (larger == k - 1) return;
+        if (larger > k - 1)
+            end = larger;
         else
-            first = before + 1;
+            first = larger + 1;
     }
 }
 
-/* Shell's; they are few. */
-void rk_candidates_sort(rk_candidate *c, size_t n) {
-    size_t gap = 1;
-    while (gap < n / 3) gap = 3 * gap + 1;
-    for (; gap; gap /= 3)
-        for (size_t i = gap; i < n; i++) {
-            rk_candidate moved = c[i];
-            size_t j = i;
-            for (; j >= gap && rk_candidate_before(&moved, &c[j - gap]); j -= gap) c[j] = c[j - gap];
-            c[j] = moved;
+static bool is_before(const rk_index_answer *a, const rk_index_answer *b) {
+    return a->score != b->score ? a->score > b->score : a->id < b->id;
+}
+
+static void sift_down(rk_index_answer *a, size_t n, size_t at) {
+    rk_index_answer moved = a[at];
+    for (size_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && is_before(&a[child], &a[child + 1])) child++;
+        if (!is_before(&moved, &a[child])) break;
+        a[at] = a[child];
+    }
+    a[at] = moved;
+}
+
+/* A heap of the k best, its root the last of them; then they leave it from the last to the first. */
+void rk_index_answers_rank(rk_index_answer *a, size_t n, size_t k) {
+    if (k == 0) return;
+    for (size_t i = k / 2; i-- > 0;) sift_down(a, k, i);
+    for (size_t i = k; i < n; i++)
+        if (is_before(&a[i], &a[0])) {
+            a[0] = a[i];
+            sift_down(a, k, 0);
         }
+    for (size_t i = k - 1; i > 0; i--) {
+        rk_index_answer last = a[0];
+        a[0] = a[i];
+        a[i] = last;
+        sift_down(a, i, 0);
+    }
 }

@@ -77,9 +77,9 @@ void rk_index_base_release(rk_index_base *base);
 /* What is there of an index, laid out anew, with the same centroids. */
 rk_status rk_index_settled(const rk_index *index, rk_index_base *out);
 
-/* k-means: centroids [n_lists, dim] of the rows. The same bits for any number of threads. */
+/* spherical k-means: centroids [n_lists, dim] of the rows. The same bits for any number of threads. */
 rk_status rk_index_train(const rk_index_rows *rows, int64_t n_lists, uint64_t seed, float *centroids);
-/* rows->lists from row `first` on: the nearest centroid of each. */
+/* rows->lists from row `first` on: the centroid of each with the largest product. */
 rk_status rk_index_assign(const rk_index_rows *rows, int64_t first, const rk_loose_f32 *centroids,
                           int64_t n_lists);
 
@@ -87,18 +87,28 @@ rk_status rk_index_assign(const rk_index_rows *rows, int64_t first, const rk_loo
  * have the smaller score in f32. */
 int32_t rk_index_query_codes(const rk_index_base *base, int32_t dim, const float *query, int16_t *codes);
 
-/* One of the best. */
-typedef struct rk_candidate {
-    int64_t place; /* a position, an id, a list */
-    int32_t key;   /* the larger, the better */
-    float score;
-} rk_candidate;
-static inline bool rk_candidate_before(const rk_candidate *a, const rk_candidate *b) {
-    return a->key != b->key ? a->key > b->key : a->place < b->place;
+/* A key, the larger the better, and the position or list that has it, as one number: the larger, the earlier
+ * in the order; of equal keys the smaller place. */
+static inline uint64_t rk_candidate_of(int32_t key, uint32_t place) {
+    return (uint64_t)((uint32_t)key ^ 0x80000000u) << 32 | (UINT32_MAX - place);
 }
-/* The k that come first to the front, in no order; 0 <= k <= n. */
-void rk_candidates_select(rk_candidate *candidates, size_t n, size_t k);
-void rk_candidates_sort(rk_candidate *candidates, size_t n);
+static inline int32_t rk_candidate_key(uint64_t candidate) {
+    return (int32_t)((uint32_t)(candidate >> 32) ^ 0x80000000u);
+}
+static inline int64_t rk_candidate_place(uint64_t candidate) {
+    return UINT32_MAX - (uint32_t)candidate;
+}
+/* The k largest to the front, the least of them at k-1, the others in no order; 0 < k <= n. */
+void rk_candidates_select(uint64_t *candidates, size_t n, size_t k);
+
+/* An answer. */
+typedef struct rk_index_answer {
+    int64_t id;
+    float score;
+    uint32_t position;
+} rk_index_answer;
+/* The k best to the front, the best first; of equal scores the smaller id. 0 <= k <= n. */
+void rk_index_answers_rank(rk_index_answer *answers, size_t n, size_t k);
 
 /* A search of which all was checked but the queries' numbers. */
 typedef struct rk_index_search_call {
@@ -114,7 +124,7 @@ typedef struct rk_index_search_call {
 /* On the threads that loops of the caller run on. */
 rk_status rk_index_search_all(const rk_index_search_call *call);
 /* Scores of all lists for a query: lists [n_lists], in their order; scores [n_lists] is scratch. */
-void rk_index_score_lists(const rk_index *index, const float *query, float *scores, rk_candidate *lists);
+void rk_index_score_lists(const rk_index *index, const float *query, float *scores, uint64_t *lists);
 
 /* All numbers of vectors [n, dim] can be used; `what` names them in the error. */
 rk_status rk_index_check_vectors(const float *vectors, int64_t n, int32_t dim, const char *what);

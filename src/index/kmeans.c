@@ -1,5 +1,7 @@
-/* Lloyd's k-means over a sample, by matrix products. Sums run over a list's members in their order, so the
- * centroids have the same bits for any number of threads. */
+/* Spherical k-means over a sample, by matrix products: centroids have length 1, and a vector belongs to the
+ * one with the largest product, as queries choose their lists. Sums run over a list's members in their order,
+ * so the centroids have the same bits for any number of threads. */
+#include <math.h>
 #include <string.h>
 
 #include "base/failure.h"
@@ -9,16 +11,14 @@
 #include "gemm/gemm.h"
 #include "index/index_internal.h"
 
-enum { BLOCK = 128, LISTS = 16, ITERATIONS = 10, SAMPLES_PER_LIST = 64 };
+enum { BLOCK = 128, LISTS = 16, ITERATIONS = 10, SAMPLES_PER_LIST = 128 };
 
-/* The nearest centroid c of x has the largest x . c - |c|^2 / 2. */
 typedef struct nearest {
     const rk_index_rows *rows;
     const uint32_t *order; /* [n] rows; NULL: from `first` on */
     int64_t first, n, n_lists;
     uint32_t *best; /* [n] */
     rk_matrix *centroids;
-    const float *bias;     /* [n_lists] */
     unsigned char *memory; /* [n_threads, thread_bytes] */
     size_t thread_bytes;
     rk_failure failure;
@@ -37,40 +37,27 @@ static void assign_block(void *context, size_t task, int thread) {
     void *workspace = memory + (a->thread_bytes - rk_matrix_workspace(a->centroids));
     for (int64_t i = 0; i < n; i++)
         memcpy(x + i * dim, a->rows->vectors[row_of(a, first + i)], (size_t)dim * sizeof *x);
-    rk_status status = rk_matrix_forward(a->centroids, n, x, a->bias, false, scores, workspace);
+    rk_status status = rk_matrix_forward(a->centroids, n, x, NULL, false, scores, workspace);
     if (status == RK_OK) rk_row_largest(scores, n, a->n_lists, a->best + first);
     rk_failure_keep(&a->failure, first, status);
-}
-
-static void set_columns(const rk_loose_f32 *centroids, int64_t n_lists, int32_t dim, float *columns,
-                        float *bias) {
-    for (int64_t l = 0; l < n_lists; l++) {
-        double square = 0;
-        for (int32_t d = 0; d < dim; d++) {
-            float value = centroids[l * dim + d];
-            columns[d * n_lists + l] = value;
-            square += (double)value * (double)value;
-        }
-        bias[l] = (float)(-square / 2);
-    }
 }
 
 static rk_status find_nearest(nearest *a, const rk_loose_f32 *centroids) {
     enum { CACHE_LINE = 64 };
     int32_t dim = a->rows->dim;
-    RK_AUTOFREE float *columns = NULL, *bias = NULL;
+    RK_AUTOFREE float *columns = NULL;
     RK_AUTOFREE unsigned char *memory = NULL;
     rk_status status;
     a->failure = (rk_failure)RK_FAILURE_INIT;
-    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)(a->n_lists * dim), columns), RK_ARRAY((size_t)a->n_lists, bias)));
+    RK_GOTO(rk_alloc((size_t)(a->n_lists * dim), sizeof *columns, &columns));
     RK_GOTO(rk_matrix_create(dim, a->n_lists, RK_F32, BLOCK, &a->centroids));
-    set_columns(centroids, a->n_lists, dim, columns, bias);
+    for (int64_t l = 0; l < a->n_lists; l++)
+        for (int32_t d = 0; d < dim; d++) columns[d * a->n_lists + l] = centroids[l * dim + d];
     RK_GOTO(rk_matrix_set(a->centroids, columns, false));
     size_t products = (size_t)BLOCK * (size_t)(dim + a->n_lists) * sizeof(float),
            workspace = (rk_matrix_workspace(a->centroids) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
     a->thread_bytes = (products + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE + workspace;
     RK_GOTO(rk_alloc((size_t)rk_parallel_threads(), a->thread_bytes, &memory));
-    a->bias = bias;
     a->memory = memory;
     rk_parallel_for(rk_blocks((size_t)a->n, BLOCK), assign_block, a);
     status = rk_failure_status(&a->failure);
@@ -84,6 +71,13 @@ rk_status rk_index_assign(const rk_index_rows *rows, int64_t first, const rk_loo
     nearest a = {
         .rows = rows, .first = first, .n = rows->n - first, .n_lists = n_lists, .best = rows->lists + first};
     return a.n ? find_nearest(&a, centroids) : RK_OK;
+}
+
+/* To length 1; one of length 0 stays. */
+static void normalize(float *centroid, int32_t dim) {
+    double square = 0;
+    for (int32_t d = 0; d < dim; d++) square += (double)centroid[d] * (double)centroid[d];
+    for (int32_t d = 0; square > 0 && d < dim; d++) centroid[d] = (float)((double)centroid[d] / sqrt(square));
 }
 
 typedef struct means {
@@ -106,6 +100,7 @@ static void mean_block(void *context, size_t task, int thread) {
         for (int64_t i = m->offsets[l]; i < m->offsets[l + 1]; i++)
             for (int32_t d = 0; d < dim; d++) sums[d] += (double)m->rows->vectors[m->members[i]][d];
         for (int32_t d = 0; n && d < dim; d++) m->centroids[l * dim + d] = (float)(sums[d] / (double)n);
+        normalize(m->centroids + l * dim, dim);
     }
 }
 
@@ -150,8 +145,10 @@ rk_status rk_index_train(const rk_index_rows *rows, int64_t n_lists, uint64_t se
                         RK_ARRAY((size_t)n, members), RK_ARRAY((size_t)n_lists + 1, offsets),
                         RK_ARRAY((size_t)n_lists, counts)));
     rk_rng_permutation(seed, 0, sample, (uint32_t)rows->n);
-    for (int64_t l = 0; l < n_lists; l++)
+    for (int64_t l = 0; l < n_lists; l++) {
         memcpy(centroids + l * rows->dim, rows->vectors[sample[l]], (size_t)rows->dim * sizeof *centroids);
+        normalize(centroids + l * rows->dim, rows->dim);
+    }
     means m = {rows, members, offsets, n_lists, centroids};
     for (int i = 0; i < ITERATIONS; i++) {
         nearest a = {.rows = rows, .order = sample, .n = n, .n_lists = n_lists, .best = best};

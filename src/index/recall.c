@@ -90,15 +90,14 @@ static int64_t list_of(const rk_index_base *b, int64_t position) {
 
 /* places[l]: how many of the best lie in the list that is the l-th to be looked at. Returns how many there
  * are; those in no list are found always. */
-static int64_t count_places(const rk_index *x, const half *h, int32_t k, float *scores, rk_candidate *lists,
+static int64_t count_places(const rk_index *x, const half *h, int32_t k, float *scores, uint64_t *lists,
                             int64_t *places) {
     int64_t n = 0;
     for (int64_t q = 0; q < h->n; q++) {
         rk_index_score_lists(x, h->queries + q * x->dim, scores, lists);
         for (int64_t i = q * k; i < (q + 1) * k && h->ids[i] >= 0; i++, n++) {
             int64_t place = 0, own = h->positions[i] < x->base.n ? list_of(&x->base, h->positions[i]) : -1;
-            for (int64_t l = 0; own >= 0 && l < x->base.n_lists; l++)
-                place += rk_candidate_before(&lists[l], &lists[own]);
+            for (int64_t l = 0; own >= 0 && l < x->base.n_lists; l++) place += lists[l] > lists[own];
             places[place]++;
         }
     }
@@ -107,7 +106,7 @@ static int64_t count_places(const rk_index *x, const half *h, int32_t k, float *
 
 static rk_status choose(const rk_index *x, const half *h, int32_t k, double recall, int64_t *n_probe) {
     RK_AUTOFREE float *scores = NULL;
-    RK_AUTOFREE rk_candidate *lists = NULL;
+    RK_AUTOFREE uint64_t *lists = NULL;
     RK_AUTOFREE int64_t *places = NULL;
     size_t n_lists = (size_t)x->base.n_lists;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_lists, scores), RK_ARRAY(n_lists, lists), RK_ARRAY(n_lists, places)));

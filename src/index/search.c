@@ -11,13 +11,13 @@
 
 /* Queries of a task, which read the same vectors one after the other; vectors that are in the caches
  * meanwhile. */
-enum { QUERIES = 8, BLOCK = 256, AHEAD = 8 };
+enum { QUERIES = 8, BLOCK = 256, AHEAD = 12 };
 
 /* The best candidates of one query so far. */
 typedef struct selection {
     const rk_index_search_call *call;
     int64_t query;
-    rk_candidate *found; /* [capacity] */
+    uint64_t *found; /* [capacity] candidates */
     size_t n, capacity, k;
     int32_t window; /* keys so far below the k-th may still be among the best */
     int32_t least;  /* what a key must be at least to come in */
@@ -30,8 +30,8 @@ typedef struct scratch {
     int16_t *query_codes; /* [QUERIES, dim] */
     float *products;      /* [BLOCK, or n_lists if more] */
     int32_t *keys, *hits; /* [BLOCK] */
-    rk_candidate *lists;  /* [n_lists] */
-    rk_candidate *ranked;
+    uint64_t *lists;      /* [n_lists] candidates */
+    rk_index_answer *ranked;
     size_t ranked_capacity;
 } scratch;
 
@@ -53,12 +53,14 @@ static bool is_wanted(const rk_index_search_call *call, int64_t query, int64_t p
 static void prune(selection *s) {
     if (s->k == 0 || s->n < s->k) return;
     rk_candidates_select(s->found, s->n, s->k);
-    int64_t kth = s->found[0].key;
-    for (size_t i = 1; i < s->k; i++) kth = s->found[i].key < kth ? s->found[i].key : kth;
+    int64_t kth = rk_candidate_key(s->found[s->k - 1]);
     s->least = kth - s->window < INT32_MIN ? INT32_MIN : (int32_t)(kth - s->window);
-    size_t n = 0;
-    for (size_t i = 0; i < s->n; i++)
-        if (s->found[i].key >= s->least) s->found[n++] = s->found[i];
+    size_t n = s->k;
+    const uint64_t least = rk_candidate_of(s->least, UINT32_MAX);
+    for (size_t i = s->k; i < s->n; i++) {
+        s->found[n] = s->found[i];
+        n += s->found[i] >= least;
+    }
     s->n = n;
 }
 
@@ -72,7 +74,7 @@ static rk_status take(selection *s, const int32_t *keys, const int32_t *hits, in
                 RK_TRY(rk_reserve(&s->found, &s->capacity, 2 * s->capacity, sizeof *s->found));
             if (key < s->least) continue;
         }
-        s->found[s->n++] = (rk_candidate){.place = position + hits[i], .key = key};
+        s->found[s->n++] = rk_candidate_of(key, (uint32_t)(position + hits[i]));
     }
     return RK_OK;
 }
@@ -121,14 +123,23 @@ static rk_status scan_added(scratch *t, int n_queries) {
     return RK_OK;
 }
 
-void rk_index_score_lists(const rk_index *x, const float *query, float *scores, rk_candidate *lists) {
+void rk_index_score_lists(const rk_index *x, const float *query, float *scores, uint64_t *lists) {
     int32_t keys[BLOCK];
     rk_row_products(x->base.centroids, x->base.n_lists, x->dim, query, scores);
     for (int64_t first = 0; first < x->base.n_lists; first += BLOCK) {
         int64_t n = x->base.n_lists - first < BLOCK ? x->base.n_lists - first : BLOCK;
         rk_float_keys(scores + first, n, keys);
-        for (int64_t l = 0; l < n; l++) lists[first + l] = (rk_candidate){.place = first + l, .key = keys[l]};
+        for (int64_t l = 0; l < n; l++) lists[first + l] = rk_candidate_of(keys[l], (uint32_t)(first + l));
     }
+}
+
+/* What a processor does not foresee: where the next list begins. */
+static void prefetch_list(const rk_index *x, int64_t list) {
+    enum { FORESEEN = 2048, CACHE_LINE = 64 };
+    const rk_index_base *b = &x->base;
+    const uint8_t *codes = b->codes + b->offsets[list] * b->code_stride;
+    int64_t n_bytes = (b->offsets[list + 1] - b->offsets[list]) * x->dim;
+    for (int64_t at = 0; at < n_bytes && at < FORESEEN; at += CACHE_LINE) __builtin_prefetch(codes + at);
 }
 
 /* The lists that score best, and then more as long as there are too few candidates. */
@@ -140,7 +151,10 @@ static rk_status scan_best_lists(scratch *t, int q, int64_t n_probe) {
     while (done < x->base.n_lists && (done == 0 || s->n + t->of_added[q].n < s->k)) {
         if (some > x->base.n_lists - done) some = x->base.n_lists - done;
         rk_candidates_select(t->lists + done, (size_t)(x->base.n_lists - done), (size_t)some);
-        for (int64_t i = done; i < done + some; i++) RK_TRY(scan_list(t, q, 1, t->lists[i].place));
+        for (int64_t i = done; i < done + some; i++) {
+            if (i + 1 < done + some) prefetch_list(x, rk_candidate_place(t->lists[i + 1]));
+            RK_TRY(scan_list(t, q, 1, rk_candidate_place(t->lists[i])));
+        }
         done += some;
         some = done;
     }
@@ -151,22 +165,16 @@ static void put_scores(scratch *t, const selection *s, size_t first) {
     const rk_index *x = t->call->index;
     const float *query = t->call->queries + s->query * x->dim;
     for (size_t i = 0; i < s->n; i++) {
+        int64_t position = rk_candidate_place(s->found[i]);
         if (i + AHEAD < s->n) {
-            const char *next = (const char *)rk_index_vector(x, s->found[i + AHEAD].place);
+            const char *next = (const char *)rk_index_vector(x, rk_candidate_place(s->found[i + AHEAD]));
             for (int32_t b = 0; b < x->dim * 4; b += 64) __builtin_prefetch(next + b);
         }
-        rk_candidate *c = &t->ranked[first + i];
-        rk_row_products(rk_index_vector(x, s->found[i].place), 1, x->dim, query, &c->score);
-        rk_float_keys(&c->score, 1, &c->key);
-        c->place = rk_index_id(x, s->found[i].place);
+        rk_index_answer *a = &t->ranked[first + i];
+        rk_row_products(rk_index_vector(x, position), 1, x->dim, query, &a->score);
+        a->id = rk_index_id(x, position);
+        a->position = (uint32_t)position;
     }
-}
-
-static void put_positions(const selection *s, const rk_candidate *ranked, size_t n, int64_t *positions) {
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < s->n; j++)
-            if (rk_index_id(s->call->index, s->found[j].place) == ranked[i].place)
-                positions[i] = s->found[j].place;
 }
 
 static rk_status rank(scratch *t, int q) {
@@ -178,17 +186,12 @@ static rk_status rank(scratch *t, int q) {
     RK_TRY(rk_reserve(&t->ranked, &t->ranked_capacity, n, sizeof *t->ranked));
     put_scores(t, a, 0);
     put_scores(t, b, a->n);
-    rk_candidates_select(t->ranked, n, k);
-    rk_candidates_sort(t->ranked, k);
-    int64_t at = a->query * call->k;
+    rk_index_answers_rank(t->ranked, n, k);
     for (size_t i = 0; i < (size_t)call->k; i++) {
-        call->ids[at + (int64_t)i] = i < k ? t->ranked[i].place : -1;
-        call->scores[at + (int64_t)i] = i < k ? t->ranked[i].score : -INFINITY;
-        if (call->positions) call->positions[at + (int64_t)i] = -1;
-    }
-    if (call->positions) {
-        put_positions(a, t->ranked, k, call->positions + at);
-        put_positions(b, t->ranked, k, call->positions + at);
+        size_t at = (size_t)(a->query * call->k) + i;
+        call->ids[at] = i < k ? t->ranked[i].id : -1;
+        call->scores[at] = i < k ? t->ranked[i].score : -INFINITY;
+        if (call->positions) call->positions[at] = i < k ? (int64_t)t->ranked[i].position : -1;
     }
     return RK_OK;
 }

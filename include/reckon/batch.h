@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <reckon/status.h>
+#include <reckon/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,6 +19,13 @@ typedef struct rk_ids {
     const int64_t *ids;     /* [offsets[n]] */
     const float *weights;   /* [offsets[n]] or NULL */
 } rk_ids;
+
+/* The same as tensors on the CPU, contiguous (rk_lookup_ids). */
+typedef struct rk_id_tensors {
+    const rk_tensor *ids; /* i32 or i64: [offsets[n]] or more; without offsets [n] or [n, ids_per_sample] */
+    const rk_tensor *offsets; /* i32 or i64: [n+1], or NULL */
+    const rk_tensor *weights; /* f32, as many as ids, or NULL */
+} rk_id_tensors;
 
 typedef struct rk_batch {
     int64_t n; /* samples */

@@ -76,6 +76,15 @@ typedef struct rk_lookup rk_lookup;
 RK_API rk_status rk_lookup_create(const rk_embeddings *embeddings, rk_lookup **out);
 RK_API void rk_lookup_free(rk_lookup *lookup);
 
+/* The ids of tensors features[f], [n_features], as the functions below take them, of 32 or 64 bits. Those of
+ * 64 bits stay where they are, others are widened into the lookup's memory: *ids, [n_features], is valid
+ * until the next call on this lookup of this function, as long as the tensors are. No id is looked at yet.
+ * This call is not collective: over ranks, one that is refused is this rank's alone. Errors, which name the
+ * feature by its number: RK_INVALID_ARGUMENT (a dtype, shape or device, tensors that are not contiguous,
+ * offsets beyond the ids), RK_NO_MEMORY. */
+RK_API rk_status rk_lookup_ids(rk_lookup *lookup, int64_t n, const rk_id_tensors *features,
+                               const rk_ids **ids);
+
 /* To train: look up features ids[f] (as declared at create, in that order) of n samples into activations[f],
  * [n_features]. `lookup` keeps which rows were used, for the one backward that may follow; ids and
  * activations are not needed afterwards. Several lookups may wait for their backwards at once. Everything is

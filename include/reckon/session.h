@@ -13,6 +13,7 @@
 #include <reckon/batch.h>
 #include <reckon/pool.h>
 #include <reckon/predictor.h>
+#include <reckon/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,6 +56,13 @@ RK_API rk_status rk_session_score(rk_session *session, const struct ArrowSchema 
 /* As rk_session_run for a batch of dense numbers and ids (rk_transforms_apply, rk_dataset_next, or the
  * caller's own): predictions [batch->n, n_tasks]. Labels and sample weights are not read. */
 RK_API rk_status rk_session_run_batch(rk_session *session, const rk_batch *batch, float *predictions);
+
+/* The predictions of the last rk_session_run, rk_session_score or rk_session_run_batch, which may be given
+ * NULL for predictions then: [n, n_tasks], f32, row-major, on the CPU, read-only. A view of the session's
+ * memory until the next call on it that predicts, or its end: what is to stay is copied (rk_tensor_copy). By
+ * rk_tensor_to_dlpack it goes to other libraries, under the same rule. RK_INVALID_ARGUMENT, with *out
+ * untouched: there is no such call, or the last one failed. */
+RK_API rk_status rk_session_predictions(const rk_session *session, rk_tensor *out);
 
 /* Retrieval: for predictors of a two_tower (docs/retrieval.md), others refuse with RK_INVALID_ARGUMENT.
  * Vectors have rk_session_vector_dim numbers (0: no two_tower); items are the ids of the item's feature, 0 ..

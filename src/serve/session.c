@@ -39,12 +39,15 @@ rk_status rk_session_schema(const rk_session *s, struct ArrowSchema *out) {
 
 static rk_status predict(rk_session *s, const rk_batch *batch, float *out) {
     int64_t n = batch->n > 0 ? batch->n : 0;
+    s->has_predictions = false;
     int32_t n_tasks = rk_predictor_n_tasks(s->predictor);
     RK_TRY(rk_reserve(&s->predictions, &s->capacity, (size_t)(n * n_tasks), sizeof *s->predictions));
     RK_TRY(rk_inference_run(s->inference, batch, &s->cancel, s->predictions));
     for (int64_t i = 0; i < n; i++)
         RK_TRY(rk_predictor_check_finite(s->predictor, batch->first_row + i, s->predictions + i * n_tasks));
-    if (n) memcpy(out, s->predictions, (size_t)(n * n_tasks) * sizeof *out);
+    s->n_predicted = n;
+    s->has_predictions = true;
+    if (n && out) memcpy(out, s->predictions, (size_t)(n * n_tasks) * sizeof *out);
     return RK_OK;
 }
 
@@ -59,9 +62,21 @@ rk_status rk_session_end(rk_threads_before before, rk_status status) {
     return status;
 }
 
+rk_status rk_session_predictions(const rk_session *s, rk_tensor *out) {
+    RK_FAIL_IF(!s->has_predictions, RK_INVALID_ARGUMENT,
+               "the session has no predictions: none were made, or they failed");
+    const int64_t shape[] = {s->n_predicted, rk_predictor_n_tasks(s->predictor)};
+    rk_tensor view;
+    RK_TRY(rk_tensor_init(&view, s->predictions, RK_F32, 2, shape));
+    view.read_only = true;
+    *out = view;
+    return RK_OK;
+}
+
 static rk_status transform_and_predict(rk_session *s, const rk_arrow_rows *context, const rk_arrow_rows *rows,
                                        float *out) {
     const rk_batch *batch;
+    s->has_predictions = false;
     RK_TRY(rk_transforms_apply_beside(rk_session_transforms(s), context, rows, s->workspace, &batch));
     return predict(s, batch, out);
 }

@@ -22,6 +22,8 @@ struct rk_session {
     rk_inference *inference;
     float *predictions; /* of the run, until all are known to be good */
     size_t capacity;
+    bool has_predictions; /* of n_predicted rows: the last run went well */
+    int64_t n_predicted;
     /* of retrieval */
     float *users;         /* vectors [n, dim] */
     float *scores;        /* [RK_USERS_AT_ONCE, n_items] */

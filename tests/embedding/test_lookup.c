@@ -356,6 +356,118 @@ static void test_what_a_backward_needs(void **state) {
     rk_embeddings_free(e);
 }
 
+/* A feature's ids as tensors, of either width. */
+typedef struct tensor_feature {
+    int32_t ids32[MAX_SAMPLES * MAX_BAG], offsets32[MAX_SAMPLES + 1];
+    rk_tensor ids, offsets, weights;
+} tensor_feature;
+
+static rk_tensor tensor_of(const int64_t *values, int32_t *narrow, bool wide, int64_t n) {
+    rk_tensor out;
+    for (int64_t i = 0; i < n; i++) narrow[i] = (int32_t)values[i];
+    OK(rk_tensor_init(&out, wide ? (void *)(size_t)values : narrow, wide ? RK_I64 : RK_I32, 1, &n));
+    return out;
+}
+
+static rk_id_tensors tensors_of(const drawn *b, int feature, bool wide_ids, bool wide_offsets,
+                                tensor_feature *t) {
+    const rk_ids *ids = &b->ids[feature];
+    int64_t n = ids->offsets ? ids->offsets[b->n] : b->n * ids->ids_per_sample;
+    t->ids = tensor_of(ids->ids, t->ids32, wide_ids, n);
+    if (ids->offsets) t->offsets = tensor_of(ids->offsets, t->offsets32, wide_offsets, b->n + 1);
+    if (ids->weights) OK(rk_tensor_init(&t->weights, (float *)(size_t)ids->weights, RK_F32, 1, &n));
+    if (!ids->offsets)
+        OK(rk_tensor_init(&t->ids, t->ids.data, t->ids.dtype, 2, (int64_t[]){b->n, ids->ids_per_sample}));
+    return (rk_id_tensors){&t->ids, ids->offsets ? &t->offsets : NULL, ids->weights ? &t->weights : NULL};
+}
+
+static void test_ids_of_tensors(void **state) {
+    (void)state;
+    static drawn wanted, got;
+    static tensor_feature features[N_FEATURES];
+    rk_id_tensors tensors[N_FEATURES];
+    const rk_ids *ids;
+    rk_lookup *lookup;
+    rk_embeddings *e = make_usual(NULL, RK_F32);
+    OK(rk_lookup_create(e, &lookup));
+    for (int form = 0; form < 4; form++) {
+        draw(&wanted, 5, 200 + form);
+        draw(&got, 5, wanted.n);
+        got.ids[0] = wanted.ids[0] = (rk_ids){NULL, 1, got.values[0], NULL};
+        OK(peek_once(e, wanted.n, wanted.ids, wanted.activations));
+        for (int f = 0; f < N_FEATURES; f++)
+            tensors[f] = tensors_of(&got, f, form & 1, form & 2, &features[f]);
+        OK(rk_lookup_ids(lookup, got.n, tensors, &ids));
+        for (int f = 0; f < N_FEATURES; f++) /* what is of 64 bits is not copied */
+            assert_true((ids[f].ids == features[f].ids.data) == ((form & 1) != 0));
+        OK(rk_embeddings_lookup(e, got.n, ids, lookup, got.activations));
+        assert_same_activations(&wanted, &got);
+    }
+    int32_t negative[] = {-7, 3};
+    rk_tensor both;
+    OK(rk_tensor_init(&both, negative, RK_I32, 1, (int64_t[]){2}));
+    for (int f = 0; f < N_FEATURES; f++) tensors[f] = (rk_id_tensors){&both, NULL, NULL};
+    OK(rk_lookup_ids(lookup, 2, tensors, &ids));
+    assert_true(ids[0].ids[0] == -7 && ids[0].ids[1] == 3 && ids[0].ids_per_sample == 1);
+    rk_lookup_free(lookup);
+    rk_embeddings_free(e);
+}
+
+static void test_refused_tensors(void **state) {
+    (void)state;
+    int64_t values[] = {0, 1, 2, 3}, ends[] = {0, 2, 5};
+    rk_tensor ids, offsets, bad;
+    rk_id_tensors tensors[N_FEATURES];
+    const rk_ids *out;
+    rk_lookup *lookup;
+    rk_embeddings *e = make_usual(NULL, RK_F32);
+    OK(rk_lookup_create(e, &lookup));
+    OK(rk_tensor_init(&ids, values, RK_I64, 1, (int64_t[]){4}));
+    OK(rk_tensor_init(&offsets, ends, RK_I64, 1, (int64_t[]){3}));
+    for (int f = 0; f < N_FEATURES; f++) tensors[f] = (rk_id_tensors){&ids, &offsets, NULL};
+#define REFUSED(message)                                                                \
+    do {                                                                                \
+        assert_int_equal(rk_lookup_ids(lookup, 2, tensors, &out), RK_INVALID_ARGUMENT); \
+        assert_string_equal(rk_last_error(), message);                                  \
+    } while (0)
+    REFUSED("feature 0: offsets: end at 5, beyond 4 ids");
+    ends[2] = 4;
+    OK(rk_lookup_ids(lookup, 2, tensors, &out));
+    tensors[1].ids = NULL;
+    REFUSED("feature 1: ids: are missing");
+    tensors[1].ids = &bad;
+    OK(rk_tensor_init(&bad, values, RK_F64, 1, (int64_t[]){4}));
+    REFUSED("feature 1: ids: are f64, not i32 or i64");
+    OK(rk_tensor_init(&bad, values, RK_I64, 1, (int64_t[]){2}));
+    bad.strides[0] = 2;
+    REFUSED("feature 1: ids: are not contiguous");
+    bad.strides[0] = 1;
+    bad.device = RK_DEVICE_CUDA;
+    REFUSED("feature 1: ids: are not on the CPU");
+    OK(rk_tensor_init(&bad, values, RK_I64, 2, (int64_t[]){2, 2}));
+    REFUSED("feature 1: ids: must have 1 dimension beside offsets");
+    tensors[1].offsets = NULL;
+    OK(rk_lookup_ids(lookup, 2, tensors, &out));
+    assert_int_equal(out[1].ids_per_sample, 2);
+    OK(rk_tensor_init(&bad, values, RK_I64, 1, (int64_t[]){3}));
+    REFUSED("feature 1: ids: must be [2] or [2, k] without offsets");
+    tensors[1] = (rk_id_tensors){&ids, &bad, NULL};
+    OK(rk_tensor_init(&bad, values, RK_I64, 1, (int64_t[]){4}));
+    REFUSED("feature 1: offsets: must be [3], one more than samples");
+    tensors[1] = (rk_id_tensors){&ids, &offsets, &bad};
+    REFUSED("feature 1: weights: are i64, not f32");
+    OK(rk_tensor_init(&bad, values, RK_F32, 1, (int64_t[]){3}));
+    REFUSED("feature 1: weights: must be as many as ids");
+    bad.data = (char *)values + 1;
+    assert_int_equal(rk_lookup_ids(lookup, 2, tensors, &out), RK_INVALID_ARGUMENT);
+    assert_int_equal(rk_lookup_ids(lookup, -1, tensors, &out), RK_INVALID_ARGUMENT);
+    assert_int_equal(rk_lookup_ids(lookup, 2, NULL, &out), RK_INVALID_ARGUMENT);
+    assert_int_equal(rk_lookup_ids(NULL, 2, tensors, &out), RK_INVALID_ARGUMENT);
+#undef REFUSED
+    rk_lookup_free(lookup);
+    rk_embeddings_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many_threads_peek),
@@ -365,6 +477,8 @@ int main(void) {
         cmocka_unit_test(test_accumulation_is_one_large_batch),
         cmocka_unit_test(test_not_finite),
         cmocka_unit_test(test_what_a_backward_needs),
+        cmocka_unit_test(test_ids_of_tensors),
+        cmocka_unit_test(test_refused_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

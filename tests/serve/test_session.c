@@ -7,6 +7,8 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include <reckon/dlpack.h>
+
 #include "base/memory.h"
 #include "model/fixture.h"
 #include "serve/predictor_internal.h"
@@ -397,10 +399,51 @@ static void test_out_of_memory(void **state) {
     close_session(&o);
 }
 
+static void count_release(void *owner) {
+    ++*(int *)owner;
+}
+
+/* Predictions that stay in the session are those that it writes, also where another library reads them. */
+static void test_predictions_as_a_tensor(void **state) {
+    (void)state;
+    opened o;
+    memory_rows rows;
+    rk_tensor view, there;
+    struct DLManagedTensorVersioned *managed;
+    int n_released = 0;
+    open_session(&o);
+    assert_int_equal(rk_session_predictions(o.session, &view), RK_INVALID_ARGUMENT);
+    take_rows(&rows, 0, N_ROWS);
+    OK(run(&o, &rows));
+    OK(rk_session_run(o.session, &rows.table.schema, &rows.table.array, NULL));
+    OK(rk_session_predictions(o.session, &view));
+    assert_true(view.n_dims == 2 && view.shape[0] == N_ROWS && view.shape[1] == 1 && view.read_only &&
+                view.dtype == RK_F32 && rk_tensor_is_contiguous(&view));
+    OK(rk_tensor_to_dlpack(&view, count_release, &n_released, &managed));
+    OK(rk_tensor_from_dlpack(managed, &there));
+    assert_true(there.read_only && there.data == view.data);
+    assert_memory_equal(there.data, o.predictions, sizeof o.predictions);
+    managed->deleter(managed);
+    assert_int_equal(n_released, 1);
+    take_rows(&rows, 3, 2);
+    OK(rk_session_run(o.session, &rows.table.schema, &rows.table.array, NULL));
+    OK(rk_session_predictions(o.session, &view));
+    assert_int_equal(view.shape[0], 2);
+    assert_memory_equal(view.data, o.predictions + 3, 2 * sizeof(float));
+    rows.table.schema_children[0]->name = "nobody";
+    assert_int_equal(run(&o, &rows), RK_BAD_DATA);
+    assert_int_equal(rk_session_predictions(o.session, &view), RK_INVALID_ARGUMENT);
+    close_session(&o);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_presets),      cmocka_unit_test(test_others),
-                                       cmocka_unit_test(test_unknown),      cmocka_unit_test(test_score),
-                                       cmocka_unit_test(test_refused),      cmocka_unit_test(test_cancel),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_presets),
+                                       cmocka_unit_test(test_others),
+                                       cmocka_unit_test(test_unknown),
+                                       cmocka_unit_test(test_score),
+                                       cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_cancel),
+                                       cmocka_unit_test(test_predictions_as_a_tensor),
                                        cmocka_unit_test(test_out_of_memory)};
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

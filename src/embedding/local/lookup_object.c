@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/thread/parallel.h"
+#include "batch/id_tensors.h"
 #include "embedding/local/collection_internal.h"
 
 struct rk_lookup {
@@ -10,6 +11,7 @@ struct rk_lookup {
     rk_batch_context batch_context;
     bool had_strays; /* ids of the last peek were no rows */
     void *batch;     /* of a collection over ranks, in place of batch_context */
+    rk_tensor_ids tensor_ids;
 };
 
 rk_status rk_lookup_create(const rk_embeddings *e, rk_lookup **out) {
@@ -30,11 +32,17 @@ rk_status rk_lookup_create(const rk_embeddings *e, rk_lookup **out) {
 void rk_lookup_free(rk_lookup *lookup) {
     if (!lookup) return;
     const rk_embeddings *e = lookup->embeddings;
+    rk_tensor_ids_release(&lookup->tensor_ids, e->n_features);
     if (e->over_ranks)
         e->over_ranks->free_batch(e, lookup->batch);
     else
         rk_batch_context_release(&lookup->batch_context, e->n_tables, e->n_features);
     rk_free(lookup);
+}
+
+rk_status rk_lookup_ids(rk_lookup *lookup, int64_t n, const rk_id_tensors *features, const rk_ids **ids) {
+    RK_FAIL_IF(!lookup, RK_INVALID_ARGUMENT, "ids of tensors need an rk_lookup");
+    return rk_tensor_ids_take(&lookup->tensor_ids, lookup->embeddings->n_features, n, features, ids);
 }
 
 rk_status rk_lookup_take_ids(rk_lookup *lookup, int64_t n, const rk_ids *ids) {

@@ -91,9 +91,12 @@ static rk_status keep_row(void *user, int64_t row, const float *predictions, con
     return RK_OK;
 }
 
+static rk_export_rows rows; /* what tables' rows are rounded to */
+
 static rk_status open_on(const char *run, const char *where, rk_predictor **out) {
     rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
     options.device = where;
+    options.rows = rows;
     return rk_predictor_open(path_of(run), &options, out);
 }
 
@@ -143,6 +146,12 @@ static void test_as_on_the_cpu(void **state) {
     check_run("clicks_gpu");
     check_run("attention");
     check_run("tasks");
+}
+
+static void test_other_rows(void **state) {
+    (void)state;
+    for (rows = RK_EXPORT_ROWS_F16; rows <= RK_EXPORT_ROWS_INT4; rows++) check_run("clicks_gpu");
+    rows = RK_EXPORT_ROWS_TRAINED;
 }
 
 static void test_behind_a_cache(void **state) {
@@ -231,9 +240,10 @@ static void test_recommended(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_on_the_cpu),  cmocka_unit_test(test_behind_a_cache),
-        cmocka_unit_test(test_rankings),       cmocka_unit_test(test_where_it_was_trained),
-        cmocka_unit_test(test_no_such_device), cmocka_unit_test(test_recommended),
+        cmocka_unit_test(test_as_on_the_cpu),        cmocka_unit_test(test_other_rows),
+        cmocka_unit_test(test_behind_a_cache),       cmocka_unit_test(test_rankings),
+        cmocka_unit_test(test_where_it_was_trained), cmocka_unit_test(test_no_such_device),
+        cmocka_unit_test(test_recommended),
 #ifdef RK_EMULATED
         cmocka_unit_test(test_without_a_gpu),
 #endif

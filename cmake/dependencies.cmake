@@ -26,6 +26,13 @@ rk_need(ZSTD libzstd zstd.h zstd)
 rk_need(ZLIB zlib zlib.h z)
 rk_need(XXHASH libxxhash xxhash.h xxhash)
 
+if(PkgConfig_FOUND)
+  pkg_check_modules(MICROHTTPD QUIET IMPORTED_TARGET GLOBAL libmicrohttpd)
+endif()
+if(NOT MICROHTTPD_FOUND)
+  message(STATUS "reckon: libmicrohttpd not found; no `reckon serve`")
+endif()
+
 find_path(DNNL_INCLUDE_DIR dnnl.h)
 find_library(DNNL_LIBRARY dnnl)
 if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY)

@@ -38,6 +38,8 @@ RK_API void rk_session_free(rk_session *session);
 /* The columns that rk_session_run reads, as rk_transforms_columns says. The caller calls out->release(out).
  */
 RK_API rk_status rk_session_schema(const rk_session *session, struct ArrowSchema *out);
+/* How many of them, from the first on, must be there; labels, weights and groups come behind. */
+RK_API int64_t rk_session_n_inputs(const rk_session *session, const struct ArrowSchema *schema);
 
 /* Predictions for columns in memory, a struct array as rk_transforms_apply takes it; labels may be missing.
  * predictions [columns->length, n_tasks], row by row, n_tasks = rk_predictor_n_tasks: probabilities where the

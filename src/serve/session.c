@@ -37,6 +37,14 @@ rk_status rk_session_schema(const rk_session *s, struct ArrowSchema *out) {
     return rk_transforms_columns(rk_session_transforms(s), out);
 }
 
+int64_t rk_session_n_inputs(const rk_session *s, const struct ArrowSchema *schema) {
+    int64_t n = 0;
+    while (n < schema->n_children &&
+           !rk_transforms_is_label(rk_session_transforms(s), schema->children[n]->name))
+        n++;
+    return n;
+}
+
 static rk_status predict(rk_session *s, const rk_batch *batch, float *out) {
     int64_t n = batch->n > 0 ? batch->n : 0;
     s->has_predictions = false;

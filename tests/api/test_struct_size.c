@@ -7,6 +7,7 @@
 #include <reckon/experimental/profile.h>
 #include <reckon/experimental/recommend.h>
 #include <reckon/experimental/report.h>
+#include <reckon/experimental/server.h>
 #include <reckon/experimental/tune.h>
 #include <reckon/reckon.h>
 
@@ -80,6 +81,13 @@ static rk_status plan_make(const void *options) {
 
 static rk_status report_write(const void *options) {
     return rk_report_write(NULL, 0, options, "no.html");
+}
+
+static rk_status server_create(const void *options) {
+    rk_server *server = NULL;
+    rk_status status = rk_server_create("no-server.yaml", options, &server);
+    rk_server_free(server);
+    return status;
 }
 
 static rk_status tune_create(const void *options) {
@@ -203,6 +211,7 @@ static void test_every_function(void **state) {
     rk_plan_options plan = RK_PLAN_OPTIONS_INIT;
     plan.cluster = "no-cluster.yaml";
     const rk_report_options report = RK_REPORT_OPTIONS_INIT;
+    const rk_server_options serving = RK_SERVER_OPTIONS_INIT;
     const rk_tune_options tune = RK_TUNE_OPTIONS_INIT;
     rk_optimizer optimizer;
     OK(rk_optimizer_init(&optimizer, RK_OPTIMIZER_FTRL));
@@ -235,6 +244,7 @@ static void test_every_function(void **state) {
         FUNCTION(rk_predictor_options, comm, &opening, predictor_open, "there is no directory 'no-such-run'"),
         FUNCTION(rk_plan_options, sample_rows, &plan, plan_make, "could not open 'no-cluster.yaml'"),
         FUNCTION(rk_report_options, device, &report, report_write, "a report needs at least one run"),
+        FUNCTION(rk_server_options, listen, &serving, server_create, "could not open 'no-server.yaml'"),
         FUNCTION(rk_tune_options, user, &tune, tune_create, "there is nothing to search"),
         FUNCTION(rk_optimizer, schedule, &optimizer, optimizer_validate, NULL),
         FUNCTION(rk_embeddings_config, optimizer, &embeddings, embeddings_create,

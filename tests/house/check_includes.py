@@ -30,7 +30,8 @@ USES["serve"] = set(USES) - {"export"}
 # tools/: over the public API, with the layers below it that know nothing of a run.
 USES["report"] = {"base", "batch", "metrics"}
 USES["tune"] = USES["report"] | {"report"}
-TOOLS = {"report", "tune"}
+USES["server"] = {"base"}
+TOOLS = {"report", "tune", "server"}
 # Inside a layer: a folder and the folders beside it that it may include. An interface stands in the layer's own folder or below its
 # backends; no backend includes another, but for the one that is made of two. "." is the layer's own folder.
 INSIDE = {
@@ -60,6 +61,7 @@ INSIDE = {
         "run": {"config", "source", "evaluate", "checkpoint"}, "plan": {"config", "run"},
     },
     "report": {"chart": set(), ".": {"chart"}},
+    "server": {"request": {"."}, "http": {".", "request"}, ".": {"request", "http"}},
 }
 # What a folder may not see of the layers below, be it through other headers: the step knows interfaces (embedding/store.h, comm/comm.h), never what stands behind them.
 BACKENDS = {"model/step": re.compile(r"^(cuda|gemm|embedding/(local|sharded|cuda|cuda_sharded)|comm/(self|mpi|functions|nccl))/")}
@@ -69,7 +71,7 @@ PUBLIC = {
     "config": "data", "dataset": "data", "convert": "data", "arrow": "base", "pool": "base", "transforms": "data", "session": "serve",
     "model": "model", "trainer": "train", "checkpoint": "train",
     "export": "export", "predictor": "serve", "runtime": "train", "version": "base", "reckon": "cli",
-    "experimental/report": "report", "experimental/tune": "tune", "experimental/profile": "train", "experimental/plan": "train", "experimental/recommend": "serve", "experimental/index": "index", "experimental/predictor_index": "serve",
+    "experimental/report": "report", "experimental/tune": "tune", "experimental/server": "server", "experimental/profile": "train", "experimental/plan": "train", "experimental/recommend": "serve", "experimental/index": "index", "experimental/predictor_index": "serve",
 }
 # CUDA's own headers and what stands in for them: for device code alone.
 CUDA = re.compile(r"^(cuda|cublas|nccl|cub/|cuda/std|thrust/|cooperative_groups)")

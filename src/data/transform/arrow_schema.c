@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "data/transform/transforms_apply.h"
 #include "data/transform/transforms_internal.h"
 
 static void release(struct ArrowSchema *schema) {

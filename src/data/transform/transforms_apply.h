@@ -20,4 +20,7 @@ rk_status rk_transforms_apply_beside(const rk_transforms *transforms, const rk_a
 /* [n_features] of the schema: values of the last batch that the feature's vocabulary has not. */
 const int64_t *rk_transform_workspace_unknown(const rk_transform_workspace *workspace);
 
+/* Whether a column of the name may be missing: it is a label, a sample's weight or a group. */
+bool rk_transforms_is_label(const rk_transforms *transforms, const char *name);
+
 #endif

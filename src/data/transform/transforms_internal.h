@@ -59,8 +59,6 @@ typedef struct rk_piece {
  * piece is of one row). */
 rk_status rk_transforms_rows(const rk_transforms *transforms, const rk_piece *piece, rk_window *out);
 
-/* Whether a column of the name may be missing: it is a label, a sample's weight or a group. */
-bool rk_transforms_is_label(const rk_transforms *transforms, const char *name);
 /* Whether a chunk has the labels that must be there. optional: it may be without any. */
 bool rk_transforms_finds_labels(const rk_transforms *transforms, const rk_rows_reader *rows,
                                 const rk_columns *chunk, bool optional);

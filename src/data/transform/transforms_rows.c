@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "data/transform/transforms_apply.h"
 #include "data/transform/transforms_internal.h"
 
 void rk_transform_memory_release(rk_transform_memory *memory) {

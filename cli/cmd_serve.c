@@ -1,0 +1,52 @@
+#include <stdio.h>
+
+#include <reckon/experimental/server.h>
+#include <reckon/reckon.h>
+
+#include "command.h"
+#include "stop.h"
+#include "terminal.h"
+
+enum { OPT_LISTEN };
+
+static void stop_server(void *server) {
+    rk_server_stop(server);
+}
+
+static int run(const arguments *args) {
+    rk_server_options options = RK_SERVER_OPTIONS_INIT;
+    rk_server *server;
+    options.listen = args->options[OPT_LISTEN].given ? args->options[OPT_LISTEN].text : NULL;
+    if (rk_server_create(args->positional[0], &options, &server) != RK_OK) return failed();
+    const stoppable running = {stop_server, server};
+    stop_hear(&running);
+    note("serves at port %d; Ctrl-C stops it", rk_server_port(server));
+    rk_status status = rk_server_run(server);
+    stop_unhear();
+    rk_server_free(server);
+    return status == RK_OK ? EXIT_OK : failed();
+}
+
+const command command_serve = {
+    .name = "serve",
+    .summary = "answer requests over HTTP",
+    .positional = "RUN|serve.yaml",
+    .min_positional = 1,
+    .max_positional = 1,
+    .description =
+        "Serves a trained run, or the models of a file, by TensorFlow Serving's REST API and the Open "
+        "Inference "
+        "Protocol, on this machine's own address unless told otherwise. New versions are loaded as they "
+        "appear; SIGTERM "
+        "lets requests under way end (docs/serving.md).",
+    .options =
+        {
+            {"listen", 'l', OPTION_TEXT, "ADDRESS:PORT", NULL,
+             "where, in place of 127.0.0.1:8501; port 0: any that is free"},
+            {0},
+        },
+    .examples =
+        "reckon serve runs/adult\n"
+        "curl -d '{\"instances\": [{\"age\": 39, ...}]}' localhost:8501/v1/models/adult:predict\n",
+    .run = run,
+};

@@ -1,0 +1,73 @@
+/* Bodies of requests to a server: JSON of both protocols, and tensors behind it. JSON that is taken is taken
+ * by jansson too. The first byte chooses. */
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "server/request/call.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
+
+static struct ArrowSchema children[] = {{.name = "a"}, {.name = "b"}, {.name = "label"}},
+                          *pointers[] = {&children[0], &children[1], &children[2]};
+static const struct ArrowSchema schema = {.n_children = 3, .children = pointers};
+static rk_served_task tasks[] = {{"click", true}, {"rating", false}};
+static rk_served_version version = {.tasks = tasks, .n_tasks = 2};
+
+/* Every byte that the table shows is read. */
+static void look(rk_request_rows *rows, size_t n_rows) {
+    const struct ArrowSchema *s;
+    const struct ArrowArray *a;
+    volatile unsigned sum = 0;
+    if (rk_request_rows_table(rows, n_rows, &s, &a) != RK_OK) return;
+    for (int64_t c = 0; c < a->n_children; c++) {
+        const struct ArrowArray *column = a->children[c];
+        if (column->length != (int64_t)n_rows) abort();
+        const struct ArrowArray *texts = column->n_children ? column->children[0] : column;
+        const int32_t *ends = texts->buffers[1];
+        const unsigned char *bytes = texts->buffers[2];
+        for (int64_t v = 0; v < texts->length; v++) {
+            if (ends[v] > ends[v + 1]) abort();
+            for (int32_t i = ends[v]; i < ends[v + 1]; i++) sum += bytes[i];
+        }
+    }
+}
+
+static void compare(rk_span text) {
+    rk_json json = {0};
+    rk_json_start(&json, text, 16);
+    if (rk_json_skip(&json, NULL) == RK_OK && rk_json_end(&json) == RK_OK) {
+        json_error_t error;
+        json_t *value = json_loadb(text.data, text.n_bytes,
+                                   JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
+        if (!value && json_error_code(&error) != json_error_numeric_overflow) abort();
+        json_decref(value);
+    }
+    rk_json_release(&json);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
+    static const rk_call_limits limits = {.max_rows = 50, .max_depth = 8};
+    if (n_bytes < 2) return 0;
+    rk_json json = {0};
+    rk_request_rows rows;
+    rk_call call = {.kind = (rk_call_kind)(data[0] % 4), .version = &version};
+    call.body = (rk_span){(const char *)data + 2, n_bytes - 2};
+    call.n_json_bytes = data[0] & 4 ? (int64_t)call.body.n_bytes - data[1] : -1;
+    if (call.n_json_bytes < -1) call.n_json_bytes = 0;
+    compare(call.body);
+    if (rk_request_rows_init(&rows, &schema, 2) == RK_OK) {
+        for (size_t before = 0; before < 2; before++) {
+            size_t n = before ? rows.columns[0].n_rows : 0;
+            if (rk_call_read(&call, &limits, &json, &rows, n) == RK_OK)
+                look(&rows, n + (size_t)call.n_rows);
+            else
+                rk_request_rows_cut(&rows, n);
+        }
+    }
+    rk_request_rows_release(&rows);
+    rk_json_release(&json);
+    rk_buffer_release(&call.id);
+    return 0;
+}

@@ -1,0 +1,412 @@
+#!/usr/bin/env python3
+"""`reckon serve` as its clients meet it, by sockets and Python's own HTTP client: answers are those of `reckon predict`, however requests are joined; what is wrong is
+refused with its reason; framing that proxies may read otherwise, slow clients and bodies that are too large are cut; versions come and go under load; SIGTERM drains.
+
+    check_server.py PROGRAM [TEST...]      77: this build cannot serve
+"""
+import base64
+import csv
+import http.client
+import json
+import random
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+N_ROWS = 400
+RUN = """
+data:
+  train: train.csv
+  test: test.csv
+  labels: [click, {name: rating, loss: mse}]
+  features:
+    - {name: user, hash: 100}
+    - {name: tags, hash: 50, separator: " "}
+    - {name: city, vocabulary: {}}
+    - {name: age, dense: true, normalize: true}
+    - {name: price, dense: true}
+embedding: {dim: 4, initializer: {kind: normal, stddev: 0.5}}
+model: {kind: shared_bottom, deep: [8], towers: [4]}
+train: {batch_size: 64, epochs: %d, keep_best: false, evaluate: {every_steps: 0}, optimizer: {kind: adam, learning_rate: 0.02}}
+"""
+SERVE = """
+listen: 127.0.0.1:0
+models: [{name: ads, path: %s%s}]
+reload_interval: 0.2
+drain_delay: 0.3
+limits: {max_request_bytes: 20000, max_rows: 200, header_timeout: 0.7, request_timeout: 3, idle_timeout: 2}
+%s
+"""
+
+
+def make_rows(folder, name, seed):
+    chance = random.Random(seed)
+    rows = [{"click": chance.randint(0, 1), "rating": round(chance.uniform(0, 5), 2), "user": f"u{chance.randint(0, 60)}",
+             "tags": " ".join(f"t{chance.randint(0, 30)}" for _ in range(chance.randint(0, 4))), "city": chance.choice(["Rome", "Łódź", "\"quoted\", it", "東京", ""]),
+             "age": chance.randint(18, 90), "price": float(f"{chance.lognormvariate(0, 2):.9g}")} for _ in range(N_ROWS)]
+    with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    return rows
+
+
+def single(value):
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+class Server:
+    def __init__(self, t, model="", more=""):
+        config = t.folder / "serve.yaml"
+        config.write_text(SERVE % (t.folder / "run", model, more))
+        self.process = subprocess.Popen([t.program, "serve", config], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        lines = []
+        while not (found := re.search(r"port (\d+)", lines[-1] if lines else "")):
+            lines.append(self.process.stderr.readline())
+            if not lines[-1]:
+                raise SystemExit(77 if "libmicrohttpd" in "".join(lines) else f"the server did not start: {lines}")
+        self.port = int(found[1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError("the server does not end") from None
+        self.log = self.process.stderr.read()
+        assert code == 0 and "Sanitizer" not in self.log, (code, self.log[-3000:])
+
+    def ask(self, path, body=None, headers=None, method=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        data = json.dumps(body).encode() if isinstance(body, dict) else body
+        connection.request(method or ("GET" if body is None else "POST"), path, data, headers or {})
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        return answer.status, text, answer.headers
+
+    def json(self, path, body=None, **how):
+        status, text, _ = self.ask(path, body, **how)
+        return status, json.loads(text)
+
+    def predict(self, body, what=":predict"):
+        return self.json(f"/v1/models/ads{what}", body)
+
+    def raw(self, data, seconds=5):
+        """All that comes back until the server closes; the connection must not be kept."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as s:
+            s.sendall(data)
+            got = b""
+            while piece := s.recv(65536):
+                got += piece
+            return got
+
+
+class Tests:
+    def __init__(self, program):
+        self.program, self.folder = program, Path(tempfile.mkdtemp(prefix="server-"))
+        make_rows(self.folder, "train", 1)
+        self.rows = make_rows(self.folder, "test", 2)
+        self.train(1)
+        self.instances = [{k: v for k, v in row.items() if k not in ("click", "rating")} for row in self.rows]
+
+    def train(self, epochs, *more):
+        (self.folder / "run.yaml").write_text(RUN % epochs)
+        subprocess.run([self.program, "train", "-q", "--output", self.folder / "run", *more, self.folder / "run.yaml"], check=True)
+        self.wanted = self.predictions()
+
+    def predictions(self):
+        """As `reckon predict` prints them: seven digits of each f32."""
+        out = subprocess.run([self.program, "predict", "--format", "jsonl", self.folder / "run", self.folder / "test.csv"], check=True, capture_output=True, text=True).stdout
+        return [(row["click"], row["rating"]) for row in map(json.loads, out.splitlines())]
+
+    @staticmethod
+    def printed(pairs):
+        return [tuple(float(f"{single(p):.7g}") for p in pair) for pair in pairs]
+
+    def same(self, answer, first=0):
+        got = self.printed([(p["click"], p["rating"]) for p in answer])
+        assert got == self.wanted[first:first + len(got)], (got[:3], self.wanted[first:first + 3])
+
+    # --- each test -----------------------------------------------------------------------------------------------------------------
+
+    def test_predictions(self):
+        with Server(self) as s:
+            status, answer = s.predict({"signature_name": "serving_default", "instances": self.instances[:200]})
+            assert status == 200 and len(answer["predictions"]) == 200
+            self.same(answer["predictions"])
+            columns = {k: [row[k] for row in self.instances[:200]] for k in self.instances[0]}
+            status, by_column = s.predict({"inputs": columns})
+            assert status == 200 and by_column["outputs"] == {t: [p[t] for p in answer["predictions"]] for t in ("click", "rating")}
+            for n in (1, 2, 7, 63):
+                assert s.predict({"instances": self.instances[:n]})[1]["predictions"] == answer["predictions"][:n], n
+            lists = [{**row, "tags": row["tags"].split(), "city": {"b64": base64.b64encode(row["city"].encode()).decode()}} for row in self.instances[:50]]
+            assert s.predict({"instances": lists})[1]["predictions"] == answer["predictions"][:50]
+            context, item = {k: self.instances[3][k] for k in ("user", "city", "age")}, {k: self.instances[3][k] for k in ("tags", "price")}
+            for body in ({"context": context, "instances": [item] * 3}, {"instances": [item] * 3, "context": context}):
+                assert s.predict(body)[1]["predictions"] == [answer["predictions"][3]] * 3
+            p = answer["predictions"][0]
+            assert s.predict({"examples": self.instances[:1]}, ":classify")[1]["result"][0][1] == ["1", p["click"]]
+            assert s.predict({"examples": self.instances[:1], "signature_name": "rating"}, ":regress")[1] == {"result": [p["rating"]]}
+            assert s.predict({"instances": []})[1] == {"predictions": []}
+            missing = s.predict({"instances": [{**self.instances[0], "city": None, "price": None}, {**self.instances[0], "city": "", "price": ""}]})[1]["predictions"]
+            assert missing[0] == missing[1]
+
+    def test_infer(self):
+        with Server(self) as s:
+            rows = self.instances[:20]
+            expected = s.predict({"instances": rows})[1]["predictions"]
+            tensors = [{"name": k, "shape": [20], "datatype": {"age": "INT64", "price": "FP64"}.get(k, "BYTES"), "data": [row[k] for row in rows]} for k in rows[0]]
+            status, answer = s.json("/v2/models/ads/infer", {"id": "a\"b", "inputs": tensors})
+            assert status == 200 and answer["id"] == "a\"b" and answer["model_name"] == "ads", answer
+            outputs = {o["name"]: o["data"] for o in answer["outputs"]}
+            assert outputs == {t: [p[t] for p in expected] for t in ("click", "rating")}
+            head, tail = {"inputs": [], "parameters": {"binary_data_output": True}}, b""
+            for tensor in tensors:
+                code = {"INT64": "q", "FP64": "d"}.get(tensor["datatype"])
+                data = struct.pack(f"<20{code}", *tensor["data"]) if code else b"".join(struct.pack("<I", len(x.encode())) + x.encode() for x in tensor["data"])
+                head["inputs"].append({k: tensor[k] for k in ("name", "shape", "datatype")} | {"parameters": {"binary_data_size": len(data)}})
+                tail += data
+            text = json.dumps(head).encode()
+            status, body, headers = s.ask("/v2/models/ads/versions/7/infer", text + tail, {"Inference-Header-Content-Length": str(len(text))})
+            n = int(headers["Inference-Header-Content-Length"])
+            binary = struct.unpack("<40f", body[n:])
+            assert status == 200 and list(binary[:20]) == [single(p["click"]) for p in expected] and list(binary[20:]) == [single(p["rating"]) for p in expected]
+            for cut in (1, 30, len(tail)):
+                assert s.ask("/v2/models/ads/infer", text + tail[:-cut], {"Inference-Header-Content-Length": str(len(text))})[0] == 400
+            assert s.ask("/v2/models/ads/infer", text + tail + b"x", {"Inference-Header-Content-Length": str(len(text))})[0] == 400
+            assert s.ask("/v2/models/ads/infer", text, {"Inference-Header-Content-Length": str(len(text) + 1)})[0] == 400
+            wrong = [dict(tensors[0], shape=[19]), dict(tensors[0], shape=[2, 2, 5]), dict(tensors[0], datatype="FLOAT"), dict(tensors[0], shape=[2**31])]
+            for tensor in wrong:
+                assert s.json("/v2/models/ads/infer", {"inputs": [tensor, *tensors[1:]]})[0] == 400, tensor
+
+    def test_joined(self):
+        """Requests of many clients at once, of which some are wrong, get what they get alone."""
+        with Server(self, more="batching: {batch_timeout_micros: 3000, num_batch_threads: 2}") as s:
+            alone = s.predict({"instances": self.instances[:200]})[1]["predictions"]
+            failures = []
+
+            def client(number):
+                chance = random.Random(number)
+                for _ in range(30):
+                    first = chance.randrange(150)
+                    n = chance.randrange(1, 20)
+                    rows = self.instances[first:first + n]
+                    if chance.random() < 0.2:
+                        got = s.predict({"instances": [*rows, {**rows[0], "age": "old"}]})
+                        if got[0] != 400 or f"row {n}" not in got[1]["error"] or "age" not in got[1]["error"]:
+                            failures.append(got)
+                    else:
+                        got = s.predict({"instances": rows})
+                        if got != (200, {"predictions": alone[first:first + n]}):
+                            failures.append(got)
+
+            threads = [threading.Thread(target=client, args=(i,)) for i in range(8)]
+            [t.start() for t in threads]
+            [t.join() for t in threads]
+            assert not failures, failures[0]
+            metrics = s.ask("/metrics")[1].decode()
+            batches, requests = (int(re.search(rf"^{name}(?:{{.*code=\"200\"}})? (\d+)$", metrics, re.M)[1]) for name in ("reckon_executions_total", "reckon_requests_total"))
+            assert batches < requests, "no requests were joined"
+
+    def test_refused(self):
+        row = self.instances[0]
+        body = json.dumps({"instances": [row]}).encode()
+        with Server(self) as s:
+            wrong = {b"": "object", b"{": "quotes", b"[]": "object", b"nul": "", b'{"instances": [1]}': "object", b'{"instances": {}}': "array", b'{"rows": []}': "not known",
+                     b'{"instances": [], "instances": []}': "twice", body + b"x": "behind", b'{"instances": [{"age": NaN}]}': "", b'{"instances": [{"age": 01}]}': "",
+                     b'{"instances": [{"age": 1, "age": 2}]}': "twice", b'{"instances": [{"city": "\\ud800"}]}': "surrogate", b'{"instances": [{"city": "\xff"}]}': "UTF-8",
+                     b'{"instances": [{"city": "a\nb"}]}': "control", b'{"instances": [{"city": {"b64": "a"}}]}': "b64", b'{"instances": [{"tags": [["x"]]}]}': "list",
+                     b'{"instances": [{"age": 3}]}': "'user' is missing", b"[" * 100: "object", b'{"x": ' + b"[" * 100: "not known"}
+            for text, words in wrong.items():
+                status, answer, _ = s.ask("/v1/models/ads:predict", text)
+                assert status == 400 and words in json.loads(answer)["error"], (text, status, answer)
+            assert s.predict({"instances": [{**row, "tags": ["a"] * 3, "x": [[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]}]})[0] == 400  # too deep
+            assert s.predict({"instances": [{**row, "age": "old"}]}) == (400, {"error": s.predict({"instances": [{**row, "age": "old"}]})[1]["error"]})
+            assert s.predict({"instances": [row] * 201})[0] == 413
+            assert s.ask("/v1/models/ads:predict", b" " * 20001)[0] == 413
+            assert s.predict({"examples": [row], "signature_name": "rating"}, ":classify")[0] == 400
+            for path in ("/", "/v1/models/none:predict", "/v1/models/ads/versions/5:predict", "/v1/models/ads/versions/x:predict", "/v1/models/../ads:predict", "/v1/models/ads/labels/x:predict",
+                         "/v2/models/ads%2f..:predict", "/v1/models/ads:train", "/v2/models/ads/infer/", "/v1/models/" + "a" * 3000):
+                assert s.ask(path, body)[0] in (404, 414), path
+            assert s.ask("/v1/models/ads:predict")[0] == 405 and s.ask("/metrics", b"{}")[0] == 405
+            assert s.ask("/v1/models/ads:predict", body, {"Content-Encoding": "gzip"})[0] == 415
+            assert s.predict({"instances": [row]})[0] == 200
+
+    def test_framing(self):
+        body = json.dumps({"instances": self.instances[:1]}).encode()
+        line, n = b"POST /v1/models/ads:predict HTTP/1.1\r\nHost: x\r\n", str(len(body)).encode()
+        smuggled = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+        chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+        with Server(self) as s:
+            shapes = [b"Content-Length: " + n + b"\r\nContent-Length: " + n + b"\r\n\r\n" + body, b"Content-Length: " + n + b"\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked,
+                      b"Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n" + chunked, b"Transfer-Encoding: gzip, chunked\r\n\r\n" + chunked, b"Transfer-Encoding : chunked\r\n\r\n" + chunked,
+                      b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked, b"Transfer-Encoding: xchunked\r\n\r\n" + chunked, b"Content-Length: +" + n + b"\r\n\r\n" + body,
+                      b"Content-Length: -1\r\n\r\n" + body, b"Content-Length: 0x10\r\n\r\n" + body, b"Content-Length: 99999999999999999999\r\n\r\n" + body, b"Content Length: " + n + b"\r\n\r\n" + body,
+                      b"Content-Length: " + n + b", " + n + b"\r\n\r\n" + body]
+            for shape in shapes:
+                got = s.raw(line + shape + smuggled)
+                assert not got or re.match(rb"HTTP/1\.[01] (400|413)", got), (shape, got)
+                assert b" 200 " not in got and b"reckon_requests" not in got, (shape, got)  # libmicrohttpd's own refusals have their head twice
+            assert re.match(rb"HTTP/1\.[01] 400", s.raw(b"GET /v2 HTTP/1.1\r\n\r\n"))  # no Host
+            got = s.raw(line + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + chunked)
+            assert b" 200 " in got.split(b"\r\n")[0] and b"predictions" in got, got
+            big = b"%x\r\n%s\r\n" % (30000, b" " * 30000)
+            assert b" 413 " in s.raw(line + b"Transfer-Encoding: chunked\r\n\r\n" + big + b"0\r\n\r\n").split(b"\r\n")[0]
+
+    def test_slow(self):
+        """A byte now and then does not keep a connection."""
+        with Server(self) as s:
+            head = b"POST /v1/models/ads:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
+            for sent, limit in ((b"", 3.5), (b"GET /v2 HT", 3.5), (b"GET /v2 HTTP/1.1\r\nHost: x\r\nA: ", 2.5), (head, 6)):
+                begun = time.monotonic()
+                with socket.create_connection(("127.0.0.1", s.port), timeout=10) as c:
+                    c.sendall(sent)
+                    c.settimeout(0.2)
+                    while time.monotonic() - begun < 10:
+                        try:
+                            if sent:
+                                c.sendall(b"x")
+                            if not c.recv(1000):
+                                break
+                        except TimeoutError:
+                            continue
+                        except OSError:
+                            break
+                assert time.monotonic() - begun < limit, (sent, time.monotonic() - begun)
+            assert s.ask("/v2/health/live")[0] == 200
+
+    def test_bearer(self):
+        (self.folder / "tokens").write_text("first\nsecond\n")
+        with Server(self, more=f"auth: {{bearer_file: {self.folder}/tokens}}") as s:
+            body = {"instances": self.instances[:1]}
+            for token, status in ((None, 401), ("Bearer ", 401), ("Bearer firs", 401), ("Bearer first\nsecond", 401), ("Basic first", 401), ("Bearer second", 200)):
+                if token and "\n" in token:
+                    continue
+                assert s.ask("/v1/models/ads:predict", body, {"Authorization": token} if token else {})[0] == status, token
+            assert s.ask("/metrics")[0] == 401 and s.ask("/v2/health/ready")[0] == 200
+
+    def test_tls(self):
+        import ssl
+        made = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout",
+                               self.folder / "key.pem", "-out", self.folder / "cert.pem"], capture_output=True) if shutil.which("openssl") else None
+        if not made or made.returncode:
+            return print("test_tls: skipped, there is no openssl")
+        with Server(self, more=f"tls: {{certificate: {self.folder}/cert.pem, key: {self.folder}/key.pem}}") as s:
+            context = ssl.create_default_context(cafile=self.folder / "cert.pem")
+            connection = http.client.HTTPSConnection("127.0.0.1", s.port, context=context, timeout=10)
+            connection.request("POST", "/v1/models/ads:predict", json.dumps({"instances": self.instances[:5]}))
+            self.same(json.load(connection.getresponse())["predictions"])
+            connection.close()
+            old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+            old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+            try:
+                with socket.create_connection(("127.0.0.1", s.port), timeout=5) as c, old.wrap_socket(c):
+                    raise AssertionError("TLS 1.1 was taken")
+            except (ssl.SSLError, OSError):
+                pass
+
+    def test_versions(self):
+        """A run that goes on training: each answer is wholly of one version, none fails; a version that is damaged does not reach requests."""
+        before = self.wanted
+        with Server(self) as s:
+            stop, failures, seen = threading.Event(), [], set()
+
+            def client():
+                while not stop.is_set():
+                    status, answer = s.predict({"instances": self.instances[:20]})
+                    got = tuple(self.printed([(p["click"], p["rating"]) for p in answer["predictions"]])) if status == 200 else status
+                    seen.add(got)
+
+            threads = [threading.Thread(target=client) for _ in range(3)]
+            [t.start() for t in threads]
+            time.sleep(0.3)
+            self.train(2, "--resume")
+            after = self.wanted
+            for _ in range(100):
+                if s.json("/v1/models/ads")[1]["model_version_status"][0]["version"] == "14":
+                    break
+                time.sleep(0.1)
+            time.sleep(0.3)
+            stop.set()
+            [t.join() for t in threads]
+            assert seen == {tuple(before[:20]), tuple(after[:20])}, len(seen)
+            steps = sorted((self.folder / "run" / "checkpoints").iterdir())
+            broken = steps[-1].with_name("step-000000099")
+            shutil.copytree(steps[-1], broken)
+            for file in broken.iterdir():
+                if file.is_file():
+                    file.write_bytes(file.read_bytes()[:-3])
+            time.sleep(0.8)
+            self.same(s.predict({"instances": self.instances[:20]})[1]["predictions"])
+            shutil.rmtree(broken)
+        with Server(self, model=", version_policy: all, version_labels: [{name: old, version: 7}]") as s:
+            versions = [v["version"] for v in s.json("/v1/models/ads")[1]["model_version_status"]]
+            assert versions == ["14", "7"], versions
+            old = s.json("/v1/models/ads/labels/old:predict", {"instances": self.instances[:20]})[1]["predictions"]
+            assert self.printed([(p["click"], p["rating"]) for p in old]) == before[:20]
+            assert old == s.json("/v1/models/ads/versions/7:predict", {"instances": self.instances[:20]})[1]["predictions"]
+            self.same(s.predict({"instances": self.instances[:20]})[1]["predictions"])
+        shutil.rmtree(self.folder / "run")
+        self.train(1)
+
+    def test_drain(self):
+        with Server(self) as s:
+            assert s.json("/v2/health/ready") == (200, {"ready": True})
+            s.process.send_signal(signal.SIGTERM)
+            time.sleep(0.1)
+            assert s.json("/v2/health/ready") == (503, {"ready": False}) and s.ask("/v2/health/live")[0] == 200
+            self.same(s.predict({"instances": self.instances[:3]})[1]["predictions"])
+            s.process.wait(10)
+
+    def test_busy(self):
+        """More requests than may wait: 429, with a time to come again; none is lost."""
+        with Server(self, more="batching: {max_enqueued_requests: 1, num_batch_threads: 1}") as s:
+            codes = []
+
+            def client():
+                for _ in range(40):
+                    status, _, headers = s.ask("/v1/models/ads:predict", {"instances": self.instances[:100]})
+                    codes.append((status, headers["Retry-After"]))
+
+            threads = [threading.Thread(target=client) for _ in range(8)]
+            [t.start() for t in threads]
+            [t.join() for t in threads]
+            assert set(codes) <= {(200, None), (429, "1")} and len(codes) == 320 and codes.count((200, None)) > 40, set(codes)
+
+    def test_config(self):
+        for text, words in (("models: []", "models"), ("models: [{name: a/b, path: run}]", "a/b"), ("models: [{name: a, path: nowhere}]", "nowhere"), ("model: []", "model"),
+                            ("listen: somewhere\nmodels: [{name: a, path: run}]", "listen"), ("tls: {key: x}\nmodels: [{name: a, path: run}]", "tls"),
+                            ("models: [{name: a, path: run, version_policy: specific}]", "versions"), ("models: [{name: a, path: run}, {name: a, path: run}]", "twice")):
+            (self.folder / "bad.yaml").write_text(text)
+            ended = subprocess.run([self.program, "serve", self.folder / "bad.yaml"], capture_output=True, text=True, timeout=20)
+            assert ended.returncode == 1 and words in ended.stderr, (text, ended)
+
+
+def main():
+    tests = Tests(sys.argv[1])
+    try:
+        for name in sys.argv[2:] or [name for name in dir(tests) if name.startswith("test_")]:
+            begun = time.monotonic()
+            getattr(tests, name)()
+            print(f"{name}: {time.monotonic() - begun:.1f} s", flush=True)
+    finally:
+        shutil.rmtree(tests.folder)
+
+
+if __name__ == "__main__":
+    main()

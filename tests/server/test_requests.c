@@ -1,0 +1,213 @@
+/* Bodies of requests: JSON is taken or refused as jansson does, numbers are written so that they are read
+ * again, rows come and go, memory runs out. */
+#include "testing.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "server/request/call.h"
+
+static rk_status skip_all(const char *text, size_t n_bytes) {
+    rk_json json = {0};
+    rk_json_start(&json, (rk_span){text, n_bytes}, 16);
+    rk_status status = rk_json_skip(&json, NULL);
+    if (status == RK_OK) status = rk_json_end(&json);
+    rk_json_release(&json);
+    return status;
+}
+
+static bool jansson_takes(const char *text, size_t n_bytes) {
+    json_t *value = json_loadb(text, n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    json_decref(value);
+    return value != NULL;
+}
+
+static void test_json(void **state) {
+    (void)state;
+    const char *const texts[] = {"null",
+                                 "true",
+                                 "false",
+                                 "tru",
+                                 "nullx",
+                                 "0",
+                                 "-0",
+                                 "01",
+                                 "-",
+                                 "1.",
+                                 ".5",
+                                 "1e5",
+                                 "1E+5",
+                                 "1e",
+                                 "+1",
+                                 "0x1",
+                                 "NaN",
+                                 "Infinity",
+                                 "-Infinity",
+                                 "\"\"",
+                                 "\"a",
+                                 "\"\\n\\u00e9\\\"\"",
+                                 "\"\\x\"",
+                                 "\"\\u12\"",
+                                 "\"\\ud83d\\ude00\"",
+                                 "\"\\ud83d\"",
+                                 "\"\\ude00\"",
+                                 "\"\\ud83d\\u0041\"",
+                                 "\"\xc3\xa9\"",
+                                 "\"\xc3\"",
+                                 "\"\xc0\xaf\"",
+                                 "\"\xed\xa0\x80\"",
+                                 "\"\xf4\x90\x80\x80\"",
+                                 "\"\t\"",
+                                 "[]",
+                                 "[ ]",
+                                 "[1,]",
+                                 "[,1]",
+                                 "[1 2]",
+                                 "[1,[2,{}]]",
+                                 "{}",
+                                 "{\"a\":1}",
+                                 "{\"a\" : 1 , \"b\":[]}",
+                                 "{\"a\":1,}",
+                                 "{a:1}",
+                                 "{\"a\"}",
+                                 "{\"a\":}",
+                                 "[1]]",
+                                 "",
+                                 " ",
+                                 "// x\n1",
+                                 "[\"a\":1]",
+                                 "{\"a\":1 \"b\":2}",
+                                 "\xef\xbb\xbf"
+                                 "1"};
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        bool taken = skip_all(texts[t], strlen(texts[t])) == RK_OK;
+        if (taken != jansson_takes(texts[t], strlen(texts[t]))) fail_msg("differs: %s", texts[t]);
+    }
+    FAILS(skip_all("[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]", 35), RK_BAD_DATA,
+          "JSON: byte 16: arrays and objects stand too deep in one another");
+    FAILS(skip_all("[1, x]", 6), RK_BAD_DATA, "JSON: byte 4: a value should stand here");
+}
+
+static void test_numbers(void **state) {
+    (void)state;
+    rk_rng rng = {4, 4, 0};
+    rk_buffer text = {0};
+    const float some[] = {0,    -0.0f,  1,     0.1f,   0.99999994f, 1e-4f,      9.9999e-5f,
+                          0.3f, -0.25f, 1e30f, 1e-40f, 16777216,    3.14159274f};
+    for (int i = 0; i < 200000; i++) {
+        float value = i < 13  ? some[i]
+                      : i % 2 ? (float)rk_rng_uniform(&rng)
+                              : (float)exp(40 * rk_rng_uniform(&rng) - 20);
+        rk_buffer_clear(&text);
+        rk_write_f32(&text, value);
+        OK(text.status);
+        assert_true(strtof(text.data, NULL) == value);
+        if (i < 1000) assert_true(jansson_takes(text.data, text.n_bytes));
+    }
+    rk_buffer_clear(&text);
+    rk_write_f32(&text, NAN);
+    assert_string_equal(text.data, "null");
+    rk_buffer_release(&text);
+}
+
+static struct ArrowSchema children[] = {{.name = "age"}, {.name = "tags"}, {.name = "label"}},
+                          *pointers[] = {&children[0], &children[1], &children[2]};
+static const struct ArrowSchema schema = {.n_children = 3, .children = pointers};
+static rk_served_task tasks[] = {{"click", true}, {"rating", false}};
+static rk_served_version version = {.tasks = tasks, .n_tasks = 2};
+
+static rk_status read(rk_request_rows *rows, size_t before, rk_call_kind kind, const char *body,
+                      rk_call *call) {
+    static const rk_call_limits limits = {.max_rows = 10, .max_depth = 8};
+    rk_json json = {0};
+    call->kind = kind;
+    call->version = &version;
+    call->n_json_bytes = -1;
+    call->body = (rk_span){body, strlen(body)};
+    rk_status status = rk_call_read(call, &limits, &json, rows, before);
+    rk_json_release(&json);
+    if (status != RK_OK) rk_request_rows_cut(rows, before);
+    return status;
+}
+
+static void test_rows(void **state) {
+    (void)state;
+    rk_request_rows rows;
+    const struct ArrowSchema *s;
+    const struct ArrowArray *a;
+    rk_call call = {0};
+    OK(rk_request_rows_init(&rows, &schema, 2));
+    OK(read(&rows, 0, RK_CALL_PREDICT,
+            "{\"instances\": [{\"age\": 1, \"tags\": [\"a\", \"bc\"]}, {\"tags\": null, \"age\": 2.5, "
+            "\"other\": {}}]}",
+            &call));
+    assert_int_equal(call.n_rows, 2);
+    FAILS(read(&rows, 2, RK_CALL_PREDICT, "{\"instances\": [{\"age\": 1, \"tags\": [\"x\", [1]]}]}", &call),
+          RK_BAD_DATA, "JSON: byte 40: a list stands in a list of values");
+    FAILS(read(&rows, 2, RK_CALL_PREDICT, "{\"instances\": [{\"age\": 1}]}", &call), RK_BAD_DATA,
+          "column 'tags' is missing\nhint: a value that is not known is null");
+    OK(read(&rows, 2, RK_CALL_REGRESS,
+            "{\"context\": {\"tags\": [\"d\"]}, \"examples\": [{\"age\": 7}, {\"age\": 8}]}", &call));
+    FAILS(read(&rows, 4, RK_CALL_CLASSIFY, "{\"signature_name\": \"rating\", \"examples\": []}", &call),
+          RK_BAD_DATA, "task 'rating' has no classes\nhint: ask for :regress or :predict");
+    FAILS(read(&rows, 4, RK_CALL_INFER,
+               "{\"inputs\": [{\"name\": \"age\", \"shape\": [2], \"datatype\": \"INT64\", \"data\": [1]}]}",
+               &call),
+          RK_BAD_DATA, "input 'age': \"data\" has 1 values, \"shape\" says 2");
+    OK(rk_request_rows_table(&rows, 4, &s, &a));
+    assert_int_equal(s->n_children, 2); /* no label was given */
+    assert_int_equal(a->children[0]->length, 4);
+    assert_memory_equal(a->children[0]->buffers[2], "12.578", 6);
+    const int32_t *lists = a->children[1]->buffers[1];
+    assert_int_equal(a->children[1]->null_count, 1);
+    assert_true(lists[1] == 2 && lists[4] == 5);
+    assert_memory_equal(a->children[1]->children[0]->buffers[2], "abcdd", 5);
+    rk_request_rows_release(&rows);
+    rk_buffer_release(&call.id);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+static rk_status all(void) {
+    rk_request_rows rows;
+    const struct ArrowSchema *s;
+    const struct ArrowArray *a;
+    rk_call call = {0};
+    rk_status status;
+    RK_GOTO(rk_request_rows_init(&rows, &schema, 2));
+    RK_GOTO(read(&rows, 0, RK_CALL_PREDICT,
+                 "{\"instances\": [{\"age\": \"\\u0041\", \"tags\": {\"b64\": \"YWI=\"}}], \"context\": "
+                 "{\"label\": 1}}",
+                 &call));
+    RK_GOTO(
+        read(&rows, 1, RK_CALL_INFER,
+             "{\"id\": \"1\", \"inputs\": [{\"name\": \"age\", \"shape\": [1], \"datatype\": \"BYTES\", "
+             "\"data\": [\"1\"]}, "
+             "{\"name\": \"tags\", \"shape\": [1, 2], \"datatype\": \"BYTES\", \"data\": [[\"x\", \"y\"]]}]}",
+             &call));
+    RK_GOTO(rk_request_rows_table(&rows, 2, &s, &a));
+done:
+    rk_request_rows_release(&rows);
+    rk_buffer_release(&call.id);
+    return status;
+}
+
+static void test_out_of_memory(void **state) {
+    (void)state;
+    rk_status status = RK_NO_MEMORY;
+    for (long n = 1; status != RK_OK; n++) {
+        rk_alloc_fail_after(n, true);
+        status = all();
+        rk_alloc_fail_after(0, false);
+        assert_true(status == RK_OK || status == RK_NO_MEMORY);
+        assert_int_equal(rk_alloc_live(), 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_json), cmocka_unit_test(test_numbers),
+                                       cmocka_unit_test(test_rows), cmocka_unit_test(test_out_of_memory)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

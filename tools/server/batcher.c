@@ -1,0 +1,249 @@
+#include "server/batcher.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "base/thread/clock.h"
+#include "base/thread/trace.h"
+
+typedef struct worker {
+    rk_batcher *batcher;
+    int number;
+    pthread_t thread;
+    rk_json json;
+    rk_call **calls; /* of the batch under way */
+    size_t *ends;    /* of each call, its rows' end */
+    size_t n_calls, calls_capacity, ends_capacity;
+    float *predictions;
+    size_t capacity;
+} worker;
+
+struct rk_batcher {
+    rk_batcher_options options;
+    pthread_mutex_t mutex;
+    pthread_cond_t work;
+    rk_call *first, **last;
+    int64_t n_waiting;
+    bool stop;
+    worker *workers; /* [n_workers] */
+    int n_started;
+    atomic_uint_fast64_t n_batches, n_rows, n_pending;
+};
+
+static void finish(rk_batcher *b, rk_call *call) {
+    atomic_fetch_sub(&b->n_pending, 1);
+    call->done(call);
+}
+
+/* The next call of a version, or of any; under the mutex. */
+static rk_call *take(rk_batcher *b, const rk_served_version *version) {
+    rk_call **at = &b->first;
+    while (*at && version && (*at)->version != version) at = &(*at)->next;
+    rk_call *call = *at;
+    if (!call) return NULL;
+    *at = call->next;
+    if (!*at) b->last = at;
+    b->n_waiting--;
+    return call;
+}
+
+/* Appends a call's rows; one that is wrong, or late, is answered. */
+static void add(worker *w, rk_call *call, rk_request_rows *rows, size_t *n_rows) {
+    rk_batcher *b = w->batcher;
+    if (rk_clock_seconds() > call->deadline) {
+        rk_call_fail_with(call, 504, "the request waited too long");
+        finish(b, call);
+        return;
+    }
+    rk_status status = rk_reserve(&w->calls, &w->calls_capacity, w->n_calls + 1, sizeof *w->calls);
+    if (status == RK_OK) status = rk_reserve(&w->ends, &w->ends_capacity, w->n_calls + 1, sizeof *w->ends);
+    if (status == RK_OK) status = rk_call_read(call, &b->options.limits, &w->json, rows, *n_rows);
+    if (status != RK_OK) {
+        rk_request_rows_cut(rows, *n_rows);
+        rk_call_fail(call, status);
+        finish(b, call);
+        return;
+    }
+    *n_rows += (size_t)call->n_rows;
+    w->calls[w->n_calls] = call;
+    w->ends[w->n_calls++] = *n_rows;
+}
+
+static rk_status predict(worker *w, const rk_served_version *v, size_t n_rows) {
+    const struct ArrowSchema *schema;
+    const struct ArrowArray *array;
+    size_t n_tasks = (size_t)v->n_tasks;
+    RK_TRY(rk_reserve(&w->predictions, &w->capacity, n_rows * n_tasks + 1, sizeof *w->predictions));
+    RK_TRY(rk_request_rows_table(&v->rows[w->number], n_rows, &schema, &array));
+    return rk_session_run(v->sessions[w->number], schema, array, w->predictions);
+}
+
+/* A value of one call must not fail the others: each is predicted alone then. */
+static void predict_one_by_one(worker *w, rk_served_version *v) {
+    rk_request_rows *rows = &v->rows[w->number];
+    size_t n = w->n_calls;
+    for (size_t c = 0; c < n; c++) {
+        rk_call *call = w->calls[c];
+        rk_request_rows_cut(rows, 0);
+        rk_status status = rk_call_read(call, &w->batcher->options.limits, &w->json, rows, 0);
+        if (status == RK_OK) status = predict(w, v, (size_t)call->n_rows);
+        if (status == RK_OK)
+            rk_call_answer(call, w->predictions);
+        else
+            rk_call_fail(call, status);
+        finish(w->batcher, call);
+    }
+}
+
+static void answer(worker *w, rk_served_version *v, size_t n_rows) {
+    size_t n_tasks = (size_t)v->n_tasks, begin = 0;
+    rk_status status = predict(w, v, n_rows);
+    if (status != RK_OK && w->n_calls > 1) {
+        predict_one_by_one(w, v);
+        return;
+    }
+    for (size_t c = 0; c < w->n_calls; c++) {
+        if (status == RK_OK)
+            rk_call_answer(w->calls[c], w->predictions + begin * n_tasks);
+        else
+            rk_call_fail(w->calls[c], status);
+        begin = w->ends[c];
+        finish(w->batcher, w->calls[c]);
+    }
+}
+
+static void wait_for(rk_batcher *b, double seconds) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t ns = until.tv_nsec + (int64_t)(seconds * 1e9);
+    until.tv_sec += ns / 1000000000;
+    until.tv_nsec = ns % 1000000000;
+    pthread_cond_timedwait(&b->work, &b->mutex, &until);
+}
+
+/* The next of the same version, if there is one or one comes in time. */
+static rk_call *take_more(rk_batcher *b, const rk_served_version *v, double until) {
+    pthread_mutex_lock(&b->mutex);
+    rk_call *call = take(b, v);
+    for (double left; !call && !b->stop && (left = until - rk_clock_seconds()) > 0;) {
+        wait_for(b, left);
+        call = take(b, v);
+    }
+    pthread_mutex_unlock(&b->mutex);
+    return call;
+}
+
+static void run_batch(worker *w, rk_call *call) {
+    rk_batcher *b = w->batcher;
+    rk_served_version *v = call->version;
+    rk_request_rows *rows = &v->rows[w->number];
+    double until = rk_clock_seconds() + b->options.batch_timeout;
+    size_t n_rows = 0;
+    w->n_calls = 0;
+    rk_served_version_keep(v); /* calls let go of it as they end */
+    rk_request_rows_cut(rows, 0);
+    for (; call; call = (int64_t)n_rows < b->options.max_batch_size ? take_more(b, v, until) : NULL)
+        add(w, call, rows, &n_rows);
+    if (w->n_calls > 0) {
+        atomic_fetch_add(&b->n_batches, 1);
+        atomic_fetch_add(&b->n_rows, n_rows);
+        answer(w, v, n_rows);
+    }
+    rk_served_version_release(v);
+}
+
+static void *work(void *argument) {
+    worker *w = argument;
+    rk_batcher *b = w->batcher;
+    rk_trace_name_thread("server's worker");
+    pthread_mutex_lock(&b->mutex);
+    while (!b->stop) {
+        rk_call *call = take(b, NULL);
+        if (!call) {
+            pthread_cond_wait(&b->work, &b->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&b->mutex);
+        run_batch(w, call);
+        pthread_mutex_lock(&b->mutex);
+    }
+    pthread_mutex_unlock(&b->mutex);
+    return NULL;
+}
+
+static rk_status start(rk_batcher *b) {
+    RK_TRY(rk_alloc((size_t)b->options.n_workers, sizeof *b->workers, &b->workers));
+    for (; b->n_started < b->options.n_workers; b->n_started++) {
+        worker *w = &b->workers[b->n_started];
+        w->batcher = b;
+        w->number = b->n_started;
+        int code = pthread_create(&w->thread, NULL, work, w);
+        if (code != 0) return rk_error_errno(RK_NO_MEMORY, code, "could not start a worker");
+    }
+    return RK_OK;
+}
+
+rk_status rk_batcher_create(const rk_batcher_options *options, rk_batcher **out) {
+    rk_batcher *b;
+    pthread_condattr_t monotonic;
+    RK_TRY(rk_alloc(1, sizeof *b, &b));
+    b->options = *options;
+    b->last = &b->first;
+    pthread_mutex_init(&b->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&b->work, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    rk_status status = start(b);
+    if (status == RK_OK)
+        *out = b;
+    else
+        rk_batcher_free(b);
+    return status;
+}
+
+void rk_batcher_free(rk_batcher *b) {
+    if (!b) return;
+    pthread_mutex_lock(&b->mutex);
+    b->stop = true;
+    pthread_cond_broadcast(&b->work);
+    pthread_mutex_unlock(&b->mutex);
+    for (int i = 0; i < b->n_started; i++) {
+        worker *w = &b->workers[i];
+        pthread_join(w->thread, NULL);
+        rk_json_release(&w->json);
+        rk_free(w->calls);
+        rk_free(w->ends);
+        rk_free(w->predictions);
+    }
+    for (rk_call *call; (call = take(b, NULL));) {
+        rk_call_fail_with(call, 503, "the server is stopping");
+        finish(b, call);
+    }
+    pthread_mutex_destroy(&b->mutex);
+    pthread_cond_destroy(&b->work);
+    rk_free(b->workers);
+    rk_free(b);
+}
+
+rk_status rk_batcher_submit(rk_batcher *b, rk_call *call) {
+    call->next = NULL;
+    pthread_mutex_lock(&b->mutex);
+    bool full = b->n_waiting >= b->options.max_enqueued || b->stop;
+    if (!full) {
+        *b->last = call;
+        b->last = &call->next;
+        b->n_waiting++;
+        atomic_fetch_add(&b->n_pending, 1);
+        pthread_cond_signal(&b->work);
+    }
+    pthread_mutex_unlock(&b->mutex);
+    RK_FAIL_IF(full, RK_BUSY, "too many requests wait");
+    return RK_OK;
+}
+
+rk_batcher_counts rk_batcher_count(rk_batcher *b) {
+    return (rk_batcher_counts){atomic_load(&b->n_batches), atomic_load(&b->n_rows),
+                               atomic_load(&b->n_pending)};
+}

@@ -1,0 +1,29 @@
+/* Workers that answer calls: those that wait for the same version of a model are predicted together, and each
+ * gets what it would have got alone. */
+#ifndef RK_SERVER_BATCHER_H
+#define RK_SERVER_BATCHER_H
+
+#include "server/request/call.h"
+
+typedef struct rk_batcher rk_batcher;
+
+typedef struct rk_batcher_options {
+    int n_workers;
+    int64_t max_batch_size, max_enqueued;
+    double batch_timeout; /* seconds */
+    rk_call_limits limits;
+} rk_batcher_options;
+
+typedef struct rk_batcher_counts {
+    uint64_t n_batches, n_rows, n_pending;
+} rk_batcher_counts;
+
+rk_status rk_batcher_create(const rk_batcher_options *options, rk_batcher **out);
+/* Calls that still wait are answered with 503. */
+void rk_batcher_free(rk_batcher *batcher);
+
+/* The call belongs to the batcher until call->done. RK_BUSY: as many wait already as may. */
+rk_status rk_batcher_submit(rk_batcher *batcher, rk_call *call);
+rk_batcher_counts rk_batcher_count(rk_batcher *batcher);
+
+#endif

@@ -1,0 +1,104 @@
+#include "server/descriptions.h"
+
+#include <string.h>
+
+#include <reckon/version.h>
+
+#include "server/request/json_reader.h"
+
+static void write_state(rk_buffer *out, long long number, const char *state, const char *code,
+                        const char *message, bool first) {
+    rk_buffer_printf(out,
+                     "%s{\"version\": \"%lld\", \"state\": \"%s\", \"status\": {\"error_code\": \"%s\", "
+                     "\"error_message\": ",
+                     first ? "" : ", ", number, state, code);
+    rk_json_write_text(out, (rk_span){message, strlen(message)});
+    rk_buffer_text(out, "}}");
+}
+
+void rk_describe_status(rk_served_model *model, const rk_served_version *only, rk_buffer *out) {
+    bool first = true;
+    rk_buffer_text(out, "{\"model_version_status\": [");
+    pthread_mutex_lock(&model->mutex);
+    for (const rk_served_version *v = model->versions; v; v = v->next) {
+        if (only && v != only) continue;
+        write_state(out, (long long)v->number, "AVAILABLE", "OK", "", first);
+        first = false;
+    }
+    if (model->failed_path && !only) write_state(out, 0, "END", "UNKNOWN", model->failure, first);
+    pthread_mutex_unlock(&model->mutex);
+    rk_buffer_text(out, "]}\n");
+}
+
+/* Names of a column's type in both protocols, by its Arrow format. */
+typedef struct type_names {
+    const char *v1, *v2;
+} type_names;
+static type_names type_of(const struct ArrowSchema *column) {
+    const char *format = column->n_children ? column->children[0]->format : column->format;
+    switch (*format) {
+        case 'l':
+            return (type_names){"DT_INT64", "INT64"};
+        case 'f':
+            return (type_names){"DT_FLOAT", "FP32"};
+        case 'g':
+            return (type_names){"DT_DOUBLE", "FP64"};
+        default:
+            return (type_names){"DT_STRING", "BYTES"};
+    }
+}
+
+static void write_name(rk_buffer *out, const char *name) {
+    rk_json_write_text(out, (rk_span){name, strlen(name)});
+}
+
+static void write_tensor_v1(rk_buffer *out, const char *name, const char *type, bool first) {
+    rk_buffer_text(out, first ? "" : ", ");
+    write_name(out, name);
+    rk_buffer_printf(
+        out,
+        ": {\"dtype\": \"%s\", \"tensor_shape\": {\"dim\": [{\"size\": \"-1\", \"name\": \"\"}], "
+        "\"unknown_rank\": false}, \"name\": ",
+        type);
+    write_name(out, name);
+    rk_buffer_text(out, "}");
+}
+
+void rk_describe_metadata(const rk_served_version *v, rk_buffer *out) {
+    rk_buffer_printf(
+        out,
+        "{\"model_spec\": {\"name\": \"%s\", \"signature_name\": \"\", \"version\": \"%lld\"}, "
+        "\"metadata\": {\"signature_def\": {\"signature_def\": {\"serving_default\": {\"inputs\": {",
+        v->model->entry->name, (long long)v->number);
+    for (int64_t c = 0; c < v->n_inputs; c++)
+        write_tensor_v1(out, v->columns.children[c]->name, type_of(v->columns.children[c]).v1, c == 0);
+    rk_buffer_text(out, "}, \"outputs\": {");
+    for (int32_t t = 0; t < v->n_tasks; t++) write_tensor_v1(out, v->tasks[t].name, "DT_FLOAT", t == 0);
+    rk_buffer_text(out, "}, \"method_name\": \"tensorflow/serving/predict\"}}}}}\n");
+}
+
+void rk_describe_server(rk_buffer *out) {
+    rk_buffer_printf(
+        out, "{\"name\": \"reckon\", \"version\": \"%s\", \"extensions\": [\"binary_tensor_data\"]}\n",
+        rk_version());
+}
+
+static void write_tensor_v2(rk_buffer *out, const char *name, const char *type, bool first) {
+    rk_buffer_text(out, first ? "{\"name\": " : ", {\"name\": ");
+    write_name(out, name);
+    rk_buffer_printf(out, ", \"datatype\": \"%s\", \"shape\": [-1]}", type);
+}
+
+void rk_describe_model(rk_served_model *model, const rk_served_version *v, rk_buffer *out) {
+    rk_buffer_printf(out, "{\"name\": \"%s\", \"versions\": [", model->entry->name);
+    pthread_mutex_lock(&model->mutex);
+    for (const rk_served_version *other = model->versions; other; other = other->next)
+        rk_buffer_printf(out, "%s\"%lld\"", other == model->versions ? "" : ", ", (long long)other->number);
+    pthread_mutex_unlock(&model->mutex);
+    rk_buffer_text(out, "], \"platform\": \"reckon\", \"inputs\": [");
+    for (int64_t c = 0; c < v->n_inputs; c++)
+        write_tensor_v2(out, v->columns.children[c]->name, type_of(v->columns.children[c]).v2, c == 0);
+    rk_buffer_text(out, "], \"outputs\": [");
+    for (int32_t t = 0; t < v->n_tasks; t++) write_tensor_v2(out, v->tasks[t].name, "FP32", t == 0);
+    rk_buffer_text(out, "]}\n");
+}

@@ -1,0 +1,15 @@
+/* What the server says of itself and of its models: the documents that GET answers with. */
+#ifndef RK_SERVER_DESCRIPTIONS_H
+#define RK_SERVER_DESCRIPTIONS_H
+
+#include "base/buffer.h"
+#include "server/served_model.h"
+
+/* TensorFlow Serving's: states of versions (all, or the one given), and what a version reads and answers. */
+void rk_describe_status(rk_served_model *model, const rk_served_version *only, rk_buffer *out);
+void rk_describe_metadata(const rk_served_version *version, rk_buffer *out);
+/* The Open Inference Protocol's, of the server and of a version. */
+void rk_describe_server(rk_buffer *out);
+void rk_describe_model(rk_served_model *model, const rk_served_version *version, rk_buffer *out);
+
+#endif

@@ -1,0 +1,412 @@
+#include "server/http/http_server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/file/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/thread/clock.h"
+#include "server/descriptions.h"
+#include "server/http/http_rules.h"
+#include "server/http/routes.h"
+#include "server/http/watchdog.h"
+
+struct rk_http {
+    rk_http_options options;
+    struct MHD_Daemon *daemon;
+    rk_watchdog *watchdog;
+    char *certificate, *key, *tokens; /* file contents, or NULL */
+    int port;
+    atomic_bool ready, draining;
+    atomic_int n_under_way;
+};
+
+/* A request: its own from the first callback to the last. */
+typedef struct exchange {
+    rk_http *http;
+    struct MHD_Connection *connection;
+    rk_watched *watched;
+    rk_route route;
+    char *url; /* what the route points into */
+    rk_served_model *model;
+    rk_call call;
+    rk_buffer body;
+    bool too_large, submitted;
+    int refused; /* a code that is answered once the body has gone by */
+    double began;
+} exchange;
+
+static void free_exchange(exchange *e) {
+    if (e->call.version) rk_served_version_release(e->call.version);
+    rk_buffer_release(&e->body);
+    rk_buffer_release(&e->call.reply);
+    rk_buffer_release(&e->call.id);
+    rk_free(e->url);
+    rk_free(e);
+}
+
+static const char *header(const exchange *e, const char *name) {
+    return MHD_lookup_connection_value(e->connection, MHD_HEADER_KIND, name);
+}
+
+/* The answer in call.code and call.reply, whose bytes become the response's. */
+static enum MHD_Result send_reply(exchange *e, const char *type, bool close) {
+    rk_buffer *reply = &e->call.reply;
+    int code = e->call.code;
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(reply->n_bytes, reply->data, MHD_RESPMEM_MUST_COPY);
+    if (!response) return MHD_NO;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    if (e->call.n_reply_json_bytes >= 0) {
+        char text[32];
+        snprintf(text, sizeof text, "%lld", (long long)e->call.n_reply_json_bytes);
+        MHD_add_response_header(response, "Inference-Header-Content-Length", text);
+    }
+    if (code == 401) MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    if (code == 405) MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, e->route.post ? "POST" : "GET");
+    if (code == 429 || code == 503) MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    if (close || atomic_load(&e->http->draining))
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    enum MHD_Result queued = MHD_queue_response(e->connection, (unsigned)code, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+static enum MHD_Result send_error(exchange *e, int code, const char *message, bool close) {
+    rk_call_fail_with(&e->call, code, message);
+    return send_reply(e, "application/json", close);
+}
+
+/* On a worker's thread. */
+static void call_done(rk_call *call) {
+    exchange *e = (exchange *)((char *)call - offsetof(exchange, call));
+    MHD_resume_connection(e->connection);
+}
+
+static enum MHD_Result submit(exchange *e) {
+    const rk_limits_section *limits = &e->http->options.config->limits;
+    const char *n_json = header(e, "Inference-Header-Content-Length");
+    rk_call *call = &e->call;
+    call->kind = e->route.kind == RK_ROUTE_INFER      ? RK_CALL_INFER
+                 : e->route.kind == RK_ROUTE_CLASSIFY ? RK_CALL_CLASSIFY
+                 : e->route.kind == RK_ROUTE_REGRESS  ? RK_CALL_REGRESS
+                                                      : RK_CALL_PREDICT;
+    call->body = (rk_span){e->body.data ? e->body.data : "", e->body.n_bytes};
+    call->n_json_bytes = call->n_reply_json_bytes = -1;
+    if (n_json &&
+        (!rk_parse_i64((rk_span){n_json, strlen(n_json)}, &call->n_json_bytes) || call->n_json_bytes < 0))
+        return send_error(e, 400, "Inference-Header-Content-Length is no number", false);
+    call->received = e->began;
+    call->deadline = e->began + limits->request_timeout;
+    call->done = call_done;
+    MHD_suspend_connection(e->connection); /* before a worker can resume it */
+    e->submitted = true;
+    if (rk_batcher_submit(e->http->options.batcher, call) == RK_OK) return MHD_YES;
+    rk_call_fail_with(call, 429, rk_last_error());
+    MHD_resume_connection(e->connection);
+    return MHD_YES;
+}
+
+/* GET, of which all but the metrics are JSON. */
+static enum MHD_Result describe(exchange *e) {
+    rk_http *http = e->http;
+    rk_buffer *out = &e->call.reply;
+    const char *type = "application/json";
+    bool ready = atomic_load(&http->ready);
+    e->call.code = 200;
+    e->call.n_reply_json_bytes = -1;
+    switch (e->route.kind) {
+        case RK_ROUTE_STATUS:
+            rk_describe_status(e->model,
+                               e->route.version.data || e->route.label.data ? e->call.version : NULL, out);
+            break;
+        case RK_ROUTE_METADATA:
+            rk_describe_metadata(e->call.version, out);
+            break;
+        case RK_ROUTE_MODEL:
+            rk_describe_model(e->model, e->call.version, out);
+            break;
+        case RK_ROUTE_SERVER:
+            rk_describe_server(out);
+            break;
+        case RK_ROUTE_LIVE:
+            rk_buffer_text(out, "{\"live\": true}\n");
+            break;
+        case RK_ROUTE_METRICS:
+            type = "text/plain; version=0.0.4";
+            rk_metrics_write(http->options.metrics, http->options.models, http->options.config->n_models,
+                             rk_batcher_count(http->options.batcher), out);
+            break;
+        default: /* of the server, or of a model */
+            if (!ready) e->call.code = 503;
+            rk_buffer_text(out, ready ? "{\"ready\": true}\n" : "{\"ready\": false}\n");
+            break;
+    }
+    return out->status == RK_OK ? send_reply(e, type, false) : send_error(e, 500, "memory ran out", false);
+}
+
+static bool needs_model(const exchange *e) {
+    return e->route.model.data != NULL;
+}
+
+static rk_served_model *find_model(const rk_http *http, rk_span name) {
+    for (int64_t m = 0; m < http->options.config->n_models; m++) {
+        const char *own = http->options.models[m].entry->name;
+        if (strlen(own) == name.n_bytes && memcmp(own, name.data, name.n_bytes) == 0)
+            return &http->options.models[m];
+    }
+    return NULL;
+}
+
+/* The resource, and whether it may be asked for so: 0, or the code of what is wrong. */
+static int find(exchange *e, const char *method) {
+    if (e->route.kind == RK_ROUTE_NONE) return 404;
+    if (needs_model(e)) {
+        e->model = find_model(e->http, e->route.model);
+        if (!e->model) return 404;
+        e->call.version = rk_served_model_get(e->model, e->route.version, e->route.label);
+        if (!e->call.version) return 404;
+    }
+    bool head = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 && !e->route.post;
+    return head || strcmp(method, e->route.post ? MHD_HTTP_METHOD_POST : MHD_HTTP_METHOD_GET) == 0 ? 0 : 405;
+}
+
+static bool is_probe(rk_route_kind kind) {
+    return kind == RK_ROUTE_LIVE || kind == RK_ROUTE_READY;
+}
+
+static const char *reason_of(int code) {
+    return code == 401   ? "a bearer token is needed"
+           : code == 405 ? "the method is not allowed here"
+           : code == 413 ? "the request's body is too large"
+           : code == 415 ? "compressed bodies are not taken"
+                         : "there is no such model, version or resource";
+}
+
+/* Of headers alone: what is answered before a body is read. Framing that proxies may read otherwise ends the
+ * connection (RFC 9112, 6.3). */
+static enum MHD_Result look_at(exchange *e, const char *method, const char *version) {
+    const rk_server_config *config = e->http->options.config;
+    const char *wrong = rk_http_check_framing(e->connection, version);
+    if (wrong) return send_error(e, 400, wrong, true);
+    int code = find(e, method);
+    if (!is_probe(e->route.kind) &&
+        !rk_http_check_bearer(header(e, MHD_HTTP_HEADER_AUTHORIZATION), e->http->tokens))
+        code = 401;
+    const char *length = header(e, MHD_HTTP_HEADER_CONTENT_LENGTH), *encoding = header(e, "Content-Encoding");
+    int64_t n_bytes = 0;
+    if (code == 0 && encoding && strcasecmp(encoding, "identity") != 0) code = 415;
+    if (length && rk_parse_i64((rk_span){length, strlen(length)}, &n_bytes) &&
+        n_bytes > config->limits.max_request_bytes)
+        return send_error(e, 413, reason_of(413), true);
+    if (code == 0) return MHD_YES;
+    bool has_body = n_bytes > 0 || header(e, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+    if (has_body) {
+        e->refused = code; /* its body is read, and thrown away: the connection can go on */
+        return MHD_YES;
+    }
+    return send_error(e, code, reason_of(code), false);
+}
+
+static void take_body(exchange *e, const char *data, size_t n_bytes) {
+    int64_t most = e->http->options.config->limits.max_request_bytes;
+    if (e->refused) return;
+    if ((int64_t)(e->body.n_bytes + n_bytes) > most)
+        e->refused = 413;
+    else
+        rk_buffer_append(&e->body, data, n_bytes);
+}
+
+static enum MHD_Result answer(exchange *e) {
+    if (e->submitted)
+        return send_reply(
+            e, e->call.n_reply_json_bytes >= 0 ? "application/octet-stream" : "application/json", false);
+    if (e->refused) return send_error(e, e->refused, reason_of(e->refused), e->refused == 413);
+    if (e->body.status != RK_OK) return send_error(e, 503, "memory ran out", true);
+    return e->route.post ? submit(e) : describe(e);
+}
+
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *data, size_t *n_bytes,
+                              void **request) {
+    exchange *e = *request;
+    if (e && *n_bytes > 0) {
+        take_body(e, data, *n_bytes);
+        *n_bytes = 0;
+        return MHD_YES;
+    }
+    if (e && e->connection) return answer(e);
+    if (!e) return MHD_NO; /* no memory, when its line came */
+    e->connection = connection;
+    e->http = context;
+    e->watched = rk_watchdog_find(connection);
+    rk_watched_headers(e->watched);
+    if (rk_strdup(url, &e->url) != RK_OK) return MHD_NO;
+    e->route = rk_route_of(e->url);
+    return look_at(e, method, version);
+}
+
+/* A request's first line is there: its time begins. */
+static void *begin(void *context, const char *uri, struct MHD_Connection *connection) {
+    rk_http *http = context;
+    exchange *e;
+    (void)uri;
+    if (rk_alloc(1, sizeof *e, &e) != RK_OK) return NULL;
+    e->began = rk_clock_seconds();
+    e->http = http;
+    e->call.n_reply_json_bytes = -1;
+    rk_watched_begin(rk_watchdog_find(connection));
+    atomic_fetch_add(&http->n_under_way, 1);
+    return e;
+}
+
+static void complete(void *context, struct MHD_Connection *connection, void **request,
+                     enum MHD_RequestTerminationCode code) {
+    rk_http *http = context;
+    exchange *e = *request;
+    (void)code;
+    rk_watched_idle(rk_watchdog_find(connection));
+    if (!e) return;
+    *request = NULL;
+    if (e->model && e->route.post)
+        rk_metrics_count(&http->options.metrics[e->model - http->options.models], e->call.code,
+                         rk_clock_seconds() - e->began, e->call.n_rows);
+    free_exchange(e);
+    atomic_fetch_sub(&http->n_under_way, 1);
+}
+
+static void connected(void *context, struct MHD_Connection *connection, void **socket_context,
+                      enum MHD_ConnectionNotificationCode code) {
+    rk_http *http = context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        *socket_context = rk_watchdog_add(
+            http->watchdog,
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    else
+        rk_watchdog_remove(http->watchdog, *socket_context);
+}
+
+static void log_message(void *context, const char *format, va_list list) {
+    char text[512];
+    (void)context;
+    rk_vsnprintf(text, sizeof text, format, list);
+    text[strcspn(text, "\n")] = 0;
+    rk_log(RK_LOG_DEBUG, "libmicrohttpd: %s", text);
+}
+
+/* "127.0.0.1:8501", "[::1]:8501". */
+static rk_status read_address(const char *listen, struct sockaddr_storage *out, socklen_t *n_bytes) {
+    char host[256];
+    const char *colon = strrchr(listen, ':');
+    size_t n = colon ? (size_t)(colon - listen) : 0;
+    RK_FAIL_IF(!colon || n >= sizeof host, RK_CONFIG,
+               "key 'listen': '%s' is no address with a port\nhint: as 127.0.0.1:8501", listen);
+    memcpy(host, listen, n);
+    host[n] = 0;
+    bool brackets = n > 1 && host[0] == '[' && host[n - 1] == ']';
+    if (brackets) host[n - 1] = 0;
+    struct addrinfo *found,
+        wanted = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE, .ai_socktype = SOCK_STREAM};
+    int code = getaddrinfo(host + brackets, colon + 1, &wanted, &found);
+    RK_FAIL_IF(code != 0, RK_CONFIG, "key 'listen': '%s': %s\nhint: as 127.0.0.1:8501", listen,
+               gai_strerror(code));
+    memcpy(out, found->ai_addr, found->ai_addrlen);
+    *n_bytes = found->ai_addrlen;
+    freeaddrinfo(found);
+    return RK_OK;
+}
+
+static rk_status read_optional(const char *path, char **out) {
+    size_t n_bytes;
+    return path && *path ? rk_file_read(path, out, &n_bytes) : RK_OK;
+}
+
+static rk_status start_daemon(rk_http *http) {
+    const rk_server_config *config = http->options.config;
+    const rk_limits_section *limits = &config->limits;
+    struct sockaddr_storage address;
+    socklen_t n_bytes;
+    RK_TRY(read_address(config->listen, &address, &n_bytes));
+    bool v6 = address.ss_family == AF_INET6;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, http->certificate},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, http->key},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, "NORMAL:-VERS-ALL:+VERS-TLS1.2:+VERS-TLS1.3"},
+        {MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
+                     (v6 ? MHD_USE_IPv6 : 0) | (http->key ? MHD_USE_TLS : 0);
+    errno = 0;
+    http->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, log_message, NULL,
+        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)limits->max_connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)limits->max_connections_per_ip, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)(limits->idle_timeout + 1), MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK,
+        begin, http, MHD_OPTION_NOTIFY_COMPLETED, complete, http, MHD_OPTION_NOTIFY_CONNECTION, connected,
+        http, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_ARRAY, http->key ? tls : none,
+        MHD_OPTION_END);
+    if (!http->daemon)
+        return rk_error_errno(RK_IO, errno ? errno : EINVAL, "could not listen at '%s'", config->listen);
+    http->port = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
+    return RK_OK;
+}
+
+static rk_status start(rk_http *http) {
+    const rk_server_config *config = http->options.config;
+    RK_TRY(read_optional(config->tls.certificate, &http->certificate));
+    RK_TRY(read_optional(config->tls.key, &http->key));
+    RK_TRY(read_optional(config->auth.bearer_file, &http->tokens));
+    const rk_watchdog_limits limits = {.headers = config->limits.header_timeout,
+                                       .request = config->limits.request_timeout,
+                                       .idle = config->limits.idle_timeout};
+    RK_TRY(rk_watchdog_create(&limits, &http->watchdog));
+    return start_daemon(http);
+}
+
+rk_status rk_http_start(const rk_http_options *options, rk_http **out) {
+    rk_http *http;
+    RK_TRY(rk_alloc(1, sizeof *http, &http));
+    http->options = *options;
+    atomic_init(&http->ready, true);
+    rk_status status = start(http);
+    if (status == RK_OK)
+        *out = http;
+    else
+        rk_http_free(http);
+    return status;
+}
+
+int rk_http_port(const rk_http *http) {
+    return http->port;
+}
+
+void rk_http_set_ready(rk_http *http, bool ready) {
+    atomic_store(&http->ready, ready);
+}
+
+void rk_http_drain(rk_http *http, double seconds) {
+    double until = rk_clock_seconds() + seconds;
+    atomic_store(&http->draining, true);
+    MHD_socket listening = MHD_quiesce_daemon(http->daemon);
+    if (listening != MHD_INVALID_SOCKET) close(listening);
+    while (atomic_load(&http->n_under_way) > 0 && rk_clock_seconds() < until) usleep(2000);
+}
+
+void rk_http_free(rk_http *http) {
+    if (!http) return;
+    if (http->daemon) MHD_stop_daemon(http->daemon);
+    rk_watchdog_free(http->watchdog);
+    rk_free(http->certificate);
+    rk_free(http->key);
+    rk_free(http->tokens);
+    rk_free(http);
+}

@@ -1,0 +1,61 @@
+#include "server/http/routes.h"
+
+#include "server/server_config.h"
+
+typedef struct ending {
+    const char *text;
+    rk_route_kind kind;
+    bool post;
+} ending;
+
+/* What stands behind a model's name and version. */
+static const ending v1_endings[] = {
+    {"", RK_ROUTE_STATUS, false},         {"/metadata", RK_ROUTE_METADATA, false},
+    {":predict", RK_ROUTE_PREDICT, true}, {":classify", RK_ROUTE_CLASSIFY, true},
+    {":regress", RK_ROUTE_REGRESS, true}, {0}};
+static const ending v2_endings[] = {{"", RK_ROUTE_MODEL, false},
+                                    {"/ready", RK_ROUTE_MODEL_READY, false},
+                                    {"/infer", RK_ROUTE_INFER, true},
+                                    {0}};
+static const ending whole[] = {{"/v2", RK_ROUTE_SERVER, false},
+                               {"/v2/health/live", RK_ROUTE_LIVE, false},
+                               {"/v2/health/ready", RK_ROUTE_READY, false},
+                               {"/metrics", RK_ROUTE_METRICS, false},
+                               {0}};
+
+static bool skip(const char **at, const char *text) {
+    size_t n = strlen(text);
+    if (strncmp(*at, text, n) != 0) return false;
+    *at += n;
+    return true;
+}
+
+/* Up to a slash or colon. */
+static bool name(const char **at, rk_span *out) {
+    *out = (rk_span){*at, strcspn(*at, "/:")};
+    *at += out->n_bytes;
+    return rk_is_model_name(out->data, out->n_bytes);
+}
+
+static void end(const ending *endings, const char *at, rk_route *route) {
+    for (; endings->text; endings++)
+        if (strcmp(at, endings->text) == 0) {
+            route->kind = endings->kind;
+            route->post = endings->post;
+        }
+}
+
+rk_route rk_route_of(const char *url) {
+    rk_route route = {0};
+    const char *at = url;
+    bool v1 = skip(&at, "/v1/models/");
+    if (!v1 && !skip(&at, "/v2/models/")) {
+        end(whole, url, &route);
+        return route;
+    }
+    if (!name(&at, &route.model)) return route;
+    if (skip(&at, "/versions/") && !name(&at, &route.version)) return route;
+    if (v1 && !route.version.data && skip(&at, "/labels/") && !name(&at, &route.label)) return route;
+    end(v1 ? v1_endings : v2_endings, at, &route);
+    return route;
+}

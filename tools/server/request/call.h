@@ -1,0 +1,68 @@
+/* A request for predictions, from its body to its answer, whoever brought it. */
+#ifndef RK_SERVER_CALL_H
+#define RK_SERVER_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/text/text.h"
+#include "server/request/json_reader.h"
+#include "server/served_model.h"
+
+typedef enum rk_call_kind { RK_CALL_PREDICT, RK_CALL_CLASSIFY, RK_CALL_REGRESS, RK_CALL_INFER } rk_call_kind;
+
+/* How the rows came, and so how the answer looks. */
+typedef enum rk_call_form { RK_FORM_ROWS, RK_FORM_COLUMNS } rk_call_form;
+
+typedef struct rk_call {
+    rk_call_kind kind;
+    rk_served_version *version;
+    rk_span body;
+    int64_t n_json_bytes; /* of infer: those of the body that are JSON; the others are tensors. -1: all */
+    double received, deadline; /* rk_clock_seconds */
+    /* Of the body: */
+    rk_call_form form;
+    int32_t task; /* of classify and regress */
+    int64_t n_rows;
+    rk_buffer id;      /* of infer: JSON, or nothing */
+    bool wants_binary; /* of infer: outputs as binary tensors */
+    /* The answer: */
+    int code; /* of HTTP; 0: none yet */
+    rk_buffer reply;
+    int64_t n_reply_json_bytes; /* -1: all */
+    /* Called once, on a worker's thread, after which the call is the caller's again. */
+    void (*done)(struct rk_call *call);
+    struct rk_call *next;
+} rk_call;
+
+typedef struct rk_call_limits {
+    int64_t max_rows;
+    int max_depth;
+} rk_call_limits;
+
+/* The body's rows behind the first `n_before` of `rows`. json: memory that serves again. Errors: RK_BAD_DATA,
+ * or RK_INVALID_ARGUMENT for too many rows; rows are then undefined, and cut by the caller. */
+rk_status rk_call_read(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
+                       size_t n_before);
+/* predictions [n_rows, n_tasks]. */
+void rk_call_answer(rk_call *call, const float *predictions);
+/* {"error": ...}, for a status of the library by its code. */
+void rk_call_fail(rk_call *call, rk_status status);
+void rk_call_fail_with(rk_call *call, int code, const char *message);
+
+/* The value that stands next, as row `row` of a column: null, a number, a text, a bool, {"b64": ...}, or a
+ * list. */
+rk_status rk_read_value(rk_json *json, rk_request_column *column, size_t row);
+/* The parts of TensorFlow Serving's REST API, and of the Open Inference Protocol. */
+rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
+                     size_t n_before);
+void rk_write_v1(rk_call *call, const float *predictions);
+rk_status rk_read_v2(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
+                     size_t n_before);
+void rk_write_v2(rk_call *call, const float *predictions);
+
+/* Nine significant digits, from which the same f32 is read again; not finite: null. */
+void rk_write_f32(rk_buffer *out, float value);
+
+#endif

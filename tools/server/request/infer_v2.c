@@ -1,0 +1,337 @@
+/* The Open Inference Protocol, version 2, by REST: tensors as JSON, or as bytes behind it (the binary tensor
+ * data extension) (https://github.com/kserve/open-inference-protocol). A column of the model is a tensor [n]
+ * or [n, 1], a list of k values a row one of [n, k]. */
+#include <string.h>
+
+#include "base/float16.h"
+#include "base/memory.h"
+#include "server/request/call.h"
+
+/* Datatypes and what an element takes; of BYTES, its length does. */
+static const struct datatype {
+    const char *name;
+    size_t n_bytes;
+} datatypes[] = {{"BYTES", 0},  {"BOOL", 1},  {"UINT8", 1},  {"INT8", 1},  {"UINT16", 2},
+                 {"INT16", 2},  {"FP16", 2},  {"UINT32", 4}, {"INT32", 4}, {"FP32", 4},
+                 {"UINT64", 8}, {"INT64", 8}, {"FP64", 8}};
+enum { BYTES, BOOL, UINT8, INT8, UINT16, INT16, FP16, UINT32, INT32, FP32, UINT64, INT64, FP64, N_DATATYPES };
+
+typedef struct tensor {
+    rk_span name, data; /* data: JSON, or nothing */
+    int datatype;       /* -1: none was given */
+    int n_dims;
+    int64_t dims[2];
+    int64_t n_binary_bytes; /* -1: data is JSON */
+} tensor;
+
+static bool is(rk_span text, const char *word) {
+    return text.n_bytes == strlen(word) && memcmp(text.data, word, text.n_bytes) == 0;
+}
+
+static rk_status read_shape(rk_json *json, tensor *t) {
+    bool more;
+    t->n_dims = 0;
+    RK_TRY(rk_json_open_array(json));
+    while (true) {
+        RK_TRY(rk_json_next_item(json, &more));
+        if (!more) break;
+        if (t->n_dims == 2) return rk_json_error(json, "\"shape\": more than two dimensions");
+        RK_TRY(rk_json_i64(json, &t->dims[t->n_dims]));
+        if (t->dims[t->n_dims] < 0 || t->dims[t->n_dims] > INT32_MAX)
+            return rk_json_error(json, "\"shape\": a dimension is out of range");
+        t->n_dims++;
+    }
+    return t->n_dims > 0 ? RK_OK : rk_json_error(json, "\"shape\": there is no dimension");
+}
+
+static rk_status read_datatype(rk_json *json, tensor *t) {
+    rk_span name;
+    RK_TRY(rk_json_text(json, &name));
+    for (t->datatype = 0; t->datatype < N_DATATYPES; t->datatype++)
+        if (is(name, datatypes[t->datatype].name)) return RK_OK;
+    return rk_json_error(json, "\"datatype\" is none of the protocol's");
+}
+
+static rk_status read_parameters(rk_json *json, const char *wanted_number, int64_t *number,
+                                 const char *wanted_bool, bool *truth) {
+    rk_span key;
+    bool more;
+    RK_TRY(rk_json_open_object(json));
+    while (true) {
+        RK_TRY(rk_json_next_key(json, &key, &more));
+        if (!more) break;
+        if (number && is(key, wanted_number))
+            RK_TRY(rk_json_i64(json, number));
+        else if (truth && is(key, wanted_bool))
+            RK_TRY(rk_json_bool(json, truth));
+        else
+            RK_TRY(rk_json_skip(json, NULL));
+    }
+    return RK_OK;
+}
+
+static rk_status read_tensor(rk_json *json, tensor *t) {
+    rk_span key;
+    bool more;
+    *t = (tensor){.datatype = -1, .n_binary_bytes = -1};
+    RK_TRY(rk_json_open_object(json));
+    while (true) {
+        RK_TRY(rk_json_next_key(json, &key, &more));
+        if (!more) break;
+        if (is(key, "name"))
+            RK_TRY(rk_json_text(json, &t->name));
+        else if (is(key, "shape"))
+            RK_TRY(read_shape(json, t));
+        else if (is(key, "datatype"))
+            RK_TRY(read_datatype(json, t));
+        else if (is(key, "data"))
+            RK_TRY(rk_json_skip(json, &t->data));
+        else if (is(key, "parameters"))
+            RK_TRY(read_parameters(json, "binary_data_size", &t->n_binary_bytes, NULL, NULL));
+        else
+            RK_TRY(rk_json_skip(json, NULL));
+    }
+    if (!t->name.data || t->n_dims == 0 || t->datatype < 0)
+        return rk_json_error(json, "an input needs \"name\", \"shape\" and \"datatype\"");
+    if (!t->data.data == (t->n_binary_bytes < 0))
+        return rk_json_error(json, "an input needs either \"data\" or \"binary_data_size\"");
+    return RK_OK;
+}
+
+/* An element's place in the tensor begins a row, and perhaps a list. */
+static rk_status begin_row(const tensor *t, rk_request_column *column) {
+    return rk_request_add_row(column, t->n_dims == 2 && t->dims[1] != 1);
+}
+
+static int64_t values_of_row(const tensor *t) {
+    return t->n_dims == 2 ? t->dims[1] : 1;
+}
+
+/* One number or text of JSON, flat or in lists. */
+static rk_status read_json_values(rk_json *json, const tensor *t, rk_request_column *column) {
+    int64_t n = t->dims[0] * values_of_row(t), done = 0, open = 0;
+    RK_TRY(rk_json_open_array(json));
+    for (bool more; true;) {
+        RK_TRY(rk_json_next_item(json, &more));
+        if (!more && open-- == 0) break;
+        if (!more) continue;
+        rk_json_kind kind;
+        rk_span text = {0};
+        bool truth = false;
+        RK_TRY(rk_json_peek(json, &kind));
+        if (kind == RK_JSON_ARRAY) {
+            RK_TRY(rk_json_open_array(json));
+            open++;
+            continue;
+        }
+        if (done == n) return rk_json_error(json, "\"data\" has more values than \"shape\" says");
+        if (kind == RK_JSON_TEXT)
+            RK_TRY(rk_json_text(json, &text));
+        else if (kind == RK_JSON_NUMBER)
+            RK_TRY(rk_json_number(json, &text));
+        else {
+            RK_TRY(rk_json_bool(json, &truth));
+            text = (rk_span){truth ? "1" : "0", 1};
+        }
+        if (done % values_of_row(t) == 0) RK_TRY(begin_row(t, column));
+        RK_TRY(rk_request_add_value(column, text, false));
+        done++;
+    }
+    RK_FAIL_IF(done != n, RK_BAD_DATA, "input '%s': \"data\" has %lld values, \"shape\" says %lld",
+               column->name, (long long)done, (long long)n);
+    return RK_OK;
+}
+
+/* A little-endian element as the text that a file would have. */
+static size_t text_of_element(int datatype, const char *at, char text[32]) {
+    uint64_t word = 0;
+    size_t n = datatypes[datatype].n_bytes;
+    double real = 0;
+    float single;
+    memcpy(&word, at, n);
+    char room[RK_I64_BYTES];
+    switch (datatype) {
+        case FP16:
+            return (size_t)rk_snprintf(text, 32, "%.9g", (double)rk_f16_to_f32((uint16_t)word));
+        case FP32:
+            memcpy(&single, at, 4);
+            return (size_t)rk_snprintf(text, 32, "%.9g", (double)single);
+        case FP64:
+            memcpy(&real, at, 8);
+            return (size_t)rk_snprintf(text, 32, "%.17g", real);
+        case UINT64:
+            return (size_t)rk_snprintf(text, 32, "%llu", (unsigned long long)word);
+        default:
+            break;
+    }
+    int shift = datatype == INT8 || datatype == INT16 || datatype == INT32 ? 64 - 8 * (int)n : 0;
+    const char *begin = rk_format_i64((int64_t)(word << shift) >> shift, room);
+    size_t length = (size_t)(room + RK_I64_BYTES - begin);
+    memcpy(text, begin, length);
+    return length;
+}
+
+static rk_status read_binary_values(const tensor *t, rk_span bytes, rk_request_column *column) {
+    int64_t n = t->dims[0] * values_of_row(t);
+    const char *at = bytes.data, *end = at + bytes.n_bytes;
+    char text[32];
+    for (int64_t done = 0; done < n; done++) {
+        rk_span value = {text, 0};
+        size_t left = (size_t)(end - at), size = datatypes[t->datatype].n_bytes;
+        uint32_t length;
+        RK_FAIL_IF(left < (t->datatype == BYTES ? sizeof length : size), RK_BAD_DATA,
+                   "input '%s': its bytes end before its shape", column->name);
+        if (t->datatype == BYTES) {
+            memcpy(&length, at, sizeof length);
+            at += sizeof length;
+            RK_FAIL_IF(length > left - sizeof length, RK_BAD_DATA,
+                       "input '%s': a text is longer than what is left", column->name);
+            value = (rk_span){at, length};
+            at += length;
+        } else {
+            value.n_bytes = text_of_element(t->datatype, at, text);
+            at += size;
+        }
+        if (done % values_of_row(t) == 0) RK_TRY(begin_row(t, column));
+        RK_TRY(rk_request_add_value(column, value, false));
+    }
+    RK_FAIL_IF(at != end, RK_BAD_DATA, "input '%s': bytes are left behind its last element", column->name);
+    return RK_OK;
+}
+
+/* Rows without values have none to begin them. */
+static rk_status fill_empty(const tensor *t, rk_request_column *column) {
+    for (int64_t i = 0; values_of_row(t) == 0 && i < t->dims[0]; i++) RK_TRY(begin_row(t, column));
+    return RK_OK;
+}
+
+static rk_status take_tensor(rk_call *call, const rk_call_limits *limits, const tensor *t, rk_span binary,
+                             rk_request_rows *rows, size_t n_before) {
+    rk_request_column *column = rk_request_rows_find(rows, t->name);
+    RK_FAIL_IF(t->dims[0] > limits->max_rows, RK_INVALID_ARGUMENT,
+               "the request has %lld rows: %lld are allowed", (long long)t->dims[0],
+               (long long)limits->max_rows);
+    RK_FAIL_IF(call->n_rows >= 0 && t->dims[0] != call->n_rows, RK_BAD_DATA,
+               "the inputs have %lld rows, and %lld", (long long)call->n_rows, (long long)t->dims[0]);
+    call->n_rows = t->dims[0];
+    if (!column) return RK_OK;
+    RK_FAIL_IF(column->n_rows > n_before, RK_BAD_DATA, "input '%s' is given twice", column->name);
+    RK_FAIL_IF(t->dims[0] * values_of_row(t) > (int64_t)call->body.n_bytes && values_of_row(t) > 0,
+               RK_BAD_DATA, "input '%s': its shape is larger than the request", column->name);
+    RK_TRY(fill_empty(t, column));
+    if (t->n_binary_bytes >= 0) return read_binary_values(t, binary, column);
+    RK_AUTO(rk_json_release) rk_json json = {0};
+    rk_json_start(&json, t->data, limits->max_depth);
+    return read_json_values(&json, t, column);
+}
+
+static rk_status read_inputs(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span *binary,
+                             rk_request_rows *rows, size_t n_before) {
+    bool more;
+    RK_TRY(rk_json_open_array(json));
+    while (true) {
+        RK_TRY(rk_json_next_item(json, &more));
+        if (!more) break;
+        tensor t;
+        RK_TRY(read_tensor(json, &t));
+        rk_span bytes = {binary->data, t.n_binary_bytes < 0 ? 0 : (size_t)t.n_binary_bytes};
+        if (bytes.n_bytes > binary->n_bytes)
+            return rk_json_error(json, "\"binary_data_size\" is more than there is");
+        binary->data += bytes.n_bytes;
+        binary->n_bytes -= bytes.n_bytes;
+        RK_TRY(take_tensor(call, limits, &t, bytes, rows, n_before));
+    }
+    return RK_OK;
+}
+
+/* Whether any output is asked for as bytes. */
+static rk_status read_outputs(rk_call *call, rk_json *json) {
+    rk_span key;
+    bool more, more_keys;
+    RK_TRY(rk_json_open_array(json));
+    while (true) {
+        RK_TRY(rk_json_next_item(json, &more));
+        if (!more) break;
+        RK_TRY(rk_json_open_object(json));
+        while (true) {
+            RK_TRY(rk_json_next_key(json, &key, &more_keys));
+            if (!more_keys) break;
+            if (is(key, "parameters"))
+                RK_TRY(read_parameters(json, NULL, NULL, "binary_data", &call->wants_binary));
+            else
+                RK_TRY(rk_json_skip(json, NULL));
+        }
+    }
+    return RK_OK;
+}
+
+rk_status rk_read_v2(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
+                     size_t n_before) {
+    size_t n_json = call->n_json_bytes < 0 ? call->body.n_bytes : (size_t)call->n_json_bytes;
+    RK_FAIL_IF(n_json > call->body.n_bytes, RK_BAD_DATA,
+               "Inference-Header-Content-Length is more than the body has");
+    rk_span binary = {call->body.data + n_json, call->body.n_bytes - n_json}, key, id;
+    bool more;
+    call->n_rows = -1;
+    call->wants_binary = false;
+    rk_buffer_clear(&call->id);
+    rk_json_start(json, (rk_span){call->body.data, n_json}, limits->max_depth);
+    RK_TRY(rk_json_open_object(json));
+    while (true) {
+        RK_TRY(rk_json_next_key(json, &key, &more));
+        if (!more) break;
+        if (is(key, "inputs")) {
+            if (call->n_rows >= 0) return rk_json_error(json, "\"inputs\" is given twice");
+            RK_TRY(read_inputs(call, limits, json, &binary, rows, n_before));
+        } else if (is(key, "outputs")) {
+            RK_TRY(read_outputs(call, json));
+        } else if (is(key, "id")) {
+            RK_TRY(rk_json_text(json, &id));
+            rk_buffer_clear(&call->id);
+            rk_json_write_text(&call->id, id);
+            RK_TRY(call->id.status);
+        } else if (is(key, "parameters")) {
+            RK_TRY(read_parameters(json, NULL, NULL, "binary_data_output", &call->wants_binary));
+        } else {
+            RK_TRY(rk_json_skip(json, NULL));
+        }
+    }
+    RK_TRY(rk_json_end(json));
+    RK_FAIL_IF(call->n_rows < 0, RK_BAD_DATA, "the request has no \"inputs\"");
+    RK_FAIL_IF(binary.n_bytes > 0, RK_BAD_DATA, "bytes are left behind the last input");
+    return RK_OK;
+}
+
+static void write_output(rk_call *call, const float *predictions, int32_t task, int32_t n_tasks) {
+    rk_buffer *out = &call->reply;
+    const char *name = call->version->tasks[task].name;
+    rk_buffer_text(out, task ? ", {\"name\": " : "{\"name\": ");
+    rk_json_write_text(out, (rk_span){name, strlen(name)});
+    rk_buffer_printf(out, ", \"datatype\": \"FP32\", \"shape\": [%lld]", (long long)call->n_rows);
+    if (call->wants_binary) {
+        rk_buffer_printf(out, ", \"parameters\": {\"binary_data_size\": %lld}}", 4 * (long long)call->n_rows);
+        return;
+    }
+    rk_buffer_text(out, ", \"data\": [");
+    for (int64_t i = 0; i < call->n_rows; i++) {
+        if (i) rk_buffer_text(out, ", ");
+        rk_write_f32(out, predictions[i * n_tasks + task]);
+    }
+    rk_buffer_text(out, "]}");
+}
+
+void rk_write_v2(rk_call *call, const float *predictions) {
+    rk_buffer *out = &call->reply;
+    const rk_served_version *v = call->version;
+    int32_t n_tasks = v->n_tasks;
+    rk_buffer_printf(out, "{\"model_name\": \"%s\", \"model_version\": \"%lld\"", v->model->entry->name,
+                     (long long)v->number);
+    if (call->id.n_bytes) rk_buffer_printf(out, ", \"id\": %s", call->id.data);
+    rk_buffer_text(out, ", \"outputs\": [");
+    for (int32_t t = 0; t < n_tasks; t++) write_output(call, predictions, t, n_tasks);
+    rk_buffer_text(out, "]}");
+    call->n_reply_json_bytes = call->wants_binary ? (int64_t)out->n_bytes : -1;
+    for (int32_t t = 0; call->wants_binary && t < n_tasks; t++)
+        for (int64_t i = 0; i < call->n_rows; i++)
+            rk_buffer_append(out, &predictions[i * n_tasks + t], sizeof *predictions);
+}

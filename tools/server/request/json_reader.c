@@ -1,0 +1,387 @@
+#include "server/request/json_reader.h"
+
+#include <stdint.h>
+#include <string.h>
+
+void rk_json_start(rk_json *json, rk_span text, int max_depth) {
+    rk_buffer texts = json->texts;
+    rk_buffer_clear(&texts);
+    *json = (rk_json){.begin = text.data,
+                      .at = text.data,
+                      .end = text.data + text.n_bytes,
+                      .max_depth = max_depth,
+                      .texts = texts};
+}
+
+void rk_json_release(rk_json *json) {
+    rk_buffer_release(&json->texts);
+}
+
+rk_status rk_json_error(const rk_json *json, const char *what) {
+    return rk_error(RK_BAD_DATA, "JSON: byte %lld: %s", (long long)(json->at - json->begin), what);
+}
+
+static char skip_spaces(rk_json *json) {
+    while (json->at < json->end &&
+           (*json->at == ' ' || *json->at == '\n' || *json->at == '\t' || *json->at == '\r'))
+        json->at++;
+    return json->at < json->end ? *json->at : 0;
+}
+
+rk_status rk_json_peek(rk_json *json, rk_json_kind *kind) {
+    char next = skip_spaces(json);
+    switch (next) {
+        case 'n':
+            *kind = RK_JSON_NULL;
+            return RK_OK;
+        case 'f':
+            *kind = RK_JSON_FALSE;
+            return RK_OK;
+        case 't':
+            *kind = RK_JSON_TRUE;
+            return RK_OK;
+        case '"':
+            *kind = RK_JSON_TEXT;
+            return RK_OK;
+        case '[':
+            *kind = RK_JSON_ARRAY;
+            return RK_OK;
+        case '{':
+            *kind = RK_JSON_OBJECT;
+            return RK_OK;
+        default:
+            break;
+    }
+    if (next != '-' && (next < '0' || next > '9'))
+        return rk_json_error(json, json->at == json->end ? "the text ends where a value should stand"
+                                                         : "a value should stand here");
+    *kind = RK_JSON_NUMBER;
+    return RK_OK;
+}
+
+static rk_status open(rk_json *json, char mark, const char *what) {
+    if (skip_spaces(json) != mark) return rk_json_error(json, what);
+    if (json->depth == json->max_depth)
+        return rk_json_error(json, "arrays and objects stand too deep in one another");
+    json->at++;
+    json->depth++;
+    json->first = true;
+    return RK_OK;
+}
+
+/* The comma before a value, or the end of what is open. */
+static rk_status next(rk_json *json, char mark, bool *more) {
+    char c = skip_spaces(json);
+    *more = c != mark;
+    if (!*more) {
+        json->at++;
+        json->depth--;
+        json->first = false; /* what is around has this as a value */
+        return RK_OK;
+    }
+    if (!json->first) {
+        if (c != ',') return rk_json_error(json, "a comma should stand here");
+        json->at++;
+    }
+    json->first = false;
+    return RK_OK;
+}
+
+rk_status rk_json_open_object(rk_json *json) {
+    return open(json, '{', "an object should stand here");
+}
+
+rk_status rk_json_open_array(rk_json *json) {
+    return open(json, '[', "an array should stand here");
+}
+
+rk_status rk_json_next_item(rk_json *json, bool *more) {
+    return next(json, ']', more);
+}
+
+rk_status rk_json_next_key(rk_json *json, rk_span *key, bool *more) {
+    RK_TRY(next(json, '}', more));
+    if (!*more) return RK_OK;
+    RK_TRY(rk_json_text(json, key));
+    if (skip_spaces(json) != ':') return rk_json_error(json, "a colon should stand after the key");
+    json->at++;
+    return RK_OK;
+}
+
+static rk_status word(rk_json *json, const char *text) {
+    size_t n = strlen(text);
+    if ((size_t)(json->end - json->at) < n || memcmp(json->at, text, n) != 0)
+        return rk_json_error(json, "a value should stand here");
+    json->at += n;
+    return RK_OK;
+}
+
+static int digits(rk_json *json) {
+    const char *from = json->at;
+    while (json->at < json->end && *json->at >= '0' && *json->at <= '9') json->at++;
+    return (int)(json->at - from);
+}
+
+static bool take(rk_json *json, char c) {
+    bool is = json->at < json->end && *json->at == c;
+    json->at += is;
+    return is;
+}
+
+rk_status rk_json_number(rk_json *json, rk_span *text) {
+    skip_spaces(json);
+    const char *from = json->at;
+    take(json, '-');
+    bool zero = json->at < json->end && *json->at == '0';
+    int n = digits(json);
+    if (n == 0 || (zero && n > 1)) return rk_json_error(json, "a number should stand here");
+    if (take(json, '.') && digits(json) == 0)
+        return rk_json_error(json, "a digit should stand after the point");
+    if (take(json, 'e') || take(json, 'E')) {
+        if (!take(json, '+')) take(json, '-');
+        if (digits(json) == 0) return rk_json_error(json, "the exponent has no digits");
+    }
+    *text = (rk_span){from, (size_t)(json->at - from)};
+    return RK_OK;
+}
+
+rk_status rk_json_i64(rk_json *json, int64_t *value) {
+    rk_span text;
+    RK_TRY(rk_json_number(json, &text));
+    return rk_parse_i64(text, value) ? RK_OK
+                                     : rk_json_error(json, "a whole number of 64 bits should stand here");
+}
+
+rk_status rk_json_bool(rk_json *json, bool *value) {
+    *value = skip_spaces(json) == 't';
+    return word(json, *value ? "true" : "false");
+}
+
+/* Four hexadecimal digits. */
+static rk_status code_unit(rk_json *json, uint32_t *out) {
+    uint32_t code = 0;
+    for (int i = 0; i < 4; i++) {
+        char c = json->at < json->end ? *json->at : 0;
+        uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10)
+                         : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10)
+                                                : 16;
+        if (digit == 16) return rk_json_error(json, "four hexadecimal digits should stand after \\u");
+        code = code * 16 + digit;
+        json->at++;
+    }
+    *out = code;
+    return RK_OK;
+}
+
+static void append_utf8(rk_buffer *out, uint32_t c) {
+    char bytes[4];
+    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    static const unsigned char marks[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    for (size_t i = n - 1; i > 0; i--, c >>= 6) bytes[i] = (char)(0x80 | (c & 0x3F));
+    bytes[0] = (char)(marks[n] | c);
+    rk_buffer_append(out, bytes, n);
+}
+
+/* After a backslash. */
+static rk_status escape(rk_json *json) {
+    static const char marks[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    char c = json->at < json->end ? *json->at++ : 0;
+    const char *found = c ? strchr(marks, c) : NULL;
+    if (found) {
+        rk_buffer_append(&json->texts, meant + (found - marks), 1);
+        return RK_OK;
+    }
+    if (c != 'u') return rk_json_error(json, "there is no such escape");
+    uint32_t code, low;
+    RK_TRY(code_unit(json, &code));
+    if (code >= 0xD800 && code < 0xE000) {
+        if (code >= 0xDC00 || !take(json, '\\') || !take(json, 'u'))
+            return rk_json_error(json, "half of a surrogate pair");
+        RK_TRY(code_unit(json, &low));
+        if (low < 0xDC00 || low >= 0xE000) return rk_json_error(json, "half of a surrogate pair");
+        code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+    }
+    append_utf8(&json->texts, code);
+    return RK_OK;
+}
+
+/* The bytes of a character of more than one, checked as UTF-8 (no overlong ones, no surrogates). */
+static rk_status skip_character(rk_json *json) {
+    const unsigned char *p = (const unsigned char *)json->at;
+    ptrdiff_t left = json->end - json->at;
+    int n = p[0] >= 0xC2 && p[0] < 0xE0   ? 2
+            : p[0] >= 0xE0 && p[0] < 0xF0 ? 3
+            : p[0] >= 0xF0 && p[0] < 0xF5 ? 4
+                                          : 0;
+    bool good = n > 0 && left >= n;
+    for (int i = 1; good && i < n; i++) good = (p[i] & 0xC0) == 0x80;
+    good = good && !(p[0] == 0xE0 && p[1] < 0xA0) && !(p[0] == 0xED && p[1] >= 0xA0) &&
+           !(p[0] == 0xF0 && p[1] < 0x90) && !(p[0] == 0xF4 && p[1] >= 0x90);
+    if (!good) return rk_json_error(json, "the text is not UTF-8");
+    json->at += n;
+    return RK_OK;
+}
+
+/* Up to a quote or a backslash. */
+static rk_status plain(rk_json *json) {
+    while (json->at < json->end && *json->at != '"' && *json->at != '\\') {
+        unsigned char c = (unsigned char)*json->at;
+        if (c < ' ') return rk_json_error(json, "a control character stands in a text");
+        if (c < 0x80)
+            json->at++;
+        else
+            RK_TRY(skip_character(json));
+    }
+    return json->at < json->end ? RK_OK : rk_json_error(json, "the text has no end");
+}
+
+/* Texts that were read stay where they are: there is room for all of the document from the first one on. */
+static rk_status reserve_texts(rk_json *json) {
+    size_t n =
+        2 * (size_t)(json->end - json->begin); /* a text without its escapes, and what its base64 means */
+    if (json->texts.n_bytes > 0 || json->texts.capacity > n) return RK_OK;
+    rk_buffer_extend(&json->texts, n);
+    RK_TRY(json->texts.status);
+    rk_buffer_clear(&json->texts);
+    return RK_OK;
+}
+
+rk_status rk_json_text(rk_json *json, rk_span *text) {
+    if (skip_spaces(json) != '"') return rk_json_error(json, "a text in quotes should stand here");
+    const char *from = ++json->at;
+    RK_TRY(plain(json));
+    if (*json->at == '"') {
+        *text = (rk_span){from, (size_t)(json->at++ - from)};
+        return RK_OK;
+    }
+    RK_TRY(reserve_texts(json));
+    size_t begin = json->texts.n_bytes;
+    while (true) {
+        rk_buffer_append(&json->texts, from, (size_t)(json->at - from));
+        if (take(json, '"')) break;
+        json->at++;
+        RK_TRY(escape(json));
+        from = json->at;
+        RK_TRY(plain(json));
+    }
+    RK_TRY(json->texts.status);
+    *text = (rk_span){json->texts.data + begin, json->texts.n_bytes - begin};
+    return RK_OK;
+}
+
+static int digit_of_base64(char c) {
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+/* RFC 4648, with its padding. */
+static rk_status decode_base64(rk_json *json, rk_span text, rk_span *out) {
+    RK_TRY(reserve_texts(json));
+    rk_buffer *to = &json->texts;
+    size_t n = text.n_bytes, begin = to->n_bytes, padding = 0;
+    while (padding < 2 && padding < n && text.data[n - 1 - padding] == '=') padding++;
+    if (n % 4 != 0) return rk_json_error(json, "\"b64\": the length is no multiple of 4");
+    for (size_t i = 0; i < n; i += 4) {
+        uint32_t word = 0;
+        for (size_t d = 0; d < 4; d++) {
+            int digit = i + d >= n - padding ? 0 : digit_of_base64(text.data[i + d]);
+            if (digit < 0) return rk_json_error(json, "\"b64\": a character is none of base64");
+            word = word << 6 | (uint32_t)digit;
+        }
+        const char bytes[3] = {(char)(word >> 16), (char)(word >> 8), (char)word};
+        rk_buffer_append(to, bytes, i + 4 == n ? 3 - padding : 3);
+    }
+    RK_TRY(to->status);
+    *out = (rk_span){to->data ? to->data + begin : "", to->n_bytes - begin};
+    return RK_OK;
+}
+
+rk_status rk_json_b64(rk_json *json, rk_span *text) {
+    rk_span key, encoded;
+    bool more;
+    RK_TRY(rk_json_open_object(json));
+    RK_TRY(rk_json_next_key(json, &key, &more));
+    if (!more || key.n_bytes != 3 || memcmp(key.data, "b64", 3) != 0)
+        return rk_json_error(json, "an object as a value must be {\"b64\": ...}");
+    RK_TRY(rk_json_text(json, &encoded));
+    RK_TRY(rk_json_next_key(json, &key, &more));
+    if (more) return rk_json_error(json, "an object as a value must be {\"b64\": ...}");
+    return decode_base64(json, encoded, text);
+}
+
+static rk_status skip_array(rk_json *json) {
+    bool more;
+    RK_TRY(rk_json_open_array(json));
+    while (true) {
+        RK_TRY(rk_json_next_item(json, &more));
+        if (!more) break;
+        RK_TRY(rk_json_skip(json, NULL));
+    }
+    return RK_OK;
+}
+
+static rk_status skip_object(rk_json *json) {
+    rk_span key;
+    bool more;
+    RK_TRY(rk_json_open_object(json));
+    while (true) {
+        RK_TRY(rk_json_next_key(json, &key, &more));
+        if (!more) break;
+        RK_TRY(rk_json_skip(json, NULL));
+    }
+    return RK_OK;
+}
+
+static rk_status skip_kind(rk_json *json, rk_json_kind kind) {
+    rk_span text;
+    switch (kind) {
+        case RK_JSON_NULL:
+            return word(json, "null");
+        case RK_JSON_FALSE:
+            return word(json, "false");
+        case RK_JSON_TRUE:
+            return word(json, "true");
+        case RK_JSON_NUMBER:
+            return rk_json_number(json, &text);
+        case RK_JSON_TEXT:
+            return rk_json_text(json, &text);
+        case RK_JSON_ARRAY:
+            return skip_array(json);
+        default:
+            return skip_object(json);
+    }
+}
+
+rk_status rk_json_skip(rk_json *json, rk_span *value) {
+    rk_json_kind kind;
+    RK_TRY(rk_json_peek(json, &kind));
+    const char *from = json->at;
+    RK_TRY(skip_kind(json, kind));
+    if (value) *value = (rk_span){from, (size_t)(json->at - from)};
+    return RK_OK;
+}
+
+rk_status rk_json_end(rk_json *json) {
+    skip_spaces(json);
+    return json->at == json->end ? RK_OK : rk_json_error(json, "something stands behind the value");
+}
+
+void rk_json_write_text(rk_buffer *out, rk_span text) {
+    const char *end = text.data + text.n_bytes, *from = text.data;
+    rk_buffer_append(out, "\"", 1);
+    for (const char *at = from; at < end; at++) {
+        unsigned char c = (unsigned char)*at;
+        if (c >= ' ' && c != '"' && c != '\\' && c != 0x7F) continue;
+        rk_buffer_append(out, from, (size_t)(at - from));
+        if (c == '"' || c == '\\')
+            rk_buffer_printf(out, "\\%c", c);
+        else
+            rk_buffer_printf(out, "\\u%04x", c);
+        from = at + 1;
+    }
+    rk_buffer_append(out, from, (size_t)(end - from));
+    rk_buffer_append(out, "\"", 1);
+}

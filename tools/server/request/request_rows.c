@@ -1,0 +1,245 @@
+#include "server/request/request_rows.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+/* What a column is as Arrow's structs: utf8, or a list of it. */
+typedef struct column_structs {
+    struct ArrowSchema schema, item_schema, *item_schema_pointer;
+    struct ArrowArray array, items, *items_pointer;
+    const void *buffers[2], *text_buffers[3];
+} column_structs;
+
+typedef struct rk_request_table {
+    struct ArrowSchema schema;
+    struct ArrowArray array;
+    const void *no_buffer;
+    struct ArrowSchema **schemas; /* [n_columns] */
+    struct ArrowArray **arrays;   /* [n_columns] */
+    column_structs *columns;      /* [n_columns] */
+} rk_request_table;
+
+/* Nothing is the receiver's. */
+static void keep_schema(struct ArrowSchema *schema) {
+    schema->release = NULL;
+}
+static void keep_array(struct ArrowArray *array) {
+    array->release = NULL;
+}
+
+static rk_status add_end(rk_request_column *c) {
+    RK_TRY(rk_reserve(&c->first, &c->first_capacity, c->n_rows + 1, sizeof *c->first));
+    c->first[c->n_rows] = (int32_t)c->n_values;
+    return RK_OK;
+}
+
+rk_status rk_request_rows_init(rk_request_rows *rows, const struct ArrowSchema *schema, int64_t n_required) {
+    size_t n = (size_t)schema->n_children;
+    *rows = (rk_request_rows){0};
+    RK_TRY(rk_alloc(n, sizeof *rows->columns, &rows->columns));
+    rows->n_columns = n;
+    for (size_t c = 0; c < n; c++) {
+        rk_request_column *column = &rows->columns[c];
+        column->name = schema->children[c]->name;
+        column->required = (int64_t)c < n_required;
+        RK_TRY(rk_reserve(&column->ends, &column->ends_capacity, 64, sizeof *column->ends));
+        column->ends[0] = 0;
+        RK_TRY(add_end(column));
+    }
+    RK_TRY(rk_alloc(1, sizeof *rows->table, &rows->table));
+    RK_TRY(rk_alloc(n, sizeof *rows->table->schemas, &rows->table->schemas));
+    RK_TRY(rk_alloc(n, sizeof *rows->table->arrays, &rows->table->arrays));
+    return rk_alloc(n, sizeof *rows->table->columns, &rows->table->columns);
+}
+
+void rk_request_rows_release(rk_request_rows *rows) {
+    for (size_t c = 0; c < rows->n_columns; c++) {
+        rk_request_column *column = &rows->columns[c];
+        void *const arrays[] = {column->ends,  column->nulls,   column->first,
+                                column->lists, column->bits[0], column->bits[1]};
+        for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++) rk_free(arrays[a]);
+        rk_buffer_release(&column->text);
+    }
+    if (rows->table) {
+        rk_free(rows->table->schemas);
+        rk_free(rows->table->arrays);
+        rk_free(rows->table->columns);
+    }
+    rk_free(rows->table);
+    rk_free(rows->columns);
+}
+
+static bool is_named(const rk_request_column *column, rk_span name) {
+    return strncmp(column->name, name.data, name.n_bytes) == 0 && column->name[name.n_bytes] == 0;
+}
+
+/* Clients give columns in the same order again and again: the one after the last found is tried first. */
+rk_request_column *rk_request_rows_find(rk_request_rows *rows, rk_span name) {
+    for (size_t tried = 0; tried < rows->n_columns; tried++) {
+        rk_request_column *column = &rows->columns[rows->expected];
+        rows->expected = (rows->expected + 1) % rows->n_columns;
+        if (is_named(column, name)) return column;
+    }
+    return NULL;
+}
+
+rk_status rk_request_add_row(rk_request_column *c, bool list) {
+    RK_TRY(rk_reserve(&c->lists, &c->lists_capacity, c->n_rows + 1, sizeof *c->lists));
+    RK_TRY(rk_reserve(&c->first, &c->first_capacity, c->n_rows + 2, sizeof *c->first));
+    c->lists[c->n_rows++] = list;
+    c->n_lists += list;
+    c->first[c->n_rows] = (int32_t)c->n_values;
+    c->given = true;
+    return RK_OK;
+}
+
+rk_status rk_request_add_value(rk_request_column *c, rk_span text, bool null) {
+    size_t n = c->n_values;
+    RK_TRY(rk_reserve(&c->ends, &c->ends_capacity, n + 2, sizeof *c->ends));
+    RK_TRY(rk_reserve(&c->nulls, &c->nulls_capacity, n + 1, sizeof *c->nulls));
+    RK_FAIL_IF(!null && text.n_bytes > (size_t)INT32_MAX - c->text.n_bytes, RK_BAD_DATA,
+               "column '%s': the values of a request have 2 GiB of text or more", c->name);
+    if (!null) rk_buffer_append(&c->text, text.data, text.n_bytes);
+    RK_TRY(c->text.status);
+    c->nulls[n] = null;
+    c->ends[n + 1] = (int32_t)c->text.n_bytes;
+    c->first[c->n_rows] = (int32_t)++c->n_values;
+    return RK_OK;
+}
+
+rk_status rk_request_fill(rk_request_column *c, size_t n_rows) {
+    bool given = c->given;
+    while (c->n_rows < n_rows) {
+        RK_TRY(rk_request_add_row(c, false));
+        RK_TRY(rk_request_add_value(c, (rk_span){0}, true));
+    }
+    c->given = given;
+    return RK_OK;
+}
+
+rk_status rk_request_repeat(rk_request_column *c, size_t row, size_t n_rows) {
+    while (c->n_rows < n_rows) {
+        RK_TRY(rk_request_add_row(c, c->lists[row]));
+        for (int32_t v = c->first[row]; v < c->first[row + 1]; v++) {
+            size_t n_bytes = (size_t)(c->ends[v + 1] - c->ends[v]);
+            rk_buffer_extend(&c->text, n_bytes); /* so that the copy's source stays where it is */
+            RK_TRY(c->text.status);
+            c->text.n_bytes -= n_bytes;
+            RK_TRY(rk_request_add_value(c, (rk_span){c->text.data + c->ends[v], n_bytes}, c->nulls[v]));
+        }
+    }
+    return RK_OK;
+}
+
+void rk_request_rows_begin(rk_request_rows *rows) {
+    for (size_t c = 0; c < rows->n_columns; c++) rows->columns[c].given = false;
+}
+
+rk_status rk_request_rows_end(rk_request_rows *rows, size_t n_rows) {
+    for (size_t c = 0; c < rows->n_columns; c++) {
+        rk_request_column *column = &rows->columns[c];
+        RK_FAIL_IF(column->required && !column->given && n_rows > column->n_rows, RK_BAD_DATA,
+                   "column '%s' is missing\nhint: a value that is not known is null", column->name);
+        RK_TRY(rk_request_fill(column, n_rows));
+    }
+    return RK_OK;
+}
+
+void rk_request_rows_cut(rk_request_rows *rows, size_t n_rows) {
+    for (size_t i = 0; i < rows->n_columns; i++) {
+        rk_request_column *c = &rows->columns[i];
+        while (c->n_rows > n_rows) c->n_lists -= c->lists[--c->n_rows];
+        c->n_values = (size_t)c->first[c->n_rows];
+        c->text.n_bytes = (size_t)c->ends[c->n_values];
+        c->text.status = RK_OK;
+    }
+}
+
+/* A bit a value, 1 where it is there; *n_null counts the others. */
+static rk_status validity(rk_request_column *c, int which, size_t n, const uint8_t **bits, int64_t *n_null) {
+    size_t n_bytes = (n + 7) / 8;
+    RK_TRY(rk_reserve(&c->bits[which], &c->bits_capacity[which], n_bytes + 1, 1));
+    uint8_t *to = c->bits[which];
+    memset(to, 0, n_bytes);
+    *n_null = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool null = which ? c->nulls[i] : !c->lists[i] && c->nulls[c->first[i]];
+        to[i / 8] |= (uint8_t)(!null << i % 8);
+        *n_null += null;
+    }
+    *bits = to;
+    return RK_OK;
+}
+
+static struct ArrowSchema schema_of(const char *format, const char *name) {
+    return (struct ArrowSchema){
+        .format = format, .name = name, .flags = ARROW_FLAG_NULLABLE, .release = keep_schema};
+}
+
+static rk_status make_column(rk_request_column *c, size_t n_rows, column_structs *s) {
+    const uint8_t *bits;
+    int64_t n_null;
+    bool list = c->n_lists > 0;
+    RK_TRY(validity(c, 1, (size_t)c->first[n_rows], &bits, &n_null));
+    s->text_buffers[0] = bits;
+    s->text_buffers[1] = c->ends;
+    s->text_buffers[2] = c->text.data ? c->text.data : "";
+    s->items = (struct ArrowArray){.length = c->first[n_rows],
+                                   .null_count = n_null,
+                                   .n_buffers = 3,
+                                   .buffers = s->text_buffers,
+                                   .release = keep_array};
+    s->item_schema = schema_of("u", list ? "item" : c->name);
+    if (!list) {
+        s->schema = s->item_schema;
+        s->array = s->items;
+        return RK_OK;
+    }
+    RK_TRY(validity(c, 0, n_rows, &bits, &n_null));
+    s->buffers[0] = bits;
+    s->buffers[1] = c->first;
+    s->items_pointer = &s->items;
+    s->item_schema_pointer = &s->item_schema;
+    s->schema = schema_of("+l", c->name);
+    s->schema.n_children = 1;
+    s->schema.children = &s->item_schema_pointer;
+    s->array = (struct ArrowArray){.length = (int64_t)n_rows,
+                                   .null_count = n_null,
+                                   .n_buffers = 2,
+                                   .n_children = 1,
+                                   .buffers = s->buffers,
+                                   .children = &s->items_pointer,
+                                   .release = keep_array};
+    return RK_OK;
+}
+
+static bool has_values(const rk_request_column *c) {
+    bool any = false;
+    for (size_t v = 0; v < c->n_values && !any; v++) any = !c->nulls[v];
+    return any || c->n_lists > 0;
+}
+
+rk_status rk_request_rows_table(rk_request_rows *rows, size_t n_rows, const struct ArrowSchema **schema,
+                                const struct ArrowArray **array) {
+    rk_request_table *t = rows->table;
+    int64_t n = 0;
+    for (size_t c = 0; c < rows->n_columns; c++) {
+        rk_request_column *column = &rows->columns[c];
+        if (!column->required && !has_values(column)) continue;
+        RK_TRY(make_column(column, n_rows, &t->columns[c]));
+        t->schemas[n] = &t->columns[c].schema;
+        t->arrays[n++] = &t->columns[c].array;
+    }
+    t->schema = (struct ArrowSchema){
+        .format = "+s", .name = "", .n_children = n, .children = t->schemas, .release = keep_schema};
+    t->array = (struct ArrowArray){.length = (int64_t)n_rows,
+                                   .n_buffers = 1,
+                                   .n_children = n,
+                                   .buffers = &t->no_buffer,
+                                   .children = t->arrays,
+                                   .release = keep_array};
+    *schema = &t->schema;
+    *array = &t->array;
+    return RK_OK;
+}

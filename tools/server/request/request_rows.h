@@ -1,0 +1,68 @@
+/* Rows of requests, collected into columns that rk_session_run takes: texts, as a CSV file would have them,
+ * so that numbers are read as exactly as from files. Rows of several requests follow one another; those of
+ * one that is found wrong are taken back. */
+#ifndef RK_SERVER_REQUEST_ROWS_H
+#define RK_SERVER_REQUEST_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <reckon/arrow.h>
+
+#include "base/buffer.h"
+#include "base/text/text.h"
+
+/* A column: the values of its rows, one after the other. */
+typedef struct rk_request_column {
+    const char *name;
+    bool required; /* a request without it is refused */
+    bool given;    /* since rk_request_rows_begin */
+    rk_buffer text;
+    int32_t *ends; /* [1 + n_values] 0, then where each value ends in the text */
+    bool *nulls;   /* [n_values] */
+    size_t n_values, ends_capacity, nulls_capacity;
+    int32_t *first; /* [n_rows + 1] of each row, its first value */
+    bool *lists;    /* [n_rows] given as a list */
+    size_t n_rows, first_capacity, lists_capacity, n_lists;
+    uint8_t *bits[2]; /* validity of rows, and of a list's values */
+    size_t bits_capacity[2];
+} rk_request_column;
+
+typedef struct rk_request_rows {
+    rk_request_column *columns; /* [n_columns] */
+    size_t n_columns;
+    size_t expected;                /* where the next column is looked for first */
+    struct rk_request_table *table; /* of rk_request_rows_table */
+} rk_request_rows;
+
+/* Columns are the children of `schema` (rk_session_schema), which outlives the rows; the first n_required
+ * must be in each request. Release after a failure too. */
+rk_status rk_request_rows_init(rk_request_rows *rows, const struct ArrowSchema *schema, int64_t n_required);
+void rk_request_rows_release(rk_request_rows *rows);
+
+/* NULL: none of the model's. */
+rk_request_column *rk_request_rows_find(rk_request_rows *rows, rk_span name);
+
+/* A row of one value, or of a list of any number of them, which are then added. */
+rk_status rk_request_add_row(rk_request_column *column, bool list);
+/* null: a missing value; text is not looked at. */
+rk_status rk_request_add_value(rk_request_column *column, rk_span text, bool null);
+/* The last n_rows - column->n_rows rows: without a value; or with those of row `row`. */
+rk_status rk_request_fill(rk_request_column *column, size_t n_rows);
+rk_status rk_request_repeat(rk_request_column *column, size_t row, size_t n_rows);
+
+/* A request begins. */
+void rk_request_rows_begin(rk_request_rows *rows);
+/* It has ended, and has rows up to n_rows in all. Columns of fewer rows get missing values. RK_BAD_DATA: a
+ * required column was not given. */
+rk_status rk_request_rows_end(rk_request_rows *rows, size_t n_rows);
+/* Back to the first n_rows. */
+void rk_request_rows_cut(rk_request_rows *rows, size_t n_rows);
+
+/* The first n_rows rows as a struct array, whose columns that were never given are left out. Valid until the
+ * rows change; nothing is to be released. */
+rk_status rk_request_rows_table(rk_request_rows *rows, size_t n_rows, const struct ArrowSchema **schema,
+                                const struct ArrowArray **array);
+
+#endif

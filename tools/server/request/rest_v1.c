@@ -1,0 +1,217 @@
+/* TensorFlow Serving's REST API: predict with `instances` or `inputs`, classify and regress with `examples`;
+ * a `context` stands beside each row in all three (https://www.tensorflow.org/tfx/serving/api_rest). The
+ * signature's name chooses a task of several. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "server/request/call.h"
+
+static bool is(rk_span text, const char *word) {
+    return text.n_bytes == strlen(word) && memcmp(text.data, word, text.n_bytes) == 0;
+}
+
+/* An object of columns, as row `row`. Names that the model does not have are passed over. */
+static rk_status read_row(rk_json *json, rk_request_rows *rows, size_t row) {
+    rk_span key;
+    bool more;
+    RK_TRY(rk_json_open_object(json));
+    while (true) {
+        RK_TRY(rk_json_next_key(json, &key, &more));
+        if (!more) break;
+        rk_request_column *column = rk_request_rows_find(rows, key);
+        if (column)
+            RK_TRY(rk_read_value(json, column, row));
+        else
+            RK_TRY(rk_json_skip(json, NULL));
+    }
+    return RK_OK;
+}
+
+static rk_status check_rows(int64_t n, const rk_call_limits *limits) {
+    RK_FAIL_IF(n >= limits->max_rows, RK_INVALID_ARGUMENT, "the request has more than %lld rows",
+               (long long)limits->max_rows);
+    return RK_OK;
+}
+
+static rk_status read_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
+                           size_t n_before) {
+    bool more;
+    call->n_rows = 0;
+    RK_TRY(rk_json_open_array(json));
+    while (true) {
+        RK_TRY(rk_json_next_item(json, &more));
+        if (!more) break;
+        RK_TRY(check_rows(call->n_rows, limits));
+        RK_TRY(read_row(json, rows, n_before + (size_t)call->n_rows++));
+    }
+    return RK_OK;
+}
+
+/* {"column": [a value a row]}, all of one length. */
+static rk_status read_columns(rk_call *call, const rk_call_limits *limits, rk_json *json,
+                              rk_request_rows *rows, size_t n_before) {
+    rk_span key;
+    bool more, more_rows;
+    call->n_rows = -1;
+    RK_TRY(rk_json_open_object(json));
+    while (true) {
+        RK_TRY(rk_json_next_key(json, &key, &more));
+        if (!more) break;
+        rk_request_column *column = rk_request_rows_find(rows, key);
+        int64_t n = 0;
+        if (!column) {
+            RK_TRY(rk_json_skip(json, NULL));
+            continue;
+        }
+        RK_TRY(rk_json_open_array(json));
+        while (true) {
+            RK_TRY(rk_json_next_item(json, &more_rows));
+            if (!more_rows) break;
+            RK_TRY(check_rows(n, limits));
+            RK_TRY(rk_read_value(json, column, n_before + (size_t)n++));
+        }
+        RK_FAIL_IF(call->n_rows >= 0 && n != call->n_rows, RK_BAD_DATA,
+                   "column '%s' has %lld values, those before it %lld", column->name, (long long)n,
+                   (long long)call->n_rows);
+        call->n_rows = n;
+    }
+    RK_FAIL_IF(call->n_rows < 0, RK_BAD_DATA, "\"inputs\" has no column of the model's");
+    return RK_OK;
+}
+
+/* Columns that the rows have not given, the same in each of them. */
+static rk_status spread_context(rk_call *call, const rk_call_limits *limits, rk_span context,
+                                rk_request_rows *rows, size_t n_before) {
+    RK_AUTO(rk_json_release) rk_json json = {0};
+    rk_span key;
+    bool more;
+    rk_json_start(&json, context, limits->max_depth);
+    RK_TRY(rk_json_open_object(&json));
+    while (true) {
+        RK_TRY(rk_json_next_key(&json, &key, &more));
+        if (!more) break;
+        rk_request_column *column = rk_request_rows_find(rows, key);
+        if (column && !column->given && call->n_rows > 0) {
+            RK_TRY(rk_read_value(&json, column, n_before));
+            RK_TRY(rk_request_repeat(column, n_before, n_before + (size_t)call->n_rows));
+        } else {
+            RK_TRY(rk_json_skip(&json, NULL));
+        }
+    }
+    return RK_OK;
+}
+
+static rk_status choose_task(rk_call *call, rk_span name) {
+    const rk_served_version *v = call->version;
+    if (name.n_bytes == 0 || is(name, "serving_default")) return RK_OK;
+    for (call->task = 0; call->task < v->n_tasks; call->task++)
+        if (is(name, v->tasks[call->task].name)) return RK_OK;
+    return rk_error(RK_BAD_DATA, "\"signature_name\": '%.*s' is no task of the model",
+                    (int)(name.n_bytes < 200 ? name.n_bytes : 200), name.data);
+}
+
+static rk_status check_task(const rk_call *call) {
+    const rk_served_task *task = &call->version->tasks[call->task];
+    RK_FAIL_IF(call->kind == RK_CALL_CLASSIFY && !task->binary, RK_BAD_DATA,
+               "task '%s' has no classes\nhint: ask for :regress or :predict", task->name);
+    return RK_OK;
+}
+
+rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
+                     size_t n_before) {
+    bool predict = call->kind == RK_CALL_PREDICT, more, found = false;
+    const char *of_rows = predict ? "instances" : "examples";
+    rk_span key, context = {0}, text;
+    call->task = 0;
+    rk_json_start(json, call->body, limits->max_depth);
+    RK_TRY(rk_json_open_object(json));
+    while (true) {
+        RK_TRY(rk_json_next_key(json, &key, &more));
+        if (!more) break;
+        bool are_rows = is(key, of_rows), are_columns = predict && is(key, "inputs");
+        if (are_rows || are_columns) {
+            if (found) return rk_json_error(json, "rows are given twice");
+            found = true;
+            call->form = are_rows ? RK_FORM_ROWS : RK_FORM_COLUMNS;
+            RK_TRY((are_rows ? read_rows : read_columns)(call, limits, json, rows, n_before));
+        } else if (is(key, "context")) {
+            if (context.data) return rk_json_error(json, "\"context\" is given twice");
+            RK_TRY(rk_json_skip(json, &context));
+        } else if (is(key, "signature_name")) {
+            RK_TRY(rk_json_text(json, &text));
+            RK_TRY(choose_task(call, text));
+        } else {
+            return rk_json_error(json, "the request has a key that is not known");
+        }
+    }
+    RK_TRY(rk_json_end(json));
+    RK_FAIL_IF(!found, RK_BAD_DATA, "the request has no \"%s\"%s", of_rows,
+               predict ? " and no \"inputs\"" : "");
+    RK_TRY(check_task(call));
+    return context.data ? spread_context(call, limits, context, rows, n_before) : RK_OK;
+}
+
+/* A number a row of one task, in brackets. */
+static void write_column(rk_buffer *out, const float *predictions, int64_t n, int32_t n_tasks) {
+    rk_buffer_text(out, "[");
+    for (int64_t i = 0; i < n; i++) {
+        if (i) rk_buffer_text(out, ", ");
+        rk_write_f32(out, predictions[i * n_tasks]);
+    }
+    rk_buffer_text(out, "]");
+}
+
+static void write_key(rk_buffer *out, const rk_call *call, int32_t task) {
+    const char *name = call->version->tasks[task].name;
+    if (task) rk_buffer_text(out, ", ");
+    rk_json_write_text(out, (rk_span){name, strlen(name)});
+    rk_buffer_text(out, ": ");
+}
+
+static void write_objects(const rk_call *call, rk_buffer *out, const float *predictions, int32_t n_tasks) {
+    rk_buffer_text(out, "[");
+    for (int64_t i = 0; i < call->n_rows; i++) {
+        rk_buffer_text(out, i ? ", {" : "{");
+        for (int32_t t = 0; t < n_tasks; t++) {
+            write_key(out, call, t);
+            rk_write_f32(out, predictions[i * n_tasks + t]);
+        }
+        rk_buffer_text(out, "}");
+    }
+    rk_buffer_text(out, "]");
+}
+
+static void write_classes(const rk_call *call, rk_buffer *out, const float *predictions, int32_t n_tasks) {
+    rk_buffer_text(out, "[");
+    for (int64_t i = 0; i < call->n_rows; i++) {
+        float p = predictions[i * n_tasks + call->task];
+        rk_buffer_text(out, i ? ", [[\"0\", " : "[[\"0\", ");
+        rk_write_f32(out, 1 - p);
+        rk_buffer_text(out, "], [\"1\", ");
+        rk_write_f32(out, p);
+        rk_buffer_text(out, "]]");
+    }
+    rk_buffer_text(out, "]");
+}
+
+void rk_write_v1(rk_call *call, const float *predictions) {
+    rk_buffer *out = &call->reply;
+    int32_t n_tasks = call->version->n_tasks;
+    bool predict = call->kind == RK_CALL_PREDICT, rows = call->form == RK_FORM_ROWS;
+    rk_buffer_text(out, !predict ? "{\"result\": " : rows ? "{\"predictions\": " : "{\"outputs\": ");
+    if (call->kind == RK_CALL_CLASSIFY) {
+        write_classes(call, out, predictions, n_tasks);
+    } else if (!predict || n_tasks == 1) {
+        write_column(out, predictions + call->task, call->n_rows, n_tasks);
+    } else if (rows) {
+        write_objects(call, out, predictions, n_tasks);
+    } else {
+        rk_buffer_text(out, "{");
+        for (int32_t t = 0; t < n_tasks; t++) {
+            write_key(out, call, t);
+            write_column(out, predictions + t, call->n_rows, n_tasks);
+        }
+        rk_buffer_text(out, "}");
+    }
+    rk_buffer_text(out, "}\n");
+}

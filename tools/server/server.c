@@ -1,0 +1,117 @@
+/* Models, workers and connections, put together; and the time from the first request to the last. */
+#include <errno.h>
+#include <semaphore.h>
+#include <time.h>
+
+#include <reckon/experimental/server.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/thread/clock.h"
+#include "base/thread/cpu.h"
+#include "server/http/http_server.h"
+
+struct rk_server {
+    rk_server_config config;
+    rk_served_model *models; /* [config.n_models], of which n_open are open */
+    int64_t n_open;
+    rk_model_metrics *metrics; /* [config.n_models] */
+    rk_batcher *batcher;
+    rk_http *http;
+    sem_t stop;
+};
+
+static rk_status open_all(rk_server *s) {
+    size_t n = (size_t)s->config.n_models;
+    int n_workers = (int)s->config.batching.num_batch_threads;
+    if (n_workers == 0) n_workers = rk_cpu_count();
+    RK_TRY(rk_alloc(n, sizeof *s->models, &s->models));
+    RK_TRY(rk_alloc(n, sizeof *s->metrics, &s->metrics));
+    for (; s->n_open < s->config.n_models; s->n_open++)
+        RK_TRY(rk_served_model_open(&s->config.models[s->n_open], n_workers, &s->models[s->n_open]));
+    const rk_batcher_options batching = {
+        .n_workers = n_workers,
+        .max_batch_size = s->config.batching.max_batch_size,
+        .max_enqueued = s->config.batching.max_enqueued_requests,
+        .batch_timeout = (double)s->config.batching.batch_timeout_micros / 1e6,
+        .limits = {.max_rows = s->config.limits.max_rows, .max_depth = (int)s->config.limits.max_depth}};
+    RK_TRY(rk_batcher_create(&batching, &s->batcher));
+    const rk_http_options http = {
+        .config = &s->config, .models = s->models, .metrics = s->metrics, .batcher = s->batcher};
+    return rk_http_start(&http, &s->http);
+}
+
+rk_status rk_server_create(const char *path, const rk_server_options *options, rk_server **out) {
+    rk_server_options o = RK_SERVER_OPTIONS_INIT;
+    RK_TRY(
+        rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_server_options, listen), "rk_server_options"));
+    rk_server *s;
+    RK_TRY(rk_alloc(1, sizeof *s, &s));
+    sem_init(&s->stop, 0, 0);
+    rk_status status;
+    RK_GOTO(rk_server_config_load(path, &s->config));
+    if (o.listen) {
+        rk_free(s->config.listen);
+        s->config.listen = NULL;
+        RK_GOTO(rk_strdup(o.listen, &s->config.listen));
+    }
+    RK_GOTO(open_all(s));
+    *out = s;
+    s = NULL;
+done:
+    rk_server_free(s);
+    return status;
+}
+
+/* Connections end first, so that nothing is asked of workers any more; a call that is under way ends before
+ * its connection can. */
+void rk_server_free(rk_server *s) {
+    if (!s) return;
+    if (s->http) rk_http_drain(s->http, 0);
+    rk_batcher_free(s->batcher);
+    rk_http_free(s->http);
+    for (int64_t m = 0; m < s->n_open; m++) rk_served_model_close(&s->models[m]);
+    rk_free(s->models);
+    rk_free(s->metrics);
+    rk_server_config_release(&s->config);
+    sem_destroy(&s->stop);
+    rk_free(s);
+}
+
+int rk_server_port(const rk_server *s) {
+    return rk_http_port(s->http);
+}
+
+/* Returns whether it was told to stop within so many seconds. */
+static bool stopped_within(rk_server *s, double seconds) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    double end = (double)until.tv_nsec + seconds * 1e9;
+    until.tv_sec += (time_t)(end / 1e9);
+    until.tv_nsec = (long)(end - 1e9 * (double)(time_t)(end / 1e9));
+    int code;
+    while ((code = sem_timedwait(&s->stop, &until)) != 0 && errno == EINTR) continue;
+    return code == 0;
+}
+
+static void refresh(rk_server *s) {
+    for (int64_t m = 0; m < s->n_open; m++)
+        if (rk_served_model_refresh(&s->models[m]) != RK_OK)
+            rk_log(RK_LOG_DEBUG, "model '%s': %s", s->config.models[m].name, rk_last_error());
+}
+
+rk_status rk_server_run(rk_server *s) {
+    const rk_server_config *c = &s->config;
+    double interval = c->reload_interval > 0 ? c->reload_interval : 86400;
+    while (!stopped_within(s, interval))
+        if (c->reload_interval > 0) refresh(s);
+    rk_http_set_ready(s->http, false);
+    stopped_within(s, c->drain_delay); /* a second request to stop does not wait */
+    rk_http_drain(s->http, c->drain_timeout);
+    return RK_OK;
+}
+
+void rk_server_stop(rk_server *s) {
+    sem_post(&s->stop);
+}

@@ -1,0 +1,198 @@
+#include "server/server_config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file/file.h"
+#include "base/memory.h"
+#include "base/yaml/schema.h"
+
+static const char *const policies[] = {"latest", "all", "specific"};
+
+static const rk_field label_fields[] = {
+    RK_FIELD_TEXT(rk_version_label, name, true, NULL, "what requests call the version"),
+    RK_FIELD_I64(rk_version_label, version, RK_REQUIRED_NUMBER, 0, INT64_MAX, "its number"),
+};
+static const rk_schema label_schema = RK_SCHEMA("version_labels", rk_version_label, label_fields);
+
+static const rk_field model_fields[] = {
+    RK_FIELD_TEXT(rk_model_entry, name, true, NULL, "what requests call the model: [A-Za-z0-9_.-]+"),
+    RK_FIELD_PATH(
+        rk_model_entry, path, true,
+        "a run's directory, whose checkpoints are its versions, or a folder of runs named by numbers"),
+    RK_FIELD_ENUM(
+        rk_model_entry, version_policy, RK_VERSIONS_LATEST, policies,
+        "latest: the best checkpoint of a run, the highest numbers of a folder; all; specific: `versions`"),
+    RK_FIELD_I64(rk_model_entry, num_versions, 1, 1, 64, "with latest, of a folder: how many stay in use"),
+    RK_FIELD_ARRAY(I64S, rk_model_entry, versions, n_versions, 0, 9e15, "with specific: their numbers"),
+    RK_FIELD_LIST(rk_model_entry, version_labels, n_version_labels, &label_schema, false,
+                  "names of versions, as {name: stable, version: 42}"),
+};
+static const rk_schema model_schema = {.name = "models",
+                                       .struct_bytes = sizeof(rk_model_entry),
+                                       .fields = model_fields,
+                                       .n_fields = sizeof model_fields / sizeof *model_fields,
+                                       .has_line = true,
+                                       .line_offset = offsetof(rk_model_entry, line)};
+
+static const rk_field batching_fields[] = {
+    RK_FIELD_I64(rk_batching_section, max_batch_size, 512, 1, 1 << 20, "rows that requests are joined up to"),
+    RK_FIELD_I64(rk_batching_section, batch_timeout_micros, 0, 0, 1000000,
+                 "how long a batch waits for more; 0: only what waits already is joined"),
+    RK_FIELD_I64(rk_batching_section, max_enqueued_requests, 1024, 1, 1 << 20,
+                 "requests that wait; beyond them the answer is 429"),
+    RK_FIELD_I64(rk_batching_section, num_batch_threads, 0, 0, 1024,
+                 "threads that predict; 0: a processor each"),
+};
+static const rk_schema batching_schema = RK_SCHEMA("batching", rk_batching_section, batching_fields);
+
+static const rk_field limits_fields[] = {
+    RK_FIELD_I64(rk_limits_section, max_request_bytes, 4 << 20, 1024, INT32_MAX, "of a request's body"),
+    RK_FIELD_I64(rk_limits_section, max_rows, 10000, 1, 1 << 30, "of a request"),
+    RK_FIELD_I64(rk_limits_section, max_depth, 16, 4, 1000, "of arrays and objects in one another"),
+    RK_FIELD_I64(rk_limits_section, max_connections, 1024, 1, 1 << 20, "at once"),
+    RK_FIELD_I64(rk_limits_section, max_connections_per_ip, 1024, 1, 1 << 20, "at once, from one address"),
+    RK_FIELD_F64(rk_limits_section, header_timeout, 5, 0.1, 3600,
+                 "seconds until a request's headers are there"),
+    RK_FIELD_F64(rk_limits_section, request_timeout, 30, 0.1, 3600, "seconds until a request is answered"),
+    RK_FIELD_F64(rk_limits_section, idle_timeout, 60, 0.1, 86400,
+                 "seconds that a connection may wait between requests"),
+};
+static const rk_schema limits_schema = RK_SCHEMA("limits", rk_limits_section, limits_fields);
+
+static const rk_field tls_fields[] = {
+    RK_FIELD_PATH(rk_tls_section, certificate, false,
+                  "a PEM file: the server's certificate and those above it"),
+    RK_FIELD_PATH(rk_tls_section, key, false, "a PEM file: its private key"),
+};
+static const rk_schema tls_schema = RK_SCHEMA("tls", rk_tls_section, tls_fields);
+
+static const rk_field auth_fields[] = {
+    RK_FIELD_PATH(rk_auth_section, bearer_file, false,
+                  "a file with a token a line; requests must bear one of them"),
+};
+static const rk_schema auth_schema = RK_SCHEMA("auth", rk_auth_section, auth_fields);
+
+static const rk_field fields[] = {
+    RK_FIELD_TEXT(rk_server_config, listen, false, "127.0.0.1:8501",
+                  "address and port; port 0: any that is free"),
+    RK_FIELD_LIST(rk_server_config, models, n_models, &model_schema, true, "what is served"),
+    RK_FIELD_STRUCT(rk_server_config, batching, &batching_schema, "how requests are joined"),
+    RK_FIELD_STRUCT(rk_server_config, limits, &limits_schema, "what is refused"),
+    RK_FIELD_STRUCT(rk_server_config, tls, &tls_schema, "HTTPS, where both files are given"),
+    RK_FIELD_STRUCT(rk_server_config, auth, &auth_schema, "who may ask"),
+    RK_FIELD_F64(rk_server_config, reload_interval, 2, 0, 86400,
+                 "seconds between looks for new versions; 0: none"),
+    RK_FIELD_F64(rk_server_config, drain_delay, 1, 0, 3600,
+                 "seconds after SIGTERM in which requests are still taken, while the server says that it is "
+                 "not ready"),
+    RK_FIELD_F64(rk_server_config, drain_timeout, 30, 0, 3600, "seconds that requests under way have to end"),
+};
+static const rk_schema schema = RK_SCHEMA("serve", rk_server_config, fields);
+
+bool rk_is_model_name(const char *name, size_t n_bytes) {
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+    size_t n = 0, points = 0;
+    for (; n < n_bytes && name[n] && strchr(allowed, name[n]); n++) points += name[n] == '.';
+    return n_bytes > 0 && n == n_bytes && points < n_bytes;
+}
+
+static rk_status check_models(const rk_server_config *c) {
+    RK_FAIL_IF(c->n_models == 0, RK_CONFIG, "%s: key 'models': there is none to serve", c->yaml.path);
+    for (int64_t m = 0; m < c->n_models; m++) {
+        const rk_model_entry *e = &c->models[m];
+        rk_yaml_place place = rk_yaml_place_of(&c->yaml, e->line);
+        RK_FAIL_IF(!rk_is_model_name(e->name, strlen(e->name)), RK_CONFIG,
+                   "%s: key 'models[].name': '%s' has other characters than [A-Za-z0-9_.-]", place.text,
+                   e->name);
+        RK_FAIL_IF((e->version_policy == RK_VERSIONS_SPECIFIC) != (e->n_versions > 0), RK_CONFIG,
+                   "%s: key 'models[].versions': goes with 'version_policy: specific', and only with it",
+                   place.text);
+        for (int64_t other = 0; other < m; other++)
+            RK_FAIL_IF(strcmp(e->name, c->models[other].name) == 0, RK_CONFIG,
+                       "%s: key 'models[].name': '%s' is there twice", place.text, e->name);
+    }
+    return RK_OK;
+}
+
+static rk_status check(const rk_server_config *c) {
+    RK_TRY(check_models(c));
+    RK_FAIL_IF(!c->tls.certificate != !c->tls.key, RK_CONFIG,
+               "%s: key 'tls': needs both 'certificate' and 'key'", c->yaml.path);
+    return RK_OK;
+}
+
+/* A relative path of the file is one below the file's folder. */
+static rk_status below(const char *file, char **path) {
+    if (!*path || **path == '/') return RK_OK;
+    const char *slash = strrchr(file, '/');
+    if (!slash) return RK_OK;
+    RK_AUTOFREE char *folder = NULL;
+    char *joined;
+    RK_TRY(rk_strndup(file, (size_t)(slash - file), &folder));
+    RK_TRY(rk_path_join(folder, *path, &joined));
+    rk_free(*path);
+    *path = joined;
+    return RK_OK;
+}
+
+static rk_status resolve_paths(const char *file, rk_server_config *c) {
+    for (int64_t m = 0; m < c->n_models; m++) RK_TRY(below(file, &c->models[m].path));
+    RK_TRY(below(file, &c->tls.certificate));
+    RK_TRY(below(file, &c->tls.key));
+    return below(file, &c->auth.bearer_file);
+}
+
+static rk_status load_file(const char *path, rk_server_config *c) {
+    RK_AUTOFREE char *text = NULL;
+    size_t n_bytes;
+    rk_yaml yaml;
+    RK_TRY(rk_file_read(path, &text, &n_bytes));
+    RK_TRY(rk_yaml_parse(path, text, n_bytes, &yaml));
+    rk_status status = rk_schema_bind(&schema, &yaml, yaml.root, c);
+    c->yaml = yaml;
+    RK_TRY(status);
+    RK_TRY(check(c));
+    return resolve_paths(path, c);
+}
+
+/* A run's last name is its model's. */
+static rk_status load_run(const char *path, rk_server_config *c) {
+    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/') begin--;
+    const char *name = rk_is_model_name(path + begin, end - begin) ? path + begin : "default";
+    size_t n = name == path + begin ? end - begin : strlen(name);
+    rk_buffer_printf(&text, "models: [{name: \"%.*s\", path: \"", (int)n, name);
+    for (const char *at = path; *at; at++)
+        rk_buffer_printf(&text, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at);
+    rk_buffer_text(&text, "\"}]\n");
+    RK_TRY(text.status);
+    rk_yaml yaml;
+    RK_TRY(rk_yaml_parse(path, text.data, text.n_bytes, &yaml));
+    rk_status status = rk_schema_bind(&schema, &yaml, yaml.root, c);
+    c->yaml = yaml;
+    return status;
+}
+
+static bool ends_in(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+rk_status rk_server_config_load(const char *path, rk_server_config *out) {
+    *out = (rk_server_config){0};
+    rk_status status =
+        ends_in(path, ".yaml") || ends_in(path, ".yml") ? load_file(path, out) : load_run(path, out);
+    if (status != RK_OK) rk_server_config_release(out);
+    return status;
+}
+
+void rk_server_config_release(rk_server_config *c) {
+    rk_yaml yaml = c->yaml;
+    rk_schema_release(&schema, c);
+    rk_yaml_release(&yaml);
+    *c = (rk_server_config){0};
+}

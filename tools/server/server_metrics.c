@@ -1,0 +1,70 @@
+#include "server/server_metrics.h"
+
+static const int codes[RK_COUNTED_CODES] = {200, 400, 401, 404, 405, 408, 411, 413, 429, 500, 503, 504};
+static const double limits[RK_DURATION_BUCKETS] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
+                                                   0.025,  0.05,    0.1,    0.25,  0.5,    1,     10};
+
+void rk_metrics_count(rk_model_metrics *m, int code, double seconds, int64_t n_rows) {
+    int c = 0, b = 0;
+    while (c < RK_COUNTED_CODES && codes[c] != code) c++;
+    while (b < RK_DURATION_BUCKETS && seconds > limits[b]) b++;
+    if (c < RK_COUNTED_CODES) atomic_fetch_add(&m->requests[c], 1);
+    atomic_fetch_add(&m->durations[b], 1);
+    atomic_fetch_add(&m->duration_us, (uint64_t)(seconds * 1e6));
+    if (code == 200) atomic_fetch_add(&m->rows, (uint64_t)n_rows);
+}
+
+static void head(rk_buffer *out, const char *name, const char *type, const char *help) {
+    rk_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static unsigned long long load(const atomic_uint_fast64_t *value) {
+    return (unsigned long long)atomic_load(value);
+}
+
+static void write_durations(const rk_model_metrics *m, const char *model, rk_buffer *out) {
+    unsigned long long n = 0;
+    for (int b = 0; b <= RK_DURATION_BUCKETS; b++) {
+        char limit[32];
+        n += load(&m->durations[b]);
+        rk_snprintf(limit, sizeof limit, b < RK_DURATION_BUCKETS ? "%g" : "+Inf",
+                    limits[b % RK_DURATION_BUCKETS]);
+        rk_buffer_printf(out, "reckon_request_duration_seconds_bucket{model=\"%s\",le=\"%s\"} %llu\n", model,
+                         limit, n);
+    }
+    rk_buffer_printf(out, "reckon_request_duration_seconds_sum{model=\"%s\"} %.6f\n", model,
+                     (double)load(&m->duration_us) / 1e6);
+    rk_buffer_printf(out, "reckon_request_duration_seconds_count{model=\"%s\"} %llu\n", model, n);
+}
+
+static void write_versions(rk_served_model *model, rk_buffer *out) {
+    pthread_mutex_lock(&model->mutex);
+    for (const rk_served_version *v = model->versions; v; v = v->next)
+        rk_buffer_printf(out, "reckon_model_loaded_timestamp_seconds{model=\"%s\",version=\"%lld\"} %.3f\n",
+                         model->entry->name, (long long)v->number, v->loaded_at);
+    pthread_mutex_unlock(&model->mutex);
+}
+
+void rk_metrics_write(const rk_model_metrics *m, rk_served_model *models, int64_t n_models,
+                      rk_batcher_counts counts, rk_buffer *out) {
+    head(out, "reckon_requests_total", "counter",
+         "Requests for predictions that were answered, by HTTP status.");
+    for (int64_t i = 0; i < n_models; i++)
+        for (int c = 0; c < RK_COUNTED_CODES; c++)
+            if (load(&m[i].requests[c]))
+                rk_buffer_printf(out, "reckon_requests_total{model=\"%s\",code=\"%d\"} %llu\n",
+                                 models[i].entry->name, codes[c], load(&m[i].requests[c]));
+    head(out, "reckon_request_duration_seconds", "histogram", "From a request's headers to its answer.");
+    for (int64_t i = 0; i < n_models; i++) write_durations(&m[i], models[i].entry->name, out);
+    head(out, "reckon_rows_total", "counter", "Rows that were predicted.");
+    for (int64_t i = 0; i < n_models; i++)
+        rk_buffer_printf(out, "reckon_rows_total{model=\"%s\"} %llu\n", models[i].entry->name,
+                         load(&m[i].rows));
+    head(out, "reckon_executions_total", "counter",
+         "Batches that were predicted, each of one request or several.");
+    rk_buffer_printf(out, "reckon_executions_total %llu\n", (unsigned long long)counts.n_batches);
+    head(out, "reckon_pending_requests", "gauge", "Requests that wait or are being answered.");
+    rk_buffer_printf(out, "reckon_pending_requests %llu\n", (unsigned long long)counts.n_pending);
+    head(out, "reckon_model_loaded_timestamp_seconds", "gauge", "When a version was loaded.");
+    for (int64_t i = 0; i < n_models; i++) write_versions(&models[i], out);
+}

@@ -388,6 +388,20 @@ class Tests:
             [t.join() for t in threads]
             assert set(codes) <= {(200, None), (429, "1")} and len(codes) == 320 and codes.count((200, None)) > 40, set(codes)
 
+    def test_serve_once(self):
+        """What ./quickstart ends with: one answer over HTTP, and no server is left."""
+        def once(run, row):
+            return subprocess.run([Path(__file__).parents[2] / "scripts" / "serve_once", self.program, run, json.dumps({"instances": [row]})], capture_output=True, text=True, timeout=60)
+
+        ended = once(self.folder / "run", self.instances[0])
+        assert ended.returncode == 0, ended
+        self.same(json.loads(ended.stdout.splitlines()[-1])["predictions"])
+        port = int(re.search(r"localhost:(\d+)", ended.stdout)[1])
+        with socket.socket() as s:
+            assert s.connect_ex(("127.0.0.1", port)) != 0, "the server still runs"
+        assert once(self.folder / "nowhere", self.instances[0]).returncode == 1
+        assert once(self.folder / "run", {"age": 3}).returncode == 1
+
     def test_config(self):
         for text, words in (("models: []", "models"), ("models: [{name: a/b, path: run}]", "a/b"), ("models: [{name: a, path: nowhere}]", "nowhere"), ("model: []", "model"),
                             ("listen: somewhere\nmodels: [{name: a, path: run}]", "listen"), ("tls: {key: x}\nmodels: [{name: a, path: run}]", "tls"),

@@ -209,7 +209,7 @@ def prepare(folder, side, threads):
     out = {"build_seconds": time.process_time() - began, "versions": index.versions(), "settings": {}}
     index.save(folder / f"{side}-{threads}.index")
     for k in KS:
-        out["settings"][k] = int(index.settings(queries, np.load(folder / f"tune-{k}.npy"), k))
+        out["settings"][str(k)] = int(index.settings(queries, np.load(folder / f"tune-{k}.npy"), k))
     return out
 
 

@@ -170,6 +170,19 @@ static void test_rows(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* A key may have a NUL, behind which no byte of a column's name is looked at. */
+static void test_nul_in_key(void **state) {
+    (void)state;
+    static const char memory[] = "age\0b";
+    struct ArrowSchema child = {.name = memory}, *pointer = &child;
+    const struct ArrowSchema one = {.n_children = 1, .children = &pointer};
+    rk_request_rows rows;
+    OK(rk_request_rows_init(&rows, &one, 1));
+    assert_null(rk_request_rows_find(&rows, (rk_span){memory, 5}));
+    assert_non_null(rk_request_rows_find(&rows, (rk_span){memory, 3}));
+    rk_request_rows_release(&rows);
+}
+
 static rk_status all(void) {
     rk_request_rows rows;
     const struct ArrowSchema *s;
@@ -208,6 +221,7 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_json), cmocka_unit_test(test_numbers),
-                                       cmocka_unit_test(test_rows), cmocka_unit_test(test_out_of_memory)};
+                                       cmocka_unit_test(test_rows), cmocka_unit_test(test_nul_in_key),
+                                       cmocka_unit_test(test_out_of_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ void rk_request_rows_release(rk_request_rows *rows) {
 }
 
 static bool is_named(const rk_request_column *column, rk_span name) {
-    return strncmp(column->name, name.data, name.n_bytes) == 0 && column->name[name.n_bytes] == 0;
+    return strlen(column->name) == name.n_bytes && memcmp(column->name, name.data, name.n_bytes) == 0;
 }
 
 /* Clients give columns in the same order again and again: the one after the last found is tried first. */

@@ -170,6 +170,30 @@ static void test_rows(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* Some megabytes that stand beside many rows would be gigabytes. */
+static void test_large_context(void **state) {
+    (void)state;
+    const rk_call_limits many = {.max_rows = 1000, .max_depth = 8};
+    rk_request_rows rows;
+    rk_json json = {0};
+    rk_buffer body = {0};
+    rk_call call = {.kind = RK_CALL_PREDICT, .version = &version, .n_json_bytes = -1};
+    OK(rk_request_rows_init(&rows, &schema, 2));
+    rk_buffer_text(&body, "{\"context\": {\"age\": 1, \"tags\": [0");
+    for (int i = 0; i < 100000; i++) rk_buffer_text(&body, ",0");
+    rk_buffer_text(&body, "]}, \"instances\": [{}");
+    for (int i = 1; i < 1000; i++) rk_buffer_text(&body, ",{}");
+    rk_buffer_text(&body, "]}");
+    OK(body.status);
+    call.body = (rk_span){body.data, body.n_bytes};
+    FAILS(rk_call_read(&call, &many, &json, &rows, 0), RK_INVALID_ARGUMENT,
+          "\"context\" has 200023 bytes, too many for 1000 rows");
+    rk_json_release(&json);
+    rk_buffer_release(&body);
+    rk_request_rows_release(&rows);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 /* A key may have a NUL, behind which no byte of a column's name is looked at. */
 static void test_nul_in_key(void **state) {
     (void)state;
@@ -220,8 +244,9 @@ static void test_out_of_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_json), cmocka_unit_test(test_numbers),
-                                       cmocka_unit_test(test_rows), cmocka_unit_test(test_nul_in_key),
-                                       cmocka_unit_test(test_out_of_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_json),          cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_rows),          cmocka_unit_test(test_nul_in_key),
+        cmocka_unit_test(test_large_context), cmocka_unit_test(test_out_of_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,12 +79,18 @@ static rk_status read_columns(rk_call *call, const rk_call_limits *limits, rk_js
     return RK_OK;
 }
 
+/* A context is written out in each row: a short request of many rows must not fill the memory. */
+enum { MAX_CONTEXT_BYTES = 1 << 27 };
+
 /* Columns that the rows have not given, the same in each of them. */
 static rk_status spread_context(rk_call *call, const rk_call_limits *limits, rk_span context,
                                 rk_request_rows *rows, size_t n_before) {
     RK_AUTO(rk_json_release) rk_json json = {0};
     rk_span key;
     bool more;
+    RK_FAIL_IF(context.n_bytes > 0 && call->n_rows > MAX_CONTEXT_BYTES / (int64_t)context.n_bytes,
+               RK_INVALID_ARGUMENT, "\"context\" has %lld bytes, too many for %lld rows",
+               (long long)context.n_bytes, (long long)call->n_rows);
     rk_json_start(&json, context, limits->max_depth);
     RK_TRY(rk_json_open_object(&json));
     while (true) {

@@ -158,6 +158,9 @@ class Tests:
             context, item = {k: self.instances[3][k] for k in ("user", "city", "age")}, {k: self.instances[3][k] for k in ("tags", "price")}
             for body in ({"context": context, "instances": [item] * 3}, {"instances": [item] * 3, "context": context}):
                 assert s.predict(body)[1]["predictions"] == [answer["predictions"][3]] * 3
+            some = {"context": {**context, "city": "Oslo"}, "instances": [item, self.instances[3], {**item, "city": context["city"]}, {**item, "city": None}]}
+            each = {"instances": [{**item, **context, "city": "Oslo"}, self.instances[3], self.instances[3], {**item, **context, "city": None}]}
+            assert s.predict(some) == s.predict(each)  # what a row has itself goes first, in this row alone
             p = answer["predictions"][0]
             assert s.predict({"examples": self.instances[:1]}, ":classify")[1]["result"][0][1] == ["1", p["click"]]
             assert s.predict({"examples": self.instances[:1], "signature_name": "rating"}, ":regress")[1] == {"result": [p["rating"]]}
@@ -372,6 +375,24 @@ class Tests:
             assert s.json("/v2/health/ready") == (503, {"ready": False}) and s.ask("/v2/health/live")[0] == 200
             self.same(s.predict({"instances": self.instances[:3]})[1]["predictions"])
             s.process.wait(10)
+
+    def test_kept_connections_at_the_end(self):
+        """Connections that were kept, and bring requests while all else is freed."""
+        body = json.dumps({"instances": self.instances[:2]}).encode()
+        asked = b"POST /v1/models/ads:predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        with Server(self, more="drain_timeout: 0") as s:
+            kept = [socket.create_connection(("127.0.0.1", s.port)) for _ in range(400)]
+            time.sleep(0.1)
+            s.process.send_signal(signal.SIGTERM)
+            time.sleep(0.25)  # most of drain_delay
+            for c in kept:
+                try:
+                    c.sendall(asked if c.fileno() % 2 else b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+                    time.sleep(0.0002)
+                except OSError:
+                    pass  # it has ended by now
+            s.process.wait(10)
+            [c.close() for c in kept]
 
     def test_busy(self):
         """More requests than may wait: 429, with a time to come again; none is lost."""

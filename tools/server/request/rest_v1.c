@@ -10,8 +10,9 @@ static bool is(rk_span text, const char *word) {
     return text.n_bytes == strlen(word) && memcmp(text.data, word, text.n_bytes) == 0;
 }
 
-/* An object of columns, as row `row`. Names that the model does not have are passed over. */
-static rk_status read_row(rk_json *json, rk_request_rows *rows, size_t row) {
+/* An object of columns, as row `row`. Names that the model does not have are passed over, and with `absent`
+ * those that the row has. */
+static rk_status read_row(rk_json *json, rk_request_rows *rows, size_t row, bool absent) {
     rk_span key;
     bool more;
     RK_TRY(rk_json_open_object(json));
@@ -19,7 +20,7 @@ static rk_status read_row(rk_json *json, rk_request_rows *rows, size_t row) {
         RK_TRY(rk_json_next_key(json, &key, &more));
         if (!more) break;
         rk_request_column *column = rk_request_rows_find(rows, key);
-        if (column)
+        if (column && !(absent && column->n_rows > row))
             RK_TRY(rk_read_value(json, column, row));
         else
             RK_TRY(rk_json_skip(json, NULL));
@@ -33,8 +34,10 @@ static rk_status check_rows(int64_t n, const rk_call_limits *limits) {
     return RK_OK;
 }
 
-static rk_status read_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
-                           size_t n_before) {
+/* context: an object whose columns stand in for those that a row does not have, or nothing. */
+static rk_status read_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span context,
+                           rk_request_rows *rows, size_t n_before) {
+    RK_AUTO(rk_json_release) rk_json shared = {0};
     bool more;
     call->n_rows = 0;
     RK_TRY(rk_json_open_array(json));
@@ -42,7 +45,11 @@ static rk_status read_rows(rk_call *call, const rk_call_limits *limits, rk_json 
         RK_TRY(rk_json_next_item(json, &more));
         if (!more) break;
         RK_TRY(check_rows(call->n_rows, limits));
-        RK_TRY(read_row(json, rows, n_before + (size_t)call->n_rows++));
+        size_t row = n_before + (size_t)call->n_rows++;
+        RK_TRY(read_row(json, rows, row, false));
+        if (!context.data) continue;
+        rk_json_start(&shared, context, limits->max_depth);
+        RK_TRY(read_row(&shared, rows, row, true));
     }
     return RK_OK;
 }
@@ -82,8 +89,9 @@ static rk_status read_columns(rk_call *call, const rk_call_limits *limits, rk_js
 /* A context is written out in each row: a short request of many rows must not fill the memory. */
 enum { MAX_CONTEXT_BYTES = 1 << 27 };
 
-/* Columns that the rows have not given, the same in each of them. */
-static rk_status spread_context(rk_call *call, const rk_call_limits *limits, rk_span context,
+/* Columns that the rows have not given, the same in each of them. Where some rows have one of the context's
+ * and others may not, they are read again, each with the context beside it. given: the rows, as JSON. */
+static rk_status spread_context(rk_call *call, const rk_call_limits *limits, rk_span context, rk_span given,
                                 rk_request_rows *rows, size_t n_before) {
     RK_AUTO(rk_json_release) rk_json json = {0};
     rk_span key;
@@ -97,6 +105,11 @@ static rk_status spread_context(rk_call *call, const rk_call_limits *limits, rk_
         RK_TRY(rk_json_next_key(&json, &key, &more));
         if (!more) break;
         rk_request_column *column = rk_request_rows_find(rows, key);
+        if (column && column->given && call->form == RK_FORM_ROWS) {
+            rk_request_rows_cut(rows, n_before);
+            rk_json_start(&json, given, limits->max_depth);
+            return read_rows(call, limits, &json, context, rows, n_before);
+        }
         if (column && !column->given && call->n_rows > 0) {
             RK_TRY(rk_read_value(&json, column, n_before));
             RK_TRY(rk_request_repeat(column, n_before, n_before + (size_t)call->n_rows));
@@ -127,7 +140,7 @@ rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
                      size_t n_before) {
     bool predict = call->kind == RK_CALL_PREDICT, more, found = false;
     const char *of_rows = predict ? "instances" : "examples";
-    rk_span key, context = {0}, text;
+    rk_span key, context = {0}, given = {0}, text;
     call->task = 0;
     rk_json_start(json, call->body, limits->max_depth);
     RK_TRY(rk_json_open_object(json));
@@ -139,7 +152,10 @@ rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
             if (found) return rk_json_error(json, "rows are given twice");
             found = true;
             call->form = are_rows ? RK_FORM_ROWS : RK_FORM_COLUMNS;
-            RK_TRY((are_rows ? read_rows : read_columns)(call, limits, json, rows, n_before));
+            given.data = json->at;
+            RK_TRY(are_rows ? read_rows(call, limits, json, (rk_span){0}, rows, n_before)
+                            : read_columns(call, limits, json, rows, n_before));
+            given.n_bytes = (size_t)(json->at - given.data);
         } else if (is(key, "context")) {
             if (context.data) return rk_json_error(json, "\"context\" is given twice");
             RK_TRY(rk_json_skip(json, &context));
@@ -154,7 +170,7 @@ rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
     RK_FAIL_IF(!found, RK_BAD_DATA, "the request has no \"%s\"%s", of_rows,
                predict ? " and no \"inputs\"" : "");
     RK_TRY(check_task(call));
-    return context.data ? spread_context(call, limits, context, rows, n_before) : RK_OK;
+    return context.data ? spread_context(call, limits, context, given, rows, n_before) : RK_OK;
 }
 
 /* A number a row of one task, in brackets. */

@@ -203,24 +203,29 @@ rk_status rk_batcher_create(const rk_batcher_options *options, rk_batcher **out)
     return status;
 }
 
-void rk_batcher_free(rk_batcher *b) {
+void rk_batcher_stop(rk_batcher *b) {
     if (!b) return;
     pthread_mutex_lock(&b->mutex);
     b->stop = true;
     pthread_cond_broadcast(&b->work);
     pthread_mutex_unlock(&b->mutex);
-    for (int i = 0; i < b->n_started; i++) {
-        worker *w = &b->workers[i];
+    for (; b->n_started > 0; b->n_started--) {
+        worker *w = &b->workers[b->n_started - 1];
         pthread_join(w->thread, NULL);
         rk_json_release(&w->json);
         rk_free(w->calls);
         rk_free(w->ends);
         rk_free(w->predictions);
     }
-    for (rk_call *call; (call = take(b, NULL));) {
+    for (rk_call *call; (call = take(b, NULL));) { /* none is added any more */
         rk_call_fail_with(call, 503, "the server is stopping");
         finish(b, call);
     }
+}
+
+void rk_batcher_free(rk_batcher *b) {
+    if (!b) return;
+    rk_batcher_stop(b);
     pthread_mutex_destroy(&b->mutex);
     pthread_cond_destroy(&b->work);
     rk_free(b->workers);
@@ -230,8 +235,8 @@ void rk_batcher_free(rk_batcher *b) {
 rk_status rk_batcher_submit(rk_batcher *b, rk_call *call) {
     call->next = NULL;
     pthread_mutex_lock(&b->mutex);
-    bool full = b->n_waiting >= b->options.max_enqueued || b->stop;
-    if (!full) {
+    bool stopped = b->stop, full = b->n_waiting >= b->options.max_enqueued;
+    if (!stopped && !full) {
         *b->last = call;
         b->last = &call->next;
         b->n_waiting++;
@@ -239,6 +244,7 @@ rk_status rk_batcher_submit(rk_batcher *b, rk_call *call) {
         pthread_cond_signal(&b->work);
     }
     pthread_mutex_unlock(&b->mutex);
+    RK_FAIL_IF(stopped, RK_INTERRUPTED, "the server is stopping");
     RK_FAIL_IF(full, RK_BUSY, "too many requests wait");
     return RK_OK;
 }

@@ -19,10 +19,12 @@ typedef struct rk_batcher_counts {
 } rk_batcher_counts;
 
 rk_status rk_batcher_create(const rk_batcher_options *options, rk_batcher **out);
-/* Calls that still wait are answered with 503. */
+/* Calls under way end, those that still wait are answered with 503, and no more are taken. */
+void rk_batcher_stop(rk_batcher *batcher);
 void rk_batcher_free(rk_batcher *batcher);
 
-/* The call belongs to the batcher until call->done. RK_BUSY: as many wait already as may. */
+/* The call belongs to the batcher until call->done. RK_BUSY: as many wait already as may; RK_INTERRUPTED: it
+ * was stopped. */
 rk_status rk_batcher_submit(rk_batcher *batcher, rk_call *call);
 rk_batcher_counts rk_batcher_count(rk_batcher *batcher);
 

@@ -64,13 +64,14 @@ done:
     return status;
 }
 
-/* Connections end first, so that nothing is asked of workers any more; a call that is under way ends before
- * its connection can. */
+/* A connection can end only when no worker has its call; and connections that are kept may still bring calls
+ * until they have all ended, so that the batcher, which refuses them then, is freed last. */
 void rk_server_free(rk_server *s) {
     if (!s) return;
     if (s->http) rk_http_drain(s->http, 0);
-    rk_batcher_free(s->batcher);
+    rk_batcher_stop(s->batcher);
     rk_http_free(s->http);
+    rk_batcher_free(s->batcher);
     for (int64_t m = 0; m < s->n_open; m++) rk_served_model_close(&s->models[m]);
     rk_free(s->models);
     rk_free(s->metrics);

@@ -109,8 +109,9 @@ static enum MHD_Result submit(exchange *e) {
     call->done = call_done;
     MHD_suspend_connection(e->connection); /* before a worker can resume it */
     e->submitted = true;
-    if (rk_batcher_submit(e->http->options.batcher, call) == RK_OK) return MHD_YES;
-    rk_call_fail_with(call, 429, rk_last_error());
+    rk_status status = rk_batcher_submit(e->http->options.batcher, call);
+    if (status == RK_OK) return MHD_YES;
+    rk_call_fail_with(call, status == RK_BUSY ? 429 : 503, rk_last_error());
     MHD_resume_connection(e->connection);
     return MHD_YES;
 }

@@ -66,7 +66,7 @@ def single(value):
 class Server:
     def __init__(self, t, model="", more=""):
         config = t.folder / "serve.yaml"
-        config.write_text(SERVE % (t.folder / "run", model, more))
+        config.write_text(SERVE % (t.serve_run, model, more))
         self.process = subprocess.Popen([t.program, "serve", config], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         lines = []
         while not (found := re.search(r"port (\d+)", lines[-1] if lines else "")):
@@ -118,6 +118,7 @@ class Server:
 class Tests:
     def __init__(self, program):
         self.program, self.folder = program, Path(tempfile.mkdtemp(prefix="server-"))
+        self.serve_run = self.folder / "run"
         make_rows(self.folder, "train", 1)
         self.rows = make_rows(self.folder, "test", 2)
         self.train(1)
@@ -366,6 +367,36 @@ class Tests:
             self.same(s.predict({"instances": self.instances[:20]})[1]["predictions"])
         shutil.rmtree(self.folder / "run")
         self.train(1)
+
+    def test_versions_of_a_folder(self):
+        """A version that stands half copied is served when all of it is there; what failed is forgotten when it is gone."""
+        folder = self.folder / "models"
+        shutil.copytree(self.folder / "run", folder / "1")
+        self.serve_run, run = folder, self.folder / "run"
+        with Server(self, model=", num_versions: 2") as s:
+            def wait_for(*wanted):
+                for _ in range(100):
+                    got = [(v["version"], v["state"]) for v in s.json("/v1/models/ads")[1]["model_version_status"]]
+                    if got == list(wanted):
+                        return
+                    time.sleep(0.1)
+                raise AssertionError((got, wanted))
+
+            (folder / "2").mkdir()
+            wait_for(("1", "AVAILABLE"), ("2", "END"))
+            shutil.copytree(run, folder / "2", dirs_exist_ok=True)
+            wait_for(("2", "AVAILABLE"), ("1", "AVAILABLE"))
+            (folder / "2").rename(folder / "02")  # the same number from elsewhere stands in its place
+            time.sleep(0.6)
+            wait_for(("2", "AVAILABLE"), ("1", "AVAILABLE"))
+            (folder / "3").mkdir()
+            wait_for(("2", "AVAILABLE"), ("3", "END"))
+            (folder / "3").rmdir()
+            wait_for(("2", "AVAILABLE"), ("1", "AVAILABLE"))
+            self.same(s.predict({"instances": self.instances[:20]})[1]["predictions"])
+        assert s.log.count("version 2 is not served") == s.log.count("version 3 is not served") == 1, s.log
+        shutil.rmtree(folder)
+        self.serve_run = run
 
     def test_drain(self):
         with Server(self) as s:

@@ -25,7 +25,8 @@ void rk_describe_status(rk_served_model *model, const rk_served_version *only, r
         write_state(out, (long long)v->number, "AVAILABLE", "OK", "", first);
         first = false;
     }
-    if (model->failed_path && !only) write_state(out, 0, "END", "UNKNOWN", model->failure, first);
+    if (model->failed_path && !only)
+        write_state(out, (long long)model->failed_number, "END", "UNKNOWN", model->failure, first);
     pthread_mutex_unlock(&model->mutex);
     rk_buffer_text(out, "]}\n");
 }

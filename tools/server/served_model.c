@@ -184,6 +184,12 @@ static rk_served_version *in_use(const rk_served_model *model, int64_t number) {
     return v;
 }
 
+static bool is_loaded(const rk_served_model *model, const wanted_version *wanted) {
+    const rk_served_version *v = model->versions;
+    while (v && strcmp(v->path, wanted->path) != 0) v = v->next;
+    return v != NULL;
+}
+
 static void insert(rk_served_model *model, rk_served_version *v) {
     rk_served_version **at = &model->versions;
     while (*at && (*at)->number > v->number) at = &(*at)->next;
@@ -194,21 +200,23 @@ static void insert(rk_served_model *model, rk_served_version *v) {
 static void keep_failure(rk_served_model *model, const wanted_version *wanted) {
     char reason[sizeof model->failure];
     rk_error_copy(reason, sizeof reason);
-    rk_log(RK_LOG_ERROR, "model '%s': version %lld is not served: %s", model->entry->name,
-           (long long)wanted->number, reason);
     pthread_mutex_lock(&model->mutex);
+    bool told = model->failed_path && strcmp(model->failed_path, wanted->path) == 0 &&
+                strcmp(model->failure, reason) == 0;
     rk_free(model->failed_path);
     model->failed_path = NULL;
     if (rk_strdup(wanted->path, &model->failed_path) != RK_OK) model->failed_path = NULL;
+    model->failed_number = wanted->number;
     memcpy(model->failure, reason, sizeof reason);
     pthread_mutex_unlock(&model->mutex);
+    if (!told)
+        rk_log(RK_LOG_ERROR, "model '%s': version %lld is not served: %s", model->entry->name,
+               (long long)wanted->number, reason);
 }
 
 static rk_status load_one(rk_served_model *model, const wanted_version *wanted) {
     pthread_mutex_lock(&model->mutex);
-    const rk_served_version *before = in_use(model, wanted->number);
-    bool known = (before && strcmp(before->path, wanted->path) == 0) ||
-                 (model->failed_path && strcmp(model->failed_path, wanted->path) == 0);
+    bool known = is_loaded(model, wanted);
     pthread_mutex_unlock(&model->mutex);
     if (known) return RK_OK;
     rk_served_version *v;
@@ -230,11 +238,11 @@ static rk_status load_one(rk_served_model *model, const wanted_version *wanted) 
 static rk_served_version *take_unwanted(rk_served_model *model, const wanted_list *wanted) {
     rk_served_version *gone = NULL;
     size_t n_wanted = 0;
-    for (size_t i = 0; i < wanted->n; i++) n_wanted += in_use(model, wanted->versions[i].number) != NULL;
+    for (size_t i = 0; i < wanted->n; i++) n_wanted += is_loaded(model, &wanted->versions[i]);
     for (rk_served_version **at = &model->versions; *at && n_wanted > 0;) {
         rk_served_version *v = *at;
         bool keep = false;
-        for (size_t i = 0; i < wanted->n; i++) keep |= wanted->versions[i].number == v->number;
+        for (size_t i = 0; i < wanted->n; i++) keep |= strcmp(wanted->versions[i].path, v->path) == 0;
         if (keep) {
             at = &v->next;
             continue;
@@ -259,22 +267,24 @@ static rk_status list_names(const rk_model_entry *e, char **out) {
     return rk_buffer_take(&text, out);
 }
 
-rk_status rk_served_model_refresh(rk_served_model *model) {
-    RK_AUTO(release_wanted) wanted_list wanted = {0};
-    char *names;
-    RK_TRY(list_names(model->entry, &names));
-    bool same = model->names && strcmp(names, model->names) == 0;
-    rk_free(same ? names : model->names);
-    if (same) return RK_OK;
-    model->names = names;
-    RK_TRY(find_wanted(model->entry, &wanted));
+/* What should be there, as far as it can be; a failure is forgotten when nothing fails any more. */
+static rk_status load_all(rk_served_model *model, const wanted_list *wanted) {
     rk_status status = RK_OK;
-    for (size_t i = 0; i < wanted.n; i++) {
-        rk_status one = load_one(model, &wanted.versions[i]);
+    for (size_t i = 0; i < wanted->n; i++) {
+        rk_status one = load_one(model, &wanted->versions[i]);
         if (status == RK_OK) status = one;
     }
+    if (status != RK_OK) return status;
     pthread_mutex_lock(&model->mutex);
-    rk_served_version *gone = take_unwanted(model, &wanted);
+    rk_free(model->failed_path);
+    model->failed_path = NULL;
+    pthread_mutex_unlock(&model->mutex);
+    return RK_OK;
+}
+
+static void let_go(rk_served_model *model, const wanted_list *wanted) {
+    pthread_mutex_lock(&model->mutex);
+    rk_served_version *gone = take_unwanted(model, wanted);
     pthread_mutex_unlock(&model->mutex);
     while (gone) {
         rk_served_version *next = gone->next;
@@ -283,6 +293,35 @@ rk_status rk_served_model_refresh(rk_served_model *model) {
         rk_served_version_release(gone);
         gone = next;
     }
+}
+
+/* Whether there may be something new: other names, or what failed and is tried again after 0, 2, 6 ... 62
+ * looks. */
+static rk_status should_look(rk_served_model *model, bool *out) {
+    char *names;
+    RK_TRY(list_names(model->entry, &names));
+    bool same = model->names && strcmp(names, model->names) == 0;
+    rk_free(same ? names : model->names);
+    if (!same) {
+        model->names = names;
+        model->n_failed = 0;
+    }
+    *out = !same || (model->n_failed > 0 && model->n_to_skip-- == 0);
+    return RK_OK;
+}
+
+rk_status rk_served_model_refresh(rk_served_model *model) {
+    RK_AUTO(release_wanted) wanted_list wanted = {0};
+    bool look;
+    RK_TRY(should_look(model, &look));
+    if (!look) return RK_OK;
+    rk_status status = find_wanted(model->entry, &wanted);
+    if (status == RK_OK) {
+        status = load_all(model, &wanted);
+        let_go(model, &wanted);
+    }
+    model->n_failed = status == RK_OK ? 0 : model->n_failed < 6 ? model->n_failed + 1 : 6;
+    model->n_to_skip = (1 << model->n_failed) - 2;
     return status;
 }
 

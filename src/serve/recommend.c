@@ -9,16 +9,11 @@
 #include "metrics/metrics.h"
 #include "model/retrieval/item_scores.h"
 #include "serve/recommend_internal.h"
-#include "train/evaluate/evaluation_rankings.h"
 
 typedef struct recommending {
     rk_predictor *predictor;
     const rk_recommend_options *options;
-    rk_interactions *known;    /* NULL: not needed. The config's */
-    rk_interactions *left_out; /* pairs that are not recommended, or NULL */
-    rk_item_choice items;
-    int64_t *excluded;          /* beside left_out->items: their places, those that have one, */
-    int64_t *excluded_begins;   /* [n_users + 1] by user */
+    rk_recommendable from;
     rk_matrix *matrix;          /* of all items, or */
     rk_index_ranking by_index;  /* what finds them without */
     int64_t *bag_begins, *bags; /* of a batch's users: the ids of items that are not recommended */
@@ -37,10 +32,7 @@ typedef struct recommending {
 } recommending;
 
 static void release(recommending *r) {
-    rk_interactions_free(r->left_out);
-    rk_item_choice_release(&r->items);
-    rk_free(r->excluded);
-    rk_free(r->excluded_begins);
+    rk_recommendable_release(&r->from);
     rk_matrix_free(r->matrix);
     rk_index_ranking_release(&r->by_index);
     rk_free(r->bag_begins);
@@ -54,65 +46,33 @@ static void release(recommending *r) {
     rk_free(r->scratch);
 }
 
-/* Pairs of items that may be recommended, as places: ascending, as ids are. */
-static rk_status exclude(recommending *r) {
-    const rk_interactions *x = r->left_out;
-    if (!x) return RK_OK;
-    RK_TRY(rk_alloc((size_t)x->offsets[x->n_users], sizeof *r->excluded, &r->excluded));
-    RK_TRY(rk_alloc((size_t)x->n_users + 1, sizeof *r->excluded_begins, &r->excluded_begins));
-    for (int64_t user = 0, n = 0; user < x->n_users; r->excluded_begins[++user] = n)
-        for (int64_t i = x->offsets[user]; i < x->offsets[user + 1]; i++)
-            if (r->items.places[x->items[i]] >= 0) r->excluded[n++] = r->items.places[x->items[i]];
-    return RK_OK;
-}
-
-static rk_status choose_items(recommending *r) {
-    const rk_recommend_options *o = r->options;
-    rk_config *c = r->predictor->config;
-    bool is_read = !o->with_known || !o->items;
-    rk_status status = is_read ? rk_config_interactions(c, &r->known) : RK_OK;
-    if (status == RK_NOT_FOUND)
-        return rk_error_hint(
-            status,
-            "the training data says which items there are and which of them users know; --items FILE "
-            "with --with-known does without it");
-    RK_TRY(status);
-    RK_TRY(rk_item_choice_make(r->predictor, o, r->known, &r->items));
-    if (!o->with_known) RK_TRY(rk_known_pairs(c, "test", &r->left_out));
-    return exclude(r);
-}
-
 static rk_status lay_out_items(recommending *r) {
     RK_AUTO(rk_item_reader_release) rk_item_reader reader = {0};
-    rk_status status = rk_item_reader_init(r->predictor->model, &r->items, &reader);
+    rk_status status = rk_item_reader_init(r->predictor->model, &r->from.items, &reader);
     RK_TRY(rk_comm_agree(r->predictor->comm, status));
-    return rk_item_matrix_create(r->items.n, r->dim, rk_item_reader_rows, &reader, &r->matrix);
+    return rk_item_matrix_create(r->from.items.n, r->dim, rk_item_reader_rows, &reader, &r->matrix);
 }
 
 static rk_status open_all(recommending *r) {
     const rk_recommend_options *o = r->options;
     int64_t k = o->k ? o->k : 100;
     RK_FAIL_IF(k < 0, RK_INVALID_ARGUMENT, "k must be 1 or more, not %lld", (long long)k);
-    RK_TRY(choose_items(r));
+    RK_TRY(rk_recommendable_make(r->predictor, o, &r->from));
     r->dim = rk_model_vector_dim(r->predictor->model);
-    r->k = k < r->items.n ? k : r->items.n;
+    r->k = k < r->from.items.n ? k : r->from.items.n;
     RK_TRY(rk_alloc((size_t)r->k, sizeof *r->names, &r->names));
     RK_TRY(rk_alloc((size_t)r->k, RK_I64_BYTES, &r->scratch));
-    RK_TRY(rk_user_rows_open(r->predictor, o->users ? o->users : "train", r->known, &r->users));
+    RK_TRY(rk_user_rows_open(r->predictor, o->users ? o->users : "train", r->from.known, &r->users));
     if (r->predictor->comm && rk_comm_rank(r->predictor->comm) > 0) return RK_OK;
     return rk_ranked_output_open(o->output, o->format, "user", "item", &r->output);
 }
 
 static rk_status rank_user(void *context, int64_t user, const float *scores) {
     const recommending *r = context;
-    int64_t id = rk_user_rows_id(&r->users, r->batch->texts[user]), first = 0, end = 0, n,
+    int64_t id = rk_user_rows_id(&r->users, r->batch->texts[user]), n_known, n,
             *places = r->places + user * r->k;
-    if (r->excluded && id >= 0) {
-        first = r->excluded_begins[id];
-        end = r->excluded_begins[id + 1];
-    }
-    RK_TRY(rk_rank_best(scores, r->items.n, r->excluded ? r->excluded + first : NULL, end - first, r->k,
-                        places, &n));
+    const int64_t *known = rk_recommendable_known(&r->from, id, &n_known);
+    RK_TRY(rk_rank_best(scores, r->from.items.n, known, n_known, r->k, places, &n));
     for (int64_t i = 0; i < r->k; i++) {
         if (i >= n) places[i] = -1;
         r->scores[user * r->k + i] = i < n ? scores[places[i]] : 0;
@@ -146,10 +106,10 @@ static rk_status fill_bags(recommending *r, int64_t first, int64_t end, rk_ids *
     r->bag_begins[0] = 0;
     for (int64_t user = first; user < end; user++) {
         int64_t id = rk_user_rows_id(&r->users, r->batch->texts[user]);
-        const int64_t *of_user = id >= 0 ? r->left_out->offsets + id : NULL;
+        const int64_t *of_user = id >= 0 ? r->from.left_out->offsets + id : NULL;
         int64_t more = of_user ? of_user[1] - of_user[0] : 0;
         RK_TRY(rk_reserve(&r->bags, &r->bags_capacity, (size_t)(n + more), sizeof *r->bags));
-        for (int64_t i = 0; i < more; i++) r->bags[n++] = r->left_out->items[of_user[0] + i];
+        for (int64_t i = 0; i < more; i++) r->bags[n++] = r->from.left_out->items[of_user[0] + i];
         r->bag_begins[user - first + 1] = n;
     }
     *out = (rk_ids){.offsets = r->bag_begins, .ids = r->bags};
@@ -158,8 +118,8 @@ static rk_status fill_bags(recommending *r, int64_t first, int64_t end, rk_ids *
 
 static rk_status rank_by_index(recommending *r, int64_t first, int64_t end) {
     rk_ids bags;
-    if (r->left_out) RK_TRY(fill_bags(r, first, end, &bags));
-    return rk_index_ranking_search(&r->by_index, &r->items, r->left_out ? &bags : NULL,
+    if (r->from.left_out) RK_TRY(fill_bags(r, first, end, &bags));
+    return rk_index_ranking_search(&r->by_index, &r->from.items, r->from.left_out ? &bags : NULL,
                                    r->vectors + first * r->dim, end - first, (int32_t)r->k,
                                    r->places + first * r->k, r->scores + first * r->k);
 }
@@ -167,7 +127,7 @@ static rk_status rank_by_index(recommending *r, int64_t first, int64_t end) {
 static rk_status rank_batch(recommending *r) {
     rk_comm *comm = r->predictor->comm;
     const int64_t n = r->batch->batch->n;
-    const rk_item_scores scores = {r->matrix, r->items.n, r->dim, r->vectors, rank_user, r};
+    const rk_item_scores scores = {r->matrix, r->from.items.n, r->dim, r->vectors, rank_user, r};
     int64_t first = comm ? rk_first_scored_user(n, rk_comm_rank(comm), rk_comm_size(comm)) : 0,
             end = comm ? rk_first_scored_user(n, rk_comm_rank(comm) + 1, rk_comm_size(comm)) : n;
     rk_status status = r->by_index.index ? rank_by_index(r, first, end) : rk_score_items(&scores, first, end);
@@ -180,7 +140,7 @@ static rk_status rank_batch(recommending *r) {
 static rk_status write_user(recommending *r, int64_t user) {
     rk_ranked ranked = {.name = r->batch->texts[user], .items = r->names, .scores = r->scores + user * r->k};
     for (; ranked.n < r->k && r->places[user * r->k + ranked.n] >= 0; ranked.n++)
-        r->names[ranked.n] = rk_item_choice_name(&r->items, r->places[user * r->k + ranked.n],
+        r->names[ranked.n] = rk_item_choice_name(&r->from.items, r->places[user * r->k + ranked.n],
                                                  r->scratch + ranked.n * RK_I64_BYTES);
     return rk_ranked_output_write(&r->output, &ranked);
 }
@@ -229,17 +189,22 @@ rk_status rk_recommend_check_same(const rk_predictor *p, const rk_recommend_opti
     return status;
 }
 
+rk_status rk_recommend_check_model(const rk_predictor *p) {
+    if (rk_predictor_retrieves(p)) return RK_OK;
+    return rk_error_hint(rk_error(RK_UNSUPPORTED,
+                                  "the model scores rows that it is given, and only a "
+                                  "two_tower finds items for users by itself"),
+                         "give it the rows to rank, a candidate a row: 'reckon recommend --candidates'");
+}
+
 static rk_status recommend(rk_predictor *p, const rk_recommend_options *o, int64_t *n_users) {
     RK_AUTO(release) recommending r = {.predictor = p, .options = o};
-    if (!rk_predictor_retrieves(p))
-        return rk_error_hint(rk_error(RK_UNSUPPORTED,
-                                      "the model scores rows that it is given, and only a "
-                                      "two_tower finds items for users by itself"),
-                             "give it the rows to rank, a candidate a row: 'reckon recommend --candidates'");
+    RK_TRY(rk_recommend_check_model(p));
     RK_TRY(rk_recommend_check_same(p, o));
     RK_TRY(rk_comm_agree(p->comm, open_all(&r)));
     if (o->index)
-        RK_TRY(rk_comm_agree(p->comm, rk_index_ranking_open(o->index, p->model, r.items.n_ids, &r.by_index)));
+        RK_TRY(rk_comm_agree(p->comm,
+                             rk_index_ranking_open(o->index, p->model, r.from.items.n_ids, &r.by_index)));
     else
         RK_TRY(lay_out_items(&r));
     RK_TRY(answer_all(&r, n_users));

@@ -55,6 +55,23 @@ rk_status rk_item_reader_init(rk_model *model, const rk_item_choice *choice, rk_
 rk_status rk_item_reader_rows(void *reader, int64_t first, int64_t n, float *rows);
 void rk_item_reader_release(rk_item_reader *reader);
 
+/* The items that may be recommended, and which of them users are known to have. */
+typedef struct rk_recommendable {
+    rk_interactions *known;    /* NULL: not needed. The config's */
+    rk_interactions *left_out; /* pairs that are not recommended, or NULL */
+    rk_item_choice items;
+    int64_t *excluded;        /* beside left_out->items: their places, those that have one, */
+    int64_t *excluded_begins; /* [n_users + 1] by user */
+} rk_recommendable;
+/* Zeroed before; to be released, after a failure too. */
+rk_status rk_recommendable_make(const rk_predictor *predictor, const rk_recommend_options *options,
+                                rk_recommendable *out);
+void rk_recommendable_release(rk_recommendable *from);
+/* Places [*n], ascending, that are left out for a user, by the id; -1: none are. */
+const int64_t *rk_recommendable_known(const rk_recommendable *from, int64_t user, int64_t *n);
+/* RK_UNSUPPORTED: the model scores rows. */
+rk_status rk_recommend_check_model(const rk_predictor *predictor);
+
 /* Users to be answered, each once, in batches. */
 typedef struct rk_user_rows {
     const rk_predictor *predictor;
@@ -66,6 +83,11 @@ typedef struct rk_user_rows {
     rk_unknown_values unknown; /* users who are left out */
     rk_named_rows *rows;
 } rk_user_rows;
+/* Without rows: for questions about users alone. */
+void rk_user_rows_init(const rk_predictor *predictor, const rk_interactions *known, rk_user_rows *out);
+/* A user whom the training data has not can only be answered by features that say more than a name; a history
+ * is looked up by an id, which one that no vocabulary has may be without. */
+bool rk_user_rows_can_answer(const rk_user_rows *users, rk_span name);
 /* It is called by its address until it is released, after a failure too. */
 rk_status rk_user_rows_open(const rk_predictor *predictor, const char *split, const rk_interactions *known,
                             rk_user_rows *out);

@@ -14,16 +14,18 @@ static bool is_known(const rk_user_rows *u, rk_span name) {
     return id >= 0 && (!u->known || u->known->offsets[id + 1] > u->known->offsets[id]);
 }
 
-/* A user whom the training data has not can only be answered by features that say more than a name; a history
- * is looked up by an id, which one that no vocabulary has may be without. */
-static rk_status choose(void *context, rk_span name, bool *wanted) {
-    rk_user_rows *u = context;
+bool rk_user_rows_can_answer(const rk_user_rows *u, rk_span name) {
     const rk_config *c = u->predictor->config;
     const rk_data_feature *f = &c->data.features[u->feature];
     bool needs_id =
         u->is_only_name || (c->model.retrieval.history && f->vocabulary.line && !f->vocabulary.oov);
+    return !needs_id || is_known(u, name);
+}
+
+static rk_status choose(void *context, rk_span name, bool *wanted) {
+    rk_user_rows *u = context;
     u->n_users++;
-    *wanted = !needs_id || is_known(u, name);
+    *wanted = rk_user_rows_can_answer(u, name);
     return *wanted ? RK_OK : rk_unknown_values_add(&u->unknown, name);
 }
 
@@ -39,15 +41,20 @@ static bool sees_only_name(const rk_config *c) {
     return true;
 }
 
+void rk_user_rows_init(const rk_predictor *p, const rk_interactions *known, rk_user_rows *out) {
+    *out = (rk_user_rows){
+        .predictor = p,
+        .known = known,
+        .feature = rk_transforms_find_feature(p->config->transforms, p->config->model.retrieval.user),
+        .is_only_name = sees_only_name(p->config)};
+}
+
 rk_status rk_user_rows_open(const rk_predictor *p, const char *split, const rk_interactions *known,
                             rk_user_rows *out) {
     const rk_config *c = p->config;
     const char *columns[2];
-    *out = (rk_user_rows){.predictor = p,
-                          .known = known,
-                          .split = split,
-                          .feature = rk_transforms_find_feature(c->transforms, c->model.retrieval.user),
-                          .is_only_name = sees_only_name(c)};
+    rk_user_rows_init(p, known, out);
+    out->split = split;
     int64_t features[] = {out->feature, rk_transforms_find_feature(c->transforms, c->model.retrieval.item)};
     for (int i = 0; i < 2; i++) {
         const rk_data_feature *f = &c->data.features[features[i]];

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/thread/clock.h"
 #include "base/thread/trace.h"
+#include "server/request/retrieve_v1.h"
 
 typedef struct worker {
     rk_batcher *batcher;
@@ -17,6 +18,7 @@ typedef struct worker {
     size_t n_calls, calls_capacity, ends_capacity;
     float *predictions;
     size_t capacity;
+    rk_retrieval retrieval;
 } worker;
 
 struct rk_batcher {
@@ -48,14 +50,18 @@ static rk_call *take(rk_batcher *b, const rk_served_version *version) {
     return call;
 }
 
+/* One that has waited too long is answered so. */
+static bool is_late(worker *w, rk_call *call) {
+    if (rk_clock_seconds() <= call->deadline) return false;
+    rk_call_fail_with(call, 504, "the request waited too long");
+    finish(w->batcher, call);
+    return true;
+}
+
 /* Appends a call's rows; one that is wrong, or late, is answered. */
 static void add(worker *w, rk_call *call, rk_request_rows *rows, size_t *n_rows) {
     rk_batcher *b = w->batcher;
-    if (rk_clock_seconds() > call->deadline) {
-        rk_call_fail_with(call, 504, "the request waited too long");
-        finish(b, call);
-        return;
-    }
+    if (is_late(w, call)) return;
     rk_status status = rk_reserve(&w->calls, &w->calls_capacity, w->n_calls + 1, sizeof *w->calls);
     if (status == RK_OK) status = rk_reserve(&w->ends, &w->ends_capacity, w->n_calls + 1, sizeof *w->ends);
     if (status == RK_OK) status = rk_call_read(call, &b->options.limits, &w->json, rows, *n_rows);
@@ -134,6 +140,24 @@ static rk_call *take_more(rk_batcher *b, const rk_served_version *v, double unti
     return call;
 }
 
+/* Users of a two_tower: each call for itself, since each has items of its own that are not to be found. */
+static void retrieve(worker *w, rk_served_version *v, rk_call *call) {
+    rk_request_rows *rows = &v->rows[w->number];
+    if (is_late(w, call)) return;
+    rk_request_rows_cut(rows, 0);
+    rk_status status = rk_call_read(call, &w->batcher->options.limits, &w->json, rows, 0);
+    if (status == RK_OK)
+        status = rk_retrieve(call, &w->batcher->options.limits, rows, v->sessions[w->number], &w->retrieval);
+    if (status == RK_OK) {
+        atomic_fetch_add(&w->batcher->n_batches, 1);
+        atomic_fetch_add(&w->batcher->n_rows, (uint64_t)call->n_rows);
+        rk_write_retrieved(call, &w->retrieval);
+    } else {
+        rk_call_fail(call, status);
+    }
+    finish(w->batcher, call);
+}
+
 static void run_batch(worker *w, rk_call *call) {
     rk_batcher *b = w->batcher;
     rk_served_version *v = call->version;
@@ -143,6 +167,11 @@ static void run_batch(worker *w, rk_call *call) {
     w->n_calls = 0;
     rk_served_version_keep(v); /* calls let go of it as they end */
     rk_request_rows_cut(rows, 0);
+    if (v->catalog) {
+        retrieve(w, v, call);
+        rk_served_version_release(v);
+        return;
+    }
     for (; call; call = (int64_t)n_rows < b->options.max_batch_size ? take_more(b, v, until) : NULL)
         add(w, call, rows, &n_rows);
     if (w->n_calls > 0) {
@@ -216,6 +245,7 @@ void rk_batcher_stop(rk_batcher *b) {
         rk_free(w->calls);
         rk_free(w->ends);
         rk_free(w->predictions);
+        rk_retrieval_release(&w->retrieval);
     }
     for (rk_call *call; (call = take(b, NULL));) { /* none is added any more */
         rk_call_fail_with(call, 503, "the server is stopping");

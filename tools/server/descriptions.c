@@ -65,17 +65,33 @@ static void write_tensor_v1(rk_buffer *out, const char *name, const char *type, 
     rk_buffer_text(out, "}");
 }
 
+/* What a request must have, by the place among the columns: all but the item where items are found. */
+static bool is_input(const rk_served_version *v, int64_t column) {
+    const char *item = v->catalog ? rk_item_catalog_item_column(v->catalog) : "";
+    return strcmp(v->columns.children[column]->name, item) != 0;
+}
+
 void rk_describe_metadata(const rk_served_version *v, rk_buffer *out) {
     rk_buffer_printf(
         out,
         "{\"model_spec\": {\"name\": \"%s\", \"signature_name\": \"\", \"version\": \"%lld\"}, "
         "\"metadata\": {\"signature_def\": {\"signature_def\": {\"serving_default\": {\"inputs\": {",
         v->model->entry->name, (long long)v->number);
-    for (int64_t c = 0; c < v->n_inputs; c++)
-        write_tensor_v1(out, v->columns.children[c]->name, type_of(v->columns.children[c]).v1, c == 0);
+    bool first = true;
+    for (int64_t c = 0; c < v->n_inputs; c++) {
+        if (!is_input(v, c)) continue;
+        write_tensor_v1(out, v->columns.children[c]->name, type_of(v->columns.children[c]).v1, first);
+        first = false;
+    }
     rk_buffer_text(out, "}, \"outputs\": {");
-    for (int32_t t = 0; t < v->n_tasks; t++) write_tensor_v1(out, v->tasks[t].name, "DT_FLOAT", t == 0);
-    rk_buffer_text(out, "}, \"method_name\": \"tensorflow/serving/predict\"}}}}}\n");
+    if (v->catalog) {
+        write_tensor_v1(out, "items", "DT_STRING", true);
+        write_tensor_v1(out, "scores", "DT_FLOAT", false);
+    }
+    for (int32_t t = 0; t < v->n_tasks && !v->catalog; t++)
+        write_tensor_v1(out, v->tasks[t].name, "DT_FLOAT", t == 0);
+    rk_buffer_printf(out, "}, \"method_name\": \"%s\"}}}}}\n",
+                     v->catalog ? "reckon/retrieve" : "tensorflow/serving/predict");
 }
 
 void rk_describe_server(rk_buffer *out) {
@@ -97,9 +113,18 @@ void rk_describe_model(rk_served_model *model, const rk_served_version *v, rk_bu
         rk_buffer_printf(out, "%s\"%lld\"", other == model->versions ? "" : ", ", (long long)other->number);
     pthread_mutex_unlock(&model->mutex);
     rk_buffer_text(out, "], \"platform\": \"reckon\", \"inputs\": [");
-    for (int64_t c = 0; c < v->n_inputs; c++)
-        write_tensor_v2(out, v->columns.children[c]->name, type_of(v->columns.children[c]).v2, c == 0);
+    bool first = true;
+    for (int64_t c = 0; c < v->n_inputs; c++) {
+        if (!is_input(v, c)) continue;
+        write_tensor_v2(out, v->columns.children[c]->name, type_of(v->columns.children[c]).v2, first);
+        first = false;
+    }
     rk_buffer_text(out, "], \"outputs\": [");
-    for (int32_t t = 0; t < v->n_tasks; t++) write_tensor_v2(out, v->tasks[t].name, "FP32", t == 0);
+    if (v->catalog) {
+        write_tensor_v2(out, "items", "BYTES", true);
+        write_tensor_v2(out, "scores", "FP32", false);
+    }
+    for (int32_t t = 0; t < v->n_tasks && !v->catalog; t++)
+        write_tensor_v2(out, v->tasks[t].name, "FP32", t == 0);
     rk_buffer_text(out, "]}\n");
 }

@@ -34,6 +34,7 @@ static void free_version(rk_served_version *v) {
         if (v->sessions) rk_session_free(v->sessions[w]);
     }
     if (v->columns.release) v->columns.release(&v->columns);
+    rk_item_catalog_free(v->catalog);
     rk_predictor_free(v->predictor);
     rk_free(v->tasks);
     rk_free(v->rows);
@@ -58,8 +59,28 @@ static rk_status warm(rk_served_version *v, int worker) {
     const struct ArrowSchema *schema;
     const struct ArrowArray *array;
     float none;
+    int64_t no_item;
     RK_TRY(rk_request_rows_table(&v->rows[worker], 0, &schema, &array));
+    if (v->catalog)
+        return rk_session_retrieve(v->sessions[worker], schema, array, rk_item_catalog_index(v->catalog), 1,
+                                   NULL, &no_item, &none);
     return rk_session_run(v->sessions[worker], schema, array, &none);
+}
+
+static rk_status fill_catalog(rk_served_version *v) {
+    rk_recommend_options options = RK_RECOMMEND_OPTIONS_INIT;
+    if (!rk_predictor_retrieves(v->predictor)) return RK_OK;
+    options.items = v->model->entry->items;
+    options.without_items = v->model->entry->without_items;
+    options.with_known = v->model->entry->with_known;
+    return rk_item_catalog_create(v->predictor, &options, &v->catalog);
+}
+
+/* Users come without an item. */
+static void make_item_optional(const rk_served_version *v, rk_request_rows *rows) {
+    const char *item = v->catalog ? rk_item_catalog_item_column(v->catalog) : NULL;
+    rk_request_column *column = item ? rk_request_rows_find(rows, (rk_span){item, strlen(item)}) : NULL;
+    if (column) column->required = false;
 }
 
 static rk_status fill_version(rk_served_version *v, const char *path) {
@@ -68,6 +89,7 @@ static rk_status fill_version(rk_served_version *v, const char *path) {
     RK_TRY(rk_strdup(path, &v->path));
     RK_TRY(rk_predictor_open(path, &options, &v->predictor));
     RK_TRY(fill_tasks(v));
+    RK_TRY(fill_catalog(v));
     RK_TRY(rk_alloc((size_t)v->n_workers, sizeof *v->sessions, &v->sessions));
     RK_TRY(rk_alloc((size_t)v->n_workers, sizeof *v->rows, &v->rows));
     for (int w = 0; w < v->n_workers; w++) {
@@ -75,6 +97,7 @@ static rk_status fill_version(rk_served_version *v, const char *path) {
         if (w == 0) RK_TRY(rk_session_schema(v->sessions[0], &v->columns));
         v->n_inputs = rk_session_n_inputs(v->sessions[0], &v->columns);
         RK_TRY(rk_request_rows_init(&v->rows[w], &v->columns, v->n_inputs));
+        make_item_optional(v, &v->rows[w]);
         RK_TRY(warm(v, w));
     }
     v->loaded_at = rk_clock_wall_seconds();

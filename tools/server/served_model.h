@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include <reckon/experimental/recommend.h>
 #include <reckon/predictor.h>
 #include <reckon/session.h>
 
@@ -25,7 +26,8 @@ typedef struct rk_served_version {
     char *path;       /* the checkpoint */
     double loaded_at; /* seconds since 1970 */
     rk_predictor *predictor;
-    rk_served_task *tasks; /* [n_tasks] */
+    rk_item_catalog *catalog; /* of a two_tower, which retrieves and does not predict; else NULL */
+    rk_served_task *tasks;    /* [n_tasks] */
     int32_t n_tasks;
     int n_workers;
     rk_session **sessions;      /* [n_workers] */

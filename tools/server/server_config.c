@@ -27,6 +27,11 @@ static const rk_field model_fields[] = {
     RK_FIELD_ARRAY(I64S, rk_model_entry, versions, n_versions, 0, 9e15, "with specific: their numbers"),
     RK_FIELD_LIST(rk_model_entry, version_labels, n_version_labels, &label_schema, false,
                   "names of versions, as {name: stable, version: 42}"),
+    RK_FIELD_PATH(rk_model_entry, items, false,
+                  "of a two_tower: a file of items, one a line: no others are found"),
+    RK_FIELD_PATH(rk_model_entry, without_items, false, "of a two_tower: a file of items that are not found"),
+    RK_FIELD_BOOL(rk_model_entry, with_known, false,
+                  "of a two_tower: items that the data has of a user are found too"),
 };
 static const rk_schema model_schema = {.name = "models",
                                        .struct_bytes = sizeof(rk_model_entry),
@@ -137,7 +142,11 @@ static rk_status below(const char *file, char **path) {
 }
 
 static rk_status resolve_paths(const char *file, rk_server_config *c) {
-    for (int64_t m = 0; m < c->n_models; m++) RK_TRY(below(file, &c->models[m].path));
+    for (int64_t m = 0; m < c->n_models; m++) {
+        RK_TRY(below(file, &c->models[m].path));
+        RK_TRY(below(file, &c->models[m].items));
+        RK_TRY(below(file, &c->models[m].without_items));
+    }
     RK_TRY(below(file, &c->tls.certificate));
     RK_TRY(below(file, &c->tls.key));
     return below(file, &c->auth.bearer_file);

@@ -24,6 +24,9 @@ typedef struct rk_model_entry {
     int64_t num_versions, *versions, n_versions;
     rk_version_label *version_labels;
     int64_t n_version_labels;
+    /* of a two_tower, as rk_recommend_options: */
+    char *items, *without_items;
+    bool with_known;
 } rk_model_entry;
 
 typedef struct rk_batching_section {

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <reckon/predictor.h>
+#include <reckon/session.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,6 +54,31 @@ RK_API rk_status rk_predictor_recommend(rk_predictor *predictor, const rk_recomm
  * names, one a line, beside it: of items.npy, items.ids.txt. *n (may be NULL): how many. Errors as there. */
 RK_API rk_status rk_predictor_write_vectors(rk_predictor *predictor, bool of_items,
                                             const rk_recommend_options *options, int64_t *n);
+
+/* The items that rk_predictor_recommend would find with these options, in memory, for rk_session_retrieve:
+ * numbered 0 .. n_items-1 as in its index, their vectors computed once. Never changed, so that any number of
+ * threads share it. */
+typedef struct rk_item_catalog rk_item_catalog;
+/* Of the options, items, without_items and with_known are heeded. The predictor outlives the catalog. Errors
+ * as rk_predictor_recommend; RK_UNSUPPORTED over ranks too. */
+RK_API rk_status rk_item_catalog_create(rk_predictor *predictor, const rk_recommend_options *options,
+                                        rk_item_catalog **out);
+RK_API void rk_item_catalog_free(rk_item_catalog *catalog);
+RK_API int64_t rk_item_catalog_n_items(const rk_item_catalog *catalog);
+/* What belongs to the catalog: the vectors; and columns of the data that name users and items. */
+RK_API const rk_item_index *rk_item_catalog_index(const rk_item_catalog *catalog);
+RK_API const char *rk_item_catalog_user_column(const rk_item_catalog *catalog);
+RK_API const char *rk_item_catalog_item_column(const rk_item_catalog *catalog);
+/* What the data calls an item, [*n_bytes] without a NUL: the catalog's own, or in room. */
+RK_API const char *rk_item_catalog_name(const rk_item_catalog *catalog, int64_t item, char room[24],
+                                        size_t *n_bytes);
+/* The item with a name; -1: none of the catalog's. */
+RK_API int64_t rk_item_catalog_find(const rk_item_catalog *catalog, const char *name, size_t n_bytes);
+/* items [*n], the catalog's own: what the user is known to have and rk_predictor_recommend leaves out,
+ * ascending as rk_session_retrieve takes it. Returns false for a user whom rk_predictor_recommend leaves out
+ * as unknown. */
+RK_API bool rk_item_catalog_knows_user(const rk_item_catalog *catalog, const char *name, size_t n_bytes,
+                                       const int64_t **items, int64_t *n);
 
 typedef struct rk_rerank_options {
     size_t struct_size;

@@ -98,6 +98,7 @@ static enum MHD_Result submit(exchange *e) {
     call->kind = e->route.kind == RK_ROUTE_INFER      ? RK_CALL_INFER
                  : e->route.kind == RK_ROUTE_CLASSIFY ? RK_CALL_CLASSIFY
                  : e->route.kind == RK_ROUTE_REGRESS  ? RK_CALL_REGRESS
+                 : e->route.kind == RK_ROUTE_RETRIEVE ? RK_CALL_RETRIEVE
                                                       : RK_CALL_PREDICT;
     call->body = (rk_span){e->body.data ? e->body.data : "", e->body.n_bytes};
     call->n_json_bytes = call->n_reply_json_bytes = -1;

@@ -9,10 +9,13 @@ typedef struct ending {
 } ending;
 
 /* What stands behind a model's name and version. */
-static const ending v1_endings[] = {
-    {"", RK_ROUTE_STATUS, false},         {"/metadata", RK_ROUTE_METADATA, false},
-    {":predict", RK_ROUTE_PREDICT, true}, {":classify", RK_ROUTE_CLASSIFY, true},
-    {":regress", RK_ROUTE_REGRESS, true}, {0}};
+static const ending v1_endings[] = {{"", RK_ROUTE_STATUS, false},
+                                    {"/metadata", RK_ROUTE_METADATA, false},
+                                    {":predict", RK_ROUTE_PREDICT, true},
+                                    {":classify", RK_ROUTE_CLASSIFY, true},
+                                    {":regress", RK_ROUTE_REGRESS, true},
+                                    {":retrieve", RK_ROUTE_RETRIEVE, true},
+                                    {0}};
 static const ending v2_endings[] = {{"", RK_ROUTE_MODEL, false},
                                     {"/ready", RK_ROUTE_MODEL_READY, false},
                                     {"/infer", RK_ROUTE_INFER, true},

@@ -12,6 +12,7 @@ typedef enum rk_route_kind {
     RK_ROUTE_PREDICT,
     RK_ROUTE_CLASSIFY,
     RK_ROUTE_REGRESS,
+    RK_ROUTE_RETRIEVE,
     RK_ROUTE_INFER,
     RK_ROUTE_STATUS,   /* v1: of a model's versions */
     RK_ROUTE_METADATA, /* v1 */

@@ -3,8 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A value that is no list; *null: none. */
-static rk_status read_scalar(rk_json *json, rk_json_kind kind, rk_span *text, bool *null) {
+rk_status rk_read_scalar(rk_json *json, rk_json_kind kind, rk_span *text, bool *null) {
     bool truth;
     *null = kind == RK_JSON_NULL;
     switch (kind) {
@@ -35,7 +34,7 @@ static rk_status read_list(rk_json *json, rk_request_column *column) {
         rk_json_kind kind;
         rk_span text = {0};
         RK_TRY(rk_json_peek(json, &kind));
-        RK_TRY(read_scalar(json, kind, &text, &null));
+        RK_TRY(rk_read_scalar(json, kind, &text, &null));
         RK_TRY(rk_request_add_value(column, text, null));
     }
     return RK_OK;
@@ -49,15 +48,31 @@ rk_status rk_read_value(rk_json *json, rk_request_column *column, size_t row) {
     RK_TRY(rk_request_fill(column, row));
     RK_TRY(rk_json_peek(json, &kind));
     if (kind == RK_JSON_ARRAY) return read_list(json, column);
-    RK_TRY(read_scalar(json, kind, &text, &null));
+    RK_TRY(rk_read_scalar(json, kind, &text, &null));
     RK_TRY(rk_request_add_row(column, false));
     return rk_request_add_value(column, text, null);
 }
 
+static rk_status check_kind(const rk_call *call) {
+    bool retrieves = call->version->catalog != NULL;
+    RK_FAIL_IF(retrieves && call->kind != RK_CALL_RETRIEVE, RK_BAD_DATA,
+               "the model is a two_tower, which finds items for users and does not score rows\nhint: ask for "
+               ":retrieve");
+    RK_FAIL_IF(!retrieves && call->kind == RK_CALL_RETRIEVE, RK_BAD_DATA,
+               "the model scores rows, and only a two_tower retrieves items\nhint: ask for :predict");
+    return RK_OK;
+}
+
+typedef rk_status (*reader)(rk_call *, const rk_call_limits *, rk_json *, rk_request_rows *, size_t);
+static reader reader_of(rk_call_kind kind) {
+    return kind == RK_CALL_INFER ? rk_read_v2 : kind == RK_CALL_RETRIEVE ? rk_read_retrieve : rk_read_v1;
+}
+
 rk_status rk_call_read(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
                        size_t n_before) {
+    RK_TRY(check_kind(call));
     rk_request_rows_begin(rows);
-    RK_TRY((call->kind == RK_CALL_INFER ? rk_read_v2 : rk_read_v1)(call, limits, json, rows, n_before));
+    RK_TRY(reader_of(call->kind)(call, limits, json, rows, n_before));
     RK_FAIL_IF(call->n_rows > limits->max_rows, RK_INVALID_ARGUMENT,
                "the request has %lld rows: %lld are allowed", (long long)call->n_rows,
                (long long)limits->max_rows);

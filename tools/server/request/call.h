@@ -10,7 +10,13 @@
 #include "server/request/json_reader.h"
 #include "server/served_model.h"
 
-typedef enum rk_call_kind { RK_CALL_PREDICT, RK_CALL_CLASSIFY, RK_CALL_REGRESS, RK_CALL_INFER } rk_call_kind;
+typedef enum rk_call_kind {
+    RK_CALL_PREDICT,
+    RK_CALL_CLASSIFY,
+    RK_CALL_REGRESS,
+    RK_CALL_INFER,
+    RK_CALL_RETRIEVE
+} rk_call_kind;
 
 /* How the rows came, and so how the answer looks. */
 typedef enum rk_call_form { RK_FORM_ROWS, RK_FORM_COLUMNS } rk_call_form;
@@ -25,8 +31,11 @@ typedef struct rk_call {
     rk_call_form form;
     int32_t task; /* of classify and regress */
     int64_t n_rows;
-    rk_buffer id;      /* of infer: JSON, or nothing */
-    bool wants_binary; /* of infer: outputs as binary tensors */
+    int64_t k;               /* of retrieve: items of a user, at most */
+    rk_span exclude, filter; /* of retrieve: JSON, lists of items that are not found, or alone are */
+    bool with_known;         /* of retrieve: what the data has of a user is found too */
+    rk_buffer id;            /* of infer: JSON, or nothing */
+    bool wants_binary;       /* of infer: outputs as binary tensors */
     /* The answer: */
     int code; /* of HTTP; 0: none yet */
     rk_buffer reply;
@@ -54,10 +63,21 @@ void rk_call_fail_with(rk_call *call, int code, const char *message);
 /* The value that stands next, as row `row` of a column: null, a number, a text, a bool, {"b64": ...}, or a
  * list. */
 rk_status rk_read_value(rk_json *json, rk_request_column *column, size_t row);
+/* The same of a value that is no list, whose kind was peeked at. */
+rk_status rk_read_scalar(rk_json *json, rk_json_kind kind, rk_span *text, bool *null);
+/* An array of objects, a row each; call->n_rows: how many. context: an object whose columns stand in for
+ * those that a row does not have, or nothing. */
+rk_status rk_read_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span context,
+                       rk_request_rows *rows, size_t n_before);
+/* An object of columns that the rows have not given, the same in each of them. given: the rows, as JSON. */
+rk_status rk_spread_context(rk_call *call, const rk_call_limits *limits, rk_span context, rk_span given,
+                            rk_request_rows *rows, size_t n_before);
 /* The parts of TensorFlow Serving's REST API, and of the Open Inference Protocol. */
 rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
                      size_t n_before);
 void rk_write_v1(rk_call *call, const float *predictions);
+rk_status rk_read_retrieve(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
+                           size_t n_before);
 rk_status rk_read_v2(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
                      size_t n_before);
 void rk_write_v2(rk_call *call, const float *predictions);

@@ -44,6 +44,9 @@ void rk_request_rows_release(rk_request_rows *rows);
 /* NULL: none of the model's. */
 rk_request_column *rk_request_rows_find(rk_request_rows *rows, rk_span name);
 
+/* The first value of a row; none: "". Valid until a value is added. */
+rk_span rk_request_first_value(const rk_request_column *column, size_t row);
+
 /* A row of one value, or of a list of any number of them, which are then added. */
 rk_status rk_request_add_row(rk_request_column *column, bool list);
 /* null: a missing value; text is not looked at. */

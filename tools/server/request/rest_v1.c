@@ -34,9 +34,8 @@ static rk_status check_rows(int64_t n, const rk_call_limits *limits) {
     return RK_OK;
 }
 
-/* context: an object whose columns stand in for those that a row does not have, or nothing. */
-static rk_status read_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span context,
-                           rk_request_rows *rows, size_t n_before) {
+rk_status rk_read_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span context,
+                       rk_request_rows *rows, size_t n_before) {
     RK_AUTO(rk_json_release) rk_json shared = {0};
     bool more;
     call->n_rows = 0;
@@ -89,10 +88,10 @@ static rk_status read_columns(rk_call *call, const rk_call_limits *limits, rk_js
 /* A context is written out in each row: a short request of many rows must not fill the memory. */
 enum { MAX_CONTEXT_BYTES = 1 << 27 };
 
-/* Columns that the rows have not given, the same in each of them. Where some rows have one of the context's
- * and others may not, they are read again, each with the context beside it. given: the rows, as JSON. */
-static rk_status spread_context(rk_call *call, const rk_call_limits *limits, rk_span context, rk_span given,
-                                rk_request_rows *rows, size_t n_before) {
+/* Where some rows have one of the context's columns and others may not, they are read again, each with the
+ * context beside it. */
+rk_status rk_spread_context(rk_call *call, const rk_call_limits *limits, rk_span context, rk_span given,
+                            rk_request_rows *rows, size_t n_before) {
     RK_AUTO(rk_json_release) rk_json json = {0};
     rk_span key;
     bool more;
@@ -108,7 +107,7 @@ static rk_status spread_context(rk_call *call, const rk_call_limits *limits, rk_
         if (column && column->given && call->form == RK_FORM_ROWS) {
             rk_request_rows_cut(rows, n_before);
             rk_json_start(&json, given, limits->max_depth);
-            return read_rows(call, limits, &json, context, rows, n_before);
+            return rk_read_rows(call, limits, &json, context, rows, n_before);
         }
         if (column && !column->given && call->n_rows > 0) {
             RK_TRY(rk_read_value(&json, column, n_before));
@@ -153,7 +152,7 @@ rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
             found = true;
             call->form = are_rows ? RK_FORM_ROWS : RK_FORM_COLUMNS;
             given.data = json->at;
-            RK_TRY(are_rows ? read_rows(call, limits, json, (rk_span){0}, rows, n_before)
+            RK_TRY(are_rows ? rk_read_rows(call, limits, json, (rk_span){0}, rows, n_before)
                             : read_columns(call, limits, json, rows, n_before));
             given.n_bytes = (size_t)(json->at - given.data);
         } else if (is(key, "context")) {
@@ -170,7 +169,7 @@ rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
     RK_FAIL_IF(!found, RK_BAD_DATA, "the request has no \"%s\"%s", of_rows,
                predict ? " and no \"inputs\"" : "");
     RK_TRY(check_task(call));
-    return context.data ? spread_context(call, limits, context, given, rows, n_before) : RK_OK;
+    return context.data ? rk_spread_context(call, limits, context, given, rows, n_before) : RK_OK;
 }
 
 /* A number a row of one task, in brackets. */

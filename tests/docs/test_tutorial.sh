@@ -42,6 +42,8 @@ test -s "$work/root/runs/tutorial/compare.html"
 if [ -e "$films/u.data.gz" ]; then
     recall=$(sed -n 's/^test  recall@20 \([0-9.]*\).*/\1/p' "$work/out" | tail -n 1)
     awk -v recall="$recall" 'BEGIN { exit !(recall > 0.25) }' || { echo "the recall of films is '$recall'" >&2; exit 1; }
+    for tower in user item; do test -s "$work/root/runs/tutorial/films-onnx/$tower.onnx"; done
+    [ "$(wc -l <"$work/root/runs/tutorial/found_films.csv")" -eq 11 ] || { echo "the index does not find five films for two users" >&2; exit 1; }
     [ "$(grep -c '^\(20\|33\),[1-5],.* ([0-9]*)"*,' "$work/out")" -eq 10 ] || { echo "not five films for two users" >&2; exit 1; }
 fi
 grep -q '^u7,1,2,i2,' "$work/out" || { echo "the item that u7 likes is not the first candidate" >&2; exit 1; }

@@ -73,6 +73,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     }
     rk_request_rows_release(&rows);
     rk_json_release(&json);
-    rk_buffer_release(&call.id);
+    rk_call_release(&call);
     return 0;
 }

@@ -199,6 +199,15 @@ class Tests:
             n = int(headers["Inference-Header-Content-Length"])
             binary = struct.unpack("<40f", body[n:])
             assert status == 200 and list(binary[:20]) == [single(p["click"]) for p in expected] and list(binary[20:]) == [single(p["rating"]) for p in expected]
+            for asked in ((("rating", True),), (("rating", False),), (("rating", None), ("click", False))):  # in this order, with or without bytes
+                outputs = [{"name": name} | ({} if binary is None else {"parameters": {"binary_data": binary}}) for name, binary in asked]
+                status, body, headers = s.ask("/v2/models/ads/infer", {"inputs": tensors, "outputs": outputs, "parameters": {"binary_data_output": True}})
+                n = int(headers["Inference-Header-Content-Length"] or len(body))
+                got, binary = json.loads(body[:n])["outputs"], [o for o in asked if o[1] is not False]
+                assert status == 200 and [o["name"] for o in got] == [name for name, _ in asked] and all(("data" in o) == (b is False) for o, (_, b) in zip(got, asked)), got
+                assert body[n:] == b"".join(struct.pack("<20f", *(p[name] for p in expected)) for name, _ in binary)
+            for outputs in ([{"name": "age"}], [{}], [{"name": "click"}, {"name": "click"}]):
+                assert s.json("/v2/models/ads/infer", {"inputs": tensors, "outputs": outputs})[0] == 400, outputs
             for cut in (1, 30, len(tail)):
                 assert s.ask("/v2/models/ads/infer", text + tail[:-cut], {"Inference-Header-Content-Length": str(len(text))})[0] == 400
             assert s.ask("/v2/models/ads/infer", text + tail + b"x", {"Inference-Header-Content-Length": str(len(text))})[0] == 400

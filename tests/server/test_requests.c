@@ -166,7 +166,7 @@ static void test_rows(void **state) {
     assert_true(lists[1] == 2 && lists[4] == 5);
     assert_memory_equal(a->children[1]->children[0]->buffers[2], "abcdd", 5);
     rk_request_rows_release(&rows);
-    rk_buffer_release(&call.id);
+    rk_call_release(&call);
     assert_int_equal(rk_alloc_live(), 0);
 }
 
@@ -220,14 +220,15 @@ static rk_status all(void) {
                  &call));
     RK_GOTO(
         read(&rows, 1, RK_CALL_INFER,
-             "{\"id\": \"1\", \"inputs\": [{\"name\": \"age\", \"shape\": [1], \"datatype\": \"BYTES\", "
+             "{\"id\": \"1\", \"outputs\": [{\"name\": \"rating\"}], \"inputs\": [{\"name\": \"age\", "
+             "\"shape\": [1], \"datatype\": \"BYTES\", "
              "\"data\": [\"1\"]}, "
              "{\"name\": \"tags\", \"shape\": [1, 2], \"datatype\": \"BYTES\", \"data\": [[\"x\", \"y\"]]}]}",
              &call));
     RK_GOTO(rk_request_rows_table(&rows, 2, &s, &a));
 done:
     rk_request_rows_release(&rows);
-    rk_buffer_release(&call.id);
+    rk_call_release(&call);
     return status;
 }
 

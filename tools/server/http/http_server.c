@@ -47,8 +47,7 @@ typedef struct exchange {
 static void free_exchange(exchange *e) {
     if (e->call.version) rk_served_version_release(e->call.version);
     rk_buffer_release(&e->body);
-    rk_buffer_release(&e->call.reply);
-    rk_buffer_release(&e->call.id);
+    rk_call_release(&e->call);
     rk_free(e->url);
     rk_free(e);
 }

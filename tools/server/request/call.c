@@ -68,6 +68,12 @@ static reader reader_of(rk_call_kind kind) {
     return kind == RK_CALL_INFER ? rk_read_v2 : kind == RK_CALL_RETRIEVE ? rk_read_retrieve : rk_read_v1;
 }
 
+void rk_call_release(rk_call *call) {
+    rk_buffer_release(&call->id);
+    rk_buffer_release(&call->outputs);
+    rk_buffer_release(&call->reply);
+}
+
 rk_status rk_call_read(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
                        size_t n_before) {
     RK_TRY(check_kind(call));

@@ -35,7 +35,8 @@ typedef struct rk_call {
     rk_span exclude, filter; /* of retrieve: JSON, lists of items that are not found, or alone are */
     bool with_known;         /* of retrieve: what the data has of a user is found too */
     rk_buffer id;            /* of infer: JSON, or nothing */
-    bool wants_binary;       /* of infer: outputs as binary tensors */
+    bool wants_binary;       /* of infer: outputs as binary tensors, where they do not say it themselves */
+    rk_buffer outputs;       /* of infer: those that are asked for; nothing: all */
     /* The answer: */
     int code; /* of HTTP; 0: none yet */
     rk_buffer reply;
@@ -49,6 +50,9 @@ typedef struct rk_call_limits {
     int64_t max_rows;
     int max_depth;
 } rk_call_limits;
+
+/* What reading and answering have made, not the version. */
+void rk_call_release(rk_call *call);
 
 /* The body's rows behind the first `n_before` of `rows`. json: memory that serves again. Errors: RK_BAD_DATA,
  * or RK_INVALID_ARGUMENT for too many rows; rows are then undefined, and cut by the caller. */

@@ -24,6 +24,12 @@ typedef struct tensor {
     int64_t n_binary_bytes; /* -1: data is JSON */
 } tensor;
 
+/* One that is asked for. */
+typedef struct output {
+    int32_t task;
+    int as_bytes; /* -1: as the request says of all */
+} output;
+
 static bool is(rk_span text, const char *word) {
     return text.n_bytes == strlen(word) && memcmp(text.data, word, text.n_bytes) == 0;
 }
@@ -53,18 +59,19 @@ static rk_status read_datatype(rk_json *json, tensor *t) {
 }
 
 static rk_status read_parameters(rk_json *json, const char *wanted_number, int64_t *number,
-                                 const char *wanted_bool, bool *truth) {
+                                 const char *wanted_bool, int *flag) {
     rk_span key;
-    bool more;
+    bool more, truth;
     RK_TRY(rk_json_open_object(json));
     while (true) {
         RK_TRY(rk_json_next_key(json, &key, &more));
         if (!more) break;
         if (number && is(key, wanted_number))
             RK_TRY(rk_json_i64(json, number));
-        else if (truth && is(key, wanted_bool))
-            RK_TRY(rk_json_bool(json, truth));
-        else
+        else if (flag && is(key, wanted_bool)) {
+            RK_TRY(rk_json_bool(json, &truth));
+            *flag = truth;
+        } else
             RK_TRY(rk_json_skip(json, NULL));
     }
     return RK_OK;
@@ -244,7 +251,31 @@ static rk_status read_inputs(rk_call *call, const rk_call_limits *limits, rk_jso
     return RK_OK;
 }
 
-/* Whether any output is asked for as bytes. */
+static int32_t n_outputs(const rk_call *call) {
+    return call->outputs.n_bytes ? (int32_t)(call->outputs.n_bytes / sizeof(output)) : call->version->n_tasks;
+}
+
+/* Of those that are asked for, or where none is named, of all tasks. */
+static output output_at(const rk_call *call, int32_t i) {
+    output o = {i, -1};
+    if (call->outputs.n_bytes) memcpy(&o, call->outputs.data + (size_t)i * sizeof o, sizeof o);
+    if (o.as_bytes < 0) o.as_bytes = call->wants_binary;
+    return o;
+}
+
+static rk_status add_output(rk_call *call, rk_span name, int as_bytes) {
+    const rk_served_version *v = call->version;
+    output o = {0, as_bytes};
+    while (o.task < v->n_tasks && !is(name, v->tasks[o.task].name)) o.task++;
+    RK_FAIL_IF(o.task == v->n_tasks, RK_BAD_DATA, "\"outputs\": '%.*s' is no task of the model",
+               (int)(name.n_bytes < 200 ? name.n_bytes : 200), name.data ? name.data : "");
+    for (int32_t i = 0; call->outputs.n_bytes && i < n_outputs(call); i++)
+        RK_FAIL_IF(output_at(call, i).task == o.task, RK_BAD_DATA, "\"outputs\": '%s' is asked for twice",
+                   v->tasks[o.task].name);
+    rk_buffer_append(&call->outputs, &o, sizeof o);
+    return call->outputs.status;
+}
+
 static rk_status read_outputs(rk_call *call, rk_json *json) {
     rk_span key;
     bool more, more_keys;
@@ -252,15 +283,20 @@ static rk_status read_outputs(rk_call *call, rk_json *json) {
     while (true) {
         RK_TRY(rk_json_next_item(json, &more));
         if (!more) break;
+        rk_span name = {0};
+        int as_bytes = -1;
         RK_TRY(rk_json_open_object(json));
         while (true) {
             RK_TRY(rk_json_next_key(json, &key, &more_keys));
             if (!more_keys) break;
-            if (is(key, "parameters"))
-                RK_TRY(read_parameters(json, NULL, NULL, "binary_data", &call->wants_binary));
+            if (is(key, "name"))
+                RK_TRY(rk_json_text(json, &name));
+            else if (is(key, "parameters"))
+                RK_TRY(read_parameters(json, NULL, NULL, "binary_data", &as_bytes));
             else
                 RK_TRY(rk_json_skip(json, NULL));
         }
+        RK_TRY(add_output(call, name, as_bytes));
     }
     return RK_OK;
 }
@@ -273,8 +309,9 @@ rk_status rk_read_v2(rk_call *call, const rk_call_limits *limits, rk_json *json,
     rk_span binary = {call->body.data + n_json, call->body.n_bytes - n_json}, key, id;
     bool more;
     call->n_rows = -1;
-    call->wants_binary = false;
+    int as_bytes = 0;
     rk_buffer_clear(&call->id);
+    rk_buffer_clear(&call->outputs);
     rk_json_start(json, (rk_span){call->body.data, n_json}, limits->max_depth);
     RK_TRY(rk_json_open_object(json));
     while (true) {
@@ -291,31 +328,33 @@ rk_status rk_read_v2(rk_call *call, const rk_call_limits *limits, rk_json *json,
             rk_json_write_text(&call->id, id);
             RK_TRY(call->id.status);
         } else if (is(key, "parameters")) {
-            RK_TRY(read_parameters(json, NULL, NULL, "binary_data_output", &call->wants_binary));
+            RK_TRY(read_parameters(json, NULL, NULL, "binary_data_output", &as_bytes));
         } else {
             RK_TRY(rk_json_skip(json, NULL));
         }
     }
     RK_TRY(rk_json_end(json));
+    call->wants_binary = as_bytes;
     RK_FAIL_IF(call->n_rows < 0, RK_BAD_DATA, "the request has no \"inputs\"");
     RK_FAIL_IF(binary.n_bytes > 0, RK_BAD_DATA, "bytes are left behind the last input");
     return RK_OK;
 }
 
-static void write_output(rk_call *call, const float *predictions, int32_t task, int32_t n_tasks) {
+static void write_output(rk_call *call, const float *predictions, const output *o) {
     rk_buffer *out = &call->reply;
-    const char *name = call->version->tasks[task].name;
-    rk_buffer_text(out, task ? ", {\"name\": " : "{\"name\": ");
+    const rk_served_version *v = call->version;
+    const char *name = v->tasks[o->task].name;
+    rk_buffer_text(out, "{\"name\": ");
     rk_json_write_text(out, (rk_span){name, strlen(name)});
     rk_buffer_printf(out, ", \"datatype\": \"FP32\", \"shape\": [%lld]", (long long)call->n_rows);
-    if (call->wants_binary) {
+    if (o->as_bytes) {
         rk_buffer_printf(out, ", \"parameters\": {\"binary_data_size\": %lld}}", 4 * (long long)call->n_rows);
         return;
     }
     rk_buffer_text(out, ", \"data\": [");
     for (int64_t i = 0; i < call->n_rows; i++) {
         if (i) rk_buffer_text(out, ", ");
-        rk_write_f32(out, predictions[i * n_tasks + task]);
+        rk_write_f32(out, predictions[i * v->n_tasks + o->task]);
     }
     rk_buffer_text(out, "]}");
 }
@@ -323,15 +362,22 @@ static void write_output(rk_call *call, const float *predictions, int32_t task, 
 void rk_write_v2(rk_call *call, const float *predictions) {
     rk_buffer *out = &call->reply;
     const rk_served_version *v = call->version;
-    int32_t n_tasks = v->n_tasks;
+    bool any_bytes = false;
     rk_buffer_printf(out, "{\"model_name\": \"%s\", \"model_version\": \"%lld\"", v->model->entry->name,
                      (long long)v->number);
     if (call->id.n_bytes) rk_buffer_printf(out, ", \"id\": %s", call->id.data);
     rk_buffer_text(out, ", \"outputs\": [");
-    for (int32_t t = 0; t < n_tasks; t++) write_output(call, predictions, t, n_tasks);
+    for (int32_t i = 0; i < n_outputs(call); i++) {
+        const output o = output_at(call, i);
+        if (i) rk_buffer_text(out, ", ");
+        write_output(call, predictions, &o);
+        any_bytes |= o.as_bytes != 0;
+    }
     rk_buffer_text(out, "]}");
-    call->n_reply_json_bytes = call->wants_binary ? (int64_t)out->n_bytes : -1;
-    for (int32_t t = 0; call->wants_binary && t < n_tasks; t++)
-        for (int64_t i = 0; i < call->n_rows; i++)
-            rk_buffer_append(out, &predictions[i * n_tasks + t], sizeof *predictions);
+    call->n_reply_json_bytes = any_bytes ? (int64_t)out->n_bytes : -1;
+    for (int32_t i = 0; i < n_outputs(call); i++) {
+        const output o = output_at(call, i);
+        for (int64_t row = 0; o.as_bytes && row < call->n_rows; row++)
+            rk_buffer_append(out, &predictions[row * v->n_tasks + o.task], sizeof *predictions);
+    }
 }

@@ -74,6 +74,11 @@ RK_API bool rk_predictor_has_split(const rk_predictor *predictor, const char *sp
  * none, batches have no labels; else that is RK_BAD_DATA. The predictor must outlive the dataset. */
 RK_API rk_status rk_predictor_open_data(const rk_predictor *predictor, const char *split,
                                         bool labels_optional, rk_dataset **out);
+/* As rk_config_add_stream, for this predictor's run: "arrow:NAME" may then be the split or file of any call,
+ * and stands for data of that name that the run was trained on. While no other call has the predictor; `open`
+ * and `user` must outlive it. Errors as there. */
+RK_API rk_status rk_predictor_add_stream(rk_predictor *predictor, const char *name, rk_open_stream open,
+                                         void *user);
 /* What predicts: rk_model_predict for a batch by the predictor's device (over ranks all make the call, with
  * the same batch), rk_model_parameters. It belongs to the predictor. Threads that predict at once have
  * sessions (reckon/session.h). */

@@ -175,6 +175,10 @@ rk_model *rk_predictor_model(rk_predictor *p) {
 const rk_config *rk_predictor_config(const rk_predictor *p) {
     return p->config;
 }
+rk_status rk_predictor_add_stream(rk_predictor *p, const char *name, rk_open_stream open, void *user) {
+    return rk_config_add_stream(p->config, name, open, user);
+}
+
 bool rk_predictor_has_split(const rk_predictor *p, const char *split) {
     return rk_dataset_has_split(&p->config->data, split);
 }

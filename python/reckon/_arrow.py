@@ -1,0 +1,293 @@
+"""Columns from anything that speaks the Arrow C data interface, held in memory, and streams of them for the library."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import itertools
+import struct
+from ctypes import POINTER, byref, c_void_p, cast, pointer
+from typing import Any, Dict, Iterator, List, Optional
+
+from ._structs import ArrowArray, ArrowArrayStream, ArrowSchema, GetLastError, GetNext, GetSchema, OpenStream, ReleaseArray, ReleaseSchema, ReleaseStream
+from .errors import InvalidArgument, ReadWriteError
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = c_void_p
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+# --- what the library is given ------------------------------------------------------------------------------------------------
+# Structs that it gets are copies, whose release does nothing: Columns own the memory.
+
+
+@ReleaseSchema
+def _keep_schema(schema: Any) -> None:
+    schema.contents.release = None
+
+
+@ReleaseArray
+def _keep_array(array: Any) -> None:
+    array.contents.release = None
+
+
+KEEP_SCHEMA = cast(_keep_schema, c_void_p).value
+KEEP_ARRAY = cast(_keep_array, c_void_p).value
+
+
+def lend_schema(schema: ArrowSchema) -> ArrowSchema:
+    out = ArrowSchema.from_buffer_copy(schema)
+    out.release = KEEP_SCHEMA
+    return out
+
+
+def lend_array(array: ArrowArray, first: int = 0, n: Optional[int] = None) -> ArrowArray:
+    """Rows first .. first+n-1 of a struct array."""
+    out = ArrowArray.from_buffer_copy(array)
+    out.release = KEEP_ARRAY
+    out.offset += first
+    out.length = array.length - first if n is None else n
+    return out
+
+
+class Columns:
+    """Rows in memory: struct arrays of one schema. Whoever made them keeps what they point to alive until release()."""
+
+    def __init__(self, schema: ArrowSchema, arrays: List[ArrowArray], keep: Any, is_foreign: bool = False) -> None:
+        self.schema, self.arrays, self._keep, self._is_foreign = schema, arrays, keep, is_foreign
+        self.n_rows = sum(a.length for a in arrays)
+
+    def pieces(self, n: int) -> Iterator[ArrowArray]:
+        """All rows in order, at most n at once."""
+        for array in self.arrays:
+            for first in range(0, array.length, n):
+                yield lend_array(array, first, min(n, array.length - first))
+
+    def release(self) -> None:
+        """Gives foreign structs back. A second call does nothing."""
+        if self._is_foreign:
+            for array in self._keep[1]:
+                _release(array, ReleaseArray)
+            _release(self._keep[0], ReleaseSchema)
+        self.arrays, self._keep, self._is_foreign = [], None, False
+
+    def __del__(self) -> None:
+        self.release()
+
+
+def _release(s: Any, kind: Any) -> None:
+    if s.release:
+        kind(s.release)(byref(s))
+        s.release = None
+
+
+def _own(kind: Any, address: int) -> Any:
+    """Moves a struct out of where its producer has it."""
+    source = kind.from_address(address)
+    out = kind.from_buffer_copy(source)
+    source.release = None
+    return out
+
+
+def _read_stream(data: Any) -> Columns:
+    capsule = data.__arrow_c_stream__()
+    stream = _own(ArrowArrayStream, _capsule_pointer(capsule, b"arrow_array_stream"))
+    schema, arrays = ArrowSchema(), []
+
+    def ask(function: Any, out: Any) -> None:
+        code = function(byref(stream), byref(out))
+        if code != 0:
+            out.release = None
+            said = GetLastError(stream.get_last_error)(byref(stream)) if stream.get_last_error else None
+            raise ReadWriteError(f"the data's Arrow stream failed: {ctypes.string_at(said).decode(errors='replace') if said else errno.errorcode.get(code, code)}")
+
+    try:
+        ask(GetSchema(stream.get_schema), schema)
+        get_next = GetNext(stream.get_next)
+        while True:
+            array = ArrowArray()
+            ask(get_next, array)
+            if not array.release:
+                break
+            arrays.append(array)
+        return _plain(schema, arrays)
+    except BaseException:
+        for array in arrays:
+            _release(array, ReleaseArray)
+        _release(schema, ReleaseSchema)
+        raise
+    finally:
+        _release(stream, ReleaseStream)
+
+
+def read(data: Any) -> Columns:
+    """Rows of an object with __arrow_c_stream__ or __arrow_c_array__ (a record batch), without a copy of what it hands out."""
+    if hasattr(data, "__arrow_c_stream__"):
+        return _read_stream(data)
+    schema, array = data.__arrow_c_array__()
+    own_schema = _own(ArrowSchema, _capsule_pointer(schema, b"arrow_schema"))
+    return _plain(own_schema, [_own(ArrowArray, _capsule_pointer(array, b"arrow_array"))])
+
+
+# --- views of text, which the library does not read, become large_utf8 ----------------------------------------------------------
+
+
+def _plain(schema: ArrowSchema, arrays: List[ArrowArray]) -> Columns:
+    keep: List[Any] = []
+    if schema.format != b"+s":
+        raise InvalidArgument(f"the data is no table of named columns, but an Arrow array of format '{(schema.format or b'').decode()}'")
+    if not _has_views(schema):
+        return Columns(schema, arrays, (schema, arrays), True)
+    return Columns(_plain_schema(schema, keep), [_plain_array(schema, a, keep) for a in arrays], (schema, arrays, keep), True)
+
+
+def _parts(s: Any) -> List[Any]:
+    return [s.children[i].contents for i in range(s.n_children)] + ([s.dictionary.contents] if s.dictionary else [])
+
+
+def _has_views(schema: ArrowSchema) -> bool:
+    return schema.format in (b"vu", b"vz") or any(_has_views(s) for s in _parts(schema))
+
+
+def _with_parts(out: Any, parts: List[Any], keep: List[Any]) -> Any:
+    kind = type(out)
+    n = out.n_children
+    pointers = (POINTER(kind) * max(n, 1))(*[pointer(p) for p in parts[:n]])
+    out.children = cast(pointers, POINTER(POINTER(kind)))
+    if out.dictionary:
+        out.dictionary = pointer(parts[n])
+    keep += [pointers, parts, out]
+    return out
+
+
+def _plain_schema(schema: ArrowSchema, keep: List[Any]) -> ArrowSchema:
+    out = lend_schema(schema)
+    if schema.format in (b"vu", b"vz"):
+        out.format = b"U"
+    return _with_parts(out, [_plain_schema(s, keep) for s in _parts(schema)], keep)  # type: ignore[no-any-return]
+
+
+def _plain_array(schema: ArrowSchema, array: ArrowArray, keep: List[Any]) -> ArrowArray:
+    if schema.format in (b"vu", b"vz"):
+        return text_array(list(_views(array)), keep)
+    parts = [_plain_array(s, a, keep) for s, a in zip(_parts(schema), _parts(array))]
+    return _with_parts(lend_array(array), parts, keep)  # type: ignore[no-any-return]
+
+
+def _views(array: ArrowArray) -> Iterator[Optional[bytes]]:
+    """Values of an array: 4 bytes of length each, then the text if it has up to 12 bytes, or where it is."""
+    n, valid = array.offset + array.length, array.buffers[0] if array.null_count != 0 else None
+    bits = ctypes.string_at(valid, (n + 7) // 8) if valid else None
+    raw = ctypes.string_at(array.buffers[1], 16 * n) if n else b""
+    for i, (length, inline) in enumerate(struct.iter_unpack("<i12s", raw)):
+        if i < array.offset:
+            continue
+        if bits and not bits[i // 8] >> i % 8 & 1:
+            yield None
+        elif length <= 12:
+            yield inline[:length]
+        else:
+            buffer, offset = struct.unpack_from("<ii", inline, 4)
+            yield ctypes.string_at(array.buffers[2 + buffer] + offset, length)
+
+
+def make_array(length: int, buffers: List[Any], null_count: int, keep: List[Any], children: Any = ()) -> ArrowArray:
+    """An array over buffers: ctypes objects, addresses or None."""
+    addresses = [b if b is None or isinstance(b, int) else ctypes.addressof(b) for b in buffers]
+    array = ArrowArray(length=length, null_count=null_count, n_buffers=len(buffers), n_children=len(children), release=KEEP_ARRAY)
+    table = (c_void_p * len(buffers))(*addresses)
+    array.buffers = cast(table, POINTER(c_void_p))
+    keep += [buffers, table]
+    return _with_parts(array, list(children), keep)  # type: ignore[no-any-return]
+
+
+def validity(values: List[Any], keep: List[Any]) -> Any:
+    """(bits or None, how many are None)"""
+    n_null = sum(v is None for v in values)
+    if not n_null:
+        return None, 0
+    bits = (ctypes.c_uint8 * ((len(values) + 7) // 8))()
+    for i, v in enumerate(values):
+        if v is not None:
+            bits[i // 8] |= 1 << i % 8
+    keep.append(bits)
+    return bits, n_null
+
+
+def text_array(values: List[Optional[bytes]], keep: List[Any]) -> ArrowArray:
+    """large_utf8"""
+    bits, n_null = validity(values, keep)
+    offsets = (ctypes.c_int64 * (len(values) + 1))(0, *itertools.accumulate(len(v or b"") for v in values))
+    text = ctypes.create_string_buffer(b"".join(v or b"" for v in values))
+    return make_array(len(values), [bits, offsets, text], n_null, keep)
+
+
+# --- streams --------------------------------------------------------------------------------------------------------------------
+
+
+class Source:
+    """Rows that the library reads as often as it likes, by streams. stop: streams fail from now on."""
+
+    _numbers = itertools.count(1)
+    _all: Dict[int, "Source"] = {}
+    _readers: Dict[int, List[Any]] = {}  # source, next array
+
+    def __init__(self, columns: Optional[Columns]) -> None:
+        self.columns, self.stop, self.number = columns, False, next(Source._numbers)
+        Source._all[self.number] = self
+
+    def close(self) -> None:
+        Source._all.pop(self.number, None)
+        if self.columns:
+            self.columns.release()
+
+
+def _reader(stream: Any) -> List[Any]:
+    return Source._readers[stream.contents.private_data]
+
+
+@GetSchema
+def _get_schema(stream: Any, out: Any) -> int:
+    ctypes.memmove(out, byref(lend_schema(_reader(stream)[0].columns.schema)), ctypes.sizeof(ArrowSchema))
+    return 0
+
+
+@GetNext
+def _get_next(stream: Any, out: Any) -> int:
+    reader = _reader(stream)
+    source, at = reader
+    if source.stop:
+        return errno.EINTR
+    arrays = source.columns.arrays
+    array = lend_array(arrays[at]) if at < len(arrays) else ArrowArray()
+    reader[1] = at + 1
+    ctypes.memmove(out, byref(array), ctypes.sizeof(ArrowArray))
+    return 0
+
+
+@GetLastError
+def _get_last_error(stream: Any) -> None:
+    return None
+
+
+@ReleaseStream
+def _release_stream(stream: Any) -> None:
+    Source._readers.pop(stream.contents.private_data, None)
+    stream.contents.release = None
+
+
+@OpenStream
+def open_stream(user: int, out: Any) -> int:
+    """The library's rk_open_stream, where user is a source's number."""
+    source = Source._all.get(user)
+    if source is None or source.columns is None:
+        return errno.ENOENT
+    if source.stop:
+        return errno.EINTR
+    stream = out.contents
+    number = next(Source._numbers)
+    Source._readers[number] = [source, 0]
+    stream.private_data = number
+    for name, function in (("get_schema", _get_schema), ("get_next", _get_next), ("get_last_error", _get_last_error), ("release", _release_stream)):
+        setattr(stream, name, cast(function, c_void_p).value)
+    return 0

@@ -1,0 +1,183 @@
+"""The structs of the C API (include/reckon) and of the Arrow C data interface."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import CFUNCTYPE, POINTER, Structure, c_bool, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from typing import Any, List, Tuple
+
+
+class ArrowSchema(Structure):
+    pass
+
+
+class ArrowArray(Structure):
+    pass
+
+
+class ArrowArrayStream(Structure):
+    pass
+
+
+ReleaseSchema = CFUNCTYPE(None, POINTER(ArrowSchema))
+ReleaseArray = CFUNCTYPE(None, POINTER(ArrowArray))
+GetSchema = CFUNCTYPE(c_int, POINTER(ArrowArrayStream), POINTER(ArrowSchema))
+GetNext = CFUNCTYPE(c_int, POINTER(ArrowArrayStream), POINTER(ArrowArray))
+GetLastError = CFUNCTYPE(c_void_p, POINTER(ArrowArrayStream))
+ReleaseStream = CFUNCTYPE(None, POINTER(ArrowArrayStream))
+OpenStream = CFUNCTYPE(c_int, c_void_p, POINTER(ArrowArrayStream))
+
+# Functions are fields of the type c_void_p: a copied struct then keeps the address that was there.
+ArrowSchema._fields_ = [
+    ("format", c_char_p),
+    ("name", c_char_p),
+    ("metadata", c_void_p),
+    ("flags", c_int64),
+    ("n_children", c_int64),
+    ("children", POINTER(POINTER(ArrowSchema))),
+    ("dictionary", POINTER(ArrowSchema)),
+    ("release", c_void_p),
+    ("private_data", c_void_p),
+]
+ArrowArray._fields_ = [
+    ("length", c_int64),
+    ("null_count", c_int64),
+    ("offset", c_int64),
+    ("n_buffers", c_int64),
+    ("n_children", c_int64),
+    ("buffers", POINTER(c_void_p)),
+    ("children", POINTER(POINTER(ArrowArray))),
+    ("dictionary", POINTER(ArrowArray)),
+    ("release", c_void_p),
+    ("private_data", c_void_p),
+]
+ArrowArrayStream._fields_ = [("get_schema", c_void_p), ("get_next", c_void_p), ("get_last_error", c_void_p), ("release", c_void_p), ("private_data", c_void_p)]
+
+
+class Metric(Structure):
+    _fields_ = [("name", c_char_p), ("value", c_double)]
+
+
+class EventStruct(Structure):
+    _fields_ = [
+        ("kind", c_int),
+        ("message", c_char_p),
+        ("epoch", c_int64),
+        ("step", c_int64),
+        ("n_steps", c_int64),
+        ("samples_per_second", c_double),
+        ("loss", c_double),
+        ("seconds_left", c_double),
+        ("metrics", POINTER(Metric)),
+        ("n_metrics", c_int32),
+        ("best", c_bool),
+    ]
+
+
+EventCallback = CFUNCTYPE(None, c_void_p, POINTER(EventStruct))
+LogCallback = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+
+
+class Options(Structure):
+    """A struct that begins with its own size."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(struct_size=ctypes.sizeof(self), **values)
+
+
+class TrainerOptions(Options):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("resume", c_bool),
+        ("trace_path", c_char_p),
+        ("on_event", EventCallback),
+        ("user", c_void_p),
+        ("comm", c_void_p),
+        ("allow_changed_data", c_bool),
+        ("overwrite", c_bool),
+        ("pool", c_void_p),
+    ]
+
+
+class PredictorOptions(Options):
+    _fields_ = [("struct_size", c_size_t), ("device", c_char_p), ("comm", c_void_p), ("pool", c_void_p), ("rows", c_int)]
+
+
+class SessionOptions(Options):
+    _fields_ = [("struct_size", c_size_t), ("pool", c_void_p)]
+
+
+class ExportOptions(Options):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("tables", POINTER(c_char_p)),
+        ("n_tables", c_size_t),
+        ("no_tables", c_bool),
+        ("rows", c_int),
+        ("shard_bytes", c_uint64),
+        ("license", c_char_p),
+        ("bags", c_int),
+        ("id_bits", c_int32),
+        ("values", c_bool),
+    ]
+
+
+class RecommendOptions(Options):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("users", c_char_p),
+        ("items", c_char_p),
+        ("without_items", c_char_p),
+        ("with_known", c_bool),
+        ("k", c_int32),
+        ("format", c_int),
+        ("output", c_char_p),
+        ("index", c_char_p),
+        ("index_recall", POINTER(c_double)),
+    ]
+
+
+class RerankOptions(Options):
+    _fields_ = [("struct_size", c_size_t), ("group", c_char_p), ("item", c_char_p), ("task", c_char_p), ("k", c_int32), ("format", c_int), ("output", c_char_p)]
+
+
+_P = c_void_p
+# Name, type of the result (None: nothing, "status": checked by the caller), types of the arguments.
+FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
+    ("rk_version", c_char_p, []),
+    ("rk_status_name", c_char_p, [c_int]),
+    ("rk_last_error", c_char_p, []),
+    ("rk_log_set", None, [LogCallback, _P, c_int]),
+    ("rk_set_threads", c_int, [c_int]),
+    ("rk_config_load", c_int, [c_char_p, POINTER(c_char_p), c_size_t, POINTER(_P)]),
+    ("rk_config_parse", c_int, [c_char_p, c_char_p, c_char_p, POINTER(c_char_p), c_size_t, POINTER(_P)]),
+    ("rk_config_free", None, [_P]),
+    ("rk_config_add_stream", c_int, [_P, c_char_p, OpenStream, _P]),
+    ("rk_config_to_yaml", c_int, [_P, POINTER(_P)]),
+    ("rk_config_output", c_char_p, [_P]),
+    ("rk_text_free", None, [_P]),
+    ("rk_trainer_create", c_int, [_P, POINTER(TrainerOptions), POINTER(_P)]),
+    ("rk_trainer_free", None, [_P]),
+    ("rk_trainer_run", c_int, [_P]),
+    ("rk_trainer_stop", None, [_P]),
+    ("rk_trainer_evaluate", c_int, [_P, c_char_p, POINTER(POINTER(Metric)), POINTER(c_int32)]),
+    ("rk_predictor_open", c_int, [c_char_p, POINTER(PredictorOptions), POINTER(_P)]),
+    ("rk_predictor_free", None, [_P]),
+    ("rk_predictor_add_stream", c_int, [_P, c_char_p, OpenStream, _P]),
+    ("rk_predictor_n_tasks", c_int32, [_P]),
+    ("rk_predictor_task_name", c_char_p, [_P, c_int32]),
+    ("rk_predictor_path", c_char_p, [_P]),
+    ("rk_predictor_config", _P, [_P]),
+    ("rk_predictor_evaluate", c_int, [_P, c_char_p, POINTER(POINTER(Metric)), POINTER(c_int32), POINTER(c_int64)]),
+    ("rk_predictor_recommend", c_int, [_P, POINTER(RecommendOptions), POINTER(c_int64)]),
+    ("rk_predictor_rerank", c_int, [_P, c_char_p, POINTER(RerankOptions), POINTER(c_int64)]),
+    ("rk_pool_create", c_int, [c_int, POINTER(_P)]),
+    ("rk_pool_free", None, [_P]),
+    ("rk_session_create", c_int, [_P, POINTER(SessionOptions), POINTER(_P)]),
+    ("rk_session_free", None, [_P]),
+    ("rk_session_schema", c_int, [_P, POINTER(ArrowSchema)]),
+    ("rk_session_n_inputs", c_int64, [_P, POINTER(ArrowSchema)]),
+    ("rk_session_run", c_int, [_P, POINTER(ArrowSchema), POINTER(ArrowArray), _P]),
+    ("rk_export_safetensors", c_int, [c_char_p, POINTER(ExportOptions), c_char_p]),
+    ("rk_export_onnx", c_int, [c_char_p, POINTER(ExportOptions), c_char_p]),
+]

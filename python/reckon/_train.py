@@ -1,0 +1,209 @@
+"""reckon.train: a run on a thread of its own, so that the caller's hears Ctrl-C and runs the callbacks."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import os
+import queue
+import threading
+from ctypes import POINTER, byref, c_int32, c_void_p
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+
+from . import errors
+from ._arrow import Source, open_stream
+from ._columns import is_path, take
+from ._library import check, error_of, is_named, lib, path_bytes, texts
+from ._model import Model, read_metrics
+from ._structs import EventCallback, Metric, TrainerOptions
+
+_KINDS = ["stage", "progress", "evaluation", "checkpoint", "stop"]
+
+
+class StopTraining(Exception):
+    """A callback raises it to end training early: the step is finished, a checkpoint is saved, and train returns."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """What a callback is told.
+
+    kind: "stage" (message: what begins), "progress" (every train.log_every steps), "evaluation" (metrics of the validation data), "checkpoint"
+    (message: its path), "stop" (message: why training ended), "test" (metrics of the test data). n_steps: of the run, 0 while unknown.
+    loss: mean since the last progress. seconds_left: below 0 while unknown. best: this evaluation is the best so far.
+    """
+
+    kind: str
+    message: str = ""
+    epoch: int = 0
+    step: int = 0
+    n_steps: int = 0
+    samples_per_second: float = 0.0
+    loss: float = 0.0
+    seconds_left: float = -1.0
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    best: bool = False
+
+
+Callback = Callable[[Event], Any]
+
+
+def _event(e: Any) -> Event:
+    return Event(
+        _KINDS[e.kind],
+        (e.message or b"").decode(errors="replace"),
+        e.epoch,
+        e.step,
+        e.n_steps,
+        e.samples_per_second,
+        e.loss,
+        e.seconds_left,
+        read_metrics(e.metrics, e.n_metrics),
+        e.best,
+    )
+
+
+class _Run:
+    """A training on its thread. Events wait for the caller's thread, which runs the callbacks."""
+
+    def __init__(self, config: c_void_p, resume: bool, overwrite: bool, sources: Sequence[Source]) -> None:
+        self.config, self.sources = config, sources
+        self.options = TrainerOptions(resume=resume, overwrite=overwrite, on_event=EventCallback(self._on_event))
+        self.trainer = c_void_p()
+        self.lock = threading.Lock()  # the trainer is there while it is held
+        self.stopped = False
+        self.failure: Optional[BaseException] = None
+        self.events: "queue.SimpleQueue[Any]" = queue.SimpleQueue()  # Event and what is set when it was heard; None: the end
+
+    def _tell(self, event: Event) -> None:
+        heard = threading.Event()
+        self.events.put((event, heard))
+        heard.wait()
+
+    def _on_event(self, _user: Any, event: Any) -> None:
+        self._tell(_event(event.contents))
+
+    def stop(self) -> None:
+        self.stopped = True
+        with self.lock:
+            if self.trainer:
+                lib.rk_trainer_stop(self.trainer)
+            else:
+                for source in self.sources:
+                    source.stop = True
+
+    def _work(self) -> None:
+        trainer = c_void_p()
+        check(lib.rk_trainer_create(self.config, byref(self.options), byref(trainer)))
+        try:
+            with self.lock:
+                self.trainer = trainer
+                if self.stopped:
+                    lib.rk_trainer_stop(trainer)
+            check(lib.rk_trainer_run(trainer))
+            metrics, n = POINTER(Metric)(), c_int32()
+            status = lib.rk_trainer_evaluate(trainer, b"test", byref(metrics), byref(n))
+            if status == 0:
+                self._tell(Event("test", metrics=read_metrics(metrics, n.value)))
+            elif not is_named(status, b"RK_NOT_FOUND"):
+                raise error_of(status)
+        finally:
+            with self.lock:
+                self.trainer = c_void_p()
+            lib.rk_trainer_free(trainer)
+
+    def _main(self) -> None:
+        try:
+            self._work()
+        except BaseException as failure:  # it is the caller's
+            self.failure = failure
+        self.events.put(None)
+
+    def run(self, callbacks: Sequence[Callback]) -> None:
+        raised: Optional[BaseException] = None
+        thread = threading.Thread(target=self._main, name="reckon-train")
+        thread.start()
+        while True:
+            heard: Optional[threading.Event] = None
+            try:
+                item = self.events.get()
+                if item is None:
+                    break
+                event, heard = item
+                for callback in callbacks if raised is None else ():
+                    callback(event)
+            except BaseException as error:  # KeyboardInterrupt among them: nothing is left while the thread runs
+                raised = raised or error
+                self.stop()
+            finally:
+                if heard:
+                    heard.set()
+        thread.join()
+        if raised is not None and not isinstance(raised, StopTraining):
+            raise raised
+        if self.failure is not None and not (raised is not None and isinstance(self.failure, errors.Interrupted)):
+            raise self.failure
+
+
+def _config(config: Any, overrides: List[str]) -> c_void_p:
+    out = c_void_p()
+    if isinstance(config, Mapping):
+        text = json.dumps(config, indent=1, ensure_ascii=False, default=os.fspath)
+        check(lib.rk_config_parse(text.encode(), b"run", None, texts(overrides), len(overrides), byref(out)))
+    else:
+        check(lib.rk_config_load(path_bytes(config), texts(overrides), len(overrides), byref(out)))
+    return out
+
+
+def train(
+    config: Union[str, "os.PathLike[str]", Mapping[str, Any]],
+    *,
+    train: Any = None,
+    valid: Any = None,
+    test: Any = None,
+    output: Optional[Union[str, "os.PathLike[str]"]] = None,
+    callbacks: Sequence[Callback] = (),
+    overrides: Optional[Mapping[str, Any]] = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Model:
+    """Trains the model of a run file and opens its best, or last, checkpoint.
+
+    config: the path of a run file (docs/config.md), or the same as nested dicts. train, valid, test: rows in place of the run file's data:
+    a table with __arrow_c_stream__ (pandas, polars, pyarrow, DuckDB), a dict of numpy arrays or lists by column name, or paths of files.
+    They must not be changed while the run or the model has them; numpy columns and what Arrow hands out are not copied.
+    output: the run's directory, in place of train.output. callbacks: functions of an Event, called on this thread, while the training waits.
+    overrides: {"train.epochs": 3}, in place of the run file's. resume: go on from the newest checkpoint; overwrite: remove those that are there.
+
+    Ctrl-C finishes the step, saves a checkpoint (resume=True goes on from it) and raises KeyboardInterrupt; what a callback raises does the
+    same, and StopTraining has the model returned. Errors: ConfigError (also: the directory has a run), NotFound, BadData, NotFinite, Busy, and
+    other subclasses of Error.
+    """
+    if resume and overwrite:
+        raise errors.InvalidArgument("resume and overwrite cannot be given together")
+    told = [f"{key}={json.dumps(value, ensure_ascii=False, default=os.fspath)}" for key, value in (overrides or {}).items()]
+    sources: Dict[str, Source] = {}
+    handle = c_void_p()
+    try:
+        for name, data in (("train", train), ("valid", valid), ("test", test)):
+            if data is None:
+                continue
+            if not is_path(data):
+                sources[name] = Source(take(data))
+                data = f"arrow:{name}"
+            told.append(f"data.{name}={json.dumps(data, ensure_ascii=False, default=os.fspath)}")
+        if output is not None:
+            told.append(f"train.output={json.dumps(os.fspath(output), ensure_ascii=False)}")
+        handle = _config(config, told)
+        for name, source in sources.items():
+            check(lib.rk_config_add_stream(handle, name.encode(), open_stream, ctypes.c_void_p(source.number)))
+        _Run(handle, resume, overwrite, list(sources.values())).run(callbacks)
+        path = os.fsdecode(lib.rk_config_output(handle))
+        return Model(path, "cpu", None, sources)
+    except BaseException:
+        for source in sources.values():
+            source.close()
+        raise
+    finally:
+        lib.rk_config_free(handle)

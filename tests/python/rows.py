@@ -1,0 +1,66 @@
+"""Rows for the tests of the Python package: as lists, as a CSV file, and the run file of what learns from them."""
+
+import csv
+import os
+import random
+import struct
+import sys
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("RECKON_PROGRAM", str(TOP / "build" / "reckon"))
+os.environ.setdefault("RECKON_LIBRARY", str(Path(PROGRAM).parent / "libreckon.so"))
+sys.path.insert(0, str(TOP / "python"))
+
+WORDS = ["a", "bb", "a word of more than twelve bytes", "Łódź", "x"]
+
+
+def make_rows(n=3000, seed=1):
+    """Text with missing values, ids, numbers, a list a row, and a label that follows from them."""
+    r = random.Random(seed)
+    rows = {
+        "user": [r.randrange(40) for _ in range(n)],
+        "word": [r.choice([*WORDS, None]) for _ in range(n)],
+        "tags": [[r.randrange(90) for _ in range(r.randrange(4))] for _ in range(n)],
+        "x": [r.gauss(0, 1) for _ in range(n)],
+        "small": [r.randrange(-8, 8) / 4 for _ in range(n)],  # float32 says it in full
+    }
+    rows["click"] = [int(x + (word == "bb") > user / 40) for x, word, user in zip(rows["x"], rows["word"], rows["user"])]
+    return rows
+
+
+def part(rows, first, end):
+    return {name: values[first:end] for name, values in rows.items()}
+
+
+def write_csv(path, rows):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(rows)
+        for row in zip(*rows.values()):
+            writer.writerow(["" if v is None else "|".join(map(str, v)) if isinstance(v, list) else repr(v) if isinstance(v, float) else v for v in row])
+
+
+def run_file(output, epochs=2, **train):
+    return {
+        "data": {
+            "labels": [{"name": "click"}],
+            "features": [
+                {"name": "user", "identity": 40},
+                {"name": "word", "vocabulary": {"min_count": 2}},
+                {"name": "tags", "separator": "|", "hash": 50},
+                {"name": "x", "dense": True, "normalize": True},
+                {"name": "small", "dense": True},
+            ],
+        },
+        "embedding": {"dim": 4},
+        "model": {"kind": "deepfm", "deep": [8]},
+        "train": {"batch_size": 128, "epochs": epochs, "output": str(output), "tensorboard": False, "optimizer": {"kind": "adam", "learning_rate": 0.01}, **train},
+    }
+
+
+def bits(predictions):
+    """The numbers' own bits."""
+    values = predictions.tolist()
+    flat = [v for row in values for v in row] if values and isinstance(values[0], list) else values
+    return struct.pack(f"{len(flat)}f", *flat)

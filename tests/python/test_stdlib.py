@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""The Python package with the standard library alone.
+
+    RECKON_PROGRAM=build/reckon tests/python/test_stdlib.py
+"""
+
+import array
+import gc
+import json
+import logging
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+from rows import PROGRAM, TOP, bits, make_rows, part, run_file, write_csv
+
+import reckon
+from reckon import _arrow
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def program(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], check=True, capture_output=True, text=True).stdout
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="reckon-python-")
+        cls.at = Path(cls.folder.name)
+        rows = make_rows()
+        cls.train, cls.valid, cls.test = part(rows, 0, 2000), part(rows, 2000, 2500), part(rows, 2500, 3000)
+        for name in ("train", "valid", "test"):
+            write_csv(cls.at / f"{name}.csv", getattr(cls, name))
+        cls.events = []
+        cls.model = reckon.train(run_file(cls.at / "run"), train=cls.train, valid=cls.valid, test=cls.test, callbacks=[cls.events.append])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.model.close()
+        cls.folder.cleanup()
+
+    def test_files_have_the_same_bits(self):
+        config = run_file(self.at / "files")
+        config["data"].update({name: f"{name}.csv" for name in ("train", "valid", "test")})
+        (self.at / "files.yaml").write_text(json.dumps(config))
+        program("train", "--quiet", self.at / "files.yaml")
+        want = bits(self.model.predict(self.test))
+        with reckon.load(self.at / "files") as model:
+            self.assertEqual(bits(model.predict(self.test)), want)
+            metrics = model.eval()
+            self.assertEqual(model.eval(self.test), metrics)
+            self.assertEqual(model.eval(self.at / "test.csv"), metrics)
+        self.assertEqual(self.model.eval("test"), metrics)
+        self.assertEqual(json.loads(program("eval", "--json", self.at / "files"))["metrics"], metrics)
+        printed = [line.split(",")[1] for line in program("predict", self.at / "files", self.at / "test.csv").splitlines()[1:]]
+        self.assertEqual(printed, [f"{p:.7g}" for p in self.model.predict(self.test).tolist()])
+        with reckon.train(self.at / "files.yaml", output=self.at / "again") as again:
+            self.assertEqual(bits(again.predict(self.test)), want)
+        with reckon.train(run_file(self.at / "mixed"), train=str(self.at / "train.csv"), valid=self.valid) as mixed:
+            self.assertEqual(bits(mixed.predict(self.test)), want)
+
+    def test_events(self):
+        kinds = [e.kind for e in self.events]
+        self.assertEqual(kinds.count("evaluation"), 2)
+        self.assertEqual(kinds[-1], "test")
+        self.assertEqual(dict(self.events[-1].metrics), self.model.eval("test"))
+        self.assertIn("stage", kinds)
+
+    def test_model(self):
+        self.assertEqual(self.model.tasks, ["click"])
+        self.assertEqual(sorted(self.model.inputs), ["small", "tags", "user", "word", "x"])
+        self.assertIn("kind: deepfm", self.model.config)
+        self.assertTrue(self.model.path.startswith(str(self.at / "run")))
+        self.assertEqual(reckon.__version__, program("--version").split()[1])
+
+    def test_arrays_are_as_lists(self):
+        want = bits(self.model.predict(self.test))
+        for kind, user in (("q", "q"), ("f", "i"), ("d", "b")):
+            columns = dict(self.test, user=array.array(user, self.test["user"]), small=array.array(kind if kind != "q" else "d", self.test["small"]))
+            self.assertEqual(bits(self.model.predict(columns)), want)
+        small = array.array("d", self.test["small"])
+        for view in (memoryview(small).toreadonly(), memoryview(array.array("d", [v for s in self.test["small"] for v in (s, 9)]))[::2]):
+            self.assertEqual(bits(self.model.predict(dict(self.test, small=view))), want)
+        texts = dict(self.test, word=[w and w.encode() for w in self.test["word"]], user=[str(u) for u in self.test["user"]])
+        self.assertEqual(bits(self.model.predict(texts)), want)
+        self.assertEqual(self.model.predict({name: [] for name in self.test}).tolist(), [])
+
+    def test_requests_of_any_length(self):
+        many = {name: values * 140 for name, values in self.test.items()}  # more than one piece
+        self.assertEqual(bits(self.model.predict(many)), bits(self.model.predict(self.test)) * 140)
+        many["user"][69000] = 99
+        with self.assertRaisesRegex(reckon.BadData, "of the rows from 65536 on, row 3464"):
+            self.model.predict(many)
+
+    def test_errors(self):
+        with self.assertRaises(reckon.ConfigError) as caught:
+            reckon.train(dict(run_file(self.at / "none"), modle={}))
+        self.assertIn("model", caught.exception.hint)
+        self.assertEqual((caught.exception.code, caught.exception.name), (2, "RK_CONFIG"))
+        self.assertIsInstance(caught.exception, (reckon.Error, ValueError))
+        self.assertIn("hint: ", str(caught.exception))
+        again = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual((str(again), again.code), (str(caught.exception), 2))
+        with self.assertRaises(reckon.NotFound):
+            reckon.load(self.at / "nowhere")
+        with self.assertRaisesRegex(reckon.BadData, "no column 'word'"):
+            self.model.predict({"user": [1]})
+        for columns, said in (
+            ({"user": [1], "x": [1, 2]}, "column 'x' has 2 rows and 'user' has 1"),
+            ({"user": [1 << 70]}, "column 'user': .* more than a 64-bit integer"),
+            ({"user": [object()]}, "column 'user': values of the type object"),
+            ({"user": "text"}, "column 'user': a str is no column"),
+            ({"tags": [[[1]]]}, "column 'tags': lists of lists"),
+        ):
+            with self.assertRaisesRegex(reckon.BadData, said):
+                self.model.predict(columns)
+        with self.assertRaisesRegex(reckon.InvalidArgument, "int holds no columns"):
+            self.model.predict(7)
+        with self.assertRaisesRegex(reckon.InvalidArgument, "resume and overwrite"):
+            reckon.train("x.yaml", resume=True, overwrite=True)
+        with self.assertRaisesRegex(reckon.ConfigError, "already holds a run's checkpoints"):
+            reckon.train(run_file(self.at / "run"), train=self.train)
+        with self.assertRaisesRegex(reckon.BadData, "'arrow:train'.*row 1999.*'user'"):
+            reckon.train(run_file(self.at / "bad"), train=dict(self.train, user=[*self.train["user"][:-1], 99]))
+        self.assertFalse(_arrow.Source._readers)
+
+    def test_closed(self):
+        model = reckon.load(self.at / "run")
+        model.close()
+        model.close()
+        for call in (lambda: model.path, lambda: model.predict(self.test), lambda: model.eval("test")):
+            with self.assertRaisesRegex(reckon.InvalidArgument, "closed"):
+                call()
+
+    def test_data_of_a_loaded_run(self):
+        with reckon.load(self.at / "run") as model, self.assertRaisesRegex(reckon.NotFound, "arrow:test"):
+            model.eval("test")
+        with reckon.load(self.at / "run", test=self.test) as model:
+            self.assertEqual(model.eval("test"), self.model.eval("test"))
+
+    def test_callbacks(self):
+        def fail(event):
+            if event.kind == "evaluation":
+                raise RuntimeError("of the caller's")
+
+        def enough(event):
+            if event.kind == "evaluation":
+                raise reckon.StopTraining
+
+        config = run_file(self.at / "failing", epochs=50)
+        with self.assertRaisesRegex(RuntimeError, "of the caller's"):
+            reckon.train(config, train=self.train, valid=self.valid, callbacks=[fail])
+        with reckon.train(config, train=self.train, valid=self.valid, callbacks=[enough], overwrite=True) as model:
+            self.assertIn("step-", model.path)
+        self.assertFalse([t for t in threading.enumerate() if t.name == "reckon-train"])
+
+    def test_interrupted(self):
+        """Ctrl-C while it trains, from a callback and from outside; it goes on to the same bits."""
+
+        def interrupt(event):
+            if event.kind == "evaluation" and event.epoch < 3:
+                signal.raise_signal(signal.SIGINT)
+
+        config = run_file(self.at / "interrupted", epochs=4)
+        data = {"train": self.train, "valid": self.valid}
+        with self.assertRaises(KeyboardInterrupt):
+            reckon.train(config, **data, callbacks=[interrupt])
+        self.assertTrue(list((self.at / "interrupted/checkpoints").glob("step-*")))
+        with reckon.train(config, **data, resume=True) as model, reckon.train(run_file(self.at / "whole", epochs=4), **data) as whole:
+            self.assertEqual(bits(model.predict(self.test)), bits(whole.predict(self.test)))
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            reckon.train(run_file(self.at / "long", epochs=100000), train=self.train)
+        timer.join()
+        self.assertTrue(list((self.at / "long/checkpoints").glob("step-*")))
+
+    def test_interrupted_before_training(self):
+        def interrupt(event):
+            if "reading" in event.message:
+                signal.raise_signal(signal.SIGINT)
+
+        with self.assertRaises(KeyboardInterrupt):
+            reckon.train(run_file(self.at / "early"), train=self.train, callbacks=[interrupt])
+        self.assertFalse((self.at / "early/checkpoints").exists())
+
+    def test_threads(self):
+        want, got = bits(self.model.predict(self.test)), []
+
+        def ask():
+            for _ in range(20):
+                got.append(bits(self.model.predict(self.test)))
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        metrics = self.model.eval("test")
+        for thread in threads:
+            thread.join()
+        self.assertEqual(set(got), {want})
+        self.assertEqual(len(got), 80)
+        self.assertEqual(metrics, self.model.eval(self.test))
+
+    def test_fork(self):
+        want = bits(self.model.predict(self.test))
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if bits(self.model.predict(self.test)) == want else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual(bits(self.model.predict(self.test)), want)
+
+    def test_no_growth(self):
+        def grown(call, n):
+            for _ in range(n // 5):
+                call()
+            gc.collect()
+            before = resident()
+            for _ in range(n):
+                call()
+            gc.collect()
+            return resident() - before
+
+        few = part(self.test, 0, 200)
+        self.assertLess(grown(lambda: self.model.predict(few), 1000), 1 << 20)
+        self.assertLess(grown(lambda: self.model.eval(few), 200), 1 << 20)
+
+        def load():
+            with reckon.load(self.at / "run", test=few) as model:
+                model.predict(few)
+
+        self.assertLess(grown(load, 100), 2 << 20)
+        config = run_file(self.at / "small", epochs=1)
+        self.assertLess(grown(lambda: reckon.train(config, train=few, overwrite=True).close(), 50), 4 << 20)
+        self.assertFalse(_arrow.Source._readers)
+
+    def test_export(self):
+        want = bits(self.model.predict(self.test))
+        for form in ("safetensors", "onnx"):
+            self.model.export(form, self.at / form)
+            with reckon.load(self.at / form) as model:
+                self.assertEqual(bits(model.predict(self.test)), want)
+        self.assertTrue((self.at / "onnx/model.onnx").exists())
+        self.model.export("safetensors", self.at / "tables", tables=["user"], rows="f16")
+        with self.assertRaisesRegex(reckon.InvalidArgument, "format is 'tf'"):
+            self.model.export("tf", self.at / "tf")
+        with self.assertRaises(reckon.NotFound):
+            self.model.export("safetensors", self.at / "none", tables=["usr"])
+
+    def test_rerank(self):
+        best = self.model.rerank(self.test, group="user", k=3)
+        predictions = self.model.predict(self.test).tolist()
+        for ranked in best:
+            rows = sorted((i for i, u in enumerate(self.test["user"]) if str(u) == str(ranked["group"])), key=lambda i: -predictions[i])
+            self.assertEqual(ranked["rows"], rows[:3])
+
+    def test_recommend(self):
+        rows = {"user": [f"u{i % 20}" for i in range(400)], "item": [f"i{(i * i + i % 20) % 30}" for i in range(400)]}
+        config = {
+            "data": {"features": [{"name": "user", "vocabulary": {}}, {"name": "item", "vocabulary": {}}]},
+            "embedding": {"dim": 4},
+            "model": {"kind": "two_tower", "retrieval": {"user": "user", "item": "item", "negatives": 8}},
+            "train": {"batch_size": 64, "epochs": 2, "output": str(self.at / "towers"), "optimizer": {"kind": "adam"}},
+        }
+        with reckon.train(config, train=rows) as model:
+            best = model.recommend(k=3)
+            self.assertEqual([b["user"] for b in best], [f"u{i}" for i in range(20)])
+            known = set(zip(rows["user"], rows["item"]))
+            self.assertFalse([b for b in best for item in b["items"] if (b["user"], item) in known])
+            one = model.recommend({"user": ["u7"]}, k=3)
+            self.assertEqual(one, [best[7]])
+            chosen = model.recommend({"user": ["u7"]}, k=3, items=rows["item"][:2], with_known=True)
+            self.assertEqual(sorted(chosen[0]["items"]), sorted(rows["item"][:2]))
+            with self.assertRaises(reckon.Unsupported):
+                self.model.recommend(self.test)
+
+    def test_log(self):
+        with self.assertLogs("reckon", logging.WARNING) as logs:
+            reckon.load(self.at / "run", device=None).close()
+            logging.getLogger("reckon").warning("one at least")
+            reckon._library.lib.rk_log_set(reckon._library._log, None, 1)
+        self.assertTrue(logs.output)
+
+    def test_program(self):
+        said = subprocess.run([sys.executable, "-m", "reckon", "--version"], env=dict(os.environ, PYTHONPATH=str(TOP / "python")), capture_output=True, text=True)
+        self.assertEqual(said.stdout, program("--version"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "base/text/markup.h"
 #include "report/chart/chart.h"
 #include "report/chart/axis_scale.h"
 #include "report/chart/svg.h"
@@ -82,7 +83,7 @@ static void test_scales(void **state) {
 
 static void expect_escaped(const char *text, const char *expected) {
     rk_buffer out = {0};
-    rk_svg_escape(text, &out);
+    rk_markup_escape(text, &out);
     assert_int_equal(out.status, RK_OK);
     assert_string_equal(out.data ? out.data : "", expected);
     rk_buffer_release(&out);

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text/markup.h"
 #include "report/chart/chart.h"
 #include "report/report_internal.h"
 #include "report/chart/svg.h"
@@ -50,7 +51,7 @@ void rk_report_legend(const rk_report_run *runs, size_t n, char (*notes)[32], rk
                          "<span><svg class=\"chart key\" width=\"22\" height=\"10\"><path class=\"line c%zu "
                          "d%zu\" d=\"M1 5h20\"/></svg>",
                          k, k);
-        rk_svg_escape(runs[r].name, out);
+        rk_markup_escape(runs[r].name, out);
         if (notes) rk_buffer_printf(out, " <b>%s</b>", notes[r]);
         rk_buffer_text(out, "</span> ");
     }

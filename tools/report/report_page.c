@@ -5,6 +5,7 @@
 #include <reckon/version.h>
 
 #include "base/memory.h"
+#include "base/text/markup.h"
 #include "report/chart/chart.h"
 #include "report/report_internal.h"
 #include "report/chart/svg.h"
@@ -54,7 +55,7 @@ static void style(rk_buffer *out) {
 static void write_names(const rk_report_run *runs, size_t n, rk_buffer *out) {
     for (size_t r = 0; r < n; r++) {
         if (r) rk_buffer_text(out, r + 1 == n ? " and " : ", ");
-        rk_svg_escape(runs[r].name, out);
+        rk_markup_escape(runs[r].name, out);
     }
 }
 
@@ -79,16 +80,16 @@ static void lead(const rk_report_run *runs, size_t n, const char *split, rk_buff
     }
     rk_buffer_text(out, n == 1 ? "<p class=\"lead\">A training run of Reckon, looked at on "
                                : "<p class=\"lead\">Training runs of Reckon, looked at on ");
-    rk_svg_escape(split, out);
+    rk_markup_escape(split, out);
     rk_buffer_text(out, " data.</p>\n");
 }
 
 static rk_status task(const rk_report_run *runs, size_t n, const char *name, bool alone, const char *split,
                       int32_t n_features, rk_buffer *out) {
     rk_buffer_text(out, "<h2>");
-    if (!alone) rk_svg_escape(name, out);
+    if (!alone) rk_markup_escape(name, out);
     rk_buffer_text(out, alone ? "Predictions of " : ": predictions of ");
-    rk_svg_escape(split, out);
+    rk_markup_escape(split, out);
     rk_buffer_text(out, " data</h2>\n");
     RK_TRY(rk_report_task_section(runs, n, name, out));
     return rk_report_importance_section(runs, n, name, n_features, out);
@@ -97,7 +98,7 @@ static rk_status task(const rk_report_run *runs, size_t n, const char *name, boo
 /* Of runs that rank, whose rankings come under one heading. */
 static rk_status rankings(const rk_report_run *runs, size_t n, const char *split, rk_buffer *out) {
     rk_buffer_text(out, "<h2>Rankings of all items, for the users of ");
-    rk_svg_escape(split, out);
+    rk_markup_escape(split, out);
     rk_buffer_text(out, " data</h2>\n");
     return rk_report_ranking_section(runs, n, out);
 }

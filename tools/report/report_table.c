@@ -7,6 +7,7 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "base/text/text.h"
+#include "base/text/markup.h"
 #include "report/chart/chart.h"
 #include "report/report_internal.h"
 #include "report/chart/svg.h"
@@ -15,20 +16,20 @@ enum { CELL_BYTES = 64 };
 
 static void begin_group(const char *title, size_t n, rk_buffer *out) {
     rk_buffer_printf(out, "<tr class=\"group\"><th colspan=\"%zu\">", n + 1);
-    rk_svg_escape(title, out);
+    rk_markup_escape(title, out);
     rk_buffer_text(out, "</th></tr>\n");
 }
 
 static void begin_row(const char *label, rk_buffer *out) {
     rk_buffer_text(out, "<tr><th>");
-    rk_svg_escape(label, out);
+    rk_markup_escape(label, out);
     rk_buffer_text(out, "</th>");
 }
 
 static void cell(const char *class_name, const char *text, rk_buffer *out) {
     rk_buffer_printf(out, "<td%s%s%s>", class_name ? " class=\"" : "", class_name ? class_name : "",
                      class_name ? "\"" : "");
-    rk_svg_escape(text, out);
+    rk_markup_escape(text, out);
     rk_buffer_text(out, "</td>");
 }
 
@@ -36,7 +37,7 @@ static void head(const rk_report_run *runs, size_t n, rk_buffer *out) {
     rk_buffer_text(out, "<thead><tr><th></th>");
     for (size_t r = 0; r < n; r++) {
         rk_buffer_printf(out, "<th class=\"run\"><i class=\"swatch c%zu\"></i>", r % RK_CHART_COLOURS);
-        rk_svg_escape(runs[r].name, out);
+        rk_markup_escape(runs[r].name, out);
         rk_buffer_text(out, "</th>");
     }
     rk_buffer_text(out, "</tr></thead>\n<tbody>\n");

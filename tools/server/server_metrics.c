@@ -1,5 +1,7 @@
 #include "server/server_metrics.h"
 
+#include <math.h>
+
 static const int codes[RK_COUNTED_CODES] = {200, 400, 401, 404, 405, 408, 411, 413, 429, 500, 503, 504};
 static const double limits[RK_DURATION_BUCKETS] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                                    0.025,  0.05,    0.1,    0.25,  0.5,    1,     10};
@@ -12,6 +14,14 @@ void rk_metrics_count(rk_model_metrics *m, int code, double seconds, int64_t n_r
     atomic_fetch_add(&m->durations[b], 1);
     atomic_fetch_add(&m->duration_us, (uint64_t)(seconds * 1e6));
     if (code == 200) atomic_fetch_add(&m->rows, (uint64_t)n_rows);
+}
+
+int rk_metrics_code(int code) {
+    return codes[code];
+}
+
+double rk_metrics_duration(int bucket) {
+    return bucket < RK_DURATION_BUCKETS ? limits[bucket] : INFINITY;
 }
 
 static void head(rk_buffer *out, const char *name, const char *type, const char *help) {

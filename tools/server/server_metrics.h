@@ -16,6 +16,9 @@ typedef struct rk_model_metrics {
 } rk_model_metrics;
 
 void rk_metrics_count(rk_model_metrics *metrics, int code, double seconds, int64_t n_rows);
+/* What the counters are of: the status of requests[code]; the seconds that durations[bucket] goes up to. */
+int rk_metrics_code(int code);
+double rk_metrics_duration(int bucket);
 void rk_metrics_write(const rk_model_metrics *metrics, rk_served_model *models, int64_t n_models,
                       rk_batcher_counts counts, rk_buffer *out);
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/text/markup.h"
 #include "report/chart/chart_internal.h"
 #include "report/chart/axis_scale.h"
 #include "report/chart/svg.h"
@@ -170,7 +171,7 @@ void rk_chart_open(double x, double y, double width, double height, const char *
                      "<svg class=\"chart\" x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" viewBox=\"0 0 %g "
                      "%g\" role=\"img\" aria-label=\"",
                      x, y, width, height, width, height);
-    rk_svg_escape(title ? title : "", out);
+    rk_markup_escape(title ? title : "", out);
     rk_buffer_text(out, "\">\n");
     if (title) rk_svg_text("title", 0, 14, "start", title, out);
 }

@@ -1,12 +1,8 @@
-/* Text for SVG and HTML: escaping, and about how wide words are. */
+/* Text for SVG: about how wide words are, numbers, labels. */
 #ifndef RK_REPORT_CHART_SVG_H
 #define RK_REPORT_CHART_SVG_H
 
 #include "base/buffer.h"
-
-/* The text with &, <, > and quotes escaped; what XML may not hold (control characters, bytes that are not
- * UTF-8) becomes U+FFFD. */
-void rk_svg_escape(const char *text, rk_buffer *out);
 
 /* About the pixels that a text of this size takes in a plain typeface; nobody measures fonts here. */
 double rk_svg_text_width(const char *text, double size);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "server/http/http_rules.h"
 #include "server/http/routes.h"
 #include "server/http/watchdog.h"
+#include "server/status_page.h"
 
 struct rk_http {
     rk_http_options options;
@@ -25,6 +27,7 @@ struct rk_http {
     rk_watchdog *watchdog;
     char *certificate, *key, *tokens; /* file contents, or NULL */
     int port;
+    double began;
     atomic_bool ready, draining;
     atomic_int n_under_way;
 };
@@ -40,7 +43,8 @@ typedef struct exchange {
     rk_call call;
     rk_buffer body;
     bool too_large, submitted;
-    int refused; /* a code that is answered once the body has gone by */
+    char nonce[33]; /* of a page; else empty */
+    int refused;    /* a code that is answered once the body has gone by */
     double began;
 } exchange;
 
@@ -56,6 +60,19 @@ static const char *header(const exchange *e, const char *name) {
     return MHD_lookup_connection_value(e->connection, MHD_HEADER_KIND, name);
 }
 
+/* The page runs its own script and styles alone, talks to this server alone, and stands in no frame. */
+static void add_page_headers(const exchange *e, struct MHD_Response *response) {
+    char policy[300];
+    rk_snprintf(policy, sizeof policy,
+                "default-src 'none'; script-src 'nonce-%s'; style-src 'nonce-%s'; connect-src 'self'; "
+                "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+                e->nonce, e->nonce);
+    MHD_add_response_header(response, "Content-Security-Policy", policy);
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+}
+
 /* The answer in call.code and call.reply, whose bytes become the response's. */
 static enum MHD_Result send_reply(exchange *e, const char *type, bool close) {
     rk_buffer *reply = &e->call.reply;
@@ -69,6 +86,7 @@ static enum MHD_Result send_reply(exchange *e, const char *type, bool close) {
         snprintf(text, sizeof text, "%lld", (long long)e->call.n_reply_json_bytes);
         MHD_add_response_header(response, "Inference-Header-Content-Length", text);
     }
+    if (e->nonce[0]) add_page_headers(e, response);
     if (code == 401) MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     if (code == 405) MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, e->route.post ? "POST" : "GET");
     if (code == 429 || code == 503) MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
@@ -116,7 +134,28 @@ static enum MHD_Result submit(exchange *e) {
     return MHD_YES;
 }
 
-/* GET, of which all but the metrics are JSON. */
+/* A word that nobody else knows, for the page's own script. */
+static rk_status make_nonce(exchange *e) {
+    unsigned char bytes[16];
+    ssize_t n = getrandom(bytes, sizeof bytes, 0);
+    RK_FAIL_IF(n != (ssize_t)sizeof bytes, RK_IO, "the system gave no random bytes");
+    for (size_t i = 0; i < sizeof bytes; i++) rk_snprintf(e->nonce + 2 * i, 3, "%02x", bytes[i]);
+    return RK_OK;
+}
+
+static void write_page(exchange *e) {
+    const rk_http *http = e->http;
+    const rk_page page = {.models = http->options.models,
+                          .metrics = http->options.metrics,
+                          .n_models = http->options.config->n_models,
+                          .counts = rk_batcher_count(http->options.batcher),
+                          .ready = atomic_load(&http->ready),
+                          .seconds = rk_clock_seconds() - http->began,
+                          .nonce = e->nonce};
+    rk_write_page(&page, &e->call.reply);
+}
+
+/* GET, of which all but the metrics and the page are JSON. */
 static enum MHD_Result describe(exchange *e) {
     rk_http *http = e->http;
     rk_buffer *out = &e->call.reply;
@@ -140,6 +179,11 @@ static enum MHD_Result describe(exchange *e) {
             break;
         case RK_ROUTE_LIVE:
             rk_buffer_text(out, "{\"live\": true}\n");
+            break;
+        case RK_ROUTE_PAGE:
+            type = "text/html; charset=utf-8";
+            if (make_nonce(e) != RK_OK) return send_error(e, 500, rk_last_error(), false);
+            write_page(e);
             break;
         case RK_ROUTE_METRICS:
             type = "text/plain; version=0.0.4";
@@ -377,6 +421,7 @@ rk_status rk_http_start(const rk_http_options *options, rk_http **out) {
     rk_http *http;
     RK_TRY(rk_alloc(1, sizeof *http, &http));
     http->options = *options;
+    http->began = rk_clock_seconds();
     atomic_init(&http->ready, true);
     rk_status status = start(http);
     if (status == RK_OK)

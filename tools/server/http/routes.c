@@ -24,6 +24,7 @@ static const ending whole[] = {{"/v2", RK_ROUTE_SERVER, false},
                                {"/v2/health/live", RK_ROUTE_LIVE, false},
                                {"/v2/health/ready", RK_ROUTE_READY, false},
                                {"/metrics", RK_ROUTE_METRICS, false},
+                               {"/", RK_ROUTE_PAGE, false},
                                {0}};
 
 static bool skip(const char **at, const char *text) {

@@ -21,7 +21,8 @@ typedef enum rk_route_kind {
     RK_ROUTE_READY,    /* v2: of the server */
     RK_ROUTE_MODEL,    /* v2: metadata */
     RK_ROUTE_MODEL_READY,
-    RK_ROUTE_METRICS
+    RK_ROUTE_METRICS,
+    RK_ROUTE_PAGE
 } rk_route_kind;
 
 typedef struct rk_route {

@@ -102,9 +102,9 @@ RK_API void rk_session_cancel(rk_session *session);
 /* Categorical features, in the order that a batch has them; names belong to the predictor. */
 RK_API int32_t rk_session_n_features(const rk_session *session);
 RK_API const char *rk_session_feature_name(const rk_session *session, int32_t feature);
-/* Values of the feature in the columns of the last rk_session_run or rk_session_score that its vocabulary has
- * not: many of them mean that the data has moved away from what was trained on. 0 where the feature has no
- * vocabulary. */
+/* Values of the feature in the columns of the last rk_session_run, rk_session_score or rk_session_retrieve
+ * that its vocabulary has not: many of them mean that the data has moved away from what was trained on. 0
+ * where the feature has no vocabulary. */
 RK_API int64_t rk_session_n_unknown(const rk_session *session, int32_t feature);
 
 #ifdef __cplusplus

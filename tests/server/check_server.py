@@ -43,7 +43,7 @@ TOWERS = """
 data:
   train: pairs.csv
   test: pairs.csv
-  features: [{name: user, vocabulary: {oov: 0}}, {name: item, column: film, %s}, {name: age, identity: 100}]
+  features: [{name: user, vocabulary: {oov: %d}}, {name: item, column: film, %s}, {name: age, identity: 100}]
 embedding: {dim: 8, features: [{name: history, table: item}]}
 model: {kind: two_tower, deep: [8], retrieval: {user: user, item: item, history: true, negatives: 40, similarity: dot}}
 train: {batch_size: 100, epochs: 2, optimizer: {kind: adam, learning_rate: 0.02}}
@@ -507,7 +507,7 @@ class Tests:
             [t.join() for t in threads]
             assert set(codes) <= {(200, None), (429, "1")} and len(codes) == 320 and codes.count((200, None)) > 40, set(codes)
 
-    def towers(self, item):
+    def towers(self, item, oov=0):
         """A two_tower; its users, as instances, and what `reckon recommend` finds for them."""
         chance = random.Random(7)
         self.users = [{"user": f"u{user}", "age": 20 + user % 50} for user in range(USERS)]
@@ -518,7 +518,7 @@ class Tests:
                 for film in {chance.randrange(FILMS) for _ in range(12)} | {int(row["user"][1:])}:
                     writer.writerow([row["user"], f'film, "{film}"', row["age"]])
         shutil.rmtree(self.folder / "towers", ignore_errors=True)
-        (self.folder / "towers.yaml").write_text(TOWERS % item)
+        (self.folder / "towers.yaml").write_text(TOWERS % (oov, item))
         subprocess.run([self.program, "train", "-q", "--output", self.folder / "towers", self.folder / "towers.yaml"], check=True)
 
     def recommended(self, k, *more):
@@ -633,6 +633,30 @@ class Tests:
         (self.folder / "tokens").write_text("first\n")
         with Server(self, more=f"auth: {{bearer_file: {self.folder}/tokens}}") as s:
             assert s.ask("/")[0] == 401
+
+    def test_unknown(self):
+        """Values that no vocabulary has are counted by feature, once a row, whether requests are joined or not."""
+        def counted(s):
+            return {feature: int(n) for feature, n in re.findall(r'^reckon_unknown_ids_total\{model="ads",version="\d+",feature="((?:[^"\\]|\\.)*)"\} (\d+)$', s.ask("/metrics")[1].decode(), re.M)}
+
+        with Server(self) as s:
+            s.predict({"instances": self.instances[:50]})
+            assert counted(s) == {}, counted(s)
+            rows = [{**row, "city": f"Atlantis {i}", "user": f"new{i}"} for i, row in enumerate(self.instances[:3])]
+            assert s.predict({"instances": rows})[0] == 200 and counted(s) == {"city": 3}, counted(s)
+            assert s.predict({"instances": [*rows, {**rows[0], "age": "old"}]})[0] == 400 and counted(s) == {"city": 3}
+            s.predict({"instances": rows[:1] + self.instances[:5]})
+            assert counted(s) == {"city": 4}
+        (self.folder / "odd.yaml").write_text((RUN % 1).replace("{name: city,", "{name: 'c\"i\\ty', column: city,"))
+        subprocess.run([self.program, "train", "-q", "--output", self.folder / "odd", self.folder / "odd.yaml"], check=True)
+        with Server(self, run="odd") as s:
+            s.predict({"instances": rows})
+            assert counted(s) == {'c\\"i\\\\ty': 3}, counted(s)
+        self.towers("vocabulary: {}", oov=1)
+        with Server(self, run="towers") as s:
+            assert s.json("/v1/models/ads:retrieve", {"instances": self.users[:3], "k": 3})[0] == 200 and counted(s) == {}, counted(s)
+            answer = s.json("/v1/models/ads:retrieve", {"instances": [{"user": "nobody", "age": 30}, self.users[1]], "k": 3})[1]["result"]
+            assert [len(user["items"]) for user in answer] == [3, 3] and counted(s) == {"user": 1}, (answer, counted(s))
 
     def test_serve_once(self):
         """What ./quickstart ends with: one answer over HTTP, and no server is left."""

@@ -82,7 +82,9 @@ static rk_status predict(worker *w, const rk_served_version *v, size_t n_rows) {
     size_t n_tasks = (size_t)v->n_tasks;
     RK_TRY(rk_reserve(&w->predictions, &w->capacity, n_rows * n_tasks + 1, sizeof *w->predictions));
     RK_TRY(rk_request_rows_table(&v->rows[w->number], n_rows, &schema, &array));
-    return rk_session_run(v->sessions[w->number], schema, array, w->predictions);
+    RK_TRY(rk_session_run(v->sessions[w->number], schema, array, w->predictions));
+    rk_served_version_count_unknown(v, v->sessions[w->number]);
+    return RK_OK;
 }
 
 /* A value of one call must not fail the others: each is predicted alone then. */

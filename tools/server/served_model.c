@@ -37,6 +37,7 @@ static void free_version(rk_served_version *v) {
     rk_item_catalog_free(v->catalog);
     rk_predictor_free(v->predictor);
     rk_free(v->tasks);
+    rk_free(v->unknown);
     rk_free(v->rows);
     rk_free(v->sessions);
     rk_free(v->path);
@@ -100,6 +101,8 @@ static rk_status fill_version(rk_served_version *v, const char *path) {
         make_item_optional(v, &v->rows[w]);
         RK_TRY(warm(v, w));
     }
+    v->n_features = rk_session_n_features(v->sessions[0]);
+    RK_TRY(rk_alloc((size_t)v->n_features, sizeof *v->unknown, &v->unknown));
     v->loaded_at = rk_clock_wall_seconds();
     return RK_OK;
 }
@@ -400,4 +403,11 @@ void rk_served_version_release(rk_served_version *v) {
     bool last = --v->n_users == 0;
     pthread_mutex_unlock(mutex);
     if (last) free_version(v);
+}
+
+void rk_served_version_count_unknown(const rk_served_version *v, const rk_session *session) {
+    for (int32_t f = 0; f < v->n_features; f++) {
+        int64_t n = rk_session_n_unknown(session, f);
+        if (n > 0) atomic_fetch_add(&v->unknown[f], (uint64_t)n);
+    }
 }

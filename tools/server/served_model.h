@@ -33,8 +33,10 @@ typedef struct rk_served_version {
     rk_session **sessions;      /* [n_workers] */
     rk_request_rows *rows;      /* [n_workers] */
     struct ArrowSchema columns; /* what it reads */
-    int64_t n_inputs;           /* of these, those that a request must have */
-    int n_users;                /* under the model's mutex: requests, and the list */
+    int32_t n_features;
+    atomic_uint_fast64_t *unknown; /* [n_features] values that the vocabulary has not, counted */
+    int64_t n_inputs;              /* of these, those that a request must have */
+    int n_users;                   /* under the model's mutex: requests, and the list */
     struct rk_served_version *next;
 } rk_served_version;
 
@@ -63,5 +65,7 @@ rk_status rk_served_model_refresh(rk_served_model *model);
 rk_served_version *rk_served_model_get(rk_served_model *model, rk_span version, rk_span label);
 void rk_served_version_keep(rk_served_version *version); /* once more, by who has it already */
 void rk_served_version_release(rk_served_version *version);
+/* After a worker's session has predicted or retrieved: adds up the values that no vocabulary has. */
+void rk_served_version_count_unknown(const rk_served_version *version, const rk_session *session);
 
 #endif

@@ -55,6 +55,28 @@ static void write_versions(rk_served_model *model, rk_buffer *out) {
     pthread_mutex_unlock(&model->mutex);
 }
 
+/* A label's value: any text, with what ends it escaped. */
+static void write_label(const char *text, rk_buffer *out) {
+    for (const char *at = text; *at; at++)
+        if (*at == '\n')
+            rk_buffer_text(out, "\\n");
+        else
+            rk_buffer_printf(out, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at);
+}
+
+static void write_unknown(rk_served_model *model, rk_buffer *out) {
+    pthread_mutex_lock(&model->mutex);
+    for (const rk_served_version *v = model->versions; v; v = v->next)
+        for (int32_t f = 0; f < v->n_features; f++) {
+            if (load(&v->unknown[f]) == 0) continue;
+            rk_buffer_printf(out, "reckon_unknown_ids_total{model=\"%s\",version=\"%lld\",feature=\"",
+                             model->entry->name, (long long)v->number);
+            write_label(rk_session_feature_name(v->sessions[0], f), out);
+            rk_buffer_printf(out, "\"} %llu\n", load(&v->unknown[f]));
+        }
+    pthread_mutex_unlock(&model->mutex);
+}
+
 void rk_metrics_write(const rk_model_metrics *m, rk_served_model *models, int64_t n_models,
                       rk_batcher_counts counts, rk_buffer *out) {
     head(out, "reckon_requests_total", "counter",
@@ -70,6 +92,8 @@ void rk_metrics_write(const rk_model_metrics *m, rk_served_model *models, int64_
     for (int64_t i = 0; i < n_models; i++)
         rk_buffer_printf(out, "reckon_rows_total{model=\"%s\"} %llu\n", models[i].entry->name,
                          load(&m[i].rows));
+    head(out, "reckon_unknown_ids_total", "counter", "Values that a version's vocabularies do not have.");
+    for (int64_t i = 0; i < n_models; i++) write_unknown(&models[i], out);
     head(out, "reckon_executions_total", "counter",
          "Batches that were predicted, each of one request or several.");
     rk_buffer_printf(out, "reckon_executions_total %llu\n", (unsigned long long)counts.n_batches);

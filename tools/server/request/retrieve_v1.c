@@ -144,6 +144,7 @@ static rk_status search_some(const rk_call *call, const struct ArrowSchema *sche
                             (int32_t)m->k, &excluded, m->items + first * m->k, m->scores + first * m->k);
     if (status != RK_OK && first > 0)
         return rk_error_context(status, "of the rows from %lld on", (long long)first);
+    if (status == RK_OK) rk_served_version_count_unknown(call->version, session);
     return status;
 }
 

@@ -313,6 +313,7 @@ class Tests:
             for path in ("/x", "/v1/models/none:predict", "/v1/models/ads/versions/5:predict", "/v1/models/ads/versions/x:predict", "/v1/models/../ads:predict", "/v1/models/ads/labels/x:predict",
                          "/v2/models/ads%2f..:predict", "/v1/models/ads:train", "/v2/models/ads/infer/", "/v1/models/" + "a" * 3000):
                 assert s.ask(path, body)[0] in (404, 414), path
+            assert s.ask("/metrics%00/x")[0] == s.ask("/v1/models/ads:predict%00", body)[0] == 400
             assert s.ask("/v1/models/ads:predict")[0] == 405 and s.ask("/metrics", b"{}")[0] == s.ask("/", b"{}")[0] == 405
             assert s.ask("/v1/models/ads:predict", body, {"Content-Encoding": "gzip"})[0] == 415
             assert s.predict({"instances": [row]})[0] == 200

@@ -42,9 +42,9 @@ typedef struct exchange {
     rk_served_model *model;
     rk_call call;
     rk_buffer body;
-    bool too_large, submitted;
-    char nonce[33]; /* of a page; else empty */
-    int refused;    /* a code that is answered once the body has gone by */
+    bool has_nul, submitted; /* a NUL in the URL, which would end it for us and not for a proxy */
+    char nonce[33];          /* of a page; else empty */
+    int refused;             /* a code that is answered once the body has gone by */
     double began;
 } exchange;
 
@@ -240,7 +240,7 @@ static const char *reason_of(int code) {
  * connection (RFC 9112, 6.3). */
 static enum MHD_Result look_at(exchange *e, const char *method, const char *version) {
     const rk_server_config *config = e->http->options.config;
-    const char *wrong = rk_http_check_framing(e->connection, version);
+    const char *wrong = e->has_nul ? "the URL has a NUL" : rk_http_check_framing(e->connection, version);
     if (wrong) return send_error(e, 400, wrong, true);
     int code = find(e, method);
     if (!is_probe(e->route.kind) &&
@@ -303,10 +303,10 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 static void *begin(void *context, const char *uri, struct MHD_Connection *connection) {
     rk_http *http = context;
     exchange *e;
-    (void)uri;
     if (rk_alloc(1, sizeof *e, &e) != RK_OK) return NULL;
     e->began = rk_clock_seconds();
     e->http = http;
+    e->has_nul = strstr(uri, "%00") != NULL;
     e->call.n_reply_json_bytes = -1;
     rk_watched_begin(rk_watchdog_find(connection));
     atomic_fetch_add(&http->n_under_way, 1);

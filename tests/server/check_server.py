@@ -293,6 +293,22 @@ class Tests:
             batches, requests = (int(re.search(rf"^{name}(?:{{.*code=\"200\"}})? (\d+)$", metrics, re.M)[1]) for name in ("reckon_executions_total", "reckon_requests_total"))
             assert batches < requests, "no requests were joined"
 
+    def test_other_model_is_not_held_up(self):
+        """A worker that waits for more of one model is not the only one that hears of a request for another."""
+        with Server(self, model=f"}}, {{name: other, path: {self.serve_run}", more="batching: {batch_timeout_micros: 1000000, num_batch_threads: 2}") as s:
+            def ask(name):
+                begun = time.monotonic()
+                assert s.json(f"/v1/models/{name}:predict", {"instances": self.instances[:2]})[0] == 200
+                took.append(time.monotonic() - begun)
+
+            took, threads = [], []
+            for name, pause in (("other", 0.5), ("ads", 0.65), ("other", 0)):  # the third comes while one worker waits, and one has nothing to do
+                threads.append(threading.Thread(target=ask, args=(name,)))
+                threads[-1].start()
+                time.sleep(pause)
+            [t.join() for t in threads]
+            assert max(took) < 1.2, took
+
     def test_refused(self):
         row = self.instances[0]
         body = json.dumps({"instances": [row]}).encode()

@@ -273,7 +273,11 @@ rk_status rk_batcher_submit(rk_batcher *b, rk_call *call) {
         b->last = &call->next;
         b->n_waiting++;
         atomic_fetch_add(&b->n_pending, 1);
-        pthread_cond_signal(&b->work);
+        /* Workers that wait for more of one version do not take another's. */
+        if (b->options.batch_timeout > 0)
+            pthread_cond_broadcast(&b->work);
+        else
+            pthread_cond_signal(&b->work);
     }
     pthread_mutex_unlock(&b->mutex);
     RK_FAIL_IF(stopped, RK_INTERRUPTED, "the server is stopping");

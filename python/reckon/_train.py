@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import queue
+import signal
 import threading
 from ctypes import POINTER, byref, c_int32, c_void_p
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
@@ -72,9 +73,9 @@ class _Run:
         self.options = TrainerOptions(resume=resume, overwrite=overwrite, on_event=EventCallback(self._on_event))
         self.trainer = c_void_p()
         self.lock = threading.Lock()  # the trainer is there while it is held
-        self.stopped = False
+        self.stopped = self.is_calling = False
         self.failure: Optional[BaseException] = None
-        self.events: "queue.SimpleQueue[Any]" = queue.SimpleQueue()  # Event and what is set when it was heard; None: the end
+        self.events: "queue.SimpleQueue[Any]" = queue.SimpleQueue()  # Event, and what is set when it was heard; None: the end
 
     def _tell(self, event: Event) -> None:
         heard = threading.Event()
@@ -85,13 +86,13 @@ class _Run:
         self._tell(_event(event.contents))
 
     def stop(self) -> None:
-        self.stopped = True
         with self.lock:
             if self.trainer:
                 lib.rk_trainer_stop(self.trainer)
             else:
                 for source in self.sources:
                     source.stop = True
+            self.stopped = True
 
     def _work(self) -> None:
         trainer = c_void_p()
@@ -118,28 +119,59 @@ class _Run:
             self._work()
         except BaseException as failure:  # it is the caller's
             self.failure = failure
-        self.events.put(None)
+        finally:
+            lib.rk_config_free(self.config)
+            self.events.put(None)
 
-    def run(self, callbacks: Sequence[Callback]) -> None:
+    def _on_signal(self, *_: Any) -> None:
+        """Ctrl-C: raised in a callback, once; else an event, so that it falls between no two lines of ours."""
+        if self.is_calling:
+            self.is_calling = False
+            raise KeyboardInterrupt
+        self.events.put((KeyboardInterrupt(), None))
+
+    def _hear(self, callbacks: Sequence[Callback]) -> Optional[BaseException]:
+        """Until the thread ends; what Ctrl-C or a callback raised first."""
         raised: Optional[BaseException] = None
-        thread = threading.Thread(target=self._main, name="reckon-train")
-        thread.start()
+        heard: Optional[threading.Event] = None
         while True:
-            heard: Optional[threading.Event] = None
             try:
+                if raised is not None and not self.stopped:
+                    self.stop()
+                if heard is not None:
+                    heard.set()
+                    heard = None
                 item = self.events.get()
                 if item is None:
-                    break
+                    return raised
                 event, heard = item
+                if isinstance(event, KeyboardInterrupt):
+                    raise event
                 for callback in callbacks if raised is None else ():
+                    self.is_calling = True
                     callback(event)
-            except BaseException as error:  # KeyboardInterrupt among them: nothing is left while the thread runs
+                    self.is_calling = False
+            except BaseException as error:
+                self.is_calling = False
                 raised = raised or error
-                self.stop()
-            finally:
-                if heard:
-                    heard.set()
-        thread.join()
+
+    def run(self, callbacks: Sequence[Callback]) -> None:
+        """Owns the configuration from here on. However often Ctrl-C comes, the thread has ended when it returns."""
+        is_main = threading.current_thread() is threading.main_thread()
+        before = signal.getsignal(signal.SIGINT) if is_main else None
+        takes_signal = before is signal.default_int_handler  # not one of the caller's
+        if takes_signal:
+            signal.signal(signal.SIGINT, self._on_signal)
+        try:
+            thread = threading.Thread(target=self._main, name="reckon-train")
+            thread.start()
+            raised = self._hear(callbacks)
+            thread.join()
+        finally:
+            if takes_signal:
+                signal.signal(signal.SIGINT, before)
+        if raised is None and not self.events.empty():  # Ctrl-C behind the end
+            raised = KeyboardInterrupt()
         if raised is not None and not isinstance(raised, StopTraining):
             raise raised
         if self.failure is not None and not (raised is not None and isinstance(self.failure, errors.Interrupted)):
@@ -198,8 +230,10 @@ def train(
         handle = _config(config, told)
         for name, source in sources.items():
             check(lib.rk_config_add_stream(handle, name.encode(), open_stream, ctypes.c_void_p(source.number)))
-        _Run(handle, resume, overwrite, list(sources.values())).run(callbacks)
         path = os.fsdecode(lib.rk_config_output(handle))
+        run = _Run(handle, resume, overwrite, list(sources.values()))
+        handle = c_void_p()  # the run's now
+        run.run(callbacks)
         return Model(path, "cpu", None, sources)
     except BaseException:
         for source in sources.values():

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 from pathlib import Path
 
@@ -185,6 +186,23 @@ class Package(unittest.TestCase):
             reckon.train(run_file(self.at / "long", epochs=100000), train=self.train)
         timer.join()
         self.assertTrue(list((self.at / "long/checkpoints").glob("step-*")))
+
+    def test_interrupted_often(self):
+        """Ctrl-C again and again, wherever it falls: the process ends, by itself, with a checkpoint."""
+        script = "import rows, reckon\nreckon.train(rows.run_file('often', epochs=100000), train=rows.make_rows(), callbacks=[lambda e: print(e.kind, flush=True)], overwrite=True)"
+        environment = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.abspath(__file__)))
+        for pause in (0, 0.001, 0.01):
+            child = subprocess.Popen([sys.executable, "-c", script], cwd=self.at, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.addCleanup(child.kill)
+            while child.stdout.readline() != b"checkpoint\n":
+                pass
+            for _ in range(5):
+                child.send_signal(signal.SIGINT)
+                time.sleep(pause)
+            said = child.communicate(timeout=60)[1]
+            self.assertIn(child.returncode, (1, -signal.SIGINT))
+            self.assertIn(b"KeyboardInterrupt", said)
+        self.assertTrue(list((self.at / "often/checkpoints").glob("step-*")))
 
     def test_interrupted_before_training(self):
         def interrupt(event):

@@ -691,7 +691,7 @@ class Tests:
 
     def test_config(self):
         for text, words in (("models: []", "models"), ("models: [{name: a/b, path: run}]", "a/b"), ("models: [{name: a, path: nowhere}]", "nowhere"), ("model: []", "model"),
-                            ("listen: somewhere\nmodels: [{name: a, path: run}]", "listen"), ("tls: {key: x}\nmodels: [{name: a, path: run}]", "tls"),
+                            ("listen: somewhere\nmodels: [{name: a, path: run}]", "listen"), ("auth: {bearer_file: ''}\nmodels: [{name: a, path: run}]", "bearer_file"), ("tls: {key: x}\nmodels: [{name: a, path: run}]", "tls"),
                             ("models: [{name: a, path: run, version_policy: specific}]", "versions"), ("models: [{name: a, path: run}, {name: a, path: run}]", "twice")):
             (self.folder / "bad.yaml").write_text(text)
             ended = subprocess.run([self.program, "serve", self.folder / "bad.yaml"], capture_output=True, text=True, timeout=20)

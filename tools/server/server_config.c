@@ -122,6 +122,8 @@ static rk_status check_models(const rk_server_config *c) {
 
 static rk_status check(const rk_server_config *c) {
     RK_TRY(check_models(c));
+    RK_FAIL_IF(c->auth.bearer_file && !*c->auth.bearer_file, RK_CONFIG,
+               "%s: key 'auth.bearer_file': is empty", c->yaml.path);
     RK_FAIL_IF(!c->tls.certificate != !c->tls.key, RK_CONFIG,
                "%s: key 'tls': needs both 'certificate' and 'key'", c->yaml.path);
     return RK_OK;

@@ -80,8 +80,8 @@ static void test_json(void **state) {
                                  "// x\n1",
                                  "[\"a\":1]",
                                  "{\"a\":1 \"b\":2}",
-                                 "\xef\xbb\xbf"
-                                 "1"};
+                                 ("\xef\xbb\xbf"
+                                  "1")};
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         bool taken = skip_all(texts[t], strlen(texts[t])) == RK_OK;
         if (taken != jansson_takes(texts[t], strlen(texts[t]))) fail_msg("differs: %s", texts[t]);

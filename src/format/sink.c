@@ -8,6 +8,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
+#include "base/text/text.h"
 #include "format/stream.h"
 
 enum { OUTPUT_BYTES = 1 << 16 };
@@ -20,20 +21,15 @@ struct rk_sink {
     char output[OUTPUT_BYTES];
 };
 
-static bool ends_with(const char *path, const char *ending) {
-    size_t n = strlen(path), m = strlen(ending);
-    return n > m && strcmp(path + n - m, ending) == 0;
-}
-
 rk_status rk_sink_open(const char *path, rk_sink **out) {
     rk_sink *s;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
     s->to_stdout = strcmp(path, "-") == 0;
     rk_status status = s->to_stdout ? RK_OK : rk_writer_open(path, &s->writer);
-    if (status == RK_OK && ends_with(path, ".gz")) {
+    if (status == RK_OK && rk_has_ending(path, ".gz")) {
         s->gzips = deflateInit2(&s->gzip, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK;
         if (!s->gzips) status = RK_NO_MEMORY_ERROR(0);
-    } else if (status == RK_OK && ends_with(path, ".zst")) {
+    } else if (status == RK_OK && rk_has_ending(path, ".zst")) {
         s->zstd = ZSTD_createCStream();
         if (!s->zstd || ZSTD_isError(ZSTD_CCtx_setParameter(s->zstd, ZSTD_c_checksumFlag, 1)))
             status = RK_NO_MEMORY_ERROR(0);

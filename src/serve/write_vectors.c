@@ -3,6 +3,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
+#include "base/text/text.h"
 #include "base/options.h"
 #include "base/thread/parallel.h"
 #include "comm/comm.h"
@@ -61,11 +62,6 @@ static rk_status find_users(rk_predictor *p, rk_user_rows *users, rk_named_vecto
     return status == RK_END ? RK_OK : status;
 }
 
-static bool ends_with(const char *path, const char *ending) {
-    size_t n = strlen(path), m = strlen(ending);
-    return n > m && strcmp(path + n - m, ending) == 0;
-}
-
 static rk_status write_safetensors(const char *path, rk_named_vectors *v) {
     RK_AUTO(rk_state_release) rk_state state = {0};
     uint32_t crc;
@@ -76,7 +72,7 @@ static rk_status write_safetensors(const char *path, rk_named_vectors *v) {
 
 /* The names first: where the vectors are, they are. */
 static rk_status write_files(const char *path, rk_named_vectors *v) {
-    const bool is_npy = ends_with(path, ".npy");
+    const bool is_npy = rk_has_ending(path, ".npy");
     const int stem = (int)(strlen(path) - strlen(is_npy ? ".npy" : ".safetensors"));
     RK_AUTO(rk_buffer_release) rk_buffer names = {0};
     rk_buffer_printf(&names, "%.*s.ids.txt", stem, path);
@@ -87,7 +83,7 @@ static rk_status write_files(const char *path, rk_named_vectors *v) {
 
 static rk_status check(const rk_predictor *p, const rk_recommend_options *o) {
     RK_FAIL_IF(!rk_predictor_retrieves(p), RK_UNSUPPORTED, "only a two_tower has vectors of users and items");
-    RK_FAIL_IF(!o->output || (!ends_with(o->output, ".npy") && !ends_with(o->output, ".safetensors")),
+    RK_FAIL_IF(!o->output || (!rk_has_ending(o->output, ".npy") && !rk_has_ending(o->output, ".safetensors")),
                RK_INVALID_ARGUMENT, "vectors are written as .npy or .safetensors, not to '%s'",
                o->output ? o->output : "standard output");
     return RK_OK;

@@ -1,7 +1,6 @@
 #include "server/batcher.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #include "base/memory.h"
 #include "base/thread/clock.h"
@@ -121,21 +120,13 @@ static void answer(worker *w, rk_served_version *v, size_t n_rows) {
     }
 }
 
-static void wait_for(rk_batcher *b, double seconds) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    int64_t ns = until.tv_nsec + (int64_t)(seconds * 1e9);
-    until.tv_sec += ns / 1000000000;
-    until.tv_nsec = ns % 1000000000;
-    pthread_cond_timedwait(&b->work, &b->mutex, &until);
-}
-
 /* The next of the same version, if there is one or one comes in time. */
 static rk_call *take_more(rk_batcher *b, const rk_served_version *v, double until) {
     pthread_mutex_lock(&b->mutex);
     rk_call *call = take(b, v);
     for (double left; !call && !b->stop && (left = until - rk_clock_seconds()) > 0;) {
-        wait_for(b, left);
+        struct timespec end = rk_clock_after(CLOCK_MONOTONIC, left);
+        pthread_cond_timedwait(&b->work, &b->mutex, &end);
         call = take(b, v);
     }
     pthread_mutex_unlock(&b->mutex);
@@ -217,15 +208,11 @@ static rk_status start(rk_batcher *b) {
 
 rk_status rk_batcher_create(const rk_batcher_options *options, rk_batcher **out) {
     rk_batcher *b;
-    pthread_condattr_t monotonic;
     RK_TRY(rk_alloc(1, sizeof *b, &b));
     b->options = *options;
     b->last = &b->first;
     pthread_mutex_init(&b->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&b->work, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    rk_cond_init(&b->work);
     rk_status status = start(b);
     if (status == RK_OK)
         *out = b;

@@ -371,9 +371,7 @@ void rk_served_model_close(rk_served_model *model) {
 
 static int64_t labelled(const rk_model_entry *e, rk_span label) {
     for (int64_t i = 0; i < e->n_version_labels; i++)
-        if (strlen(e->version_labels[i].name) == label.n_bytes &&
-            memcmp(e->version_labels[i].name, label.data, label.n_bytes) == 0)
-            return e->version_labels[i].version;
+        if (rk_span_equal(label, e->version_labels[i].name)) return e->version_labels[i].version;
     return -1;
 }
 

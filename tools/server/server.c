@@ -1,7 +1,6 @@
 /* Models, workers and connections, put together; and the time from the first request to the last. */
 #include <errno.h>
 #include <semaphore.h>
-#include <time.h>
 
 #include <reckon/experimental/server.h>
 
@@ -86,11 +85,7 @@ int rk_server_port(const rk_server *s) {
 
 /* Returns whether it was told to stop within so many seconds. */
 static bool stopped_within(rk_server *s, double seconds) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    double end = (double)until.tv_nsec + seconds * 1e9;
-    until.tv_sec += (time_t)(end / 1e9);
-    until.tv_nsec = (long)(end - 1e9 * (double)(time_t)(end / 1e9));
+    struct timespec until = rk_clock_after(CLOCK_REALTIME, seconds);
     int code;
     while ((code = sem_timedwait(&s->stop, &until)) != 0 && errno == EINTR) continue;
     return code == 0;

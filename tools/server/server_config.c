@@ -188,15 +188,10 @@ static rk_status load_run(const char *path, rk_server_config *c) {
     return status;
 }
 
-static bool ends_in(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 rk_status rk_server_config_load(const char *path, rk_server_config *out) {
     *out = (rk_server_config){0};
-    rk_status status =
-        ends_in(path, ".yaml") || ends_in(path, ".yml") ? load_file(path, out) : load_run(path, out);
+    rk_status status = rk_has_ending(path, ".yaml") || rk_has_ending(path, ".yml") ? load_file(path, out)
+                                                                                   : load_run(path, out);
     if (status != RK_OK) rk_server_config_release(out);
     return status;
 }

@@ -13,6 +13,26 @@ static bool is_space(char c) {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
+bool rk_has_ending(const char *path, const char *ending) {
+    size_t n = strlen(path), m = strlen(ending);
+    return n > m && strcmp(path + n - m, ending) == 0;
+}
+
+size_t rk_utf8_bytes(const char *at, size_t n_left) {
+    const unsigned char *c = (const unsigned char *)at;
+    size_t n = c[0] < 0x80                   ? 1
+               : c[0] >= 0xC2 && c[0] < 0xE0 ? 2
+               : c[0] >= 0xE0 && c[0] < 0xF0 ? 3
+               : c[0] >= 0xF0 && c[0] < 0xF5 ? 4
+                                             : 0;
+    if (n > n_left) return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((c[i] & 0xC0) != 0x80) return 0;
+    if (n == 3 && ((c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xED && c[1] >= 0xA0))) return 0;
+    if (n == 4 && ((c[0] == 0xF0 && c[1] < 0x90) || (c[0] == 0xF4 && c[1] >= 0x90))) return 0;
+    return n;
+}
+
 rk_span rk_span_trim(rk_span text) {
     while (text.n_bytes && is_space(text.data[0])) {
         text.data++;

@@ -80,6 +80,11 @@ int rk_vsnprintf(char *out, size_t out_bytes, const char *format, va_list list)
     __attribute__((format(printf, 3, 0)));
 
 bool rk_span_equal(rk_span a, const char *text);
+/* Whether a file's name has this ending, with something before it. */
+bool rk_has_ending(const char *path, const char *ending);
+/* Bytes of the UTF-8 character that begins here, of the n > 0 that are there; 0: none does. Overlong forms,
+ * surrogates and what is beyond U+10FFFF are none. */
+size_t rk_utf8_bytes(const char *at, size_t n);
 rk_span rk_span_trim(rk_span text); /* spaces and tabs off both ends */
 
 /* Of `names` [n] that which `word` is in another library (base/text/synonyms.h), has as its initials, or is a

@@ -1,7 +1,5 @@
 #include "base/thread/clock.h"
 
-#include <time.h>
-
 static double seconds_of(clockid_t clock) {
     struct timespec now;
     clock_gettime(clock, &now);
@@ -20,4 +18,21 @@ double rk_clock_seconds(void) {
 
 double rk_clock_wall_seconds(void) {
     return seconds_of(CLOCK_REALTIME);
+}
+
+struct timespec rk_clock_after(clockid_t clock, double seconds) {
+    struct timespec at;
+    clock_gettime(clock, &at);
+    int64_t ns = at.tv_nsec + (int64_t)(seconds * 1e9);
+    at.tv_sec += (time_t)(ns / 1000000000);
+    at.tv_nsec = (long)(ns % 1000000000);
+    return at;
+}
+
+void rk_cond_init(pthread_cond_t *cond) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &monotonic);
+    pthread_condattr_destroy(&monotonic);
 }

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thread/clock.h"
 #include "comm/mpi/mpi_liveness.h"
 #include "comm/mpi/mpi_watchdog.h"
 
@@ -68,9 +68,7 @@ static void mpi_abort(rk_comm *comm, const char *reason) {
     rk_log(RK_LOG_ERROR, "rank %d: %s", (int)comm->peers[comm->rank].rank, reason);
     pthread_t thread;
     if (pthread_create(&thread, NULL, exit_later, NULL) != 0) _exit(1);
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec++;
+    struct timespec until = rk_clock_after(CLOCK_REALTIME, 1);
     (void)pthread_mutex_timedlock(&comm->shared->mutex, &until);
     MPI_Abort(MPI_COMM_WORLD, 1);
     pthread_join(thread, NULL);

@@ -1,16 +1,14 @@
 #include "comm/mpi/mpi_watchdog.h"
 
 #include <errno.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/thread/clock.h"
 
 static void *watch_clock(void *context) {
     rk_mpi_watchdog *watchdog = context;
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)watchdog->timeout_s + 1;
+    struct timespec until = rk_clock_after(CLOCK_MONOTONIC, (double)((time_t)watchdog->timeout_s + 1));
     pthread_mutex_lock(&watchdog->mutex);
     int code = 0;
     while (!watchdog->is_over && code != ETIMEDOUT)
@@ -27,11 +25,7 @@ static void *watch_clock(void *context) {
 void rk_mpi_watchdog_begin(rk_mpi_watchdog *watchdog, double timeout_s, const char *what) {
     *watchdog = (rk_mpi_watchdog){.timeout_s = timeout_s, .what = what};
     pthread_mutex_init(&watchdog->mutex, NULL);
-    pthread_condattr_t attributes; /* no jump of the time of day is a lost rank */
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&watchdog->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    rk_cond_init(&watchdog->changed); /* no jump of the time of day is a lost rank */
     watchdog->is_watched = pthread_create(&watchdog->thread, NULL, watch_clock, watchdog) == 0;
 }
 

@@ -203,11 +203,8 @@ static bool needs_model(const exchange *e) {
 }
 
 static rk_served_model *find_model(const rk_http *http, rk_span name) {
-    for (int64_t m = 0; m < http->options.config->n_models; m++) {
-        const char *own = http->options.models[m].entry->name;
-        if (strlen(own) == name.n_bytes && memcmp(own, name.data, name.n_bytes) == 0)
-            return &http->options.models[m];
-    }
+    for (int64_t m = 0; m < http->options.config->n_models; m++)
+        if (rk_span_equal(name, http->options.models[m].entry->name)) return &http->options.models[m];
     return NULL;
 }
 

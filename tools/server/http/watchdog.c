@@ -5,13 +5,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "base/memory.h"
 #include "base/thread/clock.h"
 
 /* In what a connection is, since when: in one word, so that it is read without a lock. */
 enum { WAITS_FOR_HEADERS, WAITS_FOR_ANSWER, IDLE, N_STATES };
+#define LOOK_SECONDS 0.1
 
 struct rk_watched {
     int descriptor;
@@ -54,11 +54,7 @@ static void *watch(void *argument) {
     rk_watchdog *dog = argument;
     pthread_mutex_lock(&dog->mutex);
     while (!dog->stop) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 100000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        struct timespec until = rk_clock_after(CLOCK_MONOTONIC, LOOK_SECONDS);
         pthread_cond_timedwait(&dog->stopped, &dog->mutex, &until);
         look(dog);
     }
@@ -74,7 +70,7 @@ rk_status rk_watchdog_create(const rk_watchdog_limits *limits, rk_watchdog **out
     const double seconds[N_STATES] = {limits->headers, limits->request + 1, limits->idle};
     for (int s = 0; s < N_STATES; s++) dog->limits_us[s] = (uint64_t)(seconds[s] * 1e6);
     pthread_mutex_init(&dog->mutex, NULL);
-    pthread_cond_init(&dog->stopped, NULL);
+    rk_cond_init(&dog->stopped);
     int code = pthread_create(&dog->thread, NULL, watch, dog);
     dog->started = code == 0;
     if (code == 0)

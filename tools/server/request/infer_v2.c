@@ -30,10 +30,6 @@ typedef struct output {
     int as_bytes; /* -1: as the request says of all */
 } output;
 
-static bool is(rk_span text, const char *word) {
-    return text.n_bytes == strlen(word) && memcmp(text.data, word, text.n_bytes) == 0;
-}
-
 static rk_status read_shape(rk_json *json, tensor *t) {
     bool more;
     t->n_dims = 0;
@@ -54,7 +50,7 @@ static rk_status read_datatype(rk_json *json, tensor *t) {
     rk_span name;
     RK_TRY(rk_json_text(json, &name));
     for (t->datatype = 0; t->datatype < N_DATATYPES; t->datatype++)
-        if (is(name, datatypes[t->datatype].name)) return RK_OK;
+        if (rk_span_equal(name, datatypes[t->datatype].name)) return RK_OK;
     return rk_json_error(json, "\"datatype\" is none of the protocol's");
 }
 
@@ -66,9 +62,9 @@ static rk_status read_parameters(rk_json *json, const char *wanted_number, int64
     while (true) {
         RK_TRY(rk_json_next_key(json, &key, &more));
         if (!more) break;
-        if (number && is(key, wanted_number))
+        if (number && rk_span_equal(key, wanted_number))
             RK_TRY(rk_json_i64(json, number));
-        else if (flag && is(key, wanted_bool)) {
+        else if (flag && rk_span_equal(key, wanted_bool)) {
             RK_TRY(rk_json_bool(json, &truth));
             *flag = truth;
         } else
@@ -85,15 +81,15 @@ static rk_status read_tensor(rk_json *json, tensor *t) {
     while (true) {
         RK_TRY(rk_json_next_key(json, &key, &more));
         if (!more) break;
-        if (is(key, "name"))
+        if (rk_span_equal(key, "name"))
             RK_TRY(rk_json_text(json, &t->name));
-        else if (is(key, "shape"))
+        else if (rk_span_equal(key, "shape"))
             RK_TRY(read_shape(json, t));
-        else if (is(key, "datatype"))
+        else if (rk_span_equal(key, "datatype"))
             RK_TRY(read_datatype(json, t));
-        else if (is(key, "data"))
+        else if (rk_span_equal(key, "data"))
             RK_TRY(rk_json_skip(json, &t->data));
-        else if (is(key, "parameters"))
+        else if (rk_span_equal(key, "parameters"))
             RK_TRY(read_parameters(json, "binary_data_size", &t->n_binary_bytes, NULL, NULL));
         else
             RK_TRY(rk_json_skip(json, NULL));
@@ -266,7 +262,7 @@ static output output_at(const rk_call *call, int32_t i) {
 static rk_status add_output(rk_call *call, rk_span name, int as_bytes) {
     const rk_served_version *v = call->version;
     output o = {0, as_bytes};
-    while (o.task < v->n_tasks && !is(name, v->tasks[o.task].name)) o.task++;
+    while (o.task < v->n_tasks && !rk_span_equal(name, v->tasks[o.task].name)) o.task++;
     RK_FAIL_IF(o.task == v->n_tasks, RK_BAD_DATA, "\"outputs\": '%.*s' is no task of the model",
                (int)(name.n_bytes < 200 ? name.n_bytes : 200), name.data ? name.data : "");
     for (int32_t i = 0; call->outputs.n_bytes && i < n_outputs(call); i++)
@@ -289,9 +285,9 @@ static rk_status read_outputs(rk_call *call, rk_json *json) {
         while (true) {
             RK_TRY(rk_json_next_key(json, &key, &more_keys));
             if (!more_keys) break;
-            if (is(key, "name"))
+            if (rk_span_equal(key, "name"))
                 RK_TRY(rk_json_text(json, &name));
-            else if (is(key, "parameters"))
+            else if (rk_span_equal(key, "parameters"))
                 RK_TRY(read_parameters(json, NULL, NULL, "binary_data", &as_bytes));
             else
                 RK_TRY(rk_json_skip(json, NULL));
@@ -317,17 +313,17 @@ rk_status rk_read_v2(rk_call *call, const rk_call_limits *limits, rk_json *json,
     while (true) {
         RK_TRY(rk_json_next_key(json, &key, &more));
         if (!more) break;
-        if (is(key, "inputs")) {
+        if (rk_span_equal(key, "inputs")) {
             if (call->n_rows >= 0) return rk_json_error(json, "\"inputs\" is given twice");
             RK_TRY(read_inputs(call, limits, json, &binary, rows, n_before));
-        } else if (is(key, "outputs")) {
+        } else if (rk_span_equal(key, "outputs")) {
             RK_TRY(read_outputs(call, json));
-        } else if (is(key, "id")) {
+        } else if (rk_span_equal(key, "id")) {
             RK_TRY(rk_json_text(json, &id));
             rk_buffer_clear(&call->id);
             rk_json_write_text(&call->id, id);
             RK_TRY(call->id.status);
-        } else if (is(key, "parameters")) {
+        } else if (rk_span_equal(key, "parameters")) {
             RK_TRY(read_parameters(json, NULL, NULL, "binary_data_output", &as_bytes));
         } else {
             RK_TRY(rk_json_skip(json, NULL));

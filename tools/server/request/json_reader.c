@@ -206,32 +206,14 @@ static rk_status escape(rk_json *json) {
     return RK_OK;
 }
 
-/* The bytes of a character of more than one, checked as UTF-8 (no overlong ones, no surrogates). */
-static rk_status skip_character(rk_json *json) {
-    const unsigned char *p = (const unsigned char *)json->at;
-    ptrdiff_t left = json->end - json->at;
-    int n = p[0] >= 0xC2 && p[0] < 0xE0   ? 2
-            : p[0] >= 0xE0 && p[0] < 0xF0 ? 3
-            : p[0] >= 0xF0 && p[0] < 0xF5 ? 4
-                                          : 0;
-    bool good = n > 0 && left >= n;
-    for (int i = 1; good && i < n; i++) good = (p[i] & 0xC0) == 0x80;
-    good = good && !(p[0] == 0xE0 && p[1] < 0xA0) && !(p[0] == 0xED && p[1] >= 0xA0) &&
-           !(p[0] == 0xF0 && p[1] < 0x90) && !(p[0] == 0xF4 && p[1] >= 0x90);
-    if (!good) return rk_json_error(json, "the text is not UTF-8");
-    json->at += n;
-    return RK_OK;
-}
-
 /* Up to a quote or a backslash. */
 static rk_status plain(rk_json *json) {
     while (json->at < json->end && *json->at != '"' && *json->at != '\\') {
         unsigned char c = (unsigned char)*json->at;
         if (c < ' ') return rk_json_error(json, "a control character stands in a text");
-        if (c < 0x80)
-            json->at++;
-        else
-            RK_TRY(skip_character(json));
+        size_t n = c < 0x80 ? 1 : rk_utf8_bytes(json->at, (size_t)(json->end - json->at));
+        if (n == 0) return rk_json_error(json, "the text is not UTF-8");
+        json->at += n;
     }
     return json->at < json->end ? RK_OK : rk_json_error(json, "the text has no end");
 }

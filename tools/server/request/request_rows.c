@@ -70,16 +70,12 @@ void rk_request_rows_release(rk_request_rows *rows) {
     rk_free(rows->columns);
 }
 
-static bool is_named(const rk_request_column *column, rk_span name) {
-    return strlen(column->name) == name.n_bytes && memcmp(column->name, name.data, name.n_bytes) == 0;
-}
-
 /* Clients give columns in the same order again and again: the one after the last found is tried first. */
 rk_request_column *rk_request_rows_find(rk_request_rows *rows, rk_span name) {
     for (size_t tried = 0; tried < rows->n_columns; tried++) {
         rk_request_column *column = &rows->columns[rows->expected];
         rows->expected = (rows->expected + 1) % rows->n_columns;
-        if (is_named(column, name)) return column;
+        if (rk_span_equal(name, column->name)) return column;
     }
     return NULL;
 }

@@ -6,10 +6,6 @@
 #include "base/memory.h"
 #include "server/request/call.h"
 
-static bool is(rk_span text, const char *word) {
-    return text.n_bytes == strlen(word) && memcmp(text.data, word, text.n_bytes) == 0;
-}
-
 /* An object of columns, as row `row`. Names that the model does not have are passed over, and with `absent`
  * those that the row has. */
 static rk_status read_row(rk_json *json, rk_request_rows *rows, size_t row, bool absent) {
@@ -121,9 +117,9 @@ rk_status rk_spread_context(rk_call *call, const rk_call_limits *limits, rk_span
 
 static rk_status choose_task(rk_call *call, rk_span name) {
     const rk_served_version *v = call->version;
-    if (name.n_bytes == 0 || is(name, "serving_default")) return RK_OK;
+    if (name.n_bytes == 0 || rk_span_equal(name, "serving_default")) return RK_OK;
     for (call->task = 0; call->task < v->n_tasks; call->task++)
-        if (is(name, v->tasks[call->task].name)) return RK_OK;
+        if (rk_span_equal(name, v->tasks[call->task].name)) return RK_OK;
     return rk_error(RK_BAD_DATA, "\"signature_name\": '%.*s' is no task of the model",
                     (int)(name.n_bytes < 200 ? name.n_bytes : 200), name.data);
 }
@@ -146,7 +142,7 @@ rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
     while (true) {
         RK_TRY(rk_json_next_key(json, &key, &more));
         if (!more) break;
-        bool are_rows = is(key, of_rows), are_columns = predict && is(key, "inputs");
+        bool are_rows = rk_span_equal(key, of_rows), are_columns = predict && rk_span_equal(key, "inputs");
         if (are_rows || are_columns) {
             if (found) return rk_json_error(json, "rows are given twice");
             found = true;
@@ -155,10 +151,10 @@ rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
             RK_TRY(are_rows ? rk_read_rows(call, limits, json, (rk_span){0}, rows, n_before)
                             : read_columns(call, limits, json, rows, n_before));
             given.n_bytes = (size_t)(json->at - given.data);
-        } else if (is(key, "context")) {
+        } else if (rk_span_equal(key, "context")) {
             if (context.data) return rk_json_error(json, "\"context\" is given twice");
             RK_TRY(rk_json_skip(json, &context));
-        } else if (is(key, "signature_name")) {
+        } else if (rk_span_equal(key, "signature_name")) {
             RK_TRY(rk_json_text(json, &text));
             RK_TRY(choose_task(call, text));
         } else {

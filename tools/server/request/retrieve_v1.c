@@ -7,10 +7,6 @@
 /* Items that are listed for users who are searched together. */
 enum { MOST_EXCLUDED = 1 << 20, MOST_ITEMS = 100 };
 
-static bool is(rk_span text, const char *word) {
-    return text.n_bytes == strlen(word) && memcmp(text.data, word, text.n_bytes) == 0;
-}
-
 static rk_status read_list(rk_json *json, rk_span *list) {
     rk_json_kind kind;
     if (list->data) return rk_json_error(json, "a list of items is given twice");
@@ -36,19 +32,19 @@ rk_status rk_read_retrieve(rk_call *call, const rk_call_limits *limits, rk_json 
     while (true) {
         RK_TRY(rk_json_next_key(json, &key, &more));
         if (!more) break;
-        if (is(key, "instances")) {
+        if (rk_span_equal(key, "instances")) {
             if (given.data) return rk_json_error(json, "rows are given twice");
             given.data = json->at;
             RK_TRY(rk_read_rows(call, limits, json, (rk_span){0}, rows, n_before));
             given.n_bytes = (size_t)(json->at - given.data);
-        } else if (is(key, "context")) {
+        } else if (rk_span_equal(key, "context")) {
             if (context.data) return rk_json_error(json, "\"context\" is given twice");
             RK_TRY(rk_json_skip(json, &context));
-        } else if (is(key, "k")) {
+        } else if (rk_span_equal(key, "k")) {
             RK_TRY(read_k(json, &call->k));
-        } else if (is(key, "exclude") || is(key, "filter")) {
-            RK_TRY(read_list(json, is(key, "filter") ? &call->filter : &call->exclude));
-        } else if (is(key, "with_known")) {
+        } else if (rk_span_equal(key, "exclude") || rk_span_equal(key, "filter")) {
+            RK_TRY(read_list(json, rk_span_equal(key, "filter") ? &call->filter : &call->exclude));
+        } else if (rk_span_equal(key, "with_known")) {
             RK_TRY(rk_json_bool(json, &call->with_known));
         } else {
             return rk_json_error(json, "the request has a key that is not known");

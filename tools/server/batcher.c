@@ -231,9 +231,7 @@ void rk_batcher_stop(rk_batcher *b) {
         worker *w = &b->workers[b->n_started - 1];
         pthread_join(w->thread, NULL);
         rk_json_release(&w->json);
-        rk_free(w->calls);
-        rk_free(w->ends);
-        rk_free(w->predictions);
+        RK_FREE_ALL(w->calls, w->ends, w->predictions);
         rk_retrieval_release(&w->retrieval);
     }
     for (rk_call *call; (call = take(b, NULL));) { /* none is added any more */
@@ -247,8 +245,7 @@ void rk_batcher_free(rk_batcher *b) {
     rk_batcher_stop(b);
     pthread_mutex_destroy(&b->mutex);
     pthread_cond_destroy(&b->work);
-    rk_free(b->workers);
-    rk_free(b);
+    RK_FREE_ALL(b->workers, b);
 }
 
 rk_status rk_batcher_submit(rk_batcher *b, rk_call *call) {

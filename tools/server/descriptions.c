@@ -31,21 +31,22 @@ void rk_describe_status(rk_served_model *model, const rk_served_version *only, r
     rk_buffer_text(out, "]}\n");
 }
 
-/* Names of a column's type in both protocols, by its Arrow format. */
+/* What both protocols call a column's type, by its Arrow format. */
 typedef struct type_names {
     const char *v1, *v2;
 } type_names;
+static const type_names texts = {"DT_STRING", "BYTES"}, floats = {"DT_FLOAT", "FP32"};
 static type_names type_of(const struct ArrowSchema *column) {
     const char *format = column->n_children ? column->children[0]->format : column->format;
     switch (*format) {
         case 'l':
             return (type_names){"DT_INT64", "INT64"};
         case 'f':
-            return (type_names){"DT_FLOAT", "FP32"};
+            return floats;
         case 'g':
             return (type_names){"DT_DOUBLE", "FP64"};
         default:
-            return (type_names){"DT_STRING", "BYTES"};
+            return texts;
     }
 }
 
@@ -53,22 +54,42 @@ static void write_name(rk_buffer *out, const char *name) {
     rk_json_write_text(out, (rk_span){name, strlen(name)});
 }
 
-static void write_tensor_v1(rk_buffer *out, const char *name, const char *type, bool first) {
+typedef void tensor_writer(rk_buffer *out, const char *name, type_names type, bool first);
+
+static void write_tensor_v1(rk_buffer *out, const char *name, type_names type, bool first) {
     rk_buffer_text(out, first ? "" : ", ");
     write_name(out, name);
     rk_buffer_printf(
         out,
         ": {\"dtype\": \"%s\", \"tensor_shape\": {\"dim\": [{\"size\": \"-1\", \"name\": \"\"}], "
         "\"unknown_rank\": false}, \"name\": ",
-        type);
+        type.v1);
     write_name(out, name);
     rk_buffer_text(out, "}");
 }
 
-/* What a request must have, by the place among the columns: all but the item where items are found. */
-static bool is_input(const rk_served_version *v, int64_t column) {
-    const char *item = v->catalog ? rk_item_catalog_item_column(v->catalog) : "";
-    return strcmp(v->columns.children[column]->name, item) != 0;
+static void write_tensor_v2(rk_buffer *out, const char *name, type_names type, bool first) {
+    rk_buffer_text(out, first ? "{\"name\": " : ", {\"name\": ");
+    write_name(out, name);
+    rk_buffer_printf(out, ", \"datatype\": \"%s\", \"shape\": [-1]}", type.v2);
+}
+
+static void write_inputs(const rk_served_version *v, tensor_writer *write, rk_buffer *out) {
+    bool first = true;
+    for (int64_t c = 0; c < v->n_inputs; c++) {
+        if (!rk_served_version_needs(v, c)) continue;
+        write(out, v->columns.children[c]->name, type_of(v->columns.children[c]), first);
+        first = false;
+    }
+}
+
+static void write_outputs(const rk_served_version *v, tensor_writer *write, rk_buffer *out) {
+    if (v->catalog) {
+        write(out, "items", texts, true);
+        write(out, "scores", floats, false);
+        return;
+    }
+    for (int32_t t = 0; t < v->n_tasks; t++) write(out, v->tasks[t].name, floats, t == 0);
 }
 
 void rk_describe_metadata(const rk_served_version *v, rk_buffer *out) {
@@ -77,19 +98,9 @@ void rk_describe_metadata(const rk_served_version *v, rk_buffer *out) {
         "{\"model_spec\": {\"name\": \"%s\", \"signature_name\": \"\", \"version\": \"%lld\"}, "
         "\"metadata\": {\"signature_def\": {\"signature_def\": {\"serving_default\": {\"inputs\": {",
         v->model->entry->name, (long long)v->number);
-    bool first = true;
-    for (int64_t c = 0; c < v->n_inputs; c++) {
-        if (!is_input(v, c)) continue;
-        write_tensor_v1(out, v->columns.children[c]->name, type_of(v->columns.children[c]).v1, first);
-        first = false;
-    }
+    write_inputs(v, write_tensor_v1, out);
     rk_buffer_text(out, "}, \"outputs\": {");
-    if (v->catalog) {
-        write_tensor_v1(out, "items", "DT_STRING", true);
-        write_tensor_v1(out, "scores", "DT_FLOAT", false);
-    }
-    for (int32_t t = 0; t < v->n_tasks && !v->catalog; t++)
-        write_tensor_v1(out, v->tasks[t].name, "DT_FLOAT", t == 0);
+    write_outputs(v, write_tensor_v1, out);
     rk_buffer_printf(out, "}, \"method_name\": \"%s\"}}}}}\n",
                      v->catalog ? "reckon/retrieve" : "tensorflow/serving/predict");
 }
@@ -100,12 +111,6 @@ void rk_describe_server(rk_buffer *out) {
         rk_version());
 }
 
-static void write_tensor_v2(rk_buffer *out, const char *name, const char *type, bool first) {
-    rk_buffer_text(out, first ? "{\"name\": " : ", {\"name\": ");
-    write_name(out, name);
-    rk_buffer_printf(out, ", \"datatype\": \"%s\", \"shape\": [-1]}", type);
-}
-
 void rk_describe_model(rk_served_model *model, const rk_served_version *v, rk_buffer *out) {
     rk_buffer_printf(out, "{\"name\": \"%s\", \"versions\": [", model->entry->name);
     pthread_mutex_lock(&model->mutex);
@@ -113,18 +118,8 @@ void rk_describe_model(rk_served_model *model, const rk_served_version *v, rk_bu
         rk_buffer_printf(out, "%s\"%lld\"", other == model->versions ? "" : ", ", (long long)other->number);
     pthread_mutex_unlock(&model->mutex);
     rk_buffer_text(out, "], \"platform\": \"reckon\", \"inputs\": [");
-    bool first = true;
-    for (int64_t c = 0; c < v->n_inputs; c++) {
-        if (!is_input(v, c)) continue;
-        write_tensor_v2(out, v->columns.children[c]->name, type_of(v->columns.children[c]).v2, first);
-        first = false;
-    }
+    write_inputs(v, write_tensor_v2, out);
     rk_buffer_text(out, "], \"outputs\": [");
-    if (v->catalog) {
-        write_tensor_v2(out, "items", "BYTES", true);
-        write_tensor_v2(out, "scores", "FP32", false);
-    }
-    for (int32_t t = 0; t < v->n_tasks && !v->catalog; t++)
-        write_tensor_v2(out, v->tasks[t].name, "FP32", t == 0);
+    write_outputs(v, write_tensor_v2, out);
     rk_buffer_text(out, "]}\n");
 }

@@ -1,6 +1,5 @@
 #include "server/served_model.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,12 +35,7 @@ static void free_version(rk_served_version *v) {
     if (v->columns.release) v->columns.release(&v->columns);
     rk_item_catalog_free(v->catalog);
     rk_predictor_free(v->predictor);
-    rk_free(v->tasks);
-    rk_free(v->unknown);
-    rk_free(v->rows);
-    rk_free(v->sessions);
-    rk_free(v->path);
-    rk_free(v);
+    RK_FREE_ALL(v->tasks, v->unknown, v->rows, v->sessions, v->path, v);
 }
 
 static rk_status fill_tasks(rk_served_version *v) {
@@ -77,11 +71,9 @@ static rk_status fill_catalog(rk_served_version *v) {
     return rk_item_catalog_create(v->predictor, &options, &v->catalog);
 }
 
-/* Users come without an item. */
-static void make_item_optional(const rk_served_version *v, rk_request_rows *rows) {
-    const char *item = v->catalog ? rk_item_catalog_item_column(v->catalog) : NULL;
-    rk_request_column *column = item ? rk_request_rows_find(rows, (rk_span){item, strlen(item)}) : NULL;
-    if (column) column->required = false;
+bool rk_served_version_needs(const rk_served_version *v, int64_t column) {
+    const char *item = v->catalog ? rk_item_catalog_item_column(v->catalog) : "";
+    return column < v->n_inputs && strcmp(v->columns.children[column]->name, item) != 0;
 }
 
 static rk_status fill_version(rk_served_version *v, const char *path) {
@@ -91,14 +83,17 @@ static rk_status fill_version(rk_served_version *v, const char *path) {
     RK_TRY(rk_predictor_open(path, &options, &v->predictor));
     RK_TRY(fill_tasks(v));
     RK_TRY(fill_catalog(v));
-    RK_TRY(rk_alloc((size_t)v->n_workers, sizeof *v->sessions, &v->sessions));
-    RK_TRY(rk_alloc((size_t)v->n_workers, sizeof *v->rows, &v->rows));
+    RK_TRY(
+        RK_ALLOC_ALL(RK_ARRAY((size_t)v->n_workers, v->sessions), RK_ARRAY((size_t)v->n_workers, v->rows)));
     for (int w = 0; w < v->n_workers; w++) {
         RK_TRY(rk_session_create(v->predictor, NULL, &v->sessions[w]));
-        if (w == 0) RK_TRY(rk_session_schema(v->sessions[0], &v->columns));
-        v->n_inputs = rk_session_n_inputs(v->sessions[0], &v->columns);
+        if (w == 0) {
+            RK_TRY(rk_session_schema(v->sessions[0], &v->columns));
+            v->n_inputs = rk_session_n_inputs(v->sessions[0], &v->columns);
+        }
         RK_TRY(rk_request_rows_init(&v->rows[w], &v->columns, v->n_inputs));
-        make_item_optional(v, &v->rows[w]);
+        for (int64_t c = 0; c < v->columns.n_children; c++)
+            v->rows[w].columns[c].required = rk_served_version_needs(v, c);
         RK_TRY(warm(v, w));
     }
     v->n_features = rk_session_n_features(v->sessions[0]);
@@ -364,8 +359,7 @@ void rk_served_model_close(rk_served_model *model) {
         model->versions = v->next;
         rk_served_version_release(v);
     }
-    rk_free(model->failed_path);
-    rk_free(model->names);
+    RK_FREE_ALL(model->failed_path, model->names);
     model->failed_path = model->names = NULL;
 }
 

@@ -65,6 +65,8 @@ rk_status rk_served_model_refresh(rk_served_model *model);
 rk_served_version *rk_served_model_get(rk_served_model *model, rk_span version, rk_span label);
 void rk_served_version_keep(rk_served_version *version); /* once more, by who has it already */
 void rk_served_version_release(rk_served_version *version);
+/* Whether a request must have the column, by its number: all inputs but the item, where items are found. */
+bool rk_served_version_needs(const rk_served_version *version, int64_t column);
 /* After a worker's session has predicted or retrieved: adds up the values that no vocabulary has. */
 void rk_served_version_count_unknown(const rk_served_version *version, const rk_session *session);
 

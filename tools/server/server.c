@@ -25,8 +25,7 @@ static rk_status open_all(rk_server *s) {
     size_t n = (size_t)s->config.n_models;
     int n_workers = (int)s->config.batching.num_batch_threads;
     if (n_workers == 0) n_workers = rk_cpu_count();
-    RK_TRY(rk_alloc(n, sizeof *s->models, &s->models));
-    RK_TRY(rk_alloc(n, sizeof *s->metrics, &s->metrics));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, s->models), RK_ARRAY(n, s->metrics)));
     for (; s->n_open < s->config.n_models; s->n_open++)
         RK_TRY(rk_served_model_open(&s->config.models[s->n_open], n_workers, &s->models[s->n_open]));
     const rk_batcher_options batching = {
@@ -72,11 +71,9 @@ void rk_server_free(rk_server *s) {
     rk_http_free(s->http);
     rk_batcher_free(s->batcher);
     for (int64_t m = 0; m < s->n_open; m++) rk_served_model_close(&s->models[m]);
-    rk_free(s->models);
-    rk_free(s->metrics);
     rk_server_config_release(&s->config);
     sem_destroy(&s->stop);
-    rk_free(s);
+    RK_FREE_ALL(s->models, s->metrics, s);
 }
 
 int rk_server_port(const rk_server *s) {

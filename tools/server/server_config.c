@@ -154,6 +154,14 @@ static rk_status resolve_paths(const char *file, rk_server_config *c) {
     return below(file, &c->auth.bearer_file);
 }
 
+static rk_status replace(const char *by, size_t n_bytes, char **text) {
+    char *made;
+    RK_TRY(rk_strndup(by, n_bytes, &made));
+    rk_free(*text);
+    *text = made;
+    return RK_OK;
+}
+
 static rk_status load_file(const char *path, rk_server_config *c) {
     RK_AUTOFREE char *text = NULL;
     size_t n_bytes;
@@ -167,25 +175,21 @@ static rk_status load_file(const char *path, rk_server_config *c) {
     return resolve_paths(path, c);
 }
 
-/* A run's last name is its model's. */
+/* One model, whose name is the run's last. */
 static rk_status load_run(const char *path, rk_server_config *c) {
-    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
+    static const char text[] = "models: [{name: default, path: .}]";
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/') end--;
     size_t begin = end;
     while (begin > 0 && path[begin - 1] != '/') begin--;
-    const char *name = rk_is_model_name(path + begin, end - begin) ? path + begin : "default";
-    size_t n = name == path + begin ? end - begin : strlen(name);
-    rk_buffer_printf(&text, "models: [{name: \"%.*s\", path: \"", (int)n, name);
-    for (const char *at = path; *at; at++)
-        rk_buffer_printf(&text, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at);
-    rk_buffer_text(&text, "\"}]\n");
-    RK_TRY(text.status);
     rk_yaml yaml;
-    RK_TRY(rk_yaml_parse(path, text.data, text.n_bytes, &yaml));
+    RK_TRY(rk_yaml_parse(path, text, strlen(text), &yaml));
     rk_status status = rk_schema_bind(&schema, &yaml, yaml.root, c);
     c->yaml = yaml;
-    return status;
+    RK_TRY(status);
+    RK_TRY(replace(path, strlen(path), &c->models[0].path));
+    if (!rk_is_model_name(path + begin, end - begin)) return RK_OK;
+    return replace(path + begin, end - begin, &c->models[0].name);
 }
 
 rk_status rk_server_config_load(const char *path, rk_server_config *out) {

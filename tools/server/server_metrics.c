@@ -28,22 +28,18 @@ static void head(rk_buffer *out, const char *name, const char *type, const char 
     rk_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static unsigned long long load(const atomic_uint_fast64_t *value) {
-    return (unsigned long long)atomic_load(value);
-}
-
 static void write_durations(const rk_model_metrics *m, const char *model, rk_buffer *out) {
     unsigned long long n = 0;
     for (int b = 0; b <= RK_DURATION_BUCKETS; b++) {
         char limit[32];
-        n += load(&m->durations[b]);
+        n += rk_counter(&m->durations[b]);
         rk_snprintf(limit, sizeof limit, b < RK_DURATION_BUCKETS ? "%g" : "+Inf",
                     limits[b % RK_DURATION_BUCKETS]);
         rk_buffer_printf(out, "reckon_request_duration_seconds_bucket{model=\"%s\",le=\"%s\"} %llu\n", model,
                          limit, n);
     }
     rk_buffer_printf(out, "reckon_request_duration_seconds_sum{model=\"%s\"} %.6f\n", model,
-                     (double)load(&m->duration_us) / 1e6);
+                     (double)rk_counter(&m->duration_us) / 1e6);
     rk_buffer_printf(out, "reckon_request_duration_seconds_count{model=\"%s\"} %llu\n", model, n);
 }
 
@@ -68,11 +64,11 @@ static void write_unknown(rk_served_model *model, rk_buffer *out) {
     pthread_mutex_lock(&model->mutex);
     for (const rk_served_version *v = model->versions; v; v = v->next)
         for (int32_t f = 0; f < v->n_features; f++) {
-            if (load(&v->unknown[f]) == 0) continue;
+            if (rk_counter(&v->unknown[f]) == 0) continue;
             rk_buffer_printf(out, "reckon_unknown_ids_total{model=\"%s\",version=\"%lld\",feature=\"",
                              model->entry->name, (long long)v->number);
             write_label(rk_session_feature_name(v->sessions[0], f), out);
-            rk_buffer_printf(out, "\"} %llu\n", load(&v->unknown[f]));
+            rk_buffer_printf(out, "\"} %llu\n", rk_counter(&v->unknown[f]));
         }
     pthread_mutex_unlock(&model->mutex);
 }
@@ -83,15 +79,15 @@ void rk_metrics_write(const rk_model_metrics *m, rk_served_model *models, int64_
          "Requests for predictions that were answered, by HTTP status.");
     for (int64_t i = 0; i < n_models; i++)
         for (int c = 0; c < RK_COUNTED_CODES; c++)
-            if (load(&m[i].requests[c]))
+            if (rk_counter(&m[i].requests[c]))
                 rk_buffer_printf(out, "reckon_requests_total{model=\"%s\",code=\"%d\"} %llu\n",
-                                 models[i].entry->name, codes[c], load(&m[i].requests[c]));
+                                 models[i].entry->name, codes[c], rk_counter(&m[i].requests[c]));
     head(out, "reckon_request_duration_seconds", "histogram", "From a request's headers to its answer.");
     for (int64_t i = 0; i < n_models; i++) write_durations(&m[i], models[i].entry->name, out);
     head(out, "reckon_rows_total", "counter", "Rows that were predicted.");
     for (int64_t i = 0; i < n_models; i++)
         rk_buffer_printf(out, "reckon_rows_total{model=\"%s\"} %llu\n", models[i].entry->name,
-                         load(&m[i].rows));
+                         rk_counter(&m[i].rows));
     head(out, "reckon_unknown_ids_total", "counter", "Values that a version's vocabularies do not have.");
     for (int64_t i = 0; i < n_models; i++) write_unknown(&models[i], out);
     head(out, "reckon_executions_total", "counter",

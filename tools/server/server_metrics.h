@@ -15,6 +15,10 @@ typedef struct rk_model_metrics {
     atomic_uint_fast64_t durations[RK_DURATION_BUCKETS + 1], duration_us, rows;
 } rk_model_metrics;
 
+static inline unsigned long long rk_counter(const atomic_uint_fast64_t *counter) {
+    return (unsigned long long)atomic_load(counter);
+}
+
 void rk_metrics_count(rk_model_metrics *metrics, int code, double seconds, int64_t n_rows);
 /* What the counters are of: the status of requests[code]; the seconds that durations[bucket] goes up to. */
 int rk_metrics_code(int code);

@@ -60,10 +60,6 @@ static const char script[] =
     "look();\n"
     "setInterval(look, 2000);\n";
 
-static unsigned long long load(const atomic_uint_fast64_t *value) {
-    return (unsigned long long)atomic_load(value);
-}
-
 static void write_time(double seconds, rk_buffer *out) {
     char text[32];
     time_t when = (time_t)seconds;
@@ -99,18 +95,18 @@ static void write_rate(const char *what, const char *model, double rate, rk_buff
 static void write_traffic(const rk_page *page, int64_t m, rk_buffer *out) {
     const rk_model_metrics *metrics = &page->metrics[m];
     const char *name = page->models[m].entry->name;
-    unsigned long long n = 0, n_rows = load(&metrics->rows);
+    unsigned long long n = 0, n_rows = rk_counter(&metrics->rows);
     double seconds = fmax(page->seconds, 1e-3);
-    for (int b = 0; b <= RK_DURATION_BUCKETS; b++) n += load(&metrics->durations[b]);
+    for (int b = 0; b <= RK_DURATION_BUCKETS; b++) n += rk_counter(&metrics->durations[b]);
     rk_buffer_text(out, "<table><tr><th><th class=\"n\">in all<th class=\"n\">a second</tr>\n");
     rk_buffer_printf(out, "<tr><th>requests<td class=\"n\">%llu", n);
     write_rate("requests", name, (double)n / seconds, out);
     rk_buffer_printf(out, "</tr>\n<tr><th>rows<td class=\"n\">%llu", n_rows);
     write_rate("rows", name, (double)n_rows / seconds, out);
     for (int c = 0; c < RK_COUNTED_CODES; c++)
-        if (load(&metrics->requests[c]))
+        if (rk_counter(&metrics->requests[c]))
             rk_buffer_printf(out, "</tr>\n<tr><th>answered with %d<td class=\"n\">%llu<td>",
-                             rk_metrics_code(c), load(&metrics->requests[c]));
+                             rk_metrics_code(c), rk_counter(&metrics->requests[c]));
     rk_buffer_text(out, "</tr></table>\n");
 }
 
@@ -127,7 +123,7 @@ static void write_limit(double seconds, rk_buffer *out) {
 static void write_durations(const rk_model_metrics *metrics, rk_buffer *out) {
     unsigned long long counts[RK_DURATION_BUCKETS + 1], most = 1;
     for (int b = 0; b <= RK_DURATION_BUCKETS; b++) {
-        counts[b] = load(&metrics->durations[b]);
+        counts[b] = rk_counter(&metrics->durations[b]);
         if (counts[b] > most) most = counts[b];
     }
     rk_buffer_text(out,
@@ -146,12 +142,11 @@ static void write_durations(const rk_model_metrics *metrics, rk_buffer *out) {
 
 /* A row to begin with, as JSON: zeros where numbers stand, else missing values. */
 static void write_example(const rk_served_version *v, rk_buffer *json) {
-    const char *item = v->catalog ? rk_item_catalog_item_column(v->catalog) : NULL;
     rk_buffer_text(json, v->catalog ? "{\"context\": {" : "{\"instances\": [{");
     bool first = true;
     for (int64_t c = 0; c < v->n_inputs; c++) {
         const struct ArrowSchema *column = v->columns.children[c];
-        if (item && strcmp(column->name, item) == 0) continue;
+        if (!rk_served_version_needs(v, c)) continue;
         rk_buffer_text(json, first ? "" : ", ");
         rk_json_write_text(json, (rk_span){column->name, strlen(column->name)});
         rk_buffer_text(json, strchr("lfg", *column->format) ? ": 0" : ": null");

@@ -36,7 +36,6 @@ struct rk_http {
 typedef struct exchange {
     rk_http *http;
     struct MHD_Connection *connection;
-    rk_watched *watched;
     rk_route route;
     char *url; /* what the route points into */
     rk_served_model *model;
@@ -52,8 +51,7 @@ static void free_exchange(exchange *e) {
     if (e->call.version) rk_served_version_release(e->call.version);
     rk_buffer_release(&e->body);
     rk_call_release(&e->call);
-    rk_free(e->url);
-    rk_free(e);
+    RK_FREE_ALL(e->url, e);
 }
 
 static const char *header(const exchange *e, const char *name) {
@@ -122,7 +120,6 @@ static enum MHD_Result submit(exchange *e) {
     if (n_json &&
         (!rk_parse_i64((rk_span){n_json, strlen(n_json)}, &call->n_json_bytes) || call->n_json_bytes < 0))
         return send_error(e, 400, "Inference-Header-Content-Length is no number", false);
-    call->received = e->began;
     call->deadline = e->began + limits->request_timeout;
     call->done = call_done;
     MHD_suspend_connection(e->connection); /* before a worker can resume it */
@@ -280,6 +277,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
                               const char *method, const char *version, const char *data, size_t *n_bytes,
                               void **request) {
     exchange *e = *request;
+    (void)context;
     if (e && *n_bytes > 0) {
         take_body(e, data, *n_bytes);
         *n_bytes = 0;
@@ -288,9 +286,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     if (e && e->connection) return answer(e);
     if (!e) return MHD_NO; /* no memory, when its line came */
     e->connection = connection;
-    e->http = context;
-    e->watched = rk_watchdog_find(connection);
-    rk_watched_headers(e->watched);
+    rk_watched_headers(rk_watchdog_find(connection));
     if (rk_strdup(url, &e->url) != RK_OK) return MHD_NO;
     e->route = rk_route_of(e->url);
     return look_at(e, method, version);
@@ -448,8 +444,5 @@ void rk_http_free(rk_http *http) {
     if (!http) return;
     if (http->daemon) MHD_stop_daemon(http->daemon);
     rk_watchdog_free(http->watchdog);
-    rk_free(http->certificate);
-    rk_free(http->key);
-    rk_free(http->tokens);
-    rk_free(http);
+    RK_FREE_ALL(http->certificate, http->key, http->tokens, http);
 }

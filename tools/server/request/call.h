@@ -26,7 +26,7 @@ typedef struct rk_call {
     rk_served_version *version;
     rk_span body;
     int64_t n_json_bytes; /* of infer: those of the body that are JSON; the others are tensors. -1: all */
-    double received, deadline; /* rk_clock_seconds */
+    double deadline;      /* rk_clock_seconds */
     /* Of the body: */
     rk_call_form form;
     int32_t task; /* of classify and regress */

@@ -28,12 +28,6 @@ static void keep_array(struct ArrowArray *array) {
     array->release = NULL;
 }
 
-static rk_status add_end(rk_request_column *c) {
-    RK_TRY(rk_reserve(&c->first, &c->first_capacity, c->n_rows + 1, sizeof *c->first));
-    c->first[c->n_rows] = (int32_t)c->n_values;
-    return RK_OK;
-}
-
 rk_status rk_request_rows_init(rk_request_rows *rows, const struct ArrowSchema *schema, int64_t n_required) {
     size_t n = (size_t)schema->n_children;
     *rows = (rk_request_rows){0};
@@ -44,30 +38,24 @@ rk_status rk_request_rows_init(rk_request_rows *rows, const struct ArrowSchema *
         column->name = schema->children[c]->name;
         column->required = (int64_t)c < n_required;
         RK_TRY(rk_reserve(&column->ends, &column->ends_capacity, 64, sizeof *column->ends));
-        column->ends[0] = 0;
-        RK_TRY(add_end(column));
+        RK_TRY(rk_reserve(&column->first, &column->first_capacity, 1, sizeof *column->first));
+        column->ends[0] = column->first[0] = 0;
     }
-    RK_TRY(rk_alloc(1, sizeof *rows->table, &rows->table));
-    RK_TRY(rk_alloc(n, sizeof *rows->table->schemas, &rows->table->schemas));
-    RK_TRY(rk_alloc(n, sizeof *rows->table->arrays, &rows->table->arrays));
-    return rk_alloc(n, sizeof *rows->table->columns, &rows->table->columns);
+    rk_request_table *t;
+    RK_TRY(rk_alloc(1, sizeof *t, &t));
+    rows->table = t;
+    return RK_ALLOC_ALL(RK_ARRAY(n, t->schemas), RK_ARRAY(n, t->arrays), RK_ARRAY(n, t->columns));
 }
 
 void rk_request_rows_release(rk_request_rows *rows) {
     for (size_t c = 0; c < rows->n_columns; c++) {
         rk_request_column *column = &rows->columns[c];
-        void *const arrays[] = {column->ends,  column->nulls,   column->first,
-                                column->lists, column->bits[0], column->bits[1]};
-        for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++) rk_free(arrays[a]);
+        RK_FREE_ALL(column->ends, column->nulls, column->first, column->lists, column->bits[0],
+                    column->bits[1]);
         rk_buffer_release(&column->text);
     }
-    if (rows->table) {
-        rk_free(rows->table->schemas);
-        rk_free(rows->table->arrays);
-        rk_free(rows->table->columns);
-    }
-    rk_free(rows->table);
-    rk_free(rows->columns);
+    if (rows->table) RK_FREE_ALL(rows->table->schemas, rows->table->arrays, rows->table->columns);
+    RK_FREE_ALL(rows->table, rows->columns);
 }
 
 /* Clients give columns in the same order again and again: the one after the last found is tried first. */

@@ -112,7 +112,7 @@ static int print(const trained *model, const evaluation *e, bool as_json) {
 
 static int run(const arguments *args) {
     evaluation e = {.split = args->options[OPT_DATA].given ? args->options[OPT_DATA].text : "test",
-                    .rows = args->options[OPT_ROWS].given ? args->options[OPT_ROWS].text : NULL};
+                    .rows = args->options[OPT_ROWS].text};
     const char *device = args->options[OPT_DEVICE].text;
     trained model;
     int code = trained_open(args->positional[0], device, &model);

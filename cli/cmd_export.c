@@ -54,7 +54,7 @@ static int run(const arguments *args) {
     e.options.values =
         args->options[OPT_INPUTS].given && strcmp(args->options[OPT_INPUTS].text, "values") == 0;
     e.options.shard_bytes = (uint64_t)args->options[OPT_SHARD].number;
-    e.options.license = args->options[OPT_LICENSE].given ? args->options[OPT_LICENSE].text : NULL;
+    e.options.license = args->options[OPT_LICENSE].text;
     int code = trained_at(args->positional[0], export_to, &e) == RK_OK ? EXIT_OK : failed();
     if (code == EXIT_OK) note("wrote %s", e.directory);
     free(names);

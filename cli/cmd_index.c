@@ -22,10 +22,6 @@ enum {
     OPT_DEVICE
 };
 
-static const char *text_of(const arguments *args, int number) {
-    return args->options[number].given ? args->options[number].text : NULL;
-}
-
 static bool is(const arguments *args, int number, const char *value) {
     return args->options[number].given && strcmp(args->options[number].text, value) == 0;
 }
@@ -64,8 +60,8 @@ static int run(const arguments *args) {
     layout.codes = is(args, OPT_CODES, "f32") ? RK_INDEX_F32 : RK_INDEX_INT8;
     layout.n_lists = args->options[OPT_LISTS].number;
     o.index = &layout;
-    o.users = text_of(args, OPT_USERS);
-    o.items = text_of(args, OPT_ITEMS);
+    o.users = args->options[OPT_USERS].text;
+    o.items = args->options[OPT_ITEMS].text;
     o.with_known = args->options[OPT_KNOWN].given;
     o.k = (int32_t)args->options[OPT_K].number;
     if (args->options[OPT_RECALL].given) {

@@ -34,10 +34,6 @@ typedef struct request {
     double index_recall;    /* written */
 } request;
 
-static const char *text_of(const arguments *args, int number) {
-    return args->options[number].given ? args->options[number].text : NULL;
-}
-
 /* The first of the options from `first` to `last` that is given, or -1. */
 static int given_of(const arguments *args, int first, int last) {
     for (int i = first; i <= last; i++)
@@ -73,20 +69,20 @@ static bool read_arguments(const arguments *args, request *r) {
     bool is_jsonl = args->options[OPT_FORMAT].given && strcmp(args->options[OPT_FORMAT].text, "jsonl") == 0;
     *r = (request){.recommend = RK_RECOMMEND_OPTIONS_INIT,
                    .rerank = RK_RERANK_OPTIONS_INIT,
-                   .candidates = text_of(args, OPT_CANDIDATES),
-                   .vectors = text_of(args, OPT_VECTORS),
+                   .candidates = args->options[OPT_CANDIDATES].text,
+                   .vectors = args->options[OPT_VECTORS].text,
                    .index_recall = 1};
-    r->recommend.users = text_of(args, OPT_USERS);
-    r->recommend.items = text_of(args, OPT_ITEMS);
-    r->recommend.without_items = text_of(args, OPT_WITHOUT);
+    r->recommend.users = args->options[OPT_USERS].text;
+    r->recommend.items = args->options[OPT_ITEMS].text;
+    r->recommend.without_items = args->options[OPT_WITHOUT].text;
     r->recommend.with_known = args->options[OPT_KNOWN].given;
-    r->recommend.index = text_of(args, OPT_INDEX);
+    r->recommend.index = args->options[OPT_INDEX].text;
     r->recommend.index_recall = &r->index_recall;
-    r->rerank.group = text_of(args, OPT_GROUP);
-    r->rerank.item = text_of(args, OPT_ITEM);
-    r->rerank.task = text_of(args, OPT_TASK);
+    r->rerank.group = args->options[OPT_GROUP].text;
+    r->rerank.item = args->options[OPT_ITEM].text;
+    r->rerank.task = args->options[OPT_TASK].text;
     r->recommend.k = r->rerank.k = (int32_t)args->options[OPT_K].number;
-    r->recommend.output = r->rerank.output = text_of(args, OPT_OUTPUT);
+    r->recommend.output = r->rerank.output = args->options[OPT_OUTPUT].text;
     r->recommend.format = r->rerank.format = is_jsonl ? RK_RECOMMEND_JSONL : RK_RECOMMEND_CSV;
     return check(args, r);
 }

@@ -16,7 +16,7 @@ static void stop_server(void *server) {
 static int run(const arguments *args) {
     rk_server_options options = RK_SERVER_OPTIONS_INIT;
     rk_server *server;
-    options.listen = args->options[OPT_LISTEN].given ? args->options[OPT_LISTEN].text : NULL;
+    options.listen = args->options[OPT_LISTEN].text;
     if (rk_server_create(args->positional[0], &options, &server) != RK_OK) return failed();
     const stoppable running = {stop_server, server};
     stop_hear(&running);

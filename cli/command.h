@@ -31,7 +31,7 @@ typedef struct arguments {
     int n_positional;
     struct {
         bool given;
-        const char *text;
+        const char *text; /* NULL: not given */
         long number;
         const char *list[MAX_LIST];
         size_t n_list;

@@ -11,11 +11,7 @@
 
 static char directory[] = "/tmp/reckon_arrow_XXXXXX";
 
-static void write_file(const char *name, const char *text) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    OK(rk_file_write(path, text, strlen(text)));
-}
+#include "data/written_file.h"
 
 static void assert_same_ids(const rk_ids *a, const rk_ids *b, int64_t n) {
     int64_t at = 0;

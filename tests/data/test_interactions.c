@@ -10,14 +10,7 @@
 
 static char directory[] = "/tmp/reckon-interactions-XXXXXX";
 
-static void write_file(const char *name, const char *text) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
+#include "data/written_file.h"
 
 static void open_train(opened *o, const char *text) {
     OK(open_section(o, directory, text));

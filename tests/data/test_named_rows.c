@@ -13,14 +13,7 @@
 
 static char directory[] = "/tmp/reckon-named-XXXXXX";
 
-static void write_file(const char *name, const char *text) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
+#include "data/written_file.h"
 
 /* All rows as "text=number:id " or, of two columns, "text,text=number:id "; the id of the first feature. */
 static rk_status read_all(const opened *o, rk_named_rows_options options, char *out) {

@@ -1,6 +1,6 @@
 /* Recommendations as files: each user's best items as a plain search over the vectors finds them, by any
  * number of threads; who and what is left out; formats; what is refused; memory and disks that run out. */
-#include "serve/session_data.h"
+#include "serve/session_files.h"
 
 #include <math.h>
 
@@ -28,26 +28,11 @@ enum { USERS = 40, ITEMS = 60, DIM = 8, K = 7, MAX_FOUND = USERS * ITEMS };
         if (!strstr(rk_last_error(), part)) fail_msg("%s: not %s", rk_last_error(), part); \
     } while (0)
 
-static char path[340];
-static const char *path_of(const char *name) {
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    return path;
-}
-
 static void write_text(const char *name, const char *text) {
     FILE *file = fopen(path_of(name), "w");
     assert_non_null(file);
     fputs(text, file);
     fclose(file);
-}
-
-static char *read_text(const char *name) {
-    static char *text;
-    size_t n;
-    rk_free(text);
-    text = NULL;
-    if (name) OK(rk_file_read(path_of(name), &text, &n));
-    return text;
 }
 
 static rk_status recommend(rk_predictor *predictor, rk_recommend_options o, int64_t *n) {

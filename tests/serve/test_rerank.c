@@ -1,6 +1,6 @@
 /* Candidates ranked by predictions, as rk_predictor_file gives them; vectors as files; what is refused,
  * memory and disks that run out. */
-#include "serve/session_data.h"
+#include "serve/session_files.h"
 
 #include <math.h>
 
@@ -19,21 +19,6 @@ enum { USERS = 40, ITEMS = 50, DIM = 4 };
 #define PAIR  "features: [{name: user, identity: 40}, {name: item_id, column: target, vocabulary: {oov: 0}}]"
 #define TOWERS \
     "model: {kind: two_tower, retrieval: {user: user, item: item_id, negatives: 16}}\nembedding: {dim: 4}"
-
-static char path[340];
-static const char *path_of(const char *name) {
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    return path;
-}
-
-static char *read_text(const char *name) {
-    static char *text;
-    size_t n;
-    rk_free(text);
-    text = NULL;
-    if (name) OK(rk_file_read(path_of(name), &text, &n));
-    return text;
-}
 
 static rk_status rerank(rk_predictor *predictor, rk_rerank_options o, int64_t *n) {
     char rows[340], output[340];

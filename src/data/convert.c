@@ -32,14 +32,14 @@ static bool is_number(const rk_data_section *s, const char *column) {
         if (is_named(s->joins[i].key, column)) return false;
     for (int64_t i = 0; i < s->n_labels; i++) {
         const rk_label_section *label = &s->labels[i];
-        if (!is_named(label->column ? label->column : label->name, column)) continue;
+        if (!is_named(rk_label_column(label), column)) continue;
         if (label->n_positive || !isnan(label->threshold)) return false;
         number = true;
     }
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_data_feature *f = &s->features[i];
         bool is_its = f->match ? fnmatch(f->match, column, 0) == 0
-                               : !f->n_cross && is_named(f->column ? f->column : f->name, column);
+                               : !f->n_cross && is_named(rk_feature_column(f), column);
         if (is_its && !f->dense) return false;
         number |= is_its || is_named(f->weights, column);
     }

@@ -68,6 +68,10 @@ typedef struct rk_data_feature {
     bool log1p;     /* sign(x) log(1 + |x|) */
     bool normalize; /* (x - mean) / stddev of the training data (after log1p) */
 } rk_data_feature;
+/* The column of the data that a feature is read from. */
+static inline const char *rk_feature_column(const rk_data_feature *feature) {
+    return feature->column ? feature->column : feature->name;
+}
 
 typedef struct rk_label_section {
     int line;
@@ -85,6 +89,9 @@ typedef struct rk_label_section {
     int64_t n_product_of;
     int loss; /* 0 = sigmoid_cross_entropy, 1 = mse */
 } rk_label_section;
+static inline const char *rk_label_column(const rk_label_section *label) {
+    return label->column ? label->column : label->name;
+}
 
 typedef struct rk_join_section {
     int line;

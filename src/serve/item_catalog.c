@@ -52,11 +52,6 @@ struct rk_item_catalog {
     rk_item_index *index;
 };
 
-static const char *column_of(const rk_predictor *p, int64_t feature) {
-    const rk_data_feature *f = &p->config->data.features[feature];
-    return f->column ? f->column : f->name;
-}
-
 static rk_status fill(rk_item_catalog *c, const rk_predictor *p, const rk_recommend_options *o) {
     RK_AUTO(rk_item_reader_release) rk_item_reader reader = {0};
     RK_AUTOFREE float *vectors = NULL;
@@ -103,11 +98,11 @@ const rk_item_index *rk_item_catalog_index(const rk_item_catalog *c) {
 }
 
 const char *rk_item_catalog_user_column(const rk_item_catalog *c) {
-    return column_of(c->users.predictor, c->users.feature);
+    return rk_feature_column(&c->users.predictor->config->data.features[c->users.feature]);
 }
 
 const char *rk_item_catalog_item_column(const rk_item_catalog *c) {
-    return column_of(c->users.predictor, c->from.items.feature);
+    return rk_feature_column(&c->users.predictor->config->data.features[c->from.items.feature]);
 }
 
 const char *rk_item_catalog_name(const rk_item_catalog *c, int64_t item, char room[24], size_t *n_bytes) {

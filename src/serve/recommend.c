@@ -35,15 +35,9 @@ static void release(recommending *r) {
     rk_recommendable_release(&r->from);
     rk_matrix_free(r->matrix);
     rk_index_ranking_release(&r->by_index);
-    rk_free(r->bag_begins);
-    rk_free(r->bags);
     rk_user_rows_release(&r->users);
     rk_ranked_output_release(&r->output);
-    rk_free(r->vectors);
-    rk_free(r->places);
-    rk_free(r->scores);
-    rk_free(r->names);
-    rk_free(r->scratch);
+    RK_FREE_ALL(r->bag_begins, r->bags, r->vectors, r->places, r->scores, r->names, r->scratch);
 }
 
 static rk_status lay_out_items(recommending *r) {

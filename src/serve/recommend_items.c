@@ -25,8 +25,7 @@ void rk_unknown_values_release(rk_unknown_values *u) {
 }
 
 static const char *item_column(const rk_item_choice *c) {
-    const rk_data_feature *f = &rk_transforms_section(c->transforms)->features[c->feature];
-    return f->column ? f->column : f->name;
+    return rk_feature_column(&rk_transforms_section(c->transforms)->features[c->feature]);
 }
 
 /* Calls `take` for each line that is not empty. */
@@ -59,8 +58,7 @@ typedef struct choosing {
 } choosing;
 
 static void release(choosing *g) {
-    rk_free(g->chosen);
-    rk_free(g->text_of);
+    RK_FREE_ALL(g->chosen, g->text_of);
     rk_unknown_values_release(&g->unknown);
 }
 
@@ -158,9 +156,7 @@ rk_status rk_item_choice_make(const rk_predictor *p, const rk_recommend_options 
 }
 
 void rk_item_choice_release(rk_item_choice *c) {
-    rk_free(c->ids);
-    rk_free(c->places);
-    rk_free(c->text_of);
+    RK_FREE_ALL(c->ids, c->places, c->text_of);
     rk_vocabulary_release(&c->texts);
     *c = (rk_item_choice){0};
 }

@@ -56,10 +56,7 @@ rk_status rk_user_rows_open(const rk_predictor *p, const char *split, const rk_i
     rk_user_rows_init(p, known, out);
     out->split = split;
     int64_t features[] = {out->feature, rk_transforms_find_feature(c->transforms, c->model.retrieval.item)};
-    for (int i = 0; i < 2; i++) {
-        const rk_data_feature *f = &c->data.features[features[i]];
-        columns[i] = f->column ? f->column : f->name;
-    }
+    for (int i = 0; i < 2; i++) columns[i] = rk_feature_column(&c->data.features[features[i]]);
     const rk_named_rows_options options = {.directory = c->directory,
                                            .split = split,
                                            .batch_size = rk_predictor_batch_size(p),

@@ -41,14 +41,10 @@ typedef struct reranking {
 static void release(reranking *r) {
     rk_named_rows_free(r->rows);
     for (size_t i = 0; i < r->n_groups; i++) rk_free(r->groups[i].best);
-    rk_free(r->groups);
     rk_vocabulary_release(&r->names);
     rk_vocabulary_release(&r->items);
-    rk_free(r->predictions);
     rk_ranked_output_release(&r->output);
-    rk_free(r->item_texts);
-    rk_free(r->row_numbers);
-    rk_free(r->scores);
+    RK_FREE_ALL(r->groups, r->predictions, r->item_texts, r->row_numbers, r->scores);
 }
 
 static bool is_better(const candidate *a, const candidate *b) {

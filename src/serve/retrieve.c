@@ -54,7 +54,7 @@ static rk_status transform_users(rk_session *s, const struct ArrowSchema *schema
                                  const struct ArrowArray *columns, const rk_batch **out) {
     RK_TRY(check_two_tower(s));
     const rk_data_feature *item = item_feature(s);
-    const rk_arrow_rows rows = {schema, columns, item->column ? item->column : item->name};
+    const rk_arrow_rows rows = {schema, columns, rk_feature_column(item)};
     return rk_transforms_apply_beside(rk_session_transforms(s), NULL, &rows, s->workspace, out);
 }
 

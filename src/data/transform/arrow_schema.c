@@ -30,10 +30,6 @@ static rk_status init(struct ArrowSchema *out, const char *format, const char *n
     return RK_OK;
 }
 
-static bool is_of(const char *name, const char *column, const char *usual) {
-    return strcmp(name, column ? column : usual) == 0;
-}
-
 /* A type that holds the column's values, of those that are taken. */
 static const char *format_of(const rk_transforms *t, const char *name, int64_t *width) {
     const rk_data_section *s = t->section;
@@ -41,12 +37,12 @@ static const char *format_of(const rk_transforms *t, const char *name, int64_t *
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_data_feature *f = &s->features[i];
         if (f->weights && strcmp(name, f->weights) == 0) return "f";
-        if (f->n_cross || !is_of(name, f->column, f->name)) continue;
+        if (f->n_cross || strcmp(name, rk_feature_column(f)) != 0) continue;
         *width = f->dense ? f->width : 1;
         return f->dense ? "f" : f->identity ? "l" : f->n_bucketize || f->quantiles ? "g" : "u";
     }
     for (int64_t i = 0; i < s->n_labels; i++)
-        if (is_of(name, s->labels[i].column, s->labels[i].name)) return s->labels[i].n_positive ? "u" : "f";
+        if (strcmp(name, rk_label_column(&s->labels[i])) == 0) return s->labels[i].n_positive ? "u" : "f";
     return s->sample_weight && strcmp(name, s->sample_weight) == 0 ? "f" : "u"; /* a group, or a join's key */
 }
 

@@ -27,8 +27,7 @@ static rk_status take(expander *e, const char *column) {
 /* What a pattern leaves alone: what has an entry of its own, and what is not to be seen by the model. */
 static rk_status take_known(expander *e) {
     const rk_data_section *s = e->section;
-    for (int64_t i = 0; i < s->n_labels; i++)
-        RK_TRY(take(e, s->labels[i].column ? s->labels[i].column : s->labels[i].name));
+    for (int64_t i = 0; i < s->n_labels; i++) RK_TRY(take(e, rk_label_column(&s->labels[i])));
     RK_TRY(take(e, s->sample_weight));
     RK_TRY(take(e, s->group));
     for (int64_t i = 0; i < s->n_features; i++) {

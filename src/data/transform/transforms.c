@@ -78,15 +78,14 @@ rk_status rk_transforms_finish(rk_transforms *t) {
     rk_data_schema *schema = &t->schema;
     *schema = (rk_data_schema){.features = t->features, .tasks = s->labels, .n_tasks = (int32_t)s->n_labels};
     t->n_names = 0;
-    for (int64_t i = 0; i < s->n_labels; i++)
-        add_name(t, s->labels[i].column ? s->labels[i].column : s->labels[i].name);
+    for (int64_t i = 0; i < s->n_labels; i++) add_name(t, rk_label_column(&s->labels[i]));
     t->weight_name = s->sample_weight ? add_name(t, s->sample_weight) : -1;
     t->group_name = s->group ? add_name(t, s->group) : -1;
     t->n_labels_names = t->n_names;
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_data_feature *f = &s->features[i];
         rk_fitted *fitted = &t->fitted[i];
-        fitted->name = f->n_cross ? -1 : add_name(t, f->column ? f->column : f->name);
+        fitted->name = f->n_cross ? -1 : add_name(t, rk_feature_column(f));
         fitted->weight_name = f->weights ? add_name(t, f->weights) : -1;
         fitted->output = f->dense ? schema->n_dense : schema->n_features;
         if (f->dense)

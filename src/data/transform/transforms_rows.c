@@ -43,7 +43,7 @@ bool rk_transforms_finds_labels(const rk_transforms *t, const rk_rows_reader *ro
 }
 
 static rk_status take_label(const rk_label_section *label, rk_values values, float *out) {
-    const char *column = label->column ? label->column : label->name;
+    const char *column = rk_label_column(label);
     bool absent = values.begin == values.end ||
                   (rk_column_is_float(values.column) && isnan(rk_column_number(values.column, values.begin)));
     if (absent && label->optional) {

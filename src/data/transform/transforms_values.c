@@ -39,17 +39,13 @@ typedef struct taker {
     int64_t n_dropped;    /* of those */
 } taker;
 
-static const char *column_of(const rk_data_feature *f) {
-    return f->column ? f->column : f->name;
-}
-
 static rk_status take_number(const taker *k, const rk_column *column, int64_t value, rk_span text,
                              double *out) {
     bool ok = column ? rk_value_number(column, value, out) : rk_parse_f64(text, out);
     if (ok && isfinite(*out)) return RK_OK;
     char scratch[RK_VALUE_BYTES];
     if (column) text = rk_value_text(column, value, scratch);
-    return rk_error(RK_BAD_DATA, "column '%s': '%.*s' is not a number", column_of(k->f),
+    return rk_error(RK_BAD_DATA, "column '%s': '%.*s' is not a number", rk_feature_column(k->f),
                     (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
 }
 
@@ -57,12 +53,14 @@ static rk_status take_dense(void *context, const rk_column *column, int64_t valu
     taker *k = context;
     double x;
     RK_TRY(take_number(k, column, value, text, &x));
-    RK_FAIL_IF(k->n >= k->f->width, RK_BAD_DATA, "column '%s': more than %lld numbers", column_of(k->f),
-               (long long)k->f->width);
+    RK_FAIL_IF(k->n >= k->f->width, RK_BAD_DATA, "column '%s': more than %lld numbers",
+               rk_feature_column(k->f), (long long)k->f->width);
     if (k->f->log1p) x = rk_log1p_signed(x);
-    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is too large for f32", column_of(k->f), x);
+    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is too large for f32",
+               rk_feature_column(k->f), x);
     if (k->f->normalize) x = (x - k->fitted->mean) / k->fitted->deviation;
-    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is too large for f32", column_of(k->f), x);
+    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is too large for f32",
+               rk_feature_column(k->f), x);
     k->out->dense[k->row * k->t->schema.n_dense + k->output + k->n++] = (float)x;
     return RK_OK;
 }
@@ -80,12 +78,12 @@ static rk_status id_of(const taker *k, const rk_column *column, int64_t value, r
         int64_t id;
         bool whole = column && column->type == RK_COLUMN_I64 ? (id = column->i64[value], true)
                                                              : rk_parse_i64(text, &id);
-        RK_FAIL_IF(!whole, RK_BAD_DATA, "column '%s': '%.*s' is not a whole number", column_of(f),
+        RK_FAIL_IF(!whole, RK_BAD_DATA, "column '%s': '%.*s' is not a whole number", rk_feature_column(f),
                    (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
         *out = id - f->identity_offset;
         if (*out < 0 || *out >= f->identity)
             return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': id %lld is not within 0 to %lld",
-                                          column_of(f), (long long)*out, (long long)f->identity - 1),
+                                          rk_feature_column(f), (long long)*out, (long long)f->identity - 1),
                                  "set the feature's 'identity' to a larger number, or use 'hash'");
     } else if (f->n_bucketize || f->quantiles) {
         RK_TRY(take_number(k, column, value, text, &x));
@@ -191,7 +189,7 @@ static rk_status take_id(void *context, const rk_column *column, int64_t value, 
     } else if (k->f->weights && column && column->weights) {
         weight = (double)column->weights[value]; /* libsvm's id:weight */
         RK_FAIL_IF(!isfinite(weight), RK_BAD_DATA, "column '%s': a weight is %g, not a number",
-                   column_of(k->f), weight);
+                   rk_feature_column(k->f), weight);
     }
     k->n++;
     if (id >= 0) return rk_window_add_id(k->out, k->output, id, (float)weight);
@@ -226,7 +224,7 @@ rk_status rk_transform_values(const rk_transforms *t, int64_t feature, const rk_
                    (size_t)f->width * sizeof *out->dense);
             RK_TRY(rk_for_values(f, values, take_dense, &k));
             RK_FAIL_IF(k.n && k.n < f->width, RK_BAD_DATA,
-                       "column '%s': %lld numbers, but the feature's 'width' is %lld", column_of(f),
+                       "column '%s': %lld numbers, but the feature's 'width' is %lld", rk_feature_column(f),
                        (long long)k.n, (long long)f->width);
             continue;
         }

@@ -7,8 +7,7 @@
 #include "train/run/trainer_internal.h"
 
 static void warn_of_leak(const rk_data_feature *feature, const rk_label_section *label) {
-    const char *column = feature->column ? feature->column : feature->name,
-               *target = label->column ? label->column : label->name;
+    const char *column = rk_feature_column(feature), *target = rk_label_column(label);
     if (column && target && strcmp(column, target) == 0)
         rk_log(RK_LOG_WARNING,
                "the feature '%s' reads the column of the label '%s': the label leaks into the input",

@@ -84,10 +84,16 @@ RK_DEVICE_CODE static inline uint16_t rk_bf16_from_f32_finite(float value) {
     return (uint16_t)(half -
                       ((half & 0x7FFFu) == 0x7F80u && (rk_f32_bits(value) & 0x7FFFFFFFu) != 0x7F800000u));
 }
+/* Below the smallest normal f16 the sum with 0.5 rounds to its last bit. */
 RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32_finite(float value) {
-    uint16_t half = rk_f16_from_f32(value);
-    return (uint16_t)(half -
-                      ((half & 0x7FFFu) == 0x7C00u && (rk_f32_bits(value) & 0x7FFFFFFFu) != 0x7F800000u));
+    int32_t bits = (int32_t)rk_f32_bits(value), u = bits & 0x7FFFFFFF,
+            normal = (u - 0x38000000 + 0xFFF + (u >> 13 & 1)) >> 13,
+            small = (int32_t)rk_f32_bits(rk_f32_from_bits((uint32_t)u) + 0.5f) - 0x3F000000,
+            half = u < 0x38800000 ? small : normal;
+    half = half > 0x7BFF ? 0x7BFF : half;
+    half = u == 0x7F800000 ? 0x7C00 : half;
+    half = u > 0x7F800000 ? 0x7E00 : half;
+    return (uint16_t)(half | (bits >> 16 & 0x8000));
 }
 
 /* Overflow saturates to the largest finite value. */

@@ -83,22 +83,9 @@ static bool write_int4(const float *row, int64_t dim, uint8_t *out) {
     return true;
 }
 
-/* rk_f16_from_f32_finite without branches, so that the loop over it becomes vectors. Below the smallest
- * normal f16 the sum with 0.5 rounds to its last bit. */
-static uint16_t f16_of(float value) {
-    int32_t bits = (int32_t)rk_f32_bits(value), u = bits & 0x7FFFFFFF,
-            normal = (u - 0x38000000 + 0xFFF + (u >> 13 & 1)) >> 13,
-            small = (int32_t)rk_f32_bits(rk_f32_from_bits((uint32_t)u) + 0.5f) - 0x3F000000,
-            half = u < 0x38800000 ? small : normal;
-    half = half > 0x7BFF ? 0x7BFF : half;
-    half = u == 0x7F800000 ? 0x7C00 : half;
-    half = u > 0x7F800000 ? 0x7E00 : half;
-    return (uint16_t)(half | (bits >> 16 & 0x8000));
-}
-
 static void write_halves(rk_export_rows rows, const float *from, int64_t n, uint16_t *out) {
     if (rows == RK_EXPORT_ROWS_F16)
-        for (int64_t i = 0; i < n; i++) out[i] = f16_of(from[i]);
+        for (int64_t i = 0; i < n; i++) out[i] = rk_f16_from_f32_finite(from[i]);
     else
         for (int64_t i = 0; i < n; i++) out[i] = rk_bf16_from_f32_finite(from[i]);
 }

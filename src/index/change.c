@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sorted.h"
 #include "base/thread/parallel.h"
 #include "index/id_set.h"
 #include "index/index_internal.h"
@@ -48,7 +49,7 @@ static rk_status settle(rk_index *x) {
 static rk_status find(rk_index *x, const rk_id_set *set, bool remove, int64_t *n_found) {
     for (int64_t p = 0; p < x->base.n + x->n_added; p++) {
         int64_t id = rk_index_id(x, p);
-        if (!rk_ids_contain(set->ids, set->n, id) || rk_index_is_removed(x, p)) continue;
+        if (!rk_sorted_has(set->ids, set->n, id) || rk_index_is_removed(x, p)) continue;
         RK_FAIL_IF(!remove, RK_INVALID_ARGUMENT, "id %lld is in the index already", (long long)id);
         x->removed[p / 64] |= (uint64_t)1 << (p % 64);
         ++*n_found;

@@ -17,17 +17,4 @@ void rk_id_set_release(rk_id_set *set);
 /* None is below 0, and none is there twice. */
 rk_status rk_id_set_check(const rk_id_set *set);
 
-/* Of ids [n], ascending. */
-static inline bool rk_ids_contain(const int64_t *ids, int64_t n, int64_t id) {
-    int64_t first = 0, end = n;
-    while (first < end) {
-        int64_t middle = first + (end - first) / 2;
-        if (ids[middle] < id)
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    return first < n && ids[first] == id;
-}
-
 #endif

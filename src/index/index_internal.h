@@ -70,6 +70,10 @@ typedef struct rk_index_rows {
 rk_status rk_index_rows_create(int64_t n, int32_t dim, rk_index_rows *out);
 void rk_index_rows_release(rk_index_rows *rows);
 
+/* Rows 0 .. n-1 by their lists, in their order within each: order [n], of which list l has offsets[l] ..
+ * offsets[l+1]-1. next [n_lists] is memory that it needs. */
+void rk_index_sort_by_list(const uint32_t *lists, int64_t n, int64_t n_lists, int64_t *offsets, int64_t *next,
+                           uint32_t *order);
 /* Rows by their lists, in their order within each; centroids [n_lists, dim] are copied, NULL: one list. */
 rk_status rk_index_lay_out(const rk_index_rows *rows, const rk_loose_f32 *centroids, int64_t n_lists,
                            bool with_codes, rk_index_base *out);

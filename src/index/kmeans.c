@@ -125,13 +125,8 @@ static void fill_empty(const means *m, int64_t *counts) {
 /* The sample's rows sorted by list; then their means. */
 static void move_centroids(const uint32_t *sample, const uint32_t *best, int64_t n, means *m,
                            uint32_t *members, int64_t *offsets, int64_t *counts) {
-    memset(offsets, 0, (size_t)(m->n_lists + 1) * sizeof *offsets);
-    for (int64_t i = 0; i < n; i++) offsets[best[i] + 1]++;
-    for (int64_t l = 0; l < m->n_lists; l++) {
-        offsets[l + 1] += offsets[l];
-        counts[l] = offsets[l];
-    }
-    for (int64_t i = 0; i < n; i++) members[counts[best[i]]++] = sample[i];
+    rk_index_sort_by_list(best, n, m->n_lists, offsets, counts, members);
+    for (int64_t i = 0; i < n; i++) members[i] = sample[members[i]];
     rk_parallel_for(rk_blocks((size_t)m->n_lists, LISTS), mean_block, m);
     for (int64_t l = 0; l < m->n_lists; l++) counts[l] = offsets[l + 1] - offsets[l];
     fill_empty(m, counts);

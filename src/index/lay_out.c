@@ -81,15 +81,15 @@ static void set_ranges(const layout *l, size_t n_blocks, rk_index_base *base) {
     for (int32_t d = 0; d < dim; d++) base->width[d] -= base->low[d];
 }
 
-/* offsets, and the rows by position: a counting sort by list. */
-static void sort_rows(const rk_index_rows *rows, int64_t n_lists, int64_t *offsets, int64_t *next,
-                      uint32_t *order) {
-    for (int64_t i = 0; i < rows->n; i++) offsets[rows->lists[i] + 1]++;
+void rk_index_sort_by_list(const uint32_t *lists, int64_t n, int64_t n_lists, int64_t *offsets, int64_t *next,
+                           uint32_t *order) {
+    memset(offsets, 0, (size_t)(n_lists + 1) * sizeof *offsets);
+    for (int64_t i = 0; i < n; i++) offsets[lists[i] + 1]++;
     for (int64_t l = 0; l < n_lists; l++) {
         offsets[l + 1] += offsets[l];
         next[l] = offsets[l];
     }
-    for (int64_t i = 0; i < rows->n; i++) order[next[rows->lists[i]]++] = (uint32_t)i;
+    for (int64_t i = 0; i < n; i++) order[next[lists[i]]++] = (uint32_t)i;
 }
 
 static size_t aligned(size_t n) {
@@ -128,7 +128,7 @@ rk_status rk_index_lay_out(const rk_index_rows *rows, const rk_loose_f32 *centro
                          RK_ARRAY((size_t)n_lists + 1, base.offsets), RK_ARRAY(dim, base.low),
                          RK_ARRAY(dim, base.width), RK_ARRAY(n_blocks * 2 * dim, l.ranges)));
     RK_GOTO(reserve(rows, centroids, &base, &l, with_codes));
-    sort_rows(rows, n_lists, base.offsets, next, order);
+    rk_index_sort_by_list(rows->lists, rows->n, n_lists, base.offsets, next, order);
     l.order = order;
     rk_parallel_for(n_blocks, copy_block, &l);
     set_ranges(&l, n_blocks, &base);

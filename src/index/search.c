@@ -4,6 +4,7 @@
 
 #include "base/failure.h"
 #include "base/memory.h"
+#include "base/sorted.h"
 #include "base/thread/parallel.h"
 #include "batch/ids.h"
 #include "index/id_set.h"
@@ -42,9 +43,9 @@ static bool is_wanted(const rk_index_search_call *call, int64_t query, int64_t p
     int64_t id = rk_index_id(call->index, position);
     if (o->excluded) {
         int64_t first = rk_ids_begin(o->excluded, query), end = rk_ids_begin(o->excluded, query + 1);
-        if (rk_ids_contain(o->excluded->ids + first, end - first, id)) return false;
+        if (rk_sorted_has(o->excluded->ids + first, end - first, id)) return false;
     }
-    if (o->ids) return rk_ids_contain(o->ids, o->n_ids, id) != o->deny;
+    if (o->ids) return rk_sorted_has(o->ids, o->n_ids, id) != o->deny;
     if (o->bits) return (id < o->n_bits && (o->bits[id / 64] >> (id % 64) & 1)) != o->deny;
     return true;
 }

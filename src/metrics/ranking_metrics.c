@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "base/memory.h"
 #include "base/text/text.h"
 #include "metrics/metrics.h"
@@ -59,18 +60,6 @@ static rk_status check_items(const char *what, const int64_t *items, int64_t n, 
                    "the %s items are not in ascending order at item %lld", what, (long long)items[i]);
     }
     return RK_OK;
-}
-
-static bool contains(const int64_t *items, int64_t n, int64_t item) {
-    int64_t first = 0, end = n;
-    while (first < end) {
-        int64_t middle = first + (end - first) / 2;
-        if (items[middle] < item)
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    return first < n && items[first] == item;
 }
 
 /* The best of the scores so far. A place enters only if it beats the k-th of those kept, and the kept are cut
@@ -144,7 +133,7 @@ static rk_ranking measure(const uint64_t *places, size_t n, int64_t n_wanted, in
 static size_t find_relevant(uint64_t *best, size_t n, const int64_t *relevant, int64_t n_relevant) {
     size_t n_found = 0;
     for (size_t i = 0; i < n; i++)
-        if (contains(relevant, n_relevant, item_of(best[i]))) best[n_found++] = i;
+        if (rk_sorted_has(relevant, n_relevant, item_of(best[i]))) best[n_found++] = i;
     return n_found;
 }
 
@@ -166,7 +155,7 @@ rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *ma
                (long long)n_items);
     RK_TRY(check_items("masked", masked, n_masked, n_items));
     RK_TRY(check_items("relevant", relevant, n_relevant, n_items));
-    for (int64_t i = 0; i < n_relevant; i++) n_wanted += !contains(masked, n_masked, relevant[i]);
+    for (int64_t i = 0; i < n_relevant; i++) n_wanted += !rk_sorted_has(masked, n_masked, relevant[i]);
     size_t n, n_kept = (size_t)(most < n_items ? most : n_items);
     RK_AUTOFREE uint64_t *best = NULL;
     RK_TRY(rk_alloc(2 * n_kept + 1, sizeof *best, &best));

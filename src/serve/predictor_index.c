@@ -21,10 +21,9 @@ typedef struct indexing {
     float *item_vectors; /* [items.n, dim] */
     /* of users, as queries */
     int64_t n;
-    float *vectors;    /* [n, dim] */
-    int64_t *begins;   /* [n + 1] */
-    int64_t *excluded; /* [begins[n]] */
-    size_t vectors_capacity, begins_capacity, excluded_capacity;
+    float *vectors; /* [n, dim] */
+    size_t vectors_capacity;
+    rk_user_bags excluded;
     rk_index *index;
 } indexing;
 
@@ -32,7 +31,8 @@ static void release(indexing *g) {
     rk_interactions_free(g->left_out);
     rk_item_choice_release(&g->items);
     rk_user_rows_release(&g->users);
-    RK_FREE_ALL(g->item_vectors, g->vectors, g->begins, g->excluded);
+    rk_user_bags_release(&g->excluded);
+    RK_FREE_ALL(g->item_vectors, g->vectors);
     rk_index_free(g->index);
 }
 
@@ -55,24 +55,12 @@ static rk_status read_items(indexing *g) {
     return rk_item_reader_rows(&reader, 0, g->items.n, g->item_vectors);
 }
 
-/* What a user must not find, behind what those before must not. */
-static rk_status exclude(indexing *g, int64_t user, rk_span name) {
-    int64_t id = rk_user_rows_id(&g->users, name), n = g->begins[user];
-    int64_t first = g->left_out && id >= 0 ? g->left_out->offsets[id] : 0,
-            end = g->left_out && id >= 0 ? g->left_out->offsets[id + 1] : 0;
-    RK_TRY(rk_reserve(&g->excluded, &g->excluded_capacity, (size_t)(n + end - first), sizeof *g->excluded));
-    for (int64_t i = first; i < end; i++) g->excluded[n++] = g->left_out->items[i];
-    g->begins[user + 1] = n;
-    return RK_OK;
-}
-
 static rk_status next_users(indexing *g, rk_named_batch *batch) {
     RK_TRY(rk_user_rows_next(&g->users, batch));
     int64_t n = g->n + batch->batch->n;
     RK_TRY(rk_reserve(&g->vectors, &g->vectors_capacity, (size_t)(n * g->dim), sizeof *g->vectors));
-    RK_TRY(rk_reserve(&g->begins, &g->begins_capacity, (size_t)n + 1, sizeof *g->begins));
-    g->begins[0] = 0;
-    for (int64_t i = 0; i < batch->batch->n; i++) RK_TRY(exclude(g, g->n + i, batch->texts[i]));
+    for (int64_t i = 0; i < batch->batch->n; i++)
+        RK_TRY(rk_user_bags_add(&g->excluded, &g->users, g->left_out, batch->texts[i]));
     return RK_OK;
 }
 
@@ -92,7 +80,7 @@ static rk_status read_users(indexing *g) {
 static rk_status build(indexing *g, rk_index_recall *result) {
     const rk_predictor_index_options *o = g->options;
     rk_index_options layout = RK_INDEX_OPTIONS_INIT;
-    const rk_ids excluded = {.offsets = g->begins, .ids = g->excluded};
+    const rk_ids excluded = {.offsets = g->excluded.begins, .ids = g->excluded.ids};
     RK_TRY(rk_options_take(&layout, sizeof layout, o->index, RK_SIZE_WITH(rk_index_options, pool),
                            "rk_index_options"));
     if (!layout.pool) layout.pool = g->predictor->pool;

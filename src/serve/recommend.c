@@ -14,10 +14,9 @@ typedef struct recommending {
     rk_predictor *predictor;
     const rk_recommend_options *options;
     rk_recommendable from;
-    rk_matrix *matrix;          /* of all items, or */
-    rk_index_ranking by_index;  /* what finds them without */
-    int64_t *bag_begins, *bags; /* of a batch's users: the ids of items that are not recommended */
-    size_t bag_begins_capacity, bags_capacity;
+    rk_matrix *matrix;         /* of all items, or */
+    rk_index_ranking by_index; /* what finds them without */
+    rk_user_bags bags;         /* of a batch's users: the ids of items that are not recommended */
     int64_t dim, k;
     rk_user_rows users;
     rk_ranked_output output;
@@ -37,7 +36,8 @@ static void release(recommending *r) {
     rk_index_ranking_release(&r->by_index);
     rk_user_rows_release(&r->users);
     rk_ranked_output_release(&r->output);
-    RK_FREE_ALL(r->bag_begins, r->bags, r->vectors, r->places, r->scores, r->names, r->scratch);
+    rk_user_bags_release(&r->bags);
+    RK_FREE_ALL(r->vectors, r->places, r->scores, r->names, r->scratch);
 }
 
 static rk_status lay_out_items(recommending *r) {
@@ -92,27 +92,11 @@ static rk_status share(const recommending *r, void *values, size_t bytes) {
     return RK_OK;
 }
 
-/* What users first .. end-1 of the batch are known to have. */
-static rk_status fill_bags(recommending *r, int64_t first, int64_t end, rk_ids *out) {
-    int64_t n = 0;
-    RK_TRY(rk_reserve(&r->bag_begins, &r->bag_begins_capacity, (size_t)(end - first) + 1,
-                      sizeof *r->bag_begins));
-    r->bag_begins[0] = 0;
-    for (int64_t user = first; user < end; user++) {
-        int64_t id = rk_user_rows_id(&r->users, r->batch->texts[user]);
-        const int64_t *of_user = id >= 0 ? r->from.left_out->offsets + id : NULL;
-        int64_t more = of_user ? of_user[1] - of_user[0] : 0;
-        RK_TRY(rk_reserve(&r->bags, &r->bags_capacity, (size_t)(n + more), sizeof *r->bags));
-        for (int64_t i = 0; i < more; i++) r->bags[n++] = r->from.left_out->items[of_user[0] + i];
-        r->bag_begins[user - first + 1] = n;
-    }
-    *out = (rk_ids){.offsets = r->bag_begins, .ids = r->bags};
-    return RK_OK;
-}
-
 static rk_status rank_by_index(recommending *r, int64_t first, int64_t end) {
-    rk_ids bags;
-    if (r->from.left_out) RK_TRY(fill_bags(r, first, end, &bags));
+    r->bags.n = 0;
+    for (int64_t user = first; r->from.left_out && user < end; user++)
+        RK_TRY(rk_user_bags_add(&r->bags, &r->users, r->from.left_out, r->batch->texts[user]));
+    const rk_ids bags = {.offsets = r->bags.begins, .ids = r->bags.ids};
     return rk_index_ranking_search(&r->by_index, &r->from.items, r->from.left_out ? &bags : NULL,
                                    r->vectors + first * r->dim, end - first, (int32_t)r->k,
                                    r->places + first * r->k, r->scores + first * r->k);

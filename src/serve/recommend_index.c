@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sorted.h"
 #include "index/id_set.h"
 #include "serve/recommend_internal.h"
 
@@ -70,7 +71,7 @@ static rk_status measure(rk_index_ranking *r, const rk_index_search_call *call) 
         rk_id_set found;
         RK_TRY(rk_id_set_create(call->ids + q * call->k, call->k, &found));
         for (int64_t i = q * call->k; i < (q + 1) * call->k && r->best[i] >= 0; i++, r->n_best++)
-            r->n_found += rk_ids_contain(found.ids, found.n, r->best[i]);
+            r->n_found += rk_sorted_has(found.ids, found.n, r->best[i]);
         rk_id_set_release(&found);
     }
     r->n_measured += n;

@@ -98,6 +98,18 @@ rk_status rk_user_rows_next(rk_user_rows *users, rk_named_batch *out);
 int64_t rk_user_rows_id(const rk_user_rows *users, rk_span name);
 void rk_user_rows_release(rk_user_rows *users);
 
+/* Users' bags of ids that they must not be given. Zero-initialize. */
+typedef struct rk_user_bags {
+    int64_t *begins; /* [n + 1] in ids */
+    int64_t *ids;
+    int64_t n;
+    size_t begins_capacity, ids_capacity;
+} rk_user_bags;
+/* One more user's, of the pairs; NULL: of none. */
+rk_status rk_user_bags_add(rk_user_bags *bags, const rk_user_rows *users, const rk_interactions *pairs,
+                           rk_span name);
+void rk_user_bags_release(rk_user_bags *bags);
+
 /* An index that finds the best items, zeroed before; to be released, after a failure too. */
 typedef struct rk_index_ranking {
     rk_index *index; /* NULL: there is none */

@@ -95,3 +95,21 @@ void rk_user_rows_release(rk_user_rows *u) {
     rk_unknown_values_release(&u->unknown);
     *u = (rk_user_rows){0};
 }
+
+rk_status rk_user_bags_add(rk_user_bags *bags, const rk_user_rows *users, const rk_interactions *pairs,
+                           rk_span name) {
+    int64_t user = rk_user_rows_id(users, name), at = bags->n ? bags->begins[bags->n] : 0, n = 0;
+    const int64_t *of_user = pairs && user >= 0 ? pairs->offsets + user : NULL;
+    if (of_user) n = of_user[1] - of_user[0];
+    RK_TRY(rk_reserve(&bags->begins, &bags->begins_capacity, (size_t)bags->n + 2, sizeof *bags->begins));
+    RK_TRY(rk_reserve(&bags->ids, &bags->ids_capacity, (size_t)(at + n), sizeof *bags->ids));
+    for (int64_t i = 0; i < n; i++) bags->ids[at + i] = pairs->items[of_user[0] + i];
+    bags->begins[0] = 0;
+    bags->begins[++bags->n] = at + n;
+    return RK_OK;
+}
+
+void rk_user_bags_release(rk_user_bags *bags) {
+    RK_FREE_ALL(bags->begins, bags->ids);
+    *bags = (rk_user_bags){0};
+}

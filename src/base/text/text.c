@@ -282,15 +282,15 @@ static bool is_initials(const char *word, const char *name) {
     return !*word;
 }
 
-/* Names that stand in structs, the first one at `first`. */
+/* Names that stand in n structs of so many bytes, `offset` bytes into each. NULL where n is 0. */
 typedef struct name_array {
-    const char *first;
-    size_t bytes, n;
+    const char *structs;
+    size_t bytes, offset, n;
 } name_array;
 
 static const char *name_at(name_array names, size_t i) {
     const char *name;
-    memcpy(&name, names.first + i * names.bytes, sizeof name);
+    memcpy(&name, names.structs + i * names.bytes + names.offset, sizeof name);
     return name ? name : "";
 }
 
@@ -305,7 +305,7 @@ static const char *translated(const char *word, name_array names) {
 
 /* A short word is near to too much: of two letters only its initials are looked at. */
 const char *rk_nearest_of(const char *word, const void *array, size_t bytes, size_t offset, size_t n) {
-    const name_array names = {(const char *)array + offset, bytes, n};
+    const name_array names = {array, bytes, offset, n};
     size_t length = strlen(word);
     if (length > MAX_WORD) return NULL;
     const char *nearest = translated(word, names);

@@ -433,6 +433,46 @@ static void test_bf16_round(void **state) {
     assert_int_equal(halves[0][1], 0x3F82); /* and up */
 }
 
+/* Among the rows some that codes cannot hold. */
+static void test_row_encode(void **state) {
+    (void)state;
+    tried("rk_halves_round", true);
+    tried("rk_int8_rows", true);
+    tried("rk_int4_rows", true);
+    enum { N = 12, MAX_BYTES = MAX_DIM + 8 };
+    static float rows[N * MAX_DIM];
+    static uint8_t out[2][N * MAX_BYTES];
+    static uint16_t halves[2][N * MAX_DIM];
+    for (int d = 0; d < N_DIMS; d++)
+        for (int bad = -1; bad < 3; bad++)
+            for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                int64_t dim = dims[d], n = N * dim, failed[2];
+                randomize(rows, (size_t)n);
+                for (int64_t i = 0; i < n; i++) rows[i] *= exp2f((float)(i / dim * 6 - 40));
+                for (int64_t i = 0; i < dim; i++) rows[i] = 0.25f; /* one value alone */
+                if (bad >= 0) rows[7 * dim + dim / 2] = (float[]){NAN, INFINITY, -INFINITY}[bad];
+                for (int bf16 = 0; bf16 < 2; bf16++) {
+                    rk_halves_round_scalar(rows, n, bf16, halves[0]);
+                    rk_halves_round_on[isa](rows, n, bf16, halves[1]);
+                    assert_memory_equal(halves[0], halves[1], (size_t)n * sizeof halves[0][0]);
+                    for (int64_t i = 0; i < n; i++)
+                        assert_int_equal(halves[0][i], bf16 ? rk_bf16_from_f32_finite(rows[i])
+                                                            : rk_f16_from_f32_finite(rows[i]));
+                }
+                memset(out, 0xAA, sizeof out);
+                rk_int8_rows_scalar(rows, N, dim, out[0], &failed[0]);
+                rk_int8_rows_on[isa](rows, N, dim, out[1], &failed[1]);
+                assert_memory_equal(out[0], out[1], sizeof out[0]);
+                assert_int_equal(failed[0], bad < 0 ? -1 : 7);
+                assert_int_equal(failed[1], failed[0]);
+                memset(out, 0xAA, sizeof out);
+                rk_int4_rows_scalar(rows, N, dim, out[0], &failed[0]);
+                rk_int4_rows_on[isa](rows, N, dim, out[1], &failed[1]);
+                assert_memory_equal(out[0], out[1], sizeof out[0]);
+                assert_int_equal(failed[1], failed[0]);
+            }
+}
+
 /* The normal distribution's values at the quantiles that the words give, by bisection of erfc in double. */
 static double quantile(double p) {
     double low = -8, high = 8;
@@ -700,23 +740,15 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bag_forward),
-        cmocka_unit_test(test_bag_forward_single),
-        cmocka_unit_test(test_bag_forward_strays),
-        cmocka_unit_test(test_ids_check),
-        cmocka_unit_test(test_rows_update),
-        cmocka_unit_test(test_rows_sum),
-        cmocka_unit_test(test_row_update),
-        cmocka_unit_test(test_row_convert),
-        cmocka_unit_test(test_bf16_round),
-        cmocka_unit_test(test_random_row),
-        cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_interaction),
-        cmocka_unit_test(test_index_scan),
-        cmocka_unit_test(test_panel_product),
-        cmocka_unit_test(test_candidate_row),
-        cmocka_unit_test(test_sort_uses),
-        cmocka_unit_test(test_no_kernel_escapes),
+        cmocka_unit_test(test_bag_forward),        cmocka_unit_test(test_bag_forward_single),
+        cmocka_unit_test(test_bag_forward_strays), cmocka_unit_test(test_ids_check),
+        cmocka_unit_test(test_rows_update),        cmocka_unit_test(test_rows_sum),
+        cmocka_unit_test(test_row_update),         cmocka_unit_test(test_row_convert),
+        cmocka_unit_test(test_bf16_round),         cmocka_unit_test(test_row_encode),
+        cmocka_unit_test(test_random_row),         cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_interaction),        cmocka_unit_test(test_index_scan),
+        cmocka_unit_test(test_panel_product),      cmocka_unit_test(test_candidate_row),
+        cmocka_unit_test(test_sort_uses),          cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

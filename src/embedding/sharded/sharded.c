@@ -5,6 +5,7 @@
 #include "base/float16.h"
 #include "base/thread/trace.h"
 #include "embedding/sharded/sharded_internal.h"
+#include "kernels/kernels.h"
 
 static rk_sharded *of(const rk_store *store) {
     return (rk_sharded *)(size_t)store;
@@ -200,13 +201,10 @@ const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
                                      .serve = serve};
 
 void rk_wire_pack(void *to, rk_dtype wire, const float *from, int64_t n) {
-    uint16_t *halves = to;
-    if (wire == RK_F32 && n)
+    if (wire != RK_F32)
+        rk_halves_round(from, n, wire == RK_BF16, to);
+    else if (n)
         memcpy(to, from, (size_t)n * sizeof *from);
-    else if (wire == RK_BF16)
-        for (int64_t i = 0; i < n; i++) halves[i] = rk_bf16_from_f32_finite(from[i]);
-    else
-        for (int64_t i = 0; i < n; i++) halves[i] = rk_f16_from_f32_finite(from[i]);
 }
 
 void rk_wire_unpack(float *to, rk_dtype wire, const void *from, int64_t n) {

@@ -20,17 +20,17 @@
 
 /* Of the collection's own rows; kept for good. */
 static gather gather_of(const workload *w, rk_embeddings *embeddings) {
-    rk_state state = {0};
+    rk_state_dict state = {0};
     const float **tables = calloc((size_t)w->n_features, sizeof *tables);
     check(rk_embeddings_state(embeddings, &state));
     for (int64_t f = 0; f < w->n_features; f++) {
         char name[96];
         snprintf(name, sizeof name, "table/%s/rows", w->features[f].name);
-        const rk_state_entry *rows = rk_state_find(&state, name);
+        const rk_state_dict_entry *rows = rk_state_dict_find(&state, name);
         if (!rows || rows->type != RK_F32) die("gather reads f32 rows alone");
         tables[f] = rows->data;
     }
-    rk_state_release(&state);
+    rk_state_dict_release(&state);
     gather g = {.w = w,
                 .tables = tables,
                 .out = huge_floats(w->n * workload_width(w), 0),

@@ -22,10 +22,10 @@
 #include "workload.h"
 
 static void dump(rk_model *model, const char *directory) {
-    rk_state state = {0};
+    rk_state_dict state = {0};
     check(rk_model_state(model, &state));
     for (size_t i = 0; i < state.n; i++) {
-        const rk_state_entry *entry = &state.entries[i];
+        const rk_state_dict_entry *entry = &state.entries[i];
         if (strncmp(entry->name, "dense/", 6) != 0 || entry->type != RK_F32) continue;
         char name[512], path[4096];
         snprintf(name, sizeof name, "%s", entry->name + 6);
@@ -33,12 +33,13 @@ static void dump(rk_model *model, const char *directory) {
             if (*c == '/') *c = '.';
         snprintf(path, sizeof path, "%s/%s.f32", directory, name);
         FILE *file = fopen(path, "wb");
-        if (!file || fwrite(entry->data, 1, rk_state_entry_bytes(entry), file) != rk_state_entry_bytes(entry))
+        if (!file || fwrite(entry->data, 1, rk_state_dict_entry_bytes(entry), file) !=
+                         rk_state_dict_entry_bytes(entry))
             die("cannot write '%s'", path);
         fclose(file);
         printf("%s %lld %lld\n", name, (long long)entry->dims[0], (long long)entry->dims[1]);
     }
-    rk_state_release(&state);
+    rk_state_dict_release(&state);
 }
 
 /* The next batch of the file, over and over. */
@@ -150,7 +151,7 @@ int main(int argc, char **argv) {
            build_seconds);
     int64_t n_losses = warm + steps + drain(model, losses + warm + steps);
     check(rk_model_flush(model));
-    check(rk_model_send_control(model, 0));
+    check(rk_model_send_to_servers(model, 0));
     for (int64_t s = 0, n = 0; s < n_losses; s++)
         if (!isnan(losses[s])) printf("%s%.17g", n++ ? ", " : "", losses[s]);
     printf("], \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n", (long long)peak_bytes(),

@@ -9,7 +9,7 @@ static inline rk_status look_up(rk_embeddings *e, int64_t n, const rk_ids *ids,
                                 const rk_activation *activations) {
     RK_TRY(rk_check_activations(e, n, ids, activations));
     RK_TRY(rk_embeddings_dedup(e, n, ids, true));
-    rk_embeddings_look_up_all(e, true, activations);
+    rk_embeddings_lookup_all(e, true, activations);
     return RK_OK;
 }
 

@@ -5,20 +5,20 @@
 #include "testing.h"
 
 #include "base/memory.h"
-#include "base/state.h"
+#include "base/state_dict.h"
 
 /* All entries, one after another; releases the state. Free with rk_free. */
-static inline char *bytes_of_state(rk_state *state, size_t *n_bytes) {
+static inline char *bytes_of_state(rk_state_dict *state, size_t *n_bytes) {
     size_t total = 0, at = 0;
-    for (size_t i = 0; i < state->n; i++) total += rk_state_entry_bytes(&state->entries[i]);
+    for (size_t i = 0; i < state->n; i++) total += rk_state_dict_entry_bytes(&state->entries[i]);
     char *copy;
     OK(rk_alloc(total, 1, &copy));
     for (size_t i = 0; i < state->n; i++) {
-        size_t n = rk_state_entry_bytes(&state->entries[i]);
+        size_t n = rk_state_dict_entry_bytes(&state->entries[i]);
         memcpy(copy + at, state->entries[i].data, n);
         at += n;
     }
-    rk_state_release(state);
+    rk_state_dict_release(state);
     *n_bytes = total;
     return copy;
 }

@@ -162,7 +162,7 @@ static const rk_field data_fields[] = {
 const rk_schema rk_data_schema_table = SECTION("data", rk_data_section, data_fields, NULL);
 
 static rk_status error_at(const rk_yaml *yaml, int line, const char *name, const char *message) {
-    return rk_error(RK_CONFIG, "%s: '%s': %s", rk_yaml_place_of(yaml, line).text, name, message);
+    return rk_error(RK_CONFIG, "%s: '%s': %s", rk_yaml_location_of(yaml, line).text, name, message);
 }
 
 static const char *called(const rk_data_feature *f) {
@@ -327,7 +327,7 @@ static rk_status check_labels(const rk_data_section *s, const rk_yaml *yaml) {
 
 rk_status rk_data_section_check(const rk_data_section *s, const rk_yaml *yaml) {
     if (!s->train.line)
-        return rk_error(RK_CONFIG, "%s: key 'data': needs 'train'", rk_yaml_place_of(yaml, s->line).text);
+        return rk_error(RK_CONFIG, "%s: key 'data': needs 'train'", rk_yaml_location_of(yaml, s->line).text);
     RK_TRY(check_split(&s->train, "train", yaml));
     RK_TRY(check_split(&s->valid, "valid", yaml));
     RK_TRY(check_split(&s->test, "test", yaml));

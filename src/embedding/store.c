@@ -44,7 +44,7 @@ static rk_status end(rk_store *store, bool applies) {
     return RK_OK;
 }
 
-static rk_status state(rk_store *store, rk_state *out) {
+static rk_status state(rk_store *store, rk_state_dict *out) {
     (void)store, (void)out;
     return RK_OK;
 }
@@ -99,7 +99,7 @@ rk_store *rk_store_none(void) {
                                      .scale_learning_rate = scale_learning_rate,
                                      .bytes = bytes,
                                      .count = rk_store_no_counts,
-                                     .send_control = rk_store_no_control,
+                                     .send_to_servers = rk_store_no_control,
                                      .serve = serve};
     static rk_store none = {&ops};
     return &none;

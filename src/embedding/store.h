@@ -17,7 +17,7 @@
 
 #include <reckon/embeddings.h>
 
-#include "base/state.h"
+#include "base/state_dict.h"
 
 typedef struct rk_store rk_store;
 
@@ -51,7 +51,7 @@ typedef struct rk_store_ops {
     rk_status (*flush)(rk_store *store); /* all updates are done: rows may be read */
     void (*reload)(rk_store *store);     /* rows were written to: the next batch sees them */
     /* Rows, slots and steps of the tables that are here, as named tensors; views. After flush. */
-    rk_status (*state)(rk_store *store, rk_state *state);
+    rk_status (*state)(rk_store *store, rk_state_dict *state);
     rk_status (*read_stale)(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
                             const void *records);                /* embedding/local/stale_rows.h */
     void (*scale_learning_rate)(rk_store *store, double factor); /* of all tables, on top of schedules */
@@ -59,7 +59,7 @@ typedef struct rk_store_ops {
     rk_store_counts (*count)(const rk_store *store);
     /* From trainers to embedding servers: a control message that `serve` returns there. A store without
      * servers ignores it. */
-    rk_status (*send_control)(rk_store *store, int64_t word);
+    rk_status (*send_to_servers)(rk_store *store, int64_t word);
     rk_status (*serve)(rk_store *store, int64_t *word); /* on a server: until the next message */
     bool find_not_finite; /* backward takes gradients that are not finite, and end names them */
 } rk_store_ops;

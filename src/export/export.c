@@ -24,7 +24,7 @@ static void exporting_release(rk_exporting *x) {
     RK_FREE_ALL(x->list, x->stored, x->written, x->values, x->directory, x->temporary);
     rk_stored_tensors_close(&x->tensors);
     rk_manifest_release(&x->manifest);
-    rk_state_release(&x->shard);
+    rk_state_dict_release(&x->shard);
     rk_config_free(x->config);
     rk_text_free(x->checkpoint);
 }

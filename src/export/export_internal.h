@@ -35,7 +35,7 @@ typedef struct rk_exporting {
     size_t n;
     int32_t n_files;
     uint64_t total_bytes;
-    rk_state shard; /* the tensors list[first ..] that the file under way has */
+    rk_state_dict shard; /* the tensors list[first ..] that the file under way has */
     size_t first;
     char *stored, *written; /* a piece of a tensor, as it is stored and as it is written, */
     float *values;          /* and between them */

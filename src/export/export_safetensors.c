@@ -46,7 +46,7 @@ static rk_status make_piece(rk_exporting *x, const rk_exported_tensor *t, int64_
 static rk_status fill(void *context, size_t entry, rk_writer *writer) {
     rk_exporting *x = context;
     rk_exported_tensor *t = &x->list[x->first + entry];
-    uint64_t bytes = rk_state_entry_bytes(&x->shard.entries[entry]);
+    uint64_t bytes = rk_state_dict_entry_bytes(&x->shard.entries[entry]);
     t->begin = writer->n_bytes;
     int64_t n_rows = t->stored->n_rows, step = n_rows;
     if (n_rows) {
@@ -78,9 +78,9 @@ int64_t rk_exported_columns(const rk_exported_tensor *t) {
 }
 
 /* The name, dtype and shape that a tensor has in its file. */
-static rk_status add_entry(rk_state *state, const rk_exported_tensor *t) {
-    return rk_state_add(state, t->name, rk_exported_type(t), t->stored->n_rows,
-                        t->stored->n_dims > 1 ? rk_exported_columns(t) : 0, NULL);
+static rk_status add_entry(rk_state_dict *state, const rk_exported_tensor *t) {
+    return rk_state_dict_add(state, t->name, rk_exported_type(t), t->stored->n_rows,
+                             t->stored->n_dims > 1 ? rk_exported_columns(t) : 0, NULL);
 }
 
 uint64_t rk_exported_bytes(const rk_exported_tensor *t) {
@@ -140,7 +140,7 @@ static rk_status write_file(rk_exporting *x, int32_t file) {
     RK_AUTOFREE char *path = NULL;
     RK_AUTO(rk_buffer_release) rk_buffer rows = {0};
     uint64_t n_bytes;
-    rk_state_release(&x->shard);
+    rk_state_dict_release(&x->shard);
     for (size_t i = x->first; i < x->n && x->list[i].file == file; i++)
         RK_TRY(add_entry(&x->shard, &x->list[i]));
     RK_TRY(describe_rows(x, &rows));

@@ -16,7 +16,7 @@ enum { MAX_HEADER_BYTES = 100 << 20 };
 
 /* The order of the entries' bytes: those of wide elements first, so that every tensor is aligned to its
  * elements without the gaps that the format forbids. order, begins: [state->n] */
-static void place(const rk_state *state, size_t *order, uint64_t *begins) {
+static void place(const rk_state_dict *state, size_t *order, uint64_t *begins) {
     uint64_t at = 0;
     size_t n = 0;
     for (uint64_t width = 8; width; width /= 2)
@@ -24,7 +24,7 @@ static void place(const rk_state *state, size_t *order, uint64_t *begins) {
             if (rk_dtype_bytes(state->entries[i].type) == width) {
                 order[n++] = i;
                 begins[i] = at;
-                at += rk_state_entry_bytes(&state->entries[i]);
+                at += rk_state_dict_entry_bytes(&state->entries[i]);
             }
 }
 
@@ -40,34 +40,35 @@ static rk_status add_metadata(const rk_safetensors_source *source, rk_buffer *ou
 }
 
 /* {"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},...}, padded with spaces to 8 bytes. */
-static rk_status make_header(const rk_state *state, const rk_safetensors_source *source,
+static rk_status make_header(const rk_state_dict *state, const rk_safetensors_source *source,
                              const uint64_t *begins, rk_buffer *out) {
     rk_buffer_text(out, "{");
     RK_TRY(add_metadata(source, out));
     for (size_t i = 0; i < state->n; i++) {
-        const rk_state_entry *e = &state->entries[i];
+        const rk_state_dict_entry *e = &state->entries[i];
         rk_buffer_text(out, i || source->n_metadata ? "," : "");
         RK_TRY(rk_json_text_string(out, e->name));
         rk_buffer_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", type_names[e->type]);
         for (int32_t d = 0; d < e->n_dims; d++)
             rk_buffer_printf(out, "%s%lld", d ? "," : "", (long long)e->dims[d]);
         rk_buffer_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begins[i],
-                         (unsigned long long)(begins[i] + rk_state_entry_bytes(e)));
+                         (unsigned long long)(begins[i] + rk_state_dict_entry_bytes(e)));
     }
     rk_buffer_text(out, "}");
     while (out->status == RK_OK && out->n_bytes % 8) rk_buffer_text(out, " ");
     return out->status;
 }
 
-static rk_status write_entries(rk_writer *writer, const rk_state *state, const rk_safetensors_source *source,
-                               const size_t *order, const rk_buffer *header) {
+static rk_status write_entries(rk_writer *writer, const rk_state_dict *state,
+                               const rk_safetensors_source *source, const size_t *order,
+                               const rk_buffer *header) {
     RK_AUTO(rk_buffer_release) rk_buffer length = {0};
     rk_buffer_u64le(&length, header->n_bytes);
     RK_TRY(length.status);
     RK_TRY(rk_writer_append(writer, length.data, length.n_bytes));
     RK_TRY(rk_writer_append(writer, header->data, header->n_bytes));
     for (size_t i = 0; i < state->n; i++) {
-        uint64_t end = writer->n_bytes + rk_state_entry_bytes(&state->entries[order[i]]);
+        uint64_t end = writer->n_bytes + rk_state_dict_entry_bytes(&state->entries[order[i]]);
         RK_TRY(source->fill(source->context, order[i], writer));
         RK_FAIL_IF(writer->n_bytes != end, RK_INTERNAL,
                    "tensor '%s' was filled with another number of bytes than it has",
@@ -76,7 +77,7 @@ static rk_status write_entries(rk_writer *writer, const rk_state *state, const r
     return RK_OK;
 }
 
-rk_status rk_safetensors_write_from(const char *path, const rk_state *state,
+rk_status rk_safetensors_write_from(const char *path, const rk_state_dict *state,
                                     const rk_safetensors_source *source, uint32_t *crc32c,
                                     uint64_t *n_bytes) {
     RK_AUTO(rk_buffer_release) rk_buffer header = {0};
@@ -96,11 +97,12 @@ rk_status rk_safetensors_write_from(const char *path, const rk_state *state,
 }
 
 static rk_status fill_from_memory(void *context, size_t entry, rk_writer *writer) {
-    const rk_state_entry *e = &((const rk_state *)context)->entries[entry];
-    return rk_writer_append(writer, e->data, rk_state_entry_bytes(e));
+    const rk_state_dict_entry *e = &((const rk_state_dict *)context)->entries[entry];
+    return rk_writer_append(writer, e->data, rk_state_dict_entry_bytes(e));
 }
 
-rk_status rk_safetensors_write(const char *path, const rk_state *state, uint32_t *crc32c, uint64_t *n_bytes) {
+rk_status rk_safetensors_write(const char *path, const rk_state_dict *state, uint32_t *crc32c,
+                               uint64_t *n_bytes) {
     rk_safetensors_source source = {.fill = fill_from_memory, .context = (void *)(size_t)state};
     return rk_safetensors_write_from(path, state, &source, crc32c, n_bytes);
 }

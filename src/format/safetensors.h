@@ -6,11 +6,12 @@
 
 #include "base/file/file.h"
 #include "base/buffer.h"
-#include "base/state.h"
+#include "base/state_dict.h"
 
 /* Write the entries (all of them; the header lists them in order, and each tensor is aligned to its elements)
  * to one file, atomically; *crc32c and *n_bytes are those of the whole file. */
-rk_status rk_safetensors_write(const char *path, const rk_state *state, uint32_t *crc32c, uint64_t *n_bytes);
+rk_status rk_safetensors_write(const char *path, const rk_state_dict *state, uint32_t *crc32c,
+                               uint64_t *n_bytes);
 
 /* Where bytes come from that are not in memory as a whole, and what the header says beside the tensors. */
 typedef struct rk_safetensors_source {
@@ -21,7 +22,7 @@ typedef struct rk_safetensors_source {
     size_t n_metadata;
 } rk_safetensors_source;
 /* The same, of entries whose data is not read. crc32c may be NULL: it is not computed. */
-rk_status rk_safetensors_write_from(const char *path, const rk_state *state,
+rk_status rk_safetensors_write_from(const char *path, const rk_state_dict *state,
                                     const rk_safetensors_source *source, uint32_t *crc32c, uint64_t *n_bytes);
 
 typedef struct rk_safetensors_entry {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 
 static inline uint64_t word_at(const uint8_t *at) {
     uint64_t word;

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 #include "base/memory.h"
 #include "kernels/kernels.h"
 #include "gemm/gemm.h"

@@ -1,5 +1,6 @@
-/* Which version of each kernel runs: the best for the processor, or that of RK_ISA (base/thread/cpu.h). */
-#include "base/thread/cpu.h"
+/* Which version of each kernel runs: the best for the processor, or that of RK_ISA
+ * (base/thread/instruction_set.h). */
+#include "base/thread/instruction_set.h"
 #include "kernels/kernel_list.h"
 
 #if defined(RK_REAL_F64) || !defined(__x86_64__)

@@ -1,7 +1,7 @@
 /* The operations that embeddings spend their time in. Each is one body, src/kernels/<name>.c, compiled for
  * each instruction set (kernel_list.h). The scalar version is the reference, and permanent. Kernels neither
  * allocate, log nor fail: callers validate. They are single-threaded: callers partition the work.
- * base/thread/cpu.h (RK_ISA) chooses the version. */
+ * base/thread/instruction_set.h (RK_ISA) chooses the version. */
 #ifndef RK_KERNELS_KERNELS_H
 #define RK_KERNELS_KERNELS_H
 

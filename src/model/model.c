@@ -41,15 +41,15 @@ int64_t rk_model_n_not_finite(const rk_model *model) {
     return model->n_not_finite;
 }
 
-rk_status rk_model_state(rk_model *model, rk_state *state) {
+rk_status rk_model_state(rk_model *model, rk_state_dict *state) {
     RK_TRY(rk_model_flush(model));
     RK_TRY(model->store->ops->state(model->store, state));
     size_t first = state->n;
     if (!rk_model_trains(model)) return RK_OK;
     RK_TRY(rk_graph_state(model->graph, state));
     if (model->optimizer) RK_TRY(rk_dense_optimizer_state(model->optimizer, state));
-    RK_TRY(rk_state_add(state, "steps_not_finite", RK_I64, 1, 0, &model->n_not_finite));
-    RK_TRY(rk_state_add(state, "step", RK_I64, 1, 0, &model->step));
+    RK_TRY(rk_state_dict_add(state, "steps_not_finite", RK_I64, 1, 0, &model->n_not_finite));
+    RK_TRY(rk_state_dict_add(state, "step", RK_I64, 1, 0, &model->step));
     for (size_t i = first; i < state->n; i++) state->entries[i].shared = true;
     return RK_OK;
 }
@@ -64,8 +64,8 @@ void rk_model_scale_learning_rate(rk_model *model, double factor) {
     model->store->ops->scale_learning_rate(model->store, factor);
 }
 
-rk_status rk_model_send_control(rk_model *model, int64_t word) {
-    return model->store->ops->send_control(model->store, word);
+rk_status rk_model_send_to_servers(rk_model *model, int64_t word) {
+    return model->store->ops->send_to_servers(model->store, word);
 }
 
 rk_status rk_model_serve(rk_model *model, int64_t *word) {

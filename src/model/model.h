@@ -6,7 +6,7 @@
 
 #include <reckon/comm.h>
 
-#include "base/state.h"
+#include "base/state_dict.h"
 #include "data/dataset/interactions.h"
 #include "data/transform/transforms.h"
 #include "embedding/config/embedding_config.h"
@@ -106,8 +106,8 @@ rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, floa
  * *left false, and *loss untouched, if there is none. */
 rk_status rk_model_drain(rk_model *model, double *loss, bool *left);
 /* Control messages from trainers to embedding servers: rk_model_serve returns there what
- * rk_model_send_control sends. Without embedding servers sending does nothing. */
-rk_status rk_model_send_control(rk_model *model, int64_t word);
+ * rk_model_send_to_servers sends. Without embedding servers sending does nothing. */
+rk_status rk_model_send_to_servers(rk_model *model, int64_t word);
 rk_status rk_model_serve(rk_model *model, int64_t *word);
 bool rk_model_trains(const rk_model *model);       /* this rank */
 rk_comm *rk_model_trainers(const rk_model *model); /* those that do; NULL in one process */
@@ -129,7 +129,7 @@ rk_model_traffic rk_model_count_traffic(const rk_model *model);
  * slots, "step", "steps_not_finite"; and where updates are stale, with names that begin with RK_STALE_PREFIX,
  * rows as the next steps are to see them. Those are there until the next step, and go back by
  * rk_model_read_stale, after rk_model_reload. */
-rk_status rk_model_state(rk_model *model, rk_state *state);
+rk_status rk_model_state(rk_model *model, rk_state_dict *state);
 rk_status rk_model_read_stale(rk_model *model, const char *name, int64_t n, int64_t record_bytes,
                               const void *records);
 void rk_model_scale_learning_rate(rk_model *model,

@@ -221,14 +221,14 @@ static bool is_parameter(rk_graph *graph, const void *data) {
 
 /* The graph's state beside its parameters. */
 static rk_status find_statistics(rk_model *model) {
-    RK_AUTO(rk_state_release) rk_state state = {0};
+    RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
     RK_TRY(rk_graph_state(model->graph, &state));
     RK_TRY(rk_alloc(state.n, sizeof *model->statistics, &model->statistics));
     for (size_t i = 0; i < state.n; i++) {
         if (is_parameter(model->graph, state.entries[i].data)) continue;
         rk_model_statistic *statistic = &model->statistics[model->n_statistics++];
         statistic->live = state.entries[i].data;
-        statistic->n_bytes = rk_state_entry_bytes(&state.entries[i]);
+        statistic->n_bytes = rk_state_dict_entry_bytes(&state.entries[i]);
         RK_TRY(rk_alloc(statistic->n_bytes, 1, &statistic->kept));
     }
     return RK_OK;
@@ -384,6 +384,6 @@ void rk_model_free(rk_model *model) {
     for (int32_t t = 0; t < model->n_tasks; t++) rk_free(model->tasks[t].name);
     for (size_t i = 0; i < model->n_statistics; i++) rk_free(model->statistics[i].kept);
     RK_FREE_ALL(model->tasks, model->lookups);
-    rk_state_release(&model->parameter_state);
+    rk_state_dict_release(&model->parameter_state);
     RK_FREE_ALL(model->parameters, model->losses, model->micro_batch_losses, model->statistics, model);
 }

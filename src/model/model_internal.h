@@ -115,7 +115,7 @@ struct rk_model {
                                     batch, or a batch with sampled items */
     int64_t step, n_not_finite;
     bool skip_not_finite;
-    rk_state parameter_state; /* whose names and values `parameters` shows */
+    rk_state_dict parameter_state; /* whose names and values `parameters` shows */
     rk_model_parameter *parameters;
     bool is_outline; /* no memory: only to be described */
 };

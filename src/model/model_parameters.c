@@ -8,7 +8,7 @@ static const rk_parameter_kind kinds[] = {
     [RK_STATE_STATISTIC] = RK_PARAMETER_STATISTIC,
 };
 
-static rk_status show(const rk_state_entry *entry, rk_model_parameter *out) {
+static rk_status show(const rk_state_dict_entry *entry, rk_model_parameter *out) {
     out->name = entry->name;
     out->kind = kinds[entry->kind];
     RK_TRY(rk_tensor_init(&out->tensor, entry->data, entry->type, entry->n_dims, entry->dims));
@@ -20,7 +20,7 @@ rk_status rk_model_parameters(rk_model *model, const rk_model_parameter **parame
     RK_FAIL_IF(model->is_outline, RK_INVALID_ARGUMENT,
                "an outline of a model has no parameters\n"
                "hint: rk_model_create makes the model itself");
-    rk_state state = {.n = 0};
+    rk_state_dict state = {.n = 0};
     rk_model_parameter *list = NULL;
     int32_t n_shown = 0;
     rk_status status;
@@ -28,7 +28,7 @@ rk_status rk_model_parameters(rk_model *model, const rk_model_parameter **parame
     RK_GOTO(rk_alloc(state.n, sizeof *list, &list));
     for (size_t i = 0; i < state.n; i++)
         if (state.entries[i].kind != RK_STATE_OTHER) RK_GOTO(show(&state.entries[i], &list[n_shown++]));
-    rk_state_release(&model->parameter_state);
+    rk_state_dict_release(&model->parameter_state);
     rk_free(model->parameters);
     model->parameter_state = state;
     model->parameters = list;
@@ -36,7 +36,7 @@ rk_status rk_model_parameters(rk_model *model, const rk_model_parameter **parame
     *n = n_shown;
     return RK_OK;
 done:
-    rk_state_release(&state);
+    rk_state_dict_release(&state);
     rk_free(list);
     return status;
 }

@@ -133,16 +133,16 @@ void rk_dense_optimizer_scale_learning_rate(rk_dense_optimizer *o, double factor
     o->factor = factor;
 }
 
-rk_status rk_dense_optimizer_state(rk_dense_optimizer *o, rk_state *state) {
+rk_status rk_dense_optimizer_state(rk_dense_optimizer *o, rk_state_dict *state) {
     char name[512];
     for (int32_t i = 0; i < rk_graph_n_parameters(o->graph); i++)
         for (int s = 0; s < o->n_slots; s++) {
             snprintf(name, sizeof name, "dense/%s/%s", rk_graph_parameter(o->graph, i)->name,
                      o->slots[s].name);
-            RK_TRY(rk_state_add(state, name, RK_F32, o->slot_counts[i * o->n_slots + s], 0,
-                                o->slot_values[i * o->n_slots + s]));
+            RK_TRY(rk_state_dict_add(state, name, RK_F32, o->slot_counts[i * o->n_slots + s], 0,
+                                     o->slot_values[i * o->n_slots + s]));
         }
-    return rk_state_add(state, "dense/step", RK_I64, 1, 0, &o->step);
+    return rk_state_dict_add(state, "dense/step", RK_I64, 1, 0, &o->step);
 }
 
 uint64_t rk_dense_optimizer_bytes(const rk_dense_optimizer *o) {

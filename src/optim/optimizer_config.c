@@ -121,7 +121,7 @@ const rk_schema rk_optimizer_schema = {.name = "optimizer",
 static rk_status refuse(const rk_optimizer_config *c, const rk_yaml *yaml, const char *key, const char *what,
                         int kind, const char *const *names, int n, unsigned used_by) {
     rk_status status = rk_error(RK_CONFIG, "%s: key '%s': not an option of the %s '%s'",
-                                rk_yaml_place_of(yaml, c->line).text, key, what, names[kind]);
+                                rk_yaml_location_of(yaml, c->line).text, key, what, names[kind]);
     char list[256] = "";
     for (int k = 0; k < n; k++)
         if (used_by & (1u << k)) {
@@ -224,7 +224,7 @@ rk_status rk_optimizer_resolve(const rk_optimizer_config *c, const rk_yaml *yaml
                                c->schedule.step_factor};
     rk_status status = rk_optimizer_validate(&o);
     if (status != RK_OK)
-        return rk_error_context(RK_CONFIG, "%s: key 'optimizer'", rk_yaml_place_of(yaml, c->line).text);
+        return rk_error_context(RK_CONFIG, "%s: key 'optimizer'", rk_yaml_location_of(yaml, c->line).text);
     *out = o;
     return RK_OK;
 }

@@ -63,10 +63,10 @@ static rk_status find_users(rk_predictor *p, rk_user_rows *users, rk_named_vecto
 }
 
 static rk_status write_safetensors(const char *path, rk_named_vectors *v) {
-    RK_AUTO(rk_state_release) rk_state state = {0};
+    RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
     uint32_t crc;
     uint64_t n_bytes;
-    RK_TRY(rk_state_add(&state, "vectors", RK_F32, v->n, v->dim, v->values));
+    RK_TRY(rk_state_dict_add(&state, "vectors", RK_F32, v->n, v->dim, v->values));
     return rk_safetensors_write(path, &state, &crc, &n_bytes);
 }
 

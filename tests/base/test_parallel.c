@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 #include "base/thread/parallel.h"
 
 enum { N = 1000 };

@@ -174,7 +174,7 @@ static inline void compare_activations(const twins *w, bool exact) {
 
 /* Rows, slots and steps. bf16 and f16 rows only where exact. */
 static inline void compare_tables(twins *w, bool exact) {
-    rk_state a = {0}, b = {0};
+    rk_state_dict a = {0}, b = {0};
     OK(rk_device_tables_flush(w->tables));
     OK(rk_embeddings_state(w->host, &a));
     OK(rk_embeddings_state(w->home, &b));
@@ -183,10 +183,11 @@ static inline void compare_tables(twins *w, bool exact) {
         if (a.entries[i].type == RK_F32)
             compare_values(a.entries[i].name, a.entries[i].data, b.entries[i].data, n, exact);
         else if (exact || a.entries[i].type == RK_I64)
-            assert_memory_equal(a.entries[i].data, b.entries[i].data, rk_state_entry_bytes(&a.entries[i]));
+            assert_memory_equal(a.entries[i].data, b.entries[i].data,
+                                rk_state_dict_entry_bytes(&a.entries[i]));
     }
-    rk_state_release(&a);
-    rk_state_release(&b);
+    rk_state_dict_release(&a);
+    rk_state_dict_release(&b);
 }
 
 static inline void route_twins(twins *w, bool training) {

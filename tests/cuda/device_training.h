@@ -54,12 +54,12 @@ static inline double nmse(const float *got, const float *wanted, int64_t n) {
 
 /* Every tensor of the two states. */
 static inline void assert_states_close(rk_model *gpu, rk_model *cpu, const char *what, double most) {
-    rk_state a = {0}, b = {0};
+    rk_state_dict a = {0}, b = {0};
     OK(rk_model_state(gpu, &a));
     OK(rk_model_state(cpu, &b));
     assert_int_equal(a.n, b.n);
     for (size_t i = 0; i < a.n; i++) {
-        size_t n_bytes = rk_state_entry_bytes(&a.entries[i]);
+        size_t n_bytes = rk_state_dict_entry_bytes(&a.entries[i]);
         assert_string_equal(a.entries[i].name, b.entries[i].name);
         if (a.entries[i].type != RK_F32) {
             if (memcmp(a.entries[i].data, b.entries[i].data, n_bytes) != 0)
@@ -69,8 +69,8 @@ static inline void assert_states_close(rk_model *gpu, rk_model *cpu, const char 
         double far = nmse(a.entries[i].data, b.entries[i].data, (int64_t)(n_bytes / sizeof(float)));
         if (!(far <= most)) fail_msg("%s: '%s' is off by an NMSE of %g", what, a.entries[i].name, far);
     }
-    rk_state_release(&a);
-    rk_state_release(&b);
+    rk_state_dict_release(&a);
+    rk_state_dict_release(&b);
 }
 
 static inline void assert_losses_close(double gpu, double cpu, const char *what, int step) {

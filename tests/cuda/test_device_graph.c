@@ -253,7 +253,7 @@ static void build_inputs(setting *s) {
              twice = rk_add(s->graph, (rk_value[]){whole, rk_relu(s->graph, whole)}, 2);
     s->output = rk_linear(s->graph, "end", twice, Y, true, RK_F32);
     rk_graph_output(s->graph, s->output);
-    rk_graph_keep(s->graph);
+    rk_graph_retain_values(s->graph);
     OK(rk_graph_finish(s->graph, MAX_BATCH, true));
 }
 

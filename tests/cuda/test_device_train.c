@@ -45,11 +45,11 @@ typedef struct outcome {
 static void take_state(rk_trainer *t, outcome *out) {
     size_t at = 0;
     out->n_bytes = 0;
-    for (size_t i = 0; i < t->state.n; i++) out->n_bytes += rk_state_entry_bytes(&t->state.entries[i]);
+    for (size_t i = 0; i < t->state.n; i++) out->n_bytes += rk_state_dict_entry_bytes(&t->state.entries[i]);
     OK(rk_alloc(out->n_bytes, 1, &out->state));
     OK(rk_model_flush(t->model));
-    for (size_t i = 0; i < t->state.n; at += rk_state_entry_bytes(&t->state.entries[i++]))
-        memcpy(out->state + at, t->state.entries[i].data, rk_state_entry_bytes(&t->state.entries[i]));
+    for (size_t i = 0; i < t->state.n; at += rk_state_dict_entry_bytes(&t->state.entries[i++]))
+        memcpy(out->state + at, t->state.entries[i].data, rk_state_dict_entry_bytes(&t->state.entries[i]));
 }
 
 /* Train to `steps`, from the newest checkpoint of the output if there is one. */

@@ -28,7 +28,7 @@ static model build(const rk_dense_optimizer_config *config) {
     h = rk_dropout(m.graph, h, 0.2);
     m.y = rk_linear(m.graph, "end", h, 1, true, RK_F32);
     rk_graph_output(m.graph, m.y);
-    rk_graph_keep(m.graph);
+    rk_graph_retain_values(m.graph);
     OK(rk_graph_finish(m.graph, N, true));
     OK(rk_dense_optimizer_create(config, m.graph, &m.optimizer));
     return m;
@@ -110,14 +110,14 @@ static void compare(const char *what, const float *a, const float *b, int64_t n,
 
 /* All that training changed. */
 static void compare_models(const char *what, model *a, model *b, double tolerance) {
-    rk_state states[2] = {{0}, {0}};
+    rk_state_dict states[2] = {{0}, {0}};
     model *models[] = {a, b};
     for (int i = 0; i < 2; i++) {
         OK(rk_graph_state(models[i]->graph, &states[i]));
         OK(rk_dense_optimizer_state(models[i]->optimizer, &states[i]));
     }
     for (size_t t = 0; t < states[0].n; t++) {
-        const rk_state_entry *x = &states[0].entries[t], *y = &states[1].entries[t];
+        const rk_state_dict_entry *x = &states[0].entries[t], *y = &states[1].entries[t];
         char name[512];
         snprintf(name, sizeof name, "%s: %s", what, x->name);
         if (x->type == RK_I64)
@@ -125,7 +125,7 @@ static void compare_models(const char *what, model *a, model *b, double toleranc
         else
             compare(name, x->data, y->data, x->dims[0] * (x->dims[1] ? x->dims[1] : 1), tolerance);
     }
-    for (int i = 0; i < 2; i++) rk_state_release(&states[i]);
+    for (int i = 0; i < 2; i++) rk_state_dict_release(&states[i]);
 }
 
 static void train_both(const char *what, const rk_dense_optimizer_config *config, bool captured) {

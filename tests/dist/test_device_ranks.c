@@ -239,19 +239,20 @@ static outcome take_outcome(rk_trainer *trainer) {
     OK(rk_trainer_evaluate(trainer, "valid", &metrics, &out.n_metrics));
     memcpy(out.metrics, metrics, (size_t)out.n_metrics * sizeof *metrics);
     OK(rk_model_flush(trainer->model));
-    for (size_t i = 0; i < trainer->state.n; i++) n_bytes += rk_state_entry_bytes(&trainer->state.entries[i]);
+    for (size_t i = 0; i < trainer->state.n; i++)
+        n_bytes += rk_state_dict_entry_bytes(&trainer->state.entries[i]);
     OK(rk_alloc(n_bytes, 1, &out.state));
-    for (size_t i = 0; i < trainer->state.n; at += rk_state_entry_bytes(&trainer->state.entries[i++]))
+    for (size_t i = 0; i < trainer->state.n; at += rk_state_dict_entry_bytes(&trainer->state.entries[i++]))
         memcpy(out.state + at, trainer->state.entries[i].data,
-               rk_state_entry_bytes(&trainer->state.entries[i]));
+               rk_state_dict_entry_bytes(&trainer->state.entries[i]));
     return out;
 }
 
-static void compare_states(const trial *t, const rk_state *state, const char *gpu, const char *cpu) {
+static void compare_states(const trial *t, const rk_state_dict *state, const char *gpu, const char *cpu) {
     double most = t->most > 0 ? t->most : 1e-9;
     for (size_t i = 0; i < state->n; i++) {
-        const rk_state_entry *entry = &state->entries[i];
-        size_t n_bytes = rk_state_entry_bytes(entry);
+        const rk_state_dict_entry *entry = &state->entries[i];
+        size_t n_bytes = rk_state_dict_entry_bytes(entry);
         double off = entry->type == RK_F32 ? off_by((const float *)(const void *)gpu,
                                                     (const float *)(const void *)cpu, n_bytes / sizeof(float))
                                            : 0;
@@ -265,7 +266,8 @@ static void compare_states(const trial *t, const rk_state *state, const char *gp
     }
 }
 
-static void compare_outcomes(const trial *t, const rk_state *state, const outcome *gpu, const outcome *cpu) {
+static void compare_outcomes(const trial *t, const rk_state_dict *state, const outcome *gpu,
+                             const outcome *cpu) {
     assert_int_equal(gpu->n_metrics, cpu->n_metrics);
     for (int32_t i = 0; i < gpu->n_metrics; i++)
         if (!(fabs(gpu->metrics[i].value - cpu->metrics[i].value) <= (t->most > 0 ? 1e-2 : 1e-4)))
@@ -326,7 +328,7 @@ static uint64_t hash_state(rk_trainer *t) {
     uint64_t hash = 0;
     OK(rk_model_flush(t->model));
     for (size_t i = 0; i < t->state.n; i++)
-        hash = rk_hash_bytes(t->state.entries[i].data, rk_state_entry_bytes(&t->state.entries[i]), hash);
+        hash = rk_hash_bytes(t->state.entries[i].data, rk_state_dict_entry_bytes(&t->state.entries[i]), hash);
     return hash;
 }
 

@@ -186,7 +186,7 @@ static void compare_lookup(const rk_store *store, rk_embeddings *reference, cons
         store->ops->lookup(store, false, f, 0, d->here / 2, &to);
         to.data += d->here / 2 * width(f);
         store->ops->lookup(store, false, f, d->here / 2, d->here, &to);
-        rk_embeddings_look_up(reference, false, f, 0, d->n, &out);
+        rk_embeddings_lookup_samples(reference, false, f, 0, d->n, &out);
         difference found = {0};
         add_difference(&found, have, want + d->first * width(f), d->here * width(f));
         check_difference(found, "lookups", features[f].table);
@@ -283,7 +283,7 @@ static void run(void **state) {
             }
         }
         OK(store->ops->flush(store));
-        OK(store->ops->send_control(store, 42));
+        OK(store->ops->send_to_servers(store, 42));
     } else {
         int64_t word;
         OK(store->ops->serve(store, &word));
@@ -304,7 +304,7 @@ static void run(void **state) {
         compare_lookup(store, reference, &d[1]);
         OK(store->ops->end(store, false));
         OK(store->ops->flush(store));
-        OK(store->ops->send_control(store, 43));
+        OK(store->ops->send_to_servers(store, 43));
     } else {
         int64_t word;
         OK(store->ops->serve(store, &word));

@@ -88,7 +88,7 @@ static rk_status subject_flush(rk_store *store) {
     return subject_of(store)->rows->ops->flush(subject_of(store)->rows);
 }
 
-static rk_status subject_state(rk_store *store, rk_state *state) {
+static rk_status subject_state(rk_store *store, rk_state_dict *state) {
     device_subject *d = subject_of(store);
     if (!d->sharded) return rk_embeddings_state(d->home, state);
     rk_store *over_ranks = rk_sharded_as_store(d->sharded);

@@ -99,7 +99,7 @@ static void assert_same_activations(const store_kind *kind, part p, const drawn 
 
 static void peek_plain(rk_embeddings *plain, drawn *b) {
     OK(rk_embeddings_dedup(plain, b->n, b->ids, false));
-    rk_embeddings_look_up_all(plain, false, b->activations);
+    rk_embeddings_lookup_all(plain, false, b->activations);
 }
 
 static void update_plain(rk_embeddings *plain, const drawn *b) {
@@ -127,27 +127,27 @@ static void assert_rows_of(const store_kind *kind, rk_store *store, rk_embedding
 
 /* The store's state is the collection's; over ranks, where each has parts of tables, its steps are. */
 static void assert_state_of(const store_kind *kind, rk_store *store, rk_embeddings *plain) {
-    rk_state theirs = {0}, wanted = {0};
+    rk_state_dict theirs = {0}, wanted = {0};
     size_t n = 0;
     OK(store->ops->flush(store));
     OK(store->ops->state(store, &theirs));
     OK(rk_embeddings_state(plain, &wanted));
     for (size_t i = 0; i < theirs.n; i++) {
-        const rk_state_entry *have = &theirs.entries[i], *want = rk_state_find(&wanted, have->name);
+        const rk_state_dict_entry *have = &theirs.entries[i], *want = rk_state_dict_find(&wanted, have->name);
         if (strncmp(have->name, RK_STALE_PREFIX, strlen(RK_STALE_PREFIX)) == 0) continue;
         n++;
         if (!want && rk_comm_size(comm) > 1) continue;
         if (!want) fail_msg("'%s' is no state of the collection", have->name);
-        assert_int_equal(rk_state_entry_bytes(have), rk_state_entry_bytes(want));
+        assert_int_equal(rk_state_dict_entry_bytes(have), rk_state_dict_entry_bytes(want));
         if (have->type == RK_F32)
-            assert_near(have->name, have->data, want->data, rk_state_entry_bytes(want) / sizeof(float),
+            assert_near(have->name, have->data, want->data, rk_state_dict_entry_bytes(want) / sizeof(float),
                         kind->nmse);
         else
-            assert_memory_equal(have->data, want->data, rk_state_entry_bytes(want));
+            assert_memory_equal(have->data, want->data, rk_state_dict_entry_bytes(want));
     }
     if (rk_comm_size(comm) == 1) assert_int_equal(n, wanted.n);
-    rk_state_release(&theirs);
-    rk_state_release(&wanted);
+    rk_state_dict_release(&theirs);
+    rk_state_dict_release(&wanted);
 }
 
 /* Steps, of which one is not applied; brought up to date in their midst, which changes nothing that the next

@@ -1,7 +1,7 @@
 /* The same bits at any number of threads and on every instruction set. */
 #include "embedding_fixture.h"
 
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 #include "base/hash.h"
 #include "base/thread/parallel.h"
 

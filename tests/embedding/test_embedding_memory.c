@@ -11,7 +11,7 @@ static rk_status use(void) {
     rk_optimizer adam;
     RK_TRY(rk_optimizer_init(&adam, RK_OPTIMIZER_ADAM));
     RK_TRY(try_make_usual(&adam, RK_BF16, &e));
-    rk_state state = {0};
+    rk_state_dict state = {0};
     rk_lookup *lookup = NULL;
     rk_status status;
     RK_GOTO(rk_lookup_create(e, &lookup));
@@ -29,10 +29,10 @@ static rk_status use(void) {
         }
         RK_GOTO(rk_embeddings_step(e));
         RK_GOTO(rk_embeddings_state(e, &state));
-        rk_state_release(&state);
+        rk_state_dict_release(&state);
     }
 done:
-    rk_state_release(&state);
+    rk_state_dict_release(&state);
     rk_lookup_free(lookup);
     rk_embeddings_free(e);
     return status;

@@ -452,21 +452,21 @@ static void test_state_is_all_there_is(void **state) {
         o.schedule = (rk_schedule){RK_SCHEDULE_POLYNOMIAL, 2, 20, 0.1, 1, 0};
         rk_embeddings *whole = make_usual(&o, RK_BF16), *resumed = make_usual(&o, RK_BF16);
         train_steps(whole, &batch, 0, 5, 50);
-        rk_state from = {0}, to = {0};
+        rk_state_dict from = {0}, to = {0};
         OK(rk_embeddings_state(whole, &from));
         OK(rk_embeddings_state(resumed, &to));
         assert_int_equal(from.n, to.n);
         for (size_t i = 0; i < from.n; i++) {
             assert_string_equal(from.entries[i].name, to.entries[i].name);
-            memcpy(to.entries[i].data, from.entries[i].data, rk_state_entry_bytes(&from.entries[i]));
+            memcpy(to.entries[i].data, from.entries[i].data, rk_state_dict_entry_bytes(&from.entries[i]));
         }
-        assert_int_equal(*(int64_t *)rk_state_find(&from, "table/user/step")->data, 5);
-        assert_int_equal(*(int64_t *)rk_state_find(&from, "table/still/step")->data, 0);
-        assert_null(rk_state_find(&from, "table/still/accumulator"));
-        const rk_state_entry *rows = rk_state_find(&from, "table/item/rows");
+        assert_int_equal(*(int64_t *)rk_state_dict_find(&from, "table/user/step")->data, 5);
+        assert_int_equal(*(int64_t *)rk_state_dict_find(&from, "table/still/step")->data, 0);
+        assert_null(rk_state_dict_find(&from, "table/still/accumulator"));
+        const rk_state_dict_entry *rows = rk_state_dict_find(&from, "table/item/rows");
         assert_true(rows->type == RK_BF16 && rows->n_dims == 2 && rows->dims[0] == 50 && rows->dims[1] == 5);
-        rk_state_release(&from);
-        rk_state_release(&to);
+        rk_state_dict_release(&from);
+        rk_state_dict_release(&to);
         train_steps(whole, &batch, 5, 4, 50);
         train_steps(resumed, &batch, 5, 4, 50);
         assert_same_state(whole, resumed, true);

@@ -62,7 +62,7 @@ static void train(rk_embeddings *e, rk_stale_rows *stale) {
         OK(rk_embeddings_dedup(e, 4, &batch, true));
         rk_stale_rows_put_back(stale);
         assert_true(has_rows(e, rows_before[u < STALENESS ? 0 : u - STALENESS]) || u == 0);
-        rk_embeddings_look_up_all(e, true, &to);
+        rk_embeddings_lookup_all(e, true, &to);
         rk_stale_rows_take_away(stale);
         memcpy(rows_before[u], e->tables[0].rows.data, sizeof rows_before[u]);
         OK(rk_embeddings_launch(e, &from, true));
@@ -84,9 +84,9 @@ static void check_next(rk_embeddings *e, rk_stale_rows *stale) {
     assert_int_equal(stale->n, 0);
 }
 
-static void read_all(rk_stale_rows *stale, const rk_state *state) {
+static void read_all(rk_stale_rows *stale, const rk_state_dict *state) {
     for (size_t i = state->n; i-- > 0;) {
-        const rk_state_entry *e = &state->entries[i];
+        const rk_state_dict_entry *e = &state->entries[i];
         OK(rk_stale_rows_read(stale, e->name, e->dims[0], e->dims[1], e->data));
     }
 }
@@ -97,7 +97,7 @@ static void test_carried_over(void **state) {
     for (int full = 0; full < 2; full++) {
         rk_embeddings *whole = make_part(1, 0, 0, DIM, full ? 0.01 : 0);
         rk_stale_rows stale = {.embeddings = whole, .staleness = STALENESS};
-        rk_state saved = {0}, of_parts = {0};
+        rk_state_dict saved = {0}, of_parts = {0};
         train(whole, &stale);
         OK(rk_stale_rows_state(&stale, 0, &saved));
         assert_int_equal(saved.n, STALENESS);
@@ -121,8 +121,8 @@ static void test_carried_over(void **state) {
         read_all(&stale_again, &of_parts);
         check_next(again, &stale_again);
         check_next(whole, &stale);
-        rk_state_release(&saved);
-        rk_state_release(&of_parts);
+        rk_state_dict_release(&saved);
+        rk_state_dict_release(&of_parts);
         for (int p = 0; p < 9; p++) {
             check_next(parts[p], &stale_parts[p]);
             rk_stale_rows_release(&stale_parts[p]);

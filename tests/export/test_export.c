@@ -10,7 +10,7 @@
 #include "format/safetensors.h"
 #include "model/model.h"
 
-static rk_state model_state;
+static rk_state_dict model_state;
 static rk_model *model;
 
 static void load_model(void) {
@@ -38,14 +38,14 @@ static void close_export(read_file *file) {
 }
 
 /* "embeddings.w.weight" is "table/w/rows", "dense.deep/linear_0.bias" is "dense/deep/linear_0/bias". */
-static const rk_state_entry *of_model(const char *name) {
+static const rk_state_dict_entry *of_model(const char *name) {
     char stored[200];
     if (strncmp(name, "embeddings.", 11) == 0)
         snprintf(stored, sizeof stored, "table/%.*s/rows", (int)(strrchr(name, '.') - name - 11), name + 11);
     else
         snprintf(stored, sizeof stored, "dense/%.*s/%s", (int)(strrchr(name, '.') - name - 6), name + 6,
                  strrchr(name, '.') + 1);
-    const rk_state_entry *entry = rk_state_find(&model_state, stored);
+    const rk_state_dict_entry *entry = rk_state_dict_find(&model_state, stored);
     if (!entry) fail_msg("the model has no '%s'", stored);
     return entry;
 }
@@ -55,10 +55,10 @@ static size_t check_file(const char *name) {
     read_export(name, &file);
     for (size_t i = 0; i < file.tensors.n; i++) {
         const rk_safetensors_entry *have = &file.tensors.entries[i];
-        const rk_state_entry *want = of_model(have->name);
+        const rk_state_dict_entry *want = of_model(have->name);
         assert_int_equal(have->type, want->type);
         assert_int_equal(have->n_dims, want->n_dims);
-        assert_int_equal(have->n_bytes, rk_state_entry_bytes(want));
+        assert_int_equal(have->n_bytes, rk_state_dict_entry_bytes(want));
         assert_memory_equal(file.map.data + have->begin, want->data, have->n_bytes);
     }
     size_t n = file.tensors.n;
@@ -119,7 +119,7 @@ static void test_files(void **state) {
     rk_free(index);
 }
 
-static float value_of(const rk_state_entry *entry, size_t i) {
+static float value_of(const rk_state_dict_entry *entry, size_t i) {
     return entry->type == RK_F32 ? ((const float *)entry->data)[i]
                                  : rk_bf16_to_f32(((const uint16_t *)entry->data)[i]);
 }
@@ -135,7 +135,7 @@ static void test_int8(void **state) {
     for (const char *const *name = (const char *const[]){"embeddings.w.weight", "embeddings.v.weight", NULL};
          *name; name++) {
         const rk_safetensors_entry *have = rk_safetensors_find(&file.tensors, *name);
-        const rk_state_entry *want = of_model(*name);
+        const rk_state_dict_entry *want = of_model(*name);
         assert_int_equal(have->type, RK_U8);
         assert_int_equal(have->dims[1], 12 + 8);
         for (int64_t r = 0; r < have->dims[0]; r++) {
@@ -214,7 +214,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     (void)state;
-    rk_state_release(&model_state);
+    rk_state_dict_release(&model_state);
     rk_model_free(model);
     OK(rk_remove_tree(directory));
     return rk_alloc_live() == 0 ? 0 : -1;

@@ -229,7 +229,7 @@ static void test_product_logit(void **state) {
     rk_value a = rk_graph_input(graph, "a", (rk_shape){1, 6}),
              b = rk_graph_input(graph, "b", (rk_shape){1, 6}), z = rk_product_logit(graph, a, b);
     rk_graph_output(graph, z);
-    rk_graph_keep(graph);
+    rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, 1, true));
     for (int i = 0; i < 6; i++) {
         rk_graph_data(graph, a)[i] = at[i][0];

@@ -39,7 +39,7 @@ static rk_graph *build(const rk_model_section *section, inputs given, rk_preset_
     if (preset->lengths) in.lengths = rk_graph_input(graph, "lengths", (rk_shape){1, 1});
     *logits = preset->build(graph, section, &in);
     rk_graph_output(graph, *logits);
-    rk_graph_keep(graph);
+    rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, N, true));
     *out = in;
     return graph;

@@ -2,7 +2,7 @@
  * and in memory that ends with the text. */
 #include "fixture.h"
 
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 #include "format/text/csv_index.h"
 
 typedef size_t index_function(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out);

@@ -128,11 +128,11 @@ static void test_safetensors(void **unused) {
     uint16_t half[] = {0x3c00, 0x4000, 0x4200}, bf16[] = {0x3f80, 0x4000};
     int64_t step[] = {-7};
     uint8_t bytes[] = {0, 1, 2, 3, 4};
-    rk_state state = {0};
-    OK(rk_state_add(&state, "bytes", RK_U8, 5, 0, bytes));
-    OK(rk_state_add(&state, "half", RK_F16, 3, 0, half));
-    OK(rk_state_add(&state, "step", RK_I64, 1, 0, step));
-    OK(rk_state_add(&state, "weight", RK_F32, 2, 3, weight));
+    rk_state_dict state = {0};
+    OK(rk_state_dict_add(&state, "bytes", RK_U8, 5, 0, bytes));
+    OK(rk_state_dict_add(&state, "half", RK_F16, 3, 0, half));
+    OK(rk_state_dict_add(&state, "step", RK_I64, 1, 0, step));
+    OK(rk_state_dict_add(&state, "weight", RK_F32, 2, 3, weight));
     OK(rk_safetensors_write("read_by_python.safetensors", &state, &(uint32_t){0}, &(uint64_t){0}));
     expect_same_file("read_by_python.safetensors", GOLDEN "read_by_python.safetensors");
     char *file;
@@ -142,19 +142,19 @@ static void test_safetensors(void **unused) {
     OK(rk_safetensors_parse(file, n, n, &tensors));
     assert_int_equal(tensors.n, state.n);
     for (size_t i = 0; i < state.n; i++) {
-        const rk_state_entry *e = &state.entries[i];
+        const rk_state_dict_entry *e = &state.entries[i];
         const rk_safetensors_entry *got = rk_safetensors_find(&tensors, e->name);
         assert_non_null(got);
         assert_true(got->type == e->type && got->n_dims == e->n_dims && got->dims[0] == e->dims[0]);
-        assert_int_equal(got->n_bytes, rk_state_entry_bytes(e));
+        assert_int_equal(got->n_bytes, rk_state_dict_entry_bytes(e));
         assert_memory_equal(file + got->begin, e->data, got->n_bytes);
     }
     rk_safetensors_release(&tensors);
     rk_free(file);
-    OK(rk_state_add(&state, "bf16", RK_BF16, 2, 0, bf16)); /* numpy has no such type; torch has */
+    OK(rk_state_dict_add(&state, "bf16", RK_BF16, 2, 0, bf16)); /* numpy has no such type; torch has */
     OK(rk_safetensors_write("read_by_torch.safetensors", &state, &(uint32_t){0}, &(uint64_t){0}));
     expect_same_file("read_by_torch.safetensors", GOLDEN "read_by_torch.safetensors");
-    rk_state_release(&state);
+    rk_state_dict_release(&state);
 }
 
 static void test_tensorboard(void **state) {

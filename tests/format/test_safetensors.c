@@ -11,19 +11,19 @@ static uint16_t halves[3] = {0x3f80, 0x4000, 0x4040};
 static int64_t steps[1] = {-7};
 static uint8_t bytes[5] = {1, 2, 3, 4, 5};
 
-static void make_state(rk_state *state) {
-    *state = (rk_state){0};
-    OK(rk_state_add(state, "bytes", RK_U8, 5, 0, bytes));
-    OK(rk_state_add(state, "table/w \"q\" \xc3\xa9", RK_F32, 2, 3, weights));
-    OK(rk_state_add(state, "bf16", RK_BF16, 3, 0, halves));
-    OK(rk_state_add(state, "f16", RK_F16, 1, 2, halves));
-    OK(rk_state_add(state, "empty", RK_F32, 0, 0, weights));
-    OK(rk_state_add(state, "step", RK_I64, 1, 0, steps));
+static void make_state(rk_state_dict *state) {
+    *state = (rk_state_dict){0};
+    OK(rk_state_dict_add(state, "bytes", RK_U8, 5, 0, bytes));
+    OK(rk_state_dict_add(state, "table/w \"q\" \xc3\xa9", RK_F32, 2, 3, weights));
+    OK(rk_state_dict_add(state, "bf16", RK_BF16, 3, 0, halves));
+    OK(rk_state_dict_add(state, "f16", RK_F16, 1, 2, halves));
+    OK(rk_state_dict_add(state, "empty", RK_F32, 0, 0, weights));
+    OK(rk_state_dict_add(state, "step", RK_I64, 1, 0, steps));
 }
 
 static void test_round_trip(void **unused) {
     (void)unused;
-    rk_state state;
+    rk_state_dict state;
     uint32_t crc;
     uint64_t n_bytes;
     make_state(&state);
@@ -37,12 +37,12 @@ static void test_round_trip(void **unused) {
     OK(rk_safetensors_parse(file, n, n, &tensors));
     assert_int_equal(tensors.n, state.n);
     for (size_t i = 0; i < state.n; i++) {
-        const rk_state_entry *e = &state.entries[i];
+        const rk_state_dict_entry *e = &state.entries[i];
         const rk_safetensors_entry *got = rk_safetensors_find(&tensors, e->name);
         assert_ptr_equal(got, &tensors.entries[i]); /* listed in the order given */
         assert_true(got->type == e->type && got->n_dims == e->n_dims && got->dims[0] == e->dims[0] &&
                     (e->n_dims == 1 || got->dims[1] == e->dims[1]));
-        assert_int_equal(got->n_bytes, rk_state_entry_bytes(e));
+        assert_int_equal(got->n_bytes, rk_state_dict_entry_bytes(e));
         assert_memory_equal(file + got->begin, e->data, got->n_bytes);
         assert_int_equal(got->begin % rk_dtype_bytes(got->type), 0);
     }
@@ -62,7 +62,7 @@ static void test_round_trip(void **unused) {
     rk_safetensors_release(&again);
     rk_safetensors_release(&tensors);
     rk_free(file);
-    rk_state_release(&state);
+    rk_state_dict_release(&state);
     assert_int_equal(rk_alloc_live(), 0);
 }
 
@@ -142,7 +142,7 @@ static void test_bad_headers(void **state) {
 
 static void test_failing_writes(void **unused) {
     (void)unused;
-    rk_state state;
+    rk_state_dict state;
     uint32_t crc = 1;
     uint64_t n_bytes = 2, whole;
     make_state(&state);
@@ -175,7 +175,7 @@ static void test_failing_writes(void **unused) {
     }
     state.entries[0].name[0] = (char)0xff;
     assert_int_equal(rk_safetensors_write(path, &state, &crc, &n_bytes), RK_INVALID_ARGUMENT);
-    rk_state_release(&state);
+    rk_state_dict_release(&state);
 }
 
 int main(void) {

@@ -2,7 +2,7 @@
  * ends with them. */
 #include "fixture.h"
 
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 #include "format/unpack_bits.h"
 
 static uint64_t number_at(const uint8_t *data, uint64_t bits, uint64_t i) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/state.h"
+#include "base/state_dict.h"
 #include "fuzz/manifest.h"
 #include "fuzz/tensor_lines.h"
 #include "train/checkpoint/checkpoint.h"
@@ -45,19 +45,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     bool there = put_shard(text);
     rk_free(text);
     if (!there || rk_checkpoint_verify(scratch_folder()) != RK_OK) return 0;
-    rk_state state = {0};
+    rk_state_dict state = {0};
     void *values[N_WANTED] = {NULL};
     for (int i = 0; i < N_WANTED; i++) {
-        rk_state_entry entry = {.type = list[i].type,
-                                .n_dims = list[i].dims[1] ? 2 : 1,
-                                .dims = {list[i].dims[0], list[i].dims[1]}};
-        values[i] = calloc(1, rk_state_entry_bytes(&entry));
-        if (rk_state_add(&state, list[i].name, list[i].type, list[i].dims[0], list[i].dims[1], values[i]) !=
-            RK_OK)
+        rk_state_dict_entry entry = {.type = list[i].type,
+                                     .n_dims = list[i].dims[1] ? 2 : 1,
+                                     .dims = {list[i].dims[0], list[i].dims[1]}};
+        values[i] = calloc(1, rk_state_dict_entry_bytes(&entry));
+        if (rk_state_dict_add(&state, list[i].name, list[i].type, list[i].dims[0], list[i].dims[1],
+                              values[i]) != RK_OK)
             abort();
     }
     (void)!rk_checkpoint_read(scratch_folder(), &state);
-    rk_state_release(&state);
+    rk_state_dict_release(&state);
     for (int i = 0; i < N_WANTED; i++) free(values[i]);
     return 0;
 }

@@ -12,7 +12,7 @@ enum { N_WANTED = 4 };
 
 static const struct wanted {
     const char *name;
-    rk_state_kind kind;
+    rk_state_dict_kind kind;
     int64_t dims[2];
 } list[N_WANTED] = {{"table/t/rows", RK_STATE_ROWS, {23, 12}},
                     {"table/u/rows[1:23:2]", RK_STATE_ROWS, {11, 12}},
@@ -21,16 +21,17 @@ static const struct wanted {
 
 static void read_model(rk_export_rows rows) {
     rk_stored_model model = {0};
-    rk_state state = {0};
+    rk_state_dict state = {0};
     static float values[N_WANTED][23 * 12];
     if (rk_stored_model_open(scratch_folder(), rows, &model) != RK_OK) return;
     for (int i = 0; i < N_WANTED; i++) {
-        if (rk_state_add(&state, list[i].name, RK_F32, list[i].dims[0], list[i].dims[1], values[i]) != RK_OK)
+        if (rk_state_dict_add(&state, list[i].name, RK_F32, list[i].dims[0], list[i].dims[1], values[i]) !=
+            RK_OK)
             abort();
-        rk_state_set_kind(&state, list[i].kind);
+        rk_state_dict_set_kind(&state, list[i].kind);
     }
     (void)!rk_stored_model_read(&model, &state);
-    rk_state_release(&state);
+    rk_state_dict_release(&state);
     rk_stored_model_close(&model);
 }
 

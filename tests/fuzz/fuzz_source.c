@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "data/dataset/dataset.h"

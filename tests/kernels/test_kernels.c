@@ -5,7 +5,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 #include "base/float16.h"
 #include "base/rng.h"
 #include "kernels/inline/lanes.h"

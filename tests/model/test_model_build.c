@@ -155,18 +155,18 @@ static void test_for_prediction(void **state) {
         assert_int_equal(rk_model_count_bytes(served).slots, 0);
         assert_true(rk_model_count_bytes(model).slots > 0);
         assert_int_equal(rk_model_count_bytes(served).tables, rk_model_count_bytes(model).tables);
-        rk_state from = {0}, to = {0};
+        rk_state_dict from = {0}, to = {0};
         OK(rk_model_state(model, &from));
         OK(rk_model_state(served, &to));
         assert_true(to.n < from.n);
         for (size_t i = 0; i < to.n; i++) { /* every name is one of the trained model's */
-            const rk_state_entry *entry = rk_state_find(&from, to.entries[i].name);
+            const rk_state_dict_entry *entry = rk_state_dict_find(&from, to.entries[i].name);
             assert_non_null(entry);
-            assert_int_equal(rk_state_entry_bytes(entry), rk_state_entry_bytes(&to.entries[i]));
-            memcpy(to.entries[i].data, entry->data, rk_state_entry_bytes(entry));
+            assert_int_equal(rk_state_dict_entry_bytes(entry), rk_state_dict_entry_bytes(&to.entries[i]));
+            memcpy(to.entries[i].data, entry->data, rk_state_dict_entry_bytes(entry));
         }
-        rk_state_release(&from);
-        rk_state_release(&to);
+        rk_state_dict_release(&from);
+        rk_state_dict_release(&to);
         OK(rk_model_predict(model, &b.batch, wanted));
         OK(rk_model_predict(served, &b.batch, got));
         assert_memory_equal(got, wanted, sizeof(float) * 60 * (size_t)usual_cases[c].n_tasks);
@@ -281,13 +281,13 @@ static void test_first_loss(void **state) {
         draw_batch(&b, 1, 64, 1);
         b.batch.n_dense = f.schema.n_dense;
         OK(rk_model_build(&f.options, &model));
-        rk_state all = {0};
+        rk_state_dict all = {0};
         OK(rk_model_state(model, &all));
         for (size_t k = 0; k < all.n; k++)
             if (strstr(all.entries[k].name, "linear_dense/weight") ||
                 strstr(all.entries[k].name, "/linear/rows"))
                 assert_true(*(const float *)all.entries[k].data == 0);
-        rk_state_release(&all);
+        rk_state_dict_release(&all);
         OK(rk_model_train(model, &b.batch, &loss));
         if (i < 3 && !(fabs(loss - 0.6931) < 0.05)) fail_msg("%s: %g", kinds[i], loss);
         rk_model_free(model);

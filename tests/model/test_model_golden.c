@@ -169,7 +169,7 @@ static void setup(const golden *g, fixture *f, rk_optimizer_kind kind) {
 /* Visits every parameter: rows of tables ("table/<name>") and dense ones ("<node>/<parameter>"). */
 typedef void visitor(void *context, const char *name, float *values, int64_t n);
 static void each_parameter(rk_model *model, visitor *visit, void *context) {
-    rk_state state = {0};
+    rk_state_dict state = {0};
     OK(rk_model_state(model, &state));
     for (size_t i = 0; i < state.n; i++) {
         char name[256];
@@ -182,9 +182,9 @@ static void each_parameter(rk_model *model, visitor *visit, void *context) {
             dense |= rk_graph_parameter(model->graph, p)->value == state.entries[i].data;
         if (rows || dense)
             visit(context, rows ? name : name + strlen("dense/"), state.entries[i].data,
-                  (int64_t)(rk_state_entry_bytes(&state.entries[i]) / 4));
+                  (int64_t)(rk_state_dict_entry_bytes(&state.entries[i]) / 4));
     }
-    rk_state_release(&state);
+    rk_state_dict_release(&state);
 }
 
 static void set_initial(void *context, const char *name, float *values, int64_t n) {

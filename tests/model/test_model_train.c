@@ -129,15 +129,15 @@ static void test_early_lookups(void **state) {
 
 /* The rows' part of the state, copied out or back. */
 static void copy_tables(rk_model *model, char *copy, bool back) {
-    rk_state state = {0};
+    rk_state_dict state = {0};
     OK(rk_model_state(model, &state));
     for (size_t i = 0; i < state.n; i++) {
         if (strncmp(state.entries[i].name, "table/", 6) != 0) continue;
-        size_t n_bytes = rk_state_entry_bytes(&state.entries[i]);
+        size_t n_bytes = rk_state_dict_entry_bytes(&state.entries[i]);
         memcpy(back ? state.entries[i].data : copy, back ? copy : state.entries[i].data, n_bytes);
         copy += n_bytes;
     }
-    rk_state_release(&state);
+    rk_state_dict_release(&state);
 }
 
 /* Stale by one: step 2 sees the rows as they were before step 1's update, which a synchronous model sees if
@@ -245,11 +245,11 @@ static void test_skipped_steps_are_counted(void **state) {
         assert_int_equal(rk_model_step(other), 1);
     }
     train(other, 1, 2, 30, NULL);
-    rk_state list = {0};
+    rk_state_dict list = {0};
     OK(rk_model_state(other, &list));
-    assert_int_equal(*(int64_t *)rk_state_find(&list, "steps_not_finite")->data, 3);
-    assert_int_equal(*(int64_t *)rk_state_find(&list, "step")->data, 3);
-    rk_state_release(&list);
+    assert_int_equal(*(int64_t *)rk_state_dict_find(&list, "steps_not_finite")->data, 3);
+    assert_int_equal(*(int64_t *)rk_state_dict_find(&list, "step")->data, 3);
+    rk_state_dict_release(&list);
     other->n_not_finite = 0; /* all else is as if the bad batches had never come */
     size_t n, n_other;
     char *a = copy_state(model, &n), *b_state = copy_state(other, &n_other);
@@ -311,13 +311,13 @@ static void test_predict_fails_whole(void **state) {
 }
 
 static void restore(rk_model *model, const char *bytes) {
-    rk_state state = {0};
+    rk_state_dict state = {0};
     OK(rk_model_state(model, &state));
     for (size_t i = 0; i < state.n; i++) {
-        memcpy(state.entries[i].data, bytes, rk_state_entry_bytes(&state.entries[i]));
-        bytes += rk_state_entry_bytes(&state.entries[i]);
+        memcpy(state.entries[i].data, bytes, rk_state_dict_entry_bytes(&state.entries[i]));
+        bytes += rk_state_dict_entry_bytes(&state.entries[i]);
     }
-    rk_state_release(&state);
+    rk_state_dict_release(&state);
 }
 
 static void test_state_restores_the_run(void **state) {
@@ -399,26 +399,26 @@ static void test_learning_rate_scales(void **state) {
     fixture f;
     rk_model *model = build(&f, &usual_cases[8]);
     train(model, 0, 1, 20, NULL);
-    rk_state list = {0};
+    rk_state_dict list = {0};
     OK(rk_model_state(model, &list));
-    const rk_state_entry *rows = rk_state_find(&list, "table/item/rows"),
-                         *bias = rk_state_find(&list, "dense/logits/bias");
+    const rk_state_dict_entry *rows = rk_state_dict_find(&list, "table/item/rows"),
+                              *bias = rk_state_dict_find(&list, "dense/logits/bias");
     assert_non_null(rows);
     assert_non_null(bias);
     float *kept;
-    OK(rk_alloc(rk_state_entry_bytes(rows), 1, &kept));
-    memcpy(kept, rows->data, rk_state_entry_bytes(rows));
+    OK(rk_alloc(rk_state_dict_entry_bytes(rows), 1, &kept));
+    memcpy(kept, rows->data, rk_state_dict_entry_bytes(rows));
     float kept_bias = *(float *)bias->data;
     rk_model_scale_learning_rate(model, 0); /* no step at all */
     train(model, 1, 1, 20, NULL);
-    assert_memory_equal(rows->data, kept, rk_state_entry_bytes(rows));
+    assert_memory_equal(rows->data, kept, rk_state_dict_entry_bytes(rows));
     assert_true(*(float *)bias->data == kept_bias);
     rk_model_scale_learning_rate(model, 1);
     train(model, 2, 1, 20, NULL);
-    assert_memory_not_equal(rows->data, kept, rk_state_entry_bytes(rows));
+    assert_memory_not_equal(rows->data, kept, rk_state_dict_entry_bytes(rows));
     assert_true(*(float *)bias->data != kept_bias);
     rk_free(kept);
-    rk_state_release(&list);
+    rk_state_dict_release(&list);
     rk_model_free(model);
     fixture_release(&f);
 }

@@ -47,7 +47,7 @@ static void fill(float *values, size_t first, size_t n) {
     for (size_t i = first; i < n; i++) values[i] = (float)rk_rng_normal(&rng);
 }
 
-static const rk_state_entry *find(const rk_state *state, const char *name) {
+static const rk_state_dict_entry *find(const rk_state_dict *state, const char *name) {
     size_t i = 0;
     while (i < state->n && strcmp(state->entries[i].name, name) != 0) i++;
     if (i == state->n) fail_msg("no '%s'", name);
@@ -56,22 +56,22 @@ static const rk_state_entry *find(const rk_state *state, const char *name) {
 
 /* The history stands last, so what is the padding's comes after the rest of each parameter: anything. */
 static void give_parameters(rk_model *from, rk_model *to) {
-    rk_state a = {0}, b = {0};
+    rk_state_dict a = {0}, b = {0};
     OK(rk_model_state(from, &a));
     OK(rk_model_state(to, &b));
     assert_int_equal(a.n, b.n);
     for (size_t i = 0; i < a.n; i++) {
-        const rk_state_entry *other = find(&b, a.entries[i].name);
-        size_t n_bytes = rk_state_entry_bytes(&a.entries[i]);
-        assert_true(n_bytes <= rk_state_entry_bytes(other));
+        const rk_state_dict_entry *other = find(&b, a.entries[i].name);
+        size_t n_bytes = rk_state_dict_entry_bytes(&a.entries[i]);
+        assert_true(n_bytes <= rk_state_dict_entry_bytes(other));
         if (strncmp(a.entries[i].name, "dense/", 6) == 0) {
             fill(a.entries[i].data, 0, n_bytes / sizeof(float));
-            fill(other->data, n_bytes / sizeof(float), rk_state_entry_bytes(other) / sizeof(float));
+            fill(other->data, n_bytes / sizeof(float), rk_state_dict_entry_bytes(other) / sizeof(float));
         }
         memcpy(other->data, a.entries[i].data, n_bytes);
     }
-    rk_state_release(&a);
-    rk_state_release(&b);
+    rk_state_dict_release(&a);
+    rk_state_dict_release(&b);
     OK(rk_model_reload(from));
     OK(rk_model_reload(to));
 }
@@ -109,7 +109,7 @@ static void test_masknet(void **state) {
         char kind[64];
         fixture f;
         rk_model *model;
-        rk_state parameters = {0};
+        rk_state_dict parameters = {0};
         float before[N], after[N];
         snprintf(kind, sizeof kind, "masknet, mask_blocks: [6, 5], structure: %s", structures[i]);
         build(kind, LONG, false, &f, &model);
@@ -117,11 +117,11 @@ static void test_masknet(void **state) {
         OK(rk_model_state(model, &parameters));
         static const char *const names[] = {"dense/norm/gamma", "dense/norm/beta"};
         for (int k = 0; k < 2; k++) { /* [3 features and LONG, 4] */
-            const rk_state_entry *e = find(&parameters, names[k]);
-            assert_int_equal(rk_state_entry_bytes(e), (3 + LONG) * 4 * sizeof(float));
+            const rk_state_dict_entry *e = find(&parameters, names[k]);
+            assert_int_equal(rk_state_dict_entry_bytes(e), (3 + LONG) * 4 * sizeof(float));
             fill(e->data, (3 + SHORT) * 4, (3 + LONG) * 4);
         }
-        rk_state_release(&parameters);
+        rk_state_dict_release(&parameters);
         OK(rk_model_reload(model));
         OK(rk_model_predict(model, &b.batch, after));
         assert_memory_equal(before, after, sizeof before);

@@ -33,7 +33,7 @@ static rk_value build_trial(const trial *t, bool twice, bool same, int64_t n, rk
         output = rk_concat(*graph, parts, 2);
     }
     rk_graph_output(*graph, output);
-    rk_graph_keep(*graph);
+    rk_graph_retain_values(*graph);
     OK(rk_graph_finish(*graph, n, true));
     return output;
 }

@@ -75,7 +75,7 @@ static void test_relu_hides_no_nan(void **state) {
     OK(rk_graph_create(1, &graph));
     rk_value x = rk_graph_input(graph, "x", (rk_shape){1, 3}), alone = rk_relu(graph, x);
     rk_graph_output(graph, alone);
-    rk_graph_keep(graph);
+    rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, 1, false));
     memcpy(rk_graph_data(graph, x), (float[]){NAN, -1, 2}, 3 * sizeof(float));
     OK(rk_graph_forward(graph, 1, false, 0, NULL));
@@ -102,7 +102,7 @@ static rk_graph *make_graph(rk_dtype dtype, bool training, rk_value *x, rk_value
     rk_value both[2] = {cross, deep};
     *y = rk_linear(graph, "out", rk_concat(graph, both, 2), 1, true, dtype);
     rk_graph_output(graph, *y);
-    rk_graph_keep(graph);
+    rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, BATCH, training));
     return graph;
 }
@@ -157,7 +157,7 @@ static void test_gradients_are_sums_over_all_samples(void **state) {
     rk_value x = rk_graph_input(graph, "x", (rk_shape){1, IN}),
              y = rk_linear(graph, "linear", x, OUT, true, RK_F32);
     rk_graph_output(graph, y);
-    rk_graph_keep(graph);
+    rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, BATCH, true));
     for (int run = 0; run < 2; run++) {
         double weight[IN * OUT] = {0}, bias[OUT] = {0};
@@ -216,7 +216,7 @@ static void test_dropout_law(void **state) {
     OK(rk_graph_create(1, &graph));
     rk_value x = rk_graph_input(graph, "x", (rk_shape){1, WIDTH}), y = rk_dropout(graph, x, 0.3);
     rk_graph_output(graph, y);
-    rk_graph_keep(graph);
+    rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, 50, true));
     for (int i = 0; i < 50 * WIDTH; i++) rk_graph_data(graph, x)[i] = 1;
     double sum = 0;
@@ -239,7 +239,7 @@ static void test_dropout_of_rows(void **state) {
     rk_value x = rk_graph_input(graph, "x", (rk_shape){ROWS, COLS}),
              y = rk_dropout_rows(graph, "rows", x, 0.25);
     rk_graph_output(graph, y);
-    rk_graph_keep(graph);
+    rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, N, true));
     for (int i = 0; i < N * ROWS * COLS; i++) rk_graph_data(graph, x)[i] = 3;
     OK(rk_graph_forward(graph, N, true, 1, NULL));

@@ -41,7 +41,7 @@ static rk_status build(towers *t, bool user_is_last) {
     rk_graph_output(t->graph, t->score);
     rk_graph_lead(t->graph, t->user);
     rk_graph_lead(t->graph, t->score);
-    rk_graph_keep(t->graph);
+    rk_graph_retain_values(t->graph);
     return rk_graph_finish(t->graph, N, true);
 }
 

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/thread/clock.h"
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 #include "server/http/http_server.h"
 
 struct rk_server {

@@ -106,7 +106,7 @@ static rk_status check_models(const rk_server_config *c) {
     RK_FAIL_IF(c->n_models == 0, RK_CONFIG, "%s: key 'models': there is none to serve", c->yaml.path);
     for (int64_t m = 0; m < c->n_models; m++) {
         const rk_model_entry *e = &c->models[m];
-        rk_yaml_place place = rk_yaml_place_of(&c->yaml, e->line);
+        rk_yaml_location place = rk_yaml_location_of(&c->yaml, e->line);
         RK_FAIL_IF(!rk_is_model_name(e->name, strlen(e->name)), RK_CONFIG,
                    "%s: key 'models[].name': '%s' has other characters than [A-Za-z0-9_.-]", place.text,
                    e->name);

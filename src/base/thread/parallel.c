@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 #include "base/memory.h"
 
 enum { MAX_THREADS = 1024, SPINS = 2000, LITTLE_WORK = 32768 };

@@ -50,8 +50,8 @@ static const char *path_of(const rk_yaml *yaml) {
     return yaml && yaml->path ? yaml->path : "configuration";
 }
 
-rk_yaml_place rk_yaml_place_of(const rk_yaml *yaml, int line) {
-    rk_yaml_place place;
+rk_yaml_location rk_yaml_location_of(const rk_yaml *yaml, int line) {
+    rk_yaml_location place;
     if (line < 0) /* from rk_yaml_set */
         snprintf(place.text, sizeof place.text, "--set");
     else
@@ -66,7 +66,7 @@ rk_status rk_yaml_error(const rk_yaml *yaml, const rk_yaml_node *node, const cha
     rk_vsnprintf(message, sizeof message, format, list);
     va_end(list);
     if (!node) return rk_error(RK_CONFIG, "%s: %s", path_of(yaml), message);
-    rk_yaml_place at = rk_yaml_place_of(yaml, node->key_line ? node->key_line : node->line);
+    rk_yaml_location at = rk_yaml_location_of(yaml, node->key_line ? node->key_line : node->line);
     return node->key ? rk_error(RK_CONFIG, "%s: key '%s': %s", at.text, node->key, message)
                      : rk_error(RK_CONFIG, "%s: %s", at.text, message);
 }
@@ -135,7 +135,7 @@ static rk_status check_twins(const reader *in, const rk_yaml_node *mapping) {
                        *first = mapping->children[rk_name_index_find(&index, twin->key)];
     char place[40] = "";
     if (first->key_line > 0) snprintf(place, sizeof place, "; the first is in line %d", first->key_line);
-    return rk_error(RK_CONFIG, "%s: duplicate key '%s'%s", rk_yaml_place_of(in->yaml, twin->key_line).text,
+    return rk_error(RK_CONFIG, "%s: duplicate key '%s'%s", rk_yaml_location_of(in->yaml, twin->key_line).text,
                     twin->key, place);
 }
 

@@ -41,10 +41,10 @@ rk_status rk_yaml_set(rk_yaml *yaml, const char *assignment);
 
 /* Where a line that a section remembers is, for messages: "run.yaml:12", or "--set" where it stands in no
  * file. yaml may be NULL. */
-typedef struct rk_yaml_place {
+typedef struct rk_yaml_location {
     char text[1024];
-} rk_yaml_place;
-rk_yaml_place rk_yaml_place_of(const rk_yaml *yaml, int line);
+} rk_yaml_location;
+rk_yaml_location rk_yaml_location_of(const rk_yaml *yaml, int line);
 
 /* "run.yaml:12: key 'a.b': message" + optional hint; returns RK_CONFIG. node may be NULL (the whole file). */
 rk_status rk_yaml_error(const rk_yaml *yaml, const rk_yaml_node *node, const char *format, ...)

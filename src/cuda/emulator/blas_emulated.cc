@@ -23,7 +23,7 @@ static rk_status choose(rk_stream *stream, const rk_blas_shape &shape) {
     if (std::any_of(chosen.begin(), chosen.end(),
                     [&](const rk_blas_shape &each) { return memcmp(&each, &shape, sizeof shape) == 0; }))
         return RK_OK;
-    RK_TRY(rk_blas_may_choose(stream));
+    RK_TRY(rk_blas_check_not_captured(stream));
     chosen.push_back(shape);
     return RK_OK;
 }

@@ -89,7 +89,7 @@ rk_blas_shape rk_blas_shape_of(const rk_cuda_gemm_args *g, const rk_blas_operand
     return key;
 }
 
-rk_status rk_blas_may_choose(const rk_stream *stream) {
+rk_status rk_blas_check_not_captured(const rk_stream *stream) {
     RK_FAIL_IF(rk_stream_is_captured(stream), RK_INTERNAL,
                "a CUDA graph captures a matrix product that was never run before");
     return RK_OK;

@@ -196,7 +196,7 @@ static rk_status find_plan(rk_stream *stream, const rk_blas_shape *key, const fl
             *out = &blas->plans[i];
             return RK_OK;
         }
-    RK_TRY(rk_blas_may_choose(stream));
+    RK_TRY(rk_blas_check_not_captured(stream));
     plan made = {};
     rk_status status = make_plan(blas, key, bias, &made);
     if (status == RK_OK) status = rk_grow(&blas->plans, blas->n_plans, &blas->capacity, sizeof *blas->plans);

@@ -21,7 +21,7 @@ rk_blas_shape rk_blas_shape_of(const rk_cuda_gemm_args *args, const rk_blas_oper
                                const rk_blas_operand *b);
 /* RK_INTERNAL while the stream is captured, when CUDA 13.3's cuBLASLt fails to choose
  * (https://github.com/mudler/vllm.cpp/issues/1732): a shape must have been multiplied once before. */
-rk_status rk_blas_may_choose(const rk_stream *stream);
+rk_status rk_blas_check_not_captured(const rk_stream *stream);
 
 /* args->a, lda, stride_a and a_rounded, and b's, are not read; batch is 1 or more, m and n too. */
 rk_status rk_blas_multiply(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a,

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 #include "base/file/file.h"
 #include "base/log.h"
 #include "base/memory.h"

@@ -73,7 +73,7 @@ static rk_status new_feature(expander *e, rk_data_feature **out) {
 static rk_status no_match(const expander *e, const rk_data_feature *pattern) {
     const char *nearest = rk_nearest(pattern->match, e->names, e->n_columns);
     rk_status status = rk_error(RK_CONFIG, "%s: key 'match': no column matches '%s'",
-                                rk_yaml_place_of(e->yaml, pattern->line).text, pattern->match);
+                                rk_yaml_location_of(e->yaml, pattern->line).text, pattern->match);
     if (nearest) return rk_error_hint(status, "the nearest column is '%s'", nearest);
     return e->n_columns ? rk_error_hint(status, "the first of %zu columns is '%s'", e->n_columns, e->names[0])
                         : status;

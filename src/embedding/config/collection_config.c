@@ -36,7 +36,7 @@ typedef struct place {
 
 static place place_of(const planner *p, int line, const char *key) {
     place at;
-    snprintf(at.text, sizeof at.text, "%s: key '%s'", rk_yaml_place_of(p->yaml, line).text, key);
+    snprintf(at.text, sizeof at.text, "%s: key '%s'", rk_yaml_location_of(p->yaml, line).text, key);
     return at;
 }
 

@@ -1,7 +1,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 #include "base/memory.h"
 #include "embedding/local/collection_internal.h"
 #include "embedding/local/initializer.h"
@@ -226,7 +226,7 @@ rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t 
     return RK_OK;
 }
 
-rk_status rk_embeddings_state(rk_embeddings *e, rk_state *state) {
+rk_status rk_embeddings_state(rk_embeddings *e, rk_state_dict *state) {
     for (int32_t t = 0; t < e->n_tables; t++) RK_TRY(rk_table_state(&e->tables[t], state));
     return RK_OK;
 }

@@ -5,21 +5,21 @@
 
 #include <reckon/embeddings.h>
 
-#include "base/state.h"
+#include "base/state_dict.h"
 #include "embedding/local/table_storage.h"
 
 /* A model's own lookups, beside those by rk_lookup. In two steps: all ids checked and made ready, in
  * training with the plan of their update; then samples looked up, all of them or a block at a time by any
  * thread. */
 rk_status rk_embeddings_dedup(rk_embeddings *embeddings, int64_t n, const rk_ids *ids, bool training);
-void rk_embeddings_look_up_all(rk_embeddings *embeddings, bool training, const rk_activation *activations);
+void rk_embeddings_lookup_all(rk_embeddings *embeddings, bool training, const rk_activation *activations);
 /* Looks up features of a training batch, after dedup, one table after the other: those for which that moves
  * fewer bytes. Their tables then stay in the caches, while blocks of samples that go through all tables would
  * read each row from memory at each use. activations[f].data is NULL afterwards for the other features. */
-void rk_embeddings_look_up_early(rk_embeddings *embeddings, rk_activation *activations);
+void rk_embeddings_lookup_early(rk_embeddings *embeddings, rk_activation *activations);
 /* Samples first .. last-1 of a feature; `to` is where sample `first` goes. */
-void rk_embeddings_look_up(const rk_embeddings *embeddings, bool training, int32_t feature, int64_t first,
-                           int64_t last, const rk_activation *to);
+void rk_embeddings_lookup_samples(const rk_embeddings *embeddings, bool training, int32_t feature,
+                                  int64_t first, int64_t last, const rk_activation *to);
 
 /* Updates, in steps. launch gives the gradients of the last batch, which must stay until complete; the next
  * batch's dedup may run. Then each of n_pieces pieces is updated, in any order and by any thread, but not
@@ -54,7 +54,7 @@ rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const r
 /* Every table's rows and slots and each table's step, in a fixed order: names "table/<name>/rows",
  * "table/<name>/<slot>", "table/<name>/step". Views into the live arrays; valid while the collection
  * lives. */
-rk_status rk_embeddings_state(rk_embeddings *embeddings, rk_state *state);
+rk_status rk_embeddings_state(rk_embeddings *embeddings, rk_state_dict *state);
 
 /* L2 on table t (all features of it): `l2` adds l2 * w to the gradient of each touched row, once a row;
  * `l2_full` is the exact (l2_full/2)*|table|^2: every row takes l2_full * w in its gradient at every step. */

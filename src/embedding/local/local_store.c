@@ -23,17 +23,18 @@ static rk_status begin(rk_store *store, int64_t n, const rk_ids *ids, bool train
 static void lookup_early(rk_store *store, rk_activation *activations) {
     local_store *s = (local_store *)store;
     if (!s->late) {
-        rk_embeddings_look_up_early(s->embeddings, activations);
+        rk_embeddings_lookup_early(s->embeddings, activations);
         return;
     }
     rk_stale_rows_put_back(&s->stale_rows);
-    rk_embeddings_look_up_all(s->embeddings, true, activations);
+    rk_embeddings_lookup_all(s->embeddings, true, activations);
     rk_stale_rows_take_away(&s->stale_rows);
 }
 
 static void lookup(const rk_store *store, bool training, int32_t feature, int64_t first, int64_t last,
                    const rk_activation *to) {
-    rk_embeddings_look_up(((const local_store *)store)->embeddings, training, feature, first, last, to);
+    rk_embeddings_lookup_samples(((const local_store *)store)->embeddings, training, feature, first, last,
+                                 to);
 }
 
 static size_t n_pieces(const rk_store *store) {
@@ -78,7 +79,7 @@ static void reload(rk_store *store) {
     rk_stale_rows_forget(&((local_store *)store)->stale_rows);
 }
 
-static rk_status state(rk_store *store, rk_state *out) {
+static rk_status state(rk_store *store, rk_state_dict *out) {
     local_store *s = (local_store *)store;
     RK_TRY(rk_embeddings_state(s->embeddings, out));
     for (int32_t t = 0; s->late && t < rk_embeddings_n_tables(s->embeddings); t++)
@@ -129,7 +130,7 @@ static const rk_store_ops local_ops = {.free = free_store,
                                        .scale_learning_rate = scale_learning_rate,
                                        .bytes = bytes,
                                        .count = rk_store_no_counts,
-                                       .send_control = rk_store_no_control,
+                                       .send_to_servers = rk_store_no_control,
                                        .serve = serve,
                                        .find_not_finite = true};
 

@@ -51,8 +51,8 @@ void rk_batch_context_look_up(const rk_embeddings *e, const rk_batch_context *ba
     (void)look_up(e, &batch_context->uses[f], f, false, first, last, *to);
 }
 
-void rk_embeddings_look_up(const rk_embeddings *e, bool training, int32_t f, int64_t first, int64_t last,
-                           const rk_activation *to) {
+void rk_embeddings_lookup_samples(const rk_embeddings *e, bool training, int32_t f, int64_t first,
+                                  int64_t last, const rk_activation *to) {
     rk_batch_context_look_up(e, training ? &e->batch_contexts[e->now] : &e->batch_to_peek, f, first, last,
                              to);
 }
@@ -95,7 +95,7 @@ void rk_uses_look_up_all(const rk_embeddings *e, rk_batch_context *batch_context
     rk_parallel_for(begins[e->n_features], look_up_part, &l);
 }
 
-void rk_embeddings_look_up_all(rk_embeddings *e, bool training, const rk_activation *activations) {
+void rk_embeddings_lookup_all(rk_embeddings *e, bool training, const rk_activation *activations) {
     rk_uses_look_up_all(e, training ? &e->batch_contexts[e->now] : &e->batch_to_peek, activations, false);
 }
 
@@ -111,7 +111,7 @@ static bool pays_early(const rk_embeddings *e, int32_t f) {
     return (double)use->n_ids * fmax(row_bytes, LINE_BYTES) > table_bytes + 2 * out_bytes;
 }
 
-void rk_embeddings_look_up_early(rk_embeddings *e, rk_activation *activations) {
+void rk_embeddings_lookup_early(rk_embeddings *e, rk_activation *activations) {
     bool none_pays = rk_embeddings_bytes(e) <= e->cache_bytes; /* where all tables stay in the caches */
     for (int32_t f = 0; f < e->n_features; f++)
         if (none_pays || !pays_early(e, f)) activations[f].data = NULL;

@@ -137,7 +137,7 @@ void rk_stale_rows_release(rk_stale_rows *s) {
     *s = (rk_stale_rows){0};
 }
 
-rk_status rk_stale_rows_state(rk_stale_rows *s, int32_t t, rk_state *state) {
+rk_status rk_stale_rows_state(rk_stale_rows *s, int32_t t, rk_state_dict *state) {
     const rk_table *table = &s->embeddings->tables[t];
     int32_t first = table->part.first_column;
     drop_old(s);
@@ -150,8 +150,8 @@ rk_status rk_stale_rows_state(rk_stale_rows *s, int32_t t, rk_state *state) {
                          (long long)n_parts(table), first, first + table->config.dim, table->part.name);
         rk_status status = name.status;
         if (status == RK_OK)
-            status =
-                rk_state_add(state, name.data, RK_U8, kept->n, (int64_t)record_bytes(table), kept->records);
+            status = rk_state_dict_add(state, name.data, RK_U8, kept->n, (int64_t)record_bytes(table),
+                                       kept->records);
         rk_buffer_release(&name);
         RK_TRY(status);
     }

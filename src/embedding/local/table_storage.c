@@ -161,8 +161,8 @@ uint64_t rk_table_bytes(const rk_table *table) {
 
 /* "table/<table>/<tensor>", and of a part of the table which rows and columns: "[2:1000:4,0:64]" for rows 2,
  * 6, ... below 1000 and columns 0 to 63. */
-static rk_status add_tensor(rk_table *table, rk_state *state, const char *tensor, rk_dtype type, int64_t dim0,
-                            int64_t dim1, void *data) {
+static rk_status add_tensor(rk_table *table, rk_state_dict *state, const char *tensor, rk_dtype type,
+                            int64_t dim0, int64_t dim1, void *data) {
     const rk_table_part *part = &table->part;
     rk_buffer name = {0};
     rk_buffer_printf(&name, "table/%s/%s", part->name, tensor);
@@ -174,15 +174,15 @@ static rk_status add_tensor(rk_table *table, rk_state *state, const char *tensor
         rk_buffer_text(&name, "]");
     }
     rk_status status = name.status;
-    if (status == RK_OK) status = rk_state_add(state, name.data, type, dim0, dim1, data);
+    if (status == RK_OK) status = rk_state_dict_add(state, name.data, type, dim0, dim1, data);
     rk_buffer_release(&name);
     return status;
 }
 
-rk_status rk_table_state(rk_table *table, rk_state *state) {
+rk_status rk_table_state(rk_table *table, rk_state_dict *state) {
     int64_t n_rows = table->config.n_rows, dim = table->config.dim;
     RK_TRY(add_tensor(table, state, "rows", table->config.dtype, n_rows, dim, table->rows.data));
-    rk_state_set_kind(state, RK_STATE_ROWS);
+    rk_state_dict_set_kind(state, RK_STATE_ROWS);
     for (int s = 0; s < table->n_slots; s++)
         RK_TRY(add_tensor(table, state, table->slots[s].name, RK_F32, n_rows,
                           table->slots[s].per_row ? 0 : dim, table->slot_values[s]));

@@ -99,7 +99,7 @@ static rk_status end(rk_store *store, bool applies) {
     return status;
 }
 
-static rk_status send_control(rk_store *store, int64_t word) {
+static rk_status send_to_servers(rk_store *store, int64_t word) {
     rk_sharded *s = of(store);
     if (!s->roles.n_owners) return RK_OK;
     RK_TRY(flush(store));
@@ -127,7 +127,7 @@ static rk_status serve(rk_store *store, int64_t *word) {
     }
 }
 
-static rk_status add_state(rk_store *store, rk_state *state) {
+static rk_status add_state(rk_store *store, rk_state_dict *state) {
     rk_sharded *s = of(store);
     for (int32_t h = 0; h < s->n_shards; h++) {
         const rk_table_shard *shard = &s->shards[h];
@@ -197,7 +197,7 @@ const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
                                      .scale_learning_rate = scale_learning_rate,
                                      .bytes = bytes,
                                      .count = count,
-                                     .send_control = send_control,
+                                     .send_to_servers = send_to_servers,
                                      .serve = serve};
 
 void rk_wire_pack(void *to, rk_dtype wire, const float *from, int64_t n) {

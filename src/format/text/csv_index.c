@@ -1,6 +1,6 @@
 #include "format/text/csv_index.h"
 
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 
 size_t rk_csv_index_scalar(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out) {
     size_t n = 0;

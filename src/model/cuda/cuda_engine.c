@@ -75,7 +75,7 @@ static rk_status send(rk_model *model, const rk_local_batch *from, bool training
     uint64_t began = rk_trace_begin();
     int next = !d->now;
     d->totals[next] = from->total;
-    rk_device_batch_send(&d->layout, model, from, training, d->upload, &d->batches[next]);
+    rk_device_batch_upload(&d->layout, model, from, training, d->upload, &d->batches[next]);
     rk_status status =
         d->store->ops->dedup(d->store, d->upload, d->dedup, from->batch.n, from->ids, training);
     rk_trace_end(began, "send");

@@ -88,8 +88,9 @@ static void send_targets(const rk_device_batch_layout *l, const rk_model *model,
     send(upload, to, l->weights, n * sizeof(float));
 }
 
-void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model, const rk_local_batch *local,
-                          bool labelled, rk_stream *upload, rk_device_batch *to) {
+void rk_device_batch_upload(const rk_device_batch_layout *l, const rk_model *model,
+                            const rk_local_batch *local, bool labelled, rk_stream *upload,
+                            rk_device_batch *to) {
     const rk_batch *from = &local->batch;
     float *dense = (float *)(to->host + l->dense), *lengths = (float *)(to->host + l->lengths);
     size_t n = (size_t)from->n, dense_bytes = n * (size_t)model->n_dense * sizeof(float);

@@ -38,8 +38,9 @@ void rk_device_batch_release(rk_device *device, rk_device_batch *batch);
 
 /* A local batch's numbers, up to the device. Nothing of an earlier use may be under way. labelled: for
  * training, with labels, or with the pairs of a two_tower. */
-void rk_device_batch_send(const rk_device_batch_layout *layout, const rk_model *model,
-                          const rk_local_batch *from, bool labelled, rk_stream *upload, rk_device_batch *to);
+void rk_device_batch_upload(const rk_device_batch_layout *layout, const rk_model *model,
+                            const rk_local_batch *from, bool labelled, rk_stream *upload,
+                            rk_device_batch *to);
 /* What follows from the number of the step that the batch is used in: scales and step, up on the step's own
  * stream. */
 void rk_device_batch_number(const rk_device_batch_layout *layout, const rk_model *model, rk_stream *stream,

@@ -172,7 +172,7 @@ void rk_retrieval_mark_outputs(rk_model *model) {
     rk_graph_output(graph, rk_graph_find(graph, "item_vector"));
     rk_graph_lead(graph, user);
     rk_graph_lead(graph, model->logits);
-    rk_graph_keep(graph);
+    rk_graph_retain_values(graph);
 }
 
 int64_t rk_retrieval_local_negatives(const rk_model *model, int64_t n_pairs, int64_t n) {

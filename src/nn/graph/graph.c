@@ -214,7 +214,7 @@ void rk_graph_split(rk_graph *graph, int64_t n_micro_batches, rk_graph_local_par
     graph->local = local;
 }
 
-void rk_graph_keep(rk_graph *graph) {
+void rk_graph_retain_values(rk_graph *graph) {
     graph->keeps = true;
 }
 

@@ -18,7 +18,7 @@
 #include <reckon/table.h>
 
 #include "base/buffer.h"
-#include "base/state.h"
+#include "base/state_dict.h"
 #include "kernels/real.h"
 
 typedef struct rk_graph rk_graph;
@@ -107,7 +107,7 @@ static inline bool rk_local_batch_goes_by_nodes(double parameters, double sample
 
 /* Keep the values and gradients of the whole batch, for rk_graph_data and the like; graphs with batch_norm do
  * so by themselves. Before finish. */
-void rk_graph_keep(rk_graph *graph);
+void rk_graph_retain_values(rk_graph *graph);
 
 /* Check, initialize the parameters, plan the memory of batches of up to max_batch samples (of all
  * micro-batches). */
@@ -199,7 +199,7 @@ rk_real *rk_graph_gradients(rk_graph *graph, size_t *n); /* of all parameters, o
 int32_t rk_graph_n_parameters(const rk_graph *graph);
 rk_parameter *rk_graph_parameter(rk_graph *graph, int32_t index);
 /* "dense/<parameter>" and running statistics ("dense/<node>/running_mean") as named tensors. */
-rk_status rk_graph_state(rk_graph *graph, rk_state *state);
+rk_status rk_graph_state(rk_graph *graph, rk_state_dict *state);
 
 uint64_t rk_graph_bytes(const rk_graph *graph,
                         int n_threads); /* of values and gradients, beside the parameters */

@@ -97,21 +97,21 @@ rk_parameter *rk_graph_parameter(rk_graph *graph, int32_t index) {
     return &graph->parameters[index];
 }
 
-rk_status rk_graph_state(rk_graph *graph, rk_state *state) {
+rk_status rk_graph_state(rk_graph *graph, rk_state_dict *state) {
     char name[512];
     for (size_t i = 0; i < graph->n_parameters; i++) {
         rk_parameter *p = &graph->parameters[i];
         snprintf(name, sizeof name, "dense/%s", p->name);
-        RK_TRY(rk_state_add(state, name, RK_F32, p->rows, p->cols, p->value));
-        rk_state_set_kind(state, RK_STATE_DENSE);
+        RK_TRY(rk_state_dict_add(state, name, RK_F32, p->rows, p->cols, p->value));
+        rk_state_dict_set_kind(state, RK_STATE_DENSE);
     }
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i]->n_states; k++) {
             snprintf(name, sizeof name, "dense/%s/%s", graph->nodes[i]->name,
                      graph->nodes[i]->state_names[k]);
-            RK_TRY(rk_state_add(state, name, RK_F32, rk_width(graph->nodes[i]->shape), 0,
-                                graph->nodes[i]->states[k]));
-            rk_state_set_kind(state, RK_STATE_STATISTIC);
+            RK_TRY(rk_state_dict_add(state, name, RK_F32, rk_width(graph->nodes[i]->shape), 0,
+                                     graph->nodes[i]->states[k]));
+            rk_state_dict_set_kind(state, RK_STATE_STATISTIC);
         }
     return RK_OK;
 }

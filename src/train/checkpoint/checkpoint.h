@@ -5,7 +5,7 @@
 #include <reckon/checkpoint.h>
 #include <reckon/dataset.h>
 
-#include "base/state.h"
+#include "base/state_dict.h"
 #include "comm/comm.h"
 #include "train/source/input_files.h"
 #include "train/evaluate/early_stopping.h"
@@ -25,7 +25,7 @@ typedef struct rk_progress {
 /* Write <output>/checkpoints/step-NNN whole or not at all, then remove those that are past `keep`. *path is
  * the new one's (rk_free). Over ranks each writes what it holds, all call it, and the first one's progress
  * counts. */
-rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state,
+rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state_dict *state,
                               const rk_progress *progress, const rk_inputs *inputs, char **path);
 
 /* The manifest alone, after its own checksum was checked. */
@@ -52,7 +52,7 @@ rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool bes
 
 /* Read the tensors of a checkpoint that was verified into `state`: all of it must be there with the same type
  * and shape; what the checkpoint holds beyond is passed over, and not read. */
-rk_status rk_checkpoint_read(const char *path, const rk_state *state);
+rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state);
 
 /* Rows as the next steps are to see them, where the checkpoint has any (embedding/local/stale_rows.h), into
  * the model that it was read into. */

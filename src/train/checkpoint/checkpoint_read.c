@@ -11,13 +11,13 @@
 
 /* A tensor of the state, and how much of it has been read. */
 typedef struct wanted_tensor {
-    const rk_state_entry *entry;
+    const rk_state_dict_entry *entry;
     rk_tensor_part part;
     int64_t n_elements, n_read;
 } wanted_tensor;
 
 /* Counters stand in every part of a table: any of them will do. */
-static bool is_counter(const rk_state_entry *entry) {
+static bool is_counter(const rk_state_dict_entry *entry) {
     return entry->type == RK_I64 && entry->n_dims == 1 && entry->dims[0] == 1;
 }
 
@@ -83,19 +83,19 @@ static rk_status read_shards(reading *r, const char *path) {
     return RK_OK;
 }
 
-static rk_status list_requested(const rk_state *state, wanted_tensor **out) {
+static rk_status list_requested(const rk_state_dict *state, wanted_tensor **out) {
     RK_TRY(rk_alloc(state->n, sizeof **out, out));
     for (size_t i = 0; i < state->n; i++) {
-        const rk_state_entry *e = &state->entries[i];
+        const rk_state_dict_entry *e = &state->entries[i];
         wanted_tensor *wanted = &(*out)[i];
         wanted->entry = e;
-        wanted->n_elements = (int64_t)(rk_state_entry_bytes(e) / rk_dtype_bytes(e->type));
+        wanted->n_elements = (int64_t)(rk_state_dict_entry_bytes(e) / rk_dtype_bytes(e->type));
         RK_TRY(rk_tensor_part_parse(e->name, e->n_dims, e->dims, &wanted->part));
     }
     return RK_OK;
 }
 
-rk_status rk_checkpoint_read(const char *path, const rk_state *state) {
+rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state) {
     RK_AUTOFREE wanted_tensor *list = NULL;
     RK_TRY(list_requested(state, &list));
     reading r = {.take = take_wanted, .list = list, .n = state->n};
@@ -139,7 +139,7 @@ rk_status rk_checkpoint_config(const char *path, const char *const *overrides, s
 rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_model_device *device,
                               const rk_model_cluster *cluster, rk_export_rows rows, rk_model **out) {
     RK_AUTO(rk_model_auto) rk_model *model = NULL;
-    RK_AUTO(rk_state_release) rk_state state = {0};
+    RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
     RK_AUTO(rk_stored_model_close) rk_stored_model stored = {0};
     bool by_rows = rows != RK_EXPORT_ROWS_TRAINED || rk_is_export(path);
     rk_model_options options;

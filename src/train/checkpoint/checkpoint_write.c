@@ -38,14 +38,14 @@ static rk_status write_text(writing *w, const char *name, const char *text, size
 }
 
 /* Entries in order, into files of about SHARD_BYTES. */
-static rk_status write_files(writing *w, const rk_state *state) {
+static rk_status write_files(writing *w, const rk_state_dict *state) {
     size_t first = 0;
     for (int shard = 1; first < state->n; shard++) {
         uint64_t n_bytes = 0, file_bytes;
         size_t last = first;
         while (last < state->n &&
-               (last == first || n_bytes + rk_state_entry_bytes(&state->entries[last]) <= SHARD_BYTES))
-            n_bytes += rk_state_entry_bytes(&state->entries[last++]);
+               (last == first || n_bytes + rk_state_dict_entry_bytes(&state->entries[last]) <= SHARD_BYTES))
+            n_bytes += rk_state_dict_entry_bytes(&state->entries[last++]);
         char name[64];
         RK_AUTOFREE char *path = NULL;
         uint32_t crc;
@@ -54,7 +54,7 @@ static rk_status write_files(writing *w, const rk_state *state) {
         else
             snprintf(name, sizeof name, "model-%05d.safetensors", shard);
         RK_TRY(rk_path_join(w->directory, name, &path));
-        rk_state part = {.entries = state->entries + first, .n = last - first};
+        rk_state_dict part = {.entries = state->entries + first, .n = last - first};
         RK_TRY(rk_safetensors_write(path, &part, &crc, &file_bytes));
         RK_TRY(note_file(w, name, crc, file_bytes));
         first = last;
@@ -63,14 +63,14 @@ static rk_status write_files(writing *w, const rk_state *state) {
 }
 
 /* What all trainers have is the first one's to write. */
-static rk_status write_shards(writing *w, const rk_state *state) {
+static rk_status write_shards(writing *w, const rk_state_dict *state) {
     if (rk_comm_rank(w->comm) == 0) return write_files(w, state);
-    RK_AUTOFREE rk_state_entry *own = NULL;
+    RK_AUTOFREE rk_state_dict_entry *own = NULL;
     size_t n = 0;
     RK_TRY(rk_alloc(state->n, sizeof *own, &own));
     for (size_t i = 0; i < state->n; i++)
         if (!state->entries[i].shared) own[n++] = state->entries[i];
-    return write_files(w, &(rk_state){.entries = own, .n = n});
+    return write_files(w, &(rk_state_dict){.entries = own, .n = n});
 }
 
 /* The other ranks' files, into the first one's list. */
@@ -164,7 +164,7 @@ static rk_status write_all(writing *w, rk_config *config, const rk_progress *pro
 }
 
 /* Tensors by every rank, and when all have written theirs, the rest by the first one. */
-static rk_status write_parts(writing *w, const rk_state *state) {
+static rk_status write_parts(writing *w, const rk_state_dict *state) {
     RK_TRY(rk_comm_agree(w->comm, write_shards(w, state)));
     if (rk_comm_size(w->comm) > 1) RK_TRY(rk_comm_agree(w->comm, gather_files(w)));
     return RK_OK;
@@ -199,7 +199,7 @@ static rk_status write_first(writing *w, rk_config *config, const rk_progress *p
     return rk_checkpoint_retain(config, progress);
 }
 
-rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state,
+rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state_dict *state,
                               const rk_progress *progress, const rk_inputs *inputs, char **out) {
     writing w = {.comm = comm};
     RK_AUTOFREE char *root = NULL, *path = NULL;

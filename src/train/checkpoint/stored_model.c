@@ -103,7 +103,7 @@ static void copy_rows(const rk_tensor_part *to, char *out, const char *rows, int
                (size_t)to->n_columns * element);
 }
 
-static rk_status read_entry(rk_stored_model *m, const rk_state_entry *entry, const rk_stored_tensor *t,
+static rk_status read_entry(rk_stored_model *m, const rk_state_dict_entry *entry, const rk_stored_tensor *t,
                             const rk_tensor_part *to) {
     bool is_table = entry->kind == RK_STATE_ROWS;
     rk_dtype type = is_table ? row_type(m, t) : t->type;
@@ -129,9 +129,9 @@ static rk_status no_tensor(const rk_stored_model *m, const rk_tensor_part *part)
                : status;
 }
 
-rk_status rk_stored_model_read(rk_stored_model *m, const rk_state *state) {
+rk_status rk_stored_model_read(rk_stored_model *m, const rk_state_dict *state) {
     for (size_t i = 0; i < state->n; i++) {
-        const rk_state_entry *entry = &state->entries[i];
+        const rk_state_dict_entry *entry = &state->entries[i];
         rk_tensor_part part;
         RK_AUTOFREE char *name = NULL;
         if (entry->type == RK_I64) continue; /* a counter: of training alone */

@@ -23,6 +23,6 @@ rk_dtype rk_stored_model_row_dtype(const void *model, const char *table, rk_dtyp
 /* Each tensor of the state, or the part of it that the state has, but for counters. Memory: some MiB. Errors:
  * RK_CONFIG where one is not there, or of another shape or dtype; RK_NOT_FINITE names a table and the row
  * that int8 or int4 cannot hold. */
-rk_status rk_stored_model_read(rk_stored_model *model, const rk_state *state);
+rk_status rk_stored_model_read(rk_stored_model *model, const rk_state_dict *state);
 
 #endif

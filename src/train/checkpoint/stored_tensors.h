@@ -5,7 +5,7 @@
 
 #include <reckon/table.h>
 
-#include "base/state.h"
+#include "base/state_dict.h"
 #include "base/text/name_map.h"
 #include "format/safetensors.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "base/state.h"
+#include "base/state_dict.h"
 
 typedef struct rk_tensor_part {
     const char *name; /* [name_bytes]: without the brackets */

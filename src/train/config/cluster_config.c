@@ -62,7 +62,7 @@ const rk_schema rk_cluster_schema = {.name = "cluster",
                                      .line_offset = offsetof(rk_cluster_section, line)};
 
 static rk_status error_at(const rk_yaml *yaml, int line, const char *key, const char *message) {
-    return rk_error(RK_CONFIG, "%s: key '%s': %s", rk_yaml_place_of(yaml, line).text, key, message);
+    return rk_error(RK_CONFIG, "%s: key '%s': %s", rk_yaml_location_of(yaml, line).text, key, message);
 }
 
 rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_yaml *yaml) {

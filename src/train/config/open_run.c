@@ -8,7 +8,7 @@
 #include <reckon/transforms.h>
 
 #include "base/memory.h"
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 #include "base/options.h"
 #include "base/thread/parallel.h"
 #include "data/convert.h"

@@ -134,7 +134,7 @@ rk_status rk_config_find_metric(const rk_config *c, const char *name, const char
 static rk_status find_metric_of_key(const rk_config *c, const char *name, const char *key, int line,
                                     int *task, int *metric) {
     char place[1100];
-    snprintf(place, sizeof place, "%s: key '%s'", rk_yaml_place_of(&c->yaml, line).text, key);
+    snprintf(place, sizeof place, "%s: key '%s'", rk_yaml_location_of(&c->yaml, line).text, key);
     return rk_config_find_metric(c, name, place, task, metric);
 }
 
@@ -145,7 +145,7 @@ static rk_status find_watched(const rk_config *c, const char *name, int line, in
     return rk_error_hint(
         rk_error(RK_CONFIG,
                  "%s: key 'metric': 'calibration' is best at 1, so it cannot decide which model is better",
-                 rk_yaml_place_of(&c->yaml, line).text),
+                 rk_yaml_location_of(&c->yaml, line).text),
         "use logloss, which includes calibration");
 }
 
@@ -161,11 +161,11 @@ static rk_status resolve_metrics(rk_config *c) {
         int line = t->early_stopping.line ? t->early_stopping.line
                    : t->plateau.line      ? t->plateau.line
                                           : t->line;
-        rk_status status =
-            rk_error(RK_CONFIG, "%s: key '%s': needs validation data", rk_yaml_place_of(&c->yaml, line).text,
-                     t->early_stopping.line ? "early_stopping"
-                     : t->plateau.line      ? "plateau"
-                                            : "keep_best");
+        rk_status status = rk_error(RK_CONFIG, "%s: key '%s': needs validation data",
+                                    rk_yaml_location_of(&c->yaml, line).text,
+                                    t->early_stopping.line ? "early_stopping"
+                                    : t->plateau.line      ? "plateau"
+                                                           : "keep_best");
         return rk_error_hint(status,
                              "give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
     }
@@ -236,7 +236,7 @@ static rk_status resolve(rk_config *c) {
     RK_TRY(rk_model_section_check(&c->model, &c->yaml));
     if (c->data.n_labels == 0 && !rk_config_has_pairs(c))
         return rk_error(RK_CONFIG, "%s: key 'data': a model needs one label or more",
-                        rk_yaml_place_of(&c->yaml, c->data.line).text);
+                        rk_yaml_location_of(&c->yaml, c->data.line).text);
     RK_TRY(rk_cluster_section_check(&c->cluster, &c->yaml));
     RK_TRY(rk_cluster_constraints(&c->cluster, &c->yaml, &c->constraints));
     if (c->data.seed < 0) c->data.seed = c->train.seed;
@@ -254,9 +254,9 @@ static rk_status resolve(rk_config *c) {
         RK_TRY(rk_buffer_take(&output, &c->train.output));
     }
     if (!*c->train.output)
-        return rk_error_hint(
-            rk_error(RK_CONFIG, "%s: key 'output': is empty", rk_yaml_place_of(&c->yaml, c->train.line).text),
-            "for the working directory write '.'");
+        return rk_error_hint(rk_error(RK_CONFIG, "%s: key 'output': is empty",
+                                      rk_yaml_location_of(&c->yaml, c->train.line).text),
+                             "for the working directory write '.'");
     return resolve_metrics(c);
 }
 

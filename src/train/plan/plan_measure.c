@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "base/thread/parallel.h"
-#include "train/run/machine_limits.h"
+#include "train/run/roofline.h"
 #include "train/plan/plan_internal.h"
 
 enum { MOST_PLAYERS = 16 };
@@ -25,9 +25,9 @@ static double cores_of(const rk_host_group *group) {
 
 rk_status rk_plan_measure_limits(rk_plan *plan) {
     bool layers = plan->dense.layer_in > 0;
-    RK_TRY(rk_limit_gather(usual_dim(plan), &plan->here.memory_speed));
-    RK_TRY(rk_limit_gemm(layers ? plan->dense.layer_in : 256, layers ? plan->dense.layer_out : 256,
-                         &plan->here.flops));
+    RK_TRY(rk_roofline_gather(usual_dim(plan), &plan->here.memory_speed));
+    RK_TRY(rk_roofline_gemm(layers ? plan->dense.layer_in : 256, layers ? plan->dense.layer_out : 256,
+                            &plan->here.flops));
     for (int64_t i = 0; i < plan->cluster.hosts.n_groups; i++) {
         rk_host_group *group = &plan->cluster.hosts.groups[i];
         double part = cores_of(group) / (double)sysconf(_SC_NPROCESSORS_ONLN);

@@ -45,12 +45,12 @@ static rk_status build_outline(const rk_plan *plan, const rk_data_schema *schema
 }
 
 static rk_status count_parameters(rk_model *model, double *out) {
-    RK_AUTO(rk_state_release) rk_state state = {0};
+    RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
     RK_TRY(rk_model_state(model, &state));
     *out = 0;
     for (size_t i = 0; i < state.n; i++)
         if (strncmp(state.entries[i].name, "dense/", 6) == 0)
-            *out += (double)rk_state_entry_bytes(&state.entries[i]) / sizeof(float);
+            *out += (double)rk_state_dict_entry_bytes(&state.entries[i]) / sizeof(float);
     return RK_OK;
 }
 

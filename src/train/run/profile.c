@@ -9,7 +9,7 @@
 #include "base/thread/parallel.h"
 #include "base/thread/trace.h"
 #include "data/dataset/dataset.h"
-#include "train/run/machine_limits.h"
+#include "train/run/roofline.h"
 #include "train/config/run_config.h"
 
 enum { USUAL_STEPS = 20, TURNS = 4 };
@@ -38,7 +38,7 @@ typedef struct profiling {
     int64_t n_samples, n_steps;
     double wall,
         seconds[RK_PROFILE_STAGES]; /* of the steps that are timed; of their stages, added up over threads */
-    rk_limit *gather, *gemm;        /* NULL: of no use to the model */
+    rk_roofline *gather, *gemm;     /* NULL: of no use to the model */
 } profiling;
 
 static rk_status train_steps(profiling *p, int64_t n) {
@@ -91,13 +91,13 @@ static void set_work(rk_profile *out, const char *name, double work, double limi
 static rk_status open_limits(profiling *p) {
     rk_model_work work = rk_model_count_work(p->model, 0);
     if (p->stages != stages_of_cpu) return RK_OK;
-    if (work.row_dim) RK_TRY(rk_limit_open_gather(work.row_dim, work.table_bytes, &p->gather));
-    return work.layer_in ? rk_limit_open_gemm(work.layer_in, work.layer_out, &p->gemm) : RK_OK;
+    if (work.row_dim) RK_TRY(rk_roofline_new_gather(work.row_dim, work.table_bytes, &p->gather));
+    return work.layer_in ? rk_roofline_new_gemm(work.layer_in, work.layer_out, &p->gemm) : RK_OK;
 }
 
 static rk_status turn_limits(const profiling *p) {
-    if (p->gather) RK_TRY(rk_limit_turn(p->gather));
-    return p->gemm ? rk_limit_turn(p->gemm) : RK_OK;
+    if (p->gather) RK_TRY(rk_roofline_measure(p->gather));
+    return p->gemm ? rk_roofline_measure(p->gemm) : RK_OK;
 }
 
 /* What the stages moved, and what the machine reached. */
@@ -105,10 +105,10 @@ static void set_limits(const profiling *p, rk_profile *out) {
     rk_model_work work = rk_model_count_work(p->model, out->batch_size);
     out->n_ids = work.n_ids;
     out->n_rows = work.n_rows;
-    if (p->gather) out->gather_limit = rk_limit_mean(p->gather);
-    if (p->gemm) out->gemm_limit = rk_limit_mean(p->gemm);
+    if (p->gather) out->gather_limit = rk_roofline_mean(p->gather);
+    if (p->gemm) out->gemm_limit = rk_roofline_mean(p->gemm);
     out->limits_spread =
-        fmax(p->gather ? rk_limit_spread(p->gather) : 1, p->gemm ? rk_limit_spread(p->gemm) : 1);
+        fmax(p->gather ? rk_roofline_spread(p->gather) : 1, p->gemm ? rk_roofline_spread(p->gemm) : 1);
     set_work(out, "lookup", (double)work.lookup_bytes, out->gather_limit, "B");
     set_work(out, "update rows", (double)work.update_bytes, out->gather_limit, "B");
     set_work(out, "forward", work.flops / 3, out->gemm_limit, "F");
@@ -169,8 +169,8 @@ rk_status rk_profile_run(const rk_config *config, int64_t n_steps, int64_t n_war
     status = rk_options_give(out, out->struct_size, &profile, sizeof profile, first_size, "rk_profile");
 done:
     rk_interactions_free(options.interactions);
-    rk_limit_free(p.gather);
-    rk_limit_free(p.gemm);
+    rk_roofline_free(p.gather);
+    rk_roofline_free(p.gemm);
     rk_model_free(p.model);
     rk_dataset_free(p.dataset);
     return status;

@@ -210,7 +210,7 @@ void rk_trainer_free(rk_trainer *t) {
     if (!t) return;
     rk_evaluation_release(&t->evaluation);
     rk_run_log_release(&t->log);
-    rk_state_release(&t->state);
+    rk_state_dict_release(&t->state);
     if (t->has_run && rk_trainer_trains(t)) rk_trainer_dismiss(t);
     rk_model_free(t->model);
     rk_batch_source_release(&t->train_source);

@@ -28,7 +28,7 @@ struct rk_trainer {
     rk_model *model; /* NULL on ranks that only read */
     rk_dataset *train, *valid; /* valid NULL: none */
     rk_batch_source train_source, valid_source;
-    rk_state state; /* of the model, but for what is there between some steps only */
+    rk_state_dict state; /* of the model, but for what is there between some steps only */
     rk_progress progress;
     rk_early_stopping_rules rules;
     rk_inputs inputs;     /* of the first rank, which saves them */

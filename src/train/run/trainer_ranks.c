@@ -51,7 +51,7 @@ bool rk_trainer_trains(const rk_trainer *t) {
 }
 
 void rk_trainer_dismiss(rk_trainer *t) {
-    (void)rk_model_send_control(t->model, RK_WORD_END);
+    (void)rk_model_send_to_servers(t->model, RK_WORD_END);
     if (!t->readers) return;
     rk_status status = rk_batch_source_drain(&t->train_source);
     if (status == RK_OK) status = rk_batch_source_drain(&t->valid_source);
@@ -102,14 +102,14 @@ rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
     double factor = t->progress.stopping.learning_rate_factor;
     int64_t bits;
     memcpy(&bits, &factor, sizeof bits);
-    RK_TRY(rk_model_send_control(t->model, RK_WORD_FACTOR));
-    RK_TRY(rk_model_send_control(t->model, bits));
+    RK_TRY(rk_model_send_to_servers(t->model, RK_WORD_FACTOR));
+    RK_TRY(rk_model_send_to_servers(t->model, bits));
     rk_model_scale_learning_rate(t->model, factor);
     return RK_OK;
 }
 
 rk_status rk_trainer_write(rk_trainer *t, char **path) {
-    RK_AUTO(rk_state_release) rk_state state = {0};
+    RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
     RK_TRY(rk_comm_agree(t->comm, rk_model_state(t->model, &state)));
     return rk_checkpoint_write(t->config, t->comm, &state, &t->progress, &t->inputs, path);
 }
@@ -123,7 +123,7 @@ static rk_status load_best(rk_trainer *t) {
 }
 
 rk_status rk_trainer_load_best(rk_trainer *t) {
-    RK_TRY(rk_model_send_control(t->model, RK_WORD_LOAD));
+    RK_TRY(rk_model_send_to_servers(t->model, RK_WORD_LOAD));
     return load_best(t);
 }
 

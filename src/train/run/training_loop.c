@@ -106,7 +106,7 @@ static rk_status save(rk_trainer *t) {
     if (t->is_first) rk_run_log_bytes(&t->log, &t->progress.log_bytes, &t->progress.events_bytes);
     RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_model_flush(t->model));
-    RK_TRY(rk_model_send_control(t->model, RK_WORD_SAVE));
+    RK_TRY(rk_model_send_to_servers(t->model, RK_WORD_SAVE));
     RK_TRY(rk_trainer_write(t, &path));
     t->saved_step = t->progress.step;
     rk_trace_end(begin, "checkpoint");

@@ -1,4 +1,4 @@
-#include "base/thread/cpu.h"
+#include "base/thread/instruction_set.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-#include "train/run/machine_limits.h"
+#include "train/run/roofline.h"
 
 #include "base/thread/clock.h"
 #include "base/memory.h"
@@ -32,7 +32,7 @@ typedef struct multiplying {
     rk_status status;
 } multiplying;
 
-struct rk_limit {
+struct rk_roofline {
     rk_task task;
     size_t n_tasks;
     double work; /* of a turn */
@@ -43,7 +43,7 @@ struct rk_limit {
 };
 
 static void gather(void *context, size_t task, int thread) {
-    const rk_limit *limit = context;
+    const rk_roofline *limit = context;
     const gathering *g = &limit->gathering;
     for (size_t first = 0; first < BAGS; first += BLOCK)
         rk_bag_forward(&(rk_bag_forward_args){.rows = g->rows,
@@ -55,7 +55,7 @@ static void gather(void *context, size_t task, int thread) {
                                               .last = BLOCK});
 }
 
-rk_status rk_limit_turn(rk_limit *limit) {
+rk_status rk_roofline_measure(rk_roofline *limit) {
     double begin = rk_clock_seconds();
     rk_parallel_for(limit->n_tasks, limit->task, limit);
     double passed = rk_clock_seconds() - begin;
@@ -67,22 +67,22 @@ rk_status rk_limit_turn(rk_limit *limit) {
 }
 
 /* The first turn touches memory, and is not counted. */
-static rk_status warm_up(rk_limit *limit) {
-    RK_TRY(rk_limit_turn(limit));
+static rk_status warm_up(rk_roofline *limit) {
+    RK_TRY(rk_roofline_measure(limit));
     limit->seconds = limit->longest = 0;
     limit->n_turns = 0;
     return RK_OK;
 }
 
-double rk_limit_mean(const rk_limit *limit) {
+double rk_roofline_mean(const rk_roofline *limit) {
     return limit->work * limit->n_turns / limit->seconds;
 }
 
-double rk_limit_spread(const rk_limit *limit) {
+double rk_roofline_spread(const rk_roofline *limit) {
     return limit->longest / limit->shortest;
 }
 
-void rk_limit_free(rk_limit *limit) {
+void rk_roofline_free(rk_roofline *limit) {
     if (!limit) return;
     multiplying *m = &limit->multiplying;
     rk_pages_free(limit->gathering.rows.data, limit->gathering.bytes);
@@ -91,7 +91,7 @@ void rk_limit_free(rk_limit *limit) {
     rk_free(limit);
 }
 
-static rk_status prepare_gather(rk_limit *limit, int32_t dim, uint64_t table_bytes) {
+static rk_status prepare_gather(rk_roofline *limit, int32_t dim, uint64_t table_bytes) {
     gathering *g = &limit->gathering;
     uint64_t most = table_bytes > LARGE_TABLE_BYTES ? LARGE_TABLE_BYTES : table_bytes,
              bytes = most < SMALL_TABLE_BYTES ? SMALL_TABLE_BYTES : most;
@@ -111,27 +111,27 @@ static rk_status prepare_gather(rk_limit *limit, int32_t dim, uint64_t table_byt
     return warm_up(limit);
 }
 
-static rk_status open(rk_limit **out) {
+static rk_status open(rk_roofline **out) {
     return rk_alloc(1, sizeof **out, out);
 }
 
-static rk_status opened(rk_limit *limit, rk_status status, rk_limit **out) {
+static rk_status opened(rk_roofline *limit, rk_status status, rk_roofline **out) {
     if (status == RK_OK)
         *out = limit;
     else
-        rk_limit_free(limit);
+        rk_roofline_free(limit);
     return status;
 }
 
-rk_status rk_limit_open_gather(int32_t dim, uint64_t table_bytes, rk_limit **out) {
-    rk_limit *limit;
+rk_status rk_roofline_new_gather(int32_t dim, uint64_t table_bytes, rk_roofline **out) {
+    rk_roofline *limit;
     RK_TRY(open(&limit));
     return opened(limit, prepare_gather(limit, dim, table_bytes), out);
 }
 
 static void multiply(void *context, size_t task, int thread) {
     (void)task;
-    multiplying *m = &((rk_limit *)context)->multiplying;
+    multiplying *m = &((rk_roofline *)context)->multiplying;
     size_t t = (size_t)thread;
     for (size_t i = 0; i < m->n_calls && m->status == RK_OK; i++) {
         rk_status status =
@@ -141,7 +141,7 @@ static void multiply(void *context, size_t task, int thread) {
     }
 }
 
-static rk_status prepare_gemm(rk_limit *limit, int64_t in, int64_t out_units) {
+static rk_status prepare_gemm(rk_roofline *limit, int64_t in, int64_t out_units) {
     multiplying *m = &limit->multiplying;
     size_t n_threads = (size_t)rk_parallel_threads();
     m->x_width = (size_t)in * ROWS;
@@ -160,29 +160,29 @@ static rk_status prepare_gemm(rk_limit *limit, int64_t in, int64_t out_units) {
     return warm_up(limit);
 }
 
-rk_status rk_limit_open_gemm(int64_t in, int64_t out_units, rk_limit **out) {
-    rk_limit *limit;
+rk_status rk_roofline_new_gemm(int64_t in, int64_t out_units, rk_roofline **out) {
+    rk_roofline *limit;
     RK_TRY(open(&limit));
     return opened(limit, prepare_gemm(limit, in, out_units), out);
 }
 
 /* The best of some turns. */
-static rk_status conclude(rk_limit *limit, double *out) {
+static rk_status conclude(rk_roofline *limit, double *out) {
     rk_status status = RK_OK;
-    for (int i = 0; i < TURNS && status == RK_OK; i++) status = rk_limit_turn(limit);
+    for (int i = 0; i < TURNS && status == RK_OK; i++) status = rk_roofline_measure(limit);
     if (status == RK_OK) *out = limit->work / limit->shortest;
-    rk_limit_free(limit);
+    rk_roofline_free(limit);
     return status;
 }
 
-rk_status rk_limit_gather(int32_t dim, double *out) {
-    rk_limit *limit;
-    RK_TRY(rk_limit_open_gather(dim, UINT64_MAX, &limit));
+rk_status rk_roofline_gather(int32_t dim, double *out) {
+    rk_roofline *limit;
+    RK_TRY(rk_roofline_new_gather(dim, UINT64_MAX, &limit));
     return conclude(limit, out);
 }
 
-rk_status rk_limit_gemm(int64_t in, int64_t out_units, double *out) {
-    rk_limit *limit;
-    RK_TRY(rk_limit_open_gemm(in, out_units, &limit));
+rk_status rk_roofline_gemm(int64_t in, int64_t out_units, double *out) {
+    rk_roofline *limit;
+    RK_TRY(rk_roofline_new_gemm(in, out_units, &limit));
     return conclude(limit, out);
 }

@@ -1,7 +1,7 @@
 /* Which instruction set the kernels use. Chosen once, at first use: the best that the CPU has, or
  * RK_ISA=scalar|avx2|avx512. */
-#ifndef RK_BASE_THREAD_CPU_H
-#define RK_BASE_THREAD_CPU_H
+#ifndef RK_BASE_THREAD_INSTRUCTION_SET_H
+#define RK_BASE_THREAD_INSTRUCTION_SET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* The state of a trainable thing as a list of named tensors: what a checkpoint writes and reads. */
-#ifndef RK_BASE_STATE_H
-#define RK_BASE_STATE_H
+#ifndef RK_BASE_STATE_DICT_H
+#define RK_BASE_STATE_DICT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,38 +11,38 @@
 #include "base/error.h"
 #include "base/text/name_map.h"
 
-typedef enum rk_state_kind {
+typedef enum rk_state_dict_kind {
     RK_STATE_OTHER,    /* slots of optimizers, counters */
     RK_STATE_ROWS,     /* of a table, or of a part of it */
     RK_STATE_DENSE,    /* a parameter of the dense part */
     RK_STATE_STATISTIC /* what a forward pass in training changes */
-} rk_state_kind;
+} rk_state_dict_kind;
 
-typedef struct rk_state_entry {
+typedef struct rk_state_dict_entry {
     char *name;
     rk_dtype type;
-    rk_state_kind kind;
+    rk_state_dict_kind kind;
     int32_t n_dims;
     int64_t dims[2];
     void *data;  /* a view of the live values, row major */
     bool shared; /* every trainer has it: the first one writes it */
-} rk_state_entry;
+} rk_state_dict_entry;
 
-typedef struct rk_state {
-    rk_state_entry *entries; /* [n], names unique */
+typedef struct rk_state_dict {
+    rk_state_dict_entry *entries; /* [n], names unique */
     size_t n, capacity;
     rk_name_map names;
-} rk_state;
+} rk_state_dict;
 
 /* dims[1] = 0 means one dimension. Copies the name. */
-rk_status rk_state_add(rk_state *state, const char *name, rk_dtype type, int64_t dim0, int64_t dim1,
-                       void *data);
+rk_status rk_state_dict_add(rk_state_dict *state, const char *name, rk_dtype type, int64_t dim0, int64_t dim1,
+                            void *data);
 /* Of the tensor that was added last. */
-static inline void rk_state_set_kind(rk_state *state, rk_state_kind kind) {
+static inline void rk_state_dict_set_kind(rk_state_dict *state, rk_state_dict_kind kind) {
     state->entries[state->n - 1].kind = kind;
 }
-const rk_state_entry *rk_state_find(const rk_state *state, const char *name);
-uint64_t rk_state_entry_bytes(const rk_state_entry *entry);
-void rk_state_release(rk_state *state); /* the list, not the data */
+const rk_state_dict_entry *rk_state_dict_find(const rk_state_dict *state, const char *name);
+uint64_t rk_state_dict_entry_bytes(const rk_state_dict_entry *entry);
+void rk_state_dict_release(rk_state_dict *state); /* the list, not the data */
 
 #endif

@@ -1,21 +1,21 @@
-#include "base/state.h"
+#include "base/state_dict.h"
 
 #include <string.h>
 
 #include "base/memory.h"
 
-uint64_t rk_state_entry_bytes(const rk_state_entry *entry) {
+uint64_t rk_state_dict_entry_bytes(const rk_state_dict_entry *entry) {
     uint64_t n = rk_dtype_bytes(entry->type);
     for (int32_t i = 0; i < entry->n_dims; i++) n *= (uint64_t)entry->dims[i];
     return n;
 }
 
-rk_status rk_state_add(rk_state *state, const char *name, rk_dtype type, int64_t dim0, int64_t dim1,
-                       void *data) {
-    RK_FAIL_IF(rk_state_find(state, name) != NULL, RK_INTERNAL, "two tensors of the state are named '%s'",
-               name);
+rk_status rk_state_dict_add(rk_state_dict *state, const char *name, rk_dtype type, int64_t dim0, int64_t dim1,
+                            void *data) {
+    RK_FAIL_IF(rk_state_dict_find(state, name) != NULL, RK_INTERNAL,
+               "two tensors of the state are named '%s'", name);
     RK_TRY(rk_grow(&state->entries, state->n, &state->capacity, sizeof *state->entries));
-    rk_state_entry entry = {.type = type, .n_dims = dim1 ? 2 : 1, .dims = {dim0, dim1}, .data = data};
+    rk_state_dict_entry entry = {.type = type, .n_dims = dim1 ? 2 : 1, .dims = {dim0, dim1}, .data = data};
     RK_TRY(rk_strdup(name, &entry.name));
     rk_status status = rk_name_map_add(&state->names, entry.name, (int64_t)state->n);
     if (status != RK_OK) {
@@ -26,14 +26,14 @@ rk_status rk_state_add(rk_state *state, const char *name, rk_dtype type, int64_t
     return RK_OK;
 }
 
-const rk_state_entry *rk_state_find(const rk_state *state, const char *name) {
+const rk_state_dict_entry *rk_state_dict_find(const rk_state_dict *state, const char *name) {
     int64_t found = rk_name_map_find(&state->names, name);
     return found < 0 ? NULL : &state->entries[found];
 }
 
-void rk_state_release(rk_state *state) {
+void rk_state_dict_release(rk_state_dict *state) {
     for (size_t i = 0; i < state->n; i++) rk_free(state->entries[i].name);
     rk_free(state->entries);
     rk_name_map_release(&state->names);
-    *state = (rk_state){0};
+    *state = (rk_state_dict){0};
 }

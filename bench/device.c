@@ -88,10 +88,10 @@ int main(int argc, char **argv) {
         check(rk_device_tables_dedup(tables, upload, upload, w.n, NULL, batch.features, false));
         check(rk_device_tables_check(tables));
         check(rk_device_tables_prepare(tables, stream));
-        check(rk_device_tables_look_up(tables, stream, activations));
+        check(rk_device_tables_lookup(tables, stream, activations));
         check(rk_stream_sync(stream));
         double begin = seconds_now();
-        for (int64_t i = 0; i < repeat; i++) check(rk_device_tables_look_up(tables, stream, activations));
+        for (int64_t i = 0; i < repeat; i++) check(rk_device_tables_lookup(tables, stream, activations));
         check(rk_stream_sync(stream));
         if (s < steps) printf("%s%.9f", s ? ", " : "", (seconds_now() - begin) / (double)repeat);
         rk_device_tables_done(tables, false);

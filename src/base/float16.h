@@ -19,6 +19,11 @@ RK_DEVICE_CODE static inline uint32_t rk_f32_bits(float value) {
     return bits;
 }
 
+/* A float's bits as a whole number that is ordered as the value is, -0 below 0; and such a number's bits. */
+RK_DEVICE_CODE static inline int32_t rk_f32_order(int32_t bits) {
+    return bits ^ (bits >> 31 & 0x7FFFFFFF);
+}
+
 RK_DEVICE_CODE static inline float rk_bf16_to_f32(uint16_t half) {
     return rk_f32_from_bits((uint32_t)half << 16);
 }

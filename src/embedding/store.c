@@ -69,7 +69,7 @@ rk_store_counts rk_store_no_counts(const rk_store *store) {
     return (rk_store_counts){0};
 }
 
-rk_status rk_store_no_control(rk_store *store, int64_t word) {
+rk_status rk_store_no_servers(rk_store *store, int64_t word) {
     (void)store, (void)word;
     return RK_OK;
 }
@@ -99,7 +99,7 @@ rk_store *rk_store_none(void) {
                                      .scale_learning_rate = scale_learning_rate,
                                      .bytes = bytes,
                                      .count = rk_store_no_counts,
-                                     .send_to_servers = rk_store_no_control,
+                                     .send_to_servers = rk_store_no_servers,
                                      .serve = serve};
     static rk_store none = {&ops};
     return &none;

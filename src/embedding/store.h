@@ -78,6 +78,6 @@ void rk_store_no_call(rk_store *store);
 size_t rk_store_no_pieces(const rk_store *store);
 void rk_store_no_piece(rk_store *store, size_t piece);
 rk_store_counts rk_store_no_counts(const rk_store *store);
-rk_status rk_store_no_control(rk_store *store, int64_t word);
+rk_status rk_store_no_servers(rk_store *store, int64_t word);
 
 #endif

@@ -1,9 +1,9 @@
 /* The bodies of the kernels of index_scan.h, compiled once for each instruction set. */
-#include <string.h>
 #ifdef __AVX512BW__
 #include <immintrin.h>
 #endif
 
+#include "base/float16.h"
 #include "kernels/inline/lanes.h"
 #include "kernels/kernel_list.h"
 
@@ -85,12 +85,7 @@ void RK_KERNEL_NAME(rk_row_products)(const rk_loose_f32 *rows, int64_t n, int32_
 }
 
 void RK_KERNEL_NAME(rk_float_keys)(const float *values, int64_t n, int32_t *keys) {
-    for (int64_t i = 0; i < n; i++) {
-        float value = values[i] + 0.0f;
-        int32_t bits;
-        memcpy(&bits, &value, sizeof bits);
-        keys[i] = bits ^ ((bits >> 31) & 0x7FFFFFFF);
-    }
+    for (int64_t i = 0; i < n; i++) keys[i] = rk_f32_order((int32_t)rk_f32_bits(values[i] + 0.0f));
 }
 
 void RK_KERNEL_NAME(rk_keys_above)(const int32_t *keys, int64_t n, int32_t least, int32_t *found,

@@ -31,10 +31,10 @@
       (rows, row, values, seed, counter))                                                                    \
     X(rk_bf16_round, (const float *from, void *to, int64_t n, bool wide), (from, to, n, wide))               \
     X(rk_halves_round, (const float *from, int64_t n, bool bf16, uint16_t *out), (from, n, bf16, out))       \
-    X(rk_int8_rows, (const float *from, int64_t n, int64_t dim, uint8_t *out, int64_t *failed),              \
-      (from, n, dim, out, failed))                                                                           \
-    X(rk_int4_rows, (const float *from, int64_t n, int64_t dim, uint8_t *out, int64_t *failed),              \
-      (from, n, dim, out, failed))                                                                           \
+    X(rk_halves_widen, (const uint16_t *from, int64_t n, bool bf16, float *out), (from, n, bf16, out))       \
+    X(rk_rows_quantize,                                                                                      \
+      (const float *from, int64_t n, int64_t dim, int bits, uint8_t *out, int64_t stride, int64_t *failed),  \
+      (from, n, dim, bits, out, stride, failed))                                                             \
     X(rk_interaction_forward, (const rk_real *x, int64_t n, int32_t n_vectors, int32_t dim, rk_real *out),   \
       (x, n, n_vectors, dim, out))                                                                           \
     X(rk_interaction_backward,                                                                               \

@@ -57,6 +57,8 @@ void rk_bf16_round(const float *from, void *to, int64_t n, bool wide);
 
 /* out[i] = from[i] rounded to bf16, or to f16, nearest even; what is finite stays so. */
 void rk_halves_round(const float *from, int64_t n, bool bf16, uint16_t *out);
+/* And back, which is exact. */
+void rk_halves_widen(const uint16_t *from, int64_t n, bool bf16, float *out);
 
 /* Rows [n, dim] as FBGEMM's rowwise codes, each of which stands for code * scale + least:
  *
@@ -64,10 +66,10 @@ void rk_halves_round(const float *from, int64_t n, bool bf16, uint16_t *out);
  *     int4 [n, (dim + 1) / 2 + 4]  codes, two a byte, the first one low, then scale and least in f16
  *                                  (FloatToFusedNBitRowwiseQuantizedSBHalf with 4 bits)
  *
- * *failed: the first row that cannot be written so, since a value or the difference of two is not finite, at
- * which it ends; else -1. */
-void rk_int8_rows(const float *from, int64_t n, int64_t dim, uint8_t *out, int64_t *failed);
-void rk_int4_rows(const float *from, int64_t n, int64_t dim, uint8_t *out, int64_t *failed);
+ * bits: 8 or 4; stride: bytes from row to row of out. *failed: the first row that cannot be written so, since
+ * a value or the difference of two is not finite, at which it ends; else -1. */
+void rk_rows_quantize(const float *from, int64_t n, int64_t dim, int bits, uint8_t *out, int64_t stride,
+                      int64_t *failed);
 
 /* Dot interaction of n samples, x [n, n_vectors, dim]:
  *     out[s, p] = x[s, i] . x[s, j]   for the pairs i > j, in the order (1,0) (2,0) (2,1) (3,0) ...

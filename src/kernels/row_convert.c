@@ -1,5 +1,5 @@
-/* The bodies of rk_row_load, rk_row_store and rk_bf16_round (kernels/kernels.h), compiled once for each
- * instruction set. */
+/* The bodies of rk_row_load, rk_row_store, rk_bf16_round, rk_halves_round, rk_halves_widen and
+ * rk_rows_quantize (kernels/kernels.h), compiled once for each instruction set. */
 #include "kernels/kernel_list.h"
 #include "kernels/inline/row_bits.h"
 
@@ -19,4 +19,90 @@ void RK_KERNEL_NAME(rk_bf16_round)(const float *restrict from, void *restrict to
         for (int64_t i = 0; i < n; i++) floats[i] = rk_bf16_to_f32(rk_bf16_from_f32(from[i]));
     else
         for (int64_t i = 0; i < n; i++) halves[i] = rk_bf16_from_f32(from[i]);
+}
+
+void RK_KERNEL_NAME(rk_halves_round)(const float *restrict from, int64_t n, bool bf16,
+                                     uint16_t *restrict out) {
+    if (bf16)
+        for (int64_t i = 0; i < n; i++) out[i] = rk_bf16_from_f32_finite(from[i]);
+    else
+        for (int64_t i = 0; i < n; i++) out[i] = rk_f16_from_f32_finite(from[i]);
+}
+
+void RK_KERNEL_NAME(rk_halves_widen)(const uint16_t *restrict from, int64_t n, bool bf16,
+                                     float *restrict out) {
+    if (bf16)
+        for (int64_t i = 0; i < n; i++) out[i] = rk_bf16_to_f32(from[i]);
+    else
+        for (int64_t i = 0; i < n; i++) out[i] = rk_f16_to_f32(from[i]);
+}
+
+enum { INFINITE = 0x7F800000 };
+
+/* False: the row's values span no finite range. */
+static inline bool find_range(const float *row, int64_t dim, float *least, float *greatest) {
+    int32_t low = INT32_MAX, high = INT32_MIN; /* of whole numbers the compiler compares many at once */
+    for (int64_t i = 0; i < dim; i++) {
+        int32_t key = rk_f32_order((int32_t)rk_f32_bits(row[i]));
+        low = key < low ? key : low;
+        high = key > high ? key : high;
+    }
+    *least = rk_f32_from_bits((uint32_t)rk_f32_order(low));
+    *greatest = rk_f32_from_bits((uint32_t)rk_f32_order(high));
+    return high < INFINITE && low > rk_f32_order((int32_t)(INT32_MIN | INFINITE)) &&
+           *greatest - *least < rk_f32_from_bits(INFINITE);
+}
+
+/* To the nearest whole number, half to even, of 0 .. most: the sum with ROUND has no bits below 1. */
+static inline int32_t code_of(float value, float least, float inverse, int32_t most) {
+    const float ROUND = 0x1.8p23f;
+    int32_t code = (int32_t)(((value - least) * inverse + ROUND) - ROUND);
+    code = code < 0 ? 0 : code;
+    return code > most ? most : code;
+}
+
+static inline void codes_of(const float *row, int64_t n, float least, float inverse, int32_t most,
+                            uint8_t *restrict codes) {
+    for (int64_t i = 0; i < n; i++) codes[i] = (uint8_t)code_of(row[i], least, inverse, most);
+}
+
+static bool int8_row(const float *row, int64_t dim, uint8_t *out) {
+    float least, greatest;
+    if (!find_range(row, dim, &least, &greatest)) return false;
+    float range = greatest - least, tail[2] = {range / 255.0f, least}, inverse = 255.0f / (range + 1e-8f);
+    codes_of(row, dim, least, inverse, 255, out);
+    memcpy(out + dim, tail, sizeof tail);
+    return true;
+}
+
+static bool int4_row(const float *row, int64_t dim, uint8_t *out) {
+    enum { BLOCK = 256 };
+    float least, greatest;
+    if (!find_range(row, dim, &least, &greatest)) return false;
+    uint16_t least_half = rk_f16_from_f32(least);
+    least = rk_f16_to_f32(least_half);
+    float range = greatest - least, scale = range == 0 ? 1.0f : range / 15;
+    scale = rk_f16_to_f32(rk_f16_from_f32(scale));
+    const float infinite = rk_f32_from_bits(INFINITE);
+    if (scale == 0 || 1.0f / scale == infinite) scale = 1.0f;
+    uint16_t tail[2] = {rk_f16_from_f32(scale), least_half};
+    float inverse = 1.0f / scale;
+    if (least == -infinite || least == infinite || scale == infinite) return false;
+    for (int64_t i = 0; i < dim; i += BLOCK) {
+        int64_t n = dim - i < BLOCK ? dim - i : BLOCK;
+        uint8_t codes[BLOCK + 1];
+        codes_of(row + i, n, least, inverse, 15, codes);
+        codes[n] = 0; /* beside the last one of an odd number */
+        for (int64_t p = 0; p < (n + 1) / 2; p++)
+            out[i / 2 + p] = (uint8_t)(codes[2 * p] | codes[2 * p + 1] << 4);
+    }
+    memcpy(out + (dim + 1) / 2, tail, sizeof tail);
+    return true;
+}
+
+void RK_KERNEL_NAME(rk_rows_quantize)(const float *from, int64_t n, int64_t dim, int bits, uint8_t *out,
+                                      int64_t stride, int64_t *failed) {
+    int64_t r = 0;
+    while (r < n && (bits == 8 ? int8_row : int4_row)(from + r * dim, dim, out + r * stride)) r++;
+    *failed = r < n ? r : -1;
 }

@@ -198,7 +198,7 @@ static inline void look_up_twins(twins *w, bool exact, bool training) {
     OK(training ? look_up(w->host, w->n, w->ids, w->on_host) : peek_once(w->host, w->n, w->ids, w->on_host));
     OK(rk_device_tables_check(w->tables));
     OK(rk_device_tables_prepare(w->tables, stream));
-    OK(rk_device_tables_look_up(w->tables, stream, w->on_device));
+    OK(rk_device_tables_lookup(w->tables, stream, w->on_device));
     OK(rk_stream_sync(stream));
     compare_activations(w, exact);
 }

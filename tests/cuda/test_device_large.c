@@ -105,7 +105,7 @@ static float *look_up(rk_device_tables *tables, const rk_ids *ids, bool training
     OK(rk_device_tables_dedup(tables, stream, stream, SAMPLES, NULL, ids, training));
     OK(rk_device_tables_check(tables));
     OK(rk_device_tables_prepare(tables, stream));
-    OK(rk_device_tables_look_up(tables, stream, &(rk_activation){out, DIM, NULL}));
+    OK(rk_device_tables_lookup(tables, stream, &(rk_activation){out, DIM, NULL}));
     OK(rk_stream_sync(stream));
     return out;
 }

@@ -193,7 +193,7 @@ static void test_launch_graph(void **state) {
     step_twins(&w, 3, true);
     OK(rk_stream_sync(stream));
     OK(rk_stream_capture_begin(stream));
-    OK(rk_device_tables_look_up(w.tables, stream, w.on_device));
+    OK(rk_device_tables_lookup(w.tables, stream, w.on_device));
     OK(rk_device_tables_measure(w.tables, stream, w.device_gradients, w.stop));
     OK(rk_device_tables_apply(w.tables, stream, w.device_gradients, w.stop));
     OK(rk_stream_capture_end(stream, &graph));

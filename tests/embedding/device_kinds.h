@@ -38,7 +38,7 @@ static rk_status subject_begin(rk_store *store, int64_t n, const rk_ids *ids, bo
 static rk_status subject_wait(rk_store *store) {
     device_subject *d = subject_of(store);
     RK_TRY(d->rows->ops->fetch(d->rows, stream));
-    RK_TRY(rk_device_tables_look_up(d->rows->tables, stream, d->activations));
+    RK_TRY(rk_device_tables_lookup(d->rows->tables, stream, d->activations));
     return rk_stream_sync(stream);
 }
 

@@ -433,44 +433,57 @@ static void test_bf16_round(void **state) {
     assert_int_equal(halves[0][1], 0x3F82); /* and up */
 }
 
-/* Among the rows some that codes cannot hold. */
-static void test_row_encode(void **state) {
+/* Every half there is, widened and rounded back; and floats of all magnitudes. */
+static void test_halves(void **state) {
     (void)state;
     tried("rk_halves_round", true);
-    tried("rk_int8_rows", true);
-    tried("rk_int4_rows", true);
-    enum { N = 12, MAX_BYTES = MAX_DIM + 8 };
+    tried("rk_halves_widen", true);
+    enum { N = 65536 + 7 };
+    static float wide[2][N];
+    static uint16_t halves[2][N], all[N];
+    for (int i = 0; i < N; i++) all[i] = (uint16_t)i;
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            rk_halves_widen_scalar(all, N, bf16, wide[0]);
+            rk_halves_widen_on[isa](all, N, bf16, wide[1]);
+            assert_memory_equal(wide[0], wide[1], sizeof wide[0]);
+            for (int i = 0; i < N; i++)
+                assert_int_equal(rk_f32_bits(wide[0][i]),
+                                 rk_f32_bits(bf16 ? rk_bf16_to_f32(all[i]) : rk_f16_to_f32(all[i])));
+            for (int i = 0; i < N; i++) wide[0][i] = rk_f32_from_bits((uint32_t)i * 65521u);
+            rk_halves_round_scalar(wide[0], N, bf16, halves[0]);
+            rk_halves_round_on[isa](wide[0], N, bf16, halves[1]);
+            assert_memory_equal(halves[0], halves[1], sizeof halves[0]);
+            for (int i = 0; i < N; i++)
+                assert_int_equal(halves[0][i], bf16 ? rk_bf16_from_f32_finite(wide[0][i])
+                                                    : rk_f16_from_f32_finite(wide[0][i]));
+        }
+}
+
+/* Among the rows are one of a single value and, but for bad = -1, one that codes cannot hold. */
+static void test_rows_quantize(void **state) {
+    (void)state;
+    tried("rk_rows_quantize", true);
+    enum { N = 12 };
     static float rows[N * MAX_DIM];
-    static uint8_t out[2][N * MAX_BYTES];
-    static uint16_t halves[2][N * MAX_DIM];
-    for (int d = 0; d < N_DIMS; d++)
-        for (int bad = -1; bad < 3; bad++)
-            for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
-                int64_t dim = dims[d], n = N * dim, failed[2];
-                randomize(rows, (size_t)n);
-                for (int64_t i = 0; i < n; i++) rows[i] *= exp2f((float)(i / dim * 6 - 40));
-                for (int64_t i = 0; i < dim; i++) rows[i] = 0.25f; /* one value alone */
-                if (bad >= 0) rows[7 * dim + dim / 2] = (float[]){NAN, INFINITY, -INFINITY}[bad];
-                for (int bf16 = 0; bf16 < 2; bf16++) {
-                    rk_halves_round_scalar(rows, n, bf16, halves[0]);
-                    rk_halves_round_on[isa](rows, n, bf16, halves[1]);
-                    assert_memory_equal(halves[0], halves[1], (size_t)n * sizeof halves[0][0]);
-                    for (int64_t i = 0; i < n; i++)
-                        assert_int_equal(halves[0][i], bf16 ? rk_bf16_from_f32_finite(rows[i])
-                                                            : rk_f16_from_f32_finite(rows[i]));
-                }
-                memset(out, 0xAA, sizeof out);
-                rk_int8_rows_scalar(rows, N, dim, out[0], &failed[0]);
-                rk_int8_rows_on[isa](rows, N, dim, out[1], &failed[1]);
-                assert_memory_equal(out[0], out[1], sizeof out[0]);
+    static uint8_t out[2][N * (MAX_DIM + 8)];
+    for (int d = 0; d < 4 * 2 * N_DIMS; d++) {
+        int bits = d % 2 ? 8 : 4, bad = d / 2 % 4 - 1;
+        int64_t dim = dims[d / 8], width = bits == 8 ? dim + 8 : (dim + 1) / 2 + 4, failed[2];
+        randomize(rows, (size_t)(N * dim));
+        for (int64_t i = 0; i < N * dim; i++) rows[i] *= exp2f((float)(i / dim * 6 - 40));
+        for (int64_t i = 0; i < dim; i++) rows[i] = 0.25f;
+        if (bad >= 0) rows[7 * dim + dim / 2] = (float[]){NAN, INFINITY, -INFINITY}[bad];
+        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            memset(out, 0xAA, sizeof out);
+            rk_rows_quantize_scalar(rows, N, dim, bits, out[0], width, &failed[0]);
+            rk_rows_quantize_on[isa](rows, N, dim, bits, out[1], width, &failed[1]);
+            assert_memory_equal(out[0], out[1], sizeof out[0]);
+            if (bits == 8 || bad >= 0) /* the last rows are beyond what f16 holds */
                 assert_int_equal(failed[0], bad < 0 ? -1 : 7);
-                assert_int_equal(failed[1], failed[0]);
-                memset(out, 0xAA, sizeof out);
-                rk_int4_rows_scalar(rows, N, dim, out[0], &failed[0]);
-                rk_int4_rows_on[isa](rows, N, dim, out[1], &failed[1]);
-                assert_memory_equal(out[0], out[1], sizeof out[0]);
-                assert_int_equal(failed[1], failed[0]);
-            }
+            assert_int_equal(failed[1], failed[0]);
+        }
+    }
 }
 
 /* The normal distribution's values at the quantiles that the words give, by bisection of erfc in double. */
@@ -740,15 +753,25 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bag_forward),        cmocka_unit_test(test_bag_forward_single),
-        cmocka_unit_test(test_bag_forward_strays), cmocka_unit_test(test_ids_check),
-        cmocka_unit_test(test_rows_update),        cmocka_unit_test(test_rows_sum),
-        cmocka_unit_test(test_row_update),         cmocka_unit_test(test_row_convert),
-        cmocka_unit_test(test_bf16_round),         cmocka_unit_test(test_row_encode),
-        cmocka_unit_test(test_random_row),         cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_interaction),        cmocka_unit_test(test_index_scan),
-        cmocka_unit_test(test_panel_product),      cmocka_unit_test(test_candidate_row),
-        cmocka_unit_test(test_sort_uses),          cmocka_unit_test(test_no_kernel_escapes),
+        cmocka_unit_test(test_bag_forward),
+        cmocka_unit_test(test_bag_forward_single),
+        cmocka_unit_test(test_bag_forward_strays),
+        cmocka_unit_test(test_ids_check),
+        cmocka_unit_test(test_rows_update),
+        cmocka_unit_test(test_rows_sum),
+        cmocka_unit_test(test_row_update),
+        cmocka_unit_test(test_row_convert),
+        cmocka_unit_test(test_bf16_round),
+        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_rows_quantize),
+        cmocka_unit_test(test_random_row),
+        cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_interaction),
+        cmocka_unit_test(test_index_scan),
+        cmocka_unit_test(test_panel_product),
+        cmocka_unit_test(test_candidate_row),
+        cmocka_unit_test(test_sort_uses),
+        cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

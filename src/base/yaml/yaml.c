@@ -51,12 +51,12 @@ static const char *path_of(const rk_yaml *yaml) {
 }
 
 rk_yaml_location rk_yaml_location_of(const rk_yaml *yaml, int line) {
-    rk_yaml_location place;
+    rk_yaml_location location;
     if (line < 0) /* from rk_yaml_set */
-        snprintf(place.text, sizeof place.text, "--set");
+        snprintf(location.text, sizeof location.text, "--set");
     else
-        snprintf(place.text, sizeof place.text, "%s:%d", path_of(yaml), line);
-    return place;
+        snprintf(location.text, sizeof location.text, "%s:%d", path_of(yaml), line);
+    return location;
 }
 
 rk_status rk_yaml_error(const rk_yaml *yaml, const rk_yaml_node *node, const char *format, ...) {

@@ -1,4 +1,4 @@
-/* rk_cuda_look_up: all features of a batch.
+/* rk_cuda_lookup: all features of a batch.
  *
  *     for each feature f, for each bag b of it:
  *         sum = 0;  for each use i of the bag, in order, that has a row: sum += coefficient * rows[places[i]]
@@ -176,8 +176,8 @@ __global__ static void look_up(const rk_cuda_batch *batch, const rk_cuda_place *
     }
 }
 
-extern "C" void rk_cuda_look_up(rk_stream *stream, uint32_t n_most_tiles, uint32_t n_most_chunks,
-                                const rk_cuda_batch *batch, const rk_cuda_place *to) {
+extern "C" void rk_cuda_lookup(rk_stream *stream, uint32_t n_most_tiles, uint32_t n_most_chunks,
+                               const rk_cuda_batch *batch, const rk_cuda_place *to) {
     RK_LAUNCH(sum_bag_chunks, rk_chunk_blocks(n_most_chunks), RK_TABLE_THREADS, 0, stream, batch);
     RK_LAUNCH(look_up, rk_table_blocks(n_most_tiles, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch, to);
 }

@@ -168,7 +168,7 @@ typedef struct rk_cuda_place {
     X(rk_cuda_fill_caches, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))              \
     X(rk_cuda_empty_cache,                                                                                \
       (rk_stream *stream, const rk_cuda_table *tables, uint32_t table, uint64_t n_places, bool forget))   \
-    X(rk_cuda_look_up, (rk_stream *stream, uint32_t n_most_tiles, uint32_t n_most_chunks,                 \
+    X(rk_cuda_lookup, (rk_stream *stream, uint32_t n_most_tiles, uint32_t n_most_chunks,                 \
                         const rk_cuda_batch *batch, const rk_cuda_place *to))                             \
     X(rk_cuda_measure_rows, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch,              \
                              const rk_cuda_place *gradients, uint32_t *stop))                             \

@@ -63,7 +63,8 @@ rk_status rk_source_map_columns(rk_source *s, rk_file_column *columns, size_t n)
                               offsetof(rk_column, name), s->columns.n_columns));
     for (size_t i = 0; i < n; i++) columns[i].place = rk_name_index_find(&made, columns[i].name);
     RK_TRY(check_twins(s, columns, n, &found));
-    for (size_t i = 0; i < n; i++) {  // no end pointer: without columns there may be no memory to point into
+    for (size_t i = 0; i < n;
+         i++) { /* no end pointer: without columns there may be no memory to point into */
         const rk_file_column *c = &columns[i];
         RK_FAIL_IF(c->place >= 0 && s->columns.columns[c->place].type != c->type, RK_BAD_DATA,
                    "'%s': column '%s' is %s here and %s in the files before", rk_source_path(s), c->name,

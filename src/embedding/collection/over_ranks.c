@@ -76,7 +76,7 @@ static void look_up_block(void *context, size_t task, int thread) {
     rk_activation to = l->activations[f];
     to.data += first * to.stride;
     if (to.lengths) to.lengths += first;
-    rk_in_flight_batch_look_up(l->sharded, l->batch, f, first, last < l->n ? last : l->n, &to);
+    rk_in_flight_batch_lookup(l->sharded, l->batch, f, first, last < l->n ? last : l->n, &to);
 }
 
 static rk_status look_up(const rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids, bool training,

@@ -38,10 +38,9 @@ void rk_row_format_write(rk_export_rows rows, const float *from, int64_t n, int6
     *failed = -1;
     if (rows == RK_EXPORT_ROWS_F32)
         memcpy(out, from, (size_t)(n * dim) * sizeof *from);
-    else if (rows == RK_EXPORT_ROWS_INT8)
-        rk_int8_rows(from, n, dim, out, failed);
-    else if (rows == RK_EXPORT_ROWS_INT4)
-        rk_int4_rows(from, n, dim, out, failed);
+    else if (rk_row_format_type(rows) == RK_U8)
+        rk_rows_quantize(from, n, dim, rows == RK_EXPORT_ROWS_INT8 ? 8 : 4, out,
+                         rk_row_format_columns(rows, dim), failed);
     else
         rk_halves_round(from, n * dim, rows == RK_EXPORT_ROWS_BF16, out);
 }
@@ -69,10 +68,10 @@ static void read_int4(const uint8_t *from, int64_t dim, float *out) {
 }
 
 void rk_row_values(rk_dtype type, const void *from, int64_t n, float *out) {
-    const uint16_t *halves = from;
-    if (type == RK_F32) memcpy(out, from, (size_t)n * sizeof *out);
-    for (int64_t i = 0; i < n && type == RK_BF16; i++) out[i] = rk_bf16_to_f32(halves[i]);
-    for (int64_t i = 0; i < n && type == RK_F16; i++) out[i] = rk_f16_to_f32(halves[i]);
+    if (type != RK_F32)
+        rk_halves_widen(from, n, type == RK_BF16, out);
+    else if (n)
+        memcpy(out, from, (size_t)n * sizeof *out);
 }
 
 void rk_row_format_read(rk_export_rows rows, const void *from, int64_t n, int64_t dim, float *out) {

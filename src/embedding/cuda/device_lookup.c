@@ -82,12 +82,12 @@ void rk_device_tables_forget(rk_device_tables *d) {
     d->n_places = 0;
 }
 
-rk_status rk_device_tables_look_up(rk_device_tables *d, rk_stream *stream, const rk_activation *activations) {
+rk_status rk_device_tables_lookup(rk_device_tables *d, rk_stream *stream, const rk_activation *activations) {
     const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     const rk_cuda_place *to;
     RK_TRY(find_places(d, activations, &to));
-    rk_cuda_look_up(stream, at_least_one(batch_context->n_tiles),
-                    at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand, to);
+    rk_cuda_lookup(stream, at_least_one(batch_context->n_tiles),
+                   at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand, to);
     return RK_OK;
 }
 

@@ -57,8 +57,8 @@ rk_status rk_device_tables_check(rk_device_tables *tables);
 rk_status rk_device_tables_prepare(rk_device_tables *tables, rk_stream *stream);
 /* activations[f].data: device memory, stride in values; lengths NULL. data NULL: the feature is left out.
  * Where they are is kept on the device; forget, between batches, lets go of it. */
-rk_status rk_device_tables_look_up(rk_device_tables *tables, rk_stream *stream,
-                                   const rk_activation *activations);
+rk_status rk_device_tables_lookup(rk_device_tables *tables, rk_stream *stream,
+                                  const rk_activation *activations);
 void rk_device_tables_forget(rk_device_tables *tables);
 /* Sets RK_CUDA_STOP_ROWS in *stop (device memory) where a gradient [n_features] of a row that is trained is
  * not finite. */

@@ -199,7 +199,7 @@ rk_status rk_device_sharded_fetch(rk_device_store *store, rk_stream *stream) {
     ds->stream = stream;
     RK_TRY(rk_device_tables_prepare(ds->trainer_tables, stream));
     if (ds->store) RK_TRY(rk_device_tables_prepare(ds->store, stream));
-    if (ds->store) RK_TRY(rk_device_tables_look_up(ds->store, stream, ds->served_at));
+    if (ds->store) RK_TRY(rk_device_tables_lookup(ds->store, stream, ds->served_at));
     convert_there(ds, j, true, stream);
     size_t n_send = list_there(ds, j, true, ds->send), n_receive = list_here(ds, j, true, ds->receive);
     RK_TRY(rk_device_comm_all_to_all(ds->comm, stream, ds->send, n_send, ds->receive, n_receive));

@@ -99,15 +99,15 @@ rk_status rk_uses_prepare(const rk_embeddings *embeddings, rk_batch_context *bat
                           const int64_t *counts, const rk_ids *ids, bool checks);
 /* Samples first .. last-1 of a feature with these rows; `to` is of sample `first`. n_rows: 0, where ids were
  * checked, or false is returned at an id that is no row, and some samples have no activations. */
-bool rk_use_look_up(const rk_feature_use *use, int64_t sequence_length, const rk_rows *rows, int64_t n_rows,
-                    int64_t first, int64_t last, rk_activation to);
+bool rk_use_lookup(const rk_feature_use *use, int64_t sequence_length, const rk_rows *rows, int64_t n_rows,
+                   int64_t first, int64_t last, rk_activation to);
 /* Features without activations (data NULL) are left out. checks: ids were not, and uses of ids that are no
  * rows have `strays` afterwards. */
-void rk_uses_look_up_all(const rk_embeddings *embeddings, rk_batch_context *batch_context,
-                         const rk_activation *activations, bool checks);
+void rk_uses_lookup_all(const rk_embeddings *embeddings, rk_batch_context *batch_context,
+                        const rk_activation *activations, bool checks);
 /* Samples first .. last-1 of a feature; `to` is where sample `first` goes. */
-void rk_batch_context_look_up(const rk_embeddings *embeddings, const rk_batch_context *batch_context,
-                              int32_t feature, int64_t first, int64_t last, const rk_activation *to);
+void rk_batch_context_lookup(const rk_embeddings *embeddings, const rk_batch_context *batch_context,
+                             int32_t feature, int64_t first, int64_t last, const rk_activation *to);
 /* Whether there is room for what a lookup of n samples writes. */
 rk_status rk_check_activations(const rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
                                const rk_activation *activations);

@@ -130,7 +130,7 @@ static const rk_store_ops local_ops = {.free = free_store,
                                        .scale_learning_rate = scale_learning_rate,
                                        .bytes = bytes,
                                        .count = rk_store_no_counts,
-                                       .send_to_servers = rk_store_no_control,
+                                       .send_to_servers = rk_store_no_servers,
                                        .serve = serve,
                                        .find_not_finite = true};
 

@@ -9,8 +9,8 @@ enum {
     LINE_BYTES = 64
 };
 
-bool rk_use_look_up(const rk_feature_use *use, int64_t length, const rk_rows *rows, int64_t n_rows,
-                    int64_t first, int64_t last, rk_activation to) {
+bool rk_use_lookup(const rk_feature_use *use, int64_t length, const rk_rows *rows, int64_t n_rows,
+                   int64_t first, int64_t last, rk_activation to) {
     bool strays = false;
     rk_bag_forward_args args = {.rows = *rows,
                                 .n_rows = n_rows,
@@ -42,19 +42,18 @@ bool rk_use_look_up(const rk_feature_use *use, int64_t length, const rk_rows *ro
 static bool look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f, bool checks, int64_t first,
                     int64_t last, rk_activation to) {
     const rk_table *table = &e->tables[e->feature_tables[f]];
-    return rk_use_look_up(use, e->features[f].max_sequence_length, &table->rows,
-                          checks ? table->config.n_rows : 0, first, last, to);
+    return rk_use_lookup(use, e->features[f].max_sequence_length, &table->rows,
+                         checks ? table->config.n_rows : 0, first, last, to);
 }
 
-void rk_batch_context_look_up(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t f,
-                              int64_t first, int64_t last, const rk_activation *to) {
+void rk_batch_context_lookup(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t f,
+                             int64_t first, int64_t last, const rk_activation *to) {
     (void)look_up(e, &batch_context->uses[f], f, false, first, last, *to);
 }
 
 void rk_embeddings_lookup_samples(const rk_embeddings *e, bool training, int32_t f, int64_t first,
                                   int64_t last, const rk_activation *to) {
-    rk_batch_context_look_up(e, training ? &e->batch_contexts[e->now] : &e->batch_to_peek, f, first, last,
-                             to);
+    rk_batch_context_lookup(e, training ? &e->batch_contexts[e->now] : &e->batch_to_peek, f, first, last, to);
 }
 
 typedef struct lookup {
@@ -80,8 +79,8 @@ static void look_up_part(void *context, size_t task, int thread) {
     if (!all) atomic_store_explicit(&use->strays, true, memory_order_relaxed);
 }
 
-void rk_uses_look_up_all(const rk_embeddings *e, rk_batch_context *batch_context,
-                         const rk_activation *activations, bool checks) {
+void rk_uses_lookup_all(const rk_embeddings *e, rk_batch_context *batch_context,
+                        const rk_activation *activations, bool checks) {
     lookup l = {
         .embeddings = e, .batch_context = batch_context, .activations = activations, .checks = checks};
     const rk_feature_use *uses = batch_context->uses;
@@ -96,7 +95,7 @@ void rk_uses_look_up_all(const rk_embeddings *e, rk_batch_context *batch_context
 }
 
 void rk_embeddings_lookup_all(rk_embeddings *e, bool training, const rk_activation *activations) {
-    rk_uses_look_up_all(e, training ? &e->batch_contexts[e->now] : &e->batch_to_peek, activations, false);
+    rk_uses_lookup_all(e, training ? &e->batch_contexts[e->now] : &e->batch_to_peek, activations, false);
 }
 
 /* Bytes through memory: each use of a row, or the table once and activations out and in again. Rows that are
@@ -115,7 +114,7 @@ void rk_embeddings_lookup_early(rk_embeddings *e, rk_activation *activations) {
     bool none_pays = rk_embeddings_bytes(e) <= e->cache_bytes; /* where all tables stay in the caches */
     for (int32_t f = 0; f < e->n_features; f++)
         if (none_pays || !pays_early(e, f)) activations[f].data = NULL;
-    if (!none_pays) rk_uses_look_up_all(e, &e->batch_contexts[e->now], activations, false);
+    if (!none_pays) rk_uses_lookup_all(e, &e->batch_contexts[e->now], activations, false);
 }
 
 rk_status rk_check_activations(const rk_embeddings *e, int64_t n, const rk_ids *ids,

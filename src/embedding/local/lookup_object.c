@@ -52,7 +52,7 @@ rk_status rk_lookup_take_ids(rk_lookup *lookup, int64_t n, const rk_ids *ids) {
 
 void rk_lookup_gather(const rk_lookup *lookup, int32_t feature, int64_t first, int64_t last,
                       const rk_activation *to) {
-    rk_batch_context_look_up(lookup->embeddings, &lookup->batch_context, feature, first, last, to);
+    rk_batch_context_lookup(lookup->embeddings, &lookup->batch_context, feature, first, last, to);
 }
 
 static rk_status check_lookup(const rk_lookup *lookup, const rk_embeddings *e) {
@@ -66,7 +66,7 @@ static rk_status peek(rk_lookup *lookup, int64_t n, const rk_ids *ids, const rk_
                       bool checks_first) {
     const rk_embeddings *e = lookup->embeddings;
     RK_TRY(rk_uses_prepare(e, &lookup->batch_context, n, NULL, ids, checks_first));
-    rk_uses_look_up_all(e, &lookup->batch_context, activations, !checks_first);
+    rk_uses_lookup_all(e, &lookup->batch_context, activations, !checks_first);
     lookup->had_strays = false;
     for (int32_t f = 0; f < e->n_features; f++)
         lookup->had_strays |=
@@ -100,7 +100,7 @@ static rk_status look_up(rk_embeddings *e, int64_t n, const rk_ids *ids, rk_look
     if (e->over_ranks) return e->over_ranks->look_up(e, lookup->batch, n, ids, true, activations);
     RK_TRY(rk_check_activations(e, n, ids, activations));
     RK_TRY(rk_batch_context_dedup(e, &lookup->batch_context, n, NULL, ids));
-    rk_uses_look_up_all(e, &lookup->batch_context, activations, false);
+    rk_uses_lookup_all(e, &lookup->batch_context, activations, false);
     return RK_OK;
 }
 

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/float16.h"
 #include "base/thread/trace.h"
 #include "embedding/sharded/sharded_internal.h"
 #include "kernels/kernels.h"
@@ -48,22 +47,22 @@ static void lookup_early(rk_store *store, rk_activation *activations) {
     for (int32_t f = 0; f < of(store)->trainer_tables->n_features; f++) activations[f].data = NULL;
 }
 
-void rk_in_flight_batch_look_up(const rk_sharded *s, const rk_in_flight_batch *j, int32_t f, int64_t first,
-                                int64_t last, const rk_activation *to) {
+void rk_in_flight_batch_lookup(const rk_sharded *s, const rk_in_flight_batch *j, int32_t f, int64_t first,
+                               int64_t last, const rk_activation *to) {
     const rk_embeddings *e = s->trainer_tables;
     int32_t t = e->feature_tables[f], dim = e->tables[t].config.dim;
     float *values = j->unique[t].values.data;
     if (e->tables[t].part.unplanned) values += j->unique[t].bag_begins[rk_number_in_table(e, f)] * dim;
     rk_rows rows = {.data = values, .dtype = RK_F32, .dim = dim};
-    (void)rk_use_look_up(&j->batch_context.uses[f], e->features[f].max_sequence_length, &rows, 0, first, last,
-                         *to);
+    (void)rk_use_lookup(&j->batch_context.uses[f], e->features[f].max_sequence_length, &rows, 0, first, last,
+                        *to);
 }
 
 static void lookup(const rk_store *store, bool training, int32_t f, int64_t first, int64_t last,
                    const rk_activation *to) {
     (void)training;
     const rk_sharded *s = of(store);
-    rk_in_flight_batch_look_up(s, rk_in_flight_batch_at(s, s->finished), f, first, last, to);
+    rk_in_flight_batch_lookup(s, rk_in_flight_batch_at(s, s->finished), f, first, last, to);
 }
 
 static rk_status backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
@@ -208,11 +207,8 @@ void rk_wire_pack(void *to, rk_dtype wire, const float *from, int64_t n) {
 }
 
 void rk_wire_unpack(float *to, rk_dtype wire, const void *from, int64_t n) {
-    const uint16_t *halves = from;
-    if (wire == RK_F32 && n)
+    if (wire != RK_F32)
+        rk_halves_widen(from, n, wire == RK_BF16, to);
+    else if (n)
         memcpy(to, from, (size_t)n * sizeof *to);
-    else if (wire == RK_BF16)
-        for (int64_t i = 0; i < n; i++) to[i] = rk_bf16_to_f32(halves[i]);
-    else
-        for (int64_t i = 0; i < n; i++) to[i] = rk_f16_to_f32(halves[i]);
 }

@@ -179,8 +179,8 @@ int64_t rk_in_flight_batch_first(const rk_sharded *s, const rk_in_flight_batch *
                                  const rk_table_shard_stream *stream);
 rk_status rk_in_flight_batch_take_rows(rk_sharded *s, rk_in_flight_batch *j);
 /* Samples first .. last-1 of a feature, once its rows are taken; `to` is of sample `first`. */
-void rk_in_flight_batch_look_up(const rk_sharded *s, const rk_in_flight_batch *j, int32_t feature,
-                                int64_t first, int64_t last, const rk_activation *to);
+void rk_in_flight_batch_lookup(const rk_sharded *s, const rk_in_flight_batch *j, int32_t feature,
+                               int64_t first, int64_t last, const rk_activation *to);
 rk_status rk_in_flight_batch_give(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *gradients);
 rk_status rk_in_flight_batch_decide(rk_sharded *s, rk_in_flight_batch *j, bool applies);
 /* The owner's (sharded_server.c). */

@@ -128,7 +128,7 @@ rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j) {
         }
         RK_TRY(rk_uses_prepare(s->store, &s->store->batch_to_peek, 0, counts, s->asked_ids, true));
         if (j->kind == RK_IN_FLIGHT_TRAIN) rk_stale_rows_put_back(&s->stale_rows);
-        rk_uses_look_up_all(s->store, &s->store->batch_to_peek, s->activations, false);
+        rk_uses_lookup_all(s->store, &s->store->batch_to_peek, s->activations, false);
         if (j->kind == RK_IN_FLIGHT_TRAIN) rk_stale_rows_take_away(&s->stale_rows);
         for (int32_t r = 0; r < n_trainers; r++) pack_answers(s, j, r);
     } else {

@@ -39,7 +39,7 @@ static void give_inputs(recording *r, int64_t n) {
         rk_stream_copy(d->compute, rk_device_graph_data(d->graph, model->lengths),
                        batch->device + d->layout.lengths,
                        (size_t)(n * d->layout.n_sequences) * sizeof(float));
-    if (d->store->tables) note(r, rk_device_tables_look_up(d->store->tables, d->compute, d->activations));
+    if (d->store->tables) note(r, rk_device_tables_lookup(d->store->tables, d->compute, d->activations));
 }
 
 static void give_training(void *context, int64_t n) {

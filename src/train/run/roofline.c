@@ -43,8 +43,8 @@ struct rk_roofline {
 };
 
 static void gather(void *context, size_t task, int thread) {
-    const rk_roofline *limit = context;
-    const gathering *g = &limit->gathering;
+    const rk_roofline *roofline = context;
+    const gathering *g = &roofline->gathering;
     for (size_t first = 0; first < BAGS; first += BLOCK)
         rk_bag_forward(&(rk_bag_forward_args){.rows = g->rows,
                                               .single = true,
@@ -55,44 +55,44 @@ static void gather(void *context, size_t task, int thread) {
                                               .last = BLOCK});
 }
 
-rk_status rk_roofline_measure(rk_roofline *limit) {
+rk_status rk_roofline_measure(rk_roofline *roofline) {
     double begin = rk_clock_seconds();
-    rk_parallel_for(limit->n_tasks, limit->task, limit);
+    rk_parallel_for(roofline->n_tasks, roofline->task, roofline);
     double passed = rk_clock_seconds() - begin;
-    limit->seconds += passed;
-    if (limit->n_turns == 0 || passed < limit->shortest) limit->shortest = passed;
-    if (passed > limit->longest) limit->longest = passed;
-    limit->n_turns++;
-    return limit->multiplying.status;
+    roofline->seconds += passed;
+    if (roofline->n_turns == 0 || passed < roofline->shortest) roofline->shortest = passed;
+    if (passed > roofline->longest) roofline->longest = passed;
+    roofline->n_turns++;
+    return roofline->multiplying.status;
 }
 
 /* The first turn touches memory, and is not counted. */
-static rk_status warm_up(rk_roofline *limit) {
-    RK_TRY(rk_roofline_measure(limit));
-    limit->seconds = limit->longest = 0;
-    limit->n_turns = 0;
+static rk_status warm_up(rk_roofline *roofline) {
+    RK_TRY(rk_roofline_measure(roofline));
+    roofline->seconds = roofline->longest = 0;
+    roofline->n_turns = 0;
     return RK_OK;
 }
 
-double rk_roofline_mean(const rk_roofline *limit) {
-    return limit->work * limit->n_turns / limit->seconds;
+double rk_roofline_mean(const rk_roofline *roofline) {
+    return roofline->work * roofline->n_turns / roofline->seconds;
 }
 
-double rk_roofline_spread(const rk_roofline *limit) {
-    return limit->longest / limit->shortest;
+double rk_roofline_spread(const rk_roofline *roofline) {
+    return roofline->longest / roofline->shortest;
 }
 
-void rk_roofline_free(rk_roofline *limit) {
-    if (!limit) return;
-    multiplying *m = &limit->multiplying;
-    rk_pages_free(limit->gathering.rows.data, limit->gathering.bytes);
+void rk_roofline_free(rk_roofline *roofline) {
+    if (!roofline) return;
+    multiplying *m = &roofline->multiplying;
+    rk_pages_free(roofline->gathering.rows.data, roofline->gathering.bytes);
     rk_matrix_free(m->matrix);
-    RK_FREE_ALL(limit->gathering.ids, limit->gathering.out, m->w, m->x, m->y, m->workspace);
-    rk_free(limit);
+    RK_FREE_ALL(roofline->gathering.ids, roofline->gathering.out, m->w, m->x, m->y, m->workspace);
+    rk_free(roofline);
 }
 
-static rk_status prepare_gather(rk_roofline *limit, int32_t dim, uint64_t table_bytes) {
-    gathering *g = &limit->gathering;
+static rk_status prepare_gather(rk_roofline *roofline, int32_t dim, uint64_t table_bytes) {
+    gathering *g = &roofline->gathering;
     uint64_t most = table_bytes > LARGE_TABLE_BYTES ? LARGE_TABLE_BYTES : table_bytes,
              bytes = most < SMALL_TABLE_BYTES ? SMALL_TABLE_BYTES : most;
     int64_t n_rows = (int64_t)bytes / (4 * (int64_t)dim);
@@ -105,28 +105,28 @@ static rk_status prepare_gather(rk_roofline *limit, int32_t dim, uint64_t table_
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(TASKS * BAGS, g->ids),
                         RK_ARRAY((size_t)rk_parallel_threads() * BLOCK * (size_t)dim, g->out)));
     for (int64_t i = 0; i < TASKS * BAGS; i++) g->ids[i] = (int64_t)rk_rng_below(&rng, (uint64_t)n_rows);
-    limit->task = gather;
-    limit->n_tasks = TASKS;
-    limit->work = 2.0 * TASKS * BAGS * dim * sizeof(float);
-    return warm_up(limit);
+    roofline->task = gather;
+    roofline->n_tasks = TASKS;
+    roofline->work = 2.0 * TASKS * BAGS * dim * sizeof(float);
+    return warm_up(roofline);
 }
 
 static rk_status open(rk_roofline **out) {
     return rk_alloc(1, sizeof **out, out);
 }
 
-static rk_status opened(rk_roofline *limit, rk_status status, rk_roofline **out) {
+static rk_status opened(rk_roofline *roofline, rk_status status, rk_roofline **out) {
     if (status == RK_OK)
-        *out = limit;
+        *out = roofline;
     else
-        rk_roofline_free(limit);
+        rk_roofline_free(roofline);
     return status;
 }
 
 rk_status rk_roofline_new_gather(int32_t dim, uint64_t table_bytes, rk_roofline **out) {
-    rk_roofline *limit;
-    RK_TRY(open(&limit));
-    return opened(limit, prepare_gather(limit, dim, table_bytes), out);
+    rk_roofline *roofline;
+    RK_TRY(open(&roofline));
+    return opened(roofline, prepare_gather(roofline, dim, table_bytes), out);
 }
 
 static void multiply(void *context, size_t task, int thread) {
@@ -141,8 +141,8 @@ static void multiply(void *context, size_t task, int thread) {
     }
 }
 
-static rk_status prepare_gemm(rk_roofline *limit, int64_t in, int64_t out_units) {
-    multiplying *m = &limit->multiplying;
+static rk_status prepare_gemm(rk_roofline *roofline, int64_t in, int64_t out_units) {
+    multiplying *m = &roofline->multiplying;
     size_t n_threads = (size_t)rk_parallel_threads();
     m->x_width = (size_t)in * ROWS;
     m->y_width = (size_t)out_units * ROWS;
@@ -154,35 +154,35 @@ static rk_status prepare_gemm(rk_roofline *limit, int64_t in, int64_t out_units)
     RK_TRY(rk_matrix_set(m->matrix, m->w, true));
     double flops = 2.0 * ROWS * (double)in * (double)out_units;
     m->n_calls = 1 + (size_t)(2e8 / flops);
-    limit->task = multiply;
-    limit->n_tasks = 8 * n_threads;
-    limit->work = flops * (double)(m->n_calls * limit->n_tasks);
-    return warm_up(limit);
+    roofline->task = multiply;
+    roofline->n_tasks = 8 * n_threads;
+    roofline->work = flops * (double)(m->n_calls * roofline->n_tasks);
+    return warm_up(roofline);
 }
 
 rk_status rk_roofline_new_gemm(int64_t in, int64_t out_units, rk_roofline **out) {
-    rk_roofline *limit;
-    RK_TRY(open(&limit));
-    return opened(limit, prepare_gemm(limit, in, out_units), out);
+    rk_roofline *roofline;
+    RK_TRY(open(&roofline));
+    return opened(roofline, prepare_gemm(roofline, in, out_units), out);
 }
 
 /* The best of some turns. */
-static rk_status conclude(rk_roofline *limit, double *out) {
+static rk_status conclude(rk_roofline *roofline, double *out) {
     rk_status status = RK_OK;
-    for (int i = 0; i < TURNS && status == RK_OK; i++) status = rk_roofline_measure(limit);
-    if (status == RK_OK) *out = limit->work / limit->shortest;
-    rk_roofline_free(limit);
+    for (int i = 0; i < TURNS && status == RK_OK; i++) status = rk_roofline_measure(roofline);
+    if (status == RK_OK) *out = roofline->work / roofline->shortest;
+    rk_roofline_free(roofline);
     return status;
 }
 
 rk_status rk_roofline_gather(int32_t dim, double *out) {
-    rk_roofline *limit;
-    RK_TRY(rk_roofline_new_gather(dim, UINT64_MAX, &limit));
-    return conclude(limit, out);
+    rk_roofline *roofline;
+    RK_TRY(rk_roofline_new_gather(dim, UINT64_MAX, &roofline));
+    return conclude(roofline, out);
 }
 
 rk_status rk_roofline_gemm(int64_t in, int64_t out_units, double *out) {
-    rk_roofline *limit;
-    RK_TRY(rk_roofline_new_gemm(in, out_units, &limit));
-    return conclude(limit, out);
+    rk_roofline *roofline;
+    RK_TRY(rk_roofline_new_gemm(in, out_units, &roofline));
+    return conclude(roofline, out);
 }

@@ -18,9 +18,9 @@ rk_status rk_roofline_gemm(int64_t in, int64_t out_units, double *out);
 typedef struct rk_roofline rk_roofline;
 rk_status rk_roofline_new_gather(int32_t dim, uint64_t table_bytes, rk_roofline **out);
 rk_status rk_roofline_new_gemm(int64_t in, int64_t out_units, rk_roofline **out);
-rk_status rk_roofline_measure(rk_roofline *limit);
-double rk_roofline_mean(const rk_roofline *limit);   /* work a second, of one turn or more */
-double rk_roofline_spread(const rk_roofline *limit); /* the longest turn's time over the shortest one's */
-void rk_roofline_free(rk_roofline *limit);
+rk_status rk_roofline_measure(rk_roofline *roofline);
+double rk_roofline_mean(const rk_roofline *roofline);   /* work a second, of one turn or more */
+double rk_roofline_spread(const rk_roofline *roofline); /* the longest turn's time over the shortest one's */
+void rk_roofline_free(rk_roofline *roofline);
 
 #endif

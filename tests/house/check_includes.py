@@ -30,7 +30,7 @@ USES["serve"] = set(USES) - {"export"}
 # tools/: over the public API, with the layers below it that know nothing of a run.
 USES["report"] = {"base", "batch", "metrics"}
 USES["tune"] = USES["report"] | {"report"}
-USES["server"] = {"base"}
+USES["server"] = {"base", "format"}
 TOOLS = {"report", "tune", "server"}
 # Inside a layer: a folder and the folders beside it that it may include. An interface stands in the layer's own folder or below its
 # backends; no backend includes another, but for the one that is made of two. "." is the layer's own folder.

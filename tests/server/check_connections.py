@@ -39,6 +39,29 @@ class Connections(Tests):
             big = b"%x\r\n%s\r\n" % (30000, b" " * 30000)
             assert b" 413 " in s.raw(line + b"Transfer-Encoding: chunked\r\n\r\n" + big + b"0\r\n\r\n").split(b"\r\n")[0]
 
+    def test_too_large_to_parse(self):
+        """A length that no integer holds is refused at once; nobody waits for such a body."""
+        with Server(self) as s:
+            for length in (2**31, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1, 2**64, 10**40):
+                begun = time.monotonic()
+                got = s.raw(b"POST /v1/models/ads:predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\nx" % length)
+                assert b" 413 " in got.split(b"\r\n")[0] and time.monotonic() - begun < 1, (length, got)
+
+    def test_counted(self):
+        """Each answer to a request for predictions is counted by its status, and what was refused elsewhere."""
+        body, gzip = json.dumps({"instances": self.instances[:1]}).encode(), {"Content-Encoding": "gzip"}
+        with Server(self) as s:
+            for path, data, headers, wanted in ((":predict", body, {}, 200), (":predict", body, gzip, 415), (":predict", b"{", {}, 400), (":predict", b" " * 20001, {}, 413), (":predict", None, {}, 405),
+                                                ("/versions/9", None, {}, 404), ("/metadata", None, {}, 200)):
+                assert s.ask("/v1/models/ads" + path, data, headers)[0] == wanted, path
+            assert s.ask("/v1/models/none:predict", body)[0] == 404 and s.ask("/x")[0] == 404 and s.ask("/metrics", b"{}")[0] == 405
+            s.raw(b"POST /v1/models/ads:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n")
+            with socket.create_connection(("127.0.0.1", s.port)) as c:
+                c.sendall(b"POST /v1/models/ads:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+            time.sleep(0.3)
+            counts = re.findall(r'^reckon_requests_total\{model="(\w*)",code="(\d+)"\} (\d+)$', s.ask("/metrics")[1].decode(), re.M)
+            assert counts == [("ads", code, "1") for code in ("200", "400", "404", "405", "413", "415", "499")] + [("", "400", "1"), ("", "404", "2"), ("", "405", "1")], counts
+
     def test_slow(self):
         """A byte now and then does not keep a connection."""
         with Server(self) as s:

@@ -148,6 +148,14 @@ class Requests(Tests):
             assert s.ask("/v1/models/ads:predict", body, {"Content-Encoding": "gzip"})[0] == 415
             assert s.predict({"instances": [row]})[0] == 200
 
+    def test_errors_are_utf8(self):
+        """Bytes of a request that stand in an error's text are no text, or cut in a character: the answer is UTF-8 all the same."""
+        with Server(self) as s:
+            row = {**self.instances[0], "age": {"b64": base64.b64encode(b"4\xff\xe2\x82").decode()}}
+            assert "4\ufffd\ufffd\ufffd" in s.predict({"instances": [row]})[1]["error"]
+            status, answer = s.predict({"instances": [], "signature_name": "x" + "é" * 200})
+            assert status == 400 and "é\ufffd'" in answer["error"], answer
+
     def test_unknown(self):
         """Values that no vocabulary has are counted by feature, once a row, whether requests are joined or not."""
         def counted(s):

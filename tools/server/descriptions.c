@@ -4,7 +4,7 @@
 
 #include <reckon/version.h>
 
-#include "server/request/json_reader.h"
+#include "format/json_text.h"
 
 static void write_state(rk_buffer *out, long long number, const char *state, const char *code,
                         const char *message, bool first) {

@@ -15,7 +15,7 @@ struct rk_server {
     rk_server_config config;
     rk_served_model *models; /* [config.n_models], of which n_open are open */
     int64_t n_open;
-    rk_model_metrics *metrics; /* [config.n_models] */
+    rk_model_metrics *metrics; /* [config.n_models + 1] */
     rk_batcher *batcher;
     rk_http *http;
     sem_t stop;
@@ -25,7 +25,7 @@ static rk_status open_all(rk_server *s) {
     size_t n = (size_t)s->config.n_models;
     int n_workers = (int)s->config.batching.num_batch_threads;
     if (n_workers == 0) n_workers = rk_cpu_count();
-    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, s->models), RK_ARRAY(n, s->metrics)));
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, s->models), RK_ARRAY(n + 1, s->metrics)));
     for (; s->n_open < s->config.n_models; s->n_open++)
         RK_TRY(rk_served_model_open(&s->config.models[s->n_open], n_workers, &s->models[s->n_open]));
     const rk_batcher_options batching = {

@@ -2,22 +2,16 @@
 
 #include <math.h>
 
-static const int codes[RK_COUNTED_CODES] = {200, 400, 401, 404, 405, 408, 411, 413, 429, 500, 503, 504};
 static const double limits[RK_DURATION_BUCKETS] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                                    0.025,  0.05,    0.1,    0.25,  0.5,    1,     10};
 
 void rk_metrics_count(rk_model_metrics *m, int code, double seconds, int64_t n_rows) {
-    int c = 0, b = 0;
-    while (c < RK_COUNTED_CODES && codes[c] != code) c++;
+    int b = 0;
     while (b < RK_DURATION_BUCKETS && seconds > limits[b]) b++;
-    if (c < RK_COUNTED_CODES) atomic_fetch_add(&m->requests[c], 1);
+    atomic_fetch_add(&m->requests[code], 1);
     atomic_fetch_add(&m->durations[b], 1);
     atomic_fetch_add(&m->duration_us, (uint64_t)(seconds * 1e6));
     if (code == 200) atomic_fetch_add(&m->rows, (uint64_t)n_rows);
-}
-
-int rk_metrics_code(int code) {
-    return codes[code];
 }
 
 double rk_metrics_duration(int bucket) {
@@ -76,12 +70,13 @@ static void write_unknown(rk_served_model *model, rk_buffer *out) {
 void rk_metrics_write(const rk_model_metrics *m, rk_served_model *models, int64_t n_models,
                       rk_batcher_counts counts, rk_buffer *out) {
     head(out, "reckon_requests_total", "counter",
-         "Requests for predictions that were answered, by HTTP status.");
-    for (int64_t i = 0; i < n_models; i++)
-        for (int c = 0; c < RK_COUNTED_CODES; c++)
-            if (rk_counter(&m[i].requests[c]))
+         "Requests for predictions, and what else was refused, by HTTP status; 499: the client had gone.");
+    for (int64_t i = 0; i <= n_models; i++)
+        for (int code = 0; code < RK_HTTP_CODES; code++)
+            if (rk_counter(&m[i].requests[code]))
                 rk_buffer_printf(out, "reckon_requests_total{model=\"%s\",code=\"%d\"} %llu\n",
-                                 models[i].entry->name, codes[c], rk_counter(&m[i].requests[c]));
+                                 i < n_models ? models[i].entry->name : "", code,
+                                 rk_counter(&m[i].requests[code]));
     head(out, "reckon_request_duration_seconds", "histogram", "From a request's headers to its answer.");
     for (int64_t i = 0; i < n_models; i++) write_durations(&m[i], models[i].entry->name, out);
     head(out, "reckon_rows_total", "counter", "Rows that were predicted.");

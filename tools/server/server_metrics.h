@@ -8,10 +8,11 @@
 #include "base/buffer.h"
 #include "server/batcher.h"
 
-enum { RK_DURATION_BUCKETS = 14, RK_COUNTED_CODES = 12 };
+/* RK_CLIENT_CLOSED: of requests whose client went away before the answer (nginx's word for it). */
+enum { RK_DURATION_BUCKETS = 14, RK_HTTP_CODES = 600, RK_CLIENT_CLOSED = 499 };
 
 typedef struct rk_model_metrics {
-    atomic_uint_fast64_t requests[RK_COUNTED_CODES]; /* by code */
+    atomic_uint_fast64_t requests[RK_HTTP_CODES]; /* by code */
     atomic_uint_fast64_t durations[RK_DURATION_BUCKETS + 1], duration_us, rows;
 } rk_model_metrics;
 
@@ -20,9 +21,9 @@ static inline unsigned long long rk_counter(const atomic_uint_fast64_t *counter)
 }
 
 void rk_metrics_count(rk_model_metrics *metrics, int code, double seconds, int64_t n_rows);
-/* What the counters are of: the status of requests[code]; the seconds that durations[bucket] goes up to. */
-int rk_metrics_code(int code);
+/* The seconds that durations[bucket] goes up to. */
 double rk_metrics_duration(int bucket);
+/* metrics [n_models + 1]: behind those of the models, the counts of requests that reached none. */
 void rk_metrics_write(const rk_model_metrics *metrics, rk_served_model *models, int64_t n_models,
                       rk_batcher_counts counts, rk_buffer *out);
 

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "base/text/markup.h"
-#include "server/request/json_reader.h"
+#include "format/json_text.h"
 
 static const char styles[] =
     "body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}"
@@ -103,10 +103,10 @@ static void write_traffic(const rk_page *page, int64_t m, rk_buffer *out) {
     write_rate("requests", name, (double)n / seconds, out);
     rk_buffer_printf(out, "</tr>\n<tr><th>rows<td class=\"n\">%llu", n_rows);
     write_rate("rows", name, (double)n_rows / seconds, out);
-    for (int c = 0; c < RK_COUNTED_CODES; c++)
-        if (rk_counter(&metrics->requests[c]))
-            rk_buffer_printf(out, "</tr>\n<tr><th>answered with %d<td class=\"n\">%llu<td>",
-                             rk_metrics_code(c), rk_counter(&metrics->requests[c]));
+    for (int code = 0; code < RK_HTTP_CODES; code++)
+        if (rk_counter(&metrics->requests[code]))
+            rk_buffer_printf(out, "</tr>\n<tr><th>answered with %d<td class=\"n\">%llu<td>", code,
+                             rk_counter(&metrics->requests[code]));
     rk_buffer_text(out, "</tr></table>\n");
 }
 

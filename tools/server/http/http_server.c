@@ -71,10 +71,28 @@ static void add_page_headers(const exchange *e, struct MHD_Response *response) {
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
 }
 
+/* An answer that takes no memory of ours. */
+static enum MHD_Result send_no_memory(struct MHD_Connection *connection) {
+    static const char text[] = "{\"error\": \"memory ran out\"}\n";
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(sizeof text - 1, (void *)(size_t)text, MHD_RESPMEM_PERSISTENT);
+    if (!response) return MHD_NO;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    enum MHD_Result queued = MHD_queue_response(connection, 503, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
 /* The answer in call.code and call.reply, whose bytes become the response's. */
 static enum MHD_Result send_reply(exchange *e, const char *type, bool close) {
     rk_buffer *reply = &e->call.reply;
     int code = e->call.code;
+    if (reply->status != RK_OK) {
+        e->call.code = 503;
+        return send_no_memory(e->connection);
+    }
     struct MHD_Response *response =
         MHD_create_response_from_buffer(reply->n_bytes, reply->data, MHD_RESPMEM_MUST_COPY);
     if (!response) return MHD_NO;
@@ -192,7 +210,7 @@ static enum MHD_Result describe(exchange *e) {
             rk_buffer_text(out, ready ? "{\"ready\": true}\n" : "{\"ready\": false}\n");
             break;
     }
-    return out->status == RK_OK ? send_reply(e, type, false) : send_error(e, 500, "memory ran out", false);
+    return send_reply(e, type, false);
 }
 
 static bool needs_model(const exchange *e) {
@@ -243,8 +261,9 @@ static enum MHD_Result look_at(exchange *e, const char *method, const char *vers
     const char *length = header(e, MHD_HTTP_HEADER_CONTENT_LENGTH), *encoding = header(e, "Content-Encoding");
     int64_t n_bytes = 0;
     if (code == 0 && encoding && strcasecmp(encoding, "identity") != 0) code = 415;
-    if (length && rk_parse_i64((rk_span){length, strlen(length)}, &n_bytes) &&
-        n_bytes > config->limits.max_request_bytes)
+    /* All of it are digits: what cannot be parsed is larger than any number. */
+    if (length && (!rk_parse_i64((rk_span){length, strlen(length)}, &n_bytes) ||
+                   n_bytes > config->limits.max_request_bytes))
         return send_error(e, 413, reason_of(413), true);
     if (code == 0) return MHD_YES;
     bool has_body = n_bytes > 0 || header(e, MHD_HTTP_HEADER_TRANSFER_ENCODING);
@@ -284,10 +303,10 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         return MHD_YES;
     }
     if (e && e->connection) return answer(e);
-    if (!e) return MHD_NO; /* no memory, when its line came */
+    if (!e) return send_no_memory(connection); /* there was none when its line came */
     e->connection = connection;
     rk_watched_headers(rk_watchdog_find(connection));
-    if (rk_strdup(url, &e->url) != RK_OK) return MHD_NO;
+    if (rk_strdup(url, &e->url) != RK_OK) return send_error(e, 503, "memory ran out", true);
     e->route = rk_route_of(e->url);
     return look_at(e, method, version);
 }
@@ -306,6 +325,17 @@ static void *begin(void *context, const char *uri, struct MHD_Connection *connec
     return e;
 }
 
+/* Requests for predictions, and what was refused of others, but for probes that found the server not ready;
+ * of a request whose headers libmicrohttpd did not take there is nothing to tell. */
+static void count(const exchange *e) {
+    const rk_http_options *o = &e->http->options;
+    int code = e->call.code ? e->call.code : RK_CLIENT_CLOSED;
+    bool probe = is_probe(e->route.kind) || e->route.kind == RK_ROUTE_MODEL_READY;
+    if (!e->connection || (!e->route.post && (code < 400 || probe))) return;
+    int64_t m = e->model ? e->model - o->models : o->config->n_models;
+    rk_metrics_count(&o->metrics[m], code, rk_clock_seconds() - e->began, e->call.n_rows);
+}
+
 static void complete(void *context, struct MHD_Connection *connection, void **request,
                      enum MHD_RequestTerminationCode code) {
     rk_http *http = context;
@@ -314,9 +344,7 @@ static void complete(void *context, struct MHD_Connection *connection, void **re
     rk_watched_idle(rk_watchdog_find(connection));
     if (!e) return;
     *request = NULL;
-    if (e->model && e->route.post)
-        rk_metrics_count(&http->options.metrics[e->model - http->options.models], e->call.code,
-                         rk_clock_seconds() - e->began, e->call.n_rows);
+    count(e);
     free_exchange(e);
     atomic_fetch_sub(&http->n_under_way, 1);
 }

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "format/json_text.h"
+
 rk_status rk_read_scalar(rk_json *json, rk_json_kind kind, rk_span *text, bool *null) {
     bool truth;
     *null = kind == RK_JSON_NULL;
@@ -88,7 +90,11 @@ rk_status rk_call_read(rk_call *call, const rk_call_limits *limits, rk_json *jso
 void rk_call_answer(rk_call *call, const float *predictions) {
     call->code = 200;
     (call->kind == RK_CALL_INFER ? rk_write_v2 : rk_write_v1)(call, predictions);
-    if (call->reply.status != RK_OK) rk_call_fail_with(call, 500, "memory ran out");
+    rk_call_check_reply(call);
+}
+
+void rk_call_check_reply(rk_call *call) {
+    if (call->reply.status != RK_OK) rk_call_fail_with(call, 503, "memory ran out");
 }
 
 void rk_call_fail_with(rk_call *call, int code, const char *message) {
@@ -105,6 +111,7 @@ void rk_call_fail(rk_call *call, rk_status status) {
     int code = status == RK_BAD_DATA || status == RK_NOT_FINITE ? 400
                : status == RK_INVALID_ARGUMENT                  ? 413
                : status == RK_INTERRUPTED                       ? 504
+               : status == RK_NO_MEMORY                         ? 503
                                                                 : 500;
     rk_call_fail_with(call, code, rk_last_error());
 }

@@ -60,6 +60,8 @@ rk_status rk_call_read(rk_call *call, const rk_call_limits *limits, rk_json *jso
                        size_t n_before);
 /* predictions [n_rows, n_tasks]. */
 void rk_call_answer(rk_call *call, const float *predictions);
+/* Whether all of the answer could be written; else it is a 503, as after any lack of memory. */
+void rk_call_check_reply(rk_call *call);
 /* {"error": ...}, for a status of the library by its code. */
 void rk_call_fail(rk_call *call, rk_status status);
 void rk_call_fail_with(rk_call *call, int code, const char *message);

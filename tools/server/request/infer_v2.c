@@ -5,6 +5,7 @@
 
 #include "base/float16.h"
 #include "base/memory.h"
+#include "format/json_text.h"
 #include "server/request/call.h"
 
 /* Datatypes and what an element takes; of BYTES, its length does. */

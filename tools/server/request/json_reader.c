@@ -350,20 +350,3 @@ rk_status rk_json_end(rk_json *json) {
     skip_spaces(json);
     return json->at == json->end ? RK_OK : rk_json_error(json, "something stands behind the value");
 }
-
-void rk_json_write_text(rk_buffer *out, rk_span text) {
-    const char *end = text.data + text.n_bytes, *from = text.data;
-    rk_buffer_append(out, "\"", 1);
-    for (const char *at = from; at < end; at++) {
-        unsigned char c = (unsigned char)*at;
-        if (c >= ' ' && c != '"' && c != '\\' && c != 0x7F) continue;
-        rk_buffer_append(out, from, (size_t)(at - from));
-        if (c == '"' || c == '\\')
-            rk_buffer_printf(out, "\\%c", c);
-        else
-            rk_buffer_printf(out, "\\u%04x", c);
-        from = at + 1;
-    }
-    rk_buffer_append(out, from, (size_t)(end - from));
-    rk_buffer_append(out, "\"", 1);
-}

@@ -58,7 +58,4 @@ rk_status rk_json_end(rk_json *json);
 
 rk_status rk_json_error(const rk_json *json, const char *what);
 
-/* The text as JSON, with its quotes. */
-void rk_json_write_text(rk_buffer *out, rk_span text);
-
 #endif

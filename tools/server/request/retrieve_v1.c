@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "format/json_text.h"
 
 /* Items that are listed for users who are searched together. */
 enum { MOST_EXCLUDED = 1 << 20, MOST_ITEMS = 100 };
@@ -205,7 +206,7 @@ void rk_write_retrieved(rk_call *call, const rk_retrieval *m) {
         write_user(call->version->catalog, out, m->items + row * m->k, m->scores + row * m->k, m->k);
     }
     rk_buffer_text(out, "]}\n");
-    if (out->status != RK_OK) rk_call_fail_with(call, 500, "memory ran out");
+    rk_call_check_reply(call);
 }
 
 void rk_retrieval_release(rk_retrieval *m) {

@@ -58,8 +58,11 @@ class Connections(Tests):
             s.raw(b"POST /v1/models/ads:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n")
             with socket.create_connection(("127.0.0.1", s.port)) as c:
                 c.sendall(b"POST /v1/models/ads:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
-            time.sleep(0.3)
-            counts = re.findall(r'^reckon_requests_total\{model="(\w*)",code="(\d+)"\} (\d+)$', s.ask("/metrics")[1].decode(), re.M)
+            for _ in range(100):  # that the client has gone is seen a little later
+                counts = re.findall(r'^reckon_requests_total\{model="(\w*)",code="(\d+)"\} (\d+)$', s.ask("/metrics")[1].decode(), re.M)
+                if ("ads", "499", "1") in counts:
+                    break
+                time.sleep(0.1)
             assert counts == [("ads", code, "1") for code in ("200", "400", "404", "405", "413", "415", "499")] + [("", "400", "1"), ("", "404", "2"), ("", "405", "1")], counts
 
     def test_slow(self):

@@ -97,7 +97,7 @@ void rk_describe_metadata(const rk_served_version *v, rk_buffer *out) {
         out,
         "{\"model_spec\": {\"name\": \"%s\", \"signature_name\": \"\", \"version\": \"%lld\"}, "
         "\"metadata\": {\"signature_def\": {\"signature_def\": {\"serving_default\": {\"inputs\": {",
-        v->model->entry->name, (long long)v->number);
+        v->entry->name, (long long)v->number);
     write_inputs(v, write_tensor_v1, out);
     rk_buffer_text(out, "}, \"outputs\": {");
     write_outputs(v, write_tensor_v1, out);

@@ -360,7 +360,7 @@ void rk_write_v2(rk_call *call, const float *predictions) {
     rk_buffer *out = &call->reply;
     const rk_served_version *v = call->version;
     bool any_bytes = false;
-    rk_buffer_printf(out, "{\"model_name\": \"%s\", \"model_version\": \"%lld\"", v->model->entry->name,
+    rk_buffer_printf(out, "{\"model_name\": \"%s\", \"model_version\": \"%lld\"", v->entry->name,
                      (long long)v->number);
     if (call->id.n_bytes) rk_buffer_printf(out, ", \"id\": %s", call->id.data);
     rk_buffer_text(out, ", \"outputs\": [");

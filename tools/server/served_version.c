@@ -1,0 +1,112 @@
+#include "server/served_version.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/thread/clock.h"
+
+static void free_version(rk_served_version *v) {
+    for (int w = 0; w < v->n_workers; w++) {
+        if (v->rows) rk_request_rows_release(&v->rows[w]);
+        if (v->sessions) rk_session_free(v->sessions[w]);
+    }
+    if (v->columns.release) v->columns.release(&v->columns);
+    rk_item_catalog_free(v->catalog);
+    rk_predictor_free(v->predictor);
+    RK_FREE_ALL(v->tasks, v->unknown, v->rows, v->sessions, v->path, v);
+}
+
+static rk_status fill_tasks(rk_served_version *v) {
+    v->n_tasks = rk_predictor_n_tasks(v->predictor);
+    RK_TRY(rk_alloc((size_t)v->n_tasks, sizeof *v->tasks, &v->tasks));
+    for (int32_t t = 0; t < v->n_tasks; t++) {
+        const char *loss = rk_predictor_task_loss(v->predictor, t);
+        v->tasks[t].name = rk_predictor_task_name(v->predictor, t);
+        v->tasks[t].binary = loss && strcmp(loss, "binary_cross_entropy") == 0;
+    }
+    return RK_OK;
+}
+
+/* A request of no rows takes a session through all that it will need. */
+static rk_status warm(rk_served_version *v, int worker) {
+    const struct ArrowSchema *schema;
+    const struct ArrowArray *array;
+    float none;
+    int64_t no_item;
+    RK_TRY(rk_request_rows_table(&v->rows[worker], 0, &schema, &array));
+    if (v->catalog)
+        return rk_session_retrieve(v->sessions[worker], schema, array, rk_item_catalog_index(v->catalog), 1,
+                                   NULL, &no_item, &none);
+    return rk_session_run(v->sessions[worker], schema, array, &none);
+}
+
+static rk_status fill_catalog(rk_served_version *v) {
+    rk_recommend_options options = RK_RECOMMEND_OPTIONS_INIT;
+    if (!rk_predictor_retrieves(v->predictor)) return RK_OK;
+    options.items = v->entry->items;
+    options.without_items = v->entry->without_items;
+    options.with_known = v->entry->with_known;
+    return rk_item_catalog_create(v->predictor, &options, &v->catalog);
+}
+
+bool rk_served_version_needs(const rk_served_version *v, int64_t column) {
+    const char *item = v->catalog ? rk_item_catalog_item_column(v->catalog) : "";
+    return column < v->n_inputs && strcmp(v->columns.children[column]->name, item) != 0;
+}
+
+static rk_status fill_version(rk_served_version *v, const char *path) {
+    rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
+    options.device = "cpu";
+    RK_TRY(rk_strdup(path, &v->path));
+    RK_TRY(rk_predictor_open(path, &options, &v->predictor));
+    RK_TRY(fill_tasks(v));
+    RK_TRY(fill_catalog(v));
+    RK_TRY(
+        RK_ALLOC_ALL(RK_ARRAY((size_t)v->n_workers, v->sessions), RK_ARRAY((size_t)v->n_workers, v->rows)));
+    for (int w = 0; w < v->n_workers; w++) {
+        RK_TRY(rk_session_create(v->predictor, NULL, &v->sessions[w]));
+        if (w == 0) {
+            RK_TRY(rk_session_schema(v->sessions[0], &v->columns));
+            v->n_inputs = rk_session_n_inputs(v->sessions[0], &v->columns);
+        }
+        RK_TRY(rk_request_rows_init(&v->rows[w], &v->columns, v->n_inputs));
+        for (int64_t c = 0; c < v->columns.n_children; c++)
+            v->rows[w].columns[c].required = rk_served_version_needs(v, c);
+        RK_TRY(warm(v, w));
+    }
+    v->n_features = rk_session_n_features(v->sessions[0]);
+    RK_TRY(rk_alloc((size_t)v->n_features, sizeof *v->unknown, &v->unknown));
+    v->loaded_at = rk_clock_wall_seconds();
+    return RK_OK;
+}
+
+rk_status rk_served_version_load(const rk_model_entry *entry, int n_workers, int64_t number, const char *path,
+                                 rk_served_version **out) {
+    rk_served_version *v;
+    RK_TRY(rk_alloc(1, sizeof *v, &v));
+    v->entry = entry;
+    v->number = number;
+    v->n_workers = n_workers;
+    atomic_init(&v->n_users, 1);
+    rk_status status = fill_version(v, path);
+    if (status == RK_OK)
+        *out = v;
+    else
+        free_version(v);
+    return status;
+}
+
+void rk_served_version_keep(rk_served_version *v) {
+    atomic_fetch_add(&v->n_users, 1);
+}
+
+void rk_served_version_release(rk_served_version *v) {
+    if (atomic_fetch_sub(&v->n_users, 1) == 1) free_version(v);
+}
+
+void rk_served_version_count_unknown(const rk_served_version *v, const rk_session *session) {
+    for (int32_t f = 0; f < v->n_features; f++) {
+        int64_t n = rk_session_n_unknown(session, f);
+        if (n > 0) atomic_fetch_add(&v->unknown[f], (uint64_t)n);
+    }
+}

@@ -115,13 +115,16 @@ class Requests(Tests):
                 assert s.json(f"/v1/models/{name}:predict", {"instances": self.instances[:2]})[0] == 200
                 took.append(time.monotonic() - begun)
 
-            took, threads = [], []
-            for name, pause in (("other", 0.5), ("ads", 0.65), ("other", 0)):  # the third comes while one worker waits, and one has nothing to do
-                threads.append(threading.Thread(target=ask, args=(name,)))
-                threads[-1].start()
-                time.sleep(pause)
-            [t.join() for t in threads]
-            assert max(took) < 1.2, took
+            for _ in range(8):  # one that is held up takes 1.35 s each time; a busy machine is slow only now and then
+                took, threads = [], []
+                for name, pause in (("other", 0.5), ("ads", 0.65), ("other", 0)):  # the third comes while one worker waits, and one has nothing to do
+                    threads.append(threading.Thread(target=ask, args=(name,)))
+                    threads[-1].start()
+                    time.sleep(pause)
+                [t.join() for t in threads]
+                if max(took) < 1.2:
+                    return
+            raise AssertionError(took)
 
     def test_refused(self):
         row = self.instances[0]

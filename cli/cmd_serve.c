@@ -7,7 +7,7 @@
 #include "stop.h"
 #include "terminal.h"
 
-enum { OPT_LISTEN };
+enum { OPT_LISTEN, OPT_NAME };
 
 static void stop_server(void *server) {
     rk_server_stop(server);
@@ -17,6 +17,7 @@ static int run(const arguments *args) {
     rk_server_options options = RK_SERVER_OPTIONS_INIT;
     rk_server *server;
     options.listen = args->options[OPT_LISTEN].text;
+    options.name = args->options[OPT_NAME].text;
     if (rk_server_create(args->positional[0], &options, &server) != RK_OK) return failed();
     const stoppable running = {stop_server, server};
     stop_hear(&running);
@@ -43,6 +44,8 @@ const command command_serve = {
         {
             {"listen", 'l', OPTION_TEXT, "ADDRESS:PORT", NULL,
              "where, in place of 127.0.0.1:8501; port 0: any that is free"},
+            {"name", 'n', OPTION_TEXT, "NAME", NULL,
+             "of a run: what requests call it, in place of its folder's name"},
             {0},
         },
     .examples =

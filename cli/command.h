@@ -57,7 +57,8 @@ typedef struct command {
     X(predict)          \
     X(recommend)        \
     X(index)            \
-    X(export) X(serve) X(report) X(convert) X(inspect) X(tune) X(bench) X(plan) X(completion) X(manual)
+    X(export)           \
+    X(serve) X(health) X(report) X(convert) X(inspect) X(tune) X(bench) X(plan) X(completion) X(manual)
 #define COMMAND_DECLARE(name) extern const command command_##name;
 COMMAND_LIST(COMMAND_DECLARE)
 #undef COMMAND_DECLARE

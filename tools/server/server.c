@@ -48,7 +48,7 @@ rk_status rk_server_create(const char *path, const rk_server_options *options, r
     RK_TRY(rk_alloc(1, sizeof *s, &s));
     sem_init(&s->stop, 0, 0);
     rk_status status;
-    RK_GOTO(rk_server_config_load(path, &s->config));
+    RK_GOTO(rk_server_config_load(path, o.name, &s->config));
     if (o.listen) {
         rk_free(s->config.listen);
         s->config.listen = NULL;

@@ -175,8 +175,8 @@ static rk_status load_file(const char *path, rk_server_config *c) {
     return resolve_paths(path, c);
 }
 
-/* One model, whose name is the run's last. */
-static rk_status load_run(const char *path, rk_server_config *c) {
+/* One model, whose name is the given one, or the run's last. */
+static rk_status load_run(const char *path, const char *name, rk_server_config *c) {
     static const char text[] = "models: [{name: default, path: .}]";
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/') end--;
@@ -188,14 +188,23 @@ static rk_status load_run(const char *path, rk_server_config *c) {
     c->yaml = yaml;
     RK_TRY(status);
     RK_TRY(replace(path, strlen(path), &c->models[0].path));
+    RK_FAIL_IF(name && !rk_is_model_name(name, strlen(name)), RK_CONFIG,
+               "a model's name '%s' has other characters than [A-Za-z0-9_.-]", name);
+    if (name) return replace(name, strlen(name), &c->models[0].name);
     if (!rk_is_model_name(path + begin, end - begin)) return RK_OK;
     return replace(path + begin, end - begin, &c->models[0].name);
 }
 
-rk_status rk_server_config_load(const char *path, rk_server_config *out) {
+bool rk_is_server_file(const char *path) {
+    return rk_has_ending(path, ".yaml") || rk_has_ending(path, ".yml");
+}
+
+rk_status rk_server_config_load(const char *path, const char *name, rk_server_config *out) {
+    bool is_file = rk_is_server_file(path);
+    RK_FAIL_IF(name && is_file, RK_INVALID_ARGUMENT,
+               "'%s' names its models itself\nhint: a name goes with a run alone", path);
     *out = (rk_server_config){0};
-    rk_status status = rk_has_ending(path, ".yaml") || rk_has_ending(path, ".yml") ? load_file(path, out)
-                                                                                   : load_run(path, out);
+    rk_status status = is_file ? load_file(path, out) : load_run(path, name, out);
     if (status != RK_OK) rk_server_config_release(out);
     return status;
 }

@@ -58,8 +58,12 @@ typedef struct rk_server_config {
     rk_yaml yaml;
 } rk_server_config;
 
-/* path: a file whose name ends in .yaml or .yml, in which paths are relative to its folder; or a run. */
-rk_status rk_server_config_load(const char *path, rk_server_config *out);
+/* Whether the name ends in .yaml or .yml; else it is a run's. */
+bool rk_is_server_file(const char *path);
+
+/* path: a file, in which paths are relative to its folder; or a run, which requests call by `name`, or where
+ * it is NULL by its folder's. */
+rk_status rk_server_config_load(const char *path, const char *name, rk_server_config *out);
 void rk_server_config_release(rk_server_config *config);
 
 /* [A-Za-z0-9_.-]+, and no "." or "..". */

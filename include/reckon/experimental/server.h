@@ -16,9 +16,10 @@ typedef struct rk_server rk_server;
 typedef struct rk_server_options {
     size_t struct_size;
     const char *listen; /* address and port, in place of the file's; port 0: any that is free */
+    const char *name;   /* of a run: what requests call it; NULL: its folder's name. Not with serve.yaml */
 } rk_server_options;
 #define RK_SERVER_OPTIONS_INIT \
-    { sizeof(rk_server_options), 0 }
+    { sizeof(rk_server_options), 0, 0 }
 
 /* path: serve.yaml (a name that ends in .yaml or .yml), or a trained run. When it returns, models are loaded
  * and warmed, and requests are answered, by threads of the server's own. Errors: RK_CONFIG, naming the file,
@@ -32,6 +33,11 @@ RK_API rk_status rk_server_run(rk_server *server);
 /* From any thread; async-signal-safe. A second call ends the delay. */
 RK_API void rk_server_stop(rk_server *server);
 RK_API void rk_server_free(rk_server *server);
+
+/* Asks a server that runs, at an address and port or where a serve.yaml says, for /v2/health/ready, within so
+ * many seconds. RK_OK: it is ready. Errors: RK_BUSY (it answers, and is not ready), RK_IO (it does not
+ * answer), RK_UNSUPPORTED (it speaks TLS), RK_CONFIG. */
+RK_API rk_status rk_server_health(const char *server, double timeout);
 
 #ifdef __cplusplus
 }

@@ -1,1 +1,1 @@
-for c in train eval predict recommend index export serve report tune convert inspect plan completion manual; do "$RECKON" $c --help; echo; done
+for c in train eval predict recommend index export serve health report tune convert inspect plan completion manual; do "$RECKON" $c --help; echo; done

@@ -1,9 +1,7 @@
 #include "server/http/http_server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -16,6 +14,7 @@
 #include "base/memory.h"
 #include "base/thread/clock.h"
 #include "server/descriptions.h"
+#include "server/http/address.h"
 #include "server/http/http_rules.h"
 #include "server/http/routes.h"
 #include "server/http/watchdog.h"
@@ -368,28 +367,6 @@ static void log_message(void *context, const char *format, va_list list) {
     rk_log(RK_LOG_DEBUG, "libmicrohttpd: %s", text);
 }
 
-/* "127.0.0.1:8501", "[::1]:8501". */
-static rk_status read_address(const char *listen, struct sockaddr_storage *out, socklen_t *n_bytes) {
-    char host[256];
-    const char *colon = strrchr(listen, ':');
-    size_t n = colon ? (size_t)(colon - listen) : 0;
-    RK_FAIL_IF(!colon || n >= sizeof host, RK_CONFIG,
-               "key 'listen': '%s' is no address with a port\nhint: as 127.0.0.1:8501", listen);
-    memcpy(host, listen, n);
-    host[n] = 0;
-    bool brackets = n > 1 && host[0] == '[' && host[n - 1] == ']';
-    if (brackets) host[n - 1] = 0;
-    struct addrinfo *found,
-        wanted = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE, .ai_socktype = SOCK_STREAM};
-    int code = getaddrinfo(host + brackets, colon + 1, &wanted, &found);
-    RK_FAIL_IF(code != 0, RK_CONFIG, "key 'listen': '%s': %s\nhint: as 127.0.0.1:8501", listen,
-               gai_strerror(code));
-    memcpy(out, found->ai_addr, found->ai_addrlen);
-    *n_bytes = found->ai_addrlen;
-    freeaddrinfo(found);
-    return RK_OK;
-}
-
 static rk_status read_optional(const char *path, char **out) {
     size_t n_bytes;
     return path && *path ? rk_file_read(path, out, &n_bytes) : RK_OK;
@@ -398,10 +375,9 @@ static rk_status read_optional(const char *path, char **out) {
 static rk_status start_daemon(rk_http *http) {
     const rk_server_config *config = http->options.config;
     const rk_limits_section *limits = &config->limits;
-    struct sockaddr_storage address;
-    socklen_t n_bytes;
-    RK_TRY(read_address(config->listen, &address, &n_bytes));
-    bool v6 = address.ss_family == AF_INET6;
+    rk_address address;
+    RK_TRY(rk_address_read(config->listen, &address));
+    bool v6 = address.storage.ss_family == AF_INET6;
     struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, http->certificate},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, http->key},
@@ -413,7 +389,7 @@ static rk_status start_daemon(rk_http *http) {
     errno = 0;
     http->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, log_message, NULL,
-        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address, MHD_OPTION_CONNECTION_LIMIT,
+        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address.storage, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)limits->max_connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
         (unsigned)limits->max_connections_per_ip, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)(limits->idle_timeout + 1), MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK,

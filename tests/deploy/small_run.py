@@ -1,0 +1,65 @@
+"""A small trained run, and servers of it, for the tests of this folder."""
+import json
+import random
+import re
+import signal
+import subprocess
+import urllib.request
+
+RUN = """
+data:
+  train: train.csv
+  labels: [click]
+  features: [{name: user, hash: 100}, {name: city, vocabulary: {}}, {name: age, dense: true, normalize: true}]
+embedding: {dim: 4}
+model: {kind: wide_deep, deep: [8]}
+train: {batch_size: 64, epochs: 1, optimizer: {kind: adam, learning_rate: 0.02}}
+"""
+ROW = {"user": "u1", "city": "Rome", "age": 40}
+
+
+def train(program, folder, name="run"):
+    chance = random.Random(1)
+    rows = [f"{chance.randint(0, 1)},u{chance.randint(0, 60)},{chance.choice(['Rome', 'Paris'])},{chance.randint(18, 90)}" for _ in range(400)]
+    (folder / "train.csv").write_text("\n".join(["click,user,city,age", *rows, ""]))
+    (folder / "run.yaml").write_text(RUN)
+    subprocess.run([program, "train", "-q", "--output", folder / name, folder / "run.yaml"], check=True)
+    return folder / name
+
+
+class Server:
+    """`reckon serve` with the given arguments; told to listen at a free port unless one is named."""
+
+    def __init__(self, program, *arguments, listen="127.0.0.1:0"):
+        self.process = subprocess.Popen([program, "serve", "--listen", listen, *arguments], stderr=subprocess.PIPE, text=True)
+        lines = []
+        while not (found := re.search(r"port (\d+)", lines[-1] if lines else "")):
+            lines.append(self.process.stderr.readline())
+            if not lines[-1]:
+                self.process.wait()
+                raise SystemExit(77 if "libmicrohttpd" in "".join(lines) else f"the server did not start: {lines}")
+        self.port, self.told = int(found[1]), False
+
+    def stop(self):
+        """Once: a second signal ends it at once."""
+        if not self.told:
+            self.process.send_signal(signal.SIGTERM)
+        self.told = True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        if self.process.poll() is None:
+            self.stop()
+        try:
+            code = self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        assert code == 0, (code, self.process.stderr.read())
+
+    def get(self, path, body=None):
+        data = json.dumps(body).encode() if body is not None else None
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data), timeout=20) as answer:
+            return answer.status, answer.read().decode()

@@ -5,13 +5,16 @@
 #include "base/float16.h"
 #include "kernels/ids_check.h"
 #include "kernels/kernel_list.h"
+#include "kernels/inline/row_codes.h"
 #include "kernels/inline/row_sum.h"
 
 /* Cache lines of rows ahead that are on their way, to the second cache: fewer lines may be on their way to
  * the first. */
 enum { LINE_BYTES = 64, LINES_AHEAD = 256, CHECKED_AT_ONCE = 256 };
 
+/* From row to row. */
 ROW_INLINE int64_t row_bytes_of(const rk_bag_forward_args *args, int32_t dim) {
+    if (args->rows.dtype == RK_U8) return args->rows.codes.stride;
     return (int64_t)dim * (args->rows.dtype == RK_F32 ? 4 : 2);
 }
 
@@ -20,13 +23,23 @@ ROW_INLINE int64_t rows_ahead(const rk_bag_forward_args *args, int32_t dim) {
     return lines >= LINES_AHEAD / 2 ? 2 : LINES_AHEAD / lines;
 }
 
+/* Whether a row may end in one line more than it has lines' bytes: where rows do not begin at lines. */
+ROW_INLINE bool cross_lines(uintptr_t data, uintptr_t row_bytes) {
+    return data % LINE_BYTES || (row_bytes % LINE_BYTES && LINE_BYTES % row_bytes);
+}
+
 ROW_INLINE void prefetch(const rk_bag_forward_args *args, int64_t i, int64_t end, int32_t dim) {
     if (i >= end) return;
-    uintptr_t row_bytes = (uintptr_t)row_bytes_of(args, dim),
-              row =
-                  (uintptr_t)args->rows.data + (uintptr_t)args->ids[i] * row_bytes; /* of a stray anywhere */
+    uintptr_t row_bytes = (uintptr_t)row_bytes_of(args, dim), data = (uintptr_t)args->rows.data,
+              row = data + (uintptr_t)args->ids[i] * row_bytes; /* of a stray anywhere */
     for (uintptr_t at = 0; at < row_bytes; at += LINE_BYTES)
         __builtin_prefetch((const void *)(row + at), 0, 2);
+    if (cross_lines(data, row_bytes)) __builtin_prefetch((const void *)(row + row_bytes - 1), 0, 2);
+    const rk_row_codes *codes = &args->rows.codes;
+    if (codes->tail_stride == codes->stride) return;
+    uintptr_t tail = (uintptr_t)args->ids[i] * (uintptr_t)codes->tail_stride;
+    __builtin_prefetch((const void *)((uintptr_t)codes->scales + tail), 0, 2);
+    __builtin_prefetch((const void *)((uintptr_t)codes->minima + tail), 0, 2);
 }
 
 /* Whether the next ids, up to `end` of `all` at least, are rows; *checked: up to where they are. */
@@ -70,6 +83,23 @@ ROW_INLINE void bag_half(const rk_bag_forward_args *args, int64_t bag, int64_t a
     for (int32_t k = 0; k < dim; k++) out[k] = scale * to[k];
 }
 
+/* As bag_f32, of rows that are f32 once they are decoded. */
+ROW_INLINE void bag_codes(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim) {
+    float *out = args->out + (bag - args->first) * args->stride, row[RK_MAX_DIM];
+    int64_t ahead = rows_ahead(args, dim);
+    row_sum sum;
+    row_sum_begin(&sum, out, dim);
+    for (int64_t i = args->offsets[bag]; i < args->offsets[bag + 1]; i++) {
+        prefetch(args, i + ahead, all, dim);
+        row_decode(&args->rows, args->ids[i], row, dim);
+        if (args->coefficients)
+            row_sum_add_times(&sum, out, args->coefficients[i], row, dim);
+        else
+            row_sum_add(&sum, out, row, dim);
+    }
+    row_sum_end(&sum, args->scales ? args->scales[bag] : 1.0f, out, dim);
+}
+
 /* Bags of one id each with the coefficient 1: copies of rows. */
 ROW_INLINE void copy_rows(const rk_bag_forward_args *args, int32_t dim) {
     float *out = args->out;
@@ -84,6 +114,8 @@ ROW_INLINE void copy_rows(const rk_bag_forward_args *args, int32_t dim) {
         const float *row = (const float *)args->rows.data + args->ids[b] * dim;
         if (args->rows.dtype == RK_F32)
             row_copy(out, row, dim);
+        else if (args->rows.dtype == RK_U8)
+            row_decode(&args->rows, args->ids[b], out, dim);
         else if (args->rows.dtype == RK_BF16)
             for (int32_t k = 0; k < dim; k++) out[k] = rk_bf16_to_f32(halves[k]);
         else
@@ -108,6 +140,8 @@ ROW_INLINE void all_bags(const rk_bag_forward_args *args, int32_t dim) {
         }
         if (args->rows.dtype == RK_F32)
             bag_f32(args, b, end, dim);
+        else if (args->rows.dtype == RK_U8)
+            bag_codes(args, b, end, dim);
         else
             bag_half(args, b, end, dim, args->rows.dtype == RK_BF16);
     }

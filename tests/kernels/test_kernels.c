@@ -34,12 +34,39 @@ static bool tried(const char *name, bool mark) {
     return false;
 }
 
+/* Forms of rows: the dtypes, and codes of 8 and of 4 bits whose tails stand behind them or apart. */
+enum { CODES_BEHIND = RK_ROW_DTYPE_COUNT, N_FORMS = RK_ROW_DTYPE_COUNT + 4, ROW_BYTES = 4 * MAX_DIM };
+
+static rk_rows rows_of_form(int form, int32_t dim, const float *values, uint8_t *memory) {
+    static uint8_t fused[ROW_BYTES];
+    rk_rows rows = {
+        .data = form == RK_F32 ? (void *)(size_t)values : memory, .dtype = (rk_dtype)form, .dim = dim};
+    for (int r = 0; r < N_ROWS && form != RK_F32 && form < CODES_BEHIND; r++)
+        rk_row_store_scalar(&rows, r, values + r * dim, 1, (uint64_t)r);
+    if (form < CODES_BEHIND) return rows;
+    bool behind = form < CODES_BEHIND + 2;
+    int bits = form % 2 ? 8 : 4;
+    int64_t failed, n = bits == 8 ? dim : (dim + 1) / 2, tail = bits == 8 ? 4 : 2, width = n + 2 * tail;
+    uint8_t *scales = behind ? memory + n : memory + N_ROWS * n,
+            *minima = scales + (behind ? tail : N_ROWS * tail);
+    rows.dtype = RK_U8;
+    rows.codes = (rk_row_codes){bits, scales, minima, behind ? width : n, behind ? width : tail};
+    for (int r = 0; r < N_ROWS; r++) {
+        rk_rows_quantize_scalar(values + r * dim, 1, dim, bits, fused, width, &failed);
+        assert_int_equal(failed, -1);
+        memcpy(memory + r * rows.codes.stride, fused, (size_t)n);
+        memcpy(scales + r * rows.codes.tail_stride, fused + n, (size_t)tail);
+        memcpy(minima + r * rows.codes.tail_stride, fused + n + tail, (size_t)tail);
+    }
+    return rows;
+}
+
 static void test_bag_forward(void **state) {
     (void)state;
     tried("rk_bag_forward", true);
     static float values[N_ROWS * MAX_DIM], expected[N_BAGS * (MAX_DIM + 1)], out[N_BAGS * (MAX_DIM + 1)],
         coefficients[N_IDS], scales[N_BAGS];
-    static uint16_t halves[N_ROWS * MAX_DIM];
+    static _Alignas(float) uint8_t memory[N_ROWS * ROW_BYTES];
     int64_t offsets[N_BAGS + 1] = {0}, ids[N_IDS];
     for (int b = 0; b < N_BAGS; b++) offsets[b + 1] = offsets[b] + (b % 5 == 0 ? 0 : b % 7);
     for (int i = 0; i < N_IDS; i++) ids[i] = (int64_t)rk_rng_below(&rng, N_ROWS);
@@ -47,14 +74,10 @@ static void test_bag_forward(void **state) {
     randomize(coefficients, N_IDS);
     randomize(scales, N_BAGS);
     for (int d = 0; d < N_DIMS; d++)
-        for (int dtype = 0; dtype < RK_ROW_DTYPE_COUNT; dtype++)
+        for (int form = 0; form < N_FORMS; form++)
             for (int given = 0; given < 4; given++) {
                 int32_t dim = dims[d];
-                rk_rows rows = {.data = dtype == RK_F32 ? (void *)values : (void *)halves,
-                                .dtype = (rk_dtype)dtype,
-                                .dim = dim};
-                for (int r = 0; r < N_ROWS && dtype != RK_F32; r++)
-                    rk_row_store_scalar(&rows, r, values + r * dim, 1, (uint64_t)r);
+                rk_rows rows = rows_of_form(form, dim, values, memory);
                 rk_bag_forward_args args = {rows,
                                             0,
                                             NULL,
@@ -95,18 +118,14 @@ static void test_bag_forward(void **state) {
 static void test_bag_forward_single(void **state) {
     (void)state;
     static float values[N_ROWS * MAX_DIM], out[N_BAGS * (MAX_DIM + 1)];
-    static uint16_t halves[N_ROWS * MAX_DIM];
+    static _Alignas(float) uint8_t memory[N_ROWS * ROW_BYTES];
     int64_t ids[N_BAGS];
     randomize(values, N_ROWS * MAX_DIM);
     for (int b = 0; b < N_BAGS; b++) ids[b] = (int64_t)rk_rng_below(&rng, N_ROWS);
     for (int d = 0; d < N_DIMS; d++)
-        for (int dtype = 0; dtype < RK_ROW_DTYPE_COUNT; dtype++) {
+        for (int form = 0; form < N_FORMS; form++) {
             int32_t dim = dims[d];
-            rk_rows rows = {.data = dtype == RK_F32 ? (void *)values : (void *)halves,
-                            .dtype = (rk_dtype)dtype,
-                            .dim = dim};
-            for (int r = 0; r < N_ROWS && dtype != RK_F32; r++)
-                rk_row_store_scalar(&rows, r, values + r * dim, 1, (uint64_t)r);
+            rk_rows rows = rows_of_form(form, dim, values, memory);
             for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
                 rk_bag_forward_on[isa](&(rk_bag_forward_args){.rows = rows,
                                                               .single = true,
@@ -460,6 +479,36 @@ static void test_halves(void **state) {
         }
 }
 
+/* Codes stand for what was quantized, to half a code; and those of 4 bits, whose tails are f16, to these'
+ * rounding. */
+static void test_row_load_codes(void **state) {
+    (void)state;
+    static _Alignas(float) uint8_t memory[N_ROWS * ROW_BYTES];
+    static float values[N_ROWS * MAX_DIM], loaded[2][MAX_DIM];
+    randomize(values, N_ROWS * MAX_DIM);
+    for (int d = 0; d < N_DIMS; d++)
+        for (int form = CODES_BEHIND; form < N_FORMS; form++) {
+            int32_t dim = dims[d];
+            rk_rows rows = rows_of_form(form, dim, values, memory);
+            for (int r = 0; r < N_ROWS; r++) {
+                float least = INFINITY, greatest = -INFINITY;
+                for (int32_t k = 0; k < dim; k++) {
+                    least = fminf(least, values[r * dim + k]);
+                    greatest = fmaxf(greatest, values[r * dim + k]);
+                }
+                rk_row_load_scalar(&rows, r, loaded[0]);
+                float half =
+                    rows.codes.bits == 8 ? (greatest - least) / 509 : (greatest - least) / 29 + 1e-2f;
+                for (int32_t k = 0; k < dim; k++)
+                    assert_true(fabsf(loaded[0][k] - values[r * dim + k]) <= half + 1e-6f);
+                for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                    rk_row_load_on[isa](&rows, r, loaded[1]);
+                    assert_memory_equal(loaded[0], loaded[1], (size_t)dim * sizeof(float));
+                }
+            }
+        }
+}
+
 /* Among the rows are one of a single value and, but for bad = -1, one that codes cannot hold. */
 static void test_rows_quantize(void **state) {
     (void)state;
@@ -753,25 +802,16 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bag_forward),
-        cmocka_unit_test(test_bag_forward_single),
-        cmocka_unit_test(test_bag_forward_strays),
-        cmocka_unit_test(test_ids_check),
-        cmocka_unit_test(test_rows_update),
-        cmocka_unit_test(test_rows_sum),
-        cmocka_unit_test(test_row_update),
-        cmocka_unit_test(test_row_convert),
-        cmocka_unit_test(test_bf16_round),
-        cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_rows_quantize),
-        cmocka_unit_test(test_random_row),
-        cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_interaction),
-        cmocka_unit_test(test_index_scan),
-        cmocka_unit_test(test_panel_product),
-        cmocka_unit_test(test_candidate_row),
-        cmocka_unit_test(test_sort_uses),
-        cmocka_unit_test(test_no_kernel_escapes),
+        cmocka_unit_test(test_bag_forward),        cmocka_unit_test(test_bag_forward_single),
+        cmocka_unit_test(test_bag_forward_strays), cmocka_unit_test(test_ids_check),
+        cmocka_unit_test(test_rows_update),        cmocka_unit_test(test_rows_sum),
+        cmocka_unit_test(test_row_update),         cmocka_unit_test(test_row_convert),
+        cmocka_unit_test(test_bf16_round),         cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_row_load_codes),     cmocka_unit_test(test_rows_quantize),
+        cmocka_unit_test(test_random_row),         cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_interaction),        cmocka_unit_test(test_index_scan),
+        cmocka_unit_test(test_panel_product),      cmocka_unit_test(test_candidate_row),
+        cmocka_unit_test(test_sort_uses),          cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,18 +53,17 @@ rk_status rk_row_format_error(rk_export_rows rows, const char *table, int64_t ro
                          "take f32 rows");
 }
 
-static void read_int8(const uint8_t *from, int64_t dim, float *out) {
-    float tail[2];
-    memcpy(tail, from + dim, sizeof tail);
-    for (int64_t i = 0; i < dim; i++) out[i] = (float)from[i] * tail[0] + tail[1];
-}
-
-static void read_int4(const uint8_t *from, int64_t dim, float *out) {
-    uint16_t tail[2];
-    memcpy(tail, from + (dim + 1) / 2, sizeof tail);
-    float scale = rk_f16_to_f32(tail[0]), least = rk_f16_to_f32(tail[1]);
-    for (int64_t i = 0; i < dim; i++)
-        out[i] = (float)(i % 2 ? from[i / 2] >> 4 : from[i / 2] & 15) * scale + least;
+rk_rows rk_row_format_rows(rk_export_rows rows, int64_t dim, const void *data) {
+    rk_rows out = {.data = (void *)(size_t)data, .dtype = rk_row_format_type(rows), .dim = (int32_t)dim};
+    if (out.dtype != RK_U8) return out;
+    int64_t width = rk_row_format_columns(rows, dim);
+    const uint8_t *at = data;
+    out.codes = (rk_row_codes){.bits = rows == RK_EXPORT_ROWS_INT8 ? 8 : 4,
+                               .scales = at + rk_row_format_piece(rows, dim, RK_ROW_SCALES).first,
+                               .minima = at + rk_row_format_piece(rows, dim, RK_ROW_MINIMA).first,
+                               .stride = width,
+                               .tail_stride = width};
+    return out;
 }
 
 void rk_row_values(rk_dtype type, const void *from, int64_t n, float *out) {
@@ -75,14 +74,12 @@ void rk_row_values(rk_dtype type, const void *from, int64_t n, float *out) {
 }
 
 void rk_row_format_read(rk_export_rows rows, const void *from, int64_t n, int64_t dim, float *out) {
-    int64_t width = rk_row_format_columns(rows, dim);
     if (rk_row_format_type(rows) != RK_U8) {
         rk_row_values(rk_row_format_type(rows), from, n * dim, out);
         return;
     }
-    for (int64_t r = 0; r < n; r++)
-        (rows == RK_EXPORT_ROWS_INT8 ? read_int8 : read_int4)((const uint8_t *)from + r * width, dim,
-                                                              out + r * dim);
+    rk_rows codes = rk_row_format_rows(rows, dim, from);
+    for (int64_t r = 0; r < n; r++) rk_row_load(&codes, r, out + r * dim);
 }
 
 rk_export_rows rk_row_format_for(rk_export_rows rows, int64_t dim, rk_dtype type) {

@@ -5,6 +5,7 @@
 #include <reckon/table.h>
 
 #include "base/error.h"
+#include "kernels/rows.h"
 
 /* The dtype of a row's elements in a file, and how many there are for `dim` values. rows is not
  * RK_EXPORT_ROWS_TRAINED. */
@@ -21,6 +22,9 @@ typedef struct rk_row_columns {
     rk_dtype type;
 } rk_row_columns;
 rk_row_columns rk_row_format_piece(rk_export_rows rows, int64_t dim, rk_row_piece piece);
+
+/* Rows as they are written, one behind another, for kernels to read. */
+rk_rows rk_row_format_rows(rk_export_rows rows, int64_t dim, const void *data);
 
 /* n rows of dim values, f32, into out. *failed: the first row that int8 or int4 cannot hold, since a value or
  * the difference of two is not finite; else -1. */

@@ -7,12 +7,17 @@
 #include "base/float16.h"
 #include "base/rng.h"
 #include "kernels/inline/column_bits.h"
+#include "kernels/inline/row_codes.h"
 #include "kernels/rows.h"
 
 static void load_row(const rk_rows *rows, int64_t row, float *restrict out) {
     int32_t dim = rows->dim;
     if (rows->dtype == RK_F32) {
         memcpy(out, (const float *)rows->data + row * dim, (size_t)dim * sizeof *out);
+        return;
+    }
+    if (rows->dtype == RK_U8) {
+        row_decode(rows, row, out, dim);
         return;
     }
     const uint16_t *restrict from = (const uint16_t *)rows->data + row * dim;

@@ -17,12 +17,13 @@ import nearest
 import report
 import report_parts
 import scale
+import serving
 from common import BENCH, HOME, ROOT, call
 from workloads import WORKLOADS
 
 PROGRAMS = ROOT / "build" / "bench"
 OTHERS = {"W5": ingest.measure, "W6": hybrid.measure, "W7": scale.measure}
-STEPWISE = {"W11": nearest.measure}
+STEPWISE = {"W9": serving.measure, "W11": nearest.measure}
 ALL = [*WORKLOADS, *OTHERS, *STEPWISE]
 TOLERANCE = {"f32": 1e-4, "bf16": 5e-3}
 N_LOSSES = 5  # compared; later ones tell less, as Adagrad makes whole steps of gradients that are rounding noise

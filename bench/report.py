@@ -5,6 +5,7 @@ from pathlib import Path
 
 import report_index
 import report_ranks
+import report_serving
 from report_parts import heading, plotter, save, seconds, table, version_list
 
 
@@ -140,7 +141,8 @@ def plot(result, path):
 
 
 WRITERS = {"W5": (ingest_markdown, ingest_plot), "W6": (report_ranks.hybrid_markdown, report_ranks.hybrid_plot),
-           "W7": (report_ranks.scale_markdown, report_ranks.scale_plot), "W11": (report_index.markdown, report_index.plot)}
+           "W7": (report_ranks.scale_markdown, report_ranks.scale_plot), "W9": (report_serving.markdown, report_serving.plot),
+           "W11": (report_index.markdown, report_index.plot)}
 
 
 def write(result, base):

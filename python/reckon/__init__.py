@@ -4,6 +4,7 @@
     model.predict(df3)
 """
 
+from . import callbacks
 from ._library import lib as _lib
 from ._model import Model, load
 from ._train import Event, StopTraining, train
@@ -42,6 +43,7 @@ __all__ = [
     "StopTraining",
     "Unsupported",
     "__version__",
+    "callbacks",
     "load",
     "train",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
 import tempfile
 import threading
 from ctypes import POINTER, byref, c_int32, c_int64, c_void_p
@@ -14,6 +15,7 @@ from . import errors
 from ._arrow import Columns, Source, lend_schema, open_stream
 from ._columns import is_path, take
 from ._library import check, error_of, lib, path_bytes, take_text, texts
+from ._parameters import Parameter, parameters
 from ._structs import ArrowSchema, ExportOptions, Metric, PredictorOptions, RecommendOptions, ReleaseSchema, RerankOptions, SessionOptions
 
 try:
@@ -34,6 +36,13 @@ def _optional(text: Optional[str]) -> Optional[bytes]:
     return None if text is None else text.encode()
 
 
+class _Predictor(c_void_p):
+    """Freed with the last that uses it: the model, or arrays over its parameters."""
+
+    def __del__(self) -> None:
+        lib.rk_predictor_free(self)
+
+
 class Model:
     """What train and load give. Any number of threads may predict at once; other calls wait for one another.
 
@@ -43,14 +52,15 @@ class Model:
 
     def __init__(self, path: Path, device: Optional[str], threads: Optional[int], sources: Mapping[str, Source]) -> None:
         """For train and load."""
-        self._handle: Optional[c_void_p] = None
+        self._handle: Optional[_Predictor] = None
         self._pool = c_void_p()
         self._sources: Dict[str, Source] = dict(sources, data=Source(None))
         self._idle: List[c_void_p] = []
         self._n_running, self._is_closing = 0, False
         self._changed = threading.Condition()  # guards what stands above
         self._one = threading.Lock()  # held by calls that share the predictor's memory
-        predictor = c_void_p()
+        self._has_views = device == "cpu"  # of its parameters; those of a GPU are copies, which the library drops
+        predictor = _Predictor()
         check(lib.rk_pool_create(threads or 0, byref(self._pool)))
         check(lib.rk_predictor_open(path_bytes(path), byref(PredictorOptions(device=_optional(device))), byref(predictor)))
         self._handle = predictor
@@ -66,7 +76,6 @@ class Model:
             for session in self._idle:
                 lib.rk_session_free(session)
             self._idle.clear()
-            lib.rk_predictor_free(self._handle)
             lib.rk_pool_free(self._pool)
             self._handle, self._pool = None, c_void_p()
         for source in self._sources.values():
@@ -195,6 +204,40 @@ class Model:
             check(lib.rk_predictor_rerank(self._handle, split, byref(options), None))
             return list(_lines(output))
 
+    def _parameters(self, has_views: bool) -> List[Parameter]:
+        with self._using(), self._one:
+            return list(parameters(self._handle, self._handle if has_views else None))
+
+    def parameters(self) -> Dict[str, Any]:
+        """Tables, dense parameters and running statistics by the names that they have in checkpoints: {"table/user/rows": ..., "dense/logits/weight": ...}.
+
+        Read-only numpy arrays (memoryviews where numpy is not installed) over the model's own memory, which lasts as long as they do. Copies: bfloat16
+        as float32, and what a GPU has. A linear layer's weight is [inputs, outputs], the transpose of PyTorch's.
+        """
+        return {p.name: p.to_array() for p in self._parameters(self._has_views)}
+
+    def to_torch_state_dict(self) -> Dict[str, Any]:
+        """Copies of the parameters by the names and in the shapes of export("safetensors"): "embeddings.user.weight", "dense.logits.weight".
+
+        Tensors where PyTorch is installed, else numpy arrays. A linear layer's weight is [inputs, outputs]: its transpose is torch.nn.Linear's.
+        """
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            return {p.state_name(): p.to_array() for p in self._parameters(False)}
+        return {p.state_name(): p.to_torch() for p in self._parameters(self._has_views)}
+
+    def save(self, path: Path) -> None:
+        """Writes the model, without training state, as a new directory, which load opens: that of export("safetensors", path). One that was opened
+        from an export is copied as it is.
+
+        Errors: InvalidArgument (there is something already), NotFound (what the model was opened from is gone).
+        """
+        if os.path.exists(os.path.join(self.path, "manifest.json")):
+            self.export("safetensors", path)
+        else:
+            _copy_whole(self.path, os.fspath(path))
+
     def export(
         self,
         format: str,
@@ -222,6 +265,19 @@ class Model:
         if names:
             options.tables, options.n_tables = ctypes.cast(names, POINTER(ctypes.c_char_p)), len(names)
         check(functions[format](path_bytes(self.path), byref(options), path_bytes(path)))
+
+
+def _copy_whole(source: str, target: str) -> None:
+    """A directory, whole or not at all."""
+    if os.path.exists(target) and not (os.path.isdir(target) and not os.listdir(target)):
+        raise errors.InvalidArgument(f"the directory '{target}' is not empty", "save to a new one")
+    if not os.path.isdir(source):
+        raise errors.NotFound(f"'{source}', from which the model was opened, is gone")
+    parent, name = os.path.split(os.path.abspath(target))
+    os.makedirs(parent, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=parent) as beside:
+        whole = shutil.copytree(source, os.path.join(beside, name))
+        os.rename(whole, target)
 
 
 def _error_of_piece(status: int, first: int) -> errors.Error:

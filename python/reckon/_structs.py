@@ -107,6 +107,23 @@ class SessionOptions(Options):
     _fields_ = [("struct_size", c_size_t), ("pool", c_void_p)]
 
 
+class Tensor(Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("dtype", c_int),
+        ("device", c_int),
+        ("device_number", c_int32),
+        ("n_dims", c_int32),
+        ("shape", c_int64 * 8),
+        ("strides", c_int64 * 8),
+        ("read_only", c_bool),
+    ]
+
+
+class ModelParameter(Structure):
+    _fields_ = [("name", c_char_p), ("kind", c_int), ("tensor", Tensor)]
+
+
 class ExportOptions(Options):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -171,6 +188,10 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("rk_predictor_evaluate", c_int, [_P, c_char_p, POINTER(POINTER(Metric)), POINTER(c_int32), POINTER(c_int64)]),
     ("rk_predictor_recommend", c_int, [_P, POINTER(RecommendOptions), POINTER(c_int64)]),
     ("rk_predictor_rerank", c_int, [_P, c_char_p, POINTER(RerankOptions), POINTER(c_int64)]),
+    ("rk_predictor_model", _P, [_P]),
+    ("rk_model_parameters", c_int, [_P, POINTER(POINTER(ModelParameter)), POINTER(c_int32)]),
+    ("rk_tensor_n_values", c_int64, [POINTER(Tensor)]),
+    ("rk_dtype_bytes", c_size_t, [c_int]),
     ("rk_pool_create", c_int, [c_int, POINTER(_P)]),
     ("rk_pool_free", None, [_P]),
     ("rk_session_create", c_int, [_P, POINTER(SessionOptions), POINTER(_P)]),

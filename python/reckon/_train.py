@@ -74,6 +74,7 @@ class _Run:
         self.trainer = c_void_p()
         self.lock = threading.Lock()  # the trainer is there while it is held
         self.stopped = self.is_calling = False
+        self.epoch = self.step = 0  # of the last event
         self.failure: Optional[BaseException] = None
         self.events: "queue.SimpleQueue[Any]" = queue.SimpleQueue()  # Event, and what is set when it was heard; None: the end
 
@@ -83,7 +84,9 @@ class _Run:
         heard.wait()
 
     def _on_event(self, _user: Any, event: Any) -> None:
-        self._tell(_event(event.contents))
+        told = _event(event.contents)
+        self.epoch, self.step = told.epoch, told.step
+        self._tell(told)
 
     def stop(self) -> None:
         with self.lock:
@@ -106,7 +109,7 @@ class _Run:
             metrics, n = POINTER(Metric)(), c_int32()
             status = lib.rk_trainer_evaluate(trainer, b"test", byref(metrics), byref(n))
             if status == 0:
-                self._tell(Event("test", metrics=read_metrics(metrics, n.value)))
+                self._tell(Event("test", epoch=self.epoch, step=self.step, metrics=read_metrics(metrics, n.value)))
             elif not is_named(status, b"RK_NOT_FOUND"):
                 raise error_of(status)
         finally:

@@ -5,12 +5,15 @@
 """
 
 import array
+import contextlib
 import gc
+import io
 import json
 import logging
 import os
 import pickle
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,7 +25,15 @@ from pathlib import Path
 from rows import PROGRAM, TOP, bits, make_rows, part, run_file, write_csv
 
 import reckon
-from reckon import _arrow
+from reckon import _arrow, callbacks
+
+
+def tensors_of(path):
+    """A safetensors file's, as flat lists of float32, with their shapes."""
+    raw = path.read_bytes()
+    end = 8 + struct.unpack("<Q", raw[:8])[0]
+    header = {name: e for name, e in json.loads(raw[8:end]).items() if name != "__metadata__"}
+    return {name: (e["shape"], list(memoryview(raw)[end + e["data_offsets"][0] : end + e["data_offsets"][1]].cast("f"))) for name, e in header.items()}
 
 
 def resident():
@@ -32,6 +43,19 @@ def resident():
 
 def program(*arguments):
     return subprocess.run([PROGRAM, *map(str, arguments)], check=True, capture_output=True, text=True).stdout
+
+
+@contextlib.contextmanager
+def without(module):
+    """As if it were not installed."""
+    before = sys.modules.get(module)
+    sys.modules[module] = None
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+        if before:
+            sys.modules[module] = before
 
 
 class Package(unittest.TestCase):
@@ -274,6 +298,66 @@ class Package(unittest.TestCase):
             self.model.export("tf", self.at / "tf")
         with self.assertRaises(reckon.NotFound):
             self.model.export("safetensors", self.at / "none", tables=["usr"])
+
+    def test_save(self):
+        self.model.save(self.at / "saved")
+        with reckon.load(self.at / "saved") as model:
+            self.assertEqual(bits(model.predict(self.test)), bits(self.model.predict(self.test)))
+            self.assertEqual(model.eval(self.test), self.model.eval("test"))
+            model.save(self.at / "saved again")
+        self.assertEqual(tensors_of(self.at / "saved again/model.safetensors"), tensors_of(self.at / "saved/model.safetensors"))
+        with reckon.load(self.at / "saved") as model:
+            self.assertRaisesRegex(reckon.InvalidArgument, "'.*saved' is not empty", model.save, self.at / "saved")
+        self.assertRaisesRegex(reckon.InvalidArgument, "saved", self.model.save, self.at / "saved")
+
+    def test_parameters(self):
+        self.model.export("safetensors", self.at / "parameters")
+        want = tensors_of(self.at / "parameters/model.safetensors")
+        model = reckon.load(self.at / "run")
+        named, state = model.parameters(), model.to_torch_state_dict()
+        self.assertEqual(list(named)[0], "table/user/rows")
+        self.assertEqual({name.replace("table/", "embeddings/").replace("/", ".").replace(".rows", ".weight") for name in named}, {name.replace("/", ".") for name in want})
+        self.assertEqual(sorted(state), sorted(want))
+        model.close()  # what it gave stays
+        gc.collect()
+        for name, (shape, values) in want.items():
+            self.assertEqual((list(state[name].shape), struct.pack(f"{len(values)}f", *values)), (shape, bits(state[name])))
+        rows = named["table/user/rows"]
+        self.assertEqual(bits(rows), bits(state["embeddings.user.weight"]))
+        with self.assertRaises((TypeError, ValueError)):
+            rows[0, 0] = 1.0
+        with self.assertRaisesRegex(reckon.InvalidArgument, "closed"):
+            model.parameters()
+
+    def test_parameters_of_16_bits(self):
+        config = run_file(self.at / "bf16")
+        config["embedding"]["dtype"] = "bf16"
+        with reckon.train(config, train=self.train) as model:
+            model.export("safetensors", self.at / "bf16 as f32", rows="f32")
+            got = {name.replace("table/", "embeddings.").replace("/rows", ".weight"): bits(rows) for name, rows in model.parameters().items() if name.startswith("table/")}
+        want = {name: struct.pack(f"{len(values)}f", *values) for name, (_, values) in tensors_of(self.at / "bf16 as f32/model.safetensors").items()}
+        self.assertEqual(got, {name: want[name] for name in got})
+
+    def test_progress_and_metrics(self):
+        lines, logged, scalars = io.StringIO(), [], []
+
+        class Writer:
+            def add_scalar(self, *scalar):
+                scalars.append(scalar)
+
+        with without("tqdm"):
+            progress = callbacks.progress(lines)
+        told = [progress, callbacks.log_metrics(lambda metrics, step: logged.append((step, metrics))), callbacks.tensorboard(Writer())]
+        with reckon.train(run_file(self.at / "told"), train=self.train, valid=self.valid, test=self.test, callbacks=told) as model:
+            want = model.eval("test")
+        self.assertRegex(lines.getvalue(), r"epoch 2, step 32 of 32: loss 0\.\d+, [\d,]+ samples/s\nvalidation: auc 0\.\d+, .*\nall epochs are done\ntest: auc 0")
+        self.assertEqual(logged[-1], (32, {f"test/{name}": value for name, value in want.items()}))
+        with open(self.at / "told/metrics.jsonl", encoding="utf-8") as file:
+            kinds = {"train": "train", "evaluation": "valid"}
+            noted = [(kinds[line["kind"]], line["step"], line) for line in map(json.loads, file) if line["kind"] in kinds]
+        self.assertEqual([(step, metrics.get("train/loss")) for step, metrics in logged if "train/loss" in metrics], [(step, line["loss"]) for split, step, line in noted if split == "train"])
+        self.assertEqual([step for step, metrics in logged if "valid/auc" in metrics], [16, 32])
+        self.assertEqual(scalars, [(name, value, step) for step, metrics in logged for name, value in metrics.items()])
 
     def test_rerank(self):
         best = self.model.rerank(self.test, group="user", k=3)

@@ -2,8 +2,11 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/thread/parallel.h"
+#include "batch/ids.h"
 #include "serve/recommend_internal.h"
+#include "serve/session_internal.h"
 #include "train/evaluate/evaluation_rankings.h"
 
 /* Pairs of items that may be recommended, as places: ascending, as ids are. */
@@ -49,20 +52,27 @@ const int64_t *rk_recommendable_known(const rk_recommendable *r, int64_t user, i
 struct rk_item_catalog {
     rk_recommendable from;
     rk_user_rows users;
-    rk_item_index *index;
+    int32_t dim;
+    rk_item_index *index;      /* the vectors, all of which are looked at, or */
+    rk_index_ranking by_index; /* a file that finds the best of them */
 };
 
-static rk_status fill(rk_item_catalog *c, const rk_predictor *p, const rk_recommend_options *o) {
+static rk_status read_vectors(rk_item_catalog *c, const rk_predictor *p) {
     RK_AUTO(rk_item_reader_release) rk_item_reader reader = {0};
     RK_AUTOFREE float *vectors = NULL;
+    int64_t n = c->from.items.n;
+    RK_TRY(rk_item_reader_init(p->model, &c->from.items, &reader));
+    RK_TRY(rk_alloc((size_t)(n * c->dim), sizeof *vectors, &vectors));
+    RK_TRY(rk_item_reader_rows(&reader, 0, n, vectors));
+    return rk_item_index_create(vectors, n, c->dim, &c->index);
+}
+
+static rk_status fill(rk_item_catalog *c, const rk_predictor *p, const rk_recommend_options *o) {
     RK_TRY(rk_recommendable_make(p, o, &c->from));
     rk_user_rows_init(p, c->from.known, &c->users);
-    int64_t n = c->from.items.n;
-    int32_t dim = rk_model_vector_dim(p->model);
-    RK_TRY(rk_item_reader_init(p->model, &c->from.items, &reader));
-    RK_TRY(rk_alloc((size_t)(n * dim), sizeof *vectors, &vectors));
-    RK_TRY(rk_item_reader_rows(&reader, 0, n, vectors));
-    return rk_item_index_create(vectors, n, dim, &c->index);
+    c->dim = rk_model_vector_dim(p->model);
+    return o->index ? rk_index_ranking_open(o->index, p->model, c->from.items.n_ids, &c->by_index)
+                    : read_vectors(c, p);
 }
 
 rk_status rk_item_catalog_create(rk_predictor *p, const rk_recommend_options *options,
@@ -85,16 +95,13 @@ rk_status rk_item_catalog_create(rk_predictor *p, const rk_recommend_options *op
 void rk_item_catalog_free(rk_item_catalog *c) {
     if (!c) return;
     rk_item_index_free(c->index);
+    rk_index_ranking_release(&c->by_index);
     rk_recommendable_release(&c->from);
     rk_free(c);
 }
 
 int64_t rk_item_catalog_n_items(const rk_item_catalog *c) {
     return c->from.items.n;
-}
-
-const rk_item_index *rk_item_catalog_index(const rk_item_catalog *c) {
-    return c->index;
 }
 
 const char *rk_item_catalog_user_column(const rk_item_catalog *c) {
@@ -123,4 +130,84 @@ bool rk_item_catalog_knows_user(const rk_item_catalog *c, const char *name, size
     rk_span user = {name, n_bytes};
     *items = rk_recommendable_known(&c->from, rk_user_rows_id(&c->users, user), n);
     return rk_user_rows_can_answer(&c->users, user);
+}
+
+/* Ascending, and all of the catalog. */
+static rk_status check_items(const rk_item_catalog *c, const char *what, const int64_t *items, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        RK_FAIL_IF(items[i] < 0 || items[i] >= c->from.items.n, RK_INVALID_ARGUMENT,
+                   "the %s items have %lld, and the catalog has %lld", what, (long long)items[i],
+                   (long long)c->from.items.n);
+        RK_FAIL_IF(i && items[i] <= items[i - 1], RK_INVALID_ARGUMENT,
+                   "the %s items are not in ascending order at item %lld", what, (long long)items[i]);
+    }
+    return RK_OK;
+}
+
+static rk_status check_lists(const rk_item_catalog *c, const rk_item_search *o, int64_t n_users) {
+    RK_TRY(check_items(c, "only", o->only, o->only ? o->n_only : 0));
+    for (int64_t user = 0; o->excluded && user < n_users; user++) {
+        int64_t begin = rk_ids_begin(o->excluded, user), n = rk_ids_begin(o->excluded, user + 1) - begin;
+        rk_status status = n ? check_items(c, "excluded", o->excluded->ids + begin, n) : RK_OK;
+        if (status != RK_OK) return rk_error_context(status, "row %lld", (long long)user);
+    }
+    return RK_OK;
+}
+
+static const int64_t *put_ids(const rk_item_choice *items, const int64_t *places, int64_t n, int64_t *ids) {
+    for (int64_t i = 0; i < n; i++) ids[i] = items->ids[places[i]];
+    return ids;
+}
+
+/* The index has ids, which ascend as items do. */
+static rk_status search_index(const rk_item_catalog *c, rk_session *s, const rk_item_search *o, int64_t n) {
+    const rk_item_choice *items = &c->from.items;
+    const int64_t n_found = n * o->k, n_only = o->only ? o->n_only : 0,
+                  n_excluded = o->excluded ? rk_ids_begin(o->excluded, n) : 0;
+    rk_index_search_options options = RK_INDEX_SEARCH_OPTIONS_INIT;
+    RK_TRY(rk_reserve(&s->found, &s->found_capacity, (size_t)n_found, sizeof *s->found));
+    RK_TRY(rk_reserve(&s->ids, &s->ids_capacity, (size_t)n_found, sizeof *s->ids));
+    RK_TRY(rk_reserve(&s->scores, &s->scores_capacity, (size_t)n_found, sizeof *s->scores));
+    RK_TRY(rk_reserve(&s->bags, &s->bags_capacity, (size_t)(n_only + n_excluded) + 1, sizeof *s->bags));
+    rk_ids excluded = o->excluded ? *o->excluded : (rk_ids){0};
+    if (o->excluded) {
+        excluded.ids = put_ids(items, o->excluded->ids, n_excluded, s->bags);
+        options.excluded = &excluded;
+    }
+    options.ids = o->only ? put_ids(items, o->only, n_only, s->bags + n_excluded) : items->ids;
+    options.n_ids = o->only ? n_only : items->n;
+    const rk_index_search_call call = {.index = c->by_index.index,
+                                       .options = &options,
+                                       .queries = s->users,
+                                       .n = n,
+                                       .k = o->k,
+                                       .ids = s->ids,
+                                       .scores = s->scores};
+    RK_TRY(rk_index_ranking_find(&c->by_index, &call));
+    for (int64_t i = 0; i < n_found; i++)
+        s->found[i] = (rk_found_item){s->ids[i] < 0 ? -1 : items->places[s->ids[i]], s->scores[i]};
+    return RK_OK;
+}
+
+static rk_status retrieve(const rk_item_catalog *c, rk_session *s, const struct ArrowSchema *schema,
+                          const struct ArrowArray *columns, const rk_item_search *o) {
+    int64_t n;
+    RK_TRY(rk_session_check_search(s, c->dim, c->from.items.n, o->k));
+    RK_TRY(rk_session_read_users(s, schema, columns, &n));
+    RK_TRY(check_lists(c, o, n));
+    if (c->by_index.index) return search_index(c, s, o, n);
+    const rk_exact_search exact = {c->index, o->excluded, o->only, o->n_only, o->k};
+    return rk_session_search(s, &exact, n);
+}
+
+rk_status rk_item_catalog_retrieve(const rk_item_catalog *c, rk_session *s, const struct ArrowSchema *schema,
+                                   const struct ArrowArray *columns, const rk_item_search *search,
+                                   int64_t *items, float *scores) {
+    rk_item_search o = RK_ITEM_SEARCH_INIT;
+    RK_TRY(rk_options_take(&o, sizeof o, search, RK_SIZE_WITH(rk_item_search, n_only), "rk_item_search"));
+    RK_FAIL_IF(o.k < 1, RK_INVALID_ARGUMENT, "k must be 1 or more, not %d", o.k);
+    rk_threads_before before = rk_session_begin(s);
+    RK_TRY(rk_session_end(before, retrieve(c, s, schema, columns, &o)));
+    rk_session_copy_found(s, columns->length * o.k, items, scores);
+    return RK_OK;
 }

@@ -78,6 +78,11 @@ static rk_status measure(rk_index_ranking *r, const rk_index_search_call *call) 
     return RK_OK;
 }
 
+rk_status rk_index_ranking_find(const rk_index_ranking *r, const rk_index_search_call *call) {
+    RK_TRY(rk_index_check_vectors(call->queries, call->n, r->index->dim, "the vector of user"));
+    return rk_index_search_all(call);
+}
+
 rk_status rk_index_ranking_search(rk_index_ranking *r, const rk_item_choice *items, const rk_ids *excluded,
                                   const float *vectors, int64_t n, int32_t k, int64_t *places,
                                   float *scores) {
@@ -92,8 +97,7 @@ rk_status rk_index_ranking_search(rk_index_ranking *r, const rk_item_choice *ite
                                        .k = k,
                                        .ids = places,
                                        .scores = scores};
-    RK_TRY(rk_index_check_vectors(vectors, n, r->index->dim, "the vector of user"));
-    RK_TRY(rk_index_search_all(&call));
+    RK_TRY(rk_index_ranking_find(r, &call));
     RK_TRY(measure(r, &call));
     for (int64_t i = 0; i < n * k; i++) {
         scores[i] = places[i] < 0 ? 0 : scores[i];

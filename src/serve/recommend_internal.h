@@ -120,10 +120,13 @@ typedef struct rk_index_ranking {
 } rk_index_ranking;
 /* n_ids: the model's items, whose vectors the index must have. */
 rk_status rk_index_ranking_open(const char *path, rk_model *model, int64_t n_ids, rk_index_ranking *out);
-/* Of users [n] with `vectors` [n, dim]: places [n, k] of their best items, -1 behind them, and scores. */
+/* Of users [n] with `vectors` [n, dim]: places [n, k] of their best items, -1 behind them, and scores.
+ * excluded: bags of ids. */
 rk_status rk_index_ranking_search(rk_index_ranking *ranking, const rk_item_choice *items,
                                   const rk_ids *excluded, const float *vectors, int64_t n, int32_t k,
                                   int64_t *places, float *scores);
+/* The search alone; it finds ids. */
+rk_status rk_index_ranking_find(const rk_index_ranking *ranking, const rk_index_search_call *call);
 /* The part of the best that it found, of the first 1,000 users. */
 double rk_index_ranking_recall(const rk_index_ranking *ranking);
 void rk_index_ranking_release(rk_index_ranking *ranking);

@@ -105,36 +105,36 @@ void rk_item_index_free(rk_item_index *index) {
     rk_free(index);
 }
 
-typedef struct search {
-    rk_session *session;
-    const rk_item_index *index;
-    const rk_ids *excluded; /* NULL: none */
-    int32_t k;
-    int64_t *best; /* [k] */
-} search;
-
-static rk_status rank_user(const search *q, int64_t user, const float *scores) {
-    int64_t first = q->excluded ? rk_ids_begin(q->excluded, user) : 0,
-            end = q->excluded ? rk_ids_begin(q->excluded, user + 1) : 0, n;
-    rk_found_item *found = q->session->found + user * q->k;
-    RK_FAIL_IF(atomic_load(&q->session->cancel), RK_INTERRUPTED, "the search was cancelled");
-    rk_status status = rk_rank_best(scores, q->index->n_items, end > first ? q->excluded->ids + first : NULL,
-                                    end - first, q->k, q->best, &n);
-    if (status != RK_OK) return rk_error_context(status, "row %lld", (long long)user);
-    for (int32_t i = 0; i < q->k; i++)
-        found[i] = i < n ? (rk_found_item){q->best[i], scores[q->best[i]]} : (rk_found_item){-1, -INFINITY};
+/* The best of those items alone that are wanted, which ascend as `only` and `excluded` do. */
+static rk_status rank_kept(rk_session *s, const rk_exact_search *q, const float *scores,
+                           const int64_t *excluded, int64_t n_excluded, int64_t *best, int64_t *n) {
+    int64_t n_kept = 0, x = 0;
+    RK_TRY(rk_reserve(&s->kept, &s->kept_capacity, (size_t)q->n_only, sizeof *s->kept));
+    RK_TRY(rk_reserve(&s->kept_scores, &s->kept_scores_capacity, (size_t)q->n_only, sizeof *s->kept_scores));
+    for (int64_t i = 0; i < q->n_only; i++) {
+        while (x < n_excluded && excluded[x] < q->only[i]) x++;
+        if (x < n_excluded && excluded[x] == q->only[i]) continue;
+        s->kept_scores[n_kept] = scores[q->only[i]];
+        s->kept[n_kept++] = q->only[i];
+    }
+    RK_TRY(rk_rank_best(s->kept_scores, n_kept, NULL, 0, q->k, best, n));
+    for (int64_t i = 0; i < *n; i++) best[i] = s->kept[best[i]];
     return RK_OK;
 }
 
-static rk_status search_all(const search *q, int64_t n) {
-    rk_session *s = q->session;
-    const rk_item_index *x = q->index;
-    for (int64_t first = 0; first < n; first += RK_USERS_AT_ONCE) {
-        int64_t some = n - first < RK_USERS_AT_ONCE ? n - first : (int64_t)RK_USERS_AT_ONCE;
-        RK_TRY(rk_matrix_forward(x->vectors, some, s->users + first * x->dim, NULL, false, s->scores,
-                                 s->product_memory));
-        for (int64_t i = 0; i < some; i++) RK_TRY(rank_user(q, first + i, s->scores + i * x->n_items));
-    }
+static rk_status rank_user(rk_session *s, const rk_exact_search *q, int64_t user, const float *scores,
+                           int64_t *best) {
+    int64_t first = q->excluded ? rk_ids_begin(q->excluded, user) : 0,
+            end = q->excluded ? rk_ids_begin(q->excluded, user + 1) : 0, n;
+    const int64_t *excluded = end > first ? q->excluded->ids + first : NULL;
+    rk_found_item *found = s->found + user * q->k;
+    RK_FAIL_IF(atomic_load(&s->cancel), RK_INTERRUPTED, "the search was cancelled");
+    rk_status status = q->only
+                           ? rank_kept(s, q, scores, excluded, end - first, best, &n)
+                           : rk_rank_best(scores, q->index->n_items, excluded, end - first, q->k, best, &n);
+    if (status != RK_OK) return rk_error_context(status, "row %lld", (long long)user);
+    for (int32_t i = 0; i < q->k; i++)
+        found[i] = i < n ? (rk_found_item){best[i], scores[best[i]]} : (rk_found_item){-1, -INFINITY};
     return RK_OK;
 }
 
@@ -145,39 +145,62 @@ static rk_status reserve(rk_session *s, const rk_item_index *x, int64_t n, int32
     return rk_reserve(&s->product_memory, &s->product_capacity, rk_matrix_workspace(x->vectors), 1);
 }
 
-static rk_status check_search(const rk_session *s, const rk_item_index *index, int32_t k) {
-    RK_TRY(check_two_tower(s));
-    RK_FAIL_IF(index->dim != rk_session_vector_dim(s), RK_INVALID_ARGUMENT,
-               "the index has vectors of %d numbers, but the model's have %d", index->dim,
-               rk_session_vector_dim(s));
-    RK_FAIL_IF(k < 1 || k > index->n_items, RK_INVALID_ARGUMENT,
-               "k must be 1 to %lld, the items of the index, not %d", (long long)index->n_items, k);
+rk_status rk_session_search(rk_session *s, const rk_exact_search *q, int64_t n) {
+    const rk_item_index *x = q->index;
+    RK_AUTOFREE int64_t *best = NULL;
+    RK_TRY(reserve(s, x, n, q->k));
+    RK_TRY(rk_alloc((size_t)q->k, sizeof *best, &best));
+    for (int64_t first = 0; first < n; first += RK_USERS_AT_ONCE) {
+        int64_t some = n - first < RK_USERS_AT_ONCE ? n - first : (int64_t)RK_USERS_AT_ONCE;
+        RK_TRY(rk_matrix_forward(x->vectors, some, s->users + first * x->dim, NULL, false, s->scores,
+                                 s->product_memory));
+        for (int64_t i = 0; i < some; i++)
+            RK_TRY(rank_user(s, q, first + i, s->scores + i * x->n_items, best));
+    }
     return RK_OK;
 }
 
-static rk_status retrieve(search *q, const struct ArrowSchema *schema, const struct ArrowArray *columns) {
-    rk_session *s = q->session;
+rk_status rk_session_check_search(const rk_session *s, int32_t dim, int64_t n_items, int32_t k) {
+    RK_TRY(check_two_tower(s));
+    RK_FAIL_IF(dim != rk_session_vector_dim(s), RK_INVALID_ARGUMENT,
+               "the index has vectors of %d numbers, but the model's have %d", dim, rk_session_vector_dim(s));
+    RK_FAIL_IF(k < 1 || k > n_items, RK_INVALID_ARGUMENT,
+               "k must be 1 to %lld, the items of the index, not %d", (long long)n_items, k);
+    return RK_OK;
+}
+
+rk_status rk_session_read_users(rk_session *s, const struct ArrowSchema *schema,
+                                const struct ArrowArray *columns, int64_t *n) {
     const rk_batch *batch;
-    RK_TRY(check_search(s, q->index, q->k));
     RK_TRY(transform_users(s, schema, columns, &batch));
-    RK_TRY(reserve(s, q->index, batch->n, q->k));
-    RK_TRY(rk_reserve(&s->users, &s->users_capacity, (size_t)(batch->n * q->index->dim), sizeof *s->users));
+    RK_TRY(rk_reserve(&s->users, &s->users_capacity, (size_t)(batch->n * rk_session_vector_dim(s)),
+                      sizeof *s->users));
     RK_TRY(rk_inference_user_vectors(s->inference, batch, &s->cancel, s->users));
-    RK_TRY(rk_alloc((size_t)q->k, sizeof *q->best, &q->best));
-    rk_status status = search_all(q, batch->n);
-    rk_free(q->best);
-    return status;
+    *n = batch->n;
+    return RK_OK;
+}
+
+void rk_session_copy_found(const rk_session *s, int64_t n, int64_t *items, float *scores) {
+    for (int64_t i = 0; i < n; i++) {
+        items[i] = s->found[i].item;
+        if (scores) scores[i] = s->found[i].score;
+    }
+}
+
+static rk_status retrieve(rk_session *s, const rk_exact_search *q, const struct ArrowSchema *schema,
+                          const struct ArrowArray *columns) {
+    int64_t n;
+    RK_TRY(rk_session_check_search(s, q->index->dim, q->index->n_items, q->k));
+    RK_TRY(rk_session_read_users(s, schema, columns, &n));
+    return rk_session_search(s, q, n);
 }
 
 rk_status rk_session_retrieve(rk_session *s, const struct ArrowSchema *schema,
                               const struct ArrowArray *columns, const rk_item_index *index, int32_t k,
                               const rk_ids *excluded, int64_t *items, float *scores) {
-    search q = {.session = s, .index = index, .excluded = excluded, .k = k};
+    const rk_exact_search q = {.index = index, .excluded = excluded, .k = k};
     rk_threads_before before = rk_session_begin(s);
-    RK_TRY(rk_session_end(before, retrieve(&q, schema, columns)));
-    for (int64_t i = 0; i < columns->length * k; i++) {
-        items[i] = s->found[i].item;
-        if (scores) scores[i] = s->found[i].score;
-    }
+    RK_TRY(rk_session_end(before, retrieve(s, &q, schema, columns)));
+    rk_session_copy_found(s, columns->length * k, items, scores);
     return RK_OK;
 }

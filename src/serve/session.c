@@ -30,7 +30,8 @@ void rk_session_free(rk_session *s) {
     if (!s) return;
     rk_inference_free(s->inference);
     rk_transform_workspace_free(s->workspace);
-    RK_FREE_ALL(s->predictions, s->users, s->scores, s->found, s->product_memory, s);
+    RK_FREE_ALL(s->predictions, s->users, s->scores, s->found, s->product_memory, s->kept, s->kept_scores,
+                s->ids, s->bags, s);
 }
 
 rk_status rk_session_schema(const rk_session *s, struct ArrowSchema *out) {

@@ -28,8 +28,13 @@ struct rk_session {
     float *users;         /* vectors [n, dim] */
     float *scores;        /* [RK_USERS_AT_ONCE, n_items] */
     rk_found_item *found; /* [n, k] */
+    int64_t *kept;        /* of a search that is narrowed: items, and */
+    float *kept_scores;   /* their scores */
+    int64_t *ids;         /* of a search by an index file: found [n, k], */
+    int64_t *bags;        /* and not wanted */
     unsigned char *product_memory;
-    size_t users_capacity, scores_capacity, found_capacity, product_capacity;
+    size_t users_capacity, scores_capacity, found_capacity, product_capacity, kept_capacity,
+        kept_scores_capacity, ids_capacity, bags_capacity;
     atomic_bool cancel;
 };
 
@@ -45,5 +50,24 @@ typedef struct rk_threads_before {
 /* Around each call; end returns its status. */
 rk_threads_before rk_session_begin(rk_session *session);
 rk_status rk_session_end(rk_threads_before before, rk_status status);
+
+/* Between them: vectors of the users in columns, to session->users [*n, dim]. */
+rk_status rk_session_read_users(rk_session *session, const struct ArrowSchema *schema,
+                                const struct ArrowArray *columns, int64_t *n);
+
+/* A look at all items. */
+typedef struct rk_exact_search {
+    const rk_item_index *index;
+    const rk_ids *excluded; /* a bag for each user; NULL: none */
+    const int64_t *only;    /* [n_only]: no others are wanted; NULL: all are */
+    int64_t n_only;
+    int32_t k;
+} rk_exact_search;
+/* That the session's model can be asked so. */
+rk_status rk_session_check_search(const rk_session *session, int32_t dim, int64_t n_items, int32_t k);
+/* For the users who were read, n of them: session->found [n, k]. */
+rk_status rk_session_search(rk_session *session, const rk_exact_search *search, int64_t n);
+/* What was found; scores may be NULL. */
+void rk_session_copy_found(const rk_session *session, int64_t n, int64_t *items, float *scores);
 
 #endif

@@ -128,6 +128,10 @@ static rk_status predictor_index(const void *options) {
     return rk_predictor_index(predictor, options, &index, NULL);
 }
 
+static rk_status item_catalog_retrieve(const void *options) {
+    return rk_item_catalog_retrieve(NULL, NULL, NULL, NULL, options, NULL, NULL);
+}
+
 static rk_status optimizer_validate(const void *options) {
     return rk_optimizer_validate(options);
 }
@@ -206,6 +210,7 @@ static void test_every_function(void **state) {
     const rk_session_options session = RK_SESSION_OPTIONS_INIT;
     const rk_recommend_options recommending = RK_RECOMMEND_OPTIONS_INIT;
     const rk_rerank_options reranking = RK_RERANK_OPTIONS_INIT;
+    const rk_item_search of_items = RK_ITEM_SEARCH_INIT;
     const rk_export_options export = RK_EXPORT_OPTIONS_INIT;
     const rk_comm_functions talk = RK_COMM_FUNCTIONS_INIT;
     rk_plan_options plan = RK_PLAN_OPTIONS_INIT;
@@ -239,6 +244,7 @@ static void test_every_function(void **state) {
                  "the model scores rows that it is given"),
         FUNCTION(rk_recommend_options, output, &recommending, write_vectors, "only a two_tower has vectors"),
         FUNCTION(rk_rerank_options, output, &reranking, rerank, "nothing says which candidates belong"),
+        FUNCTION(rk_item_search, n_only, &of_items, item_catalog_retrieve, "k must be 1 or more"),
         FUNCTION(rk_export_options, license, &export, export_safetensors, "there is no directory"),
         FUNCTION(rk_comm_functions, abort, &talk, comm_from_functions, "rk_comm_functions: 'size' must be"),
         FUNCTION(rk_predictor_options, comm, &opening, predictor_open, "there is no directory 'no-such-run'"),

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/memory.h"
 #include "base/thread/clock.h"
 
@@ -34,18 +35,42 @@ static rk_status warm(rk_served_version *v, int worker) {
     float none;
     int64_t no_item;
     RK_TRY(rk_request_rows_table(&v->rows[worker], 0, &schema, &array));
+    rk_item_search search = RK_ITEM_SEARCH_INIT;
+    search.k = 1;
     if (v->catalog)
-        return rk_session_retrieve(v->sessions[worker], schema, array, rk_item_catalog_index(v->catalog), 1,
-                                   NULL, &no_item, &none);
+        return rk_item_catalog_retrieve(v->catalog, v->sessions[worker], schema, array, &search, &no_item,
+                                        &none);
     return rk_session_run(v->sessions[worker], schema, array, &none);
 }
 
+/* The path of the version's index; NULL: it has none. */
+static rk_status index_path(const rk_served_version *v, char **out) {
+    static const char mark[] = "{version}";
+    RK_AUTO(rk_buffer_release) rk_buffer path = {0};
+    const char *at = v->entry->index, *found;
+    if (!at) return RK_OK;
+    for (; (found = strstr(at, mark)); at = found + strlen(mark))
+        rk_buffer_printf(&path, "%.*s%lld", (int)(found - at), at, (long long)v->number);
+    rk_buffer_text(&path, at);
+    return rk_buffer_take(&path, out);
+}
+
 static rk_status fill_catalog(rk_served_version *v) {
+    RK_AUTOFREE char *index = NULL;
     rk_recommend_options options = RK_RECOMMEND_OPTIONS_INIT;
-    if (!rk_predictor_retrieves(v->predictor)) return RK_OK;
-    options.items = v->entry->items;
-    options.without_items = v->entry->without_items;
-    options.with_known = v->entry->with_known;
+    const rk_model_entry *e = v->entry;
+    bool retrieves = rk_predictor_retrieves(v->predictor);
+    RK_FAIL_IF(!retrieves && (e->items || e->without_items || e->index), RK_CONFIG,
+               "'%s' scores rows, and %s is of a two_tower alone", v->path,
+               e->index   ? "index"
+               : e->items ? "items"
+                          : "without_items");
+    if (!retrieves) return RK_OK;
+    RK_TRY(index_path(v, &index));
+    options.items = e->items;
+    options.without_items = e->without_items;
+    options.with_known = e->with_known;
+    options.index = index;
     return rk_item_catalog_create(v->predictor, &options, &v->catalog);
 }
 

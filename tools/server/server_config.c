@@ -30,6 +30,10 @@ static const rk_field model_fields[] = {
     RK_FIELD_PATH(rk_model_entry, items, false,
                   "of a two_tower: a file of items, one a line: no others are found"),
     RK_FIELD_PATH(rk_model_entry, without_items, false, "of a two_tower: a file of items that are not found"),
+    RK_FIELD_PATH(
+        rk_model_entry, index, false,
+        "of a two_tower: a file of reckon index that finds its items; \"{version}\" in it stands for "
+        "the version's number"),
     RK_FIELD_BOOL(rk_model_entry, with_known, false,
                   "of a two_tower: items that the data has of a user are found too"),
 };
@@ -148,6 +152,7 @@ static rk_status resolve_paths(const char *file, rk_server_config *c) {
         RK_TRY(below(file, &c->models[m].path));
         RK_TRY(below(file, &c->models[m].items));
         RK_TRY(below(file, &c->models[m].without_items));
+        RK_TRY(below(file, &c->models[m].index));
     }
     RK_TRY(below(file, &c->tls.certificate));
     RK_TRY(below(file, &c->tls.key));

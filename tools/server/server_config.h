@@ -25,7 +25,7 @@ typedef struct rk_model_entry {
     rk_version_label *version_labels;
     int64_t n_version_labels;
     /* of a two_tower, as rk_recommend_options: */
-    char *items, *without_items;
+    char *items, *without_items, *index; /* "{version}" in index: the version's number */
     bool with_known;
 } rk_model_entry;
 

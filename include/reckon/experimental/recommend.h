@@ -55,18 +55,17 @@ RK_API rk_status rk_predictor_recommend(rk_predictor *predictor, const rk_recomm
 RK_API rk_status rk_predictor_write_vectors(rk_predictor *predictor, bool of_items,
                                             const rk_recommend_options *options, int64_t *n);
 
-/* The items that rk_predictor_recommend would find with these options, in memory, for rk_session_retrieve:
- * numbered 0 .. n_items-1 as in its index, their vectors computed once. Never changed, so that any number of
+/* The items that rk_predictor_recommend would find with these options, in memory, for sessions: numbered 0 ..
+ * n_items-1, their vectors computed once, or an index file mapped. Never changed, so that any number of
  * threads share it. */
 typedef struct rk_item_catalog rk_item_catalog;
-/* Of the options, items, without_items and with_known are heeded. The predictor outlives the catalog. Errors
- * as rk_predictor_recommend; RK_UNSUPPORTED over ranks too. */
+/* Of the options, items, without_items, with_known and index are heeded. The predictor outlives the catalog.
+ * Errors as rk_predictor_recommend; RK_UNSUPPORTED over ranks too. */
 RK_API rk_status rk_item_catalog_create(rk_predictor *predictor, const rk_recommend_options *options,
                                         rk_item_catalog **out);
 RK_API void rk_item_catalog_free(rk_item_catalog *catalog);
 RK_API int64_t rk_item_catalog_n_items(const rk_item_catalog *catalog);
-/* What belongs to the catalog: the vectors; and columns of the data that name users and items. */
-RK_API const rk_item_index *rk_item_catalog_index(const rk_item_catalog *catalog);
+/* Columns of the data that name users and items; the catalog's own. */
 RK_API const char *rk_item_catalog_user_column(const rk_item_catalog *catalog);
 RK_API const char *rk_item_catalog_item_column(const rk_item_catalog *catalog);
 /* What the data calls an item, [*n_bytes] without a NUL: the catalog's own, or in room. */
@@ -75,10 +74,27 @@ RK_API const char *rk_item_catalog_name(const rk_item_catalog *catalog, int64_t 
 /* The item with a name; -1: none of the catalog's. */
 RK_API int64_t rk_item_catalog_find(const rk_item_catalog *catalog, const char *name, size_t n_bytes);
 /* items [*n], the catalog's own: what the user is known to have and rk_predictor_recommend leaves out,
- * ascending as rk_session_retrieve takes it. Returns false for a user whom rk_predictor_recommend leaves out
- * as unknown. */
+ * ascending as rk_item_search takes it. Returns false for a user whom rk_predictor_recommend leaves out as
+ * unknown. */
 RK_API bool rk_item_catalog_knows_user(const rk_item_catalog *catalog, const char *name, size_t n_bytes,
                                        const int64_t **items, int64_t *n);
+
+/* Which items of a catalog are found. */
+typedef struct rk_item_search {
+    size_t struct_size;
+    int32_t k;              /* items of a user, 1 to the catalog's */
+    const rk_ids *excluded; /* a bag of items for each user, ascending, that are not; NULL: none */
+    const int64_t *only;    /* [n_only] items, ascending: no others are; NULL: all of the catalog's */
+    int64_t n_only;
+} rk_item_search;
+#define RK_ITEM_SEARCH_INIT \
+    { sizeof(rk_item_search), 0, 0, 0, 0 }
+/* As rk_session_retrieve, among the catalog's items, by its index where it has one: with what users are known
+ * to have as `excluded`, what rk_predictor_recommend finds for them, bit for bit. The session is of the
+ * catalog's predictor. Errors as rk_session_retrieve. */
+RK_API rk_status rk_item_catalog_retrieve(const rk_item_catalog *catalog, rk_session *session,
+                                          const struct ArrowSchema *schema, const struct ArrowArray *columns,
+                                          const rk_item_search *search, int64_t *items, float *scores);
 
 typedef struct rk_rerank_options {
     size_t struct_size;

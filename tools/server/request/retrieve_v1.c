@@ -1,5 +1,6 @@
 #include "server/request/retrieve_v1.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -59,40 +60,46 @@ rk_status rk_read_retrieve(rk_call *call, const rk_call_limits *limits, rk_json 
     return context.data ? rk_spread_context(call, limits, context, given, rows, n_before) : RK_OK;
 }
 
-/* Marks a list's items. Names that the model does not know are passed over: a shop's list may be newer. */
-static rk_status mark(const rk_call *call, const rk_call_limits *limits, rk_span list, bool unwanted,
-                      rk_retrieval *m) {
+static int ascending(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Each once, in their order. */
+static void sort(rk_item_list *list) {
+    int64_t n = 0;
+    qsort(list->items, (size_t)list->n, sizeof *list->items, ascending);
+    for (int64_t i = 0; i < list->n; i++)
+        if (i == 0 || list->items[i] != list->items[i - 1]) list->items[n++] = list->items[i];
+    list->n = n;
+}
+
+/* The items of a JSON list; NULL: of none. Names that the model does not know are passed over: a shop's list
+ * may be newer. */
+static rk_status list_items(const rk_call *call, const rk_call_limits *limits, const char *what,
+                            rk_span names, rk_item_list *out) {
     RK_AUTO(rk_json_release) rk_json json = {0};
     bool more, null;
-    rk_json_start(&json, list, limits->max_depth);
+    out->n = 0;
+    RK_TRY(rk_reserve(&out->items, &out->capacity, 1, sizeof *out->items));
+    if (!names.data) return RK_OK;
+    rk_json_start(&json, names, limits->max_depth);
     RK_TRY(rk_json_open_array(&json));
     while (true) {
         RK_TRY(rk_json_next_item(&json, &more));
-        if (!more) return RK_OK;
+        if (!more) break;
         rk_json_kind kind;
         rk_span name = {0};
         RK_TRY(rk_json_peek(&json, &kind));
         rk_status status = rk_read_scalar(&json, kind, &name, &null);
-        if (status != RK_OK) return rk_error_context(status, unwanted ? "\"exclude\"" : "\"filter\"");
+        if (status != RK_OK) return rk_error_context(status, "%s", what);
         if (null) continue;
         int64_t item = rk_item_catalog_find(call->version->catalog, name.data, name.n_bytes);
-        if (item >= 0) m->unwanted[item] = unwanted;
+        if (item < 0) continue;
+        RK_TRY(rk_grow(&out->items, (size_t)out->n, &out->capacity, sizeof *out->items));
+        out->items[out->n++] = item;
     }
-}
-
-/* By both lists: what is not to be found, whoever the user is. */
-static rk_status list_unwanted(const rk_call *call, const rk_call_limits *limits, rk_retrieval *m) {
-    int64_t n_items = rk_item_catalog_n_items(call->version->catalog);
-    m->n_unwanted = 0;
-    if (!call->exclude.data && !call->filter.data) return RK_OK;
-    RK_TRY(rk_reserve(&m->unwanted, &m->unwanted_capacity, (size_t)n_items, sizeof *m->unwanted));
-    RK_TRY(rk_reserve(&m->unwanted_items, &m->unwanted_items_capacity, (size_t)n_items,
-                      sizeof *m->unwanted_items));
-    memset(m->unwanted, call->filter.data != NULL, (size_t)n_items);
-    if (call->filter.data) RK_TRY(mark(call, limits, call->filter, false, m));
-    if (call->exclude.data) RK_TRY(mark(call, limits, call->exclude, true, m));
-    for (int64_t item = 0; item < n_items; item++)
-        if (m->unwanted[item]) m->unwanted_items[m->n_unwanted++] = item;
+    sort(out);
     return RK_OK;
 }
 
@@ -119,11 +126,11 @@ static rk_status gather(const rk_call *call, const rk_request_column *users, int
         if (!rk_item_catalog_knows_user(call->version->catalog, name.data, name.n_bytes, &known, &n_known))
             return RK_OK;
         if (call->with_known) n_known = 0;
-        size_t most = (size_t)(n_all + n_known + m->n_unwanted);
+        size_t most = (size_t)(n_all + n_known + m->exclude.n);
         RK_TRY(rk_reserve(&m->begins, &m->begins_capacity, (size_t)*n + 2, sizeof *m->begins));
         RK_TRY(rk_reserve(&m->excluded, &m->excluded_capacity, most + 1, sizeof *m->excluded));
         m->begins[*n] = n_all;
-        n_all = merge(m->excluded, n_all, known, n_known, m->unwanted_items, m->n_unwanted);
+        n_all = merge(m->excluded, n_all, known, n_known, m->exclude.items, m->exclude.n);
         m->begins[*n + 1] = n_all;
     }
     return RK_OK;
@@ -133,12 +140,16 @@ static rk_status search_some(const rk_call *call, const struct ArrowSchema *sche
                              const struct ArrowArray *array, int64_t first, int64_t n, rk_session *session,
                              rk_retrieval *m) {
     const rk_ids excluded = {.offsets = m->begins, .ids = m->excluded};
+    rk_item_search search = RK_ITEM_SEARCH_INIT;
     struct ArrowArray some = *array;
+    search.k = (int32_t)m->k;
+    search.excluded = &excluded;
+    search.only = call->filter.data ? m->filter.items : NULL;
+    search.n_only = m->filter.n;
     some.offset = first;
     some.length = n;
-    rk_status status =
-        rk_session_retrieve(session, schema, &some, rk_item_catalog_index(call->version->catalog),
-                            (int32_t)m->k, &excluded, m->items + first * m->k, m->scores + first * m->k);
+    rk_status status = rk_item_catalog_retrieve(call->version->catalog, session, schema, &some, &search,
+                                                m->items + first * m->k, m->scores + first * m->k);
     if (status != RK_OK && first > 0)
         return rk_error_context(status, "of the rows from %lld on", (long long)first);
     if (status == RK_OK) rk_served_version_count_unknown(call->version, session);
@@ -174,7 +185,8 @@ rk_status rk_retrieve(rk_call *call, const rk_call_limits *limits, rk_request_ro
     size_t n = (size_t)(call->n_rows * m->k);
     RK_TRY(rk_reserve(&m->items, &m->items_capacity, n, sizeof *m->items));
     RK_TRY(rk_reserve(&m->scores, &m->scores_capacity, n, sizeof *m->scores));
-    RK_TRY(list_unwanted(call, limits, m));
+    RK_TRY(list_items(call, limits, "\"exclude\"", call->exclude, &m->exclude));
+    RK_TRY(list_items(call, limits, "\"filter\"", call->filter, &m->filter));
     return search_all(call, rows, session, m);
 }
 
@@ -210,6 +222,6 @@ void rk_write_retrieved(rk_call *call, const rk_retrieval *m) {
 }
 
 void rk_retrieval_release(rk_retrieval *m) {
-    RK_FREE_ALL(m->items, m->scores, m->unwanted, m->unwanted_items, m->begins, m->excluded);
+    RK_FREE_ALL(m->items, m->scores, m->exclude.items, m->filter.items, m->begins, m->excluded);
     *m = (rk_retrieval){0};
 }

@@ -251,19 +251,20 @@ void rk_batcher_free(rk_batcher *b) {
 rk_status rk_batcher_submit(rk_batcher *b, rk_call *call) {
     call->next = NULL;
     pthread_mutex_lock(&b->mutex);
-    bool stopped = b->stop, full = b->n_waiting >= b->options.max_enqueued;
-    if (!stopped && !full) {
+    bool stopped = b->stop, full = b->n_waiting >= b->options.max_enqueued, added = !stopped && !full;
+    if (added) {
         *b->last = call;
         b->last = &call->next;
         b->n_waiting++;
         atomic_fetch_add(&b->n_pending, 1);
-        /* Workers that wait for more of one version do not take another's. */
-        if (b->options.batch_timeout > 0)
-            pthread_cond_broadcast(&b->work);
-        else
-            pthread_cond_signal(&b->work);
     }
     pthread_mutex_unlock(&b->mutex);
+    /* After the mutex is free, or the worker would wake only to wait for it. Workers that wait for more of
+     * one version do not take another's. */
+    if (added && b->options.batch_timeout > 0)
+        pthread_cond_broadcast(&b->work);
+    else if (added)
+        pthread_cond_signal(&b->work);
     RK_FAIL_IF(stopped, RK_INTERRUPTED, "the server is stopping");
     RK_FAIL_IF(full, RK_BUSY, "too many requests wait");
     return RK_OK;

@@ -1,10 +1,11 @@
-/* Bodies of requests to a server: JSON of both protocols, and tensors behind it. JSON that is taken is taken
- * by jansson too. The first byte chooses. */
+/* Bodies of requests to a server: JSON of both protocols, and tensors behind it; of requests by hand. JSON
+ * that is taken is taken by jansson too. The first byte chooses. */
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "server/repository.h"
 #include "server/request/call.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
@@ -52,6 +53,14 @@ static void compare(rk_span text) {
     rk_json_release(&json);
 }
 
+static void read_by_hand(rk_span text) {
+    const rk_repository nothing = {0};
+    rk_buffer out = {0};
+    int code = rk_repository_answer(&nothing, "/v2/repository/index", text, &out);
+    if (code != 200 && code != 400) abort();
+    rk_buffer_release(&out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     static const rk_call_limits limits = {.max_rows = 50, .max_depth = 8};
     if (n_bytes < 2) return 0;
@@ -62,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     call.n_json_bytes = data[0] & 4 ? (int64_t)call.body.n_bytes - data[1] : -1;
     if (call.n_json_bytes < -1) call.n_json_bytes = 0;
     compare(call.body);
+    read_by_hand(call.body);
     if (rk_request_rows_init(&rows, &schema, 2) == RK_OK) {
         for (size_t before = 0; before < 2; before++) {
             size_t n = before ? rows.columns[0].n_rows : 0;

@@ -43,7 +43,7 @@ train: {batch_size: 100, epochs: 2, optimizer: {kind: adam, learning_rate: 0.02}
 SERVE = """
 listen: 127.0.0.1:0
 models: [{name: ads, path: %s%s}]
-reload_interval: 0.2
+reload_interval: %s
 drain_delay: 0.3
 limits: {max_request_bytes: 20000, max_rows: %d, header_timeout: 0.7, request_timeout: 3, idle_timeout: 2}
 %s
@@ -66,10 +66,22 @@ def single(value):
     return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=20)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self.path))
+
+
 class Server:
-    def __init__(self, t, model="", more="", run=None, max_rows=200):
+    def __init__(self, t, model="", more="", run=None, max_rows=200, reload_interval=0.2):
+        self.folder = t.folder
         config = t.folder / "serve.yaml"
-        config.write_text(SERVE % (t.folder / run if run else t.serve_run, model, max_rows, more))
+        config.write_text(SERVE % (t.folder / run if run else t.serve_run, model, reload_interval, max_rows, more))
         self.process = subprocess.Popen([t.program, "serve", config], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         lines = []
         while not (found := re.search(r"port (\d+)", lines[-1] if lines else "")):
@@ -100,6 +112,15 @@ class Server:
         text = answer.read()
         connection.close()
         return answer.status, text, answer.headers
+
+    def admin(self, path, body=None, method="POST"):
+        """What the socket of `admin: {socket: admin.sock}` answers."""
+        connection = UnixConnection(self.folder / "admin.sock")
+        connection.request(method, path, json.dumps(body).encode() if isinstance(body, dict) else body)
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        return answer.status, json.loads(text)
 
     def json(self, path, body=None, **how):
         status, text, _ = self.ask(path, body, **how)

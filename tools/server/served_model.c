@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "server/version_list.h"
 
 /* Of those in use; under the mutex. */
 static rk_served_version *in_use(const rk_served_model *model, int64_t number) {
@@ -43,31 +42,31 @@ static void keep_failure(rk_served_model *model, const rk_listed_version *wanted
                (long long)wanted->number, reason);
 }
 
-static rk_status load_one(rk_served_model *model, const rk_listed_version *wanted) {
-    pthread_mutex_lock(&model->mutex);
-    bool known = is_loaded(model, wanted);
-    pthread_mutex_unlock(&model->mutex);
-    if (known) return RK_OK;
-    rk_served_version *v;
-    rk_status status =
-        rk_served_version_load(model->entry, model->n_workers, wanted->number, wanted->path, &v);
-    if (status != RK_OK) {
-        keep_failure(model, wanted);
-        return status;
+/* Those that are wanted and not in use yet, as far as they can be loaded, as a list. */
+static rk_status load_missing(rk_served_model *model, const rk_version_list *wanted,
+                              rk_served_version **out) {
+    rk_status status = RK_OK;
+    for (size_t i = 0; i < wanted->n; i++) {
+        const rk_listed_version *w = &wanted->versions[i];
+        rk_served_version *v;
+        if (is_loaded(model, w)) continue;
+        rk_status one = rk_served_version_load(model->entry, model->n_workers, w->number, w->path, &v);
+        if (one == RK_OK) {
+            v->next = *out;
+            *out = v;
+        } else {
+            keep_failure(model, w);
+            status = one;
+        }
     }
-    pthread_mutex_lock(&model->mutex);
-    insert(model, v);
-    pthread_mutex_unlock(&model->mutex);
-    rk_log(RK_LOG_INFO, "model '%s': serves version %lld of '%s'", model->entry->name, (long long)v->number,
-           v->path);
-    return RK_OK;
+    return status;
 }
 
-/* Those that are not wanted, but one at least stays. Returns them as a list, whose uses by the model have
- * ended. */
+/* Those that are not wanted, but one at least stays if any is. Returns them as a list, whose uses by the
+ * model have ended. */
 static rk_served_version *take_unwanted(rk_served_model *model, const rk_version_list *wanted) {
     rk_served_version *gone = NULL;
-    size_t n_wanted = 0;
+    size_t n_wanted = wanted->n == 0;
     for (size_t i = 0; i < wanted->n; i++) n_wanted += is_loaded(model, &wanted->versions[i]);
     for (rk_served_version **at = &model->versions; *at && n_wanted > 0;) {
         rk_served_version *v = *at;
@@ -84,31 +83,45 @@ static rk_served_version *take_unwanted(rk_served_model *model, const rk_version
     return gone;
 }
 
-/* What should be there, as far as it can be; a failure is forgotten when nothing fails any more. */
-static rk_status load_all(rk_served_model *model, const rk_version_list *wanted) {
-    rk_status status = RK_OK;
-    for (size_t i = 0; i < wanted->n; i++) {
-        rk_status one = load_one(model, &wanted->versions[i]);
-        if (status == RK_OK) status = one;
+static void add_number(rk_buffer *list, int64_t number) {
+    rk_buffer_printf(list, "%s\"%lld\"", list->n_bytes ? ", " : "", (long long)number);
+}
+
+/* In one moment; what has gone is freed when its requests have ended. */
+static void replace_versions(rk_served_model *model, rk_served_version *loaded, const rk_version_list *wanted,
+                             rk_version_change *change) {
+    for (const rk_served_version *v = loaded; v; v = v->next) {
+        rk_log(RK_LOG_INFO, "model '%s': serves version %lld of '%s'", model->entry->name,
+               (long long)v->number, v->path);
+        add_number(&change->loaded, v->number);
     }
-    if (status != RK_OK) return status;
+    pthread_mutex_lock(&model->mutex);
+    for (rk_served_version *next; loaded; loaded = next) {
+        next = loaded->next;
+        insert(model, loaded);
+    }
+    rk_served_version *gone = take_unwanted(model, wanted);
+    pthread_mutex_unlock(&model->mutex);
+    for (rk_served_version *next; gone; gone = next) {
+        next = gone->next;
+        rk_log(RK_LOG_INFO, "model '%s': version %lld is no longer served", model->entry->name,
+               (long long)gone->number);
+        add_number(&change->unloaded, gone->number);
+        rk_served_version_release(gone);
+    }
+}
+
+static void forget_failure(rk_served_model *model) {
     pthread_mutex_lock(&model->mutex);
     rk_free(model->failed_path);
     model->failed_path = NULL;
     pthread_mutex_unlock(&model->mutex);
-    return RK_OK;
 }
 
-static void let_go(rk_served_model *model, const rk_version_list *wanted) {
-    pthread_mutex_lock(&model->mutex);
-    rk_served_version *gone = take_unwanted(model, wanted);
-    pthread_mutex_unlock(&model->mutex);
-    while (gone) {
-        rk_served_version *next = gone->next;
-        rk_log(RK_LOG_INFO, "model '%s': version %lld is no longer served", model->entry->name,
-               (long long)gone->number);
-        rk_served_version_release(gone);
-        gone = next;
+static void release_all(rk_served_version *list) {
+    for (rk_served_version *next; list; list = next) {
+        next = list->next;
+        rk_served_version_release(list);
     }
 }
 
@@ -127,51 +140,176 @@ static rk_status should_look(rk_served_model *model, bool *out) {
     return RK_OK;
 }
 
-rk_status rk_served_model_refresh(rk_served_model *model) {
+/* What cannot be loaded is left out; a pin that begins or ends changes all or nothing. */
+static rk_status change_versions(rk_served_model *model, int64_t pin, rk_version_change *change) {
     RK_AUTO(rk_version_list_release) rk_version_list wanted = {0};
+    rk_served_version *loaded = NULL;
+    RK_TRY(rk_version_list_find(model->entry, pin, &wanted));
+    rk_status status = load_missing(model, &wanted, &loaded);
+    if (status != RK_OK && pin != model->pin) {
+        release_all(loaded);
+        return status;
+    }
+    if (status == RK_OK) forget_failure(model);
+    replace_versions(model, loaded, &wanted, change);
+    return status;
+}
+
+static rk_status refresh(rk_served_model *model) {
+    RK_AUTO(rk_version_change_release) rk_version_change change = {0};
     bool look;
     RK_TRY(should_look(model, &look));
     if (!look) return RK_OK;
-    rk_status status = rk_version_list_find(model->entry, &wanted);
-    if (status == RK_OK) {
-        status = load_all(model, &wanted);
-        let_go(model, &wanted);
-    }
+    rk_status status = change_versions(model, model->pin, &change);
     model->n_failed = status == RK_OK ? 0 : model->n_failed < 6 ? model->n_failed + 1 : 6;
     model->n_to_skip = (1 << model->n_failed) - 2;
     return status;
 }
 
+rk_status rk_served_model_refresh(rk_served_model *model) {
+    pthread_mutex_lock(&model->changing);
+    rk_status status = model->unloaded ? RK_OK : refresh(model);
+    pthread_mutex_unlock(&model->changing);
+    return status;
+}
+
+static void look_again(rk_served_model *model) {
+    rk_free(model->names);
+    model->names = NULL;
+}
+
+rk_status rk_served_model_load(rk_served_model *model, const int64_t *pin, rk_version_change *change) {
+    pthread_mutex_lock(&model->changing);
+    int64_t wanted = pin ? *pin : model->pin;
+    look_again(model);
+    rk_status status = change_versions(model, wanted, change);
+    pthread_mutex_lock(&model->mutex);
+    if (status == RK_OK) model->pin = wanted;
+    if (model->versions) model->unloaded = false;
+    pthread_mutex_unlock(&model->mutex);
+    pthread_mutex_unlock(&model->changing);
+    return status;
+}
+
+void rk_served_model_unload(rk_served_model *model, rk_version_change *change) {
+    const rk_version_list none = {0};
+    pthread_mutex_lock(&model->changing);
+    pthread_mutex_lock(&model->mutex);
+    model->unloaded = true;
+    pthread_mutex_unlock(&model->mutex);
+    replace_versions(model, NULL, &none, change);
+    pthread_mutex_unlock(&model->changing);
+}
+
+void rk_version_change_release(rk_version_change *change) {
+    rk_buffer_release(&change->loaded);
+    rk_buffer_release(&change->unloaded);
+}
+
+static void release_labels(rk_version_label *labels, int64_t n) {
+    for (int64_t i = 0; i < n; i++) rk_free(labels[i].name);
+    rk_free(labels);
+}
+
+static rk_version_label *find_label(rk_version_label *labels, int64_t n, const char *name) {
+    for (int64_t i = 0; i < n; i++)
+        if (strcmp(labels[i].name, name) == 0) return &labels[i];
+    return NULL;
+}
+
+/* Copies of labels, behind the n that are there; one that is there already is moved, or taken away. */
+static rk_status put_labels(rk_version_label *to, int64_t *n, const rk_version_label *from, int64_t n_from) {
+    for (int64_t i = 0; i < n_from; i++) {
+        rk_version_label *there = find_label(to, *n, from[i].name);
+        if (from[i].version < 0) {
+            if (!there) continue;
+            rk_free(there->name);
+            *there = to[--*n];
+        } else {
+            if (!there) {
+                RK_TRY(rk_strdup(from[i].name, &to[*n].name));
+                there = &to[(*n)++];
+            }
+            there->version = from[i].version;
+        }
+    }
+    return RK_OK;
+}
+
+static rk_status join_labels(const rk_served_model *model, const rk_version_label *labels, int64_t n_labels,
+                             rk_version_label **out, int64_t *n_out) {
+    rk_version_label *joined;
+    int64_t n = 0;
+    RK_TRY(rk_alloc((size_t)(model->n_labels + n_labels), sizeof *joined, &joined));
+    rk_status status = put_labels(joined, &n, model->labels, model->n_labels);
+    if (status == RK_OK) status = put_labels(joined, &n, labels, n_labels);
+    if (status == RK_OK) {
+        *out = joined;
+        *n_out = n;
+    } else {
+        release_labels(joined, n);
+    }
+    return status;
+}
+
+/* Under both mutexes. */
+static rk_status replace_labels(rk_served_model *model, const rk_version_label *labels, int64_t n_labels) {
+    rk_version_label *joined;
+    int64_t n;
+    for (int64_t i = 0; i < n_labels; i++)
+        RK_FAIL_IF(labels[i].version >= 0 && !in_use(model, labels[i].version), RK_NOT_FOUND,
+                   "label '%s': version %lld is not in use", labels[i].name, (long long)labels[i].version);
+    RK_TRY(join_labels(model, labels, n_labels, &joined, &n));
+    release_labels(model->labels, model->n_labels);
+    model->labels = joined;
+    model->n_labels = n;
+    return RK_OK;
+}
+
+rk_status rk_served_model_label(rk_served_model *model, const rk_version_label *labels, int64_t n_labels) {
+    pthread_mutex_lock(&model->changing);
+    pthread_mutex_lock(&model->mutex);
+    rk_status status = replace_labels(model, labels, n_labels);
+    pthread_mutex_unlock(&model->mutex);
+    pthread_mutex_unlock(&model->changing);
+    return status;
+}
+
 rk_status rk_served_model_open(const rk_model_entry *entry, int n_workers, rk_served_model *model) {
-    *model = (rk_served_model){.entry = entry, .n_workers = n_workers, .mutex = PTHREAD_MUTEX_INITIALIZER};
-    rk_status status = rk_served_model_refresh(model);
+    *model = (rk_served_model){.entry = entry,
+                               .n_workers = n_workers,
+                               .pin = -1,
+                               .changing = PTHREAD_MUTEX_INITIALIZER,
+                               .mutex = PTHREAD_MUTEX_INITIALIZER};
+    RK_TRY(
+        join_labels(model, entry->version_labels, entry->n_version_labels, &model->labels, &model->n_labels));
+    rk_status status = refresh(model);
     if (model->versions) return RK_OK; /* what failed is in the log */
     return rk_error_context(status, "model '%s'", entry->name);
 }
 
 void rk_served_model_close(rk_served_model *model) {
-    while (model->versions) {
-        rk_served_version *v = model->versions;
-        model->versions = v->next;
-        rk_served_version_release(v);
-    }
+    release_all(model->versions);
+    model->versions = NULL;
+    release_labels(model->labels, model->n_labels);
+    model->labels = NULL;
+    model->n_labels = 0;
     RK_FREE_ALL(model->failed_path, model->names);
     model->failed_path = model->names = NULL;
 }
 
-static int64_t labelled(const rk_model_entry *e, rk_span label) {
-    for (int64_t i = 0; i < e->n_version_labels; i++)
-        if (rk_span_equal(label, e->version_labels[i].name)) return e->version_labels[i].version;
-    return -1;
+/* Under the mutex. */
+static rk_served_version *labelled(const rk_served_model *model, rk_span label) {
+    for (int64_t i = 0; i < model->n_labels; i++)
+        if (rk_span_equal(label, model->labels[i].name)) return in_use(model, model->labels[i].version);
+    return NULL;
 }
 
 rk_served_version *rk_served_model_get(rk_served_model *model, rk_span version, rk_span label) {
-    bool newest = !version.data && !label.data;
-    int64_t number = version.data ? rk_version_number(version)
-                     : label.data ? labelled(model->entry, label)
-                                  : 0;
     pthread_mutex_lock(&model->mutex);
-    rk_served_version *v = newest ? model->versions : in_use(model, number);
+    rk_served_version *v = version.data ? in_use(model, rk_version_number(version))
+                           : label.data ? labelled(model, label)
+                                        : model->versions;
     if (v) rk_served_version_keep(v);
     pthread_mutex_unlock(&model->mutex);
     return v;

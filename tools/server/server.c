@@ -9,6 +9,7 @@
 #include "base/options.h"
 #include "base/thread/clock.h"
 #include "base/thread/instruction_set.h"
+#include "server/http/admin.h"
 #include "server/http/http_server.h"
 
 struct rk_server {
@@ -18,6 +19,7 @@ struct rk_server {
     rk_model_metrics *metrics; /* [config.n_models + 1] */
     rk_batcher *batcher;
     rk_http *http;
+    rk_admin *admin; /* NULL: nobody asked for it */
     sem_t stop;
 };
 
@@ -26,8 +28,10 @@ static rk_status open_all(rk_server *s) {
     int n_workers = (int)s->config.batching.num_batch_threads;
     if (n_workers == 0) n_workers = rk_cpu_count();
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, s->models), RK_ARRAY(n + 1, s->metrics)));
-    for (; s->n_open < s->config.n_models; s->n_open++)
-        RK_TRY(rk_served_model_open(&s->config.models[s->n_open], n_workers, &s->models[s->n_open]));
+    for (int64_t m = 0; m < s->config.n_models; m++) {
+        s->n_open++; /* closed after a failure too */
+        RK_TRY(rk_served_model_open(&s->config.models[m], n_workers, &s->models[m]));
+    }
     const rk_batcher_options batching = {
         .n_workers = n_workers,
         .max_batch_size = s->config.batching.max_batch_size,
@@ -37,7 +41,10 @@ static rk_status open_all(rk_server *s) {
     RK_TRY(rk_batcher_create(&batching, &s->batcher));
     const rk_http_options http = {
         .config = &s->config, .models = s->models, .metrics = s->metrics, .batcher = s->batcher};
-    return rk_http_start(&http, &s->http);
+    RK_TRY(rk_http_start(&http, &s->http));
+    const rk_repository repository = {.models = s->models, .n_models = s->config.n_models};
+    const char *socket = s->config.admin.socket;
+    return socket ? rk_admin_start(socket, &repository, &s->admin) : RK_OK;
 }
 
 rk_status rk_server_create(const char *path, const rk_server_options *options, rk_server **out) {
@@ -66,6 +73,7 @@ done:
  * until they have all ended, so that the batcher, which refuses them then, is freed last. */
 void rk_server_free(rk_server *s) {
     if (!s) return;
+    rk_admin_free(s->admin);
     if (s->http) rk_http_drain(s->http, 0);
     rk_batcher_stop(s->batcher);
     rk_http_free(s->http);
@@ -100,6 +108,8 @@ rk_status rk_server_run(rk_server *s) {
     while (!stopped_within(s, interval))
         if (c->reload_interval > 0) refresh(s);
     rk_http_set_ready(s->http, false);
+    rk_admin_free(s->admin);
+    s->admin = NULL;
     stopped_within(s, c->drain_delay); /* a second request to stop does not wait */
     rk_http_drain(s->http, c->drain_timeout);
     return RK_OK;

@@ -82,6 +82,12 @@ static const rk_field auth_fields[] = {
 };
 static const rk_schema auth_schema = RK_SCHEMA("auth", rk_auth_section, auth_fields);
 
+static const rk_field admin_fields[] = {
+    RK_FIELD_PATH(rk_admin_section, socket, false,
+                  "a Unix socket, of the server's user alone: Triton's model repository API"),
+};
+static const rk_schema admin_schema = RK_SCHEMA("admin", rk_admin_section, admin_fields);
+
 static const rk_field fields[] = {
     RK_FIELD_TEXT(rk_server_config, listen, false, "127.0.0.1:8501",
                   "address and port; port 0: any that is free"),
@@ -90,6 +96,7 @@ static const rk_field fields[] = {
     RK_FIELD_STRUCT(rk_server_config, limits, &limits_schema, "what is refused"),
     RK_FIELD_STRUCT(rk_server_config, tls, &tls_schema, "HTTPS, where both files are given"),
     RK_FIELD_STRUCT(rk_server_config, auth, &auth_schema, "who may ask"),
+    RK_FIELD_STRUCT(rk_server_config, admin, &admin_schema, "requests by hand: load, unload, pin a version"),
     RK_FIELD_F64(rk_server_config, reload_interval, 2, 0, 86400,
                  "seconds between looks for new versions; 0: none"),
     RK_FIELD_F64(rk_server_config, drain_delay, 1, 0, 3600,
@@ -128,6 +135,8 @@ static rk_status check(const rk_server_config *c) {
     RK_TRY(check_models(c));
     RK_FAIL_IF(c->auth.bearer_file && !*c->auth.bearer_file, RK_CONFIG,
                "%s: key 'auth.bearer_file': is empty", c->yaml.path);
+    RK_FAIL_IF(c->admin.socket && !*c->admin.socket, RK_CONFIG, "%s: key 'admin.socket': is empty",
+               c->yaml.path);
     RK_FAIL_IF(!c->tls.certificate != !c->tls.key, RK_CONFIG,
                "%s: key 'tls': needs both 'certificate' and 'key'", c->yaml.path);
     return RK_OK;
@@ -156,6 +165,7 @@ static rk_status resolve_paths(const char *file, rk_server_config *c) {
     }
     RK_TRY(below(file, &c->tls.certificate));
     RK_TRY(below(file, &c->tls.key));
+    RK_TRY(below(file, &c->admin.socket));
     return below(file, &c->auth.bearer_file);
 }
 

@@ -46,6 +46,10 @@ typedef struct rk_auth_section {
     char *bearer_file;
 } rk_auth_section;
 
+typedef struct rk_admin_section {
+    char *socket;
+} rk_admin_section;
+
 typedef struct rk_server_config {
     char *listen;
     rk_model_entry *models;
@@ -54,6 +58,7 @@ typedef struct rk_server_config {
     rk_limits_section limits;
     rk_tls_section tls;
     rk_auth_section auth;
+    rk_admin_section admin;
     double reload_interval, drain_delay, drain_timeout;
     rk_yaml yaml;
 } rk_server_config;

@@ -29,7 +29,8 @@ static int64_t step_of(const char *path) {
     return number < 0 ? 0 : number;
 }
 
-static bool is_wanted_number(const rk_model_entry *e, int64_t number) {
+static bool is_wanted_number(const rk_model_entry *e, int64_t pin, int64_t number) {
+    if (pin >= 0) return number == pin;
     if (e->version_policy != RK_VERSIONS_SPECIFIC) return true;
     for (int64_t i = 0; i < e->n_versions; i++)
         if (e->versions[i] == number) return true;
@@ -52,14 +53,14 @@ static int newest_first(const void *a, const void *b) {
 }
 
 /* Entries of a directory that are versions: named by numbers, or the checkpoints of a run. */
-static rk_status list_versions(const rk_model_entry *e, const char *directory, bool steps,
+static rk_status list_versions(const rk_model_entry *e, int64_t pin, const char *directory, bool steps,
                                rk_version_list *out) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_list_directory(directory, &names));
     for (size_t i = 0; i < names.n; i++) {
         int64_t number = steps ? step_of(names.texts[i])
                                : rk_version_number((rk_span){names.texts[i], strlen(names.texts[i])});
-        if (number < steps || !is_wanted_number(e, number)) continue;
+        if (number < steps || !is_wanted_number(e, pin, number)) continue;
         char *path;
         RK_TRY(rk_path_join(directory, names.texts[i], &path));
         RK_TRY(want(out, number, path));
@@ -67,11 +68,11 @@ static rk_status list_versions(const rk_model_entry *e, const char *directory, b
     return RK_OK;
 }
 
-rk_status rk_version_list_find(const rk_model_entry *e, rk_version_list *out) {
+rk_status rk_version_list_find(const rk_model_entry *e, int64_t pin, rk_version_list *out) {
     RK_AUTOFREE char *checkpoints = NULL;
     RK_TRY(rk_path_join(e->path, "checkpoints", &checkpoints));
     bool is_run = rk_file_exists(checkpoints);
-    if (is_run && e->version_policy == RK_VERSIONS_LATEST) {
+    if (is_run && pin < 0 && e->version_policy == RK_VERSIONS_LATEST) {
         char *found, *path;
         RK_TRY(rk_checkpoint_find_best(e->path, &found));
         rk_status status = rk_strdup(found, &path);
@@ -79,15 +80,16 @@ rk_status rk_version_list_find(const rk_model_entry *e, rk_version_list *out) {
         RK_TRY(status);
         return want(out, step_of(path), path);
     }
-    if (step_of(e->path) > 0) { /* one checkpoint */
+    if (step_of(e->path) > 0 && (pin < 0 || pin == step_of(e->path))) { /* one checkpoint */
         char *path;
         RK_TRY(rk_strdup(e->path, &path));
         return want(out, step_of(path), path);
     }
-    RK_TRY(list_versions(e, is_run ? checkpoints : e->path, is_run, out));
+    RK_TRY(list_versions(e, pin, is_run ? checkpoints : e->path, is_run, out));
     qsort(out->versions, out->n, sizeof *out->versions, newest_first);
     size_t most = e->version_policy == RK_VERSIONS_LATEST ? (size_t)e->num_versions : out->n;
     while (out->n > most) rk_free(out->versions[--out->n].path);
+    RK_FAIL_IF(out->n == 0 && pin >= 0, RK_NOT_FOUND, "'%s' has no version %lld", e->path, (long long)pin);
     RK_FAIL_IF(out->n == 0, RK_NOT_FOUND,
                "'%s' has no version\nhint: a run's directory, or a folder of runs that are named by numbers",
                e->path);

@@ -16,8 +16,9 @@ typedef struct rk_version_list {
     size_t n, capacity;
 } rk_version_list;
 
-/* What the model's path holds now, by its policy. Release after a failure too. RK_NOT_FOUND: nothing. */
-rk_status rk_version_list_find(const rk_model_entry *entry, rk_version_list *out);
+/* What the model's path holds now, by its policy, or of one number (pin; -1: none). Release after a failure
+ * too. RK_NOT_FOUND: nothing. */
+rk_status rk_version_list_find(const rk_model_entry *entry, int64_t pin, rk_version_list *out);
 void rk_version_list_release(rk_version_list *list);
 /* The names below the model's path, one after the other. As long as they stay the same nothing need be read,
  * where a look for the best checkpoint reads all of it. */

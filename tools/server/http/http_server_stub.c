@@ -1,4 +1,5 @@
 /* For builds without libmicrohttpd. */
+#include "server/http/admin.h"
 #include "server/http/http_server.h"
 
 rk_status rk_http_start(const rk_http_options *options, rk_http **out) {
@@ -18,4 +19,11 @@ void rk_http_drain(rk_http *http, double seconds) {
 }
 void rk_http_free(rk_http *http) {
     (void)http;
+}
+rk_status rk_admin_start(const char *path, const rk_repository *repository, rk_admin **out) {
+    (void)path, (void)repository, (void)out;
+    return RK_UNSUPPORTED;
+}
+void rk_admin_free(rk_admin *admin) {
+    (void)admin;
 }

@@ -4,6 +4,8 @@
     model.predict(df3)
 """
 
+from typing import TYPE_CHECKING, Any
+
 from . import callbacks
 from ._library import lib as _lib
 from ._model import Model, load
@@ -24,10 +26,14 @@ from .errors import (
     Unsupported,
 )
 
+if TYPE_CHECKING:
+    from ._estimators import Classifier, Recommender, Regressor
+
 __version__: str = _lib.rk_version().decode()
 __all__ = [
     "BadData",
     "Busy",
+    "Classifier",
     "ConfigError",
     "Error",
     "Event",
@@ -40,6 +46,8 @@ __all__ = [
     "OutOfMemory",
     "PeerLost",
     "ReadWriteError",
+    "Recommender",
+    "Regressor",
     "StopTraining",
     "Unsupported",
     "__version__",
@@ -47,3 +55,14 @@ __all__ = [
     "load",
     "train",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimators, which need scikit-learn."""
+    if name in ("Classifier", "Recommender", "Regressor"):
+        try:
+            from . import _estimators
+        except ImportError as error:
+            raise ImportError(f"reckon.{name} needs scikit-learn: {error}") from error
+        return getattr(_estimators, name)
+    raise AttributeError(f"module 'reckon' has no attribute '{name}'")

@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 import threading
+import weakref
 from ctypes import POINTER, byref, c_int32, c_int64, c_void_p
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
@@ -90,6 +91,14 @@ class Model:
     def __del__(self) -> None:
         if hasattr(self, "_one"):
             self.close()
+
+    def __reduce__(self) -> Any:
+        """Pickled whole, as save writes it; without rows that it was given."""
+        return model_of_files, (model_files(self),)
+
+    def _owns(self, directory: str) -> None:
+        """Removes a directory when the model is no more."""
+        weakref.finalize(self, shutil.rmtree, directory, True)
 
     def __repr__(self) -> str:
         return "<reckon.Model, closed>" if self._handle is None else f"<reckon.Model {self.path}>"
@@ -265,6 +274,36 @@ class Model:
         if names:
             options.tables, options.n_tables = ctypes.cast(names, POINTER(ctypes.c_char_p)), len(names)
         check(functions[format](path_bytes(self.path), byref(options), path_bytes(path)))
+
+
+def model_files(model: Model) -> Dict[str, bytes]:
+    """What save writes, by names within the directory."""
+    with tempfile.TemporaryDirectory(prefix="reckon-") as directory:
+        top = os.path.join(directory, "model")
+        model.save(top)
+        files = {}
+        for folder, _, names in os.walk(top):
+            for path in (os.path.join(folder, name) for name in names):
+                with open(path, "rb") as file:
+                    files[os.path.relpath(path, top)] = file.read()
+        return files
+
+
+def model_of_files(files: Mapping[str, bytes], train: Any = None) -> Model:
+    """The model of such files, which stay in a temporary directory as long as it does."""
+    directory = tempfile.mkdtemp(prefix="reckon-")
+    try:
+        for name, content in files.items():
+            path = os.path.join(directory, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(content)
+        model = load(directory, train=train)
+    except BaseException:
+        shutil.rmtree(directory, True)
+        raise
+    model._owns(directory)
+    return model
 
 
 def _copy_whole(source: str, target: str) -> None:

@@ -7,7 +7,9 @@ import dataclasses
 import json
 import os
 import queue
+import shutil
 import signal
+import tempfile
 import threading
 from ctypes import POINTER, byref, c_int32, c_void_p
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
@@ -244,3 +246,17 @@ def train(
         raise
     finally:
         lib.rk_config_free(handle)
+
+
+def train_in_memory(config: Mapping[str, Any], rows: Any, output: Optional[str], callbacks: Sequence[Callback]) -> Model:
+    """Of the estimators: in place of a run that is there already, and without an output in a directory that lasts as long as the model."""
+    if output is not None:
+        return train(config, train=rows, output=output, callbacks=callbacks, overwrite=True)
+    directory = tempfile.mkdtemp(prefix="reckon-")
+    try:
+        model = train(config, train=rows, output=directory, callbacks=callbacks)
+    except BaseException:
+        shutil.rmtree(directory, True)
+        raise
+    model._owns(directory)
+    return model

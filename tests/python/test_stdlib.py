@@ -310,6 +310,20 @@ class Package(unittest.TestCase):
             self.assertRaisesRegex(reckon.InvalidArgument, "'.*saved' is not empty", model.save, self.at / "saved")
         self.assertRaisesRegex(reckon.InvalidArgument, "saved", self.model.save, self.at / "saved")
 
+    def test_pickle(self):
+        again = pickle.loads(pickle.dumps(self.model))
+        path = again.path
+        self.assertEqual(bits(again.predict(self.test)), bits(self.model.predict(self.test)))
+        self.assertEqual(bits(pickle.loads(pickle.dumps(again)).predict(self.test)), bits(self.model.predict(self.test)))
+        del again
+        self.assertFalse(os.path.exists(path))
+
+    def test_estimators_need_scikit_learn(self):
+        with without("sklearn"), self.assertRaisesRegex(ImportError, "reckon.Classifier needs scikit-learn"):
+            reckon.Classifier()
+        with self.assertRaisesRegex(AttributeError, "has no attribute 'Clasifier'"):
+            reckon.Clasifier()
+
     def test_parameters(self):
         self.model.export("safetensors", self.at / "parameters")
         want = tensors_of(self.at / "parameters/model.safetensors")

@@ -42,8 +42,9 @@ static void keep_failure(rk_served_model *model, const rk_listed_version *wanted
                (long long)wanted->number, reason);
 }
 
-/* Those that are wanted and not in use yet, as far as they can be loaded, as a list. */
-static rk_status load_missing(rk_served_model *model, const rk_version_list *wanted,
+/* Those that are wanted and not in use yet, as far as they can be loaded, as a list. keep: a failure is told
+ * of until nothing fails any more. */
+static rk_status load_missing(rk_served_model *model, const rk_version_list *wanted, bool keep,
                               rk_served_version **out) {
     rk_status status = RK_OK;
     for (size_t i = 0; i < wanted->n; i++) {
@@ -55,7 +56,7 @@ static rk_status load_missing(rk_served_model *model, const rk_version_list *wan
             v->next = *out;
             *out = v;
         } else {
-            keep_failure(model, w);
+            if (keep) keep_failure(model, w);
             status = one;
         }
     }
@@ -145,8 +146,9 @@ static rk_status change_versions(rk_served_model *model, int64_t pin, rk_version
     RK_AUTO(rk_version_list_release) rk_version_list wanted = {0};
     rk_served_version *loaded = NULL;
     RK_TRY(rk_version_list_find(model->entry, pin, &wanted));
-    rk_status status = load_missing(model, &wanted, &loaded);
-    if (status != RK_OK && pin != model->pin) {
+    bool moves = pin != model->pin;
+    rk_status status = load_missing(model, &wanted, !moves, &loaded);
+    if (status != RK_OK && moves) {
         release_all(loaded);
         return status;
     }

@@ -86,7 +86,7 @@ rk_status rk_version_list_find(const rk_model_entry *e, int64_t pin, rk_version_
         return want(out, step_of(path), path);
     }
     RK_TRY(list_versions(e, pin, is_run ? checkpoints : e->path, is_run, out));
-    qsort(out->versions, out->n, sizeof *out->versions, newest_first);
+    if (out->n > 1) qsort(out->versions, out->n, sizeof *out->versions, newest_first);
     size_t most = e->version_policy == RK_VERSIONS_LATEST ? (size_t)e->num_versions : out->n;
     while (out->n > most) rk_free(out->versions[--out->n].path);
     RK_FAIL_IF(out->n == 0 && pin >= 0, RK_NOT_FOUND, "'%s' has no version %lld", e->path, (long long)pin);

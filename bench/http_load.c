@@ -50,7 +50,7 @@ typedef struct request {
 } request;
 
 typedef struct connection {
-    int socket;
+    int socket; /* -1: not connected yet, or no longer */
     bool busy;
     const request *request;
     double due;
@@ -134,6 +134,11 @@ static void connect_to(const load *l, connection *c) {
     setsockopt(c->socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
     epoll_ctl(l->poll, EPOLL_CTL_ADD, c->socket, &event);
+}
+
+static void disconnect(connection *c) {
+    if (c->socket >= 0) close(c->socket);
+    c->socket = -1;
     c->busy = false;
 }
 
@@ -145,8 +150,7 @@ static void watch(const load *l, connection *c, bool writes) {
 static void fail(load *l, connection *c, const char *why, bytes answer) {
     if (l->n_failed++ == 0)
         snprintf(l->why, sizeof l->why, "%s: %.*s", why, (int)(answer.n < 200 ? answer.n : 200), answer.data);
-    close(c->socket);
-    connect_to(l, c);
+    disconnect(c);
 }
 
 /* As much as the socket takes. */
@@ -163,6 +167,7 @@ static void send_some(load *l, connection *c) {
 }
 
 static void begin(load *l, connection *c, double due) {
+    if (c->socket < 0) connect_to(l, c);
     c->request = &l->requests[l->next_request++ % l->n_requests];
     c->due = due;
     c->busy = true;
@@ -204,9 +209,12 @@ static void receive(load *l, connection *c) {
     c->got = grown(c->got, &c->capacity, c->n_got + 65536, 1);
     ssize_t n = recv(c->socket, c->got + c->n_got, c->capacity - c->n_got - 1, MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN) return;
+    if (n <= 0 && !c->busy) { /* as a server may, where nothing was asked for long */
+        disconnect(c);
+        return;
+    }
     if (n <= 0 || !c->busy) {
-        fail(l, c, c->busy ? "the connection was closed" : "a connection without a request was closed",
-             (bytes){"", 0});
+        fail(l, c, c->busy ? "the connection was closed" : "an answer without a request", (bytes){"", 0});
         return;
     }
     c->n_got += (size_t)n;
@@ -335,13 +343,13 @@ int main(int argc, char **argv) {
     l.poll = epoll_create1(0);
     l.connections = calloc((size_t)l.n_connections, sizeof *l.connections);
     if (l.poll < 0 || !l.connections || l.n_connections < 1) die("no connections");
-    for (int i = 0; i < l.n_connections; i++) connect_to(&l, &l.connections[i]);
+    for (int i = 0; i < l.n_connections; i++) l.connections[i].socket = -1;
     l.warm_until = seconds_now() + warm;
     l.until = l.warm_until + seconds;
     double cpu = run(&l, (uint64_t)atoll(option(argc, argv, "--seed", "1")), clock);
     print_result(&l, seconds_now() - l.warm_until, cpu);
     for (int i = 0; i < l.n_connections; i++) {
-        close(l.connections[i].socket);
+        disconnect(&l.connections[i]);
         free(l.connections[i].got);
     }
     return 0;

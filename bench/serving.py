@@ -165,9 +165,9 @@ def load(server, requests, **options):
 def check_equal(servers, requests):
     """The largest difference between the sides' predictions."""
     worst = 0.0
-    sockets = {side: socket.create_connection(("127.0.0.1", server.port)) for side, server in servers.items()}
+    sockets = {side: http_requests.connect(server.port) for side, server in servers.items()}
     for request in requests:
-        ours, theirs = (http_requests.predictions(*http_requests.ask(s, request)) for s in sockets.values())
+        ours, theirs = (np.array(http_requests.predictions(*http_requests.ask(s, request)), np.float32) for s in sockets.values())
         worst = max(worst, float(np.abs(ours - theirs).max()) if ours.shape == theirs.shape else float("inf"))
     for s in sockets.values():
         s.close()

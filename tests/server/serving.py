@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -45,7 +46,7 @@ listen: 127.0.0.1:0
 models: [{name: ads, path: %s%s}]
 reload_interval: %s
 drain_delay: 0.3
-limits: {max_request_bytes: 20000, max_rows: %d, header_timeout: 0.7, request_timeout: 3, idle_timeout: 2}
+limits: {max_request_bytes: 20000, max_rows: %d, header_timeout: 0.7, request_timeout: 3, idle_timeout: %d}
 %s
 """
 
@@ -78,17 +79,19 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Server:
-    def __init__(self, t, model="", more="", run=None, max_rows=200, reload_interval=0.2):
+    def __init__(self, t, model="", more="", run=None, max_rows=200, reload_interval=0.2, idle_timeout=2):
         self.folder = t.folder
         config = t.folder / "serve.yaml"
-        config.write_text(SERVE % (t.folder / run if run else t.serve_run, model, reload_interval, max_rows, more))
+        config.write_text(SERVE % (t.folder / run if run else t.serve_run, model, reload_interval, max_rows, idle_timeout, more))
         self.process = subprocess.Popen([t.program, "serve", config], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         lines = []
         while not (found := re.search(r"port (\d+)", lines[-1] if lines else "")):
             lines.append(self.process.stderr.readline())
             if not lines[-1]:
                 raise SystemExit(77 if "libmicrohttpd" in "".join(lines) else f"the server did not start: {lines}")
-        self.port = int(found[1])
+        self.port, self.lines = int(found[1]), lines
+        self.reader = threading.Thread(target=lambda: lines.extend(self.process.stderr), daemon=True)  # a full pipe would hold the server up
+        self.reader.start()
 
     def __enter__(self):
         return self
@@ -101,7 +104,8 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise AssertionError("the server does not end") from None
-        self.log = self.process.stderr.read()
+        self.reader.join()
+        self.log = "".join(self.lines)
         assert code == 0 and "Sanitizer" not in self.log, (code, self.log[-3000:])
 
     def ask(self, path, body=None, headers=None, method=None):

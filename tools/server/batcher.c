@@ -5,19 +5,16 @@
 #include "base/memory.h"
 #include "base/thread/clock.h"
 #include "base/thread/trace.h"
-#include "server/request/retrieve_v1.h"
+#include "server/request/call_run.h"
 
 typedef struct worker {
     rk_batcher *batcher;
     int number;
     pthread_t thread;
-    rk_json json;
     rk_call **calls; /* of the batch under way */
     size_t *ends;    /* of each call, its rows' end */
     size_t n_calls, calls_capacity, ends_capacity;
-    float *predictions;
-    size_t capacity;
-    rk_retrieval retrieval;
+    rk_call_memory memory;
 } worker;
 
 struct rk_batcher {
@@ -29,7 +26,7 @@ struct rk_batcher {
     bool stop;
     worker *workers; /* [n_workers] */
     int n_started;
-    atomic_uint_fast64_t n_batches, n_rows, n_pending;
+    atomic_uint_fast64_t n_batches, n_pending;
 };
 
 static void finish(rk_batcher *b, rk_call *call) {
@@ -63,7 +60,7 @@ static void add(worker *w, rk_call *call, rk_request_rows *rows, size_t *n_rows)
     if (is_late(w, call)) return;
     rk_status status = rk_reserve(&w->calls, &w->calls_capacity, w->n_calls + 1, sizeof *w->calls);
     if (status == RK_OK) status = rk_reserve(&w->ends, &w->ends_capacity, w->n_calls + 1, sizeof *w->ends);
-    if (status == RK_OK) status = rk_call_read(call, &b->options.limits, &w->json, rows, *n_rows);
+    if (status == RK_OK) status = rk_call_read(call, &b->options.limits, &w->memory.json, rows, *n_rows);
     if (status != RK_OK) {
         rk_request_rows_cut(rows, *n_rows);
         rk_call_fail(call, status);
@@ -75,44 +72,22 @@ static void add(worker *w, rk_call *call, rk_request_rows *rows, size_t *n_rows)
     w->ends[w->n_calls++] = *n_rows;
 }
 
-static rk_status predict(worker *w, const rk_served_version *v, size_t n_rows) {
-    const struct ArrowSchema *schema;
-    const struct ArrowArray *array;
-    size_t n_tasks = (size_t)v->n_tasks;
-    RK_TRY(rk_reserve(&w->predictions, &w->capacity, n_rows * n_tasks + 1, sizeof *w->predictions));
-    RK_TRY(rk_request_rows_table(&v->rows[w->number], n_rows, &schema, &array));
-    RK_TRY(rk_session_run(v->sessions[w->number], schema, array, w->predictions));
-    rk_served_version_count_unknown(v, v->sessions[w->number]);
-    return RK_OK;
-}
-
-/* A value of one call must not fail the others: each is predicted alone then. */
-static void predict_one_by_one(worker *w, rk_served_version *v) {
-    rk_request_rows *rows = &v->rows[w->number];
-    size_t n = w->n_calls;
-    for (size_t c = 0; c < n; c++) {
-        rk_call *call = w->calls[c];
-        rk_request_rows_cut(rows, 0);
-        rk_status status = rk_call_read(call, &w->batcher->options.limits, &w->json, rows, 0);
-        if (status == RK_OK) status = predict(w, v, (size_t)call->n_rows);
-        if (status == RK_OK)
-            rk_call_answer(call, w->predictions);
-        else
-            rk_call_fail(call, status);
-        finish(w->batcher, call);
-    }
+static void run_alone(worker *w, rk_call *call) {
+    rk_status status = rk_call_run(call, &w->batcher->options.limits, w->number, &w->memory);
+    if (status != RK_OK) rk_call_fail(call, status);
+    finish(w->batcher, call);
 }
 
 static void answer(worker *w, rk_served_version *v, size_t n_rows) {
     size_t n_tasks = (size_t)v->n_tasks, begin = 0;
-    rk_status status = predict(w, v, n_rows);
-    if (status != RK_OK && w->n_calls > 1) {
-        predict_one_by_one(w, v);
+    rk_status status = rk_predict_rows(v, w->number, n_rows, &w->memory);
+    if (status != RK_OK && w->n_calls > 1) { /* a value of one call must not fail the others */
+        for (size_t c = 0; c < w->n_calls; c++) run_alone(w, w->calls[c]);
         return;
     }
     for (size_t c = 0; c < w->n_calls; c++) {
         if (status == RK_OK)
-            rk_call_answer(w->calls[c], w->predictions + begin * n_tasks);
+            rk_call_answer(w->calls[c], w->memory.predictions + begin * n_tasks);
         else
             rk_call_fail(w->calls[c], status);
         begin = w->ends[c];
@@ -134,21 +109,10 @@ static rk_call *take_more(rk_batcher *b, const rk_served_version *v, double unti
 }
 
 /* Users of a two_tower: each call for itself, since each has items of its own that are not to be found. */
-static void retrieve(worker *w, rk_served_version *v, rk_call *call) {
-    rk_request_rows *rows = &v->rows[w->number];
+static void retrieve(worker *w, rk_call *call) {
     if (is_late(w, call)) return;
-    rk_request_rows_cut(rows, 0);
-    rk_status status = rk_call_read(call, &w->batcher->options.limits, &w->json, rows, 0);
-    if (status == RK_OK)
-        status = rk_retrieve(call, &w->batcher->options.limits, rows, v->sessions[w->number], &w->retrieval);
-    if (status == RK_OK) {
-        atomic_fetch_add(&w->batcher->n_batches, 1);
-        atomic_fetch_add(&w->batcher->n_rows, (uint64_t)call->n_rows);
-        rk_write_retrieved(call, &w->retrieval);
-    } else {
-        rk_call_fail(call, status);
-    }
-    finish(w->batcher, call);
+    atomic_fetch_add(&w->batcher->n_batches, 1);
+    run_alone(w, call);
 }
 
 static void run_batch(worker *w, rk_call *call) {
@@ -161,7 +125,7 @@ static void run_batch(worker *w, rk_call *call) {
     rk_served_version_keep(v); /* calls let go of it as they end */
     rk_request_rows_cut(rows, 0);
     if (v->catalog) {
-        retrieve(w, v, call);
+        retrieve(w, call);
         rk_served_version_release(v);
         return;
     }
@@ -169,7 +133,6 @@ static void run_batch(worker *w, rk_call *call) {
         add(w, call, rows, &n_rows);
     if (w->n_calls > 0) {
         atomic_fetch_add(&b->n_batches, 1);
-        atomic_fetch_add(&b->n_rows, n_rows);
         answer(w, v, n_rows);
     }
     rk_served_version_release(v);
@@ -230,9 +193,8 @@ void rk_batcher_stop(rk_batcher *b) {
     for (; b->n_started > 0; b->n_started--) {
         worker *w = &b->workers[b->n_started - 1];
         pthread_join(w->thread, NULL);
-        rk_json_release(&w->json);
-        RK_FREE_ALL(w->calls, w->ends, w->predictions);
-        rk_retrieval_release(&w->retrieval);
+        RK_FREE_ALL(w->calls, w->ends);
+        rk_call_memory_release(&w->memory);
     }
     for (rk_call *call; (call = take(b, NULL));) { /* none is added any more */
         rk_call_fail_with(call, 503, "the server is stopping");
@@ -271,6 +233,5 @@ rk_status rk_batcher_submit(rk_batcher *b, rk_call *call) {
 }
 
 rk_batcher_counts rk_batcher_count(rk_batcher *b) {
-    return (rk_batcher_counts){atomic_load(&b->n_batches), atomic_load(&b->n_rows),
-                               atomic_load(&b->n_pending)};
+    return (rk_batcher_counts){atomic_load(&b->n_batches), atomic_load(&b->n_pending)};
 }

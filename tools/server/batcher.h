@@ -15,7 +15,7 @@ typedef struct rk_batcher_options {
 } rk_batcher_options;
 
 typedef struct rk_batcher_counts {
-    uint64_t n_batches, n_rows, n_pending;
+    uint64_t n_batches, n_pending;
 } rk_batcher_counts;
 
 rk_status rk_batcher_create(const rk_batcher_options *options, rk_batcher **out);

@@ -51,7 +51,7 @@ static rk_status load_missing(rk_served_model *model, const rk_version_list *wan
         const rk_listed_version *w = &wanted->versions[i];
         rk_served_version *v;
         if (is_loaded(model, w)) continue;
-        rk_status one = rk_served_version_load(model->entry, model->n_workers, w->number, w->path, &v);
+        rk_status one = rk_served_version_load(&model->use, w->number, w->path, &v);
         if (one == RK_OK) {
             v->next = *out;
             *out = v;
@@ -277,9 +277,10 @@ rk_status rk_served_model_label(rk_served_model *model, const rk_version_label *
     return status;
 }
 
-rk_status rk_served_model_open(const rk_model_entry *entry, int n_workers, rk_served_model *model) {
+rk_status rk_served_model_open(const rk_version_use *use, rk_served_model *model) {
+    const rk_model_entry *entry = use->entry;
     *model = (rk_served_model){.entry = entry,
-                               .n_workers = n_workers,
+                               .use = *use,
                                .pin = -1,
                                .changing = PTHREAD_MUTEX_INITIALIZER,
                                .mutex = PTHREAD_MUTEX_INITIALIZER};

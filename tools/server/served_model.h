@@ -11,7 +11,7 @@
 
 typedef struct rk_served_model {
     const rk_model_entry *entry;
-    int n_workers;
+    rk_version_use use;
     pthread_mutex_t changing;    /* one change of its versions at a time; guards what follows */
     char *names;                 /* what was below its path when it was last looked at; NULL: look again */
     int n_failed, n_to_skip;     /* looks in a row that failed, and that are left out until the next try */
@@ -32,7 +32,7 @@ typedef struct rk_version_change {
 } rk_version_change;
 
 /* At least one version must load. Free after a failure too. */
-rk_status rk_served_model_open(const rk_model_entry *entry, int n_workers, rk_served_model *model);
+rk_status rk_served_model_open(const rk_version_use *use, rk_served_model *model);
 void rk_served_model_close(rk_served_model *model);
 
 /* By hand: looks now for the versions that the policy wants, or for the one that is pinned. pin: of this one

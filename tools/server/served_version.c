@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/memory.h"
 #include "base/thread/clock.h"
+#include "server/warmup.h"
 
 static void free_version(rk_served_version *v) {
     for (int w = 0; w < v->n_workers; w++) {
@@ -79,7 +80,7 @@ bool rk_served_version_needs(const rk_served_version *v, int64_t column) {
     return column < v->n_inputs && strcmp(v->columns.children[column]->name, item) != 0;
 }
 
-static rk_status fill_version(rk_served_version *v, const char *path) {
+static rk_status fill_version(rk_served_version *v, const char *path, const rk_call_limits *limits) {
     rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
     options.device = "cpu";
     RK_TRY(rk_strdup(path, &v->path));
@@ -101,19 +102,21 @@ static rk_status fill_version(rk_served_version *v, const char *path) {
     }
     v->n_features = rk_session_n_features(v->sessions[0]);
     RK_TRY(rk_alloc((size_t)v->n_features, sizeof *v->unknown, &v->unknown));
+    if (v->entry->warmup) RK_TRY(rk_warm_up(v, v->entry->warmup, limits));
     v->loaded_at = rk_clock_wall_seconds();
     return RK_OK;
 }
 
-rk_status rk_served_version_load(const rk_model_entry *entry, int n_workers, int64_t number, const char *path,
+rk_status rk_served_version_load(const rk_version_use *use, int64_t number, const char *path,
                                  rk_served_version **out) {
+    const rk_call_limits limits = rk_call_limits_of(use->limits);
     rk_served_version *v;
     RK_TRY(rk_alloc(1, sizeof *v, &v));
-    v->entry = entry;
+    v->entry = use->entry;
     v->number = number;
-    v->n_workers = n_workers;
+    v->n_workers = use->n_workers;
     atomic_init(&v->n_users, 1);
-    rk_status status = fill_version(v, path);
+    rk_status status = fill_version(v, path, &limits);
     if (status == RK_OK)
         *out = v;
     else

@@ -38,8 +38,16 @@ typedef struct rk_served_version {
     struct rk_served_version *next;
 } rk_served_version;
 
-/* Of a checkpoint. The caller is its first user. */
-rk_status rk_served_version_load(const rk_model_entry *entry, int n_workers, int64_t number, const char *path,
+/* What a version is loaded for. */
+typedef struct rk_version_use {
+    const rk_model_entry *entry;
+    const rk_limits_section *limits; /* of requests */
+    int n_workers;
+} rk_version_use;
+
+/* Of a checkpoint, which has answered its model's warm-up requests when it returns. The caller is its first
+ * user. */
+rk_status rk_served_version_load(const rk_version_use *use, int64_t number, const char *path,
                                  rk_served_version **out);
 void rk_served_version_keep(rk_served_version *version); /* once more, by who has it already */
 void rk_served_version_release(rk_served_version *version);

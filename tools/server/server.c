@@ -30,14 +30,15 @@ static rk_status open_all(rk_server *s) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, s->models), RK_ARRAY(n + 1, s->metrics)));
     for (int64_t m = 0; m < s->config.n_models; m++) {
         s->n_open++; /* closed after a failure too */
-        RK_TRY(rk_served_model_open(&s->config.models[m], n_workers, &s->models[m]));
+        const rk_version_use use = {&s->config.models[m], &s->config.limits, n_workers};
+        RK_TRY(rk_served_model_open(&use, &s->models[m]));
     }
     const rk_batcher_options batching = {
         .n_workers = n_workers,
         .max_batch_size = s->config.batching.max_batch_size,
         .max_enqueued = s->config.batching.max_enqueued_requests,
         .batch_timeout = (double)s->config.batching.batch_timeout_micros / 1e6,
-        .limits = {.max_rows = s->config.limits.max_rows, .max_depth = (int)s->config.limits.max_depth}};
+        .limits = rk_call_limits_of(&s->config.limits)};
     RK_TRY(rk_batcher_create(&batching, &s->batcher));
     const rk_http_options http = {
         .config = &s->config, .models = s->models, .metrics = s->metrics, .batcher = s->batcher};

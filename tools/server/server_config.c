@@ -36,6 +36,8 @@ static const rk_field model_fields[] = {
         "the version's number"),
     RK_FIELD_BOOL(rk_model_entry, with_known, false,
                   "of a two_tower: items that the data has of a user are found too"),
+    RK_FIELD_PATH(rk_model_entry, warmup, false,
+                  "a file of requests, a JSON body a line, that each version answers before it takes others"),
 };
 static const rk_schema model_schema = {.name = "models",
                                        .struct_bytes = sizeof(rk_model_entry),
@@ -162,6 +164,7 @@ static rk_status resolve_paths(const char *file, rk_server_config *c) {
         RK_TRY(below(file, &c->models[m].items));
         RK_TRY(below(file, &c->models[m].without_items));
         RK_TRY(below(file, &c->models[m].index));
+        RK_TRY(below(file, &c->models[m].warmup));
     }
     RK_TRY(below(file, &c->tls.certificate));
     RK_TRY(below(file, &c->tls.key));

@@ -27,6 +27,7 @@ typedef struct rk_model_entry {
     /* of a two_tower, as rk_recommend_options: */
     char *items, *without_items, *index; /* "{version}" in index: the version's number */
     bool with_known;
+    char *warmup; /* requests, a line each */
 } rk_model_entry;
 
 typedef struct rk_batching_section {

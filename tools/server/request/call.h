@@ -51,6 +51,10 @@ typedef struct rk_call_limits {
     int max_depth;
 } rk_call_limits;
 
+static inline rk_call_limits rk_call_limits_of(const rk_limits_section *limits) {
+    return (rk_call_limits){.max_rows = limits->max_rows, .max_depth = (int)limits->max_depth};
+}
+
 /* What reading and answering have made, not the version. */
 void rk_call_release(rk_call *call);
 

@@ -1,0 +1,35 @@
+#include "server/request/call_run.h"
+
+#include "base/memory.h"
+
+void rk_call_memory_release(rk_call_memory *memory) {
+    rk_json_release(&memory->json);
+    rk_free(memory->predictions);
+    rk_retrieval_release(&memory->retrieval);
+}
+
+rk_status rk_predict_rows(const rk_served_version *v, int worker, size_t n_rows, rk_call_memory *m) {
+    const struct ArrowSchema *schema;
+    const struct ArrowArray *array;
+    size_t n_tasks = (size_t)v->n_tasks;
+    RK_TRY(rk_reserve(&m->predictions, &m->capacity, n_rows * n_tasks + 1, sizeof *m->predictions));
+    RK_TRY(rk_request_rows_table(&v->rows[worker], n_rows, &schema, &array));
+    RK_TRY(rk_session_run(v->sessions[worker], schema, array, m->predictions));
+    rk_served_version_count_unknown(v, v->sessions[worker]);
+    return RK_OK;
+}
+
+rk_status rk_call_run(rk_call *call, const rk_call_limits *limits, int worker, rk_call_memory *m) {
+    const rk_served_version *v = call->version;
+    rk_request_rows *rows = &v->rows[worker];
+    rk_request_rows_cut(rows, 0);
+    RK_TRY(rk_call_read(call, limits, &m->json, rows, 0));
+    if (v->catalog) {
+        RK_TRY(rk_retrieve(call, limits, rows, v->sessions[worker], &m->retrieval));
+        rk_write_retrieved(call, &m->retrieval);
+        return RK_OK;
+    }
+    RK_TRY(rk_predict_rows(v, worker, (size_t)call->n_rows, m));
+    rk_call_answer(call, m->predictions);
+    return RK_OK;
+}

@@ -16,7 +16,8 @@ enum {
     OPT_IDS,
     OPT_INPUTS,
     OPT_SHARD,
-    OPT_LICENSE
+    OPT_LICENSE,
+    OPT_TO
 };
 
 typedef struct exporting {
@@ -55,6 +56,7 @@ static int run(const arguments *args) {
         args->options[OPT_INPUTS].given && strcmp(args->options[OPT_INPUTS].text, "values") == 0;
     e.options.shard_bytes = (uint64_t)args->options[OPT_SHARD].number;
     e.options.license = args->options[OPT_LICENSE].text;
+    e.options.rows_to = args->options[OPT_TO].text;
     int code = trained_at(args->positional[0], export_to, &e) == RK_OK ? EXIT_OK : failed();
     if (code == EXIT_OK) note("wrote %s", e.directory);
     free(names);
@@ -95,6 +97,8 @@ const command command_export = {
                            "a file ends before it grows larger; 5000000000 by default"},
             [OPT_LICENSE] = {"license", 0, OPTION_TEXT, "SPDX", NULL,
                              "the license that the model card names"},
+            [OPT_TO] = {"to", 0, OPTION_TEXT, "redis://HOST:PORT/PREFIX", NULL,
+                        "rows of tables go to Redis, and DIRECTORY says so (docs/redis.md)"},
         },
     .examples =
         "reckon export runs/adult adult-model\nreckon export --rows int8 --tables user,item runs/ads "

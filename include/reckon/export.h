@@ -30,10 +30,12 @@ typedef struct rk_export_options {
     const char *license;  /* an SPDX identifier for the model card; NULL: it names none */
     rk_export_bags bags;  /* of an ONNX model */
     int32_t id_bits;      /* of its ids and offsets: 64 or 32; 0: 64 */
-    bool values; /* it takes columns' values, as far as ONNX has what makes ids and numbers of them */
+    bool values;         /* it takes columns' values, as far as ONNX has what makes ids and numbers of them */
+    const char *rows_to; /* "redis://HOST:PORT/PREFIX": tables' rows go there, the rest to files that say so;
+                            NULL: all to files */
 } rk_export_options;
 #define RK_EXPORT_OPTIONS_INIT \
-    { sizeof(rk_export_options), 0, 0, 0, RK_EXPORT_ROWS_TRAINED, 0, 0, RK_EXPORT_BAGS_RAGGED, 0, false }
+    { sizeof(rk_export_options), 0, 0, 0, RK_EXPORT_ROWS_TRAINED, 0, 0, RK_EXPORT_BAGS_RAGGED, 0, false, 0 }
 
 /* The tensors of a checkpoint, or of a run's directory (its best or newest checkpoint), as safetensors files
  * in a new directory, whole or not at all: each tensor is whole, whatever ranks wrote parts of it. Memory:
@@ -41,7 +43,7 @@ typedef struct rk_export_options {
  * RK_NOT_FOUND (no checkpoint; no such table, with the nearest name as a hint), RK_INVALID_ARGUMENT (the
  * directory is there and not empty), RK_BUSY (another export writes it now), RK_BAD_DATA (a damaged
  * checkpoint, naming file and tensor), RK_NOT_FINITE (a row that int8 or int4 cannot hold, naming table and
- * row), RK_IO. Thread rule: any thread.
+ * row), RK_IO; of rows_to, RK_UNAVAILABLE, RK_UNSUPPORTED (a build without hiredis). Thread rule: any thread.
  */
 RK_API rk_status rk_export_safetensors(const char *path, const rk_export_options *options,
                                        const char *directory);

@@ -37,7 +37,8 @@ extern "C" {
     X(PEER_LOST, 10, "another rank ended, hangs or cannot be reached")       \
     X(END, 11, "there is no more data")                                      \
     X(INTERNAL, 12, "a defect in the library")                               \
-    X(BUSY, 13, "another process has it in use")
+    X(BUSY, 13, "another process has it in use")                             \
+    X(UNAVAILABLE, 14, "a service that it needs cannot be reached")
 
 typedef enum rk_status {
 #define RK_STATUS_ENUM(name, value, text) RK_##name = value,

@@ -96,7 +96,13 @@ class Busy(Error):
     name = "RK_BUSY"
 
 
+class Unavailable(Error):
+    """A service that it needs, as Redis for rows, cannot be reached."""
+
+    name = "RK_UNAVAILABLE"
+
+
 BY_NAME: Dict[str, Type[Error]] = {
     kind.name: kind
-    for kind in (InvalidArgument, ConfigError, NotFound, BadData, ReadWriteError, OutOfMemory, NotFinite, Unsupported, Interrupted, PeerLost, InternalError, Busy)
+    for kind in (InvalidArgument, ConfigError, NotFound, BadData, ReadWriteError, OutOfMemory, NotFinite, Unsupported, Interrupted, PeerLost, InternalError, Busy, Unavailable)
 }

@@ -110,11 +110,12 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const rk_exported_tensor *)a)->name, ((const rk_exported_tensor *)b)->name);
 }
 
-/* In an order that does not depend on who wrote which part. */
+/* In an order that does not depend on who wrote which part: "dense.", then "embeddings.". */
 static rk_status choose_all(rk_exporting *x) {
     RK_TRY(rk_alloc(x->tensors.n * RK_ROW_MINIMA, sizeof *x->list, &x->list));
     for (size_t i = 0; i < x->tensors.n; i++) RK_TRY(choose(x, &x->tensors.list[i]));
     if (x->n) qsort(x->list, x->n, sizeof *x->list, by_name);
+    while (x->n_in_files < x->n && !(x->options->rows_to && x->list[x->n_in_files].table)) x->n_in_files++;
     for (size_t i = 0; i < x->options->n_tables; i++) {
         bool found = false;
         for (size_t k = 0; k < x->n && !found; k++)
@@ -149,6 +150,7 @@ static rk_status copy_files(const rk_exporting *x) {
 
 static rk_status write_all(rk_exporting *x) {
     RK_TRY(rk_make_directories(x->directory));
+    if (x->options->rows_to) RK_TRY(rk_export_write_rows(x));
     RK_TRY(rk_export_write_tensors(x));
     if (x->format == RK_EXPORT_ONNX) RK_TRY(rk_export_write_onnx(x));
     RK_TRY(copy_files(x));
@@ -166,6 +168,8 @@ static rk_status check_options(const rk_export_options *o, const char *directory
                "'id_bits' must be 32 or 64, not %d", (int)o->id_bits);
     RK_FAIL_IF(o->no_tables && o->tables, RK_INVALID_ARGUMENT,
                "'no_tables' and 'tables' cannot be used together");
+    RK_FAIL_IF(o->rows_to && (o->no_tables || o->tables), RK_INVALID_ARGUMENT,
+               "rows go elsewhere from a whole model\nhint: leave out 'tables' and 'no_tables'");
     if (!rk_file_exists(directory)) return RK_OK;
     RK_TRY(rk_list_directory(directory, &names));
     if (!names.n) return RK_OK;
@@ -179,6 +183,7 @@ static rk_status check_onnx_options(const rk_export_options *o) {
         o->tables || o->no_tables, RK_UNSUPPORTED,
         "an ONNX model has all tables and the dense part\nhint: leave out 'tables' and 'no_tables', or "
         "export safetensors");
+    RK_FAIL_IF(o->rows_to, RK_UNSUPPORTED, "an ONNX model has its rows in files\nhint: export safetensors");
     return RK_OK;
 }
 

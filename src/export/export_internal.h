@@ -32,7 +32,7 @@ typedef struct rk_exporting {
     rk_config *config;
     rk_stored_tensors tensors;
     rk_exported_tensor *list; /* [n] */
-    size_t n;
+    size_t n, n_in_files;     /* the first ones are in files; rows that are elsewhere stand behind them */
     int32_t n_files;
     uint64_t total_bytes;
     rk_state_dict shard; /* the tensors list[first ..] that the file under way has */
@@ -44,6 +44,11 @@ typedef struct rk_exporting {
 
 /* The chosen tensors' files, and their index (export_safetensors.c). */
 rk_status rk_export_write_tensors(rk_exporting *x);
+/* Rows first .. first+n-1 of a tensor, as they are written; the bytes are in *out until the next call. */
+rk_status rk_export_make_piece(rk_exporting *exporting, const rk_exported_tensor *tensor, int64_t first,
+                               int64_t n, const void **out);
+/* Tables' rows to where the options say, and what says where they are into the directory (export_redis.c). */
+rk_status rk_export_write_rows(rk_exporting *exporting);
 rk_dtype rk_exported_type(const rk_exported_tensor *tensor);
 int64_t rk_exported_columns(const rk_exported_tensor *tensor);
 uint64_t rk_exported_bytes(const rk_exported_tensor *tensor);

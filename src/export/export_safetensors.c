@@ -22,9 +22,8 @@ static void keep_piece(const rk_exported_tensor *t, char *rows, int64_t n, int64
         memmove(rows + r * piece.n, rows + r * row_bytes + piece.first, (size_t)piece.n);
 }
 
-/* Rows first .. first+n-1, as they are written; the bytes are in *out until the next call. */
-static rk_status make_piece(rk_exporting *x, const rk_exported_tensor *t, int64_t first, int64_t n,
-                            const void **out) {
+rk_status rk_export_make_piece(rk_exporting *x, const rk_exported_tensor *t, int64_t first, int64_t n,
+                               const void **out) {
     const rk_stored_tensor *stored = t->stored;
     size_t n_values = (size_t)(n * stored->n_columns);
     RK_TRY(rk_reserve(&x->stored, &x->stored_capacity, n_values * rk_dtype_bytes(stored->type), 1));
@@ -57,7 +56,7 @@ static rk_status fill(void *context, size_t entry, rk_writer *writer) {
     for (int64_t first = 0; first < n_rows; first += step) {
         const void *piece;
         int64_t n = n_rows - first < step ? n_rows - first : step;
-        RK_TRY(make_piece(x, t, first, n, &piece));
+        RK_TRY(rk_export_make_piece(x, t, first, n, &piece));
         RK_TRY(rk_writer_append(writer, piece, (size_t)(bytes / (uint64_t)n_rows) * (size_t)n));
     }
     return RK_OK;
@@ -91,7 +90,7 @@ uint64_t rk_exported_bytes(const rk_exported_tensor *t) {
 /* Which file each tensor is in: in their order, a file ends before it would grow too large. */
 static rk_status cut_into_files(rk_exporting *x) {
     uint64_t limit = x->options->shard_bytes ? x->options->shard_bytes : usual_shard_bytes, bytes = 0;
-    for (size_t i = 0; i < x->n; i++) {
+    for (size_t i = 0; i < x->n_in_files; i++) {
         uint64_t more = rk_exported_bytes(&x->list[i]);
         if (i && (more > limit || bytes > limit - more)) {
             x->n_files++;
@@ -141,7 +140,7 @@ static rk_status write_file(rk_exporting *x, int32_t file) {
     RK_AUTO(rk_buffer_release) rk_buffer rows = {0};
     uint64_t n_bytes;
     rk_state_dict_release(&x->shard);
-    for (size_t i = x->first; i < x->n && x->list[i].file == file; i++)
+    for (size_t i = x->first; i < x->n_in_files && x->list[i].file == file; i++)
         RK_TRY(add_entry(&x->shard, &x->list[i]));
     RK_TRY(describe_rows(x, &rows));
     const char *metadata[] = {"format", "pt", "reckon.version", rk_version(), RK_ROW_FORMATS_KEY, rows.data};
@@ -160,7 +159,7 @@ static rk_status write_index(const rk_exporting *x) {
     RK_AUTOFREE char *path = NULL;
     char name[RK_EXPORT_FILE_NAME_BYTES];
     rk_buffer_printf(&text, "{\"metadata\":{\"total_size\":%" PRIu64 "},\"weight_map\":{", x->total_bytes);
-    for (size_t i = 0; i < x->n; i++) {
+    for (size_t i = 0; i < x->n_in_files; i++) {
         rk_buffer_text(&text, i ? "," : "");
         RK_TRY(rk_json_text_string(&text, x->list[i].name));
         rk_export_file_name(x, x->list[i].file, name);

@@ -1,0 +1,221 @@
+#include "embedding/redis/redis_node.h"
+
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/thread/clock.h"
+
+enum {
+    MAX_UNREAD_BYTES = 64 << 20, /* of an answer that has not ended: no row is longer */
+    READ_BYTES = 64 << 10,
+    MAX_NODES = 1024
+};
+
+static void disconnect(rk_redis_node *node) {
+    if (!node->reader) return;
+    close(node->descriptor);
+    redisReaderFree(node->reader);
+    node->reader = NULL;
+    node->n_sent = 0;
+    rk_buffer_clear(&node->output);
+}
+
+void rk_redis_node_close(rk_redis_node *node) {
+    disconnect(node);
+    node->n_queued = node->n_answered = 0;
+}
+
+void rk_redis_node_release(rk_redis_node *node) {
+    rk_redis_node_close(node);
+    rk_buffer_release(&node->output);
+    rk_free(node->queue);
+    *node = (rk_redis_node){0};
+}
+
+static void fail(rk_redis_node *node, const char *reason) {
+    if (!node->failed) snprintf(node->reason, sizeof node->reason, "%s", reason);
+    node->failed = true;
+    disconnect(node);
+}
+
+/* A command is an array of strings, each behind its length. */
+static rk_status append(rk_redis_node *node, int n_words, const rk_span *words, size_t number) {
+    RK_TRY(rk_grow(&node->queue, node->n_queued, &node->capacity, sizeof *node->queue));
+    node->queue[node->n_queued++] = number;
+    if (!node->reader) return RK_OK;
+    rk_buffer_printf(&node->output, "*%d\r\n", n_words);
+    for (int i = 0; i < n_words; i++) {
+        rk_buffer_printf(&node->output, "$%zu\r\n", words[i].n_bytes);
+        rk_buffer_append(&node->output, words[i].data, words[i].n_bytes);
+        rk_buffer_append(&node->output, "\r\n", 2);
+    }
+    return node->output.status;
+}
+
+static rk_span word(const char *text) {
+    return (rk_span){text, strlen(text)};
+}
+
+static rk_status log_in(rk_redis_node *node) {
+    const char *user = getenv("RK_REDIS_USER"), *password = getenv("RK_REDIS_PASSWORD");
+    if (!password) return RK_OK;
+    const rk_span words[] = {word("AUTH"), word(user ? user : password), word(password)};
+    return append(node, user ? 3 : 2, words, RK_REDIS_OWN_COMMAND);
+}
+
+/* A socket whose connection is made, or under way. */
+static int connect_to(const struct addrinfo *address) {
+    int one = 1, fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    if (connect(fd, address->ai_addr, address->ai_addrlen) == 0 || errno == EINPROGRESS) return fd;
+    int code = errno;
+    close(fd);
+    errno = code;
+    return -1;
+}
+
+static rk_status open_connection(rk_redis_node *node) {
+    char port[16];
+    struct addrinfo *found, wanted = {.ai_flags = AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
+    snprintf(port, sizeof port, "%d", node->port);
+    node->reused = false;
+    int code = getaddrinfo(node->host, port, &wanted, &found);
+    if (code != 0) {
+        fail(node, gai_strerror(code));
+        return RK_OK;
+    }
+    node->descriptor = connect_to(found);
+    freeaddrinfo(found);
+    if (node->descriptor < 0) {
+        fail(node, strerror(errno));
+        return RK_OK;
+    }
+    node->reader = redisReaderCreate();
+    if (!node->reader) {
+        close(node->descriptor);
+        return RK_NO_MEMORY_ERROR(sizeof *node->reader);
+    }
+    return log_in(node);
+}
+
+rk_status rk_redis_node_queue(rk_redis_node *node, int n_words, const rk_span *words, size_t number) {
+    if (!node->reader && !node->failed) RK_TRY(open_connection(node));
+    return append(node, n_words, words, number);
+}
+
+static bool waits(const rk_redis_node *node) {
+    return !node->failed && node->n_answered < node->n_queued;
+}
+
+static rk_status take_own(rk_redis_node *node, const redisReply *reply) {
+    if (reply->type == REDIS_REPLY_ERROR) fail(node, reply->str);
+    return RK_OK;
+}
+
+static rk_status take_replies(rk_redis_node *node, rk_redis_take take, void *context) {
+    rk_status status = RK_OK;
+    while (status == RK_OK && waits(node)) {
+        void *reply = NULL;
+        if (redisReaderGetReply(node->reader, &reply) != REDIS_OK) {
+            fail(node, node->reader->errstr);
+            return RK_OK;
+        }
+        if (!reply) return RK_OK;
+        size_t number = node->queue[node->n_answered++];
+        node->reused = true;
+        status = number == RK_REDIS_OWN_COMMAND ? take_own(node, reply) : take(context, node, number, reply);
+        freeReplyObject(reply);
+    }
+    return status;
+}
+
+static rk_status receive(rk_redis_node *node, rk_redis_take take, void *context) {
+    char bytes[READ_BYTES];
+    ssize_t n = recv(node->descriptor, bytes, sizeof bytes, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return RK_OK;
+    if (n <= 0 || redisReaderFeed(node->reader, bytes, (size_t)n) != REDIS_OK) {
+        fail(node, n == 0 ? "it closed the connection" : n < 0 ? strerror(errno) : "memory ran out");
+        return RK_OK;
+    }
+    RK_TRY(take_replies(node, take, context));
+    if (node->reader && node->reader->len - node->reader->pos > MAX_UNREAD_BYTES)
+        fail(node, "its answer is too long");
+    return RK_OK;
+}
+
+static void transmit(rk_redis_node *node) {
+    rk_buffer *output = &node->output;
+    ssize_t n =
+        send(node->descriptor, output->data + node->n_sent, output->n_bytes - node->n_sent, MSG_NOSIGNAL);
+    if (n < 0) {
+        if (errno != EAGAIN && errno != EINTR) fail(node, strerror(errno));
+        return;
+    }
+    node->n_sent += (size_t)n;
+    if (node->n_sent < output->n_bytes) return;
+    node->n_sent = 0;
+    rk_buffer_clear(output);
+}
+
+static bool has_output(const rk_redis_node *node) {
+    return node->output.n_bytes > 0;
+}
+
+/* Those that wait for something into `polled`. */
+static size_t list_waiting(rk_redis_node **nodes, size_t n, struct pollfd *polled, rk_redis_node **waiting) {
+    size_t n_waiting = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!waits(nodes[i])) continue;
+        waiting[n_waiting] = nodes[i];
+        polled[n_waiting++] = (struct pollfd){
+            .fd = nodes[i]->descriptor, .events = (short)(POLLIN | (has_output(nodes[i]) ? POLLOUT : 0))};
+    }
+    return n_waiting;
+}
+
+static rk_status handle(rk_redis_node *node, short events, rk_redis_take take, void *context) {
+    if (events & (POLLOUT | POLLERR) && has_output(node))
+        transmit(node); /* a connection that failed says so */
+    return node->reader && events & (POLLIN | POLLERR | POLLHUP) ? receive(node, take, context) : RK_OK;
+}
+
+static void fail_all(rk_redis_node **waiting, size_t n, const char *reason) {
+    for (size_t i = 0; i < n; i++) fail(waiting[i], reason);
+}
+
+static rk_status exchange(rk_redis_node **nodes, size_t n, double until, rk_redis_take take, void *context) {
+    struct pollfd polled[MAX_NODES];
+    rk_redis_node *waiting[MAX_NODES];
+    for (size_t n_waiting; (n_waiting = list_waiting(nodes, n, polled, waiting)) > 0;) {
+        double left = until - rk_clock_seconds();
+        int code = left > 0 ? poll(polled, (nfds_t)n_waiting, (int)(left * 1e3) + 1) : 0;
+        if (code < 0 && errno == EINTR) continue;
+        if (code <= 0) fail_all(waiting, n_waiting, code < 0 ? strerror(errno) : "no answer in time");
+        for (size_t i = 0; code > 0 && i < n_waiting; i++)
+            if (polled[i].revents) RK_TRY(handle(waiting[i], polled[i].revents, take, context));
+    }
+    return RK_OK;
+}
+
+rk_status rk_redis_exchange(rk_redis_node **nodes, size_t n, double until, rk_redis_take take,
+                            void *context) {
+    RK_FAIL_IF(n > MAX_NODES, RK_UNSUPPORTED, "more than %d nodes of Redis", MAX_NODES);
+    rk_status status = exchange(nodes, n, until, take, context);
+    for (size_t i = 0; i < n; i++) {
+        if (status != RK_OK && waits(nodes[i])) rk_redis_node_close(nodes[i]);
+        if (!nodes[i]->failed) nodes[i]->n_queued = nodes[i]->n_answered = 0;
+    }
+    return status;
+}

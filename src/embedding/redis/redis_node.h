@@ -1,0 +1,47 @@
+/* Connections to Redis servers, and what is under way on them: commands are queued at any of them, then sent
+ * and answered on all at once. */
+#ifndef RK_EMBEDDING_REDIS_REDIS_NODE_H
+#define RK_EMBEDDING_REDIS_REDIS_NODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buffer.h"
+#include "base/text/text.h"
+
+struct redisReader;
+struct redisReply;
+
+enum { RK_REDIS_HOST_BYTES = 256 };
+
+typedef struct rk_redis_node {
+    char host[RK_REDIS_HOST_BYTES];
+    int port;
+    struct redisReader *reader; /* of what comes; NULL: there is no connection */
+    int descriptor;
+    rk_buffer output; /* what is to be sent, of which n_sent bytes are */
+    size_t n_sent;
+    bool reused; /* it has answered before: that it is closed may mean only that it was idle for long */
+    bool failed; /* in this exchange; what is queued from n_answered on has no answer */
+    char reason[256];
+    size_t *queue; /* [n_queued]: the commands under way, in their order */
+    size_t n_queued, n_answered, capacity;
+} rk_redis_node;
+
+/* A command that belongs to the connection and not to the caller: its answer may only not be an error. */
+#define RK_REDIS_OWN_COMMAND ((size_t)-1)
+
+/* Adds a command to those under way; connects, and logs in by RK_REDIS_USER and RK_REDIS_PASSWORD, where
+ * there is no connection. An error is the node's: `failed` is set, and the command stands in the queue. */
+rk_status rk_redis_node_queue(rk_redis_node *node, int n_words, const rk_span *words, size_t number);
+void rk_redis_node_close(rk_redis_node *node); /* and forgets what is under way */
+void rk_redis_node_release(rk_redis_node *node);
+
+/* What is made of an answer; an error ends the exchange. */
+typedef rk_status (*rk_redis_take)(void *context, rk_redis_node *node, size_t number,
+                                   const struct redisReply *reply);
+/* Until all that is queued is answered, or its node has failed (closed, refused, or no answer until `until`
+ * of rk_clock_seconds). An error is that of `take`; connections with something under way are closed then. */
+rk_status rk_redis_exchange(rk_redis_node **nodes, size_t n, double until, rk_redis_take take, void *context);
+
+#endif

@@ -1,0 +1,17 @@
+/* rows.json of an export whose tables' rows are elsewhere: where, and which version of them. */
+#ifndef RK_TRAIN_CHECKPOINT_ROWS_POINTER_H
+#define RK_TRAIN_CHECKPOINT_ROWS_POINTER_H
+
+#include "base/error.h"
+
+typedef struct rk_rows_pointer {
+    char *url, *version;
+} rk_rows_pointer;
+
+rk_status rk_rows_pointer_write(const char *directory, const char *url, const char *version);
+/* Both NULL where the directory has no rows.json. Errors: RK_BAD_DATA, naming the file; RK_UNSUPPORTED, where
+ * rows are in a place that this library does not know. */
+rk_status rk_rows_pointer_read(const char *directory, rk_rows_pointer *out);
+void rk_rows_pointer_release(rk_rows_pointer *pointer);
+
+#endif

@@ -86,7 +86,7 @@ int main(int argc, char **argv) {
     for (int64_t s = 0; s <= steps; s++) {
         rk_batch batch = workload_batch(&w, s == steps ? 0 : s % w.n_batches, ids);
         check(rk_device_tables_dedup(tables, upload, upload, w.n, NULL, batch.features, false));
-        check(rk_device_tables_check(tables));
+        check(rk_device_tables_check_ids(tables));
         check(rk_device_tables_prepare(tables, stream));
         check(rk_device_tables_lookup(tables, stream, activations));
         check(rk_stream_sync(stream));
@@ -94,7 +94,7 @@ int main(int argc, char **argv) {
         for (int64_t i = 0; i < repeat; i++) check(rk_device_tables_lookup(tables, stream, activations));
         check(rk_stream_sync(stream));
         if (s < steps) printf("%s%.9f", s ? ", " : "", (seconds_now() - begin) / (double)repeat);
-        rk_device_tables_done(tables, false);
+        rk_device_tables_end_batch(tables, false);
     }
     float *values = malloc((size_t)(w.n * width) * sizeof *values);
     if (!values) die("no memory");

@@ -109,16 +109,17 @@ static void run_predict(int64_t m, int64_t n, int64_t k, int repeat) {
     double best[2] = {1e30, 1e30};
     int times = 1 + (int)(WORK / (2.0 * (double)m * (double)n * (double)k));
     float *x = huge_floats(m * k, 0.5f), *w = huge_floats(k * n, 0.25f), *y = huge_floats(m * n, 0);
-    rk_matrix *matrix;
+    rk_packed_matrix *matrix;
     void *workspace;
-    check(rk_matrix_create(k, n, RK_F32, m, &matrix));
-    check(rk_pages_alloc(rk_matrix_workspace(matrix) + 1, &workspace));
+    check(rk_packed_matrix_create(k, n, RK_F32, m, &matrix));
+    check(rk_pages_alloc(rk_packed_matrix_workspace(matrix) + 1, &workspace));
     for (int r = 0; r < 2 * repeat; r++) {
         bool training = r % 2 == 0;
-        check(rk_matrix_set(matrix, w, training));
-        check(rk_matrix_forward(matrix, m, x, NULL, true, y, workspace));
+        check(rk_packed_matrix_set(matrix, w, training));
+        check(rk_packed_matrix_forward(matrix, m, x, NULL, true, y, workspace));
         double begin = seconds_now();
-        for (int t = 0; t < times; t++) check(rk_matrix_forward(matrix, m, x, NULL, true, y, workspace));
+        for (int t = 0; t < times; t++)
+            check(rk_packed_matrix_forward(matrix, m, x, NULL, true, y, workspace));
         double passed = (seconds_now() - begin) / times;
         if (passed < best[training]) best[training] = passed;
     }

@@ -22,7 +22,7 @@
 static gather gather_of(const workload *w, rk_embeddings *embeddings) {
     rk_state_dict state = {0};
     const float **tables = calloc((size_t)w->n_features, sizeof *tables);
-    check(rk_embeddings_state(embeddings, &state));
+    check(rk_embeddings_state_dict(embeddings, &state));
     for (int64_t f = 0; f < w->n_features; f++) {
         char name[96];
         snprintf(name, sizeof name, "table/%s/rows", w->features[f].name);

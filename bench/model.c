@@ -23,7 +23,7 @@
 
 static void dump(rk_model *model, const char *directory) {
     rk_state_dict state = {0};
-    check(rk_model_state(model, &state));
+    check(rk_model_state_dict(model, &state));
     for (size_t i = 0; i < state.n; i++) {
         const rk_state_dict_entry *entry = &state.entries[i];
         if (strncmp(entry->name, "dense/", 6) != 0 || entry->type != RK_F32) continue;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 
 enum { DEFAULT_TIMEOUT_S = 300 };
 
@@ -67,7 +67,7 @@ rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, si
     rk_status status = rk_alloc((size_t)comm->size, sizeof *send, &send);
     if (status != RK_OK) return rk_comm_fail(comm, status);
     for (int32_t r = 0; r < comm->size; r++) send[r] = (rk_message){(void *)(size_t)data, n_bytes};
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_all_to_all_begin(comm, channel, send, NULL, NULL, &all_to_all));
     RK_TRY(rk_all_to_all_wait(all_to_all));
     *out = all_to_all;
@@ -76,7 +76,7 @@ rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, si
 }
 
 rk_status rk_comm_barrier(rk_comm *comm) {
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, NULL, 0, &all_to_all));
     return RK_OK;
 }
@@ -129,7 +129,7 @@ rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
     if (!comm || comm->size == 1) return status;
     step_status own;
     size_t n_bytes = pass_step_status(status, &own);
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     rk_status passed = rk_comm_gather(comm, RK_CHANNEL_SUMS, &own, n_bytes, &all_to_all);
     /* This rank's own failure says more than that the others did not wait to hear of it. */
     if (passed != RK_OK)
@@ -153,7 +153,7 @@ rk_status rk_comm_is_same(rk_comm *comm, const void *data, size_t n_bytes, bool 
 
 rk_status rk_comm_share_text(rk_comm *comm, char **text) {
     if (!comm || comm->size == 1) return RK_OK;
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     bool tells = comm->rank == 0 && *text;
     RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, tells ? *text : "", tells ? strlen(*text) + 1 : 0,
                           &all_to_all));

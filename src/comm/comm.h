@@ -59,7 +59,7 @@ rk_status rk_all_to_all_take_head(const rk_all_to_all *all_to_all, int32_t rank,
                                   size_t *left);
 /* Its buffers serve later all_to_alls. Only when done, or after an error. NULL is fine. */
 void rk_all_to_all_free(rk_all_to_all *all_to_all);
-static inline void rk_all_to_all_auto(rk_all_to_all **all_to_all) { /* for RK_AUTO */
+static inline void rk_all_to_all_auto_free(rk_all_to_all **all_to_all) { /* for RK_AUTO */
     rk_all_to_all_free(*all_to_all);
 }
 

@@ -72,7 +72,7 @@ void rk_comm_release(rk_comm *comm) {
 
 rk_status rk_comm_farewell(rk_comm *comm) {
     RK_AUTOFREE rk_message *nothing = NULL;
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_alloc((size_t)comm->size, sizeof *nothing, &nothing));
     RK_TRY(rk_all_to_all_begin_at(comm, RK_CHANNEL_FAREWELL, 0, nothing, NULL, NULL, &all_to_all));
     return rk_all_to_all_wait(all_to_all);
@@ -82,7 +82,7 @@ rk_status rk_comm_agree_on_context(rk_comm *comm, const int32_t *members, int32_
     rk_comm_shared *shared = comm->shared;
     RK_AUTOFREE rk_message *send = NULL;
     RK_AUTOFREE bool *with = NULL;
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     pthread_mutex_lock(&shared->mutex);
     int32_t next = shared->next_context, most = next;
     pthread_mutex_unlock(&shared->mutex);

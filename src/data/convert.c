@@ -61,7 +61,7 @@ static rk_status begin_columns(const rk_data_section *section, const rk_columns 
 
 /* The types that a csv's columns turn out to have, found by a pass; *out stays NULL if there are no rows. */
 static rk_status find_types(const rk_source_options *options, rk_column_type **out) {
-    RK_AUTO(rk_source_auto) rk_source *source = NULL;
+    RK_AUTO(rk_source_auto_free) rk_source *source = NULL;
     RK_AUTOFREE found_column *held = NULL;
     int32_t n_columns = 0;
     RK_TRY(rk_source_open(options, &source));
@@ -123,7 +123,7 @@ rk_status rk_data_convert(const char *input, const char *output, const rk_conver
     bool is_text = from == RK_DATA_CSV || from == RK_DATA_TSV,
          typed = to == RK_DATA_RKB || to == RK_DATA_TFRECORD || to == RK_DATA_LIBSVM;
     RK_AUTOFREE rk_column_type *types = NULL;
-    RK_AUTO(rk_source_auto) rk_source *source = NULL;
+    RK_AUTO(rk_source_auto_free) rk_source *source = NULL;
     rk_file_output *out;
     int64_t n = 0;
     if (is_text && typed && rk_file_is_stream(input))

@@ -243,7 +243,7 @@ static rk_status check_features(const rk_data_section *s, const rk_yaml *yaml) {
     RK_AUTO(rk_name_index_release) rk_name_index names = {0};
     RK_TRY(rk_name_index_init(&names, s->features, sizeof *s->features, offsetof(rk_data_feature, name),
                               (int32_t)s->n_features));
-    int32_t twin = rk_name_index_twin(&names);
+    int32_t twin = rk_name_index_find_duplicate(&names);
     if (twin >= 0)
         return error_at(yaml, s->features[twin].line, s->features[twin].name,
                         "a second feature of this name");

@@ -10,7 +10,7 @@
 #include "data/transform/joined_rows.h"
 #include "format/text/csv.h"
 #include "format/rkb/rkb.h"
-#include "format/stream.h"
+#include "format/byte_stream.h"
 #include "format/protobuf/tfrecord.h"
 
 /* Rows of an rkb file's block: few enough that a block's columns, once unpacked, stay in a processor's cache.

@@ -8,7 +8,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/text/text.h"
 #include "export/export_internal.h"
 #include "embedding/config/row_formats.h"

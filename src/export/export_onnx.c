@@ -107,10 +107,10 @@ static void add_task(rk_onnx_model *m, rk_onnx_value logits, int32_t task) {
     const rk_model_task *t = &m->model->tasks[task];
     rk_onnx_dim batch = {.name = "batch"};
     m->writer.scope = t->name;
-    rk_onnx_value column = m->model->n_tasks > 1 ? rk_onnx_sliced(m, logits, 1, task, task + 1) : logits,
-                  axis = rk_onnx_ints(&m->writer, (int64_t[]){1}, 1);
-    if (t->loss == RK_LOSS_SIGMOID_CROSS_ENTROPY) column = rk_onnx_1(m, "Sigmoid", column);
-    rk_onnx_output(&m->writer, rk_onnx_2(m, "Squeeze", column, axis), t->name, RK_ONNX_F32, &batch, 1);
+    rk_onnx_value column = m->model->n_tasks > 1 ? rk_onnx_slice(m, logits, 1, task, task + 1) : logits,
+                  axis = rk_onnx_constant_ints(&m->writer, (int64_t[]){1}, 1);
+    if (t->loss == RK_LOSS_SIGMOID_CROSS_ENTROPY) column = rk_onnx_unary(m, "Sigmoid", column);
+    rk_onnx_output(&m->writer, rk_onnx_binary(m, "Squeeze", column, axis), t->name, RK_ONNX_F32, &batch, 1);
 }
 
 static rk_status write_tasks(rk_onnx_model *m) {

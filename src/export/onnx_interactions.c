@@ -6,14 +6,14 @@
 
 /* What is not there weighs nothing in a softmax that something is in; and no NaN comes where nothing is. */
 static rk_onnx_value nothing(rk_onnx_model *m) {
-    return rk_onnx_number(m, -FLT_MAX);
+    return rk_onnx_constant_float(m, -FLT_MAX);
 }
 
 rk_onnx_value rk_onnx_op_fm(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value x = rk_onnx_rows(m, node, 0), sum = rk_onnx_sum(m, x, 1, false),
-                  squares = rk_onnx_sum(m, rk_onnx_2(m, "Mul", x, x), 1, false),
-                  pairs = rk_onnx_2(m, "Sub", rk_onnx_2(m, "Mul", sum, sum), squares);
-    return rk_onnx_2(m, "Mul", rk_onnx_sum(m, pairs, 1, true), rk_onnx_number(m, 0.5f));
+    rk_onnx_value x = rk_onnx_rows(m, node, 0), sum = rk_onnx_reduce_sum(m, x, 1, false),
+                  squares = rk_onnx_reduce_sum(m, rk_onnx_binary(m, "Mul", x, x), 1, false),
+                  pairs = rk_onnx_binary(m, "Sub", rk_onnx_binary(m, "Mul", sum, sum), squares);
+    return rk_onnx_binary(m, "Mul", rk_onnx_reduce_sum(m, pairs, 1, true), rk_onnx_constant_float(m, 0.5f));
 }
 
 /* All products of two rows, and of these the pairs i > j. */
@@ -27,33 +27,33 @@ rk_onnx_value rk_onnx_op_dot_interaction(rk_onnx_model *m, const rk_node *node) 
     for (int64_t i = 1; i < rows; i++)
         for (int64_t j = 0; j < i; j++) pairs[n++] = i * rows + j;
     rk_onnx_value x = rk_onnx_rows(m, node, 0),
-                  all = rk_onnx_2(m, "MatMul", x, rk_onnx_transposed(m, x, (int64_t[]){0, 2, 1}, 3)),
+                  all = rk_onnx_binary(m, "MatMul", x, rk_onnx_transpose(m, x, (int64_t[]){0, 2, 1}, 3)),
                   inputs[] = {rk_onnx_reshape(m, all, (int64_t[]){rows * rows}, 1),
-                              rk_onnx_ints(&m->writer, pairs, (size_t)n)};
+                              rk_onnx_constant_ints(&m->writer, pairs, (size_t)n)};
     rk_free(pairs);
-    return rk_onnx_axis(m, "Gather", inputs, 2, 1);
+    return rk_onnx_node_with_axis(m, "Gather", inputs, 2, 1);
 }
 
 rk_onnx_value rk_onnx_op_cross_combine(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value product = rk_onnx_2(m, "Mul", rk_onnx_in(m, node, 0), rk_onnx_in(m, node, 1));
-    return rk_onnx_2(m, "Add", product, rk_onnx_in(m, node, 2));
+    rk_onnx_value product = rk_onnx_binary(m, "Mul", rk_onnx_in(m, node, 0), rk_onnx_in(m, node, 1));
+    return rk_onnx_binary(m, "Add", product, rk_onnx_in(m, node, 2));
 }
 
-rk_onnx_value rk_onnx_op_mix(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value y = rk_onnx_2(m, "MatMul", rk_onnx_rows(m, node, 0), rk_onnx_rows(m, node, 1));
+rk_onnx_value rk_onnx_op_batch_matmul(rk_onnx_model *m, const rk_node *node) {
+    rk_onnx_value y = rk_onnx_binary(m, "MatMul", rk_onnx_rows(m, node, 0), rk_onnx_rows(m, node, 1));
     return node->shape.rows > 1 ? y : rk_onnx_shaped(m, y, node->shape);
 }
 
 /* -log(exp(-a) + exp(-b) + exp(-a-b)), with the largest exponent taken out. */
 rk_onnx_value rk_onnx_op_product_logit(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value a = rk_onnx_1(m, "Neg", rk_onnx_in(m, node, 0)),
-                  b = rk_onnx_1(m, "Neg", rk_onnx_in(m, node, 1)), both = rk_onnx_2(m, "Add", a, b),
-                  parts[] = {a, b, both}, most = rk_onnx_3(m, "Max", a, b, both), sum = -1;
+    rk_onnx_value a = rk_onnx_unary(m, "Neg", rk_onnx_in(m, node, 0)),
+                  b = rk_onnx_unary(m, "Neg", rk_onnx_in(m, node, 1)), both = rk_onnx_binary(m, "Add", a, b),
+                  parts[] = {a, b, both}, most = rk_onnx_ternary(m, "Max", a, b, both), sum = -1;
     for (int i = 0; i < 3; i++) {
-        rk_onnx_value part = rk_onnx_1(m, "Exp", rk_onnx_2(m, "Sub", parts[i], most));
-        sum = i ? rk_onnx_2(m, "Add", sum, part) : part;
+        rk_onnx_value part = rk_onnx_unary(m, "Exp", rk_onnx_binary(m, "Sub", parts[i], most));
+        sum = i ? rk_onnx_binary(m, "Add", sum, part) : part;
     }
-    return rk_onnx_1(m, "Neg", rk_onnx_2(m, "Add", rk_onnx_1(m, "Log", sum), most));
+    return rk_onnx_unary(m, "Neg", rk_onnx_binary(m, "Add", rk_onnx_unary(m, "Log", sum), most));
 }
 
 /* [batch, rows, heads * dim] as [batch, heads, rows, dim], or with rows last. */
@@ -62,25 +62,26 @@ static rk_onnx_value heads_of(rk_onnx_model *m, const rk_node *node, int32_t k, 
     rk_onnx_value x =
         rk_onnx_reshape(m, rk_onnx_in(m, node, k), (int64_t[]){rows, heads, node->shape.cols / heads}, 3);
     static const int64_t first[] = {0, 2, 1, 3}, last[] = {0, 2, 3, 1};
-    return rk_onnx_transposed(m, x, rows_last ? last : first, 4);
+    return rk_onnx_transpose(m, x, rows_last ? last : first, 4);
 }
 
 rk_onnx_value rk_onnx_op_attention(rk_onnx_model *m, const rk_node *node) {
     int64_t rows = node->shape.rows;
-    rk_onnx_value scores = rk_onnx_2(m, "MatMul", heads_of(m, node, 0, false), heads_of(m, node, 1, true)),
+    rk_onnx_value scores =
+                      rk_onnx_binary(m, "MatMul", heads_of(m, node, 0, false), heads_of(m, node, 1, true)),
                   there = -1;
     if (node->n_inputs > 3) {
-        there = rk_onnx_2(m, "Greater", rk_onnx_flat(m, node, 3), rk_onnx_number(m, 0));
+        there = rk_onnx_binary(m, "Greater", rk_onnx_flat(m, node, 3), rk_onnx_constant_float(m, 0));
         rk_onnx_value columns = rk_onnx_reshape(m, there, (int64_t[]){1, 1, rows}, 3);
-        scores = rk_onnx_3(m, "Where", columns, scores, nothing(m));
+        scores = rk_onnx_ternary(m, "Where", columns, scores, nothing(m));
     }
-    rk_onnx_value weights = rk_onnx_axis(m, "Softmax", &scores, 1, -1),
-                  y = rk_onnx_2(m, "MatMul", weights, heads_of(m, node, 2, false));
+    rk_onnx_value weights = rk_onnx_node_with_axis(m, "Softmax", &scores, 1, -1),
+                  y = rk_onnx_binary(m, "MatMul", weights, heads_of(m, node, 2, false));
     if (node->n_inputs > 3) {
         there = rk_onnx_reshape(m, there, (int64_t[]){1, rows, 1}, 3);
-        y = rk_onnx_3(m, "Where", there, y, rk_onnx_number(m, 0));
+        y = rk_onnx_ternary(m, "Where", there, y, rk_onnx_constant_float(m, 0));
     }
-    y = rk_onnx_transposed(m, y, (int64_t[]){0, 2, 1, 3}, 4);
+    y = rk_onnx_transpose(m, y, (int64_t[]){0, 2, 1, 3}, 4);
     return rk_onnx_shaped(m, y, node->shape);
 }
 
@@ -88,9 +89,9 @@ rk_onnx_value rk_onnx_op_target_pairs(rk_onnx_model *m, const rk_node *node) {
     rk_shape target = rk_in_shape(m->model->graph, node, 0);
     rk_onnx_value k = rk_onnx_rows(m, node, 1),
                   q = rk_onnx_reshape(m, rk_onnx_in(m, node, 0), (int64_t[]){1, rk_width(target)}, 2),
-                  parts[] = {rk_onnx_2(m, "Expand", q, rk_onnx_1(m, "Shape", k)), k,
-                             rk_onnx_2(m, "Sub", q, k), rk_onnx_2(m, "Mul", q, k)},
-                  y = rk_onnx_axis(m, "Concat", parts, 4, 2);
+                  parts[] = {rk_onnx_binary(m, "Expand", q, rk_onnx_unary(m, "Shape", k)), k,
+                             rk_onnx_binary(m, "Sub", q, k), rk_onnx_binary(m, "Mul", q, k)},
+                  y = rk_onnx_node_with_axis(m, "Concat", parts, 4, 2);
     return node->shape.rows > 1 ? y : rk_onnx_shaped(m, y, node->shape);
 }
 
@@ -98,10 +99,10 @@ rk_onnx_value rk_onnx_op_target_pairs(rk_onnx_model *m, const rk_node *node) {
  * freed. */
 static rk_onnx_value reaches(rk_onnx_model *m, const rk_node *node, int32_t k, float *numbers, int32_t rows) {
     int32_t first = node->options.first;
-    rk_onnx_value length = rk_onnx_sliced(m, rk_onnx_flat(m, node, k), 1, first, first + 1),
-                  constant = rk_onnx_floats(&m->writer, numbers, (size_t)rows);
+    rk_onnx_value length = rk_onnx_slice(m, rk_onnx_flat(m, node, k), 1, first, first + 1),
+                  constant = rk_onnx_constant_floats(&m->writer, numbers, (size_t)rows);
     rk_free(numbers);
-    return rk_onnx_2(m, "GreaterOrEqual", length, constant);
+    return rk_onnx_binary(m, "GreaterOrEqual", length, constant);
 }
 
 static float *new_numbers(rk_onnx_model *m, int32_t n) {
@@ -118,12 +119,12 @@ rk_onnx_value rk_onnx_op_attention_pool(rk_onnx_model *m, const rk_node *node) {
     for (int32_t r = 0; r < rows; r++) numbers[r] = (float)(r + 1);
     rk_onnx_value there = reaches(m, node, 2, numbers, rows), w = rk_onnx_flat(m, node, 0);
     if (node->options.softmax) {
-        w = rk_onnx_3(m, "Where", there, w, nothing(m));
-        w = rk_onnx_axis(m, "Softmax", &w, 1, -1);
+        w = rk_onnx_ternary(m, "Where", there, w, nothing(m));
+        w = rk_onnx_node_with_axis(m, "Softmax", &w, 1, -1);
     }
-    w = rk_onnx_3(m, "Where", there, w, rk_onnx_number(m, 0));
+    w = rk_onnx_ternary(m, "Where", there, w, rk_onnx_constant_float(m, 0));
     w = rk_onnx_reshape(m, w, (int64_t[]){1, rows}, 2);
-    return rk_onnx_shaped(m, rk_onnx_2(m, "MatMul", w, rk_onnx_rows(m, node, 1)), node->shape);
+    return rk_onnx_shaped(m, rk_onnx_binary(m, "MatMul", w, rk_onnx_rows(m, node, 1)), node->shape);
 }
 
 rk_onnx_value rk_onnx_op_mask(rk_onnx_model *m, const rk_node *node) {

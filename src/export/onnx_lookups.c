@@ -69,18 +69,18 @@ const rk_onnx_feature *rk_onnx_feature_of(rk_onnx_model *m, int32_t source) {
 /* Sums of all before each, along the first axis. */
 static rk_onnx_value running_sums(rk_onnx_model *m, rk_onnx_value x) {
     rk_onnx_attribute exclusive = {.name = "exclusive", .number = 1};
-    rk_onnx_value inputs[] = {x, rk_onnx_int(&m->writer, 0)};
+    rk_onnx_value inputs[] = {x, rk_onnx_constant_int(&m->writer, 0)};
     return rk_onnx_node(&m->writer, "CumSum", inputs, 2, &exclusive, 1);
 }
 
 static rk_onnx_value compress(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value which) {
-    return rk_onnx_axis(m, "Compress", (rk_onnx_value[]){from, which}, 2, 0);
+    return rk_onnx_node_with_axis(m, "Compress", (rk_onnx_value[]){from, which}, 2, 0);
 }
 
 /* What is number i+1 less what is number i. */
 static rk_onnx_value differences(rk_onnx_model *m, rk_onnx_value x) {
-    rk_onnx_value above = rk_onnx_sliced(m, x, 0, 1, INT64_MAX), below = rk_onnx_sliced(m, x, 0, 0, -1);
-    return rk_onnx_2(m, "Sub", above, below);
+    rk_onnx_value above = rk_onnx_slice(m, x, 0, 1, INT64_MAX), below = rk_onnx_slice(m, x, 0, 0, -1);
+    return rk_onnx_binary(m, "Sub", above, below);
 }
 
 /* Negative ids are left out, and weights that are not above 0 where `positive`. */
@@ -88,14 +88,16 @@ static const rk_onnx_bags *bags_of(rk_onnx_model *m, int32_t source, bool positi
     rk_onnx_feature *f = feature_of(m, source);
     rk_onnx_bags *bags = &f->bags[positive];
     if (f->has_bags[positive]) return bags;
-    rk_onnx_value none = rk_onnx_ints(&m->writer, (int64_t[]){0}, 1);
-    rk_onnx_value valid = rk_onnx_2(m, "GreaterOrEqual", f->ids, none);
+    rk_onnx_value none = rk_onnx_constant_ints(&m->writer, (int64_t[]){0}, 1);
+    rk_onnx_value valid = rk_onnx_binary(m, "GreaterOrEqual", f->ids, none);
     if (positive)
-        valid = rk_onnx_2(m, "And", valid, rk_onnx_2(m, "Greater", f->weights, rk_onnx_number(m, 0)));
+        valid = rk_onnx_binary(m, "And", valid,
+                               rk_onnx_binary(m, "Greater", f->weights, rk_onnx_constant_float(m, 0)));
     rk_onnx_value counted[] = {rk_onnx_cast(m, valid, RK_ONNX_I64), none};
-    bags->offsets = rk_onnx_gather(m, running_sums(m, rk_onnx_axis(m, "Concat", counted, 2, 0)), f->offsets);
+    bags->offsets =
+        rk_onnx_gather(m, running_sums(m, rk_onnx_node_with_axis(m, "Concat", counted, 2, 0)), f->offsets);
     rk_onnx_value ids[] = {compress(m, f->ids, valid), none};
-    bags->ids = rk_onnx_axis(m, "Concat", ids, 2, 0);
+    bags->ids = rk_onnx_node_with_axis(m, "Concat", ids, 2, 0);
     if (rk_onnx_is_weighted(m, source)) bags->weights = compress(m, f->weights, valid);
     f->has_bags[positive] = true;
     return bags;
@@ -103,9 +105,9 @@ static const rk_onnx_bags *bags_of(rk_onnx_model *m, int32_t source, bool positi
 
 /* [n + 1, 1], f64, a 0 at the end. */
 static rk_onnx_value column_of_weights(rk_onnx_model *m, rk_onnx_value weights) {
-    rk_onnx_value parts[] = {weights, rk_onnx_number(m, 0)};
-    rk_onnx_value w = rk_onnx_cast(m, rk_onnx_axis(m, "Concat", parts, 2, 0), RK_ONNX_F64);
-    return rk_onnx_unsqueezed(m, w, 1);
+    rk_onnx_value parts[] = {weights, rk_onnx_constant_float(m, 0)};
+    rk_onnx_value w = rk_onnx_cast(m, rk_onnx_node_with_axis(m, "Concat", parts, 2, 0), RK_ONNX_F64);
+    return rk_onnx_unsqueeze(m, w, 1);
 }
 
 static rk_onnx_value sums_of_bags(rk_onnx_model *m, rk_onnx_value x, const rk_onnx_bags *bags) {
@@ -115,13 +117,14 @@ static rk_onnx_value sums_of_bags(rk_onnx_model *m, rk_onnx_value x, const rk_on
 /* [batch, 1]: what a bag's sum is divided by; 1 where a bag is empty. w: the column of weights, or -1. */
 static rk_onnx_value denominators(rk_onnx_model *m, const rk_onnx_bags *bags, rk_onnx_value w,
                                   rk_combiner combiner) {
-    rk_onnx_value below, one = rk_onnx_double(&m->writer, 1), zero = rk_onnx_double(&m->writer, 0);
+    rk_onnx_value below, one = rk_onnx_constant_double(&m->writer, 1),
+                         zero = rk_onnx_constant_double(&m->writer, 0);
     if (w < 0)
-        below = rk_onnx_unsqueezed(m, rk_onnx_cast(m, differences(m, bags->offsets), RK_ONNX_F64), 1);
+        below = rk_onnx_unsqueeze(m, rk_onnx_cast(m, differences(m, bags->offsets), RK_ONNX_F64), 1);
     else
-        below = sums_of_bags(m, combiner == RK_COMBINER_SQRTN ? rk_onnx_2(m, "Mul", w, w) : w, bags);
-    if (combiner == RK_COMBINER_SQRTN) below = rk_onnx_1(m, "Sqrt", below);
-    return rk_onnx_3(m, "Where", rk_onnx_2(m, "Greater", below, zero), below, one);
+        below = sums_of_bags(m, combiner == RK_COMBINER_SQRTN ? rk_onnx_binary(m, "Mul", w, w) : w, bags);
+    if (combiner == RK_COMBINER_SQRTN) below = rk_onnx_unary(m, "Sqrt", below);
+    return rk_onnx_ternary(m, "Where", rk_onnx_binary(m, "Greater", below, zero), below, one);
 }
 
 static rk_onnx_value combined(rk_onnx_model *m, int32_t f) {
@@ -134,10 +137,10 @@ static rk_onnx_value combined(rk_onnx_model *m, int32_t f) {
                   w = -1;
     if (weighted) {
         w = column_of_weights(m, bags->weights);
-        rows = rk_onnx_2(m, "Mul", rows, w);
+        rows = rk_onnx_binary(m, "Mul", rows, w);
     }
     rk_onnx_value sums = sums_of_bags(m, rows, bags);
-    if (divides) sums = rk_onnx_2(m, "Div", sums, denominators(m, bags, w, feature->combiner));
+    if (divides) sums = rk_onnx_binary(m, "Div", sums, denominators(m, bags, w, feature->combiner));
     return rk_onnx_cast(m, sums, RK_ONNX_F32);
 }
 
@@ -146,7 +149,8 @@ static rk_onnx_value sequence_lengths(rk_onnx_model *m, int32_t f) {
     if (rk_onnx_is_padded(m)) return rk_onnx_padded_lengths(m, f);
     const rk_onnx_bags *bags = bags_of(m, m->model->lookups[f].source, false);
     int64_t most = m->plan.features[f].max_sequence_length;
-    return rk_onnx_2(m, "Min", differences(m, bags->offsets), rk_onnx_ints(&m->writer, &most, 1));
+    return rk_onnx_binary(m, "Min", differences(m, bags->offsets),
+                          rk_onnx_constant_ints(&m->writer, &most, 1));
 }
 
 static rk_onnx_value positions(rk_onnx_model *m, int64_t n) {
@@ -157,7 +161,7 @@ static rk_onnx_value positions(rk_onnx_model *m, int64_t n) {
         return -1;
     }
     for (int64_t i = 0; i < n; i++) numbers[i] = i;
-    rk_onnx_value value = rk_onnx_ints(&m->writer, numbers, (size_t)n);
+    rk_onnx_value value = rk_onnx_constant_ints(&m->writer, numbers, (size_t)n);
     rk_free(numbers);
     return value;
 }
@@ -166,12 +170,12 @@ static rk_onnx_value positions(rk_onnx_model *m, int64_t n) {
 static rk_onnx_value sequence(rk_onnx_model *m, int32_t f) {
     const rk_onnx_bags *bags = bags_of(m, m->model->lookups[f].source, false);
     int64_t length = m->plan.features[f].max_sequence_length, width = rk_collection_config_width(&m->plan, f);
-    rk_onnx_value at = positions(m, length), begins = rk_onnx_sliced(m, bags->offsets, 0, 0, -1),
-                  there = rk_onnx_2(m, "Less", at, rk_onnx_unsqueezed(m, sequence_lengths(m, f), 1)),
-                  place = rk_onnx_2(m, "Add", rk_onnx_unsqueezed(m, begins, 1), at);
-    place = rk_onnx_3(m, "Where", there, place, rk_onnx_int(&m->writer, 0));
+    rk_onnx_value at = positions(m, length), begins = rk_onnx_slice(m, bags->offsets, 0, 0, -1),
+                  there = rk_onnx_binary(m, "Less", at, rk_onnx_unsqueeze(m, sequence_lengths(m, f), 1)),
+                  place = rk_onnx_binary(m, "Add", rk_onnx_unsqueeze(m, begins, 1), at);
+    place = rk_onnx_ternary(m, "Where", there, place, rk_onnx_constant_int(&m->writer, 0));
     rk_onnx_value rows = rk_onnx_table_lookup(m, m->plan.table_of[f], rk_onnx_gather(m, bags->ids, place), 2);
-    rows = rk_onnx_3(m, "Where", rk_onnx_unsqueezed(m, there, 2), rows, rk_onnx_number(m, 0));
+    rows = rk_onnx_ternary(m, "Where", rk_onnx_unsqueeze(m, there, 2), rows, rk_onnx_constant_float(m, 0));
     return rk_onnx_reshape(m, rows, &width, 1);
 }
 
@@ -188,7 +192,7 @@ static rk_onnx_value lookup(rk_onnx_model *m, int32_t f) {
 }
 
 static rk_onnx_value beside_one_another(rk_onnx_model *m, const rk_onnx_value *parts, size_t n) {
-    return n == 1 ? parts[0] : rk_onnx_axis(m, "Concat", parts, n, 1);
+    return n == 1 ? parts[0] : rk_onnx_node_with_axis(m, "Concat", parts, n, 1);
 }
 
 /* Lookups first .. first+n-1. */
@@ -208,7 +212,7 @@ static rk_onnx_value some_lookups(rk_onnx_model *m, int32_t first, int32_t n) {
 static rk_onnx_value length_column(rk_onnx_model *m, int32_t f) {
     const char *before = enter(m, m->plan.features[f].name);
     rk_onnx_value lengths = rk_onnx_cast(m, sequence_lengths(m, f), RK_ONNX_F32);
-    lengths = rk_onnx_unsqueezed(m, lengths, 1);
+    lengths = rk_onnx_unsqueeze(m, lengths, 1);
     enter(m, before);
     return lengths;
 }
@@ -257,13 +261,13 @@ rk_onnx_value rk_onnx_columns(rk_onnx_model *m, rk_value input, int32_t first, i
     return width == count ? some_lookups(m, begin, end - begin) : -1;
 }
 
-rk_onnx_value rk_onnx_batch_size(rk_onnx_model *m) {
+rk_onnx_value rk_onnx_dynamic_batch_size(rk_onnx_model *m) {
     if (m->model->dense >= 0) {
         rk_onnx_value dense = rk_onnx_graph_input(m, m->model->dense);
-        return rk_onnx_sliced(m, rk_onnx_1(m, "Shape", dense), 0, 0, 1);
+        return rk_onnx_slice(m, rk_onnx_unary(m, "Shape", dense), 0, 0, 1);
     }
     const rk_onnx_feature *f = feature_of(m, m->model->lookups[0].source);
-    if (rk_onnx_is_padded(m)) return rk_onnx_sliced(m, rk_onnx_1(m, "Shape", f->ids), 0, 0, 1);
-    rk_onnx_value one = rk_onnx_ints(&m->writer, (int64_t[]){1}, 1);
-    return rk_onnx_2(m, "Sub", rk_onnx_1(m, "Shape", f->offsets), one);
+    if (rk_onnx_is_padded(m)) return rk_onnx_slice(m, rk_onnx_unary(m, "Shape", f->ids), 0, 0, 1);
+    rk_onnx_value one = rk_onnx_constant_ints(&m->writer, (int64_t[]){1}, 1);
+    return rk_onnx_binary(m, "Sub", rk_onnx_unary(m, "Shape", f->offsets), one);
 }

@@ -47,7 +47,7 @@ rk_export_rows rk_onnx_table_rows(const rk_onnx_model *m, int32_t table);
 rk_onnx_value rk_onnx_parameter(rk_onnx_model *m, const char *name, int64_t n_rows, int64_t n_columns);
 
 /* The batch's size, [1], from whatever input there is. */
-rk_onnx_value rk_onnx_batch_size(rk_onnx_model *m);
+rk_onnx_value rk_onnx_dynamic_batch_size(rk_onnx_model *m);
 
 /* Rows of a table, f32 [..., dim], for ids of n_dims dimensions (onnx_rows.c). */
 rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_value ids, int32_t n_dims);
@@ -87,17 +87,18 @@ rk_onnx_value rk_onnx_shaped(rk_onnx_model *m, rk_onnx_value value, rk_shape sha
 rk_onnx_value rk_onnx_reshape(rk_onnx_model *m, rk_onnx_value value, const int64_t *dims, size_t n);
 
 /* Nodes of one, two and three inputs, without attributes. */
-rk_onnx_value rk_onnx_1(rk_onnx_model *m, const char *op, rk_onnx_value a);
-rk_onnx_value rk_onnx_2(rk_onnx_model *m, const char *op, rk_onnx_value a, rk_onnx_value b);
-rk_onnx_value rk_onnx_3(rk_onnx_model *m, const char *op, rk_onnx_value a, rk_onnx_value b, rk_onnx_value c);
-rk_onnx_value rk_onnx_axis(rk_onnx_model *m, const char *op, const rk_onnx_value *inputs, size_t n,
-                           int64_t axis); /* with the attribute `axis` */
+rk_onnx_value rk_onnx_unary(rk_onnx_model *m, const char *op, rk_onnx_value a);
+rk_onnx_value rk_onnx_binary(rk_onnx_model *m, const char *op, rk_onnx_value a, rk_onnx_value b);
+rk_onnx_value rk_onnx_ternary(rk_onnx_model *m, const char *op, rk_onnx_value a, rk_onnx_value b,
+                              rk_onnx_value c);
+rk_onnx_value rk_onnx_node_with_axis(rk_onnx_model *m, const char *op, const rk_onnx_value *inputs, size_t n,
+                                     int64_t axis); /* with the attribute `axis` */
 rk_onnx_value rk_onnx_cast(rk_onnx_model *m, rk_onnx_value value, rk_onnx_type to);
-rk_onnx_value rk_onnx_sum(rk_onnx_model *m, rk_onnx_value value, int64_t axis, bool keeps);
-rk_onnx_value rk_onnx_transposed(rk_onnx_model *m, rk_onnx_value value, const int64_t *order, size_t n);
-rk_onnx_value rk_onnx_sliced(rk_onnx_model *m, rk_onnx_value value, int64_t axis, int64_t begin, int64_t end);
-rk_onnx_value rk_onnx_unsqueezed(rk_onnx_model *m, rk_onnx_value value, int64_t axis);
-rk_onnx_value rk_onnx_number(rk_onnx_model *m, float value); /* a constant [1] */
+rk_onnx_value rk_onnx_reduce_sum(rk_onnx_model *m, rk_onnx_value value, int64_t axis, bool keeps);
+rk_onnx_value rk_onnx_transpose(rk_onnx_model *m, rk_onnx_value value, const int64_t *order, size_t n);
+rk_onnx_value rk_onnx_slice(rk_onnx_model *m, rk_onnx_value value, int64_t axis, int64_t begin, int64_t end);
+rk_onnx_value rk_onnx_unsqueeze(rk_onnx_model *m, rk_onnx_value value, int64_t axis);
+rk_onnx_value rk_onnx_constant_float(rk_onnx_model *m, float value); /* a constant [1] */
 
 /* A node of the graph, of each operation. */
 #define RK_ONNX_DECLARE(name) rk_onnx_value rk_onnx_op_##name(rk_onnx_model *m, const rk_node *node);

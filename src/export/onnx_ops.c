@@ -21,33 +21,34 @@ static rk_onnx_value unflat(rk_onnx_model *m, const rk_node *node, rk_onnx_value
 rk_onnx_value rk_onnx_op_linear(rk_onnx_model *m, const rk_node *node) {
     const rk_op_options *o = &node->options;
     rk_onnx_value x = o->by_row ? rk_onnx_in(m, node, 0) : rk_onnx_flat(m, node, 0);
-    x = rk_onnx_2(m, "MatMul", x, parameter(m, node, 0));
-    if (!o->no_bias) x = rk_onnx_2(m, "Add", x, parameter(m, node, 1));
-    return o->relu ? rk_onnx_1(m, "Relu", x) : x;
+    x = rk_onnx_binary(m, "MatMul", x, parameter(m, node, 0));
+    if (!o->no_bias) x = rk_onnx_binary(m, "Add", x, parameter(m, node, 1));
+    return o->relu ? rk_onnx_unary(m, "Relu", x) : x;
 }
 
 rk_onnx_value rk_onnx_op_relu(rk_onnx_model *m, const rk_node *node) {
-    return rk_onnx_1(m, "Relu", rk_onnx_in(m, node, 0));
+    return rk_onnx_unary(m, "Relu", rk_onnx_in(m, node, 0));
 }
 
 rk_onnx_value rk_onnx_op_gelu(rk_onnx_model *m, const rk_node *node) {
     rk_onnx_value x = rk_onnx_in(m, node, 0),
-                  z = rk_onnx_1(m, "Erf", rk_onnx_2(m, "Mul", x, rk_onnx_number(m, (float)M_SQRT1_2)));
-    z = rk_onnx_2(m, "Mul", x, rk_onnx_2(m, "Add", z, rk_onnx_number(m, 1)));
-    return rk_onnx_2(m, "Mul", z, rk_onnx_number(m, 0.5f));
+                  z = rk_onnx_unary(m, "Erf",
+                                    rk_onnx_binary(m, "Mul", x, rk_onnx_constant_float(m, (float)M_SQRT1_2)));
+    z = rk_onnx_binary(m, "Mul", x, rk_onnx_binary(m, "Add", z, rk_onnx_constant_float(m, 1)));
+    return rk_onnx_binary(m, "Mul", z, rk_onnx_constant_float(m, 0.5f));
 }
 
 rk_onnx_value rk_onnx_op_sigmoid(rk_onnx_model *m, const rk_node *node) {
-    return rk_onnx_1(m, "Sigmoid", rk_onnx_in(m, node, 0));
+    return rk_onnx_unary(m, "Sigmoid", rk_onnx_in(m, node, 0));
 }
 
 rk_onnx_value rk_onnx_op_tanh(rk_onnx_model *m, const rk_node *node) {
-    return rk_onnx_1(m, "Tanh", rk_onnx_in(m, node, 0));
+    return rk_onnx_unary(m, "Tanh", rk_onnx_in(m, node, 0));
 }
 
 rk_onnx_value rk_onnx_op_softmax(rk_onnx_model *m, const rk_node *node) {
     rk_onnx_value x = rk_onnx_in(m, node, 0);
-    return rk_onnx_axis(m, "Softmax", &x, 1, -1);
+    return rk_onnx_node_with_axis(m, "Softmax", &x, 1, -1);
 }
 
 static rk_onnx_value statistic(rk_onnx_model *m, const rk_node *node, int32_t k) {
@@ -62,11 +63,12 @@ static rk_onnx_value statistic(rk_onnx_model *m, const rk_node *node, int32_t k)
 
 /* By the running statistics. */
 rk_onnx_value rk_onnx_op_batch_norm(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value x = rk_onnx_2(m, "Sub", rk_onnx_flat(m, node, 0), statistic(m, node, 0)),
-                  epsilon = rk_onnx_number(m, (float)node->options.epsilon),
-                  deviation = rk_onnx_1(m, "Sqrt", rk_onnx_2(m, "Add", statistic(m, node, 1), epsilon));
-    x = rk_onnx_2(m, "Mul", rk_onnx_2(m, "Div", x, deviation), parameter(m, node, 0));
-    return unflat(m, node, rk_onnx_2(m, "Add", x, parameter(m, node, 1)));
+    rk_onnx_value x = rk_onnx_binary(m, "Sub", rk_onnx_flat(m, node, 0), statistic(m, node, 0)),
+                  epsilon = rk_onnx_constant_float(m, (float)node->options.epsilon),
+                  deviation =
+                      rk_onnx_unary(m, "Sqrt", rk_onnx_binary(m, "Add", statistic(m, node, 1), epsilon));
+    x = rk_onnx_binary(m, "Mul", rk_onnx_binary(m, "Div", x, deviation), parameter(m, node, 0));
+    return unflat(m, node, rk_onnx_binary(m, "Add", x, parameter(m, node, 1)));
 }
 
 /* LayerNormalization's own scales are the same for all rows; gamma and beta may be a row's own. */
@@ -82,10 +84,12 @@ rk_onnx_value rk_onnx_op_layer_norm(rk_onnx_model *m, const rk_node *node) {
         return -1;
     }
     for (int32_t c = 0; c < cols; c++) ones[c] = 1;
-    rk_onnx_value inputs[] = {rk_onnx_in(m, node, 0), rk_onnx_floats(&m->writer, ones, (size_t)cols)};
+    rk_onnx_value inputs[] = {rk_onnx_in(m, node, 0),
+                              rk_onnx_constant_floats(&m->writer, ones, (size_t)cols)};
     rk_free(ones);
     rk_onnx_value x = rk_onnx_node(&m->writer, "LayerNormalization", inputs, 2, attributes, 2);
-    return rk_onnx_2(m, "Add", rk_onnx_2(m, "Mul", x, parameter(m, node, 0)), parameter(m, node, 1));
+    return rk_onnx_binary(m, "Add", rk_onnx_binary(m, "Mul", x, parameter(m, node, 0)),
+                          parameter(m, node, 1));
 }
 
 /* Of training alone. */
@@ -101,7 +105,7 @@ rk_onnx_value rk_onnx_op_concat(rk_onnx_model *m, const rk_node *node) {
         return -1;
     }
     for (int32_t k = 0; k < node->n_inputs; k++) inputs[k] = rk_onnx_flat(m, node, k);
-    value = rk_onnx_axis(m, "Concat", inputs, (size_t)node->n_inputs, 1);
+    value = rk_onnx_node_with_axis(m, "Concat", inputs, (size_t)node->n_inputs, 1);
     rk_free(inputs);
     return value;
 }
@@ -110,7 +114,7 @@ rk_onnx_value rk_onnx_op_slice(rk_onnx_model *m, const rk_node *node) {
     const rk_op_options *o = &node->options;
     rk_onnx_value columns = rk_onnx_columns(m, node->inputs[0], o->first, o->count);
     return columns >= 0 ? columns
-                        : rk_onnx_sliced(m, rk_onnx_flat(m, node, 0), 1, o->first, o->first + o->count);
+                        : rk_onnx_slice(m, rk_onnx_flat(m, node, 0), 1, o->first, o->first + o->count);
 }
 
 rk_onnx_value rk_onnx_op_reshape(rk_onnx_model *m, const rk_node *node) {
@@ -119,78 +123,81 @@ rk_onnx_value rk_onnx_op_reshape(rk_onnx_model *m, const rk_node *node) {
 
 rk_onnx_value rk_onnx_op_add(rk_onnx_model *m, const rk_node *node) {
     rk_onnx_value sum = rk_onnx_in(m, node, 0);
-    for (int32_t k = 1; k < node->n_inputs; k++) sum = rk_onnx_2(m, "Add", sum, rk_onnx_in(m, node, k));
+    for (int32_t k = 1; k < node->n_inputs; k++) sum = rk_onnx_binary(m, "Add", sum, rk_onnx_in(m, node, k));
     return sum;
 }
 
 rk_onnx_value rk_onnx_op_multiply(rk_onnx_model *m, const rk_node *node) {
     rk_onnx_value b = node->shape.rows == 1 ? rk_onnx_in(m, node, 1) : rk_onnx_rows(m, node, 1);
-    return rk_onnx_2(m, "Mul", rk_onnx_in(m, node, 0), b);
+    return rk_onnx_binary(m, "Mul", rk_onnx_in(m, node, 0), b);
 }
 
 rk_onnx_value rk_onnx_op_sum_rows(rk_onnx_model *m, const rk_node *node) {
-    return rk_onnx_sum(m, rk_onnx_rows(m, node, 0), 1, false);
+    return rk_onnx_reduce_sum(m, rk_onnx_rows(m, node, 0), 1, false);
 }
 
 rk_onnx_value rk_onnx_op_sum_all(rk_onnx_model *m, const rk_node *node) {
-    return rk_onnx_sum(m, rk_onnx_flat(m, node, 0), 1, true);
+    return rk_onnx_reduce_sum(m, rk_onnx_flat(m, node, 0), 1, true);
 }
 
 rk_onnx_value rk_onnx_op_bias(rk_onnx_model *m, const rk_node *node) {
-    return unflat(m, node, rk_onnx_2(m, "Add", rk_onnx_flat(m, node, 0), parameter(m, node, 0)));
+    return unflat(m, node, rk_onnx_binary(m, "Add", rk_onnx_flat(m, node, 0), parameter(m, node, 0)));
 }
 
 rk_onnx_value rk_onnx_op_constant(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value shape[] = {rk_onnx_batch_size(m),
-                             rk_onnx_ints(&m->writer, (int64_t[]){node->shape.cols}, 1)};
-    return rk_onnx_2(m, "Expand", parameter(m, node, 0), rk_onnx_axis(m, "Concat", shape, 2, 0));
+    rk_onnx_value shape[] = {rk_onnx_dynamic_batch_size(m),
+                             rk_onnx_constant_ints(&m->writer, (int64_t[]){node->shape.cols}, 1)};
+    return rk_onnx_binary(m, "Expand", parameter(m, node, 0),
+                          rk_onnx_node_with_axis(m, "Concat", shape, 2, 0));
 }
 
 rk_onnx_value rk_onnx_op_l2_normalize(rk_onnx_model *m, const rk_node *node) {
     double epsilon = node->options.epsilon > 0 ? node->options.epsilon : 1e-12;
-    rk_onnx_value x = rk_onnx_in(m, node, 0), squares = rk_onnx_sum(m, rk_onnx_2(m, "Mul", x, x), -1, true),
-                  length = rk_onnx_1(m, "Sqrt", squares);
-    return rk_onnx_2(m, "Div", x, rk_onnx_2(m, "Max", length, rk_onnx_number(m, (float)epsilon)));
+    rk_onnx_value x = rk_onnx_in(m, node, 0),
+                  squares = rk_onnx_reduce_sum(m, rk_onnx_binary(m, "Mul", x, x), -1, true),
+                  length = rk_onnx_unary(m, "Sqrt", squares);
+    return rk_onnx_binary(m, "Div", x,
+                          rk_onnx_binary(m, "Max", length, rk_onnx_constant_float(m, (float)epsilon)));
 }
 
 rk_onnx_value rk_onnx_op_transpose(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value y = rk_onnx_transposed(m, rk_onnx_rows(m, node, 0), (int64_t[]){0, 2, 1}, 3);
+    rk_onnx_value y = rk_onnx_transpose(m, rk_onnx_rows(m, node, 0), (int64_t[]){0, 2, 1}, 3);
     return node->shape.rows > 1 ? y : rk_onnx_shaped(m, y, node->shape);
 }
 
 rk_onnx_value rk_onnx_op_number_vectors(rk_onnx_model *m, const rk_node *node) {
     int64_t n = node->shape.rows;
     rk_onnx_value x = rk_onnx_reshape(m, rk_onnx_in(m, node, 0), (int64_t[]){n, 1}, 2);
-    return rk_onnx_shaped(m, rk_onnx_2(m, "Mul", x, parameter(m, node, 0)), node->shape);
+    return rk_onnx_shaped(m, rk_onnx_binary(m, "Mul", x, parameter(m, node, 0)), node->shape);
 }
 
 static rk_onnx_value twice_sigmoid(rk_onnx_model *m, rk_onnx_value g) {
-    return rk_onnx_2(m, "Mul", rk_onnx_1(m, "Sigmoid", g), rk_onnx_number(m, 2));
+    return rk_onnx_binary(m, "Mul", rk_onnx_unary(m, "Sigmoid", g), rk_onnx_constant_float(m, 2));
 }
 
 rk_onnx_value rk_onnx_op_gate(rk_onnx_model *m, const rk_node *node) {
     if (node->n_inputs > 1)
-        return rk_onnx_2(m, "Mul", rk_onnx_in(m, node, 0), twice_sigmoid(m, rk_onnx_in(m, node, 1)));
+        return rk_onnx_binary(m, "Mul", rk_onnx_in(m, node, 0), twice_sigmoid(m, rk_onnx_in(m, node, 1)));
     rk_onnx_value factors = twice_sigmoid(m, parameter(m, node, 0));
-    return unflat(m, node, rk_onnx_2(m, "Mul", rk_onnx_flat(m, node, 0), factors));
+    return unflat(m, node, rk_onnx_binary(m, "Mul", rk_onnx_flat(m, node, 0), factors));
 }
 
 rk_onnx_value rk_onnx_op_cross_v1(rk_onnx_model *m, const rk_node *node) {
     rk_onnx_value x0 = rk_onnx_flat(m, node, 0), x = rk_onnx_flat(m, node, 1),
-                  dot = rk_onnx_sum(m, rk_onnx_2(m, "Mul", x, parameter(m, node, 0)), 1, true),
-                  y = rk_onnx_2(m, "Add", rk_onnx_2(m, "Mul", x0, dot), parameter(m, node, 1));
-    return unflat(m, node, rk_onnx_2(m, "Add", y, x));
+                  dot = rk_onnx_reduce_sum(m, rk_onnx_binary(m, "Mul", x, parameter(m, node, 0)), 1, true),
+                  y = rk_onnx_binary(m, "Add", rk_onnx_binary(m, "Mul", x0, dot), parameter(m, node, 1));
+    return unflat(m, node, rk_onnx_binary(m, "Add", y, x));
 }
 
 rk_onnx_value rk_onnx_op_cin(rk_onnx_model *m, const rk_node *node) {
     const rk_graph *graph = m->model->graph;
     int64_t fields = rk_in_shape(graph, node, 0).cols, maps = rk_in_shape(graph, node, 1).cols;
-    rk_onnx_value x0 = rk_onnx_unsqueezed(m, rk_onnx_rows(m, node, 0), 2),
-                  x = rk_onnx_unsqueezed(m, rk_onnx_rows(m, node, 1), 3),
-                  products = rk_onnx_reshape(m, rk_onnx_2(m, "Mul", x, x0),
+    rk_onnx_value x0 = rk_onnx_unsqueeze(m, rk_onnx_rows(m, node, 0), 2),
+                  x = rk_onnx_unsqueeze(m, rk_onnx_rows(m, node, 1), 3),
+                  products = rk_onnx_reshape(m, rk_onnx_binary(m, "Mul", x, x0),
                                              (int64_t[]){node->shape.rows, maps * fields}, 2),
-                  y = rk_onnx_2(m, "MatMul", products, parameter(m, node, 0));
-    y = rk_onnx_2(m, "Add", y, parameter(m, node, 1));
+                  y = rk_onnx_binary(m, "MatMul", products, parameter(m, node, 0));
+    y = rk_onnx_binary(m, "Add", y, parameter(m, node, 1));
     return node->shape.rows > 1 ? y : rk_onnx_shaped(m, y, node->shape);
 }
 

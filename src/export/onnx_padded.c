@@ -6,18 +6,19 @@
 static rk_onnx_value weights_of(rk_onnx_model *m, const rk_onnx_feature *feature, bool weighted,
                                 bool positive, rk_onnx_value valid) {
     if (!weighted) return rk_onnx_cast(m, valid, RK_ONNX_F32);
-    rk_onnx_value zero = rk_onnx_number(m, 0);
-    if (positive) valid = rk_onnx_2(m, "And", valid, rk_onnx_2(m, "Greater", feature->weights, zero));
-    return rk_onnx_3(m, "Where", valid, feature->weights, zero);
+    rk_onnx_value zero = rk_onnx_constant_float(m, 0);
+    if (positive)
+        valid = rk_onnx_binary(m, "And", valid, rk_onnx_binary(m, "Greater", feature->weights, zero));
+    return rk_onnx_ternary(m, "Where", valid, feature->weights, zero);
 }
 
 static rk_onnx_value is_valid(rk_onnx_model *m, rk_onnx_value ids) {
-    return rk_onnx_2(m, "GreaterOrEqual", ids, rk_onnx_int(&m->writer, 0));
+    return rk_onnx_binary(m, "GreaterOrEqual", ids, rk_onnx_constant_int(&m->writer, 0));
 }
 
 /* Rows [batch, n, dim]; of an id that is none those of id 0. */
 static rk_onnx_value rows_of(rk_onnx_model *m, int32_t f, rk_onnx_value ids, rk_onnx_value valid) {
-    ids = rk_onnx_3(m, "Where", valid, ids, rk_onnx_int(&m->writer, 0));
+    ids = rk_onnx_ternary(m, "Where", valid, ids, rk_onnx_constant_int(&m->writer, 0));
     return rk_onnx_table_lookup(m, m->plan.table_of[f], ids, 2);
 }
 
@@ -29,34 +30,36 @@ rk_onnx_value rk_onnx_padded_sums(rk_onnx_model *m, int32_t f) {
     rk_onnx_value valid = is_valid(m, feature->ids),
                   w = weights_of(m, feature, rk_onnx_is_weighted(m, source), divides, valid),
                   rows = rows_of(m, f, feature->ids, valid);
-    rows = rk_onnx_2(m, "Mul", rows, rk_onnx_unsqueezed(m, w, 2));
-    rk_onnx_value sums = rk_onnx_sum(m, rows, 1, false);
+    rows = rk_onnx_binary(m, "Mul", rows, rk_onnx_unsqueeze(m, w, 2));
+    rk_onnx_value sums = rk_onnx_reduce_sum(m, rows, 1, false);
     if (!divides) return sums;
     bool sqrtn = combiner == RK_COMBINER_SQRTN;
-    rk_onnx_value below = rk_onnx_sum(m, sqrtn ? rk_onnx_2(m, "Mul", w, w) : w, 1, true);
-    if (sqrtn) below = rk_onnx_1(m, "Sqrt", below);
-    rk_onnx_value positive = rk_onnx_2(m, "Greater", below, rk_onnx_number(m, 0));
-    return rk_onnx_2(m, "Div", sums, rk_onnx_3(m, "Where", positive, below, rk_onnx_number(m, 1)));
+    rk_onnx_value below = rk_onnx_reduce_sum(m, sqrtn ? rk_onnx_binary(m, "Mul", w, w) : w, 1, true);
+    if (sqrtn) below = rk_onnx_unary(m, "Sqrt", below);
+    rk_onnx_value positive = rk_onnx_binary(m, "Greater", below, rk_onnx_constant_float(m, 0));
+    return rk_onnx_binary(m, "Div", sums,
+                          rk_onnx_ternary(m, "Where", positive, below, rk_onnx_constant_float(m, 1)));
 }
 
 /* The ids of a sequence, with -1 behind them: [batch, length]. */
 static rk_onnx_value sequence_ids(rk_onnx_model *m, int32_t f) {
     int64_t length = m->plan.features[f].max_sequence_length;
     rk_onnx_value ids = rk_onnx_feature_of(m, m->model->lookups[f].source)->ids,
-                  shape[] = {rk_onnx_sliced(m, rk_onnx_1(m, "Shape", ids), 0, 0, 1),
-                             rk_onnx_ints(&m->writer, &length, 1)},
-                  none = rk_onnx_ints(&m->writer, (int64_t[]){-1}, 1),
-                  parts[] = {ids, rk_onnx_2(m, "Expand", none, rk_onnx_axis(m, "Concat", shape, 2, 0))};
-    return rk_onnx_sliced(m, rk_onnx_axis(m, "Concat", parts, 2, 1), 1, 0, length);
+                  shape[] = {rk_onnx_slice(m, rk_onnx_unary(m, "Shape", ids), 0, 0, 1),
+                             rk_onnx_constant_ints(&m->writer, &length, 1)},
+                  none = rk_onnx_constant_ints(&m->writer, (int64_t[]){-1}, 1),
+                  parts[] = {ids, rk_onnx_binary(m, "Expand", none,
+                                                 rk_onnx_node_with_axis(m, "Concat", shape, 2, 0))};
+    return rk_onnx_slice(m, rk_onnx_node_with_axis(m, "Concat", parts, 2, 1), 1, 0, length);
 }
 
 rk_onnx_value rk_onnx_padded_sequence(rk_onnx_model *m, int32_t f) {
     int64_t width = rk_collection_config_width(&m->plan, f);
     rk_onnx_value ids = sequence_ids(m, f), valid = is_valid(m, ids), rows = rows_of(m, f, ids, valid);
-    rows = rk_onnx_3(m, "Where", rk_onnx_unsqueezed(m, valid, 2), rows, rk_onnx_number(m, 0));
+    rows = rk_onnx_ternary(m, "Where", rk_onnx_unsqueeze(m, valid, 2), rows, rk_onnx_constant_float(m, 0));
     return rk_onnx_reshape(m, rows, &width, 1);
 }
 
 rk_onnx_value rk_onnx_padded_lengths(rk_onnx_model *m, int32_t f) {
-    return rk_onnx_sum(m, rk_onnx_cast(m, is_valid(m, sequence_ids(m, f)), RK_ONNX_I64), 1, false);
+    return rk_onnx_reduce_sum(m, rk_onnx_cast(m, is_valid(m, sequence_ids(m, f)), RK_ONNX_I64), 1, false);
 }

@@ -2,7 +2,7 @@
 #include "export/onnx_model.h"
 
 rk_onnx_value rk_onnx_gather(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value at) {
-    return rk_onnx_axis(m, "Gather", (rk_onnx_value[]){from, at}, 2, 0);
+    return rk_onnx_node_with_axis(m, "Gather", (rk_onnx_value[]){from, at}, 2, 0);
 }
 
 static rk_onnx_value piece_of(rk_onnx_model *m, int32_t table, rk_row_piece piece, rk_onnx_value ids) {
@@ -13,14 +13,16 @@ static rk_onnx_value piece_of(rk_onnx_model *m, int32_t table, rk_row_piece piec
  * and differences of whole numbers up to 255 are exact, since operator set 17 has no operations on bits. */
 static rk_onnx_value nibbles(rk_onnx_model *m, rk_onnx_value bytes, int64_t n_bytes, int64_t dim,
                              int32_t n_dims) {
-    rk_onnx_value high = rk_onnx_1(m, "Floor", rk_onnx_2(m, "Mul", bytes, rk_onnx_number(m, 1.0f / 16))),
-                  low = rk_onnx_2(m, "Sub", bytes, rk_onnx_2(m, "Mul", high, rk_onnx_number(m, 16))),
-                  pairs[] = {rk_onnx_unsqueezed(m, low, n_dims + 1), rk_onnx_unsqueezed(m, high, n_dims + 1)};
+    rk_onnx_value high = rk_onnx_unary(m, "Floor",
+                                       rk_onnx_binary(m, "Mul", bytes, rk_onnx_constant_float(m, 1.0f / 16))),
+                  low = rk_onnx_binary(m, "Sub", bytes,
+                                       rk_onnx_binary(m, "Mul", high, rk_onnx_constant_float(m, 16))),
+                  pairs[] = {rk_onnx_unsqueeze(m, low, n_dims + 1), rk_onnx_unsqueeze(m, high, n_dims + 1)};
     int64_t shape[3] = {0};
     shape[n_dims] = 2 * n_bytes; /* a 0 is the dimension as it is */
-    rk_onnx_value codes = rk_onnx_axis(m, "Concat", pairs, 2, n_dims + 1);
-    codes = rk_onnx_2(m, "Reshape", codes, rk_onnx_ints(&m->writer, shape, (size_t)n_dims + 1));
-    return dim % 2 ? rk_onnx_sliced(m, codes, n_dims, 0, dim) : codes;
+    rk_onnx_value codes = rk_onnx_node_with_axis(m, "Concat", pairs, 2, n_dims + 1);
+    codes = rk_onnx_binary(m, "Reshape", codes, rk_onnx_constant_ints(&m->writer, shape, (size_t)n_dims + 1));
+    return dim % 2 ? rk_onnx_slice(m, codes, n_dims, 0, dim) : codes;
 }
 
 rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_value ids, int32_t n_dims) {
@@ -30,6 +32,6 @@ rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_valu
     rk_onnx_value codes = piece_of(m, table, RK_ROW_CODES, ids);
     if (rows == RK_EXPORT_ROWS_INT4)
         codes = nibbles(m, codes, rk_row_format_piece(rows, dim, RK_ROW_CODES).n, dim, n_dims);
-    codes = rk_onnx_2(m, "Mul", codes, piece_of(m, table, RK_ROW_SCALES, ids));
-    return rk_onnx_2(m, "Add", codes, piece_of(m, table, RK_ROW_MINIMA, ids));
+    codes = rk_onnx_binary(m, "Mul", codes, piece_of(m, table, RK_ROW_SCALES, ids));
+    return rk_onnx_binary(m, "Add", codes, piece_of(m, table, RK_ROW_MINIMA, ids));
 }

@@ -17,7 +17,7 @@ static rk_onnx_value identity_ids(rk_onnx_model *m, int32_t source, const char *
     rk_onnx_value ids =
         rk_onnx_feature_input(m, source, values_input, narrow ? RK_ONNX_I32 : RK_ONNX_I64, size);
     if (narrow) ids = rk_onnx_cast(m, ids, RK_ONNX_I64);
-    return offset ? rk_onnx_2(m, "Sub", ids, rk_onnx_int(&m->writer, offset)) : ids;
+    return offset ? rk_onnx_binary(m, "Sub", ids, rk_onnx_constant_int(&m->writer, offset)) : ids;
 }
 
 /* How many boundaries each value reaches; a NaN is none. */
@@ -25,10 +25,12 @@ static rk_onnx_value bucket_ids(rk_onnx_model *m, int32_t source, const char *si
                                 const rk_fitted_feature *fitted) {
     int32_t n_dims = n_dims_of_ids(m);
     rk_onnx_value x = rk_onnx_feature_input(m, source, values_input, RK_ONNX_F64, size),
-                  boundaries = rk_onnx_doubles(&m->writer, fitted->boundaries, (size_t)fitted->n_boundaries),
-                  reached = rk_onnx_2(m, "GreaterOrEqual", rk_onnx_unsqueezed(m, x, n_dims), boundaries),
-                  ids = rk_onnx_sum(m, rk_onnx_cast(m, reached, RK_ONNX_I64), n_dims, false);
-    return rk_onnx_3(m, "Where", rk_onnx_1(m, "IsNaN", x), rk_onnx_int(&m->writer, -1), ids);
+                  boundaries =
+                      rk_onnx_constant_doubles(&m->writer, fitted->boundaries, (size_t)fitted->n_boundaries),
+                  reached = rk_onnx_binary(m, "GreaterOrEqual", rk_onnx_unsqueeze(m, x, n_dims), boundaries),
+                  ids = rk_onnx_reduce_sum(m, rk_onnx_cast(m, reached, RK_ONNX_I64), n_dims, false);
+    return rk_onnx_ternary(m, "Where", rk_onnx_unary(m, "IsNaN", x), rk_onnx_constant_int(&m->writer, -1),
+                           ids);
 }
 
 /* The vocabulary's texts with their ids, and the empty text, which is none. texts, ids: [n + 1] */
@@ -79,8 +81,9 @@ rk_onnx_value rk_onnx_ids_of_values(rk_onnx_model *m, int32_t source, const char
 
 /* sign(x) log(1 + |x|) */
 static rk_onnx_value log1p_of(rk_onnx_model *m, rk_onnx_value x) {
-    rk_onnx_value above = rk_onnx_2(m, "Add", rk_onnx_1(m, "Abs", x), rk_onnx_double(&m->writer, 1));
-    return rk_onnx_2(m, "Mul", rk_onnx_1(m, "Sign", x), rk_onnx_1(m, "Log", above));
+    rk_onnx_value above =
+        rk_onnx_binary(m, "Add", rk_onnx_unary(m, "Abs", x), rk_onnx_constant_double(&m->writer, 1));
+    return rk_onnx_binary(m, "Mul", rk_onnx_unary(m, "Sign", x), rk_onnx_unary(m, "Log", above));
 }
 
 /* [batch, width]; a NaN is the default, or becomes 0 where there is none. */
@@ -94,17 +97,17 @@ static rk_onnx_value dense_of(rk_onnx_model *m, const rk_fitted_feature *fitted)
     rk_onnx_value x =
         m->writer.status == RK_OK ? rk_onnx_input(&m->writer, name.data, RK_ONNX_F64, dims, 2) : -1;
     rk_buffer_release(&name);
-    rk_onnx_value is_missing = rk_onnx_1(m, "IsNaN", x);
+    rk_onnx_value is_missing = rk_onnx_unary(m, "IsNaN", x);
     bool has_default =
         f->default_value && rk_parse_f64((rk_span){f->default_value, strlen(f->default_value)}, &missing);
-    rk_onnx_value filler = rk_onnx_double(&m->writer, missing);
-    x = rk_onnx_3(m, "Where", is_missing, filler, x);
+    rk_onnx_value filler = rk_onnx_constant_double(&m->writer, missing);
+    x = rk_onnx_ternary(m, "Where", is_missing, filler, x);
     if (f->log1p) x = log1p_of(m, x);
     if (f->normalize) {
-        x = rk_onnx_2(m, "Sub", x, rk_onnx_double(&m->writer, fitted->mean));
-        x = rk_onnx_2(m, "Div", x, rk_onnx_double(&m->writer, fitted->deviation));
+        x = rk_onnx_binary(m, "Sub", x, rk_onnx_constant_double(&m->writer, fitted->mean));
+        x = rk_onnx_binary(m, "Div", x, rk_onnx_constant_double(&m->writer, fitted->deviation));
     }
-    if (!has_default) x = rk_onnx_3(m, "Where", is_missing, filler, x);
+    if (!has_default) x = rk_onnx_ternary(m, "Where", is_missing, filler, x);
     return rk_onnx_cast(m, x, RK_ONNX_F32);
 }
 
@@ -126,7 +129,7 @@ rk_onnx_value rk_onnx_dense_of_values(rk_onnx_model *m) {
         parts[n++] = dense_of(m, &fitted);
     }
     m->writer.scope = before;
-    rk_onnx_value value = n == 1 ? parts[0] : rk_onnx_axis(m, "Concat", parts, n, 1);
+    rk_onnx_value value = n == 1 ? parts[0] : rk_onnx_node_with_axis(m, "Concat", parts, n, 1);
     rk_free(parts);
     return value;
 }

@@ -150,27 +150,27 @@ static rk_onnx_value int_constant(rk_onnx_writer *w, size_t n_dims, const int64_
     return value;
 }
 
-rk_onnx_value rk_onnx_ints(rk_onnx_writer *w, const int64_t *values, size_t n) {
+rk_onnx_value rk_onnx_constant_ints(rk_onnx_writer *w, const int64_t *values, size_t n) {
     return int_constant(w, 1, values, n);
 }
 
-rk_onnx_value rk_onnx_int(rk_onnx_writer *w, int64_t value) {
+rk_onnx_value rk_onnx_constant_int(rk_onnx_writer *w, int64_t value) {
     return int_constant(w, 0, &value, 1);
 }
 
-rk_onnx_value rk_onnx_floats(rk_onnx_writer *w, const float *values, size_t n) {
+rk_onnx_value rk_onnx_constant_floats(rk_onnx_writer *w, const float *values, size_t n) {
     rk_onnx_value value = new_made_value(w, "floats");
     put_constant(w, value, RK_ONNX_F32, 1, values, n, sizeof *values);
     return value;
 }
 
-rk_onnx_value rk_onnx_double(rk_onnx_writer *w, double number) {
+rk_onnx_value rk_onnx_constant_double(rk_onnx_writer *w, double number) {
     rk_onnx_value value = new_made_value(w, "double");
     put_constant(w, value, RK_ONNX_F64, 0, &number, 1, sizeof number);
     return value;
 }
 
-rk_onnx_value rk_onnx_doubles(rk_onnx_writer *w, const double *values, size_t n) {
+rk_onnx_value rk_onnx_constant_doubles(rk_onnx_writer *w, const double *values, size_t n) {
     rk_onnx_value value = new_made_value(w, "doubles");
     put_constant(w, value, RK_ONNX_F64, 1, values, n, sizeof *values);
     return value;

@@ -65,11 +65,11 @@ rk_onnx_value rk_onnx_external(rk_onnx_writer *writer, const char *name, rk_onnx
                                const int64_t *dims, size_t n_dims, rk_onnx_place place);
 
 /* Constants, small ones: [n], or without dimensions. The same whole numbers are one constant. */
-rk_onnx_value rk_onnx_ints(rk_onnx_writer *writer, const int64_t *values, size_t n);
-rk_onnx_value rk_onnx_int(rk_onnx_writer *writer, int64_t value);
-rk_onnx_value rk_onnx_floats(rk_onnx_writer *writer, const float *values, size_t n);
-rk_onnx_value rk_onnx_double(rk_onnx_writer *writer, double value);
-rk_onnx_value rk_onnx_doubles(rk_onnx_writer *writer, const double *values, size_t n);
+rk_onnx_value rk_onnx_constant_ints(rk_onnx_writer *writer, const int64_t *values, size_t n);
+rk_onnx_value rk_onnx_constant_int(rk_onnx_writer *writer, int64_t value);
+rk_onnx_value rk_onnx_constant_floats(rk_onnx_writer *writer, const float *values, size_t n);
+rk_onnx_value rk_onnx_constant_double(rk_onnx_writer *writer, double value);
+rk_onnx_value rk_onnx_constant_doubles(rk_onnx_writer *writer, const double *values, size_t n);
 
 /* A node of one output, which it returns. */
 rk_onnx_value rk_onnx_node(rk_onnx_writer *writer, const char *op, const rk_onnx_value *inputs,

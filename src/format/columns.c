@@ -288,7 +288,7 @@ rk_status rk_column_reserve_weights(rk_column *column, int64_t n_values) {
     return reserve(&column->weights, &column->weights_capacity, n_values, sizeof *column->weights);
 }
 
-rk_status rk_columns_unpack(rk_columns *columns) {
+rk_status rk_columns_unpack_ints(rk_columns *columns) {
     for (int32_t c = 0; c < columns->n_columns; c++) {
         rk_column *column = &columns->columns[c];
         if (!column->packed.data) continue;

@@ -81,7 +81,7 @@ rk_status rk_column_set_empty(rk_column *column, int64_t n_rows);
 rk_status rk_column_borrow(rk_column *column, const void *values, int64_t n_rows, int64_t each);
 rk_status rk_column_reserve_weights(rk_column *column,
                                     int64_t n_values); /* gives the column weights, of undefined value */
-rk_status rk_columns_unpack(rk_columns *columns);      /* no column stays packed */
+rk_status rk_columns_unpack_ints(rk_columns *columns); /* no column stays packed */
 /* The same number of columns, with the same names and types in the same order. */
 bool rk_columns_alike(const rk_columns *a, const rk_columns *b);
 /* Forget the values added since the last ended row (a bad row that is skipped). */

@@ -1,4 +1,4 @@
-/* The writing side of format/stream.h. */
+/* The writing side of format/byte_stream.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "base/text/text.h"
-#include "format/stream.h"
+#include "format/byte_stream.h"
 
 enum { OUTPUT_BYTES = 1 << 16 };
 

@@ -15,26 +15,27 @@
 #include "kernels/real.h"
 
 /* W [in, out], in the layouts that the products want. */
-typedef struct rk_matrix rk_matrix;
+typedef struct rk_packed_matrix rk_packed_matrix;
 
 /* dtype bf16: x, W and dy are rounded to bf16 (nearest even) and their products summed in f32. For blocks of
  * up to max_rows rows. */
-rk_status rk_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_rows, rk_matrix **result);
-void rk_matrix_free(rk_matrix *matrix);
+rk_status rk_packed_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_rows,
+                                  rk_packed_matrix **result);
+void rk_packed_matrix_free(rk_packed_matrix *matrix);
 
-/* Take W [in, out], for training or for predictions, which have no rk_matrix_backward. Not while products
- * run. */
-rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool training);
+/* Take W [in, out], for training or for predictions, which have no rk_packed_matrix_backward. Not while
+ * products run. */
+rk_status rk_packed_matrix_set(rk_packed_matrix *matrix, const rk_real *w, bool training);
 
-/* Any number of threads at once; each has a workspace of its own of rk_matrix_workspace bytes, aligned to a
- * cache line.
- *     forward            y = x W + b, and max(., 0) if relu;   x [m, in], b [out] or NULL, y [m, out]
- *     backward           dw = x^T dy, added to dw if add_dw;   dy [m, out], dw [in, out]
- *                        dx = dy W^T, added to dx if add_dx;   dx [m, in] */
-rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu,
-                            rk_real *y, void *workspace);
-rk_status rk_matrix_backward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy,
-                             bool add_dw, rk_real *dw, bool add_dx, rk_real *dx, void *workspace);
-size_t rk_matrix_workspace(const rk_matrix *matrix);
+/* Any number of threads at once; each has a workspace of its own of rk_packed_matrix_workspace bytes, aligned
+ * to a cache line. forward            y = x W + b, and max(., 0) if relu;   x [m, in], b [out] or NULL, y [m,
+ * out] backward           dw = x^T dy, added to dw if add_dw;   dy [m, out], dw [in, out] dx = dy W^T, added
+ * to dx if add_dx;   dx [m, in] */
+rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
+                                   const rk_real *b, bool relu, rk_real *y, void *workspace);
+rk_status rk_packed_matrix_backward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
+                                    const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx,
+                                    void *workspace);
+size_t rk_packed_matrix_workspace(const rk_packed_matrix *matrix);
 
 #endif

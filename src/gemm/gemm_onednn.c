@@ -37,7 +37,7 @@ typedef struct product {
     size_t scratch_bytes;
 } product;
 
-struct rk_matrix {
+struct rk_packed_matrix {
     int64_t in, out, max_rows;
     rk_dtype dtype;
     bool units;    /* bf16 operands as such, in training */
@@ -77,7 +77,7 @@ static bool has_bf16_units(void) {
     return isa >= dnnl_cpu_isa_avx512_core_bf16 && isa != dnnl_cpu_isa_avx2_vnni;
 }
 
-static dnnl_data_type_t operand_type(const rk_matrix *matrix) {
+static dnnl_data_type_t operand_type(const rk_packed_matrix *matrix) {
     return matrix->units ? dnnl_bf16 : dnnl_f32;
 }
 
@@ -88,7 +88,7 @@ static rk_status describe(dnnl_memory_desc_t *desc, int64_t rows, int64_t cols, 
 }
 
 /* A product's operands: [rows, inner] x [inner, cols]. */
-static rk_status describe_product(const rk_matrix *matrix, int kind, int64_t m, dnnl_memory_desc_t *a,
+static rk_status describe_product(const rk_packed_matrix *matrix, int kind, int64_t m, dnnl_memory_desc_t *a,
                                   dnnl_memory_desc_t *b, dnnl_memory_desc_t *c) {
     int64_t in = matrix->in, out = matrix->out;
     dnnl_data_type_t type = operand_type(matrix);
@@ -124,7 +124,7 @@ static rk_status need_memory(void) {
     return RK_OK;
 }
 
-static rk_status describe_primitive(const rk_matrix *matrix, int kind, int64_t m, bool relu, bool bias,
+static rk_status describe_primitive(const rk_packed_matrix *matrix, int kind, int64_t m, bool relu, bool bias,
                                     dnnl_primitive_desc_t *out) {
     dnnl_memory_desc_t a, b, c, bias_desc;
     RK_TRY(need_memory());
@@ -160,7 +160,7 @@ static void put_back(int before) {
     if (before != 1) omp_set_num_threads(before);
 }
 
-static rk_status make_product(const rk_matrix *matrix, int kind, int64_t m, bool relu, bool bias,
+static rk_status make_product(const rk_packed_matrix *matrix, int kind, int64_t m, bool relu, bool bias,
                               product **out) {
     dnnl_primitive_desc_t desc;
     product *made;
@@ -177,7 +177,7 @@ static rk_status make_product(const rk_matrix *matrix, int kind, int64_t m, bool
     return status;
 }
 
-static rk_status product_of(const rk_matrix *matrix, int kind, int64_t m, bool relu, bool bias,
+static rk_status product_of(const rk_packed_matrix *matrix, int kind, int64_t m, bool relu, bool bias,
                             product **out) {
     int64_t variant = kind * 4 + 2 * relu + bias;
     _Atomic(product *) *place = &matrix->products[variant * (matrix->max_rows + 1) + m];
@@ -193,7 +193,7 @@ static rk_status product_of(const rk_matrix *matrix, int kind, int64_t m, bool r
 }
 
 /* The layout that oneDNN picks for W in a product of max_rows rows. */
-static rk_status choose_layout(const rk_matrix *matrix, int kind, packed *out) {
+static rk_status choose_layout(const rk_packed_matrix *matrix, int kind, packed *out) {
     dnnl_primitive_desc_t desc;
     pthread_mutex_lock(&making);
     rk_status status = describe_primitive(matrix, kind, matrix->max_rows, false, false, &desc);
@@ -205,7 +205,7 @@ static rk_status choose_layout(const rk_matrix *matrix, int kind, packed *out) {
     return rk_pages_alloc(out->n_bytes, &out->data);
 }
 
-static rk_status init(rk_matrix *matrix) {
+static rk_status init(rk_packed_matrix *matrix) {
     pthread_once(&engine_once, make_engine);
     RK_FAIL_IF(!engine, RK_INTERNAL, "oneDNN has no engine for this processor");
     RK_TRY(rk_alloc((size_t)(N_PRODUCTS * 4 * (matrix->max_rows + 1)), sizeof *matrix->products,
@@ -223,25 +223,26 @@ static rk_status init(rk_matrix *matrix) {
     return RK_OK;
 }
 
-rk_status rk_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_rows, rk_matrix **result) {
-    rk_matrix *matrix;
+rk_status rk_packed_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_rows,
+                                  rk_packed_matrix **result) {
+    rk_packed_matrix *matrix;
     RK_TRY(rk_alloc(1, sizeof *matrix, &matrix));
-    *matrix = (rk_matrix){.in = in,
-                          .out = out,
-                          .max_rows = max_rows,
-                          .dtype = dtype,
-                          .units = dtype == RK_BF16 && has_bf16_units()};
+    *matrix = (rk_packed_matrix){.in = in,
+                                 .out = out,
+                                 .max_rows = max_rows,
+                                 .dtype = dtype,
+                                 .units = dtype == RK_BF16 && has_bf16_units()};
     int before = one_thread();
     rk_status status = init(matrix);
     put_back(before);
     if (status == RK_OK)
         *result = matrix;
     else
-        rk_matrix_free(matrix);
+        rk_packed_matrix_free(matrix);
     return status;
 }
 
-void rk_matrix_free(rk_matrix *matrix) {
+void rk_packed_matrix_free(rk_packed_matrix *matrix) {
     if (!matrix) return;
     int64_t n = matrix->products ? N_PRODUCTS * 4 * (matrix->max_rows + 1) : 0;
     for (int64_t i = 0; i < n; i++) {
@@ -260,19 +261,19 @@ void rk_matrix_free(rk_matrix *matrix) {
 }
 
 /* The values that products read: rounded into scratch, or as they are. */
-static const void *operand(const rk_matrix *matrix, const float *values, int64_t n, void *scratch) {
+static const void *operand(const rk_packed_matrix *matrix, const float *values, int64_t n, void *scratch) {
     if (matrix->dtype != RK_BF16) return values;
     rk_bf16_round(values, scratch, n, !(matrix->units && matrix->training));
     return scratch;
 }
 
-static size_t rounding_bytes(const rk_matrix *matrix) {
+static size_t rounding_bytes(const rk_packed_matrix *matrix) {
     size_t values = matrix->dtype == RK_BF16 ? (size_t)((matrix->in + matrix->out) * matrix->max_rows) : 0;
     return (values * sizeof(float) + 63) / 64 * 64;
 }
 
 /* First rounded operands, then oneDNN's own. */
-size_t rk_matrix_workspace(const rk_matrix *matrix) {
+size_t rk_packed_matrix_workspace(const rk_packed_matrix *matrix) {
     return rounding_bytes(matrix) + matrix->scratch_bytes;
 }
 
@@ -321,7 +322,7 @@ static rk_status pack(const dnnl_memory_desc_t *from, const void *data, packed *
                    2);
 }
 
-static rk_status set(rk_matrix *matrix, const float *w) {
+static rk_status set(rk_packed_matrix *matrix, const float *w) {
     dnnl_memory_desc_t plain, transposed;
     RK_TRY(describe(&plain, matrix->in, matrix->out, operand_type(matrix), dnnl_ab));
     RK_TRY(pack(&plain, w, &matrix->w));
@@ -329,7 +330,7 @@ static rk_status set(rk_matrix *matrix, const float *w) {
     return pack(&transposed, w, &matrix->w_transposed);
 }
 
-rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool training) {
+rk_status rk_packed_matrix_set(rk_packed_matrix *matrix, const rk_real *w, bool training) {
     matrix->training = training;
     const void *values = operand(matrix, w, matrix->in * matrix->out, matrix->rounded);
     if (!training) {
@@ -343,7 +344,7 @@ rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool training) {
 }
 
 /* a, b and c are the product's operands. */
-static rk_status multiply(const rk_matrix *matrix, int kind, int64_t m, const void *a, const void *b,
+static rk_status multiply(const rk_packed_matrix *matrix, int kind, int64_t m, const void *a, const void *b,
                           const float *bias, bool relu, float *c, void *scratch) {
     dnnl_memory_desc_t a_desc, b_desc, c_desc, bias_desc;
     product *p;
@@ -361,12 +362,12 @@ static rk_status multiply(const rk_matrix *matrix, int kind, int64_t m, const vo
 }
 
 /* What products have of a workspace, after the rounded operands. */
-static void *rest_of(const rk_matrix *matrix, void *workspace) {
+static void *rest_of(const rk_packed_matrix *matrix, void *workspace) {
     return (char *)workspace + rounding_bytes(matrix);
 }
 
-rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu,
-                            rk_real *y, void *workspace) {
+rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
+                                   const rk_real *b, bool relu, rk_real *y, void *workspace) {
     const void *rows = operand(matrix, x, m * matrix->in, workspace);
     if (!matrix->training) {
         rk_panels_multiply(&matrix->panels, m, rows, b, relu, y);
@@ -379,8 +380,9 @@ rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x
     return status;
 }
 
-rk_status rk_matrix_backward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy,
-                             bool add_dw, rk_real *dw, bool add_dx, rk_real *dx, void *workspace) {
+rk_status rk_packed_matrix_backward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
+                                    const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx,
+                                    void *workspace) {
     const void *left = operand(matrix, x, m * matrix->in, workspace),
                *right = operand(matrix, dy, m * matrix->out, (float *)workspace + m * matrix->in);
     int before = one_thread();

@@ -7,7 +7,7 @@
 #include "gemm/gemm.h"
 #include "gemm/panels.h"
 
-struct rk_matrix {
+struct rk_packed_matrix {
     int64_t in, out, max_rows;
     rk_dtype dtype;
     rk_real *w; /* [in, out], rounded if bf16 */
@@ -19,38 +19,40 @@ static void round_to_bf16(const rk_real *from, rk_real *to, int64_t n) {
 }
 
 /* The values that products read: rounded into scratch, or as they are. */
-static const rk_real *operand(const rk_matrix *matrix, const rk_real *values, int64_t n, rk_real *scratch) {
+static const rk_real *operand(const rk_packed_matrix *matrix, const rk_real *values, int64_t n,
+                              rk_real *scratch) {
     if (matrix->dtype != RK_BF16) return values;
     round_to_bf16(values, scratch, n);
     return scratch;
 }
 
-size_t rk_matrix_workspace(const rk_matrix *matrix) {
+size_t rk_packed_matrix_workspace(const rk_packed_matrix *matrix) {
     return matrix->dtype == RK_BF16
                ? (size_t)((matrix->in + matrix->out) * matrix->max_rows) * sizeof(rk_real)
                : 0;
 }
 
-rk_status rk_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_rows, rk_matrix **result) {
-    rk_matrix *matrix;
+rk_status rk_packed_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_rows,
+                                  rk_packed_matrix **result) {
+    rk_packed_matrix *matrix;
     RK_TRY(rk_alloc(1, sizeof *matrix, &matrix));
-    *matrix = (rk_matrix){.in = in, .out = out, .max_rows = max_rows, .dtype = dtype};
+    *matrix = (rk_packed_matrix){.in = in, .out = out, .max_rows = max_rows, .dtype = dtype};
     rk_status status = rk_alloc((size_t)(in * out), sizeof *matrix->w, &matrix->w);
     if (status == RK_OK) status = rk_panels_init(&matrix->panels, in, out);
     if (status == RK_OK)
         *result = matrix;
     else
-        rk_matrix_free(matrix);
+        rk_packed_matrix_free(matrix);
     return status;
 }
 
-void rk_matrix_free(rk_matrix *matrix) {
+void rk_packed_matrix_free(rk_packed_matrix *matrix) {
     if (!matrix) return;
     rk_panels_release(&matrix->panels);
     RK_FREE_ALL(matrix->w, matrix);
 }
 
-rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool training) {
+rk_status rk_packed_matrix_set(rk_packed_matrix *matrix, const rk_real *w, bool training) {
     (void)training;
     if (matrix->dtype == RK_BF16)
         round_to_bf16(w, matrix->w, matrix->in * matrix->out);
@@ -60,13 +62,14 @@ rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool training) {
     return RK_OK;
 }
 
-rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu,
-                            rk_real *y, void *workspace) {
+rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
+                                   const rk_real *b, bool relu, rk_real *y, void *workspace) {
     rk_panels_multiply(&matrix->panels, m, operand(matrix, x, m * matrix->in, workspace), b, relu, y);
     return RK_OK;
 }
 
-static void input_gradient(const rk_matrix *matrix, int64_t m, const rk_real *dy, bool add, rk_real *dx) {
+static void input_gradient(const rk_packed_matrix *matrix, int64_t m, const rk_real *dy, bool add,
+                           rk_real *dx) {
     int64_t in = matrix->in, out = matrix->out;
     for (int64_t s = 0; s < m; s++, dx += in, dy += out)
         for (int64_t i = 0; i < in; i++) {
@@ -76,8 +79,8 @@ static void input_gradient(const rk_matrix *matrix, int64_t m, const rk_real *dy
         }
 }
 
-static void weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add,
-                            rk_real *dw) {
+static void weight_gradient(const rk_packed_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy,
+                            bool add, rk_real *dw) {
     int64_t in = matrix->in, out = matrix->out;
     if (!add) memset(dw, 0, (size_t)(in * out) * sizeof *dw);
     for (int64_t s = 0; s < m; s++, x += in, dy += out)
@@ -85,8 +88,9 @@ static void weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x
             for (int64_t o = 0; o < out; o++) dw[i * out + o] += x[i] * dy[o];
 }
 
-rk_status rk_matrix_backward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy,
-                             bool add_dw, rk_real *dw, bool add_dx, rk_real *dx, void *workspace) {
+rk_status rk_packed_matrix_backward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
+                                    const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx,
+                                    void *workspace) {
     x = operand(matrix, x, m * matrix->in, workspace);
     dy = operand(matrix, dy, m * matrix->out, (rk_real *)workspace + m * matrix->in);
     weight_gradient(matrix, m, x, dy, add_dw, dw);

@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "index/index_file.h"
 #include "index/index_internal.h"
 

@@ -18,7 +18,7 @@ typedef struct nearest {
     const uint32_t *order; /* [n] rows; NULL: from `first` on */
     int64_t first, n, n_lists;
     uint32_t *best; /* [n] */
-    rk_matrix *centroids;
+    rk_packed_matrix *centroids;
     unsigned char *memory; /* [n_threads, thread_bytes] */
     size_t thread_bytes;
     rk_failure failure;
@@ -34,10 +34,10 @@ static void assign_block(void *context, size_t task, int thread) {
     int64_t first = (int64_t)task * BLOCK, n = a->n - first < BLOCK ? a->n - first : BLOCK;
     unsigned char *memory = a->memory + (size_t)thread * a->thread_bytes;
     float *x = (float *)memory, *scores = x + (int64_t)BLOCK * dim;
-    void *workspace = memory + (a->thread_bytes - rk_matrix_workspace(a->centroids));
+    void *workspace = memory + (a->thread_bytes - rk_packed_matrix_workspace(a->centroids));
     for (int64_t i = 0; i < n; i++)
         memcpy(x + i * dim, a->rows->vectors[row_of(a, first + i)], (size_t)dim * sizeof *x);
-    rk_status status = rk_matrix_forward(a->centroids, n, x, NULL, false, scores, workspace);
+    rk_status status = rk_packed_matrix_forward(a->centroids, n, x, NULL, false, scores, workspace);
     if (status == RK_OK) rk_row_largest(scores, n, a->n_lists, a->best + first);
     rk_failure_keep(&a->failure, first, status);
 }
@@ -50,19 +50,19 @@ static rk_status find_nearest(nearest *a, const rk_loose_f32 *centroids) {
     rk_status status;
     a->failure = (rk_failure)RK_FAILURE_INIT;
     RK_GOTO(rk_alloc((size_t)(a->n_lists * dim), sizeof *columns, &columns));
-    RK_GOTO(rk_matrix_create(dim, a->n_lists, RK_F32, BLOCK, &a->centroids));
+    RK_GOTO(rk_packed_matrix_create(dim, a->n_lists, RK_F32, BLOCK, &a->centroids));
     for (int64_t l = 0; l < a->n_lists; l++)
         for (int32_t d = 0; d < dim; d++) columns[d * a->n_lists + l] = centroids[l * dim + d];
-    RK_GOTO(rk_matrix_set(a->centroids, columns, false));
+    RK_GOTO(rk_packed_matrix_set(a->centroids, columns, false));
     size_t products = (size_t)BLOCK * (size_t)(dim + a->n_lists) * sizeof(float),
-           workspace = (rk_matrix_workspace(a->centroids) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+           workspace = (rk_packed_matrix_workspace(a->centroids) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
     a->thread_bytes = (products + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE + workspace;
     RK_GOTO(rk_alloc((size_t)rk_parallel_threads(), a->thread_bytes, &memory));
     a->memory = memory;
     rk_parallel_for(rk_blocks((size_t)a->n, BLOCK), assign_block, a);
     status = rk_failure_status(&a->failure);
 done:
-    rk_matrix_free(a->centroids);
+    rk_packed_matrix_free(a->centroids);
     return status;
 }
 

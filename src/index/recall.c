@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "base/sorted.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/thread/clock.h"
 #include "base/thread/parallel.h"
 #include "batch/ids.h"

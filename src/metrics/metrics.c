@@ -12,9 +12,9 @@ struct rk_metrics {
     rk_metric_sample *samples; /* [n] */
     int64_t *groups;           /* [n], where every sample has one */
     size_t n, capacity, groups_capacity;
-    size_t n_rows;                 /* of samples and those that took no part, for messages */
-    rk_metrics_function *function; /* NULL: computed here */
-    void *context;                 /* its own */
+    size_t n_rows;                         /* of samples and those that took no part, for messages */
+    rk_metrics_offload_function *function; /* NULL: computed here */
+    void *context;                         /* its own */
 };
 
 static const struct {
@@ -58,7 +58,7 @@ void rk_metrics_free(rk_metrics *metrics) {
     RK_FREE_ALL(metrics->samples, metrics->groups, metrics);
 }
 
-void rk_metrics_set_function(rk_metrics *metrics, rk_metrics_function *function, void *context) {
+void rk_metrics_set_offload(rk_metrics *metrics, rk_metrics_offload_function *function, void *context) {
     metrics->function = function;
     metrics->context = context;
 }

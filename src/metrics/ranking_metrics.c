@@ -120,13 +120,13 @@ static rk_status select_best(const float *scores, int64_t n_items, const int64_t
 }
 
 /* places [n]: of relevant items, ascending. */
-static rk_ranking measure(const uint64_t *places, size_t n, int64_t n_wanted, int32_t k) {
-    if (n_wanted == 0) return (rk_ranking){NAN, NAN, NAN};
+static rk_ranking_metrics measure(const uint64_t *places, size_t n, int64_t n_wanted, int32_t k) {
+    if (n_wanted == 0) return (rk_ranking_metrics){NAN, NAN, NAN};
     double gain = 0, ideal = 0;
     size_t hits = 0;
     for (; hits < n && places[hits] < (uint64_t)k; hits++) gain += 1 / log2((double)places[hits] + 2);
     for (int64_t i = 0; i < k && i < n_wanted; i++) ideal += 1 / log2((double)i + 2);
-    return (rk_ranking){(double)hits / (double)n_wanted, gain / ideal, hits > 0};
+    return (rk_ranking_metrics){(double)hits / (double)n_wanted, gain / ideal, hits > 0};
 }
 
 /* The best items, in their order, to the places of those that are relevant; how many. */
@@ -146,9 +146,9 @@ static rk_status check_cuts(const int32_t *ks, size_t n_ks, int64_t *most) {
     return RK_OK;
 }
 
-rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked,
-                         const int64_t *relevant, int64_t n_relevant, const int32_t *ks, size_t n_ks,
-                         rk_ranking *out) {
+rk_status rk_ranking_metrics_at_ks(const float *scores, int64_t n_items, const int64_t *masked,
+                                   int64_t n_masked, const int64_t *relevant, int64_t n_relevant,
+                                   const int32_t *ks, size_t n_ks, rk_ranking_metrics *out) {
     int64_t n_wanted = 0, most;
     RK_TRY(check_cuts(ks, n_ks, &most));
     RK_FAIL_IF(n_items < 0 || n_items > UINT32_MAX, RK_INVALID_ARGUMENT, "%lld items cannot be ranked",
@@ -165,8 +165,8 @@ rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *ma
     return RK_OK;
 }
 
-rk_status rk_rank_best(const float *scores, int64_t n_items, const int64_t *excluded, int64_t n_excluded,
-                       int64_t k, int64_t *items, int64_t *n) {
+rk_status rk_rank_top_k(const float *scores, int64_t n_items, const int64_t *excluded, int64_t n_excluded,
+                        int64_t k, int64_t *items, int64_t *n) {
     uint64_t *best;
     size_t n_best;
     RK_FAIL_IF(k < 1, RK_INVALID_ARGUMENT, "k must be 1 or more, not %lld", (long long)k);
@@ -187,23 +187,24 @@ static int by_place(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-rk_status rk_rankings_of(const uint32_t *places, int64_t n_relevant, const int32_t *ks, size_t n_ks,
-                         rk_ranking *out) {
+rk_status rk_ranking_metrics_from_positions(const uint32_t *positions, int64_t n_relevant, const int32_t *ks,
+                                            size_t n_ks, rk_ranking_metrics *out) {
     int64_t most;
     size_t n = 0;
     RK_AUTOFREE uint64_t *found = NULL;
     RK_TRY(check_cuts(ks, n_ks, &most));
     RK_TRY(rk_alloc((size_t)n_relevant, sizeof *found, &found));
     for (int64_t i = 0; i < n_relevant; i++)
-        if (places[i] != UINT32_MAX) found[n++] = places[i];
+        if (positions[i] != UINT32_MAX) found[n++] = positions[i];
     qsort(found, n, sizeof *found, by_place);
     for (size_t i = 0; i < n_ks; i++) out[i] = measure(found, n, (int64_t)n, ks[i]);
     return RK_OK;
 }
 
-rk_status rk_ranking_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked,
-                        const int64_t *relevant, int64_t n_relevant, int32_t k, rk_ranking *out) {
-    return rk_rankings_at(scores, n_items, masked, n_masked, relevant, n_relevant, &k, 1, out);
+rk_status rk_ranking_metrics_at_k(const float *scores, int64_t n_items, const int64_t *masked,
+                                  int64_t n_masked, const int64_t *relevant, int64_t n_relevant, int32_t k,
+                                  rk_ranking_metrics *out) {
+    return rk_ranking_metrics_at_ks(scores, n_items, masked, n_masked, relevant, n_relevant, &k, 1, out);
 }
 
 /* Numbers are RK_METRIC_COUNT + N_KINDS * k + kind. */
@@ -230,7 +231,7 @@ int32_t rk_ranking_metric_k(int metric) {
     return (metric - RK_METRIC_COUNT) / N_KINDS;
 }
 
-double rk_ranking_metric_of(int metric, const rk_ranking *ranking) {
+double rk_ranking_metric_of(int metric, const rk_ranking_metrics *ranking) {
     const double values[N_KINDS] = {ranking->recall, ranking->ndcg, ranking->hit};
     return values[(metric - RK_METRIC_COUNT) % N_KINDS];
 }

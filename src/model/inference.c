@@ -42,7 +42,7 @@ void rk_inference_free(rk_inference *i) {
 
 rk_status rk_inference_run(rk_inference *i, const rk_batch *batch, const atomic_bool *cancel,
                            float *predictions) {
-    rk_batch_part whole = rk_batch_whole(batch);
+    rk_rank_batch whole = rk_rank_batch_whole(batch);
     i->cancel = cancel;
     return rk_inference_predict(i, &whole, predictions);
 }

@@ -41,13 +41,13 @@ int64_t rk_model_n_not_finite(const rk_model *model) {
     return model->n_not_finite;
 }
 
-rk_status rk_model_state(rk_model *model, rk_state_dict *state) {
+rk_status rk_model_state_dict(rk_model *model, rk_state_dict *state) {
     RK_TRY(rk_model_flush(model));
     RK_TRY(model->store->ops->state(model->store, state));
     size_t first = state->n;
     if (!rk_model_trains(model)) return RK_OK;
-    RK_TRY(rk_graph_state(model->graph, state));
-    if (model->optimizer) RK_TRY(rk_dense_optimizer_state(model->optimizer, state));
+    RK_TRY(rk_graph_state_dict(model->graph, state));
+    if (model->optimizer) RK_TRY(rk_dense_optimizer_state_dict(model->optimizer, state));
     RK_TRY(rk_state_dict_add(state, "steps_not_finite", RK_I64, 1, 0, &model->n_not_finite));
     RK_TRY(rk_state_dict_add(state, "step", RK_I64, 1, 0, &model->step));
     for (size_t i = first; i < state->n; i++) state->entries[i].shared = true;

@@ -12,13 +12,13 @@
 #include "embedding/config/embedding_config.h"
 #include "embedding/planner/sharding_planner.h"
 #include "kernels/inline/metric_rules.h"
-#include "model/step/batch_part.h"
+#include "model/step/rank_batch.h"
 #include "model/cuda/device.h"
 #include "model/model_config.h"
 #include "nn/dense_optimizer.h"
 #include "nn/item_positions.h"
 
-static inline void rk_model_auto(rk_model **model) { /* for RK_AUTO */
+static inline void rk_model_auto_free(rk_model **model) { /* for RK_AUTO */
     rk_model_free(*model);
 }
 
@@ -71,10 +71,10 @@ enum { RK_USERS_AT_ONCE = 16 }; /* that an evaluation ranks items for, on each t
 
 /* The tables and features that a section wants for the data. retrieval: a two_tower's, else NULL. fallback:
  * the dense part's optimizer. */
-rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embedding_section *embedding,
-                               const rk_yaml *yaml, const rk_data_schema *schema,
-                               const rk_retrieval *retrieval, const rk_optimizer *fallback,
-                               rk_collection_config *out);
+rk_status rk_model_make_collection_config(const rk_model_section *section,
+                                          const rk_embedding_section *embedding, const rk_yaml *yaml,
+                                          const rk_data_schema *schema, const rk_retrieval *retrieval,
+                                          const rk_optimizer *fallback, rk_collection_config *out);
 
 /* The model's graph as a `model:` section of `kind: graph`, or as graphviz text. Free with rk_free. */
 rk_status rk_model_graph_text(const rk_model_options *options, bool dot, char **out);
@@ -82,12 +82,12 @@ rk_status rk_model_graph_text(const rk_model_options *options, bool dot, char **
 /* Brings the rows up to date where updates are stale, and rows and parameters to host memory where a GPU has
  * them. Call it before the state or rows are read, after every batch was drained. */
 rk_status rk_model_flush(rk_model *model);
-/* After what rk_model_state or rk_model_embeddings hand out was written to: to the GPU, where there is one.
- * The next steps see it, however stale their rows may be. */
+/* After what rk_model_state_dict or rk_model_embeddings hand out was written to: to the GPU, where there is
+ * one. The next steps see it, however stale their rows may be. */
 rk_status rk_model_reload(rk_model *model);
 
 bool rk_model_has_device(const rk_model *model); /* a GPU */
-/* By the GPU, between steps: an rk_metrics_function (metrics/metrics.h). */
+/* By the GPU, between steps: an rk_metrics_offload_function (metrics/metrics.h). */
 rk_status rk_model_metrics(void *model, bool binary, int64_t n, const rk_metric_sample *samples,
                            const int64_t *groups, rk_metric_parts *out);
 
@@ -98,8 +98,8 @@ rk_status rk_model_item_positions(rk_model *model, const rk_item_positions *args
  * and no other; a batch of no more samples than the last cut. */
 void rk_model_splits(const rk_model *model, int64_t *cuts);
 /* As rk_model_train and rk_model_predict of the whole batch; predictions [total, n_tasks]. */
-rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double *loss);
-rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, float *predictions);
+rk_status rk_model_train_rank_batch(rk_model *model, const rk_rank_batch *rank_batch, double *loss);
+rk_status rk_model_predict_rank_batch(rk_model *model, const rk_rank_batch *rank_batch, float *predictions);
 
 /* Over ranks with staleness, and on a GPU where rk_model_device says late, rk_model_train begins a batch and
  * trains on one that was begun before; its loss is NaN while there is none. Train on the oldest that is left:
@@ -129,7 +129,7 @@ rk_model_traffic rk_model_count_traffic(const rk_model *model);
  * slots, "step", "steps_not_finite"; and where updates are stale, with names that begin with RK_STALE_PREFIX,
  * rows as the next steps are to see them. Those are there until the next step, and go back by
  * rk_model_read_stale, after rk_model_reload. */
-rk_status rk_model_state(rk_model *model, rk_state_dict *state);
+rk_status rk_model_state_dict(rk_model *model, rk_state_dict *state);
 rk_status rk_model_read_stale(rk_model *model, const char *name, int64_t n, int64_t record_bytes,
                               const void *records);
 void rk_model_scale_learning_rate(rk_model *model,

@@ -222,7 +222,7 @@ static bool is_parameter(rk_graph *graph, const void *data) {
 /* The graph's state beside its parameters. */
 static rk_status find_statistics(rk_model *model) {
     RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
-    RK_TRY(rk_graph_state(model->graph, &state));
+    RK_TRY(rk_graph_state_dict(model->graph, &state));
     RK_TRY(rk_alloc(state.n, sizeof *model->statistics, &model->statistics));
     for (size_t i = 0; i < state.n; i++) {
         if (is_parameter(model->graph, state.entries[i].data)) continue;
@@ -260,8 +260,8 @@ static rk_status outline(rk_model *model, const rk_model_options *options, rk_co
         RK_TRY(rk_retrieval_create(options, &model->retrieval));
         model->loss = &rk_retrieval_losses;
     }
-    RK_TRY(rk_model_plan_tables(options->model, options->embedding, options->yaml, options->schema,
-                                model->retrieval, &options->dense_optimizer.optimizer, plan));
+    RK_TRY(rk_model_make_collection_config(options->model, options->embedding, options->yaml, options->schema,
+                                           model->retrieval, &options->dense_optimizer.optimizer, plan));
     RK_TRY(check_constraints(options, plan));
     if (rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS))
         RK_TRY(check_equal_dims(options, rk_model_kind(model), plan));

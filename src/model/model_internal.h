@@ -61,7 +61,7 @@ typedef struct rk_cuda_engine rk_cuda_engine;
  */
 typedef struct rk_loss_ops {
     /* What of a batch is here, for training step `step`. */
-    rk_status (*fill)(rk_model *model, const rk_batch_part *part, int64_t step, rk_local_batch *batch);
+    rk_status (*fill)(rk_model *model, const rk_rank_batch *rank_batch, int64_t step, rk_local_batch *batch);
     void (*hook)(const rk_model_run *run, rk_graph_hooks *hooks); /* whose context is the run */
 } rk_loss_ops;
 
@@ -135,7 +135,7 @@ int32_t rk_model_n_logits(const rk_model *model);
 rk_status rk_model_join_tasks(rk_model *model, bool learns_weights);
 double rk_model_task_weight(const rk_model_task *task, int64_t step);
 /* The weight of each task's samples, [n_tasks]: what its mean loss is over. */
-void rk_model_count_samples(const rk_model *model, const rk_batch_part *part, double *weights);
+void rk_model_count_samples(const rk_model *model, const rk_rank_batch *rank_batch, double *weights);
 /* A block's part of each task's loss, in model->losses, and the gradients of the graph's outputs. */
 void rk_model_block_losses(const rk_model_run *run, const rk_run *block);
 
@@ -144,7 +144,7 @@ void rk_model_block_losses(const rk_model_run *run, const rk_run *block);
 rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_collection_config *plan);
 
 /* A step's parts (step_parts.c): the graph's hooks over a batch or local batch, except `read`. */
-rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled);
+rk_status rk_model_check_batch(const rk_model *model, const rk_rank_batch *rank_batch, bool labelled);
 void rk_model_read_lengths(const rk_model_run *run,
                            const rk_run *block); /* of the sequences of a block, into the graph's input */
 void rk_model_write_lengths(const rk_model *model, const rk_ids *ids, int64_t first, int64_t n,

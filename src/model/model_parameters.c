@@ -24,7 +24,7 @@ rk_status rk_model_parameters(rk_model *model, const rk_model_parameter **parame
     rk_model_parameter *list = NULL;
     int32_t n_shown = 0;
     rk_status status;
-    RK_GOTO(rk_model_state(model, &state));
+    RK_GOTO(rk_model_state_dict(model, &state));
     RK_GOTO(rk_alloc(state.n, sizeof *list, &list));
     for (size_t i = 0; i < state.n; i++)
         if (state.entries[i].kind != RK_STATE_OTHER) RK_GOTO(show(&state.entries[i], &list[n_shown++]));

@@ -43,10 +43,10 @@ static rk_embedding_source source_of(const rk_data_schema *schema, const rk_retr
                                  schema->features[s].weighted};
 }
 
-rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embedding_section *embedding,
-                               const rk_yaml *yaml, const rk_data_schema *schema,
-                               const rk_retrieval *retrieval, const rk_optimizer *fallback,
-                               rk_collection_config *out) {
+rk_status rk_model_make_collection_config(const rk_model_section *section,
+                                          const rk_embedding_section *embedding, const rk_yaml *yaml,
+                                          const rk_data_schema *schema, const rk_retrieval *retrieval,
+                                          const rk_optimizer *fallback, rk_collection_config *out) {
     RK_AUTO(rk_graph_uses_release) rk_graph_uses uses = {0};
     RK_AUTOFREE rk_embedding_source *sources = NULL;
     int32_t n = retrieval ? rk_retrieval_n_sources(retrieval) : schema->n_features;

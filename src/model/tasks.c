@@ -87,13 +87,14 @@ double rk_model_task_weight(const rk_model_task *task, int64_t step) {
     return task->weight * pow(1 - task->weight_decay_rate, (double)step);
 }
 
-void rk_model_count_samples(const rk_model *model, const rk_batch_part *part, double *weights) {
-    const rk_batch *batch = &part->batch;
+void rk_model_count_samples(const rk_model *model, const rk_rank_batch *rank_batch, double *weights) {
+    const rk_batch *batch = &rank_batch->batch;
     for (int32_t t = 0; t < model->n_tasks; t++)
-        weights[t] = part->task_samples ? part->task_samples[t]
-                                        : rk_loss_weight(batch->n, batch->sample_weights,
-                                                         model->tasks[t].optional ? batch->labels + t : NULL,
-                                                         model->n_tasks);
+        weights[t] =
+            rank_batch->task_samples
+                ? rank_batch->task_samples[t]
+                : rk_loss_weight(batch->n, batch->sample_weights,
+                                 model->tasks[t].optional ? batch->labels + t : NULL, model->n_tasks);
 }
 
 /* Uncertainty weighting (Kendall et al. 2018), s = log of the task's variance: a sample's loss l becomes

@@ -26,14 +26,14 @@ typedef struct group {
 
 struct rk_candidate_loss {
     rk_candidate_loss_config config;
-    int64_t n_cols;       /* room for candidates: a multiple of RK_LANES */
-    size_t a_micro_batch; /* groups of a micro-batch at most */
-    rk_matrix *matrix;    /* the candidates [dim, n_cols] */
-    rk_real *candidates;  /* the same */
-    rk_real *log_q;       /* [n_cols] */
-    int32_t *ids;         /* [n_cols] */
-    rk_real *own;         /* [max_n]: gradients of the scores of samples' own items */
-    group *groups;        /* [n_here, a_shard] */
+    int64_t n_cols;           /* room for candidates: a multiple of RK_LANES */
+    size_t a_micro_batch;     /* groups of a micro-batch at most */
+    rk_packed_matrix *matrix; /* the candidates [dim, n_cols] */
+    rk_real *candidates;      /* the same */
+    rk_real *log_q;           /* [n_cols] */
+    int32_t *ids;             /* [n_cols] */
+    rk_real *own;             /* [max_n]: gradients of the scores of samples' own items */
+    group *groups;            /* [n_here, a_shard] */
     /* the batch under way */
     const rk_candidate_loss_args *args;
     int64_t first, n_candidates; /* items first .. first+n_candidates-1 are candidates */
@@ -70,14 +70,14 @@ static void deal_blocks(rk_candidate_loss *l, int32_t here) {
 static rk_status reserve(rk_candidate_loss *l) {
     const rk_candidate_loss_config *c = &l->config;
     size_t cols = (size_t)l->n_cols;
-    RK_TRY(rk_matrix_create(c->dim, l->n_cols, RK_F32, ROWS, &l->matrix));
+    RK_TRY(rk_packed_matrix_create(c->dim, l->n_cols, RK_F32, ROWS, &l->matrix));
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)c->dim * cols, l->candidates), RK_ARRAY(cols, l->log_q),
                         RK_ARRAY(cols, l->ids), RK_ARRAY((size_t)c->max_n, l->own),
                         RK_ARRAY(n_groups(l), l->groups)));
     for (size_t g = 0; g < n_groups(l); g++) {
         RK_TRY(RK_ALLOC_ALL(RK_ARRAY(ROWS * cols, l->groups[g].scores),
                             RK_ARRAY((size_t)c->dim * cols, l->groups[g].gradients),
-                            {rk_matrix_workspace(l->matrix), 1, &l->groups[g].workspace}));
+                            {rk_packed_matrix_workspace(l->matrix), 1, &l->groups[g].workspace}));
     }
     return RK_OK;
 }
@@ -107,7 +107,7 @@ void rk_candidate_loss_free(rk_candidate_loss *l) {
         RK_FREE_ALL(l->groups[g].scores, l->groups[g].gradients, l->groups[g].workspace);
     }
     rk_free(l->groups);
-    rk_matrix_free(l->matrix);
+    rk_packed_matrix_free(l->matrix);
     RK_FREE_ALL(l->candidates, l->log_q, l->ids, l->own, l);
 }
 
@@ -140,7 +140,7 @@ static rk_status run_block(rk_candidate_loss *l, group *g, int64_t begin, int64_
     const rk_candidate_loss_config *c = &l->config;
     int64_t dim = c->dim;
     const rk_real *users = a->users + begin * dim;
-    RK_TRY(rk_matrix_forward(l->matrix, n, users, NULL, false, g->scores, g->workspace));
+    RK_TRY(rk_packed_matrix_forward(l->matrix, n, users, NULL, false, g->scores, g->workspace));
     for (int64_t r = 0; r < n; r++) {
         int64_t i = begin + r;
         rk_candidate_row_args row = {
@@ -165,8 +165,8 @@ static rk_status run_block(rk_candidate_loss *l, group *g, int64_t begin, int64_
         l->own[i] = row.own_gradient;
         for (int64_t k = 0; k < dim; k++) a->user_gradient[i * dim + k] = l->own[i] * a->items[i * dim + k];
     }
-    return rk_matrix_backward(l->matrix, n, users, g->scores, true, g->gradients, true,
-                              a->user_gradient + begin * dim, g->workspace);
+    return rk_packed_matrix_backward(l->matrix, n, users, g->scores, true, g->gradients, true,
+                                     a->user_gradient + begin * dim, g->workspace);
 }
 
 static void run_group(void *context, size_t task, int thread) {
@@ -249,7 +249,7 @@ rk_status rk_candidate_loss_run(rk_candidate_loss *l, const rk_candidate_loss_ar
     l->failure = (rk_failure)RK_FAILURE_INIT;
     for (int32_t here = 0; here < l->config.n_here; here++) deal_blocks(l, here);
     rk_parallel_for(rk_blocks((size_t)l->n_cols, TILE), place_tile, l);
-    RK_TRY(rk_matrix_set(l->matrix, l->candidates, true));
+    RK_TRY(rk_packed_matrix_set(l->matrix, l->candidates, true));
     rk_parallel_for(n_groups(l), run_group, l);
     RK_TRY(rk_failure_status(&l->failure));
     rk_parallel_for(rk_blocks((size_t)(args->n + l->config.n_sampled), TILE), sum_tile, l);

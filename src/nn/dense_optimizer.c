@@ -124,7 +124,7 @@ rk_status rk_dense_optimizer_check(rk_dense_optimizer *o) {
 }
 
 void rk_dense_optimizer_apply(rk_dense_optimizer *o) {
-    rk_update_prepare(&o->config.optimizer, o->step, o->factor, &o->update);
+    rk_update_set_coefficients(&o->config.optimizer, o->step, o->factor, &o->update);
     rk_parallel_for_work(o->n_pieces, o->n_values, update_piece, o);
     o->step++;
 }
@@ -133,7 +133,7 @@ void rk_dense_optimizer_scale_learning_rate(rk_dense_optimizer *o, double factor
     o->factor = factor;
 }
 
-rk_status rk_dense_optimizer_state(rk_dense_optimizer *o, rk_state_dict *state) {
+rk_status rk_dense_optimizer_state_dict(rk_dense_optimizer *o, rk_state_dict *state) {
     char name[512];
     for (int32_t i = 0; i < rk_graph_n_parameters(o->graph); i++)
         for (int s = 0; s < o->n_slots; s++) {

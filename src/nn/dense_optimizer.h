@@ -22,7 +22,7 @@ rk_status rk_dense_optimizer_check(rk_dense_optimizer *optimizer);
 void rk_dense_optimizer_apply(rk_dense_optimizer *optimizer);
 void rk_dense_optimizer_scale_learning_rate(rk_dense_optimizer *optimizer, double factor);
 /* "dense/<parameter>/<slot>" and "dense/step". */
-rk_status rk_dense_optimizer_state(rk_dense_optimizer *optimizer, rk_state_dict *state);
+rk_status rk_dense_optimizer_state_dict(rk_dense_optimizer *optimizer, rk_state_dict *state);
 uint64_t rk_dense_optimizer_bytes(const rk_dense_optimizer *optimizer);
 
 #endif

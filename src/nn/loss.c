@@ -28,7 +28,7 @@ void rk_loss(const rk_loss_args *a, double *out) {
             if (a->gradient) a->gradient[at] = 0;
             continue;
         }
-        double x = a->logits[at], y = rk_smoothed(a->labels[at], a->smoothing),
+        double x = a->logits[at], y = rk_smoothed_label(a->labels[at], a->smoothing),
                w = a->weights ? (double)a->weights[i] : 1;
         sum += w * (mse ? (x - y) * (x - y) : rk_cross_entropy(x, y));
         double slope = mse ? 2 * (x - y) : rk_sigmoid_of(x) - y;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/text/text.h"
 #include "optim/optimizer.h"
 

@@ -20,6 +20,6 @@ int rk_optimizer_slots(const rk_optimizer *optimizer, rk_slot out[RK_MAX_SLOTS])
 
 /* `step` counts the optimizer's updates so far (0 at the first). `factor`: an outside factor on the learning
  * rate. */
-void rk_update_prepare(const rk_optimizer *optimizer, int64_t step, double factor, rk_update *out);
+void rk_update_set_coefficients(const rk_optimizer *optimizer, int64_t step, double factor, rk_update *out);
 
 #endif

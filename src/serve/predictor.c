@@ -6,7 +6,7 @@
 #include "base/file/file.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/thread/parallel.h"
 #include "cuda/device/device.h"
 #include "model/inference.h"

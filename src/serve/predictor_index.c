@@ -2,7 +2,7 @@
 #include <reckon/experimental/predictor_index.h>
 
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/thread/parallel.h"
 #include "comm/comm.h"
 #include "serve/recommend_internal.h"
@@ -55,7 +55,7 @@ static rk_status read_items(indexing *g) {
     return rk_item_reader_rows(&reader, 0, g->items.n, g->item_vectors);
 }
 
-static rk_status next_users(indexing *g, rk_named_batch *batch) {
+static rk_status next_users(indexing *g, rk_batch_with_texts *batch) {
     RK_TRY(rk_user_rows_next(&g->users, batch));
     int64_t n = g->n + batch->batch->n;
     RK_TRY(rk_reserve(&g->vectors, &g->vectors_capacity, (size_t)(n * g->dim), sizeof *g->vectors));
@@ -65,7 +65,7 @@ static rk_status next_users(indexing *g, rk_named_batch *batch) {
 }
 
 static rk_status read_users(indexing *g) {
-    rk_named_batch batch;
+    rk_batch_with_texts batch;
     while (g->n < MOST_USERS) {
         rk_status status = rk_comm_agree(g->predictor->comm, next_users(g, &batch));
         if (status == RK_END) break;

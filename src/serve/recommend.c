@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/thread/parallel.h"
 #include "comm/comm.h"
 #include "metrics/metrics.h"
@@ -14,14 +14,14 @@ typedef struct recommending {
     rk_predictor *predictor;
     const rk_recommend_options *options;
     rk_recommendable from;
-    rk_matrix *matrix;         /* of all items, or */
+    rk_packed_matrix *matrix;  /* of all items, or */
     rk_index_ranking by_index; /* what finds them without */
     rk_user_bags bags;         /* of a batch's users: the ids of items that are not recommended */
     int64_t dim, k;
     rk_user_rows users;
     rk_ranked_output output;
     /* of a batch */
-    const rk_named_batch *batch;
+    const rk_batch_with_texts *batch;
     float *vectors;  /* [n, dim] */
     int64_t *places; /* [n, k]: of the best items, -1 behind them */
     float *scores;   /* [n, k] */
@@ -32,7 +32,7 @@ typedef struct recommending {
 
 static void release(recommending *r) {
     rk_recommendable_release(&r->from);
-    rk_matrix_free(r->matrix);
+    rk_packed_matrix_free(r->matrix);
     rk_index_ranking_release(&r->by_index);
     rk_user_rows_release(&r->users);
     rk_ranked_output_release(&r->output);
@@ -66,7 +66,7 @@ static rk_status rank_user(void *context, int64_t user, const float *scores) {
     int64_t id = rk_user_rows_id(&r->users, r->batch->texts[user]), n_known, n,
             *places = r->places + user * r->k;
     const int64_t *known = rk_recommendable_known(&r->from, id, &n_known);
-    RK_TRY(rk_rank_best(scores, r->from.items.n, known, n_known, r->k, places, &n));
+    RK_TRY(rk_rank_top_k(scores, r->from.items.n, known, n_known, r->k, places, &n));
     for (int64_t i = 0; i < r->k; i++) {
         if (i >= n) places[i] = -1;
         r->scores[user * r->k + i] = i < n ? scores[places[i]] : 0;
@@ -76,7 +76,7 @@ static rk_status rank_user(void *context, int64_t user, const float *scores) {
 
 /* What each rank has found to all: values of `bytes` a user. */
 static rk_status share(const recommending *r, void *values, size_t bytes) {
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     rk_comm *comm = r->predictor->comm;
     int32_t n_ranks = rk_comm_size(comm);
     int64_t n = r->batch->batch->n, first = rk_first_scored_user(n, rk_comm_rank(comm), n_ranks),
@@ -129,7 +129,7 @@ static rk_status reserve(recommending *r, int64_t n) {
     return rk_reserve(&r->scores, &r->scores_capacity, (size_t)(n * r->k), sizeof *r->scores);
 }
 
-static rk_status next_batch(recommending *r, rk_named_batch *batch) {
+static rk_status next_batch(recommending *r, rk_batch_with_texts *batch) {
     RK_TRY(rk_user_rows_next(&r->users, batch));
     return reserve(r, batch->batch->n);
 }
@@ -141,7 +141,7 @@ static rk_status write_batch(recommending *r) {
 
 static rk_status answer_all(recommending *r, int64_t *n_users) {
     rk_comm *comm = r->predictor->comm;
-    rk_named_batch batch;
+    rk_batch_with_texts batch;
     rk_status status;
     int64_t n = 0;
     r->batch = &batch;

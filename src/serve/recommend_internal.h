@@ -6,9 +6,9 @@
 
 #include "base/buffer.h"
 #include "data/dataset/interactions.h"
-#include "data/dataset/named_rows.h"
+#include "data/dataset/rows_with_texts.h"
 #include "data/transform/vocabulary.h"
-#include "format/stream.h"
+#include "format/byte_stream.h"
 #include "index/index_internal.h"
 #include "serve/predictor_internal.h"
 
@@ -81,7 +81,7 @@ typedef struct rk_user_rows {
     bool is_only_name; /* the user tower sees the user's id and history, and nothing else */
     int64_t n_users;
     rk_unknown_values unknown; /* users who are left out */
-    rk_named_rows *rows;
+    rk_rows_with_texts *rows;
 } rk_user_rows;
 /* Without rows: for questions about users alone. */
 void rk_user_rows_init(const rk_predictor *predictor, const rk_interactions *known, rk_user_rows *out);
@@ -93,7 +93,7 @@ rk_status rk_user_rows_open(const rk_predictor *predictor, const char *split, co
                             rk_user_rows *out);
 /* texts [n]: the users' names. RK_END after the last, when those left out are warned of, by the first rank.
  */
-rk_status rk_user_rows_next(rk_user_rows *users, rk_named_batch *out);
+rk_status rk_user_rows_next(rk_user_rows *users, rk_batch_with_texts *out);
 /* A user's id; -1: the model does not know the name. */
 int64_t rk_user_rows_id(const rk_user_rows *users, rk_span name);
 void rk_user_rows_release(rk_user_rows *users);

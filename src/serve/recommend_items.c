@@ -94,18 +94,18 @@ static rk_status take_file(choosing *g, const char *path, bool is_wanted) {
 /* Names of hashed items are those of the training data; that of several in one bucket is the first one's. */
 static rk_status read_names(const rk_predictor *p, choosing *g) {
     const char *column = item_column(g->choice);
-    const rk_named_rows_options options = {.directory = p->config->directory,
-                                           .split = "train",
-                                           .batch_size = ITEMS_AT_ONCE,
-                                           .columns = &column,
-                                           .n_columns = 1,
-                                           .once = true};
-    rk_named_batch batch;
-    RK_AUTO(rk_named_rows_auto) rk_named_rows *rows = NULL;
+    const rk_rows_with_texts_options options = {.directory = p->config->directory,
+                                                .split = "train",
+                                                .batch_size = ITEMS_AT_ONCE,
+                                                .columns = &column,
+                                                .n_columns = 1,
+                                                .once = true};
+    rk_batch_with_texts batch;
+    RK_AUTO(rk_rows_with_texts_auto_free) rk_rows_with_texts *rows = NULL;
     g->is_wanted = true;
-    RK_TRY(rk_named_rows_open(&p->config->data, g->choice->transforms, &options, &rows));
+    RK_TRY(rk_rows_with_texts_open(&p->config->data, g->choice->transforms, &options, &rows));
     rk_status status;
-    while ((status = rk_named_rows_next(rows, &batch)) == RK_OK)
+    while ((status = rk_rows_with_texts_next(rows, &batch)) == RK_OK)
         for (int64_t i = 0; i < batch.batch->n; i++) RK_TRY(take_item(g, batch.texts[i]));
     return status == RK_END ? RK_OK : status;
 }

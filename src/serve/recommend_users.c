@@ -57,16 +57,16 @@ rk_status rk_user_rows_open(const rk_predictor *p, const char *split, const rk_i
     out->split = split;
     int64_t features[] = {out->feature, rk_transforms_find_feature(c->transforms, c->model.retrieval.item)};
     for (int i = 0; i < 2; i++) columns[i] = rk_feature_column(&c->data.features[features[i]]);
-    const rk_named_rows_options options = {.directory = c->directory,
-                                           .split = split,
-                                           .batch_size = rk_predictor_batch_size(p),
-                                           .columns = columns,
-                                           .n_columns = 1,
-                                           .may_miss = columns[1],
-                                           .once = true,
-                                           .choose = choose,
-                                           .context = out};
-    return rk_named_rows_open(&c->data, c->transforms, &options, &out->rows);
+    const rk_rows_with_texts_options options = {.directory = c->directory,
+                                                .split = split,
+                                                .batch_size = rk_predictor_batch_size(p),
+                                                .columns = columns,
+                                                .n_columns = 1,
+                                                .may_miss = columns[1],
+                                                .once = true,
+                                                .choose = choose,
+                                                .context = out};
+    return rk_rows_with_texts_open(&c->data, c->transforms, &options, &out->rows);
 }
 
 static rk_status tell_unknown(rk_user_rows *u) {
@@ -84,14 +84,14 @@ static rk_status tell_unknown(rk_user_rows *u) {
     return RK_OK;
 }
 
-rk_status rk_user_rows_next(rk_user_rows *u, rk_named_batch *out) {
-    rk_status status = rk_named_rows_next(u->rows, out);
+rk_status rk_user_rows_next(rk_user_rows *u, rk_batch_with_texts *out) {
+    rk_status status = rk_rows_with_texts_next(u->rows, out);
     if (status == RK_END) RK_TRY(tell_unknown(u));
     return status;
 }
 
 void rk_user_rows_release(rk_user_rows *u) {
-    rk_named_rows_free(u->rows);
+    rk_rows_with_texts_free(u->rows);
     rk_unknown_values_release(&u->unknown);
     *u = (rk_user_rows){0};
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/thread/parallel.h"
 #include "comm/comm.h"
 #include "serve/recommend_internal.h"
@@ -25,7 +25,7 @@ typedef struct reranking {
     int32_t task;
     size_t k;
     rk_data_section section; /* of which every row counts */
-    rk_named_rows *rows;
+    rk_rows_with_texts *rows;
     rk_vocabulary names, items; /* of the groups, by number; texts of items */
     group *groups;              /* [names.n] */
     size_t n_groups, groups_capacity;
@@ -39,7 +39,7 @@ typedef struct reranking {
 } reranking;
 
 static void release(reranking *r) {
-    rk_named_rows_free(r->rows);
+    rk_rows_with_texts_free(r->rows);
     for (size_t i = 0; i < r->n_groups; i++) rk_free(r->groups[i].best);
     rk_vocabulary_release(&r->names);
     rk_vocabulary_release(&r->items);
@@ -97,7 +97,7 @@ static rk_status take_row(reranking *r, const rk_span *texts, int64_t row, const
     return enter(g, r->k, c);
 }
 
-static rk_status take_batch(reranking *r, const rk_named_batch *batch) {
+static rk_status take_batch(reranking *r, const rk_batch_with_texts *batch) {
     const size_t n_columns = r->options->item ? 2 : 1;
     const int32_t n_tasks = rk_predictor_n_tasks(r->predictor);
     for (int64_t i = 0; i < batch->batch->n; i++)
@@ -106,15 +106,15 @@ static rk_status take_batch(reranking *r, const rk_named_batch *batch) {
     return RK_OK;
 }
 
-static rk_status next_batch(reranking *r, rk_named_batch *batch) {
-    RK_TRY(rk_predictor_hint_skip(&r->section, r->predictor, rk_named_rows_next(r->rows, batch)));
+static rk_status next_batch(reranking *r, rk_batch_with_texts *batch) {
+    RK_TRY(rk_predictor_hint_skip(&r->section, r->predictor, rk_rows_with_texts_next(r->rows, batch)));
     return rk_reserve(&r->predictions, &r->predictions_capacity,
                       (size_t)(batch->batch->n * rk_predictor_n_tasks(r->predictor)), sizeof *r->predictions);
 }
 
 static rk_status take_all(reranking *r) {
     rk_comm *comm = r->predictor->comm;
-    rk_named_batch batch;
+    rk_batch_with_texts batch;
     rk_status status;
     while ((status = rk_comm_agree(comm, next_batch(r, &batch))) == RK_OK) {
         RK_TRY(rk_model_predict(r->predictor->model, batch.batch, r->predictions));
@@ -181,12 +181,12 @@ static rk_status open_all(reranking *r, const char *candidates) {
                              "'data.group'");
     RK_TRY(find_task(p, o->task, &r->task));
     rk_predictor_take_all_rows(p, candidates, &r->section);
-    const rk_named_rows_options options = {.directory = c->directory,
-                                           .split = candidates,
-                                           .batch_size = rk_predictor_batch_size(p),
-                                           .columns = columns,
-                                           .n_columns = o->item ? 2 : 1};
-    RK_TRY(rk_named_rows_open(&r->section, c->transforms, &options, &r->rows));
+    const rk_rows_with_texts_options options = {.directory = c->directory,
+                                                .split = candidates,
+                                                .batch_size = rk_predictor_batch_size(p),
+                                                .columns = columns,
+                                                .n_columns = o->item ? 2 : 1};
+    RK_TRY(rk_rows_with_texts_open(&r->section, c->transforms, &options, &r->rows));
     if (p->comm && rk_comm_rank(p->comm) > 0) return RK_OK;
     return rk_ranked_output_open(o->output, o->format, "group", o->item ? "row,item" : "row", &r->output);
 }

@@ -10,7 +10,7 @@
 #include "serve/session_internal.h"
 
 struct rk_item_index {
-    rk_matrix *vectors; /* [dim, n_items] */
+    rk_packed_matrix *vectors; /* [dim, n_items] */
     int64_t n_items;
     int32_t dim;
 };
@@ -101,7 +101,7 @@ rk_status rk_item_index_create(const float *vectors, int64_t n_items, int32_t di
 
 void rk_item_index_free(rk_item_index *index) {
     if (!index) return;
-    rk_matrix_free(index->vectors);
+    rk_packed_matrix_free(index->vectors);
     rk_free(index);
 }
 
@@ -117,7 +117,7 @@ static rk_status rank_kept(rk_session *s, const rk_exact_search *q, const float 
         s->kept_scores[n_kept] = scores[q->only[i]];
         s->kept[n_kept++] = q->only[i];
     }
-    RK_TRY(rk_rank_best(s->kept_scores, n_kept, NULL, 0, q->k, best, n));
+    RK_TRY(rk_rank_top_k(s->kept_scores, n_kept, NULL, 0, q->k, best, n));
     for (int64_t i = 0; i < *n; i++) best[i] = s->kept[best[i]];
     return RK_OK;
 }
@@ -131,7 +131,7 @@ static rk_status rank_user(rk_session *s, const rk_exact_search *q, int64_t user
     RK_FAIL_IF(atomic_load(&s->cancel), RK_INTERRUPTED, "the search was cancelled");
     rk_status status = q->only
                            ? rank_kept(s, q, scores, excluded, end - first, best, &n)
-                           : rk_rank_best(scores, q->index->n_items, excluded, end - first, q->k, best, &n);
+                           : rk_rank_top_k(scores, q->index->n_items, excluded, end - first, q->k, best, &n);
     if (status != RK_OK) return rk_error_context(status, "row %lld", (long long)user);
     for (int32_t i = 0; i < q->k; i++)
         found[i] = i < n ? (rk_found_item){best[i], scores[best[i]]} : (rk_found_item){-1, -INFINITY};
@@ -142,7 +142,7 @@ static rk_status reserve(rk_session *s, const rk_item_index *x, int64_t n, int32
     int64_t at_once = n < RK_USERS_AT_ONCE ? n : (int64_t)RK_USERS_AT_ONCE;
     RK_TRY(rk_reserve(&s->scores, &s->scores_capacity, (size_t)(at_once * x->n_items), sizeof *s->scores));
     RK_TRY(rk_reserve(&s->found, &s->found_capacity, (size_t)(n * k), sizeof *s->found));
-    return rk_reserve(&s->product_memory, &s->product_capacity, rk_matrix_workspace(x->vectors), 1);
+    return rk_reserve(&s->product_memory, &s->product_capacity, rk_packed_matrix_workspace(x->vectors), 1);
 }
 
 rk_status rk_session_search(rk_session *s, const rk_exact_search *q, int64_t n) {
@@ -152,8 +152,8 @@ rk_status rk_session_search(rk_session *s, const rk_exact_search *q, int64_t n) 
     RK_TRY(rk_alloc((size_t)q->k, sizeof *best, &best));
     for (int64_t first = 0; first < n; first += RK_USERS_AT_ONCE) {
         int64_t some = n - first < RK_USERS_AT_ONCE ? n - first : (int64_t)RK_USERS_AT_ONCE;
-        RK_TRY(rk_matrix_forward(x->vectors, some, s->users + first * x->dim, NULL, false, s->scores,
-                                 s->product_memory));
+        RK_TRY(rk_packed_matrix_forward(x->vectors, some, s->users + first * x->dim, NULL, false, s->scores,
+                                        s->product_memory));
         for (int64_t i = 0; i < some; i++)
             RK_TRY(rank_user(s, q, first + i, s->scores + i * x->n_items, best));
     }

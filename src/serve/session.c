@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/thread/parallel.h"
 
 rk_status rk_session_create(const rk_predictor *predictor, const rk_session_options *options,

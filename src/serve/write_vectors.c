@@ -4,7 +4,7 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "base/text/text.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/thread/parallel.h"
 #include "comm/comm.h"
 #include "format/npy.h"
@@ -45,7 +45,7 @@ done:
     return rk_item_reader_rows(&reader, 0, v->n, v->values);
 }
 
-static rk_status next_users(rk_user_rows *users, rk_named_vectors *v, rk_named_batch *batch) {
+static rk_status next_users(rk_user_rows *users, rk_named_vectors *v, rk_batch_with_texts *batch) {
     RK_TRY(rk_user_rows_next(users, batch));
     for (int64_t i = 0; i < batch->batch->n; i++) RK_TRY(add_name(v, batch->texts[i]));
     return rk_reserve(&v->values, &v->capacity, (size_t)((v->n + batch->batch->n) * v->dim),
@@ -53,7 +53,7 @@ static rk_status next_users(rk_user_rows *users, rk_named_vectors *v, rk_named_b
 }
 
 static rk_status find_users(rk_predictor *p, rk_user_rows *users, rk_named_vectors *v) {
-    rk_named_batch batch;
+    rk_batch_with_texts batch;
     rk_status status;
     while ((status = rk_comm_agree(p->comm, next_users(users, v, &batch))) == RK_OK) {
         RK_TRY(rk_model_user_vectors(p->model, batch.batch, v->values + v->n * v->dim));

@@ -1,7 +1,7 @@
 /* Structs with a struct_size, between callers and libraries of different ages. */
 #include "testing.h"
 
-#include "base/options.h"
+#include "base/struct_size.h"
 
 typedef struct old_options {
     size_t struct_size;

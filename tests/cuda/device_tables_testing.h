@@ -176,8 +176,8 @@ static inline void compare_activations(const twins *w, bool exact) {
 static inline void compare_tables(twins *w, bool exact) {
     rk_state_dict a = {0}, b = {0};
     OK(rk_device_tables_flush(w->tables));
-    OK(rk_embeddings_state(w->host, &a));
-    OK(rk_embeddings_state(w->home, &b));
+    OK(rk_embeddings_state_dict(w->host, &a));
+    OK(rk_embeddings_state_dict(w->home, &b));
     for (size_t i = 0; i < a.n; i++) {
         int64_t n = a.entries[i].dims[0] * (a.entries[i].n_dims > 1 ? a.entries[i].dims[1] : 1);
         if (a.entries[i].type == RK_F32)
@@ -196,7 +196,7 @@ static inline void route_twins(twins *w, bool training) {
 
 static inline void look_up_twins(twins *w, bool exact, bool training) {
     OK(training ? look_up(w->host, w->n, w->ids, w->on_host) : peek_once(w->host, w->n, w->ids, w->on_host));
-    OK(rk_device_tables_check(w->tables));
+    OK(rk_device_tables_check_ids(w->tables));
     OK(rk_device_tables_prepare(w->tables, stream));
     OK(rk_device_tables_lookup(w->tables, stream, w->on_device));
     OK(rk_stream_sync(stream));
@@ -206,9 +206,9 @@ static inline void look_up_twins(twins *w, bool exact, bool training) {
 static inline void apply_twins(twins *w) {
     draw_gradients(w);
     OK(apply_gradients(w->host, w->gradients));
-    OK(rk_device_tables_measure(w->tables, stream, w->device_gradients, w->stop));
+    OK(rk_device_tables_flag_not_finite(w->tables, stream, w->device_gradients, w->stop));
     OK(rk_device_tables_apply(w->tables, stream, w->device_gradients, w->stop));
-    rk_device_tables_done(w->tables, true);
+    rk_device_tables_end_batch(w->tables, true);
 }
 
 /* A step of n samples on both. */

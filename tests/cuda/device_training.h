@@ -55,8 +55,8 @@ static inline double nmse(const float *got, const float *wanted, int64_t n) {
 /* Every tensor of the two states. */
 static inline void assert_states_close(rk_model *gpu, rk_model *cpu, const char *what, double most) {
     rk_state_dict a = {0}, b = {0};
-    OK(rk_model_state(gpu, &a));
-    OK(rk_model_state(cpu, &b));
+    OK(rk_model_state_dict(gpu, &a));
+    OK(rk_model_state_dict(cpu, &b));
     assert_int_equal(a.n, b.n);
     for (size_t i = 0; i < a.n; i++) {
         size_t n_bytes = rk_state_dict_entry_bytes(&a.entries[i]);

@@ -360,11 +360,11 @@ static void test_as_cpu(void **state) {
     float *d_x = on_device(x, sizeof(float) * ROWS * IN), *d_w = on_device(w, sizeof(float) * IN * OUT),
           *d_bias = on_device(bias, sizeof(float) * OUT), *d_y = on_device(NULL, sizeof gpu);
     for (int i = 0; i < 2; i++) {
-        rk_matrix *matrix;
-        OK(rk_matrix_create(IN, OUT, i ? RK_BF16 : RK_F32, ROWS, &matrix));
-        OK(rk_matrix_set(matrix, w, false));
-        void *workspace = aligned_alloc(64, (rk_matrix_workspace(matrix) + 64) / 64 * 64);
-        OK(rk_matrix_forward(matrix, ROWS, x, bias, true, cpu, workspace));
+        rk_packed_matrix *matrix;
+        OK(rk_packed_matrix_create(IN, OUT, i ? RK_BF16 : RK_F32, ROWS, &matrix));
+        OK(rk_packed_matrix_set(matrix, w, false));
+        void *workspace = aligned_alloc(64, (rk_packed_matrix_workspace(matrix) + 64) / 64 * 64);
+        OK(rk_packed_matrix_forward(matrix, ROWS, x, bias, true, cpu, workspace));
         rk_cuda_gemm(stream, &(rk_cuda_gemm_args){.m = ROWS,
                                                   .n = OUT,
                                                   .k = IN,
@@ -387,7 +387,7 @@ static void test_as_cpu(void **state) {
         }
         assert_true(error <= tolerance_of(i ? RK_CUDA_BF16 : RK_CUDA_F32) * all);
         free(workspace);
-        rk_matrix_free(matrix);
+        rk_packed_matrix_free(matrix);
     }
     rk_device_free(device, d_x);
     rk_device_free(device, d_w);

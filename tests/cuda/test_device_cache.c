@@ -56,7 +56,7 @@ static void check_steps(rk_optimizer_kind kind, uint64_t budget) {
         draw_ids(&w, SAMPLES); /* a prediction between */
         route_twins(&w, false);
         look_up_twins(&w, true, false);
-        rk_device_tables_done(w.tables, false);
+        rk_device_tables_end_batch(w.tables, false);
         compare_tables(&w, true);
     }
     compare_tables(&w, true);
@@ -81,8 +81,8 @@ static void test_batches_ahead(void **state) {
     for (int i = 0; i < 10; i++) {
         draw_ids(&w, SAMPLES);
         route_twins(&w, true);
-        if (i) apply_twins(&w);                                 /* of the batch before */
-        if (i % 3 == 2) rk_device_tables_done(w.tables, false); /* given up */
+        if (i) apply_twins(&w);                                      /* of the batch before */
+        if (i % 3 == 2) rk_device_tables_end_batch(w.tables, false); /* given up */
         if (i % 3 == 2) draw_ids(&w, SAMPLES);
         if (i % 3 == 2) route_twins(&w, true);
         look_up_twins(&w, true, true);
@@ -121,21 +121,21 @@ static void test_one_set(void **state) {
              "table 't': the batches in flight use more rows than its GPU cache holds\n"
              "hint: set cuda.memory to at least %llu bytes, or use smaller batches",
              (unsigned long long)(33 * place_bytes));
-    FAILS(rk_device_tables_check(w.tables), RK_NO_MEMORY, message);
+    FAILS(rk_device_tables_check_ids(w.tables), RK_NO_MEMORY, message);
     OK(rk_device_tables_prepare(w.tables, stream));
     OK(rk_device_tables_apply(w.tables, stream, w.device_gradients, NULL)); /* does nothing */
-    rk_device_tables_done(w.tables, false);
+    rk_device_tables_end_batch(w.tables, false);
     compare_tables(&w, true);
 
     draw_ids(&w, 20); /* rows of the batch before, which is under way, stay: these two do not fit together */
     for (int s = 0; s < 20; s++) ((int64_t *)(size_t)w.ids[0].ids)[s] = s;
     route_twins(&w, true);
-    OK(rk_device_tables_check(w.tables));
+    OK(rk_device_tables_check_ids(w.tables));
     for (int s = 0; s < 20; s++) ((int64_t *)(size_t)w.ids[0].ids)[s] = 500 + s;
     route_twins(&w, true);
-    rk_device_tables_done(w.tables, false);
-    assert_int_equal(rk_device_tables_check(w.tables), RK_NO_MEMORY);
-    rk_device_tables_done(w.tables, false);
+    rk_device_tables_end_batch(w.tables, false);
+    assert_int_equal(rk_device_tables_check_ids(w.tables), RK_NO_MEMORY);
+    rk_device_tables_end_batch(w.tables, false);
     compare_tables(&w, true);
     close_twins(&w);
 }

@@ -103,7 +103,7 @@ static void test_operations(void **state) {
 
 static float *look_up(rk_device_tables *tables, const rk_ids *ids, bool training, float *out) {
     OK(rk_device_tables_dedup(tables, stream, stream, SAMPLES, NULL, ids, training));
-    OK(rk_device_tables_check(tables));
+    OK(rk_device_tables_check_ids(tables));
     OK(rk_device_tables_prepare(tables, stream));
     OK(rk_device_tables_lookup(tables, stream, &(rk_activation){out, DIM, NULL}));
     OK(rk_stream_sync(stream));
@@ -139,14 +139,14 @@ static void test_table(void **state) {
     for (int i = 0; i < SAMPLES; i++) list[i] = n_rows - 1 - i;
     expect_all("before", look_up(tables, &ids, true, out), SAMPLES * DIM, 3);
     OK(rk_device_tables_apply(tables, stream, &(rk_activation){gradients, DIM, NULL}, NULL));
-    rk_device_tables_done(tables, true);
+    rk_device_tables_end_batch(tables, true);
     expect_all("after", look_up(tables, &ids, false, out), SAMPLES * DIM, 2.5f);
-    rk_device_tables_done(tables, false);
+    rk_device_tables_end_batch(tables, false);
     for (int k = 0; k < 4; k++) {
         for (int i = 0; i < SAMPLES; i++)
             list[i] = n_rows - 1 - i - apart[k] > 0 ? n_rows - 1 - i - apart[k] : i;
         expect_all("others", look_up(tables, &ids, false, out), SAMPLES * DIM, 3);
-        rk_device_tables_done(tables, false);
+        rk_device_tables_end_batch(tables, false);
     }
     rk_device_tables_free(tables);
     rk_embeddings_free(home);

@@ -46,7 +46,7 @@ static rk_status device_metrics(void *context, bool binary, int64_t n, const rk_
     return rk_device_metrics(device, stream, binary, n, samples, groups, out);
 }
 
-static void compute(const batch *b, shape of, rk_metrics_function *function, double *values) {
+static void compute(const batch *b, shape of, rk_metrics_offload_function *function, double *values) {
     rk_metrics *metrics;
     OK(rk_metrics_create(!of.regression, false, &metrics));
     for (int64_t i = 0; i < b->n; i++) {
@@ -54,7 +54,7 @@ static void compute(const batch *b, shape of, rk_metrics_function *function, dou
         OK(rk_metrics_add(metrics, 1, &s->prediction, &s->label, 1, &s->weight,
                           of.group ? &b->groups[i] : NULL));
     }
-    rk_metrics_set_function(metrics, function, NULL);
+    rk_metrics_set_offload(metrics, function, NULL);
     OK(rk_metrics_compute(metrics, values));
     rk_metrics_free(metrics);
 }

@@ -140,8 +140,8 @@ static void test_late_failures(void **state) {
 /* The state of one, copied into the other's arrays. */
 static void copy_model(rk_model *from, rk_model *to) {
     rk_state_dict a = {0}, b = {0};
-    OK(rk_model_state(from, &a));
-    OK(rk_model_state(to, &b));
+    OK(rk_model_state_dict(from, &a));
+    OK(rk_model_state_dict(to, &b));
     assert_int_equal(a.n, b.n);
     for (size_t i = 0; i < a.n; i++)
         memcpy(b.entries[i].data, a.entries[i].data, rk_state_dict_entry_bytes(&a.entries[i]));

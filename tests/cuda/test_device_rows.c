@@ -152,7 +152,7 @@ static void test_batches_under_way(void **state) {
     w.gradients[3].data[12 * w.gradients[3].stride + 6] = INFINITY;
     OK(rk_device_write(device, w.device_gradients[3].data, w.gradients[3].data,
                        (size_t)(13 * w.gradients[3].stride) * sizeof(float)));
-    OK(rk_device_tables_measure(w.tables, stream, w.device_gradients, w.stop));
+    OK(rk_device_tables_flag_not_finite(w.tables, stream, w.device_gradients, w.stop));
     OK(rk_device_tables_apply(w.tables, stream, w.device_gradients, w.stop));
     uint32_t stop;
     OK(rk_stream_sync(stream));
@@ -160,7 +160,7 @@ static void test_batches_under_way(void **state) {
     assert_int_equal(stop, RK_CUDA_STOP_ROWS);
     FAILS(rk_device_tables_check_gradients(w.tables), RK_NOT_FINITE,
           "feature 'd': sample 12: the gradient is not a finite number");
-    rk_device_tables_done(w.tables, false);
+    rk_device_tables_end_batch(w.tables, false);
     rk_stream_fill(stream, w.stop, 0, sizeof stop);
     OK(rk_stream_sync(stream));
 
@@ -169,13 +169,13 @@ static void test_batches_under_way(void **state) {
     route_twins(&w, true);
     OK(rk_device_tables_prepare(w.tables, stream)); /* although it is refused */
     OK(rk_device_tables_apply(w.tables, stream, w.device_gradients, w.stop));
-    assert_int_equal(rk_device_tables_check(w.tables), RK_BAD_DATA);
-    rk_device_tables_done(w.tables, false);
+    assert_int_equal(rk_device_tables_check_ids(w.tables), RK_BAD_DATA);
+    rk_device_tables_end_batch(w.tables, false);
 
     draw_ids(&w, SAMPLES);
     route_twins(&w, false);
     look_up_twins(&w, true, false);
-    rk_device_tables_done(w.tables, false);
+    rk_device_tables_end_batch(w.tables, false);
     step_twins(&w, SAMPLES, true);
     compare_tables(&w, true);
     close_twins(&w);
@@ -194,21 +194,21 @@ static void test_launch_graph(void **state) {
     OK(rk_stream_sync(stream));
     OK(rk_stream_capture_begin(stream));
     OK(rk_device_tables_lookup(w.tables, stream, w.on_device));
-    OK(rk_device_tables_measure(w.tables, stream, w.device_gradients, w.stop));
+    OK(rk_device_tables_flag_not_finite(w.tables, stream, w.device_gradients, w.stop));
     OK(rk_device_tables_apply(w.tables, stream, w.device_gradients, w.stop));
     OK(rk_stream_capture_end(stream, &graph));
     for (int i = 0; i < 4; i++) {
         draw_ids(&w, (i + 1) * SAMPLES);
         route_twins(&w, true);
         OK(look_up(w.host, w.n, w.ids, w.on_host));
-        OK(rk_device_tables_check(w.tables));
+        OK(rk_device_tables_check_ids(w.tables));
         draw_gradients(&w);
         OK(rk_device_tables_prepare(w.tables, stream));
         rk_launch_graph_run(graph, stream);
         OK(rk_stream_sync(stream));
         compare_activations(&w, true);
         OK(apply_gradients(w.host, w.gradients));
-        rk_device_tables_done(w.tables, true);
+        rk_device_tables_end_batch(w.tables, true);
     }
     compare_tables(&w, true);
     rk_launch_graph_free(graph);

@@ -42,7 +42,7 @@ static void check_lookups(const shape *shapes, bool exact) {
             draw_ids(&w, sizes[i]);
             route_twins(&w, training);
             look_up_twins(&w, exact, training);
-            rk_device_tables_done(w.tables, false);
+            rk_device_tables_end_batch(w.tables, false);
         }
     close_twins(&w);
 }
@@ -87,8 +87,8 @@ static void check_refusal(twins *w, rk_status status, const char *message) {
     FAILS(look_up(w->host, w->n, w->ids, w->on_host), status, message);
     rk_status early = rk_device_tables_dedup(w->tables, w->upload, w->dedup, w->n, NULL, w->ids, true);
     if (early == RK_OK) {
-        FAILS(rk_device_tables_check(w->tables), status, message);
-        rk_device_tables_done(w->tables, false);
+        FAILS(rk_device_tables_check_ids(w->tables), status, message);
+        rk_device_tables_end_batch(w->tables, false);
     } else {
         assert_int_equal(early, status);
         assert_string_equal(rk_last_error(), message);

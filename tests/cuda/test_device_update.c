@@ -113,8 +113,8 @@ static void compare_models(const char *what, model *a, model *b, double toleranc
     rk_state_dict states[2] = {{0}, {0}};
     model *models[] = {a, b};
     for (int i = 0; i < 2; i++) {
-        OK(rk_graph_state(models[i]->graph, &states[i]));
-        OK(rk_dense_optimizer_state(models[i]->optimizer, &states[i]));
+        OK(rk_graph_state_dict(models[i]->graph, &states[i]));
+        OK(rk_dense_optimizer_state_dict(models[i]->optimizer, &states[i]));
     }
     for (size_t t = 0; t < states[0].n; t++) {
         const rk_state_dict_entry *x = &states[0].entries[t], *y = &states[1].entries[t];

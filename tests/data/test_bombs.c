@@ -8,7 +8,7 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "data/source/source.h"
-#include "format/stream.h"
+#include "format/byte_stream.h"
 #include "format/protobuf/tfrecord.h"
 
 enum { MIB = 1 << 20 };

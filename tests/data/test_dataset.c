@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "data/transform/vocabulary.h"
 #include "data/section.h"
-#include "format/stream.h"
+#include "format/byte_stream.h"
 
 enum { ROWS = 1000 };
 static char directory[] = "/tmp/reckon-data-XXXXXX";

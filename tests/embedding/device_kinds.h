@@ -30,8 +30,8 @@ static rk_status subject_begin(rk_store *store, int64_t n, const rk_ids *ids, bo
     device_subject *d = subject_of(store);
     d->n = n;
     RK_TRY(d->rows->ops->dedup(d->rows, d->upload, d->dedup, n, ids, training));
-    rk_status status = d->rows->ops->check(d->rows);
-    if (status != RK_OK) d->rows->ops->done(d->rows, false);
+    rk_status status = d->rows->ops->check_ids(d->rows);
+    if (status != RK_OK) d->rows->ops->end_batch(d->rows, false);
     return status;
 }
 
@@ -69,7 +69,7 @@ static rk_status subject_backward(rk_store *store, const rk_activation *gradient
 static rk_status subject_apply(device_subject *d) {
     uint32_t stop = 0;
     OK(rk_device_write(device, d->stop, &stop, sizeof stop));
-    RK_TRY(rk_device_tables_measure(d->rows->tables, stream, d->activations, d->stop));
+    RK_TRY(rk_device_tables_flag_not_finite(d->rows->tables, stream, d->activations, d->stop));
     if (d->sharded) RK_TRY(rk_device_tables_sum(d->rows->tables, stream, d->activations));
     RK_TRY(d->rows->ops->apply(d->rows, stream, d->activations, d->stop));
     RK_TRY(rk_stream_sync(stream));
@@ -80,7 +80,7 @@ static rk_status subject_apply(device_subject *d) {
 static rk_status subject_end(rk_store *store, bool applies) {
     device_subject *d = subject_of(store);
     rk_status status = applies ? subject_apply(d) : RK_OK;
-    d->rows->ops->done(d->rows, applies && status == RK_OK);
+    d->rows->ops->end_batch(d->rows, applies && status == RK_OK);
     return status;
 }
 
@@ -90,7 +90,7 @@ static rk_status subject_flush(rk_store *store) {
 
 static rk_status subject_state(rk_store *store, rk_state_dict *state) {
     device_subject *d = subject_of(store);
-    if (!d->sharded) return rk_embeddings_state(d->home, state);
+    if (!d->sharded) return rk_embeddings_state_dict(d->home, state);
     rk_store *over_ranks = rk_sharded_as_store(d->sharded);
     return over_ranks->ops->state(over_ranks, state);
 }

@@ -186,7 +186,7 @@ static inline void sum_by_definition(const drawn *b, int t, double *sums, bool *
 /* All bytes of a collection's state, one after another. Free with rk_free. */
 static inline char *copy_state(rk_embeddings *e, size_t *n_bytes) {
     rk_state_dict state = {0};
-    OK(rk_embeddings_state(e, &state));
+    OK(rk_embeddings_state_dict(e, &state));
     return bytes_of_state(&state, n_bytes);
 }
 

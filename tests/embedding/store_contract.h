@@ -131,7 +131,7 @@ static void assert_state_of(const store_kind *kind, rk_store *store, rk_embeddin
     size_t n = 0;
     OK(store->ops->flush(store));
     OK(store->ops->state(store, &theirs));
-    OK(rk_embeddings_state(plain, &wanted));
+    OK(rk_embeddings_state_dict(plain, &wanted));
     for (size_t i = 0; i < theirs.n; i++) {
         const rk_state_dict_entry *have = &theirs.entries[i], *want = rk_state_dict_find(&wanted, have->name);
         if (strncmp(have->name, RK_STALE_PREFIX, strlen(RK_STALE_PREFIX)) == 0) continue;

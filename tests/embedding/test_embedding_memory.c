@@ -28,7 +28,7 @@ static rk_status use(void) {
             draw(&batch, (uint64_t)(n + i), n);
         }
         RK_GOTO(rk_embeddings_step(e));
-        RK_GOTO(rk_embeddings_state(e, &state));
+        RK_GOTO(rk_embeddings_state_dict(e, &state));
         rk_state_dict_release(&state);
     }
 done:

@@ -453,8 +453,8 @@ static void test_state_is_all_there_is(void **state) {
         rk_embeddings *whole = make_usual(&o, RK_BF16), *resumed = make_usual(&o, RK_BF16);
         train_steps(whole, &batch, 0, 5, 50);
         rk_state_dict from = {0}, to = {0};
-        OK(rk_embeddings_state(whole, &from));
-        OK(rk_embeddings_state(resumed, &to));
+        OK(rk_embeddings_state_dict(whole, &from));
+        OK(rk_embeddings_state_dict(resumed, &to));
         assert_int_equal(from.n, to.n);
         for (size_t i = 0; i < from.n; i++) {
             assert_string_equal(from.entries[i].name, to.entries[i].name);

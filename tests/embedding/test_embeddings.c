@@ -229,7 +229,7 @@ static void test_optimizers(void **state) {
                             if (ids[i] >= 0) sums[ids[i] * DIM + k] += g, touched[ids[i]] = true;
                     }
             rk_update update;
-            rk_update_prepare(o, step, 1, &update);
+            rk_update_set_coefficients(o, step, 1, &update);
             for (int r = 0; r < ROWS; r++)
                 if (touched[r])
                     rk_optimizer_step(&update, w + r * DIM, slots[0] + r * DIM, slots[1] + r * DIM,

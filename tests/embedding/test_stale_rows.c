@@ -99,7 +99,7 @@ static void test_carried_over(void **state) {
         rk_stale_rows stale = {.embeddings = whole, .staleness = STALENESS};
         rk_state_dict saved = {0}, of_parts = {0};
         train(whole, &stale);
-        OK(rk_stale_rows_state(&stale, 0, &saved));
+        OK(rk_stale_rows_state_dict(&stale, 0, &saved));
         assert_int_equal(saved.n, STALENESS);
         assert_string_equal(saved.entries[1].name, "before/0/0:1,0:4/t/rows");
         assert_int_equal(saved.entries[1].dims[0],
@@ -111,7 +111,7 @@ static void test_carried_over(void **state) {
             copy_rows(parts[p], rows_before[N_UPDATES]);
             stale_parts[p] = (rk_stale_rows){.embeddings = parts[p], .staleness = STALENESS};
             read_all(&stale_parts[p], &saved);
-            if (p >= 3) OK(rk_stale_rows_state(&stale_parts[p], 0, &of_parts));
+            if (p >= 3) OK(rk_stale_rows_state_dict(&stale_parts[p], 0, &of_parts));
             stale_parts[p].n_looked_up = N_UPDATES; /* as check_next counts, */
             for (size_t i = 0; i < stale_parts[p].n; i++) stale_parts[p].images[i].update += N_UPDATES;
         }

@@ -17,7 +17,7 @@ static void load_model(void) {
     char *checkpoint;
     OK(rk_checkpoint_find_best(path_of("run"), &checkpoint));
     OK(rk_checkpoint_load_model(checkpoint, &model));
-    OK(rk_model_state(model, &model_state));
+    OK(rk_model_state_dict(model, &model_state));
     rk_text_free(checkpoint);
 }
 

@@ -25,16 +25,16 @@ static rk_status write_all(rk_onnx_writer *w, rk_buffer *out) {
     x[0] = rk_onnx_external(w, "embeddings.item.weight", RK_ONNX_F16, (int64_t[]){40000000000, 3}, 2, place);
     x[0] = rk_onnx_node(w, "Gather", x, 2, &axis, 1);
     x[0] = rk_onnx_node(w, "Cast", x, 1, &to, 1);
-    x[1] = rk_onnx_ints(w, shape, 2);
+    x[1] = rk_onnx_constant_ints(w, shape, 2);
     x[0] = rk_onnx_node(w, "Reshape", x, 2, NULL, 0);
-    x[1] = rk_onnx_floats(w, (float[]){0.5f, -2}, 2);
+    x[1] = rk_onnx_constant_floats(w, (float[]){0.5f, -2}, 2);
     x[0] = rk_onnx_node(w, "Mul", x, 2, NULL, 0);
     x[0] = rk_onnx_node(w, "Transpose", x, 1, &perm, 1);
     x[0] = rk_onnx_node(w, "LayerNormalization", x, 2, last, 2);
     rk_onnx_output(w, x[0], "clicked", RK_ONNX_F32, dims, 2);
-    rk_onnx_value seven = rk_onnx_int(w, 7);
-    rk_onnx_double(w, 0.1);
-    rk_onnx_value again = rk_onnx_int(w, 7);
+    rk_onnx_value seven = rk_onnx_constant_int(w, 7);
+    rk_onnx_constant_double(w, 0.1);
+    rk_onnx_value again = rk_onnx_constant_int(w, 7);
     if (w->status == RK_OK) assert_int_equal(again, seven);
     return rk_onnx_finish(w, "two words", out);
 }

@@ -186,17 +186,17 @@ static void test_sums_of_another(void **state) {
     double v[RK_METRIC_COUNT], own[RK_METRIC_COUNT];
     rk_metrics *metrics;
     OK(rk_metrics_create(true, false, &metrics));
-    rk_metrics_set_function(metrics, elsewhere, &s);
+    rk_metrics_set_offload(metrics, elsewhere, &s);
     OK(rk_metrics_compute(metrics, v));
     for (int m = 0; m < RK_METRIC_COUNT; m++) assert_true(isnan(v[m]));
     OK(rk_metrics_add(metrics, 100, s.predictions, s.labels, 1, s.weights, NULL));
     OK(rk_metrics_compute(metrics, v));
     assert_true(v[RK_METRIC_auc] == 7 && isnan(v[RK_METRIC_gauc]) && v[RK_METRIC_logloss] == 1.5 &&
                 v[RK_METRIC_calibration] == 0.5 && v[RK_METRIC_accuracy] == 0.75);
-    rk_metrics_set_function(metrics, NULL, NULL);
+    rk_metrics_set_offload(metrics, NULL, NULL);
     OK(rk_metrics_compute(metrics, own));
     OK(rk_metrics_add(metrics, 1, s.predictions, s.labels, 1, &(float){0}, NULL)); /* of no weight */
-    rk_metrics_set_function(metrics, elsewhere, &s);
+    rk_metrics_set_offload(metrics, elsewhere, &s);
     OK(rk_metrics_compute(metrics, v));
     assert_memory_equal(v, own, sizeof v);
     rk_metrics_clear(metrics);

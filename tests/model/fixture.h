@@ -169,7 +169,7 @@ static inline void usual_init(fixture *f, const usual_case *c) {
 /* All bytes of a model's state, one after another. Free with rk_free. */
 static inline char *copy_state(rk_model *model, size_t *n_bytes) {
     rk_state_dict state = {0};
-    OK(rk_model_state(model, &state));
+    OK(rk_model_state_dict(model, &state));
     return bytes_of_state(&state, n_bytes);
 }
 

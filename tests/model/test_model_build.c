@@ -156,8 +156,8 @@ static void test_for_prediction(void **state) {
         assert_true(rk_model_count_bytes(model).slots > 0);
         assert_int_equal(rk_model_count_bytes(served).tables, rk_model_count_bytes(model).tables);
         rk_state_dict from = {0}, to = {0};
-        OK(rk_model_state(model, &from));
-        OK(rk_model_state(served, &to));
+        OK(rk_model_state_dict(model, &from));
+        OK(rk_model_state_dict(served, &to));
         assert_true(to.n < from.n);
         for (size_t i = 0; i < to.n; i++) { /* every name is one of the trained model's */
             const rk_state_dict_entry *entry = rk_state_dict_find(&from, to.entries[i].name);
@@ -282,7 +282,7 @@ static void test_first_loss(void **state) {
         b.batch.n_dense = f.schema.n_dense;
         OK(rk_model_build(&f.options, &model));
         rk_state_dict all = {0};
-        OK(rk_model_state(model, &all));
+        OK(rk_model_state_dict(model, &all));
         for (size_t k = 0; k < all.n; k++)
             if (strstr(all.entries[k].name, "linear_dense/weight") ||
                 strstr(all.entries[k].name, "/linear/rows"))

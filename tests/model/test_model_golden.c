@@ -170,7 +170,7 @@ static void setup(const golden *g, fixture *f, rk_optimizer_kind kind) {
 typedef void visitor(void *context, const char *name, float *values, int64_t n);
 static void each_parameter(rk_model *model, visitor *visit, void *context) {
     rk_state_dict state = {0};
-    OK(rk_model_state(model, &state));
+    OK(rk_model_state_dict(model, &state));
     for (size_t i = 0; i < state.n; i++) {
         char name[256];
         snprintf(name, sizeof name, "%s", state.entries[i].name);

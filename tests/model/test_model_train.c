@@ -130,7 +130,7 @@ static void test_early_lookups(void **state) {
 /* The rows' part of the state, copied out or back. */
 static void copy_tables(rk_model *model, char *copy, bool back) {
     rk_state_dict state = {0};
-    OK(rk_model_state(model, &state));
+    OK(rk_model_state_dict(model, &state));
     for (size_t i = 0; i < state.n; i++) {
         if (strncmp(state.entries[i].name, "table/", 6) != 0) continue;
         size_t n_bytes = rk_state_dict_entry_bytes(&state.entries[i]);
@@ -246,7 +246,7 @@ static void test_skipped_steps_are_counted(void **state) {
     }
     train(other, 1, 2, 30, NULL);
     rk_state_dict list = {0};
-    OK(rk_model_state(other, &list));
+    OK(rk_model_state_dict(other, &list));
     assert_int_equal(*(int64_t *)rk_state_dict_find(&list, "steps_not_finite")->data, 3);
     assert_int_equal(*(int64_t *)rk_state_dict_find(&list, "step")->data, 3);
     rk_state_dict_release(&list);
@@ -312,7 +312,7 @@ static void test_predict_fails_whole(void **state) {
 
 static void restore(rk_model *model, const char *bytes) {
     rk_state_dict state = {0};
-    OK(rk_model_state(model, &state));
+    OK(rk_model_state_dict(model, &state));
     for (size_t i = 0; i < state.n; i++) {
         memcpy(state.entries[i].data, bytes, rk_state_dict_entry_bytes(&state.entries[i]));
         bytes += rk_state_dict_entry_bytes(&state.entries[i]);
@@ -400,7 +400,7 @@ static void test_learning_rate_scales(void **state) {
     rk_model *model = build(&f, &usual_cases[8]);
     train(model, 0, 1, 20, NULL);
     rk_state_dict list = {0};
-    OK(rk_model_state(model, &list));
+    OK(rk_model_state_dict(model, &list));
     const rk_state_dict_entry *rows = rk_state_dict_find(&list, "table/item/rows"),
                               *bias = rk_state_dict_find(&list, "dense/logits/bias");
     assert_non_null(rows);

@@ -57,8 +57,8 @@ static const rk_state_dict_entry *find(const rk_state_dict *state, const char *n
 /* The history stands last, so what is the padding's comes after the rest of each parameter: anything. */
 static void give_parameters(rk_model *from, rk_model *to) {
     rk_state_dict a = {0}, b = {0};
-    OK(rk_model_state(from, &a));
-    OK(rk_model_state(to, &b));
+    OK(rk_model_state_dict(from, &a));
+    OK(rk_model_state_dict(to, &b));
     assert_int_equal(a.n, b.n);
     for (size_t i = 0; i < a.n; i++) {
         const rk_state_dict_entry *other = find(&b, a.entries[i].name);
@@ -114,7 +114,7 @@ static void test_masknet(void **state) {
         snprintf(kind, sizeof kind, "masknet, mask_blocks: [6, 5], structure: %s", structures[i]);
         build(kind, LONG, false, &f, &model);
         OK(rk_model_predict(model, &b.batch, before));
-        OK(rk_model_state(model, &parameters));
+        OK(rk_model_state_dict(model, &parameters));
         static const char *const names[] = {"dense/norm/gamma", "dense/norm/beta"};
         for (int k = 0; k < 2; k++) { /* [3 features and LONG, 4] */
             const rk_state_dict_entry *e = find(&parameters, names[k]);

@@ -68,7 +68,7 @@ static void test_own_mean(void **state) {
         all += (double)b.sample_weights[i];
         odd += i % 2 ? (double)b.sample_weights[i] : 0;
     }
-    rk_batch_part whole = rk_batch_whole(&b.batch);
+    rk_rank_batch whole = rk_rank_batch_whole(&b.batch);
     rk_model_count_samples(model, &whole, weights);
     assert_true(weights[0] == all && weights[1] == odd);
     end(&f, model);

@@ -24,12 +24,12 @@ static void check_products(int64_t m, int64_t in, int64_t out, rk_dtype dtype, b
     float tolerance = dtype == RK_BF16
                           ? 0.15f
                           : 1e-4f; /* eight bits of each operand, sums of a hundred products of about 1 */
-    rk_matrix *matrix;
-    OK(rk_matrix_create(in, out, dtype, 64, &matrix));
-    OK(rk_matrix_set(matrix, w, true));
+    rk_packed_matrix *matrix;
+    OK(rk_packed_matrix_create(in, out, dtype, 64, &matrix));
+    OK(rk_packed_matrix_set(matrix, w, true));
     void *workspace;
-    OK(rk_alloc(rk_matrix_workspace(matrix), 1, &workspace));
-    OK(rk_matrix_forward(matrix, m, x, relu ? b : NULL, relu, y, workspace));
+    OK(rk_alloc(rk_packed_matrix_workspace(matrix), 1, &workspace));
+    OK(rk_packed_matrix_forward(matrix, m, x, relu ? b : NULL, relu, y, workspace));
     for (int64_t s = 0; s < m; s++)
         for (int64_t o = 0; o < out; o++) {
             double sum = relu ? b[o] : 0;
@@ -37,7 +37,7 @@ static void check_products(int64_t m, int64_t in, int64_t out, rk_dtype dtype, b
             if (relu && sum < 0) sum = 0;
             assert_true(fabs(y[s * out + o] - sum) < tolerance * (1 + fabs(sum)));
         }
-    OK(rk_matrix_backward(matrix, m, x, dy, relu, dw, relu, dx, workspace));
+    OK(rk_packed_matrix_backward(matrix, m, x, dy, relu, dw, relu, dx, workspace));
     for (int64_t s = 0; s < m; s++)
         for (int64_t i = 0; i < in; i++) {
             double sum = relu ? (double)((s * in + i) % 7) : 0;
@@ -51,7 +51,7 @@ static void check_products(int64_t m, int64_t in, int64_t out, rk_dtype dtype, b
             assert_true(fabs(dw[i * out + o] - sum) < tolerance * (1 + fabs(sum)));
         }
     rk_free(workspace);
-    rk_matrix_free(matrix);
+    rk_packed_matrix_free(matrix);
 }
 
 static void test_products(void **state) {
@@ -316,15 +316,15 @@ static void test_frozen(void **state) {
     OK(rk_parallel_set_threads(3));
     i.to = found;
     rk_graph_bind(graph, i.x, wanted, NULL); /* which an inference does not look at */
-    OK(rk_graph_infer(inference, N, &hooks, &cancel));
+    OK(rk_graph_inference_run(inference, N, &hooks, &cancel));
     assert_memory_equal(found, wanted, sizeof wanted);
     rk_graph_bind(graph, i.x, NULL, NULL);
     memset(found, 0, sizeof found);
     OK(rk_graph_forward(graph, N, false, 0, &hooks));
     assert_memory_equal(found, wanted, sizeof wanted);
     atomic_store(&cancel, true);
-    FAILS(rk_graph_infer(inference, N, &hooks, &cancel), RK_INTERRUPTED, "the run was cancelled");
-    assert_int_equal(rk_graph_infer(inference, N + 1, &hooks, NULL), RK_INVALID_ARGUMENT);
+    FAILS(rk_graph_inference_run(inference, N, &hooks, &cancel), RK_INTERRUPTED, "the run was cancelled");
+    assert_int_equal(rk_graph_inference_run(inference, N + 1, &hooks, NULL), RK_INVALID_ARGUMENT);
     rk_graph_inference_free(inference);
     rk_graph_free(graph);
 }

@@ -22,15 +22,15 @@ static size_t address_bytes(void) {
 static int try_matrix(size_t more_bytes) {
     static float w[N * N], x[ROWS * N], y[ROWS * N];
     struct rlimit limit = {address_bytes() + more_bytes, RLIM_INFINITY};
-    rk_matrix *matrix;
+    rk_packed_matrix *matrix;
     setrlimit(RLIMIT_AS, &limit);
-    rk_status status = rk_matrix_create(N, N, RK_F32, ROWS, &matrix);
+    rk_status status = rk_packed_matrix_create(N, N, RK_F32, ROWS, &matrix);
     if (status == RK_OK) {
-        void *workspace = malloc(rk_matrix_workspace(matrix) + 1);
-        status = workspace ? rk_matrix_set(matrix, w, true) : RK_NO_MEMORY;
-        if (status == RK_OK) status = rk_matrix_forward(matrix, ROWS, x, NULL, false, y, workspace);
+        void *workspace = malloc(rk_packed_matrix_workspace(matrix) + 1);
+        status = workspace ? rk_packed_matrix_set(matrix, w, true) : RK_NO_MEMORY;
+        if (status == RK_OK) status = rk_packed_matrix_forward(matrix, ROWS, x, NULL, false, y, workspace);
         free(workspace);
-        rk_matrix_free(matrix);
+        rk_packed_matrix_free(matrix);
     }
     return status == RK_OK ? 0 : status == RK_NO_MEMORY ? REFUSED : 1;
 }

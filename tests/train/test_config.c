@@ -5,7 +5,7 @@
 #include <ctype.h>
 
 #include "base/memory.h"
-#include "base/text/synonyms.h"
+#include "base/text/config_synonyms.h"
 #include "train/evaluate/early_stopping.h"
 #include "train/config/run_config.h"
 

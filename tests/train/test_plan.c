@@ -621,12 +621,12 @@ static void test_rehearsed(void **state) {
             OK(parse(RUN_OF(100000, 200, 0, ""), &config));
             OK(rk_plan_make(config, &options, &plan));
         }
-        assert_true(plan->pace.n_steps > 0 && plan->pace.rest >= 0 && plan->step.seconds > 0 &&
+        assert_true(plan->calibration.n_steps > 0 && plan->calibration.rest >= 0 && plan->step.seconds > 0 &&
                     isfinite(plan->step.seconds));
         static const rk_plan_part own[] = {RK_PLAN_PART_DEDUP, RK_PLAN_PART_LOOKUP, RK_PLAN_PART_DENSE,
                                            RK_PLAN_PART_UPDATE};
         for (int i = 0; i < 4; i++)
-            assert_true(plan->pace.factors[own[i]] > 0 && plan->step.parts[own[i]] > 0);
+            assert_true(plan->calibration.factors[own[i]] > 0 && plan->step.parts[own[i]] > 0);
         double sum = 0;
         for (int i = 0; i < RK_PLAN_PART_COUNT; i++) sum += plan->step.parts[i];
         near(plan->step.seconds, sum, 1e-12);

@@ -4,7 +4,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "report/report_page.h"
 
 static rk_status write_page(const rk_report_run *runs, size_t n, const rk_report_options *options,

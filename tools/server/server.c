@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/thread/clock.h"
 #include "base/thread/instruction_set.h"
 #include "server/http/admin.h"

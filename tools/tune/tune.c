@@ -8,7 +8,7 @@
 #include "base/file/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "metrics/metrics.h"
 
 #define TRIAL_NAME(name) #name,

@@ -43,7 +43,7 @@ int32_t rk_name_index_find(const rk_name_index *index, const char *name) {
     return found ? found->number : -1;
 }
 
-int32_t rk_name_index_twin(const rk_name_index *index) {
+int32_t rk_name_index_find_duplicate(const rk_name_index *index) {
     int32_t twin = -1;
     for (int32_t i = 1; i < index->n; i++)
         if (compare_names(&index->sorted[i - 1], &index->sorted[i]) == 0 &&

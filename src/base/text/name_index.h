@@ -26,6 +26,6 @@ void rk_name_index_release(rk_name_index *index);
 int32_t rk_name_index_find(const rk_name_index *index, const char *name);
 
 /* The lowest number whose name a lower one has already, or -1. */
-int32_t rk_name_index_twin(const rk_name_index *index);
+int32_t rk_name_index_find_duplicate(const rk_name_index *index);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text/synonyms.h"
+#include "base/text/config_synonyms.h"
 
 static bool is_space(char c) {
     return c == ' ' || c == '\t' || c == '\r';

@@ -87,8 +87,8 @@ bool rk_has_ending(const char *path, const char *ending);
 size_t rk_utf8_bytes(const char *at, size_t n);
 rk_span rk_span_trim(rk_span text); /* spaces and tabs off both ends */
 
-/* Of `names` [n] that which `word` is in another library (base/text/synonyms.h), has as its initials, or is a
- * typo of, or NULL. */
+/* Of `names` [n] that which `word` is in another library (base/text/config_synonyms.h), has as its initials,
+ * or is a typo of, or NULL. */
 const char *rk_nearest(const char *word, const char *const *names, size_t n);
 /* The same of the names of n structs, `bytes` each, with a `const char *` (or `char *`) at `offset`. */
 const char *rk_nearest_of(const char *word, const void *array, size_t bytes, size_t offset, size_t n);

@@ -8,7 +8,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
-#include "base/text/synonyms.h"
+#include "base/text/config_synonyms.h"
 #include "base/text/text.h"
 
 enum { MAX_KEYS = 64 };

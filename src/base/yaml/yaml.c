@@ -129,7 +129,7 @@ static rk_status check_twins(const reader *in, const rk_yaml_node *mapping) {
     RK_TRY(rk_alloc(mapping->n_children, sizeof *keys, &keys));
     for (size_t i = 0; i < mapping->n_children; i++) keys[i] = mapping->children[i]->key;
     RK_TRY(rk_name_index_init(&index, keys, sizeof *keys, 0, (int32_t)mapping->n_children));
-    int32_t number = rk_name_index_twin(&index);
+    int32_t number = rk_name_index_find_duplicate(&index);
     if (number < 0) return RK_OK;
     const rk_yaml_node *twin = mapping->children[number],
                        *first = mapping->children[rk_name_index_find(&index, twin->key)];

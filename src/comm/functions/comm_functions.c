@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "comm/functions/functions_world.h"
 
 static const rk_comm_ops ops;

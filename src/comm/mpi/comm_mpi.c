@@ -98,8 +98,14 @@ static rk_status mpi_members(rk_comm *comm, const int32_t *members, int32_t n_me
     return RK_OK;
 }
 
-static const rk_comm_ops ops = {sizeof(rk_mpi_part), mpi_free,    rk_mpi_begin, rk_mpi_test,
-                                rk_mpi_abandon,      mpi_members, mpi_abort,    rk_mpi_find_lost};
+static const rk_comm_ops ops = {sizeof(rk_mpi_part),
+                                mpi_free,
+                                rk_mpi_all_to_all_begin,
+                                rk_mpi_all_to_all_test,
+                                rk_mpi_all_to_all_abandon,
+                                mpi_members,
+                                mpi_abort,
+                                rk_mpi_find_lost};
 
 /* "Open MPI v4.1.4, package: ..." and "MPICH Version:      4.0.2\n..." as "Open MPI 4.1.4", "MPICH 4.0.2". */
 static void short_version(char *text) {

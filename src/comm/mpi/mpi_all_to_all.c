@@ -205,7 +205,7 @@ static rk_status advance_all(rk_mpi_world *world) {
     return RK_OK;
 }
 
-rk_status rk_mpi_test(rk_all_to_all *all_to_all, bool *done) {
+rk_status rk_mpi_all_to_all_test(rk_all_to_all *all_to_all, bool *done) {
     rk_comm *comm = all_to_all->comm;
     RK_TRY(rk_comm_failed(comm));
     pthread_mutex_lock(&comm->shared->mutex);
@@ -240,7 +240,8 @@ static rk_status send_all(rk_all_to_all *e, const rk_message *send) {
     return RK_OK;
 }
 
-rk_status rk_mpi_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to, const bool *from) {
+rk_status rk_mpi_all_to_all_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to,
+                                  const bool *from) {
     (void)to, (void)from;
     rk_mpi_world *world = comm_of(all_to_all)->world;
     RK_TRY(rk_all_to_all_give_self(all_to_all, send));
@@ -255,7 +256,7 @@ rk_status rk_mpi_begin(rk_all_to_all *all_to_all, const rk_message *send, const 
 
 /* After an error: MPI may still write to buffers of what was under way, so they are never used again. The
  * mutex is held. */
-void rk_mpi_abandon(rk_all_to_all *all_to_all) {
+void rk_mpi_all_to_all_abandon(rk_all_to_all *all_to_all) {
     rk_mpi_world *world = comm_of(all_to_all)->world;
     for (rk_all_to_all **at = &world->first; *at; at = &(*at)->next) {
         if (*at != all_to_all) continue;

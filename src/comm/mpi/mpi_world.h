@@ -74,8 +74,9 @@ typedef struct rk_mpi_part {
 /* MPI's own words, after the formatted ones. */
 rk_status rk_mpi_error(rk_status status, int code, const char *format, ...) RK_PRINTF(3, 4);
 
-rk_status rk_mpi_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to, const bool *from);
-rk_status rk_mpi_test(rk_all_to_all *all_to_all, bool *done);
-void rk_mpi_abandon(rk_all_to_all *all_to_all);
+rk_status rk_mpi_all_to_all_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to,
+                                  const bool *from);
+rk_status rk_mpi_all_to_all_test(rk_all_to_all *all_to_all, bool *done);
+void rk_mpi_all_to_all_abandon(rk_all_to_all *all_to_all);
 
 #endif

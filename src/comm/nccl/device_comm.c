@@ -63,7 +63,7 @@ static bool all_may(const rk_device_comm *dc, const rk_message *offers) {
 
 static rk_status join(rk_device_comm *dc) {
     offer mine = make_offer(dc);
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *offers = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *offers = NULL;
     RK_TRY(rk_comm_gather(dc->comm, RK_CHANNEL_ROWS, &mine, sizeof mine, &offers));
     const rk_message *received = rk_all_to_all_received(offers);
     rk_status status = RK_OK;
@@ -174,7 +174,7 @@ static rk_status upload_messages(rk_device_comm *dc, rk_stream *stream, const rk
 
 static rk_status all_to_all_by_host(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send,
                                     size_t n_send, const rk_device_message *receive, size_t n_receive) {
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_stream_sync(stream)); /* the last call's copies too */
     RK_TRY(reserve(dc, &dc->outgoing, sum_bytes(send, n_send)));
     RK_TRY(reserve(dc, &dc->incoming, sum_bytes(receive, n_receive)));
@@ -232,7 +232,7 @@ rk_status rk_device_comm_sum(rk_device_comm *dc, rk_stream *stream, float *value
 
 static rk_status gather_by_host(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes,
                                 char *all) {
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(reserve(dc, &dc->outgoing, n_bytes));
     RK_TRY(reserve(dc, &dc->incoming, (size_t)dc->comm->size * n_bytes));

@@ -22,7 +22,7 @@ __device__ static inline double scale_of(const rk_cuda_loss_args &a, int t) {
 __device__ static inline double sample_loss(const rk_cuda_loss_args &a, rk_cuda_task task, int t,
                                             double scale, int64_t i) {
     int64_t at = i * a.n_tasks + t;
-    double x = (double)a.logits[at], y = rk_smoothed((double)a.labels[at], task.smoothing),
+    double x = (double)a.logits[at], y = rk_smoothed_label((double)a.labels[at], task.smoothing),
            w = a.weights ? (double)a.weights[i] : 1;
     bool absent = task.optional && isnan(y);
     double slope = task.is_mse ? 2 * (x - y) : rk_sigmoid_of(x) - y;

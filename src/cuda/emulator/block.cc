@@ -7,7 +7,7 @@
 #include "cuda/emulator/emulator.h"
 #include "cuda/emulator/fiber.h"
 #include "cuda/emulator/order.h"
-#include "cuda/emulator/poison.h"
+#include "cuda/emulator/asan_poison.h"
 
 enum { WARP = 32, MOST_THREADS = 1024 };
 enum thread_state { NEW, READY, AT_BARRIER, AT_WARP, DONE };
@@ -65,7 +65,7 @@ static void *share(size_t n_bytes) {
     shared_end += (n_bytes + GAP - 1) / GAP * GAP + GAP;
     if (shared_used > SHARED_BYTES || shared_end > sizeof shared_memory)
         rk_emulator_fail("more than %d bytes of shared memory", SHARED_BYTES);
-    rk_unpoison(memory, n_bytes);
+    rk_asan_unpoison(memory, n_bytes);
     memset(memory, 0xCD, n_bytes);
     return memory;
 }
@@ -217,7 +217,7 @@ static void run_block() {
     n_at_barrier = n_done = 0;
     backwards = rk_order_below(2);
     shared_end = shared_used = 0;
-    rk_poison(shared_memory, sizeof shared_memory);
+    rk_asan_poison(shared_memory, sizeof shared_memory);
     shared_dynamic = kernel->shared_bytes ? share(kernel->shared_bytes) : NULL;
     for (int t = 0; t < n_threads; t++) {
         unsigned u = (unsigned)t;

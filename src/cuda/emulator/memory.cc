@@ -11,7 +11,7 @@
 
 #include "cuda/emulator/emulator.h"
 #include "cuda/emulator/emulator_control.h"
-#include "cuda/emulator/poison.h"
+#include "cuda/emulator/asan_poison.h"
 #include "cuda/emulator/queue.h"
 
 enum { PAGE = 4096, ALIGN = 256 };
@@ -107,8 +107,8 @@ static cudaError_t allocate(void **memory, size_t n_bytes, rk_memory_kind kind) 
     if (map == MAP_FAILED) return cudaErrorMemoryAllocation;
     char *start = map + map_bytes - aligned;
     memset(start, 0xA5, n_bytes);
-    rk_poison(map, map_bytes);
-    rk_unpoison(start, n_bytes);
+    rk_asan_poison(map, map_bytes);
+    rk_asan_unpoison(start, n_bytes);
     if (mprotect(map + map_bytes, PAGE, PROT_NONE) != 0 ||
         (is_device && !n_open && mprotect(map, map_bytes, PROT_NONE) != 0))
         return cudaErrorMemoryAllocation;
@@ -126,7 +126,7 @@ static cudaError_t release(void *memory, rk_memory_kind kind) {
     if (kind == RK_MEMORY_DEVICE) device_used -= found->second.n_bytes;
     mprotect(found->second.map, found->second.map_bytes, PROT_NONE);
     madvise(found->second.map, found->second.map_bytes, MADV_DONTNEED);
-    rk_poison(found->second.map, found->second.map_bytes);
+    rk_asan_poison(found->second.map, found->second.map_bytes);
     allocations.erase(found);
     return cudaSuccess;
 }

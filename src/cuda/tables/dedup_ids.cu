@@ -202,7 +202,7 @@ __device__ static inline bool is_for_one(const sample_ids *s) {
 
 __global__ static void dedup_ids(const rk_cuda_batch *batch) {
     uint32_t n_items = batch->n_samples;
-    uint32_t lane = rk_table_channel();
+    uint32_t lane = rk_table_lane();
     for (uint32_t first = rk_table_warp() * RK_WARP; first < n_items; first += rk_table_n_threads()) {
         bool for_all = false;
         if (first + lane < n_items) {
@@ -218,5 +218,5 @@ __global__ static void dedup_ids(const rk_cuda_batch *batch) {
 }
 
 extern "C" void rk_cuda_dedup_ids(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
-    RK_LAUNCH(dedup_ids, rk_table_blocks(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, batch);
+    RK_LAUNCH(dedup_ids, rk_table_grid_size(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, batch);
 }

@@ -71,6 +71,6 @@ __global__ static void hash_ids(int64_t n, const int64_t *in, int64_t *out, uint
 
 extern "C" void rk_cuda_hash_ids(rk_stream *stream, int64_t n, const int64_t *in, int64_t *out, uint64_t seed,
                                  uint64_t n_buckets) {
-    RK_LAUNCH(hash_ids, rk_table_blocks((uint64_t)n, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, n, in,
+    RK_LAUNCH(hash_ids, rk_table_grid_size((uint64_t)n, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, n, in,
               out, seed, n_buckets);
 }

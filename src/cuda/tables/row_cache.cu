@@ -50,7 +50,7 @@ __device__ static inline uint64_t row_of_segment(const cache_set *c, uint32_t s)
 
 /* The way that was used longest ago, ways alike: the first; in all lanes. */
 __device__ static inline uint32_t oldest_way(uint32_t batch_number) {
-    uint64_t best = (uint64_t)batch_number << 32 | rk_table_channel();
+    uint64_t best = (uint64_t)batch_number << 32 | rk_table_lane();
     for (int width = RK_WARP / 2; width; width /= 2) {
         uint32_t high = __shfl_xor_sync(RK_FULL_WARP, (uint32_t)(best >> 32), width),
                  low = __shfl_xor_sync(RK_FULL_WARP, (uint32_t)best, width);
@@ -62,7 +62,7 @@ __device__ static inline uint32_t oldest_way(uint32_t batch_number) {
 
 /* Of the batch's rows that are there the way becomes the batch's; returns how many are missing. */
 __device__ static inline uint32_t find_rows(cache_set *c) {
-    uint32_t lane = rk_table_channel(), n_missing = 0;
+    uint32_t lane = rk_table_lane(), n_missing = 0;
     for (uint32_t s = c->first; is_of_set(c, s); s++) {
         uint32_t hits = __ballot_sync(RK_FULL_WARP, c->frame.row == row_of_segment(c, s) + 1);
         if (!hits) n_missing++;
@@ -78,7 +78,7 @@ __device__ static inline uint32_t find_rows(cache_set *c) {
 /* The cache is too small: how many ways the set would need. */
 __device__ static inline void tell_short(const cache_set *c, uint32_t n_missing) {
     uint32_t n_kept = (uint32_t)__popc(__ballot_sync(RK_FULL_WARP, c->frame.batch >= c->batch->oldest));
-    if (rk_table_channel()) return;
+    if (rk_table_lane()) return;
     atomicMax(&c->batch->counts->short_table, c->table_number + 1);
     atomicMax(&c->batch->counts->short_ways, n_kept + n_missing);
 }
@@ -86,7 +86,7 @@ __device__ static inline void tell_short(const cache_set *c, uint32_t n_missing)
 /* This lane's way becomes the row's of segment s. */
 __device__ static inline void take_way(cache_set *c, uint32_t s) {
     uint64_t row = row_of_segment(c, s);
-    uint32_t place = (uint32_t)(c->place + rk_table_channel());
+    uint32_t place = (uint32_t)(c->place + rk_table_lane());
     rk_cuda_fill fill = {row, c->frame.is_dirty ? c->frame.row : 0, c->table_number, place};
     c->batch->fills[atomicAdd(&c->batch->counts->n_fills, 1u)] = fill;
     c->batch->segments[s].place = place;
@@ -96,7 +96,7 @@ __device__ static inline void take_way(cache_set *c, uint32_t s) {
 
 /* A warp, a lane each way, for the set that segment `first` begins. */
 __device__ static inline void find_set(const rk_cuda_batch *batch, uint32_t first) {
-    uint32_t t = batch->segments[first].table, lane = rk_table_channel();
+    uint32_t t = batch->segments[first].table, lane = rk_table_lane();
     const rk_cuda_table *table = &batch->tables[t];
     uint64_t set = set_of_segment(batch, table, first), place = set * RK_CUDA_WAYS;
     cache_set c = {batch,
@@ -129,7 +129,7 @@ __global__ static void find_in_caches(const rk_cuda_batch *batch) {
 
 /* n_bytes, by a warp; 16 at a time where they come out even. */
 __device__ static inline void copy_bytes(void *to, const void *from, uint64_t n_bytes) {
-    uint32_t lane = rk_table_channel();
+    uint32_t lane = rk_table_lane();
     if (n_bytes % 16 == 0)
         for (uint64_t i = lane; i < n_bytes / 16; i += RK_WARP) ((uint4 *)to)[i] = ((const uint4 *)from)[i];
     else
@@ -174,7 +174,7 @@ __global__ static void empty_cache(const rk_cuda_table *tables, uint32_t number,
         rk_cuda_frame frame = table->frames[place];
         if (frame.is_dirty && !forget) move_row(table, frame.row - 1, place, true);
         __syncwarp();
-        if (rk_table_channel()) continue;
+        if (rk_table_lane()) continue;
         frame.is_dirty = 0;
         if (forget) frame.row = frame.batch = 0;
         table->frames[place] = frame;
@@ -182,16 +182,16 @@ __global__ static void empty_cache(const rk_cuda_table *tables, uint32_t number,
 }
 
 extern "C" void rk_cuda_find_in_caches(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
-    RK_LAUNCH(find_in_caches, rk_table_blocks(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch);
+    RK_LAUNCH(find_in_caches, rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch);
 }
 
 extern "C" void rk_cuda_fill_caches(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
-    RK_LAUNCH(fill_caches, rk_table_blocks(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch);
-    RK_LAUNCH(place_uses, rk_table_blocks(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, batch);
+    RK_LAUNCH(fill_caches, rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch);
+    RK_LAUNCH(place_uses, rk_table_grid_size(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, batch);
 }
 
 extern "C" void rk_cuda_empty_cache(rk_stream *stream, const rk_cuda_table *tables, uint32_t table,
                                     uint64_t n_places, bool forget) {
-    RK_LAUNCH(empty_cache, rk_table_blocks(n_places, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, tables,
+    RK_LAUNCH(empty_cache, rk_table_grid_size(n_places, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, tables,
               table, forget);
 }

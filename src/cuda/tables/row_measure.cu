@@ -15,7 +15,7 @@ __device__ static inline bool is_finite(const float v[4]) {
 /* By the lookup's tiles. */
 __global__ static void measure_rows(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
                                     uint32_t *stop) {
-    uint32_t lane = rk_table_channel();
+    uint32_t lane = rk_table_lane();
     for (uint32_t t = rk_table_warp(); t < batch->n_tiles; t += rk_table_n_warps()) {
         uint32_t tile = rk_tile_at(batch, t), number = rk_tile_feature(batch, tile);
         const rk_cuda_table *table = &batch->tables[batch->features[number].table];
@@ -43,6 +43,6 @@ __global__ static void measure_rows(const rk_cuda_batch *batch, const rk_cuda_pl
 
 extern "C" void rk_cuda_measure_rows(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch,
                                      const rk_cuda_place *gradients, uint32_t *stop) {
-    RK_LAUNCH(measure_rows, rk_table_blocks(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch,
+    RK_LAUNCH(measure_rows, rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch,
               gradients, stop);
 }

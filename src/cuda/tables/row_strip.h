@@ -55,7 +55,7 @@ __device__ static inline void rk_strip_begin(const rk_update *u, float l2, rk_st
  * in ascending order. Lanes of the group that are alike in number modulo 4 keep the same four of the sixteen.
  * All lanes of the warp take part; class_ is the same in all. */
 __device__ static inline void rk_add_to_sixteen(float sixteen[4], const float squares[4], uint32_t class_) {
-    uint32_t lane = rk_table_channel(), first = lane >> class_ << class_;
+    uint32_t lane = rk_table_lane(), first = lane >> class_ << class_;
     uint32_t n = class_ > 2 ? 1u << (class_ - 2) : 1, own = class_ > 2 ? first + (lane - first) % 4 : lane;
     for (uint32_t r = 0; r < n; r++)
         for (int j = 0; j < 4; j++) sixteen[j] += __shfl_sync(RK_FULL_WARP, squares[j], (int)(own + 4 * r));

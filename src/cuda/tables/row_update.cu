@@ -81,7 +81,7 @@ __device__ static inline bool stands_still(const rk_cuda_batch *batch, const uin
 __global__ static void sum_use_chunks(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
                                       const uint32_t *stop) {
     if (stands_still(batch, stop)) return;
-    uint32_t lane = rk_table_channel();
+    uint32_t lane = rk_table_lane();
     for (uint32_t c = rk_table_warp(); c < batch->counts->n_use_chunks; c += rk_table_n_warps()) {
         rk_cuda_chunk chunk = batch->use_chunks[c];
         uint32_t class_ = (uint32_t)batch->tables[chunk.owner].class_, n_lanes = 1u << class_,
@@ -130,7 +130,7 @@ __device__ static inline void load(const row_step *r, int32_t column, rk_strip *
 
 /* Rules that need no sums over the row: a strip at a time. */
 __device__ static inline void update_values(const row_step *r, uint32_t class_) {
-    int32_t first = (int32_t)(rk_table_channel() & ((1u << class_) - 1)) * 4;
+    int32_t first = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4;
     const rk_update *u = &r->step->update;
     uint64_t row = rk_row_number(r->table, r->place);
     for (int32_t column = first; column < r->table->dim; column += 4 << class_) {
@@ -144,7 +144,7 @@ __device__ static inline void update_values(const row_step *r, uint32_t class_) 
 /* Sums over the rows of a warp's groups, of which those that are not here have none. The strip that is left
  * in *s is the row's only one if it has one. */
 __device__ static inline rk_row_sums sum_squares(const row_step *r, uint32_t class_, rk_strip *s) {
-    int32_t first = (int32_t)(rk_table_channel() & ((1u << class_) - 1)) * 4;
+    int32_t first = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4;
     float w16[4] = {0, 0, 0, 0}, g16[4] = {0, 0, 0, 0}, steps16[4] = {0, 0, 0, 0};
     for (int32_t at = 0; at == 0 || at < r->table->dim; at += 4 << class_) {
         float w[4] = {0, 0, 0, 0}, g[4] = {0, 0, 0, 0}, steps[4] = {0, 0, 0, 0};
@@ -163,7 +163,7 @@ __device__ static inline rk_row_sums sum_squares(const row_step *r, uint32_t cla
 
 /* Rules that need sums over the row: its strips are gone through twice, where they are several. */
 __device__ static inline void update_with_sums(const row_step *r, uint32_t class_) {
-    int32_t first = (int32_t)(rk_table_channel() & ((1u << class_) - 1)) * 4, width = 4 << class_;
+    int32_t first = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4, width = 4 << class_;
     const rk_update *u = &r->step->update;
     int row_slot = r->is_here ? rk_row_slot(u) : -1;
     float before = row_slot >= 0 ? r->table->slots[row_slot][r->place] : 0, after = before;
@@ -181,7 +181,7 @@ __device__ static inline void update_with_sums(const row_step *r, uint32_t class
 }
 
 __device__ static inline void write_sums(const row_step *r, uint32_t class_) {
-    int32_t first = (int32_t)(rk_table_channel() & ((1u << class_) - 1)) * 4, dim = r->table->dim;
+    int32_t first = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4, dim = r->table->dim;
     for (int32_t column = first; column < dim; column += 4 << class_) {
         rk_cuda_use uses[USES_AHEAD];
         rk_strip s;
@@ -237,7 +237,7 @@ __global__ static void __launch_bounds__(RK_TABLE_THREADS, end == STEP_WITH_SUMS
         uint32_t n_groups = RK_WARP >> class_,
                  n_warps = (begins[class_ + 1] - begins[class_] + n_groups - 1) / n_groups;
         for (; warp < n_before + n_warps; warp += rk_table_n_warps()) {
-            uint32_t number = begins[class_] + (warp - n_before) * n_groups + (rk_table_channel() >> class_);
+            uint32_t number = begins[class_] + (warp - n_before) * n_groups + (rk_table_lane() >> class_);
             bool is_here = number < begins[class_ + 1];
             const rk_cuda_segment *segment = &batch->segments[is_here ? number : begins[class_]];
             row_step r = step_of(batch, gradients, steps, segment->table);
@@ -277,7 +277,7 @@ __global__ static void end_all_rows(const rk_cuda_batch *batch, uint32_t table, 
     for (uint64_t first = (uint64_t)rk_table_warp() * n_groups; first < n_rows;
          first += (uint64_t)rk_table_n_warps() * n_groups) {
         row_step r = step_of(batch, gradients, steps, table);
-        r.place = first + (rk_table_channel() >> class_);
+        r.place = first + (rk_table_lane() >> class_);
         r.is_here = r.place < n_rows;
         const rk_cuda_segment *segment = r.is_here ? find_segment(batch, table, (uint32_t)r.place) : NULL;
         if (segment) take_segment(&r, segment);
@@ -288,14 +288,14 @@ __global__ static void end_all_rows(const rk_cuda_batch *batch, uint32_t table, 
 extern "C" void rk_cuda_sum_frequent_rows(rk_stream *stream, uint32_t n_most_chunks,
                                           const rk_cuda_batch *batch, const rk_cuda_place *gradients,
                                           const uint32_t *stop) {
-    RK_LAUNCH(sum_use_chunks, rk_chunk_blocks(n_most_chunks), RK_TABLE_THREADS, 0, stream, batch, gradients,
-              stop);
+    RK_LAUNCH(sum_use_chunks, rk_chunk_grid_size(n_most_chunks), RK_TABLE_THREADS, 0, stream, batch,
+              gradients, stop);
 }
 
 extern "C" void rk_cuda_update_rows(rk_stream *stream, uint32_t n_most, bool sums, const rk_cuda_batch *batch,
                                     const rk_cuda_step *steps, const rk_cuda_place *gradients,
                                     const uint32_t *stop) {
-    uint32_t blocks = rk_table_blocks(n_most, RK_TABLE_WARPS);
+    uint32_t blocks = rk_table_grid_size(n_most, RK_TABLE_WARPS);
     if (sums)
         RK_LAUNCH((end_rows<STEP_WITH_SUMS>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps, gradients,
                   stop);
@@ -307,14 +307,14 @@ extern "C" void rk_cuda_sum_row_gradients(rk_stream *stream, uint32_t n_most, co
                                           const rk_cuda_place *gradients) {
     const rk_cuda_step *no_steps = NULL;
     const uint32_t *no_stop = NULL;
-    RK_LAUNCH((end_rows<SUM_ALONE>), rk_table_blocks(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream,
+    RK_LAUNCH((end_rows<SUM_ALONE>), rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream,
               batch, no_steps, gradients, no_stop);
 }
 
 extern "C" void rk_cuda_update_all_rows(rk_stream *stream, uint64_t n_rows, bool sums,
                                         const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps,
                                         const rk_cuda_place *gradients, const uint32_t *stop) {
-    uint32_t blocks = rk_table_blocks(n_rows, RK_TABLE_WARPS);
+    uint32_t blocks = rk_table_grid_size(n_rows, RK_TABLE_WARPS);
     if (sums)
         RK_LAUNCH((end_all_rows<STEP_WITH_SUMS>), blocks, RK_TABLE_THREADS, 0, stream, batch, table, steps,
                   gradients, stop);

@@ -69,11 +69,12 @@ __global__ static void cut_segments(const rk_cuda_batch *batch) {
 }
 
 extern "C" void rk_cuda_mark_segments(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
-    RK_LAUNCH(mark_segments, rk_table_blocks(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, batch);
+    RK_LAUNCH(mark_segments, rk_table_grid_size(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream,
+              batch);
 }
 
 extern "C" void rk_cuda_make_segments(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
-    uint32_t blocks = rk_table_blocks(n_most, RK_TABLE_THREADS);
+    uint32_t blocks = rk_table_grid_size(n_most, RK_TABLE_THREADS);
     RK_LAUNCH(make_segments, blocks, RK_TABLE_THREADS, 0, stream, batch);
     RK_LAUNCH(cut_segments, blocks, RK_TABLE_THREADS, 0, stream, batch);
 }

@@ -17,15 +17,15 @@ enum {
 };
 
 /* Blocks for at most n items, so many a block; each goes on to further items where they are more. */
-static inline uint32_t rk_table_blocks(uint64_t n, uint64_t a_block) {
+static inline uint32_t rk_table_grid_size(uint64_t n, uint64_t a_block) {
     uint64_t blocks = (n + a_block - 1) / a_block;
     return blocks < RK_TABLE_BLOCKS ? (uint32_t)blocks : (uint32_t)RK_TABLE_BLOCKS;
 }
 
 /* Of chunks, a warp each: most batches have few or none, so that their launch costs what its blocks do. Two a
  * multiprocessor of large cards. */
-static inline uint32_t rk_chunk_blocks(uint64_t n_most) {
-    uint32_t blocks = rk_table_blocks(n_most, RK_TABLE_WARPS);
+static inline uint32_t rk_chunk_grid_size(uint64_t n_most) {
+    uint32_t blocks = rk_table_grid_size(n_most, RK_TABLE_WARPS);
     return blocks < RK_CHUNK_BLOCKS ? blocks : (uint32_t)RK_CHUNK_BLOCKS;
 }
 
@@ -41,7 +41,7 @@ __device__ static inline uint32_t rk_table_warp(void) {
 __device__ static inline uint32_t rk_table_n_warps(void) {
     return rk_table_n_threads() / RK_WARP;
 }
-__device__ static inline uint32_t rk_table_channel(void) {
+__device__ static inline uint32_t rk_table_lane(void) {
     return threadIdx.x % RK_WARP;
 }
 

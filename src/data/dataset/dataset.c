@@ -220,7 +220,7 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
                (long long)options->batch_size);
     RK_FAIL_IF(options->n_shares && (options->share < 0 || options->share >= options->n_shares),
                RK_INVALID_ARGUMENT, "share %d of %d", options->share, options->n_shares);
-    RK_AUTO(rk_dataset_auto) rk_dataset *d = NULL;
+    RK_AUTO(rk_dataset_auto_free) rk_dataset *d = NULL;
     RK_TRY(rk_alloc(1, sizeof *d, &d));
     pthread_mutex_init(&d->mutex, NULL);
     pthread_cond_init(&d->changed, NULL);

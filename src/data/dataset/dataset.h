@@ -24,7 +24,7 @@ typedef struct rk_dataset_options {
 rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms *transforms,
                             const rk_dataset_options *options, rk_dataset **out);
 
-static inline void rk_dataset_auto(rk_dataset **dataset) { /* for RK_AUTO */
+static inline void rk_dataset_auto_free(rk_dataset **dataset) { /* for RK_AUTO */
     rk_dataset_free(*dataset);
 }
 

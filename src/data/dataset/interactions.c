@@ -68,7 +68,7 @@ static void fill(rk_interactions *x, const pair *pairs, size_t n) {
 
 /* `list` is taken apart. */
 static rk_status build(pair_list *list, int64_t n_users, int64_t n_items, rk_interactions **out) {
-    RK_AUTO(rk_interactions_auto) rk_interactions *x = NULL;
+    RK_AUTO(rk_interactions_auto_free) rk_interactions *x = NULL;
     RK_AUTOFREE pair *scratch = NULL;
     RK_AUTOFREE int64_t *begins = NULL;
     RK_TRY(rk_alloc(1, sizeof *x, &x));

@@ -31,7 +31,7 @@ rk_status rk_interactions_merge(const rk_interactions *a, const rk_interactions 
 /* One more holder of what does not change any more; it is freed with the last. */
 rk_interactions *rk_interactions_hold(rk_interactions *interactions);
 void rk_interactions_free(rk_interactions *interactions);
-static inline void rk_interactions_auto(rk_interactions **interactions) { /* for RK_AUTO */
+static inline void rk_interactions_auto_free(rk_interactions **interactions) { /* for RK_AUTO */
     rk_interactions_free(*interactions);
 }
 

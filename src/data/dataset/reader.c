@@ -101,7 +101,7 @@ static rk_status add_rows(const rk_reader *r, rk_reader_part *part, int64_t firs
     const rk_piece piece = {&r->rows, &part->chunk.columns, first, n, &part->memory};
     rk_status status = rk_transforms_rows(r->transforms, &piece, &part->rows);
     bool halves = status == RK_BAD_DATA && n > 1;
-    if (halves && (status = rk_columns_unpack(&part->chunk.columns)) == RK_OK) {
+    if (halves && (status = rk_columns_unpack_ints(&part->chunk.columns)) == RK_OK) {
         RK_TRY(add_rows(r, part, first, n / 2));
         return add_rows(r, part, first + n / 2, n - n / 2);
     }
@@ -157,7 +157,7 @@ static void transform_part(const rk_reader *r, rk_reader_part *part) {
     bool is_whole = part->n_rows < 0 || part->n_rows == n;
     if (n == 0) return;
     if (n == 1 || !is_whole)
-        status = rk_columns_unpack(&part->chunk.columns); /* its values are looked at one by one */
+        status = rk_columns_unpack_ints(&part->chunk.columns); /* its values are looked at one by one */
     if (status == RK_OK && !part->rows.schema) status = new_window(r, &part->rows);
     if (status != RK_OK)
         fail_part(part, status, -1);
@@ -360,7 +360,7 @@ rk_status rk_reader_check(const rk_reader *r) {
 
 /* The order of the pieces of files that have more rows than a window, once for all passes. */
 static rk_status find_order(rk_reader *r) {
-    RK_AUTO(rk_source_index_auto) rk_source_index *x = NULL;
+    RK_AUTO(rk_source_index_auto_free) rk_source_index *x = NULL;
     RK_AUTOFREE uint32_t *order = NULL;
     RK_TRY(rk_source_index_create(r->rows.source, has_fractions(r), r->window_rows, &x, &r->alone));
     if (x) {

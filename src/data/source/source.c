@@ -8,7 +8,7 @@
 #include "data/source/source_internal.h"
 
 rk_status rk_source_open(const rk_source_options *options, rk_source **out) {
-    RK_AUTO(rk_source_auto) rk_source *s = NULL;
+    RK_AUTO(rk_source_auto_free) rk_source *s = NULL;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
     s->options = *options;
     s->piece_bytes = RK_PIECE_BYTES;
@@ -43,7 +43,7 @@ static void close_file(rk_source *s) {
 
 rk_status rk_source_open_one(const rk_source *s, size_t file, const rk_source *like, rk_source **out) {
     rk_source_options options = s->options;
-    RK_AUTO(rk_source_auto) rk_source *one = NULL;
+    RK_AUTO(rk_source_auto_free) rk_source *one = NULL;
     options.paths += file;
     options.n_paths = 1;
     RK_TRY(rk_source_open(&options, &one));
@@ -127,7 +127,7 @@ static rk_status take_stream(rk_source *s, rk_chunk *chunk, bool *found) {
     chunk->data = l->data;
     chunk->n_bytes = n;
     chunk->position = l->position;
-    return rk_lookahead_hand_over(l, n, &chunk->memory, &chunk->memory_bytes);
+    return rk_lookahead_swap_buffer(l, n, &chunk->memory, &chunk->memory_bytes);
 }
 
 rk_status rk_source_keep_packed(rk_source *s, int32_t column) {

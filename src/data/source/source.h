@@ -57,7 +57,7 @@ typedef struct rk_source_options {
 
 rk_status rk_source_open(const rk_source_options *options, rk_source **out);
 void rk_source_free(rk_source *source);
-static inline void rk_source_auto(rk_source **source) { /* for RK_AUTO */
+static inline void rk_source_auto_free(rk_source **source) { /* for RK_AUTO */
     rk_source_free(*source);
 }
 /* Whole numbers of the column, by its number among the wanted ones, may be left as rk_column.packed. Before

@@ -32,7 +32,7 @@ typedef struct rk_source_index {
 rk_status rk_source_index_create(const rk_source *source, bool exact, int64_t n_rows_enough,
                                  rk_source_index **out, int64_t *cannot);
 void rk_source_index_free(rk_source_index *index);
-static inline void rk_source_index_auto(rk_source_index **index) { /* for RK_AUTO */
+static inline void rk_source_index_auto_free(rk_source_index **index) { /* for RK_AUTO */
     rk_source_index_free(*index);
 }
 /* The source of a piece's file: for rk_source_parse and rk_source_where. */

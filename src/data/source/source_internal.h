@@ -3,7 +3,7 @@
 #define RK_DATA_SOURCE_SOURCE_INTERNAL_H
 
 #include "data/source/source.h"
-#include "format/stream.h"
+#include "format/byte_stream.h"
 
 /* Bytes of a piece, where its records allow it: what one thread parses with its rows still in its cache. */
 enum { RK_PIECE_BYTES = 1 << 17 };

@@ -63,7 +63,7 @@ static rk_status load_join(const rk_data_section *section, const char *directory
     manner.header = 0;
     manner.on_bad_row = 0;
     const char *path = join->path;
-    RK_AUTO(rk_source_auto) rk_source *source = NULL;
+    RK_AUTO(rk_source_auto_free) rk_source *source = NULL;
     RK_TRY(rk_source_open(&(rk_source_options){.section = &manner, .paths = &path, .n_paths = 1}, &source));
     for (const rk_chunk *chunk;;) {
         RK_TRY(rk_source_read(source, &chunk));

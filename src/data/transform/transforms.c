@@ -9,7 +9,7 @@
 #include "data/transform/transforms_internal.h"
 
 rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out) {
-    RK_AUTO(rk_transforms_auto) rk_transforms *t = NULL;
+    RK_AUTO(rk_transforms_auto_free) rk_transforms *t = NULL;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
     t->section = section;
     t->directory = "";

@@ -49,7 +49,7 @@ typedef struct rk_fitted_feature {
 } rk_fitted_feature;
 rk_fitted_feature rk_transforms_fitted(const rk_transforms *transforms, int64_t feature);
 
-static inline void rk_transforms_auto(rk_transforms **transforms) { /* for RK_AUTO */
+static inline void rk_transforms_auto_free(rk_transforms **transforms) { /* for RK_AUTO */
     rk_transforms_free(*transforms);
 }
 

@@ -157,7 +157,7 @@ static rk_status pass(rk_transforms *t, const char *directory) {
 rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yaml *yaml,
                                     const rk_fit_options *options, rk_transforms **out) {
     RK_TRY(rk_data_section_check(section, yaml));
-    RK_AUTO(rk_transforms_auto) rk_transforms *t = NULL;
+    RK_AUTO(rk_transforms_auto_free) rk_transforms *t = NULL;
     RK_TRY(rk_transforms_new(section, &t));
     rk_transforms_locate(t, options->directory);
     bool needed = false;

@@ -129,7 +129,7 @@ static rk_status load_vocabularies(rk_transforms *t, const char *directory) {
 
 rk_status rk_transforms_load_files(const rk_data_section *section, const char *directory,
                                    rk_transforms **out) {
-    RK_AUTO(rk_transforms_auto) rk_transforms *t = NULL;
+    RK_AUTO(rk_transforms_auto_free) rk_transforms *t = NULL;
     RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_transforms_new(section, &t));
     RK_TRY(rk_path_join(directory, "transforms.json", &path));

@@ -2,7 +2,7 @@
 #include <reckon/embeddings.h>
 
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/thread/parallel.h"
 #include "embedding/collection/over_ranks.h"
 #include "embedding/local/collection.h"

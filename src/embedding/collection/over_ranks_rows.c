@@ -65,7 +65,7 @@ rk_status rk_over_ranks_read_rows(const rk_embeddings *e, int32_t t, int64_t fir
     const rk_sharded *s = rk_over_ranks_of(e);
     size_t n_values = count_values(s, t, s->rank, first, n);
     RK_AUTOFREE float *own = NULL;
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     rk_status status = rk_alloc(n_values, sizeof *own, &own);
     if (status == RK_OK) status = pack_rows(s, t, first, n, own);
     RK_TRY(rk_over_ranks_end(s, status));

@@ -119,9 +119,9 @@ static rk_status check_pattern(const planner *p, const rk_feature_section *f) {
 static rk_status check_names(const planner *p) {
     const rk_embedding_section *s = p->section;
     RK_TRY(check_entries(p));
-    int32_t twin = rk_name_index_twin(&p->table_names);
+    int32_t twin = rk_name_index_find_duplicate(&p->table_names);
     if (twin >= 0) return error_at(p, s->tables[twin].line, "name", "duplicate table name");
-    twin = rk_name_index_twin(&p->feature_names);
+    twin = rk_name_index_find_duplicate(&p->feature_names);
     if (twin >= 0) return error_at(p, s->features[twin].line, "name", "duplicate entry for this feature");
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_feature_section *f = &s->features[i];

@@ -275,7 +275,7 @@ static rk_status tell_short_cache(const rk_device_tables *d, const rk_cuda_count
                          (unsigned long long)least);
 }
 
-rk_status rk_device_tables_check(rk_device_tables *d) {
+rk_status rk_device_tables_check_ids(rk_device_tables *d) {
     RK_FAIL_IF(!d->n_under_way, RK_INVALID_ARGUMENT, "no batch is in flight on the GPU");
     const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     RK_TRY(rk_stream_mark_sync(batch_context->deduped));

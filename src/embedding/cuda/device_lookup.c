@@ -15,8 +15,8 @@ static rk_status prepare_steps(const rk_device_tables *d, rk_cuda_step *steps) {
                    "table '%s': 'l2_full' updates every row at every step, so the whole table must fit on "
                    "the GPU\nhint: set a larger cuda.memory, or use 'l2'",
                    home->part.name);
-        rk_update_prepare(&home->optimizer, home->step, d->embeddings->learning_rate_factor,
-                          &steps[t].update);
+        rk_update_set_coefficients(&home->optimizer, home->step, d->embeddings->learning_rate_factor,
+                                   &steps[t].update);
         steps[t].l2 = (float)home->l2;
         steps[t].l2_full = (float)home->l2_full;
         steps[t].seed = rk_table_store_seed(home, home->step + 1);
@@ -74,7 +74,7 @@ static rk_status find_places(rk_device_tables *d, const rk_activation *given, co
     return RK_OK;
 }
 
-void rk_device_tables_forget(rk_device_tables *d) {
+void rk_device_tables_unbind_activations(rk_device_tables *d) {
     for (size_t p = 0; p < d->n_places; p++) {
         rk_free(d->places[p].given);
         rk_device_give(d, (size_t)d->n_features * sizeof *d->places[p].places, d->places[p].places);
@@ -91,8 +91,8 @@ rk_status rk_device_tables_lookup(rk_device_tables *d, rk_stream *stream, const 
     return RK_OK;
 }
 
-rk_status rk_device_tables_measure(rk_device_tables *d, rk_stream *stream, const rk_activation *gradients,
-                                   uint32_t *stop) {
+rk_status rk_device_tables_flag_not_finite(rk_device_tables *d, rk_stream *stream,
+                                           const rk_activation *gradients, uint32_t *stop) {
     const rk_cuda_place *from;
     RK_TRY(find_places(d, gradients, &from));
     rk_cuda_measure_rows(stream, at_least_one(rk_oldest_batch_context(d)->n_tiles), d->at_hand, from, stop);
@@ -135,11 +135,11 @@ rk_status rk_device_tables_apply(rk_device_tables *d, rk_stream *stream, const r
     return RK_OK;
 }
 
-void rk_device_tables_take_back(rk_device_tables *d) {
+void rk_device_tables_undo_dedup(rk_device_tables *d) {
     d->n_under_way--;
 }
 
-void rk_device_tables_done(rk_device_tables *d, bool applied) {
+void rk_device_tables_end_batch(rk_device_tables *d, bool applied) {
     if (!d->n_under_way) return;
     rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     if (batch_context->is_prepared) rk_stream_set_mark(batch_context->stream, batch_context->done);

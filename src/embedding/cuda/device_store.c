@@ -7,8 +7,8 @@ static rk_status dedup(rk_device_store *store, rk_stream *upload, rk_stream *str
     return rk_device_tables_dedup(store->tables, upload, stream, n, NULL, ids, training);
 }
 
-static rk_status check(rk_device_store *store) {
-    return rk_device_tables_check(store->tables);
+static rk_status check_ids(rk_device_store *store) {
+    return rk_device_tables_check_ids(store->tables);
 }
 
 static rk_status fetch(rk_device_store *store, rk_stream *stream) {
@@ -20,8 +20,8 @@ static rk_status apply(rk_device_store *store, rk_stream *stream, const rk_activ
     return rk_device_tables_apply(store->tables, stream, gradients, stop);
 }
 
-static void done(rk_device_store *store, bool applied) {
-    rk_device_tables_done(store->tables, applied);
+static void end_batch(rk_device_store *store, bool applied) {
+    rk_device_tables_end_batch(store->tables, applied);
 }
 
 static rk_status flush(rk_device_store *store) {
@@ -40,10 +40,10 @@ static void free_local(rk_device_store *store) {
 rk_status rk_device_store_local(rk_device_tables *tables, rk_device_store **out) {
     static const rk_device_store_ops ops = {.free = free_local,
                                             .dedup = dedup,
-                                            .check = check,
+                                            .check_ids = check_ids,
                                             .fetch = fetch,
                                             .apply = apply,
-                                            .done = done,
+                                            .end_batch = end_batch,
                                             .flush = flush,
                                             .reload = reload};
     rk_device_store *store;
@@ -83,17 +83,17 @@ static rk_status no_apply(rk_device_store *store, rk_stream *stream, const rk_ac
     return RK_OK;
 }
 
-static void no_done(rk_device_store *store, bool applied) {
+static void no_end_batch(rk_device_store *store, bool applied) {
     (void)store, (void)applied;
 }
 
 rk_device_store *rk_device_store_none(void) {
     static const rk_device_store_ops ops = {.free = no_free,
                                             .dedup = no_dedup,
-                                            .check = nothing,
+                                            .check_ids = nothing,
                                             .fetch = no_fetch,
                                             .apply = no_apply,
-                                            .done = no_done,
+                                            .end_batch = no_end_batch,
                                             .flush = nothing,
                                             .reload = nothing};
     static rk_device_store none = {&ops, NULL};

@@ -1,6 +1,6 @@
 /* Where the rows are that a model on a GPU looks up: on that GPU, over the GPUs of ranks, or nowhere. It is
  * embedding/store.h for GPUs, for whole batches on streams. Its calls are those of device_tables.h, in the
- * same order. Lookups, measures and sums are made in `tables`. */
+ * same order. Lookups, the search for gradients that are not finite, and sums are made in `tables`. */
 #ifndef RK_EMBEDDING_CUDA_DEVICE_STORE_H
 #define RK_EMBEDDING_CUDA_DEVICE_STORE_H
 
@@ -12,11 +12,11 @@ typedef struct rk_device_store_ops {
     void (*free)(rk_device_store *store);
     rk_status (*dedup)(rk_device_store *store, rk_stream *upload, rk_stream *stream, int64_t n,
                        const rk_ids *ids, bool training);
-    rk_status (*check)(rk_device_store *store);
+    rk_status (*check_ids)(rk_device_store *store);
     rk_status (*fetch)(rk_device_store *store, rk_stream *stream); /* the oldest batch's rows, to `tables` */
     rk_status (*apply)(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
                        const uint32_t *stop);
-    void (*done)(rk_device_store *store, bool applied);
+    void (*end_batch)(rk_device_store *store, bool applied);
     rk_status (*flush)(rk_device_store *store);
     rk_status (*reload)(rk_device_store *store);
 } rk_device_store_ops;

@@ -6,10 +6,10 @@
  * collection itself must not be used, except for what is not a row: its config, its learning-rate factor,
  * its l2, its tables' steps.
  *
- * A batch: dedup; check; prepare; look_up; in training measure, apply; done. Two batches may be between
- * dedup and done. look_up, measure and apply may be captured in a CUDA graph, which then serves every batch:
- * what changes is in device memory. Before that they must have been called once with the same activations
- * and gradients. */
+ * A batch: dedup; check_ids; prepare; lookup; in training flag_not_finite, apply; end_batch. Two batches may
+ * be between dedup and end_batch. lookup, flag_not_finite and apply may be captured in a CUDA graph, which
+ * then serves every batch: what changes is in device memory. Before that they must have been called once with
+ * the same activations and gradients. */
 #ifndef RK_EMBEDDING_CUDA_DEVICE_TABLES_H
 #define RK_EMBEDDING_CUDA_DEVICE_TABLES_H
 
@@ -46,24 +46,24 @@ rk_status rk_device_tables_dedup(rk_device_tables *tables, rk_stream *upload, rk
                                  const int64_t *counts, const rk_ids *ids, bool training);
 
 /* Undoes the last dedup, whose batch nothing else was launched for. */
-void rk_device_tables_take_back(rk_device_tables *tables);
+void rk_device_tables_undo_dedup(rk_device_tables *tables);
 
 /* The device's check of the oldest batch's ids: RK_OK, or the collection's error (RK_BAD_DATA with feature,
  * sample and id). Waits for the check alone. The ids of a refused batch look up and update nothing. */
-rk_status rk_device_tables_check(rk_device_tables *tables);
+rk_status rk_device_tables_check_ids(rk_device_tables *tables);
 
 /* Makes the oldest batch of dedup the current one, in `stream`, with the numbers of this step (schedules,
  * factors). */
 rk_status rk_device_tables_prepare(rk_device_tables *tables, rk_stream *stream);
 /* activations[f].data: device memory, stride in values; lengths NULL. data NULL: the feature is left out.
- * Where they are is kept on the device; forget, between batches, lets go of it. */
+ * Where they are is kept on the device; unbind_activations, between batches, lets go of it. */
 rk_status rk_device_tables_lookup(rk_device_tables *tables, rk_stream *stream,
                                   const rk_activation *activations);
-void rk_device_tables_forget(rk_device_tables *tables);
+void rk_device_tables_unbind_activations(rk_device_tables *tables);
 /* Sets RK_CUDA_STOP_ROWS in *stop (device memory) where a gradient [n_features] of a row that is trained is
  * not finite. */
-rk_status rk_device_tables_measure(rk_device_tables *tables, rk_stream *stream,
-                                   const rk_activation *gradients, uint32_t *stop);
+rk_status rk_device_tables_flag_not_finite(rk_device_tables *tables, rk_stream *stream,
+                                           const rk_activation *gradients, uint32_t *stop);
 /* One optimizer step from gradients [n_features] (device memory). Nothing happens where *stop is not 0 then;
  * stop NULL: always. */
 rk_status rk_device_tables_apply(rk_device_tables *tables, rk_stream *stream, const rk_activation *gradients,
@@ -71,9 +71,9 @@ rk_status rk_device_tables_apply(rk_device_tables *tables, rk_stream *stream, co
 /* Instead of apply, where rows are lent: each row that is trained becomes the sum of its gradients. */
 rk_status rk_device_tables_sum(rk_device_tables *tables, rk_stream *stream, const rk_activation *gradients);
 /* The oldest batch is no longer in flight; `applied`: the tables did a step. */
-void rk_device_tables_done(rk_device_tables *tables, bool applied);
+void rk_device_tables_end_batch(rk_device_tables *tables, bool applied);
 
-/* Of the current batch, after its measure: RK_NOT_FINITE with feature and sample, or RK_OK. Waits. */
+/* Of the current batch, after flag_not_finite: RK_NOT_FINITE with feature and sample, or RK_OK. Waits. */
 rk_status rk_device_tables_check_gradients(rk_device_tables *tables);
 
 /* Rows and slots back to the collection; no batch may be in flight. */

@@ -93,22 +93,22 @@ static rk_status dedup(rk_device_store *store, rk_stream *upload, rk_stream *str
     if (status == RK_OK)
         s->begun++;
     else
-        rk_device_tables_take_back(ds->trainer_tables);
+        rk_device_tables_undo_dedup(ds->trainer_tables);
     return status;
 }
 
-static rk_status check(rk_device_store *store) {
+static rk_status check_ids(rk_device_store *store) {
     rk_device_sharded *ds = of(store);
-    RK_TRY(rk_device_tables_check(ds->trainer_tables));
-    return ds->store ? rk_device_tables_check(ds->store) : RK_OK;
+    RK_TRY(rk_device_tables_check_ids(ds->trainer_tables));
+    return ds->store ? rk_device_tables_check_ids(ds->store) : RK_OK;
 }
 
-static void done(rk_device_store *store, bool applied) {
+static void end_batch(rk_device_store *store, bool applied) {
     rk_device_sharded *ds = of(store);
     rk_sharded *s = ds->sharded;
     if (s->begun == s->finished) return;
-    rk_device_tables_done(ds->trainer_tables, false);
-    if (ds->store) rk_device_tables_done(ds->store, applied);
+    rk_device_tables_end_batch(ds->trainer_tables, false);
+    if (ds->store) rk_device_tables_end_batch(ds->store, applied);
     s->finished++;
     s->seen.n_batches++;
 }
@@ -146,10 +146,10 @@ rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_dev
                                   const rk_device_tables_options *options, rk_device_store **out) {
     static const rk_device_store_ops ops = {.free = free_sharded,
                                             .dedup = dedup,
-                                            .check = check,
+                                            .check_ids = check_ids,
                                             .fetch = rk_device_sharded_fetch,
                                             .apply = rk_device_sharded_apply,
-                                            .done = done,
+                                            .end_batch = end_batch,
                                             .flush = flush,
                                             .reload = reload};
     RK_FAIL_IF(sharded->roles.n_owners || sharded->staleness, RK_UNSUPPORTED,

@@ -105,7 +105,7 @@ static rk_status reserve_served(rk_device_sharded *ds, const rk_in_flight_batch 
                 (rk_activation){(float *)(void *)t.served->data, t.shard->dim, NULL};
             if (!answers(ds, &t, r)) ds->served_at[f].data = NULL;
         }
-    if (grown) rk_device_tables_forget(ds->store);
+    if (grown) rk_device_tables_unbind_activations(ds->store);
     return RK_OK;
 }
 

@@ -143,11 +143,11 @@ void rk_embeddings_complete(rk_embeddings *e) {
         e->now = !e->now; /* no batch came between: its memory serves the next one */
 }
 
-void rk_embeddings_prepare_updates(const rk_embeddings *e, rk_update *updates) {
+void rk_embeddings_set_update_coefficients(const rk_embeddings *e, rk_update *updates) {
     for (int32_t t = 0; t < e->n_tables; t++)
         if (rk_takes_updates(e, t))
-            rk_update_prepare(&e->tables[t].optimizer, e->tables[t].step, e->learning_rate_factor,
-                              &updates[t]);
+            rk_update_set_coefficients(&e->tables[t].optimizer, e->tables[t].step, e->learning_rate_factor,
+                                       &updates[t]);
 }
 
 rk_status rk_batch_context_launch(const rk_embeddings *e, rk_batch_context *batch_context,
@@ -156,7 +156,7 @@ rk_status rk_batch_context_launch(const rk_embeddings *e, rk_batch_context *batc
                "apply_gradients must follow a lookup for training");
     if (!known_finite) RK_TRY(rk_batch_context_check_gradients(e, batch_context, gradients));
     rk_batch_context_set_gradients(e, batch_context, gradients);
-    rk_embeddings_prepare_updates(e, batch_context->updates);
+    rk_embeddings_set_update_coefficients(e, batch_context->updates);
     batch_context->is_deduped = false;
     batch_context->is_launched = true;
     return RK_OK;

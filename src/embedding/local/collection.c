@@ -46,7 +46,7 @@ static rk_status check_feature_names(const rk_embeddings_config *config) {
     rk_name_index names;
     RK_TRY(rk_name_index_init(&names, config->features, sizeof *config->features,
                               offsetof(rk_feature_config, name), config->n_features));
-    int32_t twin = rk_name_index_twin(&names);
+    int32_t twin = rk_name_index_find_duplicate(&names);
     rk_name_index_release(&names);
     RK_FAIL_IF(twin >= 0, RK_INVALID_ARGUMENT, "two features are named '%s'", config->features[twin].name);
     return RK_OK;
@@ -59,7 +59,7 @@ static rk_status check_config(const rk_embeddings_config *config, int32_t *featu
     RK_TRY(rk_name_index_init(&tables, config->tables, sizeof *config->tables,
                               offsetof(rk_table_config, name), config->n_tables));
     rk_status status = RK_OK;
-    int32_t twin = rk_name_index_twin(&tables);
+    int32_t twin = rk_name_index_find_duplicate(&tables);
     if (twin >= 0)
         status = rk_error(RK_INVALID_ARGUMENT, "two tables are named '%s'", config->tables[twin].name);
     for (int32_t f = 0; status == RK_OK && f < config->n_features; f++)
@@ -226,8 +226,8 @@ rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t 
     return RK_OK;
 }
 
-rk_status rk_embeddings_state(rk_embeddings *e, rk_state_dict *state) {
-    for (int32_t t = 0; t < e->n_tables; t++) RK_TRY(rk_table_state(&e->tables[t], state));
+rk_status rk_embeddings_state_dict(rk_embeddings *e, rk_state_dict *state) {
+    for (int32_t t = 0; t < e->n_tables; t++) RK_TRY(rk_table_state_dict(&e->tables[t], state));
     return RK_OK;
 }
 

@@ -54,7 +54,7 @@ rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const r
 /* Every table's rows and slots and each table's step, in a fixed order: names "table/<name>/rows",
  * "table/<name>/<slot>", "table/<name>/step". Views into the live arrays; valid while the collection
  * lives. */
-rk_status rk_embeddings_state(rk_embeddings *embeddings, rk_state_dict *state);
+rk_status rk_embeddings_state_dict(rk_embeddings *embeddings, rk_state_dict *state);
 
 /* L2 on table t (all features of it): `l2` adds l2 * w to the gradient of each touched row, once a row;
  * `l2_full` is the exact (l2_full/2)*|table|^2: every row takes l2_full * w in its gradient at every step. */

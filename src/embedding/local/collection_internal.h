@@ -125,8 +125,9 @@ void rk_batch_context_update_piece(const rk_embeddings *embeddings, const rk_bat
                                    size_t piece);
 /* What a step does to a table's rows, without the rows and their gradients. */
 rk_fused_update_args rk_table_update_args(const rk_table *table, const rk_update *update);
-void rk_embeddings_prepare_updates(const rk_embeddings *embeddings, rk_update *updates); /* [n_tables] */
-void rk_embeddings_count_step(rk_embeddings *embeddings); /* of each table that takes updates */
+void rk_embeddings_set_update_coefficients(const rk_embeddings *embeddings,
+                                           rk_update *updates); /* [n_tables] */
+void rk_embeddings_count_step(rk_embeddings *embeddings);       /* of each table that takes updates */
 /* Adds the rows' gradients of a batch context whose gradients are set; nothing, if memory runs out. */
 rk_status rk_pending_gradients_add(rk_embeddings *embeddings, const rk_batch_context *batch_context);
 rk_status rk_pending_gradients_init(rk_pending_gradients *pending, size_t n_tables);

@@ -81,9 +81,9 @@ static void reload(rk_store *store) {
 
 static rk_status state(rk_store *store, rk_state_dict *out) {
     local_store *s = (local_store *)store;
-    RK_TRY(rk_embeddings_state(s->embeddings, out));
+    RK_TRY(rk_embeddings_state_dict(s->embeddings, out));
     for (int32_t t = 0; s->late && t < rk_embeddings_n_tables(s->embeddings); t++)
-        RK_TRY(rk_stale_rows_state(&s->stale_rows, t, out));
+        RK_TRY(rk_stale_rows_state_dict(&s->stale_rows, t, out));
     return RK_OK;
 }
 

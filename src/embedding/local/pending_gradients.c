@@ -291,7 +291,7 @@ rk_status rk_embeddings_step(rk_embeddings *e) {
         rk_embeddings_zero_gradients(e);
         return RK_OK;
     }
-    rk_embeddings_prepare_updates(e, pending->updates);
+    rk_embeddings_set_update_coefficients(e, pending->updates);
     for (int32_t t = 0; t < e->n_tables; t++) {
         int64_t n = e->tables[t].l2_full != 0 ? e->tables[t].config.n_rows : pending->tables[t].sum.n;
         pending->task_begins[t + 1] =

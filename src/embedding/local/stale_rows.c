@@ -137,7 +137,7 @@ void rk_stale_rows_release(rk_stale_rows *s) {
     *s = (rk_stale_rows){0};
 }
 
-rk_status rk_stale_rows_state(rk_stale_rows *s, int32_t t, rk_state_dict *state) {
+rk_status rk_stale_rows_state_dict(rk_stale_rows *s, int32_t t, rk_state_dict *state) {
     const rk_table *table = &s->embeddings->tables[t];
     int32_t first = table->part.first_column;
     drop_old(s);

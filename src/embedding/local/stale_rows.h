@@ -43,7 +43,7 @@ void rk_stale_rows_release(rk_stale_rows *stale);
 /* Table t's images that batches yet to come need, as tensors of bytes [rows, record], named
  * RK_STALE_PREFIX<age>/<part and columns>/<table>/rows; the newest has the age 0. Views. */
 #define RK_STALE_PREFIX "before/"
-rk_status rk_stale_rows_state(rk_stale_rows *stale, int32_t t, rk_state_dict *state);
+rk_status rk_stale_rows_state_dict(rk_stale_rows *stale, int32_t t, rk_state_dict *state);
 /* Take from one of those, of whatever part of a table, what is of rows and columns that are here; those are
  * as they were saved with it. */
 rk_status rk_stale_rows_read(rk_stale_rows *stale, const char *name, int64_t n, int64_t record_bytes,

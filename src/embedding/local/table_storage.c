@@ -179,7 +179,7 @@ static rk_status add_tensor(rk_table *table, rk_state_dict *state, const char *t
     return status;
 }
 
-rk_status rk_table_state(rk_table *table, rk_state_dict *state) {
+rk_status rk_table_state_dict(rk_table *table, rk_state_dict *state) {
     int64_t n_rows = table->config.n_rows, dim = table->config.dim;
     RK_TRY(add_tensor(table, state, "rows", table->config.dtype, n_rows, dim, table->rows.data));
     rk_state_dict_set_kind(state, RK_STATE_ROWS);

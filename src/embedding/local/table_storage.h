@@ -48,6 +48,6 @@ uint64_t rk_table_store_seed(const rk_table *table, int64_t draw);
 void rk_table_store(const rk_table *table, int64_t row, const float *values, int64_t draw);
 
 uint64_t rk_table_bytes(const rk_table *table);
-rk_status rk_table_state(rk_table *table, rk_state_dict *state);
+rk_status rk_table_state_dict(rk_table *table, rk_state_dict *state);
 
 #endif

@@ -131,8 +131,8 @@ static rk_status add_state(rk_store *store, rk_state_dict *state) {
     for (int32_t h = 0; h < s->n_shards; h++) {
         const rk_table_shard *shard = &s->shards[h];
         size_t first = state->n;
-        if (shard->stored >= 0) RK_TRY(rk_table_state(&s->store->tables[shard->stored], state));
-        if (shard->stored >= 0) RK_TRY(rk_stale_rows_state(&s->stale_rows, shard->stored, state));
+        if (shard->stored >= 0) RK_TRY(rk_table_state_dict(&s->store->tables[shard->stored], state));
+        if (shard->stored >= 0) RK_TRY(rk_stale_rows_state_dict(&s->stale_rows, shard->stored, state));
         for (size_t i = first; i < state->n; i++) state->entries[i].shared = shard->owner < 0;
     }
     return RK_OK;

@@ -25,7 +25,7 @@ RK_DEVICE_CODE static inline double rk_cross_entropy(double x, double y) {
 }
 
 /* Label smoothing: Szegedy et al., 2016, of two classes. 0 leaves every label as it is. */
-RK_DEVICE_CODE static inline double rk_smoothed(double y, double smoothing) {
+RK_DEVICE_CODE static inline double rk_smoothed_label(double y, double smoothing) {
     return smoothing > 0 ? y * (1 - smoothing) + 0.5 * smoothing : y;
 }
 

@@ -53,7 +53,8 @@ static void give_training(void *context, int64_t n) {
                             (const int64_t *)(r->batch->device + d->layout.step));
     d->loss->give(model, r->batch, n);
     rk_device_graph_backward(d->graph, d->compute, n);
-    if (d->store->tables) note(r, rk_device_tables_measure(d->store->tables, d->compute, d->gradients, stop));
+    if (d->store->tables)
+        note(r, rk_device_tables_flag_not_finite(d->store->tables, d->compute, d->gradients, stop));
     note(r, d->ranks->give(model));
 }
 
@@ -107,14 +108,14 @@ static rk_status give(rk_model *model, bool training) {
 }
 
 static void cancel(rk_model *model) {
-    model->cuda->store->ops->done(model->cuda->store, false);
+    model->cuda->store->ops->end_batch(model->cuda->store, false);
 }
 
 /* Nothing is given to the device of a batch whose ids are wrong. */
 static rk_status run(rk_model *model, bool training) {
     rk_cuda_engine *d = model->cuda;
     uint64_t began = rk_trace_begin();
-    rk_status status = d->store->ops->check(d->store);
+    rk_status status = d->store->ops->check_ids(d->store);
     rk_trace_end(began, "wait for ids");
     began = rk_trace_begin();
     if (status == RK_OK && training) status = d->ranks->begin(model);
@@ -172,7 +173,7 @@ static rk_status finish(rk_model *model, const rk_local_batch *batch, double *lo
         status = stopped ? name_not_finite(model, &found)
                          : d->loss->conclude(model, &d->batches[d->running].view, d->step_status, &found);
     rk_device_graph_done(d->graph, status == RK_OK);
-    d->store->ops->done(d->store, status == RK_OK);
+    d->store->ops->end_batch(d->store, status == RK_OK);
     if (status != RK_OK) return rk_model_skip(model, status, loss);
     model->step++;
     *loss = found;

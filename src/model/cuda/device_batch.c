@@ -53,7 +53,7 @@ static void pack_weights(const rk_device_batch_layout *l, int64_t n, const float
 static void pack_sums(const rk_device_batch_layout *l, const rk_model *model, const rk_local_batch *from,
                       rk_device_batch *to) {
     double *wholes = (double *)(to->host + l->wholes), *shares = (double *)(to->host + l->shares);
-    rk_batch_part here = rk_batch_whole(&from->batch);
+    rk_rank_batch here = rk_rank_batch_whole(&from->batch);
     memcpy(wholes, from->task_samples, (size_t)model->n_tasks * sizeof *wholes);
     rk_model_count_samples(model, &here, shares);
     for (int32_t t = 0; t < model->n_tasks; t++) shares[t] = wholes[t] > 0 ? shares[t] / wholes[t] : 0;

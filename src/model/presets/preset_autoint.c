@@ -22,7 +22,7 @@ static rk_value linear(const interacting_layer *l, const char *part, rk_value x)
 static rk_value interact(const interacting_layer *l, rk_value x) {
     rk_value heads = rk_attention(l->graph, linear(l, "query", x), linear(l, "key", x), linear(l, "value", x),
                                   l->mask, l->heads);
-    return rk_relu(l->graph, rk_part_add(l->graph, heads, linear(l, "residual", x)));
+    return rk_relu(l->graph, rk_block_add(l->graph, heads, linear(l, "residual", x)));
 }
 
 /* A dense number is a feature like the others: its vector is a learned one, times the number. */
@@ -30,7 +30,7 @@ static rk_value all_vectors(rk_graph *graph, const rk_preset_inputs *inputs) {
     if (inputs->dense < 0) return inputs->vector_rows;
     rk_value numbers = rk_number_vectors(graph, "numbers", inputs->dense, inputs->dim);
     int32_t n_rows = inputs->n_vectors + rk_graph_shape(graph, inputs->dense).cols;
-    return rk_reshape(graph, rk_part_concat(graph, inputs->vectors, numbers), n_rows, inputs->dim);
+    return rk_reshape(graph, rk_block_concat(graph, inputs->vectors, numbers), n_rows, inputs->dim);
 }
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
@@ -40,13 +40,14 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
         .dtype = inputs->dtype,
         .heads = (int32_t)(section->attention_heads ? section->attention_heads : 2),
         .dim = (int32_t)(section->attention_dim ? section->attention_dim : 32),
-        .mask = rk_part_mask(graph, inputs, rk_graph_shape(graph, x).rows),
+        .mask = rk_block_mask(graph, inputs, rk_graph_shape(graph, x).rows),
     };
     int64_t n = section->attention_layers ? section->attention_layers : 3;
     for (; l.number < n; l.number++) x = interact(&l, x);
-    rk_value deep =
-        section->n_deep ? rk_part_deep(graph, section, inputs, rk_part_features(graph, inputs), NULL, 0) : -1;
-    return rk_part_logits(graph, inputs, "logits", rk_part_concat(graph, x, deep));
+    rk_value deep = section->n_deep
+                        ? rk_block_deep(graph, section, inputs, rk_block_features(graph, inputs), NULL, 0)
+                        : -1;
+    return rk_block_logits(graph, inputs, "logits", rk_block_concat(graph, x, deep));
 }
 
 const rk_preset rk_preset_autoint = {.name = "autoint",

@@ -4,13 +4,13 @@
 #include "model/presets/preset_blocks.h"
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
-    rk_value x0 = rk_part_features(graph, inputs), x = x0;
-    for (int64_t i = 0; i < rk_part_cross_layers(section); i++) {
+    rk_value x0 = rk_block_features(graph, inputs), x = x0;
+    for (int64_t i = 0; i < rk_block_cross_layers(section); i++) {
         char name[32];
         snprintf(name, sizeof name, "cross_%d", (int)i);
         x = rk_cross_v1(graph, name, x0, x);
     }
-    return rk_part_cross_and_deep(graph, section, inputs, x0, x);
+    return rk_block_cross_and_deep(graph, section, inputs, x0, x);
 }
 
 const rk_preset rk_preset_dcn = {

@@ -44,8 +44,9 @@ static rk_value mixture(const cross *c, rk_value x) {
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     bool with_bottom = section->n_bottom && inputs->dense >= 0; /* as MLPerf's DLRM-DCNv2 has it */
-    rk_value x0 = with_bottom ? rk_part_concat(graph, rk_part_bottom(graph, section, inputs), inputs->vectors)
-                              : rk_part_features(graph, inputs),
+    rk_value x0 = with_bottom
+                      ? rk_block_concat(graph, rk_block_bottom_mlp(graph, section, inputs), inputs->vectors)
+                      : rk_block_features(graph, inputs),
              x = x0;
     cross c = {
         .graph = graph,
@@ -54,13 +55,13 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
         .rank = (int32_t)(section->cross_rank ? section->cross_rank : 64),
         .n_experts = (int32_t)(section->cross_experts ? section->cross_experts : 4),
     };
-    for (; c.layer < rk_part_cross_layers(section); c.layer++) {
+    for (; c.layer < rk_block_cross_layers(section); c.layer++) {
         rk_value y = section->cross_kind == RK_CROSS_LOW_RANK  ? low_rank(&c, x)
                      : section->cross_kind == RK_CROSS_MIXTURE ? mixture(&c, x)
                                                                : linear(&c, "", -1, x, c.width, true);
         x = rk_cross_combine(graph, x0, y, x);
     }
-    return rk_part_cross_and_deep(graph, section, inputs, x0, x);
+    return rk_block_cross_and_deep(graph, section, inputs, x0, x);
 }
 
 const rk_preset rk_preset_dcn_v2 = {

@@ -3,10 +3,10 @@
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     static const int64_t units[] = {256, 128, 64};
-    rk_value first = rk_part_first_order(graph, inputs, true);
+    rk_value first = rk_block_first_order(graph, inputs, true);
     rk_value second = rk_fm(graph, inputs->vector_rows);
-    rk_value deep = rk_part_deep(graph, section, inputs, rk_part_features(graph, inputs), units, 3);
-    return rk_add(graph, (rk_value[]){first, second, rk_part_logits(graph, inputs, "logits", deep)}, 3);
+    rk_value deep = rk_block_deep(graph, section, inputs, rk_block_features(graph, inputs), units, 3);
+    return rk_add(graph, (rk_value[]){first, second, rk_block_logits(graph, inputs, "logits", deep)}, 3);
 }
 
 const rk_preset rk_preset_deepfm = {.name = "deepfm",

@@ -78,11 +78,11 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     rk_value x = -1;
     for (int64_t i = 0; i < section->n_attention; i++) {
         histories[i] = section->attention[i].history;
-        x = rk_part_concat(graph, x, pooled(graph, section, inputs, i));
+        x = rk_block_concat(graph, x, pooled(graph, section, inputs, i));
     }
-    x = rk_part_concat(graph, rk_part_features_but(graph, inputs, histories, (int32_t)section->n_attention),
-                       x);
-    return rk_part_logits(graph, inputs, "logits", rk_part_deep(graph, section, inputs, x, units, 3));
+    x = rk_block_concat(graph, rk_block_features_but(graph, inputs, histories, (int32_t)section->n_attention),
+                        x);
+    return rk_block_logits(graph, inputs, "logits", rk_block_deep(graph, section, inputs, x, units, 3));
 }
 
 const rk_preset rk_preset_din = {.name = "din",

@@ -5,7 +5,7 @@
 /* The dense input as one more vector, [1, dim]. */
 static rk_value build_bottom(rk_graph *graph, const rk_model_section *section,
                              const rk_preset_inputs *inputs) {
-    rk_value bottom = rk_part_bottom(graph, section, inputs);
+    rk_value bottom = rk_block_bottom_mlp(graph, section, inputs);
     int32_t units = rk_graph_shape(graph, bottom).cols;
     if (bottom < 0 || units == inputs->dim) return bottom;
     rk_error(RK_CONFIG, "the last layer of 'bottom' has %d units, but the embeddings' dim is %d", units,
@@ -24,9 +24,9 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
                                       "feature and dense input"));
         return -1;
     }
-    rk_value rows = rk_reshape(graph, rk_part_concat(graph, bottom, inputs->vectors), n_rows, inputs->dim);
-    rk_value top = rk_part_concat(graph, bottom, rk_dot_interaction(graph, rows));
-    return rk_part_logits(graph, inputs, "logits", rk_part_deep(graph, section, inputs, top, units, 2));
+    rk_value rows = rk_reshape(graph, rk_block_concat(graph, bottom, inputs->vectors), n_rows, inputs->dim);
+    rk_value top = rk_block_concat(graph, bottom, rk_dot_interaction(graph, rows));
+    return rk_block_logits(graph, inputs, "logits", rk_block_deep(graph, section, inputs, top, units, 2));
 }
 
 const rk_preset rk_preset_dlrm = {.name = "dlrm",

@@ -107,8 +107,8 @@ static void build_gates(rk_graph *graph, const char *prefix, const rk_value *x, 
     }
 }
 
-void rk_part_level(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
-                   const rk_level *level, rk_value *x) {
+void rk_block_ple_level(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
+                        const rk_ple_level *level, rk_value *x) {
     int32_t n_tasks = inputs->n_tasks, n_gates = n_tasks + !level->is_last,
             width = (int32_t)level->units[level->n_units - 1];
     int32_t counts[MAX_GROUPS], covered[MAX_GROUPS];
@@ -125,13 +125,13 @@ void rk_part_level(rk_graph *graph, const rk_model_section *section, const rk_pr
     build_gates(graph, level->prefix, x, covered, n_gates, gates);
     for (int32_t k = 0; k < n_gates; k++) {
         rk_value own = level->n_own == 0 ? -1 : k < n_tasks ? experts[k] : rk_concat(graph, experts, n_tasks);
-        rk_value rows = rk_part_concat(graph, own, experts[n_tasks]);
-        x[k] = rk_mix(graph, gates[k], rk_reshape(graph, rows, covered[k], width));
+        rk_value rows = rk_block_concat(graph, own, experts[n_tasks]);
+        x[k] = rk_batch_matmul(graph, gates[k], rk_reshape(graph, rows, covered[k], width));
     }
 }
 
-rk_value rk_part_towers(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
-                        const rk_value *x) {
+rk_value rk_block_towers(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
+                         const rk_value *x) {
     static const int64_t usual[] = {64};
     int32_t counts[MAX_GROUPS];
     rk_value ends[MAX_GROUPS], logits[MAX_GROUPS];
@@ -159,14 +159,14 @@ rk_value rk_part_towers(rk_graph *graph, const rk_model_section *section, const 
     return rk_concat(graph, logits, inputs->n_tasks);
 }
 
-const int64_t *rk_part_expert_units(const rk_model_section *section, int64_t *n) {
+const int64_t *rk_block_expert_units(const rk_model_section *section, int64_t *n) {
     static const int64_t usual[] = {256, 128};
     *n = section->n_expert_units ? section->n_expert_units : 2;
     return section->n_expert_units ? section->expert_units : usual;
 }
 
-bool rk_part_same_for_tasks(rk_graph *graph, const rk_preset_inputs *inputs, rk_value value,
-                            rk_value x[RK_MAX_TOWERS + 1]) {
+bool rk_block_same_for_tasks(rk_graph *graph, const rk_preset_inputs *inputs, rk_value value,
+                             rk_value x[RK_MAX_TOWERS + 1]) {
     if (inputs->n_tasks > RK_MAX_TOWERS) {
         rk_graph_fail(graph,
                       rk_error(RK_CONFIG, "data.labels has %d labels; a multi-task model supports up to %d",

@@ -32,7 +32,7 @@ static rk_value streamed(rk_graph *graph, const rk_preset_inputs *inputs, const 
     int32_t n = 0;
     for (int k = 0; k < 2; k++)
         for (int64_t i = 0; i < contexts[k].n; i++) names[n++] = contexts[k].names[i];
-    rk_value x = rk_part_features_but(graph, inputs, names, n);
+    rk_value x = rk_block_features_but(graph, inputs, names, n);
     if (x < 0)
         rk_graph_fail(graph, rk_error(RK_CONFIG,
                                       "every feature is in a gate context, so the streams have no "
@@ -109,8 +109,9 @@ static rk_value fuse(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x
     }
     rk_value products = -1;
     for (int32_t t = 0; t < inputs->n_tasks; t++)
-        products = rk_part_concat(graph, products, bilinear(graph, inputs, x, y, heads, t));
-    return rk_part_add(graph, rk_part_logits(graph, inputs, "logits", rk_part_concat(graph, x, y)), products);
+        products = rk_block_concat(graph, products, bilinear(graph, inputs, x, y, heads, t));
+    return rk_block_add(graph, rk_block_logits(graph, inputs, "logits", rk_block_concat(graph, x, y)),
+                        products);
 }
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {

@@ -48,20 +48,20 @@ static rk_value blocks(const mask_blocks *b, rk_value x, bool stacked) {
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     static const int64_t block_units[] = {128, 128, 128}, units[] = {256, 128, 64};
     bool stacked = section->structure == RK_STRUCTURE_STACKED;
-    mask_blocks b = {graph, section, inputs, rk_part_features(graph, inputs), block_units, 3};
+    mask_blocks b = {graph, section, inputs, rk_block_features(graph, inputs), block_units, 3};
     if (section->mask_blocks) {
         b.units = section->mask_blocks;
         b.n = (int32_t)section->n_mask_blocks;
     }
     rk_value rows = rk_layer_norm_rows(graph, "norm", inputs->vector_rows),
-             there = rk_part_mask(graph, inputs, inputs->n_vectors);
+             there = rk_block_mask(graph, inputs, inputs->n_vectors);
     if (there >= 0)
         rows = rk_multiply(graph, rows, there); /* padding stays zeros, whatever the norm's beta */
     rk_value normed =
-        rk_part_concat(graph, rk_reshape(graph, rows, 1, inputs->n_vectors * inputs->dim), inputs->dense);
+        rk_block_concat(graph, rk_reshape(graph, rows, 1, inputs->n_vectors * inputs->dim), inputs->dense);
     rk_value x = blocks(&b, normed, stacked);
-    if (!stacked || section->n_deep) x = rk_part_deep(graph, section, inputs, x, units, 3);
-    return rk_part_logits(graph, inputs, "logits", x);
+    if (!stacked || section->n_deep) x = rk_block_deep(graph, section, inputs, x, units, 3);
+    return rk_block_logits(graph, inputs, "logits", x);
 }
 
 const rk_preset rk_preset_masknet = {.name = "masknet",

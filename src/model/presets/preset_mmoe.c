@@ -3,13 +3,13 @@
 #include "model/presets/preset_experts.h"
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
-    rk_level level = {
+    rk_ple_level level = {
         .prefix = "", .n_shared = (int32_t)(section->experts ? section->experts : 4), .is_last = true};
     rk_value x[RK_MAX_TOWERS + 1];
-    level.units = rk_part_expert_units(section, &level.n_units);
-    if (!rk_part_same_for_tasks(graph, inputs, rk_part_features(graph, inputs), x)) return -1;
-    rk_part_level(graph, section, inputs, &level, x);
-    return rk_part_towers(graph, section, inputs, x);
+    level.units = rk_block_expert_units(section, &level.n_units);
+    if (!rk_block_same_for_tasks(graph, inputs, rk_block_features(graph, inputs), x)) return -1;
+    rk_block_ple_level(graph, section, inputs, &level, x);
+    return rk_block_towers(graph, section, inputs, x);
 }
 
 const rk_preset rk_preset_mmoe = {

@@ -7,20 +7,20 @@
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     int64_t n_levels = section->levels ? section->levels : 2;
     char prefix[32];
-    rk_level level = {
+    rk_ple_level level = {
         .prefix = prefix,
         .n_own = (int32_t)(section->task_experts ? section->task_experts : 1),
         .n_shared = (int32_t)(section->shared_experts ? section->shared_experts : 1),
     };
     rk_value x[RK_MAX_TOWERS + 1];
-    level.units = rk_part_expert_units(section, &level.n_units);
-    if (!rk_part_same_for_tasks(graph, inputs, rk_part_features(graph, inputs), x)) return -1;
+    level.units = rk_block_expert_units(section, &level.n_units);
+    if (!rk_block_same_for_tasks(graph, inputs, rk_block_features(graph, inputs), x)) return -1;
     for (int64_t i = 0; i < n_levels; i++) {
         snprintf(prefix, sizeof prefix, "level_%d/", (int)i);
         level.is_last = i + 1 == n_levels;
-        rk_part_level(graph, section, inputs, &level, x);
+        rk_block_ple_level(graph, section, inputs, &level, x);
     }
-    return rk_part_towers(graph, section, inputs, x);
+    return rk_block_towers(graph, section, inputs, x);
 }
 
 const rk_preset rk_preset_ple = {

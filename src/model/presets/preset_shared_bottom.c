@@ -4,11 +4,11 @@
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     static const int64_t units[] = {256, 128};
     rk_value x[RK_MAX_TOWERS + 1];
-    if (!rk_part_same_for_tasks(
-            graph, inputs, rk_part_deep(graph, section, inputs, rk_part_features(graph, inputs), units, 2),
+    if (!rk_block_same_for_tasks(
+            graph, inputs, rk_block_deep(graph, section, inputs, rk_block_features(graph, inputs), units, 2),
             x))
         return -1;
-    return rk_part_towers(graph, section, inputs, x);
+    return rk_block_towers(graph, section, inputs, x);
 }
 
 const rk_preset rk_preset_shared_bottom = {

@@ -34,9 +34,9 @@ static rk_value with_linear_history(rk_graph *graph, const rk_preset_inputs *inp
     rk_value h = rk_slice(graph, inputs->vectors, rk_preset_find(inputs, "history")->first, inputs->dim);
     h = rk_linear(graph, "history", h, inputs->dim, false, inputs->dtype);
     return n == 1 ? h
-                  : rk_part_add(
-                        graph, sum_vectors(graph, inputs, rk_part_features_but(graph, inputs, but, 2), n - 1),
-                        h);
+                  : rk_block_add(
+                        graph,
+                        sum_vectors(graph, inputs, rk_block_features_but(graph, inputs, but, 2), n - 1), h);
 }
 
 static rk_value user_tower(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
@@ -48,7 +48,7 @@ static rk_value user_tower(rk_graph *graph, const rk_model_section *section, con
             graph,
             rk_error(RK_CONFIG, "'history_linear' is not supported with 'deep'\nhint: remove one of them"));
     if (section->n_deep)
-        return mlp(graph, section, inputs, "user", "user/last", rk_part_concat(graph, x, inputs->dense));
+        return mlp(graph, section, inputs, "user", "user/last", rk_block_concat(graph, x, inputs->dense));
     if (inputs->dense >= 0)
         rk_graph_fail(graph, rk_error(RK_CONFIG,
                                       "a two_tower with dense features needs hidden layers\nhint: set "

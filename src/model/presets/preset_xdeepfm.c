@@ -24,12 +24,12 @@ static rk_value compressed_interactions(rk_graph *graph, const rk_model_section 
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     static const int64_t units[] = {256, 128, 64};
-    rk_value first = rk_part_first_order(graph, inputs, true);
+    rk_value first = rk_block_first_order(graph, inputs, true);
     rk_value cin = compressed_interactions(graph, section, inputs);
     rk_value deep =
-        rk_part_logits(graph, inputs, "logits",
-                       rk_part_deep(graph, section, inputs, rk_part_features(graph, inputs), units, 3));
-    return cin < 0 ? rk_part_add(graph, first, deep) : rk_add(graph, (rk_value[]){first, cin, deep}, 3);
+        rk_block_logits(graph, inputs, "logits",
+                        rk_block_deep(graph, section, inputs, rk_block_features(graph, inputs), units, 3));
+    return cin < 0 ? rk_block_add(graph, first, deep) : rk_add(graph, (rk_value[]){first, cin, deep}, 3);
 }
 
 const rk_preset rk_preset_xdeepfm = {.name = "xdeepfm",

@@ -23,17 +23,17 @@ static rk_status fill_columns(int64_t n_items, int64_t dim, rk_item_rows rows, v
 }
 
 rk_status rk_item_matrix_create(int64_t n_items, int64_t dim, rk_item_rows rows, void *context,
-                                rk_matrix **out) {
-    rk_matrix *matrix;
+                                rk_packed_matrix **out) {
+    rk_packed_matrix *matrix;
     RK_AUTOFREE rk_real *columns = NULL;
     RK_TRY(rk_alloc((size_t)n_items * (size_t)dim, sizeof *columns, &columns));
     RK_TRY(fill_columns(n_items, dim, rows, context, columns));
-    RK_TRY(rk_matrix_create(dim, n_items, RK_F32, RK_USERS_AT_ONCE, &matrix));
-    rk_status status = rk_matrix_set(matrix, columns, false);
+    RK_TRY(rk_packed_matrix_create(dim, n_items, RK_F32, RK_USERS_AT_ONCE, &matrix));
+    rk_status status = rk_packed_matrix_set(matrix, columns, false);
     if (status == RK_OK)
         *out = matrix;
     else
-        rk_matrix_free(matrix);
+        rk_packed_matrix_free(matrix);
     return status;
 }
 
@@ -49,8 +49,8 @@ typedef struct scoring {
 static rk_status score_users(const scoring *s, int64_t first, int64_t n, int thread) {
     const rk_item_scores *x = s->scores;
     rk_real *scores = s->memory + thread * RK_USERS_AT_ONCE * x->n_items;
-    RK_TRY(rk_matrix_forward(x->items, n, x->users + first * x->dim, NULL, false, scores,
-                             s->workspaces + (size_t)thread * s->workspace_bytes));
+    RK_TRY(rk_packed_matrix_forward(x->items, n, x->users + first * x->dim, NULL, false, scores,
+                                    s->workspaces + (size_t)thread * s->workspace_bytes));
     for (int64_t i = 0; i < n; i++) RK_TRY(x->take(x->context, first + i, scores + i * x->n_items));
     return RK_OK;
 }
@@ -69,7 +69,7 @@ rk_status rk_score_items(const rk_item_scores *x, int64_t first, int64_t end) {
     scoring s = {.scores = x,
                  .first = first,
                  .end = end,
-                 .workspace_bytes = (rk_matrix_workspace(x->items) + 63) / 64 * 64,
+                 .workspace_bytes = (rk_packed_matrix_workspace(x->items) + 63) / 64 * 64,
                  .failure = RK_FAILURE_INIT};
     RK_TRY(rk_alloc(n_threads * (size_t)(RK_USERS_AT_ONCE * x->n_items), sizeof *memory, &memory));
     RK_TRY(rk_alloc(n_threads, s.workspace_bytes, &workspaces));

@@ -10,10 +10,10 @@ typedef rk_status (*rk_item_rows)(void *context, int64_t first, int64_t n, rk_re
 /* The vectors of all items, laid out for products with those of RK_USERS_AT_ONCE users: [dim, n_items]. They
  * are asked for some at a time, in order. */
 rk_status rk_item_matrix_create(int64_t n_items, int64_t dim, rk_item_rows rows, void *context,
-                                rk_matrix **out);
+                                rk_packed_matrix **out);
 
 typedef struct rk_item_scores {
-    const rk_matrix *items; /* [dim, n_items] */
+    const rk_packed_matrix *items; /* [dim, n_items] */
     int64_t n_items, dim;
     const rk_real *users; /* [n_users, dim] */
     /* Called once for each user, on any thread. scores [n_items]. */

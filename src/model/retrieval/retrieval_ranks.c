@@ -61,7 +61,7 @@ static rk_status return_users(const rk_model *model, int64_t n, int64_t total, i
     const rk_ranks *ranks = model->ranks;
     span rows = rows_of(ranks, ranks->rank, n), samples = samples_of(ranks, ranks->rank, total);
     rk_real *out = rk_graph_gradient(model->graph, r->user);
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     for (int32_t t = 0; t < ranks->roles.n_trainers; t++) {
         span theirs = meet(rows, samples_of(ranks, t, total));
         ranks->messages[t] = (rk_message){r->ranks.user_gradient + theirs.first * dim,
@@ -81,7 +81,7 @@ static rk_status gather_losses(const rk_model *model) {
     const rk_retrieval *r = model->retrieval;
     const rk_ranks *ranks = model->ranks;
     const int64_t *first = ranks->first_micro_batches;
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_comm_gather(
         ranks->trainers, RK_CHANNEL_VALUES, r->micro_batch_losses + first[ranks->rank],
         (size_t)(first[ranks->rank + 1] - first[ranks->rank]) * sizeof *r->micro_batch_losses, &all_to_all));

@@ -92,20 +92,20 @@ rk_status rk_retrieval_extend(const rk_model *model, const rk_batch *batch, cons
 }
 
 /* This trainer's samples of a batch, of which all is here, and of the items that the step draws. */
-static rk_status fill(rk_model *model, const rk_batch_part *part, int64_t step, rk_local_batch *batch) {
-    int64_t first, last, total = part->total + rk_retrieval_n_negatives(model->retrieval);
+static rk_status fill(rk_model *model, const rk_rank_batch *rank_batch, int64_t step, rk_local_batch *batch) {
+    int64_t first, last, total = rank_batch->total + rk_retrieval_n_negatives(model->retrieval);
     rk_batch mine;
     uint64_t begin = rk_trace_begin();
     rk_ranks_span(model->ranks, total, &first, &last);
-    RK_FAIL_IF(part->batch.n < part->total, RK_INVALID_ARGUMENT,
+    RK_FAIL_IF(rank_batch->batch.n < rank_batch->total, RK_INVALID_ARGUMENT,
                "a two_tower needs all of a batch on each rank");
-    RK_TRY(draw(model, &part->batch, step, batch->pairs));
-    RK_TRY(
-        rk_retrieval_extend(model, &part->batch, batch->pairs, first, last, &model->retrieval->batch, &mine));
+    RK_TRY(draw(model, &rank_batch->batch, step, batch->pairs));
+    RK_TRY(rk_retrieval_extend(model, &rank_batch->batch, batch->pairs, first, last, &model->retrieval->batch,
+                               &mine));
     rk_trace_end(begin, "draw");
-    rk_batch_part extended = {.batch = mine, .total = total, .base = first};
+    rk_rank_batch extended = {.batch = mine, .total = total, .base = first};
     RK_TRY(rk_local_batch_fill(model, &extended, first, last - first, false, batch));
-    rk_model_count_samples(model, part, batch->task_samples);
+    rk_model_count_samples(model, rank_batch, batch->task_samples);
     return RK_OK;
 }
 

@@ -215,7 +215,7 @@ static rk_status check_outputs(const rk_model_section *s, const rk_yaml *yaml, c
 
 static rk_status check_together(const rk_model_section *s, const rk_yaml *yaml, const rk_name_index *index,
                                 bool *used) {
-    int32_t twin = rk_name_index_twin(index);
+    int32_t twin = rk_name_index_find_duplicate(index);
     if (twin >= 0)
         return rk_yaml_error(yaml, rk_layer_node(yaml, twin, "name"), "duplicate layer name '%s'",
                              s->layers[twin].name);

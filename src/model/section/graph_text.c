@@ -10,7 +10,7 @@ static rk_status refuse_pairs(const rk_model_options *options) {
 }
 
 static rk_status write_text(const rk_model_options *options, bool dot, rk_buffer *out) {
-    RK_AUTO(rk_model_auto) rk_model *model = NULL;
+    RK_AUTO(rk_model_auto_free) rk_model *model = NULL;
     RK_AUTO(rk_collection_config_release) rk_collection_config plan = {0};
     rk_model_options wanted = *options;
     wanted.dtype = RK_BF16; /* which layers follow train.dtype is seen then */

@@ -211,7 +211,7 @@ static rk_status forward(rk_inference *i, const rk_output *output, float *out) {
     RK_TRY(store->ops->wait(store));
     if (i->own) bind_dense(i->own, batch);
     RK_TRY(i->own ? rk_graph_forward(i->own->graph, batch->n, false, i->own->step, &hooks)
-                  : rk_graph_infer(i->graph, batch->n, &hooks, i->cancel));
+                  : rk_graph_inference_run(i->graph, batch->n, &hooks, i->cancel));
     return store->ops->end(store, false);
 }
 

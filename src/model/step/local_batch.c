@@ -54,10 +54,10 @@ static rk_status take_values(rk_local_batch *local_batch, int i, int64_t n, cons
     return RK_OK;
 }
 
-rk_status rk_local_batch_fill(const rk_model *model, const rk_batch_part *part, int64_t number, int64_t n,
-                              bool labelled, rk_local_batch *local_batch) {
-    const rk_batch *batch = &part->batch;
-    int64_t first = n ? number - part->base : 0;
+rk_status rk_local_batch_fill(const rk_model *model, const rk_rank_batch *rank_batch, int64_t number,
+                              int64_t n, bool labelled, rk_local_batch *local_batch) {
+    const rk_batch *batch = &rank_batch->batch;
+    int64_t first = n ? number - rank_batch->base : 0;
     RK_FAIL_IF(first < 0 || first + n > batch->n, RK_INVALID_ARGUMENT,
                "samples %lld to %lld of the batch are missing on this rank", (long long)number,
                (long long)(number + n));
@@ -71,9 +71,9 @@ rk_status rk_local_batch_fill(const rk_model *model, const rk_batch_part *part, 
     RK_TRY(take_values(local_batch, 2, n, &mine.sample_weights));
     mine.features = local_batch->features;
     local_batch->batch = mine;
-    local_batch->total = part->total;
+    local_batch->total = rank_batch->total;
     local_batch->base = number;
-    if (labelled) rk_model_count_samples(model, part, local_batch->task_samples);
+    if (labelled) rk_model_count_samples(model, rank_batch, local_batch->task_samples);
     for (int32_t f = 0; f < model->n_lookups; f++)
         local_batch->ids[f] = local_batch->features[model->lookups[f].source];
     return RK_OK;

@@ -21,10 +21,10 @@ struct rk_local_batch {
     } columns[3]; /* copies of dense numbers, labels, sample weights */
 };
 
-/* Takes samples first .. first+n-1 of the whole batch, which must be in the part. labelled: with labels and
- * weights. */
-rk_status rk_local_batch_fill(const rk_model *model, const rk_batch_part *part, int64_t first, int64_t n,
-                              bool labelled, rk_local_batch *local_batch);
+/* Takes samples first .. first+n-1 of the whole batch, which must be in rank_batch. labelled: with labels
+ * and weights. */
+rk_status rk_local_batch_fill(const rk_model *model, const rk_rank_batch *rank_batch, int64_t first,
+                              int64_t n, bool labelled, rk_local_batch *local_batch);
 rk_status rk_local_batch_init(const rk_model *model, bool copies, rk_local_batch *local_batch);
 void rk_local_batch_release(const rk_model *model, rk_local_batch *local_batch);
 

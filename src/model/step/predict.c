@@ -25,37 +25,38 @@ static rk_status need_drained(const rk_model *model) {
 }
 
 /* Samples of a batch, or of a piece of it, to what `output` says: each trainer does its own, and all get all.
- * out [part->total, width]. */
-static rk_status forward(rk_inference *i, const rk_batch_part *part, const rk_output *output, float *out) {
+ * out [rank_batch->total, width]. */
+static rk_status forward(rk_inference *i, const rk_rank_batch *rank_batch, const rk_output *output,
+                         float *out) {
     const rk_model *model = i->model;
     int64_t begin, end;
-    rk_ranks_span(model->ranks, part->total, &begin, &end);
+    rk_ranks_span(model->ranks, rank_batch->total, &begin, &end);
     float *mine = out + begin * output->width;
-    RK_TRY(rk_local_batch_fill(model, part, begin, end - begin, false, &i->batch));
+    RK_TRY(rk_local_batch_fill(model, rank_batch, begin, end - begin, false, &i->batch));
     RK_TRY(model->engine->forward(i, output, mine));
-    return rk_ranks_gather(model->ranks, mine, part->total, part->total, output->width, out);
+    return rk_ranks_gather(model->ranks, mine, rank_batch->total, rank_batch->total, output->width, out);
 }
 
 /* Samples first .. first+n-1 as a part of their own. The batch of a two_tower gets histories. */
-static rk_status piece_of(rk_inference *i, const rk_batch_part *part, int64_t first, int64_t n,
-                          rk_batch_part *out) {
-    *out = (rk_batch_part){.batch = part->batch, .total = n, .base = part->base - first};
+static rk_status piece_of(rk_inference *i, const rk_rank_batch *rank_batch, int64_t first, int64_t n,
+                          rk_rank_batch *out) {
+    *out = (rk_rank_batch){.batch = rank_batch->batch, .total = n, .base = rank_batch->base - first};
     if (!i->model->retrieval) return RK_OK;
     int64_t begin, end;
     rk_ranks_span(i->model->ranks, n, &begin, &end);
     out->base = begin;
-    return rk_retrieval_extend(i->model, &part->batch, NULL, first + begin, first + end, &i->extended,
+    return rk_retrieval_extend(i->model, &rank_batch->batch, NULL, first + begin, first + end, &i->extended,
                                &out->batch);
 }
 
 /* Longer batches go through in pieces. */
-static rk_status forward_pieces(rk_inference *i, const rk_batch_part *part, const rk_output *output,
+static rk_status forward_pieces(rk_inference *i, const rk_rank_batch *rank_batch, const rk_output *output,
                                 float *out) {
     int64_t most = i->model->max_batch;
-    for (int64_t first = 0; first < part->total; first += most) {
-        int64_t n = part->total - first < most ? part->total - first : most;
-        rk_batch_part piece;
-        RK_TRY(piece_of(i, part, first, n, &piece));
+    for (int64_t first = 0; first < rank_batch->total; first += most) {
+        int64_t n = rank_batch->total - first < most ? rank_batch->total - first : most;
+        rk_rank_batch piece;
+        RK_TRY(piece_of(i, rank_batch, first, n, &piece));
         rk_status status = forward(i, &piece, output, out + first * output->width);
         if (status != RK_OK && first)
             return rk_error_context(status, "samples from %lld on", (long long)first);
@@ -64,30 +65,31 @@ static rk_status forward_pieces(rk_inference *i, const rk_batch_part *part, cons
     return RK_OK;
 }
 
-rk_status rk_inference_predict(rk_inference *i, const rk_batch_part *part, float *predictions) {
+rk_status rk_inference_predict(rk_inference *i, const rk_rank_batch *rank_batch, float *predictions) {
     const rk_model *model = i->model;
     const rk_output output = {.value = -1, .width = model->n_tasks};
-    RK_TRY(rk_model_check_batch(model, part, false));
-    if (part->total == 0) return RK_OK;
+    RK_TRY(rk_model_check_batch(model, rank_batch, false));
+    if (rank_batch->total == 0) return RK_OK;
     RK_FAIL_IF(model->retrieval && model->ranks->comm, RK_UNSUPPORTED,
                "predictions of a two_tower are not supported over several ranks\nhint: start one process, "
                "without mpirun");
     RK_TRY(need_drained(model));
-    return forward_pieces(i, part, &output, predictions);
+    return forward_pieces(i, rank_batch, &output, predictions);
 }
 
 rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions) {
-    rk_batch_part whole = rk_batch_whole(batch);
-    return rk_model_predict_part(model, &whole, predictions);
+    rk_rank_batch whole = rk_rank_batch_whole(batch);
+    return rk_model_predict_rank_batch(model, &whole, predictions);
 }
 
 /* In scratch until all pieces have gone well: a failure leaves `predictions` untouched. */
-rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, float *predictions) {
-    if (part->total <= model->max_batch) return rk_inference_predict(model->inference, part, predictions);
-    size_t n_values = (size_t)(part->total * model->n_tasks);
+rk_status rk_model_predict_rank_batch(rk_model *model, const rk_rank_batch *rank_batch, float *predictions) {
+    if (rank_batch->total <= model->max_batch)
+        return rk_inference_predict(model->inference, rank_batch, predictions);
+    size_t n_values = (size_t)(rank_batch->total * model->n_tasks);
     float *scratch;
     RK_TRY(rk_alloc(n_values, sizeof *scratch, &scratch));
-    rk_status status = rk_inference_predict(model->inference, part, scratch);
+    rk_status status = rk_inference_predict(model->inference, rank_batch, scratch);
     if (status == RK_OK) memcpy(predictions, scratch, n_values * sizeof *scratch);
     rk_free(scratch);
     return status;
@@ -100,7 +102,7 @@ static rk_output vectors_of(const rk_model *model, const char *name) {
 rk_status rk_inference_user_vectors(rk_inference *i, const rk_batch *batch, const atomic_bool *cancel,
                                     rk_real *out) {
     const rk_model *model = i->model;
-    rk_batch_part whole = rk_batch_whole(batch);
+    rk_rank_batch whole = rk_rank_batch_whole(batch);
     RK_FAIL_IF(!model->retrieval, RK_INVALID_ARGUMENT, "only a two_tower has vectors of users");
     RK_TRY(rk_model_check_batch(model, &whole, false));
     RK_TRY(need_drained(model));
@@ -121,7 +123,7 @@ rk_status rk_inference_item_vectors(rk_inference *i, int64_t first, int64_t n, c
     for (int64_t done = 0; done < n; done += most) {
         int64_t begin, end, some = n - done < most ? n - done : most;
         rk_ranks_span(model->ranks, some, &begin, &end);
-        rk_batch_part piece = {.total = some, .base = begin};
+        rk_rank_batch piece = {.total = some, .base = begin};
         RK_TRY(rk_retrieval_items(model, first + done + begin, end - begin, &i->extended, &piece.batch));
         RK_TRY(forward(i, &piece, &output, out + done * output.width));
     }

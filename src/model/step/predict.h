@@ -22,13 +22,13 @@ struct rk_inference {
     rk_retrieval_batch extended; /* of a two_tower: with histories */
     rk_store *store;
     rk_graph_inference *graph; /* a thread's; else NULL */
-    const atomic_bool *cancel; /* rk_graph_infer's */
+    const atomic_bool *cancel; /* rk_graph_inference_run's */
 };
 
 rk_status rk_inference_init(const rk_model *model, rk_inference *out);
 void rk_inference_release(rk_inference *inference);
-/* predictions [part->total, n_tasks]; a failure leaves them untouched where the part is more than one piece.
- */
-rk_status rk_inference_predict(rk_inference *inference, const rk_batch_part *part, float *predictions);
+/* predictions [rank_batch->total, n_tasks]; a failure leaves them untouched where that is more than one
+ * piece. */
+rk_status rk_inference_predict(rk_inference *inference, const rk_rank_batch *rank_batch, float *predictions);
 
 #endif

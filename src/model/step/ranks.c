@@ -83,7 +83,7 @@ void rk_ranks_free(rk_ranks *ranks) {
 
 rk_status rk_ranks_gather(const rk_ranks *ranks, const float *mine, int64_t n, int64_t total, int64_t width,
                           float *out) {
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     int64_t begin, end;
     rk_ranks_span(ranks, total, &begin, &end);
     begin = least(begin, n), end = least(end, n);

@@ -42,11 +42,11 @@ static rk_status advance(rk_model *model, double *loss) {
     return q->n_launched - q->n_finished > q->depth ? finish_oldest(model, loss) : RK_OK;
 }
 
-static rk_status begin(rk_model *model, const rk_batch_part *part) {
+static rk_status begin(rk_model *model, const rk_rank_batch *rank_batch) {
     rk_model_queue *q = &model->queue;
     rk_local_batch *batch = slot(model, q->n_begun);
     uint64_t began = rk_trace_begin();
-    RK_TRY(model->loss->fill(model, part, model->step + q->n_begun - q->n_finished, batch));
+    RK_TRY(model->loss->fill(model, rank_batch, model->step + q->n_begun - q->n_finished, batch));
     RK_TRY(model->engine->begin(model, batch));
     rk_trace_end(began, "dedup");
     q->n_begun++;
@@ -54,17 +54,17 @@ static rk_status begin(rk_model *model, const rk_batch_part *part) {
 }
 
 rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {
-    rk_batch_part whole = rk_batch_whole(batch);
-    return rk_model_train_part(model, &whole, loss);
+    rk_rank_batch whole = rk_rank_batch_whole(batch);
+    return rk_model_train_rank_batch(model, &whole, loss);
 }
 
-rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double *loss) {
+rk_status rk_model_train_rank_batch(rk_model *model, const rk_rank_batch *rank_batch, double *loss) {
     const rk_model_queue *q = &model->queue;
     double found = NAN;
     RK_FAIL_IF(!model->optimizer, RK_INVALID_ARGUMENT,
                "the model was built for prediction, not for training");
-    RK_TRY(rk_model_check_batch(model, part, true));
-    RK_TRY(begin(model, part));
+    RK_TRY(rk_model_check_batch(model, rank_batch, true));
+    RK_TRY(begin(model, rank_batch));
     if (q->n_begun - q->n_launched >= (int64_t)q->n_slots) RK_TRY(advance(model, &found));
     *loss = found;
     return RK_OK;

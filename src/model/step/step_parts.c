@@ -6,17 +6,18 @@
 #include "model/step/local_batch.h"
 #include "model/step/ranks.h"
 
-rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled) {
-    const rk_batch *batch = &part->batch;
+rk_status rk_model_check_batch(const rk_model *model, const rk_rank_batch *rank_batch, bool labelled) {
+    const rk_batch *batch = &rank_batch->batch;
     RK_FAIL_IF(model->is_outline, RK_INVALID_ARGUMENT,
                "the model is an outline without rows, which can only be described\nhint: create it with "
                "rk_model_create");
-    RK_FAIL_IF(batch->n < 0 || (labelled && part->total == 0), RK_INVALID_ARGUMENT,
-               "invalid number of samples in a batch: %lld", (long long)part->total);
-    RK_FAIL_IF(part->base < 0 || batch->n > part->total - part->base ||
-                   (!model->ranks->comm && batch->n < part->total),
+    RK_FAIL_IF(batch->n < 0 || (labelled && rank_batch->total == 0), RK_INVALID_ARGUMENT,
+               "invalid number of samples in a batch: %lld", (long long)rank_batch->total);
+    RK_FAIL_IF(rank_batch->base < 0 || batch->n > rank_batch->total - rank_batch->base ||
+                   (!model->ranks->comm && batch->n < rank_batch->total),
                RK_INVALID_ARGUMENT, "samples %lld to %lld are an invalid part of a batch of %lld",
-               (long long)part->base, (long long)(part->base + batch->n), (long long)part->total);
+               (long long)rank_batch->base, (long long)(rank_batch->base + batch->n),
+               (long long)rank_batch->total);
     RK_FAIL_IF(batch->n_dense != model->n_dense, RK_INVALID_ARGUMENT,
                "the batch has %d dense numbers a sample, but the model takes %d", batch->n_dense,
                model->n_dense);
@@ -25,9 +26,9 @@ rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part,
     RK_FAIL_IF((batch->n && batch->n_dense && !batch->dense) || (batch->n_features && !batch->features),
                RK_INVALID_ARGUMENT, "the batch's dense numbers or features are missing");
     if (!labelled) return RK_OK;
-    RK_FAIL_IF(part->total > model->max_batch, RK_INVALID_ARGUMENT,
-               "the batch has %lld samples, but the model was created for up to %lld", (long long)part->total,
-               (long long)model->max_batch);
+    RK_FAIL_IF(rank_batch->total > model->max_batch, RK_INVALID_ARGUMENT,
+               "the batch has %lld samples, but the model was created for up to %lld",
+               (long long)rank_batch->total, (long long)model->max_batch);
     bool pairs = rk_model_learns_pairs(model);
     RK_FAIL_IF(!batch->labels && !pairs, RK_INVALID_ARGUMENT, "training needs labels");
     RK_FAIL_IF(batch->n_tasks != model->n_tasks && !pairs, RK_INVALID_ARGUMENT,
@@ -117,11 +118,11 @@ static rk_status block_loss(void *context, const rk_run *run) {
     return RK_OK;
 }
 
-static rk_status fill(rk_model *model, const rk_batch_part *part, int64_t step, rk_local_batch *batch) {
+static rk_status fill(rk_model *model, const rk_rank_batch *rank_batch, int64_t step, rk_local_batch *batch) {
     (void)step;
     int64_t begin, end;
-    rk_ranks_span(model->ranks, part->total, &begin, &end);
-    return rk_local_batch_fill(model, part, begin, end - begin, true, batch);
+    rk_ranks_span(model->ranks, rank_batch->total, &begin, &end);
+    return rk_local_batch_fill(model, rank_batch, begin, end - begin, true, batch);
 }
 
 static void hook(const rk_model_run *run, rk_graph_hooks *hooks) {

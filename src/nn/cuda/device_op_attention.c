@@ -1,4 +1,5 @@
-/* Small matrix products of each sample: mix, attention, attention_pool; and mask, which is for attention. */
+/* Small matrix products of each sample: batch_matmul, attention, attention_pool; and mask, which is for
+ * attention. */
 #include "nn/cuda/device_op.h"
 
 /* A product a sample. */
@@ -7,7 +8,7 @@ static void multiply_each(const rk_device_run *run, rk_cuda_gemm_args args) {
     if (run->n > 0) rk_cuda_gemm(run->stream, &args); /* which takes a batch of 0 for one product */
 }
 
-static void mix_forward(const rk_device_run *run, const rk_node *node) {
+static void batch_matmul_forward(const rk_device_run *run, const rk_node *node) {
     int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_device_in_shape(run, node, 1).rows;
     rk_cuda_gemm_args y = {.m = m,
                            .n = cols,
@@ -26,7 +27,7 @@ static void mix_forward(const rk_device_run *run, const rk_node *node) {
 }
 
 /* dgates = dy rows^T;  drows = gates^T dy */
-static void mix_backward(const rk_device_run *run, const rk_node *node) {
+static void batch_matmul_backward(const rk_device_run *run, const rk_node *node) {
     int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_device_in_shape(run, node, 1).rows;
     const float *dy = rk_device_out_gradient(run, node);
     rk_cuda_gemm_args gates = {.m = m,
@@ -63,7 +64,8 @@ static void mix_backward(const rk_device_run *run, const rk_node *node) {
     multiply_each(run, rows);
 }
 
-const rk_device_op rk_device_op_mix = {.name = "mix", .forward = mix_forward, .backward = mix_backward};
+const rk_device_op rk_device_op_batch_matmul = {
+    .name = "batch_matmul", .forward = batch_matmul_forward, .backward = batch_matmul_backward};
 
 /* A head's columns of q, k, v or y, or its square of weights: a matrix a sample. */
 typedef struct matrices {

@@ -188,8 +188,8 @@ void rk_graph_inference_free(rk_graph_inference *inference);
 /* The bits of rk_graph_forward without training. Hooks: `read`, which writes all inputs, whatever
  * rk_graph_bind says, and `loss`. cancel: once another thread has set it, RK_INTERRUPTED after the blocks
  * that are under way; may be NULL. */
-rk_status rk_graph_infer(rk_graph_inference *inference, int64_t n, const rk_graph_hooks *hooks,
-                         const atomic_bool *cancel);
+rk_status rk_graph_inference_run(rk_graph_inference *inference, int64_t n, const rk_graph_hooks *hooks,
+                                 const atomic_bool *cancel);
 
 int64_t rk_graph_block(const rk_graph *graph); /* samples of a block; the last of a group may have fewer */
 size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n); /* of n samples */
@@ -199,7 +199,7 @@ rk_real *rk_graph_gradients(rk_graph *graph, size_t *n); /* of all parameters, o
 int32_t rk_graph_n_parameters(const rk_graph *graph);
 rk_parameter *rk_graph_parameter(rk_graph *graph, int32_t index);
 /* "dense/<parameter>" and running statistics ("dense/<node>/running_mean") as named tensors. */
-rk_status rk_graph_state(rk_graph *graph, rk_state_dict *state);
+rk_status rk_graph_state_dict(rk_graph *graph, rk_state_dict *state);
 
 uint64_t rk_graph_bytes(const rk_graph *graph,
                         int n_threads); /* of values and gradients, beside the parameters */

@@ -334,8 +334,8 @@ rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, 
 }
 
 /* By blocks, of graphs that keep the whole batch in training too: no sample depends on another now. */
-rk_status rk_graph_infer(rk_graph_inference *i, int64_t n, const rk_graph_hooks *hooks,
-                         const atomic_bool *cancel) {
+rk_status rk_graph_inference_run(rk_graph_inference *i, int64_t n, const rk_graph_hooks *hooks,
+                                 const atomic_bool *cancel) {
     RK_TRY(check_samples(i->graph, n));
     pass p = {.graph = i->graph,
               .hooks = hooks,

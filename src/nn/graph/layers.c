@@ -91,8 +91,8 @@ rk_value rk_cross_v1(rk_graph *graph, const char *name, rk_value x0, rk_value x)
 rk_value rk_cross_combine(rk_graph *graph, rk_value x0, rk_value y, rk_value x) {
     return rk_graph_add(graph, "cross_combine", NULL, NULL, (rk_value[]){x0, y, x}, 3);
 }
-rk_value rk_mix(rk_graph *graph, rk_value gates, rk_value rows) {
-    return rk_graph_add(graph, "mix", NULL, NULL, (rk_value[]){gates, rows}, 2);
+rk_value rk_batch_matmul(rk_graph *graph, rk_value gates, rk_value rows) {
+    return rk_graph_add(graph, "batch_matmul", NULL, NULL, (rk_value[]){gates, rows}, 2);
 }
 rk_value rk_product_logit(rk_graph *graph, rk_value a, rk_value b) {
     return rk_graph_add(graph, "product_logit", NULL, NULL, (rk_value[]){a, b}, 2);

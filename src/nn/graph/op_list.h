@@ -25,7 +25,7 @@
     X(dot_interaction) \
     X(cross_v1)        \
     X(cross_combine)   \
-    X(mix)             \
+    X(batch_matmul)    \
     X(product_logit)   \
     X(constant)        \
     X(l2_normalize)    \

@@ -97,7 +97,7 @@ rk_parameter *rk_graph_parameter(rk_graph *graph, int32_t index) {
     return &graph->parameters[index];
 }
 
-rk_status rk_graph_state(rk_graph *graph, rk_state_dict *state) {
+rk_status rk_graph_state_dict(rk_graph *graph, rk_state_dict *state) {
     char name[512];
     for (size_t i = 0; i < graph->n_parameters; i++) {
         rk_parameter *p = &graph->parameters[i];

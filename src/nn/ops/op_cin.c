@@ -17,7 +17,7 @@ enum {
 };
 
 typedef struct cin {
-    rk_matrix *matrix;
+    rk_packed_matrix *matrix;
     int64_t samples;       /* of a piece */
     size_t products_bytes; /* of a piece */
 } cin;
@@ -50,19 +50,20 @@ static rk_status finish(const rk_graph *graph, rk_node *node, int64_t max_rows) 
     own->samples = larger(1, larger(PIECE_REALS / (dim * w->rows), PIECE_ROWS / dim));
     if (own->samples > max_rows) own->samples = max_rows;
     own->products_bytes = ((size_t)(own->samples * dim * w->rows) * sizeof(rk_real) + 63) / 64 * 64;
-    RK_TRY(rk_matrix_create(w->rows, w->cols, node->options.dtype, own->samples * dim, &own->matrix));
-    node->workspace_bytes = 2 * own->products_bytes + rk_matrix_workspace(own->matrix);
+    RK_TRY(rk_packed_matrix_create(w->rows, w->cols, node->options.dtype, own->samples * dim, &own->matrix));
+    node->workspace_bytes = 2 * own->products_bytes + rk_packed_matrix_workspace(own->matrix);
     return RK_OK;
 }
 
 static void release(rk_node *node) {
     cin *own = node->own;
-    if (own) rk_matrix_free(own->matrix);
+    if (own) rk_packed_matrix_free(own->matrix);
     rk_free(own);
 }
 
 static rk_status prepare(const rk_graph *graph, rk_node *node, bool training) {
-    return rk_matrix_set(((cin *)node->own)->matrix, graph->parameters[node->parameters[0]].value, training);
+    return rk_packed_matrix_set(((cin *)node->own)->matrix, graph->parameters[node->parameters[0]].value,
+                                training);
 }
 
 /* A piece of the block: rows of dim, `first` rows into it. */
@@ -103,8 +104,8 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
         piece p = piece_at(run, node, s);
         multiply(run, node, p, products);
         rk_real *y = rk_out(run, node) + p.first * node->shape.cols;
-        RK_TRY(rk_matrix_forward(own->matrix, p.n, products, rk_node_parameter(run, node, 1), false, y,
-                                 workspace));
+        RK_TRY(rk_packed_matrix_forward(own->matrix, p.n, products, rk_node_parameter(run, node, 1), false, y,
+                                        workspace));
     }
     return RK_OK;
 }
@@ -122,7 +123,8 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
         for (int64_t d = 0; d < p.n; d++)
             for (int32_t u = 0; u < units; u++) db[u] += dy[d * units + u];
         multiply(run, node, p, products);
-        RK_TRY(rk_matrix_backward(own->matrix, p.n, products, dy, true, dw, false, dproducts, workspace));
+        RK_TRY(
+            rk_packed_matrix_backward(own->matrix, p.n, products, dy, true, dw, false, dproducts, workspace));
         multiply_backward(run, node, p, dproducts);
     }
     return RK_OK;

@@ -25,25 +25,26 @@ static rk_status build(rk_graph *graph, rk_node *node) {
 
 static rk_status finish(const rk_graph *graph, rk_node *node, int64_t max_rows) {
     const rk_parameter *w = &graph->parameters[node->parameters[0]];
-    rk_matrix *matrix;
-    RK_TRY(rk_matrix_create(w->rows, w->cols, node->options.dtype, max_rows * node->shape.rows, &matrix));
+    rk_packed_matrix *matrix;
+    RK_TRY(
+        rk_packed_matrix_create(w->rows, w->cols, node->options.dtype, max_rows * node->shape.rows, &matrix));
     node->own = matrix;
-    node->workspace_bytes = rk_matrix_workspace(matrix);
+    node->workspace_bytes = rk_packed_matrix_workspace(matrix);
     return RK_OK;
 }
 
 static void release(rk_node *node) {
-    rk_matrix_free(node->own);
+    rk_packed_matrix_free(node->own);
 }
 
 static rk_status prepare(const rk_graph *graph, rk_node *node, bool training) {
-    return rk_matrix_set(node->own, graph->parameters[node->parameters[0]].value, training);
+    return rk_packed_matrix_set(node->own, graph->parameters[node->parameters[0]].value, training);
 }
 
 static rk_status forward(const rk_run *run, const rk_node *node) {
     const rk_real *b = node->options.no_bias ? NULL : rk_node_parameter(run, node, 1);
-    return rk_matrix_forward(node->own, run->n * node->shape.rows, rk_in(run, node, 0), b, node->options.relu,
-                             rk_out(run, node), run->workspace);
+    return rk_packed_matrix_forward(node->own, run->n * node->shape.rows, rk_in(run, node, 0), b,
+                                    node->options.relu, rk_out(run, node), run->workspace);
 }
 
 static rk_status backward(const rk_run *run, const rk_node *node) {
@@ -56,9 +57,9 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
         for (int64_t s = 0; s < n; s++)
             for (int64_t c = 0; c < out; c++) db[c] += dy[s * out + c];
     }
-    return rk_matrix_backward(node->own, n, rk_in(run, node, 0), dy, !run->opens,
-                              rk_node_parameter_gradient(run, node, 0), !rk_is_first_gradient(node, 0),
-                              rk_in_gradient(run, node, 0), run->workspace);
+    return rk_packed_matrix_backward(node->own, n, rk_in(run, node, 0), dy, !run->opens,
+                                     rk_node_parameter_gradient(run, node, 0), !rk_is_first_gradient(node, 0),
+                                     rk_in_gradient(run, node, 0), run->workspace);
 }
 
 enum {

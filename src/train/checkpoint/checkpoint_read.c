@@ -127,7 +127,7 @@ rk_status rk_checkpoint_run_file(const char *path, const char *const *overrides,
 
 rk_status rk_checkpoint_config(const char *path, const char *const *overrides, size_t n_overrides,
                                rk_config **out) {
-    RK_AUTO(rk_config_auto) rk_config *config = NULL;
+    RK_AUTO(rk_config_auto_free) rk_config *config = NULL;
     RK_TRY(rk_checkpoint_run_file(path, overrides, n_overrides, &config));
     RK_TRY(rk_transforms_load_files(&config->data, path, &config->transforms));
     rk_transforms_locate(config->transforms, config->directory);
@@ -138,7 +138,7 @@ rk_status rk_checkpoint_config(const char *path, const char *const *overrides, s
 
 rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_model_device *device,
                               const rk_model_cluster *cluster, rk_export_rows rows, rk_model **out) {
-    RK_AUTO(rk_model_auto) rk_model *model = NULL;
+    RK_AUTO(rk_model_auto_free) rk_model *model = NULL;
     RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
     RK_AUTO(rk_stored_model_close) rk_stored_model stored = {0};
     bool by_rows = rows != RK_EXPORT_ROWS_TRAINED || rk_is_export(path);
@@ -153,7 +153,7 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
         options.row_context = &stored;
     }
     RK_TRY(rk_model_build(&options, &model));
-    RK_TRY(rk_model_state(model, &state));
+    RK_TRY(rk_model_state_dict(model, &state));
     RK_TRY(by_rows ? rk_stored_model_read(&stored, &state) : rk_checkpoint_read(path, &state));
     RK_TRY(rk_model_reload(model));
     *out = model;
@@ -162,7 +162,7 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
 }
 
 rk_status rk_checkpoint_load_model(const char *path, rk_model **out) {
-    RK_AUTO(rk_config_auto) rk_config *config = NULL;
+    RK_AUTO(rk_config_auto_free) rk_config *config = NULL;
     RK_TRY(rk_checkpoint_verify(path));
     RK_TRY(rk_checkpoint_config(path, NULL, 0, &config));
     return rk_checkpoint_model(path, config, NULL, NULL, RK_EXPORT_ROWS_TRAINED, out);

@@ -77,7 +77,7 @@ static rk_status write_shards(writing *w, const rk_state_dict *state) {
 static rk_status gather_files(writing *w) {
     char *text = json_dumps(w->files, JSON_COMPACT);
     if (!text) return RK_NO_MEMORY_ERROR(0);
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     rk_status status = rk_comm_gather(w->comm, RK_CHANNEL_SUMS, text, strlen(text) + 1, &all_to_all);
     free(text);
     RK_TRY(status);
@@ -186,7 +186,7 @@ static rk_status name_paths(writing *w, const rk_config *config, int64_t step, c
 
 /* Ranks that only hold rows do not count steps. */
 static rk_status agree_on_step(rk_comm *comm, int64_t *step) {
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, step, sizeof *step, &all_to_all));
     return rk_all_to_all_copy(all_to_all, 0, sizeof *step, step);
 }

@@ -14,7 +14,7 @@ static rk_status collect_interactions(const rk_config *c, const rk_transforms *t
     rk_dataset_options options = {
         .directory = c->directory, .split = "train", .batch_size = 1 << 16, .seed = (uint64_t)c->data.seed};
     rk_pair_features features;
-    RK_AUTO(rk_dataset_auto) rk_dataset *dataset = NULL;
+    RK_AUTO(rk_dataset_auto_free) rk_dataset *dataset = NULL;
     RK_TRY(rk_config_pair_features(c, rk_transforms_schema(transforms), &features));
     RK_TRY(rk_dataset_create(rk_transforms_section(transforms), transforms, &options, &dataset));
     return rk_interactions_collect(dataset, features, out);

@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 #include "base/thread/instruction_set.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/thread/parallel.h"
 #include "data/convert.h"
 #include "data/dataset/dataset.h"
@@ -52,7 +52,7 @@ rk_status rk_transforms_load(const char *path, rk_transforms **out) {
 }
 
 rk_status rk_transforms_fit(const rk_config *config, rk_transforms **out) {
-    RK_AUTO(rk_config_auto) rk_config *own = NULL;
+    RK_AUTO(rk_config_auto_free) rk_config *own = NULL;
     const rk_transforms *fitted;
     RK_FAIL_IF(config->transforms, RK_INVALID_ARGUMENT,
                "the configuration comes from a checkpoint, whose transforms are fitted already\nhint: use "

@@ -262,7 +262,7 @@ static rk_status resolve(rk_config *c) {
 
 rk_status rk_config_parse(const char *text, const char *name, const char *directory,
                           const char *const *overrides, size_t n_overrides, rk_config **out) {
-    RK_AUTO(rk_config_auto) rk_config *c = NULL;
+    RK_AUTO(rk_config_auto_free) rk_config *c = NULL;
     RK_TRY(rk_alloc(1, sizeof *c, &c));
     RK_TRY(rk_strdup(text, &c->text));
     RK_TRY(rk_strdup(directory ? directory : "", &c->directory));

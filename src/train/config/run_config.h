@@ -40,7 +40,7 @@ struct rk_config {
     rk_plan_file plan;                  /* likewise what cluster.plan names; without tables: not read */
 };
 
-static inline void rk_config_auto(rk_config **config) { /* for RK_AUTO */
+static inline void rk_config_auto_free(rk_config **config) { /* for RK_AUTO */
     rk_config_free(*config);
 }
 

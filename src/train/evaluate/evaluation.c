@@ -85,7 +85,7 @@ static rk_status add_batches(const rk_config *c, rk_model *model, rk_batch_sourc
         RK_TRY(rk_reserve(&predictions, &capacity, (size_t)(batch->n * e->n_tasks), sizeof *predictions));
         RK_FAIL_IF(!batch->labels || batch->n_tasks != e->n_tasks, RK_BAD_DATA,
                    "the data to evaluate on has no labels");
-        RK_TRY(rk_model_predict_part(model, &fed->part, predictions));
+        RK_TRY(rk_model_predict_rank_batch(model, &fed->rank_batch, predictions));
         for (int32_t t = 0; t < e->n_tasks; t++)
             RK_TRY(placed(rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t, e->n_tasks,
                                          batch->sample_weights, batch->groups),
@@ -107,7 +107,7 @@ rk_status rk_evaluate(rk_config *config, rk_model *model, rk_batch_source *sourc
                          RK_ARRAY((size_t)(e.n_tasks + 1) * RK_METRIC_COUNT, e.values)));
     for (int32_t t = 0; t < e.n_tasks; t++) {
         RK_GOTO(rk_metrics_create(is_binary(config, t), config->data.labels[t].optional, &metrics[t]));
-        if (rk_model_has_device(model)) rk_metrics_set_function(metrics[t], rk_model_metrics, model);
+        if (rk_model_has_device(model)) rk_metrics_set_offload(metrics[t], rk_model_metrics, model);
     }
     RK_GOTO(add_batches(config, model, source, metrics, &e));
     if (e.n_rows == 0)

@@ -17,10 +17,10 @@ typedef struct ranking_task {
     const rk_interactions *relevant, *masked; /* masked: NULL: nothing */
     int64_t *users;                           /* [n_users]: those with relevant items, ascending */
     int64_t n_users, n_items, dim;
-    int64_t *places;       /* [all users]: of a user among `users`, or -1 */
-    rk_real *user_vectors; /* [n_users, dim] */
-    bool *has_vector;      /* [n_users] */
-    rk_matrix *items;      /* [dim, n_items] */
+    int64_t *places;         /* [all users]: of a user among `users`, or -1 */
+    rk_real *user_vectors;   /* [n_users, dim] */
+    bool *has_vector;        /* [n_users] */
+    rk_packed_matrix *items; /* [dim, n_items] */
     int metrics[MAX_METRICS];
     int32_t ks[MAX_METRICS];
     size_t n_metrics, n_shown;
@@ -31,7 +31,7 @@ typedef struct ranking_task {
 
 static void release(ranking_task *t) {
     RK_FREE_ALL(t->users, t->places, t->user_vectors, t->has_vector, t->values);
-    rk_matrix_free(t->items);
+    rk_packed_matrix_free(t->items);
 }
 
 static rk_status list_users(ranking_task *t) {
@@ -80,7 +80,7 @@ static rk_status item_rows(void *model, int64_t first, int64_t n, rk_real *rows)
     return rk_model_item_vectors(model, first, n, rows);
 }
 
-static void keep(ranking_task *t, int64_t place, const rk_ranking *rankings) {
+static void keep(ranking_task *t, int64_t place, const rk_ranking_metrics *rankings) {
     for (size_t m = 0; m < t->n_metrics; m++)
         t->values[(size_t)place * t->n_metrics + m] = rk_ranking_metric_of(t->metrics[m], &rankings[m]);
 }
@@ -89,13 +89,14 @@ static rk_status rank_user(void *context, int64_t place, const rk_real *scores) 
     ranking_task *t = context;
     int64_t user = t->users[place], begin = t->relevant->offsets[user], n_masked = 0;
     const int64_t *masked = NULL;
-    rk_ranking rankings[MAX_METRICS];
+    rk_ranking_metrics rankings[MAX_METRICS];
     if (t->masked) {
         masked = t->masked->items + t->masked->offsets[user];
         n_masked = t->masked->offsets[user + 1] - t->masked->offsets[user];
     }
-    rk_status status = rk_rankings_at(scores, t->n_items, masked, n_masked, t->relevant->items + begin,
-                                      t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics, rankings);
+    rk_status status =
+        rk_ranking_metrics_at_ks(scores, t->n_items, masked, n_masked, t->relevant->items + begin,
+                                 t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics, rankings);
     if (status != RK_OK) return rk_error_context(status, "user %lld", (long long)user);
     keep(t, place, rankings);
     return RK_OK;
@@ -107,11 +108,11 @@ static rk_status rank_on_processors(ranking_task *t) {
 }
 
 static rk_status keep_places(ranking_task *t, const uint32_t *places) {
-    rk_ranking rankings[MAX_METRICS];
+    rk_ranking_metrics rankings[MAX_METRICS];
     for (int64_t place = t->first; place < t->end; place++) {
         int64_t user = t->users[place], begin = t->relevant->offsets[user];
-        RK_TRY(rk_rankings_of(places + begin, t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics,
-                              rankings));
+        RK_TRY(rk_ranking_metrics_from_positions(places + begin, t->relevant->offsets[user + 1] - begin,
+                                                 t->ks, t->n_metrics, rankings));
         keep(t, place, rankings);
     }
     return RK_OK;
@@ -155,7 +156,7 @@ static int64_t first_user(const ranking_task *t, int32_t r) {
 }
 
 static rk_status share_values(ranking_task *t) {
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_comm_gather(t->trainers, RK_CHANNEL_VALUES, t->values + (size_t)t->first * t->n_metrics,
                           (size_t)(t->end - t->first) * t->n_metrics * sizeof *t->values, &all_to_all));
     for (int32_t r = 0; r < rk_comm_size(t->trainers); r++) {
@@ -241,8 +242,8 @@ rk_status rk_known_pairs(rk_config *c, const char *split, rk_interactions **out)
     }
     rk_dataset_options options = {
         .directory = c->directory, .split = "valid", .batch_size = 1 << 16, .seed = (uint64_t)c->data.seed};
-    RK_AUTO(rk_dataset_auto) rk_dataset *dataset = NULL;
-    RK_AUTO(rk_interactions_auto) rk_interactions *valid = NULL;
+    RK_AUTO(rk_dataset_auto_free) rk_dataset *dataset = NULL;
+    RK_AUTO(rk_interactions_auto_free) rk_interactions *valid = NULL;
     RK_TRY(rk_config_transforms(c, NULL, NULL, &transforms));
     RK_TRY(rk_config_pair_features(c, rk_transforms_schema(transforms), &features));
     RK_TRY(rk_dataset_create(&c->data, transforms, &options, &dataset));
@@ -252,7 +253,7 @@ rk_status rk_known_pairs(rk_config *c, const char *split, rk_interactions **out)
 
 rk_status rk_evaluate_rankings(rk_config *c, rk_model *model, rk_dataset *dataset, const char *split,
                                const rk_more_rankings *more, rk_evaluation *out) {
-    RK_AUTO(rk_interactions_auto) rk_interactions *relevant = NULL, *masked = NULL;
+    RK_AUTO(rk_interactions_auto_free) rk_interactions *relevant = NULL, *masked = NULL;
     RK_AUTO(rk_evaluation_release) rk_evaluation e = {.n_tasks = 1};
     rk_pair_features features;
     RK_AUTO(release)

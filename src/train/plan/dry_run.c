@@ -115,7 +115,7 @@ static rk_status play_step(player *p) {
     p->n_samples += batch->n;
     p->n_batches++;
     if (first == last) return RK_OK;
-    rk_batch_part whole = rk_batch_whole(batch);
+    rk_rank_batch whole = rk_rank_batch_whole(batch);
     RK_TRY(rk_local_batch_fill(p->model, &whole, first, last - first, true, &p->share));
     fold_ids(p);
     double loss;

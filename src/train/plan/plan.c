@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/text/text.h"
 #include "embedding/planner/table_traffic.h"
 #include "train/plan/plan_internal.h"
@@ -65,7 +65,7 @@ static void assume_loads(rk_plan *plan) {
 
 static rk_status make(rk_plan *plan, const rk_plan_options *options) {
     const rk_config *c = plan->config;
-    plan->pace = rk_plan_no_pace();
+    plan->calibration = rk_plan_no_calibration();
     RK_TRY(rk_plan_describe_run(plan));
     RK_TRY(open_cluster(plan, options));
     RK_TRY(rk_plan_take_ranks(plan, options->n_ranks));
@@ -77,7 +77,7 @@ static rk_status make(rk_plan *plan, const rk_plan_options *options) {
     else
         assume_loads(plan);
     plan->data_bytes = rk_plan_data_bytes(plan, c->data.cache_bytes);
-    if (options->measure) RK_TRY(rk_plan_measure_pace(plan));
+    if (options->measure) RK_TRY(rk_plan_calibrate(plan));
     RK_TRY(rk_plan_place(plan));
     return rk_plan_fits(plan) ? RK_OK : rk_plan_advise(plan);
 }

@@ -168,7 +168,8 @@ enum { LAST_BLOCK = 256 };
 static double reduce_beside(const rk_plan *plan, const rk_machine *machine, double seconds) {
     const rk_host_group *group = &plan->cluster.hosts.groups[machine->group];
     double threads = group->cores ? fmax((double)group->cores / machine->ranks_beside, 1) : 1;
-    double backward = plan->pace.factors[RK_PLAN_PART_DENSE] * plan->dense.flops * 2 / 3 / machine->flops;
+    double backward =
+        plan->calibration.factors[RK_PLAN_PART_DENSE] * plan->dense.flops * 2 / 3 / machine->flops;
     double samples = share_of_batch(plan);
     if (!rk_local_batch_goes_by_nodes(plan->dense.parameters, samples))
         samples = fmin(LAST_BLOCK * threads, samples);
@@ -185,7 +186,7 @@ static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const ran
     double of_others = (n_trainers - trains) / n_trainers; /* of the requests to it as an owner */
     rank_way way = way_of(plan, r, false), peers = way_of(plan, r, true);
     double messages = total->ids > 0 ? way.n_partners : 0;
-    const double *factors = plan->pace.factors;
+    const double *factors = plan->calibration.factors;
     parts[RK_PLAN_PART_DEDUP] = factors[RK_PLAN_PART_DEDUP] * w->dedup / memory;
     parts[RK_PLAN_PART_LOOKUP] = factors[RK_PLAN_PART_LOOKUP] * w->lookup / memory;
     parts[RK_PLAN_PART_UPDATE] = factors[RK_PLAN_PART_UPDATE] * w->update / memory;
@@ -204,8 +205,8 @@ static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const ran
     if (w->copies > 0)
         parts[RK_PLAN_PART_GRADIENTS] +=
             seconds_through(machine, &peers, w->copies * peers.n_partners, moved_by_copy, peers.n_partners);
-    parts[RK_PLAN_PART_READ] = plan->pace.n_steps ? plan->pace.wait : w->read / memory;
-    parts[RK_PLAN_PART_REST] = plan->pace.rest;
+    parts[RK_PLAN_PART_READ] = plan->calibration.n_steps ? plan->calibration.wait : w->read / memory;
+    parts[RK_PLAN_PART_REST] = plan->calibration.rest;
     parts[RK_PLAN_PART_DENSE] =
         factors[RK_PLAN_PART_DENSE] * plan->dense.flops * share_of_batch(plan) / machine->flops;
     double summed =
@@ -273,7 +274,7 @@ static double step_seconds(const rk_plan *plan, const double *parts, double besi
  * longer than all else. */
 static void wait_for_reading(const rk_plan *plan, rk_plan_step *step) {
     double *wait = &step->parts[RK_PLAN_PART_READ];
-    if (!plan->pace.n_steps) *wait = fmax(*wait - step->seconds, 0);
+    if (!plan->calibration.n_steps) *wait = fmax(*wait - step->seconds, 0);
     step->seconds += *wait;
 }
 

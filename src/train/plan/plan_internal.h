@@ -53,11 +53,11 @@ typedef struct rk_plan_dense {
 } rk_plan_dense;
 
 /* The time of parts in a dry run, divided by that of the machine's limits; 1 without a dry run. */
-typedef struct rk_plan_pace {
+typedef struct rk_plan_calibration {
     double factors[RK_PLAN_PART_COUNT]; /* of those that are a rank's own */
     double wait, rest;                  /* seconds a step: for reading, and of no part */
     int64_t n_steps;                    /* of the dry run; 0: none */
-} rk_plan_pace;
+} rk_plan_calibration;
 
 typedef struct rk_plan_step {
     double parts[RK_PLAN_PART_COUNT]; /* the slowest rank's */
@@ -88,7 +88,7 @@ struct rk_plan {
     struct rk_plan_here {
         double memory_speed, flops; /* of this machine, all cores; 0: not measured */
     } here;
-    rk_plan_pace pace;
+    rk_plan_calibration calibration;
     double data_bytes;              /* that reading takes at most, of a trainer */
     rk_table_placement *placements; /* [n_tables] */
     rk_plan_rank *ranks;            /* [n_ranks] */
@@ -134,11 +134,11 @@ typedef struct rk_dry_run {
 } rk_dry_run;
 rk_status rk_plan_dry_run(const rk_plan *plan, rk_dry_run *r); /* given: players, threads and rows */
 
-/* This machine's limits for what the cluster file leaves out, and the plan's pace by a dry run. After
+/* This machine's limits for what the cluster file leaves out, and the plan's calibration by a dry run. After
  * rk_plan_take_ranks and loads. */
 rk_status rk_plan_measure_limits(rk_plan *plan);
-rk_status rk_plan_measure_pace(rk_plan *plan);
-rk_plan_pace rk_plan_no_pace(void);
+rk_status rk_plan_calibrate(rk_plan *plan);
+rk_plan_calibration rk_plan_no_calibration(void);
 /* Loads by counting the training data. */
 rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows);
 /* The cluster's ranks, n_ranks of them (readers among them) or all, with room for what is found out about

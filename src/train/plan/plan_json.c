@@ -45,7 +45,7 @@ static json_t *step_json(const rk_plan *plan) {
     object = json_pack("{s:f, s:f, s:f, s:b, s:f, s:I, s:o}", "seconds", step->seconds, "samples_per_second",
                        step->samples_per_second, "balance", step->balance, "overlaps", (int)plan->overlaps,
                        "all_reduce_beside", step->reduce_beside, "steps_measured",
-                       (json_int_t)plan->pace.n_steps, "parts", parts);
+                       (json_int_t)plan->calibration.n_steps, "parts", parts);
     if (!isnan(step->price_per_hour))
         json_object_set_new(object, "price_per_hour", json_real(step->price_per_hour));
     return object;

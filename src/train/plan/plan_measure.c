@@ -77,7 +77,7 @@ static rk_status cost_of_player(const rk_plan *plan, const rk_dry_run *r, double
     one.request.roles = (rk_roles){1, 0};
     one.request.batch_size =
         (plan->request.batch_size + plan->request.roles.n_trainers - 1) / plan->request.roles.n_trainers;
-    one.pace = rk_plan_no_pace();
+    one.calibration = rk_plan_no_calibration();
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)plan->tables.n_tables, one.loads),
                          RK_ARRAY((size_t)plan->tables.n_tables, one.placements)));
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
@@ -95,13 +95,13 @@ done:
     return status;
 }
 
-rk_plan_pace rk_plan_no_pace(void) {
-    rk_plan_pace pace = {.n_steps = 0};
-    for (int i = 0; i < RK_PLAN_PART_COUNT; i++) pace.factors[i] = 1;
-    return pace;
+rk_plan_calibration rk_plan_no_calibration(void) {
+    rk_plan_calibration calibration = {.n_steps = 0};
+    for (int i = 0; i < RK_PLAN_PART_COUNT; i++) calibration.factors[i] = 1;
+    return calibration;
 }
 
-rk_status rk_plan_measure_pace(rk_plan *plan) {
+rk_status rk_plan_calibrate(rk_plan *plan) {
     static const rk_plan_part own[] = {RK_PLAN_PART_DEDUP, RK_PLAN_PART_LOOKUP, RK_PLAN_PART_DENSE,
                                        RK_PLAN_PART_UPDATE};
     double limits[RK_PLAN_PART_COUNT];
@@ -114,14 +114,14 @@ rk_status rk_plan_measure_pace(rk_plan *plan) {
     RK_TRY(rk_parallel_set_threads(threads));
     RK_TRY(status);
     RK_TRY(cost_of_player(plan, &r, limits));
-    plan->pace.n_steps = r.n_steps;
-    plan->pace.wait = r.parts[RK_PLAN_PART_READ];
-    plan->pace.rest = r.parts[RK_PLAN_PART_REST];
+    plan->calibration.n_steps = r.n_steps;
+    plan->calibration.wait = r.parts[RK_PLAN_PART_READ];
+    plan->calibration.rest = r.parts[RK_PLAN_PART_REST];
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         if (limits[own[i]] > 0)
-            plan->pace.factors[own[i]] = r.parts[own[i]] / limits[own[i]];
+            plan->calibration.factors[own[i]] = r.parts[own[i]] / limits[own[i]];
         else
-            plan->pace.rest += r.parts[own[i]];
+            plan->calibration.rest += r.parts[own[i]];
     }
     return RK_OK;
 }

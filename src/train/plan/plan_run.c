@@ -9,8 +9,8 @@
 
 static rk_status make_tables(rk_plan *plan, const rk_data_schema *schema) {
     const rk_config *c = plan->config;
-    return rk_model_plan_tables(&c->model, &c->embedding, &c->yaml, schema, NULL, &c->optimizer,
-                                &plan->tables);
+    return rk_model_make_collection_config(&c->model, &c->embedding, &c->yaml, schema, NULL, &c->optimizer,
+                                           &plan->tables);
 }
 
 rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_fewer_rows fewer,
@@ -46,7 +46,7 @@ static rk_status build_outline(const rk_plan *plan, const rk_data_schema *schema
 
 static rk_status count_parameters(rk_model *model, double *out) {
     RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
-    RK_TRY(rk_model_state(model, &state));
+    RK_TRY(rk_model_state_dict(model, &state));
     *out = 0;
     for (size_t i = 0; i < state.n; i++)
         if (strncmp(state.entries[i].name, "dense/", 6) == 0)
@@ -65,7 +65,7 @@ static void count_sample(rk_plan *plan, const rk_data_schema *schema) {
 rk_status rk_plan_describe_run(rk_plan *plan) {
     RK_TRY(rk_config_transforms(plan->config, NULL, NULL, &plan->transforms));
     const rk_data_schema *schema = rk_transforms_schema(plan->transforms);
-    RK_AUTO(rk_model_auto) rk_model *model = NULL;
+    RK_AUTO(rk_model_auto_free) rk_model *model = NULL;
     rk_slot slots[RK_MAX_SLOTS];
     RK_TRY(make_tables(plan, schema));
     RK_TRY(build_outline(plan, schema, &model));

@@ -23,7 +23,7 @@ static rk_status count_all(rk_plan *plan, rk_dataset *dataset, int64_t n_rows) {
 }
 
 rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows) {
-    RK_AUTO(rk_dataset_auto) rk_dataset *dataset = NULL;
+    RK_AUTO(rk_dataset_auto_free) rk_dataset *dataset = NULL;
     RK_TRY(rk_lookup_counter_create(&plan->tables, plan->request.roles.n_trainers, &plan->count));
     RK_TRY(rk_config_open_data(plan->config, plan->transforms, "train", &dataset));
     RK_TRY(count_all(plan, dataset, n_rows));

@@ -168,9 +168,9 @@ static void step_lines(const rk_plan *plan, rk_buffer *out) {
     if (step->reduce_beside > 0 && !plan->asynchronous)
         rk_buffer_printf(out, "  %.3f ms of the all-reduce go on beside the dense part\n",
                          1e3 * step->reduce_beside);
-    if (plan->pace.n_steps)
+    if (plan->calibration.n_steps)
         rk_buffer_printf(out, "  by %lld steps of the run on this machine, without messages\n",
-                         (long long)plan->pace.n_steps);
+                         (long long)plan->calibration.n_steps);
     else
         rk_buffer_text(
             out,

@@ -33,7 +33,7 @@ static rk_status check_request(const reading *r, const rk_read_request *word) {
 }
 
 static rk_status receive_request(const reading *r, rk_all_to_all **out) {
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     const rk_read_request *word;
     size_t left;
     RK_TRY(rk_all_to_all_begin(r->readers->comms[0], RK_CHANNEL_VALUES, r->readers->messages,
@@ -91,7 +91,7 @@ static void put_local_batch(const stream *s, bool trains, const rk_batch *batch,
 
 static rk_status send_answers(reading *r) {
     rk_readers *readers = r->readers;
-    RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     for (int32_t t = 0; t < readers->n_trainers; t++) {
         RK_TRY(r->answers[t].status);
         readers->messages[t] = (rk_message){r->answers[t].data, r->answers[t].n_bytes};
@@ -118,7 +118,7 @@ static rk_status answer_batch(reading *r, int32_t number, const rk_batch *batch)
  * as not to end the run before they have reported. It no longer answers requests. */
 static void await_end(reading *r) {
     for (bool goes_on = true; goes_on;) {
-        RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+        RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
         if (receive_request(r, &all_to_all) != RK_OK) return;
         const rk_read_request *word = rk_all_to_all_received(all_to_all)[0].data;
         goes_on = word->kind != RK_READ_LEAVE;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/thread/clock.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/thread/parallel.h"
 #include "base/thread/trace.h"
 #include "data/dataset/dataset.h"

@@ -25,7 +25,7 @@ typedef struct gathering {
 } gathering;
 
 typedef struct multiplying {
-    rk_matrix *matrix;
+    rk_packed_matrix *matrix;
     float *w, *x, *y, *workspace; /* x, y, workspace: a thread each */
     size_t x_width, y_width, workspace_bytes;
     size_t n_calls;
@@ -86,7 +86,7 @@ void rk_roofline_free(rk_roofline *roofline) {
     if (!roofline) return;
     multiplying *m = &roofline->multiplying;
     rk_pages_free(roofline->gathering.rows.data, roofline->gathering.bytes);
-    rk_matrix_free(m->matrix);
+    rk_packed_matrix_free(m->matrix);
     RK_FREE_ALL(roofline->gathering.ids, roofline->gathering.out, m->w, m->x, m->y, m->workspace);
     rk_free(roofline);
 }
@@ -135,8 +135,8 @@ static void multiply(void *context, size_t task, int thread) {
     size_t t = (size_t)thread;
     for (size_t i = 0; i < m->n_calls && m->status == RK_OK; i++) {
         rk_status status =
-            rk_matrix_forward(m->matrix, ROWS, m->x + t * m->x_width, NULL, true, m->y + t * m->y_width,
-                              (char *)m->workspace + t * m->workspace_bytes);
+            rk_packed_matrix_forward(m->matrix, ROWS, m->x + t * m->x_width, NULL, true,
+                                     m->y + t * m->y_width, (char *)m->workspace + t * m->workspace_bytes);
         if (status != RK_OK) m->status = status;
     }
 }
@@ -146,12 +146,12 @@ static rk_status prepare_gemm(rk_roofline *roofline, int64_t in, int64_t out_uni
     size_t n_threads = (size_t)rk_parallel_threads();
     m->x_width = (size_t)in * ROWS;
     m->y_width = (size_t)out_units * ROWS;
-    RK_TRY(rk_matrix_create(in, out_units, RK_F32, ROWS, &m->matrix));
-    m->workspace_bytes = (rk_matrix_workspace(m->matrix) + 63) / 64 * 64;
+    RK_TRY(rk_packed_matrix_create(in, out_units, RK_F32, ROWS, &m->matrix));
+    m->workspace_bytes = (rk_packed_matrix_workspace(m->matrix) + 63) / 64 * 64;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)(in * out_units), m->w), RK_ARRAY(n_threads * m->x_width, m->x),
                         RK_ARRAY(n_threads * m->y_width, m->y),
                         {n_threads, m->workspace_bytes, &m->workspace}));
-    RK_TRY(rk_matrix_set(m->matrix, m->w, true));
+    RK_TRY(rk_packed_matrix_set(m->matrix, m->w, true));
     double flops = 2.0 * ROWS * (double)in * (double)out_units;
     m->n_calls = 1 + (size_t)(2e8 / flops);
     roofline->task = multiply;

@@ -7,7 +7,7 @@
 #include "base/file/file.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/struct_size.h"
 #include "base/thread/parallel.h"
 #include "train/run/trainer_internal.h"
 
@@ -89,7 +89,7 @@ static rk_status find_start(rk_trainer *t, char **path) {
 
 /* A test file that cannot be read is said now, not after the last epoch. */
 static rk_status check_test(rk_trainer *t) {
-    RK_AUTO(rk_dataset_auto) rk_dataset *test = NULL;
+    RK_AUTO(rk_dataset_auto_free) rk_dataset *test = NULL;
     if (!t->is_first || !rk_dataset_has_split(&t->config->data, "test")) return RK_OK;
     RK_TRY(rk_trainer_open_split(t, "test", INT64_MAX, &test));
     return rk_dataset_check(test);
@@ -124,7 +124,7 @@ static rk_status build_model(rk_trainer *t, const rk_batch *sample) {
     }
     RK_TRY(rk_model_build(&options, &t->model));
     if (t->readers) rk_model_splits(t->model, t->readers->cuts);
-    return rk_model_state(t->model, &t->state);
+    return rk_model_state_dict(t->model, &t->state);
 }
 
 static rk_status open_output(rk_trainer *t, bool goes_on) {
@@ -249,7 +249,7 @@ static rk_status evaluate(rk_trainer *t, const char *split, const rk_metric **me
     *metrics = NULL;
     *n_metrics = 0;
     if (!rk_trainer_trains(t)) return RK_OK;
-    RK_AUTO(rk_dataset_auto) rk_dataset *dataset = NULL;
+    RK_AUTO(rk_dataset_auto_free) rk_dataset *dataset = NULL;
     RK_TRY(rk_trainer_open_split(t, split, INT64_MAX, &dataset));
     rk_evaluation evaluation;
     RK_AUTO(rk_batch_source_release) rk_batch_source source = {0};

@@ -11,7 +11,7 @@
 
 rk_status rk_trainer_check_stored(rk_trainer *t, const char *path) {
     RK_AUTOFREE char *file = NULL, *stored = NULL, *then = NULL, *now = NULL;
-    RK_AUTO(rk_config_auto) rk_config *config = NULL;
+    RK_AUTO(rk_config_auto_free) rk_config *config = NULL;
     size_t n_bytes;
     RK_TRY(rk_path_join(path, "config.yaml", &file));
     RK_TRY(rk_file_read(file, &stored, &n_bytes));

@@ -179,12 +179,12 @@ static rk_status after(rk_trainer *t, bool epoch_done, bool *stop) {
     return RK_OK;
 }
 
-static rk_status train_batch(rk_trainer *t, const rk_batch_part *part) {
+static rk_status train_batch(rk_trainer *t, const rk_rank_batch *rank_batch) {
     double loss;
-    RK_TRY(rk_model_train_part(t->model, part, &loss));
+    RK_TRY(rk_model_train_rank_batch(t->model, rank_batch, &loss));
     t->progress.step++;
     t->progress.position = rk_batch_source_tell(&t->train_source);
-    t->samples_since += part->total;
+    t->samples_since += rank_batch->total;
     count_loss(t, loss);
     return RK_OK;
 }
@@ -214,7 +214,7 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
             RK_TRY(after(t, true, &stop));
         } else {
             RK_TRY(status);
-            RK_TRY(train_batch(t, &fed->part));
+            RK_TRY(train_batch(t, &fed->rank_batch));
             RK_TRY(report(t, false));
             RK_TRY(after(t, false, &stop));
         }

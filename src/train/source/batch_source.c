@@ -21,7 +21,7 @@ static void close_request(rk_batch_source_request *request) {
 
 void rk_batch_source_release(rk_batch_source *f) {
     for (int i = 0; i < RK_FEED_REQUESTS; i++) close_request(&f->requests[i]);
-    rk_unpacked_batch_release(&f->part);
+    rk_unpacked_batch_release(&f->rank_batch);
     rk_unpacked_batch_release(&f->whole);
     *f = (rk_batch_source){0};
 }
@@ -49,7 +49,7 @@ static rk_status begin_stream(rk_batch_source *f) {
     memcpy(word + 1, r->cuts, cuts_bytes);
     memcpy((char *)(word + 1) + cuts_bytes, f->split, split_bytes);
     for (int32_t i = 0; i < r->n; i++) {
-        RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+        RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
         RK_TRY(rk_readers_say(r, i, word, n_bytes, &all_to_all));
         RK_TRY(rk_all_to_all_wait(all_to_all));
     }
@@ -113,16 +113,18 @@ static rk_status unpack(rk_batch_source *f, const rk_message *answer) {
     size_t samples_bytes = (size_t)head->n_tasks * sizeof(double);
     const char *at = (const char *)(head + 1) + samples_bytes;
     n_left -= samples_bytes;
-    RK_TRY(rk_batch_unpack(at, n_left, &f->part, &n_used));
+    RK_TRY(rk_batch_unpack(at, n_left, &f->rank_batch, &n_used));
     if (f->stream == RK_READ_EVALUATION)
         RK_TRY(rk_batch_unpack(at + n_used, n_left - n_used, &f->whole, &n_used));
-    bool fits = head->base >= 0 && head->base <= head->total && f->part.batch.n <= head->total - head->base &&
-                f->part.batch.n_tasks == head->n_tasks;
+    bool fits = head->base >= 0 && head->base <= head->total &&
+                f->rank_batch.batch.n <= head->total - head->base &&
+                f->rank_batch.batch.n_tasks == head->n_tasks;
     if (f->stream == RK_READ_EVALUATION)
         fits = fits && f->whole.batch.n == head->total && f->whole.batch.n_tasks == head->n_tasks;
     RK_FAIL_IF(!fits, RK_INTERNAL, "a data loader's message has other samples than its header says");
-    f->fed = (rk_fed){.part = {f->part.batch, head->total, head->base, (const double *)(head + 1)},
-                      .whole = f->whole.batch};
+    f->fed =
+        (rk_fed){.rank_batch = {f->rank_batch.batch, head->total, head->base, (const double *)(head + 1)},
+                 .whole = f->whole.batch};
     f->position.row += head->total;
     return RK_OK;
 }
@@ -145,7 +147,7 @@ static rk_status next_of_readers(rk_batch_source *f) {
 static rk_status next_here(rk_batch_source *f) {
     const rk_batch *batch;
     RK_TRY(rk_dataset_next(f->dataset, &batch));
-    f->fed = (rk_fed){.part = rk_batch_whole(batch), .whole = *batch};
+    f->fed = (rk_fed){.rank_batch = rk_rank_batch_whole(batch), .whole = *batch};
     return RK_OK;
 }
 

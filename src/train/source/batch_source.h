@@ -8,8 +8,8 @@
 
 /* One batch, as much of it as is here. */
 typedef struct rk_fed {
-    rk_batch_part part; /* to train on or to predict */
-    rk_batch whole;     /* for evaluation: labels, weights and groups of all samples */
+    rk_rank_batch rank_batch; /* to train on or to predict */
+    rk_batch whole;           /* for evaluation: labels, weights and groups of all samples */
 } rk_fed;
 
 /* A batch that was asked for. */
@@ -34,7 +34,7 @@ typedef struct rk_batch_source {
     int64_t n_rows;                  /* of an epoch, as far as readers have said; else -1 */
     rk_batch_source_request requests[RK_FEED_REQUESTS]; /* request i is requests[i % RK_FEED_REQUESTS] */
     int64_t n_asked, n_taken; /* of the stream so far; the one taken last is still in use */
-    rk_unpacked_batch part, whole;
+    rk_unpacked_batch rank_batch, whole;
     rk_fed fed;
 } rk_batch_source;
 

@@ -57,7 +57,7 @@ rk_status rk_readers_say(rk_readers *r, int32_t reader, const rk_read_request *w
 rk_status rk_readers_leave(rk_readers *r) {
     static const rk_read_request word = {.kind = RK_READ_LEAVE};
     for (int32_t i = 0; r->asks && i < r->n; i++) {
-        RK_AUTO(rk_all_to_all_auto) rk_all_to_all *all_to_all = NULL;
+        RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
         RK_TRY(rk_readers_say(r, i, &word, sizeof word, &all_to_all));
         RK_TRY(rk_all_to_all_wait(all_to_all));
     }

@@ -1,7 +1,7 @@
 /* A file as a stream of bytes, unpacked on the way if it is gzip or zstd (told by its first bytes, not its
  * name). */
-#ifndef RK_FORMAT_STREAM_H
-#define RK_FORMAT_STREAM_H
+#ifndef RK_FORMAT_BYTE_STREAM_H
+#define RK_FORMAT_BYTE_STREAM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ rk_status rk_lookahead_fill(rk_lookahead *lookahead, size_t need);
 void rk_lookahead_consume(rk_lookahead *lookahead, size_t n_bytes);
 /* The same, with the memory of what is consumed: in exchange for *memory [*n_memory] (both may be 0), to
  * which the rest moves. */
-rk_status rk_lookahead_hand_over(rk_lookahead *lookahead, size_t n_bytes, char **memory, size_t *n_memory);
+rk_status rk_lookahead_swap_buffer(rk_lookahead *lookahead, size_t n_bytes, char **memory, size_t *n_memory);
 void rk_lookahead_release(rk_lookahead *lookahead); /* not the stream */
 
 /* The writing side: plain, or packed where the path ends in .gz or .zst; whole or not at all

@@ -1,8 +1,8 @@
 /* Public structs that grow: `size_t struct_size` is their first field, so that a program that was compiled
  * with other headers than the library's is understood. A field is added at the end, where 0 means what the
  * library did before, and never in the padding behind the last one. */
-#ifndef RK_BASE_OPTIONS_H
-#define RK_BASE_OPTIONS_H
+#ifndef RK_BASE_STRUCT_SIZE_H
+#define RK_BASE_STRUCT_SIZE_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "base/options.h"
+#include "base/struct_size.h"
 
 #include <stdbool.h>
 #include <string.h>

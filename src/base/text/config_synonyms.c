@@ -1,4 +1,4 @@
-#include "base/text/synonyms.h"
+#include "base/text/config_synonyms.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/text/text.h"
 #include "batch/ids.h"
-#include "data/dataset/named_rows.h"
+#include "data/dataset/rows_with_texts.h"
 #include "data/section.h"
 
 static char directory[] = "/tmp/reckon-named-XXXXXX";
@@ -16,14 +16,14 @@ static char directory[] = "/tmp/reckon-named-XXXXXX";
 #include "data/written_file.h"
 
 /* All rows as "text=number:id " or, of two columns, "text,text=number:id "; the id of the first feature. */
-static rk_status read_all(const opened *o, rk_named_rows_options options, char *out) {
-    RK_AUTO(rk_named_rows_auto) rk_named_rows *rows = NULL;
-    rk_named_batch batch;
+static rk_status read_all(const opened *o, rk_rows_with_texts_options options, char *out) {
+    RK_AUTO(rk_rows_with_texts_auto_free) rk_rows_with_texts *rows = NULL;
+    rk_batch_with_texts batch;
     rk_status status;
     options.directory = directory;
     if (!options.batch_size) options.batch_size = 3;
-    RK_TRY(rk_named_rows_open(&o->section, o->transforms, &options, &rows));
-    for (*out = 0; (status = rk_named_rows_next(rows, &batch)) == RK_OK;) {
+    RK_TRY(rk_rows_with_texts_open(&o->section, o->transforms, &options, &rows));
+    for (*out = 0; (status = rk_rows_with_texts_next(rows, &batch)) == RK_OK;) {
         assert_true(batch.batch->n >= 1 && batch.batch->n <= options.batch_size);
         const rk_ids *ids = &batch.batch->features[0];
         for (int64_t i = 0; i < batch.batch->n; i++) {
@@ -56,9 +56,9 @@ static void test_rows(void **state) {
     int n_asked = 0;
     write_file("a.csv", "item,user\nx,b\n\"y, z\",a\nx,a\nw,b\n\xff,a\n");
     OK(open_section(&o, directory, "train: a.csv\n" FEATURES));
-    OK(read_all(&o, (rk_named_rows_options){.split = "train", .columns = both, .n_columns = 2}, found));
+    OK(read_all(&o, (rk_rows_with_texts_options){.split = "train", .columns = both, .n_columns = 2}, found));
     assert_string_equal(found, "b,x=0:2 a,y, z=1:1 a,x=2:1 b,w=3:2 a,\xff=4:1 ");
-    rk_named_rows_options once = {.split = "train", .columns = user, .n_columns = 1, .once = true};
+    rk_rows_with_texts_options once = {.split = "train", .columns = user, .n_columns = 1, .once = true};
     OK(read_all(&o, once, found));
     assert_string_equal(found, "b=0:2 a=1:1 ");
     once.choose = choose;
@@ -70,7 +70,7 @@ static void test_rows(void **state) {
     char path[256], message[600];
     snprintf(path, sizeof path, "%s/users.csv", directory);
     write_file("users.csv", "user\na\nnew\na\n");
-    rk_named_rows_options file = {.split = path, .columns = user, .n_columns = 1, .may_miss = "item"};
+    rk_rows_with_texts_options file = {.split = path, .columns = user, .n_columns = 1, .may_miss = "item"};
     OK(read_all(&o, file, found));
     assert_string_equal(found, "a=0:1 new=1:0 a=2:1 ");
     file.may_miss = NULL;
@@ -111,7 +111,8 @@ static void test_fractions(void **state) {
                 seen[id] = true;
             }
         rk_dataset_free(dataset);
-        OK(read_all(&o, (rk_named_rows_options){.split = splits[s], .columns = user, .n_columns = 1}, found));
+        OK(read_all(&o, (rk_rows_with_texts_options){.split = splits[s], .columns = user, .n_columns = 1},
+                    found));
         assert_string_equal(found, wanted);
     }
     for (int i = 0; i < 100; i++) assert_true(seen[i]);
@@ -123,7 +124,7 @@ static void test_bad_rows(void **state) {
     (void)state;
     opened o;
     char message[600];
-    rk_named_rows_options options = {.split = "train", .columns = user, .n_columns = 1};
+    rk_rows_with_texts_options options = {.split = "train", .columns = user, .n_columns = 1};
     write_file("b.csv", "user,item\n1,1\n7,0\n\"2\"x,1\n3,3\n1,2\n");
 #define IDS "features: [{name: user, identity: 4}, {name: item, identity: 4}]\n"
     OK(open_section(&o, directory, "train: b.csv\non_bad_row: skip\n" IDS));
@@ -152,7 +153,7 @@ static void test_adjacency(void **state) {
     opened o;
     write_file("pairs", "0 2 1\n\n3\n1 0\n");
     OK(open_section(&o, directory, "format: adjacency\ntrain: pairs\n" IDS));
-    rk_named_rows_options options = {.split = "train", .columns = user, .n_columns = 1};
+    rk_rows_with_texts_options options = {.split = "train", .columns = user, .n_columns = 1};
     OK(read_all(&o, options, found));
     assert_string_equal(found, "0=0:0 0=1:0 1=2:1 ");
     options.may_miss = "item";
@@ -207,7 +208,7 @@ static void test_out_of_memory(void **state) {
     for (long n = 1;; n++) {
         rk_alloc_fail_after(n, n % 2);
         rk_status status = read_all(
-            &o, (rk_named_rows_options){.split = "train", .columns = both, .n_columns = 2, .once = true},
+            &o, (rk_rows_with_texts_options){.split = "train", .columns = both, .n_columns = 2, .once = true},
             found);
         rk_alloc_fail_after(0, false);
         assert_int_equal(rk_alloc_live(), live);

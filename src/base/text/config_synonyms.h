@@ -1,7 +1,7 @@
 /* The words that other libraries have for this one's keys and values: TorchRec, TensorFlow, Keras, HugeCTR,
  * FuxiCTR, DeepCTR, scikit-learn, PyTorch Lightning. */
-#ifndef RK_BASE_TEXT_SYNONYMS_H
-#define RK_BASE_TEXT_SYNONYMS_H
+#ifndef RK_BASE_TEXT_CONFIG_SYNONYMS_H
+#define RK_BASE_TEXT_CONFIG_SYNONYMS_H
 
 #include <stddef.h>
 

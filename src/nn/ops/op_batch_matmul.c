@@ -1,5 +1,5 @@
-/* Mixtures of rows: inputs gates [m, e] and rows [e, cols]; y [m, cols] = gates rows, a small matrix product
- * a sample. */
+/* A small matrix product of each sample, as a mixture of experts takes it: inputs gates [m, e] and rows
+ * [e, cols]; y [m, cols] = gates rows. */
 #include "nn/graph/op.h"
 
 static rk_status build(rk_graph *graph, rk_node *node) {
@@ -39,9 +39,9 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_mix = {.name = "mix",
-                         .min_inputs = 2,
-                         .max_inputs = 2,
-                         .build = build,
-                         .forward = forward,
-                         .backward = backward};
+const rk_op rk_op_batch_matmul = {.name = "batch_matmul",
+                                  .min_inputs = 2,
+                                  .max_inputs = 2,
+                                  .build = build,
+                                  .forward = forward,
+                                  .backward = backward};

@@ -1,17 +1,17 @@
 /* The samples of a batch that this rank has, and which of them it trains on or predicts. */
-#ifndef RK_MODEL_STEP_BATCH_PART_H
-#define RK_MODEL_STEP_BATCH_PART_H
+#ifndef RK_MODEL_STEP_RANK_BATCH_H
+#define RK_MODEL_STEP_RANK_BATCH_H
 
 #include <reckon/batch.h>
 
-typedef struct rk_batch_part {
+typedef struct rk_rank_batch {
     rk_batch batch;             /* of these samples alone */
     int64_t total, base;        /* samples of the whole batch, and the number of the first one here */
     const double *task_samples; /* [n_tasks]: the weight of the whole batch's samples that take part in each
                                    task (rk_loss_weight); NULL if the whole batch is here */
-} rk_batch_part;
-static inline rk_batch_part rk_batch_whole(const rk_batch *batch) {
-    return (rk_batch_part){*batch, batch->n, 0, NULL};
+} rk_rank_batch;
+static inline rk_rank_batch rk_rank_batch_whole(const rk_batch *batch) {
+    return (rk_rank_batch){*batch, batch->n, 0, NULL};
 }
 
 #endif

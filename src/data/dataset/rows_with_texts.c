@@ -1,4 +1,4 @@
-#include "data/dataset/named_rows.h"
+#include "data/dataset/rows_with_texts.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "data/dataset/reader.h"
 
-struct rk_named_rows {
+struct rk_rows_with_texts {
     const rk_data_section *section;
     const rk_transforms *transforms;
     int64_t batch_size;
@@ -36,7 +36,7 @@ struct rk_named_rows {
 
 /* The transforms' names, and behind them those whose texts are wanted. One that may be missing has to come
  * first, and is bound once more in its own place. */
-static rk_status open_rows(rk_named_rows *r, const rk_named_rows_options *o) {
+static rk_status open_rows(rk_rows_with_texts *r, const rk_rows_with_texts_options *o) {
     const rk_transforms *t = r->transforms;
     RK_AUTOFREE const char **names = NULL;
     size_t n_first = o->may_miss != NULL, n = n_first;
@@ -50,9 +50,9 @@ static rk_status open_rows(rk_named_rows *r, const rk_named_rows_options *o) {
     return RK_OK;
 }
 
-rk_status rk_named_rows_open(const rk_data_section *section, const rk_transforms *transforms,
-                             const rk_named_rows_options *o, rk_named_rows **out) {
-    RK_AUTO(rk_named_rows_auto) rk_named_rows *r = NULL;
+rk_status rk_rows_with_texts_open(const rk_data_section *section, const rk_transforms *transforms,
+                                  const rk_rows_with_texts_options *o, rk_rows_with_texts **out) {
+    RK_AUTO(rk_rows_with_texts_auto_free) rk_rows_with_texts *r = NULL;
     RK_TRY(rk_alloc(1, sizeof *r, &r));
     r->section = section;
     r->transforms = transforms;
@@ -71,7 +71,7 @@ rk_status rk_named_rows_open(const rk_data_section *section, const rk_transforms
     return RK_OK;
 }
 
-void rk_named_rows_free(rk_named_rows *r) {
+void rk_rows_with_texts_free(rk_rows_with_texts *r) {
     if (!r) return;
     rk_rows_release(&r->reader);
     rk_text_list_release(&r->files.paths);
@@ -88,14 +88,15 @@ void rk_named_rows_free(rk_named_rows *r) {
 }
 
 /* The text of a column in a row of the chunk. */
-static rk_span text_of(const rk_named_rows *r, size_t column, int64_t row, char scratch[RK_VALUE_BYTES]) {
+static rk_span text_of(const rk_rows_with_texts *r, size_t column, int64_t row,
+                       char scratch[RK_VALUE_BYTES]) {
     rk_values values =
         rk_rows_values(&r->reader, &r->chunk->columns, (int32_t)(r->transforms->n_names + column), row);
     return values.begin < values.end ? rk_value_text(values.column, values.begin, scratch) : (rk_span){"", 0};
 }
 
 /* What stands beside a row that is in the window. */
-static rk_status keep_texts(rk_named_rows *r, int64_t chunk_row, int64_t number) {
+static rk_status keep_texts(rk_rows_with_texts *r, int64_t chunk_row, int64_t number) {
     char scratch[RK_VALUE_BYTES];
     size_t i = (size_t)(r->window.n_rows - 1);
     RK_TRY(rk_reserve(&r->rows, &r->rows_capacity, i + 1, sizeof *r->rows));
@@ -109,7 +110,7 @@ static rk_status keep_texts(rk_named_rows *r, int64_t chunk_row, int64_t number)
     return r->text.status;
 }
 
-static rk_status bad_row(rk_named_rows *r, int64_t row) {
+static rk_status bad_row(rk_rows_with_texts *r, int64_t row) {
     char where[4200];
     if (r->section->on_bad_row == 1) {
         r->n_skipped++;
@@ -120,7 +121,7 @@ static rk_status bad_row(rk_named_rows *r, int64_t row) {
 }
 
 /* With `once`: whether a row's text is new, and wanted. One that is not is known from then on. */
-static rk_status is_wanted(rk_named_rows *r, rk_span text, bool *wanted) {
+static rk_status is_wanted(rk_rows_with_texts *r, rk_span text, bool *wanted) {
     int64_t number;
     *wanted = rk_vocabulary_find(&r->seen, text) < 0;
     if (!*wanted || !r->choose) return RK_OK;
@@ -129,7 +130,7 @@ static rk_status is_wanted(rk_named_rows *r, rk_span text, bool *wanted) {
 }
 
 /* The chunk's row at hand into the window, unless it is another split's or not wanted. */
-static rk_status take_row(rk_named_rows *r) {
+static rk_status take_row(rk_rows_with_texts *r) {
     int64_t row = r->at++, file_row = r->file_row++;
     char scratch[RK_VALUE_BYTES];
     rk_span first = {"", 0};
@@ -149,7 +150,7 @@ static rk_status take_row(rk_named_rows *r) {
     return r->once ? rk_vocabulary_add(&r->seen, first, 1, &number) : RK_OK;
 }
 
-static rk_status fill(rk_named_rows *r) {
+static rk_status fill(rk_rows_with_texts *r) {
     while (r->window.n_rows < r->batch_size) {
         if (!r->chunk || r->at == r->chunk->columns.n_rows) {
             RK_TRY(rk_source_read(r->reader.source, &r->chunk));
@@ -161,12 +162,12 @@ static rk_status fill(rk_named_rows *r) {
     return RK_OK;
 }
 
-static void tell_skipped(const rk_named_rows *r) {
+static void tell_skipped(const rk_rows_with_texts *r) {
     int64_t n = r->n_skipped + rk_source_n_skipped(r->reader.source);
     if (n) rk_log(RK_LOG_WARNING, "'%s': %lld bad rows were skipped", r->files.paths.texts[0], (long long)n);
 }
 
-static rk_status find_spans(rk_named_rows *r) {
+static rk_status find_spans(rk_rows_with_texts *r) {
     size_t n = (size_t)r->window.n_rows * r->n_columns;
     RK_TRY(rk_reserve(&r->spans, &r->spans_capacity, n, sizeof *r->spans));
     for (size_t i = 0, begin = 0; i < n; begin = r->ends[i++])
@@ -174,7 +175,7 @@ static rk_status find_spans(rk_named_rows *r) {
     return RK_OK;
 }
 
-rk_status rk_named_rows_next(rk_named_rows *r, rk_named_batch *out) {
+rk_status rk_rows_with_texts_next(rk_rows_with_texts *r, rk_batch_with_texts *out) {
     rk_window_clear(&r->window);
     rk_buffer_clear(&r->text);
     RK_TRY(fill(r));
@@ -185,6 +186,6 @@ rk_status rk_named_rows_next(rk_named_rows *r, rk_named_batch *out) {
     }
     RK_TRY(find_spans(r));
     RK_TRY(rk_batch_view(&r->batch, &r->window, 0, r->window.n_rows));
-    *out = (rk_named_batch){&r->batch.batch, r->spans, r->rows};
+    *out = (rk_batch_with_texts){&r->batch.batch, r->spans, r->rows};
     return RK_OK;
 }

@@ -1,5 +1,5 @@
-/* rk_matrix: products of training and of predictions against sums in f64, and that a row's prediction is the
- * same in a block of any length. */
+/* rk_packed_matrix: products of training and of predictions against sums in f64, and that a row's prediction
+ * is the same in a block of any length. */
 #include "testing.h"
 
 #include <math.h>
@@ -38,23 +38,23 @@ static void check(int64_t in, int64_t out, rk_dtype dtype) {
     float *x = random_values(&rng, MOST_ROWS * in), *w = random_values(&rng, in * out),
           *b = random_values(&rng, out), *whole = random_values(&rng, MOST_ROWS * out),
           *part = random_values(&rng, MOST_ROWS * out);
-    rk_matrix *matrix;
+    rk_packed_matrix *matrix;
     void *workspace;
-    OK(rk_matrix_create(in, out, dtype, MOST_ROWS, &matrix));
-    OK(rk_pages_alloc(rk_matrix_workspace(matrix) + 1, &workspace));
+    OK(rk_packed_matrix_create(in, out, dtype, MOST_ROWS, &matrix));
+    OK(rk_pages_alloc(rk_packed_matrix_workspace(matrix) + 1, &workspace));
     for (int training = 1; training >= 0; training--) {
-        OK(rk_matrix_set(matrix, w, training));
-        OK(rk_matrix_forward(matrix, MOST_ROWS, x, b, true, whole, workspace));
+        OK(rk_packed_matrix_set(matrix, w, training));
+        OK(rk_packed_matrix_forward(matrix, MOST_ROWS, x, b, true, whole, workspace));
         for (int64_t s = 0; s < MOST_ROWS; s += 7)
             check_row(whole + s * out, x + s * in, w, b, in, out, dtype);
     }
     for (int64_t n = 1; n < MOST_ROWS; n += 1 + n / 9)
         for (int64_t s = 0; s + n <= MOST_ROWS; s += 1 + MOST_ROWS / 3) {
-            OK(rk_matrix_forward(matrix, n, x + s * in, b, true, part, workspace));
+            OK(rk_packed_matrix_forward(matrix, n, x + s * in, b, true, part, workspace));
             assert_memory_equal(part, whole + s * out, (size_t)(n * out) * sizeof *part);
         }
-    rk_pages_free(workspace, rk_matrix_workspace(matrix) + 1);
-    rk_matrix_free(matrix);
+    rk_pages_free(workspace, rk_packed_matrix_workspace(matrix) + 1);
+    rk_packed_matrix_free(matrix);
     float *const arrays[] = {x, w, b, whole, part};
     for (int i = 0; i < 5; i++) rk_free(arrays[i]);
 }

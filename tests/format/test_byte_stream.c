@@ -8,11 +8,11 @@
 
 #include "base/buffer.h"
 #include "base/file/file.h"
-#include "format/stream.h"
+#include "format/byte_stream.h"
 
 enum { N_TEXT = 700000 };
 static char text[N_TEXT];
-static const char path[] = "test_stream.bin";
+static const char path[] = "test_byte_stream.bin";
 
 static int setup(void **state) {
     (void)state;
@@ -225,7 +225,7 @@ static void test_hand_over(void **state) {
         n[turn] = (size_t)draw(&rng, l.n_bytes) + 1;
         begins[turn] = at;
         bool whole = l.data == l.memory;
-        OK(rk_lookahead_hand_over(&l, n[turn], &memory[turn], &n_memory[turn]));
+        OK(rk_lookahead_swap_buffer(&l, n[turn], &memory[turn], &n_memory[turn]));
         assert_true(whole && n_memory[turn] >= n[turn]);
         at += n[turn];
         assert_int_equal(l.position, at);
@@ -249,7 +249,8 @@ static rk_status write_by(const char *to, size_t step) {
 
 static void test_sinks(void **state) {
     (void)state;
-    static const char *const paths[] = {"test_stream_sink", "test_stream_sink.gz", "test_stream_sink.zst"};
+    static const char *const paths[] = {"test_byte_stream_sink", "test_byte_stream_sink.gz",
+                                        "test_byte_stream_sink.zst"};
     uint64_t sizes[3];
     for (int i = 0; i < 3; i++) {
         size_t n;

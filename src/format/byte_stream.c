@@ -1,4 +1,4 @@
-#include "format/stream.h"
+#include "format/byte_stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -202,7 +202,7 @@ void rk_lookahead_consume(rk_lookahead *l, size_t n_bytes) {
     l->position += n_bytes;
 }
 
-rk_status rk_lookahead_hand_over(rk_lookahead *l, size_t n_bytes, char **memory, size_t *n_memory) {
+rk_status rk_lookahead_swap_buffer(rk_lookahead *l, size_t n_bytes, char **memory, size_t *n_memory) {
     size_t rest = l->n_bytes - n_bytes, capacity = *n_memory;
     char *next = *memory;
     if (rest > capacity) RK_TRY(rk_realloc(capacity = rest > l->capacity ? rest : l->capacity, 1, &next));

@@ -37,8 +37,9 @@ RK_API int64_t rk_model_step(const rk_model *model);        /* training steps do
 RK_API rk_embeddings *rk_model_embeddings(rk_model *model); /* owned by the model */
 
 typedef enum rk_parameter_kind {
-    RK_PARAMETER_TABLE = 0,    /* rows of an embedding table: [n_rows, dim], in the table's dtype */
-    RK_PARAMETER_DENSE = 1,    /* of the dense part: f32 */
+    RK_PARAMETER_TABLE = 0, /* rows of an embedding table: [n_rows, dim], in the table's dtype; where codes of
+                               an export are mapped, their bytes: [n_rows, bytes a row], RK_U8 */
+    RK_PARAMETER_DENSE = 1, /* of the dense part: f32 */
     RK_PARAMETER_STATISTIC = 2 /* running means and variances of batch_norm: f32 */
 } rk_parameter_kind;
 

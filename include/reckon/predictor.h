@@ -40,7 +40,9 @@ typedef struct rk_predictor_options {
 
 /* path: a checkpoint, a run's directory (its best or newest checkpoint is taken), or a directory that
  * rk_export_safetensors or rk_export_onnx has written with all its tensors; relative paths of such a one's
- * run file are relative to where the program runs. options may be NULL. Any number of ranks may open what any
+ * run file are relative to where the program runs. Rows of such a one stay in its files, which are mapped and
+ * must keep their bytes while the predictor lives, unless options say otherwise: another device than the CPU,
+ * several ranks, rows. options may be NULL. Any number of ranks may open what any
  * other number trained. Errors: RK_NOT_FOUND, RK_BAD_DATA naming file and tensor, RK_CONFIG (a tensor is
  * missing or has another shape), RK_NOT_FINITE (a row that int8 or int4 cannot hold). */
 RK_API rk_status rk_predictor_open(const char *path, const rk_predictor_options *options, rk_predictor **out);

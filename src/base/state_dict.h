@@ -12,10 +12,11 @@
 #include "base/text/name_map.h"
 
 typedef enum rk_state_dict_kind {
-    RK_STATE_OTHER,    /* slots of optimizers, counters */
-    RK_STATE_ROWS,     /* of a table, or of a part of it */
-    RK_STATE_DENSE,    /* a parameter of the dense part */
-    RK_STATE_STATISTIC /* what a forward pass in training changes */
+    RK_STATE_OTHER,     /* slots of optimizers, counters */
+    RK_STATE_ROWS,      /* of a table, or of a part of it */
+    RK_STATE_ROWS_READ, /* of a table, which are elsewhere and only read; codes as their bytes */
+    RK_STATE_DENSE,     /* a parameter of the dense part */
+    RK_STATE_STATISTIC  /* what a forward pass in training changes */
 } rk_state_dict_kind;
 
 typedef struct rk_state_dict_entry {

@@ -57,6 +57,8 @@ typedef struct rk_model_options {
     /* For prediction, the dtype that a table's rows are held in; NULL: the configured one. */
     rk_dtype (*row_dtype)(const void *context, const char *table, rk_dtype configured);
     const void *row_context;
+    rk_row_source **row_source; /* likewise, of one process on the CPU: where rows are that the model is not
+                                   to have in its memory. The model's afterwards, and NULL here. NULL: none */
     bool training; /* false: no gradients, no slots (prediction); the state's names are some of the trained
                       model's */
 } rk_model_options;

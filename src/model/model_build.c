@@ -273,7 +273,9 @@ static rk_status create_store(rk_model *model, const rk_model_options *options,
                               const rk_collection_config *plan) {
     if (!plan->n_features) return RK_OK;
     if (model->ranks->comm) return rk_model_create_sharded(model, options, plan);
-    RK_TRY(rk_collection_config_create(plan, options->seed, options->is_outline, &model->embeddings));
+    rk_row_source *source = options->row_source ? *options->row_source : NULL;
+    RK_TRY(rk_collection_config_create(plan, options->seed, options->is_outline, source, &model->embeddings));
+    if (source) *options->row_source = NULL;
     set_leaves(model);
     return rk_local_store_create(model->embeddings, model->stale, &model->store);
 }

@@ -36,9 +36,11 @@ rk_model_bytes rk_model_count_bytes(const rk_model *model) {
     if (model->retrieval) bytes.arena += rk_retrieval_bytes(model->retrieval);
     for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++) {
         const rk_table_config *table = rk_embeddings_table(model->embeddings, t);
-        uint64_t rows = table_values(table) * rk_dtype_bytes(table->dtype);
+        uint64_t rows = table_values(table) * rk_dtype_bytes(table->dtype),
+                 all = rk_embeddings_table_bytes(model->embeddings, t);
+        if (all < rows) rows = all; /* codes */
         bytes.tables += rows;
-        bytes.slots += rk_embeddings_table_bytes(model->embeddings, t) - rows;
+        bytes.slots += all - rows;
     }
     for (int32_t i = 0; i < rk_graph_n_parameters(model->graph); i++) {
         const rk_parameter *parameter = rk_graph_parameter(model->graph, i);

@@ -4,6 +4,7 @@
 
 static const rk_parameter_kind kinds[] = {
     [RK_STATE_ROWS] = RK_PARAMETER_TABLE,
+    [RK_STATE_ROWS_READ] = RK_PARAMETER_TABLE,
     [RK_STATE_DENSE] = RK_PARAMETER_DENSE,
     [RK_STATE_STATISTIC] = RK_PARAMETER_STATISTIC,
 };

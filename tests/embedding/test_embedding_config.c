@@ -132,7 +132,7 @@ static void test_everything_said(void **state) {
                     plan.features[i].weighted == (i == 2));
     }
     rk_embeddings *e;
-    OK(rk_collection_config_create(&plan, 5, false, &e));
+    OK(rk_collection_config_create(&plan, 5, false, NULL, &e));
     rk_collection_config_release(&plan); /* the collection has copies of all it needs */
     assert_int_equal(rk_embeddings_width(e, 3), 28);
     assert_int_equal(rk_embeddings_bytes(e), 60 * 4 * 4 + 100 * 8 * 2);
@@ -310,7 +310,7 @@ static void test_out_of_memory(void **state) {
             rk_alloc_fail_after(n, sticky);
             status = rk_collection_config_make(&s.section, &s.yaml, sources, N_SOURCES,
                                                (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &plan);
-            if (status == RK_OK) status = rk_collection_config_create(&plan, 1, sticky, &e);
+            if (status == RK_OK) status = rk_collection_config_create(&plan, 1, sticky, NULL, &e);
             rk_alloc_fail_after(0, false);
             rk_embeddings_free(e);
             rk_collection_config_release(&plan);

@@ -1,9 +1,10 @@
-/* An exported directory's file, read into a model's tensors (fuzz/tensor_lines.h). */
+/* An exported directory's file, read into a model's tensors, and mapped (fuzz/tensor_lines.h). */
 #include <string.h>
 
 #include "base/memory.h"
 #include "fuzz/scratch.h"
 #include "fuzz/tensor_lines.h"
+#include "kernels/kernels.h"
 #include "train/checkpoint/stored_model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
@@ -35,6 +36,23 @@ static void read_model(rk_export_rows rows) {
     rk_stored_model_close(&model);
 }
 
+/* Every row of the tables that the file's are found to be. */
+static void read_mapped(void) {
+    static const char *const tables[] = {"t", "u", "v"};
+    static float row[12];
+    rk_stored_model model = {0};
+    RK_AUTO(rk_row_source_auto) rk_row_source *source = NULL;
+    if (rk_stored_model_open(scratch_folder(), RK_EXPORT_ROWS_TRAINED, &model) != RK_OK) return;
+    (void)!rk_stored_model_row_source(&model, &source);
+    rk_stored_model_close(&model);
+    for (int t = 0; source && t < 3; t++) {
+        rk_rows rows = {0};
+        int64_t n_rows = t < 2 ? 23 : 10;
+        if (source->ops->find(source, tables[t], n_rows, 12, &rows) != RK_OK || !rows.data) continue;
+        for (int64_t r = 0; r < n_rows; r++) rk_row_load(&rows, r, row);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     char *text;
     rk_buffer file = {0};
@@ -44,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
         scratch_file("model.safetensors", file.data, file.n_bytes);
         read_model(RK_EXPORT_ROWS_TRAINED);
         read_model(RK_EXPORT_ROWS_INT4);
+        read_mapped();
     }
     rk_buffer_release(&file);
     rk_free(text);

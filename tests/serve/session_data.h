@@ -133,7 +133,7 @@ static void train(const char *data, const char *text) {
     train_with(data, text, NULL);
 }
 
-static rk_predictor *open_run(void) {
+static inline rk_predictor *open_run(void) {
     char path[300];
     rk_predictor *predictor;
     snprintf(path, sizeof path, "%s/run", directory);

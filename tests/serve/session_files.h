@@ -14,7 +14,7 @@ static const char *path_of(const char *name) {
 }
 
 /* NULL frees what was read last. */
-static char *read_text(const char *name) {
+static inline char *read_text(const char *name) {
     static char *text;
     size_t n;
     rk_free(text);

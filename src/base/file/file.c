@@ -230,6 +230,17 @@ rk_status rk_map_open(const char *path, rk_map *out) {
     return RK_OK;
 }
 
+rk_status rk_map_descriptor(int descriptor, const char *path, rk_map *out) {
+    struct stat info;
+    if (fstat(descriptor, &info) != 0) return rk_error_errno(RK_IO, errno, "could not map '%s'", path);
+    size_t n_bytes = (size_t)info.st_size;
+    void *data = n_bytes ? map(descriptor, n_bytes) : NULL;
+    if (data == MAP_FAILED) return rk_error_errno(RK_IO, errno, "could not map '%s'", path);
+    if (data) (void)madvise(data, n_bytes, MADV_RANDOM); /* to no effect but speed */
+    *out = (rk_map){.data = data, .n_bytes = n_bytes};
+    return RK_OK;
+}
+
 void rk_map_release(rk_map *mapped) {
     if (mapped->data) unmap((void *)(size_t)mapped->data, mapped->n_bytes);
     *mapped = (rk_map){0};

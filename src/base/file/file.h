@@ -36,6 +36,9 @@ typedef struct rk_map {
     size_t n_bytes;
 } rk_map;
 rk_status rk_map_open(const char *path, rk_map *out);
+/* An open file, to be read here and there: the system reads what is looked at, and nothing around it. path:
+ * for messages. */
+rk_status rk_map_descriptor(int descriptor, const char *path, rk_map *out);
 void rk_map_release(rk_map *map);
 
 /* A writer that handles short writes, computes a crc32c as it goes, and makes a file appear whole or not at

@@ -373,9 +373,10 @@ static rk_status create_outline(const rk_embeddings_config *config, rk_embedding
 }
 
 rk_status rk_collection_config_create(const rk_collection_config *plan, uint64_t seed, bool is_outline,
-                                      rk_embeddings **out) {
+                                      rk_row_source *source, rk_embeddings **out) {
     rk_embeddings_config config = rk_collection_config_config(plan, seed);
     rk_embeddings *e;
+    if (source) return rk_embeddings_create_over_source(&config, source, out);
     RK_TRY((is_outline ? create_outline : rk_embeddings_create)(&config, &e));
     rk_status status = RK_OK;
     for (int32_t t = 0; status == RK_OK && t < plan->n_tables; t++)

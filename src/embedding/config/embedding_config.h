@@ -5,6 +5,7 @@
 #include <reckon/embeddings.h>
 
 #include "base/yaml/schema.h"
+#include "embedding/row_source.h"
 #include "optim/optimizer_config.h"
 
 typedef struct rk_initializer_config {
@@ -92,8 +93,9 @@ int32_t rk_collection_config_width(const rk_collection_config *plan, int32_t fea
 
 rk_embeddings_config rk_collection_config_config(const rk_collection_config *plan,
                                                  uint64_t seed); /* views of the plan */
-/* Create the collection of a plan. is_outline: without memory for rows and slots, only to be described. */
+/* Create the collection of a plan. is_outline: without memory for rows and slots, only to be described.
+ * source: NULL, or as for rk_embeddings_create_over_source. */
 rk_status rk_collection_config_create(const rk_collection_config *plan, uint64_t seed, bool is_outline,
-                                      rk_embeddings **out);
+                                      rk_row_source *source, rk_embeddings **out);
 
 #endif

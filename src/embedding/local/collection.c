@@ -149,6 +149,29 @@ done:
     return status;
 }
 
+static rk_status find_parts(const rk_embeddings_config *config, const rk_row_source *source, rk_rows *rows,
+                            rk_table_part *parts) {
+    for (int32_t t = 0; t < config->n_tables; t++) {
+        const rk_table_config *table = &config->tables[t];
+        parts[t] = (rk_table_part){.n_rows = table->n_rows, .dim = table->dim};
+        RK_TRY(source->ops->find(source, table->name, table->n_rows, table->dim, &rows[t]));
+        if (rows[t].data) parts[t].rows = &rows[t];
+    }
+    return RK_OK;
+}
+
+rk_status rk_embeddings_create_over_source(const rk_embeddings_config *config, rk_row_source *source,
+                                           rk_embeddings **out) {
+    RK_AUTOFREE rk_table_part *parts = NULL;
+    RK_AUTOFREE rk_rows *rows = NULL;
+    size_t n = (size_t)config->n_tables;
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, parts), RK_ARRAY(n, rows)));
+    RK_TRY(find_parts(config, source, rows, parts));
+    RK_TRY(rk_embeddings_create_parts(config, parts, out));
+    (*out)->source = source;
+    return RK_OK;
+}
+
 void rk_embeddings_free(rk_embeddings *e) {
     if (!e) return;
     if (e->over_ranks) {
@@ -160,6 +183,7 @@ void rk_embeddings_free(rk_embeddings *e) {
     rk_batch_context_release(&e->batch_to_peek, e->n_tables, e->n_features);
     rk_pending_gradients_release(&e->pending, e->n_tables);
     for (int32_t t = 0; t < e->n_tables; t++) rk_table_release(&e->tables[t]);
+    if (e->source) e->source->ops->free(e->source);
     rk_free(e->tables);
     rk_name_index_release(&e->table_names);
     RK_FREE_ALL(e->table_begins, e->scratch, e->features, e->feature_tables, e->by_table, e->leaves, e);
@@ -221,6 +245,10 @@ rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t 
                                    const float *rows) {
     rk_table *t;
     RK_TRY(find_rows(e, table, first, n, &t));
+    RK_FAIL_IF(t->only_read, RK_UNSUPPORTED,
+               "the rows of table '%s' are an export's, which are only read\n"
+               "hint: open the checkpoint, or the export with its rows in memory",
+               table);
     if (e->over_ranks) return e->over_ranks->write_rows(e, (int32_t)(t - e->tables), first, n, rows);
     for (int64_t i = 0; i < n; i++) rk_table_store(t, first + i, rows + i * t->config.dim, 0);
     return RK_OK;

@@ -7,6 +7,7 @@
 
 #include "base/state_dict.h"
 #include "embedding/local/table_storage.h"
+#include "embedding/row_source.h"
 
 /* A model's own lookups, beside those by rk_lookup. In two steps: all ids checked and made ready, in
  * training with the plan of their update; then samples looked up, all of them or a block at a time by any
@@ -50,6 +51,10 @@ void rk_embeddings_set_leaves(rk_embeddings *embeddings, int32_t feature, rk_lea
  * collection. */
 rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const rk_table_part *parts,
                                      rk_embeddings **out);
+/* Of whole tables that are only looked up, whose rows are in the source, as far as it has them; others begin
+ * with their first values. Takes the source, once it has gone well. */
+rk_status rk_embeddings_create_over_source(const rk_embeddings_config *config, rk_row_source *source,
+                                           rk_embeddings **out);
 
 /* Every table's rows and slots and each table's step, in a fixed order: names "table/<name>/rows",
  * "table/<name>/<slot>", "table/<name>/step". Views into the live arrays; valid while the collection

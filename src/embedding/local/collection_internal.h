@@ -71,7 +71,8 @@ struct rk_embeddings {
     size_t cache_bytes; /* of the last level, which tables may stay in */
     double learning_rate_factor;
     rk_pending_gradients pending;
-    rk_leaves *leaves; /* [n_features] */
+    rk_leaves *leaves;     /* [n_features] */
+    rk_row_source *source; /* of rows that are only read; NULL: all are the tables' own */
 };
 
 /* Whether table t has a plan: a feature uses it and it is not frozen. Rows that are elsewhere are fetched by

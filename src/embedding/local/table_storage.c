@@ -49,6 +49,21 @@ static void size_up(rk_table *table) {
             sizeof(float) * (table->slots[s].per_row ? (uint64_t)table->config.n_rows : values);
 }
 
+static uint64_t bytes_of(const rk_rows *rows) {
+    uint64_t tails = rows->codes.bits == 8 ? 2 * sizeof(float) : 2 * sizeof(uint16_t),
+             dim = (uint64_t)rows->dim;
+    return rows->dtype == RK_U8 ? (dim * (uint64_t)rows->codes.bits + 7) / 8 + tails
+                                : dim * rk_dtype_bytes(rows->dtype);
+}
+
+/* Rows that are elsewhere, and never updated. */
+static void read_rows(rk_table *table, const rk_rows *rows) {
+    table->only_read = true;
+    table->config.frozen = true;
+    table->rows = *rows;
+    table->rows_bytes = (uint64_t)table->config.n_rows * bytes_of(rows);
+}
+
 static rk_status allocate(rk_table *table) {
     RK_TRY(rk_pages_alloc(table->rows_bytes, &table->rows.data));
     for (int s = 0; s < table->n_slots; s++) {
@@ -120,13 +135,18 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
         return status;
     }
     table->name_hash = rk_hash_bytes(table->part.name, strlen(table->part.name), 0);
-    table->n_slots = config->frozen || part->absent ? 0 : rk_optimizer_slots(optimizer, table->slots);
+    table->n_slots =
+        config->frozen || part->absent || part->rows ? 0 : rk_optimizer_slots(optimizer, table->slots);
     table->rows = (rk_rows){.dtype = config->dtype,
                             .dim = config->dim,
                             .n_parts = part->n_parts,
                             .part = part->part,
                             .first_column = part->first_column};
     if (part->absent) return RK_OK;
+    if (part->rows) {
+        read_rows(table, part->rows);
+        return RK_OK;
+    }
     size_up(table);
     if (part->is_outline) return RK_OK;
     status = allocate(table);
@@ -147,7 +167,7 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
 }
 
 void rk_table_release(rk_table *table) {
-    rk_pages_free(table->rows.data, table->rows_bytes);
+    if (!table->only_read) rk_pages_free(table->rows.data, table->rows_bytes);
     for (int s = 0; s < table->n_slots; s++) rk_pages_free(table->slot_values[s], table->slot_bytes[s]);
     rk_free((char *)(size_t)table->config.name);
     *table = (rk_table){0};
@@ -181,8 +201,11 @@ static rk_status add_tensor(rk_table *table, rk_state_dict *state, const char *t
 
 rk_status rk_table_state_dict(rk_table *table, rk_state_dict *state) {
     int64_t n_rows = table->config.n_rows, dim = table->config.dim;
-    RK_TRY(add_tensor(table, state, "rows", table->config.dtype, n_rows, dim, table->rows.data));
-    rk_state_dict_set_kind(state, RK_STATE_ROWS);
+    const rk_rows *rows = &table->rows;
+    bool codes = rows->dtype == RK_U8;
+    RK_TRY(add_tensor(table, state, "rows", codes ? RK_U8 : table->config.dtype, n_rows,
+                      codes ? rows->codes.stride : dim, rows->data));
+    rk_state_dict_set_kind(state, table->only_read ? RK_STATE_ROWS_READ : RK_STATE_ROWS);
     for (int s = 0; s < table->n_slots; s++)
         RK_TRY(add_tensor(table, state, table->slots[s].name, RK_F32, n_rows,
                           table->slots[s].per_row ? 0 : dim, table->slot_values[s]));

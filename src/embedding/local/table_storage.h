@@ -17,8 +17,9 @@ typedef struct rk_table_part {
     int32_t n_parts, part, first_column;
     bool absent; /* no memory at all: ids are checked and planned for (by occurrences), the rows are elsewhere
                   */
-    bool unplanned;  /* absent, and ids are only checked */
-    bool is_outline; /* no memory, but the bytes that it would take: only to be described */
+    bool unplanned;      /* absent, and ids are only checked */
+    bool is_outline;     /* no memory, but the bytes that it would take: only to be described */
+    const rk_rows *rows; /* of a whole table: where its rows are, which are only read; NULL: in its memory */
 } rk_table_part;
 
 typedef struct rk_table {
@@ -28,6 +29,7 @@ typedef struct rk_table {
     uint64_t seed, name_hash;
     rk_rows rows;
     size_t rows_bytes;
+    bool only_read; /* the rows are not the table's own */
     int n_slots;
     rk_slot slots[RK_MAX_SLOTS];
     float *slot_values[RK_MAX_SLOTS]; /* [n_rows, dim] or [n_rows] */

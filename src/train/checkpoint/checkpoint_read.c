@@ -141,6 +141,7 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
     RK_AUTO(rk_model_auto_free) rk_model *model = NULL;
     RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
     RK_AUTO(rk_stored_model_close) rk_stored_model stored = {0};
+    RK_AUTO(rk_row_source_auto) rk_row_source *source = NULL;
     bool by_rows = rows != RK_EXPORT_ROWS_TRAINED || rk_is_export(path);
     rk_model_options options;
     RK_TRY(rk_config_model_options(config, rk_transforms_schema(config->transforms), false, &options));
@@ -151,6 +152,8 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
         RK_TRY(rk_comm_agree(cluster ? cluster->comm : NULL, rk_stored_model_open(path, rows, &stored)));
         options.row_dtype = rk_stored_model_row_dtype;
         options.row_context = &stored;
+        if (!device && !cluster) RK_TRY(rk_stored_model_row_source(&stored, &source));
+        options.row_source = &source;
     }
     RK_TRY(rk_model_build(&options, &model));
     RK_TRY(rk_model_state_dict(model, &state));

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "embedding/config/row_formats.h"
+#include "train/checkpoint/mapped_rows.h"
 #include "train/checkpoint/tensor_part.h"
 
 enum { PIECE_BYTES = 4 << 20 };
@@ -24,6 +25,13 @@ void rk_stored_model_close(rk_stored_model *model) {
 
 static bool has_codes(const rk_stored_tensor *tensor) {
     return tensor->codes != RK_EXPORT_ROWS_TRAINED;
+}
+
+/* A checkpoint's files may go while a run trains on. */
+rk_status rk_stored_model_row_source(const rk_stored_model *model, rk_row_source **out) {
+    *out = NULL;
+    if (!model->tensors.is_export || model->rows != RK_EXPORT_ROWS_TRAINED) return RK_OK;
+    return rk_mapped_rows_create(&model->tensors, out);
 }
 
 /* The dtype of the values that were trained, as far as the file knows. */
@@ -134,7 +142,8 @@ rk_status rk_stored_model_read(rk_stored_model *m, const rk_state_dict *state) {
         const rk_state_dict_entry *entry = &state->entries[i];
         rk_tensor_part part;
         RK_AUTOFREE char *name = NULL;
-        if (entry->type == RK_I64) continue; /* a counter: of training alone */
+        if (entry->type == RK_I64 || entry->kind == RK_STATE_ROWS_READ)
+            continue; /* a counter, of training alone; rows that are read where they are */
         RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
         RK_TRY(rk_strndup(part.name, part.name_bytes, &name));
         const rk_stored_tensor *tensor = rk_stored_tensors_find(&m->tensors, name);

@@ -3,6 +3,7 @@
 #ifndef RK_TRAIN_CHECKPOINT_STORED_MODEL_H
 #define RK_TRAIN_CHECKPOINT_STORED_MODEL_H
 
+#include "embedding/row_source.h"
 #include "train/checkpoint/stored_tensors.h"
 
 typedef struct rk_stored_model {
@@ -17,12 +18,15 @@ typedef struct rk_stored_model {
 rk_status rk_stored_model_open(const char *path, rk_export_rows rows, rk_stored_model *out);
 void rk_stored_model_close(rk_stored_model *model);
 
+/* Where rows are that are read as they are stored; NULL: all are to be in the model's memory. */
+rk_status rk_stored_model_row_source(const rk_stored_model *model, rk_row_source **out);
+
 /* The dtype that a table needs to hold its rows: an rk_model_options.row_dtype. */
 rk_dtype rk_stored_model_row_dtype(const void *model, const char *table, rk_dtype configured);
 
-/* Each tensor of the state, or the part of it that the state has, but for counters. Memory: some MiB. Errors:
- * RK_CONFIG where one is not there, or of another shape or dtype; RK_NOT_FINITE names a table and the row
- * that int8 or int4 cannot hold. */
+/* Each tensor of the state, or the part of it that the state has, but for counters and rows that are only
+ * read. Memory: some MiB. Errors: RK_CONFIG where one is not there, or of another shape or dtype;
+ * RK_NOT_FINITE names a table and the row that int8 or int4 cannot hold. */
 rk_status rk_stored_model_read(rk_stored_model *model, const rk_state_dict *state);
 
 #endif

@@ -1,0 +1,29 @@
+/* Rows of a model for prediction that are not in its own memory: they are in one place, and only read. The
+ * collection asks it where each table's rows are, and its lookups read them there. A place is a table of
+ * these functions: the files of an export (train/checkpoint/mapped_rows.h). */
+#ifndef RK_EMBEDDING_ROW_SOURCE_H
+#define RK_EMBEDDING_ROW_SOURCE_H
+
+#include "base/error.h"
+#include "kernels/rows.h"
+
+typedef struct rk_row_source rk_row_source;
+
+typedef struct rk_row_source_ops {
+    void (*free)(rk_row_source *source);
+    /* Where all rows of a table are, until free; *rows is untouched if they are not here, and the collection
+     * then has them in its memory. RK_CONFIG: they are not n_rows rows of dim values. */
+    rk_status (*find)(const rk_row_source *source, const char *table, int64_t n_rows, int32_t dim,
+                      rk_rows *rows);
+} rk_row_source_ops;
+
+/* A source begins with its functions. */
+struct rk_row_source {
+    const rk_row_source_ops *ops;
+};
+
+static inline void rk_row_source_auto(rk_row_source **source) { /* for RK_AUTO */
+    if (*source) (*source)->ops->free(*source);
+}
+
+#endif

@@ -31,7 +31,7 @@ def _is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, Mapping)
 
 
-class _Estimator(BaseEstimator):  # type: ignore[misc]
+class _Estimator(BaseEstimator):
     """What Classifier and Regressor share: columns of X, the run file, fit."""
 
     _loss: str
@@ -156,7 +156,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return self.model_.predict(self._columns(X, reset=False)).astype(numpy.float64)
 
 
-class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
+class Classifier(ClassifierMixin, _Estimator):
     """A binary classifier for scikit-learn's pipelines and searches: predict_proba, predict, score.
 
     X: an array of numbers, or a table of columns (pandas, polars). model: a preset (docs/models.md); hidden_units: of its MLP. categorical_features:
@@ -194,7 +194,7 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return tags
 
 
-class Regressor(RegressorMixin, _Estimator):  # type: ignore[misc]
+class Regressor(RegressorMixin, _Estimator):
     """A regressor by the mean squared error; parameters as Classifier's. y is learned as it is: where it is not of the size of 1, wrap the regressor in
     sklearn.compose.TransformedTargetRegressor with a StandardScaler."""
 
@@ -209,7 +209,7 @@ class Regressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         return self._predict(X)
 
 
-class Recommender(BaseEstimator):  # type: ignore[misc]
+class Recommender(BaseEstimator):
     """A two-tower recommender: fit(interactions), recommend(users, k).
 
     interactions: a table of pairs with the columns `user` and `item`; columns named in user_features describe the user. embedding_dim: of the vectors.

@@ -158,6 +158,92 @@ class RerankOptions(Options):
     _fields_ = [("struct_size", c_size_t), ("group", c_char_p), ("item", c_char_p), ("task", c_char_p), ("k", c_int32), ("format", c_int), ("output", c_char_p)]
 
 
+class Schedule(Structure):
+    _fields_ = [("kind", c_int), ("warmup_steps", c_int64), ("decay_steps", c_int64), ("end_factor", c_double), ("power", c_double), ("step_factor", c_double)]
+
+
+class Optimizer(Structure):
+    """Filled in by rk_optimizer_init_sized."""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("kind", c_int),
+        ("learning_rate", c_double),
+        ("epsilon", c_double),
+        ("initial_accumulator", c_double),
+        ("momentum", c_double),
+        ("nesterov", c_bool),
+        ("beta1", c_double),
+        ("beta2", c_double),
+        ("bias_correction", c_bool),
+        ("sum_inside_sqrt", c_bool),
+        ("exponent", c_double),
+        ("l1", c_double),
+        ("l2", c_double),
+        ("beta", c_double),
+        ("learning_rate_power", c_double),
+        ("weight_decay", c_double),
+        ("weight_decay_by_learning_rate", c_bool),
+        ("clip_gradient_min", c_double),
+        ("clip_gradient_max", c_double),
+        ("clip_weight_min", c_double),
+        ("clip_weight_max", c_double),
+        ("trust_coefficient", c_double),
+        ("schedule", Schedule),
+    ]
+
+
+class Initializer(Structure):
+    _fields_ = [("kind", c_int), ("mean", c_double), ("stddev", c_double), ("min", c_double), ("max", c_double), ("value", c_double)]
+
+
+class TableConfig(Options):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("n_rows", c_int64),
+        ("dim", c_int32),
+        ("dtype", c_int),
+        ("initializer", Initializer),
+        ("optimizer", POINTER(Optimizer)),
+        ("frozen", c_bool),
+    ]
+
+
+class FeatureConfig(Options):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("table", c_char_p),
+        ("combiner", c_int),
+        ("max_sequence_length", c_int32),
+        ("skip_validation", c_bool),
+        ("weighted", c_bool),
+    ]
+
+
+class EmbeddingsConfig(Options):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("seed", c_uint64),
+        ("tables", POINTER(TableConfig)),
+        ("n_tables", c_int32),
+        ("features", POINTER(FeatureConfig)),
+        ("n_features", c_int32),
+        ("optimizer", POINTER(Optimizer)),
+        ("pool", c_void_p),
+        ("comm", c_void_p),
+    ]
+
+
+class Activation(Structure):
+    _fields_ = [("data", c_void_p), ("stride", c_int64), ("lengths", c_void_p)]
+
+
+class IdTensors(Structure):
+    _fields_ = [("ids", POINTER(Tensor)), ("offsets", POINTER(Tensor)), ("weights", POINTER(Tensor))]
+
+
 _P = c_void_p
 # Name, type of the result (None: nothing, "status": checked by the caller), types of the arguments.
 FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
@@ -192,6 +278,25 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("rk_model_parameters", c_int, [_P, POINTER(POINTER(ModelParameter)), POINTER(c_int32)]),
     ("rk_tensor_n_values", c_int64, [POINTER(Tensor)]),
     ("rk_dtype_bytes", c_size_t, [c_int]),
+    ("rk_optimizer_from_name", c_int, [c_char_p, POINTER(c_int)]),
+    ("rk_optimizer_name", c_char_p, [c_int]),
+    ("rk_optimizer_init_sized", c_int, [POINTER(Optimizer), c_size_t, c_int]),
+    ("rk_optimizer_validate", c_int, [POINTER(Optimizer)]),
+    ("rk_embeddings_create", c_int, [POINTER(EmbeddingsConfig), POINTER(_P)]),
+    ("rk_embeddings_free", None, [_P]),
+    ("rk_embeddings_bytes", c_uint64, [_P]),
+    ("rk_embeddings_lookup", c_int, [_P, c_int64, _P, _P, POINTER(Activation)]),
+    ("rk_embeddings_peek", c_int, [_P, c_int64, _P, _P, POINTER(Activation)]),
+    ("rk_embeddings_step", c_int, [_P]),
+    ("rk_embeddings_zero_gradients", None, [_P]),
+    ("rk_embeddings_scale_learning_rate", c_int, [_P, c_double]),
+    ("rk_embeddings_read_rows", c_int, [_P, c_char_p, c_int64, c_int64, _P]),
+    ("rk_embeddings_write_rows", c_int, [_P, c_char_p, c_int64, c_int64, _P]),
+    ("rk_lookup_create", c_int, [_P, POINTER(_P)]),
+    ("rk_lookup_free", None, [_P]),
+    ("rk_lookup_ids", c_int, [_P, c_int64, POINTER(IdTensors), POINTER(_P)]),
+    ("rk_lookup_backward", c_int, [_P, POINTER(Activation)]),
+    ("rk_lookup_apply_gradients", c_int, [_P, POINTER(Activation)]),
     ("rk_pool_create", c_int, [c_int, POINTER(_P)]),
     ("rk_pool_free", None, [_P]),
     ("rk_session_create", c_int, [_P, POINTER(SessionOptions), POINTER(_P)]),

@@ -9,9 +9,9 @@ TOP = Path(__file__).resolve().parents[2]
 HOME = Path(os.environ.get("RECKON_TEST_DIR") or Path.home() / ".cache" / "reckon-tests")
 
 
-def enter(name):
-    """Goes on in a virtual environment of the versions in tests/requirements/<name>.txt; ends with 77 where they cannot be had."""
-    wanted, venv = TOP / "tests" / "requirements" / f"{name}.txt", HOME / f"venv-{name}"
+def enter(name, wanted=None):
+    """Goes on in a virtual environment of the versions in tests/requirements/<name>.txt, or `wanted`; ends with 77 where they cannot be had."""
+    wanted, venv = wanted or TOP / "tests" / "requirements" / f"{name}.txt", HOME / f"venv-{name}"
     stamp = venv / "installed.txt"
     if Path(sys.prefix) != venv:
         if not stamp.exists() or stamp.read_text() != wanted.read_text():

@@ -1,0 +1,189 @@
+"""Lookup and backward as operators of PyTorch: reckon::embedding_bags and reckon::embedding_bags_backward.
+
+A lookup that trains leaves an rk_lookup behind, which the backward of the same ids takes. It is found by where the ids stand: it holds them, so no other
+ids can stand there meanwhile. Where there is none (a graph that goes backward twice), the backward looks up again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from .._embeddings import F32, I32, I64, Ids, Lookup, Tables
+from ..errors import InvalidArgument
+
+_DTYPES = {torch.float32: F32, torch.int32: I32, torch.int64: I64}
+_MOST_PENDING = 64  # lookups without a backward; older ones are dropped
+
+
+class Collection:
+    """Tables that operators know by a number."""
+
+    _numbers = itertools.count(1)
+    _all: "weakref.WeakValueDictionary[int, Collection]" = weakref.WeakValueDictionary()
+
+    def __init__(self, tables: Tables, updates_in_backward: bool) -> None:
+        self.tables, self.updates_in_backward = tables, updates_in_backward
+        self.number = next(Collection._numbers)
+        self.pending: Dict[Any, List[Tuple[Lookup, Any]]] = {}  # lookups, and the tensors that they were made of
+        Collection._all[self.number] = self
+
+    @staticmethod
+    def of(number: int) -> "Collection":
+        return Collection._all[number]
+
+    def keep(self, key: Any, lookup: Lookup, tensors: Any) -> None:
+        with self.tables.lock:
+            self.pending.setdefault(key, []).append((lookup, tensors))
+            while sum(map(len, self.pending.values())) > _MOST_PENDING:
+                self.drop(next(iter(self.pending)))
+
+    def find(self, key: Any) -> Optional[Lookup]:
+        with self.tables.lock:
+            kept = self.pending.get(key)
+            if not kept:
+                return None
+            lookup, _ = kept.pop()
+            if not kept:
+                del self.pending[key]
+            return lookup
+
+    def drop(self, key: Any) -> None:
+        lookup = self.find(key)
+        if lookup:
+            self.tables.give(lookup)
+
+
+def _address(tensor: Tensor, first: int, n: int) -> Ids:
+    dtype = _DTYPES[tensor.dtype]
+    return (tensor.data_ptr() + first * tensor.element_size() if n else 0), dtype, n
+
+
+def _key(values: Tensor, offsets: Tensor, weights: Optional[Tensor], keys: List[int], batch: int) -> Any:
+    places = [(t.data_ptr(), t.numel()) for t in (values, offsets, weights) if t is not None]
+    return (*places, *keys, batch)
+
+
+def _check(values: Tensor, offsets: Tensor, weights: Optional[Tensor]) -> None:
+    for name, tensor, dtypes in (("values", values, (torch.int32, torch.int64)), ("offsets", offsets, (torch.int32, torch.int64)), ("weights", weights, (torch.float32,))):
+        if tensor is None:
+            continue
+        if tensor.device.type != "cpu":
+            raise InvalidArgument(f"{name} are on {tensor.device}", "the tables are in the processors' memory: give tensors on the CPU")
+        if tensor.dtype not in dtypes:
+            raise InvalidArgument(f"{name} are {tensor.dtype}", f"give {' or '.join(map(str, dtypes))}")
+        if tensor.dim() != 1:
+            raise InvalidArgument(f"{name} have {tensor.dim()} dimensions, not one")
+    if weights is not None and weights.numel() != values.numel():
+        raise InvalidArgument(f"{weights.numel()} weights do not fit to {values.numel()} values")
+
+
+def _look_up(collection: Collection, lookup: Lookup, inputs: Any, out: Optional[Tensor], trains: bool) -> None:
+    values, offsets, weights, keys, batch = inputs
+    own = offsets.unfold(0, batch + 1, batch) if batch else offsets.new_zeros(max(keys) + 1, 1)  # [keys, batch + 1]
+    firsts = own[:, 0].tolist()
+    if min(firsts) < 0 or max(firsts) > values.numel():
+        raise InvalidArgument(f"offsets lead beyond the {values.numel()} values")
+    own = (own - own[:, :1]).contiguous()
+    features = []
+    for k in keys:
+        n = values.numel() - firsts[k]
+        features.append((_address(values, firsts[k], n), _address(own, k * (batch + 1), batch + 1), None if weights is None else _address(weights, firsts[k], n)))
+    width = collection.tables.width
+    to = torch.empty(batch, width) if out is None else out
+    collection.tables.look_up(lookup, batch, features, to.data_ptr(), trains)
+
+
+@torch.library.custom_op(
+    "reckon::embedding_bags",
+    mutates_args=(),
+    schema="(Tensor anchor, Tensor values, Tensor offsets, Tensor? weights, int collection, int[] keys, int batch, int width, bool trains) -> Tensor",
+)
+def embedding_bags(
+    anchor: Tensor, values: Tensor, offsets: Tensor, weights: Optional[Tensor], collection: int, keys: List[int], batch: int, width: int, trains: bool
+) -> Tensor:
+    """Vectors [batch, width]. anchor: an empty tensor, of which autograd takes it that it has a gradient. keys: which of the offsets' keys each feature reads."""
+    _check(values, offsets, weights)
+    values, offsets = values.contiguous(), offsets.contiguous()
+    weights = None if weights is None else weights.contiguous()
+    owner = Collection.of(collection)
+    out = torch.empty(batch, width)
+    lookup = owner.tables.take()
+    inputs = (values, offsets, weights, keys, batch)
+    try:
+        _look_up(owner, lookup, inputs, out, trains)
+    except BaseException:
+        owner.tables.give(lookup)
+        raise
+    if trains:
+        owner.keep(_key(*inputs), lookup, (values, offsets, weights))
+    else:
+        owner.tables.give(lookup)
+    return out
+
+
+@embedding_bags.register_fake
+def _(anchor: Any, values: Any, offsets: Any, weights: Any, collection: int, keys: Any, batch: int, width: int, trains: bool) -> Any:
+    return values.new_empty((batch, width), dtype=torch.float32)
+
+
+@torch.library.custom_op(
+    "reckon::embedding_bags_backward",
+    mutates_args=(),
+    schema="(Tensor gradient, Tensor values, Tensor offsets, Tensor? weights, int collection, int[] keys, int batch) -> Tensor",
+)
+def embedding_bags_backward(gradient: Tensor, values: Tensor, offsets: Tensor, weights: Optional[Tensor], collection: int, keys: List[int], batch: int) -> Tensor:
+    """Gives the rows their gradients; the anchor's is empty."""
+    owner = Collection.of(collection)
+    gradient = gradient.to(torch.float32).contiguous()
+    inputs = (values.contiguous(), offsets.contiguous(), None if weights is None else weights.contiguous(), keys, batch)
+    lookup = owner.find(_key(*inputs))
+    if lookup is None:
+        lookup = owner.tables.take()
+        _look_up(owner, lookup, inputs, None, True)
+    try:
+        owner.tables.backward(lookup, gradient.data_ptr(), owner.updates_in_backward)
+    finally:
+        owner.tables.give(lookup)
+    return gradient.new_zeros(0)
+
+
+@embedding_bags_backward.register_fake
+def _(gradient: Any, values: Any, offsets: Any, weights: Any, collection: int, keys: Any, batch: int) -> Any:
+    return gradient.new_empty((0,), dtype=torch.float32)
+
+
+class _Lease:
+    """Goes with a graph's node: what it kept is dropped with it."""
+
+    def __init__(self, collection: int, key: Any) -> None:
+        self.collection, self.key = collection, key
+
+    def __del__(self) -> None:
+        owner = Collection._all.get(self.collection)
+        if owner is not None and self.key is not None:
+            owner.drop(self.key)
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    _, values, offsets, weights, collection, keys, batch, _, trains = inputs
+    ctx.save_for_backward(values, offsets, weights)
+    ctx.collection, ctx.keys, ctx.batch, ctx.trains = collection, list(keys), batch, trains
+    ctx.lease = None
+    if trains and type(values) is Tensor and values.is_contiguous() and offsets.is_contiguous() and (weights is None or weights.is_contiguous()):
+        ctx.lease = _Lease(collection, _key(values, offsets, weights, ctx.keys, batch))
+
+
+def _backward(ctx: Any, gradient: Tensor) -> Any:
+    values, offsets, weights = ctx.saved_tensors
+    if ctx.lease is not None:
+        ctx.lease.key = None  # taken now
+    anchor = embedding_bags_backward(gradient, values, offsets, weights, ctx.collection, ctx.keys, ctx.batch)
+    return anchor, None, None, None, None, None, None, None, None
+
+
+embedding_bags.register_autograd(_backward, setup_context=_setup)

@@ -114,6 +114,17 @@ rk_status rk_id_list_append(rk_id_list *list, const rk_ids *from, int64_t first,
                          : rk_id_list_end_alike(list, n, from->ids_per_sample);
 }
 
+rk_status rk_id_list_repeat(rk_id_list *list, int64_t n) {
+    const rk_ids last = rk_id_list_view(list);
+    int64_t begin = rk_ids_begin(&last, list->n - 1), each = (int64_t)list->n_ids - begin;
+    RK_FAIL_IF(each > 0 && n > INT64_MAX / 8 / each, RK_UNSUPPORTED, "%lld ids in each of %lld samples",
+               (long long)each, (long long)n);
+    RK_TRY(rk_id_list_reserve(list, (size_t)(n * each), list->weights));
+    const rk_ids from = rk_id_list_view(list); /* where it is now */
+    for (int64_t i = 0; i < n && each; i++) copy_ids(list, &from, begin, each);
+    return rk_id_list_end_alike(list, n, each);
+}
+
 static rk_status gather_differing(rk_id_list *list, const rk_ids *from, const uint32_t *order, int64_t n) {
     int64_t total = 0;
     for (int64_t i = 0; i < n; i++)

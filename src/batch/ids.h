@@ -49,6 +49,8 @@ rk_status rk_id_list_end_sample(rk_id_list *list);
 /* Copies of samples first .. first+n-1, or order[0 .. n), behind those of the list. */
 rk_status rk_id_list_append(rk_id_list *list, const rk_ids *from, int64_t first, int64_t n);
 rk_status rk_id_list_gather(rk_id_list *list, const rk_ids *from, const uint32_t *order, int64_t n);
+/* The last sample n more times. */
+rk_status rk_id_list_repeat(rk_id_list *list, int64_t n);
 /* rk_ids_slice with the list's memory for offsets; what it held is forgotten where it is needed. */
 rk_status rk_id_list_slice(rk_id_list *list, const rk_ids *from, int64_t first, int64_t n, rk_ids *out);
 

@@ -38,4 +38,14 @@ rk_status rk_packed_matrix_backward(const rk_packed_matrix *matrix, int64_t m, c
                                     void *workspace);
 size_t rk_packed_matrix_workspace(const rk_packed_matrix *matrix);
 
+/* Lines first .. last-1 of W, which the same columns of x meet. */
+typedef struct rk_lines {
+    int64_t first, last;
+} rk_lines;
+/* rk_packed_matrix_forward for predictions by some lines alone. A product of the first ones, without relu, is
+ * the bias by which that of the others gives the bits of the whole. */
+rk_status rk_packed_matrix_forward_lines(const rk_packed_matrix *matrix, rk_lines lines, int64_t m,
+                                         const rk_real *x, const rk_real *b, bool relu, rk_real *y,
+                                         void *workspace);
+
 #endif

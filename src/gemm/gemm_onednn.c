@@ -366,13 +366,18 @@ static void *rest_of(const rk_packed_matrix *matrix, void *workspace) {
     return (char *)workspace + rounding_bytes(matrix);
 }
 
+rk_status rk_packed_matrix_forward_lines(const rk_packed_matrix *matrix, rk_lines lines, int64_t m,
+                                         const rk_real *x, const rk_real *b, bool relu, rk_real *y,
+                                         void *workspace) {
+    rk_panels_multiply(&matrix->panels, lines, m, operand(matrix, x, m * matrix->in, workspace), b, relu, y);
+    return RK_OK;
+}
+
 rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
                                    const rk_real *b, bool relu, rk_real *y, void *workspace) {
+    if (!matrix->training)
+        return rk_packed_matrix_forward_lines(matrix, (rk_lines){0, matrix->in}, m, x, b, relu, y, workspace);
     const void *rows = operand(matrix, x, m * matrix->in, workspace);
-    if (!matrix->training) {
-        rk_panels_multiply(&matrix->panels, m, rows, b, relu, y);
-        return RK_OK;
-    }
     int before = one_thread();
     rk_status status =
         multiply(matrix, FORWARD, m, rows, matrix->w.data, b, relu, y, rest_of(matrix, workspace));

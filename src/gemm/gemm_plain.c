@@ -62,10 +62,17 @@ rk_status rk_packed_matrix_set(rk_packed_matrix *matrix, const rk_real *w, bool 
     return RK_OK;
 }
 
+rk_status rk_packed_matrix_forward_lines(const rk_packed_matrix *matrix, rk_lines lines, int64_t m,
+                                         const rk_real *x, const rk_real *b, bool relu, rk_real *y,
+                                         void *workspace) {
+    const rk_real *rows = operand(matrix, x, m * matrix->in, workspace);
+    rk_panels_multiply(&matrix->panels, lines, m, rows, b, relu, y);
+    return RK_OK;
+}
+
 rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
                                    const rk_real *b, bool relu, rk_real *y, void *workspace) {
-    rk_panels_multiply(&matrix->panels, m, operand(matrix, x, m * matrix->in, workspace), b, relu, y);
-    return RK_OK;
+    return rk_packed_matrix_forward_lines(matrix, (rk_lines){0, matrix->in}, m, x, b, relu, y, workspace);
 }
 
 static void input_gradient(const rk_packed_matrix *matrix, int64_t m, const rk_real *dy, bool add,

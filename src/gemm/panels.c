@@ -26,13 +26,14 @@ void rk_panels_set(rk_panels *panels, const rk_real *w) {
     }
 }
 
-void rk_panels_multiply(const rk_panels *panels, int64_t m, const rk_real *x, const rk_real *b, bool relu,
-                        rk_real *y) {
+void rk_panels_multiply(const rk_panels *panels, rk_lines lines, int64_t m, const rk_real *x,
+                        const rk_real *b, bool relu, rk_real *y) {
     const rk_panel_product_args args = {.n = m,
-                                        .in = panels->in,
+                                        .in = lines.last - lines.first,
                                         .out = panels->out,
-                                        .x = x,
-                                        .w = panels->values,
+                                        .lines = panels->in,
+                                        .x = x + lines.first,
+                                        .w = panels->values + lines.first * RK_PANEL_COLUMNS,
                                         .bias = b,
                                         .relu = relu,
                                         .y = y};

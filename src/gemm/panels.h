@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "gemm/gemm.h"
 #include "kernels/real.h"
 
 /* W [in, out] in panels; untouched pages until rk_panels_set. */
@@ -23,9 +24,9 @@ void rk_panels_release(rk_panels *panels);
 /* Take W [in, out]; not while products run. */
 void rk_panels_set(rk_panels *panels, const rk_real *w);
 
-/* y = x W + b, and max(., 0) if relu: x [m, in], b [out] or NULL, y [m, out]. Any number of threads at once.
- */
-void rk_panels_multiply(const rk_panels *panels, int64_t m, const rk_real *x, const rk_real *b, bool relu,
-                        rk_real *y);
+/* y = x W + b of those lines of W and columns of x alone, and max(., 0) if relu: x [m, in], b [out] or NULL,
+ * y [m, out]. Any number of threads at once. */
+void rk_panels_multiply(const rk_panels *panels, rk_lines lines, int64_t m, const rk_real *x,
+                        const rk_real *b, bool relu, rk_real *y);
 
 #endif

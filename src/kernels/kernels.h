@@ -85,11 +85,14 @@ void rk_interaction_backward(const rk_real *x, const rk_real *dout, int64_t n, i
  *         y[s, c] = bias ? bias[c] : 0
  *         for i in 0 .. in-1: y[s, c] = fma(x[s, i], W[i, c], y[s, c])
  *
- * W lies in panels of RK_PANEL_COLUMNS columns, [panels, in, RK_PANEL_COLUMNS], zeros behind the last one. */
+ * W lies in panels of RK_PANEL_COLUMNS columns, [panels, lines, RK_PANEL_COLUMNS], zeros behind the last one.
+ * x and w may begin at any line of a larger product of `lines`: with the sums of those before it as its bias
+ * a later part gives the bits of the whole. */
 enum { RK_PANEL_COLUMNS = 16 };
 typedef struct rk_panel_product_args {
     int64_t n, in, out;
-    const rk_real *x;    /* [n, in] */
+    int64_t lines;       /* in, or more: those of W, and values of a row of x */
+    const rk_real *x;    /* [n, lines] */
     const rk_real *w;    /* in panels */
     const rk_real *bias; /* [out] or NULL */
     bool relu;

@@ -42,7 +42,7 @@ enum { COLUMNS = RK_PANEL_COLUMNS, VECTORS = COLUMNS / WIDTH, MOST = PANELS * VE
 
 /* Some panels of W, side by side, and what they make. */
 typedef struct strip {
-    const rk_real *w;               /* [panels, in, COLUMNS] */
+    const rk_real *w;               /* [panels, lines, COLUMNS] */
     rk_real bias[PANELS * COLUMNS]; /* zeros behind the last column */
     int64_t width;                  /* columns of y that these are */
 } strip;
@@ -52,16 +52,16 @@ static inline __attribute__((always_inline)) void tile(const rk_panel_product_ar
                                                        int rows, int panels, const rk_real *x, rk_real *y) {
     vector sums[ROWS][MOST];
     const int n = panels * VECTORS;
-    const int64_t in = a->in;
+    const int64_t in = a->in, lines = a->lines;
     const rk_real *w = some->w;
     UNROLLED for (int r = 0; r < rows; r++) UNROLLED for (int v = 0; v < n; v++) sums[r][v] =
         LOAD(some->bias + v * WIDTH);
     for (int64_t i = 0; i < in; i++, w += COLUMNS) {
         vector line[MOST];
         UNROLLED for (int v = 0; v < n; v++) line[v] =
-            LOAD(w + v / VECTORS * in * COLUMNS + v % VECTORS * WIDTH);
+            LOAD(w + v / VECTORS * lines * COLUMNS + v % VECTORS * WIDTH);
         UNROLLED for (int r = 0; r < rows; r++) {
-            vector value = BROADCAST(x[r * in + i]);
+            vector value = BROADCAST(x[r * lines + i]);
             UNROLLED for (int v = 0; v < n; v++) sums[r][v] = ADD_PRODUCT(value, line[v], sums[r][v]);
         }
     }
@@ -78,17 +78,17 @@ static inline __attribute__((always_inline)) void tile(const rk_panel_product_ar
 static inline __attribute__((always_inline)) void all_rows(const rk_panel_product_args *a, const strip *some,
                                                            int panels, rk_real *y) {
     int64_t s = 0;
-    for (; s + ROWS <= a->n; s += ROWS) tile(a, some, ROWS, panels, a->x + s * a->in, y + s * a->out);
-    for (; s + 4 <= a->n; s += 4) tile(a, some, 4, panels, a->x + s * a->in, y + s * a->out);
-    for (; s + 2 <= a->n; s += 2) tile(a, some, 2, panels, a->x + s * a->in, y + s * a->out);
-    for (; s < a->n; s++) tile(a, some, 1, panels, a->x + s * a->in, y + s * a->out);
+    for (; s + ROWS <= a->n; s += ROWS) tile(a, some, ROWS, panels, a->x + s * a->lines, y + s * a->out);
+    for (; s + 4 <= a->n; s += 4) tile(a, some, 4, panels, a->x + s * a->lines, y + s * a->out);
+    for (; s + 2 <= a->n; s += 2) tile(a, some, 2, panels, a->x + s * a->lines, y + s * a->out);
+    for (; s < a->n; s++) tile(a, some, 1, panels, a->x + s * a->lines, y + s * a->out);
 }
 
 void RK_KERNEL_NAME(rk_panel_product)(const rk_panel_product_args *a) {
     for (int64_t c = 0; c < a->out;) {
         int64_t left = a->out - c;
         int panels = left > (PANELS - 1) * COLUMNS ? PANELS : 1;
-        strip some = {.w = a->w + c * a->in, .width = left < panels * COLUMNS ? left : panels * COLUMNS};
+        strip some = {.w = a->w + c * a->lines, .width = left < panels * COLUMNS ? left : panels * COLUMNS};
         if (a->bias) memcpy(some.bias, a->bias + c, (size_t)some.width * sizeof *a->bias);
         if (panels == PANELS)
             all_rows(a, &some, PANELS, a->y + c);

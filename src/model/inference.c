@@ -37,12 +37,44 @@ void rk_inference_free(rk_inference *i) {
     rk_graph_inference_free(i->graph);
     if (i->store != i->model->store) i->store->ops->free(i->store);
     rk_inference_release(i);
-    rk_free(i);
+    RK_FREE_ALL(i->columns, i);
 }
 
-rk_status rk_inference_run(rk_inference *i, const rk_batch *batch, const atomic_bool *cancel,
-                           float *predictions) {
+/* The columns of the graph's inputs that the context decides, those of an input in ascending order. */
+static size_t context_columns(const rk_model *model, const rk_context_columns *context,
+                              rk_input_columns *out) {
+    size_t n = 0;
+    for (int32_t c = 0; model->dense >= 0 && c < model->n_dense; c++)
+        if (context->dense[c]) out[n++] = (rk_input_columns){model->dense, c, 1};
+    for (int32_t f = 0; f < model->n_lookups; f++) {
+        const rk_model_lookup *at = &model->lookups[f];
+        if (context->features[at->source]) out[n++] = (rk_input_columns){at->input, at->first, at->width};
+    }
+    for (int32_t f = 0; f < model->n_lookups; f++) {
+        const rk_model_lookup *at = &model->lookups[f];
+        if (at->length && context->features[at->source])
+            out[n++] = (rk_input_columns){model->lengths, at->length_column, 1};
+    }
+    return n;
+}
+
+static rk_status set_context(rk_inference *i, const rk_context_columns *context) {
+    const rk_model *model = i->model;
+    if (!context || model->retrieval) return RK_OK;
+    RK_TRY(rk_reserve(&i->columns, &i->columns_capacity, (size_t)(model->n_dense + 2 * model->n_lookups),
+                      sizeof *i->columns));
+    size_t n = context_columns(model, context, i->columns);
+    if (n == 0) return RK_OK;
+    i->context = context;
+    return rk_graph_inference_set_context(i->graph, i->columns, n);
+}
+
+rk_status rk_inference_run(rk_inference *i, const rk_batch *batch, const rk_context_columns *context,
+                           const atomic_bool *cancel, float *predictions) {
     rk_rank_batch whole = rk_rank_batch_whole(batch);
     i->cancel = cancel;
-    return rk_inference_predict(i, &whole, predictions);
+    rk_status status = set_context(i, context);
+    if (status == RK_OK) status = rk_inference_predict(i, &whole, predictions);
+    i->context = NULL;
+    return status;
 }

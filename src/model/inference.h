@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "batch/context_columns.h"
 #include "model/model.h"
 
 /* The parameters of a model that was built for prediction no longer change; its graph is made ready once. */
@@ -15,10 +16,11 @@ typedef struct rk_inference rk_inference;
  * RK_UNSUPPORTED: the model is on a GPU, or over ranks. */
 rk_status rk_inference_create(const rk_model *model, int n_threads, rk_inference **out);
 void rk_inference_free(rk_inference *inference);
-/* The bits of rk_model_predict. predictions [batch->n, n_tasks] are undefined after a failure. cancel: may be
- * NULL; once another thread has set it, RK_INTERRUPTED. */
-rk_status rk_inference_run(rk_inference *inference, const rk_batch *batch, const atomic_bool *cancel,
-                           float *predictions);
+/* The bits of rk_model_predict. predictions [batch->n, n_tasks] are undefined after a failure. context: what
+ * is the same in all samples, which is then computed once (rk_graph_inference_set_context); NULL: nothing.
+ * cancel: may be NULL; once another thread has set it, RK_INTERRUPTED. */
+rk_status rk_inference_run(rk_inference *inference, const rk_batch *batch, const rk_context_columns *context,
+                           const atomic_bool *cancel, float *predictions);
 /* Of a two_tower, as rk_model_user_vectors and rk_model_item_vectors. */
 rk_status rk_inference_user_vectors(rk_inference *inference, const rk_batch *batch, const atomic_bool *cancel,
                                     rk_real *out);

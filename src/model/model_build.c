@@ -138,10 +138,12 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
         bool vector = f < plan->n_vectors;
         int32_t source =
             model->retrieval ? rk_retrieval_feature(model->retrieval, plan->sources[f]) : plan->sources[f];
-        model->lookups[f] = (rk_model_lookup){
-            .source = source, .input = -1, .first = vector ? (int32_t)width : f - plan->n_vectors};
+        model->lookups[f] = (rk_model_lookup){.source = source,
+                                              .input = -1,
+                                              .first = vector ? (int32_t)width : f - plan->n_vectors,
+                                              .width = rk_collection_config_width(plan, f)};
         if (!vector) continue;
-        int32_t columns = rk_collection_config_width(plan, f), length = plan->features[f].max_sequence_length;
+        int32_t columns = model->lookups[f].width, length = plan->features[f].max_sequence_length;
         features[f] = (rk_preset_feature){plan->features[f].name, (int32_t)width, columns, length,
                                           (int32_t)n_sequences};
         if (length && reads_lengths) {

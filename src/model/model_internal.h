@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "batch/context_columns.h"
 #include "embedding/store.h"
 #include "model/model.h"
 #include "model/presets/preset.h"
@@ -13,7 +14,7 @@
 typedef struct rk_model_lookup {
     int32_t source;        /* the batch's feature */
     rk_value input;        /* "vectors" or "linear" */
-    int32_t first;         /* column */
+    int32_t first, width;  /* columns */
     int32_t length;        /* of a sequence whose lengths the graph reads, else 0; */
     int32_t length_column; /* of the input "lengths" */
 } rk_model_lookup;
@@ -46,8 +47,9 @@ typedef struct rk_model_run {
     const double *task_samples; /* [n_tasks], in training: the weight of all samples of the whole batch that
                                    take part in the task */
     const rk_pairs *pairs;      /* in training of a two_tower */
-    atomic_bool not_finite;     /* a gradient of an embedding */
-    atomic_size_t n_updated;    /* pieces of the batch before */
+    const rk_context_columns *context; /* in prediction, or NULL */
+    atomic_bool not_finite;            /* a gradient of an embedding */
+    atomic_size_t n_updated;           /* pieces of the batch before */
 } rk_model_run;
 
 typedef struct rk_ranks rk_ranks;

@@ -46,12 +46,14 @@ int64_t rk_session_n_inputs(const rk_session *s, const struct ArrowSchema *schem
     return n;
 }
 
-static rk_status predict(rk_session *s, const rk_batch *batch, float *out) {
+/* context: what is the same in all samples, or NULL. */
+static rk_status predict(rk_session *s, const rk_batch *batch, const rk_context_columns *context,
+                         float *out) {
     int64_t n = batch->n > 0 ? batch->n : 0;
     s->has_predictions = false;
     int32_t n_tasks = rk_predictor_n_tasks(s->predictor);
     RK_TRY(rk_reserve(&s->predictions, &s->capacity, (size_t)(n * n_tasks), sizeof *s->predictions));
-    RK_TRY(rk_inference_run(s->inference, batch, &s->cancel, s->predictions));
+    RK_TRY(rk_inference_run(s->inference, batch, context, &s->cancel, s->predictions));
     for (int64_t i = 0; i < n; i++)
         RK_TRY(rk_predictor_check_finite(s->predictor, batch->first_row + i, s->predictions + i * n_tasks));
     s->n_predicted = n;
@@ -87,7 +89,7 @@ static rk_status transform_and_predict(rk_session *s, const rk_arrow_rows *conte
     const rk_batch *batch;
     s->has_predictions = false;
     RK_TRY(rk_transforms_apply_beside(rk_session_transforms(s), context, rows, s->workspace, &batch));
-    return predict(s, batch, out);
+    return predict(s, batch, rk_transform_workspace_context(s->workspace), out);
 }
 
 rk_status rk_session_run(rk_session *s, const struct ArrowSchema *schema, const struct ArrowArray *columns,
@@ -107,7 +109,7 @@ rk_status rk_session_score(rk_session *s, const struct ArrowSchema *context_sche
 
 rk_status rk_session_run_batch(rk_session *s, const rk_batch *batch, float *predictions) {
     rk_threads_before before = rk_session_begin(s);
-    return rk_session_end(before, predict(s, batch, predictions));
+    return rk_session_end(before, predict(s, batch, NULL, predictions));
 }
 
 void rk_session_cancel(rk_session *s) {

@@ -144,7 +144,7 @@ static void check_columns_against_rows(const char *files) {
         OK(rk_source_read(rows.source, &chunk));
         int64_t n = chunk->columns.n_rows, n_first = n / 3;
         if (n == 0) break;
-        rk_piece piece = {&rows, &chunk->columns, 0, n_first, &memory};
+        rk_piece piece = {&rows, &chunk->columns, 0, n_first, &memory, NULL};
         if (n_first) OK(rk_transforms_rows(t, &piece, &together));
         piece.first = n_first;
         piece.n = n - n_first;

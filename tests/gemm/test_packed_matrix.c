@@ -53,6 +53,13 @@ static void check(int64_t in, int64_t out, rk_dtype dtype) {
             OK(rk_packed_matrix_forward(matrix, n, x + s * in, b, true, part, workspace));
             assert_memory_equal(part, whole + s * out, (size_t)(n * out) * sizeof *part);
         }
+    float *begun = random_values(&rng, out);
+    for (int64_t cut = 0; cut <= in; cut += 1 + in / 3) { /* what a first part gives, as the rest's bias */
+        OK(rk_packed_matrix_forward_lines(matrix, (rk_lines){0, cut}, 1, x, b, false, begun, workspace));
+        OK(rk_packed_matrix_forward_lines(matrix, (rk_lines){cut, in}, 1, x, begun, true, part, workspace));
+        assert_memory_equal(part, whole, (size_t)out * sizeof *part);
+    }
+    rk_free(begun);
     rk_pages_free(workspace, rk_packed_matrix_workspace(matrix) + 1);
     rk_packed_matrix_free(matrix);
     float *const arrays[] = {x, w, b, whole, part};

@@ -646,7 +646,7 @@ static void test_panel_product(void **state) {
         for (int64_t n = 0; n <= ROWS; n += n < 13 ? 1 : 4)
             for (int with = 0; with < 4; with++) {
                 int64_t out = outs[o];
-                rk_panel_product_args args = {.in = IN, .out = out, .w = w, .relu = with & 1};
+                rk_panel_product_args args = {.in = IN, .out = out, .lines = IN, .w = w, .relu = with & 1};
                 args.bias = with & 2 ? bias : NULL;
                 for (int64_t s = 0; s < n; s++)
                     for (int64_t c = 0; c < out; c++) {

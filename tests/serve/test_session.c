@@ -206,86 +206,6 @@ static void test_unknown(void **state) {
     close_session(&o);
 }
 
-/* Rows 100 and on, of which some columns have the context's value in each. */
-static void full_rows(memory_rows *m, int context, const bool *in_context, int n) {
-    static int64_t ids[2][N_ROWS];
-    static float numbers[3][N_ROWS];
-    static text_column texts[4];
-    const text_column *const from[] = {&tags, &weights, &item_lists, &history};
-    take_rows(m, 100, n);
-    for (int c = 0; c < N_COLUMNS; c++) {
-        const char *name = m->columns[c].schema.name;
-        for (int i = 0; i < n && in_context[c]; i++) {
-            if (c < 2) ids[c][i] = (c ? targets : users)[context];
-            if (c >= 2 && c < 5) numbers[c - 2][i] = dense[c - 2][context];
-            if (c < 5) continue;
-            const text_column *text = from[c - 5];
-            int32_t begin = text->offsets[context], length = text->offsets[context + 1] - begin;
-            memcpy(texts[c - 5].text + i * length, text->text + begin, (size_t)length);
-            texts[c - 5].offsets[i + 1] = (i + 1) * length;
-        }
-        if (!in_context[c]) continue;
-        const void *values = c < 2   ? (const void *)ids[c]
-                             : c < 5 ? (const void *)numbers[c - 2]
-                                     : texts[c - 5].offsets;
-        arrow_set(&m->columns[c], name,
-                  c < 2   ? "l"
-                  : c < 5 ? "f"
-                          : "u",
-                  n, NULL, values, c < 5 ? NULL : texts[c - 5].text);
-    }
-}
-
-/* One row of some columns beside rows of the others is those rows in full, for each kind of column. */
-static void test_score(void **state) {
-    (void)state;
-    enum { CONTEXT = 17, N_ITEMS = 300 };
-    static const bool in_context[][N_COLUMNS] = {
-        {[0] = true, [2] = true, [5] = true, [6] = true, [8] = true}, {[3] = true, [7] = true}, {false}};
-    train(TWO_LABELS ", features: [" FEATURES
-                     ", {name: of_user, column: user, vocabulary: {}}, {name: both, "
-                     "cross: [user, item], hash: 100}]",
-          "model: {kind: mmoe, experts: 2, expert_units: [8], towers: [4]}\nembedding: {dim: 4}");
-    opened o = {.predictor = open_run()};
-    OK(rk_session_create(o.predictor, NULL, &o.session));
-    static float wanted[N_ITEMS * 2], scores[N_ITEMS * 2];
-    for (size_t k = 0; k < sizeof in_context / sizeof in_context[0]; k++) {
-        memory_rows context, rows, full;
-        arrow_column *ours[N_COLUMNS], *theirs[N_COLUMNS];
-        int64_t n_ours = 0, n_theirs = 0;
-        full_rows(&full, CONTEXT, in_context[k], N_ITEMS);
-        OK(rk_session_run(o.session, &full.table.schema, &full.table.array, wanted));
-        take_rows(&context, CONTEXT, 1);
-        take_rows(&rows, 100, N_ITEMS);
-        for (int c = 0; c < N_COLUMNS; c++) {
-            if (in_context[k][c])
-                ours[n_ours++] = &context.columns[c];
-            else
-                theirs[n_theirs++] = &rows.columns[c];
-        }
-        arrow_set_table(&context.table, ours, n_ours, 1);
-        arrow_set_table(&rows.table, theirs, n_theirs, N_ITEMS);
-        memset(scores, 0, sizeof scores);
-        OK(rk_session_score(o.session, &context.table.schema, &context.table.array, &rows.table.schema,
-                            &rows.table.array, scores));
-        assert_memory_equal(scores, wanted, sizeof scores);
-        if (n_ours == 0) continue;
-        context.columns[0].schema.name = "usr";
-        context.columns[3].schema.name = "usr";
-        assert_int_equal(rk_session_score(o.session, &context.table.schema, &context.table.array,
-                                          &rows.table.schema, &rows.table.array, scores),
-                         RK_BAD_DATA);
-        assert_non_null(strstr(rk_last_error(), k ? "there is no column 'x1'"
-                                                  : "there is no column 'user'\nhint: is 'usr' meant?"));
-        context.table.array.length = 0;
-        FAILS(rk_session_score(o.session, &context.table.schema, &context.table.array, &rows.table.schema,
-                               &rows.table.array, scores),
-              RK_INVALID_ARGUMENT, "the context must have 1 row, not 0");
-        assert_memory_equal(scores, wanted, sizeof scores);
-    }
-    close_session(&o);
-}
-
 /* A failure says what is wrong, leaves the caller's memory, and the next run is as ever. */
 static void test_refused(void **state) {
     (void)state;
@@ -437,13 +357,10 @@ static void test_predictions_as_a_tensor(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_presets),
-                                       cmocka_unit_test(test_others),
-                                       cmocka_unit_test(test_unknown),
-                                       cmocka_unit_test(test_score),
-                                       cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_cancel),
-                                       cmocka_unit_test(test_predictions_as_a_tensor),
-                                       cmocka_unit_test(test_out_of_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_presets),      cmocka_unit_test(test_others),
+        cmocka_unit_test(test_unknown),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_cancel),       cmocka_unit_test(test_predictions_as_a_tensor),
+        cmocka_unit_test(test_out_of_memory)};
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

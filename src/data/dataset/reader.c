@@ -98,7 +98,7 @@ static void fail_part(rk_reader_part *part, rk_status status, int64_t bad_row) {
 /* Rows first .. first+n-1 of the part's chunk. Where one of them is bad, the halves are tried, down to the
  * row that says what it is. */
 static rk_status add_rows(const rk_reader *r, rk_reader_part *part, int64_t first, int64_t n) {
-    const rk_piece piece = {&r->rows, &part->chunk.columns, first, n, &part->memory};
+    const rk_piece piece = {&r->rows, &part->chunk.columns, first, n, &part->memory, NULL};
     rk_status status = rk_transforms_rows(r->transforms, &piece, &part->rows);
     bool halves = status == RK_BAD_DATA && n > 1;
     if (halves && (status = rk_columns_unpack_ints(&part->chunk.columns)) == RK_OK) {

@@ -142,7 +142,7 @@ static rk_status take_row(rk_rows_with_texts *r) {
         RK_TRY(is_wanted(r, first, &wanted));
     }
     if (!wanted) return RK_OK;
-    const rk_piece piece = {&r->reader, &r->chunk->columns, row, 1, &r->memory};
+    const rk_piece piece = {&r->reader, &r->chunk->columns, row, 1, &r->memory, NULL};
     rk_status status = rk_transforms_rows(r->transforms, &piece, &r->window);
     if (status == RK_BAD_DATA) return bad_row(r, row);
     RK_TRY(status);

@@ -12,7 +12,12 @@ struct rk_transform_workspace {
     rk_rows_reader rows; /* joined files and bindings; no source */
     const char **wanted; /* [n_wanted] names of columns */
     size_t n_wanted;
-    int64_t *children;  /* [n_wanted] of the struct, as they were found last */
+    int64_t *children;      /* [n_wanted] of the struct, as they were found last */
+    bool *is_single;        /* [n_wanted] columns of the context alone: one row, for all */
+    bool *of_context;       /* [section->n_features] whose columns are such */
+    bool *features, *dense; /* the same of the batch: [n_features], [n_dense] */
+    rk_context_columns context;
+    bool has_context;
     rk_columns columns; /* [n_wanted] */
     rk_transform_memory memory;
     rk_window window;
@@ -24,12 +29,15 @@ rk_status rk_transform_workspace_create(const rk_transforms *t, rk_transform_wor
     rk_transform_workspace *w;
     RK_TRY(rk_alloc(1, sizeof *w, &w));
     w->transforms = t;
-    size_t n_features = (size_t)t->schema.n_features;
+    size_t n_features = (size_t)t->schema.n_features, n_dense = (size_t)t->schema.n_dense;
     rk_status status;
     RK_GOTO(rk_alloc(t->n_names + (size_t)t->section->n_joins, sizeof *w->wanted, &w->wanted));
     RK_GOTO(rk_rows_open_joins(t->section, t->directory, t->names, t->n_names, &w->rows, w->wanted,
                                &w->n_wanted));
-    RK_GOTO(rk_alloc(w->n_wanted, sizeof *w->children, &w->children));
+    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY(w->n_wanted, w->children), RK_ARRAY(w->n_wanted, w->is_single),
+                         RK_ARRAY((size_t)t->section->n_features, w->of_context),
+                         RK_ARRAY(n_features, w->features), RK_ARRAY(n_dense, w->dense)));
+    w->context = (rk_context_columns){w->features, w->dense};
     RK_GOTO(rk_columns_init(&w->columns, (int32_t)w->n_wanted, w->wanted, NULL)); /* types: each batch's */
     RK_GOTO(rk_window_init(&w->window, &t->schema, false, false, false));
     RK_GOTO(rk_batch_memory_init(&w->batch, &w->window));
@@ -48,7 +56,7 @@ void rk_transform_workspace_free(rk_transform_workspace *w) {
     rk_transform_memory_release(&w->memory);
     if (w->batch.rows.schema) rk_batch_memory_release(&w->batch);
     if (w->window.schema) rk_window_release(&w->window);
-    RK_FREE_ALL(w->wanted, w->children, w->n_unknown, w);
+    RK_FREE_ALL(w->wanted, w->children, w->is_single, w->of_context, w->features, w->dense, w->n_unknown, w);
 }
 
 static rk_status missing_column(const rk_arrow_rows *rows, const rk_arrow_rows *context, const char *name) {
@@ -80,9 +88,69 @@ static rk_status take_column(const rk_transform_workspace *w, const rk_arrow_row
                                 &(rk_arrow_manner){s->missing, s->n_missing, 0}, column);
 }
 
+/* The column of the rows that a name's values come from: its own, or the key of the file that has them. */
+static int32_t column_of(const rk_transform_workspace *w, int32_t name) {
+    rk_binding binding = w->rows.bindings[name];
+    return binding.join < 0 ? binding.column : w->rows.joins[binding.join].key_column;
+}
+
+static bool is_single(const rk_transform_workspace *w, int32_t name) {
+    return name < 0 || w->is_single[column_of(w, name)];
+}
+
+static bool is_of_context(const rk_transform_workspace *w, int64_t feature) {
+    const rk_fitted *fitted = &w->transforms->fitted[feature];
+    bool all = true;
+    int64_t n_cross = w->transforms->section->features[feature].n_cross;
+    for (int64_t c = 0; c < n_cross; c++) all &= w->features[fitted->crossed[c]];
+    return n_cross ? all : is_single(w, fitted->name) && is_single(w, fitted->weight_name);
+}
+
+/* Features that the context decides. */
+static void find_features(rk_transform_workspace *w) {
+    const rk_data_section *s = w->transforms->section;
+    for (int crosses = 0; crosses < 2; crosses++)
+        for (int64_t f = 0; f < s->n_features; f++) {
+            const rk_data_feature *feature = &s->features[f];
+            int32_t output = w->transforms->fitted[f].output;
+            if ((feature->n_cross > 0) != crosses) continue;
+            w->of_context[f] = is_of_context(w, f);
+            if (!feature->dense) w->features[output] = w->of_context[f];
+            for (int64_t c = 0; feature->dense && c < feature->width; c++)
+                w->dense[output + c] = w->of_context[f];
+        }
+}
+
+/* A column that labels or other features read too is theirs, row by row. False: there was none. */
+static bool give_up(rk_transform_workspace *w, int32_t name) {
+    if (name < 0 || !w->is_single[column_of(w, name)]) return false;
+    w->is_single[column_of(w, name)] = false;
+    return true;
+}
+
+static rk_status take_context(rk_transform_workspace *w, int64_t n, const bool *is_context) {
+    const rk_transforms *t = w->transforms;
+    memcpy(w->is_single, is_context, w->n_wanted * sizeof *w->is_single);
+    for (size_t name = 0; name < t->n_labels_names; name++) give_up(w, (int32_t)name);
+    for (bool changed = true; changed;) {
+        changed = false;
+        find_features(w);
+        for (int64_t f = 0; f < t->section->n_features; f++) {
+            if (w->of_context[f] || t->section->features[f].n_cross) continue;
+            changed |= give_up(w, t->fitted[f].name);
+            changed |= give_up(w, t->fitted[f].weight_name);
+        }
+    }
+    for (size_t i = 0; i < w->n_wanted; i++)
+        if (is_context[i] && !w->is_single[i]) RK_TRY(rk_column_repeat(&w->columns.columns[i], n));
+    return RK_OK;
+}
+
 static rk_status take_columns(rk_transform_workspace *w, const rk_arrow_rows *rows,
                               const rk_arrow_rows *context) {
+    RK_AUTOFREE bool *is_context = NULL;
     int64_t n = rows->array->length;
+    RK_TRY(rk_alloc(w->n_wanted, sizeof *is_context, &is_context));
     for (size_t i = 0; i < w->n_wanted; i++) {
         const char *name = w->wanted[i];
         rk_column *column = &w->columns.columns[i];
@@ -102,15 +170,17 @@ static rk_status take_columns(rk_transform_workspace *w, const rk_arrow_rows *ro
         }
         w->children[i] = child;
         RK_TRY(take_column(w, from, child, column));
-        if (from == context) RK_TRY(rk_column_repeat(column, n));
+        is_context[i] = from == context;
     }
     w->columns.n_rows = n;
-    return RK_OK;
+    w->has_context = context != NULL;
+    return context ? take_context(w, n, is_context) : RK_OK;
 }
 
 /* All rows, or as many as there are before a bad one, which its halves find and which says what it is. */
 static rk_status transform(rk_transform_workspace *w, int64_t first, int64_t n) {
-    const rk_piece piece = {&w->rows, &w->columns, first, n, &w->memory};
+    const rk_piece piece = {&w->rows, &w->columns, first,
+                            n,        &w->memory,  w->has_context ? w->of_context : NULL};
     rk_status status = rk_transforms_rows(w->transforms, &piece, &w->window);
     if (status == RK_BAD_DATA && n == 1) return rk_error_context(status, "row %lld", (long long)first);
     if (status != RK_BAD_DATA) return status;
@@ -127,7 +197,8 @@ static void count_unknown(rk_transform_workspace *w) {
         const int32_t output = t->fitted[i].output;
         const rk_id_list *ids = &w->window.features[output];
         w->n_unknown[output] = w->memory.n_dropped[output];
-        for (size_t k = 0; f->vocabulary.line && k < ids->n_ids; k++)
+        size_t n = w->has_context && w->of_context[i] && ids->n ? ids->n_ids / (size_t)ids->n : ids->n_ids;
+        for (size_t k = 0; f->vocabulary.line && k < n; k++)
             w->n_unknown[output] += ids->ids[k] < f->vocabulary.oov;
     }
 }
@@ -162,6 +233,10 @@ rk_status rk_transforms_apply(const rk_transforms *t, const struct ArrowSchema *
                               const rk_batch **out) {
     const rk_arrow_rows rows = {schema, array, NULL};
     return rk_transforms_apply_beside(t, NULL, &rows, w, out);
+}
+
+const rk_context_columns *rk_transform_workspace_context(const rk_transform_workspace *w) {
+    return w->has_context ? &w->context : NULL;
 }
 
 const int64_t *rk_transform_workspace_unknown(const rk_transform_workspace *w) {

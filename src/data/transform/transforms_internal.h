@@ -53,6 +53,7 @@ typedef struct rk_piece {
     const rk_columns *chunk;
     int64_t first, n;
     rk_transform_memory *memory;
+    const bool *context; /* [section->n_features]: those whose columns have one row, for all rows; or NULL */
 } rk_piece;
 
 /* The piece's rows into the window: all of them, or none (RK_BAD_DATA, which names column and value if the

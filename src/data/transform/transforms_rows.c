@@ -145,17 +145,44 @@ static rk_status cross_row(const rk_transforms *t, int64_t feature, int64_t row,
     return rk_id_list_end_sample(&out->features[output]);
 }
 
+/* What the context's one row gives, in all rows. */
+static rk_status repeat_first(const rk_transforms *t, int64_t feature, int64_t n, rk_window *out) {
+    const rk_data_feature *f = &t->section->features[feature];
+    const int32_t output = t->fitted[feature].output;
+    if (!f->dense) return rk_id_list_repeat(&out->features[output], n - 1);
+    float *first = out->dense + out->n_rows * t->schema.n_dense + output;
+    for (int64_t row = 1; row < n; row++)
+        memcpy(first + row * t->schema.n_dense, first, (size_t)f->width * sizeof *first);
+    return RK_OK;
+}
+
+static rk_status take_feature(const rk_transforms *t, int64_t feature, const rk_piece *piece,
+                              rk_window *out) {
+    bool done = false;
+    if (piece->context && piece->context[feature]) {
+        rk_piece one = *piece;
+        one.first = 0;
+        one.n = 1;
+        RK_TRY(rk_transform_values(t, feature, &one, out));
+        return repeat_first(t, feature, piece->n, out);
+    }
+    if (piece->n > 1) RK_TRY(rk_transform_column(t, feature, piece, out, &done));
+    return done ? RK_OK : rk_transform_values(t, feature, piece, out);
+}
+
+static rk_status take_cross(const rk_transforms *t, int64_t feature, const rk_piece *piece, rk_window *out) {
+    bool once = piece->context && piece->context[feature];
+    for (int64_t row = 0; row < (once ? 1 : piece->n); row++)
+        RK_TRY(cross_row(t, feature, out->n_rows + row, out));
+    return once ? repeat_first(t, feature, piece->n, out) : RK_OK;
+}
+
 static rk_status take_features(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
     const rk_data_section *s = t->section;
-    for (int64_t i = 0; i < s->n_features; i++) {
-        bool done = false;
-        if (s->features[i].n_cross) continue;
-        if (piece->n > 1) RK_TRY(rk_transform_column(t, i, piece, out, &done));
-        if (!done) RK_TRY(rk_transform_values(t, i, piece, out));
-    }
     for (int64_t i = 0; i < s->n_features; i++)
-        for (int64_t row = 0; s->features[i].n_cross && row < piece->n; row++)
-            RK_TRY(cross_row(t, i, out->n_rows + row, out));
+        if (!s->features[i].n_cross) RK_TRY(take_feature(t, i, piece, out));
+    for (int64_t i = 0; i < s->n_features; i++)
+        if (s->features[i].n_cross) RK_TRY(take_cross(t, i, piece, out));
     return RK_OK;
 }
 

@@ -33,6 +33,7 @@ static rk_status look_up_block(void *context, const rk_run *run) {
                (size_t)(run->n * model->n_dense) * sizeof *r->batch->dense);
     for (int32_t f = 0; f < model->n_lookups; f++) {
         const rk_model_lookup *at = &model->lookups[f];
+        if (run->context && r->context->features[at->source] != run->of_context) continue;
         rk_activation to = {rk_run_data(run, at->input) + at->first,
                             rk_graph_shape(model->graph, at->input).cols, NULL};
         if (run->training && model->activations[f].data)
@@ -197,13 +198,18 @@ static rk_status predict(void *context, const rk_run *run) {
 static rk_status forward(rk_inference *i, const rk_output *output, float *out) {
     rk_store *store = i->store;
     const rk_batch *batch = &i->batch.batch;
-    forward_run f = {.run = {.model = i->model, .store = store, .batch = batch, .ids = i->batch.ids},
+    forward_run f = {.run = {.model = i->model,
+                             .store = store,
+                             .batch = batch,
+                             .ids = i->batch.ids,
+                             .context = i->context},
                      .output = output,
                      .out = out};
     rk_graph_hooks hooks = {.context = &f,
                             .read = look_up_block,
                             .loss = output->value < 0 ? predict : copy_output,
-                            .n_rest = output->of_items ? batch->n : 0};
+                            .n_rest = output->of_items ? batch->n : 0,
+                            .has_context = i->context != NULL};
     RK_TRY(store->ops->flush(store));
     uint64_t began = rk_trace_begin();
     RK_TRY(store->ops->begin(store, batch->n, i->batch.ids, false));

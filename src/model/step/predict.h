@@ -21,8 +21,11 @@ struct rk_inference {
     rk_local_batch batch;
     rk_retrieval_batch extended; /* of a two_tower: with histories */
     rk_store *store;
-    rk_graph_inference *graph; /* a thread's; else NULL */
-    const atomic_bool *cancel; /* rk_graph_inference_run's */
+    rk_graph_inference *graph;         /* a thread's; else NULL */
+    const atomic_bool *cancel;         /* rk_graph_inference_run's */
+    const rk_context_columns *context; /* of a thread's: of the batch under way, or NULL */
+    rk_input_columns *columns;         /* its columns of the graph's inputs */
+    size_t columns_capacity;
 };
 
 rk_status rk_inference_init(const rk_model *model, rk_inference *out);

@@ -130,6 +130,9 @@ typedef struct rk_run {
     bool opens;         /* the group's first block */
     bool tells;         /* the group's last block, whose gradients are reported node by node (hooks->ready) */
     bool unbound;       /* inputs stand in the memory too, wherever rk_graph_bind says that they are */
+    const struct rk_graph_context *context; /* of rk_graph_inference_set_context, or NULL; */
+    bool of_context; /* this run, of one sample, is for what the context alone decides: the other columns of
+                        inputs are not read. Other runs do not read the context's columns */
 } rk_run;
 rk_real *rk_run_data(const rk_run *run, rk_value value);     /* [run->n, rows, cols] */
 rk_real *rk_run_gradient(const rk_run *run, rk_value value); /* the same; in training */
@@ -145,7 +148,10 @@ typedef struct rk_graph_hooks {
      * keeps the whole batch. */
     rk_status (*whole)(void *context);
     rk_status (*take)(void *context, const rk_run *run); /* reads the inputs' gradients */
-    int64_t n_rest; /* the last samples, for which rk_graph_lead's outputs are not computed */
+    int64_t n_rest;   /* the last samples, for which rk_graph_lead's outputs are not computed */
+    bool has_context; /* rk_graph_inference_run: samples have the columns of rk_graph_inference_set_context in
+                       * common
+                       */
     /* Other work for the threads beside the blocks of rk_graph_train, which depends on none of them: pieces 0
      * .. n_beside-1, in any order. */
     void (*beside)(void *context, size_t piece);
@@ -190,6 +196,17 @@ void rk_graph_inference_free(rk_graph_inference *inference);
  * that are under way; may be NULL. */
 rk_status rk_graph_inference_run(rk_graph_inference *inference, int64_t n, const rk_graph_hooks *hooks,
                                  const atomic_bool *cancel);
+
+/* Columns of an input, of one sample flattened. */
+typedef struct rk_input_columns {
+    rk_value input;
+    int64_t first, count;
+} rk_input_columns;
+/* Which columns are the same in all samples of runs that has_context, as of one user beside many items. What
+ * depends on them alone is computed once a run, and a linear whose input begins with such columns adds up
+ * their products once: the bits stay. columns [n], those of an input in ascending order. */
+rk_status rk_graph_inference_set_context(rk_graph_inference *inference, const rk_input_columns *columns,
+                                         size_t n);
 
 int64_t rk_graph_block(const rk_graph *graph); /* samples of a block; the last of a group may have fewer */
 size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n); /* of n samples */

@@ -22,6 +22,7 @@ void rk_graph_inference_free(rk_graph_inference *i) {
     for (int t = 0; i->memory && t < i->n_threads; t++) rk_pages_free(i->memory[t], memory_bytes(i->graph));
     for (int t = 0; i->workspaces && t < i->n_threads; t++)
         rk_pages_free(i->workspaces[t], i->graph->workspace_bytes);
+    rk_graph_context_free(i->context);
     RK_FREE_ALL(i->memory, i->workspaces, i);
 }
 

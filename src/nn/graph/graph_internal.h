@@ -92,12 +92,25 @@ rk_dropout_rule rk_dropout_rule_of(const rk_graph *graph, const rk_node *node);
 size_t rk_graph_n_groups(const rk_graph *graph, int64_t n);
 void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last);
 
+typedef struct rk_graph_context rk_graph_context;
+
 struct rk_graph_inference {
     const rk_graph *graph;
     int n_threads;
-    rk_real **memory;  /* [n_threads][memory_reals] */
-    void **workspaces; /* [n_threads][workspace_bytes] */
+    rk_real **memory;          /* [n_threads][memory_reals] */
+    void **workspaces;         /* [n_threads][workspace_bytes] */
+    rk_graph_context *context; /* of rk_graph_inference_set_context, or NULL */
 };
+
+/* What is the same in all samples of a run (graph_context.c). */
+rk_status rk_graph_context_create(const rk_graph *graph, rk_graph_context **out);
+void rk_graph_context_free(rk_graph_context *context);
+/* Once a run, by a run of one sample whose inputs were read. */
+rk_status rk_graph_context_forward(rk_graph_context *context, const rk_run *run);
+/* Of each block: the context's columns of the inputs that are read sample by sample. */
+void rk_graph_context_fill_inputs(const rk_graph_context *context, const rk_run *run);
+/* A node of a block: true if the context decides it, so that it need not be computed. */
+bool rk_graph_context_fill(const rk_graph_context *context, const rk_run *run, const rk_node *node);
 
 /* Memory for every thread of the pool (graph_memory.c). */
 rk_status rk_graph_reserve(rk_graph *graph);

@@ -122,16 +122,25 @@ static rk_status backward_block(const rk_run *run, const rk_node *node) {
     return node->op->backward(run, node);
 }
 
+static rk_status forward_block(const rk_run *run) {
+    const rk_graph *g = run->graph;
+    const rk_graph_context *context = run->context;
+    uint64_t begin = rk_trace_begin();
+    if (context) rk_graph_context_fill_inputs(context, run);
+    for (size_t i = 0; i < g->n_nodes; i++)
+        if (computes(g->nodes[i]) && !(context && rk_graph_context_fill(context, run, g->nodes[i])))
+            RK_TRY(g->nodes[i]->op->forward(run, g->nodes[i]));
+    rk_trace_end(begin, "forward");
+    return RK_OK;
+}
+
 static rk_status through_graph(const pass *p, const rk_run *run) {
     const rk_graph *g = run->graph;
     RK_TRY(call(p->hooks->read, p, run));
-    uint64_t begin = rk_trace_begin();
-    for (size_t i = 0; i < g->n_nodes; i++)
-        if (computes(g->nodes[i])) RK_TRY(g->nodes[i]->op->forward(run, g->nodes[i]));
-    rk_trace_end(begin, "forward");
+    RK_TRY(forward_block(run));
     RK_TRY(call(p->hooks->loss, p, run));
     if (!p->backward) return RK_OK;
-    begin = rk_trace_begin();
+    uint64_t begin = rk_trace_begin();
     for (size_t i = g->n_nodes; i-- > 0;) {
         const rk_node *node = g->nodes[i];
         RK_TRY(backward_block(run, node));
@@ -333,6 +342,17 @@ rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, 
     return g->keeps ? forward_by_nodes(&p) : for_blocks(&p, through_graph);
 }
 
+/* What is the same in all samples, from the first of them. */
+static rk_status run_context(const pass *p, rk_graph_context *context) {
+    rk_run run = p->run;
+    run.n = 1;
+    run.of_context = true;
+    run.memory = p->memory[0];
+    run.workspace = p->workspaces[0];
+    RK_TRY(call(p->hooks->read, p, &run));
+    return rk_graph_context_forward(context, &run);
+}
+
 /* By blocks, of graphs that keep the whole batch in training too: no sample depends on another now. */
 rk_status rk_graph_inference_run(rk_graph_inference *i, int64_t n, const rk_graph_hooks *hooks,
                                  const atomic_bool *cancel) {
@@ -346,6 +366,10 @@ rk_status rk_graph_inference_run(rk_graph_inference *i, int64_t n, const rk_grap
               .cancel = cancel};
     p.run.training = false;
     p.run.unbound = true;
+    if (n > 1 && hooks->has_context) {
+        p.run.context = i->context;
+        RK_TRY(run_context(&p, i->context));
+    }
     RK_TRY(for_blocks(&p, through_graph));
     RK_FAIL_IF(cancel && atomic_load(cancel), RK_INTERRUPTED, "the run was cancelled");
     return RK_OK;

@@ -58,6 +58,10 @@ typedef struct rk_op {
     rk_status (*prepare)(const rk_graph *graph, rk_node *node, bool training);
     rk_status (*forward)(const rk_run *run, const rk_node *node);
     rk_status (*backward)(const rk_run *run, const rk_node *node);
+    /* Where an input begins with `columns` columns of the context (graph_context.c): what forward makes of
+     * them alone, [width of the output], which it then begins with (rk_node_begun). NULL: it never does. */
+    rk_status (*begin)(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out);
+    bool takes_context; /* forward reads its inputs by rk_in_samples */
     /* Sums over the whole batch, for operations whose samples depend on each other: gather adds a block's
      * share to partial [gather_width], and when all blocks are added up, combine takes the sums: passes 0 ..
      * n_passes-1 before forward, in training; one more, n_passes, before backward. A graph with such an
@@ -122,6 +126,15 @@ static inline const rk_real *rk_in(const rk_run *run, const rk_node *node, int32
 static inline rk_real *rk_in_gradient(const rk_run *run, const rk_node *node, int32_t input) {
     return rk_run_gradient(run, node->inputs[input]);
 }
+/* An input in forward, of an operation that takes_context: sample s stands at data + s * stride, with stride
+ * 0 if all are the same. */
+typedef struct rk_samples {
+    const rk_real *data;
+    int64_t stride;
+} rk_samples;
+rk_samples rk_in_samples(const rk_run *run, const rk_node *node, int32_t input);
+/* What op->begin has made of the first *columns columns of the first input, or NULL. */
+const rk_real *rk_node_begun(const rk_run *run, const rk_node *node, int64_t *columns);
 static inline rk_real *rk_out(const rk_run *run, const rk_node *node) {
     return rk_node_data(run, node);
 }

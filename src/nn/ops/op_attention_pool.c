@@ -24,19 +24,20 @@ static rk_status build(rk_graph *graph, rk_node *node) {
 }
 
 static int32_t length_of(const rk_run *run, const rk_node *node, int64_t sample) {
-    int64_t width = rk_width(rk_in_shape(run->graph, node, 2));
+    const rk_samples lengths = rk_in_samples(run, node, 2);
     int32_t rows = (int32_t)node->saved_width;
-    rk_real length = rk_in(run, node, 2)[sample * width + node->options.first];
+    rk_real length = lengths.data[sample * lengths.stride + node->options.first];
     return length < 1 ? 0 : length < rows ? (int32_t)length : rows;
 }
 
 static rk_status forward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
     int64_t rows = node->saved_width;
-    const rk_real *w = rk_in(run, node, 0), *k = rk_in(run, node, 1);
+    const rk_samples w_of = rk_in_samples(run, node, 0), k_of = rk_in_samples(run, node, 1);
     rk_real *y = rk_out(run, node), *used = rk_saved(run, node);
     memset(y, 0, (size_t)(run->n * cols) * sizeof *y);
-    for (int64_t s = 0; s < run->n; s++, w += rows, k += rows * cols, used += rows, y += cols) {
+    for (int64_t s = 0; s < run->n; s++, used += rows, y += cols) {
+        const rk_real *w = w_of.data + s * w_of.stride, *k = k_of.data + s * k_of.stride;
         int32_t length = length_of(run, node, s);
         memcpy(used, w, (size_t)rows * sizeof *used);
         if (node->options.softmax && length > 0) rk_softmax_row(used, used, length);
@@ -69,5 +70,6 @@ const rk_op rk_op_attention_pool = {.name = "attention_pool",
                                     .max_inputs = 3,
                                     .options = RK_OPTION_first | RK_OPTION_softmax,
                                     .build = build,
+                                    .takes_context = true,
                                     .forward = forward,
                                     .backward = backward};

@@ -17,8 +17,9 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     rk_real *y = rk_out(run, node);
     for (int32_t k = 0; k < node->n_inputs; k++) {
         int64_t part = rk_width(rk_in_shape(run->graph, node, k));
-        const rk_real *x = rk_in(run, node, k);
-        for (int64_t s = 0; s < run->n; s++) memcpy(y + s * width, x + s * part, (size_t)part * sizeof *x);
+        const rk_samples x = rk_in_samples(run, node, k);
+        for (int64_t s = 0; s < run->n; s++)
+            memcpy(y + s * width, x.data + s * x.stride, (size_t)part * sizeof *y);
         y += part;
     }
     return RK_OK;
@@ -46,5 +47,6 @@ const rk_op rk_op_concat = {.name = "concat",
                             .min_inputs = 1,
                             .writes_gradient = true,
                             .build = build,
+                            .takes_context = true,
                             .forward = forward,
                             .backward = backward};

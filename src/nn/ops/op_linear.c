@@ -41,10 +41,25 @@ static rk_status prepare(const rk_graph *graph, rk_node *node, bool training) {
     return rk_packed_matrix_set(node->own, graph->parameters[node->parameters[0]].value, training);
 }
 
+static const rk_real *bias(const rk_run *run, const rk_node *node) {
+    return node->options.no_bias ? NULL : rk_node_parameter(run, node, 1);
+}
+
 static rk_status forward(const rk_run *run, const rk_node *node) {
-    const rk_real *b = node->options.no_bias ? NULL : rk_node_parameter(run, node, 1);
-    return rk_packed_matrix_forward(node->own, run->n * node->shape.rows, rk_in(run, node, 0), b,
-                                    node->options.relu, rk_out(run, node), run->workspace);
+    int64_t first;
+    const rk_real *x = rk_in(run, node, 0), *begun = rk_node_begun(run, node, &first);
+    rk_real *y = rk_out(run, node);
+    if (!begun)
+        return rk_packed_matrix_forward(node->own, run->n * node->shape.rows, x, bias(run, node),
+                                        node->options.relu, y, run->workspace);
+    const rk_lines others = {first, rk_width(rk_in_shape(run->graph, node, 0))};
+    return rk_packed_matrix_forward_lines(node->own, others, run->n, x, begun, node->options.relu, y,
+                                          run->workspace);
+}
+
+static rk_status begin(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out) {
+    return rk_packed_matrix_forward_lines(node->own, (rk_lines){0, columns}, 1, rk_in(run, node, 0),
+                                          bias(run, node), false, out, run->workspace);
 }
 
 static rk_status backward(const rk_run *run, const rk_node *node) {
@@ -78,4 +93,5 @@ const rk_op rk_op_linear = {.name = "linear",
                             .release = release,
                             .prepare = prepare,
                             .forward = forward,
+                            .begin = begin,
                             .backward = backward};

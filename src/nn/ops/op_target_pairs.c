@@ -13,9 +13,10 @@ static rk_status build(rk_graph *graph, rk_node *node) {
 
 static rk_status forward(const rk_run *run, const rk_node *node) {
     int32_t rows = node->shape.rows, cols = node->shape.cols / 4;
-    const rk_real *q = rk_in(run, node, 0), *k = rk_in(run, node, 1);
+    const rk_samples q_of = rk_in_samples(run, node, 0), k_of = rk_in_samples(run, node, 1);
     rk_real *y = rk_out(run, node);
-    for (int64_t s = 0; s < run->n; s++, q += cols)
+    for (int64_t s = 0; s < run->n; s++) {
+        const rk_real *q = q_of.data + s * q_of.stride, *k = k_of.data + s * k_of.stride;
         for (int32_t r = 0; r < rows; r++, k += cols, y += 4 * cols)
             for (int32_t c = 0; c < cols; c++) {
                 y[c] = q[c];
@@ -23,6 +24,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
                 y[2 * cols + c] = q[c] - k[c];
                 y[3 * cols + c] = q[c] * k[c];
             }
+    }
     return RK_OK;
 }
 
@@ -43,5 +45,6 @@ const rk_op rk_op_target_pairs = {.name = "target_pairs",
                                   .min_inputs = 2,
                                   .max_inputs = 2,
                                   .build = build,
+                                  .takes_context = true,
                                   .forward = forward,
                                   .backward = backward};

@@ -1,0 +1,234 @@
+/* What of a graph is the same in all samples of a run, since some columns of its inputs are (one user beside
+ * many items): computed once, and read from one place, or written to each sample for the operations that read
+ * sample by sample. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "nn/graph/graph_internal.h"
+
+struct rk_graph_context {
+    const rk_graph *graph;
+    struct context_columns {
+        rk_input_columns of;
+        bool is_read; /* sample by sample */
+    } * columns;      /* [n_columns] */
+    size_t n_columns, columns_capacity;
+    int64_t *leading; /* [n_nodes]: the first columns of a value that are the context's; its width: all */
+    bool *spreads;    /* [n_nodes]: the context decides the value, which is also read sample by sample */
+    int64_t *kept;    /* [n_nodes]: in memory, one sample of the value, or what op->begin has made; -1 */
+    rk_real *memory;  /* [memory_reals] */
+    size_t memory_capacity;
+    int64_t memory_reals;
+};
+
+void rk_graph_context_free(rk_graph_context *c) {
+    if (c) RK_FREE_ALL(c->columns, c->leading, c->spreads, c->kept, c->memory, c);
+}
+
+static int64_t width_of(const rk_graph_context *c, rk_value value) {
+    return rk_width(c->graph->nodes[value]->shape);
+}
+static bool is_whole(const rk_graph_context *c, rk_value value) {
+    return c->leading[value] == width_of(c, value);
+}
+
+static int64_t input_columns_from(const rk_graph_context *c, rk_value input, int64_t first) {
+    int64_t end = first;
+    for (size_t i = 0; i < c->n_columns; i++) {
+        const rk_input_columns *some = &c->columns[i].of;
+        if (some->input == input && some->first <= end && end < some->first + some->count)
+            end = some->first + some->count;
+    }
+    return end - first;
+}
+
+/* How many columns of a value are the context's, from `first` on without a gap. */
+static int64_t columns_from(const rk_graph_context *c, rk_value value, int64_t first) {
+    const rk_node *node = c->graph->nodes[value];
+    if (!node->op) return input_columns_from(c, value, first);
+    if (node->op->is_view) return columns_from(c, node->inputs[0], first);
+    if (node->op == &rk_op_slice) {
+        int64_t left = node->options.count - first,
+                some = columns_from(c, node->inputs[0], node->options.first + first);
+        return some < left ? some : left;
+    }
+    if (node->op == &rk_op_concat) {
+        int64_t begin = 0, at = first;
+        for (int32_t k = 0; k < node->n_inputs; k++) {
+            int64_t width = width_of(c, node->inputs[k]);
+            if (at < begin + width) at += columns_from(c, node->inputs[k], at - begin);
+            if (at < begin + width) break;
+            begin += width;
+        }
+        return at - first;
+    }
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        if (!is_whole(c, node->inputs[k])) return 0;
+    return width_of(c, value) - first;
+}
+
+/* Rows that are multiplied one by one have columns of their own. */
+static bool may_begin(const rk_node *node) {
+    return node->op && node->op->begin && !node->options.by_row;
+}
+
+static bool is_read(const rk_graph_context *c, rk_value value, int64_t first, int64_t count);
+
+/* Whether `node`, not the context's, reads these columns of its input in each sample. */
+static bool reads(const rk_graph_context *c, const rk_node *node, int32_t input, int64_t first,
+                  int64_t count) {
+    rk_value from = node->inputs[input];
+    if (node->op->is_view) return is_read(c, node->number, first, count);
+    if (node->op->takes_context && is_whole(c, from)) return false;
+    if (may_begin(node)) return first + count > c->leading[from];
+    if (node->op == &rk_op_slice) {
+        int64_t begin = first > node->options.first ? first : node->options.first,
+                slice_end = node->options.first + (int64_t)node->options.count,
+                end = first + count < slice_end ? first + count : slice_end;
+        return begin < end && is_read(c, node->number, begin - node->options.first, end - begin);
+    }
+    if (node->op == &rk_op_concat) {
+        for (int32_t k = 0; k < input; k++) first += width_of(c, node->inputs[k]);
+        return is_read(c, node->number, first, count);
+    }
+    return true;
+}
+
+static bool is_read(const rk_graph_context *c, rk_value value, int64_t first, int64_t count) {
+    const rk_graph *g = c->graph;
+    if (g->nodes[value]->is_output) return true;
+    for (size_t i = (size_t)value + 1; i < g->n_nodes; i++) {
+        const rk_node *node = g->nodes[i];
+        bool is_once = node->op && !node->op->is_view && is_whole(c, node->number);
+        for (int32_t k = 0; k < node->n_inputs && !is_once; k++)
+            if (node->inputs[k] == value && reads(c, node, k, first, count)) return true;
+    }
+    return false;
+}
+
+/* A node of samples that begins with what the context gives. */
+static bool is_begun(const rk_graph_context *c, const rk_node *node) {
+    return may_begin(node) && !is_whole(c, node->number) && c->leading[node->inputs[0]] > 0;
+}
+
+/* A line's worth of memory for a node. */
+static int64_t keep(rk_graph_context *c, const rk_node *node) {
+    int64_t at = c->memory_reals;
+    c->memory_reals += (rk_width(node->shape) + 15) / 16 * 16;
+    return at;
+}
+
+static rk_status plan(rk_graph_context *c) {
+    const rk_graph *g = c->graph;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const rk_node *node = g->nodes[i];
+        c->leading[i] = node->op && node->n_inputs == 0 ? 0 : columns_from(c, (rk_value)i, 0);
+    }
+    c->memory_reals = 0;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const rk_node *node = g->nodes[i];
+        bool is_view = node->op && node->op->is_view, whole = is_whole(c, (rk_value)i);
+        c->spreads[i] = node->op && !is_view && whole && is_read(c, (rk_value)i, 0, width_of(c, (rk_value)i));
+        bool keeps = !node->op || (!is_view && (whole || is_begun(c, node)));
+        c->kept[i] = keeps ? keep(c, node) : -1;
+    }
+    for (size_t i = 0; i < c->n_columns; i++) {
+        const rk_input_columns *some = &c->columns[i].of;
+        c->columns[i].is_read = is_read(c, some->input, some->first, some->count);
+    }
+    return rk_reserve(&c->memory, &c->memory_capacity, (size_t)c->memory_reals, sizeof *c->memory);
+}
+
+rk_status rk_graph_context_create(const rk_graph *graph, rk_graph_context **out) {
+    rk_graph_context *c;
+    RK_TRY(rk_alloc(1, sizeof *c, &c));
+    c->graph = graph;
+    rk_status status = RK_ALLOC_ALL(RK_ARRAY(graph->n_nodes, c->leading),
+                                    RK_ARRAY(graph->n_nodes, c->spreads), RK_ARRAY(graph->n_nodes, c->kept));
+    if (status == RK_OK) status = plan(c);
+    if (status == RK_OK)
+        *out = c;
+    else
+        rk_graph_context_free(c);
+    return status;
+}
+
+static bool is_set(const rk_graph_context *c, const rk_input_columns *columns, size_t n) {
+    bool same = c->n_columns == n;
+    for (size_t i = 0; i < n && same; i++)
+        same = c->columns[i].of.input == columns[i].input && c->columns[i].of.first == columns[i].first &&
+               c->columns[i].of.count == columns[i].count;
+    return same;
+}
+
+static rk_status set(rk_graph_context *c, const rk_input_columns *columns, size_t n) {
+    if (is_set(c, columns, n)) return RK_OK;
+    c->n_columns = 0;
+    RK_TRY(rk_reserve(&c->columns, &c->columns_capacity, n, sizeof *c->columns));
+    for (; c->n_columns < n; c->n_columns++)
+        c->columns[c->n_columns] = (struct context_columns){columns[c->n_columns], false};
+    rk_status status = plan(c);
+    if (status != RK_OK) c->n_columns = 0;
+    return status;
+}
+
+rk_status rk_graph_inference_set_context(rk_graph_inference *i, const rk_input_columns *columns, size_t n) {
+    if (!i->context) RK_TRY(rk_graph_context_create(i->graph, &i->context));
+    return set(i->context, columns, n);
+}
+
+static void keep_value(const rk_graph_context *c, const rk_run *run, const rk_node *node) {
+    memcpy(c->memory + c->kept[node->number], rk_node_data(run, node),
+           (size_t)rk_width(node->shape) * sizeof *c->memory);
+}
+
+/* Values that begin with the context's columns are made up to there; what follows is not read. */
+rk_status rk_graph_context_forward(rk_graph_context *c, const rk_run *run) {
+    for (size_t i = 0; i < c->graph->n_nodes; i++) {
+        const rk_node *node = c->graph->nodes[i];
+        if (node->op && node->op->is_view) continue;
+        bool whole = is_whole(c, (rk_value)i);
+        if (node->op && (whole || c->leading[i] > 0)) RK_TRY(node->op->forward(run, node));
+        if (!node->op || whole)
+            keep_value(c, run, node);
+        else if (is_begun(c, node))
+            RK_TRY(node->op->begin(run, node, c->leading[node->inputs[0]], c->memory + c->kept[i]));
+    }
+    return RK_OK;
+}
+
+/* Columns first .. first+count-1 of a node, the same in each sample of the block. */
+static void spread(const rk_graph_context *c, const rk_run *run, const rk_node *node, int64_t first,
+                   int64_t count) {
+    const rk_real *from = c->memory + c->kept[node->number] + first;
+    int64_t width = rk_width(node->shape);
+    rk_real *to = rk_node_data(run, node) + first;
+    for (int64_t s = 0; s < run->n; s++) memcpy(to + s * width, from, (size_t)count * sizeof *to);
+}
+
+void rk_graph_context_fill_inputs(const rk_graph_context *c, const rk_run *run) {
+    for (size_t i = 0; i < c->n_columns; i++) {
+        const rk_input_columns *some = &c->columns[i].of;
+        if (c->columns[i].is_read) spread(c, run, c->graph->nodes[some->input], some->first, some->count);
+    }
+}
+
+bool rk_graph_context_fill(const rk_graph_context *c, const rk_run *run, const rk_node *node) {
+    if (!is_whole(c, node->number)) return false;
+    if (c->spreads[node->number]) spread(c, run, node, 0, rk_width(node->shape));
+    return true;
+}
+
+rk_samples rk_in_samples(const rk_run *run, const rk_node *node, int32_t input) {
+    const rk_graph_context *c = run->of_context ? NULL : run->context;
+    const rk_node *root = rk_graph_root(run->graph, node->inputs[input]);
+    if (c && is_whole(c, root->number)) return (rk_samples){c->memory + c->kept[root->number], 0};
+    return (rk_samples){rk_node_data(run, root), rk_width(root->shape)};
+}
+
+const rk_real *rk_node_begun(const rk_run *run, const rk_node *node, int64_t *columns) {
+    const rk_graph_context *c = run->of_context ? NULL : run->context;
+    if (!c || !is_begun(c, node)) return NULL;
+    *columns = c->leading[node->inputs[0]];
+    return c->memory + c->kept[node->number];
+}

@@ -115,7 +115,7 @@ static int run(const arguments *args) {
                     .rows = args->options[OPT_ROWS].text};
     const char *device = args->options[OPT_DEVICE].text;
     trained model;
-    int code = trained_open(args->positional[0], device, &model);
+    int code = trained_open(args->positional[0], device, RK_EXPORT_ROWS_TRAINED, &model);
     if (code != EXIT_OK) return code;
     rk_status status = evaluate_both(&model, device, &e);
     if (status == RK_OK && model.speaks) code = print(&model, &e, args->options[OPT_JSON].given);

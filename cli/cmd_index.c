@@ -78,7 +78,8 @@ static int run(const arguments *args) {
         return EXIT_USAGE;
     }
     trained model;
-    int code = trained_open(args->positional[0], args->options[OPT_DEVICE].text, &model);
+    int code =
+        trained_open(args->positional[0], args->options[OPT_DEVICE].text, RK_EXPORT_ROWS_TRAINED, &model);
     if (code != EXIT_OK) return code;
     const char *path = args->options[OPT_OUTPUT].given ? args->options[OPT_OUTPUT].text : "items.faiss";
     return trained_close(&model, write_index(&model, &o, path));

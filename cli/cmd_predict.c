@@ -8,7 +8,7 @@
 #include "terminal.h"
 #include "trained.h"
 
-enum { OPT_FORMAT, OPT_LIMIT, OPT_LABELS, OPT_DEVICE };
+enum { OPT_FORMAT, OPT_LIMIT, OPT_LABELS, OPT_ROWS, OPT_DEVICE };
 
 typedef struct printer {
     trained model;
@@ -74,7 +74,8 @@ static int run(const arguments *args) {
         .labels = args->options[OPT_LABELS].given,
         .limit = args->options[OPT_LIMIT].number,
     };
-    int code = trained_open(args->positional[0], args->options[OPT_DEVICE].text, &state.model);
+    int code = trained_open(args->positional[0], args->options[OPT_DEVICE].text,
+                            trained_rows(args->options[OPT_ROWS].text), &state.model);
     if (code != EXIT_OK) return code;
     if (!state.json && state.model.speaks) print_header(&state);
     rk_status status = rk_predictor_file(state.model.predictor, args->positional[1], print_row, &state);
@@ -90,8 +91,8 @@ const command command_predict = {
     .description =
         "Prints one line a row of FILE, in its order: the row's number from 0 and each task's prediction. "
         "FILE has the columns of the run's\n"
-        "data; labels may be missing. RUN is a checkpoint, a run's directory or its run file; FILE may also "
-        "be 'valid' or 'test'.\n"
+        "data; labels may be missing. RUN is a checkpoint, a run's directory, its run file, or what 'reckon "
+        "export' has written; FILE may also be 'valid' or 'test'.\n"
         "Under mpirun or srun the tables are sharded over the ranks, which predict together; the first one "
         "prints.",
     .options =
@@ -101,6 +102,8 @@ const command command_predict = {
             [OPT_LIMIT] = {"limit", 'n', OPTION_INT, "N", NULL, "only the first N rows; 0: all"},
             [OPT_LABELS] = {"labels", 'l', OPTION_FLAG, NULL, NULL,
                             "print the labels beside the predictions, as TASK_true"},
+            [OPT_ROWS] = {"rows", 0, OPTION_TEXT, "DTYPE", OPTION_ROWS_CHOICES,
+                          "predict with tables' rows in this format, as an export with it does"},
             [OPT_DEVICE] = OPTION_DEVICE,
         },
     .examples =

@@ -98,7 +98,8 @@ static int run(const arguments *args) {
     trained model;
     int64_t n = 0;
     if (!read_arguments(args, &r)) return EXIT_USAGE;
-    int code = trained_open(args->positional[0], args->options[OPT_DEVICE].text, &model);
+    int code =
+        trained_open(args->positional[0], args->options[OPT_DEVICE].text, RK_EXPORT_ROWS_TRAINED, &model);
     if (code != EXIT_OK) return code;
     rk_status status = answer(model.predictor, &r, &n);
     const char *what = r.candidates ? "groups"

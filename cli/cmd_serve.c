@@ -35,11 +35,9 @@ const command command_serve = {
     .min_positional = 1,
     .max_positional = 1,
     .description =
-        "Serves a trained run, or the models of a file, by TensorFlow Serving's REST API and the Open "
-        "Inference "
-        "Protocol, on this machine's own address unless told otherwise. New versions are loaded as they "
-        "appear; SIGTERM "
-        "lets requests under way end (docs/serving.md).",
+        "Serves a trained run, an export of one, or the models of a file, by TensorFlow Serving's REST API "
+        "and the Open Inference Protocol, on this machine's own address unless told otherwise. New versions "
+        "are loaded as they appear; SIGTERM lets requests under way end (docs/serving.md).",
     .options =
         {
             {"listen", 'l', OPTION_TEXT, "ADDRESS:PORT", NULL,
@@ -50,6 +48,7 @@ const command command_serve = {
         },
     .examples =
         "reckon serve runs/adult\n"
+        "reckon export --rows int8 runs/adult adult-int8 && reckon serve adult-int8\n"
         "curl -d '{\"instances\": [{\"age\": 39, ...}]}' localhost:8501/v1/models/adult:predict\n",
     .run = run,
 };

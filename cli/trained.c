@@ -34,11 +34,12 @@ static rk_status open_predictor(void *user, const char *path) {
     return rk_predictor_open(path, &o->options, o->out);
 }
 
-int trained_open(const char *path, const char *device, trained *out) {
+int trained_open(const char *path, const char *device, rk_export_rows rows, trained *out) {
     opening o = {RK_PREDICTOR_OPTIONS_INIT, &out->predictor};
     if (rk_comm_world(NULL, &out->comm) != RK_OK) return failed();
     o.options.device = device;
     o.options.comm = out->comm;
+    o.options.rows = rows;
     out->speaks = rk_comm_rank(out->comm) == 0;
     rk_status status = trained_at(path, open_predictor, &o);
     if (status == RK_OK) return EXIT_OK;
@@ -51,7 +52,7 @@ int trained_open(const char *path, const char *device, trained *out) {
 rk_export_rows trained_rows(const char *name) {
     static const char *const names[] = {"trained", "f32", "f16", "bf16", "int8", "int4"};
     int rows = 0;
-    while (strcmp(names[rows], name) != 0) rows++;
+    while (name && strcmp(names[rows], name) != 0) rows++;
     return (rk_export_rows)rows;
 }
 

@@ -15,11 +15,11 @@ typedef struct trained {
 /* Calls take(user, the run's directory or checkpoint): path is that, or the run file whose train.output holds
  * it. */
 rk_status trained_at(const char *path, rk_status (*take)(void *user, const char *path), void *user);
-/* path: as trained_at; device: as rk_predictor_options. Returns EXIT_OK, or says why not. */
-int trained_open(const char *path, const char *device, trained *out);
+/* path: as trained_at; device, rows: as rk_predictor_options. Returns EXIT_OK, or says why not. */
+int trained_open(const char *path, const char *device, rk_export_rows rows, trained *out);
 /* Closes the predictor and opens the same checkpoint again, its tables' rows in another format. */
 rk_status trained_take_rows(trained *model, const char *device, rk_export_rows rows);
-/* One of OPTION_ROWS_CHOICES; 0 is trained. */
+/* One of OPTION_ROWS_CHOICES; 0 is trained, which NULL is too. */
 rk_export_rows trained_rows(const char *name);
 #define OPTION_ROWS_CHOICES "f32|f16|bf16|int8|int4"
 /* The exit status of a command whose last call gave `status`. */

@@ -4,6 +4,7 @@
     check_versions.py PROGRAM [TEST...]      77: this build cannot serve
 """
 import shutil
+import subprocess
 import threading
 import time
 
@@ -84,6 +85,27 @@ class Versions(Tests):
         assert s.log.count("version 2 is not served") == s.log.count("version 3 is not served") == 1, s.log
         shutil.rmtree(folder)
         self.serve_run = run
+
+    def test_exports(self):
+        """An export answers as `reckon predict` does of the run with such rows; versions of a folder may be exports too."""
+        folder, trained, run = self.folder / "exports", self.wanted, self.serve_run
+        for number, rows in enumerate(("f32", "f16", "bf16", "int8", "int4"), 1):
+            subprocess.run([self.program, "export", "--rows", rows, run, folder / str(number)], check=True)
+            self.wanted = self.predictions("--rows", rows)
+            assert (self.wanted == trained) == (rows == "f32"), rows
+            self.serve_run = folder / str(number)
+            with Server(self) as s:
+                self.same(s.predict({"instances": self.instances[:50]})[1]["predictions"])
+                assert [v["version"] for v in s.json("/v1/models/ads")[1]["model_version_status"]] == ["1"]
+        self.serve_run = folder
+        with Server(self) as s:
+            self.same(s.predict({"instances": self.instances[:50]})[1]["predictions"])
+        self.serve_run = folder / "5"
+        with Server(self) as s:
+            shutil.rmtree(folder)  # what is mapped stays as long as it is in use
+            time.sleep(0.5)
+            self.same(s.predict({"instances": self.instances[:50]})[1]["predictions"])
+        self.serve_run, self.wanted = run, trained
 
 
 if __name__ == "__main__":

@@ -159,9 +159,9 @@ class Tests:
         subprocess.run([self.program, "train", "-q", "--output", self.folder / "run", *more, self.folder / "run.yaml"], check=True)
         self.wanted = self.predictions()
 
-    def predictions(self):
+    def predictions(self, *more):
         """As `reckon predict` prints them: seven digits of each f32."""
-        out = subprocess.run([self.program, "predict", "--format", "jsonl", self.folder / "run", self.folder / "test.csv"], check=True, capture_output=True, text=True).stdout
+        out = subprocess.run([self.program, "predict", "--format", "jsonl", *more, self.folder / "run", self.folder / "test.csv"], check=True, capture_output=True, text=True).stdout
         return [(row["click"], row["rating"]) for row in map(json.loads, out.splitlines())]
 
     @staticmethod

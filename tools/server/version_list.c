@@ -68,6 +68,13 @@ static rk_status list_versions(const rk_model_entry *e, int64_t pin, const char 
     return RK_OK;
 }
 
+/* A checkpoint's step; 1 for an export, which does not say it; 0: the path is of several. */
+static int64_t only_version(const char *path) {
+    RK_AUTOFREE char *file = NULL;
+    if (step_of(path) > 0) return step_of(path);
+    return rk_path_join(path, "config.yaml", &file) == RK_OK && rk_file_exists(file);
+}
+
 rk_status rk_version_list_find(const rk_model_entry *e, int64_t pin, rk_version_list *out) {
     RK_AUTOFREE char *checkpoints = NULL;
     RK_TRY(rk_path_join(e->path, "checkpoints", &checkpoints));
@@ -80,19 +87,21 @@ rk_status rk_version_list_find(const rk_model_entry *e, int64_t pin, rk_version_
         RK_TRY(status);
         return want(out, step_of(path), path);
     }
-    if (step_of(e->path) > 0 && (pin < 0 || pin == step_of(e->path))) { /* one checkpoint */
+    int64_t only = is_run ? 0 : only_version(e->path);
+    if (only > 0 && (pin < 0 || pin == only)) {
         char *path;
         RK_TRY(rk_strdup(e->path, &path));
-        return want(out, step_of(path), path);
+        return want(out, only, path);
     }
     RK_TRY(list_versions(e, pin, is_run ? checkpoints : e->path, is_run, out));
     if (out->n > 1) qsort(out->versions, out->n, sizeof *out->versions, newest_first);
     size_t most = e->version_policy == RK_VERSIONS_LATEST ? (size_t)e->num_versions : out->n;
     while (out->n > most) rk_free(out->versions[--out->n].path);
     RK_FAIL_IF(out->n == 0 && pin >= 0, RK_NOT_FOUND, "'%s' has no version %lld", e->path, (long long)pin);
-    RK_FAIL_IF(out->n == 0, RK_NOT_FOUND,
-               "'%s' has no version\nhint: a run's directory, or a folder of runs that are named by numbers",
-               e->path);
+    RK_FAIL_IF(
+        out->n == 0, RK_NOT_FOUND,
+        "'%s' has no version\nhint: a run's directory, an export's, or a folder of these, named by numbers",
+        e->path);
     return RK_OK;
 }
 

@@ -7,6 +7,7 @@ source "$SOURCE/tests/cli/cases/lib.inc"; make_run
 "$RECKON" eval --rows int9 out
 "$RECKON" eval --json --rows int4 out | sed -E 's/:[0-9.e-]+/:N/g'
 "$RECKON" export out exported; "$RECKON" eval --data train.csv exported | sed 's/[0-9]\.[0-9]*/N/g'
+"$RECKON" export --rows int8 out codes; "$RECKON" predict --rows int8 out train.csv >rounded; "$RECKON" predict codes train.csv | cmp - rounded && echo same
 "$RECKON" predict --limit 3 out test | sed -E 's/,.*[0-9]/,N/'
 "$RECKON" predict --format jsonl --limit 2 --labels run.yaml train.csv | sed -E 's/("label":)[0-9.e-]+/\1N/'
 ls out out/checkpoints

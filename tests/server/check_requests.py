@@ -31,6 +31,12 @@ class Requests(Tests):
             context, item = {k: self.instances[3][k] for k in ("user", "city", "age")}, {k: self.instances[3][k] for k in ("tags", "price")}
             for body in ({"context": context, "instances": [item] * 3}, {"instances": [item] * 3, "context": context}):
                 assert s.predict(body)[1]["predictions"] == [answer["predictions"][3]] * 3
+            items = [{k: row[k] for k in item} for row in self.instances[:150]]
+            beside, full = {"context": context, "instances": items}, {"instances": [{**context, **i} for i in items]}
+            assert s.predict(beside) == s.predict(full)  # what the context decides is computed once
+            assert s.predict({"context": context, "inputs": {k: [i[k] for i in items] for k in item}}) == s.predict({"inputs": {k: [i[k] for i in full["instances"]] for k in {**context, **item}}})
+            assert s.predict({"context": {**context, **item}, "instances": [{}] * 3})[1]["predictions"] == [answer["predictions"][3]] * 3
+            assert s.predict({"context": {**context, "age": "old"}, "instances": items})[0] == 400
             some = {"context": {**context, "city": "Oslo"}, "instances": [item, self.instances[3], {**item, "city": context["city"]}, {**item, "city": None}]}
             each = {"instances": [{**item, **context, "city": "Oslo"}, self.instances[3], self.instances[3], {**item, **context, "city": None}]}
             assert s.predict(some) == s.predict(each)  # what a row has itself goes first, in this row alone

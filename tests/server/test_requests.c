@@ -136,8 +136,7 @@ static rk_status read(rk_request_rows *rows, size_t before, rk_call_kind kind, c
 static void test_rows(void **state) {
     (void)state;
     rk_request_rows rows;
-    const struct ArrowSchema *s;
-    const struct ArrowArray *a;
+    rk_request_table table, context;
     rk_call call = {0};
     OK(rk_request_rows_init(&rows, &schema, 2));
     OK(read(&rows, 0, RK_CALL_PREDICT,
@@ -157,14 +156,32 @@ static void test_rows(void **state) {
                "{\"inputs\": [{\"name\": \"age\", \"shape\": [2], \"datatype\": \"INT64\", \"data\": [1]}]}",
                &call),
           RK_BAD_DATA, "input 'age': \"data\" has 1 values, \"shape\" says 2");
-    OK(rk_request_rows_table(&rows, 4, &s, &a));
-    assert_int_equal(s->n_children, 2); /* no label was given */
+    OK(rk_request_rows_table(&rows, 4, &table, &context));
+    const struct ArrowArray *a = table.array;
+    assert_null(context.schema);
+    assert_int_equal(table.schema->n_children, 2); /* no label was given */
     assert_int_equal(a->children[0]->length, 4);
     assert_memory_equal(a->children[0]->buffers[2], "12.578", 6);
     const int32_t *lists = a->children[1]->buffers[1];
     assert_int_equal(a->children[1]->null_count, 1);
     assert_true(lists[1] == 2 && lists[4] == 5);
     assert_memory_equal(a->children[1]->children[0]->buffers[2], "abcdd", 5);
+
+    rk_request_rows_cut(&rows, 0); /* of a request alone, whose context stands once */
+    rows.takes_context = true;
+    OK(read(&rows, 0, RK_CALL_PREDICT,
+            "{\"context\": {\"tags\": [\"d\", \"e\"]}, \"instances\": [{\"age\": 7}, {\"age\": 8}]}", &call));
+    OK(rk_request_rows_table(&rows, 2, &table, &context));
+    assert_true(table.array->length == 2 && table.array->n_children == 1);
+    assert_memory_equal(table.array->children[0]->buffers[2], "78", 2);
+    assert_true(context.array->length == 1 && context.array->n_children == 1);
+    assert_string_equal(context.schema->children[0]->name, "tags");
+    assert_memory_equal(context.array->children[0]->children[0]->buffers[2], "de", 2);
+    rk_request_rows_cut(&rows, 0);
+    OK(read(&rows, 0, RK_CALL_PREDICT, /* a row has a column of the context's: rows in full */
+            "{\"context\": {\"age\": 5, \"tags\": []}, \"instances\": [{\"age\": 7}, {}]}", &call));
+    OK(rk_request_rows_table(&rows, 2, &table, &context));
+    assert_memory_equal(table.array->children[0]->buffers[2], "75", 2);
     rk_request_rows_release(&rows);
     rk_call_release(&call);
     assert_int_equal(rk_alloc_live(), 0);
@@ -209,8 +226,7 @@ static void test_nul_in_key(void **state) {
 
 static rk_status all(void) {
     rk_request_rows rows;
-    const struct ArrowSchema *s;
-    const struct ArrowArray *a;
+    rk_request_table table, context;
     rk_call call = {0};
     rk_status status;
     RK_GOTO(rk_request_rows_init(&rows, &schema, 2));
@@ -225,7 +241,7 @@ static rk_status all(void) {
              "\"data\": [\"1\"]}, "
              "{\"name\": \"tags\", \"shape\": [1, 2], \"datatype\": \"BYTES\", \"data\": [[\"x\", \"y\"]]}]}",
              &call));
-    RK_GOTO(rk_request_rows_table(&rows, 2, &s, &a));
+    RK_GOTO(rk_request_rows_table(&rows, 2, &table, &context));
 done:
     rk_request_rows_release(&rows);
     rk_call_release(&call);

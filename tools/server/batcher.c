@@ -1,6 +1,7 @@
 #include "server/batcher.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/thread/clock.h"
@@ -34,10 +35,10 @@ static void finish(rk_batcher *b, rk_call *call) {
     call->done(call);
 }
 
-/* The next call of a version, or of any; under the mutex. */
+/* The next call of any version, or of one that others may join; under the mutex. */
 static rk_call *take(rk_batcher *b, const rk_served_version *version) {
     rk_call **at = &b->first;
-    while (*at && version && (*at)->version != version) at = &(*at)->next;
+    while (*at && version && ((*at)->version != version || (*at)->alone)) at = &(*at)->next;
     rk_call *call = *at;
     if (!call) return NULL;
     *at = call->next;
@@ -108,8 +109,7 @@ static rk_call *take_more(rk_batcher *b, const rk_served_version *v, double unti
     return call;
 }
 
-/* Users of a two_tower: each call for itself, since each has items of its own that are not to be found. */
-static void retrieve(worker *w, rk_call *call) {
+static void answer_alone(worker *w, rk_call *call) {
     if (is_late(w, call)) return;
     atomic_fetch_add(&w->batcher->n_batches, 1);
     run_alone(w, call);
@@ -124,8 +124,8 @@ static void run_batch(worker *w, rk_call *call) {
     w->n_calls = 0;
     rk_served_version_keep(v); /* calls let go of it as they end */
     rk_request_rows_cut(rows, 0);
-    if (v->catalog) {
-        retrieve(w, call);
+    if (call->alone) {
+        answer_alone(w, call);
         rk_served_version_release(v);
         return;
     }
@@ -210,8 +210,25 @@ void rk_batcher_free(rk_batcher *b) {
     RK_FREE_ALL(b->workers, b);
 }
 
+static bool mentions_context(const char *text, size_t n_bytes) {
+    static const char key[] = "\"context\"";
+    return memmem(text, n_bytes, key, sizeof key - 1) != NULL;
+}
+
+/* Users of a two_tower, each of whom has items of his own that are not to be found; and one user beside many
+ * items, whose part of the model is computed once. Only the ends of a long body are looked at: where a
+ * context is missed, it is written out in each row. */
+static bool runs_alone(const rk_call *call) {
+    enum { LOOKED_AT = 4096 };
+    size_t n = call->body.n_bytes, some = n < LOOKED_AT ? n : LOOKED_AT;
+    if (call->version->catalog) return true;
+    if (call->kind == RK_CALL_INFER || n == 0) return false;
+    return mentions_context(call->body.data, some) || mentions_context(call->body.data + n - some, some);
+}
+
 rk_status rk_batcher_submit(rk_batcher *b, rk_call *call) {
     call->next = NULL;
+    call->alone = runs_alone(call);
     pthread_mutex_lock(&b->mutex);
     bool stopped = b->stop, full = b->n_waiting >= b->options.max_enqueued, added = !stopped && !full;
     if (added) {

@@ -31,17 +31,16 @@ static rk_status fill_tasks(rk_served_version *v) {
 
 /* A request of no rows takes a session through all that it will need. */
 static rk_status warm(rk_served_version *v, int worker) {
-    const struct ArrowSchema *schema;
-    const struct ArrowArray *array;
+    rk_request_table rows, context;
     float none;
     int64_t no_item;
-    RK_TRY(rk_request_rows_table(&v->rows[worker], 0, &schema, &array));
+    RK_TRY(rk_request_rows_table(&v->rows[worker], 0, &rows, &context));
     rk_item_search search = RK_ITEM_SEARCH_INIT;
     search.k = 1;
     if (v->catalog)
-        return rk_item_catalog_retrieve(v->catalog, v->sessions[worker], schema, array, &search, &no_item,
-                                        &none);
-    return rk_session_run(v->sessions[worker], schema, array, &none);
+        return rk_item_catalog_retrieve(v->catalog, v->sessions[worker], rows.schema, rows.array, &search,
+                                        &no_item, &none);
+    return rk_session_run(v->sessions[worker], rows.schema, rows.array, &none);
 }
 
 /* The path of the version's index; NULL: it has none. */

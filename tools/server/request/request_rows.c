@@ -11,14 +11,17 @@ typedef struct column_structs {
     const void *buffers[2], *text_buffers[3];
 } column_structs;
 
-typedef struct rk_request_table {
-    struct ArrowSchema schema;
-    struct ArrowArray array;
+/* Columns side by side. */
+typedef struct table_structs {
+    struct ArrowSchema schema, **schemas; /* [n_columns] */
+    struct ArrowArray array, **arrays;    /* [n_columns] */
     const void *no_buffer;
-    struct ArrowSchema **schemas; /* [n_columns] */
-    struct ArrowArray **arrays;   /* [n_columns] */
-    column_structs *columns;      /* [n_columns] */
-} rk_request_table;
+} table_structs;
+
+typedef struct rk_request_structs {
+    table_structs rows, context;
+    column_structs *columns; /* [n_columns] */
+} rk_request_structs;
 
 /* Nothing is the receiver's. */
 static void keep_schema(struct ArrowSchema *schema) {
@@ -41,10 +44,12 @@ rk_status rk_request_rows_init(rk_request_rows *rows, const struct ArrowSchema *
         RK_TRY(rk_reserve(&column->first, &column->first_capacity, 1, sizeof *column->first));
         column->ends[0] = column->first[0] = 0;
     }
-    rk_request_table *t;
+    rk_request_structs *t;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
-    rows->table = t;
-    return RK_ALLOC_ALL(RK_ARRAY(n, t->schemas), RK_ARRAY(n, t->arrays), RK_ARRAY(n, t->columns));
+    rows->structs = t;
+    return RK_ALLOC_ALL(RK_ARRAY(n, t->rows.schemas), RK_ARRAY(n, t->rows.arrays),
+                        RK_ARRAY(n, t->context.schemas), RK_ARRAY(n, t->context.arrays),
+                        RK_ARRAY(n, t->columns));
 }
 
 void rk_request_rows_release(rk_request_rows *rows) {
@@ -54,8 +59,9 @@ void rk_request_rows_release(rk_request_rows *rows) {
                     column->bits[1]);
         rk_buffer_release(&column->text);
     }
-    if (rows->table) RK_FREE_ALL(rows->table->schemas, rows->table->arrays, rows->table->columns);
-    RK_FREE_ALL(rows->table, rows->columns);
+    rk_request_structs *t = rows->structs;
+    if (t) RK_FREE_ALL(t->rows.schemas, t->rows.arrays, t->context.schemas, t->context.arrays, t->columns);
+    RK_FREE_ALL(t, rows->columns);
 }
 
 /* Clients give columns in the same order again and again: the one after the last found is tried first. */
@@ -131,7 +137,7 @@ rk_status rk_request_rows_end(rk_request_rows *rows, size_t n_rows) {
         rk_request_column *column = &rows->columns[c];
         RK_FAIL_IF(column->required && !column->given && n_rows > column->n_rows, RK_BAD_DATA,
                    "column '%s' is missing\nhint: a value that is not known is null", column->name);
-        RK_TRY(rk_request_fill(column, n_rows));
+        if (!column->is_context) RK_TRY(rk_request_fill(column, n_rows));
     }
     return RK_OK;
 }
@@ -139,6 +145,7 @@ rk_status rk_request_rows_end(rk_request_rows *rows, size_t n_rows) {
 void rk_request_rows_cut(rk_request_rows *rows, size_t n_rows) {
     for (size_t i = 0; i < rows->n_columns; i++) {
         rk_request_column *c = &rows->columns[i];
+        c->is_context = false;
         while (c->n_rows > n_rows) c->n_lists -= c->lists[--c->n_rows];
         c->n_values = (size_t)c->first[c->n_rows];
         c->text.n_bytes = (size_t)c->ends[c->n_values];
@@ -210,17 +217,14 @@ static bool has_values(const rk_request_column *c) {
     return any || c->n_lists > 0;
 }
 
-rk_status rk_request_rows_table(rk_request_rows *rows, size_t n_rows, const struct ArrowSchema **schema,
-                                const struct ArrowArray **array) {
-    rk_request_table *t = rows->table;
-    int64_t n = 0;
-    for (size_t c = 0; c < rows->n_columns; c++) {
-        rk_request_column *column = &rows->columns[c];
-        if (!column->required && !has_values(column)) continue;
-        RK_TRY(make_column(column, n_rows, &t->columns[c]));
-        t->schemas[n] = &t->columns[c].schema;
-        t->arrays[n++] = &t->columns[c].array;
-    }
+static void add_column(table_structs *t, column_structs *column) {
+    int64_t n = t->schema.n_children++;
+    t->schemas[n] = &column->schema;
+    t->arrays[n] = &column->array;
+}
+
+static rk_request_table finish_table(table_structs *t, size_t n_rows) {
+    int64_t n = t->schema.n_children;
     t->schema = (struct ArrowSchema){
         .format = "+s", .name = "", .n_children = n, .children = t->schemas, .release = keep_schema};
     t->array = (struct ArrowArray){.length = (int64_t)n_rows,
@@ -229,7 +233,20 @@ rk_status rk_request_rows_table(rk_request_rows *rows, size_t n_rows, const stru
                                    .buffers = &t->no_buffer,
                                    .children = t->arrays,
                                    .release = keep_array};
-    *schema = &t->schema;
-    *array = &t->array;
+    return (rk_request_table){&t->schema, &t->array};
+}
+
+rk_status rk_request_rows_table(rk_request_rows *rows, size_t n_rows, rk_request_table *out,
+                                rk_request_table *context) {
+    rk_request_structs *t = rows->structs;
+    t->rows.schema.n_children = t->context.schema.n_children = 0;
+    for (size_t c = 0; c < rows->n_columns; c++) {
+        rk_request_column *column = &rows->columns[c];
+        if (!column->required && !has_values(column)) continue;
+        RK_TRY(make_column(column, column->is_context ? 1 : n_rows, &t->columns[c]));
+        add_column(column->is_context ? &t->context : &t->rows, &t->columns[c]);
+    }
+    *out = finish_table(&t->rows, n_rows);
+    *context = t->context.schema.n_children ? finish_table(&t->context, 1) : (rk_request_table){0};
     return RK_OK;
 }

@@ -16,8 +16,9 @@
 /* A column: the values of its rows, one after the other. */
 typedef struct rk_request_column {
     const char *name;
-    bool required; /* a request without it is refused */
-    bool given;    /* since rk_request_rows_begin */
+    bool required;   /* a request without it is refused */
+    bool given;      /* since rk_request_rows_begin */
+    bool is_context; /* its one row stands for all */
     rk_buffer text;
     int32_t *ends; /* [1 + n_values] 0, then where each value ends in the text */
     bool *nulls;   /* [n_values] */
@@ -32,8 +33,9 @@ typedef struct rk_request_column {
 typedef struct rk_request_rows {
     rk_request_column *columns; /* [n_columns] */
     size_t n_columns;
-    size_t expected;                /* where the next column is looked for first */
-    struct rk_request_table *table; /* of rk_request_rows_table */
+    size_t expected;                    /* where the next column is looked for first */
+    bool takes_context;                 /* set by who reads a request alone: a context is kept as one row */
+    struct rk_request_structs *structs; /* of rk_request_rows_table */
 } rk_request_rows;
 
 /* Columns are the children of `schema` (rk_session_schema), which outlives the rows; the first n_required
@@ -63,9 +65,14 @@ rk_status rk_request_rows_end(rk_request_rows *rows, size_t n_rows);
 /* Back to the first n_rows. */
 void rk_request_rows_cut(rk_request_rows *rows, size_t n_rows);
 
-/* The first n_rows rows as a struct array, whose columns that were never given are left out. Valid until the
- * rows change; nothing is to be released. */
-rk_status rk_request_rows_table(rk_request_rows *rows, size_t n_rows, const struct ArrowSchema **schema,
-                                const struct ArrowArray **array);
+/* A struct array, whose columns that were never given are left out. Valid until the rows change; nothing is
+ * to be released. */
+typedef struct rk_request_table {
+    const struct ArrowSchema *schema;
+    const struct ArrowArray *array;
+} rk_request_table;
+/* The first n_rows rows; the context's columns are in *context, of one row, or its schema is NULL. */
+rk_status rk_request_rows_table(rk_request_rows *rows, size_t n_rows, rk_request_table *out,
+                                rk_request_table *context);
 
 #endif

@@ -92,7 +92,8 @@ rk_status rk_spread_context(rk_call *call, const rk_call_limits *limits, rk_span
     RK_AUTO(rk_json_release) rk_json json = {0};
     rk_span key;
     bool more;
-    RK_FAIL_IF(context.n_bytes > 0 && call->n_rows > MAX_CONTEXT_BYTES / (int64_t)context.n_bytes,
+    RK_FAIL_IF(!rows->takes_context && context.n_bytes > 0 &&
+                   call->n_rows > MAX_CONTEXT_BYTES / (int64_t)context.n_bytes,
                RK_INVALID_ARGUMENT, "\"context\" has %lld bytes, too many for %lld rows",
                (long long)context.n_bytes, (long long)call->n_rows);
     rk_json_start(&json, context, limits->max_depth);
@@ -108,7 +109,9 @@ rk_status rk_spread_context(rk_call *call, const rk_call_limits *limits, rk_span
         }
         if (column && !column->given && call->n_rows > 0) {
             RK_TRY(rk_read_value(&json, column, n_before));
-            RK_TRY(rk_request_repeat(column, n_before, n_before + (size_t)call->n_rows));
+            column->is_context = rows->takes_context;
+            if (!rows->takes_context)
+                RK_TRY(rk_request_repeat(column, n_before, n_before + (size_t)call->n_rows));
         } else {
             RK_TRY(rk_json_skip(&json, NULL));
         }

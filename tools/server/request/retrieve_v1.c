@@ -158,15 +158,14 @@ static rk_status search_some(const rk_call *call, const struct ArrowSchema *sche
 
 static rk_status search_all(const rk_call *call, rk_request_rows *rows, rk_session *session,
                             rk_retrieval *m) {
-    const struct ArrowSchema *schema;
-    const struct ArrowArray *array;
+    rk_request_table table, context;
     const char *column = rk_item_catalog_user_column(call->version->catalog);
     const rk_request_column *users = rk_request_rows_find(rows, (rk_span){column, strlen(column)});
-    RK_TRY(rk_request_rows_table(rows, (size_t)call->n_rows, &schema, &array));
+    RK_TRY(rk_request_rows_table(rows, (size_t)call->n_rows, &table, &context));
     for (int64_t first = 0, n; first < call->n_rows; first += n) {
         RK_TRY(gather(call, users, first, m, &n));
         if (n > 0) {
-            RK_TRY(search_some(call, schema, array, first, n, session, m));
+            RK_TRY(search_some(call, table.schema, table.array, first, n, session, m));
         } else {
             for (int64_t i = 0; i < m->k; i++) m->items[first * m->k + i] = -1;
             n = 1;

@@ -79,10 +79,10 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Server:
-    def __init__(self, t, model="", more="", run=None, max_rows=200, reload_interval=0.2, idle_timeout=2):
+    def __init__(self, t, model="", more="", run=None, max_rows=200, reload_interval=0.2, idle_timeout=2, text=None):
         self.folder = t.folder
         config = t.folder / "serve.yaml"
-        config.write_text(SERVE % (t.folder / run if run else t.serve_run, model, reload_interval, max_rows, idle_timeout, more))
+        config.write_text(text or SERVE % (t.folder / run if run else t.serve_run, model, reload_interval, max_rows, idle_timeout, more))
         self.process = subprocess.Popen([t.program, "serve", config], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         lines = []
         while not (found := re.search(r"port (\d+)", lines[-1] if lines else "")):

@@ -54,42 +54,43 @@ static void write_name(rk_buffer *out, const char *name) {
     rk_json_write_text(out, (rk_span){name, strlen(name)});
 }
 
-typedef void tensor_writer(rk_buffer *out, const char *name, type_names type, bool first);
+/* Tensors have a row each, or, of found items, k of a row. */
+typedef void tensor_writer(rk_buffer *out, const char *name, type_names type, bool is_matrix, bool first);
 
-static void write_tensor_v1(rk_buffer *out, const char *name, type_names type, bool first) {
+static void write_tensor_v1(rk_buffer *out, const char *name, type_names type, bool is_matrix, bool first) {
+    static const char any[] = "{\"size\": \"-1\", \"name\": \"\"}";
     rk_buffer_text(out, first ? "" : ", ");
     write_name(out, name);
     rk_buffer_printf(
         out,
-        ": {\"dtype\": \"%s\", \"tensor_shape\": {\"dim\": [{\"size\": \"-1\", \"name\": \"\"}], "
-        "\"unknown_rank\": false}, \"name\": ",
-        type.v1);
+        ": {\"dtype\": \"%s\", \"tensor_shape\": {\"dim\": [%s%s%s], \"unknown_rank\": false}, \"name\": ",
+        type.v1, any, is_matrix ? ", " : "", is_matrix ? any : "");
     write_name(out, name);
     rk_buffer_text(out, "}");
 }
 
-static void write_tensor_v2(rk_buffer *out, const char *name, type_names type, bool first) {
+static void write_tensor_v2(rk_buffer *out, const char *name, type_names type, bool is_matrix, bool first) {
     rk_buffer_text(out, first ? "{\"name\": " : ", {\"name\": ");
     write_name(out, name);
-    rk_buffer_printf(out, ", \"datatype\": \"%s\", \"shape\": [-1]}", type.v2);
+    rk_buffer_printf(out, ", \"datatype\": \"%s\", \"shape\": [-1%s]}", type.v2, is_matrix ? ", -1" : "");
 }
 
 static void write_inputs(const rk_served_version *v, tensor_writer *write, rk_buffer *out) {
     bool first = true;
     for (int64_t c = 0; c < v->n_inputs; c++) {
         if (!rk_served_version_needs(v, c)) continue;
-        write(out, v->columns.children[c]->name, type_of(v->columns.children[c]), first);
+        write(out, v->columns.children[c]->name, type_of(v->columns.children[c]), false, first);
         first = false;
     }
 }
 
 static void write_outputs(const rk_served_version *v, tensor_writer *write, rk_buffer *out) {
     if (v->catalog) {
-        write(out, "items", texts, true);
-        write(out, "scores", floats, false);
+        write(out, "items", texts, true, true);
+        write(out, "scores", floats, true, false);
         return;
     }
-    for (int32_t t = 0; t < v->n_tasks; t++) write(out, v->tasks[t].name, floats, t == 0);
+    for (int32_t t = 0; t < v->n_tasks; t++) write(out, v->tasks[t].name, floats, false, t == 0);
 }
 
 void rk_describe_metadata(const rk_served_version *v, rk_buffer *out) {
@@ -109,6 +110,11 @@ void rk_describe_server(rk_buffer *out) {
     rk_buffer_printf(
         out, "{\"name\": \"reckon\", \"version\": \"%s\", \"extensions\": [\"binary_tensor_data\"]}\n",
         rk_version());
+}
+
+void rk_describe_model_ready(const rk_served_model *model, bool ready, rk_buffer *out) {
+    rk_buffer_printf(out, "{\"name\": \"%s\", \"ready\": %s}\n", model->entry->name,
+                     ready ? "true" : "false");
 }
 
 void rk_describe_model(rk_served_model *model, const rk_served_version *v, rk_buffer *out) {

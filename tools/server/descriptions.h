@@ -10,6 +10,7 @@ void rk_describe_status(rk_served_model *model, const rk_served_version *only, r
 void rk_describe_metadata(const rk_served_version *version, rk_buffer *out);
 /* The Open Inference Protocol's, of the server and of a version. */
 void rk_describe_server(rk_buffer *out);
+void rk_describe_model_ready(const rk_served_model *model, bool ready, rk_buffer *out);
 void rk_describe_model(rk_served_model *model, const rk_served_version *version, rk_buffer *out);
 
 #endif

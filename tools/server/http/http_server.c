@@ -18,6 +18,7 @@
 #include "server/http/http_rules.h"
 #include "server/http/routes.h"
 #include "server/http/watchdog.h"
+#include "server/openapi.h"
 #include "server/status_page.h"
 
 struct rk_http {
@@ -194,6 +195,13 @@ static enum MHD_Result describe(exchange *e) {
         case RK_ROUTE_LIVE:
             rk_buffer_text(out, "{\"live\": true}\n");
             break;
+        case RK_ROUTE_OPENAPI:
+            if (rk_write_openapi(out) != RK_OK) return send_error(e, 503, rk_last_error(), false);
+            break;
+        case RK_ROUTE_MODEL_READY:
+            if (!ready) e->call.code = 503;
+            rk_describe_model_ready(e->model, ready, out);
+            break;
         case RK_ROUTE_PAGE:
             type = "text/html; charset=utf-8";
             if (make_nonce(e) != RK_OK) return send_error(e, 500, rk_last_error(), false);
@@ -204,7 +212,7 @@ static enum MHD_Result describe(exchange *e) {
             rk_metrics_write(http->options.metrics, http->options.models, http->options.config->n_models,
                              rk_batcher_count(http->options.batcher), out);
             break;
-        default: /* of the server, or of a model */
+        default: /* RK_ROUTE_READY */
             if (!ready) e->call.code = 503;
             rk_buffer_text(out, ready ? "{\"ready\": true}\n" : "{\"ready\": false}\n");
             break;

@@ -21,9 +21,11 @@ static const ending v2_endings[] = {{"", RK_ROUTE_MODEL, false},
                                     {"/infer", RK_ROUTE_INFER, true},
                                     {0}};
 static const ending whole[] = {{"/v2", RK_ROUTE_SERVER, false},
+                               {"/v2/", RK_ROUTE_SERVER, false},
                                {"/v2/health/live", RK_ROUTE_LIVE, false},
                                {"/v2/health/ready", RK_ROUTE_READY, false},
                                {"/metrics", RK_ROUTE_METRICS, false},
+                               {"/openapi.json", RK_ROUTE_OPENAPI, false},
                                {"/", RK_ROUTE_PAGE, false},
                                {0}};
 

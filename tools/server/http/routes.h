@@ -22,6 +22,7 @@ typedef enum rk_route_kind {
     RK_ROUTE_MODEL,    /* v2: metadata */
     RK_ROUTE_MODEL_READY,
     RK_ROUTE_METRICS,
+    RK_ROUTE_OPENAPI,
     RK_ROUTE_PAGE
 } rk_route_kind;
 

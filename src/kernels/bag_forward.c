@@ -5,7 +5,7 @@
 #include "base/float16.h"
 #include "kernels/ids_check.h"
 #include "kernels/kernel_list.h"
-#include "kernels/inline/row_codes.h"
+#include "kernels/inline/row_decode.h"
 #include "kernels/inline/row_sum.h"
 
 /* Cache lines of rows ahead that are on their way, to the second cache: fewer lines may be on their way to
@@ -67,24 +67,8 @@ ROW_INLINE void bag_f32(const rk_bag_forward_args *args, int64_t bag, int64_t al
     row_sum_end(&sum, args->scales ? args->scales[bag] : 1.0f, out, dim);
 }
 
-ROW_INLINE void bag_half(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim, bool bf16) {
-    const uint16_t *rows = args->rows.data;
-    float *out = args->out + (bag - args->first) * args->stride, sum[128], *to = dim <= 128 ? sum : out;
-    int64_t ahead = rows_ahead(args, dim);
-    memset(to, 0, (size_t)dim * sizeof *to);
-    for (int64_t i = args->offsets[bag]; i < args->offsets[bag + 1]; i++) {
-        prefetch(args, i + ahead, all, dim);
-        const uint16_t *row = rows + args->ids[i] * dim;
-        float c = args->coefficients ? args->coefficients[i] : 1.0f;
-        for (int32_t k = 0; k < dim; k++)
-            to[k] += c * (bf16 ? rk_bf16_to_f32(row[k]) : rk_f16_to_f32(row[k]));
-    }
-    float scale = args->scales ? args->scales[bag] : 1.0f;
-    for (int32_t k = 0; k < dim; k++) out[k] = scale * to[k];
-}
-
 /* As bag_f32, of rows that are f32 once they are decoded. */
-ROW_INLINE void bag_codes(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim) {
+ROW_INLINE void bag_decoded(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim) {
     float *out = args->out + (bag - args->first) * args->stride, row[RK_MAX_DIM];
     int64_t ahead = rows_ahead(args, dim);
     row_sum sum;
@@ -110,16 +94,10 @@ ROW_INLINE void copy_rows(const rk_bag_forward_args *args, int32_t dim) {
             *args->strays = true;
             return;
         }
-        const uint16_t *halves = (const uint16_t *)args->rows.data + args->ids[b] * dim;
-        const float *row = (const float *)args->rows.data + args->ids[b] * dim;
         if (args->rows.dtype == RK_F32)
-            row_copy(out, row, dim);
-        else if (args->rows.dtype == RK_U8)
-            row_decode(&args->rows, args->ids[b], out, dim);
-        else if (args->rows.dtype == RK_BF16)
-            for (int32_t k = 0; k < dim; k++) out[k] = rk_bf16_to_f32(halves[k]);
+            row_copy(out, (const float *)args->rows.data + args->ids[b] * dim, dim);
         else
-            for (int32_t k = 0; k < dim; k++) out[k] = rk_f16_to_f32(halves[k]);
+            row_decode(&args->rows, args->ids[b], out, dim);
     }
 }
 
@@ -140,10 +118,8 @@ ROW_INLINE void all_bags(const rk_bag_forward_args *args, int32_t dim) {
         }
         if (args->rows.dtype == RK_F32)
             bag_f32(args, b, end, dim);
-        else if (args->rows.dtype == RK_U8)
-            bag_codes(args, b, end, dim);
         else
-            bag_half(args, b, end, dim, args->rows.dtype == RK_BF16);
+            bag_decoded(args, b, end, dim);
     }
 }
 

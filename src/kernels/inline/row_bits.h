@@ -7,7 +7,7 @@
 #include "base/float16.h"
 #include "base/rng.h"
 #include "kernels/inline/column_bits.h"
-#include "kernels/inline/row_codes.h"
+#include "kernels/inline/row_decode.h"
 #include "kernels/rows.h"
 
 static void load_row(const rk_rows *rows, int64_t row, float *restrict out) {
@@ -16,15 +16,7 @@ static void load_row(const rk_rows *rows, int64_t row, float *restrict out) {
         memcpy(out, (const float *)rows->data + row * dim, (size_t)dim * sizeof *out);
         return;
     }
-    if (rows->dtype == RK_U8) {
-        row_decode(rows, row, out, dim);
-        return;
-    }
-    const uint16_t *restrict from = (const uint16_t *)rows->data + row * dim;
-    if (rows->dtype == RK_BF16)
-        for (int32_t k = 0; k < dim; k++) out[k] = rk_bf16_to_f32(from[k]);
-    else
-        for (int32_t k = 0; k < dim; k++) out[k] = rk_f16_to_f32(from[k]);
+    row_decode(rows, row, out, dim);
 }
 
 static void store_row(const rk_rows *rows, int64_t row, const float *restrict values, uint64_t seed,

@@ -1,0 +1,235 @@
+/* bench_rows_in_files [--table-rows N] [--dim N] [--rows N] [--requests N]: what it costs that an export's
+ * rows stay in its files. One table of random rows is exported in each format; each export is opened with its
+ * rows in memory (f32 alone) and in its file, and measured: the time to open it, the memory that is its own
+ * and that it shares with others, the processor time of a row in a lookup of single ids and of bags of ten,
+ * and of a request of 26 ids a row. One thread; ids are uniform over the table, files are in the page cache.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <reckon/reckon.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "base/thread/clock.h"
+
+enum { FEATURES = 26, BAG = 10, ROUNDS = 7, TRAINED_ROWS = 256 };
+
+typedef struct sizes {
+    int64_t table_rows, dim, rows, requests;
+} sizes;
+
+/* 26 features of one table. */
+static rk_status train(const char *directory, const sizes *s) {
+    char path[300], output[320], text[4000] = "data: {train: rows.csv, labels: [{name: y}], features: [";
+    const char *overrides[] = {output};
+    rk_config *config;
+    rk_trainer *trainer;
+    rk_rng rng = {2, 1, 0};
+    snprintf(output, sizeof output, "train.output=%s/run", directory);
+    snprintf(path, sizeof path, "%s/rows.csv", directory);
+    FILE *file = fopen(path, "w");
+    if (!file) return rk_error(RK_IO, "'%s' cannot be written", path);
+    for (int f = 0; f < FEATURES; f++) {
+        sprintf(text + strlen(text), "{name: c%d, identity: %lld}, ", f, (long long)s->table_rows);
+        fprintf(file, "c%d,", f);
+    }
+    fprintf(file, "y\n");
+    for (int i = 0; i < TRAINED_ROWS; i++) {
+        for (int f = 0; f < FEATURES; f++)
+            fprintf(file, "%lld,", (long long)rk_rng_below(&rng, (uint64_t)s->table_rows));
+        fprintf(file, "%d\n", i % 2);
+    }
+    fclose(file);
+    sprintf(text + strlen(text),
+            "]}\nembedding: {optimizer: {kind: sgd}, dim: %lld, tables: [{name: t, rows: %lld}], "
+            "features: [{match: 'c*', table: t}]}\nmodel: {kind: dnn, deep: [128, 64]}\n"
+            "train: {batch_size: 256, epochs: 1}\n",
+            (long long)s->dim, (long long)s->table_rows);
+    RK_TRY(rk_config_parse(text, "run.yaml", directory, overrides, 1, &config));
+    rk_status status = rk_trainer_create(config, NULL, &trainer);
+    if (status == RK_OK) {
+        status = rk_trainer_run(trainer);
+        rk_trainer_free(trainer);
+    }
+    rk_config_free(config);
+    return status;
+}
+
+static double cpu_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* MB of this process that no other has, and of files that are in memory. */
+static void resident(double *own, double *of_files) {
+    char line[200];
+    double kb;
+    FILE *file = fopen("/proc/self/status", "r");
+    *own = *of_files = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "RssAnon: %lf", &kb) == 1) *own = kb * 1e-3;
+        if (sscanf(line, "RssFile: %lf", &kb) == 1) *of_files = kb * 1e-3;
+    }
+    if (file) fclose(file);
+}
+
+/* Batches of one shape: ids of all features, and where lookups put their vectors. */
+typedef struct batches {
+    int64_t n, per_sample;
+    int64_t *ids;   /* [FEATURES, n * per_sample] */
+    float *vectors; /* [n, dim], of one feature after the other */
+    rk_ids features[FEATURES];
+    rk_activation activations[FEATURES];
+} batches;
+
+static rk_status draw(batches *b, const sizes *s, int64_t n, int64_t per_sample) {
+    rk_rng rng = {1, 1, 0};
+    int64_t n_ids = n * per_sample;
+    *b = (batches){.n = n, .per_sample = per_sample};
+    RK_TRY(rk_alloc((size_t)(FEATURES * n_ids), sizeof *b->ids, &b->ids));
+    RK_TRY(rk_alloc((size_t)(n * s->dim), sizeof *b->vectors, &b->vectors));
+    for (int64_t i = 0; i < FEATURES * n_ids; i++)
+        b->ids[i] = (int64_t)rk_rng_below(&rng, (uint64_t)s->table_rows);
+    for (int f = 0; f < FEATURES; f++) {
+        b->features[f] = (rk_ids){.ids_per_sample = per_sample, .ids = b->ids + f * n_ids};
+        b->activations[f] = (rk_activation){.data = b->vectors, .stride = s->dim};
+    }
+    return RK_OK;
+}
+
+static void release(batches *b) {
+    rk_free(b->ids);
+    rk_free(b->vectors);
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values) {
+    qsort(values, ROUNDS, sizeof *values, ascending);
+    return values[ROUNDS / 2];
+}
+
+/* Nanoseconds of a processor a row. */
+static rk_status time_lookups(rk_predictor *predictor, const batches *b, double *out) {
+    rk_embeddings *e = rk_model_embeddings(rk_predictor_model(predictor));
+    rk_lookup *lookup;
+    double seconds[ROUNDS + 1];
+    RK_TRY(rk_lookup_create(e, &lookup));
+    rk_status status = RK_OK;
+    for (int round = 0; round <= ROUNDS && status == RK_OK;
+         round++) { /* the last in the place of the first */
+        double begin = cpu_seconds();
+        status = rk_embeddings_peek(e, b->n, b->features, lookup, b->activations);
+        seconds[round % ROUNDS] = cpu_seconds() - begin;
+    }
+    rk_lookup_free(lookup);
+    *out = 1e9 * median(seconds) / (double)(FEATURES * b->n * b->per_sample);
+    return status;
+}
+
+/* Microseconds of a processor a request. */
+static rk_status time_requests(rk_predictor *predictor, const sizes *s, const batches *b, double *out) {
+    rk_session *session;
+    float *predictions = NULL;
+    double seconds[ROUNDS + 1];
+    RK_TRY(rk_session_create(predictor, NULL, &session));
+    rk_status status = rk_alloc((size_t)s->rows, sizeof *predictions, &predictions);
+    for (int round = 0; round <= ROUNDS && status == RK_OK; round++) {
+        double begin = cpu_seconds();
+        for (int64_t i = 0; i < s->requests && status == RK_OK; i++) {
+            rk_ids ids[FEATURES];
+            int64_t first = (i * s->rows) % (b->n - s->rows + 1);
+            for (int f = 0; f < FEATURES; f++)
+                ids[f] = (rk_ids){.ids_per_sample = 1, .ids = b->features[f].ids + first};
+            rk_batch batch = {.n = s->rows, .features = ids, .n_features = FEATURES};
+            status = rk_session_run_batch(session, &batch, predictions);
+        }
+        seconds[round % ROUNDS] = cpu_seconds() - begin;
+    }
+    rk_free(predictions);
+    rk_session_free(session);
+    *out = 1e6 * median(seconds) / (double)s->requests;
+    return status;
+}
+
+static rk_status measure(const char *path, const char *name, rk_export_rows rows, const sizes *s,
+                         const batches *single, const batches *bags) {
+    rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
+    rk_predictor *predictor;
+    double before[2], after[2], lookup_ns, bag_ns, request_us;
+    resident(&before[0], &before[1]);
+    options.rows = rows;
+    double begin = rk_clock_seconds();
+    RK_TRY(rk_predictor_open(path, &options, &predictor));
+    double open_ms = 1e3 * (rk_clock_seconds() - begin);
+    rk_status status = time_lookups(predictor, single, &lookup_ns);
+    if (status == RK_OK) status = time_lookups(predictor, bags, &bag_ns);
+    if (status == RK_OK) status = time_requests(predictor, s, single, &request_us);
+    resident(&after[0], &after[1]);
+    rk_predictor_free(predictor);
+    RK_TRY(status);
+    printf("| %s | %.0f | %.0f | %.0f | %.1f | %.1f | %.0f |\n", name, open_ms, after[0] - before[0],
+           after[1] - before[1], lookup_ns, bag_ns, request_us);
+    fflush(stdout);
+    return RK_OK;
+}
+
+static rk_status measure_all(const char *directory, const sizes *s, const batches *single,
+                             const batches *bags) {
+    static const char *const names[] = {"f32", "f16", "bf16", "int8", "int4"};
+    char run[300], path[320];
+    rk_export_options options = RK_EXPORT_OPTIONS_INIT;
+    snprintf(run, sizeof run, "%s/run", directory);
+    printf(
+        "| rows | open, ms | own, MB | of files, MB | ns a row | in bags | us a request |\n"
+        "|---|---|---|---|---|---|---|\n");
+    for (int i = 0; i < 5; i++) {
+        options.rows = (rk_export_rows)(RK_EXPORT_ROWS_F32 + i);
+        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+        RK_TRY(rk_export_safetensors(run, &options, path));
+        if (i == 0) RK_TRY(measure(path, "f32, in memory", RK_EXPORT_ROWS_F32, s, single, bags));
+        RK_TRY(measure(path, names[i], RK_EXPORT_ROWS_TRAINED, s, single, bags));
+    }
+    return RK_OK;
+}
+
+static rk_status run(const char *directory, const sizes *s) {
+    batches single = {0}, bags = {0};
+    rk_status status;
+    RK_GOTO(train(directory, s));
+    RK_GOTO(draw(&single, s, 8192, 1));
+    RK_GOTO(draw(&bags, s, 1024, BAG));
+    RK_GOTO(measure_all(directory, s, &single, &bags));
+done:
+    release(&single);
+    release(&bags);
+    return status;
+}
+
+int main(int n_arguments, char **arguments) {
+    static const char *const names[] = {"--table-rows", "--dim", "--rows", "--requests"};
+    int64_t values[] = {2000000, 64, 100, 500};
+    char directory[] = "/tmp/reckon-rows-XXXXXX", command[100];
+    for (int i = 1; i < n_arguments; i += 2) {
+        int k = 0;
+        while (k < 4 && strcmp(arguments[i], names[k]) != 0) k++;
+        if (k == 4 || i + 1 == n_arguments || (values[k] = atoll(arguments[i + 1])) < 1 || values[2] > 8192) {
+            fprintf(stderr,
+                    "usage: bench_rows_in_files [--table-rows N] [--dim N] [--rows N] [--requests N]\n");
+            return 2;
+        }
+    }
+    if (!mkdtemp(directory)) return 1;
+    rk_status status = run(directory, &(sizes){values[0], values[1], values[2], values[3]});
+    if (status != RK_OK) fprintf(stderr, "%s\n", rk_last_error());
+    snprintf(command, sizeof command, "rm -rf '%s'", directory);
+    return system(command) != 0 || status != RK_OK;
+}

@@ -34,9 +34,12 @@ typedef struct rk_predictor_options {
     rk_export_rows rows; /* rows of tables are rounded as an export would round them, and computed with as
                           * what they then are: what such an export would cost. In memory they take 4 bytes a
                           * value, f16 and bf16 ones 2 */
+    uint64_t row_cache_bytes; /* of an export whose rows are in Redis: memory for rows that were read lately;
+                                 0: 2^28 */
+    double row_timeout;       /* likewise, seconds that a request waits for its rows; 0: 1 */
 } rk_predictor_options;
 #define RK_PREDICTOR_OPTIONS_INIT \
-    { sizeof(rk_predictor_options), 0, 0, 0, RK_EXPORT_ROWS_TRAINED }
+    { sizeof(rk_predictor_options), 0, 0, 0, RK_EXPORT_ROWS_TRAINED, 0, 0 }
 
 /* path: a checkpoint, a run's directory (its best or newest checkpoint is taken), or a directory that
  * rk_export_safetensors or rk_export_onnx has written with all its tensors; relative paths of such a one's
@@ -47,6 +50,12 @@ typedef struct rk_predictor_options {
  * missing or has another shape), RK_NOT_FINITE (a row that int8 or int4 cannot hold). */
 RK_API rk_status rk_predictor_open(const char *path, const rk_predictor_options *options, rk_predictor **out);
 RK_API void rk_predictor_free(rk_predictor *predictor);
+
+/* Of an export whose rows are in Redis, where predictions fail with RK_UNAVAILABLE while they cannot be read:
+ * whether they could when one last tried (any thread; true of rows in memory or in files). */
+RK_API bool rk_predictor_rows_available(const rk_predictor *predictor);
+/* Tries. One thread at a time, beside predictions. RK_UNAVAILABLE: why not. */
+RK_API rk_status rk_predictor_check_rows(const rk_predictor *predictor);
 
 RK_API int32_t rk_predictor_n_tasks(const rk_predictor *predictor);
 RK_API const char *rk_predictor_task_name(const rk_predictor *predictor, int32_t task);

@@ -1,6 +1,7 @@
 #include "model/inference.h"
 
 #include "base/memory.h"
+#include "embedding/local/collection.h"
 #include "embedding/local/local_store.h"
 #include "model/step/predict.h"
 
@@ -17,13 +18,19 @@ static rk_status check_shared(const rk_model *model) {
     return RK_OK;
 }
 
+static rk_status create_store(const rk_embeddings *embeddings, rk_store **out) {
+    rk_row_source *source = rk_embeddings_source(embeddings);
+    return rk_row_source_fetches(source) ? source->ops->create_store(source, embeddings, out)
+                                         : rk_peek_store_create(embeddings, out);
+}
+
 rk_status rk_inference_create(const rk_model *model, int n_threads, rk_inference **out) {
     rk_inference *i;
     RK_TRY(check_shared(model));
     RK_TRY(rk_alloc(1, sizeof *i, &i));
     rk_status status;
     RK_GOTO(rk_inference_init(model, i));
-    if (model->embeddings) RK_GOTO(rk_peek_store_create(model->embeddings, &i->store));
+    if (model->embeddings) RK_GOTO(create_store(model->embeddings, &i->store));
     RK_GOTO(rk_graph_inference_create(model->graph, n_threads, &i->graph));
     *out = i;
     i = NULL;
@@ -35,7 +42,6 @@ done:
 void rk_inference_free(rk_inference *i) {
     if (!i) return;
     rk_graph_inference_free(i->graph);
-    if (i->store != i->model->store) i->store->ops->free(i->store);
     rk_inference_release(i);
     RK_FREE_ALL(i->columns, i);
 }

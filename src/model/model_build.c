@@ -292,7 +292,9 @@ static rk_status create_queue(rk_model *model, const rk_model_options *options) 
     RK_TRY(rk_alloc(1, sizeof *model->inference, &model->inference));
     RK_TRY(rk_inference_init(model, model->inference));
     model->inference->own = model;
-    return RK_OK;
+    rk_row_source *source = model->embeddings ? rk_embeddings_source(model->embeddings) : NULL;
+    if (!rk_row_source_fetches(source)) return RK_OK;
+    return source->ops->create_store(source, model->embeddings, &model->inference->store);
 }
 
 static rk_status create_trainer(rk_model *model, const rk_model_options *options) {

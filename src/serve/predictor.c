@@ -9,6 +9,7 @@
 #include "base/struct_size.h"
 #include "base/thread/parallel.h"
 #include "cuda/device/device.h"
+#include "embedding/local/collection.h"
 #include "model/inference.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/stored_tensors.h"
@@ -75,12 +76,14 @@ static rk_status read_model(rk_predictor *p, const char *device) {
     const rk_model_cluster *over = p->comm ? &cluster : NULL;
     if (over) cluster.request.roles.n_trainers = rk_comm_size(p->comm);
     RK_TRY(choose_device(p, device, &on));
-    rk_status status = rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, on, over, p->rows, &p->model));
+    rk_status status =
+        rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, on, over, p->rows, &p->reading, &p->model));
     if (status == RK_OK || !on || device || status == RK_PEER_LOST) return status;
     warn_of_processors(p); /* a GPU that others use may have no room */
     rk_model_free(p->model);
     p->model = NULL;
-    return rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, NULL, over, p->rows, &p->model));
+    return rk_comm_agree(p->comm,
+                         rk_checkpoint_model(p->path, c, NULL, over, p->rows, &p->reading, &p->model));
 }
 
 static rk_status load_model(rk_predictor *p, const char *device) {
@@ -129,6 +132,8 @@ rk_status rk_predictor_open(const char *path, const rk_predictor_options *option
     if (o.comm && rk_comm_size(o.comm) > 1) p->comm = o.comm;
     p->pool = o.pool;
     p->rows = o.rows;
+    p->reading = (rk_row_reading){.cache_bytes = o.row_cache_bytes ? o.row_cache_bytes : UINT64_C(1) << 28,
+                                  .timeout = o.row_timeout > 0 ? o.row_timeout : 1};
     rk_status status;
     RK_ON_POOL(p->pool, status = find_and_load(p, path, o.device));
     RK_GOTO(status);
@@ -144,6 +149,20 @@ void rk_predictor_free(rk_predictor *p) {
     rk_evaluation_release(&p->evaluation);
     forget(p);
     rk_free(p);
+}
+
+static rk_row_source *source_of(const rk_predictor *p) {
+    const rk_embeddings *embeddings = rk_model_embeddings(p->model);
+    rk_row_source *source = embeddings ? rk_embeddings_source(embeddings) : NULL;
+    return rk_row_source_fetches(source) ? source : NULL;
+}
+bool rk_predictor_rows_available(const rk_predictor *p) {
+    const rk_row_source *source = source_of(p);
+    return !source || source->ops->is_available(source);
+}
+rk_status rk_predictor_check_rows(const rk_predictor *p) {
+    rk_row_source *source = source_of(p);
+    return source ? source->ops->check(source) : RK_OK;
 }
 
 int32_t rk_predictor_n_tasks(const rk_predictor *p) {

@@ -5,12 +5,14 @@
 #include <reckon/predictor.h>
 
 #include "data/dataset/dataset.h"
+#include "train/checkpoint/rows_pointer.h"
 #include "train/evaluate/evaluation.h"
 
 struct rk_predictor {
     rk_comm *comm; /* NULL: one process */
     rk_pool *pool; /* NULL: the process's */
     rk_export_rows rows;
+    rk_row_reading reading;
     char *path;
     rk_config *config;
     rk_model *model;

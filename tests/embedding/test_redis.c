@@ -1,10 +1,13 @@
 /* What is known of Redis without one: addresses, slots, redirections, manifests, the cache of rows. */
 #include "testing.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/rng.h"
 #include "embedding/redis/redis_client.h"
+#include "embedding/redis/row_cache.h"
 #include "embedding/redis/row_manifest.h"
 #include "embedding/redis/slot_map.h"
 
@@ -181,9 +184,103 @@ static void test_bad_manifests(void **state) {
     }
 }
 
+enum { CACHE_ROW = 12 };
+
+static void row_of(int64_t row, char out[CACHE_ROW]) {
+    memset(out, (int)(row % 251), CACHE_ROW);
+    memcpy(out, &row, sizeof row);
+}
+
+/* What it has is right, however full it is; what was put last is there; rows that are used stay. */
+static void test_cache(void **state) {
+    (void)state;
+    static const size_t sizes[] = {0, 40, 100, 5000, 100000, 1 << 20};
+    char want[CACHE_ROW], have[CACHE_ROW];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        rk_row_cache *cache;
+        rk_rng rng = {.seed = 7, .stream = i};
+        OK(rk_row_cache_create(sizes[i], 3000, CACHE_ROW, &cache));
+        int64_t n = rk_row_cache_n_rows(cache), n_found = 0;
+        assert_true(n <= 3000 && rk_row_cache_bytes(n, CACHE_ROW) <= sizes[i]);
+        for (int step = 0; step < 20000; step++) {
+            int64_t row = (int64_t)rk_rng_below(&rng, 3000);
+            bool found = rk_row_cache_get(cache, row, have);
+            row_of(row, want);
+            if (found) assert_memory_equal(have, want, CACHE_ROW);
+            n_found += found;
+            if (found) continue;
+            rk_row_cache_put(cache, row, want);
+            assert_int_equal(rk_row_cache_get(cache, row, have), n > 0);
+        }
+        if (n == 3000) assert_true(n_found >= 20000 - 3000 - 1500); /* parts are not equally full */
+        if (n == 0) assert_int_equal(n_found, 0);
+        rk_row_cache_free(cache);
+    }
+}
+
+static void test_used_rows_stay(void **state) {
+    (void)state;
+    rk_row_cache *cache;
+    char bytes[CACHE_ROW];
+    OK(rk_row_cache_create(rk_row_cache_bytes(100, CACHE_ROW), 100000, CACHE_ROW, &cache));
+    for (int64_t row = 0; row < 5000; row++) {
+        row_of(row, bytes);
+        rk_row_cache_put(cache, row, bytes);
+        assert_true(rk_row_cache_get(cache, 0, bytes)); /* asked for again and again, while others pass by */
+    }
+    assert_false(rk_row_cache_get(cache, 1, bytes));
+    rk_row_cache_free(cache);
+}
+
+static void *use_cache(void *context) {
+    rk_row_cache *cache = context;
+    char want[CACHE_ROW], have[CACHE_ROW];
+    rk_rng rng = {.seed = (uint64_t)(uintptr_t)&cache};
+    for (int step = 0; step < 20000; step++) {
+        int64_t row = (int64_t)rk_rng_below(&rng, 500);
+        row_of(row, want);
+        if (!rk_row_cache_get(cache, row, have))
+            rk_row_cache_put(cache, row, want);
+        else if (memcmp(have, want, CACHE_ROW) != 0)
+            return "a row is another one";
+    }
+    return NULL;
+}
+
+static void test_cache_threads(void **state) {
+    (void)state;
+    rk_row_cache *cache;
+    pthread_t threads[4];
+    OK(rk_row_cache_create(rk_row_cache_bytes(200, CACHE_ROW), 500, CACHE_ROW, &cache));
+    for (int t = 0; t < 4; t++) assert_int_equal(pthread_create(&threads[t], NULL, use_cache, cache), 0);
+    for (int t = 0; t < 4; t++) {
+        void *wrong;
+        pthread_join(threads[t], &wrong);
+        assert_null(wrong);
+    }
+    rk_row_cache_free(cache);
+}
+
+static void test_cache_memory(void **state) {
+    (void)state;
+    long live = rk_alloc_live();
+    rk_status status = RK_NO_MEMORY;
+    for (long countdown = 1; status != RK_OK; countdown++) {
+        rk_row_cache *cache;
+        rk_alloc_fail_after(countdown, false);
+        status = rk_row_cache_create(100000, 3000, CACHE_ROW, &cache);
+        rk_alloc_fail_after(0, false);
+        if (status == RK_OK) rk_row_cache_free(cache);
+        assert_int_equal(rk_alloc_live(), live);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_urls),     cmocka_unit_test(test_slots),
-                                       cmocka_unit_test(test_slot_map), cmocka_unit_test(test_redirects),
-                                       cmocka_unit_test(test_manifest), cmocka_unit_test(test_bad_manifests)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_urls),          cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_slot_map),      cmocka_unit_test(test_redirects),
+        cmocka_unit_test(test_manifest),      cmocka_unit_test(test_bad_manifests),
+        cmocka_unit_test(test_cache),         cmocka_unit_test(test_used_rows_stay),
+        cmocka_unit_test(test_cache_threads), cmocka_unit_test(test_cache_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

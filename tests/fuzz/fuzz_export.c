@@ -43,7 +43,8 @@ static void read_mapped(void) {
     rk_stored_model model = {0};
     RK_AUTO(rk_row_source_auto) rk_row_source *source = NULL;
     if (rk_stored_model_open(scratch_folder(), RK_EXPORT_ROWS_TRAINED, &model) != RK_OK) return;
-    (void)!rk_stored_model_row_source(&model, &source);
+    const rk_row_reading how = {.timeout = 1};
+    (void)!rk_stored_model_row_source(&model, scratch_folder(), true, &how, &source);
     rk_stored_model_close(&model);
     for (int t = 0; source && t < 3; t++) {
         rk_rows rows = {0};

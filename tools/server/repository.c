@@ -197,5 +197,5 @@ int rk_repository_answer(const rk_repository *repository, const char *url, rk_sp
     rk_buffer_text(out, "{\"error\": ");
     rk_json_write_text(out, (rk_span){reason, strlen(reason)});
     rk_buffer_text(out, "}\n");
-    return status == RK_NOT_FOUND ? 404 : status == RK_NO_MEMORY ? 503 : 400;
+    return status == RK_NOT_FOUND ? 404 : status == RK_NO_MEMORY || status == RK_UNAVAILABLE ? 503 : 400;
 }

@@ -317,3 +317,32 @@ rk_served_version *rk_served_model_get(rk_served_model *model, rk_span version, 
     pthread_mutex_unlock(&model->mutex);
     return v;
 }
+
+/* Out of the mutex, since it may take a while; versions may come and go meanwhile. */
+rk_status rk_served_model_check_rows(rk_served_model *model) {
+    RK_AUTOFREE rk_served_version **list = NULL;
+    size_t n = 0, capacity = 0;
+    rk_status status = RK_OK;
+    pthread_mutex_lock(&model->mutex);
+    for (rk_served_version *v = model->versions; v && status == RK_OK; v = v->next) {
+        status = rk_grow(&list, n, &capacity, sizeof *list);
+        if (status != RK_OK) break;
+        rk_served_version_keep(v);
+        list[n++] = v;
+    }
+    pthread_mutex_unlock(&model->mutex);
+    for (size_t i = 0; i < n; i++) {
+        rk_served_version_check_rows(list[i]);
+        rk_served_version_release(list[i]);
+    }
+    return status;
+}
+
+bool rk_served_model_rows_available(rk_served_model *model) {
+    bool all = true;
+    pthread_mutex_lock(&model->mutex);
+    for (const rk_served_version *v = model->versions; v; v = v->next)
+        all &= rk_predictor_rows_available(v->predictor);
+    pthread_mutex_unlock(&model->mutex);
+    return all;
+}

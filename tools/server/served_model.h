@@ -51,6 +51,11 @@ rk_status rk_served_model_label(rk_served_model *model, const rk_version_label *
  * reason is told of once, in the log; the others stay. */
 rk_status rk_served_model_refresh(rk_served_model *model);
 
+/* Looks whether rows that versions have in Redis can be read. */
+rk_status rk_served_model_check_rows(rk_served_model *model);
+/* Whether they could when one last looked, those of all versions in use. */
+bool rk_served_model_rows_available(rk_served_model *model);
+
 /* By number (text of digits), by label, or the newest; NULL: there is none. Each must be released. */
 rk_served_version *rk_served_model_get(rk_served_model *model, rk_span version, rk_span label);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/thread/clock.h"
 #include "server/warmup.h"
@@ -82,6 +83,8 @@ bool rk_served_version_needs(const rk_served_version *v, int64_t column) {
 static rk_status fill_version(rk_served_version *v, const char *path, const rk_call_limits *limits) {
     rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
     options.device = "cpu";
+    options.row_cache_bytes = (uint64_t)v->entry->rows.cache_bytes;
+    options.row_timeout = v->entry->rows.timeout;
     RK_TRY(rk_strdup(path, &v->path));
     RK_TRY(rk_predictor_open(path, &options, &v->predictor));
     RK_TRY(fill_tasks(v));
@@ -129,6 +132,17 @@ void rk_served_version_keep(rk_served_version *v) {
 
 void rk_served_version_release(rk_served_version *v) {
     if (atomic_fetch_sub(&v->n_users, 1) == 1) free_version(v);
+}
+
+void rk_served_version_check_rows(rk_served_version *v) {
+    bool reads = rk_predictor_check_rows(v->predictor) == RK_OK;
+    if (!reads && !v->rows_lost)
+        rk_log(RK_LOG_WARNING, "model '%s': version %lld: %s", v->entry->name, (long long)v->number,
+               rk_last_error());
+    if (reads && v->rows_lost)
+        rk_log(RK_LOG_WARNING, "model '%s': version %lld: its rows can be read again", v->entry->name,
+               (long long)v->number);
+    v->rows_lost = !reads;
 }
 
 void rk_served_version_count_unknown(const rk_served_version *v, const rk_session *session) {

@@ -35,6 +35,7 @@ typedef struct rk_served_version {
     atomic_uint_fast64_t *unknown; /* [n_features] values that the vocabulary has not, counted */
     int64_t n_inputs;              /* of these, those that a request must have */
     atomic_int n_users;            /* requests, and the list */
+    bool rows_lost;                /* when they were last checked, which one thread does */
     struct rk_served_version *next;
 } rk_served_version;
 
@@ -51,6 +52,8 @@ rk_status rk_served_version_load(const rk_version_use *use, int64_t number, cons
                                  rk_served_version **out);
 void rk_served_version_keep(rk_served_version *version); /* once more, by who has it already */
 void rk_served_version_release(rk_served_version *version);
+/* Of rows in Redis: looks whether they can be read, and logs a change. One thread at a time. */
+void rk_served_version_check_rows(rk_served_version *version);
 /* Whether a request must have the column, by its number: all inputs but the item, where items are found. */
 bool rk_served_version_needs(const rk_served_version *version, int64_t column);
 /* After a worker's session has predicted or retrieved: adds up the values that no vocabulary has. */

@@ -1,5 +1,6 @@
 /* Models, workers and connections, put together; and the time from the first request to the last. */
 #include <errno.h>
+#include <math.h>
 #include <semaphore.h>
 
 #include <reckon/experimental/server.h>
@@ -97,6 +98,16 @@ static bool stopped_within(rk_server *s, double seconds) {
     return code == 0;
 }
 
+/* Rows in Redis are looked after each second, whether requests come or not: nobody sends them to a server
+ * that is not ready. */
+static const double rows_interval = 1;
+
+static void check_rows(rk_server *s) {
+    for (int64_t m = 0; m < s->n_open; m++)
+        if (rk_served_model_check_rows(&s->models[m]) != RK_OK)
+            rk_log(RK_LOG_DEBUG, "model '%s': %s", s->config.models[m].name, rk_last_error());
+}
+
 static void refresh(rk_server *s) {
     for (int64_t m = 0; m < s->n_open; m++)
         if (rk_served_model_refresh(&s->models[m]) != RK_OK)
@@ -105,9 +116,14 @@ static void refresh(rk_server *s) {
 
 rk_status rk_server_run(rk_server *s) {
     const rk_server_config *c = &s->config;
-    double interval = c->reload_interval > 0 ? c->reload_interval : 86400;
-    while (!stopped_within(s, interval))
-        if (c->reload_interval > 0) refresh(s);
+    double interval = c->reload_interval > 0 ? c->reload_interval : INFINITY, waited = 0;
+    double step = interval < rows_interval ? interval : rows_interval;
+    for (; !stopped_within(s, step); waited += step) {
+        check_rows(s);
+        if (waited + step < interval) continue;
+        refresh(s);
+        waited = -step;
+    }
     rk_http_set_ready(s->http, false);
     rk_admin_free(s->admin);
     s->admin = NULL;

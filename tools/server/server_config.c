@@ -15,6 +15,14 @@ static const rk_field label_fields[] = {
 };
 static const rk_schema label_schema = RK_SCHEMA("version_labels", rk_version_label, label_fields);
 
+static const rk_field rows_fields[] = {
+    RK_FIELD_I64(rk_rows_section, cache_bytes, 1 << 28, 1, INT64_MAX,
+                 "of each version: memory for rows that were read lately"),
+    RK_FIELD_F64(rk_rows_section, timeout, 1, 0.001, 3600,
+                 "seconds that requests wait for their rows, until the answer is 503"),
+};
+static const rk_schema rows_schema = RK_SCHEMA("rows", rk_rows_section, rows_fields);
+
 static const rk_field model_fields[] = {
     RK_FIELD_TEXT(rk_model_entry, name, true, NULL, "what requests call the model: [A-Za-z0-9_.-]+"),
     RK_FIELD_PATH(
@@ -38,6 +46,8 @@ static const rk_field model_fields[] = {
                   "of a two_tower: items that the data has of a user are found too"),
     RK_FIELD_PATH(rk_model_entry, warmup, false,
                   "a file of requests, a JSON body a line, that each version answers before it takes others"),
+    RK_FIELD_STRUCT(rk_model_entry, rows, &rows_schema,
+                    "of exports whose rows are in Redis: how they are read"),
 };
 static const rk_schema model_schema = {.name = "models",
                                        .struct_bytes = sizeof(rk_model_entry),

@@ -17,6 +17,12 @@ typedef struct rk_version_label {
     int64_t version;
 } rk_version_label;
 
+/* Of an export whose rows are in Redis. */
+typedef struct rk_rows_section {
+    int64_t cache_bytes;
+    double timeout;
+} rk_rows_section;
+
 typedef struct rk_model_entry {
     int line;
     char *name, *path; /* path: of a run, or a folder of versions */
@@ -28,6 +34,7 @@ typedef struct rk_model_entry {
     char *items, *without_items, *index; /* "{version}" in index: the version's number */
     bool with_known;
     char *warmup; /* requests, a line each */
+    rk_rows_section rows;
 } rk_model_entry;
 
 typedef struct rk_batching_section {

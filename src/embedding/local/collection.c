@@ -153,7 +153,10 @@ static rk_status find_parts(const rk_embeddings_config *config, const rk_row_sou
                             rk_table_part *parts) {
     for (int32_t t = 0; t < config->n_tables; t++) {
         const rk_table_config *table = &config->tables[t];
-        parts[t] = (rk_table_part){.n_rows = table->n_rows, .dim = table->dim};
+        bool absent = rk_row_source_fetches(source);
+        parts[t] = (rk_table_part){
+            .n_rows = table->n_rows, .dim = table->dim, .absent = absent, .unplanned = absent};
+        if (absent) continue;
         RK_TRY(source->ops->find(source, table->name, table->n_rows, table->dim, &rows[t]));
         if (rows[t].data) parts[t].rows = &rows[t];
     }
@@ -228,6 +231,8 @@ static rk_status find_rows(const rk_embeddings *e, const char *name, int64_t fir
     RK_FAIL_IF(first < 0 || n < 0 || first > table->config.n_rows - n, RK_INVALID_ARGUMENT,
                "table '%s' has %lld rows, but %lld from row %lld were requested", name,
                (long long)table->config.n_rows, (long long)n, (long long)first);
+    RK_FAIL_IF(rk_row_source_fetches(e->source), RK_UNSUPPORTED,
+               "the rows of table '%s' are not in this process\nhint: open the checkpoint", name);
     *out = table;
     return RK_OK;
 }
@@ -254,7 +259,12 @@ rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t 
     return RK_OK;
 }
 
+rk_row_source *rk_embeddings_source(const rk_embeddings *e) {
+    return e->source;
+}
+
 rk_status rk_embeddings_state_dict(rk_embeddings *e, rk_state_dict *state) {
+    if (rk_row_source_fetches(e->source)) return RK_OK; /* it has nothing */
     for (int32_t t = 0; t < e->n_tables; t++) RK_TRY(rk_table_state_dict(&e->tables[t], state));
     return RK_OK;
 }

@@ -55,6 +55,7 @@ rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const r
  * with their first values. Takes the source, once it has gone well. */
 rk_status rk_embeddings_create_over_source(const rk_embeddings_config *config, rk_row_source *source,
                                            rk_embeddings **out);
+rk_row_source *rk_embeddings_source(const rk_embeddings *embeddings); /* NULL: none */
 
 /* Every table's rows and slots and each table's step, in a fixed order: names "table/<name>/rows",
  * "table/<name>/<slot>", "table/<name>/step". Views into the live arrays; valid while the collection

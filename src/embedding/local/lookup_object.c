@@ -16,6 +16,8 @@ struct rk_lookup {
 
 rk_status rk_lookup_create(const rk_embeddings *e, rk_lookup **out) {
     RK_FAIL_IF(!e, RK_INVALID_ARGUMENT, "a lookup needs a collection");
+    RK_FAIL_IF(rk_row_source_fetches(e->source), RK_UNSUPPORTED,
+               "rows that are not in this process are looked up by predictions alone");
     rk_lookup *lookup;
     RK_TRY(rk_alloc(1, sizeof *lookup, &lookup));
     lookup->embeddings = e;

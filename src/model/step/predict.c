@@ -14,6 +14,7 @@ rk_status rk_inference_init(const rk_model *model, rk_inference *out) {
 }
 
 void rk_inference_release(rk_inference *i) {
+    if (i->store != i->model->store) i->store->ops->free(i->store);
     if (i->extended.lists) rk_retrieval_batch_release(&i->extended, i->model->n_features + 1);
     rk_local_batch_release(i->model, &i->batch);
 }

@@ -9,6 +9,7 @@
 #include "comm/comm.h"
 #include "train/source/input_files.h"
 #include "train/evaluate/early_stopping.h"
+#include "train/checkpoint/rows_pointer.h"
 #include "train/config/run_config.h"
 
 /* What a run knows beside the model's tensors. */
@@ -64,9 +65,11 @@ rk_status rk_checkpoint_run_file(const char *path, const char *const *overrides,
 
 /* A model for prediction, of the run file and the transforms that a checkpoint or an export keeps
  * (rk_checkpoint_config), on a GPU or (NULL) the processors, over ranks or (NULL) in one process. rows: what
- * the tables' rows are rounded to, as an export would round them. */
+ * the tables' rows are rounded to, as an export would round them. how: of rows that an export has
+ * elsewhere. */
 rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_model_device *device,
-                              const rk_model_cluster *cluster, rk_export_rows rows, rk_model **out);
+                              const rk_model_cluster *cluster, rk_export_rows rows, const rk_row_reading *how,
+                              rk_model **out);
 
 /* Where a run's directory has the checkpoint of a step, whether it is there or not. */
 rk_status rk_checkpoint_path(const char *output, int64_t step, char **path);

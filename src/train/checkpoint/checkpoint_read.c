@@ -137,7 +137,8 @@ rk_status rk_checkpoint_config(const char *path, const char *const *overrides, s
 }
 
 rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_model_device *device,
-                              const rk_model_cluster *cluster, rk_export_rows rows, rk_model **out) {
+                              const rk_model_cluster *cluster, rk_export_rows rows, const rk_row_reading *how,
+                              rk_model **out) {
     RK_AUTO(rk_model_auto_free) rk_model *model = NULL;
     RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
     RK_AUTO(rk_stored_model_close) rk_stored_model stored = {0};
@@ -152,7 +153,7 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
         RK_TRY(rk_comm_agree(cluster ? cluster->comm : NULL, rk_stored_model_open(path, rows, &stored)));
         options.row_dtype = rk_stored_model_row_dtype;
         options.row_context = &stored;
-        if (!device && !cluster) RK_TRY(rk_stored_model_row_source(&stored, &source));
+        RK_TRY(rk_stored_model_row_source(&stored, path, !device && !cluster, how, &source));
         options.row_source = &source;
     }
     RK_TRY(rk_model_build(&options, &model));
@@ -166,7 +167,8 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
 
 rk_status rk_checkpoint_load_model(const char *path, rk_model **out) {
     RK_AUTO(rk_config_auto_free) rk_config *config = NULL;
+    const rk_row_reading none = {0}; /* a checkpoint's rows are in its files */
     RK_TRY(rk_checkpoint_verify(path));
     RK_TRY(rk_checkpoint_config(path, NULL, 0, &config));
-    return rk_checkpoint_model(path, config, NULL, NULL, RK_EXPORT_ROWS_TRAINED, out);
+    return rk_checkpoint_model(path, config, NULL, NULL, RK_EXPORT_ROWS_TRAINED, &none, out);
 }

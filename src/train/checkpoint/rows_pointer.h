@@ -2,11 +2,19 @@
 #ifndef RK_TRAIN_CHECKPOINT_ROWS_POINTER_H
 #define RK_TRAIN_CHECKPOINT_ROWS_POINTER_H
 
+#include <stdint.h>
+
 #include "base/error.h"
 
 typedef struct rk_rows_pointer {
     char *url, *version;
 } rk_rows_pointer;
+
+/* How such rows are read. */
+typedef struct rk_row_reading {
+    uint64_t cache_bytes;
+    double timeout; /* seconds that a request waits for its rows */
+} rk_row_reading;
 
 rk_status rk_rows_pointer_write(const char *directory, const char *url, const char *version);
 /* Both NULL where the directory has no rows.json. Errors: RK_BAD_DATA, naming the file; RK_UNSUPPORTED, where

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "embedding/config/row_formats.h"
+#include "embedding/redis/redis_rows.h"
 #include "train/checkpoint/mapped_rows.h"
 #include "train/checkpoint/tensor_part.h"
 
@@ -27,10 +28,26 @@ static bool has_codes(const rk_stored_tensor *tensor) {
     return tensor->codes != RK_EXPORT_ROWS_TRAINED;
 }
 
+static rk_status open_redis(const rk_stored_model *model, const rk_rows_pointer *pointer, bool alone,
+                            const rk_row_reading *reading, rk_row_source **out) {
+    const rk_redis_rows_options options = {.url = pointer->url,
+                                           .version = pointer->version,
+                                           .cache_bytes = (size_t)reading->cache_bytes,
+                                           .timeout = reading->timeout};
+    RK_FAIL_IF(!alone, RK_UNSUPPORTED, "rows in Redis are read by one process, on the CPU");
+    RK_FAIL_IF(model->rows != RK_EXPORT_ROWS_TRAINED, RK_UNSUPPORTED,
+               "rows in Redis have the format that they were exported in");
+    return rk_redis_rows_open(&options, out);
+}
+
 /* A checkpoint's files may go while a run trains on. */
-rk_status rk_stored_model_row_source(const rk_stored_model *model, rk_row_source **out) {
+rk_status rk_stored_model_row_source(const rk_stored_model *model, const char *path, bool alone,
+                                     const rk_row_reading *reading, rk_row_source **out) {
+    RK_AUTO(rk_rows_pointer_release) rk_rows_pointer pointer = {0};
     *out = NULL;
-    if (!model->tensors.is_export || model->rows != RK_EXPORT_ROWS_TRAINED) return RK_OK;
+    RK_TRY(rk_rows_pointer_read(path, &pointer));
+    if (pointer.url) return open_redis(model, &pointer, alone, reading, out);
+    if (!model->tensors.is_export || model->rows != RK_EXPORT_ROWS_TRAINED || !alone) return RK_OK;
     return rk_mapped_rows_create(&model->tensors, out);
 }
 

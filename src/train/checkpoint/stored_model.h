@@ -4,6 +4,7 @@
 #define RK_TRAIN_CHECKPOINT_STORED_MODEL_H
 
 #include "embedding/row_source.h"
+#include "train/checkpoint/rows_pointer.h"
 #include "train/checkpoint/stored_tensors.h"
 
 typedef struct rk_stored_model {
@@ -18,8 +19,11 @@ typedef struct rk_stored_model {
 rk_status rk_stored_model_open(const char *path, rk_export_rows rows, rk_stored_model *out);
 void rk_stored_model_close(rk_stored_model *model);
 
-/* Where rows are that are read as they are stored; NULL: all are to be in the model's memory. */
-rk_status rk_stored_model_row_source(const rk_stored_model *model, rk_row_source **out);
+/* Where rows are that are read as they are stored; NULL: all are to be in the model's memory. path: of the
+ * model. alone: it predicts in one process, on the CPU. Errors: RK_UNSUPPORTED, where rows are elsewhere and
+ * cannot be read so; those of rk_redis_rows_open. */
+rk_status rk_stored_model_row_source(const rk_stored_model *model, const char *path, bool alone,
+                                     const rk_row_reading *reading, rk_row_source **out);
 
 /* The dtype that a table needs to hold its rows: an rk_model_options.row_dtype. */
 rk_dtype rk_stored_model_row_dtype(const void *model, const char *table, rk_dtype configured);

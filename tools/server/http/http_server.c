@@ -158,13 +158,23 @@ static rk_status make_nonce(exchange *e) {
     return RK_OK;
 }
 
+/* While rows of the version that is asked for, or of any model, cannot be read, others should answer. */
+static bool is_ready(const exchange *e) {
+    const rk_http_options *o = &e->http->options;
+    bool ready = atomic_load(&e->http->ready);
+    if (e->call.version) return ready && rk_predictor_rows_available(e->call.version->predictor);
+    for (int64_t m = 0; m < o->config->n_models; m++)
+        ready = ready && rk_served_model_rows_available(&o->models[m]);
+    return ready;
+}
+
 static void write_page(exchange *e) {
     const rk_http *http = e->http;
     const rk_page page = {.models = http->options.models,
                           .metrics = http->options.metrics,
                           .n_models = http->options.config->n_models,
                           .counts = rk_batcher_count(http->options.batcher),
-                          .ready = atomic_load(&http->ready),
+                          .ready = is_ready(e),
                           .seconds = rk_clock_seconds() - http->began,
                           .nonce = e->nonce};
     rk_write_page(&page, &e->call.reply);
@@ -175,7 +185,7 @@ static enum MHD_Result describe(exchange *e) {
     rk_http *http = e->http;
     rk_buffer *out = &e->call.reply;
     const char *type = "application/json";
-    bool ready = atomic_load(&http->ready);
+    bool ready;
     e->call.code = 200;
     e->call.n_reply_json_bytes = -1;
     switch (e->route.kind) {
@@ -199,6 +209,7 @@ static enum MHD_Result describe(exchange *e) {
             if (rk_write_openapi(out) != RK_OK) return send_error(e, 503, rk_last_error(), false);
             break;
         case RK_ROUTE_MODEL_READY:
+            ready = is_ready(e);
             if (!ready) e->call.code = 503;
             rk_describe_model_ready(e->model, ready, out);
             break;
@@ -213,6 +224,7 @@ static enum MHD_Result describe(exchange *e) {
                              rk_batcher_count(http->options.batcher), out);
             break;
         default: /* RK_ROUTE_READY */
+            ready = is_ready(e);
             if (!ready) e->call.code = 503;
             rk_buffer_text(out, ready ? "{\"ready\": true}\n" : "{\"ready\": false}\n");
             break;

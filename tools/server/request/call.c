@@ -108,11 +108,11 @@ void rk_call_fail_with(rk_call *call, int code, const char *message) {
 }
 
 void rk_call_fail(rk_call *call, rk_status status) {
-    int code = status == RK_BAD_DATA || status == RK_NOT_FINITE ? 400
-               : status == RK_INVALID_ARGUMENT                  ? 413
-               : status == RK_INTERRUPTED                       ? 504
-               : status == RK_NO_MEMORY                         ? 503
-                                                                : 500;
+    int code = status == RK_BAD_DATA || status == RK_NOT_FINITE     ? 400
+               : status == RK_INVALID_ARGUMENT                      ? 413
+               : status == RK_INTERRUPTED                           ? 504
+               : status == RK_NO_MEMORY || status == RK_UNAVAILABLE ? 503
+                                                                    : 500;
     rk_call_fail_with(call, code, rk_last_error());
 }
 

@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+"""Predictions from rows in Redis: the bits of `reckon predict` on the run, from one server and from a cluster, with caches of any size, while slots move; and where rows cannot be read the answer is 503
+in time, never one without them. 77 (a skipped test) without redis-server, or where the program cannot serve or does not know Redis.
+
+    check_serving.py PROGRAM [TEST...]
+"""
+import http.client
+import json
+import pathlib
+import random
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from redis_servers import Cluster, Redis
+
+RUN = """
+data:
+  train: train.csv
+  labels: [click]
+  features: [{name: user, identity: 20000}, {name: city, vocabulary: {}}, {name: tags, hash: 500, separator: " "}, {name: seen, identity: 300, separator: " ", max_length: 5}]
+embedding: {dim: 16, tables: [{name: city, dim: 4, dtype: bf16}], features: [{name: tags, combiner: mean}]}
+model: {kind: wide_deep, deep: [8]}
+train: {batch_size: 64, epochs: 1, optimizer: {kind: adam, learning_rate: 0.02}}
+"""
+SERVE = """
+listen: 127.0.0.1:0
+models: [{name: ads, path: %s, rows: {cache_bytes: %d, timeout: %g}}]
+drain_delay: 0
+"""
+SECOND = 1  # in which rows are looked after
+
+
+def single(value):
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+class StrangeServer:
+    """Says the same to all who ask it anything, then closes."""
+
+    def __init__(self, answer):
+        self.answer, self.socket = answer, socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        try:
+            while True:
+                client, _ = self.socket.accept()
+                with client:
+                    client.recv(65536)
+                    client.sendall(self.answer)
+                    client.shutdown(socket.SHUT_WR)
+                    client.recv(65536)
+        except OSError:
+            pass
+
+    def __enter__(self):
+        return self.socket.getsockname()[1]
+
+    def __exit__(self, *failure):
+        self.socket.close()
+
+
+class Server:
+    def __init__(self, t, path, cache_bytes=1 << 20, timeout=2.0):
+        config = t.folder / "serve.yaml"
+        config.write_text(SERVE % (path, cache_bytes, timeout))
+        self.process = subprocess.Popen([t.program, "serve", config], stderr=subprocess.PIPE, text=True)
+        lines = []
+        while not (found := re.search(r"port (\d+)", lines[-1] if lines else "")):
+            lines.append(self.process.stderr.readline())
+            if not lines[-1]:
+                self.process.wait()
+                raise SystemExit(77 if "libmicrohttpd" in "".join(lines) else f"the server did not start: {lines}")
+        self.port = int(found[1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        self.process.terminate()
+        code = self.process.wait(30)
+        log = self.process.stderr.read()
+        assert code == 0 and "Sanitizer" not in log, (code, log[-3000:])
+
+    def ask(self, path, body=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.request("GET" if body is None else "POST", path, json.dumps(body) if body else None)
+        answer = connection.getresponse()
+        code, text = answer.status, json.loads(answer.read())
+        connection.close()
+        return code, text
+
+    def predict(self, rows):
+        return self.ask("/v1/models/ads:predict", {"instances": rows})
+
+    def ready(self):
+        codes = {self.ask("/v2/health/ready")[0], self.ask("/v2/models/ads/ready")[0]}
+        assert len(codes) == 1 and codes <= {200, 503} and self.ask("/v2/health/live")[0] == 200, codes
+        return codes == {200}
+
+    def wait_ready(self, wanted):
+        until = time.monotonic() + 20
+        while self.ready() != wanted:
+            assert time.monotonic() < until, f"ready stays {not wanted}"
+            time.sleep(0.05)
+
+
+class Tests:
+    def __init__(self, program):
+        self.program, self.folder = program, pathlib.Path(tempfile.mkdtemp(prefix="redis-"))
+        chance = random.Random(1)
+
+        def some(prefix, n, most):
+            return " ".join(f"{prefix}{chance.randrange(n)}" for _ in range(chance.randint(0, most)))
+        self.rows = [{"user": chance.randrange(20000), "city": chance.choice(["Rome", "Paris", "Bern"]), "tags": some("t", 900, 4), "seen": some("", 300, 7)} for _ in range(500)]
+        for name in ("train", "test"):
+            (self.folder / f"{name}.csv").write_text("\n".join(["click,user,city,tags,seen", *(f"{chance.randint(0, 1)},{','.join(map(str, row.values()))}" for row in self.rows), ""]))
+        (self.folder / "run.yaml").write_text(RUN)
+        subprocess.run([program, "train", "-q", "--output", self.folder / "run", self.folder / "run.yaml"], check=True)
+        self.wanted = self.predicted("run")
+
+    def predicted(self, path):
+        out = subprocess.run([self.program, "predict", "--format", "jsonl", self.folder / path, self.folder / "test.csv"], check=True, capture_output=True, text=True).stdout
+        return [json.loads(line)["click"] for line in out.splitlines()]
+
+    def export(self, name, port, *options):
+        """As version 1 of a model's folder, which is returned."""
+        (self.folder / name).mkdir()
+        ended = subprocess.run([self.program, "export", "--to", f"redis://127.0.0.1:{port}/ads", *options, self.folder / "run", self.folder / name / "1"], capture_output=True, text=True)
+        if "does not know Redis" in ended.stderr:
+            sys.exit(77)
+        assert ended.returncode == 0, ended
+        return self.folder / name
+
+    def same(self, answer, first=0, wanted=None):
+        code, body = answer
+        assert code == 200, answer
+        got = [float(f"{single(p):.7g}") for p in body["predictions"]]
+        assert got == (wanted or self.wanted)[first:first + len(got)] and got, (got[:3], first)
+
+    def all_same(self, server, wanted=None):
+        for first, n in ((0, 1), (1, 7), (8, 200), (208, 292), (0, 500)):
+            self.same(server.predict(self.rows[first:first + n]), first, wanted)
+
+    def test_one_server(self):
+        redis = Redis(self.folder)
+        path = self.export("one", redis.port)
+        assert self.predicted("one/1") == self.wanted
+        for cache_bytes in (1, 5000, 1 << 28):
+            with Server(self, path, cache_bytes) as s:
+                self.all_same(s)
+                self.all_same(s)
+                cities = [{"city": city} for city in ("Rome", "Bern", "Oslo")]
+                context = {name: value for name, value in self.rows[3].items() if name != "city"}
+                assert s.ask("/v1/models/ads:predict", {"context": context, "instances": cities}) == s.predict([{**context, **city} for city in cities])
+        self.export("codes", redis.port, "--rows", "int8")
+        subprocess.run([self.program, "export", "--rows", "int8", self.folder / "run", self.folder / "files"], check=True, capture_output=True)
+        codes = self.predicted("files")
+        assert codes != self.wanted and self.predicted("codes/1") == codes
+        with Server(self, self.folder / "codes") as s:
+            self.all_same(s, codes)
+        redis.stop()
+
+    def test_cached(self):
+        """What is kept is not asked for again."""
+        redis = Redis(self.folder)
+        with Server(self, self.export("cached", redis.port)) as s:
+            self.all_same(s)
+            asked = redis.ask("INFO", "commandstats")
+            self.all_same(s)
+            calls = [re.search(rb"cmdstat_getrange:calls=(\d+)", text)[1] for text in (asked, redis.ask("INFO", "commandstats"))]
+            assert calls[0] == calls[1], calls
+        redis.stop()
+
+    def test_killed(self):
+        """503 in time, not ready; both end when it is back."""
+        redis = Redis(self.folder, "--appendonly", "yes")
+        with Server(self, self.export("killed", redis.port), cache_bytes=1) as s:
+            self.all_same(s)
+            redis.stop()
+            code, body = s.predict(self.rows[:5])
+            assert code == 503 and "Redis" in body["error"], (code, body)
+            assert not s.ready()
+            assert redis.start()
+            s.wait_ready(True)
+            self.all_same(s)
+            redis.stop()  # seen without a request, too
+            s.wait_ready(False)
+        redis.stop()
+
+    def test_hanging(self):
+        redis = Redis(self.folder)
+        with Server(self, self.export("hanging", redis.port), cache_bytes=1, timeout=0.3) as s:
+            self.all_same(s)
+            redis.process.send_signal(signal.SIGSTOP)
+            begun = time.monotonic()
+            assert s.predict(self.rows[:5])[0] == 503
+            assert 0.25 < time.monotonic() - begun, "it did not wait"
+            assert not s.ready()
+            redis.process.send_signal(signal.SIGCONT)
+            s.wait_ready(True)
+            self.all_same(s)
+        redis.stop()
+
+    def test_lost_rows(self):
+        """Blocks that are cut or gone are no zeros: requests for other rows are answered."""
+        redis = Redis(self.folder)
+        with Server(self, self.export("lost", redis.port), cache_bytes=1) as s:
+            key = next(key for key in redis.keys() if re.search(rb":user:0$", key))
+            block = redis.ask("GET", key)
+            inside = [i for i, row in enumerate(self.rows) if row["user"] < len(block) // 64]
+            outside = [i for i, row in enumerate(self.rows) if row["user"] >= len(block) // 64]
+            assert inside and outside
+            for damage in (("SET", key, block[:10]), ("DEL", key), ("SET", key, b"")):
+                redis.ask(*damage)
+                code, body = s.predict([self.rows[inside[0]]])
+                assert code == 503 and "noeviction" in body["error"] and ":user:0" in body["error"], (code, body)
+                time.sleep(0.15)  # for a moment after a failure nobody asks
+                self.same(s.predict([self.rows[outside[0]]]), outside[0])
+            redis.ask("SET", key, block)
+            time.sleep(0.15)
+            self.all_same(s)
+        redis.stop()
+
+    def test_no_manifest(self):
+        redis = Redis(self.folder)
+        path = self.export("half", redis.port)
+        key = next(key for key in redis.keys() if key.endswith(b":manifest"))
+        text = redis.ask("GET", key)
+        for damage, words in ((("DEL", key), "has not ended"), (("SET", key, b"{}"), "format"), (("SET", key, text.replace(b"\"n_rows\":20000", b"\"n_rows\":20001")), "user"), (("SET", key, text[:50]), "JSON")):
+            redis.ask(*damage)
+            for command in (["predict", path / "1", self.folder / "test.csv"], ["serve", "--listen", "127.0.0.1:0", path]):
+                ended = subprocess.run([self.program, *command], capture_output=True, text=True, timeout=30)
+                assert ended.returncode == 1 and words in ended.stderr and not ended.stdout, (words, ended)
+        for command in (["eval", "--rows", "int8", "--data", self.folder / "test.csv", path / "1"],):
+            ended = subprocess.run([self.program, *command], capture_output=True, text=True, timeout=30)
+            assert ended.returncode == 1 and "Redis" in ended.stderr, ended
+        redis.stop()
+
+    def test_strange(self):
+        """What is no Redis, or one that answers strangely, is an error that says so."""
+        redis = Redis(self.folder)
+        path = self.export("strange", redis.port)
+        redis.stop()
+        pointer = json.loads((path / "1/rows.json").read_text())
+        for answer in (b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"-ERR no\r\n", b"$5\r\nhello\r\n", b"*-1\r\n", b"*1\r\n*0\r\n", b"*1\r\n*3\r\n:0\r\n:99\r\n*2\r\n$0\r\n\r\n:0\r\n",
+                       b"*1\r\n*3\r\n:0\r\n:16383\r\n*1\r\n:1\r\n", b"*1\r\n*3\r\n:-5\r\n:99999\r\n*2\r\n$300\r\n" + b"h" * 300 + b"\r\n:7\r\n", b"-MOVED 5 nowhere\r\n", b"-ASK x\r\n",
+                       b"-ERR This instance has cluster support disabled\r\n" + b"*2\r\n:1\r\n:2\r\n" * 3, b"-ERR cluster\r\n-MOVED 1 :0\r\n", b"-ERR cluster\r\n$1\r\n{\r\n", b"$-5\r\n", b"*99999999999\r\n", bytes(range(256))):
+            with StrangeServer(answer) as port:
+                (path / "1/rows.json").write_text(json.dumps({**pointer, "url": f"redis://127.0.0.1:{port}/ads"}))
+                ended = subprocess.run([self.program, "predict", path / "1", self.folder / "test.csv"], capture_output=True, text=True, timeout=30)
+            assert ended.returncode == 1 and "Redis" in ended.stderr and not ended.stdout, (answer, ended)
+        for text, words in (("{", "rows.json"), ('{"rows": "disk"}', "disk"), ('{"rows": "redis"}', "url"), ('{"rows": "redis", "url": "here", "version": "1"}', "redis://")):
+            (path / "1/rows.json").write_text(text)
+            ended = subprocess.run([self.program, "predict", path / "1", self.folder / "test.csv"], capture_output=True, text=True, timeout=30)
+            assert ended.returncode == 1 and words in ended.stderr, (text, ended)
+
+    def test_cluster(self):
+        cluster = Cluster(self.folder)
+        path = self.export("cluster", cluster.nodes[2].port)
+        assert self.predicted("cluster/1") == self.wanted
+        with Server(self, path, cache_bytes=1, timeout=1) as s:
+            self.all_same(s)
+            self.move_slots(cluster, s)
+            cluster.nodes[0].process.send_signal(signal.SIGSTOP)
+            assert s.predict(self.rows)[0] == 503
+            s.wait_ready(False)
+            cluster.nodes[0].process.send_signal(signal.SIGCONT)
+            cluster.wait()
+            s.wait_ready(True)
+            self.all_same(s)
+        cluster.stop()
+
+    def move_slots(self, cluster, s):
+        """While slots move from one node to another, answers stay what they are."""
+        ids = [node.ask("CLUSTER", "MYID").decode() for node in cluster.nodes]
+        ended, failures, n = threading.Event(), [], [0]
+
+        def client():
+            while not ended.is_set():
+                first = n[0] * 37 % 400
+                try:
+                    self.same(s.predict(self.rows[first:first + 50]), first)
+                except AssertionError as wrong:
+                    failures.append(wrong)
+                n[0] += 1
+        thread = threading.Thread(target=client)
+        thread.start()
+        moved = subprocess.run(["redis-cli", "--cluster", "reshard", f"127.0.0.1:{cluster.nodes[0].port}", "--cluster-from", ids[0], "--cluster-to", ids[1], "--cluster-slots", "2000", "--cluster-yes"],
+                               capture_output=True, text=True)
+        ended.set()
+        thread.join()
+        assert moved.returncode == 0, moved.stdout[-2000:]
+        assert not failures and n[0] > 5, (n[0], failures[:2])
+
+
+def main():
+    tests = Tests(sys.argv[1])
+    try:
+        for name in sys.argv[2:] or [name for name in dir(tests) if name.startswith("test_")]:
+            begun = time.monotonic()
+            getattr(tests, name)()
+            print(f"{name}: {time.monotonic() - begun:.1f} s", flush=True)
+    finally:
+        shutil.rmtree(tests.folder)
+
+
+if __name__ == "__main__":
+    main()

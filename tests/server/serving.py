@@ -46,9 +46,10 @@ listen: 127.0.0.1:0
 models: [{name: ads, path: %s%s}]
 reload_interval: %s
 drain_delay: 0.3
-limits: {max_request_bytes: 20000, max_rows: %d, header_timeout: 0.7, request_timeout: 3, idle_timeout: %d}
+limits: %s
 %s
 """
+LIMITS = {"max_request_bytes": 20000, "max_rows": 200, "header_timeout": 0.7, "request_timeout": 3, "idle_timeout": 2}
 
 
 def make_rows(folder, name, seed):
@@ -79,10 +80,10 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Server:
-    def __init__(self, t, model="", more="", run=None, max_rows=200, reload_interval=0.2, idle_timeout=2, text=None):
+    def __init__(self, t, model="", more="", run=None, reload_interval=0.2, text=None, **limits):
         self.folder = t.folder
         config = t.folder / "serve.yaml"
-        config.write_text(text or SERVE % (t.folder / run if run else t.serve_run, model, reload_interval, max_rows, idle_timeout, more))
+        config.write_text(text or SERVE % (t.folder / run if run else t.serve_run, model, reload_interval, json.dumps(LIMITS | limits), more))
         self.process = subprocess.Popen([t.program, "serve", config], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         lines = []
         while not (found := re.search(r"port (\d+)", lines[-1] if lines else "")):

@@ -61,7 +61,7 @@ INSIDE = {
         "run": {"config", "source", "evaluate", "checkpoint"}, "plan": {"config", "run"},
     },
     "report": {"chart": set(), ".": {"chart"}},
-    "server": {"request": {"."}, "http": {".", "request"}, ".": {"request", "http"}},
+    "server": {"log": set(), "request": {".", "log"}, "http": {".", "request", "log"}, ".": {"request", "http", "log"}},
 }
 # What a folder may not see of the layers below, be it through other headers: the step knows interfaces (embedding/store.h, comm/comm.h), never what stands behind them.
 BACKENDS = {"model/step": re.compile(r"^(cuda|gemm|embedding/(local|redis|sharded|cuda|cuda_sharded)|comm/(self|mpi|functions|nccl))/")}

@@ -80,11 +80,11 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Server:
-    def __init__(self, t, model="", more="", run=None, reload_interval=0.2, text=None, **limits):
+    def __init__(self, t, model="", more="", run=None, reload_interval=0.2, text=None, preexec_fn=None, **limits):
         self.folder = t.folder
         config = t.folder / "serve.yaml"
         config.write_text(text or SERVE % (t.folder / run if run else t.serve_run, model, reload_interval, json.dumps(LIMITS | limits), more))
-        self.process = subprocess.Popen([t.program, "serve", config], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([t.program, "serve", config], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=preexec_fn)
         lines = []
         while not (found := re.search(r"port (\d+)", lines[-1] if lines else "")):
             lines.append(self.process.stderr.readline())

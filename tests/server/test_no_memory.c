@@ -32,7 +32,8 @@ static int set_up(void **state) {
     for (int i = 0; i < 60; i++) sprintf(rows + strlen(rows), "%d,c%d,%d\n", i % 2, i % 7, i);
     write_file("rows.csv", rows);
     write_file("serve.yaml",
-               "models: [{name: ads, path: run}]\nreload_interval: 0\nbatching: {num_batch_threads: 1}\n");
+               "models: [{name: ads, path: run}]\nreload_interval: 0\nbatching: {num_batch_threads: "
+               "1}\nrequest_log: {path: log.tfrecord}\n");
     snprintf(output, sizeof output, "train.output=%s/run", folder);
     OK(
         rk_config_parse("data: {train: rows.csv, labels: [click], features: [{name: city, vocabulary: {}}, "

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/thread/clock.h"
 #include "base/thread/trace.h"
-#include "server/request/call_run.h"
+#include "server/request/log_call.h"
 
 typedef struct worker {
     rk_batcher *batcher;
@@ -16,6 +16,7 @@ typedef struct worker {
     size_t *ends;    /* of each call, its rows' end */
     size_t n_calls, calls_capacity, ends_capacity;
     rk_call_memory memory;
+    rk_record_memory records;
 } worker;
 
 struct rk_batcher {
@@ -73,10 +74,18 @@ static void add(worker *w, rk_call *call, rk_request_rows *rows, size_t *n_rows)
     w->ends[w->n_calls++] = *n_rows;
 }
 
+/* Ends a call that was answered, whose rows begin at `first`. */
+static void log_and_finish(worker *w, rk_call *call, size_t first, const float *predictions) {
+    if (call->code == 200)
+        rk_log_call(w->batcher->options.log, call, &call->version->rows[w->number], first, predictions,
+                    &w->memory.retrieval, &w->records);
+    finish(w->batcher, call);
+}
+
 static void run_alone(worker *w, rk_call *call) {
     rk_status status = rk_call_run(call, &w->batcher->options.limits, w->number, &w->memory);
     if (status != RK_OK) rk_call_fail(call, status);
-    finish(w->batcher, call);
+    log_and_finish(w, call, 0, call->version->catalog ? NULL : w->memory.predictions);
 }
 
 static void answer(worker *w, rk_served_version *v, size_t n_rows) {
@@ -86,13 +95,13 @@ static void answer(worker *w, rk_served_version *v, size_t n_rows) {
         for (size_t c = 0; c < w->n_calls; c++) run_alone(w, w->calls[c]);
         return;
     }
-    for (size_t c = 0; c < w->n_calls; c++) {
+    for (size_t c = 0; c < w->n_calls; begin = w->ends[c++]) {
+        const float *predictions = status == RK_OK ? w->memory.predictions + begin * n_tasks : NULL;
         if (status == RK_OK)
-            rk_call_answer(w->calls[c], w->memory.predictions + begin * n_tasks);
+            rk_call_answer(w->calls[c], predictions);
         else
             rk_call_fail(w->calls[c], status);
-        begin = w->ends[c];
-        finish(w->batcher, w->calls[c]);
+        log_and_finish(w, w->calls[c], begin, predictions);
     }
 }
 
@@ -195,6 +204,7 @@ void rk_batcher_stop(rk_batcher *b) {
         pthread_join(w->thread, NULL);
         RK_FREE_ALL(w->calls, w->ends);
         rk_call_memory_release(&w->memory);
+        rk_record_memory_release(&w->records);
     }
     for (rk_call *call; (call = take(b, NULL));) { /* none is added any more */
         rk_call_fail_with(call, 503, "the server is stopping");

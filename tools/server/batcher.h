@@ -3,6 +3,7 @@
 #ifndef RK_SERVER_BATCHER_H
 #define RK_SERVER_BATCHER_H
 
+#include "server/log/request_log.h"
 #include "server/request/call.h"
 
 typedef struct rk_batcher rk_batcher;
@@ -12,6 +13,7 @@ typedef struct rk_batcher_options {
     int64_t max_batch_size, max_enqueued;
     double batch_timeout; /* seconds */
     rk_call_limits limits;
+    rk_request_log *log; /* of what is answered; NULL: none */
 } rk_batcher_options;
 
 typedef struct rk_batcher_counts {

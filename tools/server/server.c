@@ -19,10 +19,22 @@ struct rk_server {
     int64_t n_open;
     rk_model_metrics *metrics; /* [config.n_models + 1] */
     rk_batcher *batcher;
+    rk_request_log *log; /* NULL: nobody asked for it */
     rk_http *http;
     rk_admin *admin; /* NULL: nobody asked for it */
     sem_t stop;
 };
+
+enum { LOG_QUEUE_BYTES = 64 << 20 };
+
+static rk_status open_log(rk_server *s) {
+    const rk_request_log_section *section = &s->config.request_log;
+    const rk_request_log_options options = {.path = section->path,
+                                            .sampling_rate = section->sampling_rate,
+                                            .max_bytes = section->max_bytes,
+                                            .max_queue_bytes = LOG_QUEUE_BYTES};
+    return section->path ? rk_request_log_open(&options, &s->log) : RK_OK;
+}
 
 static rk_status open_all(rk_server *s) {
     size_t n = (size_t)s->config.n_models;
@@ -34,15 +46,20 @@ static rk_status open_all(rk_server *s) {
         const rk_version_use use = {&s->config.models[m], &s->config.limits, n_workers};
         RK_TRY(rk_served_model_open(&use, &s->models[m]));
     }
+    RK_TRY(open_log(s));
     const rk_batcher_options batching = {
         .n_workers = n_workers,
         .max_batch_size = s->config.batching.max_batch_size,
         .max_enqueued = s->config.batching.max_enqueued_requests,
         .batch_timeout = (double)s->config.batching.batch_timeout_micros / 1e6,
-        .limits = rk_call_limits_of(&s->config.limits)};
+        .limits = rk_call_limits_of(&s->config.limits),
+        .log = s->log};
     RK_TRY(rk_batcher_create(&batching, &s->batcher));
-    const rk_http_options http = {
-        .config = &s->config, .models = s->models, .metrics = s->metrics, .batcher = s->batcher};
+    const rk_http_options http = {.config = &s->config,
+                                  .models = s->models,
+                                  .metrics = s->metrics,
+                                  .batcher = s->batcher,
+                                  .log = s->log};
     RK_TRY(rk_http_start(&http, &s->http));
     const rk_repository repository = {.models = s->models, .n_models = s->config.n_models};
     const char *socket = s->config.admin.socket;
@@ -80,6 +97,7 @@ void rk_server_free(rk_server *s) {
     rk_batcher_stop(s->batcher);
     rk_http_free(s->http);
     rk_batcher_free(s->batcher);
+    rk_request_log_close(s->log);
     for (int64_t m = 0; m < s->n_open; m++) rk_served_model_close(&s->models[m]);
     rk_server_config_release(&s->config);
     sem_destroy(&s->stop);

@@ -100,6 +100,16 @@ static const rk_field admin_fields[] = {
 };
 static const rk_schema admin_schema = RK_SCHEMA("admin", rk_admin_section, admin_fields);
 
+static const rk_field request_log_fields[] = {
+    RK_FIELD_PATH(rk_request_log_section, path, false,
+                  "a TFRecord file of rows and their predictions, by a record a row"),
+    RK_FIELD_F64(rk_request_log_section, sampling_rate, 1, 0, 1, "part of the requests that are in it"),
+    RK_FIELD_I64(rk_request_log_section, max_bytes, 1 << 30, 4096, 9e15,
+                 "of a file; then it gets a number and a new one begins"),
+};
+static const rk_schema request_log_schema =
+    RK_SCHEMA("request_log", rk_request_log_section, request_log_fields);
+
 static const rk_field fields[] = {
     RK_FIELD_TEXT(rk_server_config, listen, false, "127.0.0.1:8501",
                   "address and port; port 0: any that is free"),
@@ -109,6 +119,7 @@ static const rk_field fields[] = {
     RK_FIELD_STRUCT(rk_server_config, tls, &tls_schema, "HTTPS, where both files are given"),
     RK_FIELD_STRUCT(rk_server_config, auth, &auth_schema, "who may ask"),
     RK_FIELD_STRUCT(rk_server_config, admin, &admin_schema, "requests by hand: load, unload, pin a version"),
+    RK_FIELD_STRUCT(rk_server_config, request_log, &request_log_schema, "what was asked and answered"),
     RK_FIELD_F64(rk_server_config, reload_interval, 2, 0, 86400,
                  "seconds between looks for new versions; 0: none"),
     RK_FIELD_F64(rk_server_config, drain_delay, 1, 0, 3600,
@@ -149,6 +160,8 @@ static rk_status check(const rk_server_config *c) {
                "%s: key 'auth.bearer_file': is empty", c->yaml.path);
     RK_FAIL_IF(c->admin.socket && !*c->admin.socket, RK_CONFIG, "%s: key 'admin.socket': is empty",
                c->yaml.path);
+    RK_FAIL_IF(c->request_log.path && !*c->request_log.path, RK_CONFIG,
+               "%s: key 'request_log.path': is empty", c->yaml.path);
     RK_FAIL_IF(!c->tls.certificate != !c->tls.key, RK_CONFIG,
                "%s: key 'tls': needs both 'certificate' and 'key'", c->yaml.path);
     return RK_OK;
@@ -179,6 +192,7 @@ static rk_status resolve_paths(const char *file, rk_server_config *c) {
     RK_TRY(below(file, &c->tls.certificate));
     RK_TRY(below(file, &c->tls.key));
     RK_TRY(below(file, &c->admin.socket));
+    RK_TRY(below(file, &c->request_log.path));
     return below(file, &c->auth.bearer_file);
 }
 

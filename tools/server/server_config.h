@@ -58,6 +58,12 @@ typedef struct rk_admin_section {
     char *socket;
 } rk_admin_section;
 
+typedef struct rk_request_log_section {
+    char *path;
+    double sampling_rate;
+    int64_t max_bytes;
+} rk_request_log_section;
+
 typedef struct rk_server_config {
     char *listen;
     rk_model_entry *models;
@@ -67,6 +73,7 @@ typedef struct rk_server_config {
     rk_tls_section tls;
     rk_auth_section auth;
     rk_admin_section admin;
+    rk_request_log_section request_log;
     double reload_interval, drain_delay, drain_timeout;
     rk_yaml yaml;
 } rk_server_config;

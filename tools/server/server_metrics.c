@@ -93,3 +93,11 @@ void rk_metrics_write(const rk_model_metrics *m, rk_served_model *models, int64_
     head(out, "reckon_model_loaded_timestamp_seconds", "gauge", "When a version was loaded.");
     for (int64_t i = 0; i < n_models; i++) write_versions(&models[i], out);
 }
+
+void rk_metrics_write_log(rk_request_log_counts counts, rk_buffer *out) {
+    head(out, "reckon_request_log_records_total", "counter", "Rows that were written to the request log.");
+    rk_buffer_printf(out, "reckon_request_log_records_total %llu\n", (unsigned long long)counts.n_written);
+    head(out, "reckon_request_log_dropped_total", "counter",
+         "Rows that should be in the request log and are not: the disk was full, or too slow.");
+    rk_buffer_printf(out, "reckon_request_log_dropped_total %llu\n", (unsigned long long)counts.n_dropped);
+}

@@ -26,5 +26,6 @@ double rk_metrics_duration(int bucket);
 /* metrics [n_models + 1]: behind those of the models, the counts of requests that reached none. */
 void rk_metrics_write(const rk_model_metrics *metrics, rk_served_model *models, int64_t n_models,
                       rk_batcher_counts counts, rk_buffer *out);
+void rk_metrics_write_log(rk_request_log_counts counts, rk_buffer *out);
 
 #endif

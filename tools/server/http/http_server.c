@@ -32,6 +32,8 @@ struct rk_http {
     atomic_int n_under_way;
 };
 
+enum { REQUEST_ID_BYTES = 128 };
+
 /* A request: its own from the first callback to the last. */
 typedef struct exchange {
     rk_http *http;
@@ -43,7 +45,8 @@ typedef struct exchange {
     rk_buffer body;
     bool has_nul, submitted; /* a NUL in the URL, which would end it for us and not for a proxy */
     char nonce[33];          /* of a page; else empty */
-    int refused;             /* a code that is answered once the body has gone by */
+    char request_id[REQUEST_ID_BYTES + 1];
+    int refused; /* a code that is answered once the body has gone by */
     double began;
 } exchange;
 
@@ -102,6 +105,7 @@ static enum MHD_Result send_reply(exchange *e, const char *type, bool close) {
         snprintf(text, sizeof text, "%lld", (long long)e->call.n_reply_json_bytes);
         MHD_add_response_header(response, "Inference-Header-Content-Length", text);
     }
+    if (e->request_id[0]) MHD_add_response_header(response, "X-Request-Id", e->request_id);
     if (e->nonce[0]) add_page_headers(e, response);
     if (code == 401) MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     if (code == 405) MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, e->route.post ? "POST" : "GET");
@@ -139,6 +143,8 @@ static enum MHD_Result submit(exchange *e) {
         (!rk_parse_i64((rk_span){n_json, strlen(n_json)}, &call->n_json_bytes) || call->n_json_bytes < 0))
         return send_error(e, 400, "Inference-Header-Content-Length is no number", false);
     call->deadline = e->began + limits->request_timeout;
+    call->received = rk_clock_wall_seconds() - (rk_clock_seconds() - e->began);
+    call->request_id = (rk_span){e->request_id, strlen(e->request_id)};
     call->done = call_done;
     MHD_suspend_connection(e->connection); /* before a worker can resume it */
     e->submitted = true;
@@ -149,12 +155,17 @@ static enum MHD_Result submit(exchange *e) {
     return MHD_YES;
 }
 
-/* A word that nobody else knows, for the page's own script. */
-static rk_status make_nonce(exchange *e) {
+/* A word that nobody else knows. */
+static rk_status make_word(char word[33]) {
+    static const char digits[] = "0123456789abcdef";
     unsigned char bytes[16];
     ssize_t n = getrandom(bytes, sizeof bytes, 0);
     RK_FAIL_IF(n != (ssize_t)sizeof bytes, RK_IO, "the system gave no random bytes");
-    for (size_t i = 0; i < sizeof bytes; i++) rk_snprintf(e->nonce + 2 * i, 3, "%02x", bytes[i]);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        word[2 * i] = digits[bytes[i] / 16];
+        word[2 * i + 1] = digits[bytes[i] % 16];
+    }
+    word[32] = 0;
     return RK_OK;
 }
 
@@ -166,6 +177,17 @@ static bool is_ready(const exchange *e) {
     for (int64_t m = 0; m < o->config->n_models; m++)
         ready = ready && rk_served_model_rows_available(&o->models[m]);
     return ready;
+}
+
+/* The client's, of characters that are safe in logs and headers, or one that is made. */
+static void take_request_id(exchange *e) {
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:/+=";
+    const char *given = header(e, "X-Request-Id");
+    size_t n = given ? strlen(given) : 0;
+    if (n > 0 && n <= REQUEST_ID_BYTES && strspn(given, allowed) == n)
+        memcpy(e->request_id, given, n + 1);
+    else if (make_word(e->request_id) != RK_OK)
+        e->request_id[0] = 0;
 }
 
 static void write_page(exchange *e) {
@@ -215,13 +237,14 @@ static enum MHD_Result describe(exchange *e) {
             break;
         case RK_ROUTE_PAGE:
             type = "text/html; charset=utf-8";
-            if (make_nonce(e) != RK_OK) return send_error(e, 500, rk_last_error(), false);
+            if (make_word(e->nonce) != RK_OK) return send_error(e, 500, rk_last_error(), false);
             write_page(e);
             break;
         case RK_ROUTE_METRICS:
             type = "text/plain; version=0.0.4";
             rk_metrics_write(http->options.metrics, http->options.models, http->options.config->n_models,
                              rk_batcher_count(http->options.batcher), out);
+            if (http->options.log) rk_metrics_write_log(rk_request_log_count(http->options.log), out);
             break;
         default: /* RK_ROUTE_READY */
             ready = is_ready(e);
@@ -325,6 +348,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     if (!e) return send_no_memory(connection); /* there was none when its line came */
     e->connection = connection;
     rk_watched_headers(rk_watchdog_find(connection));
+    take_request_id(e);
     if (rk_strdup(url, &e->url) != RK_OK) return send_error(e, 503, "memory ran out", true);
     e->route = rk_route_of(e->url);
     return look_at(e, method, version);

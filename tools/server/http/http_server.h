@@ -13,6 +13,7 @@ typedef struct rk_http_options {
     rk_served_model *models;   /* [config->n_models] */
     rk_model_metrics *metrics; /* [config->n_models + 1] as rk_metrics_write takes them */
     rk_batcher *batcher;
+    const rk_request_log *log; /* NULL: none */
 } rk_http_options;
 
 /* Listens when it returns. Errors: RK_CONFIG (an address, a certificate), RK_IO (the port is in use),

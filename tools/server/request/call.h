@@ -27,6 +27,8 @@ typedef struct rk_call {
     rk_span body;
     int64_t n_json_bytes; /* of infer: those of the body that are JSON; the others are tensors. -1: all */
     double deadline;      /* rk_clock_seconds */
+    double received;      /* seconds since 1970 */
+    rk_span request_id;   /* of the client, or made for it */
     bool alone;           /* set by the batcher: no other is joined with it */
     /* Of the body: */
     rk_call_form form;

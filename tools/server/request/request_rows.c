@@ -74,10 +74,14 @@ rk_request_column *rk_request_rows_find(rk_request_rows *rows, rk_span name) {
     return NULL;
 }
 
+rk_span rk_request_value(const rk_request_column *c, int32_t v) {
+    if (!c->text.data) return (rk_span){"", 0};
+    return (rk_span){c->text.data + c->ends[v], (size_t)(c->ends[v + 1] - c->ends[v])};
+}
+
 rk_span rk_request_first_value(const rk_request_column *c, size_t row) {
     int32_t v = c->first[row];
-    if (v == c->first[row + 1] || c->nulls[v] || !c->text.data) return (rk_span){"", 0};
-    return (rk_span){c->text.data + c->ends[v], (size_t)(c->ends[v + 1] - c->ends[v])};
+    return v == c->first[row + 1] || c->nulls[v] ? (rk_span){"", 0} : rk_request_value(c, v);
 }
 
 rk_status rk_request_add_row(rk_request_column *c, bool list) {

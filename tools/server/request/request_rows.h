@@ -46,7 +46,9 @@ void rk_request_rows_release(rk_request_rows *rows);
 /* NULL: none of the model's. */
 rk_request_column *rk_request_rows_find(rk_request_rows *rows, rk_span name);
 
-/* The first value of a row; none: "". Valid until a value is added. */
+/* A value by its number, valid until one is added. */
+rk_span rk_request_value(const rk_request_column *column, int32_t value);
+/* The first value of a row; none: "". Valid as long. */
 rk_span rk_request_first_value(const rk_request_column *column, size_t row);
 
 /* A row of one value, or of a list of any number of them, which are then added. */

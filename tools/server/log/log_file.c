@@ -1,0 +1,150 @@
+#include "server/log/log_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/file/file.h"
+#include "base/memory.h"
+#include "base/text/text_list.h"
+#include "format/protobuf/tfrecord.h"
+
+enum { HEAD_BYTES = 12 }; /* of a record */
+
+static rk_status failed(const rk_log_file *file, const char *what) {
+    return rk_error_errno(RK_IO, errno, "could not %s '%s'", what, file->path);
+}
+
+/* Bytes of the whole records that the file has. */
+static rk_status whole_records(const char *path, uint64_t *out) {
+    RK_AUTO(rk_map_release) rk_map map = {0};
+    RK_TRY(rk_map_open(path, &map));
+    size_t at = 0, length = 1;
+    while (map.n_bytes - at >= HEAD_BYTES && (length = rk_tfrecord_length(map.data + at, map.n_bytes - at)) &&
+           length <= map.n_bytes - at)
+        at += length;
+    RK_FAIL_IF(at == 0 && length == 0, RK_BAD_DATA,
+               "'%s' is there and no TFRecord file\nhint: name another file for the log", path);
+    *out = at;
+    return RK_OK;
+}
+
+static rk_status open_file(rk_log_file *file) {
+    struct stat there;
+    file->descriptor = open(file->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (file->descriptor < 0 || fstat(file->descriptor, &there) != 0) return failed(file, "open");
+    RK_FAIL_IF(!S_ISREG(there.st_mode), RK_IO, "'%s' is no ordinary file", file->path);
+    RK_FAIL_IF(flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, RK_BUSY,
+               "another program writes to '%s'\nhint: each server has a log of its own", file->path);
+    file->device = there.st_dev;
+    file->inode = there.st_ino;
+    file->n_bytes = 0;
+    if (there.st_size == 0) return RK_OK;
+    RK_TRY(whole_records(file->path, &file->n_bytes));
+    if (ftruncate(file->descriptor, (off_t)file->n_bytes) != 0) return failed(file, "cut");
+    return RK_OK;
+}
+
+/* Where a number goes in the path: before its ending. */
+static const char *ending_of(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *point = strrchr(name, '.');
+    return point && point > name ? point : name + strlen(name);
+}
+
+static rk_status numbered_path(const rk_log_file *file, int64_t number, char **out) {
+    RK_AUTO(rk_buffer_release) rk_buffer path = {0};
+    const char *ending = ending_of(file->path);
+    rk_buffer_append(&path, file->path, (size_t)(ending - file->path));
+    rk_buffer_printf(&path, "-%06lld%s", (long long)number, ending);
+    return rk_buffer_take(&path, out);
+}
+
+/* The number of a file that was put aside, or 0. */
+static int64_t number_of(const rk_log_file *file, const char *name) {
+    const char *slash = strrchr(file->path, '/'), *own = slash ? slash + 1 : file->path,
+               *ending = ending_of(file->path);
+    size_t n_stem = (size_t)(ending - own), n_name = strlen(name), n_ending = strlen(ending);
+    if (n_name <= n_stem + 1 + n_ending || strncmp(name, own, n_stem) != 0 || name[n_stem] != '-' ||
+        strcmp(name + n_name - n_ending, ending) != 0)
+        return 0;
+    rk_span digits = {name + n_stem + 1, n_name - n_ending - n_stem - 1};
+    int64_t number;
+    for (size_t i = 0; i < digits.n_bytes; i++)
+        if (digits.data[i] < '0' || digits.data[i] > '9') return 0;
+    return digits.n_bytes < 16 && rk_parse_i64(digits, &number) ? number : 0;
+}
+
+static rk_status find_next_number(rk_log_file *file) {
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
+    RK_AUTOFREE char *folder = NULL;
+    const char *slash = strrchr(file->path, '/');
+    RK_TRY(slash > file->path ? rk_strndup(file->path, (size_t)(slash - file->path), &folder)
+                              : rk_strdup(slash ? "/" : ".", &folder));
+    RK_TRY(rk_list_directory(folder, &names));
+    file->next_number = 1;
+    for (size_t i = 0; i < names.n; i++) {
+        int64_t number = number_of(file, names.texts[i]);
+        if (number >= file->next_number) file->next_number = number + 1;
+    }
+    return RK_OK;
+}
+
+rk_status rk_log_file_open(const char *path, uint64_t max_bytes, rk_log_file *file) {
+    *file = (rk_log_file){.path = path, .descriptor = -1, .max_bytes = max_bytes};
+    RK_TRY(rk_path_check(path));
+    RK_TRY(find_next_number(file));
+    return open_file(file);
+}
+
+static rk_status put_aside(rk_log_file *file) {
+    for (bool moved = false; !moved; file->next_number++) {
+        RK_AUTOFREE char *aside = NULL;
+        RK_TRY(numbered_path(file, file->next_number, &aside));
+        if (rk_file_exists(aside)) continue;
+        if (rename(file->path, aside) != 0) return failed(file, "put aside");
+        moved = true;
+    }
+    rk_log_file_close(file);
+    return open_file(file);
+}
+
+static bool is_there(const rk_log_file *file) {
+    struct stat there;
+    return file->descriptor >= 0 && stat(file->path, &there) == 0 && there.st_dev == file->device &&
+           there.st_ino == file->inode;
+}
+
+rk_status rk_log_file_append(rk_log_file *file, const void *records, size_t n_bytes) {
+    const char *at = records;
+    if (!is_there(file)) {
+        rk_log_file_close(file);
+        RK_TRY(open_file(file));
+    }
+    if (file->n_bytes > 0 && file->n_bytes + n_bytes > file->max_bytes) RK_TRY(put_aside(file));
+    for (size_t left = n_bytes; left > 0;) {
+        ssize_t n = write(file->descriptor, at, left);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            rk_status status = failed(file, "write to");
+            if (ftruncate(file->descriptor, (off_t)file->n_bytes) != 0) rk_log_file_close(file);
+            return status; /* what cannot be cut off now is cut off when the file is opened again */
+        }
+        at += n;
+        left -= (size_t)n;
+    }
+    file->n_bytes += n_bytes;
+    return RK_OK;
+}
+
+void rk_log_file_close(rk_log_file *file) {
+    if (file->descriptor < 0) return;
+    fdatasync(file->descriptor);
+    close(file->descriptor);
+    file->descriptor = -1;
+}

@@ -164,7 +164,7 @@ class RequestLog(Tests):
         assert [r["city"][0].decode() for r in got[3:]] == [row["city"], "Rome", row["city"]] and len(got) == 6
         assert [r["tags"] for r in got[:2]] == [[b"a", b"b"], []] and [r["city"] for r in got[:2]] == [[], [b"\xff"]]
         assert got[2]["age"] == [str(row["age"]).encode()] and float(got[2]["price"][0]) == row["price"] and got[2]["reckon/request_id"] == [b"two"]
-        assert not any("click" in r or "other" in r for r in got) 
+        assert not any("click" in r or "other" in r for r in got)
 
     def test_retrieve(self):
         self.clean()

@@ -172,34 +172,41 @@ rk_status rk_example_parse_known(const void *data, size_t n_bytes, const rk_exam
     return RK_OK;
 }
 
+static size_t varint_bytes(uint64_t value) {
+    size_t n = 1;
+    for (; value >= 128; value >>= 7) n++;
+    return n;
+}
+
+/* Of a field whose number takes one byte, as all of an Example do. */
+static size_t field_bytes(size_t n_bytes) {
+    return 1 + varint_bytes(n_bytes) + n_bytes;
+}
+
 /* writer->list holds the inner list; wrap it as Feature, as a map entry, and append it to
  * writer->features. */
 static void end_feature(rk_example_writer *w, const char *name, rk_example_kind kind) {
-    RK_AUTO(rk_buffer_release) rk_buffer feature = {0}, entry = {0};
-    rk_wire_put_bytes(&feature, (uint32_t)kind + 1, w->list.data, w->list.n_bytes);
-    rk_wire_put_bytes(&entry, 1, name, strlen(name));
-    rk_wire_put_bytes(&entry, 2, feature.data, feature.n_bytes);
-    rk_wire_put_bytes(&w->features, 1, entry.data, entry.n_bytes);
-    if (w->features.status == RK_OK)
-        w->features.status = w->list.status != RK_OK   ? w->list.status
-                             : feature.status != RK_OK ? feature.status
-                                                       : entry.status;
+    rk_buffer *out = &w->features;
+    size_t n_name = strlen(name), n_feature = field_bytes(w->list.n_bytes);
+    rk_wire_put_head(out, 1, field_bytes(n_name) + field_bytes(n_feature));
+    rk_wire_put_bytes(out, 1, name, n_name);
+    rk_wire_put_head(out, 2, n_feature);
+    rk_wire_put_bytes(out, (uint32_t)kind + 1, w->list.data, w->list.n_bytes);
+    if (out->status == RK_OK) out->status = w->list.status;
     rk_buffer_clear(&w->list);
 }
 
 void rk_example_add_i64(rk_example_writer *w, const char *name, const int64_t *values, size_t n) {
-    RK_AUTO(rk_buffer_release) rk_buffer packed = {0};
-    for (size_t i = 0; i < n; i++) rk_wire_put_varint(&packed, (uint64_t)values[i]);
-    if (n) rk_wire_put_bytes(&w->list, 1, packed.data, packed.n_bytes);
-    if (w->list.status == RK_OK) w->list.status = packed.status;
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < n; i++) n_bytes += varint_bytes((uint64_t)values[i]);
+    if (n) rk_wire_put_head(&w->list, 1, n_bytes);
+    for (size_t i = 0; i < n; i++) rk_wire_put_varint(&w->list, (uint64_t)values[i]);
     end_feature(w, name, RK_EXAMPLE_INT64);
 }
 
 void rk_example_add_f32(rk_example_writer *w, const char *name, const float *values, size_t n) {
-    RK_AUTO(rk_buffer_release) rk_buffer packed = {0};
-    for (size_t i = 0; i < n; i++) rk_buffer_u32le(&packed, rk_f32_bits(values[i]));
-    if (n) rk_wire_put_bytes(&w->list, 1, packed.data, packed.n_bytes);
-    if (w->list.status == RK_OK) w->list.status = packed.status;
+    if (n) rk_wire_put_head(&w->list, 1, n * sizeof *values);
+    for (size_t i = 0; i < n; i++) rk_buffer_u32le(&w->list, rk_f32_bits(values[i]));
     end_feature(w, name, RK_EXAMPLE_FLOAT);
 }
 

@@ -137,9 +137,14 @@ static inline void rk_wire_put_number(rk_buffer *out, uint32_t field, uint64_t v
     rk_wire_put_varint(out, value);
 }
 
-static inline void rk_wire_put_bytes(rk_buffer *out, uint32_t field, const void *data, size_t n_bytes) {
+/* What stands before n_bytes that are put next. */
+static inline void rk_wire_put_head(rk_buffer *out, uint32_t field, size_t n_bytes) {
     rk_wire_put_varint(out, (uint64_t)field << 3 | RK_WIRE_BYTES);
     rk_wire_put_varint(out, n_bytes);
+}
+
+static inline void rk_wire_put_bytes(rk_buffer *out, uint32_t field, const void *data, size_t n_bytes) {
+    rk_wire_put_head(out, field, n_bytes);
     rk_buffer_append(out, data, n_bytes);
 }
 

@@ -26,16 +26,27 @@ void rk_panels_set(rk_panels *panels, const rk_real *w) {
     }
 }
 
+static rk_panel_product_args args_of(const rk_panels *panels, rk_lines lines, int64_t m, const rk_real *x,
+                                     bool relu, rk_real *y) {
+    return (rk_panel_product_args){.n = m,
+                                   .in = lines.last - lines.first,
+                                   .out = panels->out,
+                                   .lines = panels->in,
+                                   .x = x + lines.first,
+                                   .w = panels->values + lines.first * RK_PANEL_COLUMNS,
+                                   .relu = relu,
+                                   .y = y};
+}
+
 void rk_panels_multiply(const rk_panels *panels, rk_lines lines, int64_t m, const rk_real *x,
                         const rk_real *b, bool relu, rk_real *y) {
-    const rk_panel_product_args args = {.n = m,
-                                        .in = lines.last - lines.first,
-                                        .out = panels->out,
-                                        .lines = panels->in,
-                                        .x = x + lines.first,
-                                        .w = panels->values + lines.first * RK_PANEL_COLUMNS,
-                                        .bias = b,
-                                        .relu = relu,
-                                        .y = y};
+    rk_panel_product_args args = args_of(panels, lines, m, x, relu, y);
+    args.bias = b;
+    rk_panel_product(&args);
+}
+
+void rk_panels_add(const rk_panels *panels, int64_t m, const rk_real *x, bool relu, rk_real *y) {
+    rk_panel_product_args args = args_of(panels, (rk_lines){0, panels->in}, m, x, relu, y);
+    args.adds = true;
     rk_panel_product(&args);
 }

@@ -54,8 +54,13 @@ static inline __attribute__((always_inline)) void tile(const rk_panel_product_ar
     const int n = panels * VECTORS;
     const int64_t in = a->in, lines = a->lines;
     const rk_real *w = some->w;
-    UNROLLED for (int r = 0; r < rows; r++) UNROLLED for (int v = 0; v < n; v++) sums[r][v] =
-        LOAD(some->bias + v * WIDTH);
+    rk_real whole[PANELS * COLUMNS] = {0};
+    bool part = some->width < panels * COLUMNS;
+    UNROLLED for (int r = 0; r < rows; r++) {
+        const rk_real *from = a->adds ? y + r * a->out : some->bias;
+        if (a->adds && part) from = memcpy(whole, from, (size_t)some->width * sizeof *from);
+        UNROLLED for (int v = 0; v < n; v++) sums[r][v] = LOAD(from + v * WIDTH);
+    }
     for (int64_t i = 0; i < in; i++, w += COLUMNS) {
         vector line[MOST];
         UNROLLED for (int v = 0; v < n; v++) line[v] =
@@ -65,8 +70,6 @@ static inline __attribute__((always_inline)) void tile(const rk_panel_product_ar
             UNROLLED for (int v = 0; v < n; v++) sums[r][v] = ADD_PRODUCT(value, line[v], sums[r][v]);
         }
     }
-    rk_real whole[PANELS * COLUMNS];
-    bool part = some->width < panels * COLUMNS;
     UNROLLED for (int r = 0; r < rows; r++, y += a->out) {
         rk_real *to = part ? whole : y;
         UNROLLED for (int v = 0; v < n; v++) STORE(to + v * WIDTH, a->relu ? RELU(sums[r][v]) : sums[r][v]);

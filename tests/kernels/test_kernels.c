@@ -644,13 +644,14 @@ static void test_panel_product(void **state) {
     const int64_t outs[] = {1, 15, 16, 17, 32, 33, 48, 63, 80};
     for (size_t o = 0; o < sizeof outs / sizeof *outs; o++)
         for (int64_t n = 0; n <= ROWS; n += n < 13 ? 1 : 4)
-            for (int with = 0; with < 4; with++) {
+            for (int with = 0; with < 8; with++) {
                 int64_t out = outs[o];
                 rk_panel_product_args args = {.in = IN, .out = out, .lines = IN, .w = w, .relu = with & 1};
                 args.bias = with & 2 ? bias : NULL;
+                args.adds = with & 4;
                 for (int64_t s = 0; s < n; s++)
                     for (int64_t c = 0; c < out; c++) {
-                        float sum = with & 2 ? bias[c] : 0;
+                        float sum = with & 4 ? 7 : with & 2 ? bias[c] : 0;
                         for (int64_t i = 0; i < IN; i++)
                             sum = fmaf(
                                 x[s * IN + i],

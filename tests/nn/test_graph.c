@@ -329,6 +329,64 @@ static void test_frozen(void **state) {
     rk_graph_free(graph);
 }
 
+/* The first 2 columns of x are a target, the others a history of 3 rows. */
+static void make_pairs(rk_dtype dtype, rk_graph **graph, rk_value *x, rk_value *y) {
+    OK(rk_graph_create(3, graph));
+    *x = rk_graph_input(*graph, "x", (rk_shape){1, 8});
+    rk_value q = rk_slice(*graph, *x, 0, 2), k = rk_reshape(*graph, rk_slice(*graph, *x, 2, 6), 3, 2);
+    const rk_op_options options = {.units = 5, .by_row = true, .relu = true, .dtype = dtype};
+    rk_value pairs = rk_target_pairs(*graph, q, k),
+             unit = rk_graph_add(*graph, "linear", "unit", &options, &pairs, 1);
+    *y = rk_linear(*graph, "out", unit, 2, true, RK_F32);
+    rk_graph_output(*graph, *y);
+    OK(rk_graph_finish(*graph, 1000, false));
+}
+
+/* Frozen, a linear over pairs adds up half of the products: the same sums but for rounding. */
+static void test_frozen_pairs(void **state) {
+    (void)state;
+    enum { N = 1000 };
+    static float from[N * 8], wanted[N * 2], found[N * 2];
+    rk_rng rng = {2, 1, 0};
+    for (int k = 0; k < N * 8; k++) from[k] = (float)rk_rng_normal(&rng);
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        rk_graph *graph;
+        inferred i = {.from = from, .to = wanted};
+        const rk_graph_hooks hooks = {.context = &i, .read = read_samples, .loss = write_samples};
+        make_pairs(bf16 ? RK_BF16 : RK_F32, &graph, &i.x, &i.y);
+        rk_real *bias = rk_graph_parameter(graph, 1)->value;
+        for (int c = 0; c < 5; c++) bias[c] = (float)rk_rng_normal(&rng);
+        OK(rk_graph_forward(graph, N, false, 0, &hooks));
+        OK(rk_graph_freeze(graph));
+        i.to = found;
+        OK(rk_graph_forward(graph, N, false, 0, &hooks));
+        double largest = 0;
+        for (int k = 0; k < N * 2; k++) {
+            double difference = fabs((double)found[k] - wanted[k]);
+            if (difference > largest) largest = difference;
+        }
+        assert_true(bf16 ? largest == 0 : largest > 0 && largest < 1e-5);
+        rk_graph_free(graph);
+    }
+}
+
+static void test_frozen_without_memory(void **state) {
+    (void)state;
+    long live = rk_alloc_live();
+    rk_status status = RK_NO_MEMORY;
+    for (long n = 1; status == RK_NO_MEMORY; n++) {
+        rk_graph *graph;
+        rk_value x, y;
+        make_pairs(RK_F32, &graph, &x, &y);
+        rk_alloc_fail_after(n, false);
+        status = rk_graph_freeze(graph);
+        rk_alloc_fail_after(0, false);
+        rk_graph_free(graph);
+        assert_int_equal(rk_alloc_live(), live);
+    }
+    OK(status);
+}
+
 static void test_mistakes(void **state) {
     (void)state;
     rk_graph *graph;
@@ -404,6 +462,8 @@ int main(void) {
         cmocka_unit_test(test_dropout_law),
         cmocka_unit_test(test_dropout_of_rows),
         cmocka_unit_test(test_frozen),
+        cmocka_unit_test(test_frozen_pairs),
+        cmocka_unit_test(test_frozen_without_memory),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_out_of_memory),
     };

@@ -28,6 +28,7 @@ rk_status rk_graph_create(uint64_t seed, rk_graph **out) {
 
 static void node_free(rk_node *node) {
     if (node->op && node->op->release) node->op->release(node);
+    if (node->fused && node->fused->release) node->fused->release(node);
     for (int32_t i = 0; i < node->n_states; i++) rk_free(node->states[i]);
     RK_FREE_ALL(node->sums, node->first_gradient, node->name, node->inputs, node);
 }

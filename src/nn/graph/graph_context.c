@@ -67,9 +67,16 @@ static int64_t columns_from(const rk_graph_context *c, rk_value value, int64_t f
     return width_of(c, value) - first;
 }
 
-/* Rows that are multiplied one by one have columns of their own. */
-static bool may_begin(const rk_node *node) {
-    return node->op && node->op->begin && !node->options.by_row;
+/* The columns of the context, of its first input, that a node of samples begins with. Rows that are
+ * multiplied one by one have columns of their own, but for those of pairs, each of which holds a row of the
+ * context's. */
+static int64_t begun_columns(const rk_graph_context *c, const rk_node *node) {
+    if (!node->op || !rk_forward_op(node)->begin || is_whole(c, node->number)) return 0;
+    if (node->fused == &rk_op_pair_linear) {
+        rk_value rows = c->graph->nodes[node->inputs[0]]->inputs[1];
+        return is_whole(c, rows) ? width_of(c, rows) : 0;
+    }
+    return node->options.by_row ? 0 : c->leading[node->inputs[0]];
 }
 
 static bool is_read(const rk_graph_context *c, rk_value value, int64_t first, int64_t count);
@@ -79,8 +86,8 @@ static bool reads(const rk_graph_context *c, const rk_node *node, int32_t input,
                   int64_t count) {
     rk_value from = node->inputs[input];
     if (node->op->is_view) return is_read(c, node->number, first, count);
-    if (node->op->takes_context && is_whole(c, from)) return false;
-    if (may_begin(node)) return first + count > c->leading[from];
+    if (rk_forward_op(node)->takes_context && is_whole(c, from)) return false;
+    if (rk_forward_op(node)->begin) return first + count > begun_columns(c, node);
     if (node->op == &rk_op_slice) {
         int64_t begin = first > node->options.first ? first : node->options.first,
                 slice_end = node->options.first + (int64_t)node->options.count,
@@ -106,11 +113,6 @@ static bool is_read(const rk_graph_context *c, rk_value value, int64_t first, in
     return false;
 }
 
-/* A node of samples that begins with what the context gives. */
-static bool is_begun(const rk_graph_context *c, const rk_node *node) {
-    return may_begin(node) && !is_whole(c, node->number) && c->leading[node->inputs[0]] > 0;
-}
-
 /* A line's worth of memory for a node. */
 static int64_t keep(rk_graph_context *c, const rk_node *node) {
     int64_t at = c->memory_reals;
@@ -129,7 +131,7 @@ static rk_status plan(rk_graph_context *c) {
         const rk_node *node = g->nodes[i];
         bool is_view = node->op && node->op->is_view, whole = is_whole(c, (rk_value)i);
         c->spreads[i] = node->op && !is_view && whole && is_read(c, (rk_value)i, 0, width_of(c, (rk_value)i));
-        bool keeps = !node->op || (!is_view && (whole || is_begun(c, node)));
+        bool keeps = !node->op || (!is_view && (whole || begun_columns(c, node)));
         c->kept[i] = keeps ? keep(c, node) : -1;
     }
     for (size_t i = 0; i < c->n_columns; i++) {
@@ -188,11 +190,11 @@ rk_status rk_graph_context_forward(rk_graph_context *c, const rk_run *run) {
         const rk_node *node = c->graph->nodes[i];
         if (node->op && node->op->is_view) continue;
         bool whole = is_whole(c, (rk_value)i);
-        if (node->op && (whole || c->leading[i] > 0)) RK_TRY(node->op->forward(run, node));
+        if (node->op && (whole || c->leading[i] > 0)) RK_TRY(rk_forward_op(node)->forward(run, node));
         if (!node->op || whole)
             keep_value(c, run, node);
-        else if (is_begun(c, node))
-            RK_TRY(node->op->begin(run, node, c->leading[node->inputs[0]], c->memory + c->kept[i]));
+        else if (begun_columns(c, node))
+            RK_TRY(rk_forward_op(node)->begin(run, node, begun_columns(c, node), c->memory + c->kept[i]));
     }
     return RK_OK;
 }
@@ -228,7 +230,10 @@ rk_samples rk_in_samples(const rk_run *run, const rk_node *node, int32_t input) 
 
 const rk_real *rk_node_begun(const rk_run *run, const rk_node *node, int64_t *columns) {
     const rk_graph_context *c = run->of_context ? NULL : run->context;
-    if (!c || !is_begun(c, node)) return NULL;
-    *columns = c->leading[node->inputs[0]];
-    return c->memory + c->kept[node->number];
+    *columns = c ? begun_columns(c, node) : 0;
+    return *columns ? c->memory + c->kept[node->number] : NULL;
+}
+
+const rk_real *rk_run_context(const rk_run *run, rk_value value) {
+    return run->context->memory + run->context->kept[rk_graph_root(run->graph, value)->number];
 }

@@ -5,9 +5,10 @@
 rk_status rk_graph_freeze(rk_graph *g) {
     RK_FAIL_IF(!g->finished || g->training, RK_INVALID_ARGUMENT,
                "only a graph that was finished for prediction is frozen");
+    RK_TRY(rk_graph_fuse(g));
     for (size_t i = 0; i < g->n_nodes; i++) {
         rk_node *node = g->nodes[i];
-        if (node->op && node->op->prepare) RK_TRY(node->op->prepare(g, node, false));
+        if (node->op && node->op->prepare && !node->fused) RK_TRY(node->op->prepare(g, node, false));
     }
     g->frozen = true;
     return RK_OK;

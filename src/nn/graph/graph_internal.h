@@ -102,6 +102,12 @@ struct rk_graph_inference {
     rk_graph_context *context; /* of rk_graph_inference_set_context, or NULL */
 };
 
+/* Nodes that predict together what the operations say one by one (graph_fuse.c), of a graph that is about to
+ * be frozen. rk_fuse_pair_linear: a linear over target_pairs (ops/op_pair_linear.c). */
+rk_status rk_graph_fuse(rk_graph *graph);
+rk_status rk_fuse_pair_linear(rk_graph *graph, rk_node *linear, rk_node *pairs);
+extern const rk_op rk_op_pair_linear;
+
 /* What is the same in all samples of a run (graph_context.c). */
 rk_status rk_graph_context_create(const rk_graph *graph, rk_graph_context **out);
 void rk_graph_context_free(rk_graph_context *context);

@@ -13,6 +13,7 @@ struct pass {
     rk_graph *trained; /* the same, where gradients may be summed; NULL where it is only read */
     const rk_graph_hooks *hooks;
     rk_run run;        /* but for the block */
+    int64_t block;     /* samples of a block, at most */
     rk_real **memory;  /* [n_threads], of a block each; or one of the whole batch, if is_kept */
     void **workspaces; /* [n_threads] */
     bool is_kept;
@@ -41,9 +42,9 @@ static void run_group(void *context, size_t group, int thread) {
     bool is_late =
         group + (size_t)g->n_threads >= p->n_groups; /* no other group comes after it on its thread */
     if (adds) run.gradients = rk_gradients_take(p->trained, group);
-    for (run.first = first; run.first < last; run.first += g->block) {
+    for (run.first = first; run.first < last; run.first += p->block) {
         if (p->cancel && atomic_load_explicit(p->cancel, memory_order_relaxed)) return;
-        run.n = last - run.first < g->block ? last - run.first : g->block;
+        run.n = last - run.first < p->block ? last - run.first : p->block;
         run.opens = run.first == first;
         run.tells = p->backward && p->hooks->ready && is_late && run.first + run.n == last;
         run.skip = p->is_kept ? run.first : 0;
@@ -129,7 +130,7 @@ static rk_status forward_block(const rk_run *run) {
     if (context) rk_graph_context_fill_inputs(context, run);
     for (size_t i = 0; i < g->n_nodes; i++)
         if (computes(g->nodes[i]) && !(context && rk_graph_context_fill(context, run, g->nodes[i])))
-            RK_TRY(g->nodes[i]->op->forward(run, g->nodes[i]));
+            RK_TRY(rk_forward_op(g->nodes[i])->forward(run, g->nodes[i]));
     rk_trace_end(begin, "forward");
     return RK_OK;
 }
@@ -163,7 +164,7 @@ static rk_status forward_at_node(const pass *p, const rk_run *block) {
     rk_run run = awake(p, block);
     if (run.n == 0) return RK_OK;
     uint64_t begin = rk_trace_begin();
-    rk_status status = p->node->op->forward(&run, p->node);
+    rk_status status = rk_forward_op(p->node)->forward(&run, p->node);
     rk_trace_end(begin, "forward");
     return status;
 }
@@ -308,6 +309,7 @@ static pass pass_of(rk_graph *g, int64_t n, int64_t step, const rk_graph_hooks *
                   .hooks = hooks,
                   .failure = RK_FAILURE_INIT,
                   .run = run_of(g, n, hooks->batch, step),
+                  .block = g->block,
                   .memory = g->thread_memory,
                   .workspaces = g->thread_workspaces,
                   .is_kept = g->keeps};
@@ -342,6 +344,14 @@ rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, 
     return g->keeps ? forward_by_nodes(&p) : for_blocks(&p, through_graph);
 }
 
+/* Samples whose values stay in the second cache, about: of predictions, where blocks may have any length. */
+static int64_t cached_block(const rk_graph *g) {
+    enum { CACHED_REALS = 1 << 17, LEAST = 4 };
+    int64_t samples = g->keeps ? g->max_batch : g->block,
+            block = CACHED_REALS * samples / (g->memory_reals + 1);
+    return block < LEAST ? LEAST : block < g->block ? block : g->block;
+}
+
 /* What is the same in all samples, from the first of them. */
 static rk_status run_context(const pass *p, rk_graph_context *context) {
     rk_run run = p->run;
@@ -361,6 +371,7 @@ rk_status rk_graph_inference_run(rk_graph_inference *i, int64_t n, const rk_grap
               .hooks = hooks,
               .failure = RK_FAILURE_INIT,
               .run = run_of(i->graph, n, 0, 0),
+              .block = cached_block(i->graph),
               .memory = i->memory,
               .workspaces = i->workspaces,
               .cancel = cancel};

@@ -91,6 +91,8 @@ struct rk_node {
     const char *state_names[RK_MAX_NODE_STATES];
     int32_t n_states;
     void *own;              /* the operation's */
+    const rk_op *fused;     /* in a frozen graph, in place of op in forward; NULL: op (graph_fuse.c) */
+    void *fused_own;        /* its own; released by it */
     size_t workspace_bytes; /* that a thread needs while it runs the node */
     int64_t saved_width;    /* reals a sample kept from forward to backward */
     int64_t scratch_width;  /* reals a sample needed in forward and in backward, not between */
@@ -107,6 +109,11 @@ struct rk_node {
 #define RK_OP_DECLARE(name) extern const rk_op rk_op_##name;
 RK_OP_LIST(RK_OP_DECLARE)
 #undef RK_OP_DECLARE
+
+/* Whose forward, begin and takes_context hold. */
+static inline const rk_op *rk_forward_op(const rk_node *node) {
+    return node->fused ? node->fused : node->op;
+}
 
 const rk_op *rk_op_find(const char *name); /* NULL if there is none */
 rk_node *rk_graph_node(const rk_graph *graph, rk_value value);
@@ -135,6 +142,8 @@ typedef struct rk_samples {
 rk_samples rk_in_samples(const rk_run *run, const rk_node *node, int32_t input);
 /* What op->begin has made of the first *columns columns of the first input, or NULL. */
 const rk_real *rk_node_begun(const rk_run *run, const rk_node *node, int64_t *columns);
+/* One sample of a value that the context decides, in begin. */
+const rk_real *rk_run_context(const rk_run *run, rk_value value);
 static inline rk_real *rk_out(const rk_run *run, const rk_node *node) {
     return rk_node_data(run, node);
 }

@@ -113,6 +113,25 @@ class Requests(Tests):
             batches, requests = (int(re.search(rf"^{name}(?:{{.*code=\"200\"}})? (\d+)$", metrics, re.M)[1]) for name in ("reckon_executions_total", "reckon_requests_total"))
             assert batches < requests, "no requests were joined"
 
+    def test_context_joined(self):
+        """A context beside many rows is computed once, for its request alone; with one row the request is joined with others. The answers are the same."""
+        def executions(n):
+            with Server(self, more="batching: {batch_timeout_micros: 300000, num_batch_threads: 1}") as s:
+                rows = [{k: v for k, v in row.items() if k != "city"} for row in self.instances[:n]]
+                wanted = s.predict({"instances": [{**row, "city": "Rome"} for row in rows]})
+                before, got = self.counted(s), []
+                threads = [threading.Thread(target=lambda: got.append(s.predict({"context": {"city": "Rome"}, "instances": rows}))) for _ in range(8)]
+                [t.start() for t in threads]
+                [t.join() for t in threads]
+                assert wanted[0] == 200 and got == [wanted] * 8, (wanted, got)
+                return self.counted(s) - before
+
+        assert executions(1) < 8 and executions(12) == 8
+
+    @staticmethod
+    def counted(server):
+        return int(re.search(r"^reckon_executions_total (\d+)$", server.ask("/metrics")[1].decode(), re.M)[1])
+
     def test_other_model_is_not_held_up(self):
         """A worker that waits for more of one model is not the only one that hears of a request for another."""
         with Server(self, model=f"}}, {{name: other, path: {self.serve_run}", more="batching: {batch_timeout_micros: 1000000, num_batch_threads: 2}") as s:

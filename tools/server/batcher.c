@@ -225,14 +225,30 @@ static bool mentions_context(const char *text, size_t n_bytes) {
     return memmem(text, n_bytes, key, sizeof key - 1) != NULL;
 }
 
+/* Whether the objects of a body are as many as a context and few rows have. Columns of rows are no objects,
+ * and are sent where rows are many. */
+static bool has_few_rows(rk_span body) {
+    enum {
+        FEW_ROWS = 6,
+        OTHER_OBJECTS = 2
+    }; /* rows of a tile of rk_panel_product; the request, its context */
+    int n = 0;
+    if (memmem(body.data, body.n_bytes, "\"inputs\"", 8)) return false;
+    for (const char *at = body.data; (at = memchr(at, '{', (size_t)(body.data + body.n_bytes - at))); at++)
+        if (++n > FEW_ROWS + OTHER_OBJECTS) return false;
+    return true;
+}
+
 /* Users of a two_tower, each of whom has items of his own that are not to be found; and one user beside many
- * items, whose part of the model is computed once. Only the ends of a long body are looked at: where a
- * context is missed, it is written out in each row. */
+ * items, whose part of the model is computed once. With few items, products of rows from several requests
+ * take less than that saves. Only the ends of a long body are looked at: where a context is missed, it is
+ * written out in each row. */
 static bool runs_alone(const rk_call *call) {
     enum { LOOKED_AT = 4096 };
     size_t n = call->body.n_bytes, some = n < LOOKED_AT ? n : LOOKED_AT;
     if (call->version->catalog) return true;
     if (call->kind == RK_CALL_INFER || n == 0) return false;
+    if (n <= LOOKED_AT && has_few_rows(call->body)) return false;
     return mentions_context(call->body.data, some) || mentions_context(call->body.data + n - some, some);
 }
 

@@ -56,6 +56,9 @@ RK_API void rk_predictor_free(rk_predictor *predictor);
 RK_API bool rk_predictor_rows_available(const rk_predictor *predictor);
 /* Tries. One thread at a time, beside predictions. RK_UNAVAILABLE: why not. */
 RK_API rk_status rk_predictor_check_rows(const rk_predictor *predictor);
+/* Likewise, rows of tables so far that were kept from earlier requests, and that were fetched. False, and
+ * both 0: rows are in memory or in files. Any thread. */
+RK_API bool rk_predictor_count_rows(const rk_predictor *predictor, int64_t *n_cached, int64_t *n_fetched);
 
 RK_API int32_t rk_predictor_n_tasks(const rk_predictor *predictor);
 RK_API const char *rk_predictor_task_name(const rk_predictor *predictor, int32_t task);

@@ -24,6 +24,8 @@ typedef struct rk_row_source_ops {
      * time). */
     bool (*is_available)(const rk_row_source *source);
     rk_status (*check)(rk_row_source *source);
+    /* Likewise, rows so far that were kept from earlier requests, and that were fetched. Any thread. */
+    void (*count)(const rk_row_source *source, int64_t *n_cached, int64_t *n_fetched);
 } rk_row_source_ops;
 
 /* A source begins with its functions. */

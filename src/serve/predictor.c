@@ -164,6 +164,12 @@ rk_status rk_predictor_check_rows(const rk_predictor *p) {
     rk_row_source *source = source_of(p);
     return source ? source->ops->check(source) : RK_OK;
 }
+bool rk_predictor_count_rows(const rk_predictor *p, int64_t *n_cached, int64_t *n_fetched) {
+    const rk_row_source *source = source_of(p);
+    *n_cached = *n_fetched = 0;
+    if (source) source->ops->count(source, n_cached, n_fetched);
+    return source != NULL;
+}
 
 int32_t rk_predictor_n_tasks(const rk_predictor *p) {
     return rk_model_n_tasks(p->model);

@@ -1,5 +1,6 @@
 """Redis servers for tests: Debian's redis-server at free ports, alone or as a cluster; and as much of its protocol as a look at keys needs. Without redis-server tests are skipped (77)."""
 import atexit
+import re
 import shutil
 import socket
 import subprocess
@@ -67,6 +68,10 @@ class Redis:
 
     def keys(self):
         return sorted(self.ask("KEYS", "*"))
+
+    def calls(self, command):
+        found = re.search(rb"cmdstat_%s:calls=(\d+)" % command.encode(), self.ask("INFO", "commandstats"))
+        return int(found[1]) if found else 0
 
 
 class Cluster:

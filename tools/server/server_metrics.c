@@ -67,6 +67,26 @@ static void write_unknown(rk_served_model *model, rk_buffer *out) {
     pthread_mutex_unlock(&model->mutex);
 }
 
+static void write_fetched(rk_served_model *model, bool available, rk_buffer *out) {
+    pthread_mutex_lock(&model->mutex);
+    for (const rk_served_version *v = model->versions; v; v = v->next) {
+        int64_t n_cached, n_fetched;
+        const char *name = model->entry->name;
+        long long number = v->number;
+        if (!rk_predictor_count_rows(v->predictor, &n_cached, &n_fetched)) continue;
+        if (available)
+            rk_buffer_printf(out, "reckon_embedding_rows_available{model=\"%s\",version=\"%lld\"} %d\n", name,
+                             number, rk_predictor_rows_available(v->predictor));
+        else
+            rk_buffer_printf(
+                out,
+                "reckon_embedding_rows_total{model=\"%s\",version=\"%lld\",source=\"cache\"} %lld\n"
+                "reckon_embedding_rows_total{model=\"%s\",version=\"%lld\",source=\"redis\"} %lld\n",
+                name, number, (long long)n_cached, name, number, (long long)n_fetched);
+    }
+    pthread_mutex_unlock(&model->mutex);
+}
+
 void rk_metrics_write(const rk_model_metrics *m, rk_served_model *models, int64_t n_models,
                       rk_batcher_counts counts, rk_buffer *out) {
     head(out, "reckon_requests_total", "counter",
@@ -85,6 +105,11 @@ void rk_metrics_write(const rk_model_metrics *m, rk_served_model *models, int64_
                          rk_counter(&m[i].rows));
     head(out, "reckon_unknown_ids_total", "counter", "Values that a version's vocabularies do not have.");
     for (int64_t i = 0; i < n_models; i++) write_unknown(&models[i], out);
+    head(out, "reckon_embedding_rows_total", "counter",
+         "Rows of tables in Redis that requests used, kept from earlier ones or fetched.");
+    for (int64_t i = 0; i < n_models; i++) write_fetched(&models[i], false, out);
+    head(out, "reckon_embedding_rows_available", "gauge", "Whether a version's rows in Redis can be read.");
+    for (int64_t i = 0; i < n_models; i++) write_fetched(&models[i], true, out);
     head(out, "reckon_executions_total", "counter",
          "Batches that were predicted, each of one request or several.");
     rk_buffer_printf(out, "reckon_executions_total %llu\n", (unsigned long long)counts.n_batches);

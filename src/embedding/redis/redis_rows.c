@@ -21,6 +21,7 @@ struct rk_redis_rows {
     rk_redis *prober; /* for opening and checking */
     atomic_bool available;
     _Atomic uint64_t paused_until; /* rk_clock_us */
+    _Atomic int64_t n_cached, n_fetched;
 };
 
 static rk_status read_manifest(rk_redis_rows *r, const char *version) {
@@ -91,6 +92,12 @@ static bool is_available(const rk_row_source *source) {
     return atomic_load(&((const rk_redis_rows *)source)->available);
 }
 
+static void count(const rk_row_source *source, int64_t *n_cached, int64_t *n_fetched) {
+    const rk_redis_rows *r = (const rk_redis_rows *)source;
+    *n_cached = atomic_load(&r->n_cached);
+    *n_fetched = atomic_load(&r->n_fetched);
+}
+
 /* All nodes answer, and the manifest is there. */
 static rk_status check(rk_row_source *source) {
     rk_redis_rows *r = (rk_redis_rows *)source;
@@ -107,8 +114,11 @@ static rk_status check(rk_row_source *source) {
 }
 
 rk_status rk_redis_rows_open(const rk_redis_rows_options *o, rk_row_source **out) {
-    static const rk_row_source_ops ops = {
-        .free = free_rows, .create_store = create_store, .is_available = is_available, .check = check};
+    static const rk_row_source_ops ops = {.free = free_rows,
+                                          .create_store = create_store,
+                                          .is_available = is_available,
+                                          .check = check,
+                                          .count = count};
     rk_redis_rows *r;
     RK_TRY(rk_alloc(1, sizeof *r, &r));
     r->source.ops = &ops;
@@ -197,7 +207,15 @@ static rk_status read_missing(rk_row_reader *reader) {
 }
 
 rk_status rk_row_reader_get(rk_row_reader *reader, const rk_row_request *requests, size_t n) {
+    int64_t n_rows = 0, n_missing;
     reader->n_missing = 0;
-    for (size_t i = 0; i < n; i++) RK_TRY(look_in_cache(reader, &requests[i]));
-    return reader->n_missing ? read_missing(reader) : RK_OK;
+    for (size_t i = 0; i < n; i++) {
+        RK_TRY(look_in_cache(reader, &requests[i]));
+        n_rows += (int64_t)requests[i].n;
+    }
+    n_missing = (int64_t)reader->n_missing;
+    if (n_missing) RK_TRY(read_missing(reader));
+    atomic_fetch_add(&reader->rows->n_cached, n_rows - n_missing);
+    atomic_fetch_add(&reader->rows->n_fetched, n_missing);
+    return RK_OK;
 }

@@ -160,13 +160,13 @@ static rk_status time_requests(rk_predictor *predictor, const sizes *s, const ba
     return status;
 }
 
-static rk_status measure(const char *path, const char *name, rk_export_rows rows, const sizes *s,
+static rk_status measure(const char *path, const char *name, rk_rows_in rows_in, const sizes *s,
                          const batches *single, const batches *bags) {
     rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
     rk_predictor *predictor;
     double before[2], after[2], lookup_ns, bag_ns, request_us;
     resident(&before[0], &before[1]);
-    options.rows = rows;
+    options.rows_in = rows_in;
     double begin = rk_clock_seconds();
     RK_TRY(rk_predictor_open(path, &options, &predictor));
     double open_ms = 1e3 * (rk_clock_seconds() - begin);
@@ -195,8 +195,8 @@ static rk_status measure_all(const char *directory, const sizes *s, const batche
         options.rows = (rk_export_rows)(RK_EXPORT_ROWS_F32 + i);
         snprintf(path, sizeof path, "%s/%s", directory, names[i]);
         RK_TRY(rk_export_safetensors(run, &options, path));
-        if (i == 0) RK_TRY(measure(path, "f32, in memory", RK_EXPORT_ROWS_F32, s, single, bags));
-        RK_TRY(measure(path, names[i], RK_EXPORT_ROWS_TRAINED, s, single, bags));
+        if (i == 0) RK_TRY(measure(path, "f32, in memory", RK_ROWS_IN_MEMORY, s, single, bags));
+        RK_TRY(measure(path, names[i], RK_ROWS_IN_FILES, s, single, bags));
     }
     return RK_OK;
 }

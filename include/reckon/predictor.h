@@ -22,6 +22,12 @@ extern "C" {
 
 typedef struct rk_predictor rk_predictor;
 
+/* Where the rows of an export's tables are; those of checkpoints are always in memory. */
+typedef enum rk_rows_in {
+    RK_ROWS_IN_FILES = 0, /* where they are, mapped: read as they are written, shared with all who map them */
+    RK_ROWS_IN_MEMORY = 1 /* the predictor's own, where codes are f32: f32 rows are looked up faster there */
+} rk_rows_in;
+
 typedef struct rk_predictor_options {
     size_t struct_size;
     const char *device; /* "cpu" or "cuda" predicts; NULL: what the run was trained on or, with a warning in
@@ -34,18 +40,19 @@ typedef struct rk_predictor_options {
     rk_export_rows rows; /* rows of tables are rounded as an export would round them, and computed with as
                           * what they then are: what such an export would cost. In memory they take 4 bytes a
                           * value, f16 and bf16 ones 2 */
+    rk_rows_in
+        rows_in; /* in files needs the CPU, no comm, and rows RK_EXPORT_ROWS_TRAINED; else it is memory */
     uint64_t row_cache_bytes; /* of an export whose rows are in Redis: memory for rows that were read lately;
                                  0: 2^28 */
     double row_timeout;       /* likewise, seconds that a request waits for its rows; 0: 1 */
 } rk_predictor_options;
 #define RK_PREDICTOR_OPTIONS_INIT \
-    { sizeof(rk_predictor_options), 0, 0, 0, RK_EXPORT_ROWS_TRAINED, 0, 0 }
+    { sizeof(rk_predictor_options), 0, 0, 0, RK_EXPORT_ROWS_TRAINED, RK_ROWS_IN_FILES, 0, 0 }
 
 /* path: a checkpoint, a run's directory (its best or newest checkpoint is taken), or a directory that
  * rk_export_safetensors or rk_export_onnx has written with all its tensors; relative paths of such a one's
- * run file are relative to where the program runs. Rows of such a one stay in its files, which are mapped and
- * must keep their bytes while the predictor lives, unless options say otherwise: another device than the CPU,
- * several ranks, rows. options may be NULL. Any number of ranks may open what any
+ * run file are relative to where the program runs, and files whose rows are mapped must keep their bytes
+ * while the predictor lives (docs/export.md). options may be NULL. Any number of ranks may open what any
  * other number trained. Errors: RK_NOT_FOUND, RK_BAD_DATA naming file and tensor, RK_CONFIG (a tensor is
  * missing or has another shape), RK_NOT_FINITE (a row that int8 or int4 cannot hold). */
 RK_API rk_status rk_predictor_open(const char *path, const rk_predictor_options *options, rk_predictor **out);

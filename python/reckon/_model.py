@@ -25,6 +25,7 @@ except ImportError:
     numpy = None  # type: ignore[assignment]
 
 Path = Union[str, "os.PathLike[str]"]
+_ROWS_IN = ["files", "memory"]
 _ROWS = ["trained", "f32", "f16", "bf16", "int8", "int4"]
 _PIECE = 1 << 16  # rows of a request, so that a session's memory and the time to Ctrl-C stay small
 
@@ -51,7 +52,7 @@ class Model:
     no call was under way on any thread at the fork.
     """
 
-    def __init__(self, path: Path, device: Optional[str], threads: Optional[int], sources: Mapping[str, Source]) -> None:
+    def __init__(self, path: Path, device: Optional[str], threads: Optional[int], sources: Mapping[str, Source], rows_in: str = "files") -> None:
         """For train and load."""
         self._handle: Optional[_Predictor] = None
         self._pool = c_void_p()
@@ -63,7 +64,7 @@ class Model:
         self._has_views = device == "cpu"  # of its parameters; those of a GPU are copies, which the library drops
         predictor = _Predictor()
         check(lib.rk_pool_create(threads or 0, byref(self._pool)))
-        check(lib.rk_predictor_open(path_bytes(path), byref(PredictorOptions(device=_optional(device))), byref(predictor)))
+        check(lib.rk_predictor_open(path_bytes(path), byref(PredictorOptions(device=_optional(device), rows_in=_ROWS_IN.index(rows_in))), byref(predictor)))
         self._handle = predictor
         for name, source in self._sources.items():
             check(lib.rk_predictor_add_stream(predictor, name.encode(), open_stream, c_void_p(source.number)))
@@ -400,14 +401,23 @@ class _Split(_Use):
 
 
 def load(
-    path: Path, *, train: Any = None, valid: Any = None, test: Any = None, device: Optional[str] = "cpu", threads: Optional[int] = None
+    path: Path,
+    *,
+    train: Any = None,
+    valid: Any = None,
+    test: Any = None,
+    device: Optional[str] = "cpu",
+    threads: Optional[int] = None,
+    rows_in: str = "files",
 ) -> Model:
     """Opens a run's directory, a checkpoint, or what export wrote.
 
     train, valid, test: the rows of a run that was trained on rows in memory, where eval or recommend need them. device: "cpu", "cuda" (eval,
-    recommend and rerank alone), or None for what the run was trained on. threads: of predict; all processors by default. Errors: NotFound,
-    BadData.
+    recommend and rerank alone), or None for what the run was trained on. threads: of predict; all processors by default. rows_in: where the
+    rows of an export's tables are, "files" (mapped, shared with all who open it) or "memory". Errors: NotFound, BadData.
     """
+    if rows_in not in _ROWS_IN:
+        raise errors.InvalidArgument(f"rows_in is '{rows_in}'", f"one of {', '.join(_ROWS_IN)}")
     given: Mapping[str, Any] = {"train": train, "valid": valid, "test": test}
     sources = {name: Source(take(data)) for name, data in given.items() if data is not None}
-    return Model(path, device, threads, sources)
+    return Model(path, device, threads, sources, rows_in)

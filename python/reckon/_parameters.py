@@ -15,11 +15,12 @@ try:
 except ImportError:
     numpy = None  # type: ignore[assignment]
 
-_F32, _BF16, _F16 = range(3)  # rk_dtype
+_F32, _BF16, _F16, _U8 = 0, 1, 2, 8  # rk_dtype
+_FORMATS = {_F32: "f", _BF16: "f", _F16: "e", _U8: "B"}
 
 
 class Parameter(NamedTuple):
-    """name as in checkpoints; memory: read-only bytes, which keep what owns them alive."""
+    """name as in checkpoints; memory: read-only bytes, which keep what owns them alive. U8: codes of an export, which are mapped."""
 
     name: str
     dtype: int
@@ -38,18 +39,18 @@ class Parameter(NamedTuple):
             memory = self.memory
             if self.dtype == _BF16:
                 memory = memoryview(array.array("I", (bits << 16 for bits in memory.cast("H")))).toreadonly().cast("B")
-            return memory.cast("e" if self.dtype == _F16 else "f", list(self.shape))
+            return memory.cast(_FORMATS[self.dtype], list(self.shape))
         if self.dtype == _BF16:
             values = (numpy.frombuffer(self.memory, numpy.uint16).astype(numpy.uint32) << 16).view(numpy.float32)
         else:
-            values = numpy.frombuffer(self.memory, numpy.float16 if self.dtype == _F16 else numpy.float32)
+            values = numpy.frombuffer(self.memory, _FORMATS[self.dtype])
         return values.reshape(self.shape)
 
     def to_torch(self) -> Any:
         """A tensor of the same dtype, which owns its memory."""
         import torch
 
-        dtype = {_F32: torch.float32, _BF16: torch.bfloat16, _F16: torch.float16}[self.dtype]
+        dtype = {_F32: torch.float32, _BF16: torch.bfloat16, _F16: torch.float16, _U8: torch.uint8}[self.dtype]
         return torch.frombuffer(bytearray(self.memory), dtype=dtype).reshape(self.shape)
 
 

@@ -100,7 +100,7 @@ class TrainerOptions(Options):
 
 
 class PredictorOptions(Options):
-    _fields_ = [("struct_size", c_size_t), ("device", c_char_p), ("comm", c_void_p), ("pool", c_void_p), ("rows", c_int)]
+    _fields_ = [("struct_size", c_size_t), ("device", c_char_p), ("comm", c_void_p), ("pool", c_void_p), ("rows", c_int), ("rows_in", c_int)]
 
 
 class SessionOptions(Options):

@@ -127,12 +127,15 @@ rk_status rk_predictor_open(const char *path, const rk_predictor_options *option
                            "rk_predictor_options"));
     RK_FAIL_IF((unsigned)o.rows > RK_EXPORT_ROWS_INT4, RK_INVALID_ARGUMENT, "invalid format of rows: %d",
                (int)o.rows);
+    RK_FAIL_IF((unsigned)o.rows_in > RK_ROWS_IN_MEMORY, RK_INVALID_ARGUMENT, "invalid place of rows: %d",
+               (int)o.rows_in);
     rk_predictor *p;
     RK_TRY(rk_alloc(1, sizeof *p, &p));
     if (o.comm && rk_comm_size(o.comm) > 1) p->comm = o.comm;
     p->pool = o.pool;
     p->rows = o.rows;
-    p->reading = (rk_row_reading){.cache_bytes = o.row_cache_bytes ? o.row_cache_bytes : UINT64_C(1) << 28,
+    p->reading = (rk_row_reading){.in_memory = o.rows_in == RK_ROWS_IN_MEMORY,
+                                  .cache_bytes = o.row_cache_bytes ? o.row_cache_bytes : UINT64_C(1) << 28,
                                   .timeout = o.row_timeout > 0 ? o.row_timeout : 1};
     rk_status status;
     RK_ON_POOL(p->pool, status = find_and_load(p, path, o.device));

@@ -343,6 +343,15 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(reckon.InvalidArgument, "closed"):
             model.parameters()
 
+    def test_rows_of_an_export(self):
+        """In its files or in memory, where codes are numbers: the same predictions."""
+        self.model.export("safetensors", self.at / "codes", rows="int8")
+        with reckon.load(self.at / "codes") as files, reckon.load(self.at / "codes", rows_in="memory") as memory:
+            self.assertEqual(bits(files.predict(self.test)), bits(memory.predict(self.test)))
+            self.assertEqual([memoryview(model.parameters()["table/user/rows"]).format for model in (files, memory)], ["B", "f"])
+        with self.assertRaisesRegex(reckon.InvalidArgument, "rows_in is 'disk'"):
+            reckon.load(self.at / "codes", rows_in="disk")
+
     def test_parameters_of_16_bits(self):
         config = run_file(self.at / "bf16")
         config["embedding"]["dtype"] = "bf16"

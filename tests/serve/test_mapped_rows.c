@@ -32,15 +32,16 @@ static void export_run(export_function *export, rk_export_rows rows, uint64_t sh
     OK(export(run, &options, path_of("export")));
 }
 
-static rk_status try_open(const char *name, rk_export_rows rows, rk_predictor **out) {
+static rk_status try_open(const char *name, rk_export_rows rows, rk_rows_in rows_in, rk_predictor **out) {
     rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
     options.rows = rows;
+    options.rows_in = rows_in;
     return rk_predictor_open(path_of(name), &options, out);
 }
 
 static rk_predictor *open_as(const char *name, rk_export_rows rows) {
     rk_predictor *predictor;
-    OK(try_open(name, rows, &predictor));
+    OK(try_open(name, rows, RK_ROWS_IN_FILES, &predictor));
     return predictor;
 }
 
@@ -78,7 +79,11 @@ static void check_same(rk_export_rows rows) {
     predict(run, &there);
     assert_memory_equal(here.values, there.values, sizeof here.values);
     rk_predictor_free(mapped);
+    OK(try_open("export", RK_EXPORT_ROWS_TRAINED, RK_ROWS_IN_MEMORY, &mapped));
     assert_false(is_mapped());
+    predict(mapped, &there);
+    assert_memory_equal(here.values, there.values, sizeof here.values);
+    rk_predictor_free(mapped);
     rk_predictor_free(run);
 }
 
@@ -163,7 +168,7 @@ static void test_memory(void **state) {
           "model: {kind: dnn, deep: [8]}\nembedding: {dim: 32, optimizer: {kind: sgd}}");
     export_run(rk_export_safetensors, RK_EXPORT_ROWS_INT8, 0);
     limit_memory(24 << 20);
-    assert_int_equal(try_open("export", RK_EXPORT_ROWS_F32, &predictor),
+    assert_int_equal(try_open("export", RK_EXPORT_ROWS_TRAINED, RK_ROWS_IN_MEMORY, &predictor),
                      LIMITS_MEMORY ? RK_NO_MEMORY : RK_OK);
     if (!LIMITS_MEMORY) rk_predictor_free(predictor);
     predictor = open_as("export", RK_EXPORT_ROWS_TRAINED);
@@ -228,7 +233,7 @@ static void test_files(void **state) {
     rk_predictor_free(predictor);
 
     cut_file("export/model.safetensors", 1);
-    assert_int_equal(try_open("export", RK_EXPORT_ROWS_TRAINED, &predictor), RK_BAD_DATA);
+    assert_int_equal(try_open("export", RK_EXPORT_ROWS_TRAINED, RK_ROWS_IN_FILES, &predictor), RK_BAD_DATA);
 }
 
 /* Wherever memory is out, nothing is kept. */
@@ -241,7 +246,7 @@ static void test_no_memory(void **state) {
     long live = rk_alloc_live();
     for (long countdown = 1; status != RK_OK; countdown++) {
         rk_alloc_fail_after(countdown, false);
-        status = try_open("export", RK_EXPORT_ROWS_TRAINED, &predictor);
+        status = try_open("export", RK_EXPORT_ROWS_TRAINED, RK_ROWS_IN_FILES, &predictor);
         rk_alloc_fail_after(0, false);
         assert_true(status == RK_OK || status == RK_NO_MEMORY);
         if (status != RK_OK) assert_int_equal(rk_alloc_live(), live);

@@ -98,7 +98,7 @@ class Versions(Tests):
                 self.same(s.predict({"instances": self.instances[:50]})[1]["predictions"])
                 assert [v["version"] for v in s.json("/v1/models/ads")[1]["model_version_status"]] == ["1"]
         self.serve_run = folder
-        with Server(self) as s:
+        with Server(self, model=", rows: {in: memory}") as s:
             self.same(s.predict({"instances": self.instances[:50]})[1]["predictions"])
         self.serve_run = folder / "5"
         with Server(self) as s:

@@ -3,11 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <reckon/predictor.h>
+
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "base/yaml/schema.h"
 
 static const char *const policies[] = {"latest", "all", "specific"};
+static const char *const places[] = {"files", "memory"};
 
 static const rk_field label_fields[] = {
     RK_FIELD_TEXT(rk_version_label, name, true, NULL, "what requests call the version"),
@@ -16,6 +19,8 @@ static const rk_field label_fields[] = {
 static const rk_schema label_schema = RK_SCHEMA("version_labels", rk_version_label, label_fields);
 
 static const rk_field rows_fields[] = {
+    RK_FIELD_ENUM(rk_rows_section, in, RK_ROWS_IN_FILES, places,
+                  "files: they stay in the export's, shared by all who map them; memory: they are loaded"),
     RK_FIELD_I64(rk_rows_section, cache_bytes, 1 << 28, 1, INT64_MAX,
                  "of each version: memory for rows that were read lately"),
     RK_FIELD_F64(rk_rows_section, timeout, 1, 0.001, 3600,
@@ -27,7 +32,8 @@ static const rk_field model_fields[] = {
     RK_FIELD_TEXT(rk_model_entry, name, true, NULL, "what requests call the model: [A-Za-z0-9_.-]+"),
     RK_FIELD_PATH(
         rk_model_entry, path, true,
-        "a run's directory, whose checkpoints are its versions, or a folder of runs named by numbers"),
+        "a run's directory, whose checkpoints are its versions, an export, or a folder of these named by "
+        "numbers"),
     RK_FIELD_ENUM(
         rk_model_entry, version_policy, RK_VERSIONS_LATEST, policies,
         "latest: the best checkpoint of a run, the highest numbers of a folder; all; specific: `versions`"),
@@ -47,7 +53,7 @@ static const rk_field model_fields[] = {
     RK_FIELD_PATH(rk_model_entry, warmup, false,
                   "a file of requests, a JSON body a line, that each version answers before it takes others"),
     RK_FIELD_STRUCT(rk_model_entry, rows, &rows_schema,
-                    "of exports whose rows are in Redis: how they are read"),
+                    "of exports: how their rows are read; cache_bytes and timeout are of rows in Redis"),
 };
 static const rk_schema model_schema = {.name = "models",
                                        .struct_bytes = sizeof(rk_model_entry),

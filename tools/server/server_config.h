@@ -19,6 +19,7 @@ typedef struct rk_version_label {
 
 /* Of an export whose rows are in Redis. */
 typedef struct rk_rows_section {
+    int in; /* rk_rows_in */
     int64_t cache_bytes;
     double timeout;
 } rk_rows_section;

@@ -2,6 +2,7 @@
 #ifndef RK_TRAIN_CHECKPOINT_ROWS_POINTER_H
 #define RK_TRAIN_CHECKPOINT_ROWS_POINTER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -10,10 +11,11 @@ typedef struct rk_rows_pointer {
     char *url, *version;
 } rk_rows_pointer;
 
-/* How such rows are read. */
+/* How an export's rows are read. */
 typedef struct rk_row_reading {
-    uint64_t cache_bytes;
-    double timeout; /* seconds that a request waits for its rows */
+    bool in_memory;       /* those of its files are loaded, and not mapped */
+    uint64_t cache_bytes; /* of rows elsewhere */
+    double timeout;       /* likewise: seconds that a request waits for its rows */
 } rk_row_reading;
 
 rk_status rk_rows_pointer_write(const char *directory, const char *url, const char *version);

@@ -47,7 +47,8 @@ rk_status rk_stored_model_row_source(const rk_stored_model *model, const char *p
     *out = NULL;
     RK_TRY(rk_rows_pointer_read(path, &pointer));
     if (pointer.url) return open_redis(model, &pointer, alone, reading, out);
-    if (!model->tensors.is_export || model->rows != RK_EXPORT_ROWS_TRAINED || !alone) return RK_OK;
+    bool maps = alone && !reading->in_memory && model->rows == RK_EXPORT_ROWS_TRAINED;
+    if (!model->tensors.is_export || !maps) return RK_OK;
     return rk_mapped_rows_create(&model->tensors, out);
 }
 

@@ -28,7 +28,7 @@ class Page(html.parser.HTMLParser):
         names = [name for name, _ in attributes]
         values = dict(attributes)
         assert len(names) == len(set(names)) and not any(name.startswith("on") or name in ("style", "src", "action", "srcset") for name in names), (tag, attributes)
-        assert tag in {"html", "head", "meta", "title", "link", "style", "body", "h1", "h2", "p", "section", "table", "caption", "tr", "th", "td", "svg", "rect", "form", "label", "br", "textarea",
+        assert tag in {"html", "head", "meta", "title", "link", "style", "body", "h1", "h2", "p", "section", "div", "table", "caption", "tr", "th", "td", "svg", "rect", "form", "label", "br", "textarea",
                        "button", "pre", "script"}, tag
         if tag == "link":
             assert values == {"rel": "icon", "href": "data:,"}

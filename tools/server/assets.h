@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-extern const unsigned char rk_asset_openapi[];
-extern const size_t rk_asset_openapi_bytes;
+extern const unsigned char rk_asset_openapi[], rk_asset_status_page_css[], rk_asset_status_page_js[];
+extern const size_t rk_asset_openapi_bytes, rk_asset_status_page_css_bytes, rk_asset_status_page_js_bytes;
 
 #endif

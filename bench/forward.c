@@ -6,7 +6,6 @@
  * export. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "workload.h"
 
@@ -23,21 +22,15 @@ typedef struct side {
     float *predictions;
 } side;
 
-static double processor_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Processor seconds of some calls, over the batches in turn. */
 static double run(side *s, int64_t n_calls) {
-    double begin = processor_now();
+    double begin = cpu_seconds();
     for (int64_t c = 0; c < n_calls; c++) {
         rk_batch batch = workload_batch(&s->w, s->n_done++ % s->w.n_batches, s->ids);
         batch.n = s->n;
         check(rk_session_run_batch(s->session, &batch, s->predictions));
     }
-    return processor_now() - begin;
+    return cpu_seconds() - begin;
 }
 
 static void print_predictions(const side *s) {

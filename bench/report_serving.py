@@ -34,9 +34,18 @@ def reload_text(case):
             f"{found['busy']['median'] / found['quiet']['median']:.2f} times that. No request failed.")
 
 
+def score_text(found, multiply_adds):
+    saved = f"; multiply-adds saved: {multiply_adds:.2f} times" if multiply_adds else ""
+    return f"{us(found['written_out'])} us with the user written out beside each item, {us(found['scored'])} us scored: {found['times']['median']:.2f} times as quick ({found['times']['min']:.2f} .. {found['times']['max']:.2f}){saved}."
+
+
 def markdown(result):
     parts = heading(result) + [f"Medians of {result['rounds']} rounds (least .. greatest), both sides by turns; times in us. `x` is Reckon's number by the peer's."]
     for case in result["cases"]:
+        if "score" in case:
+            parts += [f"## {case['name']}: one user beside 500 items", score_text(case["score"], case.get("multiply_adds"))]
+        if "forward" not in case:
+            continue
         parts += [f"## {case['name']}: over HTTP",
                   table(["rows", "format", "bytes", "side", "CPU a request", "x", "CPU, one connection", "x", "requests/s", "x", "one connection, p50", "half load, p50", "half load, p99"], list(served_rows(case))),
                   f"## {case['name']}: forward",
@@ -44,14 +53,16 @@ def markdown(result):
         if case.get("reloads"):
             parts += [f"## {case['name']}: reloads", reload_text(case)]
     parts += ["## Goals", table(["goal", "measured", "to reach", "reached"],
-                                [[g["goal"], f"{g['value']:.2f}", f"{'>=' if 'requests/s' in g['goal'] else '<='} {g['limit']}", "reached" if g["reached"] else "not reached"] for g in result["goals"]])]
-    parts += ["## Versions", version_list({"peers": result["cases"][0]["versions"]})]
+                                [[g["goal"], f"{g['value']:.2f}", f"{g['sign']} {g['limit']}", "reached" if g["reached"] else "not reached"] for g in result["goals"]])]
+    parts += ["## Versions", version_list({"peers": v for case in result["cases"] if (v := case.get("versions"))})]
     return "\n\n".join(parts) + "\n"
 
 
 def plot(result, path):
     pyplot = plotter()
-    found = [(f"{case['name'][:3]} {row['rows']} rows, {row['format']}", row["sides"]) for case in result["cases"] for row in case["served"]]
+    found = [(f"{case['name'][:3]} {row['rows']} rows, {row['format']}", row["sides"]) for case in result["cases"] for row in case.get("served", [])]
+    if not found:
+        return
     figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.45 * len(found)))
     for i, side in enumerate(found[0][1]):
         values = [sides[side]["cpu"] for _, sides in found]

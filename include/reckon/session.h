@@ -2,8 +2,9 @@
  * which is the memory that a request takes.
  *
  * Thread rule: a session belongs to one thread at a time, but for rk_session_cancel. Sessions of one
- * predictor only read it and do not wait for one another. Each works on the thread that calls it, and on the
- * threads of a pool that it was given, beside the library's pool. Stable (docs/api.md). */
+ * predictor only read it and do not wait for one another; on a GPU they take turns. Each works on the thread
+ * that calls it, and on the threads of a pool that it was given, beside the library's pool.
+ * Stable (docs/api.md). */
 #ifndef RECKON_SESSION_H
 #define RECKON_SESSION_H
 
@@ -29,8 +30,8 @@ typedef struct rk_session_options {
 #define RK_SESSION_OPTIONS_INIT \
     { sizeof(rk_session_options), 0 }
 
-/* The predictor outlives it. options may be NULL. Errors: RK_INVALID_ARGUMENT, RK_UNSUPPORTED (a predictor on
- * a GPU or over ranks), RK_NOT_FOUND, RK_BAD_DATA (files of data.joins), RK_NO_MEMORY. */
+/* The predictor outlives it. options may be NULL. Errors: RK_INVALID_ARGUMENT, RK_UNSUPPORTED (a predictor
+ * over ranks), RK_NOT_FOUND, RK_BAD_DATA (files of data.joins), RK_NO_MEMORY. */
 RK_API rk_status rk_session_create(const rk_predictor *predictor, const rk_session_options *options,
                                    rk_session **out);
 RK_API void rk_session_free(rk_session *session);

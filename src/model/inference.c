@@ -10,8 +10,6 @@ rk_status rk_model_freeze(rk_model *model) {
 }
 
 static rk_status check_shared(const rk_model *model) {
-    RK_FAIL_IF(rk_model_has_device(model), RK_UNSUPPORTED,
-               "threads do not share a model on a GPU\nhint: open the predictor with device \"cpu\"");
     RK_FAIL_IF(rk_model_trainers(model), RK_UNSUPPORTED,
                "threads do not share a model whose rows are on several ranks\nhint: open the predictor "
                "without comm");
@@ -24,14 +22,18 @@ static rk_status create_store(const rk_embeddings *embeddings, rk_store **out) {
                                          : rk_peek_store_create(embeddings, out);
 }
 
-rk_status rk_inference_create(const rk_model *model, int n_threads, rk_inference **out) {
+rk_status rk_inference_create(rk_model *model, int n_threads, rk_inference **out) {
     rk_inference *i;
     RK_TRY(check_shared(model));
     RK_TRY(rk_alloc(1, sizeof *i, &i));
     rk_status status;
     RK_GOTO(rk_inference_init(model, i));
-    if (model->embeddings) RK_GOTO(create_store(model->embeddings, &i->store));
-    RK_GOTO(rk_graph_inference_create(model->graph, n_threads, &i->graph));
+    if (rk_model_has_device(model)) {
+        i->own = model; /* its engine has the memory, and lets one in after the other */
+    } else {
+        if (model->embeddings) RK_GOTO(create_store(model->embeddings, &i->store));
+        RK_GOTO(rk_graph_inference_create(model->graph, n_threads, &i->graph));
+    }
     *out = i;
     i = NULL;
 done:
@@ -66,7 +68,7 @@ static size_t context_columns(const rk_model *model, const rk_context_columns *c
 
 static rk_status set_context(rk_inference *i, const rk_context_columns *context) {
     const rk_model *model = i->model;
-    if (!context || model->retrieval) return RK_OK;
+    if (!context || model->retrieval || !i->graph) return RK_OK;
     RK_TRY(rk_reserve(&i->columns, &i->columns_capacity, (size_t)(model->n_dense + 2 * model->n_lookups),
                       sizeof *i->columns));
     size_t n = context_columns(model, context, i->columns);

@@ -13,8 +13,9 @@ rk_status rk_model_freeze(rk_model *model);
 
 typedef struct rk_inference rk_inference;
 /* Of a frozen model, which outlives it. n_threads: that its loops run on (rk_graph_inference_create).
- * RK_UNSUPPORTED: the model is on a GPU, or over ranks. */
-rk_status rk_inference_create(const rk_model *model, int n_threads, rk_inference **out);
+ * On a GPU they share its memory there and take turns, and a context is computed in each sample.
+ * RK_UNSUPPORTED: the model is over ranks. */
+rk_status rk_inference_create(rk_model *model, int n_threads, rk_inference **out);
 void rk_inference_free(rk_inference *inference);
 /* The bits of rk_model_predict. predictions [batch->n, n_tasks] are undefined after a failure. context: what
  * is the same in all samples, which is then computed once (rk_graph_inference_set_context); NULL: nothing.

@@ -2,6 +2,7 @@
 #include "cuda/device_testing.h"
 
 #include <math.h>
+#include <pthread.h>
 
 #include <reckon/experimental/recommend.h>
 #include <reckon/session.h>
@@ -105,12 +106,8 @@ static said ask(const char *run, const char *where, bool on_device) {
     rk_predictor *predictor;
     const rk_metric *metrics;
     int64_t n_rows;
-    rk_session *session;
     OK(open_on(run, where, &predictor));
     assert_int_equal(rk_model_has_device(predictor->model), on_device);
-    if (on_device)
-        FAILS(rk_session_create(predictor, NULL, &session), RK_UNSUPPORTED,
-              "threads do not share a model on a GPU\nhint: open the predictor with device \"cpu\"");
     for (int round = 0; round < 2; round++) {
         OK(rk_predictor_evaluate(predictor, "valid", &metrics, &found.n_metrics, &n_rows));
         for (int32_t i = 0; i < found.n_metrics; i++) found.metrics[i] = metrics[i].value;
@@ -168,6 +165,53 @@ static void test_where_it_was_trained(void **state) {
     (void)state;
     ask("clicks", NULL, false);
     ask("clicks_gpu", NULL, true);
+}
+
+/* A thread with a session of its own goes over the validation data. */
+typedef struct client {
+    pthread_t thread;
+    rk_predictor *predictor;
+    rk_dataset *data;
+    rk_session *session;
+    said said;
+} client;
+
+static void *predict_all(void *argument) {
+    client *c = argument;
+    for (const rk_batch *batch;;) {
+        if (rk_dataset_next(c->data, &batch) != RK_OK || !batch) return NULL;
+        if (rk_session_run_batch(c->session, batch, c->said.predictions + c->said.n_rows) != RK_OK)
+            return NULL;
+        c->said.n_rows += batch->n;
+    }
+}
+
+/* Threads at once, which get what they get alone. */
+static void test_sessions(void **state) {
+    (void)state;
+    enum { N = 4 };
+    static client clients[N];
+    rk_predictor *predictor;
+    static said alone;
+    OK(open_on("clicks", "cuda", &predictor));
+    OK(rk_predictor_file(predictor, "valid", keep_row, &alone));
+    for (int i = 0; i < N; i++) {
+        client *c = &clients[i];
+        *c = (client){.predictor = predictor};
+        OK(rk_session_create(predictor, NULL, &c->session));
+        OK(rk_predictor_open_data(predictor, "valid", false, &c->data));
+        assert_int_equal(pthread_create(&c->thread, NULL, predict_all, c), 0);
+    }
+    for (int i = 0; i < N; i++) {
+        client *c = &clients[i];
+        pthread_join(c->thread, NULL);
+        assert_int_equal(c->said.n_rows, alone.n_rows);
+        assert_memory_equal(c->said.predictions, alone.predictions, (size_t)alone.n_rows * sizeof(float));
+        rk_session_free(c->session);
+        rk_dataset_free(c->data);
+    }
+    rk_predictor_free(predictor);
+    assert_true(alone.n_rows > 100);
 }
 
 static void test_no_such_device(void **state) {
@@ -243,7 +287,7 @@ int main(void) {
         cmocka_unit_test(test_as_on_the_cpu),        cmocka_unit_test(test_other_rows),
         cmocka_unit_test(test_behind_a_cache),       cmocka_unit_test(test_rankings),
         cmocka_unit_test(test_where_it_was_trained), cmocka_unit_test(test_no_such_device),
-        cmocka_unit_test(test_recommended),
+        cmocka_unit_test(test_recommended),          cmocka_unit_test(test_sessions),
 #ifdef RK_EMULATED
         cmocka_unit_test(test_without_a_gpu),
 #endif

@@ -1,15 +1,13 @@
 /* A server whose memory runs out anywhere in a request answers 503, and goes on. */
 #include "testing.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <reckon/experimental/server.h>
 #include <reckon/reckon.h>
 
 #include "base/memory.h"
+#include "server/http_client.h"
 
 static char folder[] = "/tmp/reckon-no-memory-XXXXXX";
 
@@ -54,31 +52,12 @@ static int tear_down(void **state) {
     return system(command);
 }
 
-/* The answer's code; 0: the connection ended without one. */
-static int ask(int port, const char *head, const char *body) {
-    char request[1000], answer[100] = "";
-    const struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    int s = socket(AF_INET, SOCK_STREAM, 0), code = 0;
-    assert_int_equal(connect(s, (const struct sockaddr *)&address, sizeof address), 0);
-    int n = snprintf(request, sizeof request,
-                     "%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s", head,
-                     strlen(body), body);
-    assert_int_equal(send(s, request, (size_t)n, MSG_NOSIGNAL), n);
-    for (size_t got = 0; got + 1 < sizeof answer; got += (size_t)n)
-        if ((n = (int)recv(s, answer + got, sizeof answer - 1 - got, 0)) <= 0) break;
-    sscanf(answer, "HTTP/1.1 %d", &code);
-    while (recv(s, request, sizeof request, 0) > 0) continue;
-    close(s);
-    return code;
-}
-
 /* The first, second ... allocation of a request fails; with `sticky`, all behind it do so too. */
 static void sweep(int port, const char *head, const char *body, bool sticky) {
     int n_failed = 0, n_well = 0;
     for (long n = 1; n_well < 20; n++) {
         rk_alloc_fail_after(n, sticky);
-        int code = ask(port, head, body);
+        int code = ask(port, head, body, NULL, 0);
         rk_alloc_fail_after(0, false);
         if (code != 200 && code != 503)
             fail_msg("%s: allocation %ld failed: answered with %d", head, n, code);
@@ -87,7 +66,7 @@ static void sweep(int port, const char *head, const char *body, bool sticky) {
         assert_true(n < 5000);
     }
     assert_true(n_failed > 0);
-    assert_int_equal(ask(port, head, body), 200);
+    assert_int_equal(ask(port, head, body, NULL, 0), 200);
 }
 
 static void test_sweep(void **state) {

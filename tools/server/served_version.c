@@ -82,7 +82,7 @@ bool rk_served_version_needs(const rk_served_version *v, int64_t column) {
 
 static rk_status fill_version(rk_served_version *v, const char *path, const rk_call_limits *limits) {
     rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
-    options.device = "cpu";
+    options.device = v->entry->device == RK_SERVE_ON_CUDA ? "cuda" : "cpu";
     options.rows_in = (rk_rows_in)v->entry->rows.in;
     options.row_cache_bytes = (uint64_t)v->entry->rows.cache_bytes;
     options.row_timeout = v->entry->rows.timeout;

@@ -12,6 +12,8 @@
 static const char *const policies[] = {"latest", "all", "specific"};
 static const char *const places[] = {"files", "memory"};
 
+static const char *const devices[] = {"cpu", "cuda"};
+
 static const rk_field label_fields[] = {
     RK_FIELD_TEXT(rk_version_label, name, true, NULL, "what requests call the version"),
     RK_FIELD_I64(rk_version_label, version, RK_REQUIRED_NUMBER, 0, INT64_MAX, "its number"),
@@ -50,6 +52,7 @@ static const rk_field model_fields[] = {
         "the version's number"),
     RK_FIELD_BOOL(rk_model_entry, with_known, false,
                   "of a two_tower: items that the data has of a user are found too"),
+    RK_FIELD_ENUM(rk_model_entry, device, RK_SERVE_ON_CPU, devices, "where it predicts: cpu or cuda"),
     RK_FIELD_PATH(rk_model_entry, warmup, false,
                   "a file of requests, a JSON body a line, that each version answers before it takes others"),
     RK_FIELD_STRUCT(rk_model_entry, rows, &rows_schema,

@@ -12,6 +12,8 @@ typedef enum rk_version_policy {
     RK_VERSIONS_SPECIFIC
 } rk_version_policy;
 
+typedef enum rk_serving_device { RK_SERVE_ON_CPU, RK_SERVE_ON_CUDA } rk_serving_device;
+
 typedef struct rk_version_label {
     char *name;
     int64_t version;
@@ -35,6 +37,7 @@ typedef struct rk_model_entry {
     char *items, *without_items, *index; /* "{version}" in index: the version's number */
     bool with_known;
     char *warmup; /* requests, a line each */
+    int device;   /* rk_serving_device */
     rk_rows_section rows;
 } rk_model_entry;
 

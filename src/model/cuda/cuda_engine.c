@@ -180,9 +180,8 @@ static rk_status finish(rk_model *model, const rk_local_batch *batch, double *lo
     return RK_OK;
 }
 
-static rk_status forward(rk_inference *inference, const rk_output *output, float *out) {
-    rk_model *model = inference->own;
-    const rk_local_batch *batch = &inference->batch;
+static rk_status forward_in_turn(rk_model *model, const rk_local_batch *batch, const rk_output *output,
+                                 float *out) {
     rk_cuda_engine *d = model->cuda;
     size_t n_bytes = (size_t)(batch->batch.n * output->width) * sizeof *out;
     RK_TRY(send(model, batch, false));
@@ -198,6 +197,16 @@ static rk_status forward(rk_inference *inference, const rk_output *output, float
     return RK_OK;
 }
 
+/* A device does one batch after the other, whoever brings them. */
+static rk_status forward(rk_inference *inference, const rk_output *output, float *out) {
+    rk_model *model = inference->own;
+    RK_FAIL_IF(inference->cancel && atomic_load(inference->cancel), RK_INTERRUPTED, "the run was cancelled");
+    pthread_mutex_lock(&model->cuda->turn);
+    rk_status status = forward_in_turn(model, &inference->batch, output, out);
+    pthread_mutex_unlock(&model->cuda->turn);
+    return status;
+}
+
 /* A model in the middle of a step must not be used for anything else. */
 static rk_status need_drained(const rk_model *model) {
     RK_FAIL_IF(model->queue.n_finished < model->queue.n_begun, RK_INVALID_ARGUMENT,
@@ -209,13 +218,19 @@ static rk_status metrics(rk_model *model, bool binary, int64_t n, const rk_metri
                          const int64_t *groups, rk_metric_parts *out) {
     rk_cuda_engine *d = model->cuda;
     RK_TRY(need_drained(model));
-    return rk_device_metrics(d->device, d->compute, binary, n, samples, groups, out);
+    pthread_mutex_lock(&d->turn);
+    rk_status status = rk_device_metrics(d->device, d->compute, binary, n, samples, groups, out);
+    pthread_mutex_unlock(&d->turn);
+    return status;
 }
 
 static rk_status item_positions(rk_model *model, const rk_item_positions *args) {
     rk_cuda_engine *d = model->cuda;
     RK_TRY(need_drained(model));
-    return rk_device_item_positions(d->device, d->compute, args, 0);
+    pthread_mutex_lock(&d->turn);
+    rk_status status = rk_device_item_positions(d->device, d->compute, args, 0);
+    pthread_mutex_unlock(&d->turn);
+    return status;
 }
 
 static rk_status flush(rk_model *model) {

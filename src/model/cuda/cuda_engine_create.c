@@ -125,6 +125,7 @@ static rk_status meet(rk_model *model, rk_status status) {
 rk_status rk_cuda_engine_create(rk_model *model, const rk_model_device *options) {
     rk_cuda_engine *d;
     RK_TRY(rk_alloc(1, sizeof *d, &d));
+    pthread_mutex_init(&d->turn, NULL);
     model->cuda = d;
     model->engine = &rk_cuda_engine_functions;
     model->queue.exclusive = true;
@@ -164,6 +165,7 @@ void rk_cuda_engine_free(rk_model *model) {
     rk_stream_free(d->dedup);
     rk_stream_free(d->compute);
     rk_device_close(d->device);
+    pthread_mutex_destroy(&d->turn);
     RK_FREE_ALL(d->activations, d->gradients, d);
     model->cuda = NULL;
 }

@@ -2,6 +2,8 @@
 #ifndef RK_MODEL_CUDA_CUDA_ENGINE_INTERNAL_H
 #define RK_MODEL_CUDA_CUDA_ENGINE_INTERNAL_H
 
+#include <pthread.h>
+
 #include "comm/nccl/device_comm.h"
 #include "embedding/cuda/device_store.h"
 #include "model/cuda/device_batch.h"
@@ -66,6 +68,7 @@ struct rk_cuda_engine {
     double *found;                          /* device: [n_tasks] losses, then `stop` */
     double *step_status;                    /* the same, pinned */
     size_t step_status_bytes;
+    pthread_mutex_t turn;      /* of who predicts or measures: sessions of several threads may */
     float *predictions, *told; /* [max_batch or max_here, n_tasks]: device; pinned */
     rk_launch_cache training[RK_DEVICE_BATCHES], prediction[RK_DEVICE_BATCHES];
     int running;      /* of those, the batch of the step that was given to the device last */

@@ -14,10 +14,10 @@ typedef struct rk_output {
 } rk_output;
 
 /* The model's own, of which its engine's memory and its store are a part; or a thread's, with a graph's
- * memory and a store of its own, which changes nothing of the model. */
+ * memory and a store of its own, which changes nothing of the model. On a GPU a thread's has the model's. */
 struct rk_inference {
     const rk_model *model;
-    rk_model *own; /* the same where this is its own; else NULL */
+    rk_model *own; /* the same where its engine's memory is used; else NULL */
     rk_local_batch batch;
     rk_retrieval_batch extended; /* of a two_tower: with histories */
     rk_store *store;

@@ -106,7 +106,7 @@ class Relay:
 
 
 class Server:
-    def __init__(self, t, path, cache_bytes=1 << 20, timeout=2.0):
+    def __init__(self, t, path, cache_bytes=1 << 20, timeout=5):
         config = t.folder / "serve.yaml"
         config.write_text(SERVE % (path, cache_bytes, timeout))
         self.process = subprocess.Popen([t.program, "serve", config], stderr=subprocess.PIPE, text=True)
@@ -148,14 +148,15 @@ class Server:
         return *rows, int(re.search(r'^reckon_embedding_rows_available{model="ads",version="1"} ([01])$', text, re.M)[1])
 
     def ready(self):
+        """What the server and the model say."""
         codes = {self.ask("/v2/health/ready")[0], self.ask("/v2/models/ads/ready")[0]}
-        assert len(codes) == 1 and codes <= {200, 503} and self.ask("/v2/health/live")[0] == 200, codes
-        return codes == {200}
+        assert codes <= {200, 503} and self.ask("/v2/health/live")[0] == 200, codes
+        return codes
 
     def wait_ready(self, wanted):
         until = time.monotonic() + 20
-        while self.ready() != wanted:
-            assert time.monotonic() < until, f"ready stays {not wanted}"
+        while self.ready() != {wanted}:
+            assert time.monotonic() < until, f"ready does not become {wanted}"
             time.sleep(0.05)
 
 
@@ -250,25 +251,25 @@ class Tests:
             redis.stop()
             code, body = s.predict(self.rows[:5])
             assert code == 503 and "Redis" in body["error"], (code, body)
-            assert not s.ready() and s.counted()[2] == 0
+            assert s.ready() == {503} and s.counted()[2] == 0
             assert redis.start()
-            s.wait_ready(True)
+            s.wait_ready(200)
             self.all_same(s)
             redis.stop()  # seen without a request, too
-            s.wait_ready(False)
+            s.wait_ready(503)
         redis.stop()
 
     def test_hanging(self):
         redis = Redis(self.folder)
-        with Server(self, self.export("hanging", redis.port), cache_bytes=1, timeout=0.3) as s:
+        with Server(self, self.export("hanging", redis.port), cache_bytes=1, timeout=1.5) as s:
             self.all_same(s)
             redis.process.send_signal(signal.SIGSTOP)
             begun = time.monotonic()
             assert s.predict(self.rows[:5])[0] == 503
-            assert 0.25 < time.monotonic() - begun, "it did not wait"
-            assert not s.ready()
+            assert 1.4 < time.monotonic() - begun, "it did not wait"
+            assert s.ready() == {503}
             redis.process.send_signal(signal.SIGCONT)
-            s.wait_ready(True)
+            s.wait_ready(200)
             self.all_same(s)
         redis.stop()
 
@@ -329,15 +330,15 @@ class Tests:
         cluster = Cluster(self.folder)
         path = self.export("cluster", cluster.nodes[2].port)
         assert self.predicted("cluster/1") == self.wanted
-        with Server(self, path, cache_bytes=1, timeout=1) as s:
+        with Server(self, path, cache_bytes=1, timeout=3) as s:
             self.all_same(s)
             self.move_slots(cluster, s)
             cluster.nodes[0].process.send_signal(signal.SIGSTOP)
             assert s.predict(self.rows)[0] == 503
-            s.wait_ready(False)
+            s.wait_ready(503)
             cluster.nodes[0].process.send_signal(signal.SIGCONT)
             cluster.wait()
-            s.wait_ready(True)
+            s.wait_ready(200)
             self.all_same(s)
         cluster.stop()
 

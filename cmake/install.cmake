@@ -1,4 +1,14 @@
 include(GNUInstallDirs)
+
+# In a wheel (pyproject.toml) library and program stand beside the Python package, without the links of versions that a wheel cannot hold.
+if(SKBUILD)
+  set_property(TARGET reckon PROPERTY VERSION)
+  set_property(TARGET reckon PROPERTY SOVERSION)
+  set_target_properties(reckon_program PROPERTIES INSTALL_RPATH "$ORIGIN")
+  install(TARGETS reckon reckon_program LIBRARY DESTINATION . COMPONENT python RUNTIME DESTINATION . COMPONENT python)
+  return()
+endif()
+
 install(TARGETS reckon LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS reckon_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 set_target_properties(reckon_program PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")

@@ -5,5 +5,12 @@ import sys
 
 from ._library import find
 
-program = find("reckon")
-os.execv(program, [str(program), *sys.argv[1:]])
+
+def main() -> None:
+    """The command `reckon` of the wheel."""
+    program = find("reckon")
+    os.execv(program, [str(program), *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

@@ -9,13 +9,11 @@ TOP = Path(__file__).resolve().parents[2]
 HOME = Path(os.environ.get("RECKON_TEST_DIR") or Path.home() / ".cache" / "reckon-tests")
 
 
-def enter(name, wanted=None):
-    """Go on in the environment of NAME.txt, or of a list elsewhere. Where packages cannot be had the exit status is 77."""
+def install(name, wanted=None):
+    """The Python of the environment of NAME.txt, or of a list elsewhere. Where packages cannot be had the exit status is 77."""
     wanted = wanted or Path(__file__).parent / f"{name}.txt"
     venv = HOME / f"venv-{name}"
     stamp = venv / "installed.txt"
-    if Path(sys.prefix) == venv:
-        return
     if not stamp.exists() or stamp.read_text() != wanted.read_text():
         print(f"installing {wanted.name} to {venv}", flush=True)
         HOME.mkdir(parents=True, exist_ok=True)
@@ -24,4 +22,11 @@ def enter(name, wanted=None):
             print(f"skipped: the packages of {wanted.name} cannot be installed")
             sys.exit(77)
         stamp.write_text(wanted.read_text())
-    os.execv(venv / "bin" / "python", [venv / "bin" / "python", *sys.argv])
+    return venv / "bin" / "python"
+
+
+def enter(name, wanted=None):
+    """Go on in that environment."""
+    if Path(sys.prefix) != HOME / f"venv-{name}":
+        python = install(name, wanted)
+        os.execv(python, [python, *sys.argv])

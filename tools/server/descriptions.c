@@ -16,19 +16,22 @@ static void write_state(rk_buffer *out, long long number, const char *state, con
     rk_buffer_text(out, "}}");
 }
 
-void rk_describe_status(rk_served_model *model, const rk_served_version *only, rk_buffer *out) {
+bool rk_describe_status(rk_served_model *model, const int64_t *only, rk_buffer *out) {
     bool first = true;
     rk_buffer_text(out, "{\"model_version_status\": [");
     pthread_mutex_lock(&model->mutex);
     for (const rk_served_version *v = model->versions; v; v = v->next) {
-        if (only && v != only) continue;
+        if (only && v->number != *only) continue;
         write_state(out, (long long)v->number, "AVAILABLE", "OK", "", first);
         first = false;
     }
-    if (model->failed_path && !only)
+    if (model->failed_path && (!only || model->failed_number == *only)) {
         write_state(out, (long long)model->failed_number, "END", "UNKNOWN", model->failure, first);
+        first = false;
+    }
     pthread_mutex_unlock(&model->mutex);
     rk_buffer_text(out, "]}\n");
+    return !first;
 }
 
 /* What both protocols call a column's type, by its Arrow format. */
@@ -93,17 +96,31 @@ static void write_outputs(const rk_served_version *v, tensor_writer *write, rk_b
     for (int32_t t = 0; t < v->n_tasks; t++) write(out, v->tasks[t].name, floats, false, t == 0);
 }
 
-void rk_describe_metadata(const rk_served_version *v, rk_buffer *out) {
-    rk_buffer_printf(
-        out,
-        "{\"model_spec\": {\"name\": \"%s\", \"signature_name\": \"\", \"version\": \"%lld\"}, "
-        "\"metadata\": {\"signature_def\": {\"signature_def\": {\"serving_default\": {\"inputs\": {",
-        v->entry->name, (long long)v->number);
+/* Those of one signature in v1: of all tasks, or of one of several. */
+static void write_signature(const rk_served_version *v, const char *name, int32_t task, rk_buffer *out) {
+    write_name(out, name);
+    rk_buffer_text(out, ": {\"inputs\": {");
     write_inputs(v, write_tensor_v1, out);
     rk_buffer_text(out, "}, \"outputs\": {");
-    write_outputs(v, write_tensor_v1, out);
-    rk_buffer_printf(out, "}, \"method_name\": \"%s\"}}}}}\n",
+    if (task < 0)
+        write_outputs(v, write_tensor_v1, out);
+    else
+        write_tensor_v1(out, v->tasks[task].name, floats, false, true);
+    rk_buffer_printf(out, "}, \"method_name\": \"%s\"}",
                      v->catalog ? "reckon/retrieve" : "tensorflow/serving/predict");
+}
+
+void rk_describe_metadata(const rk_served_version *v, rk_buffer *out) {
+    rk_buffer_printf(out,
+                     "{\"model_spec\": {\"name\": \"%s\", \"signature_name\": \"\", \"version\": \"%lld\"}, "
+                     "\"metadata\": {\"signature_def\": {\"signature_def\": {",
+                     v->entry->name, (long long)v->number);
+    write_signature(v, "serving_default", -1, out);
+    for (int32_t t = 0; v->n_tasks > 1 && !v->catalog && t < v->n_tasks; t++) {
+        rk_buffer_text(out, ", ");
+        write_signature(v, v->tasks[t].name, t, out);
+    }
+    rk_buffer_text(out, "}}}}\n");
 }
 
 void rk_describe_server(rk_buffer *out) {

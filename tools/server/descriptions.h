@@ -5,8 +5,9 @@
 #include "base/buffer.h"
 #include "server/served_model.h"
 
-/* TensorFlow Serving's: states of versions (all, or the one given), and what a version reads and answers. */
-void rk_describe_status(rk_served_model *model, const rk_served_version *only, rk_buffer *out);
+/* TensorFlow Serving's: states of versions (all, or the one of a number), and what a version reads and
+ * answers. Returns false where there is no such version, neither in use nor failed. */
+bool rk_describe_status(rk_served_model *model, const int64_t *only, rk_buffer *out);
 void rk_describe_metadata(const rk_served_version *version, rk_buffer *out);
 /* The Open Inference Protocol's, of the server and of a version. */
 void rk_describe_server(rk_buffer *out);

@@ -202,6 +202,17 @@ static void write_page(exchange *e) {
     rk_write_page(&page, &e->call.reply);
 }
 
+static const char nothing_there[] = "there is no such model, version or resource";
+
+/* A version that could not be loaded has a state, too. */
+static bool describe_status(exchange *e) {
+    const rk_route *r = &e->route;
+    int64_t number = r->label.data     ? e->call.version->number
+                     : r->version.data ? rk_version_number(r->version)
+                                       : 0;
+    return rk_describe_status(e->model, r->label.data || r->version.data ? &number : NULL, &e->call.reply);
+}
+
 /* GET, of which all but the metrics and the page are JSON. */
 static enum MHD_Result describe(exchange *e) {
     rk_http *http = e->http;
@@ -212,8 +223,7 @@ static enum MHD_Result describe(exchange *e) {
     e->call.n_reply_json_bytes = -1;
     switch (e->route.kind) {
         case RK_ROUTE_STATUS:
-            rk_describe_status(e->model,
-                               e->route.version.data || e->route.label.data ? e->call.version : NULL, out);
+            if (!describe_status(e)) return send_error(e, 404, nothing_there, false);
             break;
         case RK_ROUTE_METADATA:
             rk_describe_metadata(e->call.version, out);
@@ -272,7 +282,8 @@ static int find(exchange *e, const char *method) {
         e->model = find_model(e->http, e->route.model);
         if (!e->model) return 404;
         e->call.version = rk_served_model_get(e->model, e->route.version, e->route.label);
-        if (!e->call.version) return 404;
+        bool is_status = e->route.kind == RK_ROUTE_STATUS && !e->route.label.data;
+        if (!e->call.version && !is_status) return 404;
     }
     bool head = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 && !e->route.post;
     return head || strcmp(method, e->route.post ? MHD_HTTP_METHOD_POST : MHD_HTTP_METHOD_GET) == 0 ? 0 : 405;
@@ -287,7 +298,7 @@ static const char *reason_of(int code) {
            : code == 405 ? "the method is not allowed here"
            : code == 413 ? "the request's body is too large"
            : code == 415 ? "compressed bodies are not taken"
-                         : "there is no such model, version or resource";
+                         : nothing_there;
 }
 
 /* Of headers alone: what is answered before a body is read. Framing that proxies may read otherwise ends the

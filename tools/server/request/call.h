@@ -32,7 +32,8 @@ typedef struct rk_call {
     bool alone;           /* set by the batcher: no other is joined with it */
     /* Of the body: */
     rk_call_form form;
-    int32_t task; /* of classify and regress */
+    int32_t task;      /* of classify and regress */
+    bool has_one_task; /* of predict: the answer is that task's alone */
     int64_t n_rows;
     int64_t k;               /* of retrieve: items of a user, at most */
     rk_span exclude, filter; /* of retrieve: JSON, lists of items that are not found, or alone are */

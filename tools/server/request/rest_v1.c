@@ -25,6 +25,25 @@ static rk_status read_row(rk_json *json, rk_request_rows *rows, size_t row, bool
     return RK_OK;
 }
 
+/* The only column that a request must have; NULL: there are several. */
+static rk_request_column *only_column(rk_request_rows *rows) {
+    rk_request_column *only = NULL;
+    for (size_t c = 0; c < rows->n_columns; c++) {
+        if (rows->columns[c].required && only) return NULL;
+        if (rows->columns[c].required) only = &rows->columns[c];
+    }
+    return only;
+}
+
+/* A row, or, of a model that reads one column, its value. */
+static rk_status read_instance(rk_json *json, rk_request_rows *rows, size_t row) {
+    rk_json_kind kind;
+    rk_request_column *only = NULL;
+    RK_TRY(rk_json_peek(json, &kind));
+    if (kind != RK_JSON_OBJECT) only = only_column(rows);
+    return only ? rk_read_value(json, only, row) : read_row(json, rows, row, false);
+}
+
 static rk_status check_rows(int64_t n, const rk_call_limits *limits) {
     RK_FAIL_IF(n >= limits->max_rows, RK_INVALID_ARGUMENT, "the request has more than %lld rows",
                (long long)limits->max_rows);
@@ -42,7 +61,7 @@ rk_status rk_read_rows(rk_call *call, const rk_call_limits *limits, rk_json *jso
         if (!more) break;
         RK_TRY(check_rows(call->n_rows, limits));
         size_t row = n_before + (size_t)call->n_rows++;
-        RK_TRY(read_row(json, rows, row, false));
+        RK_TRY(read_instance(json, rows, row));
         if (!context.data) continue;
         rk_json_start(&shared, context, limits->max_depth);
         RK_TRY(read_row(&shared, rows, row, true));
@@ -50,11 +69,29 @@ rk_status rk_read_rows(rk_call *call, const rk_call_limits *limits, rk_json *jso
     return RK_OK;
 }
 
-/* {"column": [a value a row]}, all of one length. */
+/* A list of a value a row; how many. */
+static rk_status read_column(const rk_call_limits *limits, rk_json *json, rk_request_column *column,
+                             size_t n_before, int64_t *n) {
+    bool more;
+    *n = 0;
+    RK_TRY(rk_json_open_array(json));
+    while (true) {
+        RK_TRY(rk_json_next_item(json, &more));
+        if (!more) return RK_OK;
+        RK_TRY(check_rows(*n, limits));
+        RK_TRY(rk_read_value(json, column, n_before + (size_t)(*n)++));
+    }
+}
+
+/* {"column": [a value a row]}, all of one length; of a model that reads one column, its list alone. */
 static rk_status read_columns(rk_call *call, const rk_call_limits *limits, rk_json *json,
                               rk_request_rows *rows, size_t n_before) {
     rk_span key;
-    bool more, more_rows;
+    rk_json_kind kind;
+    bool more;
+    RK_TRY(rk_json_peek(json, &kind));
+    rk_request_column *only = kind == RK_JSON_ARRAY ? only_column(rows) : NULL;
+    if (only) return read_column(limits, json, only, n_before, &call->n_rows);
     call->n_rows = -1;
     RK_TRY(rk_json_open_object(json));
     while (true) {
@@ -66,13 +103,7 @@ static rk_status read_columns(rk_call *call, const rk_call_limits *limits, rk_js
             RK_TRY(rk_json_skip(json, NULL));
             continue;
         }
-        RK_TRY(rk_json_open_array(json));
-        while (true) {
-            RK_TRY(rk_json_next_item(json, &more_rows));
-            if (!more_rows) break;
-            RK_TRY(check_rows(n, limits));
-            RK_TRY(rk_read_value(json, column, n_before + (size_t)n++));
-        }
+        RK_TRY(read_column(limits, json, column, n_before, &n));
         RK_FAIL_IF(call->n_rows >= 0 && n != call->n_rows, RK_BAD_DATA,
                    "column '%s' has %lld values, those before it %lld", column->name, (long long)n,
                    (long long)call->n_rows);
@@ -121,8 +152,10 @@ rk_status rk_spread_context(rk_call *call, const rk_call_limits *limits, rk_span
 
 static rk_status choose_task(rk_call *call, rk_span name) {
     const rk_served_version *v = call->version;
-    if (name.n_bytes == 0 || rk_span_equal(name, "serving_default")) return RK_OK;
-    for (call->task = 0; call->task < v->n_tasks; call->task++)
+    call->task = 0;
+    call->has_one_task = name.n_bytes > 0 && !rk_span_equal(name, "serving_default");
+    if (!call->has_one_task) return RK_OK;
+    for (; call->task < v->n_tasks; call->task++)
         if (rk_span_equal(name, v->tasks[call->task].name)) return RK_OK;
     return rk_error(RK_BAD_DATA, "\"signature_name\": '%.*s' is no task of the model",
                     (int)(name.n_bytes < 200 ? name.n_bytes : 200), name.data);
@@ -141,6 +174,7 @@ rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
     const char *of_rows = predict ? "instances" : "examples";
     rk_span key, context = {0}, given = {0}, text;
     call->task = 0;
+    call->has_one_task = false;
     rk_json_start(json, call->body, limits->max_depth);
     RK_TRY(rk_json_open_object(json));
     while (true) {
@@ -222,7 +256,7 @@ void rk_write_v1(rk_call *call, const float *predictions) {
     rk_buffer_text(out, !predict ? "{\"result\": " : rows ? "{\"predictions\": " : "{\"outputs\": ");
     if (call->kind == RK_CALL_CLASSIFY) {
         write_classes(call, out, predictions, n_tasks);
-    } else if (!predict || n_tasks == 1) {
+    } else if (!predict || n_tasks == 1 || call->has_one_task) {
         write_column(out, predictions + call->task, call->n_rows, n_tasks);
     } else if (rows) {
         write_objects(call, out, predictions, n_tasks);

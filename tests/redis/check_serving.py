@@ -2,7 +2,7 @@
 """Predictions from rows in Redis: the bits of `reckon predict` on the run, from one server and from a cluster, with caches of any size, while slots move; and where rows cannot be read the answer is 503
 in time, never one without them. 77 (a skipped test) without redis-server, or where the program cannot serve or does not know Redis.
 
-    check_serving.py PROGRAM [TEST...]
+    check_serving.py PROGRAM [TEST...]      the tests of test_*; long_* only by name (scripts/check_long redis)
 """
 import http.client
 import json
@@ -338,6 +338,21 @@ class Tests:
             s.wait_ready(503)
             cluster.nodes[0].process.send_signal(signal.SIGCONT)
             cluster.wait()
+            s.wait_ready(200)
+            self.all_same(s)
+        cluster.stop()
+
+    def long_failover(self):
+        """A replica takes a lost master's place: the server asks the cluster who has the slots now."""
+        cluster = Cluster(self.folder, replicas=1)
+        with Server(self, self.export("failover", cluster.nodes[0].port), cache_bytes=1) as s:
+            self.all_same(s)
+            for node in cluster.nodes:  # what a master has answered for may not be with its replica yet
+                if b"role:master" in node.ask("INFO", "replication"):
+                    node.ask("WAIT", 1, 10000)
+            first = next(node for node in cluster.nodes if node.keys() and b"role:master" in node.ask("INFO", "replication"))
+            first.stop()
+            s.wait_ready(503)
             s.wait_ready(200)
             self.all_same(s)
         cluster.stop()

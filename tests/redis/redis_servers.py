@@ -75,11 +75,11 @@ class Redis:
 
 
 class Cluster:
-    """Three masters, all slots among them."""
+    """Three masters, all slots among them, and so many replicas of each."""
 
-    def __init__(self, folder):
-        self.nodes = [Redis(folder, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-config-file", f"nodes-{n}.conf") for n in range(3)]
-        subprocess.run(["redis-cli", "--cluster", "create", *(f"127.0.0.1:{node.port}" for node in self.nodes), "--cluster-yes"], check=True, stdout=subprocess.DEVNULL)
+    def __init__(self, folder, replicas=0):
+        self.nodes = [Redis(folder, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-config-file", f"nodes-{n}.conf") for n in range(3 + 3 * replicas)]
+        subprocess.run(["redis-cli", "--cluster", "create", *(f"127.0.0.1:{node.port}" for node in self.nodes), "--cluster-replicas", str(replicas), "--cluster-yes"], check=True, stdout=subprocess.DEVNULL)
         self.wait()
 
     def wait(self):

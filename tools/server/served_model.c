@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thread/background.h"
 
 /* Of those in use; under the mutex. */
 static rk_served_version *in_use(const rk_served_model *model, int64_t number) {
@@ -42,6 +43,17 @@ static void keep_failure(rk_served_model *model, const rk_listed_version *wanted
                (long long)wanted->number, reason);
 }
 
+typedef struct loading {
+    const rk_version_use *use;
+    const rk_listed_version *wanted;
+    rk_served_version *version;
+} loading;
+
+static rk_status load(void *context) {
+    loading *l = context;
+    return rk_served_version_load(l->use, l->wanted->number, l->wanted->path, &l->version);
+}
+
 /* Those that are wanted and not in use yet, as far as they can be loaded, as a list. keep: a failure is told
  * of until nothing fails any more. */
 static rk_status load_missing(rk_served_model *model, const rk_version_list *wanted, bool keep,
@@ -49,12 +61,12 @@ static rk_status load_missing(rk_served_model *model, const rk_version_list *wan
     rk_status status = RK_OK;
     for (size_t i = 0; i < wanted->n; i++) {
         const rk_listed_version *w = &wanted->versions[i];
-        rk_served_version *v;
+        loading l = {.use = &model->use, .wanted = w};
         if (is_loaded(model, w)) continue;
-        rk_status one = rk_served_version_load(&model->use, w->number, w->path, &v);
+        rk_status one = model->versions ? rk_in_background(load, &l) : load(&l);
         if (one == RK_OK) {
-            v->next = *out;
-            *out = v;
+            l.version->next = *out;
+            *out = l.version;
         } else {
             if (keep) keep_failure(model, w);
             status = one;
@@ -88,6 +100,11 @@ static void add_number(rk_buffer *list, int64_t number) {
     rk_buffer_printf(list, "%s\"%lld\"", list->n_bytes ? ", " : "", (long long)number);
 }
 
+static rk_status retire(void *version) {
+    rk_served_version_retire(version);
+    return RK_OK;
+}
+
 /* In one moment; what has gone is freed when its requests have ended. */
 static void replace_versions(rk_served_model *model, rk_served_version *loaded, const rk_version_list *wanted,
                              rk_version_change *change) {
@@ -108,7 +125,7 @@ static void replace_versions(rk_served_model *model, rk_served_version *loaded, 
         rk_log(RK_LOG_INFO, "model '%s': version %lld is no longer served", model->entry->name,
                (long long)gone->number);
         add_number(&change->unloaded, gone->number);
-        rk_served_version_release(gone);
+        rk_in_background(retire, gone);
     }
 }
 

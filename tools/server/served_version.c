@@ -1,6 +1,7 @@
 #include "server/served_version.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buffer.h"
 #include "base/log.h"
@@ -133,6 +134,12 @@ void rk_served_version_keep(rk_served_version *v) {
 
 void rk_served_version_release(rk_served_version *v) {
     if (atomic_fetch_sub(&v->n_users, 1) == 1) free_version(v);
+}
+
+void rk_served_version_retire(rk_served_version *v) {
+    enum { LOOKS = 1000, LOOK_US = 1000 };
+    for (int i = 0; i < LOOKS && atomic_load(&v->n_users) > 1; i++) usleep(LOOK_US);
+    rk_served_version_release(v);
 }
 
 void rk_served_version_check_rows(rk_served_version *v) {

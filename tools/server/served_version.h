@@ -52,6 +52,9 @@ rk_status rk_served_version_load(const rk_version_use *use, int64_t number, cons
                                  rk_served_version **out);
 void rk_served_version_keep(rk_served_version *version); /* once more, by who has it already */
 void rk_served_version_release(rk_served_version *version);
+/* As release, by who has taken it out of use: waits up to a second for the requests that have it, so that
+ * none of them spends its time on freeing it. */
+void rk_served_version_retire(rk_served_version *version);
 /* Of rows in Redis: looks whether they can be read, and logs a change. One thread at a time. */
 void rk_served_version_check_rows(rk_served_version *version);
 /* Whether a request must have the column, by its number: all inputs but the item, where items are found. */

@@ -1,5 +1,6 @@
-/* Bodies of requests to a server: JSON of both protocols, and tensors behind it; of requests by hand. JSON
- * that is taken is taken by jansson too. The first byte chooses. */
+/* Bodies of requests to a server: JSON of both protocols, and tensors behind it; of retrieval, and of
+ * requests by hand. JSON that is taken is taken by jansson too. The first two bytes choose, also whether the
+ * model reads one column or two. */
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -65,6 +66,15 @@ static void read_by_hand(rk_span text) {
     rk_buffer_release(&out);
 }
 
+/* Without the items that a catalog would find. */
+static void read_retrieve(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows) {
+    rk_request_rows_begin(rows);
+    if (rk_read_retrieve(call, limits, json, rows, 0) == RK_OK &&
+        rk_request_rows_end(rows, (size_t)call->n_rows) == RK_OK)
+        look(rows, (size_t)call->n_rows);
+    rk_request_rows_cut(rows, 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     static const rk_call_limits limits = {.max_rows = 50, .max_depth = 8};
     if (n_bytes < 2) return 0;
@@ -76,7 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     if (call.n_json_bytes < -1) call.n_json_bytes = 0;
     compare(call.body);
     read_by_hand(call.body);
-    if (rk_request_rows_init(&rows, &schema, 2) == RK_OK) {
+    if (rk_request_rows_init(&rows, &schema, data[1] & 2 ? 1 : 2) == RK_OK) {
+        if (data[1] & 4) read_retrieve(&call, &limits, &json, &rows);
         rows.takes_context = data[1] & 1; /* of a request that nothing joins */
         for (size_t before = 0; before < 2 && !(before && rows.takes_context); before++) {
             size_t n = before ? rows.columns[0].n_rows : 0;

@@ -243,6 +243,16 @@ class Tests:
                 assert asked == 3 and redis.calls("getrange") - before > 3 * 6, (asked, relay.turns)
         redis.stop()
 
+    def test_idle(self):
+        """Connections that Redis closed meanwhile, as it does with idle ones, cost no request."""
+        redis = Redis(self.folder)
+        with Server(self, self.export("idle", redis.port), cache_bytes=1) as s:
+            for _ in range(3):
+                self.all_same(s)
+                assert redis.ask("CLIENT", "KILL", "TYPE", "normal") > 0
+            self.all_same(s)
+        redis.stop()
+
     def test_killed(self):
         """503 in time, not ready; both end when it is back."""
         redis = Redis(self.folder, "--appendonly", "yes")

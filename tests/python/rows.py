@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("RECKON_PROGRAM", str(TOP / "build" / "reckon"))
+PROGRAM = os.path.abspath(os.environ.get("RECKON_PROGRAM", TOP / "build" / "reckon"))
 os.environ.setdefault("RECKON_LIBRARY", str(Path(PROGRAM).parent / "libreckon.so"))
 sys.path.insert(0, str(TOP / "python"))
 

@@ -218,8 +218,7 @@ class Package(unittest.TestCase):
         for pause in (0, 0.001, 0.01):
             child = subprocess.Popen([sys.executable, "-c", script], cwd=self.at, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             self.addCleanup(child.kill)
-            while child.stdout.readline() != b"checkpoint\n":
-                pass
+            self.assertIn(b"checkpoint\n", iter(child.stdout.readline, b""))
             for _ in range(5):
                 child.send_signal(signal.SIGINT)
                 time.sleep(pause)

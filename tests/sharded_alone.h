@@ -75,12 +75,12 @@ static inline void alone_forget(rk_in_flight_batch *j) {
 static inline rk_status alone_serve(rk_sharded *s, const void *ask, size_t ask_bytes, const void *give,
                                     size_t give_bytes) {
     rk_in_flight_batch *j = &s->in_flight_batches[0];
-    rk_give_header header;
+    rk_gradients_header header;
     rk_status status = alone_receive(s, RK_CHANNEL_IDS, ask, ask_bytes, &j->ids);
-    if (status == RK_OK) status = rk_in_flight_batch_read(s, j);
+    if (status == RK_OK) status = rk_in_flight_batch_read_ids(s, j);
     if (status == RK_OK && j->kind != RK_IN_FLIGHT_CONTROL) status = rk_in_flight_batch_serve(s, j);
     if (status == RK_OK) status = alone_receive(s, RK_CHANNEL_GRADIENTS, give, give_bytes, &j->gradients);
-    if (status == RK_OK) status = rk_in_flight_batch_read_give(j, 0, &header);
+    if (status == RK_OK) status = rk_in_flight_batch_read_gradients_header(j, 0, &header);
     j->applies = 1;
     if (status == RK_OK && j->kind == RK_IN_FLIGHT_TRAIN) status = rk_in_flight_batch_update(s, j);
     alone_forget(j);
@@ -92,7 +92,7 @@ static inline rk_status alone_take(rk_sharded *s, const void *rows, size_t n_byt
     rk_in_flight_batch *j = &s->in_flight_batches[0];
     rk_status status = alone_ask(s);
     if (status == RK_OK) status = alone_receive(s, RK_CHANNEL_ROWS, rows, n_bytes, &j->rows);
-    if (status == RK_OK) status = rk_in_flight_batch_take_rows(s, j);
+    if (status == RK_OK) status = rk_in_flight_batch_output_dist(s, j);
     alone_forget(j);
     return status;
 }

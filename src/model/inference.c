@@ -4,13 +4,14 @@
 #include "embedding/local/collection.h"
 #include "embedding/local/local_store.h"
 #include "model/step/predict.h"
+#include "model/step/ranks.h"
 
 rk_status rk_model_freeze(rk_model *model) {
     return rk_model_has_device(model) ? RK_OK : rk_graph_freeze(model->graph);
 }
 
 static rk_status check_shared(const rk_model *model) {
-    RK_FAIL_IF(rk_model_trainers(model), RK_UNSUPPORTED,
+    RK_FAIL_IF(model->ranks->is_distributed, RK_UNSUPPORTED,
                "threads do not share a model whose rows are on several ranks\nhint: open the predictor "
                "without comm");
     return RK_OK;

@@ -91,17 +91,11 @@ bool rk_model_stop_received(const rk_model *model) {
 void rk_model_splits(const rk_model *model, int64_t *splits) {
     const rk_ranks *ranks = model->ranks;
     memcpy(splits, ranks->splits, ((size_t)ranks->roles.n_trainers + 1) * sizeof *splits);
-    if (!ranks->comm) splits[1] = INT64_MAX;
 }
 
 rk_model_traffic rk_model_count_traffic(const rk_model *model) {
     const rk_ranks *ranks = model->ranks;
-    if (!ranks->comm) return (rk_model_traffic){0};
     rk_store_counts rows = model->store->ops->count(model->store);
-    return (rk_model_traffic){model->queue.n_launched,
-                              ranks->bytes_sent,
-                              ranks->bytes_sent_most,
-                              rows.wait_s,
-                              model->reducer ? model->reducer->wait_s : 0,
-                              rows.staleness_sum};
+    return (rk_model_traffic){model->queue.n_launched, ranks->bytes_sent, ranks->bytes_sent_most, rows.wait_s,
+                              model->reducer->wait_s,  rows.staleness_sum};
 }

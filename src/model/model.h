@@ -112,12 +112,12 @@ rk_status rk_model_drain(rk_model *model, double *loss, bool *left);
 rk_status rk_model_send_to_servers(rk_model *model, int64_t word);
 rk_status rk_model_serve(rk_model *model, int64_t *word);
 bool rk_model_trains(const rk_model *model);       /* this rank */
-rk_comm *rk_model_trainers(const rk_model *model); /* those that do; NULL in one process */
+rk_comm *rk_model_trainers(const rk_model *model); /* those that do */
 /* Over ranks: have all of them know, with the next step's results, that this one is to stop; whether one said
  * so, the same after each step on all. */
 void rk_model_ask_to_stop(rk_model *model);
 bool rk_model_stop_received(const rk_model *model);
-/* What a trainer has exchanged with the others so far; zeros in one process. */
+/* What a trainer has exchanged with the others so far. */
 typedef struct rk_model_traffic {
     int64_t n_batches;                  /* trained on */
     double bytes_sent, bytes_sent_most; /* by a trainer: on average, and by the one with most */

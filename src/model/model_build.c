@@ -274,7 +274,7 @@ static rk_status outline(rk_model *model, const rk_model_options *options, rk_co
 static rk_status create_store(rk_model *model, const rk_model_options *options,
                               const rk_collection_config *plan) {
     if (!plan->n_features) return RK_OK;
-    if (model->ranks->comm) return rk_model_create_sharded(model, options, plan);
+    if (options->cluster) return rk_model_create_sharded(model, options, plan);
     rk_row_source *source = options->row_source ? *options->row_source : NULL;
     RK_TRY(rk_collection_config_create(plan, options->seed, options->is_outline, source, &model->embeddings));
     if (source) *options->row_source = NULL;
@@ -284,7 +284,7 @@ static rk_status create_store(rk_model *model, const rk_model_options *options,
 
 static rk_status create_queue(rk_model *model, const rk_model_options *options) {
     rk_model_queue *q = &model->queue;
-    bool waits = options->training && model->ranks->comm && options->staleness > 0;
+    bool waits = options->training && options->cluster && options->staleness > 0;
     size_t n = waits ? (size_t)options->staleness + 1 : 1;
     RK_TRY(rk_alloc(n, sizeof *q->slots, &q->slots));
     q->n_slots = n;
@@ -302,7 +302,7 @@ static rk_status create_trainer(rk_model *model, const rk_model_options *options
     RK_TRY(find_statistics(model));
     RK_TRY(rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer));
     if (options->device) return RK_OK;
-    if (!model->ranks->comm) return rk_reducer_self_create(model, &model->reducer);
+    if (!options->cluster) return rk_reducer_self_create(model, &model->reducer);
     return rk_reducer_ranks_create(model, options->cluster->asynchronous ? options->staleness : 0,
                                    options->cluster->request.wire == RK_BF16, &model->reducer);
 }
@@ -347,6 +347,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_coll
 static rk_status new_model(rk_model **out) {
     RK_TRY(rk_alloc(1, sizeof **out, out));
     (*out)->store = rk_store_none();
+    (*out)->reducer = rk_reducer_none();
     (*out)->engine = &rk_cpu_engine;
     (*out)->loss = &rk_task_losses;
     return RK_OK;
@@ -380,7 +381,7 @@ static void release_queue(rk_model *model) {
 void rk_model_free(rk_model *model) {
     if (!model) return;
     model->engine->free(model);
-    if (model->reducer) model->reducer->ops->free(model->reducer);
+    model->reducer->ops->free(model->reducer);
     release_queue(model);
     model->store->ops->free(model->store);
     rk_retrieval_free(model->retrieval);

@@ -82,7 +82,7 @@ struct rk_model {
     rk_store *store;           /* of its tables */
     rk_embeddings *embeddings; /* the store's, in one process; NULL over ranks and without tables */
     rk_sharded *sharded;       /* the store's, over ranks; else NULL */
-    rk_reducer *reducer;       /* of training on the CPU, else NULL */
+    rk_reducer *reducer;       /* of training on the CPU */
     const rk_engine_ops *engine;
     rk_cuda_engine *cuda; /* the engine's, on a GPU */
     const rk_loss_ops *loss;
@@ -135,29 +135,30 @@ static inline bool rk_model_learns_pairs(const rk_model *model) {
 rk_status rk_model_tasks_init(rk_model *model, const rk_data_schema *schema);
 int32_t rk_model_n_logits(const rk_model *model);
 rk_status rk_model_join_tasks(rk_model *model, bool learns_weights);
-double rk_model_task_weight(const rk_model_task *task, int64_t step);
-/* The weight of each task's samples, [n_tasks]: what its mean loss is over. */
-void rk_model_count_samples(const rk_model *model, const rk_rank_batch *rank_batch, double *weights);
-/* A block's part of each task's loss, in model->losses, and the gradients of the graph's outputs. */
-void rk_model_block_losses(const rk_model_run *run, const rk_run *block);
 
 /* The model's graph before tasks join it and it is finished, and the plan of its tables, without their
  * memory. Both are the caller's, whatever happens. */
 rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_collection_config *plan);
 
-/* A step's parts (step_parts.c): the graph's hooks over a batch or local batch, except `read`. */
+/* A batch on its way (step/local_batch.c): whether it is one of this model's; the lengths of the sequences of
+ * a block, into the graph's input; likewise, of samples of a batch, `out` being of the first of them. */
 rk_status rk_model_check_batch(const rk_model *model, const rk_rank_batch *rank_batch, bool labelled);
-void rk_model_read_lengths(const rk_model_run *run,
-                           const rk_run *block); /* of the sequences of a block, into the graph's input */
-void rk_model_write_lengths(const rk_model *model, const rk_ids *ids, int64_t first, int64_t n,
-                            rk_real *out); /* likewise, of samples of a batch; out: of the first of them */
+void rk_model_read_lengths(const rk_model_run *run, const rk_run *block);
+void rk_model_write_lengths(const rk_model *model, const rk_ids *ids, int64_t first, int64_t n, rk_real *out);
+
+/* The losses of tasks (step/task_losses.c). The weight of each task's samples, [n_tasks]: what its mean loss
+ * is over. */
+extern const rk_loss_ops rk_task_losses;
+double rk_model_task_weight(const rk_model_task *task, int64_t step);
+void rk_model_count_samples(const rk_model *model, const rk_rank_batch *rank_batch, double *weights);
 /* Each micro-batch's part of each task's loss, in model->micro_batch_losses; then their sum over n
  * micro-batches. */
 void rk_model_sum_blocks(const rk_model *model, int64_t n);
 rk_status rk_model_sum_micro_batches(const rk_model *model, const rk_batch *batch, const double *losses,
                                      size_t n, double *loss);
+
+/* A step that fails (step/step_rollback.c): statistics, kept before it, as they were; returns `status`. */
 void rk_model_keep_statistics(rk_model *model);
-/* After a step that failed: statistics as they were; returns `status`. */
 rk_status rk_model_restore(rk_model *model, rk_status status);
 /* RK_OK with *loss NaN if the step is to be skipped. */
 rk_status rk_model_skip(rk_model *model, rk_status status, double *loss);
@@ -165,6 +166,5 @@ rk_status rk_model_skip(rk_model *model, rk_status status, double *loss);
 /* The store of a model's tables over ranks (sharded_tables.c). */
 rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *options,
                                   const rk_collection_config *plan);
-extern const rk_loss_ops rk_task_losses;
 
 #endif

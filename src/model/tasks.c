@@ -1,5 +1,5 @@
-/* The labels that a model learns: which samples each has, its logit, its loss and the weight of that. */
-#include <math.h>
+/* The labels that a model learns: what each is, and the nodes of their logits. Their losses:
+ * step/task_losses.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -81,64 +81,4 @@ rk_status rk_model_join_tasks(rk_model *model, bool learns_weights) {
         learns_weights ? rk_constant(model->graph, RK_LOG_VARIANCES_NAME, model->n_tasks) : -1;
     if (learns_weights) rk_graph_output(model->graph, model->log_variances);
     return RK_OK;
-}
-
-double rk_model_task_weight(const rk_model_task *task, int64_t step) {
-    return task->weight * pow(1 - task->weight_decay_rate, (double)step);
-}
-
-void rk_model_count_samples(const rk_model *model, const rk_rank_batch *rank_batch, double *weights) {
-    const rk_batch *batch = &rank_batch->batch;
-    for (int32_t t = 0; t < model->n_tasks; t++)
-        weights[t] =
-            rank_batch->task_samples
-                ? rank_batch->task_samples[t]
-                : rk_loss_weight(batch->n, batch->sample_weights,
-                                 model->tasks[t].optional ? batch->labels + t : NULL, model->n_tasks);
-}
-
-/* Uncertainty weighting (Kendall et al. 2018), s = log of the task's variance: a sample's loss l becomes
- * exp(-s) l + s/2, and exp(-s) l / 2 + s/2 for squares. What a block has of s/2 is by its part of the task's
- * samples; the gradient to s stands in the block's first sample. */
-static double precision_of(const rk_model_task *task, double log_variance) {
-    return exp(-log_variance) * (task->loss == RK_LOSS_MSE ? 0.5 : 1);
-}
-
-static void add_log_variance(const rk_loss_args *args, double log_variance, double whole, double *loss,
-                             rk_real *gradient) {
-    double share = rk_loss_weight(args->n, args->weights, args->optional ? args->labels + args->task : NULL,
-                                  args->n_tasks) /
-                   whole;
-    *gradient = (rk_real)(share / 2 - *loss);
-    *loss += share * log_variance / 2;
-}
-
-void rk_model_block_losses(const rk_model_run *r, const rk_run *run) {
-    const rk_model *model = r->model;
-    double *losses = model->losses + rk_graph_block_number(run) * (size_t)model->n_tasks;
-    bool learns = model->log_variances >= 0;
-    const rk_real *log_variances = learns ? rk_run_data(run, model->log_variances) : NULL;
-    rk_real *slopes = learns ? rk_run_gradient(run, model->log_variances) : NULL;
-    if (learns) memset(slopes, 0, (size_t)(run->n * model->n_tasks) * sizeof *slopes);
-    for (int32_t t = 0; t < model->n_tasks; t++) {
-        const rk_model_task *task = &model->tasks[t];
-        double whole = r->task_samples[t], weight = rk_model_task_weight(task, run->step);
-        bool learned = learns && task->weight > 0 && whole > 0;
-        rk_loss_args args = {
-            .kind = task->loss,
-            .n = run->n,
-            .n_tasks = model->n_tasks,
-            .task = t,
-            .logits = rk_run_data(run, model->logits),
-            .labels = r->batch->labels + run->first * model->n_tasks,
-            .weights = r->batch->sample_weights ? r->batch->sample_weights + run->first : NULL,
-            .optional = task->optional,
-            .smoothing = task->smoothing,
-            .scale =
-                whole > 0 ? weight * (learned ? precision_of(task, (double)log_variances[t]) : 1) / whole : 0,
-            .gradient = rk_run_gradient(run, model->logits),
-        };
-        rk_loss(&args, &losses[t]);
-        if (learned) add_log_variance(&args, (double)log_variances[t], whole, &losses[t], &slopes[t]);
-    }
 }

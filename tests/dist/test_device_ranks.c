@@ -116,6 +116,11 @@ static const trial trials[] = {
      "{reader_ranks: 1, replicate_below: 100, timeout_s: 60}",
      0,
      {NULL}}, /* of three ranks or more */
+    {"ranks without rows",
+     DNN,
+     BY_HAND("{name: other, sharding: table_wise}"),
+     0,
+     {"data.features=[{name: other, identity: 3000}, {name: x, dense: true}]", "embedding.features=[]"}},
     {"no tables",
      "{kind: dnn, deep: [8]}",
      "{timeout_s: 60}",

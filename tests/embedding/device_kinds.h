@@ -38,7 +38,7 @@ static rk_status subject_begin(rk_store *store, int64_t n, const rk_ids *ids, bo
 static rk_status subject_wait(rk_store *store) {
     device_subject *d = subject_of(store);
     RK_TRY(d->rows->ops->fetch(d->rows, stream));
-    RK_TRY(rk_device_tables_lookup(d->rows->tables, stream, d->activations));
+    RK_TRY(d->rows->ops->lookup(d->rows, stream, d->activations));
     return rk_stream_sync(stream);
 }
 
@@ -69,12 +69,12 @@ static rk_status subject_backward(rk_store *store, const rk_activation *gradient
 static rk_status subject_apply(device_subject *d) {
     uint32_t stop = 0;
     OK(rk_device_write(device, d->stop, &stop, sizeof stop));
-    RK_TRY(rk_device_tables_flag_not_finite(d->rows->tables, stream, d->activations, d->stop));
-    if (d->sharded) RK_TRY(rk_device_tables_sum(d->rows->tables, stream, d->activations));
+    RK_TRY(d->rows->ops->flag_not_finite(d->rows, stream, d->activations, d->stop));
+    RK_TRY(d->rows->ops->sum(d->rows, stream, d->activations));
     RK_TRY(d->rows->ops->apply(d->rows, stream, d->activations, d->stop));
     RK_TRY(rk_stream_sync(stream));
     OK(rk_device_read(device, &stop, d->stop, sizeof stop));
-    return stop ? rk_device_tables_check_gradients(d->rows->tables) : RK_OK;
+    return stop ? d->rows->ops->check_gradients(d->rows) : RK_OK;
 }
 
 static rk_status subject_end(rk_store *store, bool applies) {
@@ -96,7 +96,10 @@ static rk_status subject_state(rk_store *store, rk_state_dict *state) {
 }
 
 static uint64_t subject_bytes(const rk_store *store) {
-    return rk_device_tables_bytes(subject_of(store)->rows->tables);
+    const device_subject *d = subject_of(store);
+    if (!d->sharded) return rk_embeddings_bytes(d->home);
+    const rk_store *over_ranks = rk_sharded_as_store(d->sharded);
+    return over_ranks->ops->bytes(over_ranks);
 }
 
 static void subject_free(rk_store *store) {

@@ -5,7 +5,7 @@
 #include "testing.h"
 
 #include "embedding_fixture.h"
-#include "embedding/local/lookup_object.h"
+#include "embedding/local/local_lookup.h"
 
 enum { N_THREADS = 4, N_ROUNDS = 8 };
 
@@ -26,29 +26,32 @@ typedef struct reader {
     bool in_blocks;
 } reader;
 
-static rk_status peek_in_blocks(rk_lookup *lookup, const drawn *b) {
-    rk_status status = rk_lookup_take_ids(lookup, b->n, b->ids);
+static rk_status peek_in_blocks(const rk_embeddings *e, void *lookup, const drawn *b) {
+    rk_status status = rk_local_lookup_take_ids(e, lookup, b->n, b->ids);
     for (int32_t f = 0; f < N_FEATURES && status == RK_OK; f++)
         for (int64_t first = 0; first < b->n; first += 64) {
             rk_activation to = b->activations[f];
             to.data += first * to.stride;
             to.lengths += first;
-            rk_lookup_gather(lookup, f, first, first + 64 < b->n ? first + 64 : b->n, &to);
+            rk_local_lookup_gather(e, lookup, f, first, first + 64 < b->n ? first + 64 : b->n, &to);
         }
     return status;
 }
 
 static void *read_rows(void *context) {
     reader *r = context;
-    rk_lookup *lookup;
+    rk_lookup *lookup = NULL;
+    void *local = NULL;
     r->status = rk_lookup_create(r->embeddings, &lookup);
+    if (r->status == RK_OK) r->status = rk_local_lookup_create(r->embeddings, &local);
     for (int round = 0; round < N_ROUNDS && r->status == RK_OK; round++) {
         drawn *b = &r->batches[round % 2];
         memset(b->out, 0x55, sizeof b->out);
-        r->status = r->in_blocks ? peek_in_blocks(lookup, b)
+        r->status = r->in_blocks ? peek_in_blocks(r->embeddings, local, b)
                                  : rk_embeddings_peek(r->embeddings, b->n, b->ids, lookup, b->activations);
     }
-    if (r->status == RK_OK) rk_lookup_free(lookup);
+    rk_local_lookup_free(r->embeddings, local);
+    rk_lookup_free(lookup);
     return NULL;
 }
 
@@ -81,8 +84,10 @@ static void test_refused_lookups(void **state) {
     static drawn batch;
     rk_embeddings *e = make_usual(NULL, RK_F32), *other = make_usual(NULL, RK_F32);
     rk_lookup *lookup;
+    void *local;
     FAILS(rk_lookup_create(NULL, &lookup), RK_INVALID_ARGUMENT, "a lookup needs a collection");
     OK(rk_lookup_create(other, &lookup));
+    OK(rk_local_lookup_create(other, &local));
     draw(&batch, 1, 20);
     FAILS(rk_embeddings_peek(e, batch.n, batch.ids, NULL, batch.activations), RK_INVALID_ARGUMENT,
           "a lookup of a collection needs an rk_lookup");
@@ -95,10 +100,11 @@ static void test_refused_lookups(void **state) {
         assert_int_equal(rk_embeddings_peek(other, batch.n, batch.ids, lookup, batch.activations),
                          RK_BAD_DATA);
         assert_non_null(strstr(rk_last_error(), "feature 'user': sample 7: id"));
-        assert_int_equal(rk_lookup_take_ids(lookup, batch.n, batch.ids), RK_BAD_DATA);
+        assert_int_equal(rk_local_lookup_take_ids(other, local, batch.n, batch.ids), RK_BAD_DATA);
         batch.values[0][7] = kept;
         OK(rk_embeddings_peek(other, batch.n, batch.ids, lookup, batch.activations));
     }
+    rk_local_lookup_free(other, local);
     rk_lookup_free(lookup);
     rk_lookup_free(NULL);
     rk_embeddings_free(e);

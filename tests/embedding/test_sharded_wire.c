@@ -49,15 +49,15 @@ static void refuse(fixture *f, size_t at, const void *value, size_t n_bytes, con
 
 static void test_asks(void **state) {
     fixture *f = *state;
-    const size_t rows = sizeof(rk_ask_header), bags = rows + sizeof(rk_ask_entry),
-                 data = rows + 3 * sizeof(rk_ask_entry);
+    const size_t rows = sizeof(rk_ids_header), bags = rows + sizeof(rk_ids_entry),
+                 data = rows + 3 * sizeof(rk_ids_entry);
     const int64_t huge = (int64_t)1 << 62, negative = -1, few = 2, unknown = 7;
     const uint16_t no_row = 20;
     const uint32_t longer = 5;
     const char *less = "shorter than its header says";
     OK(alone_serve(f->s, f->ask, f->ask_bytes, f->give, f->give_bytes));
     refuse(f, 0, &unknown, 8, "an unknown request");
-    for (size_t entry = rows; entry < data; entry += sizeof(rk_ask_entry)) {
+    for (size_t entry = rows; entry < data; entry += sizeof(rk_ids_entry)) {
         refuse(f, entry, &huge, 8, less);
         refuse(f, entry, &negative, 8, less);
         refuse(f, entry + 8, &huge, 8, less);
@@ -78,7 +78,7 @@ static void test_cut_short(void **state) {
     size_t rows_bytes = answer->n_bytes;
     for (size_t n = 0; n < f->ask_bytes; n++)
         assert_int_equal(alone_serve(f->s, f->ask, n, f->give, f->give_bytes), RK_INTERNAL);
-    for (size_t n = 0; n < RK_GIVE_HEAD + rows_bytes; n++)
+    for (size_t n = 0; n < RK_GRADIENTS_HEAD + rows_bytes; n++)
         assert_int_equal(alone_serve(f->s, f->ask, f->ask_bytes, f->give, n), RK_INTERNAL);
     for (size_t n = 0; n < rows_bytes; n++) assert_int_equal(alone_take(f->s, rows, n), RK_INTERNAL);
     OK(alone_take(f->s, rows, rows_bytes));
@@ -109,9 +109,9 @@ static void test_gradients_past_the_largest_half(void **state) {
     } cases[] = {{RK_F16, 1e6f}, {RK_F16, -65520},    {RK_BF16, 3.4028e38f},
                  {RK_F16, NAN},  {RK_BF16, INFINITY}, {RK_F32, NAN}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        float values[MOST_BYTES / sizeof(float) - RK_GIVE_HEAD] = {cases[i].value};
+        float values[MOST_BYTES / sizeof(float) - RK_GRADIENTS_HEAD] = {cases[i].value};
         with_wire(f, cases[i].wire);
-        rk_wire_pack(f->give + RK_GIVE_HEAD, cases[i].wire, values, 64);
+        rk_wire_pack(f->give + RK_GRADIENTS_HEAD, cases[i].wire, values, 64);
         rk_status status = alone_serve(f->s, f->ask, f->ask_bytes, f->give, f->give_bytes);
         if (isfinite(cases[i].value))
             assert_int_equal(status, RK_OK);

@@ -1,5 +1,5 @@
-/* Losses of tasks and their gradients (nn/loss.c, model/tasks.c): a block has a piece of the batch, sums in
- * f64 in a fixed order; then one block adds the pieces. */
+/* Losses of tasks and their gradients (nn/loss.c, model/step/task_losses.c): a block has a piece of the
+ * batch, sums in f64 in a fixed order; then one block adds the pieces. */
 #include "cuda/platform.h"
 
 extern "C" {
@@ -12,7 +12,8 @@ __device__ static inline bool is_learned(const rk_cuda_loss_args &a, int t) {
     return a.log_variances && a.tasks[t].learned && a.shares[t] > 0;
 }
 
-/* What a sample's weight is multiplied by. Uncertainty weighting: Kendall et al. 2018 (model/tasks.c). */
+/* What a sample's weight is multiplied by. Uncertainty weighting: Kendall et al. 2018
+ * (model/step/task_losses.c). */
 __device__ static inline double scale_of(const rk_cuda_loss_args &a, int t) {
     return a.scales[t] *
            (is_learned(a, t) ? exp(-(double)a.log_variances[t]) * (a.tasks[t].is_mse ? 0.5 : 1) : 1);

@@ -54,10 +54,10 @@ static rk_status send_ids(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const
 }
 
 static rk_status receive_rows(rk_sharded *s, rk_in_flight_batch *j) {
-    if (s->owns) RK_TRY(rk_in_flight_batch_read(s, j));
+    if (s->owns) RK_TRY(rk_in_flight_batch_read_ids(s, j));
     RK_TRY(rk_in_flight_batch_serve(s, j));
     RK_TRY(rk_all_to_all_wait(j->rows));
-    return rk_in_flight_batch_take_rows(s, j);
+    return rk_in_flight_batch_output_dist(s, j);
 }
 
 typedef struct lookup {
@@ -79,11 +79,10 @@ static void look_up_block(void *context, size_t task, int thread) {
     rk_in_flight_batch_lookup(l->sharded, l->batch, f, first, last < l->n ? last : l->n, &to);
 }
 
-static rk_status look_up(const rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids, bool training,
-                         const rk_activation *activations) {
+static rk_status look_up_as(const rk_embeddings *e, rk_in_flight_batch *j, rk_in_flight_batch_kind kind,
+                            int64_t n, const rk_ids *ids, const rk_activation *activations) {
     rk_sharded *s = rk_over_ranks_of(e);
-    rk_in_flight_batch *j = batch;
-    j->kind = training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK;
+    j->kind = kind;
     rk_status status = send_ids(s, j, n, ids, activations);
     if (status == RK_OK) status = rk_over_ranks_end(s, receive_rows(s, j));
     free_messages(j);
@@ -91,6 +90,16 @@ static rk_status look_up(const rk_embeddings *e, void *batch, int64_t n, const r
     lookup l = {s, j, activations, n, rk_blocks((size_t)n, LOOKUP_SAMPLES)};
     rk_parallel_for(l.n_blocks * (size_t)e->n_features, look_up_block, &l);
     return RK_OK;
+}
+
+static rk_status peek(const rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids,
+                      const rk_activation *activations) {
+    return look_up_as(e, batch, RK_IN_FLIGHT_PEEK, n, ids, activations);
+}
+
+static rk_status look_up(rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids,
+                         const rk_activation *activations) {
+    return look_up_as(e, batch, RK_IN_FLIGHT_TRAIN, n, ids, activations);
 }
 
 /* ---- Gradients. */
@@ -103,16 +112,15 @@ static rk_status check_gradients(const rk_embeddings *e, const rk_in_flight_batc
 
 /* Sums of finite gradients may be too large, which only their owner sees. */
 static rk_status take_gradients(rk_sharded *s, rk_in_flight_batch *j) {
-    if (!s->store) return RK_OK;
     rk_batch_context *batch_context = &s->store->batch_contexts[s->store->now];
-    RK_TRY(rk_in_flight_batch_take_gradients(s, j));
+    RK_TRY(rk_in_flight_batch_receive_gradients(s, j));
     RK_TRY(rk_batch_context_check_gradients(s->store, batch_context, s->activations));
     rk_batch_context_set_gradients(s->store, batch_context, s->activations);
     return RK_OK;
 }
 
 static rk_status exchange_gradients(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *gradients) {
-    RK_TRY(rk_in_flight_batch_give(s, j, gradients));
+    RK_TRY(rk_in_flight_batch_send_gradients(s, j, gradients));
     return rk_all_to_all_wait(j->gradients);
 }
 
@@ -122,7 +130,7 @@ static rk_status backward(rk_embeddings *e, void *batch, const rk_activation *gr
     RK_TRY(rk_comm_agree(s->comm, check_gradients(e, j, gradients)));
     rk_status status = rk_over_ranks_end(s, exchange_gradients(s, j, gradients));
     if (status == RK_OK) status = rk_comm_agree(s->comm, take_gradients(s, j));
-    if (status == RK_OK && s->store)
+    if (status == RK_OK)
         status = rk_over_ranks_end(
             s, rk_pending_gradients_add(s->store, &s->store->batch_contexts[s->store->now]));
     free_messages(j);
@@ -131,12 +139,20 @@ static rk_status backward(rk_embeddings *e, void *batch, const rk_activation *gr
     return RK_OK;
 }
 
-static rk_status step(rk_embeddings *e) {
-    return rk_over_ranks_of(e)->store ? rk_embeddings_step(rk_over_ranks_of(e)->store) : RK_OK;
+static void zero_gradients(rk_embeddings *e) {
+    rk_pending_gradients_zero(rk_over_ranks_of(e)->store);
+    rk_pending_gradients_zero(e);
 }
 
-static void zero_gradients(rk_embeddings *e) {
-    if (rk_over_ranks_of(e)->store) rk_embeddings_zero_gradients(rk_over_ranks_of(e)->store);
+static rk_status step(rk_embeddings *e) {
+    RK_TRY(rk_pending_gradients_step(rk_over_ranks_of(e)->store));
+    zero_gradients(e);
+    return RK_OK;
+}
+
+static rk_status apply_gradients(rk_embeddings *e, void *batch, const rk_activation *gradients) {
+    RK_TRY(backward(e, batch, gradients));
+    return step(e);
 }
 
 /* ---- From beginning to end. */
@@ -155,16 +171,18 @@ static void scale_learning_rate(rk_embeddings *e, double factor) {
 
 static void free_over_ranks(rk_embeddings *e) {
     rk_store *store = store_of(e);
-    e->over_ranks = NULL; /* the tables are freed with it */
+    e->ops = &rk_local_embeddings; /* the tables are freed with it */
     store->ops->free(store);
 }
 
-const rk_over_ranks_ops rk_over_ranks = {.free = free_over_ranks,
+const rk_embeddings_ops rk_over_ranks = {.free = free_over_ranks,
                                          .bytes = bytes,
                                          .create_batch = create_batch,
                                          .free_batch = free_batch,
+                                         .peek = peek,
                                          .look_up = look_up,
                                          .backward = backward,
+                                         .apply_gradients = apply_gradients,
                                          .step = step,
                                          .zero_gradients = zero_gradients,
                                          .scale_learning_rate = scale_learning_rate,

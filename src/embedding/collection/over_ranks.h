@@ -8,7 +8,7 @@
 rk_status rk_embeddings_create_over_ranks(const rk_embeddings_config *config, rk_status taken,
                                           rk_embeddings **out);
 
-extern const rk_over_ranks_ops rk_over_ranks;
+extern const rk_embeddings_ops rk_over_ranks;
 
 static inline rk_sharded *rk_over_ranks_of(const rk_embeddings *embeddings) {
     return embeddings->ranks;

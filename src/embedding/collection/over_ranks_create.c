@@ -104,7 +104,7 @@ rk_status rk_embeddings_create_over_ranks(const rk_embeddings_config *config, rk
     RK_GOTO(place(config, placements));
     RK_GOTO(create_sharded(config, placements, &sharded));
     *out = sharded->trainer_tables;
-    (*out)->over_ranks = &rk_over_ranks;
+    (*out)->ops = &rk_over_ranks;
     (*out)->ranks = sharded;
 done:
     for (int32_t t = 0; placements && t < config->n_tables; t++) rk_table_placement_release(&placements[t]);

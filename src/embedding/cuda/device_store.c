@@ -2,38 +2,66 @@
 
 #include "base/memory.h"
 
+typedef struct local_device_store {
+    rk_device_store store;
+    rk_device_tables *tables;
+} local_device_store;
+
+static rk_device_tables *tables_of(rk_device_store *store) {
+    return ((local_device_store *)store)->tables;
+}
+
 static rk_status dedup(rk_device_store *store, rk_stream *upload, rk_stream *stream, int64_t n,
                        const rk_ids *ids, bool training) {
-    return rk_device_tables_dedup(store->tables, upload, stream, n, NULL, ids, training);
+    return rk_device_tables_dedup(tables_of(store), upload, stream, n, NULL, ids, training);
 }
 
 static rk_status check_ids(rk_device_store *store) {
-    return rk_device_tables_check_ids(store->tables);
+    return rk_device_tables_check_ids(tables_of(store));
 }
 
 static rk_status fetch(rk_device_store *store, rk_stream *stream) {
-    return rk_device_tables_prepare(store->tables, stream);
+    return rk_device_tables_prepare(tables_of(store), stream);
+}
+
+static rk_status lookup(rk_device_store *store, rk_stream *stream, const rk_activation *activations) {
+    return rk_device_tables_lookup(tables_of(store), stream, activations);
+}
+
+static rk_status flag_not_finite(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
+                                 uint32_t *stop) {
+    return rk_device_tables_flag_not_finite(tables_of(store), stream, gradients, stop);
+}
+
+static rk_status check_gradients(rk_device_store *store) {
+    return rk_device_tables_check_gradients(tables_of(store));
+}
+
+/* A lookup or a sum where there is nothing to do. */
+static rk_status no_activations(rk_device_store *store, rk_stream *stream, const rk_activation *activations) {
+    (void)store, (void)stream, (void)activations;
+    return RK_OK;
 }
 
 static rk_status apply(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
                        const uint32_t *stop) {
-    return rk_device_tables_apply(store->tables, stream, gradients, stop);
+    return rk_device_tables_apply(tables_of(store), stream, gradients, stop);
 }
 
 static void end_batch(rk_device_store *store, bool applied) {
-    rk_device_tables_end_batch(store->tables, applied);
+    rk_device_tables_end_batch(tables_of(store), applied);
 }
 
 static rk_status flush(rk_device_store *store) {
-    return rk_device_tables_flush(store->tables);
+    return rk_device_tables_flush(tables_of(store));
 }
 
 static rk_status reload(rk_device_store *store) {
-    return rk_device_tables_reload(store->tables);
+    return rk_device_tables_reload(tables_of(store));
 }
 
 static void free_local(rk_device_store *store) {
-    rk_device_tables_free(store->tables);
+    rk_device_tables_free(tables_of(store));
     rk_free(store);
 }
 
@@ -42,18 +70,22 @@ rk_status rk_device_store_local(rk_device_tables *tables, rk_device_store **out)
                                             .dedup = dedup,
                                             .check_ids = check_ids,
                                             .fetch = fetch,
+                                            .lookup = lookup,
+                                            .flag_not_finite = flag_not_finite,
+                                            .check_gradients = check_gradients,
+                                            .sum = no_activations,
                                             .apply = apply,
                                             .end_batch = end_batch,
                                             .flush = flush,
                                             .reload = reload};
-    rk_device_store *store;
+    local_device_store *store;
     rk_status status = rk_alloc(1, sizeof *store, &store);
     if (status != RK_OK) {
         rk_device_tables_free(tables);
         return status;
     }
-    *store = (rk_device_store){&ops, tables};
-    *out = store;
+    *store = (local_device_store){{&ops}, tables};
+    *out = &store->store;
     return RK_OK;
 }
 
@@ -83,6 +115,12 @@ static rk_status no_apply(rk_device_store *store, rk_stream *stream, const rk_ac
     return RK_OK;
 }
 
+static rk_status no_flag(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
+                         uint32_t *stop) {
+    (void)store, (void)stream, (void)gradients, (void)stop;
+    return RK_OK;
+}
+
 static void no_end_batch(rk_device_store *store, bool applied) {
     (void)store, (void)applied;
 }
@@ -92,10 +130,14 @@ rk_device_store *rk_device_store_none(void) {
                                             .dedup = no_dedup,
                                             .check_ids = nothing,
                                             .fetch = no_fetch,
+                                            .lookup = no_activations,
+                                            .flag_not_finite = no_flag,
+                                            .check_gradients = nothing,
+                                            .sum = no_activations,
                                             .apply = no_apply,
                                             .end_batch = no_end_batch,
                                             .flush = nothing,
                                             .reload = nothing};
-    static rk_device_store none = {&ops, NULL};
+    static rk_device_store none = {&ops};
     return &none;
 }

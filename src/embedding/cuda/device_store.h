@@ -1,6 +1,6 @@
 /* Where the rows are that a model on a GPU looks up: on that GPU, over the GPUs of ranks, or nowhere. It is
  * embedding/store.h for GPUs, for whole batches on streams. Its calls are those of device_tables.h, in the
- * same order. Lookups, the search for gradients that are not finite, and sums are made in `tables`. */
+ * same order. */
 #ifndef RK_EMBEDDING_CUDA_DEVICE_STORE_H
 #define RK_EMBEDDING_CUDA_DEVICE_STORE_H
 
@@ -13,7 +13,13 @@ typedef struct rk_device_store_ops {
     rk_status (*dedup)(rk_device_store *store, rk_stream *upload, rk_stream *stream, int64_t n,
                        const rk_ids *ids, bool training);
     rk_status (*check_ids)(rk_device_store *store);
-    rk_status (*fetch)(rk_device_store *store, rk_stream *stream); /* the oldest batch's rows, to `tables` */
+    rk_status (*fetch)(rk_device_store *store, rk_stream *stream); /* the oldest batch's rows, for lookup */
+    rk_status (*lookup)(rk_device_store *store, rk_stream *stream, const rk_activation *activations);
+    rk_status (*flag_not_finite)(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
+                                 uint32_t *stop);
+    rk_status (*check_gradients)(rk_device_store *store);
+    /* Before apply, over ranks: the sums of the gradients of this rank's rows. */
+    rk_status (*sum)(rk_device_store *store, rk_stream *stream, const rk_activation *gradients);
     rk_status (*apply)(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
                        const uint32_t *stop);
     void (*end_batch)(rk_device_store *store, bool applied);
@@ -21,9 +27,9 @@ typedef struct rk_device_store_ops {
     rk_status (*reload)(rk_device_store *store);
 } rk_device_store_ops;
 
+/* A store begins with its functions. */
 struct rk_device_store {
     const rk_device_store_ops *ops;
-    rk_device_tables *tables; /* NULL: the model has none */
 };
 
 /* Of a model without tables; free does nothing. */

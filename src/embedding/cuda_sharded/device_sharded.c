@@ -8,7 +8,7 @@ static rk_device_sharded *of(rk_device_store *store) {
 }
 
 static int32_t n_stored(const rk_sharded *s) {
-    return s->store ? s->store->n_features : 0;
+    return s->store->n_features;
 }
 
 /* Streams, those of a replicated table once for each rank. */
@@ -38,8 +38,7 @@ static rk_status create_tables(rk_device_sharded *ds, const rk_device_tables_opt
     rk_device_tables_options store = {.budget_bytes = options->budget_bytes, .of_ranks = true};
     RK_TRY(rk_device_tables_create(ds->sharded->trainer_tables, ds->device, &trainer_tables,
                                    &ds->trainer_tables));
-    return ds->sharded->store ? rk_device_tables_create(ds->sharded->store, ds->device, &store, &ds->store)
-                              : RK_OK;
+    return rk_device_tables_create(ds->sharded->store, ds->device, &store, &ds->store);
 }
 
 /* A feature's ids as places among its table's values. Bags of the host's lookups are positions, where a
@@ -69,7 +68,7 @@ static rk_status place_ids(rk_device_sharded *ds, const rk_in_flight_batch *j, i
 static rk_status ask(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids) {
     RK_TRY(rk_in_flight_batch_input_dist(s, j, n, ids));
     rk_status status = rk_all_to_all_wait(j->ids);
-    if (status == RK_OK && s->owns) status = rk_in_flight_batch_read(s, j);
+    if (status == RK_OK && s->owns) status = rk_in_flight_batch_read_ids(s, j);
     rk_all_to_all_free(j->ids);
     j->ids = NULL;
     return status;
@@ -88,8 +87,7 @@ static rk_status dedup(rk_device_store *store, rk_stream *upload, rk_stream *str
     for (int32_t f = 0; f < s->trainer_tables->n_features; f++) RK_TRY(place_ids(ds, j, f));
     RK_TRY(rk_device_tables_dedup(ds->trainer_tables, upload, stream, n, NULL, ds->ids, training));
     rk_status status =
-        ds->store ? rk_device_tables_dedup(ds->store, upload, stream, 0, j->counts, j->stored_ids, training)
-                  : RK_OK;
+        rk_device_tables_dedup(ds->store, upload, stream, 0, j->counts, j->stored_ids, training);
     if (status == RK_OK)
         s->begun++;
     else
@@ -100,7 +98,24 @@ static rk_status dedup(rk_device_store *store, rk_stream *upload, rk_stream *str
 static rk_status check_ids(rk_device_store *store) {
     rk_device_sharded *ds = of(store);
     RK_TRY(rk_device_tables_check_ids(ds->trainer_tables));
-    return ds->store ? rk_device_tables_check_ids(ds->store) : RK_OK;
+    return rk_device_tables_check_ids(ds->store);
+}
+
+static rk_status lookup(rk_device_store *store, rk_stream *stream, const rk_activation *activations) {
+    return rk_device_tables_lookup(of(store)->trainer_tables, stream, activations);
+}
+
+static rk_status flag_not_finite(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
+                                 uint32_t *stop) {
+    return rk_device_tables_flag_not_finite(of(store)->trainer_tables, stream, gradients, stop);
+}
+
+static rk_status check_gradients(rk_device_store *store) {
+    return rk_device_tables_check_gradients(of(store)->trainer_tables);
+}
+
+static rk_status sum(rk_device_store *store, rk_stream *stream, const rk_activation *gradients) {
+    return rk_device_tables_sum(of(store)->trainer_tables, stream, gradients);
 }
 
 static void end_batch(rk_device_store *store, bool applied) {
@@ -108,17 +123,17 @@ static void end_batch(rk_device_store *store, bool applied) {
     rk_sharded *s = ds->sharded;
     if (s->begun == s->finished) return;
     rk_device_tables_end_batch(ds->trainer_tables, false);
-    if (ds->store) rk_device_tables_end_batch(ds->store, applied);
+    rk_device_tables_end_batch(ds->store, applied);
     s->finished++;
     s->seen.n_batches++;
 }
 
 static rk_status flush(rk_device_store *store) {
-    return of(store)->store ? rk_device_tables_flush(of(store)->store) : RK_OK;
+    return rk_device_tables_flush(of(store)->store);
 }
 
 static rk_status reload(rk_device_store *store) {
-    return of(store)->store ? rk_device_tables_reload(of(store)->store) : RK_OK;
+    return rk_device_tables_reload(of(store)->store);
 }
 
 static void free_sharded(rk_device_store *store) {
@@ -148,6 +163,10 @@ rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_dev
                                             .dedup = dedup,
                                             .check_ids = check_ids,
                                             .fetch = rk_device_sharded_fetch,
+                                            .lookup = lookup,
+                                            .flag_not_finite = flag_not_finite,
+                                            .check_gradients = check_gradients,
+                                            .sum = sum,
                                             .apply = rk_device_sharded_apply,
                                             .end_batch = end_batch,
                                             .flush = flush,
@@ -163,7 +182,6 @@ rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_dev
     ds->comm = comm;
     RK_GOTO(allocate(ds));
     RK_GOTO(create_tables(ds, options));
-    ds->as_store.tables = ds->trainer_tables;
     *out = &ds->as_store;
     return RK_OK;
 done:

@@ -15,8 +15,8 @@
 /* A store over the GPUs of ranks. The collection's host memory has a copy of the rows, which is up to date
  * after flush; meanwhile only what is not a row may be read. It and the communicator must outlive the store.
  * max_batch: samples of this trainer's part. dedup waits for the ids of the others; fetch and apply always
- * take the same stream, that of the communicator's calls; before apply, rk_device_tables_sum sums the
- * gradients of a batch in the store's tables, and owners take a step where *stop is 0. Errors: as
+ * take the same stream, that of the communicator's calls; before apply, sum adds the
+ * gradients of a batch up, and owners take a step where *stop is 0. Errors: as
  * rk_device_tables_create. */
 rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_device_comm *comm,
                                   const rk_device_tables_options *options, rk_device_store **out);

@@ -17,8 +17,8 @@ typedef struct rk_device_sharded {
     rk_sharded *sharded;
     rk_device *device;
     rk_device_comm *comm;
-    rk_stream *stream;                        /* of steps; NULL: none was taken yet */
-    rk_device_tables *trainer_tables, *store; /* store NULL: no rows are here */
+    rk_stream *stream; /* of steps; NULL: none was taken yet */
+    rk_device_tables *trainer_tables, *store;
     rk_device_buffer *values; /* [n_tables]: float [n, dim], a batch's different rows or combined bags; then
                                  their gradients */
     float **lent;             /* [n_tables]: what the trainer's tables have of those, and so many rows */

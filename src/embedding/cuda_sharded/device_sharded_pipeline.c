@@ -94,7 +94,7 @@ static bool answers(const rk_device_sharded *ds, const there *t, int32_t trainer
 static rk_status reserve_served(rk_device_sharded *ds, const rk_in_flight_batch *j) {
     const rk_sharded *s = ds->sharded;
     bool grown = false;
-    for (int32_t r = 0; r < s->size && ds->store; r++)
+    for (int32_t r = 0; r < s->size; r++)
         for (int32_t i = 0; i < rk_n_here(s); i++) {
             there t = there_of(ds, j, r, i);
             int32_t f = rk_stored_feature(s, r, i);
@@ -146,7 +146,7 @@ static size_t list_there(const rk_device_sharded *ds, const rk_in_flight_batch *
                          rk_device_message *out) {
     const rk_sharded *s = ds->sharded;
     size_t n = 0;
-    for (int32_t r = 0; r < s->size && ds->store; r++)
+    for (int32_t r = 0; r < s->size; r++)
         for (int32_t i = 0; i < rk_n_here(s); i++) {
             there t = there_of(ds, j, r, i);
             rk_dtype wire = rows ? t.stream->rows_wire : t.stream->gradients_wire;
@@ -162,7 +162,7 @@ static size_t list_there(const rk_device_sharded *ds, const rk_in_flight_batch *
 static void convert_there(const rk_device_sharded *ds, const rk_in_flight_batch *j, bool rows,
                           rk_stream *stream) {
     const rk_sharded *s = ds->sharded;
-    for (int32_t r = 0; r < s->size && ds->store; r++)
+    for (int32_t r = 0; r < s->size; r++)
         for (int32_t i = 0; i < rk_n_here(s); i++) {
             there t = there_of(ds, j, r, i);
             rk_dtype wire = rows ? t.stream->rows_wire : t.stream->gradients_wire;
@@ -198,8 +198,8 @@ rk_status rk_device_sharded_fetch(rk_device_store *store, rk_stream *stream) {
     rk_in_flight_batch *j = rk_in_flight_batch_at(ds->sharded, ds->sharded->finished);
     ds->stream = stream;
     RK_TRY(rk_device_tables_prepare(ds->trainer_tables, stream));
-    if (ds->store) RK_TRY(rk_device_tables_prepare(ds->store, stream));
-    if (ds->store) RK_TRY(rk_device_tables_lookup(ds->store, stream, ds->served_at));
+    RK_TRY(rk_device_tables_prepare(ds->store, stream));
+    RK_TRY(rk_device_tables_lookup(ds->store, stream, ds->served_at));
     convert_there(ds, j, true, stream);
     size_t n_send = list_there(ds, j, true, ds->send), n_receive = list_here(ds, j, true, ds->receive);
     RK_TRY(rk_device_comm_all_to_all(ds->comm, stream, ds->send, n_send, ds->receive, n_receive));
@@ -215,5 +215,5 @@ rk_status rk_device_sharded_apply(rk_device_store *store, rk_stream *stream, con
     size_t n_send = list_here(ds, j, false, ds->send), n_receive = list_there(ds, j, false, ds->receive);
     RK_TRY(rk_device_comm_all_to_all(ds->comm, stream, ds->send, n_send, ds->receive, n_receive));
     convert_there(ds, j, false, stream);
-    return ds->store ? rk_device_tables_apply(ds->store, stream, ds->gradients_at, stop) : RK_OK;
+    return rk_device_tables_apply(ds->store, stream, ds->gradients_at, stop);
 }

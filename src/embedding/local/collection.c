@@ -4,6 +4,7 @@
 #include "base/thread/instruction_set.h"
 #include "base/memory.h"
 #include "embedding/local/collection_internal.h"
+#include "embedding/local/local_lookup.h"
 #include "embedding/local/initializer.h"
 
 /* Beyond these a table would not fit an address space; the second is the initializers' too. */
@@ -135,6 +136,7 @@ rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const r
     rk_embeddings *e = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(1, sizeof *e, &e));
+    e->ops = &rk_local_embeddings;
     e->pool = config->pool;
     e->learning_rate_factor = 1;
     e->cache_bytes = rk_cpu_cache_bytes();
@@ -175,12 +177,7 @@ rk_status rk_embeddings_create_over_source(const rk_embeddings_config *config, r
     return RK_OK;
 }
 
-void rk_embeddings_free(rk_embeddings *e) {
-    if (!e) return;
-    if (e->over_ranks) {
-        e->over_ranks->free(e);
-        return;
-    }
+static void free_here(rk_embeddings *e) {
     for (int32_t f = 0; f < e->n_features; f++) rk_free((char *)(size_t)e->features[f].name);
     for (int i = 0; i < 2; i++) rk_batch_context_release(&e->batch_contexts[i], e->n_tables, e->n_features);
     rk_batch_context_release(&e->batch_to_peek, e->n_tables, e->n_features);
@@ -190,6 +187,10 @@ void rk_embeddings_free(rk_embeddings *e) {
     rk_free(e->tables);
     rk_name_index_release(&e->table_names);
     RK_FREE_ALL(e->table_begins, e->scratch, e->features, e->feature_tables, e->by_table, e->leaves, e);
+}
+
+void rk_embeddings_free(rk_embeddings *e) {
+    if (e) e->ops->free(e);
 }
 
 int32_t rk_embeddings_n_features(const rk_embeddings *e) {
@@ -203,8 +204,11 @@ int32_t rk_embeddings_width(const rk_embeddings *e, int32_t feature) {
 }
 
 uint64_t rk_embeddings_bytes(const rk_embeddings *e) {
+    return e->ops->bytes(e);
+}
+
+static uint64_t bytes_here(const rk_embeddings *e) {
     uint64_t bytes = 0;
-    if (e->over_ranks) return e->over_ranks->bytes(e);
     for (int32_t t = 0; t < e->n_tables; t++) bytes += rk_table_bytes(&e->tables[t]);
     return bytes;
 }
@@ -213,8 +217,12 @@ rk_status rk_embeddings_scale_learning_rate(rk_embeddings *e, double factor) {
     RK_FAIL_IF(!(factor >= 0) || !isfinite(factor), RK_INVALID_ARGUMENT,
                "a learning-rate factor must be a finite number of 0 or more, not %g", factor);
     e->learning_rate_factor = factor;
-    if (e->over_ranks) e->over_ranks->scale_learning_rate(e, factor);
+    e->ops->scale_learning_rate(e, factor);
     return RK_OK;
+}
+
+static void scale_here(rk_embeddings *e, double factor) {
+    (void)e, (void)factor; /* steps read the collection's own */
 }
 
 static rk_status find_table(const rk_embeddings *e, const char *name, rk_table **out) {
@@ -241,7 +249,11 @@ rk_status rk_embeddings_read_rows(const rk_embeddings *e, const char *table, int
                                   float *out) {
     rk_table *t;
     RK_TRY(find_rows(e, table, first, n, &t));
-    if (e->over_ranks) return e->over_ranks->read_rows(e, (int32_t)(t - e->tables), first, n, out);
+    return e->ops->read_rows(e, (int32_t)(t - e->tables), first, n, out);
+}
+
+static rk_status read_here(const rk_embeddings *e, int32_t table, int64_t first, int64_t n, float *out) {
+    const rk_table *t = &e->tables[table];
     for (int64_t i = 0; i < n; i++) rk_row_load(&t->rows, first + i, out + i * t->config.dim);
     return RK_OK;
 }
@@ -250,14 +262,32 @@ rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t 
                                    const float *rows) {
     rk_table *t;
     RK_TRY(find_rows(e, table, first, n, &t));
+    return e->ops->write_rows(e, (int32_t)(t - e->tables), first, n, rows);
+}
+
+static rk_status write_here(rk_embeddings *e, int32_t table, int64_t first, int64_t n, const float *rows) {
+    const rk_table *t = &e->tables[table];
     RK_FAIL_IF(t->only_read, RK_UNSUPPORTED,
                "the rows of table '%s' are an export's, which are only read\n"
                "hint: open the checkpoint, or the export with its rows in memory",
-               table);
-    if (e->over_ranks) return e->over_ranks->write_rows(e, (int32_t)(t - e->tables), first, n, rows);
+               t->config.name);
     for (int64_t i = 0; i < n; i++) rk_table_store(t, first + i, rows + i * t->config.dim, 0);
     return RK_OK;
 }
+
+const rk_embeddings_ops rk_local_embeddings = {.free = free_here,
+                                               .bytes = bytes_here,
+                                               .create_batch = rk_local_lookup_create,
+                                               .free_batch = rk_local_lookup_free,
+                                               .peek = rk_local_lookup_peek,
+                                               .look_up = rk_local_lookup_look_up,
+                                               .backward = rk_local_lookup_backward,
+                                               .apply_gradients = rk_local_lookup_apply_gradients,
+                                               .step = rk_pending_gradients_step,
+                                               .zero_gradients = rk_pending_gradients_zero,
+                                               .scale_learning_rate = scale_here,
+                                               .read_rows = read_here,
+                                               .write_rows = write_here};
 
 rk_row_source *rk_embeddings_source(const rk_embeddings *e) {
     return e->source;

@@ -30,16 +30,20 @@ typedef struct rk_pending_gradients {
     size_t counts_capacity;
 } rk_pending_gradients;
 
-/* What the public calls do where a collection's rows are on several ranks (collection/over_ranks.c). `batch`
- * is an rk_lookup's. */
-typedef struct rk_over_ranks_ops {
+/* What the public calls do: with rows that are all here (collection.c), or on several ranks
+ * (collection/over_ranks.c). `batch` is an rk_lookup's. */
+typedef struct rk_embeddings_ops {
     void (*free)(rk_embeddings *embeddings);
     uint64_t (*bytes)(const rk_embeddings *embeddings);
     rk_status (*create_batch)(const rk_embeddings *embeddings, void **out);
     void (*free_batch)(const rk_embeddings *embeddings, void *batch);
-    rk_status (*look_up)(const rk_embeddings *embeddings, void *batch, int64_t n, const rk_ids *ids,
-                         bool training, const rk_activation *activations);
+    rk_status (*peek)(const rk_embeddings *embeddings, void *batch, int64_t n, const rk_ids *ids,
+                      const rk_activation *activations);
+    rk_status (*look_up)(rk_embeddings *embeddings, void *batch, int64_t n, const rk_ids *ids,
+                         const rk_activation *activations);
     rk_status (*backward)(rk_embeddings *embeddings, void *batch, const rk_activation *gradients);
+    rk_status (*apply_gradients)(rk_embeddings *embeddings, void *batch,
+                                 const rk_activation *gradients); /* backward, then a step */
     rk_status (*step)(rk_embeddings *embeddings);
     void (*zero_gradients)(rk_embeddings *embeddings);
     void (*scale_learning_rate)(rk_embeddings *embeddings, double factor);
@@ -47,13 +51,14 @@ typedef struct rk_over_ranks_ops {
                            float *out);
     rk_status (*write_rows)(rk_embeddings *embeddings, int32_t table, int64_t first, int64_t n,
                             const float *rows);
-} rk_over_ranks_ops;
+} rk_embeddings_ops;
+extern const rk_embeddings_ops rk_local_embeddings;
 
 struct rk_embeddings {
-    rk_pool *pool;                       /* NULL: the process's */
-    const rk_over_ranks_ops *over_ranks; /* NULL: all rows are here; else tables are without rows, and */
-    void *ranks;                         /* where they are */
-    rk_table *tables;                    /* [n_tables] */
+    rk_pool *pool; /* NULL: the process's */
+    const rk_embeddings_ops *ops;
+    void *ranks;      /* over ranks: where the rows are, which the tables here are without */
+    rk_table *tables; /* [n_tables] */
     int32_t n_tables;
     rk_name_index table_names;
     rk_feature_config *features; /* [n_features], names their own */
@@ -131,6 +136,8 @@ void rk_embeddings_set_update_coefficients(const rk_embeddings *embeddings,
 void rk_embeddings_count_step(rk_embeddings *embeddings);       /* of each table that takes updates */
 /* Adds the rows' gradients of a batch context whose gradients are set; nothing, if memory runs out. */
 rk_status rk_pending_gradients_add(rk_embeddings *embeddings, const rk_batch_context *batch_context);
+rk_status rk_pending_gradients_step(rk_embeddings *embeddings); /* from them to updated rows */
+void rk_pending_gradients_zero(rk_embeddings *embeddings);
 rk_status rk_pending_gradients_init(rk_pending_gradients *pending, size_t n_tables);
 void rk_pending_gradients_release(rk_pending_gradients *pending, int32_t n_tables);
 rk_status rk_batch_context_init(rk_batch_context *batch_context, size_t n_tables, size_t n_features);

@@ -2,7 +2,7 @@
 
 #include "base/memory.h"
 #include "base/thread/trace.h"
-#include "embedding/local/lookup_object.h"
+#include "embedding/local/local_lookup.h"
 #include "embedding/local/stale_rows.h"
 
 typedef struct local_store {
@@ -149,18 +149,21 @@ rk_status rk_local_store_create(rk_embeddings *embeddings, bool late, rk_store *
 
 typedef struct peek_store {
     rk_store store;
-    rk_lookup *lookup;
+    const rk_embeddings *embeddings;
+    void *lookup; /* a local lookup */
 } peek_store;
 
 static rk_status peek_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
     RK_FAIL_IF(training, RK_INVALID_ARGUMENT, "these rows are only read");
-    return rk_lookup_take_ids(((peek_store *)store)->lookup, n, ids);
+    const peek_store *s = (const peek_store *)store;
+    return rk_local_lookup_take_ids(s->embeddings, s->lookup, n, ids);
 }
 
 static void peek_lookup(const rk_store *store, bool training, int32_t feature, int64_t first, int64_t last,
                         const rk_activation *to) {
     (void)training;
-    rk_lookup_gather(((const peek_store *)store)->lookup, feature, first, last, to);
+    const peek_store *s = (const peek_store *)store;
+    rk_local_lookup_gather(s->embeddings, s->lookup, feature, first, last, to);
 }
 
 static rk_status peek_end(rk_store *store, bool applies) {
@@ -169,7 +172,8 @@ static rk_status peek_end(rk_store *store, bool applies) {
 }
 
 static void free_peek_store(rk_store *store) {
-    rk_lookup_free(((peek_store *)store)->lookup);
+    const peek_store *s = (const peek_store *)store;
+    rk_local_lookup_free(s->embeddings, s->lookup);
     rk_free(store);
 }
 
@@ -183,8 +187,8 @@ static const rk_store_ops peek_ops = {.free = free_peek_store,
 rk_status rk_peek_store_create(const rk_embeddings *embeddings, rk_store **out) {
     peek_store *s;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
-    s->store.ops = &peek_ops;
-    rk_status status = rk_lookup_create(embeddings, &s->lookup);
+    *s = (peek_store){.store = {&peek_ops}, .embeddings = embeddings};
+    rk_status status = rk_local_lookup_create(embeddings, &s->lookup);
     if (status == RK_OK)
         *out = &s->store;
     else

@@ -235,8 +235,7 @@ rk_status rk_pending_gradients_add(rk_embeddings *e, const rk_batch_context *bat
     return RK_OK;
 }
 
-void rk_embeddings_zero_gradients(rk_embeddings *e) {
-    if (e->over_ranks) e->over_ranks->zero_gradients(e);
+void rk_pending_gradients_zero(rk_embeddings *e) {
     for (int32_t t = 0; t < e->n_tables; t++) e->pending.tables[t].sum.n = 0;
     e->pending.n_backwards = 0;
 }
@@ -282,15 +281,8 @@ static void update_part(void *context, size_t task, int thread) {
     }
 }
 
-rk_status rk_embeddings_step(rk_embeddings *e) {
+rk_status rk_pending_gradients_step(rk_embeddings *e) {
     rk_pending_gradients *pending = &e->pending;
-    RK_FAIL_IF(!pending->n_backwards, RK_INVALID_ARGUMENT,
-               "rk_embeddings_step must follow an rk_lookup_backward");
-    if (e->over_ranks) {
-        RK_TRY(e->over_ranks->step(e));
-        rk_embeddings_zero_gradients(e);
-        return RK_OK;
-    }
     rk_embeddings_set_update_coefficients(e, pending->updates);
     for (int32_t t = 0; t < e->n_tables; t++) {
         int64_t n = e->tables[t].l2_full != 0 ? e->tables[t].config.n_rows : pending->tables[t].sum.n;
@@ -299,6 +291,6 @@ rk_status rk_embeddings_step(rk_embeddings *e) {
     }
     RK_ON_POOL(e->pool, rk_parallel_for(pending->task_begins[e->n_tables], update_part, e));
     rk_embeddings_count_step(e);
-    rk_embeddings_zero_gradients(e);
+    rk_pending_gradients_zero(e);
     return RK_OK;
 }

@@ -14,14 +14,14 @@ rk_store *rk_sharded_as_store(rk_sharded *s) {
     return &s->as_store;
 }
 
-static rk_status set_off(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t kind, int64_t word) {
+static rk_status begin_as(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t kind, int64_t word) {
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
-    RK_TRY(rk_sharded_until(s, j, RK_IN_FLIGHT_FREE));
+    RK_TRY(rk_sharded_wait_until(s, j, RK_IN_FLIGHT_FREE));
     j->kind = kind;
     j->word = word;
     j->is_read = false;
     RK_TRY(rk_in_flight_batch_input_dist(s, j, n, ids));
-    rk_sharded_set_off(s, j);
+    rk_sharded_enqueue(s, j);
     return RK_OK;
 }
 
@@ -30,14 +30,14 @@ static rk_status begin(rk_store *store, int64_t n, const rk_ids *ids, bool train
     RK_FAIL_IF(s->begun - s->finished > s->staleness, RK_INVALID_ARGUMENT,
                "%lld batches are in flight; staleness %lld allows no more",
                (long long)(s->begun - s->finished), (long long)s->staleness);
-    return set_off(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK, 0);
+    return begin_as(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK, 0);
 }
 
 static rk_status wait(rk_store *store) {
     rk_sharded *s = of(store);
     RK_FAIL_IF(s->begun == s->finished, RK_INVALID_ARGUMENT, "no batch is in flight");
     uint64_t began = rk_trace_begin();
-    rk_status status = rk_sharded_until(s, rk_in_flight_batch_at(s, s->finished), RK_IN_FLIGHT_READY);
+    rk_status status = rk_sharded_wait_until(s, rk_in_flight_batch_at(s, s->finished), RK_IN_FLIGHT_READY);
     rk_trace_end(began, "wait for rows");
     return status;
 }
@@ -69,7 +69,7 @@ static rk_status backward(rk_store *store, const rk_activation *gradients, bool 
     (void)known_finite;
     rk_sharded *s = of(store);
     uint64_t began = rk_trace_begin();
-    rk_status status = rk_in_flight_batch_give(s, rk_in_flight_batch_at(s, s->finished), gradients);
+    rk_status status = rk_in_flight_batch_send_gradients(s, rk_in_flight_batch_at(s, s->finished), gradients);
     rk_trace_end(began, "send gradients");
     return status;
 }
@@ -77,15 +77,15 @@ static rk_status backward(rk_store *store, const rk_activation *gradients, bool 
 static rk_status flush(rk_store *store) {
     rk_sharded *s = of(store);
     for (size_t i = 0; i < s->n_in_flight_batches && s->begun == s->finished; i++)
-        RK_TRY(rk_sharded_until(s, &s->in_flight_batches[i], RK_IN_FLIGHT_FREE));
+        RK_TRY(rk_sharded_wait_until(s, &s->in_flight_batches[i], RK_IN_FLIGHT_FREE));
     return RK_OK;
 }
 
 static rk_status finish(rk_store *store, bool applies) {
     rk_sharded *s = of(store);
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->finished);
-    if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(rk_in_flight_batch_decide(s, j, applies));
-    rk_sharded_return(s, j);
+    if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(rk_in_flight_batch_send_step_status(s, j, applies));
+    rk_sharded_mark_returned(s, j);
     s->finished++;
     s->seen.n_batches++;
     return s->staleness ? RK_OK : flush(store);
@@ -102,9 +102,9 @@ static rk_status send_to_servers(rk_store *store, int64_t word) {
     rk_sharded *s = of(store);
     if (!s->roles.n_owners) return RK_OK;
     RK_TRY(flush(store));
-    RK_TRY(set_off(s, 0, NULL, RK_IN_FLIGHT_CONTROL, word));
+    RK_TRY(begin_as(s, 0, NULL, RK_IN_FLIGHT_CONTROL, word));
     RK_TRY(wait(store));
-    rk_sharded_return(s, rk_in_flight_batch_at(s, s->finished));
+    rk_sharded_mark_returned(s, rk_in_flight_batch_at(s, s->finished));
     s->finished++;
     return flush(store);
 }
@@ -113,16 +113,16 @@ static rk_status serve(rk_store *store, int64_t *word) {
     rk_sharded *s = of(store);
     for (;;) {
         rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
-        RK_TRY(rk_sharded_until(s, j, RK_IN_FLIGHT_FREE));
+        RK_TRY(rk_sharded_wait_until(s, j, RK_IN_FLIGHT_FREE));
         j->is_read = false;
         for (int32_t r = 0; r < s->size; r++) s->messages[r] = (rk_message){0};
         RK_TRY(rk_all_to_all_begin(s->comm, RK_CHANNEL_IDS, s->messages, s->nobody, s->trainers, &j->ids));
-        rk_sharded_set_off(s, j);
-        RK_TRY(rk_sharded_until_served(s));
+        rk_sharded_enqueue(s, j);
+        RK_TRY(rk_sharded_wait_until_served(s));
         if (j->kind != RK_IN_FLIGHT_CONTROL) continue;
         *word = j->word;
-        rk_sharded_return(s, j);
-        return rk_sharded_until(s, j, RK_IN_FLIGHT_FREE);
+        rk_sharded_mark_returned(s, j);
+        return rk_sharded_wait_until(s, j, RK_IN_FLIGHT_FREE);
     }
 }
 
@@ -157,12 +157,11 @@ rk_status rk_sharded_set_l2(rk_sharded *s, const char *table, double l2, double 
 }
 
 static void scale_learning_rate(rk_store *store, double factor) {
-    if (of(store)->store)
-        (void)rk_embeddings_scale_learning_rate(of(store)->store, factor); /* as the local store */
+    (void)rk_embeddings_scale_learning_rate(of(store)->store, factor); /* as the local store */
 }
 
 static uint64_t bytes(const rk_store *store) {
-    return of(store)->store ? rk_embeddings_bytes(of(store)->store) : 0;
+    return rk_embeddings_bytes(of(store)->store);
 }
 
 rk_sharded_counts rk_sharded_count(const rk_sharded *s) {

@@ -206,7 +206,7 @@ static void describe_streams(const rk_sharded *s, const rk_sharded_options *o, s
         }
 }
 
-/* The shards that are here, and a feature for each trainer and stream to them. */
+/* The shards that are here, of which there may be none, and a feature for each trainer and stream to them. */
 static rk_status create_store(rk_sharded *s, const rk_sharded_options *o) {
     store_config c = {0};
     size_t n_features = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s);
@@ -216,7 +216,6 @@ static rk_status create_store(rk_sharded *s, const rk_sharded_options *o) {
                          RK_ARRAY(n_features, c.names)));
     describe_shards(s, o, &c);
     describe_streams(s, o, &c);
-    if (c.n_tables == 0) goto done;
     rk_embeddings_config config = *o->config;
     config.tables = c.tables;
     config.n_tables = c.n_tables;
@@ -327,7 +326,7 @@ static rk_status create(rk_sharded *s, const rk_sharded_options *o) {
     RK_TRY(create_store(s, o));
     s->stale_rows = (rk_stale_rows){.embeddings = s->store, .staleness = s->staleness};
     RK_TRY(allocate(s));
-    return s->staleness && s->trains ? rk_sharded_start(s) : RK_OK;
+    return s->staleness && s->trains ? rk_sharded_start_comm_thread(s) : RK_OK;
 }
 
 rk_status rk_sharded_create(const rk_sharded_options *o, rk_sharded **out) {
@@ -350,7 +349,7 @@ rk_status rk_sharded_create(const rk_sharded_options *o, rk_sharded **out) {
 
 void rk_sharded_free(rk_store *store) {
     rk_sharded *s = (rk_sharded *)store;
-    rk_sharded_stop(s);
+    rk_sharded_stop_comm_thread(s);
     for (size_t i = 0; i < s->n_in_flight_batches && s->in_flight_batches; i++)
         rk_in_flight_batch_release(s, &s->in_flight_batches[i]);
     size_t n_stored = s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_n_here(s) : 0;

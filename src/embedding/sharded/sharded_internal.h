@@ -43,7 +43,7 @@ typedef struct rk_unique_rows {
 
 typedef enum rk_in_flight_batch_state {
     RK_IN_FLIGHT_FREE,
-    RK_IN_FLIGHT_ASKED,
+    RK_IN_FLIGHT_IDS_SENT,
     RK_IN_FLIGHT_SERVED,
     RK_IN_FLIGHT_READY,
     RK_IN_FLIGHT_RETURNED
@@ -80,8 +80,8 @@ struct rk_sharded {
     bool trains, owns; /* owns: may hold rows */
     int64_t micro_batch_samples, staleness;
     rk_embeddings *trainer_tables; /* tables without rows, all features; NULL on ranks that do not train */
-    rk_embeddings *store; /* the shards here; a feature for each trainer and stream; NULL if there are none */
-    rk_table_shard *shards; /* [n_shards] */
+    rk_embeddings *store;          /* the shards here; a feature for each trainer and stream */
+    rk_table_shard *shards;        /* [n_shards] */
     int32_t n_shards;
     rk_table_shard_stream *streams; /* [n_streams] */
     int32_t n_streams;
@@ -141,18 +141,18 @@ extern const rk_store_ops rk_sharded_ops;
 void rk_sharded_free(rk_store *store);
 
 /* A message of ids: a header, and for each stream its part. */
-typedef struct rk_ask_header {
+typedef struct rk_ids_header {
     int64_t kind, word;
-} rk_ask_header;
-typedef struct rk_ask_entry {
+} rk_ids_header;
+typedef struct rk_ids_entry {
     int64_t n_bags, n_ids; /* n_bags: of answers and gradients */
-} rk_ask_entry;
+} rk_ids_entry;
 /* A message of gradients begins with this, and they follow at 64 bytes. */
-typedef struct rk_give_header {
+typedef struct rk_gradients_header {
     int64_t
         begun; /* batches that trainers had begun then: those are served before these gradients are applied */
-} rk_give_header;
-enum { RK_GIVE_HEAD = 64 };
+} rk_gradients_header;
+enum { RK_GRADIENTS_HEAD = 64 };
 static inline size_t rk_pad(size_t n, size_t to) {
     return (n + to - 1) / to * to;
 }
@@ -169,7 +169,7 @@ void rk_wire_unpack(float *to, rk_dtype wire, const void *from, int64_t n);
 rk_status rk_in_flight_batch_init(const rk_sharded *s, rk_in_flight_batch *j);
 void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j);
 
-/* The trainer's side (sharded_input_dist.c). */
+/* The trainer's side (sharded_trainer.c). */
 rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids);
 /* What goes to a stream: so many rows or bags, of the table's (rk_unique_rows.values) those from this one
  * on. */
@@ -177,26 +177,29 @@ int64_t rk_in_flight_batch_count(const rk_sharded *s, rk_in_flight_batch *j,
                                  const rk_table_shard_stream *stream);
 int64_t rk_in_flight_batch_first(const rk_sharded *s, const rk_in_flight_batch *j,
                                  const rk_table_shard_stream *stream);
-rk_status rk_in_flight_batch_take_rows(rk_sharded *s, rk_in_flight_batch *j);
+rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j);
 /* Samples first .. last-1 of a feature, once its rows are taken; `to` is of sample `first`. */
 void rk_in_flight_batch_lookup(const rk_sharded *s, const rk_in_flight_batch *j, int32_t feature,
                                int64_t first, int64_t last, const rk_activation *to);
-rk_status rk_in_flight_batch_give(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *gradients);
-rk_status rk_in_flight_batch_decide(rk_sharded *s, rk_in_flight_batch *j, bool applies);
+rk_status rk_in_flight_batch_send_gradients(rk_sharded *s, rk_in_flight_batch *j,
+                                            const rk_activation *gradients);
+rk_status rk_in_flight_batch_send_step_status(rk_sharded *s, rk_in_flight_batch *j, bool applies);
 /* The owner's (sharded_server.c). */
-rk_status rk_in_flight_batch_read(rk_sharded *s, rk_in_flight_batch *j);
+rk_status rk_in_flight_batch_read_ids(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j);
-rk_status rk_in_flight_batch_read_give(const rk_in_flight_batch *j, int32_t trainer, rk_give_header *out);
+rk_status rk_in_flight_batch_read_gradients_header(const rk_in_flight_batch *j, int32_t trainer,
+                                                   rk_gradients_header *out);
 /* Of all trainers, into s->activations, with the plan of their update in the store's context at hand. */
-rk_status rk_in_flight_batch_take_gradients(rk_sharded *s, rk_in_flight_batch *j);
+rk_status rk_in_flight_batch_receive_gradients(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_update(rk_sharded *s, rk_in_flight_batch *j);
-/* Batches in flight are moved on by the caller or by a communication thread (sharded_pipeline.c). set_off:
- * the batch is asked; return: it is returned. */
-void rk_sharded_set_off(rk_sharded *s, rk_in_flight_batch *j);
-void rk_sharded_return(rk_sharded *s, rk_in_flight_batch *j);
-rk_status rk_sharded_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state);
-rk_status rk_sharded_until_served(rk_sharded *s); /* all that are begun, without a communication thread */
-rk_status rk_sharded_start(rk_sharded *s);
-void rk_sharded_stop(rk_sharded *s);
+/* Batches in flight are moved on by the caller or by a communication thread (sharded_pipeline.c). enqueue:
+ * the batch's ids are sent; mark_returned: all that it needs of the trainer is sent. */
+void rk_sharded_enqueue(rk_sharded *s, rk_in_flight_batch *j);
+void rk_sharded_mark_returned(rk_sharded *s, rk_in_flight_batch *j);
+rk_status rk_sharded_wait_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state);
+/* All that are begun, without a communication thread. */
+rk_status rk_sharded_wait_until_served(rk_sharded *s);
+rk_status rk_sharded_start_comm_thread(rk_sharded *s);
+void rk_sharded_stop_comm_thread(rk_sharded *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* Moves the batches of a sharded collection through their states: asked, served, ready, returned, free.
+/* Moves the batches of a sharded collection through their states: ids sent, served, ready, returned, free.
  * Batches are served and updated in their order, so that what a lookup sees depends on staleness alone. */
 #include <time.h>
 
@@ -38,11 +38,11 @@ static void see_staleness(rk_sharded *s, const rk_in_flight_batch *j, int64_t nu
 static rk_status serve_next(rk_sharded *s, bool *moved) {
     int64_t number = s->next_served;
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, number);
-    if (number >= begun_of(s) || state_of(j) != RK_IN_FLIGHT_ASKED) return RK_OK;
+    if (number >= begun_of(s) || state_of(j) != RK_IN_FLIGHT_IDS_SENT) return RK_OK;
     bool done;
     RK_TRY(arrived(j->ids, &done));
     if (!done) return RK_OK;
-    if (!j->is_read && s->owns) RK_TRY(rk_in_flight_batch_read(s, j));
+    if (!j->is_read && s->owns) RK_TRY(rk_in_flight_batch_read_ids(s, j));
     j->is_read = true;
     if (!may_serve(s, j, number)) return RK_OK;
     uint64_t begin = rk_trace_begin();
@@ -65,7 +65,7 @@ static rk_status receive_rows(rk_sharded *s, rk_in_flight_batch *j, bool *moved)
     if (state_of(j) != RK_IN_FLIGHT_SERVED) return RK_OK;
     RK_TRY(arrived(j->rows, &done));
     if (!done) return RK_OK;
-    if (s->trains) RK_TRY(rk_in_flight_batch_take_rows(s, j));
+    if (s->trains) RK_TRY(rk_in_flight_batch_output_dist(s, j));
     if (!s->trains && j->kind == RK_IN_FLIGHT_TRAIN) {
         RK_TRY(rk_all_to_all_begin(s->comm, RK_CHANNEL_GRADIENTS, s->answers, s->nobody, s->trainers,
                                    &j->gradients));
@@ -81,8 +81,8 @@ static rk_status receive_rows(rk_sharded *s, rk_in_flight_batch *j, bool *moved)
 static rk_status may_update(const rk_sharded *s, const rk_in_flight_batch *j, bool *may) {
     *may = true;
     if (!j->gradients || !s->owns) return RK_OK;
-    rk_give_header header;
-    RK_TRY(rk_in_flight_batch_read_give(j, 0, &header));
+    rk_gradients_header header;
+    RK_TRY(rk_in_flight_batch_read_gradients_header(j, 0, &header));
     RK_FAIL_IF(header.begun > s->next_updated + s->staleness + 1, RK_INTERNAL,
                "rank 0 started %lld batches when %lld are finished", (long long)header.begun,
                (long long)s->next_updated);
@@ -134,7 +134,7 @@ static rk_all_to_all *blocking_all_to_all(const rk_sharded *s) {
     for (int64_t i = s->next_updated; i < next; i++)
         if (state_of(rk_in_flight_batch_at(s, i)) == RK_IN_FLIGHT_SERVED)
             return rk_in_flight_batch_at(s, i)->rows;
-    if (next < begun_of(s) && state_of(j) == RK_IN_FLIGHT_ASKED && !j->is_read && j->ids) return j->ids;
+    if (next < begun_of(s) && state_of(j) == RK_IN_FLIGHT_IDS_SENT && !j->is_read && j->ids) return j->ids;
     if (state_of(oldest) != RK_IN_FLIGHT_RETURNED) return NULL;
     return oldest->step_status && rk_all_to_all_is_done(oldest->gradients) ? oldest->step_status
                                                                            : oldest->gradients;
@@ -155,7 +155,7 @@ static rk_status move_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_fl
     return RK_OK;
 }
 
-rk_status rk_sharded_until_served(rk_sharded *s) {
+rk_status rk_sharded_wait_until_served(rk_sharded *s) {
     while (s->next_served < begun_of(s)) RK_TRY(move_or_wait(s));
     return RK_OK;
 }
@@ -168,13 +168,13 @@ static void wake(rk_sharded *s) {
     pthread_mutex_unlock(&s->lock);
 }
 
-void rk_sharded_set_off(rk_sharded *s, rk_in_flight_batch *j) {
-    set_state(j, RK_IN_FLIGHT_ASKED);
+void rk_sharded_enqueue(rk_sharded *s, rk_in_flight_batch *j) {
+    set_state(j, RK_IN_FLIGHT_IDS_SENT);
     atomic_fetch_add_explicit(&s->begun, 1, memory_order_release);
     wake(s);
 }
 
-void rk_sharded_return(rk_sharded *s, rk_in_flight_batch *j) {
+void rk_sharded_mark_returned(rk_sharded *s, rk_in_flight_batch *j) {
     set_state(j, RK_IN_FLIGHT_RETURNED);
     wake(s);
 }
@@ -195,7 +195,7 @@ static rk_status wait_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_fl
     return status;
 }
 
-rk_status rk_sharded_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state) {
+rk_status rk_sharded_wait_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state) {
     double begin = rk_clock_seconds();
     rk_status status = s->has_comm_thread ? wait_until(s, j, state) : move_until(s, j, state);
     s->seen.wait_s += rk_clock_seconds() - begin;
@@ -240,7 +240,7 @@ static void *run_comm_thread(void *context) {
     }
 }
 
-rk_status rk_sharded_start(rk_sharded *s) {
+rk_status rk_sharded_start_comm_thread(rk_sharded *s) {
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->moved, NULL);
     pthread_cond_init(&s->woken, NULL);
@@ -250,7 +250,7 @@ rk_status rk_sharded_start(rk_sharded *s) {
     return RK_OK;
 }
 
-void rk_sharded_stop(rk_sharded *s) {
+void rk_sharded_stop_comm_thread(rk_sharded *s) {
     if (!s->has_comm_thread) return;
     pthread_mutex_lock(&s->lock);
     s->stops = true;

@@ -12,7 +12,7 @@ static rk_status too_short(int32_t trainer, const char *what, size_t n_bytes) {
 }
 
 static rk_status read_stream(const rk_sharded *s, rk_in_flight_batch *j, int32_t trainer, int32_t i,
-                             rk_ask_entry entry, const rk_message *message, size_t *at) {
+                             rk_ids_entry entry, const rk_message *message, size_t *at) {
     const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
     int32_t f = rk_stored_feature(s, trainer, i);
     bool bags = stream->feature >= 0;
@@ -43,21 +43,21 @@ static rk_status read_stream(const rk_sharded *s, rk_in_flight_batch *j, int32_t
     return RK_OK;
 }
 
-rk_status rk_in_flight_batch_read(rk_sharded *s, rk_in_flight_batch *j) {
+rk_status rk_in_flight_batch_read_ids(rk_sharded *s, rk_in_flight_batch *j) {
     const rk_message *from = rk_all_to_all_received(j->ids);
     int32_t n = rk_n_here(s);
-    size_t head = sizeof(rk_ask_header) + (size_t)n * sizeof(rk_ask_entry);
+    size_t head = sizeof(rk_ids_header) + (size_t)n * sizeof(rk_ids_entry);
     for (int32_t r = 0; r < s->roles.n_trainers; r++) {
         if (from[r].n_bytes < head) return too_short(r, "ids", from[r].n_bytes);
-        rk_ask_header header;
+        rk_ids_header header;
         memcpy(&header, from[r].data, sizeof header);
         if (r == 0) j->kind = header.kind, j->word = header.word;
         RK_FAIL_IF(header.kind != j->kind, RK_INTERNAL, "rank %d and rank 0 are not at the same operation",
                    r);
         RK_FAIL_IF(header.kind < RK_IN_FLIGHT_TRAIN || header.kind > RK_IN_FLIGHT_CONTROL, RK_INTERNAL,
                    "rank %d sent an unknown request", r);
-        const rk_ask_entry *entries =
-            (const rk_ask_entry *)(const void *)((const char *)from[r].data + sizeof header);
+        const rk_ids_entry *entries =
+            (const rk_ids_entry *)(const void *)((const char *)from[r].data + sizeof header);
         size_t at = head;
         for (int32_t i = 0; i < n; i++) RK_TRY(read_stream(s, j, r, i, entries[i], &from[r], &at));
     }
@@ -115,32 +115,28 @@ static void pack_answers(const rk_sharded *s, const rk_in_flight_batch *j, int32
 
 rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j) {
     int32_t n_trainers = s->roles.n_trainers, n = rk_n_here(s);
-    if (s->store) {
-        for (int32_t r = 0; r < n_trainers; r++) RK_TRY(place_answers(s, j, r));
-        int64_t *counts = s->asked;
-        for (int32_t r = 0; r < n_trainers; r++)
-            for (int32_t i = 0; i < n; i++) counts[rk_stored_feature(s, r, i)] = n_answered(s, j, r, i);
-        for (int32_t f = 0; f < s->store->n_features; f++) {
-            s->asked_ids[f] = j->stored_ids[f];
-            if (!counts[f]) s->asked_ids[f] = (rk_ids){0};
-            atomic_fetch_add(&s->rows_served,
-                             s->asked_ids[f].offsets ? s->asked_ids[f].offsets[counts[f]] : counts[f]);
-        }
-        RK_TRY(rk_uses_prepare(s->store, &s->store->batch_to_peek, 0, counts, s->asked_ids, true));
-        if (j->kind == RK_IN_FLIGHT_TRAIN) rk_stale_rows_put_back(&s->stale_rows);
-        rk_uses_lookup_all(s->store, &s->store->batch_to_peek, s->activations, false);
-        if (j->kind == RK_IN_FLIGHT_TRAIN) rk_stale_rows_take_away(&s->stale_rows);
-        for (int32_t r = 0; r < n_trainers; r++) pack_answers(s, j, r);
-    } else {
-        for (int32_t r = 0; r < n_trainers; r++) s->answers[r] = (rk_message){0};
+    for (int32_t r = 0; r < n_trainers; r++) RK_TRY(place_answers(s, j, r));
+    int64_t *counts = s->asked;
+    for (int32_t r = 0; r < n_trainers; r++)
+        for (int32_t i = 0; i < n; i++) counts[rk_stored_feature(s, r, i)] = n_answered(s, j, r, i);
+    for (int32_t f = 0; f < s->store->n_features; f++) {
+        s->asked_ids[f] = j->stored_ids[f];
+        if (!counts[f]) s->asked_ids[f] = (rk_ids){0};
+        atomic_fetch_add(&s->rows_served,
+                         s->asked_ids[f].offsets ? s->asked_ids[f].offsets[counts[f]] : counts[f]);
     }
+    RK_TRY(rk_uses_prepare(s->store, &s->store->batch_to_peek, 0, counts, s->asked_ids, true));
+    if (j->kind == RK_IN_FLIGHT_TRAIN) rk_stale_rows_put_back(&s->stale_rows);
+    rk_uses_lookup_all(s->store, &s->store->batch_to_peek, s->activations, false);
+    if (j->kind == RK_IN_FLIGHT_TRAIN) rk_stale_rows_take_away(&s->stale_rows);
+    for (int32_t r = 0; r < n_trainers; r++) pack_answers(s, j, r);
     return rk_all_to_all_begin(s->comm, RK_CHANNEL_ROWS, s->answers, s->owns ? s->trainers : s->nobody,
                                s->trains ? s->owners : s->nobody, &j->rows);
 }
 
 static rk_status take_gradients(rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer,
                                 const rk_message *from) {
-    size_t at = RK_GIVE_HEAD;
+    size_t at = RK_GRADIENTS_HEAD;
     for (int32_t i = 0; i < rk_n_here(s); i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t f = rk_stored_feature(s, trainer, i), dim = s->shards[stream->shard].dim;
@@ -161,9 +157,10 @@ static rk_status take_gradients(rk_sharded *s, const rk_in_flight_batch *j, int3
     return RK_OK;
 }
 
-rk_status rk_in_flight_batch_read_give(const rk_in_flight_batch *j, int32_t trainer, rk_give_header *out) {
+rk_status rk_in_flight_batch_read_gradients_header(const rk_in_flight_batch *j, int32_t trainer,
+                                                   rk_gradients_header *out) {
     const rk_message *from = &rk_all_to_all_received(j->gradients)[trainer];
-    if (from->n_bytes < RK_GIVE_HEAD) return too_short(trainer, "gradients", from->n_bytes);
+    if (from->n_bytes < RK_GRADIENTS_HEAD) return too_short(trainer, "gradients", from->n_bytes);
     memcpy(out, from->data, sizeof *out);
     return RK_OK;
 }
@@ -175,7 +172,7 @@ static rk_status read_step_status(rk_in_flight_batch *j) {
     return RK_OK;
 }
 
-rk_status rk_in_flight_batch_take_gradients(rk_sharded *s, rk_in_flight_batch *j) {
+rk_status rk_in_flight_batch_receive_gradients(rk_sharded *s, rk_in_flight_batch *j) {
     const rk_message *from = rk_all_to_all_received(j->gradients);
     for (int32_t r = 0; r < s->roles.n_trainers; r++) RK_TRY(take_gradients(s, j, r, &from[r]));
     return rk_batch_context_dedup(s->store, &s->store->batch_contexts[s->store->now], 0, j->counts,
@@ -184,8 +181,8 @@ rk_status rk_in_flight_batch_take_gradients(rk_sharded *s, rk_in_flight_batch *j
 
 rk_status rk_in_flight_batch_update(rk_sharded *s, rk_in_flight_batch *j) {
     if (!s->trains) RK_TRY(read_step_status(j));
-    if (!s->store || !j->applies) return RK_OK;
-    RK_TRY(rk_in_flight_batch_take_gradients(s, j));
+    if (!j->applies) return RK_OK;
+    RK_TRY(rk_in_flight_batch_receive_gradients(s, j));
     RK_TRY(
         rk_embeddings_launch(s->store, s->activations,
                              false)); /* a row that is not finite stays so: what came is checked here too */

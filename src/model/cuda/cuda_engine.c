@@ -39,7 +39,7 @@ static void give_inputs(recording *r, int64_t n) {
         rk_stream_copy(d->compute, rk_device_graph_data(d->graph, model->lengths),
                        batch->device + d->layout.lengths,
                        (size_t)(n * d->layout.n_sequences) * sizeof(float));
-    if (d->store->tables) note(r, rk_device_tables_lookup(d->store->tables, d->compute, d->activations));
+    note(r, d->store->ops->lookup(d->store, d->compute, d->activations));
 }
 
 static void give_training(void *context, int64_t n) {
@@ -53,8 +53,7 @@ static void give_training(void *context, int64_t n) {
                             (const int64_t *)(r->batch->device + d->layout.step));
     d->loss->give(model, r->batch, n);
     rk_device_graph_backward(d->graph, d->compute, n);
-    if (d->store->tables)
-        note(r, rk_device_tables_flag_not_finite(d->store->tables, d->compute, d->gradients, stop));
+    note(r, d->store->ops->flag_not_finite(d->store, d->compute, d->gradients, stop));
     note(r, d->ranks->give(model));
 }
 
@@ -134,7 +133,7 @@ static rk_status find_not_finite(rk_model *model, double *loss) {
     rk_status status =
         stop & RK_CUDA_STOP_DENSE && !lost ? rk_device_graph_check(d->graph, d->compute) : RK_OK;
     if (status == RK_OK && own & RK_CUDA_STOP_ROWS && !lost)
-        status = rk_device_tables_check_gradients(d->store->tables);
+        status = d->store->ops->check_gradients(d->store);
     return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
 }
 

@@ -41,7 +41,7 @@ static rk_status create_graph(rk_model *model, const rk_model_device *options) {
                                      .tf32 = options->tf32,
                                      .inputs = inputs,
                                      .n_inputs = n};
-    if (model->ranks->comm) graph.sum = rk_device_ranks_sum, graph.sum_context = model;
+    if (model->ranks->is_distributed) graph.sum = rk_device_ranks_sum, graph.sum_context = model;
     return rk_device_graph_create(model->graph, model->optimizer, model->cuda->device, &graph,
                                   &model->cuda->graph);
 }
@@ -78,7 +78,7 @@ static rk_status budget_of(const rk_model *model, const rk_model_device *options
 static rk_status create_tables(rk_model *model, const rk_model_device *options) {
     rk_device_tables_options tables = {.max_batch = model->max_here};
     RK_TRY(budget_of(model, options, &tables.budget_bytes));
-    if (model->ranks->comm) return rk_device_ranks_create(model, tables.budget_bytes);
+    if (model->ranks->is_distributed) return rk_device_ranks_create(model, tables.budget_bytes);
     rk_cuda_engine *d = model->cuda;
     d->own = d->step_status;
     if (!model->embeddings) return RK_OK;
@@ -105,7 +105,8 @@ static rk_status reserve(rk_model *model) {
 static rk_status open_device(rk_model *model, const rk_model_device *options) {
     rk_cuda_engine *d = model->cuda;
     RK_TRY(rk_device_open(
-        model->ranks->comm ? rk_device_ranks_number(model, options->number) : options->number, &d->device));
+        model->ranks->is_distributed ? rk_device_ranks_number(model, options->number) : options->number,
+        &d->device));
     RK_TRY(rk_stream_create(d->device, &d->upload));
     RK_TRY(rk_stream_create(d->device, &d->dedup));
     RK_TRY(rk_stream_create(d->device, &d->compute));
@@ -117,7 +118,7 @@ static rk_status open_device(rk_model *model, const rk_model_device *options) {
 
 /* No rank waits for one that has failed already. */
 static rk_status meet(rk_model *model, rk_status status) {
-    if (!model->ranks->comm) return status;
+    if (!model->ranks->is_distributed) return status;
     RK_TRY(rk_comm_agree(model->ranks->trainers, status));
     return rk_device_comm_create(model->ranks->trainers, model->cuda->device, &model->cuda->comm);
 }
@@ -132,7 +133,7 @@ rk_status rk_cuda_engine_create(rk_model *model, const rk_model_device *options)
     /* A two_tower samples by the step's number, which is known when the step before is finished. */
     model->queue.depth = options->late && !model->retrieval;
     d->store = rk_device_store_none();
-    d->ranks = model->ranks->comm ? &rk_device_many_ranks : &rk_device_one_rank;
+    d->ranks = model->ranks->is_distributed ? &rk_device_many_ranks : &rk_device_one_rank;
     d->loss = model->retrieval ? &rk_device_retrieval_losses : &rk_device_task_losses;
     d->layout = rk_device_batch_plan(model);
     RK_TRY(meet(model, open_device(model, options)));

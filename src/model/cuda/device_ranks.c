@@ -56,7 +56,7 @@ void rk_device_ranks_sum(void *model, rk_stream *stream, float *values, int64_t 
 
 static rk_status give(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    return d->store->tables ? rk_device_tables_sum(d->store->tables, d->compute, d->gradients) : RK_OK;
+    return d->store->ops->sum(d->store, d->compute, d->gradients);
 }
 
 static rk_status end_step(rk_model *model) {

@@ -24,7 +24,7 @@ rk_status rk_device_retrieval_create(rk_model *model, const rk_model_device *opt
     rk_candidate_loss_config config = rk_retrieval_loss_config(model, model->max_batch);
     rk_device_candidate_loss_options how = {.tf32 = options->tf32};
     RK_TRY(rk_device_candidate_loss_create(model->cuda->device, &config, &how, &model->cuda->candidates));
-    return model->ranks->comm ? reserve_all(model) : RK_OK;
+    return model->ranks->is_distributed ? reserve_all(model) : RK_OK;
 }
 
 void rk_device_retrieval_free(rk_cuda_engine *d) {

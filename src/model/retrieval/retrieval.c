@@ -246,6 +246,6 @@ rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *o) {
                              &r->sampler));
     RK_TRY(rk_alloc((size_t)(o->max_batch + s->negatives), sizeof *r->log_q, &r->log_q));
     if (o->device) return RK_OK; /* which has a loss of its own */
-    if (model->ranks->comm) RK_TRY(rk_retrieval_ranks_init(model, &r->ranks));
+    if (model->ranks->is_distributed) RK_TRY(rk_retrieval_ranks_init(model, &r->ranks));
     return create_loss(model, o);
 }

@@ -127,7 +127,7 @@ rk_status rk_retrieval_items(const rk_model *model, int64_t first, int64_t n, rk
 static rk_status run_loss(const rk_model *model, const rk_pairs *pairs, rk_candidate_loss_args *args) {
     rk_retrieval *r = model->retrieval;
     const rk_ranks *ranks = model->ranks;
-    if (!ranks->comm) return rk_candidate_loss_run(r->loss, args, r->micro_batch_losses);
+    if (!ranks->is_distributed) return rk_candidate_loss_run(r->loss, args, r->micro_batch_losses);
     RK_TRY(rk_retrieval_gather(model, pairs->n, args));
     RK_TRY(rk_candidate_loss_run(r->loss, args,
                                  r->micro_batch_losses + ranks->first_micro_batches[ranks->rank]));

@@ -287,7 +287,7 @@ static rk_status reserve_activations(rk_model *model) {
 
 rk_status rk_cpu_engine_reserve(rk_model *model, const rk_model_options *options,
                                 const rk_collection_config *plan) {
-    model->queue.depth = model->reducer ? model->reducer->depth : 0;
+    model->queue.depth = model->reducer->depth;
     if (!options->training) return RK_OK;
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->activations, &model->activations));
     RK_TRY(reserve_gradients(model, plan, 0));

@@ -1,9 +1,10 @@
-/* The local batch of a trainer, as a view or a copy. */
+/* The local batch of a trainer, as a view or a copy: checked, filled, read. */
 #include <string.h>
 
 #include "base/memory.h"
 #include "model/retrieval/retrieval.h"
 #include "model/step/local_batch.h"
+#include "model/step/ranks.h"
 
 /* A two_tower's batches have the history behind the data's features. */
 static int32_t n_features_of(const rk_model *model) {
@@ -31,6 +32,40 @@ void rk_local_batch_release(const rk_model *model, rk_local_batch *local_batch) 
     RK_FREE_ALL(local_batch->pairs, local_batch->lists, local_batch->features, local_batch->ids,
                 local_batch->task_samples);
     *local_batch = (rk_local_batch){0};
+}
+
+rk_status rk_model_check_batch(const rk_model *model, const rk_rank_batch *rank_batch, bool labelled) {
+    const rk_batch *batch = &rank_batch->batch;
+    RK_FAIL_IF(model->is_outline, RK_INVALID_ARGUMENT,
+               "the model is an outline without rows, which can only be described\nhint: create it with "
+               "rk_model_create");
+    RK_FAIL_IF(batch->n < 0 || (labelled && rank_batch->total == 0), RK_INVALID_ARGUMENT,
+               "invalid number of samples in a batch: %lld", (long long)rank_batch->total);
+    RK_FAIL_IF(rank_batch->base < 0 || batch->n > rank_batch->total - rank_batch->base ||
+                   (model->ranks->roles.n_trainers == 1 && batch->n < rank_batch->total),
+               RK_INVALID_ARGUMENT, "samples %lld to %lld are an invalid part of a batch of %lld",
+               (long long)rank_batch->base, (long long)(rank_batch->base + batch->n),
+               (long long)rank_batch->total);
+    RK_FAIL_IF(batch->n_dense != model->n_dense, RK_INVALID_ARGUMENT,
+               "the batch has %d dense numbers a sample, but the model takes %d", batch->n_dense,
+               model->n_dense);
+    RK_FAIL_IF(batch->n_features != model->n_features, RK_INVALID_ARGUMENT,
+               "the batch has %d features, but the model takes %d", batch->n_features, model->n_features);
+    RK_FAIL_IF((batch->n && batch->n_dense && !batch->dense) || (batch->n_features && !batch->features),
+               RK_INVALID_ARGUMENT, "the batch's dense numbers or features are missing");
+    if (!labelled) return RK_OK;
+    RK_FAIL_IF(rank_batch->total > model->max_batch, RK_INVALID_ARGUMENT,
+               "the batch has %lld samples, but the model was created for up to %lld",
+               (long long)rank_batch->total, (long long)model->max_batch);
+    bool pairs = rk_model_learns_pairs(model);
+    RK_FAIL_IF(!batch->labels && !pairs, RK_INVALID_ARGUMENT, "training needs labels");
+    RK_FAIL_IF(batch->n_tasks != model->n_tasks && !pairs, RK_INVALID_ARGUMENT,
+               "the batch has %d labels a sample, but the model has %d tasks", batch->n_tasks,
+               model->n_tasks);
+    for (int64_t i = 0; batch->sample_weights && i < batch->n; i++)
+        RK_FAIL_IF(batch->sample_weights[i] < 0, RK_BAD_DATA, "row %lld: the sample weight %g is negative",
+                   (long long)(batch->first_row + i), batch->sample_weights[i]);
+    return RK_OK;
 }
 
 /* The feature's samples, in the local batch's memory if it is a copy. */
@@ -73,8 +108,28 @@ rk_status rk_local_batch_fill(const rk_model *model, const rk_rank_batch *rank_b
     local_batch->batch = mine;
     local_batch->total = rank_batch->total;
     local_batch->base = number;
-    if (labelled) rk_model_count_samples(model, rank_batch, local_batch->task_samples);
     for (int32_t f = 0; f < model->n_lookups; f++)
         local_batch->ids[f] = local_batch->features[model->lookups[f].source];
     return RK_OK;
+}
+
+/* As the lookup has it: negative ids are dropped, the rest is cut to the feature's length. */
+void rk_model_write_lengths(const rk_model *model, const rk_ids *of, int64_t first, int64_t n, rk_real *out) {
+    int32_t width = model->lengths >= 0 ? rk_graph_shape(model->graph, model->lengths).cols : 0;
+    for (int32_t f = 0; f < model->n_lookups && width; f++) {
+        const rk_model_lookup *at = &model->lookups[f];
+        const rk_ids *ids = &of[f];
+        rk_real *to = out + at->length_column;
+        for (int64_t s = first; s < first + n && at->length; s++, to += width) {
+            int64_t begin = rk_ids_begin(ids, s), end = rk_ids_begin(ids, s + 1);
+            int32_t length = 0;
+            for (int64_t i = begin; i < end && length < at->length; i++) length += ids->ids[i] >= 0;
+            *to = (rk_real)length;
+        }
+    }
+}
+
+void rk_model_read_lengths(const rk_model_run *r, const rk_run *run) {
+    if (r->model->lengths >= 0)
+        rk_model_write_lengths(r->model, r->ids, run->first, run->n, rk_run_data(run, r->model->lengths));
 }

@@ -71,7 +71,7 @@ rk_status rk_inference_predict(rk_inference *i, const rk_rank_batch *rank_batch,
     const rk_output output = {.value = -1, .width = model->n_tasks};
     RK_TRY(rk_model_check_batch(model, rank_batch, false));
     if (rank_batch->total == 0) return RK_OK;
-    RK_FAIL_IF(model->retrieval && model->ranks->comm, RK_UNSUPPORTED,
+    RK_FAIL_IF(model->retrieval && model->ranks->is_distributed, RK_UNSUPPORTED,
                "predictions of a two_tower are not supported over several ranks\nhint: start one process, "
                "without mpirun");
     RK_TRY(need_drained(model));

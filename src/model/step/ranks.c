@@ -53,8 +53,12 @@ static rk_status check_micro_batches(const rk_model_options *options, const rk_r
 static rk_status init(const rk_model_options *options, rk_ranks *ranks) {
     const rk_model_cluster *cluster = options->cluster;
     ranks->roles = cluster ? cluster->request.roles : (rk_roles){.n_trainers = 1};
-    ranks->comm = cluster ? cluster->comm : NULL;
-    ranks->rank = cluster ? rk_comm_rank(cluster->comm) : 0;
+    ranks->is_distributed = cluster != NULL;
+    if (cluster)
+        ranks->comm = cluster->comm;
+    else
+        RK_TRY(rk_comm_self(&ranks->comm));
+    ranks->rank = rk_comm_rank(ranks->comm);
     int32_t n = ranks->roles.n_trainers;
     bool splits = (cluster || options->training) && options->n_micro_batches;
     ranks->n_micro_batches = splits ? options->n_micro_batches : n;
@@ -73,11 +77,13 @@ rk_status rk_ranks_create(const rk_model_options *options, rk_ranks **out) {
 void rk_ranks_finish(rk_ranks *ranks, int64_t micro_batch_samples, int64_t longest) {
     for (int32_t r = 0; r <= ranks->roles.n_trainers; r++)
         ranks->splits[r] = least(ranks->first_micro_batches[r] * micro_batch_samples, longest);
+    if (!ranks->is_distributed) ranks->splits[1] = INT64_MAX; /* all of any batch */
 }
 
 void rk_ranks_free(rk_ranks *ranks) {
     if (!ranks) return;
     if (ranks->trainers != ranks->comm) rk_comm_free(ranks->trainers);
+    if (!ranks->is_distributed) rk_comm_free(ranks->comm);
     RK_FREE_ALL(ranks->first_micro_batches, ranks->splits, ranks->messages, ranks);
 }
 
@@ -87,7 +93,7 @@ rk_status rk_ranks_gather(const rk_ranks *ranks, const float *mine, int64_t n, i
     int64_t begin, end;
     rk_ranks_span(ranks, total, &begin, &end);
     begin = least(begin, n), end = least(end, n);
-    if (!ranks->comm) {
+    if (ranks->roles.n_trainers == 1) {
         if (mine != out) memcpy(out, mine, (size_t)(n * width) * sizeof *out);
         return RK_OK;
     }

@@ -1,5 +1,5 @@
 /* The ranks that a model is trained on, and which rank has which samples of a batch. Each trainer has the
- * whole dense part and some of the batch's micro-batches. One process is one rank without a communicator. */
+ * whole dense part and some of the batch's micro-batches. One process is one rank. */
 #ifndef RK_MODEL_STEP_RANKS_H
 #define RK_MODEL_STEP_RANKS_H
 
@@ -8,7 +8,8 @@
 #include "nn/graph/graph.h"
 
 typedef struct rk_ranks {
-    rk_comm *comm, *trainers; /* all ranks; those that train (the same one if all do); NULL in one process */
+    rk_comm *comm, *trainers; /* all ranks; those that train (the same one if all do) */
+    bool is_distributed;      /* else one process, whose communicator is its own */
     rk_roles roles;
     int32_t rank;
     int64_t n_micro_batches;

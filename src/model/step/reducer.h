@@ -29,6 +29,8 @@ struct rk_reducer {
     double wait_s;
 };
 
+/* Of a model that does not train, or trains on a GPU; free does nothing. */
+rk_reducer *rk_reducer_none(void);
 /* For one process, which waits for no other. */
 rk_status rk_reducer_self_create(rk_model *model, rk_reducer **out);
 /* Over ranks. depth: steps whose dense gradients may be applied late (`cluster.asynchronous`). narrow:

@@ -41,6 +41,16 @@ rk_status rk_reducer_self_create(rk_model *model, rk_reducer **out) {
     return RK_OK;
 }
 
+static void free_none(rk_reducer *reducer) {
+    (void)reducer;
+}
+
+rk_reducer *rk_reducer_none(void) {
+    static const rk_reducer_ops ops = {.free = free_none};
+    static rk_reducer none = {.ops = &ops};
+    return &none;
+}
+
 rk_status rk_reducer_check(const rk_reducer *reducer) {
     const rk_model *model = reducer->model;
     rk_status status = rk_dense_optimizer_check(model->optimizer);

@@ -24,8 +24,8 @@ typedef struct ranking_task {
     int metrics[MAX_METRICS];
     int32_t ks[MAX_METRICS];
     size_t n_metrics, n_shown;
-    double *values;     /* [n_users, n_metrics] */
-    rk_comm *trainers;  /* NULL: one process */
+    double *values; /* [n_users, n_metrics] */
+    rk_comm *trainers;
     int64_t first, end; /* of the users: those that are ranked here */
 } ranking_task;
 
@@ -168,13 +168,13 @@ static rk_status share_values(ranking_task *t) {
 }
 
 static rk_status rank_all(ranking_task *t, rk_model *model) {
-    int32_t rank = t->trainers ? rk_comm_rank(t->trainers) : 0;
-    t->first = t->trainers ? first_user(t, rank) : 0;
-    t->end = t->trainers ? first_user(t, rank + 1) : t->n_users;
+    int32_t rank = rk_comm_rank(t->trainers);
+    t->first = first_user(t, rank);
+    t->end = first_user(t, rank + 1);
     RK_TRY(rk_comm_agree(t->trainers,
                          rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values)));
     RK_TRY(rank_here(t, model));
-    return t->trainers ? share_values(t) : RK_OK;
+    return share_values(t);
 }
 
 /* The mean over users that have something to find. */

@@ -27,6 +27,7 @@ static rk_status log_entry(rk_trainer *t, const rk_log_entry *entry) {
 
 /* What a step since the last entry exchanged, over ranks. */
 static int32_t traffic_metrics(rk_trainer *t, rk_metric *out) {
+    if (rk_comm_size(t->comm) == 1) return 0;
     rk_model_traffic was = t->traffic, now = rk_model_count_traffic(t->model);
     double n = (double)(now.n_batches - was.n_batches);
     t->traffic = now;

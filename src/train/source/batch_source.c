@@ -4,15 +4,6 @@
 
 #include "base/memory.h"
 
-void rk_batch_source_init(rk_batch_source *f, rk_dataset *dataset, rk_readers *readers, const char *split,
-                          bool evaluates) {
-    *f = (rk_batch_source){.dataset = dataset,
-                           .readers = readers,
-                           .split = split,
-                           .stream = evaluates ? RK_READ_EVALUATION : RK_READ_TRAINING,
-                           .n_rows = -1};
-}
-
 static void close_request(rk_batch_source_request *request) {
     rk_all_to_all_free(request->word);
     rk_all_to_all_free(request->answer);
@@ -144,30 +135,67 @@ static rk_status next_of_readers(rk_batch_source *f) {
     return ask(f); /* which comes while this one is trained on */
 }
 
-static rk_status next_here(rk_batch_source *f) {
+static rk_dataset_position tell_of_readers(const rk_batch_source *f) {
+    return f->position;
+}
+
+static rk_status seek_of_readers(rk_batch_source *f, rk_dataset_position position) {
+    RK_TRY(rk_batch_source_drain(f));
+    f->position = position;
+    return RK_OK;
+}
+
+static int64_t n_rows_of_readers(const rk_batch_source *f) {
+    return f->n_rows;
+}
+
+static rk_status next_of_dataset(rk_batch_source *f) {
     const rk_batch *batch;
     RK_TRY(rk_dataset_next(f->dataset, &batch));
     f->fed = (rk_fed){.rank_batch = rk_rank_batch_whole(batch), .whole = *batch};
     return RK_OK;
 }
 
+static rk_dataset_position tell_of_dataset(const rk_batch_source *f) {
+    return rk_dataset_tell(f->dataset);
+}
+
+static rk_status seek_of_dataset(rk_batch_source *f, rk_dataset_position position) {
+    return rk_dataset_seek(f->dataset, position);
+}
+
+static int64_t n_rows_of_dataset(const rk_batch_source *f) {
+    return rk_dataset_n_rows(f->dataset);
+}
+
+void rk_batch_source_init(rk_batch_source *f, rk_dataset *dataset, rk_readers *readers, const char *split,
+                          bool evaluates) {
+    static const rk_batch_source_ops of_dataset = {next_of_dataset, tell_of_dataset, seek_of_dataset,
+                                                   n_rows_of_dataset},
+                                     of_readers = {next_of_readers, tell_of_readers, seek_of_readers,
+                                                   n_rows_of_readers};
+    *f = (rk_batch_source){.ops = readers ? &of_readers : &of_dataset,
+                           .dataset = dataset,
+                           .readers = readers,
+                           .split = split,
+                           .stream = evaluates ? RK_READ_EVALUATION : RK_READ_TRAINING,
+                           .n_rows = -1};
+}
+
 rk_status rk_batch_source_next(rk_batch_source *f, const rk_fed **out) {
-    RK_TRY(f->readers ? next_of_readers(f) : next_here(f));
+    RK_TRY(f->ops->next(f));
     *out = &f->fed;
     return RK_OK;
 }
 
 rk_dataset_position rk_batch_source_tell(const rk_batch_source *f) {
-    return f->readers ? f->position : rk_dataset_tell(f->dataset);
+    return f->ops->tell(f);
 }
 
 rk_status rk_batch_source_seek(rk_batch_source *f, rk_dataset_position position) {
-    if (!f->readers) return rk_dataset_seek(f->dataset, position);
-    RK_TRY(rk_batch_source_drain(f));
-    f->position = position;
-    return RK_OK;
+    return f->ops->seek(f, position);
 }
 
 int64_t rk_batch_source_n_rows(const rk_batch_source *f) {
-    return f->readers ? f->n_rows : rk_dataset_n_rows(f->dataset);
+    return f->ops->n_rows(f);
 }

@@ -22,9 +22,20 @@ typedef struct rk_batch_source_request {
 /* Batches asked for before they are needed (readers make more of them ahead), and the one in use. */
 enum { RK_FEED_AHEAD = 2, RK_FEED_REQUESTS = RK_FEED_AHEAD + 1 };
 
-typedef struct rk_batch_source {
+typedef struct rk_batch_source rk_batch_source;
+
+/* As rk_dataset_next, tell, seek, n_rows: of the dataset, or of data loaders. */
+typedef struct rk_batch_source_ops {
+    rk_status (*next)(rk_batch_source *source); /* into `fed` */
+    rk_dataset_position (*tell)(const rk_batch_source *source);
+    rk_status (*seek)(rk_batch_source *source, rk_dataset_position position);
+    int64_t (*n_rows)(const rk_batch_source *source);
+} rk_batch_source_ops;
+
+struct rk_batch_source {
+    const rk_batch_source_ops *ops;
     rk_dataset *dataset;
-    rk_readers *readers; /* NULL: the dataset is read here; else nothing is read of it */
+    rk_readers *readers; /* of data loaders, in whose place nothing is read of the dataset */
     const char *split;
     int32_t stream;
     bool has_begun; /* readers know the stream */
@@ -36,7 +47,7 @@ typedef struct rk_batch_source {
     int64_t n_asked, n_taken; /* of the stream so far; the one taken last is still in use */
     rk_unpacked_batch rank_batch, whole;
     rk_fed fed;
-} rk_batch_source;
+};
 
 /* dataset, readers and split must outlive it; readers may be NULL. */
 void rk_batch_source_init(rk_batch_source *source, rk_dataset *dataset, rk_readers *readers,

@@ -101,7 +101,7 @@ static void take_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
 
 /* What a stream gets of this batch: ids, and for bags their lengths. */
 typedef struct stream_ids {
-    rk_ask_entry entry;
+    rk_ids_entry entry;
     const int64_t *ids, *offsets; /* offsets NULL: rows */
 } stream_ids;
 
@@ -121,20 +121,20 @@ static size_t ids_bytes(const rk_table_shard_stream *stream, const stream_ids *p
     return bags + rk_pad((size_t)part->entry.n_ids * (size_t)stream->id_bytes, 8);
 }
 
-static rk_status pack_ask(const rk_sharded *s, rk_in_flight_batch *j, int32_t owner) {
+static rk_status pack_ids(const rk_sharded *s, rk_in_flight_batch *j, int32_t owner) {
     int32_t n = s->n_streams_of[owner];
-    size_t at = sizeof(rk_ask_header) + (size_t)n * sizeof(rk_ask_entry), bytes = at;
+    size_t at = sizeof(rk_ids_header) + (size_t)n * sizeof(rk_ids_entry), bytes = at;
     for (int32_t i = 0; i < n && j->kind != RK_IN_FLIGHT_CONTROL; i++) {
         stream_ids part = ids_of(s, j, &s->streams[s->streams_of[owner][i]]);
         bytes += ids_bytes(&s->streams[s->streams_of[owner][i]], &part);
     }
     RK_TRY(rk_resizable_buffer_reserve(&j->ask[owner], bytes));
     char *to = j->ask[owner].data;
-    memcpy(to, &(rk_ask_header){j->kind, j->word}, sizeof(rk_ask_header));
-    rk_ask_entry *entries = (rk_ask_entry *)(void *)(to + sizeof(rk_ask_header));
+    memcpy(to, &(rk_ids_header){j->kind, j->word}, sizeof(rk_ids_header));
+    rk_ids_entry *entries = (rk_ids_entry *)(void *)(to + sizeof(rk_ids_header));
     for (int32_t i = 0; i < n; i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
-        entries[i] = (rk_ask_entry){0, 0};
+        entries[i] = (rk_ids_entry){0, 0};
         if (j->kind == RK_IN_FLIGHT_CONTROL) continue;
         stream_ids part = ids_of(s, j, stream);
         entries[i] = part.entry;
@@ -155,7 +155,7 @@ rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, in
             if (features_of(s, t)) RK_TRY(is_pooled(s, t) ? want_bags(s, j, t) : want_rows(s, j, t));
     }
     for (int32_t r = 0; r < s->size; r++) {
-        if (s->owners[r]) RK_TRY(pack_ask(s, j, r));
+        if (s->owners[r]) RK_TRY(pack_ids(s, j, r));
         s->messages[r] = s->owners[r] ? (rk_message){j->ask[r].data, j->ask[r].n_bytes} : (rk_message){0};
     }
     for (int32_t t = 0; t < s->trainer_tables->n_tables && j->kind != RK_IN_FLIGHT_CONTROL; t++)
@@ -202,7 +202,7 @@ static void pack_rows(char *to, const float *from, int64_t stride, int64_t n, in
             rk_wire_pack(to + (size_t)(i * dim) * rk_dtype_bytes(wire), wire, from + i * stride, dim);
 }
 
-rk_status rk_in_flight_batch_take_rows(rk_sharded *s, rk_in_flight_batch *j) {
+rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t t = 0; t < s->trainer_tables->n_tables; t++)
         if (features_of(s, t))
             RK_TRY(rk_resizable_buffer_reserve(
@@ -286,9 +286,9 @@ static void pack_gradients(const rk_sharded *s, rk_in_flight_batch *j, const rk_
 }
 
 /* Behind the header. */
-static rk_status pack_give(const rk_sharded *s, rk_in_flight_batch *j, int32_t owner,
-                           const rk_activation *gradients) {
-    size_t at = RK_GIVE_HEAD, bytes = at;
+static rk_status pack_gradients_of_owner(const rk_sharded *s, rk_in_flight_batch *j, int32_t owner,
+                                         const rk_activation *gradients) {
+    size_t at = RK_GRADIENTS_HEAD, bytes = at;
     for (int pass = 0; pass < 2; pass++) {
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
             const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
@@ -303,8 +303,8 @@ static rk_status pack_give(const rk_sharded *s, rk_in_flight_batch *j, int32_t o
     return RK_OK;
 }
 
-static rk_status begin_giving(rk_sharded *s, rk_in_flight_batch *j) {
-    rk_give_header header = {atomic_load(&s->begun)};
+static rk_status send_gradients(rk_sharded *s, rk_in_flight_batch *j) {
+    rk_gradients_header header = {atomic_load(&s->begun)};
     for (int32_t r = 0; r < s->size; r++) {
         if (s->owners[r]) memcpy(j->give[r].data, &header, sizeof header);
         s->messages[r] = s->owners[r] ? (rk_message){j->give[r].data, j->give[r].n_bytes} : (rk_message){0};
@@ -313,23 +313,24 @@ static rk_status begin_giving(rk_sharded *s, rk_in_flight_batch *j) {
                                s->owns ? s->trainers : s->nobody, &j->gradients);
 }
 
-rk_status rk_in_flight_batch_give(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *gradients) {
+rk_status rk_in_flight_batch_send_gradients(rk_sharded *s, rk_in_flight_batch *j,
+                                            const rk_activation *gradients) {
     sum_rows(s, j, gradients);
     for (int32_t r = 0; r < s->size; r++)
-        if (s->owners[r]) RK_TRY(pack_give(s, j, r, gradients));
-    return begin_giving(s, j);
+        if (s->owners[r]) RK_TRY(pack_gradients_of_owner(s, j, r, gradients));
+    return send_gradients(s, j);
 }
 
-/* A trainer that has nothing to give says so, since others may have given. */
-static rk_status give_nothing(rk_sharded *s, rk_in_flight_batch *j) {
+/* A trainer without gradients says so, since others may have some. */
+static rk_status send_no_gradients(rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t r = 0; r < s->size; r++)
-        if (s->owners[r]) RK_TRY(rk_resizable_buffer_reserve(&j->give[r], RK_GIVE_HEAD));
-    return begin_giving(s, j);
+        if (s->owners[r]) RK_TRY(rk_resizable_buffer_reserve(&j->give[r], RK_GRADIENTS_HEAD));
+    return send_gradients(s, j);
 }
 
-rk_status rk_in_flight_batch_decide(rk_sharded *s, rk_in_flight_batch *j, bool applies) {
+rk_status rk_in_flight_batch_send_step_status(rk_sharded *s, rk_in_flight_batch *j, bool applies) {
     j->applies = applies;
-    if (!j->gradients) RK_TRY(give_nothing(s, j));
+    if (!j->gradients) RK_TRY(send_no_gradients(s, j));
     if (s->rank > 0 || s->roles.n_owners == 0) return RK_OK;
     for (int32_t r = 0; r < s->size; r++)
         s->messages[r] = s->servers[r] ? (rk_message){&j->applies, sizeof j->applies} : (rk_message){0};

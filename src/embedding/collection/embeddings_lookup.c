@@ -1,0 +1,101 @@
+/* rk_lookup, and the steps of a batch through a collection: what a caller may do in which order. How it is
+ * done is in the collection's functions (rk_embeddings_ops). */
+#include "base/memory.h"
+#include "base/thread/parallel.h"
+#include "batch/id_tensors.h"
+#include "embedding/local/collection_internal.h"
+
+struct rk_lookup {
+    const rk_embeddings *embeddings;
+    rk_embeddings *trained; /* the same, where a backward may follow; else NULL */
+    void *batch;            /* the collection's */
+    rk_tensor_ids tensor_ids;
+};
+
+rk_status rk_lookup_create(const rk_embeddings *e, rk_lookup **out) {
+    RK_FAIL_IF(!e, RK_INVALID_ARGUMENT, "a lookup needs a collection");
+    RK_FAIL_IF(rk_row_source_fetches(rk_embeddings_source(e)), RK_UNSUPPORTED,
+               "rows that are not in this process are looked up by predictions alone");
+    rk_lookup *lookup;
+    RK_TRY(rk_alloc(1, sizeof *lookup, &lookup));
+    lookup->embeddings = e;
+    rk_status status = e->ops->create_batch(e, &lookup->batch);
+    if (status == RK_OK)
+        *out = lookup;
+    else
+        rk_lookup_free(lookup);
+    return status;
+}
+
+void rk_lookup_free(rk_lookup *lookup) {
+    if (!lookup) return;
+    const rk_embeddings *e = lookup->embeddings;
+    rk_tensor_ids_release(&lookup->tensor_ids, e->n_features);
+    e->ops->free_batch(e, lookup->batch);
+    rk_free(lookup);
+}
+
+rk_status rk_lookup_ids(rk_lookup *lookup, int64_t n, const rk_id_tensors *features, const rk_ids **ids) {
+    RK_FAIL_IF(!lookup, RK_INVALID_ARGUMENT, "ids of tensors need an rk_lookup");
+    return rk_tensor_ids_take(&lookup->tensor_ids, lookup->embeddings->n_features, n, features, ids);
+}
+
+static rk_status check_lookup(const rk_lookup *lookup, const rk_embeddings *e) {
+    RK_FAIL_IF(!lookup, RK_INVALID_ARGUMENT, "a lookup of a collection needs an rk_lookup");
+    RK_FAIL_IF(lookup->embeddings != e, RK_INVALID_ARGUMENT,
+               "the rk_lookup was created for another collection");
+    return RK_OK;
+}
+
+rk_status rk_embeddings_peek(const rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
+                             const rk_activation *activations) {
+    rk_status status;
+    RK_TRY(check_lookup(lookup, e));
+    lookup->trained = NULL;
+    RK_ON_POOL(e->pool, status = e->ops->peek(e, lookup->batch, n, ids, activations));
+    return status;
+}
+
+rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
+                               const rk_activation *activations) {
+    rk_status status;
+    RK_TRY(check_lookup(lookup, e));
+    lookup->trained = NULL;
+    RK_ON_POOL(e->pool, status = e->ops->look_up(e, lookup->batch, n, ids, activations));
+    if (status == RK_OK) lookup->trained = e;
+    return status;
+}
+
+static rk_status check_follows_lookup(const rk_lookup *lookup) {
+    RK_FAIL_IF(!lookup || !lookup->trained, RK_INVALID_ARGUMENT,
+               "a backward must follow an rk_embeddings_lookup, once for each");
+    return RK_OK;
+}
+
+rk_status rk_lookup_backward(rk_lookup *lookup, const rk_activation *gradients) {
+    rk_status status;
+    RK_TRY(check_follows_lookup(lookup));
+    rk_embeddings *e = lookup->trained;
+    RK_ON_POOL(e->pool, status = e->ops->backward(e, lookup->batch, gradients));
+    if (status == RK_OK) lookup->trained = NULL;
+    return status;
+}
+
+rk_status rk_lookup_apply_gradients(rk_lookup *lookup, const rk_activation *gradients) {
+    rk_status status;
+    RK_TRY(check_follows_lookup(lookup));
+    rk_embeddings *e = lookup->trained;
+    RK_ON_POOL(e->pool, status = e->ops->apply_gradients(e, lookup->batch, gradients));
+    if (status == RK_OK) lookup->trained = NULL;
+    return status;
+}
+
+rk_status rk_embeddings_step(rk_embeddings *e) {
+    RK_FAIL_IF(!e->pending.n_backwards, RK_INVALID_ARGUMENT,
+               "rk_embeddings_step must follow an rk_lookup_backward");
+    return e->ops->step(e);
+}
+
+void rk_embeddings_zero_gradients(rk_embeddings *e) {
+    e->ops->zero_gradients(e);
+}

@@ -1,0 +1,28 @@
+/* A step that failed: what its forward pass changed goes back, and it is skipped where the run file says so.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "model/model_internal.h"
+
+void rk_model_keep_statistics(rk_model *model) {
+    for (size_t i = 0; i < model->n_statistics; i++)
+        memcpy(model->statistics[i].kept, model->statistics[i].live, model->statistics[i].n_bytes);
+}
+
+rk_status rk_model_restore(rk_model *model, rk_status status) {
+    for (size_t i = 0; i < model->n_statistics; i++)
+        memcpy(model->statistics[i].live, model->statistics[i].kept, model->statistics[i].n_bytes);
+    return status;
+}
+
+rk_status rk_model_skip(rk_model *model, rk_status status, double *loss) {
+    if (status != RK_NOT_FINITE || !model->skip_not_finite) return status;
+    model->n_not_finite++;
+    if ((model->n_not_finite & (model->n_not_finite - 1)) == 0) /* the 1st, 2nd, 4th, ... */
+        rk_log(RK_LOG_WARNING, "a training step was skipped (%lld so far): %s",
+               (long long)model->n_not_finite, rk_last_error());
+    *loss = NAN;
+    return RK_OK;
+}

@@ -46,6 +46,7 @@ static int64_t input_columns_from(const rk_graph_context *c, rk_value input, int
 static int64_t columns_from(const rk_graph_context *c, rk_value value, int64_t first) {
     const rk_node *node = c->graph->nodes[value];
     if (!node->op) return input_columns_from(c, value, first);
+    if (node->n_inputs == 0) return 0;
     if (node->op->is_view) return columns_from(c, node->inputs[0], first);
     if (node->op == &rk_op_slice) {
         int64_t left = node->options.count - first,
@@ -122,10 +123,7 @@ static int64_t keep(rk_graph_context *c, const rk_node *node) {
 
 static rk_status plan(rk_graph_context *c) {
     const rk_graph *g = c->graph;
-    for (size_t i = 0; i < g->n_nodes; i++) {
-        const rk_node *node = g->nodes[i];
-        c->leading[i] = node->op && node->n_inputs == 0 ? 0 : columns_from(c, (rk_value)i, 0);
-    }
+    for (size_t i = 0; i < g->n_nodes; i++) c->leading[i] = columns_from(c, (rk_value)i, 0);
     c->memory_reals = 0;
     for (size_t i = 0; i < g->n_nodes; i++) {
         const rk_node *node = g->nodes[i];
@@ -184,13 +182,17 @@ static void keep_value(const rk_graph_context *c, const rk_run *run, const rk_no
            (size_t)rk_width(node->shape) * sizeof *c->memory);
 }
 
-/* Values that begin with the context's columns are made up to there; what follows is not read. */
+/* Values that have the context's columns in some places only are made whole, and read in those alone. */
+static bool has_parts(const rk_node *node) {
+    return node->op == &rk_op_slice || node->op == &rk_op_concat;
+}
+
 rk_status rk_graph_context_forward(rk_graph_context *c, const rk_run *run) {
     for (size_t i = 0; i < c->graph->n_nodes; i++) {
         const rk_node *node = c->graph->nodes[i];
         if (node->op && node->op->is_view) continue;
         bool whole = is_whole(c, (rk_value)i);
-        if (node->op && (whole || c->leading[i] > 0)) RK_TRY(rk_forward_op(node)->forward(run, node));
+        if (node->op && (whole || has_parts(node))) RK_TRY(rk_forward_op(node)->forward(run, node));
         if (!node->op || whole)
             keep_value(c, run, node);
         else if (begun_columns(c, node))

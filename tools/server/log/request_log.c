@@ -155,6 +155,10 @@ void rk_request_log_append(rk_request_log *log, rk_buffer *records, int64_t n_re
     atomic_fetch_add(&log->n_dropped, (uint64_t)n_records);
 }
 
+size_t rk_request_log_max_bytes(const rk_request_log *log) {
+    return log->options.max_queue_bytes;
+}
+
 rk_request_log_counts rk_request_log_count(const rk_request_log *log) {
     return (rk_request_log_counts){atomic_load(&log->n_written), atomic_load(&log->n_dropped)};
 }

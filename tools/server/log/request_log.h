@@ -31,6 +31,7 @@ void rk_request_log_close(rk_request_log *log);
 bool rk_request_log_takes(const rk_request_log *log, rk_span request_id);
 /* Takes the buffer's records; a buffer that failed counts as dropped, as what finds no room does. */
 void rk_request_log_append(rk_request_log *log, rk_buffer *records, int64_t n_records);
+size_t rk_request_log_max_bytes(const rk_request_log *log); /* of a request's records; more are dropped */
 rk_request_log_counts rk_request_log_count(const rk_request_log *log);
 
 #endif

@@ -89,7 +89,9 @@ static rk_status make_record(rk_record_memory *m, const rk_call *call, const rk_
 void rk_log_call(rk_request_log *log, const rk_call *call, const rk_request_rows *rows, size_t first,
                  const float *predictions, const rk_retrieval *found, rk_record_memory *m) {
     if (!rk_request_log_takes(log, call->request_id) || call->n_rows == 0) return;
-    for (int64_t row = 0; row < call->n_rows && m->records.status == RK_OK; row++) {
+    size_t most = rk_request_log_max_bytes(log);
+    for (int64_t row = 0; row < call->n_rows && m->records.status == RK_OK && m->records.n_bytes <= most;
+         row++) {
         rk_status status = make_record(m, call, rows, first, row, predictions, found);
         if (status != RK_OK) m->records.status = status;
     }

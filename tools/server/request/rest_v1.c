@@ -113,7 +113,7 @@ static rk_status read_columns(rk_call *call, const rk_call_limits *limits, rk_js
     return RK_OK;
 }
 
-/* A context is written out in each row: a short request of many rows must not fill the memory. */
+/* A context is written out in each row, or its ids are: a short request of many rows must not fill the memory. */
 enum { MAX_CONTEXT_BYTES = 1 << 27 };
 
 /* Where some rows have one of the context's columns and others may not, they are read again, each with the
@@ -123,8 +123,7 @@ rk_status rk_spread_context(rk_call *call, const rk_call_limits *limits, rk_span
     RK_AUTO(rk_json_release) rk_json json = {0};
     rk_span key;
     bool more;
-    RK_FAIL_IF(!rows->takes_context && context.n_bytes > 0 &&
-                   call->n_rows > MAX_CONTEXT_BYTES / (int64_t)context.n_bytes,
+    RK_FAIL_IF(context.n_bytes > 0 && call->n_rows > MAX_CONTEXT_BYTES / (int64_t)context.n_bytes,
                RK_INVALID_ARGUMENT, "\"context\" has %lld bytes, too many for %lld rows",
                (long long)context.n_bytes, (long long)call->n_rows);
     rk_json_start(&json, context, limits->max_depth);

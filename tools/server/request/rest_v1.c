@@ -113,7 +113,8 @@ static rk_status read_columns(rk_call *call, const rk_call_limits *limits, rk_js
     return RK_OK;
 }
 
-/* A context is written out in each row, or its ids are: a short request of many rows must not fill the memory. */
+/* A context is written out in each row, or its ids are: a short request of many rows must not fill the
+ * memory. */
 enum { MAX_CONTEXT_BYTES = 1 << 27 };
 
 /* Where some rows have one of the context's columns and others may not, they are read again, each with the

@@ -96,10 +96,13 @@ static rk_status load(rk_predictor *p, const char *device) {
     return load_model(p, device);
 }
 
-/* Whether a run that trains beside has removed the checkpoint while it was read; the same on all ranks. */
-static bool is_gone(const rk_predictor *p) {
+/* Whether a run that trains beside has removed the checkpoint while it was read, or an export was replaced;
+ * the same on all ranks. */
+static bool has_changed(const rk_predictor *p, rk_file_identity before) {
     bool first = !p->comm || rk_comm_rank(p->comm) == 0;
-    return rk_comm_agree(p->comm, first && !rk_file_exists(p->path) ? RK_BUSY : RK_OK) == RK_BUSY;
+    rk_file_identity now = rk_file_identify(p->path);
+    bool same = now.inode && now.device == before.device && now.inode == before.inode;
+    return rk_comm_agree(p->comm, first && !same ? RK_BUSY : RK_OK) == RK_BUSY;
 }
 
 static void forget(rk_predictor *p) {
@@ -115,8 +118,9 @@ static rk_status find_and_load(rk_predictor *p, const char *path, const char *de
     enum { TRIES = 100 };
     for (int i = 0;; i++) {
         RK_TRY(find(p, path));
+        rk_file_identity before = rk_file_identify(p->path);
         rk_status status = load(p, device);
-        if (status == RK_OK || status == RK_PEER_LOST || i == TRIES || !is_gone(p)) return status;
+        if (status == RK_PEER_LOST || i == TRIES || !has_changed(p, before)) return status;
         forget(p);
     }
 }

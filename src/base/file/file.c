@@ -12,6 +12,12 @@
 
 #include "base/memory.h"
 
+rk_file_identity rk_file_identify(const char *path) {
+    struct stat there;
+    if (stat(path, &there) != 0) return (rk_file_identity){0};
+    return (rk_file_identity){(uint64_t)there.st_dev, (uint64_t)there.st_ino};
+}
+
 bool rk_file_exists(const char *path) {
     struct stat info;
     return stat(path, &info) == 0;

@@ -10,6 +10,11 @@
 /* The whole file, NUL added after the end. Free with rk_free. Errors name the path. */
 rk_status rk_file_read(const char *path, char **out, size_t *out_bytes);
 bool rk_file_exists(const char *path);
+/* Which file or directory stands at a path: another one has others. Zeros: none. */
+typedef struct rk_file_identity {
+    uint64_t device, inode;
+} rk_file_identity;
+rk_file_identity rk_file_identify(const char *path);
 /* What can be read once only: a pipe, a terminal, "-" for standard input. */
 bool rk_file_is_stream(const char *path);
 /* What is no file but rows in the program's memory, by a name of its own: no directory is put before it. */

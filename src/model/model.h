@@ -59,8 +59,9 @@ typedef struct rk_model_options {
     const void *row_context;
     rk_row_source **row_source; /* likewise, of one process on the CPU: where rows are that the model is not
                                    to have in its memory. The model's afterwards, and NULL here. NULL: none */
+    bool rows_are_read;         /* all of them after the model is built, which leaves them zeros */
     bool training; /* false: no gradients, no slots (prediction); the state's names are some of the trained
-                      model's */
+                 model's */
 } rk_model_options;
 
 /* Needs none of the options' arrays afterwards. A model of dense numbers alone has no collection:

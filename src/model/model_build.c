@@ -324,6 +324,8 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_coll
     for (int32_t t = 0; t < plan->n_tables && options->row_dtype; t++)
         plan->tables[t].dtype =
             options->row_dtype(options->row_context, plan->tables[t].name, plan->tables[t].dtype);
+    for (int32_t t = 0; t < plan->n_tables && options->rows_are_read; t++)
+        plan->tables[t].initializer = (rk_initializer){.kind = RK_INIT_ZEROS};
     RK_TRY(rk_ranks_create(options, &model->ranks));
     RK_TRY(finish_graph(model, options));
     int64_t micro_batch = rk_graph_micro_batch(model->graph);

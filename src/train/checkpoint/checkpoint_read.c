@@ -149,6 +149,7 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
     RK_TRY(rk_config_take_interactions(config, &options));
     options.device = device;
     options.cluster = cluster;
+    options.rows_are_read = true;
     if (by_rows) {
         RK_TRY(rk_comm_agree(cluster ? cluster->comm : NULL, rk_stored_model_open(path, rows, &stored)));
         options.row_dtype = rk_stored_model_row_dtype;

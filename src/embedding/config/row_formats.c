@@ -74,6 +74,7 @@ void rk_row_values(rk_dtype type, const void *from, int64_t n, float *out) {
 }
 
 void rk_row_format_read(rk_export_rows rows, const void *from, int64_t n, int64_t dim, float *out) {
+    if (n == 0) return; /* from may be NULL, and nothing is added to that */
     if (rk_row_format_type(rows) != RK_U8) {
         rk_row_values(rk_row_format_type(rows), from, n * dim, out);
         return;

@@ -19,8 +19,9 @@ enum {
 };
 
 struct rk_redis {
-    rk_redis_node **nodes; /* [n_nodes]; the first is the one that the URL names */
-    size_t n_nodes, capacity;
+    rk_redis_node *nodes[MAX_NODES]; /* [n_nodes]; the first is the one that the URL names; an exchange that
+                                      * goes through them may add some */
+    size_t n_nodes;
     bool is_cluster, knows_slots;
     rk_slot_map slots;
     /* of the commands under way: */
@@ -37,10 +38,11 @@ static rk_status find_node(rk_redis *r, const char *host, size_t host_bytes, int
             *out = (int32_t)i;
             return RK_OK;
         }
-    RK_FAIL_IF(host_bytes == 0 || host_bytes >= RK_REDIS_HOST_BYTES || port < 1 || port > 65535 ||
-                   r->n_nodes == MAX_NODES,
+    RK_FAIL_IF(host_bytes == 0 || host_bytes >= RK_REDIS_HOST_BYTES || port < 1 || port > 65535,
                RK_UNAVAILABLE, "Redis named a node that cannot be one");
-    RK_TRY(rk_grow(&r->nodes, r->n_nodes, &r->capacity, sizeof *r->nodes));
+    r->knows_slots &= r->n_nodes < MAX_NODES; /* who learns them anew drops the nodes that are gone */
+    RK_FAIL_IF(r->n_nodes == MAX_NODES, RK_UNAVAILABLE, "the Redis cluster has more than %d nodes",
+               MAX_NODES);
     rk_redis_node *node;
     RK_TRY(rk_alloc(1, sizeof *node, &node));
     memcpy(node->host, host, host_bytes);
@@ -48,6 +50,11 @@ static rk_status find_node(rk_redis *r, const char *host, size_t host_bytes, int
     *out = (int32_t)r->n_nodes;
     r->nodes[r->n_nodes++] = node;
     return RK_OK;
+}
+
+static void free_node(rk_redis_node *node) {
+    rk_redis_node_release(node);
+    rk_free(node);
 }
 
 rk_status rk_redis_create(const rk_redis_url *url, rk_redis **out) {
@@ -64,11 +71,8 @@ rk_status rk_redis_create(const rk_redis_url *url, rk_redis **out) {
 
 void rk_redis_free(rk_redis *r) {
     if (!r) return;
-    for (size_t i = 0; i < r->n_nodes; i++) {
-        rk_redis_node_release(r->nodes[i]);
-        rk_free(r->nodes[i]);
-    }
-    RK_FREE_ALL(r->nodes, r->pending, r->later, r->asked, r);
+    for (size_t i = 0; i < r->n_nodes; i++) free_node(r->nodes[i]);
+    RK_FREE_ALL(r->pending, r->later, r->asked, r);
 }
 
 static rk_status node_error(const rk_redis_node *node) {
@@ -97,8 +101,8 @@ static rk_status take_slots(void *context, rk_redis_node *node, size_t number, c
     rk_redis *r = context;
     (void)number;
     r->is_cluster = reply->type == REDIS_REPLY_ARRAY;
-    if (reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "cluster")) {
-        r->knows_slots = true; /* "ERR This instance has cluster support disabled" */
+    if (reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "cluster support disabled")) {
+        r->knows_slots = true;
         return RK_OK;
     }
     RK_FAIL_IF(!r->is_cluster, RK_UNAVAILABLE, "Redis at %s:%d: %s", node->host, node->port,
@@ -107,6 +111,30 @@ static rk_status take_slots(void *context, rk_redis_node *node, size_t number, c
     for (size_t i = 0; i < reply->elements; i++) RK_TRY(take_range(r, node, reply->element[i]));
     r->knows_slots = true;
     return RK_OK;
+}
+
+static bool has_slots(const rk_redis *r, size_t node) {
+    if (!r->is_cluster) return node == 0;
+    for (int32_t s = 0; s < RK_REDIS_SLOTS; s++)
+        if (r->slots.nodes[s] == (int32_t)node) return true;
+    return false;
+}
+
+/* A failover leaves a node behind: what no longer has slots goes, but for the one that the URL names.
+ * Commands that a slot on its way had sent elsewhere ask anew. */
+static void drop_nodes(rk_redis *r) {
+    size_t n = 1;
+    for (size_t i = 0; i < r->n_pending; i++) r->asked[r->pending[i]] = -1;
+    for (size_t i = 1; i < r->n_nodes; i++) {
+        if (!has_slots(r, i)) {
+            free_node(r->nodes[i]);
+            continue;
+        }
+        for (int32_t s = 0; s < RK_REDIS_SLOTS; s++)
+            if (r->slots.nodes[s] == (int32_t)i) r->slots.nodes[s] = (int32_t)n;
+        r->nodes[n++] = r->nodes[i];
+    }
+    r->n_nodes = n;
 }
 
 /* Asks the nodes for their slots, one after another, until one says. */
@@ -118,15 +146,15 @@ static rk_status learn_slots(rk_redis *r, double until) {
         rk_redis_node *node = r->nodes[i];
         double now = rk_clock_seconds(), share = (until - now) / (double)(n_nodes - i);
         node->failed = false;
-        RK_TRY(rk_redis_node_queue(node, 2, words, 0));
-        status = rk_redis_exchange(&node, 1, now + share, take_slots, r);
-        if (status == RK_OK && node->failed) {
-            status = node_error(node);
-            rk_redis_node_close(node);
-        }
+        status = rk_redis_node_queue(node, 2, words, 0);
+        if (status == RK_OK) status = rk_redis_exchange(&node, 1, now + share, take_slots, r);
+        if (status == RK_OK && node->failed) status = node_error(node);
+        if (node->n_queued) rk_redis_node_close(node);
         if (status != RK_OK && status != RK_UNAVAILABLE) return status;
     }
-    return r->knows_slots ? RK_OK : status;
+    if (!r->knows_slots) return status;
+    drop_nodes(r);
+    return RK_OK;
 }
 
 static rk_status key_of(const rk_redis_command *c, char out[MAX_KEY_BYTES], rk_span *key) {
@@ -165,7 +193,7 @@ static rk_status queue_command(rk_redis *r, size_t number) {
 static rk_status take_redirect(rk_redis *r, const rk_redis_node *from, size_t number, const char *error) {
     const char *address = NULL;
     int32_t slot = rk_redis_redirect(error, &address), node;
-    const char *colon = slot >= 0 ? strrchr(address, ':') : NULL;
+    const char *colon = slot >= 0 && r->is_cluster ? strrchr(address, ':') : NULL;
     RK_FAIL_IF(!colon, RK_UNAVAILABLE, "Redis at %s:%d: %s", from->host, from->port, error);
     bool named = colon > address;
     RK_TRY(find_node(r, named ? address : from->host, named ? (size_t)(colon - address) : strlen(from->host),
@@ -265,29 +293,26 @@ static rk_status take_pong(void *context, rk_redis_node *node, size_t number, co
     return RK_OK;
 }
 
-static bool has_slots(const rk_redis *r, size_t node) {
-    if (!r->is_cluster) return node == 0;
-    for (int32_t s = 0; s < RK_REDIS_SLOTS; s++)
-        if (r->slots.nodes[s] == (int32_t)node) return true;
-    return false;
+static rk_status queue_pings(rk_redis *r) {
+    static const rk_span ping = {"PING", 4};
+    for (size_t i = 0; i < r->n_nodes; i++) {
+        r->nodes[i]->failed = false;
+        if (has_slots(r, i)) RK_TRY(rk_redis_node_queue(r->nodes[i], 1, &ping, 0));
+    }
+    return RK_OK;
 }
 
 rk_status rk_redis_ping(rk_redis *r, double timeout) {
-    static const rk_span ping = {"PING", 4};
     double until = rk_clock_seconds() + timeout;
     r->knows_slots = false;
     RK_TRY(learn_slots(r, until));
     for (int32_t s = 0; r->is_cluster && s < RK_REDIS_SLOTS; s++)
         RK_FAIL_IF(r->slots.nodes[s] < 0, RK_UNAVAILABLE, "no node of the Redis cluster has slot %d", (int)s);
+    rk_status status = queue_pings(r);
+    if (status == RK_OK) status = rk_redis_exchange(r->nodes, r->n_nodes, until, take_pong, r);
     for (size_t i = 0; i < r->n_nodes; i++) {
-        r->nodes[i]->failed = false;
-        if (has_slots(r, i)) RK_TRY(rk_redis_node_queue(r->nodes[i], 1, &ping, 0));
-    }
-    rk_status status = rk_redis_exchange(r->nodes, r->n_nodes, until, take_pong, r);
-    for (size_t i = 0; i < r->n_nodes; i++) {
-        if (!r->nodes[i]->failed) continue;
-        if (status == RK_OK) status = node_error(r->nodes[i]);
-        rk_redis_node_close(r->nodes[i]);
+        if (status == RK_OK && r->nodes[i]->failed) status = node_error(r->nodes[i]);
+        if (r->nodes[i]->n_queued) rk_redis_node_close(r->nodes[i]);
     }
     return status;
 }

@@ -111,8 +111,10 @@ static rk_status open_connection(rk_redis_node *node) {
 }
 
 rk_status rk_redis_node_queue(rk_redis_node *node, int n_words, const rk_span *words, size_t number) {
-    if (!node->reader && !node->failed) RK_TRY(open_connection(node));
-    return append(node, n_words, words, number);
+    rk_status status = node->reader || node->failed ? RK_OK : open_connection(node);
+    if (status == RK_OK) status = append(node, n_words, words, number);
+    if (status != RK_OK) rk_redis_node_close(node); /* half a command may be in its output */
+    return status;
 }
 
 static bool waits(const rk_redis_node *node) {

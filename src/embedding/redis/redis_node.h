@@ -32,7 +32,8 @@ typedef struct rk_redis_node {
 #define RK_REDIS_OWN_COMMAND ((size_t)-1)
 
 /* Adds a command to those under way; connects, and logs in by RK_REDIS_USER and RK_REDIS_PASSWORD, where
- * there is no connection. An error is the node's: `failed` is set, and the command stands in the queue. */
+ * there is no connection. What fails is the node's: `failed` is set, and the command stands in the queue. An
+ * error is that memory ran out; the node is closed then. */
 rk_status rk_redis_node_queue(rk_redis_node *node, int n_words, const rk_span *words, size_t number);
 void rk_redis_node_close(rk_redis_node *node); /* and forgets what is under way */
 void rk_redis_node_release(rk_redis_node *node);

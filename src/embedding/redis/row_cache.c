@@ -21,6 +21,7 @@ typedef struct part {
 
 struct rk_row_cache {
     size_t row_bytes, n_parts;
+    bool is_whole; /* it has room for all rows, in each part for those that fall to it */
     part parts[MAX_PARTS];
 };
 
@@ -77,13 +78,15 @@ rk_status rk_row_cache_create(size_t n_bytes, int64_t n_rows, size_t row_bytes, 
     if (most > INT32_MAX / 4 * (int64_t)MAX_PARTS) most = INT32_MAX / 4 * (int64_t)MAX_PARTS;
     RK_TRY(rk_alloc(1, sizeof *cache, &cache));
     cache->row_bytes = row_bytes;
+    cache->is_whole = most == n_rows;
     size_t wanted = most ? 1 : 0;
     while (wanted && wanted < MAX_PARTS && (int64_t)(2 * wanted * PART_ROWS) <= most) wanted *= 2;
     rk_status status = RK_OK;
     for (; status == RK_OK && cache->n_parts < wanted; cache->n_parts++) {
         part *p = &cache->parts[cache->n_parts];
+        int64_t capacity = (most + (int64_t)(wanted - 1 - cache->n_parts)) / (int64_t)wanted;
         pthread_mutex_init(&p->mutex, NULL);
-        status = init_part(p, most / (int64_t)wanted, row_bytes);
+        status = init_part(p, capacity, row_bytes);
     }
     if (status == RK_OK)
         *out = cache;
@@ -102,8 +105,10 @@ void rk_row_cache_free(rk_row_cache *cache) {
     rk_free(cache);
 }
 
+/* By hash parts get unequal numbers of rows: what has room for all rows counts them off instead. */
 static part *part_of(rk_row_cache *cache, int64_t row) {
-    return &cache->parts[(hash_of(row) >> 32) & (cache->n_parts - 1)];
+    uint64_t number = cache->is_whole ? (uint64_t)row : hash_of(row) >> 32;
+    return &cache->parts[number & (cache->n_parts - 1)];
 }
 
 bool rk_row_cache_get(rk_row_cache *cache, int64_t row, void *out) {

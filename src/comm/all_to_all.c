@@ -8,17 +8,17 @@
 #include "comm/comm.h"
 
 const char *rk_channel_name(int channel) {
-    static const char *const names[RK_ALL_LANES] = {[RK_CHANNEL_SUMS] = "sums",
-                                                    [RK_CHANNEL_DENSE] = "dense",
-                                                    [RK_CHANNEL_IDS] = "ids",
-                                                    [RK_CHANNEL_ROWS] = "rows",
-                                                    [RK_CHANNEL_GRADIENTS] = "gradients",
-                                                    [RK_CHANNEL_STEP_STATUS] = "step statuses",
-                                                    [RK_CHANNEL_VALUES] = "values",
-                                                    [RK_CHANNEL_BATCHES] = "batches",
-                                                    [RK_CHANNEL_MEMBERS] = "members",
-                                                    [RK_CHANNEL_FAREWELL] = "farewell",
-                                                    [RK_CHANNEL_LIVENESS] = "roll"};
+    static const char *const names[RK_ALL_CHANNELS] = {[RK_CHANNEL_SUMS] = "sums",
+                                                       [RK_CHANNEL_DENSE] = "dense",
+                                                       [RK_CHANNEL_IDS] = "ids",
+                                                       [RK_CHANNEL_ROWS] = "rows",
+                                                       [RK_CHANNEL_GRADIENTS] = "gradients",
+                                                       [RK_CHANNEL_STEP_STATUS] = "step statuses",
+                                                       [RK_CHANNEL_VALUES] = "values",
+                                                       [RK_CHANNEL_BATCHES] = "batches",
+                                                       [RK_CHANNEL_MEMBERS] = "members",
+                                                       [RK_CHANNEL_FAREWELL] = "farewell",
+                                                       [RK_CHANNEL_LIVENESS] = "roll"};
     return names[channel];
 }
 

@@ -113,7 +113,7 @@ typedef struct rk_comm_shared {
 } rk_comm_shared;
 
 /* The library's own channels, after those of rk_channel. */
-enum { RK_CHANNEL_MEMBERS = RK_CHANNEL_COUNT, RK_CHANNEL_FAREWELL, RK_CHANNEL_LIVENESS, RK_ALL_LANES };
+enum { RK_CHANNEL_MEMBERS = RK_CHANNEL_COUNT, RK_CHANNEL_FAREWELL, RK_CHANNEL_LIVENESS, RK_ALL_CHANNELS };
 /* So many all_to_alls of one channel may be under way on a rank. */
 enum { RK_MAX_UNDER_WAY = 256 };
 
@@ -138,10 +138,10 @@ struct rk_comm {
     rk_comm_shared *shared;
     int32_t rank, size;
     double timeout_s;
-    rk_peer *peers;                       /* [size] */
-    _Atomic uint32_t begun[RK_ALL_LANES]; /* sequence numbers taken */
-    rk_all_to_all *idle;                  /* to be used again */
-    rk_sum *sums;                         /* under way, in the order in which they were begun */
+    rk_peer *peers;                          /* [size] */
+    _Atomic uint32_t begun[RK_ALL_CHANNELS]; /* sequence numbers taken */
+    rk_all_to_all *idle;                     /* to be used again */
+    rk_sum *sums;                            /* under way, in the order in which they were begun */
     rk_sum *idle_sums;
     pthread_mutex_t sums_mutex; /* held by who moves them on */
     pthread_cond_t sums_begun;  /* wakes the progress thread */

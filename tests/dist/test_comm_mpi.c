@@ -18,8 +18,8 @@
 #include "base/memory.h"
 #include "comm/progress_thread.h"
 
-enum { N_LANES = RK_CHANNEL_COUNT, DEPTH = 4, N_ROUNDS = 12, STRIDE = 5 };
-_Static_assert(N_LANES *DEPTH % STRIDE, "strides of a prime come to every flight");
+enum { N_CHANNELS = RK_CHANNEL_COUNT, DEPTH = 4, N_ROUNDS = 12, STRIDE = 5 };
+_Static_assert(N_CHANNELS *DEPTH % STRIDE, "strides of a prime come to every flight");
 
 static rk_comm *world;
 
@@ -113,18 +113,19 @@ static void land(rk_comm *comm, batch_context *f, int round, int channel, int tu
 /* Lanes are begun in another order on each rank, and waited for in yet another. */
 static void fly(rk_comm *comm, int first_round, int n_rounds) {
     int rank = rk_comm_rank(comm);
-    batch_context batch_contexts[N_LANES][DEPTH];
+    batch_context batch_contexts[N_CHANNELS][DEPTH];
     for (int round = first_round; round < first_round + n_rounds; round++) {
         for (int turn = 0; turn < DEPTH; turn++) {
-            for (int i = 0; i < N_LANES; i++) {
-                int channel = (i + rank) % N_LANES;
+            for (int i = 0; i < N_CHANNELS; i++) {
+                int channel = (i + rank) % N_CHANNELS;
                 batch_contexts[channel][turn] = take_off(comm, round, channel, turn);
             }
         }
-        int start = (int)(mix((uint64_t)round, (uint64_t)rank) % (N_LANES * DEPTH));
-        for (int i = 0; i < N_LANES * DEPTH; i++) {
-            int at = (start + i * STRIDE) % (N_LANES * DEPTH);
-            land(comm, &batch_contexts[at % N_LANES][at / N_LANES], round, at % N_LANES, at / N_LANES);
+        int start = (int)(mix((uint64_t)round, (uint64_t)rank) % (N_CHANNELS * DEPTH));
+        for (int i = 0; i < N_CHANNELS * DEPTH; i++) {
+            int at = (start + i * STRIDE) % (N_CHANNELS * DEPTH);
+            land(comm, &batch_contexts[at % N_CHANNELS][at / N_CHANNELS], round, at % N_CHANNELS,
+                 at / N_CHANNELS);
         }
     }
 }

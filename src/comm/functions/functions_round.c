@@ -173,7 +173,7 @@ static rk_status read_in(rk_functions_world *world) {
             memcpy(&head, from, sizeof head);
             left -= sizeof head;
             if (head.n_bytes > left || padded(head.n_bytes) > left || head.zero || head.channel < 0 ||
-                head.channel >= RK_ALL_LANES)
+                head.channel >= RK_ALL_CHANNELS)
                 return broken(r, "bytes that are no message");
             RK_TRY(take_message(world, &head, r, from + sizeof head));
             from += sizeof head + padded(head.n_bytes);

@@ -11,7 +11,7 @@ static rk_comm_of_mpi *comm_of(const rk_all_to_all *e) {
 
 static int tag_of(const rk_all_to_all *e) {
     return (int)((uint32_t)comm_of(e)->context << RK_TAG_CONTEXT_SHIFT |
-                 e->sequence % RK_MAX_UNDER_WAY << RK_TAG_LANE_BITS | (uint32_t)e->channel);
+                 e->sequence % RK_MAX_UNDER_WAY << RK_TAG_CHANNEL_BITS | (uint32_t)e->channel);
 }
 
 static rk_status check(const rk_all_to_all *e, int code, const char *doing, int32_t rank) {

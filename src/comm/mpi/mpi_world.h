@@ -54,11 +54,11 @@ typedef struct rk_comm_of_mpi {
 
 /* A tag: the channel, the sequence number within RK_MAX_UNDER_WAY, the context. */
 enum {
-    RK_TAG_LANE_BITS = 4,
+    RK_TAG_CHANNEL_BITS = 4,
     RK_TAG_SEQUENCE_BITS = 8,
-    RK_TAG_CONTEXT_SHIFT = RK_TAG_LANE_BITS + RK_TAG_SEQUENCE_BITS
+    RK_TAG_CONTEXT_SHIFT = RK_TAG_CHANNEL_BITS + RK_TAG_SEQUENCE_BITS
 };
-_Static_assert(RK_ALL_LANES <= 1 << RK_TAG_LANE_BITS && RK_MAX_UNDER_WAY == 1 << RK_TAG_SEQUENCE_BITS,
+_Static_assert(RK_ALL_CHANNELS <= 1 << RK_TAG_CHANNEL_BITS && RK_MAX_UNDER_WAY == 1 << RK_TAG_SEQUENCE_BITS,
                "a tag's fields");
 
 /* What an all_to_all knows of its way to and from a rank. A message is sent as pieces of piece_bytes and one

@@ -78,7 +78,7 @@ static rk_status add_batches(const rk_config *c, rk_model *model, rk_batch_sourc
                              rk_metrics **metrics, rk_evaluation *e) {
     RK_AUTOFREE float *predictions = NULL;
     size_t capacity = 0;
-    const rk_fed *fed;
+    const rk_source_batch *fed;
     rk_status status;
     while ((status = rk_batch_source_next(source, &fed)) == RK_OK) {
         const rk_batch *batch = &fed->whole;

@@ -16,7 +16,7 @@ typedef struct stream {
 
 typedef struct reading {
     rk_trainer *trainer;
-    rk_readers *readers;
+    rk_data_loaders *readers;
     stream streams[RK_READ_STREAMS]; /* the training data is the trainer's own */
     rk_buffer *answers;              /* [n_trainers] */
     double *task_samples;            /* [labels]: of a batch */
@@ -90,7 +90,7 @@ static void put_local_batch(const stream *s, bool trains, const rk_batch *batch,
 }
 
 static rk_status send_answers(reading *r) {
-    rk_readers *readers = r->readers;
+    rk_data_loaders *readers = r->readers;
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     for (int32_t t = 0; t < readers->n_trainers; t++) {
         RK_TRY(r->answers[t].status);

@@ -17,9 +17,9 @@ struct rk_trainer {
     rk_config *config;
     rk_trainer_options options;
     char *trace_path;
-    rk_comm *world;      /* of the options, or its own */
-    rk_comm *comm;       /* of ranks that train or hold rows: the world, but for readers; on those NULL */
-    rk_readers *readers; /* NULL: there are none, or none that this rank has to do with */
+    rk_comm *world; /* of the options, or its own */
+    rk_comm *comm;  /* of ranks that train or hold rows: the world, but for readers; on those NULL */
+    rk_data_loaders *readers;  /* NULL: there are none, or none that this rank has to do with */
     int32_t n_readers, reader; /* reader: this rank's number among those that only read, or -1 */
     bool owns_comm, is_first;  /* is_first: rank 0, who speaks, logs and decides on paths */
     bool has_warned_of_metric; /* said once */
@@ -66,7 +66,12 @@ rk_status rk_trainer_return_sample(rk_trainer *trainer,
                                    rk_trainer_sample *sample); /* whatever taking it has come to */
 
 /* Control messages from trainers to embedding servers (train/run/trainer_ranks.c). */
-typedef enum rk_word { RK_WORD_SAVE = 1, RK_WORD_FACTOR, RK_WORD_LOAD, RK_WORD_END } rk_word;
+typedef enum rk_control_message {
+    RK_CONTROL_SAVE = 1,
+    RK_CONTROL_FACTOR,
+    RK_CONTROL_LOAD,
+    RK_CONTROL_END
+} rk_control_message;
 rk_status rk_trainer_serve(rk_trainer *trainer);
 rk_status rk_trainer_scale_learning_rate(rk_trainer *trainer);
 rk_status rk_trainer_load_best(rk_trainer *trainer); /* the parameters that rk_checkpoint_find_best finds */

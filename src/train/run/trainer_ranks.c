@@ -19,7 +19,7 @@ static rk_status take_readers(rk_trainer *t, int32_t n_trainers, int32_t n_worke
     t->reader = rank < n_workers ? -1 : rank - n_workers;
     t->comm = NULL;
     if (t->reader < 0) RK_TRY(join_workers(t, n_workers));
-    return holds ? RK_OK : rk_readers_create(t->world, n_trainers, t->n_readers, &t->readers);
+    return holds ? RK_OK : rk_data_loaders_create(t->world, n_trainers, t->n_readers, &t->readers);
 }
 
 /* One process does everything itself, whatever the run file says of ranks. */
@@ -41,7 +41,7 @@ rk_status rk_trainer_take_ranks(rk_trainer *t) {
 }
 
 void rk_trainer_leave_ranks(rk_trainer *t) {
-    rk_readers_free(t->readers);
+    rk_data_loaders_free(t->readers);
     if (t->comm != t->world) rk_comm_free(t->comm);
     if (t->owns_comm) rk_comm_free(t->world);
 }
@@ -51,11 +51,11 @@ bool rk_trainer_trains(const rk_trainer *t) {
 }
 
 void rk_trainer_dismiss(rk_trainer *t) {
-    (void)rk_model_send_to_servers(t->model, RK_WORD_END);
+    (void)rk_model_send_to_servers(t->model, RK_CONTROL_END);
     if (!t->readers) return;
     rk_status status = rk_batch_source_drain(&t->train_source);
     if (status == RK_OK) status = rk_batch_source_drain(&t->valid_source);
-    if (status == RK_OK) (void)rk_readers_leave(t->readers);
+    if (status == RK_OK) (void)rk_data_loaders_leave(t->readers);
 }
 
 /* The first reader's batch on all ranks that train or hold rows. */
@@ -102,7 +102,7 @@ rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
     double factor = t->progress.stopping.learning_rate_factor;
     int64_t bits;
     memcpy(&bits, &factor, sizeof bits);
-    RK_TRY(rk_model_send_to_servers(t->model, RK_WORD_FACTOR));
+    RK_TRY(rk_model_send_to_servers(t->model, RK_CONTROL_FACTOR));
     RK_TRY(rk_model_send_to_servers(t->model, bits));
     rk_model_scale_learning_rate(t->model, factor);
     return RK_OK;
@@ -123,17 +123,17 @@ static rk_status load_best(rk_trainer *t) {
 }
 
 rk_status rk_trainer_load_best(rk_trainer *t) {
-    RK_TRY(rk_model_send_to_servers(t->model, RK_WORD_LOAD));
+    RK_TRY(rk_model_send_to_servers(t->model, RK_CONTROL_LOAD));
     return load_best(t);
 }
 
 static rk_status obey(rk_trainer *t, int64_t word) {
-    if (word == RK_WORD_LOAD) return load_best(t);
-    if (word == RK_WORD_SAVE) {
+    if (word == RK_CONTROL_LOAD) return load_best(t);
+    if (word == RK_CONTROL_SAVE) {
         RK_AUTOFREE char *path = NULL;
         return rk_trainer_write(t, &path);
     }
-    RK_FAIL_IF(word != RK_WORD_FACTOR, RK_INTERNAL, "trainers sent the unknown control message %lld",
+    RK_FAIL_IF(word != RK_CONTROL_FACTOR, RK_INTERNAL, "trainers sent the unknown control message %lld",
                (long long)word);
     int64_t bits;
     double factor;
@@ -147,7 +147,7 @@ rk_status rk_trainer_serve(rk_trainer *t) {
     for (;;) {
         int64_t word;
         RK_TRY(rk_model_serve(t->model, &word));
-        if (word == RK_WORD_END) return RK_OK;
+        if (word == RK_CONTROL_END) return RK_OK;
         RK_TRY(obey(t, word));
     }
 }

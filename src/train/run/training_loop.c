@@ -107,7 +107,7 @@ static rk_status save(rk_trainer *t) {
     if (t->is_first) rk_run_log_bytes(&t->log, &t->progress.log_bytes, &t->progress.events_bytes);
     RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_model_flush(t->model));
-    RK_TRY(rk_model_send_to_servers(t->model, RK_WORD_SAVE));
+    RK_TRY(rk_model_send_to_servers(t->model, RK_CONTROL_SAVE));
     RK_TRY(rk_trainer_write(t, &path));
     t->saved_step = t->progress.step;
     rk_trace_end(begin, "checkpoint");
@@ -203,7 +203,7 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
             return rk_error(RK_INTERRUPTED, "stopped on request after step %lld",
                             (long long)t->progress.step);
         }
-        const rk_fed *fed;
+        const rk_source_batch *fed;
         uint64_t begin = rk_trace_begin();
         rk_status status = rk_batch_source_next(&t->train_source, &fed);
         rk_trace_end(begin, "read");

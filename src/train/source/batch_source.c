@@ -11,19 +11,19 @@ static void close_request(rk_batch_source_request *request) {
 }
 
 void rk_batch_source_release(rk_batch_source *f) {
-    for (int i = 0; i < RK_FEED_REQUESTS; i++) close_request(&f->requests[i]);
+    for (int i = 0; i < RK_SOURCE_REQUESTS; i++) close_request(&f->requests[i]);
     rk_unpacked_batch_release(&f->rank_batch);
     rk_unpacked_batch_release(&f->whole);
     *f = (rk_batch_source){0};
 }
 
 static rk_batch_source_request *request_of(rk_batch_source *f, int64_t number) {
-    return &f->requests[number % RK_FEED_REQUESTS];
+    return &f->requests[number % RK_SOURCE_REQUESTS];
 }
 
 /* Tell all readers where the stream begins. */
 static rk_status begin_stream(rk_batch_source *f) {
-    rk_readers *r = f->readers;
+    rk_data_loaders *r = f->readers;
     size_t cuts_bytes = ((size_t)r->n_trainers + 1) * sizeof *r->cuts, split_bytes = strlen(f->split) + 1,
            n_bytes = sizeof(rk_read_request) + cuts_bytes + split_bytes;
     RK_AUTOFREE rk_read_request *word = NULL;
@@ -41,14 +41,14 @@ static rk_status begin_stream(rk_batch_source *f) {
     memcpy((char *)(word + 1) + cuts_bytes, f->split, split_bytes);
     for (int32_t i = 0; i < r->n; i++) {
         RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
-        RK_TRY(rk_readers_say(r, i, word, n_bytes, &all_to_all));
+        RK_TRY(rk_data_loaders_send(r, i, word, n_bytes, &all_to_all));
         RK_TRY(rk_all_to_all_wait(all_to_all));
     }
     return RK_OK;
 }
 
 static rk_status ask(rk_batch_source *f) {
-    rk_readers *r = f->readers;
+    rk_data_loaders *r = f->readers;
     rk_batch_source_request *request = request_of(f, f->n_asked);
     int64_t window = f->next_row / f->window_rows, window_end = (window + 1) * f->window_rows;
     close_request(request);
@@ -56,7 +56,8 @@ static rk_status ask(rk_batch_source *f) {
     request->asked = (rk_read_request){
         .kind = RK_READ_NEXT, .stream = f->stream, .position = {f->position.epoch, f->next_row}};
     if (r->asks)
-        RK_TRY(rk_readers_say(r, request->reader, &request->asked, sizeof request->asked, &request->word));
+        RK_TRY(
+            rk_data_loaders_send(r, request->reader, &request->asked, sizeof request->asked, &request->word));
     RK_TRY(rk_all_to_all_begin(r->comms[request->reader], RK_CHANNEL_BATCHES, r->messages, r->nobody,
                                r->reader, &request->answer));
     f->next_row = f->next_row + f->batch_size < window_end ? f->next_row + f->batch_size : window_end;
@@ -113,9 +114,9 @@ static rk_status unpack(rk_batch_source *f, const rk_message *answer) {
     if (f->stream == RK_READ_EVALUATION)
         fits = fits && f->whole.batch.n == head->total && f->whole.batch.n_tasks == head->n_tasks;
     RK_FAIL_IF(!fits, RK_INTERNAL, "a data loader's message has other samples than its header says");
-    f->fed =
-        (rk_fed){.rank_batch = {f->rank_batch.batch, head->total, head->base, (const double *)(head + 1)},
-                 .whole = f->whole.batch};
+    f->fed = (rk_source_batch){
+        .rank_batch = {f->rank_batch.batch, head->total, head->base, (const double *)(head + 1)},
+        .whole = f->whole.batch};
     f->position.row += head->total;
     return RK_OK;
 }
@@ -123,13 +124,13 @@ static rk_status unpack(rk_batch_source *f, const rk_message *answer) {
 static rk_status next_of_readers(rk_batch_source *f) {
     const rk_message *answer;
     if (!f->has_begun) RK_TRY(begin_stream(f));
-    while (f->n_asked - f->n_taken < RK_FEED_AHEAD) RK_TRY(ask(f));
+    while (f->n_asked - f->n_taken < RK_SOURCE_AHEAD) RK_TRY(ask(f));
     int32_t reader = request_of(f, f->n_taken)->reader;
     RK_TRY(take(f, &answer));
     const rk_read_head *head = answer->data;
     if (head->status == RK_END) return end_epoch(f);
     if (head->status != RK_OK)
-        return rk_error((rk_status)head->status, "rank %d: %.*s", rk_readers_rank(f->readers, reader),
+        return rk_error((rk_status)head->status, "rank %d: %.*s", rk_data_loaders_rank(f->readers, reader),
                         (int)(answer->n_bytes - sizeof *head), (const char *)(head + 1));
     RK_TRY(unpack(f, answer));
     return ask(f); /* which comes while this one is trained on */
@@ -152,7 +153,7 @@ static int64_t n_rows_of_readers(const rk_batch_source *f) {
 static rk_status next_of_dataset(rk_batch_source *f) {
     const rk_batch *batch;
     RK_TRY(rk_dataset_next(f->dataset, &batch));
-    f->fed = (rk_fed){.rank_batch = rk_rank_batch_whole(batch), .whole = *batch};
+    f->fed = (rk_source_batch){.rank_batch = rk_rank_batch_whole(batch), .whole = *batch};
     return RK_OK;
 }
 
@@ -168,8 +169,8 @@ static int64_t n_rows_of_dataset(const rk_batch_source *f) {
     return rk_dataset_n_rows(f->dataset);
 }
 
-void rk_batch_source_init(rk_batch_source *f, rk_dataset *dataset, rk_readers *readers, const char *split,
-                          bool evaluates) {
+void rk_batch_source_init(rk_batch_source *f, rk_dataset *dataset, rk_data_loaders *readers,
+                          const char *split, bool evaluates) {
     static const rk_batch_source_ops of_dataset = {next_of_dataset, tell_of_dataset, seek_of_dataset,
                                                    n_rows_of_dataset},
                                      of_readers = {next_of_readers, tell_of_readers, seek_of_readers,
@@ -182,7 +183,7 @@ void rk_batch_source_init(rk_batch_source *f, rk_dataset *dataset, rk_readers *r
                            .n_rows = -1};
 }
 
-rk_status rk_batch_source_next(rk_batch_source *f, const rk_fed **out) {
+rk_status rk_batch_source_next(rk_batch_source *f, const rk_source_batch **out) {
     RK_TRY(f->ops->next(f));
     *out = &f->fed;
     return RK_OK;

@@ -7,10 +7,10 @@
 #include "train/source/data_loaders.h"
 
 /* One batch, as much of it as is here. */
-typedef struct rk_fed {
+typedef struct rk_source_batch {
     rk_rank_batch rank_batch; /* to train on or to predict */
     rk_batch whole;           /* for evaluation: labels, weights and groups of all samples */
-} rk_fed;
+} rk_source_batch;
 
 /* A batch that was asked for. */
 typedef struct rk_batch_source_request {
@@ -20,7 +20,7 @@ typedef struct rk_batch_source_request {
 } rk_batch_source_request;
 
 /* Batches asked for before they are needed (readers make more of them ahead), and the one in use. */
-enum { RK_FEED_AHEAD = 2, RK_FEED_REQUESTS = RK_FEED_AHEAD + 1 };
+enum { RK_SOURCE_AHEAD = 2, RK_SOURCE_REQUESTS = RK_SOURCE_AHEAD + 1 };
 
 typedef struct rk_batch_source rk_batch_source;
 
@@ -35,7 +35,7 @@ typedef struct rk_batch_source_ops {
 struct rk_batch_source {
     const rk_batch_source_ops *ops;
     rk_dataset *dataset;
-    rk_readers *readers; /* of data loaders, in whose place nothing is read of the dataset */
+    rk_data_loaders *readers; /* of data loaders, in whose place nothing is read of the dataset */
     const char *split;
     int32_t stream;
     bool has_begun; /* readers know the stream */
@@ -43,14 +43,14 @@ struct rk_batch_source {
     int64_t batch_size, window_rows; /* as readers cut */
     int64_t next_row;                /* of the epoch: where the next batch to be asked for begins */
     int64_t n_rows;                  /* of an epoch, as far as readers have said; else -1 */
-    rk_batch_source_request requests[RK_FEED_REQUESTS]; /* request i is requests[i % RK_FEED_REQUESTS] */
+    rk_batch_source_request requests[RK_SOURCE_REQUESTS]; /* request i is requests[i % RK_SOURCE_REQUESTS] */
     int64_t n_asked, n_taken; /* of the stream so far; the one taken last is still in use */
     rk_unpacked_batch rank_batch, whole;
-    rk_fed fed;
+    rk_source_batch fed;
 };
 
 /* dataset, readers and split must outlive it; readers may be NULL. */
-void rk_batch_source_init(rk_batch_source *source, rk_dataset *dataset, rk_readers *readers,
+void rk_batch_source_init(rk_batch_source *source, rk_dataset *dataset, rk_data_loaders *readers,
                           const char *split, bool evaluates);
 /* Batches that were asked for and not taken come here and are dropped; before trainers do anything else with
  * readers, and before the end unless a rank has failed. */
@@ -58,7 +58,7 @@ rk_status rk_batch_source_drain(rk_batch_source *source);
 void rk_batch_source_release(rk_batch_source *source);
 
 /* As rk_dataset_next, tell, seek, n_rows; all trainers make the same calls. */
-rk_status rk_batch_source_next(rk_batch_source *source, const rk_fed **out);
+rk_status rk_batch_source_next(rk_batch_source *source, const rk_source_batch **out);
 rk_dataset_position rk_batch_source_tell(const rk_batch_source *source);
 rk_status rk_batch_source_seek(rk_batch_source *source, rk_dataset_position position);
 int64_t rk_batch_source_n_rows(const rk_batch_source *source);

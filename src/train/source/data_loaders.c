@@ -2,7 +2,7 @@
 
 #include "base/memory.h"
 
-static rk_status allocate(rk_readers *r) {
+static rk_status allocate(rk_data_loaders *r) {
     size_t n = (size_t)r->n_trainers + 1;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)r->n, r->comms), RK_ARRAY(n, r->cuts), RK_ARRAY(n, r->messages),
                         RK_ARRAY(4 * n, r->trainers)));
@@ -23,8 +23,9 @@ static rk_status make_comm(rk_comm *world, int32_t n_trainers, int32_t rank, rk_
     return rk_comm_members(world, members, n_trainers + 1, out);
 }
 
-rk_status rk_readers_create(rk_comm *world, int32_t n_trainers, int32_t n_readers, rk_readers **out) {
-    rk_readers *r;
+rk_status rk_data_loaders_create(rk_comm *world, int32_t n_trainers, int32_t n_readers,
+                                 rk_data_loaders **out) {
+    rk_data_loaders *r;
     int32_t rank = rk_comm_rank(world), first = rk_comm_size(world) - n_readers;
     RK_TRY(rk_alloc(1, sizeof *r, &r));
     r->n = n_readers;
@@ -38,32 +39,32 @@ rk_status rk_readers_create(rk_comm *world, int32_t n_trainers, int32_t n_reader
     if (status == RK_OK)
         *out = r;
     else
-        rk_readers_free(r);
+        rk_data_loaders_free(r);
     return status;
 }
 
-void rk_readers_free(rk_readers *r) {
+void rk_data_loaders_free(rk_data_loaders *r) {
     if (!r) return;
     for (int32_t i = 0; i < r->n && r->comms; i++) rk_comm_free(r->comms[i]);
     RK_FREE_ALL(r->comms, r->cuts, r->messages, r->trainers, r);
 }
 
-rk_status rk_readers_say(rk_readers *r, int32_t reader, const rk_read_request *word, size_t n_bytes,
-                         rk_all_to_all **out) {
+rk_status rk_data_loaders_send(rk_data_loaders *r, int32_t reader, const rk_read_request *word,
+                               size_t n_bytes, rk_all_to_all **out) {
     r->messages[r->n_trainers] = (rk_message){(void *)(size_t)word, n_bytes};
     return rk_all_to_all_begin(r->comms[reader], RK_CHANNEL_VALUES, r->messages, r->reader, r->nobody, out);
 }
 
-rk_status rk_readers_leave(rk_readers *r) {
+rk_status rk_data_loaders_leave(rk_data_loaders *r) {
     static const rk_read_request word = {.kind = RK_READ_LEAVE};
     for (int32_t i = 0; r->asks && i < r->n; i++) {
         RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
-        RK_TRY(rk_readers_say(r, i, &word, sizeof word, &all_to_all));
+        RK_TRY(rk_data_loaders_send(r, i, &word, sizeof word, &all_to_all));
         RK_TRY(rk_all_to_all_wait(all_to_all));
     }
     return RK_OK;
 }
 
-int32_t rk_readers_rank(const rk_readers *r, int32_t reader) {
+int32_t rk_data_loaders_rank(const rk_data_loaders *r, int32_t reader) {
     return r->comms[reader]->peers[r->n_trainers].rank;
 }

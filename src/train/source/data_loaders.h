@@ -28,25 +28,26 @@ typedef struct rk_read_head {
 } rk_read_head;
 
 /* On trainers, all readers; on a reader, itself. */
-typedef struct rk_readers {
+typedef struct rk_data_loaders {
     int32_t n, n_trainers;
     rk_comm **comms;      /* [n], on a reader [1]: the trainers, and after them the reader */
     int64_t *cuts;        /* [n_trainers + 1], once the model is built */
     rk_message *messages; /* [n_trainers + 1]: scratch */
     bool *trainers, *reader, *first, *nobody; /* [n_trainers + 1]: which ranks take part in an all_to_all */
     bool asks;                                /* this rank is the first trainer */
-} rk_readers;
+} rk_data_loaders;
 
 /* Trainers are the first ranks of the world, readers its last ones; all of those call it. */
-rk_status rk_readers_create(rk_comm *world, int32_t n_trainers, int32_t n_readers, rk_readers **out);
-void rk_readers_free(rk_readers *readers);
+rk_status rk_data_loaders_create(rk_comm *world, int32_t n_trainers, int32_t n_readers,
+                                 rk_data_loaders **out);
+void rk_data_loaders_free(rk_data_loaders *readers);
 
 /* On the first trainer: word [n_bytes] stays until the all_to_all is done. */
-rk_status rk_readers_say(rk_readers *readers, int32_t reader, const rk_read_request *word, size_t n_bytes,
-                         rk_all_to_all **out);
+rk_status rk_data_loaders_send(rk_data_loaders *readers, int32_t reader, const rk_read_request *word,
+                               size_t n_bytes, rk_all_to_all **out);
 /* Trainers: nothing more will be asked. */
-rk_status rk_readers_leave(rk_readers *readers);
+rk_status rk_data_loaders_leave(rk_data_loaders *readers);
 /* Its rank in the world, for messages. */
-int32_t rk_readers_rank(const rk_readers *readers, int32_t reader);
+int32_t rk_data_loaders_rank(const rk_data_loaders *readers, int32_t reader);
 
 #endif

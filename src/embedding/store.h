@@ -16,6 +16,7 @@
 #define RK_EMBEDDING_STORE_H
 
 #include <reckon/embeddings.h>
+#include <stdatomic.h>
 
 #include "base/state_dict.h"
 
@@ -33,6 +34,9 @@ typedef struct rk_store_ops {
     /* ids [n_features] of n samples. Errors, with nothing begun: RK_BAD_DATA names feature, sample and id. */
     rk_status (*begin)(rk_store *store, int64_t n, const rk_ids *ids, bool training);
     rk_status (*wait)(rk_store *store);
+    /* From now on wait gives up with RK_INTERRUPTED once another thread has set *cancel, which may be NULL. A
+     * store that waits for nobody outside has no such function. */
+    void (*cancel_by)(rk_store *store, const atomic_bool *cancel);
     /* In training, after wait: looks up features for the whole batch at once, where that is faster, into
      * activations [n_features]; those of the other features come back without data. */
     void (*lookup_early)(rk_store *store, rk_activation *activations);

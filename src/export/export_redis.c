@@ -11,8 +11,8 @@
 #include "export/export_internal.h"
 #include "train/checkpoint/rows_pointer.h"
 
-enum { VERSION_BYTES = 64, BLOCKS = 64 }; /* blocks that go in one round trip */
-static const double timeout = 30;         /* of a round trip */
+enum { VERSION_BYTES = 64, BLOCKS = 64 };              /* blocks that go in one round trip */
+static const rk_redis_limits limits = {.timeout = 30}; /* of a round trip */
 
 typedef struct row_writer {
     rk_exporting *x;
@@ -72,7 +72,7 @@ static rk_status write_table(row_writer *w, const rk_exported_tensor *t, const r
                                                     .n_bytes = some * rows->row_bytes,
                                                     .data = (const char *)piece + row * rows->row_bytes};
         }
-        RK_TRY(rk_redis_run(w->redis, blocks, n_blocks, timeout));
+        RK_TRY(rk_redis_run(w->redis, blocks, n_blocks, &limits));
     }
     return RK_OK;
 }
@@ -85,7 +85,7 @@ static rk_status write_manifest(row_writer *w) {
                                   .number = -1,
                                   .n_bytes = (int64_t)text.n_bytes,
                                   .data = text.data};
-    return rk_redis_run(w->redis, &set, 1, timeout);
+    return rk_redis_run(w->redis, &set, 1, &limits);
 }
 
 static rk_status write_rows(row_writer *w) {

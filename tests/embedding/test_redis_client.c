@@ -17,7 +17,7 @@
 #include "embedding/redis/slot_map.h"
 
 enum { CONNECTIONS = 200, QUESTION_BYTES = 4096, N_KEYS = 40 };
-static const double timeout = 20;
+static const rk_redis_limits limits = {.timeout = 20};
 
 typedef struct fake_server {
     /* What it says to CLUSTER SLOTS: an error, */
@@ -26,6 +26,8 @@ typedef struct fake_server {
     bool moves[2];
     /* and whether the first node sends each key on to a node of its own. */
     bool sends_on;
+    /* Whether it is silent to GET, and sets this one. */
+    atomic_bool *is_asked;
     int port, n_asked;
     struct pollfd polled[1 + CONNECTIONS]; /* the listening socket; then, -1: free */
     char questions[CONNECTIONS][QUESTION_BYTES];
@@ -70,7 +72,9 @@ static void answer(fake_server *f, int fd, char words[4][100]) {
     char text[200];
     if (strcmp(words[0], "AUTH") == 0) say(fd, "+OK\r\n");
     if (strcmp(words[0], "PING") == 0) say(fd, "+PONG\r\n");
-    if (strcmp(words[0], "GET") == 0) say_value(f, fd, words[1]);
+    bool is_get = strcmp(words[0], "GET") == 0;
+    if (is_get && f->is_asked) atomic_store(f->is_asked, true);
+    if (is_get && !f->is_asked) say_value(f, fd, words[1]);
     if (strcmp(words[0], "CLUSTER") != 0) return;
     snprintf(text, sizeof text, "-%s\r\n", f->no_slots ? f->no_slots : "");
     if (f->no_slots)
@@ -165,7 +169,7 @@ static void get_all(rk_redis *redis) {
     char key[10];
     for (int i = 0; i < N_KEYS; i++)
         gets[i] = (rk_redis_command){.verb = RK_REDIS_GET, .key = "k", .number = i, .text = &texts[i]};
-    OK(rk_redis_run(redis, gets, N_KEYS, timeout));
+    OK(rk_redis_run(redis, gets, N_KEYS, &limits));
     for (int i = 0; i < N_KEYS; i++) {
         snprintf(key, sizeof key, "k%d", i);
         assert_string_equal(texts[i].data, key);
@@ -191,7 +195,7 @@ static void test_many_failovers(void **state) {
     (void)state;
     start(&f);
     rk_redis *redis = connect_to(&f);
-    for (int i = 0; i < 1100; i++) OK(rk_redis_ping(redis, timeout));
+    for (int i = 0; i < 1100; i++) OK(rk_redis_ping(redis, &limits));
     get_all(redis);
     rk_redis_free(redis);
     stop(&f);
@@ -202,7 +206,7 @@ static void refused(fake_server *f, const char *words) {
     const rk_redis_command get = {.verb = RK_REDIS_GET, .key = "k", .number = 1, .text = &text};
     start(f);
     rk_redis *redis = connect_to(f);
-    assert_int_equal(rk_redis_run(redis, &get, 1, timeout), RK_UNAVAILABLE);
+    assert_int_equal(rk_redis_run(redis, &get, 1, &limits), RK_UNAVAILABLE);
     if (!strstr(rk_last_error(), words)) fail_msg("%s", rk_last_error());
     rk_redis_free(redis);
     stop(f);
@@ -218,6 +222,22 @@ static void test_refusals(void **state) {
     refused(&alone, "MOVED 12706 127.0.0.101");
 }
 
+/* A run that waits for a node that does not answer gives up once another thread says so. */
+static void test_cancel(void **state) {
+    static fake_server f;
+    atomic_bool cancel;
+    const rk_redis_limits for_ever = {.timeout = 1e6, .cancel = &cancel};
+    const rk_redis_command get = {.verb = RK_REDIS_GET, .key = "k", .number = 1};
+    (void)state;
+    atomic_init(&cancel, false);
+    f.is_asked = &cancel;
+    start(&f);
+    rk_redis *redis = connect_to(&f);
+    assert_int_equal(rk_redis_run(redis, &get, 1, &for_ever), RK_INTERRUPTED);
+    rk_redis_free(redis);
+    stop(&f);
+}
+
 /* Wherever memory runs out, what is asked next gets its own answer. */
 static void test_memory(void **state) {
     static fake_server f;
@@ -229,7 +249,7 @@ static void test_memory(void **state) {
     for (long countdown = 1; status != RK_OK; countdown++) {
         rk_redis *redis = connect_to(&f);
         rk_alloc_fail_after(countdown, false);
-        status = rk_redis_ping(redis, timeout);
+        status = rk_redis_ping(redis, &limits);
         rk_alloc_fail_after(0, false);
         assert_true(status == RK_OK || status == RK_NO_MEMORY);
         get_all(redis);
@@ -251,6 +271,6 @@ static bool knows_redis(void) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_many_redirects),
                                        cmocka_unit_test(test_many_failovers), cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_memory)};
+                                       cmocka_unit_test(test_cancel), cmocka_unit_test(test_memory)};
     return knows_redis() ? cmocka_run_group_tests(tests, NULL, NULL) : 0;
 }

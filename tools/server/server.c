@@ -116,12 +116,18 @@ static bool stopped_within(rk_server *s, double seconds) {
     return code == 0;
 }
 
+static bool is_to_stop(rk_server *s) {
+    int n = 0;
+    return sem_getvalue(&s->stop, &n) == 0 && n > 0;
+}
+
 /* Rows in Redis are looked after each second, whether requests come or not: nobody sends them to a server
  * that is not ready. */
 static const double rows_interval = 1;
 
+/* Each takes up to its timeout; who is to stop waits for one at most. */
 static void check_rows(rk_server *s) {
-    for (int64_t m = 0; m < s->n_open; m++)
+    for (int64_t m = 0; m < s->n_open && !is_to_stop(s); m++)
         if (rk_served_model_check_rows(&s->models[m]) != RK_OK)
             rk_log(RK_LOG_DEBUG, "model '%s': %s", s->config.models[m].name, rk_last_error());
 }

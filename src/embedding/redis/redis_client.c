@@ -138,16 +138,17 @@ static void drop_nodes(rk_redis *r) {
 }
 
 /* Asks the nodes for their slots, one after another, until one says. */
-static rk_status learn_slots(rk_redis *r, double until) {
+static rk_status learn_slots(rk_redis *r, const rk_redis_wait *wait) {
     static const rk_span words[] = {{"CLUSTER", 7}, {"SLOTS", 5}};
     rk_status status = RK_OK;
     size_t n_nodes = r->n_nodes;
     for (size_t i = 0; i < n_nodes && !r->knows_slots; i++) {
         rk_redis_node *node = r->nodes[i];
-        double now = rk_clock_seconds(), share = (until - now) / (double)(n_nodes - i);
+        double now = rk_clock_seconds(), share = (wait->until - now) / (double)(n_nodes - i);
+        const rk_redis_wait one = {now + share, wait->cancel};
         node->failed = false;
         status = rk_redis_node_queue(node, 2, words, 0);
-        if (status == RK_OK) status = rk_redis_exchange(&node, 1, now + share, take_slots, r);
+        if (status == RK_OK) status = rk_redis_exchange(&node, 1, &one, take_slots, r);
         if (status == RK_OK && node->failed) status = node_error(node);
         if (node->n_queued) rk_redis_node_close(node);
         if (status != RK_OK && status != RK_UNAVAILABLE) return status;
@@ -242,12 +243,12 @@ static rk_status take_back(rk_redis *r, rk_redis_node *node, int *n_lost) {
     return status;
 }
 
-static rk_status round_trip(rk_redis *r, double until, int *n_lost) {
-    rk_status status = r->knows_slots ? RK_OK : learn_slots(r, until);
+static rk_status round_trip(rk_redis *r, const rk_redis_wait *wait, int *n_lost) {
+    rk_status status = r->knows_slots ? RK_OK : learn_slots(r, wait);
     r->n_later = 0;
     for (size_t i = 0; i < r->n_nodes; i++) r->nodes[i]->failed = false;
     for (size_t i = 0; status == RK_OK && i < r->n_pending; i++) status = queue_command(r, r->pending[i]);
-    if (status == RK_OK) status = rk_redis_exchange(r->nodes, r->n_nodes, until, take_reply, r);
+    if (status == RK_OK) status = rk_redis_exchange(r->nodes, r->n_nodes, wait, take_reply, r);
     for (size_t i = 0; i < r->n_nodes; i++) {
         if (status != RK_OK && r->nodes[i]->n_queued) rk_redis_node_close(r->nodes[i]);
         if (status == RK_OK && r->nodes[i]->failed) status = take_back(r, r->nodes[i], n_lost);
@@ -255,7 +256,7 @@ static rk_status round_trip(rk_redis *r, double until, int *n_lost) {
     return status;
 }
 
-static rk_status run_some(rk_redis *r, size_t n, double until) {
+static rk_status run_some(rk_redis *r, size_t n, const rk_redis_wait *wait) {
     int n_lost = 0;
     RK_TRY(rk_reserve(&r->pending, &r->pending_capacity, n, sizeof *r->pending));
     RK_TRY(rk_reserve(&r->later, &r->later_capacity, n, sizeof *r->later));
@@ -267,21 +268,26 @@ static rk_status run_some(rk_redis *r, size_t n, double until) {
     r->n_pending = n;
     for (int round = 0; r->n_pending; round++) {
         RK_FAIL_IF(round == MAX_ROUNDS, RK_UNAVAILABLE, "the Redis cluster sends commands round and round");
-        RK_TRY(round_trip(r, until, &n_lost));
+        RK_TRY(round_trip(r, wait, &n_lost));
         memcpy(r->pending, r->later, r->n_later * sizeof *r->pending);
         r->n_pending = r->n_later;
     }
     return RK_OK;
 }
 
-rk_status rk_redis_run(rk_redis *r, const rk_redis_command *commands, size_t n, double timeout) {
-    double until = rk_clock_seconds() + timeout;
+static rk_redis_wait wait_of(const rk_redis_limits *limits) {
+    return (rk_redis_wait){rk_clock_seconds() + limits->timeout, limits->cancel};
+}
+
+rk_status rk_redis_run(rk_redis *r, const rk_redis_command *commands, size_t n,
+                       const rk_redis_limits *limits) {
+    const rk_redis_wait wait = wait_of(limits);
     for (size_t done = 0, some; done < n; done += some) {
         int64_t n_bytes = 0;
         for (some = 0; done + some < n && some < ONCE && n_bytes < ONCE_BYTES; some++)
             n_bytes += commands[done + some].n_bytes;
         r->commands = commands + done;
-        RK_TRY(run_some(r, some, until));
+        RK_TRY(run_some(r, some, &wait));
     }
     return RK_OK;
 }
@@ -302,14 +308,14 @@ static rk_status queue_pings(rk_redis *r) {
     return RK_OK;
 }
 
-rk_status rk_redis_ping(rk_redis *r, double timeout) {
-    double until = rk_clock_seconds() + timeout;
+rk_status rk_redis_ping(rk_redis *r, const rk_redis_limits *limits) {
+    const rk_redis_wait wait = wait_of(limits);
     r->knows_slots = false;
-    RK_TRY(learn_slots(r, until));
+    RK_TRY(learn_slots(r, &wait));
     for (int32_t s = 0; r->is_cluster && s < RK_REDIS_SLOTS; s++)
         RK_FAIL_IF(r->slots.nodes[s] < 0, RK_UNAVAILABLE, "no node of the Redis cluster has slot %d", (int)s);
     rk_status status = queue_pings(r);
-    if (status == RK_OK) status = rk_redis_exchange(r->nodes, r->n_nodes, until, take_pong, r);
+    if (status == RK_OK) status = rk_redis_exchange(r->nodes, r->n_nodes, &wait, take_pong, r);
     for (size_t i = 0; i < r->n_nodes; i++) {
         if (status == RK_OK && r->nodes[i]->failed) status = node_error(r->nodes[i]);
         if (r->nodes[i]->n_queued) rk_redis_node_close(r->nodes[i]);

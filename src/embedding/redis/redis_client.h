@@ -3,6 +3,7 @@
 #ifndef RK_EMBEDDING_REDIS_REDIS_CLIENT_H
 #define RK_EMBEDDING_REDIS_REDIS_CLIENT_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "base/buffer.h"
@@ -26,15 +27,21 @@ typedef struct rk_redis_command {
     rk_buffer *text;        /* GET: appended; a key that is not there appends nothing */
 } rk_redis_command;
 
+typedef struct rk_redis_limits {
+    double timeout;            /* seconds */
+    const atomic_bool *cancel; /* NULL, or: within 0.1 s of when another thread has set it, RK_INTERRUPTED */
+} rk_redis_limits;
+
 typedef struct rk_redis rk_redis;
 /* Connects when it is first used. RK_UNSUPPORTED: a build without hiredis. */
 rk_status rk_redis_create(const rk_redis_url *url, rk_redis **out);
 void rk_redis_free(rk_redis *redis);
-/* All of them, within so many seconds, in any order: they may be sent twice where a node was lost, or slots
+/* All of them, within the limits, in any order: they may be sent twice where a node was lost, or slots
  * have moved. Errors: RK_UNAVAILABLE, where a node cannot be reached, does not answer in time or refuses, or
  * a range is shorter than n_bytes. */
-rk_status rk_redis_run(rk_redis *redis, const rk_redis_command *commands, size_t n, double timeout);
+rk_status rk_redis_run(rk_redis *redis, const rk_redis_command *commands, size_t n,
+                       const rk_redis_limits *limits);
 /* Whether all nodes that have keys answer. */
-rk_status rk_redis_ping(rk_redis *redis, double timeout);
+rk_status rk_redis_ping(rk_redis *redis, const rk_redis_limits *limits);
 
 #endif

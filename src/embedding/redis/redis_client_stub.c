@@ -11,12 +11,13 @@ void rk_redis_free(rk_redis *redis) {
     (void)redis;
 }
 
-rk_status rk_redis_run(rk_redis *redis, const rk_redis_command *commands, size_t n, double timeout) {
-    (void)redis, (void)commands, (void)n, (void)timeout;
+rk_status rk_redis_run(rk_redis *redis, const rk_redis_command *commands, size_t n,
+                       const rk_redis_limits *limits) {
+    (void)redis, (void)commands, (void)n, (void)limits;
     return rk_error(RK_UNSUPPORTED, "this build does not know Redis");
 }
 
-rk_status rk_redis_ping(rk_redis *redis, double timeout) {
-    (void)redis, (void)timeout;
+rk_status rk_redis_ping(rk_redis *redis, const rk_redis_limits *limits) {
+    (void)redis, (void)limits;
     return rk_error(RK_UNSUPPORTED, "this build does not know Redis");
 }

@@ -21,6 +21,8 @@ enum {
     MAX_NODES = 1024
 };
 
+static const double cancel_seconds = 0.1;
+
 static void disconnect(rk_redis_node *node) {
     if (!node->reader) return;
     close(node->descriptor);
@@ -197,13 +199,21 @@ static void fail_all(rk_redis_node **waiting, size_t n, const char *reason) {
     for (size_t i = 0; i < n; i++) fail(waiting[i], reason);
 }
 
-static rk_status exchange(rk_redis_node **nodes, size_t n, double until, rk_redis_take take, void *context) {
+static int poll_some(struct pollfd *polled, size_t n, const rk_redis_wait *wait) {
+    double left = wait->until - rk_clock_seconds();
+    if (wait->cancel && left > cancel_seconds) left = cancel_seconds;
+    return left > 0 ? poll(polled, (nfds_t)n, (int)(left * 1e3) + 1) : 0;
+}
+
+static rk_status exchange(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait, rk_redis_take take,
+                          void *context) {
     struct pollfd polled[MAX_NODES];
     rk_redis_node *waiting[MAX_NODES];
     for (size_t n_waiting; (n_waiting = list_waiting(nodes, n, polled, waiting)) > 0;) {
-        double left = until - rk_clock_seconds();
-        int code = left > 0 ? poll(polled, (nfds_t)n_waiting, (int)(left * 1e3) + 1) : 0;
+        RK_FAIL_IF(wait->cancel && atomic_load(wait->cancel), RK_INTERRUPTED, "the run was cancelled");
+        int code = poll_some(polled, n_waiting, wait);
         if (code < 0 && errno == EINTR) continue;
+        if (code == 0 && rk_clock_seconds() < wait->until) continue;
         if (code <= 0) fail_all(waiting, n_waiting, code < 0 ? strerror(errno) : "no answer in time");
         for (size_t i = 0; code > 0 && i < n_waiting; i++)
             if (polled[i].revents) RK_TRY(handle(waiting[i], polled[i].revents, take, context));
@@ -211,10 +221,10 @@ static rk_status exchange(rk_redis_node **nodes, size_t n, double until, rk_redi
     return RK_OK;
 }
 
-rk_status rk_redis_exchange(rk_redis_node **nodes, size_t n, double until, rk_redis_take take,
+rk_status rk_redis_exchange(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait, rk_redis_take take,
                             void *context) {
     RK_FAIL_IF(n > MAX_NODES, RK_UNSUPPORTED, "more than %d nodes of Redis", MAX_NODES);
-    rk_status status = exchange(nodes, n, until, take, context);
+    rk_status status = exchange(nodes, n, wait, take, context);
     for (size_t i = 0; i < n; i++) {
         if (status != RK_OK && waits(nodes[i])) rk_redis_node_close(nodes[i]);
         if (!nodes[i]->failed) nodes[i]->n_queued = nodes[i]->n_answered = 0;

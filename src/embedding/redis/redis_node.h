@@ -3,6 +3,7 @@
 #ifndef RK_EMBEDDING_REDIS_REDIS_NODE_H
 #define RK_EMBEDDING_REDIS_REDIS_NODE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -38,11 +39,18 @@ rk_status rk_redis_node_queue(rk_redis_node *node, int n_words, const rk_span *w
 void rk_redis_node_close(rk_redis_node *node); /* and forgets what is under way */
 void rk_redis_node_release(rk_redis_node *node);
 
+typedef struct rk_redis_wait {
+    double until;              /* of rk_clock_seconds */
+    const atomic_bool *cancel; /* may be NULL; looked at each 0.1 s */
+} rk_redis_wait;
+
 /* What is made of an answer; an error ends the exchange. */
 typedef rk_status (*rk_redis_take)(void *context, rk_redis_node *node, size_t number,
                                    const struct redisReply *reply);
-/* Until all that is queued is answered, or its node has failed (closed, refused, or no answer until `until`
- * of rk_clock_seconds). An error is that of `take`; connections with something under way are closed then. */
-rk_status rk_redis_exchange(rk_redis_node **nodes, size_t n, double until, rk_redis_take take, void *context);
+/* Until all that is queued is answered, or its node has failed (closed, refused, or no answer in time). An
+ * error is that of `take`, or RK_INTERRUPTED, when `cancel` was set; connections with something under way are
+ * closed then. */
+rk_status rk_redis_exchange(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait, rk_redis_take take,
+                            void *context);
 
 #endif

@@ -29,7 +29,8 @@ static rk_status read_manifest(rk_redis_rows *r, const char *version) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     RK_TRY(rk_row_manifest_init(r->url.prefix, version, &named));
     const rk_redis_command get = {.verb = RK_REDIS_GET, .key = named.key, .number = -1, .text = &text};
-    rk_status status = rk_redis_run(r->prober, &get, 1, r->timeout);
+    const rk_redis_limits limits = {.timeout = r->timeout};
+    rk_status status = rk_redis_run(r->prober, &get, 1, &limits);
     if (status == RK_OK && text.n_bytes == 0)
         status = rk_error(
             RK_NOT_FOUND,
@@ -103,8 +104,9 @@ static rk_status check(rk_row_source *source) {
     rk_redis_rows *r = (rk_redis_rows *)source;
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     const rk_redis_command get = {.verb = RK_REDIS_GET, .key = r->manifest.key, .number = -1, .text = &text};
-    rk_status status = rk_redis_ping(r->prober, r->timeout);
-    if (status == RK_OK) status = rk_redis_run(r->prober, &get, 1, r->timeout);
+    const rk_redis_limits limits = {.timeout = r->timeout};
+    rk_status status = rk_redis_ping(r->prober, &limits);
+    if (status == RK_OK) status = rk_redis_run(r->prober, &get, 1, &limits);
     if (status == RK_OK && text.n_bytes == 0)
         status = rk_error(RK_UNAVAILABLE, "Redis at %s:%d has no '%s' any more", r->url.host, r->url.port,
                           get.key);
@@ -191,11 +193,12 @@ static rk_status look_in_cache(rk_row_reader *reader, const rk_row_request *requ
     return RK_OK;
 }
 
-static rk_status read_missing(rk_row_reader *reader) {
+static rk_status read_missing(rk_row_reader *reader, const atomic_bool *cancel) {
     rk_redis_rows *r = reader->rows;
     RK_FAIL_IF(rk_clock_us() < atomic_load(&r->paused_until), RK_UNAVAILABLE,
                "rows could not be read from Redis at %s:%d a moment ago", r->url.host, r->url.port);
-    rk_status status = rk_redis_run(reader->redis, reader->missing, reader->n_missing, r->timeout);
+    const rk_redis_limits limits = {r->timeout, cancel};
+    rk_status status = rk_redis_run(reader->redis, reader->missing, reader->n_missing, &limits);
     if (status == RK_UNAVAILABLE) {
         atomic_store(&r->available, false);
         atomic_store(&r->paused_until, rk_clock_us() + pause_us);
@@ -206,7 +209,8 @@ static rk_status read_missing(rk_row_reader *reader) {
     return RK_OK;
 }
 
-rk_status rk_row_reader_get(rk_row_reader *reader, const rk_row_request *requests, size_t n) {
+rk_status rk_row_reader_get(rk_row_reader *reader, const rk_row_request *requests, size_t n,
+                            const atomic_bool *cancel) {
     int64_t n_rows = 0, n_missing;
     reader->n_missing = 0;
     for (size_t i = 0; i < n; i++) {
@@ -214,7 +218,7 @@ rk_status rk_row_reader_get(rk_row_reader *reader, const rk_row_request *request
         n_rows += (int64_t)requests[i].n;
     }
     n_missing = (int64_t)reader->n_missing;
-    if (n_missing) RK_TRY(read_missing(reader));
+    if (n_missing) RK_TRY(read_missing(reader, cancel));
     atomic_fetch_add(&reader->rows->n_cached, n_rows - n_missing);
     atomic_fetch_add(&reader->rows->n_fetched, n_missing);
     return RK_OK;

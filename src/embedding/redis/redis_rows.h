@@ -3,6 +3,7 @@
 #ifndef RK_EMBEDDING_REDIS_REDIS_ROWS_H
 #define RK_EMBEDDING_REDIS_REDIS_ROWS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "embedding/redis/row_manifest.h"
@@ -34,7 +35,9 @@ typedef struct rk_row_reader rk_row_reader;
 rk_status rk_row_reader_create(rk_redis_rows *rows, rk_row_reader **out);
 void rk_row_reader_free(rk_row_reader *reader);
 /* All rows of all requests, or none: what the cache does not have takes one round trip. RK_UNAVAILABLE: rows
- * could not be read in time; others that ask within the next moment are told so at once. */
-rk_status rk_row_reader_get(rk_row_reader *reader, const rk_row_request *requests, size_t n);
+ * could not be read in time; others that ask within the next moment are told so at once. cancel: of
+ * rk_redis_limits. */
+rk_status rk_row_reader_get(rk_row_reader *reader, const rk_row_request *requests, size_t n,
+                            const atomic_bool *cancel);
 
 #endif

@@ -20,6 +20,7 @@ typedef struct redis_store {
     const rk_embeddings *embeddings;
     const rk_row_manifest *manifest;
     rk_row_reader *reader;
+    const atomic_bool *cancel; /* of wait; may be NULL */
     rk_batch_context batch;
     size_t *stored;           /* [n_tables]: their numbers in the manifest */
     batch_rows *tables;       /* [n_tables] */
@@ -90,7 +91,7 @@ static rk_status request_rows(redis_store *s) {
         s->requests[t] =
             (rk_row_request){.table = s->stored[t], .rows = rows->rows, .n = rows->n, .out = rows->bytes};
     }
-    return rk_row_reader_get(s->reader, s->requests, (size_t)s->embeddings->n_tables);
+    return rk_row_reader_get(s->reader, s->requests, (size_t)s->embeddings->n_tables, s->cancel);
 }
 
 /* Codes are computed with in f32, as a model that has them in memory does. */
@@ -114,6 +115,10 @@ static rk_status wait_rows(rk_store *store) {
     for (int32_t t = 0; t < s->embeddings->n_tables; t++)
         RK_TRY(take_rows(&s->tables[t], &s->manifest->tables[s->stored[t]]));
     return RK_OK;
+}
+
+static void cancel_by(rk_store *store, const atomic_bool *cancel) {
+    ((redis_store *)store)->cancel = cancel;
 }
 
 static void lookup(const rk_store *store, bool training, int32_t f, int64_t first, int64_t last,
@@ -144,6 +149,7 @@ static void free_store(rk_store *store) {
 static const rk_store_ops ops = {.free = free_store,
                                  .begin = begin,
                                  .wait = wait_rows,
+                                 .cancel_by = cancel_by,
                                  .lookup = lookup,
                                  .end = end,
                                  .flush = rk_store_nothing};

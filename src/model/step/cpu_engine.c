@@ -210,6 +210,7 @@ static rk_status forward(rk_inference *i, const rk_output *output, float *out) {
                             .loss = output->value < 0 ? predict : copy_output,
                             .n_rest = output->of_items ? batch->n : 0,
                             .has_context = i->context != NULL};
+    if (store->ops->cancel_by) store->ops->cancel_by(store, i->cancel);
     RK_TRY(store->ops->flush(store));
     uint64_t began = rk_trace_begin();
     RK_TRY(store->ops->begin(store, batch->n, i->batch.ids, false));

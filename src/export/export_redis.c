@@ -17,6 +17,7 @@ static const rk_redis_limits limits = {.timeout = 30}; /* of a round trip */
 typedef struct row_writer {
     rk_exporting *x;
     rk_redis_url url;
+    rk_redis_addresses *addresses;
     rk_redis *redis;
     char version[VERSION_BYTES];
     rk_row_manifest manifest;
@@ -25,6 +26,7 @@ typedef struct row_writer {
 static void release(row_writer *w) {
     rk_row_manifest_release(&w->manifest);
     rk_redis_free(w->redis);
+    rk_redis_addresses_free(w->addresses);
     rk_redis_url_release(&w->url);
 }
 
@@ -92,7 +94,8 @@ static rk_status write_rows(row_writer *w) {
     rk_exporting *x = w->x;
     RK_TRY(rk_redis_url_parse(x->options->rows_to, &w->url));
     RK_TRY(make_version(w));
-    RK_TRY(rk_redis_create(&w->url, &w->redis));
+    RK_TRY(rk_redis_addresses_create(&w->addresses));
+    RK_TRY(rk_redis_create(&w->url, w->addresses, &w->redis));
     RK_TRY(rk_row_manifest_init(w->url.prefix, w->version, &w->manifest));
     RK_TRY(add_tables(w));
     for (size_t i = x->n_in_files; i < x->n; i++)

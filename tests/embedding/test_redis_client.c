@@ -3,6 +3,7 @@
 #include "testing.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -156,11 +157,50 @@ static void stop(fake_server *f) {
         if (f->polled[i].fd >= 0) close(f->polled[i].fd);
 }
 
-static rk_redis *connect_to(const fake_server *f) {
-    char host[] = "127.0.0.1", prefix[] = "p";
+/* In place of the system's: a host without digits has two addresses, and nobody hears at the first. */
+static int n_resolved;
+
+int getaddrinfo(const char *host, const char *port, const struct addrinfo *wanted, struct addrinfo **out) {
+    static struct addrinfo found[2];
+    static struct sockaddr_in at[2];
+    (void)wanted;
+    n_resolved++;
+    bool is_name = strcmp(host, "two.test") == 0;
+    for (int i = 0; i < 2; i++) {
+        at[i] = (struct sockaddr_in){.sin_family = AF_INET,
+                                     .sin_port = htons((uint16_t)(is_name && i == 0 ? 1 : atoi(port)))};
+        if (inet_pton(AF_INET, is_name ? "127.0.0.1" : host, &at[i].sin_addr) != 1) return EAI_NONAME;
+        found[i] = (struct addrinfo){.ai_family = AF_INET,
+                                     .ai_addr = (struct sockaddr *)&at[i],
+                                     .ai_addrlen = sizeof at[i],
+                                     .ai_next = is_name && i == 0 ? &found[1] : NULL};
+    }
+    *out = found;
+    return 0;
+}
+
+void freeaddrinfo(struct addrinfo *found) {
+    (void)found;
+}
+
+static rk_redis_addresses *addresses;
+
+static rk_redis *connect_by(const fake_server *f, const char *name) {
+    char host[20], prefix[] = "p";
     rk_redis *redis;
-    OK(rk_redis_create(&(rk_redis_url){.host = host, .prefix = prefix, .port = f->port}, &redis));
+    snprintf(host, sizeof host, "%s", name);
+    OK(rk_redis_addresses_create(&addresses));
+    OK(rk_redis_create(&(rk_redis_url){.host = host, .prefix = prefix, .port = f->port}, addresses, &redis));
     return redis;
+}
+
+static rk_redis *connect_to(const fake_server *f) {
+    return connect_by(f, "127.0.0.1");
+}
+
+static void disconnect(rk_redis *redis) {
+    rk_redis_free(redis);
+    rk_redis_addresses_free(addresses);
 }
 
 static void get_all(rk_redis *redis) {
@@ -185,7 +225,7 @@ static void test_many_redirects(void **state) {
     rk_redis *redis = connect_to(&f);
     get_all(redis);
     get_all(redis);
-    rk_redis_free(redis);
+    disconnect(redis);
     stop(&f);
 }
 
@@ -197,7 +237,7 @@ static void test_many_failovers(void **state) {
     rk_redis *redis = connect_to(&f);
     for (int i = 0; i < 1100; i++) OK(rk_redis_ping(redis, &limits));
     get_all(redis);
-    rk_redis_free(redis);
+    disconnect(redis);
     stop(&f);
 }
 
@@ -208,7 +248,7 @@ static void refused(fake_server *f, const char *words) {
     rk_redis *redis = connect_to(f);
     assert_int_equal(rk_redis_run(redis, &get, 1, &limits), RK_UNAVAILABLE);
     if (!strstr(rk_last_error(), words)) fail_msg("%s", rk_last_error());
-    rk_redis_free(redis);
+    disconnect(redis);
     stop(f);
 }
 
@@ -234,7 +274,27 @@ static void test_cancel(void **state) {
     start(&f);
     rk_redis *redis = connect_to(&f);
     assert_int_equal(rk_redis_run(redis, &get, 1, &for_ever), RK_INTERRUPTED);
-    rk_redis_free(redis);
+    disconnect(redis);
+    stop(&f);
+}
+
+/* Where nobody hears at a host's first address, the next one is tried; the host is asked for but once, and
+ * when it is said to. */
+static void test_addresses(void **state) {
+    static fake_server f = {.no_slots = "ERR This instance has cluster support disabled"};
+    (void)state;
+    start(&f);
+    rk_redis *first = connect_by(&f, "two.test"), *second;
+    char host[] = "two.test", prefix[] = "p";
+    OK(rk_redis_create(&(rk_redis_url){.host = host, .prefix = prefix, .port = f.port}, addresses, &second));
+    n_resolved = 0;
+    get_all(first);
+    get_all(second);
+    assert_int_equal(n_resolved, 1);
+    rk_redis_addresses_refresh(addresses);
+    assert_int_equal(n_resolved, 2);
+    rk_redis_free(second);
+    disconnect(first);
     stop(&f);
 }
 
@@ -253,7 +313,7 @@ static void test_memory(void **state) {
         rk_alloc_fail_after(0, false);
         assert_true(status == RK_OK || status == RK_NO_MEMORY);
         get_all(redis);
-        rk_redis_free(redis);
+        disconnect(redis);
         assert_int_equal(rk_alloc_live(), live);
     }
     stop(&f);
@@ -263,14 +323,16 @@ static void test_memory(void **state) {
 static bool knows_redis(void) {
     char host[] = "127.0.0.1", prefix[] = "p";
     rk_redis *redis = NULL;
-    rk_status status = rk_redis_create(&(rk_redis_url){.host = host, .prefix = prefix, .port = 1}, &redis);
+    rk_status status =
+        rk_redis_create(&(rk_redis_url){.host = host, .prefix = prefix, .port = 1}, NULL, &redis);
     if (status == RK_OK) rk_redis_free(redis);
     return status != RK_UNSUPPORTED;
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_many_redirects),
-                                       cmocka_unit_test(test_many_failovers), cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_cancel), cmocka_unit_test(test_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_many_redirects), cmocka_unit_test(test_many_failovers),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_addresses),      cmocka_unit_test(test_memory)};
     return knows_redis() ? cmocka_run_group_tests(tests, NULL, NULL) : 0;
 }

@@ -22,6 +22,7 @@ struct rk_redis {
     rk_redis_node *nodes[MAX_NODES]; /* [n_nodes]; the first is the one that the URL names; an exchange that
                                       * goes through them may add some */
     size_t n_nodes;
+    rk_redis_addresses *known;
     bool is_cluster, knows_slots;
     rk_slot_map slots;
     /* of the commands under way: */
@@ -47,6 +48,8 @@ static rk_status find_node(rk_redis *r, const char *host, size_t host_bytes, int
     RK_TRY(rk_alloc(1, sizeof *node, &node));
     memcpy(node->host, host, host_bytes);
     node->port = port;
+    node->known = r->known;
+    node->descriptor = -1;
     *out = (int32_t)r->n_nodes;
     r->nodes[r->n_nodes++] = node;
     return RK_OK;
@@ -57,10 +60,11 @@ static void free_node(rk_redis_node *node) {
     rk_free(node);
 }
 
-rk_status rk_redis_create(const rk_redis_url *url, rk_redis **out) {
+rk_status rk_redis_create(const rk_redis_url *url, rk_redis_addresses *known, rk_redis **out) {
     rk_redis *r;
     int32_t first;
     RK_TRY(rk_alloc(1, sizeof *r, &r));
+    r->known = known;
     rk_status status = find_node(r, url->host, strlen(url->host), url->port, &first);
     if (status == RK_OK)
         *out = r;

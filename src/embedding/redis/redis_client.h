@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "embedding/redis/redis_addresses.h"
 
 /* "redis://HOST[:PORT]/PREFIX": keys begin with the prefix and a colon. */
 typedef struct rk_redis_url {
@@ -33,8 +34,9 @@ typedef struct rk_redis_limits {
 } rk_redis_limits;
 
 typedef struct rk_redis rk_redis;
-/* Connects when it is first used. RK_UNSUPPORTED: a build without hiredis. */
-rk_status rk_redis_create(const rk_redis_url *url, rk_redis **out);
+/* Connects when it is first used. known: addresses of hosts, which outlive it. RK_UNSUPPORTED: a build
+ * without hiredis. */
+rk_status rk_redis_create(const rk_redis_url *url, rk_redis_addresses *known, rk_redis **out);
 void rk_redis_free(rk_redis *redis);
 /* All of them, within the limits, in any order: they may be sent twice where a node was lost, or slots
  * have moved. Errors: RK_UNAVAILABLE, where a node cannot be reached, does not answer in time or refuses, or

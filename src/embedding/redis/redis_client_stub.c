@@ -1,8 +1,8 @@
 /* A build without hiredis. */
 #include "embedding/redis/redis_client.h"
 
-rk_status rk_redis_create(const rk_redis_url *url, rk_redis **out) {
-    (void)url, (void)out;
+rk_status rk_redis_create(const rk_redis_url *url, rk_redis_addresses *known, rk_redis **out) {
+    (void)url, (void)known, (void)out;
     return rk_error(RK_UNSUPPORTED,
                     "this build does not know Redis\nhint: install libhiredis-dev and build Reckon again");
 }

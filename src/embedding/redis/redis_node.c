@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <hiredis/hiredis.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -23,9 +22,14 @@ enum {
 
 static const double cancel_seconds = 0.1;
 
+static void close_descriptor(rk_redis_node *node) {
+    if (node->descriptor >= 0) close(node->descriptor);
+    node->descriptor = -1;
+}
+
 static void disconnect(rk_redis_node *node) {
     if (!node->reader) return;
-    close(node->descriptor);
+    close_descriptor(node);
     redisReaderFree(node->reader);
     node->reader = NULL;
     node->n_sent = 0;
@@ -47,6 +51,8 @@ void rk_redis_node_release(rk_redis_node *node) {
 static void fail(rk_redis_node *node, const char *reason) {
     if (!node->failed) snprintf(node->reason, sizeof node->reason, "%s", reason);
     node->failed = true;
+    if (!node->connected)
+        node->first += node->n_tried; /* an address that says nothing is the last next time */
     disconnect(node);
 }
 
@@ -76,37 +82,45 @@ static rk_status log_in(rk_redis_node *node) {
 }
 
 /* A socket whose connection is made, or under way. */
-static int connect_to(const struct addrinfo *address) {
-    int one = 1, fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+static int connect_to(const rk_redis_address *address) {
+    int one = 1, fd = socket(address->bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-    if (connect(fd, address->ai_addr, address->ai_addrlen) == 0 || errno == EINPROGRESS) return fd;
+    if (connect(fd, (const struct sockaddr *)&address->bytes, address->n_bytes) == 0 || errno == EINPROGRESS)
+        return fd;
     int code = errno;
     close(fd);
     errno = code;
     return -1;
 }
 
+/* To the next address of its host, where there is one; what is to be sent stays. */
+static bool connect_next(rk_redis_node *node) {
+    close_descriptor(node);
+    while (node->descriptor < 0 && node->n_tried < node->n_addresses)
+        node->descriptor = connect_to(&node->addresses[(node->first + node->n_tried++) % node->n_addresses]);
+    return node->descriptor >= 0;
+}
+
 static rk_status open_connection(rk_redis_node *node) {
-    char port[16];
-    struct addrinfo *found, wanted = {.ai_flags = AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
-    snprintf(port, sizeof port, "%d", node->port);
-    node->reused = false;
-    int code = getaddrinfo(node->host, port, &wanted, &found);
-    if (code != 0) {
-        fail(node, gai_strerror(code));
+    node->reused = node->connected = false;
+    node->descriptor = -1;
+    node->n_tried = 0;
+    rk_status status =
+        rk_redis_addresses_get(node->known, node->host, node->port, node->addresses, &node->n_addresses);
+    if (status == RK_UNAVAILABLE) {
+        fail(node, rk_last_error());
         return RK_OK;
     }
-    node->descriptor = connect_to(found);
-    freeaddrinfo(found);
-    if (node->descriptor < 0) {
+    RK_TRY(status);
+    if (!connect_next(node)) {
         fail(node, strerror(errno));
         return RK_OK;
     }
     node->reader = redisReaderCreate();
     if (!node->reader) {
-        close(node->descriptor);
+        close_descriptor(node);
         return RK_NO_MEMORY_ERROR(sizeof *node->reader);
     }
     return log_in(node);
@@ -189,7 +203,22 @@ static size_t list_waiting(rk_redis_node **nodes, size_t n, struct pollfd *polle
     return n_waiting;
 }
 
+/* Whether a connection that was under way is made; if not, another may be under way now. */
+static bool check_connection(rk_redis_node *node) {
+    int code = 0;
+    socklen_t n_bytes = sizeof code;
+    if (getsockopt(node->descriptor, SOL_SOCKET, SO_ERROR, &code, &n_bytes) != 0) code = errno;
+    if (code == 0) {
+        node->connected = true;
+        node->first = (node->first + node->n_tried - 1) % node->n_addresses;
+    } else if (!connect_next(node)) {
+        fail(node, strerror(code));
+    }
+    return code == 0;
+}
+
 static rk_status handle(rk_redis_node *node, short events, rk_redis_take take, void *context) {
+    if (!node->connected && !check_connection(node)) return RK_OK;
     if (events & (POLLOUT | POLLERR) && has_output(node))
         transmit(node); /* a connection that failed says so */
     return node->reader && events & (POLLIN | POLLERR | POLLHUP) ? receive(node, take, context) : RK_OK;

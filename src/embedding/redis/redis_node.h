@@ -9,18 +9,21 @@
 
 #include "base/buffer.h"
 #include "base/text/text.h"
+#include "embedding/redis/redis_addresses.h"
 
 struct redisReader;
 struct redisReply;
 
-enum { RK_REDIS_HOST_BYTES = 256 };
-
 typedef struct rk_redis_node {
     char host[RK_REDIS_HOST_BYTES];
     int port;
-    struct redisReader *reader; /* of what comes; NULL: there is no connection */
-    int descriptor;
-    rk_buffer output; /* what is to be sent, of which n_sent bytes are */
+    struct redisReader *reader;                         /* of what comes; NULL: there is no connection */
+    int descriptor;                                     /* -1: none */
+    rk_redis_addresses *known;                          /* of all hosts; not its own */
+    rk_redis_address addresses[RK_REDIS_MAX_ADDRESSES]; /* [n_addresses] of its host */
+    size_t n_addresses, n_tried, first; /* first: which is tried first: the one that was last reached */
+    bool connected;                     /* else the connection is under way */
+    rk_buffer output;                   /* what is to be sent, of which n_sent bytes are */
     size_t n_sent;
     bool reused; /* it has answered before: that it is closed may mean only that it was idle for long */
     bool failed; /* in this exchange; what is queued from n_answered on has no answer */

@@ -18,7 +18,8 @@ struct rk_redis_rows {
     rk_row_manifest manifest;
     rk_row_cache **caches; /* [manifest.n_tables] */
     double timeout;
-    rk_redis *prober; /* for opening and checking */
+    rk_redis_addresses *addresses; /* of all threads' connections; asked for anew by check */
+    rk_redis *prober;              /* for opening and checking */
     atomic_bool available;
     _Atomic uint64_t paused_until; /* rk_clock_us */
     _Atomic int64_t n_cached, n_fetched;
@@ -71,7 +72,8 @@ static rk_status create_caches(rk_redis_rows *r, size_t n_bytes) {
 
 static rk_status open_rows(rk_redis_rows *r, const rk_redis_rows_options *o) {
     RK_TRY(rk_redis_url_parse(o->url, &r->url));
-    RK_TRY(rk_redis_create(&r->url, &r->prober));
+    RK_TRY(rk_redis_addresses_create(&r->addresses));
+    RK_TRY(rk_redis_create(&r->url, r->addresses, &r->prober));
     RK_TRY(read_manifest(r, o->version));
     return create_caches(r, o->cache_bytes);
 }
@@ -80,6 +82,7 @@ static void free_rows(rk_row_source *source) {
     rk_redis_rows *r = (rk_redis_rows *)source;
     for (size_t t = 0; r->caches && t < r->manifest.n_tables; t++) rk_row_cache_free(r->caches[t]);
     rk_redis_free(r->prober);
+    rk_redis_addresses_free(r->addresses);
     rk_row_manifest_release(&r->manifest);
     rk_redis_url_release(&r->url);
     RK_FREE_ALL(r->caches, r);
@@ -105,6 +108,7 @@ static rk_status check(rk_row_source *source) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     const rk_redis_command get = {.verb = RK_REDIS_GET, .key = r->manifest.key, .number = -1, .text = &text};
     const rk_redis_limits limits = {.timeout = r->timeout};
+    if (!atomic_load(&r->available)) rk_redis_addresses_refresh(r->addresses);
     rk_status status = rk_redis_ping(r->prober, &limits);
     if (status == RK_OK) status = rk_redis_run(r->prober, &get, 1, &limits);
     if (status == RK_OK && text.n_bytes == 0)
@@ -153,7 +157,7 @@ rk_status rk_row_reader_create(rk_redis_rows *rows, rk_row_reader **out) {
     rk_row_reader *reader;
     RK_TRY(rk_alloc(1, sizeof *reader, &reader));
     reader->rows = rows;
-    rk_status status = rk_redis_create(&rows->url, &reader->redis);
+    rk_status status = rk_redis_create(&rows->url, rows->addresses, &reader->redis);
     if (status == RK_OK)
         *out = reader;
     else

@@ -17,7 +17,7 @@
 #include "embedding/redis/redis_client.h"
 #include "embedding/redis/slot_map.h"
 
-enum { CONNECTIONS = 200, QUESTION_BYTES = 4096, N_KEYS = 40 };
+enum { CONNECTIONS = 200, QUESTION_BYTES = 4096, FILES = 1024, N_KEYS = 40 };
 static const rk_redis_limits limits = {.timeout = 20};
 
 typedef struct fake_server {
@@ -29,6 +29,7 @@ typedef struct fake_server {
     bool sends_on;
     /* Whether it is silent to GET, and sets this one. */
     atomic_bool *is_asked;
+    bool has_password, logged_in[FILES]; /* by descriptor */
     int port, n_asked;
     struct pollfd polled[1 + CONNECTIONS]; /* the listening socket; then, -1: free */
     char questions[CONNECTIONS][QUESTION_BYTES];
@@ -71,8 +72,14 @@ static void say_value(const fake_server *f, int fd, const char *key) {
 
 static void answer(fake_server *f, int fd, char words[4][100]) {
     char text[200];
-    if (strcmp(words[0], "AUTH") == 0) say(fd, "+OK\r\n");
-    if (strcmp(words[0], "PING") == 0) say(fd, "+PONG\r\n");
+    bool logs_in = strcmp(words[0], "AUTH") == 0;
+    if (!logs_in && f->has_password && !f->logged_in[fd]) {
+        say(fd, "-NOAUTH Authentication required.\r\n");
+        return;
+    }
+    f->logged_in[fd] |= logs_in;
+    if (logs_in) say(fd, "+OK\r\n");
+    if (strcmp(words[0], "PING") == 0) say(fd, "$4\r\nPONG\r\n"); /* who took it for a value would see it */
     bool is_get = strcmp(words[0], "GET") == 0;
     if (is_get && f->is_asked) atomic_store(f->is_asked, true);
     if (is_get && !f->is_asked) say_value(f, fd, words[1]);
@@ -121,7 +128,8 @@ static void let_in(fake_server *f) {
     size_t i = 0;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     while (f->polled[1 + i].fd >= 0) i++;
-    assert_true(i < CONNECTIONS);
+    assert_true(i < CONNECTIONS && fd >= 0 && fd < FILES);
+    f->logged_in[fd] = false;
     f->n_bytes[i] = 0;
     f->polled[1 + i] = (struct pollfd){.fd = fd, .events = POLLIN};
 }
@@ -300,7 +308,7 @@ static void test_addresses(void **state) {
 
 /* Wherever memory runs out, what is asked next gets its own answer. */
 static void test_memory(void **state) {
-    static fake_server f;
+    static fake_server f = {.has_password = true};
     (void)state;
     setenv("RK_REDIS_PASSWORD", "secret", 1);
     start(&f);

@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/thread/clock.h"
+#include "small_run.h"
 
 enum { FEATURES = 26, BAG = 10, ROUNDS = 7, TRAINED_ROWS = 256 };
 
@@ -24,12 +25,8 @@ typedef struct sizes {
 
 /* 26 features of one table. */
 static rk_status train(const char *directory, const sizes *s) {
-    char path[300], output[320], text[4000] = "data: {train: rows.csv, labels: [{name: y}], features: [";
-    const char *overrides[] = {output};
-    rk_config *config;
-    rk_trainer *trainer;
+    char path[300], text[4000] = "data: {train: rows.csv, labels: [{name: y}], features: [";
     rk_rng rng = {2, 1, 0};
-    snprintf(output, sizeof output, "train.output=%s/run", directory);
     snprintf(path, sizeof path, "%s/rows.csv", directory);
     FILE *file = fopen(path, "w");
     if (!file) return rk_error(RK_IO, "'%s' cannot be written", path);
@@ -49,14 +46,7 @@ static rk_status train(const char *directory, const sizes *s) {
             "features: [{match: 'c*', table: t}]}\nmodel: {kind: dnn, deep: [128, 64]}\n"
             "train: {batch_size: 256, epochs: 1}\n",
             (long long)s->dim, (long long)s->table_rows);
-    RK_TRY(rk_config_parse(text, "run.yaml", directory, overrides, 1, &config));
-    rk_status status = rk_trainer_create(config, NULL, &trainer);
-    if (status == RK_OK) {
-        status = rk_trainer_run(trainer);
-        rk_trainer_free(trainer);
-    }
-    rk_config_free(config);
-    return status;
+    return small_run_train(directory, text);
 }
 
 static double cpu_seconds(void) {

@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/thread/clock.h"
+#include "small_run.h"
 
 enum { IDS = 26, NUMBERS = 13, COLUMNS = IDS + NUMBERS, TRAINED_ROWS = 4096, ROUNDS = 9, MOST_THREADS = 64 };
 
@@ -59,12 +60,8 @@ static void release(request *r) {
 
 /* A few steps: a model's speed does not depend on what it has learned. */
 static rk_status train(const char *directory) {
-    char path[300], output[320], text[4000] = "data: {train: rows.csv, labels: [{name: y}], features: [";
-    const char *overrides[] = {output};
-    rk_config *config;
-    rk_trainer *trainer;
+    char path[300], text[4000] = "data: {train: rows.csv, labels: [{name: y}], features: [";
     rk_rng rng = {2, 1, 0};
-    snprintf(output, sizeof output, "train.output=%s/run", directory);
     snprintf(path, sizeof path, "%s/rows.csv", directory);
     FILE *file = fopen(path, "w");
     if (!file) return rk_error(RK_IO, "'%s' cannot be written", path);
@@ -84,14 +81,7 @@ static rk_status train(const char *directory) {
     strcat(text,
            "]}\nembedding: {dim: 16}\nmodel: {kind: dcn_v2, deep: [256, 128], cross_layers: 2, cross_kind: "
            "low_rank, cross_rank: 32}\ntrain: {batch_size: 1024, epochs: 1}\n");
-    RK_TRY(rk_config_parse(text, "run.yaml", directory, overrides, 1, &config));
-    rk_status status = rk_trainer_create(config, NULL, &trainer);
-    if (status == RK_OK) {
-        status = rk_trainer_run(trainer);
-        rk_trainer_free(trainer);
-    }
-    rk_config_free(config);
-    return status;
+    return small_run_train(directory, text);
 }
 
 typedef struct caller {

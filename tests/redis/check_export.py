@@ -7,12 +7,14 @@
 import json
 import pathlib
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "server"))
+
 from redis_servers import Cluster, Redis, free_port
+from serving import main
 
 RUN = """
 data:
@@ -116,15 +118,5 @@ class Tests:
         redis.stop()
 
 
-def main():
-    tests = Tests(sys.argv[1])
-    try:
-        for name in sys.argv[2:] or [name for name in dir(tests) if name.startswith("test_")]:
-            getattr(tests, name)()
-            print(f"{name}: passed", flush=True)
-    finally:
-        shutil.rmtree(tests.folder)
-
-
 if __name__ == "__main__":
-    main()
+    main(Tests)

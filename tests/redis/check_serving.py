@@ -10,7 +10,6 @@ import pathlib
 import random
 import re
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -20,7 +19,10 @@ import tempfile
 import threading
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "server"))
+
 from redis_servers import Cluster, Redis
+from serving import main
 
 RUN = """
 data:
@@ -390,16 +392,5 @@ class Tests:
         assert not failures and n[0] > 5, (n[0], failures[:2])
 
 
-def main():
-    tests = Tests(sys.argv[1])
-    try:
-        for name in sys.argv[2:] or [name for name in dir(tests) if name.startswith("test_")]:
-            begun = time.monotonic()
-            getattr(tests, name)()
-            print(f"{name}: {time.monotonic() - begun:.1f} s", flush=True)
-    finally:
-        shutil.rmtree(tests.folder)
-
-
 if __name__ == "__main__":
-    main()
+    main(Tests)

@@ -13,7 +13,8 @@ struct rk_transform_workspace {
     const char **wanted; /* [n_wanted] names of columns */
     size_t n_wanted;
     int64_t *children;      /* [n_wanted] of the struct, as they were found last */
-    bool *is_single;        /* [n_wanted] columns of the context alone: one row, for all */
+    bool *is_context;       /* [n_wanted] columns that the context has given */
+    bool *is_single;        /* [n_wanted] of these, those of its features alone: one row, for all */
     bool *of_context;       /* [section->n_features] whose columns are such */
     bool *features, *dense; /* the same of the batch: [n_features], [n_dense] */
     rk_context_columns context;
@@ -34,7 +35,8 @@ rk_status rk_transform_workspace_create(const rk_transforms *t, rk_transform_wor
     RK_GOTO(rk_alloc(t->n_names + (size_t)t->section->n_joins, sizeof *w->wanted, &w->wanted));
     RK_GOTO(rk_rows_open_joins(t->section, t->directory, t->names, t->n_names, &w->rows, w->wanted,
                                &w->n_wanted));
-    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY(w->n_wanted, w->children), RK_ARRAY(w->n_wanted, w->is_single),
+    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY(w->n_wanted, w->children), RK_ARRAY(w->n_wanted, w->is_context),
+                         RK_ARRAY(w->n_wanted, w->is_single),
                          RK_ARRAY((size_t)t->section->n_features, w->of_context),
                          RK_ARRAY(n_features, w->features), RK_ARRAY(n_dense, w->dense)));
     w->context = (rk_context_columns){w->features, w->dense};
@@ -56,7 +58,8 @@ void rk_transform_workspace_free(rk_transform_workspace *w) {
     rk_transform_memory_release(&w->memory);
     if (w->batch.rows.schema) rk_batch_memory_release(&w->batch);
     if (w->window.schema) rk_window_release(&w->window);
-    RK_FREE_ALL(w->wanted, w->children, w->is_single, w->of_context, w->features, w->dense, w->n_unknown, w);
+    RK_FREE_ALL(w->wanted, w->children, w->is_context, w->is_single, w->of_context, w->features, w->dense,
+                w->n_unknown, w);
 }
 
 static rk_status missing_column(const rk_arrow_rows *rows, const rk_arrow_rows *context, const char *name) {
@@ -128,9 +131,9 @@ static bool give_up(rk_transform_workspace *w, int32_t name) {
     return true;
 }
 
-static rk_status take_context(rk_transform_workspace *w, int64_t n, const bool *is_context) {
+static rk_status take_context(rk_transform_workspace *w, int64_t n) {
     const rk_transforms *t = w->transforms;
-    memcpy(w->is_single, is_context, w->n_wanted * sizeof *w->is_single);
+    memcpy(w->is_single, w->is_context, w->n_wanted * sizeof *w->is_single);
     for (size_t name = 0; name < t->n_labels_names; name++) give_up(w, (int32_t)name);
     for (bool changed = true; changed;) {
         changed = false;
@@ -142,15 +145,13 @@ static rk_status take_context(rk_transform_workspace *w, int64_t n, const bool *
         }
     }
     for (size_t i = 0; i < w->n_wanted; i++)
-        if (is_context[i] && !w->is_single[i]) RK_TRY(rk_column_repeat(&w->columns.columns[i], n));
+        if (w->is_context[i] && !w->is_single[i]) RK_TRY(rk_column_repeat(&w->columns.columns[i], n));
     return RK_OK;
 }
 
 static rk_status take_columns(rk_transform_workspace *w, const rk_arrow_rows *rows,
                               const rk_arrow_rows *context) {
-    RK_AUTOFREE bool *is_context = NULL;
     int64_t n = rows->array->length;
-    RK_TRY(rk_alloc(w->n_wanted, sizeof *is_context, &is_context));
     for (size_t i = 0; i < w->n_wanted; i++) {
         const char *name = w->wanted[i];
         rk_column *column = &w->columns.columns[i];
@@ -160,6 +161,7 @@ static rk_status take_columns(rk_transform_workspace *w, const rk_arrow_rows *ro
             from = context;
             child = find_child(from->schema, name, w->children[i]);
         }
+        w->is_context[i] = child >= 0 && from == context;
         if (child < 0) {
             bool may_miss = rows->may_miss && strcmp(rows->may_miss, name) == 0;
             if (!may_miss && !rk_transforms_is_label(w->transforms, name))
@@ -170,11 +172,10 @@ static rk_status take_columns(rk_transform_workspace *w, const rk_arrow_rows *ro
         }
         w->children[i] = child;
         RK_TRY(take_column(w, from, child, column));
-        is_context[i] = from == context;
     }
     w->columns.n_rows = n;
     w->has_context = context != NULL;
-    return context ? take_context(w, n, is_context) : RK_OK;
+    return context ? take_context(w, n) : RK_OK;
 }
 
 /* All rows, or as many as there are before a bad one, which its halves find and which says what it is. */

@@ -72,22 +72,23 @@ static rk_status check_follows_lookup(const rk_lookup *lookup) {
     return RK_OK;
 }
 
-rk_status rk_lookup_backward(rk_lookup *lookup, const rk_activation *gradients) {
+/* gradients summed up for a step, or applied at once. */
+static rk_status take_gradients(rk_lookup *lookup, const rk_activation *gradients, bool applies) {
     rk_status status;
     RK_TRY(check_follows_lookup(lookup));
     rk_embeddings *e = lookup->trained;
-    RK_ON_POOL(e->pool, status = e->ops->backward(e, lookup->batch, gradients));
+    RK_ON_POOL(e->pool,
+               status = (applies ? e->ops->apply_gradients : e->ops->backward)(e, lookup->batch, gradients));
     if (status == RK_OK) lookup->trained = NULL;
     return status;
 }
 
+rk_status rk_lookup_backward(rk_lookup *lookup, const rk_activation *gradients) {
+    return take_gradients(lookup, gradients, false);
+}
+
 rk_status rk_lookup_apply_gradients(rk_lookup *lookup, const rk_activation *gradients) {
-    rk_status status;
-    RK_TRY(check_follows_lookup(lookup));
-    rk_embeddings *e = lookup->trained;
-    RK_ON_POOL(e->pool, status = e->ops->apply_gradients(e, lookup->batch, gradients));
-    if (status == RK_OK) lookup->trained = NULL;
-    return status;
+    return take_gradients(lookup, gradients, true);
 }
 
 rk_status rk_embeddings_step(rk_embeddings *e) {

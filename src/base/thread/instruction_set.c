@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/thread/cpu_quota.h"
 
 static const char *const isa_names[RK_ISA_COUNT] = {"scalar", "avx2", "avx512"};
 
@@ -82,7 +83,8 @@ const char *rk_cpu_name(void) {
 int rk_cpu_count(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    int n = CPU_COUNT(&set);
+    int n = CPU_COUNT(&set), quota = rk_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+    if (n > quota) n = quota;
     return n > 0 ? n : 1;
 }
 

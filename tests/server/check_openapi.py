@@ -43,10 +43,15 @@ class OpenAPI(Tests):
     def looks_right(self, s, document, path, method, body=None, code=200):
         """An answer's status, content type and body; path: the document's."""
         at = path.format(model=self.model, version=self.version, label="stable")
-        status, text, headers = s.ask(at, body, method=method)
+        status, text, headers = s.ask(at, body, {"X-Request-Id": "asked"}, method=method)
         assert status == code, (at, status, text[:300])
         response = document["paths"][path][method.lower()]["responses"][str(status)]
         response = find(document, response["$ref"])
+        for name, described in response["headers"].items():
+            described = find(document, described["$ref"]) if "$ref" in described else described
+            if described["schema"]["type"] == "string" and name in headers:
+                assert not problems(described["schema"], headers[name], document), (at, name, headers[name])
+        assert headers["X-Request-Id"] == "asked" and "X-Request-Id" in response["headers"]
         (kind, content), = [(kind, content) for kind, content in response["content"].items() if headers["Content-Type"].split(";")[0] == kind]
         if kind == "application/json":
             wrong = problems(content["schema"], json.loads(text), document)
@@ -60,7 +65,7 @@ class OpenAPI(Tests):
             for reference in references(document):
                 find(document, reference)
             used = {reference.rsplit("/", 2)[1] + "/" + reference.rsplit("/", 1)[1] for reference in references(document)}
-            unused = {f"{kind}/{name}" for kind in ("schemas", "responses", "requestBodies", "parameters") for name in document["components"][kind]} - used
+            unused = {f"{kind}/{name}" for kind in ("schemas", "responses", "requestBodies", "parameters", "headers") for name in document["components"][kind]} - used
             assert not unused, unused
             operations = [operation for item in document["paths"].values() for key, operation in item.items() if key in ("get", "post")]
             assert len({operation["operationId"] for operation in operations}) == len(operations) == len(document["paths"]) == 30, len(operations)

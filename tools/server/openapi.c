@@ -72,11 +72,27 @@ static rk_status add_form(json_t *paths, const char *path, const json_t *item, c
 static rk_status add_path(json_t *paths, const char *path, json_t *item) {
     bool has_model = strstr(path, of_model) != NULL, is_v1 = strncmp(path, "/v1/", 4) == 0;
     SET(json_object_set(paths, path, item));
+    RK_TRY(add_parameter(item, "requestId"));
     RK_TRY(add_failures(operation_of(item), json_object_get(item, "post") != NULL, has_model));
     if (!has_model) return RK_OK;
     RK_TRY(add_parameter(item, "model"));
     RK_TRY(add_form(paths, path, item, "version", "OfVersion"));
     return is_v1 ? add_form(paths, path, item, "label", "OfLabel") : RK_OK;
+}
+
+/* Every answer has its request's id. */
+static rk_status add_request_ids(json_t *responses) {
+    const char *name;
+    json_t *response;
+    json_object_foreach(responses, name, response) {
+        json_t *headers = json_object_get(response, "headers");
+        if (!headers) {
+            headers = json_object();
+            SET(json_object_set_new(response, "headers", headers));
+        }
+        SET(json_object_set_new(headers, "X-Request-Id", reference("headers", "requestId")));
+    }
+    return RK_OK;
 }
 
 static rk_status write_out(json_t *document) {
@@ -87,6 +103,8 @@ static rk_status write_out(json_t *document) {
     if (json_object_set_new(document, "paths", paths) != 0 ||
         json_object_set_new(info, "version", json_string(rk_version())) != 0)
         status = rk_error(RK_NO_MEMORY, "no memory for the document");
+    if (status == RK_OK)
+        status = add_request_ids(json_object_get(json_object_get(document, "components"), "responses"));
     json_object_foreach(once, path, item) if (status == RK_OK) status = add_path(paths, path, item);
     json_decref(once);
     return status;

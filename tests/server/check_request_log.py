@@ -240,6 +240,24 @@ class RequestLog(Tests):
             assert ended.returncode == 1 and words in ended.stderr, (text, ended)
         assert self.path.read_text().startswith("I am not")
 
+    def test_max_files(self):
+        """Beyond max_files the oldest are deleted, also those of the servers before; what is named otherwise stays."""
+        self.clean()
+        others = [self.folder / name for name in ("log-1.text", "log-x.tfrecord", "log2-000001.tfrecord", "log-.tfrecord")]
+        for path in others:
+            path.write_text("other")
+        for most, first in ((4, 0), (2, 60), (1, 120)):
+            with Server(self, more=self.log(f", max_bytes: 8000, max_files: {most}")) as s:
+                for i in range(60):
+                    self.ask(s, self.instances[:2], f"id{first + i}")
+                self.wait(s, 120)
+            paths = [*sorted(path for path in self.folder.glob("log-??????.tfrecord")), self.path]
+            got = [r["reckon/request_id"][0] for path in paths for r in read(path)]
+            assert len(paths) == most and got == [b"id%d" % (i // 2) for i in range(2 * (first + 60) - len(got), 2 * (first + 60))], (paths, got)
+        for path in others:
+            assert path.read_text() == "other"
+            path.unlink()
+
     def test_full_disk(self):
         """Requests are answered; what has no room is counted and told of once; the file is whole."""
         self.clean()

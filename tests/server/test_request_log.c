@@ -78,24 +78,32 @@ static void test_files(void **state) {
     rk_log_file file;
     rk_buffer record = {0};
     const char *log = path_of("new.log/x");
-    assert_int_equal(rk_log_file_open(log, 100, &file), RK_NOT_FOUND);
+    assert_int_equal(rk_log_file_open(log, 100, 0, &file), RK_NOT_FOUND);
     rk_log_file_close(&file);
     rk_tfrecord_write("0123456789", 10, &record); /* 26 bytes */
     char own[100];
     strcpy(own, path_of("plain")); /* no ending; four records a file */
     for (int i = 0; i < 11; i++) {
-        OK(rk_log_file_open(own, 104, &file));
+        OK(rk_log_file_open(own, 104, 0, &file));
         OK(rk_log_file_append(&file, record.data, record.n_bytes));
         rk_log_file other;
-        assert_int_equal(rk_log_file_open(own, 104, &other), RK_BUSY);
+        assert_int_equal(rk_log_file_open(own, 104, 1, &other), RK_BUSY);
         rk_log_file_close(&other);
         rk_log_file_close(&file);
     }
     assert_int_equal(size_of("plain-000001"), 104);
     assert_int_equal(size_of("plain-000002"), 104);
     assert_int_equal(size_of("plain"), 78);
+    OK(rk_log_file_open(own, 104, 2, &file));
+    assert_int_equal(access(path_of("plain-000001"), F_OK), -1);
+    assert_int_equal(size_of("plain-000002"), 104);
+    for (int i = 0; i < 3; i++) OK(rk_log_file_append(&file, record.data, record.n_bytes));
+    rk_log_file_close(&file);
+    assert_int_equal(access(path_of("plain-000002"), F_OK), -1);
+    assert_int_equal(size_of("plain-000003"), 104);
+    assert_int_equal(size_of("plain"), 52);
     assert_int_equal(truncate(path_of("plain"), 5), 0); /* all that is left is a part of a head */
-    OK(rk_log_file_open(own, 104, &file));
+    OK(rk_log_file_open(own, 104, 0, &file));
     assert_int_equal(size_of("plain"), 0);
     OK(rk_log_file_append(&file, record.data, record.n_bytes));
     rk_log_file_close(&file);

@@ -32,6 +32,7 @@ static rk_status open_log(rk_server *s) {
     const rk_request_log_options options = {.path = section->path,
                                             .sampling_rate = section->sampling_rate,
                                             .max_bytes = section->max_bytes,
+                                            .max_files = section->max_files,
                                             .max_queue_bytes = LOG_QUEUE_BYTES};
     return section->path ? rk_request_log_open(&options, &s->log) : RK_OK;
 }

@@ -115,6 +115,8 @@ static const rk_field request_log_fields[] = {
     RK_FIELD_F64(rk_request_log_section, sampling_rate, 1, 0, 1, "part of the requests that are in it"),
     RK_FIELD_I64(rk_request_log_section, max_bytes, 1 << 30, 4096, 9e15,
                  "of a file; then it gets a number and a new one begins"),
+    RK_FIELD_I64(rk_request_log_section, max_files, 0, 0, 999999,
+                 "files that stay, with those that have numbers; the oldest are deleted; 0: all stay"),
 };
 static const rk_schema request_log_schema =
     RK_SCHEMA("request_log", rk_request_log_section, request_log_fields);

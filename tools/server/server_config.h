@@ -65,7 +65,7 @@ typedef struct rk_admin_section {
 typedef struct rk_request_log_section {
     char *path;
     double sampling_rate;
-    int64_t max_bytes;
+    int64_t max_bytes, max_files;
 } rk_request_log_section;
 
 typedef struct rk_server_config {

@@ -11,6 +11,7 @@
 
 #include "base/buffer.h"
 #include "base/file/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/text/text_list.h"
 #include "format/protobuf/tfrecord.h"
@@ -80,13 +81,18 @@ static int64_t number_of(const rk_log_file *file, const char *name) {
     return digits.n_bytes < 16 && rk_parse_i64(digits, &number) ? number : 0;
 }
 
-static rk_status find_next_number(rk_log_file *file) {
-    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
+/* The names beside the file. */
+static rk_status list_folder(const rk_log_file *file, rk_text_list *out) {
     RK_AUTOFREE char *folder = NULL;
     const char *slash = strrchr(file->path, '/');
     RK_TRY(slash > file->path ? rk_strndup(file->path, (size_t)(slash - file->path), &folder)
                               : rk_strdup(slash ? "/" : ".", &folder));
-    RK_TRY(rk_list_directory(folder, &names));
+    return rk_list_directory(folder, out);
+}
+
+static rk_status find_next_number(rk_log_file *file) {
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
+    RK_TRY(list_folder(file, &names));
     file->next_number = 1;
     for (size_t i = 0; i < names.n; i++) {
         int64_t number = number_of(file, names.texts[i]);
@@ -95,11 +101,46 @@ static rk_status find_next_number(rk_log_file *file) {
     return RK_OK;
 }
 
-rk_status rk_log_file_open(const char *path, uint64_t max_bytes, rk_log_file *file) {
-    *file = (rk_log_file){.path = path, .descriptor = -1, .max_bytes = max_bytes};
+/* The least number among names, and how many there are. */
+static int64_t oldest_of(const rk_log_file *file, const rk_text_list *names, int64_t above, int64_t *n) {
+    int64_t least = 0;
+    *n = 0;
+    for (size_t i = 0; i < names->n; i++) {
+        int64_t number = number_of(file, names->texts[i]);
+        if (number <= above) continue;
+        if (!least || number < least) least = number;
+        ++*n;
+    }
+    return least;
+}
+
+static rk_status delete_oldest(const rk_log_file *file) {
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
+    RK_TRY(list_folder(file, &names));
+    int64_t n, oldest = oldest_of(file, &names, 0, &n);
+    while (n > file->max_files - 1) {
+        RK_AUTOFREE char *path = NULL;
+        RK_TRY(numbered_path(file, oldest, &path));
+        if (unlink(path) != 0 && errno != ENOENT)
+            return rk_error_errno(RK_IO, errno, "could not delete '%s'", path);
+        oldest = oldest_of(file, &names, oldest, &n);
+    }
+    return RK_OK;
+}
+
+/* What cannot be deleted stays, and the log goes on. */
+static void keep_few(const rk_log_file *file) {
+    if (file->max_files > 0 && delete_oldest(file) != RK_OK)
+        rk_log(RK_LOG_WARNING, "request log: old files stay: %s", rk_last_error());
+}
+
+rk_status rk_log_file_open(const char *path, uint64_t max_bytes, int64_t max_files, rk_log_file *file) {
+    *file = (rk_log_file){.path = path, .descriptor = -1, .max_bytes = max_bytes, .max_files = max_files};
     RK_TRY(rk_path_check(path));
     RK_TRY(find_next_number(file));
-    return open_file(file);
+    RK_TRY(open_file(file));
+    keep_few(file);
+    return RK_OK;
 }
 
 static rk_status put_aside(rk_log_file *file) {
@@ -110,6 +151,7 @@ static rk_status put_aside(rk_log_file *file) {
         if (rename(file->path, aside) != 0) return failed(file, "put aside");
         moved = true;
     }
+    keep_few(file);
     rk_log_file_close(file);
     return open_file(file);
 }

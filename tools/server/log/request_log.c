@@ -83,7 +83,7 @@ static void *write_all(void *argument) {
 
 static rk_status start(rk_request_log *log) {
     RK_TRY(rk_strdup(log->options.path, &log->path));
-    RK_TRY(rk_log_file_open(log->path, (uint64_t)log->options.max_bytes, &log->file));
+    RK_TRY(rk_log_file_open(log->path, (uint64_t)log->options.max_bytes, log->options.max_files, &log->file));
     int code = pthread_create(&log->writer, NULL, write_all, log);
     if (code != 0) return rk_error_errno(RK_NO_MEMORY, code, "could not start the request log's thread");
     log->started = true;

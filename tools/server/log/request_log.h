@@ -15,6 +15,7 @@ typedef struct rk_request_log_options {
     const char *path;       /* of log_file.h; copied */
     double sampling_rate;   /* of requests, by their ids */
     int64_t max_bytes;      /* of a file */
+    int64_t max_files;      /* of log_file.h */
     size_t max_queue_bytes; /* of records that wait to be written; what is beyond is dropped */
 } rk_request_log_options;
 

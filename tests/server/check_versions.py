@@ -72,6 +72,8 @@ class Versions(Tests):
 
             (folder / "2").mkdir()
             wait_for(("1", "AVAILABLE"), ("2", "END"))
+            said = s.ask("/v1/models/ads")[1].decode()
+            assert "'2'" in said and str(self.folder) not in said, said
             shutil.copytree(run, folder / "2", dirs_exist_ok=True)
             wait_for(("2", "AVAILABLE"), ("1", "AVAILABLE"))
             (folder / "2").rename(folder / "02")  # the same number from elsewhere stands in its place

@@ -37,7 +37,9 @@ class Warmup(Tests):
                     break
                 time.sleep(0.1)
             assert [(v["version"], v["state"]) for v in states] == [("7", "AVAILABLE"), ("14", "END")], states
-            assert re.search(r"/warm\.jsonl:9: .*age", states[1]["status"]["error_message"]), states
+            assert re.search(r"^warm\.jsonl:9: .*age", states[1]["status"]["error_message"]), states
+            page = s.ask("/")[1].decode()
+            assert "warm.jsonl:9: " in page and str(self.folder) not in page, page
             got = s.predict({"instances": self.instances[:20]})[1]["predictions"]
             assert self.printed([(p["click"], p["rating"]) for p in got]) == before[:20]
             self.write(*fine)

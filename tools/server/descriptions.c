@@ -4,16 +4,30 @@
 
 #include <reckon/version.h>
 
+#include "base/memory.h"
+#include "base/text/short_paths.h"
 #include "format/json_text.h"
 
+void rk_describe_failure(const rk_served_model *model, rk_buffer *out) {
+    rk_write_short_paths(model->failure, model->entry->path, out);
+}
+
 static void write_state(rk_buffer *out, long long number, const char *state, const char *code,
-                        const char *message, bool first) {
+                        rk_span message, bool first) {
     rk_buffer_printf(out,
                      "%s{\"version\": \"%lld\", \"state\": \"%s\", \"status\": {\"error_code\": \"%s\", "
                      "\"error_message\": ",
                      first ? "" : ", ", number, state, code);
-    rk_json_write_text(out, (rk_span){message, strlen(message)});
+    rk_json_write_text(out, message);
     rk_buffer_text(out, "}}");
+}
+
+static void write_failure(const rk_served_model *model, bool first, rk_buffer *out) {
+    RK_AUTO(rk_buffer_release) rk_buffer reason = {0};
+    rk_describe_failure(model, &reason);
+    if (reason.status != RK_OK) out->status = reason.status;
+    write_state(out, (long long)model->failed_number, "END", "UNKNOWN",
+                (rk_span){reason.n_bytes ? reason.data : "", reason.n_bytes}, first);
 }
 
 bool rk_describe_status(rk_served_model *model, const int64_t *only, rk_buffer *out) {
@@ -22,11 +36,11 @@ bool rk_describe_status(rk_served_model *model, const int64_t *only, rk_buffer *
     pthread_mutex_lock(&model->mutex);
     for (const rk_served_version *v = model->versions; v; v = v->next) {
         if (only && v->number != *only) continue;
-        write_state(out, (long long)v->number, "AVAILABLE", "OK", "", first);
+        write_state(out, (long long)v->number, "AVAILABLE", "OK", (rk_span){"", 0}, first);
         first = false;
     }
     if (model->failed_path && (!only || model->failed_number == *only)) {
-        write_state(out, (long long)model->failed_number, "END", "UNKNOWN", model->failure, first);
+        write_failure(model, first, out);
         first = false;
     }
     pthread_mutex_unlock(&model->mutex);

@@ -5,6 +5,8 @@
 #include "base/buffer.h"
 #include "server/served_model.h"
 
+/* Why a version could not be loaded, without the folders of the server's disk; under the model's mutex. */
+void rk_describe_failure(const rk_served_model *model, rk_buffer *out);
 /* TensorFlow Serving's: states of versions (all, or the one of a number), and what a version reads and
  * answers. Returns false where there is no such version, neither in use nor failed. */
 bool rk_describe_status(rk_served_model *model, const int64_t *only, rk_buffer *out);

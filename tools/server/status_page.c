@@ -10,6 +10,7 @@
 #include "base/text/markup.h"
 #include "format/json_text.h"
 #include "server/assets.h"
+#include "server/descriptions.h"
 
 static void write_time(double seconds, rk_buffer *out) {
     char text[32];
@@ -18,6 +19,16 @@ static void write_time(double seconds, rk_buffer *out) {
     gmtime_r(&when, &utc);
     strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc);
     rk_buffer_text(out, text);
+}
+
+static void write_failure(const rk_served_model *model, rk_buffer *out) {
+    RK_AUTO(rk_buffer_release) rk_buffer reason = {0};
+    rk_describe_failure(model, &reason);
+    rk_buffer_text(&reason, "");
+    if (reason.status == RK_OK)
+        rk_markup_escape(reason.data, out);
+    else
+        out->status = reason.status;
 }
 
 static void write_versions(rk_served_model *model, rk_buffer *out) {
@@ -32,7 +43,7 @@ static void write_versions(rk_served_model *model, rk_buffer *out) {
     if (model->failed_path) {
         rk_buffer_printf(out,
                          "<p class=\"bad\">Version %lld is not served: ", (long long)model->failed_number);
-        rk_markup_escape(model->failure, out);
+        write_failure(model, out);
         rk_buffer_text(out, "</p>\n");
     }
     pthread_mutex_unlock(&model->mutex);

@@ -5,6 +5,7 @@
 
 #include <reckon/reckon.h>
 
+#include "bus_error.h"
 #include "command.h"
 #include "terminal.h"
 
@@ -60,5 +61,6 @@ static void give_memory_back(void) {
 int main(int argc, char **argv) {
     give_memory_back();
     terminal_init();
+    bus_error_hear();
     return finish(run(argc, argv));
 }

@@ -3,7 +3,11 @@
 
     check_versions.py PROGRAM [TEST...]      77: this build cannot serve
 """
+import http.client
+import os
+import re
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -86,6 +90,27 @@ class Versions(Tests):
             self.same(s.predict({"instances": self.instances[:20]})[1]["predictions"])
         assert s.log.count("version 2 is not served") == s.log.count("version 3 is not served") == 1, s.log
         shutil.rmtree(folder)
+        self.serve_run = run
+
+    def test_cut_in_place(self):
+        """An export whose mapped rows are cut ends the server, which says what file it was."""
+        export, run = self.folder / "cut", self.serve_run
+        subprocess.run([self.program, "export", run, export], check=True)
+        self.serve_run = export
+        s = Server(self)
+        self.same(s.predict({"instances": self.instances[:50]})[1]["predictions"])
+        for file in export.glob("*.safetensors"):
+            os.truncate(file, 0)
+        try:
+            s.predict({"instances": self.instances[:50]})
+            raise AssertionError("rows were read that are not there")
+        except (OSError, http.client.HTTPException):
+            pass
+        assert s.process.wait(20) == -signal.SIGBUS
+        s.reader.join()
+        log = "".join(s.lines)
+        assert re.search(r"error: '\S*/cut/\S+\.safetensors' was cut while it was mapped.*\nhint: replace", log), log
+        shutil.rmtree(export)
         self.serve_run = run
 
     def test_exports(self):

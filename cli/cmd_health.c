@@ -24,8 +24,9 @@ const command command_health = {
     .max_positional = 1,
     .description =
         "Asks the server at an address (127.0.0.1:8501), or where a file of `reckon serve` says, whether it "
-        "takes requests: a container's health check. Exit status 0: it is ready; 1: it is not, or does not "
-        "answer.",
+        "takes requests: a container's health check. By a file that has `tls` it asks over TLS, and does not "
+        "look at "
+        "the certificate. Exit status 0: it is ready; 1: it is not, or does not answer.",
     .options =
         {
             {"timeout", 't', OPTION_INT, "SECONDS", NULL, "until it must have answered (5)"},

@@ -36,6 +36,7 @@ macro(rk_may_have name package without)
   endif()
 endmacro()
 rk_may_have(MICROHTTPD libmicrohttpd "no `reckon serve`")
+rk_may_have(GNUTLS gnutls "`reckon health` asks no server that speaks TLS")
 rk_may_have(HIREDIS hiredis "rows cannot be in Redis")
 
 find_path(DNNL_INCLUDE_DIR dnnl.h)

@@ -109,6 +109,11 @@ class Connections(Tests):
             connection.request("POST", "/v1/models/ads:predict", json.dumps({"instances": self.instances[:5]}))
             self.same(json.load(connection.getresponse())["predictions"])
             connection.close()
+            config = self.folder / "serve.yaml"
+            config.write_text(config.read_text().replace("127.0.0.1:0", f"127.0.0.1:{s.port}"))
+            for asked, code, words in ((config, 0, "ready"), (f"127.0.0.1:{s.port}", 1, "TLS")):
+                health = subprocess.run([self.program, "health", asked], capture_output=True, text=True, timeout=20)
+                assert health.returncode == code and words in health.stdout + health.stderr, health
             old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
             old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1

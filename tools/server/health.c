@@ -1,5 +1,6 @@
 /* Asks a server whether it is ready, as a balancer does: what a container's health check runs. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/time.h>
@@ -9,6 +10,7 @@
 
 #include "base/thread/clock.h"
 #include "server/http/address.h"
+#include "server/http/tls_client.h"
 #include "server/server_config.h"
 
 static const char request[] = "GET /v2/health/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -19,34 +21,64 @@ static rk_status unreachable(const char *listen) {
     return rk_error_errno(RK_IO, code, "could not ask the server at '%s'", listen);
 }
 
-static rk_status ask(int fd, const rk_address *address, const char *listen, double timeout, char *line) {
-    double until = rk_clock_seconds() + timeout;
+/* A connection, and TLS over it or NULL. */
+typedef struct channel {
+    int fd;
+    rk_tls_client *tls;
+} channel;
+
+static ssize_t send_some(const channel *c, const char *data, size_t n_bytes) {
+    return c->tls ? rk_tls_send(c->tls, data, n_bytes) : send(c->fd, data, n_bytes, MSG_NOSIGNAL);
+}
+
+static ssize_t receive_some(const channel *c, char *data, size_t n_bytes) {
+    return c->tls ? rk_tls_receive(c->tls, data, n_bytes) : recv(c->fd, data, n_bytes, 0);
+}
+
+static rk_status talk(const channel *c, const char *listen, double until, char *line) {
+    if (send_some(c, request, sizeof request - 1) < 0) return unreachable(listen);
+    for (size_t n = 0; n < STATUS_LINE_BYTES;) {
+        ssize_t got = receive_some(c, line + n, STATUS_LINE_BYTES - n);
+        if (got < 0) return unreachable(listen);
+        RK_FAIL_IF(got == 0 || rk_clock_seconds() > until, RK_IO,
+                   "the server at '%s' gave no answer in HTTP%s", listen,
+                   c->tls ? "" : "\nhint: does it speak TLS? reckon health serve.yaml asks such a server");
+        n += (size_t)got;
+    }
+    return RK_OK;
+}
+
+/* Where to ask, and how. */
+typedef struct asked {
+    const char *listen;
+    double timeout;
+    bool tls;
+} asked;
+
+static rk_status ask(int fd, const rk_address *address, const asked *a, char *line) {
+    const char *listen = a->listen;
+    double timeout = a->timeout, until = rk_clock_seconds() + timeout;
+    channel c = {fd, NULL};
     struct timeval most = {.tv_sec = (time_t)timeout,
                            .tv_usec = (suseconds_t)((timeout - (double)(time_t)timeout) * 1e6)};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
     if (connect(fd, (const struct sockaddr *)&address->storage, address->n_bytes) != 0)
         return unreachable(listen);
-    if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0) return unreachable(listen);
-    for (size_t n = 0; n < STATUS_LINE_BYTES;) {
-        ssize_t got = recv(fd, line + n, STATUS_LINE_BYTES - n, 0);
-        if (got < 0) return unreachable(listen);
-        RK_FAIL_IF(
-            got == 0 || rk_clock_seconds() > until, RK_IO,
-            "the server at '%s' gave no answer in HTTP\nhint: does it speak TLS? curl can ask such a server",
-            listen);
-        n += (size_t)got;
-    }
-    return RK_OK;
+    if (a->tls) RK_TRY(rk_tls_connect(fd, listen, timeout, &c.tls));
+    rk_status status = talk(&c, listen, until, line);
+    rk_tls_close(c.tls);
+    return status;
 }
 
-static rk_status ask_at(const char *listen, double timeout) {
+static rk_status ask_at(const asked *a) {
+    const char *listen = a->listen;
     rk_address address;
     char line[STATUS_LINE_BYTES + 1] = "";
     RK_TRY(rk_address_read(listen, &address));
     int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return unreachable(listen);
-    rk_status status = ask(fd, &address, listen, timeout, line);
+    rk_status status = ask(fd, &address, a, line);
     close(fd);
     RK_TRY(status);
     RK_FAIL_IF(strncmp(line, "HTTP/1.", 7) != 0, RK_IO, "what listens at '%s' does not speak HTTP", listen);
@@ -58,14 +90,10 @@ static rk_status ask_at(const char *listen, double timeout) {
 rk_status rk_server_health(const char *server, double timeout) {
     RK_FAIL_IF(!(timeout > 0 && timeout <= 3600), RK_INVALID_ARGUMENT,
                "a timeout of %g s is not in (0, 3600]", timeout);
-    if (!rk_is_server_file(server)) return ask_at(server, timeout);
+    if (!rk_is_server_file(server)) return ask_at(&(asked){server, timeout, false});
     rk_server_config config;
     RK_TRY(rk_server_config_load(server, NULL, &config));
-    rk_status status = config.tls.key ? rk_error(RK_UNSUPPORTED,
-                                                 "%s: key 'tls': a server that speaks TLS is not asked\n"
-                                                 "hint: curl --cacert FILE https://HOST:PORT/v2/health/ready",
-                                                 server)
-                                      : ask_at(config.listen, timeout);
+    rk_status status = ask_at(&(asked){config.listen, timeout, config.tls.key != NULL});
     rk_server_config_release(&config);
     return status;
 }

@@ -35,8 +35,9 @@ RK_API void rk_server_stop(rk_server *server);
 RK_API void rk_server_free(rk_server *server);
 
 /* Asks a server that runs, at an address and port or where a serve.yaml says, for /v2/health/ready, within so
- * many seconds. RK_OK: it is ready. Errors: RK_BUSY (it answers, and is not ready), RK_IO (it does not
- * answer), RK_UNSUPPORTED (it speaks TLS), RK_CONFIG. */
+ * many seconds; over TLS where the serve.yaml has it, whatever the certificate. RK_OK: it is ready. Errors:
+ * RK_BUSY (it answers, and is not ready), RK_IO (it does not answer), RK_UNSUPPORTED (it speaks TLS, and the
+ * build has no GnuTLS), RK_CONFIG. */
 RK_API rk_status rk_server_health(const char *server, double timeout);
 
 #ifdef __cplusplus

@@ -8,4 +8,4 @@ printf "models: [{name: a, path: x}]\nlimit: {}\n" >serve.yaml; "$RECKON" serve 
 "$RECKON" health somewhere
 "$RECKON" health --timeout 0 127.0.0.1:1
 printf "listen: 127.0.0.1:1\nmodels: [{name: a, path: x}]\n" >serve.yaml; "$RECKON" health serve.yaml
-printf "models: [{name: a, path: x}]\ntls: {certificate: c, key: k}\n" >serve.yaml; "$RECKON" health serve.yaml
+printf "listen: 127.0.0.1:1\nmodels: [{name: a, path: x}]\ntls: {certificate: c, key: k}\n" >serve.yaml; "$RECKON" health serve.yaml

@@ -48,10 +48,10 @@ typedef struct rk_embeddings_config {
  *
  * Over ranks (comm), tables of fewer than 10,000 rows are on every rank; of larger ones each rank holds a
  * part. Every rank has a local batch of its own, of any number of samples. All ranks make the calls that look
- * up, peek, go backward, step, drop gradients, scale the learning rate, and read or write rows, in the same
- * order and from one thread at a time, peeks included; a call that is refused on one rank is refused on all.
- * The gradients of all ranks are added (to train on the mean over all samples, each divides by their number),
- * in the order of the ranks' tree, ((0 + 1) + (2 + 3)). */
+ * up, peek, go backward, step, drop gradients, scale the learning rate, and read or write rows, slots or
+ * steps, in the same order and from one thread at a time, peeks included; a call that is refused on one rank
+ * is refused on all. The gradients of all ranks are added (to train on the mean over all samples, each
+ * divides by their number), in the order of the ranks' tree, ((0 + 1) + (2 + 3)). */
 RK_API rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings **out);
 RK_API void rk_embeddings_free(rk_embeddings *embeddings);
 
@@ -84,6 +84,12 @@ RK_API void rk_lookup_free(rk_lookup *lookup);
  * offsets beyond the ids), RK_NO_MEMORY. */
 RK_API rk_status rk_lookup_ids(rk_lookup *lookup, int64_t n, const rk_id_tensors *features,
                                const rk_ids **ids);
+/* The same of keys that stand one behind the other in the same tensors, as in TorchRec's KeyedJaggedTensor:
+ * tensors->ids [total]; tensors->offsets [n_keys * n + 1], of key 0's bags first; tensors->weights [total] or
+ * NULL. Feature f is key keys[f], [n_features]; a key may be several features, or none. Ids of 64 bits are
+ * not copied. */
+RK_API rk_status rk_lookup_keyed_ids(rk_lookup *lookup, int64_t n, int32_t n_keys,
+                                     const rk_id_tensors *tensors, const int32_t *keys, const rk_ids **ids);
 
 /* To train: look up features ids[f] (as declared at create, in that order) of n samples into activations[f],
  * [n_features]. `lookup` keeps which rows were used, for the one backward that may follow; ids and
@@ -127,6 +133,25 @@ RK_API rk_status rk_embeddings_read_rows(const rk_embeddings *embeddings, const 
                                          int64_t n, float *out);
 RK_API rk_status rk_embeddings_write_rows(rk_embeddings *embeddings, const char *table, int64_t first,
                                           int64_t n, const float *rows);
+
+/* The state of a table's optimizer, for checkpoints of one's own: with its rows, its slots and its count of
+ * steps written back, a collection goes on to the bits that it would have had (docs/embeddings.md).
+ *
+ * The name of slot 0, 1, ... ("accumulator", "m", "v", "momentum", "n", "z": docs/optimizers.md), which
+ * belongs to the library; NULL, if the table is unknown or its optimizer has no such slot, as of a frozen
+ * table. *width (which may be NULL): values a row, dim or 1. */
+RK_API const char *rk_embeddings_slot_name(const rk_embeddings *embeddings, const char *table, int32_t slot,
+                                           int32_t *width);
+/* A slot of rows [first, first+n) into out [n, width], and back. RK_INVALID_ARGUMENT: there is no such slot,
+ * or no such row. RK_NOT_FOUND: no such table. */
+RK_API rk_status rk_embeddings_read_slot(const rk_embeddings *embeddings, const char *table, int32_t slot,
+                                         int64_t first, int64_t n, float *out);
+RK_API rk_status rk_embeddings_write_slot(rk_embeddings *embeddings, const char *table, int32_t slot,
+                                          int64_t first, int64_t n, const float *values);
+/* How many steps the table has taken, which corrections of bias, schedules of learning rates and the rounding
+ * of 16-bit rows go by. */
+RK_API rk_status rk_embeddings_read_step(const rk_embeddings *embeddings, const char *table, int64_t *step);
+RK_API rk_status rk_embeddings_write_step(rk_embeddings *embeddings, const char *table, int64_t step);
 
 #ifdef __cplusplus
 }

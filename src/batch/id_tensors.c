@@ -1,9 +1,23 @@
 #include "batch/id_tensors.h"
 
 #include "base/memory.h"
+#include "base/thread/parallel.h"
+#include "batch/ids.h"
+
+/* ids, offsets of each feature, and of all keys together. */
+static size_t n_lists(int32_t n_features) {
+    return 2 * ((size_t)n_features + 1);
+}
+
+static rk_status allocate(rk_tensor_ids *m, int32_t n_features) {
+    if (!m->ids) RK_TRY(rk_alloc((size_t)n_features, sizeof *m->ids, &m->ids));
+    if (!m->widened) RK_TRY(rk_alloc(n_lists(n_features), sizeof *m->widened, &m->widened));
+    if (!m->capacities) RK_TRY(rk_alloc(n_lists(n_features), sizeof *m->capacities, &m->capacities));
+    return RK_OK;
+}
 
 void rk_tensor_ids_release(rk_tensor_ids *m, int32_t n_features) {
-    for (int32_t i = 0; m->widened && i < 2 * n_features; i++) rk_free(m->widened[i]);
+    for (size_t i = 0; m->widened && i < n_lists(n_features); i++) rk_free(m->widened[i]);
     RK_FREE_ALL(m->ids, m->widened, m->capacities);
     *m = (rk_tensor_ids){0};
 }
@@ -75,16 +89,88 @@ static rk_status take_feature(rk_tensor_ids *m, int32_t feature, int64_t n, cons
 
 rk_status rk_tensor_ids_take(rk_tensor_ids *m, int32_t n_features, int64_t n, const rk_id_tensors *features,
                              const rk_ids **out) {
-    size_t n_lists = 2 * (size_t)n_features;
     RK_FAIL_IF(n < 0 || n == INT64_MAX || (n_features > 0 && !features), RK_INVALID_ARGUMENT,
                "ids are missing, or of a negative number of samples");
-    if (!m->ids) RK_TRY(rk_alloc((size_t)n_features, sizeof *m->ids, &m->ids));
-    if (!m->widened) RK_TRY(rk_alloc(n_lists, sizeof *m->widened, &m->widened));
-    if (!m->capacities) RK_TRY(rk_alloc(n_lists, sizeof *m->capacities, &m->capacities));
+    RK_TRY(allocate(m, n_features));
     for (int32_t f = 0; f < n_features; f++) {
         rk_status status = take_feature(m, f, n, &features[f]);
         if (status != RK_OK) return rk_error_context(status, "feature %d", f);
     }
+    *out = m->ids;
+    return RK_OK;
+}
+
+/* ---- Features that stand one behind the other in the same tensors. */
+
+static rk_status take_keyed(rk_tensor_ids *m, int32_t n_features, int64_t n, int32_t n_keys,
+                            const rk_id_tensors *tensors, rk_ids *all) {
+    const rk_tensor *ids = tensors->ids, *offsets = tensors->offsets;
+    int64_t **widened = &m->widened[2 * n_features];
+    size_t *capacities = &m->capacities[2 * n_features];
+    RK_FAIL_IF(!ids || !offsets, RK_INVALID_ARGUMENT, "%s: are missing", ids ? "offsets" : "ids");
+    RK_TRY(check_tensor(ids, "ids", true));
+    RK_TRY(check_tensor(offsets, "offsets", true));
+    RK_FAIL_IF(n && n_keys > (INT64_MAX - 1) / n, RK_INVALID_ARGUMENT, "%d keys of %lld samples", (int)n_keys,
+               (long long)n);
+    RK_TRY(check_shapes(tensors, n * n_keys));
+    RK_TRY(widen(ids, &widened[0], &capacities[0], &all->ids));
+    RK_TRY(widen(offsets, &widened[1], &capacities[1], &all->offsets));
+    return take_weights(tensors, all);
+}
+
+static rk_status check_key(const rk_ids *all, int64_t n, int64_t n_ids, int32_t key, int32_t n_keys) {
+    RK_FAIL_IF(key < 0 || key >= n_keys, RK_INVALID_ARGUMENT, "key %d is none of %d", (int)key, (int)n_keys);
+    int64_t begin = all->offsets[key * n], end = all->offsets[(key + 1) * n];
+    RK_FAIL_IF(begin < 0 || begin > end || end > n_ids, RK_INVALID_ARGUMENT,
+               "offsets: %lld to %lld is no part of %lld ids", (long long)begin, (long long)end,
+               (long long)n_ids);
+    return RK_OK;
+}
+
+typedef struct keyed_job {
+    rk_tensor_ids *memory;
+    const rk_ids *all;
+    const int32_t *keys; /* [n_features] */
+    int64_t n;
+} keyed_job;
+
+static bool are_alike(const int64_t *offsets, int64_t n) {
+    for (int64_t s = 1; s < n; s++)
+        if (offsets[s + 1] - offsets[s] != offsets[1] - offsets[0]) return false;
+    return true;
+}
+
+/* Bags of one size need no offsets. */
+static void slice_key(void *context, size_t f, int thread) {
+    (void)thread;
+    const keyed_job *j = context;
+    int64_t first = j->keys[f] * j->n;
+    const int64_t *offsets = j->all->offsets + first;
+    rk_ids all = *j->all, *out = &j->memory->ids[f];
+    if (j->n == 0 || !are_alike(offsets, j->n)) {
+        *out = rk_ids_slice(&all, first, j->n, j->memory->widened[2 * f + 1]);
+        return;
+    }
+    *out = (rk_ids){.ids_per_sample = offsets[1] - offsets[0], .ids = all.ids, .weights = all.weights};
+    if (out->ids) out->ids += offsets[0];
+    if (out->weights) out->weights += offsets[0];
+}
+
+rk_status rk_tensor_ids_take_keyed(rk_tensor_ids *m, int32_t n_features, int64_t n, int32_t n_keys,
+                                   const rk_id_tensors *tensors, const int32_t *keys, const rk_ids **out) {
+    RK_FAIL_IF(n < 0 || n == INT64_MAX || n_keys < 0 || !tensors || (n_features > 0 && !keys),
+               RK_INVALID_ARGUMENT, "ids are missing, or of a negative number of samples or keys");
+    RK_TRY(allocate(m, n_features));
+    rk_ids all = {0};
+    RK_TRY(take_keyed(m, n_features, n, n_keys, tensors, &all));
+    for (int32_t f = 0; f < n_features; f++) {
+        rk_status status = check_key(&all, n, tensors->ids->shape[0], keys[f], n_keys);
+        if (status != RK_OK) return rk_error_context(status, "feature %d", f);
+        RK_TRY(rk_reserve(&m->widened[2 * f + 1], &m->capacities[2 * f + 1], (size_t)n + 1,
+                          sizeof **m->widened));
+    }
+    keyed_job job = {m, &all, keys, n};
+    rk_parallel_for_work((size_t)n_features, (uint64_t)n * (uint64_t)n_features, slice_key, &job);
     *out = m->ids;
     return RK_OK;
 }

@@ -40,6 +40,16 @@ rk_status rk_lookup_ids(rk_lookup *lookup, int64_t n, const rk_id_tensors *featu
     return rk_tensor_ids_take(&lookup->tensor_ids, lookup->embeddings->n_features, n, features, ids);
 }
 
+rk_status rk_lookup_keyed_ids(rk_lookup *lookup, int64_t n, int32_t n_keys, const rk_id_tensors *tensors,
+                              const int32_t *keys, const rk_ids **ids) {
+    rk_status status;
+    RK_FAIL_IF(!lookup, RK_INVALID_ARGUMENT, "ids of tensors need an rk_lookup");
+    const rk_embeddings *e = lookup->embeddings;
+    RK_ON_POOL(e->pool, status = rk_tensor_ids_take_keyed(&lookup->tensor_ids, e->n_features, n, n_keys,
+                                                          tensors, keys, ids));
+    return status;
+}
+
 static rk_status check_lookup(const rk_lookup *lookup, const rk_embeddings *e) {
     RK_FAIL_IF(!lookup, RK_INVALID_ARGUMENT, "a lookup of a collection needs an rk_lookup");
     RK_FAIL_IF(lookup->embeddings != e, RK_INVALID_ARGUMENT,

@@ -187,4 +187,6 @@ const rk_embeddings_ops rk_over_ranks = {.free = free_over_ranks,
                                          .zero_gradients = zero_gradients,
                                          .scale_learning_rate = scale_learning_rate,
                                          .read_rows = rk_over_ranks_read_rows,
-                                         .write_rows = rk_over_ranks_write_rows};
+                                         .write_rows = rk_over_ranks_write_rows,
+                                         .read_step = rk_over_ranks_read_step,
+                                         .write_step = rk_over_ranks_write_step};

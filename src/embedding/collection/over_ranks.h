@@ -19,9 +19,9 @@ static inline rk_status rk_over_ranks_end(const rk_sharded *s, rk_status status)
     return status == RK_OK ? RK_OK : rk_comm_fail(s->comm, status);
 }
 
-rk_status rk_over_ranks_read_rows(const rk_embeddings *embeddings, int32_t table, int64_t first, int64_t n,
-                                  float *out);
-rk_status rk_over_ranks_write_rows(rk_embeddings *embeddings, int32_t table, int64_t first, int64_t n,
-                                   const float *rows);
+rk_status rk_over_ranks_read_rows(const rk_embeddings *embeddings, const rk_row_range *range, float *out);
+rk_status rk_over_ranks_write_rows(rk_embeddings *embeddings, const rk_row_range *range, const float *rows);
+rk_status rk_over_ranks_read_step(const rk_embeddings *embeddings, int32_t table, int64_t *out);
+void rk_over_ranks_write_step(rk_embeddings *embeddings, int32_t table, int64_t step);
 
 #endif

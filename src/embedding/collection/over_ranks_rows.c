@@ -1,14 +1,16 @@
-/* Rows of a collection over ranks, read and written by their numbers in whole tables. */
+/* Rows of a collection over ranks and their optimizers' slots, read and written by their numbers in whole
+ * tables. */
 #include <string.h>
 
 #include "base/memory.h"
 #include "embedding/collection/over_ranks.h"
 
-/* The rows first .. first+n-1 of a table that a shard has: *n_here of them from *first_here on, of which the
- * k-th is row *at + k * n_parts of those. */
-static void rows_of_shard(const rk_table_shard *shard, int64_t first, int64_t n, int64_t *first_here,
+/* What a shard has of a range of its table: *n_here of its rows from *first_here on, of which the k-th is the
+ * range's row *at + k * n_parts. */
+static void rows_of_shard(const rk_table_shard *shard, const rk_row_range *range, int64_t *first_here,
                           int64_t *n_here, int64_t *at) {
-    int64_t before = (first - shard->part + shard->n_parts - 1) / shard->n_parts,
+    int64_t first = range->first, n = range->n,
+            before = (first - shard->part + shard->n_parts - 1) / shard->n_parts,
             until = (first + n - shard->part + shard->n_parts - 1) / shard->n_parts;
     if (first <= shard->part) before = 0;
     if (first + n <= shard->part) until = 0;
@@ -17,86 +19,126 @@ static void rows_of_shard(const rk_table_shard *shard, int64_t first, int64_t n,
     *at = before * shard->n_parts + shard->part - first;
 }
 
-static const char *stored_name(const rk_sharded *s, const rk_table_shard *shard) {
-    return s->store->tables[shard->stored].config.name;
+/* Of a row's values: those of the shard's columns, or the one of a slot that has one a row. */
+static int32_t width_of(const rk_sharded *s, const rk_table_shard *shard, const rk_row_range *range) {
+    return range->width == s->trainer_tables->tables[range->table].config.dim ? shard->dim : range->width;
+}
+
+static rk_row_range range_of_shard(const rk_sharded *s, const rk_table_shard *shard,
+                                   const rk_row_range *range, int64_t *at) {
+    rk_row_range own = {.table = shard->stored, .slot = range->slot, .width = width_of(s, shard, range)};
+    rows_of_shard(shard, range, &own.first, &own.n, at);
+    return own;
 }
 
 /* What this rank sends of the rows, or has of them itself. */
-static rk_status pack_rows(const rk_sharded *s, int32_t t, int64_t first, int64_t n, float *to) {
+static rk_status pack_rows(const rk_sharded *s, const rk_row_range *range, float *to) {
     for (int32_t h = 0; h < s->n_shards; h++) {
         const rk_table_shard *shard = &s->shards[h];
-        int64_t first_here, n_here, at;
-        if (shard->table != t || shard->stored < 0) continue;
-        rows_of_shard(shard, first, n, &first_here, &n_here, &at);
-        RK_TRY(rk_embeddings_read_rows(s->store, stored_name(s, shard), first_here, n_here, to));
-        to += n_here * shard->dim;
+        int64_t at;
+        if (shard->table != range->table || shard->stored < 0) continue;
+        rk_row_range own = range_of_shard(s, shard, range, &at);
+        RK_TRY(s->store->ops->read_rows(s->store, &own, to));
+        to += own.n * own.width;
     }
     return RK_OK;
 }
 
+static bool has_shard(const rk_table_shard *shard, const rk_row_range *range, int32_t rank) {
+    return shard->table == range->table && (shard->owner < 0 || shard->owner == rank);
+}
+
 /* Rank r's, of n_values. */
-static size_t count_values(const rk_sharded *s, int32_t t, int32_t r, int64_t first, int64_t n) {
+static size_t count_values(const rk_sharded *s, const rk_row_range *range, int32_t r) {
     size_t n_values = 0;
     for (int32_t h = 0; h < s->n_shards; h++) {
-        const rk_table_shard *shard = &s->shards[h];
-        int64_t first_here, n_here, at;
-        if (shard->table != t || (shard->owner >= 0 && shard->owner != r)) continue;
-        rows_of_shard(shard, first, n, &first_here, &n_here, &at);
-        n_values += (size_t)n_here * (size_t)shard->dim;
+        int64_t at;
+        if (!has_shard(&s->shards[h], range, r)) continue;
+        rk_row_range theirs = range_of_shard(s, &s->shards[h], range, &at);
+        n_values += (size_t)theirs.n * (size_t)theirs.width;
     }
     return n_values;
 }
 
-static void unpack_rows(const rk_sharded *s, int32_t t, int32_t r, int64_t first, int64_t n,
-                        const float *from, float *out) {
-    int32_t dim = s->trainer_tables->tables[t].config.dim;
+/* Where the k-th row of a shard stands among the values of the range. */
+static int64_t place_of(const rk_table_shard *shard, const rk_row_range *range, int32_t width, int64_t at,
+                        int64_t k) {
+    return (at + k * shard->n_parts) * range->width + (width < range->width ? shard->first_column : 0);
+}
+
+static void unpack_rows(const rk_sharded *s, const rk_row_range *range, int32_t r, const float *from,
+                        float *out) {
     for (int32_t h = 0; h < s->n_shards; h++) {
         const rk_table_shard *shard = &s->shards[h];
-        int64_t first_here, n_here, at;
-        if (shard->table != t || (shard->owner >= 0 && shard->owner != r)) continue;
-        rows_of_shard(shard, first, n, &first_here, &n_here, &at);
-        for (int64_t k = 0; k < n_here; k++, from += shard->dim)
-            memcpy(out + (at + k * shard->n_parts) * dim + shard->first_column, from,
-                   (size_t)shard->dim * sizeof *from);
+        int64_t at;
+        if (!has_shard(shard, range, r)) continue;
+        rk_row_range theirs = range_of_shard(s, shard, range, &at);
+        for (int64_t k = 0; k < theirs.n; k++, from += theirs.width)
+            memcpy(out + place_of(shard, range, theirs.width, at, k), from,
+                   (size_t)theirs.width * sizeof *from);
     }
 }
 
-rk_status rk_over_ranks_read_rows(const rk_embeddings *e, int32_t t, int64_t first, int64_t n, float *out) {
+rk_status rk_over_ranks_read_rows(const rk_embeddings *e, const rk_row_range *range, float *out) {
     const rk_sharded *s = rk_over_ranks_of(e);
-    size_t n_values = count_values(s, t, s->rank, first, n);
+    size_t n_values = count_values(s, range, s->rank);
     RK_AUTOFREE float *own = NULL;
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     rk_status status = rk_alloc(n_values, sizeof *own, &own);
-    if (status == RK_OK) status = pack_rows(s, t, first, n, own);
+    if (status == RK_OK) status = pack_rows(s, range, own);
     RK_TRY(rk_over_ranks_end(s, status));
     RK_TRY(rk_comm_gather(s->comm, RK_CHANNEL_VALUES, own, n_values * sizeof *own, &all_to_all));
     for (int32_t r = 0; r < s->size; r++) {
         const void *theirs;
-        size_t n_bytes = count_values(s, t, r, first, n) * sizeof *own;
+        size_t n_bytes = count_values(s, range, r) * sizeof *own;
         RK_TRY(rk_all_to_all_take(all_to_all, r, n_bytes, &theirs));
-        if (n_bytes) unpack_rows(s, t, r, first, n, theirs, out);
+        if (n_bytes) unpack_rows(s, range, r, theirs, out);
     }
     return RK_OK;
 }
 
-static rk_status write_shard(rk_sharded *s, const rk_table_shard *shard, int64_t first, int64_t n,
+static rk_status write_shard(rk_sharded *s, const rk_table_shard *shard, const rk_row_range *range,
                              const float *rows) {
-    int64_t first_here, n_here, at;
-    int32_t dim = s->trainer_tables->tables[shard->table].config.dim;
+    int64_t at;
+    rk_row_range own = range_of_shard(s, shard, range, &at);
     RK_AUTOFREE float *here = NULL;
-    rows_of_shard(shard, first, n, &first_here, &n_here, &at);
-    RK_TRY(rk_alloc((size_t)n_here * (size_t)shard->dim, sizeof *here, &here));
-    for (int64_t k = 0; k < n_here; k++)
-        memcpy(here + k * shard->dim, rows + (at + k * shard->n_parts) * dim + shard->first_column,
-               (size_t)shard->dim * sizeof *here);
-    return rk_embeddings_write_rows(s->store, stored_name(s, shard), first_here, n_here, here);
+    RK_TRY(rk_alloc((size_t)own.n * (size_t)own.width, sizeof *here, &here));
+    for (int64_t k = 0; k < own.n; k++)
+        memcpy(here + k * own.width, rows + place_of(shard, range, own.width, at, k),
+               (size_t)own.width * sizeof *here);
+    return s->store->ops->write_rows(s->store, &own, here);
 }
 
 /* Each rank is given them all. */
-rk_status rk_over_ranks_write_rows(rk_embeddings *e, int32_t t, int64_t first, int64_t n, const float *rows) {
+rk_status rk_over_ranks_write_rows(rk_embeddings *e, const rk_row_range *range, const float *rows) {
     rk_sharded *s = rk_over_ranks_of(e);
     for (int32_t h = 0; h < s->n_shards; h++)
-        if (s->shards[h].table == t && s->shards[h].stored >= 0)
-            RK_TRY(rk_over_ranks_end(s, write_shard(s, &s->shards[h], first, n, rows)));
+        if (s->shards[h].table == range->table && s->shards[h].stored >= 0)
+            RK_TRY(rk_over_ranks_end(s, write_shard(s, &s->shards[h], range, rows)));
     return RK_OK;
+}
+
+/* All parts of a table have taken the same steps; a rank may have none of them. */
+rk_status rk_over_ranks_read_step(const rk_embeddings *e, int32_t table, int64_t *out) {
+    const rk_sharded *s = rk_over_ranks_of(e);
+    int64_t own = -1, most = -1;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
+    for (int32_t h = 0; h < s->n_shards; h++)
+        if (s->shards[h].table == table && s->shards[h].stored >= 0)
+            own = s->store->tables[s->shards[h].stored].step;
+    RK_TRY(rk_comm_gather(s->comm, RK_CHANNEL_VALUES, &own, sizeof own, &all_to_all));
+    for (int32_t r = 0; r < s->size; r++) {
+        int64_t theirs;
+        RK_TRY(rk_all_to_all_copy(all_to_all, r, sizeof theirs, &theirs));
+        if (theirs > most) most = theirs;
+    }
+    *out = most;
+    return RK_OK;
+}
+
+void rk_over_ranks_write_step(rk_embeddings *e, int32_t table, int64_t step) {
+    rk_sharded *s = rk_over_ranks_of(e);
+    for (int32_t h = 0; h < s->n_shards; h++)
+        if (s->shards[h].table == table && s->shards[h].stored >= 0)
+            s->store->tables[s->shards[h].stored].step = step;
 }

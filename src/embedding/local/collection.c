@@ -225,54 +225,48 @@ static void scale_here(rk_embeddings *e, double factor) {
     (void)e, (void)factor; /* steps read the collection's own */
 }
 
-static rk_status find_table(const rk_embeddings *e, const char *name, rk_table **out) {
+rk_status rk_embeddings_find_table(const rk_embeddings *e, const char *name, rk_table **out) {
     int32_t t = rk_name_index_find(&e->table_names, name);
     RK_FAIL_IF(t < 0, RK_NOT_FOUND, "there is no table '%s'", name);
     *out = &e->tables[t];
     return RK_OK;
 }
 
-static rk_status find_rows(const rk_embeddings *e, const char *name, int64_t first, int64_t n,
-                           rk_table **out) {
-    rk_table *table;
-    RK_TRY(find_table(e, name, &table));
-    RK_FAIL_IF(first < 0 || n < 0 || first > table->config.n_rows - n, RK_INVALID_ARGUMENT,
-               "table '%s' has %lld rows, but %lld from row %lld were requested", name,
-               (long long)table->config.n_rows, (long long)n, (long long)first);
-    RK_FAIL_IF(rk_row_source_fetches(e->source), RK_UNSUPPORTED,
-               "the rows of table '%s' are not in this process\nhint: open the checkpoint", name);
-    *out = table;
+static rk_status read_here(const rk_embeddings *e, const rk_row_range *range, float *out) {
+    const rk_table *t = &e->tables[range->table];
+    size_t width = (size_t)range->width;
+    if (range->slot == RK_ROW_VALUES)
+        for (int64_t i = 0; i < range->n; i++)
+            rk_row_load(&t->rows, range->first + i, out + i * range->width);
+    else if (range->n)
+        memcpy(out, t->slot_values[range->slot] + (size_t)range->first * width,
+               (size_t)range->n * width * sizeof *out);
     return RK_OK;
 }
 
-rk_status rk_embeddings_read_rows(const rk_embeddings *e, const char *table, int64_t first, int64_t n,
-                                  float *out) {
-    rk_table *t;
-    RK_TRY(find_rows(e, table, first, n, &t));
-    return e->ops->read_rows(e, (int32_t)(t - e->tables), first, n, out);
-}
-
-static rk_status read_here(const rk_embeddings *e, int32_t table, int64_t first, int64_t n, float *out) {
-    const rk_table *t = &e->tables[table];
-    for (int64_t i = 0; i < n; i++) rk_row_load(&t->rows, first + i, out + i * t->config.dim);
-    return RK_OK;
-}
-
-rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t first, int64_t n,
-                                   const float *rows) {
-    rk_table *t;
-    RK_TRY(find_rows(e, table, first, n, &t));
-    return e->ops->write_rows(e, (int32_t)(t - e->tables), first, n, rows);
-}
-
-static rk_status write_here(rk_embeddings *e, int32_t table, int64_t first, int64_t n, const float *rows) {
-    const rk_table *t = &e->tables[table];
+static rk_status write_here(rk_embeddings *e, const rk_row_range *range, const float *rows) {
+    const rk_table *t = &e->tables[range->table];
+    size_t width = (size_t)range->width;
     RK_FAIL_IF(t->only_read, RK_UNSUPPORTED,
                "the rows of table '%s' are an export's, which are only read\n"
                "hint: open the checkpoint, or the export with its rows in memory",
                t->config.name);
-    for (int64_t i = 0; i < n; i++) rk_table_store(t, first + i, rows + i * t->config.dim, 0);
+    if (range->slot == RK_ROW_VALUES)
+        for (int64_t i = 0; i < range->n; i++)
+            rk_table_store(t, range->first + i, rows + i * range->width, 0);
+    else if (range->n)
+        memcpy(t->slot_values[range->slot] + (size_t)range->first * width, rows,
+               (size_t)range->n * width * sizeof *rows);
     return RK_OK;
+}
+
+static rk_status read_step_here(const rk_embeddings *e, int32_t table, int64_t *out) {
+    *out = e->tables[table].step;
+    return RK_OK;
+}
+
+static void write_step_here(rk_embeddings *e, int32_t table, int64_t step) {
+    e->tables[table].step = step;
 }
 
 const rk_embeddings_ops rk_local_embeddings = {.free = free_here,
@@ -287,7 +281,9 @@ const rk_embeddings_ops rk_local_embeddings = {.free = free_here,
                                                .zero_gradients = rk_pending_gradients_zero,
                                                .scale_learning_rate = scale_here,
                                                .read_rows = read_here,
-                                               .write_rows = write_here};
+                                               .write_rows = write_here,
+                                               .read_step = read_step_here,
+                                               .write_step = write_step_here};
 
 rk_row_source *rk_embeddings_source(const rk_embeddings *e) {
     return e->source;
@@ -307,7 +303,7 @@ rk_status rk_embeddings_set_l2(rk_embeddings *e, const char *table, double l2, d
     RK_FAIL_IF(!(l2 >= 0) || !(l2_full >= 0) || isinf(l2) || isinf(l2_full), RK_INVALID_ARGUMENT,
                "table '%s': l2 and l2_full must be finite numbers of 0 or more", table);
     rk_table *t;
-    RK_TRY(find_table(e, table, &t));
+    RK_TRY(rk_embeddings_find_table(e, table, &t));
     t->l2 = l2;
     t->l2_full = l2_full;
     return RK_OK;

@@ -30,6 +30,15 @@ typedef struct rk_pending_gradients {
     size_t counts_capacity;
 } rk_pending_gradients;
 
+/* Values of a table's rows first .. first+n-1: the rows themselves, or a slot of their optimizer. */
+enum { RK_ROW_VALUES = -1 };
+typedef struct rk_row_range {
+    int32_t table;
+    int slot;      /* RK_ROW_VALUES: the rows themselves */
+    int32_t width; /* values a row: the table's dim; 1, of a slot that has one a row */
+    int64_t first, n;
+} rk_row_range;
+
 /* What the public calls do: with rows that are all here (collection.c), or on several ranks
  * (collection/over_ranks.c). `batch` is an rk_lookup's. */
 typedef struct rk_embeddings_ops {
@@ -47,10 +56,10 @@ typedef struct rk_embeddings_ops {
     rk_status (*step)(rk_embeddings *embeddings);
     void (*zero_gradients)(rk_embeddings *embeddings);
     void (*scale_learning_rate)(rk_embeddings *embeddings, double factor);
-    rk_status (*read_rows)(const rk_embeddings *embeddings, int32_t table, int64_t first, int64_t n,
-                           float *out);
-    rk_status (*write_rows)(rk_embeddings *embeddings, int32_t table, int64_t first, int64_t n,
-                            const float *rows);
+    rk_status (*read_rows)(const rk_embeddings *embeddings, const rk_row_range *range, float *out);
+    rk_status (*write_rows)(rk_embeddings *embeddings, const rk_row_range *range, const float *rows);
+    rk_status (*read_step)(const rk_embeddings *embeddings, int32_t table, int64_t *out);
+    void (*write_step)(rk_embeddings *embeddings, int32_t table, int64_t step);
 } rk_embeddings_ops;
 extern const rk_embeddings_ops rk_local_embeddings;
 
@@ -87,6 +96,8 @@ static inline bool rk_takes_updates(const rk_embeddings *e, int32_t t) {
     return (table->part.absent ? !table->part.unplanned : !table->config.frozen) &&
            e->table_begins[t + 1] > e->table_begins[t];
 }
+
+rk_status rk_embeddings_find_table(const rk_embeddings *e, const char *name, rk_table **out);
 
 /* A feature's number among those of its table. */
 static inline int32_t rk_number_in_table(const rk_embeddings *e, int32_t feature) {

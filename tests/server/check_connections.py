@@ -179,6 +179,13 @@ class Connections(Tests):
         assert once(self.folder / "nowhere", self.instances[0]).returncode == 1
         assert once(self.folder / "run", {"age": 3}).returncode == 1
 
+    def test_taken_port(self):
+        """Two servers never share a port; and a port is a number that there is."""
+        with Server(self) as s:
+            for listen, words in ((f"127.0.0.1:{s.port}", "could not listen"), ("127.0.0.1:65536", "no port"), ("127.0.0.1:", "no port"), ("127.0.0.1:-1", "no port"), ("127.0.0.1:http", "no port")):
+                ended = subprocess.run([self.program, "serve", "--listen", listen, self.folder / "run"], capture_output=True, text=True, timeout=20)
+                assert ended.returncode == 1 and words in ended.stderr, (listen, ended)
+
     def test_config(self):
         for text, words in (("models: []", "models"), ("models: [{name: a/b, path: run}]", "a/b"), ("models: [{name: a, path: nowhere}]", "nowhere"), ("model: []", "model"),
                             ("listen: somewhere\nmodels: [{name: a, path: run}]", "listen"), ("auth: {bearer_file: ''}\nmodels: [{name: a, path: run}]", "bearer_file"), ("tls: {key: x}\nmodels: [{name: a, path: run}]", "tls"),

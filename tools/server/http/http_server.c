@@ -449,8 +449,7 @@ static rk_status start_daemon(rk_http *http) {
         (unsigned)limits->max_connections_per_ip, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)(limits->idle_timeout + 1), MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK,
         begin, http, MHD_OPTION_NOTIFY_COMPLETED, complete, http, MHD_OPTION_NOTIFY_CONNECTION, connected,
-        http, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_ARRAY, http->key ? tls : none,
-        MHD_OPTION_END);
+        http, MHD_OPTION_ARRAY, http->key ? tls : none, MHD_OPTION_END);
     if (!http->daemon)
         return rk_error_errno(RK_IO, errno ? errno : EINVAL, "could not listen at '%s'", config->listen);
     http->port = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
@@ -493,9 +492,10 @@ void rk_http_set_ready(rk_http *http, bool ready) {
 
 void rk_http_drain(rk_http *http, double seconds) {
     double until = rk_clock_seconds() + seconds;
-    atomic_store(&http->draining, true);
-    MHD_socket listening = MHD_quiesce_daemon(http->daemon);
-    if (listening != MHD_INVALID_SOCKET) close(listening);
+    if (!atomic_exchange(&http->draining, true)) { /* a second time MHD would give the closed socket again */
+        MHD_socket listening = MHD_quiesce_daemon(http->daemon);
+        if (listening != MHD_INVALID_SOCKET) close(listening);
+    }
     while (atomic_load(&http->n_under_way) > 0 && rk_clock_seconds() < until) usleep(2000);
 }
 

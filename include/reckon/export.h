@@ -50,10 +50,10 @@ RK_API rk_status rk_export_safetensors(const char *path, const rk_export_options
 
 /* The same files, and beside them the model as ONNX has it, which points into them: model.onnx gives the
  * predictions of each label from ids and numbers as the transforms yield them; of a two_tower user.onnx and
- * item.onnx, which give vectors. Rows in int8 and int4 are
- * tensors of codes, scales and least values. Memory: the fitted vocabularies beside that. Options and errors
- * as above, but for tables and no_tables: RK_UNSUPPORTED; so are two labels or features whose names would be
- * one. */
+ * item.onnx, which give vectors; of some tables alone embeddings.onnx, which gives what is looked up in them.
+ * Rows in int8 and int4 are tensors of codes, scales and least values. Memory: the fitted vocabularies beside
+ * that. Options and errors as above, but for no_tables: RK_UNSUPPORTED; so are two labels or features whose
+ * names would be one. */
 RK_API rk_status rk_export_onnx(const char *path, const rk_export_options *options, const char *directory);
 
 #ifdef __cplusplus

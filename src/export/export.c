@@ -177,12 +177,10 @@ static rk_status check_options(const rk_export_options *o, const char *directory
                          "name a directory that does not exist yet");
 }
 
-/* A model computes with all of its tensors. */
+/* A model computes with tables. */
 static rk_status check_onnx_options(const rk_export_options *o) {
-    RK_FAIL_IF(
-        o->tables || o->no_tables, RK_UNSUPPORTED,
-        "an ONNX model has all tables and the dense part\nhint: leave out 'tables' and 'no_tables', or "
-        "export safetensors");
+    RK_FAIL_IF(o->no_tables, RK_UNSUPPORTED,
+               "an ONNX model has tables\nhint: leave out 'no_tables', or export safetensors");
     RK_FAIL_IF(o->rows_to, RK_UNSUPPORTED, "an ONNX model has its rows in files\nhint: export safetensors");
     return RK_OK;
 }

@@ -131,7 +131,34 @@ static rk_status write_tower(rk_onnx_model *m, const char *vector, const char *f
     return write_model(m, file);
 }
 
+static bool is_chosen(const rk_onnx_model *m, int32_t f) {
+    const rk_export_options *o = m->x->options;
+    size_t i = 0;
+    while (i < o->n_tables && strcmp(o->tables[i], m->plan.tables[m->plan.table_of[f]].name) != 0) i++;
+    return i < o->n_tables;
+}
+
+/* [batch, dim], of a sequence [batch, length, dim]: lookup f, by its feature's name. */
+static void add_embedding(rk_onnx_model *m, int32_t f) {
+    const rk_feature_config *feature = &m->plan.features[f];
+    int64_t length = feature->max_sequence_length, dim = m->plan.tables[m->plan.table_of[f]].dim;
+    rk_onnx_value value = rk_onnx_lookup(m, f);
+    if (length) value = rk_onnx_reshape(m, value, (int64_t[]){length, dim}, 2);
+    rk_onnx_dim dims[] = {{.name = "batch"}, {.size = length ? length : dim}, {.size = dim}};
+    if (m->writer.status == RK_OK)
+        rk_onnx_output(&m->writer, value, feature->name, RK_ONNX_F32, dims, length ? 3 : 2);
+}
+
+/* What is looked up in the chosen tables, without what the model makes of it. */
+static rk_status write_embeddings(rk_onnx_model *m) {
+    begin(m);
+    for (int32_t f = 0; f < m->plan.n_features && m->writer.status == RK_OK; f++)
+        if (is_chosen(m, f)) add_embedding(m, f);
+    return write_model(m, "embeddings.onnx");
+}
+
 static rk_status write_models(rk_onnx_model *m) {
+    if (m->x->options->tables) return write_embeddings(m);
     if (!m->model->retrieval) return write_tasks(m);
     RK_TRY(write_tower(m, "user_vector", "user.onnx"));
     return write_tower(m, "item_vector", "item.onnx");

@@ -179,7 +179,7 @@ static rk_onnx_value sequence(rk_onnx_model *m, int32_t f) {
     return rk_onnx_reshape(m, rows, &width, 1);
 }
 
-static rk_onnx_value lookup(rk_onnx_model *m, int32_t f) {
+rk_onnx_value rk_onnx_lookup(rk_onnx_model *m, int32_t f) {
     if (m->lookups[f] >= 0 || m->writer.status != RK_OK) return m->lookups[f];
     const char *before = enter(m, m->plan.features[f].name);
     bool is_sequence = m->plan.features[f].max_sequence_length > 0;
@@ -203,7 +203,7 @@ static rk_onnx_value some_lookups(rk_onnx_model *m, int32_t first, int32_t n) {
         m->writer.status = status;
         return -1;
     }
-    for (int32_t i = 0; i < n; i++) parts[i] = lookup(m, first + i);
+    for (int32_t i = 0; i < n; i++) parts[i] = rk_onnx_lookup(m, first + i);
     rk_onnx_value value = beside_one_another(m, parts, (size_t)n);
     rk_free(parts);
     return value;

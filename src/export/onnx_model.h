@@ -67,6 +67,8 @@ rk_onnx_value rk_onnx_feature_input(rk_onnx_model *m, int32_t source, const char
 rk_onnx_value rk_onnx_ids_of_values(rk_onnx_model *m, int32_t source, const char *size);
 rk_onnx_value rk_onnx_dense_of_values(rk_onnx_model *m);
 
+/* Lookup f, made when it is first asked for: [batch, width] (onnx_lookups.c). */
+rk_onnx_value rk_onnx_lookup(rk_onnx_model *m, int32_t f);
 /* Lookup f of padded ids: sums of bags, sequences, and their lengths [batch] (onnx_padded.c). */
 rk_onnx_value rk_onnx_padded_sums(rk_onnx_model *m, int32_t f);
 rk_onnx_value rk_onnx_padded_sequence(rk_onnx_model *m, int32_t f);

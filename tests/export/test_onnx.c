@@ -213,6 +213,35 @@ static void test_towers(void **state) {
     assert_int_equal(check_places("vectors", "item.onnx"), 1 + 2);
 }
 
+/* Lookups of the tables that were asked for, without the dense part. */
+static void test_tables(void **state) {
+    (void)state;
+    rk_export_options options = RK_EXPORT_OPTIONS_INIT;
+    char *data;
+    size_t n_bytes;
+    options.tables = (const char *const[]){"w"};
+    options.n_tables = 1;
+    OK(rk_export_onnx(path_of("run"), &options, path_of("tables")));
+    assert_false(rk_file_exists(path_of("tables/model.onnx")));
+    assert_int_equal(check_places("tables", "embeddings.onnx"), 1);
+    OK(rk_file_read(path_of("tables/embeddings.onnx"), &data, &n_bytes));
+    rk_span graph = field_of((rk_span){data, n_bytes}, 7), output = field_of(graph, 12);
+    assert_true(is(field_of(output, 1), "w"));
+    rk_span shape = field_of(field_of(field_of(output, 2), 1), 2);
+    rk_wire dims = rk_wire_of(shape);
+    uint32_t field;
+    uint64_t number;
+    rk_span dim;
+    int64_t n_dims = 0;
+    while (next_field(&dims, &field, &number, &dim)) n_dims++;
+    assert_int_equal(n_dims, 3); /* a sequence: batch, length, dim */
+    assert_null(memmem(data, n_bytes, "v.ids", 5));
+    rk_free(data);
+    options.tables = (const char *const[]){"x"};
+    assert_int_equal(rk_export_onnx(path_of("run"), &options, path_of("out")), RK_NOT_FOUND);
+    assert_false(rk_file_exists(path_of("out")));
+}
+
 static void refused(const char *run, const rk_export_options *options, const char *message) {
     assert_int_equal(rk_export_onnx(path_of(run), options, path_of("out")), RK_UNSUPPORTED);
     if (!strstr(rk_last_error(), message)) fail_msg("'%s' does not say '%s'", rk_last_error(), message);
@@ -224,11 +253,7 @@ static void test_refused(void **state) {
     (void)state;
     rk_export_options options = RK_EXPORT_OPTIONS_INIT;
     options.no_tables = true;
-    refused("run", &options, "an ONNX model has all tables and the dense part");
-    options.no_tables = false;
-    options.tables = (const char *const[]){"w"};
-    options.n_tables = 1;
-    refused("run", &options, "an ONNX model has all tables and the dense part");
+    refused("run", &options, "an ONNX model has tables");
     refused("named", NULL, "two values of the ONNX model are named 'dense'");
 }
 
@@ -246,6 +271,19 @@ static rk_status export_values(const char *path, const rk_export_options *none, 
     options.id_bits = 32;
     options.values = true;
     return rk_export_onnx(path, &options, to);
+}
+
+static rk_status export_table(const char *path, const rk_export_options *none, const char *to) {
+    rk_export_options options = RK_EXPORT_OPTIONS_INIT;
+    (void)none;
+    options.tables = (const char *const[]){"w"};
+    options.n_tables = 1;
+    return rk_export_onnx(path, &options, to);
+}
+
+static void test_failures_of_tables(void **state) {
+    (void)state;
+    check_failures(export_table, "run");
 }
 
 static void test_failures_of_values(void **state) {
@@ -277,6 +315,7 @@ int main(void) {
         cmocka_unit_test(test_bytes),         cmocka_unit_test(test_writer_without_memory),
         cmocka_unit_test(test_two_of_a_name), cmocka_unit_test(test_places),
         cmocka_unit_test(test_towers),        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_failures),      cmocka_unit_test(test_failures_of_values)};
+        cmocka_unit_test(test_failures),      cmocka_unit_test(test_failures_of_values),
+        cmocka_unit_test(test_tables),        cmocka_unit_test(test_failures_of_tables)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -23,6 +23,13 @@ RK_API rk_status rk_transforms_fit(const rk_config *config, rk_transforms **out)
 RK_API rk_status rk_transforms_load(const char *path, rk_transforms **out);
 RK_API void rk_transforms_free(rk_transforms *transforms);
 
+/* All features for programs that apply them elsewhere, as JSON: {"version": 1, "missing": [texts],
+ * "features": [...]} in the order of the run file, each with its keys (docs/config.md, data.features), its
+ * "column", and what was fitted: "mean" and "deviation", "boundaries" of quantiles, and of a vocabulary the
+ * "file" of its values within a checkpoint or an export (docs/formats/checkpoint.md). Free with rk_text_free.
+ * Errors: RK_UNSUPPORTED (a feature's name is too long for a file's), RK_NO_MEMORY. */
+RK_API rk_status rk_transforms_to_json(const rk_transforms *transforms, char **out);
+
 /* As rk_dataset_open, without fitting again: the transforms are the config's, and outlive the dataset as the
  * config does. */
 RK_API rk_status rk_dataset_open_transformed(const rk_config *config, const rk_transforms *transforms,

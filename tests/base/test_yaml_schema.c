@@ -1,6 +1,8 @@
 #include "testing.h"
 
+#include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/memory.h"
 #include "base/yaml/schema.h"
@@ -189,6 +191,28 @@ static void test_emit_reads_back(void **state) {
     rk_buffer_release(&text_again);
 }
 
+static void test_json(void **state) {
+    (void)state;
+    struct whole w;
+    OK(
+        bind("name: 'a \"b\"'\nrate: 0.1\nmode: exact\non: false\nsizes: [4, 5]\npart: {kind: k, rate: "
+             "0.5}\nparts: [{kind: y, rate: 0.25}, z]\nwords: [\"1\", two]\n",
+             NULL, &w));
+    json_t *json = rk_schema_to_json(&whole_schema, &w);
+    char *text = json_dumps(json, 0);
+    assert_string_equal(
+        text,
+        "{\"name\": \"a \\\"b\\\"\", \"rate\": 0.10000000000000001, \"count\": 3, \"mode\": "
+        "\"exact\", \"on\": false, \"sizes\": [4, 5], \"part\": {\"kind\": \"k\", \"rate\": 0.5}, "
+        "\"parts\": [{\"kind\": \"y\", \"rate\": 0.25}, {\"kind\": \"z\"}], \"words\": [\"1\", "
+        "\"two\"]}");
+    free(text);
+    json_decref(json);
+    w.name[0] = (char)0xFF; /* no text of YAML has it */
+    assert_null(rk_schema_to_json(&whole_schema, &w));
+    rk_schema_release(&whole_schema, &w);
+}
+
 static void test_out_of_memory(void **state) {
     (void)state;
     struct whole w;
@@ -231,6 +255,7 @@ int main(void) {
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_many_keys),
         cmocka_unit_test(test_emit_reads_back),
+        cmocka_unit_test(test_json),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* transforms.json and vocabularies as a checkpoint holds them: what cannot be is refused by its name. */
 #include "testing.h"
 
+#include <jansson.h>
 #include <unistd.h>
 
 #include "base/file/file.h"
@@ -76,6 +77,47 @@ static void test_damaged(void **state) {
     close_section(&o);
 }
 
+/* For programs that apply them elsewhere. */
+static void test_json(void **state) {
+    (void)state;
+    opened o;
+    rk_transforms *loaded;
+    char *text;
+    write_text("a.csv", "x,v,y\n1,a,1\n2,b,0\n");
+    write_text("transforms.json",
+               "{\"version\": 1, \"features\": {\"v\": {}, \"x\": {\"mean\": 0.1, "
+               "\"deviation\": 0.5}, \"q\": {\"boundaries\": [1, 2.5]}}}");
+    write_text("vocabulary/v.txt", "a\nb\n");
+    OK(open_section(&o, directory, section_text));
+    OK(rk_transforms_load_files(&o.section, directory, &loaded));
+    OK(rk_transforms_to_json(loaded, &text));
+    json_t *json = json_loads(text, 0, NULL), *features = json_object_get(json, "features");
+    json_t *x = json_array_get(features, 0), *q = json_array_get(features, 1),
+           *v = json_array_get(features, 2);
+    const char *file, *column;
+    double mean, deviation, bound;
+    int quantiles, oov, dense, version;
+    assert_int_equal(json_array_size(features), 3);
+    assert_int_equal(json_unpack(json, "{s:i, s:[!]}", "version", &version, "missing"), 0);
+    assert_int_equal(version, 1);
+    assert_int_equal(
+        json_unpack(x, "{s:f, s:f, s:b}", "mean", &mean, "deviation", &deviation, "dense", &dense), 0);
+    assert_true(mean == 0.1 && deviation == 0.5 && dense);
+    assert_int_equal(json_unpack(q, "{s:s, s:i, s:[F, f!]}", "column", &column, "quantiles", &quantiles,
+                                 "boundaries", &mean, &bound),
+                     0);
+    assert_string_equal(column, "x");
+    assert_true(quantiles == 4 && bound == 2.5);
+    assert_int_equal(json_unpack(v, "{s:{s:s, s:i}}", "vocabulary", "file", &file, "oov", &oov), 0);
+    assert_string_equal(file, "vocabulary/v.txt");
+    assert_int_equal(oov, 1);
+    assert_null(json_object_get(x, "vocabulary"));
+    json_decref(json);
+    rk_free(text);
+    rk_transforms_free(loaded);
+    close_section(&o);
+}
+
 static int set_up(void **state) {
     (void)state;
     char folder[300];
@@ -94,6 +136,6 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_damaged)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_damaged), cmocka_unit_test(test_json)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

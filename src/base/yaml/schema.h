@@ -78,6 +78,8 @@ void rk_schema_hint_key(rk_status status, const rk_schema *schema, const rk_yaml
                         const char *word);
 /* As YAML, indented by `indent` spaces. Fields at their zero value that have no default are left out. */
 void rk_schema_emit(const rk_schema *schema, const void *object, int indent, rk_buffer *out);
+/* The same as a JSON object, the caller's (jansson). NULL: out of memory, or a text that is not UTF-8. */
+struct json_t *rk_schema_to_json(const rk_schema *schema, const void *object);
 
 /* A Markdown table of every key below, with type, default, range and doc; for docs/config.md. */
 void rk_schema_document(const rk_schema *schema, const char *prefix, rk_buffer *out);

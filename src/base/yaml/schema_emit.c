@@ -1,5 +1,6 @@
-/* The writing side of a schema: a bound struct as YAML, and the reference of all keys. */
+/* The writing side of a schema: a bound struct as YAML or JSON, and the reference of all keys. */
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -186,6 +187,63 @@ static void emit_field(const rk_field *field, const void *object, int indent, rk
 void rk_schema_emit(const rk_schema *schema, const void *object, int indent, rk_buffer *out) {
     for (size_t i = 0; i < schema->n_fields; i++)
         if (is_set(&schema->fields[i], object)) emit_field(&schema->fields[i], object, indent, out);
+}
+
+static json_t *element_json(const rk_field *field, const void *array, int64_t i) {
+    switch (field->kind) {
+        case RK_FIELD_KIND_I64S:
+            return json_integer(((const int64_t *)array)[i]);
+        case RK_FIELD_KIND_F64S:
+            return json_real(((const double *)array)[i]);
+        case RK_FIELD_KIND_TEXTS:
+            return json_string(((const char *const *)array)[i]);
+        default:
+            return rk_schema_to_json(field->sub, (const char *)array + (size_t)i * field->sub->struct_bytes);
+    }
+}
+
+static json_t *array_json(const rk_field *field, const void *object) {
+    int64_t n = *(const int64_t *)member(object, field->count_offset);
+    const void *array = *(const void *const *)member(object, field->offset);
+    json_t *out = json_array();
+    for (int64_t i = 0; i < n; i++) {
+        if (json_array_append_new(out, element_json(field, array, i)) == 0) continue;
+        json_decref(out);
+        return NULL;
+    }
+    return out;
+}
+
+static json_t *field_json(const rk_field *field, const void *object) {
+    const void *place = member(object, field->offset);
+    switch (field->kind) {
+        case RK_FIELD_KIND_BOOL:
+            return json_boolean(*(const bool *)place);
+        case RK_FIELD_KIND_I64:
+            return json_integer(*(const int64_t *)place);
+        case RK_FIELD_KIND_F64:
+            return json_real(*(const double *)place);
+        case RK_FIELD_KIND_ENUM:
+            return json_string(field->names[*(const int *)place]);
+        case RK_FIELD_KIND_TEXT:
+            return json_string(*(char *const *)place);
+        case RK_FIELD_KIND_STRUCT:
+            return rk_schema_to_json(field->sub, place);
+        default:
+            return array_json(field, object);
+    }
+}
+
+json_t *rk_schema_to_json(const rk_schema *schema, const void *object) {
+    json_t *out = json_object();
+    for (size_t i = 0; i < schema->n_fields; i++) {
+        const rk_field *field = &schema->fields[i];
+        if (!is_set(field, object)) continue;
+        if (json_object_set_new(out, field->key, field_json(field, object)) == 0) continue;
+        json_decref(out);
+        return NULL;
+    }
+    return out;
 }
 
 static const char *type_name(rk_field_kind kind) {

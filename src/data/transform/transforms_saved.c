@@ -36,24 +36,56 @@ static rk_status save_vocabularies(const rk_transforms *t, const char *directory
     return RK_OK;
 }
 
+/* What was fitted of feature i, into its entry. */
+static void add_fitted(const rk_transforms *t, int64_t i, json_t *entry) {
+    const rk_data_feature *f = &t->section->features[i];
+    if (f->normalize) {
+        json_object_set_new(entry, "mean", json_real(t->fitted[i].mean));
+        json_object_set_new(entry, "deviation", json_real(t->fitted[i].deviation));
+    }
+    if (f->quantiles) {
+        json_t *boundaries = json_array();
+        for (int64_t k = 0; k < t->fitted[i].n_boundaries; k++)
+            json_array_append_new(boundaries, json_real(t->fitted[i].boundaries[k]));
+        json_object_set_new(entry, "boundaries", boundaries);
+    }
+}
+
 static json_t *fitted_json(const rk_transforms *t) {
     json_t *features = json_object();
     for (int64_t i = 0; i < t->section->n_features; i++) {
-        const rk_data_feature *f = &t->section->features[i];
         json_t *entry = json_object();
-        if (f->normalize) {
-            json_object_set_new(entry, "mean", json_real(t->fitted[i].mean));
-            json_object_set_new(entry, "deviation", json_real(t->fitted[i].deviation));
-        }
-        if (f->quantiles) {
-            json_t *boundaries = json_array();
-            for (int64_t k = 0; k < t->fitted[i].n_boundaries; k++)
-                json_array_append_new(boundaries, json_real(t->fitted[i].boundaries[k]));
-            json_object_set_new(entry, "boundaries", boundaries);
-        }
-        json_object_set_new(features, f->name, entry);
+        add_fitted(t, i, entry);
+        json_object_set_new(features, t->section->features[i].name, entry);
     }
     return json_pack("{s:i, s:o}", "version", 1, "features", features);
+}
+
+/* The feature's keys, with all defaults, and what was fitted. */
+static rk_status add_feature(const rk_transforms *t, int64_t i, json_t *features) {
+    const rk_data_feature *f = &t->section->features[i];
+    char name[512];
+    json_t *entry = rk_schema_to_json(&rk_data_feature_schema, f);
+    if (!entry || json_array_append_new(features, entry) != 0) return RK_NO_MEMORY_ERROR(0);
+    json_object_set_new(entry, "column", json_string(rk_feature_column(f)));
+    add_fitted(t, i, entry);
+    if (!f->vocabulary.line) return RK_OK;
+    RK_TRY(vocabulary_name(f->name, name));
+    json_object_set_new(json_object_get(entry, "vocabulary"), "file", json_string(name));
+    return RK_OK;
+}
+
+rk_status rk_transforms_to_json(const rk_transforms *t, char **out) {
+    json_auto_t *features = json_array(), *missing = json_array();
+    for (int64_t i = 0; i < t->section->n_features; i++) RK_TRY(add_feature(t, i, features));
+    for (int64_t i = 0; i < t->section->n_missing; i++)
+        json_array_append_new(missing, json_string(t->section->missing[i]));
+    json_auto_t *root = json_pack("{s:i, s:O, s:O}", "version", 1, "missing", missing, "features", features);
+    char *text = root ? json_dumps(root, JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
+    if (!text) return RK_NO_MEMORY_ERROR(0);
+    rk_status status = rk_strdup(text, out);
+    free(text);
+    return status;
 }
 
 rk_status rk_transforms_save(const rk_transforms *t, const char *directory, rk_text_list *names) {

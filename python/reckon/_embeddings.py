@@ -12,8 +12,8 @@ from ._library import check, lib
 from ._structs import Activation, EmbeddingsConfig, FeatureConfig, IdTensors, Initializer, Optimizer, TableConfig, Tensor
 
 F32, BF16, F16, I32, I64 = 0, 1, 2, 6, 7  # rk_dtype
-MEAN, SUM = 0, 1  # rk_combiner
-UNIFORM = 2  # rk_initializer_kind
+MEAN, SUM, SQRTN = 0, 1, 2  # rk_combiner
+TRUNCATED_NORMAL, UNIFORM = 0, 2  # rk_initializer_kind
 _NOT_OPTIONS = ("struct_size", "kind", "schedule")
 
 Ids = Tuple[int, int, int]  # address, dtype, how many
@@ -24,14 +24,17 @@ class Table(NamedTuple):
     n_rows: int
     dim: int
     dtype: int
-    low: float  # of initial values, uniform
-    high: float
+    initializer: Initializer
+    optimizer: Optional[Optimizer] = None  # None: that of all tables
 
 
 class Feature(NamedTuple):
     name: str
     table: int
     combiner: int
+    max_sequence_length: int = 0  # above 0: vectors side by side in place of a combined one
+    weighted: bool = False
+    drops_invalid: bool = False  # ids and weights that others would refuse
 
 
 def optimizer_struct(given: Union[str, Mapping[str, Any]]) -> Optimizer:
@@ -91,13 +94,13 @@ class Lookup:
 class Tables:
     """Embedding tables, what reads them, and their optimizer. One thread at a time trains: calls wait for each other."""
 
-    def __init__(self, tables: Sequence[Table], features: Sequence[Feature], optimizer: Optimizer, is_weighted: bool, seed: int) -> None:
+    def __init__(self, tables: Sequence[Table], features: Sequence[Feature], optimizer: Optimizer, seed: int) -> None:
         self.tables, self.features = tables, features
         self.lock = threading.RLock()
         self.optimizer = optimizer
         self.learning_rate = float(optimizer.learning_rate)
         self.n_pending = 0  # backwards since the last step
-        self.widths = [tables[f.table].dim for f in features]
+        self.widths = [tables[f.table].dim * max(f.max_sequence_length, 1) for f in features]
         self.firsts = [sum(self.widths[:i]) for i in range(len(features))]
         self.width = sum(self.widths)
         self._scaled = self.learning_rate
@@ -106,11 +109,13 @@ class Tables:
         table_configs = (TableConfig * len(tables))()
         for out, t, name in zip(table_configs, tables, names):
             out.struct_size, out.name, out.n_rows, out.dim, out.dtype = ctypes.sizeof(TableConfig), name, t.n_rows, t.dim, t.dtype
-            out.initializer = Initializer(kind=UNIFORM, min=t.low, max=t.high)
+            out.initializer = t.initializer
+            if t.optimizer:
+                out.optimizer = ctypes.pointer(t.optimizer)
         feature_configs = (FeatureConfig * len(features))()
         for out, f in zip(feature_configs, features):
             out.struct_size, out.name, out.table, out.combiner = ctypes.sizeof(FeatureConfig), f.name.encode(), names[f.table], f.combiner
-            out.skip_validation, out.weighted = True, is_weighted
+            out.max_sequence_length, out.skip_validation, out.weighted = f.max_sequence_length, not f.drops_invalid, f.weighted
         config = EmbeddingsConfig(
             seed=seed, tables=table_configs, n_tables=len(tables), features=feature_configs, n_features=len(features), optimizer=ctypes.pointer(optimizer)
         )

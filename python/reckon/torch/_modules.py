@@ -11,7 +11,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 import torch
 from torch import Tensor
 
-from .._embeddings import BF16, F16, F32, MEAN, SUM, Feature, Table, Tables, optimizer_struct
+from .._embeddings import BF16, F16, F32, MEAN, SUM, UNIFORM, Feature, Table, Tables, optimizer_struct
+from .._structs import Initializer
 from ..errors import InvalidArgument
 from . import _files
 from ._jagged import like
@@ -65,7 +66,7 @@ def _table(config: Any) -> Table:
     low = -bound if config.weight_init_min is None else config.weight_init_min
     high = bound if config.weight_init_max is None else config.weight_init_max
     dtype = _word(config.data_type, _DTYPES, "data_type", config.name)
-    return Table(config.name, config.num_embeddings, config.embedding_dim, dtype, float(low), float(high))
+    return Table(config.name, config.num_embeddings, config.embedding_dim, dtype, Initializer(kind=UNIFORM, min=float(low), max=float(high)))
 
 
 class RowOptimizer(torch.optim.Optimizer):
@@ -97,13 +98,13 @@ class RowOptimizer(torch.optim.Optimizer):
 class _Tables(torch.nn.Module):
     """What the modules share."""
 
-    def __init__(self, configs: Sequence[Any], features: Sequence[Feature], is_weighted: bool, device: Any, optimizer: OptimizerLike, update: str, seed: int) -> None:
+    def __init__(self, configs: Sequence[Any], features: Sequence[Feature], device: Any, optimizer: OptimizerLike, update: str, seed: int) -> None:
         super().__init__()
         if device is not None and torch.device(device).type not in ("cpu", "meta"):
             raise InvalidArgument(f"device is {device}", "the tables are in the processors' memory: leave device out, or give cpu")
         if update not in ("backward", "step"):
             raise InvalidArgument(f"update is '{update}'", "'backward' (rows are updated as their gradients come) or 'step' (by optimizer.step())")
-        self._tables = Tables([_table(c) for c in configs], features, optimizer_struct(optimizer), is_weighted, seed)
+        self._tables = Tables([_table(c) for c in configs], features, optimizer_struct(optimizer), seed)
         self._collection = Collection(self._tables, update == "backward")
         self._anchor = torch.zeros(0, requires_grad=True)  # no parameter: it only has autograd go backward
         self._optimizer = RowOptimizer(self._tables, self._anchor)
@@ -206,12 +207,12 @@ class EmbeddingBagCollection(_Tables):
         for t, config in enumerate(tables):
             for name in config.feature_names or [config.name]:
                 own = f"{name}@{config.name}" if readers[name] > 1 else name
-                features.append(Feature(own, t, _word(config.pooling, _POOLINGS, "pooling", config.name)))
+                features.append(Feature(own, t, _word(config.pooling, _POOLINGS, "pooling", config.name), weighted=is_weighted))
                 self._feature_names.append(name)
                 self._embedding_names.append(own)
         if len(set(self._embedding_names)) != len(features):
             raise InvalidArgument(f"features are {self._embedding_names}", "a table reads each feature once")
-        super().__init__(tables, features, is_weighted, device, optimizer, update, seed)
+        super().__init__(tables, features, device, optimizer, update, seed)
         self._configs, self._is_weighted = list(tables), is_weighted
 
     def embedding_bag_configs(self) -> List[Any]:
@@ -255,8 +256,8 @@ class EmbeddingBag(_Tables):
         seed: int = 0,
     ) -> None:
         config = EmbeddingBagConfig(num_embeddings, embedding_dim, "weight")
-        feature = Feature("input", 0, _word(mode, _POOLINGS, "mode", "weight"))
-        super().__init__([config], [feature], mode == "sum", device, optimizer, update, seed)
+        feature = Feature("input", 0, _word(mode, _POOLINGS, "mode", "weight"), weighted=mode == "sum")
+        super().__init__([config], [feature], device, optimizer, update, seed)
         self.num_embeddings, self.embedding_dim, self.mode, self.include_last_offset = num_embeddings, embedding_dim, mode, include_last_offset
 
     def _state_name(self, table: str) -> str:

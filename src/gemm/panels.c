@@ -45,8 +45,10 @@ void rk_panels_multiply(const rk_panels *panels, rk_lines lines, int64_t m, cons
     rk_panel_product(&args);
 }
 
-void rk_panels_add(const rk_panels *panels, int64_t m, const rk_real *x, bool relu, rk_real *y) {
+void rk_panels_add(const rk_panels *panels, int64_t m, const rk_real *x, const rk_real *begin,
+                   const rk_real *b, bool relu, rk_real *y) {
     rk_panel_product_args args = args_of(panels, (rk_lines){0, panels->in}, m, x, relu, y);
-    args.adds = true;
+    args.begin = begin;
+    args.bias = b;
     rk_panel_product(&args);
 }

@@ -28,7 +28,8 @@ void rk_panels_set(rk_panels *panels, const rk_real *w);
  * y [m, out]. Any number of threads at once. */
 void rk_panels_multiply(const rk_panels *panels, rk_lines lines, int64_t m, const rk_real *x,
                         const rk_real *b, bool relu, rk_real *y);
-/* y += x W, then max(., 0) if relu. */
-void rk_panels_add(const rk_panels *panels, int64_t m, const rk_real *x, bool relu, rk_real *y);
+/* y = (begin + b) + x W, and max(., 0) if relu: begin [m, out], which may be y, b [out]. */
+void rk_panels_add(const rk_panels *panels, int64_t m, const rk_real *x, const rk_real *begin,
+                   const rk_real *b, bool relu, rk_real *y);
 
 #endif

@@ -82,7 +82,7 @@ void rk_interaction_backward(const rk_real *x, const rk_real *dout, int64_t n, i
  * rounding (fma), so that a row of y depends on that row of x alone:
  *
  *     for s in 0 .. n-1, c in 0 .. out-1:
- *         y[s, c] = adds ? y[s, c] : bias ? bias[c] : 0
+ *         y[s, c] = begin && bias ? begin[s, c] + bias[c] : begin ? begin[s, c] : bias ? bias[c] : 0
  *         for i in 0 .. in-1: y[s, c] = fma(x[s, i], W[i, c], y[s, c])
  *
  * W lies in panels of RK_PANEL_COLUMNS columns, [panels, lines, RK_PANEL_COLUMNS], zeros behind the last one.
@@ -91,11 +91,11 @@ void rk_interaction_backward(const rk_real *x, const rk_real *dout, int64_t n, i
 enum { RK_PANEL_COLUMNS = 16 };
 typedef struct rk_panel_product_args {
     int64_t n, in, out;
-    int64_t lines;       /* in, or more: those of W, and values of a row of x */
-    const rk_real *x;    /* [n, lines] */
-    const rk_real *w;    /* in panels */
-    const rk_real *bias; /* [out] or NULL */
-    bool adds;           /* to what y holds, in place of the bias */
+    int64_t lines;        /* in, or more: those of W, and values of a row of x */
+    const rk_real *x;     /* [n, lines] */
+    const rk_real *w;     /* in panels */
+    const rk_real *bias;  /* [out] or NULL */
+    const rk_real *begin; /* [n, out] or NULL; may be y */
     bool relu;
     rk_real *y; /* [n, out] */
 } rk_panel_product_args;

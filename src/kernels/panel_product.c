@@ -5,98 +5,154 @@
 
 #include "kernels/kernel_list.h"
 
-/* ROWS and PANELS of the largest tile; a vector has WIDTH columns of a panel. */
+/* ROWS and PANELS of the largest tile, and the rows of one that is a vector wide; a vector has WIDTH columns
+ * of a panel. A mask tells which of them y has. */
 #if defined(__AVX512F__) && !defined(RK_REAL_F64)
 #include <immintrin.h>
 typedef __m512 vector;
-enum { ROWS = 12, PANELS = 2, WIDTH = 16 };
+typedef __mmask16 mask;
+enum { ROWS = 12, NARROW_ROWS = 12, PANELS = 2, WIDTH = 16 };
 #define LOAD(p)              _mm512_loadu_ps(p)
 #define STORE(p, v)          _mm512_storeu_ps(p, v)
+#define LOAD_SOME(p, m)      _mm512_maskz_loadu_ps(m, p)
+#define STORE_SOME(p, m, v)  _mm512_mask_storeu_ps(p, m, v)
 #define BROADCAST(x)         _mm512_set1_ps(x)
+#define ADD(a, b)            _mm512_add_ps(a, b)
 #define ADD_PRODUCT(x, w, s) _mm512_fmadd_ps(x, w, s)
 #define RELU(v)              _mm512_max_ps(_mm512_setzero_ps(), v)
+static mask mask_of(int64_t n) {
+    return n >= WIDTH ? 0xffff : n > 0 ? (mask)((1u << n) - 1) : 0;
+}
 #elif defined(__AVX2__) && !defined(RK_REAL_F64)
 #include <immintrin.h>
 typedef __m256 vector;
-enum { ROWS = 6, PANELS = 1, WIDTH = 8 };
+typedef __m256i mask;
+enum { ROWS = 6, NARROW_ROWS = 12, PANELS = 1, WIDTH = 8 };
 #define LOAD(p)              _mm256_loadu_ps(p)
 #define STORE(p, v)          _mm256_storeu_ps(p, v)
+#define LOAD_SOME(p, m)      _mm256_maskload_ps(p, m)
+#define STORE_SOME(p, m, v)  _mm256_maskstore_ps(p, m, v)
 #define BROADCAST(x)         _mm256_set1_ps(x)
+#define ADD(a, b)            _mm256_add_ps(a, b)
 #define ADD_PRODUCT(x, w, s) _mm256_fmadd_ps(x, w, s)
 #define RELU(v)              _mm256_max_ps(_mm256_setzero_ps(), v)
+static mask mask_of(int64_t n) {
+    int32_t most = n < WIDTH ? (int32_t)n : WIDTH;
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(most), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
 #else
 typedef rk_real vector;
-enum { ROWS = 4, PANELS = 1, WIDTH = 1 };
-#define LOAD(p)      (*(p))
-#define STORE(p, v)  (*(p) = (v))
-#define BROADCAST(x) (x)
+typedef bool mask;
+enum { ROWS = 4, NARROW_ROWS = 4, PANELS = 1, WIDTH = 1 };
+#define LOAD(p)             (*(p))
+#define STORE(p, v)         (*(p) = (v))
+#define LOAD_SOME(p, m)     ((m) ? *(p) : 0)
+#define STORE_SOME(p, m, v) ((m) ? (void)(*(p) = (v)) : (void)0)
+#define BROADCAST(x)        (x)
+#define ADD(a, b)           ((a) + (b))
 #ifdef RK_REAL_F64
 #define ADD_PRODUCT(x, w, s) fma(x, w, s)
 #else
 #define ADD_PRODUCT(x, w, s) fmaf(x, w, s)
 #endif
 #define RELU(v) ((v) < 0 ? 0 : (v)) /* NaN stays */
+static mask mask_of(int64_t n) {
+    return n > 0;
+}
 #endif
-enum { COLUMNS = RK_PANEL_COLUMNS, VECTORS = COLUMNS / WIDTH, MOST = PANELS * VECTORS };
+enum {
+    COLUMNS = RK_PANEL_COLUMNS,
+    VECTORS = COLUMNS / WIDTH,
+    MOST = PANELS * VECTORS,
+    MOST_ROWS = ROWS > NARROW_ROWS ? ROWS : NARROW_ROWS
+};
 #define UNROLLED _Pragma("GCC unroll 32")
+#define EACH_SUM UNROLLED for (int r = 0; r < rows; r++) UNROLLED for (int v = 0; v < vectors; v++)
 
-/* Some panels of W, side by side, and what they make. */
+/* Some columns of W, side by side. */
 typedef struct strip {
-    const rk_real *w;               /* [panels, lines, COLUMNS] */
-    rk_real bias[PANELS * COLUMNS]; /* zeros behind the last column */
-    int64_t width;                  /* columns of y that these are */
+    const rk_real *w;    /* [panels, lines, COLUMNS] */
+    int64_t width;       /* columns of y that these are */
+    const rk_real *bias; /* [width] and what a vector reads behind them; NULL: none is added */
+    mask there[MOST];    /* columns of y, in each vector */
 } strip;
 
-/* One tile; the compiler knows `rows` and `panels`. */
+/* One tile; the compiler knows `rows` and how many `vectors` wide it is. begin: what sums begin with, or
+ * NULL.
+ */
 static inline __attribute__((always_inline)) void tile(const rk_panel_product_args *a, const strip *some,
-                                                       int rows, int panels, const rk_real *x, rk_real *y) {
-    vector sums[ROWS][MOST];
-    const int n = panels * VECTORS;
-    const int64_t in = a->in, lines = a->lines;
+                                                       int rows, int vectors, const rk_real *x,
+                                                       const rk_real *begin, rk_real *y) {
+    vector sums[MOST_ROWS][MOST], bias[MOST];
+    const int64_t in = a->in, lines = a->lines, out = a->out;
     const rk_real *w = some->w;
-    rk_real whole[PANELS * COLUMNS] = {0};
-    bool part = some->width < panels * COLUMNS;
-    UNROLLED for (int r = 0; r < rows; r++) {
-        const rk_real *from = a->adds ? y + r * a->out : some->bias;
-        if (a->adds && part) from = memcpy(whole, from, (size_t)some->width * sizeof *from);
-        UNROLLED for (int v = 0; v < n; v++) sums[r][v] = LOAD(from + v * WIDTH);
+    bool part = some->width < vectors * WIDTH;
+    UNROLLED for (int v = 0; v < vectors; v++) bias[v] =
+        some->bias ? LOAD(some->bias + v * WIDTH) : BROADCAST(0);
+    if (!begin) {
+        EACH_SUM sums[r][v] = bias[v];
+    } else {
+        if (part)
+            EACH_SUM sums[r][v] = LOAD_SOME(begin + r * out + v * WIDTH, some->there[v]);
+        else
+            EACH_SUM sums[r][v] = LOAD(begin + r * out + v * WIDTH);
+        if (some->bias) EACH_SUM sums[r][v] = ADD(sums[r][v], bias[v]);
     }
     for (int64_t i = 0; i < in; i++, w += COLUMNS) {
         vector line[MOST];
-        UNROLLED for (int v = 0; v < n; v++) line[v] =
+        UNROLLED for (int v = 0; v < vectors; v++) line[v] =
             LOAD(w + v / VECTORS * lines * COLUMNS + v % VECTORS * WIDTH);
         UNROLLED for (int r = 0; r < rows; r++) {
             vector value = BROADCAST(x[r * lines + i]);
-            UNROLLED for (int v = 0; v < n; v++) sums[r][v] = ADD_PRODUCT(value, line[v], sums[r][v]);
+            UNROLLED for (int v = 0; v < vectors; v++) sums[r][v] = ADD_PRODUCT(value, line[v], sums[r][v]);
         }
     }
-    UNROLLED for (int r = 0; r < rows; r++, y += a->out) {
-        rk_real *to = part ? whole : y;
-        UNROLLED for (int v = 0; v < n; v++) STORE(to + v * WIDTH, a->relu ? RELU(sums[r][v]) : sums[r][v]);
-        if (part) memcpy(y, whole, (size_t)some->width * sizeof *y);
-    }
+    if (a->relu) EACH_SUM sums[r][v] = RELU(sums[r][v]);
+    if (part)
+        EACH_SUM STORE_SOME(y + r * out + v * WIDTH, some->there[v], sums[r][v]);
+    else
+        EACH_SUM STORE(y + r * out + v * WIDTH, sums[r][v]);
 }
 
-/* All rows: the largest tiles first. */
+/* Some columns of all rows: the largest tiles first. */
 static inline __attribute__((always_inline)) void all_rows(const rk_panel_product_args *a, const strip *some,
-                                                           int panels, rk_real *y) {
-    int64_t s = 0;
-    for (; s + ROWS <= a->n; s += ROWS) tile(a, some, ROWS, panels, a->x + s * a->lines, y + s * a->out);
-    for (; s + 4 <= a->n; s += 4) tile(a, some, 4, panels, a->x + s * a->lines, y + s * a->out);
-    for (; s + 2 <= a->n; s += 2) tile(a, some, 2, panels, a->x + s * a->lines, y + s * a->out);
-    for (; s < a->n; s++) tile(a, some, 1, panels, a->x + s * a->lines, y + s * a->out);
+                                                           int rows, int vectors, const rk_real *begin,
+                                                           rk_real *y) {
+    for (int64_t s = 0, n; s < a->n; s += n) {
+        int64_t left = a->n - s;
+        const rk_real *x = a->x + s * a->lines, *from = begin ? begin + s * a->out : NULL;
+        rk_real *to = y + s * a->out;
+        n = left >= rows ? rows : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+        if (left >= rows)
+            tile(a, some, rows, vectors, x, from, to);
+        else if (left >= 4)
+            tile(a, some, 4, vectors, x, from, to);
+        else if (left >= 2)
+            tile(a, some, 2, vectors, x, from, to);
+        else
+            tile(a, some, 1, vectors, x, from, to);
+    }
 }
 
 void RK_KERNEL_NAME(rk_panel_product)(const rk_panel_product_args *a) {
-    for (int64_t c = 0; c < a->out;) {
+    rk_real padded[PANELS * COLUMNS] = {0}; /* a bias of fewer columns than vectors read */
+    strip some;
+    for (int64_t c = 0; c < a->out; c += some.width) {
         int64_t left = a->out - c;
         int panels = left > (PANELS - 1) * COLUMNS ? PANELS : 1;
-        strip some = {.w = a->w + c * a->lines, .width = left < panels * COLUMNS ? left : panels * COLUMNS};
-        if (a->bias) memcpy(some.bias, a->bias + c, (size_t)some.width * sizeof *a->bias);
-        if (panels == PANELS)
-            all_rows(a, &some, PANELS, a->y + c);
+        const rk_real *begin = a->begin ? a->begin + c : NULL;
+        some.w = a->w + c * a->lines;
+        some.width = left < panels * COLUMNS ? left : panels * COLUMNS;
+        some.bias = a->bias ? a->bias + c : NULL;
+        if (some.width < panels * COLUMNS) {
+            if (a->bias) some.bias = memcpy(padded, a->bias + c, (size_t)some.width * sizeof *a->bias);
+            for (int v = 0; v < MOST; v++) some.there[v] = mask_of(some.width - v * WIDTH);
+        }
+        if (some.width <= WIDTH)
+            all_rows(a, &some, NARROW_ROWS, 1, begin, a->y + c);
+        else if (panels == PANELS)
+            all_rows(a, &some, ROWS, MOST, begin, a->y + c);
         else
-            all_rows(a, &some, 1, a->y + c);
-        c += some.width;
+            all_rows(a, &some, ROWS, VECTORS, begin, a->y + c);
     }
 }

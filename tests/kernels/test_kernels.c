@@ -630,43 +630,47 @@ static void test_interaction(void **state) {
         }
 }
 
-/* Rows of x, one by one and all at once, at sizes around those of tiles and panels. */
+/* Rows of x, one by one and all at once. */
+static void check_panel_product(int64_t in, int64_t out, int64_t n, int with) {
+    enum { ROWS = 29, IN = 530, COLUMNS = 80 };
+    static float x[ROWS * IN], w[COLUMNS * IN], bias[COLUMNS], expected[ROWS * COLUMNS],
+        y[ROWS * COLUMNS + 1];
+    if (!w[0]) {
+        randomize(x, ROWS * IN);
+        randomize(w, COLUMNS * IN);
+        randomize(bias, COLUMNS);
+        x[3] = NAN;
+    }
+    rk_panel_product_args args = {.n = n, .in = in, .out = out, .lines = in, .x = x, .w = w, .y = y};
+    args.relu = with & 1;
+    args.bias = with & 2 ? bias : NULL;
+    args.begin = with & 4 ? y : NULL;
+    for (int64_t s = 0; s < n; s++)
+        for (int64_t c = 0; c < out; c++) {
+            float sum = with & 2 ? bias[c] : 0;
+            if (with & 4) sum = with & 2 ? 7 + bias[c] : 7;
+            for (int64_t i = 0; i < in; i++)
+                sum = fmaf(x[s * in + i],
+                           w[(c / RK_PANEL_COLUMNS * in + i) * RK_PANEL_COLUMNS + c % RK_PANEL_COLUMNS], sum);
+            expected[s * out + c] = with & 1 && sum < 0 ? 0 : sum;
+        }
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+        for (int64_t i = 0; i <= n * out; i++) y[i] = 7;
+        rk_panel_product_on[isa](&args);
+        assert_memory_equal(y, expected, (size_t)(n * out) * sizeof *y);
+        assert_true(y[n * out] == 7);
+    }
+}
+
+/* At sizes around those of tiles and panels. */
 static void test_panel_product(void **state) {
     (void)state;
     tried("rk_panel_product", true);
-    enum { ROWS = 29, IN = 37, COLUMNS = 80 };
-    static float x[ROWS * IN], w[COLUMNS * IN], bias[COLUMNS], expected[ROWS * COLUMNS],
-        y[ROWS * COLUMNS + 1];
-    randomize(x, ROWS * IN);
-    randomize(w, COLUMNS * IN);
-    randomize(bias, COLUMNS);
-    x[3] = NAN;
-    const int64_t outs[] = {1, 15, 16, 17, 32, 33, 48, 63, 80};
+    const int64_t outs[] = {1, 7, 8, 9, 15, 16, 17, 24, 32, 33, 40, 48, 63, 80};
     for (size_t o = 0; o < sizeof outs / sizeof *outs; o++)
-        for (int64_t n = 0; n <= ROWS; n += n < 13 ? 1 : 4)
-            for (int with = 0; with < 8; with++) {
-                int64_t out = outs[o];
-                rk_panel_product_args args = {.in = IN, .out = out, .lines = IN, .w = w, .relu = with & 1};
-                args.bias = with & 2 ? bias : NULL;
-                args.adds = with & 4;
-                for (int64_t s = 0; s < n; s++)
-                    for (int64_t c = 0; c < out; c++) {
-                        float sum = with & 4 ? 7 : with & 2 ? bias[c] : 0;
-                        for (int64_t i = 0; i < IN; i++)
-                            sum = fmaf(
-                                x[s * IN + i],
-                                w[(c / RK_PANEL_COLUMNS * IN + i) * RK_PANEL_COLUMNS + c % RK_PANEL_COLUMNS],
-                                sum);
-                        expected[s * out + c] = with & 1 && sum < 0 ? 0 : sum;
-                    }
-                args.n = n, args.x = x, args.y = y;
-                for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
-                    for (int64_t i = 0; i <= n * out; i++) y[i] = 7;
-                    rk_panel_product_on[isa](&args);
-                    assert_memory_equal(y, expected, (size_t)(n * out) * sizeof *y);
-                    assert_true(y[n * out] == 7);
-                }
-            }
+        for (int with = 0; with < 8; with++)
+            for (int64_t n = 0; n <= 29; n += n < 13 ? 1 : 4) check_panel_product(37, outs[o], n, with);
+    for (int64_t in = 0; in <= 530; in += in < 3 ? 1 : 100) check_panel_product(in, 40, 15, 6);
 }
 
 static void test_candidate_row(void **state) {

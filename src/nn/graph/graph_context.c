@@ -73,10 +73,11 @@ static int64_t columns_from(const rk_graph_context *c, rk_value value, int64_t f
  * context's. */
 static int64_t begun_columns(const rk_graph_context *c, const rk_node *node) {
     if (!node->op || !rk_forward_op(node)->begin || is_whole(c, node->number)) return 0;
-    if (node->fused == &rk_op_pair_linear) {
-        rk_value rows = c->graph->nodes[node->inputs[0]]->inputs[1];
-        return is_whole(c, rows) ? width_of(c, rows) : 0;
-    }
+    const rk_node *pairs = node->fused == &rk_op_pair_weights ? node
+                           : node->fused == &rk_op_pair_linear || node->fused == &rk_op_pair_rows
+                               ? c->graph->nodes[node->inputs[0]]
+                               : NULL;
+    if (pairs) return is_whole(c, pairs->inputs[1]) ? width_of(c, pairs->inputs[1]) : 0;
     return node->options.by_row ? 0 : c->leading[node->inputs[0]];
 }
 
@@ -88,7 +89,8 @@ static bool reads(const rk_graph_context *c, const rk_node *node, int32_t input,
     rk_value from = node->inputs[input];
     if (node->op->is_view) return is_read(c, node->number, first, count);
     if (rk_forward_op(node)->takes_context && is_whole(c, from)) return false;
-    if (rk_forward_op(node)->begin) return first + count > begun_columns(c, node);
+    if (rk_forward_op(node)->begin && !rk_forward_op(node)->takes_context)
+        return first + count > begun_columns(c, node);
     if (node->op == &rk_op_slice) {
         int64_t begin = first > node->options.first ? first : node->options.first,
                 slice_end = node->options.first + (int64_t)node->options.count,
@@ -234,6 +236,10 @@ const rk_real *rk_node_begun(const rk_run *run, const rk_node *node, int64_t *co
     const rk_graph_context *c = run->of_context ? NULL : run->context;
     *columns = c ? begun_columns(c, node) : 0;
     return *columns ? c->memory + c->kept[node->number] : NULL;
+}
+
+bool rk_run_context_decides(const rk_run *run, rk_value value) {
+    return is_whole(run->context, rk_graph_root(run->graph, value)->number);
 }
 
 const rk_real *rk_run_context(const rk_run *run, rk_value value) {

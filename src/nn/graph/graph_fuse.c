@@ -2,18 +2,53 @@
 #include "base/memory.h"
 #include "nn/graph/graph_internal.h"
 
-static size_t n_readers(const rk_graph *g, rk_value value) {
+/* How often a value is read; *last: by whom last. */
+static size_t n_readers(const rk_graph *g, rk_value value, rk_node **last) {
     size_t n = g->nodes[value]->is_output;
     for (size_t i = 0; i < g->n_nodes; i++)
-        for (int32_t k = 0; k < g->nodes[i]->n_inputs; k++) n += g->nodes[i]->inputs[k] == value;
+        for (int32_t k = 0; k < g->nodes[i]->n_inputs; k++) {
+            if (g->nodes[i]->inputs[k] != value) continue;
+            *last = g->nodes[i];
+            n++;
+        }
     return n;
+}
+
+/* The node that alone reads a value; NULL: none does, or several. */
+static rk_node *only_reader(const rk_graph *g, const rk_node *node) {
+    rk_node *last = NULL;
+    return n_readers(g, node->number, &last) == 1 ? last : NULL;
+}
+
+static bool is_linear_by_row(const rk_node *node) {
+    return node->op == &rk_op_linear && node->options.by_row && node->options.dtype == RK_F32;
 }
 
 /* The target_pairs that a linear of f32 alone reads, row by row; NULL: it reads another node. */
 static rk_node *pairs_of(const rk_graph *g, const rk_node *node) {
-    if (node->op != &rk_op_linear || !node->options.by_row || node->options.dtype != RK_F32) return NULL;
+    if (!is_linear_by_row(node)) return NULL;
     rk_node *from = g->nodes[node->inputs[0]];
-    return from->op == &rk_op_target_pairs && n_readers(g, from->number) == 1 ? from : NULL;
+    return from->op == &rk_op_target_pairs && only_reader(g, from) == node ? from : NULL;
+}
+
+/* The linears from `first` on, of which each is all that the next one reads: how many, at most `most`. */
+static int32_t chain_from(const rk_graph *g, rk_node *first, rk_node **chain, int32_t most) {
+    int32_t n = 0;
+    for (rk_node *at = first; at && is_linear_by_row(at) && n < most; at = only_reader(g, at))
+        chain[n++] = at;
+    return n;
+}
+
+/* All of DIN's activation unit, or else its first layer. */
+static rk_status fuse_pairs(rk_graph *g, rk_node *first, rk_node *pairs) {
+    enum { MOST = 16 };
+    rk_node *chain[MOST];
+    int32_t n = chain_from(g, first, chain, MOST);
+    if (chain[n - 1]->shape.cols != 1) return rk_fuse_pair_linear(g, first, pairs);
+    const rk_node *pool = only_reader(g, chain[n - 1]);
+    bool pools = pool && pool->op == &rk_op_attention_pool && pool->inputs[0] == chain[n - 1]->number &&
+                 !rk_graph_root(g, pool->inputs[2])->op;
+    return rk_fuse_pair_weights(g, pairs, chain, n, pools ? pool : NULL);
 }
 
 /* Memory that threads have is made again, as large as the fused nodes want. */
@@ -22,8 +57,9 @@ rk_status rk_graph_fuse(rk_graph *g) {
     for (size_t i = 0; i < g->n_nodes; i++) {
         rk_node *node = g->nodes[i], *pairs = node->fused ? NULL : pairs_of(g, node);
         if (!pairs) continue;
-        RK_TRY(rk_fuse_pair_linear(g, node, pairs));
-        if (node->workspace_bytes > workspace_bytes) workspace_bytes = node->workspace_bytes;
+        RK_TRY(fuse_pairs(g, node, pairs));
+        const rk_node *wider = node->workspace_bytes > pairs->workspace_bytes ? node : pairs;
+        if (wider->workspace_bytes > workspace_bytes) workspace_bytes = wider->workspace_bytes;
     }
     if (workspace_bytes == g->workspace_bytes) return RK_OK;
     rk_graph_release_memory(g);

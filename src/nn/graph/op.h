@@ -142,7 +142,9 @@ typedef struct rk_samples {
 rk_samples rk_in_samples(const rk_run *run, const rk_node *node, int32_t input);
 /* What op->begin has made of the first *columns columns of the first input, or NULL. */
 const rk_real *rk_node_begun(const rk_run *run, const rk_node *node, int64_t *columns);
-/* One sample of a value that the context decides, in begin. */
+/* In begin, of a run of the context alone: whether it decides all of a value; one sample of one that it
+ * does, or what the value's node has begun. */
+bool rk_run_context_decides(const rk_run *run, rk_value value);
 const rk_real *rk_run_context(const rk_run *run, rk_value value);
 static inline rk_real *rk_out(const rk_run *run, const rk_node *node) {
     return rk_node_data(run, node);

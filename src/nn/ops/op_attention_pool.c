@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/inline/lanes.h"
-#include "nn/graph/op.h"
+#include "nn/ops/attention_pool.h"
 #include "nn/ops/softmax.h"
 
 static rk_status build(rk_graph *graph, rk_node *node) {
@@ -23,7 +23,7 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-static int32_t length_of(const rk_run *run, const rk_node *node, int64_t sample) {
+int32_t rk_attention_pool_length(const rk_run *run, const rk_node *node, int64_t sample) {
     const rk_samples lengths = rk_in_samples(run, node, 2);
     int32_t rows = (int32_t)node->saved_width;
     rk_real length = lengths.data[sample * lengths.stride + node->options.first];
@@ -38,7 +38,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     memset(y, 0, (size_t)(run->n * cols) * sizeof *y);
     for (int64_t s = 0; s < run->n; s++, used += rows, y += cols) {
         const rk_real *w = w_of.data + s * w_of.stride, *k = k_of.data + s * k_of.stride;
-        int32_t length = length_of(run, node, s);
+        int32_t length = rk_attention_pool_length(run, node, s);
         memcpy(used, w, (size_t)rows * sizeof *used);
         if (node->options.softmax && length > 0) rk_softmax_row(used, used, length);
         for (int32_t r = 0; r < length; r++)
@@ -54,7 +54,7 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     rk_real *dw = rk_in_gradient(run, node, 0), *dk = rk_in_gradient(run, node, 1), *dused = run->workspace;
     for (int64_t s = 0; s < run->n;
          s++, k += rows * cols, dk += rows * cols, used += rows, dw += rows, dy += cols) {
-        int32_t length = length_of(run, node, s);
+        int32_t length = rk_attention_pool_length(run, node, s);
         for (int32_t r = 0; r < length; r++) {
             dused[r] = rk_lanes_dot(dy, k + (int64_t)r * cols, cols);
             for (int32_t c = 0; c < cols; c++) dk[(int64_t)r * cols + c] += used[r] * dy[c];

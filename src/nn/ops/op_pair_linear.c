@@ -1,16 +1,9 @@
-/* A linear over target_pairs in prediction. Of row r its input is [q, k_r, q - k_r, q * k_r], and with W in
- * four parts of a row's columns each y_r = b + k_r (W_k - W_d) + q (W_q + W_d) + (q * k_r) W_p added up in
- * this order: half of the products, the first of which are the same for all targets of a history, and the
- * second for all rows of it. target_pairs then gives the products, and copies of q and k behind them. */
+/* A linear over target_pairs in prediction (pair_panels.h). target_pairs then gives the products, and copies
+ * of q and k behind them. */
 #include <string.h>
 
 #include "base/memory.h"
-#include "gemm/panels.h"
-#include "nn/graph/graph_internal.h"
-
-typedef struct pair_linear {
-    rk_panels rows, target, products; /* W_k - W_d, W_q + W_d, W_p: [cols, units] */
-} pair_linear;
+#include "nn/ops/pair_panels.h"
 
 /* Where target_pairs has left what a block reads: [n, rows, cols] twice, [n, cols]. */
 typedef struct parts {
@@ -44,7 +37,7 @@ static const rk_real *bias(const rk_run *run, const rk_node *node) {
 }
 
 static void multiply_rows(const rk_run *run, const rk_node *node, int64_t n, const rk_real *k, rk_real *y) {
-    const pair_linear *own = node->fused_own;
+    const rk_pair_panels *own = node->fused_own;
     rk_panels_multiply(&own->rows, (rk_lines){0, own->rows.in}, n, k, bias(run, node), false, y);
 }
 
@@ -56,60 +49,59 @@ static rk_status begin(const rk_run *run, const rk_node *node, int64_t columns, 
 }
 
 static rk_status forward(const rk_run *run, const rk_node *node) {
-    const pair_linear *own = node->fused_own;
+    const rk_pair_panels *own = node->fused_own;
     const parts p = parts_of(run, run->graph->nodes[node->inputs[0]]);
     int64_t units = node->shape.cols, width = p.n_rows * units, columns;
     const rk_real *begun = rk_node_begun(run, node, &columns);
     rk_real *y = rk_out(run, node), *of_target = run->workspace;
     if (!begun) multiply_rows(run, node, run->n * p.n_rows, p.rows, y);
     rk_panels_multiply(&own->target, (rk_lines){0, p.cols}, run->n, p.target, NULL, false, of_target);
-    for (int64_t s = 0; s < run->n; s++, of_target += units) {
-        const rk_real *from = begun ? begun : y + s * width;
-        for (int64_t r = 0; r < p.n_rows; r++)
-            for (int64_t c = 0; c < units; c++)
-                y[s * width + r * units + c] = from[r * units + c] + of_target[c];
-    }
-    rk_panels_add(&own->products, run->n * p.n_rows, p.products, node->options.relu, y);
+    for (int64_t s = 0; s < run->n; s++, y += width, of_target += units)
+        rk_panels_add(&own->products, p.n_rows, p.products + s * p.n_rows * p.cols, begun ? begun : y,
+                      of_target, node->options.relu, y);
     return RK_OK;
 }
 
 static void release(rk_node *node) {
-    pair_linear *own = node->fused_own;
-    if (!own) return;
-    rk_panels_release(&own->rows);
-    rk_panels_release(&own->target);
-    rk_panels_release(&own->products);
-    rk_free(own);
+    if (node->fused_own) rk_pair_panels_release(node->fused_own);
+    rk_free(node->fused_own);
 }
 
 const rk_op rk_op_pair_linear = {.name = "linear", .forward = forward, .begin = begin, .release = release};
 static const rk_op pairs_op = {.name = "target_pairs", .takes_context = true, .forward = forward_pairs};
 
-static rk_status init_panels(pair_linear *own, int64_t cols, int64_t units, const rk_real *w) {
+rk_status rk_pair_panels_init(rk_pair_panels *panels, const rk_graph *graph, const rk_node *linear) {
     RK_AUTOFREE rk_real *sums = NULL;
-    int64_t n = cols * units;
+    int64_t units = linear->shape.cols, cols = graph->nodes[linear->inputs[0]]->shape.cols / 4,
+            n = cols * units;
+    const rk_real *w = graph->parameters[linear->parameters[0]].value;
     const rk_real *of_q = w, *of_k = w + n, *of_difference = w + 2 * n, *of_product = w + 3 * n;
-    RK_TRY(rk_panels_init(&own->rows, cols, units));
-    RK_TRY(rk_panels_init(&own->target, cols, units));
-    RK_TRY(rk_panels_init(&own->products, cols, units));
+    RK_TRY(rk_panels_init(&panels->rows, cols, units));
+    RK_TRY(rk_panels_init(&panels->target, cols, units));
+    RK_TRY(rk_panels_init(&panels->products, cols, units));
     RK_TRY(rk_alloc((size_t)n, sizeof *sums, &sums));
     for (int64_t i = 0; i < n; i++) sums[i] = of_k[i] - of_difference[i];
-    rk_panels_set(&own->rows, sums);
+    rk_panels_set(&panels->rows, sums);
     for (int64_t i = 0; i < n; i++) sums[i] = of_q[i] + of_difference[i];
-    rk_panels_set(&own->target, sums);
-    rk_panels_set(&own->products, of_product);
+    rk_panels_set(&panels->target, sums);
+    rk_panels_set(&panels->products, of_product);
     return RK_OK;
 }
 
+void rk_pair_panels_release(rk_pair_panels *panels) {
+    rk_panels_release(&panels->rows);
+    rk_panels_release(&panels->target);
+    rk_panels_release(&panels->products);
+}
+
 rk_status rk_fuse_pair_linear(rk_graph *graph, rk_node *linear, rk_node *pairs) {
-    int64_t cols = pairs->shape.cols / 4, units = linear->shape.cols;
-    pair_linear *own;
+    rk_pair_panels *own;
     RK_TRY(rk_alloc(1, sizeof *own, &own));
     linear->fused_own = own;
     linear->fused = &rk_op_pair_linear;
     pairs->fused = &pairs_op;
-    RK_TRY(init_panels(own, cols, units, graph->parameters[linear->parameters[0]].value));
-    size_t more = (size_t)(graph->block * units) * sizeof(rk_real);
+    RK_TRY(rk_pair_panels_init(own, graph, linear));
+    size_t more = (size_t)(graph->block * linear->shape.cols) * sizeof(rk_real);
     if (more > linear->workspace_bytes) linear->workspace_bytes = more;
     return RK_OK;
 }

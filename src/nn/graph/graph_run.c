@@ -344,12 +344,19 @@ rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, 
     return g->keeps ? forward_by_nodes(&p) : for_blocks(&p, through_graph);
 }
 
-/* Samples whose values stay in the second cache, about: of predictions, where blocks may have any length. */
-static int64_t cached_block(const rk_graph *g) {
-    enum { CACHED_REALS = 1 << 17, LEAST = 4 };
+/* Samples whose values stay in the second cache, about: of predictions, where blocks may have any length. But
+ * each block reads all parameters: where these do not stay there, it has to be worth that, and the last one
+ * is no shorter. Whole tiles of a product's rows. */
+static int64_t cached_block(const rk_graph *g, int64_t n) {
+    enum { CACHED_REALS = 1 << 17, TILE = 12, MANY = 96 };
     int64_t samples = g->keeps ? g->max_batch : g->block,
-            block = CACHED_REALS * samples / (g->memory_reals + 1);
-    return block < LEAST ? LEAST : block < g->block ? block : g->block;
+            block = CACHED_REALS * samples / (g->memory_reals + 1) / TILE * TILE;
+    if (block < TILE) block = TILE;
+    if (g->gradient_reals > CACHED_REALS && block < MANY) {
+        int64_t n_blocks = n < MANY ? 1 : n / MANY;
+        block = (n + n_blocks - 1) / n_blocks;
+    }
+    return block < g->block ? block : g->block;
 }
 
 /* What is the same in all samples, from the first of them. */
@@ -371,7 +378,7 @@ rk_status rk_graph_inference_run(rk_graph_inference *i, int64_t n, const rk_grap
               .hooks = hooks,
               .failure = RK_FAILURE_INIT,
               .run = run_of(i->graph, n, 0, 0),
-              .block = cached_block(i->graph),
+              .block = cached_block(i->graph, n),
               .memory = i->memory,
               .workspaces = i->workspaces,
               .cancel = cancel};

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from ctypes import byref, c_int, c_void_p
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from ctypes import byref, c_int, c_int32, c_int64, c_void_p
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 from . import errors
+from ._comm import Comm
 from ._library import check, lib
 from ._structs import Activation, EmbeddingsConfig, FeatureConfig, IdTensors, Initializer, Optimizer, TableConfig, Tensor
 
@@ -52,49 +53,81 @@ def optimizer_struct(given: Union[str, Mapping[str, Any]]) -> Optimizer:
     return out
 
 
+class Slot(NamedTuple):
+    name: str
+    width: int  # values a row
+
+
+class _IdTensors:
+    """ids, offsets and weights as the library takes them."""
+
+    def __init__(self, given: IdTensors) -> None:
+        self.given = given
+        self._parts = [Tensor(n_dims=1) for _ in range(3)]
+        for part in self._parts:
+            part.strides[0] = 1
+        self._shapes = [part.shape for part in self._parts]
+        given.ids, given.offsets = map(ctypes.pointer, self._parts[:2])
+        self._weights = ctypes.pointer(self._parts[2])
+
+    def set(self, ids: Ids, offsets: Ids, weights: Optional[Ids]) -> None:
+        self.given.weights = self._weights if weights else None
+        for part, shape, given in zip(self._parts, self._shapes, (ids, offsets, weights)):
+            if given:
+                part.data, part.dtype, shape[0] = given
+
+
 class Lookup:
-    """A batch between its lookup and its backward."""
+    """A batch between its lookup and its backward. What the library reads of it stays from call to call."""
 
     def __init__(self, tables: "Tables") -> None:
         n = len(tables.features)
-        self.tables = tables  # which must outlive it
+        self.tables = tables
         self.handle = c_void_p()
         check(lib.rk_lookup_create(tables.handle, byref(self.handle)))
-        self.parts = [(Tensor * n)() for _ in range(3)]
-        self.given = (IdTensors * n)()
-        self.activations = (Activation * n)()
+        tables.lookups.add(self.handle.value)
+        self._given = (IdTensors * n)()
+        self._features = [_IdTensors(given) for given in self._given]
+        self._keyed = _IdTensors(IdTensors())
+        self._to_keyed = byref(self._keyed.given)
+        self._activations = (Activation * n)()
+        self._each = list(self._activations)
+        for activation in self._each:
+            activation.stride = tables.width
+        self.activations = ctypes.addressof(self._activations)
+        self._ids = c_void_p()
+        self._to_ids = byref(self._ids)
 
     def __del__(self) -> None:
-        lib.rk_lookup_free(self.handle)
+        self.tables.free_lookup(self.handle)
 
-    def ids(self, n: int, features: Sequence[Tuple[Ids, Ids, Optional[Ids]]]) -> c_void_p:
+    def take_ids(self, n: int, features: Sequence[Tuple[Ids, Ids, Optional[Ids]]]) -> c_void_p:
         """ids, offsets and weights of each feature, as the library takes them."""
-        for f, given in enumerate(features):
-            entry = self.given[f]
-            for values, name, part in zip(given, ("ids", "offsets", "weights"), self.parts):
-                if values is None:
-                    setattr(entry, name, None)
-                    continue
-                tensor = part[f]
-                tensor.data, tensor.dtype, tensor.shape[0] = values
-                tensor.n_dims = tensor.strides[0] = 1
-                setattr(entry, name, ctypes.pointer(tensor))
-        out = c_void_p()
-        check(lib.rk_lookup_ids(self.handle, n, self.given, byref(out)))
-        return out
+        for entry, given in zip(self._features, features):
+            entry.set(*given)
+        check(lib.rk_lookup_ids(self.handle, n, self._given, self._to_ids))
+        return self._ids
 
-    def rows_of(self, address: int, width: int) -> Any:
+    def take_keyed_ids(self, n: int, keys: Any, n_keys: int, ids: Ids, offsets: Ids, weights: Optional[Ids]) -> c_void_p:
+        """The same of n_keys keys one behind the other; feature f reads keys[f], an array of int32."""
+        self._keyed.set(ids, offsets, weights)
+        check(lib.rk_lookup_keyed_ids(self.handle, n, n_keys, self._to_keyed, keys, self._to_ids))
+        return self._ids
+
+    def take_rows(self, address: int) -> int:
         """Activations or gradients of all features side by side: [n, width]."""
-        for activation, first in zip(self.activations, self.tables.firsts):
-            activation.data = address + 4 * first if address else None
-            activation.stride = width
+        for activation, first in zip(self._each, self.tables.places):
+            activation.data = address + first
         return self.activations
 
 
 class Tables:
-    """Embedding tables, what reads them, and their optimizer. One thread at a time trains: calls wait for each other."""
+    """Embedding tables, what reads them, and their optimizer. One thread at a time trains: calls wait for each other.
 
-    def __init__(self, tables: Sequence[Table], features: Sequence[Feature], optimizer: Optimizer, seed: int) -> None:
+    comm: ranks that hold them together, and then make the same calls in the same order; a call that one of them refuses fails on all.
+    """
+
+    def __init__(self, tables: Sequence[Table], features: Sequence[Feature], optimizer: Optimizer, seed: int, comm: Optional[Comm] = None) -> None:
         self.tables, self.features = tables, features
         self.lock = threading.RLock()
         self.optimizer = optimizer
@@ -102,7 +135,10 @@ class Tables:
         self.n_pending = 0  # backwards since the last step
         self.widths = [tables[f.table].dim * max(f.max_sequence_length, 1) for f in features]
         self.firsts = [sum(self.widths[:i]) for i in range(len(features))]
+        self.places = [4 * first for first in self.firsts]  # bytes
         self.width = sum(self.widths)
+        self.comm = comm  # which must outlive it
+        self.lookups: Set[Optional[int]] = set()  # handles
         self._scaled = self.learning_rate
         self._idle: List[Lookup] = []
         names = [t.name.encode() for t in tables]
@@ -117,15 +153,40 @@ class Tables:
             out.struct_size, out.name, out.table, out.combiner = ctypes.sizeof(FeatureConfig), f.name.encode(), names[f.table], f.combiner
             out.max_sequence_length, out.skip_validation, out.weighted = f.max_sequence_length, not f.drops_invalid, f.weighted
         config = EmbeddingsConfig(
-            seed=seed, tables=table_configs, n_tables=len(tables), features=feature_configs, n_features=len(features), optimizer=ctypes.pointer(optimizer)
+            seed=seed,
+            tables=table_configs,
+            n_tables=len(tables),
+            features=feature_configs,
+            n_features=len(features),
+            optimizer=ctypes.pointer(optimizer),
+            comm=comm.handle if comm else None,
         )
         self.handle = c_void_p()
         check(lib.rk_embeddings_create(byref(config), byref(self.handle)))
+        self.slots = [self._slots_of(name) for name in names]
+
+    def _slots_of(self, table: bytes) -> List[Slot]:
+        width = c_int32()
+        out: List[Slot] = []
+        while name := lib.rk_embeddings_slot_name(self.handle, table, len(out), byref(width)):
+            out.append(Slot(name.decode(), width.value))
+        return out
 
     def __del__(self) -> None:
-        if hasattr(self, "handle"):
-            self._idle.clear()
+        self.close()
+
+    def close(self) -> None:
+        """Frees all of it; lookups first, in whatever order Python comes to them."""
+        for lookup in list(getattr(self, "lookups", ())):
+            self.free_lookup(c_void_p(lookup))
+        if getattr(self, "handle", None):
             lib.rk_embeddings_free(self.handle)
+            self.handle = c_void_p()
+
+    def free_lookup(self, lookup: c_void_p) -> None:
+        if lookup.value in self.lookups:
+            self.lookups.remove(lookup.value)
+            lib.rk_lookup_free(lookup)
 
     @property
     def n_bytes(self) -> int:
@@ -142,20 +203,36 @@ class Tables:
 
     def look_up(self, lookup: Lookup, n: int, features: Sequence[Tuple[Ids, Ids, Optional[Ids]]], out: int, trains: bool) -> None:
         """Vectors of n samples into [n, width] at `out`."""
+        self._look_up(lookup, n, out, trains, lookup.take_ids, features)
+
+    def look_up_keyed(self, lookup: Lookup, n: int, keys: Any, n_keys: int, ids: Ids, offsets: Ids, weights: Optional[Ids], out: int, trains: bool) -> None:
+        """The same of Lookup.take_keyed_ids."""
+        self._look_up(lookup, n, out, trains, lookup.take_keyed_ids, keys, n_keys, ids, offsets, weights)
+
+    def _look_up(self, lookup: Lookup, n: int, out: int, trains: bool, take: Any, *given: Any) -> None:
         with self.lock:
-            ids = lookup.ids(n, features)
+            try:
+                ids = take(n, *given)
+            except errors.Error:
+                self.refuse(lookup, trains)
+                raise
             function = lib.rk_embeddings_lookup if trains else lib.rk_embeddings_peek
-            check(function(self.handle, n, ids, lookup.handle, lookup.rows_of(out, self.width)))
+            check(function(self.handle, n, ids, lookup.handle, lookup.take_rows(out)))
+
+    def refuse(self, lookup: Lookup, trains: bool) -> None:
+        """In place of a lookup that this rank alone cannot begin: it fails on all."""
+        if self.comm:
+            (lib.rk_embeddings_lookup if trains else lib.rk_embeddings_peek)(self.handle, 0, None, lookup.handle, None)
 
     def backward(self, lookup: Lookup, gradients: int, updates: bool) -> None:
         """Gradients [n, width] of a lookup: rows are updated now, or with all others at the next step."""
         with self.lock:
             if updates:
                 self._set_learning_rate()
-                check(lib.rk_lookup_apply_gradients(lookup.handle, lookup.rows_of(gradients, self.width)))
+                check(lib.rk_lookup_apply_gradients(lookup.handle, lookup.take_rows(gradients)))
                 self.n_pending = 0
             else:
-                check(lib.rk_lookup_backward(lookup.handle, lookup.rows_of(gradients, self.width)))
+                check(lib.rk_lookup_backward(lookup.handle, lookup.take_rows(gradients)))
                 self.n_pending += 1
 
     def _set_learning_rate(self) -> None:
@@ -181,11 +258,30 @@ class Tables:
             lib.rk_embeddings_zero_gradients(self.handle)
             self.n_pending = 0
 
-    def read_rows(self, table: int, first: int, n: int, address: int) -> None:
-        """As f32 [n, dim]."""
+    def read_rows(self, table: int, first: int, n: int, address: int, slot: Optional[int] = None) -> None:
+        """As f32 [n, dim], or a slot's values [n, width]."""
         with self.lock:
-            check(lib.rk_embeddings_read_rows(self.handle, self.tables[table].name.encode(), first, n, address))
+            name = self.tables[table].name.encode()
+            if slot is None:
+                check(lib.rk_embeddings_read_rows(self.handle, name, first, n, address))
+            else:
+                check(lib.rk_embeddings_read_slot(self.handle, name, slot, first, n, address))
 
-    def write_rows(self, table: int, first: int, n: int, address: int) -> None:
+    def write_rows(self, table: int, first: int, n: int, address: int, slot: Optional[int] = None) -> None:
         with self.lock:
-            check(lib.rk_embeddings_write_rows(self.handle, self.tables[table].name.encode(), first, n, address))
+            name = self.tables[table].name.encode()
+            if slot is None:
+                check(lib.rk_embeddings_write_rows(self.handle, name, first, n, address))
+            else:
+                check(lib.rk_embeddings_write_slot(self.handle, name, slot, first, n, address))
+
+    def read_step(self, table: int) -> int:
+        """How many steps the table has taken."""
+        step = c_int64()
+        with self.lock:
+            check(lib.rk_embeddings_read_step(self.handle, self.tables[table].name.encode(), byref(step)))
+        return step.value
+
+    def write_step(self, table: int, step: int) -> None:
+        with self.lock:
+            check(lib.rk_embeddings_write_step(self.handle, self.tables[table].name.encode(), step))

@@ -236,6 +236,18 @@ class EmbeddingsConfig(Options):
     ]
 
 
+class CommOptions(Options):
+    _fields_ = [("struct_size", c_size_t), ("timeout_s", c_double)]
+
+
+AllToAll = CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(c_size_t), c_void_p, POINTER(c_size_t))
+Abort = CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class CommFunctions(Options):
+    _fields_ = [("struct_size", c_size_t), ("rank", c_int32), ("size", c_int32), ("user", c_void_p), ("all_to_all", AllToAll), ("abort", Abort)]
+
+
 class Activation(Structure):
     _fields_ = [("data", c_void_p), ("stride", c_int64), ("lengths", c_void_p)]
 
@@ -278,6 +290,7 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("rk_model_parameters", c_int, [_P, POINTER(POINTER(ModelParameter)), POINTER(c_int32)]),
     ("rk_tensor_n_values", c_int64, [POINTER(Tensor)]),
     ("rk_dtype_bytes", c_size_t, [c_int]),
+    ("rk_checkpoint_verify", c_int, [c_char_p]),
     ("rk_optimizer_from_name", c_int, [c_char_p, POINTER(c_int)]),
     ("rk_optimizer_name", c_char_p, [c_int]),
     ("rk_optimizer_init_sized", c_int, [POINTER(Optimizer), c_size_t, c_int]),
@@ -285,18 +298,31 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("rk_embeddings_create", c_int, [POINTER(EmbeddingsConfig), POINTER(_P)]),
     ("rk_embeddings_free", None, [_P]),
     ("rk_embeddings_bytes", c_uint64, [_P]),
-    ("rk_embeddings_lookup", c_int, [_P, c_int64, _P, _P, POINTER(Activation)]),
-    ("rk_embeddings_peek", c_int, [_P, c_int64, _P, _P, POINTER(Activation)]),
+    ("rk_embeddings_lookup", c_int, [_P, c_int64, _P, _P, _P]),
+    ("rk_embeddings_peek", c_int, [_P, c_int64, _P, _P, _P]),
     ("rk_embeddings_step", c_int, [_P]),
     ("rk_embeddings_zero_gradients", None, [_P]),
     ("rk_embeddings_scale_learning_rate", c_int, [_P, c_double]),
     ("rk_embeddings_read_rows", c_int, [_P, c_char_p, c_int64, c_int64, _P]),
     ("rk_embeddings_write_rows", c_int, [_P, c_char_p, c_int64, c_int64, _P]),
+    ("rk_embeddings_slot_name", c_char_p, [_P, c_char_p, c_int32, POINTER(c_int32)]),
+    ("rk_embeddings_read_slot", c_int, [_P, c_char_p, c_int32, c_int64, c_int64, _P]),
+    ("rk_embeddings_write_slot", c_int, [_P, c_char_p, c_int32, c_int64, c_int64, _P]),
+    ("rk_embeddings_read_step", c_int, [_P, c_char_p, POINTER(c_int64)]),
+    ("rk_embeddings_write_step", c_int, [_P, c_char_p, c_int64]),
     ("rk_lookup_create", c_int, [_P, POINTER(_P)]),
     ("rk_lookup_free", None, [_P]),
     ("rk_lookup_ids", c_int, [_P, c_int64, POINTER(IdTensors), POINTER(_P)]),
-    ("rk_lookup_backward", c_int, [_P, POINTER(Activation)]),
-    ("rk_lookup_apply_gradients", c_int, [_P, POINTER(Activation)]),
+    ("rk_lookup_keyed_ids", c_int, [_P, c_int64, c_int32, _P, _P, _P]),
+    ("rk_lookup_backward", c_int, [_P, _P]),
+    ("rk_lookup_apply_gradients", c_int, [_P, _P]),
+    ("rk_comm_world", c_int, [POINTER(CommOptions), POINTER(_P)]),
+    ("rk_comm_from_functions", c_int, [POINTER(CommFunctions), POINTER(CommOptions), POINTER(_P)]),
+    ("rk_comm_free", None, [_P]),
+    ("rk_comm_rank", c_int32, [_P]),
+    ("rk_comm_size", c_int32, [_P]),
+    ("rk_comm_describe", c_char_p, [_P]),
+    ("rk_comm_all_reduce_f32", c_int, [_P, _P, c_size_t]),
     ("rk_pool_create", c_int, [c_int, POINTER(_P)]),
     ("rk_pool_free", None, [_P]),
     ("rk_session_create", c_int, [_P, POINTER(SessionOptions), POINTER(_P)]),

@@ -7,6 +7,7 @@
 
 from ._jagged import JaggedTensor, KeyedJaggedTensor, KeyedTensor
 from ._modules import DataType, EmbeddingBag, EmbeddingBagCollection, EmbeddingBagConfig, PoolingType, RowOptimizer
+from ._ranks import Ranks
 
 __all__ = [
     "DataType",
@@ -17,5 +18,6 @@ __all__ = [
     "KeyedJaggedTensor",
     "KeyedTensor",
     "PoolingType",
+    "Ranks",
     "RowOptimizer",
 ]

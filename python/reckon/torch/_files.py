@@ -1,72 +1,150 @@
-"""Tables to and from safetensors files, in pieces: memory does not grow with the tables."""
+"""Tables to and from safetensors files, in pieces: memory does not grow with the tables. Over ranks all make the same calls, and rank 0 writes."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
+import re
 import struct
-from typing import Any, Dict, Iterator, List, Tuple
+from pathlib import Path
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
 from .._embeddings import Tables
-from ..errors import BadData, NotFound
+from .._library import check, lib, path_bytes
+from ..errors import BadData, Error, NotFound, ReadWriteError
 
 _PIECE = 1 << 22  # bytes
 _MOST_HEADER = 100_000_000  # as the format's own library has it
+_TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_ROWS = {"F32": 4, "F16": 2, "BF16": 2}  # bytes of a value
+_SIZES = {**_ROWS, "I64": 8}
+_STEP = -1
+Names = Sequence[Tuple[str, str]]  # of a table's rows, and how those of its optimizer begin; several to look for
 
 
-def _pieces(n_rows: int, dim: int) -> Iterator[Tuple[int, int]]:
-    step = max(1, _PIECE // (4 * dim))
-    for first in range(0, n_rows, step):
-        yield first, min(step, n_rows - first)
+class _Stored(NamedTuple):
+    """Of a table: its rows (slot None), a slot, or its count of steps (_STEP)."""
+
+    table: int
+    slot: Optional[int]
+    shape: List[int]
 
 
-def save(tables: Tables, names: List[str], path: str) -> None:
-    """Rows of all tables as f32, whole or not at all."""
+def _stored(tables: Tables, t: int) -> List[Tuple[str, _Stored]]:
+    """What a table has, by the end of its name: rows, slots, steps."""
+    table, slots = tables.tables[t], tables.slots[t]
+    shapes = [[table.n_rows] if slot.width < table.dim else [table.n_rows, table.dim] for slot in slots]
+    out = [("", _Stored(t, None, [table.n_rows, table.dim]))]
+    return out + [(slot.name, _Stored(t, s, shape)) for s, (slot, shape) in enumerate(zip(slots, shapes))] + [("step", _Stored(t, _STEP, [1]))]
+
+
+def _pieces(shape: List[int]) -> Iterator[Tuple[int, int]]:
+    step = max(1, _PIECE // (4 * math.prod(shape[1:])))
+    for first in range(0, shape[0], step):
+        yield first, min(step, shape[0] - first)
+
+
+def _agree(tables: Tables, error: Optional[BaseException]) -> None:
+    """What one rank has met is an error on all."""
+    failed = tables.comm.count(error is not None) if tables.comm else 0
+    if error is not None:
+        raise error
+    if failed:
+        raise ReadWriteError(f"{failed} of the other ranks failed", "their own errors say why")
+
+
+class _File:
+    """A file that is written beside its place and then put there. An error is kept until the end: other ranks go on reading with this one."""
+
+    def __init__(self, path: str, writes: bool) -> None:
+        self.path, self.beside = path, f"{path}.tmp-{os.getpid()}"
+        self.file: Optional[BinaryIO] = None
+        self.error: Optional[OSError] = None
+        if writes:
+            self._attempt(self._open)
+
+    def _attempt(self, work: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            work(*arguments)
+        except OSError as error:
+            self.error = error
+            self.close()
+
+    def _open(self) -> None:
+        self.file = open(self.beside, "wb")
+
+    def write(self, data: Any) -> None:
+        if self.file:
+            self._attempt(self.file.write, data)
+
+    def put(self) -> None:
+        if self.file:
+            self._attempt(self.file.flush)
+        if self.file:
+            self._attempt(os.fsync, self.file.fileno())
+        if self.file:
+            self._attempt(os.replace, self.beside, self.path)
+
+    def close(self) -> None:
+        file, self.file = self.file, None
+        if file:
+            with contextlib.suppress(OSError):  # what it could not write is known by now
+                file.close()
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(self.beside)
+
+
+def save(tables: Tables, names: Names, path: str, optimizer: bool) -> None:
+    """f32 values and i64 steps, whole or not at all."""
+    parts = [(begin + end if end else name, part) for t, (name, begin) in enumerate(names) for end, part in _stored(tables, t) if optimizer or not end]
     header: Dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for name, table in zip(names, tables.tables):
-        n_bytes = 4 * table.n_rows * table.dim
-        header[name] = {"dtype": "F32", "shape": [table.n_rows, table.dim], "data_offsets": [end, end + n_bytes]}
-        end += n_bytes
+    at = 0
+    for name, part in parts:
+        dtype, size = ("I64", 8) if part.slot == _STEP else ("F32", 4)
+        header[name] = {"dtype": dtype, "shape": part.shape, "data_offsets": [at, at + size * math.prod(part.shape)]}
+        at += size * math.prod(part.shape)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    beside = f"{path}.tmp-{os.getpid()}"
+    file = _File(path, writes=not tables.comm or tables.comm.rank == 0)
     try:
-        with open(beside, "wb") as file:
-            file.write(struct.pack("<Q", len(text)) + text)
-            for t, table in enumerate(tables.tables):
-                for first, n in _pieces(table.n_rows, table.dim):
-                    rows = torch.empty(n, table.dim)
-                    tables.read_rows(t, first, n, rows.data_ptr())
-                    file.write(memoryview(rows.numpy()).cast("B"))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
+        file.write(struct.pack("<Q", len(text)) + text)
+        for _, part in parts:
+            for piece in _contents(tables, part):
+                file.write(piece)
+        file.put()
     finally:
-        if os.path.exists(beside):
-            os.remove(beside)
+        file.close()
+    _agree(tables, file.error)
 
 
-def _entry(path: str, header: Dict[str, Any], names: List[str], shape: List[int], n_bytes: int) -> Tuple[str, int]:
-    name = next((name for name in names if name in header), None)
-    if name is None:
-        raise NotFound(f"'{path}' has no tensor '{names[0]}'", f"it has {', '.join(sorted(header)[:20])}")
-    entry = header[name]
-    dtype, given, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets")) if isinstance(entry, dict) else (None, None, None)
-    sizes = {"F32": 4, "F16": 2, "BF16": 2}
-    if dtype not in sizes or given != shape:
-        raise BadData(f"'{path}': tensor '{name}' is {dtype} {given}, but the table is {shape}", "rows are F32, F16 or BF16")
-    first, end = offsets if isinstance(offsets, list) and len(offsets) == 2 else (-1, -1)
-    is_range = isinstance(first, int) and isinstance(end, int) and 0 <= first <= end <= n_bytes
-    if not is_range or end - first != shape[0] * shape[1] * sizes[dtype]:
-        raise BadData(f"'{path}': the place of tensor '{name}' is {offsets}, which does not fit to {shape} in a file with {n_bytes} bytes of tensors")
-    return dtype, first
+def _contents(tables: Tables, part: _Stored) -> Iterator[Any]:
+    if part.slot == _STEP:
+        yield struct.pack("<q", tables.read_step(part.table))
+        return
+    for first, n in _pieces(part.shape):
+        values = torch.empty(n, *part.shape[1:])
+        tables.read_rows(part.table, first, n, values.data_ptr(), part.slot)
+        yield memoryview(values.numpy()).cast("B")
 
 
-def load(tables: Tables, names: List[List[str]], path: str) -> None:
-    """Rows of all tables, by the first of the names that the file has. Everything is checked before a row changes."""
+class _Part(NamedTuple):
+    """Values of a tensor in a file: rows begin, begin + step, ... and columns first .. last - 1."""
+
+    path: str
+    at: int
+    dtype: str
+    begin: int
+    step: int
+    first: int
+    last: int
+
+
+def _header_of(path: str) -> Tuple[Dict[str, Any], int, int]:
+    """Header, where the tensors begin, and how many bytes they have."""
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         n_header = struct.unpack("<Q", file.read(8))[0] if size >= 8 else 0
@@ -74,19 +152,123 @@ def load(tables: Tables, names: List[List[str]], path: str) -> None:
             raise BadData(f"'{path}' is no safetensors file: its header would have {n_header} bytes")
         try:
             header = json.loads(file.read(n_header))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadData(f"'{path}' is no safetensors file: {error}") from None
         if not isinstance(header, dict):
             raise BadData(f"'{path}' is no safetensors file: its header is no object")
-        start = 8 + n_header
-        places = [_entry(path, header, own, [t.n_rows, t.dim], size - start) for own, t in zip(names, tables.tables)]
-        types = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-        for t, (table, (dtype, at)) in enumerate(zip(tables.tables, places)):
-            file.seek(start + at)
-            for first, n in _pieces(table.n_rows, table.dim):
-                rows = torch.empty(n, table.dim, dtype=types[dtype])
-                raw = file.read(rows.numel() * rows.element_size())
-                if len(raw) != rows.numel() * rows.element_size():
-                    raise BadData(f"'{path}' ends within the rows of table '{table.name}'")
-                rows = torch.frombuffer(bytearray(raw), dtype=types[dtype]).to(torch.float32)
-                tables.write_rows(t, first, n, rows.data_ptr())
+        return header, 8 + n_header, size - 8 - n_header
+
+
+class _Tensors:
+    """All tensors of a file, or of a directory's files, by name; those of checkpoints over ranks in parts (docs/formats/checkpoint.md)."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        is_directory = os.path.isdir(path)
+        if is_directory and (Path(path) / "manifest.json").exists():
+            check(lib.rk_checkpoint_verify(path_bytes(path)))
+        files = sorted(map(str, Path(path).glob("*.safetensors"))) if is_directory else [path]
+        if not files:
+            raise NotFound(f"'{path}' has no safetensors files")
+        self.found: Dict[str, List[Tuple[str, str, Any, int, int]]] = {}
+        for file in files:
+            header, start, n_bytes = _header_of(file)
+            for name, entry in header.items():
+                whole, bracket, part = name.partition("[")
+                self.found.setdefault(whole, []).append((bracket + part, file, entry, start, n_bytes))
+
+    def parts(self, name: str, shape: List[int], types: Dict[str, int]) -> List[_Part]:
+        """Of a tensor of this shape; types: bytes of a value. BadData: its parts are not that."""
+        out = [self._part(name, shape, types, *found) for found in self.found[name]]
+        columns = sorted({(part.first, part.last) for part in out})
+        steps = {part.step for part in out}
+        held = {(part.begin, part.first) for part in out}
+        tiled = [0, *(last for _, last in columns)] == [*(first for first, _ in columns), math.prod(shape[1:])]
+        if not tiled or len(steps) != 1 or len(held) != len(out) or len(out) != steps.pop() * len(columns):
+            raise BadData(f"'{self.path}': the parts of tensor '{name}' are not the whole of it")
+        return out
+
+    def step(self, name: str) -> _Part:
+        """Every part has it, the same."""
+        return self._part(name, [1], {"I64": 8}, "", *self.found[name][0][1:])
+
+    def _part(self, name: str, shape: List[int], types: Dict[str, int], part: str, path: str, entry: Any, start: int, n_bytes: int) -> _Part:
+        width = math.prod(shape[1:])
+        begin, end, step, first, last = 0, shape[0], 1, 0, width
+        if part:
+            numbers = re.fullmatch(r"\[(\d{1,18}):(\d{1,18}):(\d{1,9})(?:,(\d{1,9}):(\d{1,9}))?\]", part)
+            if not numbers:
+                raise BadData(f"'{path}': '{name}{part}' names no part of a tensor")
+            begin, end, step = (int(numbers[i]) for i in (1, 2, 3))
+            first, last = (int(numbers[4]), int(numbers[5])) if numbers[4] else (0, width)
+        if not (begin < step and begin < end == shape[0] and first < last <= width):
+            raise BadData(f"'{path}': '{name}{part}' is no part of {shape}")
+        wanted = [(end - begin + step - 1) // step, *([last - first] if len(shape) > 1 else [])]
+        dtype, given, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets")) if isinstance(entry, dict) else (None, None, None)
+        if not isinstance(dtype, str) or dtype not in types or given != wanted:
+            raise BadData(f"'{path}': tensor '{name}' is {dtype} {given}, but the table is {wanted}", f"it should be {' or '.join(types)}")
+        at, until = offsets if isinstance(offsets, list) and len(offsets) == 2 else (-1, -1)
+        is_range = isinstance(at, int) and isinstance(until, int) and 0 <= at <= until <= n_bytes
+        if not is_range or until - at != math.prod(wanted) * types[dtype]:
+            raise BadData(f"'{path}': the place of tensor '{name}' is {offsets}, which does not fit to {wanted} in a file with {n_bytes} bytes of tensors")
+        return _Part(path, start + at, dtype, begin, step, first, last)
+
+
+def _find(tensors: _Tensors, tables: Tables, t: int, names: Names) -> List[Tuple[_Stored, List[_Part]]]:
+    """What the files have of a table: its rows, and its optimizer's state or none of it."""
+    found = next(((name, begin) for name, begin in names if name in tensors.found), None)
+    if found is None:
+        raise NotFound(f"'{tensors.path}' has no tensor '{names[0][0]}'", f"it has {', '.join(sorted(tensors.found)[:20])}")
+    (_, rows), *slots, (_, step) = _stored(tables, t)
+    out = [(rows, tensors.parts(found[0], rows.shape, _ROWS))]
+    here = [bool(found[1]) and found[1] + end in tensors.found for end in [*(end for end, _ in slots), "step"]]
+    if not any(here[:-1]) and (slots or not here[-1]):
+        return out
+    if not all(here):
+        raise BadData(f"'{tensors.path}' has some of the optimizer's state of table '{tables.tables[t].name}', but not all of it", "it is another optimizer's")
+    out += [(slot, tensors.parts(found[1] + end, slot.shape, {"F32": 4})) for end, slot in slots]
+    return [*out, (step, [tensors.step(found[1] + "step")])]
+
+
+def _read(file: BinaryIO, part: _Part, first: int, n: int) -> Any:
+    """Bytes of rows first .. first + n - 1 of the part's own."""
+    row = (part.last - part.first) * _SIZES[part.dtype]
+    file.seek(part.at + first * row)
+    raw = file.read(n * row)
+    if len(raw) != n * row:
+        raise BadData(f"'{part.path}' ends within a tensor")
+    return bytearray(raw)
+
+
+def _load(tables: Tables, stored: _Stored, parts: List[_Part], files: Mapping[str, BinaryIO]) -> None:
+    if stored.slot == _STEP:
+        tables.write_step(stored.table, struct.unpack("<q", _read(files[parts[0].path], parts[0], 0, 1))[0])
+        return
+    for first, n in _pieces(stored.shape):
+        values = torch.empty(n, math.prod(stored.shape[1:]))
+        for part in parts:
+            begin, end = (max(0, -(-(row - part.begin) // part.step)) for row in (first, first + n))
+            if begin < end:
+                raw = torch.frombuffer(_read(files[part.path], part, begin, end - begin), dtype=_TYPES[part.dtype])
+                values[begin * part.step + part.begin - first :: part.step, part.first : part.last] = raw.view(end - begin, -1)
+        tables.write_rows(stored.table, first, n, values.data_ptr(), stored.slot)
+
+
+def load(tables: Tables, names: Sequence[Names], path: str) -> None:
+    """By the first of the names that the files have. Everything is checked before a row changes."""
+    places: List[Tuple[_Stored, List[_Part]]] = []
+    error: Optional[BaseException] = None
+    try:
+        tensors = _Tensors(path)
+        places = [place for t, own in enumerate(names) for place in _find(tensors, tables, t, own)]
+    except (Error, OSError) as failure:
+        error = failure
+    _agree(tables, error)
+    try:
+        with contextlib.ExitStack() as stack:
+            files = {path: stack.enter_context(open(path, "rb")) for path in {part.path for _, parts in places for part in parts}}
+            for stored, parts in places:
+                _load(tables, stored, parts, files)
+    except (Error, OSError) as failure:
+        error = failure
+    _agree(tables, error)

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import math
 import os
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from ..errors import InvalidArgument
 from . import _files
 from ._jagged import like
 from ._ops import Collection, embedding_bags
+from ._ranks import Ranks
 
 OptimizerLike = Union[str, Mapping[str, Any]]
 _DTYPES = {"FP32": F32, "FP16": F16, "BF16": BF16}
@@ -72,11 +73,12 @@ def _table(config: Any) -> Table:
 class RowOptimizer(torch.optim.Optimizer):
     """The optimizer of a collection's rows: step, zero_grad and param_groups[0]["lr"], for loops and learning-rate schedulers of PyTorch.
 
-    Rows that are updated in the backward need no step. The state of the slots stays with the tables, in no state_dict.
+    Rows that are updated in the backward need no step. state_dict() has copies of the slots and steps by the names of the tables' weights; gradients that wait
+    for a step are in none.
     """
 
-    def __init__(self, tables: Tables, anchor: Tensor) -> None:
-        self._tables = tables
+    def __init__(self, tables: Tables, anchor: Tensor, names: List[str]) -> None:
+        self._tables, self._names = tables, names
         super().__init__([anchor], {"lr": tables.learning_rate})
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
@@ -94,20 +96,77 @@ class RowOptimizer(torch.optim.Optimizer):
     def zero_grad(self, set_to_none: bool = True) -> None:
         self._tables.zero_gradients()
 
+    def state_dict(self) -> Dict[str, Any]:
+        """{"state": {"embedding_bags.ads.weight": {"accumulator": [rows, dim], "step": int}, ...}, "param_groups": ...}"""
+        out: Dict[str, Any] = super().state_dict()
+        out["state"] = {}
+        for t, name in enumerate(self._names):
+            slots = {slot.name: _rows(self._tables, t, s) for s, slot in enumerate(self._tables.slots[t])}
+            out["state"][name] = {**slots, "step": self._tables.read_step(t)}
+        return out
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """What state_dict() gave, of the same tables and optimizer. InvalidArgument: it has other slots; then nothing has changed."""
+        state = state_dict["state"]
+        for t, name in enumerate(self._names):
+            table, slots = self._tables.tables[t], self._tables.slots[t]
+            if name not in state:
+                raise InvalidArgument(f"the state has no '{name}'", f"it has {', '.join(map(str, state))}" if state else "it has no tables")
+            given = {key: tuple(value.shape) for key, value in state[name].items() if key != "step"}
+            wanted = {slot.name: _shape(table, slot.width) for slot in slots}
+            if given != wanted or "step" not in state[name]:
+                raise InvalidArgument(f"the state of '{name}' is {given}, not {wanted} and a step", "it is another optimizer's, or another table's")
+        super().load_state_dict({**state_dict, "state": {}})
+        for t, name in enumerate(self._names):
+            for s, slot in enumerate(self._tables.slots[t]):
+                _set_rows(self._tables, t, state[name][slot.name], s)
+            self._tables.write_step(t, int(state[name]["step"]))
+
+
+def _shape(table: Table, width: int) -> Tuple[int, ...]:
+    return (table.n_rows,) if width == 1 and table.dim > 1 else (table.n_rows, width)
+
+
+def _rows(tables: Tables, t: int, slot: Optional[int] = None) -> Tensor:
+    """A copy of a table's rows, or of a slot."""
+    table = tables.tables[t]
+    out = torch.empty(_shape(table, table.dim if slot is None else tables.slots[t][slot].width))
+    tables.read_rows(t, 0, table.n_rows, out.data_ptr(), slot)
+    return out
+
+
+def _set_rows(tables: Tables, t: int, rows: Tensor, slot: Optional[int] = None) -> None:
+    rows = rows.detach().to("cpu", torch.float32).contiguous()
+    tables.write_rows(t, 0, tables.tables[t].n_rows, rows.data_ptr(), slot)
+
 
 class _Tables(torch.nn.Module):
     """What the modules share."""
 
-    def __init__(self, configs: Sequence[Any], features: Sequence[Feature], device: Any, optimizer: OptimizerLike, update: str, seed: int) -> None:
+    def __init__(
+        self,
+        configs: Sequence[Any],
+        features: Sequence[Feature],
+        device: Any,
+        optimizer: OptimizerLike,
+        update: str,
+        seed: int,
+        ranks: Optional[Ranks],
+        gradient_division: bool,
+    ) -> None:
         super().__init__()
         if device is not None and torch.device(device).type not in ("cpu", "meta"):
             raise InvalidArgument(f"device is {device}", "the tables are in the processors' memory: leave device out, or give cpu")
         if update not in ("backward", "step"):
             raise InvalidArgument(f"update is '{update}'", "'backward' (rows are updated as their gradients come) or 'step' (by optimizer.step())")
-        self._tables = Tables([_table(c) for c in configs], features, optimizer_struct(optimizer), seed)
-        self._collection = Collection(self._tables, update == "backward")
+        self._tables = Tables([_table(c) for c in configs], features, optimizer_struct(optimizer), seed, ranks._comm if ranks else None)
+        if ranks:
+            ranks._tables.add(self._tables)
+        self._ranks = ranks
+        self._options = {"optimizer": optimizer, "update": update, "seed": seed}
+        self._collection = Collection(self._tables, update == "backward", ranks.size if ranks and gradient_division else 1)
         self._anchor = torch.zeros(0, requires_grad=True)  # no parameter: it only has autograd go backward
-        self._optimizer = RowOptimizer(self._tables, self._anchor)
+        self._optimizer = RowOptimizer(self._tables, self._anchor, [self._state_name(t.name) for t in self._tables.tables])
 
     @property
     def optimizer(self) -> RowOptimizer:
@@ -119,30 +178,20 @@ class _Tables(torch.nn.Module):
         if trains:
             self._optimizer.take_learning_rate()
         weights = None if weights is None else weights.detach().contiguous()
-        return embedding_bags(
-            self._anchor, values.contiguous(), offsets.contiguous(), weights, self._collection.number, keys, batch, self._tables.width, trains
-        )
+        return embedding_bags(self._anchor, values.contiguous(), offsets.contiguous(), weights, self._collection.number, keys, batch, self._tables.width, trains)
+
+    def _refuse(self, error: InvalidArgument) -> InvalidArgument:
+        """Tells the other ranks, which wait for this one."""
+        self._collection.refuse(torch.is_grad_enabled())
+        return error
 
     def _state_name(self, table: str) -> str:
         raise NotImplementedError
 
-    def _rows(self, table: int) -> Tensor:
-        t = self._tables.tables[table]
-        out = torch.empty(t.n_rows, t.dim)
-        self._tables.read_rows(table, 0, t.n_rows, out.data_ptr())
-        return out
-
-    def _set_rows(self, table: int, rows: Tensor) -> None:
-        t = self._tables.tables[table]
-        if tuple(rows.shape) != (t.n_rows, t.dim):
-            raise InvalidArgument(f"rows of table '{t.name}' are {tuple(rows.shape)}, not {(t.n_rows, t.dim)}")
-        rows = rows.detach().to("cpu", torch.float32).contiguous()
-        self._tables.write_rows(table, 0, t.n_rows, rows.data_ptr())
-
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
         for i, table in enumerate(self._tables.tables):
-            destination[prefix + self._state_name(table.name)] = self._rows(i)
+            destination[prefix + self._state_name(table.name)] = _rows(self._tables, i)
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: List[str], unexpected_keys: List[str], error_msgs: List[str]
@@ -152,27 +201,47 @@ class _Tables(torch.nn.Module):
             if name not in state_dict:
                 missing_keys.append(name)
                 continue
-            try:
-                self._set_rows(i, state_dict[name])
-            except InvalidArgument as error:
-                error_msgs.append(str(error))
+            table, shape = self._tables.tables[i], tuple(state_dict[name].shape)
+            if shape == (table.n_rows, table.dim):
+                _set_rows(self._tables, i, state_dict[name])
+            else:
+                error_msgs.append(f"rows of table '{table.name}' are {shape}, not {(table.n_rows, table.dim)}")
         if strict:
             unexpected_keys += [name for name in state_dict if name.startswith(prefix) and name not in own]
 
-    def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
-        """Rows of all tables as one safetensors file, by the names of state_dict(), whole or not at all. It takes some MiB, however large the tables are."""
-        _files.save(self._tables, [self._state_name(t.name) for t in self._tables.tables], os.fspath(path))
+    def save(self, path: Union[str, "os.PathLike[str]"], optimizer: bool = True) -> None:
+        """Rows of all tables, and with optimizer what is in its state_dict() but for the learning rate, as one safetensors file, whole or not at all: the names of
+        state_dict(), with "accumulator", "m", ... and "step" in place of "weight" for the optimizer's. It takes some MiB, however large the tables are. Over ranks
+        all call it, and rank 0 writes."""
+        _files.save(self._tables, self._stored_names(), os.fspath(path), optimizer)
 
     def load(self, path: Union[str, "os.PathLike[str]"]) -> None:
-        """Rows from such a file, or from the model.safetensors of a Reckon export. Errors: NotFound, BadData; then no row has changed."""
-        names = [[self._state_name(t.name), f"embeddings.{t.name}.weight"] for t in self._tables.tables]
-        _files.load(self._tables, names, os.fspath(path))
+        """Rows from such a file, from the model.safetensors of a Reckon export, or from a checkpoint's directory; and the state of the optimizer, if it is there,
+        else it stays as it was. Over ranks all read it, however many wrote it. Errors: NotFound, BadData; then nothing has changed."""
+        others = [(f"embeddings.{t.name}.weight", "") for t in self._tables.tables], [(f"table/{t.name}/rows", f"table/{t.name}/") for t in self._tables.tables]
+        _files.load(self._tables, [*zip(self._stored_names(), *others)], os.fspath(path))
 
-    def __deepcopy__(self, memo: Any) -> Any:
-        raise InvalidArgument("embedding tables are not copied", "make a second module and load_state_dict(first.state_dict())")
+    def _stored_names(self) -> List[Tuple[str, str]]:
+        """Of rows, and how those of the optimizer begin."""
+        names = [self._state_name(t.name) for t in self._tables.tables]
+        return [(name, name[: -len("weight")]) for name in names]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise InvalidArgument("embedding tables are not pickled", "save() and load() them, or torch.save(module.state_dict())")
+        """Pickles and deep copies have rows and the optimizer's state, twice as much memory as the tables for a while."""
+        if self._ranks:
+            raise InvalidArgument("tables that several ranks hold are neither copied nor pickled", "save() and load() them")
+        return _make, (type(self), self._arguments(), self.training, self.state_dict(), self._optimizer.state_dict())
+
+    def _arguments(self) -> Dict[str, Any]:
+        """Of a module like this one."""
+        raise NotImplementedError
+
+
+def _make(kind: Any, arguments: Dict[str, Any], training: bool, rows: Any, optimizer: Any) -> Any:
+    out = kind(**arguments).train(training)
+    out.load_state_dict(rows)
+    out.optimizer.load_state_dict(optimizer)
+    return out
 
 
 class EmbeddingBagCollection(_Tables):
@@ -181,6 +250,9 @@ class EmbeddingBagCollection(_Tables):
     tables: EmbeddingBagConfig, ours or TorchRec's. is_weighted: bags have weights. optimizer: of the rows, a kind or {"kind": "adagrad", "learning_rate":
     0.05, ...} with the options of docs/optimizers.md. update: "backward" updates rows as their gradients come, "step" by optimizer.step(), from the sum over
     all backwards since the last one. seed: of initial rows.
+
+    ranks: processes that hold the tables together: large ones are spread over them by the sharding planner, and what one rank's batch changes all see. Gradients
+    of all ranks are added, and divided by the number of ranks (TorchRec's gradient_division), as DistributedDataParallel does it for the dense part.
 
     forward takes a KeyedJaggedTensor, ours or TorchRec's, of int32 or int64 ids, and gives the KeyedTensor of the same library, with a key for each
     feature in the order of the tables. Under no_grad nothing is kept. Ids that are no rows are BadData, with feature, sample and id.
@@ -195,6 +267,8 @@ class EmbeddingBagCollection(_Tables):
         optimizer: OptimizerLike = "adagrad",
         update: str = "backward",
         seed: int = 0,
+        ranks: Optional[Ranks] = None,
+        gradient_division: bool = True,
     ) -> None:
         names = [c.name for c in tables]
         if not tables or len(set(names)) != len(names):
@@ -212,8 +286,9 @@ class EmbeddingBagCollection(_Tables):
                 self._embedding_names.append(own)
         if len(set(self._embedding_names)) != len(features):
             raise InvalidArgument(f"features are {self._embedding_names}", "a table reads each feature once")
-        super().__init__(tables, features, device, optimizer, update, seed)
+        super().__init__(tables, features, device, optimizer, update, seed, ranks, gradient_division)
         self._configs, self._is_weighted = list(tables), is_weighted
+        self._keys: Dict[Tuple[str, ...], List[int]] = {}  # by a batch's keys, those that the features read
 
     def embedding_bag_configs(self) -> List[Any]:
         return self._configs
@@ -224,23 +299,28 @@ class EmbeddingBagCollection(_Tables):
     def _state_name(self, table: str) -> str:
         return f"embedding_bags.{table}.weight"
 
+    def _arguments(self) -> Dict[str, Any]:
+        return {"tables": self._configs, "is_weighted": self._is_weighted, **self._options}
+
     def forward(self, features: Any) -> Any:
-        given = list(features.keys())
-        missing = [name for name in self._feature_names if name not in given]
-        if missing:
-            raise InvalidArgument(f"the features have no key '{missing[0]}'", f"they have {', '.join(given)}")
+        given = tuple(features.keys())
+        keys = self._keys.get(given)
+        if keys is None:
+            missing = [name for name in self._feature_names if name not in given]
+            if missing:
+                raise self._refuse(InvalidArgument(f"the features have no key '{missing[0]}'", f"they have {', '.join(given)}"))
+            keys = self._keys[given] = [given.index(name) for name in self._feature_names]
         weights = features.weights_or_none()
         if self._is_weighted != (weights is not None):
-            raise InvalidArgument("the features have no weights" if self._is_weighted else "the features have weights, but is_weighted is False")
-        batch = features.stride()
-        values = self._look_up(features.values(), features.offsets(), weights, [given.index(name) for name in self._feature_names], batch)
+            raise self._refuse(InvalidArgument("the features have no weights" if self._is_weighted else "the features have weights, but is_weighted is False"))
+        values = self._look_up(features.values(), features.offsets(), weights, keys, features.stride())
         return like(features, self._embedding_names, self._tables.widths, values)
 
 
 class EmbeddingBag(_Tables):
     """One table: in place of torch.nn.EmbeddingBag, with its arguments. mode: "mean" or "sum"; per_sample_weights with "sum".
 
-    The rows have no gradient of their own: optimizer, update and seed are EmbeddingBagCollection's.
+    The rows have no gradient of their own: optimizer, update, seed, ranks and gradient_division are EmbeddingBagCollection's.
     """
 
     def __init__(
@@ -254,29 +334,35 @@ class EmbeddingBag(_Tables):
         optimizer: OptimizerLike = "adagrad",
         update: str = "backward",
         seed: int = 0,
+        ranks: Optional[Ranks] = None,
+        gradient_division: bool = True,
     ) -> None:
         config = EmbeddingBagConfig(num_embeddings, embedding_dim, "weight")
         feature = Feature("input", 0, _word(mode, _POOLINGS, "mode", "weight"), weighted=mode == "sum")
-        super().__init__([config], [feature], device, optimizer, update, seed)
+        super().__init__([config], [feature], device, optimizer, update, seed, ranks, gradient_division)
         self.num_embeddings, self.embedding_dim, self.mode, self.include_last_offset = num_embeddings, embedding_dim, mode, include_last_offset
 
     def _state_name(self, table: str) -> str:
         return "weight"
 
+    def _arguments(self) -> Dict[str, Any]:
+        own = ("num_embeddings", "embedding_dim", "mode", "include_last_offset")
+        return {**{name: getattr(self, name) for name in own}, **self._options}
+
     @property
     def weight(self) -> Tensor:
         """A copy of the rows."""
-        return self._rows(0)
+        return _rows(self._tables, 0)
 
     def forward(self, input: Tensor, offsets: Optional[Tensor] = None, per_sample_weights: Optional[Tensor] = None) -> Tensor:
         if per_sample_weights is not None and self.mode != "sum":
-            raise InvalidArgument("per_sample_weights need mode='sum'")
+            raise self._refuse(InvalidArgument("per_sample_weights need mode='sum'"))
         if input.dim() == 2:
             if offsets is not None:
-                raise InvalidArgument("offsets must be None where the input has two dimensions")
+                raise self._refuse(InvalidArgument("offsets must be None where the input has two dimensions"))
             offsets = torch.arange(0, input.numel() + 1, input.shape[1]) if input.shape[1] else torch.zeros(len(input) + 1, dtype=torch.int64)
         elif offsets is None:
-            raise InvalidArgument("an input of one dimension needs offsets")
+            raise self._refuse(InvalidArgument("an input of one dimension needs offsets"))
         elif not self.include_last_offset:
             offsets = torch.cat([offsets, offsets.new_tensor([input.numel()])])
         weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)

@@ -6,6 +6,7 @@ ids can stand there meanwhile. Where there is none (a graph that goes backward t
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
@@ -17,6 +18,7 @@ from .._embeddings import F32, I32, I64, Ids, Lookup, Tables
 from ..errors import InvalidArgument
 
 _DTYPES = {torch.float32: F32, torch.int32: I32, torch.int64: I64}
+_WHOLE = (torch.int32, torch.int64)
 _MOST_PENDING = 64  # lookups without a backward; older ones are dropped
 
 
@@ -26,8 +28,9 @@ class Collection:
     _numbers = itertools.count(1)
     _all: "weakref.WeakValueDictionary[int, Collection]" = weakref.WeakValueDictionary()
 
-    def __init__(self, tables: Tables, updates_in_backward: bool) -> None:
-        self.tables, self.updates_in_backward = tables, updates_in_backward
+    def __init__(self, tables: Tables, updates_in_backward: bool, divisor: int) -> None:
+        self.tables, self.updates_in_backward, self.divisor = tables, updates_in_backward, divisor
+        self.key_arrays: Dict[Tuple[int, ...], Any] = {}  # as the library takes them
         self.number = next(Collection._numbers)
         self.pending: Dict[Any, List[Tuple[Lookup, Any]]] = {}  # lookups, and the tensors that they were made of
         Collection._all[self.number] = self
@@ -57,10 +60,22 @@ class Collection:
         if lookup:
             self.tables.give(lookup)
 
+    def refuse(self, trains: bool) -> None:
+        """A call that cannot be made on this rank fails on the others."""
+        if self.tables.comm:
+            lookup = self.tables.take()
+            self.tables.refuse(lookup, trains)
+            self.tables.give(lookup)
 
-def _address(tensor: Tensor, first: int, n: int) -> Ids:
-    dtype = _DTYPES[tensor.dtype]
-    return (tensor.data_ptr() + first * tensor.element_size() if n else 0), dtype, n
+    def key_array(self, keys: List[int]) -> Any:
+        known = self.key_arrays.get(tuple(keys))
+        if known is None:
+            known = self.key_arrays[tuple(keys)] = (ctypes.c_int32 * len(keys))(*keys)
+        return known
+
+
+def _ids(tensor: Tensor) -> Ids:
+    return tensor.data_ptr(), _DTYPES[tensor.dtype], tensor.numel()
 
 
 def _key(values: Tensor, offsets: Tensor, weights: Optional[Tensor], keys: List[int], batch: int) -> Any:
@@ -68,34 +83,29 @@ def _key(values: Tensor, offsets: Tensor, weights: Optional[Tensor], keys: List[
     return (*places, *keys, batch)
 
 
-def _check(values: Tensor, offsets: Tensor, weights: Optional[Tensor]) -> None:
-    for name, tensor, dtypes in (("values", values, (torch.int32, torch.int64)), ("offsets", offsets, (torch.int32, torch.int64)), ("weights", weights, (torch.float32,))):
-        if tensor is None:
-            continue
-        if tensor.device.type != "cpu":
-            raise InvalidArgument(f"{name} are on {tensor.device}", "the tables are in the processors' memory: give tensors on the CPU")
-        if tensor.dtype not in dtypes:
-            raise InvalidArgument(f"{name} are {tensor.dtype}", f"give {' or '.join(map(str, dtypes))}")
-        if tensor.dim() != 1:
-            raise InvalidArgument(f"{name} have {tensor.dim()} dimensions, not one")
-    if weights is not None and weights.numel() != values.numel():
-        raise InvalidArgument(f"{weights.numel()} weights do not fit to {values.numel()} values")
+def _refused(name: str, tensor: Tensor, dtypes: Tuple[torch.dtype, ...]) -> Optional[InvalidArgument]:
+    if tensor.device.type != "cpu":
+        return InvalidArgument(f"{name} are on {tensor.device}", "the tables are in the processors' memory: give tensors on the CPU")
+    if tensor.dtype not in dtypes:
+        return InvalidArgument(f"{name} are {tensor.dtype}", f"give {' or '.join(map(str, dtypes))}")
+    return InvalidArgument(f"{name} have {tensor.dim()} dimensions, not one") if tensor.dim() != 1 else None
 
 
-def _look_up(collection: Collection, lookup: Lookup, inputs: Any, out: Optional[Tensor], trains: bool) -> None:
+def _find_refused(values: Tensor, offsets: Tensor, weights: Optional[Tensor]) -> Optional[InvalidArgument]:
+    error = _refused("values", values, _WHOLE) or _refused("offsets", offsets, _WHOLE)
+    if error or weights is None:
+        return error
+    if weights.numel() != values.numel():
+        return InvalidArgument(f"{weights.numel()} weights do not fit to {values.numel()} values")
+    return _refused("weights", weights, (torch.float32,))
+
+
+def _look_up(collection: Collection, lookup: Lookup, inputs: Any, out: Tensor, trains: bool) -> None:
     values, offsets, weights, keys, batch = inputs
-    own = offsets.unfold(0, batch + 1, batch) if batch else offsets.new_zeros(max(keys) + 1, 1)  # [keys, batch + 1]
-    firsts = own[:, 0].tolist()
-    if min(firsts) < 0 or max(firsts) > values.numel():
-        raise InvalidArgument(f"offsets lead beyond the {values.numel()} values")
-    own = (own - own[:, :1]).contiguous()
-    features = []
-    for k in keys:
-        n = values.numel() - firsts[k]
-        features.append((_address(values, firsts[k], n), _address(own, k * (batch + 1), batch + 1), None if weights is None else _address(weights, firsts[k], n)))
-    width = collection.tables.width
-    to = torch.empty(batch, width) if out is None else out
-    collection.tables.look_up(lookup, batch, features, to.data_ptr(), trains)
+    n_keys = (offsets.numel() - 1) // batch if batch else max(keys) + 1
+    collection.tables.look_up_keyed(
+        lookup, batch, collection.key_array(keys), n_keys, _ids(values), _ids(offsets), None if weights is None else _ids(weights), out.data_ptr(), trains
+    )
 
 
 @torch.library.custom_op(
@@ -107,10 +117,13 @@ def embedding_bags(
     anchor: Tensor, values: Tensor, offsets: Tensor, weights: Optional[Tensor], collection: int, keys: List[int], batch: int, width: int, trains: bool
 ) -> Tensor:
     """Vectors [batch, width]. anchor: an empty tensor, of which autograd takes it that it has a gradient. keys: which of the offsets' keys each feature reads."""
-    _check(values, offsets, weights)
+    owner = Collection.of(collection)
+    error = _find_refused(values, offsets, weights)
+    if error:
+        owner.refuse(trains)
+        raise error
     values, offsets = values.contiguous(), offsets.contiguous()
     weights = None if weights is None else weights.contiguous()
-    owner = Collection.of(collection)
     out = torch.empty(batch, width)
     lookup = owner.tables.take()
     inputs = (values, offsets, weights, keys, batch)
@@ -140,11 +153,13 @@ def embedding_bags_backward(gradient: Tensor, values: Tensor, offsets: Tensor, w
     """Gives the rows their gradients; the anchor's is empty."""
     owner = Collection.of(collection)
     gradient = gradient.to(torch.float32).contiguous()
+    if owner.divisor != 1:
+        gradient = gradient / owner.divisor
     inputs = (values.contiguous(), offsets.contiguous(), None if weights is None else weights.contiguous(), keys, batch)
     lookup = owner.find(_key(*inputs))
     if lookup is None:
         lookup = owner.tables.take()
-        _look_up(owner, lookup, inputs, None, True)
+        _look_up(owner, lookup, inputs, gradient.new_empty(batch, owner.tables.width), True)
     try:
         owner.tables.backward(lookup, gradient.data_ptr(), owner.updates_in_backward)
     finally:

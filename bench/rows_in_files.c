@@ -17,37 +17,11 @@
 #include "base/thread/clock.h"
 #include "small_run.h"
 
-enum { FEATURES = 26, BAG = 10, ROUNDS = 7, TRAINED_ROWS = 256 };
+enum { FEATURES = SMALL_RUN_FEATURES, BAG = 10, ROUNDS = 7 };
 
 typedef struct sizes {
     int64_t table_rows, dim, rows, requests;
 } sizes;
-
-/* 26 features of one table. */
-static rk_status train(const char *directory, const sizes *s) {
-    char path[300], text[4000] = "data: {train: rows.csv, labels: [{name: y}], features: [";
-    rk_rng rng = {2, 1, 0};
-    snprintf(path, sizeof path, "%s/rows.csv", directory);
-    FILE *file = fopen(path, "w");
-    if (!file) return rk_error(RK_IO, "'%s' cannot be written", path);
-    for (int f = 0; f < FEATURES; f++) {
-        sprintf(text + strlen(text), "{name: c%d, identity: %lld}, ", f, (long long)s->table_rows);
-        fprintf(file, "c%d,", f);
-    }
-    fprintf(file, "y\n");
-    for (int i = 0; i < TRAINED_ROWS; i++) {
-        for (int f = 0; f < FEATURES; f++)
-            fprintf(file, "%lld,", (long long)rk_rng_below(&rng, (uint64_t)s->table_rows));
-        fprintf(file, "%d\n", i % 2);
-    }
-    fclose(file);
-    sprintf(text + strlen(text),
-            "]}\nembedding: {optimizer: {kind: sgd}, dim: %lld, tables: [{name: t, rows: %lld}], "
-            "features: [{match: 'c*', table: t}]}\nmodel: {kind: dnn, deep: [128, 64]}\n"
-            "train: {batch_size: 256, epochs: 1}\n",
-            (long long)s->dim, (long long)s->table_rows);
-    return small_run_train(directory, text);
-}
 
 static double cpu_seconds(void) {
     struct timespec t;
@@ -194,7 +168,7 @@ static rk_status measure_all(const char *directory, const sizes *s, const batche
 static rk_status run(const char *directory, const sizes *s) {
     batches single = {0}, bags = {0};
     rk_status status;
-    RK_GOTO(train(directory, s));
+    RK_GOTO(small_run_train_table(directory, s->table_rows, s->dim));
     RK_GOTO(draw(&single, s, 8192, 1));
     RK_GOTO(draw(&bags, s, 1024, BAG));
     RK_GOTO(measure_all(directory, s, &single, &bags));

@@ -7,4 +7,8 @@
 /* text: a run file, whose paths are relative to the directory. The run is in DIRECTORY/run then. */
 rk_status small_run_train(const char *directory, const char *text);
 
+/* 26 features of one table with so many rows of `dim`, and a dnn of 128 and 64 units. */
+enum { SMALL_RUN_FEATURES = 26 };
+rk_status small_run_train_table(const char *directory, int64_t n_rows, int64_t dim);
+
 #endif

@@ -1,0 +1,123 @@
+/* bench_rows_in_redis URL [--table-rows N] [--dim N] [--requests N]: requests whose rows are in Redis, at
+ * redis://HOST:PORT/PREFIX (bench/redis starts one). A model of 26 features of one table, whose rows are
+ * exported there; ids are uniform over the table. Requests of 1, 10 and 100 samples, of which all rows are
+ * fetched, in one round trip; then all are in the cache. One line of JSON for each: rows fetched a request,
+ * the median and the 99th percentile of its time, and its processor time here, in seconds. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <reckon/reckon.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "base/thread/clock.h"
+#include "small_run.h"
+
+enum { FEATURES = SMALL_RUN_FEATURES, MOST_SAMPLES = 100, MOST_REQUESTS = 100000 };
+
+typedef struct sizes {
+    int64_t table_rows, dim, requests;
+} sizes;
+
+static double cpu_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Drawn anew for each request, so that none finds its rows in a cache that holds a few. */
+static void draw(rk_rng *rng, const sizes *s, int64_t n, int64_t *ids, rk_ids *features) {
+    for (int f = 0; f < FEATURES; f++) {
+        for (int64_t i = 0; i < n; i++) ids[f * n + i] = (int64_t)rk_rng_below(rng, (uint64_t)s->table_rows);
+        features[f] = (rk_ids){.ids_per_sample = 1, .ids = ids + f * n};
+    }
+}
+
+/* name NULL: nothing is printed, and the cache is filled. */
+static rk_status measure(rk_predictor *predictor, const sizes *s, int64_t n, const char *name) {
+    static int64_t ids[FEATURES * MOST_SAMPLES];
+    static float predictions[MOST_SAMPLES];
+    static double seconds[MOST_REQUESTS];
+    rk_ids features[FEATURES];
+    rk_session *session;
+    rk_rng rng = {4, 1, 0};
+    int64_t before[2], after[2];
+    double cpu = 0;
+    RK_TRY(rk_session_create(predictor, NULL, &session));
+    rk_predictor_count_rows(predictor, &before[0], &before[1]);
+    rk_status status = RK_OK;
+    for (int64_t i = 0; i < s->requests && status == RK_OK; i++) {
+        draw(&rng, s, n, ids, features);
+        const rk_batch batch = {.n = n, .features = features, .n_features = FEATURES};
+        double begin = rk_clock_seconds(), begin_cpu = cpu_seconds();
+        status = rk_session_run_batch(session, &batch, predictions);
+        cpu += cpu_seconds() - begin_cpu;
+        seconds[i] = rk_clock_seconds() - begin;
+    }
+    rk_predictor_count_rows(predictor, &after[0], &after[1]);
+    rk_session_free(session);
+    if (status != RK_OK || !name) return status;
+    qsort(seconds, (size_t)s->requests, sizeof *seconds, ascending);
+    printf(
+        "{\"cache\": \"%s\", \"samples\": %lld, \"fetched\": %.1f, \"p50\": %.9f, \"p99\": %.9f, "
+        "\"cpu\": %.9f}\n",
+        name, (long long)n, (double)(after[1] - before[1]) / (double)s->requests, seconds[s->requests / 2],
+        seconds[s->requests * 99 / 100], cpu / (double)s->requests);
+    fflush(stdout);
+    return RK_OK;
+}
+
+/* With a cache of one byte, or one that holds all rows and has read them. */
+static rk_status measure_cache(const char *path, const sizes *s, bool holds_all) {
+    rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
+    rk_predictor *predictor;
+    options.row_cache_bytes = holds_all ? (uint64_t)s->table_rows * (uint64_t)(s->dim * 8 + 200) : 1;
+    options.row_timeout = 10;
+    RK_TRY(rk_predictor_open(path, &options, &predictor));
+    rk_status status = RK_OK;
+    for (int64_t n = 1; n <= MOST_SAMPLES && status == RK_OK; n *= 10) {
+        if (holds_all) status = measure(predictor, s, n, NULL);
+        if (status == RK_OK) status = measure(predictor, s, n, holds_all ? "all" : "none");
+    }
+    rk_predictor_free(predictor);
+    return status;
+}
+
+static rk_status run(const char *url, const char *directory, const sizes *s) {
+    char from[300], to[300];
+    rk_export_options options = RK_EXPORT_OPTIONS_INIT;
+    snprintf(from, sizeof from, "%s/run", directory);
+    snprintf(to, sizeof to, "%s/export", directory);
+    options.rows_to = url;
+    RK_TRY(small_run_train_table(directory, s->table_rows, s->dim));
+    RK_TRY(rk_export_safetensors(from, &options, to));
+    RK_TRY(measure_cache(to, s, false));
+    return measure_cache(to, s, true);
+}
+
+int main(int n_arguments, char **arguments) {
+    static const char *const names[] = {"--table-rows", "--dim", "--requests"};
+    int64_t values[] = {200000, 32, 500};
+    char directory[] = "/tmp/reckon-redis-XXXXXX", command[100];
+    for (int i = 2; i < n_arguments; i += 2) {
+        int k = 0;
+        while (k < 3 && strcmp(arguments[i], names[k]) != 0) k++;
+        if (k == 3 || i + 1 == n_arguments || (values[k] = atoll(arguments[i + 1])) < 1) n_arguments = 0;
+    }
+    if (n_arguments < 2 || values[2] > MOST_REQUESTS) {
+        fprintf(stderr, "usage: bench_rows_in_redis URL [--table-rows N] [--dim N] [--requests N]\n");
+        return 2;
+    }
+    if (!mkdtemp(directory)) return 1;
+    rk_status status = run(arguments[1], directory, &(sizes){values[0], values[1], values[2]});
+    if (status != RK_OK) fprintf(stderr, "%s\n", rk_last_error());
+    snprintf(command, sizeof command, "rm -rf '%s'", directory);
+    return system(command) != 0 || status != RK_OK;
+}

@@ -352,9 +352,11 @@ static int64_t cached_block(const rk_graph *g, int64_t n) {
     int64_t samples = g->keeps ? g->max_batch : g->block,
             block = CACHED_REALS * samples / (g->memory_reals + 1) / TILE * TILE;
     if (block < TILE) block = TILE;
-    if (g->gradient_reals > CACHED_REALS && block < MANY) {
-        int64_t n_blocks = n < MANY ? 1 : n / MANY;
-        block = (n + n_blocks - 1) / n_blocks;
+    if (g->gradient_reals > CACHED_REALS && block < MANY && n > 0) {
+        int64_t first, last;
+        rk_graph_group(g, n, 0, &first, &last);
+        int64_t n_blocks = last < MANY ? 1 : last / MANY;
+        block = (last + n_blocks - 1) / n_blocks;
     }
     return block < g->block ? block : g->block;
 }

@@ -1,11 +1,12 @@
 include(GNUInstallDirs)
 
-# In a wheel (pyproject.toml) library and program stand beside the Python package, without the links of versions that a wheel cannot hold.
+# In a wheel (pyproject.toml) library, program and data stand beside the Python package, without the links of versions that a wheel cannot hold.
 if(SKBUILD)
   set_property(TARGET reckon PROPERTY VERSION)
   set_property(TARGET reckon PROPERTY SOVERSION)
   set_target_properties(reckon_program PROPERTIES INSTALL_RPATH "$ORIGIN")
   install(TARGETS reckon reckon_program LIBRARY DESTINATION . COMPONENT python RUNTIME DESTINATION . COMPONENT python)
+  install(DIRECTORY data/adult DESTINATION data COMPONENT python) # reckon.datasets.adult
   return()
 endif()
 

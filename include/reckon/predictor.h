@@ -28,6 +28,13 @@ typedef enum rk_rows_in {
     RK_ROWS_IN_MEMORY = 1 /* the predictor's own, where codes are f32: f32 rows are looked up faster there */
 } rk_rows_in;
 
+/* Rows of the program's own: "arrow:NAME" (rk_config_add_stream). */
+typedef struct rk_named_stream {
+    const char *name; /* copied */
+    rk_open_stream open;
+    void *user;
+} rk_named_stream;
+
 typedef struct rk_predictor_options {
     size_t struct_size;
     const char *device; /* "cpu" or "cuda" predicts; NULL: what the run was trained on or, with a warning in
@@ -45,9 +52,13 @@ typedef struct rk_predictor_options {
     uint64_t row_cache_bytes; /* of an export whose rows are in Redis: memory for rows that were read lately;
                                  0: 2^28 */
     double row_timeout;       /* likewise, seconds that a request waits for its rows; 0: 1 */
+    /* As by rk_predictor_add_stream, but before the model is opened: a two_tower with a history then reads
+     * the pairs that it was trained on. [n_streams] */
+    const rk_named_stream *streams;
+    int32_t n_streams;
 } rk_predictor_options;
 #define RK_PREDICTOR_OPTIONS_INIT \
-    { sizeof(rk_predictor_options), 0, 0, 0, RK_EXPORT_ROWS_TRAINED, RK_ROWS_IN_FILES, 0, 0 }
+    { sizeof(rk_predictor_options), 0, 0, 0, RK_EXPORT_ROWS_TRAINED, RK_ROWS_IN_FILES, 0, 0, 0, 0 }
 
 /* path: a checkpoint, a run's directory (its best or newest checkpoint is taken), or a directory that
  * rk_export_safetensors or rk_export_onnx has written with all its tensors; relative paths of such a one's

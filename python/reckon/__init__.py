@@ -1,14 +1,16 @@
-"""Reckon: recommendation models, trained, evaluated and used from Python (docs/python.md).
+"""Reckon: recommendation models, trained, evaluated, used and served from Python (docs/python.md).
 
     model = reckon.train("run.yaml", train=df, valid=df2)
     model.predict(df3)
+    reckon.serve(model).wait()
 """
 
 from typing import TYPE_CHECKING, Any
 
-from . import callbacks
+from . import callbacks, datasets
 from ._library import lib as _lib
 from ._model import Model, load
+from ._serve import Server, serve
 from ._train import Event, StopTraining, train
 from .errors import (
     BadData,
@@ -23,6 +25,7 @@ from .errors import (
     OutOfMemory,
     PeerLost,
     ReadWriteError,
+    Unavailable,
     Unsupported,
 )
 
@@ -48,11 +51,15 @@ __all__ = [
     "ReadWriteError",
     "Recommender",
     "Regressor",
+    "Server",
     "StopTraining",
+    "Unavailable",
     "Unsupported",
     "__version__",
     "callbacks",
+    "datasets",
     "load",
+    "serve",
     "train",
 ]
 

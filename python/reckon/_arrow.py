@@ -10,7 +10,7 @@ from ctypes import POINTER, byref, c_void_p, cast, pointer
 from typing import Any, Dict, Iterator, List, Optional
 
 from ._structs import ArrowArray, ArrowArrayStream, ArrowSchema, GetLastError, GetNext, GetSchema, OpenStream, ReleaseArray, ReleaseSchema, ReleaseStream
-from .errors import InvalidArgument, ReadWriteError
+from .errors import BadData, InvalidArgument, ReadWriteError
 
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = c_void_p
@@ -56,6 +56,9 @@ class Columns:
     def __init__(self, schema: ArrowSchema, arrays: List[ArrowArray], keep: Any, is_foreign: bool = False) -> None:
         self.schema, self.arrays, self._keep, self._is_foreign = schema, arrays, keep, is_foreign
         self.n_rows = sum(a.length for a in arrays)
+
+    def names(self) -> List[str]:
+        return _names(self.schema)
 
     def pieces(self, n: int) -> Iterator[ArrowArray]:
         """All rows in order, at most n at once."""
@@ -124,9 +127,14 @@ def read(data: Any) -> Columns:
     """Rows of an object with __arrow_c_stream__ or __arrow_c_array__ (a record batch), without a copy of what it hands out."""
     if hasattr(data, "__arrow_c_stream__"):
         return _read_stream(data)
-    schema, array = data.__arrow_c_array__()
-    own_schema = _own(ArrowSchema, _capsule_pointer(schema, b"arrow_schema"))
-    return _plain(own_schema, [_own(ArrowArray, _capsule_pointer(array, b"arrow_array"))])
+    capsules = data.__arrow_c_array__()
+    schema, array = _own(ArrowSchema, _capsule_pointer(capsules[0], b"arrow_schema")), _own(ArrowArray, _capsule_pointer(capsules[1], b"arrow_array"))
+    try:
+        return _plain(schema, [array])
+    except BaseException:
+        _release(array, ReleaseArray)
+        _release(schema, ReleaseSchema)
+        raise
 
 
 # --- views of text, which the library does not read, become large_utf8 ----------------------------------------------------------
@@ -136,6 +144,10 @@ def _plain(schema: ArrowSchema, arrays: List[ArrowArray]) -> Columns:
     keep: List[Any] = []
     if schema.format != b"+s":
         raise InvalidArgument(f"the data is no table of named columns, but an Arrow array of format '{(schema.format or b'').decode()}'")
+    names = _names(schema)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadData(f"the data has several columns '{twice}'", "give each a name of its own")
     if not _has_views(schema):
         return Columns(schema, arrays, (schema, arrays), True)
     return Columns(_plain_schema(schema, keep), [_plain_array(schema, a, keep) for a in arrays], (schema, arrays, keep), True)
@@ -143,6 +155,10 @@ def _plain(schema: ArrowSchema, arrays: List[ArrowArray]) -> Columns:
 
 def _parts(s: Any) -> List[Any]:
     return [s.children[i].contents for i in range(s.n_children)] + ([s.dictionary.contents] if s.dictionary else [])
+
+
+def _names(schema: ArrowSchema) -> List[str]:
+    return [(s.name or b"").decode(errors="replace") for s in _parts(schema)]
 
 
 def _has_views(schema: ArrowSchema) -> bool:

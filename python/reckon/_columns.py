@@ -8,11 +8,12 @@ import itertools
 import math
 import os
 import sys
-from typing import Any, Iterable, List, Mapping, Optional, Tuple
+from typing import AbstractSet, Any, Iterable, List, Mapping, Optional, Tuple
 
 from ._arrow import KEEP_SCHEMA, Columns, _with_parts, make_array, read, text_array, validity
+from ._library import text_bytes
 from ._structs import ArrowArray, ArrowSchema
-from .errors import BadData, InvalidArgument
+from .errors import BadData, Error, InvalidArgument
 
 Column = Tuple[str, ArrowArray, List[Any]]  # format, values, children of the schema
 _FORMATS = {"b": "c", "B": "C", "h": "s", "H": "S", "i": "i", "I": "I", "l": "l", "L": "L", "q": "l", "Q": "L", "e": "e", "f": "f", "d": "g"}
@@ -36,6 +37,10 @@ def take(data: Any) -> Columns:
         except ImportError:  # pandas hands its columns out by pyarrow
             if not hasattr(data, "columns"):
                 raise
+        except (TypeError, ValueError, NotImplementedError) as error:
+            if isinstance(error, Error):
+                raise
+            raise BadData(f"the {type(data).__name__} gives no Arrow columns: {error}", "a column's values are of one type, and its name is there once") from error
     if hasattr(data, "columns") and hasattr(data, "__getitem__"):
         return _from_mapping({name: data[name] for name in data.columns})
     raise InvalidArgument(
@@ -51,7 +56,7 @@ def _from_mapping(data: Mapping[Any, Any]) -> Columns:
             raise InvalidArgument(f"the name of a column is a text, not {name!r}")
         try:
             columns[name] = _column(values, keep)
-        except (TypeError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # RuntimeError: of PyTorch, whose tensor has gradients
             raise BadData(f"column '{name}': {error}") from None
     lengths = {name: a.length for name, (_, a, _) in columns.items()}
     n = next(iter(lengths.values()), 0)
@@ -64,17 +69,24 @@ def _from_mapping(data: Mapping[Any, Any]) -> Columns:
 
 
 def _schema(form: str, name: str, children: List[Any], keep: List[Any]) -> ArrowSchema:
-    schema = ArrowSchema(format=form.encode(), name=name.encode(), flags=2, n_children=len(children), release=KEEP_SCHEMA)
+    schema = ArrowSchema(format=form.encode(), name=text_bytes(name, "name of a column"), flags=2, n_children=len(children), release=KEEP_SCHEMA)
     return _with_parts(schema, children, keep)  # type: ignore[no-any-return]
 
 
 def _column(values: Any, keep: List[Any]) -> Column:
-    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+    if isinstance(values, (str, bytes, Mapping, AbstractSet)) or not hasattr(values, "__len__"):
         raise TypeError(f"a {type(values).__name__} is no column of values")
+    for to_list in ("to_pylist", "to_list") if hasattr(values, "null_count") else ():  # arrays of pyarrow, series of polars
+        if hasattr(values, to_list):
+            return _from_list(getattr(values, to_list)(), keep)
+    if hasattr(values, "mask") and hasattr(values, "filled"):  # of numpy.ma
+        return _from_list(values.tolist(), keep)
     if hasattr(values, "isna") and hasattr(values, "to_numpy") and bool(values.isna().any()):  # of pandas
         return _from_list([None if gone else v for v, gone in zip(values.tolist(), values.isna())], keep)
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
+    if hasattr(values, "__array__") and not hasattr(values, "__array_interface__"):  # tensors of PyTorch and others
+        values = values.__array__()
     if hasattr(values, "__array_interface__"):
         return _from_numpy(values, keep)
     if isinstance(values, (array.array, memoryview)):

@@ -163,6 +163,12 @@ class Classifier(ClassifierMixin, _Estimator):
     "from_dtype" (columns of a table that are not numbers), or names or numbers of columns; a list in a cell is a bag of values. Other columns are
     numbers and are normalized. config: keys of the run file in place of those that follow from the parameters. output: where checkpoints and
     metrics go; a temporary directory by default. After fit: model_ (a reckon.Model), classes_, n_features_in_, feature_names_in_.
+
+    >>> data = reckon.datasets.adult(pandas.DataFrame)
+    >>> X, y = data.train[["age", "education", "occupation"]], data.train["income"]
+    >>> clicks = reckon.Classifier(max_epochs=2, random_state=1).fit(X[:5000], y[:5000])
+    >>> clicks.predict_proba(X[5000:5002]).shape
+    (2, 2)
     """
 
     _loss = "sigmoid_cross_entropy"
@@ -196,7 +202,12 @@ class Classifier(ClassifierMixin, _Estimator):
 
 class Regressor(RegressorMixin, _Estimator):
     """A regressor by the mean squared error; parameters as Classifier's. y is learned as it is: where it is not of the size of 1, wrap the regressor in
-    sklearn.compose.TransformedTargetRegressor with a StandardScaler."""
+    sklearn.compose.TransformedTargetRegressor with a StandardScaler.
+
+    >>> X = numpy.arange(200.0).reshape(100, 2)
+    >>> reckon.Regressor(random_state=1).fit(X, X[:, 0] / 200).predict(X).shape
+    (100,)
+    """
 
     _loss = "mse"
 
@@ -215,6 +226,11 @@ class Recommender(BaseEstimator):
     interactions: a table of pairs with the columns `user` and `item`; columns named in user_features describe the user. embedding_dim: of the vectors.
     hidden_units: of both towers' MLPs; none: a user's vector is the sum of its rows. config and output as Classifier's. score is the metric that
     `scoring` names, of held-out interactions: recall@20 by default. After fit: model_, a reckon.Model.
+
+    >>> clicked = reckon.datasets.click_log(into=pandas.DataFrame).train.query("click == 1")
+    >>> towers = reckon.Recommender(user="user", item="ad", max_epochs=2, negatives=16, random_state=1).fit(clicked[["user", "ad"]])
+    >>> len(towers.recommend([7], k=3)[0]["items"])
+    3
     """
 
     def __init__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import logging
+import operator
 import os
 from pathlib import Path
 from typing import Any, List, Optional, Sequence
@@ -42,6 +43,10 @@ def _load() -> Any:
 
 
 lib: Any = _load()
+for _status in range(256):
+    _kind = errors.BY_NAME.get(lib.rk_status_name(_status).decode())
+    if _kind is not None:
+        _kind._code = _status
 
 
 @LogCallback
@@ -71,14 +76,44 @@ def is_named(status: int, name: bytes) -> bool:
     return bool(lib.rk_status_name(status) == name)
 
 
+def _without_zero(text: bytes, what: str) -> bytes:
+    """C would end the text at its first zero byte."""
+    if b"\0" in text:
+        raise errors.InvalidArgument(f"a zero byte is in the {what} {text.decode(errors='replace')!r}")
+    return text
+
+
 def path_bytes(path: Any) -> bytes:
     """A path as the library takes it."""
-    return os.fsencode(os.fspath(path))
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise errors.InvalidArgument(f"a {type(path).__name__} is no path", "give a str or a pathlib.Path")
+    return _without_zero(os.fsencode(path), "path")
+
+
+def text_bytes(text: Any, what: str = "text") -> bytes:
+    """A text as the library takes it."""
+    if not isinstance(text, str):
+        raise errors.InvalidArgument(f"the {what} is a {type(text).__name__}, {text!r}", "give a str")
+    try:
+        return _without_zero(text.encode("utf-8", "surrogateescape"), what)
+    except UnicodeEncodeError as error:
+        raise errors.InvalidArgument(f"the {what} is no Unicode text: {error}") from None
+
+
+def int32(value: Any, what: str, least: int = 0) -> int:
+    """A whole number that C's int holds; ctypes would cut off what is above."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise errors.InvalidArgument(f"{what} is a {type(value).__name__}, {value!r}", "give a whole number") from None
+    if not least <= number < 2**31:
+        raise errors.InvalidArgument(f"{what} is {number}", f"from {least} to 2147483647")
+    return number
 
 
 def texts(values: Optional[Sequence[str]]) -> Any:
     """An array of C strings, or None."""
-    encoded: List[bytes] = [v.encode() for v in values or ()]
+    encoded: List[bytes] = [text_bytes(v) for v in values or ()]
     return (ctypes.c_char_p * len(encoded))(*encoded) if encoded else None
 
 

@@ -15,9 +15,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 from . import errors
 from ._arrow import Columns, Source, lend_schema, open_stream
 from ._columns import is_path, take
-from ._library import check, error_of, lib, path_bytes, take_text, texts
+from ._library import check, error_of, int32, lib, path_bytes, take_text, text_bytes, texts
 from ._parameters import Parameter, parameters
-from ._structs import ArrowSchema, ExportOptions, Metric, PredictorOptions, RecommendOptions, ReleaseSchema, RerankOptions, SessionOptions
+from ._structs import ArrowSchema, ExportOptions, Metric, NamedStream, PredictorOptions, RecommendOptions, ReleaseSchema, RerankOptions, SessionOptions
 
 try:
     import numpy
@@ -35,7 +35,7 @@ def read_metrics(metrics: Any, n: int) -> Dict[str, float]:
 
 
 def _optional(text: Optional[str]) -> Optional[bytes]:
-    return None if text is None else text.encode()
+    return None if text is None else text_bytes(text)
 
 
 class _Predictor(c_void_p):
@@ -50,6 +50,10 @@ class Model:
 
     A context manager: close() frees its memory and lets go of data that it was given. After os.fork() parent and child may both use it, if
     no call was under way on any thread at the fork.
+
+    >>> with reckon.load(folder + "/ads") as model:
+    ...     model.tasks, sorted(model.inputs)
+    (['click'], ['ad', 'hour', 'interests', 'user'])
     """
 
     def __init__(self, path: Path, device: Optional[str], threads: Optional[int], sources: Mapping[str, Source], rows_in: str = "files") -> None:
@@ -63,14 +67,20 @@ class Model:
         self._one = threading.Lock()  # held by calls that share the predictor's memory
         self._has_views = device == "cpu"  # of its parameters; those of a GPU are copies, which the library drops
         predictor = _Predictor()
-        check(lib.rk_pool_create(threads or 0, byref(self._pool)))
-        check(lib.rk_predictor_open(path_bytes(path), byref(PredictorOptions(device=_optional(device), rows_in=_ROWS_IN.index(rows_in))), byref(predictor)))
+        check(lib.rk_pool_create(int32(threads or 0, "threads"), byref(self._pool)))
+        streams = (NamedStream * len(self._sources))(*[NamedStream(name.encode(), open_stream, source.number) for name, source in self._sources.items()])
+        options = PredictorOptions(device=_optional(device), rows_in=_ROWS_IN.index(rows_in), streams=streams, n_streams=len(streams))
+        check(lib.rk_predictor_open(path_bytes(path), byref(options), byref(predictor)))
         self._handle = predictor
-        for name, source in self._sources.items():
-            check(lib.rk_predictor_add_stream(predictor, name.encode(), open_stream, c_void_p(source.number)))
 
     def close(self) -> None:
-        """Waits for calls that are under way on other threads, and frees the model. A second call does nothing."""
+        """Waits for calls that are under way on other threads, and frees the model. A second call does nothing.
+
+        >>> once = reckon.load(folder + "/ads")
+        >>> once.close()
+        >>> once
+        <reckon.Model, closed>
+        """
         with self._changed:
             self._is_closing = True
             while self._n_running:
@@ -109,13 +119,21 @@ class Model:
 
     @property
     def path(self) -> str:
-        """The checkpoint in use."""
+        """The checkpoint in use.
+
+        >>> model.path
+        '.../ads/checkpoints/step-...'
+        """
         with self._using():
             return os.fsdecode(lib.rk_predictor_path(self._handle))
 
     @property
     def config(self) -> str:
-        """The run file, whole, with every default filled in, as YAML."""
+        """The run file, whole, with every default filled in, as YAML.
+
+        >>> "batch_size: 256" in model.config
+        True
+        """
         with self._using():
             text = c_void_p()
             check(lib.rk_config_to_yaml(lib.rk_predictor_config(self._handle), byref(text)))
@@ -123,13 +141,21 @@ class Model:
 
     @property
     def tasks(self) -> List[str]:
-        """Names of the labels, in the order of the columns of predictions."""
+        """Names of the labels, in the order of the columns of predictions.
+
+        >>> model.tasks
+        ['click']
+        """
         with self._using():
             return [lib.rk_predictor_task_name(self._handle, t).decode() for t in range(lib.rk_predictor_n_tasks(self._handle))]
 
     @property
     def inputs(self) -> List[str]:
-        """Columns that predict needs."""
+        """Columns that predict needs.
+
+        >>> sorted(model.inputs)
+        ['ad', 'hour', 'interests', 'user']
+        """
         with self._session() as session:
             schema = ArrowSchema()
             check(lib.rk_session_schema(session, byref(schema)))
@@ -146,6 +172,10 @@ class Model:
         float32 of shape [rows], or [rows, tasks] where there are several: a numpy array, or a memoryview where numpy is not installed.
         Probabilities where the loss is a cross-entropy; the bits that `reckon predict` has for a file of the same rows. Errors: BadData names
         row and column; Unsupported: the model is on a GPU.
+
+        >>> clicks = model.predict({"user": [7, 7], "ad": ["food-0", "games-1"], "hour": [9, 21], "interests": [["food"], None]})
+        >>> clicks.shape, 0 < clicks[0] < 1
+        ((2,), True)
         """
         columns = take(data)
         try:
@@ -167,6 +197,8 @@ class Model:
                 out = out.cast("B").cast("f", shape) if columns.n_rows else out
                 address = ctypes.addressof(memory)
             schema = lend_schema(columns.schema)
+            if columns.n_rows == 0:
+                self._check_columns(columns)
             first = 0
             for piece in columns.pieces(_PIECE):
                 status = lib.rk_session_run(session, byref(schema), byref(piece), address + 4 * first * n_tasks)
@@ -176,11 +208,22 @@ class Model:
                 first += piece.length
             return out
 
+    def _check_columns(self, columns: Columns) -> None:
+        """Of no rows, which the library is not asked about."""
+        given = columns.names()
+        missing = next((name for name in self.inputs if name not in given), None)
+        if missing is not None:
+            raise errors.BadData(f"no column '{missing}'", f"the model needs {', '.join(self.inputs)}")
+
     def _split(self, data: Any) -> "_Split":
         return _Split(self, data)
 
     def eval(self, data: Any = "test") -> Dict[str, float]:
-        """Metrics of labelled rows by name: "test" or "valid" of the run, a path, or rows in memory as predict takes them."""
+        """Metrics of labelled rows by name: "test" or "valid" of the run, a path, or rows in memory as predict takes them.
+
+        >>> sorted(model.eval(log.test))
+        ['accuracy', 'auc', 'calibration', 'logloss', 'normalized_entropy']
+        """
         with self._split(data) as split:
             metrics, n, n_rows = POINTER(Metric)(), c_int32(), c_int64()
             check(lib.rk_predictor_evaluate(self._handle, split, byref(metrics), byref(n), byref(n_rows)))
@@ -193,9 +236,13 @@ class Model:
 
         users: "train", "valid", "test", a path, or rows in memory, in which the item's column may be missing. items: no others; without_items:
         none of these. Items of the training and validation data are left out, or not, by with_known. Other models: rerank.
+
+        >>> best = towers.recommend({"user": [7]}, k=2)
+        >>> best[0]["user"], len(best[0]["items"]), best[0]["scores"][0] >= best[0]["scores"][1]
+        ('7', 2, True)
         """
         with self._split(users) as split, tempfile.TemporaryDirectory(prefix="reckon-") as directory:
-            options = RecommendOptions(users=split, k=k, with_known=with_known, format=1, output=path_bytes(os.path.join(directory, "out.jsonl")))
+            options = RecommendOptions(users=split, k=int32(k, "k"), with_known=with_known, format=1, output=path_bytes(os.path.join(directory, "out.jsonl")))
             for name, values in (("items", items), ("without_items", without_items)):
                 if values is not None:
                     path = os.path.join(directory, name)
@@ -207,10 +254,16 @@ class Model:
 
     def rerank(self, candidates: Any, *, group: Optional[str] = None, item: Optional[str] = None, task: Optional[str] = None, k: int = 100) -> List[Dict[str, Any]]:
         """The k best rows of each group by their predictions: [{"group": ..., "rows": [...], "scores": [...]}, ...], and "items" where `item` names
-        a column. candidates: as eval takes them, labels may be missing; group: a column, or the run's data.group; task: whose predictions."""
+        a column. candidates: as eval takes them, labels may be missing; group: a column, or the run's data.group; task: whose predictions.
+
+        >>> ads = {"user": [7, 7, 7], "ad": ["food-0", "games-1", "shoes-2"], "hour": [9, 9, 9], "interests": [["food"]] * 3}
+        >>> best = model.rerank(ads, group="user", item="ad", k=2)
+        >>> best[0]["group"], len(best[0]["items"])
+        ('7', 2)
+        """
         with self._split(candidates) as split, tempfile.TemporaryDirectory(prefix="reckon-") as directory:
             output = os.path.join(directory, "out.jsonl")
-            options = RerankOptions(group=_optional(group), item=_optional(item), task=_optional(task), k=k, format=1, output=path_bytes(output))
+            options = RerankOptions(group=_optional(group), item=_optional(item), task=_optional(task), k=int32(k, "k"), format=1, output=path_bytes(output))
             check(lib.rk_predictor_rerank(self._handle, split, byref(options), None))
             return list(_lines(output))
 
@@ -223,6 +276,9 @@ class Model:
 
         Read-only numpy arrays (memoryviews where numpy is not installed) over the model's own memory, which lasts as long as they do. Copies: bfloat16
         as float32, and what a GPU has. A linear layer's weight is [inputs, outputs], the transpose of PyTorch's.
+
+        >>> model.parameters()["table/ad/rows"].shape
+        (25, 8)
         """
         return {p.name: p.to_array() for p in self._parameters(self._has_views)}
 
@@ -230,6 +286,9 @@ class Model:
         """Copies of the parameters by the names and in the shapes of export("safetensors"): "embeddings.user.weight", "dense.logits.weight".
 
         Tensors where PyTorch is installed, else numpy arrays. A linear layer's weight is [inputs, outputs]: its transpose is torch.nn.Linear's.
+
+        >>> tuple(model.to_torch_state_dict()["embeddings.ad.weight"].shape)
+        (25, 8)
         """
         try:
             import torch  # noqa: F401
@@ -242,6 +301,10 @@ class Model:
         from an export is copied as it is.
 
         Errors: InvalidArgument (there is something already), NotFound (what the model was opened from is gone).
+
+        >>> model.save(folder + "/saved")
+        >>> reckon.load(folder + "/saved").tasks
+        ['click']
         """
         if os.path.exists(os.path.join(self.path, "manifest.json")):
             self.export("safetensors", path)
@@ -265,13 +328,17 @@ class Model:
 
         tables: these alone; no_tables: the dense part alone (both of safetensors); rows: "trained", "f32", "f16", "bf16", "int8", "int4". Of ONNX:
         bags "ragged" or "padded", id_bits 64 or 32, values: the model takes values of columns. license: an SPDX identifier for the model card.
+
+        >>> model.export("onnx", folder + "/onnx", rows="f16")
+        >>> "model.onnx" in os.listdir(folder + "/onnx")
+        True
         """
         functions = {"onnx": lib.rk_export_onnx, "safetensors": lib.rk_export_safetensors}
         for name, given, known in (("format", format, list(functions)), ("rows", rows, _ROWS), ("bags", bags, ["ragged", "padded"])):
             if given not in known:
                 raise errors.InvalidArgument(f"{name} is '{given}'", f"one of {', '.join(known)}")
         names = texts(tables)
-        options = ExportOptions(no_tables=no_tables, rows=_ROWS.index(rows), bags=int(bags == "padded"), id_bits=0 if id_bits == 64 else id_bits, values=values, license=_optional(license))
+        options = ExportOptions(no_tables=no_tables, rows=_ROWS.index(rows), bags=int(bags == "padded"), id_bits=0 if id_bits == 64 else int32(id_bits, "id_bits"), values=values, license=_optional(license))
         if names:
             options.tables, options.n_tables = ctypes.cast(names, POINTER(ctypes.c_char_p)), len(names)
         check(functions[format](path_bytes(self.path), byref(options), path_bytes(path)))
@@ -415,6 +482,10 @@ def load(
     train, valid, test: the rows of a run that was trained on rows in memory, where eval or recommend need them. device: "cpu", "cuda" (eval,
     recommend and rerank alone), or None for what the run was trained on. threads: of predict; all processors by default. rows_in: where the
     rows of an export's tables are, "files" (mapped, shared with all who open it) or "memory". Errors: NotFound, BadData.
+
+    >>> with reckon.load(folder + "/ads", threads=1) as model:
+    ...     model.predict({"user": [7], "ad": ["food-0"], "hour": [9], "interests": [["food"]]}).shape
+    (1,)
     """
     if rows_in not in _ROWS_IN:
         raise errors.InvalidArgument(f"rows_in is '{rows_in}'", f"one of {', '.join(_ROWS_IN)}")

@@ -99,8 +99,23 @@ class TrainerOptions(Options):
     ]
 
 
+class NamedStream(Structure):
+    _fields_ = [("name", c_char_p), ("open", OpenStream), ("user", c_void_p)]
+
+
 class PredictorOptions(Options):
-    _fields_ = [("struct_size", c_size_t), ("device", c_char_p), ("comm", c_void_p), ("pool", c_void_p), ("rows", c_int), ("rows_in", c_int)]
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("device", c_char_p),
+        ("comm", c_void_p),
+        ("pool", c_void_p),
+        ("rows", c_int),
+        ("rows_in", c_int),
+        ("row_cache_bytes", c_uint64),
+        ("row_timeout", c_double),
+        ("streams", POINTER(NamedStream)),
+        ("n_streams", c_int32),
+    ]
 
 
 class SessionOptions(Options):
@@ -156,6 +171,10 @@ class RecommendOptions(Options):
 
 class RerankOptions(Options):
     _fields_ = [("struct_size", c_size_t), ("group", c_char_p), ("item", c_char_p), ("task", c_char_p), ("k", c_int32), ("format", c_int), ("output", c_char_p)]
+
+
+class ServerOptions(Options):
+    _fields_ = [("struct_size", c_size_t), ("listen", c_char_p), ("name", c_char_p)]
 
 
 class Schedule(Structure):
@@ -278,7 +297,6 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("rk_trainer_evaluate", c_int, [_P, c_char_p, POINTER(POINTER(Metric)), POINTER(c_int32)]),
     ("rk_predictor_open", c_int, [c_char_p, POINTER(PredictorOptions), POINTER(_P)]),
     ("rk_predictor_free", None, [_P]),
-    ("rk_predictor_add_stream", c_int, [_P, c_char_p, OpenStream, _P]),
     ("rk_predictor_n_tasks", c_int32, [_P]),
     ("rk_predictor_task_name", c_char_p, [_P, c_int32]),
     ("rk_predictor_path", c_char_p, [_P]),
@@ -332,4 +350,9 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("rk_session_run", c_int, [_P, POINTER(ArrowSchema), POINTER(ArrowArray), _P]),
     ("rk_export_safetensors", c_int, [c_char_p, POINTER(ExportOptions), c_char_p]),
     ("rk_export_onnx", c_int, [c_char_p, POINTER(ExportOptions), c_char_p]),
+    ("rk_server_create", c_int, [c_char_p, POINTER(ServerOptions), POINTER(_P)]),
+    ("rk_server_port", c_int, [_P]),
+    ("rk_server_run", c_int, [_P]),
+    ("rk_server_stop", None, [_P]),
+    ("rk_server_free", None, [_P]),
 ]

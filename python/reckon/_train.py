@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 from . import errors
 from ._arrow import Source, open_stream
 from ._columns import is_path, take
-from ._library import check, error_of, is_named, lib, path_bytes, texts
+from ._library import check, error_of, is_named, lib, path_bytes, text_bytes, texts
 from ._model import Model, read_metrics
 from ._structs import EventCallback, Metric, TrainerOptions
 
@@ -25,7 +25,14 @@ _KINDS = ["stage", "progress", "evaluation", "checkpoint", "stop"]
 
 
 class StopTraining(Exception):
-    """A callback raises it to end training early: the step is finished, a checkpoint is saved, and train returns."""
+    """A callback raises it to end training early: the step is finished, a checkpoint is saved, and train returns.
+
+    >>> def enough(event):
+    ...     if event.kind == "evaluation" and event.metrics["auc"] > 0.6:
+    ...         raise reckon.StopTraining
+    >>> reckon.train(run, train=log.train, valid=log.valid, output=folder + "/enough", callbacks=[enough]).path
+    '...step-...'
+    """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +42,11 @@ class Event:
     kind: "stage" (message: what begins), "progress" (every train.log_every steps), "evaluation" (metrics of the validation data), "checkpoint"
     (message: its path), "stop" (message: why training ended), "test" (metrics of the test data). n_steps: of the run, 0 while unknown.
     loss: mean since the last progress. seconds_left: below 0 while unknown. best: this evaluation is the best so far.
+
+    >>> kinds = set()
+    >>> with reckon.train(run, train=log.train, test=log.test, output=folder + "/told", callbacks=[lambda event: kinds.add(event.kind)]):
+    ...     sorted(kinds)
+    ['checkpoint', 'progress', 'stage', 'stop', 'test']
     """
 
     kind: str
@@ -183,11 +195,35 @@ class _Run:
             raise self.failure
 
 
+def _plain(value: Any, key: str) -> Any:
+    """A value of a run file as JSON has it: paths as texts, numpy's numbers and arrays as Python's."""
+    if isinstance(value, Mapping):
+        return {name: _plain(v, f"{key}.{name}" if key else name) for name, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v, f"{key}[{i}]") for i, v in enumerate(value)]
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, str) and "\0" in value:  # where C would end it
+        raise errors.ConfigError(f"key '{key}': a zero byte is in {value!r}")
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    raise errors.ConfigError(f"key '{key}': a {type(value).__name__} is not taken, {value!r}", "give numbers, texts, lists and dicts")
+
+
+def _json(value: Any, key: str = "", **how: Any) -> str:
+    try:
+        return json.dumps(_plain(value, key), ensure_ascii=False, **how)
+    except RecursionError:
+        raise errors.ConfigError(f"key '{key}': a list or dict holds itself") from None
+
+
 def _config(config: Any, overrides: List[str]) -> c_void_p:
     out = c_void_p()
     if isinstance(config, Mapping):
-        text = json.dumps(config, indent=1, ensure_ascii=False, default=os.fspath)
-        check(lib.rk_config_parse(text.encode(), b"run", None, texts(overrides), len(overrides), byref(out)))
+        text = text_bytes(_json(config, indent=1), "run file")
+        check(lib.rk_config_parse(text, b"run", None, texts(overrides), len(overrides), byref(out)))
     else:
         check(lib.rk_config_load(path_bytes(config), texts(overrides), len(overrides), byref(out)))
     return out
@@ -216,10 +252,25 @@ def train(
     Ctrl-C finishes the step, saves a checkpoint (resume=True goes on from it) and raises KeyboardInterrupt; what a callback raises does the
     same, and StopTraining has the model returned. Errors: ConfigError (also: the directory has a run), NotFound, BadData, NotFinite, Busy, and
     other subclasses of Error.
+
+    >>> log = reckon.datasets.click_log(5000)
+    >>> features = [{"name": "user", "hash": 1000}, {"name": "ad", "vocabulary": {}}, {"name": "interests", "vocabulary": {}}]
+    >>> run = {
+    ...     "data": {"labels": [{"name": "click"}], "features": features},
+    ...     "embedding": {"dim": 8},
+    ...     "model": {"kind": "fm"},
+    ...     "train": {"batch_size": 128, "epochs": 2, "output": folder + "/fm", "optimizer": {"kind": "adam", "learning_rate": 0.01}},
+    ... }
+    >>> with reckon.train(run, train=log.train, valid=log.valid) as model:
+    ...     "auc" in model.eval(log.test)
+    True
     """
     if resume and overwrite:
         raise errors.InvalidArgument("resume and overwrite cannot be given together")
-    told = [f"{key}={json.dumps(value, ensure_ascii=False, default=os.fspath)}" for key, value in (overrides or {}).items()]
+    odd = [callbacks] if callable(callbacks) else [c for c in callbacks if not callable(c)]
+    if odd:
+        raise errors.InvalidArgument(f"callbacks has {odd[0]!r}", "give a list of functions of an Event")
+    told = [f"{key}={_json(value, key)}" for key, value in (overrides or {}).items()]
     sources: Dict[str, Source] = {}
     handle = c_void_p()
     try:
@@ -229,9 +280,9 @@ def train(
             if not is_path(data):
                 sources[name] = Source(take(data))
                 data = f"arrow:{name}"
-            told.append(f"data.{name}={json.dumps(data, ensure_ascii=False, default=os.fspath)}")
+            told.append(f"data.{name}={_json(data)}")
         if output is not None:
-            told.append(f"train.output={json.dumps(os.fspath(output), ensure_ascii=False)}")
+            told.append(f"train.output={_json(os.fspath(output))}")
         handle = _config(config, told)
         for name, source in sources.items():
             check(lib.rk_config_add_stream(handle, name.encode(), open_stream, ctypes.c_void_p(source.number)))

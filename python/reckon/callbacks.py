@@ -66,7 +66,11 @@ class _Bar:
 
 
 def progress(file: Optional[TextIO] = None) -> Callback:
-    """Shows how far the training is: a bar where tqdm is installed, else a line an event; on stderr, or in `file`."""
+    """Shows how far the training is: a bar where tqdm is installed, else a line an event; on stderr, or in `file`.
+
+    >>> with open(folder + "/progress.txt", "w") as file:
+    ...     reckon.train(run, train=log.train, output=folder + "/shown", callbacks=[reckon.callbacks.progress(file)]).close()
+    """
     try:
         from tqdm.auto import tqdm
     except ImportError:
@@ -78,6 +82,12 @@ def log_metrics(log: Callable[..., Any]) -> Callback:
     """Gives metrics to log(metrics, step=step), as wandb.log and mlflow.log_metrics take them.
 
     The names are those of metrics.jsonl and of the run's TensorBoard files: train/loss, train/samples_per_second, valid/auc, test/auc.
+
+    >>> noted = {}
+    >>> tell = reckon.callbacks.log_metrics(lambda metrics, step: noted.update(metrics))
+    >>> reckon.train(run, train=log.train, valid=log.valid, output=folder + "/noted", callbacks=[tell]).close()
+    >>> "train/loss" in noted, "valid/auc" in noted
+    (True, True)
     """
 
     def tell(event: Event) -> None:
@@ -92,7 +102,11 @@ def log_metrics(log: Callable[..., Any]) -> Callback:
 
 def tensorboard(writer: Any) -> Callback:
     """Metrics as scalars of a SummaryWriter: add_scalar(name, value, step). For a writer that is there already: train.tensorboard in the run file has
-    the run write event files of its own."""
+    the run write event files of its own.
+
+    >>> from torch.utils.tensorboard import SummaryWriter  # doctest: +SKIP
+    >>> reckon.train(run, train=log.train, callbacks=[reckon.callbacks.tensorboard(SummaryWriter())])  # doctest: +SKIP
+    """
 
     def log(metrics: Dict[str, float], step: int) -> None:
         for name, value in metrics.items():

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Dict, Type
+from typing import Dict, Optional, Type
 
 
 class Error(Exception):
     """A call of the library failed.
 
-    code: the number of the status; name: "RK_BAD_DATA", ...; message: what is wrong and where, without the hint;
+    code: the number of the status (rk_status); name: "RK_BAD_DATA", ...; message: what is wrong and where, without the hint;
     hint: what to do about it, or "".
+
+    >>> try:
+    ...     reckon.train({"modle": {"kind": "fm"}})
+    ... except reckon.Error as error:
+    ...     error.name, error.code, error.message, error.hint
+    ('RK_CONFIG', 2, "run:2: key 'modle': unknown key in a run file", "did you mean 'model'?")
     """
 
     name = "RK_UNKNOWN"
+    _code = -1  # of the class, told by the library
 
-    def __init__(self, message: str, hint: str = "", code: int = -1) -> None:
+    def __init__(self, message: str, hint: str = "", code: Optional[int] = None) -> None:
         super().__init__(f"{message}\nhint: {hint}" if hint else message)
         self.message = message
         self.hint = hint
-        self.code = code
+        self.code = self._code if code is None else code
 
     def __reduce__(self):  # type: ignore[no-untyped-def]
         return type(self), (self.message, self.hint, self.code)

@@ -91,9 +91,16 @@ static rk_status load_model(rk_predictor *p, const char *device) {
     return rk_comm_agree(p->comm, rk_model_freeze(p->model));
 }
 
-static rk_status load(rk_predictor *p, const char *device) {
-    RK_TRY(rk_comm_agree(p->comm, rk_checkpoint_config(p->path, NULL, 0, &p->config)));
-    return load_model(p, device);
+static rk_status load_config(rk_predictor *p, const rk_predictor_options *o) {
+    RK_TRY(rk_checkpoint_config(p->path, NULL, 0, &p->config));
+    for (int32_t i = 0; i < o->n_streams; i++)
+        RK_TRY(rk_predictor_add_stream(p, o->streams[i].name, o->streams[i].open, o->streams[i].user));
+    return RK_OK;
+}
+
+static rk_status load(rk_predictor *p, const rk_predictor_options *o) {
+    RK_TRY(rk_comm_agree(p->comm, load_config(p, o)));
+    return load_model(p, o->device);
 }
 
 /* Whether a run that trains beside has removed the checkpoint while it was read, or an export was replaced;
@@ -114,12 +121,12 @@ static void forget(rk_predictor *p) {
     p->path = NULL;
 }
 
-static rk_status find_and_load(rk_predictor *p, const char *path, const char *device) {
+static rk_status find_and_load(rk_predictor *p, const char *path, const rk_predictor_options *o) {
     enum { TRIES = 100 };
     for (int i = 0;; i++) {
         RK_TRY(find(p, path));
         rk_file_identity before = rk_file_identify(p->path);
-        rk_status status = load(p, device);
+        rk_status status = load(p, o);
         if (status == RK_PEER_LOST || i == TRIES || !has_changed(p, before)) return status;
         forget(p);
     }
@@ -133,6 +140,7 @@ rk_status rk_predictor_open(const char *path, const rk_predictor_options *option
                (int)o.rows);
     RK_FAIL_IF((unsigned)o.rows_in > RK_ROWS_IN_MEMORY, RK_INVALID_ARGUMENT, "invalid place of rows: %d",
                (int)o.rows_in);
+    RK_FAIL_IF(o.n_streams < 0 || (o.n_streams && !o.streams), RK_INVALID_ARGUMENT, "invalid streams");
     rk_predictor *p;
     RK_TRY(rk_alloc(1, sizeof *p, &p));
     if (o.comm && rk_comm_size(o.comm) > 1) p->comm = o.comm;
@@ -142,7 +150,7 @@ rk_status rk_predictor_open(const char *path, const rk_predictor_options *option
                                   .cache_bytes = o.row_cache_bytes ? o.row_cache_bytes : UINT64_C(1) << 28,
                                   .timeout = o.row_timeout > 0 ? o.row_timeout : 1};
     rk_status status;
-    RK_ON_POOL(p->pool, status = find_and_load(p, path, o.device));
+    RK_ON_POOL(p->pool, status = find_and_load(p, path, &o));
     RK_GOTO(status);
     *out = p;
     p = NULL;

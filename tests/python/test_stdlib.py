@@ -408,6 +408,25 @@ class Package(unittest.TestCase):
             with self.assertRaises(reckon.Unsupported):
                 self.model.recommend(self.test)
 
+    def test_history(self):
+        """A user's history is of the training pairs, which are in memory; a model that is opened later is given them."""
+        rows = {"user": [f"u{i % 20}" for i in range(400)], "item": [f"i{(i * i + i % 20) % 30}" for i in range(400)]}
+        write_csv(self.at / "pairs.csv", rows)
+        config = {
+            "data": {"features": [{"name": "user", "vocabulary": {}}, {"name": "item", "vocabulary": {}}]},
+            "embedding": {"dim": 4, "features": [{"name": "history", "table": "item"}]},
+            "model": {"kind": "two_tower", "retrieval": {"user": "user", "item": "item", "history": True, "negatives": 8}},
+            "train": {"batch_size": 64, "epochs": 2, "optimizer": {"kind": "adam"}},
+        }
+        with reckon.train(config, train=self.at / "pairs.csv", output=self.at / "history of files") as model:
+            want = model.recommend(k=3)
+        with reckon.train(config, train=rows, output=self.at / "history") as model:
+            self.assertEqual(model.recommend(k=3), want)
+        with reckon.load(self.at / "history", train=rows) as model:
+            self.assertEqual(model.recommend({"user": ["u7"]}, k=3), [want[7]])
+        with self.assertRaisesRegex(reckon.NotFound, "arrow:train"):
+            reckon.load(self.at / "history")
+
     def test_log(self):
         with self.assertLogs("reckon", logging.WARNING) as logs:
             reckon.load(self.at / "run", device=None).close()

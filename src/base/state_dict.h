@@ -25,8 +25,9 @@ typedef struct rk_state_dict_entry {
     rk_state_dict_kind kind;
     int32_t n_dims;
     int64_t dims[2];
-    void *data;  /* a view of the live values, row major */
-    bool shared; /* every trainer has it: the first one writes it */
+    void *data;           /* a view of the live values, row major */
+    const int64_t *order; /* NULL; or [dims[0]]: row i is data's row order[i], and is only read */
+    bool shared;          /* every trainer has it: the first one writes it */
 } rk_state_dict_entry;
 
 typedef struct rk_state_dict {

@@ -65,6 +65,9 @@ static const rk_field feature_fields[] = {
     RK_FIELD_I64(rk_data_feature, identity, 0, 0, 1e15, "kind: the value is the id, 0 .. identity-1"),
     RK_FIELD_I64(rk_data_feature, identity_offset, 0, -1e15, 1e15, "subtracted from the value first"),
     RK_FIELD_STRUCT(rk_data_feature, vocabulary, &vocabulary_schema, "kind: ids by a list of known values"),
+    RK_FIELD_BOOL(
+        rk_data_feature, key, false,
+        "kind: the value is a 64-bit key, a whole number itself or XXH64 of other text, for a dynamic table"),
     RK_FIELD_ARRAY(F64S, rk_data_feature, bucketize, n_bucketize, -INFINITY, INFINITY,
                    "kind: ascending boundaries; id = how many are <= the value"),
     RK_FIELD_I64(rk_data_feature, quantiles, 0, 0, 1e6,
@@ -186,13 +189,14 @@ static rk_status check_name(const rk_data_feature *f, const rk_yaml *yaml) {
 
 static rk_status check_kind(const rk_data_feature *f, const rk_yaml *yaml) {
     RK_TRY(check_name(f, yaml));
-    int kinds = (f->hash > 0 && f->n_cross == 0) + (f->identity > 0) + (f->vocabulary.line != 0) +
+    int kinds = (f->hash > 0 && f->n_cross == 0) + (f->identity > 0) + f->key + (f->vocabulary.line != 0) +
                 (f->n_bucketize > 0) + (f->quantiles > 0) + (f->n_cross > 0) + f->dense;
     if (kinds != 1) {
         rk_status status = error_at(yaml, f->line, called(f),
                                     kinds ? "a feature has one kind, not several" : "a feature needs a kind");
         return rk_error_hint(
-            status, "give one of hash, identity, vocabulary, bucketize, quantiles, cross (with hash), dense");
+            status,
+            "give one of hash, identity, vocabulary, key, bucketize, quantiles, cross (with hash), dense");
     }
     if (f->n_cross && f->hash == 0)
         return rk_error_hint(error_at(yaml, f->line, called(f), "a cross needs its number of buckets"),

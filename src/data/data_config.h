@@ -57,6 +57,7 @@ typedef struct rk_data_feature {
         int64_t max_size;  /* the most frequent so many; 0 = all */
         int64_t oov;       /* buckets for other values, by hash; 1 (id 0). 0: they are dropped */
     } vocabulary;
+    bool key; /* the value's 64 bits: a whole number, or XXH64 of other text (docs/dynamic_tables.md) */
     double *bucketize; /* boundaries, ascending: id = number of boundaries <= value */
     int64_t n_bucketize;
     int64_t quantiles; /* boundaries found by a pass over the training data: so many buckets */

@@ -22,11 +22,19 @@
 
 typedef struct rk_store rk_store;
 
+/* All dynamic tables together: keys that have rows, and that were given and lost them; uses that found none,
+ * in training and otherwise. The last is this process's, the others are the table's. */
+typedef struct rk_key_counts {
+    int32_t n_tables;
+    int64_t n_rows, n_admitted, n_evicted, n_refused, n_missing;
+} rk_key_counts;
+
 /* What a store has done so far. */
 typedef struct rk_store_counts {
     double wait_s; /* in wait and end */
     int64_t
         staleness_sum; /* of training batches: updates that began before a batch and its lookup did not see */
+    rk_key_counts keys;
 } rk_store_counts;
 
 typedef struct rk_store_ops {
@@ -54,6 +62,10 @@ typedef struct rk_store_ops {
 
     rk_status (*flush)(rk_store *store); /* all updates are done: rows may be read */
     void (*reload)(rk_store *store);     /* rows were written to: the next batch sees them */
+    /* Of a checkpoint's tensor of 64-bit integers, before its values are read into the state: where it is of
+     * a dynamic table, n keys get rows in place of those that the table has (rk_embeddings_load_keys). A
+     * store that has no dynamic tables has no such function. */
+    rk_status (*load_keys)(rk_store *store, const char *name, int64_t n, const int64_t *keys);
     /* Rows, slots and steps of the tables that are here, as named tensors; views. After flush. */
     rk_status (*state)(rk_store *store, rk_state_dict *state);
     rk_status (*read_stale)(rk_store *store, const char *name, int64_t n, int64_t record_bytes,

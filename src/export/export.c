@@ -215,6 +215,9 @@ static rk_status open_checkpoint(rk_exporting *x, const char *path) {
     RK_TRY(rk_manifest_read(x->checkpoint, &x->manifest));
     RK_TRY((x->format == RK_EXPORT_ONNX ? rk_checkpoint_config : rk_checkpoint_run_file)(x->checkpoint, NULL,
                                                                                          0, &x->config));
+    RK_TRY(rk_config_refuse_dynamic(x->config, "an export",
+                                    "predict and serve from the checkpoint, whose tensors have keys beside "
+                                    "rows (docs/dynamic_tables.md)"));
     return rk_stored_tensors_open(x->checkpoint, &x->tensors);
 }
 

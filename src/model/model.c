@@ -59,6 +59,15 @@ rk_status rk_model_read_stale(rk_model *model, const char *name, int64_t n, int6
     return model->store->ops->read_stale(model->store, name, n, record_bytes, records);
 }
 
+rk_status rk_model_load_keys(rk_model *model, const char *name, int64_t n, const int64_t *keys) {
+    const rk_store_ops *ops = model->store->ops;
+    return ops->load_keys ? ops->load_keys(model->store, name, n, keys) : RK_OK;
+}
+
+rk_key_counts rk_model_count_keys(const rk_model *model) {
+    return model->store->ops->count(model->store).keys;
+}
+
 void rk_model_scale_learning_rate(rk_model *model, double factor) {
     if (model->optimizer) rk_dense_optimizer_scale_learning_rate(model->optimizer, factor);
     model->store->ops->scale_learning_rate(model->store, factor);

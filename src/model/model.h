@@ -135,6 +135,10 @@ rk_model_traffic rk_model_count_traffic(const rk_model *model);
 rk_status rk_model_state_dict(rk_model *model, rk_state_dict *state);
 rk_status rk_model_read_stale(rk_model *model, const char *name, int64_t n, int64_t record_bytes,
                               const void *records);
+/* Of a checkpoint's tensor of 64-bit integers, before the state is made that values are read into: keys of a
+ * dynamic table get their rows (embedding/store.h); other names are passed over. */
+rk_status rk_model_load_keys(rk_model *model, const char *name, int64_t n, const int64_t *keys);
+rk_key_counts rk_model_count_keys(const rk_model *model);
 void rk_model_scale_learning_rate(rk_model *model,
                                   double factor);     /* dense and sparse, on top of the schedules */
 int64_t rk_model_n_not_finite(const rk_model *model); /* steps skipped so far */

@@ -141,7 +141,8 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
         model->lookups[f] = (rk_model_lookup){.source = source,
                                               .input = -1,
                                               .first = vector ? (int32_t)width : f - plan->n_vectors,
-                                              .width = rk_collection_config_width(plan, f)};
+                                              .width = rk_collection_config_width(plan, f),
+                                              .keys = plan->dynamic[plan->table_of[f]].max_capacity > 0};
         if (!vector) continue;
         int32_t columns = model->lookups[f].width, length = plan->features[f].max_sequence_length;
         features[f] = (rk_preset_feature){plan->features[f].name, (int32_t)width, columns, length,
@@ -250,6 +251,25 @@ static rk_status check_constraints(const rk_model_options *options, const rk_col
                                        plan->n_tables, constraint_of);
 }
 
+/* What dynamic tables do not do yet. */
+static rk_status check_dynamic(const rk_model_options *options, const rk_collection_config *plan) {
+    int32_t t = rk_collection_config_dynamic(plan);
+    if (t < 0) return RK_OK;
+    const char *what = options->cluster         ? "not supported over ranks"
+                       : options->device        ? "not supported with 'device: cuda'"
+                       : options->staleness > 0 ? "not supported with 'train.staleness'"
+                       : options->row_dtype     ? "kept in the dtype that it is trained in"
+                                                : NULL;
+    if (!what) return RK_OK;
+    const char *hint = options->cluster         ? "start one process, without mpirun"
+                       : options->device        ? "use 'device: cpu'"
+                       : options->staleness > 0 ? "remove 'staleness'"
+                                                : "leave 'rows' at 'trained'";
+    return rk_error_hint(
+        rk_error(RK_UNSUPPORTED, "table '%s' is dynamic (max_capacity): %s", plan->tables[t].name, what),
+        "%s", hint);
+}
+
 /* All that follows from the run file and the data's columns: tables and nodes, without their memory. */
 static rk_status outline(rk_model *model, const rk_model_options *options, rk_collection_config *plan) {
     RK_TRY(rk_model_section_check(options->model, options->yaml));
@@ -264,6 +284,7 @@ static rk_status outline(rk_model *model, const rk_model_options *options, rk_co
     }
     RK_TRY(rk_model_make_collection_config(options->model, options->embedding, options->yaml, options->schema,
                                            model->retrieval, &options->dense_optimizer.optimizer, plan));
+    RK_TRY(check_dynamic(options, plan));
     RK_TRY(check_constraints(options, plan));
     if (rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS))
         RK_TRY(check_equal_dims(options, rk_model_kind(model), plan));

@@ -26,8 +26,14 @@ static short_text count_text(uint64_t count) {
     return out;
 }
 
-static uint64_t table_values(const rk_table_config *table) {
-    return (uint64_t)table->n_rows * (uint64_t)table->dim;
+/* That a table has, or, a dynamic one, may have. */
+static int64_t table_rows(const rk_model *model, int32_t t) {
+    const rk_dynamic_config *dynamic = rk_embeddings_dynamic(model->embeddings, t);
+    return dynamic ? dynamic->max_capacity : rk_embeddings_table(model->embeddings, t)->n_rows;
+}
+
+static uint64_t table_values(const rk_model *model, int32_t t) {
+    return (uint64_t)table_rows(model, t) * (uint64_t)rk_embeddings_table(model->embeddings, t)->dim;
 }
 
 rk_model_bytes rk_model_count_bytes(const rk_model *model) {
@@ -36,7 +42,7 @@ rk_model_bytes rk_model_count_bytes(const rk_model *model) {
     if (model->retrieval) bytes.arena += rk_retrieval_bytes(model->retrieval);
     for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++) {
         const rk_table_config *table = rk_embeddings_table(model->embeddings, t);
-        uint64_t rows = table_values(table) * rk_dtype_bytes(table->dtype),
+        uint64_t rows = table_values(model, t) * rk_dtype_bytes(table->dtype),
                  all = rk_embeddings_table_bytes(model->embeddings, t);
         if (all < rows) rows = all; /* codes */
         bytes.tables += rows;
@@ -101,10 +107,10 @@ static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
             : table->frozen   ? "frozen"
                               : rk_optimizer_name(rk_embeddings_table_optimizer(model->embeddings, t)->kind);
         rk_buffer_printf(out, "  %-*s %12" PRId64 " %5d  %-5s %-16s %12s\n", width, table->name,
-                         table->n_rows, table->dim, rk_dtype_name(table->dtype), optimizer,
+                         table_rows(model, t), table->dim, rk_dtype_name(table->dtype), optimizer,
                          bytes_text(rk_embeddings_table_bytes(model->embeddings, t)).text);
-        values += table_values(table);
-        rows += (uint64_t)table->n_rows;
+        values += table_values(model, t);
+        rows += (uint64_t)table_rows(model, t);
     }
     if (n)
         rk_buffer_printf(out, "  %-*s %12" PRIu64 " %5s  %-5s %-16s %12s\n", width, "total", rows, "", "", "",
@@ -112,10 +118,32 @@ static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
     return values;
 }
 
+static void describe_dynamic(const rk_model *model, rk_buffer *out) {
+    int32_t n = model->embeddings ? rk_embeddings_n_tables(model->embeddings) : 0;
+    bool first = true;
+    for (int32_t t = 0; t < n; t++) {
+        const rk_dynamic_config *d = rk_embeddings_dynamic(model->embeddings, t);
+        if (!d) continue;
+        if (first) rk_buffer_text(out, "\ndynamic tables (rows are those of a full one)\n");
+        first = false;
+        rk_buffer_printf(out, "  %s: %" PRId64 " buckets, eviction %s",
+                         rk_embeddings_table(model->embeddings, t)->name, d->n_buckets,
+                         rk_eviction_name(d->policy));
+        if (d->policy != RK_EVICTION_NONE) rk_buffer_printf(out, " to %g", d->evict_to);
+        rk_buffer_printf(out, ", admission after %" PRId64 " uses", d->min_count);
+        if (d->probability < 1) rk_buffer_printf(out, " with probability %g", d->probability);
+        rk_buffer_printf(
+            out, ", missing %s, %s a row\n", d->oov ? "oov" : "zeros",
+            bytes_text(rk_embeddings_table_bytes(model->embeddings, t) / (uint64_t)(d->max_capacity + 1))
+                .text);
+    }
+}
+
 rk_status rk_model_describe(const rk_model *model, char **out) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     describe_tasks(model, &text);
     uint64_t values = describe_tables(model, &text), dense = 0;
+    describe_dynamic(model, &text);
     rk_buffer_text(&text, "\ngraph\n");
     rk_graph_describe(model->graph, &text);
     for (int32_t i = 0; i < rk_graph_n_parameters(model->graph); i++)

@@ -17,6 +17,7 @@ typedef struct rk_model_lookup {
     int32_t first, width;  /* columns */
     int32_t length;        /* of a sequence whose lengths the graph reads, else 0; */
     int32_t length_column; /* of the input "lengths" */
+    bool keys;             /* of a dynamic table, to which no id is negative */
 } rk_model_lookup;
 
 typedef struct rk_model_task {

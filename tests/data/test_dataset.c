@@ -257,7 +257,7 @@ static void test_missing_columns_and_files(void **state) {
         RK_CONFIG);
     assert_string_equal(rk_last_error(),
                         "d.yaml:3: 'word': a feature has one kind, not several\nhint: give one of hash, "
-                        "identity, vocabulary, bucketize, quantiles, cross (with hash), dense");
+                        "identity, vocabulary, key, bucketize, quantiles, cross (with hash), dense");
     close_section(&o);
 }
 

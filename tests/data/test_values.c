@@ -103,7 +103,7 @@ static void write_csv(const char *name, const pair *pairs, size_t n_pairs) {
     rk_buffer_release(&out);
 }
 
-/* Vocabularies of all columns, their ids, and the ids of hashes, as bytes to compare. */
+/* Vocabularies of all columns, their ids, the ids of hashes, and keys, as bytes to compare. */
 static rk_buffer seen(const char *file, size_t n_pairs) {
     opened o;
     const rk_batch *b;
@@ -111,15 +111,17 @@ static rk_buffer seen(const char *file, size_t n_pairs) {
     rk_buffer_printf(&text, "train: %s\nlabels: [{name: y}]\nfeatures:\n", file);
     for (size_t i = 0; i < n_pairs; i++)
         rk_buffer_printf(
-            &text, "  - {name: c%zu, vocabulary: {}}\n  - {name: h%zu, column: c%zu, hash: 1000000000}\n", i,
-            i, i);
+            &text,
+            "  - {name: c%zu, vocabulary: {}}\n  - {name: h%zu, column: c%zu, hash: 1000000000}\n"
+            "  - {name: k%zu, column: c%zu, key: true}\n",
+            i, i, i, i, i);
     rk_buffer_u8(&text, 0);
     OK(open_section(&o, directory, text.data));
     OK(rk_dataset_create(&o.section, o.transforms,
                          &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 5},
                          &o.dataset));
     for (size_t i = 0; i < n_pairs; i++) {
-        const rk_vocabulary *d = &o.transforms->fitted[2 * i].vocabulary;
+        const rk_vocabulary *d = &o.transforms->fitted[3 * i].vocabulary;
         assert_int_equal(d->n, 2);
         for (size_t k = 0; k < d->n; k++) {
             rk_span word = rk_vocabulary_text(d, k);
@@ -190,6 +192,46 @@ static void check_pairs(const char *first, size_t n_pairs, const char *const *fo
         }
     close_section(&o);
     rk_buffer_release(&expected);
+}
+
+/* A whole number's 64 bits, signed or not; the hash of any other text. */
+static void test_keys(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t key;
+    } cases[] = {{"0", 0},
+                 {"12", 12},
+                 {"-1", UINT64_MAX},
+                 {"18446744073709551615", UINT64_MAX},
+                 {"-9223372036854775808", (uint64_t)1 << 63},
+                 {"9223372036854775808", (uint64_t)1 << 63},
+                 {"18446744073709551616", 0x6c54e6e2de7459b},
+                 {"abc", 0x44bc2cf5ad770999},
+                 {"1.50", 0x6cdc5291475a1aca}};
+    enum { N = sizeof cases / sizeof cases[0] };
+    opened o;
+    const rk_batch *b;
+    rk_buffer rows = {0};
+    rk_buffer_text(&rows, "y,k\n");
+    for (int i = 0; i < N; i++) rk_buffer_printf(&rows, "0,%s\n", cases[i].text);
+    OK(rows.status);
+    OK(rk_file_write(path_of("keys.csv"), rows.data, rows.n_bytes));
+    rk_buffer_release(&rows);
+    for (int weighted = 0; weighted < 2; weighted++) { /* a column at a time, and value by value */
+        OK(open_section(&o, directory,
+                        weighted ? "train: keys.csv\nlabels: [{name: y}]\nshuffle: false\n"
+                                   "features: [{name: k, key: true, weights: y}]\n"
+                                 : "train: keys.csv\nlabels: [{name: y}]\nshuffle: false\n"
+                                   "features: [{name: k, key: true}]\n"));
+        OK(rk_dataset_create(&o.section, o.transforms,
+                             &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = N},
+                             &o.dataset));
+        OK(rk_dataset_next(o.dataset, &b));
+        assert_int_equal(b->n, N);
+        for (int i = 0; i < N; i++) assert_true((uint64_t)b->features[0].ids[i] == cases[i].key);
+        close_section(&o);
+    }
 }
 
 static void test_texts(void **state) {
@@ -429,9 +471,9 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts),       cmocka_unit_test(test_nul_bytes),
-                                       cmocka_unit_test(test_empty_texts), cmocka_unit_test(test_types),
-                                       cmocka_unit_test(test_boundaries),  cmocka_unit_test(test_libsvm),
-                                       cmocka_unit_test(test_fields)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_keys),      cmocka_unit_test(test_texts),
+                                       cmocka_unit_test(test_nul_bytes), cmocka_unit_test(test_empty_texts),
+                                       cmocka_unit_test(test_types),     cmocka_unit_test(test_boundaries),
+                                       cmocka_unit_test(test_libsvm),    cmocka_unit_test(test_fields)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

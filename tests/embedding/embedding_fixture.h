@@ -96,6 +96,21 @@ static inline rk_status try_make_usual(const rk_optimizer *optimizer, rk_dtype d
     return rk_embeddings_create(&usual.config, out);
 }
 
+/* Its tables are dynamic, but for the last one. */
+static inline rk_status try_make_usual_dynamic(const rk_optimizer *optimizer, rk_dtype dtype,
+                                               const rk_dynamic_config *dynamic, rk_embeddings **out) {
+    usual_config usual;
+    rk_table_part parts[N_TABLES];
+    make_usual_config(optimizer, dtype, &usual);
+    for (int t = 0; t < N_TABLES; t++) {
+        bool is_dynamic = t < N_TABLES - 1;
+        if (is_dynamic) usual.tables[t].n_rows = dynamic->max_capacity;
+        parts[t] = (rk_table_part){
+            .n_rows = usual.tables[t].n_rows, .dim = table_dims[t], .dynamic = is_dynamic ? dynamic : NULL};
+    }
+    return rk_embeddings_create_parts(&usual.config, parts, out);
+}
+
 static inline rk_embeddings *make_usual(const rk_optimizer *optimizer, rk_dtype dtype) {
     rk_embeddings *e;
     OK(try_make_usual(optimizer, dtype, &e));

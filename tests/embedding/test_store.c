@@ -9,9 +9,16 @@ static rk_status make_local(const store_kind *kind, rk_store **out) {
     return rk_local_store_create(e, kind->late, out);
 }
 
+static rk_status make_local_dynamic(const store_kind *kind, rk_store **out) {
+    rk_embeddings *e;
+    RK_TRY(try_make_usual_dynamic(NULL, kind->dtype, &keyed, &e));
+    return rk_local_store_create(e, kind->late, out);
+}
+
 int main(void) {
     static const store_kind of_process[] = {
         {"local", make_local, RK_BF16, .late = false},
+        {"local, dynamic", make_local_dynamic, RK_BF16, .keys = true},
         {"local, late", make_local, RK_BF16, .late = true},
         {"sharded", make_sharded, RK_BF16, .of_ranks = true},
         {"sharded, late", make_sharded, RK_BF16, .of_ranks = true, .late = true},

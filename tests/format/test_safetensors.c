@@ -66,6 +66,38 @@ static void test_round_trip(void **unused) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* Rows that stand apart are written in their order, in pieces of any size. */
+static void test_rows_in_order(void **unused) {
+    (void)unused;
+    enum { N = 3000, WIDTH = 50 };
+    static float rows[N][WIDTH], expected[N][WIDTH];
+    static int64_t order[N];
+    rk_state_dict state = {0};
+    uint32_t crc;
+    uint64_t n_bytes;
+    size_t n;
+    char *file;
+    rk_safetensors tensors;
+    for (int i = 0; i < N; i++) {
+        order[i] = (int64_t)i * 7 % N;
+        for (int k = 0; k < WIDTH; k++) rows[i][k] = (float)(i * WIDTH + k);
+    }
+    for (int i = 0; i < N; i++) memcpy(expected[i], rows[order[i]], sizeof rows[0]);
+    OK(rk_state_dict_add(&state, "rows", RK_F32, N, WIDTH, rows));
+    state.entries[0].order = order;
+    OK(rk_state_dict_add(&state, "none", RK_F32, 0, WIDTH, rows));
+    state.entries[1].order = order;
+    OK(rk_safetensors_write(path, &state, &crc, &n_bytes));
+    OK(rk_file_read(path, &file, &n));
+    OK(rk_safetensors_parse(file, n, n, &tensors));
+    assert_int_equal(rk_crc32c(0, file, n), crc);
+    assert_int_equal(tensors.entries[0].n_bytes, sizeof expected);
+    assert_memory_equal(file + tensors.entries[0].begin, expected, sizeof expected);
+    rk_safetensors_release(&tensors);
+    rk_free(file);
+    rk_state_dict_release(&state);
+}
+
 /* A file of this header and so many bytes of tensors. */
 static rk_status parse(const char *header, uint64_t n_data, rk_safetensors *out) {
     rk_buffer file = {0};
@@ -179,7 +211,8 @@ static void test_failing_writes(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_headers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),
+                                       cmocka_unit_test(test_rows_in_order), cmocka_unit_test(test_headers),
                                        cmocka_unit_test(test_bad_headers),
                                        cmocka_unit_test(test_failing_writes)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,7 +133,7 @@ static void test_refusals(void **state) {
         {"{match: 'cat_*', column: x, hash: 10}", "",
          "run.yaml:1: 'cat_*': column and cross belong to features with a name"},
         {"{match: 'cat_*'}", "",
-         "run.yaml:1: 'cat_*': a feature needs a kind\nhint: give one of hash, identity, vocabulary, "
+         "run.yaml:1: 'cat_*': a feature needs a kind\nhint: give one of hash, identity, vocabulary, key, "
          "bucketize, quantiles, cross (with hash), dense"},
         {"{match: 'cat_*', hash: 10}, {name: x, cross: [cat_1, cat_9], hash: 10}", "",
          "run.yaml:1: 'x': there is no feature 'cat_9' to cross\nhint: did you mean 'cat_0'?"},

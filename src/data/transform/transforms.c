@@ -53,6 +53,7 @@ static int32_t add_name(rk_transforms *t, const char *name) {
 static int64_t cardinality_of(const rk_data_feature *f, const rk_fitted *fitted) {
     if (f->hash) return f->hash;
     if (f->identity) return f->identity;
+    if (f->key) return 0;
     if (f->n_bucketize) return f->n_bucketize + 1;
     if (f->quantiles) return fitted->n_boundaries + 1;
     int64_t n = f->vocabulary.oov + (int64_t)fitted->vocabulary.n;

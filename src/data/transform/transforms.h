@@ -11,7 +11,7 @@
 /* What the transforms yield. */
 typedef struct rk_data_feature_info {
     const char *name;
-    int64_t cardinality; /* ids are 0 .. cardinality-1 */
+    int64_t cardinality; /* ids are 0 .. cardinality-1; 0: they are keys, any 64 bits */
     bool weighted;
 } rk_data_feature_info;
 

@@ -135,6 +135,9 @@ static bool ids_of_texts(const rk_data_feature *f, const rk_fitted *fitted, cons
             out[i] = (int64_t)((uint64_t)id - (uint64_t)f->identity_offset);
             ok = ok && (uint64_t)out[i] < (uint64_t)f->identity;
         }
+    } else if (f->key) {
+        for (int64_t i = 0; i < n; i++)
+            out[i] = rk_key_of_text((rk_span){text + places[i].begin, places[i].n_bytes});
     } else if (f->n_bucketize || f->quantiles) {
         for (int64_t i = 0; i < n && ok; i++) {
             double x = 0;
@@ -162,6 +165,8 @@ static bool ids_of_i64(const rk_data_feature *f, const rk_fitted *fitted, const 
             outside |= id | (last - id);
             out[i] = (int64_t)id;
         }
+    } else if (f->key) {
+        memcpy(out, from, (size_t)n * sizeof *out);
     } else if (f->n_bucketize || f->quantiles) {
         for (int64_t i = 0; i < n; i++) out[i] = rk_feature_bucket(f, fitted, NULL, (double)from[i]);
     } else {

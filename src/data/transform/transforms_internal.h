@@ -95,6 +95,9 @@ static inline int64_t rk_bucket_of(const double *boundaries, int64_t n, const rk
     return low;
 }
 
+/* Of a feature with `key`: the bits of a whole number, signed or not, or else the text's hash. */
+int64_t rk_key_of_text(rk_span text);
+
 static inline int64_t rk_feature_bucket(const rk_data_feature *f, const rk_fitted *fitted,
                                         const rk_column *column, double x) {
     return f->n_bucketize ? rk_bucket_of(f->bucketize, f->n_bucketize, column, x)

@@ -65,7 +65,19 @@ static rk_status take_dense(void *context, const rk_column *column, int64_t valu
     return RK_OK;
 }
 
-/* The id of one value; -1: it has none and is dropped. */
+int64_t rk_key_of_text(rk_span text) {
+    int64_t number;
+    if (rk_parse_i64(text, &number)) return number;
+    uint64_t bits = 0;
+    bool is_number = text.n_bytes > 0;
+    for (size_t i = 0; i < text.n_bytes && is_number; i++)
+        is_number = text.data[i] >= '0' && text.data[i] <= '9' &&
+                    !__builtin_mul_overflow(bits, (uint64_t)10, &bits) &&
+                    !__builtin_add_overflow(bits, (uint64_t)(text.data[i] - '0'), &bits);
+    return (int64_t)(is_number ? bits : rk_hash_bytes(text.data, text.n_bytes, 0));
+}
+
+/* The id of one value; -1: it has none and is dropped, unless it is a key. */
 static rk_status id_of(const taker *k, const rk_column *column, int64_t value, rk_span text, int64_t *out) {
     const rk_data_feature *f = k->f;
     double x;
@@ -85,6 +97,8 @@ static rk_status id_of(const taker *k, const rk_column *column, int64_t value, r
             return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': id %lld is not within 0 to %lld",
                                           rk_feature_column(f), (long long)*out, (long long)f->identity - 1),
                                  "set the feature's 'identity' to a larger number, or use 'hash'");
+    } else if (f->key) {
+        *out = rk_key_of_text(text);
     } else if (f->n_bucketize || f->quantiles) {
         RK_TRY(take_number(k, column, value, text, &x));
         *out = rk_feature_bucket(f, k->fitted, column, x);
@@ -192,7 +206,7 @@ static rk_status take_id(void *context, const rk_column *column, int64_t value, 
                    rk_feature_column(k->f), weight);
     }
     k->n++;
-    if (id >= 0) return rk_window_add_id(k->out, k->output, id, (float)weight);
+    if (id >= 0 || k->f->key) return rk_window_add_id(k->out, k->output, id, (float)weight);
     k->n_dropped++;
     return RK_OK;
 }

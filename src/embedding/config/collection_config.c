@@ -97,10 +97,36 @@ static rk_status check_entry(const planner *p, int line, const char *name, const
     return name && match ? error_at(p, line, "match", "an entry has a 'name' or a 'match', not both") : RK_OK;
 }
 
+static rk_status no_dynamic(const planner *p, const rk_table_section *listed, const char *key,
+                            const char *message, const char *hint) {
+    return rk_error_hint(error_at(p, listed->line, key, message), "%s", hint);
+}
+
+static rk_status check_dynamic(const planner *p, const rk_table_section *listed) {
+    bool is_static = listed->max_capacity == 0;
+    if (is_static && (listed->buckets || listed->eviction.line || listed->admission.line || listed->missing))
+        return no_dynamic(p, listed, "max_capacity",
+                          "buckets, eviction, admission and missing belong to dynamic tables",
+                          "give 'max_capacity', the rows that the table has at most");
+    if (is_static) return RK_OK;
+    if (listed->rows)
+        return no_dynamic(p, listed, "rows", "a dynamic table has no fixed rows",
+                          "remove 'rows': max_capacity says how many there are at most");
+    if (!listed->trainable)
+        return no_dynamic(p, listed, "trainable", "a dynamic table gets its rows in training",
+                          "remove 'trainable: false' or 'max_capacity'");
+    if (listed->buckets > listed->max_capacity)
+        return no_dynamic(p, listed, "buckets", "more buckets than the table has rows",
+                          "leave 'buckets' out");
+    return RK_OK;
+}
+
 static rk_status check_entries(const planner *p) {
     const rk_embedding_section *s = p->section;
-    for (int64_t i = 0; i < s->n_tables; i++)
+    for (int64_t i = 0; i < s->n_tables; i++) {
         RK_TRY(check_entry(p, s->tables[i].line, s->tables[i].name, s->tables[i].match));
+        RK_TRY(check_dynamic(p, &s->tables[i]));
+    }
     for (int64_t i = 0; i < s->n_features; i++)
         RK_TRY(check_entry(p, s->features[i].line, s->features[i].name, s->features[i].match));
     return RK_OK;
@@ -156,6 +182,37 @@ static rk_status optimizer_of(const planner *p, const rk_optimizer_config *own, 
     return own && own->line ? rk_optimizer_resolve(own, p->yaml, out->kind, out) : RK_OK;
 }
 
+/* listed may be NULL, and max_capacity 0: the table is static. */
+static rk_dynamic_config dynamic_of(const rk_table_section *listed) {
+    if (!listed || !listed->max_capacity) return (rk_dynamic_config){0};
+    int64_t n_buckets = listed->buckets ? listed->buckets : listed->max_capacity / RK_BUCKET_ROWS;
+    return (rk_dynamic_config){.max_capacity = listed->max_capacity,
+                               .n_buckets = n_buckets > 1 ? n_buckets : 1,
+                               .policy = listed->eviction.policy,
+                               .evict_to = listed->eviction.evict_to,
+                               .min_count = listed->admission.min_count,
+                               .probability = listed->admission.probability,
+                               .oov = listed->missing == 1};
+}
+
+/* A table's last checks, once it is in the plan. */
+static rk_status check_full_l2(const planner *p, int32_t t, const rk_table_section *listed) {
+    if (!p->plan->dynamic[t].max_capacity || p->plan->l2_full[t] == 0) return RK_OK;
+    return no_dynamic(p, listed, "l2_full", "not supported by dynamic tables, whose rows come and go",
+                      "use 'l2', which is of the rows that a batch uses; set 'l2_full: 0' for this table");
+}
+
+static rk_status check_keys(const planner *p, const rk_embedding_source *from, const rk_table_section *listed,
+                            const char *table) {
+    if (from->cardinality || (listed && listed->max_capacity)) return RK_OK;
+    rk_status status =
+        listed ? rk_error(RK_CONFIG, "%s: the feature '%s' has keys, for which the table must be dynamic",
+                          place_of(p, listed->line, "max_capacity").text, from->name)
+               : rk_error(RK_CONFIG, "%s: the feature '%s' has keys, for which its table must be dynamic",
+                          place_of(p, p->section->line, "tables").text, from->name);
+    return rk_error_hint(status, "as in tables: [{name: %s, max_capacity: 1000000}]", table);
+}
+
 static rk_status add_table(planner *p, const char *name, const rk_table_section *listed, int64_t n_rows) {
     rk_collection_config *plan = p->plan;
     const rk_embedding_section *s = p->section;
@@ -177,28 +234,33 @@ static rk_status add_table(planner *p, const char *name, const rk_table_section 
     plan->tables[t] = config;
     plan->l2[t] = listed && !isnan(listed->l2) ? listed->l2 : s->l2;
     plan->l2_full[t] = listed && !isnan(listed->l2_full) ? listed->l2_full : s->l2_full;
+    plan->dynamic[t] = dynamic_of(listed);
     plan->n_tables++;
-    return RK_OK;
+    return check_full_l2(p, t, listed);
 }
 
 /* The table of this name in the plan, made if it is not there; `cardinality` widens one whose rows the file
  * leaves open. */
-static rk_status need_table(planner *p, const char *name, int64_t cardinality, const char *feature,
-                            int32_t *out) {
+static rk_status need_table(planner *p, const char *name, const rk_embedding_source *from, int32_t *out) {
+    int64_t cardinality = from->cardinality;
     int32_t number = rk_name_index_find(&p->table_names, name);
     const rk_table_section *listed = listed_table(p, name);
     int32_t *made =
         number >= 0 ? &p->of_listed[number] : &p->of_source[rk_name_index_find(&p->source_names, name)];
     if (listed && number < 0) p->of_listed[listed - p->section->tables] = 0; /* the pattern is of use */
-    bool open = !listed || listed->rows == 0;
-    if (!open && cardinality > listed->rows) {
+    bool is_dynamic = listed && listed->max_capacity, open = !is_dynamic && (!listed || listed->rows == 0);
+    RK_TRY(check_keys(p, from, listed, name));
+    if (!open && !is_dynamic && cardinality > listed->rows) {
         rk_status status = rk_error(RK_CONFIG, "%s: %lld rows, but the feature '%s' has %lld ids",
-                                    place_of(p, listed->line, "rows").text, (long long)listed->rows, feature,
-                                    (long long)cardinality);
+                                    place_of(p, listed->line, "rows").text, (long long)listed->rows,
+                                    from->name, (long long)cardinality);
         return rk_error_hint(status, "leave 'rows' out: the table then gets as many rows as there are ids");
     }
     if (*made < 0) {
-        RK_TRY(add_table(p, name, listed, open ? cardinality : listed->rows));
+        RK_TRY(add_table(p, name, listed,
+                         is_dynamic ? listed->max_capacity
+                         : open     ? cardinality
+                                    : listed->rows));
         *made = p->plan->n_tables - 1;
     }
     rk_table_config *table = &p->plan->tables[*made];
@@ -227,8 +289,7 @@ static rk_status add_vector(planner *p, int32_t source) {
             error_at(p, listed->line, "max_sequence_length", "a sequence cannot have weights"),
             "remove the feature's 'weights' or its 'max_sequence_length'");
     int32_t table;
-    RK_TRY(need_table(p, listed && listed->table ? listed->table : from->name, from->cardinality, from->name,
-                      &table));
+    RK_TRY(need_table(p, listed && listed->table ? listed->table : from->name, from, &table));
     rk_feature_config config = {
         .struct_size = sizeof config,
         .combiner = (rk_combiner)(listed && listed->combiner >= 0 ? listed->combiner : p->section->combiner),
@@ -239,26 +300,32 @@ static rk_status add_vector(planner *p, int32_t source) {
     return add_feature(p->plan, from->name, source, table, &config);
 }
 
-/* One weight an id, in the table "<feature>/linear": the wide part. */
+/* One weight an id, in the table "<feature>/linear": the wide part. Dynamic, as the feature's table is. */
 static rk_status add_linear(planner *p, int32_t source, rk_embedding_wants wants) {
     const rk_embedding_source *from = &p->sources[source];
     const rk_feature_section *listed = listed_feature(p, from->name);
+    const char *table = listed && listed->table ? listed->table : from->name;
+    const rk_table_section *listed_as = listed_table(p, table);
     rk_collection_config *plan = p->plan;
     int32_t t = plan->n_tables;
     RK_TRY(optimizer_of(p, NULL, &plan->optimizers[t]));
+    RK_TRY(check_keys(p, from, listed_as, table));
+    plan->dynamic[t] = dynamic_of(listed_as);
     size_t name_bytes = strlen(from->name) + sizeof "/linear";
     char *name;
     RK_TRY(rk_alloc(name_bytes, 1, &name));
     snprintf(name, name_bytes, "%s/linear", from->name);
-    plan->tables[t] = (rk_table_config){.struct_size = sizeof(rk_table_config),
-                                        .name = name,
-                                        .n_rows = from->cardinality,
-                                        .dim = 1,
-                                        .initializer = {.kind = RK_INIT_ZEROS},
-                                        .optimizer = &plan->optimizers[t]};
+    plan->tables[t] = (rk_table_config){
+        .struct_size = sizeof(rk_table_config),
+        .name = name,
+        .n_rows = plan->dynamic[t].max_capacity ? plan->dynamic[t].max_capacity : from->cardinality,
+        .dim = 1,
+        .initializer = {.kind = RK_INIT_ZEROS},
+        .optimizer = &plan->optimizers[t]};
     plan->l2[t] = isnan(wants.linear_l2) ? p->section->l2 : wants.linear_l2;
     plan->l2_full[t] = isnan(wants.linear_l2_full) ? p->section->l2_full : wants.linear_l2_full;
     plan->n_tables++;
+    RK_TRY(check_full_l2(p, t, listed_as));
     rk_feature_config config = {.struct_size = sizeof config,
                                 .combiner = RK_COMBINER_SUM,
                                 .skip_validation = listed && !listed->validate_weights_and_indices,
@@ -283,7 +350,8 @@ static rk_status check_used(const planner *p) {
 static rk_status allocate(rk_collection_config *plan, size_t n_tables, size_t n_features) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, plan->tables), RK_ARRAY(n_tables, plan->l2),
                         RK_ARRAY(n_tables, plan->l2_full), RK_ARRAY(n_tables, plan->optimizers),
-                        RK_ARRAY(n_features, plan->features), RK_ARRAY(n_features, plan->table_of)));
+                        RK_ARRAY(n_tables, plan->dynamic), RK_ARRAY(n_features, plan->features),
+                        RK_ARRAY(n_features, plan->table_of)));
     return rk_alloc(n_features, sizeof *plan->sources, &plan->sources);
 }
 
@@ -349,8 +417,8 @@ rk_status rk_collection_config_make(const rk_embedding_section *section, const r
 void rk_collection_config_release(rk_collection_config *plan) {
     for (int32_t t = 0; t < plan->n_tables; t++) rk_free((char *)(size_t)plan->tables[t].name);
     for (int32_t f = 0; f < plan->n_features; f++) rk_free((char *)(size_t)plan->features[f].name);
-    RK_FREE_ALL(plan->tables, plan->l2, plan->l2_full, plan->optimizers, plan->features, plan->sources,
-                plan->table_of);
+    RK_FREE_ALL(plan->tables, plan->l2, plan->l2_full, plan->optimizers, plan->dynamic, plan->features,
+                plan->sources, plan->table_of);
     *plan = (rk_collection_config){0};
 }
 
@@ -363,13 +431,23 @@ rk_embeddings_config rk_collection_config_config(const rk_collection_config *pla
                                   .n_features = plan->n_features};
 }
 
-static rk_status create_outline(const rk_embeddings_config *config, rk_embeddings **out) {
+/* Every table whole. */
+static rk_status create(const rk_collection_config *plan, const rk_embeddings_config *config, bool is_outline,
+                        rk_embeddings **out) {
     RK_AUTOFREE rk_table_part *parts = NULL;
     RK_TRY(rk_alloc((size_t)config->n_tables, sizeof *parts, &parts));
     for (int32_t t = 0; t < config->n_tables; t++)
-        parts[t] = (rk_table_part){
-            .n_rows = config->tables[t].n_rows, .dim = config->tables[t].dim, .is_outline = true};
+        parts[t] = (rk_table_part){.n_rows = config->tables[t].n_rows,
+                                   .dim = config->tables[t].dim,
+                                   .is_outline = is_outline,
+                                   .dynamic = plan->dynamic[t].max_capacity ? &plan->dynamic[t] : NULL};
     return rk_embeddings_create_parts(config, parts, out);
+}
+
+int32_t rk_collection_config_dynamic(const rk_collection_config *plan) {
+    for (int32_t t = 0; t < plan->n_tables; t++)
+        if (plan->dynamic[t].max_capacity) return t;
+    return -1;
 }
 
 rk_status rk_collection_config_create(const rk_collection_config *plan, uint64_t seed, bool is_outline,
@@ -377,7 +455,7 @@ rk_status rk_collection_config_create(const rk_collection_config *plan, uint64_t
     rk_embeddings_config config = rk_collection_config_config(plan, seed);
     rk_embeddings *e;
     if (source) return rk_embeddings_create_over_source(&config, source, out);
-    RK_TRY((is_outline ? create_outline : rk_embeddings_create)(&config, &e));
+    RK_TRY(create(plan, &config, is_outline, &e));
     rk_status status = RK_OK;
     for (int32_t t = 0; status == RK_OK && t < plan->n_tables; t++)
         status = rk_embeddings_set_l2(e, plan->tables[t].name, plan->l2[t], plan->l2_full[t]);

@@ -31,6 +31,41 @@ static const rk_schema row_initializer_schema = INITIALIZER_SCHEMA(row_initializ
 static const rk_field initializer_fields[] = INITIALIZER_FIELDS(0);
 const rk_schema rk_initializer_schema = INITIALIZER_SCHEMA(initializer_fields);
 
+static const char *const policies[] = {"lru", "lfu", "none"};
+static const char *const missing[] = {"zeros", "oov"};
+
+typedef struct rk_eviction_section rk_eviction_section;
+static const rk_field eviction_fields[] = {
+    RK_FIELD_ENUM(
+        rk_eviction_section, policy, RK_EVICTION_LRU, policies,
+        "which rows a full bucket gives up: those that were used longest ago, least often, or none: "
+        "new keys are then refused"),
+    RK_FIELD_F64(rk_eviction_section, evict_to, 0.95, 0, 1,
+                 "share of a bucket's capacity that it has left, new keys among it"),
+};
+static const rk_schema eviction_schema = {.name = "eviction",
+                                          .struct_bytes = sizeof(rk_eviction_section),
+                                          .fields = eviction_fields,
+                                          .n_fields = sizeof eviction_fields / sizeof eviction_fields[0],
+                                          .scalar_key = "policy",
+                                          .has_line = true,
+                                          .line_offset = offsetof(rk_eviction_section, line)};
+
+typedef struct rk_admission_section rk_admission_section;
+static const rk_field admission_fields[] = {
+    RK_FIELD_I64(rk_admission_section, min_count, 1, 1, INT32_MAX,
+                 "uses in training after which a key gets a row"),
+    RK_FIELD_F64(rk_admission_section, probability, 1, 0, 1,
+                 "with which it then does, drawn anew in each batch that uses it"),
+};
+static const rk_schema admission_schema = {.name = "admission",
+                                           .struct_bytes = sizeof(rk_admission_section),
+                                           .fields = admission_fields,
+                                           .n_fields = sizeof admission_fields / sizeof admission_fields[0],
+                                           .scalar_key = "min_count",
+                                           .has_line = true,
+                                           .line_offset = offsetof(rk_admission_section, line)};
+
 typedef struct rk_table_section rk_table_section;
 static const rk_field table_fields[] = {
     RK_FIELD_TEXT(rk_table_section, name, false, NULL, "the table's name"),
@@ -46,6 +81,14 @@ static const rk_field table_fields[] = {
     RK_FIELD_BOOL(rk_table_section, trainable, true, "false: frozen"),
     RK_FIELD_F64(rk_table_section, l2, RK_UNSET, 0, INFINITY, "by default embedding.l2"),
     RK_FIELD_F64(rk_table_section, l2_full, RK_UNSET, 0, INFINITY, "by default embedding.l2_full"),
+    RK_FIELD_I64(rk_table_section, max_capacity, 0, 0, 1e14,
+                 "above 0: a dynamic table, of at most so many rows, for the keys that it meets"),
+    RK_FIELD_I64(rk_table_section, buckets, 0, 0, INT32_MAX,
+                 "dynamic: parts that decide on their keys for themselves; 0 = max_capacity / 4096"),
+    RK_FIELD_STRUCT(rk_table_section, eviction, &eviction_schema, "dynamic: what a full bucket does"),
+    RK_FIELD_STRUCT(rk_table_section, admission, &admission_schema, "dynamic: when a key gets a row"),
+    RK_FIELD_ENUM(rk_table_section, missing, 0, missing,
+                  "dynamic: what a key without a row is: zeros, or a row that all such keys share"),
 };
 static const rk_schema table_schema = {.name = "tables",
                                        .struct_bytes = sizeof(rk_table_section),
@@ -100,6 +143,12 @@ const rk_schema rk_embedding_schema = {.name = "embedding",
                                        .n_fields = sizeof section_fields / sizeof section_fields[0],
                                        .has_line = true,
                                        .line_offset = offsetof(rk_embedding_section, line)};
+
+const rk_table_section *rk_embedding_section_dynamic(const rk_embedding_section *s) {
+    for (int64_t i = 0; i < s->n_tables; i++)
+        if (s->tables[i].max_capacity) return &s->tables[i];
+    return NULL;
+}
 
 const char *rk_combiner_name(rk_combiner combiner) {
     return (unsigned)combiner < RK_COMBINER_COUNT ? combiners[combiner] : "unknown";

@@ -5,6 +5,7 @@
 #include <reckon/embeddings.h>
 
 #include "base/yaml/schema.h"
+#include "embedding/dynamic_config.h"
 #include "embedding/row_source.h"
 #include "optim/optimizer_config.h"
 
@@ -35,6 +36,19 @@ typedef struct rk_embedding_section {
         rk_optimizer_config optimizer;     /* line 0: the section's */
         bool trainable;                    /* true */
         double l2, l2_full;                /* NaN: the section's */
+        int64_t max_capacity;              /* 0: a static table; else the rows that a dynamic one has */
+        int64_t buckets;                   /* 0: max_capacity / RK_BUCKET_ROWS */
+        struct rk_eviction_section {
+            int line;
+            int policy;      /* rk_eviction_policy; lru */
+            double evict_to; /* 0.95 */
+        } eviction;
+        struct rk_admission_section {
+            int line;
+            int64_t min_count;  /* 1 */
+            double probability; /* 1 */
+        } admission;
+        int missing; /* 0 = zeros, 1 = oov */
     } * tables;
     int64_t n_tables;
     struct rk_feature_section {
@@ -54,7 +68,7 @@ extern const rk_schema rk_embedding_schema;
 /* One categorical feature that the data section yields, as the embedding side sees it. */
 typedef struct rk_embedding_source {
     const char *name;
-    int64_t cardinality; /* ids are 0 .. cardinality-1 */
+    int64_t cardinality; /* ids are 0 .. cardinality-1; 0: they are keys, any 64 bits */
     bool weighted;
 } rk_embedding_source;
 
@@ -67,9 +81,10 @@ typedef struct rk_collection_config {
     rk_table_config *tables;
     double *l2, *l2_full; /* [n_tables] */
     rk_feature_config *features;
-    int32_t *sources;         /* [n_features]: which source's ids the feature reads */
-    int32_t *table_of;        /* [n_features]: the number of its table */
-    rk_optimizer *optimizers; /* [n_tables], what tables[i].optimizer points to */
+    int32_t *sources;           /* [n_features]: which source's ids the feature reads */
+    int32_t *table_of;          /* [n_features]: the number of its table */
+    rk_optimizer *optimizers;   /* [n_tables], what tables[i].optimizer points to */
+    rk_dynamic_config *dynamic; /* [n_tables]; tables[i].n_rows is then the capacity */
     int32_t n_tables, n_features;
     int32_t n_vectors; /* the first n_vectors features are the dim-d ones, the rest linear */
 } rk_collection_config;
@@ -87,6 +102,10 @@ rk_status rk_collection_config_make(const rk_embedding_section *section, const r
                                     const rk_embedding_source *sources, int32_t n_sources,
                                     rk_embedding_wants wants, const rk_optimizer *fallback,
                                     rk_collection_config *out);
+/* The first table of the section that is dynamic; NULL: none is. */
+const struct rk_table_section *rk_embedding_section_dynamic(const rk_embedding_section *section);
+/* The number of the first dynamic table; -1: all are static. */
+int32_t rk_collection_config_dynamic(const rk_collection_config *plan);
 void rk_collection_config_release(rk_collection_config *plan);
 /* Numbers a sample of a feature; a sequence of length L counts L times its dim. */
 int32_t rk_collection_config_width(const rk_collection_config *plan, int32_t feature);

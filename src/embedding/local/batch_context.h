@@ -9,6 +9,7 @@ struct rk_batch_context {
     rk_feature_use *uses; /* [n_features] */
     rk_row_uses *plans;   /* [n_tables], of those that take updates */
     rk_update *updates;   /* [n_tables], once launched */
+    rk_key_uses *keys;    /* [n_features], in the order of by_table: what dynamic tables get */
     size_t *piece_begins; /* [n_tables+1]: table t has pieces piece_begins[t] .. piece_begins[t+1]-1 */
     size_t *task_begins;  /* [max(n_tables, n_features)+1]: how a loop over features or tables is cut
                              (base/thread/partition.h) */

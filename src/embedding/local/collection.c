@@ -105,7 +105,7 @@ rk_status rk_batch_context_init(rk_batch_context *batch_context, size_t n_tables
         RK_ARRAY(n_tables, batch_context->plans), RK_ARRAY(n_tables, batch_context->updates),
         RK_ARRAY(n_tables + 1, batch_context->piece_begins),
         RK_ARRAY((n_tables > n_features ? n_tables : n_features) + 1, batch_context->task_begins)));
-    return rk_alloc(n_features, sizeof *batch_context->uses, &batch_context->uses);
+    return RK_ALLOC_ALL(RK_ARRAY(n_features, batch_context->uses), RK_ARRAY(n_features, batch_context->keys));
 }
 
 void rk_batch_context_release(rk_batch_context *batch_context, int32_t n_tables, int32_t n_features) {
@@ -113,7 +113,7 @@ void rk_batch_context_release(rk_batch_context *batch_context, int32_t n_tables,
         rk_feature_use_release(&batch_context->uses[f]);
     for (int32_t t = 0; t < n_tables && batch_context->plans; t++)
         rk_row_uses_release(&batch_context->plans[t]);
-    RK_FREE_ALL(batch_context->uses, batch_context->plans, batch_context->updates,
+    RK_FREE_ALL(batch_context->uses, batch_context->keys, batch_context->plans, batch_context->updates,
                 batch_context->piece_begins, batch_context->task_begins);
 }
 
@@ -320,6 +320,9 @@ const rk_feature_config *rk_embeddings_feature(const rk_embeddings *e, int32_t f
 }
 const rk_optimizer *rk_embeddings_table_optimizer(const rk_embeddings *e, int32_t table) {
     return &e->tables[table].optimizer;
+}
+const rk_dynamic_config *rk_embeddings_dynamic(const rk_embeddings *e, int32_t table) {
+    return rk_table_is_dynamic(&e->tables[table]) ? &e->tables[table].dynamic_config : NULL;
 }
 uint64_t rk_embeddings_table_bytes(const rk_embeddings *e, int32_t table) {
     return rk_table_bytes(&e->tables[table]);

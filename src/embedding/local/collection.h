@@ -72,5 +72,16 @@ const rk_feature_config *rk_embeddings_feature(const rk_embeddings *embeddings, 
 /* With its optimizer resolved, for inspect. */
 const rk_optimizer *rk_embeddings_table_optimizer(const rk_embeddings *embeddings, int32_t table);
 uint64_t rk_embeddings_table_bytes(const rk_embeddings *embeddings, int32_t table); /* rows and slots */
+const rk_dynamic_config *rk_embeddings_dynamic(const rk_embeddings *embeddings,
+                                               int32_t table); /* NULL: a static table */
+
+/* Of dynamic tables, before their values are read into the state that is made afterwards: a tensor
+ * "table/<name>/keys" gives each of its n keys a row, in place of those that the table has, and
+ * "table/<name>/candidate_keys" a count. Other names, and those of other tables, are passed over. loaded: the
+ * values are read. Errors: RK_BAD_DATA, a key is there twice; RK_NO_MEMORY. */
+rk_status rk_embeddings_load_keys(rk_embeddings *embeddings, const char *name, int64_t n,
+                                  const int64_t *keys);
+void rk_embeddings_loaded(rk_embeddings *embeddings);
+rk_key_counts rk_embeddings_count_keys(const rk_embeddings *embeddings);
 
 #endif

@@ -114,6 +114,10 @@ rk_status rk_batch_context_dedup(rk_embeddings *embeddings, rk_batch_context *ba
 /* Ids alone, checked; or, with checks false, taken for rows, but for those of sequences. */
 rk_status rk_uses_prepare(const rk_embeddings *embeddings, rk_batch_context *batch_context, int64_t n,
                           const int64_t *counts, const rk_ids *ids, bool checks);
+/* Of dynamic tables (keyed_rows.c): a feature's checked keys become the rows that they have; those of a
+ * training batch the rows that they have from now on, whatever comes of it. */
+rk_status rk_keyed_rows_find(const rk_table *table, rk_feature_use *use);
+rk_status rk_keyed_rows_assign(rk_embeddings *embeddings, rk_batch_context *batch_context);
 /* Samples first .. last-1 of a feature with these rows; `to` is of sample `first`. n_rows: 0, where ids were
  * checked, or false is returned at an id that is no row, and some samples have no activations. */
 bool rk_use_lookup(const rk_feature_use *use, int64_t sequence_length, const rk_rows *rows, int64_t n_rows,

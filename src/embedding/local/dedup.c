@@ -16,6 +16,7 @@ typedef struct dedup_job {
     const rk_ids *ids;
     int64_t n;
     const int64_t *counts; /* [n_features], or NULL: n of all */
+    bool finds;            /* keys of dynamic tables become the rows that they have; else they stay */
     rk_failure failure;    /* of the first feature that is refused */
 } dedup_job;
 
@@ -46,9 +47,11 @@ static void prepare_feature(void *context, size_t f, int thread) {
     (void)thread;
     dedup_job *l = context;
     const rk_embeddings *e = l->embeddings;
-    rk_failure_keep(
-        &l->failure, (int64_t)f,
-        rk_feature_use_prepare(&l->batch_context->uses[f], &e->features[f], table_of(e, f), &l->ids[f]));
+    rk_feature_use *use = &l->batch_context->uses[f];
+    const rk_table *table = table_of(e, f);
+    rk_status status = rk_feature_use_prepare(use, &e->features[f], table, &l->ids[f]);
+    if (status == RK_OK && table->dynamic && l->finds) status = rk_keyed_rows_find(table, use);
+    rk_failure_keep(&l->failure, (int64_t)f, status);
 }
 
 static rk_status prepare(dedup_job *l, bool checks) {
@@ -60,8 +63,9 @@ static rk_status prepare(dedup_job *l, bool checks) {
     uint64_t n_ids = 0;
     for (size_t f = 0; f < n_features; f++) {
         bool scans =
-            checks ||
-            e->features[f].max_sequence_length; /* which cuts ids off, so that no lookup would see them */
+            (checks ||
+             e->features[f].max_sequence_length) && /* which cuts ids off, so that no lookup would see them */
+            !table_of(e, f)->dynamic;
         begins[f + 1] = begins[f] + (scans ? rk_blocks((size_t)uses[f].n_ids, SCAN_IDS) : 0);
         n_ids += (uint64_t)uses[f].n_ids;
     }
@@ -70,8 +74,8 @@ static rk_status prepare(dedup_job *l, bool checks) {
     return rk_failure_status(&l->failure);
 }
 
-rk_status rk_uses_prepare(const rk_embeddings *e, rk_batch_context *batch_context, int64_t n,
-                          const int64_t *counts, const rk_ids *ids, bool checks) {
+static rk_status prepare_uses(const rk_embeddings *e, rk_batch_context *batch_context, int64_t n,
+                              const int64_t *counts, const rk_ids *ids, bool checks, bool finds) {
     RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "a lookup of %lld samples", (long long)n);
     RK_FAIL_IF(e->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
     dedup_job l = {.embeddings = e,
@@ -79,8 +83,14 @@ rk_status rk_uses_prepare(const rk_embeddings *e, rk_batch_context *batch_contex
                    .ids = ids,
                    .n = n,
                    .counts = counts,
+                   .finds = finds,
                    .failure = RK_FAILURE_INIT};
     return prepare(&l, checks);
+}
+
+rk_status rk_uses_prepare(const rk_embeddings *e, rk_batch_context *batch_context, int64_t n,
+                          const int64_t *counts, const rk_ids *ids, bool checks) {
+    return prepare_uses(e, batch_context, n, counts, ids, checks, true);
 }
 
 /* The plan of an update is made here, since it needs the ids alone. */
@@ -182,7 +192,8 @@ static rk_status collect_row_uses(rk_embeddings *e, rk_batch_context *batch_cont
 rk_status rk_batch_context_dedup(rk_embeddings *e, rk_batch_context *batch_context, int64_t n,
                                  const int64_t *counts, const rk_ids *ids) {
     batch_context->is_deduped = false;
-    RK_TRY(rk_uses_prepare(e, batch_context, n, counts, ids, true));
+    RK_TRY(prepare_uses(e, batch_context, n, counts, ids, true, false));
+    RK_TRY(rk_keyed_rows_assign(e, batch_context));
     RK_TRY(collect_row_uses(e, batch_context));
     batch_context->is_deduped = true;
     return RK_OK;

@@ -7,7 +7,7 @@
 
 void rk_feature_use_release(rk_feature_use *use) {
     RK_FREE_ALL(use->own_offsets, use->own_positions, use->own_ids, use->own_coefficients, use->own_scales,
-                use->lengths);
+                use->lengths, use->rows);
     *use = (rk_feature_use){0};
 }
 
@@ -55,9 +55,15 @@ void rk_feature_use_scan(rk_feature_use *use, const rk_table *table, int64_t fir
     if (strays) atomic_store_explicit(&use->strays, true, memory_order_relaxed);
 }
 
-static bool is_dropped(const rk_feature_config *feature, int64_t id, const float *weight) {
+/* All keys of a dynamic table are legal. */
+static bool is_negative(const rk_table *table, int64_t id) {
+    return id < 0 && !rk_table_is_dynamic(table);
+}
+
+static bool is_dropped(const rk_feature_config *feature, const rk_table *table, int64_t id,
+                       const float *weight) {
     if (feature->skip_validation) return false;
-    return id < 0 || (weight && feature->combiner != RK_COMBINER_SUM && *weight <= 0);
+    return is_negative(table, id) || (weight && feature->combiner != RK_COMBINER_SUM && *weight <= 0);
 }
 
 rk_status rk_feature_id_check(const rk_feature_config *feature, const rk_table *table, int64_t sample,
@@ -66,15 +72,15 @@ rk_status rk_feature_id_check(const rk_feature_config *feature, const rk_table *
     RK_FAIL_IF(weight && !isfinite(*weight), RK_BAD_DATA,
                "feature '%s': sample %lld: the weight of id %lld is not a finite number", feature->name, s,
                (long long)id);
-    if (is_dropped(feature, id, weight)) {
+    if (is_dropped(feature, table, id, weight)) {
         *drops = true;
         return RK_OK;
     }
-    if (id < 0)
+    if (is_negative(table, id))
         return rk_error_hint(rk_error(RK_BAD_DATA, "feature '%s': sample %lld: id %lld is negative",
                                       feature->name, s, (long long)id),
                              "to drop negative ids instead, turn validation on");
-    if (id > last)
+    if (id > last && !rk_table_is_dynamic(table))
         return rk_error_hint(
             rk_error(RK_BAD_DATA,
                      "feature '%s': sample %lld: id %lld is beyond the last row %lld of table '%s'",
@@ -100,7 +106,8 @@ static rk_status check_ids(const rk_feature_use *use, const rk_feature_config *f
 }
 
 /* Copies of offsets, ids (and weights into own_coefficients) without what validation drops. */
-static rk_status drop_ids(rk_feature_use *use, const rk_feature_config *feature, const rk_ids *ids) {
+static rk_status drop_ids(rk_feature_use *use, const rk_feature_config *feature, const rk_table *table,
+                          const rk_ids *ids) {
     RK_TRY(
         rk_reserve(&use->own_offsets, &use->offsets_capacity, (size_t)use->n + 1, sizeof *use->own_offsets));
     RK_TRY(rk_reserve(&use->own_ids, &use->ids_capacity, (size_t)use->n_ids, sizeof *use->own_ids));
@@ -108,7 +115,7 @@ static rk_status drop_ids(rk_feature_use *use, const rk_feature_config *feature,
     for (int64_t s = 0; s < use->n; s++) {
         int64_t end = use->offsets[s + 1]; /* read before own_offsets, which may be the same, is written */
         for (int64_t i = begin; i < end; i++) {
-            if (is_dropped(feature, ids->ids[i], ids->weights ? &ids->weights[i] : NULL)) continue;
+            if (is_dropped(feature, table, ids->ids[i], ids->weights ? &ids->weights[i] : NULL)) continue;
             use->own_ids[kept] = ids->ids[i];
             if (ids->weights) use->own_coefficients[kept] = ids->weights[i];
             kept++;
@@ -198,7 +205,7 @@ rk_status rk_feature_use_prepare(rk_feature_use *use, const rk_feature_config *f
         RK_TRY(rk_reserve(&use->own_coefficients, &use->coefficients_capacity, (size_t)use->n_ids,
                           sizeof *use->own_coefficients));
     if (drops)
-        RK_TRY(drop_ids(use, feature, ids));
+        RK_TRY(drop_ids(use, feature, table, ids));
     else if (ids->weights && use->n_ids)
         memcpy(use->own_coefficients, ids->weights, (size_t)use->n_ids * sizeof *ids->weights);
     if (feature->max_sequence_length)

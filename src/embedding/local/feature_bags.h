@@ -19,13 +19,14 @@ typedef struct rk_feature_use {
     int32_t *lengths;          /* [n] for sequences */
     bool single;               /* every bag is one id with the coefficient 1 */
     atomic_bool strays;        /* an id is no row of the table: one to drop, or an error */
+    int64_t *rows;             /* [n_ids] of a dynamic table: those of its keys, which ids then points to */
     /* memory of its own, kept from batch to batch */
     int64_t *own_offsets, *own_positions, *own_ids;
     float *own_coefficients, *own_scales;
     int64_t filled_step, n_filled; /* own_offsets hold 0, step, 2 step, ..., so many of them: made for dense
                                       input, good for the next batch too */
     size_t offsets_capacity, positions_capacity, ids_capacity, coefficients_capacity, scales_capacity,
-        lengths_capacity;
+        lengths_capacity, rows_capacity;
 } rk_feature_use;
 
 /* In three steps, so that the longest can be cut into tasks: begin takes the offsets; scan looks for strays

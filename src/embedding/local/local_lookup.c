@@ -61,6 +61,12 @@ rk_status rk_local_lookup_peek(const rk_embeddings *e, void *batch, int64_t n, c
 rk_status rk_local_lookup_look_up(rk_embeddings *e, void *lookup, int64_t n, const rk_ids *ids,
                                   const rk_activation *activations) {
     rk_batch_context *batch_context = &((local_lookup *)lookup)->batch_context;
+    for (int32_t t = 0; t < e->n_tables;
+         t++) /* of several lookups that wait, only the last would keep its rows */
+        RK_FAIL_IF(e->tables[t].dynamic, RK_UNSUPPORTED,
+                   "table '%s' is dynamic, and such tables are trained by a model's steps only\n"
+                   "hint: rk_embeddings_peek looks up without training",
+                   e->tables[t].config.name);
     RK_TRY(rk_check_activations(e, n, ids, activations));
     RK_TRY(rk_batch_context_dedup(e, batch_context, n, NULL, ids));
     rk_uses_lookup_all(e, batch_context, activations, false);

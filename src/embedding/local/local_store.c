@@ -76,7 +76,17 @@ static rk_status flush(rk_store *store) {
 }
 
 static void reload(rk_store *store) {
-    rk_stale_rows_forget(&((local_store *)store)->stale_rows);
+    local_store *s = (local_store *)store;
+    rk_embeddings_loaded(s->embeddings);
+    rk_stale_rows_forget(&s->stale_rows);
+}
+
+static rk_status load_keys(rk_store *store, const char *name, int64_t n, const int64_t *keys) {
+    return rk_embeddings_load_keys(((local_store *)store)->embeddings, name, n, keys);
+}
+
+static rk_store_counts count(const rk_store *store) {
+    return (rk_store_counts){.keys = rk_embeddings_count_keys(((const local_store *)store)->embeddings)};
 }
 
 static rk_status state(rk_store *store, rk_state_dict *out) {
@@ -125,11 +135,12 @@ static const rk_store_ops local_ops = {.free = free_store,
                                        .end = end,
                                        .flush = flush,
                                        .reload = reload,
+                                       .load_keys = load_keys,
                                        .state = state,
                                        .read_stale = read_stale,
                                        .scale_learning_rate = scale_learning_rate,
                                        .bytes = bytes,
-                                       .count = rk_store_no_counts,
+                                       .count = count,
                                        .send_to_servers = rk_store_no_servers,
                                        .serve = serve,
                                        .find_not_finite = true};

@@ -117,6 +117,7 @@ rk_status rk_row_uses_begin(const rk_embeddings *e, rk_batch_context *batch_cont
     plan->weighted = e->tables[t].part.absent;
     plan->has_leaves = false;
     plan->whole_parts = e->tables[t].l2_full != 0;
+    plan->none = e->tables[t].dynamic && !e->tables[t].dynamic_config.oov ? 0 : -1;
     for (int32_t s = 0; s < plan->n_sources; s++) {
         plan->n += use_of(e, batch_context, t, s)->n_ids;
         plan->weighted |= use_of(e, batch_context, t, s)->coefficients != NULL;
@@ -155,8 +156,9 @@ void rk_row_uses_count(const rk_embeddings *e, const rk_batch_context *batch_con
     uint32_t *counts = plan->counts + chunk * plan->n_parts;
     int shift = plan->shift;
     for (uint32_t p = 0; p < plan->n_parts; p++) counts[p] = 0;
+    const int64_t none = plan->none;
     for (int64_t i = use->offsets[c->first_bag]; i < use->offsets[c->last_bag]; i++)
-        counts[use->ids[i] >> shift]++;
+        if (use->ids[i] != none) counts[use->ids[i] >> shift]++;
 }
 
 /* Counts become the places of each chunk's first use in each part: by part, then chunk, so that a part keeps
@@ -198,11 +200,12 @@ void rk_row_uses_deal(const rk_embeddings *e, const rk_batch_context *batch_cont
     rk_row_use *uses = plan->uses;
     bool weighted = plan->weighted;
     int shift = plan->shift;
-    int64_t mask = ((int64_t)1 << shift) - 1;
+    const int64_t mask = ((int64_t)1 << shift) - 1, none = plan->none;
     for (int64_t b = c->first_bag; b < c->last_bag; b++) {
         uint32_t number = first_bag + (uint32_t)b;
         if (plan->weighted) name_occurrences(plan, use, b, number, occurrence);
         for (int64_t i = offsets[b], last = offsets[b + 1]; i < last; i++, occurrence++) {
+            if (ids[i] == none) continue;
             uint32_t place = places[ids[i] >> shift]++;
             __builtin_prefetch(&uses[place + FETCH_AHEAD], 1);
             uses[place] = rk_use_make((uint32_t)(ids[i] & mask), weighted ? (uint32_t)occurrence : number);

@@ -18,8 +18,9 @@ typedef struct rk_use_chunk {
 /* The uses of a table's rows, dealt out to parts of the table (ranges of 2^shift rows, so that a part's rows
  * are near each other in memory), each part then sorted by itself. Memory is kept from batch to batch. */
 typedef struct rk_row_uses {
-    int64_t n; /* uses, of all features of the table */
-    int shift; /* a row is in part row >> shift */
+    int64_t n;    /* uses, of all features of the table */
+    int shift;    /* a row is in part row >> shift */
+    int64_t none; /* a row whose uses are passed over, as it is never updated; -1: there is none */
     uint32_t n_parts;
     bool at_once;          /* made by one task */
     rk_row_use *uses;      /* [n], and some to spare; part p has uses part_begins[p] .. part_begins[p+1]-1 */

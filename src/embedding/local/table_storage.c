@@ -21,32 +21,55 @@ void rk_table_store(const rk_table *table, int64_t row, const float *values, int
                  (uint64_t)rk_rows_id(&table->rows, row));
 }
 
+/* Keys have 64 bits. Those that a static table has for ids have the values that it would give them. */
+static void initial_values(const rk_table *table, int64_t id, float *out) {
+    enum { ID_BITS = 47 };
+    uint64_t high = (uint64_t)id >> ID_BITS, low = (uint64_t)id & (((uint64_t)1 << ID_BITS) - 1);
+    rk_initialize_row(&table->config.initializer, table->seed,
+                      high ? rk_hash_combine(table->name_hash, high) : table->name_hash, (int64_t)low,
+                      table->part.dim, out);
+}
+
+/* is_fresh: its pages are zero already. */
+static void init_slots(const rk_table *table, int64_t row, bool is_fresh) {
+    for (int s = 0; s < table->n_slots; s++) {
+        if (is_fresh && table->slots[s].initial == 0) continue;
+        int64_t width = table->slots[s].per_row ? 1 : table->config.dim;
+        for (int64_t k = 0; k < width; k++) table->slot_values[s][row * width + k] = table->slots[s].initial;
+    }
+}
+
 static void init_block(void *context, size_t task, int thread) {
     (void)thread;
     rk_table *table = context;
     int64_t first = (int64_t)task * INIT_BLOCK_ROWS, last = first + INIT_BLOCK_ROWS;
     if (last > table->config.n_rows) last = table->config.n_rows;
-    int32_t dim = table->config.dim;
     float row[RK_MAX_DIM];
-    for (int64_t id = first; id < last; id++) { /* of this part */
-        rk_initialize_row(&table->config.initializer, table->seed, table->name_hash,
-                          rk_rows_id(&table->rows, id), table->part.dim, row);
-        rk_table_store(table, id, row + table->part.first_column, 0);
-        for (int s = 0; s < table->n_slots; s++) {
-            if (table->slots[s].initial == 0) continue; /* fresh pages are zero already */
-            int64_t width = table->slots[s].per_row ? 1 : dim;
-            for (int64_t k = 0; k < width; k++)
-                table->slot_values[s][id * width + k] = table->slots[s].initial;
-        }
+    for (int64_t r = first; r < last; r++) { /* of this part */
+        initial_values(table, rk_rows_id(&table->rows, r), row);
+        rk_table_store(table, r, row + table->part.first_column, 0);
+        init_slots(table, r, true);
     }
 }
 
-static void size_up(rk_table *table) {
-    uint64_t values = (uint64_t)table->config.n_rows * (uint64_t)table->config.dim;
-    table->rows_bytes = values * rk_dtype_bytes(table->config.dtype);
-    for (int s = 0; s < table->n_slots; s++)
-        table->slot_bytes[s] =
-            sizeof(float) * (table->slots[s].per_row ? (uint64_t)table->config.n_rows : values);
+void rk_table_init_row(rk_table *table, int64_t row) {
+    float values[RK_MAX_DIM];
+    initial_values(table, rk_rows_id(&table->rows, row), values);
+    rk_table_store(table, row, values, 0);
+    init_slots(table, row, false);
+}
+
+static size_t slot_bytes(const rk_table *table, int s, int64_t n_rows) {
+    return sizeof(float) * (size_t)n_rows * (table->slots[s].per_row ? 1 : (size_t)table->config.dim);
+}
+
+static size_t row_bytes(const rk_table *table, int64_t n_rows) {
+    return (size_t)n_rows * (size_t)table->config.dim * rk_dtype_bytes(table->config.dtype);
+}
+
+static void size_up(rk_table *table, int64_t n_rows) {
+    table->rows_bytes = row_bytes(table, n_rows);
+    for (int s = 0; s < table->n_slots; s++) table->slot_bytes[s] = slot_bytes(table, s, n_rows);
 }
 
 static uint64_t bytes_of(const rk_rows *rows) {
@@ -69,6 +92,31 @@ static rk_status allocate(rk_table *table) {
     for (int s = 0; s < table->n_slots; s++) {
         RK_TRY(rk_pages_alloc(table->slot_bytes[s], &table->slot_values[s]));
     }
+    return RK_OK;
+}
+
+/* More pages with what is in use. */
+static rk_status grow_pages(void *pages, size_t *bytes, size_t wanted, size_t used) {
+    void *old, *grown;
+    if (wanted <= *bytes) return RK_OK;
+    memcpy(&old, pages, sizeof old);
+    RK_TRY(rk_pages_alloc(wanted, &grown));
+    memcpy(grown, old, used);
+    rk_pages_free(old, *bytes);
+    memcpy(pages, &grown, sizeof grown);
+    *bytes = wanted;
+    return RK_OK;
+}
+
+rk_status rk_table_grow(rk_table *table, int64_t n_places) {
+    int64_t n_used = table->config.n_rows;
+    RK_TRY(grow_pages(&table->rows.data, &table->rows_bytes, row_bytes(table, n_places),
+                      row_bytes(table, n_used)));
+    for (int s = 0; s < table->n_slots; s++)
+        RK_TRY(grow_pages(&table->slot_values[s], &table->slot_bytes[s], slot_bytes(table, s, n_places),
+                          slot_bytes(table, s, n_used)));
+    if (n_places > table->dynamic->n_places) RK_TRY(rk_dynamic_grow(table->dynamic, n_places));
+    table->rows.keys = table->dynamic->keys;
     return RK_OK;
 }
 
@@ -118,11 +166,26 @@ static rk_status fit_clip(rk_table *table) {
     return RK_OK;
 }
 
+/* Row 0, which all keys without a row share; the others come with their keys. */
+static rk_status init_dynamic(rk_table *table) {
+    RK_TRY(rk_dynamic_create(&table->dynamic_config, table->seed, table->name_hash, &table->dynamic));
+    table->rows.keys = table->dynamic->keys;
+    table->config.n_rows = 1;
+    if (!table->dynamic_config.oov) return RK_OK;
+    float values[RK_MAX_DIM];
+    rk_initialize_row(&table->config.initializer, table->seed, rk_hash_combine(table->name_hash, UINT64_MAX),
+                      0, table->config.dim, values);
+    rk_table_store(table, 0, values, 0);
+    init_slots(table, 0, true);
+    return RK_OK;
+}
+
 rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk_optimizer *optimizer,
                         uint64_t seed, const rk_table_part *part) {
     rk_table_part whole = {.n_rows = config->n_rows, .dim = config->dim};
     if (!part) part = &whole;
     *table = (rk_table){.part = *part, .config = *config, .optimizer = *optimizer, .seed = seed};
+    if (part->dynamic) table->dynamic_config = *part->dynamic;
     table->config.name = NULL;
     char *name;
     RK_TRY(rk_strdup(config->name, &name));
@@ -147,9 +210,10 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
         read_rows(table, part->rows);
         return RK_OK;
     }
-    size_up(table);
+    size_up(table, config->n_rows + (part->dynamic != NULL));
     if (part->is_outline) return RK_OK;
     status = allocate(table);
+    if (status == RK_OK && part->dynamic) status = init_dynamic(table);
     if (status != RK_OK) {
         status = rk_error_hint(
             rk_error_context(status, "table '%s' of %lld rows", table->part.name, (long long)config->n_rows),
@@ -161,12 +225,14 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
      * used. */
     bool untouched = config->initializer.kind == RK_INIT_ZEROS;
     for (int s = 0; s < table->n_slots; s++) untouched = untouched && table->slots[s].initial == 0;
-    if (!untouched) warn_of_size(table);
-    if (!untouched) rk_parallel_for(rk_blocks((size_t)config->n_rows, INIT_BLOCK_ROWS), init_block, table);
+    if (!untouched || part->dynamic) warn_of_size(table);
+    if (!untouched && !part->dynamic)
+        rk_parallel_for(rk_blocks((size_t)config->n_rows, INIT_BLOCK_ROWS), init_block, table);
     return RK_OK;
 }
 
 void rk_table_release(rk_table *table) {
+    rk_dynamic_free(table->dynamic);
     if (!table->only_read) rk_pages_free(table->rows.data, table->rows_bytes);
     for (int s = 0; s < table->n_slots; s++) rk_pages_free(table->slot_values[s], table->slot_bytes[s]);
     rk_free((char *)(size_t)table->config.name);
@@ -176,7 +242,7 @@ void rk_table_release(rk_table *table) {
 uint64_t rk_table_bytes(const rk_table *table) {
     uint64_t bytes = table->rows_bytes;
     for (int s = 0; s < table->n_slots; s++) bytes += table->slot_bytes[s];
-    return bytes;
+    return bytes + (rk_table_is_dynamic(table) ? (uint64_t)rk_table_n_places(table) * RK_KEY_BYTES : 0);
 }
 
 /* "table/<table>/<tensor>", and of a part of the table which rows and columns: "[2:1000:4,0:64]" for rows 2,
@@ -200,6 +266,7 @@ static rk_status add_tensor(rk_table *table, rk_state_dict *state, const char *t
 }
 
 rk_status rk_table_state_dict(rk_table *table, rk_state_dict *state) {
+    if (table->dynamic) return rk_keyed_table_state_dict(table, state);
     int64_t n_rows = table->config.n_rows, dim = table->config.dim;
     const rk_rows *rows = &table->rows;
     bool codes = rows->dtype == RK_U8;

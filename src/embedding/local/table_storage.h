@@ -5,6 +5,7 @@
 #include <reckon/table.h>
 
 #include "base/state_dict.h"
+#include "embedding/dynamic/dynamic_table.h"
 #include "kernels/kernels.h"
 #include "optim/slots.h"
 
@@ -20,6 +21,7 @@ typedef struct rk_table_part {
     bool unplanned;      /* absent, and ids are only checked */
     bool is_outline;     /* no memory, but the bytes that it would take: only to be described */
     const rk_rows *rows; /* of a whole table: where its rows are, which are only read; NULL: in its memory */
+    const rk_dynamic_config *dynamic; /* of a whole table, n_rows of which are its capacity; NULL: static */
 } rk_table_part;
 
 typedef struct rk_table {
@@ -29,7 +31,9 @@ typedef struct rk_table {
     uint64_t seed, name_hash;
     rk_rows rows;
     size_t rows_bytes;
-    bool only_read; /* the rows are not the table's own */
+    rk_dynamic_table *dynamic;        /* which keys have which rows: config.n_rows are in use. NULL: static */
+    rk_dynamic_config dynamic_config; /* likewise, of an outline too; max_capacity 0: static */
+    bool only_read;                   /* the rows are not the table's own */
     int n_slots;
     rk_slot slots[RK_MAX_SLOTS];
     float *slot_values[RK_MAX_SLOTS]; /* [n_rows, dim] or [n_rows] */
@@ -49,7 +53,20 @@ void rk_table_release(rk_table *table);
 uint64_t rk_table_store_seed(const rk_table *table, int64_t draw);
 void rk_table_store(const rk_table *table, int64_t row, const float *values, int64_t draw);
 
+static inline bool rk_table_is_dynamic(const rk_table *table) {
+    return table->dynamic_config.max_capacity > 0;
+}
+/* Rows that there is memory for. */
+static inline int64_t rk_table_n_places(const rk_table *table) {
+    return table->dynamic ? table->dynamic->n_places : table->config.n_rows + rk_table_is_dynamic(table);
+}
 uint64_t rk_table_bytes(const rk_table *table);
 rk_status rk_table_state_dict(rk_table *table, rk_state_dict *state);
+
+/* A dynamic table (keyed_rows.c, which says more in collection_internal.h): memory for more rows; the first
+ * values of a row that gets a key. */
+rk_status rk_table_grow(rk_table *table, int64_t n_places);
+void rk_table_init_row(rk_table *table, int64_t row);
+rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state);
 
 #endif

@@ -24,7 +24,7 @@ rk_embedding_work rk_embeddings_traffic(const rk_embeddings *e) {
         const rk_table *table = &e->tables[t];
         int64_t n_rows = count_rows(&batch_context->plans[t]),
                 n_stepped = table->l2_full != 0 ? table->config.n_rows : n_rows;
-        uint64_t row_bytes = rk_table_bytes(table) / (uint64_t)table->config.n_rows;
+        uint64_t row_bytes = rk_table_bytes(table) / (uint64_t)rk_table_n_places(table);
         work.n_rows += n_rows;
         work.update_bytes +=
             (uint64_t)batch_context->plans[t].n * (uint64_t)table->config.dim * sizeof(float) +

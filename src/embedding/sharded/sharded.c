@@ -175,7 +175,8 @@ rk_sharded_counts rk_sharded_count(const rk_sharded *s) {
 }
 
 static rk_store_counts count(const rk_store *store) {
-    return (rk_store_counts){of(store)->seen.wait_s, atomic_load(&of(store)->staleness_sum)};
+    return (rk_store_counts){.wait_s = of(store)->seen.wait_s,
+                             .staleness_sum = atomic_load(&of(store)->staleness_sum)};
 }
 
 const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "embedding/local/resizable_buffer.h"
+#include "embedding/sharded/resizable_buffer.h"
 #include "embedding/local/collection_internal.h"
 #include "embedding/sharded/sharded.h"
 #include "embedding/local/stale_rows.h"

@@ -113,7 +113,8 @@ rk_status rk_local_batch_fill(const rk_model *model, const rk_rank_batch *rank_b
     return RK_OK;
 }
 
-/* As the lookup has it: negative ids are dropped, the rest is cut to the feature's length. */
+/* As the lookup has it: negative ids that are no keys are dropped, the rest is cut to the feature's length.
+ */
 void rk_model_write_lengths(const rk_model *model, const rk_ids *of, int64_t first, int64_t n, rk_real *out) {
     int32_t width = model->lengths >= 0 ? rk_graph_shape(model->graph, model->lengths).cols : 0;
     for (int32_t f = 0; f < model->n_lookups && width; f++) {
@@ -123,7 +124,8 @@ void rk_model_write_lengths(const rk_model *model, const rk_ids *of, int64_t fir
         for (int64_t s = first; s < first + n && at->length; s++, to += width) {
             int64_t begin = rk_ids_begin(ids, s), end = rk_ids_begin(ids, s + 1);
             int32_t length = 0;
-            for (int64_t i = begin; i < end && length < at->length; i++) length += ids->ids[i] >= 0;
+            for (int64_t i = begin; i < end && length < at->length; i++)
+                length += at->keys || ids->ids[i] >= 0;
             *to = (rk_real)length;
         }
     }

@@ -55,6 +55,10 @@ rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool bes
  * and shape; what the checkpoint holds beyond is passed over, and not read. */
 rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state);
 
+/* The same into a model's state, which is made anew where the model has dynamic tables: these have the
+ * checkpoint's keys from then on. rk_model_reload is to follow. */
+rk_status rk_checkpoint_read_model(const char *path, rk_model *model, rk_state_dict *state);
+
 /* Rows as the next steps are to see them, where the checkpoint has any (embedding/local/stale_rows.h), into
  * the model that it was read into. */
 rk_status rk_checkpoint_read_stale(const char *path, rk_model *model);

@@ -61,6 +61,17 @@ static rk_status take_stale(reading *r, const rk_safetensors_entry *from, const 
     return rk_model_read_stale(r->model, from->name, from->dims[0], from->dims[1], data);
 }
 
+/* Keys of dynamic tables; those of a file that was not written here may stand at any byte. */
+static rk_status take_keys(reading *r, const rk_safetensors_entry *from, const void *data) {
+    RK_AUTOFREE int64_t *aligned = NULL;
+    if (from->type != RK_I64 || from->n_dims != 1) return RK_OK;
+    if ((uintptr_t)data % sizeof *aligned) {
+        RK_TRY(rk_alloc((size_t)from->dims[0], sizeof *aligned, &aligned));
+        memcpy(aligned, data, from->n_bytes);
+    }
+    return rk_model_load_keys(r->model, from->name, from->dims[0], aligned ? aligned : data);
+}
+
 static rk_status read_shard(reading *r, const char *path) {
     RK_AUTO(rk_map_release) rk_map map = {0};
     RK_AUTO(rk_safetensors_release) rk_safetensors tensors = {0};
@@ -104,6 +115,16 @@ rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state) {
         RK_FAIL_IF(list[i].n_read != list[i].n_elements, RK_CONFIG, "'%s' has %s tensor '%s'", path,
                    list[i].n_read ? "only a part of" : "no", state->entries[i].name);
     return RK_OK;
+}
+
+rk_status rk_checkpoint_read_model(const char *path, rk_model *model, rk_state_dict *state) {
+    reading r = {.take = take_keys, .model = model};
+    if (rk_model_count_keys(model).n_tables) {
+        RK_TRY(read_shards(&r, path));
+        rk_state_dict_release(state);
+        RK_TRY(rk_model_state_dict(model, state));
+    }
+    return rk_checkpoint_read(path, state);
 }
 
 rk_status rk_checkpoint_read_stale(const char *path, rk_model *model) {
@@ -159,7 +180,7 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
     }
     RK_TRY(rk_model_build(&options, &model));
     RK_TRY(rk_model_state_dict(model, &state));
-    RK_TRY(by_rows ? rk_stored_model_read(&stored, &state) : rk_checkpoint_read(path, &state));
+    RK_TRY(by_rows ? rk_stored_model_read(&stored, &state) : rk_checkpoint_read_model(path, model, &state));
     RK_TRY(rk_model_reload(model));
     *out = model;
     model = NULL;

@@ -228,7 +228,26 @@ static rk_status check_device(rk_config *c) {
     return RK_OK;
 }
 
+/* What the run file asks of dynamic tables that they do not do yet. */
+static rk_status check_dynamic(const rk_config *c) {
+    const struct rk_table_section *table = rk_embedding_section_dynamic(&c->embedding);
+    bool pairs = rk_config_has_pairs(c), keys = table != NULL;
+    for (int64_t i = 0; i < c->data.n_features; i++) keys |= c->data.features[i].key;
+    const char *with = !keys                                       ? NULL
+                       : pairs                                     ? "model.kind: two_tower"
+                       : table && c->train.staleness               ? "train.staleness"
+                       : table && c->device.kind == RK_DEVICE_CUDA ? "device: cuda"
+                                                                   : NULL;
+    if (!with) return RK_OK;
+    const rk_yaml_node *node = rk_yaml_get(rk_yaml_get(c->yaml.root, "embedding"), "tables");
+    if (!table) node = rk_yaml_get(rk_yaml_get(c->yaml.root, "data"), "features");
+    return rk_error_hint(rk_yaml_error(&c->yaml, node, "%s are not supported with '%s' yet",
+                                       table ? "dynamic tables (max_capacity)" : "features with 'key'", with),
+                         pairs ? "use 'hash' for its features" : "remove '%s'", with);
+}
+
 static rk_status resolve(rk_config *c) {
+    RK_TRY(check_dynamic(c));
     RK_TRY(check_asynchronous(c));
     RK_TRY(check_readers(c));
     RK_TRY(check_device(c));

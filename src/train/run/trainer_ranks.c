@@ -118,7 +118,7 @@ rk_status rk_trainer_write(rk_trainer *t, char **path) {
 static rk_status load_best(rk_trainer *t) {
     RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_checkpoint_find_over(t->comm, t->config->train.output, true, &path));
-    RK_TRY(rk_comm_agree(t->comm, rk_checkpoint_read(path, &t->state)));
+    RK_TRY(rk_comm_agree(t->comm, rk_checkpoint_read_model(path, t->model, &t->state)));
     return rk_model_reload(t->model);
 }
 

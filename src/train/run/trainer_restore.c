@@ -114,7 +114,7 @@ static bool judge_anew(rk_trainer *t, const rk_manifest *m) {
 
 rk_status rk_trainer_restore(rk_trainer *t, const char *path) {
     RK_AUTO(rk_manifest_release) rk_manifest m = {0};
-    RK_TRY(rk_checkpoint_read(path, &t->state));
+    RK_TRY(rk_checkpoint_read_model(path, t->model, &t->state));
     RK_TRY(rk_model_reload(t->model));
     RK_TRY(rk_checkpoint_read_stale(path, t->model));
     RK_TRY(rk_manifest_read(path, &m));

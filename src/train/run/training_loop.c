@@ -10,7 +10,7 @@
 #include "base/thread/parallel.h"
 #include "train/run/trainer_internal.h"
 
-enum { N_TRAFFIC_METRICS = 5 };
+enum { N_TRAFFIC_METRICS = 5, N_KEY_METRICS = 4 };
 
 /* Steps of the whole run, 0 while unknown. */
 static int64_t total_steps(const rk_trainer *t) {
@@ -43,6 +43,18 @@ static int32_t traffic_metrics(rk_trainer *t, rk_metric *out) {
     return N_TRAFFIC_METRICS;
 }
 
+/* Of dynamic tables, so far. */
+static int32_t key_metrics(const rk_trainer *t, rk_metric *out) {
+    rk_key_counts keys = rk_model_count_keys(t->model);
+    if (!keys.n_tables) return 0;
+    const rk_metric metrics[N_KEY_METRICS] = {{"dynamic_rows", (double)keys.n_rows},
+                                              {"dynamic_admitted", (double)keys.n_admitted},
+                                              {"dynamic_evicted", (double)keys.n_evicted},
+                                              {"dynamic_refused", (double)keys.n_refused}};
+    memcpy(out, metrics, sizeof metrics);
+    return N_KEY_METRICS;
+}
+
 /* The progress line and its log entry, if it is time (or `now`). */
 static rk_status report(rk_trainer *t, bool now) {
     int64_t every = t->config->train.log_every;
@@ -69,16 +81,17 @@ static rk_status report(rk_trainer *t, bool now) {
     t->samples_since = 0;
     t->progress.loss_sum = 0;
     t->progress.loss_steps = 0;
-    rk_metric traffic[N_TRAFFIC_METRICS];
-    int32_t n_traffic = traffic_metrics(t, traffic);
+    rk_metric metrics[N_TRAFFIC_METRICS + N_KEY_METRICS];
+    int32_t n_metrics = traffic_metrics(t, metrics);
+    n_metrics += key_metrics(t, metrics + n_metrics);
     return log_entry(t, &(rk_log_entry){.kind = "train",
                                         .epoch = event.epoch,
                                         .step = event.step,
                                         .loss = loss,
                                         .samples_per_second = goes_on ? rate : NAN,
                                         .learning_rate_factor = t->progress.stopping.learning_rate_factor,
-                                        .metrics = traffic,
-                                        .n_metrics = n_traffic});
+                                        .metrics = metrics,
+                                        .n_metrics = n_metrics});
 }
 
 static void count_loss(rk_trainer *t, double loss) {
@@ -115,10 +128,30 @@ static rk_status save(rk_trainer *t) {
     return RK_OK;
 }
 
+/* With dynamic tables also the uses of keys that had no row. */
+static rk_status log_valid(rk_trainer *t, const rk_event *event, int64_t n_missing) {
+    const rk_evaluation *e = &t->evaluation;
+    RK_AUTOFREE rk_metric *metrics = NULL;
+    int32_t n = e->n_shown;
+    RK_TRY(rk_alloc((size_t)n + 1, sizeof *metrics, &metrics));
+    if (n) memcpy(metrics, e->shown, (size_t)n * sizeof *metrics);
+    if (rk_model_count_keys(t->model).n_tables)
+        metrics[n++] = (rk_metric){"dynamic_missing", (double)n_missing};
+    return log_entry(t, &(rk_log_entry){.kind = "valid",
+                                        .epoch = event->epoch,
+                                        .step = event->step,
+                                        .loss = NAN,
+                                        .samples_per_second = NAN,
+                                        .learning_rate_factor = t->progress.stopping.learning_rate_factor,
+                                        .metrics = metrics,
+                                        .n_metrics = n});
+}
+
 /* Evaluate on the validation data, judge, log. *stop: early stopping says so. */
 static rk_status validate(rk_trainer *t, bool *stop) {
     RK_TRY(drain(t));
     uint64_t begin = rk_trace_begin();
+    int64_t n_missing = rk_model_count_keys(t->model).n_missing;
     rk_evaluation evaluation;
     RK_TRY(rk_evaluate(t->config, t->model, &t->valid_source, &evaluation));
     rk_evaluation_release(&t->evaluation);
@@ -140,14 +173,7 @@ static rk_status validate(rk_trainer *t, bool *stop) {
                       .best = decision.best};
     if (t->options.on_event && t->is_first) t->options.on_event(t->options.user, &event);
     *stop = decision.stop;
-    return log_entry(t, &(rk_log_entry){.kind = "valid",
-                                        .epoch = event.epoch,
-                                        .step = event.step,
-                                        .loss = NAN,
-                                        .samples_per_second = NAN,
-                                        .learning_rate_factor = t->progress.stopping.learning_rate_factor,
-                                        .metrics = evaluation.shown,
-                                        .n_metrics = evaluation.n_shown});
+    return log_valid(t, &event, rk_model_count_keys(t->model).n_missing - n_missing);
 }
 
 /* Why there is no further step, or NULL. */

@@ -1,4 +1,4 @@
-#include "embedding/local/resizable_buffer.h"
+#include "embedding/sharded/resizable_buffer.h"
 
 #include "base/memory.h"
 

@@ -1,7 +1,7 @@
 /* Memory, in whole pages, that grows to the largest message so far and is kept. Growing it loses the
  * content. */
-#ifndef RK_EMBEDDING_LOCAL_RESIZABLE_BUFFER_H
-#define RK_EMBEDDING_LOCAL_RESIZABLE_BUFFER_H
+#ifndef RK_EMBEDDING_SHARDED_RESIZABLE_BUFFER_H
+#define RK_EMBEDDING_SHARDED_RESIZABLE_BUFFER_H
 
 #include <stddef.h>
 

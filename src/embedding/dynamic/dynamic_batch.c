@@ -1,0 +1,346 @@
+/* What a training batch does to a dynamic table: keys counted and admitted, rows taken and given up. */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "embedding/dynamic/dynamic_table.h"
+
+enum { GROUP_USES = 4096 /* about, so that a group is worth a task */ };
+
+static size_t group_of(const rk_dynamic_table *t, int64_t key) {
+    return (size_t)rk_dynamic_bucket_of(t, rk_key_hash(key)) * t->n_groups / (size_t)t->config.n_buckets;
+}
+
+/* Of a batch without keys, too, there is somewhere to point to. */
+static rk_status reserve_uses(rk_dynamic_table *t) {
+    size_t n = (size_t)t->n + 1;
+    RK_TRY(rk_reserve(&t->dealt_keys, &t->keys_capacity, n, sizeof *t->dealt_keys));
+    RK_TRY(rk_reserve(&t->dealt_places, &t->places_capacity, n, sizeof *t->dealt_places));
+    RK_TRY(rk_reserve(&t->dealt_rows, &t->rows_capacity, n, sizeof *t->dealt_rows));
+    return rk_reserve(&t->absent, &t->absent_capacity, n, sizeof *t->absent);
+}
+
+/* To groups of buckets, each in the order of the batch. */
+static void deal(rk_dynamic_table *t) {
+    uint32_t next[RK_MAX_KEY_GROUPS] = {0}, at = 0, place = 0;
+    for (int32_t u = 0; u < t->n_uses; u++)
+        for (int64_t i = 0; i < t->uses[u].n; i++) next[group_of(t, t->uses[u].keys[i])]++;
+    for (size_t g = 0; g < t->n_groups; g++) {
+        t->groups[g].first = at;
+        at += next[g];
+        t->groups[g].last = at;
+        next[g] = t->groups[g].first;
+    }
+    for (int32_t u = 0; u < t->n_uses; u++)
+        for (int64_t i = 0; i < t->uses[u].n; i++, place++) {
+            uint32_t to = next[group_of(t, t->uses[u].keys[i])]++;
+            t->dealt_keys[to] = t->uses[u].keys[i];
+            t->dealt_places[to] = place;
+        }
+}
+
+rk_status rk_dynamic_begin(rk_dynamic_table *t, const rk_key_uses *uses, int32_t n_uses) {
+    int64_t n = 0;
+    for (int32_t u = 0; u < n_uses; u++) n += uses[u].n;
+    RK_FAIL_IF(n > INT32_MAX, RK_INVALID_ARGUMENT, "2^31 keys or more in one batch");
+    t->uses = uses;
+    t->n_uses = n_uses;
+    t->n = (uint32_t)n;
+    RK_TRY(reserve_uses(t));
+    size_t groups = t->n / GROUP_USES + 1;
+    if (groups > RK_MAX_KEY_GROUPS) groups = RK_MAX_KEY_GROUPS;
+    t->n_groups = groups < (size_t)t->config.n_buckets ? groups : (size_t)t->config.n_buckets;
+    deal(t);
+    return RK_OK;
+}
+
+static int64_t now_of(const rk_dynamic_table *t) {
+    return t->n_batches + 1;
+}
+
+static rk_key_bucket *bucket_of(const rk_dynamic_table *t, int64_t key) {
+    return &t->buckets[rk_dynamic_bucket_of(t, rk_key_hash(key))];
+}
+
+/* Keys with rows are marked; uses of the others are put aside. */
+static void find_rows(rk_dynamic_table *t, rk_key_group *group) {
+    group->n_absent = 0;
+    for (uint32_t i = group->first; i < group->last; i++) {
+        int64_t key = t->dealt_keys[i], row = rk_key_bucket_find(bucket_of(t, key), t->keys, key);
+        t->dealt_rows[i] = row;
+        if (!row) {
+            t->absent[group->first + group->n_absent++] = (rk_absent_use){rk_key_hash(key), i};
+            continue;
+        }
+        t->last_batches[row] = now_of(t);
+        t->counts[row] += t->counts[row] < INT32_MAX;
+    }
+}
+
+static int by_hash(const void *a, const void *b) {
+    const rk_absent_use *x = a, *y = b;
+    if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
+    return x->use < y->use ? -1 : x->use > y->use;
+}
+
+static bool is_drawn(const rk_dynamic_table *t, int64_t key) {
+    if (t->config.probability >= 1) return true;
+    uint64_t bits = rk_rng_u64(t->stream, (uint64_t)now_of(t), (uint64_t)key);
+    return (double)(bits >> 11) * 0x1p-53 < t->config.probability;
+}
+
+static bool is_admitted(const rk_dynamic_table *t, int64_t key, uint32_t uses) {
+    bool enough = uses >= t->config.min_count ||
+                  uses + (int64_t)rk_key_bucket_uses(bucket_of(t, key), key) >= t->config.min_count;
+    return enough && is_drawn(t, key);
+}
+
+static rk_status add_counted(const rk_dynamic_table *t, rk_key_group *group, int64_t key, uint32_t uses) {
+    group->n_refused += uses;
+    if (t->config.min_count <= 1) return RK_OK;
+    RK_TRY(rk_grow(&group->counted, group->n_counted, &group->counted_capacity, sizeof *group->counted));
+    group->counted[group->n_counted++] = (rk_counted_key){key, uses};
+    return RK_OK;
+}
+
+/* The bits of a mix are a bucket's highest first, so keys of a bucket are together. */
+static rk_status admit(rk_dynamic_table *t, rk_key_group *group) {
+    rk_absent_use *absent = t->absent + group->first;
+    if (group->n_absent) qsort(absent, group->n_absent, sizeof *absent, by_hash);
+    for (uint32_t first = 0, last; first < group->n_absent; first = last) {
+        int64_t key = t->dealt_keys[absent[first].use];
+        for (last = first + 1; last < group->n_absent && absent[last].hash == absent[first].hash;) last++;
+        if (!is_admitted(t, key, last - first)) {
+            RK_TRY(add_counted(t, group, key, last - first));
+            continue;
+        }
+        RK_TRY(rk_grow(&group->created, group->n_created, &group->created_capacity, sizeof *group->created));
+        group->created[group->n_created++] = (rk_new_key){key, -1, first, last, absent[first].use};
+    }
+    return RK_OK;
+}
+
+static int by_first_use(const void *a, const void *b) {
+    const rk_new_key *x = a, *y = b;
+    return x->first_use < y->first_use ? -1 : x->first_use > y->first_use;
+}
+
+/* As many of a full bucket's new keys as it has room for, those that the batch uses first. */
+static rk_status refuse(const rk_dynamic_table *t, rk_key_group *group, rk_new_key *keys, size_t n,
+                        size_t room) {
+    qsort(keys, n, sizeof *keys, by_first_use);
+    for (size_t i = room; i < n; i++) {
+        keys[i].row = 0;
+        RK_TRY(add_counted(t, group, keys[i].key, keys[i].last - keys[i].first));
+    }
+    return RK_OK;
+}
+
+static bool by_key(const rk_dynamic_table *t, int64_t a, int64_t b) {
+    return (uint64_t)t->keys[a] < (uint64_t)t->keys[b];
+}
+
+static bool by_last_batch(const rk_dynamic_table *t, int64_t a, int64_t b) {
+    if (t->last_batches[a] != t->last_batches[b]) return t->last_batches[a] < t->last_batches[b];
+    return by_key(t, a, b);
+}
+
+static bool by_count(const rk_dynamic_table *t, int64_t a, int64_t b) {
+    return t->counts[a] != t->counts[b] ? t->counts[a] < t->counts[b] : by_last_batch(t, a, b);
+}
+
+/* The first n of a bucket's rows that the batch does not use, or all of them. */
+static rk_status evict(rk_dynamic_table *t, rk_key_group *group, const rk_key_bucket *bucket, int64_t n) {
+    RK_TRY(rk_reserve(&group->left, &group->left_capacity, bucket->n, sizeof *group->left));
+    int64_t n_left = 0;
+    rk_key_bucket_list(bucket, group->left);
+    for (uint32_t i = 0; i < bucket->n; i++)
+        if (t->last_batches[group->left[i]] != now_of(t)) group->left[n_left++] = group->left[i];
+    if (n > n_left) n = n_left;
+    rk_dynamic_sort(t, group->left, (size_t)n_left,
+                    t->config.policy == RK_EVICTION_LFU ? by_count : by_last_batch);
+    RK_TRY(rk_reserve(&group->evicted, &group->evicted_capacity, group->n_evicted + (size_t)n,
+                      sizeof *group->evicted));
+    for (int64_t i = 0; i < n; i++) group->evicted[group->n_evicted++] = group->left[i];
+    return RK_OK;
+}
+
+/* Room for a bucket's new keys. */
+static rk_status fit_bucket(rk_dynamic_table *t, rk_key_group *group, uint32_t number, size_t first,
+                            size_t last) {
+    rk_key_bucket *bucket = &t->buckets[number];
+    int64_t capacity = rk_dynamic_bucket_capacity(t, number), n_new = (int64_t)(last - first),
+            beyond = bucket->n + n_new - capacity;
+    if (beyond > 0 && t->config.policy == RK_EVICTION_NONE) {
+        int64_t room = bucket->n < capacity ? capacity - bucket->n : 0;
+        RK_TRY(refuse(t, group, group->created + first, last - first, (size_t)room));
+        n_new = room;
+    } else if (beyond > 0) {
+        int64_t keeps = (int64_t)((double)capacity * t->config.evict_to);
+        RK_TRY(evict(t, group, bucket, bucket->n + n_new - keeps));
+    }
+    return rk_key_bucket_reserve(bucket, t->keys, bucket->n + (uint32_t)n_new);
+}
+
+static uint32_t bucket_number(const rk_dynamic_table *t, int64_t key) {
+    return rk_dynamic_bucket_of(t, rk_key_hash(key));
+}
+
+static rk_status fit(rk_dynamic_table *t, rk_key_group *group) {
+    for (size_t first = 0, last; first < group->n_created; first = last) {
+        uint32_t bucket = bucket_number(t, group->created[first].key);
+        for (last = first + 1;
+             last < group->n_created && bucket_number(t, group->created[last].key) == bucket;)
+            last++;
+        RK_TRY(fit_bucket(t, group, bucket, first, last));
+    }
+    for (size_t i = 0; i < group->n_created; i++) group->n_admitted += group->created[i].row != 0;
+    return RK_OK;
+}
+
+static int by_hash_of_key(const void *a, const void *b) {
+    uint64_t x = rk_key_hash(((const rk_counted_key *)a)->key),
+             y = rk_key_hash(((const rk_counted_key *)b)->key);
+    return x < y ? -1 : x > y;
+}
+
+/* Keys of a bucket are together, but for those that were refused, which came last. */
+static rk_status reserve_counts(rk_dynamic_table *t, rk_key_group *group) {
+    if (group->n_admitted < group->n_created && group->n_counted)
+        qsort(group->counted, group->n_counted, sizeof *group->counted, by_hash_of_key);
+    for (size_t first = 0, last; first < group->n_counted; first = last) {
+        rk_key_bucket *bucket = bucket_of(t, group->counted[first].key);
+        for (last = first + 1; last < group->n_counted && bucket_of(t, group->counted[last].key) == bucket;)
+            last++;
+        RK_TRY(rk_key_bucket_reserve_counts(bucket, bucket->n_counted + (uint32_t)(last - first)));
+    }
+    return RK_OK;
+}
+
+/* Uses of new keys say which. */
+static void name_new(rk_dynamic_table *t, const rk_key_group *group) {
+    for (size_t k = 0; k < group->n_created; k++)
+        for (uint32_t i = group->created[k].first; i < group->created[k].last && group->created[k].row; i++)
+            t->dealt_rows[t->absent[group->first + i].use] = -1 - (int64_t)k;
+}
+
+rk_status rk_dynamic_decide(rk_dynamic_table *t, size_t number) {
+    rk_key_group *group = &t->groups[number];
+    group->n_created = group->n_admitted = group->n_counted = group->n_evicted = 0;
+    group->n_refused = 0;
+    find_rows(t, group);
+    RK_TRY(admit(t, group));
+    RK_TRY(fit(t, group));
+    RK_TRY(reserve_counts(t, group));
+    name_new(t, group);
+    return RK_OK;
+}
+
+/* A group takes the rows that it gives up, then free ones, then such as were never in use. */
+rk_status rk_dynamic_reserve(rk_dynamic_table *t, int64_t *n_places) {
+    int64_t n_free = t->n_free, n_used = t->n_used, n_evicted = 0;
+    for (size_t g = 0; g < t->n_groups; g++) {
+        rk_key_group *group = &t->groups[g];
+        int64_t wanted = (int64_t)group->n_admitted - (int64_t)group->n_evicted;
+        if (wanted < 0) wanted = 0;
+        group->n_free = wanted < n_free ? wanted : n_free;
+        n_free -= group->n_free;
+        group->first_free = n_free;
+        group->first_used = n_used;
+        n_used += wanted - group->n_free;
+        n_evicted += (int64_t)group->n_evicted;
+    }
+    RK_TRY(
+        rk_reserve(&t->free_rows, &t->free_capacity, (size_t)(t->n_free + n_evicted), sizeof *t->free_rows));
+    *n_places = n_used;
+    return RK_OK;
+}
+
+/* The rest of a bucket's rows go into it again. */
+static void give_up(rk_dynamic_table *t, rk_key_group *group, size_t first, size_t last) {
+    rk_key_bucket *bucket = bucket_of(t, t->keys[group->evicted[first]]);
+    uint32_t n = bucket->n;
+    for (size_t i = first; i < last; i++) t->last_batches[group->evicted[i]] = 0;
+    rk_key_bucket_list(bucket, group->left);
+    rk_key_bucket_clear(bucket);
+    for (uint32_t i = 0; i < n; i++)
+        if (t->last_batches[group->left[i]])
+            rk_key_bucket_insert(bucket, t->keys[group->left[i]], group->left[i]);
+}
+
+static void give_up_all(rk_dynamic_table *t, rk_key_group *group) {
+    for (size_t first = 0, last; first < group->n_evicted; first = last) {
+        const rk_key_bucket *bucket = bucket_of(t, t->keys[group->evicted[first]]);
+        for (last = first + 1;
+             last < group->n_evicted && bucket_of(t, t->keys[group->evicted[last]]) == bucket;)
+            last++;
+        give_up(t, group, first, last);
+    }
+}
+
+static int64_t take_row(const rk_dynamic_table *t, const rk_key_group *group, size_t number) {
+    if (number < group->n_evicted) return group->evicted[number];
+    int64_t k = (int64_t)(number - group->n_evicted);
+    return k < group->n_free ? t->free_rows[group->first_free + k] : group->first_used + k - group->n_free;
+}
+
+static void create(rk_dynamic_table *t, rk_key_group *group) {
+    size_t n = 0;
+    for (size_t i = 0; i < group->n_created; i++) {
+        rk_new_key *new_key = &group->created[i];
+        if (!new_key->row) continue;
+        rk_key_bucket *bucket = bucket_of(t, new_key->key);
+        new_key->row = take_row(t, group, n++);
+        t->keys[new_key->row] = new_key->key;
+        t->last_batches[new_key->row] = now_of(t);
+        t->counts[new_key->row] = (int32_t)(new_key->last - new_key->first);
+        rk_key_bucket_insert(bucket, new_key->key, new_key->row);
+        rk_key_bucket_forget(bucket, new_key->key);
+    }
+}
+
+static void count(rk_dynamic_table *t, const rk_key_group *group) {
+    for (size_t i = 0; i < group->n_counted; i++)
+        rk_key_bucket_count(bucket_of(t, group->counted[i].key), group->counted[i].key,
+                            group->counted[i].uses);
+    for (size_t i = 0; i < group->n_counted; i++) {
+        uint32_t number = bucket_number(t, group->counted[i].key);
+        while (t->buckets[number].n_counted > 2 * rk_dynamic_bucket_capacity(t, number))
+            rk_key_bucket_halve(&t->buckets[number]);
+    }
+}
+
+/* Rows to where the uses' are. */
+static void hand_out(rk_dynamic_table *t, const rk_key_group *group) {
+    for (uint32_t i = group->first; i < group->last; i++) {
+        int64_t row = t->dealt_rows[i], place = t->dealt_places[i];
+        int32_t u = 0;
+        while (place >= t->uses[u].n) place -= t->uses[u++].n;
+        t->uses[u].rows[place] = row < 0 ? group->created[-1 - row].row : row;
+    }
+}
+
+void rk_dynamic_apply(rk_dynamic_table *t, size_t number) {
+    rk_key_group *group = &t->groups[number];
+    give_up_all(t, group);
+    create(t, group);
+    count(t, group);
+    hand_out(t, group);
+}
+
+void rk_dynamic_end(rk_dynamic_table *t) {
+    for (size_t g = 0; g < t->n_groups; g++) { /* what was free was taken from the end */
+        t->n_free -= t->groups[g].n_free;
+        int64_t n_more = (int64_t)t->groups[g].n_admitted - (int64_t)t->groups[g].n_evicted;
+        t->n_keys += n_more;
+        if (n_more > t->groups[g].n_free) t->n_used += n_more - t->groups[g].n_free;
+        t->totals.n_admitted += (int64_t)t->groups[g].n_admitted;
+        t->totals.n_evicted += (int64_t)t->groups[g].n_evicted;
+        t->totals.n_refused += t->groups[g].n_refused;
+    }
+    for (size_t g = 0; g < t->n_groups; g++)
+        for (size_t i = t->groups[g].n_admitted; i < t->groups[g].n_evicted; i++)
+            t->free_rows[t->n_free++] = t->groups[g].evicted[i];
+    t->n_batches++;
+    t->uses = NULL;
+}

@@ -1,0 +1,131 @@
+/* Which keys of a dynamic table have which rows, and who decides that (docs/dynamic_tables.md). The rows
+ * themselves are the table's (local/table_storage.h). Row 0 stands for all keys that have none.
+ *
+ * A training batch: begin deals its uses to groups of buckets; decide finds out, a group at a time, what is
+ * to become of them; reserve takes the memory that this needs, and the caller makes room for the rows; apply
+ * does it, a group at a time, and cannot fail; end. Any thread may do any group of any table.
+ *
+ * Thread rule: find by any number of threads, while nothing else is called. */
+#ifndef RK_EMBEDDING_DYNAMIC_DYNAMIC_TABLE_H
+#define RK_EMBEDDING_DYNAMIC_DYNAMIC_TABLE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "embedding/dynamic_config.h"
+#include "embedding/dynamic/key_bucket.h"
+
+/* The keys of a feature in a batch, and their rows, [n]. */
+typedef struct rk_key_uses {
+    const int64_t *keys;
+    int64_t *rows; /* out */
+    int64_t n;
+} rk_key_uses;
+
+/* A use of a key that has no row. */
+typedef struct rk_absent_use {
+    uint64_t hash;
+    uint32_t use; /* of those that were dealt */
+} rk_absent_use;
+
+/* A key without a row that is admitted: uses first .. last-1 of the sorted absent ones. */
+typedef struct rk_new_key {
+    int64_t key, row; /* row 0: refused after all, as its bucket is full */
+    uint32_t first, last;
+    uint32_t first_use; /* of the batch */
+} rk_new_key;
+
+/* A key that is only counted. */
+typedef struct rk_counted_key {
+    int64_t key;
+    uint32_t uses;
+} rk_counted_key;
+
+enum { RK_MAX_KEY_GROUPS = 64 };
+
+/* Of some buckets, which are decided on by one thread. */
+typedef struct rk_key_group {
+    uint32_t first, last; /* uses that were dealt */
+    uint32_t n_absent;    /* of them, at the same places of `absent` */
+    rk_new_key *created;
+    rk_counted_key *counted;
+    int64_t *evicted;                                   /* rows, those of a bucket together, */
+    int64_t *left;                                      /* and, for a bucket's rows, room */
+    size_t n_created, n_admitted, n_counted, n_evicted; /* n_admitted: those created that get a row */
+    size_t created_capacity, counted_capacity, evicted_capacity, left_capacity;
+    int64_t n_refused;              /* uses */
+    int64_t first_free, first_used; /* rows to take: from the table's free ones, and behind those in use */
+    int64_t n_free;
+} rk_key_group;
+
+typedef struct rk_dynamic_totals {
+    int64_t n_admitted, n_evicted; /* keys */
+    int64_t n_refused;             /* uses in training that found no row */
+} rk_dynamic_totals;
+
+typedef struct rk_dynamic_table {
+    rk_dynamic_config config;
+    uint64_t stream; /* of admission's random numbers */
+    rk_key_bucket *buckets;
+    int64_t *keys, *last_batches; /* [n_places], 0 is no key's */
+    int32_t *counts;              /* [n_places] */
+    int64_t n_places;             /* rows that there is memory for */
+    int64_t n_used;               /* rows that were ever in use, 0 among them: all before it */
+    int64_t n_keys;
+    int64_t *free_rows; /* [n_free] of those */
+    int64_t n_free;
+    size_t free_capacity;
+    int64_t n_batches; /* for training, so far */
+    rk_dynamic_totals totals;
+    atomic_llong n_missing; /* uses that a find had no row for */
+    /* A batch on its way. */
+    const rk_key_uses *uses; /* [n_uses] */
+    int32_t n_uses;
+    uint32_t n;             /* keys of all uses */
+    int64_t *dealt_keys;    /* [n], those of a group together, in the order of the batch */
+    uint32_t *dealt_places; /* [n] which they are */
+    int64_t *dealt_rows;    /* [n]; below 0: -1 - the number of a new key of the group */
+    rk_absent_use *absent;  /* [n] */
+    size_t keys_capacity, places_capacity, rows_capacity, absent_capacity;
+    rk_key_group *groups; /* [RK_MAX_KEY_GROUPS], n_groups of them in use */
+    size_t n_groups;
+    /* What a checkpoint is written from, or being read into. */
+    bool is_loading;
+    int64_t *order; /* [n_keys] rows, by bucket, then key */
+    int64_t *candidate_keys;
+    int32_t *candidate_counts;
+    int64_t n_candidates;
+    size_t order_capacity, candidate_keys_capacity, candidate_counts_capacity;
+} rk_dynamic_table;
+
+/* seed, name_hash: as a table has them. */
+rk_status rk_dynamic_create(const rk_dynamic_config *config, uint64_t seed, uint64_t name_hash,
+                            rk_dynamic_table **out);
+void rk_dynamic_free(rk_dynamic_table *table);
+/* Memory for keys of so many rows, which is more than there is. */
+rk_status rk_dynamic_grow(rk_dynamic_table *table, int64_t n_places);
+
+void rk_dynamic_find(rk_dynamic_table *table, const int64_t *keys, int64_t n, int64_t *rows);
+
+rk_status rk_dynamic_begin(rk_dynamic_table *table, const rk_key_uses *uses, int32_t n_uses);
+rk_status rk_dynamic_decide(rk_dynamic_table *table, size_t group);
+rk_status rk_dynamic_reserve(rk_dynamic_table *table, int64_t *n_places); /* that the batch needs */
+void rk_dynamic_apply(rk_dynamic_table *table, size_t group);
+void rk_dynamic_end(rk_dynamic_table *table);
+
+/* Order and candidates as they are now (dynamic_state.c). */
+rk_status rk_dynamic_list(rk_dynamic_table *table);
+/* Empties the table and gives row i + 1 to keys[i]; their counts, and those of candidates, are then written
+ * to where the state says, and loaded checks them. RK_BAD_DATA: a key is there twice. */
+rk_status rk_dynamic_load(rk_dynamic_table *table, const int64_t *keys, int64_t n);
+rk_status rk_dynamic_load_candidates(rk_dynamic_table *table, const int64_t *keys, int64_t n);
+void rk_dynamic_loaded(rk_dynamic_table *table);
+
+/* Inside: the bucket of a key; rows that it may have. */
+uint32_t rk_dynamic_bucket_of(const rk_dynamic_table *table, uint64_t hash);
+int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *table, uint32_t bucket);
+/* Rows into the order of less, in place. */
+typedef bool (*rk_row_less)(const rk_dynamic_table *table, int64_t a, int64_t b);
+void rk_dynamic_sort(const rk_dynamic_table *table, int64_t *rows, size_t n, rk_row_less less);
+
+#endif

@@ -1,0 +1,53 @@
+source "$SOURCE/tests/cli/cases/lib.inc"; make_run
+# Keys of text, and numbers of 64 bits; more of them than rows.
+awk 'BEGIN { srand(11); print "user,item,label"; big = "1844674407370955";
+    for (i = 0; i < 600; i++) { u = int(60 * rand()); printf "u%d,%s%d,%d\n", u, big, int(1000 * rand() * rand()), u % 2 } }' >keys.csv
+cat >keys.yaml <<'YAML'
+data:
+  train: keys.csv
+  valid: keys.csv
+  test: keys.csv
+  labels: [{name: label}]
+  features: [{name: user, key: true}, {name: item, key: true}]
+embedding:
+  dim: 4
+  tables:
+    - {name: user, max_capacity: 100, missing: oov}
+    - {name: item, max_capacity: 90, dtype: bf16, eviction: lfu, admission: {min_count: 2}}
+model: {kind: deepfm, deep: [8]}
+train: {batch_size: 50, epochs: 2, output: keys, keep_best: false, log_every: 12}
+YAML
+"$RECKON" inspect keys.yaml | sed -n '/^tables/,/^graph/p'
+"$RECKON" train --quiet keys.yaml | sed "s/[0-9]\.[0-9]*/N/g"
+grep -oE '"dynamic_[a-z]+":[0-9.]+' keys/metrics.jsonl | tail -4
+"$RECKON" eval keys | sed 's/[0-9]\.[0-9]*/N/g'
+"$RECKON" predict --limit 2 keys test | sed -E 's/,.*[0-9]/,N/'
+# A run that is resumed in its midst has the bytes of one that was not.
+"$RECKON" train --quiet --set train.epochs=1 -o parts keys.yaml >/dev/null; "$RECKON" train --quiet --resume -o parts --threads 1 keys.yaml >/dev/null
+cmp keys/checkpoints/step-000000024/model-00001.safetensors parts/checkpoints/step-000000024/model-00001.safetensors && echo same bytes
+# With room for all, the bits of a static table.
+awk 'BEGIN { srand(3); print "id,label"; for (i = 0; i < 300; i++) { d = int(40 * rand()); printf "%d,%d\n", d, d % 3 == 0 } }' >ids.csv
+static() { "$RECKON" train --quiet --overwrite --set 'data={train: ids.csv, test: ids.csv, labels: [{name: label}], features: [{name: id, '"$1"'}]}' --set "embedding={dim: 4, dtype: bf16, tables: [{name: id$2}]}" \
+    --set 'model={kind: lr}' --set train.epochs=3 -o "$3" keys.yaml >/dev/null && "$RECKON" predict "$3" test >"$3.csv"; }
+static 'identity: 40' '' static; static 'key: true' ', max_capacity: 64' dynamic; static 'identity: 40' ', max_capacity: 40' known
+cmp static.csv dynamic.csv && cmp static.csv known.csv && echo same predictions
+# Keys only name rows: negative ones count in a sequence's length, too.
+awk 'BEGIN { srand(5); print "up,down,label"; for (i = 0; i < 200; i++) { up = down = ""; n = 1 + int(4 * rand()); for (k = 0; k < n; k++) { x = int(20 * rand());
+    up = up (k ? "|" : "") x; down = down (k ? "|" : "") (-x - 1) } printf "%s,%s,%d\n", up, down, n % 2 } }' >lists.csv
+named() { "$RECKON" train --quiet --set "data={train: lists.csv, test: lists.csv, labels: [{name: label}], features: [{name: keys, column: $1, separator: '|', key: true}]}" --set 'model={kind: autoint}' \
+    --set 'embedding={dim: 4, tables: [{name: keys, max_capacity: 50, initializer: {kind: constant, value: 0.1}}], features: [{name: keys, max_sequence_length: 3}]}' -o "$1" keys.yaml >/dev/null && "$RECKON" predict "$1" test >"$1.csv"; }
+named up; named down; cmp up.csv down.csv && echo same predictions
+# What they do not do, and what the file gets wrong.
+"$RECKON" export keys out; "$RECKON" plan keys.yaml
+"$RECKON" eval --rows int8 keys
+try() { "$RECKON" train -o try "$@" keys.yaml 2>&1; echo $?; }
+try --set train.staleness=1
+try --set 'embedding.tables[1]={name: item}'
+try --set 'embedding.tables=[{name: item, max_capacity: 5}]'
+try --set 'embedding.tables[1]={name: item, eviction: lru}'
+try --set 'embedding.tables[1].rows=5'
+try --set 'embedding.tables[1].trainable=false'
+try --set 'embedding.tables[1].buckets=91'
+try --set embedding.l2_full=0.1
+try --set 'embedding.tables[1].eviction.policy=lur'
+try --set 'model={kind: two_tower}'; try --set device=cuda

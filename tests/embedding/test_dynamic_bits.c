@@ -1,0 +1,222 @@
+/* The bits of dynamic tables: those of a static table with the same ids, of any number of threads, and of a
+ * run that goes on from its state. */
+#include "embedding/dynamic_fixture.h"
+
+#include "base/thread/parallel.h"
+
+static drawn batches[2];
+static int64_t many[MAX_USES];
+
+static const rk_dynamic_config roomy = {
+    .max_capacity = 400, .n_buckets = 3, .policy = RK_EVICTION_NONE, .min_count = 1, .probability = 1};
+
+/* Padding is dropped from a static table's ids, but is a key. */
+static void draw_ids(drawn *b, uint64_t seed) {
+    draw(b, seed, 200);
+    for (int f = 0; f < N_FEATURES; f++)
+        for (int64_t i = 0; i < b->offsets[f][b->n]; i++)
+            if (b->values[f][i] < 0) b->values[f][i] = 1;
+}
+
+static void assert_same_rows(rk_embeddings *e, rk_embeddings *plain, int t) {
+    const rk_table *have = &e->tables[t], *want = &plain->tables[t];
+    size_t row_bytes = (size_t)table_dims[t] * rk_dtype_bytes(have->config.dtype);
+    int64_t n = 0;
+    assert_int_equal(have->step, want->step);
+    for (int64_t id = 0; id < table_rows[t]; id++) {
+        int64_t row;
+        rk_dynamic_find(have->dynamic, &id, 1, &row);
+        if (!row) continue;
+        n++;
+        assert_memory_equal((char *)have->rows.data + (size_t)row * row_bytes,
+                            (char *)want->rows.data + (size_t)id * row_bytes, row_bytes);
+        for (int s = 0; s < have->n_slots; s++) {
+            int64_t width = have->slots[s].per_row ? 1 : table_dims[t];
+            assert_memory_equal(have->slot_values[s] + row * width, want->slot_values[s] + id * width,
+                                (size_t)width * sizeof(float));
+        }
+    }
+    assert_true(n > table_rows[t] / 2);
+}
+
+static void assert_same_outputs(const drawn *a, const drawn *b) {
+    for (int f = 0; f < N_FEATURES; f++)
+        for (int64_t s = 0, stride = a->activations[f].stride; s < a->n; s++)
+            assert_memory_equal(&a->out[f][s * stride], &b->out[f][s * stride],
+                                (size_t)width_of(f) * sizeof(float));
+}
+
+static void compare_with_static(const rk_optimizer *optimizer, rk_dtype dtype, int64_t leaf) {
+    rk_embeddings *e, *plain = make_usual(optimizer, dtype);
+    OK(try_make_usual_dynamic(optimizer, dtype, &roomy, &e));
+    rk_embeddings *both[2] = {e, plain};
+    for (int i = 0; i < 2; i++) OK(rk_embeddings_set_l2(both[i], "user", 0.01, 0));
+    for (int i = 0; i < 2 && leaf; i++)
+        for (int32_t f = 0; f < N_FEATURES; f++) rk_embeddings_set_leaves(both[i], f, (rk_leaves){0, leaf});
+    for (uint64_t step = 0; step < 4; step++) {
+        for (int i = 0; i < 2; i++) {
+            draw_ids(&batches[i], step);
+            OK(look_up(both[i], batches[i].n, batches[i].ids, batches[i].activations));
+        }
+        assert_same_outputs(&batches[0], &batches[1]);
+        for (int i = 0; i < 2; i++) {
+            draw_gradients(&batches[i], step);
+            OK(apply_gradients(both[i], batches[i].activations));
+        }
+    }
+    for (int t = 0; t < N_TABLES - 1; t++) assert_same_rows(e, plain, t);
+    rk_embeddings_free(e);
+    rk_embeddings_free(plain);
+}
+
+static void test_bits_of_static_tables(void **state) {
+    (void)state;
+    rk_optimizer o;
+    for (int kind = 0; kind < RK_OPTIMIZER_COUNT; kind++)
+        for (int dtype = 0; dtype < RK_ROW_DTYPE_COUNT; dtype++) {
+            OK(rk_optimizer_init(&o, (rk_optimizer_kind)kind));
+            o.weight_decay = 0.01;
+            compare_with_static(&o, (rk_dtype)dtype, kind % 2 ? 50 : 0);
+        }
+}
+
+static const rk_dynamic_config crowded = {.max_capacity = 900,
+                                          .n_buckets = 19,
+                                          .policy = RK_EVICTION_LFU,
+                                          .evict_to = 0.9,
+                                          .min_count = 2,
+                                          .probability = 0.7,
+                                          .oov = true};
+
+/* 20,000 keys, several groups; they drift on. */
+static void draw_many(uint64_t batch) {
+    rk_rng rng = {batch, 43, 0};
+    for (int64_t i = 0; i < 20000; i++) {
+        double u = rk_rng_uniform(&rng);
+        many[i] = (int64_t)(u * u * u * 3000) * 0x9E3779B97F4A7 + (int64_t)(batch / 3);
+    }
+}
+
+static void train_many(rk_embeddings *e, int first, int last) {
+    for (int b = first; b < last; b++) {
+        draw_many((uint64_t)b);
+        train_step(e, 10000, many);
+    }
+}
+
+static void test_any_thread_count(void **state) {
+    (void)state;
+    static const int counts[] = {1, 2, 8};
+    rk_embeddings *of[3];
+    for (int i = 0; i < 3; i++) {
+        OK(rk_parallel_set_threads(counts[i]));
+        of[i] = make_dynamic(&crowded, RK_OPTIMIZER_ADAM, 2);
+        train_many(of[i], 0, 6);
+        assert_true(dynamic_of(of[i])->n_groups > 1 && dynamic_of(of[i])->totals.n_evicted > 0);
+    }
+    for (int i = 1; i < 3; i++) assert_same_state(of[0], of[i], true);
+    for (int i = 0; i < 3; i++) rk_embeddings_free(of[i]);
+}
+
+/* As a checkpoint does it: keys, then values where the state says, then what is made of both. */
+static rk_status take_state(rk_embeddings *to, rk_embeddings *from) {
+    rk_state_dict state = {0}, read = {0};
+    rk_status status;
+    RK_GOTO(rk_embeddings_state_dict(from, &state));
+    for (size_t i = state.n; i-- > 0;) { /* in any order */
+        const rk_state_dict_entry *entry = &state.entries[i];
+        RK_AUTOFREE int64_t *keys = NULL;
+        if (entry->type != RK_I64) continue;
+        RK_GOTO(rk_alloc((size_t)entry->dims[0], sizeof *keys, &keys));
+        for (int64_t r = 0; r < entry->dims[0]; r++)
+            keys[r] = ((const int64_t *)entry->data)[entry->order ? entry->order[r] : r];
+        RK_GOTO(rk_embeddings_load_keys(to, entry->name, entry->dims[0], keys));
+    }
+    RK_GOTO(rk_embeddings_state_dict(to, &read));
+    assert_int_equal(read.n, state.n);
+    for (size_t i = 0; i < read.n; i++) {
+        const rk_state_dict_entry *entry = &state.entries[i];
+        assert_string_equal(read.entries[i].name, entry->name);
+        assert_int_equal(rk_state_dict_entry_bytes(&read.entries[i]), rk_state_dict_entry_bytes(entry));
+        assert_null(read.entries[i].order);
+        copy_entry(entry, read.entries[i].data);
+    }
+    rk_embeddings_loaded(to);
+done:
+    rk_state_dict_release(&state);
+    rk_state_dict_release(&read);
+    return status;
+}
+
+static void test_going_on_from_a_state(void **state) {
+    (void)state;
+    rk_embeddings *e = make_dynamic(&crowded, RK_OPTIMIZER_ADAM, 2),
+                  *resumed = make_dynamic(&crowded, RK_OPTIMIZER_ADAM, 2);
+    train_many(e, 0, 5);
+    train_many(resumed, 3, 5); /* what it knew is forgotten */
+    OK(take_state(resumed, e));
+    assert_same_state(e, resumed, true);
+    train_many(e, 5, 9);
+    train_many(resumed, 5, 9);
+    assert_same_state(e, resumed, true);
+    rk_embeddings_free(e);
+    rk_embeddings_free(resumed);
+}
+
+static void test_keys_that_are_twice(void **state) {
+    (void)state;
+    static const int64_t keys[] = {5, -1, 7, -1};
+    rk_embeddings *e = make_dynamic(&crowded, RK_OPTIMIZER_ADAM, 2);
+    FAILS(rk_embeddings_load_keys(e, "table/t/keys", 4, keys), RK_BAD_DATA,
+          "tensor 'table/t/keys': the key -1 is there twice");
+    FAILS(rk_embeddings_load_keys(e, "table/t/candidate_keys", 4, keys), RK_BAD_DATA,
+          "tensor 'table/t/candidate_keys': the key -1 is there twice");
+    OK(rk_embeddings_load_keys(e, "table/other/keys", 4, keys));
+    rk_embeddings_free(e);
+}
+
+/* Every allocation may fail, none leaks. */
+static rk_status use(void) {
+    rk_embeddings *e = NULL, *other = NULL;
+    rk_dynamic_config config = crowded;
+    rk_status status;
+    config.max_capacity = 20;
+    config.n_buckets = 2;
+    RK_GOTO(try_make_dynamic(&config, RK_OPTIMIZER_ADAM, 1, &e));
+    for (uint64_t b = 0; b < 6; b++) {
+        for (int64_t i = 0; i < 60; i++) many[i] = (int64_t)(b * 7) + i / 2;
+        RK_GOTO(try_step(e, 60, many));
+    }
+    RK_GOTO(try_make_dynamic(&config, RK_OPTIMIZER_ADAM, 1, &other));
+    RK_GOTO(take_state(other, e));
+    RK_GOTO(try_step(other, 60, many));
+done:
+    rk_embeddings_free(e);
+    rk_embeddings_free(other);
+    return status;
+}
+
+static void test_out_of_memory(void **state) {
+    (void)state;
+    OK(rk_parallel_set_threads(1));
+    OK(use());
+    long before = rk_alloc_live(), n = 0;
+    rk_status status = RK_NO_MEMORY;
+    while (status != RK_OK) {
+        rk_alloc_fail_after(++n, false);
+        status = use();
+        rk_alloc_fail_after(0, false);
+        assert_int_equal(rk_alloc_live(), before);
+        if (status != RK_OK) assert_int_equal(status, RK_NO_MEMORY);
+    }
+    assert_true(n > 50);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bits_of_static_tables), cmocka_unit_test(test_any_thread_count),
+        cmocka_unit_test(test_going_on_from_a_state), cmocka_unit_test(test_keys_that_are_twice),
+        cmocka_unit_test(test_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+/* Which keys of a dynamic table have rows: held against lists that are kept by the definition. */
+#include "embedding/dynamic_fixture.h"
+
+#include "base/thread/parallel.h"
+
+static reference known;
+static int64_t keys[MAX_USES];
+
+static void begin_reference(const rk_dynamic_config *config, rk_embeddings *e) {
+    memset(&known, 0, sizeof known);
+    known.config = *config;
+    known.table = dynamic_of(e);
+}
+
+/* Few keys often, many seldom; they drift on from batch to batch. */
+static void draw_keys(uint64_t batch, int64_t n, int64_t range) {
+    rk_rng rng = {batch, 41, 0};
+    for (int64_t i = 0; i < n; i++) {
+        double u = rk_rng_uniform(&rng);
+        keys[i] = (int64_t)(u * u * u * (double)range) + (int64_t)batch * 3 - 20;
+    }
+}
+
+static void run_against_reference(rk_dynamic_config config, int32_t n_features, int64_t n, int batches) {
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, n_features);
+    begin_reference(&config, e);
+    for (int b = 0; b < batches; b++) {
+        draw_keys((uint64_t)b, n_features * n, 400);
+        train_step(e, n, keys);
+        step_reference(&known, n_features * n, keys);
+        assert_as_reference(&known, e);
+    }
+    rk_embeddings_free(e);
+}
+
+static void test_decisions(void **state) {
+    (void)state;
+    for (int policy = RK_EVICTION_LRU; policy <= RK_EVICTION_NONE; policy++)
+        for (int64_t n_buckets = 1; n_buckets <= 5; n_buckets += 4)
+            for (int64_t min_count = 1; min_count <= 3; min_count++) {
+                rk_dynamic_config config = {.max_capacity = 120,
+                                            .n_buckets = n_buckets,
+                                            .policy = policy,
+                                            .evict_to = 0.8,
+                                            .min_count = min_count,
+                                            .probability = 1};
+                run_against_reference(config, min_count == 2 ? 2 : 1, 60, 20);
+            }
+}
+
+/* Candidates beyond twice the rows: their counts are halved. */
+static void test_candidates_are_bounded(void **state) {
+    (void)state;
+    rk_dynamic_config config = {
+        .max_capacity = 8, .n_buckets = 2, .evict_to = 0.9, .min_count = 9, .probability = 1};
+    run_against_reference(config, 1, 60, 20);
+}
+
+/* Batches with more keys of a bucket than it holds: each has a row, as long as it is used. */
+static void test_more_keys_than_rows(void **state) {
+    (void)state;
+    rk_dynamic_config config = {
+        .max_capacity = 10, .n_buckets = 1, .evict_to = 0.5, .min_count = 1, .probability = 1};
+    run_against_reference(config, 1, 200, 6);
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+    for (int64_t i = 0; i < 100; i++) keys[i] = i;
+    train_step(e, 100, keys);
+    assert_int_equal(dynamic_of(e)->n_keys, 100);
+    for (int64_t i = 0; i < 100; i++) assert_true(row_of(e, i) > 0);
+    keys[0] = 1000;
+    train_step(e, 1, keys); /* then the bucket gets back to its share */
+    assert_int_equal(dynamic_of(e)->n_keys, 5);
+    rk_embeddings_free(e);
+}
+
+static const int64_t odd_keys[] = {0,
+                                   -1,
+                                   -2,
+                                   INT64_MIN,
+                                   INT64_MAX,
+                                   (int64_t)1 << 47,
+                                   ((int64_t)1 << 47) - 1,
+                                   ((int64_t)1 << 47) + 1,
+                                   (int64_t)1 << 52,
+                                   ((int64_t)1 << 52) + 1,
+                                   (int64_t)1 << 56,
+                                   (int64_t)1 << 62};
+enum { N_ODD = sizeof odd_keys / sizeof odd_keys[0] };
+
+/* All 64 bits count: no key is another's, or stands for none. */
+static void test_every_key_is_legal(void **state) {
+    (void)state;
+    rk_dynamic_config config = {.max_capacity = 100, .n_buckets = 3, .min_count = 1, .probability = 1};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_ADAM, 1);
+    float rows[N_ODD][DIM], zeros[DIM] = {0};
+    rk_ids ids = {NULL, 1, odd_keys, NULL};
+    rk_activation activation = {values, DIM, NULL};
+    peek_key(e, 0, rows[0]);
+    assert_memory_equal(rows[0], zeros, sizeof zeros);
+    OK(look_up(e, N_ODD, &ids, &activation));
+    for (int i = 0; i < N_ODD; i++) {
+        peek_key(e, odd_keys[i], rows[i]);
+        assert_memory_equal(rows[i], values + i * DIM, sizeof rows[i]);
+        for (int k = 0; k <= i; k++)
+            assert_int_equal(memcmp(rows[i], k < i ? rows[k] : zeros, sizeof rows[i]) == 0, false);
+    }
+    assert_int_equal(dynamic_of(e)->n_keys, N_ODD);
+    rk_embeddings_free(e);
+}
+
+/* A key that is not admitted has zeros, and its gradient goes nowhere. */
+static void test_refused_keys_move_nothing(void **state) {
+    (void)state;
+    rk_dynamic_config config = {
+        .max_capacity = 2, .n_buckets = 1, .policy = RK_EVICTION_NONE, .min_count = 1, .probability = 1};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_ADAGRAD, 1),
+                  *alone = make_dynamic(&config, RK_OPTIMIZER_ADAGRAD, 1);
+    const int64_t two[] = {7, 8}, many[] = {7, 90, 91, 8, 92, 7, 93}, without[] = {7, 8, 7};
+    const float gradients[] = {1, 9, 8, 2, 7, 3, 6}, of_two[] = {1, 2, 3};
+    float zeros[DIM] = {0}, a[DIM], b[DIM];
+    train_step(e, 2, two);
+    train_step(alone, 2, two);
+    rk_ids ids = {NULL, 1, many, NULL}, ids_alone = {NULL, 1, without, NULL};
+    rk_activation activation = {values, DIM, NULL};
+    OK(look_up(e, 7, &ids, &activation));
+    assert_memory_equal(values + DIM, zeros, sizeof zeros);
+    for (int i = 0; i < 7 * DIM; i++) values[i] = gradients[i / DIM];
+    OK(apply_gradients(e, &activation));
+    OK(look_up(alone, 3, &ids_alone, &activation));
+    for (int i = 0; i < 3 * DIM; i++) values[i] = of_two[i / DIM];
+    OK(apply_gradients(alone, &activation));
+    for (int64_t key = 7; key <= 8; key++) {
+        peek_key(e, key, a);
+        peek_key(alone, key, b);
+        assert_memory_equal(a, b, sizeof a);
+    }
+    peek_key(e, 90, a);
+    assert_memory_equal(a, zeros, sizeof a);
+    assert_int_equal(dynamic_of(e)->totals.n_refused, 4);
+    rk_embeddings_free(e);
+    rk_embeddings_free(alone);
+}
+
+/* With an oov row all of them share it, and it is trained. */
+static void test_shared_row(void **state) {
+    (void)state;
+    rk_dynamic_config config = {.max_capacity = 2,
+                                .n_buckets = 1,
+                                .policy = RK_EVICTION_NONE,
+                                .min_count = 1,
+                                .probability = 1,
+                                .oov = true};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+    const int64_t batch[] = {1, 2, 3, 4, 3};
+    float before[DIM], after[DIM], other[DIM], zeros[DIM] = {0};
+    peek_key(e, 3, before);
+    assert_memory_not_equal(before, zeros, sizeof zeros);
+    train_step(e, 5, batch);
+    peek_key(e, 3, after);
+    peek_key(e, 77, other);
+    assert_memory_equal(after, other, sizeof after);
+    double rate = e->tables[0].optimizer.learning_rate;
+    for (int k = 0; k < DIM; k++) { /* samples 2, 3 and 4 */
+        double sum = 0;
+        for (int i = 2; i < 5; i++) sum += (double)((i * DIM + k) % 7) * 0.25 - 0.5;
+        assert_float_equal(after[k], (double)before[k] - rate * sum, 1e-6);
+    }
+    rk_embeddings_free(e);
+}
+
+/* A row that changes hands keeps nothing of its former key: first values, slots, count. */
+static void test_returning_key_starts_anew(void **state) {
+    (void)state;
+    rk_dynamic_config config = {
+        .max_capacity = 2, .n_buckets = 1, .evict_to = 1, .min_count = 1, .probability = 1};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_ADAM, 1),
+                  *fresh = make_dynamic(&config, RK_OPTIMIZER_ADAM, 1);
+    const int64_t a = 1, others[] = {2, 3};
+    rk_ids ids = {NULL, 1, &a, NULL};
+    rk_activation activation = {values, DIM, NULL};
+    for (int i = 0; i < 5; i++) train_step(e, 1, &a);
+    int64_t former = row_of(e, a);
+    train_step(e, 2, others);
+    assert_int_equal(row_of(e, a), 0);
+    OK(look_up(e, 1, &ids, &activation)); /* which takes the place of one of the others */
+    float again[DIM], first[DIM];
+    memcpy(again, values, sizeof again);
+    OK(look_up(fresh, 1, &ids, &activation));
+    memcpy(first, values, sizeof first);
+    assert_memory_equal(again, first, sizeof first);
+    int64_t row = row_of(e, a);
+    assert_true(former > 0 && row > 0);
+    for (int s = 0; s < e->tables[0].n_slots; s++)
+        for (int k = 0; k < DIM; k++) assert_true(e->tables[0].slot_values[s][row * DIM + k] == 0);
+    assert_int_equal(dynamic_of(e)->counts[row], 1);
+    rk_embeddings_free(e);
+    rk_embeddings_free(fresh);
+}
+
+/* About the share that is asked for, the same one each time, and a key may succeed later. */
+static void test_probability(void **state) {
+    (void)state;
+    rk_dynamic_config config = {.max_capacity = 4000, .n_buckets = 1, .min_count = 1, .probability = 0.25};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1),
+                  *twin = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+    for (int64_t i = 0; i < 2000; i++) keys[i] = i * 7919;
+    train_step(e, 2000, keys);
+    train_step(twin, 2000, keys);
+    int64_t n = dynamic_of(e)->n_keys;
+    assert_in_range(n, 500 - 80, 500 + 80); /* more than four deviations of sqrt(2000 / 4 * 3 / 4) */
+    assert_same_state(e, twin, true);
+    train_step(e, 2000, keys);
+    assert_in_range(dynamic_of(e)->n_keys, n + 375 - 70, n + 375 + 70);
+    rk_embeddings_free(e);
+    rk_embeddings_free(twin);
+}
+
+/* Looking up without training creates, counts and marks nothing. */
+static void test_peeking_changes_nothing(void **state) {
+    (void)state;
+    rk_dynamic_config config = {
+        .max_capacity = 20, .n_buckets = 1, .evict_to = 0.9, .min_count = 2, .probability = 1};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+    draw_keys(1, 60, 50);
+    train_step(e, 60, keys);
+    size_t n_before, n_after;
+    char *before = copy_state(e, &n_before);
+    rk_ids ids = {NULL, 1, keys, NULL};
+    rk_activation activation = {values, DIM, NULL};
+    draw_keys(2, 60, 500);
+    OK(peek_once(e, 60, &ids, &activation));
+    OK(rk_embeddings_dedup(e, 60, &ids, false));
+    char *after = copy_state(e, &n_after);
+    assert_int_equal(n_before, n_after);
+    assert_memory_equal(before, after, n_after);
+    assert_true(rk_embeddings_count_keys(e).n_missing > 0);
+    rk_free(before);
+    rk_free(after);
+    rk_embeddings_free(e);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    rk_dynamic_config config = {.max_capacity = 20, .n_buckets = 1, .min_count = 1, .probability = 1};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+    rk_lookup *lookup;
+    const int64_t key = 3;
+    rk_ids ids = {NULL, 1, &key, NULL};
+    rk_activation activation = {values, DIM, NULL};
+    OK(rk_lookup_create(e, &lookup));
+    FAILS(rk_embeddings_lookup(e, 1, &ids, lookup, &activation), RK_UNSUPPORTED,
+          "table 't' is dynamic, and such tables are trained by a model's steps only\nhint: "
+          "rk_embeddings_peek looks up without training");
+    FAILS(rk_embeddings_read_rows(e, "t", 0, 1, values), RK_UNSUPPORTED,
+          "table 't' is dynamic: its rows have keys, and no numbers\nhint: read 'table/t/keys' and "
+          "'table/t/rows' of a checkpoint (docs/dynamic_tables.md)");
+    rk_lookup_free(lookup);
+    rk_embeddings_free(e);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_decisions),
+        cmocka_unit_test(test_candidates_are_bounded),
+        cmocka_unit_test(test_more_keys_than_rows),
+        cmocka_unit_test(test_every_key_is_legal),
+        cmocka_unit_test(test_refused_keys_move_nothing),
+        cmocka_unit_test(test_shared_row),
+        cmocka_unit_test(test_returning_key_starts_anew),
+        cmocka_unit_test(test_probability),
+        cmocka_unit_test(test_peeking_changes_nothing),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,95 @@
+/* What a checkpoint may say of a dynamic table: any keys, twice or not, any counts and batches; and then
+ * batches of any keys. The first bytes: how many keys, candidates and rows, and which policy. Each key that
+ * has a row is found, and no other. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "embedding/local/collection_internal.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
+
+enum { MOST = 64, HEAD = 5 };
+
+/* What is left of the input; then zeros. */
+typedef struct rest {
+    const uint8_t *at;
+    size_t n_bytes;
+} rest;
+
+static uint8_t next(rest *r) {
+    return r->n_bytes ? (r->n_bytes--, *r->at++) : 0;
+}
+
+/* Small keys, so that some are equal, and those at the ends of all. */
+static void take_keys(rest *r, int64_t *keys, int64_t n) {
+    for (int64_t i = 0; i < n; i++) keys[i] = (int64_t)(int8_t)next(r) * (i % 5 == 4 ? (int64_t)1 << 56 : 1);
+}
+
+static bool load(rk_embeddings *e, rest *r, int64_t n_keys, int64_t n_candidates) {
+    int64_t keys[MOST];
+    rk_state_dict state = {0};
+    take_keys(r, keys, n_keys);
+    if (rk_embeddings_load_keys(e, "table/t/keys", n_keys, keys) != RK_OK) return false;
+    take_keys(r, keys, n_candidates);
+    if (rk_embeddings_load_keys(e, "table/t/candidate_keys", n_candidates, keys) != RK_OK) return false;
+    if (rk_embeddings_state_dict(e, &state) != RK_OK) abort();
+    for (size_t i = 0; i < state.n; i++) {
+        const rk_state_dict_entry *entry = &state.entries[i];
+        if (strstr(entry->name, "keys") || (entry->type != RK_I64 && entry->type != RK_I32)) continue;
+        for (uint64_t b = 0; b < rk_state_dict_entry_bytes(entry); b++) ((uint8_t *)entry->data)[b] = next(r);
+    }
+    rk_state_dict_release(&state);
+    rk_embeddings_loaded(e);
+    return true;
+}
+
+static void check(rk_embeddings *e) {
+    rk_state_dict state = {0};
+    rk_dynamic_table *t = e->tables[0].dynamic;
+    if (rk_embeddings_state_dict(e, &state) != RK_OK) abort();
+    rk_state_dict_release(&state);
+    for (int64_t i = 0; i < t->n_keys; i++) {
+        int64_t row;
+        rk_dynamic_find(t, &t->keys[t->order[i]], 1, &row);
+        if (row != t->order[i] || row < 1 || row >= t->n_used) abort();
+    }
+    if (t->n_keys + t->n_free + 1 != t->n_used) abort();
+}
+
+static void train(rk_embeddings *e, rest *r) {
+    int64_t keys[MOST], n = next(r) % MOST;
+    take_keys(r, keys, n);
+    rk_ids ids = {NULL, 1, keys, NULL};
+    if (rk_embeddings_dedup(e, n, &ids, true) != RK_OK) abort();
+    check(e);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
+    if (n_bytes < HEAD) return 0;
+    rest r = {data + HEAD, n_bytes - HEAD};
+    rk_dynamic_config dynamic = {.max_capacity = 1 + data[2] % 40,
+                                 .policy = data[3] % 3,
+                                 .evict_to = (data[3] >> 4) / 15.0,
+                                 .min_count = 2 + data[4] % 2,
+                                 .probability = data[4] & 4 ? 0.5 : 1,
+                                 .oov = data[4] & 8};
+    dynamic.n_buckets = 1 + (data[4] >> 4) % dynamic.max_capacity;
+    rk_table_part part = {.n_rows = dynamic.max_capacity, .dim = 2, .dynamic = &dynamic};
+    rk_table_config table = RK_TABLE_CONFIG_INIT;
+    rk_feature_config feature = RK_FEATURE_CONFIG_INIT;
+    rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT;
+    rk_embeddings *e;
+    table.name = feature.name = feature.table = "t";
+    table.n_rows = part.n_rows;
+    table.dim = part.dim;
+    config.tables = &table;
+    config.features = &feature;
+    config.n_tables = config.n_features = 1;
+    if (rk_embeddings_create_parts(&config, &part, &e) != RK_OK) return 0;
+    if (load(e, &r, data[0] % MOST, data[1] % MOST)) {
+        check(e);
+        for (int i = 0; i < 3; i++) train(e, &r);
+    }
+    rk_embeddings_free(e);
+    return 0;
+}

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import data
 import hybrid
+import in_python
 import ingest
 import nearest
 import report
@@ -22,7 +23,7 @@ from common import BENCH, HOME, ROOT, call
 from workloads import WORKLOADS
 
 PROGRAMS = ROOT / "build" / "bench"
-OTHERS = {"W5": ingest.measure, "W6": hybrid.measure, "W7": scale.measure}
+OTHERS = {"W5": ingest.measure, "W6": hybrid.measure, "W7": scale.measure, "W14": in_python.measure}
 STEPWISE = {"W9": serving.measure, "W11": nearest.measure}
 ALL = [*WORKLOADS, *OTHERS, *STEPWISE]
 TOLERANCE = {"f32": 1e-4, "bf16": 5e-3}

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import report_index
+import report_python
 import report_ranks
 import report_serving
 from report_parts import heading, plotter, save, seconds, table, version_list
@@ -142,7 +143,7 @@ def plot(result, path):
 
 WRITERS = {"W5": (ingest_markdown, ingest_plot), "W6": (report_ranks.hybrid_markdown, report_ranks.hybrid_plot),
            "W7": (report_ranks.scale_markdown, report_ranks.scale_plot), "W9": (report_serving.markdown, report_serving.plot),
-           "W11": (report_index.markdown, report_index.plot)}
+           "W11": (report_index.markdown, report_index.plot), "W14": (report_python.markdown, report_python.plot)}
 
 
 def write(result, base):

@@ -33,6 +33,7 @@ class Collection:
         self.key_arrays: Dict[Tuple[int, ...], Any] = {}  # as the library takes them
         self.number = next(Collection._numbers)
         self.pending: Dict[Any, List[Tuple[Lookup, Any]]] = {}  # lookups, and the tensors that they were made of
+        self.n_pending = 0
         Collection._all[self.number] = self
 
     @staticmethod
@@ -42,7 +43,8 @@ class Collection:
     def keep(self, key: Any, lookup: Lookup, tensors: Any) -> None:
         with self.tables.lock:
             self.pending.setdefault(key, []).append((lookup, tensors))
-            while sum(map(len, self.pending.values())) > _MOST_PENDING:
+            self.n_pending += 1
+            while self.n_pending > _MOST_PENDING:
                 self.drop(next(iter(self.pending)))
 
     def find(self, key: Any) -> Optional[Lookup]:
@@ -51,6 +53,7 @@ class Collection:
             if not kept:
                 return None
             lookup, _ = kept.pop()
+            self.n_pending -= 1
             if not kept:
                 del self.pending[key]
             return lookup
@@ -67,10 +70,10 @@ class Collection:
             self.tables.refuse(lookup, trains)
             self.tables.give(lookup)
 
-    def key_array(self, keys: List[int]) -> Any:
-        known = self.key_arrays.get(tuple(keys))
+    def key_array(self, keys: Tuple[int, ...]) -> Any:
+        known = self.key_arrays.get(keys)
         if known is None:
-            known = self.key_arrays[tuple(keys)] = (ctypes.c_int32 * len(keys))(*keys)
+            known = self.key_arrays[keys] = (ctypes.c_int32 * len(keys))(*keys)
         return known
 
 
@@ -78,13 +81,12 @@ def _ids(tensor: Tensor) -> Ids:
     return tensor.data_ptr(), _DTYPES[tensor.dtype], tensor.numel()
 
 
-def _key(values: Tensor, offsets: Tensor, weights: Optional[Tensor], keys: List[int], batch: int) -> Any:
-    places = [(t.data_ptr(), t.numel()) for t in (values, offsets, weights) if t is not None]
-    return (*places, *keys, batch)
+def _key(values: Tensor, offsets: Tensor, weights: Optional[Tensor], keys: Tuple[int, ...], batch: int) -> Any:
+    return values.data_ptr(), offsets.data_ptr(), 0 if weights is None else weights.data_ptr(), keys, batch
 
 
 def _refused(name: str, tensor: Tensor, dtypes: Tuple[torch.dtype, ...]) -> Optional[InvalidArgument]:
-    if tensor.device.type != "cpu":
+    if not tensor.is_cpu:
         return InvalidArgument(f"{name} are on {tensor.device}", "the tables are in the processors' memory: give tensors on the CPU")
     if tensor.dtype not in dtypes:
         return InvalidArgument(f"{name} are {tensor.dtype}", f"give {' or '.join(map(str, dtypes))}")
@@ -126,7 +128,7 @@ def embedding_bags(
     weights = None if weights is None else weights.contiguous()
     out = torch.empty(batch, width)
     lookup = owner.tables.take()
-    inputs = (values, offsets, weights, keys, batch)
+    inputs = (values, offsets, weights, tuple(keys), batch)
     try:
         _look_up(owner, lookup, inputs, out, trains)
     except BaseException:
@@ -155,7 +157,7 @@ def embedding_bags_backward(gradient: Tensor, values: Tensor, offsets: Tensor, w
     gradient = gradient.to(torch.float32).contiguous()
     if owner.divisor != 1:
         gradient = gradient / owner.divisor
-    inputs = (values.contiguous(), offsets.contiguous(), None if weights is None else weights.contiguous(), keys, batch)
+    inputs = (values.contiguous(), offsets.contiguous(), None if weights is None else weights.contiguous(), tuple(keys), batch)
     lookup = owner.find(_key(*inputs))
     if lookup is None:
         lookup = owner.tables.take()
@@ -187,7 +189,7 @@ class _Lease:
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:
     _, values, offsets, weights, collection, keys, batch, _, trains = inputs
     ctx.save_for_backward(values, offsets, weights)
-    ctx.collection, ctx.keys, ctx.batch, ctx.trains = collection, list(keys), batch, trains
+    ctx.collection, ctx.keys, ctx.batch = collection, tuple(keys), batch
     ctx.lease = None
     if trains and type(values) is Tensor and values.is_contiguous() and offsets.is_contiguous() and (weights is None or weights.is_contiguous()):
         ctx.lease = _Lease(collection, _key(values, offsets, weights, ctx.keys, batch))
@@ -197,7 +199,7 @@ def _backward(ctx: Any, gradient: Tensor) -> Any:
     values, offsets, weights = ctx.saved_tensors
     if ctx.lease is not None:
         ctx.lease.key = None  # taken now
-    anchor = embedding_bags_backward(gradient, values, offsets, weights, ctx.collection, ctx.keys, ctx.batch)
+    anchor = embedding_bags_backward(gradient, values, offsets, weights, ctx.collection, list(ctx.keys), ctx.batch)
     return anchor, None, None, None, None, None, None, None, None
 
 

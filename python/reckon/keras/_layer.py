@@ -1,0 +1,251 @@
+"""A Keras layer over embedding tables: lookup and backward as functions that TensorFlow's graph calls."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import keras
+import numpy
+import tensorflow as tf
+
+from .._embeddings import F32, I64, Ids, Lookup, Tables
+from ..errors import InvalidArgument, NotFound, Unsupported
+from ._configs import Plan, leaves, rebuild
+from ._optimizers import row_optimizer
+
+_MOST_PENDING = 64  # lookups without a backward; older ones are dropped
+_DTYPES = {numpy.dtype(numpy.float32): F32, numpy.dtype(numpy.int64): I64}
+
+
+def _n_ids(name: str, given: Any) -> int:
+    """Of a dense input [batch, n]: n, 0 for [batch]; -1: ragged or sparse."""
+    rank = len(given.shape)
+    if isinstance(given, (tf.RaggedTensor, tf.SparseTensor)) or getattr(given, "ragged", False) or getattr(given, "sparse", False):
+        if rank != 2:
+            raise InvalidArgument(f"feature '{name}' has {rank} dimensions", "ragged and sparse ids are [batch, ids of a sample]")
+        return -1
+    if rank not in (1, 2) or (rank == 2 and not given.shape[1]):
+        raise InvalidArgument(f"feature '{name}' has the shape {tuple(given.shape)}", "dense ids are [batch] or [batch, n] with an n that is known; else give them ragged")
+    return int(given.shape[1]) if rank == 2 else 0
+
+
+def _as_tensor(given: Any) -> Any:
+    return given if given is None or isinstance(given, (tf.RaggedTensor, tf.SparseTensor)) else tf.convert_to_tensor(given)
+
+
+def _as_ragged(given: Any, is_sequence: bool) -> Any:
+    if not isinstance(given, tf.SparseTensor):
+        return given
+    if is_sequence:  # whose ids must stand at the front of each row
+        return tf.RaggedTensor.from_sparse(given)
+    return tf.RaggedTensor.from_value_rowids(given.values, given.indices[:, 0], given.dense_shape[0])
+
+
+def _address(array: Any) -> Ids:
+    return array.ctypes.data if array.size else 0, _DTYPES[array.dtype], array.size
+
+
+class EmbeddingLayer(keras.layers.Layer):
+    """Embeddings of all categorical features: in place of tfrs.layers.embedding.TPUEmbedding.
+
+    feature_config: FeatureConfigs in dicts and lists, of any depth; TPUEmbedding's and Keras RS's own are taken as well. The layer takes ids in the same
+    structure, and gives vectors in it. optimizer: of the rows, one of keras.optimizers or tf.tpu.experimental.embedding (SGD, Adagrad, Adam, ...), a kind,
+    or a dict with the options of docs/optimizers.md; tables may have their own. seed: of initial rows.
+
+    Ids are whole numbers: ragged or sparse [batch, ids] become one vector [batch, dim] by the table's combiner, or with max_sequence_length
+    [batch, max_sequence_length, dim]; dense [batch, n] become [batch, n, dim] ([batch, dim], combined, of Keras RS's configs), [batch] become [batch, dim].
+    weights: in the same structure, None for features without.
+
+    With training=True, which fit passes on, rows are updated as their gradients come. Otherwise nothing is kept, and rows get no gradient. Ids that are
+    no rows are BadData, with feature, sample and id; within a tf.function, tf.errors.InvalidArgumentError with that message.
+    """
+
+    def __init__(self, feature_config: Any, optimizer: Any = "adagrad", *, seed: int = 0, **more: Any) -> None:
+        super().__init__(**more)
+        if self.compute_dtype == "float16":
+            raise Unsupported("rows are not trained under mixed_float16, whose gradients are scaled", "use float32 or mixed_bfloat16")
+        self.supports_jit = False  # XLA calls no functions of the host
+        self._structure = feature_config
+        self._plan = Plan(feature_config)
+        self._row_optimizer, self._rate = row_optimizer(optimizer)
+        self._learning_rate = float(self._row_optimizer.learning_rate)
+        self._seed = seed
+        self._tables: Optional[Tables] = None
+        self._n_ids: List[int] = []
+        self._pending: Dict[int, Lookup] = {}
+        self._tickets = itertools.count(1)
+        self._anchor = self.add_weight(shape=(0,), initializer="zeros", name="anchor", dtype="float32")  # only has the gradient come here
+        self.built = True
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the layer's optimizer; tables with their own are scaled alike."""
+        return self._learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self._learning_rate = float(value)
+
+    def _create(self, n_ids: List[int]) -> Tables:
+        """Once the inputs say which features are dense."""
+        if self._tables is None:
+            features = [self._plan.feature(f, n) for f, n in enumerate(n_ids)]
+            self._n_ids = n_ids
+            self._tables = Tables(self._plan.tables(), features, self._row_optimizer, self._seed)
+            for t, config in enumerate(self._plan.table_configs):
+                if config.initializer is not None:
+                    table = self._tables.tables[t]
+                    make = keras.initializers.get(config.initializer) if isinstance(config.initializer, str) else config.initializer
+                    with tf.init_scope():  # now, although a graph may be being made
+                        self.assign_rows(table.name, make((table.n_rows, table.dim)))
+        if n_ids != self._n_ids:
+            f = next(f for f, n in enumerate(n_ids) if n != self._n_ids[f])
+            raise InvalidArgument(f"feature '{self._plan.names[f]}' had ids of another form before", "all calls give it ragged or sparse, or all dense with as many ids")
+        return self._tables
+
+    def _made(self) -> Tables:
+        if self._tables is None:
+            raise InvalidArgument("the layer has no tables yet", "call it once, or build the model")
+        return self._tables
+
+    def _shape(self, f: int, batch: Any) -> Tuple[Any, ...]:
+        length = self._made().features[f].max_sequence_length
+        return (batch, length, self._plan.dim(f)) if length else (batch, self._plan.dim(f))
+
+    def compute_output_spec(self, inputs: Any, weights: Any = None, training: Any = None) -> Any:
+        given = [x for _, x in leaves(self._structure, inputs, "the inputs")]
+        self._create([_n_ids(name, x) for name, x in zip(self._plan.names, given)])
+        made = [keras.KerasTensor(self._shape(f, x.shape[0]), dtype=self.compute_dtype) for f, x in enumerate(given)]
+        return rebuild(self._structure, iter(made))
+
+    def _bags(self, f: int, given: Any, weight: Any) -> List[Any]:
+        """Ids, offsets and, if there are any, weights, flat."""
+        name, n_ids = self._plan.names[f], self._n_ids[f]
+        feature = self._made().features[f]
+        if weight is not None and not feature.weighted:
+            raise InvalidArgument(f"feature '{name}' takes no weights", "only combined ids have weights")
+        if weight is not None and isinstance(weight, tf.Tensor) == (n_ids < 0):
+            raise InvalidArgument(f"weights of feature '{name}' are of another form than its ids", "give both ragged, both sparse, or both dense")
+        if n_ids < 0:
+            ragged, w = _as_ragged(given, feature.max_sequence_length > 0), _as_ragged(weight, False)
+            parts = [ragged.values, ragged.row_splits] + ([] if w is None else [w.values])
+        else:
+            flat = tf.reshape(given, [-1])
+            offsets = tf.range(0, tf.size(flat, out_type=tf.int64) + 1, max(n_ids, 1), dtype=tf.int64)
+            parts = [flat, offsets] + ([] if weight is None else [tf.reshape(weight, [-1])])
+        if not parts[0].dtype.is_integer:
+            raise InvalidArgument(f"ids of feature '{name}' are {parts[0].dtype.name}", "give int32 or int64")
+        return [tf.cast(part, tf.int64) for part in parts[:2]] + [tf.cast(part, tf.float32) for part in parts[2:]]
+
+    def call(self, inputs: Any, weights: Any = None, training: Any = None) -> Any:
+        names = self._plan.names
+        given = [_as_tensor(x) for _, x in leaves(self._structure, inputs, "the inputs")]
+        given_weights = [None] * len(names) if weights is None else [_as_tensor(x) for _, x in leaves(self._structure, weights, "the weights")]
+        tables = self._create([_n_ids(name, x) for name, x in zip(names, given)])
+        parts = [self._bags(f, x, w) for f, (x, w) in enumerate(zip(given, given_weights))]
+        out = self._look_up(parts, bool(training) and self.trainable)
+        out.set_shape([given[0].shape[0], tables.width])
+        vectors = tf.split(tf.cast(out, self.compute_dtype), tables.widths, axis=1)
+        shaped = [v if len(self._shape(f, -1)) == 2 else tf.reshape(v, self._shape(f, -1)) for f, v in enumerate(vectors)]
+        return rebuild(self._structure, iter(shaped))
+
+    def _look_up(self, parts: List[List[Any]], trains: bool) -> Any:
+        """Vectors of all features side by side: [batch, width]."""
+        sizes = [len(part) for part in parts]
+        flat = [x for part in parts for x in part]
+
+        @tf.custom_gradient
+        def looked_up(anchor: Any) -> Any:
+            out, ticket = _run(lambda *arrays: self._forward(arrays, sizes, trains), flat, [tf.float32, tf.int64])
+
+            def gradient(upstream: Any) -> Any:
+                (none,) = _run(self._backward, [ticket, upstream], [tf.float32])
+                none.set_shape(anchor.shape)
+                return none
+
+            return out, gradient
+
+        anchor = tf.identity(self._anchor.value)
+        return looked_up(anchor if trains else tf.stop_gradient(anchor))
+
+    def _forward(self, arrays: Sequence[Any], sizes: Sequence[int], trains: bool) -> Any:
+        tables = self._made()
+        rest = iter([numpy.ascontiguousarray(a) for a in arrays])
+        bags = [[next(rest) for _ in range(size)] for size in sizes]
+        batches = [len(bag[1]) - 1 for bag in bags]
+        if len(set(batches)) > 1:
+            raise InvalidArgument("features have batches of " + ", ".join(f"{n} ('{name}')" for n, name in zip(batches, self._plan.names)), "give all of them for the same samples")
+        for name, bag in zip(self._plan.names, bags):
+            if len(bag) > 2 and len(bag[2]) != len(bag[0]):
+                raise InvalidArgument(f"feature '{name}': {len(bag[2])} weights do not fit to {len(bag[0])} ids")
+        out = numpy.empty((batches[0], tables.width), numpy.float32)
+        lookup = tables.take()
+        try:
+            features = [(_address(bag[0]), _address(bag[1]), _address(bag[2]) if len(bag) > 2 else None) for bag in bags]
+            tables.look_up(lookup, batches[0], features, out.ctypes.data, trains)
+        except BaseException:
+            tables.give(lookup)
+            raise
+        return out, self._keep(lookup) if trains else self._drop(lookup)
+
+    def _keep(self, lookup: Lookup) -> Any:
+        with self._made().lock:
+            ticket = next(self._tickets)
+            self._pending[ticket] = lookup
+            while len(self._pending) > _MOST_PENDING:
+                self._drop(self._pending.pop(next(iter(self._pending))))
+        return numpy.int64(ticket)
+
+    def _drop(self, lookup: Lookup) -> Any:
+        self._made().give(lookup)
+        return numpy.int64(0)
+
+    def _backward(self, ticket: Any, gradients: Any) -> Any:
+        tables = self._made()
+        with tables.lock:
+            lookup = self._pending.pop(int(ticket), None)
+            if lookup is None:
+                raise InvalidArgument("a lookup goes backward once, and before many others follow")
+            tables.learning_rate = self._learning_rate if self._rate is None else float(self._rate())
+            try:
+                tables.backward(lookup, numpy.ascontiguousarray(gradients, numpy.float32).ctypes.data, True)
+            finally:
+                tables.give(lookup)
+        return (numpy.zeros(0, numpy.float32),)
+
+    @property
+    def embedding_tables(self) -> Dict[str, Any]:
+        """Copies of the rows by the tables' names: arrays [vocabulary_size, dim]."""
+        out = {}
+        for t, table in enumerate(self._made().tables):
+            rows = numpy.empty((table.n_rows, table.dim), numpy.float32)
+            self._made().read_rows(t, 0, table.n_rows, rows.ctypes.data)
+            out[table.name] = rows
+        return out
+
+    def assign_rows(self, table: str, rows: Any, first: int = 0) -> None:
+        """Rows first, first + 1, ... of a table become those of `rows`, an array [n, dim]."""
+        names = [t.name for t in self._made().tables]
+        if table not in names:
+            raise NotFound(f"the layer has no table '{table}'", f"it has {', '.join(names)}")
+        t, values = names.index(table), numpy.ascontiguousarray(rows, numpy.float32)
+        own = self._made().tables[t]
+        if values.ndim != 2 or values.shape[1] != own.dim or not 0 <= first <= own.n_rows - len(values):
+            raise InvalidArgument(f"rows of shape {values.shape} from {first} on do not fit into table '{table}' of shape {(own.n_rows, own.dim)}")
+        self._made().write_rows(t, first, len(values), values.ctypes.data)
+
+    def save_own_variables(self, store: Any) -> None:
+        for t, rows in enumerate(self.embedding_tables.values()):
+            store[str(t)] = rows
+
+    def load_own_variables(self, store: Any) -> None:
+        for t, table in enumerate(self._made().tables):
+            self.assign_rows(table.name, store[str(t)])
+
+
+def _run(function: Callable[..., Any], inputs: List[Any], types: List[Any]) -> Any:
+    """Now, or when the graph that is being made runs."""
+    if tf.executing_eagerly():
+        return [tf.convert_to_tensor(x) for x in function(*(x.numpy() for x in inputs))]
+    return tf.numpy_function(function, inputs, types)

@@ -326,7 +326,7 @@ class Model:
     ) -> None:
         """Writes a new directory for other programs: format "onnx" or "safetensors" (docs/export.md).
 
-        tables: these alone; no_tables: the dense part alone (both of safetensors); rows: "trained", "f32", "f16", "bf16", "int8", "int4". Of ONNX:
+        tables: these alone; no_tables: the dense part alone (safetensors); rows: "trained", "f32", "f16", "bf16", "int8", "int4". Of ONNX:
         bags "ragged" or "padded", id_bits 64 or 32, values: the model takes values of columns. license: an SPDX identifier for the model card.
 
         >>> model.export("onnx", folder + "/onnx", rows="f16")
@@ -342,6 +342,20 @@ class Model:
         if names:
             options.tables, options.n_tables = ctypes.cast(names, POINTER(ctypes.c_char_p)), len(names)
         check(functions[format](path_bytes(self.path), byref(options), path_bytes(path)))
+
+    def export_saved_model(
+        self, path: Path, *, tables: Optional[Sequence[str]] = None, rows: str = "trained", integer_columns: Sequence[str] = (), part_bytes: int = 1 << 26
+    ) -> None:
+        """Writes a new directory for TensorFlow, where that is installed: a SavedModel of the whole model with its transforms (docs/export.md).
+
+        tables: not the model, but what is looked up in these alone; rows: as of export; integer_columns: columns of hashed features and vocabularies that
+        callers give as whole numbers in place of texts; part_bytes: of rows in memory at a time, and in each of the checkpoint's files.
+
+        >>> model.export_saved_model(f"{folder}/clicks/1", rows="f16")  # doctest: +SKIP
+        """
+        from .saved_model import export
+
+        export(self, os.fspath(path), tables, rows, integer_columns, part_bytes)
 
 
 def model_files(model: Model) -> Dict[str, bytes]:

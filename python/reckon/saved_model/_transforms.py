@@ -1,0 +1,208 @@
+"""Columns' values to ids and numbers in TensorFlow's operators: what docs/data.md says of features."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+
+import tensorflow as tf
+
+from ..errors import Unsupported
+from ._hash import bucket, combine, hash_texts
+
+HISTORY = "history"  # the feature of a two_tower's user: items
+_MOST_CONSTANT_BYTES = 1 << 28
+
+
+class Ids(NamedTuple):
+    """Ragged [batch, ids]."""
+
+    ids: Any
+    weights: Any = None
+
+
+def _unescape(line: bytes) -> bytes:
+    """Of a vocabulary's file (docs/formats/checkpoint.md)."""
+    parts = line.split(b"\\\\")
+    return b"\\".join(part.replace(b"\\n", b"\n").replace(b"\\r", b"\r") for part in parts)
+
+
+def _make_table(path: str) -> Any:
+    """Texts to the numbers of their lines, -1 for others; None: there are no texts."""
+    with open(path, "rb") as file:
+        texts = file.read()
+    if not texts:
+        return None
+    if b"\\" not in texts:
+        lines = tf.lookup.TextFileInitializer(path, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER)
+        return tf.lookup.StaticHashTable(lines, -1)
+    if len(texts) > _MOST_CONSTANT_BYTES:
+        raise Unsupported(f"'{os.path.basename(path)}' has line breaks or backslashes in its values, and {len(texts)} bytes, which no graph holds", "leave such values out of the vocabulary, or hash the feature")
+    keys = [_unescape(line) for line in texts.rstrip(b"\n").split(b"\n")]
+    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant(keys), tf.range(len(keys), dtype=tf.int64)), -1)
+
+
+def _keep(ids: Any, weights: Any) -> Ids:
+    """Without those below 0, which say that there is none."""
+    is_there = ids >= 0
+    return Ids(tf.ragged.boolean_mask(ids, is_there), None if weights is None else tf.ragged.boolean_mask(weights, is_there))
+
+
+def _numbers(values: Any) -> Any:
+    if values.dtype == tf.string:
+        return values.with_values(tf.strings.to_number(tf.strings.strip(values.values), tf.float64))
+    return tf.cast(values, tf.float64) if values.dtype == tf.int64 else values
+
+
+class Transforms:
+    """description: what rk_transforms_to_json gives; directory: where vocabularies are; wanted: categorical features whose ids a model takes, needs_dense:
+    and all numbers. integer_columns: those of texts whose values are given as whole numbers. item: the feature whose values a history has."""
+
+    def __init__(self, description: Mapping[str, Any], directory: str, wanted: Sequence[str], needs_dense: bool, integer_columns: Sequence[str], item: Optional[str]) -> None:
+        self.missing = ["", *description["missing"]]
+        self.dense = [f for f in description["features"] if f["dense"] and needs_dense]
+        self.features: Dict[str, Dict[str, Any]] = {f["name"]: f for f in description["features"] if not f["dense"]}
+        if item is not None and HISTORY not in self.features:
+            self.features[HISTORY] = {**self.features[item], "name": HISTORY, "column": HISTORY}
+        self.wanted = list(wanted)
+        self.tables = {f["name"]: _make_table(os.path.join(directory, f["vocabulary"]["file"])) for f in self._readers() if "vocabulary" in f}
+        self.types = self._types(integer_columns)
+
+    def _with_crossed(self, name: str) -> Iterator[Dict[str, Any]]:
+        feature = self.features[name]
+        yield feature
+        for other in feature.get("cross", []):
+            yield from self._with_crossed(other)
+
+    def _readers(self) -> List[Dict[str, Any]]:
+        """Features with columns of their own."""
+        found = {f["name"]: f for name in self.wanted for f in self._with_crossed(name) if not f.get("cross")}
+        return [*found.values(), *self.dense]
+
+    @staticmethod
+    def weights_column(feature: Mapping[str, Any]) -> Optional[str]:
+        """Those of libsvm stand beside their ids."""
+        weights = feature.get("weights")
+        return f"{weights}.weights" if weights == feature["column"] else weights
+
+    def _types(self, integer_columns: Sequence[str]) -> Dict[str, Any]:
+        types: Dict[str, Any] = {}
+        rank = {tf.float32: 0, tf.int64: 1, tf.string: 2}
+        for f in self._readers():
+            is_number = f["dense"] or f.get("bucketize") or f["quantiles"]
+            own = tf.float32 if is_number else tf.int64 if f["identity"] else tf.string
+            types[f["column"]] = max(types.get(f["column"], own), own, key=lambda kind: rank[kind])
+        self.text_columns = {column for column, kind in types.items() if kind == tf.string}
+        types.update({column: tf.int64 for column in integer_columns if column in self.text_columns})
+        for f in self._readers():
+            weights = self.weights_column(f)
+            if weights:
+                types[weights] = tf.float32
+        return types
+
+    def _clean(self, values: Any) -> Any:
+        """Ragged values without those that say that there is none, which whole numbers cannot say."""
+        if values.dtype == tf.string:
+            is_missing = tf.reduce_any(values.values[:, None] == tf.constant(self.missing), axis=1)
+        elif values.dtype == tf.float32:
+            is_missing = tf.math.is_nan(values.values)
+        else:
+            return values
+        return tf.ragged.boolean_mask(values, values.with_values(~is_missing))
+
+    def _values(self, feature: Mapping[str, Any], columns: Mapping[str, Any]) -> Any:
+        values = self._clean(columns[feature["column"]])
+        default = feature.get("default_value")
+        if default is not None:
+            filler = tf.constant(default) if values.dtype == tf.string else tf.strings.to_number(default, values.dtype)
+            is_empty = values.row_lengths() == 0
+            fillers = tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(tf.cast(is_empty, tf.int32))], filler), tf.cast(is_empty, tf.int64))
+            values = tf.concat([values, fillers], axis=1)
+        if feature.get("separator") is not None and values.dtype == tf.string:
+            pieces = tf.strings.split(values.values, feature["separator"])
+            pieces = pieces.with_values(tf.strings.strip(pieces.values))
+            pieces = tf.ragged.boolean_mask(pieces, pieces.with_values(pieces.values != ""))
+            values = values.with_values(pieces).merge_dims(1, 2)
+        return values
+
+    def _ids_of_values(self, f: Mapping[str, Any], values: Any) -> Any:
+        flat = values.values
+        if f.get("bucketize") or f["quantiles"]:
+            numbers = _numbers(values).values
+            bounds = tf.constant(f["bucketize"] if f.get("bucketize") else f["boundaries"], tf.float64)
+            return tf.searchsorted(tf.cast(bounds, numbers.dtype), numbers, side="right", out_type=tf.int64)
+        if f["identity"]:
+            whole = tf.strings.to_number(tf.strings.strip(flat), tf.int64) if flat.dtype == tf.string else flat
+            return whole - f["identity_offset"]
+        texts = flat if flat.dtype == tf.string else tf.strings.as_string(flat)
+        if f["hash"]:
+            return bucket(hash_texts(texts, f["hash_seed"]), f["hash"])
+        table, oov = self.tables[f["name"]], f["vocabulary"]["oov"]
+        known = tf.fill(tf.shape(texts), tf.constant(-1, tf.int64)) if table is None else table.lookup(texts)
+        others = bucket(hash_texts(texts, 0), oov) if oov > 1 else tf.fill(tf.shape(texts), tf.constant(oov - 1, tf.int64))
+        return tf.where(known >= 0, known + oov, others)
+
+    def _ids(self, name: str, columns: Mapping[str, Any], made: Dict[str, Ids]) -> Ids:
+        if name not in made:
+            feature = self.features[name]
+            made[name] = self._cross(feature, [self._ids(other, columns, made).ids for other in feature["cross"]]) if feature.get("cross") else self._own_ids(feature, columns)
+        return made[name]
+
+    def _own_ids(self, feature: Mapping[str, Any], columns: Mapping[str, Any]) -> Ids:
+        values, column = self._values(feature, columns), self.weights_column(feature)
+        weights = None if column is None else columns[column] if values.dtype == tf.int64 else self._clean(columns[column])
+        if feature["max_length"]:
+            values = values[:, : feature["max_length"]]
+            weights = None if weights is None else weights[:, : feature["max_length"]]
+        if weights is not None:
+            same = tf.debugging.assert_equal(values.row_lengths(), weights.row_lengths(), f"feature '{feature['name']}': a row has not as many weights as ids")
+            with tf.control_dependencies([same]):
+                weights = weights.with_values(tf.identity(weights.values))
+        return _keep(values.with_values(self._ids_of_values(feature, values)), weights)
+
+    @staticmethod
+    def _cross(feature: Mapping[str, Any], crossed: List[Any]) -> Ids:
+        """Every combination of a row's ids; those of the first feature change first."""
+        n = crossed[0].nrows()
+        hashes = tf.RaggedTensor.from_row_lengths(tf.fill([n], tf.constant(feature["hash_seed"], tf.uint64)), tf.ones([n], tf.int64))
+        for ids in crossed:
+            before, lengths = hashes.row_lengths(), ids.row_lengths()
+            places = tf.ragged.range(before * lengths)
+            rows = places.value_rowids()
+            inner = tf.gather(hashes.row_starts(), rows) + places.values % tf.gather(before, rows)
+            outer = tf.gather(ids.row_starts(), rows) + places.values // tf.gather(before, rows)
+            made = combine(tf.gather(hashes.values, inner), tf.bitcast(tf.gather(ids.values, outer), tf.uint64))
+            hashes = places.with_values(made)
+        return Ids(hashes.with_values(bucket(hashes.values, feature["hash"])))
+
+    def _dense(self, f: Mapping[str, Any], columns: Mapping[str, Any]) -> Any:
+        """f32 [batch, width]"""
+        name, width = f["name"], f["width"]
+        numbers = _numbers(self._clean(columns[f["column"]]))
+        lengths = numbers.row_lengths()
+        whole = tf.debugging.Assert(tf.reduce_all((lengths == 0) | (lengths == width)), [f"feature '{name}': a row has not {width} numbers, but", lengths])
+        with tf.control_dependencies([whole]):
+            x = tf.cast(numbers.to_tensor(float("nan"), shape=[None, width]), tf.float64)
+        is_missing = tf.math.is_nan(x)
+        default = f.get("default_value")
+        x = tf.where(is_missing, tf.constant(0 if default is None else float(default), tf.float64), x)
+        if f["log1p"]:
+            x = tf.sign(x) * tf.math.log1p(tf.abs(x))
+        if f["normalize"]:
+            x = (x - f["mean"]) / f["deviation"]
+        if default is None:
+            x = tf.where(is_missing, tf.constant(0, tf.float64), x)
+        return tf.cast(x, tf.float32)
+
+    def inputs(self, columns: Mapping[str, Any]) -> Dict[str, Any]:
+        """What the exported model takes, from ragged columns [batch, values]."""
+        out: Dict[str, Any] = {}
+        made: Dict[str, Ids] = {}
+        for name in self.wanted:
+            ids, weights = self._ids(name, columns, made)
+            out.update({f"{name}.ids": ids.values, f"{name}.offsets": ids.row_splits})
+            if weights is not None:
+                out[f"{name}.weights"] = weights.values
+        if self.dense:
+            out["dense"] = tf.concat([self._dense(f, columns) for f in self.dense], axis=1)
+        return out

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+import os
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import keras
 import numpy
 import tensorflow as tf
 
+from .. import _table_files
 from .._embeddings import F32, I64, Ids, Lookup, Tables
 from ..errors import InvalidArgument, NotFound, Unsupported
 from ._configs import Plan, leaves, rebuild
@@ -234,6 +236,21 @@ class EmbeddingLayer(keras.layers.Layer):
         if values.ndim != 2 or values.shape[1] != own.dim or not 0 <= first <= own.n_rows - len(values):
             raise InvalidArgument(f"rows of shape {values.shape} from {first} on do not fit into table '{table}' of shape {(own.n_rows, own.dim)}")
         self._made().write_rows(t, first, len(values), values.ctypes.data)
+
+    def save(self, path: Union[str, "os.PathLike[str]"], optimizer: bool = True) -> None:
+        """Rows of all tables, and with optimizer its state, as one safetensors file, whole or not at all: "<table>.weight", and "<table>.accumulator", ... and
+        "<table>.step". It takes some MiB, however large the tables are."""
+        _table_files.save(self._made(), self._stored_names(), os.fspath(path), optimizer)
+
+    def load(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        """Rows from such a file, from the model.safetensors of a Reckon export, or from a checkpoint's directory; and the state of the optimizer, if it is there,
+        else it stays as it was. Errors: NotFound, BadData; then nothing has changed."""
+        others = _table_files.names_of_exports(self._made())
+        _table_files.load(self._made(), [[own, *more] for own, more in zip(self._stored_names(), others)], os.fspath(path))
+
+    def _stored_names(self) -> List[Tuple[str, str]]:
+        """Of rows, and how those of the optimizer begin."""
+        return [(f"{t.name}.weight", f"{t.name}.") for t in self._made().tables]
 
     def save_own_variables(self, store: Any) -> None:
         for t, rows in enumerate(self.embedding_tables.values()):

@@ -11,10 +11,10 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
+from .. import _table_files
 from .._embeddings import BF16, F16, F32, MEAN, SUM, UNIFORM, Feature, Table, Tables, optimizer_struct
 from .._structs import Initializer
 from ..errors import InvalidArgument
-from . import _files
 from ._jagged import like
 from ._ops import Collection, embedding_bags
 from ._ranks import Ranks
@@ -213,13 +213,13 @@ class _Tables(torch.nn.Module):
         """Rows of all tables, and with optimizer what is in its state_dict() but for the learning rate, as one safetensors file, whole or not at all: the names of
         state_dict(), with "accumulator", "m", ... and "step" in place of "weight" for the optimizer's. It takes some MiB, however large the tables are. Over ranks
         all call it, and rank 0 writes."""
-        _files.save(self._tables, self._stored_names(), os.fspath(path), optimizer)
+        _table_files.save(self._tables, self._stored_names(), os.fspath(path), optimizer)
 
     def load(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Rows from such a file, from the model.safetensors of a Reckon export, or from a checkpoint's directory; and the state of the optimizer, if it is there,
         else it stays as it was. Over ranks all read it, however many wrote it. Errors: NotFound, BadData; then nothing has changed."""
-        others = [(f"embeddings.{t.name}.weight", "") for t in self._tables.tables], [(f"table/{t.name}/rows", f"table/{t.name}/") for t in self._tables.tables]
-        _files.load(self._tables, [*zip(self._stored_names(), *others)], os.fspath(path))
+        others = _table_files.names_of_exports(self._tables)
+        _table_files.load(self._tables, [[own, *more] for own, more in zip(self._stored_names(), others)], os.fspath(path))
 
     def _stored_names(self) -> List[Tuple[str, str]]:
         """Of rows, and how those of the optimizer begin."""

@@ -11,15 +11,14 @@ import struct
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-import torch
+import numpy
 
-from .._embeddings import Tables
-from .._library import check, lib, path_bytes
-from ..errors import BadData, Error, NotFound, ReadWriteError
+from ._embeddings import Tables
+from ._library import check, lib, path_bytes
+from .errors import BadData, Error, NotFound, ReadWriteError
 
 _PIECE = 1 << 22  # bytes
 _MOST_HEADER = 100_000_000  # as the format's own library has it
-_TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _ROWS = {"F32": 4, "F16": 2, "BF16": 2}  # bytes of a value
 _SIZES = {**_ROWS, "I64": 8}
 _STEP = -1
@@ -98,6 +97,11 @@ class _File:
                 os.remove(self.beside)
 
 
+def names_of_exports(tables: Tables) -> List[Names]:
+    """Of a Reckon export, and of a checkpoint."""
+    return [[(f"embeddings.{t.name}.weight", ""), (f"table/{t.name}/rows", f"table/{t.name}/")] for t in tables.tables]
+
+
 def save(tables: Tables, names: Names, path: str, optimizer: bool) -> None:
     """f32 values and i64 steps, whole or not at all."""
     parts = [(begin + end if end else name, part) for t, (name, begin) in enumerate(names) for end, part in _stored(tables, t) if optimizer or not end]
@@ -126,9 +130,9 @@ def _contents(tables: Tables, part: _Stored) -> Iterator[Any]:
         yield struct.pack("<q", tables.read_step(part.table))
         return
     for first, n in _pieces(part.shape):
-        values = torch.empty(n, *part.shape[1:])
-        tables.read_rows(part.table, first, n, values.data_ptr(), part.slot)
-        yield memoryview(values.numpy()).cast("B")
+        values = numpy.empty((n, *part.shape[1:]), numpy.float32)
+        tables.read_rows(part.table, first, n, values.ctypes.data, part.slot)
+        yield values.data.cast("B")
 
 
 class _Part(NamedTuple):
@@ -230,14 +234,20 @@ def _find(tensors: _Tensors, tables: Tables, t: int, names: Names) -> List[Tuple
     return [*out, (step, [tensors.step(found[1] + "step")])]
 
 
-def _read(file: BinaryIO, part: _Part, first: int, n: int) -> Any:
+def _read(file: BinaryIO, part: _Part, first: int, n: int) -> bytes:
     """Bytes of rows first .. first + n - 1 of the part's own."""
     row = (part.last - part.first) * _SIZES[part.dtype]
     file.seek(part.at + first * row)
     raw = file.read(n * row)
     if len(raw) != n * row:
         raise BadData(f"'{part.path}' ends within a tensor")
-    return bytearray(raw)
+    return raw
+
+
+def _numbers(raw: bytes, dtype: str) -> Any:
+    if dtype == "BF16":
+        return (numpy.frombuffer(raw, numpy.uint16).astype(numpy.uint32) << 16).view(numpy.float32)
+    return numpy.frombuffer(raw, {"F32": numpy.float32, "F16": numpy.float16}[dtype])
 
 
 def _load(tables: Tables, stored: _Stored, parts: List[_Part], files: Mapping[str, BinaryIO]) -> None:
@@ -245,13 +255,13 @@ def _load(tables: Tables, stored: _Stored, parts: List[_Part], files: Mapping[st
         tables.write_step(stored.table, struct.unpack("<q", _read(files[parts[0].path], parts[0], 0, 1))[0])
         return
     for first, n in _pieces(stored.shape):
-        values = torch.empty(n, math.prod(stored.shape[1:]))
+        values = numpy.empty((n, math.prod(stored.shape[1:])), numpy.float32)
         for part in parts:
             begin, end = (max(0, -(-(row - part.begin) // part.step)) for row in (first, first + n))
             if begin < end:
-                raw = torch.frombuffer(_read(files[part.path], part, begin, end - begin), dtype=_TYPES[part.dtype])
-                values[begin * part.step + part.begin - first :: part.step, part.first : part.last] = raw.view(end - begin, -1)
-        tables.write_rows(stored.table, first, n, values.data_ptr(), stored.slot)
+                read = _numbers(_read(files[part.path], part, begin, end - begin), part.dtype)
+                values[begin * part.step + part.begin - first :: part.step, part.first : part.last] = read.reshape(end - begin, -1)
+        tables.write_rows(stored.table, first, n, values.ctypes.data, stored.slot)
 
 
 def load(tables: Tables, names: Sequence[Names], path: str) -> None:

@@ -56,7 +56,7 @@ static rk_onnx_value named_initializer(rk_onnx_model *m, rk_buffer *name, rk_row
 }
 
 rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table, rk_row_piece piece) {
-    const rk_table_config *t = &m->plan.tables[table];
+    const rk_table_config *t = &m->collection.tables[table];
     rk_buffer name = {0};
     rk_buffer_printf(&name, "table/%s/rows", t->name);
     return named_initializer(m, &name, piece, t->n_rows, t->dim);
@@ -65,7 +65,7 @@ rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table, rk_row_piece piece)
 rk_export_rows rk_onnx_table_rows(const rk_onnx_model *m, int32_t table) {
     for (size_t i = 0; i < m->x->n; i++) {
         const rk_exported_tensor *t = &m->x->list[i];
-        if (t->table && strcmp(t->table, m->plan.tables[table].name) == 0) return t->rows;
+        if (t->table && strcmp(t->table, m->collection.tables[table].name) == 0) return t->rows;
     }
     return RK_EXPORT_ROWS_TRAINED; /* rk_onnx_table says that there is none */
 }
@@ -85,7 +85,7 @@ static void begin(rk_onnx_model *m) {
     rk_onnx_release(&m->writer);
     memset(m->features, 0, (size_t)(m->schema->n_features + 1) * sizeof *m->features);
     forget(m->values, (size_t)rk_graph_n_values(m->model->graph));
-    forget(m->lookups, (size_t)m->plan.n_features);
+    forget(m->lookups, (size_t)m->collection.n_features);
     forget(m->initializers, m->x->n);
 }
 
@@ -134,14 +134,15 @@ static rk_status write_tower(rk_onnx_model *m, const char *vector, const char *f
 static bool is_chosen(const rk_onnx_model *m, int32_t f) {
     const rk_export_options *o = m->x->options;
     size_t i = 0;
-    while (i < o->n_tables && strcmp(o->tables[i], m->plan.tables[m->plan.table_of[f]].name) != 0) i++;
+    while (i < o->n_tables && strcmp(o->tables[i], m->collection.tables[m->collection.table_of[f]].name) != 0)
+        i++;
     return i < o->n_tables;
 }
 
 /* [batch, dim], of a sequence [batch, length, dim]: lookup f, by its feature's name. */
 static void add_embedding(rk_onnx_model *m, int32_t f) {
-    const rk_feature_config *feature = &m->plan.features[f];
-    int64_t length = feature->max_sequence_length, dim = m->plan.tables[m->plan.table_of[f]].dim;
+    const rk_feature_config *feature = &m->collection.features[f];
+    int64_t length = feature->max_sequence_length, dim = m->collection.tables[m->collection.table_of[f]].dim;
     rk_onnx_value value = rk_onnx_lookup(m, f);
     if (length) value = rk_onnx_reshape(m, value, (int64_t[]){length, dim}, 2);
     rk_onnx_dim dims[] = {{.name = "batch"}, {.size = length ? length : dim}, {.size = dim}};
@@ -152,7 +153,7 @@ static void add_embedding(rk_onnx_model *m, int32_t f) {
 /* What is looked up in the chosen tables, without what the model makes of it. */
 static rk_status write_embeddings(rk_onnx_model *m) {
     begin(m);
-    for (int32_t f = 0; f < m->plan.n_features && m->writer.status == RK_OK; f++)
+    for (int32_t f = 0; f < m->collection.n_features && m->writer.status == RK_OK; f++)
         if (is_chosen(m, f)) add_embedding(m, f);
     return write_model(m, "embeddings.onnx");
 }
@@ -169,11 +170,11 @@ static rk_status open_model(rk_onnx_model *m) {
     const rk_config *config = m->x->config;
     m->schema = rk_transforms_schema(config->transforms);
     RK_TRY(rk_config_model_options(config, m->schema, false, &options));
-    RK_TRY(rk_model_sketch(&options, &m->model, &m->plan));
+    RK_TRY(rk_model_sketch(&options, &m->model, &m->collection));
     RK_TRY(rk_model_join_tasks(m->model, false));
     RK_TRY(rk_graph_status(m->model->graph));
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)m->schema->n_features + 1, m->features),
-                        RK_ARRAY((size_t)m->plan.n_features, m->lookups),
+                        RK_ARRAY((size_t)m->collection.n_features, m->lookups),
                         RK_ARRAY((size_t)rk_graph_n_values(m->model->graph), m->values)));
     return rk_alloc(m->x->n, sizeof *m->initializers, &m->initializers);
 }
@@ -185,6 +186,6 @@ rk_status rk_export_write_onnx(const rk_exporting *x) {
     rk_onnx_release(&m.writer);
     RK_FREE_ALL(m.features, m.lookups, m.values, m.initializers);
     rk_model_free(m.model);
-    rk_collection_config_release(&m.plan);
+    rk_collection_config_release(&m.collection);
     return status;
 }

@@ -128,11 +128,11 @@ static rk_onnx_value denominators(rk_onnx_model *m, const rk_onnx_bags *bags, rk
 }
 
 static rk_onnx_value combined(rk_onnx_model *m, int32_t f) {
-    const rk_feature_config *feature = &m->plan.features[f];
+    const rk_feature_config *feature = &m->collection.features[f];
     int32_t source = m->model->lookups[f].source;
     bool weighted = rk_onnx_is_weighted(m, source), divides = feature->combiner != RK_COMBINER_SUM;
     const rk_onnx_bags *bags = bags_of(m, source, weighted && divides);
-    rk_onnx_value rows = rk_onnx_cast(m, rk_onnx_table_lookup(m, m->plan.table_of[f], bags->ids, 1),
+    rk_onnx_value rows = rk_onnx_cast(m, rk_onnx_table_lookup(m, m->collection.table_of[f], bags->ids, 1),
                                       RK_ONNX_F64),
                   w = -1;
     if (weighted) {
@@ -148,7 +148,7 @@ static rk_onnx_value combined(rk_onnx_model *m, int32_t f) {
 static rk_onnx_value sequence_lengths(rk_onnx_model *m, int32_t f) {
     if (rk_onnx_is_padded(m)) return rk_onnx_padded_lengths(m, f);
     const rk_onnx_bags *bags = bags_of(m, m->model->lookups[f].source, false);
-    int64_t most = m->plan.features[f].max_sequence_length;
+    int64_t most = m->collection.features[f].max_sequence_length;
     return rk_onnx_binary(m, "Min", differences(m, bags->offsets),
                           rk_onnx_constant_ints(&m->writer, &most, 1));
 }
@@ -169,20 +169,22 @@ static rk_onnx_value positions(rk_onnx_model *m, int64_t n) {
 /* Position p of a sample is id number offset + p, or zeros from its length on: [batch, length * dim]. */
 static rk_onnx_value sequence(rk_onnx_model *m, int32_t f) {
     const rk_onnx_bags *bags = bags_of(m, m->model->lookups[f].source, false);
-    int64_t length = m->plan.features[f].max_sequence_length, width = rk_collection_config_width(&m->plan, f);
+    int64_t length = m->collection.features[f].max_sequence_length,
+            width = rk_collection_config_width(&m->collection, f);
     rk_onnx_value at = positions(m, length), begins = rk_onnx_slice(m, bags->offsets, 0, 0, -1),
                   there = rk_onnx_binary(m, "Less", at, rk_onnx_unsqueeze(m, sequence_lengths(m, f), 1)),
                   place = rk_onnx_binary(m, "Add", rk_onnx_unsqueeze(m, begins, 1), at);
     place = rk_onnx_ternary(m, "Where", there, place, rk_onnx_constant_int(&m->writer, 0));
-    rk_onnx_value rows = rk_onnx_table_lookup(m, m->plan.table_of[f], rk_onnx_gather(m, bags->ids, place), 2);
+    rk_onnx_value rows =
+        rk_onnx_table_lookup(m, m->collection.table_of[f], rk_onnx_gather(m, bags->ids, place), 2);
     rows = rk_onnx_ternary(m, "Where", rk_onnx_unsqueeze(m, there, 2), rows, rk_onnx_constant_float(m, 0));
     return rk_onnx_reshape(m, rows, &width, 1);
 }
 
 rk_onnx_value rk_onnx_lookup(rk_onnx_model *m, int32_t f) {
     if (m->lookups[f] >= 0 || m->writer.status != RK_OK) return m->lookups[f];
-    const char *before = enter(m, m->plan.features[f].name);
-    bool is_sequence = m->plan.features[f].max_sequence_length > 0;
+    const char *before = enter(m, m->collection.features[f].name);
+    bool is_sequence = m->collection.features[f].max_sequence_length > 0;
     if (rk_onnx_is_padded(m))
         m->lookups[f] = (is_sequence ? rk_onnx_padded_sequence : rk_onnx_padded_sums)(m, f);
     else
@@ -210,7 +212,7 @@ static rk_onnx_value some_lookups(rk_onnx_model *m, int32_t first, int32_t n) {
 }
 
 static rk_onnx_value length_column(rk_onnx_model *m, int32_t f) {
-    const char *before = enter(m, m->plan.features[f].name);
+    const char *before = enter(m, m->collection.features[f].name);
     rk_onnx_value lengths = rk_onnx_cast(m, sequence_lengths(m, f), RK_ONNX_F32);
     lengths = rk_onnx_unsqueeze(m, lengths, 1);
     enter(m, before);
@@ -221,12 +223,12 @@ static rk_onnx_value length_column(rk_onnx_model *m, int32_t f) {
 static rk_onnx_value all_lengths(rk_onnx_model *m) {
     rk_onnx_value *parts;
     size_t n = 0;
-    rk_status status = rk_alloc((size_t)m->plan.n_vectors, sizeof *parts, &parts);
+    rk_status status = rk_alloc((size_t)m->collection.n_vectors, sizeof *parts, &parts);
     if (status != RK_OK) {
         m->writer.status = status;
         return -1;
     }
-    for (int32_t f = 0; f < m->plan.n_vectors; f++)
+    for (int32_t f = 0; f < m->collection.n_vectors; f++)
         if (m->model->lookups[f].length) parts[n++] = length_column(m, f);
     rk_onnx_value value = beside_one_another(m, parts, n);
     rk_free(parts);
@@ -241,9 +243,9 @@ static rk_onnx_value read_input(rk_onnx_model *m, rk_value input) {
         return rk_onnx_input(&m->writer, "dense", RK_ONNX_F32, dims, 2);
     }
     if (input == model->lengths) return all_lengths(m);
-    int32_t n_vectors = m->plan.n_vectors;
+    int32_t n_vectors = m->collection.n_vectors;
     if (n_vectors && input == model->lookups[0].input) return some_lookups(m, 0, n_vectors);
-    return some_lookups(m, n_vectors, m->plan.n_features - n_vectors);
+    return some_lookups(m, n_vectors, m->collection.n_features - n_vectors);
 }
 
 rk_onnx_value rk_onnx_graph_input(rk_onnx_model *m, rk_value input) {
@@ -253,11 +255,12 @@ rk_onnx_value rk_onnx_graph_input(rk_onnx_model *m, rk_value input) {
 
 rk_onnx_value rk_onnx_columns(rk_onnx_model *m, rk_value input, int32_t first, int32_t count) {
     const rk_model_lookup *lookups = m->model->lookups;
-    int32_t begin = 0, end, n = m->plan.n_vectors, width = 0;
+    int32_t begin = 0, end, n = m->collection.n_vectors, width = 0;
     if (n == 0 || input != lookups[0].input) return -1;
     while (begin < n && lookups[begin].first < first) begin++;
     if (begin == n || lookups[begin].first != first) return -1;
-    for (end = begin; end < n && width < count; end++) width += rk_collection_config_width(&m->plan, end);
+    for (end = begin; end < n && width < count; end++)
+        width += rk_collection_config_width(&m->collection, end);
     return width == count ? some_lookups(m, begin, end - begin) : -1;
 }
 

@@ -29,7 +29,7 @@ typedef struct rk_onnx_feature {
 typedef struct rk_onnx_model {
     const rk_exporting *x;
     rk_model *model;
-    rk_collection_config plan;
+    rk_collection_config collection;
     rk_onnx_writer writer;
     const rk_data_schema *schema;
     rk_onnx_feature *features;   /* [schema->n_features + 1]: the last one is a two_tower's history */

@@ -19,11 +19,11 @@ static rk_onnx_value is_valid(rk_onnx_model *m, rk_onnx_value ids) {
 /* Rows [batch, n, dim]; of an id that is none those of id 0. */
 static rk_onnx_value rows_of(rk_onnx_model *m, int32_t f, rk_onnx_value ids, rk_onnx_value valid) {
     ids = rk_onnx_ternary(m, "Where", valid, ids, rk_onnx_constant_int(&m->writer, 0));
-    return rk_onnx_table_lookup(m, m->plan.table_of[f], ids, 2);
+    return rk_onnx_table_lookup(m, m->collection.table_of[f], ids, 2);
 }
 
 rk_onnx_value rk_onnx_padded_sums(rk_onnx_model *m, int32_t f) {
-    rk_combiner combiner = m->plan.features[f].combiner;
+    rk_combiner combiner = m->collection.features[f].combiner;
     int32_t source = m->model->lookups[f].source;
     const rk_onnx_feature *feature = rk_onnx_feature_of(m, source);
     bool divides = combiner != RK_COMBINER_SUM;
@@ -43,7 +43,7 @@ rk_onnx_value rk_onnx_padded_sums(rk_onnx_model *m, int32_t f) {
 
 /* The ids of a sequence, with -1 behind them: [batch, length]. */
 static rk_onnx_value sequence_ids(rk_onnx_model *m, int32_t f) {
-    int64_t length = m->plan.features[f].max_sequence_length;
+    int64_t length = m->collection.features[f].max_sequence_length;
     rk_onnx_value ids = rk_onnx_feature_of(m, m->model->lookups[f].source)->ids,
                   shape[] = {rk_onnx_slice(m, rk_onnx_unary(m, "Shape", ids), 0, 0, 1),
                              rk_onnx_constant_ints(&m->writer, &length, 1)},
@@ -54,7 +54,7 @@ static rk_onnx_value sequence_ids(rk_onnx_model *m, int32_t f) {
 }
 
 rk_onnx_value rk_onnx_padded_sequence(rk_onnx_model *m, int32_t f) {
-    int64_t width = rk_collection_config_width(&m->plan, f);
+    int64_t width = rk_collection_config_width(&m->collection, f);
     rk_onnx_value ids = sequence_ids(m, f), valid = is_valid(m, ids), rows = rows_of(m, f, ids, valid);
     rows = rk_onnx_ternary(m, "Where", rk_onnx_unsqueeze(m, valid, 2), rows, rk_onnx_constant_float(m, 0));
     return rk_onnx_reshape(m, rows, &width, 1);

@@ -27,7 +27,7 @@ static rk_onnx_value nibbles(rk_onnx_model *m, rk_onnx_value bytes, int64_t n_by
 
 rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_value ids, int32_t n_dims) {
     rk_export_rows rows = rk_onnx_table_rows(m, table);
-    int64_t dim = m->plan.tables[table].dim;
+    int64_t dim = m->collection.tables[table].dim;
     if (!rk_row_format_name(rows)) return piece_of(m, table, RK_ROW_WHOLE, ids);
     rk_onnx_value codes = piece_of(m, table, RK_ROW_CODES, ids);
     if (rows == RK_EXPORT_ROWS_INT4)

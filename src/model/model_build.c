@@ -66,22 +66,22 @@ static rk_status check_data(const rk_model *model, const rk_model_options *optio
 }
 
 /* For prediction: an optimizer without slots, and rows that nothing decays. */
-static rk_status drop_slots(rk_collection_config *plan) {
-    for (int32_t t = 0; t < plan->n_tables; t++) {
-        RK_TRY(rk_optimizer_init(&plan->optimizers[t], RK_OPTIMIZER_SGD));
-        plan->l2[t] = plan->l2_full[t] = 0;
+static rk_status drop_slots(rk_collection_config *collection) {
+    for (int32_t t = 0; t < collection->n_tables; t++) {
+        RK_TRY(rk_optimizer_init(&collection->optimizers[t], RK_OPTIMIZER_SGD));
+        collection->l2[t] = collection->l2_full[t] = 0;
     }
     return RK_OK;
 }
 
-static const rk_table_config *table_of(const rk_collection_config *plan, int32_t feature) {
-    return &plan->tables[plan->table_of[feature]];
+static const rk_table_config *table_of(const rk_collection_config *collection, int32_t feature) {
+    return &collection->tables[collection->table_of[feature]];
 }
 
 static rk_status check_equal_dims(const rk_model_options *options, const char *kind,
-                                  const rk_collection_config *plan) {
-    for (int32_t f = 1; f < plan->n_vectors; f++) {
-        const rk_table_config *first = table_of(plan, 0), *other = table_of(plan, f);
+                                  const rk_collection_config *collection) {
+    for (int32_t f = 1; f < collection->n_vectors; f++) {
+        const rk_table_config *first = table_of(collection, 0), *other = table_of(collection, f);
         if (other->dim == first->dim) continue;
         rk_error(RK_CONFIG,
                  "model '%s' needs embeddings of one dim, but table '%s' has %d and table '%s' has %d\nhint: "
@@ -116,7 +116,7 @@ static rk_status drop_features(rk_graph *graph, double rate, const rk_preset_inp
 /* The graph's inputs, and each feature's place in them; out->features is the caller's to free. A sequence of
  * length L counts as L vectors. */
 static rk_status add_inputs(rk_model *model, const rk_model_options *options,
-                            const rk_collection_config *plan, rk_preset_inputs *out) {
+                            const rk_collection_config *collection, rk_preset_inputs *out) {
     rk_graph *graph = model->graph;
     rk_preset_inputs inputs = {.dense = -1,
                                .vectors = -1,
@@ -126,40 +126,42 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
                                .n_tasks = rk_model_n_logits(model),
                                .dtype = options->dtype};
     bool reads_lengths = rk_model_reads(options->model, RK_INPUT_LENGTHS);
-    int64_t width = 0, n_vectors = 0, n_sequences = 0, n_linear = plan->n_features - plan->n_vectors;
+    int64_t width = 0, n_vectors = 0, n_sequences = 0,
+            n_linear = collection->n_features - collection->n_vectors;
     rk_preset_feature *features;
-    RK_TRY(rk_alloc((size_t)plan->n_features, sizeof *model->lookups, &model->lookups));
-    model->n_lookups = plan->n_features;
-    RK_TRY(rk_alloc((size_t)plan->n_vectors, sizeof *features, &features));
+    RK_TRY(rk_alloc((size_t)collection->n_features, sizeof *model->lookups, &model->lookups));
+    model->n_lookups = collection->n_features;
+    RK_TRY(rk_alloc((size_t)collection->n_vectors, sizeof *features, &features));
     inputs.features = features;
-    inputs.n_features = plan->n_vectors;
+    inputs.n_features = collection->n_vectors;
     *out = inputs;
-    for (int32_t f = 0; f < plan->n_features; f++) {
-        bool vector = f < plan->n_vectors;
-        int32_t source =
-            model->retrieval ? rk_retrieval_feature(model->retrieval, plan->sources[f]) : plan->sources[f];
-        model->lookups[f] = (rk_model_lookup){.source = source,
-                                              .input = -1,
-                                              .first = vector ? (int32_t)width : f - plan->n_vectors,
-                                              .width = rk_collection_config_width(plan, f),
-                                              .keys = plan->dynamic[plan->table_of[f]].max_capacity > 0};
+    for (int32_t f = 0; f < collection->n_features; f++) {
+        bool vector = f < collection->n_vectors;
+        int32_t source = model->retrieval ? rk_retrieval_feature(model->retrieval, collection->sources[f])
+                                          : collection->sources[f];
+        model->lookups[f] =
+            (rk_model_lookup){.source = source,
+                              .input = -1,
+                              .first = vector ? (int32_t)width : f - collection->n_vectors,
+                              .width = rk_collection_config_width(collection, f),
+                              .keys = collection->dynamic[collection->table_of[f]].max_capacity > 0};
         if (!vector) continue;
-        int32_t columns = model->lookups[f].width, length = plan->features[f].max_sequence_length;
-        features[f] = (rk_preset_feature){plan->features[f].name, (int32_t)width, columns, length,
+        int32_t columns = model->lookups[f].width, length = collection->features[f].max_sequence_length;
+        features[f] = (rk_preset_feature){collection->features[f].name, (int32_t)width, columns, length,
                                           (int32_t)n_sequences};
         if (length && reads_lengths) {
             model->lookups[f].length = length;
             model->lookups[f].length_column = (int32_t)n_sequences++;
         }
         width += columns;
-        n_vectors += columns / table_of(plan, f)->dim;
+        n_vectors += columns / table_of(collection, f)->dim;
     }
     RK_FAIL_IF(width > INT32_MAX, RK_UNSUPPORTED,
                "the features' embeddings have %lld values a sample; at most 2^31 - 1 are supported\nhint: "
                "use fewer features or a smaller embedding.dim",
                (long long)width);
     inputs.n_vectors = (int32_t)n_vectors;
-    inputs.dim = plan->n_vectors ? table_of(plan, 0)->dim : 0;
+    inputs.dim = collection->n_vectors ? table_of(collection, 0)->dim : 0;
     if (model->n_dense) inputs.dense = rk_graph_input(graph, "dense", (rk_shape){1, model->n_dense});
     rk_value vectors = inputs.vectors =
         width ? rk_graph_input(graph, "vectors", (rk_shape){1, (int32_t)width}) : -1;
@@ -173,8 +175,8 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
         inputs.vector_rows = rk_graph_add(graph, "reshape", rows_name, &rows, &inputs.vectors, 1);
     if (n_linear) inputs.linear = rk_graph_input(graph, "linear", (rk_shape){1, (int32_t)n_linear});
     if (n_sequences) inputs.lengths = rk_graph_input(graph, "lengths", (rk_shape){1, (int32_t)n_sequences});
-    for (int32_t f = 0; f < plan->n_features; f++)
-        model->lookups[f].input = f < plan->n_vectors ? vectors : inputs.linear;
+    for (int32_t f = 0; f < collection->n_features; f++)
+        model->lookups[f].input = f < collection->n_vectors ? vectors : inputs.linear;
     model->dense = inputs.dense;
     model->lengths = inputs.lengths;
     *out = inputs;
@@ -183,14 +185,14 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
 
 /* Up to the logits of the preset or the layers. */
 static rk_status add_nodes(rk_model *model, const rk_model_options *options,
-                           const rk_collection_config *plan) {
+                           const rk_collection_config *collection) {
     rk_preset_inputs inputs = {0};
     RK_TRY(rk_graph_create(options->seed, &model->graph));
-    rk_status status = add_inputs(model, options, plan, &inputs);
+    rk_status status = add_inputs(model, options, collection, &inputs);
     if (status == RK_OK && model->preset)
         model->logits = model->preset->build(model->graph, options->model, &inputs);
     else if (status == RK_OK)
-        status = rk_graph_section_read(model, options, plan, &inputs);
+        status = rk_graph_section_read(model, options, collection, &inputs);
     rk_free((void *)(size_t)inputs.features);
     return status;
 }
@@ -244,16 +246,16 @@ static void set_leaves(rk_model *model) {
         rk_embeddings_set_leaves(model->embeddings, f, (rk_leaves){0, micro_batch});
 }
 
-static rk_status check_constraints(const rk_model_options *options, const rk_collection_config *plan) {
+static rk_status check_constraints(const rk_model_options *options, const rk_collection_config *collection) {
     RK_AUTOFREE int32_t *constraint_of = NULL;
-    RK_TRY(rk_alloc((size_t)plan->n_tables, sizeof *constraint_of, &constraint_of));
-    return rk_planner_constraints_find(options->constraints, options->n_constraints, plan->tables,
-                                       plan->n_tables, constraint_of);
+    RK_TRY(rk_alloc((size_t)collection->n_tables, sizeof *constraint_of, &constraint_of));
+    return rk_planner_constraints_find(options->constraints, options->n_constraints, collection->tables,
+                                       collection->n_tables, constraint_of);
 }
 
 /* What dynamic tables do not do yet. */
-static rk_status check_dynamic(const rk_model_options *options, const rk_collection_config *plan) {
-    int32_t t = rk_collection_config_dynamic(plan);
+static rk_status check_dynamic(const rk_model_options *options, const rk_collection_config *collection) {
+    int32_t t = rk_collection_config_dynamic(collection);
     if (t < 0) return RK_OK;
     const char *what = options->cluster         ? "not supported over ranks"
                        : options->device        ? "not supported with 'device: cuda'"
@@ -265,13 +267,13 @@ static rk_status check_dynamic(const rk_model_options *options, const rk_collect
                        : options->device        ? "use 'device: cpu'"
                        : options->staleness > 0 ? "remove 'staleness'"
                                                 : "leave 'rows' at 'trained'";
-    return rk_error_hint(
-        rk_error(RK_UNSUPPORTED, "table '%s' is dynamic (max_capacity): %s", plan->tables[t].name, what),
-        "%s", hint);
+    return rk_error_hint(rk_error(RK_UNSUPPORTED, "table '%s' is dynamic (max_capacity): %s",
+                                  collection->tables[t].name, what),
+                         "%s", hint);
 }
 
 /* All that follows from the run file and the data's columns: tables and nodes, without their memory. */
-static rk_status outline(rk_model *model, const rk_model_options *options, rk_collection_config *plan) {
+static rk_status outline(rk_model *model, const rk_model_options *options, rk_collection_config *collection) {
     RK_TRY(rk_model_section_check(options->model, options->yaml));
     model->preset = rk_preset_of(options->model->kind);
     model->n_dense = options->schema->n_dense;
@@ -283,21 +285,23 @@ static rk_status outline(rk_model *model, const rk_model_options *options, rk_co
         model->loss = &rk_retrieval_losses;
     }
     RK_TRY(rk_model_make_collection_config(options->model, options->embedding, options->yaml, options->schema,
-                                           model->retrieval, &options->dense_optimizer.optimizer, plan));
-    RK_TRY(check_dynamic(options, plan));
-    RK_TRY(check_constraints(options, plan));
+                                           model->retrieval, &options->dense_optimizer.optimizer,
+                                           collection));
+    RK_TRY(check_dynamic(options, collection));
+    RK_TRY(check_constraints(options, collection));
     if (rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS))
-        RK_TRY(check_equal_dims(options, rk_model_kind(model), plan));
-    return add_nodes(model, options, plan);
+        RK_TRY(check_equal_dims(options, rk_model_kind(model), collection));
+    return add_nodes(model, options, collection);
 }
 
 /* The store of the model's tables. */
 static rk_status create_store(rk_model *model, const rk_model_options *options,
-                              const rk_collection_config *plan) {
-    if (!plan->n_features) return RK_OK;
-    if (options->cluster) return rk_model_create_sharded(model, options, plan);
+                              const rk_collection_config *collection) {
+    if (!collection->n_features) return RK_OK;
+    if (options->cluster) return rk_model_create_sharded(model, options, collection);
     rk_row_source *source = options->row_source ? *options->row_source : NULL;
-    RK_TRY(rk_collection_config_create(plan, options->seed, options->is_outline, source, &model->embeddings));
+    RK_TRY(rk_collection_config_create(collection, options->seed, options->is_outline, source,
+                                       &model->embeddings));
     if (source) *options->row_source = NULL;
     set_leaves(model);
     return rk_local_store_create(model->embeddings, model->stale, &model->store);
@@ -329,29 +333,29 @@ static rk_status create_trainer(rk_model *model, const rk_model_options *options
 }
 
 static rk_status create_engine(rk_model *model, const rk_model_options *options,
-                               const rk_collection_config *plan) {
-    if (!options->device) return rk_cpu_engine_reserve(model, options, plan);
+                               const rk_collection_config *collection) {
+    if (!options->device) return rk_cpu_engine_reserve(model, options, collection);
     return device_error(options, rk_cuda_engine_create(model, options->device));
 }
 
-static rk_status build(rk_model *model, const rk_model_options *options, rk_collection_config *plan) {
+static rk_status build(rk_model *model, const rk_model_options *options, rk_collection_config *collection) {
     model->max_batch = model->max_here = options->max_batch;
     model->skip_not_finite = options->skip_not_finite;
     model->is_outline = options->is_outline;
     model->stale = options->training && options->staleness > 0 && !options->cluster;
-    RK_TRY(outline(model, options, plan));
+    RK_TRY(outline(model, options, collection));
     if (model->retrieval && options->training) model->max_here += rk_retrieval_n_negatives(model->retrieval);
-    if (!options->training) RK_TRY(drop_slots(plan));
-    for (int32_t t = 0; t < plan->n_tables && options->row_dtype; t++)
-        plan->tables[t].dtype =
-            options->row_dtype(options->row_context, plan->tables[t].name, plan->tables[t].dtype);
-    for (int32_t t = 0; t < plan->n_tables && options->rows_are_read; t++)
-        plan->tables[t].initializer = (rk_initializer){.kind = RK_INIT_ZEROS};
+    if (!options->training) RK_TRY(drop_slots(collection));
+    for (int32_t t = 0; t < collection->n_tables && options->row_dtype; t++)
+        collection->tables[t].dtype =
+            options->row_dtype(options->row_context, collection->tables[t].name, collection->tables[t].dtype);
+    for (int32_t t = 0; t < collection->n_tables && options->rows_are_read; t++)
+        collection->tables[t].initializer = (rk_initializer){.kind = RK_INIT_ZEROS};
     RK_TRY(rk_ranks_create(options, &model->ranks));
     RK_TRY(finish_graph(model, options));
     int64_t micro_batch = rk_graph_micro_batch(model->graph);
     rk_ranks_finish(model->ranks, micro_batch, model->max_here);
-    RK_TRY(create_store(model, options, plan));
+    RK_TRY(create_store(model, options, collection));
     if (options->device && options->cluster)
         RK_TRY(device_error(options, rk_cuda_engine_check(model, options->staleness)));
     if (!rk_model_trains(model)) {
@@ -364,7 +368,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_coll
     if (model->retrieval) RK_TRY(rk_retrieval_finish(model, options));
     RK_TRY(create_queue(model, options));
     if (options->training) RK_TRY(create_trainer(model, options));
-    return create_engine(model, options, plan);
+    return create_engine(model, options, collection);
 }
 
 static rk_status new_model(rk_model **out) {
@@ -376,17 +380,17 @@ static rk_status new_model(rk_model **out) {
     return RK_OK;
 }
 
-rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_collection_config *plan) {
+rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_collection_config *collection) {
     RK_TRY(new_model(out));
-    RK_TRY(outline(*out, options, plan));
+    RK_TRY(outline(*out, options, collection));
     return graph_status(options, rk_graph_status((*out)->graph));
 }
 
 rk_status rk_model_build(const rk_model_options *options, rk_model **out) {
     rk_model *model;
-    RK_AUTO(rk_collection_config_release) rk_collection_config plan = {0};
+    RK_AUTO(rk_collection_config_release) rk_collection_config collection = {0};
     RK_TRY(new_model(&model));
-    rk_status status = build(model, options, &plan);
+    rk_status status = build(model, options, &collection);
     if (status == RK_OK)
         *out = model;
     else

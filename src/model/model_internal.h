@@ -137,9 +137,9 @@ rk_status rk_model_tasks_init(rk_model *model, const rk_data_schema *schema);
 int32_t rk_model_n_logits(const rk_model *model);
 rk_status rk_model_join_tasks(rk_model *model, bool learns_weights);
 
-/* The model's graph before tasks join it and it is finished, and the plan of its tables, without their
+/* The model's graph before tasks join it and it is finished, and the config of its tables, without their
  * memory. Both are the caller's, whatever happens. */
-rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_collection_config *plan);
+rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_collection_config *collection);
 
 /* A batch on its way (step/local_batch.c): whether it is one of this model's; the lengths of the sequences of
  * a block, into the graph's input; likewise, of samples of a batch, `out` being of the first of them. */
@@ -166,6 +166,6 @@ rk_status rk_model_skip(rk_model *model, rk_status status, double *loss);
 
 /* The store of a model's tables over ranks (sharded_tables.c). */
 rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *options,
-                                  const rk_collection_config *plan);
+                                  const rk_collection_config *collection);
 
 #endif

@@ -10,36 +10,37 @@
 /* A two_tower also asks for items that are drawn and for histories, which no batch of the data has: which
  * rows those are is assumed. */
 static rk_status assume_loads(const rk_retrieval *retrieval, const rk_model_lookup *lookups,
-                              const rk_collection_config *plan, const rk_model_cluster *cluster,
+                              const rk_collection_config *collection, const rk_model_cluster *cluster,
                               rk_table_statistics *loads) {
     const rk_planner_request *request = &cluster->request;
     RK_AUTOFREE double *ids = NULL;
-    RK_TRY(rk_alloc((size_t)plan->n_tables, sizeof *ids, &ids));
-    for (int32_t f = 0; f < plan->n_features; f++) {
-        double most =
-            plan->features[f].max_sequence_length ? plan->features[f].max_sequence_length : INFINITY;
-        ids[plan->table_of[f]] +=
+    RK_TRY(rk_alloc((size_t)collection->n_tables, sizeof *ids, &ids));
+    for (int32_t f = 0; f < collection->n_features; f++) {
+        double most = collection->features[f].max_sequence_length
+                          ? collection->features[f].max_sequence_length
+                          : INFINITY;
+        ids[collection->table_of[f]] +=
             fmin(rk_retrieval_ids(retrieval, lookups[f].source, cluster->sample, request->batch_size), most);
     }
-    for (int32_t t = 0; t < plan->n_tables; t++)
-        loads[t] = rk_table_statistics_assume(plan->tables[t].n_rows, ids[t], request->batch_size,
+    for (int32_t t = 0; t < collection->n_tables; t++)
+        loads[t] = rk_table_statistics_assume(collection->tables[t].n_rows, ids[t], request->batch_size,
                                               request->roles.n_trainers);
     return RK_OK;
 }
 
 /* The count keeps the hot rows. */
-static rk_status count_loads(const rk_collection_config *plan, const rk_model_cluster *cluster,
+static rk_status count_loads(const rk_collection_config *collection, const rk_model_cluster *cluster,
                              rk_table_statistics *loads, rk_lookup_counter **out) {
-    RK_TRY(rk_lookup_counter_create(plan, cluster->request.roles.n_trainers, out));
+    RK_TRY(rk_lookup_counter_create(collection, cluster->request.roles.n_trainers, out));
     RK_TRY(rk_lookup_counter_add(*out, cluster->sample));
     rk_lookup_counter_conclude(*out, loads);
     return RK_OK;
 }
 
 rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *options,
-                                  const rk_collection_config *plan) {
+                                  const rk_collection_config *collection) {
     const rk_ranks *ranks = model->ranks;
-    rk_embeddings_config config = rk_collection_config_config(plan, options->seed);
+    rk_embeddings_config config = rk_collection_config_config(collection, options->seed);
     rk_planner_request request = options->cluster->request;
     rk_table_placement *placements = NULL;
     RK_AUTOFREE rk_table_statistics *loads = NULL;
@@ -52,9 +53,9 @@ rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *optio
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)config.n_tables, placements),
                          RK_ARRAY((size_t)config.n_tables, loads)));
     if (options->cluster->sample && model->retrieval)
-        RK_GOTO(assume_loads(model->retrieval, model->lookups, plan, options->cluster, loads));
+        RK_GOTO(assume_loads(model->retrieval, model->lookups, collection, options->cluster, loads));
     if (options->cluster->sample && !model->retrieval)
-        RK_GOTO(count_loads(plan, options->cluster, loads, &count));
+        RK_GOTO(count_loads(collection, options->cluster, loads, &count));
     request.loads = options->cluster->sample ? loads : NULL;
     RK_GOTO(rk_sharding_plan_choose(&request, placements));
     RK_GOTO(rk_table_placements_check_same(ranks->comm, placements, config.n_tables));
@@ -68,8 +69,9 @@ rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *optio
                                  .staleness = options->staleness};
     RK_GOTO(rk_sharded_create(&wanted, &model->sharded));
     model->store = rk_sharded_as_store(model->sharded);
-    for (int32_t t = 0; t < plan->n_tables; t++)
-        RK_GOTO(rk_sharded_set_l2(model->sharded, plan->tables[t].name, plan->l2[t], plan->l2_full[t]));
+    for (int32_t t = 0; t < collection->n_tables; t++)
+        RK_GOTO(rk_sharded_set_l2(model->sharded, collection->tables[t].name, collection->l2[t],
+                                  collection->l2_full[t]));
 done:
     for (int32_t t = 0; t < config.n_tables && placements; t++) rk_table_placement_release(&placements[t]);
     rk_free(placements);

@@ -31,8 +31,8 @@ static void release(setup *s) {
     rk_yaml_release(&s->yaml);
 }
 
-static rk_status plan_text(const char *text, rk_embedding_wants wants, const rk_optimizer *fallback,
-                           rk_collection_config *out) {
+static rk_status collection_text(const char *text, rk_embedding_wants wants, const rk_optimizer *fallback,
+                                 rk_collection_config *out) {
     setup s;
     OK(bind(&s, text));
     rk_status status =
@@ -41,42 +41,42 @@ static rk_status plan_text(const char *text, rk_embedding_wants wants, const rk_
     return status;
 }
 
-static const rk_table_config *table_named(const rk_collection_config *plan, const char *name) {
-    for (int32_t t = 0; t < plan->n_tables; t++)
-        if (strcmp(plan->tables[t].name, name) == 0) return &plan->tables[t];
+static const rk_table_config *table_named(const rk_collection_config *collection, const char *name) {
+    for (int32_t t = 0; t < collection->n_tables; t++)
+        if (strcmp(collection->tables[t].name, name) == 0) return &collection->tables[t];
     fail_msg("no table '%s'", name);
     return NULL;
 }
 
 static void test_nothing_said(void **state) {
     (void)state;
-    rk_collection_config plan;
+    rk_collection_config collection;
     rk_optimizer adam;
     OK(rk_optimizer_init(&adam, RK_OPTIMIZER_ADAM));
     adam.learning_rate = 0.5;
     for (int said = 0; said < 2; said++) { /* no section at all, or an empty one: a table a feature */
-        OK(plan_text(said ? "embedding: {}" : "model: lr", vectors, &adam, &plan));
-        assert_true(plan.n_tables == N_SOURCES && plan.n_features == N_SOURCES &&
-                    plan.n_vectors == N_SOURCES);
+        OK(collection_text(said ? "embedding: {}" : "model: lr", vectors, &adam, &collection));
+        assert_true(collection.n_tables == N_SOURCES && collection.n_features == N_SOURCES &&
+                    collection.n_vectors == N_SOURCES);
         for (int32_t i = 0; i < N_SOURCES; i++) {
-            const rk_table_config *t = &plan.tables[i];
+            const rk_table_config *t = &collection.tables[i];
             assert_string_equal(t->name, sources[i].name);
             assert_true(t->n_rows == sources[i].cardinality && t->dim == 16 && t->dtype == RK_F32 &&
                         !t->frozen);
             assert_true(t->initializer.kind == RK_INIT_TRUNCATED_NORMAL && t->initializer.stddev == 0.01);
             assert_true(t->optimizer->kind == RK_OPTIMIZER_ADAM && t->optimizer->learning_rate == 0.5);
-            assert_true(plan.l2[i] == 0 && plan.l2_full[i] == 0 && plan.sources[i] == i);
-            const rk_feature_config *f = &plan.features[i];
+            assert_true(collection.l2[i] == 0 && collection.l2_full[i] == 0 && collection.sources[i] == i);
+            const rk_feature_config *f = &collection.features[i];
             assert_string_equal(f->name, sources[i].name);
             assert_string_equal(f->table, sources[i].name);
             assert_true(f->combiner == RK_COMBINER_MEAN && f->max_sequence_length == 0 &&
                         !f->skip_validation);
         }
-        rk_collection_config_release(&plan);
+        rk_collection_config_release(&collection);
     }
-    OK(plan_text("model: lr", vectors, NULL, &plan)); /* and nothing to fall back on */
-    assert_true(plan.tables[0].optimizer->kind == RK_OPTIMIZER_ADAGRAD);
-    rk_collection_config_release(&plan);
+    OK(collection_text("model: lr", vectors, NULL, &collection)); /* and nothing to fall back on */
+    assert_true(collection.tables[0].optimizer->kind == RK_OPTIMIZER_ADAGRAD);
+    rk_collection_config_release(&collection);
 }
 
 static const char everything[] =
@@ -99,20 +99,22 @@ static const char everything[] =
 
 static void test_everything_said(void **state) {
     (void)state;
-    rk_collection_config plan;
-    OK(plan_text(everything, vectors, NULL, &plan));
-    assert_int_equal(plan.n_tables, 2);
-    const rk_table_config *item = table_named(&plan, "item"), *words = table_named(&plan, "words");
+    rk_collection_config collection;
+    OK(collection_text(everything, vectors, NULL, &collection));
+    assert_int_equal(collection.n_tables, 2);
+    const rk_table_config *item = table_named(&collection, "item"),
+                          *words = table_named(&collection, "words");
     assert_true(item->n_rows == 60 && item->dim == 4 && item->dtype == RK_F32 && item->frozen &&
                 item->initializer.kind == RK_INIT_ZEROS);
-    assert_true(item->optimizer->kind == RK_OPTIMIZER_ADAM && plan.l2[item - plan.tables] == 0 &&
-                plan.l2_full[item - plan.tables] == 0.5);
+    assert_true(item->optimizer->kind == RK_OPTIMIZER_ADAM && collection.l2[item - collection.tables] == 0 &&
+                collection.l2_full[item - collection.tables] == 0.5);
     assert_true(words->n_rows == 100 && words->dim == 8 && words->dtype == RK_BF16 &&
                 !words->frozen); /* as many rows as its largest feature needs */
     assert_true(words->initializer.kind == RK_INIT_UNIFORM && words->initializer.min == -1 &&
                 words->initializer.max == 1);
     assert_true(words->optimizer->kind == RK_OPTIMIZER_SGD && words->optimizer->learning_rate == 0.3);
-    assert_true(plan.l2[words - plan.tables] == 0.1 && plan.l2_full[words - plan.tables] == 0.2);
+    assert_true(collection.l2[words - collection.tables] == 0.1 &&
+                collection.l2_full[words - collection.tables] == 0.2);
     static const struct {
         const char *name, *table;
         rk_combiner combiner;
@@ -122,18 +124,18 @@ static void test_everything_said(void **state) {
                     {"item", "item", RK_COMBINER_SUM, 0, false},
                     {"tags", "words", RK_COMBINER_SQRTN, 0, false},
                     {"history", "item", RK_COMBINER_SUM, 7, true}};
-    assert_int_equal(plan.n_features, 4);
+    assert_int_equal(collection.n_features, 4);
     for (int i = 0; i < 4; i++) { /* in the order of the sources */
-        assert_string_equal(plan.features[i].name, expected[i].name);
-        assert_string_equal(plan.features[i].table, expected[i].table);
-        assert_true(plan.features[i].combiner == expected[i].combiner &&
-                    plan.features[i].max_sequence_length == expected[i].length);
-        assert_true(plan.features[i].skip_validation == expected[i].skip && plan.sources[i] == i &&
-                    plan.features[i].weighted == (i == 2));
+        assert_string_equal(collection.features[i].name, expected[i].name);
+        assert_string_equal(collection.features[i].table, expected[i].table);
+        assert_true(collection.features[i].combiner == expected[i].combiner &&
+                    collection.features[i].max_sequence_length == expected[i].length);
+        assert_true(collection.features[i].skip_validation == expected[i].skip &&
+                    collection.sources[i] == i && collection.features[i].weighted == (i == 2));
     }
     rk_embeddings *e;
-    OK(rk_collection_config_create(&plan, 5, false, NULL, &e));
-    rk_collection_config_release(&plan); /* the collection has copies of all it needs */
+    OK(rk_collection_config_create(&collection, 5, false, NULL, &e));
+    rk_collection_config_release(&collection); /* the collection has copies of all it needs */
     assert_int_equal(rk_embeddings_width(e, 3), 28);
     assert_int_equal(rk_embeddings_bytes(e), 60 * 4 * 4 + 100 * 8 * 2);
     assert_string_equal(rk_embeddings_table(e, 0)->name, "words");
@@ -144,12 +146,12 @@ static void test_everything_said(void **state) {
  * own l2. */
 static void test_linear(void **state) {
     (void)state;
-    rk_collection_config plan;
-    OK(plan_text(everything, (rk_embedding_wants){true, true, 0.7, NAN, NULL}, NULL, &plan));
-    assert_true(plan.n_tables == 6 && plan.n_features == 8 && plan.n_vectors == 4);
+    rk_collection_config collection;
+    OK(collection_text(everything, (rk_embedding_wants){true, true, 0.7, NAN, NULL}, NULL, &collection));
+    assert_true(collection.n_tables == 6 && collection.n_features == 8 && collection.n_vectors == 4);
     for (int i = 0; i < 4; i++) {
-        const rk_table_config *t = &plan.tables[2 + i];
-        const rk_feature_config *f = &plan.features[4 + i];
+        const rk_table_config *t = &collection.tables[2 + i];
+        const rk_feature_config *f = &collection.features[4 + i];
         char name[32];
         snprintf(name, sizeof name, "%s/linear", sources[i].name);
         assert_string_equal(t->name, name);
@@ -157,29 +159,29 @@ static void test_linear(void **state) {
         assert_string_equal(f->table, name);
         assert_true(t->n_rows == sources[i].cardinality && t->dim == 1 && t->dtype == RK_F32 && !t->frozen &&
                     t->initializer.kind == RK_INIT_ZEROS);
-        assert_true(t->optimizer->kind == RK_OPTIMIZER_SGD && plan.l2[2 + i] == 0.7 &&
-                    plan.l2_full[2 + i] == 0.2);
+        assert_true(t->optimizer->kind == RK_OPTIMIZER_SGD && collection.l2[2 + i] == 0.7 &&
+                    collection.l2_full[2 + i] == 0.2);
         assert_true(f->combiner == RK_COMBINER_SUM && f->max_sequence_length == 0 &&
-                    plan.sources[4 + i] == i);
+                    collection.sources[4 + i] == i);
         assert_true(f->skip_validation == (i == 3) &&
                     f->weighted == (i == 2)); /* what the feature says of its ids holds here too */
     }
-    rk_collection_config_release(&plan);
-    OK(plan_text(everything, (rk_embedding_wants){false, true, NAN, 0.9, NULL}, NULL, &plan));
-    assert_true(plan.n_tables == 4 && plan.n_features == 4 && plan.n_vectors == 0 && plan.l2[0] == 0.1 &&
-                plan.l2_full[0] == 0.9);
-    rk_collection_config_release(&plan);
+    rk_collection_config_release(&collection);
+    OK(collection_text(everything, (rk_embedding_wants){false, true, NAN, 0.9, NULL}, NULL, &collection));
+    assert_true(collection.n_tables == 4 && collection.n_features == 4 && collection.n_vectors == 0 &&
+                collection.l2[0] == 0.1 && collection.l2_full[0] == 0.9);
+    rk_collection_config_release(&collection);
 }
 
 /* Rows left open grow to the largest of the features that share the table, in whatever order they come. */
 static void test_shared_tables(void **state) {
     (void)state;
-    rk_collection_config plan;
-    OK(plan_text("embedding: {features: [{name: item, table: tags}, {name: user, table: tags}]}", vectors,
-                 NULL, &plan));
-    assert_int_equal(plan.n_tables, 2);
-    assert_int_equal(table_named(&plan, "tags")->n_rows, 100);
-    rk_collection_config_release(&plan);
+    rk_collection_config collection;
+    OK(collection_text("embedding: {features: [{name: item, table: tags}, {name: user, table: tags}]}",
+                       vectors, NULL, &collection));
+    assert_int_equal(collection.n_tables, 2);
+    assert_int_equal(table_named(&collection, "tags")->n_rows, 100);
+    rk_collection_config_release(&collection);
 }
 
 static void test_refused(void **state) {
@@ -221,8 +223,8 @@ static void test_refused(void **state) {
     };
     long before = rk_alloc_live();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        rk_collection_config plan;
-        FAILS(plan_text(cases[i].text, vectors, NULL, &plan), RK_CONFIG, cases[i].message);
+        rk_collection_config collection;
+        FAILS(collection_text(cases[i].text, vectors, NULL, &collection), RK_CONFIG, cases[i].message);
         assert_int_equal(rk_alloc_live(), before);
     }
 }
@@ -251,18 +253,19 @@ static void test_overrides(void **state) {
     (void)state;
     rk_yaml yaml;
     rk_embedding_section section;
-    rk_collection_config plan;
+    rk_collection_config collection;
     OK(rk_yaml_parse("run.yaml", "embedding: {dim: 4}", 19, &yaml));
     OK(rk_yaml_set(&yaml, "embedding.optimizer={kind: sgd, learning_rate: 0.25}"));
     OK(rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_get(yaml.root, "embedding"), &section));
-    OK(rk_collection_config_make(&section, &yaml, sources, N_SOURCES, vectors, NULL, &plan));
-    assert_true(plan.tables[0].optimizer->kind == RK_OPTIMIZER_SGD &&
-                plan.tables[0].optimizer->learning_rate == 0.25 && plan.tables[0].dim == 4);
-    rk_collection_config_release(&plan);
+    OK(rk_collection_config_make(&section, &yaml, sources, N_SOURCES, vectors, NULL, &collection));
+    assert_true(collection.tables[0].optimizer->kind == RK_OPTIMIZER_SGD &&
+                collection.tables[0].optimizer->learning_rate == 0.25 && collection.tables[0].dim == 4);
+    rk_collection_config_release(&collection);
     rk_schema_release(&rk_embedding_schema, &section);
     OK(rk_yaml_set(&yaml, "embedding.features=[{name: usr}]"));
     OK(rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_get(yaml.root, "embedding"), &section));
-    rk_status status = rk_collection_config_make(&section, &yaml, sources, N_SOURCES, vectors, NULL, &plan);
+    rk_status status =
+        rk_collection_config_make(&section, &yaml, sources, N_SOURCES, vectors, NULL, &collection);
     assert_int_equal(status, RK_CONFIG);
     assert_string_equal(
         rk_last_error(),
@@ -305,15 +308,16 @@ static void test_out_of_memory(void **state) {
     for (int sticky = 0; sticky < 2; sticky++) {
         rk_status status = RK_NO_MEMORY;
         for (long n = 1; status != RK_OK; n++) {
-            rk_collection_config plan = {0};
+            rk_collection_config collection = {0};
             rk_embeddings *e = NULL;
             rk_alloc_fail_after(n, sticky);
             status = rk_collection_config_make(&s.section, &s.yaml, sources, N_SOURCES,
-                                               (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &plan);
-            if (status == RK_OK) status = rk_collection_config_create(&plan, 1, sticky, NULL, &e);
+                                               (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL,
+                                               &collection);
+            if (status == RK_OK) status = rk_collection_config_create(&collection, 1, sticky, NULL, &e);
             rk_alloc_fail_after(0, false);
             rk_embeddings_free(e);
-            rk_collection_config_release(&plan);
+            rk_collection_config_release(&collection);
             assert_int_equal(rk_alloc_live(), before);
             assert_true(status == RK_OK ? n > 50 : status == RK_NO_MEMORY);
         }
@@ -339,16 +343,16 @@ static void test_thousands(void **state) {
     setup s;
     OK(text.status);
     OK(bind(&s, text.data));
-    rk_collection_config plan;
+    rk_collection_config collection;
     double begin = rk_clock_seconds();
     OK(rk_collection_config_make(&s.section, &s.yaml, many, MANY,
-                                 (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &plan));
+                                 (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &collection));
     assert_true(rk_clock_seconds() - begin < 10);
-    assert_true(plan.n_tables == 2 * MANY && plan.n_features == 2 * MANY);
+    assert_true(collection.n_tables == 2 * MANY && collection.n_features == 2 * MANY);
     for (int i = 0; i < MANY; i++)
-        assert_true(plan.tables[i].dim == 1 + i % 2 &&
-                    plan.features[i].combiner == (i % 3 ? RK_COMBINER_SUM : RK_COMBINER_MEAN));
-    rk_collection_config_release(&plan);
+        assert_true(collection.tables[i].dim == 1 + i % 2 &&
+                    collection.features[i].combiner == (i % 3 ? RK_COMBINER_SUM : RK_COMBINER_MEAN));
+    rk_collection_config_release(&collection);
     rk_buffer_release(&text);
     release(&s);
 }

@@ -253,7 +253,7 @@ static void test_foreign_words(void **state) {
 static void test_usual_optimizer(void **state) {
     (void)state;
     rk_config *config;
-    rk_collection_config plan;
+    rk_collection_config collection;
     rk_embedding_source source = {"u", 9, false};
     rk_embedding_wants wants = {.vectors = true};
     OK(parse(DATA "model: fm\ntrain: {optimizer: {learning_rate: 0.5}}\nembedding: {tables: [{name: u, "
@@ -261,16 +261,17 @@ static void test_usual_optimizer(void **state) {
              &config));
     assert_true(config->optimizer.kind == RK_OPTIMIZER_ADAM && config->optimizer.learning_rate == 0.5);
     OK(rk_collection_config_make(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer,
-                                 &plan));
-    assert_true(plan.optimizers[0].kind == RK_OPTIMIZER_ADAM && plan.optimizers[0].learning_rate == 0.25);
-    rk_collection_config_release(&plan);
+                                 &collection));
+    assert_true(collection.optimizers[0].kind == RK_OPTIMIZER_ADAM &&
+                collection.optimizers[0].learning_rate == 0.25);
+    rk_collection_config_release(&collection);
     rk_config_free(config);
     OK(parse(DATA "model: fm\nembedding: {optimizer: ftrl, tables: [{name: u, optimizer: {l1: 0.25}}]}\n",
              &config));
     OK(rk_collection_config_make(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer,
-                                 &plan));
-    assert_true(plan.optimizers[0].kind == RK_OPTIMIZER_FTRL && plan.optimizers[0].l1 == 0.25);
-    rk_collection_config_release(&plan);
+                                 &collection));
+    assert_true(collection.optimizers[0].kind == RK_OPTIMIZER_FTRL && collection.optimizers[0].l1 == 0.25);
+    rk_collection_config_release(&collection);
     rk_config_free(config);
     FAILS(parse(DATA "model: lr\ntrain: {optimizer: {l1: 0.5}}\n", &config), RK_CONFIG,
           "run.yaml:3: key 'l1': not an option of the optimizer 'adam'\nhint: it is an option of ftrl");

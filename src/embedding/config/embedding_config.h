@@ -105,16 +105,16 @@ rk_status rk_collection_config_make(const rk_embedding_section *section, const r
 /* The first table of the section that is dynamic; NULL: none is. */
 const struct rk_table_section *rk_embedding_section_dynamic(const rk_embedding_section *section);
 /* The number of the first dynamic table; -1: all are static. */
-int32_t rk_collection_config_dynamic(const rk_collection_config *plan);
-void rk_collection_config_release(rk_collection_config *plan);
+int32_t rk_collection_config_dynamic(const rk_collection_config *collection);
+void rk_collection_config_release(rk_collection_config *collection);
 /* Numbers a sample of a feature; a sequence of length L counts L times its dim. */
-int32_t rk_collection_config_width(const rk_collection_config *plan, int32_t feature);
+int32_t rk_collection_config_width(const rk_collection_config *collection, int32_t feature);
 
-rk_embeddings_config rk_collection_config_config(const rk_collection_config *plan,
-                                                 uint64_t seed); /* views of the plan */
-/* Create the collection of a plan. is_outline: without memory for rows and slots, only to be described.
+rk_embeddings_config rk_collection_config_config(const rk_collection_config *collection,
+                                                 uint64_t seed); /* views */
+/* Create the collection. is_outline: without memory for rows and slots, only to be described.
  * source: NULL, or as for rk_embeddings_create_over_source. */
-rk_status rk_collection_config_create(const rk_collection_config *plan, uint64_t seed, bool is_outline,
+rk_status rk_collection_config_create(const rk_collection_config *collection, uint64_t seed, bool is_outline,
                                       rk_row_source *source, rk_embeddings **out);
 
 #endif

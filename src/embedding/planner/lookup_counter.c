@@ -23,7 +23,7 @@ typedef struct counter {
 } counter;
 
 struct rk_lookup_counter {
-    const rk_collection_config *plan;
+    const rk_collection_config *collection;
     counter *counters; /* [n_tables] */
     int64_t n_trainers, n_samples, n_batches;
 };
@@ -65,12 +65,12 @@ static rk_status count_sample(counter *c, const rk_ids *ids, int64_t sample, int
     return RK_OK;
 }
 
-rk_status rk_lookup_counter_create(const rk_collection_config *plan, int32_t n_trainers,
+rk_status rk_lookup_counter_create(const rk_collection_config *collection, int32_t n_trainers,
                                    rk_lookup_counter **out) {
     rk_lookup_counter *count;
     RK_TRY(rk_alloc(1, sizeof *count, &count));
-    *count = (rk_lookup_counter){.plan = plan, .n_trainers = n_trainers};
-    rk_status status = rk_alloc((size_t)plan->n_tables, sizeof *count->counters, &count->counters);
+    *count = (rk_lookup_counter){.collection = collection, .n_trainers = n_trainers};
+    rk_status status = rk_alloc((size_t)collection->n_tables, sizeof *count->counters, &count->counters);
     if (status == RK_OK)
         *out = count;
     else
@@ -80,22 +80,22 @@ rk_status rk_lookup_counter_create(const rk_collection_config *plan, int32_t n_t
 
 void rk_lookup_counter_free(rk_lookup_counter *count) {
     if (!count) return;
-    for (int32_t t = 0; t < count->plan->n_tables; t++) rk_free(count->counters[t].places);
+    for (int32_t t = 0; t < count->collection->n_tables; t++) rk_free(count->counters[t].places);
     RK_FREE_ALL(count->counters, count);
 }
 
 /* Rows are counted as distinct over all features of a trainer. */
 rk_status rk_lookup_counter_add(rk_lookup_counter *count, const rk_batch *batch) {
-    const rk_collection_config *plan = count->plan;
+    const rk_collection_config *collection = count->collection;
     for (int64_t part = 0; part < count->n_trainers; part++) {
         int64_t local_batch = count->n_batches * count->n_trainers + part + 1,
                 last = rk_partition_at(batch->n, (size_t)part + 1, (size_t)count->n_trainers);
-        for (int32_t f = 0; f < plan->n_features; f++)
+        for (int32_t f = 0; f < collection->n_features; f++)
             for (int64_t sample = rk_partition_at(batch->n, (size_t)part, (size_t)count->n_trainers);
                  sample < last; sample++)
-                RK_TRY(count_sample(&count->counters[plan->table_of[f]], &batch->features[plan->sources[f]],
-                                    sample, plan->features[f].max_sequence_length, count->n_batches + 1,
-                                    local_batch));
+                RK_TRY(count_sample(
+                    &count->counters[collection->table_of[f]], &batch->features[collection->sources[f]],
+                    sample, collection->features[f].max_sequence_length, count->n_batches + 1, local_batch));
     }
     count->n_samples += batch->n;
     count->n_batches++;
@@ -127,7 +127,7 @@ static int32_t find_hot(counter *c) {
 
 void rk_lookup_counter_conclude(rk_lookup_counter *count, rk_table_statistics *loads) {
     double n_batches = (double)count->n_batches, n_shares = n_batches * (double)count->n_trainers;
-    for (int32_t t = 0; t < count->plan->n_tables; t++) {
+    for (int32_t t = 0; t < count->collection->n_tables; t++) {
         counter *c = &count->counters[t];
         loads[t] = (rk_table_statistics){.measured = true,
                                          .ids = (double)c->n_ids / (double)count->n_samples,

@@ -9,11 +9,11 @@
 
 typedef struct rk_lookup_counter rk_lookup_counter;
 
-/* Each batch is shared by n_trainers, samples beside each other. The plan stays. Free with
+/* Each batch is shared by n_trainers, samples beside each other. The collection's config stays. Free with
  * rk_lookup_counter_free. */
-rk_status rk_lookup_counter_create(const rk_collection_config *plan, int32_t n_trainers,
+rk_status rk_lookup_counter_create(const rk_collection_config *collection, int32_t n_trainers,
                                    rk_lookup_counter **out);
-/* A batch of the data that the plan's sources are of. */
+/* A batch of the data that the config's sources are of. */
 rk_status rk_lookup_counter_add(rk_lookup_counter *count, const rk_batch *batch);
 int64_t rk_lookup_counter_samples(const rk_lookup_counter *count); /* so far */
 /* loads [n_tables], measured; their hot rows, 64 or fewer of each, are the count's. After one batch or

@@ -25,7 +25,7 @@ static const char data_color[] = "#fdf1d3", trained_color[] = "#d9e8fb", plain_c
 
 typedef struct drawing {
     const rk_model *model;
-    const rk_collection_config *plan;
+    const rk_collection_config *collection;
     const rk_graph *graph;
     bool *needed; /* [nodes] */
     rk_buffer *out;
@@ -64,13 +64,13 @@ static void put_small(rk_buffer *out, const char *before, const char *text) {
 
 /* One feature's part of an input, or how many are left unnamed. */
 static void put_feature(const drawing *d, int32_t f) {
-    const rk_table_config *table = &d->plan->tables[d->plan->table_of[f]];
-    int32_t length = d->plan->features[f].max_sequence_length;
+    const rk_table_config *table = &d->collection->tables[d->collection->table_of[f]];
+    int32_t length = d->collection->features[f].max_sequence_length;
     char text[600];
-    int n = snprintf(text, sizeof text, "%s: ", d->plan->features[f].name);
+    int n = snprintf(text, sizeof text, "%s: ", d->collection->features[f].name);
     if (length) n += snprintf(text + n, sizeof text - (size_t)n, "%d × ", length);
     n += snprintf(text + n, sizeof text - (size_t)n, "%d", table->dim);
-    if (strcmp(table->name, d->plan->features[f].name) != 0)
+    if (strcmp(table->name, d->collection->features[f].name) != 0)
         snprintf(text + n, sizeof text - (size_t)n, " of %s", table->name);
     put_small(d->out, "<br/>", text);
 }
@@ -85,10 +85,10 @@ static void draw_input(const drawing *d, rk_value v) {
         if (d->model->lookups[f].input != v) continue;
         if (all++ >= MAX_LISTED) continue;
         listed++;
-        if (f < d->plan->n_vectors)
+        if (f < d->collection->n_vectors)
             put_feature(d, f);
         else
-            put_small(d->out, "<br/>", d->plan->features[f].name);
+            put_small(d->out, "<br/>", d->collection->features[f].name);
     }
     char rest[64];
     snprintf(rest, sizeof rest, "and %d more", all - listed);
@@ -201,8 +201,8 @@ static void draw_tasks(const drawing *d) {
     }
 }
 
-rk_status rk_graph_draw(const rk_model *model, const rk_collection_config *plan, rk_buffer *out) {
-    drawing d = {.model = model, .plan = plan, .graph = model->graph, .out = out};
+rk_status rk_graph_draw(const rk_model *model, const rk_collection_config *collection, rk_buffer *out) {
+    drawing d = {.model = model, .collection = collection, .graph = model->graph, .out = out};
     RK_TRY(rk_alloc((size_t)rk_graph_n_values(model->graph), sizeof *d.needed, &d.needed));
     rk_graph_mark_needed(model->graph, model->logits, d.needed);
     rk_buffer_text(out, head);

@@ -70,9 +70,9 @@ typedef struct reader {
     const rk_model_section *section;
     const rk_yaml *yaml;
     const rk_model *model;
-    const rk_collection_config *plan;
+    const rk_collection_config *collection;
     const rk_preset_inputs *inputs;
-    rk_name_index layers, features; /* of the plan's vectors */
+    rk_name_index layers, features; /* of the collection's vectors */
     rk_value *values;               /* [n_layers]: what each yields */
     rk_value *of_feature;           /* [n_vectors], -1 until one is asked for */
     rk_value *gathered;             /* [of the most inputs that a layer has] */
@@ -82,8 +82,8 @@ typedef struct reader {
 static rk_value feature_value(reader *r, int32_t f) {
     rk_value *made = &r->of_feature[f];
     if (*made >= 0) return *made;
-    const rk_feature_config *feature = &r->plan->features[f];
-    int32_t width = rk_collection_config_width(r->plan, f), length = feature->max_sequence_length;
+    const rk_feature_config *feature = &r->collection->features[f];
+    int32_t width = rk_collection_config_width(r->collection, f), length = feature->max_sequence_length;
     char name[512];
     snprintf(name, sizeof name, RK_FEATURE_PREFIX "%s%s", feature->name, length ? "/columns" : "");
     rk_op_options columns = {.first = r->model->lookups[f].first, .count = width}, rows = {.rows = length};
@@ -209,12 +209,12 @@ static rk_status read_layers(reader *r) {
     for (int64_t i = 0; i < s->n_layers; i++)
         most = s->layers[i].n_inputs > most ? s->layers[i].n_inputs : most;
     RK_TRY(rk_layer_index(s, &r->layers));
-    RK_TRY(rk_name_index_init(&r->features, r->plan->features, sizeof *r->plan->features,
-                              offsetof(rk_feature_config, name), r->plan->n_vectors));
+    RK_TRY(rk_name_index_init(&r->features, r->collection->features, sizeof *r->collection->features,
+                              offsetof(rk_feature_config, name), r->collection->n_vectors));
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)s->n_layers, r->values),
-                        RK_ARRAY((size_t)r->plan->n_vectors, r->of_feature),
+                        RK_ARRAY((size_t)r->collection->n_vectors, r->of_feature),
                         RK_ARRAY((size_t)most, r->gathered)));
-    for (int32_t f = 0; f < r->plan->n_vectors; f++) r->of_feature[f] = -1;
+    for (int32_t f = 0; f < r->collection->n_vectors; f++) r->of_feature[f] = -1;
     for (int64_t i = 0; i < s->n_layers; i++) {
         RK_TRY(check_lengths(r, i));
         r->values[i] = add_layer(r, &s->layers[i]);
@@ -224,12 +224,12 @@ static rk_status read_layers(reader *r) {
 }
 
 rk_status rk_graph_section_read(rk_model *model, const rk_model_options *options,
-                                const rk_collection_config *plan, const rk_preset_inputs *inputs) {
+                                const rk_collection_config *collection, const rk_preset_inputs *inputs) {
     reader r = {.graph = model->graph,
                 .section = options->model,
                 .yaml = options->yaml,
                 .model = model,
-                .plan = plan,
+                .collection = collection,
                 .inputs = inputs};
     rk_status status = read_layers(&r);
     if (status == RK_OK) status = join_outputs(&r, &model->logits);

@@ -54,15 +54,15 @@ rk_status rk_graph_section_uses(const rk_model_section *section, const rk_yaml *
 
 /* The layers as nodes of model->graph, whose inputs and lookups are there; sets model->logits. */
 rk_status rk_graph_section_read(rk_model *model, const rk_model_options *options,
-                                const rk_collection_config *plan, const rk_preset_inputs *inputs);
+                                const rk_collection_config *collection, const rk_preset_inputs *inputs);
 
 /* The graph that ends in `logits` as a `model:` section of this kind, in YAML, with what `section` says of
  * the dim-1 tables. Its linear layers were built for RK_BF16, so that those which stay in f32 are known. */
 rk_status rk_graph_section_write(const rk_graph *graph, rk_value logits, const rk_model_section *section,
                                  rk_buffer *out);
 
-/* As graphviz text; plan: what the inputs are made of. */
-rk_status rk_graph_draw(const rk_model *model, const rk_collection_config *plan, rk_buffer *out);
+/* As graphviz text; collection: what the inputs are made of. */
+rk_status rk_graph_draw(const rk_model *model, const rk_collection_config *collection, rk_buffer *out);
 /* needed [rk_graph_n_values], zeros: what `last` follows from, and it itself. */
 void rk_graph_mark_needed(const rk_graph *graph, rk_value last, bool *needed);
 

@@ -11,12 +11,12 @@ static rk_status refuse_pairs(const rk_model_options *options) {
 
 static rk_status write_text(const rk_model_options *options, bool dot, rk_buffer *out) {
     RK_AUTO(rk_model_auto_free) rk_model *model = NULL;
-    RK_AUTO(rk_collection_config_release) rk_collection_config plan = {0};
+    RK_AUTO(rk_collection_config_release) rk_collection_config collection = {0};
     rk_model_options wanted = *options;
     wanted.dtype = RK_BF16; /* which layers follow train.dtype is seen then */
-    RK_TRY(rk_model_sketch(&wanted, &model, &plan));
+    RK_TRY(rk_model_sketch(&wanted, &model, &collection));
     if (rk_model_learns_pairs(model) && !dot) return refuse_pairs(options);
-    return dot ? rk_graph_draw(model, &plan, out)
+    return dot ? rk_graph_draw(model, &collection, out)
                : rk_graph_section_write(model->graph, model->logits, options->model, out);
 }
 

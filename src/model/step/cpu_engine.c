@@ -254,16 +254,16 @@ static rk_status new_memory(rk_model *model, int number, int64_t reals, rk_real 
     return RK_OK;
 }
 
-static rk_status reserve_gradients(rk_model *model, const rk_collection_config *plan, int set) {
+static rk_status reserve_gradients(rk_model *model, const rk_collection_config *collection, int set) {
     int64_t width = 0;
     rk_real *at;
-    for (int32_t f = 0; f < model->n_lookups; f++) width += rk_collection_config_width(plan, f);
+    for (int32_t f = 0; f < model->n_lookups; f++) width += rk_collection_config_width(collection, f);
     RK_TRY(new_memory(model, set, width * model->max_here, &at));
     if (model->is_outline) return RK_OK;
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof **model->gradients, &model->gradients[set]));
     for (int32_t f = 0; f < model->n_lookups; f++) {
-        model->gradients[set][f] = (rk_activation){at, rk_collection_config_width(plan, f), NULL};
-        at += rk_collection_config_width(plan, f) * model->max_here;
+        model->gradients[set][f] = (rk_activation){at, rk_collection_config_width(collection, f), NULL};
+        at += rk_collection_config_width(collection, f) * model->max_here;
     }
     return RK_OK;
 }
@@ -287,12 +287,12 @@ static rk_status reserve_activations(rk_model *model) {
 }
 
 rk_status rk_cpu_engine_reserve(rk_model *model, const rk_model_options *options,
-                                const rk_collection_config *plan) {
+                                const rk_collection_config *collection) {
     model->queue.depth = model->reducer->depth;
     if (!options->training) return RK_OK;
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->activations, &model->activations));
-    RK_TRY(reserve_gradients(model, plan, 0));
+    RK_TRY(reserve_gradients(model, collection, 0));
     if (!model->stale) return RK_OK;
-    RK_TRY(reserve_gradients(model, plan, 1));
+    RK_TRY(reserve_gradients(model, collection, 1));
     return reserve_activations(model);
 }

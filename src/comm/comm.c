@@ -1,5 +1,6 @@
 #include "comm/comm.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,7 +127,7 @@ static rk_status first_failure(const rk_all_to_all *all_to_all) {
 }
 
 rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
-    if (!comm || comm->size == 1) return status;
+    if (comm->size == 1) return status;
     step_status own;
     size_t n_bytes = pass_step_status(status, &own);
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
@@ -152,7 +153,7 @@ rk_status rk_comm_is_same(rk_comm *comm, const void *data, size_t n_bytes, bool 
 }
 
 rk_status rk_comm_share_text(rk_comm *comm, char **text) {
-    if (!comm || comm->size == 1) return RK_OK;
+    if (comm->size == 1) return RK_OK;
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     bool tells = comm->rank == 0 && *text;
     RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, tells ? *text : "", tells ? strlen(*text) + 1 : 0,
@@ -177,6 +178,19 @@ rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_membe
     }
     RK_FAIL_IF(!among, RK_INVALID_ARGUMENT, "members: this rank, %d, is not one of them", (int)comm->rank);
     return comm->ops->members(comm, members, n_members, out);
+}
+
+rk_status rk_comm_first_members(rk_comm *comm, int32_t n, rk_comm **out) {
+    RK_AUTOFREE int32_t *members = NULL;
+    RK_TRY(rk_alloc((size_t)n, sizeof *members, &members));
+    for (int32_t r = 0; r < n; r++) members[r] = r;
+    return rk_comm_members(comm, members, n, out);
+}
+
+void rk_comm_name_members(rk_comm *made, const rk_comm *of, const int32_t *members) {
+    for (int32_t i = 0; i < made->size; i++) made->peers[i] = of->peers[members[i]];
+    snprintf(made->description, sizeof made->description, "%.90s, member %d of %d", of->description,
+             (int)made->rank, (int)made->size);
 }
 
 void rk_comm_abort(rk_comm *comm, const char *reason) {

@@ -75,6 +75,10 @@ rk_status rk_sum_begin_bf16(rk_comm *comm, rk_channel channel, float *values, si
 rk_status rk_sum_wait(rk_sum *sum);
 void rk_sum_free(rk_sum *sum);
 
+static inline void rk_comm_auto_free(rk_comm **comm) { /* for RK_AUTO */
+    rk_comm_free(*comm);
+}
+
 /* What this rank has sent to others so far, for whatever purpose. */
 uint64_t rk_comm_bytes_sent(const rk_comm *comm);
 /* The same bytes from each rank to each: received [size] messages of the all_to_all; wait included.
@@ -82,17 +86,19 @@ uint64_t rk_comm_bytes_sent(const rk_comm *comm);
 rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, size_t n_bytes,
                          rk_all_to_all **out);
 /* The first failure, in the order of ranks, as every rank's own: RK_OK only if all ranks pass RK_OK. Its
- * message names the rank. comm NULL: one process. */
+ * message names the rank. */
 rk_status rk_comm_agree(rk_comm *comm, rk_status status);
 /* Whether all ranks pass the same bytes, as many of them. */
 rk_status rk_comm_is_same(rk_comm *comm, const void *data, size_t n_bytes, bool *same);
-/* The first rank's text (NULL: none) in place of all others': *text is the caller's, rk_free. comm NULL: one
- * process. */
+/* The first rank's text (NULL: none) in place of all others': *text is the caller's, rk_free. */
 rk_status rk_comm_share_text(rk_comm *comm, char **text);
 /* Ranks of `members` [n_members], ascending, this rank among them, as a communicator of their own; all of
  * those call it, each from one thread at a time. It is freed before the one it was made of, by this rank
  * alone. */
 rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
+
+/* The same of the first n ranks, this one among them. */
+rk_status rk_comm_first_members(rk_comm *comm, int32_t n, rk_comm **out);
 
 /* Who a rank of a communicator is in the world, for messages. */
 typedef struct rk_peer {
@@ -130,6 +136,7 @@ typedef struct rk_comm_ops {
      * own; false: one that is not heard of, or waits for nobody; or, where all wait, that is waited for here.
      * NULL: not known yet. The mutex is held. */
     rk_status (*find_lost)(rk_all_to_all *all_to_all, const bool **well);
+    bool is_alone; /* one process: nobody waits in vain where memory ran out, and the next call may do */
 } rk_comm_ops;
 
 /* The head of every kind's own struct. */
@@ -167,6 +174,8 @@ struct rk_all_to_all {
 rk_status rk_comm_create(size_t bytes, const rk_comm_ops *ops, rk_comm_shared *shared, int32_t rank,
                          int32_t size, double timeout_s, void *out);
 void rk_comm_release(rk_comm *comm);
+/* Of a new communicator of members of another: who they are, and its description. */
+void rk_comm_name_members(rk_comm *made, const rk_comm *of, const int32_t *members);
 rk_status rk_comm_shared_create(rk_comm_shared **out);
 void rk_comm_shared_free(rk_comm_shared *shared);
 

@@ -24,6 +24,7 @@ void rk_comm_shared_free(rk_comm_shared *shared) {
 }
 
 rk_status rk_comm_fail(rk_comm *comm, rk_status status) {
+    if (comm->ops->is_alone && status == RK_NO_MEMORY) return status;
     pthread_mutex_lock(&comm->shared->mutex);
     if (comm->shared->failed == RK_OK) {
         rk_error_copy(comm->shared->failure, sizeof comm->shared->failure);

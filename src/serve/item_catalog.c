@@ -82,7 +82,8 @@ rk_status rk_item_catalog_create(rk_predictor *p, const rk_recommend_options *op
     rk_status status;
     RK_TRY(rk_recommend_take(&o, options));
     RK_TRY(rk_recommend_check_model(p));
-    RK_FAIL_IF(p->comm, RK_UNSUPPORTED, "a catalog of items is one process's, not several ranks'");
+    RK_FAIL_IF(rk_comm_size(p->comm) > 1, RK_UNSUPPORTED,
+               "a catalog of items is one process's, not several ranks'");
     RK_TRY(rk_alloc(1, sizeof *c, &c));
     RK_ON_POOL(p->pool, status = fill(c, p, &o));
     if (status == RK_OK)

@@ -17,7 +17,6 @@
 
 rk_status rk_predictor_check_same(const rk_predictor *p, const char *text) {
     char *first;
-    if (!p->comm) return RK_OK;
     RK_TRY(rk_strdup(text, &first));
     rk_status status = rk_comm_share_text(p->comm, &first);
     if (status == RK_OK && strcmp(first, text) != 0) {
@@ -45,7 +44,7 @@ static rk_status try_device(int32_t number) {
 }
 
 static void warn_of_processors(const rk_predictor *p) {
-    if (p->comm && rk_comm_rank(p->comm) > 0) return;
+    if (!rk_predictor_is_first(p)) return;
     const char *reason = rk_last_error();
     rk_log(RK_LOG_WARNING, "the run was trained on a GPU; predicting on the CPU instead: %.*s",
            (int)strcspn(reason, "\n"), reason);
@@ -73,8 +72,8 @@ static rk_status read_model(rk_predictor *p, const char *device) {
     rk_model_cluster cluster = {
         .comm = p->comm,
         .request = {.batch_size = c->train.batch_size, .replicate_below = c->cluster.replicate_below}};
-    const rk_model_cluster *over = p->comm ? &cluster : NULL;
-    if (over) cluster.request.roles.n_trainers = rk_comm_size(p->comm);
+    cluster.request.roles.n_trainers = rk_comm_size(p->comm);
+    const rk_model_cluster *over = rk_comm_size(p->comm) > 1 ? &cluster : NULL;
     RK_TRY(choose_device(p, device, &on));
     rk_status status =
         rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, on, over, p->rows, &p->reading, &p->model));
@@ -106,10 +105,9 @@ static rk_status load(rk_predictor *p, const rk_predictor_options *o) {
 /* Whether a run that trains beside has removed the checkpoint while it was read, or an export was replaced;
  * the same on all ranks. */
 static bool has_changed(const rk_predictor *p, rk_file_identity before) {
-    bool first = !p->comm || rk_comm_rank(p->comm) == 0;
     rk_file_identity now = rk_file_identify(p->path);
     bool same = now.inode && now.device == before.device && now.inode == before.inode;
-    return rk_comm_agree(p->comm, first && !same ? RK_BUSY : RK_OK) == RK_BUSY;
+    return rk_comm_agree(p->comm, rk_predictor_is_first(p) && !same ? RK_BUSY : RK_OK) == RK_BUSY;
 }
 
 static void forget(rk_predictor *p) {
@@ -143,13 +141,14 @@ rk_status rk_predictor_open(const char *path, const rk_predictor_options *option
     RK_FAIL_IF(o.n_streams < 0 || (o.n_streams && !o.streams), RK_INVALID_ARGUMENT, "invalid streams");
     rk_predictor *p;
     RK_TRY(rk_alloc(1, sizeof *p, &p));
-    if (o.comm && rk_comm_size(o.comm) > 1) p->comm = o.comm;
+    rk_status status;
+    if (!o.comm) RK_GOTO(rk_comm_self(&p->self));
+    p->comm = o.comm ? o.comm : p->self;
     p->pool = o.pool;
     p->rows = o.rows;
     p->reading = (rk_row_reading){.in_memory = o.rows_in == RK_ROWS_IN_MEMORY,
                                   .cache_bytes = o.row_cache_bytes ? o.row_cache_bytes : UINT64_C(1) << 28,
                                   .timeout = o.row_timeout > 0 ? o.row_timeout : 1};
-    rk_status status;
     RK_ON_POOL(p->pool, status = find_and_load(p, path, &o));
     RK_GOTO(status);
     *out = p;
@@ -163,6 +162,7 @@ void rk_predictor_free(rk_predictor *p) {
     if (!p) return;
     rk_evaluation_release(&p->evaluation);
     forget(p);
+    rk_comm_free(p->self);
     rk_free(p);
 }
 

@@ -9,7 +9,8 @@
 #include "train/evaluate/evaluation.h"
 
 struct rk_predictor {
-    rk_comm *comm; /* NULL: one process */
+    rk_comm *comm;
+    rk_comm *self; /* the same where the caller gives none */
     rk_pool *pool; /* NULL: the process's */
     rk_export_rows rows;
     rk_row_reading reading;
@@ -29,6 +30,9 @@ rk_status rk_predictor_hint_skip(const rk_data_section *section, const rk_predic
                                  rk_status status);
 /* Over ranks: that the first one was asked for the same. Collective. */
 rk_status rk_predictor_check_same(const rk_predictor *predictor, const char *text);
+static inline bool rk_predictor_is_first(const rk_predictor *predictor) { /* of its ranks */
+    return rk_comm_rank(predictor->comm) == 0;
+}
 /* One row's [n_tasks]; RK_NOT_FINITE names the row and the task. */
 rk_status rk_predictor_check_finite(const rk_predictor *predictor, int64_t row, const float *predictions);
 

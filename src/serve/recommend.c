@@ -57,7 +57,7 @@ static rk_status open_all(recommending *r) {
     RK_TRY(rk_alloc((size_t)r->k, sizeof *r->names, &r->names));
     RK_TRY(rk_alloc((size_t)r->k, RK_I64_BYTES, &r->scratch));
     RK_TRY(rk_user_rows_open(r->predictor, o->users ? o->users : "train", r->from.known, &r->users));
-    if (r->predictor->comm && rk_comm_rank(r->predictor->comm) > 0) return RK_OK;
+    if (!rk_predictor_is_first(r->predictor)) return RK_OK;
     return rk_ranked_output_open(o->output, o->format, "user", "item", &r->output);
 }
 
@@ -106,11 +106,10 @@ static rk_status rank_batch(recommending *r) {
     rk_comm *comm = r->predictor->comm;
     const int64_t n = r->batch->batch->n;
     const rk_item_scores scores = {r->matrix, r->from.items.n, r->dim, r->vectors, rank_user, r};
-    int64_t first = comm ? rk_first_scored_user(n, rk_comm_rank(comm), rk_comm_size(comm)) : 0,
-            end = comm ? rk_first_scored_user(n, rk_comm_rank(comm) + 1, rk_comm_size(comm)) : n;
+    int64_t first = rk_first_scored_user(n, rk_comm_rank(comm), rk_comm_size(comm)),
+            end = rk_first_scored_user(n, rk_comm_rank(comm) + 1, rk_comm_size(comm));
     rk_status status = r->by_index.index ? rank_by_index(r, first, end) : rk_score_items(&scores, first, end);
     RK_TRY(rk_comm_agree(comm, status));
-    if (!comm) return RK_OK;
     RK_TRY(share(r, r->places, (size_t)r->k * sizeof *r->places));
     return share(r, r->scores, (size_t)r->k * sizeof *r->scores);
 }

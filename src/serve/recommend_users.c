@@ -78,7 +78,7 @@ static rk_status tell_unknown(rk_user_rows *u) {
         "'%s': none of the %lld users is in the training data: %s\nhint: users are named as the column "
         "'%s' of the run's data names them",
         u->split, n_users, names, u->predictor->config->data.features[u->feature].name);
-    if (!u->predictor->comm || rk_comm_rank(u->predictor->comm) == 0)
+    if (rk_predictor_is_first(u->predictor))
         rk_log(RK_LOG_WARNING, "'%s': %lld of %lld users are not in the training data and are left out: %s",
                u->split, n, n_users, names);
     return RK_OK;

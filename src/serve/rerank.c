@@ -187,7 +187,7 @@ static rk_status open_all(reranking *r, const char *candidates) {
                                                 .columns = columns,
                                                 .n_columns = o->item ? 2 : 1};
     RK_TRY(rk_rows_with_texts_open(&r->section, c->transforms, &options, &r->rows));
-    if (p->comm && rk_comm_rank(p->comm) > 0) return RK_OK;
+    if (!rk_predictor_is_first(p)) return RK_OK;
     return rk_ranked_output_open(o->output, o->format, "group", o->item ? "row,item" : "row", &r->output);
 }
 

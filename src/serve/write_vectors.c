@@ -107,8 +107,7 @@ static rk_status write_vectors(rk_predictor *p, bool of_items, const rk_recommen
     RK_TRY(check(p, o));
     RK_TRY(rk_recommend_check_same(p, o));
     RK_TRY(find_vectors(p, of_items, o, &v));
-    bool is_first = !p->comm || rk_comm_rank(p->comm) == 0;
-    RK_TRY(rk_comm_agree(p->comm, is_first ? write_files(o->output, &v) : RK_OK));
+    RK_TRY(rk_comm_agree(p->comm, rk_predictor_is_first(p) ? write_files(o->output, &v) : RK_OK));
     if (n) *n = v.n;
     return RK_OK;
 }

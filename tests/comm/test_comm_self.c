@@ -77,6 +77,19 @@ static void test_failure_stays(void **state) {
     FAILS(rk_comm_barrier(*state), RK_INVALID_ARGUMENT, reason);
 }
 
+/* But memory that ran out may be there again. */
+static void test_no_memory_passes(void **state) {
+    for (int n = 1;; n++) {
+        rk_alloc_fail_after(n, false);
+        rk_status status = rk_comm_barrier(*state);
+        rk_alloc_fail_after(0, false);
+        OK(rk_comm_barrier(*state));
+        if (status == RK_OK) break;
+        assert_int_equal(status, RK_NO_MEMORY);
+        assert_in_range(n, 1, 100);
+    }
+}
+
 static void test_buffers_are_used_again(void **state) {
     long live = 0;
     for (int i = 0; i < 20; i++) {
@@ -153,6 +166,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_exchange, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failure_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_memory_passes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_buffers_are_used_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_agree_and_members, setup, teardown),
         cmocka_unit_test(test_world_without_a_launcher),

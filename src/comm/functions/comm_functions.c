@@ -65,9 +65,7 @@ static rk_status functions_members(rk_comm *comm, const int32_t *members, int32_
     RK_TRY(rk_comm_agree_on_context(comm, members, n_members, &context));
     while (members[rank] != comm->rank) rank++;
     RK_TRY(create(((rk_comm_of_functions *)comm)->world, rank, n_members, comm->timeout_s, context, &made));
-    for (int32_t i = 0; i < n_members; i++) made->head.peers[i] = comm->peers[members[i]];
-    snprintf(made->head.description, sizeof made->head.description, "%.90s, member %d of %d",
-             comm->description, (int)rank, (int)n_members);
+    rk_comm_name_members(&made->head, comm, members);
     *out = &made->head;
     return RK_OK;
 }
@@ -87,7 +85,7 @@ static rk_status functions_find_lost(rk_all_to_all *all_to_all, const bool **wel
 
 static const rk_comm_ops ops = {sizeof(rk_message), functions_free,       rk_functions_begin,
                                 rk_functions_test,  rk_functions_abandon, functions_members,
-                                functions_abort,    functions_find_lost};
+                                functions_abort,    functions_find_lost,  false};
 
 static rk_status take(const rk_comm_functions *functions, rk_comm_functions *out) {
     RK_FAIL_IF(!functions, RK_INVALID_ARGUMENT, "rk_comm_from_functions needs functions");

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,9 +92,7 @@ static rk_status mpi_members(rk_comm *comm, const int32_t *members, int32_t n_me
     while (members[rank] != comm->rank) rank++;
     rk_comm_of_mpi *made;
     RK_TRY(create(world, rank, n_members, comm->timeout_s, context, &made));
-    for (int32_t i = 0; i < n_members; i++) made->head.peers[i] = comm->peers[members[i]];
-    snprintf(made->head.description, sizeof made->head.description, "%.90s, member %d of %d",
-             comm->description, (int)rank, (int)n_members);
+    rk_comm_name_members(&made->head, comm, members);
     *out = &made->head;
     return RK_OK;
 }
@@ -105,7 +104,8 @@ static const rk_comm_ops ops = {sizeof(rk_mpi_part),
                                 rk_mpi_all_to_all_abandon,
                                 mpi_members,
                                 mpi_abort,
-                                rk_mpi_find_lost};
+                                rk_mpi_find_lost,
+                                false};
 
 /* "Open MPI v4.1.4, package: ..." and "MPICH Version:      4.0.2\n..." as "Open MPI 4.1.4", "MPICH 4.0.2". */
 static void short_version(char *text) {
@@ -220,4 +220,15 @@ rk_status rk_comm_mpi(double timeout_s, rk_comm **out) {
              version, (int)self->rank, (int)comm->head.size, self->host);
     *out = &comm->head;
     return RK_OK;
+}
+
+rk_status rk_mpi_error(rk_status status, int code, const char *format, ...) {
+    char text[512], reason[MPI_MAX_ERROR_STRING] = "unknown error of MPI";
+    int n;
+    MPI_Error_string(code, reason, &n);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    return rk_error(status, "%s: %s", text, reason);
 }

@@ -39,8 +39,13 @@ static void self_abort(rk_comm *comm, const char *reason) {
     rk_log(RK_LOG_ERROR, "rank 0: %s", reason);
 }
 
-static const rk_comm_ops ops = {0,          self_free, self_begin, self_test, self_abandon, self_members,
-                                self_abort, NULL}; /* its all_to_alls are never late */
+static const rk_comm_ops ops = {.is_alone = true, /* and no all_to_all is ever late */
+                                .free = self_free,
+                                .begin = self_begin,
+                                .test = self_test,
+                                .abandon = self_abandon,
+                                .members = self_members,
+                                .abort = self_abort};
 
 rk_status rk_comm_self(rk_comm **out) {
     rk_comm *comm = NULL;

@@ -27,13 +27,9 @@ void rk_ranks_span(const rk_ranks *ranks, int64_t n, int64_t *begin, int64_t *en
 
 /* The ranks that train, where some do not. */
 static rk_status create_trainers(rk_ranks *ranks) {
-    int32_t n = ranks->roles.n_trainers;
-    RK_AUTOFREE int32_t *members = NULL;
     ranks->trainers = ranks->comm;
     if (ranks->roles.n_owners == 0 || !rk_ranks_train(ranks)) return RK_OK;
-    RK_TRY(rk_alloc((size_t)n, sizeof *members, &members));
-    for (int32_t r = 0; r < n; r++) members[r] = r;
-    return rk_comm_members(ranks->comm, members, n, &ranks->trainers);
+    return rk_comm_first_members(ranks->comm, ranks->roles.n_trainers, &ranks->trainers);
 }
 
 static rk_status check_micro_batches(const rk_model_options *options, const rk_ranks *ranks) {

@@ -46,8 +46,8 @@ typedef struct rk_manifest {
 rk_status rk_manifest_read(const char *path, rk_manifest *out);
 void rk_manifest_release(rk_manifest *manifest);
 
-/* rk_checkpoint_verify and rk_checkpoint_find, or with `best` _find_best, by the ranks of comm (NULL: one
- * process) together, each with a share of the files, so that no byte is read by several; all call it and get
+/* rk_checkpoint_verify and rk_checkpoint_find, or with `best` _find_best, by the ranks of comm
+ * together, each with a share of the files, so that no byte is read by several; all call it and get
  * the same answer. directory: the first rank's counts. */
 rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool best, char **path);
 

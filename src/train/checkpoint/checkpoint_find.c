@@ -25,13 +25,12 @@ static rk_status verify_file(const char *directory, const struct rk_manifest_fil
 }
 
 static bool is_first(const rk_comm *comm) {
-    return !comm || rk_comm_rank(comm) == 0;
+    return rk_comm_rank(comm) == 0;
 }
 
 /* Every rank's share of the files. */
 static rk_status verify_files(const rk_comm *comm, const char *path, const rk_manifest *m) {
-    int32_t n_ranks = comm ? rk_comm_size(comm) : 1, rank = comm ? rk_comm_rank(comm) : 0;
-    for (size_t i = (size_t)rank; i < m->n_files; i += (size_t)n_ranks)
+    for (size_t i = (size_t)rk_comm_rank(comm); i < m->n_files; i += (size_t)rk_comm_size(comm))
         RK_TRY(verify_file(path, &m->files[i]));
     return RK_OK;
 }
@@ -43,7 +42,9 @@ static rk_status verify_over(rk_comm *comm, const char *path) {
 }
 
 rk_status rk_checkpoint_verify(const char *path) {
-    return verify_over(NULL, path);
+    RK_AUTO(rk_comm_auto_free) rk_comm *self = NULL;
+    RK_TRY(rk_comm_self(&self));
+    return verify_over(self, path);
 }
 
 static rk_status path_of(const char *output, const char *name, char **out) {
@@ -96,14 +97,14 @@ static rk_status find_newest(rk_comm *comm, const char *directory, const rk_text
 
 /* Where the best one is by the newest manifest that is whole; NULL if that run does not end with the best, or
  * has none. */
-static rk_status name_best(const char *directory, const rk_text_list *names, char **out) {
+static rk_status name_best(rk_comm *comm, const char *directory, const rk_text_list *names, char **out) {
     *out = NULL;
     for (size_t n = names->n; n > 0;) {
         RK_AUTOFREE char *path = NULL;
         RK_AUTO(rk_manifest_release) rk_manifest m = {0};
         RK_TRY(path_of(directory, names->texts[--n], &path));
         rk_status status = rk_manifest_read(path, &m);
-        if (passes_over(NULL, path, status)) continue;
+        if (passes_over(comm, path, status)) continue;
         RK_TRY(status);
         if (!m.keeps_best || isnan(m.progress.stopping.best)) return RK_OK;
         return rk_checkpoint_path(directory, m.progress.stopping.best_step, out);
@@ -114,7 +115,7 @@ static rk_status name_best(const char *directory, const rk_text_list *names, cha
 static rk_status find(rk_comm *comm, const char *directory, const rk_text_list *names, bool best,
                       char **out) {
     RK_AUTOFREE char *path = NULL;
-    rk_status status = best && is_first(comm) ? name_best(directory, names, &path) : RK_OK;
+    rk_status status = best && is_first(comm) ? name_best(comm, directory, names, &path) : RK_OK;
     RK_TRY(share(comm, status, &path));
     if (!path) return find_newest(comm, directory, names, out);
     status = verify(comm, &path, out);
@@ -166,10 +167,16 @@ rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool bes
     return status;
 }
 
+static rk_status find_alone(const char *directory, bool best, char **out) {
+    RK_AUTO(rk_comm_auto_free) rk_comm *self = NULL;
+    RK_TRY(rk_comm_self(&self));
+    return rk_checkpoint_find_over(self, directory, best, out);
+}
+
 rk_status rk_checkpoint_find(const char *directory, char **out) {
-    return rk_checkpoint_find_over(NULL, directory, false, out);
+    return find_alone(directory, false, out);
 }
 
 rk_status rk_checkpoint_find_best(const char *directory, char **out) {
-    return rk_checkpoint_find_over(NULL, directory, true, out);
+    return find_alone(directory, true, out);
 }

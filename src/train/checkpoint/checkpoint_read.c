@@ -172,7 +172,8 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
     options.cluster = cluster;
     options.rows_are_read = true;
     if (by_rows) {
-        RK_TRY(rk_comm_agree(cluster ? cluster->comm : NULL, rk_stored_model_open(path, rows, &stored)));
+        rk_status status = rk_stored_model_open(path, rows, &stored);
+        RK_TRY(cluster ? rk_comm_agree(cluster->comm, status) : status);
         options.row_dtype = rk_stored_model_row_dtype;
         options.row_context = &stored;
         RK_TRY(rk_stored_model_row_source(&stored, path, !device && !cluster, how, &source));

@@ -5,20 +5,13 @@
 #include "base/memory.h"
 #include "train/run/trainer_internal.h"
 
-/* Ranks that train or hold rows among themselves. */
-static rk_status join_workers(rk_trainer *t, int32_t n) {
-    RK_AUTOFREE int32_t *members = NULL;
-    RK_TRY(rk_alloc((size_t)n, sizeof *members, &members));
-    for (int32_t r = 0; r < n; r++) members[r] = r;
-    return rk_comm_members(t->world, members, n, &t->comm);
-}
-
 static rk_status take_readers(rk_trainer *t, int32_t n_trainers, int32_t n_workers, bool holds) {
     int32_t rank = rk_comm_rank(t->world);
     t->n_readers = rk_comm_size(t->world) - n_workers;
     t->reader = rank < n_workers ? -1 : rank - n_workers;
     t->comm = NULL;
-    if (t->reader < 0) RK_TRY(join_workers(t, n_workers));
+    if (t->reader < 0) /* ranks that train or hold rows among themselves */
+        RK_TRY(rk_comm_first_members(t->world, n_workers, &t->comm));
     return holds ? RK_OK : rk_data_loaders_create(t->world, n_trainers, t->n_readers, &t->readers);
 }
 

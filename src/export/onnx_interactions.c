@@ -19,11 +19,7 @@ rk_onnx_value rk_onnx_op_fm(rk_onnx_model *m, const rk_node *node) {
 /* All products of two rows, and of these the pairs i > j. */
 rk_onnx_value rk_onnx_op_dot_interaction(rk_onnx_model *m, const rk_node *node) {
     int64_t rows = rk_in_shape(m->model->graph, node, 0).rows, *pairs, n = 0;
-    rk_status status = rk_alloc((size_t)node->shape.cols, sizeof *pairs, &pairs);
-    if (status != RK_OK) {
-        m->writer.status = status;
-        return -1;
-    }
+    if (!rk_onnx_alloc(m, (size_t)node->shape.cols, sizeof *pairs, &pairs)) return -1;
     for (int64_t i = 1; i < rows; i++)
         for (int64_t j = 0; j < i; j++) pairs[n++] = i * rows + j;
     rk_onnx_value x = rk_onnx_rows(m, node, 0),

@@ -154,16 +154,10 @@ static rk_onnx_value sequence_lengths(rk_onnx_model *m, int32_t f) {
 }
 
 static rk_onnx_value positions(rk_onnx_model *m, int64_t n) {
-    int64_t *numbers;
-    rk_status status = rk_alloc((size_t)n, sizeof *numbers, &numbers);
-    if (status != RK_OK) {
-        m->writer.status = status;
-        return -1;
-    }
+    RK_AUTOFREE int64_t *numbers = NULL;
+    if (!rk_onnx_alloc(m, (size_t)n, sizeof *numbers, &numbers)) return -1;
     for (int64_t i = 0; i < n; i++) numbers[i] = i;
-    rk_onnx_value value = rk_onnx_constant_ints(&m->writer, numbers, (size_t)n);
-    rk_free(numbers);
-    return value;
+    return rk_onnx_constant_ints(&m->writer, numbers, (size_t)n);
 }
 
 /* Position p of a sample is id number offset + p, or zeros from its length on: [batch, length * dim]. */
@@ -199,16 +193,10 @@ static rk_onnx_value beside_one_another(rk_onnx_model *m, const rk_onnx_value *p
 
 /* Lookups first .. first+n-1. */
 static rk_onnx_value some_lookups(rk_onnx_model *m, int32_t first, int32_t n) {
-    rk_onnx_value *parts;
-    rk_status status = rk_alloc((size_t)n, sizeof *parts, &parts);
-    if (status != RK_OK) {
-        m->writer.status = status;
-        return -1;
-    }
+    RK_AUTOFREE rk_onnx_value *parts = NULL;
+    if (!rk_onnx_alloc(m, (size_t)n, sizeof *parts, &parts)) return -1;
     for (int32_t i = 0; i < n; i++) parts[i] = rk_onnx_lookup(m, first + i);
-    rk_onnx_value value = beside_one_another(m, parts, (size_t)n);
-    rk_free(parts);
-    return value;
+    return beside_one_another(m, parts, (size_t)n);
 }
 
 static rk_onnx_value length_column(rk_onnx_model *m, int32_t f) {
@@ -221,18 +209,12 @@ static rk_onnx_value length_column(rk_onnx_model *m, int32_t f) {
 
 /* Sequences in the order of their columns, which is that of the lookups. */
 static rk_onnx_value all_lengths(rk_onnx_model *m) {
-    rk_onnx_value *parts;
+    RK_AUTOFREE rk_onnx_value *parts = NULL;
     size_t n = 0;
-    rk_status status = rk_alloc((size_t)m->collection.n_vectors, sizeof *parts, &parts);
-    if (status != RK_OK) {
-        m->writer.status = status;
-        return -1;
-    }
+    if (!rk_onnx_alloc(m, (size_t)m->collection.n_vectors, sizeof *parts, &parts)) return -1;
     for (int32_t f = 0; f < m->collection.n_vectors; f++)
         if (m->model->lookups[f].length) parts[n++] = length_column(m, f);
-    rk_onnx_value value = beside_one_another(m, parts, n);
-    rk_free(parts);
-    return value;
+    return beside_one_another(m, parts, n);
 }
 
 static rk_onnx_value read_input(rk_onnx_model *m, rk_value input) {

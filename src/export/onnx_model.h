@@ -49,6 +49,9 @@ rk_onnx_value rk_onnx_parameter(rk_onnx_model *m, const char *name, int64_t n_ro
 /* The batch's size, [1], from whatever input there is. */
 rk_onnx_value rk_onnx_dynamic_batch_size(rk_onnx_model *m);
 
+/* Memory for the writer's caller, as rk_alloc; false: a failure, which is the writer's from here on. */
+bool rk_onnx_alloc(rk_onnx_model *m, size_t n, size_t bytes, void *out);
+
 /* Rows of a table, f32 [..., dim], for ids of n_dims dimensions (onnx_rows.c). */
 rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_value ids, int32_t n_dims);
 rk_onnx_value rk_onnx_gather(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value at); /* along axis 0 */

@@ -1,5 +1,12 @@
 /* Nodes of ONNX that several operations and the lookups are made of. */
+#include "base/memory.h"
 #include "export/onnx_model.h"
+
+bool rk_onnx_alloc(rk_onnx_model *m, size_t n, size_t bytes, void *out) {
+    rk_status status = rk_alloc(n, bytes, out);
+    if (status != RK_OK) m->writer.status = status;
+    return status == RK_OK;
+}
 
 rk_onnx_value rk_onnx_unary(rk_onnx_model *m, const char *op, rk_onnx_value a) {
     return rk_onnx_node(&m->writer, op, &a, 1, NULL, 0);

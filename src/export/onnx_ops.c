@@ -78,11 +78,7 @@ rk_onnx_value rk_onnx_op_layer_norm(rk_onnx_model *m, const rk_node *node) {
     rk_onnx_attribute attributes[] = {
         {.name = "axis", .number = -1},
         {.name = "epsilon", .kind = RK_ONNX_FLOAT, .real = (float)node->options.epsilon}};
-    rk_status status = rk_alloc((size_t)cols, sizeof *ones, &ones);
-    if (status != RK_OK) {
-        m->writer.status = status;
-        return -1;
-    }
+    if (!rk_onnx_alloc(m, (size_t)cols, sizeof *ones, &ones)) return -1;
     for (int32_t c = 0; c < cols; c++) ones[c] = 1;
     rk_onnx_value inputs[] = {rk_onnx_in(m, node, 0),
                               rk_onnx_constant_floats(&m->writer, ones, (size_t)cols)};
@@ -98,16 +94,10 @@ rk_onnx_value rk_onnx_op_dropout(rk_onnx_model *m, const rk_node *node) {
 }
 
 rk_onnx_value rk_onnx_op_concat(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value *inputs, value;
-    rk_status status = rk_alloc((size_t)node->n_inputs, sizeof *inputs, &inputs);
-    if (status != RK_OK) {
-        m->writer.status = status;
-        return -1;
-    }
+    RK_AUTOFREE rk_onnx_value *inputs = NULL;
+    if (!rk_onnx_alloc(m, (size_t)node->n_inputs, sizeof *inputs, &inputs)) return -1;
     for (int32_t k = 0; k < node->n_inputs; k++) inputs[k] = rk_onnx_flat(m, node, k);
-    value = rk_onnx_node_with_axis(m, "Concat", inputs, (size_t)node->n_inputs, 1);
-    rk_free(inputs);
-    return value;
+    return rk_onnx_node_with_axis(m, "Concat", inputs, (size_t)node->n_inputs, 1);
 }
 
 rk_onnx_value rk_onnx_op_slice(rk_onnx_model *m, const rk_node *node) {
@@ -228,17 +218,12 @@ static void find_needed(const rk_graph *graph, rk_value value, bool *needed) {
 
 rk_onnx_value rk_onnx_graph_value(rk_onnx_model *m, rk_value value) {
     const rk_graph *graph = m->model->graph;
-    bool *needed;
-    rk_status status = rk_alloc((size_t)value + 1, sizeof *needed, &needed);
-    if (status != RK_OK) {
-        m->writer.status = status;
-        return -1;
-    }
+    RK_AUTOFREE bool *needed = NULL;
+    if (!rk_onnx_alloc(m, (size_t)value + 1, sizeof *needed, &needed)) return -1;
     needed[value] = true;
     find_needed(graph, value, needed);
     for (rk_value v = 0; v <= value && m->writer.status == RK_OK; v++)
         if (needed[v] && rk_graph_node(graph, v)->op && m->values[v] < 0)
             m->values[v] = write_node(m, rk_graph_node(graph, v));
-    rk_free(needed);
     return m->writer.status == RK_OK ? m->values[value] : -1;
 }

@@ -116,11 +116,7 @@ rk_onnx_value rk_onnx_dense_of_values(rk_onnx_model *m) {
     int64_t n_features = rk_transforms_section(transforms)->n_features;
     rk_onnx_value *parts = NULL;
     size_t n = 0;
-    rk_status status = rk_alloc((size_t)n_features, sizeof *parts, &parts);
-    if (status != RK_OK) {
-        m->writer.status = status;
-        return -1;
-    }
+    if (!rk_onnx_alloc(m, (size_t)n_features, sizeof *parts, &parts)) return -1;
     const char *before = m->writer.scope;
     for (int64_t i = 0; i < n_features; i++) {
         rk_fitted_feature fitted = rk_transforms_fitted(transforms, i);

@@ -45,12 +45,7 @@ static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
 }
 
 static rk_status parse(const rk_source *s, rk_chunk *chunk) {
-    for (size_t at = 0, n_bytes; at < chunk->n_bytes; at += n_bytes + 1, chunk->n_lines++) {
-        const char *line = chunk->data + at, *end = memchr(line, '\n', chunk->n_bytes - at);
-        n_bytes = end ? (size_t)(end - line) : chunk->n_bytes - at;
-        RK_TRY(take_line(s, chunk, line, n_bytes));
-    }
-    return RK_OK;
+    return rk_chunk_each_line(s, chunk, take_line);
 }
 
 static void close_reader(rk_source *s) {

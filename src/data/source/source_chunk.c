@@ -93,6 +93,17 @@ rk_status rk_chunk_end_row(const rk_source *s, rk_chunk *chunk, rk_status status
     return rk_columns_end_row(columns);
 }
 
+rk_status rk_chunk_each_line(const rk_source *s, rk_chunk *chunk,
+                             rk_status (*take)(const rk_source *source, rk_chunk *chunk, const char *line,
+                                               size_t n_bytes)) {
+    for (size_t at = 0, n_bytes; at < chunk->n_bytes; at += n_bytes + 1, chunk->n_lines++) {
+        const char *line = chunk->data + at, *end = memchr(line, '\n', chunk->n_bytes - at);
+        n_bytes = end ? (size_t)(end - line) : chunk->n_bytes - at;
+        RK_TRY(take(s, chunk, line, n_bytes));
+    }
+    return RK_OK;
+}
+
 void rk_chunk_release(rk_chunk *chunk) {
     rk_columns_release(&chunk->columns);
     rk_columns_release(&chunk->file_columns);

@@ -86,6 +86,10 @@ rk_status rk_source_map_columns(rk_source *source, rk_file_column *columns, size
 /* A row that began at line chunk->n_lines of the piece is whole: keep it, or, if `status` is RK_BAD_DATA and
  * rows may be skipped, forget it. */
 rk_status rk_chunk_end_row(const rk_source *source, rk_chunk *chunk, rk_status status);
+/* `take` of each line of the chunk's piece, without its end, while it is the chunk's line n_lines. */
+rk_status rk_chunk_each_line(const rk_source *source, rk_chunk *chunk,
+                             rk_status (*take)(const rk_source *source, rk_chunk *chunk, const char *line,
+                                               size_t n_bytes));
 /* Room for the lines of so many rows. */
 rk_status rk_chunk_reserve(rk_chunk *chunk, int64_t n_rows);
 

@@ -30,8 +30,8 @@ static rk_status take_id(const rk_source *s, rk_chunk *chunk, size_t i) {
     return value == 1.0f ? RK_OK : rk_column_add_weight(&chunk->columns.columns[place], value);
 }
 
-static rk_status take_line(const rk_source *s, rk_chunk *chunk, const char *line, size_t n_bytes,
-                           bool *blank) {
+static rk_status add_line(const rk_source *s, rk_chunk *chunk, const char *line, size_t n_bytes,
+                          bool *blank) {
     const libsvm_state *state = s->state;
     rk_libsvm_row *row = &chunk->libsvm;
     rk_column *columns = chunk->columns.columns;
@@ -44,6 +44,12 @@ static rk_status take_line(const rk_source *s, rk_chunk *chunk, const char *line
     return RK_OK;
 }
 
+static rk_status take_line(const rk_source *s, rk_chunk *chunk, const char *line, size_t n_bytes) {
+    bool blank = false;
+    rk_status status = add_line(s, chunk, line, n_bytes, &blank);
+    return blank && status == RK_OK ? RK_OK : rk_chunk_end_row(s, chunk, status);
+}
+
 /* A row has two bytes at least, and may have no value in any of many fields. */
 static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
     size_t most = 2 * (RK_MAX_PIECE_CELLS / ((size_t)s->columns.n_columns + 1) + 1);
@@ -53,14 +59,7 @@ static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
 }
 
 static rk_status parse(const rk_source *s, rk_chunk *chunk) {
-    for (size_t at = 0, n_bytes; at < chunk->n_bytes; at += n_bytes + 1, chunk->n_lines++) {
-        const char *line = chunk->data + at, *end = memchr(line, '\n', chunk->n_bytes - at);
-        n_bytes = end ? (size_t)(end - line) : chunk->n_bytes - at;
-        bool blank = false;
-        rk_status status = take_line(s, chunk, line, n_bytes, &blank);
-        if (!blank || status != RK_OK) RK_TRY(rk_chunk_end_row(s, chunk, status));
-    }
-    return RK_OK;
+    return rk_chunk_each_line(s, chunk, take_line);
 }
 
 static void close_reader(rk_source *s) {

@@ -59,18 +59,25 @@ static rk_status give(rk_model *model) {
     return d->store->ops->sum(d->store, d->compute, d->gradients);
 }
 
+/* Rows and parameters, unless what was found stops them. */
+static rk_status update(rk_model *model) {
+    rk_cuda_engine *d = model->cuda;
+    uint32_t *stop = rk_stop_of(d->found, model->n_tasks);
+    rk_device_graph_measure(d->graph, d->compute, stop);
+    RK_TRY(d->store->ops->apply(d->store, d->compute, d->gradients, stop));
+    rk_device_graph_update(d->graph, d->compute, stop);
+    return RK_OK;
+}
+
 static rk_status end_step(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
     const rk_ranks *ranks = model->ranks;
     size_t n_gradients, width = (size_t)model->n_tasks + 1;
     float *gradients = rk_device_graph_gradients(d->graph, &n_gradients);
-    uint32_t *stop = rk_stop_of(d->found, model->n_tasks);
     RK_TRY(rk_device_comm_gather(d->comm, d->compute, d->found, d->step_status_bytes, d->founds));
     rk_cuda_join_step_status(d->compute, ranks->roles.n_trainers, model->n_tasks, d->founds, d->found);
     RK_TRY(rk_device_comm_sum(d->comm, d->compute, gradients, n_gradients));
-    rk_device_graph_measure(d->graph, d->compute, stop);
-    RK_TRY(d->store->ops->apply(d->store, d->compute, d->gradients, stop));
-    rk_device_graph_update(d->graph, d->compute, stop);
+    RK_TRY(update(model));
     rk_stream_download(d->compute, d->own, d->founds + (size_t)ranks->rank * width, d->step_status_bytes);
     rk_stream_download(d->compute, d->step_status, d->found, d->step_status_bytes);
     return RK_OK;
@@ -114,10 +121,7 @@ static rk_status nothing(rk_model *model) {
 
 static rk_status give_alone(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    uint32_t *stop = rk_stop_of(d->found, model->n_tasks);
-    rk_device_graph_measure(d->graph, d->compute, stop);
-    RK_TRY(d->store->ops->apply(d->store, d->compute, d->gradients, stop));
-    rk_device_graph_update(d->graph, d->compute, stop);
+    RK_TRY(update(model));
     rk_stream_download(d->compute, d->step_status, d->found, d->step_status_bytes);
     return RK_OK;
 }

@@ -181,3 +181,7 @@ rk_status rk_device_graph_reload(rk_device_graph *g) {
 rk_status rk_device_graph_flush(rk_device_graph *g) {
     return move_all(g, false);
 }
+
+rk_status rk_device_graph_floats(rk_device_graph *g, int64_t n, float **out) {
+    return rk_device_alloc(g->device, (size_t)(n > 0 ? n : 1) * sizeof **out, out);
+}

@@ -61,21 +61,31 @@ ROW_INLINE const float *row_at(const rk_bag_forward_args *args, int64_t row, flo
     return decoded;
 }
 
-/* One bag; dim is a constant where the caller knows it, which keeps the sum in registers. */
-ROW_INLINE void sum_bag(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim, bool f32,
-                        bool crosses) {
-    float *out = args->out + (bag - args->first) * args->stride, decoded[RK_MAX_DIM];
+/* weighted: by coefficients; a constant after inlining, so that no row asks. */
+ROW_INLINE void add_rows(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim, bool f32,
+                         bool crosses, bool weighted, row_sum *sum, float *out) {
+    float decoded[RK_MAX_DIM];
     const int64_t ahead = rows_ahead(args, dim, f32);
-    row_sum sum;
-    row_sum_begin(&sum, out, dim);
     for (int64_t i = args->offsets[bag]; i < args->offsets[bag + 1]; i++) {
         prefetch(args, i + ahead, all, dim, f32, crosses);
         const float *row = row_at(args, args->ids[i], decoded, dim, f32);
-        if (args->coefficients)
-            row_sum_add_times(&sum, out, args->coefficients[i], row, dim);
+        if (weighted)
+            row_sum_add_times(sum, out, args->coefficients[i], row, dim);
         else
-            row_sum_add(&sum, out, row, dim);
+            row_sum_add(sum, out, row, dim);
     }
+}
+
+/* One bag; dim is a constant where the caller knows it, which keeps the sum in registers. */
+ROW_INLINE void sum_bag(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim, bool f32,
+                        bool crosses) {
+    float *out = args->out + (bag - args->first) * args->stride;
+    row_sum sum;
+    row_sum_begin(&sum, out, dim);
+    if (args->coefficients)
+        add_rows(args, bag, all, dim, f32, crosses, true, &sum, out);
+    else
+        add_rows(args, bag, all, dim, f32, crosses, false, &sum, out);
     row_sum_end(&sum, args->scales ? args->scales[bag] : 1.0f, out, dim);
 }
 

@@ -160,7 +160,7 @@ static rk_status write_embeddings(rk_onnx_model *m) {
 
 static rk_status write_models(rk_onnx_model *m) {
     if (m->x->options->tables) return write_embeddings(m);
-    if (!m->model->retrieval) return write_tasks(m);
+    if (!rk_model_learns_pairs(m->model)) return write_tasks(m);
     RK_TRY(write_tower(m, "user_vector", "user.onnx"));
     return write_tower(m, "item_vector", "item.onnx");
 }

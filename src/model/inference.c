@@ -69,7 +69,7 @@ static size_t context_columns(const rk_model *model, const rk_context_columns *c
 
 static rk_status set_context(rk_inference *i, const rk_context_columns *context) {
     const rk_model *model = i->model;
-    if (!context || model->retrieval || !i->graph) return RK_OK;
+    if (!context || model->loss->extends || !i->graph) return RK_OK;
     RK_TRY(rk_reserve(&i->columns, &i->columns_capacity, (size_t)(model->n_dense + 2 * model->n_lookups),
                       sizeof *i->columns));
     size_t n = context_columns(model, context, i->columns);

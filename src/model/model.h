@@ -72,12 +72,12 @@ typedef struct rk_retrieval rk_retrieval;
 
 enum { RK_USERS_AT_ONCE = 16 }; /* that an evaluation ranks items for, on each thread */
 
-/* The tables and features that a section wants for the data. retrieval: a two_tower's, else NULL. fallback:
- * the dense part's optimizer. */
+/* The tables and features that a section wants for the schema's features. fallback: the dense part's
+ * optimizer. */
 rk_status rk_model_make_collection_config(const rk_model_section *section,
                                           const rk_embedding_section *embedding, const rk_yaml *yaml,
-                                          const rk_data_schema *schema, const rk_retrieval *retrieval,
-                                          const rk_optimizer *fallback, rk_collection_config *out);
+                                          const rk_data_schema *schema, const rk_optimizer *fallback,
+                                          rk_collection_config *out);
 
 /* The model's graph as a `model:` section of `kind: graph`, or as graphviz text. Free with rk_free. */
 rk_status rk_model_graph_text(const rk_model_options *options, bool dot, char **out);

@@ -137,10 +137,8 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
     *out = inputs;
     for (int32_t f = 0; f < collection->n_features; f++) {
         bool vector = f < collection->n_vectors;
-        int32_t source = model->retrieval ? rk_retrieval_feature(model->retrieval, collection->sources[f])
-                                          : collection->sources[f];
         model->lookups[f] =
-            (rk_model_lookup){.source = source,
+            (rk_model_lookup){.source = collection->sources[f],
                               .input = -1,
                               .first = vector ? (int32_t)width : f - collection->n_vectors,
                               .width = rk_collection_config_width(collection, f),
@@ -204,11 +202,9 @@ static rk_status graph_status(const rk_model_options *options, rk_status status)
 
 static rk_status finish_graph(rk_model *model, const rk_model_options *options) {
     RK_TRY(rk_model_join_tasks(model, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
-    if (model->retrieval) rk_retrieval_mark_outputs(model);
+    model->loss->mark_outputs(model);
     rk_graph_split(model->graph, model->ranks->n_micro_batches, rk_ranks_local_part(model->ranks));
-    return graph_status(options,
-                        rk_graph_finish(model->graph, model->retrieval ? model->max_here : options->max_batch,
-                                        options->training));
+    return graph_status(options, rk_graph_finish(model->graph, model->max_here, options->training));
 }
 
 static rk_status reserve(rk_model *model) {
@@ -272,21 +268,35 @@ static rk_status check_dynamic(const rk_model_options *options, const rk_collect
                          "%s", hint);
 }
 
+static rk_status make_tables(const rk_model_options *options, const rk_data_schema *schema,
+                             rk_collection_config *collection) {
+    return rk_model_make_collection_config(options->model, options->embedding, options->yaml, schema,
+                                           &options->dense_optimizer.optimizer, collection);
+}
+
+/* A two_tower's loss and tables; its step's batches have histories and sampled items. */
+static rk_status choose_towers(rk_model *model, const rk_model_options *options,
+                               rk_collection_config *collection) {
+    RK_TRY(rk_retrieval_create(options, &model->retrieval));
+    const rk_data_schema lookups = rk_retrieval_lookups(model->retrieval);
+    model->loss = &rk_retrieval_losses;
+    model->n_batch_features++;
+    if (options->training) model->max_here += rk_retrieval_n_negatives(model->retrieval);
+    RK_TRY(make_tables(options, &lookups, collection));
+    rk_retrieval_number_sources(model->retrieval, collection);
+    return RK_OK;
+}
+
 /* All that follows from the run file and the data's columns: tables and nodes, without their memory. */
 static rk_status outline(rk_model *model, const rk_model_options *options, rk_collection_config *collection) {
     RK_TRY(rk_model_section_check(options->model, options->yaml));
     model->preset = rk_preset_of(options->model->kind);
     model->n_dense = options->schema->n_dense;
-    model->n_features = options->schema->n_features;
+    model->n_features = model->n_batch_features = options->schema->n_features;
     RK_TRY(check_data(model, options));
     RK_TRY(rk_model_tasks_init(model, options->schema));
-    if (rk_model_learns_pairs(model)) {
-        RK_TRY(rk_retrieval_create(options, &model->retrieval));
-        model->loss = &rk_retrieval_losses;
-    }
-    RK_TRY(rk_model_make_collection_config(options->model, options->embedding, options->yaml, options->schema,
-                                           model->retrieval, &options->dense_optimizer.optimizer,
-                                           collection));
+    RK_TRY(rk_model_learns_pairs(model) ? choose_towers(model, options, collection)
+                                        : make_tables(options, options->schema, collection));
     RK_TRY(check_dynamic(options, collection));
     RK_TRY(check_constraints(options, collection));
     if (rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS))
@@ -324,6 +334,7 @@ static rk_status create_queue(rk_model *model, const rk_model_options *options) 
 
 static rk_status create_trainer(rk_model *model, const rk_model_options *options) {
     RK_TRY(reserve(model));
+    RK_TRY(model->loss->create(model, options));
     RK_TRY(find_statistics(model));
     RK_TRY(rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer));
     if (options->device) return RK_OK;
@@ -344,7 +355,6 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_coll
     model->is_outline = options->is_outline;
     model->stale = options->training && options->staleness > 0 && !options->cluster;
     RK_TRY(outline(model, options, collection));
-    if (model->retrieval && options->training) model->max_here += rk_retrieval_n_negatives(model->retrieval);
     if (!options->training) RK_TRY(drop_slots(collection));
     for (int32_t t = 0; t < collection->n_tables && options->row_dtype; t++)
         collection->tables[t].dtype =
@@ -365,7 +375,6 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_coll
     }
     if (options->cluster)
         model->max_here = micro_batch * rk_ranks_n_micro_batches(model->ranks, model->ranks->rank);
-    if (model->retrieval) RK_TRY(rk_retrieval_finish(model, options));
     RK_TRY(create_queue(model, options));
     if (options->training) RK_TRY(create_trainer(model, options));
     return create_engine(model, options, collection);

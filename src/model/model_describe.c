@@ -36,11 +36,15 @@ static uint64_t table_values(const rk_model *model, int32_t t) {
     return (uint64_t)table_rows(model, t) * (uint64_t)rk_embeddings_table(model->embeddings, t)->dim;
 }
 
+static int32_t n_tables_of(const rk_model *model) { /* in this process */
+    return model->embeddings ? rk_embeddings_n_tables(model->embeddings) : 0;
+}
+
 rk_model_bytes rk_model_count_bytes(const rk_model *model) {
     rk_model_bytes bytes = {.arena = rk_graph_bytes(model->graph, rk_parallel_threads())};
     for (int i = 0; i < 4; i++) bytes.arena += model->memory[i].n_bytes;
-    if (model->retrieval) bytes.arena += rk_retrieval_bytes(model->retrieval);
-    for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++) {
+    bytes.arena += model->loss->bytes(model);
+    for (int32_t t = 0; t < n_tables_of(model); t++) {
         const rk_table_config *table = rk_embeddings_table(model->embeddings, t);
         uint64_t rows = table_values(model, t) * rk_dtype_bytes(table->dtype),
                  all = rk_embeddings_table_bytes(model->embeddings, t);
@@ -83,15 +87,13 @@ static void describe_tasks(const rk_model *model, rk_buffer *out) {
     rk_buffer_printf(out, "model %s: %d categorical features, %d dense numbers\n\ntasks\n",
                      rk_model_kind(model), model->n_features, model->n_dense);
     for (int32_t t = 0; t < model->n_tasks; t++)
-        rk_buffer_printf(
-            out, "  %s: %s, weight %g\n", model->tasks[t].name,
-            model->retrieval ? rk_retrieval_loss(model->retrieval) : rk_loss_name(model->tasks[t].loss),
-            model->tasks[t].weight);
+        rk_buffer_printf(out, "  %s: %s, weight %g\n", model->tasks[t].name, model->loss->name(model, t),
+                         model->tasks[t].weight);
 }
 
 static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
     uint64_t values = 0, rows = 0;
-    int32_t n = model->embeddings ? rk_embeddings_n_tables(model->embeddings) : 0;
+    int32_t n = n_tables_of(model);
     int width = 5;
     for (int32_t t = 0; t < n; t++) {
         int length = (int)strlen(rk_embeddings_table(model->embeddings, t)->name);
@@ -179,8 +181,9 @@ static double routing_bytes(const rk_model *model, const rk_batch *usual) {
 uint64_t rk_model_peak_bytes(const rk_model *model, const rk_batch *usual) {
     static const double program = 26e6; /* code, libraries and what they keep */
     rk_model_bytes bytes = rk_model_count_bytes(model);
-    double ranking =
-        model->retrieval ? rk_retrieval_ranking_bytes(model->retrieval, rk_model_vector_dim(model)) : 0;
+    double ranking = rk_model_learns_pairs(model)
+                         ? rk_retrieval_ranking_bytes(model->retrieval, rk_model_vector_dim(model))
+                         : 0;
     return bytes.tables + bytes.slots + bytes.dense + bytes.arena +
            (uint64_t)(program + ranking + routing_bytes(model, usual));
 }

@@ -36,7 +36,7 @@ typedef struct rk_model_statistic {
     size_t n_bytes;
 } rk_model_statistic;
 
-typedef struct rk_pairs rk_pairs;     /* retrieval.h */
+typedef struct rk_pairs rk_pairs;     /* step/local_batch.h */
 typedef struct rk_sharded rk_sharded; /* embedding/sharded/sharded.h */
 
 /* One run of the graph over a batch, a piece of it or a local batch. */
@@ -56,16 +56,26 @@ typedef struct rk_model_run {
 typedef struct rk_ranks rk_ranks;
 typedef struct rk_local_batch rk_local_batch;
 typedef struct rk_inference rk_inference;
+typedef struct rk_retrieval_batch rk_retrieval_batch;
 typedef struct rk_reducer rk_reducer;
 typedef struct rk_engine_ops rk_engine_ops;
 typedef struct rk_cuda_engine rk_cuda_engine;
 
-/* What a training step minimizes: the tasks' losses, sample by sample, or a two_tower's, of the whole batch.
- */
+/* What a training step minimizes: the tasks' losses, sample by sample (step/task_losses.c), or a two_tower's,
+ * of the whole batch (retrieval/). */
 typedef struct rk_loss_ops {
+    bool extends; /* batches get samples or ids that the data has not */
+    const char *(*name)(const rk_model *model, int32_t task);
+    uint64_t (*bytes)(const rk_model *model); /* that it keeps, beside the graph's */
+    void (*mark_outputs)(rk_model *model);    /* beside the logits, before the graph is finished */
+    /* For training, once the graph is finished. */
+    rk_status (*create)(rk_model *model, const rk_model_options *options);
     /* What of a batch is here, for training step `step`. */
     rk_status (*fill)(rk_model *model, const rk_rank_batch *rank_batch, int64_t step, rk_local_batch *batch);
     void (*hook)(const rk_model_run *run, rk_graph_hooks *hooks); /* whose context is the run */
+    /* Samples first .. first+n-1, as a batch of their own for prediction; views, also of `memory`. */
+    rk_status (*piece)(const rk_model *model, const rk_rank_batch *rank_batch, int64_t first, int64_t n,
+                       rk_retrieval_batch *memory, rk_rank_batch *out);
 } rk_loss_ops;
 
 /* Training batches on their way (step/step.c). */
@@ -96,6 +106,7 @@ struct rk_model {
     rk_value logits;               /* of the preset or the layers; of all tasks, once these have joined */
     rk_value log_variances;        /* [1, n_tasks] where weights of tasks are learned, else -1 */
     int32_t n_dense, n_features, n_tasks, n_lookups;
+    int32_t n_batch_features; /* with a two_tower's history, behind the data's own */
     rk_model_lookup *lookups; /* [n_lookups] */
     rk_model_task *tasks;     /* [n_tasks] */
     /* Each feature's gradients of a whole batch, [max_batch, width], together: an update reads one feature's

@@ -3,7 +3,6 @@
 
 #include "base/memory.h"
 #include "model/section/graph_section.h"
-#include "model/retrieval/retrieval.h"
 
 static bool names(const rk_layer_section *layer, int input) {
     for (int64_t k = 0; k < layer->n_inputs; k++)
@@ -37,27 +36,23 @@ static rk_status find_uses(const rk_model_section *section, const rk_yaml *yaml,
     return RK_OK;
 }
 
-static rk_embedding_source source_of(const rk_data_schema *schema, const rk_retrieval *retrieval, int32_t s) {
-    if (retrieval) return rk_retrieval_source(retrieval, s);
-    return (rk_embedding_source){schema->features[s].name, schema->features[s].cardinality,
-                                 schema->features[s].weighted};
-}
-
 rk_status rk_model_make_collection_config(const rk_model_section *section,
                                           const rk_embedding_section *embedding, const rk_yaml *yaml,
-                                          const rk_data_schema *schema, const rk_retrieval *retrieval,
-                                          const rk_optimizer *fallback, rk_collection_config *out) {
+                                          const rk_data_schema *schema, const rk_optimizer *fallback,
+                                          rk_collection_config *out) {
     RK_AUTO(rk_graph_uses_release) rk_graph_uses uses = {0};
     RK_AUTOFREE rk_embedding_source *sources = NULL;
-    int32_t n = retrieval ? rk_retrieval_n_sources(retrieval) : schema->n_features;
     RK_TRY(find_uses(section, yaml, schema, &uses));
-    RK_TRY(rk_alloc((size_t)n, sizeof *sources, &sources));
-    for (int32_t s = 0; s < n; s++) sources[s] = source_of(schema, retrieval, s);
+    RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *sources, &sources));
+    for (int32_t f = 0; f < schema->n_features; f++) {
+        const rk_data_feature_info *from = &schema->features[f];
+        sources[f] = (rk_embedding_source){from->name, from->cardinality, from->weighted};
+    }
     bool all = uses.inputs[RK_INPUT_VECTORS] || uses.inputs[RK_INPUT_VECTOR_ROWS];
     rk_embedding_wants wants = {.vectors = all || uses.n_features,
                                 .linear = uses.inputs[RK_INPUT_LINEAR],
                                 .linear_l2 = section->linear_l2,
                                 .linear_l2_full = section->linear_l2_full,
                                 .chosen = all ? NULL : uses.features};
-    return rk_collection_config_make(embedding, yaml, sources, n, wants, fallback, out);
+    return rk_collection_config_make(embedding, yaml, sources, schema->n_features, wants, fallback, out);
 }

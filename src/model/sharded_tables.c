@@ -52,9 +52,9 @@ rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *optio
     request.n_features = config.n_features;
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)config.n_tables, placements),
                          RK_ARRAY((size_t)config.n_tables, loads)));
-    if (options->cluster->sample && model->retrieval)
+    if (options->cluster->sample && model->loss->extends)
         RK_GOTO(assume_loads(model->retrieval, model->lookups, collection, options->cluster, loads));
-    if (options->cluster->sample && !model->retrieval)
+    if (options->cluster->sample && !model->loss->extends)
         RK_GOTO(count_loads(collection, options->cluster, loads, &count));
     request.loads = options->cluster->sample ? loads : NULL;
     RK_GOTO(rk_sharding_plan_choose(&request, placements));

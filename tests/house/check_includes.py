@@ -53,7 +53,7 @@ INSIDE = {
     "data": {".": {"source", "transform"}, "source": {"."}, "transform": {".", "source"}, "dataset": {".", "source", "transform"}},
     # The model's own folder names the parts of a model and chooses its engine and stores; the presets, sections and the step do not know which.
     "model": {
-        ".": {"presets", "section", "retrieval", "step", "cuda"}, "presets": {"."}, "section": {".", "retrieval"},
+        ".": {"presets", "section", "retrieval", "step", "cuda"}, "presets": {"."}, "section": {"."},
         "retrieval": {".", "step"}, "step": {".", "retrieval"}, "cuda": {".", "retrieval", "step"},
     },
     "train": {

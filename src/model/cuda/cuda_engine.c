@@ -97,7 +97,8 @@ static rk_status give(rk_model *model, bool training) {
     if (training) RK_TRY(rk_device_graph_prepare(d->graph, d->compute));
     if (training) rk_device_batch_number(&d->layout, model, d->compute, batch);
     rk_launch_cache *kept = &(training ? d->training : d->prediction)[d->now];
-    if (training && (rk_device_graph_sums(d->graph) || d->all_vectors)) /* ranks meet on the way */
+    if (training && (rk_device_graph_sums(d->graph) ||
+                     (model->loss->extends && model->ranks->is_distributed))) /* ranks meet on the way */
         give_training(&r, batch->view.n);
     else
         RK_TRY(rk_launch_cache_run(kept, d->compute, batch->view.n,

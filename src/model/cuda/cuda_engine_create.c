@@ -61,12 +61,9 @@ static rk_status create_tasks(rk_model *model) {
  * what is free left for their scratch; else what does. */
 static rk_status budget_of(const rk_model *model, const rk_model_device *options, uint64_t *out) {
     rk_device_info info;
-    uint64_t wanted = 0;
+    uint64_t wanted = model->store->ops->bytes(model->store);
     RK_TRY(rk_device_query(model->cuda->device, &info));
-    for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++)
-        wanted += rk_embeddings_table_bytes(model->embeddings, t);
-    if (model->sharded) wanted = model->store->ops->bytes(model->store);
-    uint64_t sharers = model->cuda->comm ? (uint64_t)rk_device_comm_sharers(model->cuda->comm) : 1;
+    uint64_t sharers = model->ranks->is_distributed ? (uint64_t)rk_device_comm_sharers(model->cuda->comm) : 1;
     uint64_t most = options->memory_bytes ? options->memory_bytes : info.free_bytes / 10 * 9 / sharers;
     *out = wanted > most ? most : 0;
     rk_log(RK_LOG_INFO, "device: %s, %.1f of %.1f GB free; tables take %.1f GB%s", info.name,
@@ -112,7 +109,7 @@ static rk_status open_device(rk_model *model, const rk_model_device *options) {
     RK_TRY(rk_stream_create(d->device, &d->compute));
     RK_TRY(create_graph(model, options));
     RK_TRY(create_tasks(model));
-    if (model->retrieval && trains(model)) RK_TRY(rk_device_retrieval_create(model, options));
+    if (rk_model_learns_pairs(model) && trains(model)) RK_TRY(rk_device_retrieval_create(model, options));
     return reserve(model);
 }
 
@@ -131,10 +128,10 @@ rk_status rk_cuda_engine_create(rk_model *model, const rk_model_device *options)
     model->engine = &rk_cuda_engine_functions;
     model->queue.exclusive = true;
     /* A two_tower samples by the step's number, which is known when the step before is finished. */
-    model->queue.depth = options->late && !model->retrieval;
+    model->queue.depth = options->late && !model->loss->extends;
     d->store = rk_device_store_none();
     d->ranks = model->ranks->is_distributed ? &rk_device_many_ranks : &rk_device_one_rank;
-    d->loss = model->retrieval ? &rk_device_retrieval_losses : &rk_device_task_losses;
+    d->loss = rk_model_learns_pairs(model) ? &rk_device_retrieval_losses : &rk_device_task_losses;
     d->layout = rk_device_batch_plan(model);
     RK_TRY(meet(model, open_device(model, options)));
     RK_TRY(create_tables(model, options));

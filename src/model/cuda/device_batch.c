@@ -13,7 +13,8 @@ static size_t place(size_t *at, int64_t n, size_t bytes) {
 rk_device_batch_layout rk_device_batch_plan(const rk_model *model) {
     rk_device_batch_layout l = {
         .n_sequences = model->lengths >= 0 ? rk_graph_shape(model->graph, model->lengths).cols : 0};
-    int64_t n_items = model->retrieval ? model->max_batch + rk_retrieval_n_negatives(model->retrieval) : 0;
+    int64_t n_items =
+        rk_model_learns_pairs(model) ? model->max_batch + rk_retrieval_n_negatives(model->retrieval) : 0;
     l.dense = place(&l.n_bytes, model->max_here * model->n_dense, sizeof(float));
     l.lengths = place(&l.n_bytes, model->max_here * l.n_sequences, sizeof(float));
     l.pairs = place(&l.n_bytes, n_items, sizeof(int32_t));
@@ -104,8 +105,8 @@ void rk_device_batch_upload(const rk_device_batch_layout *l, const rk_model *mod
     if (l->n_sequences) rk_model_write_lengths(model, local->ids, 0, from->n, lengths);
     send(upload, to, l->dense, dense_bytes);
     send(upload, to, l->lengths, n * (size_t)l->n_sequences * sizeof(float));
-    if (labelled && local->pairs)
-        send_pairs(l, model, local->pairs, upload, to);
+    if (labelled && rk_model_learns_pairs(model))
+        send_pairs(l, model, &local->pairs, upload, to);
     else if (labelled)
         send_targets(l, model, local, upload, to);
 }

@@ -133,7 +133,7 @@ static void give(rk_model *model, const rk_device_batch *batch, int64_t n) {
                     rk_device_graph_gradient(d->graph, user), rk_device_graph_gradient(d->graph, item)};
     rk_stream_fill(d->compute, rk_device_graph_gradient(d->graph, model->logits), 0,
                    (size_t)n * sizeof(float));
-    if (d->comm)
+    if (model->ranks->is_distributed)
         run_over_ranks(model, batch, &mine);
     else
         run_loss(model, batch, &mine, 0, batch->n_pairs);

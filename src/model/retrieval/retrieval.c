@@ -51,12 +51,12 @@ static rk_status choose_features(rk_retrieval *r, const rk_model_options *o) {
         s->item);
     RK_TRY(rk_alloc((size_t)n + 2 + (size_t)s->n_user_tower, sizeof *r->features, &r->features));
     for (int64_t i = 0; i < s->n_user_tower; i++)
-        RK_TRY(find_tower_feature(s, o, s->user_tower[i], &r->features[r->n_sources++]));
+        RK_TRY(find_tower_feature(s, o, s->user_tower[i], &r->features[r->n_lookups++]));
     for (int32_t f = 0; f < n && !s->n_user_tower; f++)
-        if (f != r->pair.item) r->features[r->n_sources++] = f;
-    if (s->history && !s->n_user_tower) r->features[r->n_sources++] = n;
-    r->features[r->n_sources++] = r->pair.item;
-    for (int32_t a = 0; a < r->n_sources; a++)
+        if (f != r->pair.item) r->features[r->n_lookups++] = f;
+    if (s->history && !s->n_user_tower) r->features[r->n_lookups++] = n;
+    r->features[r->n_lookups++] = r->pair.item;
+    for (int32_t a = 0; a < r->n_lookups; a++)
         for (int32_t b = 0; b < a; b++)
             if (r->features[a] == r->features[b])
                 return rk_yaml_error(o->yaml, key_node(o->yaml, "user_tower"),
@@ -65,6 +65,15 @@ static rk_status choose_features(rk_retrieval *r, const rk_model_options *o) {
         RK_FAIL_IF(strcmp(o->schema->features[f].name, "history") == 0, RK_CONFIG,
                    "the data has a feature 'history', and retrieval.history adds another of this name\nhint: "
                    "rename the feature in data.features");
+    return RK_OK;
+}
+
+static rk_status describe_lookups(rk_retrieval *r) {
+    RK_TRY(rk_alloc((size_t)r->n_lookups, sizeof *r->lookups, &r->lookups));
+    for (int32_t l = 0; l < r->n_lookups; l++)
+        r->lookups[l] = r->features[l] < r->schema.n_features
+                            ? r->infos[r->features[l]]
+                            : (rk_data_feature_info){"history", r->infos[r->pair.item].cardinality, false};
     return RK_OK;
 }
 
@@ -89,6 +98,7 @@ rk_status rk_retrieval_create(const rk_model_options *o, rk_retrieval **out) {
     r->seed = o->seed;
     rk_status status = copy_schema(r, o->schema);
     if (status == RK_OK) status = choose_features(r, o);
+    if (status == RK_OK) status = describe_lookups(r);
     if (status == RK_OK)
         *out = r;
     else
@@ -98,7 +108,7 @@ rk_status rk_retrieval_create(const rk_model_options *o, rk_retrieval **out) {
 
 void rk_retrieval_free(rk_retrieval *r) {
     if (!r) return;
-    rk_retrieval_batch_release(&r->batch, r->schema.n_features + 1);
+    rk_retrieval_batch_release(&r->batch);
     for (int32_t f = 0; f < r->schema.n_features; f++) rk_free((char *)(size_t)r->infos[f].name);
     rk_free(r->infos);
     rk_interactions_free(r->known);
@@ -106,30 +116,23 @@ void rk_retrieval_free(rk_retrieval *r) {
     rk_candidate_loss_free(r->loss);
     RK_FREE_ALL(r->log_q, r->micro_batch_losses);
     rk_retrieval_ranks_release(&r->ranks);
-    RK_FREE_ALL(r->features, r);
+    RK_FREE_ALL(r->features, r->lookups, r);
 }
 
-int32_t rk_retrieval_n_sources(const rk_retrieval *r) {
-    return r->n_sources;
+rk_data_schema rk_retrieval_lookups(const rk_retrieval *r) {
+    return (rk_data_schema){.n_features = r->n_lookups, .features = r->lookups};
 }
 
-int32_t rk_retrieval_feature(const rk_retrieval *r, int32_t s) {
-    return r->features[s];
-}
-
-rk_embedding_source rk_retrieval_source(const rk_retrieval *r, int32_t s) {
-    int32_t f = r->features[s];
-    if (f == r->schema.n_features)
-        return (rk_embedding_source){"history", r->schema.features[r->pair.item].cardinality, false};
-    return (rk_embedding_source){r->schema.features[f].name, r->schema.features[f].cardinality,
-                                 r->schema.features[f].weighted};
+void rk_retrieval_number_sources(const rk_retrieval *r, rk_collection_config *tables) {
+    for (int32_t f = 0; f < tables->n_features; f++) tables->sources[f] = r->features[tables->sources[f]];
 }
 
 int64_t rk_retrieval_n_negatives(const rk_retrieval *r) {
     return r->section.negatives;
 }
 
-uint64_t rk_retrieval_bytes(const rk_retrieval *r) {
+uint64_t rk_retrieval_bytes(const rk_model *model) {
+    const rk_retrieval *r = model->retrieval;
     uint64_t bytes = r->loss ? rk_candidate_loss_bytes(r->loss) : 0;
     if (r->known)
         bytes += (uint64_t)(r->known->offsets[r->known->n_users] + r->known->n_users + r->known->n_items) *
@@ -161,20 +164,6 @@ double rk_retrieval_history_length(const rk_retrieval *r) {
     return n_pairs > 0 ? n_ids / n_pairs : 0;
 }
 
-const char *rk_retrieval_loss(const rk_retrieval *r) {
-    return rk_retrieval_loss_name(&r->section);
-}
-
-void rk_retrieval_mark_outputs(rk_model *model) {
-    rk_graph *graph = model->graph;
-    rk_value user = rk_graph_find(graph, "user_vector");
-    rk_graph_output(graph, user);
-    rk_graph_output(graph, rk_graph_find(graph, "item_vector"));
-    rk_graph_lead(graph, user);
-    rk_graph_lead(graph, model->logits);
-    rk_graph_retain_values(graph);
-}
-
 int64_t rk_retrieval_local_negatives(const rk_model *model, int64_t n_pairs, int64_t n) {
     int64_t total = n_pairs + rk_retrieval_n_negatives(model->retrieval),
             sampled = rk_ranks_split(model->ranks, model->ranks->rank, total) + n - n_pairs;
@@ -183,17 +172,6 @@ int64_t rk_retrieval_local_negatives(const rk_model *model, int64_t n_pairs, int
 
 bool rk_retrieval_is_corrected(const rk_retrieval *r) {
     return r->section.log_q;
-}
-
-rk_status rk_pairs_init(const rk_retrieval *r, int64_t max_batch, rk_pairs *pairs) {
-    *pairs = (rk_pairs){0};
-    RK_TRY(rk_alloc((size_t)(max_batch + r->section.negatives), sizeof *pairs->ids, &pairs->ids));
-    return rk_alloc((size_t)max_batch, sizeof *pairs->weights, &pairs->weights);
-}
-
-void rk_pairs_release(rk_pairs *pairs) {
-    RK_FREE_ALL(pairs->ids, pairs->weights);
-    *pairs = (rk_pairs){0};
 }
 
 rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model, int64_t max_n) {
@@ -224,17 +202,16 @@ static rk_status create_loss(rk_model *model, const rk_model_options *o) {
 }
 
 int32_t rk_model_vector_dim(const rk_model *model) {
-    return model->retrieval ? rk_graph_shape(model->graph, rk_graph_find(model->graph, "user_vector")).cols
-                            : 0;
+    return rk_model_learns_pairs(model)
+               ? rk_graph_shape(model->graph, rk_graph_find(model->graph, "user_vector")).cols
+               : 0;
 }
 
-rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *o) {
+rk_status rk_retrieval_create_loss(rk_model *model, const rk_model_options *o) {
     rk_retrieval *r = model->retrieval;
     const rk_retrieval_section *s = &r->section;
     r->user = rk_graph_find(model->graph, "user_vector");
     r->item = rk_graph_find(model->graph, "item_vector");
-    if (!o->training) return RK_OK;
-    RK_TRY(rk_retrieval_batch_init(&r->batch, r->schema.n_features + 1));
     int64_t n_items = r->schema.features[r->pair.item].cardinality;
     bool by_popularity = s->sampling == RK_SAMPLING_POPULARITY,
          needs_known = by_popularity || s->history || s->in_batch;

@@ -13,15 +13,14 @@ rk_status rk_retrieval_pair(const rk_retrieval_section *section, const rk_yaml *
 /* Chooses the towers' features. Before the graph. */
 rk_status rk_retrieval_create(const rk_model_options *options, rk_retrieval **out);
 void rk_retrieval_free(rk_retrieval *retrieval);
-/* What is looked up, [rk_retrieval_n_sources], the item last; and the number of source s among the batch's
- * features (the history is after the data's own). */
-int32_t rk_retrieval_n_sources(const rk_retrieval *retrieval);
-rk_embedding_source rk_retrieval_source(const rk_retrieval *retrieval, int32_t s);
-int32_t rk_retrieval_feature(const rk_retrieval *retrieval, int32_t s);
+/* What is looked up, in place of the data's features, the item last; views. */
+rk_data_schema rk_retrieval_lookups(const rk_retrieval *retrieval);
+/* Of tables that were made for those: from numbers of theirs to the batch's, where the history is after the
+ * data's own. */
+void rk_retrieval_number_sources(const rk_retrieval *retrieval, rk_collection_config *tables);
 int64_t rk_retrieval_n_negatives(const rk_retrieval *retrieval); /* samples that extend a batch */
 int64_t rk_retrieval_local_negatives(const rk_model *model, int64_t n_pairs,
                                      int64_t n); /* of the n samples of this process, pairs first */
-uint64_t rk_retrieval_bytes(const rk_retrieval *retrieval); /* of a step, and of the known pairs */
 double rk_retrieval_ranking_bytes(const rk_retrieval *retrieval,
                                   int32_t dim); /* of an evaluation at most: vectors of users and items, these
                                                    once more as a matrix, and scores */
@@ -29,27 +28,6 @@ double rk_retrieval_history_length(
     const rk_retrieval *retrieval); /* of a pair of the training data, on average */
 /* Ids a pair of the batch's feature f, with sampled items; sample: a batch of the data. */
 double rk_retrieval_ids(const rk_retrieval *retrieval, int32_t f, const rk_batch *sample, int64_t batch);
-const char *rk_retrieval_loss(const rk_retrieval *retrieval);
-/* Before the graph is finished: makes the vectors outputs of the whole batch. Users and scores are needed for
- * pairs only, items for sampled ones too. */
-void rk_retrieval_mark_outputs(rk_model *model);
-/* After the graph was created. */
-rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *options);
-
-/* The inputs of a batch's loss beside its vectors. */
-struct rk_pairs {
-    int64_t n, step;
-    int32_t *ids;   /* [n + n_sampled]: items of the pairs, then the sampled ones */
-    float *weights; /* [n], if weighted */
-    bool weighted;
-};
-rk_status rk_pairs_init(const rk_retrieval *retrieval, int64_t max_batch, rk_pairs *pairs);
-void rk_pairs_release(rk_pairs *pairs);
-
-/* Samples first .. last-1 of the batch with histories, and with `pairs` (in training) followed by one sample
- * for each sampled item; a view of what is built in `memory`. */
-rk_status rk_retrieval_extend(const rk_model *model, const rk_batch *batch, const rk_pairs *pairs,
-                              int64_t first, int64_t last, rk_retrieval_batch *memory, rk_batch *out);
 bool rk_retrieval_is_corrected(const rk_retrieval *retrieval);
 /* [n + n_sampled]: logarithms of the items' probabilities to be candidates, valid until the next call; NULL
  * without correction. */
@@ -57,7 +35,7 @@ const rk_real *rk_retrieval_log_q(rk_retrieval *retrieval, const rk_pairs *pairs
 rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model,
                                                   int64_t max_n); /* without its micro-batches */
 rk_status rk_retrieval_not_finite(const rk_model *model, double loss);
-/* Samples of items first .. first+n-1 with empty users; a view, as above. */
+/* Samples of items first .. first+n-1 with empty users; a view of what is built in `memory`. */
 rk_status rk_retrieval_items(const rk_model *model, int64_t first, int64_t n, rk_retrieval_batch *memory,
                              rk_batch *out);
 /* Of the extended batch as a whole. */

@@ -4,13 +4,15 @@
 
 #include "base/memory.h"
 
-rk_status rk_retrieval_batch_init(rk_retrieval_batch *b, int32_t n_features) {
-    RK_TRY(rk_alloc((size_t)n_features, sizeof *b->lists, &b->lists));
-    return rk_alloc((size_t)n_features, sizeof *b->features, &b->features);
+static rk_status reserve(rk_retrieval_batch *b, int32_t n_features) {
+    if (b->lists) return RK_OK;
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)n_features, b->lists), RK_ARRAY((size_t)n_features, b->features)));
+    b->n_features = n_features;
+    return RK_OK;
 }
 
-void rk_retrieval_batch_release(rk_retrieval_batch *b, int32_t n_features) {
-    for (int32_t f = 0; b->lists && f < n_features; f++) rk_id_list_release(&b->lists[f]);
+void rk_retrieval_batch_release(rk_retrieval_batch *b) {
+    for (int32_t f = 0; f < b->n_features; f++) rk_id_list_release(&b->lists[f]);
     RK_FREE_ALL(b->lists, b->features, b->dense);
     *b = (rk_retrieval_batch){0};
 }
@@ -18,9 +20,10 @@ void rk_retrieval_batch_release(rk_retrieval_batch *b, int32_t n_features) {
 rk_status rk_retrieval_batch_begin(rk_retrieval_batch *b, const rk_batch *like, int64_t first, int64_t n_own,
                                    int64_t n_more) {
     size_t n = (size_t)(n_own + n_more), width = (size_t)like->n_dense, own = (size_t)n_own * width;
+    RK_TRY(reserve(b, like->n_features + 1));
     b->batch = rk_batch_slice(like, first, n_own + n_more);
     b->batch.labels = b->batch.sample_weights = NULL;
-    b->batch.n_features = like->n_features + 1;
+    b->batch.n_features = b->n_features;
     b->batch.features = b->features;
     for (int32_t f = 0; f < b->batch.n_features; f++) {
         rk_id_list_truncate(&b->lists[f], 0);

@@ -12,16 +12,17 @@
 typedef struct rk_retrieval_batch {
     rk_id_list *lists; /* [n_features] */
     rk_ids *features;  /* [n_features]: views of the lists */
+    int32_t n_features;
     float *dense;
     size_t dense_capacity;
     rk_batch batch;
 } rk_retrieval_batch;
 
-rk_status rk_retrieval_batch_init(rk_retrieval_batch *batch, int32_t n_features);
-void rk_retrieval_batch_release(rk_retrieval_batch *batch, int32_t n_features);
+void rk_retrieval_batch_release(rk_retrieval_batch *batch);
 
 /* Samples first .. first+n-1 of `like` with n_more behind: dense numbers are copied, 0 for those; features,
- * of which there may be one more, are still to be filled in; no labels, no weights. */
+ * of which there is one more, always as many, are still to be filled in; no labels, no weights. Zeros are an
+ * empty batch. */
 rk_status rk_retrieval_batch_begin(rk_retrieval_batch *batch, const rk_batch *like, int64_t first, int64_t n,
                                    int64_t n_more);
 rk_status rk_retrieval_batch_copy(rk_retrieval_batch *batch, int32_t feature, const rk_ids *from,

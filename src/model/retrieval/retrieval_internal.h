@@ -19,8 +19,9 @@ struct rk_retrieval {
     rk_data_feature_info *infos;  /* schema.features */
     rk_interactions *known;       /* may be NULL */
     rk_pair_features pair;
-    int32_t *features; /* [n_sources]: of the batch, the history's is schema->n_features */
-    int32_t n_sources;
+    int32_t *features;             /* [n_lookups]: of the batch, the history's is schema.n_features */
+    rk_data_feature_info *lookups; /* [n_lookups]: the same, the item last */
+    int32_t n_lookups;
     uint64_t seed;
     rk_value user, item; /* vectors */
     rk_sampler *sampler; /* of training, with all below but the last */
@@ -31,6 +32,10 @@ struct rk_retrieval {
     rk_retrieval_ranks ranks;
     rk_retrieval_batch batch;
 };
+
+/* Of rk_retrieval_losses; bytes of a step, and of the known pairs. */
+uint64_t rk_retrieval_bytes(const rk_model *model);
+rk_status rk_retrieval_create_loss(rk_model *model, const rk_model_options *options);
 
 rk_status rk_retrieval_ranks_init(const rk_model *model, rk_retrieval_ranks *ranks);
 void rk_retrieval_ranks_release(rk_retrieval_ranks *ranks);

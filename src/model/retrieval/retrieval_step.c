@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/rng.h"
 #include "base/thread/trace.h"
 #include "model/retrieval/retrieval_internal.h"
@@ -49,6 +50,9 @@ static rk_status add_history(const rk_retrieval *r, const rk_batch *batch, const
 /* The pairs of a whole batch and the items that its step draws. */
 static rk_status draw(const rk_model *model, const rk_batch *batch, int64_t step, rk_pairs *out) {
     const rk_retrieval *r = model->retrieval;
+    RK_TRY(rk_reserve(&out->ids, &out->ids_capacity, (size_t)(batch->n + r->section.negatives),
+                      sizeof *out->ids));
+    RK_TRY(rk_reserve(&out->weights, &out->weights_capacity, (size_t)batch->n, sizeof *out->weights));
     out->n = batch->n;
     out->step = step;
     out->weighted = batch->sample_weights != NULL;
@@ -64,14 +68,16 @@ static rk_status draw(const rk_model *model, const rk_batch *batch, int64_t step
     return RK_OK;
 }
 
-rk_status rk_retrieval_extend(const rk_model *model, const rk_batch *batch, const rk_pairs *pairs,
-                              int64_t first, int64_t last, rk_retrieval_batch *memory, rk_batch *out) {
+/* Samples first .. last-1 of the batch with histories, and with `pairs` (in training) followed by one sample
+ * for each sampled item; a view of what is built in `memory`. */
+static rk_status extend(const rk_model *model, const rk_batch *batch, const rk_pairs *pairs, int64_t first,
+                        int64_t last, rk_retrieval_batch *memory, rk_batch *out) {
     const rk_retrieval *r = model->retrieval;
     int64_t begin = first < batch->n ? first : batch->n, end = last < batch->n ? last : batch->n,
             n = end - begin;
     RK_TRY(rk_retrieval_batch_begin(memory, batch, begin, n, last - first - n));
-    for (int32_t s = 0; s < r->n_sources; s++) {
-        int32_t f = r->features[s];
+    for (int32_t l = 0; l < r->n_lookups; l++) {
+        int32_t f = r->features[l];
         if (f == r->schema.n_features) {
             RK_FAIL_IF(!r->known, RK_INVALID_ARGUMENT,
                        "a two_tower with history needs the training data's pairs");
@@ -99,14 +105,21 @@ static rk_status fill(rk_model *model, const rk_rank_batch *rank_batch, int64_t 
     rk_ranks_span(model->ranks, total, &first, &last);
     RK_FAIL_IF(rank_batch->batch.n < rank_batch->total, RK_INVALID_ARGUMENT,
                "a two_tower needs all of a batch on each rank");
-    RK_TRY(draw(model, &rank_batch->batch, step, batch->pairs));
-    RK_TRY(rk_retrieval_extend(model, &rank_batch->batch, batch->pairs, first, last, &model->retrieval->batch,
-                               &mine));
+    RK_TRY(draw(model, &rank_batch->batch, step, &batch->pairs));
+    RK_TRY(extend(model, &rank_batch->batch, &batch->pairs, first, last, &model->retrieval->batch, &mine));
     rk_trace_end(begin, "draw");
     rk_rank_batch extended = {.batch = mine, .total = total, .base = first};
     RK_TRY(rk_local_batch_fill(model, &extended, first, last - first, false, batch));
     rk_model_count_samples(model, rank_batch, batch->task_samples);
     return RK_OK;
+}
+
+static rk_status piece(const rk_model *model, const rk_rank_batch *rank_batch, int64_t first, int64_t n,
+                       rk_retrieval_batch *memory, rk_rank_batch *out) {
+    int64_t begin, end;
+    rk_ranks_span(model->ranks, n, &begin, &end);
+    *out = (rk_rank_batch){.total = n, .base = begin};
+    return extend(model, &rank_batch->batch, NULL, first + begin, first + end, memory, &out->batch);
 }
 
 rk_status rk_retrieval_items(const rk_model *model, int64_t first, int64_t n, rk_retrieval_batch *memory,
@@ -179,4 +192,27 @@ static void hook(const rk_model_run *run, rk_graph_hooks *hooks) {
     hooks->n_rest = rk_retrieval_local_negatives(run->model, run->pairs->n, run->batch->n);
 }
 
-const rk_loss_ops rk_retrieval_losses = {fill, hook};
+/* Vectors, of the whole batch: users and scores are needed for pairs only, items for sampled ones too. */
+static void mark_outputs(rk_model *model) {
+    rk_graph *graph = model->graph;
+    rk_value user = rk_graph_find(graph, "user_vector");
+    rk_graph_output(graph, user);
+    rk_graph_output(graph, rk_graph_find(graph, "item_vector"));
+    rk_graph_lead(graph, user);
+    rk_graph_lead(graph, model->logits);
+    rk_graph_retain_values(graph);
+}
+
+static const char *name(const rk_model *model, int32_t task) {
+    (void)task;
+    return rk_retrieval_loss_name(&model->retrieval->section);
+}
+
+const rk_loss_ops rk_retrieval_losses = {.extends = true,
+                                         .name = name,
+                                         .bytes = rk_retrieval_bytes,
+                                         .mark_outputs = mark_outputs,
+                                         .create = rk_retrieval_create_loss,
+                                         .fill = fill,
+                                         .hook = hook,
+                                         .piece = piece};

@@ -6,7 +6,6 @@
 #include "base/memory.h"
 #include "base/text/text.h"
 #include "model/section/graph_section.h"
-#include "model/retrieval/retrieval.h"
 #include "nn/graph/op.h"
 
 enum { MAX_LISTED = 10 }; /* features of an input that are named */
@@ -192,8 +191,7 @@ static void draw_tasks(const drawing *d) {
         put_text(d->out, task->name);
         rk_buffer_text(d->out, "</b>");
         if (task->is_product) put_small(d->out, "<br/>", "product of probabilities");
-        put_small(d->out, "<br/>",
-                  d->model->retrieval ? rk_retrieval_loss(d->model->retrieval) : rk_loss_name(task->loss));
+        put_small(d->out, "<br/>", d->model->loss->name(d->model, t));
         rk_buffer_text(d->out, ">]\n");
         for (int i = 0; i < 2 && task->is_product; i++)
             rk_buffer_printf(d->out, "  t%d -> t%d\n", task->factors[i], t);

@@ -133,7 +133,7 @@ static rk_status launch(rk_model *model, const rk_local_batch *batch) {
                       .batch = &batch->batch,
                       .ids = batch->ids,
                       .task_samples = batch->task_samples,
-                      .pairs = batch->pairs};
+                      .pairs = &batch->pairs};
     double loss = NAN;
     rk_status status = compute_gradients(model, &r, batch, &loss);
     if (status != RK_OK && (status != RK_NOT_FINITE || late)) return rk_model_restore(model, status);

@@ -2,35 +2,24 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "model/retrieval/retrieval.h"
 #include "model/step/local_batch.h"
 #include "model/step/ranks.h"
 
-/* A two_tower's batches have the history behind the data's features. */
-static int32_t n_features_of(const rk_model *model) {
-    return model->n_features + (model->retrieval != NULL);
-}
-
 rk_status rk_local_batch_init(const rk_model *model, bool copies, rk_local_batch *local_batch) {
-    size_t n_features = (size_t)n_features_of(model);
+    size_t n_features = (size_t)model->n_batch_features;
     *local_batch = (rk_local_batch){.copies = copies};
-    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)model->n_lookups, local_batch->ids),
+    return RK_ALLOC_ALL(RK_ARRAY((size_t)model->n_lookups, local_batch->ids),
                         RK_ARRAY(n_features, local_batch->features),
-                        RK_ARRAY((size_t)model->n_tasks, local_batch->task_samples)));
-    if (model->retrieval) {
-        RK_TRY(rk_alloc(1, sizeof *local_batch->pairs, &local_batch->pairs));
-        RK_TRY(rk_pairs_init(model->retrieval, model->max_batch, local_batch->pairs));
-    }
-    return rk_alloc(n_features, sizeof *local_batch->lists, &local_batch->lists);
+                        RK_ARRAY((size_t)model->n_tasks, local_batch->task_samples),
+                        RK_ARRAY(n_features, local_batch->lists));
 }
 
 void rk_local_batch_release(const rk_model *model, rk_local_batch *local_batch) {
-    for (int32_t f = 0; f < n_features_of(model) && local_batch->lists; f++)
+    for (int32_t f = 0; f < model->n_batch_features && local_batch->lists; f++)
         rk_id_list_release(&local_batch->lists[f]);
     for (int i = 0; i < 3; i++) rk_free(local_batch->columns[i].values);
-    if (local_batch->pairs) rk_pairs_release(local_batch->pairs);
-    RK_FREE_ALL(local_batch->pairs, local_batch->lists, local_batch->features, local_batch->ids,
-                local_batch->task_samples);
+    RK_FREE_ALL(local_batch->pairs.ids, local_batch->pairs.weights, local_batch->lists, local_batch->features,
+                local_batch->ids, local_batch->task_samples);
     *local_batch = (rk_local_batch){0};
 }
 
@@ -99,7 +88,7 @@ rk_status rk_local_batch_fill(const rk_model *model, const rk_rank_batch *rank_b
     rk_batch mine = rk_batch_slice(batch, first, n);
     mine.groups = NULL;
     if (!labelled) mine.labels = mine.sample_weights = NULL;
-    for (int32_t f = 0; f < n_features_of(model); f++)
+    for (int32_t f = 0; f < model->n_batch_features; f++)
         RK_TRY(take_ids(local_batch, f, &batch->features[f], first, n));
     RK_TRY(take_values(local_batch, 0, n * mine.n_dense, &mine.dense));
     RK_TRY(take_values(local_batch, 1, n * mine.n_tasks, &mine.labels));

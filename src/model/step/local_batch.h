@@ -5,16 +5,25 @@
 #include "batch/ids.h"
 #include "model/model_internal.h"
 
+/* The inputs of a two_tower's loss beside its vectors. */
+struct rk_pairs {
+    int64_t n, step;
+    int32_t *ids;   /* [n + n_sampled]: items of the pairs, then the sampled ones */
+    float *weights; /* [n], if weighted */
+    bool weighted;
+    size_t ids_capacity, weights_capacity;
+};
+
 /* A trainer's samples of a batch: a view, or a copy if batches wait in a queue while the reader continues. */
 struct rk_local_batch {
     rk_batch batch;       /* first_row is the local batch's */
     int64_t total, base;  /* samples of the whole batch, and the number of the first one here */
     double *task_samples; /* [n_tasks]: of the whole batch, as rk_model_run */
     rk_ids *ids;          /* [n_lookups] */
-    rk_ids *features;     /* [n_features] */
-    rk_pairs *pairs;      /* of a two_tower, else NULL: the whole batch's */
+    rk_ids *features;     /* [n_batch_features] */
+    rk_pairs pairs;       /* of a two_tower: the whole batch's */
     bool copies;
-    rk_id_list *lists; /* [n_features], with the history of a two_tower: copies, or a view's offsets */
+    rk_id_list *lists; /* [n_batch_features]: copies, or a view's offsets */
     struct rk_local_batch_column {
         float *values;
         size_t capacity;

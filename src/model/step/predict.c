@@ -9,13 +9,12 @@
 
 rk_status rk_inference_init(const rk_model *model, rk_inference *out) {
     *out = (rk_inference){.model = model, .store = model->store};
-    if (model->retrieval) RK_TRY(rk_retrieval_batch_init(&out->extended, model->n_features + 1));
     return rk_local_batch_init(model, false, &out->batch);
 }
 
 void rk_inference_release(rk_inference *i) {
     if (i->store != i->model->store) i->store->ops->free(i->store);
-    if (i->extended.lists) rk_retrieval_batch_release(&i->extended, i->model->n_features + 1);
+    rk_retrieval_batch_release(&i->extended);
     rk_local_batch_release(i->model, &i->batch);
 }
 
@@ -38,18 +37,6 @@ static rk_status forward(rk_inference *i, const rk_rank_batch *rank_batch, const
     return rk_ranks_gather(model->ranks, mine, rank_batch->total, rank_batch->total, output->width, out);
 }
 
-/* Samples first .. first+n-1 as a part of their own. The batch of a two_tower gets histories. */
-static rk_status piece_of(rk_inference *i, const rk_rank_batch *rank_batch, int64_t first, int64_t n,
-                          rk_rank_batch *out) {
-    *out = (rk_rank_batch){.batch = rank_batch->batch, .total = n, .base = rank_batch->base - first};
-    if (!i->model->retrieval) return RK_OK;
-    int64_t begin, end;
-    rk_ranks_span(i->model->ranks, n, &begin, &end);
-    out->base = begin;
-    return rk_retrieval_extend(i->model, &rank_batch->batch, NULL, first + begin, first + end, &i->extended,
-                               &out->batch);
-}
-
 /* Longer batches go through in pieces. */
 static rk_status forward_pieces(rk_inference *i, const rk_rank_batch *rank_batch, const rk_output *output,
                                 float *out) {
@@ -57,7 +44,7 @@ static rk_status forward_pieces(rk_inference *i, const rk_rank_batch *rank_batch
     for (int64_t first = 0; first < rank_batch->total; first += most) {
         int64_t n = rank_batch->total - first < most ? rank_batch->total - first : most;
         rk_rank_batch piece;
-        RK_TRY(piece_of(i, rank_batch, first, n, &piece));
+        RK_TRY(i->model->loss->piece(i->model, rank_batch, first, n, &i->extended, &piece));
         rk_status status = forward(i, &piece, output, out + first * output->width);
         if (status != RK_OK && first)
             return rk_error_context(status, "samples from %lld on", (long long)first);
@@ -71,7 +58,7 @@ rk_status rk_inference_predict(rk_inference *i, const rk_rank_batch *rank_batch,
     const rk_output output = {.value = -1, .width = model->n_tasks};
     RK_TRY(rk_model_check_batch(model, rank_batch, false));
     if (rank_batch->total == 0) return RK_OK;
-    RK_FAIL_IF(model->retrieval && model->ranks->is_distributed, RK_UNSUPPORTED,
+    RK_FAIL_IF(model->loss->extends && model->ranks->is_distributed, RK_UNSUPPORTED,
                "predictions of a two_tower are not supported over several ranks\nhint: start one process, "
                "without mpirun");
     RK_TRY(need_drained(model));
@@ -104,7 +91,7 @@ rk_status rk_inference_user_vectors(rk_inference *i, const rk_batch *batch, cons
                                     rk_real *out) {
     const rk_model *model = i->model;
     rk_rank_batch whole = rk_rank_batch_whole(batch);
-    RK_FAIL_IF(!model->retrieval, RK_INVALID_ARGUMENT, "only a two_tower has vectors of users");
+    RK_FAIL_IF(!rk_model_learns_pairs(model), RK_INVALID_ARGUMENT, "only a two_tower has vectors of users");
     RK_TRY(rk_model_check_batch(model, &whole, false));
     RK_TRY(need_drained(model));
     rk_output output = vectors_of(model, "user_vector");
@@ -115,7 +102,7 @@ rk_status rk_inference_user_vectors(rk_inference *i, const rk_batch *batch, cons
 rk_status rk_inference_item_vectors(rk_inference *i, int64_t first, int64_t n, const atomic_bool *cancel,
                                     rk_real *out) {
     const rk_model *model = i->model;
-    RK_FAIL_IF(!model->retrieval, RK_INVALID_ARGUMENT, "only a two_tower has vectors of items");
+    RK_FAIL_IF(!rk_model_learns_pairs(model), RK_INVALID_ARGUMENT, "only a two_tower has vectors of items");
     RK_TRY(need_drained(model));
     rk_output output = vectors_of(model, "item_vector");
     output.of_items = true;

@@ -5,7 +5,6 @@
 
 #include "base/memory.h"
 #include "base/thread/trace.h"
-#include "model/retrieval/retrieval.h"
 #include "model/step/engine.h"
 #include "model/step/ranks.h"
 #include "model/step/reducer.h"

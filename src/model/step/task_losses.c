@@ -83,7 +83,38 @@ static void hook(const rk_model_run *run, rk_graph_hooks *hooks) {
     hooks->loss = block_losses;
 }
 
-const rk_loss_ops rk_task_losses = {fill, hook};
+static const char *name(const rk_model *model, int32_t task) {
+    return rk_loss_name(model->tasks[task].loss);
+}
+
+static uint64_t no_bytes(const rk_model *model) {
+    (void)model;
+    return 0;
+}
+
+static void mark_outputs(rk_model *model) {
+    (void)model;
+}
+
+static rk_status create(rk_model *model, const rk_model_options *options) {
+    (void)model, (void)options;
+    return RK_OK;
+}
+
+static rk_status piece(const rk_model *model, const rk_rank_batch *rank_batch, int64_t first, int64_t n,
+                       rk_retrieval_batch *memory, rk_rank_batch *out) {
+    (void)model, (void)memory;
+    *out = (rk_rank_batch){.batch = rank_batch->batch, .total = n, .base = rank_batch->base - first};
+    return RK_OK;
+}
+
+const rk_loss_ops rk_task_losses = {.name = name,
+                                    .bytes = no_bytes,
+                                    .mark_outputs = mark_outputs,
+                                    .create = create,
+                                    .fill = fill,
+                                    .hook = hook,
+                                    .piece = piece};
 
 /* Blocks are in the order of the samples, and micro-batches are whole numbers of them. */
 void rk_model_sum_blocks(const rk_model *model, int64_t n) {

@@ -9,7 +9,7 @@
 
 static rk_status make_tables(rk_plan *plan, const rk_data_schema *schema) {
     const rk_config *c = plan->config;
-    return rk_model_make_collection_config(&c->model, &c->embedding, &c->yaml, schema, NULL, &c->optimizer,
+    return rk_model_make_collection_config(&c->model, &c->embedding, &c->yaml, schema, &c->optimizer,
                                            &plan->tables);
 }
 

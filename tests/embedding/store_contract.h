@@ -26,7 +26,8 @@ struct store_kind {
     bool late;      /* a batch does not see the update of the one before it */
     bool keys;      /* tables are dynamic, but for the last one: ids are keys, any 64 bits */
     bool of_ranks;  /* rows are parted over ranks, and gradients are summed by micro-batches */
-    double nmse;    /* of values, where gradients are summed in another order; 0: equal bits */
+    bool only_reads;
+    double nmse; /* of values, where gradients are summed in another order; 0: equal bits */
 };
 
 /* The kinds to test, ended by one without a name. */
@@ -84,9 +85,9 @@ static void look_up_batch(rk_store *store, int64_t n, const rk_activation *activ
                                 NULL};
             store->ops->lookup(store, training, f, first, first + 128 < n ? first + 128 : n, &to);
         }
-    size_t n_pieces = store->ops->n_pieces(store);
-    for (size_t i = n_pieces; i-- > 0 && training;) store->ops->update_piece(store, i);
-    if (n_pieces && training) store->ops->complete(store);
+    size_t n_pieces = training ? store->ops->n_pieces(store) : 0;
+    for (size_t i = n_pieces; i-- > 0;) store->ops->update_piece(store, i);
+    if (n_pieces) store->ops->complete(store);
 }
 
 static void assert_near(const char *name, const float *have, const float *want, size_t n, double nmse) {
@@ -249,8 +250,30 @@ static void check_refusals(const store_kind *kind) {
     rk_embeddings_free(plain);
 }
 
-static void check_all(void (*check)(const store_kind *kind)) {
+/* A store that only reads finds the rows, again and again; training is refused, and so are strays. */
+static void check_reading(const store_kind *kind) {
+    static drawn b, memory;
+    rk_ids ids[N_FEATURES];
+    rk_activation activations[N_FEATURES];
+    part p = part_of_rank();
+    rk_store *store;
+    rk_embeddings *plain = make_plain(kind);
+    OK(kind->make(kind, &store));
+    assert_rows_of(kind, store, plain);
+    draw(&b, 3, N);
+    take_part(&b, p, &memory, ids, activations);
+    assert_int_equal(store->ops->begin(store, p.n, ids, true), RK_INVALID_ARGUMENT);
+    b.values[0][p.first + 7] = table_rows[0];
+    assert_int_equal(store->ops->begin(store, p.n, ids, false), RK_BAD_DATA);
+    assert_non_null(strstr(rk_last_error(), "feature 'user': sample 7: id 300"));
+    assert_rows_of(kind, store, plain);
+    store->ops->free(store);
+    rk_embeddings_free(plain);
+}
+
+static void check_all(void (*check)(const store_kind *kind), bool only_read) {
     for (const store_kind *kind = kinds; kind->name; kind++) {
+        if (kind->only_reads != only_read) continue;
         if (rk_comm_rank(comm) == 0) print_message("%s\n", kind->name);
         check(kind);
     }
@@ -258,17 +281,23 @@ static void check_all(void (*check)(const store_kind *kind)) {
 
 static void test_steps(void **state) {
     (void)state;
-    check_all(check_steps);
+    check_all(check_steps, false);
 }
 
 static void test_refusals(void **state) {
     (void)state;
-    check_all(check_refusals);
+    check_all(check_refusals, false);
+}
+
+static void test_reading(void **state) {
+    (void)state;
+    check_all(check_reading, true);
 }
 
 /* Takes comm. open, close: around all tests; may be NULL. */
 static inline int run_store_contract(const store_kind *of, CMFixtureFunction open, CMFixtureFunction close) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps), cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_reading)};
     kinds = of;
     int failed = cmocka_run_group_tests(tests, open, close);
     rk_comm_free(comm);

@@ -15,6 +15,19 @@ static rk_status make_local_dynamic(const store_kind *kind, rk_store **out) {
     return rk_local_store_create(e, kind->late, out);
 }
 
+static rk_embeddings *rows; /* that `peek` reads */
+
+static rk_status make_peek(const store_kind *kind, rk_store **out) {
+    if (!rows) RK_TRY(try_make_usual(NULL, kind->dtype, &rows));
+    return rk_peek_store_create(rows, out);
+}
+
+static int free_rows(void **state) {
+    (void)state;
+    rk_embeddings_free(rows);
+    return 0;
+}
+
 int main(void) {
     static const store_kind of_process[] = {
         {"local", make_local, RK_BF16, .late = false},
@@ -22,7 +35,8 @@ int main(void) {
         {"local, late", make_local, RK_BF16, .late = true},
         {"sharded", make_sharded, RK_BF16, .of_ranks = true},
         {"sharded, late", make_sharded, RK_BF16, .of_ranks = true, .late = true},
+        {"peek", make_peek, RK_BF16, .only_reads = true},
         {.name = NULL}};
     if (rk_comm_self(&comm) != RK_OK) return 1;
-    return run_store_contract(of_process, NULL, NULL);
+    return run_store_contract(of_process, NULL, free_rows);
 }

@@ -31,6 +31,15 @@ static text_column tags, weights, item_lists, history; /* lists, with spaces bet
     "true}, "                                                                                           \
     "{name: x1, dense: true, normalize: true}, {name: x2, dense: true}"
 
+/* Pairs of a user and an item, whose identity is 0 .. items-1, and a two_tower of them with rows of `dim`;
+ * both are texts. */
+#define PAIRS_OF(items)                                                                       \
+    "features: [{name: user, identity: 40}, {name: item_id, column: target, identity: " items \
+    "}, {name: x0, dense: true}]"
+#define TWO_TOWER(dim)                                                                                      \
+    "model: {kind: two_tower, deep: [8], retrieval: {user: user, item: item_id, history: true, negatives: " \
+    "16}}\nembedding: {dim: " dim ", features: [{name: history, table: item_id}]}"
+
 static void add_text(text_column *c, int row, const char *text) {
     int32_t begin = c->offsets[row];
     assert_true((size_t)begin + strlen(text) < sizeof c->text);

@@ -11,12 +11,7 @@
 
 enum { ITEMS = 60, DIM = 8, K = 7, ROWS = 100 };
 
-#define PAIR                                                                                            \
-    "features: [{name: user, identity: 40}, {name: item_id, column: target, identity: 60}, {name: x0, " \
-    "dense: true}]"
-#define MODEL                                                                                               \
-    "model: {kind: two_tower, deep: [8], retrieval: {user: user, item: item_id, history: true, negatives: " \
-    "16}}\nembedding: {dim: 4, features: [{name: history, table: item_id}]}"
+#define PAIR PAIRS_OF("60")
 
 typedef struct opened {
     rk_predictor *predictor;
@@ -28,7 +23,7 @@ typedef struct opened {
 } opened;
 
 static void open_all(opened *o) {
-    train(PAIR, MODEL);
+    train(PAIR, TWO_TOWER("4"));
     o->predictor = open_run();
     OK(rk_session_create(o->predictor, NULL, &o->session));
     take_rows(&o->rows, 0, ROWS);

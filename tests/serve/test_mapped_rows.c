@@ -13,12 +13,7 @@
     "dim: 32}], features: [{name: history, table: item, max_sequence_length: 3}, {name: tags, combiner: "    \
     "sqrtn}, {name: tags_twice, table: tags, combiner: mean}, {name: item, combiner: sum}]}"
 #define WIDE_DEEP "model: {kind: wide_deep, deep: [8]}\n" TABLES
-#define PAIR                                                                                            \
-    "features: [{name: user, identity: 40}, {name: item_id, column: target, identity: 50}, {name: x0, " \
-    "dense: true}]"
-#define TWO_TOWER                                                                                           \
-    "model: {kind: two_tower, deep: [8], retrieval: {user: user, item: item_id, history: true, negatives: " \
-    "16}}\nembedding: {dim: 16, features: [{name: history, table: item_id}]}"
+#define PAIR      PAIRS_OF("50")
 
 typedef rk_status export_function(const char *path, const rk_export_options *options, const char *directory);
 
@@ -120,7 +115,7 @@ static void test_two_tower(void **state) {
     (void)state;
     static vectors here, there;
     assert_int_equal(chdir(directory), 0); /* where an export's run file finds the pairs */
-    train(PAIR, TWO_TOWER);
+    train(PAIR, TWO_TOWER("16"));
     for (int rows = RK_EXPORT_ROWS_TRAINED; rows <= RK_EXPORT_ROWS_INT4; rows++) {
         export_run(rk_export_safetensors, (rk_export_rows)rows, 0);
         take_vectors(open_as("export", RK_EXPORT_ROWS_TRAINED), &here);

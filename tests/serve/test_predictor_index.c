@@ -13,12 +13,7 @@
 
 enum { USERS = 40, ITEMS = 60, DIM = 8, K = 7 };
 
-#define PAIR                                                                                            \
-    "features: [{name: user, identity: 40}, {name: item_id, column: target, identity: 60}, {name: x0, " \
-    "dense: true}]"
-#define MODEL                                                                                               \
-    "model: {kind: two_tower, deep: [8], retrieval: {user: user, item: item_id, history: true, negatives: " \
-    "16}}\nembedding: {dim: 4, features: [{name: history, table: item_id}]}"
+#define PAIR PAIRS_OF("60")
 
 static char paths[4][340];
 static const char *path_of(int number, const char *name) {
@@ -71,7 +66,7 @@ static int read_pairs(const char *path, bool *wanted) {
 static void test_recommendations(void **state) {
     (void)state;
     static bool all[USERS * ITEMS], by_index[USERS * ITEMS];
-    train(PAIR, MODEL);
+    train(PAIR, TWO_TOWER("4"));
     rk_predictor *predictor = open_run();
     const char *index = path_of(0, "items.faiss"), *output = path_of(1, "found.csv");
     rk_index_recall found = RK_INDEX_RECALL_INIT;
@@ -136,7 +131,7 @@ static void test_refused(void **state) {
     (void)state;
     static float vectors[100 * DIM] = {1, 2, 3};
     char wanted[1000];
-    train(PAIR, MODEL);
+    train(PAIR, TWO_TOWER("4"));
     rk_predictor *predictor = open_run();
     const char *index = path_of(0, "other.faiss"), *output = path_of(1, "found.csv");
     write_vectors(vectors, 10, DIM, index);
@@ -157,7 +152,7 @@ static void test_refused(void **state) {
 
 static void test_out_of_memory(void **state) {
     (void)state;
-    train(PAIR, MODEL);
+    train(PAIR, TWO_TOWER("4"));
     rk_predictor *predictor = open_run();
     const char *index = path_of(0, "items.faiss"), *output = path_of(1, "found.csv");
     OK(make_index(predictor, RK_INDEX_IVF, .9, index, NULL));

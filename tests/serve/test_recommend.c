@@ -12,14 +12,9 @@
 enum { USERS = 40, ITEMS = 60, DIM = 8, K = 7, MAX_FOUND = USERS * ITEMS };
 
 /* Ten items are in nobody's rows. */
-#define PAIR                                                                                            \
-    "features: [{name: user, identity: 40}, {name: item_id, column: target, identity: 60}, {name: x0, " \
-    "dense: true}]"
+#define PAIR PAIRS_OF("60")
 #define NAMES_ONLY \
     "features: [{name: user, vocabulary: {oov: 0}}, {name: item_id, column: target, hash: 400}]"
-#define MODEL                                                                                               \
-    "model: {kind: two_tower, deep: [8], retrieval: {user: user, item: item_id, history: true, negatives: " \
-    "16}}\nembedding: {dim: 4, features: [{name: history, table: item_id}]}"
 
 /* A message that names a file of this test somewhere. */
 #define FAILS_WITH(expr, status, part)                                                     \
@@ -142,7 +137,7 @@ static void test_best_items(void **state) {
     bool allowed[ITEMS] = {false};
     char items[340];
     int64_t n;
-    train(PAIR, MODEL);
+    train(PAIR, TWO_TOWER("4"));
     open_all(&o);
     OK(recommend(o.predictor, (rk_recommend_options){0}, &n));
     assert_int_equal(n, o.n_users);
@@ -171,7 +166,7 @@ static void test_same_bytes(void **state) {
     static opened o;
     char *one;
     int threads = rk_threads();
-    train(PAIR, MODEL);
+    train(PAIR, TWO_TOWER("4"));
     open_all(&o);
     OK(rk_set_threads(1));
     OK(recommend(o.predictor, (rk_recommend_options){0}, NULL));
@@ -201,7 +196,7 @@ static void test_names(void **state) {
     (void)state;
     static found f;
     char users_file[340];
-    train(NAMES_ONLY, MODEL);
+    train(NAMES_ONLY, TWO_TOWER("4"));
     rk_predictor *predictor = open_run();
     snprintf(users_file, sizeof users_file, "%s", path_of("users.csv"));
     write_text("users.csv", "user\n7\n400\n7\n3\nxy\n");
@@ -228,7 +223,7 @@ static void test_refused(void **state) {
     (void)state;
     static opened o;
     char items[340], other[340];
-    train(PAIR, MODEL);
+    train(PAIR, TWO_TOWER("4"));
     open_all(&o);
     unlink(path_of("found.csv"));
     FAILS(recommend(o.predictor, (rk_recommend_options){.k = -1}, NULL), RK_INVALID_ARGUMENT,
@@ -300,7 +295,7 @@ static void test_failures(void **state) {
     write_text("items.txt", "7\n49\n3\n888\n");
     snprintf(items, sizeof items, "%s", path_of("items.txt"));
     for (int i = 0; i < 2; i++) {
-        train(data[i], MODEL);
+        train(data[i], TWO_TOWER("4"));
         o.predictor = open_run();
         sweep_memory(&o, (rk_recommend_options){.k = 2});
         sweep_memory(&o, (rk_recommend_options){.items = items, .format = RK_RECOMMEND_JSONL});

@@ -10,12 +10,7 @@
 
 enum { N_THREADS = 4, DIM = 8, ITEMS = 50, K = 7 };
 
-#define PAIR                                                                                            \
-    "features: [{name: user, identity: 40}, {name: item_id, column: target, identity: 50}, {name: x0, " \
-    "dense: true}]"
-#define MODEL                                                                                               \
-    "model: {kind: two_tower, deep: [8], retrieval: {user: user, item: item_id, history: true, negatives: " \
-    "16}}\nembedding: {dim: 4, features: [{name: history, table: item_id}]}"
+#define PAIR PAIRS_OF("50")
 
 typedef struct opened {
     rk_predictor *predictor;
@@ -31,7 +26,7 @@ static void take_users(memory_rows *rows, int64_t first, int64_t n) {
 }
 
 static void open_session(opened *o) {
-    train(PAIR, MODEL);
+    train(PAIR, TWO_TOWER("4"));
     o->predictor = open_run();
     OK(rk_session_create(o->predictor, NULL, &o->session));
     assert_int_equal(rk_session_vector_dim(o->session), DIM);

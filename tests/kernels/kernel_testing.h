@@ -1,0 +1,54 @@
+/* For tests of kernels: every one of kernel_list.h is tried, on every instruction set that this processor
+ * has, against the scalar reference: the same bits, at odd sizes. Those of rows are tried by
+ * test_row_kernels.c, all others by test_kernels.c. */
+#ifndef RK_TESTS_KERNELS_KERNEL_TESTING_H
+#define RK_TESTS_KERNELS_KERNEL_TESTING_H
+
+#include "testing.h"
+
+#include "base/rng.h"
+#include "base/thread/instruction_set.h"
+#include "kernels/kernel_list.h"
+
+/* One pointer a version of each kernel. */
+#define KERNEL_TABLE(name, parameters, arguments) \
+    static void(*const name##_on[RK_ISA_COUNT]) parameters = {name##_scalar, name##_avx2, name##_avx512};
+RK_KERNEL_LIST(KERNEL_TABLE)
+#undef KERNEL_TABLE
+
+static const int32_t dims[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 128, 129};
+enum { N_DIMS = sizeof dims / sizeof dims[0], MAX_DIM = 129, N_ROWS = 50, N_BAGS = 40, N_IDS = 150 };
+static rk_rng rng = {1, 2, 3};
+
+static void randomize(float *values, size_t n) {
+    for (size_t i = 0; i < n; i++) values[i] = (float)rk_rng_normal(&rng);
+}
+
+static bool tried(const char *name, bool mark) {
+    static char seen[64][64];
+    static int n;
+    for (int i = 0; i < n; i++)
+        if (strcmp(seen[i], name) == 0) return true;
+    if (mark) snprintf(seen[n++], sizeof seen[0], "%s", name);
+    return false;
+}
+
+static const char *const row_kernels[] = {"rk_ids_check",    "rk_bag_forward",    "rk_fused_update",
+                                          "rk_rows_sum",     "rk_optimizer_step", "rk_row_load",
+                                          "rk_row_store",    "rk_bf16_round",     "rk_halves_round",
+                                          "rk_halves_widen", "rk_rows_quantize"};
+
+static bool is_of_rows(const char *name) {
+    for (size_t i = 0; i < sizeof row_kernels / sizeof *row_kernels; i++)
+        if (strcmp(row_kernels[i], name) == 0) return true;
+    return false;
+}
+
+static void check_all_tried(bool of_rows) {
+#define CHECK_TRIED(name, parameters, arguments) \
+    if (is_of_rows(#name) == of_rows && !tried(#name, false)) fail_msg("kernel %s has no test", #name);
+    RK_KERNEL_LIST(CHECK_TRIED)
+#undef CHECK_TRIED
+}
+
+#endif

@@ -1,0 +1,527 @@
+/* Kernels of rows: lookups, sums of gradients and updates, rows in other formats. */
+#include "kernels/kernel_testing.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "base/float16.h"
+#include "kernels/inline/lanes.h"
+
+/* Forms of rows: the dtypes, and codes of 8 and of 4 bits whose tails stand behind them or apart. */
+enum { CODES_BEHIND = RK_ROW_DTYPE_COUNT, N_FORMS = RK_ROW_DTYPE_COUNT + 4, ROW_BYTES = 4 * MAX_DIM };
+
+static rk_rows rows_of_form(int form, int32_t dim, const float *values, uint8_t *memory) {
+    static uint8_t fused[ROW_BYTES];
+    rk_rows rows = {
+        .data = form == RK_F32 ? (void *)(size_t)values : memory, .dtype = (rk_dtype)form, .dim = dim};
+    for (int r = 0; r < N_ROWS && form != RK_F32 && form < CODES_BEHIND; r++)
+        rk_row_store_scalar(&rows, r, values + r * dim, 1, (uint64_t)r);
+    if (form < CODES_BEHIND) return rows;
+    bool behind = form < CODES_BEHIND + 2;
+    int bits = form % 2 ? 8 : 4;
+    int64_t failed, n = bits == 8 ? dim : (dim + 1) / 2, tail = bits == 8 ? 4 : 2, width = n + 2 * tail;
+    uint8_t *scales = behind ? memory + n : memory + N_ROWS * n,
+            *minima = scales + (behind ? tail : N_ROWS * tail);
+    rows.dtype = RK_U8;
+    rows.codes = (rk_row_codes){bits, scales, minima, behind ? width : n, behind ? width : tail};
+    for (int r = 0; r < N_ROWS; r++) {
+        rk_rows_quantize_scalar(values + r * dim, 1, dim, bits, fused, width, &failed);
+        assert_int_equal(failed, -1);
+        memcpy(memory + r * rows.codes.stride, fused, (size_t)n);
+        memcpy(scales + r * rows.codes.tail_stride, fused + n, (size_t)tail);
+        memcpy(minima + r * rows.codes.tail_stride, fused + n + tail, (size_t)tail);
+    }
+    return rows;
+}
+
+static void test_bag_forward(void **state) {
+    (void)state;
+    tried("rk_bag_forward", true);
+    static float values[N_ROWS * MAX_DIM], expected[N_BAGS * (MAX_DIM + 1)], out[N_BAGS * (MAX_DIM + 1)],
+        coefficients[N_IDS], scales[N_BAGS];
+    static _Alignas(float) uint8_t memory[N_ROWS * ROW_BYTES];
+    int64_t offsets[N_BAGS + 1] = {0}, ids[N_IDS];
+    for (int b = 0; b < N_BAGS; b++) offsets[b + 1] = offsets[b] + (b % 5 == 0 ? 0 : b % 7);
+    for (int i = 0; i < N_IDS; i++) ids[i] = (int64_t)rk_rng_below(&rng, N_ROWS);
+    randomize(values, N_ROWS * MAX_DIM);
+    randomize(coefficients, N_IDS);
+    randomize(scales, N_BAGS);
+    for (int d = 0; d < N_DIMS; d++)
+        for (int form = 0; form < N_FORMS; form++)
+            for (int given = 0; given < 4; given++) {
+                int32_t dim = dims[d];
+                rk_rows rows = rows_of_form(form, dim, values, memory);
+                rk_bag_forward_args args = {rows,
+                                            0,
+                                            NULL,
+                                            false,
+                                            offsets,
+                                            ids,
+                                            given & 1 ? coefficients : NULL,
+                                            given & 2 ? scales : NULL,
+                                            expected,
+                                            dim + 1,
+                                            1,
+                                            N_BAGS};
+                memset(expected, 0, sizeof expected);
+                rk_bag_forward_scalar(&args);
+                for (int b = 1; b < N_BAGS;
+                     b++) { /* the reference itself, against the doc comment's loop in double */
+                    float row[MAX_DIM];
+                    for (int32_t k = 0; k < dim; k++) {
+                        double sum = 0;
+                        for (int64_t i = offsets[b]; i < offsets[b + 1]; i++) {
+                            rk_row_load_scalar(&rows, ids[i], row);
+                            sum += (given & 1 ? (double)coefficients[i] : 1) * row[k];
+                        }
+                        if (given & 2) sum *= scales[b];
+                        assert_true(fabs(sum - expected[(b - 1) * (dim + 1) + k]) < 1e-5 * (1 + fabs(sum)));
+                    }
+                }
+                for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                    memset(out, 0, sizeof out);
+                    args.out = out;
+                    rk_bag_forward_on[isa](&args);
+                    assert_memory_equal(out, expected, sizeof out);
+                }
+            }
+}
+
+/* Bags of one id each: rows as rk_row_load gives them. */
+static void test_bag_forward_single(void **state) {
+    (void)state;
+    static float values[N_ROWS * MAX_DIM], out[N_BAGS * (MAX_DIM + 1)];
+    static _Alignas(float) uint8_t memory[N_ROWS * ROW_BYTES];
+    int64_t ids[N_BAGS];
+    randomize(values, N_ROWS * MAX_DIM);
+    for (int b = 0; b < N_BAGS; b++) ids[b] = (int64_t)rk_rng_below(&rng, N_ROWS);
+    for (int d = 0; d < N_DIMS; d++)
+        for (int form = 0; form < N_FORMS; form++) {
+            int32_t dim = dims[d];
+            rk_rows rows = rows_of_form(form, dim, values, memory);
+            for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                rk_bag_forward_on[isa](&(rk_bag_forward_args){.rows = rows,
+                                                              .single = true,
+                                                              .ids = ids,
+                                                              .out = out,
+                                                              .stride = dim + 1,
+                                                              .first = 3,
+                                                              .last = N_BAGS});
+                for (int b = 3; b < N_BAGS; b++) {
+                    float row[MAX_DIM];
+                    rk_row_load_scalar(&rows, ids[b], row);
+                    assert_memory_equal(out + (b - 3) * (dim + 1), row, (size_t)dim * sizeof(float));
+                }
+            }
+        }
+}
+
+/* Strays are told, wherever they stand; without any, or unasked, nothing is. */
+static void test_bag_forward_strays(void **state) {
+    (void)state;
+    enum { N = 600, EVERY = 7 };
+    static const int64_t strays[] = {-1, INT64_MIN, N_ROWS, INT64_MAX};
+    static float values[N_ROWS * MAX_DIM], out[N * MAX_DIM], expected[N * MAX_DIM];
+    static int64_t offsets[N + 1], ids[N];
+    for (int i = 0; i < N; i++) {
+        ids[i] = i % N_ROWS;
+        offsets[i + 1] = i % 3 ? offsets[i] : i + 1;
+    }
+    offsets[N] = N;
+    randomize(values, N_ROWS * MAX_DIM);
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++)
+        for (int single = 0; single < 2; single++) {
+            bool told = false;
+            rk_bag_forward_args args = {.rows = {.data = values, .dim = 16},
+                                        .n_rows = N_ROWS,
+                                        .single = single,
+                                        .offsets = offsets,
+                                        .ids = ids,
+                                        .out = expected,
+                                        .stride = 16,
+                                        .first = 3,
+                                        .last = N};
+            rk_bag_forward_on[isa](&args);
+            args.strays = &told;
+            args.out = out;
+            rk_bag_forward_on[isa](&args);
+            assert_false(told);
+            assert_memory_equal(out, expected, sizeof out);
+            for (int at = 0; at < N; at += EVERY) {
+                int64_t keeps = ids[at];
+                ids[at] = strays[at % 4];
+                rk_bag_forward_on[isa](&args);
+                assert_true(told == (at >= (single ? 3 : offsets[3])));
+                told = false;
+                ids[at] = keeps;
+            }
+        }
+}
+
+static void test_ids_check(void **state) {
+    (void)state;
+    tried("rk_ids_check", true);
+    enum { N = 41 };
+    static const int64_t edges[] = {-1, INT64_MIN, 0, 9, 10, 11, INT64_MAX, INT64_MAX - 9};
+    int64_t ids[N];
+    for (int i = 0; i < N; i++) ids[i] = i % 10;
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++)
+        for (int n = 0; n <= N; n++)
+            for (int e = 0; e < 8 * n || e == 0; e++) {
+                bool strays = !n;
+                int64_t keeps = ids[e / 8];
+                if (n) ids[e / 8] = edges[e % 8];
+                rk_ids_check_on[isa](ids, n, 10, &strays);
+                assert_true(strays == (n && (edges[e % 8] < 0 || edges[e % 8] >= 10)));
+                ids[e / 8] = keeps;
+            }
+}
+
+/* Two features of a table of 50 rows in parts of 16, by the equations of fused_update.h in double, with sgd:
+ * part by part, all versions. */
+static void test_rows_update(void **state) {
+    (void)state;
+    tried("rk_fused_update", true);
+    enum { SHIFT = 4, USES = 90, BAGS = 30 };
+    static float gradients[2 * BAGS * MAX_DIM], table[N_ROWS * MAX_DIM], first[N_ROWS * MAX_DIM],
+        expected[N_ROWS * MAX_DIM], coefficients[USES], scales[BAGS];
+    static uint32_t bags[USES];
+    int64_t rows[USES];
+    rk_update update = {.kind = RK_OPTIMIZER_SGD, .learning_rate = 0.5f};
+    randomize(gradients, 2 * BAGS * MAX_DIM);
+    randomize(first, N_ROWS * MAX_DIM);
+    randomize(coefficients, USES);
+    randomize(scales, BAGS);
+    for (int i = 0; i < USES; i++) {
+        rows[i] = i < 20 ? 7 : (int64_t)rk_rng_below(&rng, N_ROWS);
+        bags[i] = (uint32_t)rk_rng_below(&rng, BAGS * 2);
+    }
+    for (int d = 0; d < N_DIMS; d++)
+        for (int kind = 0; kind < 4; kind++) { /* plain; weighted; l2; l2_full */
+            int32_t dim = dims[d];
+            rk_gradient_source sources[2] = {
+                {.data = gradients, .stride = dim, .length = 1, .scales = scales},
+                {.data = gradients + BAGS * MAX_DIM, .stride = 3 * dim, .length = 3, .first_bag = BAGS}};
+            float l2 = kind == 2 ? 0.25f : 0, l2_full = kind == 3 ? 0.125f : 0;
+            for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                memcpy(table, first, sizeof table);
+                for (int64_t part = 0; part <= (N_ROWS - 1) >> SHIFT; part++) {
+                    rk_row_use uses[USES], aside[USES];
+                    int64_t n = 0;
+                    for (uint32_t i = 0; i < USES; i++)
+                        if (rows[i] >> SHIFT == part)
+                            uses[n++] = rk_use_make((uint32_t)(rows[i] & 15), kind == 1 ? i : bags[i]);
+                    rk_sort_uses(uses, n, 4, aside);
+                    rk_fused_update_args args = {.rows = {.data = table, .dtype = RK_F32, .dim = dim},
+                                                 .first_row = part << SHIFT,
+                                                 .n_places = part == 3 ? N_ROWS - 48 : 16,
+                                                 .update = &update,
+                                                 .uses = uses,
+                                                 .n_uses = n,
+                                                 .sources = sources,
+                                                 .n_sources = 2,
+                                                 .bags = kind == 1 ? bags : NULL,
+                                                 .coefficients = kind == 1 ? coefficients : NULL,
+                                                 .l2 = l2,
+                                                 .l2_full = l2_full};
+                    rk_fused_update_on[isa](&args);
+                }
+                if (isa == 0)
+                    memcpy(expected, table, sizeof table);
+                else
+                    assert_memory_equal(table, expected, (size_t)N_ROWS * (size_t)dim * sizeof(float));
+            }
+            for (int64_t row = 0; row < N_ROWS; row++)
+                for (int32_t k = 0; k < dim; k++) {
+                    double g = 0, w = first[row * dim + k];
+                    bool used = false;
+                    for (int i = 0; i < USES; i++) {
+                        if (rows[i] != row) continue;
+                        uint32_t b = bags[i];
+                        double c = kind == 1 ? coefficients[i] : b < BAGS ? scales[b] : 1;
+                        g += c * (b < BAGS ? gradients[(int64_t)b * dim + k]
+                                           : gradients[BAGS * MAX_DIM + (int64_t)(b - BAGS) * dim + k]);
+                        used = true;
+                    }
+                    if (used) g += l2 * w;
+                    double want = w - 0.5 * (g + l2_full * w);
+                    assert_true(fabs(want - expected[row * dim + k]) < 2e-5 * (1 + fabs(want)));
+                }
+        }
+}
+
+/* The sum of the leaves first .. last-1 of a tree, as its definition says it; false if none is there. */
+static bool sum_of_tree(const float *leaves, const bool *there, int first, int last, float *out) {
+    if (last - first == 1) *out = leaves[first];
+    if (last - first == 1) return there[first];
+    float left, right;
+    bool has_left = sum_of_tree(leaves, there, first, (first + last) / 2, &left),
+         has_right = sum_of_tree(leaves, there, (first + last) / 2, last, &right);
+    *out = has_left && has_right ? left + right : has_left ? left : right;
+    return has_left || has_right;
+}
+
+/* Sums by leaves, to the bit: a row that every leaf uses, one that some do, and the same in two halves of the
+ * leaves, as two ranks would sum them. */
+static void test_rows_sum(void **state) {
+    (void)state;
+    tried("rk_rows_sum", true);
+    enum { LEAVES = 8, LEAF_BAGS = 3, USES = LEAVES * LEAF_BAGS };
+    static float gradients[USES * MAX_DIM], out[2 * MAX_DIM];
+    int64_t targets[2 * USES];
+    randomize(gradients, USES * MAX_DIM);
+    for (int trial = 0; trial < 64; trial++)
+        for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            int32_t dim = dims[trial % N_DIMS];
+            bool there[LEAVES];
+            rk_row_use uses[2 * USES];
+            int64_t n = 0;
+            for (uint32_t i = 0; i < USES; i++) uses[n] = rk_use_make(3, i), targets[i] = 1, n++;
+            for (int l = 0; l < LEAVES; l++)
+                there[l] = trial == 0 || (trial * 2654435761u >> (l + 8) & 1) || l == trial % LEAVES;
+            int64_t n_first = n;
+            static uint32_t twice[2 * USES];
+            static float ones[2 * USES];
+            for (uint32_t i = 0; i < 2 * USES; i++) twice[i] = i % USES, ones[i] = 1;
+            for (uint32_t i = 0; i < USES; i++)
+                if (there[i / LEAF_BAGS]) uses[n++] = rk_use_make(9, USES + i);
+            for (uint32_t i = 0; i < USES; i++) targets[USES + i] = 0;
+            rk_gradient_source source = {
+                .data = gradients, .stride = dim, .length = 1, .leaf_bags = LEAF_BAGS};
+            rk_rows_sum_args args = {.from = {.rows = {.dim = dim},
+                                              .uses = uses,
+                                              .n_uses = n,
+                                              .sources = &source,
+                                              .n_sources = 1,
+                                              .has_leaves = true,
+                                              .bags = twice,
+                                              .coefficients = ones},
+                                     .targets = targets,
+                                     .out = out};
+            rk_rows_sum_on[isa](&args);
+            for (int32_t k = 0; k < dim; k++) {
+                float leaves[LEAVES] = {0}, want;
+                bool all[LEAVES];
+                for (int i = 0; i < USES; i++)
+                    leaves[i / LEAF_BAGS] += gradients[i * dim + k], all[i / LEAF_BAGS] = true;
+                sum_of_tree(leaves, all, 0, LEAVES, &want);
+                assert_true(out[dim + k] == want);
+                sum_of_tree(leaves, there, 0, LEAVES, &want);
+                assert_true(out[k] == want);
+            }
+            static float in_turn[2 * MAX_DIM];
+            args.targets = NULL;
+            args.out = in_turn;
+            rk_rows_sum_on[isa](&args);
+            assert_memory_equal(in_turn, out + dim, (size_t)dim * sizeof *out);
+            assert_memory_equal(in_turn + dim, out, (size_t)dim * sizeof *out);
+            args.targets = targets;
+            float whole[MAX_DIM], half[2][2 * MAX_DIM];
+            memcpy(whole, out + dim, (size_t)dim * sizeof *whole);
+            for (int h = 0; h < 2; h++) {
+                args.from.uses = uses + h * n_first / 2;
+                args.from.n_uses = n_first / 2;
+                args.out = half[h];
+                rk_rows_sum_on[isa](&args);
+            }
+            for (int32_t k = 0; k < dim; k++) assert_true(half[0][dim + k] + half[1][dim + k] == whole[k]);
+        }
+}
+
+static void test_row_update(void **state) {
+    (void)state;
+    tried("rk_optimizer_step", true);
+    for (int kind = 0; kind < RK_OPTIMIZER_COUNT; kind++)
+        for (int d = 0; d < N_DIMS; d++)
+            for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                float w[2][MAX_DIM], a[2][MAX_DIM], b[2][MAX_DIM], g[2][MAX_DIM];
+                randomize(w[0], MAX_DIM);
+                for (int k = 0; k < MAX_DIM; k++) a[0][k] = b[0][k] = 0.1f;
+                memcpy(w[1], w[0], sizeof w[0]);
+                memcpy(a[1], a[0], sizeof a[0]);
+                memcpy(b[1], b[0], sizeof b[0]);
+                rk_update u = {.kind = (rk_optimizer_kind)kind,
+                               .learning_rate = 0.1f,
+                               .epsilon = 1e-7f,
+                               .momentum = 0.9f,
+                               .beta1 = 0.9f,
+                               .beta2 = 0.99f,
+                               .m_scale = 2,
+                               .v_scale = 3,
+                               .l1 = 0.01f,
+                               .l2 = 0.02f,
+                               .power = -0.5f,
+                               .exponent = 2,
+                               .trust_coefficient = 0.01f,
+                               .weight_decay = 0.01f,
+                               .decay = 0.001f,
+                               .clip_gradient_min = -1,
+                               .clip_gradient_max = 1,
+                               .clip_weight_min = -2,
+                               .clip_weight_max = 2,
+                               .nesterov = d & 1,
+                               .clips_gradient = true,
+                               .clips_weight = d & 2};
+                for (int step = 0; step < 4; step++) {
+                    randomize(g[0], MAX_DIM);
+                    memcpy(g[1], g[0], sizeof g[0]);
+                    rk_optimizer_step_scalar(&u, w[0], a[0], b[0], g[0], dims[d]);
+                    rk_optimizer_step_on[isa](&u, w[1], a[1], b[1], g[1], dims[d]);
+                    assert_memory_equal(w[0], w[1], sizeof w[0]);
+                    assert_memory_equal(a[0], a[1], sizeof a[0]);
+                    assert_memory_equal(b[0], b[1], sizeof b[0]);
+                }
+            }
+}
+
+static void test_row_convert(void **state) {
+    (void)state;
+    tried("rk_row_load", true);
+    tried("rk_row_store", true);
+    float values[MAX_DIM], loaded[2][MAX_DIM];
+    uint16_t stored[2][2 * MAX_DIM + 2];
+    randomize(values, MAX_DIM);
+    for (int d = 0; d < N_DIMS; d++)
+        for (int dtype = RK_BF16; dtype <= RK_F16; dtype++)
+            for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                rk_rows rows[2] = {{.data = stored[0], .dtype = (rk_dtype)dtype, .dim = dims[d]},
+                                   {.data = stored[1], .dtype = (rk_dtype)dtype, .dim = dims[d]}};
+                memset(stored, 0, sizeof stored);
+                rk_row_store_scalar(&rows[0], 1, values, 9, 77);
+                rk_row_store_on[isa](&rows[1], 1, values, 9, 77);
+                assert_memory_equal(stored[0], stored[1], sizeof stored[0]);
+                rk_row_load_scalar(&rows[0], 1, loaded[0]);
+                rk_row_load_on[isa](&rows[1], 1, loaded[1]);
+                assert_memory_equal(loaded[0], loaded[1], (size_t)dims[d] * sizeof(float));
+                for (int32_t k = 0; k < dims[d]; k++)
+                    assert_true(fabsf(loaded[0][k] - values[k]) <= fabsf(values[k]) / 128 + 1e-4f);
+            }
+}
+
+static void test_bf16_round(void **state) {
+    (void)state;
+    tried("rk_bf16_round", true);
+    float values[MAX_DIM] = {0.0f,   -0.0f,   INFINITY,    -INFINITY,  NAN,
+                             1e-40f, FLT_MAX, 1.00390625f, 1.01171875f},
+          wide[2][MAX_DIM];
+    uint16_t halves[2][MAX_DIM];
+    randomize(values + 9, MAX_DIM - 9);
+    for (int d = 0; d < N_DIMS; d++)
+        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            memset(halves, 0xAA, sizeof halves);
+            memset(wide, 0xAA, sizeof wide);
+            rk_bf16_round_scalar(values, halves[0], dims[d], false);
+            rk_bf16_round_on[isa](values, halves[1], dims[d], false);
+            rk_bf16_round_scalar(values, wide[0], dims[d], true);
+            rk_bf16_round_on[isa](values, wide[1], dims[d], true);
+            assert_memory_equal(halves[0], halves[1], sizeof halves[0]);
+            assert_memory_equal(wide[0], wide[1], sizeof wide[0]);
+            for (int32_t k = 0; k < dims[d]; k++) assert_int_equal(halves[0][k], rk_bf16_from_f32(values[k]));
+            for (int32_t k = 0; k < dims[d]; k++)
+                assert_true(rk_f32_bits(wide[0][k]) == (uint32_t)halves[0][k] << 16);
+        }
+    rk_bf16_round_scalar(values + 7, halves[0], 2, false);
+    assert_int_equal(halves[0][0], 0x3F80); /* halfway: to even, down */
+    assert_int_equal(halves[0][1], 0x3F82); /* and up */
+}
+
+/* Every half there is, widened and rounded back; and floats of all magnitudes. */
+static void test_halves(void **state) {
+    (void)state;
+    tried("rk_halves_round", true);
+    tried("rk_halves_widen", true);
+    enum { N = 65536 + 7 };
+    static float wide[2][N];
+    static uint16_t halves[2][N], all[N];
+    for (int i = 0; i < N; i++) all[i] = (uint16_t)i;
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            rk_halves_widen_scalar(all, N, bf16, wide[0]);
+            rk_halves_widen_on[isa](all, N, bf16, wide[1]);
+            assert_memory_equal(wide[0], wide[1], sizeof wide[0]);
+            for (int i = 0; i < N; i++)
+                assert_int_equal(rk_f32_bits(wide[0][i]),
+                                 rk_f32_bits(bf16 ? rk_bf16_to_f32(all[i]) : rk_f16_to_f32(all[i])));
+            for (int i = 0; i < N; i++) wide[0][i] = rk_f32_from_bits((uint32_t)i * 65521u);
+            rk_halves_round_scalar(wide[0], N, bf16, halves[0]);
+            rk_halves_round_on[isa](wide[0], N, bf16, halves[1]);
+            assert_memory_equal(halves[0], halves[1], sizeof halves[0]);
+            for (int i = 0; i < N; i++)
+                assert_int_equal(halves[0][i], bf16 ? rk_bf16_from_f32_finite(wide[0][i])
+                                                    : rk_f16_from_f32_finite(wide[0][i]));
+        }
+}
+
+/* Codes stand for what was quantized, to half a code; and those of 4 bits, whose tails are f16, to these'
+ * rounding. */
+static void test_row_load_codes(void **state) {
+    (void)state;
+    static _Alignas(float) uint8_t memory[N_ROWS * ROW_BYTES];
+    static float values[N_ROWS * MAX_DIM], loaded[2][MAX_DIM];
+    randomize(values, N_ROWS * MAX_DIM);
+    for (int d = 0; d < N_DIMS; d++)
+        for (int form = CODES_BEHIND; form < N_FORMS; form++) {
+            int32_t dim = dims[d];
+            rk_rows rows = rows_of_form(form, dim, values, memory);
+            for (int r = 0; r < N_ROWS; r++) {
+                float least = INFINITY, greatest = -INFINITY;
+                for (int32_t k = 0; k < dim; k++) {
+                    least = fminf(least, values[r * dim + k]);
+                    greatest = fmaxf(greatest, values[r * dim + k]);
+                }
+                rk_row_load_scalar(&rows, r, loaded[0]);
+                float half =
+                    rows.codes.bits == 8 ? (greatest - least) / 509 : (greatest - least) / 29 + 1e-2f;
+                for (int32_t k = 0; k < dim; k++)
+                    assert_true(fabsf(loaded[0][k] - values[r * dim + k]) <= half + 1e-6f);
+                for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                    rk_row_load_on[isa](&rows, r, loaded[1]);
+                    assert_memory_equal(loaded[0], loaded[1], (size_t)dim * sizeof(float));
+                }
+            }
+        }
+}
+
+/* Among the rows are one of a single value and, but for bad = -1, one that codes cannot hold. */
+static void test_rows_quantize(void **state) {
+    (void)state;
+    tried("rk_rows_quantize", true);
+    enum { N = 12 };
+    static float rows[N * MAX_DIM];
+    static uint8_t out[2][N * (MAX_DIM + 8)];
+    for (int d = 0; d < 4 * 2 * N_DIMS; d++) {
+        int bits = d % 2 ? 8 : 4, bad = d / 2 % 4 - 1;
+        int64_t dim = dims[d / 8], width = bits == 8 ? dim + 8 : (dim + 1) / 2 + 4, failed[2];
+        randomize(rows, (size_t)(N * dim));
+        for (int64_t i = 0; i < N * dim; i++) rows[i] *= exp2f((float)(i / dim * 6 - 40));
+        for (int64_t i = 0; i < dim; i++) rows[i] = 0.25f;
+        if (bad >= 0) rows[7 * dim + dim / 2] = (float[]){NAN, INFINITY, -INFINITY}[bad];
+        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            memset(out, 0xAA, sizeof out);
+            rk_rows_quantize_scalar(rows, N, dim, bits, out[0], width, &failed[0]);
+            rk_rows_quantize_on[isa](rows, N, dim, bits, out[1], width, &failed[1]);
+            assert_memory_equal(out[0], out[1], sizeof out[0]);
+            if (bits == 8 || bad >= 0) /* the last rows are beyond what f16 holds */
+                assert_int_equal(failed[0], bad < 0 ? -1 : 7);
+            assert_int_equal(failed[1], failed[0]);
+        }
+    }
+}
+
+static void test_no_kernel_escapes(void **state) {
+    (void)state;
+    check_all_tried(true);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bag_forward),        cmocka_unit_test(test_bag_forward_single),
+        cmocka_unit_test(test_bag_forward_strays), cmocka_unit_test(test_ids_check),
+        cmocka_unit_test(test_rows_update),        cmocka_unit_test(test_rows_sum),
+        cmocka_unit_test(test_row_update),         cmocka_unit_test(test_row_convert),
+        cmocka_unit_test(test_bf16_round),         cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_row_load_codes),     cmocka_unit_test(test_rows_quantize),
+        cmocka_unit_test(test_no_kernel_escapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

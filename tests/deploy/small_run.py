@@ -1,10 +1,14 @@
 """A small trained run, and servers of it, for the tests of this folder."""
 import json
+import pathlib
 import random
-import re
-import signal
 import subprocess
+import sys
 import urllib.request
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "server"))
+
+from server_process import ServerProcess
 
 RUN = """
 data:
@@ -27,37 +31,11 @@ def train(program, folder, name="run"):
     return folder / name
 
 
-class Server:
+class Server(ServerProcess):
     """`reckon serve` with the given arguments; told to listen at a free port unless one is named."""
 
     def __init__(self, program, *arguments, listen="127.0.0.1:0"):
-        self.process = subprocess.Popen([program, "serve", "--listen", listen, *arguments], stderr=subprocess.PIPE, text=True)
-        lines = []
-        while not (found := re.search(r"port (\d+)", lines[-1] if lines else "")):
-            lines.append(self.process.stderr.readline())
-            if not lines[-1]:
-                self.process.wait()
-                raise SystemExit(77 if "libmicrohttpd" in "".join(lines) else f"the server did not start: {lines}")
-        self.port, self.told = int(found[1]), False
-
-    def stop(self):
-        """Once: a second signal ends it at once."""
-        if not self.told:
-            self.process.send_signal(signal.SIGTERM)
-        self.told = True
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *failure):
-        if self.process.poll() is None:
-            self.stop()
-        try:
-            code = self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise
-        assert code == 0, (code, self.process.stderr.read())
+        super().__init__([program, "serve", "--listen", listen, *arguments])
 
     def get(self, path, body=None):
         data = json.dumps(body).encode() if body is not None else None

@@ -22,6 +22,7 @@ import time
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "server"))
 
 from redis_servers import Cluster, Redis
+from server_process import ServerProcess
 from serving import main
 
 RUN = """
@@ -107,27 +108,11 @@ class Relay:
         self.socket.close()
 
 
-class Server:
+class Server(ServerProcess):
     def __init__(self, t, path, cache_bytes=1 << 20, timeout=5):
         config = t.folder / "serve.yaml"
         config.write_text(SERVE % (path, cache_bytes, timeout))
-        self.process = subprocess.Popen([t.program, "serve", config], stderr=subprocess.PIPE, text=True)
-        lines = []
-        while not (found := re.search(r"port (\d+)", lines[-1] if lines else "")):
-            lines.append(self.process.stderr.readline())
-            if not lines[-1]:
-                self.process.wait()
-                raise SystemExit(77 if "libmicrohttpd" in "".join(lines) else f"the server did not start: {lines}")
-        self.port = int(found[1])
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *failure):
-        self.process.terminate()
-        code = self.process.wait(30)
-        log = self.process.stderr.read()
-        assert code == 0 and "Sanitizer" not in log, (code, log[-3000:])
+        super().__init__([t.program, "serve", config])
 
     def ask(self, path, body=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)

@@ -3,17 +3,16 @@ import csv
 import http.client
 import json
 import random
-import re
 import shutil
-import signal
 import socket
 import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
+
+from server_process import ServerProcess
 
 N_ROWS = 400
 RUN = """
@@ -79,35 +78,12 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self.path))
 
 
-class Server:
+class Server(ServerProcess):
     def __init__(self, t, model="", more="", run=None, reload_interval=0.2, text=None, preexec_fn=None, **limits):
         self.folder = t.folder
         config = t.folder / "serve.yaml"
         config.write_text(text or SERVE % (t.folder / run if run else t.serve_run, model, reload_interval, json.dumps(LIMITS | limits), more))
-        self.process = subprocess.Popen([t.program, "serve", config], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=preexec_fn)
-        lines = []
-        while not (found := re.search(r"port (\d+)", lines[-1] if lines else "")):
-            lines.append(self.process.stderr.readline())
-            if not lines[-1]:
-                raise SystemExit(77 if "libmicrohttpd" in "".join(lines) else f"the server did not start: {lines}")
-        self.port, self.lines = int(found[1]), lines
-        self.reader = threading.Thread(target=lambda: lines.extend(self.process.stderr), daemon=True)  # a full pipe would hold the server up
-        self.reader.start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *failure):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            code = self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise AssertionError("the server does not end") from None
-        self.reader.join()
-        self.log = "".join(self.lines)
-        assert code == 0 and "Sanitizer" not in self.log, (code, self.log[-3000:])
+        super().__init__([t.program, "serve", config], stdout=subprocess.PIPE, preexec_fn=preexec_fn)
 
     def ask(self, path, body=None, headers=None, method=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)

@@ -9,7 +9,7 @@ enum { MAX_ARROW_COLUMNS = 48 };
 typedef struct arrow_column {
     struct ArrowSchema schema, *schema_child;
     struct ArrowArray array, *array_child;
-    const void *buffers[3];
+    const void *buffers[4];
 } arrow_column;
 
 typedef struct arrow_table {
@@ -35,6 +35,21 @@ static inline void arrow_set(arrow_column *c, const char *name, const char *form
                                   .release = arrow_release_array},
                         .buffers = {valid, data, text}};
     c->array.buffers = c->buffers;
+}
+
+/* utf8_view of 16 bytes a value, over one text of *text_bytes bytes. */
+static inline void arrow_set_text_views(arrow_column *c, const char *name, int64_t n, const void *valid,
+                                        const void *views, const char *text, const int64_t *text_bytes) {
+    arrow_set(c, name, "vu", n, valid, views, text);
+    c->array.n_buffers = 4;
+    c->buffers[3] = text_bytes;
+}
+
+/* format: "+vl", "+vL". */
+static inline void arrow_set_list_views(arrow_column *c, const char *name, const char *format, int64_t n,
+                                        const void *valid, const void *offsets, const void *sizes) {
+    arrow_set(c, name, format, n, valid, offsets, sizes);
+    c->array.n_buffers = 3;
 }
 
 static inline void arrow_set_items(arrow_column *list, arrow_column *items) {

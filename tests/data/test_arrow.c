@@ -183,6 +183,67 @@ static void test_types(void **state) {
     close_all(&f);
 }
 
+#define REFUSED(status, message)                                                                        \
+    FAILS(rk_transforms_apply(f.data.transforms, &c.table.schema, &c.table.array, f.workspace, &batch), \
+          status, message);                                                                             \
+    build(&c)
+#define NO_ARRAY "\nhint: it is no array as the Arrow C data interface has them"
+
+typedef struct text_view {
+    int32_t n;
+    char text[4];
+    int32_t number, offset; /* or the text goes on */
+} text_view;
+_Static_assert(sizeof(text_view) == 16, "as Arrow has it");
+
+/* Texts and lists that stand anywhere, in any order; nulls anywhere. */
+static void test_views(void **state) {
+    (void)state;
+    fixture f;
+    columns c;
+    const rk_batch *batch;
+    open_all(&f);
+    build(&c);
+    static const text_view words[N] = {
+        {3, "red", 0, 0}, {-7, "", 9, 9}, {3, "red", 0, 0}, {1, "?", 0, 0}, {4, "blue", 0, 0}};
+    static const int64_t text_bytes = 30;
+    static const char text[] = "___0.1000000000000_3.2500000000";
+    arrow_set_text_views(&c.word, "word", N, first_bits, words, NULL, &text_bytes);
+    c.word.array.n_buffers = 3; /* no text is long */
+    assert_same(apply(&f, &c), f.wanted);
+    static const text_view prices_text[N] = {{4, "0.25", 0, 0},
+                                             {12, "3.25", 0x30303030, 0x30303030},
+                                             {15, "0.10", 0, 3},
+                                             {1, "7", 0, 0},
+                                             {5, "0.00", '1', 0}};
+    arrow_set_text_views(&c.price, "price", N, NULL, prices_text, text, &text_bytes);
+    assert_memory_equal(apply(&f, &c)->dense, f.wanted->dense, N * sizeof(float));
+    build(&c);
+    static const int32_t begins[N] = {2, -5, 1, 4, 0}, sizes[N] = {2, 77, 1, 3, 1};
+    static const float moved_shares[] = {0.25f, 2, 1, 0.5f, 1, 2, 3};
+    static const int32_t moved_ends[] = {0, 1, 2, 3, 4, 5, 7, 8};
+    static const int64_t wide_begins[N] = {2, 0, 1, 4, 0}, wide_sizes[N] = {2, 0, 1, 3, 1};
+    c.letters.buffers[1] = moved_ends;
+    c.letters.buffers[2] = "bcababbc";
+    c.share.buffers[1] = moved_shares;
+    arrow_set_list_views(&c.tags, "tags", "+vl", N, tag_bits, begins, sizes);
+    arrow_set_items(&c.tags, &c.letters);
+    arrow_set_list_views(&c.shares, "shares", "+vL", N, NULL, wide_begins, wide_sizes);
+    arrow_set_items(&c.shares, &c.share);
+    assert_same(apply(&f, &c), f.wanted);
+    static const int32_t beyond[N] = {2, 0, 1, 5, 0};
+    c.tags.buffers[1] = beyond;
+    REFUSED(RK_INVALID_ARGUMENT, "column 'tags': offsets beyond its values" NO_ARRAY);
+    static const text_view bad[][N] = {
+        {{13, "0.10", 1, 3}}, {{13, "0.10", 0, 18}}, {{13, "0.10", 0, -1}}, {{-1, "", 0, 0}}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        arrow_set_text_views(&c.price, "price", N, NULL, bad[i], text, &text_bytes);
+        REFUSED(RK_INVALID_ARGUMENT, i < 3 ? "column 'price': a text beyond its buffer" NO_ARRAY
+                                           : "column 'price': a text of a negative length" NO_ARRAY);
+    }
+    close_all(&f);
+}
+
 /* Slices: an offset of the struct, one of a child, and of a list's items. */
 static void test_offsets(void **state) {
     (void)state;
@@ -230,12 +291,6 @@ static void test_without_labels_and_rows(void **state) {
     assert_same(apply(&f, &c), f.wanted);
     close_all(&f);
 }
-
-#define REFUSED(status, message)                                                                        \
-    FAILS(rk_transforms_apply(f.data.transforms, &c.table.schema, &c.table.array, f.workspace, &batch), \
-          status, message);                                                                             \
-    build(&c)
-#define NO_ARRAY "\nhint: it is no array as the Arrow C data interface has them"
 
 /* More values on the way than the last offset says, when nothing was read before that left room for them. */
 static void test_rise_and_fall(void **state) {
@@ -369,6 +424,7 @@ int main(void) {
         cmocka_unit_test(test_offsets),        cmocka_unit_test(test_without_labels_and_rows),
         cmocka_unit_test(test_rise_and_fall),  cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_schema),         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_views),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return rk_remove_tree(directory) != RK_OK || failed;

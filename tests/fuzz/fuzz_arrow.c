@@ -57,15 +57,30 @@ static void *take_offsets(input *in, size_t n, bool wide) {
     return offsets;
 }
 
+/* Views of no text or of one; lengths and offsets are mostly such as can be. */
+static void set_text_view(input *in, size_t n, arrow_column *c) {
+    static const int64_t text_bytes = TEXT_BYTES;
+    int32_t *views = (int32_t *)(size_t)c->buffers[1];
+    for (size_t i = 0; i < n; i++) {
+        if (views[4 * i] > 0) views[4 * i] &= 31;
+        if (views[4 * i + 3] > 0 && views[4 * i] > 12) views[4 * i + 3] &= TEXT_BYTES - 1;
+    }
+    c->array.n_buffers = 3;
+    if (take(in) % 4 == 0) return;
+    c->array.n_buffers = 4;
+    c->buffers[2] = take_bytes(in, TEXT_BYTES);
+    c->buffers[3] = &text_bytes;
+}
+
 /* Indices into the formats that may stand here: lists and dictionaries hold no lists. */
 static void build(input *in, const char *name, bool flat, arrow_column *c, arrow_column *inner) {
     static const struct {
         const char *format;
         int bytes;
-    } formats[] = {{"c", 1},   {"C", 1},    {"s", 2},   {"S", 2},    {"i", 4}, {"I", 4},
-                   {"l", 8},   {"L", 8},    {"e", 2},   {"f", 4},    {"g", 8}, {"b", 0},
-                   {"u", -4},  {"U", -8},   {"n", 0},   {"z", -4},   {"x", 8}, {"+l", -4},
-                   {"+L", -8}, {"+w:3", 0}, {"+w:", 0}, {"+w:-1", 0}};
+    } formats[] = {{"c", 1},     {"C", 1},   {"s", 2},   {"S", 2},    {"i", 4},   {"I", 4},    {"l", 8},
+                   {"L", 8},     {"e", 2},   {"f", 4},   {"g", 8},    {"b", 0},   {"u", -4},   {"U", -8},
+                   {"n", 0},     {"z", -4},  {"x", 8},   {"+l", -4},  {"+L", -8}, {"+w:3", 0}, {"+w:", 0},
+                   {"+w:-1", 0}, {"vu", 16}, {"vz", 16}, {"+vl", -4}, {"+vL", -8}};
     size_t kind = take(in) % (sizeof formats / sizeof formats[0]);
     int64_t length = take(in) % MAX_LENGTH, offset = take(in) % 8;
     size_t n = (size_t)(length + offset);
@@ -77,6 +92,11 @@ static void build(input *in, const char *name, bool flat, arrow_column *c, arrow
     const void *text = bytes < 0 && !is_list ? take_bytes(in, TEXT_BYTES) : NULL;
     arrow_set(c, name, formats[kind].format, length, valid, values, text);
     c->array.offset = offset;
+    if (formats[kind].format[0] == 'v') set_text_view(in, n, c);
+    if (is_list && formats[kind].format[1] == 'v') {
+        c->buffers[2] = take_offsets(in, n, bytes == -8);
+        c->array.n_buffers = 3;
+    }
     if (flat) return;
     if (is_list) arrow_set_items(c, &inner[0]);
     if (is_list) build(in, "item", true, &inner[0], NULL);

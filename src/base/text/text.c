@@ -46,6 +46,12 @@ bool rk_span_equal(rk_span a, const char *text) {
     return strlen(text) == a.n_bytes && memcmp(a.data, text, a.n_bytes) == 0;
 }
 
+bool rk_span_is_one_of(rk_span a, char *const *texts, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (rk_span_equal(a, texts[i])) return true;
+    return false;
+}
+
 /* 1 to 16 digits. */
 static inline bool parse_digits(const char *at, size_t n, uint64_t *out) {
     uint64_t high, low;

@@ -24,8 +24,11 @@ typedef enum layout {
     F64,
     TEXT32,
     TEXT64,
+    TEXT_VIEW,
     LIST32,
     LIST64,
+    LIST_VIEW32,
+    LIST_VIEW64,
     LIST_FIXED
 } layout;
 
@@ -33,20 +36,26 @@ static layout layout_of(const char *format) {
     static const struct {
         char format[4];
         layout layout;
-    } known[] = {{"n", NOTHING}, {"b", BITS},   {"c", I8},      {"C", U8},     {"s", I16},
-                 {"S", U16},     {"i", I32},    {"I", U32},     {"l", I64},    {"L", U64},
-                 {"e", F16},     {"f", F32},    {"g", F64},     {"u", TEXT32}, {"z", TEXT32},
-                 {"U", TEXT64},  {"Z", TEXT64}, {"+l", LIST32}, {"+L", LIST64}};
+    } known[] = {{"n", NOTHING},    {"b", BITS},          {"c", I8},           {"C", U8},
+                 {"s", I16},        {"S", U16},           {"i", I32},          {"I", U32},
+                 {"l", I64},        {"L", U64},           {"e", F16},          {"f", F32},
+                 {"g", F64},        {"u", TEXT32},        {"z", TEXT32},       {"U", TEXT64},
+                 {"Z", TEXT64},     {"+l", LIST32},       {"+L", LIST64},      {"vu", TEXT_VIEW},
+                 {"vz", TEXT_VIEW}, {"+vl", LIST_VIEW32}, {"+vL", LIST_VIEW64}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(format, known[i].format) == 0) return known[i].layout;
     return strncmp(format, "+w:", 3) == 0 ? LIST_FIXED : NOT_TAKEN;
 }
 
 static bool is_text(layout l) {
-    return l == TEXT32 || l == TEXT64;
+    return l >= TEXT32 && l <= TEXT_VIEW;
 }
 static bool is_list(layout l) {
     return l >= LIST32;
+}
+/* Its offsets need not ascend, and nulls may have any. */
+static bool is_list_view(layout l) {
+    return l == LIST_VIEW32 || l == LIST_VIEW64;
 }
 
 /* An array that was checked; values are counted from its offset on. */
@@ -54,8 +63,12 @@ typedef struct values {
     const char *column; /* name, for messages */
     layout layout;
     const uint8_t *valid; /* bits, or NULL: all are */
-    const void *data;     /* of numbers; offsets of texts and lists */
+    const void *data;     /* of numbers; offsets of texts and lists; views of texts */
     const char *text;
+    const void *sizes;         /* of list views */
+    const void **texts;        /* [n_texts] of text views */
+    const int64_t *text_bytes; /* [n_texts] */
+    int64_t n_texts;
     int64_t offset, length;
     int64_t each; /* of LIST_FIXED */
 } values;
@@ -84,13 +97,21 @@ static rk_status open_values(const char *column, const struct ArrowSchema *s, co
     RK_TRY(check_lengths(column, a));
     layout l = layout_of(s->format);
     if (l == NOT_TAKEN) return not_taken(column, s->format);
-    int64_t n_buffers = l == NOTHING ? 0 : l == LIST_FIXED ? 1 : is_text(l) ? 3 : 2;
+    int64_t n_buffers = l == NOTHING ? 0 : l == LIST_FIXED ? 1 : is_text(l) || is_list_view(l) ? 3 : 2;
     if (a->n_buffers < n_buffers || (n_buffers && !a->buffers)) return broken(column, "too few buffers");
     *out = (values){.column = column, .layout = l, .offset = a->offset, .length = a->length};
     if (n_buffers > 0 && a->null_count != 0) out->valid = a->buffers[0];
     if (n_buffers > 1) out->data = a->buffers[1];
-    if (n_buffers > 2) out->text = a->buffers[2];
+    if (l == TEXT_VIEW) {
+        out->n_texts = a->n_buffers - 3;
+        out->texts = a->buffers + 2;
+        out->text_bytes = a->buffers[a->n_buffers - 1];
+    } else if (n_buffers > 2) {
+        *(is_text(l) ? (const void **)&out->text : &out->sizes) = a->buffers[2];
+    }
     if (a->length > 0 && n_buffers > 1 && !out->data) return broken(column, "a buffer is missing");
+    if (a->length > 0 && is_list_view(l) && !out->sizes) return broken(column, "a buffer is missing");
+    if (out->n_texts > 0 && !out->text_bytes) return broken(column, "a buffer is missing");
     if (l != LIST_FIXED) return RK_OK;
     char *end;
     out->each = strtoll(s->format + 3, &end, 10);
@@ -108,11 +129,25 @@ static inline bool is_valid(const values *a, int64_t i) {
 
 static inline int64_t offset_at(const values *a, int64_t i) {
     int64_t at = a->offset + i;
-    return a->layout == TEXT32 || a->layout == LIST32 ? ((const int32_t *)a->data)[at]
-                                                      : ((const int64_t *)a->data)[at];
+    return a->layout == TEXT32 || a->layout == LIST32 || a->layout == LIST_VIEW32
+               ? ((const int32_t *)a->data)[at]
+               : ((const int64_t *)a->data)[at];
+}
+
+static rk_status find_view(const values *a, int64_t i, int64_t *begin, int64_t *end) {
+    int64_t at = a->offset + i, n;
+    *begin = *end = 0;
+    if (!is_valid(a, i)) return RK_OK;
+    n = a->layout == LIST_VIEW32 ? ((const int32_t *)a->sizes)[at] : ((const int64_t *)a->sizes)[at];
+    int64_t first = offset_at(a, i);
+    if (first < 0 || n < 0 || n > INT64_MAX - first) return broken(a->column, "a list view that cannot be");
+    *begin = first;
+    *end = first + n;
+    return RK_OK;
 }
 
 static rk_status find_range(const values *a, int64_t i, int64_t *begin, int64_t *end) {
+    if (is_list_view(a->layout)) return find_view(a, i, begin, end);
     if (a->layout == LIST_FIXED) {
         *begin = (a->offset + i) * a->each;
         *end = *begin + a->each;
@@ -191,13 +226,6 @@ static rk_status open_taker(const char *column, const struct ArrowSchema *s, con
     return RK_OK;
 }
 
-static bool is_missing(const taker *t, rk_span text) {
-    bool missing = false;
-    for (int64_t i = 0; i < t->manner->n_missing && !missing; i++)
-        missing = rk_span_equal(text, t->manner->missing[i]);
-    return missing;
-}
-
 /* Places are of 32 bits, from the rows' first text on. */
 static rk_status take_text(taker *t, const values *a, int64_t i) {
     int64_t begin, end, base = offset_at(a, t->first_text);
@@ -207,9 +235,30 @@ static rk_status take_text(taker *t, const values *a, int64_t i) {
     if (!a->text) return broken(a->column, "a buffer is missing");
     RK_FAIL_IF(end - base > UINT32_MAX, RK_UNSUPPORTED, "column '%s': more than 4 GiB of text at once",
                a->column);
-    if (is_missing(t, (rk_span){a->text + begin, (size_t)(end - begin)})) return RK_OK;
+    rk_span text = {a->text + begin, (size_t)(end - begin)};
+    if (rk_span_is_one_of(text, t->manner->missing, t->manner->n_missing)) return RK_OK;
     t->out->places[t->out->n_values++] = (rk_text_place){(uint32_t)(begin - base), (uint32_t)(end - begin)};
     return RK_OK;
+}
+
+/* Texts of views stand in many places, and are copied. */
+static rk_status take_text_view(taker *t, const values *a, int64_t i) {
+    enum { VIEW_BYTES = 16, INLINE_BYTES = 12 };
+    const char *view = (const char *)a->data + (size_t)(a->offset + i) * VIEW_BYTES;
+    int32_t n, number, offset;
+    memcpy(&n, view, sizeof n);
+    memcpy(&number, view + 8, sizeof number);
+    memcpy(&offset, view + 12, sizeof offset);
+    rk_span text = {view + 4, (size_t)n};
+    if (n < 0) return broken(a->column, "a text of a negative length");
+    if (n > INLINE_BYTES) {
+        if (number < 0 || number >= a->n_texts || offset < 0 || !a->texts[number] ||
+            (int64_t)offset + n > a->text_bytes[number])
+            return broken(a->column, "a text beyond its buffer");
+        text.data = (const char *)a->texts[number] + offset;
+    }
+    if (n == 0 || rk_span_is_one_of(text, t->manner->missing, t->manner->n_missing)) return RK_OK;
+    return rk_column_add_text(t->out, text);
 }
 
 static rk_status take_value(taker *t, int64_t i) {
@@ -229,6 +278,8 @@ static rk_status take_value(taker *t, int64_t i) {
         case TEXT32:
         case TEXT64:
             return take_text(t, a, i);
+        case TEXT_VIEW:
+            return take_text_view(t, a, i);
         case F16:
             out->f32[out->n_values++] = rk_f16_to_f32(((const uint16_t *)a->data)[a->offset + i]);
             break;
@@ -284,6 +335,7 @@ static rk_status count_values(const taker *t, int64_t first, int64_t n, int64_t 
         int64_t begin, end;
         RK_TRY(find_range(&t->rows, i, &begin, &end));
         if (end > t->leaf.length) return broken(t->rows.column, "offsets beyond its values");
+        if (end - begin > INT64_MAX / 16 - n_values) return broken(t->rows.column, "more values than can be");
         n_values += end - begin;
     }
     *out = n_values;
@@ -343,9 +395,9 @@ static const void *find_borrowed(const taker *t, int64_t first, int64_t n) {
 /* The first of the values of the rows. */
 static rk_status find_first(const taker *t, int64_t first, int64_t n, int64_t *out) {
     int64_t end;
-    *out = t->has_dictionary ? 0 : first;
-    return n && !t->has_dictionary && is_list(t->rows.layout) ? find_range(&t->rows, first, out, &end)
-                                                              : RK_OK;
+    const bool is_anywhere = t->has_dictionary || is_list_view(t->rows.layout);
+    *out = is_anywhere ? 0 : first;
+    return n && !is_anywhere && is_list(t->rows.layout) ? find_range(&t->rows, first, out, &end) : RK_OK;
 }
 
 static rk_status take_rows(taker *t, int64_t first, int64_t n) {
@@ -357,6 +409,7 @@ static rk_status take_rows(taker *t, int64_t first, int64_t n) {
     if (borrowed) return rk_column_borrow(out, borrowed, n, t->rows.layout == LIST_FIXED ? t->rows.each : 1);
     RK_TRY(rk_column_reserve(out, n, n_values, 0));
     out->per_row = -1;
+    out->n_text_bytes = 0;
     const values *words = words_of(t);
     RK_TRY(find_first(t, first, n, &t->first_text));
     out->text = words->text && words->length > t->first_text && offset_at(words, t->first_text) >= 0

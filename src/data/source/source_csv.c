@@ -57,12 +57,6 @@ static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
     return at;
 }
 
-static bool is_missing(const rk_data_section *section, rk_span field) {
-    for (int64_t i = 0; i < section->n_missing; i++)
-        if (rk_span_equal(field, section->missing[i])) return true;
-    return false;
-}
-
 static inline bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
@@ -78,7 +72,8 @@ static inline void put_value(rk_column *column, size_t begin, size_t end, int64_
 /* The field data[begin..end) as the value of its column in the next row. */
 static inline void put_field(const csv_state *csv, rk_chunk *chunk, size_t field, size_t begin, size_t end) {
     if (csv->map[field] < 0) return;
-    if (csv->has_missing && is_missing(csv->section, (rk_span){chunk->data + begin, end - begin}))
+    if (csv->has_missing && rk_span_is_one_of((rk_span){chunk->data + begin, end - begin},
+                                              csv->section->missing, csv->section->n_missing))
         end = begin;
     put_value(&chunk->columns.columns[csv->map[field]], begin, end, chunk->columns.n_rows);
 }

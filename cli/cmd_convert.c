@@ -53,14 +53,16 @@ const command command_convert = {
     .max_positional = 2,
     .description =
         "Formats: csv, tsv, libsvm, tfrecord (tf.train.Example) and rkb (columnar, compressed, memory "
-        "mapped), told by the names; gzip and\n"
-        "zstd files are read, and written for text formats, by their endings. OUTPUT appears whole or not at "
-        "all.",
+        "mapped), told by the names; parquet\n"
+        "is read. gzip and zstd files are read, and written for text formats, by their endings. INPUT may be "
+        "a "
+        "directory or a pattern:\n"
+        "all files of it, one after the other. OUTPUT appears whole or not at all.",
     .options =
         {
             [OPT_CONFIG] = {"config", 'c', OPTION_TEXT, "RUN.yaml", NULL,
                             "read INPUT as this run file's data section says"},
-            [OPT_FROM] = {"from", 0, OPTION_TEXT, "FORMAT", FORMATS, "INPUT's format"},
+            [OPT_FROM] = {"from", 0, OPTION_TEXT, "FORMAT", FORMATS "|parquet", "INPUT's format"},
             [OPT_TO] = {"to", 0, OPTION_TEXT, "FORMAT", FORMATS, "OUTPUT's format"},
             [OPT_SKIP] = {"skip-bad-rows", 0, OPTION_FLAG, NULL, NULL, "count bad rows and go on"},
             [OPT_LEVEL] = {"level", 0, OPTION_INT, "N", NULL,

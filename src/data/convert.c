@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "data/file_output.h"
 #include "data/source/source.h"
+#include "data/transform/joined_rows.h"
 
 enum { PROGRESS_ROWS = 65536 };
 
@@ -47,20 +48,36 @@ static bool is_number(const rk_data_section *s, const char *column) {
 }
 
 typedef struct found_column {
-    unsigned types; /* that hold all of its values */
-    bool is_number;
+    unsigned types; /* that hold all of its values, where it is open */
+    rk_column_type type;
+    bool is_open, is_number;
 } found_column;
 
-static rk_status begin_columns(const rk_data_section *section, const rk_columns *columns,
+/* Whether the values say which type of an rkb file holds them: of text, and of f64, which no file has. */
+static bool is_open(const rk_column *column, bool is_text) {
+    return is_text || column->type == RK_COLUMN_F64;
+}
+
+static rk_status begin_columns(const rk_data_section *section, bool is_text, const rk_columns *columns,
                                found_column **out) {
     RK_TRY(rk_alloc((size_t)columns->n_columns, sizeof **out, out));
-    for (int32_t c = 0; c < columns->n_columns; c++)
-        (*out)[c] = (found_column){~0u, is_number(section, columns->columns[c].name)};
+    for (int32_t c = 0; c < columns->n_columns; c++) {
+        const rk_column *column = &columns->columns[c];
+        (*out)[c] =
+            (found_column){~0u, column->type, is_open(column, is_text), is_number(section, column->name)};
+    }
     return RK_OK;
 }
 
-/* The types that a csv's columns turn out to have, found by a pass; *out stays NULL if there are no rows. */
-static rk_status find_types(const rk_source_options *options, rk_column_type **out) {
+static void look_at_values(const rk_column *column, found_column *held) {
+    char scratch[RK_VALUE_BYTES];
+    for (int64_t v = 0; v < column->n_values && narrowest(held->types) != RK_COLUMN_TEXT; v++)
+        held->types &= rk_types_of(rk_value_text(column, v, scratch), held->is_number);
+}
+
+/* The types that columns turn out to have, found by a pass where any of them is open; *out stays NULL if
+ * there are no rows. */
+static rk_status find_types(const rk_source_options *options, bool is_text, rk_column_type **out) {
     RK_AUTO(rk_source_auto_free) rk_source *source = NULL;
     RK_AUTOFREE found_column *held = NULL;
     int32_t n_columns = 0;
@@ -69,16 +86,18 @@ static rk_status find_types(const rk_source_options *options, rk_column_type **o
         RK_TRY(rk_source_read(source, &chunk));
         if (chunk->columns.n_rows == 0) break;
         n_columns = chunk->columns.n_columns;
-        if (!held) RK_TRY(begin_columns(options->section, &chunk->columns, &held));
-        for (int32_t c = 0; c < n_columns; c++)
-            for (int64_t v = 0;
-                 v < chunk->columns.columns[c].n_values && narrowest(held[c].types) != RK_COLUMN_TEXT; v++)
-                held[c].types &=
-                    rk_types_of(rk_column_text(&chunk->columns.columns[c], v), held[c].is_number);
+        if (!held) RK_TRY(begin_columns(options->section, is_text, &chunk->columns, &held));
+        bool any = false;
+        for (int32_t c = 0; c < n_columns; c++) {
+            any |= held[c].is_open;
+            if (held[c].is_open) look_at_values(&chunk->columns.columns[c], &held[c]);
+        }
+        if (!any) break;
     }
     if (!held) return RK_OK;
     RK_TRY(rk_alloc((size_t)n_columns, sizeof **out, out));
-    for (int32_t c = 0; c < n_columns; c++) (*out)[c] = narrowest(held[c].types);
+    for (int32_t c = 0; c < n_columns; c++)
+        (*out)[c] = held[c].is_open ? narrowest(held[c].types) : held[c].type;
     return RK_OK;
 }
 
@@ -101,11 +120,15 @@ static rk_status copy_rows(rk_source *source, rk_file_output *output, const rk_c
 
 static rk_status format_named(const char *name, const rk_data_section *section, const char *path,
                               rk_data_format *out) {
-    static const char *const names[] = {"csv", "tsv", "libsvm", "tfrecord", "rkb"};
+    static const struct {
+        const char *name;
+        rk_data_format format;
+    } formats[] = {{"csv", RK_DATA_CSV},           {"tsv", RK_DATA_TSV}, {"libsvm", RK_DATA_LIBSVM},
+                   {"tfrecord", RK_DATA_TFRECORD}, {"rkb", RK_DATA_RKB}, {"parquet", RK_DATA_PARQUET}};
     if (!name) return rk_source_format(section, path, out);
-    for (int i = 0; i < 5; i++)
-        if (strcmp(names[i], name) == 0) {
-            *out = (rk_data_format)(RK_DATA_CSV + i);
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
+        if (strcmp(formats[i].name, name) == 0) {
+            *out = formats[i].format;
             return RK_OK;
         }
     return rk_error(RK_INVALID_ARGUMENT, "there is no format '%s'", name);
@@ -114,12 +137,18 @@ static rk_status format_named(const char *name, const rk_data_section *section, 
 rk_status rk_data_convert(const char *input, const char *output, const rk_convert_options *o,
                           const rk_data_section *section, int64_t *n_rows, int64_t *n_skipped) {
     rk_data_section manner = section ? *section : (rk_data_section){.trim = true};
+    RK_AUTO(rk_text_list_release) rk_text_list paths = {0};
     rk_data_format from, to;
-    RK_TRY(format_named(o->from, section, input, &from));
+    RK_TRY(rk_expand_paths("", (char *const *)&input, 1, &paths));
+    RK_TRY(format_named(o->from, section, paths.texts[0], &from));
     RK_TRY(format_named(o->to, NULL, output, &to));
+    if (to == RK_DATA_PARQUET)
+        return rk_error_hint(rk_error(RK_UNSUPPORTED, "Parquet files are read, but not written"),
+                             "write rkb");
     manner.format = (int)from;
     if (o->skip_bad_rows) manner.on_bad_row = 1;
-    rk_source_options options = {.section = &manner, .paths = &input, .n_paths = 1};
+    rk_source_options options = {
+        .section = &manner, .paths = (const char *const *)paths.texts, .n_paths = paths.n};
     bool is_text = from == RK_DATA_CSV || from == RK_DATA_TSV,
          typed = to == RK_DATA_RKB || to == RK_DATA_TFRECORD || to == RK_DATA_LIBSVM;
     RK_AUTOFREE rk_column_type *types = NULL;
@@ -132,7 +161,7 @@ rk_status rk_data_convert(const char *input, const char *output, const rk_conver
                      "'%s' is a pipe or a device; text is read twice, first to find the columns' types",
                      input),
             "write it to a file first");
-    if (is_text && typed) RK_TRY(find_types(&options, &types));
+    if ((is_text || from == RK_DATA_PARQUET) && typed) RK_TRY(find_types(&options, is_text, &types));
     RK_TRY(rk_source_open(&options, &source));
     RK_TRY(rk_file_output_open(output, to, types, o->compression_level, &out));
     rk_status status = copy_rows(source, out, o, &n);

@@ -8,7 +8,8 @@
 #include "base/text/name_index.h"
 #include "base/text/text.h"
 
-static const char *const formats[] = {"auto", "csv", "tsv", "libsvm", "tfrecord", "rkb", "adjacency"};
+static const char *const formats[] = {"auto",     "csv", "tsv",       "libsvm",
+                                      "tfrecord", "rkb", "adjacency", "parquet"};
 static const char *const headers[] = {"auto", "true", "false"};
 static const char *const bad_rows[] = {"fail", "skip"};
 static const char *const losses[] = {"sigmoid_cross_entropy", "mse"};
@@ -21,7 +22,8 @@ static const char *const losses[] = {"sigmoid_cross_entropy", "mse"};
     }
 
 static const rk_field split_fields[] = {
-    RK_FIELD_PATHS(rk_split_section, path, n_path, "files, in order; `*` and `?` match names"),
+    RK_FIELD_PATHS(rk_split_section, path, n_path,
+                   "files, in order; `*` and `?` match names, a directory is all files in it"),
     RK_FIELD_F64(rk_split_section, fraction, 0, 0, 0.9,
                  "this share of train's rows, set aside by a hash of the row's number"),
     RK_FIELD_ENUM(rk_split_section, format, -1, formats, "of these files, where it is not data.format"),
@@ -139,8 +141,8 @@ static const rk_field data_fields[] = {
     RK_FIELD_ARRAY(TEXTS, rk_data_section, columns, n_columns, 0, 0,
                    "csv, adjacency: the columns' names, in order"),
     RK_FIELD_ARRAY(TEXTS, rk_data_section, missing, n_missing, 0, 0,
-                   "csv: texts that mean a missing value; the empty text always does. Other formats store "
-                   "missing values themselves: convert with --config"),
+                   "csv, parquet: texts that mean a missing value; the empty text always does. Other formats "
+                   "store missing values themselves: convert with --config"),
     RK_FIELD_LIST(rk_data_section, fields, n_fields, &field_schema, false,
                   "libsvm: columns by ranges of ids; without any, one column `ids`"),
     RK_FIELD_LIST(rk_data_section, joins, n_joins, &join_schema, false,

@@ -14,7 +14,8 @@ typedef enum rk_data_format {
     RK_DATA_LIBSVM,
     RK_DATA_TFRECORD,
     RK_DATA_RKB,
-    RK_DATA_ADJACENCY
+    RK_DATA_ADJACENCY,
+    RK_DATA_PARQUET
 } rk_data_format;
 
 enum { RK_MAX_READER_THREADS = 64 };

@@ -94,11 +94,12 @@ static rk_status add_typed(rk_column *to, const rk_column *from, int64_t value) 
     int64_t whole = 0;
     double x = 0;
     const bool is_whole = to->type == RK_COLUMN_I64;
-    if (to->type == RK_COLUMN_TEXT) return rk_column_add_text(to, rk_column_text(from, value));
+    char scratch[RK_VALUE_BYTES];
+    if (to->type == RK_COLUMN_TEXT) return rk_column_add_text(to, rk_value_text(from, value, scratch));
     if (is_whole && from->type == RK_COLUMN_I64) return rk_column_add_i64(to, from->i64[value]);
-    RK_FAIL_IF(
-        is_whole ? !rk_parse_i64(rk_column_text(from, value), &whole) : !rk_value_number(from, value, &x),
-        RK_INTERNAL, "column '%s' changed between the two passes over the input", from->name);
+    RK_FAIL_IF(is_whole ? !rk_parse_i64(rk_value_text(from, value, scratch), &whole)
+                        : !rk_value_number(from, value, &x),
+               RK_INTERNAL, "column '%s' changed between the two passes over the input", from->name);
     return is_whole ? rk_column_add_i64(to, whole) : rk_column_add_f32(to, (float)x);
 }
 

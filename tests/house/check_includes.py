@@ -37,7 +37,7 @@ TOOLS = {"report", "tune", "server"}
 INSIDE = {
     "base": {".": {"text"}, "text": {"."}, "file": {".", "text"}, "yaml": {".", "text", "file"}, "thread": {".", "text", "file"}, "tensor": {"."}},
     "kernels": {"inline": {"."}, ".": {"inline"}},
-    "format": {".": set(), "text": {"."}, "rkb": {"."}, "protobuf": {"."}},
+    "format": {".": set(), "text": {"."}, "rkb": {"."}, "parquet": {"."}, "protobuf": {"."}},
     "comm": {".": set(), "self": {"."}, "mpi": {"."}, "functions": {"."}, "nccl": {"."}},
     "cuda": {
         ".": {"device", "libraries", "dense", "tables", "metrics", "emulator"},  # the one list of all launches

@@ -33,12 +33,20 @@ void rk_source_leave_stream(rk_source *s) {
     s->stream = NULL;
 }
 
+static void forget_path_columns(rk_source *s) {
+    for (size_t i = 0; i < s->n_path_columns; i++) rk_free(s->path_columns[i].value);
+    rk_free(s->path_columns);
+    s->path_columns = NULL;
+    s->n_path_columns = 0;
+}
+
 static void close_file(rk_source *s) {
     if (s->reader) s->reader->close(s);
     s->reader = NULL;
     s->state = NULL;
     if (s->stream) s->finished_bytes += (double)rk_byte_stream_file_position(s->stream);
     rk_source_leave_stream(s);
+    forget_path_columns(s);
 }
 
 rk_status rk_source_open_one(const rk_source *s, size_t file, const rk_source *like, rk_source **out) {
@@ -79,6 +87,7 @@ static rk_status open_file(rk_source *s) {
     if (rk_path_is_memory(rk_source_path(s))) return rk_arrow_reader_open(s);
     RK_TRY(rk_source_format(s->options.section, rk_source_path(s), &format));
     if (format == RK_DATA_RKB) return rk_rkb_reader_open(s);
+    if (format == RK_DATA_PARQUET) return rk_parquet_reader_open(s);
     RK_TRY(rk_byte_stream_open(rk_source_path(s), &s->stream));
     s->lookahead.stream = s->stream;
     switch (format) {
@@ -165,9 +174,22 @@ static rk_status begin_chunk(const rk_source *s, rk_chunk *chunk) {
     return RK_OK;
 }
 
+static rk_status fill_path_columns(const rk_source *s, rk_chunk *chunk) {
+    for (size_t i = 0; i < s->n_path_columns; i++) {
+        const char *value = s->path_columns[i].value;
+        rk_column *column = &chunk->columns.columns[s->path_columns[i].place];
+        rk_column_set_type(column, RK_COLUMN_TEXT);
+        column->n_text_bytes = 0;
+        if (*value) RK_TRY(rk_column_add_text(column, (rk_span){value, strlen(value)}));
+        RK_TRY(rk_column_repeat(column, chunk->columns.n_rows));
+    }
+    return RK_OK;
+}
+
 void rk_source_parse(const rk_source *s, rk_chunk *chunk) {
     chunk->status = begin_chunk(s, chunk);
     if (chunk->status == RK_OK) chunk->status = s->reader->parse(s, chunk);
+    if (chunk->status == RK_OK) chunk->status = fill_path_columns(s, chunk);
     if (chunk->status != RK_OK) rk_error_copy(chunk->error, sizeof chunk->error);
 }
 

@@ -8,6 +8,7 @@
 #include "data/data_config.h"
 #include "data/source/arrow_streams.h"
 #include "format/columns.h"
+#include "format/parquet/parquet.h"
 #include "format/text/csv.h"
 #include "format/text/libsvm.h"
 #include "format/rkb/rkb.h"
@@ -25,7 +26,7 @@ typedef struct rk_chunk {
     char *memory;
     size_t n_bytes, memory_bytes;
     uint64_t position;             /* of data[0] in the unpacked stream */
-    int64_t block;                 /* of an rkb file */
+    int64_t block;                 /* of an rkb file; number of the piece of a Parquet file */
     rk_arrow_array *array;         /* of a stream in memory, */
     int64_t array_row, stream_row; /* and the piece's first row in it and in the stream */
     int64_t known_rows;            /* rows of the piece, where that is known before it is parsed; else -1 */
@@ -39,6 +40,7 @@ typedef struct rk_chunk {
     rk_libsvm_row libsvm;
     rk_columns file_columns; /* of rkb, in the file's own order */
     rk_rkb_memory rkb;
+    rk_parquet_memory parquet;
     uint32_t *places; /* [places_capacity] */
     rk_span *spans;   /* [spans_capacity] */
     size_t places_capacity, spans_capacity, feature;
@@ -89,8 +91,9 @@ double rk_source_progress(const rk_source *source);
 
 /* The format of a file: the section's, or by its name. */
 rk_status rk_source_format(const rk_data_section *section, const char *path, rk_data_format *out);
-/* Paths relative to `directory`, patterns expanded and sorted. RK_NOT_FOUND names what matches nothing;
- * those before it are then in the list. */
+/* Paths relative to `directory`. Patterns are expanded and sorted; a directory stands for the files in it and
+ * below, sorted, but those whose names begin with a dot or an underscore. RK_NOT_FOUND names what matches
+ * nothing; those before it are then in the list. */
 rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_paths, rk_text_list *out);
 
 /* The section for a file of the caller's own: in the manner of the split that it is a file of, else in the

@@ -98,12 +98,6 @@ static void close_reader(rk_source *s) {
     RK_FREE_ALL(a->children, a);
 }
 
-static bool is_wanted(const rk_source *s, const char *name) {
-    for (size_t i = 0; i < s->options.n_wanted; i++)
-        if (strcmp(s->options.wanted[i], name) == 0) return true;
-    return false;
-}
-
 /* A column of a type that is not taken is no matter while nothing asks for it. */
 static rk_status find_columns(rk_source *s) {
     arrow_state *a = s->state;
@@ -116,7 +110,7 @@ static rk_status find_columns(rk_source *s) {
         const struct ArrowSchema *child = a->schema.children[c];
         rk_column_type type;
         rk_status status = rk_arrow_column_type(child, &type);
-        if (status != RK_OK && is_wanted(s, child->name))
+        if (status != RK_OK && rk_source_wants(s, child->name))
             return rk_error_context(status, "'%s'", rk_source_path(s));
         if (status != RK_OK) continue;
         columns[n] = (rk_file_column){child->name, type, 0};

@@ -52,13 +52,53 @@ static rk_status make_columns(rk_source *s, const rk_file_column *columns, size_
     return RK_OK;
 }
 
-rk_status rk_source_map_columns(rk_source *s, rk_file_column *columns, size_t n) {
+bool rk_source_wants(const rk_source *s, const char *name) {
+    for (size_t i = 0; i < s->options.n_wanted; i++)
+        if (strcmp(s->options.wanted[i], name) == 0) return true;
+    return false;
+}
+
+static rk_status other_type(const rk_source *s, const char *name, rk_column_type here,
+                            rk_column_type before) {
+    return rk_error(RK_BAD_DATA, "'%s': column '%s' is %s here and %s in the files before", rk_source_path(s),
+                    name, rk_column_type_name(here), rk_column_type_name(before));
+}
+
+/* Columns that are wanted, and have no place in the file but in its path. */
+static rk_status find_path_columns(rk_source *s, const rk_name_index *found) {
     const rk_source_options *o = &s->options;
+    const rk_data_section *section = o->section;
+    const char *path = rk_source_path(s);
+    for (size_t w = 0; o->wanted && w < o->n_wanted; w++) {
+        if (rk_name_index_find(found, o->wanted[w]) >= 0 || !rk_path_has_value(path, o->wanted[w])) continue;
+        if (s->columns.columns[w].type != RK_COLUMN_TEXT)
+            return other_type(s, o->wanted[w], RK_COLUMN_TEXT, s->columns.columns[w].type);
+        if (!s->path_columns) RK_TRY(rk_alloc(o->n_wanted, sizeof *s->path_columns, &s->path_columns));
+        rk_path_column *column = &s->path_columns[s->n_path_columns++];
+        column->place = (int32_t)w;
+        RK_TRY(rk_path_value(path, o->wanted[w], &column->value));
+        rk_span value = {column->value, strlen(column->value)};
+        if (section && rk_span_is_one_of(value, section->missing, section->n_missing)) *column->value = 0;
+    }
+    return RK_OK;
+}
+
+static rk_status check_missing(const rk_source *s, const rk_file_column *columns, size_t n,
+                               const rk_name_index *found) {
+    const rk_source_options *o = &s->options;
+    for (size_t w = o->n_optional; o->wanted && w < o->n_wanted; w++)
+        if (rk_name_index_find(found, o->wanted[w]) < 0 &&
+            !rk_path_has_value(rk_source_path(s), o->wanted[w]))
+            return missing_column(s, o->wanted[w], columns, n);
+    return RK_OK;
+}
+
+rk_status rk_source_map_columns(rk_source *s, rk_file_column *columns, size_t n) {
     RK_AUTO(rk_name_index_release) rk_name_index found = {0}, made = {0};
     RK_TRY(rk_name_index_init(&found, columns, sizeof *columns, offsetof(rk_file_column, name), (int32_t)n));
-    for (size_t w = o->n_optional; o->wanted && w < o->n_wanted; w++)
-        if (rk_name_index_find(&found, o->wanted[w]) < 0) return missing_column(s, o->wanted[w], columns, n);
+    RK_TRY(check_missing(s, columns, n, &found));
     if (!s->has_columns) RK_TRY(make_columns(s, columns, n, &found));
+    RK_TRY(find_path_columns(s, &found));
     RK_TRY(rk_name_index_init(&made, s->columns.columns, sizeof *s->columns.columns,
                               offsetof(rk_column, name), s->columns.n_columns));
     for (size_t i = 0; i < n; i++) columns[i].place = rk_name_index_find(&made, columns[i].name);
@@ -66,9 +106,8 @@ rk_status rk_source_map_columns(rk_source *s, rk_file_column *columns, size_t n)
     for (size_t i = 0; i < n;
          i++) { /* no end pointer: without columns there may be no memory to point into */
         const rk_file_column *c = &columns[i];
-        RK_FAIL_IF(c->place >= 0 && s->columns.columns[c->place].type != c->type, RK_BAD_DATA,
-                   "'%s': column '%s' is %s here and %s in the files before", rk_source_path(s), c->name,
-                   rk_column_type_name(c->type), rk_column_type_name(s->columns.columns[c->place].type));
+        if (c->place >= 0 && s->columns.columns[c->place].type != c->type)
+            return other_type(s, c->name, c->type, s->columns.columns[c->place].type);
     }
     return RK_OK;
 }
@@ -110,6 +149,7 @@ void rk_chunk_release(rk_chunk *chunk) {
     rk_csv_record_release(&chunk->record);
     rk_libsvm_row_release(&chunk->libsvm);
     rk_rkb_memory_release(&chunk->rkb);
+    rk_parquet_memory_release(&chunk->parquet);
     rk_arrow_array_drop(chunk->array);
     RK_FREE_ALL(chunk->memory, chunk->lines, chunk->places, chunk->spans);
     *chunk = (rk_chunk){0};

@@ -29,6 +29,13 @@ typedef struct rk_file_reader {
     bool counts_rows; /* places are rows, counted from 0, in place of lines */
 } rk_file_reader;
 
+/* A column whose value is a part of the file's path, as Hive and Spark write them
+ * (date=2024-01-01/x.parquet): the same in each row. */
+typedef struct rk_path_column {
+    int32_t place; /* in source->columns */
+    char *value;   /* empty: none */
+} rk_path_column;
+
 struct rk_source {
     rk_source_options options;
     char **wanted;      /* its own copy of options.wanted */
@@ -36,6 +43,8 @@ struct rk_source {
     rk_columns columns; /* names and types, made by the first file's reader; no rows */
     bool has_columns;
     size_t file;                  /* number of the open file */
+    rk_path_column *path_columns; /* [n_path_columns] of the open file */
+    size_t n_path_columns;
     const rk_file_reader *reader; /* NULL: none is open */
     void *state;                  /* the reader's */
     rk_byte_stream *stream;       /* of formats that read one */
@@ -62,6 +71,7 @@ rk_status rk_tfrecord_reader_open(rk_source *source);
 rk_status rk_rkb_reader_open(rk_source *source);
 rk_status rk_adjacency_reader_open(rk_source *source);
 rk_status rk_arrow_reader_open(rk_source *source);
+rk_status rk_parquet_reader_open(rk_source *source);
 
 /* A source of one of its files: with the columns of another such one, if that is not NULL. */
 rk_status rk_source_open_one(const rk_source *source, size_t file, const rk_source *like, rk_source **out);
@@ -82,6 +92,12 @@ typedef struct rk_file_column {
 /* Finds the places of the file's columns [n], cut down to the wanted ones. Errors name the missing column and
  * the nearest. */
 rk_status rk_source_map_columns(rk_source *source, rk_file_column *columns, size_t n);
+/* The value that a file's path gives a column: of the last directory "NAME=VALUE", with %XX decoded. Hive's
+ * name for none is an empty value. */
+bool rk_path_has_value(const char *path, const char *name);
+rk_status rk_path_value(const char *path, const char *name, char **out);
+/* Whether the column is one of those that were asked for by name. */
+bool rk_source_wants(const rk_source *source, const char *name);
 
 /* A row that began at line chunk->n_lines of the piece is whole: keep it, or, if `status` is RK_BAD_DATA and
  * rows may be skipped, forget it. */

@@ -18,17 +18,14 @@ rk_status rk_source_format(const rk_data_section *section, const char *path, rk_
     static const struct {
         const char *ending;
         rk_data_format format;
-    } endings[] = {{".csv", RK_DATA_CSV},
-                   {".txt", RK_DATA_CSV},
-                   {".data", RK_DATA_CSV},
-                   {".tsv", RK_DATA_TSV},
-                   {".libsvm", RK_DATA_LIBSVM},
-                   {".svm", RK_DATA_LIBSVM},
-                   {".tfrecord", RK_DATA_TFRECORD},
-                   {".tfrecords", RK_DATA_TFRECORD},
-                   {".rkb", RK_DATA_RKB}};
-    /* An rkb file tells itself, whatever the section says of the text files beside it. */
-    *out = !has_ending(path, ".rkb") && section ? (rk_data_format)section->format : RK_DATA_AUTO;
+    } endings[] = {{".csv", RK_DATA_CSV},           {".txt", RK_DATA_CSV},
+                   {".data", RK_DATA_CSV},          {".tsv", RK_DATA_TSV},
+                   {".libsvm", RK_DATA_LIBSVM},     {".svm", RK_DATA_LIBSVM},
+                   {".tfrecord", RK_DATA_TFRECORD}, {".tfrecords", RK_DATA_TFRECORD},
+                   {".rkb", RK_DATA_RKB},           {".parquet", RK_DATA_PARQUET}};
+    /* Some files tell themselves, whatever the section says of the text files beside them. */
+    const bool is_told = has_ending(path, ".rkb") || has_ending(path, ".parquet");
+    *out = !is_told && section ? (rk_data_format)section->format : RK_DATA_AUTO;
     if (*out != RK_DATA_AUTO) return RK_OK;
     char name[4096];
     snprintf(name, sizeof name, "%s", path);
@@ -44,16 +41,49 @@ rk_status rk_source_format(const rk_data_section *section, const char *path, rk_
     if (is_stream && !rk_file_is_stream(section->train.path[0])) /* of rows as those that were trained on */
         return rk_source_format(section, section->train.path[0], out);
     return rk_error_hint(rk_error(RK_CONFIG, "'%s': the format cannot be told from the file's name", path),
-                         "set data.format to csv, tsv, libsvm, tfrecord, rkb or adjacency");
+                         "set data.format to csv, tsv, libsvm, tfrecord, rkb, parquet or adjacency");
 }
 
 static int by_bytes(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static bool is_directory(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static rk_status add_path(const char *path, int depth, rk_text_list *out);
+
+/* All files in it and below. Names with a dot or an underscore before them are notes of who wrote the others
+ * (_SUCCESS, .part-0.parquet.crc). */
+static rk_status add_directory(const char *path, int depth, rk_text_list *out) {
+    enum { MOST_DEPTH = 32 };
+    RK_FAIL_IF(depth == MOST_DEPTH, RK_UNSUPPORTED, "'%s': directories within directories, %d deep", path,
+               depth);
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
+    RK_TRY(rk_list_directory(path, &names));
+    for (size_t i = 0; i < names.n; i++) {
+        RK_AUTOFREE char *file = NULL;
+        if (names.texts[i][0] == '.' || names.texts[i][0] == '_') continue;
+        RK_TRY(rk_path_join(path, names.texts[i], &file));
+        RK_TRY(add_path(file, depth + 1, out));
+    }
+    return RK_OK;
+}
+
+static rk_status add_path(const char *path, int depth, rk_text_list *out) {
+    const size_t n_before = out->n;
+    if (!is_directory(path)) return rk_text_list_add(out, path);
+    RK_TRY(add_directory(path, depth, out));
+    RK_FAIL_IF(depth == 0 && out->n == n_before, RK_NOT_FOUND, "there is no file in the directory '%s'",
+               path);
+    return RK_OK;
+}
+
 static rk_status expand_one(const char *pattern, rk_text_list *out) {
-    if (!strpbrk(pattern, "*?[") || rk_path_is_memory(pattern) || rk_file_exists(pattern))
-        return rk_text_list_add(out, pattern);
+    if (rk_path_is_memory(pattern)) return rk_text_list_add(out, pattern);
+    if (!strpbrk(pattern, "*?[") || rk_file_exists(pattern)) return add_path(pattern, 0, out);
     glob_t found;
     int code = glob(pattern, GLOB_NOSORT, NULL, &found);
     if (code == GLOB_NOSPACE) return RK_NO_MEMORY_ERROR(0);
@@ -61,7 +91,7 @@ static rk_status expand_one(const char *pattern, rk_text_list *out) {
     rk_status status = RK_OK;
     qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes); /* glob would by the locale */
     for (size_t i = 0; status == RK_OK && i < found.gl_pathc; i++)
-        status = rk_text_list_add(out, found.gl_pathv[i]);
+        status = add_path(found.gl_pathv[i], 0, out);
     globfree(&found);
     return status;
 }
@@ -72,6 +102,44 @@ rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_pa
         RK_TRY(rk_path_join(directory, paths[i], &pattern));
         RK_TRY(expand_one(pattern, out));
     }
+    return RK_OK;
+}
+
+/* What stands behind "NAME=" in the last directory of the path that begins so, up to the next '/'; NULL: none
+ * does. */
+static const char *find_value(const char *path, const char *name) {
+    const char *found = NULL;
+    const size_t n = strlen(name);
+    for (const char *at = path, *end; (end = strchr(at, '/')); at = end + 1)
+        if (strncmp(at, name, n) == 0 && at[n] == '=') found = at + n + 1;
+    return found;
+}
+
+bool rk_path_has_value(const char *path, const char *name) {
+    return find_value(path, name) != NULL;
+}
+
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+rk_status rk_path_value(const char *path, const char *name, char **out) {
+    static const char none[] = "__HIVE_DEFAULT_PARTITION__";
+    const char *from = find_value(path, name);
+    char *value;
+    RK_TRY(rk_strndup(from, strcspn(from, "/"), &value));
+    if (strcmp(value, none) == 0) *value = 0;
+    *out = value;
+    char *end = value;
+    for (from = value; *from; from++) {
+        int high = *from == '%' ? hex_digit(from[1]) : -1, low = high >= 0 ? hex_digit(from[2]) : -1;
+        *end++ = low >= 0 && high + low > 0 ? (char)(high * 16 + low) : *from;
+        if (low >= 0 && high + low > 0) from += 2;
+    }
+    *end = 0;
     return RK_OK;
 }
 

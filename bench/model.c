@@ -81,7 +81,7 @@ static int serve(rk_model *model, rk_comm *comm) {
     return 0;
 }
 
-static void print_exchange(const rk_model_traffic *was, const rk_model_traffic *now) {
+static void print_exchange(const rk_model_comm_traffic *was, const rk_model_comm_traffic *now) {
     double n = (double)(now->n_batches - was->n_batches);
     printf(
         ", \"bytes_sent\": %.0f, \"bytes_sent_most\": %.0f, \"rows_wait_s\": %.6f, \"sum_wait_s\": %.6f, "
@@ -132,9 +132,9 @@ int main(int argc, char **argv) {
     if (rk_comm_rank(comm) > 0 && !freopen("/dev/null", "w", stdout)) die("cannot write to /dev/null");
     printf("{\"seconds\": [");
     double first = 0, cpu = 0;
-    rk_model_traffic exchanged = {0};
+    rk_model_comm_traffic exchanged = {0};
     for (int64_t s = 0; s < warm + steps; s++) {
-        if (s == warm) exchanged = rk_model_count_traffic(model), cpu = cpu_seconds();
+        if (s == warm) exchanged = rk_model_count_comm_traffic(model), cpu = cpu_seconds();
         rk_batch batch = workload_batch(&w, s % w.n_batches, ids);
         double begin = seconds_now();
         check(rk_model_train(model, rows ? next_rows(rows) : &batch, &losses[s]));
@@ -143,7 +143,7 @@ int main(int argc, char **argv) {
         if (s >= warm) printf("%s%.6f", s > warm ? ", " : "", passed);
     }
     rk_dataset_free(rows);
-    rk_model_traffic now = rk_model_count_traffic(model);
+    rk_model_comm_traffic now = rk_model_count_comm_traffic(model);
     cpu = (cpu_seconds() - cpu) / (double)steps;
     printf("]");
     if (rk_comm_size(comm) > 1) print_exchange(&exchanged, &now);

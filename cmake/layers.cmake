@@ -34,7 +34,7 @@ function(rk_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/${name}/*.c)
   # Optional dependencies: x_<choice>.c of one signature; only the chosen one is compiled.
   if(name STREQUAL "gemm")
-    set(sources ${PROJECT_SOURCE_DIR}/src/gemm/panels.c ${PROJECT_SOURCE_DIR}/src/gemm/gemm_${RK_GEMM}.c)
+    set(sources ${PROJECT_SOURCE_DIR}/src/gemm/batch_invariant.c ${PROJECT_SOURCE_DIR}/src/gemm/gemm_${RK_GEMM}.c)
   elseif(name STREQUAL "comm" AND RK_MPI_FOUND)
     list(FILTER sources EXCLUDE REGEX "/comm_mpi_stub\\.c$")
   elseif(name STREQUAL "comm")

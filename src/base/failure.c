@@ -1,6 +1,6 @@
 #include "base/failure.h"
 
-void rk_failure_keep(rk_failure *f, int64_t place, rk_status status) {
+void rk_failure_record(rk_failure *f, int64_t place, rk_status status) {
     if (status == RK_OK) return;
     pthread_mutex_lock(&f->mutex);
     if (f->status == RK_OK || place < f->place) {

@@ -18,7 +18,7 @@ typedef struct rk_failure {
     { .mutex = PTHREAD_MUTEX_INITIALIZER, .status = RK_OK }
 
 /* Keep this thread's last error if `status` is one and no lower place has failed. Any thread. */
-void rk_failure_keep(rk_failure *failure, int64_t place, rk_status status);
+void rk_failure_record(rk_failure *failure, int64_t place, rk_status status);
 
 /* After the loop: RK_OK, or the failure as this thread's last error. */
 rk_status rk_failure_status(const rk_failure *failure);

@@ -42,7 +42,7 @@ static void fill_tables(void) {
         for (int t = 1; t < 8; t++) table[t][i] = table[t - 1][i] >> 8 ^ table[0][table[t - 1][i] & 255];
 }
 
-static void need_tables(void);
+static void init_tables_once(void);
 
 static uint32_t crc_by_table(uint32_t crc, const uint8_t *data, size_t n_bytes) {
     for (; n_bytes >= 8; data += 8, n_bytes -= 8) {
@@ -97,7 +97,7 @@ __attribute__((target("sse4.2"))) static inline uint32_t crc_of_three(uint32_t c
 
 __attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *data,
                                                                      size_t n_bytes) {
-    if (n_bytes >= 3 * SHORT_STRETCH) need_tables();
+    if (n_bytes >= 3 * SHORT_STRETCH) init_tables_once();
     for (; n_bytes >= 3 * LONG_STRETCH; data += 3 * LONG_STRETCH, n_bytes -= 3 * LONG_STRETCH)
         crc = crc_of_three(crc, data, LONG_STRETCH, long_shifts);
     for (; n_bytes >= 3 * SHORT_STRETCH; data += 3 * SHORT_STRETCH, n_bytes -= 3 * SHORT_STRETCH)
@@ -118,7 +118,7 @@ static void fill_all_tables(void) {
 #endif
 }
 
-static void need_tables(void) {
+static void init_tables_once(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, fill_all_tables);
 }
@@ -127,6 +127,6 @@ uint32_t rk_crc32c(uint32_t crc, const void *data, size_t n_bytes) {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("sse4.2")) return ~crc_by_instruction(~crc, data, n_bytes);
 #endif
-    need_tables();
+    init_tables_once();
     return ~crc_by_table(~crc, data, n_bytes);
 }

@@ -26,7 +26,7 @@ long rk_alloc_live(void) {
     return atomic_load(&live);
 }
 
-static bool must_fail(void) {
+static bool injects_failure(void) {
     if (atomic_load_explicit(&countdown, memory_order_relaxed) == 0) return false;
     long before = atomic_fetch_sub(&countdown, 1);
     if (before > 1) return false;
@@ -49,7 +49,7 @@ static void request_huge_pages(void *data, size_t bytes) {
 
 static rk_status new_block(size_t total, char **out) {
     void *block = NULL;
-    if (must_fail() || posix_memalign(&block, HEADER_BYTES, total + HEADER_BYTES) != 0)
+    if (injects_failure() || posix_memalign(&block, HEADER_BYTES, total + HEADER_BYTES) != 0)
         return RK_NO_MEMORY_ERROR(total);
     if (total >= HUGE_BLOCK_BYTES) request_huge_pages(block, total + HEADER_BYTES);
     memcpy(block, &total, sizeof total);
@@ -117,7 +117,7 @@ void rk_free_variable(void *variable) {
 }
 
 rk_status rk_pages_alloc(size_t bytes, void *out) {
-    if (must_fail()) return RK_NO_MEMORY_ERROR(bytes);
+    if (injects_failure()) return RK_NO_MEMORY_ERROR(bytes);
     size_t length = bytes ? bytes : 1;
     void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) return RK_NO_MEMORY_ERROR(bytes);
@@ -134,7 +134,7 @@ void rk_pages_free(void *pages, size_t bytes) {
 }
 
 /* The number behind `key` in a file of lines; UINT64_MAX: there is none. key "": the file's first number. */
-static uint64_t number_in(const char *path, const char *key) {
+static uint64_t read_number(const char *path, const char *key) {
     char line[256];
     unsigned long long value = UINT64_MAX;
     FILE *file = fopen(path, "r");
@@ -147,14 +147,14 @@ static uint64_t number_in(const char *path, const char *key) {
 }
 
 uint64_t rk_memory_available(void) {
-    uint64_t free = number_in("/proc/meminfo", "MemAvailable:"),
-             most = number_in("/sys/fs/cgroup/memory.max", ""),
-             used = number_in("/sys/fs/cgroup/memory.current", "");
+    uint64_t free = read_number("/proc/meminfo", "MemAvailable:"),
+             most = read_number("/sys/fs/cgroup/memory.max", ""),
+             used = read_number("/sys/fs/cgroup/memory.current", "");
     if (free == UINT64_MAX) return 0;
     free *= 1024;
     if (most == UINT64_MAX || used == UINT64_MAX) return free; /* no limit */
     uint64_t cached =
-        number_in("/sys/fs/cgroup/memory.stat", "inactive_file "); /* files' pages, which go first */
+        read_number("/sys/fs/cgroup/memory.stat", "inactive_file "); /* files' pages, which go first */
     if (cached < used) used -= cached;
     uint64_t left = most > used ? most - used : 1;
     return left < free ? left : free;

@@ -48,14 +48,14 @@ rk_ids rk_id_list_view(const rk_id_list *list) {
 }
 
 /* Where all ids of the samples so far end. */
-static int64_t end_of(const rk_id_list *list) {
+static int64_t end_of_ids(const rk_id_list *list) {
     return list->ids_per_sample >= 0 ? list->n * list->ids_per_sample : list->offsets[list->n];
 }
 
 void rk_id_list_truncate(rk_id_list *list, int64_t n) {
     if (list->n > n) list->n = n;
     if (list->n == 0) list->ids_per_sample = 0;
-    list->n_ids = (size_t)end_of(list);
+    list->n_ids = (size_t)end_of_ids(list);
 }
 
 rk_status rk_id_list_reserve(rk_id_list *list, size_t n, bool weighted) {
@@ -67,7 +67,7 @@ rk_status rk_id_list_reserve(rk_id_list *list, size_t n, bool weighted) {
 }
 
 /* Offsets of the samples so far, and room for those of n more. */
-static rk_status need_offsets(rk_id_list *list, int64_t n) {
+static rk_status reserve_offsets(rk_id_list *list, int64_t n) {
     RK_TRY(rk_reserve(&list->offsets, &list->offsets_capacity, (size_t)(list->n + n) + 1,
                       sizeof *list->offsets));
     for (int64_t i = 0; list->ids_per_sample >= 0 && i <= list->n; i++)
@@ -76,26 +76,26 @@ static rk_status need_offsets(rk_id_list *list, int64_t n) {
     return RK_OK;
 }
 
-rk_status rk_id_list_end_alike(rk_id_list *list, int64_t n, int64_t k) {
+rk_status rk_id_list_end_uniform(rk_id_list *list, int64_t n, int64_t k) {
     if (list->n == 0) list->ids_per_sample = k;
     if (list->ids_per_sample != k) {
-        RK_TRY(need_offsets(list, n));
+        RK_TRY(reserve_offsets(list, n));
         for (int64_t i = list->n; i < list->n + n; i++) list->offsets[i + 1] = list->offsets[i] + k;
     }
     list->n += n;
     return RK_OK;
 }
 
-rk_status rk_id_list_end_differing(rk_id_list *list, int64_t n, const int64_t *offsets) {
+rk_status rk_id_list_end_ragged(rk_id_list *list, int64_t n, const int64_t *offsets) {
     if (list->n == 0) list->ids_per_sample = 0;
-    RK_TRY(need_offsets(list, n));
+    RK_TRY(reserve_offsets(list, n));
     rebase(list->offsets + list->n, offsets, n, list->offsets[list->n]);
     list->n += n;
     return RK_OK;
 }
 
 rk_status rk_id_list_end_sample(rk_id_list *list) {
-    return rk_id_list_end_alike(list, 1, (int64_t)list->n_ids - (list->n ? end_of(list) : 0));
+    return rk_id_list_end_uniform(list, 1, (int64_t)list->n_ids - (list->n ? end_of_ids(list) : 0));
 }
 
 /* Behind the list's ids, for which there is room. */
@@ -110,8 +110,8 @@ rk_status rk_id_list_append(rk_id_list *list, const rk_ids *from, int64_t first,
     int64_t begin = rk_ids_begin(from, first), n_ids = rk_ids_begin(from, first + n) - begin;
     RK_TRY(rk_id_list_reserve(list, (size_t)n_ids, from->weights));
     copy_ids(list, from, begin, n_ids);
-    return from->offsets ? rk_id_list_end_differing(list, n, from->offsets + first)
-                         : rk_id_list_end_alike(list, n, from->ids_per_sample);
+    return from->offsets ? rk_id_list_end_ragged(list, n, from->offsets + first)
+                         : rk_id_list_end_uniform(list, n, from->ids_per_sample);
 }
 
 rk_status rk_id_list_repeat(rk_id_list *list, int64_t n) {
@@ -122,10 +122,10 @@ rk_status rk_id_list_repeat(rk_id_list *list, int64_t n) {
     RK_TRY(rk_id_list_reserve(list, (size_t)(n * each), list->weights));
     const rk_ids from = rk_id_list_view(list); /* where it is now */
     for (int64_t i = 0; i < n && each; i++) copy_ids(list, &from, begin, each);
-    return rk_id_list_end_alike(list, n, each);
+    return rk_id_list_end_uniform(list, n, each);
 }
 
-static rk_status gather_differing(rk_id_list *list, const rk_ids *from, const uint32_t *order, int64_t n) {
+static rk_status gather_ragged(rk_id_list *list, const rk_ids *from, const uint32_t *order, int64_t n) {
     int64_t total = 0;
     for (int64_t i = 0; i < n; i++)
         total += rk_ids_begin(from, order[i] + (int64_t)1) - rk_ids_begin(from, order[i]);
@@ -137,13 +137,13 @@ static rk_status gather_differing(rk_id_list *list, const rk_ids *from, const ui
         for (int64_t k = 0; from->weights && k < n_ids; k++)
             list->weights[list->n_ids + (size_t)k] = from->weights[begin + k];
         list->n_ids += (size_t)n_ids;
-        RK_TRY(rk_id_list_end_alike(list, 1, n_ids));
+        RK_TRY(rk_id_list_end_uniform(list, 1, n_ids));
     }
     return RK_OK;
 }
 
 rk_status rk_id_list_gather(rk_id_list *list, const rk_ids *from, const uint32_t *order, int64_t n) {
-    if (from->offsets || from->weights) return gather_differing(list, from, order, n);
+    if (from->offsets || from->weights) return gather_ragged(list, from, order, n);
     int64_t k = from->ids_per_sample;
     RK_TRY(rk_id_list_reserve(list, (size_t)(n * k), false));
     int64_t *to = list->ids + list->n_ids;
@@ -151,13 +151,13 @@ rk_status rk_id_list_gather(rk_id_list *list, const rk_ids *from, const uint32_t
     for (int64_t i = 0; k > 1 && i < n; i++)
         for (int64_t j = 0; j < k; j++) to[i * k + j] = from->ids[order[i] * k + j];
     list->n_ids += (size_t)(n * k);
-    return rk_id_list_end_alike(list, n, k);
+    return rk_id_list_end_uniform(list, n, k);
 }
 
 rk_status rk_id_list_slice(rk_id_list *list, const rk_ids *from, int64_t first, int64_t n, rk_ids *out) {
     if (first && from->offsets) {
         rk_id_list_truncate(list, 0);
-        RK_TRY(need_offsets(list, n));
+        RK_TRY(reserve_offsets(list, n));
     }
     *out = rk_ids_slice(from, first, n, list->offsets);
     return RK_OK;

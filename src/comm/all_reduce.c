@@ -296,7 +296,7 @@ static rk_status test(rk_sum *sum, bool *done) {
 
 static rk_status late(rk_sum *sum) {
     pthread_mutex_lock(&sum->comm->sums_mutex);
-    rk_status status = sum->done ? RK_OK : rk_all_to_all_late(sum->all_to_all);
+    rk_status status = sum->done ? RK_OK : rk_all_to_all_check_timeout(sum->all_to_all);
     pthread_mutex_unlock(&sum->comm->sums_mutex);
     return status;
 }

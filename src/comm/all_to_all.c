@@ -53,9 +53,9 @@ static rk_status idle_or_new(rk_comm *comm, rk_all_to_all **out) {
 }
 
 /* Back among the idle, its buffers to the pool. The mutex is held. */
-static void retire(rk_all_to_all *e) {
+static void return_to_idle(rk_all_to_all *e) {
     for (int32_t r = 0; r < e->comm->size; r++) {
-        rk_message_pool_give(&e->comm->shared->pool, e->received[r].data);
+        rk_message_pool_return(&e->comm->shared->pool, e->received[r].data);
         e->received[r] = (rk_message){0};
     }
     e->done = false;
@@ -100,7 +100,7 @@ rk_status rk_all_to_all_begin(rk_comm *comm, rk_channel channel, const rk_messag
                                   out);
 }
 
-rk_status rk_all_to_all_give_self(rk_all_to_all *e, const rk_message *send) {
+rk_status rk_all_to_all_deliver_to_self(rk_all_to_all *e, const rk_message *send) {
     rk_comm *comm = e->comm;
     rk_message *received = &e->received[comm->rank];
     const rk_message *own = &send[comm->rank];
@@ -109,7 +109,7 @@ rk_status rk_all_to_all_give_self(rk_all_to_all *e, const rk_message *send) {
                (int)comm->rank, e->arrived[comm->rank] ? "send to" : "receive from");
     if (!e->taken[comm->rank] && own->n_bytes) {
         pthread_mutex_lock(&comm->shared->mutex);
-        rk_status status = rk_message_pool_take(&comm->shared->pool, own->n_bytes, &received->data);
+        rk_status status = rk_message_pool_acquire(&comm->shared->pool, own->n_bytes, &received->data);
         pthread_mutex_unlock(&comm->shared->mutex);
         RK_TRY(status);
         memcpy(received->data, own->data, own->n_bytes);
@@ -132,8 +132,8 @@ void rk_comm_pause(unsigned *n_pauses) {
 
 /* "rank 3 (host b)", "ranks 1 (host a), 3 (host b) and 12 more": those of whom `have` is not yet true, but
  * that are not well. well [ranks of the world]; NULL: none is. */
-static int name_missing(const rk_comm *comm, const bool *have, const bool *well, char *text,
-                        size_t text_bytes) {
+static int list_missing_ranks(const rk_comm *comm, const bool *have, const bool *well, char *text,
+                              size_t text_bytes) {
     enum { MAX_NAMED = 16 };
     int n_missing = 0, n = 0;
     char names[1600] = "";
@@ -151,29 +151,29 @@ static int name_missing(const rk_comm *comm, const bool *have, const bool *well,
 }
 
 /* Of those whose parts are missing, who is lost; or if all of them wait for others, who of those is. */
-static rk_status name_lost(const rk_all_to_all *e, const bool *well) {
+static rk_status lost_ranks_error(const rk_all_to_all *e, const bool *well) {
     const rk_comm *comm = e->comm;
     char who[1700], whose[1700];
-    bool sends = name_missing(comm, e->arrived, NULL, who, sizeof who) > 0;
+    bool sends = list_missing_ranks(comm, e->arrived, NULL, who, sizeof who) > 0;
     const bool *have = sends ? e->arrived : e->taken;
-    int n = name_missing(comm, have, well, who, sizeof who);
+    int n = list_missing_ranks(comm, have, well, who, sizeof who);
     if (n > 0)
         return rk_error(RK_PEER_LOST, "%s did not %s %s of '%s' within %g s", who, sends ? "send" : "take",
                         n > 1 ? "their parts" : "its part", rk_channel_name(e->channel), comm->timeout_s);
-    n = name_missing(comm->shared->all, well, NULL, who, sizeof who);
-    bool waits = name_missing(comm, have, NULL, whose, sizeof whose) == 1;
+    n = list_missing_ranks(comm->shared->all, well, NULL, who, sizeof who);
+    bool waits = list_missing_ranks(comm, have, NULL, whose, sizeof whose) == 1;
     return rk_error(RK_PEER_LOST,
                     "%s did not go on within %g s: this rank waits for '%s' of %s, which %s for %s", who,
                     comm->timeout_s, rk_channel_name(e->channel), whose, waits ? "waits" : "wait",
                     n > 1 ? "those" : "that one");
 }
 
-rk_status rk_all_to_all_late(rk_all_to_all *all_to_all) {
+rk_status rk_all_to_all_check_timeout(rk_all_to_all *all_to_all) {
     rk_comm *comm = all_to_all->comm;
     const bool *well = NULL;
     pthread_mutex_lock(&comm->shared->mutex);
     rk_status status = all_to_all->done ? RK_OK : comm->ops->find_lost(all_to_all, &well);
-    if (well) status = name_lost(all_to_all, well);
+    if (well) status = lost_ranks_error(all_to_all, well);
     pthread_mutex_unlock(&comm->shared->mutex);
     return status == RK_OK ? RK_OK : rk_comm_fail(comm, status);
 }
@@ -218,7 +218,7 @@ void rk_all_to_all_free(rk_all_to_all *all_to_all) {
     if (!all_to_all) return;
     pthread_mutex_lock(&all_to_all->comm->shared->mutex);
     if (!all_to_all->done) all_to_all->comm->ops->abandon(all_to_all);
-    retire(all_to_all);
+    return_to_idle(all_to_all);
     pthread_mutex_unlock(&all_to_all->comm->shared->mutex);
 }
 
@@ -235,7 +235,7 @@ rk_status rk_all_to_all_wait(rk_all_to_all *all_to_all) {
         bool done;
         RK_TRY(rk_all_to_all_test(all_to_all, &done));
         if (done) return RK_OK;
-        if (rk_clock_seconds() > deadline) RK_TRY(rk_all_to_all_late(all_to_all));
+        if (rk_clock_seconds() > deadline) RK_TRY(rk_all_to_all_check_timeout(all_to_all));
         rk_comm_pause(&n_pauses);
     }
 }

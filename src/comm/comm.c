@@ -92,12 +92,12 @@ rk_status rk_comm_all_reduce_f32(rk_comm *comm, float *values, size_t n) {
 }
 
 /* What a rank says to the others of its failure. Longer reasons are cut, at a whole character of UTF-8. */
-typedef struct step_status {
+typedef struct rank_status {
     int32_t status;
     char reason[2044];
-} step_status;
+} rank_status;
 
-static size_t pass_step_status(rk_status status, step_status *out) {
+static size_t fill_rank_status(rk_status status, rank_status *out) {
     static const char cut[] = " [cut]";
     const char *reason = status == RK_OK ? "" : rk_last_error();
     size_t n = strlen(reason), most = sizeof out->reason - sizeof cut;
@@ -110,15 +110,15 @@ static size_t pass_step_status(rk_status status, step_status *out) {
         memcpy(out->reason + n, cut, sizeof cut - 1);
         n += sizeof cut - 1;
     }
-    return offsetof(step_status, reason) + n;
+    return offsetof(rank_status, reason) + n;
 }
 
 static rk_status first_failure(const rk_all_to_all *all_to_all) {
     const rk_comm *comm = all_to_all->comm;
     for (int32_t r = 0; r < comm->size; r++) {
-        const step_status *v;
+        const rank_status *v;
         size_t n;
-        RK_TRY(rk_all_to_all_take_head(all_to_all, r, offsetof(step_status, reason), &v, &n));
+        RK_TRY(rk_all_to_all_take_head(all_to_all, r, offsetof(rank_status, reason), &v, &n));
         if (v->status != RK_OK)
             return rk_error((rk_status)v->status, "rank %d: %.*s", (int)comm->peers[r].rank,
                             (int)(n < sizeof v->reason ? n : sizeof v->reason), v->reason);
@@ -128,15 +128,15 @@ static rk_status first_failure(const rk_all_to_all *all_to_all) {
 
 rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
     if (comm->size == 1) return status;
-    step_status own;
-    size_t n_bytes = pass_step_status(status, &own);
+    rank_status own;
+    size_t n_bytes = fill_rank_status(status, &own);
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     rk_status passed = rk_comm_gather(comm, RK_CHANNEL_SUMS, &own, n_bytes, &all_to_all);
     /* This rank's own failure says more than that the others did not wait to hear of it. */
     if (passed != RK_OK)
         return status == RK_OK
                    ? passed
-                   : rk_error(status, "%.*s", (int)(n_bytes - offsetof(step_status, reason)), own.reason);
+                   : rk_error(status, "%.*s", (int)(n_bytes - offsetof(rank_status, reason)), own.reason);
     return first_failure(all_to_all);
 }
 
@@ -166,7 +166,7 @@ rk_status rk_comm_share_text(rk_comm *comm, char **text) {
     return RK_OK;
 }
 
-rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
+rk_status rk_comm_create_group(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
     bool among = false;
     for (int32_t i = 0; i < n_members; i++) {
         RK_FAIL_IF(members[i] < 0 || members[i] >= comm->size, RK_INVALID_ARGUMENT,
@@ -184,7 +184,7 @@ rk_status rk_comm_first_members(rk_comm *comm, int32_t n, rk_comm **out) {
     RK_AUTOFREE int32_t *members = NULL;
     RK_TRY(rk_alloc((size_t)n, sizeof *members, &members));
     for (int32_t r = 0; r < n; r++) members[r] = r;
-    return rk_comm_members(comm, members, n, out);
+    return rk_comm_create_group(comm, members, n, out);
 }
 
 void rk_comm_name_members(rk_comm *made, const rk_comm *of, const int32_t *members) {

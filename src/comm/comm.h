@@ -95,7 +95,7 @@ rk_status rk_comm_share_text(rk_comm *comm, char **text);
 /* Ranks of `members` [n_members], ascending, this rank among them, as a communicator of their own; all of
  * those call it, each from one thread at a time. It is freed before the one it was made of, by this rank
  * alone. */
-rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
+rk_status rk_comm_create_group(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
 
 /* The same of the first n ranks, this one among them. */
 rk_status rk_comm_first_members(rk_comm *comm, int32_t n, rk_comm **out);
@@ -189,9 +189,9 @@ rk_status rk_all_to_all_begin_at(rk_comm *comm, int channel, uint32_t sequence, 
 void rk_all_to_all_release(rk_all_to_all *all_to_all); /* its memory, once idle */
 /* Over its time limit, again and again: RK_OK while others are asked whom they wait for; RK_PEER_LOST names
  * who is lost, and is the end of the communicator. */
-rk_status rk_all_to_all_late(rk_all_to_all *all_to_all);
+rk_status rk_all_to_all_check_timeout(rk_all_to_all *all_to_all);
 /* For kinds: what a rank sends itself is received at the begin. */
-rk_status rk_all_to_all_give_self(rk_all_to_all *all_to_all, const rk_message *send);
+rk_status rk_all_to_all_deliver_to_self(rk_all_to_all *all_to_all, const rk_message *send);
 const char *rk_channel_name(int channel);
 /* Names of the hosts of all ranks, for messages. */
 rk_status rk_comm_gather_hosts(rk_comm *comm);

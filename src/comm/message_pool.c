@@ -35,7 +35,7 @@ static rk_status new_buffer(int class, void **out) {
 }
 
 /* One of up to twice the size will do: sizes vary from message to message. */
-rk_status rk_message_pool_take(rk_message_pool *pool, size_t n_bytes, void **out) {
+rk_status rk_message_pool_acquire(rk_message_pool *pool, size_t n_bytes, void **out) {
     int class = class_of(n_bytes);
     if (class == RK_MESSAGE_SIZES) return RK_NO_MEMORY_ERROR(n_bytes);
     for (int c = class; c <= class + REACH && c < RK_MESSAGE_SIZES; c++) {
@@ -48,7 +48,7 @@ rk_status rk_message_pool_take(rk_message_pool *pool, size_t n_bytes, void **out
     return new_buffer(class, out);
 }
 
-void rk_message_pool_give(rk_message_pool *pool, void *data) {
+void rk_message_pool_return(rk_message_pool *pool, void *data) {
     if (!data) return;
     int class = *header(data);
     memcpy(data, &pool->idle[class], sizeof(void *));

@@ -14,8 +14,8 @@ typedef struct rk_message_pool {
 } rk_message_pool;
 
 /* A buffer of at least n_bytes, 64-byte aligned, of any content; one that is kept, or a new one. */
-rk_status rk_message_pool_take(rk_message_pool *pool, size_t n_bytes, void **out);
-void rk_message_pool_give(rk_message_pool *pool, void *data); /* NULL is fine */
+rk_status rk_message_pool_acquire(rk_message_pool *pool, size_t n_bytes, void **out);
+void rk_message_pool_return(rk_message_pool *pool, void *data); /* NULL is fine */
 size_t rk_message_capacity(const void *data);
 void rk_message_pool_release(rk_message_pool *pool);
 

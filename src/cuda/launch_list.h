@@ -7,12 +7,12 @@
 #define RK_CUDA_LAUNCH_LIST_H
 
 #include "cuda/libraries/blas.h"
-#include "cuda/dense/candidates.h"
+#include "cuda/dense/candidate_loss.h"
 #include "cuda/device/copy.h"
 #include "cuda/dense/dense.h"
 #include "cuda/metrics/item_positions.h"
 #include "cuda/metrics/metrics.h"
-#include "cuda/tables/rank_rows.h"
+#include "cuda/tables/row_exchange.h"
 #include "cuda/libraries/sort.h"
 #include "cuda/tables/table.h"
 

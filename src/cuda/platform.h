@@ -33,7 +33,7 @@ enum { RK_WARP = 32 };
 /* A stream's CUDA stream; its device is made the thread's. */
 cudaStream_t rk_stream_native(rk_stream *stream);
 /* Keeps a launch's failure, if it had one, as the device's. */
-void rk_stream_launched(rk_stream *stream, const char *kernel);
+void rk_stream_check_launch(rk_stream *stream, const char *kernel);
 
 static inline bool rk_any_blocks(dim3 blocks) {
     return blocks.x && blocks.y && blocks.z;
@@ -48,7 +48,7 @@ static inline bool rk_any_blocks(dim3 blocks) {
     do {                                                                                        \
         if (!rk_any_blocks(blocks)) break;                                                      \
         kernel<<<(blocks), (threads), (shared_bytes), rk_stream_native(stream)>>>(__VA_ARGS__); \
-        rk_stream_launched((stream), #kernel);                                                  \
+        rk_stream_check_launch((stream), #kernel);                                              \
     } while (0)
 #define RK_SHARED(type, name, count) __shared__ type name[count]
 #define RK_SHARED_DYNAMIC(type, name)                                \
@@ -60,7 +60,7 @@ static inline bool rk_any_blocks(dim3 blocks) {
         if (!rk_any_blocks(blocks)) break;                                                                 \
         rk_emulator_launch(#kernel, (blocks), (threads), (shared_bytes), rk_stream_native(stream), kernel, \
                            __VA_ARGS__);                                                                   \
-        rk_stream_launched((stream), #kernel);                                                             \
+        rk_stream_check_launch((stream), #kernel);                                                         \
     } while (0)
 #define RK_SHARED(type, name, count)                        \
     static rk_emulator_shared rk_shared_##name = {0, NULL}; \

@@ -14,7 +14,7 @@
 enum { PROGRESS_ROWS = 65536 };
 
 /* Of the types that hold all of a column's values: whole numbers, else numbers, else text. */
-static rk_column_type narrowest(unsigned types) {
+static rk_column_type narrowest_type(unsigned types) {
     return types & 1u << RK_COLUMN_I64   ? RK_COLUMN_I64
            : types & 1u << RK_COLUMN_F32 ? RK_COLUMN_F32
                                          : RK_COLUMN_TEXT;
@@ -71,8 +71,8 @@ static rk_status begin_columns(const rk_data_section *section, bool is_text, con
 
 static void look_at_values(const rk_column *column, found_column *held) {
     char scratch[RK_VALUE_BYTES];
-    for (int64_t v = 0; v < column->n_values && narrowest(held->types) != RK_COLUMN_TEXT; v++)
-        held->types &= rk_types_of(rk_value_text(column, v, scratch), held->is_number);
+    for (int64_t v = 0; v < column->n_values && narrowest_type(held->types) != RK_COLUMN_TEXT; v++)
+        held->types &= rk_lossless_types_of(rk_value_text(column, v, scratch), held->is_number);
 }
 
 /* The types that columns turn out to have, found by a pass where any of them is open; *out stays NULL if
@@ -97,7 +97,7 @@ static rk_status find_types(const rk_source_options *options, bool is_text, rk_c
     if (!held) return RK_OK;
     RK_TRY(rk_alloc((size_t)n_columns, sizeof **out, out));
     for (int32_t c = 0; c < n_columns; c++)
-        (*out)[c] = held[c].is_open ? narrowest(held[c].types) : held[c].type;
+        (*out)[c] = held[c].is_open ? narrowest_type(held[c].types) : held[c].type;
     return RK_OK;
 }
 

@@ -170,7 +170,7 @@ static rk_status error_at(const rk_yaml *yaml, int line, const char *name, const
     return rk_error(RK_CONFIG, "%s: '%s': %s", rk_yaml_location_of(yaml, line).text, name, message);
 }
 
-static const char *called(const rk_data_feature *f) {
+static const char *name_or_pattern(const rk_data_feature *f) {
     return f->name ? f->name : f->match;
 }
 
@@ -194,30 +194,34 @@ static rk_status check_kind(const rk_data_feature *f, const rk_yaml *yaml) {
     int kinds = (f->hash > 0 && f->n_cross == 0) + (f->identity > 0) + f->key + (f->vocabulary.line != 0) +
                 (f->n_bucketize > 0) + (f->quantiles > 0) + (f->n_cross > 0) + f->dense;
     if (kinds != 1) {
-        rk_status status = error_at(yaml, f->line, called(f),
+        rk_status status = error_at(yaml, f->line, name_or_pattern(f),
                                     kinds ? "a feature has one kind, not several" : "a feature needs a kind");
         return rk_error_hint(
             status,
             "give one of hash, identity, vocabulary, key, bucketize, quantiles, cross (with hash), dense");
     }
     if (f->n_cross && f->hash == 0)
-        return rk_error_hint(error_at(yaml, f->line, called(f), "a cross needs its number of buckets"),
-                             "add hash: N");
-    if (f->n_cross == 1) return error_at(yaml, f->line, called(f), "a cross needs two features or more");
+        return rk_error_hint(
+            error_at(yaml, f->line, name_or_pattern(f), "a cross needs its number of buckets"),
+            "add hash: N");
+    if (f->n_cross == 1)
+        return error_at(yaml, f->line, name_or_pattern(f), "a cross needs two features or more");
     if (!f->dense && (f->log1p || f->normalize || f->width != 1))
-        return error_at(yaml, f->line, called(f), "log1p, normalize and width belong to dense features");
+        return error_at(yaml, f->line, name_or_pattern(f),
+                        "log1p, normalize and width belong to dense features");
     if (f->dense && (f->weights || f->max_length))
-        return error_at(yaml, f->line, called(f), "weights and max_length belong to categorical features");
+        return error_at(yaml, f->line, name_or_pattern(f),
+                        "weights and max_length belong to categorical features");
     if (f->separator && strlen(f->separator) != 1)
-        return error_at(yaml, f->line, called(f), "a separator is one byte");
+        return error_at(yaml, f->line, name_or_pattern(f), "a separator is one byte");
     for (int64_t i = 1; i < f->n_bucketize; i++)
         if (f->bucketize[i] <= f->bucketize[i - 1])
-            return error_at(yaml, f->line, called(f), "bucketize's boundaries must ascend");
+            return error_at(yaml, f->line, name_or_pattern(f), "bucketize's boundaries must ascend");
     return RK_OK;
 }
 
-static rk_status unknown_part(const rk_data_section *s, const rk_data_feature *f, const rk_yaml *yaml,
-                              const char *part) {
+static rk_status unknown_crossed_feature(const rk_data_section *s, const rk_data_feature *f,
+                                         const rk_yaml *yaml, const char *part) {
     char message[256];
     snprintf(message, sizeof message, "there is no feature '%.180s' to cross", part);
     return rk_hint_nearest(error_at(yaml, f->line, f->name, message), part, s->features, sizeof *s->features,
@@ -235,7 +239,7 @@ static rk_status check_cross(const rk_data_section *s, const rk_data_feature *f,
     for (int64_t k = 0; k < f->n_cross; k++) {
         int32_t i = rk_name_index_find(names, f->cross[k]);
         if (i < 0 && rk_data_section_has_patterns(s)) continue; /* looked at again when they are features */
-        if (i < 0) return unknown_part(s, f, yaml, f->cross[k]);
+        if (i < 0) return unknown_crossed_feature(s, f, yaml, f->cross[k]);
         if (s->features[i].dense || s->features[i].n_cross)
             return rk_error_hint(
                 error_at(yaml, f->line, f->name,

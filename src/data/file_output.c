@@ -38,22 +38,22 @@ static bool f32_holds(double x) {
     return isfinite(held) && fabs(held - x) <= 1e-6 * fabs(x);
 }
 
-static bool is_same(rk_span a, rk_span b) {
+static bool spans_equal(rk_span a, rk_span b) {
     return a.n_bytes == b.n_bytes && memcmp(a.data, b.data, a.n_bytes) == 0;
 }
 
-unsigned rk_types_of(rk_span text, bool is_number) {
+unsigned rk_lossless_types_of(rk_span text, bool is_number) {
     char scratch[RK_VALUE_BYTES];
     int64_t whole;
     double x;
     unsigned types = 1u << RK_COLUMN_TEXT;
     if (rk_parse_i64(text, &whole)) {
         const char *digits = rk_format_i64(whole, scratch);
-        if (is_same(text, (rk_span){digits, (size_t)(scratch + RK_I64_BYTES - digits)}))
+        if (spans_equal(text, (rk_span){digits, (size_t)(scratch + RK_I64_BYTES - digits)}))
             types |= 1u << RK_COLUMN_I64;
     }
     if (rk_parse_f64(text, &x) && f32_holds(x) &&
-        (is_number || is_same(text, rk_f32_text((float)x, scratch))))
+        (is_number || spans_equal(text, rk_f32_text((float)x, scratch))))
         types |= 1u << RK_COLUMN_F32;
     return types;
 }

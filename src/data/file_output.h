@@ -16,6 +16,6 @@ void rk_file_output_free(rk_file_output *output);
 
 /* The types that hold a text so that it comes back byte for byte, or, of a number, so that its value does:
  * bits 1 << rk_column_type. */
-unsigned rk_types_of(rk_span text, bool is_number);
+unsigned rk_lossless_types_of(rk_span text, bool is_number);
 
 #endif

@@ -49,8 +49,8 @@ static rk_status state(rk_store *store, rk_state_dict *out) {
     return RK_OK;
 }
 
-static rk_status read_stale(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
-                            const void *records) {
+static rk_status read_before_images(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
+                                    const void *records) {
     (void)store, (void)n, (void)record_bytes, (void)records;
     return rk_error(RK_BAD_DATA, "'%s' belongs to a model with tables, but this model has none", name);
 }
@@ -95,7 +95,7 @@ rk_store *rk_store_none(void) {
                                      .flush = rk_store_nothing,
                                      .reload = rk_store_no_call,
                                      .state = state,
-                                     .read_stale = read_stale,
+                                     .read_before_images = read_before_images,
                                      .scale_learning_rate = scale_learning_rate,
                                      .bytes = bytes,
                                      .count = rk_store_no_counts,

@@ -68,8 +68,8 @@ typedef struct rk_store_ops {
     rk_status (*load_keys)(rk_store *store, const char *name, int64_t n, const int64_t *keys);
     /* Rows, slots and steps of the tables that are here, as named tensors; views. After flush. */
     rk_status (*state)(rk_store *store, rk_state_dict *state);
-    rk_status (*read_stale)(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
-                            const void *records);                /* embedding/local/stale_rows.h */
+    rk_status (*read_before_images)(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
+                                    const void *records);        /* embedding/local/row_before_images.h */
     void (*scale_learning_rate)(rk_store *store, double factor); /* of all tables, on top of schedules */
     uint64_t (*bytes)(const rk_store *store);                    /* of rows and slots here */
     rk_store_counts (*count)(const rk_store *store);

@@ -18,7 +18,7 @@ static void exporting_release(rk_exporting *x) {
         RK_FREE_ALL(x->list[i].name, x->list[i].table);
     }
     if (x->lock) {
-        rk_folder_lock_free(x->lock);
+        rk_directory_lock_free(x->lock);
         (void)rmdir(x->temporary); /* unless another export is in it by now */
     }
     RK_FREE_ALL(x->list, x->stored, x->written, x->values, x->directory, x->temporary);
@@ -74,7 +74,7 @@ static rk_status add_tensor(rk_exporting *x, const rk_stored_tensor *stored, con
     return name_of(stored->name, table, piece, &t->name);
 }
 
-static rk_status choose(rk_exporting *x, const rk_stored_tensor *stored) {
+static rk_status choose_tensor(rk_exporting *x, const rk_stored_tensor *stored) {
     char *table;
     RK_TRY(table_of(stored->name, &table));
     bool is_dense = strncmp(stored->name, "dense/", 6) == 0 &&
@@ -111,9 +111,9 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* In an order that does not depend on who wrote which part: "dense.", then "embeddings.". */
-static rk_status choose_all(rk_exporting *x) {
+static rk_status choose_tensors(rk_exporting *x) {
     RK_TRY(rk_alloc(x->tensors.n * RK_ROW_MINIMA, sizeof *x->list, &x->list));
-    for (size_t i = 0; i < x->tensors.n; i++) RK_TRY(choose(x, &x->tensors.list[i]));
+    for (size_t i = 0; i < x->tensors.n; i++) RK_TRY(choose_tensor(x, &x->tensors.list[i]));
     if (x->n) qsort(x->list, x->n, sizeof *x->list, by_name);
     while (x->n_in_files < x->n && !(x->options->rows_to && x->list[x->n_in_files].table)) x->n_in_files++;
     for (size_t i = 0; i < x->options->n_tables; i++) {
@@ -194,7 +194,7 @@ static rk_status open_temporary(rk_exporting *x, const char *directory) {
     rk_buffer_printf(&name, "%.*s.reckon-export", (int)n, directory);
     RK_TRY(rk_buffer_take(&name, &x->temporary));
     RK_TRY(rk_path_join(x->temporary, "files", &x->directory));
-    RK_TRY(rk_folder_lock_take(x->temporary, &x->lock));
+    RK_TRY(rk_directory_lock_acquire(x->temporary, &x->lock));
     return rk_remove_tree(x->directory);
 }
 
@@ -204,7 +204,7 @@ static rk_status check_tensors_options(const rk_export_options *o) {
     return RK_OK;
 }
 
-static rk_status put(const rk_exporting *x, const char *directory) {
+static rk_status publish(const rk_exporting *x, const char *directory) {
     RK_FAIL_IF(rename(x->directory, directory) != 0, RK_IO, "'%s' could not be renamed to '%s': %s",
                x->directory, directory, strerror(errno));
     return RK_OK;
@@ -240,10 +240,10 @@ static rk_status export_as(rk_export_format format, const char *path, const rk_e
     RK_GOTO(check_options(&o, directory));
     RK_GOTO((format == RK_EXPORT_ONNX ? check_onnx_options : check_tensors_options)(&o));
     RK_GOTO(open_checkpoint(&x, path));
-    RK_GOTO(choose_all(&x));
+    RK_GOTO(choose_tensors(&x));
     RK_GOTO(open_temporary(&x, directory));
     RK_GOTO(write_all(&x));
-    RK_GOTO(put(&x, directory));
+    RK_GOTO(publish(&x, directory));
 done:
     if (status != RK_OK && x.lock) remove_directory(&x, status);
     exporting_release(&x);

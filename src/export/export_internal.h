@@ -27,7 +27,7 @@ typedef struct rk_exporting {
     const rk_export_options *options;
     char *checkpoint, *directory; /* what is read; what is written, under a temporary name */
     char *temporary;              /* where that is, beside the directory that it becomes, */
-    rk_folder_lock *lock;         /* and which one export at a time has */
+    rk_directory_lock *lock;      /* and which one export at a time has */
     rk_manifest manifest;
     rk_config *config;
     rk_stored_tensors tensors;

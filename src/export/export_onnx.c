@@ -76,17 +76,17 @@ rk_onnx_value rk_onnx_parameter(rk_onnx_model *m, const char *parameter, int64_t
     return named_initializer(m, &name, RK_ROW_WHOLE, n_rows, n_columns);
 }
 
-static void forget(rk_onnx_value *values, size_t n) {
+static void mark_unwritten(rk_onnx_value *values, size_t n) {
     for (size_t i = 0; i < n; i++) values[i] = -1;
 }
 
 /* Nothing of the graph is written so far. */
-static void begin(rk_onnx_model *m) {
+static void begin_graph(rk_onnx_model *m) {
     rk_onnx_release(&m->writer);
     memset(m->features, 0, (size_t)(m->schema->n_features + 1) * sizeof *m->features);
-    forget(m->values, (size_t)rk_graph_n_values(m->model->graph));
-    forget(m->lookups, (size_t)m->collection.n_features);
-    forget(m->initializers, m->x->n);
+    mark_unwritten(m->values, (size_t)rk_graph_n_values(m->model->graph));
+    mark_unwritten(m->lookups, (size_t)m->collection.n_features);
+    mark_unwritten(m->initializers, m->x->n);
 }
 
 static rk_status write_model(rk_onnx_model *m, const char *name) {
@@ -114,7 +114,7 @@ static void add_task(rk_onnx_model *m, rk_onnx_value logits, int32_t task) {
 }
 
 static rk_status write_tasks(rk_onnx_model *m) {
-    begin(m);
+    begin_graph(m);
     rk_onnx_value logits = rk_onnx_graph_value(m, m->model->logits);
     for (int32_t t = 0; t < m->model->n_tasks && m->writer.status == RK_OK; t++) add_task(m, logits, t);
     return write_model(m, "model.onnx");
@@ -125,7 +125,7 @@ static rk_status write_tower(rk_onnx_model *m, const char *vector, const char *f
     rk_graph *graph = m->model->graph;
     rk_value value = rk_graph_find(graph, vector);
     rk_onnx_dim dims[] = {{.name = "batch"}, {.size = rk_graph_shape(graph, value).cols}};
-    begin(m);
+    begin_graph(m);
     rk_onnx_value output = rk_onnx_graph_value(m, value);
     if (m->writer.status == RK_OK) rk_onnx_output(&m->writer, output, vector, RK_ONNX_F32, dims, 2);
     return write_model(m, file);
@@ -152,7 +152,7 @@ static void add_embedding(rk_onnx_model *m, int32_t f) {
 
 /* What is looked up in the chosen tables, without what the model makes of it. */
 static rk_status write_embeddings(rk_onnx_model *m) {
-    begin(m);
+    begin_graph(m);
     for (int32_t f = 0; f < m->collection.n_features && m->writer.status == RK_OK; f++)
         if (is_chosen(m, f)) add_embedding(m, f);
     return write_model(m, "embeddings.onnx");

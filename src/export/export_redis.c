@@ -9,7 +9,7 @@
 #include "embedding/redis/redis_client.h"
 #include "embedding/redis/row_manifest.h"
 #include "export/export_internal.h"
-#include "train/checkpoint/rows_pointer.h"
+#include "train/checkpoint/external_rows.h"
 
 enum { VERSION_BYTES = 64, BLOCKS = 64 };              /* blocks that go in one round trip */
 static const rk_redis_limits limits = {.timeout = 30}; /* of a round trip */
@@ -101,7 +101,7 @@ static rk_status write_rows(row_writer *w) {
     for (size_t i = x->n_in_files; i < x->n; i++)
         RK_TRY(write_table(w, &x->list[i], &w->manifest.tables[i - x->n_in_files]));
     RK_TRY(write_manifest(w));
-    return rk_rows_pointer_write(x->directory, x->options->rows_to, w->version);
+    return rk_external_rows_write(x->directory, x->options->rows_to, w->version);
 }
 
 rk_status rk_export_write_rows(rk_exporting *x) {

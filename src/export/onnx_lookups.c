@@ -10,7 +10,7 @@
 static const char batch[] = "batch", beyond_batch[] = "batch + 1";
 
 /* The scope while a feature's nodes are made. */
-static const char *enter(rk_onnx_model *m, const char *scope) {
+static const char *set_scope(rk_onnx_model *m, const char *scope) {
     const char *before = m->writer.scope;
     m->writer.scope = scope;
     return before;
@@ -177,33 +177,33 @@ static rk_onnx_value sequence(rk_onnx_model *m, int32_t f) {
 
 rk_onnx_value rk_onnx_lookup(rk_onnx_model *m, int32_t f) {
     if (m->lookups[f] >= 0 || m->writer.status != RK_OK) return m->lookups[f];
-    const char *before = enter(m, m->collection.features[f].name);
+    const char *before = set_scope(m, m->collection.features[f].name);
     bool is_sequence = m->collection.features[f].max_sequence_length > 0;
     if (rk_onnx_is_padded(m))
         m->lookups[f] = (is_sequence ? rk_onnx_padded_sequence : rk_onnx_padded_sums)(m, f);
     else
         m->lookups[f] = (is_sequence ? sequence : combined)(m, f);
-    enter(m, before);
+    set_scope(m, before);
     return m->lookups[f];
 }
 
-static rk_onnx_value beside_one_another(rk_onnx_model *m, const rk_onnx_value *parts, size_t n) {
+static rk_onnx_value concat_columns(rk_onnx_model *m, const rk_onnx_value *parts, size_t n) {
     return n == 1 ? parts[0] : rk_onnx_node_with_axis(m, "Concat", parts, n, 1);
 }
 
 /* Lookups first .. first+n-1. */
-static rk_onnx_value some_lookups(rk_onnx_model *m, int32_t first, int32_t n) {
+static rk_onnx_value concat_lookups(rk_onnx_model *m, int32_t first, int32_t n) {
     RK_AUTOFREE rk_onnx_value *parts = NULL;
     if (!rk_onnx_alloc(m, (size_t)n, sizeof *parts, &parts)) return -1;
     for (int32_t i = 0; i < n; i++) parts[i] = rk_onnx_lookup(m, first + i);
-    return beside_one_another(m, parts, (size_t)n);
+    return concat_columns(m, parts, (size_t)n);
 }
 
 static rk_onnx_value length_column(rk_onnx_model *m, int32_t f) {
-    const char *before = enter(m, m->collection.features[f].name);
+    const char *before = set_scope(m, m->collection.features[f].name);
     rk_onnx_value lengths = rk_onnx_cast(m, sequence_lengths(m, f), RK_ONNX_F32);
     lengths = rk_onnx_unsqueeze(m, lengths, 1);
-    enter(m, before);
+    set_scope(m, before);
     return lengths;
 }
 
@@ -214,7 +214,7 @@ static rk_onnx_value all_lengths(rk_onnx_model *m) {
     if (!rk_onnx_alloc(m, (size_t)m->collection.n_vectors, sizeof *parts, &parts)) return -1;
     for (int32_t f = 0; f < m->collection.n_vectors; f++)
         if (m->model->lookups[f].length) parts[n++] = length_column(m, f);
-    return beside_one_another(m, parts, n);
+    return concat_columns(m, parts, n);
 }
 
 static rk_onnx_value read_input(rk_onnx_model *m, rk_value input) {
@@ -226,8 +226,8 @@ static rk_onnx_value read_input(rk_onnx_model *m, rk_value input) {
     }
     if (input == model->lengths) return all_lengths(m);
     int32_t n_vectors = m->collection.n_vectors;
-    if (n_vectors && input == model->lookups[0].input) return some_lookups(m, 0, n_vectors);
-    return some_lookups(m, n_vectors, m->collection.n_features - n_vectors);
+    if (n_vectors && input == model->lookups[0].input) return concat_lookups(m, 0, n_vectors);
+    return concat_lookups(m, n_vectors, m->collection.n_features - n_vectors);
 }
 
 rk_onnx_value rk_onnx_graph_input(rk_onnx_model *m, rk_value input) {
@@ -243,7 +243,7 @@ rk_onnx_value rk_onnx_columns(rk_onnx_model *m, rk_value input, int32_t first, i
     if (begin == n || lookups[begin].first != first) return -1;
     for (end = begin; end < n && width < count; end++)
         width += rk_collection_config_width(&m->collection, end);
-    return width == count ? some_lookups(m, begin, end - begin) : -1;
+    return width == count ? concat_lookups(m, begin, end - begin) : -1;
 }
 
 rk_onnx_value rk_onnx_dynamic_batch_size(rk_onnx_model *m) {

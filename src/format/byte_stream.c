@@ -99,7 +99,7 @@ void rk_byte_stream_free(rk_byte_stream *s) {
     RK_FREE_ALL(s->input, s->path, s);
 }
 
-static rk_status damaged(const rk_byte_stream *s, const char *what, const char *reason) {
+static rk_status damaged_error(const rk_byte_stream *s, const char *what, const char *reason) {
     return rk_error(RK_BAD_DATA, "'%s': byte %llu: the compressed data is %s%s%s", s->path,
                     (unsigned long long)rk_byte_stream_file_position(s), what, reason ? ": " : "",
                     reason ? reason : "");
@@ -118,7 +118,7 @@ static rk_status unpack_gzip(rk_byte_stream *s, void *out, size_t n_bytes, size_
     s->in_member = code != Z_STREAM_END;
     if (code == Z_MEM_ERROR) return rk_error(RK_NO_MEMORY, "out of memory while decompressing '%s'", s->path);
     if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
-        return damaged(s, "corrupt", s->gzip.msg);
+        return damaged_error(s, "corrupt", s->gzip.msg);
     if (code == Z_STREAM_END) inflateReset(&s->gzip); /* another member may follow */
     return RK_OK;
 }
@@ -133,7 +133,7 @@ static rk_status unpack_zstd(rk_byte_stream *s, void *out, size_t n_bytes, size_
     if (!ZSTD_isError(code)) return RK_OK;
     if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation)
         return rk_error(RK_NO_MEMORY, "out of memory while decompressing '%s'", s->path);
-    return damaged(s, "corrupt", ZSTD_getErrorName(code));
+    return damaged_error(s, "corrupt", ZSTD_getErrorName(code));
 }
 
 /* Large reads of a plain file go straight to the caller. */
@@ -156,7 +156,7 @@ rk_status rk_byte_stream_read(rk_byte_stream *s, void *out, size_t n_bytes, size
         bool empty = s->used == s->n_input;
         if (empty && !s->in_member) break;
         RK_TRY(s->kind == GZIP ? unpack_gzip(s, out, n_bytes, &n) : unpack_zstd(s, out, n_bytes, &n));
-        if (n == 0 && empty) return damaged(s, "cut", NULL);
+        if (n == 0 && empty) return damaged_error(s, "cut", NULL);
     }
     *out_bytes = n;
     return RK_OK;

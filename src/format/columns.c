@@ -61,7 +61,7 @@ static void **numbers_of(rk_column *column) {
                                            : (void **)&column->f64;
 }
 
-static void give_back(rk_column *column) {
+static void drop_borrowed(rk_column *column) {
     if (!column->is_borrowed) return;
     *numbers_of(column) = column->own;
     column->is_borrowed = false;
@@ -71,7 +71,7 @@ static void give_back(rk_column *column) {
 void rk_columns_release(rk_columns *columns) {
     for (int32_t c = 0; c < columns->n_columns; c++) {
         rk_column *column = &columns->columns[c];
-        give_back(column);
+        drop_borrowed(column);
         RK_FREE_ALL(column->name, column->offsets, column->i64, column->f32, column->f64, column->places,
                     column->text_memory, column->weights);
     }
@@ -90,7 +90,7 @@ int64_t rk_columns_bytes(const rk_columns *columns) {
 void rk_columns_clear(rk_columns *columns) {
     columns->n_rows = columns->rows_room = 0;
     for (int32_t c = 0; c < columns->n_columns; c++) {
-        give_back(&columns->columns[c]);
+        drop_borrowed(&columns->columns[c]);
         columns->columns[c].n_values = 0;
         columns->columns[c].per_row = -1;
         columns->columns[c].packed.data = NULL;
@@ -207,7 +207,7 @@ int64_t rk_column_values_per_row(const rk_column *column, int64_t first, int64_t
 }
 
 rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes) {
-    give_back(column);
+    drop_borrowed(column);
     RK_TRY(reserve(&column->offsets, &column->rows_capacity, n_rows + 1, sizeof *column->offsets));
     if (n_rows > 0) column->alike_rows = 0;
     switch (column->type) {
@@ -247,7 +247,7 @@ rk_status rk_column_repeat(rk_column *column, int64_t n) {
 }
 
 void rk_column_set_type(rk_column *column, rk_column_type type) {
-    give_back(column);
+    drop_borrowed(column);
     column->n_values = 0;
     if (column->type == type) return;
     RK_FREE_ALL(column->i64, column->f32, column->f64, column->places);
@@ -268,7 +268,7 @@ rk_status rk_column_set_empty(rk_column *column, int64_t n_rows) {
 }
 
 rk_status rk_column_borrow(rk_column *column, const void *values, int64_t n_rows, int64_t each) {
-    give_back(column);
+    drop_borrowed(column);
     if (column->alike_each != each || column->alike_rows < n_rows) {
         RK_TRY(reserve(&column->offsets, &column->rows_capacity, n_rows + 1, sizeof *column->offsets));
         for (int64_t i = 0; i <= n_rows; i++) column->offsets[i] = i * each;

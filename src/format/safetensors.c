@@ -16,7 +16,7 @@ enum { MAX_HEADER_BYTES = 100 << 20 };
 
 /* The order of the entries' bytes: those of wide elements first, so that every tensor is aligned to its
  * elements without the gaps that the format forbids. order, begins: [state->n] */
-static void place(const rk_state_dict *state, size_t *order, uint64_t *begins) {
+static void lay_out_entries(const rk_state_dict *state, size_t *order, uint64_t *begins) {
     uint64_t at = 0;
     size_t n = 0;
     for (uint64_t width = 8; width; width /= 2)
@@ -85,7 +85,7 @@ rk_status rk_safetensors_write_from(const char *path, const rk_state_dict *state
     RK_AUTOFREE size_t *order = NULL;
     RK_AUTOFREE uint64_t *begins = NULL;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(state->n, order), RK_ARRAY(state->n, begins)));
-    place(state, order, begins);
+    lay_out_entries(state, order, begins);
     RK_TRY(make_header(state, source, begins, &header));
     RK_TRY(rk_writer_open(path, &writer));
     writer.without_crc = !crc32c;

@@ -1,7 +1,7 @@
 /* The matrix products of a linear layer, y = x W + b, for a block of rows on one thread. Those of training
  * are oneDNN's (gemm_onednn.c) or plain (gemm_plain.c): the results of a row do not depend on threads, but
- * may on the number of rows in its block. Those of predictions are panels' (panels.h): a row depends on
- * nothing but itself. */
+ * may on the number of rows in its block. Those of predictions are batch-invariant (batch_invariant.h): a row
+ * depends on nothing but itself. */
 #ifndef RK_GEMM_GEMM_H
 #define RK_GEMM_GEMM_H
 

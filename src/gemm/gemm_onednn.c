@@ -1,5 +1,5 @@
 /* Training by oneDNN's matmul, one thread a call, with W in the layout that it likes best, and bias and relu
- * in the same pass; predictions by panels.
+ * in the same pass; predictions by batch_invariant.c.
  *
  * bf16: where the processor has bf16 products (AVX512-BF16, AMX) oneDNN gets bf16 operands. Elsewhere it
  * would imitate them slowly, so rounded operands are multiplied in f32: a product of two bf16 values is exact
@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "kernels/kernels.h"
 #include "gemm/gemm.h"
-#include "gemm/panels.h"
+#include "gemm/batch_invariant.h"
 
 /* oneDNN runs its loops by OpenMP; its two functions are declared here, since clang's omp.h belongs to
  * another OpenMP. */
@@ -41,9 +41,9 @@ struct rk_packed_matrix {
     int64_t in, out, max_rows;
     rk_dtype dtype;
     bool units;    /* bf16 operands as such, in training */
-    bool training; /* what W was set for */
+    bool training; /* what W was packed for */
     packed w, w_transposed;
-    rk_panels panels;
+    rk_batch_invariant_matrix batch_invariant;
     void *rounded;                /* [in, out]: W in bf16, or rounded to it */
     _Atomic(product *) *products; /* [N_PRODUCTS * 4, max_rows + 1]: made when first needed; by product, then
                                      2 * relu + bias */
@@ -115,7 +115,7 @@ static rk_status describe_product(const rk_packed_matrix *matrix, int kind, int6
 
 /* oneDNN writes the code of a product into memory that it does not look at: where there is none it ends the
  * process. So we ask first, for more than the code of one takes. */
-static rk_status need_memory(void) {
+static rk_status check_memory_for_code(void) {
     const size_t code_bytes = 8 << 20;
     void *room;
     rk_status status = rk_pages_alloc(code_bytes, &room);
@@ -127,7 +127,7 @@ static rk_status need_memory(void) {
 static rk_status describe_primitive(const rk_packed_matrix *matrix, int kind, int64_t m, bool relu, bool bias,
                                     dnnl_primitive_desc_t *out) {
     dnnl_memory_desc_t a, b, c, bias_desc;
-    RK_TRY(need_memory());
+    RK_TRY(check_memory_for_code());
     RK_TRY(describe_product(matrix, kind, m, &a, &b, &c));
     RK_TRY(describe(&bias_desc, 1, matrix->out, dnnl_f32, dnnl_ab));
     dnnl_matmul_desc_t matmul;
@@ -151,12 +151,12 @@ static rk_status describe_primitive(const rk_packed_matrix *matrix, int kind, in
 }
 
 /* One thread for oneDNN within, put back after: the thread may be the caller's own. */
-static int one_thread(void) {
+static int set_one_thread(void) {
     int before = omp_get_max_threads();
     if (before != 1) omp_set_num_threads(1);
     return before;
 }
-static void put_back(int before) {
+static void restore_threads(int before) {
     if (before != 1) omp_set_num_threads(before);
 }
 
@@ -212,7 +212,7 @@ static rk_status init(rk_packed_matrix *matrix) {
                     &matrix->products));
     if (matrix->dtype == RK_BF16)
         RK_TRY(rk_alloc((size_t)(matrix->in * matrix->out), sizeof(float), &matrix->rounded));
-    RK_TRY(rk_panels_init(&matrix->panels, matrix->in, matrix->out));
+    RK_TRY(rk_batch_invariant_matrix_init(&matrix->batch_invariant, matrix->in, matrix->out));
     RK_TRY(choose_layout(matrix, FORWARD, &matrix->w));
     RK_TRY(choose_layout(matrix, INPUT_GRADIENT, &matrix->w_transposed));
     for (int kind = 0; kind < N_PRODUCTS; kind++) {
@@ -232,9 +232,9 @@ rk_status rk_packed_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64
                                  .max_rows = max_rows,
                                  .dtype = dtype,
                                  .units = dtype == RK_BF16 && has_bf16_units()};
-    int before = one_thread();
+    int before = set_one_thread();
     rk_status status = init(matrix);
-    put_back(before);
+    restore_threads(before);
     if (status == RK_OK)
         *result = matrix;
     else
@@ -251,7 +251,7 @@ void rk_packed_matrix_free(rk_packed_matrix *matrix) {
         rk_free(made);
     }
     RK_FREE_ALL(matrix->products, matrix->rounded);
-    rk_panels_release(&matrix->panels);
+    rk_batch_invariant_matrix_release(&matrix->batch_invariant);
     packed *both[] = {&matrix->w, &matrix->w_transposed};
     for (int i = 0; i < 2; i++) {
         if (both[i]->reorder) dnnl_primitive_destroy(both[i]->reorder);
@@ -305,7 +305,7 @@ static rk_status execute(dnnl_primitive_t primitive, const argument *arguments, 
 static rk_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
                               dnnl_primitive_t *out) {
     dnnl_primitive_desc_t desc;
-    RK_TRY(need_memory());
+    RK_TRY(check_memory_for_code());
     pthread_mutex_lock(&making);
     dnnl_status_t status = dnnl_reorder_primitive_desc_create(&desc, from, engine, to, engine, NULL);
     if (status == dnnl_success) {
@@ -322,7 +322,7 @@ static rk_status pack(const dnnl_memory_desc_t *from, const void *data, packed *
                    2);
 }
 
-static rk_status set(rk_packed_matrix *matrix, const float *w) {
+static rk_status pack_weights(rk_packed_matrix *matrix, const float *w) {
     dnnl_memory_desc_t plain, transposed;
     RK_TRY(describe(&plain, matrix->in, matrix->out, operand_type(matrix), dnnl_ab));
     RK_TRY(pack(&plain, w, &matrix->w));
@@ -334,12 +334,12 @@ rk_status rk_packed_matrix_set(rk_packed_matrix *matrix, const rk_real *w, bool 
     matrix->training = training;
     const void *values = operand(matrix, w, matrix->in * matrix->out, matrix->rounded);
     if (!training) {
-        rk_panels_set(&matrix->panels, values);
+        rk_batch_invariant_matrix_set(&matrix->batch_invariant, values);
         return RK_OK;
     }
-    int before = one_thread();
-    rk_status status = set(matrix, values);
-    put_back(before);
+    int before = set_one_thread();
+    rk_status status = pack_weights(matrix, values);
+    restore_threads(before);
     return status;
 }
 
@@ -362,14 +362,15 @@ static rk_status multiply(const rk_packed_matrix *matrix, int kind, int64_t m, c
 }
 
 /* What products have of a workspace, after the rounded operands. */
-static void *rest_of(const rk_packed_matrix *matrix, void *workspace) {
+static void *product_workspace(const rk_packed_matrix *matrix, void *workspace) {
     return (char *)workspace + rounding_bytes(matrix);
 }
 
 rk_status rk_packed_matrix_forward_lines(const rk_packed_matrix *matrix, rk_lines lines, int64_t m,
                                          const rk_real *x, const rk_real *b, bool relu, rk_real *y,
                                          void *workspace) {
-    rk_panels_multiply(&matrix->panels, lines, m, operand(matrix, x, m * matrix->in, workspace), b, relu, y);
+    rk_batch_invariant_matrix_multiply(&matrix->batch_invariant, lines, m,
+                                       operand(matrix, x, m * matrix->in, workspace), b, relu, y);
     return RK_OK;
 }
 
@@ -378,10 +379,10 @@ rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, co
     if (!matrix->training)
         return rk_packed_matrix_forward_lines(matrix, (rk_lines){0, matrix->in}, m, x, b, relu, y, workspace);
     const void *rows = operand(matrix, x, m * matrix->in, workspace);
-    int before = one_thread();
+    int before = set_one_thread();
     rk_status status =
-        multiply(matrix, FORWARD, m, rows, matrix->w.data, b, relu, y, rest_of(matrix, workspace));
-    put_back(before);
+        multiply(matrix, FORWARD, m, rows, matrix->w.data, b, relu, y, product_workspace(matrix, workspace));
+    restore_threads(before);
     return status;
 }
 
@@ -390,12 +391,12 @@ rk_status rk_packed_matrix_backward(const rk_packed_matrix *matrix, int64_t m, c
                                     void *workspace) {
     const void *left = operand(matrix, x, m * matrix->in, workspace),
                *right = operand(matrix, dy, m * matrix->out, (float *)workspace + m * matrix->in);
-    int before = one_thread();
+    int before = set_one_thread();
     rk_status status = multiply(matrix, add_dw ? WEIGHT_GRADIENT_ADD : WEIGHT_GRADIENT, m, left, right, NULL,
-                                false, dw, rest_of(matrix, workspace));
+                                false, dw, product_workspace(matrix, workspace));
     if (status == RK_OK)
         status = multiply(matrix, add_dx ? INPUT_GRADIENT_ADD : INPUT_GRADIENT, m, right,
-                          matrix->w_transposed.data, NULL, false, dx, rest_of(matrix, workspace));
-    put_back(before);
+                          matrix->w_transposed.data, NULL, false, dx, product_workspace(matrix, workspace));
+    restore_threads(before);
     return status;
 }

@@ -1,17 +1,17 @@
-/* Forward by panels, backward by plain loops: for builds without oneDNN, and for the f64 build of the
- * gradient tests. */
+/* Forward by batch_invariant.c, backward by plain loops: for builds without oneDNN, and for the f64 build of
+ * the gradient tests. */
 #include <string.h>
 
 #include "base/float16.h"
 #include "base/memory.h"
 #include "gemm/gemm.h"
-#include "gemm/panels.h"
+#include "gemm/batch_invariant.h"
 
 struct rk_packed_matrix {
     int64_t in, out, max_rows;
     rk_dtype dtype;
     rk_real *w; /* [in, out], rounded if bf16 */
-    rk_panels panels;
+    rk_batch_invariant_matrix batch_invariant;
 };
 
 static void round_to_bf16(const rk_real *from, rk_real *to, int64_t n) {
@@ -38,7 +38,7 @@ rk_status rk_packed_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64
     RK_TRY(rk_alloc(1, sizeof *matrix, &matrix));
     *matrix = (rk_packed_matrix){.in = in, .out = out, .max_rows = max_rows, .dtype = dtype};
     rk_status status = rk_alloc((size_t)(in * out), sizeof *matrix->w, &matrix->w);
-    if (status == RK_OK) status = rk_panels_init(&matrix->panels, in, out);
+    if (status == RK_OK) status = rk_batch_invariant_matrix_init(&matrix->batch_invariant, in, out);
     if (status == RK_OK)
         *result = matrix;
     else
@@ -48,7 +48,7 @@ rk_status rk_packed_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64
 
 void rk_packed_matrix_free(rk_packed_matrix *matrix) {
     if (!matrix) return;
-    rk_panels_release(&matrix->panels);
+    rk_batch_invariant_matrix_release(&matrix->batch_invariant);
     RK_FREE_ALL(matrix->w, matrix);
 }
 
@@ -58,7 +58,7 @@ rk_status rk_packed_matrix_set(rk_packed_matrix *matrix, const rk_real *w, bool 
         round_to_bf16(w, matrix->w, matrix->in * matrix->out);
     else
         memcpy(matrix->w, w, (size_t)(matrix->in * matrix->out) * sizeof *w);
-    rk_panels_set(&matrix->panels, matrix->w);
+    rk_batch_invariant_matrix_set(&matrix->batch_invariant, matrix->w);
     return RK_OK;
 }
 
@@ -66,7 +66,7 @@ rk_status rk_packed_matrix_forward_lines(const rk_packed_matrix *matrix, rk_line
                                          const rk_real *x, const rk_real *b, bool relu, rk_real *y,
                                          void *workspace) {
     const rk_real *rows = operand(matrix, x, m * matrix->in, workspace);
-    rk_panels_multiply(&matrix->panels, lines, m, rows, b, relu, y);
+    rk_batch_invariant_matrix_multiply(&matrix->batch_invariant, lines, m, rows, b, relu, y);
     return RK_OK;
 }
 

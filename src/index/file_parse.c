@@ -15,7 +15,7 @@ typedef struct reading {
     rk_status status;
 } reading;
 
-static void refuse(reading *r, uint64_t at, const char *what) {
+static void fail_at(reading *r, uint64_t at, const char *what) {
     if (r->status == RK_OK)
         r->status =
             rk_error(RK_BAD_DATA, "'%s' is damaged at byte %llu: %s", r->name, (unsigned long long)at, what);
@@ -25,7 +25,7 @@ static void refuse(reading *r, uint64_t at, const char *what) {
 static const uint8_t *take(reading *r, uint64_t n, uint64_t bytes, const char *what) {
     if (r->status != RK_OK) return NULL;
     if (n > (r->n_bytes - r->at) / bytes) {
-        refuse(r, r->at, what);
+        fail_at(r, r->at, what);
         return NULL;
     }
     const uint8_t *found = r->data + r->at;
@@ -42,7 +42,7 @@ static uint64_t take_number(reading *r, int bytes, const char *what) {
 
 static void expect(reading *r, uint64_t wanted, int bytes, const char *what) {
     uint64_t at = r->at;
-    if (take_number(r, bytes, what) != wanted) refuse(r, at, what);
+    if (take_number(r, bytes, what) != wanted) fail_at(r, at, what);
 }
 
 static uint32_t peek_kind(const reading *r) {
@@ -56,9 +56,9 @@ static void take_header(reading *r, uint32_t kind, int32_t *dim, int64_t *n) {
     uint64_t at = r->at, d = take_number(r, 4, "a dimension"),
              rows = take_number(r, 8, "a number of vectors");
     if (d < 1 || d > RK_INDEX_MAX_DIM || (*dim && d != (uint64_t)*dim))
-        refuse(r, at, "a dimension that cannot be");
+        fail_at(r, at, "a dimension that cannot be");
     if (rows > UINT32_MAX || (*n >= 0 && rows != (uint64_t)*n))
-        refuse(r, at, "a number of vectors that cannot be");
+        fail_at(r, at, "a number of vectors that cannot be");
     expect(r, RK_FAISS_DUMMY, 8, "the header");
     expect(r, RK_FAISS_DUMMY, 8, "the header");
     expect(r, 1, 1, "an index that is not trained");
@@ -90,7 +90,7 @@ static rk_status take_quantizer(reading *r, int32_t dim, rk_index_base *base) {
     memcpy(base->width, ranges + (size_t)dim * sizeof *base->low, (size_t)dim * sizeof *base->width);
     for (int32_t d = 0; d < dim; d++)
         if (!(fabsf(base->low[d]) < 1e20f && base->width[d] >= 0 && base->width[d] < 1e20f))
-            refuse(r, at, "a range that cannot be");
+            fail_at(r, at, "a range that cannot be");
     return r->status;
 }
 
@@ -108,11 +108,12 @@ static rk_status take_lists(reading *r, int32_t dim, rk_index_base *base) {
     RK_TRY(rk_alloc((size_t)base->n_lists + 1, sizeof *base->offsets, &base->offsets));
     for (int64_t l = 0; l < base->n_lists && r->status == RK_OK; l++) {
         uint64_t n = take_number(&sizes, 8, "");
-        if (n > (uint64_t)(base->n - base->offsets[l])) refuse(r, at, "lists of more vectors than there are");
+        if (n > (uint64_t)(base->n - base->offsets[l]))
+            fail_at(r, at, "lists of more vectors than there are");
         base->offsets[l + 1] = base->offsets[l] + (int64_t)n;
     }
     RK_TRY(r->status);
-    if (base->offsets[base->n_lists] != base->n) refuse(r, at, "lists of fewer vectors than there are");
+    if (base->offsets[base->n_lists] != base->n) fail_at(r, at, "lists of fewer vectors than there are");
     base->codes = take(r, (uint64_t)base->n, (uint64_t)dim + POSITION_BYTES, "lists");
     base->code_stride = dim + POSITION_BYTES;
     return r->status;
@@ -123,7 +124,7 @@ static rk_status take_ivf(reading *r, int32_t dim, rk_index *x) {
     uint64_t at = r->at, n_lists = take_number(r, 8, "a number of lists"),
              n_probe = take_number(r, 8, "a number of lists to look at");
     if (n_lists < 1 || n_lists > UINT32_MAX || n_probe < 1 || n_probe > n_lists)
-        refuse(r, at, "a number of lists that cannot be");
+        fail_at(r, at, "a number of lists that cannot be");
     x->kind = RK_INDEX_IVF;
     x->base.n_lists = (int64_t)n_lists;
     x->n_probe = (int64_t)n_probe;
@@ -163,7 +164,7 @@ static rk_status take_index(reading *r, rk_index *x) {
     if (with_codes) take(r, 1, sizeof(float), "the factor of k");
     expect(r, (uint64_t)*n, 8, "the number of ids");
     x->base.ids = (const rk_loose_i64 *)take(r, (uint64_t)*n, sizeof(int64_t), "ids");
-    if (r->at != r->n_bytes) refuse(r, r->at, "more than an index");
+    if (r->at != r->n_bytes) fail_at(r, r->at, "more than an index");
     return r->status;
 }
 
@@ -174,7 +175,7 @@ static double take_f64(reading *r) {
     return value;
 }
 
-static rk_status take_tail(const char *name, const rk_map *map, bool verify, rk_index *x, uint64_t *n_bytes) {
+static rk_status read_tail(const char *name, const rk_map *map, bool verify, rk_index *x, uint64_t *n_bytes) {
     RK_FAIL_IF(
         map->n_bytes < RK_INDEX_TAIL_BYTES || memcmp(map->data + map->n_bytes - 8, RK_INDEX_MAGIC, 8) != 0,
         RK_BAD_DATA, "'%s' is not an index that Reckon wrote, or only a part of one", name);
@@ -204,7 +205,7 @@ rk_status rk_index_file_parse(const char *name, const rk_map *map, bool verify, 
     rk_status status;
     reading r = {.name = name, .data = map->data};
     RK_TRY(rk_alloc(1, sizeof *x, &x));
-    RK_GOTO(take_tail(name, map, verify, x, &r.n_bytes));
+    RK_GOTO(read_tail(name, map, verify, x, &r.n_bytes));
     RK_GOTO(take_index(&r, x));
     x->base.map = *map;
     *out = x;

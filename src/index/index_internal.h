@@ -79,7 +79,7 @@ rk_status rk_index_lay_out(const rk_index_rows *rows, const rk_loose_f32 *centro
                            bool with_codes, rk_index_base *out);
 void rk_index_base_release(rk_index_base *base);
 /* What is there of an index, laid out anew, with the same centroids. */
-rk_status rk_index_settled(const rk_index *index, rk_index_base *out);
+rk_status rk_index_compacted_base(const rk_index *index, rk_index_base *out);
 
 /* spherical k-means: centroids [n_lists, dim] of the rows. The same bits for any number of threads. */
 rk_status rk_index_train(const rk_index_rows *rows, int64_t n_lists, uint64_t seed, float *centroids);

@@ -39,7 +39,7 @@ static void assign_block(void *context, size_t task, int thread) {
         memcpy(x + i * dim, a->rows->vectors[row_of(a, first + i)], (size_t)dim * sizeof *x);
     rk_status status = rk_packed_matrix_forward(a->centroids, n, x, NULL, false, scores, workspace);
     if (status == RK_OK) rk_row_largest(scores, n, a->n_lists, a->best + first);
-    rk_failure_keep(&a->failure, first, status);
+    rk_failure_record(&a->failure, first, status);
 }
 
 static rk_status find_nearest(nearest *a, const rk_loose_f32 *centroids) {

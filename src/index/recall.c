@@ -51,7 +51,7 @@ static rk_status take_excluded(const rk_ids *excluded, int64_t first, half *h) {
     return RK_OK;
 }
 
-static rk_status take_half(const rk_index *x, const queries *all, int64_t first, half *h) {
+static rk_status select_half(const rk_index *x, const queries *all, int64_t first, half *h) {
     h->n = (all->n - first + 1) / 2;
     size_t n_best = (size_t)h->n * (size_t)all->k;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)(h->n * x->dim), h->queries), RK_ARRAY(n_best, h->ids),
@@ -64,7 +64,7 @@ static rk_status take_half(const rk_index *x, const queries *all, int64_t first,
 
 static rk_status find_best(const rk_index *x, const queries *all, int64_t first, half *h) {
     rk_index_search_options o = RK_INDEX_SEARCH_OPTIONS_INIT;
-    RK_TRY(take_half(x, all, first, h));
+    RK_TRY(select_half(x, all, first, h));
     o.n_probe = x->base.n_lists;
     o.excluded = all->excluded ? &h->excluded : NULL;
     return rk_index_search_all(&(rk_index_search_call){.index = x,
@@ -105,7 +105,8 @@ static int64_t count_places(const rk_index *x, const half *h, int32_t k, float *
     return n;
 }
 
-static rk_status choose(const rk_index *x, const half *h, int32_t k, double recall, int64_t *n_probe) {
+static rk_status choose_n_probe(const rk_index *x, const half *h, int32_t k, double recall,
+                                int64_t *n_probe) {
     RK_AUTOFREE float *scores = NULL;
     RK_AUTOFREE uint64_t *lists = NULL;
     RK_AUTOFREE int64_t *places = NULL;
@@ -119,7 +120,8 @@ static rk_status choose(const rk_index *x, const half *h, int32_t k, double reca
 }
 
 /* One query at a time, as they come. */
-static rk_status measure(const rk_index *x, const half *h, int32_t k, int64_t n_probe, rk_index_recall *out) {
+static rk_status measure_recall(const rk_index *x, const half *h, int32_t k, int64_t n_probe,
+                                rk_index_recall *out) {
     RK_AUTOFREE int64_t *ids = NULL;
     RK_AUTOFREE float *scores = NULL;
     int64_t n_found = 0, n = 0;
@@ -158,10 +160,10 @@ static rk_status tune(rk_index *x, const queries *all, double recall, rk_index_r
     rk_status status;
     if (x->kind == RK_INDEX_IVF) {
         RK_GOTO(find_best(x, all, 0, &chosen_on));
-        RK_GOTO(choose(x, &chosen_on, all->k, recall, &n_probe));
+        RK_GOTO(choose_n_probe(x, &chosen_on, all->k, recall, &n_probe));
     }
     RK_GOTO(find_best(x, all, 1, &measured_on));
-    RK_GOTO(measure(x, &measured_on, all->k, n_probe, out));
+    RK_GOTO(measure_recall(x, &measured_on, all->k, n_probe, out));
     x->n_probe = n_probe;
     x->asked_recall = recall;
     x->recall = out->recall;

@@ -65,7 +65,8 @@ static void prune(selection *s) {
     s->n = n;
 }
 
-static rk_status take(selection *s, const int32_t *keys, const int32_t *hits, int64_t n, int64_t position) {
+static rk_status add_hits(selection *s, const int32_t *keys, const int32_t *hits, int64_t n,
+                          int64_t position) {
     for (int64_t i = 0; i < n; i++) {
         int32_t key = keys[hits[i]];
         if (key < s->least || !is_wanted(s->call, s->query, position + hits[i])) continue;
@@ -96,7 +97,7 @@ static rk_status scan_block(scratch *t, int q, int64_t list, int64_t position, i
         rk_float_keys(t->products, n, t->keys);
     }
     rk_keys_above(t->keys, n, s->least, t->hits, &n_hits);
-    return take(s, t->keys, t->hits, n_hits, position);
+    return add_hits(s, t->keys, t->hits, n_hits, position);
 }
 
 static rk_status scan_list(scratch *t, int first_query, int n_queries, int64_t list) {
@@ -119,7 +120,7 @@ static rk_status scan_added(scratch *t, int n_queries) {
                             t->call->queries + s->query * x->dim, t->products);
             rk_float_keys(t->products, n, t->keys);
             rk_keys_above(t->keys, n, s->least, t->hits, &n_hits);
-            RK_TRY(take(s, t->keys, t->hits, n_hits, x->base.n + p));
+            RK_TRY(add_hits(s, t->keys, t->hits, n_hits, x->base.n + p));
         }
     return RK_OK;
 }
@@ -197,8 +198,8 @@ static rk_status rank(scratch *t, int q) {
     return RK_OK;
 }
 
-static rk_status begin(selection *s, const rk_index_search_call *call, int64_t query, size_t n,
-                       int32_t window) {
+static rk_status begin_selection(selection *s, const rk_index_search_call *call, int64_t query, size_t n,
+                                 int32_t window) {
     enum { SPARE = 64 };
     size_t k = (size_t)call->k < n ? (size_t)call->k : n;
     s->call = call;
@@ -219,8 +220,8 @@ static rk_status search_some(scratch *t, int64_t first, int n_queries) {
         if (x->base.codes)
             window = rk_index_query_codes(&x->base, x->dim, call->queries + (first + q) * x->dim,
                                           t->query_codes + (int64_t)q * x->dim);
-        RK_TRY(begin(&t->of_codes[q], call, first + q, (size_t)(x->base.n + x->n_added), window));
-        RK_TRY(begin(&t->of_added[q], call, first + q, (size_t)x->n_added, 0));
+        RK_TRY(begin_selection(&t->of_codes[q], call, first + q, (size_t)(x->base.n + x->n_added), window));
+        RK_TRY(begin_selection(&t->of_added[q], call, first + q, (size_t)x->n_added, 0));
     }
     RK_TRY(scan_added(t, n_queries));
     for (int64_t l = 0; n_probe >= x->base.n_lists && l < x->base.n_lists; l++)
@@ -260,7 +261,7 @@ static void search_task(void *context, size_t task, int thread) {
     rk_status status = scratch_init(&t, n);
     if (status == RK_OK) status = search_some(&t, first, n);
     scratch_release(&t);
-    rk_failure_keep(&g->failure, first, status);
+    rk_failure_record(&g->failure, first, status);
 }
 
 rk_status rk_index_search_all(const rk_index_search_call *call) {

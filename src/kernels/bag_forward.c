@@ -106,7 +106,7 @@ ROW_INLINE void copy_rows(const rk_bag_forward_args *args, int32_t dim, bool f32
     }
 }
 
-ROW_INLINE void all_of(const rk_bag_forward_args *args, int32_t dim, bool f32, bool crosses) {
+ROW_INLINE void pool_bags(const rk_bag_forward_args *args, int32_t dim, bool f32, bool crosses) {
     int64_t begin = args->single ? args->first : args->offsets[args->first],
             end = args->single ? args->last : args->offsets[args->last], checked = begin;
     const int64_t first = begin + rows_ahead(args, dim, f32) < end ? begin + rows_ahead(args, dim, f32) : end;
@@ -125,38 +125,38 @@ ROW_INLINE void all_of(const rk_bag_forward_args *args, int32_t dim, bool f32, b
 }
 
 /* dim: a constant after inlining; and so are f32, and whether its rows cross lines. */
-ROW_INLINE void all_bags(const rk_bag_forward_args *args, int32_t dim) {
+ROW_INLINE void pool_by_layout(const rk_bag_forward_args *args, int32_t dim) {
     if (args->rows.dtype != RK_F32)
-        all_of(args, dim, false, cross_lines(args, dim, false));
+        pool_bags(args, dim, false, cross_lines(args, dim, false));
     else if (cross_lines(args, dim, true))
-        all_of(args, dim, true, true);
+        pool_bags(args, dim, true, true);
     else
-        all_of(args, dim, true, false);
+        pool_bags(args, dim, true, false);
 }
 
 void RK_KERNEL_NAME(rk_bag_forward)(const rk_bag_forward_args *in) {
     const rk_bag_forward_args own = *in, *args = &own; /* its own: stores of rows cannot change it */
     switch (args->rows.dim) {
         case 1:
-            all_bags(args, 1);
+            pool_by_layout(args, 1);
             break;
         case 8:
-            all_bags(args, 8);
+            pool_by_layout(args, 8);
             break;
         case 16:
-            all_bags(args, 16);
+            pool_by_layout(args, 16);
             break;
         case 32:
-            all_bags(args, 32);
+            pool_by_layout(args, 32);
             break;
         case 64:
-            all_bags(args, 64);
+            pool_by_layout(args, 64);
             break;
         case 128:
-            all_bags(args, 128);
+            pool_by_layout(args, 128);
             break;
         default:
-            all_bags(args, args->rows.dim);
+            pool_by_layout(args, args->rows.dim);
             break;
     }
 }

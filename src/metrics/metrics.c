@@ -133,7 +133,7 @@ static bool is_grouped(const rk_metrics *metrics) {
     return metrics->n && !metrics->ungrouped;
 }
 
-static rk_status compute_ranks(const rk_metrics *metrics, rk_metric_parts *out) {
+static rk_status compute_auc_and_gauc(const rk_metrics *metrics, rk_metric_totals *out) {
     RK_AUTOFREE rk_rank_item *items = NULL;
     size_t n = metrics->n;
     RK_TRY(rk_alloc(2 * n, sizeof *items, &items)); /* the second half is scratch */
@@ -153,17 +153,17 @@ static rk_status compute_ranks(const rk_metrics *metrics, rk_metric_parts *out) 
     return RK_OK;
 }
 
-static rk_status compute_parts_here(const rk_metrics *metrics, rk_metric_parts *out) {
+static rk_status compute_sums_and_auc_here(const rk_metrics *metrics, rk_metric_totals *out) {
     for (size_t i = 0; i < metrics->n; i++) rk_metric_add(out->sums, metrics->binary, metrics->samples[i]);
-    return metrics->binary ? compute_ranks(metrics, out) : RK_OK;
+    return metrics->binary ? compute_auc_and_gauc(metrics, out) : RK_OK;
 }
 
-static rk_status compute_parts(const rk_metrics *metrics, rk_metric_parts *out) {
-    if (!metrics->function || !metrics->n) return compute_parts_here(metrics, out);
+static rk_status compute_sums_and_auc(const rk_metrics *metrics, rk_metric_totals *out) {
+    if (!metrics->function || !metrics->n) return compute_sums_and_auc_here(metrics, out);
     const int64_t *groups = is_grouped(metrics) ? metrics->groups : NULL;
     rk_status status = metrics->function(metrics->context, metrics->binary, (int64_t)metrics->n,
                                          metrics->samples, groups, out);
-    return status == RK_NO_MEMORY ? compute_parts_here(metrics, out) : status;
+    return status == RK_NO_MEMORY ? compute_sums_and_auc_here(metrics, out) : status;
 }
 
 static void binary_values(const double *sums, double *values) {
@@ -182,12 +182,12 @@ static void regression_values(const double *sums, double *values) {
 }
 
 rk_status rk_metrics_compute(rk_metrics *metrics, double *values) {
-    rk_metric_parts parts = {.auc = NAN, .gauc = NAN};
-    RK_TRY(compute_parts(metrics, &parts));
+    rk_metric_totals totals = {.auc = NAN, .gauc = NAN};
+    RK_TRY(compute_sums_and_auc(metrics, &totals));
     for (int i = 0; i < RK_METRIC_COUNT; i++) values[i] = NAN;
-    values[RK_METRIC_auc] = parts.auc;
-    values[RK_METRIC_gauc] = parts.gauc;
-    if (parts.sums[RK_SUM_WEIGHTS] > 0)
-        (metrics->binary ? binary_values : regression_values)(parts.sums, values);
+    values[RK_METRIC_auc] = totals.auc;
+    values[RK_METRIC_gauc] = totals.gauc;
+    if (totals.sums[RK_SUM_WEIGHTS] > 0)
+        (metrics->binary ? binary_values : regression_values)(totals.sums, values);
     return RK_OK;
 }

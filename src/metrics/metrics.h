@@ -35,7 +35,7 @@ rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *prediction
  * the parts; the rest stays as it is. RK_NO_MEMORY: not so many, so the metrics do. */
 typedef rk_status rk_metrics_offload_function(void *context, bool binary, int64_t n,
                                               const rk_metric_sample *samples, const int64_t *groups,
-                                              rk_metric_parts *out);
+                                              rk_metric_totals *out);
 void rk_metrics_set_offload(rk_metrics *metrics, rk_metrics_offload_function *function,
                             void *context); /* NULL: nobody, as at first */
 /* Metric i of RK_METRIC_LIST; NaN where undefined or not for this kind of task. */

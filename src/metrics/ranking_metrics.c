@@ -71,7 +71,7 @@ typedef struct selection {
     float least;  /* its score; NaN while there are fewer */
 } selection;
 
-static void cut_back(selection *s, const float *scores) {
+static void keep_best_k(selection *s, const float *scores) {
     keep_largest(s->best, s->n, s->k);
     s->n = s->k;
     s->bar = s->best[0];
@@ -86,13 +86,13 @@ static bool any_may_enter(const selection *s, const float *scores, int64_t n) {
     return any;
 }
 
-static rk_status enter(selection *s, const float *scores, int64_t item) {
+static rk_status add_candidate(selection *s, const float *scores, int64_t item) {
     RK_FAIL_IF(!isfinite(scores[item]), RK_NOT_FINITE, "the score of item %lld is %g", (long long)item,
                scores[item]);
     uint64_t place = place_of(scores[item], (uint32_t)item);
     if (place < s->bar) return RK_OK;
     s->best[s->n++] = place;
-    if (s->n == 2 * s->k) cut_back(s, scores);
+    if (s->n == 2 * s->k) keep_best_k(s, scores);
     return RK_OK;
 }
 
@@ -110,17 +110,18 @@ static rk_status select_best(const float *scores, int64_t n_items, const int64_t
         if (!any_may_enter(&s, scores + first, last - first)) continue;
         for (int64_t item = first; item < last; item++) {
             while (next_masked < n_masked && masked[next_masked] < item) next_masked++;
-            if (next_masked == n_masked || masked[next_masked] != item) RK_TRY(enter(&s, scores, item));
+            if (next_masked == n_masked || masked[next_masked] != item)
+                RK_TRY(add_candidate(&s, scores, item));
         }
     }
-    if (s.n > k) cut_back(&s, scores);
+    if (s.n > k) keep_best_k(&s, scores);
     sort_descending(best, s.n);
     *out_n = s.n;
     return RK_OK;
 }
 
 /* places [n]: of relevant items, ascending. */
-static rk_ranking_metrics measure(const uint64_t *places, size_t n, int64_t n_wanted, int32_t k) {
+static rk_ranking_metrics metrics_at_cutoff(const uint64_t *places, size_t n, int64_t n_wanted, int32_t k) {
     if (n_wanted == 0) return (rk_ranking_metrics){NAN, NAN, NAN};
     double gain = 0, ideal = 0;
     size_t hits = 0;
@@ -161,7 +162,7 @@ rk_status rk_ranking_metrics_at_ks(const float *scores, int64_t n_items, const i
     RK_TRY(rk_alloc(2 * n_kept + 1, sizeof *best, &best));
     RK_TRY(select_best(scores, n_items, masked, n_masked, n_kept, best, &n));
     n = find_relevant(best, n, relevant, n_relevant);
-    for (size_t i = 0; i < n_ks; i++) out[i] = measure(best, n, n_wanted, ks[i]);
+    for (size_t i = 0; i < n_ks; i++) out[i] = metrics_at_cutoff(best, n, n_wanted, ks[i]);
     return RK_OK;
 }
 
@@ -197,7 +198,7 @@ rk_status rk_ranking_metrics_from_positions(const uint32_t *positions, int64_t n
     for (int64_t i = 0; i < n_relevant; i++)
         if (positions[i] != UINT32_MAX) found[n++] = positions[i];
     qsort(found, n, sizeof *found, by_place);
-    for (size_t i = 0; i < n_ks; i++) out[i] = measure(found, n, (int64_t)n, ks[i]);
+    for (size_t i = 0; i < n_ks; i++) out[i] = metrics_at_cutoff(found, n, (int64_t)n, ks[i]);
     return RK_OK;
 }
 

@@ -21,7 +21,7 @@ bool rk_model_has_device(const rk_model *model) {
 
 /* Over ranks all have it of their GPUs or none, so that all have the same. */
 rk_status rk_model_metrics(void *context, bool binary, int64_t n, const rk_metric_sample *samples,
-                           const int64_t *groups, rk_metric_parts *out) {
+                           const int64_t *groups, rk_metric_totals *out) {
     rk_model *model = context;
     rk_status status = model->engine->metrics(model, binary, n, samples, groups, out);
     return rk_comm_agree(rk_model_trainers(model), status);
@@ -54,9 +54,9 @@ rk_status rk_model_state_dict(rk_model *model, rk_state_dict *state) {
     return RK_OK;
 }
 
-rk_status rk_model_read_stale(rk_model *model, const char *name, int64_t n, int64_t record_bytes,
-                              const void *records) {
-    return model->store->ops->read_stale(model->store, name, n, record_bytes, records);
+rk_status rk_model_read_before_images(rk_model *model, const char *name, int64_t n, int64_t record_bytes,
+                                      const void *records) {
+    return model->store->ops->read_before_images(model->store, name, n, record_bytes, records);
 }
 
 rk_status rk_model_load_keys(rk_model *model, const char *name, int64_t n, const int64_t *keys) {
@@ -102,9 +102,10 @@ void rk_model_splits(const rk_model *model, int64_t *splits) {
     memcpy(splits, ranks->splits, ((size_t)ranks->roles.n_trainers + 1) * sizeof *splits);
 }
 
-rk_model_traffic rk_model_count_traffic(const rk_model *model) {
+rk_model_comm_traffic rk_model_count_comm_traffic(const rk_model *model) {
     const rk_ranks *ranks = model->ranks;
     rk_store_counts rows = model->store->ops->count(model->store);
-    return (rk_model_traffic){model->queue.n_launched, ranks->bytes_sent, ranks->bytes_sent_most, rows.wait_s,
-                              model->reducer->wait_s,  rows.staleness_sum};
+    return (rk_model_comm_traffic){model->queue.n_launched, ranks->bytes_sent,
+                                   ranks->bytes_sent_most,  rows.wait_s,
+                                   model->reducer->wait_s,  rows.staleness_sum};
 }

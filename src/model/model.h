@@ -92,7 +92,7 @@ rk_status rk_model_reload(rk_model *model);
 bool rk_model_has_device(const rk_model *model); /* a GPU */
 /* By the GPU, between steps: an rk_metrics_offload_function (metrics/metrics.h). */
 rk_status rk_model_metrics(void *model, bool binary, int64_t n, const rk_metric_sample *samples,
-                           const int64_t *groups, rk_metric_parts *out);
+                           const int64_t *groups, rk_metric_totals *out);
 
 /* Of a two_tower, by the GPU, between steps: nn/item_positions.h. */
 rk_status rk_model_item_positions(rk_model *model, const rk_item_positions *args);
@@ -118,23 +118,24 @@ rk_comm *rk_model_trainers(const rk_model *model); /* those that do */
  * so, the same after each step on all. */
 void rk_model_ask_to_stop(rk_model *model);
 bool rk_model_stop_received(const rk_model *model);
-/* What a trainer has exchanged with the others so far. */
-typedef struct rk_model_traffic {
+/* What a trainer has exchanged with the others so far: bytes sent and time waited, not bytes moved in memory
+ * (rk_memory_traffic). */
+typedef struct rk_model_comm_traffic {
     int64_t n_batches;                  /* trained on */
     double bytes_sent, bytes_sent_most; /* by a trainer: on average, and by the one with most */
     double rows_wait_s,
         sum_wait_s;        /* of this one: for rows and room to send, for the sum of the dense gradients */
     int64_t staleness_sum; /* as rk_sharded_counts */
-} rk_model_traffic;
-rk_model_traffic rk_model_count_traffic(const rk_model *model);
+} rk_model_comm_traffic;
+rk_model_comm_traffic rk_model_count_comm_traffic(const rk_model *model);
 
 /* Everything that training changes, as named tensors: embeddings, dense parameters, statistics, optimizer
- * slots, "step", "steps_not_finite"; and where updates are stale, with names that begin with RK_STALE_PREFIX,
- * rows as the next steps are to see them. Those are there until the next step, and go back by
- * rk_model_read_stale, after rk_model_reload. */
+ * slots, "step", "steps_not_finite"; and where updates are stale, with names that begin with
+ * RK_BEFORE_IMAGE_PREFIX, rows as the next steps are to see them. Those are there until the next step, and go
+ * back by rk_model_read_before_images, after rk_model_reload. */
 rk_status rk_model_state_dict(rk_model *model, rk_state_dict *state);
-rk_status rk_model_read_stale(rk_model *model, const char *name, int64_t n, int64_t record_bytes,
-                              const void *records);
+rk_status rk_model_read_before_images(rk_model *model, const char *name, int64_t n, int64_t record_bytes,
+                                      const void *records);
 /* Of a checkpoint's tensor of 64-bit integers, before the state is made that values are read into: keys of a
  * dynamic table get their rows (embedding/store.h); other names are passed over. */
 rk_status rk_model_load_keys(rk_model *model, const char *name, int64_t n, const int64_t *keys);

@@ -116,14 +116,14 @@ static const rk_field fields[] = {
                     "two_tower: pairs, negatives and loss (docs/retrieval.md)"),
     LAYER_FIELDS,
 };
-static bool takes(const rk_yaml_node *node, const char *key);
+static bool accepts_key(const rk_yaml_node *node, const char *key);
 const rk_schema rk_model_schema = {
     .name = "model",
     .struct_bytes = sizeof(rk_model_section),
     .fields = fields,
     .n_fields = sizeof fields / sizeof fields[0],
     .scalar_key = "kind",
-    .takes = takes,
+    .takes = accepts_key,
     .has_line = true,
     .line_offset = offsetof(rk_model_section, line),
 };
@@ -224,7 +224,7 @@ static rk_status check_keys(const rk_model_section *section, const rk_yaml *yaml
     return RK_OK;
 }
 
-static bool takes(const rk_yaml_node *node, const char *key) {
+static bool accepts_key(const rk_yaml_node *node, const char *key) {
     static const rk_model_section none;
     const rk_yaml_node *said = rk_yaml_get(node, "kind");
     key_use keys[N_KEY_USES];

@@ -67,7 +67,7 @@ rk_model_work rk_model_count_work(const rk_model *model, int64_t n) {
     rk_model_work work = {.flops = rk_graph_flops(model->graph, true) * (double)n};
     rk_graph_largest_layer(model->graph, &work.layer_in, &work.layer_out);
     if (!model->embeddings) return work;
-    rk_embedding_work rows = rk_embeddings_traffic(model->embeddings);
+    rk_memory_traffic rows = rk_embeddings_memory_traffic(model->embeddings);
     work.lookup_bytes = rows.lookup_bytes;
     work.update_bytes = rows.update_bytes;
     work.n_ids = rows.n_ids;

@@ -170,7 +170,7 @@ rk_status rk_model_sum_micro_batches(const rk_model *model, const rk_batch *batc
                                      size_t n, double *loss);
 
 /* A step that fails (step/step_rollback.c): statistics, kept before it, as they were; returns `status`. */
-void rk_model_keep_statistics(rk_model *model);
+void rk_model_save_statistics(rk_model *model);
 rk_status rk_model_restore(rk_model *model, rk_status status);
 /* RK_OK with *loss NaN if the step is to be skipped. */
 rk_status rk_model_skip(rk_model *model, rk_status status, double *loss);

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "model/section/graph_section.h"
 
-static bool names(const rk_layer_section *layer, int input) {
+static bool reads_input(const rk_layer_section *layer, int input) {
     for (int64_t k = 0; k < layer->n_inputs; k++)
         if (strcmp(layer->inputs[k], rk_graph_inputs[input]) == 0) return true;
     return false;
@@ -13,7 +13,7 @@ static bool names(const rk_layer_section *layer, int input) {
 bool rk_model_reads(const rk_model_section *section, int input) {
     const rk_preset *preset = rk_preset_of(section->kind);
     for (int64_t i = 0; i < section->n_layers; i++)
-        if (names(&section->layers[i], input)) return true;
+        if (reads_input(&section->layers[i], input)) return true;
     if (!preset) return false;
     switch (input) {
         case RK_INPUT_VECTORS:

@@ -55,7 +55,7 @@ int64_t rk_candidate_loss_split(int64_t n, int32_t n_micro_batches, int32_t micr
 }
 
 /* A micro-batch's blocks, dealt out to its groups. */
-static void deal_blocks(rk_candidate_loss *l, int32_t here) {
+static void assign_blocks(rk_candidate_loss *l, int32_t here) {
     int32_t micro_batch = l->config.first_micro_batch + here;
     size_t begin = block_partition(l->args->n, l->config.n_micro_batches, micro_batch),
            n = block_partition(l->args->n, l->config.n_micro_batches, micro_batch + 1) - begin;
@@ -118,7 +118,7 @@ uint64_t rk_candidate_loss_bytes(const rk_candidate_loss *l) {
 }
 
 /* TILE of the candidates as columns; zeros where there are none. */
-static void place_tile(void *context, size_t task, int thread) {
+static void transpose_tile(void *context, size_t task, int thread) {
     (void)thread;
     rk_candidate_loss *l = context;
     int64_t dim = l->config.dim, begin = (int64_t)task * TILE,
@@ -178,7 +178,7 @@ static void run_group(void *context, size_t task, int thread) {
         memset(g->gradients, 0, (size_t)(l->config.dim * l->n_cols) * sizeof *g->gradients);
     for (size_t b = g->first; b < g->last; b++) {
         int64_t begin = (int64_t)b * ROWS, left = l->args->n - begin;
-        rk_failure_keep(&l->failure, begin, run_block(l, g, begin, left < ROWS ? left : ROWS));
+        rk_failure_record(&l->failure, begin, run_block(l, g, begin, left < ROWS ? left : ROWS));
     }
 }
 
@@ -247,8 +247,8 @@ rk_status rk_candidate_loss_run(rk_candidate_loss *l, const rk_candidate_loss_ar
     l->first = l->config.in_batch ? 0 : args->n;
     l->n_candidates = args->n + l->config.n_sampled - l->first;
     l->failure = (rk_failure)RK_FAILURE_INIT;
-    for (int32_t here = 0; here < l->config.n_here; here++) deal_blocks(l, here);
-    rk_parallel_for(rk_blocks((size_t)l->n_cols, TILE), place_tile, l);
+    for (int32_t here = 0; here < l->config.n_here; here++) assign_blocks(l, here);
+    rk_parallel_for(rk_blocks((size_t)l->n_cols, TILE), transpose_tile, l);
     RK_TRY(rk_packed_matrix_set(l->matrix, l->candidates, true));
     rk_parallel_for(n_groups(l), run_group, l);
     RK_TRY(rk_failure_status(&l->failure));

@@ -83,7 +83,7 @@ static double sum_of_squares(const float *values, int64_t n) {
     return sum;
 }
 
-static void measure_piece(void *context, size_t task, int thread) {
+static void add_l2_and_sum_squares(void *context, size_t task, int thread) {
     (void)thread;
     const rk_dense_optimizer *o = context;
     const rk_dense_piece *at = &o->pieces[task];
@@ -110,7 +110,7 @@ static void update_piece(void *context, size_t task, int thread) {
 }
 
 rk_status rk_dense_optimizer_check(rk_dense_optimizer *o) {
-    rk_parallel_for_work(o->n_pieces, o->n_values, measure_piece, o);
+    rk_parallel_for_work(o->n_pieces, o->n_values, add_l2_and_sum_squares, o);
     double sum = 0;
     for (size_t i = 0; i < o->n_pieces; i++) {
         RK_FAIL_IF(!isfinite(o->squares[i]), RK_NOT_FINITE,

@@ -118,8 +118,9 @@ const rk_schema rk_optimizer_schema = {.name = "optimizer",
                                        .line_offset = offsetof(rk_optimizer_config, line)};
 
 /* A key that the kind would ignore is a mistake of the user's. used_by: bits of the n kinds that read it. */
-static rk_status refuse(const rk_optimizer_config *c, const rk_yaml *yaml, const char *key, const char *what,
-                        int kind, const char *const *names, int n, unsigned used_by) {
+static rk_status unused_option_error(const rk_optimizer_config *c, const rk_yaml *yaml, const char *key,
+                                     const char *what, int kind, const char *const *names, int n,
+                                     unsigned used_by) {
     rk_status status = rk_error(RK_CONFIG, "%s: key '%s': not an option of the %s '%s'",
                                 rk_yaml_location_of(yaml, c->line).text, key, what, names[kind]);
     char list[256] = "";
@@ -136,7 +137,8 @@ static rk_status check_used(const rk_optimizer_config *c, const rk_yaml *yaml, i
         double value;
         memcpy(&value, (const char *)c + uses[i].offset, sizeof value);
         if (isnan(value) || (uses[i].used_by & (1u << kind))) continue;
-        return refuse(c, yaml, uses[i].key, "optimizer", kind, kinds, RK_OPTIMIZER_COUNT, uses[i].used_by);
+        return unused_option_error(c, yaml, uses[i].key, "optimizer", kind, kinds, RK_OPTIMIZER_COUNT,
+                                   uses[i].used_by);
     }
     return RK_OK;
 }
@@ -161,8 +163,8 @@ static rk_status check_schedule_used(const rk_optimizer_config *c, const rk_yaml
     };
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (keys[i].given && !(keys[i].used_by & (1u << s->kind)))
-            return refuse(c, yaml, keys[i].key, "schedule", s->kind, schedules, RK_SCHEDULE_COUNT,
-                          keys[i].used_by);
+            return unused_option_error(c, yaml, keys[i].key, "schedule", s->kind, schedules,
+                                       RK_SCHEDULE_COUNT, keys[i].used_by);
     return RK_OK;
 }
 

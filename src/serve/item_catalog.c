@@ -37,7 +37,7 @@ rk_status rk_recommendable_make(const rk_predictor *p, const rk_recommend_option
 }
 
 void rk_recommendable_release(rk_recommendable *r) {
-    rk_interactions_free(r->left_out);
+    rk_interactions_unref(r->left_out);
     rk_item_choice_release(&r->items);
     RK_FREE_ALL(r->excluded, r->excluded_begins);
     *r = (rk_recommendable){0};
@@ -80,7 +80,7 @@ rk_status rk_item_catalog_create(rk_predictor *p, const rk_recommend_options *op
     rk_recommend_options o = RK_RECOMMEND_OPTIONS_INIT;
     rk_item_catalog *c;
     rk_status status;
-    RK_TRY(rk_recommend_take(&o, options));
+    RK_TRY(rk_recommend_options_take(&o, options));
     RK_TRY(rk_recommend_check_model(p));
     RK_FAIL_IF(rk_comm_size(p->comm) > 1, RK_UNSUPPORTED,
                "a catalog of items is one process's, not several ranks'");
@@ -161,10 +161,11 @@ static const int64_t *put_ids(const rk_item_choice *items, const int64_t *places
 }
 
 /* The index has ids, which ascend as items do. */
-static rk_status search_index(const rk_item_catalog *c, rk_session *s, const rk_item_search *o, int64_t n) {
+static rk_status search_index(const rk_item_catalog *c, rk_session *s, const rk_item_search *o,
+                              int64_t n_users) {
     const rk_item_choice *items = &c->from.items;
-    const int64_t n_found = n * o->k, n_only = o->only ? o->n_only : 0,
-                  n_excluded = o->excluded ? rk_ids_begin(o->excluded, n) : 0;
+    const int64_t n_found = n_users * o->k, n_only = o->only ? o->n_only : 0,
+                  n_excluded = o->excluded ? rk_ids_begin(o->excluded, n_users) : 0;
     rk_index_search_options options = RK_INDEX_SEARCH_OPTIONS_INIT;
     RK_TRY(rk_reserve(&s->found, &s->found_capacity, (size_t)n_found, sizeof *s->found));
     RK_TRY(rk_reserve(&s->ids, &s->ids_capacity, (size_t)n_found, sizeof *s->ids));
@@ -180,7 +181,7 @@ static rk_status search_index(const rk_item_catalog *c, rk_session *s, const rk_
     const rk_index_search_call call = {.index = c->by_index.index,
                                        .options = &options,
                                        .queries = s->users,
-                                       .n = n,
+                                       .n = n_users,
                                        .k = o->k,
                                        .ids = s->ids,
                                        .scores = s->scores};

@@ -28,7 +28,7 @@ typedef struct indexing {
 } indexing;
 
 static void release(indexing *g) {
-    rk_interactions_free(g->left_out);
+    rk_interactions_unref(g->left_out);
     rk_item_choice_release(&g->items);
     rk_user_rows_release(&g->users);
     rk_user_bags_release(&g->excluded);

@@ -5,7 +5,7 @@
 #include <reckon/predictor.h>
 
 #include "data/dataset/dataset.h"
-#include "train/checkpoint/rows_pointer.h"
+#include "train/checkpoint/external_rows.h"
 #include "train/evaluate/evaluation.h"
 
 struct rk_predictor {

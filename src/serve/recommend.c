@@ -75,7 +75,7 @@ static rk_status rank_user(void *context, int64_t user, const float *scores) {
 }
 
 /* What each rank has found to all: values of `bytes` a user. */
-static rk_status share(const recommending *r, void *values, size_t bytes) {
+static rk_status gather_values(const recommending *r, void *values, size_t bytes) {
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     rk_comm *comm = r->predictor->comm;
     int32_t n_ranks = rk_comm_size(comm);
@@ -110,8 +110,8 @@ static rk_status rank_batch(recommending *r) {
             end = rk_first_scored_user(n, rk_comm_rank(comm) + 1, rk_comm_size(comm));
     rk_status status = r->by_index.index ? rank_by_index(r, first, end) : rk_score_items(&scores, first, end);
     RK_TRY(rk_comm_agree(comm, status));
-    RK_TRY(share(r, r->places, (size_t)r->k * sizeof *r->places));
-    return share(r, r->scores, (size_t)r->k * sizeof *r->scores);
+    RK_TRY(gather_values(r, r->places, (size_t)r->k * sizeof *r->places));
+    return gather_values(r, r->scores, (size_t)r->k * sizeof *r->scores);
 }
 
 static rk_status write_user(recommending *r, int64_t user) {
@@ -189,14 +189,14 @@ static rk_status recommend(rk_predictor *p, const rk_recommend_options *o, int64
     return RK_OK;
 }
 
-rk_status rk_recommend_take(rk_recommend_options *out, const rk_recommend_options *options) {
+rk_status rk_recommend_options_take(rk_recommend_options *out, const rk_recommend_options *options) {
     return rk_options_take(out, sizeof *out, options, RK_SIZE_WITH(rk_recommend_options, output),
                            "rk_recommend_options");
 }
 
 rk_status rk_predictor_recommend(rk_predictor *p, const rk_recommend_options *options, int64_t *n_users) {
     rk_recommend_options o = RK_RECOMMEND_OPTIONS_INIT;
-    RK_TRY(rk_recommend_take(&o, options));
+    RK_TRY(rk_recommend_options_take(&o, options));
     rk_status status;
     RK_ON_POOL(p->pool, status = recommend(p, &o, n_users));
     return status;

@@ -53,7 +53,7 @@ void rk_index_ranking_release(rk_index_ranking *r) {
 }
 
 /* The same search of all lists, for the first users. */
-static rk_status measure(rk_index_ranking *r, const rk_index_search_call *call) {
+static rk_status measure_recall(rk_index_ranking *r, const rk_index_search_call *call) {
     int64_t n = SAMPLED_USERS - r->n_measured < call->n ? SAMPLED_USERS - r->n_measured : call->n;
     size_t n_best = (size_t)(n * call->k);
     rk_index_search_options all = *call->options;
@@ -98,7 +98,7 @@ rk_status rk_index_ranking_search(rk_index_ranking *r, const rk_item_choice *ite
                                        .ids = places,
                                        .scores = scores};
     RK_TRY(rk_index_ranking_find(r, &call));
-    RK_TRY(measure(r, &call));
+    RK_TRY(measure_recall(r, &call));
     for (int64_t i = 0; i < n * k; i++) {
         scores[i] = places[i] < 0 ? 0 : scores[i];
         places[i] = places[i] < 0 ? -1 : items->places[places[i]];

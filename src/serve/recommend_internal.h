@@ -13,7 +13,7 @@
 #include "serve/predictor_internal.h"
 
 /* The caller's options, checked; and over ranks, that all have the same. */
-rk_status rk_recommend_take(rk_recommend_options *out, const rk_recommend_options *options);
+rk_status rk_recommend_options_take(rk_recommend_options *out, const rk_recommend_options *options);
 rk_status rk_recommend_check_same(const rk_predictor *predictor, const rk_recommend_options *options);
 
 /* Values that the training data has not: how many, and the first of them for a message. */

@@ -111,7 +111,7 @@ static rk_status read_names(const rk_predictor *p, choosing *g) {
 }
 
 /* The chosen items by their places. */
-static rk_status keep(choosing *g) {
+static rk_status index_chosen_items(choosing *g) {
     rk_item_choice *c = g->choice;
     for (int64_t id = 0; id < c->n_ids; id++) c->n += g->chosen[id];
     RK_FAIL_IF(c->n == 0, RK_BAD_DATA, "no item is left to recommend");
@@ -152,7 +152,7 @@ rk_status rk_item_choice_make(const rk_predictor *p, const rk_recommend_options 
     else if (!say_names)
         RK_TRY(read_names(p, &g));
     if (o->without_items) RK_TRY(take_file(&g, o->without_items, false));
-    return keep(&g);
+    return index_chosen_items(&g);
 }
 
 void rk_item_choice_release(rk_item_choice *c) {

@@ -22,7 +22,7 @@ bool rk_user_rows_can_answer(const rk_user_rows *u, rk_span name) {
     return !needs_id || is_known(u, name);
 }
 
-static rk_status choose(void *context, rk_span name, bool *wanted) {
+static rk_status choose_answerable(void *context, rk_span name, bool *wanted) {
     rk_user_rows *u = context;
     u->n_users++;
     *wanted = rk_user_rows_can_answer(u, name);
@@ -64,12 +64,12 @@ rk_status rk_user_rows_open(const rk_predictor *p, const char *split, const rk_i
                                                 .n_columns = 1,
                                                 .may_miss = columns[1],
                                                 .once = true,
-                                                .choose = choose,
+                                                .choose = choose_answerable,
                                                 .context = out};
     return rk_rows_with_texts_open(&c->data, c->transforms, &options, &out->rows);
 }
 
-static rk_status tell_unknown(rk_user_rows *u) {
+static rk_status log_unknown_users(rk_user_rows *u) {
     long long n = (long long)u->unknown.n, n_users = (long long)u->n_users;
     if (n == 0) return RK_OK;
     const char *names = rk_unknown_values_text(&u->unknown);
@@ -86,7 +86,7 @@ static rk_status tell_unknown(rk_user_rows *u) {
 
 rk_status rk_user_rows_next(rk_user_rows *u, rk_batch_with_texts *out) {
     rk_status status = rk_rows_with_texts_next(u->rows, out);
-    if (status == RK_END) RK_TRY(tell_unknown(u));
+    if (status == RK_END) RK_TRY(log_unknown_users(u));
     return status;
 }
 

@@ -115,7 +115,7 @@ static rk_status write_vectors(rk_predictor *p, bool of_items, const rk_recommen
 rk_status rk_predictor_write_vectors(rk_predictor *p, bool of_items, const rk_recommend_options *options,
                                      int64_t *n) {
     rk_recommend_options o = RK_RECOMMEND_OPTIONS_INIT;
-    RK_TRY(rk_recommend_take(&o, options));
+    RK_TRY(rk_recommend_options_take(&o, options));
     rk_status status;
     RK_ON_POOL(p->pool, status = write_vectors(p, of_items, &o, n));
     return status;

@@ -140,7 +140,7 @@ static rk_status use_members(rk_comm *comm) {
     rk_status status = RK_OK;
     for (int i = 0; i < 2; i++)
         if (comm->rank == pairs[i][0] || comm->rank == pairs[i][1])
-            RK_GOTO(rk_comm_members(comm, pairs[i], 2, &made[i]));
+            RK_GOTO(rk_comm_create_group(comm, pairs[i], 2, &made[i]));
     for (int i = 2; i-- > 0;)
         if (made[i]) RK_GOTO(exchange(made[i]));
     RK_GOTO(exchange(comm));

@@ -107,12 +107,12 @@ static void test_agree_and_members(void **state) {
     OK(rk_comm_agree(*state, RK_OK));
     FAILS(rk_comm_agree(*state, rk_error(RK_BAD_DATA, "'x' is no number")), RK_BAD_DATA, "'x' is no number");
     rk_comm *members;
-    OK(rk_comm_members(*state, &(int32_t){0}, 1, &members));
+    OK(rk_comm_create_group(*state, &(int32_t){0}, 1, &members));
     OK(rk_comm_barrier(members));
     rk_comm_free(members);
-    FAILS(rk_comm_members(*state, &(int32_t){1}, 1, &members), RK_INVALID_ARGUMENT,
+    FAILS(rk_comm_create_group(*state, &(int32_t){1}, 1, &members), RK_INVALID_ARGUMENT,
           "members: there is no rank 1 of 1");
-    FAILS(rk_comm_members(*state, NULL, 0, &members), RK_INVALID_ARGUMENT,
+    FAILS(rk_comm_create_group(*state, NULL, 0, &members), RK_INVALID_ARGUMENT,
           "members: this rank, 0, is not one of them");
 }
 

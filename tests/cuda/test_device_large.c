@@ -66,7 +66,7 @@ static void test_operations(void **state) {
     expect_rows("multiply", y, rows, squares, 1);
     rk_cuda_copy_columns(stream, rows, COLS, x, COLS, y, COLS, true);
     expect_rows("copy_columns", y, rows, b, 1);
-    rk_cuda_row_dots(stream, rows, COLS, x, d_b, 1, few, true);
+    rk_cuda_rowwise_dot(stream, rows, COLS, x, d_b, 1, few, true);
     expect_all("row_dots", few, rows, dot);
     rk_cuda_sum_args sums = {
         .kind = RK_CUDA_PLAIN, .rows = rows, .cols = COLS, .x = x, .out = y, .partials = partials};

@@ -2,7 +2,7 @@
  * vectors. */
 #include "device_training.h"
 
-#include "cuda/dense/candidates.h"
+#include "cuda/dense/candidate_loss.h"
 #include "model/retrieval/retrieval.h"
 #include "nn/cuda/device_candidate_loss.h"
 
@@ -151,7 +151,7 @@ static void make_known(void) {
     for (int64_t u = 0; u <= USERS; u++) known_offsets[u] = u * PAIRS;
     for (int64_t i = 0; i < USERS * PAIRS; i++) known_items[i] = (i / PAIRS + i % PAIRS * 7) % ITEMS;
     for (int64_t i = 0; i < USERS * PAIRS; i++) known_counts[known_items[i]]++;
-    atomic_init(&known.n_holders, 1);
+    atomic_init(&known.n_refs, 1);
 }
 
 typedef struct pair_batch {

@@ -142,7 +142,7 @@ static void test_batches_under_way(void **state) {
         if (i) apply_twins(&w); /* of the batch before, which has been looked up */
         look_up_twins(&w, true, true);
     }
-    OK(rk_device_tables_check_gradients(w.tables));
+    OK(rk_device_tables_check_gradients_finite(w.tables));
     apply_twins(&w);
 
     draw_ids(&w, SAMPLES);
@@ -158,7 +158,7 @@ static void test_batches_under_way(void **state) {
     OK(rk_stream_sync(stream));
     OK(rk_device_read(device, &stop, w.stop, sizeof stop));
     assert_int_equal(stop, RK_CUDA_STOP_ROWS);
-    FAILS(rk_device_tables_check_gradients(w.tables), RK_NOT_FINITE,
+    FAILS(rk_device_tables_check_gradients_finite(w.tables), RK_NOT_FINITE,
           "feature 'd': sample 12: the gradient is not a finite number");
     rk_device_tables_end_batch(w.tables, false);
     rk_stream_fill(stream, w.stop, 0, sizeof stop);

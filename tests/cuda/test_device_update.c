@@ -77,7 +77,7 @@ static void launch_step(const model *m, rk_device_graph *g, memory at) {
     rk_device_graph_forward(g, stream, N, 0, N, true, at.step);
     rk_stream_copy(stream, rk_device_graph_gradient(g, m->y), at.dy, N * sizeof(float));
     rk_device_graph_backward(g, stream, N);
-    rk_device_graph_measure(g, stream, at.stop);
+    rk_device_graph_gradient_norm(g, stream, at.stop);
     rk_device_graph_update(g, stream, at.stop);
 }
 

@@ -55,10 +55,10 @@ static void test_lists(void **state) {
         close_section(&o);
         OK(rk_interactions_merge(x, more, &both));
         assert_lists(both, both_offsets, both_items, both_counts);
-        rk_interactions_free(rk_interactions_hold(x));
-        rk_interactions_free(x);
-        rk_interactions_free(more);
-        rk_interactions_free(both);
+        rk_interactions_unref(rk_interactions_ref(x));
+        rk_interactions_unref(x);
+        rk_interactions_unref(more);
+        rk_interactions_unref(both);
     }
     assert_int_equal(rk_alloc_live(), 0);
 }
@@ -93,7 +93,7 @@ static void test_refusals(void **state) {
     OK(rk_interactions_collect(o.dataset, (rk_pair_features){0, 1}, &x));
     assert_int_equal(x->offsets[4], 2); /* the line's other pair stays */
     assert_int_equal(rk_dataset_n_skipped(o.dataset), 1);
-    rk_interactions_free(x);
+    rk_interactions_unref(x);
     close_section(&o);
     assert_int_equal(rk_alloc_live(), 0);
 }

@@ -96,7 +96,7 @@ static void run(void **state) {
                                (double)counts.bytes_served,
                                (double)rk_comm_bytes_sent(world),
                                (double)counts.gradients_taken,
-                               (double)rk_embeddings_traffic(sharded->store).n_rows,
+                               (double)rk_embeddings_memory_traffic(sharded->store).n_rows,
                                (double)rk_embeddings_bytes(sharded->store),
                                (double)clock() * 1e6 / CLOCKS_PER_SEC};
     rk_all_to_all *all_to_all;

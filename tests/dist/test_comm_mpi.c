@@ -309,7 +309,7 @@ static void test_agree(void **state) {
 
 static void in_group(const int32_t *members, int32_t n, int round) {
     rk_comm *group;
-    OK(rk_comm_members(world, members, n, &group));
+    OK(rk_comm_create_group(world, members, n, &group));
     int rank = rk_comm_rank(group);
     assert_int_equal(rk_comm_size(group), n);
     assert_int_equal(members[rank], rk_comm_rank(world));
@@ -338,7 +338,8 @@ static void test_members(void **state) {
     in_group(all, size, 320);
     in_group(&(int32_t){rank}, 1, 330);
     rk_comm *none;
-    if (size > 1) assert_int_equal(rk_comm_members(world, (int32_t[]){1, 0}, 2, &none), RK_INVALID_ARGUMENT);
+    if (size > 1)
+        assert_int_equal(rk_comm_create_group(world, (int32_t[]){1, 0}, 2, &none), RK_INVALID_ARGUMENT);
 }
 
 /* Their sequence numbers are the same, so what is begun on one must not arrive on the other. */
@@ -349,7 +350,7 @@ static void test_two_groups_of_the_same_ranks(void **state) {
     batch_context batch_contexts[2];
     int rank = rk_comm_rank(world), size = rk_comm_size(world);
     for (int r = 0; r < size; r++) all[r] = r;
-    for (int g = 0; g < 2; g++) OK(rk_comm_members(world, all, size, &groups[g]));
+    for (int g = 0; g < 2; g++) OK(rk_comm_create_group(world, all, size, &groups[g]));
     for (int i = 0; i < 2; i++) {
         int g = (i + rank) % 2;
         batch_contexts[g] = take_off(groups[g], 340 + g, RK_CHANNEL_IDS, 0);

@@ -74,7 +74,7 @@ static rk_status subject_apply(device_subject *d) {
     RK_TRY(d->rows->ops->apply(d->rows, stream, d->activations, d->stop));
     RK_TRY(rk_stream_sync(stream));
     OK(rk_device_read(device, &stop, d->stop, sizeof stop));
-    return stop ? d->rows->ops->check_gradients(d->rows) : RK_OK;
+    return stop ? d->rows->ops->check_gradients_finite(d->rows) : RK_OK;
 }
 
 static rk_status subject_end(rk_store *store, bool applies) {

@@ -10,7 +10,7 @@
 
 #include "batch/ids.h"
 #include "comm/comm.h"
-#include "embedding/local/stale_rows.h"
+#include "embedding/local/row_before_images.h"
 #include "embedding/store.h"
 
 /* Every rank has some of a batch's micro-batches. */
@@ -154,7 +154,7 @@ static void assert_state_of(const store_kind *kind, rk_store *store, rk_embeddin
     OK(rk_embeddings_state_dict(plain, &wanted));
     for (size_t i = 0; i < theirs.n; i++) {
         const rk_state_dict_entry *have = &theirs.entries[i], *want = rk_state_dict_find(&wanted, have->name);
-        if (strncmp(have->name, RK_STALE_PREFIX, strlen(RK_STALE_PREFIX)) == 0) continue;
+        if (strncmp(have->name, RK_BEFORE_IMAGE_PREFIX, strlen(RK_BEFORE_IMAGE_PREFIX)) == 0) continue;
         n++;
         if (!want && rk_comm_size(comm) > 1) continue;
         if (!want) fail_msg("'%s' is no state of the collection", have->name);

@@ -185,14 +185,14 @@ static void test_refused(void **state) {
  * left is no obstacle. */
 static void test_two_at_once(void **state) {
     (void)state;
-    rk_folder_lock *other;
-    OK(rk_folder_lock_take(path_of("twice.reckon-export"), &other));
+    rk_directory_lock *other;
+    OK(rk_directory_lock_acquire(path_of("twice.reckon-export"), &other));
     OK(rk_make_directories(path_of("twice.reckon-export/files")));
     OK(rk_file_write(path_of("twice.reckon-export/files/model.safetensors"), "half", 4));
     assert_int_equal(rk_export_safetensors(path_of("run"), NULL, path_of("twice")), RK_BUSY);
     assert_non_null(strstr(rk_last_error(), "twice.reckon-export' is in use"));
     assert_true(rk_file_exists(path_of("twice.reckon-export/files/model.safetensors")));
-    rk_folder_lock_free(other);
+    rk_directory_lock_free(other);
     assert_true(rk_file_exists(path_of("twice.reckon-export/files/model.safetensors")));
     OK(rk_export_safetensors(path_of("run"), NULL, path_of("twice")));
     check_file("twice/model.safetensors");

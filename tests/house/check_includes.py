@@ -38,7 +38,7 @@ INSIDE = {
     "base": {".": {"text"}, "text": {"."}, "file": {".", "text"}, "yaml": {".", "text", "file"}, "thread": {".", "text", "file"}, "tensor": {"."}},
     "kernels": {"inline": {"."}, ".": {"inline"}},
     "format": {".": set(), "text": {"."}, "rkb": {"."}, "parquet": {"."}, "protobuf": {"."}},
-    "comm": {".": set(), "self": {"."}, "mpi": {"."}, "functions": {"."}, "nccl": {"."}},
+    "comm": {".": set(), "self": {"."}, "mpi": {"."}, "callbacks": {"."}, "nccl": {"."}},
     "cuda": {
         ".": {"device", "libraries", "dense", "tables", "metrics", "emulator"},  # the one list of all launches
         "device": {"."}, "libraries": {".", "device"}, "dense": {".", "device", "libraries"},

@@ -167,7 +167,7 @@ static void test_stride_clear_and_missing_groups(void **state) {
 /* Sums of another's making, of exactly the samples and groups; the metrics' own where that one has no
  * room. */
 static rk_status elsewhere(void *context, bool binary, int64_t n, const rk_metric_sample *rows,
-                           const int64_t *groups, rk_metric_parts *out) {
+                           const int64_t *groups, rk_metric_totals *out) {
     const samples *s = context;
     if (n != 100) return rk_error(RK_NO_MEMORY, "no room");
     assert_true(binary);
@@ -176,7 +176,7 @@ static rk_status elsewhere(void *context, bool binary, int64_t n, const rk_metri
                     rows[i].weight == s->weights[i]);
         assert_true(!groups || groups[i] == s->groups[i]);
     }
-    *out = (rk_metric_parts){.auc = 7, .gauc = groups ? 8 : out->gauc, .sums = {4, 6, 2, 1, 3}};
+    *out = (rk_metric_totals){.auc = 7, .gauc = groups ? 8 : out->gauc, .sums = {4, 6, 2, 1, 3}};
     return RK_OK;
 }
 

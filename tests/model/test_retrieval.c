@@ -25,7 +25,7 @@ static const float weights[N] = {1, 0.5f, 2, 1, 1};
 
 static void pairs_init(fixture *f, const char *text) {
     fixture_init(f, text, pair_features, 2, 0, 0);
-    atomic_init(&known.n_holders, 1);
+    atomic_init(&known.n_refs, 1);
     f->options.interactions = &known;
     f->options.max_batch = N;
     use_optimizer(f, RK_OPTIMIZER_SGD, 0.1);

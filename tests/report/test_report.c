@@ -107,7 +107,7 @@ static void test_importance(void **state) {
     rk_importance importance, again;
     rk_importance_options options = {.n_repeats = 3, .seed = 5};
     OK(rk_predictor_open(first_run, NULL, &predictor));
-    OK(rk_samples_keep(predictor, "valid", 0, &samples));
+    OK(rk_samples_collect(predictor, "valid", 0, &samples));
     OK(rk_importance_measure(predictor, &samples, &options, &importance));
     assert_int_equal(importance.n_features, 5);
     assert_int_equal(importance.n_tasks, 2);
@@ -152,7 +152,7 @@ static void test_samples(void **state) {
     OK(rk_predictor_open(first_run, NULL, &predictor));
     for (int64_t most = 0; most <= 130; most += 65) {
         rk_samples samples;
-        OK(rk_samples_keep(predictor, "valid", most, &samples));
+        OK(rk_samples_collect(predictor, "valid", most, &samples));
         if (most)
             assert_int_equal(samples.n, most);
         else

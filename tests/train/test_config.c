@@ -479,18 +479,18 @@ static void test_policy(void **state) {
                                      .factor = 0.1,
                                      .min_factor = 0.05};
     rk_early_stopping_init(&p);
-    rk_early_stopping_decision v = rk_early_stopping_judge(&p, &rules, 10, 0.7, 0.5);
+    rk_early_stopping_decision v = rk_early_stopping_decide(&p, &rules, 10, 0.7, 0.5);
     assert_true(v.best && !v.dropped && !v.stop);
-    v = rk_early_stopping_judge(&p, &rules, 20, 0.7, 0.6);
+    v = rk_early_stopping_decide(&p, &rules, 20, 0.7, 0.6);
     assert_true(!v.best && v.dropped && !v.stop && p.learning_rate_factor == 0.1);
-    v = rk_early_stopping_judge(&p, &rules, 30, __builtin_nan(""),
-                                __builtin_nan("")); /* not defined: neither better nor worse */
+    v = rk_early_stopping_decide(&p, &rules, 30, __builtin_nan(""),
+                                 __builtin_nan("")); /* not defined: neither better nor worse */
     assert_true(!v.best && !v.dropped && !v.stop && p.bad == 1 && p.plateau_bad == 0);
-    v = rk_early_stopping_judge(&p, &rules, 40, 0.6, 0.7);
+    v = rk_early_stopping_decide(&p, &rules, 40, 0.6, 0.7);
     assert_true(!v.best && !v.dropped && v.stop && p.best_step == 10 && p.last_step == 40);
     rk_early_stopping_init(&p); /* undefined from the first one on */
     for (int i = 1; i < 9; i++)
-        assert_false(rk_early_stopping_judge(&p, &rules, i, __builtin_nan(""), 0.5).stop);
+        assert_false(rk_early_stopping_decide(&p, &rules, i, __builtin_nan(""), 0.5).stop);
 }
 
 /* Stops at the patience-th evaluation in a row that is not better. */
@@ -502,10 +502,10 @@ static void test_patience(void **state) {
         rk_early_stopping_init(&p);
         int64_t n_bad = 0;
         assert_false(rk_early_stopping_stops(&p, &rules));
-        assert_false(rk_early_stopping_judge(&p, &rules, 1, 0.5, 0).stop);
-        assert_false(rk_early_stopping_judge(&p, &rules, 2, 0.6, 0).stop);
+        assert_false(rk_early_stopping_decide(&p, &rules, 1, 0.5, 0).stop);
+        assert_false(rk_early_stopping_decide(&p, &rules, 2, 0.6, 0).stop);
         do n_bad++;
-        while (!rk_early_stopping_judge(&p, &rules, 2 + n_bad, 0.6, 0).stop);
+        while (!rk_early_stopping_decide(&p, &rules, 2 + n_bad, 0.6, 0).stop);
         assert_int_equal(n_bad, patience ? patience : 1);
     }
 }
@@ -520,11 +520,11 @@ static void test_min_delta(void **state) {
         .larger_is_better = true, .stops = true, .patience = 3, .min_delta = 0.01};
     rk_early_stopping_init(&p);
     for (int i = 0; i < 6; i++) {
-        rk_early_stopping_decision v = rk_early_stopping_judge(&p, &rules, i + 1, values[i], 0);
+        rk_early_stopping_decision v = rk_early_stopping_decide(&p, &rules, i + 1, values[i], 0);
         assert_true(v.best && !v.stop && p.best_step == i + 1 && p.best == values[i]);
         assert_int_equal(p.bad, i % 3);
     }
-    rk_early_stopping_decision v = rk_early_stopping_judge(&p, &rules, 7, 0.52, 0);
+    rk_early_stopping_decision v = rk_early_stopping_decide(&p, &rules, 7, 0.52, 0);
     assert_true(v.best && v.stop && p.best_step == 7);
 }
 

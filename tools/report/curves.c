@@ -16,7 +16,7 @@ static double weight_of(const rk_predicted *p, uint32_t i) {
 }
 
 /* Ascending by prediction; rk_free. */
-static rk_status sort(const rk_predicted *p, rk_rank_item **out) {
+static rk_status sort_by_prediction(const rk_predicted *p, rk_rank_item **out) {
     rk_rank_item *items;
     RK_FAIL_IF(p->n > UINT32_MAX, RK_UNSUPPORTED, "curves take up to %u samples", UINT32_MAX);
     RK_TRY(rk_alloc(2 * p->n, sizeof *items, &items)); /* the second half is scratch */
@@ -41,8 +41,8 @@ static void add_point(rk_roc *roc, double resolution, bool is_last, double x, do
 }
 
 /* From the highest prediction down; a point where a tie ends. */
-static void walk(const rk_predicted *p, const rk_rank_item *items, double positives, double negatives,
-                 double resolution, rk_roc *roc) {
+static void trace_roc(const rk_predicted *p, const rk_rank_item *items, double positives, double negatives,
+                      double resolution, rk_roc *roc) {
     double above_positives = 0, above_negatives = 0;
     add_point(roc, 0, false, 0, 0);
     for (size_t i = p->n; i-- > 0;) {
@@ -67,9 +67,9 @@ rk_status rk_roc_make(const rk_predicted *p, double resolution, rk_roc *out) {
     }
     *out = roc;
     if (!(positives > 0) || !(negatives > 0)) return RK_OK;
-    RK_TRY(sort(p, &items));
+    RK_TRY(sort_by_prediction(p, &items));
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(p->n + 1, roc.false_rates), RK_ARRAY(p->n + 1, roc.true_rates)));
-    walk(p, items, positives, negatives, resolution, &roc);
+    trace_roc(p, items, positives, negatives, resolution, &roc);
     *out = roc;
     roc = (rk_roc){0};
     return RK_OK;
@@ -113,7 +113,7 @@ static rk_bin bin_of(const sums *s, bool binary) {
 rk_status rk_bins_make(const rk_predicted *p, bool binary, size_t n_bins, rk_bin **out, size_t *n_out) {
     RK_AUTOFREE rk_rank_item *items = NULL;
     rk_bin *bins;
-    RK_TRY(sort(p, &items));
+    RK_TRY(sort_by_prediction(p, &items));
     RK_TRY(rk_alloc(n_bins, sizeof *bins, &bins));
     size_t n = 0, at = 0;
     for (size_t b = 0; b < n_bins; b++) {

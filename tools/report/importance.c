@@ -34,8 +34,8 @@ static rk_status trial_init(rk_predictor *predictor, const rk_samples *samples, 
 }
 
 /* One feature's values in a batch of samples first .. first+n-1 become those of the permuted samples. */
-static rk_status exchange(trial *t, const rk_predictor_feature *at, int64_t first, int64_t n,
-                          rk_batch *batch) {
+static rk_status permute_feature(trial *t, const rk_predictor_feature *at, int64_t first, int64_t n,
+                                 rk_batch *batch) {
     const rk_samples *s = t->samples;
     int64_t n_dense = s->n_dense;
     if (!at->dense) {
@@ -66,7 +66,7 @@ static rk_status predict_batch(trial *t, const rk_predictor_feature *at, int64_t
                       .dense = s->dense ? s->dense + first * s->n_dense : NULL,
                       .features = t->ids,
                       .first_row = first};
-    RK_TRY(exchange(t, at, first, n, &batch));
+    RK_TRY(permute_feature(t, at, first, n, &batch));
     return rk_model_predict(rk_predictor_model(t->predictor), &batch, t->predictions + first * s->n_tasks);
 }
 
@@ -106,8 +106,8 @@ static rk_status measure_feature(trial *t, const rk_predictor_feature *at,
     return RK_OK;
 }
 
-static rk_status measure(trial *t, const rk_importance_options *options, const double *before,
-                         rk_importance *out) {
+static rk_status measure_features(trial *t, const rk_importance_options *options, const double *before,
+                                  rk_importance *out) {
     int32_t n_tasks = out->n_tasks;
     for (int32_t f = 0; f < rk_predictor_n_features(t->predictor); f++) {
         rk_predictor_feature feature = rk_predictor_get_feature(t->predictor, f);
@@ -136,7 +136,7 @@ rk_status rk_importance_measure(rk_predictor *predictor, const rk_samples *sampl
                         RK_ARRAY(n_tasks, before)));
     RK_TRY(trial_init(predictor, samples, &t));
     for (int32_t k = 0; k < (int32_t)n_tasks; k++) RK_TRY(score(&t, samples->predictions, k, &before[k]));
-    RK_TRY(measure(&t, options, before, &found));
+    RK_TRY(measure_features(&t, options, before, &found));
     *out = found;
     found = (rk_importance){0};
     return RK_OK;

@@ -15,7 +15,7 @@ typedef struct thinned {
     size_t n;
 } thinned;
 
-static rk_status thin(const rk_curve *curve, thinned *out) {
+static rk_status downsample(const rk_curve *curve, thinned *out) {
     size_t together = (curve->n + MOST_POINTS - 1) / MOST_POINTS;
     thinned t = {0};
     RK_TRY(rk_alloc(MOST_POINTS + 1, 2 * sizeof *t.x, &t.x));
@@ -46,7 +46,7 @@ static rk_status add_line(lines *l, const rk_report_run *run, size_t number, con
     const rk_curve *curve = rk_run_record_find(&run->record, name);
     if (!curve) return RK_OK;
     thinned *points = &l->points[l->n];
-    RK_TRY(thin(curve, points));
+    RK_TRY(downsample(curve, points));
     rk_series *series = &l->series[l->n++];
     *series = (rk_series){.name = run->name,
                           .kind = kind,

@@ -67,7 +67,7 @@ static rk_status read_settings(const rk_predictor *predictor, rk_settings *out) 
     return rk_settings_read(text, out);
 }
 
-static rk_status look_at_task(const rk_samples *samples, int32_t k, rk_report_task *task) {
+static rk_status describe_task(const rk_samples *samples, int32_t k, rk_report_task *task) {
     RK_AUTO(rk_predicted_release) rk_predicted predicted = {0};
     RK_TRY(rk_samples_of_task(samples, samples->predictions, k, &predicted));
     RK_TRY(rk_predicted_metrics(&predicted, task->binary, task->metrics));
@@ -88,26 +88,26 @@ static rk_status name_tasks(const rk_predictor *predictor, rk_report_run *run) {
     return RK_OK;
 }
 
-static void tell(const rk_report_options *options, const rk_report_run *run, const char *what) {
+static void report_stage(const rk_report_options *options, const rk_report_run *run, const char *what) {
     char message[512];
     snprintf(message, sizeof message, "%s: %s", run->name, what);
     if (options->on_stage) options->on_stage(options->user, message);
 }
 
-static rk_status look_at_samples(rk_predictor *predictor, const rk_report_options *options, const char *split,
-                                 rk_report_run *run) {
+static rk_status evaluate_samples(rk_predictor *predictor, const rk_report_options *options,
+                                  const char *split, rk_report_run *run) {
     RK_AUTO(rk_samples_release) rk_samples samples = {0};
-    tell(options, run, "predicting");
-    RK_TRY(rk_samples_keep(predictor, split, options->n_rows, &samples));
+    report_stage(options, run, "predicting");
+    RK_TRY(rk_samples_collect(predictor, split, options->n_rows, &samples));
     run->n_rows = samples.n;
-    for (int32_t k = 0; k < run->n_tasks; k++) RK_TRY(look_at_task(&samples, k, &run->tasks[k]));
+    for (int32_t k = 0; k < run->n_tasks; k++) RK_TRY(describe_task(&samples, k, &run->tasks[k]));
     if (options->n_features == 0) return RK_OK;
-    tell(options, run, "exchanging the values of its features");
+    report_stage(options, run, "exchanging the values of its features");
     rk_importance_options exchanges = {.n_repeats = options->n_repeats, .seed = options->seed};
     return rk_importance_measure(predictor, &samples, &exchanges, &run->importance);
 }
 
-static rk_status keep_shown(const rk_metric *metrics, int32_t n, rk_report_ranking *out) {
+static rk_status store_shown(const rk_metric *metrics, int32_t n, rk_report_ranking *out) {
     RK_TRY(rk_alloc((size_t)n, sizeof *out->shown, &out->shown));
     for (int32_t i = 0; i < n; i++) {
         out->shown[i].value = metrics[i].value;
@@ -117,8 +117,8 @@ static rk_status keep_shown(const rk_metric *metrics, int32_t n, rk_report_ranki
     return RK_OK;
 }
 
-static rk_status look_at_rankings(rk_predictor *predictor, const rk_report_options *options,
-                                  const char *split, rk_report_run *run) {
+static rk_status evaluate_rankings(rk_predictor *predictor, const rk_report_options *options,
+                                   const char *split, rk_report_run *run) {
     enum { N = RK_REPORT_RANKINGS * RK_REPORT_CUTS };
     char texts[N][32];
     const char *names[N];
@@ -129,10 +129,10 @@ static rk_status look_at_rankings(rk_predictor *predictor, const rk_report_optio
                  rk_report_cuts[i % RK_REPORT_CUTS]);
         names[i] = texts[i];
     }
-    tell(options, run, "ranking all items");
+    report_stage(options, run, "ranking all items");
     RK_TRY(rk_predictor_rankings(predictor, split, names, N, &run->ranking.values[0][0], &metrics, &n_metrics,
                                  &run->n_rows));
-    return keep_shown(metrics, n_metrics, &run->ranking);
+    return store_shown(metrics, n_metrics, &run->ranking);
 }
 
 /* A run without validation data still has its log. */
@@ -140,8 +140,8 @@ static bool lacks(const rk_predictor *predictor, const char *split) {
     return strcmp(split, "valid") == 0 && !rk_predictor_has_split(predictor, split);
 }
 
-static rk_status look_at(const char *directory, rk_predictor *predictor, const rk_report_options *options,
-                         rk_report_run *run) {
+static rk_status read_run(const char *directory, rk_predictor *predictor, const rk_report_options *options,
+                          rk_report_run *run) {
     const char *split = options->split ? options->split : "valid";
     RK_TRY(name_of(directory, &run->name));
     run->ranks = rk_predictor_retrieves(predictor);
@@ -151,8 +151,8 @@ static rk_status look_at(const char *directory, rk_predictor *predictor, const r
     const char *batch_size = rk_settings_find(&run->settings, "train.batch_size");
     read_effort(run, batch_size ? strtod(batch_size, NULL) : NAN);
     if (lacks(predictor, split)) return RK_OK;
-    return run->ranks ? look_at_rankings(predictor, options, split, run)
-                      : look_at_samples(predictor, options, split, run);
+    return run->ranks ? evaluate_rankings(predictor, options, split, run)
+                      : evaluate_samples(predictor, options, split, run);
 }
 
 rk_status rk_report_run_open(const char *directory, const rk_report_options *options, rk_report_run *out) {
@@ -163,7 +163,7 @@ rk_status rk_report_run_open(const char *directory, const rk_report_options *opt
     rk_status status;
     RK_GOTO(rk_run_record_read(directory, &run.record));
     RK_GOTO(rk_predictor_open(directory, &how, &predictor));
-    status = look_at(directory, predictor, options, &run);
+    status = read_run(directory, predictor, options, &run);
     if (status != RK_OK) {
         rk_error_context(status, "'%s'", directory);
         goto done;

@@ -13,15 +13,15 @@ void rk_samples_release(rk_samples *s) {
 }
 
 /* Another n of `width` numbers each. */
-static rk_status keep_numbers(float **to, size_t *capacity, int64_t before, const float *from, int64_t n,
-                              int64_t width) {
+static rk_status append_numbers(float **to, size_t *capacity, int64_t before, const float *from, int64_t n,
+                                int64_t width) {
     if (!from) return RK_OK;
     RK_TRY(rk_reserve(to, capacity, (size_t)((before + n) * width), sizeof **to));
     memcpy(*to + before * width, from, (size_t)(n * width) * sizeof *from);
     return RK_OK;
 }
 
-static rk_status keep_batch(rk_predictor *p, const rk_batch *batch, int64_t max_rows, rk_samples *s) {
+static rk_status append_batch(rk_predictor *p, const rk_batch *batch, int64_t max_rows, rk_samples *s) {
     RK_FAIL_IF(!batch->labels, RK_BAD_DATA, "the data has no labels to report on");
     if (!s->features) {
         s->n_dense = batch->n_dense;
@@ -30,9 +30,9 @@ static rk_status keep_batch(rk_predictor *p, const rk_batch *batch, int64_t max_
         RK_TRY(rk_alloc((size_t)s->n_features, sizeof *s->features, &s->features));
     }
     int64_t before = s->n, n = max_rows && batch->n > max_rows - before ? max_rows - before : batch->n;
-    RK_TRY(keep_numbers(&s->dense, &s->dense_capacity, before, batch->dense, n, s->n_dense));
-    RK_TRY(keep_numbers(&s->labels, &s->labels_capacity, before, batch->labels, n, s->n_tasks));
-    RK_TRY(keep_numbers(&s->weights, &s->weights_capacity, before, batch->sample_weights, n, 1));
+    RK_TRY(append_numbers(&s->dense, &s->dense_capacity, before, batch->dense, n, s->n_dense));
+    RK_TRY(append_numbers(&s->labels, &s->labels_capacity, before, batch->labels, n, s->n_tasks));
+    RK_TRY(append_numbers(&s->weights, &s->weights_capacity, before, batch->sample_weights, n, 1));
     for (int32_t f = 0; f < s->n_features; f++)
         RK_TRY(rk_id_list_append(&s->features[f], &batch->features[f], 0, n));
     RK_TRY(rk_reserve(&s->predictions, &s->predictions_capacity, (size_t)((before + batch->n) * s->n_tasks),
@@ -46,7 +46,7 @@ static void free_dataset(rk_dataset **dataset) {
     rk_dataset_free(*dataset);
 }
 
-rk_status rk_samples_keep(rk_predictor *p, const char *split, int64_t max_rows, rk_samples *out) {
+rk_status rk_samples_collect(rk_predictor *p, const char *split, int64_t max_rows, rk_samples *out) {
     RK_AUTO(free_dataset) rk_dataset *dataset = NULL;
     RK_AUTO(rk_samples_release) rk_samples samples = {0};
     RK_TRY(rk_predictor_open_data(p, split, false, &dataset));
@@ -56,7 +56,7 @@ rk_status rk_samples_keep(rk_predictor *p, const char *split, int64_t max_rows, 
         if (status == RK_END) break;
         RK_TRY(status);
         samples.batch_size = batch->n > samples.batch_size ? batch->n : samples.batch_size;
-        RK_TRY(keep_batch(p, batch, max_rows, &samples));
+        RK_TRY(append_batch(p, batch, max_rows, &samples));
     }
     RK_FAIL_IF(samples.n == 0, RK_BAD_DATA, "the '%s' data has no rows", split);
     *out = samples;

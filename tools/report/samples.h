@@ -18,7 +18,7 @@ typedef struct rk_samples {
 
 /* The split's first rows, up to max_rows (0: all of them), with their predictions. The predictor must outlive
  * them. RK_BAD_DATA if there are no labels. */
-rk_status rk_samples_keep(rk_predictor *predictor, const char *split, int64_t max_rows, rk_samples *out);
+rk_status rk_samples_collect(rk_predictor *predictor, const char *split, int64_t max_rows, rk_samples *out);
 void rk_samples_release(rk_samples *samples);
 
 /* One task's samples that have a label, as arrays of their own, under `predictions` [n_rows, n_tasks]. */

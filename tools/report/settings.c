@@ -157,8 +157,8 @@ rk_status rk_settings_differing(const rk_settings *settings, size_t n_settings, 
 enum { MOST_SAID = 4 };
 
 /* The names of a list's entries that others lack. list: up to the '['. */
-static size_t say_entries(const rk_settings *settings, size_t n_settings, const rk_settings *own,
-                          const char *list, size_t n_bytes, rk_buffer *out) {
+static size_t write_entries(const rk_settings *settings, size_t n_settings, const rk_settings *own,
+                            const char *list, size_t n_bytes, rk_buffer *out) {
     const char *before = NULL;
     size_t n = 0, length = 0;
     for (size_t i = 0; i < own->n; i++) { /* an entry's keys stand together */
@@ -174,7 +174,7 @@ static size_t say_entries(const rk_settings *settings, size_t n_settings, const 
     return n;
 }
 
-static size_t say_section(const rk_settings *own, const char *section, size_t n_bytes, rk_buffer *out) {
+static size_t write_section(const rk_settings *own, const char *section, size_t n_bytes, rk_buffer *out) {
     size_t n = 0;
     for (size_t i = 0; i < own->n; i++) {
         const char *key = own->list[i].key;
@@ -191,8 +191,8 @@ void rk_settings_text(const rk_settings *settings, size_t n_settings, size_t whi
     if (value)
         rk_buffer_text(out, value);
     else if (n_bytes > 2 && strcmp(key + n_bytes - 2, "[]") == 0)
-        n = say_entries(settings, n_settings, &settings[which], key, n_bytes - 1, out);
+        n = write_entries(settings, n_settings, &settings[which], key, n_bytes - 1, out);
     else
-        n = say_section(&settings[which], key, n_bytes, out);
+        n = write_section(&settings[which], key, n_bytes, out);
     if (n > MOST_SAID) rk_buffer_printf(out, " and %zu more", n - MOST_SAID);
 }

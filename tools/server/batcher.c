@@ -37,7 +37,7 @@ static void finish(rk_batcher *b, rk_call *call) {
 }
 
 /* The next call of any version, or of one that others may join; under the mutex. */
-static rk_call *take(rk_batcher *b, const rk_served_version *version) {
+static rk_call *pop_call(rk_batcher *b, const rk_served_version *version) {
     rk_call **at = &b->first;
     while (*at && version && ((*at)->version != version || (*at)->alone)) at = &(*at)->next;
     rk_call *call = *at;
@@ -57,7 +57,7 @@ static bool is_late(worker *w, rk_call *call) {
 }
 
 /* Appends a call's rows; one that is wrong, or late, is answered. */
-static void add(worker *w, rk_call *call, rk_request_rows *rows, size_t *n_rows) {
+static void add_to_batch(worker *w, rk_call *call, rk_request_rows *rows, size_t *n_rows) {
     rk_batcher *b = w->batcher;
     if (is_late(w, call)) return;
     rk_status status = rk_reserve(&w->calls, &w->calls_capacity, w->n_calls + 1, sizeof *w->calls);
@@ -82,17 +82,17 @@ static void log_and_finish(worker *w, rk_call *call, size_t first, const float *
     finish(w->batcher, call);
 }
 
-static void run_alone(worker *w, rk_call *call) {
+static void run_single(worker *w, rk_call *call) {
     rk_status status = rk_call_run(call, &w->batcher->options.limits, w->number, &w->memory);
     if (status != RK_OK) rk_call_fail(call, status);
     log_and_finish(w, call, 0, call->version->catalog ? NULL : w->memory.predictions);
 }
 
-static void answer(worker *w, rk_served_version *v, size_t n_rows) {
+static void answer_batch(worker *w, rk_served_version *v, size_t n_rows) {
     size_t n_tasks = (size_t)v->n_tasks, begin = 0;
     rk_status status = rk_predict_rows(v, w->number, n_rows, &w->memory);
     if (status != RK_OK && w->n_calls > 1) { /* a value of one call must not fail the others */
-        for (size_t c = 0; c < w->n_calls; c++) run_alone(w, w->calls[c]);
+        for (size_t c = 0; c < w->n_calls; c++) run_single(w, w->calls[c]);
         return;
     }
     for (size_t c = 0; c < w->n_calls; begin = w->ends[c++]) {
@@ -106,22 +106,22 @@ static void answer(worker *w, rk_served_version *v, size_t n_rows) {
 }
 
 /* The next of the same version, if there is one or one comes in time. */
-static rk_call *take_more(rk_batcher *b, const rk_served_version *v, double until) {
+static rk_call *wait_for_call(rk_batcher *b, const rk_served_version *v, double until) {
     pthread_mutex_lock(&b->mutex);
-    rk_call *call = take(b, v);
+    rk_call *call = pop_call(b, v);
     for (double left; !call && !b->stop && (left = until - rk_clock_seconds()) > 0;) {
         struct timespec end = rk_clock_after(CLOCK_MONOTONIC, left);
         pthread_cond_timedwait(&b->work, &b->mutex, &end);
-        call = take(b, v);
+        call = pop_call(b, v);
     }
     pthread_mutex_unlock(&b->mutex);
     return call;
 }
 
-static void answer_alone(worker *w, rk_call *call) {
+static void answer_single(worker *w, rk_call *call) {
     if (is_late(w, call)) return;
     atomic_fetch_add(&w->batcher->n_batches, 1);
-    run_alone(w, call);
+    run_single(w, call);
 }
 
 static void run_batch(worker *w, rk_call *call) {
@@ -131,20 +131,20 @@ static void run_batch(worker *w, rk_call *call) {
     double until = rk_clock_seconds() + b->options.batch_timeout;
     size_t n_rows = 0;
     w->n_calls = 0;
-    rk_served_version_keep(v); /* calls let go of it as they end */
+    rk_served_version_ref(v); /* calls let go of it as they end */
     rk_request_rows_cut(rows, 0);
     if (call->alone) {
-        answer_alone(w, call);
-        rk_served_version_release(v);
+        answer_single(w, call);
+        rk_served_version_unref(v);
         return;
     }
-    for (; call; call = (int64_t)n_rows < b->options.max_batch_size ? take_more(b, v, until) : NULL)
-        add(w, call, rows, &n_rows);
+    for (; call; call = (int64_t)n_rows < b->options.max_batch_size ? wait_for_call(b, v, until) : NULL)
+        add_to_batch(w, call, rows, &n_rows);
     if (w->n_calls > 0) {
         atomic_fetch_add(&b->n_batches, 1);
-        answer(w, v, n_rows);
+        answer_batch(w, v, n_rows);
     }
-    rk_served_version_release(v);
+    rk_served_version_unref(v);
 }
 
 static void *work(void *argument) {
@@ -153,7 +153,7 @@ static void *work(void *argument) {
     rk_trace_name_thread("server's worker");
     pthread_mutex_lock(&b->mutex);
     while (!b->stop) {
-        rk_call *call = take(b, NULL);
+        rk_call *call = pop_call(b, NULL);
         if (!call) {
             pthread_cond_wait(&b->work, &b->mutex);
             continue;
@@ -206,7 +206,7 @@ void rk_batcher_stop(rk_batcher *b) {
         rk_call_memory_release(&w->memory);
         rk_record_memory_release(&w->records);
     }
-    for (rk_call *call; (call = take(b, NULL));) { /* none is added any more */
+    for (rk_call *call; (call = pop_call(b, NULL));) { /* none is added any more */
         rk_call_fail_with(call, 503, "the server is stopping");
         finish(b, call);
     }

@@ -26,7 +26,7 @@ static void insert(rk_served_model *model, rk_served_version *v) {
     *at = v;
 }
 
-static void keep_failure(rk_served_model *model, const rk_listed_version *wanted) {
+static void record_failure(rk_served_model *model, const rk_listed_version *wanted) {
     char reason[sizeof model->failure];
     rk_error_copy(reason, sizeof reason);
     pthread_mutex_lock(&model->mutex);
@@ -68,7 +68,7 @@ static rk_status load_missing(rk_served_model *model, const rk_version_list *wan
             l.version->next = *out;
             *out = l.version;
         } else {
-            if (keep) keep_failure(model, w);
+            if (keep) record_failure(model, w);
             status = one;
         }
     }
@@ -129,7 +129,7 @@ static void replace_versions(rk_served_model *model, rk_served_version *loaded, 
     }
 }
 
-static void forget_failure(rk_served_model *model) {
+static void clear_failure(rk_served_model *model) {
     pthread_mutex_lock(&model->mutex);
     rk_free(model->failed_path);
     model->failed_path = NULL;
@@ -139,7 +139,7 @@ static void forget_failure(rk_served_model *model) {
 static void release_all(rk_served_version *list) {
     for (rk_served_version *next; list; list = next) {
         next = list->next;
-        rk_served_version_release(list);
+        rk_served_version_unref(list);
     }
 }
 
@@ -169,7 +169,7 @@ static rk_status change_versions(rk_served_model *model, int64_t pin, rk_version
         release_all(loaded);
         return status;
     }
-    if (status == RK_OK) forget_failure(model);
+    if (status == RK_OK) clear_failure(model);
     replace_versions(model, loaded, &wanted, change);
     return status;
 }
@@ -330,7 +330,7 @@ rk_served_version *rk_served_model_get(rk_served_model *model, rk_span version, 
     rk_served_version *v = version.data ? in_use(model, rk_version_number(version))
                            : label.data ? labelled(model, label)
                                         : model->versions;
-    if (v) rk_served_version_keep(v);
+    if (v) rk_served_version_ref(v);
     pthread_mutex_unlock(&model->mutex);
     return v;
 }
@@ -344,13 +344,13 @@ rk_status rk_served_model_check_rows(rk_served_model *model) {
     for (rk_served_version *v = model->versions; v && status == RK_OK; v = v->next) {
         status = rk_grow(&list, n, &capacity, sizeof *list);
         if (status != RK_OK) break;
-        rk_served_version_keep(v);
+        rk_served_version_ref(v);
         list[n++] = v;
     }
     pthread_mutex_unlock(&model->mutex);
     for (size_t i = 0; i < n; i++) {
         rk_served_version_check_rows(list[i]);
-        rk_served_version_release(list[i]);
+        rk_served_version_unref(list[i]);
     }
     return status;
 }

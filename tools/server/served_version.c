@@ -128,18 +128,18 @@ rk_status rk_served_version_load(const rk_version_use *use, int64_t number, cons
     return status;
 }
 
-void rk_served_version_keep(rk_served_version *v) {
+void rk_served_version_ref(rk_served_version *v) {
     atomic_fetch_add(&v->n_users, 1);
 }
 
-void rk_served_version_release(rk_served_version *v) {
+void rk_served_version_unref(rk_served_version *v) {
     if (atomic_fetch_sub(&v->n_users, 1) == 1) free_version(v);
 }
 
 void rk_served_version_retire(rk_served_version *v) {
     enum { LOOKS = 1000, LOOK_US = 1000 };
     for (int i = 0; i < LOOKS && atomic_load(&v->n_users) > 1; i++) usleep(LOOK_US);
-    rk_served_version_release(v);
+    rk_served_version_unref(v);
 }
 
 void rk_served_version_check_rows(rk_served_version *v) {

@@ -50,8 +50,8 @@ typedef struct rk_version_use {
  * user. */
 rk_status rk_served_version_load(const rk_version_use *use, int64_t number, const char *path,
                                  rk_served_version **out);
-void rk_served_version_keep(rk_served_version *version); /* once more, by who has it already */
-void rk_served_version_release(rk_served_version *version);
+void rk_served_version_ref(rk_served_version *version); /* once more, by who has it already */
+void rk_served_version_unref(rk_served_version *version);
 /* As release, by who has taken it out of use: waits up to a second for the requests that have it, so that
  * none of them spends its time on freeing it. */
 void rk_served_version_retire(rk_served_version *version);

@@ -179,7 +179,7 @@ static rk_status check(const rk_server_config *c) {
 }
 
 /* A relative path of the file is one below the file's folder. */
-static rk_status below(const char *file, char **path) {
+static rk_status resolve_path(const char *file, char **path) {
     if (!*path || **path == '/') return RK_OK;
     const char *slash = strrchr(file, '/');
     if (!slash) return RK_OK;
@@ -194,17 +194,17 @@ static rk_status below(const char *file, char **path) {
 
 static rk_status resolve_paths(const char *file, rk_server_config *c) {
     for (int64_t m = 0; m < c->n_models; m++) {
-        RK_TRY(below(file, &c->models[m].path));
-        RK_TRY(below(file, &c->models[m].items));
-        RK_TRY(below(file, &c->models[m].without_items));
-        RK_TRY(below(file, &c->models[m].index));
-        RK_TRY(below(file, &c->models[m].warmup));
+        RK_TRY(resolve_path(file, &c->models[m].path));
+        RK_TRY(resolve_path(file, &c->models[m].items));
+        RK_TRY(resolve_path(file, &c->models[m].without_items));
+        RK_TRY(resolve_path(file, &c->models[m].index));
+        RK_TRY(resolve_path(file, &c->models[m].warmup));
     }
-    RK_TRY(below(file, &c->tls.certificate));
-    RK_TRY(below(file, &c->tls.key));
-    RK_TRY(below(file, &c->admin.socket));
-    RK_TRY(below(file, &c->request_log.path));
-    return below(file, &c->auth.bearer_file);
+    RK_TRY(resolve_path(file, &c->tls.certificate));
+    RK_TRY(resolve_path(file, &c->tls.key));
+    RK_TRY(resolve_path(file, &c->admin.socket));
+    RK_TRY(resolve_path(file, &c->request_log.path));
+    return resolve_path(file, &c->auth.bearer_file);
 }
 
 static rk_status replace(const char *by, size_t n_bytes, char **text) {

@@ -137,7 +137,7 @@ static void write_form(rk_served_model *model, rk_buffer *out) {
                      "<form data-path=\"/v1/models/%s:%s\"><p><label>POST /v1/models/%s:%s<br>"
                      "<textarea name=\"body\" rows=\"6\" spellcheck=\"false\">",
                      model->entry->name, verb, model->entry->name, verb);
-    rk_served_version_release(v);
+    rk_served_version_unref(v);
     if (json.status == RK_OK) rk_markup_escape(json.data, out);
     rk_buffer_text(out, "</textarea></label></p><p><button>Send</button></p><pre hidden></pre></form>\n");
 }

@@ -37,7 +37,7 @@ static bool is_wanted_number(const rk_model_entry *e, int64_t pin, int64_t numbe
     return false;
 }
 
-static rk_status want(rk_version_list *list, int64_t number, char *path) {
+static rk_status add_version(rk_version_list *list, int64_t number, char *path) {
     rk_status status = rk_grow(&list->versions, list->n, &list->capacity, sizeof *list->versions);
     if (status != RK_OK) {
         rk_free(path);
@@ -63,7 +63,7 @@ static rk_status list_versions(const rk_model_entry *e, int64_t pin, const char 
         if (number < steps || !is_wanted_number(e, pin, number)) continue;
         char *path;
         RK_TRY(rk_path_join(directory, names.texts[i], &path));
-        RK_TRY(want(out, number, path));
+        RK_TRY(add_version(out, number, path));
     }
     return RK_OK;
 }
@@ -85,13 +85,13 @@ rk_status rk_version_list_find(const rk_model_entry *e, int64_t pin, rk_version_
         rk_status status = rk_strdup(found, &path);
         rk_text_free(found);
         RK_TRY(status);
-        return want(out, step_of(path), path);
+        return add_version(out, step_of(path), path);
     }
     int64_t only = is_run ? 0 : only_version(e->path);
     if (only > 0 && (pin < 0 || pin == only)) {
         char *path;
         RK_TRY(rk_strdup(e->path, &path));
-        return want(out, only, path);
+        return add_version(out, only, path);
     }
     RK_TRY(list_versions(e, pin, is_run ? checkpoints : e->path, is_run, out));
     if (out->n > 1) qsort(out->versions, out->n, sizeof *out->versions, newest_first);

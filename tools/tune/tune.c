@@ -127,7 +127,7 @@ rk_status rk_tune_create(const char *path, const rk_tune_options *options, rk_tu
     RK_GOTO(read_space(t));
     RK_GOTO(read_base(t));
     RK_GOTO(make_trials(t));
-    RK_GOTO(rk_folder_lock_take(t->output, &t->lock));
+    RK_GOTO(rk_directory_lock_acquire(t->output, &t->lock));
     RK_GOTO(rk_tune_read(t));
     *out = t;
     t = NULL;
@@ -143,7 +143,7 @@ void rk_tune_free(rk_tune *t) {
         for (size_t k = 0; trial->values && k < t->space.n; k++) rk_free(trial->values[k]);
         RK_FREE_ALL(trial->values, trial->settings, trial->error);
     }
-    rk_folder_lock_free(t->lock);
+    rk_directory_lock_free(t->lock);
     rk_free(t->trials);
     rk_search_space_release(&t->space);
     RK_FREE_ALL(t->path, t->output, t->metric, t->fingerprint, t);

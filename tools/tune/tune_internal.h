@@ -32,9 +32,9 @@ typedef struct rk_trial {
 struct rk_tune {
     rk_tune_options options;
     char *path, *output, *metric;
-    rk_folder_lock *lock; /* of the search's directory; each trial's has its own */
-    char *fingerprint;    /* of the resolved run file without what is searched: a search goes on only with the
-                             same */
+    rk_directory_lock *lock; /* of the search's directory; each trial's has its own */
+    char *fingerprint; /* of the resolved run file without what is searched: a search goes on only with the
+                          same */
     bool larger_is_better;
     rk_search_space space;
     rk_trial *trials; /* [n_trials] */

@@ -47,14 +47,14 @@ static rk_status read_best(const rk_tune *t, const rk_config *config, rk_trial *
 }
 
 /* The first line of the last error. */
-static rk_status keep_error(rk_trial *trial) {
+static rk_status store_error(rk_trial *trial) {
     const char *text = rk_last_error();
     rk_free(trial->error);
     trial->error = NULL;
     return rk_strndup(text, strcspn(text, "\n"), &trial->error);
 }
 
-static rk_status try(rk_tune *t, rk_trial *trial) {
+static rk_status run_trial(rk_tune *t, rk_trial *trial) {
     RK_AUTO(rk_tune_free_config) rk_config *config = NULL;
     RK_TRY(rk_tune_load(t, trial, &config));
     double started = rk_clock_seconds();
@@ -63,10 +63,10 @@ static rk_status try(rk_tune *t, rk_trial *trial) {
     if (status == RK_OK) status = read_best(t, config, trial);
     if (status == RK_INTERRUPTED) return status;
     trial->state = status == RK_OK ? RK_TRIAL_done : RK_TRIAL_failed;
-    return status == RK_OK ? RK_OK : keep_error(trial);
+    return status == RK_OK ? RK_OK : store_error(trial);
 }
 
-static void tell(const rk_tune *t, int64_t number, bool done) {
+static void notify_trial(const rk_tune *t, int64_t number, bool done) {
     if (t->options.on_trial)
         t->options.on_trial(t->options.user, number, t->n_trials, t->trials[number].settings, done);
 }
@@ -78,10 +78,10 @@ rk_status rk_tune_run(rk_tune *t) {
         rk_trial *trial = &t->trials[i];
         if (trial->state == RK_TRIAL_waiting) {
             RK_FAIL_IF(atomic_load(&t->stop), RK_INTERRUPTED, "stopped on request before %s", trial->name);
-            tell(t, i, false);
-            RK_TRY(try(t, trial));
+            notify_trial(t, i, false);
+            RK_TRY(run_trial(t, trial));
             RK_TRY(rk_tune_write(t));
-            tell(t, i, true);
+            notify_trial(t, i, true);
         }
         any = any || trial->state == RK_TRIAL_done;
     }

@@ -19,7 +19,7 @@
 #define FILE_NAME ".lock"
 enum { TELL_BYTES = 512, HOLDER_BYTES = 256, TRIES = 100 };
 
-struct rk_folder_lock {
+struct rk_directory_lock {
     char *directory, *path;
     int descriptor;
     bool made_directory;
@@ -36,7 +36,7 @@ typedef struct holder {
 
 /* The 22nd field of /proc/PID/stat: with it a process is told from a later one of the same number. 0: not
  * known. */
-static unsigned long long began_at(long pid) {
+static unsigned long long process_start_time(long pid) {
     char path[64], text[1024];
     unsigned long long ticks = 0;
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
@@ -52,7 +52,7 @@ static unsigned long long began_at(long pid) {
     return ticks;
 }
 
-static void own_host(char host[HOLDER_BYTES]) {
+static void get_host_name(char host[HOLDER_BYTES]) {
     if (gethostname(host, HOLDER_BYTES) != 0) snprintf(host, HOLDER_BYTES, "unknown");
     host[HOLDER_BYTES - 1] = 0;
 }
@@ -66,19 +66,19 @@ static bool read_holder(int descriptor, holder *out) {
            strstr(text, "\nend\n");
 }
 
-static rk_status write_holder(const rk_folder_lock *lock) {
+static rk_status write_holder(const rk_directory_lock *lock) {
     char text[TELL_BYTES], host[HOLDER_BYTES], since[64];
     time_t now = time(NULL);
     struct tm utc;
-    own_host(host);
+    get_host_name(host);
     strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S UTC", gmtime_r(&now, &utc));
     int n = snprintf(text, sizeof text, "pid %ld\nhost %s\nbegan %llu\nsince %s\nend\n", (long)getpid(), host,
-                     began_at((long)getpid()), since);
+                     process_start_time((long)getpid()), since);
     bool written = ftruncate(lock->descriptor, 0) == 0 && pwrite(lock->descriptor, text, (size_t)n, 0) == n;
     return written ? RK_OK : rk_error_errno(RK_IO, errno, "could not write '%s'", lock->path);
 }
 
-static rk_status refused(const rk_folder_lock *lock, const holder *by, const char *hint) {
+static rk_status in_use_error(const rk_directory_lock *lock, const holder *by, const char *hint) {
     if (by)
         (void)rk_error(RK_BUSY, "'%s' is in use: process %ld on host %s writes there since %s",
                        lock->directory, by->pid, by->host, by->since);
@@ -88,34 +88,34 @@ static rk_status refused(const rk_folder_lock *lock, const holder *by, const cha
 }
 
 /* The kernel has refused. Whoever holds it may not have said so yet. */
-static rk_status refused_by_kernel(const rk_folder_lock *lock) {
+static rk_status in_use_error_naming_holder(const rk_directory_lock *lock) {
     static const char hint[] = "wait until it has ended, or stop it, or write to another directory";
     holder by;
     for (int i = 0; i < TRIES; i++) {
-        if (read_holder(lock->descriptor, &by)) return refused(lock, &by, hint);
+        if (read_holder(lock->descriptor, &by)) return in_use_error(lock, &by, hint);
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
-    return refused(lock, NULL, hint);
+    return in_use_error(lock, NULL, hint);
 }
 
 /* Whether the process may still be there; of other hosts nobody knows. */
-static bool may_live(const holder *by) {
+static bool holder_may_live(const holder *by) {
     char host[HOLDER_BYTES];
-    own_host(host);
+    get_host_name(host);
     if (strcmp(by->host, host) != 0) return true;
     if (kill((pid_t)by->pid, 0) != 0 && errno == ESRCH) return false;
-    return by->began == 0 || began_at(by->pid) == 0 || began_at(by->pid) == by->began;
+    return by->began == 0 || process_start_time(by->pid) == 0 || process_start_time(by->pid) == by->began;
 }
 
 /* A file system without locks: what the file says counts. */
-static rk_status take_without_kernel(const rk_folder_lock *lock) {
+static rk_status acquire_without_flock(const rk_directory_lock *lock) {
     holder by;
-    if (read_holder(lock->descriptor, &by) && may_live(&by)) {
+    if (read_holder(lock->descriptor, &by) && holder_may_live(&by)) {
         char hint[PATH_MAX + 100];
         snprintf(hint, sizeof hint,
                  "the file system has no locks, so '%s' counts; if that process has ended, remove the file",
                  lock->path);
-        return refused(lock, &by, hint);
+        return in_use_error(lock, &by, hint);
     }
     rk_log(RK_LOG_WARNING,
            "'%s' cannot be locked: its file system does not support locks. Two runs that start there at the "
@@ -125,53 +125,54 @@ static rk_status take_without_kernel(const rk_folder_lock *lock) {
 }
 
 /* Whether the file is still the one of that name: its last holder may have removed it. */
-static bool is_current(const rk_folder_lock *lock) {
+static bool is_file_at_path(const rk_directory_lock *lock) {
     struct stat own, named;
     return fstat(lock->descriptor, &own) == 0 && stat(lock->path, &named) == 0 &&
            own.st_dev == named.st_dev && own.st_ino == named.st_ino;
 }
 
-static void close_file(rk_folder_lock *lock) {
+static void close_file(rk_directory_lock *lock) {
     if (lock->descriptor >= 0) close(lock->descriptor);
     lock->descriptor = -1;
 }
 
 /* Not taken, though nobody has it: its last holder has just removed the file, or the directory. */
-static rk_status try(rk_folder_lock *lock, bool *taken) {
+static rk_status try_acquire(rk_directory_lock *lock, bool *taken) {
     RK_TRY(rk_make_directories(lock->directory));
     lock->descriptor = open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (lock->descriptor < 0)
         return errno == ENOENT ? RK_OK : rk_error_errno(RK_IO, errno, "could not open '%s'", lock->path);
     int failed = flock(lock->descriptor, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-    if (failed == EINTR || !is_current(lock)) return RK_OK;
-    if (failed == EWOULDBLOCK) return refused_by_kernel(lock);
-    if (failed) RK_TRY(take_without_kernel(lock));
+    if (failed == EINTR || !is_file_at_path(lock)) return RK_OK;
+    if (failed == EWOULDBLOCK) return in_use_error_naming_holder(lock);
+    if (failed) RK_TRY(acquire_without_flock(lock));
     RK_TRY(write_holder(lock));
     *taken = true;
     return RK_OK;
 }
 
-static rk_status take(rk_folder_lock *lock) {
+static rk_status acquire(rk_directory_lock *lock) {
     bool taken = false;
     for (int i = 0; i < TRIES && !taken; i++) {
         close_file(lock);
-        RK_TRY(try(lock, &taken));
+        RK_TRY(try_acquire(lock, &taken));
     }
     if (!taken && lock->descriptor < 0) /* a link that leads nowhere, or a directory that takes no files */
         return rk_error_errno(RK_IO, ENOENT, "could not open '%s'", lock->path);
     return taken ? RK_OK
-                 : refused(lock, NULL, "runs begin and end there without pause; write to another directory");
+                 : in_use_error(lock, NULL,
+                                "runs begin and end there without pause; write to another directory");
 }
 
-rk_status rk_folder_lock_take(const char *directory, rk_folder_lock **out) {
-    rk_folder_lock *lock;
+rk_status rk_directory_lock_acquire(const char *directory, rk_directory_lock **out) {
+    rk_directory_lock *lock;
     RK_TRY(rk_alloc(1, sizeof *lock, &lock));
     lock->descriptor = -1;
     lock->made_directory = !rk_file_exists(directory);
     rk_status status;
     RK_GOTO(rk_strdup(directory, &lock->directory));
     RK_GOTO(rk_path_join(directory, FILE_NAME, &lock->path));
-    RK_GOTO(take(lock));
+    RK_GOTO(acquire(lock));
     *out = lock;
     return RK_OK;
 done:
@@ -180,9 +181,9 @@ done:
     return status;
 }
 
-void rk_folder_lock_free(rk_folder_lock *lock) {
+void rk_directory_lock_free(rk_directory_lock *lock) {
     if (!lock) return;
-    if (is_current(lock)) unlink(lock->path);
+    if (is_file_at_path(lock)) unlink(lock->path);
     if (lock->made_directory) rmdir(lock->directory); /* which fails where there is something in it */
     close_file(lock);
     RK_FREE_ALL(lock->directory, lock->path, lock);

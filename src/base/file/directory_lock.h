@@ -4,14 +4,14 @@
 
 #include "base/error.h"
 
-typedef struct rk_folder_lock rk_folder_lock;
+typedef struct rk_directory_lock rk_directory_lock;
 
 /* Makes the directory if need be. RK_BUSY names the holder: another process, or another lock of this one. The
  * kernel ends the lock with the process, so that a file which a killed one left is no lock. Where the file
  * system has no locks the file alone tells: of a process that has ended on this host it is taken over, and
  * two that begin at the same moment may both get it, of which a warning tells. */
-rk_status rk_folder_lock_take(const char *directory, rk_folder_lock **out);
+rk_status rk_directory_lock_acquire(const char *directory, rk_directory_lock **out);
 /* Removes the file, and the directory if nothing else is in it. */
-void rk_folder_lock_free(rk_folder_lock *lock);
+void rk_directory_lock_free(rk_directory_lock *lock);
 
 #endif

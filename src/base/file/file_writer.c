@@ -53,7 +53,7 @@ static rk_status parent_of(const char *path, char **out) {
 }
 
 /* The number of an open file that the path names, whatever that is; -1: it names none. */
-static int open_file_of(const char *path) {
+static int descriptor_of(const char *path) {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
     if (strcmp(path, "/dev/stdout") == 0) return STDOUT_FILENO;
     if (strcmp(path, "/dev/stderr") == 0) return STDERR_FILENO;
@@ -85,9 +85,9 @@ static rk_status follow_link(char **path, bool *followed) {
 static rk_status follow_links(char **path) {
     enum { MOST = 40 }; /* as Linux */
     bool followed = true;
-    for (int i = 0; i < MOST && followed && open_file_of(*path) < 0; i++)
+    for (int i = 0; i < MOST && followed && descriptor_of(*path) < 0; i++)
         RK_TRY(follow_link(path, &followed));
-    RK_FAIL_IF(followed && open_file_of(*path) < 0, RK_IO, "'%s': symbolic links in a loop", *path);
+    RK_FAIL_IF(followed && descriptor_of(*path) < 0, RK_IO, "'%s': symbolic links in a loop", *path);
     return RK_OK;
 }
 
@@ -107,7 +107,7 @@ static rk_status open_target(rk_writer *writer) {
     bool there = stat(writer->path, &info) == 0;
     RK_FAIL_IF(there && S_ISDIR(info.st_mode), RK_IO, "could not write '%s': it is a directory",
                writer->path);
-    int own = open_file_of(writer->path);
+    int own = descriptor_of(writer->path);
     if (own >= 0)
         writer->descriptor = fcntl(own, F_DUPFD_CLOEXEC, 0);
     else if (there && !S_ISREG(info.st_mode))
@@ -139,7 +139,7 @@ static rk_status flush(rk_writer *writer) {
 }
 
 /* The disk writes while the next bytes are made, not only when the file is synced at its end. */
-static void begin_writing(rk_writer *writer) {
+static void start_writeback(rk_writer *writer) {
     enum { AT_ONCE = 32 << 20 };
     uint64_t n = writer->n_bytes - writer->n_begun;
     if (!writer->temporary_path || n < AT_ONCE) return;
@@ -157,7 +157,7 @@ rk_status rk_writer_append(rk_writer *writer, const void *data, size_t n_bytes) 
     }
     if (!writer->without_crc) writer->crc32c = rk_crc32c(writer->crc32c, data, n_bytes);
     writer->n_bytes += n_bytes;
-    begin_writing(writer);
+    start_writeback(writer);
     return RK_OK;
 }
 

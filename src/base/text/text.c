@@ -95,7 +95,7 @@ static bool parse_exponent(const char *at, size_t n, int *out) {
 }
 
 /* The first byte that is a point, as a mask of its lowest bit; 0: none is. */
-static inline uint64_t point_of(uint64_t word) {
+static inline uint64_t find_point(uint64_t word) {
     uint64_t other = word ^ 0x2e2e2e2e2e2e2e2eu;
     return (other - 0x0101010101010101u) & ~other & 0x8080808080808080u;
 }
@@ -103,7 +103,7 @@ static inline uint64_t point_of(uint64_t word) {
 /* 1 to 8 bytes, digits and at most one point, without a branch on where it stands: the digits before it move
  * up into its place. */
 static inline bool parse_decimal8(const char *at, size_t n, uint64_t *digits, int *n_after, bool *has_point) {
-    uint64_t word = rk_text_word(at, n), point = point_of(word);
+    uint64_t word = rk_text_word(at, n), point = find_point(word);
     *n_after = 0;
     *has_point = point != 0;
     if (!point) return rk_digits_of_word(word, n, digits);
@@ -252,7 +252,7 @@ bool rk_parse_f32(rk_span text, float *out) {
 }
 
 /* However a letter is written. */
-static bool differ(char a, char b) {
+static bool differ_ignoring_case(char a, char b) {
     return tolower((unsigned char)a) != tolower((unsigned char)b);
 }
 
@@ -267,11 +267,11 @@ static int edit_distance(const char *a, const char *b) {
         const int *before = rows[(i + 2) % 3], *before2 = rows[(i + 1) % 3];
         now[0] = i;
         for (int j = 1; j <= m; j++) {
-            int best = before[j - 1] + differ(a[i - 1], b[j - 1]);
+            int best = before[j - 1] + differ_ignoring_case(a[i - 1], b[j - 1]);
             if (before[j] + 1 < best) best = before[j] + 1;
             if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
-            if (i > 1 && j > 1 && !differ(a[i - 1], b[j - 2]) && !differ(a[i - 2], b[j - 1]) &&
-                before2[j - 2] + 1 < best)
+            if (i > 1 && j > 1 && !differ_ignoring_case(a[i - 1], b[j - 2]) &&
+                !differ_ignoring_case(a[i - 2], b[j - 1]) && before2[j - 2] + 1 < best)
                 best = before2[j - 2] + 1;
             now[j] = best;
         }
@@ -301,7 +301,7 @@ static const char *name_at(name_array names, size_t i) {
 }
 
 /* What another library's word means, if that is among the names. */
-static const char *translated(const char *word, name_array names) {
+static const char *find_synonym(const char *word, name_array names) {
     const char *meaning;
     for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
         for (size_t i = 0; i < names.n; i++)
@@ -314,7 +314,7 @@ const char *rk_nearest_of(const char *word, const void *array, size_t bytes, siz
     const name_array names = {array, bytes, offset, n};
     size_t length = strlen(word);
     if (length > MAX_WORD) return NULL;
-    const char *nearest = translated(word, names);
+    const char *nearest = find_synonym(word, names);
     if (nearest) return nearest;
     for (size_t i = 0; i < n; i++)
         if (length > 1 && is_initials(word, name_at(names, i))) return name_at(names, i);
@@ -341,8 +341,8 @@ rk_status rk_hint_nearest(rk_status status, const char *word, const void *array,
     return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
 }
 
-static void human(double value, double base, const char *const *units, int n_units, char *out,
-                  size_t out_bytes) {
+static void format_with_unit(double value, double base, const char *const *units, int n_units, char *out,
+                             size_t out_bytes) {
     int unit = 0;
     while (fabs(value) >= base && unit < n_units - 1) {
         value /= base;
@@ -354,10 +354,10 @@ static void human(double value, double base, const char *const *units, int n_uni
 
 void rk_human_bytes(double bytes, char *out, size_t out_bytes) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    human(bytes, 1024, units, 6, out, out_bytes);
+    format_with_unit(bytes, 1024, units, 6, out, out_bytes);
 }
 
 void rk_human_count(double count, char *out, size_t out_bytes) {
     static const char *const units[] = {"", "k", "M", "G", "T", "P"};
-    human(count, 1000, units, 6, out, out_bytes);
+    format_with_unit(count, 1000, units, 6, out, out_bytes);
 }

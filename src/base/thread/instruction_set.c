@@ -32,7 +32,7 @@ bool rk_cpu_has(rk_isa isa) {
 static rk_isa choice;
 static pthread_once_t choice_once = PTHREAD_ONCE_INIT;
 
-static void choose(void) {
+static void choose_isa(void) {
     int most = RK_ISA_COUNT - 1;
     const char *wanted = getenv("RK_ISA");
     if (wanted && *wanted) {
@@ -54,14 +54,14 @@ static void choose(void) {
 }
 
 rk_isa rk_cpu_isa(void) {
-    pthread_once(&choice_once, choose);
+    pthread_once(&choice_once, choose_isa);
     return choice;
 }
 
 static char cpu_name[128] = "unknown processor";
 static pthread_once_t name_once = PTHREAD_ONCE_INIT;
 
-static void read_name(void) {
+static void read_cpu_name(void) {
     FILE *file = fopen("/proc/cpuinfo", "r");
     if (!file) return;
     char line[256];
@@ -76,7 +76,7 @@ static void read_name(void) {
 }
 
 const char *rk_cpu_name(void) {
-    pthread_once(&name_once, read_name);
+    pthread_once(&name_once, read_cpu_name);
     return cpu_name;
 }
 

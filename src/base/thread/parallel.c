@@ -53,7 +53,7 @@ static void run_tasks(rk_pool *pool, int thread) {
     inside_task = false;
 }
 
-static void relax(void) {
+static void cpu_relax(void) {
 #ifdef __x86_64__
     __builtin_ia32_pause();
 #endif
@@ -63,7 +63,7 @@ static void relax(void) {
 static bool wait_for_work(rk_pool *pool, unsigned seen) {
     for (int i = 0; i < SPINS; i++) {
         if (atomic_load_explicit(&pool->generation, memory_order_acquire) != seen) break;
-        relax();
+        cpu_relax();
     }
     pthread_mutex_lock(&pool->mutex);
     while (atomic_load(&pool->generation) == seen && !pool->stop)
@@ -108,7 +108,7 @@ static void init_locks(rk_pool *pool) {
 }
 
 /* A forked child has none of its parent's threads. */
-static void forget_workers(void) {
+static void reset_pools_after_fork(void) {
     pthread_mutex_init(&list_mutex, NULL);
     for (rk_pool *pool = &library_pool; pool; pool = pool->after) {
         init_locks(pool);
@@ -122,12 +122,12 @@ static void stop_library_pool(void) {
     stop_workers(&library_pool);
 }
 
-static void register_process(void) {
-    pthread_atfork(NULL, NULL, forget_workers);
+static void register_handlers(void) {
+    pthread_atfork(NULL, NULL, reset_pools_after_fork);
     atexit(stop_library_pool);
 }
 
-static int decide_threads(void) {
+static int default_thread_count(void) {
     const char *text = getenv("RK_THREADS");
     long n = text ? strtol(text, NULL, 10) : 0;
     if (n <= 0 || n > MAX_THREADS) n = rk_cpu_count();
@@ -138,7 +138,7 @@ static int decide_threads(void) {
  * that a leak check counts. */
 static void start_workers(rk_pool *pool) {
     static pthread_once_t registered = PTHREAD_ONCE_INIT;
-    pthread_once(&registered, register_process);
+    pthread_once(&registered, register_handlers);
     int n = pool->wanted - 1;
     pool->workers = malloc((size_t)n * sizeof *pool->workers);
     if (!pool->workers) return;
@@ -166,7 +166,7 @@ void rk_parallel_for(size_t n_tasks, rk_task task, void *context) {
         run_serially(n_tasks, task, context);
         return;
     }
-    if (!pool->wanted) pool->wanted = decide_threads();
+    if (!pool->wanted) pool->wanted = default_thread_count();
     if (pool->wanted > 1 && pool->n_workers == 0) start_workers(pool);
     if (pool->n_workers == 0) {
         run_serially(n_tasks, task, context);
@@ -183,7 +183,8 @@ void rk_parallel_for(size_t n_tasks, rk_task task, void *context) {
     pthread_cond_broadcast(&pool->work);
     pthread_mutex_unlock(&pool->mutex);
     run_tasks(pool, 0);
-    for (int i = 0; i < SPINS && atomic_load_explicit(&pool->running, memory_order_acquire) > 0; i++) relax();
+    for (int i = 0; i < SPINS && atomic_load_explicit(&pool->running, memory_order_acquire) > 0; i++)
+        cpu_relax();
     pthread_mutex_lock(&pool->mutex);
     while (atomic_load(&pool->running) > 0) pthread_cond_wait(&pool->done, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
@@ -222,7 +223,7 @@ rk_status rk_parallel_set_threads(int n_threads) {
                "the number of threads cannot change inside a parallel loop");
     pthread_mutex_lock(&pool->loop);
     stop_workers(pool);
-    pool->wanted = n_threads ? n_threads : decide_threads();
+    pool->wanted = n_threads ? n_threads : default_thread_count();
     pthread_mutex_unlock(&pool->loop);
     return RK_OK;
 }
@@ -231,7 +232,7 @@ int rk_parallel_threads(void) {
     rk_pool *pool = pool_of_thread();
     if (pool != &library_pool || (inside_task && pool->wanted)) return pool->wanted;
     pthread_mutex_lock(&pool->loop);
-    if (!pool->wanted) pool->wanted = decide_threads();
+    if (!pool->wanted) pool->wanted = default_thread_count();
     int n = pool->wanted;
     pthread_mutex_unlock(&pool->loop);
     return n;

@@ -106,7 +106,7 @@ void rk_worker_pool_finish(rk_worker_pool *team, size_t task) {
     pthread_mutex_unlock(&team->mutex);
 }
 
-void rk_worker_pool_drop(rk_worker_pool *team) {
+void rk_worker_pool_discard(rk_worker_pool *team) {
     pthread_mutex_lock(&team->mutex);
     for (; team->n_waiting > 0; team->n_waiting--) {
         team->open[team->queue[team->first]] = false;

@@ -18,6 +18,6 @@ void rk_worker_pool_start(rk_worker_pool *team, size_t task);
 /* Returns when the task is done, and does what was started before it meanwhile. */
 void rk_worker_pool_finish(rk_worker_pool *team, size_t task);
 /* No task is on its way: those that have not begun never will. */
-void rk_worker_pool_drop(rk_worker_pool *team);
+void rk_worker_pool_discard(rk_worker_pool *team);
 
 #endif

@@ -24,7 +24,7 @@ static bool is_absent(const rk_yaml_node *node) {
            strcmp(node->scalar, "null") == 0;
 }
 
-static const char *kind_of(const rk_yaml_node *node) {
+static const char *kind_text(const rk_yaml_node *node) {
     return node->kind == RK_YAML_SEQUENCE  ? "a list"
            : node->kind == RK_YAML_MAPPING ? "a mapping"
                                            : "a value";
@@ -34,7 +34,7 @@ static const char *kind_of(const rk_yaml_node *node) {
 static rk_status wrong_type(const rk_yaml *yaml, const rk_yaml_node *node, const char *wanted) {
     if (node->kind == RK_YAML_SCALAR)
         return rk_yaml_error(yaml, node, "must be %s, not '%s'", wanted, node->scalar);
-    return rk_yaml_error(yaml, node, "must be %s, not %s", wanted, kind_of(node));
+    return rk_yaml_error(yaml, node, "must be %s, not %s", wanted, kind_text(node));
 }
 
 static rk_status bind_bool(const rk_yaml *yaml, const rk_yaml_node *node, bool *out) {
@@ -125,7 +125,7 @@ static rk_status bind_text(const rk_yaml *yaml, const rk_yaml_node *node, const 
 }
 
 /* The node stands for the struct's scalar_key alone; a list does so where that key takes one. */
-static bool is_short(const rk_schema *schema, const rk_yaml_node *node) {
+static bool is_shorthand(const rk_schema *schema, const rk_yaml_node *node) {
     if (!node || !schema->scalar_key || node->kind != RK_YAML_SEQUENCE)
         return node && schema->scalar_key && node->kind == RK_YAML_SCALAR;
     for (size_t i = 0; i < schema->n_fields; i++)
@@ -146,7 +146,7 @@ static rk_status bind_element(const rk_yaml *yaml, const rk_yaml_node *node, con
         case RK_FIELD_KIND_TEXTS:
             return bind_text(yaml, &named, field, out);
         default:
-            if (node->kind != RK_YAML_MAPPING && !is_short(field->sub, node))
+            if (node->kind != RK_YAML_MAPPING && !is_shorthand(field->sub, node))
                 return wrong_type(yaml, &named, "a mapping");
             return rk_schema_bind(field->sub, yaml, node, out);
     }
@@ -248,13 +248,13 @@ static bool has_key(const rk_schema *schema, const char *key) {
     return false;
 }
 
-static bool takes(const rk_schema *schema, const rk_yaml_node *node, const char *key) {
+static bool accepts_key(const rk_schema *schema, const rk_yaml_node *node, const char *key) {
     return !schema->takes || schema->takes(node, key);
 }
 
 /* Whether a meaning is a key of the section at hand ("train.seed" in train), or of a part of it
  * ("train.optimizer.momentum"). Only sections of the file's first level are named by meanings. */
-static bool is_in(const rk_schema *schema, const char *meaning, bool in_a_part) {
+static bool is_key_of_section(const rk_schema *schema, const char *meaning, bool in_a_part) {
     size_t n = strlen(schema->name);
     return strncmp(meaning, schema->name, n) == 0 && meaning[n] == '.' &&
            (strchr(meaning + n + 1, '.') != NULL) == in_a_part;
@@ -262,16 +262,16 @@ static bool is_in(const rk_schema *schema, const char *meaning, bool in_a_part) 
 
 /* The first meaning of another library's word that is a key of the section, or of a part of it; NULL: none.
  */
-static const char *key_in(const rk_schema *schema, const char *word, bool in_a_part) {
+static const char *find_synonym(const rk_schema *schema, const char *word, bool in_a_part) {
     const char *meaning;
     for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
-        if (is_in(schema, meaning, in_a_part)) return meaning;
+        if (is_key_of_section(schema, meaning, in_a_part)) return meaning;
     return NULL;
 }
 
 /* Where another library's word is a key of another section, and not that section's own name: that; NULL:
  * nowhere. */
-static const char *key_elsewhere(const rk_schema *schema, const char *word) {
+static const char *find_synonym_elsewhere(const rk_schema *schema, const char *word) {
     const char *meaning;
     for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
         if (strchr(meaning, '.') && !has_key(schema, rk_synonym_name(meaning)) &&
@@ -282,14 +282,14 @@ static const char *key_elsewhere(const rk_schema *schema, const char *word) {
 
 /* A struct in the section that has a key by another library's word ('optimizer' for lr in a table), and the
  * key. */
-static const rk_field *part_with_key(const rk_schema *schema, const rk_yaml_node *node, const char *word,
-                                     const char **key) {
+static const rk_field *find_part_with_key(const rk_schema *schema, const rk_yaml_node *node, const char *word,
+                                          const char **key) {
     const char *meaning;
     for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
         for (size_t i = 0; i < schema->n_fields && strchr(meaning, '.'); i++) {
             const rk_field *field = &schema->fields[i];
             *key = rk_synonym_name(meaning);
-            if (field->kind == RK_FIELD_KIND_STRUCT && takes(schema, node, field->key) &&
+            if (field->kind == RK_FIELD_KIND_STRUCT && accepts_key(schema, node, field->key) &&
                 has_key(field->sub, *key))
                 return field;
         }
@@ -306,14 +306,14 @@ static void hint_unused(rk_status status, const char *key, const char *const *na
 
 void rk_schema_hint_key(rk_status status, const rk_schema *schema, const rk_yaml_node *node,
                         const char *word) {
-    const char *names[MAX_KEYS], *own = key_in(schema, word, false),
-                                 *below = own ? NULL : key_in(schema, word, true),
-                                 *elsewhere = key_elsewhere(schema, word), *key;
+    const char *names[MAX_KEYS], *own = find_synonym(schema, word, false),
+                                 *below = own ? NULL : find_synonym(schema, word, true),
+                                 *elsewhere = find_synonym_elsewhere(schema, word), *key;
     size_t n = 0;
     for (size_t i = 0; i < schema->n_fields && n < MAX_KEYS; i++)
-        if (takes(schema, node, schema->fields[i].key)) names[n++] = schema->fields[i].key;
+        if (accepts_key(schema, node, schema->fields[i].key)) names[n++] = schema->fields[i].key;
     const char *nearest = rk_nearest(word, names, n);
-    const rk_field *part = part_with_key(schema, node, word, &key);
+    const rk_field *part = find_part_with_key(schema, node, word, &key);
     if (below && (!nearest || strcmp(nearest, rk_synonym_name(below)) == 0))
         rk_error_hint(status, "the key is '%s'",
                       below); /* not a namesake: eval_batch_size is no batch_size */
@@ -343,14 +343,14 @@ static rk_status check_keys(const rk_schema *schema, const rk_yaml *yaml, const 
 /* What a node says of a key; NULL: nothing. */
 static const rk_yaml_node *value_of(const rk_schema *schema, const rk_yaml_node *node, const char *key) {
     bool is_scalar_key = schema->scalar_key && strcmp(key, schema->scalar_key) == 0;
-    if (is_short(schema, node)) return is_scalar_key ? node : NULL;
+    if (is_shorthand(schema, node)) return is_scalar_key ? node : NULL;
     const rk_yaml_node *value = rk_yaml_get(node, key);
     return !value && is_scalar_key && node ? node->short_form : value;
 }
 
 static rk_status bind_fields(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node,
                              void *object) {
-    if (node && !is_short(schema, node)) {
+    if (node && !is_shorthand(schema, node)) {
         if (node->kind != RK_YAML_MAPPING) return wrong_type(yaml, node, "a mapping");
         if (!schema->scalar_key && !is_absent(node->short_form))
             return wrong_type(yaml, node->short_form, "a mapping");
@@ -362,7 +362,7 @@ static rk_status bind_fields(const rk_schema *schema, const rk_yaml *yaml, const
         const rk_yaml_node *value = value_of(schema, node, field->key);
         rk_status status = is_absent(value) ? bind_default(yaml, node, schema, field, object)
                                             : bind_present(yaml, value, field, object);
-        if (status == RK_CONFIG && value && !takes(schema, node, field->key))
+        if (status == RK_CONFIG && value && !accepts_key(schema, node, field->key))
             rk_schema_hint_key(status, schema, node, field->key); /* another library's word, and ours */
         RK_TRY(status);
     }

@@ -123,7 +123,7 @@ static rk_status read_pair(reader *in, int depth, rk_yaml_node **out) {
 
 /* No key may stand twice. All are looked at together: each one against those before it would take forever in
  * a large mapping. */
-static rk_status check_twins(const reader *in, const rk_yaml_node *mapping) {
+static rk_status check_duplicate_keys(const reader *in, const rk_yaml_node *mapping) {
     RK_AUTOFREE const char **keys = NULL;
     RK_AUTO(rk_name_index_release) rk_name_index index = {0};
     RK_TRY(rk_alloc(mapping->n_children, sizeof *keys, &keys));
@@ -143,7 +143,8 @@ static rk_status read_children(reader *in, rk_yaml_node *node, yaml_event_type_t
     size_t capacity = 0;
     for (;;) {
         RK_TRY(next_event(in));
-        if (in->event.type == end) return node->kind == RK_YAML_MAPPING ? check_twins(in, node) : RK_OK;
+        if (in->event.type == end)
+            return node->kind == RK_YAML_MAPPING ? check_duplicate_keys(in, node) : RK_OK;
         RK_TRY(rk_grow(&node->children, node->n_children, &capacity, sizeof *node->children));
         rk_yaml_node **child = &node->children[node->n_children];
         RK_TRY(node->kind == RK_YAML_MAPPING ? read_pair(in, depth, child) : read_node(in, depth + 1, child));
@@ -224,7 +225,8 @@ rk_status rk_yaml_parse(const char *path, const char *text, size_t n_bytes, rk_y
 }
 
 /* The child of a mapping that a path's segment names, made if it is not there. */
-static rk_status step_into(rk_yaml_node *mapping, const char *key, size_t n_bytes, rk_yaml_node ***out) {
+static rk_status find_or_add_child(rk_yaml_node *mapping, const char *key, size_t n_bytes,
+                                   rk_yaml_node ***out) {
     for (size_t i = 0; i < mapping->n_children; i++)
         if (strlen(mapping->children[i]->key) == n_bytes &&
             memcmp(mapping->children[i]->key, key, n_bytes) == 0) {
@@ -245,7 +247,7 @@ static rk_status step_into(rk_yaml_node *mapping, const char *key, size_t n_byte
 }
 
 /* A value that a path goes on below becomes a mapping; what the value alone said stays said. */
-static rk_status open_value(rk_yaml_node *node) {
+static rk_status scalar_to_mapping(rk_yaml_node *node) {
     RK_AUTO(node_auto) rk_yaml_node *value = NULL;
     RK_TRY(rk_alloc(1, sizeof *value, &value));
     if (node->key) RK_TRY(rk_strdup(node->key, &value->key));
@@ -261,16 +263,17 @@ static rk_status open_value(rk_yaml_node *node) {
 }
 
 /* Where "a.b[2].c" stands. */
-static rk_status find_place(rk_yaml_node **place, const char *path, size_t n_bytes, rk_yaml_node ***out) {
+static rk_status find_or_add_path(rk_yaml_node **place, const char *path, size_t n_bytes,
+                                  rk_yaml_node ***out) {
     const char *at = path, *end = path + n_bytes;
     while (at < end) {
         size_t n = 0;
         while (at + n < end && at[n] != '.' && at[n] != '[') n++;
         if (n) {
-            if ((*place)->kind == RK_YAML_SCALAR) RK_TRY(open_value(*place));
+            if ((*place)->kind == RK_YAML_SCALAR) RK_TRY(scalar_to_mapping(*place));
             RK_FAIL_IF((*place)->kind != RK_YAML_MAPPING, RK_CONFIG, "--set: '%.*s' is a list",
                        (int)(at - path), path);
-            RK_TRY(step_into(*place, at, n, &place));
+            RK_TRY(find_or_add_child(*place, at, n, &place));
         } else if (*at == '[') {
             char *close;
             unsigned long index = strtoul(at + 1, &close, 10);
@@ -305,7 +308,7 @@ rk_status rk_yaml_set(rk_yaml *yaml, const char *assignment) {
         RK_TRY(rk_strdup("", &value->scalar));
     }
     rk_yaml_node **place;
-    RK_TRY(find_place(&yaml->root, assignment, (size_t)(equals - assignment), &place));
+    RK_TRY(find_or_add_path(&yaml->root, assignment, (size_t)(equals - assignment), &place));
     value->key = (*place)->key;
     value->key_line = -1;
     (*place)->key = NULL;

@@ -32,7 +32,8 @@ static void release_world(rk_mpi_world *world) {
     if (!world) return;
     rk_comm_shared_free(world->shared);
     rk_mpi_liveness_release(&world->liveness);
-    RK_FREE_ALL(world->arrivals, world->errands, world->requests, world->statuses, world->indices, world);
+    RK_FREE_ALL(world->arrivals, world->pending_requests, world->requests, world->statuses, world->indices,
+                world);
 }
 
 static void mpi_free(rk_comm *comm) {

@@ -41,20 +41,20 @@ static rk_status advance_sending(rk_all_to_all *e, int32_t r) {
 }
 
 /* Room for n more bytes after those of the message. What was cut doubles, so that it is copied seldom. */
-static rk_status make_room(rk_all_to_all *e, rk_message *message, size_t n) {
+static rk_status reserve_message(rk_all_to_all *e, rk_message *message, size_t n) {
     rk_message_pool *pool = &e->comm->shared->pool;
     if (n == 0 || (message->data && rk_message_capacity(message->data) - message->n_bytes >= n)) return RK_OK;
     void *larger;
-    RK_TRY(rk_message_pool_take(pool, message->n_bytes + (message->n_bytes > n ? message->n_bytes : n),
-                                &larger));
+    RK_TRY(rk_message_pool_acquire(pool, message->n_bytes + (message->n_bytes > n ? message->n_bytes : n),
+                                   &larger));
     if (message->n_bytes) memcpy(larger, message->data, message->n_bytes);
-    rk_message_pool_give(pool, message->data);
+    rk_message_pool_return(pool, message->data);
     message->data = larger;
     return RK_OK;
 }
 
 /* What came first with this tag from this rank is taken out of the arrivals. */
-static bool take_arrival(rk_mpi_world *world, int source, int tag, rk_mpi_arrival *out) {
+static bool pop_arrival(rk_mpi_world *world, int source, int tag, rk_mpi_arrival *out) {
     size_t i = 0;
     while (i < world->n_arrivals && (world->arrivals[i].source != source || world->arrivals[i].tag != tag))
         i++;
@@ -71,7 +71,7 @@ static rk_status begin_receiving(rk_all_to_all *e, int32_t r, rk_mpi_arrival *ar
     rk_message *message = &e->received[r];
     size_t n = (size_t)arrival->n_bytes;
     int is_there;
-    RK_TRY(make_room(e, message, n));
+    RK_TRY(reserve_message(e, message, n));
     char *to = message->data ? (char *)message->data + message->n_bytes : NULL;
     RK_TRY(check(e, MPI_Imrecv(to, arrival->n_bytes, MPI_BYTE, &arrival->message, &part->receiving),
                  "receiving from", r));
@@ -89,7 +89,7 @@ static rk_status advance_receiving(rk_all_to_all *e, int32_t r) {
         if (part->receives) {
             part->receives = false;
             e->arrived[r] = part->receives_last;
-        } else if (take_arrival(comm_of(e)->world, e->comm->peers[r].rank, tag_of(e), &arrival))
+        } else if (pop_arrival(comm_of(e)->world, e->comm->peers[r].rank, tag_of(e), &arrival))
             RK_TRY(begin_receiving(e, r, &arrival));
         else
             return RK_OK;
@@ -116,7 +116,7 @@ static void unlink_from(rk_mpi_world *world, rk_all_to_all **at) {
 
 /* Keeps all messages since the last look as arrivals, so that MPI is never asked for one that has not come.
  */
-static rk_status look_for_messages(rk_mpi_world *world) {
+static rk_status probe_messages(rk_mpi_world *world) {
     for (;;) {
         rk_mpi_arrival arrival;
         MPI_Status found;
@@ -133,38 +133,39 @@ static rk_status look_for_messages(rk_mpi_world *world) {
         arrival.source = found.MPI_SOURCE;
         arrival.tag = found.MPI_TAG;
         if (arrival.tag == RK_CHANNEL_LIVENESS)
-            RK_TRY(rk_mpi_liveness_take(world, &arrival));
+            RK_TRY(rk_mpi_liveness_handle(world, &arrival));
         else
             world->arrivals[world->n_arrivals++] = arrival;
     }
 }
 
-static rk_status reserve_errands(rk_mpi_world *world, size_t n) {
-    if (n <= world->max_errands) return RK_OK;
-    world->max_errands = 0;
-    RK_TRY(rk_realloc(2 * n, sizeof *world->errands, &world->errands));
+static rk_status reserve_pending(rk_mpi_world *world, size_t n) {
+    if (n <= world->max_pending_requests) return RK_OK;
+    world->max_pending_requests = 0;
+    RK_TRY(rk_realloc(2 * n, sizeof *world->pending_requests, &world->pending_requests));
     RK_TRY(rk_realloc(2 * n, sizeof *world->requests, &world->requests));
     RK_TRY(rk_realloc(2 * n, sizeof *world->statuses, &world->statuses));
     RK_TRY(rk_realloc(2 * n, sizeof *world->indices, &world->indices));
-    world->max_errands = 2 * n;
+    world->max_pending_requests = 2 * n;
     return RK_OK;
 }
 
-static size_t add_errand(rk_mpi_world *world, size_t n, rk_mpi_errand errand) {
-    if (*errand.request == MPI_REQUEST_NULL) return n;
-    world->errands[n] = errand;
-    world->requests[n] = *errand.request;
+static size_t add_pending(rk_mpi_world *world, size_t n, rk_mpi_pending_request pending) {
+    if (*pending.request == MPI_REQUEST_NULL) return n;
+    world->pending_requests[n] = pending;
+    world->requests[n] = *pending.request;
     return n + 1;
 }
 
-static rk_status find_errands(rk_mpi_world *world, size_t *out) {
+static rk_status collect_pending(rk_mpi_world *world, size_t *out) {
     size_t n = 0;
     for (rk_all_to_all *e = world->first; e; e = e->next) {
-        RK_TRY(reserve_errands(world, n + 2 * (size_t)e->comm->size));
+        RK_TRY(reserve_pending(world, n + 2 * (size_t)e->comm->size));
         for (int32_t r = 0; r < e->comm->size; r++) {
             rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
-            if (!e->taken[r]) n = add_errand(world, n, (rk_mpi_errand){&part->sending, e, r, true});
-            if (!e->arrived[r]) n = add_errand(world, n, (rk_mpi_errand){&part->receiving, e, r, false});
+            if (!e->taken[r]) n = add_pending(world, n, (rk_mpi_pending_request){&part->sending, e, r, true});
+            if (!e->arrived[r])
+                n = add_pending(world, n, (rk_mpi_pending_request){&part->receiving, e, r, false});
         }
     }
     *out = n;
@@ -176,24 +177,24 @@ static rk_status find_errands(rk_mpi_world *world, size_t *out) {
 static rk_status test_requests(rk_mpi_world *world) {
     size_t n;
     int n_over;
-    RK_TRY(find_errands(world, &n));
+    RK_TRY(collect_pending(world, &n));
     if (n == 0) return RK_OK;
     int code = MPI_Testsome((int)n, world->requests, &n_over, world->indices, world->statuses);
     if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS)
         return rk_mpi_error(RK_PEER_LOST, code, "sending and receiving");
     rk_status status = RK_OK;
     for (int i = 0; i < n_over; i++) {
-        const rk_mpi_errand *errand = &world->errands[world->indices[i]];
-        *errand->request = world->requests[world->indices[i]];
+        const rk_mpi_pending_request *pending = &world->pending_requests[world->indices[i]];
+        *pending->request = world->requests[world->indices[i]];
         if (code == MPI_ERR_IN_STATUS && status == RK_OK)
-            status = check(errand->all_to_all, world->statuses[i].MPI_ERROR,
-                           errand->sends ? "sending to" : "receiving from", errand->rank);
+            status = check(pending->all_to_all, world->statuses[i].MPI_ERROR,
+                           pending->sends ? "sending to" : "receiving from", pending->rank);
     }
     return status;
 }
 
 static rk_status advance_all(rk_mpi_world *world) {
-    RK_TRY(look_for_messages(world));
+    RK_TRY(probe_messages(world));
     RK_TRY(test_requests(world));
     for (rk_all_to_all **at = &world->first; *at;) {
         RK_TRY(advance(*at));
@@ -244,7 +245,7 @@ rk_status rk_mpi_all_to_all_begin(rk_all_to_all *all_to_all, const rk_message *s
                                   const bool *from) {
     (void)to, (void)from;
     rk_mpi_world *world = comm_of(all_to_all)->world;
-    RK_TRY(rk_all_to_all_give_self(all_to_all, send));
+    RK_TRY(rk_all_to_all_deliver_to_self(all_to_all, send));
     pthread_mutex_lock(&world->shared->mutex);
     rk_status status = send_all(all_to_all, send);
     all_to_all->next = NULL;

@@ -35,7 +35,7 @@ static rk_status reserve(rk_mpi_world *world) {
 
 /* Whether the last such message has left. One to a rank that is not to be reached fails or stays: no error of
  * this rank, that one does not answer. */
-static bool has_left(MPI_Request *request) {
+static bool is_sent(MPI_Request *request) {
     int flag = 0;
     if (MPI_Test(request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS) return flag;
     *request = MPI_REQUEST_NULL;
@@ -67,7 +67,7 @@ static const bool *own_answer(rk_mpi_world *world, int32_t rank) {
     return reply;
 }
 
-rk_status rk_mpi_liveness_take(rk_mpi_world *world, rk_mpi_arrival *arrival) {
+rk_status rk_mpi_liveness_handle(rk_mpi_world *world, rk_mpi_arrival *arrival) {
     RK_TRY(reserve(world));
     rk_mpi_liveness *liveness = &world->liveness;
     bool *to = liveness->answers + (size_t)arrival->source * (size_t)world->all->size;
@@ -79,7 +79,7 @@ rk_status rk_mpi_liveness_take(rk_mpi_world *world, rk_mpi_arrival *arrival) {
         return rk_mpi_error(RK_PEER_LOST, code, "hearing of rank %d who waits for whom", arrival->source);
     if (arrival->n_bytes > 0)
         liveness->answered[arrival->source] = rk_clock_seconds();
-    else if (has_left(&liveness->answering[arrival->source])) /* and so its buffer may be written to */
+    else if (is_sent(&liveness->answering[arrival->source])) /* and so its buffer may be written to */
         send(world, arrival->source, own_answer(world, arrival->source), world->all->size,
              &liveness->answering[arrival->source]);
     return RK_OK;
@@ -98,13 +98,13 @@ static int32_t add_suspects(rk_mpi_world *world, const bool *ranks, int32_t n_su
 
 /* What that rank answered since `all_to_all` is late, or NULL; asks it unless a question is under way. Of
  * this rank itself: all that its threads wait for. */
-static const bool *ask(rk_mpi_world *world, rk_all_to_all *all_to_all, int32_t rank) {
+static const bool *ask_rank(rk_mpi_world *world, rk_all_to_all *all_to_all, int32_t rank) {
     rk_mpi_liveness *liveness = &world->liveness;
     if (rank == world->all->rank) return own_answer(world, rank);
     if (liveness->answered[rank] >= all_to_all->late_since)
         return liveness->answers + (size_t)rank * (size_t)world->all->size;
     if (liveness->asked[rank] <= liveness->answered[rank]) {
-        if (has_left(&liveness->asking[rank])) send(world, rank, NULL, 0, &liveness->asking[rank]);
+        if (is_sent(&liveness->asking[rank])) send(world, rank, NULL, 0, &liveness->asking[rank]);
         liveness->asked[rank] = rk_clock_seconds();
     }
     if (liveness->asked[rank] > all_to_all->asked_last) all_to_all->asked_last = liveness->asked[rank];
@@ -113,7 +113,7 @@ static const bool *ask(rk_mpi_world *world, rk_all_to_all *all_to_all, int32_t r
 
 /* From those that are waited for to those that do not wait themselves, as far as is known: whether there are
  * any. */
-static bool follow(rk_mpi_world *world, rk_all_to_all *all_to_all) {
+static bool find_lost_ranks(rk_mpi_world *world, rk_all_to_all *all_to_all) {
     rk_mpi_liveness *liveness = &world->liveness;
     size_t n = (size_t)world->all->size;
     memset(liveness->reached, false, n);
@@ -124,7 +124,7 @@ static bool follow(rk_mpi_world *world, rk_all_to_all *all_to_all) {
     bool found = false;
     for (int32_t i = 0; i < n_suspects; i++) {
         int32_t r = liveness->suspects[i];
-        const bool *answer = ask(world, all_to_all, r);
+        const bool *answer = ask_rank(world, all_to_all, r);
         liveness->well[r] = answer && memchr(answer, true, n);
         if (liveness->well[r])
             n_suspects = add_suspects(world, answer, n_suspects);
@@ -144,7 +144,7 @@ rk_status rk_mpi_find_lost(rk_all_to_all *all_to_all, const bool **well) {
     if (all_to_all->late_since == 0) all_to_all->late_since = all_to_all->asked_last = now;
     /* A rank that says farewell waits for all, and ranks that have said it may have ended: none would
      * answer. */
-    if (all_to_all->channel != RK_CHANNEL_FAREWELL) found = follow(world, all_to_all);
+    if (all_to_all->channel != RK_CHANNEL_FAREWELL) found = find_lost_ranks(world, all_to_all);
     if (now - all_to_all->asked_last < grace_s) return RK_OK;
     *well = world->liveness.well;
     if (found) return RK_OK;

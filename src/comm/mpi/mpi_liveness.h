@@ -10,7 +10,7 @@
 #include "comm/mpi/mpi_world.h"
 
 /* A question or an answer: an arrival of that channel. */
-rk_status rk_mpi_liveness_take(rk_mpi_world *world, rk_mpi_arrival *arrival);
+rk_status rk_mpi_liveness_handle(rk_mpi_world *world, rk_mpi_arrival *arrival);
 /* well [ranks of the world], the world's own: those that `all_to_all` does not wait for in vain. NULL: not
  * known yet. */
 rk_status rk_mpi_find_lost(rk_all_to_all *all_to_all, const bool **well);

@@ -14,12 +14,12 @@ typedef struct rk_mpi_arrival {
 } rk_mpi_arrival;
 
 /* A request under way, and whose it is. */
-typedef struct rk_mpi_errand {
+typedef struct rk_mpi_pending_request {
     MPI_Request *request;
     rk_all_to_all *all_to_all;
     int32_t rank;
     bool sends;
-} rk_mpi_errand;
+} rk_mpi_pending_request;
 
 /* What ranks said of whom they wait for (mpi_liveness.h). n: the ranks of the world. */
 typedef struct rk_mpi_liveness {
@@ -38,11 +38,11 @@ typedef struct rk_mpi_world {
     rk_all_to_all *first, **end; /* those under way, as begun */
     rk_mpi_arrival *arrivals;    /* [n_arrivals of max_arrivals], in the order in which they came */
     size_t n_arrivals, max_arrivals;
-    rk_mpi_errand *errands; /* [max_errands], and for the call of MPI: */
+    rk_mpi_pending_request *pending_requests; /* [max_pending_requests], and for the call of MPI: */
     MPI_Request *requests;
     MPI_Status *statuses;
     int *indices;
-    size_t max_errands;
+    size_t max_pending_requests;
     bool started_mpi;
 } rk_mpi_world;
 

@@ -44,7 +44,7 @@ static offer make_offer(const rk_device_comm *dc) {
 }
 
 /* NCCL on every rank, each with a GPU of its own. */
-static bool all_may(const rk_device_comm *dc, const rk_message *offers) {
+static bool can_use_nccl(const rk_device_comm *dc, const rk_message *offers) {
     const char *why = NULL;
     int32_t who = 0;
     for (int32_t a = 0; a < dc->comm->size && !why; a++) {
@@ -61,7 +61,7 @@ static bool all_may(const rk_device_comm *dc, const rk_message *offers) {
     return !why;
 }
 
-static rk_status join(rk_device_comm *dc) {
+static rk_status join_nccl(rk_device_comm *dc) {
     offer mine = make_offer(dc);
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *offers = NULL;
     RK_TRY(rk_comm_gather(dc->comm, RK_CHANNEL_ROWS, &mine, sizeof mine, &offers));
@@ -72,7 +72,7 @@ static rk_status join(rk_device_comm *dc) {
         status = rk_all_to_all_copy(offers, r, sizeof theirs, &theirs);
         dc->n_sharers += status == RK_OK && memcmp(theirs.gpu, mine.gpu, sizeof mine.gpu) == 0;
     }
-    if (status == RK_OK && all_may(dc, received))
+    if (status == RK_OK && can_use_nccl(dc, received))
         status = rk_nccl_create(dc->device, ((const offer *)received[0].data)->id, dc->comm->rank,
                                 dc->comm->size, &dc->nccl);
     return rk_comm_agree(dc->comm, status);
@@ -85,7 +85,7 @@ rk_status rk_device_comm_create(rk_comm *comm, rk_device *device, rk_device_comm
     dc->comm = comm;
     dc->device = device;
     RK_GOTO(rk_alloc((size_t)comm->size, sizeof *dc->messages, &dc->messages));
-    RK_GOTO(join(dc));
+    RK_GOTO(join_nccl(dc));
     *out = dc;
     return RK_OK;
 done:
@@ -109,11 +109,11 @@ uint64_t rk_device_comm_bytes_sent(const rk_device_comm *dc) {
     return dc->bytes_sent;
 }
 
-static rk_status check(const rk_device_comm *dc) {
+static rk_status check_failed(const rk_device_comm *dc) {
     return dc->failed == RK_OK ? RK_OK : rk_error(dc->failed, "%s", dc->failure);
 }
 
-static rk_status keep(rk_device_comm *dc, rk_status status) {
+static rk_status record_failure(rk_device_comm *dc, rk_status status) {
     if (status == RK_OK || dc->failed != RK_OK) return status;
     dc->failed = status;
     rk_error_copy(dc->failure, sizeof dc->failure);
@@ -200,9 +200,10 @@ static void copy_own(const rk_device_comm *dc, rk_stream *stream, const rk_devic
 
 rk_status rk_device_comm_all_to_all(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send,
                                     size_t n_send, const rk_device_message *receive, size_t n_receive) {
-    RK_TRY(check(dc));
+    RK_TRY(check_failed(dc));
     copy_own(dc, stream, send, n_send, receive, n_receive);
-    if (!dc->nccl) return keep(dc, all_to_all_by_host(dc, stream, send, n_send, receive, n_receive));
+    if (!dc->nccl)
+        return record_failure(dc, all_to_all_by_host(dc, stream, send, n_send, receive, n_receive));
     for (size_t i = 0; i < n_send; i++)
         dc->bytes_sent += send[i].rank == dc->comm->rank ? 0 : send[i].n_bytes;
     rk_nccl_all_to_all(dc->nccl, stream, send, n_send, receive, n_receive);
@@ -221,9 +222,9 @@ static rk_status sum_by_host(rk_device_comm *dc, rk_stream *stream, float *value
 }
 
 rk_status rk_device_comm_sum(rk_device_comm *dc, rk_stream *stream, float *values, size_t n) {
-    RK_TRY(check(dc));
+    RK_TRY(check_failed(dc));
     if (!n) return RK_OK;
-    if (!dc->nccl) return keep(dc, sum_by_host(dc, stream, values, n));
+    if (!dc->nccl) return record_failure(dc, sum_by_host(dc, stream, values, n));
     dc->bytes_sent +=
         2 * n * sizeof *values * (size_t)(dc->comm->size - 1) / (size_t)dc->comm->size; /* of a ring's rank */
     rk_nccl_sum(dc->nccl, stream, values, n);
@@ -247,14 +248,15 @@ static rk_status gather_by_host(rk_device_comm *dc, rk_stream *stream, const voi
 
 rk_status rk_device_comm_gather(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes,
                                 void *all) {
-    RK_TRY(check(dc));
-    if (!dc->nccl) return keep(dc, gather_by_host(dc, stream, mine, n_bytes, all));
+    RK_TRY(check_failed(dc));
+    if (!dc->nccl) return record_failure(dc, gather_by_host(dc, stream, mine, n_bytes, all));
     dc->bytes_sent += n_bytes * (size_t)(dc->comm->size - 1);
     rk_nccl_gather(dc->nccl, stream, mine, n_bytes, all);
     return RK_OK;
 }
 
 rk_status rk_device_comm_wait(rk_device_comm *dc, rk_stream *stream) {
-    RK_TRY(check(dc));
-    return keep(dc, dc->nccl ? rk_nccl_wait(dc->nccl, stream, dc->comm->timeout_s) : rk_stream_sync(stream));
+    RK_TRY(check_failed(dc));
+    return record_failure(
+        dc, dc->nccl ? rk_nccl_wait(dc->nccl, stream, dc->comm->timeout_s) : rk_stream_sync(stream));
 }

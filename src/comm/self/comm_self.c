@@ -14,7 +14,7 @@ static void self_free(rk_comm *comm) {
 static rk_status self_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to,
                             const bool *from) {
     (void)to, (void)from;
-    RK_TRY(rk_all_to_all_give_self(all_to_all, send));
+    RK_TRY(rk_all_to_all_deliver_to_self(all_to_all, send));
     all_to_all->done = true;
     return RK_OK;
 }

@@ -40,7 +40,7 @@ void rk_cuda_attention_pool(rk_stream *stream, int64_t n, int64_t rows, int64_t 
 /* dw's first gradient writes zeros beyond the length, and so does dk's. */
 __global__ static void pool_backward(int64_t n, int64_t rows, int64_t cols, bool softmax, const float *used,
                                      const float *k, const float *lengths, int64_t stride, const float *dy,
-                                     float *dused, float *dw, bool first_w, float *dk, bool first_k) {
+                                     float *dused, float *dw, bool overwrite_w, float *dk, bool overwrite_k) {
     int64_t s = rk_warp_number(), length = s < n ? length_of(lengths, stride, s, rows) : 0,
             first_row = s * rows;
     float dot = 0;
@@ -58,20 +58,20 @@ __global__ static void pool_backward(int64_t n, int64_t rows, int64_t cols, bool
         float d = r >= length ? 0
                   : softmax   ? used[first_row + r] * (dused[first_row + r] - dot)
                               : dused[first_row + r];
-        if (r < length || first_w) rk_put(&dw[first_row + r], d, first_w);
+        if (r < length || overwrite_w) rk_put(&dw[first_row + r], d, overwrite_w);
     }
     __syncwarp();
-    for (int64_t r = 0; s < n && r < (first_k ? rows : length); r++)
+    for (int64_t r = 0; s < n && r < (overwrite_k ? rows : length); r++)
         for (int64_t c = rk_lane(); c < cols; c += RK_WARP)
             rk_put(&dk[(first_row + r) * cols + c], r < length ? used[first_row + r] * dy[s * cols + c] : 0,
-                   first_k);
+                   overwrite_k);
 }
 
 /* dused [n, rows]: scratch */
 void rk_cuda_attention_pool_backward(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, bool softmax,
                                      const float *used, const float *k, const float *lengths,
                                      int64_t lengths_stride, const float *dy, float *dused, float *dw,
-                                     bool first_w, float *dk, bool first_k) {
+                                     bool overwrite_w, float *dk, bool overwrite_k) {
     RK_LAUNCH(pool_backward, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols, softmax, used, k,
-              lengths, lengths_stride, dy, dused, dw, first_w, dk, first_k);
+              lengths, lengths_stride, dy, dused, dw, overwrite_w, dk, overwrite_k);
 }

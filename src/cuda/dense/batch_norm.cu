@@ -4,7 +4,7 @@
 
 #include "cuda/dense/dense_device.h"
 
-__global__ static void statistics(int64_t n, int64_t cols, rk_cuda_batch_norm a) {
+__global__ static void finish_statistics(int64_t n, int64_t cols, rk_cuda_batch_norm a) {
     int64_t c = rk_thread_number();
     if (c >= cols) return;
     double squares = (double)a.scale[c], unbiased = n > 1 ? squares / (double)(n - 1) : squares;
@@ -17,10 +17,10 @@ __global__ static void statistics(int64_t n, int64_t cols, rk_cuda_batch_norm a)
 /* scale, until now the sum of squares around mean, becomes 1 / deviation; the running ones take their part */
 void rk_cuda_batch_norm_statistics(rk_stream *stream, int64_t n, int64_t cols,
                                    const rk_cuda_batch_norm *norm) {
-    RK_LAUNCH(statistics, rk_blocks_of(cols, RK_THREADS), RK_THREADS, 0, stream, n, cols, *norm);
+    RK_LAUNCH(finish_statistics, rk_blocks_of(cols, RK_THREADS), RK_THREADS, 0, stream, n, cols, *norm);
 }
 
-__global__ static void running(int64_t cols, rk_cuda_batch_norm a) {
+__global__ static void use_running_statistics(int64_t cols, rk_cuda_batch_norm a) {
     int64_t c = rk_thread_number();
     if (c >= cols) return;
     a.mean[c] = a.running_mean[c];
@@ -29,7 +29,7 @@ __global__ static void running(int64_t cols, rk_cuda_batch_norm a) {
 
 /* mean and scale as the running ones have them, for prediction */
 void rk_cuda_batch_norm_running(rk_stream *stream, int64_t cols, const rk_cuda_batch_norm *norm) {
-    RK_LAUNCH(running, rk_blocks_of(cols, RK_THREADS), RK_THREADS, 0, stream, cols, *norm);
+    RK_LAUNCH(use_running_statistics, rk_blocks_of(cols, RK_THREADS), RK_THREADS, 0, stream, cols, *norm);
 }
 
 __global__ static void forward(int64_t n, int64_t cols, const float *mean, const float *scale,
@@ -50,18 +50,18 @@ void rk_cuda_batch_norm_forward(rk_stream *stream, int64_t n, int64_t cols, cons
 
 __global__ static void backward(int64_t n, int64_t total, int64_t cols, const float *mean, const float *scale,
                                 const float *gamma, const float *dots, const float *sums, const float *x,
-                                const float *dy, float *dx, bool first) {
+                                const float *dy, float *dx, bool overwrite) {
     int64_t i = rk_thread_number();
     if (i >= n * cols) return;
     int64_t c = i % cols;
     float hat = (x[i] - mean[c]) * scale[c], inverse = (float)(1.0 / (double)total);
-    rk_put(&dx[i], gamma[c] * scale[c] * (dy[i] - inverse * (sums[c] + hat * dots[c])), first);
+    rk_put(&dx[i], gamma[c] * scale[c] * (dy[i] - inverse * (sums[c] + hat * dots[c])), overwrite);
 }
 
 /* dots: sum_s dy x-hat;  sums: sum_s dy; over the `total` samples of the batch, of which n are here */
 void rk_cuda_batch_norm_backward(rk_stream *stream, int64_t n, int64_t total, int64_t cols, const float *mean,
                                  const float *scale, const float *gamma, const float *dots, const float *sums,
-                                 const float *x, const float *dy, float *dx, bool first) {
+                                 const float *x, const float *dy, float *dx, bool overwrite) {
     RK_LAUNCH(backward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n, total, cols, mean,
-              scale, gamma, dots, sums, x, dy, dx, first);
+              scale, gamma, dots, sums, x, dy, dx, overwrite);
 }

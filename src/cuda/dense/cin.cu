@@ -21,28 +21,28 @@ void rk_cuda_cin_products(rk_stream *stream, int64_t n, int64_t fields, int64_t 
 
 /* A warp a row d: first dx0, then dx, which may be the same array. */
 __global__ static void products_backward(int64_t n, int64_t fields, int64_t maps, const float *x0,
-                                         const float *x, const float *dproducts, float *dx0, bool first0,
-                                         float *dx, bool first1) {
+                                         const float *x, const float *dproducts, float *dx0, bool overwrite0,
+                                         float *dx, bool overwrite1) {
     int64_t d = rk_warp_number();
     bool here = d < n;
     const float *from = dproducts + d * fields * maps;
     for (int64_t j = rk_lane(); here && j < fields; j += RK_WARP) {
         float sum = 0;
         for (int64_t h = 0; h < maps; h++) sum += from[h * fields + j] * x[d * maps + h];
-        rk_put(&dx0[d * fields + j], sum, first0);
+        rk_put(&dx0[d * fields + j], sum, overwrite0);
     }
     __syncwarp();
     for (int64_t h = rk_lane(); here && h < maps; h += RK_WARP) {
         float sum = 0;
         for (int64_t j = 0; j < fields; j++) sum += from[h * fields + j] * x0[d * fields + j];
-        rk_put(&dx[d * maps + h], sum, first1);
+        rk_put(&dx[d * maps + h], sum, overwrite1);
     }
 }
 
 /* dx0[d, j] += sum_h dproducts[d, h, j] x[d, h];  dx[d, h] += sum_j dproducts[d, h, j] x0[d, j] */
 void rk_cuda_cin_products_backward(rk_stream *stream, int64_t n, int64_t fields, int64_t maps,
                                    const float *x0, const float *x, const float *dproducts, float *dx0,
-                                   bool first0, float *dx, bool first1) {
+                                   bool overwrite0, float *dx, bool overwrite1) {
     RK_LAUNCH(products_backward, rk_warp_blocks(n), RK_THREADS, 0, stream, n, fields, maps, x0, x, dproducts,
-              dx0, first0, dx, first1);
+              dx0, overwrite0, dx, overwrite1);
 }

@@ -1,7 +1,7 @@
 /* The dense operations, losses and dense optimizers on the device.
  *
- * Arrays are f32, row-major and aligned to 16 bytes. `first` goes with a gradient: the first of its value is
- * written, later ones are added (a value that is two inputs of one operation has its gradient there twice;
+ * Arrays are f32, row-major and aligned to 16 bytes. `overwrite` goes with a gradient: the first of its value
+ * is written, later ones are added (a value that is two inputs of one operation has its gradient there twice;
  * every function then adds up right). Sums run in a fixed order, by the sizes alone. */
 #ifndef RK_CUDA_DENSE_DENSE_H
 #define RK_CUDA_DENSE_DENSE_H
@@ -82,69 +82,71 @@ typedef struct rk_cuda_dropout_args {
 } rk_cuda_dropout_args;
 
 // clang-format off
-#define RK_CUDA_ELEMENTWISE_LIST(X)                                                                        \
-    X(rk_cuda_unary, (rk_stream *stream, rk_cuda_unary_kind kind, int64_t n, const float *x, float *y))    \
-    X(rk_cuda_unary_backward, (rk_stream *stream, rk_cuda_unary_kind kind, int64_t n, const float *x,      \
-                               const float *y, const float *dy, float *dx, bool first))                    \
-    X(rk_cuda_add_to, (rk_stream *stream, int64_t n, const float *x, float *y, bool first))                \
-    X(rk_cuda_add_two, (rk_stream *stream, int64_t n, const float *a, const float *b, float *y))           \
-    X(rk_cuda_multiply,                                                                                    \
-      (rk_stream *stream, int64_t n, const float *a, const float *b, float *y, bool first))                \
-    X(rk_cuda_cross_combine,                                                                               \
-      (rk_stream *stream, int64_t n, const float *x0, const float *y, const float *x, float *z))           \
-    X(rk_cuda_cross_combine_backward,                                                                      \
-      (rk_stream *stream, int64_t n, const float *x0, const float *y, const float *dz, float *dx0,         \
-       bool first0, float *dy, bool first1, float *dx, bool first2))                                       \
-    X(rk_cuda_product_logit, (rk_stream *stream, int64_t n, const float *a, const float *b, float *z))     \
-    X(rk_cuda_product_logit_backward, (rk_stream *stream, int64_t n, const float *a, const float *b,       \
-                                       const float *dz, float *da, bool first_a, float *db, bool first_b)) \
-    X(rk_cuda_bias,                                                                                        \
-      (rk_stream *stream, int64_t rows, int64_t cols, const float *x, const float *b, float *y))           \
-    X(rk_cuda_gate, (rk_stream *stream, int64_t rows, int64_t cols, const float *x, const float *g,        \
-                     bool shared, float *y, bool first))                                                   \
-    X(rk_cuda_gate_backward, (rk_stream *stream, int64_t n, const float *x, const float *g,                \
-                              const float *dy, float *dg, bool first))                                     \
-    X(rk_cuda_gate_slopes, (rk_stream *stream, int64_t n, const float *g, float *dg))                      \
-    X(rk_cuda_dropout,                                                                                     \
-      (rk_stream *stream, const rk_cuda_dropout_args *args, const float *from, float *to, bool first))
+#define RK_CUDA_ELEMENTWISE_LIST(X)                                                                     \
+    X(rk_cuda_unary, (rk_stream *stream, rk_cuda_unary_kind kind, int64_t n, const float *x, float *y)) \
+    X(rk_cuda_unary_backward, (rk_stream *stream, rk_cuda_unary_kind kind, int64_t n, const float *x,   \
+                               const float *y, const float *dy, float *dx, bool overwrite))             \
+    X(rk_cuda_add_to, (rk_stream *stream, int64_t n, const float *x, float *y, bool overwrite))         \
+    X(rk_cuda_add_two, (rk_stream *stream, int64_t n, const float *a, const float *b, float *y))        \
+    X(rk_cuda_multiply,                                                                                 \
+      (rk_stream *stream, int64_t n, const float *a, const float *b, float *y, bool overwrite))         \
+    X(rk_cuda_cross_combine,                                                                            \
+      (rk_stream *stream, int64_t n, const float *x0, const float *y, const float *x, float *z))        \
+    X(rk_cuda_cross_combine_backward,                                                                   \
+      (rk_stream *stream, int64_t n, const float *x0, const float *y, const float *dz, float *dx0,      \
+       bool overwrite0, float *dy, bool overwrite1, float *dx, bool overwrite2))                        \
+    X(rk_cuda_product_logit, (rk_stream *stream, int64_t n, const float *a, const float *b, float *z))  \
+    X(rk_cuda_product_logit_backward,                                                                   \
+      (rk_stream *stream, int64_t n, const float *a, const float *b, const float *dz, float *da,        \
+       bool overwrite_a, float *db, bool overwrite_b))                                                  \
+    X(rk_cuda_bias,                                                                                     \
+      (rk_stream *stream, int64_t rows, int64_t cols, const float *x, const float *b, float *y))        \
+    X(rk_cuda_gate, (rk_stream *stream, int64_t rows, int64_t cols, const float *x, const float *g,     \
+                     bool shared, float *y, bool overwrite))                                            \
+    X(rk_cuda_gate_backward, (rk_stream *stream, int64_t n, const float *x, const float *g,             \
+                              const float *dy, float *dg, bool overwrite))                              \
+    X(rk_cuda_gate_slopes, (rk_stream *stream, int64_t n, const float *g, float *dg))                   \
+    X(rk_cuda_dropout,                                                                                  \
+      (rk_stream *stream, const rk_cuda_dropout_args *args, const float *from, float *to, bool overwrite))
 
-#define RK_CUDA_ROWS_LIST(X)                                                                                \
-    X(rk_cuda_copy_columns, (rk_stream *stream, int64_t rows, int64_t cols, const float *from,              \
-                             int64_t from_stride, float *to, int64_t to_stride, bool first))                \
-    X(rk_cuda_place_columns, (rk_stream *stream, int64_t rows, int64_t cols, int64_t begin, int64_t count,  \
-                              const float *dy, float *dx))                                                  \
-    X(rk_cuda_transpose,                                                                                    \
-      (rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y, bool first))     \
-    X(rk_cuda_sum_rows,                                                                                     \
-      (rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y))                 \
-    X(rk_cuda_spread_rows,                                                                                  \
-      (rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *dy, float *dx, bool first))   \
-    X(rk_cuda_row_dots, (rk_stream *stream, int64_t rows, int64_t cols, const float *a, const float *b,     \
-                         int64_t b_rows, float *y, bool first))                                             \
-    X(rk_cuda_scale_rows, (rk_stream *stream, int64_t rows, int64_t cols, const float *scale,               \
-                           const float *v, int64_t v_rows, float *y, bool first))                           \
-    X(rk_cuda_target_pairs,                                                                                 \
-      (rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *q, const float *k, float *y)) \
-    X(rk_cuda_target_pairs_backward,                                                                        \
-      (rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *q, const float *k,            \
-       const float *dy, float *dq, bool first_q, float *dk, bool first_k))                                  \
+#define RK_CUDA_ROWS_LIST(X)                                                                                 \
+    X(rk_cuda_copy_columns, (rk_stream *stream, int64_t rows, int64_t cols, const float *from,               \
+                             int64_t from_stride, float *to, int64_t to_stride, bool overwrite))             \
+    X(rk_cuda_scatter_columns, (rk_stream *stream, int64_t rows, int64_t cols, int64_t begin, int64_t count, \
+                              const float *dy, float *dx))                                                   \
+    X(rk_cuda_transpose,                                                                                     \
+      (rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y, bool overwrite))  \
+    X(rk_cuda_sum_rows,                                                                                      \
+      (rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y))                  \
+    X(rk_cuda_broadcast_rows,                                                                                \
+      (rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *dy, float *dx,                 \
+       bool overwrite))                                                                                      \
+    X(rk_cuda_rowwise_dot, (rk_stream *stream, int64_t rows, int64_t cols, const float *a, const float *b,   \
+                            int64_t b_rows, float *y, bool overwrite))                                       \
+    X(rk_cuda_rowwise_scale, (rk_stream *stream, int64_t rows, int64_t cols, const float *scale,             \
+                              const float *v, int64_t v_rows, float *y, bool overwrite))                     \
+    X(rk_cuda_target_pairs,                                                                                  \
+      (rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *q, const float *k, float *y))  \
+    X(rk_cuda_target_pairs_backward,                                                                         \
+      (rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *q, const float *k,             \
+       const float *dy, float *dq, bool overwrite_q, float *dk, bool overwrite_k))                           \
     X(rk_cuda_column_sums, (rk_stream *stream, const rk_cuda_sum_args *args))
 
 #define RK_CUDA_NORM_LIST(X)                                                                                 \
     X(rk_cuda_softmax, (rk_stream *stream, int64_t rows, int64_t cols, const float *x, float *y))            \
     X(rk_cuda_softmax_backward, (rk_stream *stream, int64_t rows, int64_t cols, const float *y,              \
-                                 const float *dy, float *dx, bool first))                                    \
+                                 const float *dy, float *dx, bool overwrite))                                \
     X(rk_cuda_l2_normalize,                                                                                  \
       (rk_stream *stream, int64_t rows, int64_t cols, double epsilon, const float *x, float *y))             \
     X(rk_cuda_l2_normalize_backward,                                                                         \
       (rk_stream *stream, int64_t rows, int64_t cols, double epsilon, const float *x, const float *y,        \
-       const float *dy, float *dx, bool first))                                                              \
+       const float *dy, float *dx, bool overwrite))                                                          \
     X(rk_cuda_layer_norm,                                                                                    \
       (rk_stream *stream, int64_t rows, int64_t cols, int64_t scale_rows, double epsilon, const float *x,    \
        const float *gamma, const float *beta, float *y, float *saved))                                       \
     X(rk_cuda_layer_norm_backward,                                                                           \
       (rk_stream *stream, int64_t rows, int64_t cols, int64_t scale_rows, const float *x,                    \
-       const float *gamma, const float *saved, const float *dy, float *dx, bool first))                      \
+       const float *gamma, const float *saved, const float *dy, float *dx, bool overwrite))                  \
     X(rk_cuda_batch_norm_statistics,                                                                         \
       (rk_stream *stream, int64_t n, int64_t cols, const rk_cuda_batch_norm *norm))                          \
     X(rk_cuda_batch_norm_running, (rk_stream *stream, int64_t cols, const rk_cuda_batch_norm *norm))         \
@@ -154,27 +156,27 @@ typedef struct rk_cuda_dropout_args {
     X(rk_cuda_batch_norm_backward,                                                                           \
       (rk_stream *stream, int64_t n, int64_t total, int64_t cols, const float *mean, const float *scale,     \
        const float *gamma, const float *dots, const float *sums, const float *x, const float *dy, float *dx, \
-       bool first))
+       bool overwrite))
 
 #define RK_CUDA_INTERACTION_LIST(X)                                                                       \
     X(rk_cuda_dot_interaction,                                                                            \
       (rk_stream *stream, int64_t n, int32_t rows, int32_t cols, const float *x, float *y))               \
     X(rk_cuda_dot_interaction_backward, (rk_stream *stream, int64_t n, int32_t rows, int32_t cols,        \
-                                         const float *x, const float *dy, float *dx, bool first))         \
+                                         const float *x, const float *dy, float *dx, bool overwrite))     \
     X(rk_cuda_fm,                                                                                         \
       (rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y, float *sums))  \
     X(rk_cuda_fm_backward, (rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x,     \
-                            const float *sums, const float *dy, float *dx, bool first))                   \
+                            const float *sums, const float *dy, float *dx, bool overwrite))               \
     X(rk_cuda_cross_v1, (rk_stream *stream, int64_t n, int64_t cols, const float *x0, const float *x,     \
                          const float *w, const float *b, float *y, float *dots))                          \
     X(rk_cuda_cross_v1_backward,                                                                          \
       (rk_stream *stream, int64_t n, int64_t cols, const float *w, const float *dots, const float *ddots, \
-       const float *dy, float *dx0, bool first0, float *dx, bool first1))                                 \
+       const float *dy, float *dx0, bool overwrite0, float *dx, bool overwrite1))                         \
     X(rk_cuda_cin_products, (rk_stream *stream, int64_t n, int64_t fields, int64_t maps, const float *x0, \
                              const float *x, float *products))                                            \
     X(rk_cuda_cin_products_backward,                                                                      \
       (rk_stream *stream, int64_t n, int64_t fields, int64_t maps, const float *x0, const float *x,       \
-       const float *dproducts, float *dx0, bool first0, float *dx, bool first1))                          \
+       const float *dproducts, float *dx0, bool overwrite0, float *dx, bool overwrite1))                  \
     X(rk_cuda_mask, (rk_stream *stream, int64_t n, int64_t rows, int64_t count, const float *lengths,     \
                      int64_t stride, float *y))                                                           \
     X(rk_cuda_masked_softmax,                                                                             \
@@ -185,17 +187,17 @@ typedef struct rk_cuda_dropout_args {
     X(rk_cuda_attention_pool_backward,                                                                    \
       (rk_stream *stream, int64_t n, int64_t rows, int64_t cols, bool softmax, const float *used,         \
        const float *k, const float *lengths, int64_t lengths_stride, const float *dy, float *dused,       \
-       float *dw, bool first_w, float *dk, bool first_k))
+       float *dw, bool overwrite_w, float *dk, bool overwrite_k))
 
 #define RK_CUDA_LOSS_LIST(X)                                                                          \
     X(rk_cuda_loss, (rk_stream *stream, const rk_cuda_loss_args *args))                               \
     X(rk_cuda_predictions, (rk_stream *stream, int64_t n, int32_t n_tasks, const rk_cuda_task *tasks, \
                             const float *logits, float *predictions))
 
-#define RK_CUDA_UPDATE_LIST(X)                                                                     \
-    X(rk_cuda_dense_measure, (rk_stream *stream, const rk_cuda_dense *dense, uint32_t *stop))      \
-    X(rk_cuda_dense_update, (rk_stream *stream, const rk_cuda_dense *dense, const uint32_t *stop)) \
-    X(rk_cuda_copy_if,                                                                             \
+#define RK_CUDA_UPDATE_LIST(X)                                                                      \
+    X(rk_cuda_dense_gradient_norm, (rk_stream *stream, const rk_cuda_dense *dense, uint32_t *stop)) \
+    X(rk_cuda_dense_update, (rk_stream *stream, const rk_cuda_dense *dense, const uint32_t *stop))  \
+    X(rk_cuda_copy_if,                                                                              \
       (rk_stream *stream, int64_t n, const uint32_t *condition, const float *from, float *to))
 // clang-format on
 

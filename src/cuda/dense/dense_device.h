@@ -35,9 +35,9 @@ __device__ static inline int rk_lane(void) {
     return (int)(threadIdx.x % RK_WARP);
 }
 
-/* A gradient: the first of its value is written, others are added. */
-__device__ static inline void rk_put(float *to, float value, bool first) {
-    *to = first ? value : *to + value;
+/* A gradient: the first of its value overwrites, others are added. */
+__device__ static inline void rk_put(float *to, float value, bool overwrite) {
+    *to = overwrite ? value : *to + value;
 }
 
 /* Values i .. i+3 of n, i a multiple of 4, x aligned to 16 bytes. Those beyond the end are zeros, and are not
@@ -55,8 +55,8 @@ __device__ static inline void rk_store4(float *y, int64_t i, int64_t n, float4 v
     if (i + 1 < n) y[i + 1] = v.y;
     if (i + 2 < n) y[i + 2] = v.z;
 }
-__device__ static inline void rk_put4(float *y, int64_t i, int64_t n, float4 v, bool first) {
-    if (!first) {
+__device__ static inline void rk_put4(float *y, int64_t i, int64_t n, float4 v, bool overwrite) {
+    if (!overwrite) {
         float4 before = rk_load4(y, i, n);
         v = make_float4(before.x + v.x, before.y + v.y, before.z + v.z, before.w + v.w);
     }

@@ -4,39 +4,39 @@
 #include "cuda/dense/dense_device.h"
 
 __global__ static void copy_columns(int64_t n, int64_t cols, const float *from, int64_t from_stride,
-                                    float *to, int64_t to_stride, bool first) {
+                                    float *to, int64_t to_stride, bool overwrite) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t r = i / cols, c = i - r * cols;
-    rk_put(&to[r * to_stride + c], from[r * from_stride + c], first);
+    rk_put(&to[r * to_stride + c], from[r * from_stride + c], overwrite);
 }
 
 __global__ static void copy_quads(int64_t n, int64_t quads, const float4 *from, int64_t from_stride,
-                                  float4 *to, int64_t to_stride, bool first) {
+                                  float4 *to, int64_t to_stride, bool overwrite) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t r = i / quads, c = i - r * quads;
     float4 v = from[r * from_stride + c], *at = &to[r * to_stride + c];
-    if (!first) v = make_float4(at->x + v.x, at->y + v.y, at->z + v.z, at->w + v.w);
+    if (!overwrite) v = make_float4(at->x + v.x, at->y + v.y, at->z + v.z, at->w + v.w);
     *at = v;
 }
 
 /* to[r * to_stride + c] += from[r * from_stride + c], c < cols */
 void rk_cuda_copy_columns(rk_stream *stream, int64_t rows, int64_t cols, const float *from,
-                          int64_t from_stride, float *to, int64_t to_stride, bool first) {
+                          int64_t from_stride, float *to, int64_t to_stride, bool overwrite) {
     bool quads = cols % 4 == 0 && from_stride % 4 == 0 && to_stride % 4 == 0 && (uintptr_t)from % 16 == 0 &&
                  (uintptr_t)to % 16 == 0;
     int64_t n = rows * cols;
     if (quads)
         RK_LAUNCH(copy_quads, rk_blocks_of(n / 4, RK_THREADS), RK_THREADS, 0, stream, n / 4, cols / 4,
-                  (const float4 *)from, from_stride / 4, (float4 *)to, to_stride / 4, first);
+                  (const float4 *)from, from_stride / 4, (float4 *)to, to_stride / 4, overwrite);
     else
         RK_LAUNCH(copy_columns, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, cols, from,
-                  from_stride, to, to_stride, first);
+                  from_stride, to, to_stride, overwrite);
 }
 
-__global__ static void place_columns(int64_t n, int64_t cols, int64_t begin, int64_t count, const float *dy,
-                                     float *dx) {
+__global__ static void scatter_columns(int64_t n, int64_t cols, int64_t begin, int64_t count, const float *dy,
+                                       float *dx) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t r = i / cols, c = i - r * cols - begin;
@@ -44,26 +44,27 @@ __global__ static void place_columns(int64_t n, int64_t cols, int64_t begin, int
 }
 
 /* dx[r, begin + c] = dy[r, c], and 0 in other columns: the first gradient of a slice */
-void rk_cuda_place_columns(rk_stream *stream, int64_t rows, int64_t cols, int64_t begin, int64_t count,
-                           const float *dy, float *dx) {
-    RK_LAUNCH(place_columns, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols, cols,
-              begin, count, dy, dx);
+void rk_cuda_scatter_columns(rk_stream *stream, int64_t rows, int64_t cols, int64_t begin, int64_t count,
+                             const float *dy, float *dx) {
+    RK_LAUNCH(scatter_columns, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols,
+              cols, begin, count, dy, dx);
 }
 
 /* Samples are small: what a warp reads with a stride is in the first cache when its neighbours come. */
 __global__ static void transpose(int64_t n, int64_t rows, int64_t cols, const float *x, float *y,
-                                 bool first) {
+                                 bool overwrite) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t s = i / (rows * cols), at = i - s * rows * cols, c = at / rows, r = at - c * rows;
-    rk_put(&y[i], x[s * rows * cols + r * cols + c], first);
+    rk_put(&y[i], x[s * rows * cols + r * cols + c], overwrite);
 }
 
 /* y[s, c, r] += x[s, r, c] */
 void rk_cuda_transpose(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y,
-                       bool first) {
+                       bool overwrite) {
     int64_t all = n * rows * cols;
-    RK_LAUNCH(transpose, rk_blocks_of(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols, x, y, first);
+    RK_LAUNCH(transpose, rk_blocks_of(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols, x, y,
+              overwrite);
 }
 
 __global__ static void sum_rows(int64_t n, int64_t rows, int64_t cols, const float *x, float *y) {
@@ -82,24 +83,24 @@ void rk_cuda_sum_rows(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, 
               y);
 }
 
-__global__ static void spread_rows(int64_t n, int64_t rows, int64_t cols, const float *dy, float *dx,
-                                   bool first) {
+__global__ static void broadcast_rows(int64_t n, int64_t rows, int64_t cols, const float *dy, float *dx,
+                                      bool overwrite) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t s = i / (rows * cols), c = i % cols;
-    rk_put(&dx[i], dy[s * cols + c], first);
+    rk_put(&dx[i], dy[s * cols + c], overwrite);
 }
 
 /* dx[s, r, c] += dy[s, c] */
-void rk_cuda_spread_rows(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *dy, float *dx,
-                         bool first) {
+void rk_cuda_broadcast_rows(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *dy,
+                            float *dx, bool overwrite) {
     int64_t all = n * rows * cols;
-    RK_LAUNCH(spread_rows, rk_blocks_of(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols, dy, dx,
-              first);
+    RK_LAUNCH(broadcast_rows, rk_blocks_of(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols, dy, dx,
+              overwrite);
 }
 
-__global__ static void row_dots(int64_t rows, int64_t cols, const float *a, const float *b, int64_t b_rows,
-                                float *y, bool first) {
+__global__ static void rowwise_dot(int64_t rows, int64_t cols, const float *a, const float *b, int64_t b_rows,
+                                   float *y, bool overwrite) {
     int64_t r = rk_warp_number();
     float sum = 0;
     if (r < rows) {
@@ -108,24 +109,25 @@ __global__ static void row_dots(int64_t rows, int64_t cols, const float *a, cons
         for (int64_t c = rk_lane(); c < cols; c += RK_WARP) sum += b ? a[c] * b[c] : a[c];
     }
     sum = rk_warp_sum(sum);
-    if (r < rows && rk_lane() == 0) rk_put(&y[r], sum, first);
+    if (r < rows && rk_lane() == 0) rk_put(&y[r], sum, overwrite);
 }
 
 /* y[r] += sum_c a[r, c] b[r % b_rows, c]; b NULL: ones */
-void rk_cuda_row_dots(rk_stream *stream, int64_t rows, int64_t cols, const float *a, const float *b,
-                      int64_t b_rows, float *y, bool first) {
-    RK_LAUNCH(row_dots, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, a, b, b_rows, y, first);
+void rk_cuda_rowwise_dot(rk_stream *stream, int64_t rows, int64_t cols, const float *a, const float *b,
+                         int64_t b_rows, float *y, bool overwrite) {
+    RK_LAUNCH(rowwise_dot, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, a, b, b_rows, y,
+              overwrite);
 }
 
-__global__ static void scale_rows(int64_t n, int64_t cols, const float *scale, const float *v,
-                                  int64_t v_values, float *y, bool first) {
+__global__ static void rowwise_scale(int64_t n, int64_t cols, const float *scale, const float *v,
+                                     int64_t v_values, float *y, bool overwrite) {
     int64_t i = rk_thread_number();
-    if (i < n) rk_put(&y[i], scale[i / cols] * v[i % v_values], first);
+    if (i < n) rk_put(&y[i], scale[i / cols] * v[i % v_values], overwrite);
 }
 
 /* y[r, c] += scale[r] v[r % v_rows, c] */
-void rk_cuda_scale_rows(rk_stream *stream, int64_t rows, int64_t cols, const float *scale, const float *v,
-                        int64_t v_rows, float *y, bool first) {
-    RK_LAUNCH(scale_rows, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols, cols,
-              scale, v, v_rows * cols, y, first);
+void rk_cuda_rowwise_scale(rk_stream *stream, int64_t rows, int64_t cols, const float *scale, const float *v,
+                           int64_t v_rows, float *y, bool overwrite) {
+    RK_LAUNCH(rowwise_scale, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols, cols,
+              scale, v, v_rows * cols, y, overwrite);
 }

@@ -11,7 +11,7 @@ extern "C" {
 #include "cuda/dense/dense_device.h"
 
 /* g += l2 w, and the squares. */
-__global__ static void measure_pieces(rk_cuda_dense a) {
+__global__ static void add_l2_and_sum_squares(rk_cuda_dense a) {
     RK_SHARED(double, sums, RK_WARPS);
     rk_cuda_dense_piece piece = a.pieces[blockIdx.x];
     float l2 = piece.is_bias ? 0 : a.l2;
@@ -26,7 +26,7 @@ __global__ static void measure_pieces(rk_cuda_dense a) {
 }
 
 /* One block: the norm, and the first piece that is not finite. */
-__global__ static void judge(rk_cuda_dense a, uint32_t *stop) {
+__global__ static void finish_norm(rk_cuda_dense a, uint32_t *stop) {
     RK_SHARED(double, sums, RK_WARPS);
     RK_SHARED(uint32_t, bad, 1);
     double sum = 0;
@@ -43,10 +43,10 @@ __global__ static void judge(rk_cuda_dense a, uint32_t *stop) {
     if (bad[0] < a.n_pieces) atomicOr(stop, (uint32_t)RK_CUDA_STOP_DENSE);
 }
 
-/* Adds l2, measures the gradients; *stop |= RK_CUDA_STOP_DENSE where one is not finite */
-void rk_cuda_dense_measure(rk_stream *stream, const rk_cuda_dense *dense, uint32_t *stop) {
-    RK_LAUNCH(measure_pieces, (uint32_t)dense->n_pieces, RK_THREADS, 0, stream, *dense);
-    RK_LAUNCH(judge, 1, RK_THREADS, 0, stream, *dense, stop);
+/* Adds l2, computes the gradients' norm; *stop |= RK_CUDA_STOP_DENSE where one is not finite */
+void rk_cuda_dense_gradient_norm(rk_stream *stream, const rk_cuda_dense *dense, uint32_t *stop) {
+    RK_LAUNCH(add_l2_and_sum_squares, (uint32_t)dense->n_pieces, RK_THREADS, 0, stream, *dense);
+    RK_LAUNCH(finish_norm, 1, RK_THREADS, 0, stream, *dense, stop);
 }
 
 /* The step's numbers as a piece has them. */
@@ -108,7 +108,7 @@ __global__ static void update_rows(rk_cuda_dense a, const uint32_t *stop) {
 }
 
 /* The sums that lamb and lars need of a tensor: of w's squares, and of the steps' or gradients'. */
-__global__ static void measure_tensors(rk_cuda_dense a, const uint32_t *stop) {
+__global__ static void sum_tensor_squares(rk_cuda_dense a, const uint32_t *stop) {
     RK_SHARED(double, sums, RK_WARPS);
     if (*stop) return;
     rk_cuda_dense_piece piece = a.pieces[blockIdx.x];
@@ -152,7 +152,7 @@ __global__ static void update_tensors(rk_cuda_dense a, const uint32_t *stop) {
     }
 }
 
-/* One step from the gradients that were measured, unless *stop */
+/* One step from the gradients whose norm is known, unless *stop */
 void rk_cuda_dense_update(rk_stream *stream, const rk_cuda_dense *dense, const uint32_t *stop) {
     uint32_t blocks = (uint32_t)dense->n_pieces;
     switch (dense->kind) {
@@ -162,7 +162,7 @@ void rk_cuda_dense_update(rk_stream *stream, const rk_cuda_dense *dense, const u
             break;
         case RK_OPTIMIZER_LAMB:
         case RK_OPTIMIZER_LARS:
-            RK_LAUNCH(measure_tensors, blocks, RK_THREADS, 0, stream, *dense, stop);
+            RK_LAUNCH(sum_tensor_squares, blocks, RK_THREADS, 0, stream, *dense, stop);
             RK_LAUNCH(update_tensors, blocks, RK_THREADS, 0, stream, *dense, stop);
             break;
         default:

@@ -50,30 +50,30 @@ void rk_cuda_unary(rk_stream *stream, rk_cuda_unary_kind kind, int64_t n, const 
 }
 
 __global__ static void unary_backward(rk_cuda_unary_kind kind, int64_t n, const float *x, const float *y,
-                                      const float *dy, float *dx, bool first) {
+                                      const float *dy, float *dx, bool overwrite) {
     int64_t i = 4 * rk_thread_number();
     if (i >= n) return;
     float4 a = rk_load4(x, i, n), b = rk_load4(y, i, n), d = rk_load4(dy, i, n);
     rk_put4(dx, i, n,
             make_float4(d.x * slope_of(kind, a.x, b.x), d.y * slope_of(kind, a.y, b.y),
                         d.z * slope_of(kind, a.z, b.z), d.w * slope_of(kind, a.w, b.w)),
-            first);
+            overwrite);
 }
 
 /* dx[i] += dy[i] f'(x[i]) */
 void rk_cuda_unary_backward(rk_stream *stream, rk_cuda_unary_kind kind, int64_t n, const float *x,
-                            const float *y, const float *dy, float *dx, bool first) {
-    RK_LAUNCH(unary_backward, rk_quad_blocks(n), RK_THREADS, 0, stream, kind, n, x, y, dy, dx, first);
+                            const float *y, const float *dy, float *dx, bool overwrite) {
+    RK_LAUNCH(unary_backward, rk_quad_blocks(n), RK_THREADS, 0, stream, kind, n, x, y, dy, dx, overwrite);
 }
 
-__global__ static void add_to(int64_t n, const float *x, float *y, bool first) {
+__global__ static void add_to(int64_t n, const float *x, float *y, bool overwrite) {
     int64_t i = 4 * rk_thread_number();
-    if (i < n) rk_put4(y, i, n, rk_load4(x, i, n), first);
+    if (i < n) rk_put4(y, i, n, rk_load4(x, i, n), overwrite);
 }
 
 /* y[i] += x[i] */
-void rk_cuda_add_to(rk_stream *stream, int64_t n, const float *x, float *y, bool first) {
-    RK_LAUNCH(add_to, rk_quad_blocks(n), RK_THREADS, 0, stream, n, x, y, first);
+void rk_cuda_add_to(rk_stream *stream, int64_t n, const float *x, float *y, bool overwrite) {
+    RK_LAUNCH(add_to, rk_quad_blocks(n), RK_THREADS, 0, stream, n, x, y, overwrite);
 }
 
 __global__ static void add_two(int64_t n, const float *a, const float *b, float *y) {
@@ -92,14 +92,15 @@ __device__ static inline float4 product4(float4 a, float4 b) {
     return make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w);
 }
 
-__global__ static void multiply(int64_t n, const float *a, const float *b, float *y, bool first) {
+__global__ static void multiply(int64_t n, const float *a, const float *b, float *y, bool overwrite) {
     int64_t i = 4 * rk_thread_number();
-    if (i < n) rk_put4(y, i, n, product4(rk_load4(a, i, n), rk_load4(b, i, n)), first);
+    if (i < n) rk_put4(y, i, n, product4(rk_load4(a, i, n), rk_load4(b, i, n)), overwrite);
 }
 
 /* y[i] += a[i] b[i] */
-void rk_cuda_multiply(rk_stream *stream, int64_t n, const float *a, const float *b, float *y, bool first) {
-    RK_LAUNCH(multiply, rk_quad_blocks(n), RK_THREADS, 0, stream, n, a, b, y, first);
+void rk_cuda_multiply(rk_stream *stream, int64_t n, const float *a, const float *b, float *y,
+                      bool overwrite) {
+    RK_LAUNCH(multiply, rk_quad_blocks(n), RK_THREADS, 0, stream, n, a, b, y, overwrite);
 }
 
 __global__ static void cross_combine(int64_t n, const float *x0, const float *y, const float *x, float *z) {
@@ -116,22 +117,22 @@ void rk_cuda_cross_combine(rk_stream *stream, int64_t n, const float *x0, const 
 }
 
 __global__ static void cross_combine_backward(int64_t n, const float *x0, const float *y, const float *dz,
-                                              float *dx0, bool first0, float *dy, bool first1, float *dx,
-                                              bool first2) {
+                                              float *dx0, bool overwrite0, float *dy, bool overwrite1,
+                                              float *dx, bool overwrite2) {
     int64_t i = 4 * rk_thread_number();
     if (i >= n) return;
     float4 d = rk_load4(dz, i, n), a = rk_load4(x0, i, n), b = rk_load4(y, i, n);
-    rk_put4(dx0, i, n, product4(d, b), first0);
-    rk_put4(dy, i, n, product4(d, a), first1);
-    rk_put4(dx, i, n, d, first2);
+    rk_put4(dx0, i, n, product4(d, b), overwrite0);
+    rk_put4(dy, i, n, product4(d, a), overwrite1);
+    rk_put4(dx, i, n, d, overwrite2);
 }
 
 /* dx0[i] += dz[i] y[i];  dy[i] += dz[i] x0[i];  dx[i] += dz[i] */
 void rk_cuda_cross_combine_backward(rk_stream *stream, int64_t n, const float *x0, const float *y,
-                                    const float *dz, float *dx0, bool first0, float *dy, bool first1,
-                                    float *dx, bool first2) {
-    RK_LAUNCH(cross_combine_backward, rk_quad_blocks(n), RK_THREADS, 0, stream, n, x0, y, dz, dx0, first0, dy,
-              first1, dx, first2);
+                                    const float *dz, float *dx0, bool overwrite0, float *dy, bool overwrite1,
+                                    float *dx, bool overwrite2) {
+    RK_LAUNCH(cross_combine_backward, rk_quad_blocks(n), RK_THREADS, 0, stream, n, x0, y, dz, dx0, overwrite0,
+              dy, overwrite1, dx, overwrite2);
 }
 
 __global__ static void product_logit(int64_t n, const float *a, const float *b, float *z) {
@@ -146,19 +147,20 @@ void rk_cuda_product_logit(rk_stream *stream, int64_t n, const float *a, const f
 }
 
 __global__ static void product_logit_backward(int64_t n, const float *a, const float *b, const float *dz,
-                                              float *da, bool first_a, float *db, bool first_b) {
+                                              float *da, bool overwrite_a, float *db, bool overwrite_b) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     double parts[3];
     rk_product_terms((double)a[i], (double)b[i], parts);
     double sum = parts[0] + parts[1] + parts[2];
-    rk_put(&da[i], (float)((double)dz[i] * (parts[0] + parts[2]) / sum), first_a);
-    rk_put(&db[i], (float)((double)dz[i] * (parts[1] + parts[2]) / sum), first_b);
+    rk_put(&da[i], (float)((double)dz[i] * (parts[0] + parts[2]) / sum), overwrite_a);
+    rk_put(&db[i], (float)((double)dz[i] * (parts[1] + parts[2]) / sum), overwrite_b);
 }
 
 /* da[i] += dz[i] dz/da;  db[i] += dz[i] dz/db */
 void rk_cuda_product_logit_backward(rk_stream *stream, int64_t n, const float *a, const float *b,
-                                    const float *dz, float *da, bool first_a, float *db, bool first_b) {
+                                    const float *dz, float *da, bool overwrite_a, float *db,
+                                    bool overwrite_b) {
     RK_LAUNCH(product_logit_backward, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, a, b, dz, da,
-              first_a, db, first_b);
+              overwrite_a, db, overwrite_b);
 }

@@ -28,18 +28,18 @@ void rk_cuda_fm(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const 
 }
 
 __global__ static void fm_backward(int64_t n, int64_t width, int64_t cols, const float *x, const float *sums,
-                                   const float *dy, float *dx, bool first) {
+                                   const float *dy, float *dx, bool overwrite) {
     int64_t i = rk_thread_number();
     if (i >= n * width) return;
     int64_t s = i / width;
-    rk_put(&dx[i], dy[s] * (sums[s * cols + i % cols] - x[i]), first);
+    rk_put(&dx[i], dy[s] * (sums[s * cols + i % cols] - x[i]), overwrite);
 }
 
 /* dx[s, r, c] += dy[s] (sums[s, c] - x[s, r, c]) */
 void rk_cuda_fm_backward(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x,
-                         const float *sums, const float *dy, float *dx, bool first) {
+                         const float *sums, const float *dy, float *dx, bool overwrite) {
     RK_LAUNCH(fm_backward, rk_blocks_of(n * rows * cols, RK_THREADS), RK_THREADS, 0, stream, n, rows * cols,
-              cols, x, sums, dy, dx, first);
+              cols, x, sums, dy, dx, overwrite);
 }
 
 __global__ static void cross_v1(int64_t n, int64_t cols, const float *x0, const float *x, const float *w,
@@ -61,19 +61,19 @@ void rk_cuda_cross_v1(rk_stream *stream, int64_t n, int64_t cols, const float *x
 }
 
 __global__ static void cross_v1_backward(int64_t n, int64_t cols, const float *w, const float *dots,
-                                         const float *ddots, const float *dy, float *dx0, bool first0,
-                                         float *dx, bool first1) {
+                                         const float *ddots, const float *dy, float *dx0, bool overwrite0,
+                                         float *dx, bool overwrite1) {
     int64_t i = rk_thread_number();
     if (i >= n * cols) return;
     int64_t s = i / cols, c = i - s * cols;
-    rk_put(&dx0[i], dy[i] * dots[s], first0);
-    rk_put(&dx[i], dy[i] + ddots[s] * w[c], first1);
+    rk_put(&dx0[i], dy[i] * dots[s], overwrite0);
+    rk_put(&dx[i], dy[i] + ddots[s] * w[c], overwrite1);
 }
 
 /* ddots[s] = dy[s] . x0[s]:  dx0 += dy dots;  dx += dy + ddots w */
 void rk_cuda_cross_v1_backward(rk_stream *stream, int64_t n, int64_t cols, const float *w, const float *dots,
-                               const float *ddots, const float *dy, float *dx0, bool first0, float *dx,
-                               bool first1) {
+                               const float *ddots, const float *dy, float *dx0, bool overwrite0, float *dx,
+                               bool overwrite1) {
     RK_LAUNCH(cross_v1_backward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n, cols, w, dots,
-              ddots, dy, dx0, first0, dx, first1);
+              ddots, dy, dx0, overwrite0, dx, overwrite1);
 }

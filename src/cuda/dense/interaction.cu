@@ -146,20 +146,20 @@ __device__ static inline float4 add_scaled(float4 sum, float d, float4 v) {
 }
 
 /* Four columns, of which `left` are there. */
-__device__ static inline void put_columns(float *to, int left, bool aligned, float4 v, bool first) {
+__device__ static inline void put_columns(float *to, int left, bool aligned, float4 v, bool overwrite) {
     if (aligned) {
-        rk_put4(to, 0, 4, v, first);
+        rk_put4(to, 0, 4, v, overwrite);
         return;
     }
-    rk_put(to, v.x, first);
-    if (left > 1) rk_put(to + 1, v.y, first);
-    if (left > 2) rk_put(to + 2, v.z, first);
-    if (left > 3) rk_put(to + 3, v.w, first);
+    rk_put(to, v.x, overwrite);
+    if (left > 1) rk_put(to + 1, v.y, overwrite);
+    if (left > 2) rk_put(to + 2, v.z, overwrite);
+    if (left > 3) rk_put(to + 3, v.w, overwrite);
 }
 
 /* Each thread four rows by four columns of a slab of dx: dx_i = sum_j d_ij x_j. */
 __global__ static void interaction_backward(int64_t n, int rows, int cols, int samples, const float *x,
-                                            const float *dy, float *dx, bool first_gradient) {
+                                            const float *dy, float *dx, bool overwrite_gradient) {
     RK_SHARED(float4, shared, SHARED_FLOATS / 4);
     int padded = tiles_of(rows) * TILE, a_sample = tiles_of(rows) * (SLAB / 4),
         n_pairs = rows * (rows - 1) / 2;
@@ -184,12 +184,12 @@ __global__ static void interaction_backward(int64_t n, int rows, int cols, int s
         }
         for (int i = 0; i < TILE && row + i < rows && k + quad < cols; i++)
             put_columns(&dx[((first + s) * rows + row + i) * cols + k + quad], cols - k - quad, cols % 4 == 0,
-                        sums[i], first_gradient);
+                        sums[i], overwrite_gradient);
     }
 }
 
 __global__ static void interaction_backward_plain(int64_t n, int rows, int cols, const float *x,
-                                                  const float *dy, float *dx, bool first) {
+                                                  const float *dy, float *dx, bool overwrite) {
     int64_t at = rk_thread_number(), n_pairs = (int64_t)rows * (rows - 1) / 2;
     if (at >= n * rows * cols) return;
     int64_t k = at % cols, i = at / cols % rows, s = at / ((int64_t)rows * cols);
@@ -198,20 +198,20 @@ __global__ static void interaction_backward_plain(int64_t n, int rows, int cols,
         if (j != i)
             sum += dy[s * n_pairs + (j < i ? i * (i - 1) / 2 + j : j * (j - 1) / 2 + i)] *
                    x[(s * rows + j) * cols + k];
-    rk_put(&dx[at], sum, first);
+    rk_put(&dx[at], sum, overwrite);
 }
 
 /* dx[s, i] += sum_j dy[s, pair of i and j] x[s, j] */
 void rk_cuda_dot_interaction_backward(rk_stream *stream, int64_t n, int32_t rows, int32_t cols,
-                                      const float *x, const float *dy, float *dx, bool first) {
+                                      const float *x, const float *dy, float *dx, bool overwrite) {
     if (rows > MAX_ROWS) {
         RK_LAUNCH(interaction_backward_plain, rk_blocks_of(n * rows * cols, RK_THREADS), RK_THREADS, 0,
-                  stream, n, rows, cols, x, dy, dx, first);
+                  stream, n, rows, cols, x, dy, dx, overwrite);
         return;
     }
     int padded = tiles_of(rows) * TILE, a_sample = tiles_of(rows) * (SLAB / 4),
         samples = smaller(smaller(SHARED_FLOATS / (padded * (padded + STRIDE)), RK_THREADS / a_sample), 8);
     int threads = (samples * a_sample + RK_WARP - 1) / RK_WARP * RK_WARP;
     RK_LAUNCH(interaction_backward, rk_blocks_of(n, samples), threads, 0, stream, n, rows, cols, samples, x,
-              dy, dx, first);
+              dy, dx, overwrite);
 }

@@ -33,7 +33,7 @@ void rk_cuda_layer_norm(rk_stream *stream, int64_t rows, int64_t cols, int64_t s
 
 __global__ static void layer_norm_backward(int64_t rows, int64_t cols, int64_t scale_rows, const float *x,
                                            const float *gamma, const float *saved, const float *dy, float *dx,
-                                           bool first) {
+                                           bool overwrite) {
     int64_t r = rk_warp_number(), own = r % scale_rows * cols;
     bool here = r < rows;
     float m = here ? saved[2 * r] : 0, scale = here ? saved[2 * r + 1] : 0;
@@ -49,15 +49,15 @@ __global__ static void layer_norm_backward(int64_t rows, int64_t cols, int64_t s
           slope = (float)(rk_warp_sum_f64(dot) / (double)cols);
     for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP)
         rk_put(&dx[r * cols + c], scale * (dy[c] * gamma[own + c] - mean - (x[c] - m) * scale * slope),
-               first);
+               overwrite);
 }
 
 /* dx of rk_cuda_layer_norm; gamma's and beta's by rk_cuda_column_sums */
 void rk_cuda_layer_norm_backward(rk_stream *stream, int64_t rows, int64_t cols, int64_t scale_rows,
                                  const float *x, const float *gamma, const float *saved, const float *dy,
-                                 float *dx, bool first) {
+                                 float *dx, bool overwrite) {
     RK_LAUNCH(layer_norm_backward, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, scale_rows, x,
-              gamma, saved, dy, dx, first);
+              gamma, saved, dy, dx, overwrite);
 }
 
 /* 1 / the length of a row, in every lane. */
@@ -83,7 +83,7 @@ void rk_cuda_l2_normalize(rk_stream *stream, int64_t rows, int64_t cols, double 
 }
 
 __global__ static void l2_normalize_backward(int64_t rows, int64_t cols, double epsilon, const float *x,
-                                             const float *y, const float *dy, float *dx, bool first) {
+                                             const float *y, const float *dy, float *dx, bool overwrite) {
     int64_t r = rk_warp_number();
     bool here = r < rows;
     float dot = 0, factor = inverse_length(x + r * cols, cols, epsilon, here);
@@ -92,12 +92,13 @@ __global__ static void l2_normalize_backward(int64_t rows, int64_t cols, double 
     for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP) dot += y[c] * dy[c];
     dot = rk_warp_sum(dot);
     for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP)
-        rk_put(&dx[r * cols + c], factor * (dy[c] - dot * y[c]), first);
+        rk_put(&dx[r * cols + c], factor * (dy[c] - dot * y[c]), overwrite);
 }
 
 /* dx += (dy - y (y . dy)) / |x| */
 void rk_cuda_l2_normalize_backward(rk_stream *stream, int64_t rows, int64_t cols, double epsilon,
-                                   const float *x, const float *y, const float *dy, float *dx, bool first) {
+                                   const float *x, const float *y, const float *dy, float *dx,
+                                   bool overwrite) {
     RK_LAUNCH(l2_normalize_backward, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, epsilon, x, y,
-              dy, dx, first);
+              dy, dx, overwrite);
 }

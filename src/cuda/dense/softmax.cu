@@ -25,7 +25,7 @@ void rk_cuda_softmax(rk_stream *stream, int64_t rows, int64_t cols, const float 
 }
 
 __global__ static void softmax_backward(int64_t rows, int64_t cols, const float *y, const float *dy,
-                                        float *dx, bool first) {
+                                        float *dx, bool overwrite) {
     int64_t r = rk_warp_number();
     bool here = r < rows;
     float dot = 0;
@@ -34,11 +34,12 @@ __global__ static void softmax_backward(int64_t rows, int64_t cols, const float 
     for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP) dot += y[c] * dy[c];
     dot = rk_warp_sum(dot);
     for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP)
-        rk_put(&dx[r * cols + c], y[c] * (dy[c] - dot), first);
+        rk_put(&dx[r * cols + c], y[c] * (dy[c] - dot), overwrite);
 }
 
 /* dx += y (dy - y . dy); dx may be dy if it is the first */
 void rk_cuda_softmax_backward(rk_stream *stream, int64_t rows, int64_t cols, const float *y, const float *dy,
-                              float *dx, bool first) {
-    RK_LAUNCH(softmax_backward, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, y, dy, dx, first);
+                              float *dx, bool overwrite) {
+    RK_LAUNCH(softmax_backward, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, y, dy, dx,
+              overwrite);
 }

@@ -27,8 +27,8 @@ void rk_cuda_target_pairs(rk_stream *stream, int64_t n, int64_t rows, int64_t co
 }
 
 __global__ static void target_pairs_backward(int64_t n, int64_t rows, int64_t cols, const float *q,
-                                             const float *k, const float *dy, float *dq, bool first_q,
-                                             float *dk, bool first_k) {
+                                             const float *k, const float *dy, float *dq, bool overwrite_q,
+                                             float *dk, bool overwrite_k) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t s = i / cols, c = i - s * cols;
@@ -37,16 +37,16 @@ __global__ static void target_pairs_backward(int64_t n, int64_t rows, int64_t co
         const float *d = dy + r * 4 * cols + c;
         sum += d[0] + d[2 * cols] + d[3 * cols] * k[r * cols + c];
     }
-    rk_put(&dq[i], sum, first_q);
+    rk_put(&dq[i], sum, overwrite_q);
     for (int64_t r = s * rows; r < (s + 1) * rows; r++) {
         const float *d = dy + r * 4 * cols + c;
-        rk_put(&dk[r * cols + c], d[cols] - d[2 * cols] + d[3 * cols] * target, first_k);
+        rk_put(&dk[r * cols + c], d[cols] - d[2 * cols] + d[3 * cols] * target, overwrite_k);
     }
 }
 
 void rk_cuda_target_pairs_backward(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *q,
-                                   const float *k, const float *dy, float *dq, bool first_q, float *dk,
-                                   bool first_k) {
+                                   const float *k, const float *dy, float *dq, bool overwrite_q, float *dk,
+                                   bool overwrite_k) {
     RK_LAUNCH(target_pairs_backward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols,
-              rows, cols, q, k, dy, dq, first_q, dk, first_k);
+              rows, cols, q, k, dy, dq, overwrite_q, dk, overwrite_k);
 }

@@ -7,30 +7,30 @@ void rk_device_use(const rk_device *device) {
 }
 
 /* An error that is told is not the next launch's. */
-static const char *take_error(cudaError_t error) {
+static const char *clear_error(cudaError_t error) {
     (void)cudaGetLastError();
     return cudaGetErrorString(error);
 }
 
 rk_status rk_cuda_error(cudaError_t error, const char *what) {
-    return rk_error(RK_UNSUPPORTED, "%s: %s", what, take_error(error));
+    return rk_error(RK_UNSUPPORTED, "%s: %s", what, clear_error(error));
 }
 
-void rk_device_keep_reason(rk_device *device, const char *reason) {
+void rk_device_record_failure_text(rk_device *device, const char *reason) {
     if (device->failure != RK_OK) return;
     device->failure = RK_INTERNAL;
     snprintf(device->reason, sizeof device->reason, "%s", reason);
 }
 
-void rk_device_keep_failure(rk_device *device, cudaError_t error, const char *what) {
+void rk_device_record_failure(rk_device *device, cudaError_t error, const char *what) {
     if (error == cudaSuccess) return;
-    const char *text = take_error(error);
+    const char *text = clear_error(error);
     if (device->failure != RK_OK) return;
     device->failure = RK_INTERNAL;
     snprintf(device->reason, sizeof device->reason, "GPU %d: %s: %s", (int)device->number, what, text);
 }
 
-rk_status rk_device_stored_failure(const rk_device *device) {
+rk_status rk_device_failure(const rk_device *device) {
     return device->failure == RK_OK ? RK_OK : rk_error(device->failure, "%s", device->reason);
 }
 
@@ -68,7 +68,7 @@ static rk_status find_device(int32_t number) {
     RK_FAIL_IF(
         error != cudaSuccess, RK_UNSUPPORTED,
         "no GPU can be used: %s\nhint: 'nvidia-smi' shows GPUs and driver; without a GPU, use 'device: cpu'",
-        take_error(error));
+        clear_error(error));
     RK_FAIL_IF(number < 0 || number >= n_devices, RK_INVALID_ARGUMENT,
                "there is no GPU %d; %d %s, counted from 0", (int)number, n_devices,
                n_devices == 1 ? "is there" : "are there");
@@ -113,7 +113,7 @@ rk_status rk_device_query(rk_device *device, rk_device_info *out) {
 static rk_status memory_error(cudaError_t error, size_t n_bytes, const char *kind) {
     size_t free_bytes = 0, all_bytes = 0;
     if (error != cudaErrorMemoryAllocation) return rk_cuda_error(error, kind);
-    (void)take_error(error);
+    (void)clear_error(error);
     (void)cudaMemGetInfo(&free_bytes, &all_bytes);
     return rk_error(RK_NO_MEMORY, "%s: %zu bytes are needed, but the GPU has %zu of %zu bytes free", kind,
                     n_bytes, free_bytes, all_bytes);
@@ -137,7 +137,7 @@ rk_status rk_device_alloc(rk_device *device, size_t n_bytes, void *out) {
 void rk_device_free(rk_device *device, void *memory) {
     if (!memory) return;
     rk_device_use(device);
-    rk_device_keep_failure(device, cudaFree(memory), "freeing memory");
+    rk_device_record_failure(device, cudaFree(memory), "freeing memory");
 }
 
 rk_status rk_device_alloc_host(rk_device *device, size_t n_bytes, void *out) {
@@ -154,7 +154,7 @@ rk_status rk_device_alloc_host(rk_device *device, size_t n_bytes, void *out) {
 void rk_device_free_host(rk_device *device, void *memory) {
     if (!memory) return;
     rk_device_use(device);
-    rk_device_keep_failure(device, cudaFreeHost(memory), "freeing pinned memory");
+    rk_device_record_failure(device, cudaFreeHost(memory), "freeing pinned memory");
 }
 
 rk_status rk_device_pin(rk_device *device, void *memory, size_t n_bytes) {
@@ -175,7 +175,7 @@ rk_status rk_device_pin(rk_device *device, void *memory, size_t n_bytes) {
 void rk_device_unpin(rk_device *device, void *memory) {
     if (!memory) return;
     rk_device_use(device);
-    rk_device_keep_failure(device, cudaHostUnregister(memory), "unpinning memory");
+    rk_device_record_failure(device, cudaHostUnregister(memory), "unpinning memory");
 }
 
 rk_status rk_device_write(rk_device *device, void *to_device, const void *from_host, size_t n_bytes) {

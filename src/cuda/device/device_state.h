@@ -52,10 +52,10 @@ void rk_device_use(const rk_device *device); /* makes it the thread's */
 rk_status rk_cuda_error(cudaError_t error, const char *what);
 
 /* Keeps a failure of the device, if `error` is one and the first. */
-void rk_device_keep_failure(rk_device *device, cudaError_t error, const char *what);
+void rk_device_record_failure(rk_device *device, cudaError_t error, const char *what);
 /* Keeps that something else failed. */
-void rk_device_keep_reason(rk_device *device, const char *reason);
-rk_status rk_device_stored_failure(const rk_device *device);
+void rk_device_record_failure_text(rk_device *device, const char *reason);
+rk_status rk_device_failure(const rk_device *device);
 
 /* blas_lt.cu, emulator/blas_emulated.cc. */
 rk_status rk_blas_create(rk_device *device, rk_blas **out);

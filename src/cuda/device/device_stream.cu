@@ -45,26 +45,27 @@ cudaStream_t rk_stream_native(rk_stream *stream) {
     return stream->native;
 }
 
-static void keep(rk_stream *stream, cudaError_t error, const char *what) {
-    rk_device_keep_failure(stream->device, error, what);
+static void record_failure(rk_stream *stream, cudaError_t error, const char *what) {
+    rk_device_record_failure(stream->device, error, what);
 }
 
-void rk_stream_launched(rk_stream *stream, const char *kernel) {
+void rk_stream_check_launch(rk_stream *stream, const char *kernel) {
     cudaError_t error = cudaGetLastError();
     if (error == cudaSuccess) return;
     char what[128];
     snprintf(what, sizeof what, "launch of '%s'", kernel);
-    keep(stream, error, what);
+    record_failure(stream, error, what);
 }
 
 rk_status rk_stream_sync(rk_stream *stream) {
-    keep(stream, cudaStreamSynchronize(rk_stream_native(stream)), "work on the GPU");
-    return rk_device_stored_failure(stream->device);
+    record_failure(stream, cudaStreamSynchronize(rk_stream_native(stream)), "work on the GPU");
+    return rk_device_failure(stream->device);
 }
 
 void rk_stream_wait(rk_stream *stream, rk_stream *other) {
-    keep(stream, cudaEventRecord(other->reached, rk_stream_native(other)), "setting a mark");
-    keep(stream, cudaStreamWaitEvent(rk_stream_native(stream), other->reached, 0), "waiting for a stream");
+    record_failure(stream, cudaEventRecord(other->reached, rk_stream_native(other)), "setting a mark");
+    record_failure(stream, cudaStreamWaitEvent(rk_stream_native(stream), other->reached, 0),
+                   "waiting for a stream");
 }
 
 rk_status rk_stream_mark_create(rk_device *device, rk_stream_mark **out) {
@@ -89,25 +90,27 @@ void rk_stream_mark_free(rk_stream_mark *mark) {
 }
 
 void rk_stream_set_mark(rk_stream *stream, rk_stream_mark *mark) {
-    keep(stream, cudaEventRecord(mark->event, rk_stream_native(stream)), "setting a mark");
+    record_failure(stream, cudaEventRecord(mark->event, rk_stream_native(stream)), "setting a mark");
     mark->is_set = true;
 }
 
 void rk_stream_wait_mark(rk_stream *stream, rk_stream_mark *mark) {
     if (mark->is_set)
-        keep(stream, cudaStreamWaitEvent(rk_stream_native(stream), mark->event, 0), "waiting for a mark");
+        record_failure(stream, cudaStreamWaitEvent(rk_stream_native(stream), mark->event, 0),
+                       "waiting for a mark");
 }
 
 rk_status rk_stream_mark_sync(rk_stream_mark *mark) {
     rk_device_use(mark->device);
     if (mark->is_set)
-        rk_device_keep_failure(mark->device, cudaEventSynchronize(mark->event), "work on the GPU");
-    return rk_device_stored_failure(mark->device);
+        rk_device_record_failure(mark->device, cudaEventSynchronize(mark->event), "work on the GPU");
+    return rk_device_failure(mark->device);
 }
 
 static void copy(rk_stream *stream, void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind,
                  const char *what) {
-    if (n_bytes) keep(stream, cudaMemcpyAsync(to, from, n_bytes, kind, rk_stream_native(stream)), what);
+    if (n_bytes)
+        record_failure(stream, cudaMemcpyAsync(to, from, n_bytes, kind, rk_stream_native(stream)), what);
 }
 void rk_stream_upload(rk_stream *stream, void *to_device, const void *from_host, size_t n_bytes) {
     copy(stream, to_device, from_host, n_bytes, cudaMemcpyHostToDevice, "copy to the GPU");
@@ -120,8 +123,8 @@ void rk_stream_copy(rk_stream *stream, void *to_device, const void *from_device,
 }
 void rk_stream_fill(rk_stream *stream, void *device_memory, int byte, size_t n_bytes) {
     if (n_bytes)
-        keep(stream, cudaMemsetAsync(device_memory, byte, n_bytes, rk_stream_native(stream)),
-             "fill on the GPU");
+        record_failure(stream, cudaMemsetAsync(device_memory, byte, n_bytes, rk_stream_native(stream)),
+                       "fill on the GPU");
 }
 
 /* Graphs of launches */
@@ -133,7 +136,7 @@ bool rk_stream_is_captured(const rk_stream *stream) {
 }
 
 rk_status rk_stream_capture_begin(rk_stream *stream) {
-    RK_TRY(rk_device_stored_failure(stream->device));
+    RK_TRY(rk_device_failure(stream->device));
     cudaError_t error = cudaStreamBeginCapture(rk_stream_native(stream), cudaStreamCaptureModeThreadLocal);
     return error == cudaSuccess ? RK_OK : rk_cuda_error(error, "launches cannot be captured");
 }
@@ -153,7 +156,7 @@ rk_status rk_stream_capture_end(rk_stream *stream, rk_launch_graph **out) {
     }
     (void)cudaGraphDestroy(captured);
     if (status != RK_OK) return status;
-    status = rk_device_stored_failure(stream->device); /* a launch in it may have failed */
+    status = rk_device_failure(stream->device); /* a launch in it may have failed */
     if (status == RK_OK)
         *out = graph;
     else
@@ -162,7 +165,7 @@ rk_status rk_stream_capture_end(rk_stream *stream, rk_launch_graph **out) {
 }
 
 void rk_launch_graph_run(rk_launch_graph *graph, rk_stream *stream) {
-    keep(stream, cudaGraphLaunch(graph->native, rk_stream_native(stream)), "launch of a graph");
+    record_failure(stream, cudaGraphLaunch(graph->native, rk_stream_native(stream)), "launch of a graph");
 }
 
 void rk_launch_graph_free(rk_launch_graph *graph) {

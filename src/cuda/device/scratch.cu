@@ -30,7 +30,7 @@ static rk_status grow_scratch(rk_stream *stream, rk_scratch **scratch, size_t n_
 void *rk_stream_scratch(rk_stream *stream, rk_stream_scratch_kind kind, size_t n_bytes) {
     rk_scratch **scratch = &stream->scratch[kind];
     if ((!*scratch || (*scratch)->n_bytes < n_bytes) && grow_scratch(stream, scratch, n_bytes) != RK_OK) {
-        rk_device_keep_reason(stream->device, rk_last_error());
+        rk_device_record_failure_text(stream->device, rk_last_error());
         return NULL;
     }
     return (*scratch)->memory;

@@ -36,7 +36,7 @@ static bool backwards; /* this block's threads */
 static rk_fiber *idle[MOST_THREADS], *fibers[MOST_THREADS + 1];
 static int n_idle;
 
-static int place_of(int i, int n) {
+static int ordered_index(int i, int n) {
     return backwards ? n - 1 - i : i;
 }
 
@@ -59,7 +59,7 @@ enum { SHARED_BYTES = 48 << 10, GAP = 64 };
 static unsigned char __align__(256) shared_memory[SHARED_BYTES + 64 * GAP];
 static size_t shared_end, shared_used;
 
-static void *share(size_t n_bytes) {
+static void *alloc_shared(size_t n_bytes) {
     shared_used += n_bytes;
     void *memory = shared_memory + shared_end;
     shared_end += (n_bytes + GAP - 1) / GAP * GAP + GAP;
@@ -72,7 +72,7 @@ static void *share(size_t n_bytes) {
 
 void *rk_emulator_share_new(rk_emulator_shared *shared, size_t n_bytes) {
     if (!kernel) rk_emulator_fail("shared memory outside of a kernel");
-    shared->memory = share(n_bytes);
+    shared->memory = alloc_shared(n_bytes);
     shared->block = rk_emulator_block;
     return shared->memory;
 }
@@ -86,13 +86,13 @@ void *rk_emulator_shared_dynamic() {
 static int warp_first, warp_n;
 static int next_new() {
     for (int i = 0; i < warp_n; i++) {
-        int t = warp_first + place_of(i, warp_n);
+        int t = warp_first + ordered_index(i, warp_n);
         if (threads[t].state == NEW) return t;
     }
     return -1;
 }
 
-static void enter(int t) {
+static void set_current_thread(int t) {
     current = t;
     threadIdx = threads[t].index;
 }
@@ -101,7 +101,7 @@ static void enter(int t) {
 static void run_threads(rk_fiber *self) {
     for (;;) {
         for (int t = current; t >= 0; t = next_new()) {
-            enter(t);
+            set_current_thread(t);
             threads[t].state = READY;
             threads[t].fiber = self;
             (*body)();
@@ -149,7 +149,7 @@ void rk_emulator_barrier(rk_emulator_place place) {
         if (t != current) threads[t].state = READY;
 }
 
-const uint64_t *rk_emulator_meet(rk_emulator_place place, unsigned mask, uint64_t value) {
+const uint64_t *rk_emulator_warp_exchange(rk_emulator_place place, unsigned mask, uint64_t value) {
     if (!kernel) rk_emulator_fail("%s outside of a kernel (%s:%d)", place.what, place.file, place.line);
     if (mask != 0xFFFFFFFFu)
         rk_emulator_fail("%s with the mask %#x; only the full warp is emulated (%s:%d)", place.what, mask,
@@ -183,9 +183,9 @@ static bool run_warp(int warp) {
     for (bool more = true; more;) {
         more = false;
         for (int i = 0; i < warp_n; i++) {
-            int t = warp_first + place_of(i, warp_n);
+            int t = warp_first + ordered_index(i, warp_n);
             if (threads[t].state != NEW && threads[t].state != READY) continue;
-            enter(t);
+            set_current_thread(t);
             rk_fiber_switch(rk_fiber_of_program(), threads[t].state == NEW ? take_fiber() : threads[t].fiber);
             more = any = true;
         }
@@ -197,7 +197,7 @@ static bool run_warp(int warp) {
 static void fail_stuck() {
     for (int t = 0; t < n_threads; t++) {
         if (threads[t].state == DONE) continue;
-        enter(t);
+        set_current_thread(t);
         const rk_emulator_place &place = threads[t].place;
         bool at_warp = threads[t].state == AT_WARP;
         int first = at_warp ? t / WARP * WARP : 0, end = at_warp ? first + WARP : n_threads;
@@ -218,7 +218,7 @@ static void run_block() {
     backwards = rk_order_below(2);
     shared_end = shared_used = 0;
     rk_asan_poison(shared_memory, sizeof shared_memory);
-    shared_dynamic = kernel->shared_bytes ? share(kernel->shared_bytes) : NULL;
+    shared_dynamic = kernel->shared_bytes ? alloc_shared(kernel->shared_bytes) : NULL;
     for (int t = 0; t < n_threads; t++) {
         unsigned u = (unsigned)t;
         threads[t] = {
@@ -228,7 +228,7 @@ static void run_block() {
     for (int w = 0; w < n_warps; w++) warps[w].n_arrived = warps[w].meeting = 0;
     while (n_done < n_threads) {
         bool any = false;
-        for (int w = 0; w < n_warps; w++) any |= run_warp(place_of(w, n_warps));
+        for (int w = 0; w < n_warps; w++) any |= run_warp(ordered_index(w, n_warps));
         if (!any) fail_stuck();
     }
 }

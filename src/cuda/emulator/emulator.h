@@ -86,7 +86,7 @@ struct rk_emulator_place {
 };
 void rk_emulator_barrier(rk_emulator_place place);
 /* Waits for all lanes of the warp; the values that they brought. */
-const uint64_t *rk_emulator_meet(rk_emulator_place place, unsigned mask, uint64_t value);
+const uint64_t *rk_emulator_warp_exchange(rk_emulator_place place, unsigned mask, uint64_t value);
 static inline int rk_emulator_lane() {
     return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
 }

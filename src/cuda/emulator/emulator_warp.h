@@ -1,4 +1,4 @@
-/* Barriers and warp functions, by rk_emulator_meet. Included by emulator.h. */
+/* Barriers and warp functions, by rk_emulator_warp_exchange. Included by emulator.h. */
 #ifndef RK_CUDA_EMULATOR_EMULATOR_WARP_H
 #define RK_CUDA_EMULATOR_EMULATOR_WARP_H
 
@@ -11,7 +11,7 @@ static inline void __syncthreads(RK_EMULATOR_HERE) {
     rk_emulator_barrier({"__syncthreads", file, line});
 }
 static inline void __syncwarp(unsigned mask = 0xFFFFFFFFu, RK_EMULATOR_HERE) {
-    rk_emulator_meet({"__syncwarp", file, line}, mask, 0);
+    rk_emulator_warp_exchange({"__syncwarp", file, line}, mask, 0);
 }
 
 template <typename T>
@@ -30,31 +30,34 @@ static inline T rk_emulator_value(uint64_t bits) {
 
 template <typename T>
 static inline T __shfl_sync(unsigned mask, T value, int lane, int width = 32, RK_EMULATOR_HERE) {
-    const uint64_t *values = rk_emulator_meet({"__shfl_sync", file, line}, mask, rk_emulator_bits(value));
+    const uint64_t *values =
+        rk_emulator_warp_exchange({"__shfl_sync", file, line}, mask, rk_emulator_bits(value));
     return rk_emulator_value<T>(values[(rk_emulator_lane() & ~(width - 1)) | (lane & (width - 1))]);
 }
 template <typename T>
 static inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, RK_EMULATOR_HERE) {
-    const uint64_t *values = rk_emulator_meet({"__shfl_xor_sync", file, line}, mask, rk_emulator_bits(value));
+    const uint64_t *values =
+        rk_emulator_warp_exchange({"__shfl_xor_sync", file, line}, mask, rk_emulator_bits(value));
     int mine = rk_emulator_lane(), from = mine ^ lanes;
     return from > (mine | (width - 1)) ? value : rk_emulator_value<T>(values[from]);
 }
 template <typename T>
 static inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, RK_EMULATOR_HERE) {
     const uint64_t *values =
-        rk_emulator_meet({"__shfl_down_sync", file, line}, mask, rk_emulator_bits(value));
+        rk_emulator_warp_exchange({"__shfl_down_sync", file, line}, mask, rk_emulator_bits(value));
     int mine = rk_emulator_lane(), from = mine + (int)delta;
     return from > (mine | (width - 1)) ? value : rk_emulator_value<T>(values[from]);
 }
 template <typename T>
 static inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, RK_EMULATOR_HERE) {
-    const uint64_t *values = rk_emulator_meet({"__shfl_up_sync", file, line}, mask, rk_emulator_bits(value));
+    const uint64_t *values =
+        rk_emulator_warp_exchange({"__shfl_up_sync", file, line}, mask, rk_emulator_bits(value));
     int mine = rk_emulator_lane(), from = mine - (int)delta;
     return from < (mine & ~(width - 1)) ? value : rk_emulator_value<T>(values[from]);
 }
 
 static inline unsigned __ballot_sync(unsigned mask, int predicate, RK_EMULATOR_HERE) {
-    const uint64_t *values = rk_emulator_meet({"__ballot_sync", file, line}, mask, predicate != 0);
+    const uint64_t *values = rk_emulator_warp_exchange({"__ballot_sync", file, line}, mask, predicate != 0);
     unsigned bits = 0;
     for (int lane = 0; lane < 32; lane++) bits |= (unsigned)values[lane] << lane;
     return bits;

@@ -58,7 +58,7 @@ static bool step_any(const rk_emulator_stream *except) {
 
 /* Works until `is_done`. The other streams stay as far behind as they may, run as far ahead as they may, or
  * something between. */
-static void work(rk_emulator_stream *stream, const std::function<bool()> &is_done) {
+static void run_until(rk_emulator_stream *stream, const std::function<bool()> &is_done) {
     enum { BEHIND, AHEAD, BETWEEN, N_WAYS };
     if (is_done()) return;
     rk_memory_open();
@@ -78,7 +78,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (stream->capture) return rk_emulator_failed(cudaErrorStreamCaptureUnsupported);
-    work(stream, [stream] { return stream->work.empty(); });
+    run_until(stream, [stream] { return stream->work.empty(); });
     return cudaSuccess;
 }
 
@@ -117,7 +117,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     if (event->capture) return rk_emulator_failed(cudaErrorCapturedEvent);
     std::shared_ptr<rk_ticket> ticket = event->ticket;
-    if (ticket) work(ticket->stream, [ticket] { return ticket->is_done; });
+    if (ticket) run_until(ticket->stream, [ticket] { return ticket->is_done; });
     return cudaSuccess;
 }
 

@@ -101,10 +101,10 @@ static void multiply(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_
     if (status == RK_OK) return;
     (void)rk_error_context(status, "product of [%lld, %lld] and [%lld, %lld]", (long long)args->m,
                            (long long)args->k, (long long)args->k, (long long)args->n);
-    rk_device_keep_reason(stream->device, rk_last_error());
+    rk_device_record_failure_text(stream->device, rk_last_error());
 }
 
-static const void *further(const rk_blas_operand *operand, int64_t n_matrices, size_t value_bytes) {
+static const void *matrix_at(const rk_blas_operand *operand, int64_t n_matrices, size_t value_bytes) {
     return (const char *)operand->values + n_matrices * operand->stride * (int64_t)value_bytes;
 }
 
@@ -115,8 +115,8 @@ static void multiply_in_pieces(rk_stream *stream, const rk_cuda_gemm_args *args,
     for (int64_t left = args->batch; left > 0; left -= piece.batch) {
         piece.batch = left < MOST_BATCH ? left : (int64_t)MOST_BATCH;
         multiply(stream, &piece, &a, &b);
-        a.values = further(&a, piece.batch, value_bytes);
-        b.values = further(&b, piece.batch, value_bytes);
+        a.values = matrix_at(&a, piece.batch, value_bytes);
+        b.values = matrix_at(&b, piece.batch, value_bytes);
         piece.c += piece.batch * piece.stride_c;
     }
 }

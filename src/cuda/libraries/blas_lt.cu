@@ -243,7 +243,7 @@ rk_status rk_blas_multiply(rk_stream *stream, const rk_cuda_gemm_args *g, const 
     RK_TRY(find_plan(stream, &key, g->bias, &plan));
     RK_TRY(set_bias(blas, plan, g->bias));
     void *workspace = rk_stream_scratch(stream, RK_SCRATCH_WORKSPACE, WORKSPACE_BYTES);
-    if (!workspace) return rk_device_stored_failure(stream->device);
+    if (!workspace) return rk_device_failure(stream->device);
     cublasStatus_t status = multiply_by_plan(stream, plan, g, a, b, workspace);
     if (is_refusal(status))
         multiply_plainly(stream, plan, g, a, b);

@@ -67,22 +67,22 @@ rk_status rk_nccl_load(void) {
     return reason[0] ? rk_error(RK_UNSUPPORTED, "%s", reason) : RK_OK;
 }
 
-static rk_status failed(ncclResult_t result, const char *what) {
+static rk_status nccl_error(ncclResult_t result, const char *what) {
     return rk_error(RK_UNSUPPORTED, "NCCL: %s: %s", what, nccl.ncclGetErrorString(result));
 }
 
-static void keep(rk_nccl *n, ncclResult_t result, const char *what) {
+static void record_failure(rk_nccl *n, ncclResult_t result, const char *what) {
     if (result == ncclSuccess) return;
     char text[256];
     snprintf(text, sizeof text, "GPU %d: NCCL: %s: %s", (int)n->device->number, what,
              nccl.ncclGetErrorString(result));
-    rk_device_keep_reason(n->device, text);
+    rk_device_record_failure_text(n->device, text);
 }
 
 rk_status rk_nccl_new_id(char id[RK_NCCL_ID_BYTES]) {
     RK_TRY(rk_nccl_load());
     ncclResult_t result = nccl.ncclGetUniqueId((ncclUniqueId *)id);
-    return result == ncclSuccess ? RK_OK : failed(result, "an id");
+    return result == ncclSuccess ? RK_OK : nccl_error(result, "an id");
 }
 
 rk_status rk_nccl_create(rk_device *device, const char id[RK_NCCL_ID_BYTES], int32_t rank, int32_t size,
@@ -101,11 +101,11 @@ rk_status rk_nccl_create(rk_device *device, const char id[RK_NCCL_ID_BYTES], int
         return RK_OK;
     }
     rk_free(n);
-    return failed(result, "joining the other ranks' GPUs");
+    return nccl_error(result, "joining the other ranks' GPUs");
 }
 
 /* Work that others do not answer is not waited for. */
-static void give_up(rk_nccl *n) {
+static void abort_comm(rk_nccl *n) {
     if (n->comm) (void)nccl.ncclCommAbort(n->comm);
     n->comm = NULL;
 }
@@ -113,7 +113,7 @@ static void give_up(rk_nccl *n) {
 void rk_nccl_free(rk_nccl *n) {
     if (!n) return;
     rk_device_use(n->device);
-    if (n->device->failure != RK_OK) give_up(n);
+    if (n->device->failure != RK_OK) abort_comm(n);
     if (n->comm) (void)nccl.ncclCommDestroy(n->comm);
     rk_free(n);
 }
@@ -121,32 +121,34 @@ void rk_nccl_free(rk_nccl *n) {
 void rk_nccl_all_to_all(rk_nccl *n, rk_stream *stream, const rk_device_message *send, size_t n_send,
                         const rk_device_message *receive, size_t n_receive) {
     cudaStream_t native = rk_stream_native(stream);
-    keep(n, nccl.ncclGroupStart(), "an exchange");
+    record_failure(n, nccl.ncclGroupStart(), "an exchange");
     for (size_t i = 0; i < n_send; i++)
         if (send[i].rank != n->rank)
-            keep(n, nccl.ncclSend(send[i].data, send[i].n_bytes, ncclInt8, send[i].rank, n->comm, native),
-                 "a send");
+            record_failure(
+                n, nccl.ncclSend(send[i].data, send[i].n_bytes, ncclInt8, send[i].rank, n->comm, native),
+                "a send");
     for (size_t i = 0; i < n_receive; i++)
         if (receive[i].rank != n->rank)
-            keep(n,
-                 nccl.ncclRecv(receive[i].data, receive[i].n_bytes, ncclInt8, receive[i].rank, n->comm,
-                               native),
-                 "a receive");
-    keep(n, nccl.ncclGroupEnd(), "an exchange");
+            record_failure(n,
+                           nccl.ncclRecv(receive[i].data, receive[i].n_bytes, ncclInt8, receive[i].rank,
+                                         n->comm, native),
+                           "a receive");
+    record_failure(n, nccl.ncclGroupEnd(), "an exchange");
 }
 
 void rk_nccl_sum(rk_nccl *n, rk_stream *stream, float *values, size_t count) {
-    keep(n,
-         nccl.ncclAllReduce(values, values, count, ncclFloat32, ncclSum, n->comm, rk_stream_native(stream)),
-         "a sum");
+    record_failure(
+        n, nccl.ncclAllReduce(values, values, count, ncclFloat32, ncclSum, n->comm, rk_stream_native(stream)),
+        "a sum");
 }
 
 void rk_nccl_gather(rk_nccl *n, rk_stream *stream, const void *mine, size_t n_bytes, void *all) {
-    keep(n, nccl.ncclAllGather(mine, all, n_bytes, ncclInt8, n->comm, rk_stream_native(stream)), "a gather");
+    record_failure(n, nccl.ncclAllGather(mine, all, n_bytes, ncclInt8, n->comm, rk_stream_native(stream)),
+                   "a gather");
 }
 
 /* Spins at first: a step's end is near. */
-static void pause_between(uint32_t *n_looks) {
+static void spin_or_sleep(uint32_t *n_looks) {
     const struct timespec nap = {0, 20000};
     if (++*n_looks > 1000) (void)nanosleep(&nap, NULL);
 }
@@ -163,20 +165,20 @@ static rk_status wait_until(rk_nccl *n, rk_stream *stream, double timeout_s) {
     for (;;) {
         cudaError_t error = cudaStreamQuery(rk_stream_native(stream));
         if (error != cudaErrorNotReady) {
-            rk_device_keep_failure(n->device, error, "work on the GPU");
-            return rk_device_stored_failure(n->device);
+            rk_device_record_failure(n->device, error, "work on the GPU");
+            return rk_device_failure(n->device);
         }
         ncclResult_t result = failure_of(n);
         RK_FAIL_IF(result != ncclSuccess, RK_PEER_LOST, "NCCL: %s", nccl.ncclGetErrorString(result));
         RK_FAIL_IF(rk_clock_seconds() > end, RK_PEER_LOST,
                    "NCCL: the GPUs of other ranks did not answer within %g s", timeout_s);
-        pause_between(&n_looks);
+        spin_or_sleep(&n_looks);
     }
 }
 
 rk_status rk_nccl_wait(rk_nccl *n, rk_stream *stream, double timeout_s) {
     RK_FAIL_IF(!n->comm, RK_PEER_LOST, "NCCL failed before");
     rk_status status = wait_until(n, stream, timeout_s);
-    if (status != RK_OK) give_up(n);
+    if (status != RK_OK) abort_comm(n);
     return status;
 }

@@ -102,10 +102,10 @@ __global__ static void end_auc(rk_cuda_metric_args a, rk_cuda_metric_memory m, i
         ordered += m.partials[b];
         positives += m.partials[RK_CUDA_METRIC_BLOCKS + b];
     }
-    a.parts->auc = positives > 0 && negatives > 0 ? ordered / (positives * negatives) : NAN;
+    a.totals->auc = positives > 0 && negatives > 0 ? ordered / (positives * negatives) : NAN;
 }
 
-/* parts->auc = sum over pairs of a positive and a negative sample of [its prediction is larger] + [they are
+/* totals->auc = sum over pairs of a positive and a negative sample of [its prediction is larger] + [they are
  * the same] / 2, over their number */
 void rk_cuda_auc(rk_stream *stream, const rk_cuda_metric_args *args, const rk_cuda_metric_memory *memory) {
     int64_t n_tiles = (args->n + RK_CUDA_AUC_TILE - 1) / RK_CUDA_AUC_TILE;

@@ -46,10 +46,10 @@ __global__ static void end_gauc(rk_cuda_metric_args a, rk_cuda_metric_memory m, 
         sum += m.partials[b];
         weights += m.partials[RK_CUDA_METRIC_BLOCKS + b];
     }
-    a.parts->gauc = weights > 0 ? sum / weights : NAN;
+    a.totals->gauc = weights > 0 ? sum / weights : NAN;
 }
 
-/* parts->gauc = the groups' AUCs, weighted by the groups' weights; groups of one class are left out. */
+/* totals->gauc = the groups' AUCs, weighted by the groups' weights; groups of one class are left out. */
 void rk_cuda_gauc(rk_stream *stream, const rk_cuda_metric_args *args, const rk_cuda_metric_memory *memory) {
     uint32_t blocks = rk_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
     RK_LAUNCH(make_group_keys, rk_blocks_of(args->n, RK_THREADS), RK_THREADS, 0, stream, *args, *memory);

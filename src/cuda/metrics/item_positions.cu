@@ -19,8 +19,8 @@ __device__ static inline bool contains(const int64_t *items, int64_t first, int6
     return false;
 }
 
-__device__ static inline void check_row(const rk_cuda_item_positions_args &a, const rk_cuda_item_lists &l,
-                                        const float *scores) {
+__device__ static inline void flag_scores_not_finite(const rk_cuda_item_positions_args &a,
+                                                     const rk_cuda_item_lists &l, const float *scores) {
     for (int64_t item = threadIdx.x; item < a.n_items; item += RK_THREADS)
         if (!isfinite(scores[item]) && !contains(a.masked, l.masked, l.masked_end, item))
             atomicMin((unsigned long long *)a.bad,
@@ -49,11 +49,11 @@ __device__ static inline void count_before(const rk_cuda_item_positions_args &a,
     if (k < n) a.places[first + k] = scores[a.asked[first + k]] == -INFINITY ? RK_NO_PLACE : counts[k];
 }
 
-__global__ static void item_places(rk_cuda_item_positions_args a) {
+__global__ static void item_positions(rk_cuda_item_positions_args a) {
     RK_SHARED(unsigned, counts, AT_ONCE);
     rk_cuda_item_lists l = a.lists[blockIdx.x];
     float *scores = a.scores + (int64_t)blockIdx.x * a.n_items;
-    check_row(a, l, scores);
+    flag_scores_not_finite(a, l, scores);
     __syncthreads();
     for (int64_t i = l.masked + threadIdx.x; i < l.masked_end; i += RK_THREADS)
         scores[a.masked[i]] = -INFINITY;
@@ -69,5 +69,5 @@ __global__ static void item_places(rk_cuda_item_positions_args a) {
 /* for u, asked item i of u: places[i] = #{item : not masked, score > own, or as large and item < i};
  * RK_NO_PLACE if i is masked */
 void rk_cuda_item_positions(rk_stream *stream, const rk_cuda_item_positions_args *args) {
-    RK_LAUNCH(item_places, (uint32_t)args->n_users, RK_THREADS, 0, stream, *args);
+    RK_LAUNCH(item_positions, (uint32_t)args->n_users, RK_THREADS, 0, stream, *args);
 }

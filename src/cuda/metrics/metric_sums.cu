@@ -19,10 +19,10 @@ __global__ static void sum_samples(rk_cuda_metric_args a, rk_cuda_metric_memory 
 __global__ static void end_sums(rk_cuda_metric_args a, rk_cuda_metric_memory m, int n_blocks) {
     double sum = 0;
     for (int b = 0; b < n_blocks; b++) sum += m.partials[threadIdx.x * RK_CUDA_METRIC_BLOCKS + b];
-    a.parts->sums[threadIdx.x] = sum;
+    a.totals->sums[threadIdx.x] = sum;
 }
 
-/* parts->sums = rk_metric_add of all samples */
+/* totals->sums = rk_metric_add of all samples */
 void rk_cuda_metric_sums(rk_stream *stream, const rk_cuda_metric_args *args,
                          const rk_cuda_metric_memory *memory) {
     uint32_t blocks = rk_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);

@@ -24,7 +24,7 @@ typedef struct rk_cuda_metric_args {
     bool binary;
     const rk_metric_sample *samples; /* [n] */
     const int64_t *groups;           /* [n] */
-    rk_metric_parts *parts;          /* one, out: what the function is named after */
+    rk_metric_totals *totals;        /* one, out: what the function is named after */
 } rk_cuda_metric_args;
 
 /* rk_cuda_gauc goes on from the order that rk_cuda_auc has left in the memory. */

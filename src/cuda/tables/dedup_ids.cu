@@ -28,7 +28,7 @@ typedef struct bag_sums {
     double below; /* sum w, or w^2 */
 } bag_sums;
 
-typedef enum step_status { KEPT, DROPPED, REFUSED } step_status;
+typedef enum id_status { KEPT, DROPPED, REFUSED } id_status;
 
 __device__ static inline int64_t id_at(const rk_cuda_batch *batch, uint32_t i) {
     return batch->wide ? ((const int64_t *)batch->ids)[i] : ((const int32_t *)batch->ids)[i];
@@ -71,15 +71,15 @@ __device__ static inline int32_t combiner_of(const sample_ids *s) {
 }
 
 /* As the collection's (embedding/local/feature_bags.c). */
-__device__ static inline step_status judge(const sample_ids *s, int64_t id, float weight) {
+__device__ static inline id_status check_id(const sample_ids *s, int64_t id, float weight) {
     if (!(fabsf(weight) <= FLT_MAX)) return REFUSED;
     bool light = combiner_of(s) != RK_COMBINER_SUM && weight <= 0;
     if (s->feature->validates && (id < 0 || light)) return DROPPED;
     return id < 0 || (uint64_t)id >= s->table->n_rows || light ? REFUSED : KEPT;
 }
 
-__device__ static inline step_status judge_at(const sample_ids *s, uint32_t i) {
-    step_status v = judge(s, id_at(s->batch, i), weight_at(s, i));
+__device__ static inline id_status check_id_at(const sample_ids *s, uint32_t i) {
+    id_status v = check_id(s, id_at(s->batch, i), weight_at(s, i));
     if (v == REFUSED) atomicMax(&s->batch->counts->bad_id, ~i);
     return v;
 }
@@ -103,7 +103,7 @@ __device__ static inline void write_use(const sample_ids *s, uint32_t use, int64
 __device__ static inline bag_sums sum_bag(const sample_ids *s, uint32_t lane, uint32_t n_lanes) {
     bag_sums sums = {0, 0};
     for (uint32_t i = s->begin + lane; i < s->end; i += n_lanes) {
-        if (judge_at(s, i) != KEPT) continue;
+        if (check_id_at(s, i) != KEPT) continue;
         double w = weight_at(s, i);
         sums.n_kept++;
         sums.below += combiner_of(s) == RK_COMBINER_MEAN ? w : w * w;
@@ -130,12 +130,12 @@ __device__ static inline void write_bag(const sample_ids *s, bag_sums sums, uint
         if (weighted && combiner == RK_COMBINER_SUM) coefficient = weight;
         if (weighted && combiner != RK_COMBINER_SUM)
             coefficient = below != 0 ? (float)(weight / below) : 0.0f;
-        write_use(s, s->ids->first_use + (i - s->ids->first_id), judge(s, id, weight) == KEPT ? id : -1, 0,
+        write_use(s, s->ids->first_use + (i - s->ids->first_id), check_id(s, id, weight) == KEPT ? id : -1, 0,
                   coefficient);
     }
 }
 
-__device__ static inline void dedup_alone(const sample_ids *s) {
+__device__ static inline void dedup_by_thread(const sample_ids *s) {
     uint32_t length = (uint32_t)s->feature->length, dim = (uint32_t)s->table->dim, position = 0;
     if (!length) {
         write_bag(s, sum_bag(s, 0, 1), 0, 1);
@@ -143,19 +143,19 @@ __device__ static inline void dedup_alone(const sample_ids *s) {
     }
     uint32_t use = s->ids->first_use + s->sample * length;
     for (uint32_t i = s->begin; i < s->end; i++) {
-        if (judge_at(s, i) != KEPT || position == length) continue;
+        if (check_id_at(s, i) != KEPT || position == length) continue;
         write_use(s, use + position, id_at(s->batch, i), position * dim, 1.0f);
         position++;
     }
     for (; position < length; position++) write_use(s, use + position, -1, position * dim, 1.0f);
 }
 
-__device__ static inline void dedup_positions_together(const sample_ids *s, uint32_t lane) {
+__device__ static inline void dedup_positions_by_warp(const sample_ids *s, uint32_t lane) {
     uint32_t length = (uint32_t)s->feature->length, dim = (uint32_t)s->table->dim,
              use = s->ids->first_use + s->sample * length, n_before = 0;
     for (uint32_t first = s->begin; first < s->end; first += RK_WARP) {
         uint32_t i = first + lane;
-        bool kept = i < s->end && judge_at(s, i) == KEPT;
+        bool kept = i < s->end && check_id_at(s, i) == KEPT;
         uint32_t all = __ballot_sync(RK_FULL_WARP, kept),
                  position = n_before + (uint32_t)__popc(all & ((1u << lane) - 1));
         if (kept && position < length) write_use(s, use + position, id_at(s->batch, i), position * dim, 1.0f);
@@ -165,7 +165,7 @@ __device__ static inline void dedup_positions_together(const sample_ids *s, uint
         write_use(s, use + position, -1, position * dim, 1.0f);
 }
 
-__device__ static inline void cut_bag(const sample_ids *s, uint32_t lane) {
+__device__ static inline void split_bag(const sample_ids *s, uint32_t lane) {
     uint32_t n = s->end - s->begin, n_chunks = (n + RK_CUDA_CHUNK - 1) / RK_CUDA_CHUNK, first = 0;
     uint32_t use = s->ids->first_use + (s->begin - s->ids->first_id);
     if (n <= RK_CUDA_CHUNK) return;
@@ -181,9 +181,9 @@ __device__ static inline void cut_bag(const sample_ids *s, uint32_t lane) {
     }
 }
 
-__device__ static inline void dedup_together(const sample_ids *s, uint32_t lane) {
+__device__ static inline void dedup_by_warp(const sample_ids *s, uint32_t lane) {
     if (s->feature->length) {
-        dedup_positions_together(s, lane);
+        dedup_positions_by_warp(s, lane);
         return;
     }
     bag_sums sums = sum_bag(s, lane, RK_WARP);
@@ -192,10 +192,10 @@ __device__ static inline void dedup_together(const sample_ids *s, uint32_t lane)
         sums.below += __shfl_xor_sync(RK_FULL_WARP, sums.below, width);
     }
     write_bag(s, sums, lane, RK_WARP);
-    cut_bag(s, lane);
+    split_bag(s, lane);
 }
 
-__device__ static inline bool is_for_one(const sample_ids *s) {
+__device__ static inline bool fits_one_thread(const sample_ids *s) {
     uint32_t n = s->end - s->begin, length = (uint32_t)s->feature->length;
     return length ? length <= ALONE_POSITIONS && n <= ALONE_IDS : n <= ALONE_IDS;
 }
@@ -207,12 +207,12 @@ __global__ static void dedup_ids(const rk_cuda_batch *batch) {
         bool for_all = false;
         if (first + lane < n_items) {
             sample_ids s = sample_at(batch, first + lane);
-            for_all = !is_for_one(&s);
-            if (!for_all) dedup_alone(&s);
+            for_all = !fits_one_thread(&s);
+            if (!for_all) dedup_by_thread(&s);
         }
         for (uint32_t rest = __ballot_sync(RK_FULL_WARP, for_all); rest; rest &= rest - 1) {
             sample_ids s = sample_at(batch, first + (uint32_t)__ffs((int)rest) - 1);
-            dedup_together(&s, lane);
+            dedup_by_warp(&s, lane);
         }
     }
 }

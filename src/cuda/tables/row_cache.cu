@@ -7,7 +7,8 @@
  *         was by a batch that is under way: then the cache is too small
  * rk_cuda_fill_caches: for each row that found a place: the place's old row goes home if it was updated, the
  * new one comes.  places[use] = place of its segment
- * rk_cuda_empty_cache: updated rows of one table go home; or, `forget`: the cache is emptied as it is */
+ * rk_cuda_write_back_cache: updated rows of one table go home; or, `invalidate`: the cache is emptied as it
+ * is */
 #include "cuda/tables/table_device.h"
 
 __device__ static inline uint64_t row_of_key(const rk_cuda_table *table, uint64_t key) {
@@ -76,7 +77,7 @@ __device__ static inline uint32_t find_rows(cache_set *c) {
 }
 
 /* The cache is too small: how many ways the set would need. */
-__device__ static inline void tell_short(const cache_set *c, uint32_t n_missing) {
+__device__ static inline void report_too_small(const cache_set *c, uint32_t n_missing) {
     uint32_t n_kept = (uint32_t)__popc(__ballot_sync(RK_FULL_WARP, c->frame.batch >= c->batch->oldest));
     if (rk_table_lane()) return;
     atomicMax(&c->batch->counts->short_table, c->table_number + 1);
@@ -84,7 +85,7 @@ __device__ static inline void tell_short(const cache_set *c, uint32_t n_missing)
 }
 
 /* This lane's way becomes the row's of segment s. */
-__device__ static inline void take_way(cache_set *c, uint32_t s) {
+__device__ static inline void assign_way(cache_set *c, uint32_t s) {
     uint64_t row = row_of_segment(c, s);
     uint32_t place = (uint32_t)(c->place + rk_table_lane());
     rk_cuda_fill fill = {row, c->frame.is_dirty ? c->frame.row : 0, c->table_number, place};
@@ -95,7 +96,7 @@ __device__ static inline void take_way(cache_set *c, uint32_t s) {
 }
 
 /* A warp, a lane each way, for the set that segment `first` begins. */
-__device__ static inline void find_set(const rk_cuda_batch *batch, uint32_t first) {
+__device__ static inline void assign_set(const rk_cuda_batch *batch, uint32_t first) {
     uint32_t t = batch->segments[first].table, lane = rk_table_lane();
     const rk_cuda_table *table = &batch->tables[t];
     uint64_t set = set_of_segment(batch, table, first), place = set * RK_CUDA_WAYS;
@@ -112,10 +113,10 @@ __device__ static inline void find_set(const rk_cuda_batch *batch, uint32_t firs
         if (batch->segments[s].place != RK_CUDA_NONE) continue;
         uint32_t way = oldest_way(c.frame.batch);
         if (__shfl_sync(RK_FULL_WARP, c.frame.batch, (int)way) >= batch->oldest) {
-            tell_short(&c, n_missing);
+            report_too_small(&c, n_missing);
             break;
         }
-        if (lane == way) take_way(&c, s);
+        if (lane == way) assign_way(&c, s);
         n_missing--;
         __syncwarp();
     }
@@ -124,7 +125,7 @@ __device__ static inline void find_set(const rk_cuda_batch *batch, uint32_t firs
 
 __global__ static void find_in_caches(const rk_cuda_batch *batch) {
     for (uint32_t s = rk_table_warp(); s < batch->counts->n_segments; s += rk_table_n_warps())
-        if (begins_set(batch, s)) find_set(batch, s);
+        if (begins_set(batch, s)) assign_set(batch, s);
 }
 
 /* n_bytes, by a warp; 16 at a time where they come out even. */
@@ -160,7 +161,7 @@ __global__ static void fill_caches(const rk_cuda_batch *batch) {
     }
 }
 
-__global__ static void place_uses(const rk_cuda_batch *batch) {
+__global__ static void set_places_of_uses(const rk_cuda_batch *batch) {
     for (uint32_t p = rk_table_thread(); p < batch->n_uses; p += rk_table_n_threads()) {
         if (batch->sorted_keys[p] == batch->none_key) continue;
         const rk_cuda_segment *segment = &batch->segments[batch->numbers[p] - 1];
@@ -168,15 +169,15 @@ __global__ static void place_uses(const rk_cuda_batch *batch) {
     }
 }
 
-__global__ static void empty_cache(const rk_cuda_table *tables, uint32_t number, bool forget) {
+__global__ static void write_back_cache(const rk_cuda_table *tables, uint32_t number, bool invalidate) {
     const rk_cuda_table *table = &tables[number];
     for (uint64_t place = rk_table_warp(); place < table->n_places; place += rk_table_n_warps()) {
         rk_cuda_frame frame = table->frames[place];
-        if (frame.is_dirty && !forget) move_row(table, frame.row - 1, place, true);
+        if (frame.is_dirty && !invalidate) move_row(table, frame.row - 1, place, true);
         __syncwarp();
         if (rk_table_lane()) continue;
         frame.is_dirty = 0;
-        if (forget) frame.row = frame.batch = 0;
+        if (invalidate) frame.row = frame.batch = 0;
         table->frames[place] = frame;
     }
 }
@@ -187,11 +188,12 @@ extern "C" void rk_cuda_find_in_caches(rk_stream *stream, uint32_t n_most, const
 
 extern "C" void rk_cuda_fill_caches(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
     RK_LAUNCH(fill_caches, rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch);
-    RK_LAUNCH(place_uses, rk_table_grid_size(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, batch);
+    RK_LAUNCH(set_places_of_uses, rk_table_grid_size(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream,
+              batch);
 }
 
-extern "C" void rk_cuda_empty_cache(rk_stream *stream, const rk_cuda_table *tables, uint32_t table,
-                                    uint64_t n_places, bool forget) {
-    RK_LAUNCH(empty_cache, rk_table_grid_size(n_places, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, tables,
-              table, forget);
+extern "C" void rk_cuda_write_back_cache(rk_stream *stream, const rk_cuda_table *tables, uint32_t table,
+                                         uint64_t n_places, bool invalidate) {
+    RK_LAUNCH(write_back_cache, rk_table_grid_size(n_places, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream,
+              tables, table, invalidate);
 }

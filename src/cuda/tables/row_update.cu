@@ -74,13 +74,13 @@ __device__ static inline void sum_uses(const rk_cuda_batch *batch, const rk_cuda
     }
 }
 
-__device__ static inline bool stands_still(const rk_cuda_batch *batch, const uint32_t *stop) {
+__device__ static inline bool is_stopped(const rk_cuda_batch *batch, const uint32_t *stop) {
     return (stop && *stop) || rk_batch_is_refused(batch);
 }
 
 __global__ static void sum_use_chunks(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
                                       const uint32_t *stop) {
-    if (stands_still(batch, stop)) return;
+    if (is_stopped(batch, stop)) return;
     uint32_t lane = rk_table_lane();
     for (uint32_t c = rk_table_warp(); c < batch->counts->n_use_chunks; c += rk_table_n_warps()) {
         rk_cuda_chunk chunk = batch->use_chunks[c];
@@ -230,7 +230,7 @@ template <row_end end>
 __global__ static void __launch_bounds__(RK_TABLE_THREADS, end == STEP_WITH_SUMS ? 2 : 3)
     end_rows(const rk_cuda_batch *batch, const rk_cuda_step *steps, const rk_cuda_place *gradients,
              const uint32_t *stop) {
-    if (stands_still(batch, stop)) return;
+    if (is_stopped(batch, stop)) return;
     const uint32_t *begins = batch->counts->class_segments;
     uint32_t warp = rk_table_warp(), n_before = 0;
     for (uint32_t class_ = 0; class_ < RK_CUDA_CLASSES; class_++) {
@@ -271,7 +271,7 @@ __device__ static inline const rk_cuda_segment *find_segment(const rk_cuda_batch
 template <row_end end>
 __global__ static void end_all_rows(const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps,
                                     const rk_cuda_place *gradients, const uint32_t *stop) {
-    if (stands_still(batch, stop)) return;
+    if (is_stopped(batch, stop)) return;
     uint32_t class_ = (uint32_t)batch->tables[table].class_, n_groups = RK_WARP >> class_;
     uint64_t n_rows = batch->tables[table].n_rows;
     for (uint64_t first = (uint64_t)rk_table_warp() * n_groups; first < n_rows;

@@ -2,7 +2,7 @@
  *
  * The steps of a batch: dedup checks its ids and names each use of a row. The uses are sorted by row and cut
  * into segments, one a row. Rows of cached tables are brought into the cache. Then come the lookup and, in
- * training, the measure and the update. All that changes from batch to batch is in device memory
+ * training, the check of gradients and the update. All that changes from batch to batch is in device memory
  * (rk_cuda_batch), so that one CUDA graph of lookup and update serves every batch. */
 #ifndef RK_CUDA_TABLES_TABLE_H
 #define RK_CUDA_TABLES_TABLE_H
@@ -39,7 +39,7 @@ typedef struct rk_cuda_table {
     int32_t dtype, dim;
     int32_t class_;         /* log2 of the lanes that share a row */
     bool is_trained;        /* or, where rows are lent, their gradients are summed */
-    bool is_measured;       /* gradients must be finite */
+    bool checks_finite;     /* gradients must be finite */
     uint32_t n_parts, part; /* row r is row r * n_parts + part of the whole table, */
     int32_t first_column;   /* its columns from this one on */
     uint64_t n_rows, n_places;
@@ -160,29 +160,29 @@ typedef struct rk_cuda_place {
  * `n_most`: the most items there may be, from which the number of blocks follows; the batch itself says how
  * many there are. rk_cuda_hash_ids: out[i] = rk_hash_bucket(rk_hash_i64(in[i], seed), n_buckets). */
 // clang-format off
-#define RK_CUDA_TABLE_LIST(X)                                                                             \
-    X(rk_cuda_dedup_ids, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))                \
-    X(rk_cuda_mark_segments, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))            \
-    X(rk_cuda_make_segments, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))            \
-    X(rk_cuda_find_in_caches, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))           \
-    X(rk_cuda_fill_caches, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))              \
-    X(rk_cuda_empty_cache,                                                                                \
-      (rk_stream *stream, const rk_cuda_table *tables, uint32_t table, uint64_t n_places, bool forget))   \
-    X(rk_cuda_lookup, (rk_stream *stream, uint32_t n_most_tiles, uint32_t n_most_chunks,                 \
-                        const rk_cuda_batch *batch, const rk_cuda_place *to))                             \
-    X(rk_cuda_measure_rows, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch,              \
-                             const rk_cuda_place *gradients, uint32_t *stop))                             \
-    X(rk_cuda_sum_frequent_rows, (rk_stream *stream, uint32_t n_most_chunks, const rk_cuda_batch *batch,  \
-                                  const rk_cuda_place *gradients, const uint32_t *stop))                  \
-    X(rk_cuda_update_rows,                                                                                \
-      (rk_stream *stream, uint32_t n_most, bool sums, const rk_cuda_batch *batch,                         \
-       const rk_cuda_step *steps, const rk_cuda_place *gradients, const uint32_t *stop))                  \
-    X(rk_cuda_update_all_rows,                                                                            \
-      (rk_stream *stream, uint64_t n_rows, bool sums, const rk_cuda_batch *batch, uint32_t table,         \
-       const rk_cuda_step *steps, const rk_cuda_place *gradients, const uint32_t *stop))                  \
-    X(rk_cuda_sum_row_gradients,                                                                          \
-      (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch, const rk_cuda_place *gradients))   \
-    X(rk_cuda_hash_ids,                                                                                   \
+#define RK_CUDA_TABLE_LIST(X)                                                                               \
+    X(rk_cuda_dedup_ids, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))                  \
+    X(rk_cuda_mark_segments, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))              \
+    X(rk_cuda_make_segments, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))              \
+    X(rk_cuda_find_in_caches, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))             \
+    X(rk_cuda_fill_caches, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))                \
+    X(rk_cuda_write_back_cache,                                                                             \
+      (rk_stream *stream, const rk_cuda_table *tables, uint32_t table, uint64_t n_places, bool invalidate)) \
+    X(rk_cuda_lookup, (rk_stream *stream, uint32_t n_most_tiles, uint32_t n_most_chunks,                    \
+                        const rk_cuda_batch *batch, const rk_cuda_place *to))                               \
+    X(rk_cuda_flag_rows_not_finite, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch,        \
+                             const rk_cuda_place *gradients, uint32_t *stop))                               \
+    X(rk_cuda_sum_frequent_rows, (rk_stream *stream, uint32_t n_most_chunks, const rk_cuda_batch *batch,    \
+                                  const rk_cuda_place *gradients, const uint32_t *stop))                    \
+    X(rk_cuda_update_rows,                                                                                  \
+      (rk_stream *stream, uint32_t n_most, bool sums, const rk_cuda_batch *batch,                           \
+       const rk_cuda_step *steps, const rk_cuda_place *gradients, const uint32_t *stop))                    \
+    X(rk_cuda_update_all_rows,                                                                              \
+      (rk_stream *stream, uint64_t n_rows, bool sums, const rk_cuda_batch *batch, uint32_t table,           \
+       const rk_cuda_step *steps, const rk_cuda_place *gradients, const uint32_t *stop))                    \
+    X(rk_cuda_sum_row_gradients,                                                                            \
+      (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch, const rk_cuda_place *gradients))     \
+    X(rk_cuda_hash_ids,                                                                                     \
       (rk_stream *stream, int64_t n, const int64_t *in, int64_t *out, uint64_t seed, uint64_t n_buckets))
 // clang-format on
 RK_CUDA_TABLE_LIST(RK_CUDA_PROTOTYPE)

@@ -103,7 +103,7 @@ static rk_status make_batch(rk_dataset *d, const rk_window *window, const uint32
                             int64_t n, rk_batch_memory *out) {
     rk_reader *r = &d->reader;
     if (!order && r->complete) return rk_batch_view(out, window, first, n);
-    if (!order && window == &r->current && n == window->n_rows) return rk_batch_take(out, &r->current);
+    if (!order && window == &r->current && n == window->n_rows) return rk_batch_swap_window(out, &r->current);
     return rk_batch_gather(out, window, order, first, n);
 }
 
@@ -117,7 +117,7 @@ static rk_status fill_slot(rk_dataset *d, const rk_window *window, const uint32_
 }
 
 /* The batches of one window from row `from` of it. false: stop. */
-static bool cut_window(rk_dataset *d, pass *p, const rk_window *window, int64_t from, rk_status *status) {
+static bool batch_window(rk_dataset *d, pass *p, const rk_window *window, int64_t from, rk_status *status) {
     uint64_t number = (uint64_t)(window->first_row / d->reader.window_rows);
     if (d->reader.shuffles)
         rk_rng_permutation(d->reader.seed, (uint64_t)p->epoch << 32 | number, p->order,
@@ -142,7 +142,7 @@ static bool read_epoch(rk_dataset *d, pass *p, int64_t row, rk_status *status) {
         rk_trace_end(begin, "parse");
         if (*status != RK_OK || !window) return true;
         int64_t from = row - window->first_row;
-        if (from < window->n_rows && !cut_window(d, p, window, from > 0 ? from : 0, status)) return false;
+        if (from < window->n_rows && !batch_window(d, p, window, from > 0 ? from : 0, status)) return false;
         if (*status != RK_OK) return true;
     }
 }
@@ -267,7 +267,7 @@ const rk_transforms *rk_dataset_transforms(const rk_dataset *d) {
     return d->reader.transforms;
 }
 
-static void give_back(rk_dataset *d) {
+static void release_taken_slot(rk_dataset *d) {
     if (d->taken < 0) return;
     d->slots[d->taken].ready = false;
     d->taken = -1;
@@ -275,7 +275,7 @@ static void give_back(rk_dataset *d) {
 }
 
 /* on_bad_row: skip is no reason to be silent: a file that is read wrongly may lose most of its rows. */
-static void tell_skipped(rk_dataset *d) {
+static void log_skipped(rk_dataset *d) {
     static const char *const splits[] = {"train", "valid", "test"};
     const rk_reader *r = &d->reader;
     if (d->n_skipped > d->n_told)
@@ -287,7 +287,7 @@ static void tell_skipped(rk_dataset *d) {
 rk_status rk_dataset_next(rk_dataset *d, const rk_batch **out) {
     RK_TRY(start_thread(d));
     pthread_mutex_lock(&d->mutex);
-    give_back(d);
+    release_taken_slot(d);
     slot *s = &d->slots[d->head];
     while (!s->ready) pthread_cond_wait(&d->changed, &d->mutex);
     pthread_mutex_unlock(&d->mutex);
@@ -299,7 +299,7 @@ rk_status rk_dataset_next(rk_dataset *d, const rk_batch **out) {
     d->position = s->after;
     d->n_skipped = s->n_skipped;
     if (s->is_end) {
-        tell_skipped(d);
+        log_skipped(d);
         return RK_END;
     }
     *out = &s->memory.batch;

@@ -68,11 +68,11 @@ static void fill(rk_interactions *x, const pair *pairs, size_t n) {
 
 /* `list` is taken apart. */
 static rk_status build(pair_list *list, int64_t n_users, int64_t n_items, rk_interactions **out) {
-    RK_AUTO(rk_interactions_auto_free) rk_interactions *x = NULL;
+    RK_AUTO(rk_interactions_auto_unref) rk_interactions *x = NULL;
     RK_AUTOFREE pair *scratch = NULL;
     RK_AUTOFREE int64_t *begins = NULL;
     RK_TRY(rk_alloc(1, sizeof *x, &x));
-    atomic_init(&x->n_holders, 1);
+    atomic_init(&x->n_refs, 1);
     x->n_users = n_users;
     x->n_items = n_items;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(list->n, scratch),
@@ -118,12 +118,12 @@ rk_status rk_interactions_merge(const rk_interactions *a, const rk_interactions 
     return status;
 }
 
-rk_interactions *rk_interactions_hold(rk_interactions *x) {
-    if (x) atomic_fetch_add(&x->n_holders, 1);
+rk_interactions *rk_interactions_ref(rk_interactions *x) {
+    if (x) atomic_fetch_add(&x->n_refs, 1);
     return x;
 }
 
-void rk_interactions_free(rk_interactions *x) {
-    if (!x || atomic_fetch_sub(&x->n_holders, 1) > 1) return;
+void rk_interactions_unref(rk_interactions *x) {
+    if (!x || atomic_fetch_sub(&x->n_refs, 1) > 1) return;
     RK_FREE_ALL(x->offsets, x->items, x->counts, x);
 }

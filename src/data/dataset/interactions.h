@@ -8,7 +8,7 @@
 #include "data/dataset/dataset.h"
 
 typedef struct rk_interactions {
-    atomic_long n_holders;
+    atomic_long n_refs;
     int64_t n_users, n_items;
     int64_t *offsets; /* [n_users + 1] into items */
     int64_t *items;   /* [offsets[n_users]]: each user's, ascending, each once */
@@ -28,11 +28,11 @@ rk_status rk_pair_id(const rk_batch *batch, const rk_data_schema *schema, int32_
 rk_status rk_interactions_collect(rk_dataset *dataset, rk_pair_features features, rk_interactions **out);
 /* All of both, which are of as many users and items. */
 rk_status rk_interactions_merge(const rk_interactions *a, const rk_interactions *b, rk_interactions **out);
-/* One more holder of what does not change any more; it is freed with the last. */
-rk_interactions *rk_interactions_hold(rk_interactions *interactions);
-void rk_interactions_free(rk_interactions *interactions);
-static inline void rk_interactions_auto_free(rk_interactions **interactions) { /* for RK_AUTO */
-    rk_interactions_free(*interactions);
+/* One more reference to what does not change any more; unref of the last one frees it. NULL is fine. */
+rk_interactions *rk_interactions_ref(rk_interactions *interactions);
+void rk_interactions_unref(rk_interactions *interactions);
+static inline void rk_interactions_auto_unref(rk_interactions **interactions) { /* for RK_AUTO */
+    rk_interactions_unref(*interactions);
 }
 
 #endif

@@ -17,7 +17,7 @@ enum { ROUNDS_OF_WINDOW = 8, ROWS_OF_RUN = 4 };
 
 /* The index, and the rows that it is of, stay for the next pass. */
 static void end_pass(rk_reader *r) {
-    if (r->team) rk_worker_pool_drop(r->team);
+    if (r->team) rk_worker_pool_discard(r->team);
     if (r->is_open && !r->index) rk_rows_release(&r->rows);
     r->is_open = false;
 }
@@ -113,16 +113,16 @@ static rk_status add_rows(const rk_reader *r, rk_reader_part *part, int64_t firs
     return status;
 }
 
-static bool are_shared_out(const rk_split_files *files, const rk_data_section *s) {
+static bool split_by_fractions(const rk_split_files *files, const rk_data_section *s) {
     return files->part >= 0 && (s->valid.fraction != 0 || s->test.fraction != 0);
 }
 
-bool rk_split_files_have(const rk_split_files *files, const rk_data_section *s, int64_t file_row) {
-    return !are_shared_out(files, s) || rk_fraction_split(s, (uint64_t)s->seed, file_row) == files->part;
+bool rk_split_files_have_row(const rk_split_files *files, const rk_data_section *s, int64_t file_row) {
+    return !split_by_fractions(files, s) || rk_fraction_split(s, (uint64_t)s->seed, file_row) == files->part;
 }
 
 static bool has_fractions(const rk_reader *r) {
-    return are_shared_out(&r->files, r->section);
+    return split_by_fractions(&r->files, r->section);
 }
 
 /* The piece's rows that belong to the split, in runs as long as they are. */
@@ -132,7 +132,7 @@ static rk_status add_split_rows(const rk_reader *r, rk_reader_part *part) {
     if (!has_fractions(r)) return first < end ? add_rows(r, part, first, end - first) : RK_OK;
     const int64_t before = part->file_row - first;
     for (int64_t row = first; row <= end; row++) {
-        if (row < end && rk_split_files_have(&r->files, r->section, before + row)) continue;
+        if (row < end && rk_split_files_have_row(&r->files, r->section, before + row)) continue;
         if (row > first) RK_TRY(add_rows(r, part, first, row - first));
         first = row + 1;
     }
@@ -165,7 +165,7 @@ static void transform_part(const rk_reader *r, rk_reader_part *part) {
         (void)add_split_rows(r, part);
 }
 
-static void work_on_part(void *context, size_t task) {
+static void parse_and_transform_part(void *context, size_t task) {
     rk_reader *r = context;
     rk_reader_part *part = &r->parts[task];
     if (!part->is_parsed) rk_source_parse(part->source, &part->chunk);
@@ -174,19 +174,19 @@ static void work_on_part(void *context, size_t task) {
 }
 
 /* Some parts a thread, so that none waits long for another; one alone needs no more than one. */
-static rk_status make_parts(rk_reader *r) {
+static rk_status create_parts(rk_reader *r) {
     if (r->parts) return RK_OK;
     int n_threads = (int)r->section->reader_threads, share = rk_cpu_count() / 4;
     if (n_threads == 0)
         n_threads = share < 1 ? 1 : share > RK_MAX_READER_THREADS ? RK_MAX_READER_THREADS : share;
     r->n_parts =
         (r->n_groups ? RK_INDEX_LANES - 1 : 0) + (n_threads == 1 ? 1 : PARTS_PER_THREAD * (size_t)n_threads);
-    if (!r->team) RK_TRY(rk_worker_pool_create(n_threads, r->n_parts, work_on_part, r, &r->team));
+    if (!r->team) RK_TRY(rk_worker_pool_create(n_threads, r->n_parts, parse_and_transform_part, r, &r->team));
     return rk_alloc(r->n_parts, sizeof *r->parts, &r->parts);
 }
 
 /* Rows of the split in the piece just taken; -1: not known before it, or one before it, is parsed. */
-static int64_t rows_ahead(const rk_reader *r, const rk_reader_part *part) {
+static int64_t count_piece_rows(const rk_reader *r, const rk_reader_part *part) {
     const int64_t known_rows = part->chunk.known_rows;
     bool reads_all = r->n_shares == 1 && r->first_window == 0;
     if (reads_all || r->n_groups || known_rows < 0 || r->ahead_row < 0 || r->section->on_bad_row == 1)
@@ -194,41 +194,41 @@ static int64_t rows_ahead(const rk_reader *r, const rk_reader_part *part) {
     if (!has_fractions(r)) return known_rows;
     int64_t n = 0, file_row = r->index ? part->file_row : r->ahead_file_row;
     for (int64_t row = 0; row < known_rows; row++)
-        n += rk_split_files_have(&r->files, r->section, file_row + row);
+        n += rk_split_files_have_row(&r->files, r->section, file_row + row);
     return n;
 }
 
-static bool is_own(const rk_reader *r, int64_t window) {
+static bool is_own_window(const rk_reader *r, int64_t window) {
     return window >= r->first_window && window % r->n_shares == r->share;
 }
 
-static bool is_of_others(const rk_reader *r, int64_t first, int64_t last) {
+static bool has_no_own_window(const rk_reader *r, int64_t first, int64_t last) {
     for (int64_t window = first / r->window_rows; window * r->window_rows < last; window++)
-        if (is_own(r, window)) return false;
+        if (is_own_window(r, window)) return false;
     return true;
 }
 
 /* Whether the piece just taken is passed over. The first rows never are: they show whether there are
  * labels. */
-static bool pass_part(rk_reader *r, rk_reader_part *part) {
-    int64_t n = rows_ahead(r, part);
-    part->is_passed = n >= 0 && r->ahead_file_row > 0 && is_of_others(r, r->ahead_row, r->ahead_row + n);
+static bool skip_part_of_others(rk_reader *r, rk_reader_part *part) {
+    int64_t n = count_piece_rows(r, part);
+    part->is_passed = n >= 0 && r->ahead_file_row > 0 && has_no_own_window(r, r->ahead_row, r->ahead_row + n);
     part->passed_rows = n;
     r->ahead_row = n < 0 ? -1 : r->ahead_row + n;
     r->ahead_file_row += part->chunk.known_rows;
     if (!part->is_passed) return false;
-    rk_source_pass(part->source, &part->chunk);
+    rk_source_skip(part->source, &part->chunk);
     part->is_parsed = true;
     part->two_steps = false;
     return true;
 }
 
 /* The next piece, in whichever order. */
-static rk_status take_piece(rk_reader *r, rk_reader_part *part, bool *found) {
+static rk_status read_next_piece(rk_reader *r, rk_reader_part *part, bool *found) {
     part->source = r->rows.source;
     part->first_row = 0;
     part->n_rows = -1;
-    if (!r->index) return rk_source_take(r->rows.source, &part->chunk, found);
+    if (!r->index) return rk_source_next_piece(r->rows.source, &part->chunk, found);
     *found = r->n_taken < r->index->n_places;
     if (!*found) return RK_OK;
     size_t place = r->order[r->n_taken];
@@ -238,12 +238,12 @@ static rk_status take_piece(rk_reader *r, rk_reader_part *part, bool *found) {
     part->file_row = piece->file_row;
     part->first_row = piece->first_row;
     if (piece->n_bytes == 0) part->n_rows = piece->n_rows;
-    return rk_source_index_take(r->index, place, &part->chunk);
+    return rk_source_index_read_piece(r->index, place, &part->chunk);
 }
 
 /* All parts are on their way, unless the file has not so many pieces. Which rows belong to a split by
  * fractions, and whether there are labels, is known only once the pieces before are placed. */
-static void take_parts(rk_reader *r) {
+static void start_parts(rk_reader *r) {
     while (!r->file_ends && r->n_taken - r->n_used < r->n_parts) {
         size_t place = r->n_taken % r->n_parts;
         rk_reader_part *part = &r->parts[place];
@@ -252,9 +252,9 @@ static void take_parts(rk_reader *r) {
         part->is_parsed = false;
         part->two_steps = r->file_row == 0 || has_fractions(r);
         part->status = RK_OK;
-        rk_status status = take_piece(r, part, &found);
+        rk_status status = read_next_piece(r, part, &found);
         r->file_ends = status != RK_OK || !found;
-        if (status == RK_OK && found && !pass_part(r, part)) rk_worker_pool_start(r->team, place);
+        if (status == RK_OK && found && !skip_part_of_others(r, part)) rk_worker_pool_start(r->team, place);
         if (status != RK_OK) { /* as a part that is done and cannot be used */
             fail_part(part, status, -1);
             part->two_steps = false;
@@ -264,13 +264,13 @@ static void take_parts(rk_reader *r) {
 }
 
 /* In the file's order. */
-static rk_status place_part(rk_reader *r, size_t place) {
+static rk_status finish_part_in_order(rk_reader *r, size_t place) {
     rk_reader_part *part = &r->parts[place];
     rk_worker_pool_finish(r->team, place);
     r->n_placed++;
     if (!part->is_parsed) return RK_OK;
-    rk_status status = r->index ? rk_source_index_place(r->index, part->place, &part->chunk)
-                                : rk_source_place(part->source, &part->chunk);
+    rk_status status = r->index ? rk_source_index_finish_piece(r->index, part->place, &part->chunk)
+                                : rk_source_finish_chunk(part->source, &part->chunk);
     if (status != RK_OK && part->status == RK_OK) fail_part(part, status, -1);
     bool is_first = r->file_row == 0;
     if (!r->index) part->file_row = r->file_row;
@@ -287,14 +287,14 @@ static rk_status place_part(rk_reader *r, size_t place) {
 static rk_status open_part(rk_reader *r, uint64_t at, rk_reader_part **out) {
     *out = NULL;
     for (bool more = true; more;) {
-        take_parts(r);
+        start_parts(r);
         if (at < r->n_taken || r->index) break;
         RK_TRY(rk_source_next_file(r->rows.source, &more));
         r->file_ends = !more;
     }
     if (at >= r->n_taken) return RK_OK;
     while (r->n_placed < r->n_taken && (r->n_placed <= at || r->parts[r->n_placed % r->n_parts].two_steps))
-        RK_TRY(place_part(r, r->n_placed % r->n_parts));
+        RK_TRY(finish_part_in_order(r, r->n_placed % r->n_parts));
     size_t place = at % r->n_parts;
     rk_worker_pool_finish(r->team, place);
     *out = &r->parts[place];
@@ -342,7 +342,7 @@ static rk_status error_of(const rk_reader_part *part) {
     rk_status status = rk_error(part->status, "%s", part->error);
     if (part->bad_row < 0) return status;
     char where[4200];
-    rk_source_where(part->source, &part->chunk, part->bad_row, where, sizeof where);
+    rk_source_format_location(part->source, &part->chunk, part->bad_row, where, sizeof where);
     return rk_error_context(status, "%s", where);
 }
 
@@ -359,7 +359,7 @@ rk_status rk_reader_check(const rk_reader *r) {
 }
 
 /* The order of the pieces of files that have more rows than a window, once for all passes. */
-static rk_status find_order(rk_reader *r) {
+static rk_status order_pieces(rk_reader *r) {
     RK_AUTO(rk_source_index_auto_free) rk_source_index *x = NULL;
     RK_AUTOFREE uint32_t *order = NULL;
     RK_TRY(rk_source_index_create(r->rows.source, has_fractions(r), r->window_rows, &x, &r->alone));
@@ -394,15 +394,15 @@ static rk_status open_rows(rk_reader *r) {
     }
     r->is_open = true;
     r->file_ends = false;
-    if (r->shuffles && !r->has_looked) RK_TRY(find_order(r));
-    RK_TRY(make_parts(r));
+    if (r->shuffles && !r->has_looked) RK_TRY(order_pieces(r));
+    RK_TRY(create_parts(r));
     begin_group(r);
     return open_part(r, 0, &first);
 }
 
 /* Rows of the split from where the pass stands up to row `end`, into the window; NULL: past it. Fewer of
  * them: the split has ended. */
-static rk_status advance(rk_reader *r, int64_t end, rk_window *window) {
+static rk_status append_rows_until(rk_reader *r, int64_t end, rk_window *window) {
     while (r->epoch_row < end && !atomic_load_explicit(&r->stop, memory_order_relaxed)) {
         rk_reader_part *part;
         RK_TRY(open_part(r, r->n_used + r->turn, &part));
@@ -424,16 +424,16 @@ static rk_status advance(rk_reader *r, int64_t end, rk_window *window) {
 }
 
 /* The next window of this share. */
-static rk_status fill(rk_reader *r, rk_window *window) {
+static rk_status read_window(rk_reader *r, rk_window *window) {
     int64_t number = r->epoch_row / r->window_rows;
-    while (!is_own(r, number)) number++;
-    if (number * r->window_rows > r->epoch_row) RK_TRY(advance(r, number * r->window_rows, NULL));
+    while (!is_own_window(r, number)) number++;
+    if (number * r->window_rows > r->epoch_row) RK_TRY(append_rows_until(r, number * r->window_rows, NULL));
     window->first_row = r->epoch_row;
-    return advance(r, r->epoch_row + r->window_rows, window);
+    return append_rows_until(r, r->epoch_row + r->window_rows, window);
 }
 
 /* The window just filled stays in memory if it fits; if not, none does from now on. */
-static rk_status keep(rk_reader *r, rk_window *window) {
+static rk_status cache_window(rk_reader *r, rk_window *window) {
     uint64_t bytes = rk_window_bytes(window);
     if (r->kept_bytes + bytes > (uint64_t)r->section->cache_bytes) {
         r->keeps = false;
@@ -448,7 +448,7 @@ static rk_status keep(rk_reader *r, rk_window *window) {
 
 /* Rows are to come from all over the files: where they cannot, or labels say that they do not, it is told
  * once. */
-static void look_at(rk_reader *r, const rk_window *window) {
+static void warn_of_sorted_rows(rk_reader *r, const rk_window *window) {
     if (!r->shuffles || (r->drift.has_warned && r->alone < 0)) return;
     if (r->alone >= 0 && window->first_row > 0) {
         const char *path = r->rows.paths.texts[r->alone];
@@ -476,7 +476,7 @@ rk_status rk_reader_next(rk_reader *r, const rk_window **out) {
         RK_TRY(new_window(r, &r->current));
     else
         rk_window_clear(&r->current);
-    RK_TRY(fill(r, &r->current));
+    RK_TRY(read_window(r, &r->current));
     *out = NULL;
     if (atomic_load_explicit(&r->stop, memory_order_relaxed)) return RK_OK;
     if (r->current.n_rows == 0) {
@@ -486,10 +486,10 @@ rk_status rk_reader_next(rk_reader *r, const rk_window **out) {
         return RK_OK;
     }
     r->next++;
-    look_at(r, &r->current);
+    warn_of_sorted_rows(r, &r->current);
     const rk_window *window = &r->current;
     if (r->keeps) {
-        RK_TRY(keep(r, &r->current));
+        RK_TRY(cache_window(r, &r->current));
         if (r->keeps) window = &r->kept[r->n_kept - 1];
     }
     *out = window;

@@ -41,7 +41,7 @@ typedef struct rk_split_files {
 rk_status rk_split_files_find(const rk_data_section *section, const char *directory, const char *split,
                               rk_split_files *out);
 /* Whether the row, by its number in the files, is one of the split's. */
-bool rk_split_files_have(const rk_split_files *files, const rk_data_section *section, int64_t file_row);
+bool rk_split_files_have_row(const rk_split_files *files, const rk_data_section *section, int64_t file_row);
 
 typedef struct rk_reader {
     const rk_data_section *section;

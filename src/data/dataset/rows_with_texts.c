@@ -96,7 +96,7 @@ static rk_span text_of(const rk_rows_with_texts *r, size_t column, int64_t row,
 }
 
 /* What stands beside a row that is in the window. */
-static rk_status keep_texts(rk_rows_with_texts *r, int64_t chunk_row, int64_t number) {
+static rk_status copy_texts(rk_rows_with_texts *r, int64_t chunk_row, int64_t number) {
     char scratch[RK_VALUE_BYTES];
     size_t i = (size_t)(r->window.n_rows - 1);
     RK_TRY(rk_reserve(&r->rows, &r->rows_capacity, i + 1, sizeof *r->rows));
@@ -110,13 +110,13 @@ static rk_status keep_texts(rk_rows_with_texts *r, int64_t chunk_row, int64_t nu
     return r->text.status;
 }
 
-static rk_status bad_row(rk_rows_with_texts *r, int64_t row) {
+static rk_status skip_or_fail_row(rk_rows_with_texts *r, int64_t row) {
     char where[4200];
     if (r->section->on_bad_row == 1) {
         r->n_skipped++;
         return RK_OK;
     }
-    rk_source_where(r->reader.source, r->chunk, row, where, sizeof where);
+    rk_source_format_location(r->reader.source, r->chunk, row, where, sizeof where);
     return rk_error_context(RK_BAD_DATA, "%s", where);
 }
 
@@ -130,12 +130,12 @@ static rk_status is_wanted(rk_rows_with_texts *r, rk_span text, bool *wanted) {
 }
 
 /* The chunk's row at hand into the window, unless it is another split's or not wanted. */
-static rk_status take_row(rk_rows_with_texts *r) {
+static rk_status transform_row(rk_rows_with_texts *r) {
     int64_t row = r->at++, file_row = r->file_row++;
     char scratch[RK_VALUE_BYTES];
     rk_span first = {"", 0};
     bool wanted = true;
-    if (!rk_split_files_have(&r->files, r->section, file_row)) return RK_OK;
+    if (!rk_split_files_have_row(&r->files, r->section, file_row)) return RK_OK;
     int64_t number = r->row++;
     if (r->once) {
         first = text_of(r, 0, row, scratch);
@@ -144,25 +144,25 @@ static rk_status take_row(rk_rows_with_texts *r) {
     if (!wanted) return RK_OK;
     const rk_piece piece = {&r->reader, &r->chunk->columns, row, 1, &r->memory, NULL};
     rk_status status = rk_transforms_rows(r->transforms, &piece, &r->window);
-    if (status == RK_BAD_DATA) return bad_row(r, row);
+    if (status == RK_BAD_DATA) return skip_or_fail_row(r, row);
     RK_TRY(status);
-    RK_TRY(keep_texts(r, row, number));
+    RK_TRY(copy_texts(r, row, number));
     return r->once ? rk_vocabulary_add(&r->seen, first, 1, &number) : RK_OK;
 }
 
-static rk_status fill(rk_rows_with_texts *r) {
+static rk_status fill_window(rk_rows_with_texts *r) {
     while (r->window.n_rows < r->batch_size) {
         if (!r->chunk || r->at == r->chunk->columns.n_rows) {
             RK_TRY(rk_source_read(r->reader.source, &r->chunk));
             r->at = 0;
             if (r->chunk->columns.n_rows == 0) return RK_OK;
         }
-        RK_TRY(take_row(r));
+        RK_TRY(transform_row(r));
     }
     return RK_OK;
 }
 
-static void tell_skipped(const rk_rows_with_texts *r) {
+static void log_skipped(const rk_rows_with_texts *r) {
     int64_t n = r->n_skipped + rk_source_n_skipped(r->reader.source);
     if (n) rk_log(RK_LOG_WARNING, "'%s': %lld bad rows were skipped", r->files.paths.texts[0], (long long)n);
 }
@@ -178,9 +178,9 @@ static rk_status find_spans(rk_rows_with_texts *r) {
 rk_status rk_rows_with_texts_next(rk_rows_with_texts *r, rk_batch_with_texts *out) {
     rk_window_clear(&r->window);
     rk_buffer_clear(&r->text);
-    RK_TRY(fill(r));
+    RK_TRY(fill_window(r));
     if (r->window.n_rows == 0) {
-        tell_skipped(r);
+        log_skipped(r);
         RK_FAIL_IF(r->row == 0, RK_BAD_DATA, "'%s' has no rows", r->files.paths.texts[0]);
         return RK_END;
     }

@@ -58,7 +58,7 @@ rk_status rk_batch_view(rk_batch_memory *m, const rk_window *w, int64_t first, i
     return RK_OK;
 }
 
-rk_status rk_batch_take(rk_batch_memory *m, rk_window *w) {
+rk_status rk_batch_swap_window(rk_batch_memory *m, rk_window *w) {
     rk_window taken = *w;
     *w = m->rows;
     m->rows = taken;

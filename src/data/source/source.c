@@ -27,7 +27,7 @@ rk_status rk_source_open(const rk_source_options *options, rk_source **out) {
     return RK_OK;
 }
 
-void rk_source_leave_stream(rk_source *s) {
+void rk_source_close_stream(rk_source *s) {
     rk_lookahead_release(&s->lookahead);
     rk_byte_stream_free(s->stream);
     s->stream = NULL;
@@ -45,7 +45,7 @@ static void close_file(rk_source *s) {
     s->reader = NULL;
     s->state = NULL;
     if (s->stream) s->finished_bytes += (double)rk_byte_stream_file_position(s->stream);
-    rk_source_leave_stream(s);
+    rk_source_close_stream(s);
     forget_path_columns(s);
 }
 
@@ -115,7 +115,7 @@ static size_t cut_piece(rk_source *s) {
     return n || !l->at_end ? n : l->n_bytes;
 }
 
-rk_status rk_source_look_further(rk_source *s) {
+rk_status rk_source_extend_lookahead(rk_source *s) {
     rk_lookahead *l = &s->lookahead;
     if (l->n_bytes >= RK_MAX_RECORD_BYTES)
         return rk_error_hint(
@@ -132,7 +132,7 @@ static rk_status take_stream(rk_source *s, rk_chunk *chunk, bool *found) {
     *found = l->n_bytes > 0;
     if (!*found) return RK_OK;
     size_t n;
-    while ((n = cut_piece(s)) == 0) RK_TRY(rk_source_look_further(s));
+    while ((n = cut_piece(s)) == 0) RK_TRY(rk_source_extend_lookahead(s));
     chunk->data = l->data;
     chunk->n_bytes = n;
     chunk->position = l->position;
@@ -157,7 +157,7 @@ rk_status rk_source_next_file(rk_source *s, bool *found) {
     return status;
 }
 
-rk_status rk_source_take(rk_source *s, rk_chunk *chunk, bool *found) {
+rk_status rk_source_next_piece(rk_source *s, rk_chunk *chunk, bool *found) {
     *found = false;
     chunk->known_rows = -1;
     if (!s->reader) return RK_OK;
@@ -193,13 +193,13 @@ void rk_source_parse(const rk_source *s, rk_chunk *chunk) {
     if (chunk->status != RK_OK) rk_error_copy(chunk->error, sizeof chunk->error);
 }
 
-void rk_source_pass(const rk_source *s, rk_chunk *chunk) {
+void rk_source_skip(const rk_source *s, rk_chunk *chunk) {
     chunk->status = begin_chunk(s, chunk);
     if (chunk->status != RK_OK) rk_error_copy(chunk->error, sizeof chunk->error);
     chunk->n_lines = chunk->known_rows;
 }
 
-rk_status rk_source_place(rk_source *s, rk_chunk *chunk) {
+rk_status rk_source_finish_chunk(rk_source *s, rk_chunk *chunk) {
     chunk->first_line = s->next_line;
     s->next_line += chunk->n_lines;
     s->n_skipped += chunk->n_skipped;
@@ -217,7 +217,7 @@ rk_status rk_source_place(rk_source *s, rk_chunk *chunk) {
 rk_status rk_source_read(rk_source *s, const rk_chunk **out) {
     rk_chunk *chunk = &s->own;
     for (bool found = false;;) {
-        RK_TRY(rk_source_take(s, chunk, &found));
+        RK_TRY(rk_source_next_piece(s, chunk, &found));
         bool more = found;
         if (!found) RK_TRY(rk_source_next_file(s, &more));
         if (!more) {
@@ -226,7 +226,7 @@ rk_status rk_source_read(rk_source *s, const rk_chunk **out) {
         }
         if (!found) continue;
         rk_source_parse(s, chunk);
-        RK_TRY(rk_source_place(s, chunk));
+        RK_TRY(rk_source_finish_chunk(s, chunk));
         if (chunk->columns.n_rows > 0) break;
     }
     *out = chunk;
@@ -245,7 +245,8 @@ int64_t rk_source_n_skipped(const rk_source *s) {
     return s->n_skipped;
 }
 
-void rk_source_where(const rk_source *s, const rk_chunk *chunk, int64_t row, char *out, size_t out_bytes) {
+void rk_source_format_location(const rk_source *s, const rk_chunk *chunk, int64_t row, char *out,
+                               size_t out_bytes) {
     int64_t line = chunk->first_line + chunk->lines[row];
     bool is_row = s->reader && s->reader->counts_rows;
     snprintf(out, out_bytes, "'%s': %s %lld", rk_source_path(s), is_row ? "row" : "line",

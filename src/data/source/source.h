@@ -68,15 +68,15 @@ rk_status rk_source_keep_packed(rk_source *source, int32_t column);
 /* Open the next file, when no piece of the one before is used any more; *found = false: there is none. */
 rk_status rk_source_next_file(rk_source *source, bool *found);
 /* The next piece of the open file; *found = false: it has no more. */
-rk_status rk_source_take(rk_source *source, rk_chunk *chunk, bool *found);
-/* Fill in the chunk's rows. It fails when it is placed. */
+rk_status rk_source_next_piece(rk_source *source, rk_chunk *chunk, bool *found);
+/* Fill in the chunk's rows. rk_source_finish_chunk returns what failed. */
 void rk_source_parse(const rk_source *source, rk_chunk *chunk);
-/* In its place, if known_rows is not -1 and the rows are not needed. The chunk has no rows, and its place
- * counts them. */
-void rk_source_pass(const rk_source *source, rk_chunk *chunk);
+/* In its place, if known_rows is not -1 and the rows are not needed. The chunk has no rows, and
+ * rk_source_finish_chunk counts them. */
+void rk_source_skip(const rk_source *source, rk_chunk *chunk);
 /* In order of the pieces: numbers the lines. A bad row is an error naming file and line, or with on_bad_row:
  * skip it is counted. */
-rk_status rk_source_place(rk_source *source, rk_chunk *chunk);
+rk_status rk_source_finish_chunk(rk_source *source, rk_chunk *chunk);
 /* All three, into a chunk of the source's own: the next rows (valid until the next read); n_rows = 0 at the
  * end. */
 rk_status rk_source_read(rk_source *source, const rk_chunk **out);
@@ -84,8 +84,8 @@ rk_status rk_source_read(rk_source *source, const rk_chunk **out);
 rk_status rk_source_check(rk_source *source);
 int64_t rk_source_n_skipped(const rk_source *source);
 /* Where row `row` of a chunk stands: "'a.csv': line 17", into out. */
-void rk_source_where(const rk_source *source, const rk_chunk *chunk, int64_t row, char *out,
-                     size_t out_bytes);
+void rk_source_format_location(const rk_source *source, const rk_chunk *chunk, int64_t row, char *out,
+                               size_t out_bytes);
 /* Share of the files' bytes read so far, or < 0. */
 double rk_source_progress(const rk_source *source);
 

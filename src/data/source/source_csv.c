@@ -140,8 +140,8 @@ static rk_status reserve_rows(const csv_state *csv, rk_chunk *chunk, size_t n_pl
 }
 
 /* What does not look plain: quotes, blank lines, comments, a wrong number of fields. */
-static rk_status take_other(const rk_source *s, const csv_state *csv, rk_chunk *chunk, size_t at,
-                            size_t *consumed) {
+static rk_status take_irregular_record(const rk_source *s, const csv_state *csv, rk_chunk *chunk, size_t at,
+                                       size_t *consumed) {
     rk_status status;
     csv_kind kind =
         next_record(csv, chunk->data + at, chunk->n_bytes - at, true, &chunk->record, consumed, &status);
@@ -165,7 +165,7 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
             chunk->n_lines++;
             continue;
         }
-        RK_TRY(take_other(s, csv, chunk, at, &consumed));
+        RK_TRY(take_irregular_record(s, csv, chunk, at, &consumed));
         while (place < n_places && chunk->places[place] < at + consumed) place++;
     }
     return RK_OK;
@@ -197,7 +197,7 @@ static rk_status find_first_line(rk_source *s, csv_state *csv, bool is_header, s
         if (status != RK_OK) csv->record.n_fields = 0;
         if (kind == CSV_ROW) return RK_OK;
         if (kind == CSV_CUT) {
-            RK_TRY(rk_source_look_further(s));
+            RK_TRY(rk_source_extend_lookahead(s));
             continue;
         }
         rk_lookahead_consume(l, *n_bytes);

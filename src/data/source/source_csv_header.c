@@ -10,7 +10,7 @@ static bool is_number(rk_span field) {
 }
 
 /* 0, 1, 2: what stands above columns without names. */
-static bool is_counted(const rk_csv_record *record) {
+static bool is_column_numbers(const rk_csv_record *record) {
     int64_t first, number;
     for (size_t i = 0; i < record->n_fields; i++)
         if (!rk_parse_i64(record->fields[i], &number) ||
@@ -21,7 +21,7 @@ static bool is_counted(const rk_csv_record *record) {
 
 /* A field that is no name, or NULL. */
 static const rk_span *first_number(const rk_csv_record *record) {
-    if (is_counted(record)) return NULL;
+    if (is_column_numbers(record)) return NULL;
     for (size_t i = 0; i < record->n_fields; i++)
         if (is_number(record->fields[i])) return &record->fields[i];
     return NULL;
@@ -62,7 +62,7 @@ static rk_status check_replaced_header(const char *path, const rk_data_section *
         n_alike += place >= 0;
     }
     const rk_span *number = first_number(record);
-    if (n_alike || is_counted(record)) return RK_OK;
+    if (n_alike || is_column_numbers(record)) return RK_OK;
     if (number)
         return rk_error_hint(
             rk_error(RK_CONFIG,
@@ -91,7 +91,7 @@ static rk_status check_first_row(const char *path, const rk_data_section *sectio
 }
 
 /* Names that a file gives itself. */
-static void look_at_header(const char *path, const rk_csv_record *record) {
+static void warn_of_number_in_header(const char *path, const rk_csv_record *record) {
     const rk_span *number = first_number(record);
     if (number)
         rk_log(RK_LOG_WARNING,
@@ -103,7 +103,7 @@ static void look_at_header(const char *path, const rk_csv_record *record) {
 rk_status rk_csv_check_first_line(const char *path, const rk_data_section *section,
                                   const rk_csv_record *record, bool is_header) {
     bool listed = section && section->n_columns > 0;
-    if (!listed) look_at_header(path, record);
+    if (!listed) warn_of_number_in_header(path, record);
     if (!listed) return RK_OK;
     return is_header ? check_replaced_header(path, section, record) : check_first_row(path, section, record);
 }

@@ -43,7 +43,7 @@ static rk_status find_pieces(rk_source_index *x, size_t file, bool parse, rk_chu
     rk_source *s = x->files[file];
     for (bool found;;) {
         int64_t n_lines = 0;
-        RK_TRY(rk_source_take(s, chunk, &found));
+        RK_TRY(rk_source_next_piece(s, chunk, &found));
         if (!found) return RK_OK;
         rk_piece_place place = {
             .file = file, .block = chunk->block, .n_rows = chunk->known_rows, .first_line = s->next_line};
@@ -54,7 +54,7 @@ static rk_status find_pieces(rk_source_index *x, size_t file, bool parse, rk_chu
         }
         if (n_lines < 0 || (s->reader->lines && parse)) {
             rk_source_parse(s, chunk);
-            RK_TRY(rk_source_place(s, chunk));
+            RK_TRY(rk_source_finish_chunk(s, chunk));
             place.n_rows = chunk->columns.n_rows;
         } else {
             s->next_line += n_lines;
@@ -82,7 +82,7 @@ static rk_status index_file(rk_source_index *x, size_t file, const rk_source *al
     if (share < (double)RK_PIECE_BYTES) s->piece_bytes = share < 1 ? 1 : (size_t)share;
     RK_TRY(find_pieces(x, file, exact || s->reader->many_rows_a_line, chunk));
     if (s->reader->lines && !s->reader->many_rows_a_line) x->is_exact = exact;
-    rk_source_leave_stream(s);
+    rk_source_close_stream(s);
     return RK_OK;
 }
 
@@ -107,7 +107,7 @@ static rk_status split_blocks(rk_source_index *x) {
     return RK_OK;
 }
 
-static rk_status make_index(rk_source_index *x, const rk_source *all, bool exact, int64_t *cannot) {
+static rk_status index_files(rk_source_index *x, const rk_source *all, bool exact, int64_t *cannot) {
     RK_AUTO(rk_chunk_release) rk_chunk chunk = {0};
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(all->options.n_paths, x->files), RK_ARRAY(all->options.n_paths, x->stamps)));
     x->n_files = all->options.n_paths;
@@ -123,7 +123,7 @@ rk_status rk_source_index_create(const rk_source *all, bool exact, int64_t n_row
     *cannot = -1;
     rk_source_index *x;
     RK_TRY(rk_alloc(1, sizeof *x, &x));
-    rk_status status = make_index(x, all, exact, cannot);
+    rk_status status = index_files(x, all, exact, cannot);
     bool is_of_use = status == RK_OK && *cannot < 0 && x->n_rows > n_rows_enough;
     if (is_of_use) status = split_blocks(x);
     if (is_of_use && status == RK_OK)
@@ -163,7 +163,7 @@ static rk_status read_piece(const rk_source_index *x, const rk_piece_place *plac
     return status;
 }
 
-rk_status rk_source_index_take(const rk_source_index *x, size_t number, rk_chunk *chunk) {
+rk_status rk_source_index_read_piece(const rk_source_index *x, size_t number, rk_chunk *chunk) {
     const rk_piece_place *place = &x->places[number];
     rk_source *s = x->files[place->file];
     chunk->known_rows = s->reader->lines && !x->is_exact ? -1 : place->n_rows;
@@ -176,14 +176,14 @@ rk_status rk_source_index_take(const rk_source_index *x, size_t number, rk_chunk
     return read_piece(x, place, rk_source_path(s), chunk->memory);
 }
 
-rk_status rk_source_index_place(const rk_source_index *x, size_t place, rk_chunk *chunk) {
+rk_status rk_source_index_finish_piece(const rk_source_index *x, size_t place, rk_chunk *chunk) {
     rk_source *s = x->files[x->places[place].file];
     s->next_line = x->places[place].first_line;
-    return rk_source_place(s, chunk);
+    return rk_source_finish_chunk(s, chunk);
 }
 
 /* 0, 16, 8, 24, 4, ...: as many of its beginning as one likes are spread evenly. */
-static size_t spread_number(size_t i) {
+static size_t bit_reversed(size_t i) {
     size_t out = 0;
     for (size_t bit = 1; bit < RK_INDEX_LANES; bit *= 2) out = out * 2 + (i & bit ? 1 : 0);
     return out;
@@ -196,11 +196,11 @@ static int ascending(const void *a, const void *b) {
 
 /* The files in lanes, one behind the other, each with its pieces shuffled; of each lane in turn the next
  * piece. */
-static void take_from_lanes(const uint32_t *shuffled, size_t n, uint32_t *order) {
+static void interleave_lanes(const uint32_t *shuffled, size_t n, uint32_t *order) {
     size_t n_lanes = n < RK_INDEX_LANES ? n : RK_INDEX_LANES, n_taken = 0;
     for (size_t round = 0; n_taken < n; round++)
         for (size_t i = 0; i < RK_INDEX_LANES; i++) {
-            size_t lane = spread_number(i), begin = lane * n / n_lanes;
+            size_t lane = bit_reversed(i), begin = lane * n / n_lanes;
             if (lane < n_lanes && begin + round < (lane + 1) * n / n_lanes)
                 order[n_taken++] = shuffled[begin + round];
         }
@@ -216,7 +216,7 @@ rk_status rk_source_index_order(const rk_source_index *x, uint64_t seed, int64_t
         rk_rng_permutation(seed, UINT64_MAX - lane, shuffled + begin, (uint32_t)(end - begin));
         for (size_t i = begin; i < end; i++) shuffled[i] += (uint32_t)begin;
     }
-    take_from_lanes(shuffled, n, order);
+    interleave_lanes(shuffled, n, order);
     int64_t n_rows = 0;
     for (size_t first = 0, i = 0; i < n && !by_turns; i++) {
         n_rows += x->places[order[i]].n_rows;

@@ -35,11 +35,11 @@ void rk_source_index_free(rk_source_index *index);
 static inline void rk_source_index_auto_free(rk_source_index **index) { /* for RK_AUTO */
     rk_source_index_free(*index);
 }
-/* The source of a piece's file: for rk_source_parse and rk_source_where. */
+/* The source of a piece's file: for rk_source_parse and rk_source_format_location. */
 rk_source *rk_source_index_file(const rk_source_index *index, size_t place);
-/* A piece into the chunk, in any order, and as rk_source_place. */
-rk_status rk_source_index_take(const rk_source_index *index, size_t place, rk_chunk *chunk);
-rk_status rk_source_index_place(const rk_source_index *index, size_t place, rk_chunk *chunk);
+/* A piece into the chunk, in any order, and as rk_source_finish_chunk. */
+rk_status rk_source_index_read_piece(const rk_source_index *index, size_t place, rk_chunk *chunk);
+rk_status rk_source_index_finish_piece(const rk_source_index *index, size_t place, rk_chunk *chunk);
 
 /* An order of the pieces, from the seed, in which any window_rows rows that follow one another are from all
  * over the files. Within a window's pieces it is the files' own, unless they are to be open together

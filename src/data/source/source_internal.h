@@ -76,11 +76,11 @@ rk_status rk_parquet_reader_open(rk_source *source);
 /* A source of one of its files: with the columns of another such one, if that is not NULL. */
 rk_status rk_source_open_one(const rk_source *source, size_t file, const rk_source *like, rk_source **out);
 /* The open file's pieces are parsed from now on, but none is taken. */
-void rk_source_leave_stream(rk_source *source);
+void rk_source_close_stream(rk_source *source);
 int64_t rk_count_lines(const char *data, size_t n_bytes);
 
 /* The record at the lookahead's beginning does not end in it: twice the bytes. */
-rk_status rk_source_look_further(rk_source *source);
+rk_status rk_source_extend_lookahead(rk_source *source);
 
 /* A column of the file, and its place in source->columns; -1: it is not wanted. */
 typedef struct rk_file_column {

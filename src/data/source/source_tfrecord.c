@@ -215,7 +215,7 @@ static rk_status peek_frame(rk_source *s, rk_span *payload) {
         rk_status status = rk_tfrecord_parse(l->data, l->n_bytes, l->at_end, payload, &consumed);
         if (status != RK_OK) return rk_error_context(status, "'%s': record 1, byte 0", rk_source_path(s));
         if (consumed) return RK_OK;
-        RK_TRY(rk_source_look_further(s));
+        RK_TRY(rk_source_extend_lookahead(s));
     }
 }
 

@@ -19,21 +19,21 @@ typedef struct expander {
     size_t n_made, capacity;
 } expander;
 
-static rk_status take(expander *e, const char *column) {
+static rk_status mark_taken(expander *e, const char *column) {
     return !column || rk_name_map_find(&e->taken, column) >= 0 ? RK_OK
                                                                : rk_name_map_add(&e->taken, column, 0);
 }
 
 /* What a pattern leaves alone: what has an entry of its own, and what is not to be seen by the model. */
-static rk_status take_known(expander *e) {
+static rk_status mark_known_taken(expander *e) {
     const rk_data_section *s = e->section;
-    for (int64_t i = 0; i < s->n_labels; i++) RK_TRY(take(e, rk_label_column(&s->labels[i])));
-    RK_TRY(take(e, s->sample_weight));
-    RK_TRY(take(e, s->group));
+    for (int64_t i = 0; i < s->n_labels; i++) RK_TRY(mark_taken(e, rk_label_column(&s->labels[i])));
+    RK_TRY(mark_taken(e, s->sample_weight));
+    RK_TRY(mark_taken(e, s->group));
     for (int64_t i = 0; i < s->n_features; i++) {
-        RK_TRY(take(e, s->features[i].name));
-        RK_TRY(take(e, s->features[i].column));
-        RK_TRY(take(e, s->features[i].weights));
+        RK_TRY(mark_taken(e, s->features[i].name));
+        RK_TRY(mark_taken(e, s->features[i].column));
+        RK_TRY(mark_taken(e, s->features[i].weights));
     }
     return RK_OK;
 }
@@ -81,7 +81,8 @@ static rk_status no_match(const expander *e, const rk_data_feature *pattern) {
 
 /* A pattern makes no feature of a column that one of another name is made from, or whose name a feature of
  * another column has. */
-static void tell_left_out(const rk_data_section *s, const rk_data_feature *pattern, const char *column) {
+static void warn_of_skipped_column(const rk_data_section *s, const rk_data_feature *pattern,
+                                   const char *column) {
     const rk_data_feature *other = NULL;
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_data_feature *f = &s->features[i];
@@ -103,10 +104,10 @@ static rk_status expand_one(expander *e, const rk_data_feature *pattern) {
         if (fnmatch(pattern->match, e->names[c], 0) != 0) continue;
         any = true;
         if (rk_name_map_find(&e->taken, e->names[c]) >= 0) {
-            tell_left_out(e->section, pattern, e->names[c]);
+            warn_of_skipped_column(e->section, pattern, e->names[c]);
             continue;
         }
-        RK_TRY(take(e, e->names[c]));
+        RK_TRY(mark_taken(e, e->names[c]));
         rk_data_feature *feature;
         RK_TRY(new_feature(e, &feature));
         RK_TRY(copy_feature(pattern, e->names[c], feature));
@@ -131,7 +132,7 @@ static rk_status expand_all(expander *e, rk_rows_reader *rows) {
     const rk_chunk *chunk;
     RK_TRY(rk_source_read(rows->source, &chunk));
     RK_TRY(list_columns(e, rows, &chunk->columns));
-    RK_TRY(take_known(e));
+    RK_TRY(mark_known_taken(e));
     for (int64_t i = 0; i < s->n_features; i++) {
         if (s->features[i].match) {
             RK_TRY(expand_one(e, &s->features[i]));
@@ -144,7 +145,7 @@ static rk_status expand_all(expander *e, rk_rows_reader *rows) {
 }
 
 /* The made features take the place of the section's, whose own entries move over. */
-static void put_in_place(expander *e, rk_data_section *s, const rk_schema *schema) {
+static void replace_features(expander *e, rk_data_section *s, const rk_schema *schema) {
     size_t at = 0;
     for (int64_t i = 0; i < s->n_features; i++) {
         rk_data_feature *from = &s->features[i];
@@ -169,7 +170,7 @@ rk_status rk_data_section_expand(rk_data_section *s, const rk_yaml *yaml, const 
     rk_status status;
     RK_GOTO(rk_rows_open_all(&manner, directory, s->train.path, (size_t)s->train.n_path, &rows));
     RK_GOTO(expand_all(&e, &rows));
-    put_in_place(&e, s, &rk_data_feature_schema);
+    replace_features(&e, s, &rk_data_feature_schema);
 done:
     for (size_t i = 0; i < e.n_made; i++) rk_schema_release(&rk_data_feature_schema, &e.made[i]);
     RK_FREE_ALL(e.made, e.names);

@@ -252,8 +252,8 @@ static rk_status transform_ids(const rk_transforms *t, int64_t feature, const ru
     if (r->n_values && !ids_of_run(f, &t->fitted[feature], r, places, ids->ids + ids->n_ids))
         return BAD_VALUE;
     ids->n_ids += (size_t)r->n_values;
-    return r->per_row >= 0 ? rk_id_list_end_alike(ids, r->n, r->per_row)
-                           : rk_id_list_end_differing(ids, r->n, r->offsets);
+    return r->per_row >= 0 ? rk_id_list_end_uniform(ids, r->n, r->per_row)
+                           : rk_id_list_end_ragged(ids, r->n, r->offsets);
 }
 
 /* The pieces of the texts as the feature's values. */

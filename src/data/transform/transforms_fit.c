@@ -13,7 +13,7 @@ enum { MAX_SAMPLE = 1 << 22 };
 static bool builds_vocabulary(const rk_data_feature *f) {
     return f->vocabulary.line && !f->vocabulary.path;
 }
-static bool needs_pass(const rk_data_feature *f) {
+static bool needs_reading(const rk_data_feature *f) {
     return builds_vocabulary(f) || f->quantiles || f->normalize;
 }
 
@@ -63,7 +63,7 @@ static void add_to_moments(gatherer *g, double x) {
 }
 
 /* A value that is refused when it is read for training, says nothing of the others. */
-static rk_status gather(void *context, const rk_column *column, int64_t value, rk_span text) {
+static rk_status gather_value(void *context, const rk_column *column, int64_t value, rk_span text) {
     gatherer *g = context;
     int64_t number;
     char scratch[RK_VALUE_BYTES];
@@ -95,10 +95,10 @@ static rk_status find_quantiles(gatherer *g, rk_fitted *out) {
     return RK_OK;
 }
 
-static rk_status conclude(gatherer *g, rk_fitted *out) {
+static rk_status finish_feature(gatherer *g, rk_fitted *out) {
     if (builds_vocabulary(g->f))
-        RK_TRY(rk_vocabulary_rank(&g->counts, g->f->vocabulary.min_count, g->f->vocabulary.max_size,
-                                  &out->vocabulary));
+        RK_TRY(rk_vocabulary_most_frequent(&g->counts, g->f->vocabulary.min_count, g->f->vocabulary.max_size,
+                                           &out->vocabulary));
     if (g->f->quantiles) RK_TRY(find_quantiles(g, out));
     if (g->f->normalize && g->n > 0) {
         out->mean = g->mean;
@@ -120,10 +120,10 @@ static rk_status read_all(const rk_transforms *t, const char *directory, gathere
             if (rk_fraction_split(s, (uint64_t)s->seed, row_number++) != 0)
                 continue; /* nothing is learnt from rows set aside */
             for (int64_t i = 0; i < s->n_features; i++)
-                if (needs_pass(&s->features[i]))
+                if (needs_reading(&s->features[i]))
                     RK_TRY(rk_for_values(&s->features[i],
                                          rk_rows_values(&rows, &chunk->columns, t->fitted[i].name, row),
-                                         gather, &gatherers[i]));
+                                         gather_value, &gatherers[i]));
         }
     }
 }
@@ -140,14 +140,14 @@ static rk_status load_given(rk_transforms *t, const char *directory) {
     return RK_OK;
 }
 
-static rk_status pass(rk_transforms *t, const char *directory) {
+static rk_status fit_by_reading(rk_transforms *t, const char *directory) {
     const rk_data_section *s = t->section;
     RK_AUTOFREE gatherer *gatherers = NULL;
     RK_TRY(rk_alloc((size_t)s->n_features, sizeof *gatherers, &gatherers));
     for (int64_t i = 0; i < s->n_features; i++) gatherers[i].f = &s->features[i];
     rk_status status = read_all(t, directory, gatherers);
     for (int64_t i = 0; i < s->n_features; i++) {
-        if (status == RK_OK) status = conclude(&gatherers[i], &t->fitted[i]);
+        if (status == RK_OK) status = finish_feature(&gatherers[i], &t->fitted[i]);
         rk_vocabulary_release(&gatherers[i].counts);
         rk_free(gatherers[i].sample);
     }
@@ -161,12 +161,12 @@ rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yam
     RK_TRY(rk_transforms_new(section, &t));
     rk_transforms_locate(t, options->directory);
     bool needed = false;
-    for (int64_t i = 0; i < section->n_features; i++) needed |= needs_pass(&section->features[i]);
+    for (int64_t i = 0; i < section->n_features; i++) needed |= needs_reading(&section->features[i]);
     RK_TRY(rk_transforms_finish(t));
     RK_TRY(load_given(t, options->directory));
     if (needed && options->on_stage)
         options->on_stage(options->user, "reading the training data once for vocabularies and normalization");
-    if (needed) RK_TRY(pass(t, options->directory));
+    if (needed) RK_TRY(fit_by_reading(t, options->directory));
     RK_TRY(rk_transforms_finish(t));
     *out = t;
     t = NULL;

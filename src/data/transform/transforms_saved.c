@@ -101,16 +101,17 @@ rk_status rk_transforms_save(const rk_transforms *t, const char *directory, rk_t
     return rk_text_list_add(names, "transforms.json");
 }
 
-static rk_status damaged(const char *feature, const char *what) {
+static rk_status damaged_error(const char *feature, const char *what) {
     return rk_error(RK_BAD_DATA, "transforms.json: the feature '%s' %s", feature, what);
 }
 
 static rk_status load_moments(const json_t *entry, const char *feature, rk_fitted *out) {
     const json_t *mean = json_object_get(entry, "mean"), *deviation = json_object_get(entry, "deviation");
-    if (!json_is_number(mean) || !isfinite(json_number_value(mean))) return damaged(feature, "has no mean");
+    if (!json_is_number(mean) || !isfinite(json_number_value(mean)))
+        return damaged_error(feature, "has no mean");
     if (!json_is_number(deviation) || !isfinite(json_number_value(deviation)) ||
         !(json_number_value(deviation) > 0))
-        return damaged(feature, "has no deviation");
+        return damaged_error(feature, "has no deviation");
     out->mean = json_number_value(mean);
     out->deviation = json_number_value(deviation);
     return RK_OK;
@@ -119,14 +120,15 @@ static rk_status load_moments(const json_t *entry, const char *feature, rk_fitte
 static rk_status load_boundaries(const json_t *entry, const rk_data_feature *f, rk_fitted *out) {
     const json_t *boundaries = json_object_get(entry, "boundaries");
     size_t n = json_array_size(boundaries);
-    if (!json_is_array(boundaries)) return damaged(f->name, "has no boundaries");
-    if (n >= (size_t)f->quantiles) return damaged(f->name, "has more boundaries than its quantiles have");
+    if (!json_is_array(boundaries)) return damaged_error(f->name, "has no boundaries");
+    if (n >= (size_t)f->quantiles)
+        return damaged_error(f->name, "has more boundaries than its quantiles have");
     RK_TRY(rk_alloc(n, sizeof *out->boundaries, &out->boundaries));
     for (size_t k = 0; k < n; k++) {
         const json_t *at = json_array_get(boundaries, k);
         double bound = json_number_value(at);
         if (!json_is_number(at) || !isfinite(bound) || (k && bound <= out->boundaries[k - 1]))
-            return damaged(f->name, "has boundaries that are no ascending numbers");
+            return damaged_error(f->name, "has boundaries that are no ascending numbers");
         out->boundaries[k] = bound;
         out->n_boundaries++;
     }

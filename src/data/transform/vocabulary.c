@@ -31,7 +31,7 @@ int64_t rk_vocabulary_find(const rk_vocabulary *d, rk_span text) {
     return d->n_slots ? (int64_t)d->slots[find_slot(d, text)] - 1 : -1;
 }
 
-static rk_status widen(rk_vocabulary *d) {
+static rk_status grow_slots(rk_vocabulary *d) {
     size_t n_slots = d->n_slots ? 2 * d->n_slots : 64;
     uint32_t *slots;
     RK_TRY(rk_alloc(n_slots, sizeof *slots, &slots));
@@ -43,7 +43,7 @@ static rk_status widen(rk_vocabulary *d) {
 }
 
 rk_status rk_vocabulary_add(rk_vocabulary *d, rk_span text, int64_t count, int64_t *number) {
-    if (2 * (d->n + 1) > d->n_slots) RK_TRY(widen(d));
+    if (2 * (d->n + 1) > d->n_slots) RK_TRY(grow_slots(d));
     size_t slot = find_slot(d, text);
     if (!d->slots[slot]) {
         RK_FAIL_IF(d->n >= UINT32_MAX - 1, RK_UNSUPPORTED, "more than 2^32 different values");
@@ -77,8 +77,8 @@ static int most_frequent_first(const void *a, const void *b) {
     return order ? order : tx.n_bytes < ty.n_bytes ? -1 : tx.n_bytes > ty.n_bytes;
 }
 
-rk_status rk_vocabulary_rank(const rk_vocabulary *from, int64_t min_count, int64_t max_size,
-                             rk_vocabulary *out) {
+rk_status rk_vocabulary_most_frequent(const rk_vocabulary *from, int64_t min_count, int64_t max_size,
+                                      rk_vocabulary *out) {
     RK_AUTOFREE ranked *order = NULL;
     RK_AUTO(rk_vocabulary_release) rk_vocabulary made = {0};
     RK_TRY(rk_alloc(from->n, sizeof *order, &order));

@@ -23,8 +23,8 @@ rk_status rk_vocabulary_add(rk_vocabulary *vocabulary, rk_span text, int64_t cou
 rk_span rk_vocabulary_text(const rk_vocabulary *vocabulary, size_t number);
 /* A new dictionary of the texts with at least min_count, the most frequent first (then by bytes), at most
  * max_size of them (0 = all). */
-rk_status rk_vocabulary_rank(const rk_vocabulary *from, int64_t min_count, int64_t max_size,
-                             rk_vocabulary *out);
+rk_status rk_vocabulary_most_frequent(const rk_vocabulary *from, int64_t min_count, int64_t max_size,
+                                      rk_vocabulary *out);
 
 /* One text a line, in order; '\', line ends and carriage returns are escaped. */
 rk_status rk_vocabulary_save(const rk_vocabulary *vocabulary, const char *path);

@@ -55,6 +55,6 @@ rk_status rk_batch_gather(rk_batch_memory *memory, const rk_window *window, cons
 /* Rows first .. first+n-1 as they stand in a window that outlives the batch. */
 rk_status rk_batch_view(rk_batch_memory *memory, const rk_window *window, int64_t first, int64_t n);
 /* The whole window, which gets the memory of the batch before. */
-rk_status rk_batch_take(rk_batch_memory *memory, rk_window *window);
+rk_status rk_batch_swap_window(rk_batch_memory *memory, rk_window *window);
 
 #endif

@@ -37,7 +37,7 @@ static void free_batch(const rk_embeddings *e, void *batch) {
 /* ---- Looking up. */
 
 /* In place of ids that were refused, so that every rank has begun the same. */
-static rk_status ask_nothing(rk_sharded *s, rk_in_flight_batch *j) {
+static rk_status send_no_ids(rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t r = 0; r < s->size; r++) s->messages[r] = (rk_message){0};
     return rk_all_to_all_begin(s->comm, RK_CHANNEL_IDS, s->messages, s->owners,
                                s->owns ? s->trainers : s->nobody, &j->ids);
@@ -47,7 +47,7 @@ static rk_status send_ids(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const
                           const rk_activation *activations) {
     rk_status status = rk_check_activations(s->trainer_tables, n, ids, activations);
     if (status == RK_OK) status = rk_in_flight_batch_input_dist(s, j, n, ids);
-    if (!j->ids) RK_TRY(ask_nothing(s, j));
+    if (!j->ids) RK_TRY(send_no_ids(s, j));
     status = rk_comm_agree(s->comm, status);
     rk_status arrived = rk_all_to_all_wait(j->ids);
     return status == RK_OK ? arrived : status;
@@ -104,17 +104,17 @@ static rk_status look_up(rk_embeddings *e, void *batch, int64_t n, const rk_ids 
 
 /* ---- Gradients. */
 
-static rk_status check_gradients(const rk_embeddings *e, const rk_in_flight_batch *j,
-                                 const rk_activation *gradients) {
+static rk_status check_gradients_finite(const rk_embeddings *e, const rk_in_flight_batch *j,
+                                        const rk_activation *gradients) {
     RK_FAIL_IF(e->n_features > 0 && !gradients, RK_INVALID_ARGUMENT, "a backward needs gradients");
-    return rk_batch_context_check_gradients(e, &j->batch_context, gradients);
+    return rk_batch_context_check_gradients_finite(e, &j->batch_context, gradients);
 }
 
 /* Sums of finite gradients may be too large, which only their owner sees. */
 static rk_status take_gradients(rk_sharded *s, rk_in_flight_batch *j) {
     rk_batch_context *batch_context = &s->store->batch_contexts[s->store->now];
     RK_TRY(rk_in_flight_batch_receive_gradients(s, j));
-    RK_TRY(rk_batch_context_check_gradients(s->store, batch_context, s->activations));
+    RK_TRY(rk_batch_context_check_gradients_finite(s->store, batch_context, s->activations));
     rk_batch_context_set_gradients(s->store, batch_context, s->activations);
     return RK_OK;
 }
@@ -127,7 +127,7 @@ static rk_status exchange_gradients(rk_sharded *s, rk_in_flight_batch *j, const 
 static rk_status backward(rk_embeddings *e, void *batch, const rk_activation *gradients) {
     rk_sharded *s = rk_over_ranks_of(e);
     rk_in_flight_batch *j = batch;
-    RK_TRY(rk_comm_agree(s->comm, check_gradients(e, j, gradients)));
+    RK_TRY(rk_comm_agree(s->comm, check_gradients_finite(e, j, gradients)));
     rk_status status = rk_over_ranks_end(s, exchange_gradients(s, j, gradients));
     if (status == RK_OK) status = rk_comm_agree(s->comm, take_gradients(s, j));
     if (status == RK_OK)

@@ -56,7 +56,7 @@ static rk_status check_same(const rk_embeddings_config *config) {
     return RK_OK;
 }
 
-static rk_status place(const rk_embeddings_config *config, rk_table_placement *placements) {
+static rk_status plan_sharding(const rk_embeddings_config *config, rk_table_placement *placements) {
     int32_t size = rk_comm_size(config->comm);
     rk_planner_request request = {.tables = config->tables,
                                   .n_tables = config->n_tables,
@@ -101,7 +101,7 @@ rk_status rk_embeddings_create_over_ranks(const rk_embeddings_config *config, rk
     if (status == RK_OK) status = rk_alloc((size_t)config->n_tables, sizeof *placements, &placements);
     RK_GOTO(rk_comm_agree(config->comm, status));
     RK_GOTO(check_same(config));
-    RK_GOTO(place(config, placements));
+    RK_GOTO(plan_sharding(config, placements));
     RK_GOTO(create_sharded(config, placements, &sharded));
     *out = sharded->trainer_tables;
     (*out)->ops = &rk_over_ranks;

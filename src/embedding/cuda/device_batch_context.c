@@ -8,7 +8,7 @@ enum { ALIGNMENT = 256 };
 rk_status rk_batch_context_open(rk_device_tables *d, rk_device_batch_context *batch_context) {
     RK_TRY(rk_stream_mark_create(d->device, &batch_context->deduped));
     RK_TRY(rk_stream_mark_create(d->device, &batch_context->done));
-    RK_TRY(rk_device_take(d, sizeof *batch_context->counts, &batch_context->counts));
+    RK_TRY(rk_device_tables_alloc(d, sizeof *batch_context->counts, &batch_context->counts));
     RK_TRY(rk_device_alloc_host(d->device, sizeof *batch_context->host_counts, &batch_context->host_counts));
     RK_TRY(rk_device_alloc_host(d->device, (size_t)d->n_tables * sizeof *batch_context->host_steps + 1,
                                 &batch_context->host_steps));
@@ -25,7 +25,7 @@ static size_t aligned(size_t n_bytes) {
 }
 
 /* Cuts an arena into arrays; with arena NULL only counts. */
-static void *cut(char *arena, size_t *at, size_t n, size_t bytes) {
+static void *carve_array(char *arena, size_t *at, size_t n, size_t bytes) {
     void *array = arena ? arena + *at : NULL;
     *at += aligned(n * bytes);
     return array;
@@ -36,37 +36,37 @@ static size_t n_chunks(size_t n_uses) {
 }
 
 /* Every array that is per use or per bag, into *batch; returns their bytes. */
-static size_t lay_out(const rk_device_tables *d, char *arena, size_t n_uses, size_t n_bags,
-                      rk_cuda_batch *batch) {
+static size_t carve_arrays(const rk_device_tables *d, char *arena, size_t n_uses, size_t n_bags,
+                           rk_cuda_batch *batch) {
     size_t at = 0;
-    batch->places = cut(arena, &at, n_uses, sizeof *batch->places);
-    batch->uses = cut(arena, &at, n_uses, sizeof *batch->uses);
-    batch->scales = cut(arena, &at, n_bags, sizeof *batch->scales);
-    batch->bag_partials = cut(arena, &at, n_bags, sizeof *batch->bag_partials);
-    batch->keys = cut(arena, &at, n_uses, sizeof *batch->keys);
-    batch->sorted_keys = cut(arena, &at, n_uses, sizeof *batch->sorted_keys);
-    batch->order = cut(arena, &at, n_uses, sizeof *batch->order);
-    batch->sorted = cut(arena, &at, n_uses, sizeof *batch->sorted);
-    batch->heads = cut(arena, &at, n_uses, sizeof *batch->heads);
-    batch->numbers = cut(arena, &at, n_uses, sizeof *batch->numbers);
-    batch->sorted_uses = cut(arena, &at, n_uses, sizeof *batch->sorted_uses);
-    batch->segments = cut(arena, &at, n_uses + 1, sizeof *batch->segments);
-    batch->bag_chunks = cut(arena, &at, n_chunks(n_uses), sizeof *batch->bag_chunks);
-    batch->use_chunks = cut(arena, &at, n_chunks(n_uses), sizeof *batch->use_chunks);
-    batch->partials = cut(arena, &at, n_chunks(n_uses) * (size_t)d->width, sizeof *batch->partials);
-    batch->fills = cut(arena, &at, d->caches ? n_uses : 0, sizeof *batch->fills);
+    batch->places = carve_array(arena, &at, n_uses, sizeof *batch->places);
+    batch->uses = carve_array(arena, &at, n_uses, sizeof *batch->uses);
+    batch->scales = carve_array(arena, &at, n_bags, sizeof *batch->scales);
+    batch->bag_partials = carve_array(arena, &at, n_bags, sizeof *batch->bag_partials);
+    batch->keys = carve_array(arena, &at, n_uses, sizeof *batch->keys);
+    batch->sorted_keys = carve_array(arena, &at, n_uses, sizeof *batch->sorted_keys);
+    batch->order = carve_array(arena, &at, n_uses, sizeof *batch->order);
+    batch->sorted = carve_array(arena, &at, n_uses, sizeof *batch->sorted);
+    batch->heads = carve_array(arena, &at, n_uses, sizeof *batch->heads);
+    batch->numbers = carve_array(arena, &at, n_uses, sizeof *batch->numbers);
+    batch->sorted_uses = carve_array(arena, &at, n_uses, sizeof *batch->sorted_uses);
+    batch->segments = carve_array(arena, &at, n_uses + 1, sizeof *batch->segments);
+    batch->bag_chunks = carve_array(arena, &at, n_chunks(n_uses), sizeof *batch->bag_chunks);
+    batch->use_chunks = carve_array(arena, &at, n_chunks(n_uses), sizeof *batch->use_chunks);
+    batch->partials = carve_array(arena, &at, n_chunks(n_uses) * (size_t)d->width, sizeof *batch->partials);
+    batch->fills = carve_array(arena, &at, d->caches ? n_uses : 0, sizeof *batch->fills);
     return at;
 }
 
 static size_t arena_bytes(const rk_device_tables *d, const rk_device_batch_context *batch_context) {
     rk_cuda_batch unused;
-    return lay_out(d, NULL, (size_t)batch_context->uses_capacity, (size_t)batch_context->bags_capacity,
-                   &unused);
+    return carve_arrays(d, NULL, (size_t)batch_context->uses_capacity, (size_t)batch_context->bags_capacity,
+                        &unused);
 }
 
-static void give_arena(rk_device_tables *d, rk_device_batch_context *batch_context) {
-    rk_device_give(d, arena_bytes(d, batch_context), batch_context->arena);
-    rk_device_give(d, batch_context->scratch_bytes, batch_context->scratch);
+static void free_arena(rk_device_tables *d, rk_device_batch_context *batch_context) {
+    rk_device_tables_dealloc(d, arena_bytes(d, batch_context), batch_context->arena);
+    rk_device_tables_dealloc(d, batch_context->scratch_bytes, batch_context->scratch);
     batch_context->arena = NULL;
     batch_context->scratch = NULL;
 }
@@ -75,16 +75,16 @@ static rk_status grow_arena(rk_device_tables *d, rk_device_batch_context *batch_
     if (batch_context->arena && batch_context->n_uses <= batch_context->uses_capacity &&
         batch_context->n_bags <= batch_context->bags_capacity)
         return RK_OK;
-    give_arena(d, batch_context);
+    free_arena(d, batch_context);
     batch_context->uses_capacity = batch_context->n_uses + batch_context->n_uses / 4;
     batch_context->bags_capacity = batch_context->n_bags + batch_context->n_bags / 4;
     batch_context->scratch_bytes = rk_cuda_sort_scratch_bytes(d->device, batch_context->uses_capacity);
-    RK_TRY(rk_device_take(d, batch_context->scratch_bytes, &batch_context->scratch));
-    return rk_device_take(d, arena_bytes(d, batch_context), &batch_context->arena);
+    RK_TRY(rk_device_tables_alloc(d, batch_context->scratch_bytes, &batch_context->scratch));
+    return rk_device_tables_alloc(d, arena_bytes(d, batch_context), &batch_context->arena);
 }
 
-static void give_upload(rk_device_tables *d, rk_device_batch_context *batch_context) {
-    rk_device_give(d, batch_context->upload_bytes, batch_context->upload);
+static void free_upload(rk_device_tables *d, rk_device_batch_context *batch_context) {
+    rk_device_tables_dealloc(d, batch_context->upload_bytes, batch_context->upload);
     rk_device_free_host(d->device, batch_context->host);
     batch_context->upload = batch_context->host = NULL;
     batch_context->upload_bytes = 0;
@@ -92,10 +92,10 @@ static void give_upload(rk_device_tables *d, rk_device_batch_context *batch_cont
 
 static rk_status grow_upload(rk_device_tables *d, rk_device_batch_context *batch_context, size_t n_bytes) {
     if (n_bytes <= batch_context->upload_bytes) return RK_OK;
-    give_upload(d, batch_context);
+    free_upload(d, batch_context);
     n_bytes += n_bytes / 4;
     RK_TRY(rk_device_alloc_host(d->device, n_bytes, &batch_context->host));
-    RK_TRY(rk_device_take(d, n_bytes, &batch_context->upload));
+    RK_TRY(rk_device_tables_alloc(d, n_bytes, &batch_context->upload));
     batch_context->upload_bytes = n_bytes;
     return RK_OK;
 }
@@ -107,16 +107,16 @@ rk_status rk_batch_context_reserve(rk_device_tables *d, rk_device_batch_context 
     batch_context->batch = (rk_cuda_batch *)batch_context->host;
     *batch_context->batch = (rk_cuda_batch){
         .tables = d->device_tables, .features = d->device_features, .counts = batch_context->counts};
-    lay_out(d, batch_context->arena, (size_t)batch_context->uses_capacity,
-            (size_t)batch_context->bags_capacity, batch_context->batch);
+    carve_arrays(d, batch_context->arena, (size_t)batch_context->uses_capacity,
+                 (size_t)batch_context->bags_capacity, batch_context->batch);
     return RK_OK;
 }
 
 void rk_batch_context_close(rk_device_tables *d, rk_device_batch_context *batch_context) {
     if (batch_context->done) (void)rk_batch_context_await(batch_context);
-    give_arena(d, batch_context);
-    give_upload(d, batch_context);
-    rk_device_give(d, sizeof *batch_context->counts, batch_context->counts);
+    free_arena(d, batch_context);
+    free_upload(d, batch_context);
+    rk_device_tables_dealloc(d, sizeof *batch_context->counts, batch_context->counts);
     rk_device_free_host(d->device, batch_context->host_counts);
     rk_device_free_host(d->device, batch_context->host_steps);
     rk_stream_mark_free(batch_context->deduped);

@@ -27,9 +27,9 @@ static void begin_feature(void *context, size_t f, int thread) {
     (void)thread;
     packing *p = context;
     rk_feature_use *use = &p->tables->uses[f];
-    rk_failure_keep(&p->failure, (int64_t)f,
-                    rk_feature_use_begin(use, &p->tables->embeddings->features[f],
-                                         p->counts ? p->counts[f] : p->n, &p->ids[f]));
+    rk_failure_record(&p->failure, (int64_t)f,
+                      rk_feature_use_begin(use, &p->tables->embeddings->features[f],
+                                           p->counts ? p->counts[f] : p->n, &p->ids[f]));
 }
 
 static void copy_block(void *context, size_t task, int thread) {
@@ -68,7 +68,7 @@ static void copy_offsets(void *context, size_t f, int thread) {
         p->batch_context->offsets[to->first_offset + s] = (uint32_t)p->ids[f].offsets[s];
 }
 
-static rk_status refuse_leaves(const rk_device_tables *d, int64_t n) {
+static rk_status check_leaves(const rk_device_tables *d, int64_t n) {
     for (int32_t f = 0; f < d->n_features; f++)
         RK_FAIL_IF(d->embeddings->leaves[f].first_leaf ||
                        (d->embeddings->leaves[f].leaf_samples && n > d->embeddings->leaves[f].leaf_samples),
@@ -214,7 +214,7 @@ rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stre
                (long long)d->max_batch);
     RK_FAIL_IF(d->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
     RK_FAIL_IF(d->n_under_way == 2, RK_INVALID_ARGUMENT, "two batches are already in flight on the GPU");
-    if (training && !d->of_ranks) RK_TRY(refuse_leaves(d, n));
+    if (training && !d->of_ranks) RK_TRY(check_leaves(d, n));
     rk_device_batch_context *batch_context = &d->batch_contexts[(d->oldest + d->n_under_way) % 2];
     RK_TRY(rk_batch_context_await(batch_context));
     batch_context->training = training;
@@ -241,8 +241,8 @@ rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stre
 }
 
 /* The collection's error for id number i of a batch. */
-static rk_status tell_bad_id(const rk_device_tables *d, const rk_device_batch_context *batch_context,
-                             uint32_t i) {
+static rk_status bad_id_error(const rk_device_tables *d, const rk_device_batch_context *batch_context,
+                              uint32_t i) {
     int32_t f = d->n_features - 1;
     while (f > 0 && batch_context->feature_ids[f].first_id > i) f--;
     const rk_cuda_feature_ids *at = &batch_context->feature_ids[f];
@@ -260,7 +260,7 @@ static rk_status tell_bad_id(const rk_device_tables *d, const rk_device_batch_co
     return rk_error(RK_INTERNAL, "the GPU rejected a valid id");
 }
 
-static rk_status tell_short_cache(const rk_device_tables *d, const rk_cuda_counts *counts) {
+static rk_status cache_too_small_error(const rk_device_tables *d, const rk_cuda_counts *counts) {
     uint64_t least = 0;
     for (int32_t t = 0; t < d->n_tables; t++) {
         uint64_t bytes = rk_device_table_bytes(&d->tables[t]);
@@ -280,6 +280,7 @@ rk_status rk_device_tables_check_ids(rk_device_tables *d) {
     const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     RK_TRY(rk_stream_mark_sync(batch_context->deduped));
     if (batch_context->host_counts->bad_id)
-        return tell_bad_id(d, batch_context, ~batch_context->host_counts->bad_id);
-    return batch_context->host_counts->short_table ? tell_short_cache(d, batch_context->host_counts) : RK_OK;
+        return bad_id_error(d, batch_context, ~batch_context->host_counts->bad_id);
+    return batch_context->host_counts->short_table ? cache_too_small_error(d, batch_context->host_counts)
+                                                   : RK_OK;
 }

@@ -68,7 +68,7 @@ static rk_status find_places(rk_device_tables *d, const rk_activation *given, co
     RK_TRY(rk_alloc(n, sizeof *places->given, &places->given));
     if (n) memcpy(places->given, given, n * sizeof *given);
     d->n_places++;
-    RK_TRY(rk_device_take(d, n * sizeof *places->places, &places->places));
+    RK_TRY(rk_device_tables_alloc(d, n * sizeof *places->places, &places->places));
     RK_TRY(write_places(d, places, given));
     *out = places->places;
     return RK_OK;
@@ -77,7 +77,7 @@ static rk_status find_places(rk_device_tables *d, const rk_activation *given, co
 void rk_device_tables_unbind_activations(rk_device_tables *d) {
     for (size_t p = 0; p < d->n_places; p++) {
         rk_free(d->places[p].given);
-        rk_device_give(d, (size_t)d->n_features * sizeof *d->places[p].places, d->places[p].places);
+        rk_device_tables_dealloc(d, (size_t)d->n_features * sizeof *d->places[p].places, d->places[p].places);
     }
     d->n_places = 0;
 }
@@ -95,7 +95,8 @@ rk_status rk_device_tables_flag_not_finite(rk_device_tables *d, rk_stream *strea
                                            const rk_activation *gradients, uint32_t *stop) {
     const rk_cuda_place *from;
     RK_TRY(find_places(d, gradients, &from));
-    rk_cuda_measure_rows(stream, at_least_one(rk_oldest_batch_context(d)->n_tiles), d->at_hand, from, stop);
+    rk_cuda_flag_rows_not_finite(stream, at_least_one(rk_oldest_batch_context(d)->n_tiles), d->at_hand, from,
+                                 stop);
     return RK_OK;
 }
 
@@ -148,7 +149,7 @@ void rk_device_tables_end_batch(rk_device_tables *d, bool applied) {
     d->n_under_way--;
 }
 
-rk_status rk_device_tables_check_gradients(rk_device_tables *d) {
+rk_status rk_device_tables_check_gradients_finite(rk_device_tables *d) {
     const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     rk_cuda_counts counts;
     RK_FAIL_IF(!d->n_under_way || !batch_context->is_prepared, RK_INVALID_ARGUMENT,

@@ -33,8 +33,8 @@ static rk_status flag_not_finite(rk_device_store *store, rk_stream *stream, cons
     return rk_device_tables_flag_not_finite(tables_of(store), stream, gradients, stop);
 }
 
-static rk_status check_gradients(rk_device_store *store) {
-    return rk_device_tables_check_gradients(tables_of(store));
+static rk_status check_gradients_finite(rk_device_store *store) {
+    return rk_device_tables_check_gradients_finite(tables_of(store));
 }
 
 /* A lookup or a sum where there is nothing to do. */
@@ -72,7 +72,7 @@ rk_status rk_device_store_local(rk_device_tables *tables, rk_device_store **out)
                                             .fetch = fetch,
                                             .lookup = lookup,
                                             .flag_not_finite = flag_not_finite,
-                                            .check_gradients = check_gradients,
+                                            .check_gradients_finite = check_gradients_finite,
                                             .sum = no_activations,
                                             .apply = apply,
                                             .end_batch = end_batch,
@@ -132,7 +132,7 @@ rk_device_store *rk_device_store_none(void) {
                                             .fetch = no_fetch,
                                             .lookup = no_activations,
                                             .flag_not_finite = no_flag,
-                                            .check_gradients = nothing,
+                                            .check_gradients_finite = nothing,
                                             .sum = no_activations,
                                             .apply = no_apply,
                                             .end_batch = no_end_batch,

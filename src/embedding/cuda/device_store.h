@@ -17,7 +17,7 @@ typedef struct rk_device_store_ops {
     rk_status (*lookup)(rk_device_store *store, rk_stream *stream, const rk_activation *activations);
     rk_status (*flag_not_finite)(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
                                  uint32_t *stop);
-    rk_status (*check_gradients)(rk_device_store *store);
+    rk_status (*check_gradients_finite)(rk_device_store *store);
     /* Before apply, over ranks: the sums of the gradients of this rank's rows. */
     rk_status (*sum)(rk_device_store *store, rk_stream *stream, const rk_activation *gradients);
     rk_status (*apply)(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,

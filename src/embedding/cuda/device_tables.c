@@ -20,29 +20,30 @@ static rk_status pin_home(rk_device_tables *d, rk_cuda_table *table, const rk_ta
     return RK_OK;
 }
 
-static rk_status take_table(rk_device_tables *d, int32_t t) {
+static rk_status alloc_table(rk_device_tables *d, int32_t t) {
     const rk_table *home = d->homes[t];
     rk_cuda_table *table = &d->tables[t];
     if (d->lent) return RK_OK;
-    RK_TRY(rk_device_take(d, rows_bytes(table), &table->rows));
-    for (int s = 0; s < home->n_slots; s++) RK_TRY(rk_device_take(d, slot_bytes(table, s), &table->slots[s]));
+    RK_TRY(rk_device_tables_alloc(d, rows_bytes(table), &table->rows));
+    for (int s = 0; s < home->n_slots; s++)
+        RK_TRY(rk_device_tables_alloc(d, slot_bytes(table, s), &table->slots[s]));
     if (!rk_is_cached(table)) return RK_OK;
-    RK_TRY(rk_device_take(d, (size_t)table->n_places * sizeof *table->frames, &table->frames));
+    RK_TRY(rk_device_tables_alloc(d, (size_t)table->n_places * sizeof *table->frames, &table->frames));
     return pin_home(d, table, home);
 }
 
-static void give_table(rk_device_tables *d, rk_cuda_table *table) {
+static void free_table(rk_device_tables *d, rk_cuda_table *table) {
     if (d->lent) return;
-    rk_device_give(d, rows_bytes(table), table->rows);
-    rk_device_give(d, (size_t)table->n_places * sizeof *table->frames, table->frames);
+    rk_device_tables_dealloc(d, rows_bytes(table), table->rows);
+    rk_device_tables_dealloc(d, (size_t)table->n_places * sizeof *table->frames, table->frames);
     if (table->home_rows) rk_device_unpin(d->device, table->home_rows);
     for (int s = 0; s < 2; s++) {
-        rk_device_give(d, slot_bytes(table, s), table->slots[s]);
+        rk_device_tables_dealloc(d, slot_bytes(table, s), table->slots[s]);
         if (table->home_slots[s]) rk_device_unpin(d->device, table->home_slots[s]);
     }
 }
 
-static rk_status refuse_parts(const rk_embeddings *e) {
+static rk_status check_no_parts(const rk_embeddings *e) {
     for (int32_t t = 0; t < e->n_tables; t++)
         RK_FAIL_IF(e->tables[t].part.absent || e->tables[t].part.n_parts > 1 ||
                        e->tables[t].part.dim != e->tables[t].config.dim,
@@ -60,10 +61,10 @@ static void describe_features(rk_device_tables *d) {
 
 static rk_status describe(rk_device_tables *d) {
     size_t n_tables = (size_t)d->n_tables, n_features = (size_t)d->n_features;
-    RK_TRY(rk_device_take(d, n_tables * sizeof *d->tables, &d->device_tables));
-    RK_TRY(rk_device_take(d, n_features * sizeof *d->features, &d->device_features));
-    RK_TRY(rk_device_take(d, n_tables * sizeof *d->steps, &d->steps));
-    RK_TRY(rk_device_take(d, sizeof *d->at_hand, &d->at_hand));
+    RK_TRY(rk_device_tables_alloc(d, n_tables * sizeof *d->tables, &d->device_tables));
+    RK_TRY(rk_device_tables_alloc(d, n_features * sizeof *d->features, &d->device_features));
+    RK_TRY(rk_device_tables_alloc(d, n_tables * sizeof *d->steps, &d->steps));
+    RK_TRY(rk_device_tables_alloc(d, sizeof *d->at_hand, &d->at_hand));
     RK_TRY(rk_device_write(d->device, d->device_tables, d->tables, n_tables * sizeof *d->tables));
     return rk_device_write(d->device, d->device_features, d->features, n_features * sizeof *d->features);
 }
@@ -76,7 +77,7 @@ static rk_status allocate(rk_device_tables *d, size_t n_tables, size_t n_feature
 
 rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device,
                                   const rk_device_tables_options *options, rk_device_tables **out) {
-    if (!options->of_ranks) RK_TRY(refuse_parts(e));
+    if (!options->of_ranks) RK_TRY(check_no_parts(e));
     rk_device_tables *d = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(1, sizeof *d, &d));
@@ -91,7 +92,7 @@ rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device,
     RK_GOTO(rk_stream_create(device, &d->stream));
     RK_GOTO(rk_device_tables_plan(d, options->budget_bytes));
     describe_features(d);
-    for (int32_t t = 0; t < d->n_tables; t++) RK_GOTO(take_table(d, t));
+    for (int32_t t = 0; t < d->n_tables; t++) RK_GOTO(alloc_table(d, t));
     RK_GOTO(describe(d));
     for (int i = 0; i < 2; i++) RK_GOTO(rk_batch_context_open(d, &d->batch_contexts[i]));
     RK_GOTO(rk_device_tables_reload(d));
@@ -107,7 +108,7 @@ void rk_device_tables_free(rk_device_tables *d) {
     if (d->n_under_way && rk_oldest_batch_context(d)->is_prepared)
         (void)rk_stream_sync(rk_oldest_batch_context(d)->stream);
     for (int i = 0; i < 2; i++) rk_batch_context_close(d, &d->batch_contexts[i]);
-    for (int32_t t = 0; t < d->n_tables; t++) give_table(d, &d->tables[t]);
+    for (int32_t t = 0; t < d->n_tables; t++) free_table(d, &d->tables[t]);
     for (int32_t f = 0; f < d->n_features; f++) rk_feature_use_release(&d->uses[f]);
     rk_device_tables_unbind_activations(d);
     rk_device_free(d->device, d->device_tables);
@@ -118,7 +119,7 @@ void rk_device_tables_free(rk_device_tables *d) {
     RK_FREE_ALL(d->places, d->numbers, d->homes, d->tables, d->features, d->uses, d);
 }
 
-rk_status rk_device_tables_lend(rk_device_tables *d, float *const *rows, const int64_t *n_rows) {
+rk_status rk_device_tables_borrow_rows(rk_device_tables *d, float *const *rows, const int64_t *n_rows) {
     for (int32_t t = 0; t < d->n_tables; t++) {
         rk_cuda_table *table = &d->tables[d->numbers[t]];
         table->rows = rows[t];
@@ -132,48 +133,49 @@ uint64_t rk_device_tables_bytes(const rk_device_tables *d) {
     return d->bytes;
 }
 
-static rk_status move(rk_device_tables *d, void *device_memory, void *home, size_t n_bytes, bool to_device) {
+static rk_status copy_memory(rk_device_tables *d, void *device_memory, void *home, size_t n_bytes,
+                             bool to_device) {
     return to_device ? rk_device_write(d->device, device_memory, home, n_bytes)
                      : rk_device_read(d->device, home, device_memory, n_bytes);
 }
 
 /* Between the table's home and the device; a cache only gives back what was changed, and forgets its rows
  * where the home was. */
-static rk_status move_table(rk_device_tables *d, int32_t t, bool to_device) {
+static rk_status copy_table(rk_device_tables *d, int32_t t, bool to_device) {
     const rk_table *home = d->homes[t];
     const rk_cuda_table *table = &d->tables[t];
     if (d->lent || (!to_device && !table->is_trained)) return RK_OK;
     if (rk_is_cached(table)) {
-        rk_cuda_empty_cache(d->stream, d->device_tables, (uint32_t)t, table->n_places, to_device);
+        rk_cuda_write_back_cache(d->stream, d->device_tables, (uint32_t)t, table->n_places, to_device);
         return rk_stream_sync(d->stream);
     }
-    RK_TRY(move(d, table->rows, home->rows.data, home->rows_bytes, to_device));
+    RK_TRY(copy_memory(d, table->rows, home->rows.data, home->rows_bytes, to_device));
     for (int s = 0; s < home->n_slots; s++)
-        RK_TRY(move(d, table->slots[s], home->slot_values[s], home->slot_bytes[s], to_device));
+        RK_TRY(copy_memory(d, table->slots[s], home->slot_values[s], home->slot_bytes[s], to_device));
     return RK_OK;
 }
 
-static rk_status move_tables(rk_device_tables *d, bool to_device) {
+static rk_status copy_tables(rk_device_tables *d, bool to_device) {
     for (int i = 0; i < 2; i++) RK_TRY(rk_batch_context_await(&d->batch_contexts[i]));
-    for (int32_t t = 0; t < d->n_tables; t++) RK_TRY(move_table(d, t, to_device));
+    for (int32_t t = 0; t < d->n_tables; t++) RK_TRY(copy_table(d, t, to_device));
     return RK_OK;
 }
 
 rk_status rk_device_tables_flush(rk_device_tables *d) {
-    return move_tables(d, false);
+    return copy_tables(d, false);
 }
 
 rk_status rk_device_tables_reload(rk_device_tables *d) {
-    return move_tables(d, true);
+    return copy_tables(d, true);
 }
 
-rk_status rk_device_take(rk_device_tables *d, size_t n_bytes, void *out) {
+rk_status rk_device_tables_alloc(rk_device_tables *d, size_t n_bytes, void *out) {
     RK_TRY(rk_device_alloc(d->device, n_bytes ? n_bytes : 1, out));
     d->bytes += n_bytes;
     return RK_OK;
 }
 
-void rk_device_give(rk_device_tables *d, size_t n_bytes, void *memory) {
+void rk_device_tables_dealloc(rk_device_tables *d, size_t n_bytes, void *memory) {
     if (!memory) return;
     rk_device_free(d->device, memory);
     d->bytes -= n_bytes;

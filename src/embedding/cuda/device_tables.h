@@ -23,8 +23,8 @@ typedef struct rk_device_tables_options {
     uint64_t budget_bytes; /* device memory for rows and slots; 0: as much as they take */
     bool of_ranks; /* tables may be parts of tables; gradients of several micro-batches are one sum all the
                       same */
-    /* The collection has no rows: rk_device_tables_lend brings those of a batch, and their gradients are
-     * summed, not applied. Weights are coefficients: with their combiner's divisor in them. */
+    /* The collection has no rows: rk_device_tables_borrow_rows brings those of a batch, and their gradients
+     * are summed, not applied. Weights are coefficients: with their combiner's divisor in them. */
     bool lent;
 } rk_device_tables_options;
 
@@ -35,9 +35,9 @@ rk_status rk_device_tables_create(rk_embeddings *embeddings, rk_device *device,
 void rk_device_tables_free(rk_device_tables *tables);
 uint64_t rk_device_tables_bytes(const rk_device_tables *tables); /* all device memory */
 
-/* Where rows are lent: those of the batches from the next one on, rows[t] [n_rows[t], dim] in device memory,
- * f32, in the collection's order. What was given to streams before is done. */
-rk_status rk_device_tables_lend(rk_device_tables *tables, float *const *rows, const int64_t *n_rows);
+/* Where rows are borrowed: those of the batches from the next one on, rows[t] [n_rows[t], dim] in device
+ * memory, f32, in the collection's order. What was given to streams before is done. */
+rk_status rk_device_tables_borrow_rows(rk_device_tables *tables, float *const *rows, const int64_t *n_rows);
 
 /* Copies ids [n_features] of n samples, or of counts [n_features] (any host memory), to the device on
  * `upload`, then checks and sorts them on `stream`. With a stream of its own this runs beside the step
@@ -74,7 +74,7 @@ rk_status rk_device_tables_sum(rk_device_tables *tables, rk_stream *stream, cons
 void rk_device_tables_end_batch(rk_device_tables *tables, bool applied);
 
 /* Of the current batch, after flag_not_finite: RK_NOT_FINITE with feature and sample, or RK_OK. Waits. */
-rk_status rk_device_tables_check_gradients(rk_device_tables *tables);
+rk_status rk_device_tables_check_gradients_finite(rk_device_tables *tables);
 
 /* Rows and slots back to the collection; no batch may be in flight. */
 rk_status rk_device_tables_flush(rk_device_tables *tables);

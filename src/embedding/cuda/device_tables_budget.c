@@ -28,7 +28,7 @@ static void describe(rk_device_tables *d, int32_t number, bool takes_updates) {
                           .dim = home->config.dim,
                           .class_ = class_of(home->config.dim),
                           .is_trained = is_trained,
-                          .is_measured = is_trained || (home->part.unplanned && !home->config.frozen),
+                          .checks_finite = is_trained || (home->part.unplanned && !home->config.frozen),
                           .n_parts = 1,
                           .n_rows = n_rows,
                           .n_places = n_rows};
@@ -76,7 +76,7 @@ static uint64_t least_bytes(const rk_device_tables *d) {
 }
 
 /* What the caches may take of the budget, in proportion to the tables' rows; each at least one set. */
-static void share_out(rk_device_tables *d, uint64_t budget_bytes) {
+static void share_out_budget(rk_device_tables *d, uint64_t budget_bytes) {
     uint64_t left = budget_bytes - least_bytes(d);
     double all = 0;
     for (int32_t t = 0; t < d->n_tables; t++)
@@ -141,7 +141,7 @@ rk_status rk_device_tables_plan(rk_device_tables *d, uint64_t budget_bytes) {
     describe_tables(d);
     if (budget_bytes == 0) budget_bytes = whole_bytes(d);
     RK_TRY(choose_caches(d, budget_bytes));
-    share_out(d, budget_bytes);
+    share_out_budget(d, budget_bytes);
     rk_device_tables_number_keys(d);
     for (int32_t t = 0; t < d->n_tables; t++)
         RK_FAIL_IF(d->tables[t].n_places >= RK_CUDA_NONE, RK_UNSUPPORTED,

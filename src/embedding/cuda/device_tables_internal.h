@@ -71,8 +71,8 @@ static inline rk_device_batch_context *rk_oldest_batch_context(rk_device_tables 
 }
 
 /* Device memory that rk_device_tables_bytes counts; at least one byte. */
-rk_status rk_device_take(rk_device_tables *tables, size_t n_bytes, void *out);
-void rk_device_give(rk_device_tables *tables, size_t n_bytes, void *memory);
+rk_status rk_device_tables_alloc(rk_device_tables *tables, size_t n_bytes, void *out);
+void rk_device_tables_dealloc(rk_device_tables *tables, size_t n_bytes, void *memory);
 
 /* Which tables are on the device as a whole, and how large the others' caches are: fills in frames' counts
  * (n_places, n_sets, n_tags), keys, classes. */

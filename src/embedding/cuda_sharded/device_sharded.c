@@ -65,7 +65,7 @@ static rk_status place_ids(rk_device_sharded *ds, const rk_in_flight_batch *j, i
 }
 
 /* Ids to their owners, and what others want of this one. */
-static rk_status ask(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids) {
+static rk_status send_ids(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids) {
     RK_TRY(rk_in_flight_batch_input_dist(s, j, n, ids));
     rk_status status = rk_all_to_all_wait(j->ids);
     if (status == RK_OK && s->owns) status = rk_in_flight_batch_read_ids(s, j);
@@ -82,7 +82,7 @@ static rk_status dedup(rk_device_store *store, rk_stream *upload, rk_stream *str
     RK_FAIL_IF(s->begun - s->finished >= 2, RK_INVALID_ARGUMENT,
                "two batches are already in flight on the GPU");
     j->kind = training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK;
-    RK_TRY(ask(s, j, n, ids));
+    RK_TRY(send_ids(s, j, n, ids));
     RK_TRY(rk_device_sharded_reserve(ds, j));
     for (int32_t f = 0; f < s->trainer_tables->n_features; f++) RK_TRY(place_ids(ds, j, f));
     RK_TRY(rk_device_tables_dedup(ds->trainer_tables, upload, stream, n, NULL, ds->ids, training));
@@ -110,8 +110,8 @@ static rk_status flag_not_finite(rk_device_store *store, rk_stream *stream, cons
     return rk_device_tables_flag_not_finite(of(store)->trainer_tables, stream, gradients, stop);
 }
 
-static rk_status check_gradients(rk_device_store *store) {
-    return rk_device_tables_check_gradients(of(store)->trainer_tables);
+static rk_status check_gradients_finite(rk_device_store *store) {
+    return rk_device_tables_check_gradients_finite(of(store)->trainer_tables);
 }
 
 static rk_status sum(rk_device_store *store, rk_stream *stream, const rk_activation *gradients) {
@@ -165,7 +165,7 @@ rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_dev
                                             .fetch = rk_device_sharded_fetch,
                                             .lookup = lookup,
                                             .flag_not_finite = flag_not_finite,
-                                            .check_gradients = check_gradients,
+                                            .check_gradients_finite = check_gradients_finite,
                                             .sum = sum,
                                             .apply = rk_device_sharded_apply,
                                             .end_batch = end_batch,

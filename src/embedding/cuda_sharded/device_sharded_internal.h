@@ -2,7 +2,7 @@
 #ifndef RK_EMBEDDING_CUDA_SHARDED_DEVICE_SHARDED_INTERNAL_H
 #define RK_EMBEDDING_CUDA_SHARDED_DEVICE_SHARDED_INTERNAL_H
 
-#include "cuda/tables/rank_rows.h"
+#include "cuda/tables/row_exchange.h"
 #include "embedding/cuda_sharded/device_sharded.h"
 #include "embedding/sharded/sharded_internal.h"
 

@@ -16,11 +16,11 @@ static here here_of(const rk_device_sharded *ds, rk_in_flight_batch *j, int32_t 
     here h = {.stream = &s->streams[number], .staged = &ds->staged_here[number]};
     h.shard = &s->shards[h.stream->shard];
     int32_t dim = s->trainer_tables->tables[h.shard->table].config.dim;
-    h.n = rk_in_flight_batch_count(s, j, h.stream);
+    h.n = rk_in_flight_batch_stream_count(s, j, h.stream);
     float *first = (float *)(void *)ds->values[h.shard->table].data;
     h.values = (rk_cuda_rows_at){
-        first ? first + rk_in_flight_batch_first(s, j, h.stream) * dim + h.shard->first_column : NULL, dim,
-        RK_F32};
+        first ? first + rk_in_flight_batch_stream_offset(s, j, h.stream) * dim + h.shard->first_column : NULL,
+        dim, RK_F32};
     return h;
 }
 
@@ -83,7 +83,7 @@ static rk_status reserve_values(rk_device_sharded *ds, const rk_in_flight_batch 
         ds->lent[t] = (float *)(void *)ds->values[t].data;
         ds->n_lent[t] = (int64_t)(ds->values[t].n_bytes / row_bytes);
     }
-    return grown ? rk_device_tables_lend(ds->trainer_tables, ds->lent, ds->n_lent) : RK_OK;
+    return grown ? rk_device_tables_borrow_rows(ds->trainer_tables, ds->lent, ds->n_lent) : RK_OK;
 }
 
 static bool answers(const rk_device_sharded *ds, const there *t, int32_t trainer) {

@@ -18,13 +18,14 @@ typedef struct application {
 } application;
 
 /* Features of frozen tables need no gradients. */
-static bool is_used(const application *a, int32_t f) {
+static bool needs_gradients(const application *a, int32_t f) {
     return !a->embeddings->tables[a->embeddings->feature_tables[f]].config.frozen;
 }
 
 /* Whether a feature's gradients lie right beside those of the feature before it, sample by sample. */
-static bool follows(const application *a, int32_t f) {
-    if (f == 0 || a->uses[f].n == 0 || a->uses[f].n != a->uses[f - 1].n || !is_used(a, f - 1)) return false;
+static bool is_adjacent_to_previous(const application *a, int32_t f) {
+    if (f == 0 || a->uses[f].n == 0 || a->uses[f].n != a->uses[f - 1].n || !needs_gradients(a, f - 1))
+        return false;
     const rk_activation *before = &a->gradients[f - 1], *at = &a->gradients[f];
     return at->stride == before->stride &&
            at->data == before->data + rk_embeddings_width(a->embeddings, f - 1);
@@ -36,9 +37,10 @@ static void check_block(void *context, size_t task, int thread) {
     (void)thread;
     application *a = context;
     int32_t f = (int32_t)(task / a->blocks), n_features = a->embeddings->n_features;
-    if (!is_used(a, f) || follows(a, f)) return;
+    if (!needs_gradients(a, f) || is_adjacent_to_previous(a, f)) return;
     int64_t width = rk_embeddings_width(a->embeddings, f);
-    for (int32_t next = f + 1; next < n_features && is_used(a, next) && follows(a, next); next++)
+    for (int32_t next = f + 1;
+         next < n_features && needs_gradients(a, next) && is_adjacent_to_previous(a, next); next++)
         width += rk_embeddings_width(a->embeddings, next);
     int64_t first = (int64_t)(task % a->blocks) * CHECK_SAMPLES, n = a->uses[f].n,
             last = first + CHECK_SAMPLES < n ? first + CHECK_SAMPLES : n;
@@ -50,7 +52,7 @@ static void check_block(void *context, size_t task, int thread) {
 
 static rk_status name_not_finite(const application *a) {
     for (int32_t f = 0; f < a->embeddings->n_features; f++)
-        for (int64_t s = 0; s < a->uses[f].n && is_used(a, f); s++)
+        for (int64_t s = 0; s < a->uses[f].n && needs_gradients(a, f); s++)
             RK_FAIL_IF(!rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride,
                                       rk_embeddings_width(a->embeddings, f)),
                        RK_NOT_FINITE, "feature '%s': sample %lld: the gradient is not a finite number",
@@ -58,12 +60,13 @@ static rk_status name_not_finite(const application *a) {
     return rk_error(RK_INTERNAL, "a gradient is not finite, but a second check found none");
 }
 
-rk_status rk_batch_context_check_gradients(const rk_embeddings *e, const rk_batch_context *batch_context,
-                                           const rk_activation *gradients) {
+rk_status rk_batch_context_check_gradients_finite(const rk_embeddings *e,
+                                                  const rk_batch_context *batch_context,
+                                                  const rk_activation *gradients) {
     application a = {.embeddings = e, .gradients = gradients, .uses = batch_context->uses};
     RK_FAIL_IF(e->n_features > 0 && !gradients, RK_INVALID_ARGUMENT, "apply_gradients needs gradients");
     for (int32_t f = 0; f < e->n_features; f++)
-        RK_FAIL_IF(a.uses[f].n > 0 && is_used(&a, f) &&
+        RK_FAIL_IF(a.uses[f].n > 0 && needs_gradients(&a, f) &&
                        (!gradients[f].data || gradients[f].stride < rk_embeddings_width(e, f)),
                    RK_INVALID_ARGUMENT, "feature '%s': its gradients need memory and a stride of at least %d",
                    e->features[f].name, rk_embeddings_width(e, f));
@@ -154,7 +157,7 @@ rk_status rk_batch_context_launch(const rk_embeddings *e, rk_batch_context *batc
                                   const rk_activation *gradients, bool known_finite) {
     RK_FAIL_IF(!batch_context->is_deduped, RK_INVALID_ARGUMENT,
                "apply_gradients must follow a lookup for training");
-    if (!known_finite) RK_TRY(rk_batch_context_check_gradients(e, batch_context, gradients));
+    if (!known_finite) RK_TRY(rk_batch_context_check_gradients_finite(e, batch_context, gradients));
     rk_batch_context_set_gradients(e, batch_context, gradients);
     rk_embeddings_set_update_coefficients(e, batch_context->updates);
     batch_context->is_deduped = false;

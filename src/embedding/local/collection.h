@@ -33,11 +33,11 @@ void rk_embeddings_update_all(rk_embeddings *embeddings); /* all pieces, and com
 
 /* Bytes that lookups and updates of the last training batch move, by the algorithm: rows and activations once
  * each; gradients once a use, rows and slots read and written once a step. Caches are not considered. */
-typedef struct rk_embedding_work {
+typedef struct rk_memory_traffic {
     uint64_t lookup_bytes, update_bytes;
     int64_t n_ids, n_rows; /* uses of rows; distinct rows */
-} rk_embedding_work;
-rk_embedding_work rk_embeddings_traffic(const rk_embeddings *embeddings);
+} rk_memory_traffic;
+rk_memory_traffic rk_embeddings_memory_traffic(const rk_embeddings *embeddings);
 
 /* Leaves of the tree of sums that a feature's samples are: first_leaf + sample / leaf_samples (0: first_leaf
  * alone). All features are one leaf by default. */

@@ -133,11 +133,11 @@ void rk_batch_context_lookup(const rk_embeddings *embeddings, const rk_batch_con
 rk_status rk_check_activations(const rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
                                const rk_activation *activations);
 /* From gradients to updated rows, as rk_embeddings_launch and rk_embeddings_update_piece do it, of any batch
- * context. check_gradients: RK_NOT_FINITE names the feature and the sample. set_gradients: where plans read
- * them, and the pieces of all tables. */
-rk_status rk_batch_context_check_gradients(const rk_embeddings *embeddings,
-                                           const rk_batch_context *batch_context,
-                                           const rk_activation *gradients);
+ * context. check_gradients_finite: RK_NOT_FINITE names the feature and the sample. set_gradients: where plans
+ * read them, and the pieces of all tables. */
+rk_status rk_batch_context_check_gradients_finite(const rk_embeddings *embeddings,
+                                                  const rk_batch_context *batch_context,
+                                                  const rk_activation *gradients);
 void rk_batch_context_set_gradients(const rk_embeddings *embeddings, rk_batch_context *batch_context,
                                     const rk_activation *gradients);
 rk_status rk_batch_context_launch(const rk_embeddings *embeddings, rk_batch_context *batch_context,

@@ -27,9 +27,9 @@ static const rk_table *table_of(const rk_embeddings *e, size_t feature) {
 static void begin_feature(void *context, size_t f, int thread) {
     (void)thread;
     dedup_job *l = context;
-    rk_failure_keep(&l->failure, (int64_t)f,
-                    rk_feature_use_begin(&l->batch_context->uses[f], &l->embeddings->features[f],
-                                         l->counts ? l->counts[f] : l->n, &l->ids[f]));
+    rk_failure_record(&l->failure, (int64_t)f,
+                      rk_feature_use_begin(&l->batch_context->uses[f], &l->embeddings->features[f],
+                                           l->counts ? l->counts[f] : l->n, &l->ids[f]));
 }
 
 static void scan_block(void *context, size_t task, int thread) {
@@ -51,7 +51,7 @@ static void prepare_feature(void *context, size_t f, int thread) {
     const rk_table *table = table_of(e, f);
     rk_status status = rk_feature_use_prepare(use, &e->features[f], table, &l->ids[f]);
     if (status == RK_OK && table->dynamic && l->finds) status = rk_keyed_rows_find(table, use);
-    rk_failure_keep(&l->failure, (int64_t)f, status);
+    rk_failure_record(&l->failure, (int64_t)f, status);
 }
 
 static rk_status prepare(dedup_job *l, bool checks) {
@@ -100,17 +100,17 @@ typedef struct planning {
     int64_t n_uses; /* of all tables */
 } planning;
 
-static bool is_cut(const planning *p, int32_t t) {
+static bool is_sorted_in_parallel(const planning *p, int32_t t) {
     return rk_takes_updates(p->embeddings, t) && !p->batch_context->plans[t].at_once;
 }
 
 /* Run `task` for each piece of each table that is cut, all tables in one loop, so that small ones fill the
  * gaps of large ones. */
-static void for_pieces(planning *p, size_t (*n_pieces)(const rk_row_uses *plan), rk_task task) {
+static void parallel_for_pieces(planning *p, size_t (*n_pieces)(const rk_row_uses *plan), rk_task task) {
     int32_t n_tables = p->embeddings->n_tables;
     size_t *begins = p->batch_context->task_begins;
     for (int32_t t = 0; t < n_tables; t++)
-        begins[t + 1] = begins[t] + (is_cut(p, t) ? n_pieces(&p->batch_context->plans[t]) : 0);
+        begins[t + 1] = begins[t] + (is_sorted_in_parallel(p, t) ? n_pieces(&p->batch_context->plans[t]) : 0);
     rk_parallel_for_work(begins[n_tables], (uint64_t)p->n_uses, task, p);
 }
 
@@ -132,12 +132,12 @@ static rk_row_use *scratch_of(const planning *p, int thread) {
     return p->embeddings->scratch + (size_t)thread * RK_USES_SCRATCH;
 }
 
-/* Its uses are still in the caches when they are dealt out and sorted. */
-static void make_table(void *context, size_t task, int thread) {
+/* Its uses are still in the caches when they are scattered and sorted. */
+static void sort_table_at_once(void *context, size_t task, int thread) {
     const planning *p = context;
     int32_t t = (int32_t)task;
     if (rk_takes_updates(p->embeddings, t) && p->batch_context->plans[t].at_once)
-        rk_row_uses_make(p->embeddings, p->batch_context, t, scratch_of(p, thread));
+        rk_row_uses_sort_all(p->embeddings, p->batch_context, t, scratch_of(p, thread));
 }
 
 static void count_chunk(void *context, size_t task, int thread) {
@@ -148,18 +148,18 @@ static void count_chunk(void *context, size_t task, int thread) {
     rk_row_uses_count(p->embeddings, p->batch_context, t, chunk);
 }
 
-static void deal_chunk(void *context, size_t task, int thread) {
+static void scatter_chunk(void *context, size_t task, int thread) {
     (void)thread;
     const planning *p = context;
     size_t chunk;
     int32_t t = locate(p, task, &chunk);
-    rk_row_uses_deal(p->embeddings, p->batch_context, t, chunk);
+    rk_row_uses_scatter(p->embeddings, p->batch_context, t, chunk);
 }
 
-static void place_table(void *context, size_t task, int thread) {
+static void prefix_sum_table(void *context, size_t task, int thread) {
     (void)thread;
     const planning *p = context;
-    if (is_cut(p, (int32_t)task)) rk_row_uses_place(&p->batch_context->plans[task]);
+    if (is_sorted_in_parallel(p, (int32_t)task)) rk_row_uses_prefix_sum(&p->batch_context->plans[task]);
 }
 
 static void sort_part(void *context, size_t task, int thread) {
@@ -181,11 +181,11 @@ static rk_status collect_row_uses(rk_embeddings *e, rk_batch_context *batch_cont
     for (int32_t t = 0; t < e->n_tables; t++)
         batch_context->plans[t].at_once =
             batch_context->plans[t].n <= p.n_uses / (int64_t)(AT_ONCE * n_threads);
-    rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, make_table, &p);
-    for_pieces(&p, n_chunks, count_chunk);
-    rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, place_table, &p);
-    for_pieces(&p, n_chunks, deal_chunk);
-    for_pieces(&p, n_parts, sort_part);
+    rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, sort_table_at_once, &p);
+    parallel_for_pieces(&p, n_chunks, count_chunk);
+    rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, prefix_sum_table, &p);
+    parallel_for_pieces(&p, n_chunks, scatter_chunk);
+    parallel_for_pieces(&p, n_parts, sort_part);
     return RK_OK;
 }
 

@@ -132,7 +132,7 @@ static rk_status drop_ids(rk_feature_use *use, const rk_feature_config *feature,
 }
 
 /* Positions become bags of one id each, or none. Ids are copied only where one is cut off. */
-static rk_status cut_sequences(rk_feature_use *use, int32_t max_length) {
+static rk_status truncate_sequences(rk_feature_use *use, int32_t max_length) {
     int64_t n_bags = use->n * max_length, kept = 0;
     RK_TRY(rk_reserve(&use->own_positions, &use->positions_capacity, (size_t)n_bags + 1,
                       sizeof *use->own_positions));
@@ -159,7 +159,7 @@ static rk_status cut_sequences(rk_feature_use *use, int32_t max_length) {
 }
 
 /* Weights to coefficients: w, w / sum w, w / sqrt(sum w^2); a zero denominator gives zeros. */
-static void fold_weights(rk_feature_use *use, rk_combiner combiner) {
+static void weights_to_coefficients(rk_feature_use *use, rk_combiner combiner) {
     for (int64_t b = 0; b < use->n_bags && combiner != RK_COMBINER_SUM; b++) {
         double below = 0;
         for (int64_t i = use->offsets[b]; i < use->offsets[b + 1]; i++) {
@@ -209,9 +209,9 @@ rk_status rk_feature_use_prepare(rk_feature_use *use, const rk_feature_config *f
     else if (ids->weights && use->n_ids)
         memcpy(use->own_coefficients, ids->weights, (size_t)use->n_ids * sizeof *ids->weights);
     if (feature->max_sequence_length)
-        RK_TRY(cut_sequences(use, feature->max_sequence_length));
+        RK_TRY(truncate_sequences(use, feature->max_sequence_length));
     else if (ids->weights)
-        fold_weights(use, feature->combiner);
+        weights_to_coefficients(use, feature->combiner);
     else if (feature->combiner != RK_COMBINER_SUM)
         RK_TRY(count_scales(use, feature->combiner));
     use->single = is_single(use);

@@ -47,7 +47,7 @@ static void begin_table(void *context, size_t t, int thread) {
     }
     if (status == RK_OK)
         status = rk_dynamic_begin(e->tables[t].dynamic, a->batch_context->keys + first, last - first);
-    rk_failure_keep(&a->failure, (int64_t)t, status);
+    rk_failure_record(&a->failure, (int64_t)t, status);
 }
 
 static rk_table *group_of(const assignment *a, size_t task, size_t *group) {
@@ -62,7 +62,7 @@ static void decide_group(void *context, size_t task, int thread) {
     assignment *a = context;
     size_t group;
     const rk_table *table = group_of(a, task, &group);
-    rk_failure_keep(&a->failure, (int64_t)task, rk_dynamic_decide(table->dynamic, group));
+    rk_failure_record(&a->failure, (int64_t)task, rk_dynamic_decide(table->dynamic, group));
 }
 
 static void apply_group(void *context, size_t task, int thread) {

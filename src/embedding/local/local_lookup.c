@@ -73,15 +73,15 @@ rk_status rk_local_lookup_look_up(rk_embeddings *e, void *lookup, int64_t n, con
     return RK_OK;
 }
 
-static rk_status check_gradients(const rk_embeddings *e, const rk_batch_context *batch_context,
-                                 const rk_activation *gradients) {
+static rk_status check_gradients_finite(const rk_embeddings *e, const rk_batch_context *batch_context,
+                                        const rk_activation *gradients) {
     RK_FAIL_IF(e->n_features > 0 && !gradients, RK_INVALID_ARGUMENT, "a backward needs gradients");
-    return rk_batch_context_check_gradients(e, batch_context, gradients);
+    return rk_batch_context_check_gradients_finite(e, batch_context, gradients);
 }
 
 rk_status rk_local_lookup_backward(rk_embeddings *e, void *lookup, const rk_activation *gradients) {
     rk_batch_context *batch_context = &((local_lookup *)lookup)->batch_context;
-    RK_TRY(check_gradients(e, batch_context, gradients));
+    RK_TRY(check_gradients_finite(e, batch_context, gradients));
     rk_batch_context_set_gradients(e, batch_context, gradients);
     return rk_pending_gradients_add(e, batch_context);
 }
@@ -105,7 +105,7 @@ rk_status rk_local_lookup_apply_gradients(rk_embeddings *e, void *lookup, const 
         RK_TRY(rk_local_lookup_backward(e, lookup, gradients));
         return rk_pending_gradients_step(e);
     }
-    RK_TRY(check_gradients(e, batch_context, gradients));
+    RK_TRY(check_gradients_finite(e, batch_context, gradients));
     RK_TRY(rk_batch_context_launch(e, batch_context, gradients, true));
     update u = {e, batch_context};
     rk_parallel_for(batch_context->piece_begins[e->n_tables], update_piece, &u);

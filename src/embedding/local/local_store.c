@@ -3,12 +3,13 @@
 #include "base/memory.h"
 #include "base/thread/trace.h"
 #include "embedding/local/local_lookup.h"
-#include "embedding/local/stale_rows.h"
+#include "embedding/local/row_before_images.h"
 
 typedef struct local_store {
     rk_store store;
     rk_embeddings *embeddings;
-    rk_stale_rows stale_rows; /* where updates are late: what the next batch sees of rows that were flushed */
+    rk_row_before_images
+        before_images; /* where updates are late: what the next batch sees of rows that were flushed */
     bool late;
     const rk_activation *gradients; /* of the batch at hand; NULL: none, or it is not trained on */
     bool known_finite;
@@ -26,9 +27,9 @@ static void lookup_early(rk_store *store, rk_activation *activations) {
         rk_embeddings_lookup_early(s->embeddings, activations);
         return;
     }
-    rk_stale_rows_put_back(&s->stale_rows);
+    rk_row_before_images_swap_in(&s->before_images);
     rk_embeddings_lookup_all(s->embeddings, true, activations);
-    rk_stale_rows_take_away(&s->stale_rows);
+    rk_row_before_images_swap_out(&s->before_images);
 }
 
 static void lookup(const rk_store *store, bool training, int32_t feature, int64_t first, int64_t last,
@@ -70,7 +71,7 @@ static rk_status end(rk_store *store, bool applies) {
 
 static rk_status flush(rk_store *store) {
     local_store *s = (local_store *)store;
-    RK_TRY(rk_stale_rows_keep(&s->stale_rows, s->stale_rows.n_looked_up - 1));
+    RK_TRY(rk_row_before_images_capture(&s->before_images, s->before_images.n_looked_up - 1));
     rk_embeddings_update_all(s->embeddings);
     return RK_OK;
 }
@@ -78,7 +79,7 @@ static rk_status flush(rk_store *store) {
 static void reload(rk_store *store) {
     local_store *s = (local_store *)store;
     rk_embeddings_loaded(s->embeddings);
-    rk_stale_rows_forget(&s->stale_rows);
+    rk_row_before_images_clear(&s->before_images);
 }
 
 static rk_status load_keys(rk_store *store, const char *name, int64_t n, const int64_t *keys) {
@@ -93,13 +94,13 @@ static rk_status state(rk_store *store, rk_state_dict *out) {
     local_store *s = (local_store *)store;
     RK_TRY(rk_embeddings_state_dict(s->embeddings, out));
     for (int32_t t = 0; s->late && t < rk_embeddings_n_tables(s->embeddings); t++)
-        RK_TRY(rk_stale_rows_state_dict(&s->stale_rows, t, out));
+        RK_TRY(rk_row_before_images_state_dict(&s->before_images, t, out));
     return RK_OK;
 }
 
-static rk_status read_stale(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
-                            const void *records) {
-    return rk_stale_rows_read(&((local_store *)store)->stale_rows, name, n, record_bytes, records);
+static rk_status read_before_images(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
+                                    const void *records) {
+    return rk_row_before_images_read(&((local_store *)store)->before_images, name, n, record_bytes, records);
 }
 
 static void scale_learning_rate(rk_store *store, double factor) {
@@ -118,7 +119,7 @@ static rk_status serve(rk_store *store, int64_t *word) {
 
 static void free_store(rk_store *store) {
     local_store *s = (local_store *)store;
-    rk_stale_rows_release(&s->stale_rows);
+    rk_row_before_images_release(&s->before_images);
     rk_embeddings_free(s->embeddings);
     rk_free(s);
 }
@@ -137,7 +138,7 @@ static const rk_store_ops local_ops = {.free = free_store,
                                        .reload = reload,
                                        .load_keys = load_keys,
                                        .state = state,
-                                       .read_stale = read_stale,
+                                       .read_before_images = read_before_images,
                                        .scale_learning_rate = scale_learning_rate,
                                        .bytes = bytes,
                                        .count = count,
@@ -153,7 +154,7 @@ rk_status rk_local_store_create(rk_embeddings *embeddings, bool late, rk_store *
         return status;
     }
     *s = (local_store){.store = {&local_ops}, .embeddings = embeddings, .late = late};
-    if (late) s->stale_rows = (rk_stale_rows){.embeddings = embeddings, .staleness = 1};
+    if (late) s->before_images = (rk_row_before_images){.embeddings = embeddings, .staleness = 1};
     *out = &s->store;
     return RK_OK;
 }

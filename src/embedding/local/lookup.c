@@ -100,7 +100,7 @@ void rk_embeddings_lookup_all(rk_embeddings *e, bool training, const rk_activati
 
 /* Bytes through memory: each use of a row, or the table once and activations out and in again. Rows that are
  * read once pass by either way. */
-static bool pays_early(const rk_embeddings *e, int32_t f) {
+static bool pays_to_look_up_early(const rk_embeddings *e, int32_t f) {
     const rk_feature_use *use = &e->batch_contexts[e->now].uses[f];
     const rk_table *table = &e->tables[e->feature_tables[f]];
     double row_bytes = (double)table->rows.dim * (double)rk_dtype_bytes(table->rows.dtype),
@@ -113,7 +113,7 @@ static bool pays_early(const rk_embeddings *e, int32_t f) {
 void rk_embeddings_lookup_early(rk_embeddings *e, rk_activation *activations) {
     bool none_pays = rk_embeddings_bytes(e) <= e->cache_bytes; /* where all tables stay in the caches */
     for (int32_t f = 0; f < e->n_features; f++)
-        if (none_pays || !pays_early(e, f)) activations[f].data = NULL;
+        if (none_pays || !pays_to_look_up_early(e, f)) activations[f].data = NULL;
     if (!none_pays) rk_uses_lookup_all(e, &e->batch_contexts[e->now], activations, false);
 }
 

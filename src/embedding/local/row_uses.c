@@ -6,10 +6,10 @@
 
 enum {
     CHUNK_USES = 32768,
-    PART_USES = 4096, /* that a part has, about: sorted in the second cache, and few enough parts to deal out
-                         to from the first */
+    PART_USES = 4096, /* that a part has, about: sorted in the second cache, and few enough parts to scatter
+                         out to from the first */
     PIECE_USES = 1024,
-    MAX_USUAL_BITS = 11, /* more parts than this at once are dealt out slowly */
+    MAX_USUAL_BITS = 11, /* more parts than this at once are scattered slowly */
     FETCH_AHEAD =
         16, /* uses, two cache lines: parts are too many for a processor to see where each goes on */
     FULL_PARTS_BITS = 8 /* where every row takes a step (l2_full) */
@@ -163,7 +163,7 @@ void rk_row_uses_count(const rk_embeddings *e, const rk_batch_context *batch_con
 
 /* Counts become the places of each chunk's first use in each part: by part, then chunk, so that a part keeps
  * the order of the batch. */
-void rk_row_uses_place(rk_row_uses *plan) {
+void rk_row_uses_prefix_sum(rk_row_uses *plan) {
     uint32_t at = 0, pieces = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         plan->part_begins[p] = at;
@@ -179,8 +179,8 @@ void rk_row_uses_place(rk_row_uses *plan) {
     plan->piece_begins[plan->n_parts] = pieces;
 }
 
-static void name_occurrences(const rk_row_uses *plan, const rk_feature_use *use, int64_t bag, uint32_t number,
-                             int64_t occurrence) {
+static void write_bags_and_coefficients(const rk_row_uses *plan, const rk_feature_use *use, int64_t bag,
+                                        uint32_t number, int64_t occurrence) {
     for (int64_t i = use->offsets[bag]; i < use->offsets[bag + 1]; i++, occurrence++) {
         plan->bags[occurrence] = number;
         plan->coefficients[occurrence] = use->coefficients ? use->coefficients[i]
@@ -189,8 +189,8 @@ static void name_occurrences(const rk_row_uses *plan, const rk_feature_use *use,
     }
 }
 
-void rk_row_uses_deal(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
-                      size_t chunk) {
+void rk_row_uses_scatter(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
+                         size_t chunk) {
     const rk_row_uses *plan = &batch_context->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
     const rk_feature_use *use = use_of(e, batch_context, t, c->source);
@@ -203,7 +203,7 @@ void rk_row_uses_deal(const rk_embeddings *e, const rk_batch_context *batch_cont
     const int64_t mask = ((int64_t)1 << shift) - 1, none = plan->none;
     for (int64_t b = c->first_bag; b < c->last_bag; b++) {
         uint32_t number = first_bag + (uint32_t)b;
-        if (plan->weighted) name_occurrences(plan, use, b, number, occurrence);
+        if (plan->weighted) write_bags_and_coefficients(plan, use, b, number, occurrence);
         for (int64_t i = offsets[b], last = offsets[b + 1]; i < last; i++, occurrence++) {
             if (ids[i] == none) continue;
             uint32_t place = places[ids[i] >> shift]++;
@@ -227,12 +227,12 @@ void rk_row_uses_sort(rk_row_uses *plan, uint32_t part, rk_row_use *scratch) {
     rk_sort_uses(plan->uses + begin, n, plan->shift, n > RK_USES_SCRATCH ? plan->scratch + begin : scratch);
 }
 
-void rk_row_uses_make(const rk_embeddings *e, rk_batch_context *batch_context, int32_t t,
-                      rk_row_use *scratch) {
+void rk_row_uses_sort_all(const rk_embeddings *e, rk_batch_context *batch_context, int32_t t,
+                          rk_row_use *scratch) {
     rk_row_uses *plan = &batch_context->plans[t];
     for (size_t c = 0; c < plan->n_chunks; c++) rk_row_uses_count(e, batch_context, t, c);
-    rk_row_uses_place(plan);
-    for (size_t c = 0; c < plan->n_chunks; c++) rk_row_uses_deal(e, batch_context, t, c);
+    rk_row_uses_prefix_sum(plan);
+    for (size_t c = 0; c < plan->n_chunks; c++) rk_row_uses_scatter(e, batch_context, t, c);
     for (uint32_t part = 0; part < plan->n_parts; part++) rk_row_uses_sort(plan, part, scratch);
 }
 

@@ -8,14 +8,14 @@
 
 typedef struct rk_batch_context rk_batch_context;
 
-/* Some of the bags of one feature: what is counted and dealt out in one task. */
+/* Some of the bags of one feature: what is counted and scattered in one task. */
 typedef struct rk_use_chunk {
     int32_t source;
     int64_t first_bag, last_bag;
     int64_t first_occurrence; /* number of the first bag's first id among all of the table */
 } rk_use_chunk;
 
-/* The uses of a table's rows, dealt out to parts of the table (ranges of 2^shift rows, so that a part's rows
+/* The uses of a table's rows, scattered to parts of the table (ranges of 2^shift rows, so that a part's rows
  * are near each other in memory), each part then sorted by itself. Memory is kept from batch to batch. */
 typedef struct rk_row_uses {
     int64_t n;    /* uses, of all features of the table */
@@ -47,18 +47,18 @@ rk_status rk_row_uses_begin(const rk_embeddings *embeddings, rk_batch_context *b
 /* Uses that a thread has room for beside those of the part that it sorts. */
 enum { RK_USES_SCRATCH = 32768 };
 
-/* Chunk by chunk: count the uses of each part; then, once all are counted, see where each chunk's uses go;
- * then chunk by chunk deal them out; then part by part sort. Chunks, and parts, in any order, by any thread.
- * aside: [RK_USES_SCRATCH], the thread's. */
+/* Chunk by chunk: count the uses of each part; once all are counted, find by prefix sums where each chunk's
+ * uses go; then scatter them chunk by chunk, and sort part by part. Chunks, and parts, in any order, by any
+ * thread. scratch: [RK_USES_SCRATCH], the thread's. */
 void rk_row_uses_count(const rk_embeddings *embeddings, const rk_batch_context *batch_context, int32_t t,
                        size_t chunk);
-void rk_row_uses_place(rk_row_uses *plan);
-void rk_row_uses_deal(const rk_embeddings *embeddings, const rk_batch_context *batch_context, int32_t t,
-                      size_t chunk);
+void rk_row_uses_prefix_sum(rk_row_uses *plan);
+void rk_row_uses_scatter(const rk_embeddings *embeddings, const rk_batch_context *batch_context, int32_t t,
+                         size_t chunk);
 void rk_row_uses_sort(rk_row_uses *plan, uint32_t part, rk_row_use *scratch);
 /* All of that. */
-void rk_row_uses_make(const rk_embeddings *embeddings, rk_batch_context *batch_context, int32_t t,
-                      rk_row_use *scratch);
+void rk_row_uses_sort_all(const rk_embeddings *embeddings, rk_batch_context *batch_context, int32_t t,
+                          rk_row_use *scratch);
 
 /* Where the bags' gradients are, [n_features]; not read yet. */
 void rk_row_uses_set_gradients(const rk_embeddings *embeddings, rk_row_uses *plan, int32_t t,

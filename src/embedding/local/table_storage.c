@@ -67,7 +67,7 @@ static size_t row_bytes(const rk_table *table, int64_t n_rows) {
     return (size_t)n_rows * (size_t)table->config.dim * rk_dtype_bytes(table->config.dtype);
 }
 
-static void size_up(rk_table *table, int64_t n_rows) {
+static void compute_sizes(rk_table *table, int64_t n_rows) {
     table->rows_bytes = row_bytes(table, n_rows);
     for (int s = 0; s < table->n_slots; s++) table->slot_bytes[s] = slot_bytes(table, s, n_rows);
 }
@@ -137,7 +137,7 @@ static void warn_of_size(const rk_table *table) {
 }
 
 /* The nearest half, and if that is beyond the bound the one before it. */
-static double within(rk_dtype dtype, double bound, bool from_above) {
+static double nearest_half_within(rk_dtype dtype, double bound, bool from_above) {
     uint16_t half = dtype == RK_BF16 ? rk_bf16_from_f32((float)bound) : rk_f16_from_f32((float)bound);
     for (;;) {
         double value = (double)(dtype == RK_BF16 ? rk_bf16_to_f32(half) : rk_f16_to_f32(half));
@@ -149,11 +149,11 @@ static double within(rk_dtype dtype, double bound, bool from_above) {
 
 /* Weights are clipped before they are rounded. Between bounds that are numbers of the rows' type, rounding
  * either way stays. */
-static rk_status fit_clip(rk_table *table) {
+static rk_status round_clip_bounds(rk_table *table) {
     rk_optimizer *o = &table->optimizer;
     if (table->config.dtype == RK_F32) return RK_OK;
-    double min = within(table->config.dtype, o->clip_weight_min, false),
-           max = within(table->config.dtype, o->clip_weight_max, true);
+    double min = nearest_half_within(table->config.dtype, o->clip_weight_min, false),
+           max = nearest_half_within(table->config.dtype, o->clip_weight_max, true);
     if (min > max) {
         rk_error(RK_INVALID_ARGUMENT,
                  "table '%s': no %s number lies between clip_weight_min %g and clip_weight_max %g",
@@ -192,7 +192,7 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
     table->config.name = name;
     table->config.optimizer = &table->optimizer;
     if (!part->name) table->part.name = name;
-    rk_status status = fit_clip(table);
+    rk_status status = round_clip_bounds(table);
     if (status != RK_OK) {
         rk_table_release(table);
         return status;
@@ -210,7 +210,7 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
         read_rows(table, part->rows);
         return RK_OK;
     }
-    size_up(table, config->n_rows + (part->dynamic != NULL));
+    compute_sizes(table, config->n_rows + (part->dynamic != NULL));
     if (part->is_outline) return RK_OK;
     status = allocate(table);
     if (status == RK_OK && part->dynamic) status = init_dynamic(table);

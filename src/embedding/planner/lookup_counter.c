@@ -34,7 +34,7 @@ static seen *find(const counter *c, int64_t id) {
     return &c->places[at];
 }
 
-static rk_status widen(counter *c) {
+static rk_status grow_slots(counter *c) {
     counter wider = {.capacity = c->capacity ? 2 * c->capacity : FIRST_CAPACITY};
     RK_TRY(rk_alloc(wider.capacity, sizeof *wider.places, &wider.places));
     for (size_t i = 0; i < c->capacity; i++)
@@ -46,7 +46,7 @@ static rk_status widen(counter *c) {
 }
 
 static rk_status count_id(counter *c, int64_t id, int64_t batch, int64_t local_batch) {
-    if (2 * (c->n + 1) > c->capacity) RK_TRY(widen(c));
+    if (2 * (c->n + 1) > c->capacity) RK_TRY(grow_slots(c));
     seen *place = find(c, id);
     c->n += place->count == 0;
     c->batch_rows += place->batch != batch;

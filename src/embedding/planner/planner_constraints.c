@@ -10,7 +10,7 @@
 
 typedef rk_planner_constraint constraint;
 
-static rk_status refuse(const constraint *w, const char *key, const char *message) {
+static rk_status constraint_error(const constraint *w, const char *key, const char *message) {
     if (!w->path) return rk_error(RK_CONFIG, "table '%s': %s", w->table, message);
     if (w->line < 0) return rk_error(RK_CONFIG, "--set: key '%s': table '%s': %s", key, w->table, message);
     return rk_error(RK_CONFIG, "%s:%d: key '%s': table '%s': %s", w->path, w->line, key, w->table, message);
@@ -19,7 +19,7 @@ static rk_status refuse(const constraint *w, const char *key, const char *messag
 static rk_status unknown_table(const constraint *w, const rk_table_config *tables, int32_t n_tables) {
     const char *nearest =
         rk_nearest_of(w->table, tables, sizeof *tables, offsetof(rk_table_config, name), (size_t)n_tables);
-    rk_status status = refuse(w, "name", "there is no such table");
+    rk_status status = constraint_error(w, "name", "there is no such table");
     return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest)
                    : rk_error_hint(status, "'reckon inspect' lists the tables");
 }
@@ -29,7 +29,7 @@ static rk_status check_same_table(const constraint *w, const rk_table_config *ta
     char message[160];
     snprintf(message, sizeof message, "planned with %lld rows of dim %d, but it has %lld of dim %d",
              (long long)w->n_rows, w->dim, (long long)table->n_rows, table->dim);
-    return rk_error_hint(refuse(w, "rows", message), "make a new plan with 'reckon plan'");
+    return rk_error_hint(constraint_error(w, "rows", message), "make a new plan with 'reckon plan'");
 }
 
 static rk_status check_ranks(const rk_planner_request *request, const constraint *w) {
@@ -39,7 +39,7 @@ static rk_status check_ranks(const rk_planner_request *request, const constraint
         char message[96];
         snprintf(message, sizeof message, "rank %lld holds no rows; ranks %lld to %lld do",
                  (long long)w->ranks[i], (long long)first, (long long)(first + n - 1));
-        return refuse(w, "ranks", message);
+        return constraint_error(w, "ranks", message);
     }
     return RK_OK;
 }
@@ -51,51 +51,54 @@ static rk_status check_cut(const constraint *w, const rk_table_config *table) {
                                                                            : 1;
     char message[128];
     if (w->sharding == RK_SHARD_TABLE_WISE && w->n_ranks > 1)
-        return refuse(w, "ranks", "table_wise takes one rank");
+        return constraint_error(w, "ranks", "table_wise takes one rank");
     if (w->sharding == RK_SHARD_COLUMN_WISE && w->n_ranks && w->n_ranks != n_slices)
-        return refuse(w, "ranks", "column_wise takes one rank for each slice");
+        return constraint_error(w, "ranks", "column_wise takes one rank for each slice");
     if (w->n_ranks % n_slices)
-        return refuse(w, "ranks", "a grid takes the same number of ranks for each slice");
+        return constraint_error(w, "ranks", "a grid takes the same number of ranks for each slice");
     if (table->dim % n_slices) {
         snprintf(message, sizeof message, "dim %d cannot be cut into %d slices of the same size", table->dim,
                  n_slices);
-        return refuse(w, "slices", message);
+        return constraint_error(w, "slices", message);
     }
     if (w->sharding != RK_SHARD_ROW_WISE && w->sharding != RK_SHARD_GRID) return RK_OK;
     if (w->n_ranks / n_slices <= table->n_rows) return RK_OK;
     snprintf(message, sizeof message, "%lld rows cannot be cut into %d parts", (long long)table->n_rows,
              w->n_ranks / n_slices);
-    return refuse(w, "ranks", message);
+    return constraint_error(w, "ranks", message);
 }
 
 static rk_status check_slices(const rk_planner_request *request, const constraint *w, int32_t t) {
     if (w->sharding != RK_SHARD_COLUMN_WISE && w->sharding != RK_SHARD_GRID)
-        return w->n_slices > 1 ? refuse(w, "slices", "only column_wise and grid have slices") : RK_OK;
+        return w->n_slices > 1 ? constraint_error(w, "slices", "only column_wise and grid have slices")
+                               : RK_OK;
     if (w->sharding == RK_SHARD_GRID && w->n_slices == 0)
-        return refuse(w, "slices", "a grid needs its number of slices");
+        return constraint_error(w, "slices", "a grid needs its number of slices");
     rk_optimizer usual;
     const rk_optimizer *optimizer = rk_request_optimizer(request, t, &usual);
     if (request->tables[t].frozen || !rk_optimizer_couples_rows(optimizer->kind)) return RK_OK;
     char message[96];
     snprintf(message, sizeof message, "the optimizer '%s' needs whole rows: no column sharding",
              rk_optimizer_name(optimizer->kind));
-    return rk_error_hint(refuse(w, "sharding", message), "use row_wise, or another optimizer");
+    return rk_error_hint(constraint_error(w, "sharding", message), "use row_wise, or another optimizer");
 }
 
 static rk_status check_pooling(const rk_planner_request *request, const constraint *w) {
     if (w->pooling != RK_POOLING_ON) return RK_OK;
     if (w->sharding == RK_SHARD_REPLICATED)
-        return refuse(w, "owner_pooling", "a replicated table is on every rank: there is nothing to pool");
+        return constraint_error(w, "owner_pooling",
+                                "a replicated table is on every rank: there is nothing to pool");
     if (w->sharding == RK_SHARD_ROW_WISE || w->sharding == RK_SHARD_GRID)
-        return refuse(w, "owner_pooling",
-                      "owner pooling needs all rows of a bag on one rank: use table_wise or column_wise");
+        return constraint_error(
+            w, "owner_pooling",
+            "owner pooling needs all rows of a bag on one rank: use table_wise or column_wise");
     const char *reason = rk_unpooled_reason(request->features, request->n_features, w->table);
-    return reason ? refuse(w, "owner_pooling", reason) : RK_OK;
+    return reason ? constraint_error(w, "owner_pooling", reason) : RK_OK;
 }
 
 static rk_status check_constraint(const rk_planner_request *request, const constraint *w, int32_t t) {
     if ((w->sharding == RK_SHARD_AUTO || w->sharding == RK_SHARD_REPLICATED) && w->n_ranks)
-        return rk_error_hint(refuse(w, "ranks", "'ranks' needs a 'sharding'"),
+        return rk_error_hint(constraint_error(w, "ranks", "'ranks' needs a 'sharding'"),
                              "add sharding: table_wise, row_wise, column_wise or grid");
     RK_TRY(check_same_table(w, &request->tables[t]));
     RK_TRY(check_ranks(request, w));
@@ -112,7 +115,7 @@ rk_status rk_planner_constraints_find(const constraint *constraints, int32_t n_c
     for (int32_t i = 0; i < n_constraints; i++) {
         int32_t t = rk_name_index_find(&names, constraints[i].table);
         if (t < 0) return unknown_table(&constraints[i], tables, n_tables);
-        if (out[t] >= 0) return refuse(&constraints[i], "name", "a second entry for this table");
+        if (out[t] >= 0) return constraint_error(&constraints[i], "name", "a second entry for this table");
         out[t] = i;
     }
     return RK_OK;

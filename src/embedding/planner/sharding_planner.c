@@ -69,13 +69,13 @@ static double memory_of(const owner *o) {
     return isinf(o->capacity.memory_bytes) ? 1 : fmax(o->capacity.memory_bytes, 1);
 }
 
-static double busy(const choice *c, const owner *o) {
+static double relative_seconds(const choice *c, const owner *o) {
     return c->mean_seconds > 0 ? o->seconds / c->mean_seconds : 0;
 }
 
-static double level(const choice *c, const owner *o) {
+static double relative_load(const choice *c, const owner *o) {
     double filled = c->fill > 0 ? o->bytes / memory_of(o) / c->fill : 0;
-    return fmax(busy(c, o), filled);
+    return fmax(relative_seconds(c, o), filled);
 }
 
 static double wire_bytes(const rk_table_traffic *traffic) {
@@ -83,7 +83,7 @@ static double wire_bytes(const rk_table_traffic *traffic) {
 }
 
 /* Where few ranks train, what travels may keep their links busy for longer than any owner is. */
-static double level_of_trainers(const choice *c, double bytes) {
+static double relative_load_of_trainers(const choice *c, double bytes) {
     return c->mean_seconds > 0 ? bytes / c->trainers_speed / c->mean_seconds : 0;
 }
 
@@ -100,7 +100,7 @@ static slice slice_of(const choice *c, int32_t t, const rk_table_placement *plac
                    c->candidates[t].bytes / (double)c->request->tables[t].n_rows / placement->n_slices};
 }
 
-static void give(choice *c, int32_t t, const slice *s, int32_t number, int32_t part, owner *o) {
+static void assign_part(choice *c, int32_t t, const slice *s, int32_t number, int32_t part, owner *o) {
     const rk_table_placement *p = s->placement;
     double share = p->n_parts > 1 ? rk_part_share(c->request, &c->candidates[t].load, part, p->n_parts) : 1;
     c->wire_bytes += share * s->wire_bytes;
@@ -110,10 +110,10 @@ static void give(choice *c, int32_t t, const slice *s, int32_t number, int32_t p
         rk_owner_rank(&c->request->roles, o->number);
 }
 
-static owner *least(const choice *c) {
+static owner *least_loaded_owner(const choice *c) {
     owner *best = &c->owners[0];
     for (int32_t i = 1; i < c->n_owners; i++)
-        if (level(c, &c->owners[i]) < level(c, best)) best = &c->owners[i];
+        if (relative_load(c, &c->owners[i]) < relative_load(c, best)) best = &c->owners[i];
     return best;
 }
 
@@ -129,18 +129,18 @@ static int descending(const void *a, const void *b) {
 }
 
 /* The parts with most to do go to the owners with least; all hold as many rows. */
-static rk_status deal_parts(choice *c, int32_t t, const slice *s, int32_t number) {
+static rk_status assign_parts(choice *c, int32_t t, const slice *s, int32_t number) {
     const rk_table_placement *p = s->placement;
     const rk_table_statistics *load = &c->candidates[t].load;
     RK_AUTOFREE ranked *parts = NULL, *takers = NULL;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)p->n_parts, parts), RK_ARRAY((size_t)c->n_dealt, takers)));
     for (int32_t i = 0; i < p->n_parts; i++)
         parts[i] = (ranked){load->n_hot ? rk_part_share(c->request, load, i, p->n_parts) : 0, i};
-    for (int32_t i = 0; i < c->n_dealt; i++) takers[i] = (ranked){-busy(c, c->order[i]), i};
+    for (int32_t i = 0; i < c->n_dealt; i++) takers[i] = (ranked){-relative_seconds(c, c->order[i]), i};
     if (load->n_hot) qsort(parts, (size_t)p->n_parts, sizeof *parts, descending);
     qsort(takers, (size_t)c->n_dealt, sizeof *takers, descending);
     for (int32_t i = 0; i < p->n_parts; i++)
-        give(c, t, s, number, parts[i].number, c->order[takers[i % c->n_dealt].number]);
+        assign_part(c, t, s, number, parts[i].number, c->order[takers[i % c->n_dealt].number]);
     return RK_OK;
 }
 
@@ -167,7 +167,7 @@ static int32_t parts_of(const choice *c, int32_t t, int32_t n_slices) {
     return n > 1 ? n : 1;
 }
 
-static bool combines(const choice *c, int32_t t) {
+static bool wants_owner_pooling(const choice *c, int32_t t) {
     const candidate *table = &c->candidates[t];
     if (rk_unpooled_reason(c->request->features, c->request->n_features, c->request->tables[t].name))
         return false;
@@ -180,7 +180,7 @@ static bool combines(const choice *c, int32_t t) {
 static bool owner_pooling(const choice *c, int32_t t, const rk_table_placement *placement) {
     const candidate *table = &c->candidates[t];
     bool travels = c->request->roles.n_trainers + c->request->roles.n_owners > 1;
-    if (placement->n_parts > 1 || !travels || !combines(c, t)) return false;
+    if (placement->n_parts > 1 || !travels || !wants_owner_pooling(c, t)) return false;
     if (table->constraint && table->constraint->pooling == RK_POOLING_ON) return true;
     rk_table_placement with = *placement;
     with.owner_pooling = true;
@@ -189,7 +189,7 @@ static bool owner_pooling(const choice *c, int32_t t, const rk_table_placement *
     return wire_bytes(&a) < wire_bytes(&b);
 }
 
-static rk_status place(choice *c, int32_t t) {
+static rk_status place_table(choice *c, int32_t t) {
     const candidate *table = &c->candidates[t];
     rk_table_placement *placement = &c->out[t];
     rk_table_placement_release(placement);
@@ -202,12 +202,12 @@ static rk_status place(choice *c, int32_t t) {
     for (int32_t number = 0; number < placement->n_slices; number++) {
         if (table->constraint && table->constraint->n_ranks)
             for (int32_t p = 0; p < placement->n_parts; p++)
-                give(c, t, &s, number, p,
-                     owner_of(c, table->constraint->ranks[number * placement->n_parts + p]));
+                assign_part(c, t, &s, number, p,
+                            owner_of(c, table->constraint->ranks[number * placement->n_parts + p]));
         else if (placement->n_parts > 1)
-            RK_TRY(deal_parts(c, t, &s, number));
+            RK_TRY(assign_parts(c, t, &s, number));
         else
-            give(c, t, &s, number, 0, least(c));
+            assign_part(c, t, &s, number, 0, least_loaded_owner(c));
     }
     return RK_OK;
 }
@@ -232,7 +232,7 @@ static rk_status place_all(choice *c, double largest_whole) {
                                                                                    : table->cut;
             bool last =
                 table->sharding == RK_SHARD_TABLE_WISE && !(table->constraint && table->constraint->n_ranks);
-            rk_status status = last == (whole == 1) ? place(c, t) : RK_OK;
+            rk_status status = last == (whole == 1) ? place_table(c, t) : RK_OK;
             if (automatic) table->sharding = RK_SHARD_AUTO;
             RK_TRY(status);
         }
@@ -242,9 +242,9 @@ static rk_status place_all(choice *c, double largest_whole) {
 /* How far from balanced, 1 is even, and trainers have no more to do than they must; owners that hold more
  * than they can are far worse than busy ones. */
 static double unevenness(const choice *c) {
-    double most = level_of_trainers(c, c->wire_bytes) / c->least_level, fullest = 0;
+    double most = relative_load_of_trainers(c, c->wire_bytes) / c->least_level, fullest = 0;
     for (int32_t i = 0; i < c->n_owners; i++) {
-        most = fmax(most, level(c, &c->owners[i]));
+        most = fmax(most, relative_load(c, &c->owners[i]));
         fullest = fmax(fullest, c->owners[i].bytes / c->owners[i].capacity.memory_bytes);
     }
     return fullest > 1 ? 1e9 * fullest : most;
@@ -253,8 +253,8 @@ static double unevenness(const choice *c) {
 /* By what owners take parts of a table that is cut by rows. */
 typedef enum measure { BY_SPEED, BY_MEMORY, BY_WHAT_IS_LEFT, MEASURES } measure;
 
-static double power_of(const choice *c, const owner *o, measure by) {
-    if (by == BY_WHAT_IS_LEFT) return fmax(1 - level(c, o), 0);
+static double weight_of_owner(const choice *c, const owner *o, measure by) {
+    if (by == BY_WHAT_IS_LEFT) return fmax(1 - relative_load(c, o), 0);
     return by == BY_MEMORY ? memory_of(o) : 1 / seconds_on(o, 1, 10);
 }
 
@@ -262,7 +262,7 @@ static double power_of(const choice *c, const owner *o, measure by) {
 static rk_status place_by_hand(choice *c) {
     empty_owners(c);
     for (int32_t t = 0; t < c->request->n_tables; t++)
-        if (c->candidates[t].constraint && c->candidates[t].constraint->n_ranks) RK_TRY(place(c, t));
+        if (c->candidates[t].constraint && c->candidates[t].constraint->n_ranks) RK_TRY(place_table(c, t));
     return RK_OK;
 }
 
@@ -273,16 +273,16 @@ static rk_status set_order(choice *c, measure by) {
     bool alike = true;
     if (by == BY_WHAT_IS_LEFT) RK_TRY(place_by_hand(c));
     for (int32_t i = 0; i < c->n_owners; i++) {
-        total += power_of(c, &c->owners[i], by);
-        if (fabs(power_of(c, &c->owners[i], by) - power_of(c, &c->owners[0], by)) >
-            1e-9 * power_of(c, &c->owners[0], by))
+        total += weight_of_owner(c, &c->owners[i], by);
+        if (fabs(weight_of_owner(c, &c->owners[i], by) - weight_of_owner(c, &c->owners[0], by)) >
+            1e-9 * weight_of_owner(c, &c->owners[0], by))
             alike = false;
     }
     c->n_dealt = 0;
     for (int32_t i = 0; i < c->n_owners; i++) {
-        long n =
-            alike ? 1
-                  : lround(PARTS_OF_AN_AVERAGE_OWNER * power_of(c, &c->owners[i], by) / total * c->n_owners);
+        long n = alike ? 1
+                       : lround(PARTS_OF_AN_AVERAGE_OWNER * weight_of_owner(c, &c->owners[i], by) / total *
+                                c->n_owners);
         if (n == 0 && by != BY_WHAT_IS_LEFT) n = 1;
         for (long k = 0; k < n; k++) c->order[c->n_dealt++] = &c->owners[i];
     }
@@ -320,8 +320,8 @@ static rk_status balance(choice *c) {
     return place_all(c, best.whole);
 }
 
-static rk_sharding wanted(const rk_planner_request *request, int32_t t,
-                          const rk_planner_constraint *constraint) {
+static rk_sharding requested_sharding(const rk_planner_request *request, int32_t t,
+                                      const rk_planner_constraint *constraint) {
     if (constraint && constraint->sharding != RK_SHARD_AUTO) return constraint->sharding;
     if (constraint && constraint->pooling == RK_POOLING_ON) return RK_SHARD_TABLE_WISE;
     return request->tables[t].n_rows < request->replicate_below ? RK_SHARD_REPLICATED : RK_SHARD_AUTO;
@@ -373,7 +373,7 @@ static void fill_candidate(choice *c, int32_t t, const rk_planner_constraint *co
     candidate *table = &c->candidates[t];
     rk_optimizer usual;
     table->constraint = constraint;
-    table->sharding = wanted(request, t, constraint);
+    table->sharding = requested_sharding(request, t, constraint);
     table->load = request->loads ? request->loads[t]
                                  : rk_table_statistics_assume(
                                        config->n_rows,
@@ -416,7 +416,7 @@ static void fill_candidates(choice *c, const int32_t *constraint_of) {
     }
     c->mean_seconds = speed > 0 ? 1 / speed : 0;
     c->fill = bytes / memory_there;
-    c->least_level = fmax(1, level_of_trainers(c, wire));
+    c->least_level = fmax(1, relative_load_of_trainers(c, wire));
     for (int32_t t = 0; t < request->n_tables; t++) {
         candidate *table = &c->candidates[t];
         double work =

@@ -36,7 +36,7 @@ void rk_redis_addresses_free(rk_redis_addresses *a) {
 }
 
 /* May block for as long as the system's resolver does. */
-static rk_status ask(host_addresses *h) {
+static rk_status resolve(host_addresses *h) {
     char port[16];
     struct addrinfo *found, wanted = {.ai_flags = AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     snprintf(port, sizeof port, "%d", h->port);
@@ -58,7 +58,7 @@ static host_addresses *find(rk_redis_addresses *a, const char *host, int port) {
     return NULL;
 }
 
-static rk_status put(rk_redis_addresses *a, const host_addresses *h) {
+static rk_status store(rk_redis_addresses *a, const host_addresses *h) {
     host_addresses *known = find(a, h->host, h->port);
     if (!known) {
         RK_TRY(rk_grow(&a->hosts, a->n_hosts, &a->capacity, sizeof *a->hosts));
@@ -68,10 +68,10 @@ static rk_status put(rk_redis_addresses *a, const host_addresses *h) {
     return RK_OK;
 }
 
-static rk_status ask_and_put(rk_redis_addresses *a, host_addresses *h) {
-    RK_TRY(ask(h));
+static rk_status resolve_and_store(rk_redis_addresses *a, host_addresses *h) {
+    RK_TRY(resolve(h));
     pthread_mutex_lock(&a->mutex);
-    rk_status status = put(a, h);
+    rk_status status = store(a, h);
     pthread_mutex_unlock(&a->mutex);
     return status;
 }
@@ -84,7 +84,7 @@ rk_status rk_redis_addresses_get(rk_redis_addresses *a, const char *host, int po
     const host_addresses *known = find(a, h.host, port);
     if (known) h = *known;
     pthread_mutex_unlock(&a->mutex);
-    if (!known) RK_TRY(ask_and_put(a, &h));
+    if (!known) RK_TRY(resolve_and_store(a, &h));
     memcpy(out, h.list, h.n * sizeof *out);
     *n = h.n;
     return RK_OK;
@@ -97,6 +97,6 @@ void rk_redis_addresses_refresh(rk_redis_addresses *a) {
         host_addresses h = is_end ? (host_addresses){0} : a->hosts[i];
         pthread_mutex_unlock(&a->mutex);
         if (is_end) return;
-        (void)ask_and_put(a, &h);
+        (void)resolve_and_store(a, &h);
     }
 }

@@ -142,7 +142,7 @@ static void drop_nodes(rk_redis *r) {
 }
 
 /* Asks the nodes for their slots, one after another, until one says. */
-static rk_status learn_slots(rk_redis *r, const rk_redis_wait *wait) {
+static rk_status fetch_slots(rk_redis *r, const rk_redis_wait *wait) {
     static const rk_span words[] = {{"CLUSTER", 7}, {"SLOTS", 5}};
     rk_status status = RK_OK;
     size_t n_nodes = r->n_nodes;
@@ -236,7 +236,7 @@ static rk_status take_reply(void *context, rk_redis_node *node, size_t number, c
 
 /* What a lost node did not answer is for the next round. A connection that had been idle may just have been
  * closed; a cluster may have another node for the slots; else that is all. */
-static rk_status take_back(rk_redis *r, rk_redis_node *node, int *n_lost) {
+static rk_status requeue_unanswered(rk_redis *r, rk_redis_node *node, int *n_lost) {
     bool again = node->reused || r->is_cluster;
     rk_status status = again && ++*n_lost <= 2 ? RK_OK : node_error(node);
     for (size_t i = node->n_answered; status == RK_OK && i < node->n_queued; i++)
@@ -248,19 +248,19 @@ static rk_status take_back(rk_redis *r, rk_redis_node *node, int *n_lost) {
 }
 
 static rk_status round_trip(rk_redis *r, const rk_redis_wait *wait, int *n_lost) {
-    rk_status status = r->knows_slots ? RK_OK : learn_slots(r, wait);
+    rk_status status = r->knows_slots ? RK_OK : fetch_slots(r, wait);
     r->n_later = 0;
     for (size_t i = 0; i < r->n_nodes; i++) r->nodes[i]->failed = false;
     for (size_t i = 0; status == RK_OK && i < r->n_pending; i++) status = queue_command(r, r->pending[i]);
     if (status == RK_OK) status = rk_redis_exchange(r->nodes, r->n_nodes, wait, take_reply, r);
     for (size_t i = 0; i < r->n_nodes; i++) {
         if (status != RK_OK && r->nodes[i]->n_queued) rk_redis_node_close(r->nodes[i]);
-        if (status == RK_OK && r->nodes[i]->failed) status = take_back(r, r->nodes[i], n_lost);
+        if (status == RK_OK && r->nodes[i]->failed) status = requeue_unanswered(r, r->nodes[i], n_lost);
     }
     return status;
 }
 
-static rk_status run_some(rk_redis *r, size_t n, const rk_redis_wait *wait) {
+static rk_status run_commands(rk_redis *r, size_t n, const rk_redis_wait *wait) {
     int n_lost = 0;
     RK_TRY(rk_reserve(&r->pending, &r->pending_capacity, n, sizeof *r->pending));
     RK_TRY(rk_reserve(&r->later, &r->later_capacity, n, sizeof *r->later));
@@ -291,7 +291,7 @@ rk_status rk_redis_run(rk_redis *r, const rk_redis_command *commands, size_t n,
         for (some = 0; done + some < n && some < ONCE && n_bytes < ONCE_BYTES; some++)
             n_bytes += commands[done + some].n_bytes;
         r->commands = commands + done;
-        RK_TRY(run_some(r, some, &wait));
+        RK_TRY(run_commands(r, some, &wait));
     }
     return RK_OK;
 }
@@ -315,7 +315,7 @@ static rk_status queue_pings(rk_redis *r) {
 rk_status rk_redis_ping(rk_redis *r, const rk_redis_limits *limits) {
     const rk_redis_wait wait = wait_of(limits);
     r->knows_slots = false;
-    RK_TRY(learn_slots(r, &wait));
+    RK_TRY(fetch_slots(r, &wait));
     for (int32_t s = 0; r->is_cluster && s < RK_REDIS_SLOTS; s++)
         RK_FAIL_IF(r->slots.nodes[s] < 0, RK_UNAVAILABLE, "no node of the Redis cluster has slot %d", (int)s);
     rk_status status = queue_pings(r);

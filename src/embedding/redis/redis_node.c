@@ -217,7 +217,7 @@ static bool check_connection(rk_redis_node *node) {
     return code == 0;
 }
 
-static rk_status handle(rk_redis_node *node, short events, rk_redis_take take, void *context) {
+static rk_status handle_events(rk_redis_node *node, short events, rk_redis_take take, void *context) {
     if (!node->connected && !check_connection(node)) return RK_OK;
     if (events & (POLLOUT | POLLERR) && has_output(node))
         transmit(node); /* a connection that failed says so */
@@ -245,7 +245,7 @@ static rk_status exchange(rk_redis_node **nodes, size_t n, const rk_redis_wait *
         if (code == 0 && rk_clock_seconds() < wait->until) continue;
         if (code <= 0) fail_all(waiting, n_waiting, code < 0 ? strerror(errno) : "no answer in time");
         for (size_t i = 0; code > 0 && i < n_waiting; i++)
-            if (polled[i].revents) RK_TRY(handle(waiting[i], polled[i].revents, take, context));
+            if (polled[i].revents) RK_TRY(handle_events(waiting[i], polled[i].revents, take, context));
     }
     return RK_OK;
 }

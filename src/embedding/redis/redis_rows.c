@@ -18,7 +18,7 @@ struct rk_redis_rows {
     rk_row_manifest manifest;
     rk_row_cache **caches; /* [manifest.n_tables] */
     double timeout;
-    rk_redis_addresses *addresses; /* of all threads' connections; asked for anew by check */
+    rk_redis_addresses *addresses; /* of all threads' connections; asked for anew by check_available */
     rk_redis *prober;              /* for opening and checking */
     atomic_bool available;
     _Atomic uint64_t paused_until; /* rk_clock_us */
@@ -96,14 +96,14 @@ static bool is_available(const rk_row_source *source) {
     return atomic_load(&((const rk_redis_rows *)source)->available);
 }
 
-static void count(const rk_row_source *source, int64_t *n_cached, int64_t *n_fetched) {
+static void count_reads(const rk_row_source *source, int64_t *n_cached, int64_t *n_fetched) {
     const rk_redis_rows *r = (const rk_redis_rows *)source;
     *n_cached = atomic_load(&r->n_cached);
     *n_fetched = atomic_load(&r->n_fetched);
 }
 
 /* All nodes answer, and the manifest is there. */
-static rk_status check(rk_row_source *source) {
+static rk_status check_available(rk_row_source *source) {
     rk_redis_rows *r = (rk_redis_rows *)source;
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     const rk_redis_command get = {.verb = RK_REDIS_GET, .key = r->manifest.key, .number = -1, .text = &text};
@@ -123,8 +123,8 @@ rk_status rk_redis_rows_open(const rk_redis_rows_options *o, rk_row_source **out
     static const rk_row_source_ops ops = {.free = free_rows,
                                           .create_store = create_store,
                                           .is_available = is_available,
-                                          .check = check,
-                                          .count = count};
+                                          .check = check_available,
+                                          .count = count_reads};
     rk_redis_rows *r;
     RK_TRY(rk_alloc(1, sizeof *r, &r));
     r->source.ops = &ops;

@@ -40,7 +40,7 @@ static void clear_places(batch_rows *t) {
 }
 
 /* Room for n rows that may all be different. */
-static rk_status reserve_rows(batch_rows *t, size_t n) {
+static rk_status clear_and_reserve(batch_rows *t, size_t n) {
     size_t n_places = 16;
     while (n_places < 2 * n) n_places *= 2;
     RK_TRY(rk_reserve(&t->rows, &t->rows_capacity, n, sizeof *t->rows));
@@ -69,7 +69,7 @@ static rk_status count_ids(redis_store *s) {
             if (e->feature_tables[f] == t) n += (size_t)s->batch.uses[f].n_ids;
         RK_FAIL_IF(n > INT32_MAX / 2, RK_UNSUPPORTED, "table '%s': a batch has too many ids",
                    e->tables[t].config.name);
-        RK_TRY(reserve_rows(&s->tables[t], n));
+        RK_TRY(clear_and_reserve(&s->tables[t], n));
     }
     return RK_OK;
 }

@@ -29,13 +29,13 @@ static uint64_t hash_of(int64_t row) {
     return rk_hash_combine((uint64_t)row, 0);
 }
 
-static uint32_t home_of(const part *p, int64_t row) {
+static uint32_t home_slot(const part *p, int64_t row) {
     return (uint32_t)hash_of(row) & p->mask;
 }
 
 /* The place of a row, or the free one where it would be. */
 static uint32_t find(const part *p, int64_t row) {
-    uint32_t at = home_of(p, row);
+    uint32_t at = home_slot(p, row);
     while (p->places[at] >= 0 && p->rows[p->places[at]] != row) at = (at + 1) & p->mask;
     return at;
 }
@@ -43,7 +43,7 @@ static uint32_t find(const part *p, int64_t row) {
 /* Those behind it move up, so that none is cut off from its home. */
 static void remove_place(part *p, uint32_t at) {
     for (uint32_t next = (at + 1) & p->mask; p->places[next] >= 0; next = (next + 1) & p->mask) {
-        uint32_t home = home_of(p, p->rows[p->places[next]]);
+        uint32_t home = home_slot(p, p->rows[p->places[next]]);
         if (((next - home) & p->mask) < ((next - at) & p->mask)) continue;
         p->places[at] = p->places[next];
         at = next;
@@ -125,7 +125,7 @@ bool rk_row_cache_get(rk_row_cache *cache, int64_t row, void *out) {
 }
 
 /* A kept row's number for another row: the first one that was not used since the hand passed by. */
-static int32_t make_room(part *p) {
+static int32_t append_or_evict(part *p) {
     if (p->n < p->capacity) return p->n++;
     while (p->used[p->hand]) {
         p->used[p->hand] = 0;
@@ -142,7 +142,7 @@ void rk_row_cache_put(rk_row_cache *cache, int64_t row, const void *bytes) {
     part *p = part_of(cache, row);
     pthread_mutex_lock(&p->mutex);
     if (p->places[find(p, row)] < 0) { /* else another thread has read it too */
-        int32_t number = make_room(p);
+        int32_t number = append_or_evict(p);
         p->rows[number] = row;
         p->used[number] = 0;
         memcpy(p->bytes + (size_t)number * cache->row_bytes, bytes, cache->row_bytes);

@@ -132,19 +132,20 @@ static rk_status add_state(rk_store *store, rk_state_dict *state) {
         const rk_table_shard *shard = &s->shards[h];
         size_t first = state->n;
         if (shard->stored >= 0) RK_TRY(rk_table_state_dict(&s->store->tables[shard->stored], state));
-        if (shard->stored >= 0) RK_TRY(rk_stale_rows_state_dict(&s->stale_rows, shard->stored, state));
+        if (shard->stored >= 0)
+            RK_TRY(rk_row_before_images_state_dict(&s->before_images, shard->stored, state));
         for (size_t i = first; i < state->n; i++) state->entries[i].shared = shard->owner < 0;
     }
     return RK_OK;
 }
 
-static rk_status read_stale(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
-                            const void *records) {
-    return rk_stale_rows_read(&of(store)->stale_rows, name, n, record_bytes, records);
+static rk_status read_before_images(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
+                                    const void *records) {
+    return rk_row_before_images_read(&of(store)->before_images, name, n, record_bytes, records);
 }
 
 static void reload(rk_store *store) {
-    rk_stale_rows_forget(&of(store)->stale_rows);
+    rk_row_before_images_clear(&of(store)->before_images);
 }
 
 rk_status rk_sharded_set_l2(rk_sharded *s, const char *table, double l2, double l2_full) {
@@ -192,7 +193,7 @@ const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
                                      .flush = flush,
                                      .reload = reload,
                                      .state = add_state,
-                                     .read_stale = read_stale,
+                                     .read_before_images = read_before_images,
                                      .scale_learning_rate = scale_learning_rate,
                                      .bytes = bytes,
                                      .count = count,

@@ -127,7 +127,7 @@ static bool holds(const rk_sharded *s, int32_t rank, int32_t shard) {
     return owner < 0 ? rank < s->roles.n_trainers : owner == rank;
 }
 
-static rk_status deal_streams(rk_sharded *s) {
+static rk_status list_streams_of_ranks(rk_sharded *s) {
     RK_TRY(
         RK_ALLOC_ALL(RK_ARRAY((size_t)s->size, s->streams_of), RK_ARRAY((size_t)s->size, s->n_streams_of)));
     for (int32_t r = 0; r < s->size; r++) {
@@ -289,7 +289,7 @@ static rk_status allocate(rk_sharded *s) {
     return RK_OK;
 }
 
-static rk_status name_ranks(rk_sharded *s) {
+static rk_status set_rank_masks(rk_sharded *s) {
     size_t size = (size_t)s->size;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(size, s->trainers), RK_ARRAY(size, s->owners), RK_ARRAY(size, s->nobody),
                         RK_ARRAY(size, s->servers), RK_ARRAY(size, s->first)));
@@ -320,11 +320,11 @@ static rk_status create(rk_sharded *s, const rk_sharded_options *o) {
     RK_TRY(copy_names(s, o->config));
     RK_TRY(add_shards(s, o));
     RK_TRY(add_streams(s, o));
-    RK_TRY(deal_streams(s));
-    RK_TRY(name_ranks(s));
+    RK_TRY(list_streams_of_ranks(s));
+    RK_TRY(set_rank_masks(s));
     if (s->trains) RK_TRY(create_trainer_tables(s, o));
     RK_TRY(create_store(s, o));
-    s->stale_rows = (rk_stale_rows){.embeddings = s->store, .staleness = s->staleness};
+    s->before_images = (rk_row_before_images){.embeddings = s->store, .staleness = s->staleness};
     RK_TRY(allocate(s));
     return s->staleness && s->trains ? rk_sharded_start_comm_thread(s) : RK_OK;
 }
@@ -357,7 +357,7 @@ void rk_sharded_free(rk_store *store) {
     for (int32_t r = 0; r < s->size && s->streams_of; r++) rk_free(s->streams_of[r]);
     for (int32_t t = 0; t < s->n_tables; t++) rk_free(s->names[t]);
     rk_embeddings_free(s->trainer_tables);
-    rk_stale_rows_release(&s->stale_rows);
+    rk_row_before_images_release(&s->before_images);
     rk_embeddings_free(s->store);
     RK_FREE_ALL(s->names, s->shards, s->streams, s->streams_of, s->n_streams_of, s->trainers, s->owners,
                 s->nobody, s->servers, s->first, s->activations, s->scratch, s->asked, s->asked_ids,

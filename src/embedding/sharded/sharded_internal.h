@@ -8,7 +8,7 @@
 #include "embedding/sharded/resizable_buffer.h"
 #include "embedding/local/collection_internal.h"
 #include "embedding/sharded/sharded.h"
-#include "embedding/local/stale_rows.h"
+#include "embedding/local/row_before_images.h"
 
 /* A part of a table, on one rank or on all trainers. */
 typedef struct rk_table_shard {
@@ -100,13 +100,13 @@ struct rk_sharded {
     size_t n_in_flight_batches;
     char **names; /* [n_tables] */
     int32_t n_tables;
-    _Atomic int64_t begun;        /* by the caller, as */
-    int64_t finished;             /* are these */
-    _Atomic int64_t next_updated; /* by whoever moves batches in flight on, as */
-    int64_t next_served;          /* are these */
-    int64_t n_trained;            /* batches whose updates are done, of training, */
-    rk_stale_rows stale_rows;     /* and what later ones are to see of the store: likewise by whoever moves
-                                     batches in flight on */
+    _Atomic int64_t begun;              /* by the caller, as */
+    int64_t finished;                   /* are these */
+    _Atomic int64_t next_updated;       /* by whoever moves batches in flight on, as */
+    int64_t next_served;                /* are these */
+    int64_t n_trained;                  /* batches whose updates are done, of training, */
+    rk_row_before_images before_images; /* and what later ones are to see of the store: likewise by whoever
+                                 moves batches in flight on */
     _Atomic uint64_t bytes_served;
     _Atomic int64_t rows_served, gradients_taken;
     _Atomic int64_t staleness_sum, staleness_most; /* by whoever moves batches in flight on */
@@ -173,10 +173,10 @@ void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids);
 /* What goes to a stream: so many rows or bags, of the table's (rk_unique_rows.values) those from this one
  * on. */
-int64_t rk_in_flight_batch_count(const rk_sharded *s, rk_in_flight_batch *j,
-                                 const rk_table_shard_stream *stream);
-int64_t rk_in_flight_batch_first(const rk_sharded *s, const rk_in_flight_batch *j,
-                                 const rk_table_shard_stream *stream);
+int64_t rk_in_flight_batch_stream_count(const rk_sharded *s, rk_in_flight_batch *j,
+                                        const rk_table_shard_stream *stream);
+int64_t rk_in_flight_batch_stream_offset(const rk_sharded *s, const rk_in_flight_batch *j,
+                                         const rk_table_shard_stream *stream);
 rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j);
 /* Samples first .. last-1 of a feature, once its rows are taken; `to` is of sample `first`. */
 void rk_in_flight_batch_lookup(const rk_sharded *s, const rk_in_flight_batch *j, int32_t feature,

@@ -23,14 +23,14 @@ static bool may_serve(const rk_sharded *s, const rk_in_flight_batch *j, int64_t 
     return !s->owns || s->next_updated >= number - (j->kind == RK_IN_FLIGHT_TRAIN ? s->staleness : 0);
 }
 
-static rk_status arrived(rk_all_to_all *all_to_all, bool *done) {
+static rk_status test_arrived(rk_all_to_all *all_to_all, bool *done) {
     *done = true;
     return all_to_all ? rk_all_to_all_test(all_to_all, done) : RK_OK;
 }
 
-static void see_staleness(rk_sharded *s, const rk_in_flight_batch *j, int64_t number) {
+static void count_staleness(rk_sharded *s, const rk_in_flight_batch *j, int64_t number) {
     if (j->kind != RK_IN_FLIGHT_TRAIN) return;
-    int64_t missing = number - s->next_updated + (int64_t)s->stale_rows.n;
+    int64_t missing = number - s->next_updated + (int64_t)s->before_images.n;
     atomic_fetch_add(&s->staleness_sum, missing);
     if (missing > atomic_load(&s->staleness_most)) atomic_store(&s->staleness_most, missing);
 }
@@ -40,13 +40,13 @@ static rk_status serve_next(rk_sharded *s, bool *moved) {
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, number);
     if (number >= begun_of(s) || state_of(j) != RK_IN_FLIGHT_IDS_SENT) return RK_OK;
     bool done;
-    RK_TRY(arrived(j->ids, &done));
+    RK_TRY(test_arrived(j->ids, &done));
     if (!done) return RK_OK;
     if (!j->is_read && s->owns) RK_TRY(rk_in_flight_batch_read_ids(s, j));
     j->is_read = true;
     if (!may_serve(s, j, number)) return RK_OK;
     uint64_t begin = rk_trace_begin();
-    see_staleness(s, j, number);
+    count_staleness(s, j, number);
     if (j->kind == RK_IN_FLIGHT_CONTROL)
         set_state(j, RK_IN_FLIGHT_READY);
     else {
@@ -63,7 +63,7 @@ static rk_status serve_next(rk_sharded *s, bool *moved) {
 static rk_status receive_rows(rk_sharded *s, rk_in_flight_batch *j, bool *moved) {
     bool done;
     if (state_of(j) != RK_IN_FLIGHT_SERVED) return RK_OK;
-    RK_TRY(arrived(j->rows, &done));
+    RK_TRY(test_arrived(j->rows, &done));
     if (!done) return RK_OK;
     if (s->trains) RK_TRY(rk_in_flight_batch_output_dist(s, j));
     if (!s->trains && j->kind == RK_IN_FLIGHT_TRAIN) {
@@ -94,8 +94,8 @@ static rk_status update_next(rk_sharded *s, bool *moved) {
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->next_updated);
     bool done;
     if (s->next_updated >= begun_of(s) || state_of(j) != RK_IN_FLIGHT_RETURNED) return RK_OK;
-    RK_TRY(arrived(j->gradients, &done));
-    if (done) RK_TRY(arrived(j->step_status, &done));
+    RK_TRY(test_arrived(j->gradients, &done));
+    if (done) RK_TRY(test_arrived(j->step_status, &done));
     if (done) RK_TRY(may_update(s, j, &done));
     if (!done) return RK_OK;
     uint64_t begin = rk_trace_begin();
@@ -113,7 +113,7 @@ static rk_status update_next(rk_sharded *s, bool *moved) {
     return RK_OK;
 }
 
-static rk_status move(rk_sharded *s, bool *moved) {
+static rk_status advance(rk_sharded *s, bool *moved) {
     *moved = false;
     RK_TRY(update_next(s, moved));
     RK_TRY(serve_next(s, moved));
@@ -141,22 +141,22 @@ static rk_all_to_all *blocking_all_to_all(const rk_sharded *s) {
 }
 
 /* One step by this thread, or a wait for what blocks all batches. */
-static rk_status move_or_wait(rk_sharded *s) {
+static rk_status advance_or_wait(rk_sharded *s) {
     bool moved;
-    RK_TRY(move(s, &moved));
+    RK_TRY(advance(s, &moved));
     if (moved) return RK_OK;
     rk_all_to_all *all_to_all = blocking_all_to_all(s);
     RK_FAIL_IF(!all_to_all, RK_INTERNAL, "a batch has no all_to_all to wait for");
     return rk_all_to_all_wait(all_to_all);
 }
 
-static rk_status move_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state) {
-    while (state_of(j) != state) RK_TRY(move_or_wait(s));
+static rk_status advance_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state) {
+    while (state_of(j) != state) RK_TRY(advance_or_wait(s));
     return RK_OK;
 }
 
 rk_status rk_sharded_wait_until_served(rk_sharded *s) {
-    while (s->next_served < begun_of(s)) RK_TRY(move_or_wait(s));
+    while (s->next_served < begun_of(s)) RK_TRY(advance_or_wait(s));
     return RK_OK;
 }
 
@@ -197,7 +197,7 @@ static rk_status wait_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_fl
 
 rk_status rk_sharded_wait_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state) {
     double begin = rk_clock_seconds();
-    rk_status status = s->has_comm_thread ? wait_until(s, j, state) : move_until(s, j, state);
+    rk_status status = s->has_comm_thread ? wait_until(s, j, state) : advance_until(s, j, state);
     s->seen.wait_s += rk_clock_seconds() - begin;
     return status;
 }
@@ -206,7 +206,7 @@ enum { LEAST_NAP_NS = 50000, MOST_NAP_NS = 1000000 };
 
 /* Sleeps where nothing is under way, naps ever longer where nothing moves; where somebody waits, it waits for
  * what holds them up, whose time limit then counts. */
-static rk_status rest(rk_sharded *s, long *nap_ns) {
+static rk_status sleep_longer(rk_sharded *s, long *nap_ns) {
     pthread_mutex_lock(&s->lock);
     while (!s->stops && s->next_updated == begun_of(s)) pthread_cond_wait(&s->woken, &s->lock);
     bool awaited = s->n_waiting > 0;
@@ -223,11 +223,11 @@ static void *run_comm_thread(void *context) {
     (void)rk_parallel_set_alone(true);
     for (long nap_ns = LEAST_NAP_NS;;) {
         bool moved = false;
-        rk_status status = move(s, &moved);
+        rk_status status = advance(s, &moved);
         if (moved)
             nap_ns = LEAST_NAP_NS;
         else if (status == RK_OK)
-            status = rest(s, &nap_ns);
+            status = sleep_longer(s, &nap_ns);
         pthread_mutex_lock(&s->lock);
         if (status != RK_OK) {
             s->status = status;

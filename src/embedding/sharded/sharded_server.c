@@ -126,9 +126,9 @@ rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j) {
                          s->asked_ids[f].offsets ? s->asked_ids[f].offsets[counts[f]] : counts[f]);
     }
     RK_TRY(rk_uses_prepare(s->store, &s->store->batch_to_peek, 0, counts, s->asked_ids, true));
-    if (j->kind == RK_IN_FLIGHT_TRAIN) rk_stale_rows_put_back(&s->stale_rows);
+    if (j->kind == RK_IN_FLIGHT_TRAIN) rk_row_before_images_swap_in(&s->before_images);
     rk_uses_lookup_all(s->store, &s->store->batch_to_peek, s->activations, false);
-    if (j->kind == RK_IN_FLIGHT_TRAIN) rk_stale_rows_take_away(&s->stale_rows);
+    if (j->kind == RK_IN_FLIGHT_TRAIN) rk_row_before_images_swap_out(&s->before_images);
     for (int32_t r = 0; r < n_trainers; r++) pack_answers(s, j, r);
     return rk_all_to_all_begin(s->comm, RK_CHANNEL_ROWS, s->answers, s->owns ? s->trainers : s->nobody,
                                s->trains ? s->owners : s->nobody, &j->rows);
@@ -186,7 +186,7 @@ rk_status rk_in_flight_batch_update(rk_sharded *s, rk_in_flight_batch *j) {
     RK_TRY(
         rk_embeddings_launch(s->store, s->activations,
                              false)); /* a row that is not finite stays so: what came is checked here too */
-    RK_TRY(rk_stale_rows_keep(&s->stale_rows, s->n_trained));
+    RK_TRY(rk_row_before_images_capture(&s->before_images, s->n_trained));
     rk_embeddings_update_all(s->store);
     return RK_OK;
 }

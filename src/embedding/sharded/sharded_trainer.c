@@ -54,7 +54,7 @@ static void group_by_part(rk_unique_rows *w, int32_t n_parts, int64_t n_uses) {
     for (int64_t u = 0; u < n_uses && n_parts > 1; u++) targets[u] = order[targets[u]];
 }
 
-static rk_status want_rows(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
+static rk_status find_unique_rows(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
     const rk_row_uses *plan = &j->batch_context.plans[t];
     rk_unique_rows *w = &j->unique[t];
     size_t n = (size_t)plan->n;
@@ -73,7 +73,7 @@ static rk_status want_rows(const rk_sharded *s, rk_in_flight_batch *j, int32_t t
 }
 
 /* Combined elsewhere, a bag is one row here. Its ids are still needed, to be sent. */
-static rk_status want_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
+static rk_status find_pooled_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
     rk_unique_rows *w = &j->unique[t];
     w->bag_begins[0] = 0;
     for (int32_t k = 0; k < features_of(s, t); k++) {
@@ -152,7 +152,8 @@ rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, in
     if (j->kind != RK_IN_FLIGHT_CONTROL) {
         RK_TRY(rk_batch_context_dedup(s->trainer_tables, &j->batch_context, n, NULL, ids));
         for (int32_t t = 0; t < s->trainer_tables->n_tables; t++)
-            if (features_of(s, t)) RK_TRY(is_pooled(s, t) ? want_bags(s, j, t) : want_rows(s, j, t));
+            if (features_of(s, t))
+                RK_TRY(is_pooled(s, t) ? find_pooled_bags(s, j, t) : find_unique_rows(s, j, t));
     }
     for (int32_t r = 0; r < s->size; r++) {
         if (s->owners[r]) RK_TRY(pack_ids(s, j, r));
@@ -164,13 +165,13 @@ rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, in
                                s->owns ? s->trainers : s->nobody, &j->ids);
 }
 
-int64_t rk_in_flight_batch_count(const rk_sharded *s, rk_in_flight_batch *j,
-                                 const rk_table_shard_stream *stream) {
+int64_t rk_in_flight_batch_stream_count(const rk_sharded *s, rk_in_flight_batch *j,
+                                        const rk_table_shard_stream *stream) {
     return ids_of(s, j, stream).entry.n_bags;
 }
 
-int64_t rk_in_flight_batch_first(const rk_sharded *s, const rk_in_flight_batch *j,
-                                 const rk_table_shard_stream *stream) {
+int64_t rk_in_flight_batch_stream_offset(const rk_sharded *s, const rk_in_flight_batch *j,
+                                         const rk_table_shard_stream *stream) {
     const rk_table_shard *shard = &s->shards[stream->shard];
     const rk_unique_rows *w = &j->unique[shard->table];
     return stream->feature < 0 ? w->begins[shard->part]
@@ -182,7 +183,8 @@ static float *values_of(const rk_sharded *s, const rk_in_flight_batch *j,
                         const rk_table_shard_stream *stream) {
     const rk_table_shard *shard = &s->shards[stream->shard];
     return (float *)j->unique[shard->table].values.data +
-           rk_in_flight_batch_first(s, j, stream) * s->trainer_tables->tables[shard->table].config.dim +
+           rk_in_flight_batch_stream_offset(s, j, stream) *
+               s->trainer_tables->tables[shard->table].config.dim +
            shard->first_column;
 }
 
@@ -215,7 +217,7 @@ rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
             const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
             const rk_table_shard *shard = &s->shards[stream->shard];
             if (!rk_table_shard_stream_answers(s, stream, s->rank, owner)) continue;
-            int64_t n = rk_in_flight_batch_count(s, j, stream);
+            int64_t n = rk_in_flight_batch_stream_count(s, j, stream);
             size_t bytes = rk_values_bytes(n, shard->dim, stream->rows_wire);
             if (n == 0) continue; /* messages and boxes may be NULL */
             RK_FAIL_IF(at + bytes > from[owner].n_bytes, RK_INTERNAL,
@@ -293,7 +295,7 @@ static rk_status pack_gradients_of_owner(const rk_sharded *s, rk_in_flight_batch
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
             const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
             if (!stream->trainable) continue;
-            int64_t n = rk_in_flight_batch_count(s, j, stream);
+            int64_t n = rk_in_flight_batch_stream_count(s, j, stream);
             if (pass == 1 && n) pack_gradients(s, j, stream, n, gradients, (char *)j->give[owner].data + at);
             *(pass ? &at : &bytes) +=
                 rk_values_bytes(n, s->shards[stream->shard].dim, stream->gradients_wire);

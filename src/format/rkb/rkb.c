@@ -25,7 +25,7 @@ struct rk_rkb {
     chunk *chunks;         /* [n_blocks, n_columns] */
 };
 
-static rk_status damaged(const rk_rkb *rkb, uint64_t byte, const char *what) {
+static rk_status damaged_error(const rk_rkb *rkb, uint64_t byte, const char *what) {
     return rk_error(RK_BAD_DATA, "'%s': byte %llu: %s", rkb->path, (unsigned long long)byte, what);
 }
 
@@ -39,12 +39,12 @@ static rk_status take_columns(rk_rkb *rkb, cursor *c) {
                         RK_ARRAY((size_t)rkb->n_columns, rkb->types)));
     for (int32_t i = 0; i < rkb->n_columns; i++) {
         uint64_t byte = (uint64_t)(c->at - rkb->data);
-        if (c->end - c->at < 5) return damaged(rkb, byte, "the footer's list of columns is cut");
+        if (c->end - c->at < 5) return damaged_error(rkb, byte, "the footer's list of columns is cut");
         uint32_t type = c->at[0], n_bytes = rk_rkb_u32(c->at + 1);
         c->at += 5;
-        if (type > RK_COLUMN_F32) return damaged(rkb, byte, "a column of no known type");
+        if (type > RK_COLUMN_F32) return damaged_error(rkb, byte, "a column of no known type");
         if (n_bytes > (uint64_t)(c->end - c->at) || memchr(c->at, 0, n_bytes))
-            return damaged(rkb, byte, "a column's name that cannot be");
+            return damaged_error(rkb, byte, "a column's name that cannot be");
         RK_TRY(rk_strndup((const char *)c->at, n_bytes, &rkb->names[i]));
         rkb->types[i] = (rk_column_type)type;
         c->at += n_bytes;
@@ -53,7 +53,7 @@ static rk_status take_columns(rk_rkb *rkb, cursor *c) {
 }
 
 /* zstd's densest block turns 4 bytes into 128 KiB. */
-static bool can_be(const chunk *k) {
+static bool is_plausible_size(const chunk *k) {
     if (k->compression == RK_RKB_PLAIN) return k->raw_bytes == k->stored_bytes;
     return k->compression == RK_RKB_ZSTD && k->raw_bytes / (1 << 15) <= k->stored_bytes;
 }
@@ -64,13 +64,13 @@ static rk_status take_blocks(rk_rkb *rkb, cursor *c, uint64_t footer_begin) {
     uint64_t at = RK_RKB_HEAD_BYTES, entry_bytes = 8 + (uint64_t)rkb->n_columns * RK_RKB_CHUNK_ENTRY_BYTES;
     uint64_t left = (uint64_t)(c->end - c->at), n_rows = 0;
     if (left % entry_bytes || left / entry_bytes != (uint64_t)rkb->n_blocks)
-        return damaged(rkb, footer_begin, "the footer's list of blocks is not as long as it says");
+        return damaged_error(rkb, footer_begin, "the footer's list of blocks is not as long as it says");
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)rkb->n_blocks, rkb->block_rows),
                         RK_ARRAY((size_t)rkb->n_blocks * (size_t)rkb->n_columns, rkb->chunks)));
     for (int64_t b = 0; b < rkb->n_blocks; b++) {
         uint64_t rows = rk_rkb_u64(c->at);
         if (rows > RK_RKB_MAX_ROWS)
-            return damaged(rkb, (uint64_t)(c->at - rkb->data), "a block of too many rows");
+            return damaged_error(rkb, (uint64_t)(c->at - rkb->data), "a block of too many rows");
         rkb->block_rows[b] = (int64_t)rows;
         n_rows += rows;
         c->at += 8;
@@ -78,23 +78,25 @@ static rk_status take_blocks(rk_rkb *rkb, cursor *c, uint64_t footer_begin) {
             chunk *k = &rkb->chunks[b * rkb->n_columns + i];
             *k = (chunk){at, rk_rkb_u64(c->at), rk_rkb_u64(c->at + 8), rk_rkb_u32(c->at + 16),
                          rk_rkb_u32(c->at + 20)};
-            if (k->stored_bytes > footer_begin - at || !can_be(k))
-                return damaged(rkb, (uint64_t)(c->at - rkb->data), "a column's place that cannot be");
+            if (k->stored_bytes > footer_begin - at || !is_plausible_size(k))
+                return damaged_error(rkb, (uint64_t)(c->at - rkb->data), "a column's place that cannot be");
             at += k->stored_bytes;
         }
     }
-    if (at != footer_begin) return damaged(rkb, at, "bytes that belong to no column");
-    if (n_rows != (uint64_t)rkb->n_rows) return damaged(rkb, footer_begin, "the blocks' rows do not add up");
+    if (at != footer_begin) return damaged_error(rkb, at, "bytes that belong to no column");
+    if (n_rows != (uint64_t)rkb->n_rows)
+        return damaged_error(rkb, footer_begin, "the blocks' rows do not add up");
     return RK_OK;
 }
 
 static rk_status take_head(const rk_rkb *rkb) {
     const uint8_t *head = rkb->data;
     if (rkb->n_bytes < RK_RKB_HEAD_BYTES)
-        return damaged(rkb, rkb->n_bytes, "the file is truncated: it ends in its header");
-    if (memcmp(head, RK_RKB_HEAD_MAGIC, RK_RKB_MAGIC_BYTES) != 0) return damaged(rkb, 0, "not an rkb file");
+        return damaged_error(rkb, rkb->n_bytes, "the file is truncated: it ends in its header");
+    if (memcmp(head, RK_RKB_HEAD_MAGIC, RK_RKB_MAGIC_BYTES) != 0)
+        return damaged_error(rkb, 0, "not an rkb file");
     if (rk_crc32c(0, head, 12) != rk_rkb_u32(head + 12))
-        return damaged(rkb, 0, "the head's checksum does not match");
+        return damaged_error(rkb, 0, "the head's checksum does not match");
     if (rk_rkb_u32(head + 8) != RK_RKB_VERSION)
         return rk_error_hint(rk_error(RK_UNSUPPORTED, "'%s': rkb version %u; this program reads version %d",
                                       rkb->path, rk_rkb_u32(head + 8), RK_RKB_VERSION),
@@ -108,21 +110,21 @@ static rk_status take_footer(rk_rkb *rkb) {
     uint64_t tail = rkb->n_bytes - RK_RKB_TAIL_BYTES;
     if (rkb->n_bytes < RK_RKB_HEAD_BYTES + RK_RKB_TAIL_BYTES + FIXED_BYTES ||
         memcmp(rkb->data + tail + 16, RK_RKB_TAIL_MAGIC, RK_RKB_MAGIC_BYTES) != 0)
-        return damaged(rkb, rkb->n_bytes, "the file is truncated: it does not end as rkb files do");
+        return damaged_error(rkb, rkb->n_bytes, "the file is truncated: it does not end as rkb files do");
     uint64_t footer_bytes = rk_rkb_u64(rkb->data + tail);
     if (footer_bytes < FIXED_BYTES || footer_bytes > tail - RK_RKB_HEAD_BYTES)
-        return damaged(rkb, tail, "a footer that does not fit the file");
+        return damaged_error(rkb, tail, "a footer that does not fit the file");
     uint64_t begin = tail - footer_bytes;
     const uint8_t *footer = rkb->data + begin;
     if (rk_crc32c(0, footer, (size_t)footer_bytes + 8) != rk_rkb_u32(rkb->data + tail + 8))
-        return damaged(rkb, begin, "the footer's checksum does not match");
+        return damaged_error(rkb, begin, "the footer's checksum does not match");
     if (rk_rkb_u32(rkb->data + tail + 12) != RK_RKB_VERSION)
-        return damaged(rkb, tail + 12, "the head and the tail are of two versions");
+        return damaged_error(rkb, tail + 12, "the head and the tail are of two versions");
     uint64_t n_rows = rk_rkb_u64(footer), n_blocks = rk_rkb_u64(footer + 8);
     uint32_t n_columns = rk_rkb_u32(footer + 16);
     if (n_rows > INT64_MAX || n_blocks > footer_bytes / 8 || n_columns > INT32_MAX ||
         n_columns > footer_bytes / 5)
-        return damaged(rkb, begin, "a footer that cannot be");
+        return damaged_error(rkb, begin, "a footer that cannot be");
     rkb->n_rows = (int64_t)n_rows;
     rkb->n_blocks = (int64_t)n_blocks;
     rkb->n_columns = (int32_t)n_columns;

@@ -17,10 +17,10 @@ enum { RK_SUM_WEIGHTS, RK_SUM_LOSS, RK_SUM_LABELS, RK_SUM_PREDICTIONS, RK_SUM_RI
 enum { RK_SUM_SQUARES = 1, RK_SUM_DISTANCES };
 
 /* What all metrics of a task follow from. */
-typedef struct rk_metric_parts {
+typedef struct rk_metric_totals {
     double auc, gauc; /* of binary tasks; NaN where undefined */
     double sums[RK_METRIC_SUMS];
-} rk_metric_parts;
+} rk_metric_totals;
 
 /* -y log p - (1-y) log(1-p); finite at the ends. */
 RK_DEVICE_CODE static inline double rk_cross_entropy_of(double label, double p) {

@@ -24,11 +24,11 @@ typedef struct recording {
     rk_status status; /* the first that is not RK_OK */
 } recording;
 
-static void note(recording *r, rk_status status) {
+static void record_failure(recording *r, rk_status status) {
     if (r->status == RK_OK) r->status = status;
 }
 
-static void give_inputs(recording *r, int64_t n) {
+static void enqueue_inputs(recording *r, int64_t n) {
     rk_model *model = r->model;
     rk_cuda_engine *d = model->cuda;
     const rk_device_batch *batch = r->batch;
@@ -39,29 +39,29 @@ static void give_inputs(recording *r, int64_t n) {
         rk_stream_copy(d->compute, rk_device_graph_data(d->graph, model->lengths),
                        batch->device + d->layout.lengths,
                        (size_t)(n * d->layout.n_sequences) * sizeof(float));
-    note(r, d->store->ops->lookup(d->store, d->compute, d->activations));
+    record_failure(r, d->store->ops->lookup(d->store, d->compute, d->activations));
 }
 
-static void give_training(void *context, int64_t n) {
+static void enqueue_training(void *context, int64_t n) {
     recording *r = context;
     rk_model *model = r->model;
     rk_cuda_engine *d = model->cuda;
     uint32_t *stop = rk_stop_of(d->found, model->n_tasks);
     rk_stream_fill(d->compute, d->found, 0, d->step_status_bytes);
-    give_inputs(r, n);
+    enqueue_inputs(r, n);
     rk_device_graph_forward(d->graph, d->compute, n, d->loss->n_rest(model, r->batch, n), r->total, true,
                             (const int64_t *)(r->batch->device + d->layout.step));
-    d->loss->give(model, r->batch, n);
+    d->loss->enqueue(model, r->batch, n);
     rk_device_graph_backward(d->graph, d->compute, n);
-    note(r, d->store->ops->flag_not_finite(d->store, d->compute, d->gradients, stop));
-    note(r, d->ranks->give(model));
+    record_failure(r, d->store->ops->flag_not_finite(d->store, d->compute, d->gradients, stop));
+    record_failure(r, d->ranks->enqueue(model));
 }
 
-static void give_prediction(void *context, int64_t n) {
+static void enqueue_prediction(void *context, int64_t n) {
     recording *r = context;
     rk_model *model = r->model;
     rk_cuda_engine *d = model->cuda;
-    give_inputs(r, n);
+    enqueue_inputs(r, n);
     rk_device_graph_forward(d->graph, d->compute, n, 0, n, false, NULL);
     rk_device_predictions(d->tasks, d->compute, n, rk_device_graph_data(d->graph, model->logits),
                           d->predictions);
@@ -88,7 +88,7 @@ static rk_status begin(rk_model *model, const rk_local_batch *batch) {
 }
 
 /* All of the batch's work, as one graph of launches where it is kept. */
-static rk_status give(rk_model *model, bool training) {
+static rk_status enqueue_batch(rk_model *model, bool training) {
     rk_cuda_engine *d = model->cuda;
     rk_device_batch *batch = &d->batches[d->now];
     recording r = {model, batch, d->totals[d->now], RK_OK};
@@ -99,10 +99,10 @@ static rk_status give(rk_model *model, bool training) {
     rk_launch_cache *kept = &(training ? d->training : d->prediction)[d->now];
     if (training && (rk_device_graph_sums(d->graph) ||
                      (model->loss->extends && model->ranks->is_distributed))) /* ranks meet on the way */
-        give_training(&r, batch->view.n);
+        enqueue_training(&r, batch->view.n);
     else
         RK_TRY(rk_launch_cache_run(kept, d->compute, batch->view.n,
-                                   training ? give_training : give_prediction, &r));
+                                   training ? enqueue_training : enqueue_prediction, &r));
     RK_TRY(r.status);
     return training ? d->ranks->end_step(model) : RK_OK;
 }
@@ -119,7 +119,7 @@ static rk_status run(rk_model *model, bool training) {
     rk_trace_end(began, "wait for ids");
     began = rk_trace_begin();
     if (status == RK_OK && training) status = d->ranks->begin(model);
-    if (status == RK_OK) status = give(model, training);
+    if (status == RK_OK) status = enqueue_batch(model, training);
     if (status != RK_OK) cancel(model);
     rk_trace_end(began, "launch");
     return status;
@@ -129,12 +129,12 @@ static rk_status run(rk_model *model, bool training) {
 static rk_status find_not_finite(rk_model *model, double *loss) {
     rk_cuda_engine *d = model->cuda;
     uint32_t stop = *rk_stop_of(d->step_status, model->n_tasks), own = *rk_stop_of(d->own, model->n_tasks);
-    if (own) RK_TRY(d->loss->conclude(model, &d->batches[d->running].view, d->own, loss));
+    if (own) RK_TRY(d->loss->compute_loss(model, &d->batches[d->running].view, d->own, loss));
     bool lost = stop & RK_CUDA_STOP_LOSS; /* another rank's loss, of which all sums are no numbers */
     rk_status status =
         stop & RK_CUDA_STOP_DENSE && !lost ? rk_device_graph_check(d->graph, d->compute) : RK_OK;
     if (status == RK_OK && own & RK_CUDA_STOP_ROWS && !lost)
-        status = d->store->ops->check_gradients(d->store);
+        status = d->store->ops->check_gradients_finite(d->store);
     return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
 }
 
@@ -171,7 +171,7 @@ static rk_status finish(rk_model *model, const rk_local_batch *batch, double *lo
     bool stopped = *rk_stop_of(d->step_status, model->n_tasks) != 0;
     if (status == RK_OK)
         status = stopped ? name_not_finite(model, &found)
-                         : d->loss->conclude(model, &d->batches[d->running].view, d->step_status, &found);
+                         : d->loss->compute_loss(model, &d->batches[d->running].view, d->step_status, &found);
     rk_device_graph_done(d->graph, status == RK_OK);
     d->store->ops->end_batch(d->store, status == RK_OK);
     if (status != RK_OK) return rk_model_skip(model, status, loss);
@@ -215,7 +215,7 @@ static rk_status need_drained(const rk_model *model) {
 }
 
 static rk_status metrics(rk_model *model, bool binary, int64_t n, const rk_metric_sample *samples,
-                         const int64_t *groups, rk_metric_parts *out) {
+                         const int64_t *groups, rk_metric_totals *out) {
     rk_cuda_engine *d = model->cuda;
     RK_TRY(need_drained(model));
     pthread_mutex_lock(&d->turn);

@@ -11,7 +11,7 @@ static bool trains(const rk_model *model) {
 }
 
 /* Where each feature's vectors stand in the graph's inputs. */
-static rk_status wire(rk_model *model) {
+static rk_status bind_activations(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)model->n_lookups, d->activations),
                         RK_ARRAY((size_t)model->n_lookups, d->gradients)));
@@ -114,7 +114,7 @@ static rk_status open_device(rk_model *model, const rk_model_device *options) {
 }
 
 /* No rank waits for one that has failed already. */
-static rk_status meet(rk_model *model, rk_status status) {
+static rk_status create_device_comm(rk_model *model, rk_status status) {
     if (!model->ranks->is_distributed) return status;
     RK_TRY(rk_comm_agree(model->ranks->trainers, status));
     return rk_device_comm_create(model->ranks->trainers, model->cuda->device, &model->cuda->comm);
@@ -133,9 +133,9 @@ rk_status rk_cuda_engine_create(rk_model *model, const rk_model_device *options)
     d->ranks = model->ranks->is_distributed ? &rk_device_many_ranks : &rk_device_one_rank;
     d->loss = rk_model_learns_pairs(model) ? &rk_device_retrieval_losses : &rk_device_task_losses;
     d->layout = rk_device_batch_plan(model);
-    RK_TRY(meet(model, open_device(model, options)));
+    RK_TRY(create_device_comm(model, open_device(model, options)));
     RK_TRY(create_tables(model, options));
-    return wire(model);
+    return bind_activations(model);
 }
 
 void rk_cuda_engine_free(rk_model *model) {

@@ -26,7 +26,7 @@ typedef struct rk_device_ranks_ops {
     rk_status (*begin)(rk_model *model); /* starts the hosts' messages beside the step */
     /* From gradients and what was found here to updates of rows and parameters, unless somebody's stops them:
      * what of it a graph of launches may keep, then the rest. */
-    rk_status (*give)(rk_model *model);
+    rk_status (*enqueue)(rk_model *model);
     rk_status (*end_step)(rk_model *model);
     rk_status (*end)(rk_model *model);  /* of `begin` */
     rk_status (*wait)(rk_model *model); /* for all that was given to the device */
@@ -36,10 +36,11 @@ extern const rk_device_ranks_ops rk_device_one_rank, rk_device_many_ranks;
 /* What a step minimizes on a GPU, as rk_loss_ops. */
 typedef struct rk_device_loss_ops {
     int64_t (*n_rest)(const rk_model *model, const rk_device_batch *batch, int64_t n);
-    void (*give)(rk_model *model, const rk_device_batch *batch,
-                 int64_t n); /* from outputs to their gradients */
+    void (*enqueue)(rk_model *model, const rk_device_batch *batch,
+                    int64_t n); /* from outputs to their gradients */
     /* A step's loss, of what the device found; RK_NOT_FINITE says why. */
-    rk_status (*conclude)(const rk_model *model, const rk_batch *batch, const double *found, double *loss);
+    rk_status (*compute_loss)(const rk_model *model, const rk_batch *batch, const double *found,
+                              double *loss);
 } rk_device_loss_ops;
 extern const rk_device_loss_ops rk_device_task_losses, rk_device_retrieval_losses;
 

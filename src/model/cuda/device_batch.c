@@ -4,7 +4,7 @@
 
 #include "model/retrieval/retrieval.h"
 
-static size_t place(size_t *at, int64_t n, size_t bytes) {
+static size_t reserve_bytes(size_t *at, int64_t n, size_t bytes) {
     size_t here = *at;
     *at += ((size_t)n * bytes + 255) / 256 * 256;
     return here;
@@ -15,16 +15,16 @@ rk_device_batch_layout rk_device_batch_plan(const rk_model *model) {
         .n_sequences = model->lengths >= 0 ? rk_graph_shape(model->graph, model->lengths).cols : 0};
     int64_t n_items =
         rk_model_learns_pairs(model) ? model->max_batch + rk_retrieval_n_negatives(model->retrieval) : 0;
-    l.dense = place(&l.n_bytes, model->max_here * model->n_dense, sizeof(float));
-    l.lengths = place(&l.n_bytes, model->max_here * l.n_sequences, sizeof(float));
-    l.pairs = place(&l.n_bytes, n_items, sizeof(int32_t));
-    l.log_q = place(&l.n_bytes, n_items, sizeof(float));
-    l.labels = place(&l.n_bytes, model->max_batch * model->n_tasks, sizeof(float));
-    l.weights = place(&l.n_bytes, model->max_batch, sizeof(float));
-    l.scales = place(&l.n_bytes, model->n_tasks, sizeof(double));
-    l.wholes = place(&l.n_bytes, model->n_tasks, sizeof(double));
-    l.shares = place(&l.n_bytes, model->n_tasks, sizeof(double));
-    l.step = place(&l.n_bytes, 2, sizeof(int64_t));
+    l.dense = reserve_bytes(&l.n_bytes, model->max_here * model->n_dense, sizeof(float));
+    l.lengths = reserve_bytes(&l.n_bytes, model->max_here * l.n_sequences, sizeof(float));
+    l.pairs = reserve_bytes(&l.n_bytes, n_items, sizeof(int32_t));
+    l.log_q = reserve_bytes(&l.n_bytes, n_items, sizeof(float));
+    l.labels = reserve_bytes(&l.n_bytes, model->max_batch * model->n_tasks, sizeof(float));
+    l.weights = reserve_bytes(&l.n_bytes, model->max_batch, sizeof(float));
+    l.scales = reserve_bytes(&l.n_bytes, model->n_tasks, sizeof(double));
+    l.wholes = reserve_bytes(&l.n_bytes, model->n_tasks, sizeof(double));
+    l.shares = reserve_bytes(&l.n_bytes, model->n_tasks, sizeof(double));
+    l.step = reserve_bytes(&l.n_bytes, 2, sizeof(int64_t));
     return l;
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cuda/dense/dense_update.h"
-#include "cuda/tables/rank_rows.h"
+#include "cuda/tables/row_exchange.h"
 #include "embedding/cuda_sharded/device_sharded.h"
 #include "model/step/ranks.h"
 
@@ -54,7 +54,7 @@ void rk_device_ranks_sum(void *model, rk_stream *stream, float *values, int64_t 
     (void)rk_device_comm_sum(((rk_model *)model)->cuda->comm, stream, values, (size_t)n);
 }
 
-static rk_status give(rk_model *model) {
+static rk_status enqueue_updates(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
     return d->store->ops->sum(d->store, d->compute, d->gradients);
 }
@@ -63,7 +63,7 @@ static rk_status give(rk_model *model) {
 static rk_status update(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
     uint32_t *stop = rk_stop_of(d->found, model->n_tasks);
-    rk_device_graph_measure(d->graph, d->compute, stop);
+    rk_device_graph_gradient_norm(d->graph, d->compute, stop);
     RK_TRY(d->store->ops->apply(d->store, d->compute, d->gradients, stop));
     rk_device_graph_update(d->graph, d->compute, stop);
     return RK_OK;
@@ -112,14 +112,14 @@ static rk_status wait(rk_model *model) {
     return rk_device_comm_wait(model->cuda->comm, model->cuda->compute);
 }
 
-const rk_device_ranks_ops rk_device_many_ranks = {begin, give, end_step, end, wait};
+const rk_device_ranks_ops rk_device_many_ranks = {begin, enqueue_updates, end_step, end, wait};
 
 static rk_status nothing(rk_model *model) {
     (void)model;
     return RK_OK;
 }
 
-static rk_status give_alone(rk_model *model) {
+static rk_status enqueue_updates_alone(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
     RK_TRY(update(model));
     rk_stream_download(d->compute, d->step_status, d->found, d->step_status_bytes);
@@ -130,4 +130,4 @@ static rk_status wait_alone(rk_model *model) {
     return rk_stream_sync(model->cuda->compute);
 }
 
-const rk_device_ranks_ops rk_device_one_rank = {nothing, give_alone, nothing, nothing, wait_alone};
+const rk_device_ranks_ops rk_device_one_rank = {nothing, enqueue_updates_alone, nothing, nothing, wait_alone};

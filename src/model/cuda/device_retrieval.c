@@ -125,7 +125,7 @@ static int64_t n_rest(const rk_model *model, const rk_device_batch *batch, int64
 }
 
 /* Of scores nothing is learned. */
-static void give(rk_model *model, const rk_device_batch *batch, int64_t n) {
+static void enqueue_loss(rk_model *model, const rk_device_batch *batch, int64_t n) {
     rk_cuda_engine *d = model->cuda;
     rk_value user = rk_graph_find(model->graph, "user_vector"),
              item = rk_graph_find(model->graph, "item_vector");
@@ -139,10 +139,11 @@ static void give(rk_model *model, const rk_device_batch *batch, int64_t n) {
         run_loss(model, batch, &mine, 0, batch->n_pairs);
 }
 
-static rk_status conclude(const rk_model *model, const rk_batch *batch, const double *found, double *loss) {
+static rk_status compute_loss(const rk_model *model, const rk_batch *batch, const double *found,
+                              double *loss) {
     (void)batch;
     *loss = found[0];
     return isfinite(*loss) ? RK_OK : rk_retrieval_not_finite(model, *loss);
 }
 
-const rk_device_loss_ops rk_device_retrieval_losses = {n_rest, give, conclude};
+const rk_device_loss_ops rk_device_retrieval_losses = {n_rest, enqueue_loss, compute_loss};

@@ -7,7 +7,7 @@ static int64_t n_rest(const rk_model *model, const rk_device_batch *batch, int64
     return 0;
 }
 
-static void give(rk_model *model, const rk_device_batch *batch, int64_t n) {
+static void enqueue_loss(rk_model *model, const rk_device_batch *batch, int64_t n) {
     rk_cuda_engine *d = model->cuda;
     const char *at = batch->device;
     bool learns = model->log_variances >= 0;
@@ -28,8 +28,9 @@ static void give(rk_model *model, const rk_device_batch *batch, int64_t n) {
             .stop_bit = RK_CUDA_STOP_LOSS});
 }
 
-static rk_status conclude(const rk_model *model, const rk_batch *batch, const double *found, double *loss) {
+static rk_status compute_loss(const rk_model *model, const rk_batch *batch, const double *found,
+                              double *loss) {
     return rk_model_sum_micro_batches(model, batch, found, 1, loss);
 }
 
-const rk_device_loss_ops rk_device_task_losses = {n_rest, give, conclude};
+const rk_device_loss_ops rk_device_task_losses = {n_rest, enqueue_loss, compute_loss};

@@ -5,11 +5,11 @@
 
 #include "base/error.h"
 
-static rk_status keep(rk_launch_cache *kept, rk_stream *stream, int64_t n,
-                      void (*give)(void *context, int64_t n), void *context) {
+static rk_status capture(rk_launch_cache *kept, rk_stream *stream, int64_t n,
+                         void (*enqueue)(void *context, int64_t n), void *context) {
     rk_launch_graph *graph;
     RK_TRY(rk_stream_capture_begin(stream));
-    give(context, n);
+    enqueue(context, n);
     RK_TRY(rk_stream_capture_end(stream, &graph));
     rk_launch_graph_free(kept->graph);
     kept->graph = graph;
@@ -18,7 +18,7 @@ static rk_status keep(rk_launch_cache *kept, rk_stream *stream, int64_t n,
 }
 
 /* RK_LAUNCH_GRAPHS=off: nothing is kept, which tells a graph's fault from a kernel's. */
-static bool keeps_none(void) {
+static bool is_off(void) {
     const char *wanted = getenv("RK_LAUNCH_GRAPHS");
     return wanted && strcmp(wanted, "off") == 0;
 }
@@ -26,14 +26,14 @@ static bool keeps_none(void) {
 /* A size that comes once, such as an epoch's last batch, is not worth keeping, nor is a batch of no samples;
  * and what libraries set up at their first use may not be kept. */
 rk_status rk_launch_cache_run(rk_launch_cache *kept, rk_stream *stream, int64_t n,
-                              void (*give)(void *context, int64_t n), void *context) {
+                              void (*enqueue)(void *context, int64_t n), void *context) {
     bool is_kept = kept->graph && kept->n == n, comes_again = n > 0 && kept->last_n == n;
     kept->last_n = n;
-    if ((!is_kept && !comes_again) || keeps_none()) {
-        give(context, n);
+    if ((!is_kept && !comes_again) || is_off()) {
+        enqueue(context, n);
         return RK_OK;
     }
-    if (!is_kept) RK_TRY(keep(kept, stream, n, give, context));
+    if (!is_kept) RK_TRY(capture(kept, stream, n, enqueue, context));
     rk_launch_graph_run(kept->graph, stream);
     return RK_OK;
 }

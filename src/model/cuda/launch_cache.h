@@ -10,10 +10,10 @@ typedef struct rk_launch_cache {
     int64_t n, last_n;
 } rk_launch_cache;
 
-/* Gives the stream what `give` gives it for a batch of n samples. `give` must give the same for the same n,
- * and neither allocate nor wait. */
+/* Gives the stream what `enqueue` gives it for a batch of n samples. `enqueue` must give the same for the
+ * same n, and neither allocate nor wait. */
 rk_status rk_launch_cache_run(rk_launch_cache *kept, rk_stream *stream, int64_t n,
-                              void (*give)(void *context, int64_t n), void *context);
+                              void (*enqueue)(void *context, int64_t n), void *context);
 void rk_launch_cache_release(rk_launch_cache *kept);
 
 #endif

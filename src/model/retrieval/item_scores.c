@@ -58,8 +58,8 @@ static rk_status score_users(const scoring *s, int64_t first, int64_t n, int thr
 static void score_block(void *context, size_t block, int thread) {
     scoring *s = context;
     int64_t first = s->first + (int64_t)block * RK_USERS_AT_ONCE, left = s->end - first;
-    rk_failure_keep(&s->failure, first,
-                    score_users(s, first, left < RK_USERS_AT_ONCE ? left : RK_USERS_AT_ONCE, thread));
+    rk_failure_record(&s->failure, first,
+                      score_users(s, first, left < RK_USERS_AT_ONCE ? left : RK_USERS_AT_ONCE, thread));
 }
 
 rk_status rk_score_items(const rk_item_scores *x, int64_t first, int64_t end) {

@@ -22,7 +22,7 @@ static rk_status reserve(rk_sampler *s) {
 }
 
 /* Chances, that add up to 1, into keeps. */
-static rk_status weigh(rk_sampler *s, const int64_t *counts, double exponent) {
+static rk_status compute_probabilities(rk_sampler *s, const int64_t *counts, double exponent) {
     double sum = 0, least = INFINITY;
     for (int64_t i = 0; i < s->n; i++) sum += s->keeps[i] = counts[i] ? pow((double)counts[i], exponent) : 0;
     RK_FAIL_IF(sum == 0, RK_BAD_DATA, "no negatives can be sampled: the training data has no pairs");
@@ -36,7 +36,7 @@ static rk_status weigh(rk_sampler *s, const int64_t *counts, double exponent) {
 
 /* Places with room to spare take from those that have too much. waiting [n]: those with room from the front,
  * the others from the back. */
-static void deal(rk_sampler *s, int64_t *waiting) {
+static void build_alias_table(rk_sampler *s, int64_t *waiting) {
     int64_t n_small = 0, first_large = s->n;
     for (int64_t i = 0; i < s->n; i++) {
         s->keeps[i] *= (double)s->n;
@@ -62,8 +62,8 @@ rk_status rk_sampler_create(int64_t n, const int64_t *counts, double exponent, r
     if (counts && exponent > 0) {
         status = reserve(s);
         if (status == RK_OK) status = rk_alloc((size_t)n, sizeof *waiting, &waiting);
-        if (status == RK_OK) status = weigh(s, counts, exponent);
-        if (status == RK_OK) deal(s, waiting);
+        if (status == RK_OK) status = compute_probabilities(s, counts, exponent);
+        if (status == RK_OK) build_alias_table(s, waiting);
     }
     rk_free(waiting);
     if (status == RK_OK)

@@ -94,7 +94,7 @@ rk_status rk_retrieval_create(const rk_model_options *o, rk_retrieval **out) {
     rk_retrieval *r;
     RK_TRY(rk_alloc(1, sizeof *r, &r));
     r->section = o->model->retrieval;
-    r->known = rk_interactions_hold(o->interactions);
+    r->known = rk_interactions_ref(o->interactions);
     r->seed = o->seed;
     rk_status status = copy_schema(r, o->schema);
     if (status == RK_OK) status = choose_features(r, o);
@@ -111,7 +111,7 @@ void rk_retrieval_free(rk_retrieval *r) {
     rk_retrieval_batch_release(&r->batch);
     for (int32_t f = 0; f < r->schema.n_features; f++) rk_free((char *)(size_t)r->infos[f].name);
     rk_free(r->infos);
-    rk_interactions_free(r->known);
+    rk_interactions_unref(r->known);
     rk_sampler_free(r->sampler);
     rk_candidate_loss_free(r->loss);
     RK_FREE_ALL(r->log_q, r->micro_batch_losses);

@@ -24,7 +24,7 @@ typedef struct span {
     int64_t first, last;
 } span;
 
-static span meet(span a, span b) {
+static span intersect(span a, span b) {
     int64_t first = a.first > b.first ? a.first : b.first, last = a.last < b.last ? a.last : b.last;
     return (span){first, last > first ? last : first};
 }
@@ -63,14 +63,14 @@ static rk_status return_users(const rk_model *model, int64_t n, int64_t total, i
     rk_real *out = rk_graph_gradient(model->graph, r->user);
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     for (int32_t t = 0; t < ranks->roles.n_trainers; t++) {
-        span theirs = meet(rows, samples_of(ranks, t, total));
+        span theirs = intersect(rows, samples_of(ranks, t, total));
         ranks->messages[t] = (rk_message){r->ranks.user_gradient + theirs.first * dim,
                                           (size_t)((theirs.last - theirs.first) * dim) * sizeof *out};
     }
     RK_TRY(rk_all_to_all_begin(ranks->trainers, RK_CHANNEL_VALUES, ranks->messages, NULL, NULL, &all_to_all));
     RK_TRY(rk_all_to_all_wait(all_to_all));
     for (int32_t t = 0; t < ranks->roles.n_trainers; t++) {
-        span mine = meet(samples, rows_of(ranks, t, n));
+        span mine = intersect(samples, rows_of(ranks, t, n));
         size_t n_bytes = (size_t)((mine.last - mine.first) * dim) * sizeof *out;
         RK_TRY(rk_all_to_all_copy(all_to_all, t, n_bytes, out + (mine.first - samples.first) * dim));
     }

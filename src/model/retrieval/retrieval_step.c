@@ -48,7 +48,7 @@ static rk_status add_history(const rk_retrieval *r, const rk_batch *batch, const
 }
 
 /* The pairs of a whole batch and the items that its step draws. */
-static rk_status draw(const rk_model *model, const rk_batch *batch, int64_t step, rk_pairs *out) {
+static rk_status draw_negatives(const rk_model *model, const rk_batch *batch, int64_t step, rk_pairs *out) {
     const rk_retrieval *r = model->retrieval;
     RK_TRY(rk_reserve(&out->ids, &out->ids_capacity, (size_t)(batch->n + r->section.negatives),
                       sizeof *out->ids));
@@ -105,7 +105,7 @@ static rk_status fill(rk_model *model, const rk_rank_batch *rank_batch, int64_t 
     rk_ranks_span(model->ranks, total, &first, &last);
     RK_FAIL_IF(rank_batch->batch.n < rank_batch->total, RK_INVALID_ARGUMENT,
                "a two_tower needs all of a batch on each rank");
-    RK_TRY(draw(model, &rank_batch->batch, step, &batch->pairs));
+    RK_TRY(draw_negatives(model, &rank_batch->batch, step, &batch->pairs));
     RK_TRY(extend(model, &rank_batch->batch, &batch->pairs, first, last, &model->retrieval->batch, &mine));
     rk_trace_end(begin, "draw");
     rk_rank_batch extended = {.batch = mine, .total = total, .base = first};
@@ -155,7 +155,7 @@ rk_status rk_retrieval_not_finite(const rk_model *model, double loss) {
 }
 
 /* The batch's loss as if it were that of its first block. */
-static rk_status put_loss(const rk_model *model, int64_t n_here) {
+static rk_status store_loss(const rk_model *model, int64_t n_here) {
     const rk_retrieval *r = model->retrieval;
     double loss = 0;
     for (int64_t s = 0; s < r->n_micro_batches; s++) loss += r->micro_batch_losses[s];
@@ -184,7 +184,7 @@ static rk_status whole_loss(void *context) {
     rk_status status = run_loss(model, pairs, &args);
     rk_trace_end(begin, "forward");
     RK_TRY(status);
-    return put_loss(model, n);
+    return store_loss(model, n);
 }
 
 static void hook(const rk_model_run *run, rk_graph_hooks *hooks) {

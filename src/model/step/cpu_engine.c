@@ -127,7 +127,7 @@ static rk_status begin(rk_model *model, const rk_local_batch *batch) {
 static rk_status launch(rk_model *model, const rk_local_batch *batch) {
     rk_store *store = model->store;
     bool late = model->reducer->depth > 0;
-    rk_model_keep_statistics(model);
+    rk_model_save_statistics(model);
     rk_model_run r = {.model = model,
                       .store = store,
                       .batch = &batch->batch,

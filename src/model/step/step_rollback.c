@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "model/model_internal.h"
 
-void rk_model_keep_statistics(rk_model *model) {
+void rk_model_save_statistics(rk_model *model) {
     for (size_t i = 0; i < model->n_statistics; i++)
         memcpy(model->statistics[i].kept, model->statistics[i].live, model->statistics[i].n_bytes);
 }

@@ -122,12 +122,12 @@ void rk_device_candidate_loss_run(rk_device_candidate_loss *l, rk_stream *stream
                 *own_gradient = l->own_gradient + a->first;
     rk_stream_fill(stream, a->item_gradient, 0,
                    (size_t)((a->n + l->config.n_sampled) * dim) * sizeof *a->item_gradient);
-    rk_cuda_row_dots(stream, rows, dim, users, items, rows, l->own + a->first, true);
+    rk_cuda_rowwise_dot(stream, rows, dim, users, items, rows, l->own + a->first, true);
     for (int64_t begin = a->first; begin < a->last; begin += l->rows)
         run_rows(l, stream, a, first, begin, a->last - begin < l->rows ? a->last - begin : l->rows);
-    rk_cuda_scale_rows(stream, rows, dim, own_gradient, items, rows, a->user_gradient + a->first * dim,
-                       false);
-    rk_cuda_scale_rows(stream, rows, dim, own_gradient, users, rows, a->item_gradient + a->first * dim,
-                       false);
+    rk_cuda_rowwise_scale(stream, rows, dim, own_gradient, items, rows, a->user_gradient + a->first * dim,
+                          false);
+    rk_cuda_rowwise_scale(stream, rows, dim, own_gradient, users, rows, a->item_gradient + a->first * dim,
+                          false);
     rk_cuda_sum_losses(stream, rows, l->losses + a->first, a->loss, a->stop, a->stop_bit);
 }

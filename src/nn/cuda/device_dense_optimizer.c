@@ -135,8 +135,8 @@ rk_status rk_device_graph_prepare(rk_device_graph *g, rk_stream *stream) {
     return RK_OK;
 }
 
-void rk_device_graph_measure(rk_device_graph *g, rk_stream *stream, uint32_t *stop) {
-    rk_cuda_dense_measure(stream, &g->update.dense, stop);
+void rk_device_graph_gradient_norm(rk_device_graph *g, rk_stream *stream, uint32_t *stop) {
+    rk_cuda_dense_gradient_norm(stream, &g->update.dense, stop);
 }
 
 void rk_device_graph_update(rk_device_graph *g, rk_stream *stream, const uint32_t *stop) {

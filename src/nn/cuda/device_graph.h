@@ -1,5 +1,6 @@
-/* A finished graph on a GPU: forward, backward and the dense optimizer over whole batches, with a launch or
- * a few for each node. The caller computes the loss.
+/* A finished model graph (nn/graph) on a GPU, not a captured CUDA graph (cuda/device/device.h): forward,
+ * backward and the dense optimizer over whole batches, with a launch or a few for each node. The caller
+ * computes the loss.
  *
  * Values of the whole batch stay in device memory. Host memory has a copy of parameters, slots and running
  * statistics, their home: create and reload copy it to the device, flush brings it up to date. */
@@ -62,13 +63,13 @@ void rk_device_graph_backward(rk_device_graph *graph, rk_stream *stream,
 /* The optimizer's step. All but prepare, done and check can be in a graph of launches: what changes from step
  * to step is in the device's memory. *stop, in device memory, says by its bits (cuda/dense/dense_update.h)
  * that a loss or a gradient was not finite; then nothing is updated.
- *     prepare    before the step: brings its learning rate and the like to the device
- *     measure    the norm of all gradients; sets RK_CUDA_STOP_DENSE in *stop if one is not finite
- *     update     unless *stop; else running statistics are put back as they were before the step
- *     done       when the host knows whether the step was taken: counts it
- *     check      waits; RK_NOT_FINITE names the parameter, as the CPU engine */
+ *     prepare        before the step: brings its learning rate and the like to the device
+ *     gradient_norm  adds l2; the norm of all gradients, for clipping; sets RK_CUDA_STOP_DENSE in *stop if
+ * one is not finite update         unless *stop; else running statistics are put back as they were before the
+ * step done           when the host knows whether the step was taken: counts it check          waits;
+ * RK_NOT_FINITE names the parameter, as the CPU engine */
 rk_status rk_device_graph_prepare(rk_device_graph *graph, rk_stream *stream);
-void rk_device_graph_measure(rk_device_graph *graph, rk_stream *stream, uint32_t *stop);
+void rk_device_graph_gradient_norm(rk_device_graph *graph, rk_stream *stream, uint32_t *stop);
 void rk_device_graph_update(rk_device_graph *graph, rk_stream *stream, const uint32_t *stop);
 void rk_device_graph_done(rk_device_graph *graph, bool applied);
 rk_status rk_device_graph_check(rk_device_graph *graph, rk_stream *stream);

@@ -2,22 +2,22 @@
 #include "nn/cuda/device_graph_internal.h"
 
 /* The node that has a value's memory. */
-static int32_t holder_of(const rk_device_graph *g, rk_value root) {
+static int32_t memory_node_of(const rk_device_graph *g, rk_value root) {
     return g->hosts[root] >= 0 ? g->hosts[root] : root;
 }
 
 static float *data_of(const rk_device_graph *g, rk_value value) {
     int32_t root = rk_graph_root(g->graph, value)->number;
-    return g->memory + g->places[holder_of(g, root)].data + g->columns[root];
+    return g->memory + g->places[memory_node_of(g, root)].data + g->columns[root];
 }
 
 static float *gradient_of(const rk_device_graph *g, rk_value value) {
     int32_t root = rk_graph_root(g->graph, value)->number;
-    return g->memory + g->places[holder_of(g, root)].gradient + g->columns[root];
+    return g->memory + g->places[memory_node_of(g, root)].gradient + g->columns[root];
 }
 
 int64_t rk_device_graph_stride(const rk_device_graph *g, rk_value value) {
-    return rk_width(g->graph->nodes[holder_of(g, rk_graph_root(g->graph, value)->number)]->shape);
+    return rk_width(g->graph->nodes[memory_node_of(g, rk_graph_root(g->graph, value)->number)]->shape);
 }
 
 bool rk_device_is_within(const rk_device_run *run, const rk_node *node, int32_t input) {

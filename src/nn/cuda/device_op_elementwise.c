@@ -31,7 +31,7 @@ static void multiply(const rk_device_run *run, const rk_node *node, const float 
     if (span == 1)
         rk_cuda_multiply(run->stream, rows, a, rk_device_in(run, node, 1), to, first);
     else
-        rk_cuda_scale_rows(run->stream, rows, span, rk_device_in(run, node, 1), a, rows, to, first);
+        rk_cuda_rowwise_scale(run->stream, rows, span, rk_device_in(run, node, 1), a, rows, to, first);
 }
 
 static void multiply_forward(const rk_device_run *run, const rk_node *node) {
@@ -46,8 +46,8 @@ static void multiply_backward(const rk_device_run *run, const rk_node *node) {
         rk_cuda_multiply(run->stream, rows, dy, a, rk_device_in_gradient(run, node, 1),
                          rk_is_first_gradient(node, 1));
     else
-        rk_cuda_row_dots(run->stream, rows, span, dy, a, rows, rk_device_in_gradient(run, node, 1),
-                         rk_is_first_gradient(node, 1));
+        rk_cuda_rowwise_dot(run->stream, rows, span, dy, a, rows, rk_device_in_gradient(run, node, 1),
+                            rk_is_first_gradient(node, 1));
 }
 
 const rk_device_op rk_device_op_multiply = {

@@ -47,7 +47,7 @@ static void cross_backward(const rk_device_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     float *dy = rk_device_out_gradient(run, node), *ddots = rk_device_scratch(run),
           *partials = ddots + sums_begin(run->n);
-    rk_cuda_row_dots(run->stream, run->n, width, dy, rk_device_in(run, node, 0), run->n, ddots, true);
+    rk_cuda_rowwise_dot(run->stream, run->n, width, dy, rk_device_in(run, node, 0), run->n, ddots, true);
     rk_cuda_sum_args weight = {.kind = RK_CUDA_SCALED,
                                .rows = run->n,
                                .cols = width,

@@ -40,7 +40,7 @@ static void slice_backward(const rk_device_run *run, const rk_node *node) {
     const float *dy = rk_device_out_gradient(run, node);
     float *dx = rk_device_in_gradient(run, node, 0);
     if (rk_is_first_gradient(node, 0))
-        rk_cuda_place_columns(run->stream, run->n, from, begin, count, dy, dx);
+        rk_cuda_scatter_columns(run->stream, run->n, from, begin, count, dy, dx);
     else
         rk_cuda_copy_columns(run->stream, run->n, count, dy, count, dx + begin, from, false);
 }
@@ -70,15 +70,15 @@ static void sum_rows_forward(const rk_device_run *run, const rk_node *node) {
 }
 
 static void sum_all_forward(const rk_device_run *run, const rk_node *node) {
-    rk_cuda_row_dots(run->stream, run->n, rk_width(rk_device_in_shape(run, node, 0)),
-                     rk_device_in(run, node, 0), NULL, 1, rk_device_out(run, node), true);
+    rk_cuda_rowwise_dot(run->stream, run->n, rk_width(rk_device_in_shape(run, node, 0)),
+                        rk_device_in(run, node, 0), NULL, 1, rk_device_out(run, node), true);
 }
 
 /* Each value of the output goes to all that it is the sum of. */
 static void sum_backward(const rk_device_run *run, const rk_node *node) {
     int64_t width = rk_width(rk_device_in_shape(run, node, 0)), cols = node->shape.cols;
-    rk_cuda_spread_rows(run->stream, run->n, width / cols, cols, rk_device_out_gradient(run, node),
-                        rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
+    rk_cuda_broadcast_rows(run->stream, run->n, width / cols, cols, rk_device_out_gradient(run, node),
+                           rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
 const rk_device_op rk_device_op_sum_rows = {
@@ -87,15 +87,16 @@ const rk_device_op rk_device_op_sum_all = {
     .name = "sum_all", .forward = sum_all_forward, .backward = sum_backward};
 
 static void vectors_forward(const rk_device_run *run, const rk_node *node) {
-    rk_cuda_scale_rows(run->stream, run->n * node->shape.rows, node->shape.cols, rk_device_in(run, node, 0),
-                       rk_device_parameter(run, node, 0), node->shape.rows, rk_device_out(run, node), true);
+    rk_cuda_rowwise_scale(run->stream, run->n * node->shape.rows, node->shape.cols,
+                          rk_device_in(run, node, 0), rk_device_parameter(run, node, 0), node->shape.rows,
+                          rk_device_out(run, node), true);
 }
 
 static void vectors_backward(const rk_device_run *run, const rk_node *node) {
     int64_t rows = node->shape.rows, units = node->shape.cols;
     float *dy = rk_device_out_gradient(run, node);
-    rk_cuda_row_dots(run->stream, run->n * rows, units, dy, rk_device_parameter(run, node, 0), rows,
-                     rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
+    rk_cuda_rowwise_dot(run->stream, run->n * rows, units, dy, rk_device_parameter(run, node, 0), rows,
+                        rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
     rk_cuda_sum_args sum = {.kind = RK_CUDA_SCALED,
                             .rows = run->n,
                             .cols = rows * units,

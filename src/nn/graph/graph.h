@@ -101,7 +101,7 @@ size_t rk_graph_blocks_of_micro_batch(const rk_graph *graph);
  * them. A node's gradients are then complete, and can be summed with others' (hooks->ready), while the nodes
  * before it are still to come; blocks would complete them only at the end. The bits are the same. */
 enum { RK_MANY_PARAMETERS = 1 << 22, RK_FEW_SAMPLES = 1024 };
-static inline bool rk_local_batch_goes_by_nodes(double parameters, double samples) {
+static inline bool rk_graph_runs_by_nodes(double parameters, double samples) {
     return parameters >= RK_MANY_PARAMETERS && samples <= RK_FEW_SAMPLES;
 }
 

@@ -184,7 +184,7 @@ static void split_micro_batches(rk_graph *graph) {
     if (here < graph->max_batch) graph->max_batch = here;
     bool is_part = graph->local.n_micro_batches < graph->n_micro_batches;
     if (graph->training && is_part &&
-        rk_local_batch_goes_by_nodes((double)graph->gradient_reals, (double)graph->max_batch))
+        rk_graph_runs_by_nodes((double)graph->gradient_reals, (double)graph->max_batch))
         graph->keeps = true;
 }
 

@@ -8,16 +8,16 @@
 enum { MIN_SLICES = 16, SLICE_REALS = 1 << 14 };
 
 /* Enough for many threads, and fine enough that a part of large gradients is whole early. */
-static int count_slices(int64_t n) {
-    int64_t wanted = n / SLICE_REALS;
+static int n_gradient_slices(int64_t n_values) {
+    int64_t wanted = n_values / SLICE_REALS;
     return wanted < MIN_SLICES               ? MIN_SLICES
            : wanted > RK_MAX_GRADIENT_SLICES ? RK_MAX_GRADIENT_SLICES
                                              : (int)wanted;
 }
 
-static void report(const rk_gradient_sum *sum, int64_t first) {
+static void call_ready_hook(const rk_gradient_sum *sum, int64_t first) {
     if (sum->hooks->ready)
-        rk_failure_keep(sum->failure, sum->n, sum->hooks->ready(sum->hooks->context, first));
+        rk_failure_record(sum->failure, sum->n, sum->hooks->ready(sum->hooks->context, first));
 }
 
 /* What the groups add to; the first block of each writes the rest. */
@@ -39,7 +39,7 @@ void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t l
     g->sum.first_micro_batch = (uint32_t)(run->base / g->micro_batch);
     g->sum.first = first;
     g->sum.last = last;
-    g->sum.n_slices = count_slices(last - first);
+    g->sum.n_slices = n_gradient_slices(last - first);
     g->sum.hooks = hooks;
     g->sum.failure = failure;
     atomic_flag_clear(&g->sum.telling);
@@ -55,7 +55,7 @@ void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t l
         return;
     }
     memset(g->gradients + first, 0, (size_t)(last - first) * sizeof *g->gradients);
-    report(&g->sum, first);
+    call_ready_hook(&g->sum, first);
 }
 
 static int64_t slice_begin(const rk_gradient_sum *sum, int slice) {
@@ -68,7 +68,7 @@ static size_t done_with(const rk_gradient_sum *sum, size_t group, int slice) {
 }
 
 /* Whether the next group of a slice is done with it. */
-static bool is_due(const rk_gradient_sum *sum, int slice) {
+static bool is_next_group_done(const rk_gradient_sum *sum, int slice) {
     size_t next = atomic_load(&sum->slices[slice].next);
     return next < sum->n_groups &&
            atomic_load(&sum->done[next % sum->n_buffers]) >= done_with(sum, next, slice);
@@ -78,7 +78,7 @@ static void add(rk_real *to, const rk_real *from, int64_t first, int64_t last) {
     for (int64_t i = first; i < last; i++) to[i] += from[i];
 }
 
-static void join(const rk_gradient_sum *sum, rk_tree *tree, int64_t first, int64_t last) {
+static void join_sums(const rk_gradient_sum *sum, rk_tree *tree, int64_t first, int64_t last) {
     rk_tree_join(tree);
     add(sum->partials[tree->depth - 1], sum->partials[tree->depth], first, last);
 }
@@ -88,7 +88,7 @@ static rk_real *buffer_of(const rk_gradient_sum *sum, size_t group) {
 }
 
 /* The first group of a micro-batch begins a sum of its own; after the last group of all, one sum is left. */
-static void add_next(rk_graph *g, int number) {
+static void add_next_group(rk_graph *g, int number) {
     rk_gradient_sum *sum = &g->sum;
     struct rk_gradient_slice *slice = &sum->slices[number];
     rk_tree *tree = &slice->tree;
@@ -98,7 +98,7 @@ static void add_next(rk_graph *g, int number) {
     bool begins = first_sample % g->micro_batch == 0;
     if (begins) {
         uint32_t micro_batch = sum->first_micro_batch + (uint32_t)(first_sample / g->micro_batch);
-        while (rk_tree_joins(tree, micro_batch)) join(sum, tree, first, last);
+        while (rk_tree_joins(tree, micro_batch)) join_sums(sum, tree, first, last);
         rk_tree_push(tree, micro_batch);
     }
     rk_real *from = buffer_of(sum, group), *to = sum->partials[tree->depth - 1];
@@ -109,7 +109,7 @@ static void add_next(rk_graph *g, int number) {
             add(to, from, first, last);
         clear(g, from, first, last);
     }
-    while (group + 1 == sum->n_groups && tree->depth > 1) join(sum, tree, first, last);
+    while (group + 1 == sum->n_groups && tree->depth > 1) join_sums(sum, tree, first, last);
     atomic_store(&slice->next, group + 1);
 }
 
@@ -118,11 +118,11 @@ static bool must_report(const rk_gradient_sum *sum) {
     return told > 0 && atomic_load(&sum->slices[told - 1].next) == sum->n_groups;
 }
 
-static void tell_whole(rk_gradient_sum *sum) {
+static void report_complete_slices(rk_gradient_sum *sum) {
     while (must_report(sum) && !atomic_flag_test_and_set(&sum->telling)) {
         while (must_report(sum)) {
             int told = atomic_fetch_sub(&sum->told, 1) - 1;
-            if (!must_report(sum)) report(sum, slice_begin(sum, told));
+            if (!must_report(sum)) call_ready_hook(sum, slice_begin(sum, told));
         }
         atomic_flag_clear(&sum->telling);
     }
@@ -130,15 +130,15 @@ static void tell_whole(rk_gradient_sum *sum) {
 
 /* Add what is due to each slice that no other thread adds to; look again after letting go, for what became
  * due meanwhile. */
-static void add_due(rk_graph *g) {
+static void add_ready_groups(rk_graph *g) {
     for (int s = g->sum.n_slices; s-- > 0;) {
         struct rk_gradient_slice *slice = &g->sum.slices[s];
-        while (is_due(&g->sum, s) && !atomic_flag_test_and_set(&slice->busy)) {
-            while (is_due(&g->sum, s)) add_next(g, s);
+        while (is_next_group_done(&g->sum, s) && !atomic_flag_test_and_set(&slice->busy)) {
+            while (is_next_group_done(&g->sum, s)) add_next_group(g, s);
             atomic_flag_clear(&slice->busy);
         }
     }
-    if (g->sum.hooks->ready) tell_whole(&g->sum);
+    if (g->sum.hooks->ready) report_complete_slices(&g->sum);
 }
 
 static size_t least_next(const rk_gradient_sum *sum) {
@@ -152,10 +152,10 @@ static size_t least_next(const rk_gradient_sum *sum) {
 
 /* A buffer is free when all slices of its last group have been added. There are more buffers than threads, so
  * that is nearly always so. */
-rk_real *rk_gradients_take(rk_graph *g, size_t group) {
+rk_real *rk_gradients_acquire_buffer(rk_graph *g, size_t group) {
     size_t n = g->sum.n_buffers;
     while (group >= n && least_next(&g->sum) < group - n + 1) {
-        add_due(g);
+        add_ready_groups(g);
         sched_yield();
     }
     return buffer_of(&g->sum, group);
@@ -166,5 +166,5 @@ void rk_gradients_done(rk_graph *g, size_t group, int64_t first) {
     int slice = sum->n_slices;
     while (slice > 0 && slice_begin(sum, slice - 1) >= first) slice--;
     atomic_store(&sum->done[group % sum->n_buffers], done_with(sum, group, slice));
-    add_due(g);
+    add_ready_groups(g);
 }

@@ -130,7 +130,7 @@ void rk_graph_release_memory(rk_graph *graph);
  * offsets on. */
 void rk_gradients_begin(rk_graph *graph, const rk_run *run, int64_t first, int64_t last,
                         const rk_graph_hooks *hooks, rk_failure *failure);
-rk_real *rk_gradients_take(rk_graph *graph, size_t group);
+rk_real *rk_gradients_acquire_buffer(rk_graph *graph, size_t group);
 void rk_gradients_done(rk_graph *graph, size_t group, int64_t first);
 
 #endif

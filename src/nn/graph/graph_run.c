@@ -20,7 +20,7 @@ struct pass {
     const atomic_bool *cancel; /* no more blocks are begun once it is set; may be NULL */
     rk_status (*step)(const pass *p, const rk_run *run);
     int64_t first_gradient, last_gradient; /* of the parameters that the step adds to; equal: none */
-    bool backward;                         /* of through_graph: also back, with other work beside */
+    bool backward;                         /* of run_block: also back, with other work beside */
     rk_node *node;                         /* of steps at one node, */
     int32_t gather;                        /* and of its sums: the pass */
     rk_real *partials;                     /* [n_blocks, gather_width] */
@@ -41,14 +41,14 @@ static void run_group(void *context, size_t group, int thread) {
     bool adds = p->first_gradient < p->last_gradient;
     bool is_late =
         group + (size_t)g->n_threads >= p->n_groups; /* no other group comes after it on its thread */
-    if (adds) run.gradients = rk_gradients_take(p->trained, group);
+    if (adds) run.gradients = rk_gradients_acquire_buffer(p->trained, group);
     for (run.first = first; run.first < last; run.first += p->block) {
         if (p->cancel && atomic_load_explicit(p->cancel, memory_order_relaxed)) return;
         run.n = last - run.first < p->block ? last - run.first : p->block;
         run.opens = run.first == first;
         run.tells = p->backward && p->hooks->ready && is_late && run.first + run.n == last;
         run.skip = p->is_kept ? run.first : 0;
-        rk_failure_keep(&p->failure, run.first, p->step(p, &run));
+        rk_failure_record(&p->failure, run.first, p->step(p, &run));
     }
     if (!adds) return;
     uint64_t begin = rk_trace_begin();
@@ -90,17 +90,18 @@ static rk_status for_blocks(pass *p, rk_status (*step)(const pass *p, const rk_r
     return rk_failure_status(&p->failure);
 }
 
-static rk_status call(rk_status (*hook)(void *context, const rk_run *run), const pass *p, const rk_run *run) {
+static rk_status call_hook(rk_status (*hook)(void *context, const rk_run *run), const pass *p,
+                           const rk_run *run) {
     return hook ? hook(p->hooks->context, run) : RK_OK;
 }
 static rk_status read_block(const pass *p, const rk_run *run) {
-    return call(p->hooks->read, p, run);
+    return call_hook(p->hooks->read, p, run);
 }
 static rk_status loss_block(const pass *p, const rk_run *run) {
-    return call(p->hooks->loss, p, run);
+    return call_hook(p->hooks->loss, p, run);
 }
 static rk_status take_block(const pass *p, const rk_run *run) {
-    return call(p->hooks->take, p, run);
+    return call_hook(p->hooks->take, p, run);
 }
 
 static bool computes(const rk_node *node) {
@@ -135,11 +136,11 @@ static rk_status forward_block(const rk_run *run) {
     return RK_OK;
 }
 
-static rk_status through_graph(const pass *p, const rk_run *run) {
+static rk_status run_block(const pass *p, const rk_run *run) {
     const rk_graph *g = run->graph;
-    RK_TRY(call(p->hooks->read, p, run));
+    RK_TRY(call_hook(p->hooks->read, p, run));
     RK_TRY(forward_block(run));
-    RK_TRY(call(p->hooks->loss, p, run));
+    RK_TRY(call_hook(p->hooks->loss, p, run));
     if (!p->backward) return RK_OK;
     uint64_t begin = rk_trace_begin();
     for (size_t i = g->n_nodes; i-- > 0;) {
@@ -149,11 +150,11 @@ static rk_status through_graph(const pass *p, const rk_run *run) {
             rk_gradients_done(p->trained, run->group, g->parameters[node->parameters[0]].offset);
     }
     rk_trace_end(begin, "backward");
-    return call(p->hooks->take, p, run);
+    return call_hook(p->hooks->take, p, run);
 }
 
 /* The block without the samples that this node rests for. */
-static rk_run awake(const pass *p, const rk_run *run) {
+static rk_run without_resting_samples(const pass *p, const rk_run *run) {
     rk_run out = *run;
     int64_t n = run->here - p->hooks->n_rest - run->first;
     if (p->node->leads && n < run->n) out.n = n < 0 ? 0 : n;
@@ -161,7 +162,7 @@ static rk_run awake(const pass *p, const rk_run *run) {
 }
 
 static rk_status forward_at_node(const pass *p, const rk_run *block) {
-    rk_run run = awake(p, block);
+    rk_run run = without_resting_samples(p, block);
     if (run.n == 0) return RK_OK;
     uint64_t begin = rk_trace_begin();
     rk_status status = rk_forward_op(p->node)->forward(&run, p->node);
@@ -170,7 +171,7 @@ static rk_status forward_at_node(const pass *p, const rk_run *block) {
 }
 
 /* The first block of a group writes a weight's gradient, be it to zeros. */
-static void open_weight(const rk_run *run, const rk_node *node) {
+static void zero_weight_gradient(const rk_run *run, const rk_node *node) {
     const rk_parameter *weight = node->op && node->op->writes_weight && run->opens
                                      ? &run->graph->parameters[node->parameters[0]]
                                      : NULL;
@@ -180,9 +181,9 @@ static void open_weight(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status backward_at_node(const pass *p, const rk_run *block) {
-    rk_run run = awake(p, block);
+    rk_run run = without_resting_samples(p, block);
     if (run.n == 0) {
-        open_weight(&run, p->node);
+        zero_weight_gradient(&run, p->node);
         return RK_OK;
     }
     uint64_t begin = rk_trace_begin();
@@ -248,7 +249,7 @@ static rk_status forward_by_nodes(pass *p) {
 }
 
 /* The parameters of a node stand one after the other. */
-static void name_gradients(pass *p) {
+static void find_gradient_range(pass *p) {
     const rk_node *node = p->node;
     p->first_gradient = p->last_gradient = 0;
     for (int32_t k = 0; k < node->n_parameters; k++) {
@@ -263,7 +264,7 @@ static rk_status backward_by_nodes(pass *p) {
         p->node = p->graph->nodes[i];
         p->first_gradient = p->last_gradient = 0;
         if (computes(p->node) && p->node->op->n_passes) RK_TRY(sum_over_batch(p, p->node->op->n_passes));
-        name_gradients(p);
+        find_gradient_range(p);
         RK_TRY(for_blocks(p, backward_at_node));
     }
     p->first_gradient = p->last_gradient = 0;
@@ -281,7 +282,7 @@ static void prepare_node(void *context, size_t task, int thread) {
     const preparation *p = context;
     rk_node *node = p->graph->nodes[task];
     if (node->op && node->op->prepare)
-        rk_failure_keep(&p->pass->failure, (int64_t)task, node->op->prepare(p->graph, node, p->training));
+        rk_failure_record(&p->pass->failure, (int64_t)task, node->op->prepare(p->graph, node, p->training));
 }
 
 static void run_beside(void *context, size_t piece, int thread) {
@@ -341,7 +342,7 @@ rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, 
     pass p;
     RK_TRY(begin_run(g, n, training, step, hooks, &p));
     g->last_step = step;
-    return g->keeps ? forward_by_nodes(&p) : for_blocks(&p, through_graph);
+    return g->keeps ? forward_by_nodes(&p) : for_blocks(&p, run_block);
 }
 
 /* Samples whose values stay in the second cache, about: of predictions, where blocks may have any length. But
@@ -368,7 +369,7 @@ static rk_status run_context(const pass *p, rk_graph_context *context) {
     run.of_context = true;
     run.memory = p->memory[0];
     run.workspace = p->workspaces[0];
-    RK_TRY(call(p->hooks->read, p, &run));
+    RK_TRY(call_hook(p->hooks->read, p, &run));
     return rk_graph_context_forward(context, &run);
 }
 
@@ -390,7 +391,7 @@ rk_status rk_graph_inference_run(rk_graph_inference *i, int64_t n, const rk_grap
         p.run.context = i->context;
         RK_TRY(run_context(&p, i->context));
     }
-    RK_TRY(for_blocks(&p, through_graph));
+    RK_TRY(for_blocks(&p, run_block));
     RK_FAIL_IF(cancel && atomic_load(cancel), RK_INTERRUPTED, "the run was cancelled");
     return RK_OK;
 }
@@ -415,5 +416,5 @@ rk_status rk_graph_train(rk_graph *g, int64_t n, int64_t step, const rk_graph_ho
     }
     p.backward = true;
     p.last_gradient = g->gradient_reals;
-    return for_blocks(&p, through_graph);
+    return for_blocks(&p, run_block);
 }

@@ -41,7 +41,7 @@ static bool is_padding(const rk_real *mask, int32_t row) {
 }
 
 /* a: the scores of a row that is there. */
-static void leave_out(const rk_real *mask, rk_real *a, int32_t rows) {
+static void mask_scores(const rk_real *mask, rk_real *a, int32_t rows) {
     for (int32_t c = 0; c < rows; c++)
         if (is_padding(mask, c)) a[c] = -INFINITY;
 }
@@ -63,7 +63,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
                     continue;
                 }
                 for (int32_t c = 0; c < rows; c++) a[c] = rk_lanes_dot(q, k + (int64_t)c * cols, dim);
-                if (mask) leave_out(mask, a, rows);
+                if (mask) mask_scores(mask, a, rows);
                 rk_softmax_row(a, a, rows);
                 for (int32_t c = 0; c < rows; c++) add_scaled(y, v + (int64_t)c * cols, a[c], dim);
             }

@@ -25,7 +25,7 @@ static void multiply(rk_real *restrict to, const rk_real *restrict a, const rk_r
         for (int64_t i = 0; i < n; i++) to[i] += a[i] * b[i];
 }
 
-static void pass(rk_real *restrict to, const rk_real *restrict from, int64_t n, bool writes) {
+static void add_or_copy(rk_real *restrict to, const rk_real *restrict from, int64_t n, bool writes) {
     if (writes)
         memcpy(to, from, (size_t)n * sizeof *to);
     else
@@ -42,7 +42,7 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     for (int64_t first = 0; first < run->n * width; first += width) {
         multiply(dx0 + first, dz + first, y + first, width, rk_is_first_gradient(node, 0));
         multiply(dy + first, dz + first, x0 + first, width, rk_is_first_gradient(node, 1));
-        pass(dx + first, dz + first, width, rk_is_first_gradient(node, 2));
+        add_or_copy(dx + first, dz + first, width, rk_is_first_gradient(node, 2));
     }
     return RK_OK;
 }

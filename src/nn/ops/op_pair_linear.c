@@ -38,7 +38,8 @@ static const rk_real *bias(const rk_run *run, const rk_node *node) {
 
 static void multiply_rows(const rk_run *run, const rk_node *node, int64_t n, const rk_real *k, rk_real *y) {
     const rk_pair_panels *own = node->fused_own;
-    rk_panels_multiply(&own->rows, (rk_lines){0, own->rows.in}, n, k, bias(run, node), false, y);
+    rk_batch_invariant_matrix_multiply(&own->rows, (rk_lines){0, own->rows.in}, n, k, bias(run, node), false,
+                                       y);
 }
 
 static rk_status begin(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out) {
@@ -55,10 +56,11 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     const rk_real *begun = rk_node_begun(run, node, &columns);
     rk_real *y = rk_out(run, node), *of_target = run->workspace;
     if (!begun) multiply_rows(run, node, run->n * p.n_rows, p.rows, y);
-    rk_panels_multiply(&own->target, (rk_lines){0, p.cols}, run->n, p.target, NULL, false, of_target);
+    rk_batch_invariant_matrix_multiply(&own->target, (rk_lines){0, p.cols}, run->n, p.target, NULL, false,
+                                       of_target);
     for (int64_t s = 0; s < run->n; s++, y += width, of_target += units)
-        rk_panels_add(&own->products, p.n_rows, p.products + s * p.n_rows * p.cols, begun ? begun : y,
-                      of_target, node->options.relu, y);
+        rk_batch_invariant_matrix_add(&own->products, p.n_rows, p.products + s * p.n_rows * p.cols,
+                                      begun ? begun : y, of_target, node->options.relu, y);
     return RK_OK;
 }
 
@@ -76,22 +78,22 @@ rk_status rk_pair_panels_init(rk_pair_panels *panels, const rk_graph *graph, con
             n = cols * units;
     const rk_real *w = graph->parameters[linear->parameters[0]].value;
     const rk_real *of_q = w, *of_k = w + n, *of_difference = w + 2 * n, *of_product = w + 3 * n;
-    RK_TRY(rk_panels_init(&panels->rows, cols, units));
-    RK_TRY(rk_panels_init(&panels->target, cols, units));
-    RK_TRY(rk_panels_init(&panels->products, cols, units));
+    RK_TRY(rk_batch_invariant_matrix_init(&panels->rows, cols, units));
+    RK_TRY(rk_batch_invariant_matrix_init(&panels->target, cols, units));
+    RK_TRY(rk_batch_invariant_matrix_init(&panels->products, cols, units));
     RK_TRY(rk_alloc((size_t)n, sizeof *sums, &sums));
     for (int64_t i = 0; i < n; i++) sums[i] = of_k[i] - of_difference[i];
-    rk_panels_set(&panels->rows, sums);
+    rk_batch_invariant_matrix_set(&panels->rows, sums);
     for (int64_t i = 0; i < n; i++) sums[i] = of_q[i] + of_difference[i];
-    rk_panels_set(&panels->target, sums);
-    rk_panels_set(&panels->products, of_product);
+    rk_batch_invariant_matrix_set(&panels->target, sums);
+    rk_batch_invariant_matrix_set(&panels->products, of_product);
     return RK_OK;
 }
 
 void rk_pair_panels_release(rk_pair_panels *panels) {
-    rk_panels_release(&panels->rows);
-    rk_panels_release(&panels->target);
-    rk_panels_release(&panels->products);
+    rk_batch_invariant_matrix_release(&panels->rows);
+    rk_batch_invariant_matrix_release(&panels->target);
+    rk_batch_invariant_matrix_release(&panels->products);
 }
 
 rk_status rk_fuse_pair_linear(rk_graph *graph, rk_node *linear, rk_node *pairs) {

@@ -72,8 +72,8 @@ static const rk_real *bias(const rk_run *run, const rk_node *linear) {
 
 static void multiply_rows(const rk_run *run, const pair_weights *own, int64_t n, const rk_real *k,
                           rk_real *y) {
-    rk_panels_multiply(&own->first.rows, (rk_lines){0, own->first.rows.in}, n, k, bias(run, own->layers[0]),
-                       false, y);
+    rk_batch_invariant_matrix_multiply(&own->first.rows, (rk_lines){0, own->first.rows.in}, n, k,
+                                       bias(run, own->layers[0]), false, y);
 }
 
 /* Of the first linear: the products of the context's rows. */
@@ -123,7 +123,8 @@ static rk_status weigh_some(const rk_run *run, const pair_weights *own, const wo
     for (int64_t r = 0; r < n; r++)
         for (int64_t c = 0; c < t->cols; c++) w->products[r * t->cols + c] = t->q[c] * k[r * t->cols + c];
     if (!begun) multiply_rows(run, own, n, k, y);
-    rk_panels_add(&own->first.products, n, w->products, begun ? begun : y, t->of_q, first->options.relu, y);
+    rk_batch_invariant_matrix_add(&own->first.products, n, w->products, begun ? begun : y, t->of_q,
+                                  first->options.relu, y);
     for (int32_t l = 1; l < own->n_layers; l++) {
         const rk_node *layer = own->layers[l];
         rk_real *next = l + 1 < own->n_layers ? w->values[l % 2] : weights;
@@ -151,8 +152,8 @@ static rk_status forward(const rk_run *run, const rk_node *pairs) {
     const rk_real *begun = rk_node_begun(run, pairs, &unused),
                   *begun_rows = rk_node_begun(run, own->layers[0], &unused);
     rk_real *weights = rk_out(run, pairs);
-    rk_panels_multiply(&own->first.target, (rk_lines){0, cols}, q.stride ? run->n : 1, q.data, NULL, false,
-                       w.of_target);
+    rk_batch_invariant_matrix_multiply(&own->first.target, (rk_lines){0, cols}, q.stride ? run->n : 1, q.data,
+                                       NULL, false, w.of_target);
     for (int64_t s = 0; s < run->n; s++, weights += rows) {
         const target t = {q.data + s * q.stride, w.of_target + (q.stride ? s * units : 0), cols};
         int64_t length = own->pool ? rk_attention_pool_length(run, own->pool, s) : rows;

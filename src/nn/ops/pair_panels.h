@@ -5,11 +5,11 @@
 #ifndef RK_NN_OPS_PAIR_PANELS_H
 #define RK_NN_OPS_PAIR_PANELS_H
 
-#include "gemm/panels.h"
+#include "gemm/batch_invariant.h"
 #include "nn/graph/graph_internal.h"
 
 typedef struct rk_pair_panels {
-    rk_panels rows, target, products; /* W_k - W_d, W_q + W_d, W_p: [cols, units] */
+    rk_batch_invariant_matrix rows, target, products; /* W_k - W_d, W_q + W_d, W_p: [cols, units] */
 } rk_pair_panels;
 
 /* Of a linear by row that reads target_pairs. Release after a failure too. */

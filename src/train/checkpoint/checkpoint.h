@@ -7,9 +7,9 @@
 
 #include "base/state_dict.h"
 #include "comm/comm.h"
-#include "train/source/input_files.h"
+#include "train/source/input_fingerprints.h"
 #include "train/evaluate/early_stopping.h"
-#include "train/checkpoint/rows_pointer.h"
+#include "train/checkpoint/external_rows.h"
 #include "train/config/run_config.h"
 
 /* What a run knows beside the model's tensors. */
@@ -59,9 +59,9 @@ rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state);
  * checkpoint's keys from then on. rk_model_reload is to follow. */
 rk_status rk_checkpoint_read_model(const char *path, rk_model *model, rk_state_dict *state);
 
-/* Rows as the next steps are to see them, where the checkpoint has any (embedding/local/stale_rows.h), into
- * the model that it was read into. */
-rk_status rk_checkpoint_read_stale(const char *path, rk_model *model);
+/* Rows as the next steps are to see them, where the checkpoint has any (embedding/local/row_before_images.h),
+ * into the model that it was read into. */
+rk_status rk_checkpoint_read_before_images(const char *path, rk_model *model);
 
 /* As rk_checkpoint_config, but without the transforms, whose vocabularies may be large. */
 rk_status rk_checkpoint_run_file(const char *path, const char *const *overrides, size_t n_overrides,
@@ -84,7 +84,7 @@ rk_status rk_checkpoint_list(const char *output, rk_text_list *names);
 rk_status rk_checkpoint_remove_all(const char *output);
 /* What an interrupted run left: a checkpoint that lacks nothing but its name gets it, the rest is removed.
  * Call it under the run's lock. */
-rk_status rk_checkpoint_clean(const char *output);
+rk_status rk_checkpoint_recover(const char *output);
 
 #define RK_CHECKPOINT_NAME_BYTES 40
 void rk_checkpoint_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYTES]);
@@ -92,7 +92,7 @@ void rk_checkpoint_temporary_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYT
 bool rk_checkpoint_is_named(const char *path, int64_t step); /* or by a name without a step */
 /* root: the directory of checkpoints. What is whole at `temporary` becomes `name`; at every moment that, or
  * what `name` was before, is there whole. */
-rk_status rk_checkpoint_put(const char *root, const char *temporary, const char *name);
+rk_status rk_checkpoint_commit(const char *root, const char *temporary, const char *name);
 /* Of those up to that of `progress`, which is whole, the newest `keep` stay, and the best one; later ones
  * were damaged when the run went on behind them. */
 rk_status rk_checkpoint_retain(const rk_config *config, const rk_progress *progress);

@@ -61,7 +61,7 @@ rk_status rk_checkpoint_path(const char *output, int64_t step, char **out) {
 
 /* Whether the search for a whole one goes on behind this one. One that could not be read, or that a newer
  * program wrote, is not damaged. */
-static bool passes_over(rk_comm *comm, const char *path, rk_status status) {
+static bool skips_damaged(rk_comm *comm, const char *path, rk_status status) {
     if (status != RK_BAD_DATA && status != RK_NOT_FOUND) return false;
     if (is_first(comm) && rk_file_exists(path))
         rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and was skipped: %s", path, rk_last_error());
@@ -91,7 +91,7 @@ static rk_status find_newest(rk_comm *comm, const char *directory, const rk_text
         RK_TRY(share(comm, status, &path));
         if (!path) return rk_error(RK_NOT_FOUND, "there is no complete checkpoint in '%s'", directory);
         status = verify(comm, &path, out);
-        if (!passes_over(comm, path, status)) return status;
+        if (!skips_damaged(comm, path, status)) return status;
     }
 }
 
@@ -104,7 +104,7 @@ static rk_status name_best(rk_comm *comm, const char *directory, const rk_text_l
         RK_AUTO(rk_manifest_release) rk_manifest m = {0};
         RK_TRY(path_of(directory, names->texts[--n], &path));
         rk_status status = rk_manifest_read(path, &m);
-        if (passes_over(comm, path, status)) continue;
+        if (skips_damaged(comm, path, status)) continue;
         RK_TRY(status);
         if (!m.keeps_best || isnan(m.progress.stopping.best)) return RK_OK;
         return rk_checkpoint_path(directory, m.progress.stopping.best_step, out);
@@ -119,7 +119,7 @@ static rk_status find(rk_comm *comm, const char *directory, const rk_text_list *
     RK_TRY(share(comm, status, &path));
     if (!path) return find_newest(comm, directory, names, out);
     status = verify(comm, &path, out);
-    return passes_over(comm, path, status) ? find_newest(comm, directory, names, out) : status;
+    return skips_damaged(comm, path, status) ? find_newest(comm, directory, names, out) : status;
 }
 
 static bool is_checkpoint(const char *path) {
@@ -137,7 +137,7 @@ static rk_status list(const char *directory, rk_text_list *names) {
 
 /* Whether the run has other checkpoints than these by now: it trains beside, and may have removed all that
  * were looked at. The same on all ranks. */
-static bool has_moved_on(rk_comm *comm, const char *directory, const rk_text_list *names) {
+static bool list_has_changed(rk_comm *comm, const char *directory, const rk_text_list *names) {
     RK_AUTO(rk_text_list_release) rk_text_list now = {0};
     bool moved = false;
     if (is_first(comm) && list(directory, &now) == RK_OK) {
@@ -152,7 +152,7 @@ static rk_status find_now(rk_comm *comm, const char *directory, bool best, bool 
     *again = false;
     RK_TRY(rk_comm_agree(comm, is_first(comm) ? list(directory, &names) : RK_OK));
     rk_status status = find(comm, directory, &names, best, out);
-    if (status == RK_NOT_FOUND) *again = has_moved_on(comm, directory, &names);
+    if (status == RK_NOT_FOUND) *again = list_has_changed(comm, directory, &names);
     return status;
 }
 

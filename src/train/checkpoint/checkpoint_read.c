@@ -3,7 +3,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
-#include "embedding/local/stale_rows.h"
+#include "embedding/local/row_before_images.h"
 #include "format/safetensors.h"
 #include "train/checkpoint/tensor_part.h"
 #include "train/checkpoint/checkpoint.h"
@@ -54,11 +54,11 @@ static rk_status take_wanted(reading *r, const rk_safetensors_entry *from, const
     return RK_OK;
 }
 
-static rk_status take_stale(reading *r, const rk_safetensors_entry *from, const void *data) {
-    if (strncmp(from->name, RK_STALE_PREFIX, strlen(RK_STALE_PREFIX)) != 0) return RK_OK;
+static rk_status read_before_image(reading *r, const rk_safetensors_entry *from, const void *data) {
+    if (strncmp(from->name, RK_BEFORE_IMAGE_PREFIX, strlen(RK_BEFORE_IMAGE_PREFIX)) != 0) return RK_OK;
     RK_FAIL_IF(from->type != RK_U8 || from->n_dims != 2, RK_BAD_DATA,
                "tensor '%s': its name does not match its shape", from->name);
-    return rk_model_read_stale(r->model, from->name, from->dims[0], from->dims[1], data);
+    return rk_model_read_before_images(r->model, from->name, from->dims[0], from->dims[1], data);
 }
 
 /* Keys of dynamic tables; those of a file that was not written here may stand at any byte. */
@@ -127,8 +127,8 @@ rk_status rk_checkpoint_read_model(const char *path, rk_model *model, rk_state_d
     return rk_checkpoint_read(path, state);
 }
 
-rk_status rk_checkpoint_read_stale(const char *path, rk_model *model) {
-    reading r = {.take = take_stale, .model = model};
+rk_status rk_checkpoint_read_before_images(const char *path, rk_model *model) {
+    reading r = {.take = read_before_image, .model = model};
     return read_shards(&r, path);
 }
 

@@ -195,7 +195,7 @@ static rk_status write_first(writing *w, rk_config *config, const rk_progress *p
                              const rk_inputs *inputs, const char *root) {
     RK_TRY(write_all(w, config, progress, inputs));
     w->is_whole = true;
-    RK_TRY(rk_checkpoint_put(root, w->directory, w->name));
+    RK_TRY(rk_checkpoint_commit(root, w->directory, w->name));
     return rk_checkpoint_retain(config, progress);
 }
 

@@ -77,8 +77,8 @@ static rk_status map_part(mapped_rows *m, const rk_stored_tensors *tensors, cons
 }
 
 /* Rows as they were trained, or fused codes: one part. data NULL: they stand otherwise. */
-static rk_status place_whole(mapped_rows *m, const rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
-                             rk_rows *out) {
+static rk_status map_contiguous_rows(mapped_rows *m, const rk_stored_tensors *tensors,
+                                     const rk_stored_tensor *tensor, rk_rows *out) {
     const rk_stored_part *part = whole_part(tensor, 0, tensor->n_columns);
     const uint8_t *data;
     if (!part || part->begin % rk_dtype_bytes(tensor->type)) return RK_OK;
@@ -91,8 +91,8 @@ static rk_status place_whole(mapped_rows *m, const rk_stored_tensors *tensors, c
 }
 
 /* Codes, scales and least values as ONNX models have them: a part each. */
-static rk_status place_pieces(mapped_rows *m, const rk_stored_tensors *tensors,
-                              const rk_stored_tensor *tensor, rk_rows *out) {
+static rk_status map_split_codes(mapped_rows *m, const rk_stored_tensors *tensors,
+                                 const rk_stored_tensor *tensor, rk_rows *out) {
     const uint8_t *data[3];
     rk_row_columns piece = {0};
     for (int i = 0; i < 3; i++) {
@@ -114,7 +114,7 @@ static rk_status add_table(mapped_rows *m, const rk_stored_tensors *tensors, con
     bool in_pieces = tensor->codes != RK_EXPORT_ROWS_TRAINED && tensor->n_parts > 1;
     *table = (mapped_table){.n_rows = tensor->n_rows};
     if (strncmp(tensor->name, "table/", 6) != 0 || tensor->dim > RK_MAX_DIM) return RK_OK;
-    RK_TRY((in_pieces ? place_pieces : place_whole)(m, tensors, tensor, &table->rows));
+    RK_TRY((in_pieces ? map_split_codes : map_contiguous_rows)(m, tensors, tensor, &table->rows));
     if (!table->rows.data) return RK_OK;
     RK_TRY(rk_strdup(tensor->name, &table->name));
     return rk_name_map_add(&m->names, table->name, (int64_t)m->n++);

@@ -28,10 +28,10 @@ static bool has_codes(const rk_stored_tensor *tensor) {
     return tensor->codes != RK_EXPORT_ROWS_TRAINED;
 }
 
-static rk_status open_redis(const rk_stored_model *model, const rk_rows_pointer *pointer, bool alone,
+static rk_status open_redis(const rk_stored_model *model, const rk_external_rows *external, bool alone,
                             const rk_row_reading *reading, rk_row_source **out) {
-    const rk_redis_rows_options options = {.url = pointer->url,
-                                           .version = pointer->version,
+    const rk_redis_rows_options options = {.url = external->url,
+                                           .version = external->version,
                                            .cache_bytes = (size_t)reading->cache_bytes,
                                            .timeout = reading->timeout};
     RK_FAIL_IF(!alone, RK_UNSUPPORTED, "rows in Redis are read by one process, on the CPU");
@@ -43,10 +43,10 @@ static rk_status open_redis(const rk_stored_model *model, const rk_rows_pointer 
 /* A checkpoint's files may go while a run trains on. */
 rk_status rk_stored_model_row_source(const rk_stored_model *model, const char *path, bool alone,
                                      const rk_row_reading *reading, rk_row_source **out) {
-    RK_AUTO(rk_rows_pointer_release) rk_rows_pointer pointer = {0};
+    RK_AUTO(rk_external_rows_release) rk_external_rows external = {0};
     *out = NULL;
-    RK_TRY(rk_rows_pointer_read(path, &pointer));
-    if (pointer.url) return open_redis(model, &pointer, alone, reading, out);
+    RK_TRY(rk_external_rows_read(path, &external));
+    if (external.url) return open_redis(model, &external, alone, reading, out);
     bool maps = alone && !reading->in_memory && model->rows == RK_EXPORT_ROWS_TRAINED;
     if (!model->tensors.is_export || !maps) return RK_OK;
     return rk_mapped_rows_create(&model->tensors, out);

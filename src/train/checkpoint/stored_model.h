@@ -4,7 +4,7 @@
 #define RK_TRAIN_CHECKPOINT_STORED_MODEL_H
 
 #include "embedding/row_source.h"
-#include "train/checkpoint/rows_pointer.h"
+#include "train/checkpoint/external_rows.h"
 #include "train/checkpoint/stored_tensors.h"
 
 typedef struct rk_stored_model {

@@ -8,7 +8,7 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "embedding/config/row_formats.h"
-#include "embedding/local/stale_rows.h"
+#include "embedding/local/row_before_images.h"
 #include "format/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/tensor_part.h"
@@ -70,7 +70,7 @@ static rk_status add_part(rk_stored_tensors *tensors, const rk_safetensors_entry
     rk_tensor_part part;
     rk_stored_tensor *tensor;
     RK_AUTOFREE char *name = NULL;
-    if (strncmp(entry->name, RK_STALE_PREFIX, strlen(RK_STALE_PREFIX)) == 0) return RK_OK;
+    if (strncmp(entry->name, RK_BEFORE_IMAGE_PREFIX, strlen(RK_BEFORE_IMAGE_PREFIX)) == 0) return RK_OK;
     if (entry->type == RK_I64) return RK_OK; /* counters, of which every part has one */
     RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
     RK_TRY(rk_strndup(part.name, part.name_bytes, &name));

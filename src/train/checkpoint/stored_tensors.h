@@ -44,8 +44,8 @@ typedef struct rk_stored_tensors {
     size_t buffer_capacity;
 } rk_stored_tensors;
 
-/* Reads the headers of a checkpoint's files, and leaves the files open. Counters and stale rows are passed
- * over. Errors: RK_BAD_DATA naming the file and the tensor, where parts overlap or leave out an
+/* Reads the headers of a checkpoint's files, and leaves the files open. Counters and before-images of rows
+ * are passed over. Errors: RK_BAD_DATA naming the file and the tensor, where parts overlap or leave out an
  * element; RK_NOT_FOUND, RK_IO. */
 rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out);
 /* The same of a directory that rk_export_safetensors or rk_export_onnx has written: tensors have the names

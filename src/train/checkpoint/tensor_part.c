@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static rk_status misfit(const char *name) {
+static rk_status shape_mismatch_error(const char *name) {
     return rk_error(RK_BAD_DATA, "tensor '%s': its name does not match its shape", name);
 }
 
@@ -15,11 +15,11 @@ static int64_t rows_of(int64_t first, int64_t n_rows, int64_t step) {
 rk_status rk_tensor_part_parse(const char *name, int32_t n_dims, const int64_t *dims, rk_tensor_part *out) {
     size_t n = strlen(name);
     const char *open = n && name[n - 1] == ']' ? strrchr(name, '[') : NULL;
-    if (n_dims < 1) return misfit(name);
+    if (n_dims < 1) return shape_mismatch_error(name);
     int64_t n_columns = 1, n_elements;
     for (int32_t d = 1; d < n_dims; d++)
-        if (__builtin_mul_overflow(n_columns, dims[d], &n_columns)) return misfit(name);
-    if (__builtin_mul_overflow(n_columns, dims[0], &n_elements)) return misfit(name);
+        if (__builtin_mul_overflow(n_columns, dims[d], &n_columns)) return shape_mismatch_error(name);
+    if (__builtin_mul_overflow(n_columns, dims[0], &n_elements)) return shape_mismatch_error(name);
     rk_tensor_part part = {.name = name,
                            .name_bytes = n,
                            .n_rows = dims[0],
@@ -32,16 +32,16 @@ rk_status rk_tensor_part_parse(const char *name, int32_t n_dims, const int64_t *
         int rows_end = 0, columns_end = 0;
         if (sscanf(open, "[%18lld:%18lld:%18lld%n,%18lld:%18lld%n", &first, &n_rows, &step, &rows_end,
                    &first_column, &end_column, &columns_end) < 3)
-            return misfit(name);
+            return shape_mismatch_error(name);
         bool has_columns = columns_end > 0;
         if (strcmp(open + (has_columns ? columns_end : rows_end), "]") != 0 || step < 1 || first < 0 ||
             first >= step || first_column < 0)
-            return misfit(name);
+            return shape_mismatch_error(name);
         /* Each part of a table has its counter, of the part's name whatever its rows and columns. */
         bool is_counter = n_dims == 1 && dims[0] == 1,
              fits = rows_of(first, n_rows, step) == dims[0] &&
                     (!has_columns || end_column - first_column == n_columns);
-        if (!fits && !is_counter) return misfit(name);
+        if (!fits && !is_counter) return shape_mismatch_error(name);
         part.name_bytes = (size_t)(open - name);
         part.first = first, part.n_rows = n_rows, part.step = step, part.first_column = first_column;
         part.all_columns = !has_columns;
@@ -84,8 +84,8 @@ rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, const rk_
         if (id % from->step != from->first) continue;
         int64_t row = id / to->step * to->n_columns + begin - to->first_column,
                 source = id / from->step * from->n_columns + begin - from->first_column;
-        if (row + end - begin > to->n_elements) return misfit(to->name);
-        if (source + end - begin > from->n_elements) return misfit(from->name);
+        if (row + end - begin > to->n_elements) return shape_mismatch_error(to->name);
+        if (source + end - begin > from->n_elements) return shape_mismatch_error(from->name);
         memcpy((char *)to_data + (size_t)row * n_bytes, (const char *)from_data + (size_t)source * n_bytes,
                width);
         *n_copied += end - begin;

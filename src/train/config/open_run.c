@@ -82,7 +82,7 @@ static rk_status build_model(const rk_config *config, const rk_dataset *dataset,
     RK_TRY(rk_config_training_options(config, dataset, &options));
     options.is_outline = is_outline;
     rk_status status = rk_model_build(&options, out);
-    rk_interactions_free(options.interactions);
+    rk_interactions_unref(options.interactions);
     return status;
 }
 
@@ -98,7 +98,7 @@ static rk_status graph_text(const rk_config *config, const rk_dataset *dataset, 
     rk_model_options options;
     RK_TRY(rk_config_training_options(config, dataset, &options));
     rk_status status = rk_model_graph_text(&options, dot, out);
-    rk_interactions_free(options.interactions);
+    rk_interactions_unref(options.interactions);
     return status;
 }
 

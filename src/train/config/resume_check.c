@@ -37,7 +37,7 @@ static bool is_in_section(const place *at, const char *name) {
     return at->outer && !at->outer->outer && strcmp(at->key, name) == 0;
 }
 
-static bool is_free(const place *at) {
+static bool may_differ(const place *at) {
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
         const struct section *s = &sections[i];
         if (s->n_free == 0 && is_in_section(at, s->name)) return true;
@@ -72,7 +72,7 @@ static void write_node(const rk_yaml_node *node, rk_buffer *out) {
     rk_buffer_text(out, maps ? "}" : "]");
 }
 
-static rk_status refuse(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
+static rk_status changed_setting_error(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
     enum { SHOWN = 160 }; /* of each value */
     rk_buffer texts[3] = {0};
     write_place(at, &texts[0]);
@@ -129,11 +129,11 @@ static bool is_same(const rk_yaml_node *a, const rk_yaml_node *b) {
 
 /* Sections and lists of them key by key; a list of values is one value. NULL: not given. */
 static rk_status compare(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
-    if (is_free(at)) return RK_OK;
-    if (!then || !now || then->kind != now->kind) return refuse(at, then, now);
+    if (may_differ(at)) return RK_OK;
+    if (!then || !now || then->kind != now->kind) return changed_setting_error(at, then, now);
     if (then->kind == RK_YAML_MAPPING) return compare_keys(at, then, now);
     if (is_list_of_sections(then) && is_list_of_sections(now)) return compare_entries(at, then, now);
-    return is_same(then, now) ? RK_OK : refuse(at, then, now);
+    return is_same(then, now) ? RK_OK : changed_setting_error(at, then, now);
 }
 
 rk_status rk_resume_check(const char *stored, const char *now) {

@@ -326,7 +326,7 @@ rk_status rk_config_load(const char *path, const char *const *overrides, size_t 
 
 void rk_config_free(rk_config *c) {
     if (!c) return;
-    rk_interactions_free(c->interactions);
+    rk_interactions_unref(c->interactions);
     rk_transforms_free(c->transforms);
     rk_free(c->constraints);
     rk_plan_file_release(&c->plan);

@@ -7,13 +7,13 @@ void rk_early_stopping_init(rk_early_stopping *stopping) {
         .best = NAN, .plateau_best = NAN, .patience_best = NAN, .learning_rate_factor = 1};
 }
 
-void rk_early_stopping_forget_best(rk_early_stopping *p) {
+void rk_early_stopping_reset_best(rk_early_stopping *p) {
     p->best = p->patience_best = NAN;
     p->best_step = 0;
     p->bad = 0;
 }
 
-void rk_early_stopping_forget_plateau(rk_early_stopping *p) {
+void rk_early_stopping_reset_plateau(rk_early_stopping *p) {
     p->plateau_best = NAN;
     p->plateau_bad = 0;
 }
@@ -27,8 +27,9 @@ bool rk_early_stopping_stops(const rk_early_stopping *p, const rk_early_stopping
     return rules->stops && p->bad > 0 && p->bad >= rules->patience;
 }
 
-rk_early_stopping_decision rk_early_stopping_judge(rk_early_stopping *p, const rk_early_stopping_rules *rules,
-                                                   int64_t step, double watched, double plateau) {
+rk_early_stopping_decision rk_early_stopping_decide(rk_early_stopping *p,
+                                                    const rk_early_stopping_rules *rules, int64_t step,
+                                                    double watched, double plateau) {
     rk_early_stopping_decision decision = {.best = is_better(watched, p->best, rules->larger_is_better, 0)};
     bool is_enough = is_better(watched, p->patience_best, rules->larger_is_better, rules->min_delta);
     p->n_evaluations++;

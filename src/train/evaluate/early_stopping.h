@@ -31,14 +31,14 @@ typedef struct rk_early_stopping_decision {
 void rk_early_stopping_init(rk_early_stopping *stopping);
 /* What follows is no longer compared with what has been: the metric is another one, or the best's parameters
  * are gone. */
-void rk_early_stopping_forget_best(rk_early_stopping *stopping);
-void rk_early_stopping_forget_plateau(rk_early_stopping *stopping);
+void rk_early_stopping_reset_best(rk_early_stopping *stopping);
+void rk_early_stopping_reset_plateau(rk_early_stopping *stopping);
 /* An evaluation at `step`: watched is the early-stopping metric, plateau the plateau's. NaN is neither better
  * nor worse: it does not count against patience. Training stops at the evaluation that is the `patience`-th
  * in a row without a better one (0 as 1), as Keras and Lightning count. */
 bool rk_early_stopping_stops(const rk_early_stopping *stopping, const rk_early_stopping_rules *rules);
-rk_early_stopping_decision rk_early_stopping_judge(rk_early_stopping *stopping,
-                                                   const rk_early_stopping_rules *rules, int64_t step,
-                                                   double watched, double plateau);
+rk_early_stopping_decision rk_early_stopping_decide(rk_early_stopping *stopping,
+                                                    const rk_early_stopping_rules *rules, int64_t step,
+                                                    double watched, double plateau);
 
 #endif

@@ -68,7 +68,7 @@ static void add_means(const rk_config *c, const rk_evaluation *e) {
 }
 
 /* A prediction that is no number says which data's it is. */
-static rk_status placed(rk_status status, const char *split, const char *task) {
+static rk_status name_split_and_task(rk_status status, const char *split, const char *task) {
     if (status != RK_NOT_FINITE) return status;
     rk_error_context(status, "'%s': '%s'", split, task);
     return rk_error_hint(status, "its dense features may be far larger than those of the training data");
@@ -87,9 +87,10 @@ static rk_status add_batches(const rk_config *c, rk_model *model, rk_batch_sourc
                    "the data to evaluate on has no labels");
         RK_TRY(rk_model_predict_rank_batch(model, &fed->rank_batch, predictions));
         for (int32_t t = 0; t < e->n_tasks; t++)
-            RK_TRY(placed(rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t, e->n_tasks,
-                                         batch->sample_weights, batch->groups),
-                          source->split, c->data.labels[t].name));
+            RK_TRY(
+                name_split_and_task(rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t,
+                                                   e->n_tasks, batch->sample_weights, batch->groups),
+                                    source->split, c->data.labels[t].name));
         e->n_rows += batch->n;
     }
     return status == RK_END ? RK_OK : status;

@@ -80,7 +80,7 @@ static rk_status item_rows(void *model, int64_t first, int64_t n, rk_real *rows)
     return rk_model_item_vectors(model, first, n, rows);
 }
 
-static void keep(ranking_task *t, int64_t place, const rk_ranking_metrics *rankings) {
+static void store_metrics(ranking_task *t, int64_t place, const rk_ranking_metrics *rankings) {
     for (size_t m = 0; m < t->n_metrics; m++)
         t->values[(size_t)place * t->n_metrics + m] = rk_ranking_metric_of(t->metrics[m], &rankings[m]);
 }
@@ -98,7 +98,7 @@ static rk_status rank_user(void *context, int64_t place, const rk_real *scores) 
         rk_ranking_metrics_at_ks(scores, t->n_items, masked, n_masked, t->relevant->items + begin,
                                  t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics, rankings);
     if (status != RK_OK) return rk_error_context(status, "user %lld", (long long)user);
-    keep(t, place, rankings);
+    store_metrics(t, place, rankings);
     return RK_OK;
 }
 
@@ -107,13 +107,13 @@ static rk_status rank_on_processors(ranking_task *t) {
     return rk_score_items(&scores, t->first, t->end);
 }
 
-static rk_status keep_places(ranking_task *t, const uint32_t *places) {
+static rk_status store_positions(ranking_task *t, const uint32_t *places) {
     rk_ranking_metrics rankings[MAX_METRICS];
     for (int64_t place = t->first; place < t->end; place++) {
         int64_t user = t->users[place], begin = t->relevant->offsets[user];
         RK_TRY(rk_ranking_metrics_from_positions(places + begin, t->relevant->offsets[user + 1] - begin,
                                                  t->ks, t->n_metrics, rankings));
-        keep(t, place, rankings);
+        store_metrics(t, place, rankings);
     }
     return RK_OK;
 }
@@ -137,7 +137,7 @@ static rk_status rank_on_device(ranking_task *t, rk_model *model) {
                                  .asked = {t->relevant->offsets, t->relevant->items}};
     if (t->masked) counted.masked = (rk_item_lists){t->masked->offsets, t->masked->items};
     RK_TRY(rk_model_item_positions(model, &counted));
-    return keep_places(t, places);
+    return store_positions(t, places);
 }
 
 /* On GPUs unless one has too little memory. */
@@ -237,13 +237,13 @@ rk_status rk_known_pairs(rk_config *c, const char *split, rk_interactions **out)
     if (strcmp(split, "train") == 0) return RK_OK;
     RK_TRY(rk_config_interactions(c, &known));
     if (strcmp(split, "valid") == 0 || !c->has_valid) {
-        *out = rk_interactions_hold(known);
+        *out = rk_interactions_ref(known);
         return RK_OK;
     }
     rk_dataset_options options = {
         .directory = c->directory, .split = "valid", .batch_size = 1 << 16, .seed = (uint64_t)c->data.seed};
     RK_AUTO(rk_dataset_auto_free) rk_dataset *dataset = NULL;
-    RK_AUTO(rk_interactions_auto_free) rk_interactions *valid = NULL;
+    RK_AUTO(rk_interactions_auto_unref) rk_interactions *valid = NULL;
     RK_TRY(rk_config_transforms(c, NULL, NULL, &transforms));
     RK_TRY(rk_config_pair_features(c, rk_transforms_schema(transforms), &features));
     RK_TRY(rk_dataset_create(&c->data, transforms, &options, &dataset));
@@ -253,7 +253,7 @@ rk_status rk_known_pairs(rk_config *c, const char *split, rk_interactions **out)
 
 rk_status rk_evaluate_rankings(rk_config *c, rk_model *model, rk_dataset *dataset, const char *split,
                                const rk_more_rankings *more, rk_evaluation *out) {
-    RK_AUTO(rk_interactions_auto_free) rk_interactions *relevant = NULL, *masked = NULL;
+    RK_AUTO(rk_interactions_auto_unref) rk_interactions *relevant = NULL, *masked = NULL;
     RK_AUTO(rk_evaluation_release) rk_evaluation e = {.n_tasks = 1};
     rk_pair_features features;
     RK_AUTO(release)

@@ -35,7 +35,7 @@ static bool has_slots_of_values(const rk_optimizer *optimizer) {
 }
 
 /* Changes the plan's tables; false: they are so already. */
-static bool change(rk_plan *plan, const way *w, const rk_optimizer *rowwise) {
+static bool apply_way(rk_plan *plan, const way *w, const rk_optimizer *rowwise) {
     bool halved = false, slots = false;
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
         if (w->half_rows && plan->tables.tables[t].dtype == RK_F32) {
@@ -54,7 +54,7 @@ static bool change(rk_plan *plan, const way *w, const rk_optimizer *rowwise) {
            (!w->no_cache || (plan->config->data.cache_bytes > 0 && plan->config->cluster.reader_ranks == 0));
 }
 
-static void say(const rk_plan *plan, const char *what, rk_buffer *out) {
+static void write_outcome(const rk_plan *plan, const char *what, rk_buffer *out) {
     const rk_plan_rank *rank = &plan->ranks[plan->fullest];
     rk_buffer_printf(out, "%swith %s %s: tables of %s, %s of %s on the fullest rank",
                      out->n_bytes ? "\n" : "", what, rk_plan_fits(plan) ? "it fits" : "it still does not fit",
@@ -83,9 +83,9 @@ static rk_status try_ways(rk_plan *plan, const kept *k, rk_buffer *out) {
     bool fits = false;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         if (fits && ways[i].half_rows && ways[i].no_cache) continue;
-        rk_status status = change(plan, &ways[i], &rowwise) ? rk_plan_place(plan) : RK_CONFIG;
+        rk_status status = apply_way(plan, &ways[i], &rowwise) ? rk_plan_place(plan) : RK_CONFIG;
         if (status == RK_OK && ((!ways[i].no_cache && !ways[i].no_constraints) || rk_plan_fits(plan)))
-            say(plan, ways[i].what, out);
+            write_outcome(plan, ways[i].what, out);
         fits |= status == RK_OK && rk_plan_fits(plan);
         restore(plan, k);
         if (status != RK_CONFIG) RK_TRY(status);
@@ -102,7 +102,7 @@ static rk_status place_on_hosts(rk_plan *plan, rk_host_group *group, int64_t cou
 }
 
 /* The group whose hosts hold most of the rows. */
-static rk_host_group *growing(const rk_plan *plan) {
+static rk_host_group *largest_owner_group(const rk_plan *plan) {
     rk_host_group *best = NULL, *groups = plan->cluster.hosts.groups;
     for (int64_t i = 0; i < plan->cluster.hosts.n_groups; i++)
         if (groups[i].role != RK_ROLE_TRAIN &&
@@ -114,7 +114,7 @@ static rk_host_group *growing(const rk_plan *plan) {
 /* The fewest hosts that hold it, up to 16 times as many; where tables are placed on ranks by hand, more hosts
  * may not help. */
 static rk_status try_hosts(rk_plan *plan, rk_buffer *out) {
-    rk_host_group *group = growing(plan);
+    rk_host_group *group = largest_owner_group(plan);
     int64_t few = group->count, many = few, most = 16 * group->count;
     bool fits = false;
     while (!fits && many < most) {
@@ -131,12 +131,12 @@ static rk_status try_hosts(rk_plan *plan, rk_buffer *out) {
     RK_TRY(place_on_hosts(plan, group, many, &fits));
     char what[128];
     snprintf(what, sizeof what, "%lld hosts of '%.64s'", (long long)many, group->name);
-    say(plan, what, out);
+    write_outcome(plan, what, out);
     return RK_OK;
 }
 
 static rk_status advise(rk_plan *plan, const kept *k, rk_buffer *out) {
-    rk_host_group *group = growing(plan);
+    rk_host_group *group = largest_owner_group(plan);
     int64_t count = group->count;
     int32_t n_ranks = plan->n_ranks + plan->n_readers;
     rk_status status =

@@ -171,7 +171,7 @@ static double reduce_beside(const rk_plan *plan, const rk_machine *machine, doub
     double backward =
         plan->calibration.factors[RK_PLAN_PART_DENSE] * plan->dense.flops * 2 / 3 / machine->flops;
     double samples = share_of_batch(plan);
-    if (!rk_local_batch_goes_by_nodes(plan->dense.parameters, samples))
+    if (!rk_graph_runs_by_nodes(plan->dense.parameters, samples))
         samples = fmin(LAST_BLOCK * threads, samples);
     double window = backward * samples,
            last = (double)plan->dense.layer_in * (double)plan->dense.layer_out / plan->dense.parameters;
@@ -270,7 +270,7 @@ static double step_seconds(const rk_plan *plan, const double *parts, double besi
     return fmax(plan->asynchronous ? own : own + reduce - beside, network);
 }
 
-/* Reading runs beside all of it: a dry run has measured what ranks wait for it, or it is what it takes
+/* Reading runs beside all of it: a trial run has measured what ranks wait for it, or it is what it takes
  * longer than all else. */
 static void wait_for_reading(const rk_plan *plan, rk_plan_step *step) {
     double *wait = &step->parts[RK_PLAN_PART_READ];

@@ -52,11 +52,11 @@ typedef struct rk_plan_dense {
     double sample_bytes;         /* as read; ids are counted with the loads */
 } rk_plan_dense;
 
-/* The time of parts in a dry run, divided by that of the machine's limits; 1 without a dry run. */
+/* The time of parts in a trial run, divided by that of the machine's limits; 1 without a trial run. */
 typedef struct rk_plan_calibration {
     double factors[RK_PLAN_PART_COUNT]; /* of those that are a rank's own */
     double wait, rest;                  /* seconds a step: for reading, and of no part */
-    int64_t n_steps;                    /* of the dry run; 0: none */
+    int64_t n_steps;                    /* of the trial run; 0: none */
 } rk_plan_calibration;
 
 typedef struct rk_plan_step {
@@ -111,31 +111,31 @@ double rk_plan_table_bytes(const rk_plan *plan, int32_t table); /* rows and slot
 /* What the plan is of: tables, dense part. */
 rk_status rk_plan_describe_run(rk_plan *plan);
 
-/* Tables of more than `least` rows have only so many times fewer, but `least`. */
-typedef struct rk_fewer_rows {
+/* Tables of more than `least` rows have `times` times fewer, but `least` or more. */
+typedef struct rk_row_reduction {
     int64_t least, times;
-} rk_fewer_rows;
-static inline int64_t rk_fewer_of(rk_fewer_rows fewer, int64_t n) {
-    if (n <= fewer.least) return n;
-    return n / fewer.times > fewer.least ? n / fewer.times : fewer.least;
+} rk_row_reduction;
+static inline int64_t rk_reduced_rows(rk_row_reduction reduction, int64_t n) {
+    if (n <= reduction.least) return n;
+    return n / reduction.times > reduction.least ? n / reduction.times : reduction.least;
 }
 /* The run's model with fewer rows; schema and embedding of the options are replaced. */
-rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_fewer_rows fewer,
+rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_row_reduction reduction,
                         rk_model_options options, rk_model **out);
 
 /* Ranks of this machine, all of whose cores they take, train some steps of the run, each its share of the
  * batches and nothing but it: no messages. */
-typedef struct rk_dry_run {
-    int32_t n_players; /* ranks at the same time */
-    int n_threads;     /* of each; more than 1 only where it plays alone */
-    rk_fewer_rows fewer;
-    double seconds, parts[RK_PLAN_PART_COUNT]; /* of a step, mean of the players */
+typedef struct rk_trial_run {
+    int32_t n_simulated_ranks; /* ranks at the same time */
+    int n_threads;             /* of each; more than 1 only where it runs alone */
+    rk_row_reduction reduction;
+    double seconds, parts[RK_PLAN_PART_COUNT]; /* of a step, mean of the ranks */
     int64_t n_steps;
-} rk_dry_run;
-rk_status rk_plan_dry_run(const rk_plan *plan, rk_dry_run *r); /* given: players, threads and rows */
+} rk_trial_run;
+rk_status rk_plan_trial_run(const rk_plan *plan, rk_trial_run *r); /* given: ranks, threads and rows */
 
-/* This machine's limits for what the cluster file leaves out, and the plan's calibration by a dry run. After
- * rk_plan_take_ranks and loads. */
+/* This machine's limits for what the cluster file leaves out, and the plan's calibration by a trial run.
+ * After rk_plan_take_ranks and loads. */
 rk_status rk_plan_measure_limits(rk_plan *plan);
 rk_status rk_plan_calibrate(rk_plan *plan);
 rk_plan_calibration rk_plan_no_calibration(void);

@@ -8,7 +8,7 @@
 #include "train/run/roofline.h"
 #include "train/plan/plan_internal.h"
 
-enum { MOST_PLAYERS = 16 };
+enum { MAX_SIMULATED_RANKS = 16 };
 
 /* A usual row: the dim of the table with most bytes. */
 static int32_t usual_dim(const rk_plan *plan) {
@@ -40,31 +40,31 @@ rk_status rk_plan_measure_limits(rk_plan *plan) {
 }
 
 /* Ranks as those of the first host, as many as fill this machine. */
-static rk_dry_run players_of(const rk_plan *plan) {
+static rk_trial_run simulated_ranks_of(const rk_plan *plan) {
     const rk_host_group *group = &plan->cluster.hosts.groups[plan->machines[0].group];
     double cores = cores_of(group) / plan->machines[0].ranks_beside,
            here = (double)sysconf(_SC_NPROCESSORS_ONLN);
-    rk_dry_run r = {.n_players = 1, .n_threads = (int)fmin(fmax(cores, 1), here)};
-    if (cores < 2) r.n_players = (int32_t)fmin(fmax(here / cores, 1), MOST_PLAYERS);
+    rk_trial_run r = {.n_simulated_ranks = 1, .n_threads = (int)fmin(fmax(cores, 1), here)};
+    if (cores < 2) r.n_simulated_ranks = (int32_t)fmin(fmax(here / cores, 1), MAX_SIMULATED_RANKS);
     return r;
 }
 
-/* Each player's tables are as an owner's part of them; all together take no more than a quarter of the
+/* Each rank's tables are as an owner's part of them; all together take no more than a quarter of the
  * memory. */
-static rk_fewer_rows rows_of(const rk_plan *plan, int32_t n_players) {
+static rk_row_reduction row_reduction_of(const rk_plan *plan, int32_t n_simulated_ranks) {
     double bytes = 0, memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 4;
     for (int32_t t = 0; t < plan->tables.n_tables; t++) bytes += rk_plan_table_bytes(plan, t);
-    double times = fmax(rk_owner_count(&plan->request.roles), ceil(bytes * n_players / memory));
-    return (rk_fewer_rows){plan->request.replicate_below > 1 ? plan->request.replicate_below : 1,
-                           (int64_t)times};
+    double times = fmax(rk_owner_count(&plan->request.roles), ceil(bytes * n_simulated_ranks / memory));
+    return (rk_row_reduction){plan->request.replicate_below > 1 ? plan->request.replicate_below : 1,
+                              (int64_t)times};
 }
 
-/* The plan of one player by itself, in one place: its share of each batch, by its share of this machine's
- * limits. */
-static rk_status cost_of_player(const rk_plan *plan, const rk_dry_run *r, double *parts) {
+/* The plan of one simulated rank by itself, in one place: its share of each batch, by its share of this
+ * machine's limits. */
+static rk_status cost_of_simulated_rank(const rk_plan *plan, const rk_trial_run *r, double *parts) {
     rk_plan one = *plan;
     rk_plan_rank rank = {.seconds = 0};
-    double share = 1.0 / r->n_players;
+    double share = 1.0 / r->n_simulated_ranks;
     rk_machine machine = {.ranks_beside = 1,
                           .capacity = {INFINITY, plan->here.memory_speed * share, INFINITY},
                           .flops = plan->here.flops * share};
@@ -105,15 +105,15 @@ rk_status rk_plan_calibrate(rk_plan *plan) {
     static const rk_plan_part own[] = {RK_PLAN_PART_DEDUP, RK_PLAN_PART_LOOKUP, RK_PLAN_PART_DENSE,
                                        RK_PLAN_PART_UPDATE};
     double limits[RK_PLAN_PART_COUNT];
-    rk_dry_run r = players_of(plan);
+    rk_trial_run r = simulated_ranks_of(plan);
     int threads = rk_parallel_threads();
     if (plan->config->train.threads) r.n_threads = (int)plan->config->train.threads;
-    r.fewer = rows_of(plan, r.n_players);
+    r.reduction = row_reduction_of(plan, r.n_simulated_ranks);
     RK_TRY(rk_parallel_set_threads(r.n_threads));
-    rk_status status = rk_plan_dry_run(plan, &r);
+    rk_status status = rk_plan_trial_run(plan, &r);
     RK_TRY(rk_parallel_set_threads(threads));
     RK_TRY(status);
-    RK_TRY(cost_of_player(plan, &r, limits));
+    RK_TRY(cost_of_simulated_rank(plan, &r, limits));
     plan->calibration.n_steps = r.n_steps;
     plan->calibration.wait = r.parts[RK_PLAN_PART_READ];
     plan->calibration.rest = r.parts[RK_PLAN_PART_REST];

@@ -13,7 +13,7 @@ static rk_status make_tables(rk_plan *plan, const rk_data_schema *schema) {
                                            &plan->tables);
 }
 
-rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_fewer_rows fewer,
+rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_row_reduction reduction,
                         rk_model_options options, rk_model **out) {
     rk_data_schema small = *schema;
     rk_embedding_section section = config->embedding;
@@ -23,11 +23,11 @@ rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, r
                         RK_ARRAY((size_t)section.n_tables, tables)));
     for (int32_t f = 0; f < schema->n_features; f++) {
         features[f] = schema->features[f];
-        features[f].cardinality = rk_fewer_of(fewer, features[f].cardinality);
+        features[f].cardinality = rk_reduced_rows(reduction, features[f].cardinality);
     }
     for (int64_t t = 0; t < section.n_tables; t++) {
         tables[t] = section.tables[t];
-        tables[t].rows = rk_fewer_of(fewer, tables[t].rows);
+        tables[t].rows = rk_reduced_rows(reduction, tables[t].rows);
     }
     small.features = features;
     section.tables = tables;

@@ -201,7 +201,7 @@ static double largest_piece(const rk_plan *plan, int32_t t, int32_t *rank) {
     return most;
 }
 
-static void refusal_lines(const rk_plan *plan, rk_buffer *out) {
+static void out_of_memory_lines(const rk_plan *plan, rk_buffer *out) {
     int width = name_width(plan);
     const rk_plan_rank *rank = &plan->ranks[plan->fullest];
     rk_buffer_printf(out, "\nit does not fit: rank %d would hold %s of %s\n", plan->fullest,
@@ -228,6 +228,6 @@ rk_status rk_plan_to_text(const rk_plan *plan, char **out) {
     if (rk_plan_fits(plan))
         step_lines(plan, &text);
     else
-        refusal_lines(plan, &text);
+        out_of_memory_lines(plan, &text);
     return rk_buffer_take(&text, out);
 }

@@ -88,16 +88,16 @@ static void set_work(rk_profile *out, const char *name, double work, double limi
 }
 
 /* What this machine reaches at what the model does, a turn at a time beside the steps. */
-static rk_status open_limits(profiling *p) {
+static rk_status create_limits(profiling *p) {
     rk_model_work work = rk_model_count_work(p->model, 0);
     if (p->stages != stages_of_cpu) return RK_OK;
-    if (work.row_dim) RK_TRY(rk_roofline_new_gather(work.row_dim, work.table_bytes, &p->gather));
-    return work.layer_in ? rk_roofline_new_gemm(work.layer_in, work.layer_out, &p->gemm) : RK_OK;
+    if (work.row_dim) RK_TRY(rk_roofline_create_gather(work.row_dim, work.table_bytes, &p->gather));
+    return work.layer_in ? rk_roofline_create_gemm(work.layer_in, work.layer_out, &p->gemm) : RK_OK;
 }
 
-static rk_status turn_limits(const profiling *p) {
-    if (p->gather) RK_TRY(rk_roofline_measure(p->gather));
-    return p->gemm ? rk_roofline_measure(p->gemm) : RK_OK;
+static rk_status run_limit_turns(const profiling *p) {
+    if (p->gather) RK_TRY(rk_roofline_run_turn(p->gather));
+    return p->gemm ? rk_roofline_run_turn(p->gemm) : RK_OK;
 }
 
 /* What the stages moved, and what the machine reached. */
@@ -105,8 +105,8 @@ static void set_limits(const profiling *p, rk_profile *out) {
     rk_model_work work = rk_model_count_work(p->model, out->batch_size);
     out->n_ids = work.n_ids;
     out->n_rows = work.n_rows;
-    if (p->gather) out->gather_limit = rk_roofline_mean(p->gather);
-    if (p->gemm) out->gemm_limit = rk_roofline_mean(p->gemm);
+    if (p->gather) out->gather_limit = rk_roofline_mean_rate(p->gather);
+    if (p->gemm) out->gemm_limit = rk_roofline_mean_rate(p->gemm);
     out->limits_spread =
         fmax(p->gather ? rk_roofline_spread(p->gather) : 1, p->gemm ? rk_roofline_spread(p->gemm) : 1);
     set_work(out, "lookup", (double)work.lookup_bytes, out->gather_limit, "B");
@@ -128,7 +128,7 @@ static rk_status time_steps(profiling *p, int64_t n) {
 
 /* Turns of steps and of limits: on a machine that others use too, both meet the same. The reader goes on
  * meanwhile, so each turn of steps begins with some that are not timed. */
-static rk_status measure(profiling *p, int64_t n_steps, int64_t n_warmup, rk_profile *out) {
+static rk_status measure_steps(profiling *p, int64_t n_steps, int64_t n_warmup, rk_profile *out) {
     int64_t n_turns = n_steps < TURNS ? n_steps : TURNS;
     for (int64_t turn = 0; turn < n_turns; turn++) {
         int64_t n_timed = p->n_steps, n_samples = p->n_samples;
@@ -136,8 +136,8 @@ static rk_status measure(profiling *p, int64_t n_steps, int64_t n_warmup, rk_pro
         p->n_steps = n_timed;
         p->n_samples = n_samples;
         RK_TRY(time_steps(p, n_steps * (turn + 1) / n_turns - n_steps * turn / n_turns));
-        if (turn == 0) RK_TRY(open_limits(p));
-        RK_TRY(turn_limits(p));
+        if (turn == 0) RK_TRY(create_limits(p));
+        RK_TRY(run_limit_turns(p));
     }
     out->n_steps = p->n_steps;
     out->batch_size = p->n_samples / p->n_steps;
@@ -165,10 +165,10 @@ rk_status rk_profile_run(const rk_config *config, int64_t n_steps, int64_t n_war
     RK_GOTO(rk_config_training_options(config, p.dataset, &options));
     rk_config_take_device(config, &options);
     RK_GOTO(rk_model_build(&options, &p.model));
-    RK_GOTO(measure(&p, n_steps ? n_steps : USUAL_STEPS, n_warmup, &profile));
+    RK_GOTO(measure_steps(&p, n_steps ? n_steps : USUAL_STEPS, n_warmup, &profile));
     status = rk_options_give(out, out->struct_size, &profile, sizeof profile, first_size, "rk_profile");
 done:
-    rk_interactions_free(options.interactions);
+    rk_interactions_unref(options.interactions);
     rk_roofline_free(p.gather);
     rk_roofline_free(p.gemm);
     rk_model_free(p.model);

@@ -55,7 +55,7 @@ static void gather(void *context, size_t task, int thread) {
                                               .last = BLOCK});
 }
 
-rk_status rk_roofline_measure(rk_roofline *roofline) {
+rk_status rk_roofline_run_turn(rk_roofline *roofline) {
     double begin = rk_clock_seconds();
     rk_parallel_for(roofline->n_tasks, roofline->task, roofline);
     double passed = rk_clock_seconds() - begin;
@@ -68,13 +68,13 @@ rk_status rk_roofline_measure(rk_roofline *roofline) {
 
 /* The first turn touches memory, and is not counted. */
 static rk_status warm_up(rk_roofline *roofline) {
-    RK_TRY(rk_roofline_measure(roofline));
+    RK_TRY(rk_roofline_run_turn(roofline));
     roofline->seconds = roofline->longest = 0;
     roofline->n_turns = 0;
     return RK_OK;
 }
 
-double rk_roofline_mean(const rk_roofline *roofline) {
+double rk_roofline_mean_rate(const rk_roofline *roofline) {
     return roofline->work * roofline->n_turns / roofline->seconds;
 }
 
@@ -111,11 +111,11 @@ static rk_status prepare_gather(rk_roofline *roofline, int32_t dim, uint64_t tab
     return warm_up(roofline);
 }
 
-static rk_status open(rk_roofline **out) {
+static rk_status begin_create(rk_roofline **out) {
     return rk_alloc(1, sizeof **out, out);
 }
 
-static rk_status opened(rk_roofline *roofline, rk_status status, rk_roofline **out) {
+static rk_status end_create(rk_roofline *roofline, rk_status status, rk_roofline **out) {
     if (status == RK_OK)
         *out = roofline;
     else
@@ -123,10 +123,10 @@ static rk_status opened(rk_roofline *roofline, rk_status status, rk_roofline **o
     return status;
 }
 
-rk_status rk_roofline_new_gather(int32_t dim, uint64_t table_bytes, rk_roofline **out) {
+rk_status rk_roofline_create_gather(int32_t dim, uint64_t table_bytes, rk_roofline **out) {
     rk_roofline *roofline;
-    RK_TRY(open(&roofline));
-    return opened(roofline, prepare_gather(roofline, dim, table_bytes), out);
+    RK_TRY(begin_create(&roofline));
+    return end_create(roofline, prepare_gather(roofline, dim, table_bytes), out);
 }
 
 static void multiply(void *context, size_t task, int thread) {
@@ -160,16 +160,16 @@ static rk_status prepare_gemm(rk_roofline *roofline, int64_t in, int64_t out_uni
     return warm_up(roofline);
 }
 
-rk_status rk_roofline_new_gemm(int64_t in, int64_t out_units, rk_roofline **out) {
+rk_status rk_roofline_create_gemm(int64_t in, int64_t out_units, rk_roofline **out) {
     rk_roofline *roofline;
-    RK_TRY(open(&roofline));
-    return opened(roofline, prepare_gemm(roofline, in, out_units), out);
+    RK_TRY(begin_create(&roofline));
+    return end_create(roofline, prepare_gemm(roofline, in, out_units), out);
 }
 
 /* The best of some turns. */
-static rk_status conclude(rk_roofline *roofline, double *out) {
+static rk_status best_rate(rk_roofline *roofline, double *out) {
     rk_status status = RK_OK;
-    for (int i = 0; i < TURNS && status == RK_OK; i++) status = rk_roofline_measure(roofline);
+    for (int i = 0; i < TURNS && status == RK_OK; i++) status = rk_roofline_run_turn(roofline);
     if (status == RK_OK) *out = roofline->work / roofline->shortest;
     rk_roofline_free(roofline);
     return status;
@@ -177,12 +177,12 @@ static rk_status conclude(rk_roofline *roofline, double *out) {
 
 rk_status rk_roofline_gather(int32_t dim, double *out) {
     rk_roofline *roofline;
-    RK_TRY(rk_roofline_new_gather(dim, UINT64_MAX, &roofline));
-    return conclude(roofline, out);
+    RK_TRY(rk_roofline_create_gather(dim, UINT64_MAX, &roofline));
+    return best_rate(roofline, out);
 }
 
 rk_status rk_roofline_gemm(int64_t in, int64_t out_units, double *out) {
     rk_roofline *roofline;
-    RK_TRY(rk_roofline_new_gemm(in, out_units, &roofline));
-    return conclude(roofline, out);
+    RK_TRY(rk_roofline_create_gemm(in, out_units, &roofline));
+    return best_rate(roofline, out);
 }

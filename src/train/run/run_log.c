@@ -67,7 +67,7 @@ static void warn_of_shorter(const char *path, size_t n_bytes, int64_t wanted) {
 }
 
 /* Back to n_bytes, or to fewer: to the end of what is whole in a log that has become shorter since. */
-static rk_status cut(const char *path, int64_t n_bytes, size_t (*end_of)(const uint8_t *, size_t)) {
+static rk_status truncate_file(const char *path, int64_t n_bytes, size_t (*end_of)(const uint8_t *, size_t)) {
     RK_AUTO(rk_map_release) rk_map map = {0};
     bool there = rk_file_exists(path);
     if (there) RK_TRY(rk_map_open(path, &map));
@@ -91,8 +91,8 @@ rk_status rk_run_log_open(const char *directory, bool tensorboard, int64_t keep_
     RK_AUTO(rk_run_log_release) rk_run_log log = {0};
     RK_TRY(rk_path_join(directory, "metrics.jsonl", &log.jsonl_path));
     RK_TRY(rk_path_join(directory, "events.out.tfevents.reckon", &log.events_path));
-    RK_TRY(cut(log.jsonl_path, keep_bytes > 0 ? keep_bytes : 0, end_of_lines));
-    if (tensorboard && events_bytes > 0) RK_TRY(cut(log.events_path, events_bytes, end_of_records));
+    RK_TRY(truncate_file(log.jsonl_path, keep_bytes > 0 ? keep_bytes : 0, end_of_lines));
+    if (tensorboard && events_bytes > 0) RK_TRY(truncate_file(log.events_path, events_bytes, end_of_records));
     if ((tensorboard || keep_bytes < 0) && events_bytes <= 0 && unlink(log.events_path) != 0 &&
         errno != ENOENT)
         return rk_error_errno(RK_IO, errno, "could not remove '%s'", log.events_path);

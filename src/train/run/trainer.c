@@ -21,7 +21,7 @@ void rk_trainer_notify(rk_trainer *t, rk_event_kind kind, const char *message) {
     t->options.on_event(t->options.user, &event);
 }
 
-static void tell_stage(void *user, const char *message) {
+static void notify_stage(void *user, const char *message) {
     rk_trainer_notify(user, RK_EVENT_STAGE, message);
 }
 
@@ -48,7 +48,7 @@ int64_t rk_trainer_spoken_epoch(const rk_trainer *t) {
 rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, rk_dataset **out) {
     rk_config *c = t->config;
     const rk_transforms *transforms;
-    RK_TRY(rk_config_transforms(c, tell_stage, t, &transforms));
+    RK_TRY(rk_config_transforms(c, notify_stage, t, &transforms));
     bool train = strcmp(split, "train") == 0;
     int64_t wanted =
         !train && c->train.evaluate.batch_size ? c->train.evaluate.batch_size : c->train.batch_size;
@@ -69,8 +69,8 @@ rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, 
 static rk_status find_begun(rk_trainer *t, char **out) {
     const char *output = t->config->train.output;
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
-    RK_TRY(rk_folder_lock_take(output, &t->lock));
-    RK_TRY(rk_checkpoint_clean(output));
+    RK_TRY(rk_directory_lock_acquire(output, &t->lock));
+    RK_TRY(rk_checkpoint_recover(output));
     RK_TRY(rk_checkpoint_list(output, &names));
     if (names.n && !t->options.resume && !t->options.overwrite)
         return rk_error_hint(
@@ -218,7 +218,7 @@ void rk_trainer_free(rk_trainer *t) {
     rk_dataset_free(t->train);
     rk_dataset_free(t->valid);
     rk_inputs_release(&t->inputs);
-    rk_folder_lock_free(t->lock);
+    rk_directory_lock_free(t->lock);
     rk_trainer_leave_ranks(t);
     rk_free(t->trace_path);
     rk_config_free(t->config);

@@ -31,8 +31,8 @@ struct rk_trainer {
     rk_state_dict state; /* of the model, but for what is there between some steps only */
     rk_progress progress;
     rk_early_stopping_rules rules;
-    rk_inputs inputs;     /* of the first rank, which saves them */
-    rk_folder_lock *lock; /* of the run's directory, held by the first rank */
+    rk_inputs inputs;        /* of the first rank, which saves them */
+    rk_directory_lock *lock; /* of the run's directory, held by the first rank */
     rk_run_log log;
     rk_evaluation evaluation;                  /* the last one, for rk_trainer_evaluate and events */
     int64_t saved_step;                        /* of the newest checkpoint; -1: none */
@@ -40,7 +40,7 @@ struct rk_trainer {
     double last_progress;                      /* seconds */
     int64_t last_progress_step, samples_since; /* since the last progress event */
     int64_t first_step;                        /* of this run of the program */
-    rk_model_traffic traffic;                  /* as it was at the last progress event */
+    rk_model_comm_traffic traffic;             /* as it was at the last progress event */
     atomic_int stop;
 };
 

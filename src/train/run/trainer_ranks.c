@@ -120,7 +120,7 @@ rk_status rk_trainer_load_best(rk_trainer *t) {
     return load_best(t);
 }
 
-static rk_status obey(rk_trainer *t, int64_t word) {
+static rk_status run_control_message(rk_trainer *t, int64_t word) {
     if (word == RK_CONTROL_LOAD) return load_best(t);
     if (word == RK_CONTROL_SAVE) {
         RK_AUTOFREE char *path = NULL;
@@ -141,6 +141,6 @@ rk_status rk_trainer_serve(rk_trainer *t) {
         int64_t word;
         RK_TRY(rk_model_serve(t->model, &word));
         if (word == RK_CONTROL_END) return RK_OK;
-        RK_TRY(obey(t, word));
+        RK_TRY(run_control_message(t, word));
     }
 }

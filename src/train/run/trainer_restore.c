@@ -42,7 +42,7 @@ static rk_status check_inputs(rk_trainer *t, const char *start) {
 
 rk_status rk_trainer_take_inputs(rk_trainer *t, const char *start) {
     if (!t->is_first) return RK_OK;
-    RK_TRY(rk_inputs_measure(t->config, &t->inputs));
+    RK_TRY(rk_inputs_fingerprint(t->config, &t->inputs));
     return start ? check_inputs(t, start) : RK_OK;
 }
 
@@ -95,12 +95,12 @@ static bool has_lost_best(const rk_trainer *t) {
 
 /* Values of a metric count as long as the run uses that metric. A run that has ended keeps its best. Returns
  * whether the metrics differ from the checkpoint's and the run goes on. */
-static bool judge_anew(rk_trainer *t, const rk_manifest *m) {
+static bool reset_early_stopping(rk_trainer *t, const rk_manifest *m) {
     const rk_config *c = t->config;
     bool watched = went_by_another(t, m->metric, c->watched_task, c->watched_metric);
     bool plateau = went_by_another(t, m->plateau_metric, c->plateau_task, c->plateau_metric);
-    if (watched) rk_early_stopping_forget_best(&t->progress.stopping);
-    if (plateau) rk_early_stopping_forget_plateau(&t->progress.stopping);
+    if (watched) rk_early_stopping_reset_best(&t->progress.stopping);
+    if (plateau) rk_early_stopping_reset_plateau(&t->progress.stopping);
     t->progress.finished = has_ended(t);
     bool stays = t->progress.finished && m->keeps_best == c->keeps_best;
     if (stays) t->progress.stopping = m->progress.stopping;
@@ -108,7 +108,7 @@ static bool judge_anew(rk_trainer *t, const rk_manifest *m) {
         warn_of_another(t, m->metric, c->watched_task, c->watched_metric);
     if (plateau && t->rules.drops && !t->progress.finished)
         warn_of_another(t, m->plateau_metric, c->plateau_task, c->plateau_metric);
-    if (!t->progress.finished && has_lost_best(t)) rk_early_stopping_forget_best(&t->progress.stopping);
+    if (!t->progress.finished && has_lost_best(t)) rk_early_stopping_reset_best(&t->progress.stopping);
     return (watched || plateau) && !stays;
 }
 
@@ -116,10 +116,10 @@ rk_status rk_trainer_restore(rk_trainer *t, const char *path) {
     RK_AUTO(rk_manifest_release) rk_manifest m = {0};
     RK_TRY(rk_checkpoint_read_model(path, t->model, &t->state));
     RK_TRY(rk_model_reload(t->model));
-    RK_TRY(rk_checkpoint_read_stale(path, t->model));
+    RK_TRY(rk_checkpoint_read_before_images(path, t->model));
     RK_TRY(rk_manifest_read(path, &m));
     t->progress = m.progress;
-    bool anew = judge_anew(t, &m);
+    bool anew = reset_early_stopping(t, &m);
     t->saved_step = anew || m.keeps_best != t->config->keeps_best ? -1 : t->progress.step;
     rk_model_scale_learning_rate(t->model, t->progress.stopping.learning_rate_factor);
     rk_log(RK_LOG_INFO, "resumed from '%s'", path);

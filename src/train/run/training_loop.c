@@ -28,7 +28,7 @@ static rk_status log_entry(rk_trainer *t, const rk_log_entry *entry) {
 /* What a step since the last entry exchanged, over ranks. */
 static int32_t traffic_metrics(rk_trainer *t, rk_metric *out) {
     if (rk_comm_size(t->comm) == 1) return 0;
-    rk_model_traffic was = t->traffic, now = rk_model_count_traffic(t->model);
+    rk_model_comm_traffic was = t->traffic, now = rk_model_count_comm_traffic(t->model);
     double n = (double)(now.n_batches - was.n_batches);
     t->traffic = now;
     if (n == 0) return 0;
@@ -56,7 +56,7 @@ static int32_t key_metrics(const rk_trainer *t, rk_metric *out) {
 }
 
 /* The progress line and its log entry, if it is time (or `now`). */
-static rk_status report(rk_trainer *t, bool now) {
+static rk_status report_progress(rk_trainer *t, bool now) {
     int64_t every = t->config->train.log_every;
     double seconds = rk_clock_seconds(), passed = seconds - t->last_progress;
     if (!now && (every ? t->progress.step % every != 0 : passed < 1)) return RK_OK;
@@ -160,8 +160,8 @@ static rk_status validate(rk_trainer *t, bool *stop) {
     const rk_config *c = t->config;
     double watched = rk_evaluation_value(&evaluation, c->watched_task, c->watched_metric);
     rk_early_stopping_decision decision =
-        rk_early_stopping_judge(&t->progress.stopping, &t->rules, t->progress.step, watched,
-                                rk_evaluation_value(&evaluation, c->plateau_task, c->plateau_metric));
+        rk_early_stopping_decide(&t->progress.stopping, &t->rules, t->progress.step, watched,
+                                 rk_evaluation_value(&evaluation, c->plateau_task, c->plateau_metric));
     if (isnan(watched)) rk_trainer_warn_of_no_metric(t);
     if (decision.dropped) RK_TRY(rk_trainer_scale_learning_rate(t));
     rk_event event = {.kind = RK_EVENT_EVALUATION,
@@ -177,7 +177,7 @@ static rk_status validate(rk_trainer *t, bool *stop) {
 }
 
 /* Why there is no further step, or NULL. */
-static const char *ended(const rk_trainer *t) {
+static const char *end_reason(const rk_trainer *t) {
     const rk_train_section *s = &t->config->train;
     if (s->epochs && t->progress.position.epoch >= s->epochs) return "all epochs are done";
     if (s->steps && t->progress.step >= s->steps) return "all steps are done";
@@ -186,7 +186,7 @@ static const char *ended(const rk_trainer *t) {
 
 /* After a step, or at the end of an epoch (epoch_done): evaluate and save if it is time. The speed that is
  * told is that of training without them. */
-static rk_status after(rk_trainer *t, bool epoch_done, bool *stop) {
+static rk_status evaluate_and_save_if_due(rk_trainer *t, bool epoch_done, bool *stop) {
     const rk_train_section *s = &t->config->train;
     int64_t step = t->progress.step, epoch = t->progress.position.epoch;
     bool evaluates =
@@ -200,7 +200,7 @@ static rk_status after(rk_trainer *t, bool epoch_done, bool *stop) {
     if (evaluates) RK_TRY(validate(t, stop));
     if (evaluates && t->config->keeps_best && t->progress.stopping.best_step == step) saves = true;
     if (epoch_done && saves) t->saved_step = -1; /* the position moved on, though the step did not */
-    bool is_last = *stop || ended(t);            /* saved with the run's end, once */
+    bool is_last = *stop || end_reason(t);       /* saved with the run's end, once */
     if (saves && !is_last) RK_TRY(save(t));
     t->last_progress += rk_clock_seconds() - begun;
     return RK_OK;
@@ -219,7 +219,7 @@ static rk_status train_batch(rk_trainer *t, const rk_rank_batch *rank_batch) {
 static rk_status train_to_end(rk_trainer *t, const char **why) {
     bool stop = false;
     for (;;) {
-        const char *end = ended(t);
+        const char *end = end_reason(t);
         if (end) {
             *why = end;
             return RK_OK;
@@ -237,13 +237,13 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
             RK_FAIL_IF(t->progress.position.row == 0, RK_BAD_DATA, "the training data has no rows");
             t->progress.position = rk_batch_source_tell(&t->train_source);
             RK_TRY(drain(t));
-            RK_TRY(report(t, true));
-            RK_TRY(after(t, true, &stop));
+            RK_TRY(report_progress(t, true));
+            RK_TRY(evaluate_and_save_if_due(t, true, &stop));
         } else {
             RK_TRY(status);
             RK_TRY(train_batch(t, &fed->rank_batch));
-            RK_TRY(report(t, false));
-            RK_TRY(after(t, false, &stop));
+            RK_TRY(report_progress(t, false));
+            RK_TRY(evaluate_and_save_if_due(t, false, &stop));
         }
         if (stop) {
             *why = "stopped early: the metric no longer improves";
@@ -253,7 +253,7 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
 }
 
 /* End with the parameters of the best evaluation. */
-static rk_status take_best(rk_trainer *t) {
+static rk_status load_best_parameters(rk_trainer *t) {
     if (!t->config->keeps_best || isnan(t->progress.stopping.best)) return RK_OK;
     if (t->progress.stopping.best_step == t->progress.step) return RK_OK;
     return rk_trainer_load_best(t);
@@ -269,7 +269,7 @@ static rk_status run(rk_trainer *t) {
         t->first_step = t->last_progress_step = t->progress.step;
         RK_TRY(train_to_end(t, &why));
         RK_TRY(drain(t));
-        RK_TRY(report(t, true));
+        RK_TRY(report_progress(t, true));
         if (t->valid && t->progress.stopping.n_evaluations ==
                             0) { /* steps that ended before the first evaluation was due */
             bool stop;
@@ -280,7 +280,7 @@ static rk_status run(rk_trainer *t) {
     }
     RK_TRY(save(t));
     rk_trainer_notify(t, RK_EVENT_STOP, why);
-    return take_best(t);
+    return load_best_parameters(t);
 }
 
 rk_status rk_trainer_run(rk_trainer *t) {

@@ -47,7 +47,7 @@ static rk_status begin_stream(rk_batch_source *f) {
     return RK_OK;
 }
 
-static rk_status ask(rk_batch_source *f) {
+static rk_status request_batch(rk_batch_source *f) {
     rk_data_loaders *r = f->readers;
     rk_batch_source_request *request = request_of(f, f->n_asked);
     int64_t window = f->next_row / f->window_rows, window_end = (window + 1) * f->window_rows;
@@ -66,7 +66,7 @@ static rk_status ask(rk_batch_source *f) {
 }
 
 /* The oldest answer. */
-static rk_status take(rk_batch_source *f, const rk_message **out) {
+static rk_status receive_answer(rk_batch_source *f, const rk_message **out) {
     const rk_batch_source_request *request = request_of(f, f->n_taken);
     RK_TRY(rk_all_to_all_wait(request->answer));
     if (request->word) RK_TRY(rk_all_to_all_wait(request->word));
@@ -78,7 +78,7 @@ static rk_status take(rk_batch_source *f, const rk_message **out) {
 
 rk_status rk_batch_source_drain(rk_batch_source *f) {
     const rk_message *answer;
-    while (f->n_taken < f->n_asked) RK_TRY(take(f, &answer));
+    while (f->n_taken < f->n_asked) RK_TRY(receive_answer(f, &answer));
     f->has_begun = false;
     return RK_OK;
 }
@@ -87,7 +87,7 @@ rk_status rk_batch_source_drain(rk_batch_source *f) {
 static rk_status end_epoch(rk_batch_source *f) {
     while (f->n_taken < f->n_asked) {
         const rk_message *answer;
-        RK_TRY(take(f, &answer));
+        RK_TRY(receive_answer(f, &answer));
         RK_FAIL_IF(((const rk_read_head *)answer->data)->status != RK_END, RK_INTERNAL,
                    "the data loaders do not agree on where the epoch ends");
     }
@@ -124,16 +124,16 @@ static rk_status unpack(rk_batch_source *f, const rk_message *answer) {
 static rk_status next_of_readers(rk_batch_source *f) {
     const rk_message *answer;
     if (!f->has_begun) RK_TRY(begin_stream(f));
-    while (f->n_asked - f->n_taken < RK_SOURCE_AHEAD) RK_TRY(ask(f));
+    while (f->n_asked - f->n_taken < RK_SOURCE_AHEAD) RK_TRY(request_batch(f));
     int32_t reader = request_of(f, f->n_taken)->reader;
-    RK_TRY(take(f, &answer));
+    RK_TRY(receive_answer(f, &answer));
     const rk_read_head *head = answer->data;
     if (head->status == RK_END) return end_epoch(f);
     if (head->status != RK_OK)
         return rk_error((rk_status)head->status, "rank %d: %.*s", rk_data_loaders_rank(f->readers, reader),
                         (int)(answer->n_bytes - sizeof *head), (const char *)(head + 1));
     RK_TRY(unpack(f, answer));
-    return ask(f); /* which comes while this one is trained on */
+    return request_batch(f); /* which comes while this one is trained on */
 }
 
 static rk_dataset_position tell_of_readers(const rk_batch_source *f) {

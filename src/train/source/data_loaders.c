@@ -20,7 +20,7 @@ static rk_status make_comm(rk_comm *world, int32_t n_trainers, int32_t rank, rk_
     RK_TRY(rk_alloc((size_t)n_trainers + 1, sizeof *members, &members));
     for (int32_t t = 0; t < n_trainers; t++) members[t] = t;
     members[n_trainers] = rank;
-    return rk_comm_members(world, members, n_trainers + 1, out);
+    return rk_comm_create_group(world, members, n_trainers + 1, out);
 }
 
 rk_status rk_data_loaders_create(rk_comm *world, int32_t n_trainers, int32_t n_readers,

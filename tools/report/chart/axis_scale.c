@@ -12,26 +12,26 @@ void rk_range_add(rk_range *range, double value, bool log) {
     range->high = fmax(range->high, value);
 }
 
-static double along(bool log, double value) {
+static double to_scale(bool log, double value) {
     return log ? log10(value) : value;
 }
-static double back(bool log, double place) {
+static double from_scale(bool log, double place) {
     return log ? pow(10, place) : place;
 }
 
 rk_scale rk_scale_over(rk_range range, bool log, double margin, double from, double to) {
     rk_scale scale = {.log = log, .from = from, .to = to, .low = log ? 1 : 0, .high = log ? 10 : 1};
     if (range.low > range.high) return scale;
-    double low = along(log, range.low), high = along(log, range.high);
+    double low = to_scale(log, range.low), high = to_scale(log, range.high);
     double room = high > low ? margin * (high - low) : fmax(0.05 * fabs(high), log ? 0.2 : 1e-3);
-    scale.low = back(log, low - room);
-    scale.high = back(log, high + room);
+    scale.low = from_scale(log, low - room);
+    scale.high = from_scale(log, high + room);
     return scale;
 }
 
 double rk_scale_place(const rk_scale *scale, double value) {
-    double low = along(scale->log, scale->low), high = along(scale->log, scale->high);
-    return scale->from + (scale->to - scale->from) * (along(scale->log, value) - low) / (high - low);
+    double low = to_scale(scale->log, scale->low), high = to_scale(scale->log, scale->high);
+    return scale->from + (scale->to - scale->from) * (to_scale(scale->log, value) - low) / (high - low);
 }
 
 /* Values of a step, all with its decimals; large ones in thousands or millions. */

@@ -25,8 +25,8 @@ static bool is_token(const char *text, size_t n_bytes) {
     return n_bytes > 0;
 }
 
-static enum MHD_Result look(void *context, enum MHD_ValueKind kind, const char *key, size_t key_bytes,
-                            const char *value, size_t value_bytes) {
+static enum MHD_Result check_header(void *context, enum MHD_ValueKind kind, const char *key, size_t key_bytes,
+                                    const char *value, size_t value_bytes) {
     framing *f = context;
     (void)kind;
     if (!is_token(key, key_bytes)) f->wrong = "a header's name has a character that names do not have";
@@ -47,7 +47,7 @@ static enum MHD_Result look(void *context, enum MHD_ValueKind kind, const char *
 
 const char *rk_http_check_framing(struct MHD_Connection *connection, const char *version) {
     framing f = {0};
-    MHD_get_connection_values_n(connection, MHD_HEADER_KIND, look, &f);
+    MHD_get_connection_values_n(connection, MHD_HEADER_KIND, check_header, &f);
     if (f.wrong) return f.wrong;
     if (f.n_lengths > 1) return "there is more than one Content-Length";
     if (f.n_codings > 1) return "there is more than one Transfer-Encoding";

@@ -51,7 +51,7 @@ typedef struct exchange {
 } exchange;
 
 static void free_exchange(exchange *e) {
-    if (e->call.version) rk_served_version_release(e->call.version);
+    if (e->call.version) rk_served_version_unref(e->call.version);
     rk_buffer_release(&e->body);
     rk_call_release(&e->call);
     RK_FREE_ALL(e->url, e);
@@ -276,7 +276,7 @@ static rk_served_model *find_model(const rk_http *http, rk_span name) {
 }
 
 /* The resource, and whether it may be asked for so: 0, or the code of what is wrong. */
-static int find(exchange *e, const char *method) {
+static int match_route(exchange *e, const char *method) {
     if (e->route.kind == RK_ROUTE_NONE) return 404;
     if (needs_model(e)) {
         e->model = find_model(e->http, e->route.model);
@@ -303,11 +303,11 @@ static const char *reason_of(int code) {
 
 /* Of headers alone: what is answered before a body is read. Framing that proxies may read otherwise ends the
  * connection (RFC 9112, 6.3). */
-static enum MHD_Result look_at(exchange *e, const char *method, const char *version) {
+static enum MHD_Result check_request(exchange *e, const char *method, const char *version) {
     const rk_server_config *config = e->http->options.config;
     const char *wrong = e->has_nul ? "the URL has a NUL" : rk_http_check_framing(e->connection, version);
     if (wrong) return send_error(e, 400, wrong, true);
-    int code = find(e, method);
+    int code = match_route(e, method);
     if (!is_probe(e->route.kind) &&
         !rk_http_check_bearer(header(e, MHD_HTTP_HEADER_AUTHORIZATION), e->http->tokens))
         code = 401;
@@ -358,11 +358,11 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     if (e && e->connection) return answer(e);
     if (!e) return send_no_memory(connection); /* there was none when its line came */
     e->connection = connection;
-    rk_watched_headers(rk_watchdog_find(connection));
+    rk_watched_connection_headers_received(rk_watchdog_find(connection));
     take_request_id(e);
     if (rk_strdup(url, &e->url) != RK_OK) return send_error(e, 503, "memory ran out", true);
     e->route = rk_route_of(e->url);
-    return look_at(e, method, version);
+    return check_request(e, method, version);
 }
 
 /* A request's first line is there: its time begins. */
@@ -374,7 +374,7 @@ static void *begin(void *context, const char *uri, struct MHD_Connection *connec
     e->http = http;
     e->has_nul = strstr(uri, "%00") != NULL;
     e->call.n_reply_json_bytes = -1;
-    rk_watched_begin(rk_watchdog_find(connection));
+    rk_watched_connection_request_begin(rk_watchdog_find(connection));
     atomic_fetch_add(&http->n_under_way, 1);
     return e;
 }
@@ -395,7 +395,7 @@ static void complete(void *context, struct MHD_Connection *connection, void **re
     rk_http *http = context;
     exchange *e = *request;
     (void)code;
-    rk_watched_idle(rk_watchdog_find(connection));
+    rk_watched_connection_request_end(rk_watchdog_find(connection));
     if (!e) return;
     *request = NULL;
     count(e);

@@ -29,7 +29,7 @@ static const ending whole[] = {{"/v2", RK_ROUTE_SERVER, false},
                                {"/", RK_ROUTE_PAGE, false},
                                {0}};
 
-static bool skip(const char **at, const char *text) {
+static bool skip_prefix(const char **at, const char *text) {
     size_t n = strlen(text);
     if (strncmp(*at, text, n) != 0) return false;
     *at += n;
@@ -37,13 +37,13 @@ static bool skip(const char **at, const char *text) {
 }
 
 /* Up to a slash or colon. */
-static bool name(const char **at, rk_span *out) {
+static bool read_model_name(const char **at, rk_span *out) {
     *out = (rk_span){*at, strcspn(*at, "/:")};
     *at += out->n_bytes;
     return rk_is_model_name(out->data, out->n_bytes);
 }
 
-static void end(const ending *endings, const char *at, rk_route *route) {
+static void match_ending(const ending *endings, const char *at, rk_route *route) {
     for (; endings->text; endings++)
         if (strcmp(at, endings->text) == 0) {
             route->kind = endings->kind;
@@ -54,14 +54,15 @@ static void end(const ending *endings, const char *at, rk_route *route) {
 rk_route rk_route_of(const char *url) {
     rk_route route = {0};
     const char *at = url;
-    bool v1 = skip(&at, "/v1/models/");
-    if (!v1 && !skip(&at, "/v2/models/")) {
-        end(whole, url, &route);
+    bool v1 = skip_prefix(&at, "/v1/models/");
+    if (!v1 && !skip_prefix(&at, "/v2/models/")) {
+        match_ending(whole, url, &route);
         return route;
     }
-    if (!name(&at, &route.model)) return route;
-    if (skip(&at, "/versions/") && !name(&at, &route.version)) return route;
-    if (v1 && !route.version.data && skip(&at, "/labels/") && !name(&at, &route.label)) return route;
-    end(v1 ? v1_endings : v2_endings, at, &route);
+    if (!read_model_name(&at, &route.model)) return route;
+    if (skip_prefix(&at, "/versions/") && !read_model_name(&at, &route.version)) return route;
+    if (v1 && !route.version.data && skip_prefix(&at, "/labels/") && !read_model_name(&at, &route.label))
+        return route;
+    match_ending(v1 ? v1_endings : v2_endings, at, &route);
     return route;
 }

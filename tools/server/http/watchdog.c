@@ -13,10 +13,10 @@
 enum { WAITS_FOR_HEADERS, WAITS_FOR_ANSWER, IDLE, N_STATES };
 #define LOOK_SECONDS 0.1
 
-struct rk_watched {
+struct rk_watched_connection {
     int descriptor;
     atomic_uint_fast64_t since; /* 4 * microseconds + state */
-    rk_watched *before, *after;
+    rk_watched_connection *before, *after;
 };
 
 struct rk_watchdog {
@@ -25,38 +25,38 @@ struct rk_watchdog {
     pthread_mutex_t mutex; /* guards what follows; none of the descriptors is closed while it is held */
     pthread_cond_t stopped;
     bool stop, started;
-    rk_watched all; /* the list's head */
+    rk_watched_connection all; /* the list's head */
 };
 
-static void enter(rk_watched *w, uint64_t state) {
+static void set_state(rk_watched_connection *w, uint64_t state) {
     if (w) atomic_store(&w->since, 4 * rk_clock_us() + state);
 }
 
-void rk_watched_begin(rk_watched *w) {
-    enter(w, WAITS_FOR_HEADERS);
+void rk_watched_connection_request_begin(rk_watched_connection *w) {
+    set_state(w, WAITS_FOR_HEADERS);
 }
-void rk_watched_headers(rk_watched *w) {
-    enter(w, WAITS_FOR_ANSWER);
+void rk_watched_connection_headers_received(rk_watched_connection *w) {
+    set_state(w, WAITS_FOR_ANSWER);
 }
-void rk_watched_idle(rk_watched *w) {
-    enter(w, IDLE);
+void rk_watched_connection_request_end(rk_watched_connection *w) {
+    set_state(w, IDLE);
 }
 
-static void look(rk_watchdog *dog) {
+static void shut_down_overdue(rk_watchdog *dog) {
     uint64_t now = rk_clock_us();
-    for (rk_watched *w = dog->all.after; w; w = w->after) {
+    for (rk_watched_connection *w = dog->all.after; w; w = w->after) {
         uint64_t since = atomic_load(&w->since), limit = dog->limits_us[since % 4];
         if (now > since / 4 && now - since / 4 > limit) shutdown(w->descriptor, SHUT_RDWR);
     }
 }
 
-static void *watch(void *argument) {
+static void *run_watchdog(void *argument) {
     rk_watchdog *dog = argument;
     pthread_mutex_lock(&dog->mutex);
     while (!dog->stop) {
         struct timespec until = rk_clock_after(CLOCK_MONOTONIC, LOOK_SECONDS);
         pthread_cond_timedwait(&dog->stopped, &dog->mutex, &until);
-        look(dog);
+        shut_down_overdue(dog);
     }
     pthread_mutex_unlock(&dog->mutex);
     return NULL;
@@ -71,7 +71,7 @@ rk_status rk_watchdog_create(const rk_watchdog_limits *limits, rk_watchdog **out
     for (int s = 0; s < N_STATES; s++) dog->limits_us[s] = (uint64_t)(seconds[s] * 1e6);
     pthread_mutex_init(&dog->mutex, NULL);
     rk_cond_init(&dog->stopped);
-    int code = pthread_create(&dog->thread, NULL, watch, dog);
+    int code = pthread_create(&dog->thread, NULL, run_watchdog, dog);
     dog->started = code == 0;
     if (code == 0)
         *out = dog;
@@ -92,11 +92,11 @@ void rk_watchdog_free(rk_watchdog *dog) {
     rk_free(dog);
 }
 
-rk_watched *rk_watchdog_add(rk_watchdog *dog, int descriptor) {
-    rk_watched *w;
+rk_watched_connection *rk_watchdog_add(rk_watchdog *dog, int descriptor) {
+    rk_watched_connection *w;
     if (rk_alloc(1, sizeof *w, &w) != RK_OK) return NULL;
     w->descriptor = descriptor;
-    enter(w, WAITS_FOR_HEADERS);
+    set_state(w, WAITS_FOR_HEADERS);
     pthread_mutex_lock(&dog->mutex);
     w->before = &dog->all;
     w->after = dog->all.after;
@@ -106,7 +106,7 @@ rk_watched *rk_watchdog_add(rk_watchdog *dog, int descriptor) {
     return w;
 }
 
-void rk_watchdog_remove(rk_watchdog *dog, rk_watched *w) {
+void rk_watchdog_remove(rk_watchdog *dog, rk_watched_connection *w) {
     if (!w) return;
     pthread_mutex_lock(&dog->mutex);
     w->before->after = w->after;
@@ -115,7 +115,7 @@ void rk_watchdog_remove(rk_watchdog *dog, rk_watched *w) {
     rk_free(w);
 }
 
-rk_watched *rk_watchdog_find(struct MHD_Connection *connection) {
+rk_watched_connection *rk_watchdog_find(struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;

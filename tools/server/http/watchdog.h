@@ -8,7 +8,7 @@
 
 struct MHD_Connection;
 typedef struct rk_watchdog rk_watchdog;
-typedef struct rk_watched rk_watched; /* a connection */
+typedef struct rk_watched_connection rk_watched_connection;
 
 typedef struct rk_watchdog_limits {
     double headers, request, idle; /* seconds */
@@ -18,13 +18,15 @@ rk_status rk_watchdog_create(const rk_watchdog_limits *limits, rk_watchdog **out
 void rk_watchdog_free(rk_watchdog *watchdog);
 
 /* A connection has been accepted: its first headers are waited for. NULL: no memory. */
-rk_watched *rk_watchdog_add(rk_watchdog *watchdog, int descriptor);
-void rk_watchdog_remove(rk_watchdog *watchdog, rk_watched *watched); /* before its descriptor is closed */
-rk_watched *rk_watchdog_find(struct MHD_Connection *connection);
+rk_watched_connection *rk_watchdog_add(rk_watchdog *watchdog, int descriptor);
+void rk_watchdog_remove(rk_watchdog *watchdog,
+                        rk_watched_connection *connection); /* before its descriptor is closed */
+rk_watched_connection *rk_watchdog_find(struct MHD_Connection *connection);
 
-/* NULL is fine for all: a request's line is there; all its headers are; it has ended. */
-void rk_watched_begin(rk_watched *watched);
-void rk_watched_headers(rk_watched *watched);
-void rk_watched_idle(rk_watched *watched);
+/* What has happened on a connection: a request's line is there; all its headers are; it has been answered.
+ * NULL is fine for all. */
+void rk_watched_connection_request_begin(rk_watched_connection *connection);
+void rk_watched_connection_headers_received(rk_watched_connection *connection);
+void rk_watched_connection_request_end(rk_watched_connection *connection);
 
 #endif

@@ -18,7 +18,7 @@
 
 enum { HEAD_BYTES = 12 }; /* of a record */
 
-static rk_status failed(const rk_log_file *file, const char *what) {
+static rk_status log_file_error(const rk_log_file *file, const char *what) {
     return rk_error_errno(RK_IO, errno, "could not %s '%s'", what, file->path);
 }
 
@@ -39,7 +39,7 @@ static rk_status whole_records(const char *path, uint64_t *out) {
 static rk_status open_file(rk_log_file *file) {
     struct stat there;
     file->descriptor = open(file->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    if (file->descriptor < 0 || fstat(file->descriptor, &there) != 0) return failed(file, "open");
+    if (file->descriptor < 0 || fstat(file->descriptor, &there) != 0) return log_file_error(file, "open");
     RK_FAIL_IF(!S_ISREG(there.st_mode), RK_IO, "'%s' is no ordinary file", file->path);
     RK_FAIL_IF(flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, RK_BUSY,
                "another program writes to '%s'\nhint: each server has a log of its own", file->path);
@@ -48,7 +48,7 @@ static rk_status open_file(rk_log_file *file) {
     file->n_bytes = 0;
     if (there.st_size == 0) return RK_OK;
     RK_TRY(whole_records(file->path, &file->n_bytes));
-    if (ftruncate(file->descriptor, (off_t)file->n_bytes) != 0) return failed(file, "cut");
+    if (ftruncate(file->descriptor, (off_t)file->n_bytes) != 0) return log_file_error(file, "cut");
     return RK_OK;
 }
 
@@ -143,12 +143,12 @@ rk_status rk_log_file_open(const char *path, uint64_t max_bytes, int64_t max_fil
     return RK_OK;
 }
 
-static rk_status put_aside(rk_log_file *file) {
+static rk_status rotate(rk_log_file *file) {
     for (bool moved = false; !moved; file->next_number++) {
         RK_AUTOFREE char *aside = NULL;
         RK_TRY(numbered_path(file, file->next_number, &aside));
         if (rk_file_exists(aside)) continue;
-        if (rename(file->path, aside) != 0) return failed(file, "put aside");
+        if (rename(file->path, aside) != 0) return log_file_error(file, "put aside");
         moved = true;
     }
     keep_few(file);
@@ -168,12 +168,12 @@ rk_status rk_log_file_append(rk_log_file *file, const void *records, size_t n_by
         rk_log_file_close(file);
         RK_TRY(open_file(file));
     }
-    if (file->n_bytes > 0 && file->n_bytes + n_bytes > file->max_bytes) RK_TRY(put_aside(file));
+    if (file->n_bytes > 0 && file->n_bytes + n_bytes > file->max_bytes) RK_TRY(rotate(file));
     for (size_t left = n_bytes; left > 0;) {
         ssize_t n = write(file->descriptor, at, left);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
-            rk_status status = failed(file, "write to");
+            rk_status status = log_file_error(file, "write to");
             if (ftruncate(file->descriptor, (off_t)file->n_bytes) != 0) rk_log_file_close(file);
             return status; /* what cannot be cut off now is cut off when the file is opened again */
         }

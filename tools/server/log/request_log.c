@@ -33,7 +33,7 @@ struct rk_request_log {
 };
 
 /* Each reason is told of once, until something can be written again. */
-static void tell_failure(rk_request_log *log) {
+static void log_failure(rk_request_log *log) {
     char reason[sizeof log->failure];
     rk_error_copy(reason, sizeof reason);
     if (strcmp(reason, log->failure) == 0) return;
@@ -47,7 +47,7 @@ static void write_item(rk_request_log *log, item *i) {
         log->failure[0] = 0;
     } else {
         atomic_fetch_add(&log->n_dropped, (uint64_t)i->n_records);
-        tell_failure(log);
+        log_failure(log);
     }
     rk_buffer_release(&i->records);
     rk_free(i);

@@ -73,7 +73,7 @@ static rk_status move(const char *from, const char *to) {
 }
 
 /* Both names are there at every moment. */
-static bool all_to_all(const char *a, const char *b) {
+static bool exchange_paths(const char *a, const char *b) {
 #ifdef RENAME_EXCHANGE
     return renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0;
 #else
@@ -92,7 +92,7 @@ static rk_status old_path(const char *root, const char *name, char **out) {
 }
 
 /* Where a file system cannot exchange: a crash between the two renames leaves the new one whole under its
- * temporary name, which rk_checkpoint_clean mends. */
+ * temporary name, which rk_checkpoint_recover mends. */
 static rk_status replace(const char *root, const char *temporary, const char *name, const char *path) {
     RK_AUTOFREE char *old = NULL;
     RK_TRY(old_path(root, name, &old));
@@ -104,11 +104,11 @@ static rk_status replace(const char *root, const char *temporary, const char *na
     return rk_remove_tree(old);
 }
 
-static rk_status put(const char *root, const char *temporary, const char *name, const char *path) {
+static rk_status commit(const char *root, const char *temporary, const char *name, const char *path) {
     bool exchanged = false;
     if (rk_file_exists(path)) { /* of the same step: an epoch's end after its last batch, or of a run that was
                                    resumed before it */
-        exchanged = all_to_all(temporary, path);
+        exchanged = exchange_paths(temporary, path);
         if (!exchanged) return replace(root, temporary, name, path);
     } else {
         RK_TRY(move(temporary, path));
@@ -117,13 +117,13 @@ static rk_status put(const char *root, const char *temporary, const char *name, 
     return exchanged ? rk_remove_tree(temporary) : RK_OK;
 }
 
-rk_status rk_checkpoint_put(const char *root, const char *temporary, const char *name) {
+rk_status rk_checkpoint_commit(const char *root, const char *temporary, const char *name) {
     RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_path_join(root, name, &path));
-    return put(root, temporary, name, path);
+    return commit(root, temporary, name, path);
 }
 
-static rk_status retire(const char *root, const char *name) {
+static rk_status remove_checkpoint(const char *root, const char *name) {
     RK_AUTOFREE char *path = NULL, *old = NULL;
     RK_TRY(rk_path_join(root, name, &path));
     RK_TRY(old_path(root, name, &old));
@@ -133,8 +133,8 @@ static rk_status retire(const char *root, const char *name) {
 }
 
 /* One that cannot be removed, such as one that is read over NFS, does not end the run. */
-static void retire_or_warn(const char *root, const char *name) {
-    if (retire(root, name) != RK_OK)
+static void remove_or_warn(const char *root, const char *name) {
+    if (remove_checkpoint(root, name) != RK_OK)
         rk_log(RK_LOG_WARNING, "an old checkpoint could not be removed: %s", rk_last_error());
 }
 
@@ -149,7 +149,7 @@ rk_status rk_checkpoint_retain(const rk_config *config, const rk_progress *progr
         int64_t step = step_of(names.texts[i]);
         bool stays = step == progress->step || (step < progress->step && left > 0);
         if (stays) left--;
-        if (!stays && step != best) retire_or_warn(root, names.texts[i]);
+        if (!stays && step != best) remove_or_warn(root, names.texts[i]);
     }
     return RK_OK;
 }
@@ -159,35 +159,35 @@ rk_status rk_checkpoint_remove_all(const char *output) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
     RK_TRY(rk_checkpoint_list(output, &names));
-    for (size_t i = 0; i < names.n; i++) RK_TRY(retire(root, names.texts[i]));
+    for (size_t i = 0; i < names.n; i++) RK_TRY(remove_checkpoint(root, names.texts[i]));
     (void)rmdir(root);
     return RK_OK;
 }
 
-static bool is_damaged(rk_status status) {
+static bool is_corrupt_or_missing(rk_status status) {
     return status == RK_BAD_DATA || status == RK_NOT_FOUND;
 }
 
 /* Whole, but for the rename that a crash has cost it. */
 static rk_status promote(const char *root, const char *temporary, const char *name, bool *promoted) {
     rk_status status = rk_checkpoint_verify(temporary);
-    if (is_damaged(status)) return RK_OK;
+    if (is_corrupt_or_missing(status)) return RK_OK;
     RK_TRY(status);
     RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_path_join(root, name, &path));
     *promoted = rk_checkpoint_verify(path) != RK_OK;
     if (!*promoted) return RK_OK;
-    RK_TRY(put(root, temporary, name, path));
+    RK_TRY(commit(root, temporary, name, path));
     rk_log(RK_LOG_INFO, "'%s' is complete; a crash had left it under a temporary name", path);
     return RK_OK;
 }
 
 /* Whether it is `prefix` and the name of a step: what is called otherwise is not the run's. */
-static bool is_left(const char *name, const char *prefix) {
+static bool is_leftover(const char *name, const char *prefix) {
     return begins_with(name, prefix) && step_of(name + strlen(prefix)) >= 0;
 }
 
-static rk_status clean(const char *root, const char *name) {
+static rk_status recover_or_remove(const char *root, const char *name) {
     RK_AUTOFREE char *path = NULL;
     bool promoted = false;
     RK_TRY(rk_path_join(root, name, &path));
@@ -195,13 +195,13 @@ static rk_status clean(const char *root, const char *name) {
     return promoted ? RK_OK : rk_remove_tree(path);
 }
 
-rk_status rk_checkpoint_clean(const char *output) {
+rk_status rk_checkpoint_recover(const char *output) {
     RK_AUTOFREE char *root = NULL;
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
     RK_TRY(list_all(root, &names));
     for (size_t i = names.n; i-- > 0;) /* .tmp- before .old- */
-        if (is_left(names.texts[i], TEMPORARY) || is_left(names.texts[i], OLD))
-            RK_TRY(clean(root, names.texts[i]));
+        if (is_leftover(names.texts[i], TEMPORARY) || is_leftover(names.texts[i], OLD))
+            RK_TRY(recover_or_remove(root, names.texts[i]));
     return RK_OK;
 }

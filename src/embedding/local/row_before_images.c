@@ -1,4 +1,4 @@
-#include "embedding/local/stale_rows.h"
+#include "embedding/local/row_before_images.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,13 +13,13 @@ static size_t value_bytes(const rk_table *table) {
 static size_t row_bytes(const rk_table *table) {
     return (size_t)table->config.dim * value_bytes(table);
 }
-static size_t record_bytes(const rk_table *table) {
+static size_t image_record_bytes(const rk_table *table) {
     return sizeof(int64_t) + row_bytes(table);
 }
 static char *row_at(const rk_table *table, int64_t row) {
     return (char *)table->rows.data + (size_t)row * row_bytes(table);
 }
-static int64_t id_of(const char *record) {
+static int64_t record_id(const char *record) {
     int64_t id;
     memcpy(&id, record, sizeof id);
     return id;
@@ -28,19 +28,19 @@ static int64_t n_parts(const rk_table *table) {
     return table->part.n_parts > 1 ? table->part.n_parts : 1;
 }
 
-static void keep_row(const rk_table *table, int64_t row, char *record) {
+static void write_record(const rk_table *table, int64_t row, char *record) {
     int64_t id = rk_rows_id(&table->rows, row);
     memcpy(record, &id, sizeof id);
     memcpy(record + sizeof id, row_at(table, row), row_bytes(table));
 }
 
-static void release_image(const rk_stale_rows *s, rk_stale_image *image) {
+static void release_image(const rk_row_before_images *s, rk_row_before_image *image) {
     for (int32_t t = 0; t < s->embeddings->n_tables && image->tables; t++) rk_free(image->tables[t].records);
     rk_free(image->tables);
 }
 
 /* Images that are older than the next batch, and all after it, are to see the rows. */
-static void drop_old(rk_stale_rows *s) {
+static void drop_expired_images(rk_row_before_images *s) {
     size_t n_old = 0;
     while (n_old < s->n && s->images[n_old].update < s->n_looked_up - s->staleness)
         release_image(s, &s->images[n_old++]);
@@ -49,8 +49,8 @@ static void drop_old(rk_stale_rows *s) {
 }
 
 /* An image without rows, behind the `at` oldest ones. */
-static rk_status insert_image(rk_stale_rows *s, size_t at, int64_t update) {
-    rk_stale_image image = {.update = update};
+static rk_status insert_image(rk_row_before_images *s, size_t at, int64_t update) {
+    rk_row_before_image image = {.update = update};
     RK_TRY(rk_reserve(&s->images, &s->capacity, s->n + 1, sizeof *s->images));
     RK_TRY(rk_alloc((size_t)s->embeddings->n_tables, sizeof *image.tables, &image.tables));
     memmove(s->images + at + 1, s->images + at, (s->n - at) * sizeof image);
@@ -60,11 +60,11 @@ static rk_status insert_image(rk_stale_rows *s, size_t at, int64_t update) {
 }
 
 /* Each row once, in their order: a plan's uses are sorted. records NULL: only counted. */
-static int64_t list_rows(const rk_table *table, const rk_row_uses *plan, char *records) {
+static int64_t copy_updated_rows(const rk_table *table, const rk_row_uses *plan, char *records) {
     int64_t n = 0;
     if (plan->whole_parts) {
         for (n = 0; records && n < table->config.n_rows; n++)
-            keep_row(table, n, records + (size_t)n * record_bytes(table));
+            write_record(table, n, records + (size_t)n * image_record_bytes(table));
         return table->config.n_rows;
     }
     for (uint32_t p = 0; p < plan->n_parts; p++)
@@ -72,25 +72,25 @@ static int64_t list_rows(const rk_table *table, const rk_row_uses *plan, char *r
             uint32_t place = rk_use_place(plan->uses[i]);
             if (i > plan->part_begins[p] && place == rk_use_place(plan->uses[i - 1])) continue;
             if (records)
-                keep_row(table, ((int64_t)p << plan->shift) + place,
-                         records + (size_t)n * record_bytes(table));
+                write_record(table, ((int64_t)p << plan->shift) + place,
+                             records + (size_t)n * image_record_bytes(table));
             n++;
         }
     return n;
 }
 
-rk_status rk_stale_rows_keep(rk_stale_rows *s, int64_t update) {
+rk_status rk_row_before_images_capture(rk_row_before_images *s, int64_t update) {
     const rk_embeddings *e = s->embeddings;
     if (!e || rk_embeddings_n_pieces(e) == 0 || s->n_looked_up > update + s->staleness) return RK_OK;
     const rk_batch_context *batch_context = &e->batch_contexts[!e->now];
-    drop_old(s);
+    drop_expired_images(s);
     RK_TRY(insert_image(s, s->n, update));
     for (int32_t t = 0; t < e->n_tables; t++) {
-        rk_stale_table *kept = &s->images[s->n - 1].tables[t];
+        rk_row_before_image_table *kept = &s->images[s->n - 1].tables[t];
         if (!rk_takes_updates(e, t)) continue;
-        int64_t n = list_rows(&e->tables[t], &batch_context->plans[t], NULL);
-        RK_TRY(rk_alloc((size_t)n, record_bytes(&e->tables[t]), &kept->records));
-        kept->n = list_rows(&e->tables[t], &batch_context->plans[t], kept->records);
+        int64_t n = copy_updated_rows(&e->tables[t], &batch_context->plans[t], NULL);
+        RK_TRY(rk_alloc((size_t)n, image_record_bytes(&e->tables[t]), &kept->records));
+        kept->n = copy_updated_rows(&e->tables[t], &batch_context->plans[t], kept->records);
     }
     return RK_OK;
 }
@@ -104,53 +104,53 @@ static void swap_bytes(char *a, char *b, size_t n) {
 }
 
 /* Twice leaves all as it was. */
-static void swap_image(const rk_stale_rows *s, const rk_stale_image *image) {
+static void swap_image(const rk_row_before_images *s, const rk_row_before_image *image) {
     for (int32_t t = 0; t < s->embeddings->n_tables; t++) {
         const rk_table *table = &s->embeddings->tables[t];
         for (int64_t i = 0; i < image->tables[t].n; i++) {
-            char *record = image->tables[t].records + (size_t)i * record_bytes(table);
-            swap_bytes(row_at(table, id_of(record) / n_parts(table)), record + sizeof(int64_t),
+            char *record = image->tables[t].records + (size_t)i * image_record_bytes(table);
+            swap_bytes(row_at(table, record_id(record) / n_parts(table)), record + sizeof(int64_t),
                        row_bytes(table));
         }
     }
 }
 
-void rk_stale_rows_put_back(rk_stale_rows *s) {
-    drop_old(s);
+void rk_row_before_images_swap_in(rk_row_before_images *s) {
+    drop_expired_images(s);
     for (size_t i = s->n; i > 0; i--) swap_image(s, &s->images[i - 1]);
 }
 
-void rk_stale_rows_take_away(rk_stale_rows *s) {
+void rk_row_before_images_swap_out(rk_row_before_images *s) {
     for (size_t i = 0; i < s->n; i++) swap_image(s, &s->images[i]);
     s->n_looked_up++;
-    drop_old(s);
+    drop_expired_images(s);
 }
 
-void rk_stale_rows_forget(rk_stale_rows *s) {
+void rk_row_before_images_clear(rk_row_before_images *s) {
     for (size_t i = 0; i < s->n; i++) release_image(s, &s->images[i]);
     s->n = 0;
 }
 
-void rk_stale_rows_release(rk_stale_rows *s) {
-    rk_stale_rows_forget(s);
+void rk_row_before_images_release(rk_row_before_images *s) {
+    rk_row_before_images_clear(s);
     rk_free(s->images);
-    *s = (rk_stale_rows){0};
+    *s = (rk_row_before_images){0};
 }
 
-rk_status rk_stale_rows_state_dict(rk_stale_rows *s, int32_t t, rk_state_dict *state) {
+rk_status rk_row_before_images_state_dict(rk_row_before_images *s, int32_t t, rk_state_dict *state) {
     const rk_table *table = &s->embeddings->tables[t];
     int32_t first = table->part.first_column;
-    drop_old(s);
+    drop_expired_images(s);
     for (size_t i = 0; i < s->n; i++) {
-        const rk_stale_table *kept = &s->images[i].tables[t];
+        const rk_row_before_image_table *kept = &s->images[i].tables[t];
         if (kept->n == 0) continue;
         rk_buffer name = {0};
-        rk_buffer_printf(&name, RK_STALE_PREFIX "%lld/%d:%lld,%d:%d/%s/rows",
+        rk_buffer_printf(&name, RK_BEFORE_IMAGE_PREFIX "%lld/%d:%lld,%d:%d/%s/rows",
                          (long long)(s->n_looked_up - 1 - s->images[i].update), (int)table->part.part,
                          (long long)n_parts(table), first, first + table->config.dim, table->part.name);
         rk_status status = name.status;
         if (status == RK_OK)
-            status = rk_state_dict_add(state, name.data, RK_U8, kept->n, (int64_t)record_bytes(table),
+            status = rk_state_dict_add(state, name.data, RK_U8, kept->n, (int64_t)image_record_bytes(table),
                                        kept->records);
         rk_buffer_release(&name);
         RK_TRY(status);
@@ -171,7 +171,7 @@ static rk_status check_stored(const rk_table *table, const stored_rows *from, co
                "tensor '%s': its name does not match its shape", name);
     int64_t last = -1;
     for (int64_t i = 0; i < from->n; i++) {
-        int64_t id = id_of(from->records + (size_t)i * from->record_bytes);
+        int64_t id = record_id(from->records + (size_t)i * from->record_bytes);
         RK_FAIL_IF(id <= last || id >= table->part.n_rows, RK_BAD_DATA,
                    "tensor '%s': row %lld is out of order or out of range", name, (long long)id);
         last = id;
@@ -191,15 +191,16 @@ static void copy_columns(const rk_table *table, char *to, const stored_rows *fro
 
 /* The rows that were known and those that are read, in their order; what is not known of a row yet is as it
  * is now. */
-static rk_status merge(const rk_table *table, rk_stale_table *known, const stored_rows *from) {
-    size_t bytes = record_bytes(table);
-    rk_stale_table both = {0};
+static rk_status merge_records(const rk_table *table, rk_row_before_image_table *known,
+                               const stored_rows *from) {
+    size_t bytes = image_record_bytes(table);
+    rk_row_before_image_table both = {0};
     RK_TRY(rk_alloc((size_t)(known->n + from->n), bytes, &both.records));
     for (int64_t i = 0, k = 0; i < known->n || k < from->n;) {
         const char *old = i < known->n ? known->records + (size_t)i * bytes : NULL,
                    *read = k < from->n ? from->records + (size_t)k * from->record_bytes : NULL;
-        int64_t id = !read || (old && id_of(old) < id_of(read)) ? id_of(old) : id_of(read);
-        bool was_known = old && id_of(old) == id, is_read = read && id_of(read) == id;
+        int64_t id = !read || (old && record_id(old) < record_id(read)) ? record_id(old) : record_id(read);
+        bool was_known = old && record_id(old) == id, is_read = read && record_id(read) == id;
         char *to = both.records + (size_t)both.n * bytes;
         i += was_known;
         k += is_read;
@@ -207,7 +208,7 @@ static rk_status merge(const rk_table *table, rk_stale_table *known, const store
         if (was_known)
             memcpy(to, old, bytes);
         else
-            keep_row(table, id / n_parts(table), to);
+            write_record(table, id / n_parts(table), to);
         if (is_read) copy_columns(table, to, from, read);
         both.n++;
     }
@@ -216,7 +217,7 @@ static rk_status merge(const rk_table *table, rk_stale_table *known, const store
     return RK_OK;
 }
 
-static rk_status image_of(rk_stale_rows *s, int64_t update, rk_stale_image **out) {
+static rk_status find_or_insert_image(rk_row_before_images *s, int64_t update, rk_row_before_image **out) {
     size_t at = 0;
     while (at < s->n && s->images[at].update < update) at++;
     if (at == s->n || s->images[at].update != update) RK_TRY(insert_image(s, at, update));
@@ -224,12 +225,12 @@ static rk_status image_of(rk_stale_rows *s, int64_t update, rk_stale_image **out
     return RK_OK;
 }
 
-rk_status rk_stale_rows_read(rk_stale_rows *s, const char *name, int64_t n, int64_t n_bytes,
-                             const void *records) {
+rk_status rk_row_before_images_read(rk_row_before_images *s, const char *name, int64_t n, int64_t n_bytes,
+                                    const void *records) {
     long long age, part, parts, first, end;
     int head = 0;
-    int n_read = sscanf(name, RK_STALE_PREFIX "%9lld/%9lld:%9lld,%9lld:%9lld/%n", &age, &part, &parts, &first,
-                        &end, &head);
+    int n_read = sscanf(name, RK_BEFORE_IMAGE_PREFIX "%9lld/%9lld:%9lld,%9lld:%9lld/%n", &age, &part, &parts,
+                        &first, &end, &head);
     const char *table_name = name + head, *tail = strrchr(table_name, '/');
     RK_FAIL_IF(n_read < 5 || head == 0 || !tail || strcmp(tail, "/rows") != 0 || age < 0 || first < 0 ||
                    end <= first,
@@ -242,15 +243,15 @@ rk_status rk_stale_rows_read(rk_stale_rows *s, const char *name, int64_t n, int6
                         .records = records};
     for (int32_t t = 0; s->embeddings && age < s->staleness && t < s->embeddings->n_tables; t++) {
         const rk_table *table = &s->embeddings->tables[t];
-        rk_stale_image *image;
+        rk_row_before_image *image;
         if (strlen(table->part.name) != name_bytes || memcmp(table->part.name, table_name, name_bytes) != 0 ||
             !rk_takes_updates(s->embeddings, t))
             continue;
         RK_TRY(check_stored(table, &from, name));
         if (end <= table->part.first_column || first >= table->part.first_column + table->config.dim)
             continue;
-        RK_TRY(image_of(s, s->n_looked_up - 1 - age, &image));
-        RK_TRY(merge(table, &image->tables[t], &from));
+        RK_TRY(find_or_insert_image(s, s->n_looked_up - 1 - age, &image));
+        RK_TRY(merge_records(table, &image->tables[t], &from));
     }
     return RK_OK;
 }

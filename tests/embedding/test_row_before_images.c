@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "embedding/local/collection_internal.h"
-#include "embedding/local/stale_rows.h"
+#include "embedding/local/row_before_images.h"
 
 enum { N_ROWS = 11, DIM = 4, N_UPDATES = 3, STALENESS = 2 };
 
@@ -52,7 +52,7 @@ static void copy_rows(const rk_embeddings *e, float at[N_ROWS][DIM]) {
 }
 
 /* Training batches that are looked up and updated at once, each update seen by none of the next two. */
-static void train(rk_embeddings *e, rk_stale_rows *stale) {
+static void train(rk_embeddings *e, rk_row_before_images *stale) {
     static const int64_t ids[N_UPDATES][4] = {{3, 10, 3, 0}, {3, 4, 9, 9}, {7, 10, 4, 3}};
     float out[4 * DIM], gradient[4 * DIM];
     rk_activation to = {out, DIM, NULL}, from = {gradient, DIM, NULL};
@@ -60,34 +60,34 @@ static void train(rk_embeddings *e, rk_stale_rows *stale) {
         rk_ids batch = {.ids_per_sample = 1, .ids = ids[u]};
         for (int i = 0; i < 4 * DIM; i++) gradient[i] = (float)(i + 1 + u) / 8;
         OK(rk_embeddings_dedup(e, 4, &batch, true));
-        rk_stale_rows_put_back(stale);
+        rk_row_before_images_swap_in(stale);
         assert_true(has_rows(e, rows_before[u < STALENESS ? 0 : u - STALENESS]) || u == 0);
         rk_embeddings_lookup_all(e, true, &to);
-        rk_stale_rows_take_away(stale);
+        rk_row_before_images_swap_out(stale);
         memcpy(rows_before[u], e->tables[0].rows.data, sizeof rows_before[u]);
         OK(rk_embeddings_launch(e, &from, true));
-        OK(rk_stale_rows_keep(stale, u));
+        OK(rk_row_before_images_capture(stale, u));
         rk_embeddings_update_all(e);
     }
     memcpy(rows_before[N_UPDATES], e->tables[0].rows.data, sizeof rows_before[N_UPDATES]);
 }
 
 /* The next two batches see what they are to see, and the rows stay what they are. */
-static void check_next(rk_embeddings *e, rk_stale_rows *stale) {
+static void check_next(rk_embeddings *e, rk_row_before_images *stale) {
     for (int b = N_UPDATES; b < N_UPDATES + 3; b++) {
-        rk_stale_rows_put_back(stale);
+        rk_row_before_images_swap_in(stale);
         int seen = b - STALENESS < N_UPDATES ? b - STALENESS : N_UPDATES;
         assert_true(has_rows(e, rows_before[seen]));
-        rk_stale_rows_take_away(stale);
+        rk_row_before_images_swap_out(stale);
         assert_true(has_rows(e, rows_before[N_UPDATES]));
     }
     assert_int_equal(stale->n, 0);
 }
 
-static void read_all(rk_stale_rows *stale, const rk_state_dict *state) {
+static void read_all(rk_row_before_images *stale, const rk_state_dict *state) {
     for (size_t i = state->n; i-- > 0;) {
         const rk_state_dict_entry *e = &state->entries[i];
-        OK(rk_stale_rows_read(stale, e->name, e->dims[0], e->dims[1], e->data));
+        OK(rk_row_before_images_read(stale, e->name, e->dims[0], e->dims[1], e->data));
     }
 }
 
@@ -96,27 +96,28 @@ static void test_carried_over(void **state) {
     static const int cuts[][2] = {{0, DIM}, {0, 1}, {1, DIM}};
     for (int full = 0; full < 2; full++) {
         rk_embeddings *whole = make_part(1, 0, 0, DIM, full ? 0.01 : 0);
-        rk_stale_rows stale = {.embeddings = whole, .staleness = STALENESS};
+        rk_row_before_images stale = {.embeddings = whole, .staleness = STALENESS};
         rk_state_dict saved = {0}, of_parts = {0};
         train(whole, &stale);
-        OK(rk_stale_rows_state_dict(&stale, 0, &saved));
+        OK(rk_row_before_images_state_dict(&stale, 0, &saved));
         assert_int_equal(saved.n, STALENESS);
         assert_string_equal(saved.entries[1].name, "before/0/0:1,0:4/t/rows");
         assert_int_equal(saved.entries[1].dims[0],
                          full ? N_ROWS : 4); /* all rows, or the different ones of a batch */
         rk_embeddings *parts[9];
-        rk_stale_rows stale_parts[9];
+        rk_row_before_images stale_parts[9];
         for (int p = 0; p < 9; p++) { /* three parts whole, and three of two slices each */
             parts[p] = make_part(3, p % 3, cuts[p / 3][0], cuts[p / 3][1], 0);
             copy_rows(parts[p], rows_before[N_UPDATES]);
-            stale_parts[p] = (rk_stale_rows){.embeddings = parts[p], .staleness = STALENESS};
+            stale_parts[p] = (rk_row_before_images){.embeddings = parts[p], .staleness = STALENESS};
             read_all(&stale_parts[p], &saved);
-            if (p >= 3) OK(rk_stale_rows_state_dict(&stale_parts[p], 0, &of_parts));
+            if (p >= 3) OK(rk_row_before_images_state_dict(&stale_parts[p], 0, &of_parts));
             stale_parts[p].n_looked_up = N_UPDATES; /* as check_next counts, */
             for (size_t i = 0; i < stale_parts[p].n; i++) stale_parts[p].images[i].update += N_UPDATES;
         }
         rk_embeddings *again = make_part(1, 0, 0, DIM, 0);
-        rk_stale_rows stale_again = {.embeddings = again, .staleness = STALENESS, .n_looked_up = N_UPDATES};
+        rk_row_before_images stale_again = {
+            .embeddings = again, .staleness = STALENESS, .n_looked_up = N_UPDATES};
         copy_rows(again, rows_before[N_UPDATES]);
         read_all(&stale_again, &of_parts);
         check_next(again, &stale_again);
@@ -125,11 +126,11 @@ static void test_carried_over(void **state) {
         rk_state_dict_release(&of_parts);
         for (int p = 0; p < 9; p++) {
             check_next(parts[p], &stale_parts[p]);
-            rk_stale_rows_release(&stale_parts[p]);
+            rk_row_before_images_release(&stale_parts[p]);
             rk_embeddings_free(parts[p]);
         }
-        rk_stale_rows_release(&stale);
-        rk_stale_rows_release(&stale_again);
+        rk_row_before_images_release(&stale);
+        rk_row_before_images_release(&stale_again);
         rk_embeddings_free(again);
         rk_embeddings_free(whole);
     }
@@ -155,21 +156,21 @@ static void test_refused(void **state) {
         {"before/0/0:1,0:4/t/rows", "row 5 is out of order or out of range", RECORD, {5, 5}},
     };
     rk_embeddings *e = make_part(1, 0, 0, DIM, 0);
-    rk_stale_rows stale = {.embeddings = e, .staleness = STALENESS};
+    rk_row_before_images stale = {.embeddings = e, .staleness = STALENESS};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char records[2 * (RECORD + 4)] = {0};
         for (int r = 0; r < 2; r++)
             memcpy(records + r * cases[i].record_bytes, &cases[i].ids[r], sizeof(int64_t));
-        assert_int_equal(rk_stale_rows_read(&stale, cases[i].name, 2, cases[i].record_bytes, records),
+        assert_int_equal(rk_row_before_images_read(&stale, cases[i].name, 2, cases[i].record_bytes, records),
                          RK_BAD_DATA);
         assert_non_null(strstr(rk_last_error(), cases[i].message));
     }
     char records[2 * RECORD] = {0};
-    OK(rk_stale_rows_read(&stale, "before/0/0:1,0:4/another/rows", 1, RECORD, records)); /* not here */
-    OK(rk_stale_rows_read(&stale, "before/7/0:1,0:4/t/rows", 1, RECORD,
-                          records)); /* older than what any batch is to see */
+    OK(rk_row_before_images_read(&stale, "before/0/0:1,0:4/another/rows", 1, RECORD, records)); /* not here */
+    OK(rk_row_before_images_read(&stale, "before/7/0:1,0:4/t/rows", 1, RECORD,
+                                 records)); /* older than what any batch is to see */
     assert_int_equal(stale.n, 0);
-    rk_stale_rows_release(&stale);
+    rk_row_before_images_release(&stale);
     rk_embeddings_free(e);
     assert_int_equal(rk_alloc_live(), 0);
 }

@@ -142,7 +142,7 @@ static void test_same_step_again(void **state) {
     make(".tmp-step-000000010", 10, "after", true);
     char *temporary;
     OK(rk_path_join(path_of(""), ".tmp-step-000000010", &temporary));
-    OK(rk_checkpoint_put(path_of(""), temporary, "step-000000010"));
+    OK(rk_checkpoint_commit(path_of(""), temporary, "step-000000010"));
     rk_free(temporary);
     assert_names("step-000000010 ");
     assert_content("step-000000010", "after");
@@ -162,7 +162,7 @@ static void test_leftovers(void **state) {
     make(".tmp-step-000000050", 51, "of another step", true);
     make(".old-model", 60, "the user's own", true);
     make(".tmp-step-60", 60, "the user's own", true);
-    OK(rk_checkpoint_clean(output_path()));
+    OK(rk_checkpoint_recover(output_path()));
     assert_names(".old-model .tmp-step-60 step-000000010 step-000000030 step-000000040 ");
     assert_content("step-000000010", "10");
     assert_content("step-000000030", "30");
@@ -173,26 +173,26 @@ static void test_one_run_in_a_directory(void **state) {
     (void)state;
     clear();
     char file[400], expected[400];
-    rk_folder_lock *lock, *other;
+    rk_directory_lock *lock, *other;
     snprintf(file, sizeof file, "%s/.lock", output_path());
-    OK(rk_folder_lock_take(output_path(), &lock));
-    assert_int_equal(rk_folder_lock_take(output_path(), &other), RK_BUSY);
+    OK(rk_directory_lock_acquire(output_path(), &lock));
+    assert_int_equal(rk_directory_lock_acquire(output_path(), &other), RK_BUSY);
     snprintf(expected, sizeof expected, "'%s' is in use: process %ld on host ", output_path(),
              (long)getpid());
     assert_memory_equal(rk_last_error(), expected, strlen(expected));
     assert_non_null(strstr(rk_last_error(), "\nhint: "));
-    rk_folder_lock_free(lock);
+    rk_directory_lock_free(lock);
     assert_false(rk_file_exists(output_path())); /* there was nothing else in it */
     OK(rk_make_directories(output_path()));
     OK(rk_file_write(file, "pid 1\nhost h\nbegan 1\nsince then\nend\n",
                      35)); /* of a process that was killed */
-    OK(rk_folder_lock_take(output_path(), &lock));
-    rk_folder_lock_free(lock);
+    OK(rk_directory_lock_acquire(output_path(), &lock));
+    rk_directory_lock_free(lock);
     assert_false(rk_file_exists(file));
     assert_true(rk_file_exists(output_path()));
     clear();
     assert_int_equal(symlink("nowhere", output_path()), 0);
-    assert_int_equal(rk_folder_lock_take(output_path(), &lock), RK_IO);
+    assert_int_equal(rk_directory_lock_acquire(output_path(), &lock), RK_IO);
     assert_non_null(strstr(rk_last_error(), "could not open"));
     clear();
 }
@@ -209,28 +209,28 @@ static void write_holder(long pid, const char *host, unsigned long long began) {
 static void test_without_kernel_locks(void **state) {
     (void)state;
     char host[256], expected[600];
-    rk_folder_lock *lock, *other;
+    rk_directory_lock *lock, *other;
     assert_int_equal(gethostname(host, sizeof host), 0);
     has_locks = false;
     clear();
-    OK(rk_folder_lock_take(output_path(), &lock));
+    OK(rk_directory_lock_acquire(output_path(), &lock));
     snprintf(expected, sizeof expected, "'%s' is in use: process %ld on host %s ", output_path(),
              (long)getpid(), host);
-    assert_int_equal(rk_folder_lock_take(output_path(), &other), RK_BUSY);
+    assert_int_equal(rk_directory_lock_acquire(output_path(), &other), RK_BUSY);
     assert_memory_equal(rk_last_error(), expected, strlen(expected));
     assert_non_null(strstr(rk_last_error(), "if that process has ended, remove the file"));
-    rk_folder_lock_free(lock);
+    rk_directory_lock_free(lock);
     write_holder(getpid(), "another", 1);
-    assert_int_equal(rk_folder_lock_take(output_path(), &other), RK_BUSY);
+    assert_int_equal(rk_directory_lock_acquire(output_path(), &other), RK_BUSY);
     pid_t child = fork();
     if (child == 0) _exit(0);
     waitpid(child, NULL, 0);
     write_holder((long)child, host, 1);
-    OK(rk_folder_lock_take(output_path(), &lock));
-    rk_folder_lock_free(lock);
+    OK(rk_directory_lock_acquire(output_path(), &lock));
+    rk_directory_lock_free(lock);
     write_holder(getpid(), host, 1); /* of an earlier process of that number */
-    OK(rk_folder_lock_take(output_path(), &lock));
-    rk_folder_lock_free(lock);
+    OK(rk_directory_lock_acquire(output_path(), &lock));
+    rk_directory_lock_free(lock);
     has_locks = true;
 }
 
@@ -247,11 +247,11 @@ static void test_many_at_once(void **state) {
     for (int p = 0; p < PROCESSES; p++) {
         children[p] = fork();
         for (int round = 0; children[p] == 0 && round < ROUNDS; round++) {
-            rk_folder_lock *lock;
-            rk_status status = rk_folder_lock_take(output_path(), &lock);
+            rk_directory_lock *lock;
+            rk_status status = rk_directory_lock_acquire(output_path(), &lock);
             if (status == RK_BUSY) continue;
             if (status != RK_OK || mkdir(inside, 0700) != 0 || rmdir(inside) != 0) _exit(1);
-            rk_folder_lock_free(lock);
+            rk_directory_lock_free(lock);
         }
         if (children[p] == 0) _exit(0);
     }

@@ -1,7 +1,7 @@
-/* How many bytes a batch moves in memory. */
+/* How many bytes a batch's lookups and updates move in memory. */
 #include "embedding/local/collection_internal.h"
 
-static int64_t count_rows(const rk_row_uses *plan) {
+static int64_t count_distinct_rows(const rk_row_uses *plan) {
     int64_t n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++)
         for (uint32_t i = plan->part_begins[p]; i < plan->part_begins[p + 1]; i++)
@@ -9,26 +9,26 @@ static int64_t count_rows(const rk_row_uses *plan) {
     return n;
 }
 
-rk_embedding_work rk_embeddings_traffic(const rk_embeddings *e) {
-    rk_embedding_work work = {0};
+rk_memory_traffic rk_embeddings_memory_traffic(const rk_embeddings *e) {
+    rk_memory_traffic traffic = {0};
     const rk_batch_context *batch_context = &e->batch_contexts[e->now];
     for (int32_t f = 0; f < e->n_features; f++) {
         const rk_table_config *table = &e->tables[e->feature_tables[f]].config;
         const rk_feature_use *use = &batch_context->uses[f];
-        work.n_ids += use->n_ids;
-        work.lookup_bytes += (uint64_t)table->dim * ((uint64_t)use->n_ids * rk_dtype_bytes(table->dtype) +
-                                                     (uint64_t)use->n_bags * sizeof(float));
+        traffic.n_ids += use->n_ids;
+        traffic.lookup_bytes += (uint64_t)table->dim * ((uint64_t)use->n_ids * rk_dtype_bytes(table->dtype) +
+                                                        (uint64_t)use->n_bags * sizeof(float));
     }
     for (int32_t t = 0; t < e->n_tables; t++) {
         if (!rk_takes_updates(e, t)) continue;
         const rk_table *table = &e->tables[t];
-        int64_t n_rows = count_rows(&batch_context->plans[t]),
+        int64_t n_rows = count_distinct_rows(&batch_context->plans[t]),
                 n_stepped = table->l2_full != 0 ? table->config.n_rows : n_rows;
         uint64_t row_bytes = rk_table_bytes(table) / (uint64_t)rk_table_n_places(table);
-        work.n_rows += n_rows;
-        work.update_bytes +=
+        traffic.n_rows += n_rows;
+        traffic.update_bytes +=
             (uint64_t)batch_context->plans[t].n * (uint64_t)table->config.dim * sizeof(float) +
             2 * row_bytes * (uint64_t)n_stepped;
     }
-    return work;
+    return traffic;
 }

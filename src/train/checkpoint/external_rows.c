@@ -1,4 +1,4 @@
-#include "train/checkpoint/rows_pointer.h"
+#include "train/checkpoint/external_rows.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static const char file_name[] = "rows.json";
 
-rk_status rk_rows_pointer_write(const char *directory, const char *url, const char *version) {
+rk_status rk_external_rows_write(const char *directory, const char *url, const char *version) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     RK_AUTOFREE char *path = NULL;
     rk_buffer_text(&text, "{\"rows\": \"redis\", \"url\": ");
@@ -20,7 +20,7 @@ rk_status rk_rows_pointer_write(const char *directory, const char *url, const ch
     return rk_file_write(path, text.data, text.n_bytes);
 }
 
-static rk_status parse(const char *path, const char *text, size_t n_bytes, rk_rows_pointer *out) {
+static rk_status parse(const char *path, const char *text, size_t n_bytes, rk_external_rows *out) {
     json_error_t error;
     json_auto_t *root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &error);
     RK_FAIL_IF(!json_is_object(root), RK_BAD_DATA, "'%s' is no JSON object", path);
@@ -34,19 +34,19 @@ static rk_status parse(const char *path, const char *text, size_t n_bytes, rk_ro
     return rk_strdup(version, &out->version);
 }
 
-rk_status rk_rows_pointer_read(const char *directory, rk_rows_pointer *out) {
+rk_status rk_external_rows_read(const char *directory, rk_external_rows *out) {
     RK_AUTOFREE char *path = NULL, *text = NULL;
     size_t n_bytes;
-    *out = (rk_rows_pointer){0};
+    *out = (rk_external_rows){0};
     RK_TRY(rk_path_join(directory, file_name, &path));
     if (!rk_file_exists(path)) return RK_OK;
     RK_TRY(rk_file_read(path, &text, &n_bytes));
     rk_status status = parse(path, text, n_bytes, out);
-    if (status != RK_OK) rk_rows_pointer_release(out);
+    if (status != RK_OK) rk_external_rows_release(out);
     return status;
 }
 
-void rk_rows_pointer_release(rk_rows_pointer *pointer) {
-    RK_FREE_ALL(pointer->url, pointer->version);
-    *pointer = (rk_rows_pointer){0};
+void rk_external_rows_release(rk_external_rows *external) {
+    RK_FREE_ALL(external->url, external->version);
+    *external = (rk_external_rows){0};
 }

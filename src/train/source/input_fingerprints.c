@@ -1,4 +1,4 @@
-#include "train/source/input_files.h"
+#include "train/source/input_fingerprints.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static rk_status read_samples(int descriptor, const char *path, rk_input *out) {
 }
 
 /* One that is missing is no matter here: who reads the data says so. */
-static rk_status measure(const char *path, rk_input *out) {
+static rk_status fingerprint_file(const char *path, rk_input *out) {
     struct stat info;
     *out = (rk_input){-1, -1};
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return RK_OK;
@@ -62,31 +62,31 @@ static rk_status measure(const char *path, rk_input *out) {
     return status;
 }
 
-static rk_status measure_all(const rk_config *c, char *const *patterns, size_t n_patterns, int kind,
-                             rk_inputs *out) {
+static rk_status fingerprint_files(const rk_config *c, char *const *patterns, size_t n_patterns, int kind,
+                                   rk_inputs *out) {
     rk_status status = rk_expand_paths(c->directory, patterns, n_patterns, &out->paths[kind]);
     if (status == RK_NOT_FOUND) return RK_OK;
     RK_TRY(status);
     out->n[kind] = out->paths[kind].n;
     RK_TRY(rk_alloc(out->n[kind], sizeof *out->files[kind], &out->files[kind]));
     for (size_t i = 0; i < out->n[kind]; i++)
-        RK_TRY(measure(out->paths[kind].texts[i], &out->files[kind][i]));
+        RK_TRY(fingerprint_file(out->paths[kind].texts[i], &out->files[kind][i]));
     return RK_OK;
 }
 
-static rk_status measure_kinds(const rk_config *c, rk_inputs *out) {
+static rk_status fingerprint_kinds(const rk_config *c, rk_inputs *out) {
     const rk_data_section *s = &c->data;
     RK_AUTOFREE char **joined = NULL;
-    RK_TRY(measure_all(c, s->train.path, (size_t)s->train.n_path, RK_INPUT_TRAIN, out));
-    RK_TRY(measure_all(c, s->valid.path, (size_t)s->valid.n_path, RK_INPUT_VALID, out));
+    RK_TRY(fingerprint_files(c, s->train.path, (size_t)s->train.n_path, RK_INPUT_TRAIN, out));
+    RK_TRY(fingerprint_files(c, s->valid.path, (size_t)s->valid.n_path, RK_INPUT_VALID, out));
     RK_TRY(rk_alloc((size_t)s->n_joins, sizeof *joined, &joined));
     for (int64_t i = 0; i < s->n_joins; i++) joined[i] = s->joins[i].path;
-    return measure_all(c, joined, (size_t)s->n_joins, RK_INPUT_JOINS, out);
+    return fingerprint_files(c, joined, (size_t)s->n_joins, RK_INPUT_JOINS, out);
 }
 
-rk_status rk_inputs_measure(const rk_config *config, rk_inputs *out) {
+rk_status rk_inputs_fingerprint(const rk_config *config, rk_inputs *out) {
     RK_AUTO(rk_inputs_release) rk_inputs inputs = {0};
-    RK_TRY(measure_kinds(config, &inputs));
+    RK_TRY(fingerprint_kinds(config, &inputs));
     *out = inputs;
     inputs = (rk_inputs){0};
     return RK_OK;

@@ -1,7 +1,7 @@
 /* Losses of retrieval over rows of scores, on the device: what nn/candidate_loss.h and
  * kernels/candidate_row.h have, a sample a block. */
-#ifndef RK_CUDA_DENSE_CANDIDATES_H
-#define RK_CUDA_DENSE_CANDIDATES_H
+#ifndef RK_CUDA_DENSE_CANDIDATE_LOSS_H
+#define RK_CUDA_DENSE_CANDIDATE_LOSS_H
 
 #include "cuda/launch.h"
 #include "kernels/candidate_row.h"

@@ -10,7 +10,7 @@
 
 enum { FEW = 4096, PART = 8 }; /* as many, or that part of the others, are searched beside the lists */
 
-rk_status rk_index_settled(const rk_index *x, rk_index_base *out) {
+rk_status rk_index_compacted_base(const rk_index *x, rk_index_base *out) {
     rk_index_rows rows = {0};
     rk_status status;
     int64_t n = 0, n_listed, list = 0;
@@ -35,9 +35,9 @@ done:
     return status;
 }
 
-static rk_status settle(rk_index *x) {
+static rk_status compact(rk_index *x) {
     rk_index_base base;
-    RK_TRY(rk_index_settled(x, &base));
+    RK_TRY(rk_index_compacted_base(x, &base));
     rk_index_base_release(&x->base);
     x->base = base;
     x->n_added = x->n_removed = 0;
@@ -68,7 +68,7 @@ static rk_status append(rk_index *x, const float *vectors, const rk_id_set *set,
     memcpy(x->added_ids + x->n_added, ids, (size_t)n * sizeof *ids);
     x->n_added = all;
     if (all <= FEW || all <= x->base.n / PART) return RK_OK;
-    rk_status status = settle(x);
+    rk_status status = compact(x);
     if (status != RK_OK) x->n_added -= n;
     return status;
 }
@@ -113,7 +113,7 @@ rk_status rk_index_save(const rk_index *x, const char *path) {
     rk_index_base base;
     rk_status status;
     if (!x->n_added && !x->n_removed) return rk_index_file_write(x, &x->base, path);
-    RK_ON_POOL(x->pool, status = rk_index_settled(x, &base));
+    RK_ON_POOL(x->pool, status = rk_index_compacted_base(x, &base));
     RK_TRY(status);
     status = rk_index_file_write(x, &base, path);
     rk_index_base_release(&base);

@@ -1,6 +1,6 @@
-/* rk_cuda_measure_rows: whether all gradients of rows that are trained are finite numbers.
+/* rk_cuda_flag_rows_not_finite: whether all gradients of rows that are trained are finite numbers.
  *
- *     for each feature f of a table that is measured, for each bag b of it:
+ *     for each feature f of a table that is checked, for each bag b of it:
  *         where a gradient of the bag is not finite: *stop |= RK_CUDA_STOP_ROWS, and the first such sample is
  *         remembered */
 #include "cuda/tables/table_device.h"
@@ -13,8 +13,8 @@ __device__ static inline bool is_finite(const float v[4]) {
 }
 
 /* By the lookup's tiles. */
-__global__ static void measure_rows(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
-                                    uint32_t *stop) {
+__global__ static void flag_rows_not_finite(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
+                                            uint32_t *stop) {
     uint32_t lane = rk_table_lane();
     for (uint32_t t = rk_table_warp(); t < batch->n_tiles; t += rk_table_n_warps()) {
         uint32_t tile = rk_tile_at(batch, t), number = rk_tile_feature(batch, tile);
@@ -25,7 +25,7 @@ __global__ static void measure_rows(const rk_cuda_batch *batch, const rk_cuda_pl
         uint32_t bag = (tile - ids->first_tile) * n_groups * RK_CUDA_TILE + (lane >> class_);
         length = length ? length : 1;
         const rk_cuda_place *from = &gradients[number];
-        for (uint32_t u = 0; u < RK_CUDA_TILE && table->is_measured; u++, bag += n_groups) {
+        for (uint32_t u = 0; u < RK_CUDA_TILE && table->checks_finite; u++, bag += n_groups) {
             if (bag >= ids->n * length) break;
             const float *row =
                 from->data + bag / length * from->stride + (int64_t)(bag % length) * table->dim;
@@ -41,8 +41,8 @@ __global__ static void measure_rows(const rk_cuda_batch *batch, const rk_cuda_pl
     }
 }
 
-extern "C" void rk_cuda_measure_rows(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch,
-                                     const rk_cuda_place *gradients, uint32_t *stop) {
-    RK_LAUNCH(measure_rows, rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch,
-              gradients, stop);
+extern "C" void rk_cuda_flag_rows_not_finite(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch,
+                                             const rk_cuda_place *gradients, uint32_t *stop) {
+    RK_LAUNCH(flag_rows_not_finite, rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream,
+              batch, gradients, stop);
 }

@@ -5,22 +5,22 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/struct_size.h"
-#include "comm/functions/functions_world.h"
+#include "comm/callbacks/callbacks_world.h"
 
 static const rk_comm_ops ops;
 
-static rk_status create(rk_functions_world *world, int32_t rank, int32_t size, double timeout_s,
-                        int32_t context, rk_comm_of_functions **out) {
+static rk_status create(rk_callbacks_world *world, int32_t rank, int32_t size, double timeout_s,
+                        int32_t context, rk_comm_of_callbacks **out) {
     RK_TRY(rk_comm_create(sizeof **out, &ops, world->shared, rank, size, timeout_s, out));
     (*out)->world = world;
     (*out)->context = context;
     return RK_OK;
 }
 
-static void release_world(rk_functions_world *world) {
+static void release_world(rk_callbacks_world *world) {
     for (rk_early_message *early = world->early, *next; early; early = next) {
         next = early->next;
-        rk_message_pool_give(&world->shared->pool, early->data);
+        rk_message_pool_return(&world->shared->pool, early->data);
         rk_free(early);
     }
     rk_comm_shared_free(world->shared);
@@ -30,8 +30,8 @@ static void release_world(rk_functions_world *world) {
     rk_free(world);
 }
 
-static rk_status create_world(const rk_comm_functions *functions, rk_functions_world **out) {
-    rk_functions_world *world;
+static rk_status create_world(const rk_comm_functions *functions, rk_callbacks_world **out) {
+    rk_callbacks_world *world;
     size_t size = (size_t)functions->size;
     rk_status status;
     RK_TRY(rk_alloc(1, sizeof *world, &world));
@@ -50,42 +50,42 @@ done:
     return status;
 }
 
-static void functions_free(rk_comm *comm) {
-    rk_comm_of_functions *own = (rk_comm_of_functions *)comm;
-    rk_functions_world *world = own->context == 0 ? own->world : NULL;
+static void callbacks_free(rk_comm *comm) {
+    rk_comm_of_callbacks *own = (rk_comm_of_callbacks *)comm;
+    rk_callbacks_world *world = own->context == 0 ? own->world : NULL;
     if (world && rk_comm_failed(comm) == RK_OK && rk_comm_farewell(comm) != RK_OK)
         rk_log(RK_LOG_ERROR, "rank %d stops without the other ranks: %s", (int)comm->rank, rk_last_error());
     rk_comm_release(&own->head);
     if (world) release_world(world);
 }
 
-static rk_status functions_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
+static rk_status callbacks_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
     int32_t context, rank = 0;
-    rk_comm_of_functions *made;
+    rk_comm_of_callbacks *made;
     RK_TRY(rk_comm_agree_on_context(comm, members, n_members, &context));
     while (members[rank] != comm->rank) rank++;
-    RK_TRY(create(((rk_comm_of_functions *)comm)->world, rank, n_members, comm->timeout_s, context, &made));
+    RK_TRY(create(((rk_comm_of_callbacks *)comm)->world, rank, n_members, comm->timeout_s, context, &made));
     rk_comm_name_members(&made->head, comm, members);
     *out = &made->head;
     return RK_OK;
 }
 
-static void functions_abort(rk_comm *comm, const char *reason) {
-    const rk_comm_functions *functions = &((rk_comm_of_functions *)comm)->world->functions;
+static void callbacks_abort(rk_comm *comm, const char *reason) {
+    const rk_comm_functions *functions = &((rk_comm_of_callbacks *)comm)->world->functions;
     rk_log(RK_LOG_ERROR, "rank %d: %s", (int)functions->rank, reason);
     if (functions->abort) functions->abort(functions->user, reason);
 }
 
-/* Every rank takes part in every round, so the time limit is that of check_not_lost (functions_round.c), or
+/* Every rank takes part in every round, so the time limit is that of check_not_lost (callbacks_round.c), or
  * the caller's function fails. */
-static rk_status functions_find_lost(rk_all_to_all *all_to_all, const bool **well) {
+static rk_status callbacks_find_lost(rk_all_to_all *all_to_all, const bool **well) {
     (void)all_to_all, (void)well;
     return RK_OK;
 }
 
-static const rk_comm_ops ops = {sizeof(rk_message), functions_free,       rk_functions_begin,
-                                rk_functions_test,  rk_functions_abandon, functions_members,
-                                functions_abort,    functions_find_lost,  false};
+static const rk_comm_ops ops = {sizeof(rk_message), callbacks_free,       rk_callbacks_begin,
+                                rk_callbacks_test,  rk_callbacks_abandon, callbacks_members,
+                                callbacks_abort,    callbacks_find_lost,  false};
 
 static rk_status take(const rk_comm_functions *functions, rk_comm_functions *out) {
     RK_FAIL_IF(!functions, RK_INVALID_ARGUMENT, "rk_comm_from_functions needs functions");
@@ -104,8 +104,8 @@ rk_status rk_comm_from_functions(const rk_comm_functions *functions, const rk_co
                                  rk_comm **out) {
     rk_comm_functions f;
     double timeout_s;
-    rk_functions_world *world;
-    rk_comm_of_functions *comm;
+    rk_callbacks_world *world;
+    rk_comm_of_callbacks *comm;
     RK_TRY(take(functions, &f));
     RK_TRY(rk_comm_timeout(options, &timeout_s));
     RK_TRY(create_world(&f, &world));

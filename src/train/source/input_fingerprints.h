@@ -1,7 +1,7 @@
 /* The data files of a run, as they were when it began, so that a resumed run notices changed ones. Manifests
  * keep them. */
-#ifndef RK_TRAIN_SOURCE_INPUT_FILES_H
-#define RK_TRAIN_SOURCE_INPUT_FILES_H
+#ifndef RK_TRAIN_SOURCE_INPUT_FINGERPRINTS_H
+#define RK_TRAIN_SOURCE_INPUT_FINGERPRINTS_H
 
 #include <jansson.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ typedef struct rk_inputs {
 } rk_inputs;
 
 void rk_inputs_release(rk_inputs *inputs);
-rk_status rk_inputs_measure(const rk_config *config, rk_inputs *out);
+rk_status rk_inputs_fingerprint(const rk_config *config, rk_inputs *out);
 /* RK_CONFIG names the first file that is another, or says that there are more or fewer. */
 rk_status rk_inputs_compare(const rk_inputs *then, const rk_inputs *now);
 

@@ -1,7 +1,7 @@
 /* Rows of scores to losses and gradients: a block a sample, sums in a fixed order. */
 #include "cuda/platform.h"
 
-#include "cuda/dense/candidates.h"
+#include "cuda/dense/candidate_loss.h"
 #include "cuda/dense/dense_device.h"
 
 /* The largest of a block, in every thread; shared as rk_block_sum_f64's. */

@@ -2,7 +2,7 @@
 
 extern "C" {
 #include "base/float16.h"
-#include "cuda/tables/rank_rows.h"
+#include "cuda/tables/row_exchange.h"
 #include "kernels/rows.h"
 }
 

@@ -30,28 +30,28 @@ __device__ static inline float gate_slope(float factor) {
 }
 
 __global__ static void gate(int64_t n, int64_t cols, const float *x, const float *g, bool shared, float *y,
-                            bool first) {
+                            bool overwrite) {
     int64_t i = rk_thread_number();
-    if (i < n) rk_put(&y[i], factor_of(g[shared ? i % cols : i]) * x[i], first);
+    if (i < n) rk_put(&y[i], factor_of(g[shared ? i % cols : i]) * x[i], overwrite);
 }
 
 /* y[r, c] += 2 sigmoid(g) x[r, c], g = g[c] if shared, else g[r, c] */
 void rk_cuda_gate(rk_stream *stream, int64_t rows, int64_t cols, const float *x, const float *g, bool shared,
-                  float *y, bool first) {
+                  float *y, bool overwrite) {
     RK_LAUNCH(gate, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols, cols, x, g,
-              shared, y, first);
+              shared, y, overwrite);
 }
 
 __global__ static void gate_backward(int64_t n, const float *x, const float *g, const float *dy, float *dg,
-                                     bool first) {
+                                     bool overwrite) {
     int64_t i = rk_thread_number();
-    if (i < n) rk_put(&dg[i], dy[i] * x[i] * gate_slope(factor_of(g[i])), first);
+    if (i < n) rk_put(&dg[i], dy[i] * x[i] * gate_slope(factor_of(g[i])), overwrite);
 }
 
 /* dg[i] += dy[i] x[i] d(2 sigmoid(g[i])) */
 void rk_cuda_gate_backward(rk_stream *stream, int64_t n, const float *x, const float *g, const float *dy,
-                           float *dg, bool first) {
-    RK_LAUNCH(gate_backward, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, x, g, dy, dg, first);
+                           float *dg, bool overwrite) {
+    RK_LAUNCH(gate_backward, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, x, g, dy, dg, overwrite);
 }
 
 __global__ static void gate_slopes(int64_t n, const float *g, float *dg) {

@@ -1,7 +1,7 @@
 /* What GPUs of several ranks need beside their communicator: rows on the wire, and the step statuses of all
  * ranks. */
-#ifndef RK_CUDA_TABLES_RANK_ROWS_H
-#define RK_CUDA_TABLES_RANK_ROWS_H
+#ifndef RK_CUDA_TABLES_ROW_EXCHANGE_H
+#define RK_CUDA_TABLES_ROW_EXCHANGE_H
 
 #include "cuda/launch.h"
 

@@ -1,7 +1,7 @@
-/* The kind of the caller's functions, behind its files: starting and ending (comm_functions.c), messages in
- * rounds (functions_round.c). */
-#ifndef RK_COMM_FUNCTIONS_FUNCTIONS_WORLD_H
-#define RK_COMM_FUNCTIONS_FUNCTIONS_WORLD_H
+/* The communicator over the caller's callbacks, behind its files: starting and ending (comm_callbacks.c),
+ * messages in rounds (callbacks_round.c). */
+#ifndef RK_COMM_CALLBACKS_CALLBACKS_WORLD_H
+#define RK_COMM_CALLBACKS_CALLBACKS_WORLD_H
 
 #include "comm/comm.h"
 
@@ -28,7 +28,7 @@ typedef struct rk_early_message {
     struct rk_early_message *next;
 } rk_early_message;
 
-typedef struct rk_functions_world {
+typedef struct rk_callbacks_world {
     rk_comm_shared *shared;
     rk_comm_functions functions;
     pthread_mutex_t round_mutex; /* held by the thread that calls them, and for all until `first` */
@@ -42,17 +42,17 @@ typedef struct rk_functions_world {
     rk_all_to_all *first, **end; /* those under way, as begun; shared->mutex is held */
     rk_early_message *early, **early_end;
     bool *left; /* [size]: freed its communicator */
-} rk_functions_world;
+} rk_callbacks_world;
 
-typedef struct rk_comm_of_functions {
+typedef struct rk_comm_of_callbacks {
     rk_comm head;
-    rk_functions_world *world;
+    rk_callbacks_world *world;
     int32_t context; /* tells communicators of common ranks apart */
-} rk_comm_of_functions;
+} rk_comm_of_callbacks;
 
-rk_status rk_functions_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to,
+rk_status rk_callbacks_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to,
                              const bool *from);
-rk_status rk_functions_test(rk_all_to_all *all_to_all, bool *done);
-void rk_functions_abandon(rk_all_to_all *all_to_all);
+rk_status rk_callbacks_test(rk_all_to_all *all_to_all, bool *done);
+void rk_callbacks_abandon(rk_all_to_all *all_to_all);
 
 #endif

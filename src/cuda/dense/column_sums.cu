@@ -27,7 +27,7 @@ __device__ static inline float term(const rk_cuda_sum_args &a, float x, int64_t 
 }
 
 template <int KIND>
-__device__ static inline void write_down(const rk_cuda_sum_args &a, float value, int64_t r, int64_t c) {
+__device__ static inline void store_term(const rk_cuda_sum_args &a, float value, int64_t r, int64_t c) {
     if (KIND == RK_CUDA_RELU_SUM && a.masked) a.masked[r * a.cols + c] = value;
     if ((KIND == RK_CUDA_RELU_SUM || KIND == RK_CUDA_PLAIN) && a.rounded)
         a.rounded[r * rk_cuda_rounded_ld(a.cols) + c] = rk_bf16_from_f32(value);
@@ -46,7 +46,7 @@ __device__ static inline void add_rows(const rk_cuda_sum_args &a, int64_t r, int
     }
 #pragma unroll
     for (int k = 0; k < N; k++) {
-        write_down<KIND>(a, terms[k], r + k * LINES, c);
+        store_term<KIND>(a, terms[k], r + k * LINES, c);
         *sum += terms[k];
         *plain += x[k];
     }

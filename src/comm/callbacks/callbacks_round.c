@@ -7,16 +7,16 @@
 
 #include "base/memory.h"
 #include "base/thread/clock.h"
-#include "comm/functions/functions_world.h"
+#include "comm/callbacks/callbacks_world.h"
 
 static const uint64_t magic = 0x3130646e756f726bu; /* "kround01" */
 static const double most_idle_s = 1; /* that a round counts: a longer one waited for a rank that works */
 
-static rk_functions_world *world_of(const rk_all_to_all *e) {
-    return ((rk_comm_of_functions *)e->comm)->world;
+static rk_callbacks_world *world_of(const rk_all_to_all *e) {
+    return ((rk_comm_of_callbacks *)e->comm)->world;
 }
 
-static int32_t size_of(const rk_functions_world *world) {
+static int32_t size_of(const rk_callbacks_world *world) {
     return world->functions.size;
 }
 
@@ -26,7 +26,7 @@ static size_t padded(size_t n_bytes) {
 
 /* ---- What goes out. */
 
-static void count_out(rk_functions_world *world) {
+static void count_out(rk_callbacks_world *world) {
     uint64_t n_messages = 0;
     memset(world->send_bytes, 0, (size_t)size_of(world) * sizeof *world->send_bytes);
     for (const rk_all_to_all *e = world->first; e; e = e->next)
@@ -42,7 +42,7 @@ static void count_out(rk_functions_world *world) {
 }
 
 static void write_message(const rk_all_to_all *e, const rk_message *part, char *to) {
-    rk_round_message head = {((rk_comm_of_functions *)e->comm)->context, e->channel, e->sequence, 0,
+    rk_round_message head = {((rk_comm_of_callbacks *)e->comm)->context, e->channel, e->sequence, 0,
                              part->n_bytes};
     memcpy(to, &head, sizeof head);
     if (part->n_bytes) memcpy(to + sizeof head, part->data, part->n_bytes);
@@ -55,7 +55,7 @@ static void update_done(rk_all_to_all *e) {
     e->done = done;
 }
 
-static void unlink_done(rk_functions_world *world) {
+static void unlink_done(rk_callbacks_world *world) {
     for (rk_all_to_all **at = &world->first; *at;) {
         rk_all_to_all *e = *at;
         update_done(e);
@@ -70,7 +70,7 @@ static void unlink_done(rk_functions_world *world) {
 
 /* In the order of ranks, and for a rank in that in which they were begun. Data is copied, so the caller has
  * it back at once. */
-static rk_status write_out(rk_functions_world *world) {
+static rk_status pack_send(rk_callbacks_world *world) {
     count_out(world);
     size_t total = 0;
     for (int32_t r = 0; r < size_of(world); r++) total += world->send_bytes[r];
@@ -90,22 +90,22 @@ static rk_status write_out(rk_functions_world *world) {
 
 /* ---- What comes in. */
 
-static rk_status broken(int32_t source, const char *what) {
+static rk_status invalid_answer_error(int32_t source, const char *what) {
     return rk_error_hint(rk_error(RK_BAD_DATA, "all_to_all gave back %s from rank %d", what, (int)source),
                          "receive takes each rank's message in the order of ranks, of receive_bytes[r]");
 }
 
-static rk_status check_heads(rk_functions_world *world, uint64_t *n_messages, size_t *total) {
+static rk_status check_heads(rk_callbacks_world *world, uint64_t *n_messages, size_t *total) {
     *n_messages = *total = 0;
     for (int32_t r = 0; r < size_of(world); r++) {
         const rk_round_head *head = &world->heard[r];
-        if (head->magic != magic) return broken(r, "bytes that no rank sent");
+        if (head->magic != magic) return invalid_answer_error(r, "bytes that no rank sent");
         RK_FAIL_IF(head->size != size_of(world), RK_BAD_DATA, "rank %d is of %d ranks, this rank of %d",
                    (int)r, (int)head->size, (int)size_of(world));
         RK_FAIL_IF(head->rank != r, RK_BAD_DATA, "all_to_all gave back rank %d's message as rank %d's",
                    (int)head->rank, (int)r);
         if (head->n_bytes > PTRDIFF_MAX - *total || head->n_messages > UINT32_MAX)
-            return broken(r, "an impossible size");
+            return invalid_answer_error(r, "an impossible size");
         world->receive_bytes[r] = (size_t)head->n_bytes;
         *total += (size_t)head->n_bytes;
         *n_messages += head->n_messages;
@@ -114,10 +114,10 @@ static rk_status check_heads(rk_functions_world *world, uint64_t *n_messages, si
 }
 
 /* The first all_to_all that waits for this message; its number of the sender. */
-static rk_all_to_all *find_wanted(const rk_functions_world *world, const rk_round_message *head,
+static rk_all_to_all *find_wanted(const rk_callbacks_world *world, const rk_round_message *head,
                                   int32_t source, int32_t *member) {
     for (rk_all_to_all *e = world->first; e; e = e->next) {
-        if (((rk_comm_of_functions *)e->comm)->context != head->context || e->channel != head->channel ||
+        if (((rk_comm_of_callbacks *)e->comm)->context != head->context || e->channel != head->channel ||
             e->sequence != head->sequence)
             continue;
         for (int32_t r = 0; r < e->comm->size; r++)
@@ -134,8 +134,8 @@ static void receive(rk_all_to_all *e, int32_t member, void *data, size_t n_bytes
     e->arrived[member] = true;
 }
 
-static rk_status keep_early(rk_functions_world *world, const rk_round_message *head, int32_t source,
-                            void *data) {
+static rk_status queue_early(rk_callbacks_world *world, const rk_round_message *head, int32_t source,
+                             void *data) {
     rk_early_message *early;
     RK_TRY(rk_alloc(1, sizeof *early, &early));
     *early = (rk_early_message){*head, source, data, NULL};
@@ -144,12 +144,12 @@ static rk_status keep_early(rk_functions_world *world, const rk_round_message *h
     return RK_OK;
 }
 
-static rk_status take_message(rk_functions_world *world, const rk_round_message *head, int32_t source,
+static rk_status take_message(rk_callbacks_world *world, const rk_round_message *head, int32_t source,
                               const char *from) {
     void *data = NULL;
     int32_t member;
     if (head->n_bytes) {
-        RK_TRY(rk_message_pool_take(&world->shared->pool, head->n_bytes, &data));
+        RK_TRY(rk_message_pool_acquire(&world->shared->pool, head->n_bytes, &data));
         memcpy(data, from, head->n_bytes);
     }
     if (head->channel == RK_CHANNEL_FAREWELL) world->left[source] = true;
@@ -158,23 +158,23 @@ static rk_status take_message(rk_functions_world *world, const rk_round_message 
         receive(e, member, data, head->n_bytes);
         return RK_OK;
     }
-    rk_status status = keep_early(world, head, source, data);
-    if (status != RK_OK) rk_message_pool_give(&world->shared->pool, data);
+    rk_status status = queue_early(world, head, source, data);
+    if (status != RK_OK) rk_message_pool_return(&world->shared->pool, data);
     return status;
 }
 
-static rk_status read_in(rk_functions_world *world) {
+static rk_status unpack_received(rk_callbacks_world *world) {
     const char *from = world->receive;
     for (int32_t r = 0; r < size_of(world); r++) {
         size_t left = world->receive_bytes[r];
         while (left) {
             rk_round_message head;
-            if (left < sizeof head) return broken(r, "half a message");
+            if (left < sizeof head) return invalid_answer_error(r, "half a message");
             memcpy(&head, from, sizeof head);
             left -= sizeof head;
             if (head.n_bytes > left || padded(head.n_bytes) > left || head.zero || head.channel < 0 ||
                 head.channel >= RK_ALL_CHANNELS)
-                return broken(r, "bytes that are no message");
+                return invalid_answer_error(r, "bytes that are no message");
             RK_TRY(take_message(world, &head, r, from + sizeof head));
             from += sizeof head + padded(head.n_bytes);
             left -= padded(head.n_bytes);
@@ -185,14 +185,14 @@ static rk_status read_in(rk_functions_world *world) {
 
 /* ---- A round. */
 
-static rk_status call(const rk_functions_world *world, const void *send, const size_t *send_bytes,
-                      void *receive, const size_t *receive_bytes) {
+static rk_status call_all_to_all(const rk_callbacks_world *world, const void *send, const size_t *send_bytes,
+                                 void *receive, const size_t *receive_bytes) {
     int code = world->functions.all_to_all(world->functions.user, send, send_bytes, receive, receive_bytes);
     RK_FAIL_IF(code != 0, RK_PEER_LOST, "all_to_all, a function of the caller's, returned %d", code);
     return RK_OK;
 }
 
-static rk_status locked(rk_functions_world *world, rk_status (*work)(rk_functions_world *world)) {
+static rk_status with_mutex(rk_callbacks_world *world, rk_status (*work)(rk_callbacks_world *world)) {
     pthread_mutex_lock(&world->shared->mutex);
     rk_status status = work(world);
     unlink_done(world);
@@ -200,12 +200,12 @@ static rk_status locked(rk_functions_world *world, rk_status (*work)(rk_function
     return status;
 }
 
-static rk_status make_round(rk_functions_world *world) {
+static rk_status make_round(rk_callbacks_world *world) {
     double begin = rk_clock_seconds();
     uint64_t n_messages;
     size_t total;
-    RK_TRY(locked(world, write_out));
-    RK_TRY(call(world, world->told, world->head_bytes, world->heard, world->head_bytes));
+    RK_TRY(with_mutex(world, pack_send));
+    RK_TRY(call_all_to_all(world, world->told, world->head_bytes, world->heard, world->head_bytes));
     RK_TRY(check_heads(world, &n_messages, &total));
     if (n_messages == 0) { /* every rank knows so */
         double s = rk_clock_seconds() - begin;
@@ -214,13 +214,13 @@ static rk_status make_round(rk_functions_world *world) {
     }
     world->idle_s = 0;
     RK_TRY(rk_reserve(&world->receive, &world->receive_capacity, total, 1));
-    RK_TRY(call(world, world->send, world->send_bytes, world->receive, world->receive_bytes));
-    return locked(world, read_in);
+    RK_TRY(call_all_to_all(world, world->send, world->send_bytes, world->receive, world->receive_bytes));
+    return with_mutex(world, unpack_received);
 }
 
 /* A rank that has freed its communicator sends no more; and where all ranks have looked for messages for as
  * long as the time limit and nobody had any, nobody will. */
-static rk_status check_not_lost(rk_functions_world *world, const rk_all_to_all *e) {
+static rk_status check_not_lost(rk_callbacks_world *world, const rk_all_to_all *e) {
     const char *name = rk_channel_name(e->channel);
     for (int32_t r = 0; r < e->comm->size && !e->done; r++) {
         int32_t rank = e->comm->peers[r].rank;
@@ -234,8 +234,8 @@ static rk_status check_not_lost(rk_functions_world *world, const rk_all_to_all *
     return RK_OK;
 }
 
-static rk_status round_for(rk_all_to_all *e) {
-    rk_functions_world *world = world_of(e);
+static rk_status run_round_for(rk_all_to_all *e) {
+    rk_callbacks_world *world = world_of(e);
     RK_TRY(rk_comm_failed(e->comm)); /* by another thread meanwhile */
     if (rk_all_to_all_is_done(e)) return RK_OK;
     rk_status status = make_round(world);
@@ -245,19 +245,19 @@ static rk_status round_for(rk_all_to_all *e) {
     return status == RK_OK ? RK_OK : rk_comm_fail(e->comm, status);
 }
 
-rk_status rk_functions_test(rk_all_to_all *e, bool *done) {
-    rk_functions_world *world = world_of(e);
+rk_status rk_callbacks_test(rk_all_to_all *e, bool *done) {
+    rk_callbacks_world *world = world_of(e);
     RK_TRY(rk_comm_failed(e->comm));
     *done = rk_all_to_all_is_done(e);
     if (*done) return RK_OK;
     pthread_mutex_lock(&world->round_mutex);
-    rk_status status = round_for(e);
+    rk_status status = run_round_for(e);
     pthread_mutex_unlock(&world->round_mutex);
     *done = status == RK_OK && rk_all_to_all_is_done(e);
     return status;
 }
 
-static void take_early(rk_functions_world *world) {
+static void deliver_early(rk_callbacks_world *world) {
     for (rk_early_message **at = &world->early; *at;) {
         rk_early_message *early = *at;
         int32_t member;
@@ -273,24 +273,24 @@ static void take_early(rk_functions_world *world) {
     }
 }
 
-rk_status rk_functions_begin(rk_all_to_all *e, const rk_message *send, const bool *to, const bool *from) {
+rk_status rk_callbacks_begin(rk_all_to_all *e, const rk_message *send, const bool *to, const bool *from) {
     (void)to, (void)from;
-    rk_functions_world *world = world_of(e);
-    RK_TRY(rk_all_to_all_give_self(e, send));
+    rk_callbacks_world *world = world_of(e);
+    RK_TRY(rk_all_to_all_deliver_to_self(e, send));
     memcpy(e->parts, send, (size_t)e->comm->size * sizeof *send);
     pthread_mutex_lock(&world->shared->mutex);
     e->next = NULL;
     *world->end = e;
     world->end = &e->next;
-    take_early(world);
+    deliver_early(world);
     unlink_done(world);
     pthread_mutex_unlock(&world->shared->mutex);
     return RK_OK;
 }
 
 /* The mutex is held. */
-void rk_functions_abandon(rk_all_to_all *e) {
-    rk_functions_world *world = world_of(e);
+void rk_callbacks_abandon(rk_all_to_all *e) {
+    rk_callbacks_world *world = world_of(e);
     for (rk_all_to_all **at = &world->first; *at; at = &(*at)->next) {
         if (*at != e) continue;
         *at = e->next;

@@ -1,0 +1,54 @@
+#include "gemm/batch_invariant.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "kernels/kernels.h"
+
+rk_status rk_batch_invariant_matrix_init(rk_batch_invariant_matrix *matrix, int64_t in, int64_t out) {
+    int64_t n_panels = (out + RK_PANEL_COLUMNS - 1) / RK_PANEL_COLUMNS;
+    *matrix = (rk_batch_invariant_matrix){
+        .in = in, .out = out, .n_bytes = (size_t)(n_panels * in * RK_PANEL_COLUMNS) * sizeof(rk_real)};
+    return rk_pages_alloc(matrix->n_bytes, &matrix->values);
+}
+
+void rk_batch_invariant_matrix_release(rk_batch_invariant_matrix *matrix) {
+    rk_pages_free(matrix->values, matrix->n_bytes);
+}
+
+void rk_batch_invariant_matrix_set(rk_batch_invariant_matrix *matrix, const rk_real *w) {
+    rk_real *to = matrix->values;
+    for (int64_t c = 0; c < matrix->out; c += RK_PANEL_COLUMNS) {
+        int64_t left = matrix->out - c;
+        size_t n = (size_t)(left < RK_PANEL_COLUMNS ? left : RK_PANEL_COLUMNS);
+        for (int64_t i = 0; i < matrix->in; i++, to += RK_PANEL_COLUMNS)
+            memcpy(to, w + i * matrix->out + c, n * sizeof *to); /* the pages began as zeros */
+    }
+}
+
+static rk_panel_product_args args_of(const rk_batch_invariant_matrix *matrix, rk_lines lines, int64_t m,
+                                     const rk_real *x, bool relu, rk_real *y) {
+    return (rk_panel_product_args){.n = m,
+                                   .in = lines.last - lines.first,
+                                   .out = matrix->out,
+                                   .lines = matrix->in,
+                                   .x = x + lines.first,
+                                   .w = matrix->values + lines.first * RK_PANEL_COLUMNS,
+                                   .relu = relu,
+                                   .y = y};
+}
+
+void rk_batch_invariant_matrix_multiply(const rk_batch_invariant_matrix *matrix, rk_lines lines, int64_t m,
+                                        const rk_real *x, const rk_real *b, bool relu, rk_real *y) {
+    rk_panel_product_args args = args_of(matrix, lines, m, x, relu, y);
+    args.bias = b;
+    rk_panel_product(&args);
+}
+
+void rk_batch_invariant_matrix_add(const rk_batch_invariant_matrix *matrix, int64_t m, const rk_real *x,
+                                   const rk_real *begin, const rk_real *b, bool relu, rk_real *y) {
+    rk_panel_product_args args = args_of(matrix, (rk_lines){0, matrix->in}, m, x, relu, y);
+    args.begin = begin;
+    args.bias = b;
+    rk_panel_product(&args);
+}

@@ -1,0 +1,35 @@
+/* A batch-invariant matrix product: its rows do not depend on one another. Predictions are made by it, so
+ * that a sample's is the same in any batch, on any instruction set (rk_panel_product, kernels/kernels.h). */
+#ifndef RK_GEMM_BATCH_INVARIANT_H
+#define RK_GEMM_BATCH_INVARIANT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "gemm/gemm.h"
+#include "kernels/real.h"
+
+/* W [in, out] in panels; untouched pages until rk_batch_invariant_matrix_set. */
+typedef struct rk_batch_invariant_matrix {
+    int64_t in, out;
+    rk_real *values;
+    size_t n_bytes;
+} rk_batch_invariant_matrix;
+
+rk_status rk_batch_invariant_matrix_init(rk_batch_invariant_matrix *matrix, int64_t in, int64_t out);
+void rk_batch_invariant_matrix_release(rk_batch_invariant_matrix *matrix);
+
+/* Take W [in, out]; not while products run. */
+void rk_batch_invariant_matrix_set(rk_batch_invariant_matrix *matrix, const rk_real *w);
+
+/* y = x W + b of those lines of W and columns of x alone, and max(., 0) if relu: x [m, in], b [out] or NULL,
+ * y [m, out]. Any number of threads at once. */
+void rk_batch_invariant_matrix_multiply(const rk_batch_invariant_matrix *matrix, rk_lines lines, int64_t m,
+                                        const rk_real *x, const rk_real *b, bool relu, rk_real *y);
+/* y = (begin + b) + x W, and max(., 0) if relu: begin [m, out], which may be y, b [out]. */
+void rk_batch_invariant_matrix_add(const rk_batch_invariant_matrix *matrix, int64_t m, const rk_real *x,
+                                   const rk_real *begin, const rk_real *b, bool relu, rk_real *y);
+
+#endif

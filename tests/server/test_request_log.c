@@ -102,6 +102,12 @@ static void test_files(void **state) {
     assert_int_equal(access(path_of("plain-000002"), F_OK), -1);
     assert_int_equal(size_of("plain-000003"), 104);
     assert_int_equal(size_of("plain"), 52);
+    assert_int_equal(mkdir(path_of("plain-000001"), 0700), 0); /* what cannot be deleted keeps no other */
+    assert_int_equal(mkdir(path_of("plain-000001/x"), 0700), 0);
+    OK(rk_log_file_open(own, 104, 1, &file));
+    rk_log_file_close(&file);
+    assert_int_equal(access(path_of("plain-000003"), F_OK), -1);
+    assert_int_equal(access(path_of("plain-000001"), F_OK), 0);
     assert_int_equal(truncate(path_of("plain"), 5), 0); /* all that is left is a part of a head */
     OK(rk_log_file_open(own, 104, 0, &file));
     assert_int_equal(size_of("plain"), 0);

@@ -117,15 +117,16 @@ static int64_t oldest_of(const rk_log_file *file, const rk_text_list *names, int
 static rk_status delete_oldest(const rk_log_file *file) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(list_folder(file, &names));
+    rk_status status = RK_OK;
     int64_t n, oldest = oldest_of(file, &names, 0, &n);
     while (n > file->max_files - 1) {
         RK_AUTOFREE char *path = NULL;
         RK_TRY(numbered_path(file, oldest, &path));
         if (unlink(path) != 0 && errno != ENOENT)
-            return rk_error_errno(RK_IO, errno, "could not delete '%s'", path);
+            status = rk_error_errno(RK_IO, errno, "could not delete '%s'", path);
         oldest = oldest_of(file, &names, oldest, &n);
     }
-    return RK_OK;
+    return status;
 }
 
 /* What cannot be deleted stays, and the log goes on. */

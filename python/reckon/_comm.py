@@ -9,13 +9,14 @@ from typing import Any, Callable, Optional
 
 from ._library import check, lib, logger
 from ._structs import Abort, AllToAll, CommFunctions, CommOptions
+from .errors import InvalidArgument
 
 
 class Comm:
     """A communicator. It must outlive what is made with it; close() is called on every rank, and waits for the others."""
 
     def __init__(self, handle: c_void_p, keeps: Any = None) -> None:
-        self.handle, self._keeps = handle, keeps
+        self._handle, self._keeps = handle, keeps
         self._process = os.getpid()
         self.rank = int(lib.rk_comm_rank(handle))
         self.size = int(lib.rk_comm_size(handle))
@@ -45,6 +46,12 @@ class Comm:
         check(lib.rk_comm_from_functions(byref(functions), byref(CommOptions(timeout_s=timeout_s)), byref(handle)))
         return Comm(handle, functions)
 
+    @property
+    def handle(self) -> c_void_p:
+        if not self._handle:
+            raise InvalidArgument("the ranks are closed")
+        return self._handle
+
     def all_reduce(self, address: int, n: int) -> None:
         """n floats: the sum over the ranks, the same bits on each."""
         check(lib.rk_comm_all_reduce_f32(self.handle, address, n))
@@ -56,6 +63,6 @@ class Comm:
         return int(value.value)
 
     def close(self) -> None:
-        if self.handle and self._process == os.getpid():  # a forked child is no rank
-            lib.rk_comm_free(self.handle)
-        self.handle = c_void_p()
+        if self._handle and self._process == os.getpid():  # a forked child is no rank
+            lib.rk_comm_free(self._handle)
+        self._handle = c_void_p()

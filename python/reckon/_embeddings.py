@@ -161,8 +161,8 @@ class Tables:
             optimizer=ctypes.pointer(optimizer),
             comm=comm.handle if comm else None,
         )
-        self.handle = c_void_p()
-        check(lib.rk_embeddings_create(byref(config), byref(self.handle)))
+        self._handle = c_void_p()
+        check(lib.rk_embeddings_create(byref(config), byref(self._handle)))
         self.slots = [self._slots_of(name) for name in names]
 
     def _slots_of(self, table: bytes) -> List[Slot]:
@@ -172,6 +172,15 @@ class Tables:
             out.append(Slot(name.decode(), width.value))
         return out
 
+    def check_open(self) -> None:
+        if not self._handle:
+            raise errors.InvalidArgument("the tables are closed, with the ranks that held them")
+
+    @property
+    def handle(self) -> c_void_p:
+        self.check_open()
+        return self._handle
+
     def __del__(self) -> None:
         self.close()
 
@@ -179,9 +188,9 @@ class Tables:
         """Frees all of it; lookups first, in whatever order Python comes to them."""
         for lookup in list(getattr(self, "lookups", ())):
             self.free_lookup(c_void_p(lookup))
-        if getattr(self, "handle", None):
-            lib.rk_embeddings_free(self.handle)
-            self.handle = c_void_p()
+        if getattr(self, "_handle", None):
+            lib.rk_embeddings_free(self._handle)
+            self._handle = c_void_p()
 
     def free_lookup(self, lookup: c_void_p) -> None:
         if lookup.value in self.lookups:
@@ -195,6 +204,7 @@ class Tables:
 
     def take(self) -> Lookup:
         with self.lock:
+            self.check_open()
             return self._idle.pop() if self._idle else Lookup(self)
 
     def give(self, lookup: Lookup) -> None:
@@ -227,6 +237,7 @@ class Tables:
     def backward(self, lookup: Lookup, gradients: int, updates: bool) -> None:
         """Gradients [n, width] of a lookup: rows are updated now, or with all others at the next step."""
         with self.lock:
+            self.check_open()
             if updates:
                 self._set_learning_rate()
                 check(lib.rk_lookup_apply_gradients(lookup.handle, lookup.take_rows(gradients)))

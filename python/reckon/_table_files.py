@@ -22,6 +22,7 @@ _MOST_HEADER = 100_000_000  # as the format's own library has it
 _ROWS = {"F32": 4, "F16": 2, "BF16": 2}  # bytes of a value
 _SIZES = {**_ROWS, "I64": 8}
 _STEP = -1
+_PART_OF_NAME = re.compile(r"(.*?)(\[[^\[\]]*\])?", re.DOTALL)  # a table's own name may have brackets too
 Names = Sequence[Tuple[str, str]]  # of a table's rows, and how those of its optimizer begin; several to look for
 
 
@@ -178,8 +179,8 @@ class _Tensors:
         for file in files:
             header, start, n_bytes = _header_of(file)
             for name, entry in header.items():
-                whole, bracket, part = name.partition("[")
-                self.found.setdefault(whole, []).append((bracket + part, file, entry, start, n_bytes))
+                whole, part = _PART_OF_NAME.fullmatch(name).groups("")  # type: ignore[union-attr]
+                self.found.setdefault(whole, []).append((part, file, entry, start, n_bytes))
 
     def parts(self, name: str, shape: List[int], types: Dict[str, int]) -> List[_Part]:
         """Of a tensor of this shape; types: bytes of a value. BadData: its parts are not that."""

@@ -210,8 +210,9 @@ class EmbeddingLayer(keras.layers.Layer):
             if lookup is None:
                 raise InvalidArgument("a lookup goes backward once, and before many others follow")
             tables.learning_rate = self._learning_rate if self._rate is None else float(self._rate())
+            values = numpy.ascontiguousarray(gradients, numpy.float32)  # which lives until the call has ended
             try:
-                tables.backward(lookup, numpy.ascontiguousarray(gradients, numpy.float32).ctypes.data, True)
+                tables.backward(lookup, values.ctypes.data, True)
             finally:
                 tables.give(lookup)
         return (numpy.zeros(0, numpy.float32),)
@@ -257,7 +258,12 @@ class EmbeddingLayer(keras.layers.Layer):
             store[str(t)] = rows
 
     def load_own_variables(self, store: Any) -> None:
-        for t, table in enumerate(self._made().tables):
+        tables = self._made().tables
+        for t, table in enumerate(tables):
+            shape = tuple(store[str(t)].shape)
+            if shape != (table.n_rows, table.dim):
+                raise InvalidArgument(f"the weights of table '{table.name}' have the shape {shape}, not {(table.n_rows, table.dim)}")
+        for t, table in enumerate(tables):
             self.assign_rows(table.name, store[str(t)])
 
 

@@ -130,7 +130,7 @@ def _shape(table: Table, width: int) -> Tuple[int, ...]:
 def _rows(tables: Tables, t: int, slot: Optional[int] = None) -> Tensor:
     """A copy of a table's rows, or of a slot."""
     table = tables.tables[t]
-    out = torch.empty(_shape(table, table.dim if slot is None else tables.slots[t][slot].width))
+    out = torch.empty(_shape(table, table.dim if slot is None else tables.slots[t][slot].width), dtype=torch.float32, device="cpu")
     tables.read_rows(t, 0, table.n_rows, out.data_ptr(), slot)
     return out
 
@@ -165,7 +165,7 @@ class _Tables(torch.nn.Module):
         self._ranks = ranks
         self._options = {"optimizer": optimizer, "update": update, "seed": seed}
         self._collection = Collection(self._tables, update == "backward", ranks.size if ranks and gradient_division else 1)
-        self._anchor = torch.zeros(0, requires_grad=True)  # no parameter: it only has autograd go backward
+        self._anchor = torch.zeros(0, dtype=torch.float32, device="cpu", requires_grad=True)  # no parameter: it only has autograd go backward
         self._optimizer = RowOptimizer(self._tables, self._anchor, [self._state_name(t.name) for t in self._tables.tables])
 
     @property
@@ -360,7 +360,8 @@ class EmbeddingBag(_Tables):
         if input.dim() == 2:
             if offsets is not None:
                 raise self._refuse(InvalidArgument("offsets must be None where the input has two dimensions"))
-            offsets = torch.arange(0, input.numel() + 1, input.shape[1]) if input.shape[1] else torch.zeros(len(input) + 1, dtype=torch.int64)
+            n, width = input.shape
+            offsets = torch.arange(n + 1, device=input.device) * width
         elif offsets is None:
             raise self._refuse(InvalidArgument("an input of one dimension needs offsets"))
         elif not self.include_last_offset:

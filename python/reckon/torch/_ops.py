@@ -126,7 +126,7 @@ def embedding_bags(
         raise error
     values, offsets = values.contiguous(), offsets.contiguous()
     weights = None if weights is None else weights.contiguous()
-    out = torch.empty(batch, width)
+    out = torch.empty(batch, width, dtype=torch.float32, device="cpu")
     lookup = owner.tables.take()
     inputs = (values, offsets, weights, tuple(keys), batch)
     try:
@@ -190,6 +190,7 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
     _, values, offsets, weights, collection, keys, batch, _, trains = inputs
     ctx.save_for_backward(values, offsets, weights)
     ctx.collection, ctx.keys, ctx.batch = collection, tuple(keys), batch
+    ctx.owner = Collection.of(collection)  # which may lose its module before the backward
     ctx.lease = None
     if trains and type(values) is Tensor and values.is_contiguous() and offsets.is_contiguous() and (weights is None or weights.is_contiguous()):
         ctx.lease = _Lease(collection, _key(values, offsets, weights, ctx.keys, batch))

@@ -131,7 +131,12 @@ class EmbeddingLayer(keras.layers.Layer):
             raise InvalidArgument(f"weights of feature '{name}' are of another form than its ids", "give both ragged, both sparse, or both dense")
         if n_ids < 0:
             ragged, w = _as_ragged(given, feature.max_sequence_length > 0), _as_ragged(weight, False)
-            parts = [ragged.values, ragged.row_splits] + ([] if w is None else [w.values])
+            parts = [ragged.values, ragged.row_splits]
+            if w is not None:
+                splits = (tf.cast(x.row_splits, tf.int64) for x in (ragged, w))
+                same = tf.debugging.assert_equal(*splits, f"feature '{name}': a sample has not as many weights as ids")
+                with tf.control_dependencies([] if same is None else [same]):  # None: eager
+                    parts.append(tf.identity(w.values))
         else:
             flat = tf.reshape(given, [-1])
             offsets = tf.range(0, tf.size(flat, out_type=tf.int64) + 1, max(n_ids, 1), dtype=tf.int64)

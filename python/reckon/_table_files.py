@@ -195,7 +195,12 @@ class _Tensors:
 
     def step(self, name: str) -> _Part:
         """Every part has it, the same."""
-        return self._part(name, [1], {"I64": 8}, "", *self.found[name][0][1:])
+        part = self._part(name, [1], {"I64": 8}, "", *self.found[name][0][1:])
+        with open(part.path, "rb") as file:
+            steps = struct.unpack("<q", _read(file, part, 0, 1))[0]
+        if steps < 0:
+            raise BadData(f"'{self.path}': tensor '{name}' says {steps} steps")
+        return part
 
     def _part(self, name: str, shape: List[int], types: Dict[str, int], part: str, path: str, entry: Any, start: int, n_bytes: int) -> _Part:
         width = math.prod(shape[1:])

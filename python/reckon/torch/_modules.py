@@ -116,6 +116,9 @@ class RowOptimizer(torch.optim.Optimizer):
             wanted = {slot.name: _shape(table, slot.width) for slot in slots}
             if given != wanted or "step" not in state[name]:
                 raise InvalidArgument(f"the state of '{name}' is {given}, not {wanted} and a step", "it is another optimizer's, or another table's")
+            step = int(state[name]["step"])
+            if not 0 <= step < 2**63:
+                raise InvalidArgument(f"the state of '{name}' has taken {step} steps")
         super().load_state_dict({**state_dict, "state": {}})
         for t, name in enumerate(self._names):
             for s, slot in enumerate(self._tables.slots[t]):

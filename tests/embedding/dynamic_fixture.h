@@ -135,7 +135,7 @@ static inline void fit_reference(reference *r, uint32_t bucket) {
         for (; n + n_new > capacity && n_new > 0; n_new--) next_of(r, bucket, true)->is_new = false;
         return;
     }
-    int64_t most = (int64_t)((double)capacity * r->config.evict_to);
+    int64_t most = (int64_t)((double)capacity * r->config.evict_to + 1e-9);
     for (known_key *k; n + n_new > most && (k = next_of(r, bucket, false)); n--) {
         k->has_row = false;
         k->count = k->last = 0;

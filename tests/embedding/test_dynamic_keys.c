@@ -108,6 +108,27 @@ static void test_every_key_is_legal(void **state) {
     rk_embeddings_free(e);
 }
 
+/* Shares that are no numbers of the processor's: 0.7 of 90 rows are 63, as one says. */
+static void test_share_that_is_left(void **state) {
+    (void)state;
+    static const struct {
+        int64_t capacity;
+        double evict_to;
+        int64_t left;
+    } cases[] = {{90, 0.7, 63}, {100, 0.29, 29}, {100, 0.58, 58}, {7, 0.5, 3}, {20, 0.95, 19}, {3, 1, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rk_dynamic_config config = {.max_capacity = cases[i].capacity,
+                                    .n_buckets = 1,
+                                    .evict_to = cases[i].evict_to,
+                                    .min_count = 1,
+                                    .probability = 1};
+        rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+        for (int64_t key = 0; key <= cases[i].capacity; key++) train_step(e, 1, &key);
+        assert_int_equal(dynamic_of(e)->n_keys, cases[i].left);
+        rk_embeddings_free(e);
+    }
+}
+
 /* A key that is not admitted has zeros, and its gradient goes nowhere. */
 static void test_refused_keys_move_nothing(void **state) {
     (void)state;
@@ -264,6 +285,7 @@ int main(void) {
         cmocka_unit_test(test_candidates_are_bounded),
         cmocka_unit_test(test_more_keys_than_rows),
         cmocka_unit_test(test_every_key_is_legal),
+        cmocka_unit_test(test_share_that_is_left),
         cmocka_unit_test(test_refused_keys_move_nothing),
         cmocka_unit_test(test_shared_row),
         cmocka_unit_test(test_returning_key_starts_anew),

@@ -165,6 +165,11 @@ static rk_status evict(rk_dynamic_table *t, rk_key_group *group, const rk_key_bu
     return RK_OK;
 }
 
+/* Rows that a bucket has left. A product that ends a rounding or two below a whole number is that number. */
+static int64_t rows_left(const rk_dynamic_table *t, int64_t capacity) {
+    return (int64_t)((double)capacity * t->config.evict_to * (1 + 0x1p-51));
+}
+
 /* Room for a bucket's new keys. */
 static rk_status fit_bucket(rk_dynamic_table *t, rk_key_group *group, uint32_t number, size_t first,
                             size_t last) {
@@ -176,8 +181,7 @@ static rk_status fit_bucket(rk_dynamic_table *t, rk_key_group *group, uint32_t n
         RK_TRY(refuse(t, group, group->created + first, last - first, (size_t)room));
         n_new = room;
     } else if (beyond > 0) {
-        int64_t keeps = (int64_t)((double)capacity * t->config.evict_to);
-        RK_TRY(evict(t, group, bucket, bucket->n + n_new - keeps));
+        RK_TRY(evict(t, group, bucket, bucket->n + n_new - rows_left(t, capacity)));
     }
     return rk_key_bucket_reserve(bucket, t->keys, bucket->n + (uint32_t)n_new);
 }

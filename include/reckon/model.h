@@ -57,7 +57,7 @@ typedef struct rk_model_parameter {
  * copies, as long as it lives: a training step changes their values (on a GPU, those after the next call).
  * Over ranks all ranks call it; each has the parts of tables that it holds, whose names say which:
  * "table/user/rows[2:1000:4,0:64]" is rows 2, 6, ... below 1000 and columns 0 to 63. Errors:
- * RK_INVALID_ARGUMENT (an outline), RK_NO_MEMORY. */
+ * RK_INVALID_ARGUMENT (an outline), RK_UNSUPPORTED (a table is dynamic), RK_NO_MEMORY. */
 RK_API rk_status rk_model_parameters(rk_model *model, const rk_model_parameter **parameters, int32_t *n);
 
 /* About the most memory that training takes beside the data, with batches like `usual`: tables, slots, dense

@@ -1,5 +1,6 @@
 /* A model's parameters, as others see them. */
 #include "base/memory.h"
+#include "embedding/local/collection.h"
 #include "model/model_internal.h"
 
 static const rk_parameter_kind kinds[] = {
@@ -17,10 +18,24 @@ static rk_status show(const rk_state_dict_entry *entry, rk_model_parameter *out)
     return RK_OK;
 }
 
+/* Their rows are in the order in which keys came, and elsewhere when the table grows. */
+static rk_status refuse_dynamic(const rk_model *model) {
+    int32_t n_tables = model->embeddings ? rk_embeddings_n_tables(model->embeddings) : 0;
+    for (int32_t t = 0; t < n_tables; t++) {
+        const char *name = rk_embeddings_table(model->embeddings, t)->name;
+        RK_FAIL_IF(rk_embeddings_dynamic(model->embeddings, t), RK_UNSUPPORTED,
+                   "table '%s' is dynamic: its rows move in memory as keys come and go\n"
+                   "hint: read 'table/%s/keys' and 'table/%s/rows' of a checkpoint (docs/dynamic_tables.md)",
+                   name, name, name);
+    }
+    return RK_OK;
+}
+
 rk_status rk_model_parameters(rk_model *model, const rk_model_parameter **parameters, int32_t *n) {
     RK_FAIL_IF(model->is_outline, RK_INVALID_ARGUMENT,
                "an outline of a model has no parameters\n"
                "hint: rk_model_create makes the model itself");
+    RK_TRY(refuse_dynamic(model));
     rk_state_dict state = {.n = 0};
     rk_model_parameter *list = NULL;
     int32_t n_shown = 0;

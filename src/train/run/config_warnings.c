@@ -20,11 +20,25 @@ static bool has_sequence(const rk_embedding_section *embedding) {
     return false;
 }
 
+/* Where every key has its row at its first use, the one of keys without a row is never trained. */
+static void warn_of_untrained_row(const struct rk_table_section *table) {
+    const char *name = table->name ? table->name : table->match;
+    if (!table->max_capacity || !table->missing || table->eviction.policy == RK_EVICTION_NONE ||
+        table->admission.min_count > 1 || table->admission.probability < 1)
+        return;
+    rk_log(RK_LOG_WARNING,
+           "table '%s': each key gets a row at its first use, so the row of 'missing: oov' is never trained "
+           "and keys that are new to the model have its initial values\n"
+           "hint: give 'admission' a min_count above 1, or leave 'missing' at zeros",
+           name);
+}
+
 void rk_trainer_warn_of_config(const rk_trainer *t) {
     const rk_config *c = t->config;
     if (!t->is_first) return;
     for (int64_t i = 0; i < c->data.n_features; i++)
         for (int64_t k = 0; k < c->data.n_labels; k++) warn_of_leak(&c->data.features[i], &c->data.labels[k]);
+    for (int64_t i = 0; i < c->embedding.n_tables; i++) warn_of_untrained_row(&c->embedding.tables[i]);
     const rk_preset *preset = rk_preset_of(c->model.kind);
     if (preset && preset->vector_pairs && rk_dataset_schema(t->train)->n_features == 1 &&
         !has_sequence(&c->embedding))

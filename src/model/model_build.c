@@ -359,8 +359,10 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_coll
     for (int32_t t = 0; t < collection->n_tables && options->row_dtype; t++)
         collection->tables[t].dtype =
             options->row_dtype(options->row_context, collection->tables[t].name, collection->tables[t].dtype);
-    for (int32_t t = 0; t < collection->n_tables && options->rows_are_read; t++)
+    for (int32_t t = 0; t < collection->n_tables && options->rows_are_read; t++) {
         collection->tables[t].initializer = (rk_initializer){.kind = RK_INIT_ZEROS};
+        collection->dynamic[t].is_read = true;
+    }
     RK_TRY(rk_ranks_create(options, &model->ranks));
     RK_TRY(finish_graph(model, options));
     int64_t micro_batch = rk_graph_micro_batch(model->graph);

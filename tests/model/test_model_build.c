@@ -400,13 +400,40 @@ static void test_parameters_of_dynamic_tables(void **state) {
     fixture_release(&f);
 }
 
+/* What predicts has memory for the keys that a checkpoint has, not for those that the table could have. */
+static void test_memory_of_read_keys(void **state) {
+    (void)state;
+    static const int64_t keys[] = {-1, 0, 7};
+    fixture f;
+    rk_model *model;
+    fixture_init(
+        &f,
+        "model: fm\nembedding: {dim: 4, tables: [{name: item, max_capacity: 10000000000000, buckets: 1}]}",
+        usual_features, N_USUAL, 0, 1);
+    f.options.training = false;
+    f.options.rows_are_read = true;
+    OK(rk_model_build(&f.options, &model));
+    OK(rk_model_load_keys(model, "table/item/keys", 3, keys));
+    OK(rk_model_reload(model));
+    assert_int_equal(rk_model_count_keys(model).n_rows, 3);
+    assert_true(rk_embeddings_bytes(rk_model_embeddings(model)) < 10000);
+    rk_model_free(model);
+    fixture_release(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_few_inputs),
-        cmocka_unit_test(test_lr_adds_up), cmocka_unit_test(test_for_prediction),
-        cmocka_unit_test(test_describe),   cmocka_unit_test(test_outline),
-        cmocka_unit_test(test_first_loss), cmocka_unit_test(test_no_layers),
-        cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_parameters_of_dynamic_tables),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_few_inputs),
+        cmocka_unit_test(test_lr_adds_up),
+        cmocka_unit_test(test_for_prediction),
+        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_outline),
+        cmocka_unit_test(test_first_loss),
+        cmocka_unit_test(test_no_layers),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_parameters_of_dynamic_tables),
+        cmocka_unit_test(test_memory_of_read_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ rk_status rk_dynamic_create(const rk_dynamic_config *config, uint64_t seed, uint
     rk_status status;
     RK_GOTO(rk_alloc(RK_MAX_KEY_GROUPS, sizeof *t->groups, &t->groups));
     RK_GOTO(rk_pages_alloc((size_t)config->n_buckets * sizeof *t->buckets, &t->buckets));
-    RK_GOTO(rk_dynamic_grow(t, config->max_capacity + 1));
+    RK_GOTO(rk_dynamic_grow(t, rk_dynamic_first_places(config)));
     *out = t;
     t = NULL;
 done:

@@ -210,7 +210,7 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
         read_rows(table, part->rows);
         return RK_OK;
     }
-    compute_sizes(table, config->n_rows + (part->dynamic != NULL));
+    compute_sizes(table, part->dynamic ? rk_dynamic_first_places(part->dynamic) : config->n_rows);
     if (part->is_outline) return RK_OK;
     status = allocate(table);
     if (status == RK_OK && part->dynamic) status = init_dynamic(table);

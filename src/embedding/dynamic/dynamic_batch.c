@@ -140,13 +140,14 @@ static bool by_key(const rk_dynamic_table *t, int64_t a, int64_t b) {
     return (uint64_t)t->keys[a] < (uint64_t)t->keys[b];
 }
 
-static bool by_last_batch(const rk_dynamic_table *t, int64_t a, int64_t b) {
-    if (t->last_batches[a] != t->last_batches[b]) return t->last_batches[a] < t->last_batches[b];
-    return by_key(t, a, b);
+/* Whether row a is to go after row b. */
+static bool goes_later_by_batch(const rk_dynamic_table *t, int64_t a, int64_t b) {
+    return t->last_batches[a] != t->last_batches[b] ? t->last_batches[a] > t->last_batches[b]
+                                                    : by_key(t, b, a);
 }
 
-static bool by_count(const rk_dynamic_table *t, int64_t a, int64_t b) {
-    return t->counts[a] != t->counts[b] ? t->counts[a] < t->counts[b] : by_last_batch(t, a, b);
+static bool goes_later_by_count(const rk_dynamic_table *t, int64_t a, int64_t b) {
+    return t->counts[a] != t->counts[b] ? t->counts[a] > t->counts[b] : goes_later_by_batch(t, a, b);
 }
 
 /* The first n of a bucket's rows that the batch does not use, or all of them. */
@@ -157,11 +158,11 @@ static rk_status evict(rk_dynamic_table *t, rk_key_group *group, const rk_key_bu
     for (uint32_t i = 0; i < bucket->n; i++)
         if (t->last_batches[group->left[i]] != now_of(t)) group->left[n_left++] = group->left[i];
     if (n > n_left) n = n_left;
-    rk_dynamic_sort(t, group->left, (size_t)n_left,
-                    t->config.policy == RK_EVICTION_LFU ? by_count : by_last_batch);
+    rk_dynamic_sort_last(t, group->left, (size_t)n_left, (size_t)n,
+                         t->config.policy == RK_EVICTION_LFU ? goes_later_by_count : goes_later_by_batch);
     RK_TRY(rk_reserve(&group->evicted, &group->evicted_capacity, group->n_evicted + (size_t)n,
                       sizeof *group->evicted));
-    for (int64_t i = 0; i < n; i++) group->evicted[group->n_evicted++] = group->left[i];
+    for (int64_t i = 0; i < n; i++) group->evicted[group->n_evicted++] = group->left[n_left - 1 - i];
     return RK_OK;
 }
 

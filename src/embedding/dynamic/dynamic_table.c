@@ -100,12 +100,18 @@ static void sift_down(const rk_dynamic_table *t, int64_t *rows, size_t at, size_
     rows[at] = row;
 }
 
-void rk_dynamic_sort(const rk_dynamic_table *t, int64_t *rows, size_t n, rk_row_less less) {
+void rk_dynamic_sort_last(const rk_dynamic_table *t, int64_t *rows, size_t n, size_t n_sorted,
+                          rk_row_less less) {
+    if (!n_sorted) return;
     for (size_t i = n / 2; i > 0; i--) sift_down(t, rows, i - 1, n, less);
-    for (size_t i = n; i > 1; i--) {
+    for (size_t i = n; i > 1 && n - i < n_sorted; i--) {
         int64_t largest = rows[0];
         rows[0] = rows[i - 1];
         rows[i - 1] = largest;
         sift_down(t, rows, 0, i - 1, less);
     }
+}
+
+void rk_dynamic_sort(const rk_dynamic_table *t, int64_t *rows, size_t n, rk_row_less less) {
+    rk_dynamic_sort_last(t, rows, n, n, less);
 }

@@ -126,6 +126,9 @@ uint32_t rk_dynamic_bucket_of(const rk_dynamic_table *table, uint64_t hash);
 int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *table, uint32_t bucket);
 /* Rows into the order of less, in place. */
 typedef bool (*rk_row_less)(const rk_dynamic_table *table, int64_t a, int64_t b);
+/* So many of the last ones alone, at the end; the others stand before them in any order. */
+void rk_dynamic_sort_last(const rk_dynamic_table *table, int64_t *rows, size_t n, size_t n_sorted,
+                          rk_row_less less);
 void rk_dynamic_sort(const rk_dynamic_table *table, int64_t *rows, size_t n, rk_row_less less);
 
 #endif

@@ -27,7 +27,8 @@ RK_API rk_status rk_model_outline(const rk_config *config, const rk_dataset *dat
 RK_API void rk_model_free(rk_model *model);
 
 /* One synchronous step: lookup, forward, loss, backward, updates. *loss is the batch's mean loss before the
- * update. A loss or gradient that is not finite is RK_NOT_FINITE and nothing is updated. */
+ * update. A loss or gradient that is not finite is RK_NOT_FINITE and no parameter is updated; dynamic
+ * tables have counted, admitted and evicted the batch's keys then, too. */
 RK_API rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss);
 /* predictions [n, n_tasks]: probabilities where the loss is a cross-entropy. Changes nothing. */
 RK_API rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions);

@@ -13,9 +13,6 @@ from ._model import Model, Path
 from ._structs import ServerOptions
 
 
-_HOSTS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # by which this machine reaches a server that listens there
-
-
 def _end(handle: c_void_p, thread: threading.Thread, process: int) -> None:
     if os.getpid() != process:  # forked since: the threads are the parent's
         return
@@ -35,7 +32,7 @@ def _name_of(path: str) -> str:
 class Server:
     """What serve gives: it answers requests until close(), the end of a `with` block, or the end of the process.
 
-    port: where it listens; url: "http://127.0.0.1:8501"; name: what requests call the model, None where a serve.yaml names its models.
+    port: where it listens; url: "http://127.0.0.1:8501", how this machine reaches it; name: what requests call the model, None where a serve.yaml names its models.
 
     >>> server = reckon.serve(model, listen="127.0.0.1:0")
     >>> server
@@ -52,8 +49,7 @@ class Server:
         check(lib.rk_server_create(path_bytes(path), byref(options), byref(handle)))
         self.name = name
         self.port: int = lib.rk_server_port(handle)
-        host = (listen or "").rpartition(":")[0]
-        self.url = f"http://{_HOSTS.get(host, host)}:{self.port}"
+        self.url: str = lib.rk_server_url(handle).decode()
         self._thread = threading.Thread(target=lib.rk_server_run, args=(handle,), name="reckon-serve", daemon=True)
         self._thread.start()
         self._finalizer = weakref.finalize(self, _end, handle, self._thread, os.getpid())

@@ -355,6 +355,7 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("rk_export_onnx", c_int, [c_char_p, POINTER(ExportOptions), c_char_p]),
     ("rk_server_create", c_int, [c_char_p, POINTER(ServerOptions), POINTER(_P)]),
     ("rk_server_port", c_int, [_P]),
+    ("rk_server_url", c_char_p, [_P]),
     ("rk_server_run", c_int, [_P]),
     ("rk_server_stop", None, [_P]),
     ("rk_server_free", None, [_P]),

@@ -193,6 +193,10 @@ class Serving(unittest.TestCase):
         with reckon.serve(self.at / "serve.yaml", listen="127.0.0.1:0") as server:
             self.assertIsNone(server.name)
             self.assertEqual(len(self.ask(server, "first")), 5)
+        (self.at / "serve.yaml").write_text("listen: 127.0.0.2:0\nmodels: [{name: first, path: ads}]\n")
+        with reckon.serve(self.at / "serve.yaml") as server:
+            self.assertEqual(server.url, f"http://127.0.0.2:{server.port}")
+            self.assertEqual(len(self.ask(server, "first")), 5)
         with self.assertRaisesRegex(reckon.InvalidArgument, "names its models itself"):
             reckon.serve(self.at / "serve.yaml", name="ads")
 

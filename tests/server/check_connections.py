@@ -182,7 +182,7 @@ class Connections(Tests):
     def test_taken_port(self):
         """Two servers never share a port; and a port is a number that there is."""
         with Server(self) as s:
-            for listen, words in ((f"127.0.0.1:{s.port}", "could not listen"), ("127.0.0.1:65536", "no port"), ("127.0.0.1:", "no port"), ("127.0.0.1:-1", "no port"), ("127.0.0.1:http", "no port")):
+            for listen, words in ((f"127.0.0.1:{s.port}", "could not listen"), ("127.0.0.1:65536", "no port"), ("127.0.0.1:", "no port"), ("127.0.0.1:-1", "no port"), ("127.0.0.1: 80", "no port"), ("127.0.0.1:+80", "no port"), ("127.0.0.1:http", "no port")):
                 ended = subprocess.run([self.program, "serve", "--listen", listen, self.folder / "run"], capture_output=True, text=True, timeout=20)
                 assert ended.returncode == 1 and words in ended.stderr, (listen, ended)
 

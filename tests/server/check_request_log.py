@@ -243,7 +243,7 @@ class RequestLog(Tests):
     def test_max_files(self):
         """Beyond max_files the oldest are deleted, also those of the servers before; what is named otherwise stays."""
         self.clean()
-        others = [self.folder / name for name in ("log-1.text", "log-x.tfrecord", "log2-000001.tfrecord", "log-.tfrecord")]
+        others = [self.folder / name for name in ("log-1.text", "log-x.tfrecord", "log2-000001.tfrecord", "log-.tfrecord", "log-20261126.tfrecord")]
         for path in others:
             path.write_text("other")
         for most, first in ((4, 0), (2, 60), (1, 120)):

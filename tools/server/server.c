@@ -2,9 +2,11 @@
 #include <errno.h>
 #include <math.h>
 #include <semaphore.h>
+#include <string.h>
 
 #include <reckon/experimental/server.h>
 
+#include "base/buffer.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/struct_size.h"
@@ -22,6 +24,7 @@ struct rk_server {
     rk_request_log *log; /* NULL: nobody asked for it */
     rk_http *http;
     rk_admin *admin; /* NULL: nobody asked for it */
+    char *url;
     sem_t stop;
 };
 
@@ -35,6 +38,26 @@ static rk_status open_log(rk_server *s) {
                                             .max_files = section->max_files,
                                             .max_queue_bytes = LOG_QUEUE_BYTES};
     return section->path ? rk_request_log_open(&options, &s->log) : RK_OK;
+}
+
+/* The host that an address to listen on is reached by, with the brackets of IPv6; "": none is given. */
+static const char *host_of(const char *listen, int *n_bytes) {
+    const char *colon = strrchr(listen, ':');
+    *n_bytes = colon ? (int)(colon - listen) : 0;
+    const char *host = listen;
+    if (*n_bytes == 0 || (*n_bytes == 7 && strncmp(listen, "0.0.0.0", 7) == 0)) host = "127.0.0.1";
+    if (*n_bytes == 4 && strncmp(listen, "[::]", 4) == 0) host = "[::1]";
+    if (host != listen) *n_bytes = (int)strlen(host);
+    return host;
+}
+
+static rk_status name_url(rk_server *s) {
+    RK_AUTO(rk_buffer_release) rk_buffer url = {0};
+    int n_bytes;
+    const char *host = host_of(s->config.listen, &n_bytes);
+    rk_buffer_printf(&url, "http%s://%.*s:%d", s->config.tls.certificate ? "s" : "", n_bytes, host,
+                     rk_http_port(s->http));
+    return rk_buffer_take(&url, &s->url);
 }
 
 static rk_status open_all(rk_server *s) {
@@ -62,6 +85,7 @@ static rk_status open_all(rk_server *s) {
                                   .batcher = s->batcher,
                                   .log = s->log};
     RK_TRY(rk_http_start(&http, &s->http));
+    RK_TRY(name_url(s));
     const rk_repository repository = {.models = s->models, .n_models = s->config.n_models};
     const char *socket = s->config.admin.socket;
     return socket ? rk_admin_start(socket, &repository, &s->admin) : RK_OK;
@@ -102,11 +126,15 @@ void rk_server_free(rk_server *s) {
     for (int64_t m = 0; m < s->n_open; m++) rk_served_model_close(&s->models[m]);
     rk_server_config_release(&s->config);
     sem_destroy(&s->stop);
-    RK_FREE_ALL(s->models, s->metrics, s);
+    RK_FREE_ALL(s->models, s->metrics, s->url, s);
 }
 
 int rk_server_port(const rk_server *s) {
     return rk_http_port(s->http);
+}
+
+const char *rk_server_url(const rk_server *s) {
+    return s->url;
 }
 
 /* Returns whether it was told to stop within so many seconds. */

@@ -27,6 +27,9 @@ typedef struct rk_server_options {
  * build without libmicrohttpd); RK_NO_MEMORY. */
 RK_API rk_status rk_server_create(const char *path, const rk_server_options *options, rk_server **out);
 RK_API int rk_server_port(const rk_server *server);
+/* "http://127.0.0.1:8501", https where it speaks TLS: how this machine reaches it. Where it listens on all
+ * addresses, that of loopback. The server's. */
+RK_API const char *rk_server_url(const rk_server *server);
 /* Looks for new versions of models, until rk_server_stop; then the server is not ready, takes requests for
  * `drain_delay` seconds more, and lets those under way end. */
 RK_API rk_status rk_server_run(rk_server *server);

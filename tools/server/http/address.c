@@ -13,7 +13,8 @@ rk_status rk_address_read(const char *text, rk_address *out) {
     RK_FAIL_IF(!colon || n >= sizeof host, RK_CONFIG,
                "'%s' is no address with a port to listen at\nhint: as 127.0.0.1:8501", text);
     int64_t port; /* getaddrinfo takes 65537 for 1, and nothing for any */
-    RK_FAIL_IF(!rk_parse_i64((rk_span){colon + 1, strlen(colon + 1)}, &port) || port < 0 || port > 65535,
+    RK_FAIL_IF(strspn(colon + 1, "0123456789") < strlen(colon + 1) ||
+                   !rk_parse_i64((rk_span){colon + 1, strlen(colon + 1)}, &port) || port < 0 || port > 65535,
                RK_CONFIG, "'%s' has no port from 0 to 65535\nhint: as 127.0.0.1:8501", text);
     memcpy(host, text, n);
     host[n] = 0;

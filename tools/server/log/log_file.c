@@ -66,7 +66,7 @@ static rk_status numbered_path(const rk_log_file *file, int64_t number, char **o
     return rk_buffer_take(&path, out);
 }
 
-/* The number of a file that was put aside, or 0. */
+/* The number of a file that was put aside, or 0. Six digits: names with a date are somebody else's. */
 static int64_t number_of(const rk_log_file *file, const char *name) {
     const char *slash = strrchr(file->path, '/'), *own = slash ? slash + 1 : file->path,
                *ending = ending_of(file->path);
@@ -78,7 +78,7 @@ static int64_t number_of(const rk_log_file *file, const char *name) {
     int64_t number;
     for (size_t i = 0; i < digits.n_bytes; i++)
         if (digits.data[i] < '0' || digits.data[i] > '9') return 0;
-    return digits.n_bytes < 16 && rk_parse_i64(digits, &number) ? number : 0;
+    return digits.n_bytes == 6 && rk_parse_i64(digits, &number) ? number : 0;
 }
 
 /* The names beside the file. */

@@ -35,9 +35,14 @@ static rk_status append_timestamps(const rk_span *values, int64_t n, rk_column *
     return RK_OK;
 }
 
-static rk_status reserve_text(rk_column *out, size_t n_bytes) {
-    RK_FAIL_IF(n_bytes > RK_PARQUET_MAX_TEXT_BYTES - out->n_text_bytes, RK_UNSUPPORTED,
-               "more than %d MiB of text at once", RK_PARQUET_MAX_TEXT_BYTES >> 20);
+rk_status rk_parquet_check_text(size_t n_bytes) {
+    RK_FAIL_IF(n_bytes > RK_PARQUET_MAX_TEXT_BYTES, RK_UNSUPPORTED, "more than %d MiB of text at once",
+               RK_PARQUET_MAX_TEXT_BYTES >> 20);
+    return RK_OK;
+}
+
+rk_status rk_parquet_reserve_text(rk_column *out, size_t n_bytes) {
+    RK_TRY(rk_parquet_check_text(out->n_text_bytes + n_bytes));
     return rk_column_reserve(out, 0, out->n_values, (int64_t)(out->n_text_bytes + n_bytes));
 }
 
@@ -55,12 +60,8 @@ static void add_text(rk_span text, const rk_parquet_rows *rows, bool with_empty,
 static rk_status append_texts(rk_parquet_batch *batch, int64_t n, const rk_parquet_rows *rows,
                               bool with_empty, rk_column *out) {
     size_t n_bytes = 0;
-    for (int64_t i = 0; i < n; i++) {
-        n_bytes += batch->values.bytes[i].n_bytes;
-        RK_FAIL_IF(n_bytes > RK_PARQUET_MAX_TEXT_BYTES, RK_UNSUPPORTED, "more than %d MiB of text at once",
-                   RK_PARQUET_MAX_TEXT_BYTES >> 20);
-    }
-    RK_TRY(reserve_text(out, n_bytes));
+    for (int64_t i = 0; i < n; i++) n_bytes += batch->values.bytes[i].n_bytes;
+    RK_TRY(rk_parquet_reserve_text(out, n_bytes));
     for (int64_t i = 0; i < n; i++) add_text(batch->values.bytes[i], rows, with_empty, &batch->kept[i], out);
     return RK_OK;
 }
@@ -115,7 +116,7 @@ static rk_status append_decimals(const rk_parquet_leaf *leaf, rk_parquet_batch *
         RK_FAIL_IF(value.n_bytes > MOST_DECIMAL_BYTES, RK_UNSUPPORTED, "a decimal of %zu bytes",
                    value.n_bytes);
         rk_span text = decimal_text(leaf, (const uint8_t *)value.data, value.n_bytes, room);
-        RK_TRY(reserve_text(out, text.n_bytes));
+        RK_TRY(rk_parquet_reserve_text(out, text.n_bytes));
         add_text(text, rows, with_empty, &batch->kept[i], out);
     }
     return RK_OK;

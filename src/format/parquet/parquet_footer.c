@@ -12,11 +12,6 @@ enum {
 };
 static const int64_t MOST_ROWS = (int64_t)1 << 40;
 
-static rk_status damaged(const rk_parquet *file, const char *what) {
-    return rk_error(RK_BAD_DATA, "'%s': byte %llu: the footer is damaged: %s", file->path,
-                    (unsigned long long)file->footer_begin, what);
-}
-
 static void take_decimal(rk_thrift *t, rk_parquet_element *e) {
     for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
         if (f.id == 1)
@@ -89,7 +84,7 @@ static rk_status take_elements(rk_parquet *file, rk_thrift *t, const rk_thrift_f
     int64_t n = rk_thrift_list(t, f, RK_THRIFT_STRUCT);
     RK_TRY(rk_alloc((size_t)n, sizeof *elements, &elements));
     for (int64_t i = 0; i < n && !t->failed; i++) take_element(t, &elements[i]);
-    if (t->failed || n == 0) return damaged(file, "its schema");
+    if (t->failed || n == 0) return rk_parquet_bad_footer(file, "its schema");
     return rk_parquet_take_schema(file, elements, n);
 }
 
@@ -137,7 +132,7 @@ static rk_status keep_chunk(const rk_parquet *file, const rk_parquet_leaf *leaf,
                       (uint64_t)h->stored_bytes <= file->footer_begin - begin;
     if (!h->has_head || h->physical != (int64_t)leaf->physical || h->n_values < 0 || h->raw_bytes < 0 ||
         h->stored_bytes < 0 || h->codec < 0 || h->codec > INT32_MAX || (h->n_values > 0 && !fits))
-        return rk_error_context(damaged(file, "a column's place that cannot be"), "column '%s'",
+        return rk_error_context(rk_parquet_bad_footer(file, "a column's place that cannot be"), "column '%s'",
                                 leaf->column.name);
     *out = (rk_parquet_chunk){.begin = begin,
                               .n_bytes = (uint64_t)h->stored_bytes,
@@ -152,7 +147,8 @@ static rk_status take_group(rk_parquet *file, rk_thrift *t, int64_t group) {
     for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
         if (f.id == 1) {
             n_chunks = rk_thrift_list(t, &f, RK_THRIFT_STRUCT);
-            if (n_chunks != file->n_leaves) return damaged(file, "a row group without some columns");
+            if (n_chunks != file->n_leaves)
+                return rk_parquet_bad_footer(file, "a row group without some columns");
             for (int32_t c = 0; c < file->n_leaves && !t->failed; c++) {
                 chunk_head head;
                 take_chunk(t, &head);
@@ -166,20 +162,20 @@ static rk_status take_group(rk_parquet *file, rk_thrift *t, int64_t group) {
         }
     }
     if (t->failed || n_rows < 0 || n_rows > MOST_ROWS || n_chunks != file->n_leaves)
-        return damaged(file, "a row group");
+        return rk_parquet_bad_footer(file, "a row group");
     file->group_rows[group] = n_rows;
     file->n_rows += n_rows;
     if (file->n_rows > MOST_ROWS || (uint64_t)file->n_rows / MOST_ROWS_A_BYTE > file->n_bytes)
-        return damaged(file, "more rows than a file of its size can have");
+        return rk_parquet_bad_footer(file, "more rows than a file of its size can have");
     return RK_OK;
 }
 
 static rk_status take_groups(rk_parquet *file, rk_thrift *t, const rk_thrift_field *f) {
     int64_t n = rk_thrift_list(t, f, RK_THRIFT_STRUCT);
-    if (!file->leaves) return damaged(file, "row groups before the schema");
-    if (file->chunks) return damaged(file, "two lists of row groups");
+    if (!file->leaves) return rk_parquet_bad_footer(file, "row groups before the schema");
+    if (file->chunks) return rk_parquet_bad_footer(file, "two lists of row groups");
     if (n && file->n_leaves > (int64_t)(file->n_bytes - file->footer_begin) / n)
-        return damaged(file, "row groups without some columns");
+        return rk_parquet_bad_footer(file, "row groups without some columns");
     file->n_groups = n;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)n, file->group_rows),
                         RK_ARRAY((size_t)n * (size_t)file->n_leaves, file->chunks)));
@@ -187,11 +183,15 @@ static rk_status take_groups(rk_parquet *file, rk_thrift *t, const rk_thrift_fie
     return RK_OK;
 }
 
+static rk_status encrypted(const rk_parquet *file) {
+    return rk_error(RK_UNSUPPORTED, "'%s': encrypted Parquet files are not supported", file->path);
+}
+
 static rk_status take_footer(rk_parquet *file, rk_thrift *t) {
     bool is_encrypted = false;
     for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
         if (f.id == 2) {
-            if (file->leaves) return damaged(file, "two schemas");
+            if (file->leaves) return rk_parquet_bad_footer(file, "two schemas");
             RK_TRY(take_elements(file, t, &f));
         } else if (f.id == 4) {
             RK_TRY(take_groups(file, t, &f));
@@ -200,8 +200,8 @@ static rk_status take_footer(rk_parquet *file, rk_thrift *t) {
             rk_thrift_skip(t, &f);
         }
     }
-    RK_FAIL_IF(is_encrypted, RK_UNSUPPORTED, "'%s': encrypted Parquet files are not supported", file->path);
-    if (t->failed || !file->chunks) return damaged(file, "it is cut or no Parquet file's");
+    if (is_encrypted) return encrypted(file);
+    if (t->failed || !file->chunks) return rk_parquet_bad_footer(file, "it is cut or no Parquet file's");
     return RK_OK;
 }
 
@@ -209,13 +209,11 @@ static rk_status find_footer(rk_parquet *file) {
     RK_FAIL_IF(file->n_bytes < MAGIC_BYTES + TAIL_BYTES, RK_BAD_DATA, "'%s': too short for a Parquet file",
                file->path);
     const uint8_t *data = file->data, *tail = data + file->n_bytes - TAIL_BYTES;
-    if (memcmp(tail + 4, "PARE", MAGIC_BYTES) == 0)
-        return rk_error(RK_UNSUPPORTED, "'%s': encrypted Parquet files are not supported", file->path);
+    if (memcmp(tail + 4, "PARE", MAGIC_BYTES) == 0) return encrypted(file);
     RK_FAIL_IF(memcmp(data, "PAR1", MAGIC_BYTES) != 0, RK_BAD_DATA, "'%s': not a Parquet file", file->path);
     RK_FAIL_IF(memcmp(tail + 4, "PAR1", MAGIC_BYTES) != 0, RK_BAD_DATA,
                "'%s': the file is truncated: it does not end as Parquet files do", file->path);
-    uint64_t n =
-        (uint64_t)tail[0] | (uint64_t)tail[1] << 8 | (uint64_t)tail[2] << 16 | (uint64_t)tail[3] << 24;
+    const uint64_t n = rk_parquet_u32(tail);
     RK_FAIL_IF(n > file->n_bytes - TAIL_BYTES - MAGIC_BYTES, RK_BAD_DATA,
                "'%s': byte %llu: a footer that does not fit the file", file->path,
                (unsigned long long)(file->n_bytes - TAIL_BYTES));

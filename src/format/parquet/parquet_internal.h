@@ -83,6 +83,17 @@ struct rk_parquet {
     pthread_mutex_t lock;
 };
 
+/* What is wrong with the footer. */
+static inline rk_status rk_parquet_bad_footer(const rk_parquet *file, const char *what) {
+    return rk_error(RK_BAD_DATA, "'%s': byte %llu: the footer is damaged: %s", file->path,
+                    (unsigned long long)file->footer_begin, what);
+}
+
+/* A number of four bytes, the lowest first. */
+static inline uint32_t rk_parquet_u32(const uint8_t *at) {
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
 /* The leaves of a schema of n elements, of which the first is the root. */
 typedef struct rk_parquet_element {
     int64_t physical, n_bytes, repetition, n_children, converted, scale; /* -1: not given */
@@ -197,5 +208,10 @@ rk_status rk_parquet_append(const rk_parquet_leaf *leaf, rk_parquet_memory *memo
                             const rk_parquet_rows *rows, bool with_empty, rk_column *out);
 /* The same of the batch's indices into the memory's dictionary, whose texts stand among the column's. */
 rk_status rk_parquet_append_indexed(rk_parquet_memory *memory, int64_t n, rk_column *out);
+
+/* RK_UNSUPPORTED: more text than a column may have. */
+rk_status rk_parquet_check_text(size_t n_bytes);
+/* Room for n_bytes more of text in the column. */
+rk_status rk_parquet_reserve_text(rk_column *out, size_t n_bytes);
 
 #endif

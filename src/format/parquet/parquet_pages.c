@@ -131,7 +131,7 @@ static rk_status take_levels(rk_parquet_page *p, int64_t encoding, const uint8_t
                         (unsigned long long)p->begin, (long long)encoding);
     if (p->end - p->values < 4) return damaged(p->begin, "levels beyond the page's end");
     const uint8_t *at = p->values;
-    uint32_t n = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+    const uint32_t n = rk_parquet_u32(at);
     if (n > (size_t)(p->end - at) - 4) return damaged(p->begin, "levels beyond the page's end");
     *levels = at + 4;
     p->values = at + 4 + n;

@@ -30,9 +30,7 @@ static int bits_of(int32_t most) {
 /* The dictionary's texts become the column's, before any other. */
 static rk_status move_texts(const rk_column *out_of, rk_column *out) {
     const size_t base = out->n_text_bytes, n = out_of->n_text_bytes;
-    RK_FAIL_IF(n > RK_PARQUET_MAX_TEXT_BYTES - base, RK_UNSUPPORTED, "more than %d MiB of text at once",
-               RK_PARQUET_MAX_TEXT_BYTES >> 20);
-    RK_TRY(rk_column_reserve(out, 0, out->n_values, (int64_t)(base + n)));
+    RK_TRY(rk_parquet_reserve_text(out, n));
     if (n) memcpy(out->text_memory + base, out_of->text_memory, n);
     for (int64_t i = 0; i < out_of->n_values; i++) out_of->places[i].begin += (uint32_t)base;
     out->n_text_bytes = base + n;

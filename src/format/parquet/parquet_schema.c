@@ -23,11 +23,6 @@ typedef struct levels {
     int32_t definition, repetition, depth;
 } levels;
 
-static rk_status bad_schema(const walker *w, const char *what) {
-    return rk_error(RK_BAD_DATA, "'%s': byte %llu: the footer is damaged: %s", w->file->path,
-                    (unsigned long long)w->file->footer_begin, what);
-}
-
 static bool is_list(const rk_parquet_element *e) {
     return e->logical == LOGICAL_LIST || e->converted == CONVERTED_LIST;
 }
@@ -44,13 +39,13 @@ static rk_status set_type(const walker *w, const rk_parquet_element *e, rk_parqu
                                                                 RK_COLUMN_I64,  RK_COLUMN_F32, RK_COLUMN_F64,
                                                                 RK_COLUMN_TEXT, RK_COLUMN_TEXT};
     if (e->physical < 0 || e->physical >= RK_PARQUET_N_PHYSICAL)
-        return bad_schema(w, "a column of no known type");
+        return rk_parquet_bad_footer(w->file, "a column of no known type");
     leaf->physical = (rk_parquet_physical)e->physical;
     leaf->column.type = types[e->physical];
     const bool is_fixed = leaf->physical == RK_PARQUET_FIXED, is_bytes = leaf->column.type == RK_COLUMN_TEXT;
     const bool is_whole = leaf->physical == RK_PARQUET_INT32 || leaf->physical == RK_PARQUET_INT64;
     if (is_fixed && (e->n_bytes < 0 || e->n_bytes > RK_PARQUET_MAX_PAGE_BYTES))
-        return bad_schema(w, "a value of a length that cannot be");
+        return rk_parquet_bad_footer(w->file, "a value of a length that cannot be");
     leaf->n_bytes = is_fixed ? (int32_t)e->n_bytes : 0;
     if (leaf->physical == RK_PARQUET_INT96) leaf->meaning = RK_PARQUET_TIMESTAMP;
     if (is_whole && e->is_unsigned) leaf->meaning = RK_PARQUET_UNSIGNED;
@@ -64,7 +59,7 @@ static rk_status set_type(const walker *w, const rk_parquet_element *e, rk_parqu
     }
     if (is_decimal(e) && (is_bytes || is_whole)) {
         if (e->scale < 0 || e->scale > MOST_SCALE)
-            return bad_schema(w, "a decimal of a scale that cannot be");
+            return rk_parquet_bad_footer(w->file, "a decimal of a scale that cannot be");
         leaf->meaning = RK_PARQUET_DECIMAL;
         leaf->scale = (int32_t)e->scale;
         leaf->column.type = RK_COLUMN_TEXT;
@@ -116,13 +111,13 @@ static rk_status walk_children(walker *w, const rk_parquet_element *e, levels at
 
 /* The next element and all below it. */
 static rk_status walk(walker *w, levels at, bool is_named) {
-    if (w->next >= w->n) return bad_schema(w, "a schema without some elements");
-    if (at.depth >= MOST_DEPTH) return bad_schema(w, "a schema nested too deeply");
+    if (w->next >= w->n) return rk_parquet_bad_footer(w->file, "a schema without some elements");
+    if (at.depth >= MOST_DEPTH) return rk_parquet_bad_footer(w->file, "a schema nested too deeply");
     const rk_parquet_element *e = &w->elements[w->next++];
     const size_t n_before = w->name.n_bytes;
     if (e->repetition < REQUIRED || e->repetition > REPEATED || e->n_children < 0 || e->n_children > w->n ||
         (e->name.n_bytes && memchr(e->name.data, 0, e->name.n_bytes)))
-        return bad_schema(w, "a schema that cannot be");
+        return rk_parquet_bad_footer(w->file, "a schema that cannot be");
     at.depth++;
     at.definition += e->repetition != REQUIRED;
     at.repetition += e->repetition == REPEATED;
@@ -143,7 +138,7 @@ rk_status rk_parquet_take_schema(rk_parquet *file, const rk_parquet_element *ele
         status = walk(&w, (levels){0}, true);
     rk_buffer_release(&w.name);
     RK_TRY(status);
-    if (w.next != n) return bad_schema(&w, "a schema with elements to spare");
+    if (w.next != n) return rk_parquet_bad_footer(file, "a schema with elements to spare");
     RK_FAIL_IF(file->n_leaves == 0, RK_BAD_DATA, "'%s' has no columns", file->path);
     return RK_OK;
 }

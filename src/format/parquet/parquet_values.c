@@ -10,10 +10,6 @@ static rk_status cut(void) {
     return rk_error(RK_BAD_DATA, "a page's values are cut");
 }
 
-static uint32_t u32_at(const uint8_t *at) {
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
 /* Bytes of a value that always has as many; 0: it has not. */
 static size_t width_of(const rk_parquet_leaf *leaf) {
     static const size_t widths[RK_PARQUET_N_PHYSICAL] = {0, 4, 8, BYTES_OF_INT96, 4, 8, 0, 0};
@@ -41,8 +37,8 @@ static rk_status open_indices(rk_parquet_values *v, const uint8_t *data, const u
 
 static rk_status open_booleans(rk_parquet_values *v, const uint8_t *data, const uint8_t *end) {
     if (data == end) return RK_OK;
-    if (end - data < 4 || u32_at(data) > (size_t)(end - data) - 4) return cut();
-    rk_parquet_rle_open(&v->rle, data + 4, data + 4 + u32_at(data), 1);
+    if (end - data < 4 || rk_parquet_u32(data) > (size_t)(end - data) - 4) return cut();
+    rk_parquet_rle_open(&v->rle, data + 4, data + 4 + rk_parquet_u32(data), 1);
     return RK_OK;
 }
 
@@ -103,8 +99,8 @@ static rk_status take_bits(rk_parquet_values *v, int64_t n, int64_t *out) {
 static rk_status take_texts(rk_parquet_values *v, int64_t n, rk_span *out) {
     for (int64_t i = 0; i < n; i++) {
         size_t left = (size_t)(v->end - v->at);
-        if (left < 4 || u32_at(v->at) > left - 4) return cut();
-        out[i] = (rk_span){(const char *)v->at + 4, u32_at(v->at)};
+        if (left < 4 || rk_parquet_u32(v->at) > left - 4) return cut();
+        out[i] = (rk_span){(const char *)v->at + 4, rk_parquet_u32(v->at)};
         v->at += 4 + out[i].n_bytes;
     }
     return RK_OK;
@@ -115,7 +111,7 @@ static void spread(const rk_parquet_leaf *leaf, const uint8_t *at, int64_t n, rk
     const size_t width = width_of(leaf);
     switch (leaf->physical) {
         case RK_PARQUET_INT32:
-            for (int64_t i = 0; i < n; i++) batch->values.i64[i] = (int32_t)u32_at(at + 4 * i);
+            for (int64_t i = 0; i < n; i++) batch->values.i64[i] = (int32_t)rk_parquet_u32(at + 4 * i);
             return;
         case RK_PARQUET_INT64:
         case RK_PARQUET_FLOAT:
@@ -169,9 +165,8 @@ static rk_status take_after_prefixes(rk_parquet_values *v, int64_t n) {
         left -= batch->lengths[i];
         n_before = (size_t)(batch->prefixes[i] + batch->lengths[i]);
         n_bytes += n_before;
-        RK_FAIL_IF(n_bytes > RK_PARQUET_MAX_TEXT_BYTES, RK_UNSUPPORTED, "more than %d MiB of text at once",
-                   RK_PARQUET_MAX_TEXT_BYTES >> 20);
     }
+    RK_TRY(rk_parquet_check_text(n_bytes));
     RK_TRY(rk_reserve(&m->bytes, &m->bytes_capacity, n_bytes + 1, 1));
     memmove(m->bytes, m->bytes + v->before, v->n_before);
     uint8_t *before = m->bytes, *at = m->bytes + v->n_before;

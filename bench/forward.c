@@ -9,11 +9,6 @@
 
 #include "workload.h"
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 typedef struct side {
     workload w;
     rk_session *session;

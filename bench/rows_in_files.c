@@ -6,9 +6,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <reckon/reckon.h>
 
@@ -16,18 +13,16 @@
 #include "base/rng.h"
 #include "base/thread/clock.h"
 #include "small_run.h"
+#include "workload.h"
 
-enum { FEATURES = SMALL_RUN_FEATURES, BAG = 10, ROUNDS = 7 };
+enum { FEATURES = SMALL_RUN_FEATURES, BAG = 10, ROUNDS = 7, SINGLES = 8192 };
+
+/* Of the options. */
+enum { TABLE_ROWS, DIM, ROWS, REQUESTS };
 
 typedef struct sizes {
     int64_t table_rows, dim, rows, requests;
 } sizes;
-
-static double cpu_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* MB of this process that no other has, and of files that are in memory. */
 static void resident(double *own, double *of_files) {
@@ -71,11 +66,6 @@ static void release(batches *b) {
     rk_free(b->vectors);
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *values) {
     qsort(values, ROUNDS, sizeof *values, ascending);
     return values[ROUNDS / 2];
@@ -90,9 +80,9 @@ static rk_status time_lookups(rk_predictor *predictor, const batches *b, double 
     rk_status status = RK_OK;
     for (int round = 0; round <= ROUNDS && status == RK_OK;
          round++) { /* the last in the place of the first */
-        double begin = cpu_seconds();
+        double begin = thread_seconds();
         status = rk_embeddings_peek(e, b->n, b->features, lookup, b->activations);
-        seconds[round % ROUNDS] = cpu_seconds() - begin;
+        seconds[round % ROUNDS] = thread_seconds() - begin;
     }
     rk_lookup_free(lookup);
     *out = 1e9 * median(seconds) / (double)(FEATURES * b->n * b->per_sample);
@@ -107,7 +97,7 @@ static rk_status time_requests(rk_predictor *predictor, const sizes *s, const ba
     RK_TRY(rk_session_create(predictor, NULL, &session));
     rk_status status = rk_alloc((size_t)s->rows, sizeof *predictions, &predictions);
     for (int round = 0; round <= ROUNDS && status == RK_OK; round++) {
-        double begin = cpu_seconds();
+        double begin = thread_seconds();
         for (int64_t i = 0; i < s->requests && status == RK_OK; i++) {
             rk_ids ids[FEATURES];
             int64_t first = (i * s->rows) % (b->n - s->rows + 1);
@@ -116,7 +106,7 @@ static rk_status time_requests(rk_predictor *predictor, const sizes *s, const ba
             rk_batch batch = {.n = s->rows, .features = ids, .n_features = FEATURES};
             status = rk_session_run_batch(session, &batch, predictions);
         }
-        seconds[round % ROUNDS] = cpu_seconds() - begin;
+        seconds[round % ROUNDS] = thread_seconds() - begin;
     }
     rk_free(predictions);
     rk_session_free(session);
@@ -165,13 +155,16 @@ static rk_status measure_all(const char *directory, const sizes *s, const batche
     return RK_OK;
 }
 
-static rk_status run(const char *directory, const sizes *s) {
+static rk_status run(const char *directory, const small_run_option *options, const void *context) {
+    (void)context;
+    const sizes s = {options[TABLE_ROWS].value, options[DIM].value, options[ROWS].value,
+                     options[REQUESTS].value};
     batches single = {0}, bags = {0};
     rk_status status;
-    RK_GOTO(small_run_train_table(directory, s->table_rows, s->dim));
-    RK_GOTO(draw(&single, s, 8192, 1));
-    RK_GOTO(draw(&bags, s, 1024, BAG));
-    RK_GOTO(measure_all(directory, s, &single, &bags));
+    RK_GOTO(small_run_train_table(directory, s.table_rows, s.dim));
+    RK_GOTO(draw(&single, &s, SINGLES, 1));
+    RK_GOTO(draw(&bags, &s, 1024, BAG));
+    RK_GOTO(measure_all(directory, &s, &single, &bags));
 done:
     release(&single);
     release(&bags);
@@ -179,21 +172,13 @@ done:
 }
 
 int main(int n_arguments, char **arguments) {
-    static const char *const names[] = {"--table-rows", "--dim", "--rows", "--requests"};
-    int64_t values[] = {2000000, 64, 100, 500};
-    char directory[] = "/tmp/reckon-rows-XXXXXX", command[100];
-    for (int i = 1; i < n_arguments; i += 2) {
-        int k = 0;
-        while (k < 4 && strcmp(arguments[i], names[k]) != 0) k++;
-        if (k == 4 || i + 1 == n_arguments || (values[k] = atoll(arguments[i + 1])) < 1 || values[2] > 8192) {
-            fprintf(stderr,
-                    "usage: bench_rows_in_files [--table-rows N] [--dim N] [--rows N] [--requests N]\n");
-            return 2;
-        }
-    }
-    if (!mkdtemp(directory)) return 1;
-    rk_status status = run(directory, &(sizes){values[0], values[1], values[2], values[3]});
-    if (status != RK_OK) fprintf(stderr, "%s\n", rk_last_error());
-    snprintf(command, sizeof command, "rm -rf '%s'", directory);
-    return system(command) != 0 || status != RK_OK;
+    small_run_option options[] = {
+        [TABLE_ROWS] = {"--table-rows", 2000000, INT64_MAX},
+        [DIM] = {"--dim", 64, INT64_MAX},
+        [ROWS] = {"--rows", 100, SINGLES},
+        [REQUESTS] = {"--requests", 500, INT64_MAX},
+    };
+    return small_run_main(n_arguments, arguments, options, 4,
+                          "bench_rows_in_files [--table-rows N] [--dim N] [--rows N] [--requests N]", run,
+                          NULL);
 }

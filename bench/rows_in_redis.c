@@ -5,8 +5,6 @@
  * the median and the 99th percentile of its time, and its processor time here, in seconds. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include <reckon/reckon.h>
 
@@ -14,23 +12,16 @@
 #include "base/rng.h"
 #include "base/thread/clock.h"
 #include "small_run.h"
+#include "workload.h"
 
 enum { FEATURES = SMALL_RUN_FEATURES, MOST_SAMPLES = 100, MOST_REQUESTS = 100000 };
+
+/* Of the options. */
+enum { TABLE_ROWS, DIM, REQUESTS };
 
 typedef struct sizes {
     int64_t table_rows, dim, requests;
 } sizes;
-
-static double cpu_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* Drawn anew for each request, so that none finds its rows in a cache that holds a few. */
 static void draw(rk_rng *rng, const sizes *s, int64_t n, int64_t *ids, rk_ids *features) {
@@ -56,9 +47,9 @@ static rk_status measure(rk_predictor *predictor, const sizes *s, int64_t n, con
     for (int64_t i = 0; i < s->requests && status == RK_OK; i++) {
         draw(&rng, s, n, ids, features);
         const rk_batch batch = {.n = n, .features = features, .n_features = FEATURES};
-        double begin = rk_clock_seconds(), begin_cpu = cpu_seconds();
+        double begin = rk_clock_seconds(), begin_cpu = thread_seconds();
         status = rk_session_run_batch(session, &batch, predictions);
-        cpu += cpu_seconds() - begin_cpu;
+        cpu += thread_seconds() - begin_cpu;
         seconds[i] = rk_clock_seconds() - begin;
     }
     rk_predictor_count_rows(predictor, &after[0], &after[1]);
@@ -90,34 +81,26 @@ static rk_status measure_cache(const char *path, const sizes *s, bool holds_all)
     return status;
 }
 
-static rk_status run(const char *url, const char *directory, const sizes *s) {
+static rk_status run(const char *directory, const small_run_option *options, const void *url) {
+    const sizes s = {options[TABLE_ROWS].value, options[DIM].value, options[REQUESTS].value};
     char from[300], to[300];
-    rk_export_options options = RK_EXPORT_OPTIONS_INIT;
+    rk_export_options export = RK_EXPORT_OPTIONS_INIT;
     snprintf(from, sizeof from, "%s/run", directory);
     snprintf(to, sizeof to, "%s/export", directory);
-    options.rows_to = url;
-    RK_TRY(small_run_train_table(directory, s->table_rows, s->dim));
-    RK_TRY(rk_export_safetensors(from, &options, to));
-    RK_TRY(measure_cache(to, s, false));
-    return measure_cache(to, s, true);
+    export.rows_to = url;
+    RK_TRY(small_run_train_table(directory, s.table_rows, s.dim));
+    RK_TRY(rk_export_safetensors(from, &export, to));
+    RK_TRY(measure_cache(to, &s, false));
+    return measure_cache(to, &s, true);
 }
 
 int main(int n_arguments, char **arguments) {
-    static const char *const names[] = {"--table-rows", "--dim", "--requests"};
-    int64_t values[] = {200000, 32, 500};
-    char directory[] = "/tmp/reckon-redis-XXXXXX", command[100];
-    for (int i = 2; i < n_arguments; i += 2) {
-        int k = 0;
-        while (k < 3 && strcmp(arguments[i], names[k]) != 0) k++;
-        if (k == 3 || i + 1 == n_arguments || (values[k] = atoll(arguments[i + 1])) < 1) n_arguments = 0;
-    }
-    if (n_arguments < 2 || values[2] > MOST_REQUESTS) {
-        fprintf(stderr, "usage: bench_rows_in_redis URL [--table-rows N] [--dim N] [--requests N]\n");
-        return 2;
-    }
-    if (!mkdtemp(directory)) return 1;
-    rk_status status = run(arguments[1], directory, &(sizes){values[0], values[1], values[2]});
-    if (status != RK_OK) fprintf(stderr, "%s\n", rk_last_error());
-    snprintf(command, sizeof command, "rm -rf '%s'", directory);
-    return system(command) != 0 || status != RK_OK;
+    small_run_option options[] = {
+        [TABLE_ROWS] = {"--table-rows", 200000, INT64_MAX},
+        [DIM] = {"--dim", 32, INT64_MAX},
+        [REQUESTS] = {"--requests", 500, MOST_REQUESTS},
+    };
+    return small_run_main(n_arguments - 1, arguments + 1, options, 3,
+                          "bench_rows_in_redis URL [--table-rows N] [--dim N] [--requests N]", run,
+                          arguments[1]);
 }

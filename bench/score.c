@@ -84,11 +84,6 @@ static double run(ways *w, bool score, int64_t n_calls) {
     return (cpu_seconds() - begin) / (double)n_calls;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int main(int argc, char **argv) {
     enum { MOST_RUNS = 10000, LEAST_RUNS = 5 };
     if (argc < 5) die("usage: bench_score MODEL DIRECTORY ROWS USERS [--seconds 1]");

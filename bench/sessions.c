@@ -5,10 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <reckon/reckon.h>
 
@@ -17,8 +14,12 @@
 #include "base/rng.h"
 #include "base/thread/clock.h"
 #include "small_run.h"
+#include "workload.h"
 
-enum { IDS = 26, NUMBERS = 13, COLUMNS = IDS + NUMBERS, TRAINED_ROWS = 4096, ROUNDS = 9, MOST_THREADS = 64 };
+enum { IDS = 26, NUMBERS = 13, COLUMNS = IDS + NUMBERS, DIFFERENT = 1000000, ROUNDS = 9, MOST_THREADS = 64 };
+
+/* Of the options. */
+enum { THREADS, ROWS, REQUESTS };
 
 /* Columns of one request, which all threads share. */
 typedef struct request {
@@ -42,7 +43,7 @@ static rk_status draw(request *r) {
             RK_TRY(rk_alloc((size_t)r->n, sizeof **r->numbers, &r->numbers[c - IDS]));
         for (int64_t i = 0; i < r->n; i++)
             if (is_id)
-                r->ids[c][i] = (int64_t)rk_rng_below(&rng, 1000000);
+                r->ids[c][i] = (int64_t)rk_rng_below(&rng, DIFFERENT);
             else
                 r->numbers[c - IDS][i] = (float)rk_rng_normal(&rng);
         const void *values = is_id ? (const void *)r->ids[c] : (const void *)r->numbers[c - IDS];
@@ -59,30 +60,15 @@ static void release(request *r) {
 }
 
 /* A few steps: a model's speed does not depend on what it has learned. */
-static rk_status train(const char *directory) {
-    char path[300], text[4000] = "data: {train: rows.csv, labels: [{name: y}], features: [";
-    rk_rng rng = {2, 1, 0};
-    snprintf(path, sizeof path, "%s/rows.csv", directory);
-    FILE *file = fopen(path, "w");
-    if (!file) return rk_error(RK_IO, "'%s' cannot be written", path);
-    for (int c = 0; c < COLUMNS; c++) {
-        char *end = text + strlen(text);
-        sprintf(end, c < IDS ? "{name: c%d, hash: 50000}, " : "{name: x%d, dense: true}, ",
-                c < IDS ? c : c - IDS);
-        fprintf(file, c < IDS ? "c%d," : "x%d,", c < IDS ? c : c - IDS);
-    }
-    fprintf(file, "y\n");
-    for (int i = 0; i < TRAINED_ROWS; i++) {
-        for (int c = 0; c < IDS; c++) fprintf(file, "%d,", (int)rk_rng_below(&rng, 1000000));
-        for (int c = 0; c < NUMBERS; c++) fprintf(file, "%.3f,", rk_rng_normal(&rng));
-        fprintf(file, "%d\n", i % 2);
-    }
-    fclose(file);
-    strcat(text,
-           "]}\nembedding: {dim: 16}\nmodel: {kind: dcn_v2, deep: [256, 128], cross_layers: 2, cross_kind: "
-           "low_rank, cross_rank: 32}\ntrain: {batch_size: 1024, epochs: 1}\n");
-    return small_run_train(directory, text);
-}
+static const small_run trained = {
+    .n_rows = 4096,
+    .n_ids = IDS,
+    .n_numbers = NUMBERS,
+    .n_different = DIFFERENT,
+    .feature = "hash: 50000",
+    .rest =
+        "embedding: {dim: 16}\nmodel: {kind: dcn_v2, deep: [256, 128], cross_layers: 2, cross_kind: "
+        "low_rank, cross_rank: 32}\ntrain: {batch_size: 1024, epochs: 1}\n"};
 
 typedef struct caller {
     rk_session *session;
@@ -94,21 +80,15 @@ typedef struct caller {
     rk_status status;
 } caller;
 
-static double cpu_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void *call(void *context) {
     caller *c = context;
     struct rusage before, after;
     getrusage(RUSAGE_THREAD, &before);
-    double begin = cpu_seconds();
+    double begin = thread_seconds();
     for (int64_t i = 0; i < c->n_requests && c->status == RK_OK; i++)
         c->status =
             rk_session_run(c->session, &c->request->table.schema, &c->request->table.array, c->predictions);
-    c->cpu_s = cpu_seconds() - begin;
+    c->cpu_s = thread_seconds() - begin;
     getrusage(RUSAGE_THREAD, &after);
     c->n_waits = after.ru_nvcsw - before.ru_nvcsw;
     if (c->status != RK_OK) fprintf(stderr, "%s\n", rk_last_error());
@@ -182,17 +162,18 @@ static rk_status measure(const rk_predictor *predictor, const request *r, int n_
     return status;
 }
 
-static rk_status run(const char *directory, int n_threads, int64_t n_rows, int64_t n_requests) {
+static rk_status run(const char *directory, const small_run_option *options, const void *context) {
+    (void)context;
     static request r;
     char path[300];
     rk_predictor *predictor = NULL;
     rk_status status;
-    r.n = n_rows;
+    r.n = options[ROWS].value;
     snprintf(path, sizeof path, "%s/run", directory);
-    RK_GOTO(train(directory));
+    RK_GOTO(small_run_train(directory, &trained));
     RK_GOTO(draw(&r));
     RK_GOTO(rk_predictor_open(path, NULL, &predictor));
-    RK_GOTO(measure(predictor, &r, n_threads, n_requests));
+    RK_GOTO(measure(predictor, &r, (int)options[THREADS].value, options[REQUESTS].value));
 done:
     rk_predictor_free(predictor);
     release(&r);
@@ -200,21 +181,11 @@ done:
 }
 
 int main(int n_arguments, char **arguments) {
-    static const char *const names[] = {"--threads", "--rows", "--requests"};
-    int64_t values[] = {2, 64, 2000};
-    char directory[] = "/tmp/reckon-sessions-XXXXXX", command[100];
-    for (int i = 1; i < n_arguments; i += 2) {
-        int k = 0;
-        while (k < 3 && strcmp(arguments[i], names[k]) != 0) k++;
-        if (k == 3 || i + 1 == n_arguments || (values[k] = atoll(arguments[i + 1])) < 1 ||
-            values[0] > MOST_THREADS) {
-            fprintf(stderr, "usage: bench_sessions [--threads N] [--rows N] [--requests N]\n");
-            return 2;
-        }
-    }
-    if (!mkdtemp(directory)) return 1;
-    rk_status status = run(directory, (int)values[0], values[1], values[2]);
-    if (status != RK_OK) fprintf(stderr, "%s\n", rk_last_error());
-    snprintf(command, sizeof command, "rm -rf '%s'", directory);
-    return system(command) != 0 || status != RK_OK;
+    small_run_option options[] = {
+        [THREADS] = {"--threads", 2, MOST_THREADS},
+        [ROWS] = {"--rows", 64, INT64_MAX},
+        [REQUESTS] = {"--requests", 2000, INT64_MAX},
+    };
+    return small_run_main(n_arguments, arguments, options, 3,
+                          "bench_sessions [--threads N] [--rows N] [--requests N]", run, NULL);
 }

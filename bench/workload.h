@@ -47,6 +47,10 @@ double seconds_now(void);
 const char *option(int argc, char **argv, const char *name, const char *otherwise);
 /* Of all this process's threads so far. */
 double cpu_seconds(void);
+/* Of this thread so far. */
+double thread_seconds(void);
+/* For qsort, of doubles. */
+int ascending(const void *a, const void *b);
 /* Peak resident memory so far. */
 int64_t peak_bytes(void);
 

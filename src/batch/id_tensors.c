@@ -134,11 +134,17 @@ typedef struct keyed_job {
     int64_t n;
 } keyed_job;
 
-static bool are_alike(const int64_t *offsets, int64_t n) {
+/* What is known of offsets whose ends were checked: those that ascend lie between these. */
+typedef enum steps { UNEQUAL, EQUAL, DESCENDING } steps;
+static steps steps_of(const int64_t *offsets, int64_t n) {
+    for (int64_t s = 0; s < n; s++)
+        if (offsets[s + 1] < offsets[s]) return DESCENDING;
     for (int64_t s = 1; s < n; s++)
-        if (offsets[s + 1] - offsets[s] != offsets[1] - offsets[0]) return false;
-    return true;
+        if (offsets[s + 1] - offsets[s] != offsets[1] - offsets[0]) return UNEQUAL;
+    return EQUAL;
 }
+
+enum { REFUSED = -1 }; /* ids_per_sample of a feature whose offsets descend */
 
 /* Bags of one size need no offsets. */
 static void slice_key(void *context, size_t f, int thread) {
@@ -147,7 +153,12 @@ static void slice_key(void *context, size_t f, int thread) {
     int64_t first = j->keys[f] * j->n;
     const int64_t *offsets = j->all->offsets + first;
     rk_ids all = *j->all, *out = &j->memory->ids[f];
-    if (j->n == 0 || !are_alike(offsets, j->n)) {
+    const steps found = steps_of(offsets, j->n);
+    if (found == DESCENDING) {
+        *out = (rk_ids){.ids_per_sample = REFUSED};
+        return;
+    }
+    if (j->n == 0 || found == UNEQUAL) {
         *out = rk_ids_slice(&all, first, j->n, j->memory->widened[2 * f + 1]);
         return;
     }
@@ -171,6 +182,9 @@ rk_status rk_tensor_ids_take_keyed(rk_tensor_ids *m, int32_t n_features, int64_t
     }
     keyed_job job = {m, &all, keys, n};
     rk_parallel_for_work((size_t)n_features, (uint64_t)n * (uint64_t)n_features, slice_key, &job);
+    for (int32_t f = 0; f < n_features; f++)
+        RK_FAIL_IF(m->ids[f].ids_per_sample == REFUSED, RK_INVALID_ARGUMENT,
+                   "feature %d: offsets: must not decrease", (int)f);
     *out = m->ids;
     return RK_OK;
 }

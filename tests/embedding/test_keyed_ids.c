@@ -154,12 +154,24 @@ static void test_refused(void **state) {
     tensors.ids.shape[0]--;
     REFUSED(6, N_KEYS, &all, "weights: must be as many as ids");
     all.weights = NULL;
+    const int64_t end_of_key = b.offsets[24];
     b.offsets[24] = 0;
     REFUSED(6, N_KEYS, &all, (const char *)NULL); /* key 3 would end before it begins */
     b.offsets[24] = -4;
     REFUSED(6, N_KEYS, &all, (const char *)NULL);
     b.offsets[24] = INT64_MAX;
     REFUSED(6, N_KEYS, &all, (const char *)NULL);
+    b.offsets[24] = end_of_key;
+    tensors.ids.shape[0]++;
+    static const int64_t wild[] = {INT64_MIN, INT64_MAX, -1};
+    for (int i = 0; i < 3; i++) { /* within key 1, which is feature 1's, first and later */
+        for (int at = 7; at < 9; at++) {
+            int64_t kept = b.offsets[at];
+            b.offsets[at] = wild[i];
+            REFUSED(6, N_KEYS, &all, "feature 1: offsets: must not decrease");
+            b.offsets[at] = kept;
+        }
+    }
 #undef REFUSED
     assert_int_equal(rk_lookup_keyed_ids(NULL, 6, N_KEYS, &all, other, &ids), RK_INVALID_ARGUMENT);
     rk_lookup_free(lookup);

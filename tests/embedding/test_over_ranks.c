@@ -418,11 +418,53 @@ static void test_out_of_memory(void **state) {
     forget();
 }
 
+/* Writing takes no memory; reading that has none on one rank fails on all, and they go on. */
+static rk_status write_and_read_without_memory(thread_rank *t, rk_comm *comm, float *have) {
+    static const float row[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    described d;
+    rk_status status;
+    rk_embeddings *e = NULL;
+    RK_GOTO(describe(comm, &d));
+    RK_GOTO(rk_embeddings_create(&d.config, &e));
+    if (t->rank == 0) rk_alloc_fail_after(1, true);
+    meet(t->group);
+    status = rk_embeddings_write_rows(e, "users", 20000, 1, row);
+    meet(t->group);
+    if (t->rank == 0) rk_alloc_fail_after(1, false);
+    meet(t->group);
+    RK_GOTO(status);
+    EXPECT(rk_embeddings_read_rows(e, "users", 0, 20011, have) == RK_NO_MEMORY);
+    RK_GOTO(rk_embeddings_read_rows(e, "users", 0, 20011, have));
+    EXPECT(memcmp(have + 20000 * 8, row, sizeof row) == 0);
+done:
+    rk_embeddings_free(e);
+    return status;
+}
+
+static void lacks_memory(thread_rank *t) {
+    rk_comm *comm = NULL;
+    float *have = NULL;
+    keep(t, open_rank(t, 60, &comm));
+    keep(t, rk_alloc(20011 * 8, sizeof *have, &have));
+    if (t->status == RK_OK) keep(t, write_and_read_without_memory(t, comm, have));
+    rk_free(have);
+    rk_comm_free(comm);
+}
+
+static void test_rows_without_memory(void **state) {
+    (void)state;
+    thread_rank ranks[MAX_RANKS] = {{0}};
+    run_ranks(3, ranks, lacks_memory);
+    rk_alloc_fail_after(0, false);
+    assert_all_went_well(3, ranks);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_bits_of_one_collection),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_rows_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

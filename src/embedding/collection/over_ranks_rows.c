@@ -86,7 +86,7 @@ rk_status rk_over_ranks_read_rows(const rk_embeddings *e, const rk_row_range *ra
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     rk_status status = rk_alloc(n_values, sizeof *own, &own);
     if (status == RK_OK) status = pack_rows(s, range, own);
-    RK_TRY(rk_over_ranks_end(s, status));
+    RK_TRY(rk_comm_agree(s->comm, status));
     RK_TRY(rk_comm_gather(s->comm, RK_CHANNEL_VALUES, own, n_values * sizeof *own, &all_to_all));
     for (int32_t r = 0; r < s->size; r++) {
         const void *theirs;
@@ -97,16 +97,18 @@ rk_status rk_over_ranks_read_rows(const rk_embeddings *e, const rk_row_range *ra
     return RK_OK;
 }
 
+/* A row at a time, as it stands among the given ones: what needs no memory cannot fail on one rank alone. */
 static rk_status write_shard(rk_sharded *s, const rk_table_shard *shard, const rk_row_range *range,
                              const float *rows) {
     int64_t at;
-    rk_row_range own = range_of_shard(s, shard, range, &at);
-    RK_AUTOFREE float *here = NULL;
-    RK_TRY(rk_alloc((size_t)own.n * (size_t)own.width, sizeof *here, &here));
-    for (int64_t k = 0; k < own.n; k++)
-        memcpy(here + k * own.width, rows + place_of(shard, range, own.width, at, k),
-               (size_t)own.width * sizeof *here);
-    return s->store->ops->write_rows(s->store, &own, here);
+    const rk_row_range own = range_of_shard(s, shard, range, &at);
+    for (int64_t k = 0; k < own.n; k++) {
+        rk_row_range row = own;
+        row.first += k;
+        row.n = 1;
+        RK_TRY(s->store->ops->write_rows(s->store, &row, rows + place_of(shard, range, own.width, at, k)));
+    }
+    return RK_OK;
 }
 
 /* Each rank is given them all. */
@@ -114,7 +116,7 @@ rk_status rk_over_ranks_write_rows(rk_embeddings *e, const rk_row_range *range, 
     rk_sharded *s = rk_over_ranks_of(e);
     for (int32_t h = 0; h < s->n_shards; h++)
         if (s->shards[h].table == range->table && s->shards[h].stored >= 0)
-            RK_TRY(rk_over_ranks_end(s, write_shard(s, &s->shards[h], range, rows)));
+            RK_TRY(write_shard(s, &s->shards[h], range, rows));
     return RK_OK;
 }
 

@@ -6,11 +6,20 @@ import os
 import threading
 import weakref
 from ctypes import byref, c_void_p
-from typing import Any, Optional, Union
+from typing import Any, List, Optional, Union
 
-from ._library import check, lib, path_bytes, text_bytes
+from ._library import check, lib, logger, path_bytes, text_bytes
 from ._model import Model, Path
 from ._structs import ServerOptions
+from .errors import Error
+
+
+def _run(handle: c_void_p, failures: List[Error]) -> None:
+    try:
+        check(lib.rk_server_run(handle))
+    except Error as error:
+        logger.error("the server has ended: %s", error)
+        failures.append(error)
 
 
 def _end(handle: c_void_p, thread: threading.Thread, process: int) -> None:
@@ -50,20 +59,22 @@ class Server:
         self.name = name
         self.port: int = lib.rk_server_port(handle)
         self.url: str = lib.rk_server_url(handle).decode()
-        self._thread = threading.Thread(target=lib.rk_server_run, args=(handle,), name="reckon-serve", daemon=True)
+        self._failures: List[Error] = []  # of the thread, until they are raised here
+        self._thread = threading.Thread(target=_run, args=(handle, self._failures), name="reckon-serve", daemon=True)
         self._thread.start()
         self._finalizer = weakref.finalize(self, _end, handle, self._thread, os.getpid())
 
     def wait(self) -> None:
-        """Until another thread closes it, or Ctrl-C.
+        """Until another thread closes it, or Ctrl-C. Errors: what the server has ended with.
 
         >>> reckon.serve("runs/ads").wait()  # doctest: +SKIP
         """
         while self._thread.is_alive():
             self._thread.join(0.2)
+        self._raise_failure()
 
     def close(self) -> None:
-        """Lets requests under way end, and frees the port. A second call does nothing.
+        """Lets requests under way end, and frees the port. A second call does nothing. Errors: those of wait, if it has not raised them.
 
         >>> server = reckon.serve(model, listen="127.0.0.1:0")
         >>> server.close()
@@ -71,6 +82,11 @@ class Server:
         <reckon.Server, closed>
         """
         self._finalizer()
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failures:
+            raise self._failures.pop()
 
     def __enter__(self) -> "Server":
         return self

@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 import urllib.error
 import urllib.request
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -215,6 +216,16 @@ class Serving(unittest.TestCase):
         closed.close()
         with self.assertRaisesRegex(reckon.InvalidArgument, "closed"):
             reckon.serve(closed)
+
+    def test_failures_of_running(self):
+        """What ends the server's thread is said in the log, and raised once, by wait or by close."""
+        for method in ("wait", "close"):
+            with unittest.mock.patch.object(reckon._library.lib, "rk_server_run", lambda handle: reckon.ReadWriteError._code), self.assertLogs("reckon", "ERROR") as logs:
+                server = reckon.serve(self.model, listen="127.0.0.1:0")
+                with self.assertRaises(reckon.ReadWriteError):
+                    getattr(server, method)()
+                server.close()
+            self.assertIn("the server has ended: ", logs.output[0])
 
     def test_requests_at_once(self):
         with reckon.serve(self.model, listen="127.0.0.1:0") as server, ThreadPoolExecutor(8) as pool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import itertools
-import struct
 from ctypes import POINTER, byref, c_void_p, cast, pointer
 from typing import Any, Dict, Iterator, List, Optional
 
@@ -113,7 +112,7 @@ def _read_stream(data: Any) -> Columns:
             if not array.release:
                 break
             arrays.append(array)
-        return _plain(schema, arrays)
+        return _columns(schema, arrays)
     except BaseException:
         for array in arrays:
             _release(array, ReleaseArray)
@@ -130,81 +129,37 @@ def read(data: Any) -> Columns:
     capsules = data.__arrow_c_array__()
     schema, array = _own(ArrowSchema, _capsule_pointer(capsules[0], b"arrow_schema")), _own(ArrowArray, _capsule_pointer(capsules[1], b"arrow_array"))
     try:
-        return _plain(schema, [array])
+        return _columns(schema, [array])
     except BaseException:
         _release(array, ReleaseArray)
         _release(schema, ReleaseSchema)
         raise
 
 
-# --- views of text, which the library does not read, become large_utf8 ----------------------------------------------------------
-
-
-def _plain(schema: ArrowSchema, arrays: List[ArrowArray]) -> Columns:
-    keep: List[Any] = []
+def _columns(schema: ArrowSchema, arrays: List[ArrowArray]) -> Columns:
     if schema.format != b"+s":
         raise InvalidArgument(f"the data is no table of named columns, but an Arrow array of format '{(schema.format or b'').decode()}'")
     names = _names(schema)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise BadData(f"the data has several columns '{twice}'", "give each a name of its own")
-    if not _has_views(schema):
-        return Columns(schema, arrays, (schema, arrays), True)
-    return Columns(_plain_schema(schema, keep), [_plain_array(schema, a, keep) for a in arrays], (schema, arrays, keep), True)
-
-
-def _parts(s: Any) -> List[Any]:
-    return [s.children[i].contents for i in range(s.n_children)] + ([s.dictionary.contents] if s.dictionary else [])
+    return Columns(schema, arrays, (schema, arrays), True)
 
 
 def _names(schema: ArrowSchema) -> List[str]:
-    return [(s.name or b"").decode(errors="replace") for s in _parts(schema)]
+    return [(schema.children[i].contents.name or b"").decode(errors="replace") for i in range(schema.n_children)]
 
 
-def _has_views(schema: ArrowSchema) -> bool:
-    return schema.format in (b"vu", b"vz") or any(_has_views(s) for s in _parts(schema))
+# --- arrays and schemas over Python's memory -----------------------------------------------------------------------------------
 
 
-def _with_parts(out: Any, parts: List[Any], keep: List[Any]) -> Any:
+def with_children(out: Any, children: List[Any], keep: List[Any]) -> Any:
+    """The array or schema, which counts its children already."""
     kind = type(out)
-    n = out.n_children
-    pointers = (POINTER(kind) * max(n, 1))(*[pointer(p) for p in parts[:n]])
+    pointers = (POINTER(kind) * max(len(children), 1))(*[pointer(c) for c in children])
     out.children = cast(pointers, POINTER(POINTER(kind)))
-    if out.dictionary:
-        out.dictionary = pointer(parts[n])
-    keep += [pointers, parts, out]
+    keep += [pointers, children, out]
     return out
-
-
-def _plain_schema(schema: ArrowSchema, keep: List[Any]) -> ArrowSchema:
-    out = lend_schema(schema)
-    if schema.format in (b"vu", b"vz"):
-        out.format = b"U"
-    return _with_parts(out, [_plain_schema(s, keep) for s in _parts(schema)], keep)  # type: ignore[no-any-return]
-
-
-def _plain_array(schema: ArrowSchema, array: ArrowArray, keep: List[Any]) -> ArrowArray:
-    if schema.format in (b"vu", b"vz"):
-        return text_array(list(_views(array)), keep)
-    parts = [_plain_array(s, a, keep) for s, a in zip(_parts(schema), _parts(array))]
-    return _with_parts(lend_array(array), parts, keep)  # type: ignore[no-any-return]
-
-
-def _views(array: ArrowArray) -> Iterator[Optional[bytes]]:
-    """Values of an array: 4 bytes of length each, then the text if it has up to 12 bytes, or where it is."""
-    n, valid = array.offset + array.length, array.buffers[0] if array.null_count != 0 else None
-    bits = ctypes.string_at(valid, (n + 7) // 8) if valid else None
-    raw = ctypes.string_at(array.buffers[1], 16 * n) if n else b""
-    for i, (length, inline) in enumerate(struct.iter_unpack("<i12s", raw)):
-        if i < array.offset:
-            continue
-        if bits and not bits[i // 8] >> i % 8 & 1:
-            yield None
-        elif length <= 12:
-            yield inline[:length]
-        else:
-            buffer, offset = struct.unpack_from("<ii", inline, 4)
-            yield ctypes.string_at(array.buffers[2 + buffer] + offset, length)
 
 
 def make_array(length: int, buffers: List[Any], null_count: int, keep: List[Any], children: Any = ()) -> ArrowArray:
@@ -214,7 +169,7 @@ def make_array(length: int, buffers: List[Any], null_count: int, keep: List[Any]
     table = (c_void_p * len(buffers))(*addresses)
     array.buffers = cast(table, POINTER(c_void_p))
     keep += [buffers, table]
-    return _with_parts(array, list(children), keep)  # type: ignore[no-any-return]
+    return with_children(array, list(children), keep)  # type: ignore[no-any-return]
 
 
 def validity(values: List[Any], keep: List[Any]) -> Any:

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import AbstractSet, Any, Iterable, List, Mapping, Optional, Tuple
 
-from ._arrow import KEEP_SCHEMA, Columns, _with_parts, make_array, read, text_array, validity
+from ._arrow import KEEP_SCHEMA, Columns, make_array, read, text_array, validity, with_children
 from ._library import text_bytes
 from ._structs import ArrowArray, ArrowSchema
 from .errors import BadData, Error, InvalidArgument
@@ -70,7 +70,7 @@ def _from_mapping(data: Mapping[Any, Any]) -> Columns:
 
 def _schema(form: str, name: str, children: List[Any], keep: List[Any]) -> ArrowSchema:
     schema = ArrowSchema(format=form.encode(), name=text_bytes(name, "name of a column"), flags=2, n_children=len(children), release=KEEP_SCHEMA)
-    return _with_parts(schema, children, keep)  # type: ignore[no-any-return]
+    return with_children(schema, children, keep)  # type: ignore[no-any-return]
 
 
 def _column(values: Any, keep: List[Any]) -> Column:

@@ -16,8 +16,14 @@ static void test_names(void **state) {
     OK(rk_tensor_part_parse("t/a[0:2:2]", 1, (int64_t[]){1}, &part));
     OK(rk_tensor_part_parse("t/step[1:1000:2]", 1, (int64_t[]){1}, &part)); /* one counter a part */
     OK(rk_tensor_part_parse("t/step[0:1000:1,8:16]", 1, (int64_t[]){1}, &part));
-    static const char *const wrong[] = {"t[2:11:4,8:12]", "t[2:11:0]",       "t[4:11:4]", "t[-1:11:4]",
-                                        "t[2:11:4,9:8]",  "t[2:11:4,0:4]x]", "t[2:11]",   "t[]"};
+    OK(rk_tensor_part_parse("t/keys[20..23:40]", 1, (int64_t[]){3}, &part));
+    assert_true(part.name_bytes == 6 && part.first == 20 && part.end == 23 && part.n_rows == 40 &&
+                part.step == 1 && part.is_block && part.all_columns);
+    OK(rk_tensor_part_parse("t/keys[0..0:40]", 1, (int64_t[]){0}, &part));
+    static const char *const wrong[] = {"t[2..4:3]",   "t[3..2:9]",  "t[0..3:9]",      "t[-1..1:9]",
+                                        "t[2..4:9]x]", "t[2..4]",    "t[2:11:4,8:12]", "t[2:11:0]",
+                                        "t[4:11:4]",   "t[-1:11:4]", "t[2:11:4,9:8]",  "t[2:11:4,0:4]x]",
+                                        "t[2:11]",     "t[]"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char message[128];
         snprintf(message, sizeof message, "tensor '%s': its name does not match its shape", wrong[i]);
@@ -29,20 +35,33 @@ enum { ROWS = 23, DIM = 12 };
 
 typedef struct cut {
     int n_parts, n_slices;
+    bool blocks; /* parts are rows that follow each other */
 } cut;
+
+static int64_t block_begin(cut c, int p) {
+    return (int64_t)ROWS * p / c.n_parts;
+}
+
+static int64_t rows_of(cut c, int p) {
+    return c.blocks ? block_begin(c, p + 1) - block_begin(c, p) : (ROWS - p + c.n_parts - 1) / c.n_parts;
+}
 
 /* Part p and slice s of a cut: its name, its shape, and what of the whole it holds. */
 static rk_tensor_part take(cut c, int p, int s, char *name, size_t n, float *data, bool fill) {
-    int64_t width = DIM / c.n_slices, rows = (ROWS - p + c.n_parts - 1) / c.n_parts;
+    int64_t width = DIM / c.n_slices, rows = rows_of(c, p);
     if (c.n_parts == 1 && c.n_slices == 1)
         snprintf(name, n, "t");
+    else if (c.blocks)
+        snprintf(name, n, "t[%d..%d:%d]", (int)block_begin(c, p), (int)block_begin(c, p + 1), ROWS);
     else if (c.n_slices == 1)
         snprintf(name, n, "t[%d:%d:%d]", p, ROWS, c.n_parts);
     else
         snprintf(name, n, "t[%d:%d:%d,%d:%d]", p, ROWS, c.n_parts, (int)(s * width), (int)((s + 1) * width));
     for (int64_t r = 0; r < rows; r++)
         for (int64_t k = 0; k < width; k++)
-            data[r * width + k] = fill ? (float)((r * c.n_parts + p) * 100 + s * width + k) : -1;
+            data[r * width + k] =
+                fill ? (float)((c.blocks ? block_begin(c, p) + r : r * c.n_parts + p) * 100 + s * width + k)
+                     : -1;
     rk_tensor_part part;
     OK(rk_tensor_part_parse(name, 2, (int64_t[]){rows, width}, &part));
     return part;
@@ -50,7 +69,9 @@ static rk_tensor_part take(cut c, int p, int s, char *name, size_t n, float *dat
 
 static void test_any_cut_from_any_other(void **state) {
     (void)state;
-    static const cut cuts[] = {{1, 1}, {2, 1}, {3, 1}, {4, 1}, {1, 2}, {1, 3}, {2, 2}, {3, 4}, {23, 1}};
+    static const cut cuts[] = {{1, 1, false},  {2, 1, false}, {3, 1, false}, {4, 1, false},
+                               {1, 2, false},  {1, 3, false}, {2, 2, false}, {3, 4, false},
+                               {23, 1, false}, {2, 1, true},  {5, 1, true},  {30, 1, true}};
     enum { N = sizeof cuts / sizeof *cuts };
     for (int a = 0; a < N; a++)
         for (int b = 0; b < N; b++)
@@ -67,8 +88,7 @@ static void test_any_cut_from_any_other(void **state) {
                             assert_true(rk_tensor_parts_match(&part, &source));
                             OK(rk_tensor_part_copy(&part, to, &source, from, sizeof *to, &n_copied));
                         }
-                    int64_t rows = (ROWS - p + cuts[b].n_parts - 1) / cuts[b].n_parts,
-                            n = rows * (DIM / cuts[b].n_slices);
+                    int64_t n = rows_of(cuts[b], p) * (DIM / cuts[b].n_slices);
                     assert_int_equal(n_copied, n);
                     assert_memory_equal(to, want, (size_t)n * sizeof *to);
                 }

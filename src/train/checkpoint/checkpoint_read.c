@@ -27,7 +27,7 @@ static rk_status copy_tensor(wanted_tensor *to, const rk_safetensors_entry *from
                "tensor '%s' is stored with another dtype\nhint: the configuration changed since the "
                "checkpoint was saved",
                from->name);
-    if (is_counter(to->entry) && from->n_bytes == sizeof(int64_t)) {
+    if (is_counter(to->entry) && from->n_bytes == sizeof(int64_t) && !part->is_block && !to->part.is_block) {
         memcpy(to->entry->data, data, sizeof(int64_t));
         to->n_read = 1;
         return RK_OK;

@@ -57,7 +57,8 @@ static const rk_stored_part *whole_part(const rk_stored_tensor *tensor, int64_t 
                                         int64_t n_columns) {
     for (size_t i = 0; i < tensor->n_parts; i++) {
         const rk_stored_part *part = &tensor->parts[i];
-        if (part->first_column == first_column && part->n_columns == n_columns && part->step == 1)
+        if (part->first_column == first_column && part->n_columns == n_columns && part->step == 1 &&
+            part->n_rows == tensor->n_rows)
             return part;
     }
     return NULL;

@@ -122,9 +122,9 @@ static rk_status read_piece(rk_stored_model *m, const rk_stored_tensor *t, int64
 /* Of whole rows first .. first+n-1, those that the part has, and of these its columns. */
 static void copy_rows(const rk_tensor_part *to, char *out, const char *rows, int64_t first, int64_t n,
                       int64_t dim, size_t element) {
-    int64_t id = first + (to->first - first % to->step + to->step) % to->step;
-    for (; id < first + n; id += to->step)
-        memcpy(out + (size_t)(id / to->step * to->n_columns) * element,
+    int64_t before = first > to->first ? (first - to->first + to->step - 1) / to->step : 0;
+    for (int64_t id = to->first + before * to->step; id < first + n && id < to->end; id += to->step)
+        memcpy(out + (size_t)((id - to->first) / to->step * to->n_columns) * element,
                rows + (size_t)((id - first) * dim + to->first_column) * element,
                (size_t)to->n_columns * element);
 }

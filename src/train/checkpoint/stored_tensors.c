@@ -149,10 +149,15 @@ static int64_t greatest_common_divisor(int64_t a, int64_t b) {
     return a;
 }
 
+static int64_t end_of(const rk_stored_part *part) {
+    return part->first + (part->n_rows - 1) * part->step + 1;
+}
+
 static bool overlap(const rk_stored_part *a, const rk_stored_part *b) {
-    bool columns =
-        a->first_column < b->first_column + b->n_columns && b->first_column < a->first_column + a->n_columns;
-    return columns && (a->first - b->first) % greatest_common_divisor(a->step, b->step) == 0;
+    bool columns = a->first_column < b->first_column + b->n_columns &&
+                   b->first_column < a->first_column + a->n_columns,
+         rows = a->n_rows && b->n_rows && a->first < end_of(b) && b->first < end_of(a);
+    return columns && rows && (a->first - b->first) % greatest_common_divisor(a->step, b->step) == 0;
 }
 
 /* Parts that do not overlap and are as many elements as the tensor has leave out none. */
@@ -203,6 +208,7 @@ static rk_status read_part(rk_stored_tensors *tensors, const rk_stored_tensor *t
            row = (size_t)tensor->n_columns * element;
     int64_t from = first > part->first ? (first - part->first + part->step - 1) / part->step : 0,
             to = first + n > part->first ? (first + n - part->first + part->step - 1) / part->step : 0;
+    if (to > part->n_rows) to = part->n_rows;
     if (from >= to) return RK_OK;
     bool whole = part->step == 1 && width == row;
     size_t bytes = (size_t)(to - from) * width;

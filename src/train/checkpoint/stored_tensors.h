@@ -9,8 +9,8 @@
 #include "base/text/name_map.h"
 #include "format/safetensors.h"
 
-/* Rows first, first + step, ... of a tensor, and of these columns first_column .. first_column + n_columns-1:
- * row after row, from byte `begin` of a file on. */
+/* n_rows rows first, first + step, ... of a tensor, and of these columns first_column .. first_column +
+ * n_columns-1: row after row, from byte `begin` of a file on. */
 typedef struct rk_stored_part {
     int32_t file;
     uint64_t begin;

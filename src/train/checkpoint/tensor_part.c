@@ -7,9 +7,35 @@ static rk_status shape_mismatch_error(const char *name) {
     return rk_error(RK_BAD_DATA, "tensor '%s': its name does not match its shape", name);
 }
 
-/* Rows first, first + step, ... below n_rows. */
-static int64_t rows_of(int64_t first, int64_t n_rows, int64_t step) {
-    return n_rows > first ? (n_rows - 1 - first) / step + 1 : 0;
+/* Rows first, first + step, ... below end. */
+static int64_t rows_of(int64_t first, int64_t end, int64_t step) {
+    return end > first ? (end - 1 - first) / step + 1 : 0;
+}
+
+/* What stands in the brackets, into the part. */
+typedef struct tensor_range {
+    long long first, end, n_rows, step, first_column, end_column;
+    bool has_columns, is_block;
+} tensor_range;
+
+static bool parse_block(const char *open, tensor_range *out) {
+    int end = 0;
+    if (sscanf(open, "[%18lld..%18lld:%18lld]%n", &out->first, &out->end, &out->n_rows, &end) < 3)
+        return false;
+    out->step = 1;
+    out->is_block = true;
+    return end > 0 && !open[end] && out->first >= 0 && out->first <= out->end && out->end <= out->n_rows;
+}
+
+static bool parse_steps(const char *open, tensor_range *out) {
+    int rows_end = 0, columns_end = 0;
+    if (sscanf(open, "[%18lld:%18lld:%18lld%n,%18lld:%18lld%n", &out->first, &out->n_rows, &out->step,
+               &rows_end, &out->first_column, &out->end_column, &columns_end) < 3)
+        return false;
+    out->end = out->n_rows;
+    out->has_columns = columns_end > 0;
+    return strcmp(open + (out->has_columns ? columns_end : rows_end), "]") == 0 && out->step >= 1 &&
+           out->first >= 0 && out->first < out->step && out->first_column >= 0;
 }
 
 rk_status rk_tensor_part_parse(const char *name, int32_t n_dims, const int64_t *dims, rk_tensor_part *out) {
@@ -23,28 +49,25 @@ rk_status rk_tensor_part_parse(const char *name, int32_t n_dims, const int64_t *
     rk_tensor_part part = {.name = name,
                            .name_bytes = n,
                            .n_rows = dims[0],
+                           .end = dims[0],
                            .step = 1,
                            .n_columns = n_columns,
                            .all_columns = true,
                            .n_elements = n_elements};
     if (open) {
-        long long first, n_rows, step, first_column = 0, end_column = 0;
-        int rows_end = 0, columns_end = 0;
-        if (sscanf(open, "[%18lld:%18lld:%18lld%n,%18lld:%18lld%n", &first, &n_rows, &step, &rows_end,
-                   &first_column, &end_column, &columns_end) < 3)
-            return shape_mismatch_error(name);
-        bool has_columns = columns_end > 0;
-        if (strcmp(open + (has_columns ? columns_end : rows_end), "]") != 0 || step < 1 || first < 0 ||
-            first >= step || first_column < 0)
+        tensor_range r = {0};
+        if (!parse_block(open, &r) && !(r = (tensor_range){0}, parse_steps(open, &r)))
             return shape_mismatch_error(name);
         /* Each part of a table has its counter, of the part's name whatever its rows and columns. */
-        bool is_counter = n_dims == 1 && dims[0] == 1,
-             fits = rows_of(first, n_rows, step) == dims[0] &&
-                    (!has_columns || end_column - first_column == n_columns);
+        bool is_counter = n_dims == 1 && dims[0] == 1 && !r.is_block,
+             fits = rows_of(r.first, r.end, r.step) == dims[0] &&
+                    (!r.has_columns || r.end_column - r.first_column == n_columns);
         if (!fits && !is_counter) return shape_mismatch_error(name);
         part.name_bytes = (size_t)(open - name);
-        part.first = first, part.n_rows = n_rows, part.step = step, part.first_column = first_column;
-        part.all_columns = !has_columns;
+        part.first = r.first, part.end = r.end, part.n_rows = r.n_rows, part.step = r.step;
+        part.first_column = r.first_column;
+        part.all_columns = !r.has_columns;
+        part.is_block = r.is_block;
     }
     *out = part;
     return RK_OK;
@@ -73,6 +96,13 @@ rk_status rk_tensor_parts_check(const rk_tensor_part *to, const rk_tensor_part *
         "the configuration or the data's vocabularies changed since");
 }
 
+/* The first of `to`'s rows that is none before those of `from`. */
+static int64_t first_of_both(const rk_tensor_part *to, const rk_tensor_part *from) {
+    return to->first >= from->first
+               ? to->first
+               : to->first + (from->first - to->first + to->step - 1) / to->step * to->step;
+}
+
 rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, const rk_tensor_part *from,
                               const void *from_data, size_t n_bytes, int64_t *n_copied) {
     RK_TRY(rk_tensor_parts_check(to, from));
@@ -80,10 +110,10 @@ rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, const rk_
     int64_t end = end_column(to) < end_column(from) ? end_column(to) : end_column(from);
     if (begin >= end) return RK_OK;
     size_t width = (size_t)(end - begin) * n_bytes;
-    for (int64_t id = to->first; id < to->n_rows; id += to->step) {
-        if (id % from->step != from->first) continue;
-        int64_t row = id / to->step * to->n_columns + begin - to->first_column,
-                source = id / from->step * from->n_columns + begin - from->first_column;
+    for (int64_t id = first_of_both(to, from); id < to->end && id < from->end; id += to->step) {
+        if ((id - from->first) % from->step) continue;
+        int64_t row = (id - to->first) / to->step * to->n_columns + begin - to->first_column,
+                source = (id - from->first) / from->step * from->n_columns + begin - from->first_column;
         if (row + end - begin > to->n_elements) return shape_mismatch_error(to->name);
         if (source + end - begin > from->n_elements) return shape_mismatch_error(from->name);
         memcpy((char *)to_data + (size_t)row * n_bytes, (const char *)from_data + (size_t)source * n_bytes,

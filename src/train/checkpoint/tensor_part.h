@@ -1,5 +1,5 @@
 /* Tensors of which a file or a rank has a part: "table/user/rows[2:1000:4,0:64]" is rows 2, 6, ... below
- * 1000, and of those columns 0 to 63. */
+ * 1000, and of those columns 0 to 63; "table/item/keys[120..340:1000]" is rows 120 to 339 of 1000. */
 #ifndef RK_TRAIN_CHECKPOINT_TENSOR_PART_H
 #define RK_TRAIN_CHECKPOINT_TENSOR_PART_H
 
@@ -10,9 +10,11 @@
 typedef struct rk_tensor_part {
     const char *name; /* [name_bytes]: without the brackets */
     size_t name_bytes;
-    int64_t first, n_rows, step;     /* rows first, first + step, ... below n_rows */
+    int64_t n_rows;                  /* of the whole tensor */
+    int64_t first, end, step;        /* rows first, first + step, ... below end */
     int64_t first_column, n_columns; /* n_columns values a row, from first_column on */
     bool all_columns;                /* the name has no columns: all of them */
+    bool is_block;                   /* the name says which rows follow each other */
     int64_t n_elements; /* that there are by the shape; a counter's one has the name of its table's part */
 } rk_tensor_part;
 

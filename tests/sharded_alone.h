@@ -36,7 +36,8 @@ static inline rk_status alone_create(rk_comm *comm, rk_dtype wire, rk_sharded **
     config.n_tables = ALONE_TABLES;
     config.features = features;
     config.n_features = ALONE_FEATURES;
-    rk_sharded_options options = {&config, placements, comm, {1, 0}, first_shards, ALONE_SAMPLES, wire, 0};
+    rk_sharded_options options = {&config,       placements, comm, {1, 0}, first_shards,
+                                  ALONE_SAMPLES, wire,       0,    NULL};
     rk_status status = rk_sharded_create(&options, out);
     for (int t = 0; t < ALONE_TABLES; t++) rk_table_placement_release(&placements[t]);
     return status;

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/thread/partition.h"
+
 typedef enum rk_eviction_policy { RK_EVICTION_LRU, RK_EVICTION_LFU, RK_EVICTION_NONE } rk_eviction_policy;
 
 typedef struct rk_dynamic_config {
@@ -16,6 +18,9 @@ typedef struct rk_dynamic_config {
     double probability;
     bool oov;     /* keys without a row share one that is trained; else they have zeros */
     bool is_read; /* the keys come from a checkpoint: no memory for rows before they are known */
+    int64_t
+        n_pinned; /* batches before one that is looked up, whose rows are still to be updated: those stay */
+    int32_t part, n_parts; /* over ranks: which of so many ranges of its buckets this is; 0 and 0: all */
 } rk_dynamic_config;
 
 /* Rows of a bucket, about, where the run file does not say how many buckets there are. */
@@ -25,9 +30,30 @@ enum { RK_BUCKET_ROWS = 4096 };
  * values, at most. */
 enum { RK_KEY_BYTES = 8 + 8 + 4 + 21 };
 
-/* Rows that a table begins with memory for, that of keys without one among them. */
+/* A table that is cut into parts: the buckets of part p are first_bucket(p) .. first_bucket(p + 1) - 1. */
+static inline int64_t rk_dynamic_first_bucket(const rk_dynamic_config *config, int32_t part,
+                                              int32_t n_parts) {
+    return rk_partition_at(config->n_buckets, (size_t)part, (size_t)n_parts);
+}
+
+/* Capacities of buckets differ by one at the most, and are the table's together: those of the first n. */
+static inline int64_t rk_dynamic_capacity_of(const rk_dynamic_config *config, int64_t n_buckets) {
+    int64_t larger = config->max_capacity % config->n_buckets;
+    return config->max_capacity / config->n_buckets * n_buckets + (n_buckets < larger ? n_buckets : larger);
+}
+
+/* Rows that part `part` of `n_parts` has when it is full. */
+static inline int64_t rk_dynamic_part_capacity(const rk_dynamic_config *config, int32_t part,
+                                               int32_t n_parts) {
+    return rk_dynamic_capacity_of(config, rk_dynamic_first_bucket(config, part + 1, n_parts)) -
+           rk_dynamic_capacity_of(config, rk_dynamic_first_bucket(config, part, n_parts));
+}
+
+/* Rows that a table, or a part, begins with memory for, that of keys without one among them. */
 static inline int64_t rk_dynamic_first_places(const rk_dynamic_config *config) {
-    return config->is_read ? 1 : config->max_capacity + 1;
+    if (config->is_read) return 1;
+    return 1 + (config->n_parts ? rk_dynamic_part_capacity(config, config->part, config->n_parts)
+                                : config->max_capacity);
 }
 
 static inline const char *rk_eviction_name(int policy) {

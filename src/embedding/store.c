@@ -55,6 +55,11 @@ static rk_status read_before_images(rk_store *store, const char *name, int64_t n
     return rk_error(RK_BAD_DATA, "'%s' belongs to a model with tables, but this model has none", name);
 }
 
+rk_status rk_store_no_keys(rk_store *store, const rk_stored_keys *keys) {
+    (void)store, (void)keys;
+    return RK_OK;
+}
+
 static void scale_learning_rate(rk_store *store, double factor) {
     (void)store, (void)factor;
 }
@@ -94,6 +99,8 @@ rk_store *rk_store_none(void) {
                                      .end = end,
                                      .flush = rk_store_nothing,
                                      .reload = rk_store_no_call,
+                                     .load_keys = rk_store_no_keys,
+                                     .number_keys = rk_store_nothing,
                                      .state = state,
                                      .read_before_images = read_before_images,
                                      .scale_learning_rate = scale_learning_rate,

@@ -29,6 +29,13 @@ typedef struct rk_key_counts {
     int64_t n_rows, n_admitted, n_evicted, n_refused, n_missing;
 } rk_key_counts;
 
+/* Keys first .. first+n-1 of the `total` that a tensor of a checkpoint has, as a whole or as a part. */
+typedef struct rk_stored_keys {
+    const char *name; /* of the whole tensor */
+    int64_t first, n, total;
+    const int64_t *keys; /* [n] */
+} rk_stored_keys;
+
 /* What a store has done so far. */
 typedef struct rk_store_counts {
     double wait_s; /* in wait and end */
@@ -62,10 +69,12 @@ typedef struct rk_store_ops {
 
     rk_status (*flush)(rk_store *store); /* all updates are done: rows may be read */
     void (*reload)(rk_store *store);     /* rows were written to: the next batch sees them */
-    /* Of a checkpoint's tensor of 64-bit integers, before its values are read into the state: where it is of
-     * a dynamic table, n keys get rows in place of those that the table has (rk_embeddings_load_keys). A
-     * store that has no dynamic tables has no such function. */
-    rk_status (*load_keys)(rk_store *store, const char *name, int64_t n, const int64_t *keys);
+    /* Before the values of a checkpoint are read into the state: NULL empties the dynamic tables; then all of
+     * the checkpoint's tensors of 64-bit integers, of which those of such tables give keys their rows
+     * (rk_embeddings_load_keys). */
+    rk_status (*load_keys)(rk_store *store, const rk_stored_keys *keys);
+    /* Over ranks, before a state that is to be written: how many keys other ranks have. All ranks call it. */
+    rk_status (*number_keys)(rk_store *store);
     /* Rows, slots and steps of the tables that are here, as named tensors; views. After flush. */
     rk_status (*state)(rk_store *store, rk_state_dict *state);
     rk_status (*read_before_images)(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
@@ -94,6 +103,7 @@ void rk_store_no_call(rk_store *store);
 size_t rk_store_no_pieces(const rk_store *store);
 void rk_store_no_piece(rk_store *store, size_t piece);
 rk_store_counts rk_store_no_counts(const rk_store *store);
+rk_status rk_store_no_keys(rk_store *store, const rk_stored_keys *keys);
 rk_status rk_store_no_servers(rk_store *store, int64_t word);
 
 #endif

@@ -59,9 +59,12 @@ rk_status rk_model_read_before_images(rk_model *model, const char *name, int64_t
     return model->store->ops->read_before_images(model->store, name, n, record_bytes, records);
 }
 
-rk_status rk_model_load_keys(rk_model *model, const char *name, int64_t n, const int64_t *keys) {
-    const rk_store_ops *ops = model->store->ops;
-    return ops->load_keys ? ops->load_keys(model->store, name, n, keys) : RK_OK;
+rk_status rk_model_load_keys(rk_model *model, const rk_stored_keys *keys) {
+    return model->store->ops->load_keys(model->store, keys);
+}
+
+rk_status rk_model_number_keys(rk_model *model) {
+    return model->store->ops->number_keys(model->store);
 }
 
 rk_key_counts rk_model_count_keys(const rk_model *model) {

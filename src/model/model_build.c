@@ -253,16 +253,11 @@ static rk_status check_constraints(const rk_model_options *options, const rk_col
 static rk_status check_dynamic(const rk_model_options *options, const rk_collection_config *collection) {
     int32_t t = rk_collection_config_dynamic(collection);
     if (t < 0) return RK_OK;
-    const char *what = options->cluster         ? "not supported over ranks"
-                       : options->device        ? "not supported with 'device: cuda'"
-                       : options->staleness > 0 ? "not supported with 'train.staleness'"
-                       : options->row_dtype     ? "kept in the dtype that it is trained in"
-                                                : NULL;
+    const char *what = options->device      ? "not supported with 'device: cuda'"
+                       : options->row_dtype ? "kept in the dtype that it is trained in"
+                                            : NULL;
     if (!what) return RK_OK;
-    const char *hint = options->cluster         ? "start one process, without mpirun"
-                       : options->device        ? "use 'device: cpu'"
-                       : options->staleness > 0 ? "remove 'staleness'"
-                                                : "leave 'rows' at 'trained'";
+    const char *hint = options->device ? "use 'device: cpu'" : "leave 'rows' at 'trained'";
     return rk_error_hint(rk_error(RK_UNSUPPORTED, "table '%s' is dynamic (max_capacity): %s",
                                   collection->tables[t].name, what),
                          "%s", hint);
@@ -349,6 +344,12 @@ static rk_status create_engine(rk_model *model, const rk_model_options *options,
     return device_error(options, rk_cuda_engine_create(model, options->device));
 }
 
+/* Updates that a lookup does not see: in one process at most the last one. */
+static int64_t n_unseen_updates(const rk_model_options *options) {
+    if (!options->training) return 0;
+    return options->cluster || options->staleness < 1 ? options->staleness : 1;
+}
+
 static rk_status build(rk_model *model, const rk_model_options *options, rk_collection_config *collection) {
     model->max_batch = model->max_here = options->max_batch;
     model->skip_not_finite = options->skip_not_finite;
@@ -356,6 +357,8 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_coll
     model->stale = options->training && options->staleness > 0 && !options->cluster;
     RK_TRY(outline(model, options, collection));
     if (!options->training) RK_TRY(drop_slots(collection));
+    for (int32_t t = 0; t < collection->n_tables; t++)
+        collection->dynamic[t].n_pinned = n_unseen_updates(options);
     for (int32_t t = 0; t < collection->n_tables && options->row_dtype; t++)
         collection->tables[t].dtype =
             options->row_dtype(options->row_context, collection->tables[t].name, collection->tables[t].dtype);

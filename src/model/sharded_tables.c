@@ -48,6 +48,7 @@ rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *optio
     rk_status status;
     request.tables = config.tables;
     request.n_tables = config.n_tables;
+    request.dynamic = collection->dynamic;
     request.features = config.features;
     request.n_features = config.n_features;
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)config.n_tables, placements),
@@ -66,7 +67,8 @@ rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *optio
                                  .first_micro_batches = ranks->first_micro_batches,
                                  .micro_batch_samples = rk_graph_micro_batch(model->graph),
                                  .wire = request.wire,
-                                 .staleness = options->staleness};
+                                 .staleness = options->staleness,
+                                 .dynamic = collection->dynamic};
     RK_GOTO(rk_sharded_create(&wanted, &model->sharded));
     model->store = rk_sharded_as_store(model->sharded);
     for (int32_t t = 0; t < collection->n_tables; t++)

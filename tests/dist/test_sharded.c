@@ -240,7 +240,8 @@ static void run(void **state) {
     for (int f = 0; f < N_FEATURES; f++) rk_embeddings_set_leaves(reference, f, (rk_leaves){0, SHARD});
     rk_sharded *s;
     OK(rk_sharded_create(
-        &(rk_sharded_options){&config, placements, world, roles, first_shards, SHARD, wire, staleness}, &s));
+        &(rk_sharded_options){&config, placements, world, roles, first_shards, SHARD, wire, staleness, NULL},
+        &s));
     rk_store *store = rk_sharded_as_store(s);
     for (int t = 0; t < 2; t++) {
         OK(rk_embeddings_set_l2(reference, table_names[t], 0.01, t ? 0 : 0.001));

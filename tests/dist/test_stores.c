@@ -13,6 +13,10 @@
 int main(void) {
     static const store_kind over_ranks[] = {
         {"sharded", make_sharded, RK_BF16, .of_ranks = true},
+        {"sharded, dynamic", make_sharded, RK_BF16, .keys = true, .of_ranks = true},
+        {"sharded, dynamic, shared row", make_sharded, RK_BF16, .keys = true, .oov = true, .of_ranks = true},
+        {"sharded, dynamic, late", make_sharded, RK_BF16, .keys = true, .oov = true, .of_ranks = true,
+         .late = true},
         {"sharded, late", make_sharded, RK_BF16, .of_ranks = true, .late = true},
 #ifdef RK_EMULATED
         {"cuda_sharded", make_device_sharded, RK_F32, .of_ranks = true, .nmse = 1e-10},

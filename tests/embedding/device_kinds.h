@@ -125,6 +125,7 @@ static device_subject *make_subject(void) {
                                      .backward = subject_backward,
                                      .end = subject_end,
                                      .flush = subject_flush,
+                                     .number_keys = rk_store_nothing,
                                      .state = subject_state,
                                      .bytes = subject_bytes,
                                      .find_not_finite = true};

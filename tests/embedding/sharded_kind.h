@@ -6,8 +6,17 @@
 
 #include "embedding/sharded/sharded.h"
 
+/* A dynamic table cut by its buckets, or whole. */
+static inline rk_status place_keyed_table(const store_kind *kind, rk_table_placement *p, int t) {
+    int32_t n = rk_comm_size(comm), parts = t == 1 || n == 1 ? 1 : (int32_t)keyed_config(kind).n_buckets;
+    RK_TRY(rk_table_placement_init(p, 1, parts));
+    for (int i = 0; i < parts; i++) p->owners[i] = (t + n - i) % n;
+    return RK_OK;
+}
+
 /* A table cut by rows and columns, whole ones, and a replicated one. */
-static inline rk_status place_table(rk_table_placement *p, int t) {
+static inline rk_status place_table(const store_kind *kind, rk_table_placement *p, int t) {
+    if (kind->keys && t < N_TABLES - 1) return place_keyed_table(kind, p, t);
     int32_t n = rk_comm_size(comm), slices = t == 0 && n > 1 ? 2 : 1, parts = t == 0 ? n : 1;
     RK_TRY(rk_table_placement_init(p, slices, parts));
     p->replicated = t == 2;
@@ -17,13 +26,18 @@ static inline rk_status place_table(rk_table_placement *p, int t) {
 
 static inline rk_status make_sharded_collection(const store_kind *kind, rk_sharded **out) {
     rk_table_placement placements[N_TABLES] = {{0}};
+    rk_dynamic_config dynamic[N_TABLES] = {{0}};
     int64_t first_micro_batches[64];
     usual_config usual;
     rk_status status = RK_OK;
     assert_true(rk_comm_size(comm) < 64);
     make_usual_config(NULL, kind->dtype, &usual);
+    for (int t = 0; kind->keys && t < N_TABLES - 1; t++) {
+        dynamic[t] = keyed_config(kind);
+        usual.tables[t].n_rows = dynamic[t].max_capacity;
+    }
     for (int32_t r = 0; r <= rk_comm_size(comm); r++) first_micro_batches[r] = first_micro_batch(r);
-    for (int t = 0; status == RK_OK && t < N_TABLES; t++) status = place_table(&placements[t], t);
+    for (int t = 0; status == RK_OK && t < N_TABLES; t++) status = place_table(kind, &placements[t], t);
     rk_sharded_options options = {.config = &usual.config,
                                   .placements = placements,
                                   .comm = comm,
@@ -31,7 +45,8 @@ static inline rk_status make_sharded_collection(const store_kind *kind, rk_shard
                                   .first_micro_batches = first_micro_batches,
                                   .micro_batch_samples = MICRO_BATCH,
                                   .wire = RK_F32,
-                                  .staleness = kind->late};
+                                  .staleness = kind->late,
+                                  .dynamic = dynamic};
     if (status == RK_OK) status = rk_sharded_create(&options, out);
     for (int t = 0; t < N_TABLES; t++) rk_table_placement_release(&placements[t]);
     return status;

@@ -25,6 +25,7 @@ struct store_kind {
     rk_dtype dtype; /* of rows */
     bool late;      /* a batch does not see the update of the one before it */
     bool keys;      /* tables are dynamic, but for the last one: ids are keys, any 64 bits */
+    bool oov;       /* keys without a row share one */
     bool of_ranks;  /* rows are parted over ranks, and gradients are summed by micro-batches */
     bool only_reads;
     double nmse; /* of values, where gradients are summed in another order; 0: equal bits */
@@ -59,11 +60,19 @@ static void take_part(const drawn *b, part p, drawn *memory, rk_ids *ids, rk_act
 }
 
 /* Of a dynamic table, which is crowded. */
-static const rk_dynamic_config keyed = {
-    .max_capacity = 40, .n_buckets = 2, .evict_to = 0.9, .min_count = 2, .probability = 1};
+static rk_dynamic_config keyed_config(const store_kind *kind) {
+    return (rk_dynamic_config){.max_capacity = 40,
+                               .n_buckets = 2,
+                               .evict_to = 0.9,
+                               .min_count = 2,
+                               .probability = 1,
+                               .oov = kind->oov,
+                               .n_pinned = kind->late};
+}
 
 static rk_embeddings *make_plain(const store_kind *kind) {
     rk_embeddings *plain;
+    rk_dynamic_config keyed = keyed_config(kind);
     if (kind->keys)
         OK(try_make_usual_dynamic(NULL, kind->dtype, &keyed, &plain));
     else
@@ -122,10 +131,17 @@ static void look_up_plain(const store_kind *kind, rk_embeddings *plain, drawn *b
     rk_embeddings_lookup_all(plain, true, b->activations);
 }
 
+/* Before the next batch's keys are looked up. */
+static void launch_plain(const store_kind *kind, rk_embeddings *plain, const drawn *b) {
+    if (kind->keys && b) OK(rk_embeddings_launch(plain, b->activations, false));
+}
+
 static void update_plain(const store_kind *kind, rk_embeddings *plain, const drawn *b) {
     if (!b) return;
-    if (!kind->keys) OK(rk_embeddings_dedup(plain, b->n, b->ids, true));
-    OK(rk_embeddings_launch(plain, b->activations, false));
+    if (!kind->keys) {
+        OK(rk_embeddings_dedup(plain, b->n, b->ids, true));
+        OK(rk_embeddings_launch(plain, b->activations, false));
+    }
     rk_embeddings_update_all(plain);
 }
 
@@ -145,26 +161,49 @@ static void assert_rows_of(const store_kind *kind, rk_store *store, rk_embedding
     assert_same_activations(kind, p, &here, &expected);
 }
 
-/* The store's state is the collection's; over ranks, where each has parts of tables, its steps are. */
+/* What of the collection's state an entry is: all of it, or so many rows from *first on. */
+static const rk_state_dict_entry *find_wanted(const rk_state_dict *wanted, const char *name, int64_t *first) {
+    const char *range = strchr(name, '[');
+    long long begin = 0, end, total;
+    char whole[128];
+    *first = 0;
+    if (!range || sscanf(range, "[%lld..%lld:%lld]", &begin, &end, &total) != 3)
+        return rk_state_dict_find(wanted, name);
+    snprintf(whole, sizeof whole, "%.*s", (int)(range - name), name);
+    const rk_state_dict_entry *entry = rk_state_dict_find(wanted, whole);
+    if (!entry) fail_msg("'%s' is no state of the collection", whole);
+    assert_int_equal(entry->dims[0], total);
+    *first = begin;
+    return entry;
+}
+
+/* The store's state is the collection's; over ranks, where each has parts of tables, those of dynamic tables
+ * are, and steps. */
 static void assert_state_of(const store_kind *kind, rk_store *store, rk_embeddings *plain) {
     rk_state_dict theirs = {0}, wanted = {0};
     size_t n = 0;
     OK(store->ops->flush(store));
+    OK(store->ops->number_keys(store));
     OK(store->ops->state(store, &theirs));
     OK(rk_embeddings_state_dict(plain, &wanted));
     for (size_t i = 0; i < theirs.n; i++) {
-        const rk_state_dict_entry *have = &theirs.entries[i], *want = rk_state_dict_find(&wanted, have->name);
+        int64_t first;
+        const rk_state_dict_entry *have = &theirs.entries[i],
+                                  *want = find_wanted(&wanted, have->name, &first);
         if (strncmp(have->name, RK_BEFORE_IMAGE_PREFIX, strlen(RK_BEFORE_IMAGE_PREFIX)) == 0) continue;
         n++;
         if (!want && rk_comm_size(comm) > 1) continue;
         if (!want) fail_msg("'%s' is no state of the collection", have->name);
-        assert_int_equal(rk_state_dict_entry_bytes(have), rk_state_dict_entry_bytes(want));
-        size_t n_bytes = rk_state_dict_entry_bytes(want);
-        RK_AUTOFREE char *ours = NULL, *plains = NULL;
+        size_t n_bytes = rk_state_dict_entry_bytes(have), all_bytes = rk_state_dict_entry_bytes(want),
+               row = want->dims[0] ? all_bytes / (size_t)want->dims[0] : 0;
+        RK_AUTOFREE char *ours = NULL, *all = NULL;
         OK(rk_alloc(n_bytes, 1, &ours));
-        OK(rk_alloc(n_bytes, 1, &plains));
+        OK(rk_alloc(all_bytes, 1, &all));
         copy_entry(have, ours);
-        copy_entry(want, plains);
+        copy_entry(want, all);
+        char *plains = all + (size_t)first * row;
+        assert_true((size_t)first * row + n_bytes <= all_bytes);
+        if (!strchr(have->name, '[')) assert_int_equal(n_bytes, all_bytes);
         if (have->type == RK_F32)
             assert_near(have->name, (float *)(void *)ours, (float *)(void *)plains, n_bytes / sizeof(float),
                         kind->nmse);
@@ -194,6 +233,7 @@ static void check_steps(const store_kind *kind) {
         take_part(b, p, &memories[step % 2], ids, activations[step % 2]);
         OK(store->ops->begin(store, p.n, ids, true));
         look_up_batch(store, p.n, activations[step % 2], true);
+        launch_plain(kind, plain, pending);
         if (!kind->late) update_plain(kind, plain, pending);
         look_up_plain(kind, plain, &expected);
         if (kind->late) update_plain(kind, plain, pending);
@@ -204,6 +244,7 @@ static void check_steps(const store_kind *kind) {
         pending = step == REFUSED ? NULL : b;
         if (step == FLUSHED) OK(store->ops->flush(store));
     }
+    launch_plain(kind, plain, pending);
     update_plain(kind, plain, pending);
     assert_state_of(kind, store, plain);
     assert_true(store->ops->bytes(store) > 0);
@@ -232,7 +273,7 @@ static void check_refusals(const store_kind *kind) {
     }
     assert_state_of(kind, store, plain);
     draw(&b, 3, N);
-    b.values[0][p.first] = 1;
+    for (int32_t r = 0; r < rk_comm_size(comm); r++) b.values[0][first_micro_batch(r) * MICRO_BATCH] = 1;
     OK(store->ops->begin(store, p.n, ids, true));
     if (kind->keys) look_up_plain(kind, plain, &b);
     look_up_batch(store, p.n, activations, true);

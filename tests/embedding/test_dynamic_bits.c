@@ -130,7 +130,8 @@ static rk_status take_state(rk_embeddings *to, rk_embeddings *from) {
         RK_GOTO(rk_alloc((size_t)entry->dims[0], sizeof *keys, &keys));
         for (int64_t r = 0; r < entry->dims[0]; r++)
             keys[r] = ((const int64_t *)entry->data)[entry->order ? entry->order[r] : r];
-        RK_GOTO(rk_embeddings_load_keys(to, entry->name, entry->dims[0], keys));
+        rk_stored_keys stored = {entry->name, 0, entry->dims[0], entry->dims[0], keys};
+        RK_GOTO(rk_embeddings_load_keys(to, &stored));
     }
     RK_GOTO(rk_embeddings_state_dict(to, &read));
     assert_int_equal(read.n, state.n);
@@ -167,11 +168,11 @@ static void test_keys_that_are_twice(void **state) {
     (void)state;
     static const int64_t keys[] = {5, -1, 7, -1};
     rk_embeddings *e = make_dynamic(&crowded, RK_OPTIMIZER_ADAM, 2);
-    FAILS(rk_embeddings_load_keys(e, "table/t/keys", 4, keys), RK_BAD_DATA,
+    FAILS(rk_embeddings_load_keys(e, &(rk_stored_keys){"table/t/keys", 0, 4, 4, keys}), RK_BAD_DATA,
           "tensor 'table/t/keys': the key -1 is there twice");
-    FAILS(rk_embeddings_load_keys(e, "table/t/candidate_keys", 4, keys), RK_BAD_DATA,
+    FAILS(rk_embeddings_load_keys(e, &(rk_stored_keys){"table/t/candidate_keys", 0, 4, 4, keys}), RK_BAD_DATA,
           "tensor 'table/t/candidate_keys': the key -1 is there twice");
-    OK(rk_embeddings_load_keys(e, "table/other/keys", 4, keys));
+    OK(rk_embeddings_load_keys(e, &(rk_stored_keys){"table/other/keys", 0, 4, 4, keys}));
     rk_embeddings_free(e);
 }
 

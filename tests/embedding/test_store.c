@@ -11,6 +11,7 @@ static rk_status make_local(const store_kind *kind, rk_store **out) {
 
 static rk_status make_local_dynamic(const store_kind *kind, rk_store **out) {
     rk_embeddings *e;
+    rk_dynamic_config keyed = keyed_config(kind);
     RK_TRY(try_make_usual_dynamic(NULL, kind->dtype, &keyed, &e));
     return rk_local_store_create(e, kind->late, out);
 }
@@ -32,8 +33,13 @@ int main(void) {
     static const store_kind of_process[] = {
         {"local", make_local, RK_BF16, .late = false},
         {"local, dynamic", make_local_dynamic, RK_BF16, .keys = true},
+        {"local, dynamic, late", make_local_dynamic, RK_BF16, .keys = true, .oov = true, .late = true},
         {"local, late", make_local, RK_BF16, .late = true},
         {"sharded", make_sharded, RK_BF16, .of_ranks = true},
+        {"sharded, dynamic", make_sharded, RK_BF16, .keys = true, .of_ranks = true},
+        {"sharded, dynamic, shared row", make_sharded, RK_BF16, .keys = true, .oov = true, .of_ranks = true},
+        {"sharded, dynamic, late", make_sharded, RK_BF16, .keys = true, .oov = true, .of_ranks = true,
+         .late = true},
         {"sharded, late", make_sharded, RK_BF16, .of_ranks = true, .late = true},
         {"peek", make_peek, RK_BF16, .only_reads = true},
         {.name = NULL}};

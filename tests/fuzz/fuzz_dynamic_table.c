@@ -29,9 +29,11 @@ static bool load(rk_embeddings *e, rest *r, int64_t n_keys, int64_t n_candidates
     int64_t keys[MOST];
     rk_state_dict state = {0};
     take_keys(r, keys, n_keys);
-    if (rk_embeddings_load_keys(e, "table/t/keys", n_keys, keys) != RK_OK) return false;
+    rk_stored_keys stored = {"table/t/keys", 0, n_keys, n_keys, keys};
+    if (rk_embeddings_load_keys(e, &stored) != RK_OK) return false;
     take_keys(r, keys, n_candidates);
-    if (rk_embeddings_load_keys(e, "table/t/candidate_keys", n_candidates, keys) != RK_OK) return false;
+    stored = (rk_stored_keys){"table/t/candidate_keys", 0, n_candidates, n_candidates, keys};
+    if (rk_embeddings_load_keys(e, &stored) != RK_OK) return false;
     if (rk_embeddings_state_dict(e, &state) != RK_OK) abort();
     for (size_t i = 0; i < state.n; i++) {
         const rk_state_dict_entry *entry = &state.entries[i];

@@ -7,8 +7,13 @@
 
 enum { GROUP_USES = 4096 /* about, so that a group is worth a task */ };
 
+static size_t n_buckets_here(const rk_dynamic_table *t) {
+    return (size_t)(t->end_bucket - t->first_bucket);
+}
+
 static size_t group_of(const rk_dynamic_table *t, int64_t key) {
-    return (size_t)rk_dynamic_bucket_of(t, rk_key_hash(key)) * t->n_groups / (size_t)t->config.n_buckets;
+    return (size_t)(rk_dynamic_bucket_of(t, rk_key_hash(key)) - t->first_bucket) * t->n_groups /
+           n_buckets_here(t);
 }
 
 /* Of a batch without keys, too, there is somewhere to point to. */
@@ -16,6 +21,7 @@ static rk_status reserve_uses(rk_dynamic_table *t) {
     size_t n = (size_t)t->n + 1;
     RK_TRY(rk_reserve(&t->dealt_keys, &t->keys_capacity, n, sizeof *t->dealt_keys));
     RK_TRY(rk_reserve(&t->dealt_places, &t->places_capacity, n, sizeof *t->dealt_places));
+    if (t->has_uses) RK_TRY(rk_reserve(&t->dealt_uses, &t->uses_capacity, n, sizeof *t->dealt_uses));
     RK_TRY(rk_reserve(&t->dealt_rows, &t->rows_capacity, n, sizeof *t->dealt_rows));
     return rk_reserve(&t->absent, &t->absent_capacity, n, sizeof *t->absent);
 }
@@ -36,12 +42,17 @@ static void deal(rk_dynamic_table *t) {
             uint32_t to = next[group_of(t, t->uses[u].keys[i])]++;
             t->dealt_keys[to] = t->uses[u].keys[i];
             t->dealt_places[to] = place;
+            if (t->has_uses) t->dealt_uses[to] = t->uses[u].uses ? t->uses[u].uses[i] : 1;
         }
 }
 
 rk_status rk_dynamic_begin(rk_dynamic_table *t, const rk_key_uses *uses, int32_t n_uses) {
     int64_t n = 0;
-    for (int32_t u = 0; u < n_uses; u++) n += uses[u].n;
+    t->has_uses = false;
+    for (int32_t u = 0; u < n_uses; u++) {
+        n += uses[u].n;
+        t->has_uses |= uses[u].uses != NULL;
+    }
     RK_FAIL_IF(n > INT32_MAX, RK_INVALID_ARGUMENT, "2^31 keys or more in one batch");
     t->uses = uses;
     t->n_uses = n_uses;
@@ -49,7 +60,7 @@ rk_status rk_dynamic_begin(rk_dynamic_table *t, const rk_key_uses *uses, int32_t
     RK_TRY(reserve_uses(t));
     size_t groups = t->n / GROUP_USES + 1;
     if (groups > RK_MAX_KEY_GROUPS) groups = RK_MAX_KEY_GROUPS;
-    t->n_groups = groups < (size_t)t->config.n_buckets ? groups : (size_t)t->config.n_buckets;
+    t->n_groups = groups < n_buckets_here(t) ? groups : n_buckets_here(t);
     deal(t);
     return RK_OK;
 }
@@ -60,6 +71,15 @@ static int64_t now_of(const rk_dynamic_table *t) {
 
 static rk_key_bucket *bucket_of(const rk_dynamic_table *t, int64_t key) {
     return &t->buckets[rk_dynamic_bucket_of(t, rk_key_hash(key))];
+}
+
+static uint32_t uses_of(const rk_dynamic_table *t, uint32_t dealt) {
+    return t->has_uses ? t->dealt_uses[dealt] : 1;
+}
+
+/* At most INT32_MAX. */
+static uint32_t add_uses(uint32_t a, uint32_t b) {
+    return b > INT32_MAX - a ? INT32_MAX : a + b;
 }
 
 /* Keys with rows are marked; uses of the others are put aside. */
@@ -73,7 +93,7 @@ static void find_rows(rk_dynamic_table *t, rk_key_group *group) {
             continue;
         }
         t->last_batches[row] = now_of(t);
-        t->counts[row] += t->counts[row] < INT32_MAX;
+        t->counts[row] = (int32_t)add_uses((uint32_t)t->counts[row], uses_of(t, i));
     }
 }
 
@@ -109,13 +129,15 @@ static rk_status admit(rk_dynamic_table *t, rk_key_group *group) {
     if (group->n_absent) qsort(absent, group->n_absent, sizeof *absent, by_hash);
     for (uint32_t first = 0, last; first < group->n_absent; first = last) {
         int64_t key = t->dealt_keys[absent[first].use];
-        for (last = first + 1; last < group->n_absent && absent[last].hash == absent[first].hash;) last++;
-        if (!is_admitted(t, key, last - first)) {
-            RK_TRY(add_counted(t, group, key, last - first));
+        uint32_t uses = 0;
+        for (last = first; last < group->n_absent && absent[last].hash == absent[first].hash; last++)
+            uses = add_uses(uses, uses_of(t, absent[last].use));
+        if (!is_admitted(t, key, uses)) {
+            RK_TRY(add_counted(t, group, key, uses));
             continue;
         }
         RK_TRY(rk_grow(&group->created, group->n_created, &group->created_capacity, sizeof *group->created));
-        group->created[group->n_created++] = (rk_new_key){key, -1, first, last, absent[first].use};
+        group->created[group->n_created++] = (rk_new_key){key, -1, first, last, uses, absent[first].use};
     }
     return RK_OK;
 }
@@ -131,7 +153,7 @@ static rk_status refuse(const rk_dynamic_table *t, rk_key_group *group, rk_new_k
     qsort(keys, n, sizeof *keys, by_first_use);
     for (size_t i = room; i < n; i++) {
         keys[i].row = 0;
-        RK_TRY(add_counted(t, group, keys[i].key, keys[i].last - keys[i].first));
+        RK_TRY(add_counted(t, group, keys[i].key, keys[i].uses));
     }
     return RK_OK;
 }
@@ -150,13 +172,13 @@ static bool goes_later_by_count(const rk_dynamic_table *t, int64_t a, int64_t b)
     return t->counts[a] != t->counts[b] ? t->counts[a] > t->counts[b] : goes_later_by_batch(t, a, b);
 }
 
-/* The first n of a bucket's rows that the batch does not use, or all of them. */
+/* The first n of a bucket's rows that are not pinned, or all of them. */
 static rk_status evict(rk_dynamic_table *t, rk_key_group *group, const rk_key_bucket *bucket, int64_t n) {
     RK_TRY(rk_reserve(&group->left, &group->left_capacity, bucket->n, sizeof *group->left));
     int64_t n_left = 0;
     rk_key_bucket_list(bucket, group->left);
     for (uint32_t i = 0; i < bucket->n; i++)
-        if (t->last_batches[group->left[i]] != now_of(t)) group->left[n_left++] = group->left[i];
+        if (!rk_dynamic_is_pinned(t, group->left[i])) group->left[n_left++] = group->left[i];
     if (n > n_left) n = n_left;
     rk_dynamic_sort_last(t, group->left, (size_t)n_left, (size_t)n,
                          t->config.policy == RK_EVICTION_LFU ? goes_later_by_count : goes_later_by_batch);
@@ -298,7 +320,7 @@ static void create(rk_dynamic_table *t, rk_key_group *group) {
         new_key->row = take_row(t, group, n++);
         t->keys[new_key->row] = new_key->key;
         t->last_batches[new_key->row] = now_of(t);
-        t->counts[new_key->row] = (int32_t)(new_key->last - new_key->first);
+        t->counts[new_key->row] = (int32_t)new_key->uses;
         rk_key_bucket_insert(bucket, new_key->key, new_key->row);
         rk_key_bucket_forget(bucket, new_key->key);
     }

@@ -10,6 +10,19 @@ static bool by_key(const rk_dynamic_table *t, int64_t a, int64_t b) {
     return (uint64_t)t->keys[a] < (uint64_t)t->keys[b];
 }
 
+bool rk_dynamic_in_order(const rk_dynamic_table *t, int64_t a, int64_t b) {
+    uint32_t x = rk_dynamic_bucket_of(t, rk_key_hash(a)), y = rk_dynamic_bucket_of(t, rk_key_hash(b));
+    return x != y ? x < y : (uint64_t)a < (uint64_t)b;
+}
+
+static bool by_bucket(const rk_dynamic_table *t, int64_t a, int64_t b) {
+    return rk_dynamic_in_order(t, t->keys[a], t->keys[b]);
+}
+
+void rk_dynamic_sort_by_key(const rk_dynamic_table *t, int64_t *rows, size_t n) {
+    rk_dynamic_sort(t, rows, n, by_bucket);
+}
+
 static int by_value(const void *a, const void *b) {
     uint64_t x, y;
     memcpy(&x, a, sizeof x);
@@ -79,39 +92,88 @@ static rk_status twice(int64_t key) {
     return rk_error(RK_BAD_DATA, "the key %lld is there twice", (long long)key);
 }
 
-rk_status rk_dynamic_load(rk_dynamic_table *t, const int64_t *keys, int64_t n) {
-    for (int64_t b = 0; b < t->config.n_buckets; b++) rk_key_bucket_clear(&t->buckets[b]);
-    t->n_keys = t->n_free = 0;
+void rk_dynamic_begin_loading(rk_dynamic_table *t) {
+    for (int64_t b = t->first_bucket; b < t->end_bucket; b++) {
+        rk_key_bucket_clear(&t->buckets[b]);
+        rk_key_bucket_clear_counts(&t->buckets[b]);
+    }
+    t->n_keys = t->n_free = t->n_candidates = 0;
     t->n_used = 1;
+    t->totals = (rk_dynamic_totals){0};
+    rk_key_ranges *ranges[] = {&t->loaded, &t->loaded_candidates};
+    for (int i = 0; i < 2; i++) ranges[i]->n = 0, ranges[i]->n_read = ranges[i]->total = 0;
     t->is_loading = true;
-    if (n + 1 > t->n_places) RK_TRY(rk_dynamic_grow(t, n + 1));
-    for (int64_t i = 0; i < n; i++) {
-        rk_key_bucket *bucket = &t->buckets[rk_dynamic_bucket_of(t, rk_key_hash(keys[i]))];
-        if (rk_key_bucket_find(bucket, t->keys, keys[i])) return twice(keys[i]);
-        RK_TRY(rk_key_bucket_reserve(bucket, t->keys, bucket->n + 1));
-        t->keys[i + 1] = keys[i];
-        rk_key_bucket_insert(bucket, keys[i], i + 1);
-        t->n_keys++;
-        t->n_used++;
+}
+
+static bool belongs_here(const rk_dynamic_table *t, int64_t key) {
+    int64_t bucket = rk_dynamic_bucket_of(t, rk_key_hash(key));
+    return bucket >= t->first_bucket && bucket < t->end_bucket;
+}
+
+int64_t rk_dynamic_count_own(const rk_dynamic_table *t, const int64_t *keys, int64_t n) {
+    int64_t n_own = 0;
+    for (int64_t i = 0; i < n; i++) n_own += belongs_here(t, keys[i]);
+    return n_own;
+}
+
+/* Of each range of keys that belong here, where `take` puts them. */
+static rk_status load_ranges(rk_dynamic_table *t, rk_key_ranges *ranges, rk_key_range given, int64_t total,
+                             const int64_t *keys, rk_status (*take)(rk_dynamic_table *t, int64_t key)) {
+    RK_FAIL_IF(ranges->n_read && ranges->total != total, RK_BAD_DATA,
+               "one part of it is of %lld keys, another one of %lld", (long long)ranges->total,
+               (long long)total);
+    ranges->total = total;
+    ranges->n_read += given.n;
+    for (int64_t i = 0, last; i < given.n; i = last) {
+        for (last = i; last < given.n && belongs_here(t, keys[last]); last++) RK_TRY(take(t, keys[last]));
+        if (last > i) {
+            RK_TRY(rk_grow(&ranges->list, ranges->n, &ranges->capacity, sizeof *ranges->list));
+            ranges->list[ranges->n++] = (rk_key_range){given.first + i, last - i, given.at};
+            given.at += last - i;
+        } else {
+            last++;
+        }
     }
     return RK_OK;
 }
 
-/* They have a count of 1 until theirs is read. */
-rk_status rk_dynamic_load_candidates(rk_dynamic_table *t, const int64_t *keys, int64_t n) {
-    t->is_loading = true;
-    for (int64_t b = 0; b < t->config.n_buckets; b++) rk_key_bucket_clear_counts(&t->buckets[b]);
-    RK_TRY(reserve_candidates(t, n));
-    for (int64_t i = 0; i < n; i++) {
-        rk_key_bucket *bucket = &t->buckets[rk_dynamic_bucket_of(t, rk_key_hash(keys[i]))];
-        if (rk_key_bucket_uses(bucket, keys[i])) return twice(keys[i]);
-        RK_TRY(rk_key_bucket_reserve_counts(bucket, bucket->n_counted + 1));
-        rk_key_bucket_count(bucket, keys[i], 1);
-        t->candidate_keys[i] = keys[i];
-        t->candidate_counts[i] = 1;
-    }
-    t->n_candidates = n;
+static rk_status take_key(rk_dynamic_table *t, int64_t key) {
+    rk_key_bucket *bucket = &t->buckets[rk_dynamic_bucket_of(t, rk_key_hash(key))];
+    if (rk_key_bucket_find(bucket, t->keys, key)) return twice(key);
+    RK_TRY(rk_key_bucket_reserve(bucket, t->keys, bucket->n + 1));
+    t->keys[t->n_used] = key;
+    rk_key_bucket_insert(bucket, key, t->n_used);
+    t->n_keys++;
+    t->n_used++;
     return RK_OK;
+}
+
+rk_status rk_dynamic_load(rk_dynamic_table *t, int64_t first, int64_t total, const int64_t *keys, int64_t n) {
+    return load_ranges(t, &t->loaded, (rk_key_range){first, n, t->n_used}, total, keys, take_key);
+}
+
+/* They have a count of 1 until theirs is read. */
+static rk_status take_candidate(rk_dynamic_table *t, int64_t key) {
+    rk_key_bucket *bucket = &t->buckets[rk_dynamic_bucket_of(t, rk_key_hash(key))];
+    if (rk_key_bucket_uses(bucket, key)) return twice(key);
+    RK_TRY(rk_key_bucket_reserve_counts(bucket, bucket->n_counted + 1));
+    rk_key_bucket_count(bucket, key, 1);
+    t->candidate_keys[t->n_candidates] = key;
+    t->candidate_counts[t->n_candidates++] = 1;
+    return RK_OK;
+}
+
+rk_status rk_dynamic_load_candidates(rk_dynamic_table *t, int64_t first, int64_t total, const int64_t *keys,
+                                     int64_t n) {
+    RK_TRY(reserve_candidates(t, t->n_candidates + rk_dynamic_count_own(t, keys, n)));
+    return load_ranges(t, &t->loaded_candidates, (rk_key_range){first, n, t->n_candidates}, total, keys,
+                       take_candidate);
+}
+
+int64_t rk_dynamic_n_candidates(const rk_dynamic_table *t) {
+    int64_t n = 0;
+    for (int64_t b = t->first_bucket; b < t->end_bucket; b++) n += t->buckets[b].n_counted;
+    return n;
 }
 
 static int64_t within(int64_t value, int64_t least, int64_t most) {

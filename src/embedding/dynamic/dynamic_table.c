@@ -10,6 +10,11 @@ rk_status rk_dynamic_create(const rk_dynamic_config *config, uint64_t seed, uint
     rk_dynamic_table *t;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
     t->config = *config;
+    t->end_bucket = config->n_buckets;
+    if (config->n_parts) {
+        t->first_bucket = rk_dynamic_first_bucket(config, config->part, config->n_parts);
+        t->end_bucket = rk_dynamic_first_bucket(config, config->part + 1, config->n_parts);
+    }
     t->stream = rk_hash_combine(seed, name_hash);
     t->n_used = 1;
     rk_status status;
@@ -37,8 +42,9 @@ void rk_dynamic_free(rk_dynamic_table *t) {
     rk_pages_free(t->last_batches, (size_t)t->n_places * sizeof *t->last_batches);
     rk_pages_free(t->counts, (size_t)t->n_places * sizeof *t->counts);
     release_groups(t);
-    RK_FREE_ALL(t->free_rows, t->dealt_keys, t->dealt_places, t->dealt_rows, t->absent, t->order,
-                t->candidate_keys, t->candidate_counts, t);
+    RK_FREE_ALL(t->loaded.list, t->loaded_candidates.list);
+    RK_FREE_ALL(t->free_rows, t->dealt_keys, t->dealt_places, t->dealt_uses, t->dealt_rows, t->absent,
+                t->order, t->candidate_keys, t->candidate_counts, t);
 }
 
 rk_status rk_dynamic_grow(rk_dynamic_table *t, int64_t n_places) {
@@ -72,18 +78,23 @@ uint32_t rk_dynamic_bucket_of(const rk_dynamic_table *t, uint64_t hash) {
     return (uint32_t)rk_hash_bucket(hash, (uint64_t)t->config.n_buckets);
 }
 
-/* Capacities of buckets differ by one at the most, and are the table's together. */
 int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *t, uint32_t bucket) {
-    int64_t n = t->config.n_buckets;
-    return t->config.max_capacity / n + (bucket < t->config.max_capacity % n);
+    return rk_dynamic_capacity_of(&t->config, bucket + 1) - rk_dynamic_capacity_of(&t->config, bucket);
+}
+
+int64_t rk_dynamic_row_of(const rk_dynamic_table *t, int64_t key) {
+    return rk_key_bucket_find(&t->buckets[rk_dynamic_bucket_of(t, rk_key_hash(key))], t->keys, key);
 }
 
 void rk_dynamic_find(rk_dynamic_table *t, const int64_t *keys, int64_t n, int64_t *rows) {
+    rk_dynamic_find_uses(t, &(rk_key_uses){.keys = keys, .rows = rows, .n = n});
+}
+
+void rk_dynamic_find_uses(rk_dynamic_table *t, const rk_key_uses *uses) {
     int64_t n_missing = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const rk_key_bucket *bucket = &t->buckets[rk_dynamic_bucket_of(t, rk_key_hash(keys[i]))];
-        rows[i] = rk_key_bucket_find(bucket, t->keys, keys[i]);
-        n_missing += rows[i] == 0;
+    for (int64_t i = 0; i < uses->n; i++) {
+        uses->rows[i] = rk_dynamic_row_of(t, uses->keys[i]);
+        if (!uses->rows[i]) n_missing += uses->uses ? uses->uses[i] : 1;
     }
     if (n_missing) atomic_fetch_add_explicit(&t->n_missing, n_missing, memory_order_relaxed);
 }

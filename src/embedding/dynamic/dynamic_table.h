@@ -15,11 +15,12 @@
 #include "embedding/dynamic_config.h"
 #include "embedding/dynamic/key_bucket.h"
 
-/* The keys of a feature in a batch, and their rows, [n]. */
+/* The keys of a feature in a batch, and their rows, [n]; over ranks, the different ones of a trainer. */
 typedef struct rk_key_uses {
     const int64_t *keys;
-    int64_t *rows; /* out */
+    int64_t *rows; /* out; may be where the keys are */
     int64_t n;
+    const uint32_t *uses; /* how often each is used; NULL: once */
 } rk_key_uses;
 
 /* A use of a key that has no row. */
@@ -32,7 +33,7 @@ typedef struct rk_absent_use {
 typedef struct rk_new_key {
     int64_t key, row; /* row 0: refused after all, as its bucket is full */
     uint32_t first, last;
-    uint32_t first_use; /* of the batch */
+    uint32_t uses, first_use; /* of the batch */
 } rk_new_key;
 
 /* A key that is only counted. */
@@ -63,9 +64,29 @@ typedef struct rk_dynamic_totals {
     int64_t n_refused;             /* uses in training that found no row */
 } rk_dynamic_totals;
 
+/* Keys that follow each other in a checkpoint: first .. first+n-1 of all, at these places here. */
+typedef struct rk_key_range {
+    int64_t first, n, at;
+} rk_key_range;
+
+/* What has been read of a tensor of keys: the ranges of those that belong here; n_read of `total` were seen.
+ */
+typedef struct rk_key_ranges {
+    rk_key_range *list; /* [n] */
+    size_t n, capacity;
+    int64_t n_read, total;
+} rk_key_ranges;
+
+/* Of a table that is cut into parts: those of the parts before this one, and of all. */
+typedef struct rk_key_share {
+    int64_t keys_before, n_keys, candidates_before, n_candidates;
+    rk_dynamic_totals totals;
+} rk_key_share;
+
 typedef struct rk_dynamic_table {
     rk_dynamic_config config;
-    uint64_t stream; /* of admission's random numbers */
+    int64_t first_bucket, end_bucket; /* those that are here */
+    uint64_t stream;                  /* of admission's random numbers */
     rk_key_bucket *buckets;
     int64_t *keys, *last_batches; /* [n_places], 0 is no key's */
     int32_t *counts;              /* [n_places] */
@@ -84,14 +105,18 @@ typedef struct rk_dynamic_table {
     uint32_t n;             /* keys of all uses */
     int64_t *dealt_keys;    /* [n], those of a group together, in the order of the batch */
     uint32_t *dealt_places; /* [n] which they are */
+    uint32_t *dealt_uses;   /* [n] how often each is used; not looked at where all are used once */
     int64_t *dealt_rows;    /* [n]; below 0: -1 - the number of a new key of the group */
     rk_absent_use *absent;  /* [n] */
-    size_t keys_capacity, places_capacity, rows_capacity, absent_capacity;
+    size_t keys_capacity, places_capacity, uses_capacity, rows_capacity, absent_capacity;
+    bool has_uses;
     rk_key_group *groups; /* [RK_MAX_KEY_GROUPS], n_groups of them in use */
     size_t n_groups;
     /* What a checkpoint is written from, or being read into. */
     bool is_loading;
-    int64_t *order; /* [n_keys] rows, by bucket, then key */
+    rk_key_ranges loaded, loaded_candidates;
+    rk_key_share share; /* of a part, when it was last told */
+    int64_t *order;     /* [n_keys] rows, by bucket, then key */
     int64_t *candidate_keys;
     int32_t *candidate_counts;
     int64_t n_candidates;
@@ -105,7 +130,9 @@ void rk_dynamic_free(rk_dynamic_table *table);
 /* Memory for keys of so many rows, which is more than there is. */
 rk_status rk_dynamic_grow(rk_dynamic_table *table, int64_t n_places);
 
+int64_t rk_dynamic_row_of(const rk_dynamic_table *table, int64_t key); /* 0: it has none; not counted */
 void rk_dynamic_find(rk_dynamic_table *table, const int64_t *keys, int64_t n, int64_t *rows);
+void rk_dynamic_find_uses(rk_dynamic_table *table, const rk_key_uses *uses);
 
 rk_status rk_dynamic_begin(rk_dynamic_table *table, const rk_key_uses *uses, int32_t n_uses);
 rk_status rk_dynamic_decide(rk_dynamic_table *table, size_t group);
@@ -115,15 +142,30 @@ void rk_dynamic_end(rk_dynamic_table *table);
 
 /* Order and candidates as they are now (dynamic_state.c). */
 rk_status rk_dynamic_list(rk_dynamic_table *table);
-/* Empties the table and gives row i + 1 to keys[i]; their counts, and those of candidates, are then written
- * to where the state says, and loaded checks them. RK_BAD_DATA: a key is there twice. */
-rk_status rk_dynamic_load(rk_dynamic_table *table, const int64_t *keys, int64_t n);
-rk_status rk_dynamic_load_candidates(rk_dynamic_table *table, const int64_t *keys, int64_t n);
+/* Empties the table; then those of the keys that belong here get the next rows, for which there is memory, or
+ * the next places of candidates. Their counts are then written to where the state says, and loaded checks
+ * them. first, total: as rk_stored_keys has them. RK_BAD_DATA: a key is there twice. */
+void rk_dynamic_begin_loading(rk_dynamic_table *table);
+int64_t rk_dynamic_count_own(const rk_dynamic_table *table, const int64_t *keys, int64_t n);
+rk_status rk_dynamic_load(rk_dynamic_table *table, int64_t first, int64_t total, const int64_t *keys,
+                          int64_t n);
+rk_status rk_dynamic_load_candidates(rk_dynamic_table *table, int64_t first, int64_t total,
+                                     const int64_t *keys, int64_t n);
 void rk_dynamic_loaded(rk_dynamic_table *table);
+int64_t rk_dynamic_n_candidates(const rk_dynamic_table *table);
 
-/* Inside: the bucket of a key; rows that it may have. */
+/* Rows into the order that a checkpoint has them in: by bucket, then key. Keys a and b stand in this order.
+ */
+void rk_dynamic_sort_by_key(const rk_dynamic_table *table, int64_t *rows, size_t n);
+bool rk_dynamic_in_order(const rk_dynamic_table *table, int64_t a, int64_t b);
+
+/* Inside: the bucket of a key, of all of the table's; rows that it may have. */
 uint32_t rk_dynamic_bucket_of(const rk_dynamic_table *table, uint64_t hash);
 int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *table, uint32_t bucket);
+/* Whether a row must stay: the batch at hand uses it, or one before it whose update may be still to come. */
+static inline bool rk_dynamic_is_pinned(const rk_dynamic_table *table, int64_t row) {
+    return table->last_batches[row] > table->n_batches - table->config.n_pinned;
+}
 /* Rows into the order of less, in place. */
 typedef bool (*rk_row_less)(const rk_dynamic_table *table, int64_t a, int64_t b);
 /* So many of the last ones alone, at the end; the others stand before them in any order. */

@@ -103,7 +103,7 @@ static rk_status add_tables(rk_embeddings *e, const rk_embeddings_config *config
 rk_status rk_batch_context_init(rk_batch_context *batch_context, size_t n_tables, size_t n_features) {
     RK_TRY(RK_ALLOC_ALL(
         RK_ARRAY(n_tables, batch_context->plans), RK_ARRAY(n_tables, batch_context->updates),
-        RK_ARRAY(n_tables + 1, batch_context->piece_begins),
+        RK_ARRAY(n_tables, batch_context->batch_keys), RK_ARRAY(n_tables + 1, batch_context->piece_begins),
         RK_ARRAY((n_tables > n_features ? n_tables : n_features) + 1, batch_context->task_begins)));
     return RK_ALLOC_ALL(RK_ARRAY(n_features, batch_context->uses), RK_ARRAY(n_features, batch_context->keys));
 }
@@ -113,8 +113,10 @@ void rk_batch_context_release(rk_batch_context *batch_context, int32_t n_tables,
         rk_feature_use_release(&batch_context->uses[f]);
     for (int32_t t = 0; t < n_tables && batch_context->plans; t++)
         rk_row_uses_release(&batch_context->plans[t]);
+    for (int32_t t = 0; t < n_tables && batch_context->batch_keys; t++)
+        rk_batch_keys_release(&batch_context->batch_keys[t]);
     RK_FREE_ALL(batch_context->uses, batch_context->keys, batch_context->plans, batch_context->updates,
-                batch_context->piece_begins, batch_context->task_begins);
+                batch_context->batch_keys, batch_context->piece_begins, batch_context->task_begins);
 }
 
 static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) {

@@ -8,6 +8,7 @@
 #include "base/state_dict.h"
 #include "embedding/local/table_storage.h"
 #include "embedding/row_source.h"
+#include "embedding/store.h"
 
 /* A model's own lookups, beside those by rk_lookup. In two steps: all ids checked and made ready, in
  * training with the plan of their update; then samples looked up, all of them or a block at a time by any
@@ -75,12 +76,11 @@ uint64_t rk_embeddings_table_bytes(const rk_embeddings *embeddings, int32_t tabl
 const rk_dynamic_config *rk_embeddings_dynamic(const rk_embeddings *embeddings,
                                                int32_t table); /* NULL: a static table */
 
-/* Of dynamic tables, before their values are read into the state that is made afterwards: a tensor
- * "table/<name>/keys" gives each of its n keys a row, in place of those that the table has, and
+/* Of dynamic tables, before their values are read into the state that is made afterwards: NULL empties them;
+ * a tensor "table/<name>/keys", or each part of it, gives those of its keys a row that belong here, and
  * "table/<name>/candidate_keys" a count. Other names, and those of other tables, are passed over. loaded: the
  * values are read. Errors: RK_BAD_DATA, a key is there twice; RK_NO_MEMORY. */
-rk_status rk_embeddings_load_keys(rk_embeddings *embeddings, const char *name, int64_t n,
-                                  const int64_t *keys);
+rk_status rk_embeddings_load_keys(rk_embeddings *embeddings, const rk_stored_keys *keys);
 void rk_embeddings_loaded(rk_embeddings *embeddings);
 rk_key_counts rk_embeddings_count_keys(const rk_embeddings *embeddings);
 

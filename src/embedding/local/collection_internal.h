@@ -87,6 +87,7 @@ struct rk_embeddings {
     rk_pending_gradients pending;
     rk_leaves *leaves;     /* [n_features] */
     rk_row_source *source; /* of rows that are only read; NULL: all are the tables' own */
+    bool takes_rows;       /* what it gets for a dynamic table's keys are the rows that these have */
 };
 
 /* Whether table t has a plan: a feature uses it and it is not frozen. Rows that are elsewhere are fetched by
@@ -118,6 +119,10 @@ rk_status rk_uses_prepare(const rk_embeddings *embeddings, rk_batch_context *bat
  * training batch the rows that they have from now on, whatever comes of it. */
 rk_status rk_keyed_rows_find(const rk_table *table, rk_feature_use *use);
 rk_status rk_keyed_rows_assign(rk_embeddings *embeddings, rk_batch_context *batch_context);
+/* The same of keys from anywhere: table t's are uses[begins[t]] .. uses[begins[t+1]-1], in the order of the
+ * batch. task_begins [n_tables+1]: scratch. */
+rk_status rk_keyed_rows_give(rk_embeddings *embeddings, const rk_key_uses *uses, const int32_t *begins,
+                             size_t *task_begins);
 /* Samples first .. last-1 of a feature with these rows; `to` is of sample `first`. n_rows: 0, where ids were
  * checked, or false is returned at an id that is no row, and some samples have no activations. */
 bool rk_use_lookup(const rk_feature_use *use, int64_t sequence_length, const rk_rows *rows, int64_t n_rows,

@@ -65,7 +65,7 @@ static rk_status prepare(dedup_job *l, bool checks) {
         bool scans =
             (checks ||
              e->features[f].max_sequence_length) && /* which cuts ids off, so that no lookup would see them */
-            !table_of(e, f)->dynamic;
+            !rk_table_is_dynamic(table_of(e, f));
         begins[f + 1] = begins[f] + (scans ? rk_blocks((size_t)uses[f].n_ids, SCAN_IDS) : 0);
         n_ids += (uint64_t)uses[f].n_ids;
     }
@@ -83,7 +83,7 @@ static rk_status prepare_uses(const rk_embeddings *e, rk_batch_context *batch_co
                    .ids = ids,
                    .n = n,
                    .counts = counts,
-                   .finds = finds,
+                   .finds = finds && !e->takes_rows,
                    .failure = RK_FAILURE_INIT};
     return prepare(&l, checks);
 }
@@ -193,7 +193,7 @@ rk_status rk_batch_context_dedup(rk_embeddings *e, rk_batch_context *batch_conte
                                  const int64_t *counts, const rk_ids *ids) {
     batch_context->is_deduped = false;
     RK_TRY(prepare_uses(e, batch_context, n, counts, ids, true, false));
-    RK_TRY(rk_keyed_rows_assign(e, batch_context));
+    if (!e->takes_rows) RK_TRY(rk_keyed_rows_assign(e, batch_context));
     RK_TRY(collect_row_uses(e, batch_context));
     batch_context->is_deduped = true;
     return RK_OK;

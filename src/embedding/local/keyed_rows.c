@@ -18,42 +18,31 @@ rk_status rk_keyed_rows_find(const rk_table *table, rk_feature_use *use) {
     return RK_OK;
 }
 
-/* A training batch on its way through all dynamic tables. */
+/* Keys on their way through all dynamic tables. */
 typedef struct assignment {
     rk_embeddings *embeddings;
-    rk_batch_context *batch_context;
+    const rk_key_uses *uses;
+    const int32_t *begins; /* [n_tables + 1] */
+    size_t *task_begins;   /* [n_tables + 1] */
     rk_failure failure;
 } assignment;
 
-static bool is_dynamic(const rk_embeddings *e, size_t t) {
-    return e->tables[t].dynamic && e->table_begins[t + 1] > e->table_begins[t];
-}
-
-static rk_feature_use *use_of(const assignment *a, int32_t k) {
-    return &a->batch_context->uses[a->embeddings->by_table[k]];
+static bool has_uses(const assignment *a, size_t t) {
+    return a->embeddings->tables[t].dynamic && a->begins[t + 1] > a->begins[t];
 }
 
 static void begin_table(void *context, size_t t, int thread) {
     (void)thread;
     assignment *a = context;
-    const rk_embeddings *e = a->embeddings;
-    if (!is_dynamic(e, t)) return;
-    int32_t first = e->table_begins[t], last = e->table_begins[t + 1];
-    rk_status status = RK_OK;
-    for (int32_t k = first; k < last && status == RK_OK; k++) {
-        rk_feature_use *use = use_of(a, k);
-        status = reserve_rows(use);
-        a->batch_context->keys[k] = (rk_key_uses){use->ids, use->rows, use->n_ids};
-    }
-    if (status == RK_OK)
-        status = rk_dynamic_begin(e->tables[t].dynamic, a->batch_context->keys + first, last - first);
+    if (!has_uses(a, t)) return;
+    rk_status status = rk_dynamic_begin(a->embeddings->tables[t].dynamic, a->uses + a->begins[t],
+                                        a->begins[t + 1] - a->begins[t]);
     rk_failure_record(&a->failure, (int64_t)t, status);
 }
 
 static rk_table *group_of(const assignment *a, size_t task, size_t *group) {
-    const size_t *begins = a->batch_context->task_begins;
-    size_t t = rk_partition_item(begins, (size_t)a->embeddings->n_tables, task);
-    *group = task - begins[t];
+    size_t t = rk_partition_item(a->task_begins, (size_t)a->embeddings->n_tables, task);
+    *group = task - a->task_begins[t];
     return &a->embeddings->tables[t];
 }
 
@@ -83,33 +72,79 @@ static rk_status reserve_table(rk_table *table) {
     return rk_table_grow(table, wanted > most + most / 4 ? wanted : most + most / 4);
 }
 
-rk_status rk_keyed_rows_assign(rk_embeddings *e, rk_batch_context *batch_context) {
-    assignment a = {e, batch_context, RK_FAILURE_INIT};
-    size_t n_tables = (size_t)e->n_tables, *begins = batch_context->task_begins;
-    bool any = false;
-    for (size_t t = 0; t < n_tables; t++) any |= is_dynamic(e, t);
-    if (!any) return RK_OK;
+rk_status rk_keyed_rows_give(rk_embeddings *e, const rk_key_uses *uses, const int32_t *begins,
+                             size_t *task_begins) {
+    assignment a = {e, uses, begins, task_begins, RK_FAILURE_INIT};
+    size_t n_tables = (size_t)e->n_tables;
     rk_parallel_for(n_tables, begin_table, &a);
     RK_TRY(rk_failure_status(&a.failure));
     for (size_t t = 0; t < n_tables; t++)
-        begins[t + 1] = begins[t] + (is_dynamic(e, t) ? e->tables[t].dynamic->n_groups : 0);
-    rk_parallel_for(begins[n_tables], decide_group, &a);
+        task_begins[t + 1] = task_begins[t] + (has_uses(&a, t) ? e->tables[t].dynamic->n_groups : 0);
+    rk_parallel_for(task_begins[n_tables], decide_group, &a);
     RK_TRY(rk_failure_status(&a.failure));
     for (size_t t = 0; t < n_tables; t++)
-        if (is_dynamic(e, t)) RK_TRY(reserve_table(&e->tables[t]));
-    rk_parallel_for(begins[n_tables], apply_group, &a);
+        if (has_uses(&a, t)) RK_TRY(reserve_table(&e->tables[t]));
+    rk_parallel_for(task_begins[n_tables], apply_group, &a);
     for (size_t t = 0; t < n_tables; t++) {
-        if (!is_dynamic(e, t)) continue;
+        if (!has_uses(&a, t)) continue;
         rk_dynamic_end(e->tables[t].dynamic);
         e->tables[t].config.n_rows = e->tables[t].dynamic->n_used;
-        for (int32_t k = e->table_begins[t]; k < e->table_begins[t + 1]; k++)
-            use_of(&a, k)->ids = use_of(&a, k)->rows;
     }
     return RK_OK;
 }
 
-/* A tensor of values that stand at the rows' places, `width` of them a row (0: one, and no dimension for
- * it). */
+/* A batch whose keys are named by numbers or rows. */
+typedef struct naming {
+    rk_embeddings *embeddings;
+    rk_batch_context *batch_context;
+    rk_failure failure;
+} naming;
+
+static bool is_keyed(const rk_embeddings *e, size_t t) {
+    return rk_table_is_dynamic(&e->tables[t]) && e->table_begins[t + 1] > e->table_begins[t];
+}
+
+/* Where the rows are elsewhere, a key's number among the batch's stands for its row. */
+static rk_status name_keys(rk_embeddings *e, rk_batch_context *batch_context, size_t t) {
+    int32_t first = e->table_begins[t], last = e->table_begins[t + 1];
+    for (int32_t k = first; k < last; k++) {
+        rk_feature_use *use = &batch_context->uses[e->by_table[k]];
+        RK_TRY(reserve_rows(use));
+        batch_context->keys[k] = (rk_key_uses){.keys = use->ids, .rows = use->rows, .n = use->n_ids};
+    }
+    if (e->tables[t].dynamic) return RK_OK;
+    rk_batch_keys *keys = &batch_context->batch_keys[t];
+    RK_TRY(rk_batch_keys_number(keys, batch_context->keys + first, last - first));
+    e->tables[t].config.n_rows = keys->n ? keys->n : 1;
+    return RK_OK;
+}
+
+static void name_table(void *context, size_t t, int thread) {
+    (void)thread;
+    naming *n = context;
+    if (is_keyed(n->embeddings, t))
+        rk_failure_record(&n->failure, (int64_t)t, name_keys(n->embeddings, n->batch_context, t));
+}
+
+rk_status rk_keyed_rows_assign(rk_embeddings *e, rk_batch_context *batch_context) {
+    naming n = {e, batch_context, RK_FAILURE_INIT};
+    size_t n_tables = (size_t)e->n_tables;
+    bool any = false;
+    for (size_t t = 0; t < n_tables; t++) any |= is_keyed(e, t);
+    if (!any) return RK_OK;
+    rk_parallel_for(n_tables, name_table, &n);
+    RK_TRY(rk_failure_status(&n.failure));
+    RK_TRY(rk_keyed_rows_give(e, batch_context->keys, e->table_begins, batch_context->task_begins));
+    for (size_t t = 0; t < n_tables; t++)
+        for (int32_t k = e->table_begins[t]; k < e->table_begins[t + 1] && is_keyed(e, t); k++) {
+            rk_feature_use *use = &batch_context->uses[e->by_table[k]];
+            use->ids = use->rows;
+        }
+    return RK_OK;
+}
+
+/* A tensor of values that stand at the rows' places, or the candidates', `width` of them a key (0: one, and
+ * no dimension for it). */
 typedef struct keyed_tensor {
     const char *name;
     rk_dtype type;
@@ -117,61 +152,114 @@ typedef struct keyed_tensor {
     void *data;
 } keyed_tensor;
 
-static rk_status add_tensor(const rk_table *table, rk_state_dict *state, const char *prefix, const char *name,
-                            rk_dtype type, int64_t dim0, int64_t dim1, void *data) {
+/* Of `total` keys, those of a range; order: where their values stand, NULL: one after the other. */
+typedef struct keyed_range {
+    rk_key_range keys;
+    int64_t total;
+    const int64_t *order;
+} keyed_range;
+
+static rk_status add_tensor(const rk_table *table, rk_state_dict *state, const char *prefix,
+                            const keyed_tensor *tensor, int64_t n) {
     RK_AUTO(rk_buffer_release) rk_buffer full = {0};
-    rk_buffer_printf(&full, "table/%s/%s%s", table->part.name, prefix, name);
+    rk_buffer_printf(&full, "table/%s/%s%s", table->part.name, prefix, tensor->name);
     RK_TRY(full.status);
-    return rk_state_dict_add(state, full.data, type, dim0, dim1, data);
+    return rk_state_dict_add(state, full.data, tensor->type, n, tensor->width, tensor->data);
+}
+
+/* "table/<name>/<tensor>[120..340:1000]" for keys 120 to 339 of 1000. */
+static rk_status add_range(const rk_table *table, rk_state_dict *state, const keyed_tensor *tensor,
+                           const keyed_range *range) {
+    RK_AUTO(rk_buffer_release) rk_buffer full = {0};
+    long long first = range->keys.first, end = first + range->keys.n, total = range->total;
+    size_t row_bytes = rk_dtype_bytes(tensor->type) * (size_t)(tensor->width ? tensor->width : 1);
+    rk_buffer_printf(&full, "table/%s/%s", table->part.name, tensor->name);
+    if (range->keys.n < total) rk_buffer_printf(&full, "[%lld..%lld:%lld]", first, end, total);
+    RK_TRY(full.status);
+    char *data = (char *)tensor->data;
+    if (!range->order && range->keys.n) data += (size_t)range->keys.at * row_bytes;
+    RK_TRY(rk_state_dict_add(state, full.data, tensor->type, range->keys.n, tensor->width, data));
+    state->entries[state->n - 1].order = range->order;
+    return RK_OK;
 }
 
 /* Rows whose order is 1, 2, ... are together as they stand, and may be written to. */
 static bool stand_in_order(const rk_dynamic_table *t) {
-    for (int64_t i = 0; i < t->n_keys && !t->is_loading; i++)
+    for (int64_t i = 0; i < t->n_keys; i++)
         if (t->order[i] != i + 1) return false;
     return true;
 }
 
-static rk_status add_keyed(const rk_table *table, rk_state_dict *state, const keyed_tensor *tensor,
-                           bool in_order) {
-    const rk_dynamic_table *t = table->dynamic;
-    size_t row_bytes = rk_dtype_bytes(tensor->type) * (size_t)(tensor->width ? tensor->width : 1);
-    RK_TRY(add_tensor(table, state, "", tensor->name, tensor->type, t->n_keys, tensor->width,
-                      (char *)tensor->data + (in_order ? row_bytes : 0)));
-    if (!in_order) state->entries[state->n - 1].order = t->order;
+/* The ranges of what was read, where nothing of it may be none. */
+static rk_status add_loaded(const rk_table *table, rk_state_dict *state, const keyed_tensor *tensors, int n,
+                            const rk_key_ranges *loaded) {
+    const rk_key_range none = {0};
+    RK_FAIL_IF(loaded->n_read != loaded->total, RK_BAD_DATA,
+               "tensor 'table/%s/%s': %lld of its %lld keys are there", table->part.name, tensors[0].name,
+               (long long)loaded->n_read, (long long)loaded->total);
+    for (size_t r = 0; r < (loaded->n ? loaded->n : 1); r++) {
+        keyed_range range = {loaded->n ? loaded->list[r] : none, loaded->total, NULL};
+        for (int i = 0; i < n; i++) RK_TRY(add_range(table, state, &tensors[i], &range));
+    }
     return RK_OK;
 }
 
-static rk_status add_shared_row(const rk_table *table, rk_state_dict *state, const keyed_tensor *tensor) {
-    return add_tensor(table, state, "oov_", tensor->name, tensor->type, 1, tensor->width, tensor->data);
+/* tensors [n], the first of which names them all: all keys that are here. */
+static rk_status add_keyed(const rk_table *table, rk_state_dict *state, const keyed_tensor *tensors, int n) {
+    const rk_dynamic_table *t = table->dynamic;
+    if (t->is_loading) return add_loaded(table, state, tensors, n, &t->loaded);
+    bool is_part = t->config.n_parts > 1;
+    keyed_range range = {{is_part ? t->share.keys_before : 0, t->n_keys, 1},
+                         is_part ? t->share.n_keys : t->n_keys,
+                         stand_in_order(t) ? NULL : t->order};
+    for (int i = 0; i < n; i++) RK_TRY(add_range(table, state, &tensors[i], &range));
+    return RK_OK;
+}
+
+static rk_status add_candidates(const rk_table *table, rk_state_dict *state) {
+    const rk_dynamic_table *t = table->dynamic;
+    const keyed_tensor tensors[] = {{"candidate_keys", RK_I64, 0, t->candidate_keys},
+                                    {"candidate_counts", RK_I32, 0, t->candidate_counts}};
+    if (t->is_loading) return add_loaded(table, state, tensors, 2, &t->loaded_candidates);
+    bool is_part = t->config.n_parts > 1;
+    keyed_range range = {{is_part ? t->share.candidates_before : 0, t->n_candidates, 0},
+                         is_part ? t->share.n_candidates : t->n_candidates,
+                         NULL};
+    for (int i = 0; i < 2; i++) RK_TRY(add_range(table, state, &tensors[i], &range));
+    return RK_OK;
+}
+
+/* What is of the whole table: the first part writes it, and the totals are the first part's; all parts read
+ * the counters. */
+static rk_status add_counters(rk_table *table, rk_state_dict *state) {
+    rk_dynamic_table *t = table->dynamic;
+    bool is_first = t->config.part == 0, sums = t->config.n_parts > 1 && !t->is_loading;
+    const keyed_tensor batches = {"batches", RK_I64, 0, &t->n_batches},
+                       totals = {"totals", RK_I64, 0, sums ? &t->share.totals : &t->totals},
+                       step = {"step", RK_I64, 0, &table->step};
+    if (is_first || t->is_loading) RK_TRY(add_tensor(table, state, "", &batches, 1));
+    if (is_first) RK_TRY(add_tensor(table, state, "", &totals, 3));
+    return is_first || t->is_loading ? add_tensor(table, state, "", &step, 1) : RK_OK;
 }
 
 rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state) {
     rk_dynamic_table *t = table->dynamic;
     keyed_tensor tensors[RK_MAX_SLOTS + 4];
-    int n_values = 0, n;
+    int n = 0;
     RK_TRY(rk_dynamic_list(t));
-    tensors[n_values++] = (keyed_tensor){"rows", table->config.dtype, table->config.dim, table->rows.data};
+    tensors[n++] = (keyed_tensor){"rows", table->config.dtype, table->config.dim, table->rows.data};
     for (int s = 0; s < table->n_slots; s++)
-        tensors[n_values++] =
-            (keyed_tensor){table->slots[s].name, RK_F32, table->slots[s].per_row ? 0 : table->config.dim,
-                           table->slot_values[s]};
-    n = n_values;
+        tensors[n++] = (keyed_tensor){table->slots[s].name, RK_F32,
+                                      table->slots[s].per_row ? 0 : table->config.dim, table->slot_values[s]};
+    int n_values = n;
     tensors[n++] = (keyed_tensor){"keys", RK_I64, 0, t->keys};
     tensors[n++] = (keyed_tensor){"last_batches", RK_I64, 0, t->last_batches};
     tensors[n++] = (keyed_tensor){"counts", RK_I32, 0, t->counts};
-    bool in_order = stand_in_order(t);
-    for (int i = 0; i < n; i++) RK_TRY(add_keyed(table, state, &tensors[i], in_order));
-    for (int i = 0; i < n_values && table->dynamic_config.oov; i++)
-        RK_TRY(add_shared_row(table, state, &tensors[i]));
-    if (table->dynamic_config.min_count > 1) {
-        RK_TRY(add_tensor(table, state, "", "candidate_keys", RK_I64, t->n_candidates, 0, t->candidate_keys));
-        RK_TRY(add_tensor(table, state, "", "candidate_counts", RK_I32, t->n_candidates, 0,
-                          t->candidate_counts));
-    }
-    RK_TRY(add_tensor(table, state, "", "batches", RK_I64, 1, 0, &t->n_batches));
-    RK_TRY(add_tensor(table, state, "", "totals", RK_I64, 3, 0, &t->totals));
-    return add_tensor(table, state, "", "step", RK_I64, 1, 0, &table->step);
+    RK_TRY(add_keyed(table, state, tensors, n));
+    for (int i = 0; i < n_values && table->dynamic_config.oov && t->config.part == 0; i++)
+        RK_TRY(add_tensor(table, state, "oov_", &tensors[i], 1));
+    if (table->dynamic_config.min_count > 1) RK_TRY(add_candidates(table, state));
+    return add_counters(table, state);
 }
 
 /* Whether the name is "table/<table>/<tensor>". */
@@ -181,24 +269,38 @@ static bool is_tensor(const char *name, const rk_table *table, const char *tenso
            name[6 + n] == '/' && strcmp(name + 7 + n, tensor) == 0;
 }
 
-static rk_status load_keys(rk_table *table, int64_t n, const int64_t *keys) {
+static void begin_loading(rk_table *table) {
+    rk_dynamic_begin_loading(table->dynamic);
     table->config.n_rows = 1; /* of those that are here now, none is kept */
-    if (n + 1 > table->dynamic->n_places) RK_TRY(rk_table_grow(table, n + 1));
-    RK_TRY(rk_dynamic_load(table->dynamic, keys, n));
+}
+
+static rk_status load_keys(rk_table *table, const rk_stored_keys *keys) {
+    int64_t wanted = table->dynamic->n_used + rk_dynamic_count_own(table->dynamic, keys->keys, keys->n);
+    if (wanted > table->dynamic->n_places) RK_TRY(rk_table_grow(table, wanted));
+    RK_TRY(rk_dynamic_load(table->dynamic, keys->first, keys->total, keys->keys, keys->n));
     table->config.n_rows = table->dynamic->n_used;
     return RK_OK;
 }
 
-rk_status rk_embeddings_load_keys(rk_embeddings *e, const char *name, int64_t n, const int64_t *keys) {
+static rk_status load_of_table(rk_table *table, const rk_stored_keys *keys) {
+    bool has_rows = is_tensor(keys->name, table, "keys");
+    if (!has_rows && !is_tensor(keys->name, table, "candidate_keys")) return RK_OK;
+    if (!table->dynamic->is_loading) begin_loading(table);
+    return has_rows
+               ? load_keys(table, keys)
+               : rk_dynamic_load_candidates(table->dynamic, keys->first, keys->total, keys->keys, keys->n);
+}
+
+rk_status rk_embeddings_load_keys(rk_embeddings *e, const rk_stored_keys *keys) {
     rk_status status = RK_OK;
     for (int32_t t = 0; t < e->n_tables && status == RK_OK; t++) {
-        rk_table *table = &e->tables[t];
-        if (!table->dynamic) continue;
-        if (is_tensor(name, table, "keys")) status = load_keys(table, n, keys);
-        if (is_tensor(name, table, "candidate_keys"))
-            status = rk_dynamic_load_candidates(table->dynamic, keys, n);
+        if (!e->tables[t].dynamic) continue;
+        if (keys)
+            status = load_of_table(&e->tables[t], keys);
+        else
+            begin_loading(&e->tables[t]);
     }
-    return status == RK_OK ? RK_OK : rk_error_context(status, "tensor '%s'", name);
+    return status == RK_OK ? RK_OK : rk_error_context(status, "tensor '%s'", keys->name);
 }
 
 void rk_embeddings_loaded(rk_embeddings *e) {

@@ -82,8 +82,8 @@ static void reload(rk_store *store) {
     rk_row_before_images_clear(&s->before_images);
 }
 
-static rk_status load_keys(rk_store *store, const char *name, int64_t n, const int64_t *keys) {
-    return rk_embeddings_load_keys(((local_store *)store)->embeddings, name, n, keys);
+static rk_status load_keys(rk_store *store, const rk_stored_keys *keys) {
+    return rk_embeddings_load_keys(((local_store *)store)->embeddings, keys);
 }
 
 static rk_store_counts count(const rk_store *store) {
@@ -137,6 +137,7 @@ static const rk_store_ops local_ops = {.free = free_store,
                                        .flush = flush,
                                        .reload = reload,
                                        .load_keys = load_keys,
+                                       .number_keys = rk_store_nothing,
                                        .state = state,
                                        .read_before_images = read_before_images,
                                        .scale_learning_rate = scale_learning_rate,

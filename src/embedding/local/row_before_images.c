@@ -28,6 +28,18 @@ static int64_t n_parts(const rk_table *table) {
     return table->part.n_parts > 1 ? table->part.n_parts : 1;
 }
 
+/* Whether record a's row stands before b's. */
+static bool in_order(const rk_table *table, int64_t a, int64_t b) {
+    return table->dynamic ? rk_dynamic_in_order(table->dynamic, a, b) : a < b;
+}
+
+/* The row here of a record; -1: it is another part's. A row that an image needs is pinned: its key has it. */
+static int64_t row_of(const rk_table *table, int64_t id) {
+    if (!table->dynamic) return id % n_parts(table) == table->part.part ? id / n_parts(table) : -1;
+    int64_t row = rk_dynamic_row_of(table->dynamic, id);
+    return row ? row : -1;
+}
+
 static void write_record(const rk_table *table, int64_t row, char *record) {
     int64_t id = rk_rows_id(&table->rows, row);
     memcpy(record, &id, sizeof id);
@@ -35,7 +47,8 @@ static void write_record(const rk_table *table, int64_t row, char *record) {
 }
 
 static void release_image(const rk_row_before_images *s, rk_row_before_image *image) {
-    for (int32_t t = 0; t < s->embeddings->n_tables && image->tables; t++) rk_free(image->tables[t].records);
+    for (int32_t t = 0; t < s->embeddings->n_tables && image->tables; t++)
+        RK_FREE_ALL(image->tables[t].records, image->tables[t].shared);
     rk_free(image->tables);
 }
 
@@ -59,24 +72,40 @@ static rk_status insert_image(rk_row_before_images *s, size_t at, int64_t update
     return RK_OK;
 }
 
-/* Each row once, in their order: a plan's uses are sorted. records NULL: only counted. */
-static int64_t copy_updated_rows(const rk_table *table, const rk_row_uses *plan, char *records) {
+/* Each row once, in their order: a plan's uses are sorted. rows NULL: only counted. */
+static int64_t list_updated_rows(const rk_table *table, const rk_row_uses *plan, int64_t *rows) {
     int64_t n = 0;
     if (plan->whole_parts) {
-        for (n = 0; records && n < table->config.n_rows; n++)
-            write_record(table, n, records + (size_t)n * image_record_bytes(table));
+        for (n = 0; rows && n < table->config.n_rows; n++) rows[n] = n;
         return table->config.n_rows;
     }
     for (uint32_t p = 0; p < plan->n_parts; p++)
         for (uint32_t i = plan->part_begins[p]; i < plan->part_begins[p + 1]; i++) {
             uint32_t place = rk_use_place(plan->uses[i]);
             if (i > plan->part_begins[p] && place == rk_use_place(plan->uses[i - 1])) continue;
-            if (records)
-                write_record(table, ((int64_t)p << plan->shift) + place,
-                             records + (size_t)n * image_record_bytes(table));
+            if (rows) rows[n] = ((int64_t)p << plan->shift) + place;
             n++;
         }
     return n;
+}
+
+static rk_status capture_table(const rk_table *table, const rk_row_uses *plan,
+                               rk_row_before_image_table *kept) {
+    RK_AUTOFREE int64_t *list = NULL;
+    int64_t n = list_updated_rows(table, plan, NULL), *rows;
+    RK_TRY(rk_alloc((size_t)n, sizeof *list, &list));
+    list_updated_rows(table, plan, list);
+    rows = list;
+    if (table->dynamic && n && rows[0] == 0) {
+        RK_TRY(rk_alloc(1, image_record_bytes(table), &kept->shared));
+        write_record(table, *rows++, kept->shared);
+        n--;
+    }
+    if (table->dynamic) rk_dynamic_sort_by_key(table->dynamic, rows, (size_t)n);
+    RK_TRY(rk_alloc((size_t)n, image_record_bytes(table), &kept->records));
+    for (kept->n = 0; kept->n < n; kept->n++)
+        write_record(table, rows[kept->n], kept->records + (size_t)kept->n * image_record_bytes(table));
+    return RK_OK;
 }
 
 rk_status rk_row_before_images_capture(rk_row_before_images *s, int64_t update) {
@@ -86,11 +115,8 @@ rk_status rk_row_before_images_capture(rk_row_before_images *s, int64_t update) 
     drop_expired_images(s);
     RK_TRY(insert_image(s, s->n, update));
     for (int32_t t = 0; t < e->n_tables; t++) {
-        rk_row_before_image_table *kept = &s->images[s->n - 1].tables[t];
-        if (!rk_takes_updates(e, t)) continue;
-        int64_t n = copy_updated_rows(&e->tables[t], &batch_context->plans[t], NULL);
-        RK_TRY(rk_alloc((size_t)n, image_record_bytes(&e->tables[t]), &kept->records));
-        kept->n = copy_updated_rows(&e->tables[t], &batch_context->plans[t], kept->records);
+        if (rk_takes_updates(e, t))
+            RK_TRY(capture_table(&e->tables[t], &batch_context->plans[t], &s->images[s->n - 1].tables[t]));
     }
     return RK_OK;
 }
@@ -109,9 +135,11 @@ static void swap_image(const rk_row_before_images *s, const rk_row_before_image 
         const rk_table *table = &s->embeddings->tables[t];
         for (int64_t i = 0; i < image->tables[t].n; i++) {
             char *record = image->tables[t].records + (size_t)i * image_record_bytes(table);
-            swap_bytes(row_at(table, record_id(record) / n_parts(table)), record + sizeof(int64_t),
-                       row_bytes(table));
+            int64_t row = row_of(table, record_id(record));
+            if (row >= 0) swap_bytes(row_at(table, row), record + sizeof(int64_t), row_bytes(table));
         }
+        char *shared = image->tables[t].shared;
+        if (shared) swap_bytes(row_at(table, 0), shared + sizeof(int64_t), row_bytes(table));
     }
 }
 
@@ -137,23 +165,25 @@ void rk_row_before_images_release(rk_row_before_images *s) {
     *s = (rk_row_before_images){0};
 }
 
+static rk_status add_records(const rk_row_before_images *s, const rk_row_before_image *image,
+                             const rk_table *table, const char *tensor, int64_t n, void *records,
+                             rk_state_dict *state) {
+    RK_AUTO(rk_buffer_release) rk_buffer name = {0};
+    int32_t first = table->part.first_column;
+    rk_buffer_printf(&name, RK_BEFORE_IMAGE_PREFIX "%lld/%d:%lld,%d:%d/%s/%s",
+                     (long long)(s->n_looked_up - 1 - image->update), (int)table->part.part,
+                     (long long)n_parts(table), first, first + table->config.dim, table->part.name, tensor);
+    RK_TRY(name.status);
+    return rk_state_dict_add(state, name.data, RK_U8, n, (int64_t)image_record_bytes(table), records);
+}
+
 rk_status rk_row_before_images_state_dict(rk_row_before_images *s, int32_t t, rk_state_dict *state) {
     const rk_table *table = &s->embeddings->tables[t];
-    int32_t first = table->part.first_column;
     drop_expired_images(s);
     for (size_t i = 0; i < s->n; i++) {
         const rk_row_before_image_table *kept = &s->images[i].tables[t];
-        if (kept->n == 0) continue;
-        rk_buffer name = {0};
-        rk_buffer_printf(&name, RK_BEFORE_IMAGE_PREFIX "%lld/%d:%lld,%d:%d/%s/rows",
-                         (long long)(s->n_looked_up - 1 - s->images[i].update), (int)table->part.part,
-                         (long long)n_parts(table), first, first + table->config.dim, table->part.name);
-        rk_status status = name.status;
-        if (status == RK_OK)
-            status = rk_state_dict_add(state, name.data, RK_U8, kept->n, (int64_t)image_record_bytes(table),
-                                       kept->records);
-        rk_buffer_release(&name);
-        RK_TRY(status);
+        if (kept->n) RK_TRY(add_records(s, &s->images[i], table, "rows", kept->n, kept->records, state));
+        if (kept->shared) RK_TRY(add_records(s, &s->images[i], table, "oov_rows", 1, kept->shared, state));
     }
     return RK_OK;
 }
@@ -169,10 +199,11 @@ static rk_status check_stored(const rk_table *table, const stored_rows *from, co
     size_t width = (size_t)(from->end_column - from->first_column) * value_bytes(table);
     RK_FAIL_IF(from->record_bytes != sizeof(int64_t) + width, RK_BAD_DATA,
                "tensor '%s': its name does not match its shape", name);
-    int64_t last = -1;
+    int64_t last = 0;
     for (int64_t i = 0; i < from->n; i++) {
         int64_t id = record_id(from->records + (size_t)i * from->record_bytes);
-        RK_FAIL_IF(id <= last || id >= table->part.n_rows, RK_BAD_DATA,
+        bool in_range = table->dynamic || (id >= 0 && id < table->part.n_rows);
+        RK_FAIL_IF((i && !in_order(table, last, id)) || !in_range, RK_BAD_DATA,
                    "tensor '%s': row %lld is out of order or out of range", name, (long long)id);
         last = id;
     }
@@ -199,21 +230,35 @@ static rk_status merge_records(const rk_table *table, rk_row_before_image_table 
     for (int64_t i = 0, k = 0; i < known->n || k < from->n;) {
         const char *old = i < known->n ? known->records + (size_t)i * bytes : NULL,
                    *read = k < from->n ? from->records + (size_t)k * from->record_bytes : NULL;
-        int64_t id = !read || (old && record_id(old) < record_id(read)) ? record_id(old) : record_id(read);
+        int64_t id = !read || (old && in_order(table, record_id(old), record_id(read))) ? record_id(old)
+                                                                                        : record_id(read);
         bool was_known = old && record_id(old) == id, is_read = read && record_id(read) == id;
         char *to = both.records + (size_t)both.n * bytes;
         i += was_known;
         k += is_read;
-        if (id % n_parts(table) != table->part.part) continue; /* another part's */
+        int64_t row = row_of(table, id);
+        if (row < 0) continue;
         if (was_known)
             memcpy(to, old, bytes);
         else
-            write_record(table, id / n_parts(table), to);
+            write_record(table, row, to);
         if (is_read) copy_columns(table, to, from, read);
         both.n++;
     }
     rk_free(known->records);
-    *known = both;
+    known->records = both.records;
+    known->n = both.n;
+    return RK_OK;
+}
+
+/* The shared row's record is the first part's. */
+static rk_status take_shared(const rk_table *table, rk_row_before_image_table *known, const stored_rows *from,
+                             const char *name) {
+    RK_FAIL_IF(!table->dynamic || !table->dynamic_config.oov || from->n != 1, RK_BAD_DATA,
+               "tensor '%s': there is one shared row of a dynamic table", name);
+    if (table->dynamic->config.part) return RK_OK;
+    if (!known->shared) RK_TRY(rk_alloc(1, image_record_bytes(table), &known->shared));
+    memcpy(known->shared, from->records, image_record_bytes(table));
     return RK_OK;
 }
 
@@ -232,8 +277,9 @@ rk_status rk_row_before_images_read(rk_row_before_images *s, const char *name, i
     int n_read = sscanf(name, RK_BEFORE_IMAGE_PREFIX "%9lld/%9lld:%9lld,%9lld:%9lld/%n", &age, &part, &parts,
                         &first, &end, &head);
     const char *table_name = name + head, *tail = strrchr(table_name, '/');
-    RK_FAIL_IF(n_read < 5 || head == 0 || !tail || strcmp(tail, "/rows") != 0 || age < 0 || first < 0 ||
-                   end <= first,
+    bool is_shared = tail && strcmp(tail, "/oov_rows") == 0;
+    RK_FAIL_IF(n_read < 5 || head == 0 || !tail || (!is_shared && strcmp(tail, "/rows") != 0) || age < 0 ||
+                   first < 0 || end <= first,
                RK_BAD_DATA, "tensor '%s': invalid name", name);
     size_t name_bytes = (size_t)(tail - table_name);
     stored_rows from = {.n = n,
@@ -251,7 +297,8 @@ rk_status rk_row_before_images_read(rk_row_before_images *s, const char *name, i
         if (end <= table->part.first_column || first >= table->part.first_column + table->config.dim)
             continue;
         RK_TRY(find_or_insert_image(s, s->n_looked_up - 1 - age, &image));
-        RK_TRY(merge_records(table, &image->tables[t], &from));
+        RK_TRY(is_shared ? take_shared(table, &image->tables[t], &from, name)
+                         : merge_records(table, &image->tables[t], &from));
     }
     return RK_OK;
 }

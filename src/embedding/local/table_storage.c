@@ -186,6 +186,10 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
     if (!part) part = &whole;
     *table = (rk_table){.part = *part, .config = *config, .optimizer = *optimizer, .seed = seed};
     if (part->dynamic) table->dynamic_config = *part->dynamic;
+    if (part->dynamic && part->n_parts) {
+        table->dynamic_config.part = part->part;
+        table->dynamic_config.n_parts = part->n_parts;
+    }
     table->config.name = NULL;
     char *name;
     RK_TRY(rk_strdup(config->name, &name));
@@ -210,7 +214,7 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
         read_rows(table, part->rows);
         return RK_OK;
     }
-    compute_sizes(table, part->dynamic ? rk_dynamic_first_places(part->dynamic) : config->n_rows);
+    compute_sizes(table, part->dynamic ? rk_dynamic_first_places(&table->dynamic_config) : config->n_rows);
     if (part->is_outline) return RK_OK;
     status = allocate(table);
     if (status == RK_OK && part->dynamic) status = init_dynamic(table);

@@ -10,7 +10,7 @@
 #include "optim/slots.h"
 
 /* What a part holds of the whole table: rows `part`, `part` + n_parts, ... and columns first_column ..
- * first_column + config.dim - 1 of `dim`. */
+ * first_column + config.dim - 1 of `dim`; of a dynamic table, the keys of a range of buckets. */
 typedef struct rk_table_part {
     const char *name; /* of the whole table; NULL: the part's own */
     int64_t n_rows;   /* likewise */
@@ -21,7 +21,7 @@ typedef struct rk_table_part {
     bool unplanned;      /* absent, and ids are only checked */
     bool is_outline;     /* no memory, but the bytes that it would take: only to be described */
     const rk_rows *rows; /* of a whole table: where its rows are, which are only read; NULL: in its memory */
-    const rk_dynamic_config *dynamic; /* of a whole table, n_rows of which are its capacity; NULL: static */
+    const rk_dynamic_config *dynamic; /* of the whole table, whose n_rows are its capacity; NULL: static */
 } rk_table_part;
 
 typedef struct rk_table {

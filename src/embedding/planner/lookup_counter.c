@@ -57,11 +57,11 @@ static rk_status count_id(counter *c, int64_t id, int64_t batch, int64_t local_b
 }
 
 static rk_status count_sample(counter *c, const rk_ids *ids, int64_t sample, int64_t most, int64_t batch,
-                              int64_t local_batch) {
+                              int64_t local_batch, bool is_keyed) {
     int64_t begin = rk_ids_begin(ids, sample), end = rk_ids_begin(ids, sample + 1);
     if (most && end - begin > most) end = begin + most;
     for (int64_t i = begin; i < end; i++)
-        if (ids->ids[i] >= 0) RK_TRY(count_id(c, ids->ids[i], batch, local_batch));
+        if (is_keyed || ids->ids[i] >= 0) RK_TRY(count_id(c, ids->ids[i], batch, local_batch));
     return RK_OK;
 }
 
@@ -95,7 +95,8 @@ rk_status rk_lookup_counter_add(rk_lookup_counter *count, const rk_batch *batch)
                  sample < last; sample++)
                 RK_TRY(count_sample(
                     &count->counters[collection->table_of[f]], &batch->features[collection->sources[f]],
-                    sample, collection->features[f].max_sequence_length, count->n_batches + 1, local_batch));
+                    sample, collection->features[f].max_sequence_length, count->n_batches + 1, local_batch,
+                    collection->dynamic[collection->table_of[f]].max_capacity > 0));
     }
     count->n_samples += batch->n;
     count->n_batches++;
@@ -125,15 +126,17 @@ static int32_t find_hot(counter *c) {
     return n;
 }
 
+/* Which part of a dynamic table has a hot key is not told. */
 void rk_lookup_counter_conclude(rk_lookup_counter *count, rk_table_statistics *loads) {
     double n_batches = (double)count->n_batches, n_shares = n_batches * (double)count->n_trainers;
     for (int32_t t = 0; t < count->collection->n_tables; t++) {
         counter *c = &count->counters[t];
-        loads[t] = (rk_table_statistics){.measured = true,
-                                         .ids = (double)c->n_ids / (double)count->n_samples,
-                                         .batch_rows = (double)c->batch_rows / n_batches,
-                                         .local_rows = (double)c->local_rows / n_shares,
-                                         .hot = c->hot,
-                                         .n_hot = find_hot(c)};
+        loads[t] =
+            (rk_table_statistics){.measured = true,
+                                  .ids = (double)c->n_ids / (double)count->n_samples,
+                                  .batch_rows = (double)c->batch_rows / n_batches,
+                                  .local_rows = (double)c->local_rows / n_shares,
+                                  .hot = c->hot,
+                                  .n_hot = count->collection->dynamic[t].max_capacity ? 0 : find_hot(c)};
     }
 }

@@ -7,6 +7,7 @@
 #include "base/text/text.h"
 #include "base/text/name_index.h"
 #include "embedding/planner/planner_constraints.h"
+#include "embedding/planner/table_traffic.h"
 
 typedef rk_planner_constraint constraint;
 
@@ -45,7 +46,9 @@ static rk_status check_ranks(const rk_planner_request *request, const constraint
 }
 
 /* Whether the numbers of ranks and slices go with the sharding and the table. */
-static rk_status check_cut(const constraint *w, const rk_table_config *table) {
+static rk_status check_cut(const rk_planner_request *request, const constraint *w, int32_t t) {
+    const rk_table_config *table = &request->tables[t];
+    int64_t most_parts = rk_request_most_parts(request, t);
     int32_t n_slices = w->n_slices                                         ? w->n_slices
                        : w->sharding == RK_SHARD_COLUMN_WISE && w->n_ranks ? w->n_ranks
                                                                            : 1;
@@ -62,9 +65,9 @@ static rk_status check_cut(const constraint *w, const rk_table_config *table) {
         return constraint_error(w, "slices", message);
     }
     if (w->sharding != RK_SHARD_ROW_WISE && w->sharding != RK_SHARD_GRID) return RK_OK;
-    if (w->n_ranks / n_slices <= table->n_rows) return RK_OK;
-    snprintf(message, sizeof message, "%lld rows cannot be cut into %d parts", (long long)table->n_rows,
-             w->n_ranks / n_slices);
+    if (w->n_ranks / n_slices <= most_parts) return RK_OK;
+    snprintf(message, sizeof message, "%lld %s cannot be cut into %d parts", (long long)most_parts,
+             rk_request_dynamic(request, t) ? "buckets" : "rows", w->n_ranks / n_slices);
     return constraint_error(w, "ranks", message);
 }
 
@@ -96,14 +99,29 @@ static rk_status check_pooling(const rk_planner_request *request, const constrai
     return reason ? constraint_error(w, "owner_pooling", reason) : RK_OK;
 }
 
+/* Rows of keys are in one place, and whole: which one it is depends on the batches so far. */
+static rk_status check_dynamic(const constraint *w) {
+    const char *what = w->sharding == RK_SHARD_REPLICATED    ? "replicated"
+                       : w->sharding == RK_SHARD_COLUMN_WISE ? "column_wise"
+                       : w->sharding == RK_SHARD_GRID        ? "a grid"
+                                                             : NULL;
+    char message[96];
+    if (w->pooling == RK_POOLING_ON)
+        return constraint_error(w, "owner_pooling", "not supported by dynamic tables (max_capacity)");
+    if (!what) return RK_OK;
+    snprintf(message, sizeof message, "a dynamic table (max_capacity) cannot be %s", what);
+    return rk_error_hint(constraint_error(w, "sharding", message), "use table_wise or row_wise");
+}
+
 static rk_status check_constraint(const rk_planner_request *request, const constraint *w, int32_t t) {
     if ((w->sharding == RK_SHARD_AUTO || w->sharding == RK_SHARD_REPLICATED) && w->n_ranks)
         return rk_error_hint(constraint_error(w, "ranks", "'ranks' needs a 'sharding'"),
                              "add sharding: table_wise, row_wise, column_wise or grid");
     RK_TRY(check_same_table(w, &request->tables[t]));
+    if (rk_request_dynamic(request, t)) RK_TRY(check_dynamic(w));
     RK_TRY(check_ranks(request, w));
     RK_TRY(check_slices(request, w, t));
-    RK_TRY(check_cut(w, &request->tables[t]));
+    RK_TRY(check_cut(request, w, t));
     return check_pooling(request, w);
 }
 

@@ -2,6 +2,7 @@
 #ifndef RK_EMBEDDING_PLANNER_PLANNER_REQUEST_H
 #define RK_EMBEDDING_PLANNER_PLANNER_REQUEST_H
 
+#include "embedding/dynamic_config.h"
 #include "embedding/planner/sharding.h"
 #include "embedding/planner/table_statistics.h"
 
@@ -46,6 +47,7 @@ typedef struct rk_rank_capacity {
 typedef struct rk_planner_request {
     const rk_table_config *tables; /* [n_tables] */
     int32_t n_tables;
+    const rk_dynamic_config *dynamic;  /* [n_tables], max_capacity 0 of static tables; NULL: all are static */
     const rk_feature_config *features; /* [n_features] */
     int32_t n_features;
     const rk_optimizer *optimizer; /* of tables without one of their own; NULL: adagrad */
@@ -61,6 +63,10 @@ typedef struct rk_planner_request {
     const rk_rank_capacity *capacities; /* [n_trainers + n_owners] or NULL: all are alike */
 } rk_planner_request;
 
+/* NULL: the table is static. */
+static inline const rk_dynamic_config *rk_request_dynamic(const rk_planner_request *request, int32_t table) {
+    return request->dynamic && request->dynamic[table].max_capacity ? &request->dynamic[table] : NULL;
+}
 bool rk_optimizer_couples_rows(
     rk_optimizer_kind kind); /* its step uses more of a row than the value that it changes */
 const rk_optimizer *rk_request_optimizer(const rk_planner_request *request, int32_t table,

@@ -9,7 +9,8 @@
 
 /* A table is cut into slices of columns (of dim / n_slices each) and each slice into parts of rows: row `id`
  * is row id / n_parts of part id % n_parts. table-wise: 1 slice of 1 part; row-wise: 1 slice of several;
- * column-wise: several of 1; or both. */
+ * column-wise: several of 1; or both. A dynamic table has one slice, whose parts are
+ * ranges of its buckets. */
 typedef struct rk_table_placement {
     bool replicated; /* every rank that looks rows up holds the whole table; the rest is then not looked at */
     int32_t n_slices, n_parts;

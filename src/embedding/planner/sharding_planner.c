@@ -105,7 +105,7 @@ static void assign_part(choice *c, int32_t t, const slice *s, int32_t number, in
     double share = p->n_parts > 1 ? rk_part_share(c->request, &c->candidates[t].load, part, p->n_parts) : 1;
     c->wire_bytes += share * s->wire_bytes;
     o->seconds += seconds_on(o, share * s->wire_bytes, share * s->memory_bytes);
-    o->bytes += s->row_bytes * (double)rk_part_rows(c->request->tables[t].n_rows, part, p->n_parts);
+    o->bytes += s->row_bytes * (double)rk_request_part_rows(c->request, t, part, p->n_parts);
     p->owners[(size_t)number * (size_t)p->n_parts + (size_t)part] =
         rk_owner_rank(&c->request->roles, o->number);
 }
@@ -163,12 +163,13 @@ static int32_t parts_of(const choice *c, int32_t t, int32_t n_slices) {
     if (table->sharding != RK_SHARD_ROW_WISE && table->sharding != RK_SHARD_GRID) return 1;
     if (table->constraint && table->constraint->n_ranks) return table->constraint->n_ranks / n_slices;
     int32_t n = c->n_dealt / n_slices;
-    if (n > c->request->tables[t].n_rows) n = (int32_t)c->request->tables[t].n_rows;
+    if (n > rk_request_most_parts(c->request, t)) n = (int32_t)rk_request_most_parts(c->request, t);
     return n > 1 ? n : 1;
 }
 
 static bool wants_owner_pooling(const choice *c, int32_t t) {
     const candidate *table = &c->candidates[t];
+    if (rk_request_dynamic(c->request, t)) return false;
     if (rk_unpooled_reason(c->request->features, c->request->n_features, c->request->tables[t].name))
         return false;
     if (table->constraint && table->constraint->pooling != RK_POOLING_AUTO)
@@ -324,7 +325,8 @@ static rk_sharding requested_sharding(const rk_planner_request *request, int32_t
                                       const rk_planner_constraint *constraint) {
     if (constraint && constraint->sharding != RK_SHARD_AUTO) return constraint->sharding;
     if (constraint && constraint->pooling == RK_POOLING_ON) return RK_SHARD_TABLE_WISE;
-    return request->tables[t].n_rows < request->replicate_below ? RK_SHARD_REPLICATED : RK_SHARD_AUTO;
+    bool is_small = request->tables[t].n_rows < request->replicate_below && !rk_request_dynamic(request, t);
+    return is_small ? RK_SHARD_REPLICATED : RK_SHARD_AUTO;
 }
 
 /* The time of each of the table's owners, or of the trainers if that is longer. */
@@ -349,8 +351,8 @@ static int32_t most_slices(choice *c, int32_t t) {
 /* Owners combine the bags of a whole table, or of its slices, each of which is sent all ids; by rows, more
  * rows than bags may travel. No owner is to hold more of a table than its share of all. */
 static rk_sharding best_split(choice *c, int32_t t, double bytes_of_owner) {
-    int32_t n_parts =
-        c->n_owners < c->request->tables[t].n_rows ? c->n_owners : (int32_t)c->request->tables[t].n_rows;
+    int64_t most_parts = rk_request_most_parts(c->request, t);
+    int32_t n_parts = c->n_owners < most_parts ? c->n_owners : (int32_t)most_parts;
     rk_sharding best = RK_SHARD_ROW_WISE;
     double least = seconds_of_table(c, t, &(rk_table_placement){.n_slices = 1, .n_parts = n_parts});
     for (int32_t most = most_slices(c, t), n = 1;; n = most) {
@@ -371,7 +373,6 @@ static void fill_candidate(choice *c, int32_t t, const rk_planner_constraint *co
     const rk_planner_request *request = c->request;
     const rk_table_config *config = &request->tables[t];
     candidate *table = &c->candidates[t];
-    rk_optimizer usual;
     table->constraint = constraint;
     table->sharding = requested_sharding(request, t, constraint);
     table->load = request->loads ? request->loads[t]
@@ -379,8 +380,7 @@ static void fill_candidate(choice *c, int32_t t, const rk_planner_constraint *co
                                        config->n_rows,
                                        rk_assumed_ids(config->name, request->features, request->n_features),
                                        request->batch_size, request->roles.n_trainers);
-    table->bytes = (double)config->n_rows *
-                   rk_stored_row_bytes(config, rk_request_optimizer(request, t, &usual), config->dim);
+    table->bytes = (double)config->n_rows * rk_request_row_bytes(request, t);
 }
 
 /* As owners will combine its bags, if they can. */

@@ -17,6 +17,24 @@ int64_t rk_part_rows(int64_t n_rows, int32_t part, int32_t n_parts) {
     return n_rows / n_parts + (part < n_rows % n_parts);
 }
 
+int64_t rk_request_part_rows(const rk_planner_request *request, int32_t t, int32_t part, int32_t n_parts) {
+    const rk_dynamic_config *dynamic = rk_request_dynamic(request, t);
+    return dynamic ? rk_dynamic_part_capacity(dynamic, part, n_parts)
+                   : rk_part_rows(request->tables[t].n_rows, part, n_parts);
+}
+
+int64_t rk_request_most_parts(const rk_planner_request *request, int32_t t) {
+    const rk_dynamic_config *dynamic = rk_request_dynamic(request, t);
+    return dynamic ? dynamic->n_buckets : request->tables[t].n_rows;
+}
+
+double rk_request_row_bytes(const rk_planner_request *request, int32_t t) {
+    rk_optimizer usual;
+    const rk_table_config *table = &request->tables[t];
+    return rk_stored_row_bytes(table, rk_request_optimizer(request, t, &usual), table->dim) +
+           (rk_request_dynamic(request, t) ? RK_KEY_BYTES : 0);
+}
+
 double rk_part_share(const rk_planner_request *request, const rk_table_statistics *load, int32_t part,
                      int32_t n_parts) {
     double ids = load->ids * (double)request->batch_size / request->roles.n_trainers, hot = 0, here = 0;
@@ -55,11 +73,17 @@ static rk_table_traffic pooled(const rk_planner_request *request, const rk_table
     return traffic;
 }
 
-static rk_table_traffic by_rows(const rk_planner_request *request, const rk_table_config *table,
-                                const rk_table_statistics *load, const rk_table_placement *placement) {
+/* A key travels whole, and with it how often it is used. */
+enum { KEY_ON_WIRE = 8 + 4 };
+
+static rk_table_traffic by_rows(const rk_planner_request *request, int32_t t, const rk_table_statistics *load,
+                                const rk_table_placement *placement) {
+    const rk_table_config *table = &request->tables[t];
+    double id_bytes =
+        rk_request_dynamic(request, t) ? KEY_ON_WIRE : id_width(table->n_rows, placement->n_parts);
     rk_table_traffic traffic = {.requests = load->local_rows * request->roles.n_trainers};
     double values = traffic.requests * table->dim, wire = (double)rk_dtype_bytes(request->wire);
-    traffic.id_bytes = traffic.requests * placement->n_slices * id_width(table->n_rows, placement->n_parts);
+    traffic.id_bytes = traffic.requests * placement->n_slices * id_bytes;
     traffic.row_bytes = values * wire;
     traffic.lookup_bytes = values * ((double)rk_dtype_bytes(table->dtype) + wire);
     if (table->frozen) return traffic;
@@ -74,7 +98,7 @@ rk_table_traffic rk_table_traffic_of(const rk_planner_request *request, int32_t 
     rk_optimizer usual;
     const rk_optimizer *optimizer = rk_request_optimizer(request, table, &usual);
     rk_table_traffic traffic = placement->owner_pooling ? pooled(request, config, load, placement)
-                                                        : by_rows(request, config, load, placement);
+                                                        : by_rows(request, table, load, placement);
     if (!config->frozen)
         traffic.update_bytes += 2 * load->batch_rows * rk_stored_row_bytes(config, optimizer, config->dim);
     return traffic;

@@ -20,7 +20,14 @@ double rk_part_share(const rk_planner_request *request, const rk_table_statistic
 /* Rows of a part. */
 int64_t rk_part_rows(int64_t n_rows, int32_t part, int32_t n_parts);
 
+/* The same of table t, be it dynamic; and into how many parts it can be cut. */
+int64_t rk_request_part_rows(const rk_planner_request *request, int32_t table, int32_t part, int32_t n_parts);
+int64_t rk_request_most_parts(const rk_planner_request *request, int32_t table);
+
 /* A row of `dim` values with its slots. */
 double rk_stored_row_bytes(const rk_table_config *table, const rk_optimizer *optimizer, int32_t dim);
+
+/* The same of table t, and its key, if it has one. */
+double rk_request_row_bytes(const rk_planner_request *request, int32_t table);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/thread/trace.h"
 #include "embedding/sharded/sharded_internal.h"
 #include "kernels/kernels.h"
@@ -37,8 +38,12 @@ static rk_status wait(rk_store *store) {
     rk_sharded *s = of(store);
     RK_FAIL_IF(s->begun == s->finished, RK_INVALID_ARGUMENT, "no batch is in flight");
     uint64_t began = rk_trace_begin();
-    rk_status status = rk_sharded_wait_until(s, rk_in_flight_batch_at(s, s->finished), RK_IN_FLIGHT_READY);
+    rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->finished);
+    rk_status status = rk_sharded_wait_until(s, j, RK_IN_FLIGHT_READY);
     rk_trace_end(began, "wait for rows");
+    if (status != RK_OK || j->kind == RK_IN_FLIGHT_CONTROL) return status;
+    s->keys = j->keys;
+    status = rk_in_flight_batch_share_rows(s, j);
     return status;
 }
 
@@ -126,6 +131,63 @@ static rk_status serve(rk_store *store, int64_t *word) {
     }
 }
 
+static rk_status load_keys(rk_store *store, const rk_stored_keys *keys) {
+    return rk_embeddings_load_keys(of(store)->store, keys);
+}
+
+/* What each rank tells of a part of a table that it has. */
+static rk_key_share count_part(const rk_sharded *s, const rk_table_shard *shard) {
+    const rk_dynamic_table *t = shard->stored < 0 ? NULL : s->store->tables[shard->stored].dynamic;
+    return t ? (rk_key_share){.n_keys = t->n_keys,
+                              .n_candidates = rk_dynamic_n_candidates(t),
+                              .totals = t->totals}
+             : (rk_key_share){0};
+}
+
+static void add_share(rk_key_share *sum, const rk_key_share *part) {
+    sum->n_keys += part->n_keys;
+    sum->n_candidates += part->n_candidates;
+    sum->totals.n_admitted += part->totals.n_admitted;
+    sum->totals.n_evicted += part->totals.n_evicted;
+    sum->totals.n_refused += part->totals.n_refused;
+}
+
+/* Shards of a table stand in the order of its parts. parts [n_shards]: what is known of each. */
+static void tell_shares(rk_sharded *s, const rk_key_share *parts) {
+    for (int32_t h = 0; h < s->n_shards; h++) {
+        const rk_table_shard *shard = &s->shards[h];
+        rk_dynamic_table *t = shard->stored < 0 ? NULL : s->store->tables[shard->stored].dynamic;
+        rk_key_share before = {0}, all = {0};
+        for (int32_t g = h - shard->part; t && g < h - shard->part + shard->n_parts; g++) {
+            if (g < h) add_share(&before, &parts[g]);
+            add_share(&all, &parts[g]);
+        }
+        if (!t) continue;
+        t->share = all;
+        t->share.keys_before = before.n_keys;
+        t->share.candidates_before = before.n_candidates;
+    }
+}
+
+static rk_status number_keys(rk_store *store) {
+    rk_sharded *s = of(store);
+    RK_AUTOFREE rk_key_share *parts = NULL;
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
+    size_t n_bytes = (size_t)s->n_shards * sizeof *parts;
+    if (!s->n_dynamic) return RK_OK;
+    RK_TRY(rk_comm_agree(s->comm, rk_alloc((size_t)s->n_shards, sizeof *parts, &parts)));
+    for (int32_t h = 0; h < s->n_shards; h++) parts[h] = count_part(s, &s->shards[h]);
+    RK_TRY(rk_comm_gather(s->comm, RK_CHANNEL_VALUES, parts, n_bytes, &all_to_all));
+    for (int32_t h = 0; h < s->n_shards; h++) {
+        const void *theirs;
+        if (s->shards[h].owner < 0) continue;
+        RK_TRY(rk_all_to_all_take(all_to_all, s->shards[h].owner, n_bytes, &theirs));
+        memcpy(&parts[h], (const rk_key_share *)theirs + h, sizeof *parts);
+    }
+    tell_shares(s, parts);
+    return RK_OK;
+}
+
 static rk_status add_state(rk_store *store, rk_state_dict *state) {
     rk_sharded *s = of(store);
     for (int32_t h = 0; h < s->n_shards; h++) {
@@ -145,6 +207,7 @@ static rk_status read_before_images(rk_store *store, const char *name, int64_t n
 }
 
 static void reload(rk_store *store) {
+    rk_embeddings_loaded(of(store)->store);
     rk_row_before_images_clear(&of(store)->before_images);
 }
 
@@ -177,7 +240,8 @@ rk_sharded_counts rk_sharded_count(const rk_sharded *s) {
 
 static rk_store_counts count(const rk_store *store) {
     return (rk_store_counts){.wait_s = of(store)->seen.wait_s,
-                             .staleness_sum = atomic_load(&of(store)->staleness_sum)};
+                             .staleness_sum = atomic_load(&of(store)->staleness_sum),
+                             .keys = of(store)->keys};
 }
 
 const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
@@ -192,6 +256,8 @@ const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
                                      .end = end,
                                      .flush = flush,
                                      .reload = reload,
+                                     .load_keys = load_keys,
+                                     .number_keys = number_keys,
                                      .state = add_state,
                                      .read_before_images = read_before_images,
                                      .scale_learning_rate = scale_learning_rate,

@@ -12,6 +12,7 @@
 #include <reckon/embeddings.h>
 
 #include "comm/comm.h"
+#include "embedding/dynamic_config.h"
 #include "embedding/planner/sharding.h"
 #include "embedding/store.h"
 
@@ -27,6 +28,7 @@ typedef struct rk_sharded_options {
     int64_t micro_batch_samples;
     rk_dtype wire;     /* of rows and gradients on their way */
     int64_t staleness; /* updates of so many batches may be missing from a lookup; 0: of none */
+    const rk_dynamic_config *dynamic; /* [n_tables], where max_capacity is 0 of static ones; NULL: all are */
 } rk_sharded_options;
 
 /* RK_CONFIG on every rank, where the ranks' placements [n_tables] differ: each has chosen by itself, with

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "embedding/planner/planner_request.h"
+#include "embedding/planner/table_traffic.h"
 #include "embedding/sharded/sharded_internal.h"
 
 rk_status rk_table_placements_check_same(rk_comm *comm, const rk_table_placement *placements, int32_t n) {
@@ -24,6 +25,18 @@ rk_status rk_table_placements_check_same(rk_comm *comm, const rk_table_placement
     return rk_error_hint(
         rk_error(RK_CONFIG, "the ranks computed different sharding plans"),
         "use one plan on all ranks: write it with 'reckon plan --write' and set cluster.plan");
+}
+
+/* What dynamic tables cannot be: on several ranks at once, or without the order of their batches' keys. */
+static rk_status check_dynamic(const rk_table_config *table, const rk_table_placement *p,
+                               const rk_dynamic_config *dynamic) {
+    RK_FAIL_IF(p->replicated || p->n_slices > 1 || p->owner_pooling, RK_INVALID_ARGUMENT,
+               "table '%s' is dynamic: it is cut by its keys alone, and its rows travel one by one",
+               table->name);
+    RK_FAIL_IF(p->n_parts > dynamic->n_buckets, RK_INVALID_ARGUMENT,
+               "table '%s': %lld buckets cannot be cut into %d parts", table->name,
+               (long long)dynamic->n_buckets, p->n_parts);
+    return RK_OK;
 }
 
 static rk_status check_placement(const rk_table_config *table, const rk_table_placement *p,
@@ -56,11 +69,25 @@ static rk_status check_features(const rk_embeddings_config *c, const rk_table_co
     return RK_OK;
 }
 
+static const rk_dynamic_config *dynamic_of(const rk_sharded_options *o, int32_t t) {
+    return o->dynamic && o->dynamic[t].max_capacity ? &o->dynamic[t] : NULL;
+}
+
+static int64_t rows_of_part(const rk_sharded_options *o, int32_t t, int32_t part, int32_t n_parts) {
+    const rk_dynamic_config *dynamic = dynamic_of(o, t);
+    return dynamic ? rk_dynamic_part_capacity(dynamic, part, n_parts)
+                   : rk_part_rows(o->config->tables[t].n_rows, part, n_parts);
+}
+
 static rk_status add_shards(rk_sharded *s, const rk_sharded_options *o) {
     const rk_embeddings_config *c = o->config;
     size_t n = 0;
     for (int32_t t = 0; t < c->n_tables; t++) {
         const rk_table_placement *p = &o->placements[t];
+        if (dynamic_of(o, t)) {
+            RK_TRY(check_dynamic(&c->tables[t], p, dynamic_of(o, t)));
+            s->n_dynamic++;
+        }
         RK_TRY(check_placement(&c->tables[t], p, &s->roles));
         RK_TRY(check_features(c, &c->tables[t], p));
         n += p->replicated ? 1 : (size_t)(p->n_slices * p->n_parts);
@@ -71,16 +98,15 @@ static rk_status add_shards(rk_sharded *s, const rk_sharded_options *o) {
         int32_t n_slices = p->replicated ? 1 : p->n_slices, n_parts = p->replicated ? 1 : p->n_parts,
                 dim = c->tables[t].dim / n_slices;
         for (int32_t i = 0; i < n_slices * n_parts; i++)
-            s->shards[s->n_shards++] =
-                (rk_table_shard){.table = t,
-                                 .slice = i / n_parts,
-                                 .part = i % n_parts,
-                                 .n_parts = n_parts,
-                                 .owner = p->replicated ? -1 : p->owners[i],
-                                 .first_column = i / n_parts * dim,
-                                 .dim = dim,
-                                 .stored = -1,
-                                 .n_rows = (c->tables[t].n_rows - i % n_parts + n_parts - 1) / n_parts};
+            s->shards[s->n_shards++] = (rk_table_shard){.table = t,
+                                                        .slice = i / n_parts,
+                                                        .part = i % n_parts,
+                                                        .n_parts = n_parts,
+                                                        .owner = p->replicated ? -1 : p->owners[i],
+                                                        .first_column = i / n_parts * dim,
+                                                        .dim = dim,
+                                                        .stored = -1,
+                                                        .n_rows = rows_of_part(o, t, i % n_parts, n_parts)};
     }
     return RK_OK;
 }
@@ -93,10 +119,10 @@ static int id_bytes_of(int64_t n_rows) {
 static rk_table_shard_stream stream_of(const rk_sharded *s, const rk_sharded_options *o, int32_t shard,
                                        int32_t feature) {
     const rk_table_config *table = &o->config->tables[s->shards[shard].table];
-    bool exact = table->dtype != RK_F32 && feature < 0;
+    bool exact = table->dtype != RK_F32 && feature < 0, keyed = dynamic_of(o, s->shards[shard].table) != NULL;
     return (rk_table_shard_stream){.shard = shard,
                                    .feature = feature,
-                                   .id_bytes = id_bytes_of(s->shards[shard].n_rows),
+                                   .id_bytes = keyed ? 8 : id_bytes_of(s->shards[shard].n_rows),
                                    .rows_wire = exact ? table->dtype : o->wire,
                                    .gradients_wire = o->wire,
                                    .trainable = !table->frozen};
@@ -117,7 +143,13 @@ static rk_status add_streams(rk_sharded *s, const rk_sharded_options *o) {
             if (owner_pooling) s->streams[s->n_streams++] = stream_of(s, o, h, f);
             n_readers++;
         }
-        if (!owner_pooling && n_readers) s->streams[s->n_streams++] = stream_of(s, o, h, -1);
+        if (owner_pooling || !n_readers) continue;
+        s->streams[s->n_streams] = stream_of(s, o, h, -1);
+        if (dynamic_of(o, t)) {
+            s->streams[s->n_streams].n_features = n_readers;
+            s->streams[s->n_streams].oov = dynamic_of(o, t)->oov;
+        }
+        s->n_streams++;
     }
     return RK_OK;
 }
@@ -148,6 +180,7 @@ static rk_status create_trainer_tables(rk_sharded *s, const rk_sharded_options *
             (rk_table_part){.n_rows = c->tables[t].n_rows,
                             .dim = c->tables[t].dim,
                             .absent = true,
+                            .dynamic = dynamic_of(o, t),
                             .unplanned = o->placements[t].owner_pooling && !o->placements[t].replicated};
     RK_TRY(rk_embeddings_create_parts(c, parts, &s->trainer_tables));
     for (int32_t f = 0; f < c->n_features; f++)
@@ -186,6 +219,7 @@ static void describe_shards(rk_sharded *s, const rk_sharded_options *o, store_co
                                                   .dim = table->dim,
                                                   .n_parts = shard->n_parts,
                                                   .part = shard->part,
+                                                  .dynamic = dynamic_of(o, shard->table),
                                                   .first_column = shard->first_column};
     }
 }
@@ -222,6 +256,7 @@ static rk_status create_store(rk_sharded *s, const rk_sharded_options *o) {
     config.features = c.features;
     config.n_features = c.n_features;
     RK_GOTO(rk_embeddings_create_parts(&config, c.parts, &s->store));
+    s->store->takes_rows = true; /* once the keys that came have them */
     for (int32_t r = 0; r < s->roles.n_trainers; r++)
         for (int32_t i = 0; i < rk_n_here(s); i++) {
             bool bags = s->streams[s->streams_of[s->rank][i]].feature >= 0;
@@ -239,14 +274,16 @@ rk_status rk_in_flight_batch_init(const rk_sharded *s, rk_in_flight_batch *j) {
            size = (size_t)s->size;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, j->unique), RK_ARRAY(size, j->ask), RK_ARRAY(size, j->answer),
                         RK_ARRAY(size, j->give), RK_ARRAY(n_stored, j->local), RK_ARRAY(n_stored, j->offsets),
-                        RK_ARRAY(n_stored, j->stored_ids), RK_ARRAY(n_stored, j->counts)));
+                        RK_ARRAY(n_stored, j->stored_ids), RK_ARRAY(n_stored, j->counts),
+                        RK_ARRAY(n_stored, j->uses), RK_ARRAY(n_stored, j->n_first)));
     if (!s->trains) return RK_OK;
     size_t n_features = (size_t)s->trainer_tables->n_features;
     for (int32_t h = 0; h < s->n_shards; h++) {
         rk_unique_rows *w = &j->unique[s->shards[h].table];
         if (w->begins) continue; /* another shard's, in as many parts */
         RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)s->shards[h].n_parts + 2, w->begins),
-                            RK_ARRAY(n_features + 1, w->bag_begins)));
+                            RK_ARRAY(n_features + 1, w->bag_begins),
+                            RK_ARRAY((size_t)s->shards[h].n_parts * n_features, w->n_first)));
     }
     return rk_batch_context_init(&j->batch_context, n_tables, n_features);
 }
@@ -258,9 +295,9 @@ void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j) {
     for (int i = 0; i < 4; i++) rk_all_to_all_free(all_to_alls[i]);
     for (int32_t t = 0; t < s->n_tables && j->unique; t++) {
         rk_unique_rows *w = &j->unique[t];
-        RK_FREE_ALL(w->begins, w->bag_begins);
-        rk_resizable_buffer *buffers[] = {&w->rows, &w->targets, &w->order, &w->values};
-        for (int i = 0; i < 4; i++) rk_resizable_buffer_release(buffers[i]);
+        RK_FREE_ALL(w->begins, w->bag_begins, w->n_first);
+        rk_resizable_buffer *buffers[] = {&w->rows, &w->uses, &w->absent, &w->targets, &w->order, &w->values};
+        for (int i = 0; i < 6; i++) rk_resizable_buffer_release(buffers[i]);
     }
     for (int32_t r = 0; r < s->size; r++) {
         if (j->ask) rk_resizable_buffer_release(&j->ask[r]);
@@ -270,11 +307,24 @@ void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j) {
     for (size_t f = 0; f < n_stored; f++) {
         if (j->local) rk_resizable_buffer_release(&j->local[f]);
         if (j->offsets) rk_resizable_buffer_release(&j->offsets[f]);
+        if (j->uses) rk_resizable_buffer_release(&j->uses[f]);
+        if (j->n_first) rk_resizable_buffer_release(&j->n_first[f]);
     }
-    RK_FREE_ALL(j->unique, j->ask, j->answer, j->give, j->local, j->offsets, j->stored_ids, j->counts);
+    RK_FREE_ALL(j->unique, j->ask, j->answer, j->give, j->local, j->offsets, j->stored_ids, j->counts,
+                j->uses, j->n_first);
     if (s->trainer_tables)
         rk_batch_context_release(&j->batch_context, s->trainer_tables->n_tables,
                                  s->trainer_tables->n_features);
+}
+
+/* Those of a dynamic table come by features, and of each by trainers: the order of the batch. */
+static rk_status allocate_key_uses(rk_sharded *s) {
+    size_t n = 0, n_tables = (size_t)s->store->n_tables;
+    for (int32_t i = 0; i < rk_n_here(s); i++)
+        n += (size_t)s->roles.n_trainers * (size_t)s->streams[s->streams_of[s->rank][i]].n_features;
+    s->keys.n_tables = s->n_dynamic;
+    return RK_ALLOC_ALL(RK_ARRAY(n, s->key_uses), RK_ARRAY(n_tables + 1, s->key_begins),
+                        RK_ARRAY(n_tables + 1, s->key_task_begins));
 }
 
 static rk_status allocate(rk_sharded *s) {
@@ -282,6 +332,7 @@ static rk_status allocate(rk_sharded *s) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(size, s->messages), RK_ARRAY(size, s->answers),
                         RK_ARRAY(n_stored, s->activations), RK_ARRAY(n_stored, s->scratch),
                         RK_ARRAY(n_stored, s->asked), RK_ARRAY(n_stored, s->asked_ids)));
+    RK_TRY(allocate_key_uses(s));
     s->n_in_flight_batches = (size_t)s->staleness + 2;
     RK_TRY(rk_alloc(s->n_in_flight_batches, sizeof *s->in_flight_batches, &s->in_flight_batches));
     for (size_t i = 0; i < s->n_in_flight_batches; i++)
@@ -361,6 +412,7 @@ void rk_sharded_free(rk_store *store) {
     rk_embeddings_free(s->store);
     RK_FREE_ALL(s->names, s->shards, s->streams, s->streams_of, s->n_streams_of, s->trainers, s->owners,
                 s->nobody, s->servers, s->first, s->activations, s->scratch, s->asked, s->asked_ids,
-                s->messages, s->answers, s->in_flight_batches);
+                s->messages, s->answers, s->in_flight_batches, s->key_uses, s->key_begins,
+                s->key_task_begins);
     rk_free(s);
 }

@@ -22,16 +22,24 @@ typedef struct rk_table_shard {
 /* What goes to a shard in a batch: the different rows of its table, or one feature's bags. */
 typedef struct rk_table_shard_stream {
     int32_t shard, feature; /* feature -1: rows */
-    int id_bytes;           /* 2, 4 or 8 */
+    int32_t n_features;     /* of a dynamic table, whose keys travel with their uses, so many; else 0 */
+    bool oov;     /* keys without a row share one, which is asked of the first part, behind its keys */
+    int id_bytes; /* 2, 4 or 8 */
     rk_dtype rows_wire, gradients_wire;
     bool trainable;
 } rk_table_shard_stream;
 
-/* A table's different rows in a trainer's batch, in the order of the parts that they are in. */
+/* A table's different rows in a trainer's batch, in the order of the parts that they are in; of a dynamic
+ * table its different keys, those of a part in the order of their first uses. */
 typedef struct rk_unique_rows {
     int64_t n;
-    int64_t *begins;             /* [n_parts+1] */
-    rk_resizable_buffer rows;    /* int64 [n]: the row's number within its part */
+    int64_t *begins;          /* [n_parts+1] */
+    rk_resizable_buffer rows; /* int64 [n]: the row's number within its part, or the key */
+    rk_resizable_buffer uses; /* uint32 [n]: of keys, how often each is used */
+    int64_t *n_first;         /* [n_parts, n_features]: of keys, how many each feature is the first to use */
+    rk_resizable_buffer absent;  /* uint8 [n]: of keys, whether each shares the row of those without one, */
+    int64_t shared;              /* which is there */
+    bool shares;                 /* some do */
     rk_resizable_buffer targets; /* int64 [n_uses]: of each use of the table, in the order of occurrences, its
                        place among them; of bags that are combined elsewhere: 0, 1, 2, ... A batch's own,
                        which lookups read until it is finished, when the next ones have grown theirs */
@@ -69,7 +77,10 @@ typedef struct rk_in_flight_batch {
     rk_resizable_buffer *offsets; /* [n_stored_features]: of bags, int64 [n_bags+1] */
     rk_ids *stored_ids;           /* [n_stored_features] */
     int64_t *counts;              /* [n_stored_features]: bags */
+    rk_resizable_buffer *uses;    /* [n_stored_features]: of keys, uint32; */
+    rk_resizable_buffer *n_first; /* [n_stored_features]: likewise, int64 [n_features of the stream] */
     bool is_read;                 /* those are filled in */
+    rk_key_counts keys;           /* of all owners, when they served it */
 } rk_in_flight_batch;
 
 struct rk_sharded {
@@ -100,6 +111,11 @@ struct rk_sharded {
     size_t n_in_flight_batches;
     char **names; /* [n_tables] */
     int32_t n_tables;
+    int32_t n_dynamic;                  /* of them; where there are any, owners tell of their keys */
+    rk_key_uses *key_uses;              /* [n_key_uses]: what the store's dynamic tables get, scratch */
+    int32_t *key_begins;                /* [n_stored_tables + 1]: those of each */
+    size_t *key_task_begins;            /* [n_stored_tables + 1] */
+    rk_key_counts keys;                 /* as the caller's last batch came to know them */
     _Atomic int64_t begun;              /* by the caller, as */
     int64_t finished;                   /* are these */
     _Atomic int64_t next_updated;       /* by whoever moves batches in flight on, as */
@@ -131,6 +147,18 @@ static inline int32_t rk_n_here(const rk_sharded *s) {
 static inline int32_t rk_stored_feature(const rk_sharded *s, int32_t trainer, int32_t stream) {
     return trainer * rk_n_here(s) + stream;
 }
+/* Rows that are asked of a stream's shard beside its keys. */
+static inline int64_t rk_n_shared_rows(const rk_sharded *s, const rk_table_shard_stream *stream) {
+    return stream->oov && s->shards[stream->shard].part == 0;
+}
+/* Behind the rows of a stream whose keys may share one: which of them do, a byte each. */
+static inline size_t rk_absent_bytes(const rk_table_shard_stream *stream, int64_t n) {
+    return stream->oov ? ((size_t)n + 63) / 64 * 64 : 0;
+}
+/* Before the gradients of the shared row's stream: whether it has one, int64. */
+static inline size_t rk_shares_bytes(const rk_sharded *s, const rk_table_shard_stream *stream) {
+    return rk_n_shared_rows(s, stream) ? 64 : 0;
+}
 /* Rows of a replicated shard are read where they are. */
 static inline bool rk_table_shard_stream_answers(const rk_sharded *s, const rk_table_shard_stream *stream,
                                                  int32_t trainer, int32_t owner) {
@@ -147,14 +175,25 @@ typedef struct rk_ids_header {
 typedef struct rk_ids_entry {
     int64_t n_bags, n_ids; /* n_bags: of answers and gradients */
 } rk_ids_entry;
+static inline size_t rk_pad(size_t n, size_t to) {
+    return (n + to - 1) / to * to;
+}
+/* What follows a stream's keys: how many each feature is the first to use, int64 [n_features], and each key's
+ * uses, uint32 [n_ids]. */
+static inline size_t rk_key_uses_bytes(const rk_table_shard_stream *stream, int64_t n_ids) {
+    return stream->n_features
+               ? (size_t)stream->n_features * sizeof(int64_t) + rk_pad((size_t)n_ids * sizeof(uint32_t), 8)
+               : 0;
+}
 /* A message of gradients begins with this, and they follow at 64 bytes. */
 typedef struct rk_gradients_header {
     int64_t
         begun; /* batches that trainers had begun then: those are served before these gradients are applied */
 } rk_gradients_header;
 enum { RK_GRADIENTS_HEAD = 64 };
-static inline size_t rk_pad(size_t n, size_t to) {
-    return (n + to - 1) / to * to;
+/* An answer begins with the owner's rk_key_counts where there are dynamic tables. */
+static inline size_t rk_answer_head(const rk_sharded *s) {
+    return s->n_dynamic ? 64 : 0;
 }
 static inline size_t rk_values_bytes(int64_t n, int32_t dim, rk_dtype wire) {
     return rk_pad((size_t)n * (size_t)dim * rk_dtype_bytes(wire), 64);
@@ -178,6 +217,9 @@ int64_t rk_in_flight_batch_stream_count(const rk_sharded *s, rk_in_flight_batch 
 int64_t rk_in_flight_batch_stream_offset(const rk_sharded *s, const rk_in_flight_batch *j,
                                          const rk_table_shard_stream *stream);
 rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j);
+/* By the caller, once rows are taken: keys without one look up the row that they share, and its gradients are
+ * summed as one row's. */
+rk_status rk_in_flight_batch_share_rows(rk_sharded *s, rk_in_flight_batch *j);
 /* Samples first .. last-1 of a feature, once its rows are taken; `to` is of sample `first`. */
 void rk_in_flight_batch_lookup(const rk_sharded *s, const rk_in_flight_batch *j, int32_t feature,
                                int64_t first, int64_t last, const rk_activation *to);

@@ -3,12 +3,37 @@
  * all, and sums over trainers are sums over features. */
 #include <string.h>
 
+#include "base/thread/parallel.h"
 #include "batch/narrow.h"
 #include "embedding/sharded/sharded_internal.h"
 
 static rk_status too_short(int32_t trainer, const char *what, size_t n_bytes) {
     return rk_error(RK_INTERNAL, "rank %d sent a message of %s of %zu bytes, shorter than its header says",
                     trainer, what, n_bytes);
+}
+
+/* Behind a stream's keys, within what is left of the message. */
+static rk_status read_key_uses(const rk_sharded *s, const rk_table_shard_stream *stream,
+                               rk_in_flight_batch *j, int32_t trainer, int32_t f, int64_t n_ids,
+                               const rk_message *message, size_t *at) {
+    size_t first_bytes = (size_t)stream->n_features * sizeof(int64_t);
+    if (rk_key_uses_bytes(stream, n_ids) > message->n_bytes - *at)
+        return too_short(trainer, "ids", message->n_bytes);
+    RK_TRY(rk_resizable_buffer_reserve(&j->n_first[f], first_bytes));
+    RK_TRY(rk_resizable_buffer_reserve(&j->uses[f], (size_t)n_ids * sizeof(uint32_t)));
+    const char *from = (const char *)message->data + *at;
+    memcpy(j->n_first[f].data, from, first_bytes);
+    if (n_ids) memcpy(j->uses[f].data, from + first_bytes, (size_t)n_ids * sizeof(uint32_t));
+    *at += rk_key_uses_bytes(stream, n_ids);
+    int64_t left = n_ids - rk_n_shared_rows(s, stream);
+    for (int32_t k = 0; k < stream->n_features; k++) {
+        int64_t n = ((const int64_t *)j->n_first[f].data)[k];
+        RK_FAIL_IF(n < 0 || n > left, RK_INTERNAL, "rank %d sent %lld keys, but counts of others", trainer,
+                   (long long)n_ids);
+        left -= n;
+    }
+    RK_FAIL_IF(left, RK_INTERNAL, "rank %d sent %lld keys, but counts of fewer", trainer, (long long)n_ids);
+    return RK_OK;
 }
 
 static rk_status read_stream(const rk_sharded *s, rk_in_flight_batch *j, int32_t trainer, int32_t i,
@@ -32,6 +57,8 @@ static rk_status read_stream(const rk_sharded *s, rk_in_flight_batch *j, int32_t
     rk_widen(j->local[f].data, stream->id_bytes, from + bag_bytes, entry.n_ids);
     j->counts[f] = entry.n_bags;
     j->stored_ids[f] = (rk_ids){.ids_per_sample = 1, .ids = j->local[f].data};
+    if (stream->n_features && j->kind != RK_IN_FLIGHT_CONTROL)
+        return read_key_uses(s, stream, j, trainer, f, entry.n_ids, message, at);
     if (!bags) return RK_OK;
     RK_TRY(rk_resizable_buffer_reserve(&j->offsets[f], (size_t)(entry.n_bags + 1) * sizeof(int64_t)));
     int64_t *offsets = j->offsets[f].data;
@@ -73,15 +100,89 @@ static int64_t n_answered(const rk_sharded *s, const rk_in_flight_batch *j, int3
                : 0;
 }
 
+static rk_key_uses keys_of(const rk_in_flight_batch *j, int32_t f, int64_t first, int64_t n) {
+    if (!n) return (rk_key_uses){0};
+    int64_t *keys = (int64_t *)j->local[f].data + first;
+    return (rk_key_uses){.keys = keys, .rows = keys, .n = n, .uses = (uint32_t *)j->uses[f].data + first};
+}
+
+/* A stream's keys to its table, in the order of the whole batch: those that a feature of a trainer's samples
+ * is the first to use. */
+static int32_t list_key_uses(const rk_sharded *s, const rk_in_flight_batch *j, int32_t i, rk_key_uses *out) {
+    int32_t n_features = s->streams[s->streams_of[s->rank][i]].n_features, n = 0;
+    for (int32_t k = 0; k < n_features; k++)
+        for (int32_t r = 0; r < s->roles.n_trainers; r++) {
+            int32_t f = rk_stored_feature(s, r, i);
+            const int64_t *n_first = j->n_first[f].data;
+            int64_t first = 0;
+            for (int32_t before = 0; before < k; before++) first += n_first[before];
+            out[n++] = keys_of(j, f, first, n_first[k]);
+        }
+    return n;
+}
+
+/* A table has one stream of keys at the most. */
+static rk_status give_rows(rk_sharded *s, rk_in_flight_batch *j) {
+    for (int32_t t = 0; t < s->store->n_tables; t++) {
+        s->key_begins[t + 1] = s->key_begins[t];
+        for (int32_t i = 0; i < rk_n_here(s); i++) {
+            const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+            if (stream->n_features && s->shards[stream->shard].stored == t)
+                s->key_begins[t + 1] += list_key_uses(s, j, i, s->key_uses + s->key_begins[t]);
+        }
+    }
+    return rk_keyed_rows_give(s->store, s->key_uses, s->key_begins, s->key_task_begins);
+}
+
+static const rk_table_shard_stream *stream_of(const rk_sharded *s, int32_t f) {
+    return &s->streams[s->streams_of[s->rank][f % rk_n_here(s)]];
+}
+
+typedef struct finding {
+    rk_sharded *sharded;
+    rk_in_flight_batch *batch;
+} finding;
+
+static void find_rows(void *context, size_t f, int thread) {
+    (void)thread;
+    const finding *find = context;
+    rk_sharded *s = find->sharded;
+    rk_table *table = &s->store->tables[s->store->feature_tables[f]];
+    const rk_table_shard_stream *stream = stream_of(s, (int32_t)f);
+    if (!table->dynamic) return;
+    int64_t n = find->batch->counts[f] - rk_n_shared_rows(s, stream);
+    rk_key_uses keys = keys_of(find->batch, (int32_t)f, 0, n);
+    rk_dynamic_find_uses(table->dynamic, &keys);
+}
+
+/* The keys that came become rows of the tables here; behind them may be the one that others share. */
+static rk_status take_rows_of_keys(rk_sharded *s, rk_in_flight_batch *j) {
+    finding find = {s, j};
+    if (!s->n_dynamic) return RK_OK;
+    if (j->kind == RK_IN_FLIGHT_TRAIN)
+        RK_TRY(give_rows(s, j));
+    else
+        rk_parallel_for((size_t)s->store->n_features, find_rows, &find);
+    for (int32_t f = 0; f < s->store->n_features; f++)
+        if (rk_n_shared_rows(s, stream_of(s, f))) ((int64_t *)j->local[f].data)[j->counts[f] - 1] = 0;
+    return RK_OK;
+}
+
 static rk_status place_answers(rk_sharded *s, rk_in_flight_batch *j, int32_t trainer) {
-    size_t bytes = 0;
+    size_t bytes = rk_answer_head(s);
     for (int32_t i = 0; i < rk_n_here(s); i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+        int64_t n = n_answered(s, j, trainer, i);
         bytes +=
-            rk_values_bytes(n_answered(s, j, trainer, i), s->shards[stream->shard].dim, stream->rows_wire);
+            rk_values_bytes(n, s->shards[stream->shard].dim, stream->rows_wire) + rk_absent_bytes(stream, n);
     }
     RK_TRY(rk_resizable_buffer_reserve(&j->answer[trainer], bytes));
     char *to = j->answer[trainer].data;
+    if (s->n_dynamic) {
+        rk_key_counts counts = rk_embeddings_count_keys(s->store);
+        memcpy(to, &counts, sizeof counts);
+        to += rk_answer_head(s);
+    }
     for (int32_t i = 0; i < rk_n_here(s); i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t f = rk_stored_feature(s, trainer, i), dim = s->shards[stream->shard].dim;
@@ -92,7 +193,7 @@ static rk_status place_answers(rk_sharded *s, rk_in_flight_batch *j, int32_t tra
             RK_TRY(rk_resizable_buffer_reserve(&s->scratch[f], (size_t)n * (size_t)dim * sizeof(float)));
             s->activations[f].data = s->scratch[f].data;
         }
-        to += rk_values_bytes(n, dim, stream->rows_wire);
+        to += rk_values_bytes(n, dim, stream->rows_wire) + rk_absent_bytes(stream, n);
     }
     s->answers[trainer] = (rk_message){j->answer[trainer].data, bytes};
     atomic_fetch_add(&s->bytes_served, bytes);
@@ -101,6 +202,7 @@ static rk_status place_answers(rk_sharded *s, rk_in_flight_batch *j, int32_t tra
 
 static void pack_answers(const rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer) {
     char *to = j->answer[trainer].data;
+    if (s->n_dynamic) to += rk_answer_head(s);
     for (int32_t i = 0; i < rk_n_here(s); i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t dim = s->shards[stream->shard].dim;
@@ -110,11 +212,15 @@ static void pack_answers(const rk_sharded *s, const rk_in_flight_batch *j, int32
             rk_wire_pack(to, stream->rows_wire, s->activations[rk_stored_feature(s, trainer, i)].data,
                          n * dim);
         to += rk_values_bytes(n, dim, stream->rows_wire);
+        const int64_t *rows = j->local[rk_stored_feature(s, trainer, i)].data;
+        for (int64_t k = 0; stream->oov && k < n; k++) to[k] = rows[k] == 0;
+        to += rk_absent_bytes(stream, n);
     }
 }
 
 rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j) {
     int32_t n_trainers = s->roles.n_trainers, n = rk_n_here(s);
+    RK_TRY(take_rows_of_keys(s, j));
     for (int32_t r = 0; r < n_trainers; r++) RK_TRY(place_answers(s, j, r));
     int64_t *counts = s->asked;
     for (int32_t r = 0; r < n_trainers; r++)
@@ -134,6 +240,23 @@ rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j) {
                                s->trains ? s->owners : s->nobody, &j->rows);
 }
 
+/* Uses of keys without a row have no gradients of their own; the row that they share has one, if some do. */
+static rk_status drop_absent(const rk_sharded *s, const rk_in_flight_batch *j, int32_t f, int32_t trainer,
+                             const rk_message *from, size_t *at) {
+    enum { NO_ROW = -1 };
+    const rk_table_shard_stream *stream = stream_of(s, f);
+    int64_t *rows = j->local[f].data, n = j->counts[f] - rk_n_shared_rows(s, stream), shares;
+    for (int64_t i = 0; i < n; i++)
+        if (rows[i] == 0) rows[i] = NO_ROW;
+    if (!rk_shares_bytes(s, stream)) return RK_OK;
+    if (*at + rk_shares_bytes(s, stream) > from->n_bytes)
+        return too_short(trainer, "gradients", from->n_bytes);
+    memcpy(&shares, (char *)from->data + *at, sizeof shares);
+    if (!shares) rows[n] = NO_ROW;
+    *at += rk_shares_bytes(s, stream);
+    return RK_OK;
+}
+
 static rk_status take_gradients(rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer,
                                 const rk_message *from) {
     size_t at = RK_GRADIENTS_HEAD;
@@ -144,6 +267,7 @@ static rk_status take_gradients(rk_sharded *s, const rk_in_flight_batch *j, int3
         if (!stream->trainable) continue;
         int64_t n = j->counts[f];
         size_t bytes = rk_values_bytes(n, dim, stream->gradients_wire);
+        if (stream->oov) RK_TRY(drop_absent(s, j, f, trainer, from, &at));
         atomic_fetch_add(&s->gradients_taken, n);
         if (at + bytes > from->n_bytes) return too_short(trainer, "gradients", from->n_bytes);
         s->activations[f].data = (float *)(void *)((char *)from->data + at);

@@ -2,6 +2,8 @@
  * sums gradients and sends them. */
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/memory.h"
 #include "base/thread/parallel.h"
 #include "batch/narrow.h"
 #include "embedding/sharded/sharded_internal.h"
@@ -72,6 +74,72 @@ static rk_status find_unique_rows(const rk_sharded *s, rk_in_flight_batch *j, in
     return RK_OK;
 }
 
+static bool is_keyed(const rk_sharded *s, int32_t t) {
+    return rk_table_is_dynamic(&s->trainer_tables->tables[t]);
+}
+
+/* The part that has a key's bucket. */
+static int32_t part_of_key(const rk_dynamic_config *config, int32_t n_parts, int64_t key) {
+    int64_t bucket = (int64_t)rk_hash_bucket(rk_key_hash(key), (uint64_t)config->n_buckets);
+    int32_t part = (int32_t)((double)bucket / (double)config->n_buckets * n_parts); /* or one beside it */
+    while (part > 0 && rk_dynamic_first_bucket(config, part, n_parts) > bucket) part--;
+    while (part + 1 < n_parts && rk_dynamic_first_bucket(config, part + 1, n_parts) <= bucket) part++;
+    return part;
+}
+
+/* Groups keys by part, each in the order of first uses; order: where a key's number went. */
+static void group_keys(const rk_sharded *s, const rk_batch_keys *keys, int32_t t, rk_unique_rows *w) {
+    const rk_dynamic_config *config = &s->trainer_tables->tables[t].dynamic_config;
+    int32_t n_parts = n_parts_of(s, t), n_features = features_of(s, t);
+    int64_t *order = w->order.data, *sent = w->rows.data;
+    uint32_t *uses = w->uses.data;
+    memset(w->begins, 0, ((size_t)n_parts + 1) * sizeof *w->begins);
+    memset(w->n_first, 0, (size_t)n_parts * (size_t)n_features * sizeof *w->n_first);
+    for (int32_t k = 0; k < n_features; k++)
+        for (int64_t i = keys->begins[k]; i < keys->begins[k + 1]; i++) {
+            order[i] = part_of_key(config, n_parts, keys->keys[i]);
+            w->begins[order[i] + 1]++;
+            w->n_first[order[i] * n_features + k]++;
+        }
+    w->begins[1] += config->oov;
+    for (int32_t p = 0; p < n_parts; p++) w->begins[p + 1] += w->begins[p];
+    for (int64_t i = 0; i < keys->n; i++) { /* begins move on to their ends, and back below */
+        int64_t at = w->begins[order[i]]++;
+        sent[at] = keys->keys[i];
+        uses[at] = keys->uses[i];
+        order[i] = at;
+    }
+    if (config->oov) {
+        w->shared = w->begins[0]++;
+        sent[w->shared] = uses[w->shared] = 0;
+    }
+    for (int32_t p = n_parts; p > 0; p--) w->begins[p] = w->begins[p - 1];
+    w->begins[0] = 0;
+}
+
+static rk_status find_unique_keys(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
+    const rk_batch_keys *keys = &j->batch_context.batch_keys[t];
+    rk_unique_rows *w = &j->unique[t];
+    w->n = keys->n + s->trainer_tables->tables[t].dynamic_config.oov;
+    size_t n = (size_t)w->n;
+    RK_TRY(rk_resizable_buffer_reserve(&w->order, n * sizeof(int64_t)));
+    RK_TRY(rk_resizable_buffer_reserve(&w->rows, n * sizeof(int64_t)));
+    RK_TRY(rk_resizable_buffer_reserve(&w->absent, n));
+    RK_TRY(rk_resizable_buffer_reserve(&w->uses, n * sizeof(uint32_t)));
+    RK_TRY(rk_resizable_buffer_reserve(&w->targets, (size_t)j->batch_context.plans[t].n * sizeof(int64_t)));
+    w->shares = false;
+    group_keys(s, keys, t, w);
+    const int64_t *order = w->order.data;
+    int64_t *targets = w->targets.data;
+    for (int32_t k = 0; k < features_of(s, t); k++) {
+        rk_feature_use *use = use_of(s, j, t, k);
+        for (int64_t i = 0; i < use->n_ids; i++) targets[i] = order[use->ids[i]];
+        use->ids = targets;
+        targets += use->n_ids;
+    }
+    return RK_OK;
+}
+
 /* Combined elsewhere, a bag is one row here. Its ids are still needed, to be sent. */
 static rk_status find_pooled_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
     rk_unique_rows *w = &j->unique[t];
@@ -99,10 +167,13 @@ static void take_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
     }
 }
 
-/* What a stream gets of this batch: ids, and for bags their lengths. */
+/* What a stream gets of this batch: ids, for bags their lengths, for keys their uses and how many each
+ * feature is the first to use. */
 typedef struct stream_ids {
     rk_ids_entry entry;
     const int64_t *ids, *offsets; /* offsets NULL: rows */
+    const uint32_t *uses;         /* NULL: no keys */
+    const int64_t *n_first;
 } stream_ids;
 
 static stream_ids ids_of(const rk_sharded *s, rk_in_flight_batch *j, const rk_table_shard_stream *stream) {
@@ -110,15 +181,29 @@ static stream_ids ids_of(const rk_sharded *s, rk_in_flight_batch *j, const rk_ta
     const rk_unique_rows *w = &j->unique[shard->table];
     if (stream->feature >= 0) {
         const rk_feature_use *use = &j->batch_context.uses[stream->feature];
-        return (stream_ids){{use->n_bags, use->n_ids}, use->ids, use->offsets};
+        return (stream_ids){.entry = {use->n_bags, use->n_ids}, .ids = use->ids, .offsets = use->offsets};
     }
     int64_t begin = w->begins[shard->part], n = w->begins[shard->part + 1] - begin;
-    return (stream_ids){{n, n}, (int64_t *)w->rows.data + begin, NULL};
+    stream_ids part = {.entry = {n, n}, .ids = n ? (int64_t *)w->rows.data + begin : NULL};
+    if (stream->n_features) {
+        part.uses = n ? (uint32_t *)w->uses.data + begin : NULL;
+        part.n_first = w->n_first + (size_t)shard->part * (size_t)stream->n_features;
+    }
+    return part;
 }
 
 static size_t ids_bytes(const rk_table_shard_stream *stream, const stream_ids *part) {
     size_t bags = part->offsets ? rk_pad((size_t)part->entry.n_bags * sizeof(uint32_t), 8) : 0;
-    return bags + rk_pad((size_t)part->entry.n_ids * (size_t)stream->id_bytes, 8);
+    return bags + rk_pad((size_t)part->entry.n_ids * (size_t)stream->id_bytes, 8) +
+           rk_key_uses_bytes(stream, part->entry.n_ids);
+}
+
+/* Behind a stream's keys. */
+static void pack_key_uses(const rk_table_shard_stream *stream, const stream_ids *part, char *to) {
+    size_t n = (size_t)part->entry.n_ids;
+    memcpy(to, part->n_first, (size_t)stream->n_features * sizeof *part->n_first);
+    if (n)
+        memcpy(to + (size_t)stream->n_features * sizeof *part->n_first, part->uses, n * sizeof *part->uses);
 }
 
 static rk_status pack_ids(const rk_sharded *s, rk_in_flight_batch *j, int32_t owner) {
@@ -144,6 +229,8 @@ static rk_status pack_ids(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
         size_t bags = part.offsets ? rk_pad((size_t)part.entry.n_bags * sizeof(uint32_t), 8) : 0;
         rk_narrow(to + at + bags, stream->id_bytes, part.ids, part.entry.n_ids, 0);
         at += ids_bytes(stream, &part);
+        if (stream->n_features)
+            pack_key_uses(stream, &part, to + at - rk_key_uses_bytes(stream, part.entry.n_ids));
     }
     return RK_OK;
 }
@@ -153,7 +240,9 @@ rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, in
         RK_TRY(rk_batch_context_dedup(s->trainer_tables, &j->batch_context, n, NULL, ids));
         for (int32_t t = 0; t < s->trainer_tables->n_tables; t++)
             if (features_of(s, t))
-                RK_TRY(is_pooled(s, t) ? find_pooled_bags(s, j, t) : find_unique_rows(s, j, t));
+                RK_TRY(is_pooled(s, t)  ? find_pooled_bags(s, j, t)
+                       : is_keyed(s, t) ? find_unique_keys(s, j, t)
+                                        : find_unique_rows(s, j, t));
     }
     for (int32_t r = 0; r < s->size; r++) {
         if (s->owners[r]) RK_TRY(pack_ids(s, j, r));
@@ -204,6 +293,28 @@ static void pack_rows(char *to, const float *from, int64_t stride, int64_t n, in
             rk_wire_pack(to + (size_t)(i * dim) * rk_dtype_bytes(wire), wire, from + i * stride, dim);
 }
 
+/* Which of a stream's keys have no row, told behind the rows. */
+static void unpack_absent(rk_unique_rows *w, int64_t first, int64_t n, const char *from) {
+    uint8_t *absent = (uint8_t *)w->absent.data + first;
+    memcpy(absent, from, (size_t)n);
+    for (int64_t i = 0; i < n; i++) w->shares |= absent[i] != 0;
+}
+
+static rk_status receive_key_counts(const rk_sharded *s, int32_t owner, const rk_message *from,
+                                    rk_key_counts *sum) {
+    rk_key_counts counts;
+    RK_FAIL_IF(from->n_bytes < rk_answer_head(s), RK_INTERNAL,
+               "rank %d sent %zu bytes of rows, but at least %zu are needed", owner, from->n_bytes,
+               rk_answer_head(s));
+    memcpy(&counts, from->data, sizeof counts);
+    sum->n_rows += counts.n_rows;
+    sum->n_admitted += counts.n_admitted;
+    sum->n_evicted += counts.n_evicted;
+    sum->n_refused += counts.n_refused;
+    sum->n_missing += counts.n_missing;
+    return RK_OK;
+}
+
 rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t t = 0; t < s->trainer_tables->n_tables; t++)
         if (features_of(s, t))
@@ -211,22 +322,52 @@ rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
                 &j->unique[t].values,
                 (size_t)j->unique[t].n * (size_t)s->trainer_tables->tables[t].config.dim * sizeof(float)));
     const rk_message *from = rk_all_to_all_received(j->rows);
+    j->keys = (rk_key_counts){.n_tables = s->n_dynamic};
     for (int32_t owner = 0; owner < s->size; owner++) {
-        size_t at = 0;
+        size_t at = rk_answer_head(s);
+        if (s->owners[owner] && s->n_dynamic) RK_TRY(receive_key_counts(s, owner, &from[owner], &j->keys));
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
             const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
             const rk_table_shard *shard = &s->shards[stream->shard];
             if (!rk_table_shard_stream_answers(s, stream, s->rank, owner)) continue;
             int64_t n = rk_in_flight_batch_stream_count(s, j, stream);
-            size_t bytes = rk_values_bytes(n, shard->dim, stream->rows_wire);
+            size_t bytes = rk_values_bytes(n, shard->dim, stream->rows_wire),
+                   absent = rk_absent_bytes(stream, n);
             if (n == 0) continue; /* messages and boxes may be NULL */
-            RK_FAIL_IF(at + bytes > from[owner].n_bytes, RK_INTERNAL,
+            RK_FAIL_IF(at + bytes + absent > from[owner].n_bytes, RK_INTERNAL,
                        "rank %d sent %zu bytes of rows, but at least %zu are needed", owner,
-                       from[owner].n_bytes, at + bytes);
+                       from[owner].n_bytes, at + bytes + absent);
             unpack_rows(values_of(s, j, stream), s->trainer_tables->tables[shard->table].config.dim,
                         (char *)from[owner].data + at, n, shard->dim, stream->rows_wire);
             at += bytes;
+            if (absent)
+                unpack_absent(&j->unique[shard->table], rk_in_flight_batch_stream_offset(s, j, stream),
+                              n - rk_n_shared_rows(s, stream), (char *)from[owner].data + at);
+            at += absent;
         }
+    }
+    return RK_OK;
+}
+
+/* A plan of its places: the same rows, but for those that are one now. */
+static rk_status plan_again(rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
+    rk_embeddings *e = s->trainer_tables;
+    e->tables[t].config.n_rows = j->unique[t].n;
+    RK_TRY(rk_reserve(&e->scratch, &e->scratch_capacity, RK_USES_SCRATCH, sizeof *e->scratch));
+    RK_TRY(rk_row_uses_begin(e, &j->batch_context, t));
+    rk_row_uses_sort_all(e, &j->batch_context, t, e->scratch);
+    return RK_OK;
+}
+
+rk_status rk_in_flight_batch_share_rows(rk_sharded *s, rk_in_flight_batch *j) {
+    for (int32_t t = 0; t < s->trainer_tables->n_tables; t++) {
+        rk_unique_rows *w = &j->unique[t];
+        if (!features_of(s, t) || !is_keyed(s, t) || !w->shares) continue;
+        const uint8_t *absent = w->absent.data;
+        int64_t *targets = w->targets.data, n = j->batch_context.plans[t].n;
+        for (int64_t u = 0; u < n; u++)
+            if (absent[targets[u]]) targets[u] = w->shared;
+        if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(plan_again(s, j, t));
     }
     return RK_OK;
 }
@@ -295,7 +436,11 @@ static rk_status pack_gradients_of_owner(const rk_sharded *s, rk_in_flight_batch
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
             const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
             if (!stream->trainable) continue;
-            int64_t n = rk_in_flight_batch_stream_count(s, j, stream);
+            int64_t n = rk_in_flight_batch_stream_count(s, j, stream),
+                    shares = j->unique[s->shards[stream->shard].table].shares;
+            if (pass == 1 && rk_shares_bytes(s, stream))
+                memcpy((char *)j->give[owner].data + at, &shares, sizeof shares);
+            *(pass ? &at : &bytes) += rk_shares_bytes(s, stream);
             if (pass == 1 && n) pack_gradients(s, j, stream, n, gradients, (char *)j->give[owner].data + at);
             *(pass ? &at : &bytes) +=
                 rk_values_bytes(n, s->shards[stream->shard].dim, stream->gradients_wire);

@@ -64,12 +64,18 @@ static rk_status read_before_image(reading *r, const rk_safetensors_entry *from,
 /* Keys of dynamic tables; those of a file that was not written here may stand at any byte. */
 static rk_status take_keys(reading *r, const rk_safetensors_entry *from, const void *data) {
     RK_AUTOFREE int64_t *aligned = NULL;
+    RK_AUTOFREE char *name = NULL;
+    rk_tensor_part part;
     if (from->type != RK_I64 || from->n_dims != 1) return RK_OK;
+    RK_TRY(rk_tensor_part_parse(from->name, from->n_dims, from->dims, &part));
+    if (part.step != 1) return RK_OK; /* a counter's part */
+    RK_TRY(rk_strndup(part.name, part.name_bytes, &name));
     if ((uintptr_t)data % sizeof *aligned) {
         RK_TRY(rk_alloc((size_t)from->dims[0], sizeof *aligned, &aligned));
         memcpy(aligned, data, from->n_bytes);
     }
-    return rk_model_load_keys(r->model, from->name, from->dims[0], aligned ? aligned : data);
+    rk_stored_keys keys = {name, part.first, from->dims[0], part.n_rows, aligned ? aligned : data};
+    return rk_model_load_keys(r->model, &keys);
 }
 
 static rk_status read_shard(reading *r, const char *path) {
@@ -120,6 +126,7 @@ rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state) {
 rk_status rk_checkpoint_read_model(const char *path, rk_model *model, rk_state_dict *state) {
     reading r = {.take = take_keys, .model = model};
     if (rk_model_count_keys(model).n_tables) {
+        RK_TRY(rk_model_load_keys(model, NULL));
         RK_TRY(read_shards(&r, path));
         rk_state_dict_release(state);
         RK_TRY(rk_model_state_dict(model, state));

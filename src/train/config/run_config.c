@@ -228,22 +228,34 @@ static rk_status check_device(rk_config *c) {
     return RK_OK;
 }
 
+/* A two_tower numbers its users and items: it samples items, and ranks all of them. */
+static rk_status check_pair_keys(const rk_config *c) {
+    const rk_retrieval_section *pair = &c->model.retrieval;
+    for (int64_t i = 0; i < c->data.n_features; i++) {
+        const char *name = c->data.features[i].name;
+        bool is_user = name && pair->user && strcmp(name, pair->user) == 0,
+             is_item = name && pair->item && strcmp(name, pair->item) == 0;
+        if (!c->data.features[i].key || !(is_user || is_item)) continue;
+        const rk_yaml_node *section = rk_yaml_get(rk_yaml_get(c->yaml.root, "model"), "retrieval");
+        return rk_error_hint(rk_yaml_error(&c->yaml, rk_yaml_get(section, is_user ? "user" : "item"),
+                                           "the feature '%s' has 'key', but the users and items of a "
+                                           "two_tower must be known beforehand",
+                                           name),
+                             "use 'vocabulary', 'hash' or 'identity' for it; its table may be dynamic");
+    }
+    return RK_OK;
+}
+
 /* What the run file asks of dynamic tables that they do not do yet. */
 static rk_status check_dynamic(const rk_config *c) {
     const struct rk_table_section *table = rk_embedding_section_dynamic(&c->embedding);
-    bool pairs = rk_config_has_pairs(c), keys = table != NULL;
-    for (int64_t i = 0; i < c->data.n_features; i++) keys |= c->data.features[i].key;
-    const char *with = !keys                                       ? NULL
-                       : pairs                                     ? "model.kind: two_tower"
-                       : table && c->train.staleness               ? "train.staleness"
-                       : table && c->device.kind == RK_DEVICE_CUDA ? "device: cuda"
-                                                                   : NULL;
-    if (!with) return RK_OK;
+    if (rk_config_has_pairs(c)) RK_TRY(check_pair_keys(c));
+    if (!table || c->device.kind != RK_DEVICE_CUDA) return RK_OK;
     const rk_yaml_node *node = rk_yaml_get(rk_yaml_get(c->yaml.root, "embedding"), "tables");
-    if (!table) node = rk_yaml_get(rk_yaml_get(c->yaml.root, "data"), "features");
-    return rk_error_hint(rk_yaml_error(&c->yaml, node, "%s are not supported with '%s' yet",
-                                       table ? "dynamic tables (max_capacity)" : "features with 'key'", with),
-                         pairs ? "use 'hash' for its features" : "remove '%s'", with);
+    return rk_error_hint(rk_yaml_error(&c->yaml, node,
+                                       "dynamic tables (max_capacity) are not supported with 'device: cuda' "
+                                       "yet"),
+                         "remove 'device: cuda'");
 }
 
 static rk_status resolve(rk_config *c) {

@@ -103,6 +103,8 @@ rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
 
 rk_status rk_trainer_write(rk_trainer *t, char **path) {
     RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
+    RK_TRY(rk_comm_agree(t->comm, rk_model_flush(t->model)));
+    RK_TRY(rk_model_number_keys(t->model));
     RK_TRY(rk_comm_agree(t->comm, rk_model_state_dict(t->model, &state)));
     return rk_checkpoint_write(t->config, t->comm, &state, &t->progress, &t->inputs, path);
 }

@@ -41,7 +41,6 @@ named up; named down; cmp up.csv down.csv && echo same predictions
 "$RECKON" export keys out; "$RECKON" plan keys.yaml
 "$RECKON" eval --rows int8 keys
 try() { "$RECKON" train -o try "$@" keys.yaml 2>&1; echo $?; }
-try --set train.staleness=1
 try --set 'embedding.tables[1]={name: item}'
 try --set 'embedding.tables=[{name: item, max_capacity: 5}]'
 try --set 'embedding.tables[1]={name: item, eviction: lru}'
@@ -50,4 +49,4 @@ try --set 'embedding.tables[1].trainable=false'
 try --set 'embedding.tables[1].buckets=91'
 try --set embedding.l2_full=0.1
 try --set 'embedding.tables[1].eviction.policy=lur'
-try --set 'model={kind: two_tower}'; try --set device=cuda
+try --set 'model={kind: two_tower, retrieval: {user: user, item: item}}' --set data.labels=[]; try --set device=cuda

@@ -10,7 +10,7 @@ def pooled(plan):
     weighted = {f["name"] for f in plan.config["data"]["features"] if "weights" in f}
     sequences = {f["name"] for f in plan.config["embedding"].get("features", [])}
     shared = {f.get("table") for f in plan.config["embedding"].get("features", [])}
-    return [name for name in plan.tables if name not in weighted | sequences | shared]
+    return [name for name in plan.tables if name not in weighted | sequences | shared | set(plan.keyed)]
 
 
 def cluster_of(t, plan, which, ranks):
@@ -26,7 +26,9 @@ def cluster_of(t, plan, which, ranks):
         sharding = case.one_of(
             f"sharding/{name}{which}",
             "auto",
-            ["auto", "replicated", "table_wise", "row_wise", "table_wise"]
+            ["auto", "table_wise", "row_wise"]
+            if name in plan.keyed
+            else ["auto", "replicated", "table_wise", "row_wise", "table_wise"]
             + ([] if plan.coupled else ["column_wise"]),
         )
         if sharding == "auto":

@@ -17,6 +17,7 @@ TIMES = {
     "staleness",
 }
 PART = re.compile(r"(.*)\[(\d+):(\d+):(\d+)(?:,(\d+):(\d+))?\]$")
+BLOCK = re.compile(r"(.*)\[(\d+)\.\.(\d+):(\d+)\]$")  # of a dynamic table
 WIDTHS = {"F32": 4, "BF16": 2, "F16": 2, "I64": 8, "U64": 8, "F64": 8, "I32": 4}
 
 
@@ -55,15 +56,15 @@ def parameters(checkpoint):
     whole = {}
     for file in sorted(checkpoint.glob("*.safetensors")):
         for name, dtype, shape, data in tensors_in(file):
-            part = PART.match(name)
-            base = part[1] if part else name
+            part, block = PART.match(name), BLOCK.match(name)
+            base = part[1] if part else block[1] if block else name
             if name.startswith("before/"):
                 continue
             if not base.startswith("table/") or base.endswith("/step"):
                 whole[base] = data
                 continue
             rows, columns = shape[0], math.prod(shape[1:])
-            first, _, stride = (int(part[i]) for i in (2, 3, 4)) if part else (0, 0, 1)
+            first, _, stride = (int(part[i]) for i in (2, 3, 4)) if part else (int(block[2]) if block else 0, 0, 1)
             left = int(part[5]) if part and part[5] else 0
             for r in range(rows):
                 for c in range(columns):

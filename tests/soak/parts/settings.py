@@ -42,6 +42,7 @@ class Plan:
     n_train: int
     n_steps: int
     tables: list = field(default_factory=list)
+    keyed: list = field(default_factory=list)
     coupled: bool = False
 
 
@@ -151,6 +152,50 @@ def features_of(case, kind, users, items):
     return out, tables
 
 
+def dynamic_table(case, name):
+    """Few rows, or more than there are keys."""
+
+    def draw(r):
+        out = {
+            "max_capacity": r.choice([3, 20, 60, 2000]),
+            "buckets": r.choice([0, 1, 3]),
+            "missing": r.choice(["zeros", "zeros", "oov"]),
+            "eviction": {
+                "policy": r.choice(["lru", "lru", "lfu", "none"]),
+                "evict_to": r.choice([0.5, 0.95, 1]),
+            },
+        }
+        if r.random() < 0.5:
+            out["admission"] = {"min_count": r.choice([1, 2, 4]), "probability": r.choice([1, 0.6])}
+        return out
+
+    return case.pick(f"dynamic/{name}", None, lambda r: draw(r) if r.random() < 0.2 else None)
+
+
+def make_dynamic(case, kind, features, embedding):
+    """Names of the tables that are dynamic, some of whose features have keys for ids."""
+    tables, keyed = {table["name"]: table for table in embedding.get("tables", [])}, []
+    crossed = any("cross" in feature for feature in features)
+    for feature in features:
+        name = feature["name"]
+        if feature.get("dense") or (name == "history" and kind == "din"):
+            continue
+        dynamic = dynamic_table(case, name)
+        if not dynamic:
+            continue
+        tables.setdefault(name, {"name": name}).update(dynamic)
+        keyed.append(name)
+        may_have_keys = name == "tags" or (name in ("user", "item") and kind != "two_tower" and not crossed)
+        if may_have_keys and case.maybe(f"key/{name}", 0.5):
+            for other in ("identity", "hash", "hash_seed", "vocabulary"):
+                feature.pop(other, None)
+            feature["key"] = True
+    if keyed:
+        embedding["tables"] = list(tables.values())
+        embedding["l2_full"] = 0
+    return keyed
+
+
 def train_of(case, kind, n_train, batch):
     epochs = case.one_of("epochs", 2, [1, 2, 3, 5])
     per_epoch = -(-n_train // batch)
@@ -251,6 +296,7 @@ def make(case, kinds=None):
         embedding["features"] = embedded
     if kind not in EQUAL_DIMS and kind != "lr" and case.maybe("other_dim", 0.2):
         embedding["tables"] = [{"name": "user", "dim": 3, "dtype": "f32"}]
+    keyed = make_dynamic(case, kind, data["features"], embedding)
     train, n_steps = train_of(case, kind, n_train, batch)
     if kind == "two_tower":
         train["metrics"] = ["recall@5"]
@@ -264,5 +310,6 @@ def make(case, kinds=None):
         if not f.get("dense") and (f["name"] != "history" or kind != "din")
     ]
     plan.tables = [] if kind == "lr" else vectors
+    plan.keyed = keyed
     plan.users, plan.items = users, items
     return plan

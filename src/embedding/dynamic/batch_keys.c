@@ -1,0 +1,52 @@
+#include "embedding/dynamic/batch_keys.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+enum { LEAST_BITS = 4 };
+
+void rk_batch_keys_release(rk_batch_keys *b) {
+    RK_FREE_ALL(b->keys, b->uses, b->begins, b->places);
+    *b = (rk_batch_keys){0};
+}
+
+/* At most half of the places are taken. */
+static rk_status reserve(rk_batch_keys *b, size_t n_uses, size_t n_features) {
+    b->bits = LEAST_BITS;
+    while ((size_t)1 << b->bits < 2 * n_uses) b->bits++;
+    RK_TRY(rk_reserve(&b->places, &b->places_capacity, (size_t)1 << b->bits, sizeof *b->places));
+    memset(b->places, 0, sizeof *b->places << b->bits);
+    RK_TRY(rk_reserve(&b->keys, &b->keys_capacity, n_uses, sizeof *b->keys));
+    RK_TRY(rk_reserve(&b->uses, &b->uses_capacity, n_uses, sizeof *b->uses));
+    return rk_reserve(&b->begins, &b->begins_capacity, n_features + 1, sizeof *b->begins);
+}
+
+static int64_t number_of(rk_batch_keys *b, int64_t key) {
+    uint64_t mask = ((uint64_t)1 << b->bits) - 1, at = rk_key_hash(key) & mask;
+    while (b->places[at] && b->keys[b->places[at] - 1] != key) at = (at + 1) & mask;
+    if (!b->places[at]) {
+        b->keys[b->n] = key;
+        b->uses[b->n] = 0;
+        b->places[at] = (uint32_t)++b->n;
+    }
+    return b->places[at] - 1;
+}
+
+rk_status rk_batch_keys_number(rk_batch_keys *b, const rk_key_uses *features, int32_t n_features) {
+    int64_t n = 0;
+    for (int32_t f = 0; f < n_features; f++) n += features[f].n;
+    RK_FAIL_IF(n > INT32_MAX, RK_INVALID_ARGUMENT, "2^31 keys or more in one batch");
+    RK_TRY(reserve(b, (size_t)n, (size_t)n_features));
+    b->n = 0;
+    for (int32_t f = 0; f < n_features; f++) {
+        b->begins[f] = b->n;
+        for (int64_t i = 0; i < features[f].n; i++) {
+            int64_t number = number_of(b, features[f].keys[i]);
+            b->uses[number]++;
+            features[f].rows[i] = number;
+        }
+    }
+    b->begins[n_features] = b->n;
+    return RK_OK;
+}

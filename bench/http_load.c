@@ -306,7 +306,7 @@ static double run(load *l, uint64_t seed, clockid_t clock) {
     return cpu;
 }
 
-static int ascending(const void *a, const void *b) {
+static int by_latency(const void *a, const void *b) {
     float x = *(const float *)a, y = *(const float *)b;
     return (x > y) - (x < y);
 }
@@ -316,7 +316,7 @@ static double percentile(const load *l, double part) {
 }
 
 static void print_result(load *l, double seconds, double cpu) {
-    qsort(l->latencies, l->n_latencies, sizeof *l->latencies, ascending);
+    qsort(l->latencies, l->n_latencies, sizeof *l->latencies, by_latency);
     printf("{\"requests\": %ld, \"seconds\": %.4f, \"cpu_seconds\": %.6f, \"failed\": %ld, \"why\": \"",
            l->n_answered, seconds, cpu, l->n_failed);
     for (const char *at = l->why; *at; at++)

@@ -46,7 +46,7 @@ INSIDE = {
         "emulator": {".", "device", "libraries"},
     },
     "embedding": {
-        ".": set(), "dynamic": {"."}, "local": {".", "dynamic"}, "config": {".", "local"}, "redis": {".", "local", "config"}, "planner": {".", "local", "config"}, "sharded": {".", "local", "planner"},
+        ".": set(), "dynamic": {"."}, "tiered": {"."}, "local": {".", "dynamic"}, "config": {".", "local"}, "redis": {".", "local", "config"}, "planner": {".", "local", "config"}, "sharded": {".", "local", "planner"},
         "cuda": {".", "local"}, "cuda_sharded": {".", "local", "sharded", "cuda"}, "collection": {".", "local", "planner", "sharded"},
     },
     "nn": {"graph": set(), "ops": {"graph"}, ".": {"graph"}, "cuda": {".", "graph"}},
@@ -64,7 +64,7 @@ INSIDE = {
     "server": {"log": set(), "request": {".", "log"}, "http": {".", "request", "log"}, ".": {"request", "http", "log"}},
 }
 # What a folder may not see of the layers below, be it through other headers: the step knows interfaces (embedding/store.h, comm/comm.h), never what stands behind them.
-BACKENDS = {"model/step": re.compile(r"^(cuda|gemm|embedding/(dynamic|local|redis|sharded|cuda|cuda_sharded)|comm/(self|mpi|functions|nccl))/")}
+BACKENDS = {"model/step": re.compile(r"^(cuda|gemm|embedding/(dynamic|tiered|local|redis|sharded|cuda|cuda_sharded)|comm/(self|mpi|functions|nccl))/")}
 # Public headers whose subject lives in a higher layer than the includer: only these layers may include them.
 PUBLIC = {
     "status": "base", "tensor": "base", "dlpack": "base", "optimizer": "kernels", "table": "kernels", "batch": "base", "embeddings": "embedding", "comm": "comm",

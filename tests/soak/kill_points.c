@@ -18,7 +18,9 @@ typedef int (*one_path)(const char *);
 typedef int (*two_paths)(const char *, const char *);
 typedef int (*one_descriptor)(int);
 typedef ssize_t (*writer)(int, const void *, size_t);
+typedef ssize_t (*placed_writer)(int, const void *, size_t, off_t);
 typedef int (*cutter)(const char *, off_t);
+typedef int (*open_cutter)(int, off_t);
 typedef int (*exchanger)(int, const char *, int, const char *, unsigned);
 typedef int (*maker)(const char *, mode_t);
 typedef int (*locker)(int, int);
@@ -62,6 +64,11 @@ int renameat2(int from_directory, const char *from, int to_directory, const char
     return NEXT(exchanger, "renameat2")(from_directory, from, to_directory, to, flags);
 }
 
+int link(const char *from, const char *to) {
+    hit("link", to);
+    return NEXT(two_paths, "link")(from, to);
+}
+
 int unlink(const char *path) {
     hit("unlink", path);
     return NEXT(one_path, "unlink")(path);
@@ -82,6 +89,16 @@ int truncate(const char *path, off_t n_bytes) {
     return NEXT(cutter, "truncate")(path, n_bytes);
 }
 
+/* By both of its names: which one a program has depends on what it was compiled with. */
+int ftruncate(int descriptor, off_t n_bytes) {
+    hit("ftruncate", "");
+    return NEXT(open_cutter, "ftruncate")(descriptor, n_bytes);
+}
+
+int ftruncate64(int descriptor, off_t n_bytes) {
+    return ftruncate(descriptor, n_bytes);
+}
+
 int fsync(int descriptor) {
     hit("fsync", "");
     return NEXT(one_descriptor, "fsync")(descriptor);
@@ -94,6 +111,19 @@ ssize_t write(int descriptor, const void *data, size_t n_bytes) {
         end();
     }
     return next(descriptor, data, n_bytes);
+}
+
+ssize_t pwrite(int descriptor, const void *data, size_t n_bytes, off_t offset) {
+    placed_writer next = NEXT(placed_writer, "pwrite");
+    if (is_hit("pwrite", "")) {
+        (void)!next(descriptor, data, n_bytes / 2, offset);
+        end();
+    }
+    return next(descriptor, data, n_bytes, offset);
+}
+
+ssize_t pwrite64(int descriptor, const void *data, size_t n_bytes, off_t offset) {
+    return pwrite(descriptor, data, n_bytes, offset);
 }
 
 int flock(int descriptor, int operation) {

@@ -1,0 +1,207 @@
+#include "embedding/tiered/row_log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/file/file.h"
+#include "base/memory.h"
+#include "base/hash.h"
+#include "embedding/tiered/row_log_internal.h"
+
+enum { WRITE_PAGES = 1024, MAX_FILES_KEPT_OPEN = 1 << 16, MIN_OPEN_FILES = 8, KEPT_FILES = 4 };
+
+static int default_open_files(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return MIN_OPEN_FILES;
+    uint64_t half = limit.rlim_cur / 2;
+    return half > MAX_FILES_KEPT_OPEN ? MAX_FILES_KEPT_OPEN
+           : half < MIN_OPEN_FILES    ? MIN_OPEN_FILES
+                                      : (int)half;
+}
+
+static rk_status take_options(rk_row_log *log, const rk_row_log_options *given) {
+    rk_row_log_options *o = &log->options;
+    *o = *given;
+    if (!o->file_pages) o->file_pages = RK_FILE_PAGES;
+    if (!o->write_pages) o->write_pages = WRITE_PAGES;
+    if (!o->open_files) o->open_files = default_open_files();
+    RK_FAIL_IF(o->file_pages > RK_FILE_PAGES, RK_INVALID_ARGUMENT, "files of %u pages; they have %d at most",
+               o->file_pages, RK_FILE_PAGES);
+    RK_FAIL_IF(o->record_bytes < sizeof(uint64_t) || o->record_bytes > o->file_pages * (uint64_t)RK_PAGE_ROOM,
+               RK_INVALID_ARGUMENT, "rows of %u bytes on a disk; they have 8 to %llu", o->record_bytes,
+               (unsigned long long)o->file_pages * RK_PAGE_ROOM);
+    log->shape = rk_page_shape_of(o->table, o->record_bytes);
+    uint32_t unit = log->shape.unit_pages,
+             pages = o->write_pages < o->file_pages ? o->write_pages : o->file_pages;
+    log->buffer_pages = pages < unit ? unit : pages / unit * unit;
+    log->max_open = o->open_files;
+    log->direct = !o->buffered;
+    log->next_file = o->first_file;
+    RK_FAIL_IF(o->max_bytes && o->max_bytes < KEPT_FILES * rk_row_log_file_bytes(log), RK_CONFIG,
+               "storage.max_bytes: %llu is too little; at least %llu, four files",
+               (unsigned long long)o->max_bytes,
+               (unsigned long long)(KEPT_FILES * rk_row_log_file_bytes(log)));
+    return RK_OK;
+}
+
+rk_status rk_row_log_new(const rk_row_log_options *options, rk_row_log **out) {
+    rk_row_log *log;
+    RK_TRY(rk_alloc(1, sizeof *log, &log));
+    pthread_mutex_init(&log->mutex, NULL);
+    rk_status status = take_options(log, options);
+    if (status == RK_OK)
+        *out = log;
+    else
+        rk_row_log_free(log);
+    return status;
+}
+
+void rk_row_log_free(rk_row_log *log) {
+    if (!log) return;
+    for (size_t i = 0; i < log->n_files; i++)
+        if (log->files[i].descriptor >= 0) close(log->files[i].descriptor);
+    rk_directory_lock_free(log->lock);
+    rk_pages_free(log->buffer, (size_t)log->buffer_pages * RK_PAGE_BYTES);
+    pthread_mutex_destroy(&log->mutex);
+    RK_FREE_ALL(log->files, log->directory, log);
+}
+
+rk_status rk_row_log_create(const rk_row_log_options *options, rk_row_log **out) {
+    rk_row_log *log;
+    RK_TRY(rk_row_log_new(options, &log));
+    rk_status status;
+    RK_GOTO(rk_strdup(options->directory, &log->directory));
+    RK_GOTO(rk_pages_alloc((size_t)log->buffer_pages * RK_PAGE_BYTES, &log->buffer));
+    RK_GOTO(rk_directory_lock_acquire(log->directory, &log->lock));
+    RK_GOTO(rk_row_files_clear(log->directory));
+    *out = log;
+    return RK_OK;
+done:
+    rk_row_log_free(log);
+    return status;
+}
+
+static rk_row_file *last_file(const rk_row_log *log) {
+    return &log->files[log->n_files - 1];
+}
+
+/* The unit that records are put into has those that it will have. */
+static void close_unit(rk_row_log *log) {
+    const rk_row_file *file = last_file(log);
+    uint8_t *unit = log->buffer + (size_t)log->n_buffered * RK_PAGE_BYTES;
+    for (uint32_t part = 0; part < log->shape.unit_pages; part++) {
+        rk_page_at at = {file->number, file->n_pages + log->n_buffered + part, part};
+        rk_page_seal(&log->shape, at, log->n_in_unit, log->step, unit + (size_t)part * RK_PAGE_BYTES);
+    }
+    log->n_buffered += log->shape.unit_pages;
+    log->n_in_unit = 0;
+}
+
+static rk_status write_pages(const rk_row_log *log, const rk_row_file *file) {
+    uint64_t begin = (uint64_t)file->n_pages * RK_PAGE_BYTES;
+    size_t n_bytes = (size_t)log->n_buffered * RK_PAGE_BYTES, n = 0;
+    while (n < n_bytes) {
+        ssize_t written = pwrite(file->descriptor, log->buffer + n, n_bytes - n, (off_t)(begin + n));
+        if (written < 0 && errno == EINTR) continue;
+        if (written >= RK_PAGE_BYTES) {
+            n += (size_t)written / RK_PAGE_BYTES * RK_PAGE_BYTES;
+            continue;
+        }
+        char reason[96];
+        snprintf(reason, sizeof reason, "could not write it: %s",
+                 written < 0 ? strerror(errno) : "the disk took a part of it only");
+        return rk_row_file_error(log, file->number, file->n_pages + (uint32_t)(n / RK_PAGE_BYTES), RK_IO,
+                                 reason);
+    }
+    return RK_OK;
+}
+
+/* Readers find these pages in the buffer until they are on the disk. */
+static rk_status flush(rk_row_log *log) {
+    rk_row_file *file = last_file(log);
+    if (!log->n_buffered) return RK_OK;
+    RK_TRY(write_pages(log, file));
+    for (uint32_t i = 0; i < log->n_buffered; i++) {
+        uint32_t crc = rk_page_crc(log->buffer + (size_t)i * RK_PAGE_BYTES);
+        file->digest = rk_crc32c(file->digest, &crc, sizeof crc);
+    }
+    log->n_written_bytes += (uint64_t)log->n_buffered * RK_PAGE_BYTES;
+    pthread_mutex_lock(&log->mutex);
+    file->n_pages += log->n_buffered;
+    log->n_buffered = 0;
+    pthread_mutex_unlock(&log->mutex);
+    return RK_OK;
+}
+
+rk_status rk_row_log_seal(rk_row_log *log) {
+    if (!log->is_writing) return RK_OK;
+    rk_row_file *file = last_file(log);
+    if (log->n_in_unit) close_unit(log);
+    RK_TRY(flush(log));
+    if (file->n_pages == 0) return RK_OK;        /* nothing was put into it so far */
+    if (file->n_pages < log->options.file_pages) /* gives back what was kept for it */
+        (void)!ftruncate(file->descriptor, (off_t)file->n_pages * RK_PAGE_BYTES);
+    pthread_mutex_lock(&log->mutex);
+    rk_row_file_unpin(file);
+    log->is_writing = false;
+    pthread_mutex_unlock(&log->mutex);
+    return RK_OK;
+}
+
+/* A unit that takes one more record. */
+static rk_status make_room(rk_row_log *log) {
+    const rk_page_shape *shape = &log->shape;
+    if (log->n_in_unit == shape->unit_records) close_unit(log);
+    if (log->is_writing && log->n_in_unit == 0) {
+        uint32_t unit = shape->unit_pages;
+        if (last_file(log)->n_pages + log->n_buffered + unit > log->options.file_pages)
+            RK_TRY(rk_row_log_seal(log));
+        else if (log->n_buffered + unit > log->buffer_pages)
+            RK_TRY(flush(log));
+    }
+    return log->is_writing ? RK_OK : rk_row_file_add(log);
+}
+
+rk_status rk_row_log_append(rk_row_log *log, uint64_t step, size_t n, const void *records, uint64_t *places) {
+    const rk_page_shape *shape = &log->shape;
+    RK_FAIL_IF(log->only_read, RK_INVALID_ARGUMENT, "'%s' is only read", log->directory);
+    RK_FAIL_IF(step < log->step, RK_INVALID_ARGUMENT, "'%s': step %llu after step %llu", log->directory,
+               (unsigned long long)step, (unsigned long long)log->step);
+    log->step = step;
+    for (size_t i = 0; i < n; i++) {
+        RK_TRY(make_room(log));
+        rk_row_file *file = last_file(log);
+        rk_unit_put(shape, log->buffer + (size_t)log->n_buffered * RK_PAGE_BYTES, log->n_in_unit,
+                    (const uint8_t *)records + i * shape->record_bytes);
+        places[i] = rk_place_of(file->number, file->n_pages + log->n_buffered, log->n_in_unit);
+        log->n_in_unit++;
+        file->n_records++;
+    }
+    for (size_t i = 0; i < n; i++) rk_row_log_find(log, rk_place_file(places[i]))->n_live++;
+    return RK_OK;
+}
+
+void rk_row_log_drop(rk_row_log *log, size_t n, const uint64_t *places) {
+    for (size_t i = 0; i < n; i++) rk_row_log_find(log, rk_place_file(places[i]))->n_live--;
+}
+
+rk_status rk_row_log_sync(rk_row_log *log) {
+    RK_TRY(rk_row_log_seal(log));
+    for (size_t i = 0; i < log->n_files - log->is_writing; i++) RK_TRY(rk_row_file_sync(log, &log->files[i]));
+    return RK_OK;
+}
+
+rk_row_log_counts rk_row_log_count(const rk_row_log *log) {
+    rk_row_log_counts counts = {.n_files = log->n_files,
+                                .n_bytes = rk_row_log_bytes(log),
+                                .n_written_bytes = log->n_written_bytes,
+                                .n_moved = log->n_moved};
+    for (size_t i = 0; i < log->n_files; i++) {
+        counts.n_records += log->files[i].n_records;
+        counts.n_live += log->files[i].n_live;
+    }
+    return counts;
+}

@@ -1,0 +1,121 @@
+/* Room again, where records are live no longer. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "embedding/tiered/row_log_internal.h"
+
+enum {
+    MOVED_BYTES = 1 << 20,
+    MERGED_FILES = 8, /* small files, which checkpoints leave, become one where there are so many */
+    DEAD_SHARE = 16   /* what makes a file worth its while where room is short: a 16th */
+};
+
+/* Live records on their way to the end of the log. */
+typedef struct move {
+    rk_row_log *log;
+    const rk_row_mover *mover;
+    uint8_t *records;    /* [n of room, record_bytes] */
+    uint64_t *from, *to; /* [room] */
+    size_t n, room;
+} move;
+
+static rk_status give_to_end(move *m) {
+    size_t record_bytes = m->log->shape.record_bytes;
+    RK_TRY(rk_row_log_append(m->log, m->log->step, m->n, m->records, m->to));
+    rk_row_log_drop(m->log, m->n, m->from);
+    for (size_t i = 0; i < m->n; i++)
+        m->mover->moved(m->mover->context, m->records + i * record_bytes, m->from[i], m->to[i]);
+    m->log->n_moved += m->n;
+    m->n = 0;
+    return RK_OK;
+}
+
+static rk_status take_live(void *context, uint64_t place, const void *record) {
+    move *m = context;
+    size_t record_bytes = m->log->shape.record_bytes;
+    if (!m->mover->is_live(m->mover->context, place, record)) return RK_OK;
+    memcpy(m->records + m->n * record_bytes, record, record_bytes);
+    m->from[m->n++] = place;
+    return m->n == m->room ? give_to_end(m) : RK_OK;
+}
+
+static rk_status move_file(move *m, uint64_t number) {
+    m->n = 0;
+    if (rk_row_log_find(m->log, number)->n_live) {
+        RK_TRY(rk_row_file_scan(m->log, number, take_live, m));
+        RK_TRY(give_to_end(m));
+    }
+    RK_FAIL_IF(rk_row_log_find(m->log, number)->n_live, RK_INTERNAL,
+               "'%s': file %llu has rows that nobody knows", m->log->directory, (unsigned long long)number);
+    return rk_row_file_remove(m->log, number);
+}
+
+static size_t n_sealed(const rk_row_log *log) {
+    return log->n_files - log->is_writing;
+}
+
+/* Whether a's share of live records is below b's. */
+static bool is_emptier(const rk_row_file *a, const rk_row_file *b) {
+    return a->n_live * b->n_records < b->n_live * a->n_records;
+}
+
+static const rk_row_file *emptiest(const rk_row_log *log) {
+    const rk_row_file *least = NULL;
+    for (size_t i = 0; i < n_sealed(log); i++)
+        if (!least || is_emptier(&log->files[i], least)) least = &log->files[i];
+    return least;
+}
+
+static bool is_short_of_room(const rk_row_log *log) {
+    uint64_t most = log->options.max_bytes;
+    return most && rk_row_log_bytes(log) + 3 * rk_row_log_file_bytes(log) > most;
+}
+
+static rk_status move_dead(move *m) {
+    const rk_row_file *file;
+    while ((file = emptiest(m->log)) != NULL) {
+        uint64_t dead = file->n_records - file->n_live;
+        if (file->n_live >= dead &&
+            !(is_short_of_room(m->log) && dead > 0 && dead >= file->n_records / DEAD_SHARE))
+            return RK_OK;
+        RK_TRY(move_file(m, file->number));
+    }
+    return RK_OK;
+}
+
+static bool is_small(const rk_row_log *log, const rk_row_file *file) {
+    uint64_t units = log->options.file_pages / log->shape.unit_pages;
+    return file->n_live < units * log->shape.unit_records / 2;
+}
+
+static rk_status move_small(move *m) {
+    size_t n = 0;
+    for (size_t i = 0; i < n_sealed(m->log); i++) n += is_small(m->log, &m->log->files[i]);
+    if (n < MERGED_FILES) return RK_OK;
+    uint64_t next = m->log->next_file; /* those that are there now */
+    for (size_t i = 0; i < n_sealed(m->log) && m->log->files[i].number < next;) {
+        if (is_small(m->log, &m->log->files[i]))
+            RK_TRY(move_file(m, m->log->files[i].number)); /* and i is the file behind it */
+        else
+            i++;
+    }
+    return RK_OK;
+}
+
+static rk_status compact(move *m) {
+    RK_TRY(move_dead(m));
+    return move_small(m);
+}
+
+rk_status rk_row_log_compact(rk_row_log *log, const rk_row_mover *mover) {
+    move m = {.log = log, .mover = mover};
+    RK_FAIL_IF(log->only_read, RK_INVALID_ARGUMENT, "'%s' is only read", log->directory);
+    m.room = MOVED_BYTES / log->shape.record_bytes + 1;
+    rk_status status = RK_ALLOC_ALL(RK_ARRAY(m.room * log->shape.record_bytes, m.records),
+                                    RK_ARRAY(m.room, m.from), RK_ARRAY(m.room, m.to));
+    log->is_compacting = true;
+    if (status == RK_OK) status = compact(&m);
+    log->is_compacting = false;
+    RK_FREE_ALL(m.records, m.from, m.to);
+    return status;
+}

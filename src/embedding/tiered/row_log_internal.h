@@ -1,0 +1,75 @@
+#ifndef RK_EMBEDDING_TIERED_ROW_LOG_INTERNAL_H
+#define RK_EMBEDDING_TIERED_ROW_LOG_INTERNAL_H
+
+#include <pthread.h>
+
+#include "base/file/directory_lock.h"
+#include "embedding/tiered/row_log.h"
+
+#define RK_ROW_LOG_LIST "rows.list"
+enum { RK_ROW_FILE_NAME_BYTES = 32 };
+
+typedef struct rk_row_file {
+    uint64_t number;
+    uint32_t n_pages;           /* that are on the disk */
+    uint32_t digest;            /* crc32c of their checksums */
+    uint64_t n_records, n_live; /* those that wait in the buffer among them */
+    int descriptor;             /* -1: closed */
+    uint32_t n_pins;            /* reads of it that are under way */
+    bool recent;                /* read since the hand came by */
+    bool synced;
+} rk_row_file;
+
+struct rk_row_log {
+    rk_row_log_options options;
+    char *directory; /* where its files are */
+    rk_directory_lock *lock;
+    rk_page_shape shape;
+    bool only_read;
+    uint32_t buffer_pages; /* whole units */
+    uint8_t *buffer;       /* [buffer_pages] what is not yet on the disk, of the last file */
+    uint64_t step;
+    uint64_t next_file;
+    uint64_t n_written_bytes, n_moved;
+    uint32_t n_buffered;   /* pages that have all their records, */
+    uint32_t n_in_unit;    /* and records of the unit behind them */
+    bool is_writing;       /* the last of the files */
+    bool is_compacting;    /* into the room that is kept for that */
+    bool sync_failed;      /* what the disk has is not known from then on */
+    pthread_mutex_t mutex; /* of all below, where readers come: */
+    rk_row_file *files;    /* [n_files] by number */
+    size_t n_files, files_capacity;
+    size_t hand; /* of the files, which to close next */
+    int n_open, max_open;
+    bool direct; /* O_DIRECT, as long as the file system takes it */
+};
+
+/* A file's path, into a string that is the caller's. */
+rk_status rk_row_file_path(const char *directory, uint64_t number, char **out);
+/* In front of the error: the file's path, and the page. */
+rk_status rk_row_file_error(const rk_row_log *log, uint64_t number, uint32_t page, rk_status status,
+                            const char *reason);
+
+/* The file of that number; NULL: the log has none. */
+rk_row_file *rk_row_log_find(const rk_row_log *log, uint64_t number);
+/* Under the mutex: the file is open until unpin. */
+rk_status rk_row_file_pin(rk_row_log *log, rk_row_file *file);
+void rk_row_file_unpin(rk_row_file *file);
+/* A new last file, empty. */
+rk_status rk_row_file_add(rk_row_log *log);
+rk_status rk_row_file_remove(rk_row_log *log, uint64_t number);
+/* Removes what a log left in the folder. */
+rk_status rk_row_files_clear(const char *directory);
+rk_status rk_row_file_sync(rk_row_log *log, rk_row_file *file);
+/* Bytes of the files, the last one at the length that it may have. */
+uint64_t rk_row_log_bytes(const rk_row_log *log);
+uint64_t rk_row_log_file_bytes(const rk_row_log *log);
+
+/* Writes what waits, and begins a new file next. */
+rk_status rk_row_log_seal(rk_row_log *log);
+/* The records of a file that is written to no longer. */
+rk_status rk_row_file_scan(rk_row_log *log, uint64_t number, rk_row_visit visit, void *context);
+
+rk_status rk_row_log_new(const rk_row_log_options *options, rk_row_log **out);
+
+#endif

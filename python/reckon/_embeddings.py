@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import threading
 from ctypes import byref, c_int, c_int32, c_int64, c_void_p
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
+
+import numpy
 
 from . import errors
 from ._comm import Comm
@@ -15,7 +17,7 @@ from ._structs import Activation, EmbeddingsConfig, FeatureConfig, IdTensors, In
 F32, BF16, F16, I32, I64 = 0, 1, 2, 6, 7  # rk_dtype
 MEAN, SUM, SQRTN = 0, 1, 2  # rk_combiner
 TRUNCATED_NORMAL, UNIFORM = 0, 2  # rk_initializer_kind
-_NOT_OPTIONS = ("struct_size", "kind", "schedule")
+_OPTIONS = [name for name, *_ in Optimizer._fields_ if name not in ("struct_size", "kind", "schedule")]
 
 Ids = Tuple[int, int, int]  # address, dtype, how many
 
@@ -44,13 +46,20 @@ def optimizer_struct(given: Union[str, Mapping[str, Any]]) -> Optimizer:
     kind, out = c_int(), Optimizer()
     check(lib.rk_optimizer_from_name(str(options.pop("kind", "adagrad")).encode(), byref(kind)))
     check(lib.rk_optimizer_init_sized(byref(out), ctypes.sizeof(out), kind))
-    known = [name for name, *_ in Optimizer._fields_ if name not in _NOT_OPTIONS]
     for name, value in options.items():
-        if name not in known:
-            raise errors.InvalidArgument(f"an optimizer has no option '{name}'", f"one of {', '.join(known)}")
+        if name not in _OPTIONS:
+            raise errors.InvalidArgument(f"an optimizer has no option '{name}'", f"one of {', '.join(_OPTIONS)}")
         setattr(out, name, value)
     check(lib.rk_optimizer_validate(byref(out)))
     return out
+
+
+def optimizer_options(optimizer: Optimizer) -> Dict[str, Any]:
+    """What optimizer_struct makes this optimizer of: its kind, and options that are not the kind's defaults."""
+    usual, kind = Optimizer(), lib.rk_optimizer_name(optimizer.kind).decode()
+    check(lib.rk_optimizer_init_sized(byref(usual), ctypes.sizeof(usual), optimizer.kind))
+    values = {name: getattr(optimizer, name) for name in _OPTIONS}
+    return {"kind": kind, **{name: value for name, value in values.items() if value != getattr(usual, name)}}
 
 
 class Slot(NamedTuple):
@@ -269,22 +278,32 @@ class Tables:
             lib.rk_embeddings_zero_gradients(self.handle)
             self.n_pending = 0
 
-    def read_rows(self, table: int, first: int, n: int, address: int, slot: Optional[int] = None) -> None:
-        """As f32 [n, dim], or a slot's values [n, width]."""
-        with self.lock:
-            name = self.tables[table].name.encode()
-            if slot is None:
-                check(lib.rk_embeddings_read_rows(self.handle, name, first, n, address))
-            else:
-                check(lib.rk_embeddings_read_slot(self.handle, name, slot, first, n, address))
+    def shape(self, table: int, slot: Optional[int] = None) -> Tuple[int, ...]:
+        """Of a table's rows, or of a slot of its optimizer."""
+        own = self.tables[table]
+        width = own.dim if slot is None else self.slots[table][slot].width
+        return (own.n_rows, width) if width == own.dim else (own.n_rows,)
 
-    def write_rows(self, table: int, first: int, n: int, address: int, slot: Optional[int] = None) -> None:
+    def read_rows(self, table: int, slot: Optional[int] = None, first: int = 0, n: Optional[int] = None) -> Any:
+        """A copy of n rows (None: all) from row `first` on, or of a slot's values, as float32."""
+        n_rows, *rest = self.shape(table, slot)
+        out = numpy.empty((n_rows - first if n is None else n, *rest), numpy.float32)
+        name = self.tables[table].name.encode()
         with self.lock:
-            name = self.tables[table].name.encode()
             if slot is None:
-                check(lib.rk_embeddings_write_rows(self.handle, name, first, n, address))
+                check(lib.rk_embeddings_read_rows(self.handle, name, first, len(out), out.ctypes.data))
             else:
-                check(lib.rk_embeddings_write_slot(self.handle, name, slot, first, n, address))
+                check(lib.rk_embeddings_read_slot(self.handle, name, slot, first, len(out), out.ctypes.data))
+        return out
+
+    def write_rows(self, table: int, values: Any, slot: Optional[int] = None, first: int = 0) -> None:
+        """As many rows, or a slot's, as the values have, which have the shape of read_rows'."""
+        name, rows = self.tables[table].name.encode(), numpy.ascontiguousarray(values, numpy.float32)
+        with self.lock:
+            if slot is None:
+                check(lib.rk_embeddings_write_rows(self.handle, name, first, len(rows), rows.ctypes.data))
+            else:
+                check(lib.rk_embeddings_write_slot(self.handle, name, slot, first, len(rows), rows.ctypes.data))
 
     def read_step(self, table: int) -> int:
         """How many steps the table has taken."""

@@ -23,7 +23,7 @@ _ROWS = {"F32": 4, "F16": 2, "BF16": 2}  # bytes of a value
 _SIZES = {**_ROWS, "I64": 8}
 _STEP = -1
 _PART_OF_NAME = re.compile(r"(.*?)(\[[^\[\]]*\])?", re.DOTALL)  # a table's own name may have brackets too
-Names = Sequence[Tuple[str, str]]  # of a table's rows, and how those of its optimizer begin; several to look for
+Name = Tuple[str, Optional[str]]  # of a table's rows, and how those of its optimizer's state begin; None: it is not there
 
 
 class _Stored(NamedTuple):
@@ -36,10 +36,8 @@ class _Stored(NamedTuple):
 
 def _stored(tables: Tables, t: int) -> List[Tuple[str, _Stored]]:
     """What a table has, by the end of its name: rows, slots, steps."""
-    table, slots = tables.tables[t], tables.slots[t]
-    shapes = [[table.n_rows] if slot.width < table.dim else [table.n_rows, table.dim] for slot in slots]
-    out = [("", _Stored(t, None, [table.n_rows, table.dim]))]
-    return out + [(slot.name, _Stored(t, s, shape)) for s, (slot, shape) in enumerate(zip(slots, shapes))] + [("step", _Stored(t, _STEP, [1]))]
+    slots = [(slot.name, _Stored(t, s, list(tables.shape(t, s)))) for s, slot in enumerate(tables.slots[t])]
+    return [("", _Stored(t, None, list(tables.shape(t)))), *slots, ("step", _Stored(t, _STEP, [1]))]
 
 
 def _pieces(shape: List[int]) -> Iterator[Tuple[int, int]]:
@@ -98,14 +96,19 @@ class _File:
                 os.remove(self.beside)
 
 
-def names_of_exports(tables: Tables) -> List[Names]:
-    """Of a Reckon export, and of a checkpoint."""
-    return [[(f"embeddings.{t.name}.weight", ""), (f"table/{t.name}/rows", f"table/{t.name}/")] for t in tables.tables]
+def _state_of(rows: str) -> str:
+    """How the names of a table's optimizer begin in a file of save, where its rows are "...weight"."""
+    return rows[: -len("weight")]
 
 
-def save(tables: Tables, names: Names, path: str, optimizer: bool) -> None:
-    """f32 values and i64 steps, whole or not at all."""
-    parts = [(begin + end if end else name, part) for t, (name, begin) in enumerate(names) for end, part in _stored(tables, t) if optimizer or not end]
+def _names(table: str, rows: str) -> List[Name]:
+    """Those that a table has: in a file of save, in a Reckon export, in a checkpoint."""
+    return [(rows, _state_of(rows)), (f"embeddings.{table}.weight", None), (f"table/{table}/rows", f"table/{table}/")]
+
+
+def save(tables: Tables, names: Sequence[str], path: str, optimizer: bool) -> None:
+    """f32 values and i64 steps, whole or not at all. names: "...weight", of each table's rows."""
+    parts = [(_state_of(name) + end if end else name, part) for t, name in enumerate(names) for end, part in _stored(tables, t) if optimizer or not end]
     header: Dict[str, Any] = {"__metadata__": {"format": "pt"}}
     at = 0
     for name, part in parts:
@@ -131,9 +134,7 @@ def _contents(tables: Tables, part: _Stored) -> Iterator[Any]:
         yield struct.pack("<q", tables.read_step(part.table))
         return
     for first, n in _pieces(part.shape):
-        values = numpy.empty((n, *part.shape[1:]), numpy.float32)
-        tables.read_rows(part.table, first, n, values.ctypes.data, part.slot)
-        yield values.data.cast("B")
+        yield tables.read_rows(part.table, part.slot, first, n).data.cast("B")
 
 
 class _Part(NamedTuple):
@@ -224,20 +225,23 @@ class _Tensors:
         return _Part(path, start + at, dtype, begin, step, first, last)
 
 
-def _find(tensors: _Tensors, tables: Tables, t: int, names: Names) -> List[Tuple[_Stored, List[_Part]]]:
+def _find(tensors: _Tensors, tables: Tables, t: int, names: Sequence[Name]) -> List[Tuple[_Stored, List[_Part]]]:
     """What the files have of a table: its rows, and its optimizer's state or none of it."""
     found = next(((name, begin) for name, begin in names if name in tensors.found), None)
     if found is None:
         raise NotFound(f"'{tensors.path}' has no tensor '{names[0][0]}'", f"it has {', '.join(sorted(tensors.found)[:20])}")
     (_, rows), *slots, (_, step) = _stored(tables, t)
     out = [(rows, tensors.parts(found[0], rows.shape, _ROWS))]
-    here = [bool(found[1]) and found[1] + end in tensors.found for end in [*(end for end, _ in slots), "step"]]
+    begin = found[1]
+    if begin is None:
+        return out
+    here = [begin + end in tensors.found for end in [*(end for end, _ in slots), "step"]]
     if not any(here[:-1]) and (slots or not here[-1]):
         return out
     if not all(here):
         raise BadData(f"'{tensors.path}' has some of the optimizer's state of table '{tables.tables[t].name}', but not all of it", "it is another optimizer's")
-    out += [(slot, tensors.parts(found[1] + end, slot.shape, {"F32": 4})) for end, slot in slots]
-    return [*out, (step, [tensors.step(found[1] + "step")])]
+    out += [(slot, tensors.parts(begin + end, slot.shape, {"F32": 4})) for end, slot in slots]
+    return [*out, (step, [tensors.step(begin + "step")])]
 
 
 def _read(file: BinaryIO, part: _Part, first: int, n: int) -> bytes:
@@ -267,16 +271,16 @@ def _load(tables: Tables, stored: _Stored, parts: List[_Part], files: Mapping[st
             if begin < end:
                 read = _numbers(_read(files[part.path], part, begin, end - begin), part.dtype)
                 values[begin * part.step + part.begin - first :: part.step, part.first : part.last] = read.reshape(end - begin, -1)
-        tables.write_rows(stored.table, first, n, values.ctypes.data, stored.slot)
+        tables.write_rows(stored.table, values, stored.slot, first)
 
 
-def load(tables: Tables, names: Sequence[Names], path: str) -> None:
-    """By the first of the names that the files have. Everything is checked before a row changes."""
+def load(tables: Tables, names: Sequence[str], path: str) -> None:
+    """What save, an export or a checkpoint has of the tables. Everything is checked before a row changes."""
     places: List[Tuple[_Stored, List[_Part]]] = []
     error: Optional[BaseException] = None
     try:
         tensors = _Tensors(path)
-        places = [place for t, own in enumerate(names) for place in _find(tensors, tables, t, own)]
+        places = [place for t, own in enumerate(names) for place in _find(tensors, tables, t, _names(tables.tables[t].name, own))]
     except (Error, OSError) as failure:
         error = failure
     _agree(tables, error)

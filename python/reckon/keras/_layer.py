@@ -225,12 +225,7 @@ class EmbeddingLayer(keras.layers.Layer):
     @property
     def embedding_tables(self) -> Dict[str, Any]:
         """Copies of the rows by the tables' names: arrays [vocabulary_size, dim]."""
-        out = {}
-        for t, table in enumerate(self._made().tables):
-            rows = numpy.empty((table.n_rows, table.dim), numpy.float32)
-            self._made().read_rows(t, 0, table.n_rows, rows.ctypes.data)
-            out[table.name] = rows
-        return out
+        return {table.name: self._made().read_rows(t) for t, table in enumerate(self._made().tables)}
 
     def assign_rows(self, table: str, rows: Any, first: int = 0) -> None:
         """Rows first, first + 1, ... of a table become those of `rows`, an array [n, dim]."""
@@ -241,22 +236,20 @@ class EmbeddingLayer(keras.layers.Layer):
         own = self._made().tables[t]
         if values.ndim != 2 or values.shape[1] != own.dim or not 0 <= first <= own.n_rows - len(values):
             raise InvalidArgument(f"rows of shape {values.shape} from {first} on do not fit into table '{table}' of shape {(own.n_rows, own.dim)}")
-        self._made().write_rows(t, first, len(values), values.ctypes.data)
+        self._made().write_rows(t, values, first=first)
 
     def save(self, path: Union[str, "os.PathLike[str]"], optimizer: bool = True) -> None:
         """Rows of all tables, and with optimizer its state, as one safetensors file, whole or not at all: "<table>.weight", and "<table>.accumulator", ... and
         "<table>.step". It takes some MiB, however large the tables are."""
-        _table_files.save(self._made(), self._stored_names(), os.fspath(path), optimizer)
+        _table_files.save(self._made(), self._row_names(), os.fspath(path), optimizer)
 
     def load(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Rows from such a file, from the model.safetensors of a Reckon export, or from a checkpoint's directory; and the state of the optimizer, if it is there,
         else it stays as it was. Errors: NotFound, BadData; then nothing has changed."""
-        others = _table_files.names_of_exports(self._made())
-        _table_files.load(self._made(), [[own, *more] for own, more in zip(self._stored_names(), others)], os.fspath(path))
+        _table_files.load(self._made(), self._row_names(), os.fspath(path))
 
-    def _stored_names(self) -> List[Tuple[str, str]]:
-        """Of rows, and how those of the optimizer begin."""
-        return [(f"{t.name}.weight", f"{t.name}.") for t in self._made().tables]
+    def _row_names(self) -> List[str]:
+        return [f"{t.name}.weight" for t in self._made().tables]
 
     def save_own_variables(self, store: Any) -> None:
         for t, rows in enumerate(self.embedding_tables.values()):

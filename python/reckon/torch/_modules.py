@@ -101,7 +101,7 @@ class RowOptimizer(torch.optim.Optimizer):
         out: Dict[str, Any] = super().state_dict()
         out["state"] = {}
         for t, name in enumerate(self._names):
-            slots = {slot.name: _rows(self._tables, t, s) for s, slot in enumerate(self._tables.slots[t])}
+            slots = {slot.name: torch.from_numpy(self._tables.read_rows(t, s)) for s, slot in enumerate(self._tables.slots[t])}
             out["state"][name] = {**slots, "step": self._tables.read_step(t)}
         return out
 
@@ -109,11 +109,10 @@ class RowOptimizer(torch.optim.Optimizer):
         """What state_dict() gave, of the same tables and optimizer. InvalidArgument: it has other slots; then nothing has changed."""
         state = state_dict["state"]
         for t, name in enumerate(self._names):
-            table, slots = self._tables.tables[t], self._tables.slots[t]
             if name not in state:
                 raise InvalidArgument(f"the state has no '{name}'", f"it has {', '.join(map(str, state))}" if state else "it has no tables")
             given = {key: tuple(value.shape) for key, value in state[name].items() if key != "step"}
-            wanted = {slot.name: _shape(table, slot.width) for slot in slots}
+            wanted = {slot.name: self._tables.shape(t, s) for s, slot in enumerate(self._tables.slots[t])}
             if given != wanted or "step" not in state[name]:
                 raise InvalidArgument(f"the state of '{name}' is {given}, not {wanted} and a step", "it is another optimizer's, or another table's")
             step = int(state[name]["step"])
@@ -122,25 +121,12 @@ class RowOptimizer(torch.optim.Optimizer):
         super().load_state_dict({**state_dict, "state": {}})
         for t, name in enumerate(self._names):
             for s, slot in enumerate(self._tables.slots[t]):
-                _set_rows(self._tables, t, state[name][slot.name], s)
+                self._tables.write_rows(t, _array(state[name][slot.name]), s)
             self._tables.write_step(t, int(state[name]["step"]))
 
 
-def _shape(table: Table, width: int) -> Tuple[int, ...]:
-    return (table.n_rows,) if width == 1 and table.dim > 1 else (table.n_rows, width)
-
-
-def _rows(tables: Tables, t: int, slot: Optional[int] = None) -> Tensor:
-    """A copy of a table's rows, or of a slot."""
-    table = tables.tables[t]
-    out = torch.empty(_shape(table, table.dim if slot is None else tables.slots[t][slot].width), dtype=torch.float32, device="cpu")
-    tables.read_rows(t, 0, table.n_rows, out.data_ptr(), slot)
-    return out
-
-
-def _set_rows(tables: Tables, t: int, rows: Tensor, slot: Optional[int] = None) -> None:
-    rows = rows.detach().to("cpu", torch.float32).contiguous()
-    tables.write_rows(t, 0, tables.tables[t].n_rows, rows.data_ptr(), slot)
+def _array(values: Tensor) -> Any:
+    return values.detach().to("cpu", torch.float32).numpy()
 
 
 class _Tables(torch.nn.Module):
@@ -169,7 +155,7 @@ class _Tables(torch.nn.Module):
         self._options = {"optimizer": optimizer, "update": update, "seed": seed}
         self._collection = Collection(self._tables, update == "backward", ranks.size if ranks and gradient_division else 1)
         self._anchor = torch.zeros(0, dtype=torch.float32, device="cpu", requires_grad=True)  # no parameter: it only has autograd go backward
-        self._optimizer = RowOptimizer(self._tables, self._anchor, [self._state_name(t.name) for t in self._tables.tables])
+        self._optimizer = RowOptimizer(self._tables, self._anchor, self._state_names())
 
     @property
     def optimizer(self) -> RowOptimizer:
@@ -194,7 +180,7 @@ class _Tables(torch.nn.Module):
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
         for i, table in enumerate(self._tables.tables):
-            destination[prefix + self._state_name(table.name)] = _rows(self._tables, i)
+            destination[prefix + self._state_name(table.name)] = torch.from_numpy(self._tables.read_rows(i))
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: List[str], unexpected_keys: List[str], error_msgs: List[str]
@@ -204,11 +190,11 @@ class _Tables(torch.nn.Module):
             if name not in state_dict:
                 missing_keys.append(name)
                 continue
-            table, shape = self._tables.tables[i], tuple(state_dict[name].shape)
-            if shape == (table.n_rows, table.dim):
-                _set_rows(self._tables, i, state_dict[name])
+            shape, wanted = tuple(state_dict[name].shape), self._tables.shape(i)
+            if shape == wanted:
+                self._tables.write_rows(i, _array(state_dict[name]))
             else:
-                error_msgs.append(f"rows of table '{table.name}' are {shape}, not {(table.n_rows, table.dim)}")
+                error_msgs.append(f"rows of table '{self._tables.tables[i].name}' are {shape}, not {wanted}")
         if strict:
             unexpected_keys += [name for name in state_dict if name.startswith(prefix) and name not in own]
 
@@ -216,18 +202,15 @@ class _Tables(torch.nn.Module):
         """Rows of all tables, and with optimizer what is in its state_dict() but for the learning rate, as one safetensors file, whole or not at all: the names of
         state_dict(), with "accumulator", "m", ... and "step" in place of "weight" for the optimizer's. It takes some MiB, however large the tables are. Over ranks
         all call it, and rank 0 writes."""
-        _table_files.save(self._tables, self._stored_names(), os.fspath(path), optimizer)
+        _table_files.save(self._tables, self._state_names(), os.fspath(path), optimizer)
 
     def load(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Rows from such a file, from the model.safetensors of a Reckon export, or from a checkpoint's directory; and the state of the optimizer, if it is there,
         else it stays as it was. Over ranks all read it, however many wrote it. Errors: NotFound, BadData; then nothing has changed."""
-        others = _table_files.names_of_exports(self._tables)
-        _table_files.load(self._tables, [[own, *more] for own, more in zip(self._stored_names(), others)], os.fspath(path))
+        _table_files.load(self._tables, self._state_names(), os.fspath(path))
 
-    def _stored_names(self) -> List[Tuple[str, str]]:
-        """Of rows, and how those of the optimizer begin."""
-        names = [self._state_name(t.name) for t in self._tables.tables]
-        return [(name, name[: -len("weight")]) for name in names]
+    def _state_names(self) -> List[str]:
+        return [self._state_name(t.name) for t in self._tables.tables]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickles and deep copies have rows and the optimizer's state, twice as much memory as the tables for a while."""
@@ -355,7 +338,7 @@ class EmbeddingBag(_Tables):
     @property
     def weight(self) -> Tensor:
         """A copy of the rows."""
-        return _rows(self._tables, 0)
+        return torch.from_numpy(self._tables.read_rows(0))
 
     def forward(self, input: Tensor, offsets: Optional[Tensor] = None, per_sample_weights: Optional[Tensor] = None) -> Tensor:
         if per_sample_weights is not None and self.mode != "sum":

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from .._embeddings import F32, MEAN, SQRTN, SUM, TRUNCATED_NORMAL, Feature, Table
+import keras
+
+from .._embeddings import F32, MEAN, SQRTN, SUM, TRUNCATED_NORMAL, Feature, Table, optimizer_options
 from .._structs import Initializer
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, Unsupported
 from ._optimizers import row_optimizer
 
 _COMBINERS = {"mean": MEAN, "sum": SUM, "sqrtn": SQRTN}
@@ -41,6 +43,18 @@ class FeatureConfig:
     max_sequence_length: int = 0
     validate_weights_and_indices: bool = True
     output_shape: Any = None
+    name: Optional[str] = None
+
+
+@dataclasses.dataclass(eq=False)
+class RsTableConfig:
+    """A table with the fields of Keras RS's, of which dense ids are combined."""
+
+    vocabulary_size: int
+    embedding_dim: int
+    initializer: Any = None
+    optimizer: Any = None
+    combiner: str = "mean"
     name: Optional[str] = None
 
 
@@ -129,3 +143,65 @@ class Plan:
         if self.combines(f, n_ids):
             return Feature(self.names[f], table, combiner if n_ids else SUM, weighted=n_ids > 0, drops_invalid=n_ids > 0)
         return Feature(self.names[f], table, SUM, n_ids)
+
+    def to_config(self, structure: Any) -> Dict[str, Any]:
+        """The feature_config as lists, texts and numbers; feature_config_of is the way back."""
+        features = ({"table": t, **_feature_to_config(config)} for t, config in zip(self.table_of, self.configs))
+        return {"tables": [_table_to_config(name, table) for name, table in zip(self.table_names, self.table_configs)], "features": _structure_to_config(structure, features)}
+
+
+def _initializer_to_config(table: str, initializer: Any) -> Any:
+    """Those of TensorFlow have names and options of Keras's."""
+    if initializer is None or isinstance(initializer, str):
+        return initializer
+    kind = getattr(keras.initializers, type(initializer).__name__, None)
+    if kind is None or not hasattr(initializer, "get_config"):
+        raise Unsupported(f"table '{table}': its initializer is {initializer!r}, which no config can hold", "give one of keras.initializers")
+    options = {name: value for name, value in initializer.get_config().items() if name != "dtype"}
+    return keras.initializers.serialize(kind.from_config(options))
+
+
+def _table_to_config(name: str, table: Any) -> Dict[str, Any]:
+    dim = "embedding_dim" if _is_keras_rs(table) else "dim"
+    return {
+        "vocabulary_size": int(table.vocabulary_size),
+        dim: int(getattr(table, dim)),
+        "initializer": _initializer_to_config(name, table.initializer),
+        "optimizer": None if table.optimizer is None else optimizer_options(row_optimizer(table.optimizer)[0]),
+        "combiner": table.combiner,
+        "name": table.name,
+    }
+
+
+def _feature_to_config(config: Any) -> Dict[str, Any]:
+    return {field.name: getattr(config, field.name, field.default) for field in dataclasses.fields(FeatureConfig) if field.name not in ("table", "output_shape")}
+
+
+def _structure_to_config(structure: Any, features: Iterator[Dict[str, Any]]) -> Dict[str, Any]:
+    """Texts alone may be keys of JSON, and it has no tuples."""
+    if isinstance(structure, Mapping):
+        return {"dict": [[key, _structure_to_config(inner, features)] for key, inner in structure.items()]}
+    if isinstance(structure, (list, tuple)):
+        return {"list" if isinstance(structure, list) else "tuple": [_structure_to_config(inner, features) for inner in structure]}
+    return {"feature": next(features)}
+
+
+def _structure_of(config: Any, tables: List[Any]) -> Any:
+    ((kind, inner),) = config.items()
+    if kind == "feature":
+        return FeatureConfig(**{**inner, "table": tables[inner["table"]]})
+    if kind == "dict":
+        return {key: _structure_of(value, tables) for key, value in inner}
+    values = [_structure_of(value, tables) for value in inner]
+    return values if kind == "list" else tuple(values)
+
+
+def feature_config_of(config: Mapping[str, Any]) -> Any:
+    """What Plan.to_config was made of, in this module's own classes."""
+    tables = []
+    for own in config["tables"]:
+        initializer = own["initializer"]
+        if isinstance(initializer, Mapping):
+            initializer = keras.initializers.deserialize(initializer)
+        tables.append((RsTableConfig if "embedding_dim" in own else TableConfig)(**{**own, "initializer": initializer}))
+    return _structure_of(config["features"], tables)

@@ -11,12 +11,14 @@ import numpy
 import tensorflow as tf
 
 from .. import _table_files
-from .._embeddings import F32, I64, Ids, Lookup, Tables
+from .._embeddings import F32, I64, Ids, Lookup, Tables, optimizer_options
+from .._library import logger
 from ..errors import InvalidArgument, NotFound, Unsupported
-from ._configs import Plan, leaves, rebuild
+from ._configs import Plan, feature_config_of, leaves, rebuild
 from ._optimizers import row_optimizer
 
 _MOST_PENDING = 64  # lookups without a backward; older ones are dropped
+_N_IDS = "n_ids"  # of the weights
 _DTYPES = {numpy.dtype(numpy.float32): F32, numpy.dtype(numpy.int64): I64}
 
 
@@ -48,6 +50,7 @@ def _address(array: Any) -> Ids:
     return array.ctypes.data if array.size else 0, _DTYPES[array.dtype], array.size
 
 
+@keras.saving.register_keras_serializable("reckon")
 class EmbeddingLayer(keras.layers.Layer):
     """Embeddings of all categorical features: in place of tfrs.layers.embedding.TPUEmbedding.
 
@@ -251,18 +254,59 @@ class EmbeddingLayer(keras.layers.Layer):
     def _row_names(self) -> List[str]:
         return [f"{t.name}.weight" for t in self._made().tables]
 
+    def get_config(self) -> Dict[str, Any]:
+        if self._rate is not None:
+            raise Unsupported("the optimizer's learning rate is a function, which no config can hold", "give a number, and set the layer's learning_rate in a callback")
+        own = {"optimizer": optimizer_options(self._row_optimizer), "learning_rate": self._learning_rate, "seed": self._seed}
+        return {**super().get_config(), **own, "feature_config": self._plan.to_config(self._structure)}
+
+    @classmethod
+    def from_config(cls, config: Dict[str, Any]) -> "EmbeddingLayer":
+        rate = config["learning_rate"]
+        given = {name: value for name, value in config.items() if name != "learning_rate"}
+        layer: EmbeddingLayer = super().from_config({**given, "feature_config": feature_config_of(config["feature_config"])})
+        layer.learning_rate = rate
+        return layer
+
     def save_own_variables(self, store: Any) -> None:
-        for t, rows in enumerate(self.embedding_tables.values()):
-            store[str(t)] = rows
+        """Of table t its rows "t", of its optimizer "t.accumulator", ..., "t.step"; and the forms of the inputs."""
+        if self._tables is None:
+            return
+        tables = self._tables
+        store[_N_IDS] = numpy.array(self._n_ids, numpy.int64)
+        for t in range(len(tables.tables)):
+            store[str(t)] = tables.read_rows(t)
+            store[f"{t}.step"] = numpy.array(tables.read_step(t), numpy.int64)
+            for s, slot in enumerate(tables.slots[t]):
+                store[f"{t}.{slot.name}"] = tables.read_rows(t, s)
 
     def load_own_variables(self, store: Any) -> None:
-        tables = self._made().tables
-        for t, table in enumerate(tables):
+        """Rows; the state of an optimizer with the same slots, else it stays as it was."""
+        names = list(store.keys())
+        if self._tables is None and _N_IDS in names:
+            self._create([int(n) for n in store[_N_IDS]])
+        if self._tables is None and not names:  # as it was saved
+            return
+        tables = self._made()
+        for t, table in enumerate(tables.tables):
             shape = tuple(store[str(t)].shape)
-            if shape != (table.n_rows, table.dim):
-                raise InvalidArgument(f"the weights of table '{table.name}' have the shape {shape}, not {(table.n_rows, table.dim)}")
-        for t, table in enumerate(tables):
-            self.assign_rows(table.name, store[str(t)])
+            if shape != tables.shape(t):
+                raise InvalidArgument(f"the weights of table '{table.name}' have the shape {shape}, not {tables.shape(t)}")
+        for t in range(len(tables.tables)):
+            tables.write_rows(t, numpy.asarray(store[str(t)]))
+            self._load_state(t, store, [name for name in names if name.startswith(f"{t}.")])
+
+    def _load_state(self, t: int, store: Any, names: List[str]) -> None:
+        if not names:  # of rows alone
+            return
+        tables = self._made()
+        wanted = {f"{t}.{slot.name}": tables.shape(t, s) for s, slot in enumerate(tables.slots[t])}
+        if {name: tuple(store[name].shape) for name in names} != {**wanted, f"{t}.step": ()}:
+            logger.warning("the weights have the state of another optimizer of table '%s', whose own stays as it was", tables.tables[t].name)
+            return
+        for s, name in enumerate(wanted):
+            tables.write_rows(t, numpy.asarray(store[name]), s)
+        tables.write_step(t, int(numpy.asarray(store[f"{t}.step"])))
 
 
 def _run(function: Callable[..., Any], inputs: List[Any], types: List[Any]) -> Any:

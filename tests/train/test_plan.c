@@ -251,7 +251,8 @@ static void test_refused(void **state) {
         "data: {train: a.csv, cache_bytes: 3_000_000_000, labels: [{name: y}], features: [{name: u, hash: "
         "100000000}]}\n"
         "embedding: {dim: 16, optimizer: {kind: adagrad}}\nmodel: {kind: dnn, deep: [8]}\ncluster: {tables: "
-        "[{name: u, sharding: row_wise, ranks: [0, 1]}]}\n";
+        "[{name: u, sharding: row_wise, ranks: [0, 1]}]}\n"
+        "train: {epochs: 2}\n";
     OK(plan_of(cached, CLUSTER(2, 2), usual, &config, &plan));
     assert_non_null(strstr(plan->advice, "with both it still does not fit"));
     assert_non_null(strstr(plan->advice,

@@ -88,6 +88,7 @@ typedef struct maker {
     const char *rename, *retype; /* a column's, or NULL */
     int64_t short_by;            /* rows that a child has not */
     int n_open, n_arrays, n_schemas;
+    int n_passes; /* streams that were opened */
 } maker;
 
 typedef struct stream {
@@ -222,6 +223,7 @@ static int open_stream(void *user, struct ArrowArrayStream *out) {
     stream *s = calloc(1, sizeof *s);
     s->maker = m;
     m->n_open++;
+    m->n_passes++;
     *out = (struct ArrowArrayStream){get_schema, get_next, get_last_error, release_stream, s};
     return 0;
 }
@@ -238,15 +240,19 @@ static int open_released(void *user, struct ArrowArrayStream *out) {
     return 0;
 }
 
-static rk_config *config_of(const char *splits, maker *m) {
+static rk_config *config_with(const char *splits, maker *m, const char *override) {
     rk_config *config;
     char text[2048], output[256];
-    const char *overrides[] = {output};
+    const char *overrides[] = {output, override};
     snprintf(output, sizeof output, "train.output=%s/run", directory);
     snprintf(text, sizeof text, "data:\n%s%s", splits, data_text);
-    OK(rk_config_parse(text, "run.yaml", directory, overrides, 1, &config));
+    OK(rk_config_parse(text, "run.yaml", directory, overrides, 2, &config));
     if (m) OK(rk_config_add_stream(config, "rows", open_stream, m));
     return config;
+}
+
+static rk_config *config_of(const char *splits, maker *m) {
+    return config_with(splits, m, "train.epochs=2");
 }
 
 typedef struct result {
@@ -327,6 +333,31 @@ static void test_same_bits(void **state) {
     }
     rk_free(csv.bytes);
     rk_free(whole.bytes);
+}
+
+/* Streams that are opened for three epochs, beside what fitting opens. */
+static int passes_of(const char *epochs) {
+    maker m = {.fail_at = -1, .sizes = {N, N, N}};
+    rk_config *config = config_with("  train: arrow:rows\n", &m, epochs);
+    rk_dataset *dataset;
+    const rk_batch *batch;
+    OK(rk_dataset_open(config, "train", &dataset));
+    int n_fits = m.n_passes;
+    for (int epoch = 0; epoch < 3; epoch++) {
+        rk_status status;
+        while ((status = rk_dataset_next(dataset, &batch)) == RK_OK) continue;
+        assert_int_equal(status, RK_END);
+    }
+    rk_dataset_free(dataset);
+    rk_config_free(config);
+    return m.n_passes - n_fits;
+}
+
+/* Rows stay in memory for a second epoch, but not if one was asked for. */
+static void test_kept_rows(void **state) {
+    (void)state;
+    assert_int_equal(passes_of("train.epochs=2"), 1);
+    assert_int_equal(passes_of("train.epochs=1"), 2);
 }
 
 /* What reading a stream to its end says. */
@@ -425,8 +456,9 @@ int main(void) {
     assert_non_null(mkdtemp(directory));
     make_rows();
     long live = rk_alloc_live();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_failures),
-                                       cmocka_unit_test(test_names), cmocka_unit_test(test_no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_kept_rows),
+                                       cmocka_unit_test(test_failures), cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_no_memory)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     OK(rk_remove_tree(directory));
     return failed || rk_alloc_live() != live;

@@ -231,6 +231,7 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
     r->section = section;
     r->transforms = transforms;
     r->labels_optional = options->labels_optional;
+    r->n_epochs = options->n_epochs;
     r->share = options->share;
     r->n_shares = options->n_shares ? options->n_shares : 1;
     r->n_rows = -1;
@@ -348,7 +349,7 @@ static double row_bytes(const rk_batch *b) {
 
 uint64_t rk_dataset_peak_bytes(const rk_dataset *d, const rk_batch *usual, int64_t n_rows) {
     double row = row_bytes(usual), all = n_rows < 0 ? 1e18 : (double)n_rows * row,
-           cache = (double)d->reader.section->cache_bytes;
+           cache = d->reader.n_epochs == 1 ? 0 : (double)d->reader.section->cache_bytes;
     double window = row * (double)d->reader.window_rows, kept = all < cache ? all : cache,
            batches = row * (double)(d->batch_size * d->n_slots);
     if (window > all) window = all;

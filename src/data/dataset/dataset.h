@@ -11,6 +11,7 @@ typedef struct rk_dataset_options {
     const char *split;     /* "train", "valid", "test", or a path */
     int64_t batch_size;
     uint64_t seed;
+    int64_t n_epochs;     /* that are wanted, 0: not known. After the only one no rows stay in memory */
     bool shuffle;         /* false keeps the file's order */
     bool labels_optional; /* prediction: a file without label columns gives labels = NULL */
     int32_t prefetch;     /* batches made ahead on the background thread; 0 = 4 */

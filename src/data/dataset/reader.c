@@ -22,6 +22,12 @@ static void end_pass(rk_reader *r) {
     r->is_open = false;
 }
 
+/* A pass is the only one that is wanted until another begins after it. */
+static bool keeps_windows(const rk_reader *r) {
+    bool is_only = r->n_epochs == 1 && r->n_rows < 0;
+    return r->section->cache_bytes > 0 && r->first_window == 0 && !is_only;
+}
+
 void rk_reader_rewind(rk_reader *r, int64_t row) {
     end_pass(r);
     r->first_window = row / r->window_rows;
@@ -34,7 +40,7 @@ void rk_reader_rewind(rk_reader *r, int64_t row) {
         r->n_kept = 0;
         r->kept_bytes = 0;
         r->n_skipped = 0;
-        r->keeps = r->section->cache_bytes > 0 && r->first_window == 0;
+        r->keeps = keeps_windows(r);
     }
 }
 

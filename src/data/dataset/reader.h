@@ -52,6 +52,7 @@ typedef struct rk_reader {
     int64_t window_rows;
     bool shuffles;           /* rows of a window are to be from all over the files */
     uint64_t seed;           /* of the order */
+    int64_t n_epochs;        /* that are wanted, 0: not known */
     int32_t share, n_shares; /* window w is read where w mod n_shares is `share` */
     atomic_bool stop;    /* set by another thread: there is no next window, and the pass must be begun anew */
     rk_rows_reader rows; /* open during a pass */
@@ -82,7 +83,8 @@ typedef struct rk_reader {
     /* windows kept between epochs */
     rk_window *kept; /* [n_kept] */
     size_t n_kept, kept_capacity;
-    bool keeps, complete; /* keeps: still within cache_bytes; complete: all of the split is kept */
+    bool keeps, complete; /* keeps: for a further epoch, still within cache_bytes; complete: all of the split
+                           * is kept */
     uint64_t kept_bytes;
     rk_window current; /* where windows are not kept */
     size_t next;       /* window of the epoch */

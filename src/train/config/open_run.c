@@ -18,12 +18,18 @@
 
 rk_status rk_config_open_data(const rk_config *c, const rk_transforms *transforms, const char *split,
                               rk_dataset **out) {
+    bool train = strcmp(split, "train") == 0;
     rk_dataset_options options = {.directory = c->directory,
                                   .split = split,
                                   .batch_size = c->train.batch_size,
                                   .seed = (uint64_t)c->data.seed,
-                                  .shuffle = c->data.shuffle && strcmp(split, "train") == 0};
+                                  .n_epochs = train ? c->train.epochs : 0,
+                                  .shuffle = train && c->data.shuffle};
     return rk_dataset_create(rk_transforms_section(transforms), transforms, &options, out);
+}
+
+int64_t rk_config_kept_bytes(const rk_config *c) {
+    return c->train.epochs == 1 ? 0 : c->data.cache_bytes;
 }
 
 rk_status rk_dataset_open_transformed(const rk_config *config, const rk_transforms *transforms,

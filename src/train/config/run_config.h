@@ -65,6 +65,8 @@ bool rk_config_has_transforms(const rk_config *config);
 /* A split of the run's data in training batches, by the transforms. */
 rk_status rk_config_open_data(const rk_config *config, const rk_transforms *transforms, const char *split,
                               rk_dataset **out);
+/* Transformed rows of train that stay in memory, at most: none if there is one epoch. */
+int64_t rk_config_kept_bytes(const rk_config *config);
 
 /* Whether a task has the metric; task n_labels stands for the mean over all that have it, of which there must
  * be several labels. */

@@ -76,7 +76,7 @@ static rk_status make(rk_plan *plan, const rk_plan_options *options) {
         RK_TRY(rk_plan_sample(plan, options->sample_rows));
     else
         assume_loads(plan);
-    plan->data_bytes = rk_plan_data_bytes(plan, c->data.cache_bytes);
+    plan->data_bytes = rk_plan_data_bytes(plan, rk_config_kept_bytes(c));
     if (options->measure) RK_TRY(rk_plan_calibrate(plan));
     RK_TRY(rk_plan_place(plan));
     return rk_plan_fits(plan) ? RK_OK : rk_plan_advise(plan);

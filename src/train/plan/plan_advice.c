@@ -51,7 +51,8 @@ static bool apply_way(rk_plan *plan, const way *w, const rk_optimizer *rowwise) 
     if (w->no_constraints) plan->request.n_constraints = 0;
     if (w->no_constraints && plan->config->cluster.n_tables == 0) return false;
     return halved == w->half_rows && slots == w->rowwise &&
-           (!w->no_cache || (plan->config->data.cache_bytes > 0 && plan->config->cluster.reader_ranks == 0));
+           (!w->no_cache ||
+            (rk_config_kept_bytes(plan->config) > 0 && plan->config->cluster.reader_ranks == 0));
 }
 
 static void write_outcome(const rk_plan *plan, const char *what, rk_buffer *out) {

@@ -56,6 +56,7 @@ rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, 
                                   .split = split,
                                   .batch_size = wanted < most ? wanted : most,
                                   .seed = (uint64_t)c->data.seed,
+                                  .n_epochs = train ? c->train.epochs : 0,
                                   .shuffle = train && c->data.shuffle};
     if (t->reader >= 0) {
         options.share = t->reader;

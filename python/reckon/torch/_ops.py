@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import mmap
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -22,6 +23,39 @@ _WHOLE = (torch.int32, torch.int64)
 _MOST_PENDING = 64  # lookups without a backward; older ones are dropped
 
 
+class OutputMemory:
+    """Memory of large outputs, which is used again once no tensor has it: fresh pages would take longer than a lookup."""
+
+    _LEAST, _KEPT = 1 << 22, 2  # bytes, below which malloc does it; and blocks that nobody uses
+
+    def __init__(self) -> None:
+        self._idle: List[mmap.mmap] = []
+
+    def empty(self, n: int, width: int) -> Tensor:
+        """[n, width], float32."""
+        size = 4 * n * width
+        if size < self._LEAST:
+            return torch.empty(n, width, dtype=torch.float32, device="cpu")
+        block = self._take(size)
+        array = (ctypes.c_char * size).from_buffer(block)  # which the tensor holds
+        weakref.finalize(array, self._give, block).atexit = False
+        return torch.frombuffer(array, dtype=torch.float32).view(n, width)
+
+    def _take(self, size: int) -> mmap.mmap:
+        while self._idle:
+            block = self._idle.pop()
+            if size <= len(block) <= 2 * size:
+                return block
+        block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            block.madvise(mmap.MADV_HUGEPAGE)
+        return block
+
+    def _give(self, block: mmap.mmap) -> None:
+        if len(self._idle) < self._KEPT:
+            self._idle.append(block)
+
+
 class Collection:
     """Tables that operators know by a number."""
 
@@ -31,6 +65,7 @@ class Collection:
     def __init__(self, tables: Tables, updates_in_backward: bool, divisor: int) -> None:
         self.tables, self.updates_in_backward, self.divisor = tables, updates_in_backward, divisor
         self.key_arrays: Dict[Tuple[int, ...], Any] = {}  # as the library takes them
+        self.outputs = OutputMemory()
         self.number = next(Collection._numbers)
         self.pending: Dict[Any, List[Tuple[Lookup, Any]]] = {}  # lookups, and the tensors that they were made of
         self.n_pending = 0
@@ -110,12 +145,7 @@ def _look_up(collection: Collection, lookup: Lookup, inputs: Any, out: Tensor, t
     )
 
 
-@torch.library.custom_op(
-    "reckon::embedding_bags",
-    mutates_args=(),
-    schema="(Tensor anchor, Tensor values, Tensor offsets, Tensor? weights, int collection, int[] keys, int batch, int width, bool trains) -> Tensor",
-)
-def embedding_bags(
+def _look_up_bags(
     anchor: Tensor, values: Tensor, offsets: Tensor, weights: Optional[Tensor], collection: int, keys: List[int], batch: int, width: int, trains: bool
 ) -> Tensor:
     """Vectors [batch, width]. anchor: an empty tensor, of which autograd takes it that it has a gradient. keys: which of the offsets' keys each feature reads."""
@@ -126,7 +156,7 @@ def embedding_bags(
         raise error
     values, offsets = values.contiguous(), offsets.contiguous()
     weights = None if weights is None else weights.contiguous()
-    out = torch.empty(batch, width, dtype=torch.float32, device="cpu")
+    out = owner.outputs.empty(batch, width)
     lookup = owner.tables.take()
     inputs = (values, offsets, weights, tuple(keys), batch)
     try:
@@ -141,17 +171,11 @@ def embedding_bags(
     return out
 
 
-@embedding_bags.register_fake
-def _(anchor: Any, values: Any, offsets: Any, weights: Any, collection: int, keys: Any, batch: int, width: int, trains: bool) -> Any:
+def _fake_bags(anchor: Any, values: Any, offsets: Any, weights: Any, collection: int, keys: Any, batch: int, width: int, trains: bool) -> Any:
     return values.new_empty((batch, width), dtype=torch.float32)
 
 
-@torch.library.custom_op(
-    "reckon::embedding_bags_backward",
-    mutates_args=(),
-    schema="(Tensor gradient, Tensor values, Tensor offsets, Tensor? weights, int collection, int[] keys, int batch) -> Tensor",
-)
-def embedding_bags_backward(gradient: Tensor, values: Tensor, offsets: Tensor, weights: Optional[Tensor], collection: int, keys: List[int], batch: int) -> Tensor:
+def _give_gradients(gradient: Tensor, values: Tensor, offsets: Tensor, weights: Optional[Tensor], collection: int, keys: List[int], batch: int) -> Tensor:
     """Gives the rows their gradients; the anchor's is empty."""
     owner = Collection.of(collection)
     gradient = gradient.to(torch.float32).contiguous()
@@ -169,8 +193,7 @@ def embedding_bags_backward(gradient: Tensor, values: Tensor, offsets: Tensor, w
     return gradient.new_zeros(0)
 
 
-@embedding_bags_backward.register_fake
-def _(gradient: Any, values: Any, offsets: Any, weights: Any, collection: int, keys: Any, batch: int) -> Any:
+def _fake_gradients(gradient: Any, values: Any, offsets: Any, weights: Any, collection: int, keys: Any, batch: int) -> Any:
     return gradient.new_empty((0,), dtype=torch.float32)
 
 
@@ -186,7 +209,7 @@ class _Lease:
             owner.drop(self.key)
 
 
-def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+def _save(ctx: Any, inputs: Any) -> None:
     _, values, offsets, weights, collection, keys, batch, _, trains = inputs
     ctx.save_for_backward(values, offsets, weights)
     ctx.collection, ctx.keys, ctx.batch = collection, tuple(keys), batch
@@ -196,12 +219,49 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.lease = _Lease(collection, _key(values, offsets, weights, ctx.keys, batch))
 
 
-def _backward(ctx: Any, gradient: Tensor) -> Any:
-    values, offsets, weights = ctx.saved_tensors
-    if ctx.lease is not None:
-        ctx.lease.key = None  # taken now
-    anchor = embedding_bags_backward(gradient, values, offsets, weights, ctx.collection, list(ctx.keys), ctx.batch)
-    return anchor, None, None, None, None, None, None, None, None
+class _Bags(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        with torch._C._AutoDispatchBelowAutograd():
+            out = embedding_bags(*inputs)
+        _save(ctx, inputs)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        values, offsets, weights = ctx.saved_tensors
+        if ctx.lease is not None:
+            ctx.lease.key = None  # taken now
+        anchor = embedding_bags_backward(gradient, values, offsets, weights, ctx.collection, list(ctx.keys), ctx.batch)
+        return anchor, None, None, None, None, None, None, None, None
 
 
-embedding_bags.register_autograd(_backward, setup_context=_setup)
+def _with_autograd(*inputs: Any) -> Tensor:
+    if torch.is_grad_enabled():
+        return _Bags.apply(*inputs)
+    with torch._C._AutoDispatchBelowAutograd():
+        return embedding_bags(*inputs)
+
+
+_LIBRARY = torch.library.Library("reckon", "DEF")  # not torch.library.custom_op, whose checks of each call take longer than a small lookup
+
+
+def _define(schema: str, call: Any, fake: Any) -> Any:
+    name = schema[: schema.index("(")]
+    _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+    _LIBRARY.impl(name, call, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"reckon::{name}", fake, lib=_LIBRARY)
+    return getattr(torch.ops.reckon, name).default
+
+
+embedding_bags = _define(
+    "embedding_bags(Tensor anchor, Tensor values, Tensor offsets, Tensor? weights, int collection, int[] keys, int batch, int width, bool trains) -> Tensor",
+    _look_up_bags,
+    _fake_bags,
+)
+embedding_bags_backward = _define(
+    "embedding_bags_backward(Tensor gradient, Tensor values, Tensor offsets, Tensor? weights, int collection, int[] keys, int batch) -> Tensor",
+    _give_gradients,
+    _fake_gradients,
+)
+_LIBRARY.impl("embedding_bags", _with_autograd, "Autograd")  # as above, beside torch.library.register_autograd

@@ -257,8 +257,11 @@ static rk_status take_shared(const rk_table *table, rk_row_before_image_table *k
     RK_FAIL_IF(!table->dynamic || !table->dynamic_config.oov || from->n != 1, RK_BAD_DATA,
                "tensor '%s': there is one shared row of a dynamic table", name);
     if (table->dynamic->config.part) return RK_OK;
-    if (!known->shared) RK_TRY(rk_alloc(1, image_record_bytes(table), &known->shared));
-    memcpy(known->shared, from->records, image_record_bytes(table));
+    if (!known->shared) {
+        RK_TRY(rk_alloc(1, image_record_bytes(table), &known->shared));
+        write_record(table, 0, known->shared);
+    }
+    copy_columns(table, known->shared, from, from->records);
     return RK_OK;
 }
 

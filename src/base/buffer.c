@@ -18,7 +18,7 @@ void rk_buffer_clear(rk_buffer *buffer) {
 }
 
 /* Room for n_bytes more and a NUL; false (with the status kept) if there is none. */
-static bool reserve(rk_buffer *buffer, size_t n_bytes) {
+static bool reserve_bytes(rk_buffer *buffer, size_t n_bytes) {
     if (buffer->status != RK_OK) return false;
     size_t need = buffer->n_bytes + n_bytes + 1;
     size_t more = buffer->capacity ? buffer->capacity + buffer->capacity / 4 : 64;
@@ -36,7 +36,7 @@ rk_status rk_buffer_take(rk_buffer *buffer, char **out) {
 }
 
 char *rk_buffer_extend(rk_buffer *buffer, size_t n_bytes) {
-    if (!reserve(buffer, n_bytes)) return NULL;
+    if (!reserve_bytes(buffer, n_bytes)) return NULL;
     char *begin = buffer->data + buffer->n_bytes;
     buffer->n_bytes += n_bytes;
     buffer->data[buffer->n_bytes] = 0;
@@ -58,7 +58,7 @@ void rk_buffer_printf(rk_buffer *buffer, const char *format, ...) {
     va_copy(again, list);
     int n = rk_vsnprintf(NULL, 0, format, list);
     va_end(list);
-    if (n >= 0 && reserve(buffer, (size_t)n)) {
+    if (n >= 0 && reserve_bytes(buffer, (size_t)n)) {
         rk_vsnprintf(buffer->data + buffer->n_bytes, (size_t)n + 1, format, again);
         buffer->n_bytes += (size_t)n;
     }
@@ -69,16 +69,16 @@ void rk_buffer_u8(rk_buffer *buffer, uint8_t value) {
     rk_buffer_append(buffer, &value, 1);
 }
 
-static void append_le(rk_buffer *buffer, uint64_t value, int n_bytes) {
+static void append_little_endian(rk_buffer *buffer, uint64_t value, int n_bytes) {
     uint8_t bytes[8];
     for (int i = 0; i < n_bytes; i++) bytes[i] = (uint8_t)(value >> (8 * i));
     rk_buffer_append(buffer, bytes, (size_t)n_bytes);
 }
 
 void rk_buffer_u32le(rk_buffer *buffer, uint32_t value) {
-    append_le(buffer, value, 4);
+    append_little_endian(buffer, value, 4);
 }
 
 void rk_buffer_u64le(rk_buffer *buffer, uint64_t value) {
-    append_le(buffer, value, 8);
+    append_little_endian(buffer, value, 8);
 }

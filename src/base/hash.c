@@ -32,7 +32,7 @@ uint64_t rk_hash_combine(uint64_t a, uint64_t b) {
 /* Castagnoli, reflected polynomial 0x82F63B78; eight bytes a step by eight tables. */
 static uint32_t table[8][256];
 
-static void fill_tables(void) {
+static void fill_byte_tables(void) {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t crc = i;
         for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
@@ -66,44 +66,46 @@ enum { LONG_STRETCH = 1024, SHORT_STRETCH = 128 };
 typedef uint32_t shift_table[4][256];
 static shift_table long_shifts, short_shifts;
 
-static void fill_shifts(shift_table shifts, size_t stretch) {
+static void fill_shift_table(shift_table shifts, size_t stretch) {
     static const uint8_t zeros[LONG_STRETCH];
     for (int byte = 0; byte < 4; byte++)
         for (uint32_t value = 0; value < 256; value++)
             shifts[byte][value] = crc_by_table(value << (8 * byte), zeros, stretch);
 }
 
-static inline uint32_t shifted(shift_table shifts, uint32_t crc) {
+static inline uint32_t shift_crc(shift_table shifts, uint32_t crc) {
     return shifts[0][crc & 255] ^ shifts[1][crc >> 8 & 255] ^ shifts[2][crc >> 16 & 255] ^
            shifts[3][crc >> 24];
 }
 
-static inline uint64_t word_at(const uint8_t *at) {
+static inline uint64_t load_word(const uint8_t *at) {
     uint64_t word;
     memcpy(&word, at, sizeof word);
     return word;
 }
 
-__attribute__((target("sse4.2"))) static inline uint32_t crc_of_three(uint32_t crc, const uint8_t *data,
-                                                                      size_t stretch, shift_table shifts) {
+__attribute__((target("sse4.2"))) static inline uint32_t crc_of_three_stretches(uint32_t crc,
+                                                                                const uint8_t *data,
+                                                                                size_t stretch,
+                                                                                shift_table shifts) {
     uint64_t a = crc, b = 0, c = 0;
     for (size_t i = 0; i < stretch; i += 8) {
-        a = _mm_crc32_u64(a, word_at(data + i));
-        b = _mm_crc32_u64(b, word_at(data + stretch + i));
-        c = _mm_crc32_u64(c, word_at(data + 2 * stretch + i));
+        a = _mm_crc32_u64(a, load_word(data + i));
+        b = _mm_crc32_u64(b, load_word(data + stretch + i));
+        c = _mm_crc32_u64(c, load_word(data + 2 * stretch + i));
     }
-    return shifted(shifts, shifted(shifts, (uint32_t)a) ^ (uint32_t)b) ^ (uint32_t)c;
+    return shift_crc(shifts, shift_crc(shifts, (uint32_t)a) ^ (uint32_t)b) ^ (uint32_t)c;
 }
 
 __attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *data,
                                                                      size_t n_bytes) {
     if (n_bytes >= 3 * SHORT_STRETCH) init_tables_once();
     for (; n_bytes >= 3 * LONG_STRETCH; data += 3 * LONG_STRETCH, n_bytes -= 3 * LONG_STRETCH)
-        crc = crc_of_three(crc, data, LONG_STRETCH, long_shifts);
+        crc = crc_of_three_stretches(crc, data, LONG_STRETCH, long_shifts);
     for (; n_bytes >= 3 * SHORT_STRETCH; data += 3 * SHORT_STRETCH, n_bytes -= 3 * SHORT_STRETCH)
-        crc = crc_of_three(crc, data, SHORT_STRETCH, short_shifts);
+        crc = crc_of_three_stretches(crc, data, SHORT_STRETCH, short_shifts);
     uint64_t a = crc;
-    for (; n_bytes >= 8; data += 8, n_bytes -= 8) a = _mm_crc32_u64(a, word_at(data));
+    for (; n_bytes >= 8; data += 8, n_bytes -= 8) a = _mm_crc32_u64(a, load_word(data));
     crc = (uint32_t)a;
     for (; n_bytes; data++, n_bytes--) crc = _mm_crc32_u8(crc, *data);
     return crc;
@@ -111,10 +113,10 @@ __attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(uint32_t cr
 #endif
 
 static void fill_all_tables(void) {
-    fill_tables();
+    fill_byte_tables();
 #ifdef __x86_64__
-    fill_shifts(long_shifts, LONG_STRETCH);
-    fill_shifts(short_shifts, SHORT_STRETCH);
+    fill_shift_table(long_shifts, LONG_STRETCH);
+    fill_shift_table(short_shifts, SHORT_STRETCH);
 #endif
 }
 

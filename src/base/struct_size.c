@@ -7,13 +7,13 @@
 
 enum { MAX_BYTES = 4096 }; /* of any struct; more is no size, but what was in memory before */
 
-static size_t size_of(const void *options) {
+static size_t read_struct_size(const void *options) {
     size_t size;
     memcpy(&size, options, sizeof size);
     return size;
 }
 
-static rk_status check_size(size_t size, size_t min_size, const char *name) {
+static rk_status check_struct_size(size_t size, size_t min_size, const char *name) {
     if (size >= min_size && size <= MAX_BYTES) return RK_OK;
     return rk_error_hint(rk_error(RK_INVALID_ARGUMENT, "'struct_size' of %s is %zu; it must be at least %zu",
                                   name, size, min_size),
@@ -21,10 +21,10 @@ static rk_status check_size(size_t size, size_t min_size, const char *name) {
 }
 
 rk_status rk_options_check(const void *options, size_t min_size, const char *name) {
-    return check_size(size_of(options), min_size, name);
+    return check_struct_size(read_struct_size(options), min_size, name);
 }
 
-static bool is_zero(const char *bytes, size_t n) {
+static bool is_all_zero(const char *bytes, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (bytes[i]) return false;
     return true;
@@ -32,9 +32,9 @@ static bool is_zero(const char *bytes, size_t n) {
 
 rk_status rk_options_take(void *dst, size_t dst_size, const void *src, size_t min_size, const char *name) {
     if (src) {
-        size_t size = size_of(src);
-        RK_TRY(check_size(size, min_size, name));
-        if (size > dst_size && !is_zero((const char *)src + dst_size, size - dst_size))
+        size_t size = read_struct_size(src);
+        RK_TRY(check_struct_size(size, min_size, name));
+        if (size > dst_size && !is_all_zero((const char *)src + dst_size, size - dst_size))
             return rk_error_hint(
                 rk_error(RK_INVALID_ARGUMENT,
                          "%s has fields that this library, of version %s, does not know, and "
@@ -49,7 +49,7 @@ rk_status rk_options_take(void *dst, size_t dst_size, const void *src, size_t mi
 
 rk_status rk_options_give(void *dst, size_t dst_size, const void *src, size_t src_size, size_t min_size,
                           const char *name) {
-    RK_TRY(check_size(dst_size, min_size, name));
+    RK_TRY(check_struct_size(dst_size, min_size, name));
     size_t common = dst_size < src_size ? dst_size : src_size;
     memcpy(dst, src, common);
     memset((char *)dst + common, 0, dst_size - common);
@@ -59,15 +59,15 @@ rk_status rk_options_give(void *dst, size_t dst_size, const void *src, size_t sr
 
 rk_status rk_options_take_array(void *dst, size_t dst_size, const void *src, size_t n, size_t min_size,
                                 const char *name) {
-    size_t stride = n ? size_of(src) : 0;
+    size_t stride = n ? read_struct_size(src) : 0;
     for (size_t i = 0; i < n; i++) {
         const char *one = (const char *)src + i * stride;
-        RK_TRY(check_size(stride, min_size, name));
-        if (size_of(one) != stride)
+        RK_TRY(check_struct_size(stride, min_size, name));
+        if (read_struct_size(one) != stride)
             return rk_error_hint(
                 rk_error(RK_INVALID_ARGUMENT,
                          "'struct_size' of %s %zu of an array is %zu, and of the first one %zu", name, i,
-                         size_of(one), stride),
+                         read_struct_size(one), stride),
                 "set each to sizeof(%s)", name);
         RK_TRY(rk_options_take((char *)dst + i * dst_size, dst_size, one, min_size, name));
     }

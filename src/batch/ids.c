@@ -5,7 +5,7 @@
 #include "base/memory.h"
 
 /* Offsets [n+1] that begin at `begin`. */
-static void rebase(int64_t *to, const int64_t *from, int64_t n, int64_t begin) {
+static void rebase_offsets(int64_t *to, const int64_t *from, int64_t n, int64_t begin) {
     int64_t shift = begin - from[0];
     for (int64_t i = 0; i <= n; i++) to[i] = from[i] + shift;
 }
@@ -17,7 +17,7 @@ rk_ids rk_ids_slice(const rk_ids *ids, int64_t first, int64_t n, int64_t *offset
     if (out.ids) out.ids += begin;
     if (out.weights) out.weights += begin;
     if (!out.offsets) return out;
-    rebase(offsets, ids->offsets + first, n, 0);
+    rebase_offsets(offsets, ids->offsets + first, n, 0);
     out.offsets = offsets;
     return out;
 }
@@ -89,7 +89,7 @@ rk_status rk_id_list_end_uniform(rk_id_list *list, int64_t n, int64_t k) {
 rk_status rk_id_list_end_ragged(rk_id_list *list, int64_t n, const int64_t *offsets) {
     if (list->n == 0) list->ids_per_sample = 0;
     RK_TRY(reserve_offsets(list, n));
-    rebase(list->offsets + list->n, offsets, n, list->offsets[list->n]);
+    rebase_offsets(list->offsets + list->n, offsets, n, list->offsets[list->n]);
     list->n += n;
     return RK_OK;
 }

@@ -22,23 +22,23 @@ typedef struct feature_head {
 } feature_head;
 _Static_assert(sizeof(head) % 8 == 0 && sizeof(feature_head) % 8 == 0, "columns are 8-byte aligned");
 
-static size_t padded(size_t n_bytes) {
+static size_t pad_bytes(size_t n_bytes) {
     return (n_bytes + 7) / 8 * 8;
 }
 
-static char *extend(rk_buffer *out, size_t n_bytes) {
-    char *to = rk_buffer_extend(out, padded(n_bytes));
-    if (to && n_bytes % 8) memset(to + n_bytes, 0, padded(n_bytes) - n_bytes);
+static char *extend_padded(rk_buffer *out, size_t n_bytes) {
+    char *to = rk_buffer_extend(out, pad_bytes(n_bytes));
+    if (to && n_bytes % 8) memset(to + n_bytes, 0, pad_bytes(n_bytes) - n_bytes);
     return to;
 }
 
-static void put(rk_buffer *out, const void *data, size_t n_bytes) {
-    char *to = extend(out, n_bytes);
+static void write_array(rk_buffer *out, const void *data, size_t n_bytes) {
+    char *to = extend_padded(out, n_bytes);
     if (to && n_bytes) memcpy(to, data, n_bytes);
 }
 
-static void put_narrow(rk_buffer *out, const int64_t *values, int64_t n, int64_t base, int width) {
-    void *to = extend(out, (size_t)(n * width));
+static void write_narrowed(rk_buffer *out, const int64_t *values, int64_t n, int64_t base, int width) {
+    void *to = extend_padded(out, (size_t)(n * width));
     if (to) rk_narrow(to, width, values, n, base);
 }
 
@@ -51,14 +51,15 @@ static void pack_feature(const rk_ids *ids, int64_t first, int64_t n, rk_buffer 
                       .id_bytes = (uint8_t)rk_narrow_width(values, n_ids, 0),
                       .is_weighted = ids->weights != NULL};
     if (offsets) h.offset_bytes = (uint8_t)rk_narrow_width(offsets, n + 1, begin);
-    put(out, &h, sizeof h);
-    if (offsets) put_narrow(out, offsets, n + 1, begin, h.offset_bytes);
-    put_narrow(out, values, n_ids, 0, h.id_bytes);
-    if (ids->weights) put(out, n_ids ? ids->weights + begin : NULL, (size_t)n_ids * sizeof *ids->weights);
+    write_array(out, &h, sizeof h);
+    if (offsets) write_narrowed(out, offsets, n + 1, begin, h.offset_bytes);
+    write_narrowed(out, values, n_ids, 0, h.id_bytes);
+    if (ids->weights)
+        write_array(out, n_ids ? ids->weights + begin : NULL, (size_t)n_ids * sizeof *ids->weights);
 }
 
-static void put_floats(rk_buffer *out, const float *values, int64_t n, int64_t width) {
-    if (values) put(out, values, (size_t)(n * width) * sizeof *values);
+static void write_floats(rk_buffer *out, const float *values, int64_t n, int64_t width) {
+    if (values) write_array(out, values, (size_t)(n * width) * sizeof *values);
 }
 
 void rk_batch_pack(const rk_batch *batch, int64_t first, int64_t n, int columns, rk_buffer *out) {
@@ -75,11 +76,11 @@ void rk_batch_pack(const rk_batch *batch, int64_t first, int64_t n, int columns,
               .has_labels = b.labels != NULL,
               .has_weights = b.sample_weights != NULL,
               .has_groups = b.groups != NULL};
-    put(out, &h, sizeof h);
-    put_floats(out, b.dense, n, b.n_dense);
-    put_floats(out, b.labels, n, b.n_tasks);
-    put_floats(out, b.sample_weights, n, 1);
-    if (b.groups) put(out, b.groups, (size_t)n * sizeof *b.groups);
+    write_array(out, &h, sizeof h);
+    write_floats(out, b.dense, n, b.n_dense);
+    write_floats(out, b.labels, n, b.n_tasks);
+    write_floats(out, b.sample_weights, n, 1);
+    if (b.groups) write_array(out, b.groups, (size_t)n * sizeof *b.groups);
     for (int32_t f = 0; f < b.n_features; f++) pack_feature(&batch->features[f], first, n, out);
 }
 
@@ -90,26 +91,26 @@ typedef struct cursor {
 } cursor;
 
 /* n values of so many bytes; out: pointer to a pointer to them. */
-static rk_status take(cursor *c, int64_t n, size_t bytes, void *out) {
-    RK_FAIL_IF(n < 0 || (uint64_t)n > c->n_left / bytes || padded((size_t)n * bytes) > c->n_left, RK_BAD_DATA,
-               "a packed batch is cut short");
+static rk_status read_array(cursor *c, int64_t n, size_t bytes, void *out) {
+    RK_FAIL_IF(n < 0 || (uint64_t)n > c->n_left / bytes || pad_bytes((size_t)n * bytes) > c->n_left,
+               RK_BAD_DATA, "a packed batch is cut short");
     memcpy(out, &c->at, sizeof c->at);
-    c->at += padded((size_t)n * bytes);
-    c->n_left -= padded((size_t)n * bytes);
+    c->at += pad_bytes((size_t)n * bytes);
+    c->n_left -= pad_bytes((size_t)n * bytes);
     return RK_OK;
 }
 
 /* The pointer stays NULL where they are not there. */
-static rk_status take_if(cursor *c, bool present, int64_t n, size_t bytes, void *out) {
-    return present ? take(c, n, bytes, out) : RK_OK;
+static rk_status read_optional_array(cursor *c, bool present, int64_t n, size_t bytes, void *out) {
+    return present ? read_array(c, n, bytes, out) : RK_OK;
 }
 
-static rk_status take_wide(cursor *c, int64_t n, uint8_t width, struct rk_unpacked_ids *memory,
-                           const int64_t **out) {
+static rk_status read_widened(cursor *c, int64_t n, uint8_t width, struct rk_unpacked_ids *memory,
+                              const int64_t **out) {
     const void *narrow;
     RK_FAIL_IF(!rk_narrow_width_is_known(width), RK_BAD_DATA, "a packed batch has numbers of %d bytes",
                width);
-    RK_TRY(take(c, n, width, &narrow));
+    RK_TRY(read_array(c, n, width, &narrow));
     RK_TRY(rk_reserve(&memory->values, &memory->capacity, (size_t)n + (n == 0), sizeof *memory->values));
     rk_widen(memory->values, width, narrow, n);
     *out = memory->values;
@@ -130,14 +131,14 @@ static bool counts_fit(int64_t ids_per_sample, int64_t n, int64_t n_ids) {
 static rk_status unpack_feature(cursor *c, int64_t n, struct rk_unpacked_ids *memory, rk_ids *out) {
     const feature_head *h;
     *out = (rk_ids){0};
-    RK_TRY(take(c, 1, sizeof *h, &h));
-    if (h->offset_bytes) RK_TRY(take_wide(c, n + 1, h->offset_bytes, &memory[0], &out->offsets));
+    RK_TRY(read_array(c, 1, sizeof *h, &h));
+    if (h->offset_bytes) RK_TRY(read_widened(c, n + 1, h->offset_bytes, &memory[0], &out->offsets));
     bool fits =
         out->offsets ? offsets_fit(out->offsets, n, h->n_ids) : counts_fit(h->ids_per_sample, n, h->n_ids);
     RK_FAIL_IF(!fits || h->ids_per_sample < 0, RK_BAD_DATA, "a packed batch has other ids than samples");
-    RK_TRY(take_wide(c, h->n_ids, h->id_bytes, &memory[1], &out->ids));
+    RK_TRY(read_widened(c, h->n_ids, h->id_bytes, &memory[1], &out->ids));
     out->ids_per_sample = h->ids_per_sample;
-    return take_if(c, h->is_weighted, h->n_ids, sizeof *out->weights, &out->weights);
+    return read_optional_array(c, h->is_weighted, h->n_ids, sizeof *out->weights, &out->weights);
 }
 
 static rk_status reserve_features(rk_unpacked_batch *into, int32_t n) {
@@ -152,7 +153,7 @@ static rk_status reserve_features(rk_unpacked_batch *into, int32_t n) {
 rk_status rk_batch_unpack(const void *data, size_t n_bytes, rk_unpacked_batch *into, size_t *n_used) {
     cursor c = {data, n_bytes};
     const head *h;
-    RK_TRY(take(&c, 1, sizeof *h, &h));
+    RK_TRY(read_array(&c, 1, sizeof *h, &h));
     bool fits = h->n >= 0 && h->n <= INT32_MAX && h->n_dense >= 0 && h->n_features >= 0 && h->n_tasks >= 0;
     RK_FAIL_IF(!fits, RK_BAD_DATA,
                "a packed batch says that it has %lld samples, %d dense numbers, %d features and %d labels",
@@ -166,12 +167,12 @@ rk_status rk_batch_unpack(const void *data, size_t n_bytes, rk_unpacked_batch *i
                   .n_tasks = h->n_tasks,
                   .features = into->features,
                   .first_row = h->first_row};
-    RK_TRY(
-        take_if(&c, h->has_dense, h->n, (size_t)(h->n_dense ? h->n_dense : 1) * sizeof *b.dense, &b.dense));
-    RK_TRY(take_if(&c, h->has_labels, h->n, (size_t)(h->n_tasks ? h->n_tasks : 1) * sizeof *b.labels,
-                   &b.labels));
-    RK_TRY(take_if(&c, h->has_weights, h->n, sizeof *b.sample_weights, &b.sample_weights));
-    RK_TRY(take_if(&c, h->has_groups, h->n, sizeof *b.groups, &b.groups));
+    RK_TRY(read_optional_array(&c, h->has_dense, h->n,
+                               (size_t)(h->n_dense ? h->n_dense : 1) * sizeof *b.dense, &b.dense));
+    RK_TRY(read_optional_array(&c, h->has_labels, h->n,
+                               (size_t)(h->n_tasks ? h->n_tasks : 1) * sizeof *b.labels, &b.labels));
+    RK_TRY(read_optional_array(&c, h->has_weights, h->n, sizeof *b.sample_weights, &b.sample_weights));
+    RK_TRY(read_optional_array(&c, h->has_groups, h->n, sizeof *b.groups, &b.groups));
     for (int32_t f = 0; f < h->n_features; f++)
         RK_TRY(unpack_feature(&c, h->n, &into->memory[2 * f], &into->features[f]));
     into->batch = b;

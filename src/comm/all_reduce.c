@@ -30,7 +30,7 @@ struct rk_sum {
     rk_sum *next;              /* among those under way, or idle */
 };
 
-static void part_of(const rk_sum *sum, int32_t rank, size_t *first, size_t *n) {
+static void part_of_rank(const rk_sum *sum, int32_t rank, size_t *first, size_t *n) {
     size_t size = (size_t)sum->comm->size, r = (size_t)rank, more = sum->n % size;
     *first = sum->few ? 0 : sum->n / size * r + (more < r ? more : r);
     *n = sum->few ? sum->n : sum->n / size + (r < more);
@@ -38,7 +38,7 @@ static void part_of(const rk_sum *sum, int32_t rank, size_t *first, size_t *n) {
 
 /* parts[r] [n] of each rank, added as ((0 + 1) + (2 + 3)) + (4 + 5) into parts[0], a block at a time while it
  * is in the cache. */
-static void add_tree(float *const *parts, int32_t size, size_t n) {
+static void add_in_tree_order(float *const *parts, int32_t size, size_t n) {
     for (size_t first = 0; first < n; first += BLOCK) {
         size_t end = first + BLOCK < n ? first + BLOCK : n;
         for (int32_t step = 1; step < size; step *= 2) {
@@ -56,16 +56,16 @@ static size_t value_bytes(const rk_sum *sum) {
 }
 
 /* What is sent of the values from `first` on. */
-static rk_message message_of(const rk_sum *sum, size_t first, size_t n) {
+static rk_message message_of_values(const rk_sum *sum, size_t first, size_t n) {
     void *data = sum->narrow ? (void *)(sum->halves + first) : (void *)(sum->values + first);
     return (rk_message){data, n * value_bytes(sum)};
 }
 
-static void pack(uint16_t *to, const float *from, size_t n) {
+static void pack_bf16(uint16_t *to, const float *from, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = rk_bf16_from_f32_finite(from[i]);
 }
 
-static void unpack(float *to, const uint16_t *from, size_t n) {
+static void unpack_bf16(float *to, const uint16_t *from, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = rk_bf16_to_f32(from[i]);
 }
 
@@ -74,7 +74,7 @@ static rk_status check_sizes(const rk_sum *sum) {
     for (int32_t r = 0; r < sum->comm->size; r++) {
         if (r == sum->comm->rank) continue;
         size_t first, n;
-        part_of(sum, sum->returning ? r : sum->comm->rank, &first, &n);
+        part_of_rank(sum, sum->returning ? r : sum->comm->rank, &first, &n);
         RK_FAIL_IF(received[r].n_bytes != n * value_bytes(sum), RK_INVALID_ARGUMENT,
                    "all_reduce of %zu values: rank %d sent %zu bytes, this rank expects %zu; the ranks do "
                    "not reduce the same values",
@@ -96,16 +96,16 @@ static void finish_all_to_all(rk_sum *sum) {
     sum->all_to_all = NULL;
 }
 
-static void add_wide(rk_sum *sum, size_t first, size_t n) {
+static void add_parts_f32(rk_sum *sum, size_t first, size_t n) {
     float *own = sum->values + first;
     for (int32_t r = 0; r < sum->comm->size; r++)
         sum->parts[r] = r == sum->comm->rank ? own : rk_all_to_all_received(sum->all_to_all)[r].data;
-    add_tree(sum->parts, sum->comm->size, n);
+    add_in_tree_order(sum->parts, sum->comm->size, n);
     if (n && sum->parts[0] != own) memcpy(own, sum->parts[0], n * sizeof *own);
 }
 
 /* The sums are rounded here too, as they are where they are sent to. */
-static void add_narrow(rk_sum *sum, size_t first, size_t n) {
+static void add_parts_bf16(rk_sum *sum, size_t first, size_t n) {
     int32_t size = sum->comm->size;
     for (size_t at = 0; at < n; at += BLOCK) {
         size_t m = n - at < BLOCK ? n - at : BLOCK;
@@ -113,38 +113,38 @@ static void add_narrow(rk_sum *sum, size_t first, size_t n) {
             sum->parts[r] = sum->block + (size_t)r * BLOCK;
             const uint16_t *from =
                 r == sum->comm->rank ? sum->halves + first : rk_all_to_all_received(sum->all_to_all)[r].data;
-            unpack(sum->parts[r], from + at, m);
+            unpack_bf16(sum->parts[r], from + at, m);
         }
-        add_tree(sum->parts, size, m);
-        pack(sum->halves + first + at, sum->parts[0], m);
+        add_in_tree_order(sum->parts, size, m);
+        pack_bf16(sum->halves + first + at, sum->parts[0], m);
     }
-    unpack(sum->values + first, sum->halves + first, n);
+    unpack_bf16(sum->values + first, sum->halves + first, n);
 }
 
-static rk_status add(rk_sum *sum) {
+static rk_status add_parts(rk_sum *sum) {
     int32_t size = sum->comm->size;
     size_t first, n;
-    part_of(sum, sum->comm->rank, &first, &n);
+    part_of_rank(sum, sum->comm->rank, &first, &n);
     if (sum->narrow)
-        add_narrow(sum, first, n);
+        add_parts_bf16(sum, first, n);
     else
-        add_wide(sum, first, n);
+        add_parts_f32(sum, first, n);
     finish_all_to_all(sum);
     if (sum->few) {
         atomic_store(&sum->done, true);
         return RK_OK;
     }
-    for (int32_t r = 0; r < size; r++) sum->send[r] = message_of(sum, first, n);
+    for (int32_t r = 0; r < size; r++) sum->send[r] = message_of_values(sum, first, n);
     return begin_all_to_all(sum, true);
 }
 
-static void collect(rk_sum *sum) {
+static void collect_sums(rk_sum *sum) {
     for (int32_t r = 0; r < sum->comm->size; r++) {
         const rk_message *part = &rk_all_to_all_received(sum->all_to_all)[r];
         size_t first, n;
-        part_of(sum, r, &first, &n);
+        part_of_rank(sum, r, &first, &n);
         if (part->n_bytes && sum->narrow)
-            unpack(sum->values + first, part->data, n);
+            unpack_bf16(sum->values + first, part->data, n);
         else if (part->n_bytes)
             memcpy(sum->values + first, part->data, part->n_bytes);
     }
@@ -152,14 +152,14 @@ static void collect(rk_sum *sum) {
     atomic_store(&sum->done, true);
 }
 
-static rk_status advance(rk_sum *sum) {
+static rk_status advance_one(rk_sum *sum) {
     while (!sum->done && rk_all_to_all_is_done(sum->all_to_all)) {
         rk_status status = check_sizes(sum);
         if (status != RK_OK) return rk_comm_fail(sum->comm, status);
         if (sum->returning)
-            collect(sum);
+            collect_sums(sum);
         else
-            RK_TRY(add(sum));
+            RK_TRY(add_parts(sum));
     }
     return RK_OK;
 }
@@ -171,7 +171,7 @@ rk_status rk_sums_advance(rk_comm *comm, bool looks) {
     bool done;
     if (looks && comm->sums) status = comm->ops->test(comm->sums->all_to_all, &done);
     for (rk_sum **at = &comm->sums; *at && status == RK_OK;) {
-        status = advance(*at);
+        status = advance_one(*at);
         if ((*at)->done)
             *at = (*at)->next;
         else
@@ -181,11 +181,11 @@ rk_status rk_sums_advance(rk_comm *comm, bool looks) {
     return status;
 }
 
-static void release(rk_sum *sum) {
+static void release_one(rk_sum *sum) {
     RK_FREE_ALL(sum->send, sum->parts, sum->others, sum->halves, sum->block, sum);
 }
 
-static rk_status create(rk_comm *comm, rk_sum **out) {
+static rk_status create_one(rk_comm *comm, rk_sum **out) {
     rk_sum *sum;
     RK_TRY(rk_alloc(1, sizeof *sum, &sum));
     size_t size = (size_t)comm->size;
@@ -193,7 +193,7 @@ static rk_status create(rk_comm *comm, rk_sum **out) {
     if (status == RK_OK) status = rk_alloc(size, sizeof *sum->parts, &sum->parts);
     if (status == RK_OK) status = rk_alloc(size, sizeof *sum->others, &sum->others);
     if (status != RK_OK) {
-        release(sum);
+        release_one(sum);
         return status;
     }
     sum->comm = comm;
@@ -207,7 +207,7 @@ static rk_status idle_or_new(rk_comm *comm, rk_sum **out) {
     rk_sum *sum = comm->idle_sums;
     if (sum) comm->idle_sums = sum->next;
     pthread_mutex_unlock(&comm->sums_mutex);
-    if (!sum) return create(comm, out);
+    if (!sum) return create_one(comm, out);
     *out = sum;
     return RK_OK;
 }
@@ -215,11 +215,11 @@ static rk_status idle_or_new(rk_comm *comm, rk_sum **out) {
 void rk_sums_release(rk_comm *comm) {
     for (rk_sum *sum = comm->idle_sums, *next; sum; sum = next) {
         next = sum->next;
-        release(sum);
+        release_one(sum);
     }
 }
 
-static void append(rk_sum *sum) {
+static void append_to_running(rk_sum *sum) {
     pthread_mutex_lock(&sum->comm->sums_mutex);
     rk_sum **at = &sum->comm->sums;
     while (*at) at = &(*at)->next;
@@ -229,30 +229,30 @@ static void append(rk_sum *sum) {
 }
 
 /* Memory for halves grows and stays. */
-static rk_status narrow(rk_sum *sum) {
+static rk_status reserve_bf16(rk_sum *sum) {
     if (!sum->block) RK_TRY(rk_alloc((size_t)sum->comm->size, BLOCK * sizeof *sum->block, &sum->block));
     if (sum->n_halves < sum->n) {
         sum->n_halves = 0;
         RK_TRY(rk_realloc(sum->n, sizeof *sum->halves, &sum->halves));
         sum->n_halves = sum->n;
     }
-    pack(sum->halves, sum->values, sum->n);
+    pack_bf16(sum->halves, sum->values, sum->n);
     return RK_OK;
 }
 
 static rk_status send_parts(rk_sum *sum) {
-    rk_status status = sum->narrow ? narrow(sum) : RK_OK;
+    rk_status status = sum->narrow ? reserve_bf16(sum) : RK_OK;
     if (status != RK_OK) return rk_comm_fail(sum->comm, status);
     for (int32_t r = 0; r < sum->comm->size; r++) {
         size_t first, n;
-        part_of(sum, r, &first, &n);
-        sum->send[r] = message_of(sum, first, n);
+        part_of_rank(sum, r, &first, &n);
+        sum->send[r] = message_of_values(sum, first, n);
     }
     return begin_all_to_all(sum, false);
 }
 
-static rk_status begin(rk_comm *comm, rk_channel channel, bool is_narrow, float *values, size_t n,
-                       rk_sum **out) {
+static rk_status begin_all_reduce(rk_comm *comm, rk_channel channel, bool is_narrow, float *values, size_t n,
+                                  rk_sum **out) {
     RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "all_reduce: no values");
     rk_sum *sum;
     uint32_t sequence = atomic_fetch_add(&comm->begun[channel], 2);
@@ -269,7 +269,7 @@ static rk_status begin(rk_comm *comm, rk_channel channel, bool is_narrow, float 
     atomic_store(&sum->done, n == 0 || comm->size == 1);
     if (!sum->done) {
         status = send_parts(sum);
-        if (status == RK_OK) append(sum);
+        if (status == RK_OK) append_to_running(sum);
     }
     if (status != RK_OK) {
         rk_sum_free(sum);
@@ -280,28 +280,28 @@ static rk_status begin(rk_comm *comm, rk_channel channel, bool is_narrow, float 
 }
 
 rk_status rk_sum_begin(rk_comm *comm, rk_channel channel, float *values, size_t n, rk_sum **out) {
-    return begin(comm, channel, false, values, n, out);
+    return begin_all_reduce(comm, channel, false, values, n, out);
 }
 
 rk_status rk_sum_begin_bf16(rk_comm *comm, rk_channel channel, float *values, size_t n, rk_sum **out) {
-    return begin(comm, channel, true, values, n, out);
+    return begin_all_reduce(comm, channel, true, values, n, out);
 }
 
-static rk_status test(rk_sum *sum, bool *done) {
+static rk_status test_all_reduce(rk_sum *sum, bool *done) {
     RK_TRY(rk_comm_failed(sum->comm));
     RK_TRY(rk_sums_advance(sum->comm, true));
     *done = sum->done;
     return RK_OK;
 }
 
-static rk_status late(rk_sum *sum) {
+static rk_status late_error(rk_sum *sum) {
     pthread_mutex_lock(&sum->comm->sums_mutex);
     rk_status status = sum->done ? RK_OK : rk_all_to_all_check_timeout(sum->all_to_all);
     pthread_mutex_unlock(&sum->comm->sums_mutex);
     return status;
 }
 
-static void await(rk_sum *sum) {
+static void await_all_reduce(rk_sum *sum) {
     pthread_mutex_lock(&sum->comm->sums_mutex);
     sum->awaited = true;
     if (sum->all_to_all) atomic_store(&sum->all_to_all->awaited, true);
@@ -310,12 +310,12 @@ static void await(rk_sum *sum) {
 
 rk_status rk_sum_wait(rk_sum *sum) {
     double deadline = rk_clock_seconds() + sum->comm->timeout_s;
-    await(sum);
+    await_all_reduce(sum);
     for (unsigned n_pauses = 0;;) {
         bool done;
-        RK_TRY(test(sum, &done));
+        RK_TRY(test_all_reduce(sum, &done));
         if (done) return RK_OK;
-        if (rk_clock_seconds() > deadline) RK_TRY(late(sum));
+        if (rk_clock_seconds() > deadline) RK_TRY(late_error(sum));
         rk_comm_pause(&n_pauses);
     }
 }

@@ -10,7 +10,7 @@
 enum { DEFAULT_TIMEOUT_S = 300 };
 
 /* The variable by which a launcher says that it started this process; NULL: none did. */
-static const char *launched_by(void) {
+static const char *find_launcher(void) {
     static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         if (getenv(variables[i])) return variables[i];
@@ -31,7 +31,7 @@ rk_status rk_comm_timeout(const rk_comm_options *options, double *out) {
 rk_status rk_comm_world(const rk_comm_options *options, rk_comm **out) {
     double timeout_s;
     RK_TRY(rk_comm_timeout(options, &timeout_s));
-    if (launched_by()) return rk_comm_mpi(timeout_s, out);
+    if (find_launcher()) return rk_comm_mpi(timeout_s, out);
     const char *n_tasks = getenv("SLURM_STEP_NUM_TASKS");
     if (n_tasks && atoi(n_tasks) > 1) {
         return rk_error_hint(
@@ -113,7 +113,7 @@ static size_t fill_rank_status(rk_status status, rank_status *out) {
     return offsetof(rank_status, reason) + n;
 }
 
-static rk_status first_failure(const rk_all_to_all *all_to_all) {
+static rk_status first_failed_rank(const rk_all_to_all *all_to_all) {
     const rk_comm *comm = all_to_all->comm;
     for (int32_t r = 0; r < comm->size; r++) {
         const rank_status *v;
@@ -137,7 +137,7 @@ rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
         return status == RK_OK
                    ? passed
                    : rk_error(status, "%.*s", (int)(n_bytes - offsetof(rank_status, reason)), own.reason);
-    return first_failure(all_to_all);
+    return first_failed_rank(all_to_all);
 }
 
 rk_status rk_comm_is_same(rk_comm *comm, const void *data, size_t n_bytes, bool *same) {

@@ -7,36 +7,36 @@
 /* A buffer's size class stands in the 64 bytes before it, which also keep it aligned. */
 enum { HEADER_BYTES = 64, LEAST_BITS = 6, REACH = 4 };
 
-static size_t class_bytes(int class) {
+static size_t size_class_bytes(int class) {
     return (size_t)(4 + class % 4) << (LEAST_BITS - 2 + class / 4);
 }
 
-static int class_of(size_t n_bytes) {
+static int size_class_of(size_t n_bytes) {
     int class = 0;
-    while (class < RK_MESSAGE_SIZES && class_bytes(class) < n_bytes) class ++;
+    while (class < RK_MESSAGE_SIZES && size_class_bytes(class) < n_bytes) class ++;
     return class;
 }
 
-static int *header(const void *data) {
+static int *header_of_buffer(const void *data) {
     return (int *)(void *)((char *)(size_t)data - HEADER_BYTES);
 }
 
 size_t rk_message_capacity(const void *data) {
-    return class_bytes(*header(data));
+    return size_class_bytes(*header_of_buffer(data));
 }
 
 /* Pages: rk_alloc would write zeros over what is about to be received. */
-static rk_status new_buffer(int class, void **out) {
+static rk_status allocate_buffer(int class, void **out) {
     void *pages;
-    RK_TRY(rk_pages_alloc(HEADER_BYTES + class_bytes(class), &pages));
+    RK_TRY(rk_pages_alloc(HEADER_BYTES + size_class_bytes(class), &pages));
     *out = (char *)pages + HEADER_BYTES;
-    *header(*out) = class;
+    *header_of_buffer(*out) = class;
     return RK_OK;
 }
 
 /* One of up to twice the size will do: sizes vary from message to message. */
 rk_status rk_message_pool_acquire(rk_message_pool *pool, size_t n_bytes, void **out) {
-    int class = class_of(n_bytes);
+    int class = size_class_of(n_bytes);
     if (class == RK_MESSAGE_SIZES) return RK_NO_MEMORY_ERROR(n_bytes);
     for (int c = class; c <= class + REACH && c < RK_MESSAGE_SIZES; c++) {
         void *data = pool->idle[c];
@@ -45,12 +45,12 @@ rk_status rk_message_pool_acquire(rk_message_pool *pool, size_t n_bytes, void **
         *out = data;
         return RK_OK;
     }
-    return new_buffer(class, out);
+    return allocate_buffer(class, out);
 }
 
 void rk_message_pool_return(rk_message_pool *pool, void *data) {
     if (!data) return;
-    int class = *header(data);
+    int class = *header_of_buffer(data);
     memcpy(data, &pool->idle[class], sizeof(void *));
     pool->idle[class] = data;
 }
@@ -59,7 +59,7 @@ void rk_message_pool_release(rk_message_pool *pool) {
     for (int c = 0; c < RK_MESSAGE_SIZES; c++) {
         for (void *data = pool->idle[c], *next; data; data = next) {
             memcpy(&next, data, sizeof next);
-            rk_pages_free((char *)data - HEADER_BYTES, HEADER_BYTES + class_bytes(c));
+            rk_pages_free((char *)data - HEADER_BYTES, HEADER_BYTES + size_class_bytes(c));
         }
         pool->idle[c] = NULL;
     }

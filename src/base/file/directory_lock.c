@@ -99,7 +99,7 @@ static rk_status in_use_error_naming_holder(const rk_directory_lock *lock) {
 }
 
 /* Whether the process may still be there; of other hosts nobody knows. */
-static bool holder_may_live(const holder *by) {
+static bool holder_may_be_running(const holder *by) {
     char host[HOLDER_BYTES];
     get_host_name(host);
     if (strcmp(by->host, host) != 0) return true;
@@ -110,7 +110,7 @@ static bool holder_may_live(const holder *by) {
 /* A file system without locks: what the file says counts. */
 static rk_status acquire_without_flock(const rk_directory_lock *lock) {
     holder by;
-    if (read_holder(lock->descriptor, &by) && holder_may_live(&by)) {
+    if (read_holder(lock->descriptor, &by) && holder_may_be_running(&by)) {
         char hint[PATH_MAX + 100];
         snprintf(hint, sizeof hint,
                  "the file system has no locks, so '%s' counts; if that process has ended, remove the file",
@@ -131,13 +131,13 @@ static bool is_file_at_path(const rk_directory_lock *lock) {
            own.st_dev == named.st_dev && own.st_ino == named.st_ino;
 }
 
-static void close_file(rk_directory_lock *lock) {
+static void close_lock_file(rk_directory_lock *lock) {
     if (lock->descriptor >= 0) close(lock->descriptor);
     lock->descriptor = -1;
 }
 
 /* Not taken, though nobody has it: its last holder has just removed the file, or the directory. */
-static rk_status try_acquire(rk_directory_lock *lock, bool *taken) {
+static rk_status try_acquire_lock(rk_directory_lock *lock, bool *taken) {
     RK_TRY(rk_make_directories(lock->directory));
     lock->descriptor = open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (lock->descriptor < 0)
@@ -151,11 +151,11 @@ static rk_status try_acquire(rk_directory_lock *lock, bool *taken) {
     return RK_OK;
 }
 
-static rk_status acquire(rk_directory_lock *lock) {
+static rk_status acquire_lock(rk_directory_lock *lock) {
     bool taken = false;
     for (int i = 0; i < TRIES && !taken; i++) {
-        close_file(lock);
-        RK_TRY(try_acquire(lock, &taken));
+        close_lock_file(lock);
+        RK_TRY(try_acquire_lock(lock, &taken));
     }
     if (!taken && lock->descriptor < 0) /* a link that leads nowhere, or a directory that takes no files */
         return rk_error_errno(RK_IO, ENOENT, "could not open '%s'", lock->path);
@@ -172,11 +172,11 @@ rk_status rk_directory_lock_acquire(const char *directory, rk_directory_lock **o
     rk_status status;
     RK_GOTO(rk_strdup(directory, &lock->directory));
     RK_GOTO(rk_path_join(directory, FILE_NAME, &lock->path));
-    RK_GOTO(acquire(lock));
+    RK_GOTO(acquire_lock(lock));
     *out = lock;
     return RK_OK;
 done:
-    close_file(lock);
+    close_lock_file(lock);
     RK_FREE_ALL(lock->directory, lock->path, lock);
     return status;
 }
@@ -185,6 +185,6 @@ void rk_directory_lock_free(rk_directory_lock *lock) {
     if (!lock) return;
     if (is_file_at_path(lock)) unlink(lock->path);
     if (lock->made_directory) rmdir(lock->directory); /* which fails where there is something in it */
-    close_file(lock);
+    close_lock_file(lock);
     RK_FREE_ALL(lock->directory, lock->path, lock);
 }

@@ -115,7 +115,7 @@ rk_status rk_make_directories(const char *path) {
     return RK_OK;
 }
 
-static rk_status remove_inside(const char *path) {
+static rk_status remove_contents(const char *path) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_list_directory(path, &names));
     for (size_t i = 0; i < names.n; i++) {
@@ -130,7 +130,7 @@ rk_status rk_remove_tree(const char *path) {
     struct stat info;
     if (lstat(path, &info) != 0) return errno == ENOENT ? RK_OK : rk_error_errno(RK_IO, errno, "'%s'", path);
     if (S_ISDIR(info.st_mode)) {
-        RK_TRY(remove_inside(path));
+        RK_TRY(remove_contents(path));
         if (rmdir(path) != 0) return rk_error_errno(RK_IO, errno, "could not remove '%s'", path);
     } else if (unlink(path) != 0) {
         return rk_error_errno(RK_IO, errno, "could not remove '%s'", path);
@@ -201,23 +201,23 @@ rk_status rk_list_directory(const char *path, rk_text_list *out) {
 }
 
 #ifdef RK_FUZZ /* on the heap, so that the sanitizer sees who reads beyond the end */
-static void *map(int descriptor, size_t n_bytes) {
+static void *map_pages(int descriptor, size_t n_bytes) {
     void *data = malloc(n_bytes);
     if (data && pread(descriptor, data, n_bytes, 0) == (ssize_t)n_bytes) return data;
     free(data);
     return MAP_FAILED;
 }
 
-static void unmap(void *data, size_t n_bytes) {
+static void unmap_pages(void *data, size_t n_bytes) {
     (void)n_bytes;
     free(data);
 }
 #else
-static void *map(int descriptor, size_t n_bytes) {
+static void *map_pages(int descriptor, size_t n_bytes) {
     return mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
 }
 
-static void unmap(void *data, size_t n_bytes) {
+static void unmap_pages(void *data, size_t n_bytes) {
     munmap(data, n_bytes);
 }
 #endif
@@ -228,7 +228,7 @@ rk_status rk_map_open(const char *path, rk_map *out) {
     RK_FAIL_IF(rk_file_is_stream(path), RK_IO, "could not map '%s': it is a pipe or a device, not a file",
                path);
     RK_TRY(open_for_reading(path, &descriptor, &n_bytes));
-    void *data = n_bytes ? map(descriptor, n_bytes) : NULL;
+    void *data = n_bytes ? map_pages(descriptor, n_bytes) : NULL;
     int reason = errno;
     close(descriptor);
     if (data == MAP_FAILED) return rk_error_errno(RK_IO, reason, "could not map '%s'", path);
@@ -240,7 +240,7 @@ rk_status rk_map_descriptor(int descriptor, const char *path, rk_map *out) {
     struct stat info;
     if (fstat(descriptor, &info) != 0) return rk_error_errno(RK_IO, errno, "could not map '%s'", path);
     size_t n_bytes = (size_t)info.st_size;
-    void *data = n_bytes ? map(descriptor, n_bytes) : NULL;
+    void *data = n_bytes ? map_pages(descriptor, n_bytes) : NULL;
     if (data == MAP_FAILED) return rk_error_errno(RK_IO, errno, "could not map '%s'", path);
     if (data) (void)madvise(data, n_bytes, MADV_RANDOM); /* to no effect but speed */
     *out = (rk_map){.data = data, .n_bytes = n_bytes};
@@ -248,6 +248,6 @@ rk_status rk_map_descriptor(int descriptor, const char *path, rk_map *out) {
 }
 
 void rk_map_release(rk_map *mapped) {
-    if (mapped->data) unmap((void *)(size_t)mapped->data, mapped->n_bytes);
+    if (mapped->data) unmap_pages((void *)(size_t)mapped->data, mapped->n_bytes);
     *mapped = (rk_map){0};
 }

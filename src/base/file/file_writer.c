@@ -47,13 +47,13 @@ static rk_status write_all(rk_writer *writer, const char *data, size_t n_bytes) 
 }
 
 /* The directory part of a path. */
-static rk_status parent_of(const char *path, char **out) {
+static rk_status parent_directory_of(const char *path, char **out) {
     const char *slash = strrchr(path, '/');
     return slash ? rk_strndup(path, slash == path ? 1 : (size_t)(slash - path), out) : rk_strdup(".", out);
 }
 
 /* The number of an open file that the path names, whatever that is; -1: it names none. */
-static int descriptor_of(const char *path) {
+static int descriptor_in_path(const char *path) {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
     if (strcmp(path, "/dev/stdout") == 0) return STDOUT_FILENO;
     if (strcmp(path, "/dev/stderr") == 0) return STDERR_FILENO;
@@ -74,7 +74,7 @@ static rk_status follow_link(char **path, bool *followed) {
     *followed = n > 0;
     if (n <= 0) return RK_OK;
     target[n] = 0;
-    RK_TRY(parent_of(*path, &parent));
+    RK_TRY(parent_directory_of(*path, &parent));
     RK_TRY(rk_path_join(parent, target, &next));
     rk_free(*path);
     *path = next;
@@ -85,14 +85,14 @@ static rk_status follow_link(char **path, bool *followed) {
 static rk_status follow_links(char **path) {
     enum { MOST = 40 }; /* as Linux */
     bool followed = true;
-    for (int i = 0; i < MOST && followed && descriptor_of(*path) < 0; i++)
+    for (int i = 0; i < MOST && followed && descriptor_in_path(*path) < 0; i++)
         RK_TRY(follow_link(path, &followed));
-    RK_FAIL_IF(followed && descriptor_of(*path) < 0, RK_IO, "'%s': symbolic links in a loop", *path);
+    RK_FAIL_IF(followed && descriptor_in_path(*path) < 0, RK_IO, "'%s': symbolic links in a loop", *path);
     return RK_OK;
 }
 
 /* A file beside `path` that takes its place, and its permissions. */
-static rk_status open_beside(rk_writer *writer, const struct stat *replaced) {
+static rk_status open_temporary_beside(rk_writer *writer, const struct stat *replaced) {
     RK_TRY(rk_alloc(strlen(writer->path) + sizeof ".tmp", 1, &writer->temporary_path));
     sprintf(writer->temporary_path, "%s.tmp", writer->path);
     unlink(writer->temporary_path); /* of a crash; and what it may link to is left alone */
@@ -107,13 +107,13 @@ static rk_status open_target(rk_writer *writer) {
     bool there = stat(writer->path, &info) == 0;
     RK_FAIL_IF(there && S_ISDIR(info.st_mode), RK_IO, "could not write '%s': it is a directory",
                writer->path);
-    int own = descriptor_of(writer->path);
+    int own = descriptor_in_path(writer->path);
     if (own >= 0)
         writer->descriptor = fcntl(own, F_DUPFD_CLOEXEC, 0);
     else if (there && !S_ISREG(info.st_mode))
         writer->descriptor = open(writer->path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     else
-        RK_TRY(open_beside(writer, there ? &info : NULL));
+        RK_TRY(open_temporary_beside(writer, there ? &info : NULL));
     return writer->descriptor >= 0 ? RK_OK
                                    : rk_error_errno(RK_IO, errno, "could not create '%s'", writer->path);
 }
@@ -132,7 +132,7 @@ done:
     return status;
 }
 
-static rk_status flush(rk_writer *writer) {
+static rk_status flush_buffer(rk_writer *writer) {
     RK_TRY(write_all(writer, writer->buffer, writer->n_buffered));
     writer->n_buffered = 0;
     return RK_OK;
@@ -148,7 +148,7 @@ static void start_writeback(rk_writer *writer) {
 }
 
 rk_status rk_writer_append(rk_writer *writer, const void *data, size_t n_bytes) {
-    if (writer->n_buffered + n_bytes > WRITER_BUFFER_BYTES) RK_TRY(flush(writer));
+    if (writer->n_buffered + n_bytes > WRITER_BUFFER_BYTES) RK_TRY(flush_buffer(writer));
     if (n_bytes >= WRITER_BUFFER_BYTES) {
         RK_TRY(write_all(writer, data, n_bytes));
     } else if (n_bytes) {
@@ -162,14 +162,14 @@ rk_status rk_writer_append(rk_writer *writer, const void *data, size_t n_bytes) 
 }
 
 /* Makes a rename last. */
-static rk_status sync_parent(const char *path) {
+static rk_status sync_parent_directory(const char *path) {
     RK_AUTOFREE char *parent = NULL;
-    RK_TRY(parent_of(path, &parent));
+    RK_TRY(parent_directory_of(path, &parent));
     return rk_sync_directory(parent);
 }
 
 rk_status rk_writer_commit(rk_writer *writer) {
-    RK_TRY(flush(writer));
+    RK_TRY(flush_buffer(writer));
     int failed = 0;
     while (writer->temporary_path && (failed = fsync(writer->descriptor)) != 0 && errno == EINTR) {
     }
@@ -183,7 +183,7 @@ rk_status rk_writer_commit(rk_writer *writer) {
                               writer->path);
     rk_free(writer->temporary_path);
     writer->temporary_path = NULL;
-    return sync_parent(writer->path);
+    return sync_parent_directory(writer->path);
 }
 
 void rk_writer_release(rk_writer *writer) {

@@ -62,7 +62,7 @@ static rk_status read_shape(const DLTensor *d, rk_tensor *t) {
     return d->strides ? RK_OK : rk_tensor_set_row_major(t);
 }
 
-static rk_status read_tensor(const DLTensor *d, bool read_only, rk_tensor *out) {
+static rk_status read_dl_tensor(const DLTensor *d, bool read_only, rk_tensor *out) {
     rk_tensor t = {.read_only = read_only};
     RK_TRY(read_dtype(d->dtype, &t.dtype));
     RK_TRY(read_device(d->device, &t));
@@ -80,12 +80,12 @@ rk_status rk_tensor_from_dlpack(const struct DLManagedTensorVersioned *managed, 
     RK_FAIL_IF(managed->version.major != DLPACK_MAJOR_VERSION, RK_UNSUPPORTED,
                "DLPack tensor: it is of version %u.%u, and only versions %d.x are supported",
                (unsigned)managed->version.major, (unsigned)managed->version.minor, DLPACK_MAJOR_VERSION);
-    return read_tensor(&managed->dl_tensor, managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY, out);
+    return read_dl_tensor(&managed->dl_tensor, managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY, out);
 }
 
 rk_status rk_tensor_from_dlpack_legacy(const struct DLManagedTensor *managed, rk_tensor *out) {
     RK_FAIL_IF(!managed, RK_INVALID_ARGUMENT, "DLPack tensor: it is NULL");
-    return read_tensor(&managed->dl_tensor, false, out);
+    return read_dl_tensor(&managed->dl_tensor, false, out);
 }
 
 /* What is handed out: one of the two structs, and what it points to. */
@@ -123,7 +123,7 @@ static rk_status exported_create(const rk_tensor *t, void (*release)(void *owner
     return RK_OK;
 }
 
-static DLTensor write_tensor(const rk_tensor *t, exported_tensor *e) {
+static DLTensor fill_dl_tensor(const rk_tensor *t, exported_tensor *e) {
     bool cpu = t->device == RK_DEVICE_CPU;
     return (DLTensor){
         .data = rk_tensor_n_values(t) ? t->data : NULL,
@@ -144,7 +144,7 @@ rk_status rk_tensor_to_dlpack(const rk_tensor *tensor, void (*release)(void *own
         .manager_ctx = e,
         .deleter = delete_versioned,
         .flags = tensor->read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0,
-        .dl_tensor = write_tensor(tensor, e),
+        .dl_tensor = fill_dl_tensor(tensor, e),
     };
     *out = &e->managed.versioned;
     return RK_OK;
@@ -158,7 +158,7 @@ rk_status rk_tensor_to_dlpack_legacy(const rk_tensor *tensor, void (*release)(vo
     exported_tensor *e;
     RK_TRY(exported_create(tensor, release, owner, &e));
     e->managed.legacy =
-        (DLManagedTensor){.dl_tensor = write_tensor(tensor, e), .manager_ctx = e, .deleter = delete_legacy};
+        (DLManagedTensor){.dl_tensor = fill_dl_tensor(tensor, e), .manager_ctx = e, .deleter = delete_legacy};
     *out = &e->managed.legacy;
     return RK_OK;
 }

@@ -34,7 +34,7 @@ static rk_status check_fields(const rk_tensor *t) {
     return RK_OK;
 }
 
-static rk_status too_large(void) {
+static rk_status too_large_error(void) {
     return rk_error(RK_INVALID_ARGUMENT, "tensor: more values than memory has addresses");
 }
 
@@ -73,7 +73,7 @@ rk_status rk_tensor_check(const rk_tensor *t) {
     int64_t before, behind;
     if (!find_extent(t, &before, &behind) || (uint64_t)before > address ||
         (uint64_t)behind > UINTPTR_MAX - address)
-        return too_large();
+        return too_large_error();
     return RK_OK;
 }
 
@@ -81,7 +81,7 @@ rk_status rk_tensor_set_row_major(rk_tensor *t) {
     int64_t stride = 1;
     for (int32_t d = t->n_dims - 1; d >= 0; d--) {
         t->strides[d] = stride;
-        if (__builtin_mul_overflow(stride, t->shape[d] ? t->shape[d] : 1, &stride)) return too_large();
+        if (__builtin_mul_overflow(stride, t->shape[d] ? t->shape[d] : 1, &stride)) return too_large_error();
     }
     return RK_OK;
 }
@@ -114,8 +114,8 @@ bool rk_tensor_is_contiguous(const rk_tensor *t) {
 }
 
 /* Values of dimensions `dim` and on, from and to places counted in values. */
-static void copy_from(const rk_tensor *from, const rk_tensor *to, int32_t dim, int64_t from_place,
-                      int64_t to_place) {
+static void copy_dimensions(const rk_tensor *from, const rk_tensor *to, int32_t dim, int64_t from_place,
+                            int64_t to_place) {
     size_t bytes = dtypes[from->dtype].bytes;
     if (dim == from->n_dims) {
         memcpy((char *)to->data + to_place * (int64_t)bytes,
@@ -123,7 +123,8 @@ static void copy_from(const rk_tensor *from, const rk_tensor *to, int32_t dim, i
         return;
     }
     for (int64_t i = 0; i < from->shape[dim]; i++)
-        copy_from(from, to, dim + 1, from_place + i * from->strides[dim], to_place + i * to->strides[dim]);
+        copy_dimensions(from, to, dim + 1, from_place + i * from->strides[dim],
+                        to_place + i * to->strides[dim]);
 }
 
 rk_status rk_tensor_copy(const rk_tensor *from, const rk_tensor *to) {
@@ -141,6 +142,6 @@ rk_status rk_tensor_copy(const rk_tensor *from, const rk_tensor *to) {
     if (rk_tensor_is_contiguous(from) && rk_tensor_is_contiguous(to))
         memcpy(to->data, from->data, (size_t)rk_tensor_n_values(from) * dtypes[from->dtype].bytes);
     else
-        copy_from(from, to, 0, 0, 0);
+        copy_dimensions(from, to, 0, 0, 0);
     return RK_OK;
 }

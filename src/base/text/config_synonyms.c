@@ -207,7 +207,7 @@ static const struct {
 enum { N = sizeof table / sizeof table[0], MAX_WORD = 48 };
 
 /* A word as the table has it; 0: it is too long for that. */
-static size_t normalize(const char *word, char out[MAX_WORD]) {
+static size_t normalize_word(const char *word, char out[MAX_WORD]) {
     size_t n = 0;
     for (; *word; word++) {
         if (*word == '_' || *word == '-') continue;
@@ -228,12 +228,12 @@ static bool has_word(const char *words, const char *word, size_t n) {
 /* Our own word, in another place than its own. */
 static bool is_own_name(const char *meaning, const char *word, size_t n) {
     char name[MAX_WORD];
-    return normalize(rk_synonym_name(meaning), name) == n && memcmp(name, word, n) == 0;
+    return normalize_word(rk_synonym_name(meaning), name) == n && memcmp(name, word, n) == 0;
 }
 
 const char *rk_synonym(const char *word, size_t at) {
     char plain[MAX_WORD];
-    size_t n = normalize(word, plain);
+    size_t n = normalize_word(word, plain);
     for (size_t i = 0; i < N && n; i++)
         if ((has_word(table[i].words, plain, n) || is_own_name(table[i].meaning, plain, n)) && at-- == 0)
             return table[i].meaning;

@@ -6,7 +6,7 @@
 
 #define REPLACEMENT "\xEF\xBF\xBD"
 
-static const char *entity(unsigned char c) {
+static const char *entity_of_char(unsigned char c) {
     switch (c) {
         case '&':
             return "&amp;";
@@ -29,7 +29,7 @@ static const char *entity(unsigned char c) {
 void rk_markup_escape(const char *text, rk_buffer *out) {
     for (const char *at = text, *end = text + strlen(text); at < end;) {
         size_t n = rk_utf8_bytes(at, (size_t)(end - at));
-        const char *instead = n ? entity((unsigned char)*at) : REPLACEMENT;
+        const char *instead = n ? entity_of_char((unsigned char)*at) : REPLACEMENT;
         if (instead)
             rk_buffer_text(out, instead);
         else

@@ -95,7 +95,7 @@ static bool parse_exponent(const char *at, size_t n, int *out) {
 }
 
 /* The first byte that is a point, as a mask of its lowest bit; 0: none is. */
-static inline uint64_t find_point(uint64_t word) {
+static inline uint64_t find_decimal_point(uint64_t word) {
     uint64_t other = word ^ 0x2e2e2e2e2e2e2e2eu;
     return (other - 0x0101010101010101u) & ~other & 0x8080808080808080u;
 }
@@ -103,7 +103,7 @@ static inline uint64_t find_point(uint64_t word) {
 /* 1 to 8 bytes, digits and at most one point, without a branch on where it stands: the digits before it move
  * up into its place. */
 static inline bool parse_decimal8(const char *at, size_t n, uint64_t *digits, int *n_after, bool *has_point) {
-    uint64_t word = rk_text_word(at, n), point = find_point(word);
+    uint64_t word = rk_text_word(at, n), point = find_decimal_point(word);
     *n_after = 0;
     *has_point = point != 0;
     if (!point) return rk_digits_of_word(word, n, digits);
@@ -164,7 +164,7 @@ static bool parse_long_decimal(const char *at, const char *end, uint64_t *digits
 
 /* Few digits and a power of ten: exact in one rounding where the power is 10^22 at most, since the digits are
  * below 2^53 (Clinger, "How to read floating point numbers accurately", 1990). False: let strtod do it. */
-static bool parse_simple(rk_span text, double *out) {
+static bool parse_simple_decimal(rk_span text, double *out) {
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     const char *at = text.data, *end = at + text.n_bytes, *rest = end;
@@ -185,7 +185,7 @@ static bool parse_simple(rk_span text, double *out) {
     return true;
 }
 
-static locale_t c_locale(void) {
+static locale_t get_c_locale(void) {
     static locale_t locale; /* made once and kept; a race would only leak one more */
     locale_t known = __atomic_load_n(&locale, __ATOMIC_ACQUIRE);
     if (known) return known;
@@ -198,7 +198,7 @@ static locale_t c_locale(void) {
 }
 
 int rk_vsnprintf(char *out, size_t out_bytes, const char *format, va_list list) {
-    locale_t before = uselocale(c_locale());
+    locale_t before = uselocale(get_c_locale());
     int n = vsnprintf(out, out_bytes, format, list);
     uselocale(before);
     return n;
@@ -214,7 +214,7 @@ int rk_snprintf(char *out, size_t out_bytes, const char *format, ...) {
 
 bool rk_parse_f64(rk_span text, double *out) {
     text = rk_span_trim(text);
-    if (parse_simple(text, out)) return true;
+    if (parse_simple_decimal(text, out)) return true;
     char copy[128];
     if (text.n_bytes == 0 || text.n_bytes >= sizeof copy) return false;
     for (size_t i = 0; i < text.n_bytes; i++) /* neither "inf", "nan" nor hexadecimal */
@@ -222,7 +222,7 @@ bool rk_parse_f64(rk_span text, double *out) {
     memcpy(copy, text.data, text.n_bytes);
     copy[text.n_bytes] = 0;
     char *end;
-    double value = strtod_l(copy, &end, c_locale());
+    double value = strtod_l(copy, &end, get_c_locale());
     if (end != copy + text.n_bytes || !isfinite(value)) return false;
     *out = value;
     return true;
@@ -252,7 +252,7 @@ bool rk_parse_f32(rk_span text, float *out) {
 }
 
 /* However a letter is written. */
-static bool differ_ignoring_case(char a, char b) {
+static bool characters_differ(char a, char b) {
     return tolower((unsigned char)a) != tolower((unsigned char)b);
 }
 
@@ -267,11 +267,11 @@ static int edit_distance(const char *a, const char *b) {
         const int *before = rows[(i + 2) % 3], *before2 = rows[(i + 1) % 3];
         now[0] = i;
         for (int j = 1; j <= m; j++) {
-            int best = before[j - 1] + differ_ignoring_case(a[i - 1], b[j - 1]);
+            int best = before[j - 1] + characters_differ(a[i - 1], b[j - 1]);
             if (before[j] + 1 < best) best = before[j] + 1;
             if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
-            if (i > 1 && j > 1 && !differ_ignoring_case(a[i - 1], b[j - 2]) &&
-                !differ_ignoring_case(a[i - 2], b[j - 1]) && before2[j - 2] + 1 < best)
+            if (i > 1 && j > 1 && !characters_differ(a[i - 1], b[j - 2]) &&
+                !characters_differ(a[i - 2], b[j - 1]) && before2[j - 2] + 1 < best)
                 best = before2[j - 2] + 1;
             now[j] = best;
         }

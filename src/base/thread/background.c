@@ -15,7 +15,7 @@ typedef struct job {
     char reason[4096];
 } job;
 
-static void *run(void *argument) {
+static void *run_work(void *argument) {
     job *j = argument;
     rk_trace_name_thread("background");
     setpriority(PRIO_PROCESS, 0, LOWEST); /* of this thread alone: Linux has it so */
@@ -28,7 +28,7 @@ static void *run(void *argument) {
 rk_status rk_in_background(rk_status (*work)(void *context), void *context) {
     job j = {.work = work, .context = context};
     pthread_t thread;
-    if (pthread_create(&thread, NULL, run, &j) != 0) return work(context);
+    if (pthread_create(&thread, NULL, run_work, &j) != 0) return work(context);
     pthread_join(thread, NULL);
     return j.status == RK_OK ? RK_OK : rk_error(j.status, "%s", j.reason);
 }

@@ -1,6 +1,6 @@
 #include "base/thread/clock.h"
 
-static double seconds_of(clockid_t clock) {
+static double read_clock_seconds(clockid_t clock) {
     struct timespec now;
     clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
@@ -13,11 +13,11 @@ uint64_t rk_clock_us(void) {
 }
 
 double rk_clock_seconds(void) {
-    return seconds_of(CLOCK_MONOTONIC);
+    return read_clock_seconds(CLOCK_MONOTONIC);
 }
 
 double rk_clock_wall_seconds(void) {
-    return seconds_of(CLOCK_REALTIME);
+    return read_clock_seconds(CLOCK_REALTIME);
 }
 
 struct timespec rk_clock_after(clockid_t clock, double seconds) {

@@ -73,7 +73,7 @@ static bool wait_for_work(rk_pool *pool, unsigned seen) {
     return go;
 }
 
-static void *worker(void *argument) {
+static void *run_worker(void *argument) {
     const rk_worker *self = argument;
     rk_pool *pool = own_pool = self->pool;
     for (unsigned seen = 0; wait_for_work(pool, seen);) {
@@ -146,7 +146,7 @@ static void start_workers(rk_pool *pool) {
     for (rk_worker *w; pool->n_workers < n; pool->n_workers++) {
         w = &pool->workers[pool->n_workers];
         *w = (rk_worker){.pool = pool, .number = pool->n_workers + 1};
-        if (pthread_create(&w->thread, NULL, worker, w) != 0) break;
+        if (pthread_create(&w->thread, NULL, run_worker, w) != 0) break;
     }
     if (pool->n_workers > 0) return;
     free(pool->workers);
@@ -210,7 +210,7 @@ rk_pool *rk_parallel_use(rk_pool *pool) {
     return was;
 }
 
-static rk_status check_threads(int n_threads) {
+static rk_status check_thread_count(int n_threads) {
     RK_FAIL_IF(n_threads < 0 || n_threads > MAX_THREADS, RK_INVALID_ARGUMENT, "%d threads: must be 0 to %d",
                n_threads, MAX_THREADS);
     return RK_OK;
@@ -218,7 +218,7 @@ static rk_status check_threads(int n_threads) {
 
 rk_status rk_parallel_set_threads(int n_threads) {
     rk_pool *pool = &library_pool;
-    RK_TRY(check_threads(n_threads));
+    RK_TRY(check_thread_count(n_threads));
     RK_FAIL_IF(inside_task, RK_INVALID_ARGUMENT,
                "the number of threads cannot change inside a parallel loop");
     pthread_mutex_lock(&pool->loop);
@@ -240,7 +240,7 @@ int rk_parallel_threads(void) {
 
 rk_status rk_pool_create(int n_threads, rk_pool **out) {
     rk_pool *pool;
-    RK_TRY(check_threads(n_threads));
+    RK_TRY(check_thread_count(n_threads));
     RK_TRY(rk_alloc(1, sizeof *pool, &pool));
     init_locks(pool);
     pool->wanted = n_threads ? n_threads : rk_cpu_count();

@@ -31,13 +31,13 @@ static struct {
 
 static _Thread_local int thread_number; /* from 1; 0: not yet given */
 
-static int this_thread(void) { /* under the mutex */
+static int get_thread_events(void) { /* under the mutex */
     if (!thread_number) thread_number = ++trace.n_threads;
     return thread_number;
 }
 
 /* path NULL: nothing is written at the end. */
-static rk_status start(const char *path) {
+static rk_status start_trace(const char *path) {
     pthread_mutex_lock(&trace.mutex);
     rk_status status = RK_OK;
     if (atomic_load(&trace.on))
@@ -55,11 +55,11 @@ static rk_status start(const char *path) {
 }
 
 rk_status rk_trace_start(const char *path) {
-    return start(path);
+    return start_trace(path);
 }
 
 rk_status rk_trace_count(void) {
-    return start(NULL);
+    return start_trace(NULL);
 }
 
 double rk_trace_seconds(const char *name) {
@@ -81,14 +81,14 @@ void rk_trace_end(uint64_t begin, const char *name) {
     pthread_mutex_lock(&trace.mutex);
     if (atomic_load(&trace.on) && trace.status == RK_OK) {
         trace.status = rk_grow(&trace.spans, trace.n, &trace.capacity, sizeof *trace.spans);
-        if (trace.status == RK_OK) trace.spans[trace.n++] = (span){name, begin, end, this_thread()};
+        if (trace.status == RK_OK) trace.spans[trace.n++] = (span){name, begin, end, get_thread_events()};
     }
     pthread_mutex_unlock(&trace.mutex);
 }
 
 void rk_trace_name_thread(const char *name) {
     pthread_mutex_lock(&trace.mutex);
-    int thread = this_thread();
+    int thread = get_thread_events();
     if (thread < MAX_NAMED_THREADS) trace.thread_names[thread] = name;
     pthread_mutex_unlock(&trace.mutex);
 }

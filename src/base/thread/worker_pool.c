@@ -20,7 +20,7 @@ struct rk_worker_pool {
 };
 
 /* Under the mutex, which is let go while the task runs. */
-static void run_first(rk_worker_pool *team) {
+static void run_first_task(rk_worker_pool *team) {
     size_t task = team->queue[team->first];
     team->first = (team->first + 1) % team->n_tasks;
     team->n_waiting--;
@@ -32,7 +32,7 @@ static void run_first(rk_worker_pool *team) {
     team->open[task] = false;
 }
 
-static void *work(void *argument) {
+static void *run_worker(void *argument) {
     rk_worker_pool *team = argument;
     rk_trace_name_thread("reader's helper");
     pthread_mutex_lock(&team->mutex);
@@ -41,7 +41,7 @@ static void *work(void *argument) {
             pthread_cond_wait(&team->work, &team->mutex);
             continue;
         }
-        run_first(team);
+        run_first_task(team);
         pthread_cond_signal(&team->done);
     }
     pthread_mutex_unlock(&team->mutex);
@@ -62,7 +62,7 @@ rk_status rk_worker_pool_create(int n_threads, size_t n_tasks, void (*task)(void
     if (status == RK_OK) status = rk_alloc(n_tasks, sizeof *team->queue, &team->queue);
     if (status == RK_OK) status = rk_alloc((size_t)n_threads - 1, sizeof *team->threads, &team->threads);
     while (status == RK_OK && team->n_threads < n_threads - 1) {
-        int code = pthread_create(&team->threads[team->n_threads], NULL, work, team);
+        int code = pthread_create(&team->threads[team->n_threads], NULL, run_worker, team);
         if (code != 0) status = rk_error_errno(RK_NO_MEMORY, code, "could not start a reader's thread");
         team->n_threads += code == 0;
     }
@@ -99,7 +99,7 @@ void rk_worker_pool_finish(rk_worker_pool *team, size_t task) {
     pthread_mutex_lock(&team->mutex);
     while (team->open[task]) {
         if (team->n_waiting > 0)
-            run_first(team);
+            run_first_task(team);
         else
             pthread_cond_wait(&team->done, &team->mutex);
     }

@@ -13,7 +13,7 @@
 
 enum { MAX_KEYS = 64 };
 
-static void *member(void *object, size_t offset) {
+static void *member_at(void *object, size_t offset) {
     return (char *)object + offset;
 }
 
@@ -24,17 +24,17 @@ static bool is_absent(const rk_yaml_node *node) {
            strcmp(node->scalar, "null") == 0;
 }
 
-static const char *kind_text(const rk_yaml_node *node) {
+static const char *describe_node_kind(const rk_yaml_node *node) {
     return node->kind == RK_YAML_SEQUENCE  ? "a list"
            : node->kind == RK_YAML_MAPPING ? "a mapping"
                                            : "a value";
 }
 
 /* "must be X, not Y" for any value. */
-static rk_status wrong_type(const rk_yaml *yaml, const rk_yaml_node *node, const char *wanted) {
+static rk_status wrong_type_error(const rk_yaml *yaml, const rk_yaml_node *node, const char *wanted) {
     if (node->kind == RK_YAML_SCALAR)
         return rk_yaml_error(yaml, node, "must be %s, not '%s'", wanted, node->scalar);
-    return rk_yaml_error(yaml, node, "must be %s, not %s", wanted, kind_text(node));
+    return rk_yaml_error(yaml, node, "must be %s, not %s", wanted, describe_node_kind(node));
 }
 
 static rk_status bind_bool(const rk_yaml *yaml, const rk_yaml_node *node, bool *out) {
@@ -45,7 +45,7 @@ static rk_status bind_bool(const rk_yaml *yaml, const rk_yaml_node *node, bool *
                 *out = i % 2 == 1;
                 return RK_OK;
             }
-    return wrong_type(yaml, node, "true or false");
+    return wrong_type_error(yaml, node, "true or false");
 }
 
 /* Digits may be grouped by '_' (1_000_000). */
@@ -72,7 +72,7 @@ static rk_status check_range(const rk_yaml *yaml, const rk_yaml_node *node, cons
 
 static rk_status bind_f64(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, double *out) {
     double value;
-    if (!parse_number(node, &value)) return wrong_type(yaml, node, "a number");
+    if (!parse_number(node, &value)) return wrong_type_error(yaml, node, "a number");
     RK_TRY(check_range(yaml, node, field, value));
     *out = value;
     return RK_OK;
@@ -82,14 +82,14 @@ static rk_status bind_i64(const rk_yaml *yaml, const rk_yaml_node *node, const r
                           int64_t *out) {
     double value;
     if (!parse_number(node, &value) || value != floor(value) || fabs(value) > 0x1p53)
-        return wrong_type(yaml, node, "a whole number");
+        return wrong_type_error(yaml, node, "a whole number");
     RK_TRY(check_range(yaml, node, field, value));
     *out = (int64_t)value;
     return RK_OK;
 }
 
-static void hint_names(rk_status status, const char *word, const char *const *names, size_t n,
-                       const char *what) {
+static void hint_known_names(rk_status status, const char *word, const char *const *names, size_t n,
+                             const char *what) {
     const char *nearest = word ? rk_nearest(word, names, n) : NULL;
     if (nearest) {
         rk_error_hint(status, "did you mean '%s'?", nearest);
@@ -106,19 +106,19 @@ static void hint_names(rk_status status, const char *word, const char *const *na
 }
 
 static rk_status bind_enum(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, int *out) {
-    if (node->kind != RK_YAML_SCALAR) return wrong_type(yaml, node, "one name");
+    if (node->kind != RK_YAML_SCALAR) return wrong_type_error(yaml, node, "one name");
     for (size_t i = 0; i < field->n_names; i++)
         if (strcmp(node->scalar, field->names[i]) == 0) {
             *out = (int)i;
             return RK_OK;
         }
     rk_status status = rk_yaml_error(yaml, node, "there is no '%s'", node->scalar);
-    hint_names(status, node->scalar, field->names, field->n_names, "it is one of");
+    hint_known_names(status, node->scalar, field->names, field->n_names, "it is one of");
     return status;
 }
 
 static rk_status bind_text(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, char **out) {
-    if (node->kind != RK_YAML_SCALAR) return wrong_type(yaml, node, "text");
+    if (node->kind != RK_YAML_SCALAR) return wrong_type_error(yaml, node, "text");
     bool is_here = field->is_path && node->line < 0 && node->scalar[0] != '~' &&
                    !strstr(node->scalar, "://"); /* of --set; those two are no files' names */
     return (is_here ? rk_path_absolute : rk_strdup)(node->scalar, out);
@@ -147,7 +147,7 @@ static rk_status bind_element(const rk_yaml *yaml, const rk_yaml_node *node, con
             return bind_text(yaml, &named, field, out);
         default:
             if (node->kind != RK_YAML_MAPPING && !is_shorthand(field->sub, node))
-                return wrong_type(yaml, &named, "a mapping");
+                return wrong_type_error(yaml, &named, "a mapping");
             return rk_schema_bind(field->sub, yaml, node, out);
     }
 }
@@ -168,13 +168,13 @@ static rk_status bind_array(const rk_yaml *yaml, const rk_yaml_node *node, const
         n = node->n_children;
     } else if (node->kind == RK_YAML_MAPPING ||
                (field->kind == RK_FIELD_KIND_LIST && !field->sub->scalar_key)) {
-        return wrong_type(yaml, node, "a list");
+        return wrong_type_error(yaml, node, "a list");
     }
     char *array = NULL;
     RK_TRY(rk_alloc(n, element_bytes(field),
                     &array)); /* of no elements, too: a list that is given is not NULL */
-    memcpy(member(object, field->offset), &array, sizeof array);
-    int64_t *count = member(object, field->count_offset);
+    memcpy(member_at(object, field->offset), &array, sizeof array);
+    int64_t *count = member_at(object, field->count_offset);
     for (size_t i = 0; i < n; i++) {
         RK_TRY(bind_element(yaml, items[i], field, array + i * element_bytes(field)));
         *count = (int64_t)i + 1;
@@ -184,7 +184,7 @@ static rk_status bind_array(const rk_yaml *yaml, const rk_yaml_node *node, const
 
 static rk_status bind_present(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field,
                               void *object) {
-    void *place = member(object, field->offset);
+    void *place = member_at(object, field->offset);
     switch (field->kind) {
         case RK_FIELD_KIND_BOOL:
             return bind_bool(yaml, node, place);
@@ -212,7 +212,7 @@ static rk_status bind_default(const rk_yaml *yaml, const rk_yaml_node *owner, co
                               const rk_field *field, void *object) {
     if (is_required(field))
         return rk_yaml_error(yaml, owner, "'%s' needs the key '%s'", schema->name, field->key);
-    void *place = member(object, field->offset);
+    void *place = member_at(object, field->offset);
     switch (field->kind) {
         case RK_FIELD_KIND_BOOL:
             *(bool *)place = field->default_number != 0;
@@ -282,8 +282,8 @@ static const char *find_synonym_elsewhere(const rk_schema *schema, const char *w
 
 /* A struct in the section that has a key by another library's word ('optimizer' for lr in a table), and the
  * key. */
-static const rk_field *find_part_with_key(const rk_schema *schema, const rk_yaml_node *node, const char *word,
-                                          const char **key) {
+static const rk_field *find_section_with_key(const rk_schema *schema, const rk_yaml_node *node,
+                                             const char *word, const char **key) {
     const char *meaning;
     for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
         for (size_t i = 0; i < schema->n_fields && strchr(meaning, '.'); i++) {
@@ -298,10 +298,10 @@ static const rk_field *find_part_with_key(const rk_schema *schema, const rk_yaml
 
 /* The word is that of a key that the mapping does not take as it stands: model.deep of a kind without layers.
  */
-static void hint_unused(rk_status status, const char *key, const char *const *names, size_t n) {
+static void hint_unused_key(rk_status status, const char *key, const char *const *names, size_t n) {
     char what[128];
     snprintf(what, sizeof what, "that is '%s', which is not used here; the keys here are", key);
-    hint_names(status, NULL, names, n, what);
+    hint_known_names(status, NULL, names, n, what);
 }
 
 void rk_schema_hint_key(rk_status status, const rk_schema *schema, const rk_yaml_node *node,
@@ -313,20 +313,20 @@ void rk_schema_hint_key(rk_status status, const rk_schema *schema, const rk_yaml
     for (size_t i = 0; i < schema->n_fields && n < MAX_KEYS; i++)
         if (accepts_key(schema, node, schema->fields[i].key)) names[n++] = schema->fields[i].key;
     const char *nearest = rk_nearest(word, names, n);
-    const rk_field *part = find_part_with_key(schema, node, word, &key);
+    const rk_field *part = find_section_with_key(schema, node, word, &key);
     if (below && (!nearest || strcmp(nearest, rk_synonym_name(below)) == 0))
         rk_error_hint(status, "the key is '%s'",
                       below); /* not a namesake: eval_batch_size is no batch_size */
     else if (nearest)
         rk_error_hint(status, "did you mean '%s'?", nearest);
     else if (own && has_key(schema, rk_synonym_name(own)))
-        hint_unused(status, rk_synonym_name(own), names, n);
+        hint_unused_key(status, rk_synonym_name(own), names, n);
     else if (part)
         rk_error_hint(status, "the key is '%s' in '%s'", key, part->key);
     else if (elsewhere)
         rk_error_hint(status, "the key is '%s'", elsewhere);
     else
-        hint_names(status, NULL, names, n, "the keys here are");
+        hint_known_names(status, NULL, names, n, "the keys here are");
 }
 
 static rk_status check_keys(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node) {
@@ -341,7 +341,8 @@ static rk_status check_keys(const rk_schema *schema, const rk_yaml *yaml, const 
 }
 
 /* What a node says of a key; NULL: nothing. */
-static const rk_yaml_node *value_of(const rk_schema *schema, const rk_yaml_node *node, const char *key) {
+static const rk_yaml_node *find_key_value(const rk_schema *schema, const rk_yaml_node *node,
+                                          const char *key) {
     bool is_scalar_key = schema->scalar_key && strcmp(key, schema->scalar_key) == 0;
     if (is_shorthand(schema, node)) return is_scalar_key ? node : NULL;
     const rk_yaml_node *value = rk_yaml_get(node, key);
@@ -351,15 +352,15 @@ static const rk_yaml_node *value_of(const rk_schema *schema, const rk_yaml_node 
 static rk_status bind_fields(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node,
                              void *object) {
     if (node && !is_shorthand(schema, node)) {
-        if (node->kind != RK_YAML_MAPPING) return wrong_type(yaml, node, "a mapping");
+        if (node->kind != RK_YAML_MAPPING) return wrong_type_error(yaml, node, "a mapping");
         if (!schema->scalar_key && !is_absent(node->short_form))
-            return wrong_type(yaml, node->short_form, "a mapping");
+            return wrong_type_error(yaml, node->short_form, "a mapping");
         RK_TRY(check_keys(schema, yaml, node));
     }
-    if (schema->has_line) *(int *)member(object, schema->line_offset) = node ? node->line : 0;
+    if (schema->has_line) *(int *)member_at(object, schema->line_offset) = node ? node->line : 0;
     for (size_t i = 0; i < schema->n_fields; i++) {
         const rk_field *field = &schema->fields[i];
-        const rk_yaml_node *value = value_of(schema, node, field->key);
+        const rk_yaml_node *value = find_key_value(schema, node, field->key);
         rk_status status = is_absent(value) ? bind_default(yaml, node, schema, field, object)
                                             : bind_present(yaml, value, field, object);
         if (status == RK_CONFIG && value && !accepts_key(schema, node, field->key))
@@ -378,8 +379,8 @@ rk_status rk_schema_bind(const rk_schema *schema, const rk_yaml *yaml, const rk_
 
 static void release_array(const rk_field *field, void *object) {
     char *array;
-    memcpy(&array, member(object, field->offset), sizeof array);
-    int64_t n = *(int64_t *)member(object, field->count_offset);
+    memcpy(&array, member_at(object, field->offset), sizeof array);
+    int64_t n = *(int64_t *)member_at(object, field->count_offset);
     for (int64_t i = 0; i < n; i++) {
         if (field->kind == RK_FIELD_KIND_TEXTS) rk_free(((char **)(void *)array)[i]);
         if (field->kind == RK_FIELD_KIND_LIST)
@@ -391,7 +392,7 @@ static void release_array(const rk_field *field, void *object) {
 void rk_schema_release(const rk_schema *schema, void *object) {
     for (size_t i = 0; i < schema->n_fields; i++) {
         const rk_field *field = &schema->fields[i];
-        void *place = member(object, field->offset);
+        void *place = member_at(object, field->offset);
         if (field->kind == RK_FIELD_KIND_TEXT) rk_free(*(char **)place);
         if (field->kind == RK_FIELD_KIND_STRUCT) rk_schema_release(field->sub, place);
         if (field->kind >= RK_FIELD_KIND_LIST) release_array(field, object);

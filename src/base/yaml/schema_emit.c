@@ -8,7 +8,7 @@
 #include "base/yaml/schema.h"
 #include "base/text/text.h"
 
-static const void *member(const void *object, size_t offset) {
+static const void *member_at(const void *object, size_t offset) {
     return (const char *)object + offset;
 }
 
@@ -47,8 +47,8 @@ static void emit_f64(double value, rk_buffer *out) {
 }
 
 static void emit_array(const rk_field *field, const void *object, bool flow, rk_buffer *out) {
-    int64_t n = *(const int64_t *)member(object, field->count_offset);
-    const void *array = *(const void *const *)member(object, field->offset);
+    int64_t n = *(const int64_t *)member_at(object, field->count_offset);
+    const void *array = *(const void *const *)member_at(object, field->offset);
     bool bare = flow && n == 1; /* one value stands for a list of one */
     if (!bare) rk_buffer_text(out, "[");
     for (int64_t i = 0; i < n; i++) {
@@ -64,7 +64,7 @@ static void emit_flow(const rk_schema *schema, const void *object, rk_buffer *ou
 
 /* On the line that is being written. */
 static void emit_value(const rk_field *field, const void *object, bool flow, rk_buffer *out) {
-    const void *place = member(object, field->offset);
+    const void *place = member_at(object, field->offset);
     switch (field->kind) {
         case RK_FIELD_KIND_BOOL:
             rk_buffer_text(out, *(const bool *)place ? "true" : "false");
@@ -91,8 +91,8 @@ static void emit_value(const rk_field *field, const void *object, bool flow, rk_
 }
 
 static void emit_list(const rk_field *field, const void *object, int indent, rk_buffer *out) {
-    int64_t n = *(const int64_t *)member(object, field->count_offset);
-    const char *array = *(const char *const *)member(object, field->offset);
+    int64_t n = *(const int64_t *)member_at(object, field->count_offset);
+    const char *array = *(const char *const *)member_at(object, field->offset);
     rk_buffer_text(out, "\n");
     for (int64_t i = 0; i < n; i++) {
         const void *item = array + (size_t)i * field->sub->struct_bytes;
@@ -111,8 +111,8 @@ static void emit_list(const rk_field *field, const void *object, int indent, rk_
 
 /* Whether a field says anything: what is unset is left out, so that the text reads back as the same
  * struct. */
-static bool is_set(const rk_field *field, const void *object) {
-    const void *place = member(object, field->offset);
+static bool is_field_set(const rk_field *field, const void *object) {
+    const void *place = member_at(object, field->offset);
     switch (field->kind) {
         case RK_FIELD_KIND_F64:
             return isfinite(*(const double *)place);
@@ -121,19 +121,19 @@ static bool is_set(const rk_field *field, const void *object) {
         case RK_FIELD_KIND_ENUM:
             return *(const int *)place >= 0;
         case RK_FIELD_KIND_STRUCT:
-            return !field->sub->has_line || *(const int *)member(place, field->sub->line_offset) != 0;
+            return !field->sub->has_line || *(const int *)member_at(place, field->sub->line_offset) != 0;
         case RK_FIELD_KIND_BOOL:
         case RK_FIELD_KIND_I64:
             return true;
         case RK_FIELD_KIND_LIST:
-            return *(const int64_t *)member(object, field->count_offset) > 0;
+            return *(const int64_t *)member_at(object, field->count_offset) > 0;
         default:
             return *(const void *const *)place != NULL; /* an empty one says something too */
     }
 }
 
-static bool is_default(const rk_field *field, const void *object) {
-    const void *place = member(object, field->offset);
+static bool is_field_default(const rk_field *field, const void *object) {
+    const void *place = member_at(object, field->offset);
     switch (field->kind) {
         case RK_FIELD_KIND_BOOL:
             return *(const bool *)place == (field->default_number != 0);
@@ -154,7 +154,7 @@ static void emit_flow(const rk_schema *schema, const void *object, rk_buffer *ou
     const char *between = "{";
     for (size_t i = 0; i < schema->n_fields; i++) {
         const rk_field *field = &schema->fields[i];
-        if (!is_set(field, object) || is_default(field, object)) continue;
+        if (!is_field_set(field, object) || is_field_default(field, object)) continue;
         rk_buffer_printf(out, "%s%s: ", between, field->key);
         emit_value(field, object, true, out);
         between = ", ";
@@ -163,7 +163,7 @@ static void emit_flow(const rk_schema *schema, const void *object, rk_buffer *ou
 }
 
 static void emit_field(const rk_field *field, const void *object, int indent, rk_buffer *out) {
-    const void *place = member(object, field->offset);
+    const void *place = member_at(object, field->offset);
     rk_buffer_printf(out, "%*s%s:", indent, "", field->key);
     if (field->kind == RK_FIELD_KIND_STRUCT) {
         size_t before = out->n_bytes;
@@ -186,7 +186,7 @@ static void emit_field(const rk_field *field, const void *object, int indent, rk
 
 void rk_schema_emit(const rk_schema *schema, const void *object, int indent, rk_buffer *out) {
     for (size_t i = 0; i < schema->n_fields; i++)
-        if (is_set(&schema->fields[i], object)) emit_field(&schema->fields[i], object, indent, out);
+        if (is_field_set(&schema->fields[i], object)) emit_field(&schema->fields[i], object, indent, out);
 }
 
 static json_t *element_json(const rk_field *field, const void *array, int64_t i) {
@@ -203,8 +203,8 @@ static json_t *element_json(const rk_field *field, const void *array, int64_t i)
 }
 
 static json_t *array_json(const rk_field *field, const void *object) {
-    int64_t n = *(const int64_t *)member(object, field->count_offset);
-    const void *array = *(const void *const *)member(object, field->offset);
+    int64_t n = *(const int64_t *)member_at(object, field->count_offset);
+    const void *array = *(const void *const *)member_at(object, field->offset);
     json_t *out = json_array();
     for (int64_t i = 0; i < n; i++) {
         if (json_array_append_new(out, element_json(field, array, i)) == 0) continue;
@@ -215,7 +215,7 @@ static json_t *array_json(const rk_field *field, const void *object) {
 }
 
 static json_t *field_json(const rk_field *field, const void *object) {
-    const void *place = member(object, field->offset);
+    const void *place = member_at(object, field->offset);
     switch (field->kind) {
         case RK_FIELD_KIND_BOOL:
             return json_boolean(*(const bool *)place);
@@ -238,7 +238,7 @@ json_t *rk_schema_to_json(const rk_schema *schema, const void *object) {
     json_t *out = json_object();
     for (size_t i = 0; i < schema->n_fields; i++) {
         const rk_field *field = &schema->fields[i];
-        if (!is_set(field, object)) continue;
+        if (!is_field_set(field, object)) continue;
         if (json_object_set_new(out, field->key, field_json(field, object)) == 0) continue;
         json_decref(out);
         return NULL;
@@ -246,7 +246,7 @@ json_t *rk_schema_to_json(const rk_schema *schema, const void *object) {
     return out;
 }
 
-static const char *type_name(rk_field_kind kind) {
+static const char *field_kind_name(rk_field_kind kind) {
     static const char *const names[] = {
         "true or false",    "whole number",          "number",          "text",         "name", "mapping",
         "list of mappings", "list of whole numbers", "list of numbers", "list of texts"};
@@ -270,7 +270,7 @@ static void document_default(const rk_field *field, rk_buffer *out) {
 
 static void document_type(const rk_field *field, rk_buffer *out) {
     if (field->kind != RK_FIELD_KIND_ENUM) {
-        rk_buffer_text(out, type_name(field->kind));
+        rk_buffer_text(out, field_kind_name(field->kind));
         return;
     }
     for (size_t i = 0; i < field->n_names; i++)

@@ -46,7 +46,7 @@ const rk_yaml_node *rk_yaml_get(const rk_yaml_node *mapping, const char *key) {
     return NULL;
 }
 
-static const char *path_of(const rk_yaml *yaml) {
+static const char *file_name_of(const rk_yaml *yaml) {
     return yaml && yaml->path ? yaml->path : "configuration";
 }
 
@@ -55,7 +55,7 @@ rk_yaml_location rk_yaml_location_of(const rk_yaml *yaml, int line) {
     if (line < 0) /* from rk_yaml_set */
         snprintf(location.text, sizeof location.text, "--set");
     else
-        snprintf(location.text, sizeof location.text, "%s:%d", path_of(yaml), line);
+        snprintf(location.text, sizeof location.text, "%s:%d", file_name_of(yaml), line);
     return location;
 }
 
@@ -65,7 +65,7 @@ rk_status rk_yaml_error(const rk_yaml *yaml, const rk_yaml_node *node, const cha
     va_start(list, format);
     rk_vsnprintf(message, sizeof message, format, list);
     va_end(list);
-    if (!node) return rk_error(RK_CONFIG, "%s: %s", path_of(yaml), message);
+    if (!node) return rk_error(RK_CONFIG, "%s: %s", file_name_of(yaml), message);
     rk_yaml_location at = rk_yaml_location_of(yaml, node->key_line ? node->key_line : node->line);
     return node->key ? rk_error(RK_CONFIG, "%s: key '%s': %s", at.text, node->key, message)
                      : rk_error(RK_CONFIG, "%s: %s", at.text, message);

@@ -16,29 +16,29 @@ static rk_callbacks_world *world_of(const rk_all_to_all *e) {
     return ((rk_comm_of_callbacks *)e->comm)->world;
 }
 
-static int32_t size_of(const rk_callbacks_world *world) {
+static int32_t world_size(const rk_callbacks_world *world) {
     return world->functions.size;
 }
 
-static size_t padded(size_t n_bytes) {
+static size_t pad_bytes(size_t n_bytes) {
     return (n_bytes + 7) / 8 * 8;
 }
 
 /* ---- What goes out. */
 
-static void count_out(rk_callbacks_world *world) {
+static void count_outgoing(rk_callbacks_world *world) {
     uint64_t n_messages = 0;
-    memset(world->send_bytes, 0, (size_t)size_of(world) * sizeof *world->send_bytes);
+    memset(world->send_bytes, 0, (size_t)world_size(world) * sizeof *world->send_bytes);
     for (const rk_all_to_all *e = world->first; e; e = e->next)
         for (int32_t r = 0; r < e->comm->size; r++) {
             if (e->taken[r]) continue;
             const rk_message *part = (const rk_message *)e->parts + r;
-            world->send_bytes[e->comm->peers[r].rank] += sizeof(rk_round_message) + padded(part->n_bytes);
+            world->send_bytes[e->comm->peers[r].rank] += sizeof(rk_round_message) + pad_bytes(part->n_bytes);
             n_messages++;
         }
-    for (int32_t r = 0; r < size_of(world); r++)
-        world->told[r] =
-            (rk_round_head){magic, world->functions.rank, size_of(world), world->send_bytes[r], n_messages};
+    for (int32_t r = 0; r < world_size(world); r++)
+        world->told[r] = (rk_round_head){magic, world->functions.rank, world_size(world),
+                                         world->send_bytes[r], n_messages};
 }
 
 static void write_message(const rk_all_to_all *e, const rk_message *part, char *to) {
@@ -46,7 +46,7 @@ static void write_message(const rk_all_to_all *e, const rk_message *part, char *
                              part->n_bytes};
     memcpy(to, &head, sizeof head);
     if (part->n_bytes) memcpy(to + sizeof head, part->data, part->n_bytes);
-    memset(to + sizeof head + part->n_bytes, 0, padded(part->n_bytes) - part->n_bytes);
+    memset(to + sizeof head + part->n_bytes, 0, pad_bytes(part->n_bytes) - part->n_bytes);
 }
 
 static void update_done(rk_all_to_all *e) {
@@ -71,18 +71,18 @@ static void unlink_done(rk_callbacks_world *world) {
 /* In the order of ranks, and for a rank in that in which they were begun. Data is copied, so the caller has
  * it back at once. */
 static rk_status pack_send(rk_callbacks_world *world) {
-    count_out(world);
+    count_outgoing(world);
     size_t total = 0;
-    for (int32_t r = 0; r < size_of(world); r++) total += world->send_bytes[r];
+    for (int32_t r = 0; r < world_size(world); r++) total += world->send_bytes[r];
     RK_TRY(rk_reserve(&world->send, &world->send_capacity, total, 1));
     size_t at = 0;
-    for (int32_t to = 0; to < size_of(world); to++)
+    for (int32_t to = 0; to < world_size(world); to++)
         for (rk_all_to_all *e = world->first; e && world->send_bytes[to]; e = e->next)
             for (int32_t r = 0; r < e->comm->size; r++) {
                 if (e->taken[r] || e->comm->peers[r].rank != to) continue;
                 const rk_message *part = (const rk_message *)e->parts + r;
                 write_message(e, part, world->send + at);
-                at += sizeof(rk_round_message) + padded(part->n_bytes);
+                at += sizeof(rk_round_message) + pad_bytes(part->n_bytes);
                 e->taken[r] = true;
             }
     return RK_OK;
@@ -95,13 +95,13 @@ static rk_status invalid_answer_error(int32_t source, const char *what) {
                          "receive takes each rank's message in the order of ranks, of receive_bytes[r]");
 }
 
-static rk_status check_heads(rk_callbacks_world *world, uint64_t *n_messages, size_t *total) {
+static rk_status check_message_heads(rk_callbacks_world *world, uint64_t *n_messages, size_t *total) {
     *n_messages = *total = 0;
-    for (int32_t r = 0; r < size_of(world); r++) {
+    for (int32_t r = 0; r < world_size(world); r++) {
         const rk_round_head *head = &world->heard[r];
         if (head->magic != magic) return invalid_answer_error(r, "bytes that no rank sent");
-        RK_FAIL_IF(head->size != size_of(world), RK_BAD_DATA, "rank %d is of %d ranks, this rank of %d",
-                   (int)r, (int)head->size, (int)size_of(world));
+        RK_FAIL_IF(head->size != world_size(world), RK_BAD_DATA, "rank %d is of %d ranks, this rank of %d",
+                   (int)r, (int)head->size, (int)world_size(world));
         RK_FAIL_IF(head->rank != r, RK_BAD_DATA, "all_to_all gave back rank %d's message as rank %d's",
                    (int)head->rank, (int)r);
         if (head->n_bytes > PTRDIFF_MAX - *total || head->n_messages > UINT32_MAX)
@@ -114,8 +114,8 @@ static rk_status check_heads(rk_callbacks_world *world, uint64_t *n_messages, si
 }
 
 /* The first all_to_all that waits for this message; its number of the sender. */
-static rk_all_to_all *find_wanted(const rk_callbacks_world *world, const rk_round_message *head,
-                                  int32_t source, int32_t *member) {
+static rk_all_to_all *find_receiver(const rk_callbacks_world *world, const rk_round_message *head,
+                                    int32_t source, int32_t *member) {
     for (rk_all_to_all *e = world->first; e; e = e->next) {
         if (((rk_comm_of_callbacks *)e->comm)->context != head->context || e->channel != head->channel ||
             e->sequence != head->sequence)
@@ -129,7 +129,7 @@ static rk_all_to_all *find_wanted(const rk_callbacks_world *world, const rk_roun
     return NULL;
 }
 
-static void receive(rk_all_to_all *e, int32_t member, void *data, size_t n_bytes) {
+static void receive_message(rk_all_to_all *e, int32_t member, void *data, size_t n_bytes) {
     e->received[member] = (rk_message){data, n_bytes};
     e->arrived[member] = true;
 }
@@ -144,8 +144,8 @@ static rk_status queue_early(rk_callbacks_world *world, const rk_round_message *
     return RK_OK;
 }
 
-static rk_status take_message(rk_callbacks_world *world, const rk_round_message *head, int32_t source,
-                              const char *from) {
+static rk_status deliver_message(rk_callbacks_world *world, const rk_round_message *head, int32_t source,
+                                 const char *from) {
     void *data = NULL;
     int32_t member;
     if (head->n_bytes) {
@@ -153,9 +153,9 @@ static rk_status take_message(rk_callbacks_world *world, const rk_round_message 
         memcpy(data, from, head->n_bytes);
     }
     if (head->channel == RK_CHANNEL_FAREWELL) world->left[source] = true;
-    rk_all_to_all *e = find_wanted(world, head, source, &member);
+    rk_all_to_all *e = find_receiver(world, head, source, &member);
     if (e) {
-        receive(e, member, data, head->n_bytes);
+        receive_message(e, member, data, head->n_bytes);
         return RK_OK;
     }
     rk_status status = queue_early(world, head, source, data);
@@ -165,19 +165,19 @@ static rk_status take_message(rk_callbacks_world *world, const rk_round_message 
 
 static rk_status unpack_received(rk_callbacks_world *world) {
     const char *from = world->receive;
-    for (int32_t r = 0; r < size_of(world); r++) {
+    for (int32_t r = 0; r < world_size(world); r++) {
         size_t left = world->receive_bytes[r];
         while (left) {
             rk_round_message head;
             if (left < sizeof head) return invalid_answer_error(r, "half a message");
             memcpy(&head, from, sizeof head);
             left -= sizeof head;
-            if (head.n_bytes > left || padded(head.n_bytes) > left || head.zero || head.channel < 0 ||
+            if (head.n_bytes > left || pad_bytes(head.n_bytes) > left || head.zero || head.channel < 0 ||
                 head.channel >= RK_ALL_CHANNELS)
                 return invalid_answer_error(r, "bytes that are no message");
-            RK_TRY(take_message(world, &head, r, from + sizeof head));
-            from += sizeof head + padded(head.n_bytes);
-            left -= padded(head.n_bytes);
+            RK_TRY(deliver_message(world, &head, r, from + sizeof head));
+            from += sizeof head + pad_bytes(head.n_bytes);
+            left -= pad_bytes(head.n_bytes);
         }
     }
     return RK_OK;
@@ -192,7 +192,7 @@ static rk_status call_all_to_all(const rk_callbacks_world *world, const void *se
     return RK_OK;
 }
 
-static rk_status with_mutex(rk_callbacks_world *world, rk_status (*work)(rk_callbacks_world *world)) {
+static rk_status run_with_mutex(rk_callbacks_world *world, rk_status (*work)(rk_callbacks_world *world)) {
     pthread_mutex_lock(&world->shared->mutex);
     rk_status status = work(world);
     unlink_done(world);
@@ -200,13 +200,13 @@ static rk_status with_mutex(rk_callbacks_world *world, rk_status (*work)(rk_call
     return status;
 }
 
-static rk_status make_round(rk_callbacks_world *world) {
+static rk_status run_round(rk_callbacks_world *world) {
     double begin = rk_clock_seconds();
     uint64_t n_messages;
     size_t total;
-    RK_TRY(with_mutex(world, pack_send));
+    RK_TRY(run_with_mutex(world, pack_send));
     RK_TRY(call_all_to_all(world, world->told, world->head_bytes, world->heard, world->head_bytes));
-    RK_TRY(check_heads(world, &n_messages, &total));
+    RK_TRY(check_message_heads(world, &n_messages, &total));
     if (n_messages == 0) { /* every rank knows so */
         double s = rk_clock_seconds() - begin;
         world->idle_s += s < most_idle_s ? s : most_idle_s;
@@ -215,7 +215,7 @@ static rk_status make_round(rk_callbacks_world *world) {
     world->idle_s = 0;
     RK_TRY(rk_reserve(&world->receive, &world->receive_capacity, total, 1));
     RK_TRY(call_all_to_all(world, world->send, world->send_bytes, world->receive, world->receive_bytes));
-    return with_mutex(world, unpack_received);
+    return run_with_mutex(world, unpack_received);
 }
 
 /* A rank that has freed its communicator sends no more; and where all ranks have looked for messages for as
@@ -238,7 +238,7 @@ static rk_status run_round_for(rk_all_to_all *e) {
     rk_callbacks_world *world = world_of(e);
     RK_TRY(rk_comm_failed(e->comm)); /* by another thread meanwhile */
     if (rk_all_to_all_is_done(e)) return RK_OK;
-    rk_status status = make_round(world);
+    rk_status status = run_round(world);
     pthread_mutex_lock(&world->shared->mutex);
     if (status == RK_OK) status = check_not_lost(world, e);
     pthread_mutex_unlock(&world->shared->mutex);
@@ -261,12 +261,12 @@ static void deliver_early(rk_callbacks_world *world) {
     for (rk_early_message **at = &world->early; *at;) {
         rk_early_message *early = *at;
         int32_t member;
-        rk_all_to_all *e = find_wanted(world, &early->head, early->source, &member);
+        rk_all_to_all *e = find_receiver(world, &early->head, early->source, &member);
         if (!e) {
             at = &early->next;
             continue;
         }
-        receive(e, member, early->data, early->head.n_bytes);
+        receive_message(e, member, early->data, early->head.n_bytes);
         *at = early->next;
         if (world->early_end == &early->next) world->early_end = at;
         rk_free(early);

@@ -9,8 +9,8 @@
 
 static const rk_comm_ops ops;
 
-static rk_status create(rk_callbacks_world *world, int32_t rank, int32_t size, double timeout_s,
-                        int32_t context, rk_comm_of_callbacks **out) {
+static rk_status create_comm(rk_callbacks_world *world, int32_t rank, int32_t size, double timeout_s,
+                             int32_t context, rk_comm_of_callbacks **out) {
     RK_TRY(rk_comm_create(sizeof **out, &ops, world->shared, rank, size, timeout_s, out));
     (*out)->world = world;
     (*out)->context = context;
@@ -59,12 +59,14 @@ static void callbacks_free(rk_comm *comm) {
     if (world) release_world(world);
 }
 
-static rk_status callbacks_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
+static rk_status callbacks_create_group(rk_comm *comm, const int32_t *members, int32_t n_members,
+                                        rk_comm **out) {
     int32_t context, rank = 0;
     rk_comm_of_callbacks *made;
     RK_TRY(rk_comm_agree_on_context(comm, members, n_members, &context));
     while (members[rank] != comm->rank) rank++;
-    RK_TRY(create(((rk_comm_of_callbacks *)comm)->world, rank, n_members, comm->timeout_s, context, &made));
+    RK_TRY(
+        create_comm(((rk_comm_of_callbacks *)comm)->world, rank, n_members, comm->timeout_s, context, &made));
     rk_comm_name_members(&made->head, comm, members);
     *out = &made->head;
     return RK_OK;
@@ -84,10 +86,10 @@ static rk_status callbacks_find_lost(rk_all_to_all *all_to_all, const bool **wel
 }
 
 static const rk_comm_ops ops = {sizeof(rk_message), callbacks_free,       rk_callbacks_begin,
-                                rk_callbacks_test,  rk_callbacks_abandon, callbacks_members,
+                                rk_callbacks_test,  rk_callbacks_abandon, callbacks_create_group,
                                 callbacks_abort,    callbacks_find_lost,  false};
 
-static rk_status take(const rk_comm_functions *functions, rk_comm_functions *out) {
+static rk_status copy_functions(const rk_comm_functions *functions, rk_comm_functions *out) {
     RK_FAIL_IF(!functions, RK_INVALID_ARGUMENT, "rk_comm_from_functions needs functions");
     *out = (rk_comm_functions)RK_COMM_FUNCTIONS_INIT;
     RK_TRY(rk_options_take(out, sizeof *out, functions, RK_SIZE_WITH(rk_comm_functions, abort),
@@ -106,10 +108,10 @@ rk_status rk_comm_from_functions(const rk_comm_functions *functions, const rk_co
     double timeout_s;
     rk_callbacks_world *world;
     rk_comm_of_callbacks *comm;
-    RK_TRY(take(functions, &f));
+    RK_TRY(copy_functions(functions, &f));
     RK_TRY(rk_comm_timeout(options, &timeout_s));
     RK_TRY(create_world(&f, &world));
-    rk_status status = create(world, f.rank, f.size, timeout_s, 0, &comm);
+    rk_status status = create_comm(world, f.rank, f.size, timeout_s, 0, &comm);
     if (status == RK_OK) {
         world->shared->all = &comm->head;
         snprintf(comm->head.description, sizeof comm->head.description,

@@ -20,8 +20,8 @@ enum { PIECE_BYTES = 1 << 30, ABORT_SECONDS = 5 };
 
 static const rk_comm_ops ops;
 
-static rk_status create(rk_mpi_world *world, int32_t rank, int32_t size, double timeout_s, int32_t context,
-                        rk_comm_of_mpi **out) {
+static rk_status create_comm(rk_mpi_world *world, int32_t rank, int32_t size, double timeout_s,
+                             int32_t context, rk_comm_of_mpi **out) {
     RK_TRY(rk_comm_create(sizeof **out, &ops, world->shared, rank, size, timeout_s, out));
     (*out)->world = world;
     (*out)->context = context;
@@ -76,7 +76,7 @@ static void mpi_abort(rk_comm *comm, const char *reason) {
     pthread_join(thread, NULL);
 }
 
-static int32_t most_contexts(rk_mpi_world *world) {
+static int32_t max_contexts(rk_mpi_world *world) {
     int *tag_most, known;
     pthread_mutex_lock(&world->shared->mutex);
     int code = MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_most, &known);
@@ -84,15 +84,15 @@ static int32_t most_contexts(rk_mpi_world *world) {
     return code == MPI_SUCCESS && known ? (*tag_most >> RK_TAG_CONTEXT_SHIFT) + 1 : 1;
 }
 
-static rk_status mpi_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
+static rk_status mpi_create_group(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
     rk_mpi_world *world = ((rk_comm_of_mpi *)comm)->world;
-    int32_t context, rank = 0, most = most_contexts(world);
+    int32_t context, rank = 0, most = max_contexts(world);
     RK_TRY(rk_comm_agree_on_context(comm, members, n_members, &context));
     RK_FAIL_IF(context >= most, RK_UNSUPPORTED, "this MPI's range of tags allows only %d communicators",
                (int)most);
     while (members[rank] != comm->rank) rank++;
     rk_comm_of_mpi *made;
-    RK_TRY(create(world, rank, n_members, comm->timeout_s, context, &made));
+    RK_TRY(create_comm(world, rank, n_members, comm->timeout_s, context, &made));
     rk_comm_name_members(&made->head, comm, members);
     *out = &made->head;
     return RK_OK;
@@ -103,13 +103,13 @@ static const rk_comm_ops ops = {sizeof(rk_mpi_part),
                                 rk_mpi_all_to_all_begin,
                                 rk_mpi_all_to_all_test,
                                 rk_mpi_all_to_all_abandon,
-                                mpi_members,
+                                mpi_create_group,
                                 mpi_abort,
                                 rk_mpi_find_lost,
                                 false};
 
 /* "Open MPI v4.1.4, package: ..." and "MPICH Version:      4.0.2\n..." as "Open MPI 4.1.4", "MPICH 4.0.2". */
-static void short_version(char *text) {
+static void shorten_version(char *text) {
     char full[MPI_MAX_LIBRARY_VERSION_STRING];
     int n;
     MPI_Get_library_version(full, &n);
@@ -174,13 +174,13 @@ static rk_status start_mpi(rk_mpi_world *world, double timeout_s) {
 }
 
 /* A launcher of another MPI starts n processes each of which sees itself alone. */
-static rk_status check_size(int size) {
+static rk_status check_world_size(int size) {
     static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
     for (int i = 0; i < 2; i++) {
         const char *told = getenv(variables[i]);
         if (!told || atoi(told) <= 1 || size > 1) continue;
         char version[64];
-        short_version(version);
+        shorten_version(version);
         return rk_error_hint(
             rk_error(RK_UNSUPPORTED, "the launcher started %s processes, but MPI sees only this one", told),
             "libreckon was built with %s; use the mpirun of that MPI", version);
@@ -193,8 +193,8 @@ static rk_status open_world(rk_mpi_world *world, double timeout_s, rk_comm_of_mp
     MPI_Comm_set_errhandler(world->mpi, MPI_ERRORS_RETURN);
     MPI_Comm_rank(world->mpi, &rank);
     MPI_Comm_size(world->mpi, &size);
-    RK_TRY(check_size(size));
-    RK_TRY(create(world, rank, size, timeout_s, 0, out));
+    RK_TRY(check_world_size(size));
+    RK_TRY(create_comm(world, rank, size, timeout_s, 0, out));
     world->all = world->shared->all = &(*out)->head;
     rk_status status = rk_comm_gather_hosts(&(*out)->head);
     if (status != RK_OK) rk_comm_release(&(*out)->head);
@@ -215,7 +215,7 @@ rk_status rk_comm_mpi(double timeout_s, rk_comm **out) {
         return status;
     }
     char version[64];
-    short_version(version);
+    shorten_version(version);
     const rk_peer *self = &comm->head.peers[comm->head.rank];
     snprintf(comm->head.description, sizeof comm->head.description, "mpi: %.40s, rank %d of %d on host %s",
              version, (int)self->rank, (int)comm->head.size, self->host);

@@ -14,7 +14,7 @@ static int tag_of(const rk_all_to_all *e) {
                  e->sequence % RK_MAX_UNDER_WAY << RK_TAG_CHANNEL_BITS | (uint32_t)e->channel);
 }
 
-static rk_status check(const rk_all_to_all *e, int code, const char *doing, int32_t rank) {
+static rk_status check_mpi_call(const rk_all_to_all *e, int code, const char *doing, int32_t rank) {
     if (code == MPI_SUCCESS) return RK_OK;
     const rk_peer *peer = &e->comm->peers[rank];
     return rk_mpi_error(RK_PEER_LOST, code, "%s rank %d (host %s)", doing, (int)peer->rank, peer->host);
@@ -23,10 +23,10 @@ static rk_status check(const rk_all_to_all *e, int code, const char *doing, int3
 static rk_status send_piece(rk_all_to_all *e, int32_t r) {
     rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
     size_t most = e->comm->shared->piece_bytes, n = part->n_left < most ? part->n_left : most;
-    RK_TRY(check(e,
-                 MPI_Isend(part->data, (int)n, MPI_BYTE, e->comm->peers[r].rank, tag_of(e),
-                           comm_of(e)->world->mpi, &part->sending),
-                 "sending to", r));
+    RK_TRY(check_mpi_call(e,
+                          MPI_Isend(part->data, (int)n, MPI_BYTE, e->comm->peers[r].rank, tag_of(e),
+                                    comm_of(e)->world->mpi, &part->sending),
+                          "sending to", r));
     part->data = part->data ? part->data + n : NULL;
     part->n_left -= n;
     part->sends_last = n < most;
@@ -73,12 +73,12 @@ static rk_status begin_receiving(rk_all_to_all *e, int32_t r, rk_mpi_arrival *ar
     int is_there;
     RK_TRY(reserve_message(e, message, n));
     char *to = message->data ? (char *)message->data + message->n_bytes : NULL;
-    RK_TRY(check(e, MPI_Imrecv(to, arrival->n_bytes, MPI_BYTE, &arrival->message, &part->receiving),
-                 "receiving from", r));
+    RK_TRY(check_mpi_call(e, MPI_Imrecv(to, arrival->n_bytes, MPI_BYTE, &arrival->message, &part->receiving),
+                          "receiving from", r));
     message->n_bytes += n;
     part->receives = true;
     part->receives_last = n < e->comm->shared->piece_bytes;
-    return check(e, MPI_Test(&part->receiving, &is_there, MPI_STATUS_IGNORE), "receiving from", r);
+    return check_mpi_call(e, MPI_Test(&part->receiving, &is_there, MPI_STATUS_IGNORE), "receiving from", r);
 }
 
 static rk_status advance_receiving(rk_all_to_all *e, int32_t r) {
@@ -97,7 +97,7 @@ static rk_status advance_receiving(rk_all_to_all *e, int32_t r) {
     return RK_OK;
 }
 
-static rk_status advance(rk_all_to_all *e) {
+static rk_status advance_all_to_all(rk_all_to_all *e) {
     bool done = true;
     for (int32_t r = 0; r < e->comm->size; r++) {
         RK_TRY(advance_sending(e, r));
@@ -108,7 +108,7 @@ static rk_status advance(rk_all_to_all *e) {
     return RK_OK;
 }
 
-static void unlink_from(rk_mpi_world *world, rk_all_to_all **at) {
+static void unlink_all_to_all(rk_mpi_world *world, rk_all_to_all **at) {
     rk_all_to_all *e = *at;
     *at = e->next;
     if (world->end == &e->next) world->end = at;
@@ -139,7 +139,7 @@ static rk_status probe_messages(rk_mpi_world *world) {
     }
 }
 
-static rk_status reserve_pending(rk_mpi_world *world, size_t n) {
+static rk_status reserve_pending_requests(rk_mpi_world *world, size_t n) {
     if (n <= world->max_pending_requests) return RK_OK;
     world->max_pending_requests = 0;
     RK_TRY(rk_realloc(2 * n, sizeof *world->pending_requests, &world->pending_requests));
@@ -150,22 +150,23 @@ static rk_status reserve_pending(rk_mpi_world *world, size_t n) {
     return RK_OK;
 }
 
-static size_t add_pending(rk_mpi_world *world, size_t n, rk_mpi_pending_request pending) {
+static size_t add_pending_request(rk_mpi_world *world, size_t n, rk_mpi_pending_request pending) {
     if (*pending.request == MPI_REQUEST_NULL) return n;
     world->pending_requests[n] = pending;
     world->requests[n] = *pending.request;
     return n + 1;
 }
 
-static rk_status collect_pending(rk_mpi_world *world, size_t *out) {
+static rk_status collect_pending_requests(rk_mpi_world *world, size_t *out) {
     size_t n = 0;
     for (rk_all_to_all *e = world->first; e; e = e->next) {
-        RK_TRY(reserve_pending(world, n + 2 * (size_t)e->comm->size));
+        RK_TRY(reserve_pending_requests(world, n + 2 * (size_t)e->comm->size));
         for (int32_t r = 0; r < e->comm->size; r++) {
             rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
-            if (!e->taken[r]) n = add_pending(world, n, (rk_mpi_pending_request){&part->sending, e, r, true});
+            if (!e->taken[r])
+                n = add_pending_request(world, n, (rk_mpi_pending_request){&part->sending, e, r, true});
             if (!e->arrived[r])
-                n = add_pending(world, n, (rk_mpi_pending_request){&part->receiving, e, r, false});
+                n = add_pending_request(world, n, (rk_mpi_pending_request){&part->receiving, e, r, false});
         }
     }
     *out = n;
@@ -177,7 +178,7 @@ static rk_status collect_pending(rk_mpi_world *world, size_t *out) {
 static rk_status test_requests(rk_mpi_world *world) {
     size_t n;
     int n_over;
-    RK_TRY(collect_pending(world, &n));
+    RK_TRY(collect_pending_requests(world, &n));
     if (n == 0) return RK_OK;
     int code = MPI_Testsome((int)n, world->requests, &n_over, world->indices, world->statuses);
     if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS)
@@ -187,19 +188,19 @@ static rk_status test_requests(rk_mpi_world *world) {
         const rk_mpi_pending_request *pending = &world->pending_requests[world->indices[i]];
         *pending->request = world->requests[world->indices[i]];
         if (code == MPI_ERR_IN_STATUS && status == RK_OK)
-            status = check(pending->all_to_all, world->statuses[i].MPI_ERROR,
-                           pending->sends ? "sending to" : "receiving from", pending->rank);
+            status = check_mpi_call(pending->all_to_all, world->statuses[i].MPI_ERROR,
+                                    pending->sends ? "sending to" : "receiving from", pending->rank);
     }
     return status;
 }
 
-static rk_status advance_all(rk_mpi_world *world) {
+static rk_status advance_pending(rk_mpi_world *world) {
     RK_TRY(probe_messages(world));
     RK_TRY(test_requests(world));
     for (rk_all_to_all **at = &world->first; *at;) {
-        RK_TRY(advance(*at));
+        RK_TRY(advance_all_to_all(*at));
         if ((*at)->done)
-            unlink_from(world, at);
+            unlink_all_to_all(world, at);
         else
             at = &(*at)->next;
     }
@@ -210,7 +211,7 @@ rk_status rk_mpi_all_to_all_test(rk_all_to_all *all_to_all, bool *done) {
     rk_comm *comm = all_to_all->comm;
     RK_TRY(rk_comm_failed(comm));
     pthread_mutex_lock(&comm->shared->mutex);
-    rk_status status = all_to_all->done ? RK_OK : advance_all(comm_of(all_to_all)->world);
+    rk_status status = all_to_all->done ? RK_OK : advance_pending(comm_of(all_to_all)->world);
     bool now_done = all_to_all->done;
     pthread_mutex_unlock(&comm->shared->mutex);
     if (status != RK_OK) return rk_comm_fail(comm, status);
@@ -227,7 +228,7 @@ static rk_status check_tag_is_free(const rk_all_to_all *e) {
 }
 
 /* The first message goes to the next rank, so that not all send to rank 0 at once. */
-static rk_status send_all(rk_all_to_all *e, const rk_message *send) {
+static rk_status send_messages(rk_all_to_all *e, const rk_message *send) {
     RK_TRY(check_tag_is_free(e));
     for (int32_t i = 1; i < e->comm->size; i++) {
         int32_t r = (e->comm->rank + i) % e->comm->size;
@@ -247,7 +248,7 @@ rk_status rk_mpi_all_to_all_begin(rk_all_to_all *all_to_all, const rk_message *s
     rk_mpi_world *world = comm_of(all_to_all)->world;
     RK_TRY(rk_all_to_all_deliver_to_self(all_to_all, send));
     pthread_mutex_lock(&world->shared->mutex);
-    rk_status status = send_all(all_to_all, send);
+    rk_status status = send_messages(all_to_all, send);
     all_to_all->next = NULL;
     *world->end = all_to_all;
     world->end = &all_to_all->next;
@@ -261,7 +262,7 @@ void rk_mpi_all_to_all_abandon(rk_all_to_all *all_to_all) {
     rk_mpi_world *world = comm_of(all_to_all)->world;
     for (rk_all_to_all **at = &world->first; *at; at = &(*at)->next) {
         if (*at != all_to_all) continue;
-        unlink_from(world, at);
+        unlink_all_to_all(world, at);
         break;
     }
     const rk_mpi_part *parts = all_to_all->parts;

@@ -15,7 +15,7 @@ void rk_mpi_liveness_release(rk_mpi_liveness *liveness) {
 }
 
 /* Memory is taken once there is trouble. */
-static rk_status reserve(rk_mpi_world *world) {
+static rk_status reserve_liveness(rk_mpi_world *world) {
     rk_mpi_liveness *liveness = &world->liveness;
     size_t n = (size_t)world->all->size;
     if (!liveness->asked) RK_TRY(rk_alloc(2 * n, sizeof *liveness->asked, &liveness->asked));
@@ -35,14 +35,15 @@ static rk_status reserve(rk_mpi_world *world) {
 
 /* Whether the last such message has left. One to a rank that is not to be reached fails or stays: no error of
  * this rank, that one does not answer. */
-static bool is_sent(MPI_Request *request) {
+static bool is_request_done(MPI_Request *request) {
     int flag = 0;
     if (MPI_Test(request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS) return flag;
     *request = MPI_REQUEST_NULL;
     return true;
 }
 
-static void send(rk_mpi_world *world, int32_t rank, const bool *data, int n_bytes, MPI_Request *request) {
+static void send_control_message(rk_mpi_world *world, int32_t rank, const bool *data, int n_bytes,
+                                 MPI_Request *request) {
     if (MPI_Isend(data, n_bytes, MPI_BYTE, rank, RK_CHANNEL_LIVENESS, world->mpi, request) != MPI_SUCCESS)
         *request = MPI_REQUEST_NULL;
 }
@@ -58,7 +59,7 @@ static void add_awaited(const rk_all_to_all *e, bool *awaited) {
 }
 
 /* What this rank would answer that one. */
-static const bool *own_answer(rk_mpi_world *world, int32_t rank) {
+static const bool *make_own_answer(rk_mpi_world *world, int32_t rank) {
     size_t n = (size_t)world->all->size;
     bool *reply = world->liveness.replies + (size_t)rank * n;
     memset(reply, 0, n);
@@ -68,7 +69,7 @@ static const bool *own_answer(rk_mpi_world *world, int32_t rank) {
 }
 
 rk_status rk_mpi_liveness_handle(rk_mpi_world *world, rk_mpi_arrival *arrival) {
-    RK_TRY(reserve(world));
+    RK_TRY(reserve_liveness(world));
     rk_mpi_liveness *liveness = &world->liveness;
     bool *to = liveness->answers + (size_t)arrival->source * (size_t)world->all->size;
     RK_FAIL_IF(arrival->n_bytes > world->all->size, RK_INTERNAL,
@@ -79,9 +80,9 @@ rk_status rk_mpi_liveness_handle(rk_mpi_world *world, rk_mpi_arrival *arrival) {
         return rk_mpi_error(RK_PEER_LOST, code, "hearing of rank %d who waits for whom", arrival->source);
     if (arrival->n_bytes > 0)
         liveness->answered[arrival->source] = rk_clock_seconds();
-    else if (is_sent(&liveness->answering[arrival->source])) /* and so its buffer may be written to */
-        send(world, arrival->source, own_answer(world, arrival->source), world->all->size,
-             &liveness->answering[arrival->source]);
+    else if (is_request_done(&liveness->answering[arrival->source])) /* and so its buffer may be written to */
+        send_control_message(world, arrival->source, make_own_answer(world, arrival->source),
+                             world->all->size, &liveness->answering[arrival->source]);
     return RK_OK;
 }
 
@@ -100,11 +101,12 @@ static int32_t add_suspects(rk_mpi_world *world, const bool *ranks, int32_t n_su
  * this rank itself: all that its threads wait for. */
 static const bool *ask_rank(rk_mpi_world *world, rk_all_to_all *all_to_all, int32_t rank) {
     rk_mpi_liveness *liveness = &world->liveness;
-    if (rank == world->all->rank) return own_answer(world, rank);
+    if (rank == world->all->rank) return make_own_answer(world, rank);
     if (liveness->answered[rank] >= all_to_all->late_since)
         return liveness->answers + (size_t)rank * (size_t)world->all->size;
     if (liveness->asked[rank] <= liveness->answered[rank]) {
-        if (is_sent(&liveness->asking[rank])) send(world, rank, NULL, 0, &liveness->asking[rank]);
+        if (is_request_done(&liveness->asking[rank]))
+            send_control_message(world, rank, NULL, 0, &liveness->asking[rank]);
         liveness->asked[rank] = rk_clock_seconds();
     }
     if (liveness->asked[rank] > all_to_all->asked_last) all_to_all->asked_last = liveness->asked[rank];
@@ -140,7 +142,7 @@ rk_status rk_mpi_find_lost(rk_all_to_all *all_to_all, const bool **well) {
     if (grace_s > most_grace_s) grace_s = most_grace_s;
     bool found = false;
     *well = NULL;
-    RK_TRY(reserve(world));
+    RK_TRY(reserve_liveness(world));
     if (all_to_all->late_since == 0) all_to_all->late_since = all_to_all->asked_last = now;
     /* A rank that says farewell waits for all, and ranks that have said it may have ended: none would
      * answer. */

@@ -32,7 +32,7 @@ typedef struct offer {
 } offer;
 
 /* One id is made, by the first rank. */
-static offer make_offer(const rk_device_comm *dc) {
+static offer make_nccl_offer(const rk_device_comm *dc) {
     offer mine = {0};
     rk_device_info info;
     const char *wanted = getenv("RK_NCCL");
@@ -62,7 +62,7 @@ static bool can_use_nccl(const rk_device_comm *dc, const rk_message *offers) {
 }
 
 static rk_status join_nccl(rk_device_comm *dc) {
-    offer mine = make_offer(dc);
+    offer mine = make_nccl_offer(dc);
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *offers = NULL;
     RK_TRY(rk_comm_gather(dc->comm, RK_CHANNEL_ROWS, &mine, sizeof mine, &offers));
     const rk_message *received = rk_all_to_all_received(offers);
@@ -109,7 +109,7 @@ uint64_t rk_device_comm_bytes_sent(const rk_device_comm *dc) {
     return dc->bytes_sent;
 }
 
-static rk_status check_failed(const rk_device_comm *dc) {
+static rk_status check_not_failed(const rk_device_comm *dc) {
     return dc->failed == RK_OK ? RK_OK : rk_error(dc->failed, "%s", dc->failure);
 }
 
@@ -121,7 +121,7 @@ static rk_status record_failure(rk_device_comm *dc, rk_status status) {
 }
 
 /* Nothing of an earlier call is under way. */
-static rk_status reserve(rk_device_comm *dc, pinned *memory, size_t n_bytes) {
+static rk_status reserve_pinned(rk_device_comm *dc, pinned *memory, size_t n_bytes) {
     if (n_bytes <= memory->n_bytes) return RK_OK;
     rk_device_free_host(dc->device, memory->data);
     *memory = (pinned){0};
@@ -131,7 +131,7 @@ static rk_status reserve(rk_device_comm *dc, pinned *memory, size_t n_bytes) {
     return RK_OK;
 }
 
-static size_t sum_bytes(const rk_device_message *messages, size_t n) {
+static size_t total_message_bytes(const rk_device_message *messages, size_t n) {
     size_t bytes = 0;
     for (size_t i = 0; i < n; i++) bytes += messages[i].n_bytes;
     return bytes;
@@ -176,8 +176,8 @@ static rk_status all_to_all_by_host(rk_device_comm *dc, rk_stream *stream, const
                                     size_t n_send, const rk_device_message *receive, size_t n_receive) {
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_stream_sync(stream)); /* the last call's copies too */
-    RK_TRY(reserve(dc, &dc->outgoing, sum_bytes(send, n_send)));
-    RK_TRY(reserve(dc, &dc->incoming, sum_bytes(receive, n_receive)));
+    RK_TRY(reserve_pinned(dc, &dc->outgoing, total_message_bytes(send, n_send)));
+    RK_TRY(reserve_pinned(dc, &dc->incoming, total_message_bytes(receive, n_receive)));
     download_messages(dc, stream, send, n_send);
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(rk_all_to_all_begin(dc->comm, RK_CHANNEL_ROWS, dc->messages, NULL, NULL, &all_to_all));
@@ -186,8 +186,8 @@ static rk_status all_to_all_by_host(rk_device_comm *dc, rk_stream *stream, const
 }
 
 /* This rank's own: the first of the one list is the first of the other. */
-static void copy_own(const rk_device_comm *dc, rk_stream *stream, const rk_device_message *send,
-                     size_t n_send, const rk_device_message *receive, size_t n_receive) {
+static void copy_own_messages(const rk_device_comm *dc, rk_stream *stream, const rk_device_message *send,
+                              size_t n_send, const rk_device_message *receive, size_t n_receive) {
     size_t to = 0;
     for (size_t i = 0; i < n_send; i++) {
         if (send[i].rank != dc->comm->rank) continue;
@@ -200,8 +200,8 @@ static void copy_own(const rk_device_comm *dc, rk_stream *stream, const rk_devic
 
 rk_status rk_device_comm_all_to_all(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send,
                                     size_t n_send, const rk_device_message *receive, size_t n_receive) {
-    RK_TRY(check_failed(dc));
-    copy_own(dc, stream, send, n_send, receive, n_receive);
+    RK_TRY(check_not_failed(dc));
+    copy_own_messages(dc, stream, send, n_send, receive, n_receive);
     if (!dc->nccl)
         return record_failure(dc, all_to_all_by_host(dc, stream, send, n_send, receive, n_receive));
     for (size_t i = 0; i < n_send; i++)
@@ -210,10 +210,10 @@ rk_status rk_device_comm_all_to_all(rk_device_comm *dc, rk_stream *stream, const
     return RK_OK;
 }
 
-static rk_status sum_by_host(rk_device_comm *dc, rk_stream *stream, float *values, size_t n) {
+static rk_status all_reduce_by_host(rk_device_comm *dc, rk_stream *stream, float *values, size_t n) {
     size_t n_bytes = n * sizeof *values;
     RK_TRY(rk_stream_sync(stream));
-    RK_TRY(reserve(dc, &dc->outgoing, n_bytes));
+    RK_TRY(reserve_pinned(dc, &dc->outgoing, n_bytes));
     rk_stream_download(stream, dc->outgoing.data, values, n_bytes);
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(rk_comm_all_reduce_f32(dc->comm, (float *)(void *)dc->outgoing.data, n));
@@ -222,21 +222,21 @@ static rk_status sum_by_host(rk_device_comm *dc, rk_stream *stream, float *value
 }
 
 rk_status rk_device_comm_sum(rk_device_comm *dc, rk_stream *stream, float *values, size_t n) {
-    RK_TRY(check_failed(dc));
+    RK_TRY(check_not_failed(dc));
     if (!n) return RK_OK;
-    if (!dc->nccl) return record_failure(dc, sum_by_host(dc, stream, values, n));
+    if (!dc->nccl) return record_failure(dc, all_reduce_by_host(dc, stream, values, n));
     dc->bytes_sent +=
         2 * n * sizeof *values * (size_t)(dc->comm->size - 1) / (size_t)dc->comm->size; /* of a ring's rank */
     rk_nccl_sum(dc->nccl, stream, values, n);
     return RK_OK;
 }
 
-static rk_status gather_by_host(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes,
-                                char *all) {
+static rk_status all_gather_by_host(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes,
+                                    char *all) {
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_stream_sync(stream));
-    RK_TRY(reserve(dc, &dc->outgoing, n_bytes));
-    RK_TRY(reserve(dc, &dc->incoming, (size_t)dc->comm->size * n_bytes));
+    RK_TRY(reserve_pinned(dc, &dc->outgoing, n_bytes));
+    RK_TRY(reserve_pinned(dc, &dc->incoming, (size_t)dc->comm->size * n_bytes));
     rk_stream_download(stream, dc->outgoing.data, mine, n_bytes);
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(rk_comm_gather(dc->comm, RK_CHANNEL_ROWS, dc->outgoing.data, n_bytes, &all_to_all));
@@ -248,15 +248,15 @@ static rk_status gather_by_host(rk_device_comm *dc, rk_stream *stream, const voi
 
 rk_status rk_device_comm_gather(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes,
                                 void *all) {
-    RK_TRY(check_failed(dc));
-    if (!dc->nccl) return record_failure(dc, gather_by_host(dc, stream, mine, n_bytes, all));
+    RK_TRY(check_not_failed(dc));
+    if (!dc->nccl) return record_failure(dc, all_gather_by_host(dc, stream, mine, n_bytes, all));
     dc->bytes_sent += n_bytes * (size_t)(dc->comm->size - 1);
     rk_nccl_gather(dc->nccl, stream, mine, n_bytes, all);
     return RK_OK;
 }
 
 rk_status rk_device_comm_wait(rk_device_comm *dc, rk_stream *stream) {
-    RK_TRY(check_failed(dc));
+    RK_TRY(check_not_failed(dc));
     return record_failure(
         dc, dc->nccl ? rk_nccl_wait(dc->nccl, stream, dc->comm->timeout_s) : rk_stream_sync(stream));
 }

@@ -28,7 +28,7 @@ static void self_abandon(rk_all_to_all *all_to_all) {
     (void)all_to_all;
 }
 
-static rk_status self_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
+static rk_status self_create_group(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
     (void)comm, (void)members, (void)n_members;
     return rk_comm_self(out);
 }
@@ -44,7 +44,7 @@ static const rk_comm_ops ops = {.is_alone = true, /* and no all_to_all is ever l
                                 .begin = self_begin,
                                 .test = self_test,
                                 .abandon = self_abandon,
-                                .members = self_members,
+                                .members = self_create_group,
                                 .abort = self_abort};
 
 rk_status rk_comm_self(rk_comm **out) {

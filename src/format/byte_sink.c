@@ -41,7 +41,7 @@ rk_status rk_sink_open(const char *path, rk_sink **out) {
     return status;
 }
 
-static rk_status put(rk_sink *s, const void *data, size_t n_bytes) {
+static rk_status write_to_file(rk_sink *s, const void *data, size_t n_bytes) {
     if (!s->to_stdout) return rk_writer_append(&s->writer, data, n_bytes);
     const char *at = data;
     while (n_bytes) {
@@ -54,7 +54,7 @@ static rk_status put(rk_sink *s, const void *data, size_t n_bytes) {
     return RK_OK;
 }
 
-static rk_status pack(rk_sink *s, const void *data, size_t n_bytes, bool end) {
+static rk_status compress_to_file(rk_sink *s, const void *data, size_t n_bytes, bool end) {
     if (s->gzips) {
         s->gzip.next_in = (unsigned char *)(size_t)data;
         s->gzip.avail_in = (uInt)n_bytes;
@@ -63,18 +63,18 @@ static rk_status pack(rk_sink *s, const void *data, size_t n_bytes, bool end) {
             s->gzip.next_out = (unsigned char *)s->output;
             s->gzip.avail_out = OUTPUT_BYTES;
             code = deflate(&s->gzip, end ? Z_FINISH : Z_NO_FLUSH);
-            RK_TRY(put(s, s->output, OUTPUT_BYTES - s->gzip.avail_out));
+            RK_TRY(write_to_file(s, s->output, OUTPUT_BYTES - s->gzip.avail_out));
         } while (s->gzip.avail_out == 0 || (end && code != Z_STREAM_END));
         return RK_OK;
     }
-    if (!s->zstd) return put(s, data, n_bytes);
+    if (!s->zstd) return write_to_file(s, data, n_bytes);
     ZSTD_inBuffer in = {data, n_bytes, 0};
     size_t left;
     do {
         ZSTD_outBuffer to = {s->output, OUTPUT_BYTES, 0};
         left = ZSTD_compressStream2(s->zstd, &to, &in, end ? ZSTD_e_end : ZSTD_e_continue);
         RK_FAIL_IF(ZSTD_isError(left), RK_INTERNAL, "zstd: %s", ZSTD_getErrorName(left));
-        RK_TRY(put(s, s->output, to.pos));
+        RK_TRY(write_to_file(s, s->output, to.pos));
     } while (in.pos < in.size || (end && left));
     return RK_OK;
 }
@@ -83,13 +83,13 @@ rk_status rk_sink_write(rk_sink *s, const void *data, size_t n_bytes) {
     const char *at = data;
     for (size_t part; n_bytes; at += part, n_bytes -= part) { /* zlib counts in 32 bits */
         part = n_bytes < (1u << 30) ? n_bytes : (1u << 30);
-        RK_TRY(pack(s, at, part, false));
+        RK_TRY(compress_to_file(s, at, part, false));
     }
     return RK_OK;
 }
 
 rk_status rk_sink_commit(rk_sink *s) {
-    RK_TRY(pack(s, "", 0, true));
+    RK_TRY(compress_to_file(s, "", 0, true));
     return s->to_stdout ? RK_OK : rk_writer_commit(&s->writer);
 }
 

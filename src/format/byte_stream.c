@@ -40,14 +40,14 @@ static rk_status read_file(rk_byte_stream *s, void *out, size_t n_bytes, size_t 
     return RK_OK;
 }
 
-static rk_status refill(rk_byte_stream *s) {
+static rk_status refill_input(rk_byte_stream *s) {
     if (s->used < s->n_input || s->at_end) return RK_OK;
     s->n_input = s->used = 0;
     return read_file(s, s->input, INPUT_BYTES, &s->n_input);
 }
 
 /* By the first bytes: gzip, or zstd (a frame, or one to be skipped that some packers put first). */
-static rk_status detect(rk_byte_stream *s) {
+static rk_status detect_compression(rk_byte_stream *s) {
     enum { MAGIC_BYTES = 4 };
     while (s->n_input < MAGIC_BYTES && !s->at_end) { /* a pipe may give less at a time */
         size_t n;
@@ -83,7 +83,7 @@ rk_status rk_byte_stream_open(const char *path, rk_byte_stream **out) {
         if (S_ISDIR(info.st_mode)) RK_GOTO(rk_error(RK_IO, "could not read '%s': it is a directory", path));
         s->size = S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
     }
-    RK_GOTO(detect(s));
+    RK_GOTO(detect_compression(s));
     *out = s;
     return RK_OK;
 done:
@@ -106,7 +106,7 @@ static rk_status damaged_error(const rk_byte_stream *s, const char *what, const 
 }
 
 /* One step of unpacking: from what was read to out; *out_bytes may be 0 though there is more. */
-static rk_status unpack_gzip(rk_byte_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
+static rk_status decompress_gzip(rk_byte_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
     uInt room = (uInt)(n_bytes < (1u << 30) ? n_bytes : (1u << 30));
     s->gzip.next_in = s->input + s->used;
     s->gzip.avail_in = (uInt)(s->n_input - s->used);
@@ -123,7 +123,7 @@ static rk_status unpack_gzip(rk_byte_stream *s, void *out, size_t n_bytes, size_
     return RK_OK;
 }
 
-static rk_status unpack_zstd(rk_byte_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
+static rk_status decompress_zstd(rk_byte_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
     ZSTD_inBuffer in = {s->input, s->n_input, s->used};
     ZSTD_outBuffer to = {out, n_bytes, 0};
     size_t code = ZSTD_decompressStream(s->zstd, &to, &in);
@@ -140,7 +140,7 @@ static rk_status unpack_zstd(rk_byte_stream *s, void *out, size_t n_bytes, size_
 static rk_status read_plain(rk_byte_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
     if (s->used == s->n_input && !s->at_end && n_bytes >= INPUT_BYTES)
         return read_file(s, out, n_bytes, out_bytes);
-    RK_TRY(refill(s));
+    RK_TRY(refill_input(s));
     size_t n = s->n_input - s->used < n_bytes ? s->n_input - s->used : n_bytes;
     if (n) memcpy(out, s->input + s->used, n);
     s->used += n;
@@ -152,10 +152,10 @@ rk_status rk_byte_stream_read(rk_byte_stream *s, void *out, size_t n_bytes, size
     size_t n = 0;
     if (n_bytes && s->kind == PLAIN) RK_TRY(read_plain(s, out, n_bytes, &n));
     while (n_bytes && s->kind != PLAIN && n == 0) {
-        RK_TRY(refill(s));
+        RK_TRY(refill_input(s));
         bool empty = s->used == s->n_input;
         if (empty && !s->in_member) break;
-        RK_TRY(s->kind == GZIP ? unpack_gzip(s, out, n_bytes, &n) : unpack_zstd(s, out, n_bytes, &n));
+        RK_TRY(s->kind == GZIP ? decompress_gzip(s, out, n_bytes, &n) : decompress_zstd(s, out, n_bytes, &n));
         if (n == 0 && empty) return damaged_error(s, "cut", NULL);
     }
     *out_bytes = n;

@@ -13,7 +13,7 @@ const char *rk_column_type_name(rk_column_type type) {
 }
 
 /* Room for `need` elements. */
-static rk_status reserve(void *array, int64_t *capacity, int64_t need, size_t bytes) {
+static rk_status reserve_elements(void *array, int64_t *capacity, int64_t need, size_t bytes) {
     if (need <= *capacity) return RK_OK;
     int64_t wanted = *capacity + *capacity / 2;
     if (wanted < need) wanted = need;
@@ -26,7 +26,7 @@ static rk_status reserve(void *array, int64_t *capacity, int64_t need, size_t by
 static rk_status column_init(rk_column *column, const char *name, rk_column_type type) {
     *column = (rk_column){.type = type, .per_row = -1};
     RK_TRY(rk_strdup(name, &column->name));
-    RK_TRY(reserve(&column->offsets, &column->rows_capacity, 64, sizeof *column->offsets));
+    RK_TRY(reserve_elements(&column->offsets, &column->rows_capacity, 64, sizeof *column->offsets));
     column->offsets[0] = 0;
     return RK_OK;
 }
@@ -55,7 +55,7 @@ rk_status rk_columns_init_like(rk_columns *columns, const rk_columns *like) {
 }
 
 /* Where the values of a column of numbers are. */
-static void **numbers_of(rk_column *column) {
+static void **number_values(rk_column *column) {
     return column->type == RK_COLUMN_I64   ? (void **)&column->i64
            : column->type == RK_COLUMN_F32 ? (void **)&column->f32
                                            : (void **)&column->f64;
@@ -63,7 +63,7 @@ static void **numbers_of(rk_column *column) {
 
 static void drop_borrowed(rk_column *column) {
     if (!column->is_borrowed) return;
-    *numbers_of(column) = column->own;
+    *number_values(column) = column->own;
     column->is_borrowed = false;
     column->n_values = 0;
 }
@@ -110,8 +110,8 @@ int32_t rk_columns_find(const rk_columns *columns, const char *name) {
 /* A value without a weight, in a column that has weights, counts as 1. */
 static rk_status end_value(rk_column *column) {
     if (column->weights) {
-        RK_TRY(reserve(&column->weights, &column->weights_capacity, column->n_values + 1,
-                       sizeof *column->weights));
+        RK_TRY(reserve_elements(&column->weights, &column->weights_capacity, column->n_values + 1,
+                                sizeof *column->weights));
         column->weights[column->n_values] = 1;
     }
     column->n_values++;
@@ -122,8 +122,9 @@ rk_status rk_column_add_text(rk_column *column, rk_span value) {
     size_t begin = column->n_text_bytes, n_bytes = value.n_bytes;
     RK_FAIL_IF(n_bytes > UINT32_MAX - begin, RK_UNSUPPORTED, "column '%s': 4 GiB of text in one piece",
                column->name);
-    RK_TRY(reserve(&column->places, &column->values_capacity, column->n_values + 1, sizeof *column->places));
-    RK_TRY(reserve(&column->text_memory, &column->text_capacity, (int64_t)(begin + n_bytes) + 1, 1));
+    RK_TRY(reserve_elements(&column->places, &column->values_capacity, column->n_values + 1,
+                            sizeof *column->places));
+    RK_TRY(reserve_elements(&column->text_memory, &column->text_capacity, (int64_t)(begin + n_bytes) + 1, 1));
     if (n_bytes) memcpy(column->text_memory + begin, value.data, n_bytes);
     column->text = column->text_memory;
     column->places[column->n_values] = (rk_text_place){(uint32_t)begin, (uint32_t)n_bytes};
@@ -132,20 +133,21 @@ rk_status rk_column_add_text(rk_column *column, rk_span value) {
 }
 
 rk_status rk_column_add_i64(rk_column *column, int64_t value) {
-    RK_TRY(reserve(&column->i64, &column->values_capacity, column->n_values + 1, sizeof value));
+    RK_TRY(reserve_elements(&column->i64, &column->values_capacity, column->n_values + 1, sizeof value));
     column->i64[column->n_values] = value;
     return end_value(column);
 }
 
 rk_status rk_column_add_f32(rk_column *column, float value) {
-    RK_TRY(reserve(&column->f32, &column->values_capacity, column->n_values + 1, sizeof value));
+    RK_TRY(reserve_elements(&column->f32, &column->values_capacity, column->n_values + 1, sizeof value));
     column->f32[column->n_values] = value;
     return end_value(column);
 }
 
 rk_status rk_column_add_weight(rk_column *column, float weight) {
     if (!column->weights) {
-        RK_TRY(reserve(&column->weights, &column->weights_capacity, column->n_values, sizeof weight));
+        RK_TRY(
+            reserve_elements(&column->weights, &column->weights_capacity, column->n_values, sizeof weight));
         for (int64_t i = 0; i < column->n_values; i++) column->weights[i] = 1;
     }
     column->weights[column->n_values - 1] = weight;
@@ -156,8 +158,8 @@ static rk_status reserve_row(rk_columns *columns) {
     int64_t room = INT64_MAX;
     for (int32_t c = 0; c < columns->n_columns; c++) {
         rk_column *column = &columns->columns[c];
-        RK_TRY(
-            reserve(&column->offsets, &column->rows_capacity, columns->n_rows + 2, sizeof *column->offsets));
+        RK_TRY(reserve_elements(&column->offsets, &column->rows_capacity, columns->n_rows + 2,
+                                sizeof *column->offsets));
         column->alike_rows = 0;
         room = column->rows_capacity - 1 < room ? column->rows_capacity - 1 : room;
     }
@@ -208,18 +210,19 @@ int64_t rk_column_values_per_row(const rk_column *column, int64_t first, int64_t
 
 rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes) {
     drop_borrowed(column);
-    RK_TRY(reserve(&column->offsets, &column->rows_capacity, n_rows + 1, sizeof *column->offsets));
+    RK_TRY(reserve_elements(&column->offsets, &column->rows_capacity, n_rows + 1, sizeof *column->offsets));
     if (n_rows > 0) column->alike_rows = 0;
     switch (column->type) {
         case RK_COLUMN_I64:
-            return reserve(&column->i64, &column->values_capacity, n_values, sizeof *column->i64);
+            return reserve_elements(&column->i64, &column->values_capacity, n_values, sizeof *column->i64);
         case RK_COLUMN_F32:
-            return reserve(&column->f32, &column->values_capacity, n_values, sizeof *column->f32);
+            return reserve_elements(&column->f32, &column->values_capacity, n_values, sizeof *column->f32);
         case RK_COLUMN_F64:
-            return reserve(&column->f64, &column->values_capacity, n_values, sizeof *column->f64);
+            return reserve_elements(&column->f64, &column->values_capacity, n_values, sizeof *column->f64);
         default:
-            RK_TRY(reserve(&column->places, &column->values_capacity, n_values, sizeof *column->places));
-            RK_TRY(reserve(&column->text_memory, &column->text_capacity, n_text_bytes, 1));
+            RK_TRY(reserve_elements(&column->places, &column->values_capacity, n_values,
+                                    sizeof *column->places));
+            RK_TRY(reserve_elements(&column->text_memory, &column->text_capacity, n_text_bytes, 1));
             column->text = column->text_memory;
             return RK_OK;
     }
@@ -227,7 +230,7 @@ rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values,
 
 rk_status rk_column_repeat(rk_column *column, int64_t n) {
     const char *text = column->text;
-    const void *borrowed = column->is_borrowed ? *numbers_of(column) : NULL;
+    const void *borrowed = column->is_borrowed ? *number_values(column) : NULL;
     int64_t each = column->n_values;
     RK_FAIL_IF(each > 0 && n > INT64_MAX / 8 / each, RK_UNSUPPORTED,
                "column '%s': %lld values in each of %lld rows", column->name, (long long)each, (long long)n);
@@ -270,12 +273,13 @@ rk_status rk_column_set_empty(rk_column *column, int64_t n_rows) {
 rk_status rk_column_borrow(rk_column *column, const void *values, int64_t n_rows, int64_t each) {
     drop_borrowed(column);
     if (column->alike_each != each || column->alike_rows < n_rows) {
-        RK_TRY(reserve(&column->offsets, &column->rows_capacity, n_rows + 1, sizeof *column->offsets));
+        RK_TRY(
+            reserve_elements(&column->offsets, &column->rows_capacity, n_rows + 1, sizeof *column->offsets));
         for (int64_t i = 0; i <= n_rows; i++) column->offsets[i] = i * each;
         column->alike_each = each;
         column->alike_rows = n_rows;
     }
-    void **numbers = numbers_of(column);
+    void **numbers = number_values(column);
     column->own = *numbers;
     *numbers = (void *)(size_t)values;
     column->is_borrowed = true;
@@ -285,14 +289,15 @@ rk_status rk_column_borrow(rk_column *column, const void *values, int64_t n_rows
 }
 
 rk_status rk_column_reserve_weights(rk_column *column, int64_t n_values) {
-    return reserve(&column->weights, &column->weights_capacity, n_values, sizeof *column->weights);
+    return reserve_elements(&column->weights, &column->weights_capacity, n_values, sizeof *column->weights);
 }
 
 rk_status rk_columns_unpack_ints(rk_columns *columns) {
     for (int32_t c = 0; c < columns->n_columns; c++) {
         rk_column *column = &columns->columns[c];
         if (!column->packed.data) continue;
-        RK_TRY(reserve(&column->i64, &column->values_capacity, column->n_values, sizeof *column->i64));
+        RK_TRY(
+            reserve_elements(&column->i64, &column->values_capacity, column->n_values, sizeof *column->i64));
         rk_unpack_bits(&column->packed, column->n_values, column->i64);
         column->packed.data = NULL;
     }

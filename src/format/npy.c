@@ -10,7 +10,7 @@
  * 64 and ended by a line end. */
 enum { HEADER_BYTES = 128, BEFORE_TEXT = 10 };
 
-static void make_header(char header[HEADER_BYTES], int64_t n, int64_t dim) {
+static void make_npy_header(char header[HEADER_BYTES], int64_t n, int64_t dim) {
     char text[HEADER_BYTES];
     int length =
         rk_snprintf(text, sizeof text, "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %lld), }",
@@ -26,7 +26,7 @@ static void make_header(char header[HEADER_BYTES], int64_t n, int64_t dim) {
 rk_status rk_npy_write(const char *path, const float *values, int64_t n, int64_t dim) {
     char header[HEADER_BYTES];
     RK_AUTO(rk_writer_release) rk_writer writer = {.descriptor = -1};
-    make_header(header, n, dim);
+    make_npy_header(header, n, dim);
     RK_TRY(rk_writer_open(path, &writer));
     RK_TRY(rk_writer_append(&writer, header, sizeof header));
     RK_TRY(rk_writer_append(&writer, values, (size_t)(n * dim) * sizeof *values));

@@ -97,7 +97,7 @@ rk_status rk_safetensors_write_from(const char *path, const rk_state_dict *state
 }
 
 /* Rows that stand apart, in pieces. */
-static rk_status append_in_order(const rk_state_dict_entry *e, rk_writer *writer) {
+static rk_status append_row_parts(const rk_state_dict_entry *e, rk_writer *writer) {
     enum { PIECE_BYTES = 1 << 18 };
     size_t n_rows = (size_t)e->dims[0], row_bytes = n_rows ? rk_state_dict_entry_bytes(e) / n_rows : 1,
            step = PIECE_BYTES / row_bytes ? PIECE_BYTES / row_bytes : 1;
@@ -115,7 +115,7 @@ static rk_status append_in_order(const rk_state_dict_entry *e, rk_writer *writer
 
 static rk_status fill_from_memory(void *context, size_t entry, rk_writer *writer) {
     const rk_state_dict_entry *e = &((const rk_state_dict *)context)->entries[entry];
-    if (e->order) return append_in_order(e, writer);
+    if (e->order) return append_row_parts(e, writer);
     return rk_writer_append(writer, e->data, rk_state_dict_entry_bytes(e));
 }
 
@@ -169,18 +169,19 @@ static rk_status parse_entry(const char *name, json_t *value, uint64_t data_begi
     return rk_strdup(name, &out->name);
 }
 
-static int by_place(const void *a, const void *b) {
+static int compare_entry_begins(const void *a, const void *b) {
     const rk_safetensors_entry *x = *(rk_safetensors_entry *const *)a, *y = *(rk_safetensors_entry *const *)b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return x->n_bytes < y->n_bytes ? -1 : x->n_bytes > y->n_bytes;
 }
 
 /* The tensors lie one after another from the header to the file's end: no byte belongs to two or to none. */
-static rk_status check_places(const rk_safetensors *tensors, uint64_t data_begin, uint64_t file_bytes) {
+static rk_status check_entries_contiguous(const rk_safetensors *tensors, uint64_t data_begin,
+                                          uint64_t file_bytes) {
     RK_AUTOFREE rk_safetensors_entry **sorted = NULL;
     RK_TRY(rk_alloc(tensors->n, sizeof *sorted, &sorted));
     for (size_t i = 0; i < tensors->n; i++) sorted[i] = &tensors->entries[i];
-    if (tensors->n) qsort(sorted, tensors->n, sizeof *sorted, by_place);
+    if (tensors->n) qsort(sorted, tensors->n, sizeof *sorted, compare_entry_begins);
     uint64_t at = data_begin;
     for (size_t i = 0; i < tensors->n; i++) {
         RK_FAIL_IF(sorted[i]->begin != at, RK_BAD_DATA, "tensor '%s': its bytes %s those before",
@@ -202,7 +203,7 @@ static rk_status parse_entries(json_t *header, uint64_t data_begin, uint64_t fil
         RK_TRY(parse_entry(name, value, data_begin, file_bytes, &out->entries[out->n]));
         out->n++;
     }
-    return check_places(out, data_begin, file_bytes);
+    return check_entries_contiguous(out, data_begin, file_bytes);
 }
 
 rk_status rk_safetensors_header_bytes(const void *head, uint64_t file_bytes, size_t *out) {

@@ -62,12 +62,12 @@ static void make_engine(void) {
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
 }
 
-static rk_status status_of(dnnl_status_t status, const char *what) {
+static rk_status status_of_dnnl(dnnl_status_t status, const char *what) {
     if (status == dnnl_success) return RK_OK;
     return rk_error(status == dnnl_out_of_memory ? RK_NO_MEMORY : RK_INTERNAL,
                     "oneDNN: %s failed with status %d", what, (int)status);
 }
-#define DNNL_TRY(call) RK_TRY(status_of(call, #call))
+#define DNNL_TRY(call) RK_TRY(status_of_dnnl(call, #call))
 
 static bool has_bf16_units(void) {
     const char *asked = getenv("RK_BF16_UNITS"); /* 1: oneDNN emulates them, for tests */
@@ -81,10 +81,10 @@ static dnnl_data_type_t operand_type(const rk_packed_matrix *matrix) {
     return matrix->units ? dnnl_bf16 : dnnl_f32;
 }
 
-static rk_status describe(dnnl_memory_desc_t *desc, int64_t rows, int64_t cols, dnnl_data_type_t type,
-                          dnnl_format_tag_t tag) {
+static rk_status describe_matrix(dnnl_memory_desc_t *desc, int64_t rows, int64_t cols, dnnl_data_type_t type,
+                                 dnnl_format_tag_t tag) {
     dnnl_dims_t dims = {rows, cols};
-    return status_of(dnnl_memory_desc_init_by_tag(desc, 2, dims, type, tag), "a memory description");
+    return status_of_dnnl(dnnl_memory_desc_init_by_tag(desc, 2, dims, type, tag), "a memory description");
 }
 
 /* A product's operands: [rows, inner] x [inner, cols]. */
@@ -93,24 +93,24 @@ static rk_status describe_product(const rk_packed_matrix *matrix, int kind, int6
     int64_t in = matrix->in, out = matrix->out;
     dnnl_data_type_t type = operand_type(matrix);
     if (kind == FORWARD) {
-        RK_TRY(describe(a, m, in, type, dnnl_ab));
+        RK_TRY(describe_matrix(a, m, in, type, dnnl_ab));
         if (matrix->w.data)
             *b = matrix->w.desc;
         else
-            RK_TRY(describe(b, in, out, type, dnnl_format_tag_any));
-        return describe(c, m, out, dnnl_f32, dnnl_ab);
+            RK_TRY(describe_matrix(b, in, out, type, dnnl_format_tag_any));
+        return describe_matrix(c, m, out, dnnl_f32, dnnl_ab);
     }
     if (kind >= WEIGHT_GRADIENT) {
-        RK_TRY(describe(a, in, m, type, dnnl_ba));
-        RK_TRY(describe(b, m, out, type, dnnl_ab));
-        return describe(c, in, out, dnnl_f32, dnnl_ab);
+        RK_TRY(describe_matrix(a, in, m, type, dnnl_ba));
+        RK_TRY(describe_matrix(b, m, out, type, dnnl_ab));
+        return describe_matrix(c, in, out, dnnl_f32, dnnl_ab);
     }
-    RK_TRY(describe(a, m, out, type, dnnl_ab));
+    RK_TRY(describe_matrix(a, m, out, type, dnnl_ab));
     if (matrix->w_transposed.data)
         *b = matrix->w_transposed.desc;
     else
-        RK_TRY(describe(b, out, in, type, dnnl_format_tag_any));
-    return describe(c, m, in, dnnl_f32, dnnl_ab);
+        RK_TRY(describe_matrix(b, out, in, type, dnnl_format_tag_any));
+    return describe_matrix(c, m, in, dnnl_f32, dnnl_ab);
 }
 
 /* oneDNN writes the code of a product into memory that it does not look at: where there is none it ends the
@@ -129,7 +129,7 @@ static rk_status describe_primitive(const rk_packed_matrix *matrix, int kind, in
     dnnl_memory_desc_t a, b, c, bias_desc;
     RK_TRY(check_memory_for_code());
     RK_TRY(describe_product(matrix, kind, m, &a, &b, &c));
-    RK_TRY(describe(&bias_desc, 1, matrix->out, dnnl_f32, dnnl_ab));
+    RK_TRY(describe_matrix(&bias_desc, 1, matrix->out, dnnl_f32, dnnl_ab));
     dnnl_matmul_desc_t matmul;
     DNNL_TRY(dnnl_matmul_desc_init(&matmul, &a, &b, bias ? &bias_desc : NULL, &c));
     dnnl_primitive_attr_t attributes = NULL;
@@ -147,7 +147,7 @@ static rk_status describe_primitive(const rk_packed_matrix *matrix, int kind, in
     if (status == dnnl_success) status = dnnl_primitive_desc_create(out, &matmul, attributes, engine, NULL);
     dnnl_post_ops_destroy(after);
     dnnl_primitive_attr_destroy(attributes);
-    return status_of(status, "describing a matrix product");
+    return status_of_dnnl(status, "describing a matrix product");
 }
 
 /* One thread for oneDNN within, put back after: the thread may be the caller's own. */
@@ -169,7 +169,7 @@ static rk_status make_product(const rk_packed_matrix *matrix, int kind, int64_t 
     if (status == RK_OK) {
         made->scratch = *dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
         made->scratch_bytes = dnnl_memory_desc_get_size(&made->scratch);
-        status = status_of(dnnl_primitive_create(&made->primitive, desc), "making a matrix product");
+        status = status_of_dnnl(dnnl_primitive_create(&made->primitive, desc), "making a matrix product");
         if (status != RK_OK) rk_free(made);
     }
     dnnl_primitive_desc_destroy(desc);
@@ -177,8 +177,8 @@ static rk_status make_product(const rk_packed_matrix *matrix, int kind, int64_t 
     return status;
 }
 
-static rk_status product_of(const rk_packed_matrix *matrix, int kind, int64_t m, bool relu, bool bias,
-                            product **out) {
+static rk_status find_or_make_product(const rk_packed_matrix *matrix, int kind, int64_t m, bool relu,
+                                      bool bias, product **out) {
     int64_t variant = kind * 4 + 2 * relu + bias;
     _Atomic(product *) *place = &matrix->products[variant * (matrix->max_rows + 1) + m];
     *out = atomic_load_explicit(place, memory_order_acquire);
@@ -205,7 +205,7 @@ static rk_status choose_layout(const rk_packed_matrix *matrix, int kind, packed 
     return rk_pages_alloc(out->n_bytes, &out->data);
 }
 
-static rk_status init(rk_packed_matrix *matrix) {
+static rk_status init_matrix(rk_packed_matrix *matrix) {
     pthread_once(&engine_once, make_engine);
     RK_FAIL_IF(!engine, RK_INTERNAL, "oneDNN has no engine for this processor");
     RK_TRY(rk_alloc((size_t)(N_PRODUCTS * 4 * (matrix->max_rows + 1)), sizeof *matrix->products,
@@ -217,7 +217,7 @@ static rk_status init(rk_packed_matrix *matrix) {
     RK_TRY(choose_layout(matrix, INPUT_GRADIENT, &matrix->w_transposed));
     for (int kind = 0; kind < N_PRODUCTS; kind++) {
         product *made;
-        RK_TRY(product_of(matrix, kind, matrix->max_rows, false, false, &made));
+        RK_TRY(find_or_make_product(matrix, kind, matrix->max_rows, false, false, &made));
         if (made->scratch_bytes > matrix->scratch_bytes) matrix->scratch_bytes = made->scratch_bytes;
     }
     return RK_OK;
@@ -233,7 +233,7 @@ rk_status rk_packed_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64
                                  .dtype = dtype,
                                  .units = dtype == RK_BF16 && has_bf16_units()};
     int before = set_one_thread();
-    rk_status status = init(matrix);
+    rk_status status = init_matrix(matrix);
     restore_threads(before);
     if (status == RK_OK)
         *result = matrix;
@@ -261,7 +261,8 @@ void rk_packed_matrix_free(rk_packed_matrix *matrix) {
 }
 
 /* The values that products read: rounded into scratch, or as they are. */
-static const void *operand(const rk_packed_matrix *matrix, const float *values, int64_t n, void *scratch) {
+static const void *round_operand(const rk_packed_matrix *matrix, const float *values, int64_t n,
+                                 void *scratch) {
     if (matrix->dtype != RK_BF16) return values;
     rk_bf16_round(values, scratch, n, !(matrix->units && matrix->training));
     return scratch;
@@ -284,7 +285,7 @@ typedef struct argument {
     const void *data;
 } argument;
 
-static rk_status execute(dnnl_primitive_t primitive, const argument *arguments, int n) {
+static rk_status execute_primitive(dnnl_primitive_t primitive, const argument *arguments, int n) {
     dnnl_exec_arg_t given[5];
     dnnl_stream_t stream;
     DNNL_TRY(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
@@ -299,7 +300,7 @@ static rk_status execute(dnnl_primitive_t primitive, const argument *arguments, 
     if (status == dnnl_success) status = dnnl_primitive_execute(primitive, stream, n, given);
     for (int i = 0; i < made; i++) dnnl_memory_destroy(given[i].memory);
     dnnl_stream_destroy(stream);
-    return status_of(status, "a matrix product");
+    return status_of_dnnl(status, "a matrix product");
 }
 
 static rk_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
@@ -313,26 +314,26 @@ static rk_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_
         dnnl_primitive_desc_destroy(desc);
     }
     pthread_mutex_unlock(&making);
-    return status_of(status, "making a reorder");
+    return status_of_dnnl(status, "making a reorder");
 }
 
-static rk_status pack(const dnnl_memory_desc_t *from, const void *data, packed *to) {
+static rk_status reorder_weights(const dnnl_memory_desc_t *from, const void *data, packed *to) {
     if (!to->reorder) RK_TRY(make_reorder(from, &to->desc, &to->reorder));
-    return execute(to->reorder, (argument[]){{DNNL_ARG_FROM, from, data}, {DNNL_ARG_TO, &to->desc, to->data}},
-                   2);
+    return execute_primitive(
+        to->reorder, (argument[]){{DNNL_ARG_FROM, from, data}, {DNNL_ARG_TO, &to->desc, to->data}}, 2);
 }
 
 static rk_status pack_weights(rk_packed_matrix *matrix, const float *w) {
     dnnl_memory_desc_t plain, transposed;
-    RK_TRY(describe(&plain, matrix->in, matrix->out, operand_type(matrix), dnnl_ab));
-    RK_TRY(pack(&plain, w, &matrix->w));
-    RK_TRY(describe(&transposed, matrix->out, matrix->in, operand_type(matrix), dnnl_ba));
-    return pack(&transposed, w, &matrix->w_transposed);
+    RK_TRY(describe_matrix(&plain, matrix->in, matrix->out, operand_type(matrix), dnnl_ab));
+    RK_TRY(reorder_weights(&plain, w, &matrix->w));
+    RK_TRY(describe_matrix(&transposed, matrix->out, matrix->in, operand_type(matrix), dnnl_ba));
+    return reorder_weights(&transposed, w, &matrix->w_transposed);
 }
 
 rk_status rk_packed_matrix_set(rk_packed_matrix *matrix, const rk_real *w, bool training) {
     matrix->training = training;
-    const void *values = operand(matrix, w, matrix->in * matrix->out, matrix->rounded);
+    const void *values = round_operand(matrix, w, matrix->in * matrix->out, matrix->rounded);
     if (!training) {
         rk_batch_invariant_matrix_set(&matrix->batch_invariant, values);
         return RK_OK;
@@ -344,13 +345,13 @@ rk_status rk_packed_matrix_set(rk_packed_matrix *matrix, const rk_real *w, bool 
 }
 
 /* a, b and c are the product's operands. */
-static rk_status multiply(const rk_packed_matrix *matrix, int kind, int64_t m, const void *a, const void *b,
-                          const float *bias, bool relu, float *c, void *scratch) {
+static rk_status run_product(const rk_packed_matrix *matrix, int kind, int64_t m, const void *a,
+                             const void *b, const float *bias, bool relu, float *c, void *scratch) {
     dnnl_memory_desc_t a_desc, b_desc, c_desc, bias_desc;
     product *p;
-    RK_TRY(product_of(matrix, kind, m, relu, bias != NULL, &p));
+    RK_TRY(find_or_make_product(matrix, kind, m, relu, bias != NULL, &p));
     RK_TRY(describe_product(matrix, kind, m, &a_desc, &b_desc, &c_desc));
-    RK_TRY(describe(&bias_desc, 1, matrix->out, dnnl_f32, dnnl_ab));
+    RK_TRY(describe_matrix(&bias_desc, 1, matrix->out, dnnl_f32, dnnl_ab));
     RK_AUTOFREE void *larger = NULL; /* fewer rows might want more memory, though none has been seen to */
     if (p->scratch_bytes > matrix->scratch_bytes) RK_TRY(rk_alloc(p->scratch_bytes, 1, &larger));
     argument arguments[] = {{DNNL_ARG_SRC, &a_desc, a},
@@ -358,7 +359,7 @@ static rk_status multiply(const rk_packed_matrix *matrix, int kind, int64_t m, c
                             {DNNL_ARG_DST, &c_desc, c},
                             {DNNL_ARG_SCRATCHPAD, &p->scratch, larger ? larger : scratch},
                             {DNNL_ARG_BIAS, &bias_desc, bias}};
-    return execute(p->primitive, arguments, bias ? 5 : 4);
+    return execute_primitive(p->primitive, arguments, bias ? 5 : 4);
 }
 
 /* What products have of a workspace, after the rounded operands. */
@@ -370,7 +371,7 @@ rk_status rk_packed_matrix_forward_lines(const rk_packed_matrix *matrix, rk_line
                                          const rk_real *x, const rk_real *b, bool relu, rk_real *y,
                                          void *workspace) {
     rk_batch_invariant_matrix_multiply(&matrix->batch_invariant, lines, m,
-                                       operand(matrix, x, m * matrix->in, workspace), b, relu, y);
+                                       round_operand(matrix, x, m * matrix->in, workspace), b, relu, y);
     return RK_OK;
 }
 
@@ -378,10 +379,10 @@ rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, co
                                    const rk_real *b, bool relu, rk_real *y, void *workspace) {
     if (!matrix->training)
         return rk_packed_matrix_forward_lines(matrix, (rk_lines){0, matrix->in}, m, x, b, relu, y, workspace);
-    const void *rows = operand(matrix, x, m * matrix->in, workspace);
+    const void *rows = round_operand(matrix, x, m * matrix->in, workspace);
     int before = set_one_thread();
-    rk_status status =
-        multiply(matrix, FORWARD, m, rows, matrix->w.data, b, relu, y, product_workspace(matrix, workspace));
+    rk_status status = run_product(matrix, FORWARD, m, rows, matrix->w.data, b, relu, y,
+                                   product_workspace(matrix, workspace));
     restore_threads(before);
     return status;
 }
@@ -389,14 +390,15 @@ rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, co
 rk_status rk_packed_matrix_backward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
                                     const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx,
                                     void *workspace) {
-    const void *left = operand(matrix, x, m * matrix->in, workspace),
-               *right = operand(matrix, dy, m * matrix->out, (float *)workspace + m * matrix->in);
+    const void *left = round_operand(matrix, x, m * matrix->in, workspace),
+               *right = round_operand(matrix, dy, m * matrix->out, (float *)workspace + m * matrix->in);
     int before = set_one_thread();
-    rk_status status = multiply(matrix, add_dw ? WEIGHT_GRADIENT_ADD : WEIGHT_GRADIENT, m, left, right, NULL,
-                                false, dw, product_workspace(matrix, workspace));
+    rk_status status = run_product(matrix, add_dw ? WEIGHT_GRADIENT_ADD : WEIGHT_GRADIENT, m, left, right,
+                                   NULL, false, dw, product_workspace(matrix, workspace));
     if (status == RK_OK)
-        status = multiply(matrix, add_dx ? INPUT_GRADIENT_ADD : INPUT_GRADIENT, m, right,
-                          matrix->w_transposed.data, NULL, false, dx, product_workspace(matrix, workspace));
+        status =
+            run_product(matrix, add_dx ? INPUT_GRADIENT_ADD : INPUT_GRADIENT, m, right,
+                        matrix->w_transposed.data, NULL, false, dx, product_workspace(matrix, workspace));
     restore_threads(before);
     return status;
 }

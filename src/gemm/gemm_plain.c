@@ -19,8 +19,8 @@ static void round_to_bf16(const rk_real *from, rk_real *to, int64_t n) {
 }
 
 /* The values that products read: rounded into scratch, or as they are. */
-static const rk_real *operand(const rk_packed_matrix *matrix, const rk_real *values, int64_t n,
-                              rk_real *scratch) {
+static const rk_real *round_operand(const rk_packed_matrix *matrix, const rk_real *values, int64_t n,
+                                    rk_real *scratch) {
     if (matrix->dtype != RK_BF16) return values;
     round_to_bf16(values, scratch, n);
     return scratch;
@@ -65,7 +65,7 @@ rk_status rk_packed_matrix_set(rk_packed_matrix *matrix, const rk_real *w, bool 
 rk_status rk_packed_matrix_forward_lines(const rk_packed_matrix *matrix, rk_lines lines, int64_t m,
                                          const rk_real *x, const rk_real *b, bool relu, rk_real *y,
                                          void *workspace) {
-    const rk_real *rows = operand(matrix, x, m * matrix->in, workspace);
+    const rk_real *rows = round_operand(matrix, x, m * matrix->in, workspace);
     rk_batch_invariant_matrix_multiply(&matrix->batch_invariant, lines, m, rows, b, relu, y);
     return RK_OK;
 }
@@ -75,8 +75,8 @@ rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, co
     return rk_packed_matrix_forward_lines(matrix, (rk_lines){0, matrix->in}, m, x, b, relu, y, workspace);
 }
 
-static void input_gradient(const rk_packed_matrix *matrix, int64_t m, const rk_real *dy, bool add,
-                           rk_real *dx) {
+static void compute_input_gradient(const rk_packed_matrix *matrix, int64_t m, const rk_real *dy, bool add,
+                                   rk_real *dx) {
     int64_t in = matrix->in, out = matrix->out;
     for (int64_t s = 0; s < m; s++, dx += in, dy += out)
         for (int64_t i = 0; i < in; i++) {
@@ -86,8 +86,8 @@ static void input_gradient(const rk_packed_matrix *matrix, int64_t m, const rk_r
         }
 }
 
-static void weight_gradient(const rk_packed_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy,
-                            bool add, rk_real *dw) {
+static void compute_weight_gradient(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
+                                    const rk_real *dy, bool add, rk_real *dw) {
     int64_t in = matrix->in, out = matrix->out;
     if (!add) memset(dw, 0, (size_t)(in * out) * sizeof *dw);
     for (int64_t s = 0; s < m; s++, x += in, dy += out)
@@ -98,9 +98,9 @@ static void weight_gradient(const rk_packed_matrix *matrix, int64_t m, const rk_
 rk_status rk_packed_matrix_backward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
                                     const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx,
                                     void *workspace) {
-    x = operand(matrix, x, m * matrix->in, workspace);
-    dy = operand(matrix, dy, m * matrix->out, (rk_real *)workspace + m * matrix->in);
-    weight_gradient(matrix, m, x, dy, add_dw, dw);
-    input_gradient(matrix, m, dy, add_dx, dx);
+    x = round_operand(matrix, x, m * matrix->in, workspace);
+    dy = round_operand(matrix, dy, m * matrix->out, (rk_real *)workspace + m * matrix->in);
+    compute_weight_gradient(matrix, m, x, dy, add_dw, dw);
+    compute_input_gradient(matrix, m, dy, add_dx, dx);
     return RK_OK;
 }

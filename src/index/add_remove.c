@@ -35,7 +35,7 @@ done:
     return status;
 }
 
-static rk_status compact(rk_index *x) {
+static rk_status compact_index(rk_index *x) {
     rk_index_base base;
     RK_TRY(rk_index_compacted_base(x, &base));
     rk_index_base_release(&x->base);
@@ -46,7 +46,7 @@ static rk_status compact(rk_index *x) {
 }
 
 /* Of the set, those that are there: marked if `remove`, else that is an error. */
-static rk_status find(rk_index *x, const rk_id_set *set, bool remove, int64_t *n_found) {
+static rk_status find_ids(rk_index *x, const rk_id_set *set, bool remove, int64_t *n_found) {
     for (int64_t p = 0; p < x->base.n + x->n_added; p++) {
         int64_t id = rk_index_id(x, p);
         if (!rk_sorted_has(set->ids, set->n, id) || rk_index_is_removed(x, p)) continue;
@@ -57,18 +57,18 @@ static rk_status find(rk_index *x, const rk_id_set *set, bool remove, int64_t *n
     return RK_OK;
 }
 
-static rk_status append(rk_index *x, const float *vectors, const rk_id_set *set, const int64_t *ids,
-                        int64_t n) {
+static rk_status append_vectors(rk_index *x, const float *vectors, const rk_id_set *set, const int64_t *ids,
+                                int64_t n) {
     int64_t all = x->n_added + n, dim = x->dim;
     RK_TRY(rk_id_set_check(set));
-    RK_TRY(find(x, set, false, NULL));
+    RK_TRY(find_ids(x, set, false, NULL));
     RK_TRY(rk_reserve(&x->added, &x->added_capacity, (size_t)(all * dim), sizeof *x->added));
     RK_TRY(rk_reserve(&x->added_ids, &x->added_ids_capacity, (size_t)all, sizeof *x->added_ids));
     memcpy(x->added + x->n_added * dim, vectors, (size_t)(n * dim) * sizeof *vectors);
     memcpy(x->added_ids + x->n_added, ids, (size_t)n * sizeof *ids);
     x->n_added = all;
     if (all <= FEW || all <= x->base.n / PART) return RK_OK;
-    rk_status status = compact(x);
+    rk_status status = compact_index(x);
     if (status != RK_OK) x->n_added -= n;
     return status;
 }
@@ -80,7 +80,7 @@ rk_status rk_index_add(rk_index *x, const float *vectors, const int64_t *ids, in
                "%lld vectors cannot be added: an index has fewer than 2^32", (long long)n);
     RK_TRY(rk_index_check_vectors(vectors, n, x->dim, "vector"));
     RK_TRY(rk_id_set_create(ids, n, &set));
-    RK_ON_POOL(x->pool, status = append(x, vectors, &set, ids, n));
+    RK_ON_POOL(x->pool, status = append_vectors(x, vectors, &set, ids, n));
     rk_id_set_release(&set);
     return status;
 }
@@ -101,7 +101,7 @@ rk_status rk_index_remove(rk_index *x, const int64_t *ids, int64_t n, int64_t *n
     RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "%lld ids cannot be removed", (long long)n);
     RK_TRY(reserve_removed(x));
     RK_TRY(rk_id_set_create(ids, n, &set));
-    rk_status status = find(x, &set, true, &n_found);
+    rk_status status = find_ids(x, &set, true, &n_found);
     rk_id_set_release(&set);
     RK_TRY(status);
     x->n_removed += n_found;

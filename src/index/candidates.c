@@ -25,15 +25,15 @@ void rk_candidates_select(uint64_t *c, size_t n, size_t k) {
     }
 }
 
-static bool is_before(const rk_index_answer *a, const rk_index_answer *b) {
+static bool ranks_before(const rk_index_answer *a, const rk_index_answer *b) {
     return a->score != b->score ? a->score > b->score : a->id < b->id;
 }
 
 static void sift_down(rk_index_answer *a, size_t n, size_t at) {
     rk_index_answer moved = a[at];
     for (size_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && is_before(&a[child], &a[child + 1])) child++;
-        if (!is_before(&moved, &a[child])) break;
+        if (child + 1 < n && ranks_before(&a[child], &a[child + 1])) child++;
+        if (!ranks_before(&moved, &a[child])) break;
         a[at] = a[child];
     }
     a[at] = moved;
@@ -44,7 +44,7 @@ void rk_index_answers_rank(rk_index_answer *a, size_t n, size_t k) {
     if (k == 0) return;
     for (size_t i = k / 2; i-- > 0;) sift_down(a, k, i);
     for (size_t i = k; i < n; i++)
-        if (is_before(&a[i], &a[0])) {
+        if (ranks_before(&a[i], &a[0])) {
             a[0] = a[i];
             sift_down(a, k, 0);
         }

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 
-static int by_id(const void *a, const void *b) {
+static int compare_ids(const void *a, const void *b) {
     int64_t x, y;
     memcpy(&x, a, sizeof x);
     memcpy(&y, b, sizeof y);
@@ -20,7 +20,7 @@ rk_status rk_id_set_create(const int64_t *ids, int64_t n, rk_id_set *out) {
         set.ids[i] = ids[i];
         sorted = sorted && (i == 0 || ids[i] >= ids[i - 1]);
     }
-    if (!sorted) qsort(set.ids, (size_t)n, sizeof *set.ids, by_id);
+    if (!sorted) qsort(set.ids, (size_t)n, sizeof *set.ids, compare_ids);
     *out = set;
     return RK_OK;
 }

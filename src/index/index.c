@@ -27,7 +27,7 @@ rk_status rk_index_check_vectors(const float *vectors, int64_t n, int32_t dim, c
     return RK_OK;
 }
 
-static rk_status check_build(int64_t n, int32_t dim, const rk_index_options *o) {
+static rk_status check_build_options(int64_t n, int32_t dim, const rk_index_options *o) {
     RK_FAIL_IF(n < 1 || n > UINT32_MAX, RK_INVALID_ARGUMENT,
                "an index of %lld vectors: it needs 1 to 2^32 - 1 of them", (long long)n);
     RK_FAIL_IF(dim < 1 || dim > RK_INDEX_MAX_DIM, RK_INVALID_ARGUMENT,
@@ -46,12 +46,12 @@ static rk_status check_build(int64_t n, int32_t dim, const rk_index_options *o) 
     return RK_OK;
 }
 
-static int64_t default_lists(int64_t n) {
+static int64_t default_list_count(int64_t n) {
     int64_t n_lists = (int64_t)(2.5 * sqrt((double)n));
     return n_lists < n / 8 ? n_lists : n / 8 > 1 ? n / 8 : 1;
 }
 
-static rk_status lay_out(rk_index *x, const rk_index_rows *rows, int64_t n_lists) {
+static rk_status lay_out_lists(rk_index *x, const rk_index_rows *rows, int64_t n_lists) {
     RK_AUTOFREE float *centroids = NULL;
     if (x->kind == RK_INDEX_IVF) {
         RK_TRY(rk_alloc((size_t)(n_lists * x->dim), sizeof *centroids, &centroids));
@@ -61,12 +61,12 @@ static rk_status lay_out(rk_index *x, const rk_index_rows *rows, int64_t n_lists
     return rk_index_lay_out(rows, centroids, n_lists, x->codes == RK_INDEX_INT8, &x->base);
 }
 
-static rk_status build(const float *vectors, const int64_t *ids, int64_t n, int32_t dim,
-                       const rk_index_options *o, rk_index **out) {
+static rk_status build_index(const float *vectors, const int64_t *ids, int64_t n, int32_t dim,
+                             const rk_index_options *o, rk_index **out) {
     rk_index_rows rows = {0};
     rk_index *x = NULL;
     rk_status status;
-    int64_t n_lists = o->kind == RK_INDEX_EXACT ? 1 : o->n_lists ? o->n_lists : default_lists(n);
+    int64_t n_lists = o->kind == RK_INDEX_EXACT ? 1 : o->n_lists ? o->n_lists : default_list_count(n);
     RK_GOTO(rk_index_rows_create(n, dim, &rows));
     for (int64_t i = 0; i < n; i++) {
         rows.vectors[i] = (const rk_loose_f32 *)vectors + i * dim;
@@ -80,7 +80,7 @@ static rk_status build(const float *vectors, const int64_t *ids, int64_t n, int3
     x->pool = o->pool;
     x->n_probe = o->n_probe ? o->n_probe : n_lists / 16 > 1 ? n_lists / 16 : 1;
     if (x->n_probe > n_lists) x->n_probe = n_lists;
-    RK_GOTO(lay_out(x, &rows, n_lists));
+    RK_GOTO(lay_out_lists(x, &rows, n_lists));
     *out = x;
     x = NULL;
 done:
@@ -95,7 +95,7 @@ rk_status rk_index_build(const float *vectors, const int64_t *ids, int64_t n, in
     rk_id_set set = {0};
     rk_status status;
     RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_index_options, pool), "rk_index_options"));
-    RK_TRY(check_build(n, dim, &o));
+    RK_TRY(check_build_options(n, dim, &o));
     RK_TRY(rk_index_check_vectors(vectors, n, dim, "vector"));
     if (ids) {
         RK_TRY(rk_id_set_create(ids, n, &set));
@@ -103,7 +103,7 @@ rk_status rk_index_build(const float *vectors, const int64_t *ids, int64_t n, in
         rk_id_set_release(&set);
         RK_TRY(status);
     }
-    RK_ON_POOL(o.pool, status = build(vectors, ids, n, dim, &o, out));
+    RK_ON_POOL(o.pool, status = build_index(vectors, ids, n, dim, &o, out));
     return status;
 }
 
@@ -124,8 +124,8 @@ rk_status rk_index_check_excluded(const rk_ids *excluded, int64_t n) {
     return RK_OK;
 }
 
-static rk_status check_search(const rk_index *x, const float *queries, int64_t n, int32_t k,
-                              const rk_index_search_options *o) {
+static rk_status check_search_options(const rk_index *x, const float *queries, int64_t n, int32_t k,
+                                      const rk_index_search_options *o) {
     RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "a search for %lld queries", (long long)n);
     RK_FAIL_IF(k < 1, RK_INVALID_ARGUMENT, "k must be 1 or more, not %d", k);
     RK_FAIL_IF(o->ids && o->bits, RK_INVALID_ARGUMENT, "a search takes ids or bits, not both");
@@ -136,8 +136,8 @@ static rk_status check_search(const rk_index *x, const float *queries, int64_t n
     return rk_index_check_vectors(queries, n, x->dim, "query");
 }
 
-static rk_status search(const rk_index *x, const float *queries, int64_t n, int32_t k,
-                        const rk_index_search_options *o, int64_t *ids, float *scores) {
+static rk_status search_index(const rk_index *x, const float *queries, int64_t n, int32_t k,
+                              const rk_index_search_options *o, int64_t *ids, float *scores) {
     RK_AUTOFREE int64_t *found = NULL;
     RK_AUTOFREE float *found_scores = NULL;
     size_t n_found = (size_t)n * (size_t)k;
@@ -155,9 +155,9 @@ rk_status rk_index_search(const rk_index *x, const float *queries, int64_t n, in
     rk_status status;
     RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_index_search_options, pool),
                            "rk_index_search_options"));
-    RK_TRY(check_search(x, queries, n, k, &o));
+    RK_TRY(check_search_options(x, queries, n, k, &o));
     bool alone = o.pool ? false : rk_parallel_set_alone(true);
-    RK_ON_POOL(o.pool, status = search(x, queries, n, k, &o, ids, scores));
+    RK_ON_POOL(o.pool, status = search_index(x, queries, n, k, &o, ids, scores));
     if (!o.pool) rk_parallel_set_alone(alone);
     return status;
 }

@@ -39,7 +39,7 @@ typedef struct layout {
     const rk_index_base *base;
 } layout;
 
-static void copy_block(void *context, size_t task, int thread) {
+static void copy_vector_block(void *context, size_t task, int thread) {
     (void)thread;
     const layout *l = context;
     int32_t dim = l->rows->dim;
@@ -56,7 +56,7 @@ static void copy_block(void *context, size_t task, int thread) {
     }
 }
 
-static void encode_block(void *context, size_t task, int thread) {
+static void encode_vector_block(void *context, size_t task, int thread) {
     (void)thread;
     const layout *l = context;
     int32_t dim = l->rows->dim;
@@ -69,7 +69,7 @@ static void encode_block(void *context, size_t task, int thread) {
         }
 }
 
-static void set_ranges(const layout *l, size_t n_blocks, rk_index_base *base) {
+static void set_code_ranges(const layout *l, size_t n_blocks, rk_index_base *base) {
     int32_t dim = l->rows->dim;
     for (size_t b = 0; b < n_blocks; b++)
         for (int32_t d = 0; d < dim; d++) {
@@ -92,15 +92,15 @@ void rk_index_sort_by_list(const uint32_t *lists, int64_t n, int64_t n_lists, in
     for (int64_t i = 0; i < n; i++) order[next[lists[i]]++] = (uint32_t)i;
 }
 
-static size_t aligned(size_t n) {
+static size_t align_bytes(size_t n) {
     return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 /* The arrays, one behind the other in memory of the base. */
-static rk_status reserve(const rk_index_rows *rows, const rk_loose_f32 *centroids, rk_index_base *base,
-                         layout *l, bool with_codes) {
-    size_t n = (size_t)rows->n, dim = (size_t)rows->dim, vectors = aligned(n * dim * sizeof(float)),
-           ids = aligned(n * sizeof(int64_t)), codes = with_codes ? aligned(n * dim) : 0,
+static rk_status reserve_base(const rk_index_rows *rows, const rk_loose_f32 *centroids, rk_index_base *base,
+                              layout *l, bool with_codes) {
+    size_t n = (size_t)rows->n, dim = (size_t)rows->dim, vectors = align_bytes(n * dim * sizeof(float)),
+           ids = align_bytes(n * sizeof(int64_t)), codes = with_codes ? align_bytes(n * dim) : 0,
            of_lists = centroids ? (size_t)base->n_lists * dim * sizeof(float) : 0;
     base->memory_bytes = vectors + ids + codes + of_lists;
     RK_TRY(rk_pages_alloc(base->memory_bytes, &base->memory));
@@ -127,12 +127,12 @@ rk_status rk_index_lay_out(const rk_index_rows *rows, const rk_loose_f32 *centro
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)rows->n, order), RK_ARRAY((size_t)n_lists, next),
                          RK_ARRAY((size_t)n_lists + 1, base.offsets), RK_ARRAY(dim, base.low),
                          RK_ARRAY(dim, base.width), RK_ARRAY(n_blocks * 2 * dim, l.ranges)));
-    RK_GOTO(reserve(rows, centroids, &base, &l, with_codes));
+    RK_GOTO(reserve_base(rows, centroids, &base, &l, with_codes));
     rk_index_sort_by_list(rows->lists, rows->n, n_lists, base.offsets, next, order);
     l.order = order;
-    rk_parallel_for(n_blocks, copy_block, &l);
-    set_ranges(&l, n_blocks, &base);
-    if (with_codes) rk_parallel_for(n_blocks, encode_block, &l);
+    rk_parallel_for(n_blocks, copy_vector_block, &l);
+    set_code_ranges(&l, n_blocks, &base);
+    if (with_codes) rk_parallel_for(n_blocks, encode_vector_block, &l);
     *out = base;
     base = (rk_index_base){0};
 done:

@@ -24,11 +24,11 @@ typedef struct nearest {
     rk_failure failure;
 } nearest;
 
-static int64_t row_of(const nearest *a, int64_t i) {
+static int64_t vector_at(const nearest *a, int64_t i) {
     return a->order ? (int64_t)a->order[i] : a->first + i;
 }
 
-static void assign_block(void *context, size_t task, int thread) {
+static void assign_vector_block(void *context, size_t task, int thread) {
     nearest *a = context;
     int32_t dim = a->rows->dim;
     int64_t first = (int64_t)task * BLOCK, n = a->n - first < BLOCK ? a->n - first : BLOCK;
@@ -36,13 +36,13 @@ static void assign_block(void *context, size_t task, int thread) {
     float *x = (float *)memory, *scores = x + (int64_t)BLOCK * dim;
     void *workspace = memory + (a->thread_bytes - rk_packed_matrix_workspace(a->centroids));
     for (int64_t i = 0; i < n; i++)
-        memcpy(x + i * dim, a->rows->vectors[row_of(a, first + i)], (size_t)dim * sizeof *x);
+        memcpy(x + i * dim, a->rows->vectors[vector_at(a, first + i)], (size_t)dim * sizeof *x);
     rk_status status = rk_packed_matrix_forward(a->centroids, n, x, NULL, false, scores, workspace);
     if (status == RK_OK) rk_row_largest(scores, n, a->n_lists, a->best + first);
     rk_failure_record(&a->failure, first, status);
 }
 
-static rk_status find_nearest(nearest *a, const rk_loose_f32 *centroids) {
+static rk_status find_nearest_centroids(nearest *a, const rk_loose_f32 *centroids) {
     enum { CACHE_LINE = 64 };
     int32_t dim = a->rows->dim;
     RK_AUTOFREE float *columns = NULL;
@@ -59,7 +59,7 @@ static rk_status find_nearest(nearest *a, const rk_loose_f32 *centroids) {
     a->thread_bytes = (products + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE + workspace;
     RK_GOTO(rk_alloc((size_t)rk_parallel_threads(), a->thread_bytes, &memory));
     a->memory = memory;
-    rk_parallel_for(rk_blocks((size_t)a->n, BLOCK), assign_block, a);
+    rk_parallel_for(rk_blocks((size_t)a->n, BLOCK), assign_vector_block, a);
     status = rk_failure_status(&a->failure);
 done:
     rk_packed_matrix_free(a->centroids);
@@ -70,11 +70,11 @@ rk_status rk_index_assign(const rk_index_rows *rows, int64_t first, const rk_loo
                           int64_t n_lists) {
     nearest a = {
         .rows = rows, .first = first, .n = rows->n - first, .n_lists = n_lists, .best = rows->lists + first};
-    return a.n ? find_nearest(&a, centroids) : RK_OK;
+    return a.n ? find_nearest_centroids(&a, centroids) : RK_OK;
 }
 
 /* To length 1; one of length 0 stays. */
-static void normalize(float *centroid, int32_t dim) {
+static void normalize_centroid(float *centroid, int32_t dim) {
     double square = 0;
     for (int32_t d = 0; d < dim; d++) square += (double)centroid[d] * (double)centroid[d];
     for (int32_t d = 0; square > 0 && d < dim; d++) centroid[d] = (float)((double)centroid[d] / sqrt(square));
@@ -88,7 +88,7 @@ typedef struct means {
     float *centroids;
 } means;
 
-static void mean_block(void *context, size_t task, int thread) {
+static void average_list_block(void *context, size_t task, int thread) {
     (void)thread;
     const means *m = context;
     int32_t dim = m->rows->dim;
@@ -100,12 +100,12 @@ static void mean_block(void *context, size_t task, int thread) {
         for (int64_t i = m->offsets[l]; i < m->offsets[l + 1]; i++)
             for (int32_t d = 0; d < dim; d++) sums[d] += (double)m->rows->vectors[m->members[i]][d];
         for (int32_t d = 0; n && d < dim; d++) m->centroids[l * dim + d] = (float)(sums[d] / (double)n);
-        normalize(m->centroids + l * dim, dim);
+        normalize_centroid(m->centroids + l * dim, dim);
     }
 }
 
 /* An empty list takes half of the largest one's members: both centroids move apart by a little. */
-static void fill_empty(const means *m, int64_t *counts) {
+static void split_largest_list(const means *m, int64_t *counts) {
     const float apart = 1.0f / 1024;
     int32_t dim = m->rows->dim;
     for (int64_t l = 0; l < m->n_lists; l++) {
@@ -127,9 +127,9 @@ static void move_centroids(const uint32_t *sample, const uint32_t *best, int64_t
                            uint32_t *members, int64_t *offsets, int64_t *counts) {
     rk_index_sort_by_list(best, n, m->n_lists, offsets, counts, members);
     for (int64_t i = 0; i < n; i++) members[i] = sample[members[i]];
-    rk_parallel_for(rk_blocks((size_t)m->n_lists, LISTS), mean_block, m);
+    rk_parallel_for(rk_blocks((size_t)m->n_lists, LISTS), average_list_block, m);
     for (int64_t l = 0; l < m->n_lists; l++) counts[l] = offsets[l + 1] - offsets[l];
-    fill_empty(m, counts);
+    split_largest_list(m, counts);
 }
 
 rk_status rk_index_train(const rk_index_rows *rows, int64_t n_lists, uint64_t seed, float *centroids) {
@@ -142,12 +142,12 @@ rk_status rk_index_train(const rk_index_rows *rows, int64_t n_lists, uint64_t se
     rk_rng_permutation(seed, 0, sample, (uint32_t)rows->n);
     for (int64_t l = 0; l < n_lists; l++) {
         memcpy(centroids + l * rows->dim, rows->vectors[sample[l]], (size_t)rows->dim * sizeof *centroids);
-        normalize(centroids + l * rows->dim, rows->dim);
+        normalize_centroid(centroids + l * rows->dim, rows->dim);
     }
     means m = {rows, members, offsets, n_lists, centroids};
     for (int i = 0; i < ITERATIONS; i++) {
         nearest a = {.rows = rows, .order = sample, .n = n, .n_lists = n_lists, .best = best};
-        RK_TRY(find_nearest(&a, centroids));
+        RK_TRY(find_nearest_centroids(&a, centroids));
         move_centroids(sample, best, n, &m, members, offsets, counts);
     }
     return RK_OK;

@@ -33,7 +33,7 @@ static void half_release(half *h) {
 }
 
 /* Of the queries first, first + 2, ... what they must not find. */
-static rk_status take_excluded(const rk_ids *excluded, int64_t first, half *h) {
+static rk_status copy_excluded(const rk_ids *excluded, int64_t first, half *h) {
     int64_t n_ids = 0;
     RK_TRY(rk_alloc((size_t)h->n + 1, sizeof *h->excluded_begins, &h->excluded_begins));
     for (int64_t i = 0; i < h->n; i++) {
@@ -51,7 +51,7 @@ static rk_status take_excluded(const rk_ids *excluded, int64_t first, half *h) {
     return RK_OK;
 }
 
-static rk_status select_half(const rk_index *x, const queries *all, int64_t first, half *h) {
+static rk_status select_half_of_queries(const rk_index *x, const queries *all, int64_t first, half *h) {
     h->n = (all->n - first + 1) / 2;
     size_t n_best = (size_t)h->n * (size_t)all->k;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)(h->n * x->dim), h->queries), RK_ARRAY(n_best, h->ids),
@@ -59,12 +59,12 @@ static rk_status select_half(const rk_index *x, const queries *all, int64_t firs
     for (int64_t i = 0; i < h->n; i++)
         memcpy(h->queries + i * x->dim, all->vectors + (first + 2 * i) * x->dim,
                (size_t)x->dim * sizeof *h->queries);
-    return all->excluded ? take_excluded(all->excluded, first, h) : RK_OK;
+    return all->excluded ? copy_excluded(all->excluded, first, h) : RK_OK;
 }
 
-static rk_status find_best(const rk_index *x, const queries *all, int64_t first, half *h) {
+static rk_status find_exact_neighbours(const rk_index *x, const queries *all, int64_t first, half *h) {
     rk_index_search_options o = RK_INDEX_SEARCH_OPTIONS_INIT;
-    RK_TRY(select_half(x, all, first, h));
+    RK_TRY(select_half_of_queries(x, all, first, h));
     o.n_probe = x->base.n_lists;
     o.excluded = all->excluded ? &h->excluded : NULL;
     return rk_index_search_all(&(rk_index_search_call){.index = x,
@@ -77,7 +77,7 @@ static rk_status find_best(const rk_index *x, const queries *all, int64_t first,
                                                        .positions = h->positions});
 }
 
-static int64_t list_of(const rk_index_base *b, int64_t position) {
+static int64_t list_of_position(const rk_index_base *b, int64_t position) {
     int64_t first = 0, end = b->n_lists;
     while (end - first > 1) {
         int64_t middle = first + (end - first) / 2;
@@ -91,13 +91,14 @@ static int64_t list_of(const rk_index_base *b, int64_t position) {
 
 /* places[l]: how many of the best lie in the list that is the l-th to be looked at. Returns how many there
  * are; those in no list are found always. */
-static int64_t count_places(const rk_index *x, const half *h, int32_t k, float *scores, uint64_t *lists,
-                            int64_t *places) {
+static int64_t count_found_by_list(const rk_index *x, const half *h, int32_t k, float *scores,
+                                   uint64_t *lists, int64_t *places) {
     int64_t n = 0;
     for (int64_t q = 0; q < h->n; q++) {
         rk_index_score_lists(x, h->queries + q * x->dim, scores, lists);
         for (int64_t i = q * k; i < (q + 1) * k && h->ids[i] >= 0; i++, n++) {
-            int64_t place = 0, own = h->positions[i] < x->base.n ? list_of(&x->base, h->positions[i]) : -1;
+            int64_t place = 0,
+                    own = h->positions[i] < x->base.n ? list_of_position(&x->base, h->positions[i]) : -1;
             for (int64_t l = 0; own >= 0 && l < x->base.n_lists; l++) place += lists[l] > lists[own];
             places[place]++;
         }
@@ -112,7 +113,7 @@ static rk_status choose_n_probe(const rk_index *x, const half *h, int32_t k, dou
     RK_AUTOFREE int64_t *places = NULL;
     size_t n_lists = (size_t)x->base.n_lists;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_lists, scores), RK_ARRAY(n_lists, lists), RK_ARRAY(n_lists, places)));
-    double wanted = recall * (double)count_places(x, h, k, scores, lists, places);
+    double wanted = recall * (double)count_found_by_list(x, h, k, scores, lists, places);
     int64_t least = 1, found = places[0];
     while (least < x->base.n_lists && (double)found < wanted) found += places[least++];
     *n_probe = least;
@@ -154,15 +155,15 @@ static rk_status measure_recall(const rk_index *x, const half *h, int32_t k, int
     return RK_OK;
 }
 
-static rk_status tune(rk_index *x, const queries *all, double recall, rk_index_recall *out) {
+static rk_status tune_n_probe(rk_index *x, const queries *all, double recall, rk_index_recall *out) {
     half chosen_on = {0}, measured_on = {0};
     int64_t n_probe = x->n_probe;
     rk_status status;
     if (x->kind == RK_INDEX_IVF) {
-        RK_GOTO(find_best(x, all, 0, &chosen_on));
+        RK_GOTO(find_exact_neighbours(x, all, 0, &chosen_on));
         RK_GOTO(choose_n_probe(x, &chosen_on, all->k, recall, &n_probe));
     }
-    RK_GOTO(find_best(x, all, 1, &measured_on));
+    RK_GOTO(find_exact_neighbours(x, all, 1, &measured_on));
     RK_GOTO(measure_recall(x, &measured_on, all->k, n_probe, out));
     x->n_probe = n_probe;
     x->asked_recall = recall;
@@ -189,7 +190,7 @@ rk_status rk_index_tune(rk_index *x, const float *vectors, int64_t n, int32_t k,
                recall);
     if (excluded) RK_TRY(rk_index_check_excluded(excluded, n));
     RK_TRY(rk_index_check_vectors(vectors, n, x->dim, "query"));
-    RK_ON_POOL(x->pool, status = tune(x, &(queries){vectors, n, k, excluded}, recall, &found));
+    RK_ON_POOL(x->pool, status = tune_n_probe(x, &(queries){vectors, n, k, excluded}, recall, &found));
     RK_TRY(status);
     return result ? rk_options_give(result, result->struct_size, &found, sizeof found,
                                     RK_SIZE_WITH(rk_index_recall, queries_per_second), "rk_index_recall")

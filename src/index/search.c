@@ -36,7 +36,7 @@ typedef struct scratch {
     size_t ranked_capacity;
 } scratch;
 
-static bool is_wanted(const rk_index_search_call *call, int64_t query, int64_t position) {
+static bool is_position_wanted(const rk_index_search_call *call, int64_t query, int64_t position) {
     const rk_index_search_options *o = call->options;
     if (rk_index_is_removed(call->index, position)) return false;
     if (!o->ids && !o->bits && !o->excluded) return true;
@@ -51,7 +51,7 @@ static bool is_wanted(const rk_index_search_call *call, int64_t query, int64_t p
 }
 
 /* Drop who cannot be among the k best. */
-static void prune(selection *s) {
+static void prune_candidates(selection *s) {
     if (s->k == 0 || s->n < s->k) return;
     rk_candidates_select(s->found, s->n, s->k);
     int64_t kth = rk_candidate_key(s->found[s->k - 1]);
@@ -69,9 +69,9 @@ static rk_status add_hits(selection *s, const int32_t *keys, const int32_t *hits
                           int64_t position) {
     for (int64_t i = 0; i < n; i++) {
         int32_t key = keys[hits[i]];
-        if (key < s->least || !is_wanted(s->call, s->query, position + hits[i])) continue;
+        if (key < s->least || !is_position_wanted(s->call, s->query, position + hits[i])) continue;
         if (s->n == s->capacity) {
-            prune(s);
+            prune_candidates(s);
             if (s->n > s->capacity / 2)
                 RK_TRY(rk_reserve(&s->found, &s->capacity, 2 * s->capacity, sizeof *s->found));
             if (key < s->least) continue;
@@ -82,7 +82,7 @@ static rk_status add_hits(selection *s, const int32_t *keys, const int32_t *hits
 }
 
 /* Vectors from `position` on, n of them, none of which were added; a BLOCK at most. */
-static rk_status scan_block(scratch *t, int q, int64_t list, int64_t position, int64_t n) {
+static rk_status scan_vector_block(scratch *t, int q, int64_t list, int64_t position, int64_t n) {
     const rk_index *x = t->call->index;
     const rk_index_base *b = &x->base;
     selection *s = &t->of_codes[q];
@@ -105,7 +105,7 @@ static rk_status scan_list(scratch *t, int first_query, int n_queries, int64_t l
     int64_t end = b->offsets[list + 1];
     for (int64_t p = b->offsets[list]; p < end; p += BLOCK)
         for (int q = first_query; q < first_query + n_queries; q++)
-            RK_TRY(scan_block(t, q, list, p, end - p < BLOCK ? end - p : BLOCK));
+            RK_TRY(scan_vector_block(t, q, list, p, end - p < BLOCK ? end - p : BLOCK));
     return RK_OK;
 }
 
@@ -163,7 +163,7 @@ static rk_status scan_best_lists(scratch *t, int q, int64_t n_probe) {
     return RK_OK;
 }
 
-static void put_scores(scratch *t, const selection *s, size_t first) {
+static void collect_scores(scratch *t, const selection *s, size_t first) {
     const rk_index *x = t->call->index;
     const float *query = t->call->queries + s->query * x->dim;
     for (size_t i = 0; i < s->n; i++) {
@@ -179,15 +179,15 @@ static void put_scores(scratch *t, const selection *s, size_t first) {
     }
 }
 
-static rk_status rank(scratch *t, int q) {
+static rk_status rank_candidates(scratch *t, int q) {
     const rk_index_search_call *call = t->call;
     selection *a = &t->of_codes[q], *b = &t->of_added[q];
-    prune(a);
-    prune(b);
+    prune_candidates(a);
+    prune_candidates(b);
     size_t n = a->n + b->n, k = n < (size_t)call->k ? n : (size_t)call->k;
     RK_TRY(rk_reserve(&t->ranked, &t->ranked_capacity, n, sizeof *t->ranked));
-    put_scores(t, a, 0);
-    put_scores(t, b, a->n);
+    collect_scores(t, a, 0);
+    collect_scores(t, b, a->n);
     rk_index_answers_rank(t->ranked, n, k);
     for (size_t i = 0; i < (size_t)call->k; i++) {
         size_t at = (size_t)(a->query * call->k) + i;
@@ -211,7 +211,7 @@ static rk_status begin_selection(selection *s, const rk_index_search_call *call,
     return rk_reserve(&s->found, &s->capacity, 4 * k + SPARE, sizeof *s->found);
 }
 
-static rk_status search_some(scratch *t, int64_t first, int n_queries) {
+static rk_status search_query_group(scratch *t, int64_t first, int n_queries) {
     const rk_index_search_call *call = t->call;
     const rk_index *x = call->index;
     int64_t n_probe = call->options->n_probe ? call->options->n_probe : x->n_probe;
@@ -227,7 +227,7 @@ static rk_status search_some(scratch *t, int64_t first, int n_queries) {
     for (int64_t l = 0; n_probe >= x->base.n_lists && l < x->base.n_lists; l++)
         RK_TRY(scan_list(t, 0, n_queries, l));
     for (int q = 0; n_probe < x->base.n_lists && q < n_queries; q++) RK_TRY(scan_best_lists(t, q, n_probe));
-    for (int q = 0; q < n_queries; q++) RK_TRY(rank(t, q));
+    for (int q = 0; q < n_queries; q++) RK_TRY(rank_candidates(t, q));
     return RK_OK;
 }
 
@@ -252,20 +252,20 @@ typedef struct searching {
     rk_failure failure;
 } searching;
 
-static void search_task(void *context, size_t task, int thread) {
+static void run_search_task(void *context, size_t task, int thread) {
     (void)thread;
     searching *g = context;
     int64_t first = (int64_t)task * QUERIES, left = g->call->n - first;
     int n = left < QUERIES ? (int)left : QUERIES;
     scratch t = {.call = g->call};
     rk_status status = scratch_init(&t, n);
-    if (status == RK_OK) status = search_some(&t, first, n);
+    if (status == RK_OK) status = search_query_group(&t, first, n);
     scratch_release(&t);
     rk_failure_record(&g->failure, first, status);
 }
 
 rk_status rk_index_search_all(const rk_index_search_call *call) {
     searching g = {.call = call, .failure = RK_FAILURE_INIT};
-    rk_parallel_for(rk_blocks((size_t)call->n, QUERIES), search_task, &g);
+    rk_parallel_for(rk_blocks((size_t)call->n, QUERIES), run_search_task, &g);
     return rk_failure_status(&g.failure);
 }

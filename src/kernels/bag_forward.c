@@ -13,26 +13,26 @@
 enum { LINE_BYTES = 64, LINES_AHEAD = 256, CHECKED_AT_ONCE = 256 };
 
 /* From row to row. f32: the rows are, a constant where the caller knows it, here and below. */
-ROW_INLINE int64_t row_bytes_of(const rk_bag_forward_args *args, int32_t dim, bool f32) {
+ROW_INLINE int64_t row_stride_bytes(const rk_bag_forward_args *args, int32_t dim, bool f32) {
     if (f32) return (int64_t)dim * (int64_t)sizeof(float);
     return args->rows.dtype == RK_U8 ? args->rows.codes.stride : (int64_t)dim * 2;
 }
 
 ROW_INLINE int64_t rows_ahead(const rk_bag_forward_args *args, int32_t dim, bool f32) {
-    int64_t lines = (row_bytes_of(args, dim, f32) + LINE_BYTES - 1) / LINE_BYTES;
+    int64_t lines = (row_stride_bytes(args, dim, f32) + LINE_BYTES - 1) / LINE_BYTES;
     return lines >= LINES_AHEAD / 2 ? 2 : LINES_AHEAD / lines;
 }
 
 /* Whether a row may end in one line more than it has lines' bytes: where rows do not begin at lines. */
-ROW_INLINE bool cross_lines(const rk_bag_forward_args *args, int32_t dim, bool f32) {
-    uintptr_t data = (uintptr_t)args->rows.data, row_bytes = (uintptr_t)row_bytes_of(args, dim, f32);
+ROW_INLINE bool rows_cross_cache_lines(const rk_bag_forward_args *args, int32_t dim, bool f32) {
+    uintptr_t data = (uintptr_t)args->rows.data, row_bytes = (uintptr_t)row_stride_bytes(args, dim, f32);
     return data % LINE_BYTES || (row_bytes % LINE_BYTES && LINE_BYTES % row_bytes);
 }
 
-ROW_INLINE void prefetch(const rk_bag_forward_args *args, int64_t i, int64_t end, int32_t dim, bool f32,
-                         bool crosses) {
+ROW_INLINE void prefetch_row(const rk_bag_forward_args *args, int64_t i, int64_t end, int32_t dim, bool f32,
+                             bool crosses) {
     if (i >= end) return;
-    const uintptr_t row_bytes = (uintptr_t)row_bytes_of(args, dim, f32);
+    const uintptr_t row_bytes = (uintptr_t)row_stride_bytes(args, dim, f32);
     uintptr_t row =
         (uintptr_t)args->rows.data + (uintptr_t)args->ids[i] * row_bytes; /* of a stray anywhere */
     for (uintptr_t at = 0; at < row_bytes; at += LINE_BYTES)
@@ -46,7 +46,8 @@ ROW_INLINE void prefetch(const rk_bag_forward_args *args, int64_t i, int64_t end
 }
 
 /* Whether the next ids, up to `end` of `all` at least, are rows; *checked: up to where they are. */
-ROW_INLINE bool are_rows(const rk_bag_forward_args *args, int64_t end, int64_t all, int64_t *checked) {
+ROW_INLINE bool check_ids_are_rows(const rk_bag_forward_args *args, int64_t end, int64_t all,
+                                   int64_t *checked) {
     if (!args->strays || end <= *checked) return true;
     int64_t first = *checked, to = end > first + CHECKED_AT_ONCE ? end : first + CHECKED_AT_ONCE;
     *checked = to < all ? to : all;
@@ -67,7 +68,7 @@ ROW_INLINE void add_rows(const rk_bag_forward_args *args, int64_t bag, int64_t a
     float decoded[RK_MAX_DIM];
     const int64_t ahead = rows_ahead(args, dim, f32);
     for (int64_t i = args->offsets[bag]; i < args->offsets[bag + 1]; i++) {
-        prefetch(args, i + ahead, all, dim, f32, crosses);
+        prefetch_row(args, i + ahead, all, dim, f32, crosses);
         const float *row = row_at(args, args->ids[i], decoded, dim, f32);
         if (weighted)
             row_sum_add_times(sum, out, args->coefficients[i], row, dim);
@@ -94,8 +95,8 @@ ROW_INLINE void copy_rows(const rk_bag_forward_args *args, int32_t dim, bool f32
     float *out = args->out;
     int64_t ahead = rows_ahead(args, dim, f32), checked = args->first;
     for (int64_t b = args->first; b < args->last; b++, out += args->stride) {
-        prefetch(args, b + ahead, args->last, dim, f32, crosses);
-        if (!are_rows(args, b + 1, args->last, &checked)) {
+        prefetch_row(args, b + ahead, args->last, dim, f32, crosses);
+        if (!check_ids_are_rows(args, b + 1, args->last, &checked)) {
             *args->strays = true;
             return;
         }
@@ -110,13 +111,13 @@ ROW_INLINE void pool_bags(const rk_bag_forward_args *args, int32_t dim, bool f32
     int64_t begin = args->single ? args->first : args->offsets[args->first],
             end = args->single ? args->last : args->offsets[args->last], checked = begin;
     const int64_t first = begin + rows_ahead(args, dim, f32) < end ? begin + rows_ahead(args, dim, f32) : end;
-    for (int64_t i = begin; i < first; i++) prefetch(args, i, first, dim, f32, crosses);
+    for (int64_t i = begin; i < first; i++) prefetch_row(args, i, first, dim, f32, crosses);
     if (args->single) {
         copy_rows(args, dim, f32, crosses);
         return;
     }
     for (int64_t b = args->first; b < args->last; b++) {
-        if (!are_rows(args, args->offsets[b + 1], end, &checked)) {
+        if (!check_ids_are_rows(args, args->offsets[b + 1], end, &checked)) {
             *args->strays = true;
             return;
         }
@@ -127,8 +128,8 @@ ROW_INLINE void pool_bags(const rk_bag_forward_args *args, int32_t dim, bool f32
 /* dim: a constant after inlining; and so are f32, and whether its rows cross lines. */
 ROW_INLINE void pool_by_layout(const rk_bag_forward_args *args, int32_t dim) {
     if (args->rows.dtype != RK_F32)
-        pool_bags(args, dim, false, cross_lines(args, dim, false));
-    else if (cross_lines(args, dim, true))
+        pool_bags(args, dim, false, rows_cross_cache_lines(args, dim, false));
+    else if (rows_cross_cache_lines(args, dim, true))
         pool_bags(args, dim, true, true);
     else
         pool_bags(args, dim, true, false);

@@ -9,7 +9,7 @@
 
 #define FOR_LANES for (int l = 0; l < RK_LANES; l++)
 
-static void keep_hard(rk_real *scores, int64_t n, int64_t hard) {
+static void keep_hard_negatives(rk_real *scores, int64_t n, int64_t hard) {
     for (int64_t first = 0; first < n; first += hard) {
         int64_t best = first;
         for (int64_t c = first + 1; c < first + hard; c++) best = scores[c] > scores[best] ? c : best;
@@ -18,7 +18,7 @@ static void keep_hard(rk_real *scores, int64_t n, int64_t hard) {
 }
 
 /* Returns how many count. */
-static int64_t mask(rk_candidate_row_args *a) {
+static int64_t mask_candidates(rk_candidate_row_args *a) {
     int32_t counted[RK_LANES] = {0}, own = a->own_id;
     int64_t sum = 0;
     for (int64_t c = 0; c < a->n; c += RK_LANES) {
@@ -26,7 +26,7 @@ static int64_t mask(rk_candidate_row_args *a) {
         const int32_t *ids = a->ids + c;
         FOR_LANES s[l] = ((ids[l] == own) | (ids[l] < 0)) ? RK_NO_SCORE : s[l];
     }
-    if (a->hard > 1) keep_hard(a->scores + a->first_grouped, a->n_grouped, a->hard);
+    if (a->hard > 1) keep_hard_negatives(a->scores + a->first_grouped, a->n_grouped, a->hard);
     for (int64_t c = 0; c < a->n; c += RK_LANES) {
         const rk_real *s = a->scores + c;
         FOR_LANES counted[l] += RK_SCORE_COUNTS(s[l]);
@@ -35,7 +35,7 @@ static int64_t mask(rk_candidate_row_args *a) {
     return sum;
 }
 
-static void softmax_row(rk_candidate_row_args *a) {
+static void softmax_loss_row(rk_candidate_row_args *a) {
     rk_real factor = (rk_real)(1 / a->temperature), own = a->own * factor - a->own_log_q, most[RK_LANES],
             sums[RK_LANES] = {0}, top = own;
     FOR_LANES most[l] = own;
@@ -63,7 +63,7 @@ static void softmax_row(rk_candidate_row_args *a) {
 
 /* ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|): the logarithms of a lane are that of a product of at most 64
  * factors between 1 and 2. */
-static void bpr_row(rk_candidate_row_args *a, int64_t n_counted) {
+static void bpr_loss_row(rk_candidate_row_args *a, int64_t n_counted) {
     rk_real factor = (rk_real)(1 / a->temperature), products[RK_LANES], slopes[RK_LANES] = {0},
             above[RK_LANES] = {0};
     double a_candidate = n_counted ? a->weight / (double)n_counted : 0, logarithms = 0;
@@ -86,7 +86,7 @@ static void bpr_row(rk_candidate_row_args *a, int64_t n_counted) {
     a->loss = a_candidate * ((double)rk_lanes_sum(above) + logarithms);
 }
 
-static void contrastive_row(rk_candidate_row_args *a, int64_t n_counted) {
+static void contrastive_loss_row(rk_candidate_row_args *a, int64_t n_counted) {
     double a_candidate = n_counted ? a->negative_weight / (double)n_counted : 0;
     rk_real slope = (rk_real)(a->weight * a_candidate), margin = (rk_real)a->margin, above[RK_LANES] = {0};
     for (int64_t c = 0; c < a->n; c += RK_LANES) {
@@ -99,16 +99,16 @@ static void contrastive_row(rk_candidate_row_args *a, int64_t n_counted) {
 }
 
 void RK_KERNEL_NAME(rk_candidate_row)(rk_candidate_row_args *a) {
-    int64_t n_counted = mask(a);
+    int64_t n_counted = mask_candidates(a);
     switch (a->kind) {
         case RK_CANDIDATES_BPR:
-            bpr_row(a, n_counted);
+            bpr_loss_row(a, n_counted);
             break;
         case RK_CANDIDATES_COSINE_CONTRASTIVE:
-            contrastive_row(a, n_counted);
+            contrastive_loss_row(a, n_counted);
             break;
         default:
-            softmax_row(a);
+            softmax_loss_row(a);
             break;
     }
 }

@@ -4,18 +4,19 @@
 #define RANDOM_BLOCKS 32
 #include "kernels/inline/random_words.h"
 
-static inline rk_real masked(const rk_dropout_mask_args *args, uint32_t word, int64_t i) {
+static inline rk_real mask_value(const rk_dropout_mask_args *args, uint32_t word, int64_t i) {
     rk_real y = args->from[i] * args->keep;
     return word >= args->limit ? y : 0;
 }
 
 /* Values first .. last-1, whose words are words[0] and on. */
-static inline void put(const rk_dropout_mask_args *args, const uint32_t *words, int64_t first, int64_t last) {
+static inline void write_mask_values(const rk_dropout_mask_args *args, const uint32_t *words, int64_t first,
+                                     int64_t last) {
     rk_real *to = args->to + first;
     if (args->add)
-        for (int64_t i = 0; i < last - first; i++) to[i] += masked(args, words[i], first + i);
+        for (int64_t i = 0; i < last - first; i++) to[i] += mask_value(args, words[i], first + i);
     else
-        for (int64_t i = 0; i < last - first; i++) to[i] = masked(args, words[i], first + i);
+        for (int64_t i = 0; i < last - first; i++) to[i] = mask_value(args, words[i], first + i);
 }
 
 void RK_KERNEL_NAME(rk_dropout_mask)(const rk_dropout_mask_args *args) {
@@ -26,10 +27,10 @@ void RK_KERNEL_NAME(rk_dropout_mask)(const rk_dropout_mask_args *args) {
         last = first + RANDOM_WORDS - skipped;
         random_words(a.seed, a.step, (uint64_t)((a.place + first) / 4), words);
         if (last <= a.n && skipped == 0) {
-            put(&a, words, first, first + RANDOM_WORDS);
+            write_mask_values(&a, words, first, first + RANDOM_WORDS);
         } else {
             last = last < a.n ? last : a.n;
-            put(&a, words + skipped, first, last);
+            write_mask_values(&a, words + skipped, first, last);
         }
     }
 }

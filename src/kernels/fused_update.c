@@ -50,7 +50,7 @@ static inline void prefetch_use(const rk_fused_update_args *a, int64_t i, int32_
 }
 
 /* How many uses ahead keeps about LINES_AHEAD cache lines on their way. */
-static inline int64_t uses_ahead(const rk_fused_update_args *a) {
+static inline int64_t prefetch_distance(const rk_fused_update_args *a) {
     int64_t lines = 0, row_lines = ((int64_t)a->rows.dim * 4 + LINE_BYTES - 1) / LINE_BYTES;
     lines += 2 * row_lines;
     for (int s = 0; s < 2; s++)
@@ -72,7 +72,7 @@ static inline void update_row(const rk_fused_update_args *a, int64_t row, float 
     if (!in_place) store_row(&a->rows, row, w, a->seed, (uint64_t)rk_rows_id(&a->rows, row));
 }
 
-static inline uint32_t leaf_of(const rk_fused_update_args *a, uint32_t bag, int32_t source) {
+static inline uint32_t leaf_of_bag(const rk_fused_update_args *a, uint32_t bag, int32_t source) {
     const rk_gradient_source *s = &a->sources[source];
     return s->first_leaf + (s->leaf_bags ? (uint32_t)((bag - s->first_bag) / s->leaf_bags) : 0);
 }
@@ -88,16 +88,16 @@ ROW_INLINE int64_t sum_uses(const rk_fused_update_args *a, int64_t i, int64_t ah
         if (i + ahead < a->n_uses) prefetch_use(a, i + ahead, &sources[1]);
         uint32_t bag = bag_of(a, a->uses[i]);
         const float *from = gradient_of(a, bag, &sources[0]);
-        if (leaves && first) *leaf = leaf_of(a, bag, sources[0]);
-        if (leaves && !first && leaf_of(a, bag, sources[0]) != *leaf) break;
+        if (leaves && first) *leaf = leaf_of_bag(a, bag, sources[0]);
+        if (leaves && !first && leaf_of_bag(a, bag, sources[0]) != *leaf) break;
         row_sum_add_times(&sum, g, coefficient_of(a, a->uses[i], sources[0]), from, dim);
     }
     row_sum_end(&sum, 1.0f, g, dim);
     return i;
 }
 
-static int64_t sum_one(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2],
-                       float *g) {
+static int64_t sum_single_use(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2],
+                              float *g) {
     switch (a->rows.dim) {
         case 1:
             return sum_uses(a, i, ahead, sources, g, 1, false, NULL);
@@ -140,15 +140,15 @@ static int64_t sum_leaves(const rk_fused_update_args *a, int64_t i, int64_t ahea
     return i;
 }
 
-static inline int64_t sum_place(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2],
-                                float *g) {
-    return a->has_leaves ? sum_leaves(a, i, ahead, sources, g) : sum_one(a, i, ahead, sources, g);
+static inline int64_t sum_row_gradient(const rk_fused_update_args *a, int64_t i, int64_t ahead,
+                                       int32_t sources[2], float *g) {
+    return a->has_leaves ? sum_leaves(a, i, ahead, sources, g) : sum_single_use(a, i, ahead, sources, g);
 }
 
 void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
     const rk_fused_update_args own = *args, *a = &own; /* its own: stores of rows cannot change it */
     float g[RK_MAX_DIM];
-    int64_t ahead = uses_ahead(a);
+    int64_t ahead = prefetch_distance(a);
     int32_t sources[2] = {0, 0}; /* of the use at hand, of the one that is prefetched */
     for (int64_t k = 0; k < ahead && k < a->n_uses; k++) prefetch_use(a, k, &sources[1]);
     int64_t place = 0, i = 0;
@@ -156,7 +156,7 @@ void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
         if (a->l2_full == 0) place = rk_use_place(a->uses[i]);
         bool used = i < a->n_uses && rk_use_place(a->uses[i]) == place;
         if (used)
-            i = sum_place(a, i, ahead, sources, g);
+            i = sum_row_gradient(a, i, ahead, sources, g);
         else
             memset(g, 0, (size_t)a->rows.dim * sizeof *g);
         update_row(a, a->first_row + place, g, used);
@@ -170,6 +170,6 @@ void RK_KERNEL_NAME(rk_rows_sum)(const rk_rows_sum_args *args) {
     int32_t sources[2] = {0, 0};
     for (int64_t i = 0, n = 0; i < a->n_uses; n++) {
         int64_t target = args->targets ? args->targets[(uint32_t)a->uses[i]] : n;
-        i = sum_place(a, i, INT32_MAX, sources, args->out + target * a->rows.dim);
+        i = sum_row_gradient(a, i, INT32_MAX, sources, args->out + target * a->rows.dim);
     }
 }

@@ -12,20 +12,20 @@
  * products. */
 enum { AT_ONCE = 32, ROWS = 4 };
 
-static inline __m512i pairs(__m512i a, __m512i b) {
+static inline __m512i add_pairs(__m512i a, __m512i b) {
     return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
 }
 
 /* The sums of four registers, one behind the other. */
-static inline __m128i sums_of(const __m512i *a) {
-    __m512i low = pairs(a[0], a[1]), high = pairs(a[2], a[3]);
+static inline __m128i sum_registers(const __m512i *a) {
+    __m512i low = add_pairs(a[0], a[1]), high = add_pairs(a[2], a[3]);
     __m512i four = _mm512_add_epi32(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
     __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(four), _mm512_extracti64x4_epi64(four, 1));
     return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-static inline void four_rows(const uint8_t *codes, int64_t n_rows, int32_t dim, const int16_t *query,
-                             int32_t *out) {
+static inline void score_four_rows(const uint8_t *codes, int64_t n_rows, int32_t dim, const int16_t *query,
+                                   int32_t *out) {
     __m512i sums[ROWS] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
                           _mm512_setzero_si512()};
     int32_t d = 0;
@@ -46,7 +46,7 @@ static inline void four_rows(const uint8_t *codes, int64_t n_rows, int32_t dim, 
             sums[r] = _mm512_add_epi32(sums[r], _mm512_madd_epi16(c, q));
         }
     }
-    __m128i four = sums_of(sums);
+    __m128i four = sum_registers(sums);
     if (n_rows >= ROWS)
         _mm_storeu_si128((__m128i *)out, four);
     else
@@ -56,8 +56,8 @@ static inline void four_rows(const uint8_t *codes, int64_t n_rows, int32_t dim, 
 void RK_KERNEL_NAME(rk_code_products)(const uint8_t *codes, int64_t n, int32_t dim, const int16_t *query,
                                       int32_t *out) {
     int64_t i = 0;
-    for (; i + ROWS <= n; i += ROWS) four_rows(codes + i * dim, ROWS, dim, query, out + i);
-    if (i < n) four_rows(codes + i * dim, n - i, dim, query, out + i);
+    for (; i + ROWS <= n; i += ROWS) score_four_rows(codes + i * dim, ROWS, dim, query, out + i);
+    if (i < n) score_four_rows(codes + i * dim, n - i, dim, query, out + i);
 }
 #else
 void RK_KERNEL_NAME(rk_code_products)(const uint8_t *codes, int64_t n, int32_t dim, const int16_t *query,

@@ -80,9 +80,10 @@ typedef struct strip {
 /* One tile; the compiler knows `rows` and how many `vectors` wide it is. begin: what sums begin with, or
  * NULL.
  */
-static inline __attribute__((always_inline)) void tile(const rk_panel_product_args *a, const strip *some,
-                                                       int rows, int vectors, const rk_real *x,
-                                                       const rk_real *begin, rk_real *y) {
+static inline __attribute__((always_inline)) void multiply_tile(const rk_panel_product_args *a,
+                                                                const strip *some, int rows, int vectors,
+                                                                const rk_real *x, const rk_real *begin,
+                                                                rk_real *y) {
     vector sums[MOST_ROWS][MOST], bias[MOST];
     const int64_t in = a->in, lines = a->lines, out = a->out;
     const rk_real *w = some->w;
@@ -115,22 +116,22 @@ static inline __attribute__((always_inline)) void tile(const rk_panel_product_ar
 }
 
 /* Some columns of all rows: the largest tiles first. */
-static inline __attribute__((always_inline)) void all_rows(const rk_panel_product_args *a, const strip *some,
-                                                           int rows, int vectors, const rk_real *begin,
-                                                           rk_real *y) {
+static inline __attribute__((always_inline)) void multiply_all_rows(const rk_panel_product_args *a,
+                                                                    const strip *some, int rows, int vectors,
+                                                                    const rk_real *begin, rk_real *y) {
     for (int64_t s = 0, n; s < a->n; s += n) {
         int64_t left = a->n - s;
         const rk_real *x = a->x + s * a->lines, *from = begin ? begin + s * a->out : NULL;
         rk_real *to = y + s * a->out;
         n = left >= rows ? rows : left >= 4 ? 4 : left >= 2 ? 2 : 1;
         if (left >= rows)
-            tile(a, some, rows, vectors, x, from, to);
+            multiply_tile(a, some, rows, vectors, x, from, to);
         else if (left >= 4)
-            tile(a, some, 4, vectors, x, from, to);
+            multiply_tile(a, some, 4, vectors, x, from, to);
         else if (left >= 2)
-            tile(a, some, 2, vectors, x, from, to);
+            multiply_tile(a, some, 2, vectors, x, from, to);
         else
-            tile(a, some, 1, vectors, x, from, to);
+            multiply_tile(a, some, 1, vectors, x, from, to);
     }
 }
 
@@ -149,10 +150,10 @@ void RK_KERNEL_NAME(rk_panel_product)(const rk_panel_product_args *a) {
             for (int v = 0; v < MOST; v++) some.there[v] = mask_of(some.width - v * WIDTH);
         }
         if (some.width <= WIDTH)
-            all_rows(a, &some, NARROW_ROWS, 1, begin, a->y + c);
+            multiply_all_rows(a, &some, NARROW_ROWS, 1, begin, a->y + c);
         else if (panels == PANELS)
-            all_rows(a, &some, ROWS, MOST, begin, a->y + c);
+            multiply_all_rows(a, &some, ROWS, MOST, begin, a->y + c);
         else
-            all_rows(a, &some, ROWS, VECTORS, begin, a->y + c);
+            multiply_all_rows(a, &some, ROWS, VECTORS, begin, a->y + c);
     }
 }

@@ -10,7 +10,7 @@
 
 /* The natural logarithm of x in (0, 1], to seven digits, by arithmetic that is the same on every processor: x
  * = m 2^e with m in [2/3, 4/3), and log m = 2 artanh((m-1)/(m+1)), whose argument is at most 1/5. */
-static inline float log_of(float x) {
+static inline float log_of_unit(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     int32_t shifted = (int32_t)(bits - 0x3F2AAAABu); /* 2/3 */
@@ -27,7 +27,7 @@ static inline float normal_quantile(float p, float rest) {
     float q = p - 0.5f, r = 0.180625f - q * q, tail = q < 0 ? p : rest;
     float middle = q * (((59.109374720f * r + 159.29113202f) * r + 50.434271938f) * r + 3.3871327179f) /
                    (((67.187563600f * r + 78.757757664f) * r + 17.895169469f) * r + 1);
-    float t = sqrtf(-log_of(tail)) - 1.6f;
+    float t = sqrtf(-log_of_unit(tail)) - 1.6f;
     float outer = (((0.17023821103f * t + 1.3067284816f) * t + 2.7568153900f) * t + 1.4234372777f) /
                   ((0.12021132975f * t + 0.73700164250f) * t + 1);
     outer = q < 0 ? -outer : outer;

@@ -40,7 +40,7 @@ void RK_KERNEL_NAME(rk_halves_widen)(const uint16_t *restrict from, int64_t n, b
 enum { INFINITE = 0x7F800000 };
 
 /* False: the row's values span no finite range. */
-static inline bool find_range(const float *row, int64_t dim, float *least, float *greatest) {
+static inline bool find_row_range(const float *row, int64_t dim, float *least, float *greatest) {
     int32_t low = INT32_MAX, high = INT32_MIN; /* of whole numbers the compiler compares many at once */
     for (int64_t i = 0; i < dim; i++) {
         int32_t key = rk_f32_order((int32_t)rk_f32_bits(row[i]));
@@ -54,31 +54,31 @@ static inline bool find_range(const float *row, int64_t dim, float *least, float
 }
 
 /* To the nearest whole number, half to even, of 0 .. most: the sum with ROUND has no bits below 1. */
-static inline int32_t code_of(float value, float least, float inverse, int32_t most) {
+static inline int32_t quantize_value(float value, float least, float inverse, int32_t most) {
     const float ROUND = 0x1.8p23f;
     int32_t code = (int32_t)(((value - least) * inverse + ROUND) - ROUND);
     code = code < 0 ? 0 : code;
     return code > most ? most : code;
 }
 
-static inline void codes_of(const float *row, int64_t n, float least, float inverse, int32_t most,
-                            uint8_t *restrict codes) {
-    for (int64_t i = 0; i < n; i++) codes[i] = (uint8_t)code_of(row[i], least, inverse, most);
+static inline void quantize_values(const float *row, int64_t n, float least, float inverse, int32_t most,
+                                   uint8_t *restrict codes) {
+    for (int64_t i = 0; i < n; i++) codes[i] = (uint8_t)quantize_value(row[i], least, inverse, most);
 }
 
-static bool int8_row(const float *row, int64_t dim, uint8_t *out) {
+static bool quantize_row_int8(const float *row, int64_t dim, uint8_t *out) {
     float least, greatest;
-    if (!find_range(row, dim, &least, &greatest)) return false;
+    if (!find_row_range(row, dim, &least, &greatest)) return false;
     float range = greatest - least, tail[2] = {range / 255.0f, least}, inverse = 255.0f / (range + 1e-8f);
-    codes_of(row, dim, least, inverse, 255, out);
+    quantize_values(row, dim, least, inverse, 255, out);
     memcpy(out + dim, tail, sizeof tail);
     return true;
 }
 
-static bool int4_row(const float *row, int64_t dim, uint8_t *out) {
+static bool quantize_row_int4(const float *row, int64_t dim, uint8_t *out) {
     enum { BLOCK = 256 };
     float least, greatest;
-    if (!find_range(row, dim, &least, &greatest)) return false;
+    if (!find_row_range(row, dim, &least, &greatest)) return false;
     uint16_t least_half = rk_f16_from_f32(least);
     least = rk_f16_to_f32(least_half);
     float range = greatest - least, scale = range == 0 ? 1.0f : range / 15;
@@ -91,7 +91,7 @@ static bool int4_row(const float *row, int64_t dim, uint8_t *out) {
     for (int64_t i = 0; i < dim; i += BLOCK) {
         int64_t n = dim - i < BLOCK ? dim - i : BLOCK;
         uint8_t codes[BLOCK + 1];
-        codes_of(row + i, n, least, inverse, 15, codes);
+        quantize_values(row + i, n, least, inverse, 15, codes);
         codes[n] = 0; /* beside the last one of an odd number */
         for (int64_t p = 0; p < (n + 1) / 2; p++)
             out[i / 2 + p] = (uint8_t)(codes[2 * p] | codes[2 * p + 1] << 4);
@@ -103,6 +103,8 @@ static bool int4_row(const float *row, int64_t dim, uint8_t *out) {
 void RK_KERNEL_NAME(rk_rows_quantize)(const float *from, int64_t n, int64_t dim, int bits, uint8_t *out,
                                       int64_t stride, int64_t *failed) {
     int64_t r = 0;
-    while (r < n && (bits == 8 ? int8_row : int4_row)(from + r * dim, dim, out + r * stride)) r++;
+    while (r < n &&
+           (bits == 8 ? quantize_row_int8 : quantize_row_int4)(from + r * dim, dim, out + r * stride))
+        r++;
     *failed = r < n ? r : -1;
 }

@@ -6,7 +6,7 @@
 
 enum { FEW = 24, LEAST_DIGIT_BITS = 6, DIGIT_BITS = 12 };
 
-static void insert_each(rk_row_use *uses, int64_t n) {
+static void insertion_sort_uses(rk_row_use *uses, int64_t n) {
     for (int64_t i = 1; i < n; i++) {
         rk_row_use use = uses[i];
         int64_t at = i;
@@ -15,7 +15,7 @@ static void insert_each(rk_row_use *uses, int64_t n) {
     }
 }
 
-static void sort_by_digit(const rk_row_use *from, rk_row_use *to, int64_t n, int shift, int bits) {
+static void sort_uses_by_digit(const rk_row_use *from, rk_row_use *to, int64_t n, int shift, int bits) {
     uint32_t starts[1 << DIGIT_BITS], mask = (1u << bits) - 1, at = 0;
     memset(starts, 0, (mask + 1) * sizeof *starts);
     for (int64_t i = 0; i < n; i++) starts[from[i] >> shift & mask]++;
@@ -29,7 +29,7 @@ static void sort_by_digit(const rk_row_use *from, rk_row_use *to, int64_t n, int
 
 void rk_sort_uses(rk_row_use *uses, int64_t n, int place_bits, rk_row_use *scratch) {
     if (n <= FEW) {
-        insert_each(uses, n);
+        insertion_sort_uses(uses, n);
         return;
     }
     int most_bits = LEAST_DIGIT_BITS;
@@ -38,7 +38,7 @@ void rk_sort_uses(rk_row_use *uses, int64_t n, int place_bits, rk_row_use *scrat
         bits = n_digits ? (place_bits + n_digits - 1) / n_digits : 0;
     rk_row_use *from = uses, *to = scratch;
     for (int d = 0; d < n_digits; d++) {
-        sort_by_digit(from, to, n, 32 + d * bits, bits);
+        sort_uses_by_digit(from, to, n, 32 + d * bits, bits);
         rk_row_use *swap = from;
         from = to;
         to = swap;

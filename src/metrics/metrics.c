@@ -106,7 +106,7 @@ rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *prediction
 }
 
 /* AUC of items[n], sorted by prediction. */
-static double auc_of(const rk_metrics *metrics, const rk_rank_item *items, size_t n) {
+static double compute_auc(const rk_metrics *metrics, const rk_rank_item *items, size_t n) {
     rk_pair_sum pairs = {0};
     for (size_t i = 0; i < n; i++) rk_pair_sum_add(&pairs, metrics->samples[items[i].index]);
     return rk_pair_sum_area(&pairs);
@@ -114,14 +114,14 @@ static double auc_of(const rk_metrics *metrics, const rk_rank_item *items, size_
 
 /* items sorted by (group, prediction): the groups' AUCs, weighted by the groups' weights; groups of one class
  * are left out. */
-static double gauc_of(const rk_metrics *metrics, const rk_rank_item *items) {
+static double compute_gauc(const rk_metrics *metrics, const rk_rank_item *items) {
     double sum = 0, weights = 0;
     for (size_t first = 0, last; first < metrics->n; first = last) {
         double weight = 0;
         int64_t group = metrics->groups[items[first].index];
         for (last = first; last < metrics->n && metrics->groups[items[last].index] == group; last++)
             weight += (double)metrics->samples[items[last].index].weight;
-        double auc = auc_of(metrics, items + first, last - first);
+        double auc = compute_auc(metrics, items + first, last - first);
         if (isnan(auc)) continue;
         sum += weight * auc;
         weights += weight;
@@ -140,7 +140,7 @@ static rk_status compute_auc_and_gauc(const rk_metrics *metrics, rk_metric_total
     for (size_t i = 0; i < n; i++)
         items[i] = (rk_rank_item){rk_rank_key(metrics->samples[i].prediction), (uint32_t)i};
     rk_rank_sort(items, items + n, n);
-    out->auc = auc_of(metrics, items, n);
+    out->auc = compute_auc(metrics, items, n);
     if (is_grouped(metrics)) {
         /* The sort is stable: by the low half of the group, then by the high half. */
         for (int shift = 0; shift <= 32; shift += 32) {
@@ -148,7 +148,7 @@ static rk_status compute_auc_and_gauc(const rk_metrics *metrics, rk_metric_total
                 items[i].key = (uint32_t)((uint64_t)metrics->groups[items[i].index] >> shift);
             rk_rank_sort(items, items + n, n);
         }
-        out->gauc = gauc_of(metrics, items);
+        out->gauc = compute_gauc(metrics, items);
     }
     return RK_OK;
 }
@@ -166,7 +166,7 @@ static rk_status compute_sums_and_auc(const rk_metrics *metrics, rk_metric_total
     return status == RK_NO_MEMORY ? compute_sums_and_auc_here(metrics, out) : status;
 }
 
-static void binary_values(const double *sums, double *values) {
+static void compute_binary_values(const double *sums, double *values) {
     double weights = sums[RK_SUM_WEIGHTS], loss = sums[RK_SUM_LOSS], labels = sums[RK_SUM_LABELS],
            rate = labels / weights;
     values[RK_METRIC_logloss] = loss / weights;
@@ -176,7 +176,7 @@ static void binary_values(const double *sums, double *values) {
         values[RK_METRIC_normalized_entropy] = loss / weights / rk_cross_entropy_of(rate, rate);
 }
 
-static void regression_values(const double *sums, double *values) {
+static void compute_regression_values(const double *sums, double *values) {
     values[RK_METRIC_rmse] = sqrt(sums[RK_SUM_SQUARES] / sums[RK_SUM_WEIGHTS]);
     values[RK_METRIC_mae] = sums[RK_SUM_DISTANCES] / sums[RK_SUM_WEIGHTS];
 }
@@ -188,6 +188,6 @@ rk_status rk_metrics_compute(rk_metrics *metrics, double *values) {
     values[RK_METRIC_auc] = totals.auc;
     values[RK_METRIC_gauc] = totals.gauc;
     if (totals.sums[RK_SUM_WEIGHTS] > 0)
-        (metrics->binary ? binary_values : regression_values)(totals.sums, values);
+        (metrics->binary ? compute_binary_values : compute_regression_values)(totals.sums, values);
     return RK_OK;
 }

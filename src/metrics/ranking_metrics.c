@@ -13,15 +13,15 @@
 
 /* A score and its item as one number: the larger, the earlier in the ranking. Distinct for distinct items, so
  * every order is the same. */
-static uint64_t place_of(float score, uint32_t item) {
+static uint64_t ranking_key_of(float score, uint32_t item) {
     return (uint64_t)rk_rank_key(score) << 32 | (UINT32_MAX - item);
 }
 
-static uint32_t item_of(uint64_t place) {
+static uint32_t item_of_ranking_key(uint64_t place) {
     return UINT32_MAX - (uint32_t)place;
 }
 
-static void swap(uint64_t *a, uint64_t *b) {
+static void swap_keys(uint64_t *a, uint64_t *b) {
     uint64_t kept = *a;
     *a = *b;
     *b = kept;
@@ -31,12 +31,12 @@ static void swap(uint64_t *a, uint64_t *b) {
 static void keep_largest(uint64_t *places, size_t n, size_t k) {
     size_t first = 0, end = n;
     while (end - first > 1 && k > first && k < end) {
-        swap(&places[first], &places[first + (end - first) / 2]);
+        swap_keys(&places[first], &places[first + (end - first) / 2]);
         uint64_t pivot = places[first];
         size_t larger = first;
         for (size_t i = first + 1; i < end; i++)
-            if (places[i] > pivot) swap(&places[++larger], &places[i]);
-        swap(&places[first], &places[larger]);
+            if (places[i] > pivot) swap_keys(&places[++larger], &places[i]);
+        swap_keys(&places[first], &places[larger]);
         if (k <= larger)
             end = larger;
         else
@@ -48,7 +48,7 @@ static void sort_descending(uint64_t *places, size_t n) {
     for (size_t gap = n / 2; gap; gap /= 2) /* Shell's */
         for (size_t i = gap; i < n; i++)
             for (size_t j = i; j >= gap && places[j - gap] < places[j]; j -= gap)
-                swap(&places[j], &places[j - gap]);
+                swap_keys(&places[j], &places[j - gap]);
 }
 
 static rk_status check_items(const char *what, const int64_t *items, int64_t n, int64_t n_items) {
@@ -76,11 +76,11 @@ static void keep_best_k(selection *s, const float *scores) {
     s->n = s->k;
     s->bar = s->best[0];
     for (size_t i = 1; i < s->k; i++) s->bar = s->best[i] < s->bar ? s->best[i] : s->bar;
-    s->least = scores[item_of(s->bar)];
+    s->least = scores[item_of_ranking_key(s->bar)];
 }
 
 /* Without a branch, so that it is done by vectors. Scores that are not finite are told of too. */
-static bool any_may_enter(const selection *s, const float *scores, int64_t n) {
+static bool any_beats_threshold(const selection *s, const float *scores, int64_t n) {
     unsigned any = 0;
     for (int64_t i = 0; i < n; i++) any |= !((scores[i] < s->least) & (scores[i] >= -FLT_MAX));
     return any;
@@ -89,7 +89,7 @@ static bool any_may_enter(const selection *s, const float *scores, int64_t n) {
 static rk_status add_candidate(selection *s, const float *scores, int64_t item) {
     RK_FAIL_IF(!isfinite(scores[item]), RK_NOT_FINITE, "the score of item %lld is %g", (long long)item,
                scores[item]);
-    uint64_t place = place_of(scores[item], (uint32_t)item);
+    uint64_t place = ranking_key_of(scores[item], (uint32_t)item);
     if (place < s->bar) return RK_OK;
     s->best[s->n++] = place;
     if (s->n == 2 * s->k) keep_best_k(s, scores);
@@ -107,7 +107,7 @@ static rk_status select_best(const float *scores, int64_t n_items, const int64_t
     int64_t next_masked = 0;
     for (int64_t first = 0, last; first < n_items; first = last) {
         last = first + STRETCH < n_items ? first + STRETCH : n_items;
-        if (!any_may_enter(&s, scores + first, last - first)) continue;
+        if (!any_beats_threshold(&s, scores + first, last - first)) continue;
         for (int64_t item = first; item < last; item++) {
             while (next_masked < n_masked && masked[next_masked] < item) next_masked++;
             if (next_masked == n_masked || masked[next_masked] != item)
@@ -134,11 +134,11 @@ static rk_ranking_metrics metrics_at_cutoff(const uint64_t *places, size_t n, in
 static size_t find_relevant(uint64_t *best, size_t n, const int64_t *relevant, int64_t n_relevant) {
     size_t n_found = 0;
     for (size_t i = 0; i < n; i++)
-        if (rk_sorted_has(relevant, n_relevant, item_of(best[i]))) best[n_found++] = i;
+        if (rk_sorted_has(relevant, n_relevant, item_of_ranking_key(best[i]))) best[n_found++] = i;
     return n_found;
 }
 
-static rk_status check_cuts(const int32_t *ks, size_t n_ks, int64_t *most) {
+static rk_status check_cutoffs(const int32_t *ks, size_t n_ks, int64_t *most) {
     *most = 0;
     for (size_t i = 0; i < n_ks; i++) {
         RK_FAIL_IF(ks[i] < 1, RK_INVALID_ARGUMENT, "a ranking is cut at 1 or more, not at %d", ks[i]);
@@ -151,7 +151,7 @@ rk_status rk_ranking_metrics_at_ks(const float *scores, int64_t n_items, const i
                                    int64_t n_masked, const int64_t *relevant, int64_t n_relevant,
                                    const int32_t *ks, size_t n_ks, rk_ranking_metrics *out) {
     int64_t n_wanted = 0, most;
-    RK_TRY(check_cuts(ks, n_ks, &most));
+    RK_TRY(check_cutoffs(ks, n_ks, &most));
     RK_FAIL_IF(n_items < 0 || n_items > UINT32_MAX, RK_INVALID_ARGUMENT, "%lld items cannot be ranked",
                (long long)n_items);
     RK_TRY(check_items("masked", masked, n_masked, n_items));
@@ -177,13 +177,13 @@ rk_status rk_rank_top_k(const float *scores, int64_t n_items, const int64_t *exc
     size_t n_kept = (size_t)(k < n_items ? k : n_items);
     RK_TRY(rk_alloc(2 * n_kept + 1, sizeof *best, &best));
     rk_status status = select_best(scores, n_items, excluded, n_excluded, n_kept, best, &n_best);
-    for (size_t i = 0; i < n_best && status == RK_OK; i++) items[i] = item_of(best[i]);
+    for (size_t i = 0; i < n_best && status == RK_OK; i++) items[i] = item_of_ranking_key(best[i]);
     if (status == RK_OK) *n = (int64_t)n_best;
     rk_free(best);
     return status;
 }
 
-static int by_place(const void *a, const void *b) {
+static int compare_positions(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
@@ -193,11 +193,11 @@ rk_status rk_ranking_metrics_from_positions(const uint32_t *positions, int64_t n
     int64_t most;
     size_t n = 0;
     RK_AUTOFREE uint64_t *found = NULL;
-    RK_TRY(check_cuts(ks, n_ks, &most));
+    RK_TRY(check_cutoffs(ks, n_ks, &most));
     RK_TRY(rk_alloc((size_t)n_relevant, sizeof *found, &found));
     for (int64_t i = 0; i < n_relevant; i++)
         if (positions[i] != UINT32_MAX) found[n++] = positions[i];
-    qsort(found, n, sizeof *found, by_place);
+    qsort(found, n, sizeof *found, compare_positions);
     for (size_t i = 0; i < n_ks; i++) out[i] = metrics_at_cutoff(found, n, (int64_t)n, ks[i]);
     return RK_OK;
 }

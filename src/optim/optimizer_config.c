@@ -97,7 +97,7 @@ static const struct {
 enum { N_USES = sizeof uses / sizeof uses[0] };
 
 /* Where no kind is said it is adam, most likely. */
-static bool takes(const rk_yaml_node *node, const char *key) {
+static bool accepts_key(const rk_yaml_node *node, const char *key) {
     const rk_yaml_node *kind = rk_yaml_get(node, "kind");
     if (!kind && node) kind = node->short_form;
     const char *name = kind && kind->scalar ? kind->scalar : kinds[RK_OPTIMIZER_ADAM];
@@ -113,7 +113,7 @@ const rk_schema rk_optimizer_schema = {.name = "optimizer",
                                        .fields = fields,
                                        .n_fields = sizeof fields / sizeof fields[0],
                                        .scalar_key = "kind",
-                                       .takes = takes,
+                                       .takes = accepts_key,
                                        .has_line = true,
                                        .line_offset = offsetof(rk_optimizer_config, line)};
 
@@ -132,7 +132,7 @@ static rk_status unused_option_error(const rk_optimizer_config *c, const rk_yaml
     return rk_error_hint(status, "it is an option of %s", list);
 }
 
-static rk_status check_used(const rk_optimizer_config *c, const rk_yaml *yaml, int kind) {
+static rk_status check_options_used(const rk_optimizer_config *c, const rk_yaml *yaml, int kind) {
     for (size_t i = 0; i < N_USES; i++) {
         double value;
         memcpy(&value, (const char *)c + uses[i].offset, sizeof value);
@@ -199,7 +199,7 @@ static const struct {
 #undef OPTION
 };
 
-static void take_options(const rk_optimizer_config *c, rk_optimizer *o) {
+static void apply_options(const rk_optimizer_config *c, rk_optimizer *o) {
     if (!isnan(c->clip_gradient)) o->clip_gradient_min = -c->clip_gradient;
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         double given;
@@ -215,9 +215,9 @@ rk_status rk_optimizer_resolve(const rk_optimizer_config *c, const rk_yaml *yaml
     rk_optimizer o;
     rk_optimizer_kind kind = c->kind < 0 ? usual : (rk_optimizer_kind)c->kind;
     RK_TRY(rk_optimizer_init(&o, kind));
-    RK_TRY(check_used(c, yaml, (int)kind));
+    RK_TRY(check_options_used(c, yaml, (int)kind));
     RK_TRY(check_schedule_used(c, yaml));
-    take_options(c, &o);
+    apply_options(c, &o);
     o.schedule = (rk_schedule){(rk_schedule_kind)c->schedule.kind,
                                c->schedule.warmup_steps,
                                c->schedule.decay_steps,

@@ -49,7 +49,7 @@ const char *rk_parquet_codec_refused(int32_t codec) {
 }
 
 /* Each of them gives whether exactly raw_bytes came out. */
-static bool unpack_gzip(const uint8_t *stored, size_t stored_bytes, uint8_t *out, size_t raw_bytes) {
+static bool decompress_gzip(const uint8_t *stored, size_t stored_bytes, uint8_t *out, size_t raw_bytes) {
     enum { ZLIB_OR_GZIP = 15 + 32 };
     z_stream z = {.next_in = (Bytef *)(size_t)stored,
                   .avail_in = (uInt)stored_bytes,
@@ -65,14 +65,14 @@ static bool unpack_gzip(const uint8_t *stored, size_t stored_bytes, uint8_t *out
     return code == Z_STREAM_END && z.avail_out == 0;
 }
 
-static bool unpack_zstd(void **zstd, const uint8_t *stored, size_t stored_bytes, uint8_t *out,
-                        size_t raw_bytes) {
+static bool decompress_zstd(void **zstd, const uint8_t *stored, size_t stored_bytes, uint8_t *out,
+                            size_t raw_bytes) {
     if (!*zstd) *zstd = ZSTD_createDCtx();
     return *zstd && ZSTD_decompressDCtx(*zstd, out, raw_bytes, stored, stored_bytes) == raw_bytes;
 }
 
 #ifdef RK_SNAPPY
-static bool unpack_snappy(const uint8_t *stored, size_t stored_bytes, uint8_t *out, size_t raw_bytes) {
+static bool decompress_snappy(const uint8_t *stored, size_t stored_bytes, uint8_t *out, size_t raw_bytes) {
     size_t n = 0;
     return snappy_uncompressed_length((const char *)stored, stored_bytes, &n) == SNAPPY_OK &&
            n == raw_bytes &&
@@ -82,23 +82,24 @@ static bool unpack_snappy(const uint8_t *stored, size_t stored_bytes, uint8_t *o
 #endif
 
 #ifdef RK_LZ4
-static bool unpack_lz4(const uint8_t *stored, size_t stored_bytes, uint8_t *out, size_t raw_bytes) {
+static bool decompress_lz4(const uint8_t *stored, size_t stored_bytes, uint8_t *out, size_t raw_bytes) {
     return LZ4_decompress_safe((const char *)stored, (char *)out, (int)stored_bytes, (int)raw_bytes) ==
            (int)raw_bytes;
 }
 
-static size_t big_endian(const uint8_t *at) {
+static size_t read_u32_big_endian(const uint8_t *at) {
     return (size_t)at[0] << 24 | (size_t)at[1] << 16 | (size_t)at[2] << 8 | at[3];
 }
 
 /* Hadoop's blocks: the bytes of several, unpacked and packed, before each. */
-static bool unpack_lz4_framed(const uint8_t *stored, size_t stored_bytes, uint8_t *out, size_t raw_bytes) {
+static bool decompress_lz4_hadoop(const uint8_t *stored, size_t stored_bytes, uint8_t *out,
+                                  size_t raw_bytes) {
     size_t n_out = 0, at = 0;
     while (stored_bytes - at >= 8) {
-        size_t n_raw = big_endian(stored + at), n_stored = big_endian(stored + at + 4);
+        size_t n_raw = read_u32_big_endian(stored + at), n_stored = read_u32_big_endian(stored + at + 4);
         at += 8;
         if (n_raw > raw_bytes - n_out || n_stored > stored_bytes - at ||
-            !unpack_lz4(stored + at, n_stored, out + n_out, n_raw))
+            !decompress_lz4(stored + at, n_stored, out + n_out, n_raw))
             return false;
         n_out += n_raw;
         at += n_stored;
@@ -108,34 +109,34 @@ static bool unpack_lz4_framed(const uint8_t *stored, size_t stored_bytes, uint8_
 #endif
 
 #ifdef RK_BROTLI
-static bool unpack_brotli(const uint8_t *stored, size_t stored_bytes, uint8_t *out, size_t raw_bytes) {
+static bool decompress_brotli(const uint8_t *stored, size_t stored_bytes, uint8_t *out, size_t raw_bytes) {
     size_t n = raw_bytes;
     return BrotliDecoderDecompress(stored_bytes, stored, &n, out) == BROTLI_DECODER_RESULT_SUCCESS &&
            n == raw_bytes;
 }
 #endif
 
-static bool unpack(int32_t codec, void **zstd, const uint8_t *stored, size_t stored_bytes, uint8_t *out,
-                   size_t raw_bytes) {
+static bool decompress_by_codec(int32_t codec, void **zstd, const uint8_t *stored, size_t stored_bytes,
+                                uint8_t *out, size_t raw_bytes) {
     switch (codec) {
         case GZIP:
-            return unpack_gzip(stored, stored_bytes, out, raw_bytes);
+            return decompress_gzip(stored, stored_bytes, out, raw_bytes);
         case ZSTD:
-            return unpack_zstd(zstd, stored, stored_bytes, out, raw_bytes);
+            return decompress_zstd(zstd, stored, stored_bytes, out, raw_bytes);
 #ifdef RK_SNAPPY
         case SNAPPY:
-            return unpack_snappy(stored, stored_bytes, out, raw_bytes);
+            return decompress_snappy(stored, stored_bytes, out, raw_bytes);
 #endif
 #ifdef RK_LZ4
         case LZ4:
-            return unpack_lz4(stored, stored_bytes, out, raw_bytes);
+            return decompress_lz4(stored, stored_bytes, out, raw_bytes);
         case LZ4_FRAMED: /* some writers left the frame out */
-            return unpack_lz4_framed(stored, stored_bytes, out, raw_bytes) ||
-                   unpack_lz4(stored, stored_bytes, out, raw_bytes);
+            return decompress_lz4_hadoop(stored, stored_bytes, out, raw_bytes) ||
+                   decompress_lz4(stored, stored_bytes, out, raw_bytes);
 #endif
 #ifdef RK_BROTLI
         case BROTLI:
-            return unpack_brotli(stored, stored_bytes, out, raw_bytes);
+            return decompress_brotli(stored, stored_bytes, out, raw_bytes);
 #endif
         default:
             return false;
@@ -144,7 +145,7 @@ static bool unpack(int32_t codec, void **zstd, const uint8_t *stored, size_t sto
 
 rk_status rk_parquet_decompress(int32_t codec, void **zstd, const uint8_t *stored, size_t stored_bytes,
                                 uint8_t *out, size_t raw_bytes) {
-    RK_FAIL_IF(!unpack(codec, zstd, stored, stored_bytes, out, raw_bytes), RK_BAD_DATA,
+    RK_FAIL_IF(!decompress_by_codec(codec, zstd, stored, stored_bytes, out, raw_bytes), RK_BAD_DATA,
                "the compressed data is corrupt");
     return RK_OK;
 }

@@ -12,7 +12,7 @@ void rk_parquet_rle_open(rk_parquet_rle *r, const uint8_t *data, const uint8_t *
     r->n_repeats = r->n_packed = r->n_unpacked = r->next = 0;
 }
 
-static rk_status cut(void) {
+static rk_status cut_off_error(void) {
     return rk_error(RK_BAD_DATA, "a page's levels or indices are cut");
 }
 
@@ -20,7 +20,7 @@ static rk_status cut(void) {
 static rk_status open_run(rk_parquet_rle *r) {
     uint64_t head = rk_thrift_varint(&r->bytes), n = head >> 1;
     size_t n_left = (size_t)(r->bytes.end - r->bytes.at);
-    if (r->bytes.failed || n == 0 || n > INT32_MAX) return cut();
+    if (r->bytes.failed || n == 0 || n > INT32_MAX) return cut_off_error();
     r->value = 0;
     if (r->bits == 0) {
         r->n_repeats = (int64_t)n * (head & 1 ? 8 : 1);
@@ -29,10 +29,10 @@ static rk_status open_run(rk_parquet_rle *r) {
     if (head & 1) {
         r->n_packed = (int64_t)n * 8;
         if (r->n_packed > (int64_t)(n_left * 8) / r->bits) r->n_packed = (int64_t)(n_left * 8) / r->bits;
-        return r->n_packed ? RK_OK : cut();
+        return r->n_packed ? RK_OK : cut_off_error();
     }
     size_t n_bytes = (size_t)(r->bits + 7) / 8;
-    if (n_bytes > n_left) return cut();
+    if (n_bytes > n_left) return cut_off_error();
     r->n_repeats = (int64_t)n;
     for (size_t i = 0; i < n_bytes; i++) r->value |= (int64_t)r->bytes.at[i] << (8 * i);
     r->bytes.at += n_bytes;
@@ -40,7 +40,7 @@ static rk_status open_run(rk_parquet_rle *r) {
     return RK_OK;
 }
 
-static void unpack(rk_parquet_rle *r) {
+static void unpack_group(rk_parquet_rle *r) {
     const int64_t n = r->n_packed < N_UNPACKED ? r->n_packed : N_UNPACKED;
     const size_t n_bytes = ((size_t)n * (size_t)r->bits + 7) / 8;
     rk_unpack_bits(&(rk_packed_ints){r->bytes.at, n_bytes, r->bits, 0}, n, r->unpacked);
@@ -50,7 +50,7 @@ static void unpack(rk_parquet_rle *r) {
     r->next = 0;
 }
 
-static void take_unpacked(rk_parquet_rle *r, int64_t n, int64_t *out, int64_t which, int64_t *n_equal) {
+static void read_unpacked(rk_parquet_rle *r, int64_t n, int64_t *out, int64_t which, int64_t *n_equal) {
     const int64_t *from = r->unpacked + r->next;
     int64_t equal = 0;
     for (int64_t i = 0; i < n; i++) equal += from[i] == which;
@@ -64,7 +64,7 @@ rk_status rk_parquet_rle_take(rk_parquet_rle *r, int64_t n, int64_t *out, int64_
         int64_t ready = r->n_unpacked - r->next;
         if (ready > 0) {
             ready = ready < n ? ready : n;
-            take_unpacked(r, ready, out, which, n_equal);
+            read_unpacked(r, ready, out, which, n_equal);
         } else if (r->n_repeats > 0) {
             ready = r->n_repeats < n ? r->n_repeats : n;
             for (int64_t i = 0; out && i < ready; i++) out[i] = r->value;
@@ -72,7 +72,7 @@ rk_status rk_parquet_rle_take(rk_parquet_rle *r, int64_t n, int64_t *out, int64_
             r->n_repeats -= ready;
         } else {
             if (r->n_packed == 0) RK_TRY(open_run(r));
-            if (r->n_packed > 0) unpack(r);
+            if (r->n_packed > 0) unpack_group(r);
         }
         if (out && ready > 0) out += ready;
         n -= ready > 0 ? ready : 0;

@@ -2,52 +2,52 @@
 
 enum { MOST_DEPTH = 32 };
 
-static void fail(rk_thrift *t) {
+static void mark_damaged(rk_thrift *t) {
     t->failed = true;
     t->at = t->end;
 }
 
-static uint8_t take_byte(rk_thrift *t) {
+static uint8_t read_byte(rk_thrift *t) {
     if (t->at < t->end) return *t->at++;
-    fail(t);
+    mark_damaged(t);
     return 0;
 }
 
 uint64_t rk_thrift_varint(rk_thrift *t) {
     uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
-        uint8_t byte = take_byte(t);
+        uint8_t byte = read_byte(t);
         value |= (uint64_t)(byte & 0x7F) << shift;
         if (byte < 0x80) return value;
     }
-    fail(t);
+    mark_damaged(t);
     return 0;
 }
 
 bool rk_thrift_next(rk_thrift *t, rk_thrift_field *f) {
-    uint8_t head = take_byte(t);
+    uint8_t head = read_byte(t);
     if (t->failed || head == RK_THRIFT_STOP) return false;
     f->type = (rk_thrift_type)(head & 15);
     int64_t id = head >> 4 ? f->id + (head >> 4) : rk_thrift_unzigzag(rk_thrift_varint(t));
-    if (f->type == RK_THRIFT_STOP || f->type > RK_THRIFT_STRUCT || id < 0 || id > INT16_MAX) fail(t);
+    if (f->type == RK_THRIFT_STOP || f->type > RK_THRIFT_STRUCT || id < 0 || id > INT16_MAX) mark_damaged(t);
     f->id = (int32_t)id;
     return !t->failed;
 }
 
 int64_t rk_thrift_int(rk_thrift *t, const rk_thrift_field *f) {
-    if (f->type == RK_THRIFT_I8) return (int8_t)take_byte(t);
+    if (f->type == RK_THRIFT_I8) return (int8_t)read_byte(t);
     if (f->type >= RK_THRIFT_I16 && f->type <= RK_THRIFT_I64) return rk_thrift_unzigzag(rk_thrift_varint(t));
-    fail(t);
+    mark_damaged(t);
     return 0;
 }
 
 bool rk_thrift_bool(rk_thrift *t, const rk_thrift_field *f) {
-    if (f->type != RK_THRIFT_TRUE && f->type != RK_THRIFT_FALSE) fail(t);
+    if (f->type != RK_THRIFT_TRUE && f->type != RK_THRIFT_FALSE) mark_damaged(t);
     return f->type == RK_THRIFT_TRUE;
 }
 
-static rk_span take_bytes(rk_thrift *t, uint64_t n) {
-    if (n > (uint64_t)(t->end - t->at)) fail(t);
+static rk_span read_bytes(rk_thrift *t, uint64_t n) {
+    if (n > (uint64_t)(t->end - t->at)) mark_damaged(t);
     if (t->failed) return (rk_span){"", 0};
     rk_span out = {(const char *)t->at, (size_t)n};
     t->at += n;
@@ -55,28 +55,28 @@ static rk_span take_bytes(rk_thrift *t, uint64_t n) {
 }
 
 rk_span rk_thrift_binary(rk_thrift *t, const rk_thrift_field *f) {
-    if (f->type != RK_THRIFT_BINARY) fail(t);
-    return take_bytes(t, rk_thrift_varint(t));
+    if (f->type != RK_THRIFT_BINARY) mark_damaged(t);
+    return read_bytes(t, rk_thrift_varint(t));
 }
 
-static int64_t take_list_head(rk_thrift *t, rk_thrift_type *element) {
-    uint8_t head = take_byte(t);
+static int64_t read_list_head(rk_thrift *t, rk_thrift_type *element) {
+    uint8_t head = read_byte(t);
     uint64_t n = head >> 4 == 15 ? rk_thrift_varint(t) : head >> 4;
     *element = (rk_thrift_type)(head & 15);
-    if (n > (uint64_t)(t->end - t->at)) fail(t);
+    if (n > (uint64_t)(t->end - t->at)) mark_damaged(t);
     return t->failed ? 0 : (int64_t)n;
 }
 
 int64_t rk_thrift_list(rk_thrift *t, const rk_thrift_field *f, rk_thrift_type element) {
     rk_thrift_type found;
-    if (f->type != RK_THRIFT_LIST) fail(t);
-    int64_t n = take_list_head(t, &found);
-    if (n && found != element) fail(t);
+    if (f->type != RK_THRIFT_LIST) mark_damaged(t);
+    int64_t n = read_list_head(t, &found);
+    if (n && found != element) mark_damaged(t);
     return t->failed ? 0 : n;
 }
 
 bool rk_thrift_struct(rk_thrift *t, const rk_thrift_field *f) {
-    if (f->type != RK_THRIFT_STRUCT) fail(t);
+    if (f->type != RK_THRIFT_STRUCT) mark_damaged(t);
     return !t->failed;
 }
 
@@ -84,13 +84,13 @@ static void skip_value(rk_thrift *t, rk_thrift_type type, bool in_list, int dept
 
 static void skip_list(rk_thrift *t, int depth) {
     rk_thrift_type element;
-    int64_t n = take_list_head(t, &element);
+    int64_t n = read_list_head(t, &element);
     for (int64_t i = 0; i < n && !t->failed; i++) skip_value(t, element, true, depth);
 }
 
 static void skip_map(rk_thrift *t, int depth) {
     uint64_t n = rk_thrift_varint(t);
-    uint8_t types = n ? take_byte(t) : 0;
+    uint8_t types = n ? read_byte(t) : 0;
     for (uint64_t i = 0; i < n && !t->failed; i++) {
         skip_value(t, (rk_thrift_type)(types >> 4), true, depth);
         skip_value(t, (rk_thrift_type)(types & 15), true, depth);
@@ -103,16 +103,16 @@ static void skip_struct(rk_thrift *t, int depth) {
 
 static void skip_value(rk_thrift *t, rk_thrift_type type, bool in_list, int depth) {
     if (depth == MOST_DEPTH) {
-        fail(t);
+        mark_damaged(t);
         return;
     }
     switch (type) {
         case RK_THRIFT_TRUE:
         case RK_THRIFT_FALSE:
-            if (in_list) take_byte(t);
+            if (in_list) read_byte(t);
             return;
         case RK_THRIFT_I8:
-            take_byte(t);
+            read_byte(t);
             return;
         case RK_THRIFT_I16:
         case RK_THRIFT_I32:
@@ -120,10 +120,10 @@ static void skip_value(rk_thrift *t, rk_thrift_type type, bool in_list, int dept
             rk_thrift_varint(t);
             return;
         case RK_THRIFT_F64:
-            take_bytes(t, 8);
+            read_bytes(t, 8);
             return;
         case RK_THRIFT_BINARY:
-            take_bytes(t, rk_thrift_varint(t));
+            read_bytes(t, rk_thrift_varint(t));
             return;
         case RK_THRIFT_LIST:
         case RK_THRIFT_SET:
@@ -136,7 +136,7 @@ static void skip_value(rk_thrift *t, rk_thrift_type type, bool in_list, int dept
             skip_struct(t, depth + 1);
             return;
         default:
-            fail(t);
+            mark_damaged(t);
     }
 }
 

@@ -14,7 +14,7 @@ size_t rk_example_max_values(rk_example_kind kind, rk_span list) {
 }
 
 /* The numbers of a list that holds them packed, in less than 128 bytes. */
-static inline bool plain_list(rk_span list, rk_span *packed) {
+static inline bool find_packed_list(rk_span list, rk_span *packed) {
     const uint8_t *at = (const uint8_t *)list.data;
     if (list.n_bytes < 2 || list.n_bytes > 129 || at[0] != (1 << 3 | RK_WIRE_BYTES) ||
         at[1] != list.n_bytes - 2)
@@ -35,8 +35,8 @@ static inline bool read_varints(rk_span packed, int64_t *out, size_t *n) {
 
 /* The next element of a list: a text or packed numbers (*bytes), or one number. false at its end or where it
  * is damaged (*ok). */
-static inline bool next_element(rk_wire *wire, uint32_t number_type, uint32_t *type, uint64_t *number,
-                                rk_span *bytes, bool *ok) {
+static inline bool read_list_element(rk_wire *wire, uint32_t number_type, uint32_t *type, uint64_t *number,
+                                     rk_span *bytes, bool *ok) {
     uint32_t field;
     while (wire->at < wire->end) {
         *ok = rk_wire_field(wire, &field, type, number, bytes);
@@ -54,12 +54,12 @@ rk_status rk_example_read_i64(rk_span list, int64_t *out, size_t *n) {
     rk_span bytes;
     bool ok = true;
     size_t n_values = 0;
-    if (plain_list(list, &bytes)) {
+    if (find_packed_list(list, &bytes)) {
         ok = read_varints(bytes, out, &n_values);
         wire.at = wire.end;
     }
-    while (next_element(&wire, RK_WIRE_VARINT, &type, &number, &bytes,
-                        &ok)) { /* numbers stand one a field or packed in bytes */
+    while (read_list_element(&wire, RK_WIRE_VARINT, &type, &number, &bytes,
+                             &ok)) { /* numbers stand one a field or packed in bytes */
         if (type == RK_WIRE_VARINT) out[n_values++] = (int64_t)number;
         if (!read_varints(bytes, out, &n_values)) return DAMAGED;
     }
@@ -74,7 +74,7 @@ rk_status rk_example_read_f32(rk_span list, float *out, size_t *n) {
     rk_span bytes;
     bool ok = true;
     size_t n_values = 0;
-    while (next_element(&wire, RK_WIRE_FIXED32, &type, &number, &bytes, &ok)) {
+    while (read_list_element(&wire, RK_WIRE_FIXED32, &type, &number, &bytes, &ok)) {
         if (type == RK_WIRE_FIXED32) out[n_values++] = rk_f32_from_bits((uint32_t)number);
         if (bytes.n_bytes % sizeof *out) return DAMAGED;
         if (bytes.n_bytes) memcpy(out + n_values, bytes.data, bytes.n_bytes);
@@ -90,7 +90,7 @@ rk_status rk_example_read_bytes(rk_span list, rk_span *out, size_t *n) {
     uint64_t number;
     bool ok = true;
     size_t n_values = 0;
-    while (next_element(&wire, RK_WIRE_BYTES, &type, &number, &out[n_values], &ok)) n_values++;
+    while (read_list_element(&wire, RK_WIRE_BYTES, &type, &number, &out[n_values], &ok)) n_values++;
     *n = n_values;
     return ok ? RK_OK : DAMAGED;
 }
@@ -111,7 +111,7 @@ static rk_status read_feature(rk_span name, rk_span feature, const rk_example_vi
 
 /* An entry as every writer makes them: name, then a feature of one list, each length in one byte. Its parts
  * are found by their places alone. */
-static inline bool plain_entry(rk_span entry, rk_span *name, rk_example_kind *kind, rk_span *list) {
+static inline bool parse_short_entry(rk_span entry, rk_span *name, rk_example_kind *kind, rk_span *list) {
     const uint8_t *at = (const uint8_t *)entry.data;
     if (entry.n_bytes < 6 || entry.n_bytes > 127 || at[0] != (1 << 3 | RK_WIRE_BYTES)) return false;
     size_t n_name = at[1], n_rest = entry.n_bytes - 2 - n_name;
@@ -129,7 +129,8 @@ static inline bool plain_entry(rk_span entry, rk_span *name, rk_example_kind *ki
 static rk_status read_entry(rk_span entry, const rk_example_visitor *v) {
     rk_span plain_name, list;
     rk_example_kind kind;
-    if (plain_entry(entry, &plain_name, &kind, &list)) return v->feature(v->context, plain_name, kind, list);
+    if (parse_short_entry(entry, &plain_name, &kind, &list))
+        return v->feature(v->context, plain_name, kind, list);
     rk_span name = {"", 0}, feature = {"", 0};
     rk_wire wire = rk_wire_of(entry);
     while (wire.at < wire.end) {
@@ -172,23 +173,23 @@ rk_status rk_example_parse_known(const void *data, size_t n_bytes, const rk_exam
     return RK_OK;
 }
 
-static size_t varint_bytes(uint64_t value) {
+static size_t encoded_varint_bytes(uint64_t value) {
     size_t n = 1;
     for (; value >= 128; value >>= 7) n++;
     return n;
 }
 
 /* Of a field whose number takes one byte, as all of an Example do. */
-static size_t field_bytes(size_t n_bytes) {
-    return 1 + varint_bytes(n_bytes) + n_bytes;
+static size_t encoded_field_bytes(size_t n_bytes) {
+    return 1 + encoded_varint_bytes(n_bytes) + n_bytes;
 }
 
 /* writer->list holds the inner list; wrap it as Feature, as a map entry, and append it to
  * writer->features. */
-static void end_feature(rk_example_writer *w, const char *name, rk_example_kind kind) {
+static void write_feature(rk_example_writer *w, const char *name, rk_example_kind kind) {
     rk_buffer *out = &w->features;
-    size_t n_name = strlen(name), n_feature = field_bytes(w->list.n_bytes);
-    rk_wire_put_head(out, 1, field_bytes(n_name) + field_bytes(n_feature));
+    size_t n_name = strlen(name), n_feature = encoded_field_bytes(w->list.n_bytes);
+    rk_wire_put_head(out, 1, encoded_field_bytes(n_name) + encoded_field_bytes(n_feature));
     rk_wire_put_bytes(out, 1, name, n_name);
     rk_wire_put_head(out, 2, n_feature);
     rk_wire_put_bytes(out, (uint32_t)kind + 1, w->list.data, w->list.n_bytes);
@@ -198,21 +199,21 @@ static void end_feature(rk_example_writer *w, const char *name, rk_example_kind 
 
 void rk_example_add_i64(rk_example_writer *w, const char *name, const int64_t *values, size_t n) {
     size_t n_bytes = 0;
-    for (size_t i = 0; i < n; i++) n_bytes += varint_bytes((uint64_t)values[i]);
+    for (size_t i = 0; i < n; i++) n_bytes += encoded_varint_bytes((uint64_t)values[i]);
     if (n) rk_wire_put_head(&w->list, 1, n_bytes);
     for (size_t i = 0; i < n; i++) rk_wire_put_varint(&w->list, (uint64_t)values[i]);
-    end_feature(w, name, RK_EXAMPLE_INT64);
+    write_feature(w, name, RK_EXAMPLE_INT64);
 }
 
 void rk_example_add_f32(rk_example_writer *w, const char *name, const float *values, size_t n) {
     if (n) rk_wire_put_head(&w->list, 1, n * sizeof *values);
     for (size_t i = 0; i < n; i++) rk_buffer_u32le(&w->list, rk_f32_bits(values[i]));
-    end_feature(w, name, RK_EXAMPLE_FLOAT);
+    write_feature(w, name, RK_EXAMPLE_FLOAT);
 }
 
 void rk_example_add_bytes(rk_example_writer *w, const char *name, const rk_span *values, size_t n) {
     for (size_t i = 0; i < n; i++) rk_wire_put_bytes(&w->list, 1, values[i].data, values[i].n_bytes);
-    end_feature(w, name, RK_EXAMPLE_BYTES);
+    write_feature(w, name, RK_EXAMPLE_BYTES);
 }
 
 rk_status rk_example_finish(rk_example_writer *w, rk_buffer *out) {

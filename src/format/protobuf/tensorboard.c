@@ -8,14 +8,14 @@
 #include "format/protobuf/tfrecord.h"
 #include "format/protobuf/wire.h"
 
-static void put_time(rk_buffer *event, double wall_seconds) {
+static void write_event_time(rk_buffer *event, double wall_seconds) {
     uint64_t bits;
     memcpy(&bits, &wall_seconds, sizeof bits);
     rk_wire_put_varint(event, 1 << 3 | RK_WIRE_FIXED64);
     rk_buffer_u64le(event, bits);
 }
 
-static void end_event(const rk_buffer *event, rk_buffer *out) {
+static void write_event(const rk_buffer *event, rk_buffer *out) {
     rk_tfrecord_write(event->data, event->n_bytes, out);
     if (out->status == RK_OK) out->status = event->status;
 }
@@ -23,9 +23,9 @@ static void end_event(const rk_buffer *event, rk_buffer *out) {
 void rk_tensorboard_begin(double wall_seconds, rk_buffer *out) {
     static const char version[] = "brain.Event:2";
     RK_AUTO(rk_buffer_release) rk_buffer event = {0};
-    put_time(&event, wall_seconds);
+    write_event_time(&event, wall_seconds);
     rk_wire_put_bytes(&event, 3, version, sizeof version - 1);
-    end_event(&event, out);
+    write_event(&event, out);
 }
 
 void rk_tensorboard_scalar(const char *tag, double value, int64_t step, double wall_seconds, rk_buffer *out) {
@@ -34,9 +34,9 @@ void rk_tensorboard_scalar(const char *tag, double value, int64_t step, double w
     rk_wire_put_varint(&inner, 2 << 3 | RK_WIRE_FIXED32);
     rk_buffer_u32le(&inner, rk_f32_bits((float)value));
     rk_wire_put_bytes(&summary, 1, inner.data, inner.n_bytes);
-    put_time(&event, wall_seconds);
+    write_event_time(&event, wall_seconds);
     rk_wire_put_number(&event, 2, (uint64_t)step);
     rk_wire_put_bytes(&event, 5, summary.data, summary.n_bytes);
     if (event.status == RK_OK) event.status = summary.status != RK_OK ? summary.status : inner.status;
-    end_event(&event, out);
+    write_event(&event, out);
 }

@@ -10,7 +10,7 @@ static uint32_t masked_crc(const void *data, size_t n_bytes) {
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-static uint64_t read_le(const uint8_t *at, int n_bytes) {
+static uint64_t read_little_endian(const uint8_t *at, int n_bytes) {
     uint64_t value = 0;
     for (int i = 0; i < n_bytes; i++) value |= (uint64_t)at[i] << (8 * i);
     return value;
@@ -18,8 +18,8 @@ static uint64_t read_le(const uint8_t *at, int n_bytes) {
 
 size_t rk_tfrecord_length(const void *data, size_t n_bytes) {
     const uint8_t *at = data;
-    if (n_bytes < 12 || masked_crc(at, 8) != (uint32_t)read_le(at + 8, 4)) return 0;
-    uint64_t length = read_le(at, 8);
+    if (n_bytes < 12 || masked_crc(at, 8) != (uint32_t)read_little_endian(at + 8, 4)) return 0;
+    uint64_t length = read_little_endian(at, 8);
     return length > RK_TFRECORD_MAX_BYTES ? 0 : (size_t)length + RK_TFRECORD_OVERHEAD;
 }
 
@@ -32,9 +32,9 @@ rk_status rk_tfrecord_parse(const void *data, size_t n_bytes, bool at_end, rk_sp
                    n_bytes);
         return RK_OK;
     }
-    RK_FAIL_IF(masked_crc(at, 8) != (uint32_t)read_le(at + 8, 4), RK_BAD_DATA,
+    RK_FAIL_IF(masked_crc(at, 8) != (uint32_t)read_little_endian(at + 8, 4), RK_BAD_DATA,
                "the checksum of a record's length does not match");
-    uint64_t length = read_le(at, 8);
+    uint64_t length = read_little_endian(at, 8);
     RK_FAIL_IF(length > RK_TFRECORD_MAX_BYTES, RK_BAD_DATA, "a record of %llu bytes; the limit is %d",
                (unsigned long long)length, RK_TFRECORD_MAX_BYTES);
     if (n_bytes < length + RK_TFRECORD_OVERHEAD) {
@@ -42,8 +42,8 @@ rk_status rk_tfrecord_parse(const void *data, size_t n_bytes, bool at_end, rk_sp
                    (unsigned long long)length + RK_TFRECORD_OVERHEAD);
         return RK_OK;
     }
-    RK_FAIL_IF(masked_crc(at + 12, (size_t)length) != (uint32_t)read_le(at + 12 + length, 4), RK_BAD_DATA,
-               "the checksum of a record does not match");
+    RK_FAIL_IF(masked_crc(at + 12, (size_t)length) != (uint32_t)read_little_endian(at + 12 + length, 4),
+               RK_BAD_DATA, "the checksum of a record does not match");
     *payload = (rk_span){(const char *)at + 12, (size_t)length};
     *consumed = (size_t)length + RK_TFRECORD_OVERHEAD;
     return RK_OK;

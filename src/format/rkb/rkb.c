@@ -34,7 +34,7 @@ typedef struct cursor {
     const uint8_t *at, *end;
 } cursor;
 
-static rk_status take_columns(rk_rkb *rkb, cursor *c) {
+static rk_status read_column_entries(rk_rkb *rkb, cursor *c) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)rkb->n_columns, rkb->names),
                         RK_ARRAY((size_t)rkb->n_columns, rkb->types)));
     for (int32_t i = 0; i < rkb->n_columns; i++) {
@@ -60,7 +60,7 @@ static bool is_plausible_size(const chunk *k) {
 
 /* The blocks' entries fill the footer's rest exactly; their chunks lie one after another from the head to the
  * footer. */
-static rk_status take_blocks(rk_rkb *rkb, cursor *c, uint64_t footer_begin) {
+static rk_status read_block_entries(rk_rkb *rkb, cursor *c, uint64_t footer_begin) {
     uint64_t at = RK_RKB_HEAD_BYTES, entry_bytes = 8 + (uint64_t)rkb->n_columns * RK_RKB_CHUNK_ENTRY_BYTES;
     uint64_t left = (uint64_t)(c->end - c->at), n_rows = 0;
     if (left % entry_bytes || left / entry_bytes != (uint64_t)rkb->n_blocks)
@@ -89,7 +89,7 @@ static rk_status take_blocks(rk_rkb *rkb, cursor *c, uint64_t footer_begin) {
     return RK_OK;
 }
 
-static rk_status take_head(const rk_rkb *rkb) {
+static rk_status read_file_head(const rk_rkb *rkb) {
     const uint8_t *head = rkb->data;
     if (rkb->n_bytes < RK_RKB_HEAD_BYTES)
         return damaged_error(rkb, rkb->n_bytes, "the file is truncated: it ends in its header");
@@ -104,9 +104,9 @@ static rk_status take_head(const rk_rkb *rkb) {
     return RK_OK;
 }
 
-static rk_status take_footer(rk_rkb *rkb) {
+static rk_status read_footer(rk_rkb *rkb) {
     enum { FIXED_BYTES = 20 };
-    RK_TRY(take_head(rkb));
+    RK_TRY(read_file_head(rkb));
     uint64_t tail = rkb->n_bytes - RK_RKB_TAIL_BYTES;
     if (rkb->n_bytes < RK_RKB_HEAD_BYTES + RK_RKB_TAIL_BYTES + FIXED_BYTES ||
         memcmp(rkb->data + tail + 16, RK_RKB_TAIL_MAGIC, RK_RKB_MAGIC_BYTES) != 0)
@@ -129,8 +129,8 @@ static rk_status take_footer(rk_rkb *rkb) {
     rkb->n_blocks = (int64_t)n_blocks;
     rkb->n_columns = (int32_t)n_columns;
     cursor c = {footer + FIXED_BYTES, footer + footer_bytes};
-    RK_TRY(take_columns(rkb, &c));
-    return take_blocks(rkb, &c, begin);
+    RK_TRY(read_column_entries(rkb, &c));
+    return read_block_entries(rkb, &c, begin);
 }
 
 rk_status rk_rkb_open_memory(const char *path, const void *data, size_t n_bytes, rk_rkb **out) {
@@ -139,7 +139,7 @@ rk_status rk_rkb_open_memory(const char *path, const void *data, size_t n_bytes,
     rkb->data = data;
     rkb->n_bytes = n_bytes;
     rk_status status = rk_strdup(path, &rkb->path);
-    if (status == RK_OK) status = take_footer(rkb);
+    if (status == RK_OK) status = read_footer(rkb);
     if (status == RK_OK)
         *out = rkb;
     else
@@ -190,7 +190,8 @@ void rk_rkb_memory_release(rk_rkb_memory *memory) {
 }
 
 /* The chunk's bytes before compression, in *out: of the file itself, or of m->raw. */
-static rk_status unpack(rk_rkb_memory *m, const chunk *k, const uint8_t *stored, const uint8_t **out) {
+static rk_status decompress_chunk(rk_rkb_memory *m, const chunk *k, const uint8_t *stored,
+                                  const uint8_t **out) {
     RK_FAIL_IF(rk_crc32c(0, stored, (size_t)k->stored_bytes) != k->crc32c, RK_BAD_DATA,
                "the checksum does not match");
     *out = stored;
@@ -231,7 +232,7 @@ static rk_status read_chunk(const rk_rkb *rkb, const chunk *k, int64_t n_rows, b
     RK_FAIL_IF(!rk_rkb_room_take(room, (uint64_t)n_rows, sizeof *out->offsets) ||
                    !rk_rkb_room_take(room, k->raw_bytes, 1),
                RK_BAD_DATA, "more rows and bytes than a block of its size may have");
-    RK_TRY(unpack(memory, k, rkb->data + k->begin, &raw));
+    RK_TRY(decompress_chunk(memory, k, rkb->data + k->begin, &raw));
     return rk_rkb_decode(raw, (size_t)k->raw_bytes, n_rows, may_pack && k->compression == RK_RKB_PLAIN, room,
                          out);
 }

@@ -4,12 +4,12 @@
 #include "base/memory.h"
 #include "format/rkb/rkb_internal.h"
 
-static int width_of(uint64_t range) {
+static int bytes_for_range(uint64_t range) {
     return range == 0 ? 0 : range <= UINT8_MAX ? 1 : range <= UINT16_MAX ? 2 : range <= UINT32_MAX ? 4 : 8;
 }
 
 /* The least of values[n] and the distance to the greatest. */
-static uint64_t range_of(const int64_t *values, int64_t n, int64_t *min_out) {
+static uint64_t find_range(const int64_t *values, int64_t n, int64_t *min_out) {
     int64_t min = n ? values[0] : 0, max = min;
     for (int64_t i = 1; i < n; i++) {
         min = values[i] < min ? values[i] : min;
@@ -46,10 +46,10 @@ static void pack_bits(rk_buffer *out, const int64_t *values, int64_t n, int64_t 
 }
 
 /* u8 width (0: all are equal), i64 least, then each value's distance from it. */
-static void put_ints(rk_buffer *out, const int64_t *values, int64_t n, bool in_bits) {
+static void encode_ints(rk_buffer *out, const int64_t *values, int64_t n, bool in_bits) {
     int64_t min;
-    uint64_t range = range_of(values, n, &min);
-    int width = width_of(range), bits = range ? 64 - __builtin_clzll(range) : 0;
+    uint64_t range = find_range(values, n, &min);
+    int width = bytes_for_range(range), bits = range ? 64 - __builtin_clzll(range) : 0;
     if (in_bits && bits < 8 * width && bits <= RK_RKB_MAX_BITS) {
         rk_buffer_u8(out, (uint8_t)(RK_RKB_BITS | bits));
         rk_buffer_u64le(out, (uint64_t)min);
@@ -73,14 +73,14 @@ static void put_ints(rk_buffer *out, const int64_t *values, int64_t n, bool in_b
 }
 
 /* The differences of offsets[n+1]. */
-static void put_differences(rk_buffer *out, const int64_t *offsets, int64_t n, bool in_bits,
-                            int64_t *scratch) {
+static void encode_differences(rk_buffer *out, const int64_t *offsets, int64_t n, bool in_bits,
+                               int64_t *scratch) {
     for (int64_t i = 0; i < n; i++) scratch[i] = offsets[i + 1] - offsets[i];
-    put_ints(out, scratch, n, in_bits);
+    encode_ints(out, scratch, n, in_bits);
 }
 
-static uint64_t ints_bytes(uint64_t n, uint64_t range) {
-    return RK_RKB_INTS_HEAD_BYTES + n * (uint64_t)width_of(range);
+static uint64_t encoded_ints_bytes(uint64_t n, uint64_t range) {
+    return RK_RKB_INTS_HEAD_BYTES + n * (uint64_t)bytes_for_range(range);
 }
 
 /* The distinct values of a text column, in the order of their first appearance. */
@@ -96,7 +96,7 @@ static void dictionary_release(dictionary *d) {
     RK_FREE_ALL(d->words, d->indices, d->slots);
 }
 
-static bool find_or_add(dictionary *d, const rk_column *column, int64_t value) {
+static bool find_or_add_word(dictionary *d, const rk_column *column, int64_t value) {
     rk_span text = rk_column_text(column, value);
     uint64_t slot = rk_hash_bytes(text.data, text.n_bytes, 0) & (d->n_slots - 1);
     for (; d->slots[slot]; slot = (slot + 1) & (d->n_slots - 1)) {
@@ -125,7 +125,7 @@ static rk_status build_vocabulary(const rk_column *column, dictionary *d, bool *
                         RK_ARRAY((size_t)d->n_slots, d->slots)));
     for (int64_t v = 0; v < n; v++) {
         int64_t n_words = d->n_words, length = (int64_t)rk_column_text(column, v).n_bytes;
-        if (!find_or_add(d, column, v)) return RK_OK;
+        if (!find_or_add_word(d, column, v)) return RK_OK;
         n_text_bytes += (uint64_t)length;
         longest = length > longest ? length : longest;
         shortest = length < shortest ? length : shortest;
@@ -135,38 +135,38 @@ static rk_status build_vocabulary(const rk_column *column, dictionary *d, bool *
         shortest_word = length < shortest_word ? length : shortest_word;
     }
     if (n == 0) return RK_OK;
-    uint64_t plain = ints_bytes((uint64_t)n, (uint64_t)(longest - shortest)) + n_text_bytes;
-    uint64_t packed = ints_bytes((uint64_t)d->n_words, (uint64_t)(longest_word - shortest_word)) +
-                      (uint64_t)n_word_bytes + ints_bytes((uint64_t)n, (uint64_t)d->n_words - 1) + 8;
+    uint64_t plain = encoded_ints_bytes((uint64_t)n, (uint64_t)(longest - shortest)) + n_text_bytes;
+    uint64_t packed = encoded_ints_bytes((uint64_t)d->n_words, (uint64_t)(longest_word - shortest_word)) +
+                      (uint64_t)n_word_bytes + encoded_ints_bytes((uint64_t)n, (uint64_t)d->n_words - 1) + 8;
     *worth = packed < plain;
     return RK_OK;
 }
 
-static void put_dictionary(rk_buffer *out, const rk_column *column, const dictionary *d, bool in_bits,
-                           int64_t *scratch) {
+static void encode_dictionary(rk_buffer *out, const rk_column *column, const dictionary *d, bool in_bits,
+                              int64_t *scratch) {
     rk_buffer_u8(out, RK_RKB_TEXT_DICTIONARY);
     rk_buffer_u64le(out, (uint64_t)d->n_words);
     for (int64_t w = 0; w < d->n_words; w++)
         scratch[w] = (int64_t)rk_column_text(column, d->words[w]).n_bytes;
-    put_ints(out, scratch, d->n_words, in_bits);
+    encode_ints(out, scratch, d->n_words, in_bits);
     for (int64_t w = 0; w < d->n_words; w++) {
         rk_span word = rk_column_text(column, d->words[w]);
         rk_buffer_append(out, word.data, word.n_bytes);
     }
-    put_ints(out, d->indices, column->n_values, in_bits);
+    encode_ints(out, d->indices, column->n_values, in_bits);
 }
 
-static rk_status put_text(rk_buffer *out, const rk_column *column, bool in_bits, int64_t *scratch) {
+static rk_status encode_text_column(rk_buffer *out, const rk_column *column, bool in_bits, int64_t *scratch) {
     dictionary d = {0};
     bool worth;
     rk_status status = build_vocabulary(column, &d, &worth);
     if (status == RK_OK && worth) {
-        put_dictionary(out, column, &d, in_bits, scratch);
+        encode_dictionary(out, column, &d, in_bits, scratch);
     } else if (status == RK_OK) {
         int64_t n = column->n_values;
         rk_buffer_u8(out, RK_RKB_TEXT_PLAIN);
         for (int64_t v = 0; v < n; v++) scratch[v] = column->places[v].n_bytes;
-        put_ints(out, scratch, n, in_bits);
+        encode_ints(out, scratch, n, in_bits);
         for (int64_t v = 0; v < n; v++) {
             rk_span text = rk_column_text(column, v);
             rk_buffer_append(out, text.data, text.n_bytes);
@@ -181,9 +181,9 @@ void rk_rkb_encode(const rk_column *column, int64_t n_rows, bool in_bits, rk_buf
     rk_status status = rk_alloc((size_t)(n > n_rows ? n : n_rows), sizeof *scratch, &scratch);
     if (status == RK_OK) {
         rk_buffer_u64le(out, (uint64_t)n);
-        put_differences(out, column->offsets, n_rows, in_bits, scratch);
-        if (column->type == RK_COLUMN_TEXT) status = put_text(out, column, in_bits, scratch);
-        if (column->type == RK_COLUMN_I64) put_ints(out, column->i64, n, in_bits);
+        encode_differences(out, column->offsets, n_rows, in_bits, scratch);
+        if (column->type == RK_COLUMN_TEXT) status = encode_text_column(out, column, in_bits, scratch);
+        if (column->type == RK_COLUMN_I64) encode_ints(out, column->i64, n, in_bits);
         if (column->type == RK_COLUMN_F32)
             rk_buffer_append(out, column->f32, (size_t)n * sizeof *column->f32);
         rk_buffer_u8(out, column->weights != NULL);

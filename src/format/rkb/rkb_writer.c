@@ -18,7 +18,7 @@ struct rk_rkb_writer {
     rk_buffer raw, packed, bits; /* one column: in bytes, those compressed, and in bits */
 };
 
-static rk_status put_head(rk_rkb_writer *w) {
+static rk_status write_file_head(rk_rkb_writer *w) {
     RK_AUTO(rk_buffer_release) rk_buffer head = {0};
     rk_buffer_append(&head, RK_RKB_HEAD_MAGIC, RK_RKB_MAGIC_BYTES);
     rk_buffer_u32le(&head, RK_RKB_VERSION);
@@ -39,7 +39,7 @@ rk_status rk_rkb_writer_open(const char *path, int level, rk_rkb_writer **out) {
         w->zstd = ZSTD_createCCtx();
         if (!w->zstd) RK_GOTO(RK_NO_MEMORY_ERROR(0));
     }
-    RK_GOTO(put_head(w));
+    RK_GOTO(write_file_head(w));
     *out = w;
     return RK_OK;
 done:
@@ -60,7 +60,7 @@ void rk_rkb_writer_free(rk_rkb_writer *w) {
 }
 
 /* Compress w->raw into w->packed. */
-static rk_status compress(rk_rkb_writer *w) {
+static rk_status compress_chunk(rk_rkb_writer *w) {
     size_t bound = ZSTD_compressBound(w->raw.n_bytes);
     if (bound > w->packed.capacity) {
         RK_TRY(rk_realloc(bound, 1, &w->packed.data));
@@ -75,8 +75,8 @@ static rk_status compress(rk_rkb_writer *w) {
 }
 
 /* Bits are unpacked many times faster than zstd: it must save an eighth of them to be worth it. */
-static rk_status pack(rk_rkb_writer *w, const rk_column *column, int64_t n_rows, const rk_buffer **out,
-                      bool *compressed) {
+static rk_status encode_chunk(rk_rkb_writer *w, const rk_column *column, int64_t n_rows,
+                              const rk_buffer **out, bool *compressed) {
     rk_buffer_clear(&w->bits);
     rk_rkb_encode(column, n_rows, true, &w->bits);
     RK_TRY(w->bits.status);
@@ -86,7 +86,7 @@ static rk_status pack(rk_rkb_writer *w, const rk_column *column, int64_t n_rows,
     rk_buffer_clear(&w->raw);
     rk_rkb_encode(column, n_rows, false, &w->raw);
     RK_TRY(w->raw.status);
-    RK_TRY(compress(w));
+    RK_TRY(compress_chunk(w));
     *compressed = w->packed.n_bytes < w->bits.n_bytes - w->bits.n_bytes / 8;
     if (*compressed) *out = &w->packed;
     return RK_OK;
@@ -97,10 +97,11 @@ typedef struct block_bytes {
     uint64_t stored, room;
 } block_bytes;
 
-static rk_status put_column(rk_rkb_writer *w, const rk_column *column, int64_t n_rows, block_bytes *bytes) {
+static rk_status write_column_chunk(rk_rkb_writer *w, const rk_column *column, int64_t n_rows,
+                                    block_bytes *bytes) {
     bool compressed;
     const rk_buffer *stored;
-    RK_TRY(pack(w, column, n_rows, &stored, &compressed));
+    RK_TRY(encode_chunk(w, column, n_rows, &stored, &compressed));
     bytes->stored += stored->n_bytes;
     bytes->room += (uint64_t)(n_rows + column->n_values) * sizeof *column->i64 +
                    (compressed ? w->raw.n_bytes : stored->n_bytes);
@@ -113,7 +114,7 @@ static rk_status put_column(rk_rkb_writer *w, const rk_column *column, int64_t n
 }
 
 /* A reader refuses what is larger than the format's limits, so the writer does. */
-static rk_status check_size(const rk_columns *block) {
+static rk_status check_block_size(const rk_columns *block) {
     int64_t n_text = 0;
     RK_FAIL_IF(block->n_rows > RK_RKB_MAX_ROWS, RK_INVALID_ARGUMENT, "a block of %lld rows; at most %d",
                (long long)block->n_rows, RK_RKB_MAX_ROWS);
@@ -136,14 +137,14 @@ rk_status rk_rkb_writer_add(rk_rkb_writer *w, const rk_columns *block) {
     w->has_schema = true;
     RK_FAIL_IF(!rk_columns_alike(&w->schema, block), RK_INVALID_ARGUMENT,
                "'%s': a block of other columns than the first", w->file.path);
-    rk_status status = check_size(block);
+    rk_status status = check_block_size(block);
     if (status != RK_OK) return rk_error_context(status, "'%s'", w->file.path);
     if (block->n_rows == 0) return RK_OK;
     rk_buffer_u64le(&w->index, (uint64_t)block->n_rows);
     status = w->index.status;
     block_bytes bytes = {.room = (uint64_t)block->n_rows * sizeof(int64_t)};
     for (int32_t c = 0; status == RK_OK && c < block->n_columns; c++)
-        status = put_column(w, &block->columns[c], block->n_rows, &bytes);
+        status = write_column_chunk(w, &block->columns[c], block->n_rows, &bytes);
     if (status == RK_OK && bytes.room > rk_rkb_room_of(bytes.stored, block->n_columns).bytes)
         status = rk_error_hint(rk_error(RK_INVALID_ARGUMENT,
                                         "'%s': a block of %lld rows and %d columns, %llu bytes in the file "

@@ -16,7 +16,7 @@ void rk_csv_record_release(rk_csv_record *record) {
 }
 
 /* A bit for each separator, line end and NUL of 64 bytes. */
-static inline uint64_t hits_of(const char *at, char separator) {
+static inline uint64_t find_special_bytes(const char *at, char separator) {
     uint64_t mask = 0;
 #ifdef __SSE2__
     const __m128i s = _mm_set1_epi8(separator), n = _mm_set1_epi8('\n'), zero = _mm_setzero_si128();
@@ -40,22 +40,22 @@ typedef struct scanner {
     char separator;
 } scanner;
 
-static inline void scan_from(scanner *s, const char *at) {
+static inline void begin_scan(scanner *s, const char *at) {
     s->next = at;
     s->mask = 0;
 }
 
 /* The next hit, or the end. */
-static inline const char *next_hit(scanner *s) {
+static inline const char *next_special_byte(scanner *s) {
     while (!s->mask) {
         size_t left = (size_t)(s->end - s->next), n = left < WINDOW_BYTES ? left : WINDOW_BYTES;
         if (n == 0) return s->end;
         if (n == WINDOW_BYTES) {
-            s->mask = hits_of(s->next, s->separator);
+            s->mask = find_special_bytes(s->next, s->separator);
         } else {
             char rest[WINDOW_BYTES] = {0};
             memcpy(rest, s->next, n);
-            s->mask = hits_of(rest, s->separator) & (((uint64_t)1 << n) - 1);
+            s->mask = find_special_bytes(rest, s->separator) & (((uint64_t)1 << n) - 1);
         }
         s->window = s->next;
         s->next += n;
@@ -83,7 +83,7 @@ static inline const char *skip_blanks(const rk_csv_dialect *dialect, const char 
 }
 
 /* The quote that closes the field whose text begins at `at`, or NULL; *n_doubled: quotes inside it. */
-static const char *closing_quote(char quote, const char *at, const char *end, size_t *n_doubled) {
+static const char *find_closing_quote(char quote, const char *at, const char *end, size_t *n_doubled) {
     *n_doubled = 0;
     while ((at = memchr(at, quote, (size_t)(end - at)))) {
         if (at + 1 == end || at[1] != quote) return at;
@@ -94,8 +94,8 @@ static const char *closing_quote(char quote, const char *at, const char *end, si
 }
 
 /* The text between quotes, with each doubled quote once, at the end of the record's scratch. */
-static rk_status undouble(char quote, const char *begin, const char *close, const char *input_end,
-                          rk_csv_record *record, size_t *n_scratch) {
+static rk_status unescape_quotes(char quote, const char *begin, const char *close, const char *input_end,
+                                 rk_csv_record *record, size_t *n_scratch) {
     size_t room =
         *n_scratch +
         (size_t)(input_end - begin); /* enough for the rest of the record, whose fields point here */
@@ -114,24 +114,24 @@ static rk_status undouble(char quote, const char *begin, const char *close, cons
 
 /* A quoted field whose opening quote is at *at: *at moves past the closing one, or becomes NULL: it does not
  * close in these bytes. */
-static rk_status quoted_field(char quote, const char **at, const char *end, rk_csv_record *record,
-                              size_t *n_scratch) {
+static rk_status parse_quoted_field(char quote, const char **at, const char *end, rk_csv_record *record,
+                                    size_t *n_scratch) {
     const char *begin = *at + 1;
     size_t n_doubled, n_lines = 0;
-    const char *close = closing_quote(quote, begin, end, &n_doubled);
+    const char *close = find_closing_quote(quote, begin, end, &n_doubled);
     *at = close ? close + 1 : NULL;
     if (!close) return RK_OK;
     RK_FAIL_IF(memchr(begin, 0, (size_t)(close - begin)), RK_BAD_DATA, "field %zu holds a NUL byte",
                record->n_fields + 1);
     for (const char *c = begin; c < close; c++) n_lines += *c == '\n';
     record->n_lines += n_lines;
-    return n_doubled ? undouble(quote, begin, close, end, record, n_scratch)
+    return n_doubled ? unescape_quotes(quote, begin, close, end, record, n_scratch)
                      : add_field(record, begin, close);
 }
 
 /* The field from `begin` to the hit that ends it. */
-static inline rk_status bare_field(const rk_csv_dialect *dialect, const char *begin, const char *stop,
-                                   const char *end, rk_csv_record *record) {
+static inline rk_status parse_unquoted_field(const rk_csv_dialect *dialect, const char *begin,
+                                             const char *stop, const char *end, rk_csv_record *record) {
     RK_FAIL_IF(stop < end && *stop == 0, RK_BAD_DATA, "field %zu holds a NUL byte", record->n_fields + 1);
     if (stop > begin && stop[-1] == '\r' && (stop == end || *stop == '\n')) stop--;
     if (dialect->trim) {
@@ -156,7 +156,7 @@ rk_status rk_csv_parse(const rk_csv_dialect *dialect, const char *data, size_t n
         if (dialect->quote && quote < end && *quote == dialect->quote) {
             quoted = true;
             at = quote;
-            RK_TRY(quoted_field(dialect->quote, &at, end, record, &n_scratch));
+            RK_TRY(parse_quoted_field(dialect->quote, &at, end, record, &n_scratch));
             RK_FAIL_IF(!at && at_end, RK_BAD_DATA, "field %zu: a quote that never closes",
                        record->n_fields + 1);
             if (!at) return RK_OK;
@@ -164,11 +164,11 @@ rk_status rk_csv_parse(const rk_csv_dialect *dialect, const char *data, size_t n
             if (at < end && *at == '\r' && (at + 1 == end || at[1] == '\n')) at++;
             RK_FAIL_IF(at < end && *at != dialect->separator && *at != '\n', RK_BAD_DATA,
                        "field %zu: text after the closing quote", record->n_fields);
-            if (at < end) scan_from(&scan, at + 1);
+            if (at < end) begin_scan(&scan, at + 1);
         } else {
             const char *begin = at;
-            at = next_hit(&scan);
-            RK_TRY(bare_field(dialect, begin, at, end, record));
+            at = next_special_byte(&scan);
+            RK_TRY(parse_unquoted_field(dialect, begin, at, end, record));
         }
         if (at == end || *at == '\n') break;
     }

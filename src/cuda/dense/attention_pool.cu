@@ -3,14 +3,16 @@
 
 #include "cuda/dense/dense_device.h"
 
-__device__ static inline int64_t length_of(const float *lengths, int64_t stride, int64_t s, int64_t rows) {
+__device__ static inline int64_t length_of_sample(const float *lengths, int64_t stride, int64_t s,
+                                                  int64_t rows) {
     float length = lengths[s * stride];
     return length < 1 ? 0 : length < (float)rows ? (int64_t)length : rows;
 }
 
-__global__ static void pool(int64_t n, int64_t rows, int64_t cols, bool softmax, const float *w,
-                            const float *k, const float *lengths, int64_t stride, float *y, float *used) {
-    int64_t s = rk_warp_number(), length = s < n ? length_of(lengths, stride, s, rows) : 0;
+__global__ static void attention_pool_kernel(int64_t n, int64_t rows, int64_t cols, bool softmax,
+                                             const float *w, const float *k, const float *lengths,
+                                             int64_t stride, float *y, float *used) {
+    int64_t s = rk_warp_number(), length = s < n ? length_of_sample(lengths, stride, s, rows) : 0;
     float most = -INFINITY, sum = 0;
     w += s * rows;
     used += s * rows;
@@ -33,15 +35,17 @@ __global__ static void pool(int64_t n, int64_t rows, int64_t cols, bool softmax,
 void rk_cuda_attention_pool(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, bool softmax,
                             const float *w, const float *k, const float *lengths, int64_t lengths_stride,
                             float *y, float *used) {
-    RK_LAUNCH(pool, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols, softmax, w, k, lengths,
-              lengths_stride, y, used);
+    RK_LAUNCH(attention_pool_kernel, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols, softmax, w, k,
+              lengths, lengths_stride, y, used);
 }
 
 /* dw's first gradient writes zeros beyond the length, and so does dk's. */
-__global__ static void pool_backward(int64_t n, int64_t rows, int64_t cols, bool softmax, const float *used,
-                                     const float *k, const float *lengths, int64_t stride, const float *dy,
-                                     float *dused, float *dw, bool overwrite_w, float *dk, bool overwrite_k) {
-    int64_t s = rk_warp_number(), length = s < n ? length_of(lengths, stride, s, rows) : 0,
+__global__ static void attention_pool_backward_kernel(int64_t n, int64_t rows, int64_t cols, bool softmax,
+                                                      const float *used, const float *k, const float *lengths,
+                                                      int64_t stride, const float *dy, float *dused,
+                                                      float *dw, bool overwrite_w, float *dk,
+                                                      bool overwrite_k) {
+    int64_t s = rk_warp_number(), length = s < n ? length_of_sample(lengths, stride, s, rows) : 0,
             first_row = s * rows;
     float dot = 0;
     for (int64_t r = 0; r < length; r++) { /* a row at a time, by the warp */
@@ -72,6 +76,6 @@ void rk_cuda_attention_pool_backward(rk_stream *stream, int64_t n, int64_t rows,
                                      const float *used, const float *k, const float *lengths,
                                      int64_t lengths_stride, const float *dy, float *dused, float *dw,
                                      bool overwrite_w, float *dk, bool overwrite_k) {
-    RK_LAUNCH(pool_backward, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols, softmax, used, k,
-              lengths, lengths_stride, dy, dused, dw, overwrite_w, dk, overwrite_k);
+    RK_LAUNCH(attention_pool_backward_kernel, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols,
+              softmax, used, k, lengths, lengths_stride, dy, dused, dw, overwrite_w, dk, overwrite_k);
 }

@@ -4,7 +4,7 @@
 
 #include "cuda/dense/dense_device.h"
 
-__global__ static void finish_statistics(int64_t n, int64_t cols, rk_cuda_batch_norm a) {
+__global__ static void finish_statistics_kernel(int64_t n, int64_t cols, rk_cuda_batch_norm a) {
     int64_t c = rk_thread_number();
     if (c >= cols) return;
     double squares = (double)a.scale[c], unbiased = n > 1 ? squares / (double)(n - 1) : squares;
@@ -17,10 +17,11 @@ __global__ static void finish_statistics(int64_t n, int64_t cols, rk_cuda_batch_
 /* scale, until now the sum of squares around mean, becomes 1 / deviation; the running ones take their part */
 void rk_cuda_batch_norm_statistics(rk_stream *stream, int64_t n, int64_t cols,
                                    const rk_cuda_batch_norm *norm) {
-    RK_LAUNCH(finish_statistics, rk_blocks_of(cols, RK_THREADS), RK_THREADS, 0, stream, n, cols, *norm);
+    RK_LAUNCH(finish_statistics_kernel, rk_blocks_of(cols, RK_THREADS), RK_THREADS, 0, stream, n, cols,
+              *norm);
 }
 
-__global__ static void use_running_statistics(int64_t cols, rk_cuda_batch_norm a) {
+__global__ static void use_running_statistics_kernel(int64_t cols, rk_cuda_batch_norm a) {
     int64_t c = rk_thread_number();
     if (c >= cols) return;
     a.mean[c] = a.running_mean[c];
@@ -29,11 +30,13 @@ __global__ static void use_running_statistics(int64_t cols, rk_cuda_batch_norm a
 
 /* mean and scale as the running ones have them, for prediction */
 void rk_cuda_batch_norm_running(rk_stream *stream, int64_t cols, const rk_cuda_batch_norm *norm) {
-    RK_LAUNCH(use_running_statistics, rk_blocks_of(cols, RK_THREADS), RK_THREADS, 0, stream, cols, *norm);
+    RK_LAUNCH(use_running_statistics_kernel, rk_blocks_of(cols, RK_THREADS), RK_THREADS, 0, stream, cols,
+              *norm);
 }
 
-__global__ static void forward(int64_t n, int64_t cols, const float *mean, const float *scale,
-                               const float *gamma, const float *beta, const float *x, float *y) {
+__global__ static void batch_norm_forward_kernel(int64_t n, int64_t cols, const float *mean,
+                                                 const float *scale, const float *gamma, const float *beta,
+                                                 const float *x, float *y) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t c = i % cols;
@@ -44,13 +47,14 @@ __global__ static void forward(int64_t n, int64_t cols, const float *mean, const
 void rk_cuda_batch_norm_forward(rk_stream *stream, int64_t n, int64_t cols, const float *mean,
                                 const float *scale, const float *gamma, const float *beta, const float *x,
                                 float *y) {
-    RK_LAUNCH(forward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, cols, mean, scale,
-              gamma, beta, x, y);
+    RK_LAUNCH(batch_norm_forward_kernel, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols,
+              cols, mean, scale, gamma, beta, x, y);
 }
 
-__global__ static void backward(int64_t n, int64_t total, int64_t cols, const float *mean, const float *scale,
-                                const float *gamma, const float *dots, const float *sums, const float *x,
-                                const float *dy, float *dx, bool overwrite) {
+__global__ static void batch_norm_backward_kernel(int64_t n, int64_t total, int64_t cols, const float *mean,
+                                                  const float *scale, const float *gamma, const float *dots,
+                                                  const float *sums, const float *x, const float *dy,
+                                                  float *dx, bool overwrite) {
     int64_t i = rk_thread_number();
     if (i >= n * cols) return;
     int64_t c = i % cols;
@@ -62,6 +66,6 @@ __global__ static void backward(int64_t n, int64_t total, int64_t cols, const fl
 void rk_cuda_batch_norm_backward(rk_stream *stream, int64_t n, int64_t total, int64_t cols, const float *mean,
                                  const float *scale, const float *gamma, const float *dots, const float *sums,
                                  const float *x, const float *dy, float *dx, bool overwrite) {
-    RK_LAUNCH(backward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n, total, cols, mean,
-              scale, gamma, dots, sums, x, dy, dx, overwrite);
+    RK_LAUNCH(batch_norm_backward_kernel, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n, total,
+              cols, mean, scale, gamma, dots, sums, x, dy, dx, overwrite);
 }

@@ -7,7 +7,7 @@ extern "C" {
 
 #include "cuda/dense/dense_device.h"
 
-__global__ static void bias(int64_t n, int64_t cols, const float *x, const float *b, float *y) {
+__global__ static void add_bias_kernel(int64_t n, int64_t cols, const float *x, const float *b, float *y) {
     int64_t i = 4 * rk_thread_number();
     if (i >= n) return;
     float4 v = x ? rk_load4(x, i, n) : make_float4(0, 0, 0, 0);
@@ -18,10 +18,11 @@ __global__ static void bias(int64_t n, int64_t cols, const float *x, const float
 
 /* y[r, c] = x[r, c] + b[c]; x NULL: zeros */
 void rk_cuda_bias(rk_stream *stream, int64_t rows, int64_t cols, const float *x, const float *b, float *y) {
-    RK_LAUNCH(bias, rk_quad_blocks(rows * cols), RK_THREADS, 0, stream, rows * cols, cols, x, b, y);
+    RK_LAUNCH(add_bias_kernel, rk_quad_blocks(rows * cols), RK_THREADS, 0, stream, rows * cols, cols, x, b,
+              y);
 }
 
-__device__ static inline float factor_of(float g) {
+__device__ static inline float gate_factor(float g) {
     return (float)(2 * rk_sigmoid_of((double)g));
 }
 /* Of the factor, by g. */
@@ -29,37 +30,38 @@ __device__ static inline float gate_slope(float factor) {
     return factor * (1 - factor / 2);
 }
 
-__global__ static void gate(int64_t n, int64_t cols, const float *x, const float *g, bool shared, float *y,
-                            bool overwrite) {
+__global__ static void apply_gate_kernel(int64_t n, int64_t cols, const float *x, const float *g, bool shared,
+                                         float *y, bool overwrite) {
     int64_t i = rk_thread_number();
-    if (i < n) rk_put(&y[i], factor_of(g[shared ? i % cols : i]) * x[i], overwrite);
+    if (i < n) rk_put(&y[i], gate_factor(g[shared ? i % cols : i]) * x[i], overwrite);
 }
 
 /* y[r, c] += 2 sigmoid(g) x[r, c], g = g[c] if shared, else g[r, c] */
 void rk_cuda_gate(rk_stream *stream, int64_t rows, int64_t cols, const float *x, const float *g, bool shared,
                   float *y, bool overwrite) {
-    RK_LAUNCH(gate, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols, cols, x, g,
-              shared, y, overwrite);
+    RK_LAUNCH(apply_gate_kernel, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols,
+              cols, x, g, shared, y, overwrite);
 }
 
-__global__ static void gate_backward(int64_t n, const float *x, const float *g, const float *dy, float *dg,
-                                     bool overwrite) {
+__global__ static void gate_backward_kernel(int64_t n, const float *x, const float *g, const float *dy,
+                                            float *dg, bool overwrite) {
     int64_t i = rk_thread_number();
-    if (i < n) rk_put(&dg[i], dy[i] * x[i] * gate_slope(factor_of(g[i])), overwrite);
+    if (i < n) rk_put(&dg[i], dy[i] * x[i] * gate_slope(gate_factor(g[i])), overwrite);
 }
 
 /* dg[i] += dy[i] x[i] d(2 sigmoid(g[i])) */
 void rk_cuda_gate_backward(rk_stream *stream, int64_t n, const float *x, const float *g, const float *dy,
                            float *dg, bool overwrite) {
-    RK_LAUNCH(gate_backward, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, x, g, dy, dg, overwrite);
+    RK_LAUNCH(gate_backward_kernel, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, x, g, dy, dg,
+              overwrite);
 }
 
-__global__ static void gate_slopes(int64_t n, const float *g, float *dg) {
+__global__ static void gate_slopes_kernel(int64_t n, const float *g, float *dg) {
     int64_t i = rk_thread_number();
-    if (i < n) dg[i] *= gate_slope(factor_of(g[i]));
+    if (i < n) dg[i] *= gate_slope(gate_factor(g[i]));
 }
 
 /* dg[c] *= d(2 sigmoid(g[c])): after the sums of dy x of a shared gate */
 void rk_cuda_gate_slopes(rk_stream *stream, int64_t n, const float *g, float *dg) {
-    RK_LAUNCH(gate_slopes, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, g, dg);
+    RK_LAUNCH(gate_slopes_kernel, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, g, dg);
 }

@@ -17,8 +17,8 @@ __device__ static inline float block_max(float x, double *shared) {
 
 /* Takes out the sample's own item, and of a group in a row all but the best (the first of equals). Returns
  * how many are left. */
-__device__ static inline double mask_row(const rk_cuda_candidates_args &a, float *scores, int32_t own_id,
-                                         double *sums) {
+__device__ static inline double mask_candidates_row(const rk_cuda_candidates_args &a, float *scores,
+                                                    int32_t own_id, double *sums) {
     int64_t n_single = a.hard > 1 ? a.first_grouped : a.n_candidates, n_left = 0;
     for (int64_t c = threadIdx.x; c < n_single; c += RK_THREADS) {
         bool counts = a.ids[c] != own_id && RK_SCORE_COUNTS(scores[c]);
@@ -42,8 +42,8 @@ typedef struct outcome {
     double loss, own_gradient;
 } outcome;
 
-__device__ static inline outcome softmax_row(const rk_cuda_candidates_args &a, float *scores, int64_t i,
-                                             double weight, double *sums) {
+__device__ static inline outcome softmax_loss_row(const rk_cuda_candidates_args &a, float *scores, int64_t i,
+                                                  double weight, double *sums) {
     float factor = (float)(1 / a.temperature),
           own = a.own_scores[i] * factor - (a.own_log_q ? a.own_log_q[i] : 0), top = own;
     for (int64_t c = threadIdx.x; c < a.n_candidates; c += RK_THREADS) {
@@ -63,8 +63,8 @@ __device__ static inline outcome softmax_row(const rk_cuda_candidates_args &a, f
     return {weight * (log(sum) - (double)(own - top)), weight / a.temperature * (own_part / sum - 1)};
 }
 
-__device__ static inline outcome bpr_row(const rk_cuda_candidates_args &a, float *scores, int64_t i,
-                                         double weight, double n_left, double *sums) {
+__device__ static inline outcome bpr_loss_row(const rk_cuda_candidates_args &a, float *scores, int64_t i,
+                                              double weight, double n_left, double *sums) {
     double a_candidate = n_left > 0 ? weight / n_left : 0, loss = 0, slopes = 0;
     float factor = (float)(1 / a.temperature), own = a.own_scores[i],
           slope = (float)(a_candidate / a.temperature);
@@ -79,8 +79,8 @@ __device__ static inline outcome bpr_row(const rk_cuda_candidates_args &a, float
     return {a_candidate * loss, -rk_block_sum_f64(slopes, sums)};
 }
 
-__device__ static inline outcome contrastive_row(const rk_cuda_candidates_args &a, float *scores, int64_t i,
-                                                 double weight, double n_left, double *sums) {
+__device__ static inline outcome contrastive_loss_row(const rk_cuda_candidates_args &a, float *scores,
+                                                      int64_t i, double weight, double n_left, double *sums) {
     double a_candidate = n_left > 0 ? a.negative_weight / n_left : 0, above = 0;
     float slope = (float)(weight * a_candidate), margin = (float)a.margin;
     for (int64_t c = threadIdx.x; c < a.n_candidates; c += RK_THREADS) {
@@ -91,15 +91,16 @@ __device__ static inline outcome contrastive_row(const rk_cuda_candidates_args &
     return {weight * (1 - (double)a.own_scores[i] + a_candidate * rk_block_sum_f64(above, sums)), -weight};
 }
 
-__global__ static void candidate_rows(rk_cuda_candidates_args a) {
+__global__ static void candidate_rows_kernel(rk_cuda_candidates_args a) {
     RK_SHARED(double, sums, RK_WARPS);
     int64_t i = blockIdx.x;
     float *scores = a.scores + i * a.n_candidates;
-    double weight = *a.scale * (double)a.weights[i], n_left = mask_row(a, scores, a.own_ids[i], sums);
-    outcome o = a.kind == RK_CANDIDATES_BPR ? bpr_row(a, scores, i, weight, n_left, sums)
+    double weight = *a.scale * (double)a.weights[i],
+           n_left = mask_candidates_row(a, scores, a.own_ids[i], sums);
+    outcome o = a.kind == RK_CANDIDATES_BPR ? bpr_loss_row(a, scores, i, weight, n_left, sums)
                 : a.kind == RK_CANDIDATES_COSINE_CONTRASTIVE
-                    ? contrastive_row(a, scores, i, weight, n_left, sums)
-                    : softmax_row(a, scores, i, weight, sums);
+                    ? contrastive_loss_row(a, scores, i, weight, n_left, sums)
+                    : softmax_loss_row(a, scores, i, weight, sums);
     if (threadIdx.x > 0) return;
     a.losses[i] = o.loss;
     a.own_gradient[i] = (float)o.own_gradient;
@@ -107,11 +108,11 @@ __global__ static void candidate_rows(rk_cuda_candidates_args a) {
 
 /* rk_candidate_row of each sample */
 void rk_cuda_candidate_rows(rk_stream *stream, const rk_cuda_candidates_args *args) {
-    RK_LAUNCH(candidate_rows, (uint32_t)args->n, RK_THREADS, 0, stream, *args);
+    RK_LAUNCH(candidate_rows_kernel, (uint32_t)args->n, RK_THREADS, 0, stream, *args);
 }
 
-__global__ static void sum_losses(int64_t n, const double *losses, double *to, uint32_t *stop,
-                                  uint32_t stop_bit) {
+__global__ static void sum_losses_kernel(int64_t n, const double *losses, double *to, uint32_t *stop,
+                                         uint32_t stop_bit) {
     RK_SHARED(double, sums, RK_WARPS);
     double sum = 0;
     for (int64_t i = threadIdx.x; i < n; i += RK_THREADS) sum += losses[i];
@@ -124,5 +125,5 @@ __global__ static void sum_losses(int64_t n, const double *losses, double *to, u
 /* *sum = sum_i losses[i]; *stop |= stop_bit if it is not finite */
 void rk_cuda_sum_losses(rk_stream *stream, int64_t n, const double *losses, double *sum, uint32_t *stop,
                         uint32_t stop_bit) {
-    RK_LAUNCH(sum_losses, 1, RK_THREADS, 0, stream, n, losses, sum, stop, stop_bit);
+    RK_LAUNCH(sum_losses_kernel, 1, RK_THREADS, 0, stream, n, losses, sum, stop, stop_bit);
 }

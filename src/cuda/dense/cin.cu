@@ -4,8 +4,8 @@
 
 #include "cuda/dense/dense_device.h"
 
-__global__ static void products(int64_t n, int64_t fields, int64_t maps, const float *x0, const float *x,
-                                float *to) {
+__global__ static void cin_products_kernel(int64_t n, int64_t fields, int64_t maps, const float *x0,
+                                           const float *x, float *to) {
     int64_t i = rk_thread_number();
     if (i >= n * fields * maps) return;
     int64_t j = i % fields, h = i / fields % maps, d = i / (fields * maps);
@@ -15,14 +15,14 @@ __global__ static void products(int64_t n, int64_t fields, int64_t maps, const f
 /* products[d, h, j] = x[d, h] x0[d, j] */
 void rk_cuda_cin_products(rk_stream *stream, int64_t n, int64_t fields, int64_t maps, const float *x0,
                           const float *x, float *to) {
-    RK_LAUNCH(products, rk_blocks_of(n * fields * maps, RK_THREADS), RK_THREADS, 0, stream, n, fields, maps,
-              x0, x, to);
+    RK_LAUNCH(cin_products_kernel, rk_blocks_of(n * fields * maps, RK_THREADS), RK_THREADS, 0, stream, n,
+              fields, maps, x0, x, to);
 }
 
 /* A warp a row d: first dx0, then dx, which may be the same array. */
-__global__ static void products_backward(int64_t n, int64_t fields, int64_t maps, const float *x0,
-                                         const float *x, const float *dproducts, float *dx0, bool overwrite0,
-                                         float *dx, bool overwrite1) {
+__global__ static void cin_products_backward_kernel(int64_t n, int64_t fields, int64_t maps, const float *x0,
+                                                    const float *x, const float *dproducts, float *dx0,
+                                                    bool overwrite0, float *dx, bool overwrite1) {
     int64_t d = rk_warp_number();
     bool here = d < n;
     const float *from = dproducts + d * fields * maps;
@@ -43,6 +43,6 @@ __global__ static void products_backward(int64_t n, int64_t fields, int64_t maps
 void rk_cuda_cin_products_backward(rk_stream *stream, int64_t n, int64_t fields, int64_t maps,
                                    const float *x0, const float *x, const float *dproducts, float *dx0,
                                    bool overwrite0, float *dx, bool overwrite1) {
-    RK_LAUNCH(products_backward, rk_warp_blocks(n), RK_THREADS, 0, stream, n, fields, maps, x0, x, dproducts,
-              dx0, overwrite0, dx, overwrite1);
+    RK_LAUNCH(cin_products_backward_kernel, rk_warp_blocks(n), RK_THREADS, 0, stream, n, fields, maps, x0, x,
+              dproducts, dx0, overwrite0, dx, overwrite1);
 }

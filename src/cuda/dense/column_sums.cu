@@ -13,7 +13,7 @@ enum { COLUMNS = RK_WARP, LINES = RK_WARPS, AHEAD = 4 };
 
 /* What x, the value of row r and column c, adds to its column's sum. */
 template <int KIND>
-__device__ static inline float term(const rk_cuda_sum_args &a, float x, int64_t r, int64_t c) {
+__device__ static inline float term_at(const rk_cuda_sum_args &a, float x, int64_t r, int64_t c) {
     int64_t i = r * a.cols + c;
     if (KIND == RK_CUDA_SCALED) return x * a.y[r * (a.cols / a.span) + c / a.span];
     if (KIND == RK_CUDA_RELU_SUM) return a.y[i] > 0 ? x : 0;
@@ -36,13 +36,13 @@ __device__ static inline void store_term(const rk_cuda_sum_args &a, float value,
 /* Adds N rows, LINES apart, in order. All are read before any is written: `masked` may be x, so else no row's
  * loads could begin before the last one's store. */
 template <int KIND, int N>
-__device__ static inline void add_rows(const rk_cuda_sum_args &a, int64_t r, int64_t c, float *sum,
-                                       float *plain) {
+__device__ static inline void add_rows_of_column(const rk_cuda_sum_args &a, int64_t r, int64_t c, float *sum,
+                                                 float *plain) {
     float x[N], terms[N];
 #pragma unroll
     for (int k = 0; k < N; k++) {
         x[k] = a.x[(r + k * LINES) * a.cols + c];
-        terms[k] = term<KIND>(a, x[k], r + k * LINES, c);
+        terms[k] = term_at<KIND>(a, x[k], r + k * LINES, c);
     }
 #pragma unroll
     for (int k = 0; k < N; k++) {
@@ -54,7 +54,7 @@ __device__ static inline void add_rows(const rk_cuda_sum_args &a, int64_t r, int
 
 /* Thread (lane, line) adds rows line, line + 8, ...; then the lines are added in order. */
 template <int KIND>
-__global__ static void sum_pieces(rk_cuda_sum_args a, int64_t piece, int64_t n_pieces) {
+__global__ static void sum_pieces_kernel(rk_cuda_sum_args a, int64_t piece, int64_t n_pieces) {
     RK_SHARED(float, sums, LINES *COLUMNS);
     RK_SHARED(float, plains, LINES *COLUMNS);
     int lane = rk_lane(), line = (int)threadIdx.x / RK_WARP;
@@ -64,8 +64,8 @@ __global__ static void sum_pieces(rk_cuda_sum_args a, int64_t piece, int64_t n_p
     if (c < a.cols) {
         int64_t r = first + line;
         for (; r + (AHEAD - 1) * LINES < last; r += AHEAD * LINES)
-            add_rows<KIND, AHEAD>(a, r, c, &sum, &plain);
-        for (; r < last; r += LINES) add_rows<KIND, 1>(a, r, c, &sum, &plain);
+            add_rows_of_column<KIND, AHEAD>(a, r, c, &sum, &plain);
+        for (; r < last; r += LINES) add_rows_of_column<KIND, 1>(a, r, c, &sum, &plain);
     }
     sums[line * COLUMNS + lane] = sum;
     plains[line * COLUMNS + lane] = plain;
@@ -79,8 +79,8 @@ __global__ static void sum_pieces(rk_cuda_sum_args a, int64_t piece, int64_t n_p
     if (a.out_plain) a.partials[(n_pieces + blockIdx.y) * a.cols + c] = plain;
 }
 
-__global__ static void add_pieces(int64_t cols, int64_t n_pieces, const float *partials, double divisor,
-                                  float *out, float *out_plain) {
+__global__ static void add_pieces_kernel(int64_t cols, int64_t n_pieces, const float *partials,
+                                         double divisor, float *out, float *out_plain) {
     RK_SHARED(double, sums, LINES *COLUMNS);
     int lane = rk_lane(), line = (int)threadIdx.x / RK_WARP;
     int64_t c = (int64_t)blockIdx.x * COLUMNS + lane, first = blockIdx.y * n_pieces;
@@ -101,26 +101,32 @@ void rk_cuda_column_sums(rk_stream *stream, const rk_cuda_sum_args *args) {
     dim3 blocks(rk_blocks_of(args->cols, COLUMNS), (uint32_t)n_pieces);
     switch (args->kind) {
         case RK_CUDA_PLAIN:
-            RK_LAUNCH((sum_pieces<RK_CUDA_PLAIN>), blocks, RK_THREADS, 0, stream, *args, piece, n_pieces);
+            RK_LAUNCH((sum_pieces_kernel<RK_CUDA_PLAIN>), blocks, RK_THREADS, 0, stream, *args, piece,
+                      n_pieces);
             break;
         case RK_CUDA_SCALED:
-            RK_LAUNCH((sum_pieces<RK_CUDA_SCALED>), blocks, RK_THREADS, 0, stream, *args, piece, n_pieces);
+            RK_LAUNCH((sum_pieces_kernel<RK_CUDA_SCALED>), blocks, RK_THREADS, 0, stream, *args, piece,
+                      n_pieces);
             break;
         case RK_CUDA_RELU_SUM:
-            RK_LAUNCH((sum_pieces<RK_CUDA_RELU_SUM>), blocks, RK_THREADS, 0, stream, *args, piece, n_pieces);
+            RK_LAUNCH((sum_pieces_kernel<RK_CUDA_RELU_SUM>), blocks, RK_THREADS, 0, stream, *args, piece,
+                      n_pieces);
             break;
         case RK_CUDA_SQUARES:
-            RK_LAUNCH((sum_pieces<RK_CUDA_SQUARES>), blocks, RK_THREADS, 0, stream, *args, piece, n_pieces);
+            RK_LAUNCH((sum_pieces_kernel<RK_CUDA_SQUARES>), blocks, RK_THREADS, 0, stream, *args, piece,
+                      n_pieces);
             break;
         case RK_CUDA_BY_COLUMN:
-            RK_LAUNCH((sum_pieces<RK_CUDA_BY_COLUMN>), blocks, RK_THREADS, 0, stream, *args, piece, n_pieces);
+            RK_LAUNCH((sum_pieces_kernel<RK_CUDA_BY_COLUMN>), blocks, RK_THREADS, 0, stream, *args, piece,
+                      n_pieces);
             break;
         case RK_CUDA_BY_ROW:
-            RK_LAUNCH((sum_pieces<RK_CUDA_BY_ROW>), blocks, RK_THREADS, 0, stream, *args, piece, n_pieces);
+            RK_LAUNCH((sum_pieces_kernel<RK_CUDA_BY_ROW>), blocks, RK_THREADS, 0, stream, *args, piece,
+                      n_pieces);
             break;
     }
     if (!args->out && !args->out_plain) return;
     dim3 columns(rk_blocks_of(args->cols, COLUMNS), args->out_plain ? 2 : 1);
-    RK_LAUNCH(add_pieces, columns, RK_THREADS, 0, stream, args->cols, n_pieces, args->partials,
+    RK_LAUNCH(add_pieces_kernel, columns, RK_THREADS, 0, stream, args->cols, n_pieces, args->partials,
               args->divisor != 0 ? args->divisor : 1, args->out, args->out_plain);
 }

@@ -3,16 +3,16 @@
 
 #include "cuda/dense/dense_device.h"
 
-__global__ static void copy_columns(int64_t n, int64_t cols, const float *from, int64_t from_stride,
-                                    float *to, int64_t to_stride, bool overwrite) {
+__global__ static void copy_columns_kernel(int64_t n, int64_t cols, const float *from, int64_t from_stride,
+                                           float *to, int64_t to_stride, bool overwrite) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t r = i / cols, c = i - r * cols;
     rk_put(&to[r * to_stride + c], from[r * from_stride + c], overwrite);
 }
 
-__global__ static void copy_quads(int64_t n, int64_t quads, const float4 *from, int64_t from_stride,
-                                  float4 *to, int64_t to_stride, bool overwrite) {
+__global__ static void copy_quads_kernel(int64_t n, int64_t quads, const float4 *from, int64_t from_stride,
+                                         float4 *to, int64_t to_stride, bool overwrite) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t r = i / quads, c = i - r * quads;
@@ -28,15 +28,15 @@ void rk_cuda_copy_columns(rk_stream *stream, int64_t rows, int64_t cols, const f
                  (uintptr_t)to % 16 == 0;
     int64_t n = rows * cols;
     if (quads)
-        RK_LAUNCH(copy_quads, rk_blocks_of(n / 4, RK_THREADS), RK_THREADS, 0, stream, n / 4, cols / 4,
+        RK_LAUNCH(copy_quads_kernel, rk_blocks_of(n / 4, RK_THREADS), RK_THREADS, 0, stream, n / 4, cols / 4,
                   (const float4 *)from, from_stride / 4, (float4 *)to, to_stride / 4, overwrite);
     else
-        RK_LAUNCH(copy_columns, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, cols, from,
+        RK_LAUNCH(copy_columns_kernel, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, cols, from,
                   from_stride, to, to_stride, overwrite);
 }
 
-__global__ static void scatter_columns(int64_t n, int64_t cols, int64_t begin, int64_t count, const float *dy,
-                                       float *dx) {
+__global__ static void scatter_columns_kernel(int64_t n, int64_t cols, int64_t begin, int64_t count,
+                                              const float *dy, float *dx) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t r = i / cols, c = i - r * cols - begin;
@@ -46,13 +46,13 @@ __global__ static void scatter_columns(int64_t n, int64_t cols, int64_t begin, i
 /* dx[r, begin + c] = dy[r, c], and 0 in other columns: the first gradient of a slice */
 void rk_cuda_scatter_columns(rk_stream *stream, int64_t rows, int64_t cols, int64_t begin, int64_t count,
                              const float *dy, float *dx) {
-    RK_LAUNCH(scatter_columns, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols,
-              cols, begin, count, dy, dx);
+    RK_LAUNCH(scatter_columns_kernel, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream,
+              rows * cols, cols, begin, count, dy, dx);
 }
 
 /* Samples are small: what a warp reads with a stride is in the first cache when its neighbours come. */
-__global__ static void transpose(int64_t n, int64_t rows, int64_t cols, const float *x, float *y,
-                                 bool overwrite) {
+__global__ static void transpose_kernel(int64_t n, int64_t rows, int64_t cols, const float *x, float *y,
+                                        bool overwrite) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t s = i / (rows * cols), at = i - s * rows * cols, c = at / rows, r = at - c * rows;
@@ -63,11 +63,11 @@ __global__ static void transpose(int64_t n, int64_t rows, int64_t cols, const fl
 void rk_cuda_transpose(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y,
                        bool overwrite) {
     int64_t all = n * rows * cols;
-    RK_LAUNCH(transpose, rk_blocks_of(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols, x, y,
+    RK_LAUNCH(transpose_kernel, rk_blocks_of(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols, x, y,
               overwrite);
 }
 
-__global__ static void sum_rows(int64_t n, int64_t rows, int64_t cols, const float *x, float *y) {
+__global__ static void sum_rows_kernel(int64_t n, int64_t rows, int64_t cols, const float *x, float *y) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t s = i / cols, c = i - s * cols;
@@ -79,12 +79,12 @@ __global__ static void sum_rows(int64_t n, int64_t rows, int64_t cols, const flo
 
 /* y[s, c] = sum_r x[s, r, c] */
 void rk_cuda_sum_rows(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y) {
-    RK_LAUNCH(sum_rows, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, rows, cols, x,
-              y);
+    RK_LAUNCH(sum_rows_kernel, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, rows,
+              cols, x, y);
 }
 
-__global__ static void broadcast_rows(int64_t n, int64_t rows, int64_t cols, const float *dy, float *dx,
-                                      bool overwrite) {
+__global__ static void broadcast_rows_kernel(int64_t n, int64_t rows, int64_t cols, const float *dy,
+                                             float *dx, bool overwrite) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t s = i / (rows * cols), c = i % cols;
@@ -95,12 +95,12 @@ __global__ static void broadcast_rows(int64_t n, int64_t rows, int64_t cols, con
 void rk_cuda_broadcast_rows(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *dy,
                             float *dx, bool overwrite) {
     int64_t all = n * rows * cols;
-    RK_LAUNCH(broadcast_rows, rk_blocks_of(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols, dy, dx,
-              overwrite);
+    RK_LAUNCH(broadcast_rows_kernel, rk_blocks_of(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols,
+              dy, dx, overwrite);
 }
 
-__global__ static void rowwise_dot(int64_t rows, int64_t cols, const float *a, const float *b, int64_t b_rows,
-                                   float *y, bool overwrite) {
+__global__ static void rowwise_dot_kernel(int64_t rows, int64_t cols, const float *a, const float *b,
+                                          int64_t b_rows, float *y, bool overwrite) {
     int64_t r = rk_warp_number();
     float sum = 0;
     if (r < rows) {
@@ -115,12 +115,12 @@ __global__ static void rowwise_dot(int64_t rows, int64_t cols, const float *a, c
 /* y[r] += sum_c a[r, c] b[r % b_rows, c]; b NULL: ones */
 void rk_cuda_rowwise_dot(rk_stream *stream, int64_t rows, int64_t cols, const float *a, const float *b,
                          int64_t b_rows, float *y, bool overwrite) {
-    RK_LAUNCH(rowwise_dot, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, a, b, b_rows, y,
+    RK_LAUNCH(rowwise_dot_kernel, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, a, b, b_rows, y,
               overwrite);
 }
 
-__global__ static void rowwise_scale(int64_t n, int64_t cols, const float *scale, const float *v,
-                                     int64_t v_values, float *y, bool overwrite) {
+__global__ static void rowwise_scale_kernel(int64_t n, int64_t cols, const float *scale, const float *v,
+                                            int64_t v_values, float *y, bool overwrite) {
     int64_t i = rk_thread_number();
     if (i < n) rk_put(&y[i], scale[i / cols] * v[i % v_values], overwrite);
 }
@@ -128,6 +128,6 @@ __global__ static void rowwise_scale(int64_t n, int64_t cols, const float *scale
 /* y[r, c] += scale[r] v[r % v_rows, c] */
 void rk_cuda_rowwise_scale(rk_stream *stream, int64_t rows, int64_t cols, const float *scale, const float *v,
                            int64_t v_rows, float *y, bool overwrite) {
-    RK_LAUNCH(rowwise_scale, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols, cols,
-              scale, v, v_rows * cols, y, overwrite);
+    RK_LAUNCH(rowwise_scale_kernel, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols,
+              cols, scale, v, v_rows * cols, y, overwrite);
 }

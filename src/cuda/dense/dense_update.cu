@@ -11,7 +11,7 @@ extern "C" {
 #include "cuda/dense/dense_device.h"
 
 /* g += l2 w, and the squares. */
-__global__ static void add_l2_and_sum_squares(rk_cuda_dense a) {
+__global__ static void add_l2_and_sum_squares_kernel(rk_cuda_dense a) {
     RK_SHARED(double, sums, RK_WARPS);
     rk_cuda_dense_piece piece = a.pieces[blockIdx.x];
     float l2 = piece.is_bias ? 0 : a.l2;
@@ -26,7 +26,7 @@ __global__ static void add_l2_and_sum_squares(rk_cuda_dense a) {
 }
 
 /* One block: the norm, and the first piece that is not finite. */
-__global__ static void finish_norm(rk_cuda_dense a, uint32_t *stop) {
+__global__ static void finish_norm_kernel(rk_cuda_dense a, uint32_t *stop) {
     RK_SHARED(double, sums, RK_WARPS);
     RK_SHARED(uint32_t, bad, 1);
     double sum = 0;
@@ -45,12 +45,12 @@ __global__ static void finish_norm(rk_cuda_dense a, uint32_t *stop) {
 
 /* Adds l2, computes the gradients' norm; *stop |= RK_CUDA_STOP_DENSE where one is not finite */
 void rk_cuda_dense_gradient_norm(rk_stream *stream, const rk_cuda_dense *dense, uint32_t *stop) {
-    RK_LAUNCH(add_l2_and_sum_squares, (uint32_t)dense->n_pieces, RK_THREADS, 0, stream, *dense);
-    RK_LAUNCH(finish_norm, 1, RK_THREADS, 0, stream, *dense, stop);
+    RK_LAUNCH(add_l2_and_sum_squares_kernel, (uint32_t)dense->n_pieces, RK_THREADS, 0, stream, *dense);
+    RK_LAUNCH(finish_norm_kernel, 1, RK_THREADS, 0, stream, *dense, stop);
 }
 
 /* The step's numbers as a piece has them. */
-__device__ static inline rk_update update_of(const rk_cuda_dense &a, rk_cuda_dense_piece piece) {
+__device__ static inline rk_update update_of_piece(const rk_cuda_dense &a, rk_cuda_dense_piece piece) {
     rk_update u = *a.update;
     u.kind = a.kind;
     if (piece.is_bias) u.decay = u.weight_decay = 0;
@@ -58,18 +58,18 @@ __device__ static inline rk_update update_of(const rk_cuda_dense &a, rk_cuda_den
 }
 
 /* Value i before the rule; the gradient as the rule sees it is left in memory. */
-__device__ static inline float begin_value(const rk_cuda_dense &a, const rk_update *u, float gradient_scale,
-                                           int64_t i) {
+__device__ static inline float prepare_value(const rk_cuda_dense &a, const rk_update *u, float gradient_scale,
+                                             int64_t i) {
     float g = a.gradients[i];
     if (gradient_scale != 1.0f) g *= gradient_scale;
     begin_values(u, &a.values[i], &g, 1);
     return a.gradients[i] = g;
 }
 
-__global__ static void update_values(rk_cuda_dense a, const uint32_t *stop) {
+__global__ static void update_values_kernel(rk_cuda_dense a, const uint32_t *stop) {
     if (*stop) return;
     rk_cuda_dense_piece piece = a.pieces[blockIdx.x];
-    rk_update u = update_of(a, piece);
+    rk_update u = update_of_piece(a, piece);
     float scale = a.state->gradient_scale, none = 0;
     for (int64_t i = piece.first + threadIdx.x; i < piece.first + piece.count; i += RK_THREADS) {
         float w = a.values[i], slot0 = a.slots[0] ? a.slots[0][i] : none,
@@ -83,16 +83,16 @@ __global__ static void update_values(rk_cuda_dense a, const uint32_t *stop) {
 }
 
 /* A piece is a row. */
-__global__ static void update_rows(rk_cuda_dense a, const uint32_t *stop) {
+__global__ static void update_rows_kernel(rk_cuda_dense a, const uint32_t *stop) {
     RK_SHARED(double, sums, RK_WARPS);
     if (*stop) return;
     rk_cuda_dense_piece piece = a.pieces[blockIdx.x];
-    rk_update u = update_of(a, piece);
+    rk_update u = update_of_piece(a, piece);
     float scale = a.state->gradient_scale,
           *slot = &a.slots[u.kind == RK_OPTIMIZER_ROWWISE_ADAM ? 1 : 0][piece.row], before = *slot;
     double sum = 0;
     for (int64_t i = piece.first + threadIdx.x; i < piece.first + piece.count; i += RK_THREADS) {
-        float g = begin_value(a, &u, scale, i);
+        float g = prepare_value(a, &u, scale, i);
         sum += (double)g * (double)g;
     }
     float square = (float)rk_block_sum_f64(sum, sums) / (float)piece.count;
@@ -108,15 +108,15 @@ __global__ static void update_rows(rk_cuda_dense a, const uint32_t *stop) {
 }
 
 /* The sums that lamb and lars need of a tensor: of w's squares, and of the steps' or gradients'. */
-__global__ static void sum_tensor_squares(rk_cuda_dense a, const uint32_t *stop) {
+__global__ static void sum_tensor_squares_kernel(rk_cuda_dense a, const uint32_t *stop) {
     RK_SHARED(double, sums, RK_WARPS);
     if (*stop) return;
     rk_cuda_dense_piece piece = a.pieces[blockIdx.x];
-    rk_update u = update_of(a, piece);
+    rk_update u = update_of_piece(a, piece);
     float scale = a.state->gradient_scale;
     double steps = 0, squares = 0;
     for (int64_t i = piece.first + threadIdx.x; i < piece.first + piece.count; i += RK_THREADS) {
-        float g = begin_value(a, &u, scale, i), w = a.values[i];
+        float g = prepare_value(a, &u, scale, i), w = a.values[i];
         steps += u.kind == RK_OPTIMIZER_LAMB
                      ? (double)lamb_moments(&u, &w, &a.slots[0][i], &a.slots[1][i], &g, 1)
                      : (double)g * (double)g;
@@ -129,20 +129,21 @@ __global__ static void sum_tensor_squares(rk_cuda_dense a, const uint32_t *stop)
     a.squares[a.n_pieces + blockIdx.x] = squares;
 }
 
-__device__ static inline float sum_of_tensor(const double *squares, rk_cuda_dense_piece piece, double *sums) {
+__device__ static inline float sum_tensor_partials(const double *squares, rk_cuda_dense_piece piece,
+                                                   double *sums) {
     double sum = 0;
     for (int32_t p = (int32_t)threadIdx.x; p < piece.tensor_count; p += RK_THREADS)
         sum += squares[piece.tensor_first + p];
     return (float)rk_block_sum_f64(sum, sums);
 }
 
-__global__ static void update_tensors(rk_cuda_dense a, const uint32_t *stop) {
+__global__ static void update_tensors_kernel(rk_cuda_dense a, const uint32_t *stop) {
     RK_SHARED(double, sums, RK_WARPS);
     if (*stop) return;
     rk_cuda_dense_piece piece = a.pieces[blockIdx.x];
-    rk_update u = update_of(a, piece);
-    float steps = sum_of_tensor(a.squares, piece, sums),
-          squares = sum_of_tensor(a.squares + a.n_pieces, piece, sums);
+    rk_update u = update_of_piece(a, piece);
+    float steps = sum_tensor_partials(a.squares, piece, sums),
+          squares = sum_tensor_partials(a.squares + a.n_pieces, piece, sums);
     for (int64_t i = piece.first + threadIdx.x; i < piece.first + piece.count; i += RK_THREADS) {
         if (u.kind == RK_OPTIMIZER_LAMB)
             lamb_values(&u, squares, steps, &a.values[i], &a.slots[0][i], &a.slots[1][i], 1);
@@ -158,24 +159,24 @@ void rk_cuda_dense_update(rk_stream *stream, const rk_cuda_dense *dense, const u
     switch (dense->kind) {
         case RK_OPTIMIZER_ROWWISE_ADAGRAD:
         case RK_OPTIMIZER_ROWWISE_ADAM:
-            RK_LAUNCH(update_rows, blocks, RK_THREADS, 0, stream, *dense, stop);
+            RK_LAUNCH(update_rows_kernel, blocks, RK_THREADS, 0, stream, *dense, stop);
             break;
         case RK_OPTIMIZER_LAMB:
         case RK_OPTIMIZER_LARS:
-            RK_LAUNCH(sum_tensor_squares, blocks, RK_THREADS, 0, stream, *dense, stop);
-            RK_LAUNCH(update_tensors, blocks, RK_THREADS, 0, stream, *dense, stop);
+            RK_LAUNCH(sum_tensor_squares_kernel, blocks, RK_THREADS, 0, stream, *dense, stop);
+            RK_LAUNCH(update_tensors_kernel, blocks, RK_THREADS, 0, stream, *dense, stop);
             break;
         default:
-            RK_LAUNCH(update_values, blocks, RK_THREADS, 0, stream, *dense, stop);
+            RK_LAUNCH(update_values_kernel, blocks, RK_THREADS, 0, stream, *dense, stop);
     }
 }
 
-__global__ static void copy_if(int64_t n, const uint32_t *condition, const float *from, float *to) {
+__global__ static void copy_if_kernel(int64_t n, const uint32_t *condition, const float *from, float *to) {
     int64_t i = rk_thread_number();
     if (i < n && *condition) to[i] = from[i];
 }
 
 /* to = from if *condition */
 void rk_cuda_copy_if(rk_stream *stream, int64_t n, const uint32_t *condition, const float *from, float *to) {
-    RK_LAUNCH(copy_if, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, condition, from, to);
+    RK_LAUNCH(copy_if_kernel, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, condition, from, to);
 }

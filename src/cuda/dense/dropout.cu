@@ -9,7 +9,8 @@ extern "C" {
 #include "cuda/dense/dense_device.h"
 
 /* Values in groups: the four of a thread may be of several. */
-__global__ static void dropout_groups(rk_cuda_dropout_args a, const float *from, float *to, bool overwrite) {
+__global__ static void dropout_groups_kernel(rk_cuda_dropout_args a, const float *from, float *to,
+                                             bool overwrite) {
     int64_t i = rk_thread_number();
     if (i >= a.n) return;
     uint32_t random[4];
@@ -19,7 +20,7 @@ __global__ static void dropout_groups(rk_cuda_dropout_args a, const float *from,
     rk_put(&to[i], draw >= a.limit ? from[i] * a.keep : 0, overwrite);
 }
 
-__global__ static void dropout(rk_cuda_dropout_args a, const float *from, float *to, bool overwrite) {
+__global__ static void dropout_kernel(rk_cuda_dropout_args a, const float *from, float *to, bool overwrite) {
     int64_t i = 4 * rk_thread_number();
     if (i >= a.n) return;
     uint32_t random[4];
@@ -35,9 +36,9 @@ __global__ static void dropout(rk_cuda_dropout_args a, const float *from, float 
 void rk_cuda_dropout(rk_stream *stream, const rk_cuda_dropout_args *args, const float *from, float *to,
                      bool overwrite) {
     if (args->group > 1) {
-        RK_LAUNCH(dropout_groups, rk_blocks_of(args->n, RK_THREADS), RK_THREADS, 0, stream, *args, from, to,
-                  overwrite);
+        RK_LAUNCH(dropout_groups_kernel, rk_blocks_of(args->n, RK_THREADS), RK_THREADS, 0, stream, *args,
+                  from, to, overwrite);
         return;
     }
-    RK_LAUNCH(dropout, rk_quad_blocks(args->n), RK_THREADS, 0, stream, *args, from, to, overwrite);
+    RK_LAUNCH(dropout_kernel, rk_quad_blocks(args->n), RK_THREADS, 0, stream, *args, from, to, overwrite);
 }

@@ -4,7 +4,8 @@
 
 #include "cuda/dense/dense_device.h"
 
-__global__ static void fm(int64_t n, int64_t rows, int64_t cols, const float *x, float *y, float *sums) {
+__global__ static void fm_kernel(int64_t n, int64_t rows, int64_t cols, const float *x, float *y,
+                                 float *sums) {
     int64_t s = rk_warp_number();
     float total = 0;
     for (int64_t c = rk_lane(); s < n && c < cols; c += RK_WARP) {
@@ -24,11 +25,11 @@ __global__ static void fm(int64_t n, int64_t rows, int64_t cols, const float *x,
 /* y[s] = sum_c ((sum_r x[s, r, c])^2 - sum_r x[s, r, c]^2) / 2;  sums[s, c] = sum_r x[s, r, c] */
 void rk_cuda_fm(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y,
                 float *sums) {
-    RK_LAUNCH(fm, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols, x, y, sums);
+    RK_LAUNCH(fm_kernel, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols, x, y, sums);
 }
 
-__global__ static void fm_backward(int64_t n, int64_t width, int64_t cols, const float *x, const float *sums,
-                                   const float *dy, float *dx, bool overwrite) {
+__global__ static void fm_backward_kernel(int64_t n, int64_t width, int64_t cols, const float *x,
+                                          const float *sums, const float *dy, float *dx, bool overwrite) {
     int64_t i = rk_thread_number();
     if (i >= n * width) return;
     int64_t s = i / width;
@@ -38,12 +39,12 @@ __global__ static void fm_backward(int64_t n, int64_t width, int64_t cols, const
 /* dx[s, r, c] += dy[s] (sums[s, c] - x[s, r, c]) */
 void rk_cuda_fm_backward(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x,
                          const float *sums, const float *dy, float *dx, bool overwrite) {
-    RK_LAUNCH(fm_backward, rk_blocks_of(n * rows * cols, RK_THREADS), RK_THREADS, 0, stream, n, rows * cols,
-              cols, x, sums, dy, dx, overwrite);
+    RK_LAUNCH(fm_backward_kernel, rk_blocks_of(n * rows * cols, RK_THREADS), RK_THREADS, 0, stream, n,
+              rows * cols, cols, x, sums, dy, dx, overwrite);
 }
 
-__global__ static void cross_v1(int64_t n, int64_t cols, const float *x0, const float *x, const float *w,
-                                const float *b, float *y, float *dots) {
+__global__ static void cross_v1_kernel(int64_t n, int64_t cols, const float *x0, const float *x,
+                                       const float *w, const float *b, float *y, float *dots) {
     int64_t s = rk_warp_number();
     bool here = s < n;
     float dot = 0;
@@ -57,12 +58,12 @@ __global__ static void cross_v1(int64_t n, int64_t cols, const float *x0, const 
 /* dots[s] = x[s] . w;  y[s, c] = x0[s, c] dots[s] + b[c] + x[s, c] */
 void rk_cuda_cross_v1(rk_stream *stream, int64_t n, int64_t cols, const float *x0, const float *x,
                       const float *w, const float *b, float *y, float *dots) {
-    RK_LAUNCH(cross_v1, rk_warp_blocks(n), RK_THREADS, 0, stream, n, cols, x0, x, w, b, y, dots);
+    RK_LAUNCH(cross_v1_kernel, rk_warp_blocks(n), RK_THREADS, 0, stream, n, cols, x0, x, w, b, y, dots);
 }
 
-__global__ static void cross_v1_backward(int64_t n, int64_t cols, const float *w, const float *dots,
-                                         const float *ddots, const float *dy, float *dx0, bool overwrite0,
-                                         float *dx, bool overwrite1) {
+__global__ static void cross_v1_backward_kernel(int64_t n, int64_t cols, const float *w, const float *dots,
+                                                const float *ddots, const float *dy, float *dx0,
+                                                bool overwrite0, float *dx, bool overwrite1) {
     int64_t i = rk_thread_number();
     if (i >= n * cols) return;
     int64_t s = i / cols, c = i - s * cols;
@@ -74,6 +75,6 @@ __global__ static void cross_v1_backward(int64_t n, int64_t cols, const float *w
 void rk_cuda_cross_v1_backward(rk_stream *stream, int64_t n, int64_t cols, const float *w, const float *dots,
                                const float *ddots, const float *dy, float *dx0, bool overwrite0, float *dx,
                                bool overwrite1) {
-    RK_LAUNCH(cross_v1_backward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n, cols, w, dots,
-              ddots, dy, dx0, overwrite0, dx, overwrite1);
+    RK_LAUNCH(cross_v1_backward_kernel, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n, cols, w,
+              dots, ddots, dy, dx0, overwrite0, dx, overwrite1);
 }

@@ -16,12 +16,12 @@ enum {
     SHARED_FLOATS = 8192
 };
 
-__host__ __device__ static inline int tiles_of(int rows) {
+__host__ __device__ static inline int tiles_of_rows(int rows) {
     return (rows + TILE - 1) / TILE;
 }
 /* Tiles at or below the diagonal. */
-__host__ __device__ static inline int pairs_of_tiles(int rows) {
-    return tiles_of(rows) * (tiles_of(rows) + 1) / 2;
+__host__ __device__ static inline int count_tile_pairs(int rows) {
+    return tiles_of_rows(rows) * (tiles_of_rows(rows) + 1) / 2;
 }
 
 /* Tile number -> its place in the lower triangle. */
@@ -74,10 +74,12 @@ __device__ static inline void add_tile(const float *a, const float *b, float sum
 }
 
 /* Each thread one tile of one sample. */
-__global__ static void interaction(int64_t n, int rows, int cols, int samples, const float *x, float *y) {
+__global__ static void interaction_kernel(int64_t n, int rows, int cols, int samples, const float *x,
+                                          float *y) {
     RK_SHARED(float4, shared, SHARED_FLOATS / 4);
     float *slab = (float *)shared;
-    int padded = tiles_of(rows) * TILE, a_sample = pairs_of_tiles(rows), n_pairs = rows * (rows - 1) / 2;
+    int padded = tiles_of_rows(rows) * TILE, a_sample = count_tile_pairs(rows),
+        n_pairs = rows * (rows - 1) / 2;
     int64_t first = (int64_t)blockIdx.x * samples;
     int n_here = n - first < samples ? (int)(n - first) : samples, s = (int)threadIdx.x / a_sample, row = 0,
         col = 0;
@@ -96,7 +98,7 @@ __global__ static void interaction(int64_t n, int rows, int cols, int samples, c
             if (row + i < rows && col + j < row + i) y[(row + i) * (row + i - 1) / 2 + col + j] = sums[i][j];
 }
 
-__global__ static void interaction_plain(int64_t n, int rows, int cols, const float *x, float *y) {
+__global__ static void interaction_plain_kernel(int64_t n, int rows, int cols, const float *x, float *y) {
     int64_t at = rk_warp_number(), n_pairs = (int64_t)rows * (rows - 1) / 2;
     bool here = at < n * n_pairs;
     float sum = 0;
@@ -112,7 +114,7 @@ __global__ static void interaction_plain(int64_t n, int rows, int cols, const fl
     if (here && rk_lane() == 0) y[at] = sum;
 }
 
-static int smaller(int a, int b) {
+static int min_int(int a, int b) {
     return a < b ? a : b;
 }
 
@@ -120,15 +122,15 @@ static int smaller(int a, int b) {
 void rk_cuda_dot_interaction(rk_stream *stream, int64_t n, int32_t rows, int32_t cols, const float *x,
                              float *y) {
     if (rows > MAX_ROWS) {
-        RK_LAUNCH(interaction_plain, rk_warp_blocks(n * ((int64_t)rows * (rows - 1) / 2)), RK_THREADS, 0,
-                  stream, n, rows, cols, x, y);
+        RK_LAUNCH(interaction_plain_kernel, rk_warp_blocks(n * ((int64_t)rows * (rows - 1) / 2)), RK_THREADS,
+                  0, stream, n, rows, cols, x, y);
         return;
     }
-    int a_sample = pairs_of_tiles(rows),
+    int a_sample = count_tile_pairs(rows),
         samples =
-            smaller(smaller(SHARED_FLOATS / (tiles_of(rows) * TILE * STRIDE), RK_THREADS / a_sample), 8);
+            min_int(min_int(SHARED_FLOATS / (tiles_of_rows(rows) * TILE * STRIDE), RK_THREADS / a_sample), 8);
     int threads = (samples * a_sample + RK_WARP - 1) / RK_WARP * RK_WARP;
-    RK_LAUNCH(interaction, rk_blocks_of(n, samples), threads, 0, stream, n, rows, cols, samples, x, y);
+    RK_LAUNCH(interaction_kernel, rk_blocks_of(n, samples), threads, 0, stream, n, rows, cols, samples, x, y);
 }
 
 /* The gradients of pairs as a square [rows, padded] with zeros on the diagonal. */
@@ -146,7 +148,7 @@ __device__ static inline float4 add_scaled(float4 sum, float d, float4 v) {
 }
 
 /* Four columns, of which `left` are there. */
-__device__ static inline void put_columns(float *to, int left, bool aligned, float4 v, bool overwrite) {
+__device__ static inline void store_columns(float *to, int left, bool aligned, float4 v, bool overwrite) {
     if (aligned) {
         rk_put4(to, 0, 4, v, overwrite);
         return;
@@ -158,10 +160,10 @@ __device__ static inline void put_columns(float *to, int left, bool aligned, flo
 }
 
 /* Each thread four rows by four columns of a slab of dx: dx_i = sum_j d_ij x_j. */
-__global__ static void interaction_backward(int64_t n, int rows, int cols, int samples, const float *x,
-                                            const float *dy, float *dx, bool overwrite_gradient) {
+__global__ static void interaction_backward_kernel(int64_t n, int rows, int cols, int samples, const float *x,
+                                                   const float *dy, float *dx, bool overwrite_gradient) {
     RK_SHARED(float4, shared, SHARED_FLOATS / 4);
-    int padded = tiles_of(rows) * TILE, a_sample = tiles_of(rows) * (SLAB / 4),
+    int padded = tiles_of_rows(rows) * TILE, a_sample = tiles_of_rows(rows) * (SLAB / 4),
         n_pairs = rows * (rows - 1) / 2;
     float *square = (float *)shared, *slab = square + samples * padded * padded;
     int64_t first = (int64_t)blockIdx.x * samples;
@@ -183,13 +185,13 @@ __global__ static void interaction_backward(int64_t n, int rows, int cols, int s
             sums[3] = add_scaled(sums[3], d.w, v);
         }
         for (int i = 0; i < TILE && row + i < rows && k + quad < cols; i++)
-            put_columns(&dx[((first + s) * rows + row + i) * cols + k + quad], cols - k - quad, cols % 4 == 0,
-                        sums[i], overwrite_gradient);
+            store_columns(&dx[((first + s) * rows + row + i) * cols + k + quad], cols - k - quad,
+                          cols % 4 == 0, sums[i], overwrite_gradient);
     }
 }
 
-__global__ static void interaction_backward_plain(int64_t n, int rows, int cols, const float *x,
-                                                  const float *dy, float *dx, bool overwrite) {
+__global__ static void interaction_backward_plain_kernel(int64_t n, int rows, int cols, const float *x,
+                                                         const float *dy, float *dx, bool overwrite) {
     int64_t at = rk_thread_number(), n_pairs = (int64_t)rows * (rows - 1) / 2;
     if (at >= n * rows * cols) return;
     int64_t k = at % cols, i = at / cols % rows, s = at / ((int64_t)rows * cols);
@@ -205,13 +207,13 @@ __global__ static void interaction_backward_plain(int64_t n, int rows, int cols,
 void rk_cuda_dot_interaction_backward(rk_stream *stream, int64_t n, int32_t rows, int32_t cols,
                                       const float *x, const float *dy, float *dx, bool overwrite) {
     if (rows > MAX_ROWS) {
-        RK_LAUNCH(interaction_backward_plain, rk_blocks_of(n * rows * cols, RK_THREADS), RK_THREADS, 0,
+        RK_LAUNCH(interaction_backward_plain_kernel, rk_blocks_of(n * rows * cols, RK_THREADS), RK_THREADS, 0,
                   stream, n, rows, cols, x, dy, dx, overwrite);
         return;
     }
-    int padded = tiles_of(rows) * TILE, a_sample = tiles_of(rows) * (SLAB / 4),
-        samples = smaller(smaller(SHARED_FLOATS / (padded * (padded + STRIDE)), RK_THREADS / a_sample), 8);
+    int padded = tiles_of_rows(rows) * TILE, a_sample = tiles_of_rows(rows) * (SLAB / 4),
+        samples = min_int(min_int(SHARED_FLOATS / (padded * (padded + STRIDE)), RK_THREADS / a_sample), 8);
     int threads = (samples * a_sample + RK_WARP - 1) / RK_WARP * RK_WARP;
-    RK_LAUNCH(interaction_backward, rk_blocks_of(n, samples), threads, 0, stream, n, rows, cols, samples, x,
-              dy, dx, overwrite);
+    RK_LAUNCH(interaction_backward_kernel, rk_blocks_of(n, samples), threads, 0, stream, n, rows, cols,
+              samples, x, dy, dx, overwrite);
 }

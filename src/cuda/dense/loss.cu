@@ -8,15 +8,15 @@ extern "C" {
 
 #include "cuda/dense/dense_device.h"
 
-__device__ static inline bool is_learned(const rk_cuda_loss_args &a, int t) {
+__device__ static inline bool has_learned_weight(const rk_cuda_loss_args &a, int t) {
     return a.log_variances && a.tasks[t].learned && a.shares[t] > 0;
 }
 
 /* What a sample's weight is multiplied by. Uncertainty weighting: Kendall et al. 2018
  * (model/step/task_losses.c). */
-__device__ static inline double scale_of(const rk_cuda_loss_args &a, int t) {
+__device__ static inline double loss_scale(const rk_cuda_loss_args &a, int t) {
     return a.scales[t] *
-           (is_learned(a, t) ? exp(-(double)a.log_variances[t]) * (a.tasks[t].is_mse ? 0.5 : 1) : 1);
+           (has_learned_weight(a, t) ? exp(-(double)a.log_variances[t]) * (a.tasks[t].is_mse ? 0.5 : 1) : 1);
 }
 
 /* Sample i of task t: its weighted loss; the gradient is written. */
@@ -31,13 +31,13 @@ __device__ static inline double sample_loss(const rk_cuda_loss_args &a, rk_cuda_
     return absent ? 0 : w * (task.is_mse ? (x - y) * (x - y) : rk_cross_entropy(x, y));
 }
 
-__global__ static void loss_pieces(rk_cuda_loss_args a) {
+__global__ static void loss_pieces_kernel(rk_cuda_loss_args a) {
     RK_SHARED(double, sums, RK_WARPS);
     int64_t piece = (a.n + gridDim.x - 1) / gridDim.x, first = blockIdx.x * piece,
             last = first + piece < a.n ? first + piece : a.n;
     for (int t = 0; t < a.n_tasks; t++) {
         rk_cuda_task task = a.tasks[t];
-        double scale = scale_of(a, t), sum = 0;
+        double scale = loss_scale(a, t), sum = 0;
         for (int64_t i = first + threadIdx.x; i < last; i += RK_THREADS)
             sum += sample_loss(a, task, t, scale, i);
         sum = rk_block_sum_f64(sum, sums);
@@ -45,13 +45,13 @@ __global__ static void loss_pieces(rk_cuda_loss_args a) {
     }
 }
 
-__global__ static void add_losses(rk_cuda_loss_args a, int n_pieces) {
+__global__ static void add_losses_kernel(rk_cuda_loss_args a, int n_pieces) {
     for (int t = (int)threadIdx.x; t < a.n_tasks; t += RK_THREADS) {
         double loss = 0;
         for (int p = 0; p < n_pieces; p++) loss += a.partials[(int64_t)p * a.n_tasks + t];
-        loss *= scale_of(a, t);
-        if (a.slopes) a.slopes[t] = is_learned(a, t) ? (float)(a.shares[t] / 2 - loss) : 0;
-        if (is_learned(a, t)) loss += a.shares[t] * (double)a.log_variances[t] / 2;
+        loss *= loss_scale(a, t);
+        if (a.slopes) a.slopes[t] = has_learned_weight(a, t) ? (float)(a.shares[t] / 2 - loss) : 0;
+        if (has_learned_weight(a, t)) loss += a.shares[t] * (double)a.log_variances[t] / 2;
         a.losses[t] = loss;
         if (!isfinite(loss)) atomicOr(a.stop, a.stop_bit);
     }
@@ -62,12 +62,12 @@ __global__ static void add_losses(rk_cuda_loss_args a, int n_pieces) {
 void rk_cuda_loss(rk_stream *stream, const rk_cuda_loss_args *args) {
     uint32_t blocks = rk_blocks_of(args->n, RK_THREADS);
     blocks = blocks < 1 ? 1 : blocks > RK_CUDA_LOSS_BLOCKS ? (uint32_t)RK_CUDA_LOSS_BLOCKS : blocks;
-    RK_LAUNCH(loss_pieces, blocks, RK_THREADS, 0, stream, *args);
-    RK_LAUNCH(add_losses, 1, RK_THREADS, 0, stream, *args, (int)blocks);
+    RK_LAUNCH(loss_pieces_kernel, blocks, RK_THREADS, 0, stream, *args);
+    RK_LAUNCH(add_losses_kernel, 1, RK_THREADS, 0, stream, *args, (int)blocks);
 }
 
-__global__ static void predictions(int64_t n, int32_t n_tasks, const rk_cuda_task *tasks, const float *logits,
-                                   float *to) {
+__global__ static void predictions_kernel(int64_t n, int32_t n_tasks, const rk_cuda_task *tasks,
+                                          const float *logits, float *to) {
     int64_t i = rk_thread_number();
     if (i < n) to[i] = tasks[i % n_tasks].is_mse ? logits[i] : (float)rk_sigmoid_of((double)logits[i]);
 }
@@ -75,6 +75,6 @@ __global__ static void predictions(int64_t n, int32_t n_tasks, const rk_cuda_tas
 /* predictions[i, t] = sigmoid(logits[i, t]), or the logit itself of a regression */
 void rk_cuda_predictions(rk_stream *stream, int64_t n, int32_t n_tasks, const rk_cuda_task *tasks,
                          const float *logits, float *to) {
-    RK_LAUNCH(predictions, rk_blocks_of(n * n_tasks, RK_THREADS), RK_THREADS, 0, stream, n * n_tasks, n_tasks,
-              tasks, logits, to);
+    RK_LAUNCH(predictions_kernel, rk_blocks_of(n * n_tasks, RK_THREADS), RK_THREADS, 0, stream, n * n_tasks,
+              n_tasks, tasks, logits, to);
 }

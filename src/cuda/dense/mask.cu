@@ -3,8 +3,8 @@
 
 #include "cuda/dense/dense_device.h"
 
-__global__ static void mask(int64_t n, int64_t rows, int64_t count, const float *lengths, int64_t stride,
-                            float *y) {
+__global__ static void mask_kernel(int64_t n, int64_t rows, int64_t count, const float *lengths,
+                                   int64_t stride, float *y) {
     int64_t i = rk_thread_number(), s = i / rows, r = i - s * rows;
     if (i < n) y[i] = r < count || (float)(r - count + 1) <= lengths[s * stride];
 }
@@ -12,12 +12,13 @@ __global__ static void mask(int64_t n, int64_t rows, int64_t count, const float 
 /* y[s, r]: 1 for the first count rows and for lengths[s * stride] after them, else 0 */
 void rk_cuda_mask(rk_stream *stream, int64_t n, int64_t rows, int64_t count, const float *lengths,
                   int64_t stride, float *y) {
-    RK_LAUNCH(mask, rk_blocks_of(n * rows, RK_THREADS), RK_THREADS, 0, stream, n * rows, rows, count, lengths,
-              stride, y);
+    RK_LAUNCH(mask_kernel, rk_blocks_of(n * rows, RK_THREADS), RK_THREADS, 0, stream, n * rows, rows, count,
+              lengths, stride, y);
 }
 
 /* A warp a row of a. */
-__global__ static void masked_softmax(int64_t n, int64_t heads, int64_t rows, const float *there, float *a) {
+__global__ static void masked_softmax_kernel(int64_t n, int64_t heads, int64_t rows, const float *there,
+                                             float *a) {
     int64_t number = rk_warp_number(), s = number / (heads * rows);
     bool here = number < n * heads * rows;
     float most = -INFINITY, sum = 0;
@@ -37,6 +38,6 @@ __global__ static void masked_softmax(int64_t n, int64_t heads, int64_t rows, co
  * row r where there[s, r] is not above 0 becomes zeros */
 void rk_cuda_masked_softmax(rk_stream *stream, int64_t n, int64_t heads, int64_t rows, const float *there,
                             float *a) {
-    RK_LAUNCH(masked_softmax, rk_warp_blocks(n * heads * rows), RK_THREADS, 0, stream, n, heads, rows, there,
-              a);
+    RK_LAUNCH(masked_softmax_kernel, rk_warp_blocks(n * heads * rows), RK_THREADS, 0, stream, n, heads, rows,
+              there, a);
 }

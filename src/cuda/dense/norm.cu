@@ -3,9 +3,9 @@
 
 #include "cuda/dense/dense_device.h"
 
-__global__ static void layer_norm(int64_t rows, int64_t cols, int64_t scale_rows, double epsilon,
-                                  const float *x, const float *gamma, const float *beta, float *y,
-                                  float *saved) {
+__global__ static void layer_norm_kernel(int64_t rows, int64_t cols, int64_t scale_rows, double epsilon,
+                                         const float *x, const float *gamma, const float *beta, float *y,
+                                         float *saved) {
     int64_t r = rk_warp_number(), own = r % scale_rows * cols;
     bool here = r < rows;
     double mean = 0, var = 0;
@@ -27,13 +27,13 @@ __global__ static void layer_norm(int64_t rows, int64_t cols, int64_t scale_rows
  * beta. saved [rows, 2]: mean, 1 / deviation */
 void rk_cuda_layer_norm(rk_stream *stream, int64_t rows, int64_t cols, int64_t scale_rows, double epsilon,
                         const float *x, const float *gamma, const float *beta, float *y, float *saved) {
-    RK_LAUNCH(layer_norm, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, scale_rows, epsilon, x,
-              gamma, beta, y, saved);
+    RK_LAUNCH(layer_norm_kernel, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, scale_rows, epsilon,
+              x, gamma, beta, y, saved);
 }
 
-__global__ static void layer_norm_backward(int64_t rows, int64_t cols, int64_t scale_rows, const float *x,
-                                           const float *gamma, const float *saved, const float *dy, float *dx,
-                                           bool overwrite) {
+__global__ static void layer_norm_backward_kernel(int64_t rows, int64_t cols, int64_t scale_rows,
+                                                  const float *x, const float *gamma, const float *saved,
+                                                  const float *dy, float *dx, bool overwrite) {
     int64_t r = rk_warp_number(), own = r % scale_rows * cols;
     bool here = r < rows;
     float m = here ? saved[2 * r] : 0, scale = here ? saved[2 * r + 1] : 0;
@@ -56,37 +56,39 @@ __global__ static void layer_norm_backward(int64_t rows, int64_t cols, int64_t s
 void rk_cuda_layer_norm_backward(rk_stream *stream, int64_t rows, int64_t cols, int64_t scale_rows,
                                  const float *x, const float *gamma, const float *saved, const float *dy,
                                  float *dx, bool overwrite) {
-    RK_LAUNCH(layer_norm_backward, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, scale_rows, x,
-              gamma, saved, dy, dx, overwrite);
+    RK_LAUNCH(layer_norm_backward_kernel, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, scale_rows,
+              x, gamma, saved, dy, dx, overwrite);
 }
 
 /* 1 / the length of a row, in every lane. */
-__device__ static inline float inverse_length(const float *x, int64_t cols, double epsilon, bool here) {
+__device__ static inline float inverse_l2_length(const float *x, int64_t cols, double epsilon, bool here) {
     float squares = 0;
     for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP) squares += x[c] * x[c];
     double length = sqrt((double)rk_warp_sum(squares));
     return (float)(1 / (length > epsilon ? length : epsilon));
 }
 
-__global__ static void l2_normalize(int64_t rows, int64_t cols, double epsilon, const float *x, float *y) {
+__global__ static void l2_normalize_kernel(int64_t rows, int64_t cols, double epsilon, const float *x,
+                                           float *y) {
     int64_t r = rk_warp_number();
     bool here = r < rows;
     x += r * cols;
-    float factor = inverse_length(x, cols, epsilon, here);
+    float factor = inverse_l2_length(x, cols, epsilon, here);
     for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP) y[r * cols + c] = factor * x[c];
 }
 
 /* y = x / max(|x|, epsilon), each row */
 void rk_cuda_l2_normalize(rk_stream *stream, int64_t rows, int64_t cols, double epsilon, const float *x,
                           float *y) {
-    RK_LAUNCH(l2_normalize, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, epsilon, x, y);
+    RK_LAUNCH(l2_normalize_kernel, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, epsilon, x, y);
 }
 
-__global__ static void l2_normalize_backward(int64_t rows, int64_t cols, double epsilon, const float *x,
-                                             const float *y, const float *dy, float *dx, bool overwrite) {
+__global__ static void l2_normalize_backward_kernel(int64_t rows, int64_t cols, double epsilon,
+                                                    const float *x, const float *y, const float *dy,
+                                                    float *dx, bool overwrite) {
     int64_t r = rk_warp_number();
     bool here = r < rows;
-    float dot = 0, factor = inverse_length(x + r * cols, cols, epsilon, here);
+    float dot = 0, factor = inverse_l2_length(x + r * cols, cols, epsilon, here);
     y += r * cols;
     dy += r * cols;
     for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP) dot += y[c] * dy[c];
@@ -99,6 +101,6 @@ __global__ static void l2_normalize_backward(int64_t rows, int64_t cols, double 
 void rk_cuda_l2_normalize_backward(rk_stream *stream, int64_t rows, int64_t cols, double epsilon,
                                    const float *x, const float *y, const float *dy, float *dx,
                                    bool overwrite) {
-    RK_LAUNCH(l2_normalize_backward, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, epsilon, x, y,
-              dy, dx, overwrite);
+    RK_LAUNCH(l2_normalize_backward_kernel, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, epsilon,
+              x, y, dy, dx, overwrite);
 }

@@ -3,7 +3,7 @@
 
 #include "cuda/dense/dense_device.h"
 
-__global__ static void softmax(int64_t rows, int64_t cols, const float *x, float *y) {
+__global__ static void softmax_kernel(int64_t rows, int64_t cols, const float *x, float *y) {
     int64_t r = rk_warp_number();
     bool here = r < rows;
     float most = -INFINITY, sum = 0;
@@ -21,11 +21,11 @@ __global__ static void softmax(int64_t rows, int64_t cols, const float *x, float
 
 /* y[r, c] = exp(x[r, c] - max) / sum; y may be x */
 void rk_cuda_softmax(rk_stream *stream, int64_t rows, int64_t cols, const float *x, float *y) {
-    RK_LAUNCH(softmax, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, x, y);
+    RK_LAUNCH(softmax_kernel, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, x, y);
 }
 
-__global__ static void softmax_backward(int64_t rows, int64_t cols, const float *y, const float *dy,
-                                        float *dx, bool overwrite) {
+__global__ static void softmax_backward_kernel(int64_t rows, int64_t cols, const float *y, const float *dy,
+                                               float *dx, bool overwrite) {
     int64_t r = rk_warp_number();
     bool here = r < rows;
     float dot = 0;
@@ -40,6 +40,6 @@ __global__ static void softmax_backward(int64_t rows, int64_t cols, const float 
 /* dx += y (dy - y . dy); dx may be dy if it is the first */
 void rk_cuda_softmax_backward(rk_stream *stream, int64_t rows, int64_t cols, const float *y, const float *dy,
                               float *dx, bool overwrite) {
-    RK_LAUNCH(softmax_backward, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, y, dy, dx,
+    RK_LAUNCH(softmax_backward_kernel, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, y, dy, dx,
               overwrite);
 }

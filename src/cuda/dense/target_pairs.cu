@@ -4,8 +4,8 @@
 
 #include "cuda/dense/dense_device.h"
 
-__global__ static void target_pairs(int64_t n, int64_t rows, int64_t cols, const float *q, const float *k,
-                                    float *y) {
+__global__ static void target_pairs_kernel(int64_t n, int64_t rows, int64_t cols, const float *q,
+                                           const float *k, float *y) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t s = i / cols, c = i - s * cols;
@@ -22,13 +22,13 @@ __global__ static void target_pairs(int64_t n, int64_t rows, int64_t cols, const
 /* y[s, r] = [q_s, k_sr, q_s - k_sr, q_s * k_sr] */
 void rk_cuda_target_pairs(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *q,
                           const float *k, float *y) {
-    RK_LAUNCH(target_pairs, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, rows, cols,
-              q, k, y);
+    RK_LAUNCH(target_pairs_kernel, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, rows,
+              cols, q, k, y);
 }
 
-__global__ static void target_pairs_backward(int64_t n, int64_t rows, int64_t cols, const float *q,
-                                             const float *k, const float *dy, float *dq, bool overwrite_q,
-                                             float *dk, bool overwrite_k) {
+__global__ static void target_pairs_backward_kernel(int64_t n, int64_t rows, int64_t cols, const float *q,
+                                                    const float *k, const float *dy, float *dq,
+                                                    bool overwrite_q, float *dk, bool overwrite_k) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t s = i / cols, c = i - s * cols;
@@ -47,6 +47,6 @@ __global__ static void target_pairs_backward(int64_t n, int64_t rows, int64_t co
 void rk_cuda_target_pairs_backward(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *q,
                                    const float *k, const float *dy, float *dq, bool overwrite_q, float *dk,
                                    bool overwrite_k) {
-    RK_LAUNCH(target_pairs_backward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols,
-              rows, cols, q, k, dy, dq, overwrite_q, dk, overwrite_k);
+    RK_LAUNCH(target_pairs_backward_kernel, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream,
+              n * cols, rows, cols, q, k, dy, dq, overwrite_q, dk, overwrite_k);
 }

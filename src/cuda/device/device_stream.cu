@@ -107,19 +107,19 @@ rk_status rk_stream_mark_sync(rk_stream_mark *mark) {
     return rk_device_failure(mark->device);
 }
 
-static void copy(rk_stream *stream, void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind,
-                 const char *what) {
+static void copy_memory(rk_stream *stream, void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind,
+                        const char *what) {
     if (n_bytes)
         record_failure(stream, cudaMemcpyAsync(to, from, n_bytes, kind, rk_stream_native(stream)), what);
 }
 void rk_stream_upload(rk_stream *stream, void *to_device, const void *from_host, size_t n_bytes) {
-    copy(stream, to_device, from_host, n_bytes, cudaMemcpyHostToDevice, "copy to the GPU");
+    copy_memory(stream, to_device, from_host, n_bytes, cudaMemcpyHostToDevice, "copy to the GPU");
 }
 void rk_stream_download(rk_stream *stream, void *to_host, const void *from_device, size_t n_bytes) {
-    copy(stream, to_host, from_device, n_bytes, cudaMemcpyDeviceToHost, "copy from the GPU");
+    copy_memory(stream, to_host, from_device, n_bytes, cudaMemcpyDeviceToHost, "copy from the GPU");
 }
 void rk_stream_copy(rk_stream *stream, void *to_device, const void *from_device, size_t n_bytes) {
-    copy(stream, to_device, from_device, n_bytes, cudaMemcpyDeviceToDevice, "copy on the GPU");
+    copy_memory(stream, to_device, from_device, n_bytes, cudaMemcpyDeviceToDevice, "copy on the GPU");
 }
 void rk_stream_fill(rk_stream *stream, void *device_memory, int byte, size_t n_bytes) {
     if (n_bytes)

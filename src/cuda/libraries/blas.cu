@@ -16,8 +16,8 @@ enum {
 
 /* to [i * rows + r, c] = bf16(from[i * stride + r * ld + c]), and 0 from column cols on; `to` has `to_ld`
  * columns (rk_cuda_rounded_ld). Per thread 4 columns; 4 bytes read and 2 written a value. */
-__global__ static void round_to_bf16(int64_t batch, int64_t rows, int64_t cols, const float *from, int64_t ld,
-                                     int64_t stride, uint16_t *to, int64_t to_ld) {
+__global__ static void round_to_bf16_kernel(int64_t batch, int64_t rows, int64_t cols, const float *from,
+                                            int64_t ld, int64_t stride, uint16_t *to, int64_t to_ld) {
     int64_t fours = to_ld / PER_THREAD, at = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (at >= batch * rows * fours) return;
     int64_t row = at / fours, col = at % fours * PER_THREAD;
@@ -39,8 +39,8 @@ __global__ static void round_to_bf16(int64_t batch, int64_t rows, int64_t cols, 
 static void round_matrices(rk_stream *stream, int64_t batch, int64_t rows, int64_t cols, const float *from,
                            int64_t ld, int64_t stride, uint16_t *to) {
     int64_t to_ld = rk_cuda_rounded_ld(cols), n_threads = batch * rows * (to_ld / PER_THREAD);
-    RK_LAUNCH(round_to_bf16, (unsigned)((n_threads + THREADS - 1) / THREADS), THREADS, 0, stream, batch, rows,
-              cols, from, ld, stride, to, to_ld);
+    RK_LAUNCH(round_to_bf16_kernel, (unsigned)((n_threads + THREADS - 1) / THREADS), THREADS, 0, stream,
+              batch, rows, cols, from, ld, stride, to, to_ld);
 }
 
 /* to [rows, rk_cuda_rounded_ld(cols)] = bf16(from[r * ld + c]), zeros behind; aligned to 16 bytes */
@@ -63,7 +63,7 @@ static bool round_operand(rk_stream *stream, rk_stream_scratch_kind kind, int64_
 }
 
 /* The largest power of two, up to 256 bytes, that every matrix of the batch is aligned to. */
-static uint32_t alignment(const void *values, int64_t stride, size_t value_bytes) {
+static uint32_t alignment_of_operand(const void *values, int64_t stride, size_t value_bytes) {
     uintptr_t bits = (uintptr_t)values | (uintptr_t)stride * value_bytes | MOST_ALIGNMENT;
     return (uint32_t)(bits & (~bits + 1));
 }
@@ -82,10 +82,10 @@ rk_blas_shape rk_blas_shape_of(const rk_cuda_gemm_args *g, const rk_blas_operand
     key.stride_a = a->stride, key.stride_b = b->stride, key.stride_c = stride_c;
     key.a_transposed = g->a_transposed, key.b_transposed = g->b_transposed;
     key.relu = g->relu, key.bias = g->bias != NULL, key.math = g->math, key.reads_c = g->beta != 0;
-    key.align_a = alignment(a->values, a->stride, operand_bytes(g->math));
-    key.align_b = alignment(b->values, b->stride, operand_bytes(g->math));
-    key.align_c = alignment((const void *)((uintptr_t)g->c | (uintptr_t)g->bias), stride_c,
-                            sizeof(float)); /* the result's speaks for the bias too */
+    key.align_a = alignment_of_operand(a->values, a->stride, operand_bytes(g->math));
+    key.align_b = alignment_of_operand(b->values, b->stride, operand_bytes(g->math));
+    key.align_c = alignment_of_operand((const void *)((uintptr_t)g->c | (uintptr_t)g->bias), stride_c,
+                                       sizeof(float)); /* the result's speaks for the bias too */
     return key;
 }
 
@@ -95,8 +95,8 @@ rk_status rk_blas_check_not_captured(const rk_stream *stream) {
     return RK_OK;
 }
 
-static void multiply(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a,
-                     const rk_blas_operand *b) {
+static void multiply_operands(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a,
+                              const rk_blas_operand *b) {
     rk_status status = rk_blas_multiply(stream, args, a, b);
     if (status == RK_OK) return;
     (void)rk_error_context(status, "product of [%lld, %lld] and [%lld, %lld]", (long long)args->m,
@@ -108,13 +108,13 @@ static const void *matrix_at(const rk_blas_operand *operand, int64_t n_matrices,
     return (const char *)operand->values + n_matrices * operand->stride * (int64_t)value_bytes;
 }
 
-static void multiply_in_pieces(rk_stream *stream, const rk_cuda_gemm_args *args, rk_blas_operand a,
-                               rk_blas_operand b) {
+static void multiply_in_batches(rk_stream *stream, const rk_cuda_gemm_args *args, rk_blas_operand a,
+                                rk_blas_operand b) {
     size_t value_bytes = args->math == RK_CUDA_BF16 ? sizeof(uint16_t) : sizeof(float);
     rk_cuda_gemm_args piece = *args;
     for (int64_t left = args->batch; left > 0; left -= piece.batch) {
         piece.batch = left < MOST_BATCH ? left : (int64_t)MOST_BATCH;
-        multiply(stream, &piece, &a, &b);
+        multiply_operands(stream, &piece, &a, &b);
         a.values = matrix_at(&a, piece.batch, value_bytes);
         b.values = matrix_at(&b, piece.batch, value_bytes);
         piece.c += piece.batch * piece.stride_c;
@@ -139,5 +139,5 @@ void rk_cuda_gemm(rk_stream *stream, const rk_cuda_gemm_args *args) {
                                            g.b_transposed ? g.k : g.n, &b))
             return;
     }
-    multiply_in_pieces(stream, &g, a, b);
+    multiply_in_batches(stream, &g, a, b);
 }

@@ -14,7 +14,7 @@ enum {
     LEAST_TERMS = 256         /* a piece that is worth the second launch */
 };
 
-__device__ static inline float value_at(const rk_blas_operand &x, bool is_bf16, int64_t i) {
+__device__ static inline float operand_value_at(const rk_blas_operand &x, bool is_bf16, int64_t i) {
     return is_bf16 ? rk_bf16_to_f32(((const uint16_t *)x.values)[i]) : ((const float *)x.values)[i];
 }
 
@@ -28,12 +28,12 @@ __device__ static inline float sum_terms(const rk_cuda_gemm_args &g, const rk_bl
             right_step = g.b_transposed ? 1 : b.ld;
     float sum = 0;
     for (int64_t k = first; k < end; k++)
-        sum = fmaf(value_at(a, is_bf16, left + k * left_step), value_at(b, is_bf16, right + k * right_step),
-                   sum);
+        sum = fmaf(operand_value_at(a, is_bf16, left + k * left_step),
+                   operand_value_at(b, is_bf16, right + k * right_step), sum);
     return sum;
 }
 
-__device__ static inline void finish(const rk_cuda_gemm_args &g, int64_t at, float sum) {
+__device__ static inline void store_product(const rk_cuda_gemm_args &g, int64_t at, float sum) {
     int64_t matrix = at / (g.m * g.n), i = at / g.n % g.m, j = at % g.n;
     float *to = &g.c[matrix * g.stride_c + i * g.ldc + j];
     sum *= g.alpha;
@@ -43,8 +43,8 @@ __device__ static inline void finish(const rk_cuda_gemm_args &g, int64_t at, flo
 }
 
 /* partials [n_pieces, n_values]; NULL: there is one piece. */
-__global__ static void multiply(rk_cuda_gemm_args g, rk_blas_operand a, rk_blas_operand b, int64_t n_values,
-                                int64_t piece, float *partials) {
+__global__ static void multiply_plainly_kernel(rk_cuda_gemm_args g, rk_blas_operand a, rk_blas_operand b,
+                                               int64_t n_values, int64_t piece, float *partials) {
     int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x, first = blockIdx.y * piece,
             end = first + piece < g.k ? first + piece : g.k;
     if (at >= n_values) return;
@@ -52,20 +52,20 @@ __global__ static void multiply(rk_cuda_gemm_args g, rk_blas_operand a, rk_blas_
     if (partials)
         partials[blockIdx.y * n_values + at] = sum;
     else
-        finish(g, at, sum);
+        store_product(g, at, sum);
 }
 
-__global__ static void add_pieces(rk_cuda_gemm_args g, int64_t n_values, int64_t n_pieces,
-                                  const float *partials) {
+__global__ static void add_pieces_kernel(rk_cuda_gemm_args g, int64_t n_values, int64_t n_pieces,
+                                         const float *partials) {
     int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     double sum = 0;
     if (at >= n_values) return;
     for (int64_t p = 0; p < n_pieces; p++) sum += (double)partials[p * n_values + at];
-    finish(g, at, (float)sum);
+    store_product(g, at, (float)sum);
 }
 
 /* Terms a piece; of the shape alone, so that bits hang on nothing else. */
-static int64_t piece_of(int64_t n_values, int64_t k) {
+static int64_t terms_per_piece(int64_t n_values, int64_t k) {
     int64_t n_pieces = ENOUGH_THREADS / n_values;
     n_pieces = n_pieces < 1 ? 1 : n_pieces > MOST_PIECES ? (int64_t)MOST_PIECES : n_pieces;
     int64_t piece = (k + n_pieces - 1) / n_pieces;
@@ -74,7 +74,7 @@ static int64_t piece_of(int64_t n_values, int64_t k) {
 
 void rk_blas_multiply_plainly(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a,
                               const rk_blas_operand *b) {
-    int64_t n_values = args->batch * args->m * args->n, piece = piece_of(n_values, args->k),
+    int64_t n_values = args->batch * args->m * args->n, piece = terms_per_piece(n_values, args->k),
             n_pieces = args->k > piece ? (args->k + piece - 1) / piece : 1;
     dim3 blocks((unsigned)((n_values + THREADS - 1) / THREADS), (unsigned)n_pieces);
     float *partials = NULL;
@@ -83,6 +83,7 @@ void rk_blas_multiply_plainly(rk_stream *stream, const rk_cuda_gemm_args *args, 
                                               (size_t)(n_pieces * n_values) * sizeof *partials);
         if (!partials) return; /* kept as the device's failure */
     }
-    RK_LAUNCH(multiply, blocks, THREADS, 0, stream, *args, *a, *b, n_values, piece, partials);
-    if (partials) RK_LAUNCH(add_pieces, blocks.x, THREADS, 0, stream, *args, n_values, n_pieces, partials);
+    RK_LAUNCH(multiply_plainly_kernel, blocks, THREADS, 0, stream, *args, *a, *b, n_values, piece, partials);
+    if (partials)
+        RK_LAUNCH(add_pieces_kernel, blocks.x, THREADS, 0, stream, *args, n_values, n_pieces, partials);
 }

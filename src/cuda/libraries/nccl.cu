@@ -45,7 +45,7 @@ static_assert(sizeof(ncclUniqueId) == RK_NCCL_ID_BYTES, "NCCL's ids are of this 
 static library nccl;
 static char reason[256]; /* why there is none; empty: there is */
 
-static void load(void) {
+static void load_library(void) {
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         handle = dlopen(RK_CUDA_LIBRARY_DIR "/" LIBRARY,
@@ -63,7 +63,7 @@ static void load(void) {
 
 rk_status rk_nccl_load(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load);
+    pthread_once(&once, load_library);
     return reason[0] ? rk_error(RK_UNSUPPORTED, "%s", reason) : RK_OK;
 }
 
@@ -154,12 +154,12 @@ static void spin_or_sleep(uint32_t *n_looks) {
 }
 
 /* Whether NCCL has failed meanwhile. */
-static ncclResult_t failure_of(const rk_nccl *n) {
+static ncclResult_t find_failure(const rk_nccl *n) {
     ncclResult_t result = ncclSuccess, asked = nccl.ncclCommGetAsyncError(n->comm, &result);
     return asked != ncclSuccess ? asked : result == ncclInProgress ? ncclSuccess : result;
 }
 
-static rk_status wait_until(rk_nccl *n, rk_stream *stream, double timeout_s) {
+static rk_status wait_for_stream(rk_nccl *n, rk_stream *stream, double timeout_s) {
     double end = rk_clock_seconds() + timeout_s;
     uint32_t n_looks = 0;
     for (;;) {
@@ -168,7 +168,7 @@ static rk_status wait_until(rk_nccl *n, rk_stream *stream, double timeout_s) {
             rk_device_record_failure(n->device, error, "work on the GPU");
             return rk_device_failure(n->device);
         }
-        ncclResult_t result = failure_of(n);
+        ncclResult_t result = find_failure(n);
         RK_FAIL_IF(result != ncclSuccess, RK_PEER_LOST, "NCCL: %s", nccl.ncclGetErrorString(result));
         RK_FAIL_IF(rk_clock_seconds() > end, RK_PEER_LOST,
                    "NCCL: the GPUs of other ranks did not answer within %g s", timeout_s);
@@ -178,7 +178,7 @@ static rk_status wait_until(rk_nccl *n, rk_stream *stream, double timeout_s) {
 
 rk_status rk_nccl_wait(rk_nccl *n, rk_stream *stream, double timeout_s) {
     RK_FAIL_IF(!n->comm, RK_PEER_LOST, "NCCL failed before");
-    rk_status status = wait_until(n, stream, timeout_s);
+    rk_status status = wait_for_stream(n, stream, timeout_s);
     if (status != RK_OK) abort_comm(n);
     return status;
 }

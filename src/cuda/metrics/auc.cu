@@ -11,7 +11,7 @@ extern "C" {
 #include "cuda/metrics/metrics.h"
 
 /* Unsigned integers in the order of the floats; -0 and 0 tie (metrics/rank_order.h). */
-__global__ static void make_keys(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
+__global__ static void make_keys_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
     int64_t i = rk_thread_number();
     if (i >= a.n) return;
     uint32_t bits = rk_f32_bits(a.samples[i].prediction + 0.0f);
@@ -20,21 +20,21 @@ __global__ static void make_keys(rk_cuda_metric_args a, rk_cuda_metric_memory m)
 }
 
 /* The weight of a sample that is positive, or negative. */
-__device__ static inline double weight_of(const rk_cuda_metric_args &a, const rk_cuda_metric_memory &m,
-                                          int64_t place, bool positive) {
+__device__ static inline double weight_of_sample(const rk_cuda_metric_args &a, const rk_cuda_metric_memory &m,
+                                                 int64_t place, bool positive) {
     rk_metric_sample sample = a.samples[m.order[place]];
     double label = (double)sample.label;
     return (double)sample.weight * (positive ? label : 1 - label);
 }
 
 /* A block a tile: thread t has values 4t .. 4t+3 of it. */
-__global__ static void sum_tiles(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
+__global__ static void sum_tiles_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
     RK_SHARED(double, sums, 2 * RK_THREADS);
     int64_t first = (int64_t)blockIdx.x * RK_CUDA_AUC_TILE + 4 * (int64_t)threadIdx.x;
     double own[4], sum = 0;
     for (int k = 0; k < 4; k++) {
         own[k] = sum;
-        if (first + k < a.n) sum += weight_of(a, m, first + k, false);
+        if (first + k < a.n) sum += weight_of_sample(a, m, first + k, false);
     }
     int from = 0;
     sums[threadIdx.x] = sum;
@@ -50,7 +50,7 @@ __global__ static void sum_tiles(rk_cuda_metric_args a, rk_cuda_metric_memory m)
 }
 
 /* Sums of tiles to those before each. */
-__global__ static void scan_tiles(rk_cuda_metric_memory m, int64_t n_tiles) {
+__global__ static void scan_tiles_kernel(rk_cuda_metric_memory m, int64_t n_tiles) {
     double sum = 0;
     for (int64_t t = 0; t <= n_tiles; t++) {
         double tile = t < n_tiles ? m.tiles[t] : 0;
@@ -60,7 +60,8 @@ __global__ static void scan_tiles(rk_cuda_metric_memory m, int64_t n_tiles) {
 }
 
 /* The first place whose key is not below `key`, or is above it. */
-__device__ static inline int64_t find_key(const uint64_t *sorted, int64_t n, uint64_t key, bool above) {
+__device__ static inline int64_t lower_bound_of_key(const uint64_t *sorted, int64_t n, uint64_t key,
+                                                    bool above) {
     int64_t first = 0, end = n;
     while (first < end) {
         int64_t middle = first + (end - first) / 2;
@@ -72,19 +73,23 @@ __device__ static inline int64_t find_key(const uint64_t *sorted, int64_t n, uin
     return first;
 }
 
-__device__ static inline double negatives_before(const rk_cuda_metric_args &a, const rk_cuda_metric_memory &m,
-                                                 int64_t n_tiles, int64_t place) {
+__device__ static inline double negative_weight_before(const rk_cuda_metric_args &a,
+                                                       const rk_cuda_metric_memory &m, int64_t n_tiles,
+                                                       int64_t place) {
     return place == a.n ? m.tiles[n_tiles] : m.tiles[place / RK_CUDA_AUC_TILE] + m.below[place];
 }
 
-__global__ static void sum_pairs(rk_cuda_metric_args a, rk_cuda_metric_memory m, int64_t n_tiles) {
+__global__ static void sum_pairs_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m, int64_t n_tiles) {
     RK_SHARED(double, sums, RK_WARPS);
     double ordered = 0, positives = 0;
     for (int64_t i = rk_thread_number(); i < a.n; i += (int64_t)gridDim.x * RK_THREADS) {
-        double weight = weight_of(a, m, i, true);
+        double weight = weight_of_sample(a, m, i, true);
         if (weight == 0) continue;
-        double below = negatives_before(a, m, n_tiles, find_key(m.sorted, a.n, m.sorted[i], false));
-        double tied = negatives_before(a, m, n_tiles, find_key(m.sorted, a.n, m.sorted[i], true)) - below;
+        double below =
+            negative_weight_before(a, m, n_tiles, lower_bound_of_key(m.sorted, a.n, m.sorted[i], false));
+        double tied =
+            negative_weight_before(a, m, n_tiles, lower_bound_of_key(m.sorted, a.n, m.sorted[i], true)) -
+            below;
         ordered += weight * (below + 0.5 * tied);
         positives += weight;
     }
@@ -95,8 +100,8 @@ __global__ static void sum_pairs(rk_cuda_metric_args a, rk_cuda_metric_memory m,
     m.partials[RK_CUDA_METRIC_BLOCKS + blockIdx.x] = positives;
 }
 
-__global__ static void end_auc(rk_cuda_metric_args a, rk_cuda_metric_memory m, int64_t n_tiles,
-                               int n_blocks) {
+__global__ static void end_auc_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m, int64_t n_tiles,
+                                      int n_blocks) {
     double ordered = 0, positives = 0, negatives = m.tiles[n_tiles];
     for (int b = 0; b < n_blocks; b++) {
         ordered += m.partials[b];
@@ -110,12 +115,12 @@ __global__ static void end_auc(rk_cuda_metric_args a, rk_cuda_metric_memory m, i
 void rk_cuda_auc(rk_stream *stream, const rk_cuda_metric_args *args, const rk_cuda_metric_memory *memory) {
     int64_t n_tiles = (args->n + RK_CUDA_AUC_TILE - 1) / RK_CUDA_AUC_TILE;
     uint32_t blocks = rk_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
-    RK_LAUNCH(make_keys, rk_blocks_of(args->n, RK_THREADS), RK_THREADS, 0, stream, *args, *memory);
+    RK_LAUNCH(make_keys_kernel, rk_blocks_of(args->n, RK_THREADS), RK_THREADS, 0, stream, *args, *memory);
     if (args->n > 0)
         rk_cuda_sort_u64(stream, args->n, 32, memory->keys, memory->sorted, memory->places, memory->order,
                          memory->scratch, memory->scratch_bytes);
-    RK_LAUNCH(sum_tiles, (uint32_t)n_tiles, RK_THREADS, 0, stream, *args, *memory);
-    RK_LAUNCH(scan_tiles, 1, 1, 0, stream, *memory, n_tiles);
-    RK_LAUNCH(sum_pairs, blocks, RK_THREADS, 0, stream, *args, *memory, n_tiles);
-    RK_LAUNCH(end_auc, 1, 1, 0, stream, *args, *memory, n_tiles, (int)blocks);
+    RK_LAUNCH(sum_tiles_kernel, (uint32_t)n_tiles, RK_THREADS, 0, stream, *args, *memory);
+    RK_LAUNCH(scan_tiles_kernel, 1, 1, 0, stream, *memory, n_tiles);
+    RK_LAUNCH(sum_pairs_kernel, blocks, RK_THREADS, 0, stream, *args, *memory, n_tiles);
+    RK_LAUNCH(end_auc_kernel, 1, 1, 0, stream, *args, *memory, n_tiles, (int)blocks);
 }

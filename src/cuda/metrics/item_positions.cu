@@ -7,7 +7,7 @@
 
 enum { AT_ONCE = 8 }; /* items whose places a thread counts in one pass over its scores */
 
-__device__ static inline bool contains(const int64_t *items, int64_t first, int64_t end, int64_t item) {
+__device__ static inline bool list_contains(const int64_t *items, int64_t first, int64_t end, int64_t item) {
     while (first < end) {
         int64_t middle = first + (end - first) / 2;
         if (items[middle] == item) return true;
@@ -22,7 +22,7 @@ __device__ static inline bool contains(const int64_t *items, int64_t first, int6
 __device__ static inline void flag_scores_not_finite(const rk_cuda_item_positions_args &a,
                                                      const rk_cuda_item_lists &l, const float *scores) {
     for (int64_t item = threadIdx.x; item < a.n_items; item += RK_THREADS)
-        if (!isfinite(scores[item]) && !contains(a.masked, l.masked, l.masked_end, item))
+        if (!isfinite(scores[item]) && !list_contains(a.masked, l.masked, l.masked_end, item))
             atomicMin((unsigned long long *)a.bad,
                       (unsigned long long)blockIdx.x << 32 | (unsigned long long)item);
 }
@@ -49,7 +49,7 @@ __device__ static inline void count_before(const rk_cuda_item_positions_args &a,
     if (k < n) a.places[first + k] = scores[a.asked[first + k]] == -INFINITY ? RK_NO_PLACE : counts[k];
 }
 
-__global__ static void item_positions(rk_cuda_item_positions_args a) {
+__global__ static void item_positions_kernel(rk_cuda_item_positions_args a) {
     RK_SHARED(unsigned, counts, AT_ONCE);
     rk_cuda_item_lists l = a.lists[blockIdx.x];
     float *scores = a.scores + (int64_t)blockIdx.x * a.n_items;
@@ -69,5 +69,5 @@ __global__ static void item_positions(rk_cuda_item_positions_args a) {
 /* for u, asked item i of u: places[i] = #{item : not masked, score > own, or as large and item < i};
  * RK_NO_PLACE if i is masked */
 void rk_cuda_item_positions(rk_stream *stream, const rk_cuda_item_positions_args *args) {
-    RK_LAUNCH(item_positions, (uint32_t)args->n_users, RK_THREADS, 0, stream, *args);
+    RK_LAUNCH(item_positions_kernel, (uint32_t)args->n_users, RK_THREADS, 0, stream, *args);
 }

@@ -4,7 +4,7 @@
 #include "cuda/dense/dense_device.h"
 #include "cuda/metrics/metrics.h"
 
-__global__ static void sum_samples(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
+__global__ static void sum_samples_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
     RK_SHARED(double, shared, RK_WARPS);
     double sums[RK_METRIC_SUMS] = {};
     for (int64_t i = rk_thread_number(); i < a.n; i += (int64_t)gridDim.x * RK_THREADS)
@@ -16,7 +16,7 @@ __global__ static void sum_samples(rk_cuda_metric_args a, rk_cuda_metric_memory 
 }
 
 /* A thread a sum. */
-__global__ static void end_sums(rk_cuda_metric_args a, rk_cuda_metric_memory m, int n_blocks) {
+__global__ static void end_sums_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m, int n_blocks) {
     double sum = 0;
     for (int b = 0; b < n_blocks; b++) sum += m.partials[threadIdx.x * RK_CUDA_METRIC_BLOCKS + b];
     a.totals->sums[threadIdx.x] = sum;
@@ -26,6 +26,6 @@ __global__ static void end_sums(rk_cuda_metric_args a, rk_cuda_metric_memory m, 
 void rk_cuda_metric_sums(rk_stream *stream, const rk_cuda_metric_args *args,
                          const rk_cuda_metric_memory *memory) {
     uint32_t blocks = rk_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
-    RK_LAUNCH(sum_samples, blocks, RK_THREADS, 0, stream, *args, *memory);
-    RK_LAUNCH(end_sums, 1, RK_METRIC_SUMS, 0, stream, *args, *memory, (int)blocks);
+    RK_LAUNCH(sum_samples_kernel, blocks, RK_THREADS, 0, stream, *args, *memory);
+    RK_LAUNCH(end_sums_kernel, 1, RK_METRIC_SUMS, 0, stream, *args, *memory, (int)blocks);
 }

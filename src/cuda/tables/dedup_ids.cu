@@ -66,14 +66,14 @@ __device__ static inline float weight_at(const sample_ids *s, uint32_t i) {
     return is_weighted(s) ? s->batch->weights[s->ids->first_weight + (i - s->ids->first_id)] : 1.0f;
 }
 
-__device__ static inline int32_t combiner_of(const sample_ids *s) {
+__device__ static inline int32_t combiner_of_feature(const sample_ids *s) {
     return s->batch->folded && is_weighted(s) ? (int32_t)RK_COMBINER_SUM : s->feature->combiner;
 }
 
 /* As the collection's (embedding/local/feature_bags.c). */
 __device__ static inline id_status check_id(const sample_ids *s, int64_t id, float weight) {
     if (!(fabsf(weight) <= FLT_MAX)) return REFUSED;
-    bool light = combiner_of(s) != RK_COMBINER_SUM && weight <= 0;
+    bool light = combiner_of_feature(s) != RK_COMBINER_SUM && weight <= 0;
     if (s->feature->validates && (id < 0 || light)) return DROPPED;
     return id < 0 || (uint64_t)id >= s->table->n_rows || light ? REFUSED : KEPT;
 }
@@ -106,13 +106,13 @@ __device__ static inline bag_sums sum_bag(const sample_ids *s, uint32_t lane, ui
         if (check_id_at(s, i) != KEPT) continue;
         double w = weight_at(s, i);
         sums.n_kept++;
-        sums.below += combiner_of(s) == RK_COMBINER_MEAN ? w : w * w;
+        sums.below += combiner_of_feature(s) == RK_COMBINER_MEAN ? w : w * w;
     }
     return sums;
 }
 
 /* Without weights all of a bag have the same coefficient. */
-__device__ static inline float scale_of(const sample_ids *s, uint32_t n_kept) {
+__device__ static inline float bag_scale(const sample_ids *s, uint32_t n_kept) {
     if (s->feature->combiner == RK_COMBINER_SUM) return 1.0f;
     double count = n_kept;
     return n_kept ? (float)(1 / (s->feature->combiner == RK_COMBINER_MEAN ? count : sqrt(count))) : 0.0f;
@@ -120,8 +120,8 @@ __device__ static inline float scale_of(const sample_ids *s, uint32_t n_kept) {
 
 __device__ static inline void write_bag(const sample_ids *s, bag_sums sums, uint32_t lane, uint32_t n_lanes) {
     bool weighted = is_weighted(s);
-    float scale = weighted ? 1.0f : scale_of(s, sums.n_kept);
-    int32_t combiner = combiner_of(s);
+    float scale = weighted ? 1.0f : bag_scale(s, sums.n_kept);
+    int32_t combiner = combiner_of_feature(s);
     double below = combiner == RK_COMBINER_SQRTN ? sqrt(sums.below) : sums.below;
     if (lane == 0) s->batch->scales[s->ids->first_bag + s->sample] = scale;
     for (uint32_t i = s->begin + lane; i < s->end; i += n_lanes) {
@@ -200,7 +200,7 @@ __device__ static inline bool fits_one_thread(const sample_ids *s) {
     return length ? length <= ALONE_POSITIONS && n <= ALONE_IDS : n <= ALONE_IDS;
 }
 
-__global__ static void dedup_ids(const rk_cuda_batch *batch) {
+__global__ static void dedup_ids_kernel(const rk_cuda_batch *batch) {
     uint32_t n_items = batch->n_samples;
     uint32_t lane = rk_table_lane();
     for (uint32_t first = rk_table_warp() * RK_WARP; first < n_items; first += rk_table_n_threads()) {
@@ -218,5 +218,6 @@ __global__ static void dedup_ids(const rk_cuda_batch *batch) {
 }
 
 extern "C" void rk_cuda_dedup_ids(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
-    RK_LAUNCH(dedup_ids, rk_table_grid_size(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, batch);
+    RK_LAUNCH(dedup_ids_kernel, rk_table_grid_size(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream,
+              batch);
 }

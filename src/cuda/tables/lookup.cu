@@ -56,7 +56,7 @@ __device__ static inline void sum_any_rows(const rk_cuda_batch *batch, const rk_
     }
 }
 
-__global__ static void sum_bag_chunks(const rk_cuda_batch *batch) {
+__global__ static void sum_bag_chunks_kernel(const rk_cuda_batch *batch) {
     uint32_t lane = rk_table_lane();
     for (uint32_t c = rk_table_warp(); c < batch->counts->n_bag_chunks; c += rk_table_n_warps()) {
         rk_cuda_chunk chunk = batch->bag_chunks[c];
@@ -145,7 +145,7 @@ __device__ static inline void look_up_tile(const bags *f, uint32_t bag, uint32_t
     }
 }
 
-__global__ static void look_up(const rk_cuda_batch *batch, const rk_cuda_place *to) {
+__global__ static void look_up_kernel(const rk_cuda_batch *batch, const rk_cuda_place *to) {
     uint32_t lane = rk_table_lane();
     for (uint32_t t = rk_table_warp(); t < batch->n_tiles; t += rk_table_n_warps()) {
         uint32_t tile = rk_tile_at(batch, t), number = rk_tile_feature(batch, tile);
@@ -178,7 +178,7 @@ __global__ static void look_up(const rk_cuda_batch *batch, const rk_cuda_place *
 
 extern "C" void rk_cuda_lookup(rk_stream *stream, uint32_t n_most_tiles, uint32_t n_most_chunks,
                                const rk_cuda_batch *batch, const rk_cuda_place *to) {
-    RK_LAUNCH(sum_bag_chunks, rk_chunk_grid_size(n_most_chunks), RK_TABLE_THREADS, 0, stream, batch);
-    RK_LAUNCH(look_up, rk_table_grid_size(n_most_tiles, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch,
-              to);
+    RK_LAUNCH(sum_bag_chunks_kernel, rk_chunk_grid_size(n_most_chunks), RK_TABLE_THREADS, 0, stream, batch);
+    RK_LAUNCH(look_up_kernel, rk_table_grid_size(n_most_tiles, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream,
+              batch, to);
 }

@@ -40,7 +40,7 @@ typedef struct cache_set {
     rk_cuda_frame frame;
 } cache_set;
 
-__device__ static inline bool is_of_set(const cache_set *c, uint32_t s) {
+__device__ static inline bool belongs_to_set(const cache_set *c, uint32_t s) {
     return s < c->batch->counts->n_segments && c->batch->segments[s].table == c->table_number &&
            set_of_segment(c->batch, c->table, s) == c->set;
 }
@@ -64,7 +64,7 @@ __device__ static inline uint32_t oldest_way(uint32_t batch_number) {
 /* Of the batch's rows that are there the way becomes the batch's; returns how many are missing. */
 __device__ static inline uint32_t find_rows(cache_set *c) {
     uint32_t lane = rk_table_lane(), n_missing = 0;
-    for (uint32_t s = c->first; is_of_set(c, s); s++) {
+    for (uint32_t s = c->first; belongs_to_set(c, s); s++) {
         uint32_t hits = __ballot_sync(RK_FULL_WARP, c->frame.row == row_of_segment(c, s) + 1);
         if (!hits) n_missing++;
         if (!hits || lane != (uint32_t)__ffs((int)hits) - 1) continue;
@@ -123,7 +123,7 @@ __device__ static inline void assign_set(const rk_cuda_batch *batch, uint32_t fi
     table->frames[place + lane] = c.frame;
 }
 
-__global__ static void find_in_caches(const rk_cuda_batch *batch) {
+__global__ static void find_in_caches_kernel(const rk_cuda_batch *batch) {
     for (uint32_t s = rk_table_warp(); s < batch->counts->n_segments; s += rk_table_n_warps())
         if (begins_set(batch, s)) assign_set(batch, s);
 }
@@ -151,7 +151,7 @@ __device__ static inline void move_row(const rk_cuda_table *t, uint64_t row, uin
     }
 }
 
-__global__ static void fill_caches(const rk_cuda_batch *batch) {
+__global__ static void fill_caches_kernel(const rk_cuda_batch *batch) {
     for (uint32_t f = rk_table_warp(); f < batch->counts->n_fills; f += rk_table_n_warps()) {
         rk_cuda_fill fill = batch->fills[f];
         const rk_cuda_table *table = &batch->tables[fill.table];
@@ -161,7 +161,7 @@ __global__ static void fill_caches(const rk_cuda_batch *batch) {
     }
 }
 
-__global__ static void set_places_of_uses(const rk_cuda_batch *batch) {
+__global__ static void set_places_of_uses_kernel(const rk_cuda_batch *batch) {
     for (uint32_t p = rk_table_thread(); p < batch->n_uses; p += rk_table_n_threads()) {
         if (batch->sorted_keys[p] == batch->none_key) continue;
         const rk_cuda_segment *segment = &batch->segments[batch->numbers[p] - 1];
@@ -169,7 +169,8 @@ __global__ static void set_places_of_uses(const rk_cuda_batch *batch) {
     }
 }
 
-__global__ static void write_back_cache(const rk_cuda_table *tables, uint32_t number, bool invalidate) {
+__global__ static void write_back_cache_kernel(const rk_cuda_table *tables, uint32_t number,
+                                               bool invalidate) {
     const rk_cuda_table *table = &tables[number];
     for (uint64_t place = rk_table_warp(); place < table->n_places; place += rk_table_n_warps()) {
         rk_cuda_frame frame = table->frames[place];
@@ -183,17 +184,19 @@ __global__ static void write_back_cache(const rk_cuda_table *tables, uint32_t nu
 }
 
 extern "C" void rk_cuda_find_in_caches(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
-    RK_LAUNCH(find_in_caches, rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch);
+    RK_LAUNCH(find_in_caches_kernel, rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream,
+              batch);
 }
 
 extern "C" void rk_cuda_fill_caches(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
-    RK_LAUNCH(fill_caches, rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch);
-    RK_LAUNCH(set_places_of_uses, rk_table_grid_size(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream,
+    RK_LAUNCH(fill_caches_kernel, rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream,
               batch);
+    RK_LAUNCH(set_places_of_uses_kernel, rk_table_grid_size(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0,
+              stream, batch);
 }
 
 extern "C" void rk_cuda_write_back_cache(rk_stream *stream, const rk_cuda_table *tables, uint32_t table,
                                          uint64_t n_places, bool invalidate) {
-    RK_LAUNCH(write_back_cache, rk_table_grid_size(n_places, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream,
-              tables, table, invalidate);
+    RK_LAUNCH(write_back_cache_kernel, rk_table_grid_size(n_places, RK_TABLE_WARPS), RK_TABLE_THREADS, 0,
+              stream, tables, table, invalidate);
 }

@@ -8,13 +8,13 @@ extern "C" {
 
 #include "cuda/dense/dense_device.h"
 
-__device__ static inline float load(const rk_cuda_rows_at &a, int64_t i) {
+__device__ static inline float load_value(const rk_cuda_rows_at &a, int64_t i) {
     if (a.dtype == RK_F32) return ((const float *)a.data)[i];
     uint16_t half = ((const uint16_t *)a.data)[i];
     return a.dtype == RK_BF16 ? rk_bf16_to_f32(half) : rk_f16_to_f32(half);
 }
 
-__device__ static inline void store(const rk_cuda_rows_at &a, int64_t i, float value) {
+__device__ static inline void store_value(const rk_cuda_rows_at &a, int64_t i, float value) {
     if (a.dtype == RK_F32)
         ((float *)a.data)[i] = value;
     else
@@ -22,22 +22,23 @@ __device__ static inline void store(const rk_cuda_rows_at &a, int64_t i, float v
             a.dtype == RK_BF16 ? rk_bf16_from_f32_finite(value) : rk_f16_from_f32_finite(value);
 }
 
-__global__ static void convert_rows(int64_t n, int32_t dim, rk_cuda_rows_at from, rk_cuda_rows_at to) {
+__global__ static void convert_rows_kernel(int64_t n, int32_t dim, rk_cuda_rows_at from, rk_cuda_rows_at to) {
     int64_t i = rk_thread_number();
     if (i >= n * dim) return;
     int64_t row = i / dim, column = i % dim;
-    store(to, row * to.stride + column, load(from, row * from.stride + column));
+    store_value(to, row * to.stride + column, load_value(from, row * from.stride + column));
 }
 
 /* to[r, c] = from[r, c], rounded to the nearest; what is finite stays so */
 extern "C" void rk_cuda_convert_rows(rk_stream *stream, int64_t n, int32_t dim, const rk_cuda_rows_at *from,
                                      const rk_cuda_rows_at *to) {
-    RK_LAUNCH(convert_rows, rk_blocks_of(n * dim, RK_THREADS), RK_THREADS, 0, stream, n, dim, *from, *to);
+    RK_LAUNCH(convert_rows_kernel, rk_blocks_of(n * dim, RK_THREADS), RK_THREADS, 0, stream, n, dim, *from,
+              *to);
 }
 
 /* One thread for each loss, and one for the bits. */
-__global__ static void join_step_status(int32_t n_ranks, int32_t n_losses, const double *step_statuses,
-                                        double *out) {
+__global__ static void join_step_status_kernel(int32_t n_ranks, int32_t n_losses, const double *step_statuses,
+                                               double *out) {
     int32_t i = (int32_t)threadIdx.x, width = n_losses + 1;
     for (; i < width; i += RK_THREADS) {
         double loss = 0;
@@ -60,5 +61,5 @@ __global__ static void join_step_status(int32_t n_ranks, int32_t n_losses, const
  * order of the ranks, and all bits of stop */
 extern "C" void rk_cuda_join_step_status(rk_stream *stream, int32_t n_ranks, int32_t n_losses,
                                          const double *step_statuses, double *out) {
-    RK_LAUNCH(join_step_status, 1, RK_THREADS, 0, stream, n_ranks, n_losses, step_statuses, out);
+    RK_LAUNCH(join_step_status_kernel, 1, RK_THREADS, 0, stream, n_ranks, n_losses, step_statuses, out);
 }

@@ -35,7 +35,7 @@ typedef struct row_step {
 
 /* Sorted uses i .. i+USES_AHEAD-1; those behind the end are the last one once more, so that no condition
  * stands between the loads. */
-__device__ static inline void take_uses(const rk_cuda_batch *batch, uint32_t i, uint32_t end,
+__device__ static inline void load_uses(const rk_cuda_batch *batch, uint32_t i, uint32_t end,
                                         rk_cuda_use uses[USES_AHEAD]) {
     const rk_cuda_use *sorted = batch->sorted_uses;
     for (uint32_t u = 0; u < USES_AHEAD; u++) uses[u] = sorted[i + u < end ? i + u : end - 1];
@@ -70,17 +70,17 @@ __device__ static inline void sum_uses(const rk_cuda_batch *batch, const rk_cuda
         add_gradients(gradients, uses, end - i, column, dim, sum);
         i += USES_AHEAD;
         if (i >= end) return;
-        take_uses(batch, i, end, uses);
+        load_uses(batch, i, end, uses);
     }
 }
 
-__device__ static inline bool is_stopped(const rk_cuda_batch *batch, const uint32_t *stop) {
+__device__ static inline bool is_update_stopped(const rk_cuda_batch *batch, const uint32_t *stop) {
     return (stop && *stop) || rk_batch_is_refused(batch);
 }
 
-__global__ static void sum_use_chunks(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
-                                      const uint32_t *stop) {
-    if (is_stopped(batch, stop)) return;
+__global__ static void sum_use_chunks_kernel(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
+                                             const uint32_t *stop) {
+    if (is_update_stopped(batch, stop)) return;
     uint32_t lane = rk_table_lane();
     for (uint32_t c = rk_table_warp(); c < batch->counts->n_use_chunks; c += rk_table_n_warps()) {
         rk_cuda_chunk chunk = batch->use_chunks[c];
@@ -94,7 +94,7 @@ __global__ static void sum_use_chunks(const rk_cuda_batch *batch, const rk_cuda_
             float sum[4] = {0, 0, 0, 0};
             if (column < dim && begin < end) {
                 rk_cuda_use uses[USES_AHEAD];
-                take_uses(batch, begin, end, uses);
+                load_uses(batch, begin, end, uses);
                 sum_uses(batch, gradients, begin, end, uses, column, dim, sum);
             }
             rk_sum_groups(sum, class_);
@@ -119,10 +119,10 @@ __device__ static inline void sum_gradients(const row_step *r, rk_cuda_use uses[
 
 /* Uses are asked for before the row: in the machine code loads share counters, and a wait for what was asked
  * for later is one for all. */
-__device__ static inline void load(const row_step *r, int32_t column, rk_strip *s) {
+__device__ static inline void load_strip(const row_step *r, int32_t column, rk_strip *s) {
     const rk_cuda_step *step = r->step;
     rk_cuda_use uses[USES_AHEAD];
-    if (r->begin < r->end) take_uses(r->batch, r->begin, r->end, uses);
+    if (r->begin < r->end) load_uses(r->batch, r->begin, r->end, uses);
     rk_strip_load(r->table, &step->update, r->place, column, s);
     sum_gradients(r, uses, s);
     rk_strip_begin(&step->update, step->l2_full + (r->begin < r->end ? step->l2 : 0), s);
@@ -135,7 +135,7 @@ __device__ static inline void update_values(const row_step *r, uint32_t class_) 
     uint64_t row = rk_row_number(r->table, r->place);
     for (int32_t column = first; column < r->table->dim; column += 4 << class_) {
         rk_strip s;
-        load(r, column, &s);
+        load_strip(r, column, &s);
         step_row(u, s.w, s.slots[0], s.slots[1], s.g, RK_STRIP);
         rk_strip_store(r->table, u, r->place, row, r->step->seed, &s);
     }
@@ -149,7 +149,7 @@ __device__ static inline rk_row_sums sum_squares(const row_step *r, uint32_t cla
     for (int32_t at = 0; at == 0 || at < r->table->dim; at += 4 << class_) {
         float w[4] = {0, 0, 0, 0}, g[4] = {0, 0, 0, 0}, steps[4] = {0, 0, 0, 0};
         if (r->is_here) {
-            load(r, at + first, s);
+            load_strip(r, at + first, s);
             rk_strip_squares(&r->step->update, s, w, g, steps);
         }
         rk_add_to_sixteen(w16, w, class_);
@@ -173,7 +173,7 @@ __device__ static inline void update_with_sums(const row_step *r, uint32_t class
     if (!r->is_here) return;
     uint64_t row = rk_row_number(r->table, r->place);
     for (int32_t at = 0; at < r->table->dim; at += width) {
-        if (r->table->dim > width) load(r, at + first, &s);
+        if (r->table->dim > width) load_strip(r, at + first, &s);
         after = rk_strip_step(u, &sums, before, r->table->dim, &s);
         rk_strip_store(r->table, u, r->place, row, r->step->seed, &s);
     }
@@ -187,7 +187,7 @@ __device__ static inline void write_sums(const row_step *r, uint32_t class_) {
         rk_strip s;
         s.column = column;
         s.n = dim - column < RK_STRIP ? dim - column : RK_STRIP;
-        take_uses(r->batch, r->begin, r->end, uses);
+        load_uses(r->batch, r->begin, r->end, uses);
         sum_gradients(r, uses, &s);
         rk_store_floats((float *)r->table->rows + r->place * (uint64_t)dim, column, dim, dim % 4 == 0, s.g);
     }
@@ -195,7 +195,7 @@ __device__ static inline void write_sums(const row_step *r, uint32_t class_) {
 
 /* All lanes of the warp come here, a row or none for each group of 2^class_. */
 template <row_end end>
-__device__ static inline void end_row(const row_step *r, uint32_t class_) {
+__device__ static inline void update_row(const row_step *r, uint32_t class_) {
     if (end == STEP_WITH_SUMS)
         update_with_sums(r, class_);
     else if (r->is_here && end == STEP)
@@ -205,20 +205,20 @@ __device__ static inline void end_row(const row_step *r, uint32_t class_) {
 }
 
 template <row_end end>
-__device__ static inline bool is_taken(const rk_cuda_table *table, const rk_cuda_step *step) {
+__device__ static inline bool is_step_taken(const rk_cuda_table *table, const rk_cuda_step *step) {
     return table->is_trained &&
            (end == SUM_ALONE ||
             (step->l2_full == 0 && rk_cuda_needs_sums(step->update.kind) == (end == STEP_WITH_SUMS)));
 }
 
-__device__ static inline row_step step_of(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
-                                          const rk_cuda_step *steps, uint32_t table) {
+__device__ static inline row_step step_of_table(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
+                                                const rk_cuda_step *steps, uint32_t table) {
     row_step r = {batch,        gradients, &batch->tables[table], steps ? &steps[table] : NULL, 0, 0, 0,
                   RK_CUDA_NONE, false};
     return r;
 }
 
-__device__ static inline void take_segment(row_step *r, const rk_cuda_segment *segment) {
+__device__ static inline void begin_segment(row_step *r, const rk_cuda_segment *segment) {
     r->place = segment->place;
     r->begin = segment->begin;
     r->end = segment[1].begin;
@@ -228,9 +228,9 @@ __device__ static inline void take_segment(row_step *r, const rk_cuda_segment *s
 /* A warp's rows are of one class. */
 template <row_end end>
 __global__ static void __launch_bounds__(RK_TABLE_THREADS, end == STEP_WITH_SUMS ? 2 : 3)
-    end_rows(const rk_cuda_batch *batch, const rk_cuda_step *steps, const rk_cuda_place *gradients,
-             const uint32_t *stop) {
-    if (is_stopped(batch, stop)) return;
+    update_rows_kernel(const rk_cuda_batch *batch, const rk_cuda_step *steps, const rk_cuda_place *gradients,
+                       const uint32_t *stop) {
+    if (is_update_stopped(batch, stop)) return;
     const uint32_t *begins = batch->counts->class_segments;
     uint32_t warp = rk_table_warp(), n_before = 0;
     for (uint32_t class_ = 0; class_ < RK_CUDA_CLASSES; class_++) {
@@ -240,10 +240,10 @@ __global__ static void __launch_bounds__(RK_TABLE_THREADS, end == STEP_WITH_SUMS
             uint32_t number = begins[class_] + (warp - n_before) * n_groups + (rk_table_lane() >> class_);
             bool is_here = number < begins[class_ + 1];
             const rk_cuda_segment *segment = &batch->segments[is_here ? number : begins[class_]];
-            row_step r = step_of(batch, gradients, steps, segment->table);
-            r.is_here = is_here && is_taken<end>(r.table, r.step);
-            if (r.is_here) take_segment(&r, segment);
-            end_row<end>(&r, class_);
+            row_step r = step_of_table(batch, gradients, steps, segment->table);
+            r.is_here = is_here && is_step_taken<end>(r.table, r.step);
+            if (r.is_here) begin_segment(&r, segment);
+            update_row<end>(&r, class_);
         }
         n_before += n_warps;
     }
@@ -269,26 +269,27 @@ __device__ static inline const rk_cuda_segment *find_segment(const rk_cuda_batch
 
 /* Every row of a table takes a step, those that the batch does not use with l2_full * row as gradient. */
 template <row_end end>
-__global__ static void end_all_rows(const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps,
-                                    const rk_cuda_place *gradients, const uint32_t *stop) {
-    if (is_stopped(batch, stop)) return;
+__global__ static void update_all_rows_kernel(const rk_cuda_batch *batch, uint32_t table,
+                                              const rk_cuda_step *steps, const rk_cuda_place *gradients,
+                                              const uint32_t *stop) {
+    if (is_update_stopped(batch, stop)) return;
     uint32_t class_ = (uint32_t)batch->tables[table].class_, n_groups = RK_WARP >> class_;
     uint64_t n_rows = batch->tables[table].n_rows;
     for (uint64_t first = (uint64_t)rk_table_warp() * n_groups; first < n_rows;
          first += (uint64_t)rk_table_n_warps() * n_groups) {
-        row_step r = step_of(batch, gradients, steps, table);
+        row_step r = step_of_table(batch, gradients, steps, table);
         r.place = first + (rk_table_lane() >> class_);
         r.is_here = r.place < n_rows;
         const rk_cuda_segment *segment = r.is_here ? find_segment(batch, table, (uint32_t)r.place) : NULL;
-        if (segment) take_segment(&r, segment);
-        end_row<end>(&r, class_);
+        if (segment) begin_segment(&r, segment);
+        update_row<end>(&r, class_);
     }
 }
 
 extern "C" void rk_cuda_sum_frequent_rows(rk_stream *stream, uint32_t n_most_chunks,
                                           const rk_cuda_batch *batch, const rk_cuda_place *gradients,
                                           const uint32_t *stop) {
-    RK_LAUNCH(sum_use_chunks, rk_chunk_grid_size(n_most_chunks), RK_TABLE_THREADS, 0, stream, batch,
+    RK_LAUNCH(sum_use_chunks_kernel, rk_chunk_grid_size(n_most_chunks), RK_TABLE_THREADS, 0, stream, batch,
               gradients, stop);
 }
 
@@ -297,18 +298,19 @@ extern "C" void rk_cuda_update_rows(rk_stream *stream, uint32_t n_most, bool sum
                                     const uint32_t *stop) {
     uint32_t blocks = rk_table_grid_size(n_most, RK_TABLE_WARPS);
     if (sums)
-        RK_LAUNCH((end_rows<STEP_WITH_SUMS>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps, gradients,
-                  stop);
+        RK_LAUNCH((update_rows_kernel<STEP_WITH_SUMS>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps,
+                  gradients, stop);
     else
-        RK_LAUNCH((end_rows<STEP>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps, gradients, stop);
+        RK_LAUNCH((update_rows_kernel<STEP>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps, gradients,
+                  stop);
 }
 
 extern "C" void rk_cuda_sum_row_gradients(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch,
                                           const rk_cuda_place *gradients) {
     const rk_cuda_step *no_steps = NULL;
     const uint32_t *no_stop = NULL;
-    RK_LAUNCH((end_rows<SUM_ALONE>), rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream,
-              batch, no_steps, gradients, no_stop);
+    RK_LAUNCH((update_rows_kernel<SUM_ALONE>), rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS,
+              0, stream, batch, no_steps, gradients, no_stop);
 }
 
 extern "C" void rk_cuda_update_all_rows(rk_stream *stream, uint64_t n_rows, bool sums,
@@ -316,9 +318,9 @@ extern "C" void rk_cuda_update_all_rows(rk_stream *stream, uint64_t n_rows, bool
                                         const rk_cuda_place *gradients, const uint32_t *stop) {
     uint32_t blocks = rk_table_grid_size(n_rows, RK_TABLE_WARPS);
     if (sums)
-        RK_LAUNCH((end_all_rows<STEP_WITH_SUMS>), blocks, RK_TABLE_THREADS, 0, stream, batch, table, steps,
-                  gradients, stop);
+        RK_LAUNCH((update_all_rows_kernel<STEP_WITH_SUMS>), blocks, RK_TABLE_THREADS, 0, stream, batch, table,
+                  steps, gradients, stop);
     else
-        RK_LAUNCH((end_all_rows<STEP>), blocks, RK_TABLE_THREADS, 0, stream, batch, table, steps, gradients,
-                  stop);
+        RK_LAUNCH((update_all_rows_kernel<STEP>), blocks, RK_TABLE_THREADS, 0, stream, batch, table, steps,
+                  gradients, stop);
 }

@@ -7,14 +7,14 @@
 
 #include "cuda/dense/dense_update.h"
 
-__device__ static inline bool is_finite(const float v[4]) {
+__device__ static inline bool is_strip_finite(const float v[4]) {
     return fabsf(v[0]) <= FLT_MAX && fabsf(v[1]) <= FLT_MAX && fabsf(v[2]) <= FLT_MAX &&
            fabsf(v[3]) <= FLT_MAX;
 }
 
 /* By the lookup's tiles. */
-__global__ static void flag_rows_not_finite(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
-                                            uint32_t *stop) {
+__global__ static void flag_rows_not_finite_kernel(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
+                                                   uint32_t *stop) {
     uint32_t lane = rk_table_lane();
     for (uint32_t t = rk_table_warp(); t < batch->n_tiles; t += rk_table_n_warps()) {
         uint32_t tile = rk_tile_at(batch, t), number = rk_tile_feature(batch, tile);
@@ -33,7 +33,7 @@ __global__ static void flag_rows_not_finite(const rk_cuda_batch *batch, const rk
                  column += 4 << class_) {
                 float v[4];
                 rk_load_floats(row, column, table->dim, from->is_aligned, v);
-                if (is_finite(v)) continue;
+                if (is_strip_finite(v)) continue;
                 atomicOr(stop, (uint32_t)RK_CUDA_STOP_ROWS);
                 atomicMax(&batch->counts->bad_gradient, ~(ids->first_sample + bag / length));
             }
@@ -43,6 +43,6 @@ __global__ static void flag_rows_not_finite(const rk_cuda_batch *batch, const rk
 
 extern "C" void rk_cuda_flag_rows_not_finite(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch,
                                              const rk_cuda_place *gradients, uint32_t *stop) {
-    RK_LAUNCH(flag_rows_not_finite, rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream,
-              batch, gradients, stop);
+    RK_LAUNCH(flag_rows_not_finite_kernel, rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0,
+              stream, batch, gradients, stop);
 }

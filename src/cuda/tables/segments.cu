@@ -7,7 +7,7 @@
  *     for each segment of more than RK_CUDA_CHUNK uses: its chunks */
 #include "cuda/tables/table_device.h"
 
-__global__ static void mark_segments(const rk_cuda_batch *batch) {
+__global__ static void mark_segments_kernel(const rk_cuda_batch *batch) {
     for (uint32_t p = rk_table_thread(); p < batch->n_uses; p += rk_table_n_threads()) {
         uint64_t key = batch->sorted_keys[p];
         batch->heads[p] = key != batch->none_key && (p == 0 || key != batch->sorted_keys[p - 1]);
@@ -43,7 +43,7 @@ __device__ static inline void end_segments(const rk_cuda_batch *batch, uint32_t 
                   RK_CUDA_CLASSES, n);
 }
 
-__global__ static void make_segments(const rk_cuda_batch *batch) {
+__global__ static void make_segments_kernel(const rk_cuda_batch *batch) {
     for (uint32_t p = rk_table_thread(); p < batch->n_uses; p += rk_table_n_threads()) {
         if (batch->sorted_keys[p] == batch->none_key) continue;
         batch->sorted_uses[p] = batch->uses[batch->sorted[p]];
@@ -52,7 +52,7 @@ __global__ static void make_segments(const rk_cuda_batch *batch) {
     }
 }
 
-__global__ static void cut_segments(const rk_cuda_batch *batch) {
+__global__ static void cut_segments_kernel(const rk_cuda_batch *batch) {
     for (uint32_t s = rk_table_thread(); s < batch->counts->n_segments; s += rk_table_n_threads()) {
         rk_cuda_segment *segment = &batch->segments[s];
         uint32_t end = segment[1].begin, n = end - segment->begin,
@@ -69,12 +69,12 @@ __global__ static void cut_segments(const rk_cuda_batch *batch) {
 }
 
 extern "C" void rk_cuda_mark_segments(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
-    RK_LAUNCH(mark_segments, rk_table_grid_size(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream,
+    RK_LAUNCH(mark_segments_kernel, rk_table_grid_size(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream,
               batch);
 }
 
 extern "C" void rk_cuda_make_segments(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
     uint32_t blocks = rk_table_grid_size(n_most, RK_TABLE_THREADS);
-    RK_LAUNCH(make_segments, blocks, RK_TABLE_THREADS, 0, stream, batch);
-    RK_LAUNCH(cut_segments, blocks, RK_TABLE_THREADS, 0, stream, batch);
+    RK_LAUNCH(make_segments_kernel, blocks, RK_TABLE_THREADS, 0, stream, batch);
+    RK_LAUNCH(cut_segments_kernel, blocks, RK_TABLE_THREADS, 0, stream, batch);
 }

@@ -20,29 +20,29 @@ static rk_column_type narrowest_type(unsigned types) {
                                          : RK_COLUMN_TEXT;
 }
 
-static bool is_named(const char *name, const char *column) {
+static bool name_equals(const char *name, const char *column) {
     return name && strcmp(name, column) == 0;
 }
 
 /* Whether the run file makes a number of the column and nothing else, so that its spelling says nothing. A
  * boundary or a threshold may stand between a number and what f32 makes of it. */
-static bool is_number(const rk_data_section *s, const char *column) {
-    bool number = is_named(s->sample_weight, column);
-    if (is_named(s->group, column)) return false;
+static bool is_dense_only(const rk_data_section *s, const char *column) {
+    bool number = name_equals(s->sample_weight, column);
+    if (name_equals(s->group, column)) return false;
     for (int64_t i = 0; i < s->n_joins; i++)
-        if (is_named(s->joins[i].key, column)) return false;
+        if (name_equals(s->joins[i].key, column)) return false;
     for (int64_t i = 0; i < s->n_labels; i++) {
         const rk_label_section *label = &s->labels[i];
-        if (!is_named(rk_label_column(label), column)) continue;
+        if (!name_equals(rk_label_column(label), column)) continue;
         if (label->n_positive || !isnan(label->threshold)) return false;
         number = true;
     }
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_data_feature *f = &s->features[i];
         bool is_its = f->match ? fnmatch(f->match, column, 0) == 0
-                               : !f->n_cross && is_named(rk_feature_column(f), column);
+                               : !f->n_cross && name_equals(rk_feature_column(f), column);
         if (is_its && !f->dense) return false;
-        number |= is_its || is_named(f->weights, column);
+        number |= is_its || name_equals(f->weights, column);
     }
     return number;
 }
@@ -54,22 +54,22 @@ typedef struct found_column {
 } found_column;
 
 /* Whether the values say which type of an rkb file holds them: of text, and of f64, which no file has. */
-static bool is_open(const rk_column *column, bool is_text) {
+static bool is_type_undecided(const rk_column *column, bool is_text) {
     return is_text || column->type == RK_COLUMN_F64;
 }
 
-static rk_status begin_columns(const rk_data_section *section, bool is_text, const rk_columns *columns,
-                               found_column **out) {
+static rk_status describe_columns(const rk_data_section *section, bool is_text, const rk_columns *columns,
+                                  found_column **out) {
     RK_TRY(rk_alloc((size_t)columns->n_columns, sizeof **out, out));
     for (int32_t c = 0; c < columns->n_columns; c++) {
         const rk_column *column = &columns->columns[c];
-        (*out)[c] =
-            (found_column){~0u, column->type, is_open(column, is_text), is_number(section, column->name)};
+        (*out)[c] = (found_column){~0u, column->type, is_type_undecided(column, is_text),
+                                   is_dense_only(section, column->name)};
     }
     return RK_OK;
 }
 
-static void look_at_values(const rk_column *column, found_column *held) {
+static void widen_types(const rk_column *column, found_column *held) {
     char scratch[RK_VALUE_BYTES];
     for (int64_t v = 0; v < column->n_values && narrowest_type(held->types) != RK_COLUMN_TEXT; v++)
         held->types &= rk_lossless_types_of(rk_value_text(column, v, scratch), held->is_number);
@@ -86,11 +86,11 @@ static rk_status find_types(const rk_source_options *options, bool is_text, rk_c
         RK_TRY(rk_source_read(source, &chunk));
         if (chunk->columns.n_rows == 0) break;
         n_columns = chunk->columns.n_columns;
-        if (!held) RK_TRY(begin_columns(options->section, is_text, &chunk->columns, &held));
+        if (!held) RK_TRY(describe_columns(options->section, is_text, &chunk->columns, &held));
         bool any = false;
         for (int32_t c = 0; c < n_columns; c++) {
             any |= held[c].is_open;
-            if (held[c].is_open) look_at_values(&chunk->columns.columns[c], &held[c]);
+            if (held[c].is_open) widen_types(&chunk->columns.columns[c], &held[c]);
         }
         if (!any) break;
     }
@@ -118,8 +118,8 @@ static rk_status copy_rows(rk_source *source, rk_file_output *output, const rk_c
     }
 }
 
-static rk_status format_named(const char *name, const rk_data_section *section, const char *path,
-                              rk_data_format *out) {
+static rk_status choose_format(const char *name, const rk_data_section *section, const char *path,
+                               rk_data_format *out) {
     static const struct {
         const char *name;
         rk_data_format format;
@@ -140,8 +140,8 @@ rk_status rk_data_convert(const char *input, const char *output, const rk_conver
     RK_AUTO(rk_text_list_release) rk_text_list paths = {0};
     rk_data_format from, to;
     RK_TRY(rk_expand_paths("", (char *const *)&input, 1, &paths));
-    RK_TRY(format_named(o->from, section, paths.texts[0], &from));
-    RK_TRY(format_named(o->to, NULL, output, &to));
+    RK_TRY(choose_format(o->from, section, paths.texts[0], &from));
+    RK_TRY(choose_format(o->to, NULL, output, &to));
     if (to == RK_DATA_PARQUET)
         return rk_error_hint(rk_error(RK_UNSUPPORTED, "Parquet files are read, but not written"),
                              "write rkb");

@@ -175,7 +175,7 @@ static const char *name_or_pattern(const rk_data_feature *f) {
 }
 
 /* A feature has a name; a pattern has nothing that is one column's own. */
-static rk_status check_name(const rk_data_feature *f, const rk_yaml *yaml) {
+static rk_status check_feature_name(const rk_data_feature *f, const rk_yaml *yaml) {
     if (!f->name && !f->match)
         return error_at(yaml, f->line, "features",
                         "a feature needs a 'name', or 'match' for a pattern of columns");
@@ -189,8 +189,8 @@ static rk_status check_name(const rk_data_feature *f, const rk_yaml *yaml) {
     return RK_OK;
 }
 
-static rk_status check_kind(const rk_data_feature *f, const rk_yaml *yaml) {
-    RK_TRY(check_name(f, yaml));
+static rk_status check_feature_kind(const rk_data_feature *f, const rk_yaml *yaml) {
+    RK_TRY(check_feature_name(f, yaml));
     int kinds = (f->hash > 0 && f->n_cross == 0) + (f->identity > 0) + f->key + (f->vocabulary.line != 0) +
                 (f->n_bucketize > 0) + (f->quantiles > 0) + (f->n_cross > 0) + f->dense;
     if (kinds != 1) {
@@ -234,8 +234,8 @@ bool rk_data_section_has_patterns(const rk_data_section *s) {
     return false;
 }
 
-static rk_status check_cross(const rk_data_section *s, const rk_data_feature *f, const rk_yaml *yaml,
-                             const rk_name_index *names) {
+static rk_status check_crossed_features(const rk_data_section *s, const rk_data_feature *f,
+                                        const rk_yaml *yaml, const rk_name_index *names) {
     for (int64_t k = 0; k < f->n_cross; k++) {
         int32_t i = rk_name_index_find(names, f->cross[k]);
         if (i < 0 && rk_data_section_has_patterns(s)) continue; /* looked at again when they are features */
@@ -258,8 +258,8 @@ static rk_status check_features(const rk_data_section *s, const rk_yaml *yaml) {
         return error_at(yaml, s->features[twin].line, s->features[twin].name,
                         "a second feature of this name");
     for (int64_t i = 0; i < s->n_features; i++) {
-        RK_TRY(check_kind(&s->features[i], yaml));
-        RK_TRY(check_cross(s, &s->features[i], yaml, &names));
+        RK_TRY(check_feature_kind(&s->features[i], yaml));
+        RK_TRY(check_crossed_features(s, &s->features[i], yaml, &names));
     }
     return RK_OK;
 }
@@ -300,7 +300,8 @@ static rk_status check_split(const rk_split_section *split, const char *name, co
 }
 
 /* A product's factors are two binary tasks, with logits of their own. */
-static rk_status check_product(const rk_data_section *s, const rk_label_section *label, const rk_yaml *yaml) {
+static rk_status check_product_label(const rk_data_section *s, const rk_label_section *label,
+                                     const rk_yaml *yaml) {
     if (label->n_product_of == 0) return RK_OK;
     if (label->n_product_of != 2 || strcmp(label->product_of[0], label->product_of[1]) == 0)
         return rk_error_hint(error_at(yaml, label->line, label->name, "product_of names two labels"),
@@ -327,7 +328,7 @@ static rk_status check_labels(const rk_data_section *s, const rk_yaml *yaml) {
         for (int64_t j = 0; j < i; j++)
             if (strcmp(s->labels[i].name, s->labels[j].name) == 0)
                 return error_at(yaml, s->labels[i].line, s->labels[i].name, "a second label of this name");
-        RK_TRY(check_product(s, &s->labels[i], yaml));
+        RK_TRY(check_product_label(s, &s->labels[i], yaml));
         if (s->labels[i].smoothing > 0 && s->labels[i].loss != 0)
             return error_at(yaml, s->labels[i].line, s->labels[i].name,
                             "smoothing is for labels of 0 and 1, not for mse");

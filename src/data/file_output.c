@@ -31,7 +31,7 @@ struct rk_file_output {
 };
 
 /* A whole number may be an id, so it is held exactly or not at all. */
-static bool f32_holds(double x) {
+static bool is_exact_in_f32(double x) {
     const double past_ids = 0x1p63;
     double held = (double)(float)x;
     if (floor(x) == x && fabs(x) < past_ids) return held == x;
@@ -52,7 +52,7 @@ unsigned rk_lossless_types_of(rk_span text, bool is_number) {
         if (spans_equal(text, (rk_span){digits, (size_t)(scratch + RK_I64_BYTES - digits)}))
             types |= 1u << RK_COLUMN_I64;
     }
-    if (rk_parse_f64(text, &x) && f32_holds(x) &&
+    if (rk_parse_f64(text, &x) && is_exact_in_f32(x) &&
         (is_number || spans_equal(text, rk_f32_text((float)x, scratch))))
         types |= 1u << RK_COLUMN_F32;
     return types;
@@ -90,7 +90,7 @@ rk_status rk_file_output_commit(rk_file_output *o) {
     return o->rkb ? rk_rkb_writer_commit(o->rkb) : rk_sink_commit(o->sink);
 }
 
-static rk_status add_typed(rk_column *to, const rk_column *from, int64_t value) {
+static rk_status append_typed_value(rk_column *to, const rk_column *from, int64_t value) {
     int64_t whole = 0;
     double x = 0;
     const bool is_whole = to->type == RK_COLUMN_I64;
@@ -104,12 +104,12 @@ static rk_status add_typed(rk_column *to, const rk_column *from, int64_t value) 
 }
 
 /* Appends rows first .. first+n-1 to o->typed, with text columns turned into what they hold. */
-static rk_status add_rows(rk_file_output *o, const rk_columns *rows, int64_t first, int64_t n) {
+static rk_status append_typed_rows(rk_file_output *o, const rk_columns *rows, int64_t first, int64_t n) {
     for (int64_t row = first; row < first + n; row++) {
         for (int32_t c = 0; c < rows->n_columns; c++) {
             const rk_column *from = &rows->columns[c];
             for (int64_t v = from->offsets[row]; v < from->offsets[row + 1]; v++) {
-                RK_TRY(add_typed(&o->typed.columns[c], from, v));
+                RK_TRY(append_typed_value(&o->typed.columns[c], from, v));
                 if (from->weights) RK_TRY(rk_column_add_weight(&o->typed.columns[c], from->weights[v]));
             }
         }
@@ -118,7 +118,7 @@ static rk_status add_rows(rk_file_output *o, const rk_columns *rows, int64_t fir
     return RK_OK;
 }
 
-static rk_status begin_typed(rk_file_output *o, const rk_columns *rows) {
+static rk_status init_typed_columns(rk_file_output *o, const rk_columns *rows) {
     if (o->typed.columns) return RK_OK;
     RK_TRY(rk_columns_init_like(&o->typed, rows));
     for (int32_t c = 0; o->types && c < rows->n_columns; c++) o->typed.columns[c].type = o->types[c];
@@ -126,11 +126,11 @@ static rk_status begin_typed(rk_file_output *o, const rk_columns *rows) {
 }
 
 /* Whole blocks are written, the rest waits. */
-static rk_status add_rkb(rk_file_output *o, const rk_columns *rows) {
+static rk_status write_rkb_rows(rk_file_output *o, const rk_columns *rows) {
     for (int64_t first = 0, n; first < rows->n_rows; first += n) {
         n = RKB_RUN_ROWS - o->typed.n_rows % RKB_RUN_ROWS;
         n = n < rows->n_rows - first ? n : rows->n_rows - first;
-        RK_TRY(add_rows(o, rows, first, n));
+        RK_TRY(append_typed_rows(o, rows, first, n));
         if (o->typed.n_rows < RKB_BLOCK_ROWS && rk_columns_bytes(&o->typed) < RKB_BLOCK_BYTES) continue;
         RK_TRY(rk_rkb_writer_add(o->rkb, &o->typed));
         rk_columns_clear(&o->typed);
@@ -142,7 +142,7 @@ static rk_status add_rkb(rk_file_output *o, const rk_columns *rows) {
  * several. */
 enum how_joined { HAS_SEVERAL = 1, HAS_UNFIT = 2 };
 
-static bool is_unfit(rk_span text) {
+static bool cannot_be_joined(rk_span text) {
     return memchr(text.data, '|', text.n_bytes) || rk_span_trim(text).n_bytes < text.n_bytes;
 }
 
@@ -154,7 +154,8 @@ static rk_status join_values(rk_file_output *o, const rk_columns *rows, int32_t 
     rk_buffer_clear(field);
     for (int64_t begin = column->offsets[row], v = begin; v < column->offsets[row + 1]; v++) {
         rk_span text = rk_value_text(column, v, scratch);
-        o->joined[c] |= (unsigned char)((v > begin ? HAS_SEVERAL : 0) | (is_unfit(text) ? HAS_UNFIT : 0));
+        o->joined[c] |=
+            (unsigned char)((v > begin ? HAS_SEVERAL : 0) | (cannot_be_joined(text) ? HAS_UNFIT : 0));
         if (o->joined[c] == (HAS_SEVERAL | HAS_UNFIT))
             return rk_error_hint(rk_error(RK_BAD_DATA,
                                           "column '%s': several values of a row are written with '|' between "
@@ -167,7 +168,7 @@ static rk_status join_values(rk_file_output *o, const rk_columns *rows, int32_t 
     return field->status;
 }
 
-static void add_header(rk_file_output *o, const rk_csv_dialect *dialect, const rk_columns *rows) {
+static void write_csv_header(rk_file_output *o, const rk_csv_dialect *dialect, const rk_columns *rows) {
     for (int32_t c = 0; c < rows->n_columns; c++)
         rk_csv_write_field(dialect, (rk_span){rows->columns[c].name, strlen(rows->columns[c].name)}, c == 0,
                            &o->text);
@@ -177,11 +178,11 @@ static void add_header(rk_file_output *o, const rk_csv_dialect *dialect, const r
 
 /* Fields of a row; several values of one column stand with '|' between them. A line without anything would be
  * no row: it has quotes. */
-static rk_status add_csv(rk_file_output *o, const rk_columns *rows) {
+static rk_status write_csv_rows(rk_file_output *o, const rk_columns *rows) {
     rk_csv_dialect dialect = {.separator = o->format == RK_DATA_TSV ? '\t' : ',', .quote = '"'};
     RK_AUTO(rk_buffer_release) rk_buffer field = {0};
     if (!o->joined) RK_TRY(rk_alloc((size_t)rows->n_columns, sizeof *o->joined, &o->joined));
-    if (!o->has_header) add_header(o, &dialect, rows);
+    if (!o->has_header) write_csv_header(o, &dialect, rows);
     for (int64_t row = 0; row < rows->n_rows; row++) {
         for (int32_t c = 0; c < rows->n_columns; c++) {
             RK_TRY(join_values(o, rows, c, row, &field));
@@ -208,13 +209,13 @@ static rk_status check_libsvm(const rk_columns *rows, int32_t label, int32_t ids
     return RK_OK;
 }
 
-static void add_f32(float x, rk_buffer *out) {
+static void format_f32(float x, rk_buffer *out) {
     char scratch[RK_VALUE_BYTES];
     rk_span text = rk_f32_text(x, scratch);
     rk_buffer_append(out, text.data, text.n_bytes);
 }
 
-static rk_status add_libsvm(rk_file_output *o, const rk_columns *rows) {
+static rk_status write_libsvm_rows(rk_file_output *o, const rk_columns *rows) {
     int32_t label = rk_columns_find(rows, "label"), ids = rk_columns_find(rows, "ids"),
             group = rk_columns_find(rows, "qid");
     RK_TRY(check_libsvm(rows, label, ids, group));
@@ -228,20 +229,20 @@ static rk_status add_libsvm(rk_file_output *o, const rk_columns *rows) {
             RK_FAIL_IF(!rk_value_number(y, v, &value) || !isfinite((float)value), RK_BAD_DATA,
                        "row %lld: the label is not a number", (long long)row + 1);
             if (v > y->offsets[row]) rk_buffer_u8(&o->text, ',');
-            add_f32((float)value, &o->text);
+            format_f32((float)value, &o->text);
         }
         if (g && g->offsets[row] < g->offsets[row + 1])
             rk_buffer_printf(&o->text, " qid:%" PRId64, g->i64[g->offsets[row]]);
         for (int64_t v = id->offsets[row]; v < id->offsets[row + 1]; v++) {
             rk_buffer_printf(&o->text, " %" PRId64 ":", id->i64[v]);
-            add_f32(id->weights ? id->weights[v] : 1, &o->text);
+            format_f32(id->weights ? id->weights[v] : 1, &o->text);
         }
         rk_buffer_u8(&o->text, '\n');
     }
     return RK_OK;
 }
 
-static rk_status add_examples(rk_file_output *o, const rk_columns *rows) {
+static rk_status write_tfrecord_examples(rk_file_output *o, const rk_columns *rows) {
     RK_AUTO(rk_buffer_release) rk_buffer example = {0};
     for (int64_t row = 0; row < rows->n_rows; row++) {
         for (int32_t c = 0; c < rows->n_columns; c++) {
@@ -265,16 +266,16 @@ static rk_status add_examples(rk_file_output *o, const rk_columns *rows) {
     return RK_OK;
 }
 
-static bool is_of_libsvm(const char *name) {
+static bool is_libsvm_column(const char *name) {
     return strcmp(name, "label") == 0 || strcmp(name, "ids") == 0 || strcmp(name, "qid") == 0;
 }
 
 /* Values beside ids have no place in csv and in an example, and other columns none in libsvm. */
-static void warn_of_losses(rk_file_output *o, const rk_columns *rows) {
+static void warn_of_dropped_columns(rk_file_output *o, const rk_columns *rows) {
     bool is_libsvm = o->format == RK_DATA_LIBSVM;
     for (int32_t c = 0; c < rows->n_columns && !o->has_warned; c++) {
         const rk_column *column = &rows->columns[c];
-        o->has_warned = is_libsvm ? !is_of_libsvm(column->name) : column->weights != NULL;
+        o->has_warned = is_libsvm ? !is_libsvm_column(column->name) : column->weights != NULL;
         if (o->has_warned && is_libsvm)
             rk_log(RK_LOG_WARNING,
                    "libsvm cannot hold the column '%s' and any others beside label, qid and ids: it is "
@@ -288,19 +289,19 @@ static void warn_of_losses(rk_file_output *o, const rk_columns *rows) {
 }
 
 rk_status rk_file_output_add(rk_file_output *o, const rk_columns *rows) {
-    if (o->rkb || o->types) RK_TRY(begin_typed(o, rows));
-    if (o->rkb) return add_rkb(o, rows);
+    if (o->rkb || o->types) RK_TRY(init_typed_columns(o, rows));
+    if (o->rkb) return write_rkb_rows(o, rows);
     if (o->types) {
         rk_columns_clear(&o->typed);
-        RK_TRY(add_rows(o, rows, 0, rows->n_rows));
+        RK_TRY(append_typed_rows(o, rows, 0, rows->n_rows));
         rows = &o->typed;
     }
-    warn_of_losses(o, rows);
+    warn_of_dropped_columns(o, rows);
     rk_buffer_clear(&o->text);
     if (o->format == RK_DATA_TFRECORD)
-        RK_TRY(add_examples(o, rows));
+        RK_TRY(write_tfrecord_examples(o, rows));
     else
-        RK_TRY(o->format == RK_DATA_LIBSVM ? add_libsvm(o, rows) : add_csv(o, rows));
+        RK_TRY(o->format == RK_DATA_LIBSVM ? write_libsvm_rows(o, rows) : write_csv_rows(o, rows));
     RK_TRY(o->text.status);
     return o->text.n_bytes ? rk_sink_write(o->sink, o->text.data, o->text.n_bytes) : RK_OK;
 }

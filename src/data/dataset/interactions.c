@@ -34,8 +34,8 @@ static rk_status add_pair(pair_list *list, pair p) {
     return RK_OK;
 }
 
-static rk_status add_batch(const rk_batch *batch, const rk_data_schema *schema, rk_pair_features features,
-                           pair_list *list) {
+static rk_status add_pairs_of_batch(const rk_batch *batch, const rk_data_schema *schema,
+                                    rk_pair_features features, pair_list *list) {
     for (int64_t i = 0; i < batch->n; i++) {
         pair p;
         RK_TRY(rk_pair_id(batch, schema, features.user, i, &p.user));
@@ -47,14 +47,15 @@ static rk_status add_batch(const rk_batch *batch, const rk_data_schema *schema, 
 
 /* A stable counting sort of the pairs by their user, or by their item. begins: [n_keys + 1] zeros; afterwards
  * where each key's pairs end. */
-static void sort_by(const pair *from, pair *to, size_t n, bool by_user, int64_t n_keys, int64_t *begins) {
+static void counting_sort_pairs(const pair *from, pair *to, size_t n, bool by_user, int64_t n_keys,
+                                int64_t *begins) {
     for (size_t i = 0; i < n; i++) begins[(by_user ? from[i].user : from[i].item) + 1]++;
     for (int64_t k = 0; k < n_keys; k++) begins[k + 1] += begins[k];
     for (size_t i = 0; i < n; i++) to[begins[by_user ? from[i].user : from[i].item]++] = from[i];
 }
 
 /* Sorted pairs without repetitions to lists by user. */
-static void fill(rk_interactions *x, const pair *pairs, size_t n) {
+static void fill_user_lists(rk_interactions *x, const pair *pairs, size_t n) {
     int64_t kept = 0;
     for (size_t i = 0; i < n; i++) {
         if (i && pairs[i].user == pairs[i - 1].user && pairs[i].item == pairs[i - 1].item) continue;
@@ -67,7 +68,8 @@ static void fill(rk_interactions *x, const pair *pairs, size_t n) {
 }
 
 /* `list` is taken apart. */
-static rk_status build(pair_list *list, int64_t n_users, int64_t n_items, rk_interactions **out) {
+static rk_status build_interactions(pair_list *list, int64_t n_users, int64_t n_items,
+                                    rk_interactions **out) {
     RK_AUTO(rk_interactions_auto_unref) rk_interactions *x = NULL;
     RK_AUTOFREE pair *scratch = NULL;
     RK_AUTOFREE int64_t *begins = NULL;
@@ -79,10 +81,10 @@ static rk_status build(pair_list *list, int64_t n_users, int64_t n_items, rk_int
                         RK_ARRAY((size_t)(n_users > n_items ? n_users : n_items) + 1, begins),
                         RK_ARRAY((size_t)n_users + 1, x->offsets), RK_ARRAY(list->n, x->items),
                         RK_ARRAY((size_t)n_items, x->counts)));
-    sort_by(list->pairs, scratch, list->n, false, n_items, begins);
+    counting_sort_pairs(list->pairs, scratch, list->n, false, n_items, begins);
     memset(begins, 0, ((size_t)n_users + 1) * sizeof *begins);
-    sort_by(scratch, list->pairs, list->n, true, n_users, begins);
-    fill(x, list->pairs, list->n);
+    counting_sort_pairs(scratch, list->pairs, list->n, true, n_users, begins);
+    fill_user_lists(x, list->pairs, list->n);
     *out = x;
     x = NULL;
     return RK_OK;
@@ -94,15 +96,15 @@ rk_status rk_interactions_collect(rk_dataset *dataset, rk_pair_features features
     const rk_batch *batch;
     rk_status status = rk_dataset_seek(dataset, (rk_dataset_position){0, 0});
     while (status == RK_OK && (status = rk_dataset_next(dataset, &batch)) == RK_OK)
-        status = add_batch(batch, schema, features, &list);
+        status = add_pairs_of_batch(batch, schema, features, &list);
     if (status == RK_END)
-        status = build(&list, schema->features[features.user].cardinality,
-                       schema->features[features.item].cardinality, out);
+        status = build_interactions(&list, schema->features[features.user].cardinality,
+                                    schema->features[features.item].cardinality, out);
     rk_free(list.pairs);
     return status;
 }
 
-static rk_status add_all(const rk_interactions *x, pair_list *list) {
+static rk_status add_all_pairs(const rk_interactions *x, pair_list *list) {
     for (int64_t u = 0; u < x->n_users; u++)
         for (int64_t i = x->offsets[u]; i < x->offsets[u + 1]; i++)
             RK_TRY(add_pair(list, (pair){u, x->items[i]}));
@@ -111,9 +113,9 @@ static rk_status add_all(const rk_interactions *x, pair_list *list) {
 
 rk_status rk_interactions_merge(const rk_interactions *a, const rk_interactions *b, rk_interactions **out) {
     pair_list list = {0};
-    rk_status status = add_all(a, &list);
-    if (status == RK_OK) status = add_all(b, &list);
-    if (status == RK_OK) status = build(&list, a->n_users, a->n_items, out);
+    rk_status status = add_all_pairs(a, &list);
+    if (status == RK_OK) status = add_all_pairs(b, &list);
+    if (status == RK_OK) status = build_interactions(&list, a->n_users, a->n_items, out);
     rk_free(list.pairs);
     return status;
 }

@@ -9,7 +9,7 @@
  * they may differ for good reasons (of a day, of a file), which more rows always make significant. */
 static const double most_exponent = 21, deviations_apart = 0.25;
 
-static bool differ(const rk_label_sums *before, const rk_label_sums *now) {
+static bool have_drifted(const rk_label_sums *before, const rk_label_sums *now) {
     double n = before->n + now->n, mean = (before->sum + now->sum) / n;
     double variance = fmax((before->squares + now->squares) / n - mean * mean, 0);
     double range = fmax(before->most, now->most) - fmin(before->least, now->least);
@@ -18,7 +18,7 @@ static bool differ(const rk_label_sums *before, const rk_label_sums *now) {
            apart > deviations_apart * sqrt(variance);
 }
 
-static rk_label_sums sums_of(const rk_window *w, int32_t task) {
+static rk_label_sums sum_labels(const rk_window *w, int32_t task) {
     rk_label_sums sums = {.least = INFINITY, .most = -INFINITY};
     for (int64_t i = 0; i < w->n_rows; i++) {
         double y = (double)w->labels[i * w->schema->n_tasks + task];
@@ -32,8 +32,8 @@ static rk_label_sums sums_of(const rk_window *w, int32_t task) {
     return sums;
 }
 
-static void warn(const rk_window *w, int32_t task, const rk_label_sums *before, const rk_label_sums *now,
-                 const char *path) {
+static void warn_of_drift(const rk_window *w, int32_t task, const rk_label_sums *before,
+                          const rk_label_sums *now, const char *path) {
     const rk_label_section *label = &w->schema->tasks[task];
     rk_log(RK_LOG_WARNING,
            "'%s': the mean of label '%s' is %.3g in rows %lld to %lld, but %.3g before: the rows seem "
@@ -46,10 +46,10 @@ static void warn(const rk_window *w, int32_t task, const rk_label_sums *before, 
 void rk_label_drift_add(rk_label_drift *d, const rk_window *w, const char *path) {
     for (int32_t t = 0; w->has_labels && t < w->schema->n_tasks && t < RK_DRIFT_TASKS && !d->has_warned;
          t++) {
-        rk_label_sums *before = &d->tasks[t], now = sums_of(w, t);
+        rk_label_sums *before = &d->tasks[t], now = sum_labels(w, t);
         if (now.n <= 0) continue;
-        d->has_warned = before->n > 0 && differ(before, &now);
-        if (d->has_warned) warn(w, t, before, &now, path);
+        d->has_warned = before->n > 0 && have_drifted(before, &now);
+        if (d->has_warned) warn_of_drift(w, t, before, &now, path);
         now.least = before->n > 0 ? fmin(before->least, now.least) : now.least;
         now.most = before->n > 0 ? fmax(before->most, now.most) : now.most;
         *before = (rk_label_sums){before->n + now.n, before->sum + now.sum, before->squares + now.squares,

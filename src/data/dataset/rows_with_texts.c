@@ -88,8 +88,8 @@ void rk_rows_with_texts_free(rk_rows_with_texts *r) {
 }
 
 /* The text of a column in a row of the chunk. */
-static rk_span text_of(const rk_rows_with_texts *r, size_t column, int64_t row,
-                       char scratch[RK_VALUE_BYTES]) {
+static rk_span read_text(const rk_rows_with_texts *r, size_t column, int64_t row,
+                         char scratch[RK_VALUE_BYTES]) {
     rk_values values =
         rk_rows_values(&r->reader, &r->chunk->columns, (int32_t)(r->transforms->n_names + column), row);
     return values.begin < values.end ? rk_value_text(values.column, values.begin, scratch) : (rk_span){"", 0};
@@ -103,7 +103,7 @@ static rk_status copy_texts(rk_rows_with_texts *r, int64_t chunk_row, int64_t nu
     RK_TRY(rk_reserve(&r->ends, &r->ends_capacity, (i + 1) * r->n_columns, sizeof *r->ends));
     r->rows[i] = number;
     for (size_t c = 0; c < r->n_columns; c++) {
-        rk_span text = text_of(r, c, chunk_row, scratch);
+        rk_span text = read_text(r, c, chunk_row, scratch);
         rk_buffer_append(&r->text, text.data, text.n_bytes);
         r->ends[i * r->n_columns + c] = r->text.n_bytes;
     }
@@ -121,7 +121,7 @@ static rk_status skip_or_fail_row(rk_rows_with_texts *r, int64_t row) {
 }
 
 /* With `once`: whether a row's text is new, and wanted. One that is not is known from then on. */
-static rk_status is_wanted(rk_rows_with_texts *r, rk_span text, bool *wanted) {
+static rk_status is_row_wanted(rk_rows_with_texts *r, rk_span text, bool *wanted) {
     int64_t number;
     *wanted = rk_vocabulary_find(&r->seen, text) < 0;
     if (!*wanted || !r->choose) return RK_OK;
@@ -138,8 +138,8 @@ static rk_status transform_row(rk_rows_with_texts *r) {
     if (!rk_split_files_have_row(&r->files, r->section, file_row)) return RK_OK;
     int64_t number = r->row++;
     if (r->once) {
-        first = text_of(r, 0, row, scratch);
-        RK_TRY(is_wanted(r, first, &wanted));
+        first = read_text(r, 0, row, scratch);
+        RK_TRY(is_row_wanted(r, first, &wanted));
     }
     if (!wanted) return RK_OK;
     const rk_piece piece = {&r->reader, &r->chunk->columns, row, 1, &r->memory, NULL};
@@ -162,12 +162,12 @@ static rk_status fill_window(rk_rows_with_texts *r) {
     return RK_OK;
 }
 
-static void log_skipped(const rk_rows_with_texts *r) {
+static void log_skipped_rows(const rk_rows_with_texts *r) {
     int64_t n = r->n_skipped + rk_source_n_skipped(r->reader.source);
     if (n) rk_log(RK_LOG_WARNING, "'%s': %lld bad rows were skipped", r->files.paths.texts[0], (long long)n);
 }
 
-static rk_status find_spans(rk_rows_with_texts *r) {
+static rk_status find_text_spans(rk_rows_with_texts *r) {
     size_t n = (size_t)r->window.n_rows * r->n_columns;
     RK_TRY(rk_reserve(&r->spans, &r->spans_capacity, n, sizeof *r->spans));
     for (size_t i = 0, begin = 0; i < n; begin = r->ends[i++])
@@ -180,11 +180,11 @@ rk_status rk_rows_with_texts_next(rk_rows_with_texts *r, rk_batch_with_texts *ou
     rk_buffer_clear(&r->text);
     RK_TRY(fill_window(r));
     if (r->window.n_rows == 0) {
-        log_skipped(r);
+        log_skipped_rows(r);
         RK_FAIL_IF(r->row == 0, RK_BAD_DATA, "'%s' has no rows", r->files.paths.texts[0]);
         return RK_END;
     }
-    RK_TRY(find_spans(r));
+    RK_TRY(find_text_spans(r));
     RK_TRY(rk_batch_view(&r->batch, &r->window, 0, r->window.n_rows));
     *out = (rk_batch_with_texts){&r->batch.batch, r->spans, r->rows};
     return RK_OK;

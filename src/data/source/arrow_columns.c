@@ -32,7 +32,7 @@ typedef enum layout {
     LIST_FIXED
 } layout;
 
-static layout layout_of(const char *format) {
+static layout layout_of_format(const char *format) {
     static const struct {
         char format[4];
         layout layout;
@@ -47,10 +47,10 @@ static layout layout_of(const char *format) {
     return strncmp(format, "+w:", 3) == 0 ? LIST_FIXED : NOT_TAKEN;
 }
 
-static bool is_text(layout l) {
+static bool is_text_layout(layout l) {
     return l >= TEXT32 && l <= TEXT_VIEW;
 }
-static bool is_list(layout l) {
+static bool is_list_layout(layout l) {
     return l >= LIST32;
 }
 /* Its offsets need not ascend, and nulls may have any. */
@@ -73,32 +73,33 @@ typedef struct values {
     int64_t each; /* of LIST_FIXED */
 } values;
 
-static rk_status broken(const char *column, const char *what) {
+static rk_status damaged_array_error(const char *column, const char *what) {
     return rk_error_hint(rk_error(RK_INVALID_ARGUMENT, "column '%s': %s", column, what),
                          "it is no array as the Arrow C data interface has them");
 }
 
-static rk_status not_taken(const char *column, const char *format) {
+static rk_status unsupported_type_error(const char *column, const char *format) {
     return rk_error_hint(
         rk_error(RK_BAD_DATA, "column '%s': the Arrow type '%s' is not supported", column, format),
         "cast it to integers, floats, bool, utf8, or a list of those");
 }
 
 static rk_status check_lengths(const char *column, const struct ArrowArray *a) {
-    if (!a->release) return broken(column, "the array was released");
+    if (!a->release) return damaged_array_error(column, "the array was released");
     if (a->length < 0 || a->offset < 0 || a->length > INT64_MAX / 16 - a->offset)
-        return broken(column, "a negative or impossible length or offset");
+        return damaged_array_error(column, "a negative or impossible length or offset");
     return RK_OK;
 }
 
 static rk_status open_values(const char *column, const struct ArrowSchema *s, const struct ArrowArray *a,
                              values *out) {
-    if (!s || !a || !s->format) return broken(column, "a struct or a format is missing");
+    if (!s || !a || !s->format) return damaged_array_error(column, "a struct or a format is missing");
     RK_TRY(check_lengths(column, a));
-    layout l = layout_of(s->format);
-    if (l == NOT_TAKEN) return not_taken(column, s->format);
-    int64_t n_buffers = l == NOTHING ? 0 : l == LIST_FIXED ? 1 : is_text(l) || is_list_view(l) ? 3 : 2;
-    if (a->n_buffers < n_buffers || (n_buffers && !a->buffers)) return broken(column, "too few buffers");
+    layout l = layout_of_format(s->format);
+    if (l == NOT_TAKEN) return unsupported_type_error(column, s->format);
+    int64_t n_buffers = l == NOTHING ? 0 : l == LIST_FIXED ? 1 : is_text_layout(l) || is_list_view(l) ? 3 : 2;
+    if (a->n_buffers < n_buffers || (n_buffers && !a->buffers))
+        return damaged_array_error(column, "too few buffers");
     *out = (values){.column = column, .layout = l, .offset = a->offset, .length = a->length};
     if (n_buffers > 0 && a->null_count != 0) out->valid = a->buffers[0];
     if (n_buffers > 1) out->data = a->buffers[1];
@@ -107,55 +108,58 @@ static rk_status open_values(const char *column, const struct ArrowSchema *s, co
         out->texts = a->buffers + 2;
         out->text_bytes = a->buffers[a->n_buffers - 1];
     } else if (n_buffers > 2) {
-        *(is_text(l) ? (const void **)&out->text : &out->sizes) = a->buffers[2];
+        *(is_text_layout(l) ? (const void **)&out->text : &out->sizes) = a->buffers[2];
     }
-    if (a->length > 0 && n_buffers > 1 && !out->data) return broken(column, "a buffer is missing");
-    if (a->length > 0 && is_list_view(l) && !out->sizes) return broken(column, "a buffer is missing");
-    if (out->n_texts > 0 && !out->text_bytes) return broken(column, "a buffer is missing");
+    if (a->length > 0 && n_buffers > 1 && !out->data)
+        return damaged_array_error(column, "a buffer is missing");
+    if (a->length > 0 && is_list_view(l) && !out->sizes)
+        return damaged_array_error(column, "a buffer is missing");
+    if (out->n_texts > 0 && !out->text_bytes) return damaged_array_error(column, "a buffer is missing");
     if (l != LIST_FIXED) return RK_OK;
     char *end;
     out->each = strtoll(s->format + 3, &end, 10);
     if (out->each < 0 || *end || end == s->format + 3)
-        return broken(column, "a fixed-size list without a size");
+        return damaged_array_error(column, "a fixed-size list without a size");
     if (out->each && a->offset + a->length > INT64_MAX / out->each)
-        return broken(column, "a negative or impossible length or offset");
+        return damaged_array_error(column, "a negative or impossible length or offset");
     return RK_OK;
 }
 
-static inline bool is_valid(const values *a, int64_t i) {
+static inline bool is_value_valid(const values *a, int64_t i) {
     int64_t bit = a->offset + i;
     return !a->valid || a->valid[bit / 8] >> (bit % 8) & 1;
 }
 
-static inline int64_t offset_at(const values *a, int64_t i) {
+static inline int64_t list_offset_at(const values *a, int64_t i) {
     int64_t at = a->offset + i;
     return a->layout == TEXT32 || a->layout == LIST32 || a->layout == LIST_VIEW32
                ? ((const int32_t *)a->data)[at]
                : ((const int64_t *)a->data)[at];
 }
 
-static rk_status find_view(const values *a, int64_t i, int64_t *begin, int64_t *end) {
+static rk_status find_list_view(const values *a, int64_t i, int64_t *begin, int64_t *end) {
     int64_t at = a->offset + i, n;
     *begin = *end = 0;
-    if (!is_valid(a, i)) return RK_OK;
+    if (!is_value_valid(a, i)) return RK_OK;
     n = a->layout == LIST_VIEW32 ? ((const int32_t *)a->sizes)[at] : ((const int64_t *)a->sizes)[at];
-    int64_t first = offset_at(a, i);
-    if (first < 0 || n < 0 || n > INT64_MAX - first) return broken(a->column, "a list view that cannot be");
+    int64_t first = list_offset_at(a, i);
+    if (first < 0 || n < 0 || n > INT64_MAX - first)
+        return damaged_array_error(a->column, "a list view that cannot be");
     *begin = first;
     *end = first + n;
     return RK_OK;
 }
 
-static rk_status find_range(const values *a, int64_t i, int64_t *begin, int64_t *end) {
-    if (is_list_view(a->layout)) return find_view(a, i, begin, end);
+static rk_status find_list_range(const values *a, int64_t i, int64_t *begin, int64_t *end) {
+    if (is_list_view(a->layout)) return find_list_view(a, i, begin, end);
     if (a->layout == LIST_FIXED) {
         *begin = (a->offset + i) * a->each;
         *end = *begin + a->each;
         return RK_OK;
     }
-    *begin = offset_at(a, i);
-    *end = offset_at(a, i + 1);
-    if (*begin < 0 || *end < *begin) return broken(a->column, "its offsets do not ascend");
+    *begin = list_offset_at(a, i);
+    *end = list_offset_at(a, i + 1);
+    if (*begin < 0 || *end < *begin) return damaged_array_error(a->column, "its offsets do not ascend");
     return RK_OK;
 }
 
@@ -181,7 +185,7 @@ static inline int64_t integer_at(const void *data, layout l, int64_t at) {
     }
 }
 
-static inline rk_status int_at(const values *a, int64_t i, int64_t *out) {
+static inline rk_status read_integer(const values *a, int64_t i, int64_t *out) {
     *out = integer_at(a->data, a->layout, a->offset + i);
     RK_FAIL_IF(a->layout == U64 && *out < 0, RK_BAD_DATA,
                "column '%s': %llu is more than a 64-bit integer with a sign", a->column,
@@ -191,48 +195,49 @@ static inline rk_status int_at(const values *a, int64_t i, int64_t *out) {
 
 /* A child while it becomes a column: its rows, the leaf whose values they are ranges of, and what the leaf's
  * indices stand for where it is a dictionary's. */
-typedef struct taker {
+typedef struct column_reader {
     values rows, leaf, dictionary;
     bool has_dictionary;
     const rk_arrow_manner *manner;
-    int64_t first_text; /* of words_of(), where places of texts begin */
+    int64_t first_text; /* of word_values(), where places of texts begin */
     rk_column *out;
-} taker;
+} column_reader;
 
-static const values *words_of(const taker *t) {
+static const values *word_values(const column_reader *t) {
     return t->has_dictionary ? &t->dictionary : &t->leaf;
 }
 
-static rk_status open_taker(const char *column, const struct ArrowSchema *s, const struct ArrowArray *a,
-                            taker *t) {
+static rk_status open_column_reader(const char *column, const struct ArrowSchema *s,
+                                    const struct ArrowArray *a, column_reader *t) {
     RK_TRY(open_values(column, s, a, &t->rows));
     t->leaf = t->rows;
-    if (is_list(t->rows.layout)) {
+    if (is_list_layout(t->rows.layout)) {
         if (s->n_children != 1 || a->n_children != 1 || !s->children || !a->children)
-            return broken(column, "a list without its values");
+            return damaged_array_error(column, "a list without its values");
         s = s->children[0];
         a = a->children[0];
         RK_TRY(open_values(column, s, a, &t->leaf));
-        RK_FAIL_IF(is_list(t->leaf.layout), RK_BAD_DATA, "column '%s': lists of lists are not taken", column);
+        RK_FAIL_IF(is_list_layout(t->leaf.layout), RK_BAD_DATA, "column '%s': lists of lists are not taken",
+                   column);
     }
     t->has_dictionary = s->dictionary != NULL;
     if (!t->has_dictionary) return RK_OK;
     if (t->leaf.layout < I8 || t->leaf.layout > U64)
-        return broken(column, "indices of a dictionary that are no integers");
+        return damaged_array_error(column, "indices of a dictionary that are no integers");
     RK_TRY(open_values(column, s->dictionary, a->dictionary, &t->dictionary));
-    if (s->dictionary->dictionary || is_list(t->dictionary.layout))
+    if (s->dictionary->dictionary || is_list_layout(t->dictionary.layout))
         return rk_error(RK_BAD_DATA, "column '%s': a dictionary of dictionaries or lists is not taken",
                         column);
     return RK_OK;
 }
 
 /* Places are of 32 bits, from the rows' first text on. */
-static rk_status take_text(taker *t, const values *a, int64_t i) {
-    int64_t begin, end, base = offset_at(a, t->first_text);
-    RK_TRY(find_range(a, i, &begin, &end));
+static rk_status append_text(column_reader *t, const values *a, int64_t i) {
+    int64_t begin, end, base = list_offset_at(a, t->first_text);
+    RK_TRY(find_list_range(a, i, &begin, &end));
     if (end == begin) return RK_OK;
-    if (base < 0 || begin < base) return broken(a->column, "its offsets do not ascend");
-    if (!a->text) return broken(a->column, "a buffer is missing");
+    if (base < 0 || begin < base) return damaged_array_error(a->column, "its offsets do not ascend");
+    if (!a->text) return damaged_array_error(a->column, "a buffer is missing");
     RK_FAIL_IF(end - base > UINT32_MAX, RK_UNSUPPORTED, "column '%s': more than 4 GiB of text at once",
                a->column);
     rk_span text = {a->text + begin, (size_t)(end - begin)};
@@ -242,7 +247,7 @@ static rk_status take_text(taker *t, const values *a, int64_t i) {
 }
 
 /* Texts of views stand in many places, and are copied. */
-static rk_status take_text_view(taker *t, const values *a, int64_t i) {
+static rk_status append_text_view(column_reader *t, const values *a, int64_t i) {
     enum { VIEW_BYTES = 16, INLINE_BYTES = 12 };
     const char *view = (const char *)a->data + (size_t)(a->offset + i) * VIEW_BYTES;
     int32_t n, number, offset;
@@ -250,36 +255,37 @@ static rk_status take_text_view(taker *t, const values *a, int64_t i) {
     memcpy(&number, view + 8, sizeof number);
     memcpy(&offset, view + 12, sizeof offset);
     rk_span text = {view + 4, (size_t)n};
-    if (n < 0) return broken(a->column, "a text of a negative length");
+    if (n < 0) return damaged_array_error(a->column, "a text of a negative length");
     if (n > INLINE_BYTES) {
         if (number < 0 || number >= a->n_texts || offset < 0 || !a->texts[number] ||
             (int64_t)offset + n > a->text_bytes[number])
-            return broken(a->column, "a text beyond its buffer");
+            return damaged_array_error(a->column, "a text beyond its buffer");
         text.data = (const char *)a->texts[number] + offset;
     }
     if (n == 0 || rk_span_is_one_of(text, t->manner->missing, t->manner->n_missing)) return RK_OK;
     return rk_column_add_text(t->out, text);
 }
 
-static rk_status take_value(taker *t, int64_t i) {
+static rk_status append_value(column_reader *t, int64_t i) {
     const values *a = &t->leaf;
     rk_column *out = t->out;
-    if (!is_valid(a, i)) return RK_OK;
+    if (!is_value_valid(a, i)) return RK_OK;
     if (t->has_dictionary) {
         int64_t index;
-        RK_TRY(int_at(a, i, &index));
+        RK_TRY(read_integer(a, i, &index));
         a = &t->dictionary;
-        if (index < 0 || index >= a->length) return broken(a->column, "an index that its dictionary has not");
-        if (!is_valid(a, i = index)) return RK_OK;
+        if (index < 0 || index >= a->length)
+            return damaged_array_error(a->column, "an index that its dictionary has not");
+        if (!is_value_valid(a, i = index)) return RK_OK;
     }
     switch (a->layout) {
         case NOTHING:
             return RK_OK;
         case TEXT32:
         case TEXT64:
-            return take_text(t, a, i);
+            return append_text(t, a, i);
         case TEXT_VIEW:
-            return take_text_view(t, a, i);
+            return append_text_view(t, a, i);
         case F16:
             out->f32[out->n_values++] = rk_f16_to_f32(((const uint16_t *)a->data)[a->offset + i]);
             break;
@@ -290,52 +296,54 @@ static rk_status take_value(taker *t, int64_t i) {
             out->f64[out->n_values++] = ((const double *)a->data)[a->offset + i];
             break;
         default:
-            RK_TRY(int_at(a, i, &out->i64[out->n_values]));
+            RK_TRY(read_integer(a, i, &out->i64[out->n_values]));
             out->n_values++;
     }
     return RK_OK;
 }
 
-static rk_status take_row(taker *t, int64_t row) {
+static rk_status append_row(column_reader *t, int64_t row) {
     int64_t begin = row, end = row + 1;
-    if (is_list(t->rows.layout)) {
-        if (t->rows.layout != LIST_FIXED || is_valid(&t->rows, row))
-            RK_TRY(find_range(&t->rows, row, &begin, &end));
-        if (!is_valid(&t->rows, row)) return RK_OK;
-        if (end > t->leaf.length) return broken(t->rows.column, "a list that is longer than its values");
+    if (is_list_layout(t->rows.layout)) {
+        if (t->rows.layout != LIST_FIXED || is_value_valid(&t->rows, row))
+            RK_TRY(find_list_range(&t->rows, row, &begin, &end));
+        if (!is_value_valid(&t->rows, row)) return RK_OK;
+        if (end > t->leaf.length)
+            return damaged_array_error(t->rows.column, "a list that is longer than its values");
     }
-    for (int64_t v = begin; v < end; v++) RK_TRY(take_value(t, v));
+    for (int64_t v = begin; v < end; v++) RK_TRY(append_value(t, v));
     return RK_OK;
 }
 
-static rk_column_type type_of(layout words) {
-    return is_text(words) || words == NOTHING ? RK_COLUMN_TEXT
-           : words == F16 || words == F32     ? RK_COLUMN_F32
-           : words == F64                     ? RK_COLUMN_F64
-                                              : RK_COLUMN_I64;
+static rk_column_type column_type_of_layout(layout words) {
+    return is_text_layout(words) || words == NOTHING ? RK_COLUMN_TEXT
+           : words == F16 || words == F32            ? RK_COLUMN_F32
+           : words == F64                            ? RK_COLUMN_F64
+                                                     : RK_COLUMN_I64;
 }
 
 rk_status rk_arrow_column_type(const struct ArrowSchema *s, rk_column_type *out) {
     const char *column = s->name;
-    if (s->format && is_list(layout_of(s->format)))
+    if (s->format && is_list_layout(layout_of_format(s->format)))
         s = s->n_children == 1 && s->children ? s->children[0] : NULL;
     if (s && s->dictionary) s = s->dictionary;
-    if (!s || !s->format) return broken(column, "a struct or a format is missing");
-    layout l = layout_of(s->format);
-    if (l == NOT_TAKEN || is_list(l)) return not_taken(column, s->format);
-    *out = type_of(l);
+    if (!s || !s->format) return damaged_array_error(column, "a struct or a format is missing");
+    layout l = layout_of_format(s->format);
+    if (l == NOT_TAKEN || is_list_layout(l)) return unsupported_type_error(column, s->format);
+    *out = column_type_of_layout(l);
     return RK_OK;
 }
 
 /* Every list is looked at before a value is taken: offsets that rise and fall again would have more values
  * written than the last one says. */
-static rk_status count_values(const taker *t, int64_t first, int64_t n, int64_t *out) {
-    int64_t n_values = is_list(t->rows.layout) ? 0 : n;
-    for (int64_t i = first; i < first + n && is_list(t->rows.layout); i++) {
+static rk_status count_values(const column_reader *t, int64_t first, int64_t n, int64_t *out) {
+    int64_t n_values = is_list_layout(t->rows.layout) ? 0 : n;
+    for (int64_t i = first; i < first + n && is_list_layout(t->rows.layout); i++) {
         int64_t begin, end;
-        RK_TRY(find_range(&t->rows, i, &begin, &end));
-        if (end > t->leaf.length) return broken(t->rows.column, "offsets beyond its values");
-        if (end - begin > INT64_MAX / 16 - n_values) return broken(t->rows.column, "more values than can be");
+        RK_TRY(find_list_range(&t->rows, i, &begin, &end));
+        if (end > t->leaf.length) return damaged_array_error(t->rows.column, "offsets beyond its values");
+        if (end - begin > INT64_MAX / 16 - n_values)
+            return damaged_array_error(t->rows.column, "more values than can be");
         n_values += end - begin;
     }
     *out = n_values;
@@ -348,10 +356,10 @@ rk_status rk_arrow_check_schema(const struct ArrowSchema *s) {
     RK_FAIL_IF(strcmp(s->format, "+s") != 0, RK_INVALID_ARGUMENT,
                "columns come as one struct ('+s') with a child each, not as '%s'", s->format);
     if (s->n_children < 0 || (s->n_children && !s->children))
-        return broken("struct", "a child or its name is missing");
+        return damaged_array_error("struct", "a child or its name is missing");
     for (int64_t c = 0; c < s->n_children; c++)
         if (!s->children[c] || !s->children[c]->name)
-            return broken("struct", "a child or its name is missing");
+            return damaged_array_error("struct", "a child or its name is missing");
     return RK_OK;
 }
 
@@ -360,32 +368,32 @@ rk_status rk_arrow_check(const struct ArrowSchema *s, const struct ArrowArray *a
     RK_FAIL_IF(!a, RK_INVALID_ARGUMENT, "the columns need an array");
     RK_TRY(check_lengths("struct", a));
     if (s->n_children != a->n_children || (s->n_children && !a->children))
-        return broken("struct", "schema and array have not the same children");
+        return damaged_array_error("struct", "schema and array have not the same children");
     const values rows = {.valid = a->null_count != 0 && a->n_buffers > 0 && a->buffers ? a->buffers[0] : NULL,
                          .offset = a->offset};
     for (int64_t i = 0; rows.valid && i < a->length; i++)
-        RK_FAIL_IF(!is_valid(&rows, i), RK_BAD_DATA, "row %lld is null as a whole", (long long)i);
+        RK_FAIL_IF(!is_value_valid(&rows, i), RK_BAD_DATA, "row %lld is null as a whole", (long long)i);
     for (int64_t c = 0; c < s->n_children; c++) {
-        if (!a->children[c]) return broken("struct", "a child is missing");
+        if (!a->children[c]) return damaged_array_error("struct", "a child is missing");
         RK_TRY(check_lengths(s->children[c]->name, a->children[c]));
         if (a->children[c]->length < a->offset + a->length)
-            return broken(s->children[c]->name, "fewer rows than the struct");
+            return damaged_array_error(s->children[c]->name, "fewer rows than the struct");
     }
     return RK_OK;
 }
 
-static size_t bytes_of(layout l) {
+static size_t value_bytes_of_layout(layout l) {
     return l == I64 || l == F64 ? 8 : l == F32 ? 4 : 0;
 }
 
 /* Numbers as a column has them, as many in each row and none of them null: where they stand. NULL: they are
  * to be copied. */
-static const void *find_borrowed(const taker *t, int64_t first, int64_t n) {
+static const void *find_borrowed(const column_reader *t, int64_t first, int64_t n) {
     const values *leaf = &t->leaf;
-    const size_t bytes = bytes_of(leaf->layout);
+    const size_t bytes = value_bytes_of_layout(leaf->layout);
     const bool is_fixed = t->rows.layout == LIST_FIXED;
     if (!bytes || !leaf->data || t->has_dictionary || leaf->valid ||
-        (is_fixed ? t->rows.valid != NULL : is_list(t->rows.layout)))
+        (is_fixed ? t->rows.valid != NULL : is_list_layout(t->rows.layout)))
         return NULL;
     if (is_fixed) first = (t->rows.offset + first) * t->rows.each;
     const char *at = n ? (const char *)leaf->data + (size_t)(leaf->offset + first) * bytes : NULL;
@@ -393,31 +401,32 @@ static const void *find_borrowed(const taker *t, int64_t first, int64_t n) {
 }
 
 /* The first of the values of the rows. */
-static rk_status find_first(const taker *t, int64_t first, int64_t n, int64_t *out) {
+static rk_status find_first_value(const column_reader *t, int64_t first, int64_t n, int64_t *out) {
     int64_t end;
     const bool is_anywhere = t->has_dictionary || is_list_view(t->rows.layout);
     *out = is_anywhere ? 0 : first;
-    return n && !is_anywhere && is_list(t->rows.layout) ? find_range(&t->rows, first, out, &end) : RK_OK;
+    return n && !is_anywhere && is_list_layout(t->rows.layout) ? find_list_range(&t->rows, first, out, &end)
+                                                               : RK_OK;
 }
 
-static rk_status take_rows(taker *t, int64_t first, int64_t n) {
+static rk_status append_rows(column_reader *t, int64_t first, int64_t n) {
     rk_column *out = t->out;
     int64_t n_values;
     RK_TRY(count_values(t, first, n, &n_values));
-    rk_column_set_type(out, type_of(words_of(t)->layout));
+    rk_column_set_type(out, column_type_of_layout(word_values(t)->layout));
     const void *borrowed = find_borrowed(t, first, n);
     if (borrowed) return rk_column_borrow(out, borrowed, n, t->rows.layout == LIST_FIXED ? t->rows.each : 1);
     RK_TRY(rk_column_reserve(out, n, n_values, 0));
     out->per_row = -1;
     out->n_text_bytes = 0;
-    const values *words = words_of(t);
-    RK_TRY(find_first(t, first, n, &t->first_text));
-    out->text = words->text && words->length > t->first_text && offset_at(words, t->first_text) >= 0
-                    ? words->text + offset_at(words, t->first_text)
+    const values *words = word_values(t);
+    RK_TRY(find_first_value(t, first, n, &t->first_text));
+    out->text = words->text && words->length > t->first_text && list_offset_at(words, t->first_text) >= 0
+                    ? words->text + list_offset_at(words, t->first_text)
                     : "";
     out->offsets[0] = 0;
     for (int64_t i = 0; i < n; i++) {
-        rk_status status = take_row(t, first + i);
+        rk_status status = append_row(t, first + i);
         if (status == RK_BAD_DATA) /* of a value; others are of the array */
             return rk_error_context(status, "row %lld", (long long)(t->manner->first_row + i));
         RK_TRY(status);
@@ -428,7 +437,7 @@ static rk_status take_rows(taker *t, int64_t first, int64_t n) {
 
 rk_status rk_arrow_take_column(const struct ArrowSchema *s, const struct ArrowArray *a, int64_t child,
                                const rk_arrow_manner *manner, rk_column *out) {
-    taker t = {.manner = manner, .out = out};
-    RK_TRY(open_taker(s->children[child]->name, s->children[child], a->children[child], &t));
-    return take_rows(&t, a->offset, a->length);
+    column_reader t = {.manner = manner, .out = out};
+    RK_TRY(open_column_reader(s->children[child]->name, s->children[child], a->children[child], &t));
+    return append_rows(&t, a->offset, a->length);
 }

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/text/text.h"
 
-static const rk_arrow_opener *find(const rk_arrow_streams *s, const char *name) {
+static const rk_arrow_opener *find_stream(const rk_arrow_streams *s, const char *name) {
     for (size_t i = 0; s && i < s->n; i++)
         if (strcmp(s->openers[i].name, name) == 0) return &s->openers[i];
     return NULL;
@@ -14,7 +14,7 @@ static const rk_arrow_opener *find(const rk_arrow_streams *s, const char *name) 
 
 rk_status rk_arrow_streams_add(rk_arrow_streams *s, const char *name, rk_open_stream open, void *user) {
     RK_FAIL_IF(!open || !name || !*name, RK_INVALID_ARGUMENT, "a stream needs a name and a function");
-    RK_FAIL_IF(find(s, name), RK_INVALID_ARGUMENT, "there is a stream '%s' already", name);
+    RK_FAIL_IF(find_stream(s, name), RK_INVALID_ARGUMENT, "there is a stream '%s' already", name);
     RK_TRY(rk_grow(&s->openers, s->n, &s->capacity, sizeof *s->openers));
     rk_arrow_opener *opener = &s->openers[s->n];
     *opener = (rk_arrow_opener){.open = open, .user = user};
@@ -29,7 +29,7 @@ void rk_arrow_streams_release(rk_arrow_streams *s) {
     *s = (rk_arrow_streams){0};
 }
 
-static rk_status unknown(const rk_arrow_streams *s, const char *path, const char *name) {
+static rk_status unknown_stream_error(const rk_arrow_streams *s, const char *path, const char *name) {
     rk_status status = rk_error(RK_NOT_FOUND, "'%s': the program gives no stream of this name", path);
     const char *nearest =
         s ? rk_nearest_of(name, s->openers, sizeof *s->openers, offsetof(rk_arrow_opener, name), s->n) : NULL;
@@ -39,8 +39,8 @@ static rk_status unknown(const rk_arrow_streams *s, const char *path, const char
 
 rk_status rk_arrow_streams_open(const rk_arrow_streams *s, const char *path, struct ArrowArrayStream *out) {
     const char *name = path + strlen(RK_MEMORY_PATH);
-    const rk_arrow_opener *opener = find(s, name);
-    if (!opener) return unknown(s, path, name);
+    const rk_arrow_opener *opener = find_stream(s, name);
+    if (!opener) return unknown_stream_error(s, path, name);
     struct ArrowArrayStream stream = {0};
     int code = opener->open(opener->user, &stream);
     if (code != 0) return rk_error_errno(RK_IO, code, "'%s': the stream could not be opened", path);

@@ -105,7 +105,7 @@ static rk_status open_file(rk_source *s) {
 }
 
 /* The bytes of the next piece; 0: the lookahead holds none that is whole. */
-static size_t cut_piece(rk_source *s) {
+static size_t cut_next_piece(rk_source *s) {
     const rk_lookahead *l = &s->lookahead;
     size_t n = 0;
     for (size_t room = s->piece_bytes; n == 0; room *= 2) { /* a record may be larger than a piece */
@@ -126,13 +126,13 @@ rk_status rk_source_extend_lookahead(rk_source *s) {
     return rk_lookahead_fill(l, need < RK_MAX_RECORD_BYTES ? need : RK_MAX_RECORD_BYTES);
 }
 
-static rk_status take_stream(rk_source *s, rk_chunk *chunk, bool *found) {
+static rk_status read_stream_chunk(rk_source *s, rk_chunk *chunk, bool *found) {
     rk_lookahead *l = &s->lookahead;
     RK_TRY(rk_lookahead_fill(l, s->piece_bytes));
     *found = l->n_bytes > 0;
     if (!*found) return RK_OK;
     size_t n;
-    while ((n = cut_piece(s)) == 0) RK_TRY(rk_source_extend_lookahead(s));
+    while ((n = cut_next_piece(s)) == 0) RK_TRY(rk_source_extend_lookahead(s));
     chunk->data = l->data;
     chunk->n_bytes = n;
     chunk->position = l->position;
@@ -161,7 +161,7 @@ rk_status rk_source_next_piece(rk_source *s, rk_chunk *chunk, bool *found) {
     *found = false;
     chunk->known_rows = -1;
     if (!s->reader) return RK_OK;
-    return s->reader->cut ? take_stream(s, chunk, found) : s->reader->next(s, chunk, found);
+    return s->reader->cut ? read_stream_chunk(s, chunk, found) : s->reader->next(s, chunk, found);
 }
 
 /* The columns of the chunk, empty, as the source's. */

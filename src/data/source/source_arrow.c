@@ -18,7 +18,7 @@ typedef struct arrow_state {
     int64_t stream_row;    /* and in the stream */
 } arrow_state;
 
-static rk_status stream_failed(const rk_source *s, int code, const char *what) {
+static rk_status stream_error(const rk_source *s, int code, const char *what) {
     struct ArrowArrayStream *stream = &((arrow_state *)s->state)->stream;
     const char *why = stream->get_last_error ? stream->get_last_error(stream) : NULL;
     if (!why) return rk_error_errno(RK_IO, code, "'%s': the stream gives no %s", rk_source_path(s), what);
@@ -40,7 +40,7 @@ static rk_status next_array(rk_source *s, bool *found) {
     int code = a->stream.get_next(&a->stream, &a->array->array);
     if (code != 0) {
         a->array->array.release = NULL; /* a failed call leaves nothing to release */
-        return stream_failed(s, code, "rows");
+        return stream_error(s, code, "rows");
     }
     *found = a->array->array.release != NULL;
     if (!*found) return RK_OK;
@@ -50,7 +50,7 @@ static rk_status next_array(rk_source *s, bool *found) {
                                               rk_source_path(s), (long long)a->stream_row);
 }
 
-static rk_status next(rk_source *s, rk_chunk *chunk, bool *found) {
+static rk_status next_arrow_chunk(rk_source *s, rk_chunk *chunk, bool *found) {
     arrow_state *a = s->state;
     rk_arrow_array_drop(chunk->array);
     chunk->array = NULL;
@@ -69,7 +69,7 @@ static rk_status next(rk_source *s, rk_chunk *chunk, bool *found) {
     return RK_OK;
 }
 
-static rk_status parse(const rk_source *s, rk_chunk *chunk) {
+static rk_status parse_arrow(const rk_source *s, rk_chunk *chunk) {
     const arrow_state *a = s->state;
     const rk_data_section *section = s->options.section;
     struct ArrowArray rows = chunk->array->array; /* some of its rows; never released */
@@ -90,7 +90,7 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
     return RK_OK;
 }
 
-static void close_reader(rk_source *s) {
+static void close_arrow(rk_source *s) {
     arrow_state *a = s->state;
     rk_arrow_array_drop(a->array);
     if (a->schema.release) a->schema.release(&a->schema);
@@ -99,7 +99,7 @@ static void close_reader(rk_source *s) {
 }
 
 /* A column of a type that is not taken is no matter while nothing asks for it. */
-static rk_status find_columns(rk_source *s) {
+static rk_status map_arrow_columns(rk_source *s) {
     arrow_state *a = s->state;
     RK_AUTOFREE rk_file_column *columns = NULL;
     RK_AUTOFREE int64_t *children = NULL;
@@ -129,14 +129,14 @@ static rk_status open_schema(rk_source *s) {
     int code = a->stream.get_schema(&a->stream, &a->schema);
     if (code != 0) {
         a->schema.release = NULL;
-        return stream_failed(s, code, "schema");
+        return stream_error(s, code, "schema");
     }
     rk_status status = rk_arrow_check_schema(&a->schema);
     return status == RK_OK ? RK_OK : rk_error_context(status, "'%s'", rk_source_path(s));
 }
 
 static const rk_file_reader reader = {
-    .next = next, .parse = parse, .close = close_reader, .counts_rows = true};
+    .next = next_arrow_chunk, .parse = parse_arrow, .close = close_arrow, .counts_rows = true};
 
 rk_status rk_arrow_reader_open(rk_source *s) {
     arrow_state *a;
@@ -145,5 +145,5 @@ rk_status rk_arrow_reader_open(rk_source *s) {
     s->reader = &reader;
     RK_TRY(rk_arrow_streams_open(s->options.section->streams, rk_source_path(s), &a->stream));
     RK_TRY(open_schema(s));
-    return find_columns(s);
+    return map_arrow_columns(s);
 }

@@ -6,8 +6,8 @@
 #include "base/text/name_index.h"
 #include "data/source/source_internal.h"
 
-static rk_status missing_column(const rk_source *s, const char *name, const rk_file_column *columns,
-                                size_t n) {
+static rk_status missing_column_error(const rk_source *s, const char *name, const rk_file_column *columns,
+                                      size_t n) {
     const char *nearest = rk_nearest_of(name, columns, sizeof *columns, offsetof(rk_file_column, name), n);
     rk_status status = rk_error(RK_CONFIG, "'%s' has no column '%s'", rk_source_path(s), name);
     if (nearest) return rk_error_hint(status, "did you mean '%s'?", nearest);
@@ -23,8 +23,8 @@ static rk_status missing_column(const rk_source *s, const char *name, const rk_f
 
 /* A name that stands twice would be a column of two values a row, but those that nothing reads may be called
  * what they like. */
-static rk_status check_twins(const rk_source *s, const rk_file_column *columns, size_t n,
-                             const rk_name_index *found) {
+static rk_status check_duplicate_columns(const rk_source *s, const rk_file_column *columns, size_t n,
+                                         const rk_name_index *found) {
     for (size_t i = 0; i < n; i++)
         if (columns[i].place >= 0 && rk_name_index_find(found, columns[i].name) != (int32_t)i)
             return rk_error_hint(
@@ -58,8 +58,8 @@ bool rk_source_wants(const rk_source *s, const char *name) {
     return false;
 }
 
-static rk_status other_type(const rk_source *s, const char *name, rk_column_type here,
-                            rk_column_type before) {
+static rk_status changed_type_error(const rk_source *s, const char *name, rk_column_type here,
+                                    rk_column_type before) {
     return rk_error(RK_BAD_DATA, "'%s': column '%s' is %s here and %s in the files before", rk_source_path(s),
                     name, rk_column_type_name(here), rk_column_type_name(before));
 }
@@ -72,7 +72,7 @@ static rk_status find_path_columns(rk_source *s, const rk_name_index *found) {
     for (size_t w = 0; o->wanted && w < o->n_wanted; w++) {
         if (rk_name_index_find(found, o->wanted[w]) >= 0 || !rk_path_has_value(path, o->wanted[w])) continue;
         if (s->columns.columns[w].type != RK_COLUMN_TEXT)
-            return other_type(s, o->wanted[w], RK_COLUMN_TEXT, s->columns.columns[w].type);
+            return changed_type_error(s, o->wanted[w], RK_COLUMN_TEXT, s->columns.columns[w].type);
         if (!s->path_columns) RK_TRY(rk_alloc(o->n_wanted, sizeof *s->path_columns, &s->path_columns));
         rk_path_column *column = &s->path_columns[s->n_path_columns++];
         column->place = (int32_t)w;
@@ -83,31 +83,31 @@ static rk_status find_path_columns(rk_source *s, const rk_name_index *found) {
     return RK_OK;
 }
 
-static rk_status check_missing(const rk_source *s, const rk_file_column *columns, size_t n,
-                               const rk_name_index *found) {
+static rk_status check_missing_columns(const rk_source *s, const rk_file_column *columns, size_t n,
+                                       const rk_name_index *found) {
     const rk_source_options *o = &s->options;
     for (size_t w = o->n_optional; o->wanted && w < o->n_wanted; w++)
         if (rk_name_index_find(found, o->wanted[w]) < 0 &&
             !rk_path_has_value(rk_source_path(s), o->wanted[w]))
-            return missing_column(s, o->wanted[w], columns, n);
+            return missing_column_error(s, o->wanted[w], columns, n);
     return RK_OK;
 }
 
 rk_status rk_source_map_columns(rk_source *s, rk_file_column *columns, size_t n) {
     RK_AUTO(rk_name_index_release) rk_name_index found = {0}, made = {0};
     RK_TRY(rk_name_index_init(&found, columns, sizeof *columns, offsetof(rk_file_column, name), (int32_t)n));
-    RK_TRY(check_missing(s, columns, n, &found));
+    RK_TRY(check_missing_columns(s, columns, n, &found));
     if (!s->has_columns) RK_TRY(make_columns(s, columns, n, &found));
     RK_TRY(find_path_columns(s, &found));
     RK_TRY(rk_name_index_init(&made, s->columns.columns, sizeof *s->columns.columns,
                               offsetof(rk_column, name), s->columns.n_columns));
     for (size_t i = 0; i < n; i++) columns[i].place = rk_name_index_find(&made, columns[i].name);
-    RK_TRY(check_twins(s, columns, n, &found));
+    RK_TRY(check_duplicate_columns(s, columns, n, &found));
     for (size_t i = 0; i < n;
          i++) { /* no end pointer: without columns there may be no memory to point into */
         const rk_file_column *c = &columns[i];
         if (c->place >= 0 && s->columns.columns[c->place].type != c->type)
-            return other_type(s, c->name, c->type, s->columns.columns[c->place].type);
+            return changed_type_error(s, c->name, c->type, s->columns.columns[c->place].type);
     }
     return RK_OK;
 }

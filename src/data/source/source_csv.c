@@ -43,7 +43,7 @@ static csv_kind next_record(const csv_state *csv, const char *data, size_t n_byt
 }
 
 /* Without quotes the last line end is the end of a record; else each record is looked at. */
-static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
+static size_t cut_csv_piece(rk_source *s, const char *data, size_t n_bytes) {
     csv_state *csv = s->state;
     if (!csv->dialect.quote || !memchr(data, csv->dialect.quote, n_bytes)) {
         const char *end = memrchr(data, '\n', n_bytes);
@@ -62,7 +62,7 @@ static inline bool is_blank(char c) {
 }
 
 /* data[begin..end) as the value of a column in row `row`; an empty text is none. There is room. */
-static inline void put_value(rk_column *column, size_t begin, size_t end, int64_t row) {
+static inline void append_value(rk_column *column, size_t begin, size_t end, int64_t row) {
     int64_t n = column->n_values;
     column->places[n] = (rk_text_place){(uint32_t)begin, (uint32_t)(end - begin)};
     column->n_values = n += begin < end;
@@ -70,17 +70,18 @@ static inline void put_value(rk_column *column, size_t begin, size_t end, int64_
 }
 
 /* The field data[begin..end) as the value of its column in the next row. */
-static inline void put_field(const csv_state *csv, rk_chunk *chunk, size_t field, size_t begin, size_t end) {
+static inline void append_field(const csv_state *csv, rk_chunk *chunk, size_t field, size_t begin,
+                                size_t end) {
     if (csv->map[field] < 0) return;
     if (csv->has_missing && rk_span_is_one_of((rk_span){chunk->data + begin, end - begin},
                                               csv->section->missing, csv->section->n_missing))
         end = begin;
-    put_value(&chunk->columns.columns[csv->map[field]], begin, end, chunk->columns.n_rows);
+    append_value(&chunk->columns.columns[csv->map[field]], begin, end, chunk->columns.n_rows);
 }
 
 /* A row of plain fields that ends at the n_fields-th place: most are. False: it is something else, and
  * nothing was kept. */
-static bool take_plain_row(const csv_state *csv, rk_chunk *chunk, size_t begin, const uint32_t *places) {
+static bool append_plain_row(const csv_state *csv, rk_chunk *chunk, size_t begin, const uint32_t *places) {
     const char *data = chunk->data;
     const size_t n = csv->n_fields;
     const char separator = csv->dialect.separator;
@@ -95,7 +96,7 @@ static bool take_plain_row(const csv_state *csv, rk_chunk *chunk, size_t begin, 
             while (at < end && is_blank(data[at])) at++;
             while (at < end && is_blank(data[end - 1])) end--;
         }
-        put_field(csv, chunk, i, at, end);
+        append_field(csv, chunk, i, at, end);
     }
     if (other) {
         rk_columns_drop_row(&chunk->columns);
@@ -107,14 +108,14 @@ static bool take_plain_row(const csv_state *csv, rk_chunk *chunk, size_t begin, 
 
 /* A parsed record whose fields may stand in its own memory: they are put one after the other over the
  * record's bytes, from data[begin] on. */
-static rk_status take_record(const csv_state *csv, rk_chunk *chunk, size_t begin) {
+static rk_status append_record(const csv_state *csv, rk_chunk *chunk, size_t begin) {
     const rk_csv_record *record = &chunk->record;
     RK_FAIL_IF(record->n_fields != csv->n_fields, RK_BAD_DATA, "%zu fields, where %zu columns were expected",
                record->n_fields, csv->n_fields);
     for (size_t i = 0; i < csv->n_fields; i++) {
         rk_span field = record->fields[i];
         if (field.n_bytes) memmove(chunk->data + begin, field.data, field.n_bytes);
-        put_field(csv, chunk, i, begin, begin + field.n_bytes);
+        append_field(csv, chunk, i, begin, begin + field.n_bytes);
         begin += field.n_bytes;
     }
     return RK_OK;
@@ -140,18 +141,18 @@ static rk_status reserve_rows(const csv_state *csv, rk_chunk *chunk, size_t n_pl
 }
 
 /* What does not look plain: quotes, blank lines, comments, a wrong number of fields. */
-static rk_status take_irregular_record(const rk_source *s, const csv_state *csv, rk_chunk *chunk, size_t at,
-                                       size_t *consumed) {
+static rk_status append_irregular_record(const rk_source *s, const csv_state *csv, rk_chunk *chunk, size_t at,
+                                         size_t *consumed) {
     rk_status status;
     csv_kind kind =
         next_record(csv, chunk->data + at, chunk->n_bytes - at, true, &chunk->record, consumed, &status);
-    if (kind == CSV_ROW && status == RK_OK) status = take_record(csv, chunk, at);
+    if (kind == CSV_ROW && status == RK_OK) status = append_record(csv, chunk, at);
     if (kind == CSV_ROW) RK_TRY(rk_chunk_end_row(s, chunk, status));
     chunk->n_lines += (int64_t)chunk->record.n_lines;
     return RK_OK;
 }
 
-static rk_status parse(const rk_source *s, rk_chunk *chunk) {
+static rk_status parse_csv(const rk_source *s, rk_chunk *chunk) {
     const csv_state *csv = s->state;
     size_t room = chunk->n_bytes + RK_CSV_INDEX_ROOM, place = 0;
     RK_TRY(rk_reserve(&chunk->places, &chunk->places_capacity, room, sizeof *chunk->places));
@@ -159,26 +160,26 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
         rk_csv_index(chunk->data, chunk->n_bytes, csv->dialect.separator, csv->dialect.quote, chunk->places);
     RK_TRY(reserve_rows(csv, chunk, n_places));
     for (size_t at = 0, consumed; at < chunk->n_bytes; at += consumed) {
-        if (place + csv->n_fields <= n_places && take_plain_row(csv, chunk, at, chunk->places + place)) {
+        if (place + csv->n_fields <= n_places && append_plain_row(csv, chunk, at, chunk->places + place)) {
             place += csv->n_fields;
             consumed = chunk->places[place - 1] + 1 - at;
             chunk->n_lines++;
             continue;
         }
-        RK_TRY(take_irregular_record(s, csv, chunk, at, &consumed));
+        RK_TRY(append_irregular_record(s, csv, chunk, at, &consumed));
         while (place < n_places && chunk->places[place] < at + consumed) place++;
     }
     return RK_OK;
 }
 
-static void close_reader(rk_source *s) {
+static void close_csv(rk_source *s) {
     csv_state *csv = s->state;
     rk_csv_record_release(&csv->record);
     RK_FREE_ALL(csv->map, csv);
 }
 
 static const rk_file_reader reader = {
-    .cut = cut, .lines = rk_count_lines, .parse = parse, .close = close_reader};
+    .cut = cut_csv_piece, .lines = rk_count_lines, .parse = parse_csv, .close = close_csv};
 
 /* The first line that is none of comments and blanks, into csv->record: it has *n_bytes. Without fields there
  * is none, or, of a file without a header, it is damaged, which the parser will say. */
@@ -216,7 +217,7 @@ static rk_status read_first_line(rk_source *s, csv_state *csv, bool header) {
 }
 
 /* Names from the header line or the section. */
-static rk_status map_names(rk_source *s, csv_state *csv) {
+static rk_status map_column_names(rk_source *s, csv_state *csv) {
     const rk_data_section *section = csv->section;
     bool listed = section && section->n_columns > 0,
          header = section && section->header ? section->header == 1 : !listed;
@@ -263,5 +264,5 @@ rk_status rk_csv_reader_open(rk_source *s, char default_separator) {
                              "'iconv -f UTF-16 -t UTF-8' makes it UTF-8");
     if (s->lookahead.n_bytes >= 3 && memcmp(s->lookahead.data, "\xef\xbb\xbf", 3) == 0)
         rk_lookahead_consume(&s->lookahead, 3); /* UTF-8's mark */
-    return map_names(s, csv);
+    return map_column_names(s, csv);
 }

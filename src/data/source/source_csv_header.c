@@ -4,7 +4,7 @@
 #include "base/text/text.h"
 #include "data/source/source_internal.h"
 
-static bool is_number(rk_span field) {
+static bool is_number_field(rk_span field) {
     double x;
     return rk_parse_f64(field, &x);
 }
@@ -20,30 +20,30 @@ static bool is_column_numbers(const rk_csv_record *record) {
 }
 
 /* A field that is no name, or NULL. */
-static const rk_span *first_number(const rk_csv_record *record) {
+static const rk_span *find_number_field(const rk_csv_record *record) {
     if (is_column_numbers(record)) return NULL;
     for (size_t i = 0; i < record->n_fields; i++)
-        if (is_number(record->fields[i])) return &record->fields[i];
+        if (is_number_field(record->fields[i])) return &record->fields[i];
     return NULL;
 }
 
-static int shown(rk_span field) {
+static int shorten_for_message(rk_span field) {
     return (int)(field.n_bytes < 80 ? field.n_bytes : 80);
 }
 
 /* The number of the listed column of that name, or -1. */
-static int64_t place_of(const rk_data_section *section, rk_span name) {
+static int64_t place_in_listed_columns(const rk_data_section *section, rk_span name) {
     for (int64_t i = 0; i < section->n_columns; i++)
         if (rk_span_equal(name, section->columns[i])) return i;
     return -1;
 }
 
-static rk_status wrong_order(const char *path, const rk_data_section *section, const rk_csv_record *record,
-                             size_t i) {
+static rk_status wrong_column_order_error(const char *path, const rk_data_section *section,
+                                          const rk_csv_record *record, size_t i) {
     rk_span field = record->fields[i];
     return rk_error_hint(
         rk_error(RK_CONFIG, "'%s': the header line calls column %zu '%.*s', which data.columns calls '%s'",
-                 path, i + 1, shown(field), field.data, section->columns[i]),
+                 path, i + 1, shorten_for_message(field), field.data, section->columns[i]),
         "without data.columns the names are the header line's");
 }
 
@@ -56,24 +56,24 @@ static rk_status check_replaced_header(const char *path, const rk_data_section *
                "'%s': the header line has %zu fields, and data.columns %lld names", path, n,
                (long long)section->n_columns);
     for (size_t i = 0; i < n; i++) {
-        int64_t place = place_of(section, record->fields[i]);
+        int64_t place = place_in_listed_columns(section, record->fields[i]);
         if (place >= 0 && !rk_span_equal(record->fields[place], section->columns[place]))
-            return wrong_order(path, section, record, i);
+            return wrong_column_order_error(path, section, record, i);
         n_alike += place >= 0;
     }
-    const rk_span *number = first_number(record);
+    const rk_span *number = find_number_field(record);
     if (n_alike || is_column_numbers(record)) return RK_OK;
     if (number)
         return rk_error_hint(
             rk_error(RK_CONFIG,
                      "'%s': the first line is no header: it has the number '%.*s', and none of the names of "
                      "data.columns",
-                     path, shown(*number), number->data),
+                     path, shorten_for_message(*number), number->data),
             "header: false, or header beside the split's path, says that the first line is a row");
     rk_log(RK_LOG_WARNING,
            "'%s': the first line is taken for a header (header: true), though none of its fields is a name "
            "of data.columns; the first is '%.*s'",
-           path, shown(record->fields[0]), record->fields[0].data);
+           path, shorten_for_message(record->fields[0]), record->fields[0].data);
     return RK_OK;
 }
 
@@ -92,12 +92,12 @@ static rk_status check_first_row(const char *path, const rk_data_section *sectio
 
 /* Names that a file gives itself. */
 static void warn_of_number_in_header(const char *path, const rk_csv_record *record) {
-    const rk_span *number = first_number(record);
+    const rk_span *number = find_number_field(record);
     if (number)
         rk_log(RK_LOG_WARNING,
                "'%s': the first line is taken for a header, though it has the number '%.*s'\nhint: if it is "
                "a row, data.columns names the columns",
-               path, shown(*number), number->data);
+               path, shorten_for_message(*number), number->data);
 }
 
 rk_status rk_csv_check_first_line(const char *path, const rk_data_section *section,

@@ -18,7 +18,7 @@ typedef struct file_stamp {
     uint64_t node;
 } file_stamp;
 
-static file_stamp stamp_of(const struct stat *info) {
+static file_stamp make_file_stamp(const struct stat *info) {
     return (file_stamp){(int64_t)info->st_size, (int64_t)info->st_mtim.tv_sec, (int64_t)info->st_mtim.tv_nsec,
                         (uint64_t)info->st_ino};
 }
@@ -29,7 +29,7 @@ void rk_source_index_free(rk_source_index *x) {
     RK_FREE_ALL(x->files, x->stamps, x->places, x);
 }
 
-static rk_status add_place(rk_source_index *x, rk_piece_place place) {
+static rk_status add_piece_place(rk_source_index *x, rk_piece_place place) {
     RK_TRY(rk_grow(&x->places, x->n_places, &x->capacity, sizeof *x->places));
     place.file_row = x->n_rows;
     x->places[x->n_places++] = place;
@@ -59,7 +59,7 @@ static rk_status find_pieces(rk_source_index *x, size_t file, bool parse, rk_chu
         } else {
             s->next_line += n_lines;
         }
-        RK_TRY(add_place(x, place));
+        RK_TRY(add_piece_place(x, place));
     }
 }
 
@@ -77,7 +77,7 @@ static rk_status index_file(rk_source_index *x, size_t file, const rk_source *al
     if (s->stream && !rk_byte_stream_is_plain(s->stream)) return RK_OK;
     *cannot = -1;
     if (stat(path, &info) != 0) return rk_error_errno(RK_IO, errno, "'%s'", path);
-    x->stamps[file] = stamp_of(&info);
+    x->stamps[file] = make_file_stamp(&info);
     double share = all->total_bytes / RK_INDEX_LANES;
     if (share < (double)RK_PIECE_BYTES) s->piece_bytes = share < 1 ? 1 : (size_t)share;
     RK_TRY(find_pieces(x, file, exact || s->reader->many_rows_a_line, chunk));
@@ -101,7 +101,7 @@ static rk_status split_blocks(rk_source_index *x) {
         for (int64_t k = 0; k < n; k++) {
             place.first_row = n_rows * k / n;
             place.n_rows = n_rows * (k + 1) / n - place.first_row;
-            if (place.n_rows || n == 1) RK_TRY(add_place(x, place));
+            if (place.n_rows || n == 1) RK_TRY(add_piece_place(x, place));
         }
     }
     return RK_OK;
@@ -155,7 +155,7 @@ static rk_status read_piece(const rk_source_index *x, const rk_piece_place *plac
         return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "could not open '%s'", path);
     struct stat info;
     file_stamp now = {0};
-    if (fstat(descriptor, &info) == 0) now = stamp_of(&info);
+    if (fstat(descriptor, &info) == 0) now = make_file_stamp(&info);
     rk_status status = memcmp(&now, &x->stamps[place->file], sizeof now) == 0
                            ? read_at(descriptor, path, place->begin, out, place->n_bytes)
                            : rk_error(RK_IO, "'%s' changed while the run was using it", path);
@@ -189,7 +189,7 @@ static size_t bit_reversed(size_t i) {
     return out;
 }
 
-static int ascending(const void *a, const void *b) {
+static int compare_keys(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return x < y ? -1 : x > y;
 }
@@ -221,7 +221,7 @@ rk_status rk_source_index_order(const rk_source_index *x, uint64_t seed, int64_t
     for (size_t first = 0, i = 0; i < n && !by_turns; i++) {
         n_rows += x->places[order[i]].n_rows;
         if (n_rows < window_rows && i + 1 < n) continue;
-        qsort(order + first, i + 1 - first, sizeof *order, ascending);
+        qsort(order + first, i + 1 - first, sizeof *order, compare_keys);
         first = i + 1;
         n_rows -= window_rows;
     }

@@ -12,7 +12,7 @@ typedef struct libsvm_state {
     rk_file_column columns[];
 } libsvm_state;
 
-static rk_status take_id(const rk_source *s, rk_chunk *chunk, size_t i) {
+static rk_status append_id(const rk_source *s, rk_chunk *chunk, size_t i) {
     const rk_data_section *section = s->options.section;
     const libsvm_state *state = s->state;
     int64_t id = chunk->libsvm.ids[i];
@@ -30,8 +30,8 @@ static rk_status take_id(const rk_source *s, rk_chunk *chunk, size_t i) {
     return value == 1.0f ? RK_OK : rk_column_add_weight(&chunk->columns.columns[place], value);
 }
 
-static rk_status add_line(const rk_source *s, rk_chunk *chunk, const char *line, size_t n_bytes,
-                          bool *blank) {
+static rk_status parse_line_values(const rk_source *s, rk_chunk *chunk, const char *line, size_t n_bytes,
+                                   bool *blank) {
     const libsvm_state *state = s->state;
     rk_libsvm_row *row = &chunk->libsvm;
     rk_column *columns = chunk->columns.columns;
@@ -40,34 +40,34 @@ static rk_status add_line(const rk_source *s, rk_chunk *chunk, const char *line,
     for (size_t i = 0; state->label >= 0 && i < row->n_labels; i++)
         RK_TRY(rk_column_add_f32(&columns[state->label], row->labels[i]));
     if (state->group >= 0 && row->has_group) RK_TRY(rk_column_add_i64(&columns[state->group], row->group));
-    for (size_t i = 0; i < row->n_ids; i++) RK_TRY(take_id(s, chunk, i));
+    for (size_t i = 0; i < row->n_ids; i++) RK_TRY(append_id(s, chunk, i));
     return RK_OK;
 }
 
-static rk_status take_line(const rk_source *s, rk_chunk *chunk, const char *line, size_t n_bytes) {
+static rk_status append_line(const rk_source *s, rk_chunk *chunk, const char *line, size_t n_bytes) {
     bool blank = false;
-    rk_status status = add_line(s, chunk, line, n_bytes, &blank);
+    rk_status status = parse_line_values(s, chunk, line, n_bytes, &blank);
     return blank && status == RK_OK ? RK_OK : rk_chunk_end_row(s, chunk, status);
 }
 
 /* A row has two bytes at least, and may have no value in any of many fields. */
-static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
+static size_t cut_libsvm_piece(rk_source *s, const char *data, size_t n_bytes) {
     size_t most = 2 * (RK_MAX_PIECE_CELLS / ((size_t)s->columns.n_columns + 1) + 1);
     const char *end = memrchr(data, '\n', n_bytes < most ? n_bytes : most);
     if (!end && n_bytes > most) end = memchr(data + most, '\n', n_bytes - most);
     return end ? (size_t)(end + 1 - data) : 0;
 }
 
-static rk_status parse(const rk_source *s, rk_chunk *chunk) {
-    return rk_chunk_each_line(s, chunk, take_line);
+static rk_status parse_libsvm(const rk_source *s, rk_chunk *chunk) {
+    return rk_chunk_each_line(s, chunk, append_line);
 }
 
-static void close_reader(rk_source *s) {
+static void close_libsvm(rk_source *s) {
     rk_free(s->state);
 }
 
 static const rk_file_reader reader = {
-    .cut = cut, .lines = rk_count_lines, .parse = parse, .close = close_reader};
+    .cut = cut_libsvm_piece, .lines = rk_count_lines, .parse = parse_libsvm, .close = close_libsvm};
 
 rk_status rk_libsvm_reader_open(rk_source *s) {
     const rk_data_section *section = s->options.section;

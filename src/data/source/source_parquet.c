@@ -24,7 +24,7 @@ static int64_t n_groups_of(const parquet_state *p) {
 }
 
 /* The row group of a piece, and its rows there. */
-static rk_parquet_rows rows_of(const parquet_state *p, int64_t piece) {
+static rk_parquet_rows row_range_of_piece(const parquet_state *p, int64_t piece) {
     int64_t low = 0, high = n_groups_of(p);
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
@@ -39,19 +39,19 @@ static rk_parquet_rows rows_of(const parquet_state *p, int64_t piece) {
         .group = low, .first = first, .n = left < p->piece_rows[low] ? left : p->piece_rows[low]};
 }
 
-static rk_status next(rk_source *s, rk_chunk *chunk, bool *found) {
+static rk_status next_parquet_chunk(rk_source *s, rk_chunk *chunk, bool *found) {
     parquet_state *p = s->state;
     *found = p->piece < p->first_piece[n_groups_of(p)];
     if (!*found) return RK_OK;
-    chunk->known_rows = rows_of(p, p->piece).n;
+    chunk->known_rows = row_range_of_piece(p, p->piece).n;
     chunk->block = p->piece++;
     return RK_OK;
 }
 
-static rk_status parse(const rk_source *s, rk_chunk *chunk) {
+static rk_status parse_parquet(const rk_source *s, rk_chunk *chunk) {
     const parquet_state *p = s->state;
     const rk_data_section *section = s->options.section;
-    rk_parquet_rows rows = rows_of(p, chunk->block);
+    rk_parquet_rows rows = row_range_of_piece(p, chunk->block);
     if (section) rows.missing = section->missing;
     if (section) rows.n_missing = section->n_missing;
     RK_TRY(rk_chunk_reserve(chunk, rows.n));
@@ -65,14 +65,14 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
     return RK_OK;
 }
 
-static void close_reader(rk_source *s) {
+static void close_parquet(rk_source *s) {
     parquet_state *p = s->state;
     rk_parquet_free(p->file);
     RK_FREE_ALL(p->leaves, p->piece_rows, p->first_piece, p);
 }
 
 /* A column that cannot be read is no matter while nothing asks for it. */
-static rk_status find_columns(rk_source *s) {
+static rk_status map_parquet_columns(rk_source *s) {
     parquet_state *p = s->state;
     RK_AUTOFREE rk_file_column *columns = NULL;
     RK_AUTOFREE int32_t *leaves = NULL;
@@ -105,7 +105,7 @@ static int64_t rows_within(int64_t n_rows, uint64_t all, int64_t most) {
     return n < 1 ? 1 : n;
 }
 
-static int64_t smaller(int64_t a, int64_t b) {
+static int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
@@ -121,14 +121,14 @@ static int64_t choose_rows(const rk_source *s, int64_t group) {
         n_bytes = size.n_bytes > UINT64_MAX - n_bytes ? UINT64_MAX : n_bytes + size.n_bytes;
     }
     int64_t n = rk_parquet_n_rows(p->file) / PIECES_OF_FILE;
-    n = n < LEAST_PIECE_ROWS ? LEAST_PIECE_ROWS : smaller(n, MOST_PIECE_ROWS);
-    n = smaller(n, RK_MAX_PIECE_CELLS / (s->columns.n_columns + 1) + 1);
-    n = smaller(n, rows_within(n_rows, n_values, MOST_PIECE_VALUES));
-    n = smaller(n, rows_within(n_rows, n_bytes, MOST_PIECE_BYTES));
+    n = n < LEAST_PIECE_ROWS ? LEAST_PIECE_ROWS : min_i64(n, MOST_PIECE_ROWS);
+    n = min_i64(n, RK_MAX_PIECE_CELLS / (s->columns.n_columns + 1) + 1);
+    n = min_i64(n, rows_within(n_rows, n_values, MOST_PIECE_VALUES));
+    n = min_i64(n, rows_within(n_rows, n_bytes, MOST_PIECE_BYTES));
     return n < 1 ? 1 : n;
 }
 
-static rk_status cut_groups(rk_source *s) {
+static rk_status cut_row_groups(rk_source *s) {
     parquet_state *p = s->state;
     const size_t n = (size_t)n_groups_of(p);
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, p->piece_rows), RK_ARRAY(n + 1, p->first_piece)));
@@ -141,7 +141,7 @@ static rk_status cut_groups(rk_source *s) {
 }
 
 static const rk_file_reader reader = {
-    .next = next, .parse = parse, .close = close_reader, .counts_rows = true};
+    .next = next_parquet_chunk, .parse = parse_parquet, .close = close_parquet, .counts_rows = true};
 
 rk_status rk_parquet_reader_open(rk_source *s) {
     parquet_state *p;
@@ -149,6 +149,6 @@ rk_status rk_parquet_reader_open(rk_source *s) {
     s->state = p;
     s->reader = &reader;
     RK_TRY(rk_parquet_open(rk_source_path(s), &p->file));
-    RK_TRY(find_columns(s));
-    return cut_groups(s);
+    RK_TRY(map_parquet_columns(s));
+    return cut_row_groups(s);
 }

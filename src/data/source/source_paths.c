@@ -44,7 +44,7 @@ rk_status rk_source_format(const rk_data_section *section, const char *path, rk_
                          "set data.format to csv, tsv, libsvm, tfrecord, rkb, parquet or adjacency");
 }
 
-static int by_bytes(const void *a, const void *b) {
+static int compare_paths(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
@@ -53,11 +53,11 @@ static bool is_directory(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-static rk_status add_path(const char *path, int depth, rk_text_list *out);
+static rk_status add_path_files(const char *path, int depth, rk_text_list *out);
 
 /* All files in it and below. Names with a dot or an underscore before them are notes of who wrote the others
  * (_SUCCESS, .part-0.parquet.crc). */
-static rk_status add_directory(const char *path, int depth, rk_text_list *out) {
+static rk_status add_directory_files(const char *path, int depth, rk_text_list *out) {
     enum { MOST_DEPTH = 32 };
     RK_FAIL_IF(depth == MOST_DEPTH, RK_UNSUPPORTED, "'%s': directories within directories, %d deep", path,
                depth);
@@ -67,31 +67,32 @@ static rk_status add_directory(const char *path, int depth, rk_text_list *out) {
         RK_AUTOFREE char *file = NULL;
         if (names.texts[i][0] == '.' || names.texts[i][0] == '_') continue;
         RK_TRY(rk_path_join(path, names.texts[i], &file));
-        RK_TRY(add_path(file, depth + 1, out));
+        RK_TRY(add_path_files(file, depth + 1, out));
     }
     return RK_OK;
 }
 
-static rk_status add_path(const char *path, int depth, rk_text_list *out) {
+static rk_status add_path_files(const char *path, int depth, rk_text_list *out) {
     const size_t n_before = out->n;
     if (!is_directory(path)) return rk_text_list_add(out, path);
-    RK_TRY(add_directory(path, depth, out));
+    RK_TRY(add_directory_files(path, depth, out));
     RK_FAIL_IF(depth == 0 && out->n == n_before, RK_NOT_FOUND, "there is no file in the directory '%s'",
                path);
     return RK_OK;
 }
 
-static rk_status expand_one(const char *pattern, rk_text_list *out) {
+static rk_status expand_pattern(const char *pattern, rk_text_list *out) {
     if (rk_path_is_memory(pattern)) return rk_text_list_add(out, pattern);
-    if (!strpbrk(pattern, "*?[") || rk_file_exists(pattern)) return add_path(pattern, 0, out);
+    if (!strpbrk(pattern, "*?[") || rk_file_exists(pattern)) return add_path_files(pattern, 0, out);
     glob_t found;
     int code = glob(pattern, GLOB_NOSORT, NULL, &found);
     if (code == GLOB_NOSPACE) return RK_NO_MEMORY_ERROR(0);
     RK_FAIL_IF(code != 0, RK_NOT_FOUND, "no file matches '%s'", pattern);
     rk_status status = RK_OK;
-    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes); /* glob would by the locale */
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv,
+          compare_paths); /* glob would by the locale */
     for (size_t i = 0; status == RK_OK && i < found.gl_pathc; i++)
-        status = add_path(found.gl_pathv[i], 0, out);
+        status = add_path_files(found.gl_pathv[i], 0, out);
     globfree(&found);
     return status;
 }
@@ -100,14 +101,14 @@ rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_pa
     for (size_t i = 0; i < n_paths; i++) {
         RK_AUTOFREE char *pattern = NULL;
         RK_TRY(rk_path_join(directory, paths[i], &pattern));
-        RK_TRY(expand_one(pattern, out));
+        RK_TRY(expand_pattern(pattern, out));
     }
     return RK_OK;
 }
 
 /* What stands behind "NAME=" in the last directory of the path that begins so, up to the next '/'; NULL: none
  * does. */
-static const char *find_value(const char *path, const char *name) {
+static const char *find_path_value(const char *path, const char *name) {
     const char *found = NULL;
     const size_t n = strlen(name);
     for (const char *at = path, *end; (end = strchr(at, '/')); at = end + 1)
@@ -116,7 +117,7 @@ static const char *find_value(const char *path, const char *name) {
 }
 
 bool rk_path_has_value(const char *path, const char *name) {
-    return find_value(path, name) != NULL;
+    return find_path_value(path, name) != NULL;
 }
 
 static int hex_digit(char c) {
@@ -128,7 +129,7 @@ static int hex_digit(char c) {
 
 rk_status rk_path_value(const char *path, const char *name, char **out) {
     static const char none[] = "__HIVE_DEFAULT_PARTITION__";
-    const char *from = find_value(path, name);
+    const char *from = find_path_value(path, name);
     char *value;
     RK_TRY(rk_strndup(from, strcspn(from, "/"), &value));
     if (strcmp(value, none) == 0) *value = 0;
@@ -148,7 +149,7 @@ static bool is_same_file(const char *a, const char *b) {
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-static bool has_file(const rk_split_section *split, const char *directory, const char *path) {
+static bool split_has_file(const rk_split_section *split, const char *directory, const char *path) {
     RK_AUTO(rk_text_list_release) rk_text_list paths = {0};
     bool found = false;
     if (rk_expand_paths(directory, split->path, (size_t)split->n_path, &paths) != RK_OK)
@@ -161,7 +162,7 @@ rk_data_section rk_data_section_of_file(const rk_data_section *section, const ch
                                         const char *path) {
     const rk_split_section *const splits[] = {&section->train, &section->valid, &section->test}, *of = NULL;
     for (int i = 0; i < 3 && !of; i++)
-        if (splits[i]->line && has_file(splits[i], directory, path)) of = splits[i];
+        if (splits[i]->line && split_has_file(splits[i], directory, path)) of = splits[i];
     rk_data_section s = rk_data_section_of_split(section, of);
     s.paths_are_callers = true;
     return s;

@@ -11,7 +11,7 @@ typedef struct rkb_state {
     bool *wanted, *packed;   /* [n_columns] */
 } rkb_state;
 
-static rk_status next(rk_source *s, rk_chunk *chunk, bool *found) {
+static rk_status next_rkb_chunk(rk_source *s, rk_chunk *chunk, bool *found) {
     rkb_state *state = s->state;
     *found = state->block < rk_rkb_n_blocks(state->file);
     if (*found) chunk->known_rows = rk_rkb_block_rows(state->file, state->block);
@@ -20,7 +20,7 @@ static rk_status next(rk_source *s, rk_chunk *chunk, bool *found) {
 }
 
 /* The file's columns in a chunk's memory; those of a file before may have been others. */
-static bool fits(const rk_rkb *file, const rk_columns *columns) {
+static bool has_same_columns(const rk_rkb *file, const rk_columns *columns) {
     if (columns->n_columns != rk_rkb_n_columns(file)) return false;
     for (int32_t c = 0; c < columns->n_columns; c++)
         if (columns->columns[c].type != rk_rkb_column_type(file, c) ||
@@ -50,10 +50,10 @@ static void drop_empty_texts(rk_column *column, int64_t n_rows) {
 }
 
 /* The block's columns change places with the chunk's: nothing is copied. */
-static rk_status parse(const rk_source *s, rk_chunk *chunk) {
+static rk_status parse_rkb(const rk_source *s, rk_chunk *chunk) {
     const rkb_state *state = s->state;
     rk_columns *from = &chunk->file_columns, *to = &chunk->columns;
-    if (from->columns && !fits(state->file, from)) rk_columns_release(from);
+    if (from->columns && !has_same_columns(state->file, from)) rk_columns_release(from);
     RK_TRY(rk_rkb_read_chosen(state->file, chunk->block, (rk_rkb_choice){state->wanted, state->packed},
                               &chunk->rkb, from));
     int64_t n = from->n_rows;
@@ -74,13 +74,13 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
     return RK_OK;
 }
 
-static void close_reader(rk_source *s) {
+static void close_rkb(rk_source *s) {
     rkb_state *state = s->state;
     rk_rkb_free(state->file);
     RK_FREE_ALL(state->columns, state->wanted, state->packed, state);
 }
 
-static const rk_file_reader reader = {.next = next, .parse = parse, .close = close_reader};
+static const rk_file_reader reader = {.next = next_rkb_chunk, .parse = parse_rkb, .close = close_rkb};
 
 rk_status rk_rkb_reader_open(rk_source *s) {
     rkb_state *state;

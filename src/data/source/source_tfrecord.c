@@ -19,7 +19,7 @@ typedef struct tfrecord_state {
     size_t n, columns_capacity, known_capacity;
 } tfrecord_state;
 
-static rk_column_type type_of(rk_example_kind kind) {
+static rk_column_type column_type_of_kind(rk_example_kind kind) {
     return kind == RK_EXAMPLE_BYTES   ? RK_COLUMN_TEXT
            : kind == RK_EXAMPLE_FLOAT ? RK_COLUMN_F32
                                       : RK_COLUMN_I64;
@@ -33,7 +33,7 @@ static rk_status list_feature(void *context, rk_span name, rk_example_kind kind,
     RK_TRY(rk_grow(&state->known, state->n, &state->known_capacity, sizeof *state->known));
     RK_TRY(rk_strndup(name.data, name.n_bytes, &own_name));
     state->known[state->n] = (known_feature){name.n_bytes, rk_example_head_of(own_name, name.n_bytes, kind)};
-    state->columns[state->n++] = (rk_file_column){own_name, type_of(kind), 0};
+    state->columns[state->n++] = (rk_file_column){own_name, column_type_of_kind(kind), 0};
     return RK_OK;
 }
 
@@ -43,11 +43,11 @@ enum { KNOWN_VALUES = 128 }; /* more than there can be in a feature that is know
  * number. */
 enum { KNOWN_ROOM = RK_EXAMPLE_HEAD_BYTES + KNOWN_VALUES + RK_WIRE_BEYOND };
 
-typedef struct taker {
+typedef struct example_reader {
     const tfrecord_state *state;
     rk_chunk *chunk;
     size_t feature; /* of the record: the n-th is nearly always the n-th of the first record */
-} taker;
+} example_reader;
 
 /* memcmp of names, most of which are short, without the call. */
 static inline bool same_bytes(const char *a, const char *b, size_t n) {
@@ -55,7 +55,7 @@ static inline bool same_bytes(const char *a, const char *b, size_t n) {
 }
 
 /* The column of a feature, or -1. */
-static int32_t find_column(taker *k, rk_span name) {
+static int32_t find_column(example_reader *k, rk_span name) {
     const tfrecord_state *state = k->state;
     for (size_t tried = 0, i = k->feature; tried < state->n; tried++, i++) {
         if (i >= state->n) i = 0;
@@ -71,7 +71,7 @@ static int32_t find_column(taker *k, rk_span name) {
 }
 
 /* Texts stay where they are in the piece; an empty one is no value. */
-static rk_status take_texts(rk_chunk *chunk, rk_span list, rk_column *column) {
+static rk_status append_texts(rk_chunk *chunk, rk_span list, rk_column *column) {
     size_t most = rk_example_max_values(RK_EXAMPLE_BYTES, list), n;
     if (most >= chunk->spans_capacity) { /* room for one more than there may be, so that there is memory even
                                             for none */
@@ -89,15 +89,15 @@ static rk_status take_texts(rk_chunk *chunk, rk_span list, rk_column *column) {
     return RK_OK;
 }
 
-static rk_status take_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
-    taker *k = context;
+static rk_status append_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
+    example_reader *k = context;
     int32_t place = find_column(k, name);
     if (place < 0) return RK_OK;
     rk_column *column = &k->chunk->columns.columns[place];
-    RK_FAIL_IF(column->type != type_of(kind), RK_BAD_DATA,
+    RK_FAIL_IF(column->type != column_type_of_kind(kind), RK_BAD_DATA,
                "feature '%s' has type %s here, but %s in the first record", column->name,
-               rk_column_type_name(type_of(kind)), rk_column_type_name(column->type));
-    if (kind == RK_EXAMPLE_BYTES) return take_texts(k->chunk, list, column);
+               rk_column_type_name(column_type_of_kind(kind)), rk_column_type_name(column->type));
+    if (kind == RK_EXAMPLE_BYTES) return append_texts(k->chunk, list, column);
     int64_t most = column->n_values + (int64_t)rk_example_max_values(kind, list);
     if (most >= column->values_capacity) RK_TRY(rk_column_reserve(column, 0, most + 1, 0));
     size_t n;
@@ -111,7 +111,8 @@ static rk_status take_feature(void *context, rk_span name, rk_example_kind kind,
 
 /* The values of a feature that looks as in the first record. false: they need a closer look; nothing is
  * taken. */
-static inline bool take_known(rk_chunk *chunk, rk_column *column, const uint8_t *values, size_t n_bytes) {
+static inline bool append_known_values(rk_chunk *chunk, rk_column *column, const uint8_t *values,
+                                       size_t n_bytes) {
     int64_t at = column->n_values;
     size_t n = 1;
     if (column->values_capacity - at < KNOWN_VALUES &&
@@ -136,8 +137,8 @@ static inline bool take_known(rk_chunk *chunk, rk_column *column, const uint8_t 
 }
 
 /* The features that follow one another as they do in the first record. */
-static size_t take_known_features(void *context, rk_span features) {
-    taker *k = context;
+static size_t append_known_features(void *context, rk_span features) {
+    example_reader *k = context;
     rk_chunk *chunk = k->chunk;
     rk_column *columns = chunk->columns.columns;
     const tfrecord_state *state = k->state;
@@ -151,14 +152,14 @@ static size_t take_known_features(void *context, rk_span features) {
         if (!rk_example_head_matches(head, at, &n_values) || n_values == 0 ||
             n_head + n_values > (size_t)(end - at))
             break;
-        if (place >= 0 && !take_known(chunk, &columns[place], at + n_head, n_values)) break;
+        if (place >= 0 && !append_known_values(chunk, &columns[place], at + n_head, n_values)) break;
         at += n_head + n_values;
     }
     k->feature = feature;
     return (size_t)(at - begin);
 }
 
-static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
+static size_t cut_tfrecord_piece(rk_source *s, const char *data, size_t n_bytes) {
     size_t at = 0, length, left = RK_MAX_PIECE_CELLS / ((size_t)s->columns.n_columns + 1) + 1;
     while (at < n_bytes && left-- > 0 && (length = rk_tfrecord_length(data + at, n_bytes - at)) != 0 &&
            length <= n_bytes - at)
@@ -176,10 +177,10 @@ static int64_t count_records(const char *data, size_t n_bytes) {
     return n;
 }
 
-static rk_status parse(const rk_source *s, rk_chunk *chunk) {
-    taker k = {.state = s->state, .chunk = chunk};
-    rk_example_visitor visitor = {&k, take_feature};
-    rk_example_known known = chunk->n_bytes >= KNOWN_ROOM ? take_known_features : NULL;
+static rk_status parse_tfrecord(const rk_source *s, rk_chunk *chunk) {
+    example_reader k = {.state = s->state, .chunk = chunk};
+    rk_example_visitor visitor = {&k, append_feature};
+    rk_example_known known = chunk->n_bytes >= KNOWN_ROOM ? append_known_features : NULL;
     for (size_t at = 0, consumed; at < chunk->n_bytes; at += consumed, chunk->n_lines++) {
         rk_span payload;
         rk_status status =
@@ -196,14 +197,14 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
     return RK_OK;
 }
 
-static void close_reader(rk_source *s) {
+static void close_tfrecord(rk_source *s) {
     tfrecord_state *state = s->state;
     for (size_t i = 0; i < state->n; i++) rk_free((char *)(size_t)state->columns[i].name);
     RK_FREE_ALL(state->columns, state->known, state);
 }
 
 static const rk_file_reader reader = {
-    .cut = cut, .lines = count_records, .parse = parse, .close = close_reader};
+    .cut = cut_tfrecord_piece, .lines = count_records, .parse = parse_tfrecord, .close = close_tfrecord};
 
 /* The first frame's payload, which stays to be read again. */
 static rk_status peek_frame(rk_source *s, rk_span *payload) {

@@ -6,7 +6,7 @@
 #include "data/transform/transforms_apply.h"
 #include "data/transform/transforms_internal.h"
 
-static void release(struct ArrowSchema *schema) {
+static void release_arrow_schema(struct ArrowSchema *schema) {
     for (int64_t c = 0; schema->children && c < schema->n_children; c++) {
         if (!schema->children[c]) continue;
         if (schema->children[c]->release) schema->children[c]->release(schema->children[c]);
@@ -17,9 +17,10 @@ static void release(struct ArrowSchema *schema) {
     schema->release = NULL;
 }
 
-static rk_status init(struct ArrowSchema *out, const char *format, const char *name, int64_t n_children) {
+static rk_status init_arrow_schema(struct ArrowSchema *out, const char *format, const char *name,
+                                   int64_t n_children) {
     char *own_format = NULL, *own_name = NULL;
-    *out = (struct ArrowSchema){.flags = ARROW_FLAG_NULLABLE, .release = release};
+    *out = (struct ArrowSchema){.flags = ARROW_FLAG_NULLABLE, .release = release_arrow_schema};
     RK_TRY(rk_strdup(format, &own_format));
     out->format = out->private_data = own_format;
     RK_TRY(rk_strdup(name, &own_name));
@@ -31,7 +32,7 @@ static rk_status init(struct ArrowSchema *out, const char *format, const char *n
 }
 
 /* A type that holds the column's values, of those that are taken. */
-static const char *format_of(const rk_transforms *t, const char *name, int64_t *width) {
+static const char *arrow_format_of(const rk_transforms *t, const char *name, int64_t *width) {
     const rk_data_section *s = t->section;
     *width = 1;
     for (int64_t i = 0; i < s->n_features; i++) {
@@ -49,17 +50,17 @@ static const char *format_of(const rk_transforms *t, const char *name, int64_t *
 static rk_status init_column(const rk_transforms *t, const char *name, struct ArrowSchema *out) {
     int64_t width;
     char list[32];
-    const char *format = format_of(t, name, &width);
-    if (width == 1) return init(out, format, name, 0);
+    const char *format = arrow_format_of(t, name, &width);
+    if (width == 1) return init_arrow_schema(out, format, name, 0);
     snprintf(list, sizeof list, "+w:%lld", (long long)width);
-    RK_TRY(init(out, list, name, 1));
-    return init(out->children[0], format, "item", 0);
+    RK_TRY(init_arrow_schema(out, list, name, 1));
+    return init_arrow_schema(out->children[0], format, "item", 0);
 }
 
-static rk_status init_all(const rk_transforms *t, const char *const *names, size_t n,
-                          struct ArrowSchema *out) {
+static rk_status init_columns(const rk_transforms *t, const char *const *names, size_t n,
+                              struct ArrowSchema *out) {
     int64_t at = 0;
-    RK_TRY(init(out, "+s", "", (int64_t)n));
+    RK_TRY(init_arrow_schema(out, "+s", "", (int64_t)n));
     out->flags = 0;
     for (int labels = 0; labels < 2; labels++)
         for (size_t i = 0; i < n; i++)
@@ -71,14 +72,14 @@ static rk_status init_all(const rk_transforms *t, const char *const *names, size
 rk_status rk_transforms_columns(const rk_transforms *t, struct ArrowSchema *out) {
     RK_AUTO(rk_rows_release) rk_rows_reader rows = {0};
     RK_AUTOFREE const char **names = NULL;
-    struct ArrowSchema made = {.release = release};
+    struct ArrowSchema made = {.release = release_arrow_schema};
     size_t n;
     RK_TRY(rk_alloc(t->n_names + (size_t)t->section->n_joins, sizeof *names, &names));
     rk_status status = rk_rows_open_joins(t->section, t->directory, t->names, t->n_names, &rows, names, &n);
-    if (status == RK_OK) status = init_all(t, names, n, &made);
+    if (status == RK_OK) status = init_columns(t, names, n, &made);
     if (status == RK_OK)
         *out = made;
     else
-        release(&made);
+        release_arrow_schema(&made);
     return status;
 }

@@ -19,26 +19,26 @@ typedef struct expander {
     size_t n_made, capacity;
 } expander;
 
-static rk_status mark_taken(expander *e, const char *column) {
+static rk_status mark_column_used(expander *e, const char *column) {
     return !column || rk_name_map_find(&e->taken, column) >= 0 ? RK_OK
                                                                : rk_name_map_add(&e->taken, column, 0);
 }
 
 /* What a pattern leaves alone: what has an entry of its own, and what is not to be seen by the model. */
-static rk_status mark_known_taken(expander *e) {
+static rk_status mark_listed_columns_used(expander *e) {
     const rk_data_section *s = e->section;
-    for (int64_t i = 0; i < s->n_labels; i++) RK_TRY(mark_taken(e, rk_label_column(&s->labels[i])));
-    RK_TRY(mark_taken(e, s->sample_weight));
-    RK_TRY(mark_taken(e, s->group));
+    for (int64_t i = 0; i < s->n_labels; i++) RK_TRY(mark_column_used(e, rk_label_column(&s->labels[i])));
+    RK_TRY(mark_column_used(e, s->sample_weight));
+    RK_TRY(mark_column_used(e, s->group));
     for (int64_t i = 0; i < s->n_features; i++) {
-        RK_TRY(mark_taken(e, s->features[i].name));
-        RK_TRY(mark_taken(e, s->features[i].column));
-        RK_TRY(mark_taken(e, s->features[i].weights));
+        RK_TRY(mark_column_used(e, s->features[i].name));
+        RK_TRY(mark_column_used(e, s->features[i].column));
+        RK_TRY(mark_column_used(e, s->features[i].weights));
     }
     return RK_OK;
 }
 
-static rk_status copy_text(const char *text, char **out) {
+static rk_status copy_optional_text(const char *text, char **out) {
     *out = NULL;
     return text ? rk_strdup(text, out) : RK_OK;
 }
@@ -52,10 +52,10 @@ static rk_status copy_feature(const rk_data_feature *pattern, const char *name, 
     out->n_bucketize = 0;
     out->cross = NULL;
     RK_TRY(rk_strdup(name, &out->name));
-    RK_TRY(copy_text(pattern->weights, &out->weights));
-    RK_TRY(copy_text(pattern->separator, &out->separator));
-    RK_TRY(copy_text(pattern->default_value, &out->default_value));
-    RK_TRY(copy_text(pattern->vocabulary.path, &out->vocabulary.path));
+    RK_TRY(copy_optional_text(pattern->weights, &out->weights));
+    RK_TRY(copy_optional_text(pattern->separator, &out->separator));
+    RK_TRY(copy_optional_text(pattern->default_value, &out->default_value));
+    RK_TRY(copy_optional_text(pattern->vocabulary.path, &out->vocabulary.path));
     if (!pattern->n_bucketize) return RK_OK;
     RK_TRY(rk_alloc((size_t)pattern->n_bucketize, sizeof *out->bucketize, &out->bucketize));
     memcpy(out->bucketize, pattern->bucketize, (size_t)pattern->n_bucketize * sizeof *out->bucketize);
@@ -63,14 +63,14 @@ static rk_status copy_feature(const rk_data_feature *pattern, const char *name, 
     return RK_OK;
 }
 
-static rk_status new_feature(expander *e, rk_data_feature **out) {
+static rk_status append_feature(expander *e, rk_data_feature **out) {
     RK_TRY(rk_grow(&e->made, e->n_made, &e->capacity, sizeof *e->made));
     *out = &e->made[e->n_made++];
     **out = (rk_data_feature){0};
     return RK_OK;
 }
 
-static rk_status no_match(const expander *e, const rk_data_feature *pattern) {
+static rk_status no_match_error(const expander *e, const rk_data_feature *pattern) {
     const char *nearest = rk_nearest(pattern->match, e->names, e->n_columns);
     rk_status status = rk_error(RK_CONFIG, "%s: key 'match': no column matches '%s'",
                                 rk_yaml_location_of(e->yaml, pattern->line).text, pattern->match);
@@ -98,7 +98,7 @@ static void warn_of_skipped_column(const rk_data_section *s, const rk_data_featu
                pattern->match, column, other->name, column);
 }
 
-static rk_status expand_one(expander *e, const rk_data_feature *pattern) {
+static rk_status expand_pattern(expander *e, const rk_data_feature *pattern) {
     bool any = false;
     for (size_t c = 0; c < e->n_columns; c++) {
         if (fnmatch(pattern->match, e->names[c], 0) != 0) continue;
@@ -107,12 +107,12 @@ static rk_status expand_one(expander *e, const rk_data_feature *pattern) {
             warn_of_skipped_column(e->section, pattern, e->names[c]);
             continue;
         }
-        RK_TRY(mark_taken(e, e->names[c]));
+        RK_TRY(mark_column_used(e, e->names[c]));
         rk_data_feature *feature;
-        RK_TRY(new_feature(e, &feature));
+        RK_TRY(append_feature(e, &feature));
         RK_TRY(copy_feature(pattern, e->names[c], feature));
     }
-    return any ? RK_OK : no_match(e, pattern);
+    return any ? RK_OK : no_match_error(e, pattern);
 }
 
 /* The columns' names: of the first rows of the training data, then of what is joined. */
@@ -127,19 +127,19 @@ static rk_status list_columns(expander *e, const rk_rows_reader *rows, const rk_
     return RK_OK;
 }
 
-static rk_status expand_all(expander *e, rk_rows_reader *rows) {
+static rk_status expand_patterns(expander *e, rk_rows_reader *rows) {
     const rk_data_section *s = e->section;
     const rk_chunk *chunk;
     RK_TRY(rk_source_read(rows->source, &chunk));
     RK_TRY(list_columns(e, rows, &chunk->columns));
-    RK_TRY(mark_known_taken(e));
+    RK_TRY(mark_listed_columns_used(e));
     for (int64_t i = 0; i < s->n_features; i++) {
         if (s->features[i].match) {
-            RK_TRY(expand_one(e, &s->features[i]));
+            RK_TRY(expand_pattern(e, &s->features[i]));
             continue;
         }
         rk_data_feature *feature;
-        RK_TRY(new_feature(e, &feature));
+        RK_TRY(append_feature(e, &feature));
     }
     return RK_OK;
 }
@@ -169,7 +169,7 @@ rk_status rk_data_section_expand(rk_data_section *s, const rk_yaml *yaml, const 
     const rk_data_section manner = rk_data_section_of_split(s, &s->train);
     rk_status status;
     RK_GOTO(rk_rows_open_all(&manner, directory, s->train.path, (size_t)s->train.n_path, &rows));
-    RK_GOTO(expand_all(&e, &rows));
+    RK_GOTO(expand_patterns(&e, &rows));
     replace_features(&e, s, &rk_data_feature_schema);
 done:
     for (size_t i = 0; i < e.n_made; i++) rk_schema_release(&rk_data_feature_schema, &e.made[i]);

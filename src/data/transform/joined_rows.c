@@ -38,7 +38,7 @@ static rk_status index_keys(rk_join *join, const char *key) {
 }
 
 /* A run reads its files many times: to look at them, to fit, once an epoch. */
-static rk_status refuse_stream(const char *path) {
+static rk_status refuse_stream_path(const char *path) {
     if (!rk_file_is_stream(path)) return RK_OK;
     return rk_error_hint(
         rk_error(RK_UNSUPPORTED, "'%s' is a pipe or a device; a run reads its data several times", path),
@@ -50,7 +50,7 @@ static rk_status refuse_stream(const char *path) {
 static rk_status load_join(const rk_data_section *section, const char *directory, const rk_join_section *from,
                            rk_join *join) {
     RK_TRY(rk_path_join(directory, from->path, &join->path));
-    RK_TRY(refuse_stream(join->path));
+    RK_TRY(refuse_stream_path(join->path));
     if (section->whole) section = section->whole;
     rk_data_section manner = *section;
     manner.format = RK_DATA_CSV;
@@ -141,7 +141,7 @@ static rk_status open_files(rk_rows_reader *r, const rk_data_section *section, c
                             char *const *paths, size_t n_paths) {
     RK_TRY(rk_expand_paths(section->paths_are_callers ? "" : directory, paths, n_paths, &r->paths));
     for (size_t i = 0; !section->paths_are_callers && i < r->paths.n; i++)
-        RK_TRY(refuse_stream(r->paths.texts[i]));
+        RK_TRY(refuse_stream_path(r->paths.texts[i]));
     return load_joins(r, section, directory);
 }
 
@@ -209,7 +209,7 @@ rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32
     return (rk_values){column, column->offsets[row], column->offsets[row + 1]};
 }
 
-static rk_span number_text(double value, bool is_f32, char scratch[RK_VALUE_BYTES]) {
+static rk_span format_number(double value, bool is_f32, char scratch[RK_VALUE_BYTES]) {
     const double past_ids = 0x1p63;
     if (isnan(value)) value = NAN; /* without a sign */
     bool is_whole = fabs(value) < past_ids && floor(value) == value;
@@ -227,7 +227,7 @@ static rk_span number_text(double value, bool is_f32, char scratch[RK_VALUE_BYTE
 }
 
 rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]) {
-    return number_text((double)value, true, scratch);
+    return format_number((double)value, true, scratch);
 }
 
 rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]) {
@@ -237,7 +237,7 @@ rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VA
         return (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
     }
     return column->type == RK_COLUMN_F32 ? rk_f32_text(column->f32[value], scratch)
-                                         : number_text(column->f64[value], false, scratch);
+                                         : format_number(column->f64[value], false, scratch);
 }
 
 bool rk_value_number(const rk_column *column, int64_t value, double *out) {

@@ -45,12 +45,12 @@ void rk_transforms_locate(rk_transforms *t, const char *directory) {
     t->directory = directory;
 }
 
-static int32_t add_name(rk_transforms *t, const char *name) {
+static int32_t add_column_name(rk_transforms *t, const char *name) {
     t->names[t->n_names] = name;
     return (int32_t)t->n_names++;
 }
 
-static int64_t cardinality_of(const rk_data_feature *f, const rk_fitted *fitted) {
+static int64_t compute_cardinality(const rk_data_feature *f, const rk_fitted *fitted) {
     if (f->hash) return f->hash;
     if (f->identity) return f->identity;
     if (f->key) return 0;
@@ -60,7 +60,7 @@ static int64_t cardinality_of(const rk_data_feature *f, const rk_fitted *fitted)
     return n > 0 ? n : 1;
 }
 
-static rk_status find_crossed(rk_transforms *t) {
+static rk_status find_crossed_features(rk_transforms *t) {
     const rk_data_section *s = t->section;
     RK_AUTO(rk_name_index_release) rk_name_index names = {0};
     int32_t *at = t->crossed;
@@ -79,23 +79,23 @@ rk_status rk_transforms_finish(rk_transforms *t) {
     rk_data_schema *schema = &t->schema;
     *schema = (rk_data_schema){.features = t->features, .tasks = s->labels, .n_tasks = (int32_t)s->n_labels};
     t->n_names = 0;
-    for (int64_t i = 0; i < s->n_labels; i++) add_name(t, rk_label_column(&s->labels[i]));
-    t->weight_name = s->sample_weight ? add_name(t, s->sample_weight) : -1;
-    t->group_name = s->group ? add_name(t, s->group) : -1;
+    for (int64_t i = 0; i < s->n_labels; i++) add_column_name(t, rk_label_column(&s->labels[i]));
+    t->weight_name = s->sample_weight ? add_column_name(t, s->sample_weight) : -1;
+    t->group_name = s->group ? add_column_name(t, s->group) : -1;
     t->n_labels_names = t->n_names;
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_data_feature *f = &s->features[i];
         rk_fitted *fitted = &t->fitted[i];
-        fitted->name = f->n_cross ? -1 : add_name(t, rk_feature_column(f));
-        fitted->weight_name = f->weights ? add_name(t, f->weights) : -1;
+        fitted->name = f->n_cross ? -1 : add_column_name(t, rk_feature_column(f));
+        fitted->weight_name = f->weights ? add_column_name(t, f->weights) : -1;
         fitted->output = f->dense ? schema->n_dense : schema->n_features;
         if (f->dense)
             schema->n_dense += (int32_t)f->width;
         else
             t->features[schema->n_features++] =
-                (rk_data_feature_info){f->name, cardinality_of(f, fitted), f->weights != NULL};
+                (rk_data_feature_info){f->name, compute_cardinality(f, fitted), f->weights != NULL};
     }
-    return find_crossed(t);
+    return find_crossed_features(t);
 }
 
 const rk_data_schema *rk_transforms_schema(const rk_transforms *t) {

@@ -62,7 +62,8 @@ void rk_transform_workspace_free(rk_transform_workspace *w) {
                 w->n_unknown, w);
 }
 
-static rk_status missing_column(const rk_arrow_rows *rows, const rk_arrow_rows *context, const char *name) {
+static rk_status missing_column_error(const rk_arrow_rows *rows, const rk_arrow_rows *context,
+                                      const char *name) {
     RK_AUTOFREE const char **names = NULL;
     const struct ArrowSchema *schemas[] = {rows->schema, context ? context->schema : NULL};
     size_t n = 0;
@@ -77,14 +78,14 @@ static rk_status missing_column(const rk_arrow_rows *rows, const rk_arrow_rows *
 }
 
 /* The child of the name; -1: there is none. Mostly it is where it was in the batch before. */
-static int64_t find_child(const struct ArrowSchema *schema, const char *name, int64_t before) {
+static int64_t find_arrow_child(const struct ArrowSchema *schema, const char *name, int64_t before) {
     if (before < schema->n_children && strcmp(schema->children[before]->name, name) == 0) return before;
     for (int64_t c = 0; c < schema->n_children; c++)
         if (strcmp(schema->children[c]->name, name) == 0) return c;
     return -1;
 }
 
-static rk_status take_column(const rk_transform_workspace *w, const rk_arrow_rows *rows, int64_t child,
+static rk_status read_column(const rk_transform_workspace *w, const rk_arrow_rows *rows, int64_t child,
                              rk_column *column) {
     const rk_data_section *s = w->transforms->section;
     return rk_arrow_take_column(rows->schema, rows->array, child,
@@ -92,13 +93,13 @@ static rk_status take_column(const rk_transform_workspace *w, const rk_arrow_row
 }
 
 /* The column of the rows that a name's values come from: its own, or the key of the file that has them. */
-static int32_t column_of(const rk_transform_workspace *w, int32_t name) {
+static int32_t source_column_of(const rk_transform_workspace *w, int32_t name) {
     rk_binding binding = w->rows.bindings[name];
     return binding.join < 0 ? binding.column : w->rows.joins[binding.join].key_column;
 }
 
-static bool is_single(const rk_transform_workspace *w, int32_t name) {
-    return name < 0 || w->is_single[column_of(w, name)];
+static bool has_single_row(const rk_transform_workspace *w, int32_t name) {
+    return name < 0 || w->is_single[source_column_of(w, name)];
 }
 
 static bool is_of_context(const rk_transform_workspace *w, int64_t feature) {
@@ -106,7 +107,7 @@ static bool is_of_context(const rk_transform_workspace *w, int64_t feature) {
     bool all = true;
     int64_t n_cross = w->transforms->section->features[feature].n_cross;
     for (int64_t c = 0; c < n_cross; c++) all &= w->features[fitted->crossed[c]];
-    return n_cross ? all : is_single(w, fitted->name) && is_single(w, fitted->weight_name);
+    return n_cross ? all : has_single_row(w, fitted->name) && has_single_row(w, fitted->weight_name);
 }
 
 /* Features that the context decides. */
@@ -125,23 +126,23 @@ static void find_features(rk_transform_workspace *w) {
 }
 
 /* A column that labels or other features read too is theirs, row by row. False: there was none. */
-static bool give_up(rk_transform_workspace *w, int32_t name) {
-    if (name < 0 || !w->is_single[column_of(w, name)]) return false;
-    w->is_single[column_of(w, name)] = false;
+static bool make_rowwise(rk_transform_workspace *w, int32_t name) {
+    if (name < 0 || !w->is_single[source_column_of(w, name)]) return false;
+    w->is_single[source_column_of(w, name)] = false;
     return true;
 }
 
-static rk_status take_context(rk_transform_workspace *w, int64_t n) {
+static rk_status read_context(rk_transform_workspace *w, int64_t n) {
     const rk_transforms *t = w->transforms;
     memcpy(w->is_single, w->is_context, w->n_wanted * sizeof *w->is_single);
-    for (size_t name = 0; name < t->n_labels_names; name++) give_up(w, (int32_t)name);
+    for (size_t name = 0; name < t->n_labels_names; name++) make_rowwise(w, (int32_t)name);
     for (bool changed = true; changed;) {
         changed = false;
         find_features(w);
         for (int64_t f = 0; f < t->section->n_features; f++) {
             if (w->of_context[f] || t->section->features[f].n_cross) continue;
-            changed |= give_up(w, t->fitted[f].name);
-            changed |= give_up(w, t->fitted[f].weight_name);
+            changed |= make_rowwise(w, t->fitted[f].name);
+            changed |= make_rowwise(w, t->fitted[f].weight_name);
         }
     }
     for (size_t i = 0; i < w->n_wanted; i++)
@@ -149,48 +150,48 @@ static rk_status take_context(rk_transform_workspace *w, int64_t n) {
     return RK_OK;
 }
 
-static rk_status take_columns(rk_transform_workspace *w, const rk_arrow_rows *rows,
+static rk_status read_columns(rk_transform_workspace *w, const rk_arrow_rows *rows,
                               const rk_arrow_rows *context) {
     int64_t n = rows->array->length;
     for (size_t i = 0; i < w->n_wanted; i++) {
         const char *name = w->wanted[i];
         rk_column *column = &w->columns.columns[i];
         const rk_arrow_rows *from = rows;
-        int64_t child = find_child(from->schema, name, w->children[i]);
+        int64_t child = find_arrow_child(from->schema, name, w->children[i]);
         if (child < 0 && context) {
             from = context;
-            child = find_child(from->schema, name, w->children[i]);
+            child = find_arrow_child(from->schema, name, w->children[i]);
         }
         w->is_context[i] = child >= 0 && from == context;
         if (child < 0) {
             bool may_miss = rows->may_miss && strcmp(rows->may_miss, name) == 0;
             if (!may_miss && !rk_transforms_is_label(w->transforms, name))
-                return missing_column(rows, context, name);
+                return missing_column_error(rows, context, name);
             rk_column_set_type(column, RK_COLUMN_TEXT);
             RK_TRY(rk_column_set_empty(column, n));
             continue;
         }
         w->children[i] = child;
-        RK_TRY(take_column(w, from, child, column));
+        RK_TRY(read_column(w, from, child, column));
     }
     w->columns.n_rows = n;
     w->has_context = context != NULL;
-    return context ? take_context(w, n) : RK_OK;
+    return context ? read_context(w, n) : RK_OK;
 }
 
 /* All rows, or as many as there are before a bad one, which its halves find and which says what it is. */
-static rk_status transform(rk_transform_workspace *w, int64_t first, int64_t n) {
+static rk_status transform_rows(rk_transform_workspace *w, int64_t first, int64_t n) {
     const rk_piece piece = {&w->rows, &w->columns, first,
                             n,        &w->memory,  w->has_context ? w->of_context : NULL};
     rk_status status = rk_transforms_rows(w->transforms, &piece, &w->window);
     if (status == RK_BAD_DATA && n == 1) return rk_error_context(status, "row %lld", (long long)first);
     if (status != RK_BAD_DATA) return status;
-    RK_TRY(transform(w, first, n / 2));
-    return transform(w, first + n / 2, n - n / 2);
+    RK_TRY(transform_rows(w, first, n / 2));
+    return transform_rows(w, first + n / 2, n - n / 2);
 }
 
 /* Values that no vocabulary has: in buckets of their own, or dropped. */
-static void count_unknown(rk_transform_workspace *w) {
+static void count_unknown_values(rk_transform_workspace *w) {
     const rk_transforms *t = w->transforms;
     for (int64_t i = 0; i < t->section->n_features; i++) {
         const rk_data_feature *f = &t->section->features[i];
@@ -215,16 +216,16 @@ rk_status rk_transforms_apply_beside(const rk_transforms *t, const rk_arrow_rows
                    (long long)context->array->length);
     }
     int64_t n = rows->array->length;
-    RK_TRY(take_columns(w, rows, context));
+    RK_TRY(read_columns(w, rows, context));
     rk_window_clear(&w->window);
     bool labelled = rk_transforms_finds_labels(t, &w->rows, &w->columns, true);
     w->window.has_labels = labelled;
     w->window.has_weights = labelled && t->weight_name >= 0;
     w->window.has_groups = labelled && t->group_name >= 0;
     memset(w->memory.n_dropped, 0, (size_t)t->schema.n_features * sizeof *w->memory.n_dropped);
-    if (n) RK_TRY(transform(w, 0, n));
+    if (n) RK_TRY(transform_rows(w, 0, n));
     RK_TRY(rk_batch_view(&w->batch, &w->window, 0, n));
-    count_unknown(w);
+    count_unknown_values(w);
     *out = &w->batch.batch;
     return RK_OK;
 }

@@ -20,7 +20,7 @@ typedef struct run {
 } run;
 
 /* false: the name's values are not those of a column. */
-static bool find_run(const rk_piece *piece, int32_t name, run *out) {
+static bool find_column_run(const rk_piece *piece, int32_t name, run *out) {
     rk_binding binding = piece->rows->bindings[name];
     if (binding.join >= 0 || binding.column < 0) return false;
     const rk_column *column = &piece->chunk->columns[binding.column];
@@ -46,7 +46,7 @@ static inline bool number_at(const rk_column *column, int64_t value, double *out
 }
 
 /* Row i has no value, or a NaN that says so. */
-static bool is_absent(const run *r, int64_t i) {
+static bool is_row_absent(const run *r, int64_t i) {
     return r->offsets[i] == r->offsets[i + 1] ||
            (rk_column_is_float(r->column) && isnan(rk_column_number(r->column, r->offsets[i])));
 }
@@ -56,13 +56,13 @@ rk_status rk_transform_labels(const rk_transforms *t, int32_t task, const rk_pie
     const rk_label_section *label = &t->schema.tasks[task];
     run r;
     *done = false;
-    if (label->n_positive || !find_run(piece, task, &r)) return RK_OK;
+    if (label->n_positive || !find_column_run(piece, task, &r)) return RK_OK;
     const double threshold = rk_bound_of(r.column, label->threshold);
     bool ok = label->optional || !misses_values(&r), is_share = label->loss == 0, cuts = !isnan(threshold);
     float *to = out->labels + out->n_rows * t->schema.n_tasks + task;
     for (int64_t i = 0; ok && i < r.n; i++) {
         double x = 0;
-        if (label->optional && is_absent(&r, i)) {
+        if (label->optional && is_row_absent(&r, i)) {
             to[i * t->schema.n_tasks] = NAN;
             continue;
         }
@@ -111,7 +111,7 @@ static rk_status transform_dense(const rk_transforms *t, int64_t feature, const 
     return ok ? RK_OK : BAD_VALUE;
 }
 
-static inline int64_t hash_text(const rk_data_feature *f, rk_span text) {
+static inline int64_t hash_text_to_id(const rk_data_feature *f, rk_span text) {
     return (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, (uint64_t)f->hash_seed),
                                    (uint64_t)f->hash);
 }
@@ -127,7 +127,7 @@ static bool ids_of_texts(const rk_data_feature *f, const rk_fitted *fitted, cons
     bool ok = true;
     if (f->hash) {
         for (int64_t i = 0; i < n; i++)
-            out[i] = hash_text(f, (rk_span){text + places[i].begin, places[i].n_bytes});
+            out[i] = hash_text_to_id(f, (rk_span){text + places[i].begin, places[i].n_bytes});
     } else if (f->identity) {
         for (int64_t i = 0; i < n && ok; i++) {
             int64_t id = 0;
@@ -257,8 +257,8 @@ static rk_status transform_ids(const rk_transforms *t, int64_t feature, const ru
 }
 
 /* The pieces of the texts as the feature's values. */
-static rk_status transform_split(const rk_transforms *t, int64_t feature, const run *r,
-                                 rk_transform_memory *memory, rk_window *out) {
+static rk_status transform_split_texts(const rk_transforms *t, int64_t feature, const run *r,
+                                       rk_transform_memory *memory, rk_window *out) {
     RK_TRY(split_texts(t->section->features[feature].separator[0], r, memory));
     const rk_column pieces = {.offsets = memory->offsets, .per_row = -1};
     const run split = {r->column, memory->offsets,      r->n, rk_column_values_per_row(&pieces, 0, r->n),
@@ -277,14 +277,14 @@ rk_status rk_transform_column(const rk_transforms *t, int64_t feature, const rk_
     const rk_data_feature *f = &t->section->features[feature];
     run r;
     *done = false;
-    if (f->weights || f->max_length || !find_run(piece, t->fitted[feature].name, &r)) return RK_OK;
+    if (f->weights || f->max_length || !find_column_run(piece, t->fitted[feature].name, &r)) return RK_OK;
     bool splits = f->separator && r.column->type == RK_COLUMN_TEXT,
          drops = f->vocabulary.line && f->vocabulary.oov == 0;
     if ((f->dense && splits) || drops || (f->default_value && misses_values(&r))) return RK_OK;
     if (rk_column_is_float(r.column) && !f->dense && !f->n_bucketize && !f->quantiles) return RK_OK;
     *done = true;
     if (f->dense) return transform_dense(t, feature, &r, out);
-    if (splits) return transform_split(t, feature, &r, piece->memory, out);
+    if (splits) return transform_split_texts(t, feature, &r, piece->memory, out);
     return transform_ids(t, feature, &r,
                          r.n_values && r.column->type == RK_COLUMN_TEXT ? r.column->places + r.begin : NULL,
                          out);

@@ -10,11 +10,11 @@
 
 enum { MAX_SAMPLE = 1 << 22 };
 
-static bool builds_vocabulary(const rk_data_feature *f) {
+static bool needs_vocabulary(const rk_data_feature *f) {
     return f->vocabulary.line && !f->vocabulary.path;
 }
 static bool needs_reading(const rk_data_feature *f) {
-    return builds_vocabulary(f) || f->quantiles || f->normalize;
+    return needs_vocabulary(f) || f->quantiles || f->normalize;
 }
 
 /* What one feature gathers during the pass. */
@@ -67,7 +67,7 @@ static rk_status gather_value(void *context, const rk_column *column, int64_t va
     gatherer *g = context;
     int64_t number;
     char scratch[RK_VALUE_BYTES];
-    if (builds_vocabulary(g->f))
+    if (needs_vocabulary(g->f))
         return rk_vocabulary_add(&g->counts, column ? rk_value_text(column, value, scratch) : text, 1,
                                  &number);
     double x;
@@ -78,14 +78,14 @@ static rk_status gather_value(void *context, const rk_column *column, int64_t va
     return RK_OK;
 }
 
-static int ascending(const void *a, const void *b) {
+static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
 
 /* Boundaries at equal shares, equal ones once. */
 static rk_status find_quantiles(gatherer *g, rk_fitted *out) {
-    if (g->n_sample) qsort(g->sample, g->n_sample, sizeof *g->sample, ascending);
+    if (g->n_sample) qsort(g->sample, g->n_sample, sizeof *g->sample, compare_doubles);
     RK_TRY(rk_alloc((size_t)g->f->quantiles, sizeof *out->boundaries, &out->boundaries));
     for (int64_t k = 1; k < g->f->quantiles && g->n_sample; k++) {
         double at = g->sample[(size_t)((double)k / (double)g->f->quantiles * (double)g->n_sample)];
@@ -95,8 +95,8 @@ static rk_status find_quantiles(gatherer *g, rk_fitted *out) {
     return RK_OK;
 }
 
-static rk_status finish_feature(gatherer *g, rk_fitted *out) {
-    if (builds_vocabulary(g->f))
+static rk_status fit_feature(gatherer *g, rk_fitted *out) {
+    if (needs_vocabulary(g->f))
         RK_TRY(rk_vocabulary_most_frequent(&g->counts, g->f->vocabulary.min_count, g->f->vocabulary.max_size,
                                            &out->vocabulary));
     if (g->f->quantiles) RK_TRY(find_quantiles(g, out));
@@ -107,7 +107,7 @@ static rk_status finish_feature(gatherer *g, rk_fitted *out) {
     return RK_OK;
 }
 
-static rk_status read_all(const rk_transforms *t, const char *directory, gatherer *gatherers) {
+static rk_status read_training_rows(const rk_transforms *t, const char *directory, gatherer *gatherers) {
     const rk_data_section *s = t->section, manner = rk_data_section_of_split(s, &s->train);
     RK_AUTO(rk_rows_release) rk_rows_reader rows = {0};
     RK_TRY(rk_rows_open(&manner, directory, s->train.path, (size_t)s->train.n_path, t->names, t->n_names,
@@ -128,7 +128,7 @@ static rk_status read_all(const rk_transforms *t, const char *directory, gathere
     }
 }
 
-static rk_status load_given(rk_transforms *t, const char *directory) {
+static rk_status load_given_vocabularies(rk_transforms *t, const char *directory) {
     for (int64_t i = 0; i < t->section->n_features; i++) {
         const rk_data_feature *f = &t->section->features[i];
         if (!f->vocabulary.line || !f->vocabulary.path) continue;
@@ -145,9 +145,9 @@ static rk_status fit_by_reading(rk_transforms *t, const char *directory) {
     RK_AUTOFREE gatherer *gatherers = NULL;
     RK_TRY(rk_alloc((size_t)s->n_features, sizeof *gatherers, &gatherers));
     for (int64_t i = 0; i < s->n_features; i++) gatherers[i].f = &s->features[i];
-    rk_status status = read_all(t, directory, gatherers);
+    rk_status status = read_training_rows(t, directory, gatherers);
     for (int64_t i = 0; i < s->n_features; i++) {
-        if (status == RK_OK) status = finish_feature(&gatherers[i], &t->fitted[i]);
+        if (status == RK_OK) status = fit_feature(&gatherers[i], &t->fitted[i]);
         rk_vocabulary_release(&gatherers[i].counts);
         rk_free(gatherers[i].sample);
     }
@@ -163,7 +163,7 @@ rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yam
     bool needed = false;
     for (int64_t i = 0; i < section->n_features; i++) needed |= needs_reading(&section->features[i]);
     RK_TRY(rk_transforms_finish(t));
-    RK_TRY(load_given(t, options->directory));
+    RK_TRY(load_given_vocabularies(t, options->directory));
     if (needed && options->on_stage)
         options->on_stage(options->user, "reading the training data once for vocabularies and normalization");
     if (needed) RK_TRY(fit_by_reading(t, options->directory));

@@ -42,7 +42,7 @@ bool rk_transforms_finds_labels(const rk_transforms *t, const rk_rows_reader *ro
     return !misses && (has_some || !optional);
 }
 
-static rk_status take_label(const rk_label_section *label, rk_values values, float *out) {
+static rk_status read_label(const rk_label_section *label, rk_values values, float *out) {
     const char *column = rk_label_column(label);
     bool absent = values.begin == values.end ||
                   (rk_column_is_float(values.column) && isnan(rk_column_number(values.column, values.begin)));
@@ -75,20 +75,20 @@ static rk_status take_label(const rk_label_section *label, rk_values values, flo
     return RK_OK;
 }
 
-static rk_status take_labels(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
+static rk_status read_labels(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
     for (int32_t task = 0; task < t->schema.n_tasks; task++) {
         float *labels = out->labels + out->n_rows * t->schema.n_tasks + task;
         bool done = false;
         if (piece->n > 1) RK_TRY(rk_transform_labels(t, task, piece, out, &done));
         for (int64_t i = 0; !done && i < piece->n; i++)
-            RK_TRY(take_label(&t->schema.tasks[task],
+            RK_TRY(read_label(&t->schema.tasks[task],
                               rk_rows_values(piece->rows, piece->chunk, task, piece->first + i),
                               &labels[i * t->schema.n_tasks]));
     }
     return RK_OK;
 }
 
-static rk_status take_sample_weight(const rk_data_section *s, rk_values values, float *out) {
+static rk_status read_sample_weight(const rk_data_section *s, rk_values values, float *out) {
     double weight = s->default_sample_weight;
     if (values.begin == values.end && isnan(weight))
         return rk_error_hint(
@@ -101,15 +101,15 @@ static rk_status take_sample_weight(const rk_data_section *s, rk_values values, 
     return RK_OK;
 }
 
-static rk_status take_sample_weights(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
+static rk_status read_sample_weights(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
     for (int64_t i = 0; i < piece->n; i++)
-        RK_TRY(take_sample_weight(t->section,
+        RK_TRY(read_sample_weight(t->section,
                                   rk_rows_values(piece->rows, piece->chunk, t->weight_name, piece->first + i),
                                   &out->sample_weights[out->n_rows + i]));
     return RK_OK;
 }
 
-static void take_groups(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
+static void read_groups(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
     for (int64_t i = 0; i < piece->n; i++) {
         rk_values values = rk_rows_values(piece->rows, piece->chunk, t->group_name, piece->first + i);
         char scratch[RK_VALUE_BYTES];
@@ -146,7 +146,7 @@ static rk_status cross_row(const rk_transforms *t, int64_t feature, int64_t row,
 }
 
 /* What the context's one row gives, in all rows. */
-static rk_status repeat_first(const rk_transforms *t, int64_t feature, int64_t n, rk_window *out) {
+static rk_status repeat_context_ids(const rk_transforms *t, int64_t feature, int64_t n, rk_window *out) {
     const rk_data_feature *f = &t->section->features[feature];
     const int32_t output = t->fitted[feature].output;
     if (!f->dense) return rk_id_list_repeat(&out->features[output], n - 1);
@@ -156,43 +156,44 @@ static rk_status repeat_first(const rk_transforms *t, int64_t feature, int64_t n
     return RK_OK;
 }
 
-static rk_status take_feature(const rk_transforms *t, int64_t feature, const rk_piece *piece,
-                              rk_window *out) {
+static rk_status transform_feature(const rk_transforms *t, int64_t feature, const rk_piece *piece,
+                                   rk_window *out) {
     bool done = false;
     if (piece->context && piece->context[feature]) {
         rk_piece one = *piece;
         one.first = 0;
         one.n = 1;
         RK_TRY(rk_transform_values(t, feature, &one, out));
-        return repeat_first(t, feature, piece->n, out);
+        return repeat_context_ids(t, feature, piece->n, out);
     }
     if (piece->n > 1) RK_TRY(rk_transform_column(t, feature, piece, out, &done));
     return done ? RK_OK : rk_transform_values(t, feature, piece, out);
 }
 
-static rk_status take_cross(const rk_transforms *t, int64_t feature, const rk_piece *piece, rk_window *out) {
+static rk_status transform_cross(const rk_transforms *t, int64_t feature, const rk_piece *piece,
+                                 rk_window *out) {
     bool once = piece->context && piece->context[feature];
     for (int64_t row = 0; row < (once ? 1 : piece->n); row++)
         RK_TRY(cross_row(t, feature, out->n_rows + row, out));
-    return once ? repeat_first(t, feature, piece->n, out) : RK_OK;
+    return once ? repeat_context_ids(t, feature, piece->n, out) : RK_OK;
 }
 
-static rk_status take_features(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
+static rk_status transform_features(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
     const rk_data_section *s = t->section;
     for (int64_t i = 0; i < s->n_features; i++)
-        if (!s->features[i].n_cross) RK_TRY(take_feature(t, i, piece, out));
+        if (!s->features[i].n_cross) RK_TRY(transform_feature(t, i, piece, out));
     for (int64_t i = 0; i < s->n_features; i++)
-        if (s->features[i].n_cross) RK_TRY(take_cross(t, i, piece, out));
+        if (s->features[i].n_cross) RK_TRY(transform_cross(t, i, piece, out));
     return RK_OK;
 }
 
 rk_status rk_transforms_rows(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
     rk_status status;
     RK_GOTO(rk_window_reserve(out, piece->n));
-    if (out->has_labels) RK_GOTO(take_labels(t, piece, out));
-    if (out->has_weights) RK_GOTO(take_sample_weights(t, piece, out));
-    if (out->has_groups) take_groups(t, piece, out);
-    RK_GOTO(take_features(t, piece, out));
+    if (out->has_labels) RK_GOTO(read_labels(t, piece, out));
+    if (out->has_weights) RK_GOTO(read_sample_weights(t, piece, out));
+    if (out->has_groups) read_groups(t, piece, out);
+    RK_GOTO(transform_features(t, piece, out));
     out->n_rows += piece->n;
 done:
     if (status != RK_OK) rk_window_cut(out);

@@ -10,7 +10,7 @@
 #include "data/transform/transforms_internal.h"
 
 /* A vocabulary's file: "vocabulary/<feature>.txt", with bytes that a file name cannot hold written as %xx. */
-static rk_status vocabulary_name(const char *feature, char out[512]) {
+static rk_status vocabulary_file_name(const char *feature, char out[512]) {
     int n = snprintf(out, 512, "vocabulary/");
     for (const char *at = feature; *at; at++) {
         RK_FAIL_IF(n > 480, RK_UNSUPPORTED, "feature '%s': its name is too long for a file's", feature);
@@ -26,7 +26,7 @@ static rk_status save_vocabularies(const rk_transforms *t, const char *directory
         if (!t->section->features[i].vocabulary.line) continue;
         char name[512];
         RK_AUTOFREE char *path = NULL, *parent = NULL;
-        RK_TRY(vocabulary_name(t->section->features[i].name, name));
+        RK_TRY(vocabulary_file_name(t->section->features[i].name, name));
         RK_TRY(rk_path_join(directory, "vocabulary", &parent));
         RK_TRY(rk_make_directories(parent));
         RK_TRY(rk_path_join(directory, name, &path));
@@ -37,7 +37,7 @@ static rk_status save_vocabularies(const rk_transforms *t, const char *directory
 }
 
 /* What was fitted of feature i, into its entry. */
-static void add_fitted(const rk_transforms *t, int64_t i, json_t *entry) {
+static void add_fitted_json(const rk_transforms *t, int64_t i, json_t *entry) {
     const rk_data_feature *f = &t->section->features[i];
     if (f->normalize) {
         json_object_set_new(entry, "mean", json_real(t->fitted[i].mean));
@@ -55,29 +55,29 @@ static json_t *fitted_json(const rk_transforms *t) {
     json_t *features = json_object();
     for (int64_t i = 0; i < t->section->n_features; i++) {
         json_t *entry = json_object();
-        add_fitted(t, i, entry);
+        add_fitted_json(t, i, entry);
         json_object_set_new(features, t->section->features[i].name, entry);
     }
     return json_pack("{s:i, s:o}", "version", 1, "features", features);
 }
 
 /* The feature's keys, with all defaults, and what was fitted. */
-static rk_status add_feature(const rk_transforms *t, int64_t i, json_t *features) {
+static rk_status add_feature_json(const rk_transforms *t, int64_t i, json_t *features) {
     const rk_data_feature *f = &t->section->features[i];
     char name[512];
     json_t *entry = rk_schema_to_json(&rk_data_feature_schema, f);
     if (!entry || json_array_append_new(features, entry) != 0) return RK_NO_MEMORY_ERROR(0);
     json_object_set_new(entry, "column", json_string(rk_feature_column(f)));
-    add_fitted(t, i, entry);
+    add_fitted_json(t, i, entry);
     if (!f->vocabulary.line) return RK_OK;
-    RK_TRY(vocabulary_name(f->name, name));
+    RK_TRY(vocabulary_file_name(f->name, name));
     json_object_set_new(json_object_get(entry, "vocabulary"), "file", json_string(name));
     return RK_OK;
 }
 
 rk_status rk_transforms_to_json(const rk_transforms *t, char **out) {
     json_auto_t *features = json_array(), *missing = json_array();
-    for (int64_t i = 0; i < t->section->n_features; i++) RK_TRY(add_feature(t, i, features));
+    for (int64_t i = 0; i < t->section->n_features; i++) RK_TRY(add_feature_json(t, i, features));
     for (int64_t i = 0; i < t->section->n_missing; i++)
         json_array_append_new(missing, json_string(t->section->missing[i]));
     json_auto_t *root = json_pack("{s:i, s:O, s:O}", "version", 1, "missing", missing, "features", features);
@@ -154,7 +154,7 @@ static rk_status load_vocabularies(rk_transforms *t, const char *directory) {
         if (!t->section->features[i].vocabulary.line) continue;
         char name[512];
         RK_AUTOFREE char *path = NULL;
-        RK_TRY(vocabulary_name(t->section->features[i].name, name));
+        RK_TRY(vocabulary_file_name(t->section->features[i].name, name));
         RK_TRY(rk_path_join(directory, name, &path));
         RK_TRY(rk_vocabulary_load(path, &t->fitted[i].vocabulary));
     }

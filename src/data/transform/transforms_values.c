@@ -26,7 +26,7 @@ rk_status rk_for_values(const rk_data_feature *f, rk_values values, rk_take_valu
     return RK_OK;
 }
 
-typedef struct taker {
+typedef struct value_reader {
     const rk_transforms *t;
     const rk_data_feature *f;
     const rk_fitted *fitted;
@@ -37,9 +37,9 @@ typedef struct taker {
     rk_span weights_left; /* of a text whose pieces are weights */
     int64_t n;            /* values so far */
     int64_t n_dropped;    /* of those */
-} taker;
+} value_reader;
 
-static rk_status take_number(const taker *k, const rk_column *column, int64_t value, rk_span text,
+static rk_status read_number(const value_reader *k, const rk_column *column, int64_t value, rk_span text,
                              double *out) {
     bool ok = column ? rk_value_number(column, value, out) : rk_parse_f64(text, out);
     if (ok && isfinite(*out)) return RK_OK;
@@ -49,10 +49,10 @@ static rk_status take_number(const taker *k, const rk_column *column, int64_t va
                     (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
 }
 
-static rk_status take_dense(void *context, const rk_column *column, int64_t value, rk_span text) {
-    taker *k = context;
+static rk_status write_dense_value(void *context, const rk_column *column, int64_t value, rk_span text) {
+    value_reader *k = context;
     double x;
-    RK_TRY(take_number(k, column, value, text, &x));
+    RK_TRY(read_number(k, column, value, text, &x));
     RK_FAIL_IF(k->n >= k->f->width, RK_BAD_DATA, "column '%s': more than %lld numbers",
                rk_feature_column(k->f), (long long)k->f->width);
     if (k->f->log1p) x = rk_log1p_signed(x);
@@ -78,7 +78,8 @@ int64_t rk_key_of_text(rk_span text) {
 }
 
 /* The id of one value; -1: it has none and is dropped, unless it is a key. */
-static rk_status id_of(const taker *k, const rk_column *column, int64_t value, rk_span text, int64_t *out) {
+static rk_status id_of_value(const value_reader *k, const rk_column *column, int64_t value, rk_span text,
+                             int64_t *out) {
     const rk_data_feature *f = k->f;
     double x;
     char scratch[RK_VALUE_BYTES];
@@ -100,7 +101,7 @@ static rk_status id_of(const taker *k, const rk_column *column, int64_t value, r
     } else if (f->key) {
         *out = rk_key_of_text(text);
     } else if (f->n_bucketize || f->quantiles) {
-        RK_TRY(take_number(k, column, value, text, &x));
+        RK_TRY(read_number(k, column, value, text, &x));
         *out = rk_feature_bucket(f, k->fitted, column, x);
     } else {
         int64_t known = rk_vocabulary_find(&k->fitted->vocabulary, text), oov = f->vocabulary.oov;
@@ -129,9 +130,9 @@ int64_t rk_transforms_find_feature(const rk_transforms *t, const char *name) {
 
 int64_t rk_transforms_id_of(const rk_transforms *t, int64_t feature, rk_span value) {
     const rk_data_feature *f = &t->section->features[feature];
-    const taker k = {.t = t, .f = f, .fitted = &t->fitted[feature]};
+    const value_reader k = {.t = t, .f = f, .fitted = &t->fitted[feature]};
     int64_t id;
-    bool known = id_of(&k, NULL, 0, value, &id) == RK_OK;
+    bool known = id_of_value(&k, NULL, 0, value, &id) == RK_OK;
     return known && (!f->vocabulary.line || id >= f->vocabulary.oov) ? id : -1;
 }
 
@@ -148,12 +149,12 @@ bool rk_transforms_value_of(const rk_transforms *t, int64_t feature, int64_t id,
     return true;
 }
 
-static bool splits_weights(const taker *k) {
+static bool splits_weights(const value_reader *k) {
     return k->f->separator && k->weights.column && k->weights.column->type == RK_COLUMN_TEXT;
 }
 
 /* The next piece of the weights' texts, which are cut as those of the ids are. */
-static bool next_piece(taker *k, rk_span *out) {
+static bool next_weight_piece(value_reader *k, rk_span *out) {
     for (;;) {
         while (k->weights_left.n_bytes) {
             rk_span left = k->weights_left;
@@ -170,11 +171,11 @@ static bool next_piece(taker *k, rk_span *out) {
 }
 
 /* The number that belongs to the next id. */
-static rk_status take_weight(taker *k, double *out) {
+static rk_status read_weight(value_reader *k, double *out) {
     rk_span text;
     char scratch[RK_VALUE_BYTES];
     bool splits = splits_weights(k),
-         found = splits ? next_piece(k, &text) : k->weights.begin < k->weights.end;
+         found = splits ? next_weight_piece(k, &text) : k->weights.begin < k->weights.end;
     RK_FAIL_IF(!found, RK_BAD_DATA, "column '%s': fewer weights than ids", k->f->weights);
     if (!splits) text = rk_value_text(k->weights.column, k->weights.begin, scratch);
     bool ok = splits ? rk_parse_f64(text, out) : rk_value_number(k->weights.column, k->weights.begin++, out);
@@ -184,22 +185,22 @@ static rk_status take_weight(taker *k, double *out) {
 }
 
 /* Ids beyond max_length leave their weights behind. */
-static rk_status check_weights_left(taker *k) {
+static rk_status check_weights_left(value_reader *k) {
     rk_span text;
     if (!k->weights.column || (k->f->max_length && k->n >= k->f->max_length)) return RK_OK;
-    RK_FAIL_IF(splits_weights(k) ? next_piece(k, &text) : k->weights.begin < k->weights.end, RK_BAD_DATA,
-               "column '%s': more weights than ids", k->f->weights);
+    RK_FAIL_IF(splits_weights(k) ? next_weight_piece(k, &text) : k->weights.begin < k->weights.end,
+               RK_BAD_DATA, "column '%s': more weights than ids", k->f->weights);
     return RK_OK;
 }
 
-static rk_status take_id(void *context, const rk_column *column, int64_t value, rk_span text) {
-    taker *k = context;
+static rk_status append_id(void *context, const rk_column *column, int64_t value, rk_span text) {
+    value_reader *k = context;
     int64_t id;
     if (k->f->max_length && k->n >= k->f->max_length) return RK_OK;
-    RK_TRY(id_of(k, column, value, text, &id));
+    RK_TRY(id_of_value(k, column, value, text, &id));
     double weight = 1;
     if (k->weights.column) {
-        RK_TRY(take_weight(k, &weight));
+        RK_TRY(read_weight(k, &weight));
     } else if (k->f->weights && column && column->weights) {
         weight = (double)column->weights[value]; /* libsvm's id:weight */
         RK_FAIL_IF(!isfinite(weight), RK_BAD_DATA, "column '%s': a weight is %g, not a number",
@@ -213,8 +214,8 @@ static rk_status take_id(void *context, const rk_column *column, int64_t value, 
 
 /* The numbers of the weights' column; none where that is the ids' own, whose weights stand beside them
  * (libsvm's id:weight). */
-static rk_values weights_of(const rk_transforms *t, int64_t feature, const rk_piece *piece, int64_t row,
-                            rk_values ids) {
+static rk_values find_weights(const rk_transforms *t, int64_t feature, const rk_piece *piece, int64_t row,
+                              rk_values ids) {
     if (t->fitted[feature].weight_name < 0) return (rk_values){0};
     rk_values weights = rk_rows_values(piece->rows, piece->chunk, t->fitted[feature].weight_name, row);
     bool is_own = weights.column && weights.column == ids.column && weights.column->type == RK_COLUMN_I64;
@@ -225,25 +226,25 @@ rk_status rk_transform_values(const rk_transforms *t, int64_t feature, const rk_
                               rk_window *out) {
     const rk_data_feature *f = &t->section->features[feature];
     for (int64_t i = 0; i < piece->n; i++) {
-        taker k = {.t = t,
-                   .f = f,
-                   .fitted = &t->fitted[feature],
-                   .out = out,
-                   .output = t->fitted[feature].output,
-                   .row = out->n_rows + i};
+        value_reader k = {.t = t,
+                          .f = f,
+                          .fitted = &t->fitted[feature],
+                          .out = out,
+                          .output = t->fitted[feature].output,
+                          .row = out->n_rows + i};
         rk_values values =
             rk_rows_values(piece->rows, piece->chunk, t->fitted[feature].name, piece->first + i);
         if (f->dense) {
             memset(out->dense + k.row * t->schema.n_dense + k.output, 0,
                    (size_t)f->width * sizeof *out->dense);
-            RK_TRY(rk_for_values(f, values, take_dense, &k));
+            RK_TRY(rk_for_values(f, values, write_dense_value, &k));
             RK_FAIL_IF(k.n && k.n < f->width, RK_BAD_DATA,
                        "column '%s': %lld numbers, but the feature's 'width' is %lld", rk_feature_column(f),
                        (long long)k.n, (long long)f->width);
             continue;
         }
-        k.weights = weights_of(t, feature, piece, piece->first + i, values);
-        RK_TRY(rk_for_values(f, values, take_id, &k));
+        k.weights = find_weights(t, feature, piece, piece->first + i, values);
+        RK_TRY(rk_for_values(f, values, append_id, &k));
         RK_TRY(check_weights_left(&k));
         if (piece->memory->n_dropped) piece->memory->n_dropped[k.output] += k.n_dropped;
         RK_TRY(rk_id_list_end_sample(&out->features[k.output]));

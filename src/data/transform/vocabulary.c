@@ -115,7 +115,7 @@ rk_status rk_vocabulary_save(const rk_vocabulary *d, const char *path) {
 }
 
 /* Undo the escapes in place; returns the new length. */
-static size_t unescape(char *line, size_t n_bytes) {
+static size_t unescape_line(char *line, size_t n_bytes) {
     size_t to = 0;
     for (size_t from = 0; from < n_bytes; from++) {
         char c = line[from];
@@ -139,7 +139,7 @@ rk_status rk_vocabulary_load(const char *path, rk_vocabulary *out) {
         if (!stop) stop = end;
         size_t length = (size_t)(stop - at);
         if (length && at[length - 1] == '\r') length--;
-        RK_TRY(rk_vocabulary_add(&made, (rk_span){at, unescape(at, length)}, 1, &number));
+        RK_TRY(rk_vocabulary_add(&made, (rk_span){at, unescape_line(at, length)}, 1, &number));
         RK_FAIL_IF(number != line++, RK_BAD_DATA, "'%s': line %lld: duplicate value", path, (long long)line);
         at = stop + 1;
     }

@@ -10,14 +10,14 @@ rk_status rk_model_freeze(rk_model *model) {
     return rk_model_has_device(model) ? RK_OK : rk_graph_freeze(model->graph);
 }
 
-static rk_status check_shared(const rk_model *model) {
+static rk_status check_can_share_model(const rk_model *model) {
     RK_FAIL_IF(model->ranks->is_distributed, RK_UNSUPPORTED,
                "threads do not share a model whose rows are on several ranks\nhint: open the predictor "
                "without comm");
     return RK_OK;
 }
 
-static rk_status create_store(const rk_embeddings *embeddings, rk_store **out) {
+static rk_status create_peek_store(const rk_embeddings *embeddings, rk_store **out) {
     rk_row_source *source = rk_embeddings_source(embeddings);
     return rk_row_source_fetches(source) ? source->ops->create_store(source, embeddings, out)
                                          : rk_peek_store_create(embeddings, out);
@@ -25,14 +25,14 @@ static rk_status create_store(const rk_embeddings *embeddings, rk_store **out) {
 
 rk_status rk_inference_create(rk_model *model, int n_threads, rk_inference **out) {
     rk_inference *i;
-    RK_TRY(check_shared(model));
+    RK_TRY(check_can_share_model(model));
     RK_TRY(rk_alloc(1, sizeof *i, &i));
     rk_status status;
     RK_GOTO(rk_inference_init(model, i));
     if (rk_model_has_device(model)) {
         i->own = model; /* its engine has the memory, and lets one in after the other */
     } else {
-        if (model->embeddings) RK_GOTO(create_store(model->embeddings, &i->store));
+        if (model->embeddings) RK_GOTO(create_peek_store(model->embeddings, &i->store));
         RK_GOTO(rk_graph_inference_create(model->graph, n_threads, &i->graph));
     }
     *out = i;

@@ -14,13 +14,13 @@ typedef struct short_text {
     char text[32];
 } short_text;
 
-static short_text bytes_text(uint64_t bytes) {
+static short_text format_bytes(uint64_t bytes) {
     short_text out;
     rk_human_bytes((double)bytes, out.text, sizeof out.text);
     return out;
 }
 
-static short_text count_text(uint64_t count) {
+static short_text format_count(uint64_t count) {
     short_text out;
     rk_human_count((double)count, out.text, sizeof out.text);
     return out;
@@ -36,7 +36,7 @@ static uint64_t table_values(const rk_model *model, int32_t t) {
     return (uint64_t)table_rows(model, t) * (uint64_t)rk_embeddings_table(model->embeddings, t)->dim;
 }
 
-static int32_t n_tables_of(const rk_model *model) { /* in this process */
+static int32_t count_tables_of_dim(const rk_model *model) { /* in this process */
     return model->embeddings ? rk_embeddings_n_tables(model->embeddings) : 0;
 }
 
@@ -44,7 +44,7 @@ rk_model_bytes rk_model_count_bytes(const rk_model *model) {
     rk_model_bytes bytes = {.arena = rk_graph_bytes(model->graph, rk_parallel_threads())};
     for (int i = 0; i < 4; i++) bytes.arena += model->memory[i].n_bytes;
     bytes.arena += model->loss->bytes(model);
-    for (int32_t t = 0; t < n_tables_of(model); t++) {
+    for (int32_t t = 0; t < count_tables_of_dim(model); t++) {
         const rk_table_config *table = rk_embeddings_table(model->embeddings, t);
         uint64_t rows = table_values(model, t) * rk_dtype_bytes(table->dtype),
                  all = rk_embeddings_table_bytes(model->embeddings, t);
@@ -93,7 +93,7 @@ static void describe_tasks(const rk_model *model, rk_buffer *out) {
 
 static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
     uint64_t values = 0, rows = 0;
-    int32_t n = n_tables_of(model);
+    int32_t n = count_tables_of_dim(model);
     int width = 5;
     for (int32_t t = 0; t < n; t++) {
         int length = (int)strlen(rk_embeddings_table(model->embeddings, t)->name);
@@ -110,13 +110,13 @@ static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
                               : rk_optimizer_name(rk_embeddings_table_optimizer(model->embeddings, t)->kind);
         rk_buffer_printf(out, "  %-*s %12" PRId64 " %5d  %-5s %-16s %12s\n", width, table->name,
                          table_rows(model, t), table->dim, rk_dtype_name(table->dtype), optimizer,
-                         bytes_text(rk_embeddings_table_bytes(model->embeddings, t)).text);
+                         format_bytes(rk_embeddings_table_bytes(model->embeddings, t)).text);
         values += table_values(model, t);
         rows += (uint64_t)table_rows(model, t);
     }
     if (n)
         rk_buffer_printf(out, "  %-*s %12" PRIu64 " %5s  %-5s %-16s %12s\n", width, "total", rows, "", "", "",
-                         bytes_text(rk_embeddings_bytes(model->embeddings)).text);
+                         format_bytes(rk_embeddings_bytes(model->embeddings)).text);
     return values;
 }
 
@@ -136,7 +136,7 @@ static void describe_dynamic(const rk_model *model, rk_buffer *out) {
         if (d->probability < 1) rk_buffer_printf(out, " with probability %g", d->probability);
         rk_buffer_printf(
             out, ", missing %s, %s a row\n", d->oov ? "oov" : "zeros",
-            bytes_text(rk_embeddings_table_bytes(model->embeddings, t) / (uint64_t)(d->max_capacity + 1))
+            format_bytes(rk_embeddings_table_bytes(model->embeddings, t) / (uint64_t)(d->max_capacity + 1))
                 .text);
     }
 }
@@ -152,19 +152,19 @@ rk_status rk_model_describe(const rk_model *model, char **out) {
         dense +=
             (uint64_t)(rk_graph_parameter(model->graph, i)->rows * rk_graph_parameter(model->graph, i)->cols);
     rk_model_bytes bytes = rk_model_count_bytes(model);
-    rk_buffer_printf(&text, "\nparameters: %s in tables, %s dense\n", count_text(values).text,
-                     count_text(dense).text);
+    rk_buffer_printf(&text, "\nparameters: %s in tables, %s dense\n", format_count(values).text,
+                     format_count(dense).text);
     rk_buffer_printf(&text,
                      "memory: tables %s, their slots %s, dense %s, arena %s (batches of up to %" PRId64 ")\n",
-                     bytes_text(bytes.tables).text, bytes_text(bytes.slots).text,
-                     bytes_text(bytes.dense).text, bytes_text(bytes.arena).text, model->max_batch);
+                     format_bytes(bytes.tables).text, format_bytes(bytes.slots).text,
+                     format_bytes(bytes.dense).text, format_bytes(bytes.arena).text, model->max_batch);
     return rk_buffer_take(&text, out);
 }
 
 /* What the collection keeps of a batch: uses, offsets and scales, with a quarter to spare. Room to sort in is
  * a thread's own, but for single rows or parts of tables with more than 32,768 of the uses: of those, 8 bytes
  * a use more. */
-static double routing_bytes(const rk_model *model, const rk_batch *usual) {
+static double estimate_routing_bytes(const rk_model *model, const rk_batch *usual) {
     double bytes = 0, n = (double)(usual->n ? usual->n : 1);
     for (int32_t f = 0; f < model->n_lookups; f++) {
         if (model->lookups[f].source == model->n_features) { /* a history */
@@ -185,5 +185,5 @@ uint64_t rk_model_peak_bytes(const rk_model *model, const rk_batch *usual) {
                          ? rk_retrieval_ranking_bytes(model->retrieval, rk_model_vector_dim(model))
                          : 0;
     return bytes.tables + bytes.slots + bytes.dense + bytes.arena +
-           (uint64_t)(program + ranking + routing_bytes(model, usual));
+           (uint64_t)(program + ranking + estimate_routing_bytes(model, usual));
 }

@@ -10,7 +10,7 @@ static const rk_parameter_kind kinds[] = {
     [RK_STATE_STATISTIC] = RK_PARAMETER_STATISTIC,
 };
 
-static rk_status show(const rk_state_dict_entry *entry, rk_model_parameter *out) {
+static rk_status describe_parameter(const rk_state_dict_entry *entry, rk_model_parameter *out) {
     out->name = entry->name;
     out->kind = kinds[entry->kind];
     RK_TRY(rk_tensor_init(&out->tensor, entry->data, entry->type, entry->n_dims, entry->dims));
@@ -19,7 +19,7 @@ static rk_status show(const rk_state_dict_entry *entry, rk_model_parameter *out)
 }
 
 /* Their rows are in the order in which keys came, and elsewhere when the table grows. */
-static rk_status refuse_dynamic(const rk_model *model) {
+static rk_status refuse_dynamic_tables(const rk_model *model) {
     int32_t n_tables = model->embeddings ? rk_embeddings_n_tables(model->embeddings) : 0;
     for (int32_t t = 0; t < n_tables; t++) {
         const char *name = rk_embeddings_table(model->embeddings, t)->name;
@@ -35,7 +35,7 @@ rk_status rk_model_parameters(rk_model *model, const rk_model_parameter **parame
     RK_FAIL_IF(model->is_outline, RK_INVALID_ARGUMENT,
                "an outline of a model has no parameters\n"
                "hint: rk_model_create makes the model itself");
-    RK_TRY(refuse_dynamic(model));
+    RK_TRY(refuse_dynamic_tables(model));
     rk_state_dict state = {.n = 0};
     rk_model_parameter *list = NULL;
     int32_t n_shown = 0;
@@ -43,7 +43,8 @@ rk_status rk_model_parameters(rk_model *model, const rk_model_parameter **parame
     RK_GOTO(rk_model_state_dict(model, &state));
     RK_GOTO(rk_alloc(state.n, sizeof *list, &list));
     for (size_t i = 0; i < state.n; i++)
-        if (state.entries[i].kind != RK_STATE_OTHER) RK_GOTO(show(&state.entries[i], &list[n_shown++]));
+        if (state.entries[i].kind != RK_STATE_OTHER)
+            RK_GOTO(describe_parameter(&state.entries[i], &list[n_shown++]));
     rk_state_dict_release(&model->parameter_state);
     rk_free(model->parameters);
     model->parameter_state = state;

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "model/section/graph_section.h"
 
-static bool reads_input(const rk_layer_section *layer, int input) {
+static bool layer_reads_input(const rk_layer_section *layer, int input) {
     for (int64_t k = 0; k < layer->n_inputs; k++)
         if (strcmp(layer->inputs[k], rk_graph_inputs[input]) == 0) return true;
     return false;
@@ -13,7 +13,7 @@ static bool reads_input(const rk_layer_section *layer, int input) {
 bool rk_model_reads(const rk_model_section *section, int input) {
     const rk_preset *preset = rk_preset_of(section->kind);
     for (int64_t i = 0; i < section->n_layers; i++)
-        if (reads_input(&section->layers[i], input)) return true;
+        if (layer_reads_input(&section->layers[i], input)) return true;
     if (!preset) return false;
     switch (input) {
         case RK_INPUT_VECTORS:
@@ -29,8 +29,8 @@ bool rk_model_reads(const rk_model_section *section, int input) {
     }
 }
 
-static rk_status find_uses(const rk_model_section *section, const rk_yaml *yaml, const rk_data_schema *schema,
-                           rk_graph_uses *uses) {
+static rk_status find_input_uses(const rk_model_section *section, const rk_yaml *yaml,
+                                 const rk_data_schema *schema, rk_graph_uses *uses) {
     if (section->kind == RK_KIND_GRAPH) return rk_graph_section_uses(section, yaml, schema, uses);
     for (int i = 0; i < RK_N_INPUTS; i++) uses->inputs[i] = rk_model_reads(section, i);
     return RK_OK;
@@ -42,7 +42,7 @@ rk_status rk_model_make_collection_config(const rk_model_section *section,
                                           rk_collection_config *out) {
     RK_AUTO(rk_graph_uses_release) rk_graph_uses uses = {0};
     RK_AUTOFREE rk_embedding_source *sources = NULL;
-    RK_TRY(find_uses(section, yaml, schema, &uses));
+    RK_TRY(find_input_uses(section, yaml, schema, &uses));
     RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *sources, &sources));
     for (int32_t f = 0; f < schema->n_features; f++) {
         const rk_data_feature_info *from = &schema->features[f];

@@ -48,24 +48,24 @@ int32_t rk_model_n_logits(const rk_model *model) {
 }
 
 /* The node of a task's logit. */
-static rk_value add_node(const rk_model *model, const rk_model_task *task, const char *op,
-                         const rk_op_options *options, const rk_value *inputs, int32_t n_inputs) {
+static rk_value add_logit_node(const rk_model *model, const rk_model_task *task, const char *op,
+                               const rk_op_options *options, const rk_value *inputs, int32_t n_inputs) {
     char name[512];
     snprintf(name, sizeof name, "task:%s", task->name);
     return rk_graph_add(model->graph, op, name, options, inputs, n_inputs);
 }
 
 /* Each task's column of the logits, which have none for products, and then the products'. */
-static void add_columns(const rk_model *model, rk_value *columns) {
+static void add_logit_columns(const rk_model *model, rk_value *columns) {
     int32_t column = 0;
     for (int32_t t = 0; t < model->n_tasks; t++)
         if (!model->tasks[t].is_product)
-            columns[t] = add_node(model, &model->tasks[t], "slice",
-                                  &(rk_op_options){.first = column++, .count = 1}, &model->logits, 1);
+            columns[t] = add_logit_node(model, &model->tasks[t], "slice",
+                                        &(rk_op_options){.first = column++, .count = 1}, &model->logits, 1);
     for (int32_t t = 0; t < model->n_tasks; t++) {
         const rk_model_task *task = &model->tasks[t];
         rk_value factors[] = {columns[task->factors[0]], columns[task->factors[1]]};
-        if (task->is_product) columns[t] = add_node(model, task, "product_logit", NULL, factors, 2);
+        if (task->is_product) columns[t] = add_logit_node(model, task, "product_logit", NULL, factors, 2);
     }
 }
 
@@ -73,7 +73,7 @@ rk_status rk_model_join_tasks(rk_model *model, bool learns_weights) {
     if (rk_model_n_logits(model) < model->n_tasks) {
         RK_AUTOFREE rk_value *columns = NULL;
         RK_TRY(rk_alloc((size_t)model->n_tasks, sizeof *columns, &columns));
-        add_columns(model, columns);
+        add_logit_columns(model, columns);
         model->logits = rk_graph_add(model->graph, "concat", "tasks:logits", NULL, columns, model->n_tasks);
     }
     rk_graph_output(model->graph, model->logits);

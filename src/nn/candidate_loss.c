@@ -40,7 +40,7 @@ struct rk_candidate_loss {
     rk_failure failure;
 };
 
-static size_t n_groups(const rk_candidate_loss *l) {
+static size_t count_groups(const rk_candidate_loss *l) {
     return (size_t)l->config.n_here * l->a_micro_batch;
 }
 
@@ -67,14 +67,14 @@ static void assign_blocks(rk_candidate_loss *l, int32_t here) {
     }
 }
 
-static rk_status reserve(rk_candidate_loss *l) {
+static rk_status reserve_memory(rk_candidate_loss *l) {
     const rk_candidate_loss_config *c = &l->config;
     size_t cols = (size_t)l->n_cols;
     RK_TRY(rk_packed_matrix_create(c->dim, l->n_cols, RK_F32, ROWS, &l->matrix));
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)c->dim * cols, l->candidates), RK_ARRAY(cols, l->log_q),
                         RK_ARRAY(cols, l->ids), RK_ARRAY((size_t)c->max_n, l->own),
-                        RK_ARRAY(n_groups(l), l->groups)));
-    for (size_t g = 0; g < n_groups(l); g++) {
+                        RK_ARRAY(count_groups(l), l->groups)));
+    for (size_t g = 0; g < count_groups(l); g++) {
         RK_TRY(RK_ALLOC_ALL(RK_ARRAY(ROWS * cols, l->groups[g].scores),
                             RK_ARRAY((size_t)c->dim * cols, l->groups[g].gradients),
                             {rk_packed_matrix_workspace(l->matrix), 1, &l->groups[g].workspace}));
@@ -93,7 +93,7 @@ rk_status rk_candidate_loss_create(const rk_candidate_loss_config *config, rk_ca
     size_t blocks = rk_blocks(rk_blocks((size_t)config->max_n, ROWS), (size_t)l->config.n_micro_batches),
            groups = rk_blocks(MAX_GROUPS, (size_t)l->config.n_micro_batches);
     l->a_micro_batch = blocks < groups ? blocks : groups;
-    rk_status status = reserve(l);
+    rk_status status = reserve_memory(l);
     if (status == RK_OK)
         *out = l;
     else
@@ -103,7 +103,7 @@ rk_status rk_candidate_loss_create(const rk_candidate_loss_config *config, rk_ca
 
 void rk_candidate_loss_free(rk_candidate_loss *l) {
     if (!l) return;
-    for (size_t g = 0; g < n_groups(l) && l->groups; g++) {
+    for (size_t g = 0; g < count_groups(l) && l->groups; g++) {
         RK_FREE_ALL(l->groups[g].scores, l->groups[g].gradients, l->groups[g].workspace);
     }
     rk_free(l->groups);
@@ -114,7 +114,7 @@ void rk_candidate_loss_free(rk_candidate_loss *l) {
 /* Scores and gradients of each group, and the candidates, which are packed for two products. */
 uint64_t rk_candidate_loss_bytes(const rk_candidate_loss *l) {
     uint64_t a_group = ROWS + (uint64_t)l->config.dim;
-    return (n_groups(l) * a_group + 3 * (uint64_t)l->config.dim) * (uint64_t)l->n_cols * sizeof(rk_real);
+    return (count_groups(l) * a_group + 3 * (uint64_t)l->config.dim) * (uint64_t)l->n_cols * sizeof(rk_real);
 }
 
 /* TILE of the candidates as columns; zeros where there are none. */
@@ -250,7 +250,7 @@ rk_status rk_candidate_loss_run(rk_candidate_loss *l, const rk_candidate_loss_ar
     for (int32_t here = 0; here < l->config.n_here; here++) assign_blocks(l, here);
     rk_parallel_for(rk_blocks((size_t)l->n_cols, TILE), transpose_tile, l);
     RK_TRY(rk_packed_matrix_set(l->matrix, l->candidates, true));
-    rk_parallel_for(n_groups(l), run_group, l);
+    rk_parallel_for(count_groups(l), run_group, l);
     RK_TRY(rk_failure_status(&l->failure));
     rk_parallel_for(rk_blocks((size_t)(args->n + l->config.n_sampled), TILE), sum_tile, l);
     for (int32_t here = 0; here < l->config.n_here; here++) {

@@ -11,7 +11,7 @@
 
 enum { CHUNK = 8192 };
 
-static rk_status add_pieces(rk_dense_optimizer *o, int32_t index) {
+static rk_status add_update_pieces(rk_dense_optimizer *o, int32_t index) {
     const rk_parameter *p = rk_graph_parameter(o->graph, index);
     rk_optimizer_kind kind = o->config.optimizer.kind;
     bool rows = kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || kind == RK_OPTIMIZER_ROWWISE_ADAM;
@@ -27,7 +27,7 @@ static rk_status add_pieces(rk_dense_optimizer *o, int32_t index) {
     return RK_OK;
 }
 
-static rk_status add_slots(rk_dense_optimizer *o, int32_t index) {
+static rk_status add_parameter_slots(rk_dense_optimizer *o, int32_t index) {
     const rk_parameter *p = rk_graph_parameter(o->graph, index);
     for (int s = 0; s < o->n_slots; s++) {
         int64_t n = o->slots[s].per_row ? p->rows : p->rows * p->cols;
@@ -54,8 +54,8 @@ rk_status rk_dense_optimizer_create(const rk_dense_optimizer_config *config, rk_
     rk_status status;
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY(n_slots, o->slot_values), RK_ARRAY(n_slots, o->slot_counts)));
     for (int32_t i = 0; i < rk_graph_n_parameters(graph); i++) {
-        RK_GOTO(add_pieces(o, i));
-        RK_GOTO(add_slots(o, i));
+        RK_GOTO(add_update_pieces(o, i));
+        RK_GOTO(add_parameter_slots(o, i));
     }
     RK_GOTO(rk_alloc(o->n_pieces, sizeof *o->squares, &o->squares));
     *out = o;

@@ -70,7 +70,7 @@ static void enqueue_prediction(void *context, int64_t n) {
 
 /* The batch on its way, in the place of the one before the last; one that fails leaves the other, which a
  * step under way may read, the one at hand. */
-static rk_status send(rk_model *model, const rk_local_batch *from, bool training) {
+static rk_status send_batch(rk_model *model, const rk_local_batch *from, bool training) {
     rk_cuda_engine *d = model->cuda;
     uint64_t began = rk_trace_begin();
     int next = !d->now;
@@ -83,8 +83,8 @@ static rk_status send(rk_model *model, const rk_local_batch *from, bool training
     return status;
 }
 
-static rk_status begin(rk_model *model, const rk_local_batch *batch) {
-    return send(model, batch, true);
+static rk_status cuda_engine_begin(rk_model *model, const rk_local_batch *batch) {
+    return send_batch(model, batch, true);
 }
 
 /* All of the batch's work, as one graph of launches where it is kept. */
@@ -107,12 +107,12 @@ static rk_status enqueue_batch(rk_model *model, bool training) {
     return training ? d->ranks->end_step(model) : RK_OK;
 }
 
-static void cancel(rk_model *model) {
+static void cuda_engine_cancel(rk_model *model) {
     model->cuda->store->ops->end_batch(model->cuda->store, false);
 }
 
 /* Nothing is given to the device of a batch whose ids are wrong. */
-static rk_status run(rk_model *model, bool training) {
+static rk_status run_step(rk_model *model, bool training) {
     rk_cuda_engine *d = model->cuda;
     uint64_t began = rk_trace_begin();
     rk_status status = d->store->ops->check_ids(d->store);
@@ -120,7 +120,7 @@ static rk_status run(rk_model *model, bool training) {
     began = rk_trace_begin();
     if (status == RK_OK && training) status = d->ranks->begin(model);
     if (status == RK_OK) status = enqueue_batch(model, training);
-    if (status != RK_OK) cancel(model);
+    if (status != RK_OK) cuda_engine_cancel(model);
     rk_trace_end(began, "launch");
     return status;
 }
@@ -148,9 +148,9 @@ static rk_status name_not_finite(rk_model *model, double *loss) {
                : status;
 }
 
-static rk_status launch(rk_model *model, const rk_local_batch *batch) {
+static rk_status cuda_engine_launch(rk_model *model, const rk_local_batch *batch) {
     (void)batch; /* which was sent */
-    RK_TRY(run(model, true));
+    RK_TRY(run_step(model, true));
     model->cuda->running = model->cuda->now;
     model->cuda->home_is_old = true;
     return RK_OK;
@@ -161,7 +161,7 @@ static rk_status await_step(rk_model *model) {
     return model->cuda->ranks->wait(model);
 }
 
-static rk_status finish(rk_model *model, const rk_local_batch *batch, double *loss) {
+static rk_status cuda_engine_finish(rk_model *model, const rk_local_batch *batch, double *loss) {
     rk_cuda_engine *d = model->cuda;
     (void)batch; /* whose place the next one may have */
     uint64_t began = rk_trace_begin();
@@ -184,12 +184,12 @@ static rk_status forward_in_turn(rk_model *model, const rk_local_batch *batch, c
                                  float *out) {
     rk_cuda_engine *d = model->cuda;
     size_t n_bytes = (size_t)(batch->batch.n * output->width) * sizeof *out;
-    RK_TRY(send(model, batch, false));
-    RK_TRY(run(model, false));
+    RK_TRY(send_batch(model, batch, false));
+    RK_TRY(run_step(model, false));
     uint64_t began = rk_trace_begin();
     rk_status status = d->ranks->wait(model);
     rk_trace_end(began, "wait for the device");
-    cancel(model);
+    cuda_engine_cancel(model);
     RK_TRY(status);
     if (output->value >= 0)
         return rk_device_read(d->device, out, rk_device_graph_data(d->graph, output->value), n_bytes);
@@ -198,7 +198,7 @@ static rk_status forward_in_turn(rk_model *model, const rk_local_batch *batch, c
 }
 
 /* A device does one batch after the other, whoever brings them. */
-static rk_status forward(rk_inference *inference, const rk_output *output, float *out) {
+static rk_status cuda_engine_forward(rk_inference *inference, const rk_output *output, float *out) {
     rk_model *model = inference->own;
     RK_FAIL_IF(inference->cancel && atomic_load(inference->cancel), RK_INTERRUPTED, "the run was cancelled");
     pthread_mutex_lock(&model->cuda->turn);
@@ -208,34 +208,34 @@ static rk_status forward(rk_inference *inference, const rk_output *output, float
 }
 
 /* A model in the middle of a step must not be used for anything else. */
-static rk_status need_drained(const rk_model *model) {
+static rk_status check_drained(const rk_model *model) {
     RK_FAIL_IF(model->queue.n_finished < model->queue.n_begun, RK_INVALID_ARGUMENT,
                "a batch is still in flight: drain the model first");
     return RK_OK;
 }
 
-static rk_status metrics(rk_model *model, bool binary, int64_t n, const rk_metric_sample *samples,
-                         const int64_t *groups, rk_metric_totals *out) {
+static rk_status cuda_engine_metrics(rk_model *model, bool binary, int64_t n, const rk_metric_sample *samples,
+                                     const int64_t *groups, rk_metric_totals *out) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(need_drained(model));
+    RK_TRY(check_drained(model));
     pthread_mutex_lock(&d->turn);
     rk_status status = rk_device_metrics(d->device, d->compute, binary, n, samples, groups, out);
     pthread_mutex_unlock(&d->turn);
     return status;
 }
 
-static rk_status item_positions(rk_model *model, const rk_item_positions *args) {
+static rk_status cuda_engine_item_positions(rk_model *model, const rk_item_positions *args) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(need_drained(model));
+    RK_TRY(check_drained(model));
     pthread_mutex_lock(&d->turn);
     rk_status status = rk_device_item_positions(d->device, d->compute, args, 0);
     pthread_mutex_unlock(&d->turn);
     return status;
 }
 
-static rk_status flush(rk_model *model) {
+static rk_status cuda_engine_flush(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(need_drained(model));
+    RK_TRY(check_drained(model));
     if (!d->home_is_old) return RK_OK;
     RK_TRY(d->store->ops->flush(d->store));
     RK_TRY(rk_device_graph_flush(d->graph));
@@ -243,9 +243,9 @@ static rk_status flush(rk_model *model) {
     return RK_OK;
 }
 
-static rk_status reload(rk_model *model) {
+static rk_status cuda_engine_reload(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(need_drained(model));
+    RK_TRY(check_drained(model));
     RK_TRY(d->store->ops->reload(d->store));
     RK_TRY(rk_device_graph_reload(d->graph));
     d->home_is_old = false;
@@ -253,12 +253,12 @@ static rk_status reload(rk_model *model) {
 }
 
 const rk_engine_ops rk_cuda_engine_functions = {.free = rk_cuda_engine_free,
-                                                .begin = begin,
-                                                .launch = launch,
-                                                .finish = finish,
-                                                .cancel = cancel,
-                                                .forward = forward,
-                                                .metrics = metrics,
-                                                .item_positions = item_positions,
-                                                .flush = flush,
-                                                .reload = reload};
+                                                .begin = cuda_engine_begin,
+                                                .launch = cuda_engine_launch,
+                                                .finish = cuda_engine_finish,
+                                                .cancel = cuda_engine_cancel,
+                                                .forward = cuda_engine_forward,
+                                                .metrics = cuda_engine_metrics,
+                                                .item_positions = cuda_engine_item_positions,
+                                                .flush = cuda_engine_flush,
+                                                .reload = cuda_engine_reload};

@@ -6,7 +6,7 @@
 #include "model/cuda/cuda_engine_internal.h"
 #include "model/step/ranks.h"
 
-static bool trains(const rk_model *model) {
+static bool is_for_training(const rk_model *model) {
     return model->optimizer != NULL;
 }
 
@@ -20,7 +20,7 @@ static rk_status bind_activations(rk_model *model) {
         int64_t stride = rk_device_graph_stride(d->graph, at->input);
         d->activations[f] =
             (rk_activation){rk_device_graph_data(d->graph, at->input) + at->first, stride, NULL};
-        if (trains(model))
+        if (is_for_training(model))
             d->gradients[f] =
                 (rk_activation){rk_device_graph_gradient(d->graph, at->input) + at->first, stride, NULL};
     }
@@ -37,7 +37,7 @@ static rk_status create_graph(rk_model *model, const rk_model_device *options) {
     if (model->lengths >= 0)
         inputs[n++] = (rk_device_graph_input){.value = model->lengths, .no_gradient = true};
     rk_device_graph_options graph = {.max_batch = model->max_here,
-                                     .training = trains(model),
+                                     .training = is_for_training(model),
                                      .tf32 = options->tf32,
                                      .inputs = inputs,
                                      .n_inputs = n};
@@ -59,7 +59,7 @@ static rk_status create_tasks(rk_model *model) {
 
 /* Unless the run file says how much: all of the tables if they fit beside the dense part, with a tenth of
  * what is free left for their scratch; else what does. */
-static rk_status budget_of(const rk_model *model, const rk_model_device *options, uint64_t *out) {
+static rk_status choose_table_budget(const rk_model *model, const rk_model_device *options, uint64_t *out) {
     rk_device_info info;
     uint64_t wanted = model->store->ops->bytes(model->store);
     RK_TRY(rk_device_query(model->cuda->device, &info));
@@ -74,7 +74,7 @@ static rk_status budget_of(const rk_model *model, const rk_model_device *options
 
 static rk_status create_tables(rk_model *model, const rk_model_device *options) {
     rk_device_tables_options tables = {.max_batch = model->max_here};
-    RK_TRY(budget_of(model, options, &tables.budget_bytes));
+    RK_TRY(choose_table_budget(model, options, &tables.budget_bytes));
     if (model->ranks->is_distributed) return rk_device_ranks_create(model, tables.budget_bytes);
     rk_cuda_engine *d = model->cuda;
     d->own = d->step_status;
@@ -84,7 +84,7 @@ static rk_status create_tables(rk_model *model, const rk_model_device *options) 
     return rk_device_store_local(on_device, &d->store);
 }
 
-static rk_status reserve(rk_model *model) {
+static rk_status reserve_memory(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
     size_t n_predictions =
         (size_t)((model->max_here > model->max_batch ? model->max_here : model->max_batch) * model->n_tasks);
@@ -109,8 +109,9 @@ static rk_status open_device(rk_model *model, const rk_model_device *options) {
     RK_TRY(rk_stream_create(d->device, &d->compute));
     RK_TRY(create_graph(model, options));
     RK_TRY(create_tasks(model));
-    if (rk_model_learns_pairs(model) && trains(model)) RK_TRY(rk_device_retrieval_create(model, options));
-    return reserve(model);
+    if (rk_model_learns_pairs(model) && is_for_training(model))
+        RK_TRY(rk_device_retrieval_create(model, options));
+    return reserve_memory(model);
 }
 
 /* No rank waits for one that has failed already. */

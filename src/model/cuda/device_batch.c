@@ -40,7 +40,7 @@ void rk_device_batch_release(rk_device *device, rk_device_batch *batch) {
     rk_device_free(device, batch->device);
 }
 
-static void send(rk_stream *upload, const rk_device_batch *batch, size_t offset, size_t n_bytes) {
+static void upload_bytes(rk_stream *upload, const rk_device_batch *batch, size_t offset, size_t n_bytes) {
     if (n_bytes) rk_stream_upload(upload, batch->device + offset, batch->host + offset, n_bytes);
 }
 
@@ -60,8 +60,8 @@ static void pack_sums(const rk_device_batch_layout *l, const rk_model *model, co
     for (int32_t t = 0; t < model->n_tasks; t++) shares[t] = wholes[t] > 0 ? shares[t] / wholes[t] : 0;
 }
 
-static void send_pairs(const rk_device_batch_layout *l, const rk_model *model, const rk_pairs *pairs,
-                       rk_stream *upload, rk_device_batch *to) {
+static void upload_pairs(const rk_device_batch_layout *l, const rk_model *model, const rk_pairs *pairs,
+                         rk_stream *upload, rk_device_batch *to) {
     size_t n = (size_t)pairs->n, n_items = n + (size_t)rk_retrieval_n_negatives(model->retrieval);
     const float *log_q = rk_retrieval_log_q(model->retrieval, pairs);
     const float *weights = pairs->weighted ? pairs->weights : NULL;
@@ -70,13 +70,13 @@ static void send_pairs(const rk_device_batch_layout *l, const rk_model *model, c
     to->n_pairs = pairs->n;
     memcpy(to->host + l->pairs, pairs->ids, n_items * sizeof *pairs->ids);
     if (log_q) memcpy(to->host + l->log_q, log_q, n_items * sizeof *log_q);
-    send(upload, to, l->pairs, n_items * sizeof *pairs->ids);
-    send(upload, to, l->log_q, log_q ? n_items * sizeof *log_q : 0);
-    send(upload, to, l->weights, n * sizeof *weights);
+    upload_bytes(upload, to, l->pairs, n_items * sizeof *pairs->ids);
+    upload_bytes(upload, to, l->log_q, log_q ? n_items * sizeof *log_q : 0);
+    upload_bytes(upload, to, l->weights, n * sizeof *weights);
 }
 
-static void send_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_local_batch *local,
-                         rk_stream *upload, rk_device_batch *to) {
+static void upload_targets(const rk_device_batch_layout *l, const rk_model *model,
+                           const rk_local_batch *local, rk_stream *upload, rk_device_batch *to) {
     const rk_batch *from = &local->batch;
     float *labels = (float *)(to->host + l->labels);
     size_t n = (size_t)from->n, label_bytes = n * (size_t)model->n_tasks * sizeof *labels;
@@ -85,8 +85,8 @@ static void send_targets(const rk_device_batch_layout *l, const rk_model *model,
     pack_sums(l, model, local, to);
     to->view.labels = labels;
     to->view.sample_weights = from->sample_weights ? (float *)(to->host + l->weights) : NULL;
-    send(upload, to, l->labels, label_bytes);
-    send(upload, to, l->weights, n * sizeof(float));
+    upload_bytes(upload, to, l->labels, label_bytes);
+    upload_bytes(upload, to, l->weights, n * sizeof(float));
 }
 
 void rk_device_batch_upload(const rk_device_batch_layout *l, const rk_model *model,
@@ -103,12 +103,12 @@ void rk_device_batch_upload(const rk_device_batch_layout *l, const rk_model *mod
                           .first_row = from->first_row};
     if (dense_bytes) memcpy(dense, from->dense, dense_bytes);
     if (l->n_sequences) rk_model_write_lengths(model, local->ids, 0, from->n, lengths);
-    send(upload, to, l->dense, dense_bytes);
-    send(upload, to, l->lengths, n * (size_t)l->n_sequences * sizeof(float));
+    upload_bytes(upload, to, l->dense, dense_bytes);
+    upload_bytes(upload, to, l->lengths, n * (size_t)l->n_sequences * sizeof(float));
     if (labelled && rk_model_learns_pairs(model))
-        send_pairs(l, model, &local->pairs, upload, to);
+        upload_pairs(l, model, &local->pairs, upload, to);
     else if (labelled)
-        send_targets(l, model, local, upload, to);
+        upload_targets(l, model, local, upload, to);
 }
 
 void rk_device_batch_number(const rk_device_batch_layout *l, const rk_model *model, rk_stream *stream,
@@ -118,5 +118,5 @@ void rk_device_batch_number(const rk_device_batch_layout *l, const rk_model *mod
     for (int32_t t = 0; t < model->n_tasks; t++)
         scales[t] = wholes[t] > 0 ? rk_model_task_weight(&model->tasks[t], model->step) / wholes[t] : 0;
     *(int64_t *)(batch->host + l->step) = model->step;
-    send(stream, batch, l->scales, l->n_bytes - l->scales);
+    upload_bytes(stream, batch, l->scales, l->n_bytes - l->scales);
 }

@@ -60,7 +60,7 @@ static rk_status enqueue_updates(rk_model *model) {
 }
 
 /* Rows and parameters, unless what was found stops them. */
-static rk_status update(rk_model *model) {
+static rk_status apply_updates(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
     uint32_t *stop = rk_stop_of(d->found, model->n_tasks);
     rk_device_graph_gradient_norm(d->graph, d->compute, stop);
@@ -77,13 +77,13 @@ static rk_status end_step(rk_model *model) {
     RK_TRY(rk_device_comm_gather(d->comm, d->compute, d->found, d->step_status_bytes, d->founds));
     rk_cuda_join_step_status(d->compute, ranks->roles.n_trainers, model->n_tasks, d->founds, d->found);
     RK_TRY(rk_device_comm_sum(d->comm, d->compute, gradients, n_gradients));
-    RK_TRY(update(model));
+    RK_TRY(apply_updates(model));
     rk_stream_download(d->compute, d->own, d->founds + (size_t)ranks->rank * width, d->step_status_bytes);
     rk_stream_download(d->compute, d->step_status, d->found, d->step_status_bytes);
     return RK_OK;
 }
 
-static rk_status begin(rk_model *model) {
+static rk_status device_ranks_begin(rk_model *model) {
     rk_ranks *ranks = model->ranks;
     rk_cuda_engine *d = model->cuda;
     d->word = (rk_device_control){ranks->asks_to_stop,
@@ -93,7 +93,7 @@ static rk_status begin(rk_model *model) {
     return rk_all_to_all_begin(ranks->trainers, RK_CHANNEL_VALUES, ranks->messages, NULL, NULL, &d->words);
 }
 
-static rk_status end(rk_model *model) {
+static rk_status device_ranks_end(rk_model *model) {
     rk_ranks *ranks = model->ranks;
     rk_cuda_engine *d = model->cuda;
     RK_TRY(rk_all_to_all_wait(d->words));
@@ -108,20 +108,21 @@ static rk_status end(rk_model *model) {
     return RK_OK;
 }
 
-static rk_status wait(rk_model *model) {
+static rk_status device_ranks_wait(rk_model *model) {
     return rk_device_comm_wait(model->cuda->comm, model->cuda->compute);
 }
 
-const rk_device_ranks_ops rk_device_many_ranks = {begin, enqueue_updates, end_step, end, wait};
+const rk_device_ranks_ops rk_device_many_ranks = {device_ranks_begin, enqueue_updates, end_step,
+                                                  device_ranks_end, device_ranks_wait};
 
-static rk_status nothing(rk_model *model) {
+static rk_status do_nothing(rk_model *model) {
     (void)model;
     return RK_OK;
 }
 
 static rk_status enqueue_updates_alone(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(update(model));
+    RK_TRY(apply_updates(model));
     rk_stream_download(d->compute, d->step_status, d->found, d->step_status_bytes);
     return RK_OK;
 }
@@ -130,4 +131,5 @@ static rk_status wait_alone(rk_model *model) {
     return rk_stream_sync(model->cuda->compute);
 }
 
-const rk_device_ranks_ops rk_device_one_rank = {nothing, enqueue_updates_alone, nothing, nothing, wait_alone};
+const rk_device_ranks_ops rk_device_one_rank = {do_nothing, enqueue_updates_alone, do_nothing, do_nothing,
+                                                wait_alone};

@@ -8,13 +8,13 @@
 #include "model/step/ranks.h"
 
 /* Users' vectors or gradients of the whole batch, and behind them items', at most. */
-static int64_t most_vectors(const rk_model *model) {
+static int64_t max_vectors(const rk_model *model) {
     return 2 * model->max_batch + rk_retrieval_n_negatives(model->retrieval);
 }
 
-static rk_status reserve_all(rk_model *model) {
+static rk_status reserve_memory(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    size_t n_bytes = (size_t)(most_vectors(model) * rk_model_vector_dim(model)) * sizeof(float);
+    size_t n_bytes = (size_t)(max_vectors(model) * rk_model_vector_dim(model)) * sizeof(float);
     RK_TRY(rk_device_alloc(d->device, n_bytes, &d->all_vectors));
     RK_TRY(rk_device_alloc(d->device, n_bytes, &d->all_gradients));
     return rk_alloc(4 * (size_t)model->ranks->roles.n_trainers, sizeof *d->messages, &d->messages);
@@ -24,7 +24,7 @@ rk_status rk_device_retrieval_create(rk_model *model, const rk_model_device *opt
     rk_candidate_loss_config config = rk_retrieval_loss_config(model, model->max_batch);
     rk_device_candidate_loss_options how = {.tf32 = options->tf32};
     RK_TRY(rk_device_candidate_loss_create(model->cuda->device, &config, &how, &model->cuda->candidates));
-    return model->ranks->is_distributed ? reserve_all(model) : RK_OK;
+    return model->ranks->is_distributed ? reserve_memory(model) : RK_OK;
 }
 
 void rk_device_retrieval_free(rk_cuda_engine *d) {
@@ -76,8 +76,8 @@ static void add_message(rk_device_message *list, size_t *n, int32_t rank, const 
 }
 
 /* All trainers' vectors to all: users of the first n_pairs samples, items of all. */
-static void gather(rk_model *model, const vectors *mine, int64_t n_pairs, int64_t total, float *users,
-                   float *items) {
+static void all_gather_vectors(rk_model *model, const vectors *mine, int64_t n_pairs, int64_t total,
+                               float *users, float *items) {
     rk_cuda_engine *d = model->cuda;
     const rk_ranks *ranks = model->ranks;
     rk_device_message *send = d->messages, *receive = send + 2 * ranks->roles.n_trainers;
@@ -108,7 +108,7 @@ static void run_over_ranks(rk_model *model, const rk_device_batch *batch, const 
                    .items = users + n_pairs * dim,
                    .user_gradient = user_gradient,
                    .item_gradient = user_gradient + n_pairs * dim};
-    gather(model, mine, n_pairs, total, users, users + n_pairs * dim);
+    all_gather_vectors(model, mine, n_pairs, total, users, users + n_pairs * dim);
     rk_stream_fill(d->compute, user_gradient, 0, (size_t)(n_pairs * dim) * sizeof *user_gradient);
     run_loss(model, batch, &all, n_pairs * ranks->rank / n, n_pairs * (ranks->rank + 1) / n);
     (void)rk_device_comm_sum(d->comm, d->compute, user_gradient, (size_t)((n_pairs + total) * dim));
@@ -120,12 +120,12 @@ static void run_over_ranks(rk_model *model, const rk_device_batch *batch, const 
         rk_stream_copy(d->compute, mine->item_gradient, all.item_gradient + first * dim, item_bytes);
 }
 
-static int64_t n_rest(const rk_model *model, const rk_device_batch *batch, int64_t n) {
+static int64_t count_resting_samples(const rk_model *model, const rk_device_batch *batch, int64_t n) {
     return rk_retrieval_local_negatives(model, batch->n_pairs, n);
 }
 
 /* Of scores nothing is learned. */
-static void enqueue_loss(rk_model *model, const rk_device_batch *batch, int64_t n) {
+static void enqueue_retrieval_loss(rk_model *model, const rk_device_batch *batch, int64_t n) {
     rk_cuda_engine *d = model->cuda;
     rk_value user = rk_graph_find(model->graph, "user_vector"),
              item = rk_graph_find(model->graph, "item_vector");
@@ -139,11 +139,12 @@ static void enqueue_loss(rk_model *model, const rk_device_batch *batch, int64_t 
         run_loss(model, batch, &mine, 0, batch->n_pairs);
 }
 
-static rk_status compute_loss(const rk_model *model, const rk_batch *batch, const double *found,
-                              double *loss) {
+static rk_status compute_retrieval_loss(const rk_model *model, const rk_batch *batch, const double *found,
+                                        double *loss) {
     (void)batch;
     *loss = found[0];
     return isfinite(*loss) ? RK_OK : rk_retrieval_not_finite(model, *loss);
 }
 
-const rk_device_loss_ops rk_device_retrieval_losses = {n_rest, enqueue_loss, compute_loss};
+const rk_device_loss_ops rk_device_retrieval_losses = {count_resting_samples, enqueue_retrieval_loss,
+                                                       compute_retrieval_loss};

@@ -2,12 +2,12 @@
 #include "cuda/dense/dense_update.h"
 #include "model/cuda/cuda_engine_internal.h"
 
-static int64_t n_rest(const rk_model *model, const rk_device_batch *batch, int64_t n) {
+static int64_t count_resting_samples(const rk_model *model, const rk_device_batch *batch, int64_t n) {
     (void)model, (void)batch, (void)n;
     return 0;
 }
 
-static void enqueue_loss(rk_model *model, const rk_device_batch *batch, int64_t n) {
+static void enqueue_task_losses(rk_model *model, const rk_device_batch *batch, int64_t n) {
     rk_cuda_engine *d = model->cuda;
     const char *at = batch->device;
     bool learns = model->log_variances >= 0;
@@ -28,9 +28,10 @@ static void enqueue_loss(rk_model *model, const rk_device_batch *batch, int64_t 
             .stop_bit = RK_CUDA_STOP_LOSS});
 }
 
-static rk_status compute_loss(const rk_model *model, const rk_batch *batch, const double *found,
-                              double *loss) {
+static rk_status compute_task_losses(const rk_model *model, const rk_batch *batch, const double *found,
+                                     double *loss) {
     return rk_model_sum_micro_batches(model, batch, found, 1, loss);
 }
 
-const rk_device_loss_ops rk_device_task_losses = {n_rest, enqueue_loss, compute_loss};
+const rk_device_loss_ops rk_device_task_losses = {count_resting_samples, enqueue_task_losses,
+                                                  compute_task_losses};

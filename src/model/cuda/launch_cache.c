@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 
-static rk_status capture(rk_launch_cache *kept, rk_stream *stream, int64_t n,
-                         void (*enqueue)(void *context, int64_t n), void *context) {
+static rk_status capture_launches(rk_launch_cache *kept, rk_stream *stream, int64_t n,
+                                  void (*enqueue)(void *context, int64_t n), void *context) {
     rk_launch_graph *graph;
     RK_TRY(rk_stream_capture_begin(stream));
     enqueue(context, n);
@@ -18,7 +18,7 @@ static rk_status capture(rk_launch_cache *kept, rk_stream *stream, int64_t n,
 }
 
 /* RK_LAUNCH_GRAPHS=off: nothing is kept, which tells a graph's fault from a kernel's. */
-static bool is_off(void) {
+static bool is_disabled(void) {
     const char *wanted = getenv("RK_LAUNCH_GRAPHS");
     return wanted && strcmp(wanted, "off") == 0;
 }
@@ -29,11 +29,11 @@ rk_status rk_launch_cache_run(rk_launch_cache *kept, rk_stream *stream, int64_t 
                               void (*enqueue)(void *context, int64_t n), void *context) {
     bool is_kept = kept->graph && kept->n == n, comes_again = n > 0 && kept->last_n == n;
     kept->last_n = n;
-    if ((!is_kept && !comes_again) || is_off()) {
+    if ((!is_kept && !comes_again) || is_disabled()) {
         enqueue(context, n);
         return RK_OK;
     }
-    if (!is_kept) RK_TRY(capture(kept, stream, n, enqueue, context));
+    if (!is_kept) RK_TRY(capture_launches(kept, stream, n, enqueue, context));
     rk_launch_graph_run(kept->graph, stream);
     return RK_OK;
 }

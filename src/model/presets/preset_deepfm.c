@@ -1,7 +1,8 @@
 /* DeepFM (Guo et al. 2017): a factorization machine and a multilayer perceptron over the same vectors. */
 #include "model/presets/preset_blocks.h"
 
-static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+static rk_value build_deepfm(rk_graph *graph, const rk_model_section *section,
+                             const rk_preset_inputs *inputs) {
     static const int64_t units[] = {256, 128, 64};
     rk_value first = rk_block_first_order(graph, inputs, true);
     rk_value second = rk_fm(graph, inputs->vector_rows);
@@ -17,4 +18,4 @@ const rk_preset rk_preset_deepfm = {.name = "deepfm",
                                     .vector_pairs = true,
                                     .needs_features = true,
                                     .one_task = true,
-                                    .build = build};
+                                    .build = build_deepfm};

@@ -4,7 +4,7 @@
 
 #include "model/presets/preset_blocks.h"
 
-static rk_value fail(rk_graph *graph) {
+static rk_value keep_graph_error(rk_graph *graph) {
     rk_graph_fail(graph, RK_CONFIG);
     return -1;
 }
@@ -33,14 +33,14 @@ static bool find_pair(rk_graph *graph, const rk_preset_inputs *inputs, const rk_
     } else {
         return true;
     }
-    fail(graph);
+    keep_graph_error(graph);
     return false;
 }
 
 /* The activation unit: an MLP over [q, k, q - k, q * k] of each position, to one weight; a bias would change
  * nothing in a softmax. */
-static rk_value weights(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
-                        int64_t number, rk_value x) {
+static rk_value attention_weights(rk_graph *graph, const rk_model_section *section,
+                                  const rk_preset_inputs *inputs, int64_t number, rk_value x) {
     static const int64_t units[] = {64, 32};
     char name[64];
     snprintf(name, sizeof name, "attention_%d", (int)number);
@@ -54,31 +54,31 @@ static rk_value weights(rk_graph *graph, const rk_model_section *section, const 
     return rk_linear_rows(graph, name, x, 1, !section->attention_softmax, RK_F32);
 }
 
-static rk_value pooled(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
-                       int64_t number) {
+static rk_value attention_pooled(rk_graph *graph, const rk_model_section *section,
+                                 const rk_preset_inputs *inputs, int64_t number) {
     const rk_preset_feature *target, *history;
     if (!find_pair(graph, inputs, &section->attention[number], &target, &history)) return -1;
     rk_value q = rk_slice(graph, inputs->vectors, target->first, target->width);
     rk_value k = rk_reshape(graph, rk_slice(graph, inputs->vectors, history->first, history->width),
                             history->length, target->width);
-    rk_value w = weights(graph, section, inputs, number, rk_target_pairs(graph, q, k));
+    rk_value w = attention_weights(graph, section, inputs, number, rk_target_pairs(graph, q, k));
     return rk_attention_pool(graph, w, k, inputs->lengths, history->length_column,
                              section->attention_softmax);
 }
 
-static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+static rk_value build_din(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     static const int64_t units[] = {256, 128, 64};
     const char *histories[RK_MAX_PAIRS];
     if (section->n_attention == 0) {
         rk_error(RK_CONFIG, "model 'din' needs 'attention'");
         rk_error_hint(RK_CONFIG,
                       "name a target and its history: attention: [{target: item, history: clicks}]");
-        return fail(graph);
+        return keep_graph_error(graph);
     }
     rk_value x = -1;
     for (int64_t i = 0; i < section->n_attention; i++) {
         histories[i] = section->attention[i].history;
-        x = rk_block_concat(graph, x, pooled(graph, section, inputs, i));
+        x = rk_block_concat(graph, x, attention_pooled(graph, section, inputs, i));
     }
     x = rk_block_concat(graph, rk_block_features_but(graph, inputs, histories, (int32_t)section->n_attention),
                         x);
@@ -90,4 +90,4 @@ const rk_preset rk_preset_din = {.name = "din",
                                  .vectors = true,
                                  .lengths = true,
                                  .needs_features = true,
-                                 .build = build};
+                                 .build = build_din};

@@ -3,8 +3,8 @@
 #include "model/presets/preset_blocks.h"
 
 /* The dense input as one more vector, [1, dim]. */
-static rk_value build_bottom(rk_graph *graph, const rk_model_section *section,
-                             const rk_preset_inputs *inputs) {
+static rk_value build_bottom_mlp(rk_graph *graph, const rk_model_section *section,
+                                 const rk_preset_inputs *inputs) {
     rk_value bottom = rk_block_bottom_mlp(graph, section, inputs);
     int32_t units = rk_graph_shape(graph, bottom).cols;
     if (bottom < 0 || units == inputs->dim) return bottom;
@@ -14,9 +14,9 @@ static rk_value build_bottom(rk_graph *graph, const rk_model_section *section,
     return -1;
 }
 
-static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+static rk_value build_dlrm(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     static const int64_t units[] = {512, 256};
-    rk_value bottom = inputs->dense < 0 ? -1 : build_bottom(graph, section, inputs);
+    rk_value bottom = inputs->dense < 0 ? -1 : build_bottom_mlp(graph, section, inputs);
     int32_t n_rows = inputs->n_vectors + (inputs->dense >= 0);
     if (n_rows < 2) {
         rk_graph_fail(graph, rk_error(RK_CONFIG,
@@ -34,4 +34,4 @@ const rk_preset rk_preset_dlrm = {.name = "dlrm",
                                   .vectors = true,
                                   .equal_dims = true,
                                   .needs_features = true,
-                                  .build = build};
+                                  .build = build_dlrm};

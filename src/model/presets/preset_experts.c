@@ -18,8 +18,8 @@ typedef struct stacks {
     int64_t n_units;
 } stacks;
 
-static rk_value layers(const stacks *s, const char *name, rk_value x, const int64_t *units, int64_t n,
-                       int64_t first) {
+static rk_value build_layers(const stacks *s, const char *name, rk_value x, const int64_t *units, int64_t n,
+                             int64_t first) {
     rk_mlp mlp = {
         .units = units,
         .n = n,
@@ -32,19 +32,19 @@ static rk_value layers(const stacks *s, const char *name, rk_value x, const int6
     return rk_mlp_build(s->graph, name, x, &mlp);
 }
 
-static bool all_equal(const rk_value *x, int32_t n) {
+static bool are_all_equal(const rk_value *x, int32_t n) {
     for (int32_t i = 1; i < n; i++)
         if (x[i] != x[0]) return false;
     return true;
 }
 
 /* Columns first .. first+count-1 of x, which may be all of them. */
-static rk_value columns(rk_graph *graph, rk_value x, int32_t first, int32_t count) {
+static rk_value slice_columns(rk_graph *graph, rk_value x, int32_t first, int32_t count) {
     return rk_graph_shape(graph, x).cols == count ? x : rk_slice(graph, x, first, count);
 }
 
 /* The first layer of so many stacks over one value: one wide product. */
-static rk_value first_layer(const stacks *s, const char *name, rk_value x, int32_t n_stacks) {
+static rk_value build_first_layers(const stacks *s, const char *name, rk_value x, int32_t n_stacks) {
     int64_t units = n_stacks * s->units[0];
     if (units > RK_MAX_UNITS)
         rk_graph_fail(s->graph,
@@ -52,20 +52,21 @@ static rk_value first_layer(const stacks *s, const char *name, rk_value x, int32
                                "%d %ss of %lld units have %lld units together in their first layer; at most "
                                "%d are supported",
                                n_stacks, s->name, (long long)s->units[0], (long long)units, RK_MAX_UNITS));
-    return layers(s, name, x, &units, 1, 0);
+    return build_layers(s, name, x, &units, 1, 0);
 }
 
 /* The other layers of `count` stacks, whose first ones stand in `first` from stack number `before` on: their
  * outputs side by side. */
-static rk_value other_layers(const stacks *s, rk_value first, int32_t before, int32_t count, int32_t stack) {
+static rk_value build_other_layers(const stacks *s, rk_value first, int32_t before, int32_t count,
+                                   int32_t stack) {
     int32_t width = (int32_t)s->units[0];
     rk_value ends[RK_MAX_EXPERTS];
-    if (s->n_units == 1) return columns(s->graph, first, before * width, count * width);
+    if (s->n_units == 1) return slice_columns(s->graph, first, before * width, count * width);
     for (int32_t i = 0; i < count; i++) {
         char name[NAME_BYTES];
         snprintf(name, sizeof name, "%s%s_%d", s->prefix, s->name, stack + i);
-        ends[i] = layers(s, name, columns(s->graph, first, (before + i) * width, width), s->units + 1,
-                         s->n_units - 1, 1);
+        ends[i] = build_layers(s, name, slice_columns(s->graph, first, (before + i) * width, width),
+                               s->units + 1, s->n_units - 1, 1);
     }
     return rk_concat(s->graph, ends, count);
 }
@@ -74,26 +75,26 @@ static rk_value other_layers(const stacks *s, rk_value first, int32_t before, in
  * "<name>s" where that is all of them and "<name>s_<group>" else; a layer of one stack is
  * "<name>_<stack>". */
 static void build_stacks(const stacks *s, rk_value *out) {
-    bool one = all_equal(s->x, s->n_groups);
+    bool one = are_all_equal(s->x, s->n_groups);
     int32_t total = 0, stack = 0;
     rk_value first = -1;
     char name[NAME_BYTES];
     for (int32_t g = 0; g < s->n_groups; g++) total += s->counts[g];
     snprintf(name, sizeof name, "%s%ss", s->prefix, s->name);
-    if (one) first = first_layer(s, name, s->x[0], total);
+    if (one) first = build_first_layers(s, name, s->x[0], total);
     for (int32_t g = 0; g < s->n_groups; stack += s->counts[g++]) {
         if (s->counts[g] == 0) continue;
         bool single = s->counts[g] == 1;
         snprintf(name, sizeof name, "%s%s%s_%d", s->prefix, s->name, single ? "" : "s", single ? stack : g);
-        if (!one) first = first_layer(s, name, s->x[g], s->counts[g]);
-        out[g] = other_layers(s, first, one ? stack : 0, s->counts[g], stack);
+        if (!one) first = build_first_layers(s, name, s->x[g], s->counts[g]);
+        out[g] = build_other_layers(s, first, one ? stack : 0, s->counts[g], stack);
     }
 }
 
 /* softmax(x W) of so many gates each, without bias; those that read one value are one product. */
 static void build_gates(rk_graph *graph, const char *prefix, const rk_value *x, const int32_t *counts,
                         int32_t n_groups, rk_value *out) {
-    bool one = all_equal(x, n_groups);
+    bool one = are_all_equal(x, n_groups);
     int32_t total = 0, before = 0;
     rk_value all = -1;
     char name[NAME_BYTES];
@@ -102,7 +103,7 @@ static void build_gates(rk_graph *graph, const char *prefix, const rk_value *x, 
     if (one) all = rk_linear(graph, name, x[0], total, false, RK_F32);
     for (int32_t g = 0; g < n_groups; before += counts[g++]) {
         snprintf(name, sizeof name, "%sgate_%d", prefix, g);
-        out[g] = rk_softmax(graph, one ? columns(graph, all, before, counts[g])
+        out[g] = rk_softmax(graph, one ? slice_columns(graph, all, before, counts[g])
                                        : rk_linear(graph, name, x[g], counts[g], false, RK_F32));
     }
 }

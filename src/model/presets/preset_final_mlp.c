@@ -11,7 +11,7 @@ typedef struct feature_names {
     int64_t n;
 } feature_names;
 
-static rk_value vectors_of(rk_graph *graph, const rk_preset_inputs *inputs, feature_names list) {
+static rk_value concat_feature_vectors(rk_graph *graph, const rk_preset_inputs *inputs, feature_names list) {
     rk_value parts[RK_MAX_CONTEXT];
     for (int64_t i = 0; i < list.n; i++) {
         const rk_preset_feature *feature = rk_preset_find(inputs, list.names[i]);
@@ -27,7 +27,8 @@ static rk_value vectors_of(rk_graph *graph, const rk_preset_inputs *inputs, feat
 }
 
 /* What the streams read: all but the gates' contexts. */
-static rk_value streamed(rk_graph *graph, const rk_preset_inputs *inputs, const feature_names contexts[2]) {
+static rk_value find_stream_features(rk_graph *graph, const rk_preset_inputs *inputs,
+                                     const feature_names contexts[2]) {
     const char *names[2 * RK_MAX_CONTEXT];
     int32_t n = 0;
     for (int k = 0; k < 2; k++)
@@ -50,8 +51,8 @@ typedef struct stream {
     double dropout;
 } stream;
 
-static rk_value gated(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
-                      const stream *s, rk_value x) {
+static rk_value apply_feature_gate(rk_graph *graph, const rk_model_section *section,
+                                   const rk_preset_inputs *inputs, const stream *s, rk_value x) {
     static const int64_t units[] = {64};
     if (!s->context.n) return rk_gate(graph, s->gate, x, -1);
     char name[32];
@@ -59,7 +60,7 @@ static rk_value gated(rk_graph *graph, const rk_model_section *section, const rk
                   .n = section->gate_deep ? section->n_gate_deep : 1,
                   .activation = "relu",
                   .dtype = inputs->dtype};
-    rk_value context = rk_mlp_build(graph, s->gate, vectors_of(graph, inputs, s->context), &mlp);
+    rk_value context = rk_mlp_build(graph, s->gate, concat_feature_vectors(graph, inputs, s->context), &mlp);
     snprintf(name, sizeof name, "%s/linear", s->gate);
     return rk_gate(graph, s->gate, x,
                    rk_linear(graph, name, context, rk_graph_shape(graph, x).cols, true, inputs->dtype));
@@ -73,12 +74,13 @@ static rk_value build_stream(rk_graph *graph, const rk_model_section *section, c
                   .batch_norm = section->batch_norm,
                   .dropout = s->dropout,
                   .dtype = inputs->dtype};
-    return rk_mlp_build(graph, s->deep, section->gates ? gated(graph, section, inputs, s, x) : x, &mlp);
+    return rk_mlp_build(graph, s->deep, section->gates ? apply_feature_gate(graph, section, inputs, s, x) : x,
+                        &mlp);
 }
 
 /* sum over heads of x_h W_h y_h, with a task's own W */
-static rk_value bilinear(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, rk_value y,
-                         int32_t heads, int32_t task) {
+static rk_value bilinear_fusion(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, rk_value y,
+                                int32_t heads, int32_t task) {
     int32_t from = rk_graph_shape(graph, x).cols / heads, to = rk_graph_shape(graph, y).cols / heads;
     rk_op_options options = {
         .units = to,
@@ -98,7 +100,8 @@ static rk_value bilinear(rk_graph *graph, const rk_preset_inputs *inputs, rk_val
     return rk_sum_all(graph, rk_multiply(graph, rk_concat(graph, parts, heads), y));
 }
 
-static rk_value fuse(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, rk_value y, int32_t heads) {
+static rk_value fuse_streams(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, rk_value y,
+                             int32_t heads) {
     int32_t units = rk_graph_shape(graph, x).cols, units2 = rk_graph_shape(graph, y).cols;
     if (units % heads || units2 % heads) {
         rk_error(RK_CONFIG, "fusion_heads (%d) must divide the units of the streams' last layers (%d and %d)",
@@ -109,12 +112,13 @@ static rk_value fuse(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x
     }
     rk_value products = -1;
     for (int32_t t = 0; t < inputs->n_tasks; t++)
-        products = rk_block_concat(graph, products, bilinear(graph, inputs, x, y, heads, t));
+        products = rk_block_concat(graph, products, bilinear_fusion(graph, inputs, x, y, heads, t));
     return rk_block_add(graph, rk_block_logits(graph, inputs, "logits", rk_block_concat(graph, x, y)),
                         products);
 }
 
-static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+static rk_value build_final_mlp(rk_graph *graph, const rk_model_section *section,
+                                const rk_preset_inputs *inputs) {
     static const int64_t units[] = {256, 128, 64};
     const feature_names contexts[] = {{section->gate_context, section->n_gate_context},
                                       {section->gate_context2, section->n_gate_context2}};
@@ -130,11 +134,12 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
                   section->deep2 ? section->deep2 : one.units,
                   section->deep2 ? section->n_deep2 : one.n,
                   section->dropout2 >= 0 ? section->dropout2 : section->dropout};
-    rk_value x = streamed(graph, inputs, contexts);
+    rk_value x = find_stream_features(graph, inputs, contexts);
     rk_value first = build_stream(graph, section, inputs, &one, x),
              second = build_stream(graph, section, inputs, &two, x);
-    return fuse(graph, inputs, first, second, section->fusion_heads ? (int32_t)section->fusion_heads : 1);
+    return fuse_streams(graph, inputs, first, second,
+                        section->fusion_heads ? (int32_t)section->fusion_heads : 1);
 }
 
 const rk_preset rk_preset_final_mlp = {
-    .name = "final_mlp", .keys = RK_KEYS_DEEP | RK_KEYS_STREAMS, .vectors = true, .build = build};
+    .name = "final_mlp", .keys = RK_KEYS_DEEP | RK_KEYS_STREAMS, .vectors = true, .build = build_final_mlp};

@@ -13,7 +13,7 @@ typedef struct mask_blocks {
 } mask_blocks;
 
 /* Two layers, the first `reduction_ratio` times as wide as the mask. */
-static rk_value mask(const mask_blocks *b, int32_t number, int32_t width) {
+static rk_value instance_mask(const mask_blocks *b, int32_t number, int32_t width) {
     char name[64];
     double ratio = b->section->reduction_ratio > 0 ? b->section->reduction_ratio : 2;
     int64_t wide = (int64_t)(ratio * width) > 1 ? (int64_t)(ratio * width) : 1;
@@ -25,9 +25,9 @@ static rk_value mask(const mask_blocks *b, int32_t number, int32_t width) {
 }
 
 /* activation(layer norm(W (mask * x))) */
-static rk_value block(const mask_blocks *b, int32_t number, rk_value x) {
+static rk_value build_mask_block(const mask_blocks *b, int32_t number, rk_value x) {
     char name[64];
-    rk_value masked = rk_multiply(b->graph, x, mask(b, number, rk_graph_shape(b->graph, x).cols));
+    rk_value masked = rk_multiply(b->graph, x, instance_mask(b, number, rk_graph_shape(b->graph, x).cols));
     snprintf(name, sizeof name, "block_%d/linear", number);
     x = rk_linear(b->graph, name, masked, (int32_t)b->units[number], false, b->inputs->dtype);
     snprintf(name, sizeof name, "block_%d/norm", number);
@@ -36,16 +36,17 @@ static rk_value block(const mask_blocks *b, int32_t number, rk_value x) {
     return rk_dropout(b->graph, x, b->section->dropout);
 }
 
-static rk_value blocks(const mask_blocks *b, rk_value x, bool stacked) {
+static rk_value build_mask_blocks(const mask_blocks *b, rk_value x, bool stacked) {
     rk_value outputs[RK_MAX_LAYERS];
     for (int32_t i = 0; i < b->n; i++) {
-        outputs[i] = block(b, i, x);
+        outputs[i] = build_mask_block(b, i, x);
         if (stacked) x = outputs[i];
     }
     return stacked ? x : rk_concat(b->graph, outputs, b->n);
 }
 
-static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+static rk_value build_masknet(rk_graph *graph, const rk_model_section *section,
+                              const rk_preset_inputs *inputs) {
     static const int64_t block_units[] = {128, 128, 128}, units[] = {256, 128, 64};
     bool stacked = section->structure == RK_STRUCTURE_STACKED;
     mask_blocks b = {graph, section, inputs, rk_block_features(graph, inputs), block_units, 3};
@@ -59,7 +60,7 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
         rows = rk_multiply(graph, rows, there); /* padding stays zeros, whatever the norm's beta */
     rk_value normed =
         rk_block_concat(graph, rk_reshape(graph, rows, 1, inputs->n_vectors * inputs->dim), inputs->dense);
-    rk_value x = blocks(&b, normed, stacked);
+    rk_value x = build_mask_blocks(&b, normed, stacked);
     if (!stacked || section->n_deep) x = rk_block_deep(graph, section, inputs, x, units, 3);
     return rk_block_logits(graph, inputs, "logits", x);
 }
@@ -70,4 +71,4 @@ const rk_preset rk_preset_masknet = {.name = "masknet",
                                      .equal_dims = true,
                                      .lengths = true,
                                      .needs_features = true,
-                                     .build = build};
+                                     .build = build_masknet};

@@ -2,7 +2,7 @@
  * dense]. */
 #include "model/presets/preset_experts.h"
 
-static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+static rk_value build_mmoe(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     rk_ple_level level = {
         .prefix = "", .n_shared = (int32_t)(section->experts ? section->experts : 4), .is_last = true};
     rk_value x[RK_MAX_TOWERS + 1];
@@ -13,4 +13,4 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
 }
 
 const rk_preset rk_preset_mmoe = {
-    .name = "mmoe", .keys = RK_KEYS_TOWERS | RK_KEYS_EXPERTS, .vectors = true, .build = build};
+    .name = "mmoe", .keys = RK_KEYS_TOWERS | RK_KEYS_EXPERTS, .vectors = true, .build = build_mmoe};

@@ -4,7 +4,7 @@
 
 #include "model/presets/preset_experts.h"
 
-static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+static rk_value build_ple(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     int64_t n_levels = section->levels ? section->levels : 2;
     char prefix[32];
     rk_ple_level level = {
@@ -24,4 +24,4 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
 }
 
 const rk_preset rk_preset_ple = {
-    .name = "ple", .keys = RK_KEYS_TOWERS | RK_KEYS_LEVELS, .vectors = true, .build = build};
+    .name = "ple", .keys = RK_KEYS_TOWERS | RK_KEYS_LEVELS, .vectors = true, .build = build_ple};

@@ -1,7 +1,8 @@
 /* Shared bottom (Caruana 1997): one MLP over [vectors, dense], and a tower a task. */
 #include "model/presets/preset_experts.h"
 
-static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+static rk_value build_shared_bottom(rk_graph *graph, const rk_model_section *section,
+                                    const rk_preset_inputs *inputs) {
     static const int64_t units[] = {256, 128};
     rk_value x[RK_MAX_TOWERS + 1];
     if (!rk_block_same_for_tasks(
@@ -11,5 +12,7 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     return rk_block_towers(graph, section, inputs, x);
 }
 
-const rk_preset rk_preset_shared_bottom = {
-    .name = "shared_bottom", .keys = RK_KEYS_DEEP | RK_KEYS_TOWERS, .vectors = true, .build = build};
+const rk_preset rk_preset_shared_bottom = {.name = "shared_bottom",
+                                           .keys = RK_KEYS_DEEP | RK_KEYS_TOWERS,
+                                           .vectors = true,
+                                           .build = build_shared_bottom};

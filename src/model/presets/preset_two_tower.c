@@ -1,13 +1,14 @@
 /* Two towers and the product of their vectors (docs/retrieval.md). The last of the features is the item. */
 #include "model/presets/preset_blocks.h"
 
-static rk_value named(rk_graph *graph, const char *op, const char *name, rk_value x) {
+static rk_value add_named_op(rk_graph *graph, const char *op, const char *name, rk_value x) {
     return rk_graph_add(graph, op, name, NULL, &x, 1);
 }
 
 /* Hidden layers, and the last of `deep` linear. */
-static rk_value mlp(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
-                    const char *name, const char *last, rk_value x) {
+static rk_value build_tower_mlp(rk_graph *graph, const rk_model_section *section,
+                                const rk_preset_inputs *inputs, const char *name, const char *last,
+                                rk_value x) {
     rk_mlp hidden = {.units = section->deep,
                      .n = section->n_deep - 1,
                      .activation = section->activation ? section->activation : "relu",
@@ -18,9 +19,10 @@ static rk_value mlp(rk_graph *graph, const rk_model_section *section, const rk_p
 }
 
 /* x: n vectors side by side, and perhaps dense numbers, which need an MLP. */
-static rk_value vector(rk_graph *graph, const rk_model_section *section, const char *name, rk_value x) {
+static rk_value build_tower_vector(rk_graph *graph, const rk_model_section *section, const char *name,
+                                   rk_value x) {
     bool cosine = section->retrieval.similarity == RK_SIMILARITY_COSINE;
-    return named(graph, cosine ? "l2_normalize" : "sum_rows", name, x);
+    return add_named_op(graph, cosine ? "l2_normalize" : "sum_rows", name, x);
 }
 
 static rk_value sum_vectors(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, int32_t n) {
@@ -29,7 +31,7 @@ static rk_value sum_vectors(rk_graph *graph, const rk_preset_inputs *inputs, rk_
 
 /* The user's n vectors, the history's by a matrix: u + V h (SimpleX: Mao et al., 2021, equation 8; its
  * factors are in what is learned). */
-static rk_value with_linear_history(rk_graph *graph, const rk_preset_inputs *inputs, int32_t n) {
+static rk_value add_linear_history(rk_graph *graph, const rk_preset_inputs *inputs, int32_t n) {
     const char *const but[] = {"history", inputs->features[inputs->n_features - 1].name};
     rk_value h = rk_slice(graph, inputs->vectors, rk_preset_find(inputs, "history")->first, inputs->dim);
     h = rk_linear(graph, "history", h, inputs->dim, false, inputs->dtype);
@@ -39,7 +41,8 @@ static rk_value with_linear_history(rk_graph *graph, const rk_preset_inputs *inp
                         sum_vectors(graph, inputs, rk_block_features_but(graph, inputs, but, 2), n - 1), h);
 }
 
-static rk_value user_tower(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+static rk_value build_user_tower(rk_graph *graph, const rk_model_section *section,
+                                 const rk_preset_inputs *inputs) {
     int32_t n = inputs->n_vectors - 1;
     bool is_linear = section->retrieval.history_linear;
     rk_value x = rk_slice(graph, inputs->vectors, 0, n * inputs->dim);
@@ -48,37 +51,41 @@ static rk_value user_tower(rk_graph *graph, const rk_model_section *section, con
             graph,
             rk_error(RK_CONFIG, "'history_linear' is not supported with 'deep'\nhint: remove one of them"));
     if (section->n_deep)
-        return mlp(graph, section, inputs, "user", "user/last", rk_block_concat(graph, x, inputs->dense));
+        return build_tower_mlp(graph, section, inputs, "user", "user/last",
+                               rk_block_concat(graph, x, inputs->dense));
     if (inputs->dense >= 0)
         rk_graph_fail(graph, rk_error(RK_CONFIG,
                                       "a two_tower with dense features needs hidden layers\nhint: set "
                                       "'deep', or remove the dense features"));
-    return is_linear ? with_linear_history(graph, inputs, n) : sum_vectors(graph, inputs, x, n);
+    return is_linear ? add_linear_history(graph, inputs, n) : sum_vectors(graph, inputs, x, n);
 }
 
-static rk_value item_tower(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+static rk_value build_item_tower(rk_graph *graph, const rk_model_section *section,
+                                 const rk_preset_inputs *inputs) {
     rk_value x = rk_slice(graph, inputs->vectors, (inputs->n_vectors - 1) * inputs->dim, inputs->dim);
-    return section->n_deep ? mlp(graph, section, inputs, "item", "item/last", x) : x;
+    return section->n_deep ? build_tower_mlp(graph, section, inputs, "item", "item/last", x) : x;
 }
 
 /* Without an MLP dropout is of the user's vector as the product takes it, normalized (SimpleX: Mao et al.,
  * 2021). */
-static rk_value user_vector(rk_graph *graph, const rk_model_section *section, rk_value x) {
+static rk_value finish_user_vector(rk_graph *graph, const rk_model_section *section, rk_value x) {
     static const char *const name = "user_vector";
-    if (section->n_deep || section->dropout == 0) return vector(graph, section, name, x);
-    x = vector(graph, section, NULL, x);
+    if (section->n_deep || section->dropout == 0) return build_tower_vector(graph, section, name, x);
+    x = build_tower_vector(graph, section, NULL, x);
     return rk_graph_add(graph, "dropout", name, &(rk_op_options){.rate = section->dropout}, &x, 1);
 }
 
-static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+static rk_value build_two_tower(rk_graph *graph, const rk_model_section *section,
+                                const rk_preset_inputs *inputs) {
     if (section->batch_norm)
         rk_graph_fail(
             graph, rk_error(RK_CONFIG,
                             "'batch_norm' is not supported by model 'two_tower'\nhint: remove 'batch_norm'"));
     if (inputs->n_vectors < 2)
         rk_graph_fail(graph, rk_error(RK_CONFIG, "a two_tower needs a feature for its user tower"));
-    rk_value user = user_vector(graph, section, user_tower(graph, section, inputs));
-    rk_value item = vector(graph, section, "item_vector", item_tower(graph, section, inputs));
+    rk_value user = finish_user_vector(graph, section, build_user_tower(graph, section, inputs));
+    rk_value item =
+        build_tower_vector(graph, section, "item_vector", build_item_tower(graph, section, inputs));
     return rk_sum_all(graph, rk_multiply(graph, user, item));
 }
 
@@ -89,4 +96,4 @@ const rk_preset rk_preset_two_tower = {.name = "two_tower",
                                        .needs_features = true,
                                        .one_task = true,
                                        .pairs = true,
-                                       .build = build};
+                                       .build = build_two_tower};

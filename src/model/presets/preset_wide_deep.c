@@ -2,7 +2,8 @@
  * [vectors, dense]. */
 #include "model/presets/preset_blocks.h"
 
-static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+static rk_value build_wide_deep(rk_graph *graph, const rk_model_section *section,
+                                const rk_preset_inputs *inputs) {
     static const int64_t units[] = {256, 128, 64};
     rk_value wide = rk_block_first_order(graph, inputs, false);
     rk_value deep = rk_block_deep(graph, section, inputs, rk_block_features(graph, inputs), units, 3);
@@ -15,4 +16,4 @@ const rk_preset rk_preset_wide_deep = {.name = "wide_deep",
                                        .linear = true,
                                        .needs_features = true,
                                        .one_task = true,
-                                       .build = build};
+                                       .build = build_wide_deep};

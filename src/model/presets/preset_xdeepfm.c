@@ -6,8 +6,8 @@
 
 /* Every layer's maps, summed over the vectors' columns, to one linear layer. The maps are kept transposed,
  * [dim, maps]: a column's products stand together. */
-static rk_value compressed_interactions(rk_graph *graph, const rk_model_section *section,
-                                        const rk_preset_inputs *inputs) {
+static rk_value compressed_interaction_network(rk_graph *graph, const rk_model_section *section,
+                                               const rk_preset_inputs *inputs) {
     static const int64_t units[] = {128, 128};
     const int64_t *maps = section->cin ? section->cin : units;
     int32_t n = section->cin ? (int32_t)section->n_cin : 2;
@@ -22,10 +22,11 @@ static rk_value compressed_interactions(rk_graph *graph, const rk_model_section 
     return rk_linear(graph, "logits_cin", rk_concat(graph, sums, n), 1, false, RK_F32);
 }
 
-static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+static rk_value build_xdeepfm(rk_graph *graph, const rk_model_section *section,
+                              const rk_preset_inputs *inputs) {
     static const int64_t units[] = {256, 128, 64};
     rk_value first = rk_block_first_order(graph, inputs, true);
-    rk_value cin = compressed_interactions(graph, section, inputs);
+    rk_value cin = compressed_interaction_network(graph, section, inputs);
     rk_value deep =
         rk_block_logits(graph, inputs, "logits",
                         rk_block_deep(graph, section, inputs, rk_block_features(graph, inputs), units, 3));
@@ -39,4 +40,4 @@ const rk_preset rk_preset_xdeepfm = {.name = "xdeepfm",
                                      .equal_dims = true,
                                      .needs_features = true,
                                      .one_task = true,
-                                     .build = build};
+                                     .build = build_xdeepfm};

@@ -16,7 +16,7 @@ struct rk_sampler {
     rk_real *log_q;   /* [n] */
 };
 
-static rk_status reserve(rk_sampler *s) {
+static rk_status reserve_alias_table(rk_sampler *s) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)s->n, s->keeps), RK_ARRAY((size_t)s->n, s->aliases)));
     return rk_alloc((size_t)s->n, sizeof *s->log_q, &s->log_q);
 }
@@ -60,7 +60,7 @@ rk_status rk_sampler_create(int64_t n, const int64_t *counts, double exponent, r
     s->n = n;
     rk_status status = RK_OK;
     if (counts && exponent > 0) {
-        status = reserve(s);
+        status = reserve_alias_table(s);
         if (status == RK_OK) status = rk_alloc((size_t)n, sizeof *waiting, &waiting);
         if (status == RK_OK) status = compute_probabilities(s, counts, exponent);
         if (status == RK_OK) build_alias_table(s, waiting);

@@ -7,7 +7,7 @@
 #include "model/retrieval/retrieval_internal.h"
 #include "model/step/ranks.h"
 
-static const rk_yaml_node *key_node(const rk_yaml *yaml, const char *key) {
+static const rk_yaml_node *find_key_node(const rk_yaml *yaml, const char *key) {
     const rk_yaml_node *section = rk_yaml_get(yaml ? rk_yaml_get(yaml->root, "model") : NULL, "retrieval");
     const rk_yaml_node *node = rk_yaml_get(section, key);
     return node ? node : section;
@@ -17,7 +17,7 @@ static rk_status find_feature(const rk_yaml *yaml, const rk_data_schema *schema,
                               const char *name, int32_t *out) {
     for (*out = 0; *out < schema->n_features; (*out)++)
         if (strcmp(schema->features[*out].name, name) == 0) return RK_OK;
-    rk_yaml_error(yaml, key_node(yaml, key), "there is no categorical feature '%s'", name);
+    rk_yaml_error(yaml, find_key_node(yaml, key), "there is no categorical feature '%s'", name);
     return rk_hint_nearest(RK_CONFIG, name, schema->features, sizeof *schema->features,
                            offsetof(rk_data_feature_info, name), (size_t)schema->n_features);
 }
@@ -27,7 +27,7 @@ rk_status rk_retrieval_pair(const rk_retrieval_section *s, const rk_yaml *yaml, 
     RK_TRY(find_feature(yaml, schema, "user", s->user, &out->user));
     RK_TRY(find_feature(yaml, schema, "item", s->item, &out->item));
     if (out->user == out->item)
-        return rk_yaml_error(yaml, key_node(yaml, "user"),
+        return rk_yaml_error(yaml, find_key_node(yaml, "user"),
                              "'user' and 'item' must be two different features");
     return RK_OK;
 }
@@ -59,7 +59,7 @@ static rk_status choose_features(rk_retrieval *r, const rk_model_options *o) {
     for (int32_t a = 0; a < r->n_lookups; a++)
         for (int32_t b = 0; b < a; b++)
             if (r->features[a] == r->features[b])
-                return rk_yaml_error(o->yaml, key_node(o->yaml, "user_tower"),
+                return rk_yaml_error(o->yaml, find_key_node(o->yaml, "user_tower"),
                                      "a feature is listed twice in the towers of a two_tower");
     for (int32_t f = 0; f < n && s->history; f++)
         RK_FAIL_IF(strcmp(o->schema->features[f].name, "history") == 0, RK_CONFIG,
@@ -189,7 +189,7 @@ rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model, int64_t
 }
 
 /* The loss, whose micro-batches are dealt out to trainers as the graph's are. */
-static rk_status create_loss(rk_model *model, const rk_model_options *o) {
+static rk_status create_candidate_loss(rk_model *model, const rk_model_options *o) {
     rk_retrieval *r = model->retrieval;
     const rk_ranks *ranks = model->ranks;
     r->n_micro_batches = ranks->n_micro_batches;
@@ -224,5 +224,5 @@ rk_status rk_retrieval_create_loss(rk_model *model, const rk_model_options *o) {
     RK_TRY(rk_alloc((size_t)(o->max_batch + s->negatives), sizeof *r->log_q, &r->log_q));
     if (o->device) return RK_OK; /* which has a loss of its own */
     if (model->ranks->is_distributed) RK_TRY(rk_retrieval_ranks_init(model, &r->ranks));
-    return create_loss(model, o);
+    return create_candidate_loss(model, o);
 }

@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 
-static rk_status reserve(rk_retrieval_batch *b, int32_t n_features) {
+static rk_status reserve_features(rk_retrieval_batch *b, int32_t n_features) {
     if (b->lists) return RK_OK;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)n_features, b->lists), RK_ARRAY((size_t)n_features, b->features)));
     b->n_features = n_features;
@@ -20,7 +20,7 @@ void rk_retrieval_batch_release(rk_retrieval_batch *b) {
 rk_status rk_retrieval_batch_begin(rk_retrieval_batch *b, const rk_batch *like, int64_t first, int64_t n_own,
                                    int64_t n_more) {
     size_t n = (size_t)(n_own + n_more), width = (size_t)like->n_dense, own = (size_t)n_own * width;
-    RK_TRY(reserve(b, like->n_features + 1));
+    RK_TRY(reserve_features(b, like->n_features + 1));
     b->batch = rk_batch_slice(like, first, n_own + n_more);
     b->batch.labels = b->batch.sample_weights = NULL;
     b->batch.n_features = b->n_features;

@@ -24,18 +24,18 @@ typedef struct span {
     int64_t first, last;
 } span;
 
-static span intersect(span a, span b) {
+static span intersect_spans(span a, span b) {
     int64_t first = a.first > b.first ? a.first : b.first, last = a.last < b.last ? a.last : b.last;
     return (span){first, last > first ? last : first};
 }
 
 /* Of a batch of `total` samples, those of trainer t. */
-static span samples_of(const rk_ranks *ranks, int32_t t, int64_t total) {
+static span samples_of_trainer(const rk_ranks *ranks, int32_t t, int64_t total) {
     return (span){rk_ranks_split(ranks, t, total), rk_ranks_split(ranks, t + 1, total)};
 }
 
 /* Of n pairs, those whose rows of scores trainer t has. */
-static span rows_of(const rk_ranks *ranks, int32_t t, int64_t n) {
+static span score_rows_of_trainer(const rk_ranks *ranks, int32_t t, int64_t n) {
     return (span){
         rk_candidate_loss_split(n, (int32_t)ranks->n_micro_batches, (int32_t)ranks->first_micro_batches[t]),
         rk_candidate_loss_split(n, (int32_t)ranks->n_micro_batches,
@@ -56,28 +56,29 @@ rk_status rk_retrieval_gather(const rk_model *model, int64_t n, rk_candidate_los
 }
 
 /* Each pair's gradient from who had its row of scores to whose sample it is. */
-static rk_status return_users(const rk_model *model, int64_t n, int64_t total, int64_t dim) {
+static rk_status return_user_gradients(const rk_model *model, int64_t n, int64_t total, int64_t dim) {
     const rk_retrieval *r = model->retrieval;
     const rk_ranks *ranks = model->ranks;
-    span rows = rows_of(ranks, ranks->rank, n), samples = samples_of(ranks, ranks->rank, total);
+    span rows = score_rows_of_trainer(ranks, ranks->rank, n),
+         samples = samples_of_trainer(ranks, ranks->rank, total);
     rk_real *out = rk_graph_gradient(model->graph, r->user);
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     for (int32_t t = 0; t < ranks->roles.n_trainers; t++) {
-        span theirs = intersect(rows, samples_of(ranks, t, total));
+        span theirs = intersect_spans(rows, samples_of_trainer(ranks, t, total));
         ranks->messages[t] = (rk_message){r->ranks.user_gradient + theirs.first * dim,
                                           (size_t)((theirs.last - theirs.first) * dim) * sizeof *out};
     }
     RK_TRY(rk_all_to_all_begin(ranks->trainers, RK_CHANNEL_VALUES, ranks->messages, NULL, NULL, &all_to_all));
     RK_TRY(rk_all_to_all_wait(all_to_all));
     for (int32_t t = 0; t < ranks->roles.n_trainers; t++) {
-        span mine = intersect(samples, rows_of(ranks, t, n));
+        span mine = intersect_spans(samples, score_rows_of_trainer(ranks, t, n));
         size_t n_bytes = (size_t)((mine.last - mine.first) * dim) * sizeof *out;
         RK_TRY(rk_all_to_all_copy(all_to_all, t, n_bytes, out + (mine.first - samples.first) * dim));
     }
     return RK_OK;
 }
 
-static rk_status gather_losses(const rk_model *model) {
+static rk_status all_gather_losses(const rk_model *model) {
     const rk_retrieval *r = model->retrieval;
     const rk_ranks *ranks = model->ranks;
     const int64_t *first = ranks->first_micro_batches;
@@ -95,11 +96,11 @@ static rk_status gather_losses(const rk_model *model) {
 rk_status rk_retrieval_return(const rk_model *model, int64_t n, const rk_candidate_loss_args *args) {
     const rk_retrieval *r = model->retrieval;
     int64_t total = n + r->section.negatives, dim = rk_graph_shape(model->graph, r->user).cols;
-    span samples = samples_of(model->ranks, model->ranks->rank, total);
-    RK_TRY(return_users(model, n, total, dim));
+    span samples = samples_of_trainer(model->ranks, model->ranks->rank, total);
+    RK_TRY(return_user_gradients(model, n, total, dim));
     RK_TRY(rk_comm_all_reduce_f32(model->ranks->trainers, args->item_gradient, (size_t)(total * dim)));
     if (samples.last > samples.first)
         memcpy(rk_graph_gradient(model->graph, r->item), args->item_gradient + samples.first * dim,
                (size_t)((samples.last - samples.first) * dim) * sizeof *args->item_gradient);
-    return gather_losses(model);
+    return all_gather_losses(model);
 }

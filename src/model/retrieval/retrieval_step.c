@@ -70,8 +70,8 @@ static rk_status draw_negatives(const rk_model *model, const rk_batch *batch, in
 
 /* Samples first .. last-1 of the batch with histories, and with `pairs` (in training) followed by one sample
  * for each sampled item; a view of what is built in `memory`. */
-static rk_status extend(const rk_model *model, const rk_batch *batch, const rk_pairs *pairs, int64_t first,
-                        int64_t last, rk_retrieval_batch *memory, rk_batch *out) {
+static rk_status extend_samples(const rk_model *model, const rk_batch *batch, const rk_pairs *pairs,
+                                int64_t first, int64_t last, rk_retrieval_batch *memory, rk_batch *out) {
     const rk_retrieval *r = model->retrieval;
     int64_t begin = first < batch->n ? first : batch->n, end = last < batch->n ? last : batch->n,
             n = end - begin;
@@ -98,7 +98,8 @@ static rk_status extend(const rk_model *model, const rk_batch *batch, const rk_p
 }
 
 /* This trainer's samples of a batch, of which all is here, and of the items that the step draws. */
-static rk_status fill(rk_model *model, const rk_rank_batch *rank_batch, int64_t step, rk_local_batch *batch) {
+static rk_status fill_local_batch(rk_model *model, const rk_rank_batch *rank_batch, int64_t step,
+                                  rk_local_batch *batch) {
     int64_t first, last, total = rank_batch->total + rk_retrieval_n_negatives(model->retrieval);
     rk_batch mine;
     uint64_t begin = rk_trace_begin();
@@ -106,7 +107,8 @@ static rk_status fill(rk_model *model, const rk_rank_batch *rank_batch, int64_t 
     RK_FAIL_IF(rank_batch->batch.n < rank_batch->total, RK_INVALID_ARGUMENT,
                "a two_tower needs all of a batch on each rank");
     RK_TRY(draw_negatives(model, &rank_batch->batch, step, &batch->pairs));
-    RK_TRY(extend(model, &rank_batch->batch, &batch->pairs, first, last, &model->retrieval->batch, &mine));
+    RK_TRY(extend_samples(model, &rank_batch->batch, &batch->pairs, first, last, &model->retrieval->batch,
+                          &mine));
     rk_trace_end(begin, "draw");
     rk_rank_batch extended = {.batch = mine, .total = total, .base = first};
     RK_TRY(rk_local_batch_fill(model, &extended, first, last - first, false, batch));
@@ -114,12 +116,12 @@ static rk_status fill(rk_model *model, const rk_rank_batch *rank_batch, int64_t 
     return RK_OK;
 }
 
-static rk_status piece(const rk_model *model, const rk_rank_batch *rank_batch, int64_t first, int64_t n,
-                       rk_retrieval_batch *memory, rk_rank_batch *out) {
+static rk_status make_batch_piece(const rk_model *model, const rk_rank_batch *rank_batch, int64_t first,
+                                  int64_t n, rk_retrieval_batch *memory, rk_rank_batch *out) {
     int64_t begin, end;
     rk_ranks_span(model->ranks, n, &begin, &end);
     *out = (rk_rank_batch){.total = n, .base = begin};
-    return extend(model, &rank_batch->batch, NULL, first + begin, first + end, memory, &out->batch);
+    return extend_samples(model, &rank_batch->batch, NULL, first + begin, first + end, memory, &out->batch);
 }
 
 rk_status rk_retrieval_items(const rk_model *model, int64_t first, int64_t n, rk_retrieval_batch *memory,
@@ -137,7 +139,8 @@ rk_status rk_retrieval_items(const rk_model *model, int64_t first, int64_t n, rk
 
 /* Of the micro-batches that run here, or over ranks of all: then vectors come from all and gradients go back
  * to them. */
-static rk_status run_loss(const rk_model *model, const rk_pairs *pairs, rk_candidate_loss_args *args) {
+static rk_status run_candidate_loss(const rk_model *model, const rk_pairs *pairs,
+                                    rk_candidate_loss_args *args) {
     rk_retrieval *r = model->retrieval;
     const rk_ranks *ranks = model->ranks;
     if (!ranks->is_distributed) return rk_candidate_loss_run(r->loss, args, r->micro_batch_losses);
@@ -164,7 +167,7 @@ static rk_status store_loss(const rk_model *model, int64_t n_here) {
     return isfinite(loss) ? RK_OK : rk_retrieval_not_finite(model, loss);
 }
 
-static rk_status whole_loss(void *context) {
+static rk_status compute_whole_loss(void *context) {
     const rk_model_run *run = context;
     const rk_model *model = run->model;
     rk_retrieval *r = model->retrieval;
@@ -181,19 +184,19 @@ static rk_status whole_loss(void *context) {
                                    .user_gradient = rk_graph_gradient(model->graph, r->user),
                                    .item_gradient = rk_graph_gradient(model->graph, r->item)};
     memset(rk_graph_gradient(model->graph, model->logits), 0, (size_t)n * sizeof *args.user_gradient);
-    rk_status status = run_loss(model, pairs, &args);
+    rk_status status = run_candidate_loss(model, pairs, &args);
     rk_trace_end(begin, "forward");
     RK_TRY(status);
     return store_loss(model, n);
 }
 
-static void hook(const rk_model_run *run, rk_graph_hooks *hooks) {
-    hooks->whole = whole_loss;
+static void hook_retrieval_loss(const rk_model_run *run, rk_graph_hooks *hooks) {
+    hooks->whole = compute_whole_loss;
     hooks->n_rest = rk_retrieval_local_negatives(run->model, run->pairs->n, run->batch->n);
 }
 
 /* Vectors, of the whole batch: users and scores are needed for pairs only, items for sampled ones too. */
-static void mark_outputs(rk_model *model) {
+static void mark_retrieval_outputs(rk_model *model) {
     rk_graph *graph = model->graph;
     rk_value user = rk_graph_find(graph, "user_vector");
     rk_graph_output(graph, user);
@@ -203,16 +206,16 @@ static void mark_outputs(rk_model *model) {
     rk_graph_retain_values(graph);
 }
 
-static const char *name(const rk_model *model, int32_t task) {
+static const char *name_of_loss(const rk_model *model, int32_t task) {
     (void)task;
     return rk_retrieval_loss_name(&model->retrieval->section);
 }
 
 const rk_loss_ops rk_retrieval_losses = {.extends = true,
-                                         .name = name,
+                                         .name = name_of_loss,
                                          .bytes = rk_retrieval_bytes,
-                                         .mark_outputs = mark_outputs,
+                                         .mark_outputs = mark_retrieval_outputs,
                                          .create = rk_retrieval_create_loss,
-                                         .fill = fill,
-                                         .hook = hook,
-                                         .piece = piece};
+                                         .fill = fill_local_batch,
+                                         .hook = hook_retrieval_loss,
+                                         .piece = make_batch_piece};

@@ -39,7 +39,7 @@ void rk_graph_mark_needed(const rk_graph *graph, rk_value last, bool *needed) {
 }
 
 /* Of a label in graphviz's HTML. */
-static void put_text(rk_buffer *out, const char *text) {
+static void write_escaped(rk_buffer *out, const char *text) {
     for (const char *at = text; *at; at++) {
         if (*at == '<' || *at == '>' || *at == '&' || *at == '"')
             rk_buffer_printf(out, "&#%d;", *at);
@@ -48,21 +48,21 @@ static void put_text(rk_buffer *out, const char *text) {
     }
 }
 
-static void put_shape(rk_buffer *out, rk_shape shape) {
+static void write_shape(rk_buffer *out, rk_shape shape) {
     if (shape.rows == 1)
         rk_buffer_printf(out, "%d", shape.cols);
     else
         rk_buffer_printf(out, "%d × %d", shape.rows, shape.cols);
 }
 
-static void put_small(rk_buffer *out, const char *before, const char *text) {
+static void write_small_text(rk_buffer *out, const char *before, const char *text) {
     rk_buffer_printf(out, "%s<font point-size=\"9\" color=\"#5f6b7a\">", before);
-    put_text(out, text);
+    write_escaped(out, text);
     rk_buffer_text(out, "</font>");
 }
 
 /* One feature's part of an input, or how many are left unnamed. */
-static void put_feature(const drawing *d, int32_t f) {
+static void write_feature(const drawing *d, int32_t f) {
     const rk_table_config *table = &d->collection->tables[d->collection->table_of[f]];
     int32_t length = d->collection->features[f].max_sequence_length;
     char text[600];
@@ -71,13 +71,13 @@ static void put_feature(const drawing *d, int32_t f) {
     n += snprintf(text + n, sizeof text - (size_t)n, "%d", table->dim);
     if (strcmp(table->name, d->collection->features[f].name) != 0)
         snprintf(text + n, sizeof text - (size_t)n, " of %s", table->name);
-    put_small(d->out, "<br/>", text);
+    write_small_text(d->out, "<br/>", text);
 }
 
 static void draw_input(const drawing *d, rk_value v) {
     const rk_node *node = rk_graph_node(d->graph, v);
     rk_buffer_printf(d->out, "  n%d [fillcolor=\"%s\", label=<<b>", v, data_color);
-    put_text(d->out, node->name);
+    write_escaped(d->out, node->name);
     rk_buffer_text(d->out, "</b>");
     int32_t listed = 0, all = 0;
     for (int32_t f = 0; f < d->model->n_lookups; f++) {
@@ -85,20 +85,20 @@ static void draw_input(const drawing *d, rk_value v) {
         if (all++ >= MAX_LISTED) continue;
         listed++;
         if (f < d->collection->n_vectors)
-            put_feature(d, f);
+            write_feature(d, f);
         else
-            put_small(d->out, "<br/>", d->collection->features[f].name);
+            write_small_text(d->out, "<br/>", d->collection->features[f].name);
     }
     char rest[64];
     snprintf(rest, sizeof rest, "and %d more", all - listed);
-    if (all > listed) put_small(d->out, "<br/>", rest);
-    if (v == d->model->lengths) put_small(d->out, "<br/>", "of the sequences");
-    if (v == d->model->dense) put_small(d->out, "<br/>", "the data's dense features");
+    if (all > listed) write_small_text(d->out, "<br/>", rest);
+    if (v == d->model->lengths) write_small_text(d->out, "<br/>", "of the sequences");
+    if (v == d->model->dense) write_small_text(d->out, "<br/>", "the data's dense features");
     rk_buffer_text(d->out, ">]\n");
 }
 
 /* An operation's options, without those that its output's shape shows. */
-static void put_options(rk_buffer *out, const rk_node *node) {
+static void write_options(rk_buffer *out, const rk_node *node) {
     const rk_op_options *o = &node->options;
     if (o->relu) rk_buffer_text(out, ", relu");
     if (o->softmax) rk_buffer_text(out, ", softmax");
@@ -109,7 +109,7 @@ static void put_options(rk_buffer *out, const rk_node *node) {
         rk_buffer_printf(out, ", %d head%s", o->count, o->count == 1 ? "" : "s");
 }
 
-static int64_t parameters_of(const drawing *d, const rk_node *node) {
+static int64_t count_node_parameters(const drawing *d, const rk_node *node) {
     int64_t n = 0;
     for (int32_t p = 0; p < node->n_parameters; p++) {
         const rk_parameter *parameter = rk_graph_parameter(d->model->graph, node->parameters[p]);
@@ -120,42 +120,42 @@ static int64_t parameters_of(const drawing *d, const rk_node *node) {
 
 static void draw_node(const drawing *d, rk_value v, const char *indent) {
     const rk_node *node = rk_graph_node(d->graph, v);
-    int64_t n = parameters_of(d, node);
+    int64_t n = count_node_parameters(d, node);
     rk_buffer_printf(d->out, "%sn%d [fillcolor=\"%s\", label=<<b>%s</b>", indent, v,
                      n ? trained_color : plain_color, node->op->name);
-    put_options(d->out, node);
-    put_small(d->out, "<br/>", node->name);
+    write_options(d->out, node);
+    write_small_text(d->out, "<br/>", node->name);
     char count[32], text[64];
     rk_human_count((double)n, count, sizeof count);
     snprintf(text, sizeof text, "%s parameter%s", count, n == 1 ? "" : "s");
-    if (n) put_small(d->out, "<br/>", text);
+    if (n) write_small_text(d->out, "<br/>", text);
     rk_buffer_text(d->out, ">]\n");
 }
 
 /* Bytes of the part that a node belongs to: "deep" of "deep/linear_0". */
-static size_t part_of(const rk_node *node) {
+static size_t part_name_bytes(const rk_node *node) {
     bool of_data = !node->op || strncmp(node->name, RK_FEATURE_PREFIX, sizeof RK_FEATURE_PREFIX - 1) == 0;
     const char *slash = of_data ? NULL : strchr(node->name, '/');
     return slash ? (size_t)(slash - node->name) : 0;
 }
 
-static bool same_part(const drawing *d, rk_value v, const rk_node *other, size_t n_bytes) {
+static bool is_same_part(const drawing *d, rk_value v, const rk_node *other, size_t n_bytes) {
     const rk_node *node = rk_graph_node(d->graph, v);
-    return d->needed[v] && part_of(node) == n_bytes && memcmp(node->name, other->name, n_bytes) == 0;
+    return d->needed[v] && part_name_bytes(node) == n_bytes && memcmp(node->name, other->name, n_bytes) == 0;
 }
 
 /* All nodes of the part of v, in a frame, if v is the first of them. */
 static void draw_part(const drawing *d, rk_value v, size_t n_bytes) {
     const rk_node *node = rk_graph_node(d->graph, v);
     for (rk_value before = 0; before < v; before++)
-        if (same_part(d, before, node, n_bytes)) return;
+        if (is_same_part(d, before, node, n_bytes)) return;
     rk_buffer_printf(d->out, "  subgraph cluster_%d {\n%s    label=<", v, frame);
     char part[256];
     snprintf(part, sizeof part, "%.*s", (int)n_bytes, node->name);
-    put_text(d->out, part);
+    write_escaped(d->out, part);
     rk_buffer_text(d->out, ">\n");
     for (rk_value after = v; after <= d->model->logits; after++)
-        if (same_part(d, after, node, n_bytes)) draw_node(d, after, "    ");
+        if (is_same_part(d, after, node, n_bytes)) draw_node(d, after, "    ");
     rk_buffer_text(d->out, "  }\n");
 }
 
@@ -165,8 +165,8 @@ static void draw_nodes(const drawing *d) {
         if (!d->needed[v]) continue;
         if (!node->op)
             draw_input(d, v);
-        else if (part_of(node))
-            draw_part(d, v, part_of(node));
+        else if (part_name_bytes(node))
+            draw_part(d, v, part_name_bytes(node));
         else
             draw_node(d, v, "  ");
     }
@@ -177,7 +177,7 @@ static void draw_edges(const drawing *d) {
         const rk_node *node = rk_graph_node(d->graph, v);
         for (int32_t k = 0; k < node->n_inputs && d->needed[v]; k++) {
             rk_buffer_printf(d->out, "  n%d -> n%d [label=\" ", node->inputs[k], v);
-            put_shape(d->out, rk_graph_shape(d->graph, node->inputs[k]));
+            write_shape(d->out, rk_graph_shape(d->graph, node->inputs[k]));
             rk_buffer_text(d->out, "\"]\n");
         }
     }
@@ -188,10 +188,10 @@ static void draw_tasks(const drawing *d) {
     for (int32_t t = 0; t < d->model->n_tasks; t++) {
         const rk_model_task *task = &d->model->tasks[t];
         rk_buffer_printf(d->out, "  t%d [fillcolor=\"%s\", label=<<b>", t, task_color);
-        put_text(d->out, task->name);
+        write_escaped(d->out, task->name);
         rk_buffer_text(d->out, "</b>");
-        if (task->is_product) put_small(d->out, "<br/>", "product of probabilities");
-        put_small(d->out, "<br/>", d->model->loss->name(d->model, t));
+        if (task->is_product) write_small_text(d->out, "<br/>", "product of probabilities");
+        write_small_text(d->out, "<br/>", d->model->loss->name(d->model, t));
         rk_buffer_text(d->out, ">]\n");
         for (int i = 0; i < 2 && task->is_product; i++)
             rk_buffer_printf(d->out, "  t%d -> t%d\n", task->factors[i], t);

@@ -7,22 +7,22 @@
 #include "model/section/graph_section.h"
 #include "nn/graph/op.h"
 
-static const char *feature_of(const char *input) {
+static const char *feature_name_in(const char *input) {
     size_t n = sizeof RK_FEATURE_PREFIX - 1;
     return strncmp(input, RK_FEATURE_PREFIX, n) == 0 ? input + n : input;
 }
 
-static rk_status unknown_input(const rk_model_section *s, int64_t layer, const rk_yaml *yaml,
-                               const rk_data_schema *schema, const char *input) {
+static rk_status unknown_input_error(const rk_model_section *s, int64_t layer, const rk_yaml *yaml,
+                                     const rk_data_schema *schema, const char *input) {
     size_t n = 0;
     RK_AUTOFREE const char **names = NULL;
     RK_TRY(rk_alloc((size_t)(schema->n_features + layer + RK_N_INPUTS), sizeof *names, &names));
     for (int i = 0; i < RK_N_INPUTS; i++) names[n++] = rk_graph_inputs[i];
     for (int64_t i = 0; i < layer; i++) names[n++] = s->layers[i].name;
     for (int32_t f = 0; f < schema->n_features; f++) names[n++] = schema->features[f].name;
-    const char *nearest = rk_nearest(feature_of(input), names, n);
+    const char *nearest = rk_nearest(feature_name_in(input), names, n);
     rk_yaml_error(yaml, rk_layer_node(yaml, layer, "inputs"), "there is no layer or categorical feature '%s'",
-                  feature_of(input));
+                  feature_name_in(input));
     if (nearest) return rk_error_hint(RK_CONFIG, "did you mean '%s'?", nearest);
     return rk_error_hint(RK_CONFIG,
                          "inputs are layers above, dense, vectors, vector_rows, linear, lengths, and the "
@@ -39,8 +39,8 @@ static rk_status note_use(rk_graph_uses *uses, const rk_model_section *s, int64_
         return rk_yaml_error(yaml, rk_layer_node(yaml, layer, "inputs"), "'%s': the data has no %s features",
                              input, known == RK_INPUT_DENSE ? "dense" : "categorical");
     }
-    int32_t f = rk_name_index_find(features, feature_of(input));
-    if (f < 0) return unknown_input(s, layer, yaml, schema, input);
+    int32_t f = rk_name_index_find(features, feature_name_in(input));
+    if (f < 0) return unknown_input_error(s, layer, yaml, schema, input);
     if (!uses->features[f]) uses->n_features++;
     uses->features[f] = true;
     return RK_OK;
@@ -79,7 +79,7 @@ typedef struct reader {
 } reader;
 
 /* Its columns of `vectors`: [1, dim], or [length, dim] of a sequence. */
-static rk_value feature_value(reader *r, int32_t f) {
+static rk_value find_feature_value(reader *r, int32_t f) {
     rk_value *made = &r->of_feature[f];
     if (*made >= 0) return *made;
     const rk_feature_config *feature = &r->collection->features[f];
@@ -93,7 +93,7 @@ static rk_value feature_value(reader *r, int32_t f) {
     return *made;
 }
 
-static rk_value input_value(reader *r, const char *input) {
+static rk_value find_input_value(reader *r, const char *input) {
     int32_t layer = rk_name_index_find(&r->layers, input);
     if (layer >= 0) return r->values[layer];
     switch (rk_graph_input_find(input)) {
@@ -108,11 +108,11 @@ static rk_value input_value(reader *r, const char *input) {
         case RK_INPUT_LENGTHS:
             return r->inputs->lengths;
         default:
-            return feature_value(r, rk_name_index_find(&r->features, feature_of(input)));
+            return find_feature_value(r, rk_name_index_find(&r->features, feature_name_in(input)));
     }
 }
 
-static rk_op_options options_of(const rk_layer_section *l, rk_dtype dtype) {
+static rk_op_options op_options_of_layer(const rk_layer_section *l, rk_dtype dtype) {
     const rk_initializer_config *i = &l->initializer;
     bool products = rk_op_find(rk_layer_ops[l->op])->options & RK_OPTION_dtype;
     return (rk_op_options){
@@ -157,7 +157,7 @@ static rk_status check_lengths(const reader *r, int64_t layer) {
 
 static rk_value add_layer(reader *r, const rk_layer_section *l) {
     rk_dtype dtype = l->dtype < 0 ? r->inputs->dtype : RK_F32;
-    for (int64_t k = 0; k < l->n_inputs; k++) r->gathered[k] = input_value(r, l->inputs[k]);
+    for (int64_t k = 0; k < l->n_inputs; k++) r->gathered[k] = find_input_value(r, l->inputs[k]);
     if (l->op == RK_LAYER_CROSS) return add_cross(r, l, dtype);
     if (l->op == RK_LAYER_MLP) {
         const char *activation = l->activation ? l->activation : "relu";
@@ -169,12 +169,12 @@ static rk_value add_layer(reader *r, const rk_layer_section *l) {
                       .dtype = dtype};
         return rk_mlp_build(r->graph, l->name, r->gathered[0], &mlp);
     }
-    rk_op_options options = options_of(l, dtype);
+    rk_op_options options = op_options_of_layer(l, dtype);
     return rk_graph_add(r->graph, rk_layer_ops[l->op], l->name, &options, r->gathered, (int32_t)l->n_inputs);
 }
 
 /* The graph's own message, with the line. */
-static rk_status check_graph(const reader *r, const rk_yaml_node *node) {
+static rk_status report_graph_error(const reader *r, const rk_yaml_node *node) {
     rk_status status = rk_graph_status(r->graph);
     return status == RK_OK || status == RK_NO_MEMORY ? status
                                                      : rk_yaml_error(r->yaml, node, "%s", rk_last_error());
@@ -193,7 +193,7 @@ static rk_status join_outputs(reader *r, rk_value *out) {
     const rk_yaml_node *outputs =
         rk_yaml_get(rk_yaml_get(r->yaml ? r->yaml->root : NULL, "model"), "outputs");
     if (!outputs) outputs = rk_layer_node(r->yaml, s->n_layers - 1, "");
-    RK_TRY(check_graph(r, outputs));
+    RK_TRY(report_graph_error(r, outputs));
     rk_shape shape = rk_graph_shape(r->graph, *out);
     if (shape.rows == 1 && shape.cols == n_logits) return RK_OK;
     rk_yaml_error(r->yaml, outputs, "the outputs have %lld logits a sample, but there %s %d label%s%s",
@@ -218,7 +218,7 @@ static rk_status read_layers(reader *r) {
     for (int64_t i = 0; i < s->n_layers; i++) {
         RK_TRY(check_lengths(r, i));
         r->values[i] = add_layer(r, &s->layers[i]);
-        RK_TRY(check_graph(r, rk_layer_node(r->yaml, i, "")));
+        RK_TRY(report_graph_error(r, rk_layer_node(r->yaml, i, "")));
     }
     return RK_OK;
 }

@@ -81,7 +81,7 @@ typedef struct layer_kind {
     int32_t min_inputs, max_inputs;
 } layer_kind;
 
-static layer_kind kind_of(int op) {
+static layer_kind layer_kind_of_op(int op) {
     if (op == RK_LAYER_MLP)
         return (layer_kind){
             RK_OPTION_units | RK_OPTION_dtype | LAYER_activation | LAYER_batch_norm | LAYER_dropout, 1, 1};
@@ -103,7 +103,7 @@ rk_status rk_layer_index(const rk_model_section *section, rk_name_index *out) {
                               (int32_t)section->n_layers);
 }
 
-static rk_status check_options(const rk_layer_section *l, int64_t number, const rk_yaml *yaml) {
+static rk_status check_layer_options(const rk_layer_section *l, int64_t number, const rk_yaml *yaml) {
     const struct {
         const char *key;
         unsigned bit;
@@ -129,7 +129,7 @@ static rk_status check_options(const rk_layer_section *l, int64_t number, const 
         {"rank", LAYER_rank, l->rank != 0},
     };
     enum { N = sizeof options / sizeof options[0] };
-    unsigned taken = kind_of(l->op).options;
+    unsigned taken = layer_kind_of_op(l->op).options;
     char list[256] = "no options";
     for (int i = 0, n = 0; i < N; i++)
         if (taken & options[i].bit)
@@ -148,7 +148,7 @@ static rk_status check_options(const rk_layer_section *l, int64_t number, const 
     return RK_OK;
 }
 
-static rk_status check_name(const rk_layer_section *l, int64_t number, const rk_yaml *yaml) {
+static rk_status check_layer_name(const rk_layer_section *l, int64_t number, const rk_yaml *yaml) {
     const rk_yaml_node *node = rk_layer_node(yaml, number, "name");
     if (!*l->name || strchr(l->name, ':'))
         return rk_yaml_error(yaml, node, "a layer's name must be text without ':', not '%s'", l->name);
@@ -159,9 +159,9 @@ static rk_status check_name(const rk_layer_section *l, int64_t number, const rk_
 }
 
 static rk_status check_layer(const rk_layer_section *l, int64_t number, const rk_yaml *yaml) {
-    layer_kind kind = kind_of(l->op);
-    RK_TRY(check_name(l, number, yaml));
-    RK_TRY(check_options(l, number, yaml));
+    layer_kind kind = layer_kind_of_op(l->op);
+    RK_TRY(check_layer_name(l, number, yaml));
+    RK_TRY(check_layer_options(l, number, yaml));
     if (l->n_inputs >= kind.min_inputs && (!kind.max_inputs || l->n_inputs <= kind.max_inputs)) return RK_OK;
     rk_yaml_error(yaml, rk_layer_node(yaml, number, "inputs"), "operation '%s' does not take %d inputs",
                   rk_layer_ops[l->op], (int)l->n_inputs);
@@ -171,8 +171,8 @@ static rk_status check_layer(const rk_layer_section *l, int64_t number, const rk
 }
 
 /* Only what stands above may be read, so that there is no circle. */
-static rk_status check_order(const rk_model_section *s, const rk_yaml *yaml, const rk_name_index *index,
-                             bool *used) {
+static rk_status check_layer_order(const rk_model_section *s, const rk_yaml *yaml, const rk_name_index *index,
+                                   bool *used) {
     for (int64_t i = 0; i < s->n_layers; i++)
         for (int64_t k = 0; k < s->layers[i].n_inputs; k++) {
             const char *input = s->layers[i].inputs[k];
@@ -213,13 +213,13 @@ static rk_status check_outputs(const rk_model_section *s, const rk_yaml *yaml, c
     return RK_OK;
 }
 
-static rk_status check_together(const rk_model_section *s, const rk_yaml *yaml, const rk_name_index *index,
-                                bool *used) {
+static rk_status check_joined_outputs(const rk_model_section *s, const rk_yaml *yaml,
+                                      const rk_name_index *index, bool *used) {
     int32_t twin = rk_name_index_find_duplicate(index);
     if (twin >= 0)
         return rk_yaml_error(yaml, rk_layer_node(yaml, twin, "name"), "duplicate layer name '%s'",
                              s->layers[twin].name);
-    RK_TRY(check_order(s, yaml, index, used));
+    RK_TRY(check_layer_order(s, yaml, index, used));
     return check_outputs(s, yaml, index, used);
 }
 
@@ -233,5 +233,5 @@ rk_status rk_graph_section_check(const rk_model_section *s, const rk_yaml *yaml)
     RK_AUTOFREE bool *used = NULL;
     RK_TRY(rk_layer_index(s, &index));
     RK_TRY(rk_alloc((size_t)s->n_layers, sizeof *used, &used));
-    return check_together(s, yaml, &index, used);
+    return check_joined_outputs(s, yaml, &index, used);
 }

@@ -22,11 +22,11 @@ static bool is_implied(const rk_node *node) {
            strncmp(node->name, RK_FEATURE_PREFIX, sizeof RK_FEATURE_PREFIX - 1) == 0;
 }
 
-static bool joins_outputs(const rk_node *node) {
+static bool is_outputs_concat(const rk_node *node) {
     return strcmp(node->name, RK_OUTPUTS_NAME) == 0;
 }
 
-static int number_of(const rk_op *op) {
+static int op_number(const rk_op *op) {
     int number = 0;
     while (strcmp(rk_layer_ops[number], op->name) != 0) number++;
     return number;
@@ -37,14 +37,14 @@ static void add_names(writer *w, const rk_node *node) {
         w->inputs[w->n_inputs++] = rk_graph_node(w->graph, node->inputs[k])->name;
 }
 
-static rk_layer_section layer_of(const rk_node *node) {
+static rk_layer_section layer_of_node(const rk_node *node) {
     const rk_op_options *o = &node->options;
     const rk_initializer *i = &o->initializer;
     bool stays_f32 = (node->op->options & RK_OPTION_dtype) && o->dtype == RK_F32;
     return (rk_layer_section){
         .line = 1,
         .name = node->name,
-        .op = number_of(node->op),
+        .op = op_number(node->op),
         .by_row = o->by_row,
         .bias = !o->no_bias,
         .relu = o->relu,
@@ -62,7 +62,7 @@ static rk_layer_section layer_of(const rk_node *node) {
 
 static void add_layer(writer *w, const rk_node *node) {
     rk_layer_section *l = &w->layers[w->n_layers];
-    *l = layer_of(node);
+    *l = layer_of_node(node);
     int64_t *units = &w->units[w->n_layers++];
     *units = node->options.units;
     l->units = *units > 0 ? units : NULL;
@@ -72,7 +72,7 @@ static void add_layer(writer *w, const rk_node *node) {
     add_names(w, node);
 }
 
-static rk_status allocate(writer *w) {
+static rk_status allocate_layers(writer *w) {
     size_t n = (size_t)rk_graph_n_values(w->graph), n_inputs = 0;
     for (size_t i = 0; i < n; i++) n_inputs += (size_t)rk_graph_node(w->graph, (rk_value)i)->n_inputs;
     n_inputs++; /* the output */
@@ -81,11 +81,11 @@ static rk_status allocate(writer *w) {
 }
 
 static rk_status write_section(writer *w, rk_value logits, const rk_model_section *section, rk_buffer *out) {
-    RK_TRY(allocate(w));
+    RK_TRY(allocate_layers(w));
     rk_graph_mark_needed(w->graph, logits, w->needed);
     for (rk_value v = 0; v <= logits; v++) {
         const rk_node *node = rk_graph_node(w->graph, v);
-        if (w->needed[v] && !is_implied(node) && !joins_outputs(node)) add_layer(w, node);
+        if (w->needed[v] && !is_implied(node) && !is_outputs_concat(node)) add_layer(w, node);
     }
     const rk_node *last = rk_graph_node(w->graph, logits);
     rk_model_section graph = {
@@ -93,13 +93,13 @@ static rk_status write_section(writer *w, rk_value logits, const rk_model_sectio
         .layers = w->layers,
         .n_layers = w->n_layers,
         .outputs = w->inputs + w->n_inputs,
-        .n_outputs = joins_outputs(last) ? last->n_inputs : 1,
+        .n_outputs = is_outputs_concat(last) ? last->n_inputs : 1,
         .task_weights = section->task_weights == RK_TASK_WEIGHTS_FIXED
                             ? -1
                             : section->task_weights, /* left out where it is the default */
         .linear_l2 = section->linear_l2,
         .linear_l2_full = section->linear_l2_full};
-    if (joins_outputs(last))
+    if (is_outputs_concat(last))
         add_names(w, last);
     else
         graph.outputs[0] = last->name;

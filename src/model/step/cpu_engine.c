@@ -53,7 +53,7 @@ static rk_status read_lengths(void *context, const rk_run *run) {
 
 /* The embeddings' gradients, which stand side by side in a block, to where each feature's are together;
  * checked while they are in the cache. */
-static rk_status take_gradients(void *context, const rk_run *run) {
+static rk_status scatter_gradients(void *context, const rk_run *run) {
     rk_model_run *r = context;
     uint64_t begin = rk_trace_begin();
     for (int32_t f = 0; f < r->model->n_lookups; f++) {
@@ -102,7 +102,7 @@ static rk_status compute_gradients(rk_model *model, rk_model_run *r, const rk_lo
     look_up_early(model);
     rk_graph_hooks hooks = {.context = r,
                             .read = model->stale ? read_lengths : look_up_block,
-                            .take = take_gradients,
+                            .take = scatter_gradients,
                             .beside = update_piece,
                             .n_beside = store->ops->n_pieces(store)};
     model->loss->hook(r, &hooks);
@@ -120,11 +120,11 @@ static rk_status compute_gradients(rk_model *model, rk_model_run *r, const rk_lo
     return RK_OK;
 }
 
-static rk_status begin(rk_model *model, const rk_local_batch *batch) {
+static rk_status cpu_engine_begin(rk_model *model, const rk_local_batch *batch) {
     return model->store->ops->begin(model->store, batch->batch.n, batch->ids, true);
 }
 
-static rk_status launch(rk_model *model, const rk_local_batch *batch) {
+static rk_status cpu_engine_launch(rk_model *model, const rk_local_batch *batch) {
     rk_store *store = model->store;
     bool late = model->reducer->depth > 0;
     rk_model_save_statistics(model);
@@ -144,7 +144,7 @@ static rk_status launch(rk_model *model, const rk_local_batch *batch) {
 }
 
 /* All rows or none, as all trainers have found; the reason stays. */
-static rk_status end_rows(rk_model *model, rk_status found) {
+static rk_status end_rows_update(rk_model *model, rk_status found) {
     char error[2048];
     if (found != RK_OK) rk_error_copy(error, sizeof error);
     rk_status status = model->store->ops->end(model->store, found == RK_OK);
@@ -154,13 +154,13 @@ static rk_status end_rows(rk_model *model, rk_status found) {
 }
 
 /* Both updates or none: rows wait for what all trainers have found of the dense part. */
-static rk_status finish(rk_model *model, const rk_local_batch *batch, double *loss) {
+static rk_status cpu_engine_finish(rk_model *model, const rk_local_batch *batch, double *loss) {
     const rk_batch gone = {.n = 0};
     bool late = model->reducer->depth > 0;
     double found = NAN;
     rk_status status = model->reducer->ops->wait(model->reducer, late ? &gone : &batch->batch, &found);
     if (status != RK_OK && (late || status != RK_NOT_FINITE)) return rk_model_restore(model, status);
-    if (!late) status = end_rows(model, status);
+    if (!late) status = end_rows_update(model, status);
     if (status != RK_OK) return rk_model_skip(model, rk_model_restore(model, status), loss);
     uint64_t begin = rk_trace_begin();
     rk_dense_optimizer_apply(model->optimizer);
@@ -171,7 +171,7 @@ static rk_status finish(rk_model *model, const rk_local_batch *batch, double *lo
     return RK_OK;
 }
 
-static void cancel(rk_model *model) {
+static void cpu_engine_cancel(rk_model *model) {
     (void)model; /* a batch is launched as soon as it may be */
 }
 
@@ -183,7 +183,7 @@ static rk_status copy_output(void *context, const rk_run *run) {
     return RK_OK;
 }
 
-static rk_status predict(void *context, const rk_run *run) {
+static rk_status predict_block(void *context, const rk_run *run) {
     const forward_run *f = context;
     const rk_model *model = f->run.model;
     int32_t n_tasks = model->n_tasks;
@@ -195,7 +195,7 @@ static rk_status predict(void *context, const rk_run *run) {
     return RK_OK;
 }
 
-static rk_status forward(rk_inference *i, const rk_output *output, float *out) {
+static rk_status cpu_engine_forward(rk_inference *i, const rk_output *output, float *out) {
     rk_store *store = i->store;
     const rk_batch *batch = &i->batch.batch;
     forward_run f = {.run = {.model = i->model,
@@ -207,7 +207,7 @@ static rk_status forward(rk_inference *i, const rk_output *output, float *out) {
                      .out = out};
     rk_graph_hooks hooks = {.context = &f,
                             .read = look_up_block,
-                            .loss = output->value < 0 ? predict : copy_output,
+                            .loss = output->value < 0 ? predict_block : copy_output,
                             .n_rest = output->of_items ? batch->n : 0,
                             .has_context = i->context != NULL};
     if (store->ops->cancel_by) store->ops->cancel_by(store, i->cancel);
@@ -222,31 +222,31 @@ static rk_status forward(rk_inference *i, const rk_output *output, float *out) {
     return store->ops->end(store, false);
 }
 
-static rk_status flush(rk_model *model) {
+static rk_status cpu_engine_flush(rk_model *model) {
     return model->store->ops->flush(model->store);
 }
 
-static rk_status reload(rk_model *model) {
+static rk_status cpu_engine_reload(rk_model *model) {
     (void)model;
     return RK_OK;
 }
 
-static void free_engine(rk_model *model) {
+static void free_cpu_engine(rk_model *model) {
     for (int i = 0; i < 2; i++) rk_free(model->gradients[i]);
     for (int i = 0; i < 4; i++) rk_pages_free(model->memory[i].pages, model->memory[i].n_bytes);
     rk_free(model->activations);
 }
 
-const rk_engine_ops rk_cpu_engine = {.free = free_engine,
-                                     .begin = begin,
-                                     .launch = launch,
-                                     .finish = finish,
-                                     .cancel = cancel,
-                                     .forward = forward,
-                                     .flush = flush,
-                                     .reload = reload};
+const rk_engine_ops rk_cpu_engine = {.free = free_cpu_engine,
+                                     .begin = cpu_engine_begin,
+                                     .launch = cpu_engine_launch,
+                                     .finish = cpu_engine_finish,
+                                     .cancel = cpu_engine_cancel,
+                                     .forward = cpu_engine_forward,
+                                     .flush = cpu_engine_flush,
+                                     .reload = cpu_engine_reload};
 
-static rk_status new_memory(rk_model *model, int number, int64_t reals, rk_real **out) {
+static rk_status allocate_reals(rk_model *model, int number, int64_t reals, rk_real **out) {
     struct rk_model_memory *memory = &model->memory[number];
     memory->n_bytes = (size_t)reals * sizeof **out;
     if (!model->is_outline) RK_TRY(rk_pages_alloc(memory->n_bytes, &memory->pages));
@@ -258,7 +258,7 @@ static rk_status reserve_gradients(rk_model *model, const rk_collection_config *
     int64_t width = 0;
     rk_real *at;
     for (int32_t f = 0; f < model->n_lookups; f++) width += rk_collection_config_width(collection, f);
-    RK_TRY(new_memory(model, set, width * model->max_here, &at));
+    RK_TRY(allocate_reals(model, set, width * model->max_here, &at));
     if (model->is_outline) return RK_OK;
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof **model->gradients, &model->gradients[set]));
     for (int32_t f = 0; f < model->n_lookups; f++) {
@@ -276,7 +276,7 @@ static rk_status reserve_activations(rk_model *model) {
         if (input < 0) continue;
         int64_t width = rk_graph_shape(model->graph, input).cols;
         rk_real *data;
-        RK_TRY(new_memory(model, 2 + i, width * model->max_here, &data));
+        RK_TRY(allocate_reals(model, 2 + i, width * model->max_here, &data));
         if (model->is_outline) continue;
         rk_graph_bind(model->graph, input, data, NULL);
         for (int32_t f = 0; f < model->n_lookups; f++)

@@ -58,8 +58,8 @@ rk_status rk_model_check_batch(const rk_model *model, const rk_rank_batch *rank_
 }
 
 /* The feature's samples, in the local batch's memory if it is a copy. */
-static rk_status take_ids(rk_local_batch *local_batch, int32_t f, const rk_ids *from, int64_t first,
-                          int64_t n) {
+static rk_status set_feature_ids(rk_local_batch *local_batch, int32_t f, const rk_ids *from, int64_t first,
+                                 int64_t n) {
     rk_id_list *list = &local_batch->lists[f];
     if (!local_batch->copies) return rk_id_list_slice(list, from, first, n, &local_batch->features[f]);
     rk_id_list_truncate(list, 0);
@@ -69,7 +69,7 @@ static rk_status take_ids(rk_local_batch *local_batch, int32_t f, const rk_ids *
 }
 
 /* *values [n] become the local batch's own if it is a copy; NULL stays. */
-static rk_status take_values(rk_local_batch *local_batch, int i, int64_t n, const float **values) {
+static rk_status set_values(rk_local_batch *local_batch, int i, int64_t n, const float **values) {
     struct rk_local_batch_column *column = &local_batch->columns[i];
     if (!local_batch->copies || !*values) return RK_OK;
     RK_TRY(rk_reserve(&column->values, &column->capacity, (size_t)n + 1, sizeof *column->values));
@@ -89,10 +89,10 @@ rk_status rk_local_batch_fill(const rk_model *model, const rk_rank_batch *rank_b
     mine.groups = NULL;
     if (!labelled) mine.labels = mine.sample_weights = NULL;
     for (int32_t f = 0; f < model->n_batch_features; f++)
-        RK_TRY(take_ids(local_batch, f, &batch->features[f], first, n));
-    RK_TRY(take_values(local_batch, 0, n * mine.n_dense, &mine.dense));
-    RK_TRY(take_values(local_batch, 1, n * mine.n_tasks, &mine.labels));
-    RK_TRY(take_values(local_batch, 2, n, &mine.sample_weights));
+        RK_TRY(set_feature_ids(local_batch, f, &batch->features[f], first, n));
+    RK_TRY(set_values(local_batch, 0, n * mine.n_dense, &mine.dense));
+    RK_TRY(set_values(local_batch, 1, n * mine.n_tasks, &mine.labels));
+    RK_TRY(set_values(local_batch, 2, n, &mine.sample_weights));
     mine.features = local_batch->features;
     local_batch->batch = mine;
     local_batch->total = rank_batch->total;

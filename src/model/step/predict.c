@@ -18,7 +18,7 @@ void rk_inference_release(rk_inference *i) {
     rk_local_batch_release(i->model, &i->batch);
 }
 
-static rk_status need_drained(const rk_model *model) {
+static rk_status check_drained(const rk_model *model) {
     RK_FAIL_IF(model->queue.n_finished < model->queue.n_begun, RK_INVALID_ARGUMENT,
                "a batch is still in flight: drain the model first");
     return RK_OK;
@@ -26,8 +26,8 @@ static rk_status need_drained(const rk_model *model) {
 
 /* Samples of a batch, or of a piece of it, to what `output` says: each trainer does its own, and all get all.
  * out [rank_batch->total, width]. */
-static rk_status forward(rk_inference *i, const rk_rank_batch *rank_batch, const rk_output *output,
-                         float *out) {
+static rk_status forward_rank_batch(rk_inference *i, const rk_rank_batch *rank_batch, const rk_output *output,
+                                    float *out) {
     const rk_model *model = i->model;
     int64_t begin, end;
     rk_ranks_span(model->ranks, rank_batch->total, &begin, &end);
@@ -45,7 +45,7 @@ static rk_status forward_pieces(rk_inference *i, const rk_rank_batch *rank_batch
         int64_t n = rank_batch->total - first < most ? rank_batch->total - first : most;
         rk_rank_batch piece;
         RK_TRY(i->model->loss->piece(i->model, rank_batch, first, n, &i->extended, &piece));
-        rk_status status = forward(i, &piece, output, out + first * output->width);
+        rk_status status = forward_rank_batch(i, &piece, output, out + first * output->width);
         if (status != RK_OK && first)
             return rk_error_context(status, "samples from %lld on", (long long)first);
         RK_TRY(status);
@@ -61,7 +61,7 @@ rk_status rk_inference_predict(rk_inference *i, const rk_rank_batch *rank_batch,
     RK_FAIL_IF(model->loss->extends && model->ranks->is_distributed, RK_UNSUPPORTED,
                "predictions of a two_tower are not supported over several ranks\nhint: start one process, "
                "without mpirun");
-    RK_TRY(need_drained(model));
+    RK_TRY(check_drained(model));
     return forward_pieces(i, rank_batch, &output, predictions);
 }
 
@@ -83,7 +83,7 @@ rk_status rk_model_predict_rank_batch(rk_model *model, const rk_rank_batch *rank
     return status;
 }
 
-static rk_output vectors_of(const rk_model *model, const char *name) {
+static rk_output find_vector_output(const rk_model *model, const char *name) {
     return (rk_output){.value = rk_graph_find(model->graph, name), .width = rk_model_vector_dim(model)};
 }
 
@@ -93,8 +93,8 @@ rk_status rk_inference_user_vectors(rk_inference *i, const rk_batch *batch, cons
     rk_rank_batch whole = rk_rank_batch_whole(batch);
     RK_FAIL_IF(!rk_model_learns_pairs(model), RK_INVALID_ARGUMENT, "only a two_tower has vectors of users");
     RK_TRY(rk_model_check_batch(model, &whole, false));
-    RK_TRY(need_drained(model));
-    rk_output output = vectors_of(model, "user_vector");
+    RK_TRY(check_drained(model));
+    rk_output output = find_vector_output(model, "user_vector");
     i->cancel = cancel;
     return forward_pieces(i, &whole, &output, out);
 }
@@ -103,8 +103,8 @@ rk_status rk_inference_item_vectors(rk_inference *i, int64_t first, int64_t n, c
                                     rk_real *out) {
     const rk_model *model = i->model;
     RK_FAIL_IF(!rk_model_learns_pairs(model), RK_INVALID_ARGUMENT, "only a two_tower has vectors of items");
-    RK_TRY(need_drained(model));
-    rk_output output = vectors_of(model, "item_vector");
+    RK_TRY(check_drained(model));
+    rk_output output = find_vector_output(model, "item_vector");
     output.of_items = true;
     i->cancel = cancel;
     int64_t most = model->max_batch;
@@ -113,7 +113,7 @@ rk_status rk_inference_item_vectors(rk_inference *i, int64_t first, int64_t n, c
         rk_ranks_span(model->ranks, some, &begin, &end);
         rk_rank_batch piece = {.total = some, .base = begin};
         RK_TRY(rk_retrieval_items(model, first + done + begin, end - begin, &i->extended, &piece.batch));
-        RK_TRY(forward(i, &piece, &output, out + done * output.width));
+        RK_TRY(forward_rank_batch(i, &piece, &output, out + done * output.width));
     }
     return RK_OK;
 }

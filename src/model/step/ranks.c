@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "kernels/fused_update.h"
 
-static int64_t least(int64_t a, int64_t b) {
+static int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
@@ -17,7 +17,7 @@ rk_graph_local_part rk_ranks_local_part(const rk_ranks *ranks) {
 }
 
 int64_t rk_ranks_split(const rk_ranks *ranks, int32_t r, int64_t n) {
-    return least(ranks->splits[r], n);
+    return min_i64(ranks->splits[r], n);
 }
 
 void rk_ranks_span(const rk_ranks *ranks, int64_t n, int64_t *begin, int64_t *end) {
@@ -46,7 +46,7 @@ static rk_status check_micro_batches(const rk_model_options *options, const rk_r
                          n_trainers, RK_MAX_LEAVES);
 }
 
-static rk_status init(const rk_model_options *options, rk_ranks *ranks) {
+static rk_status init_ranks(const rk_model_options *options, rk_ranks *ranks) {
     const rk_model_cluster *cluster = options->cluster;
     ranks->roles = cluster ? cluster->request.roles : (rk_roles){.n_trainers = 1};
     ranks->is_distributed = cluster != NULL;
@@ -67,12 +67,12 @@ static rk_status init(const rk_model_options *options, rk_ranks *ranks) {
 
 rk_status rk_ranks_create(const rk_model_options *options, rk_ranks **out) {
     RK_TRY(rk_alloc(1, sizeof **out, out));
-    return init(options, *out);
+    return init_ranks(options, *out);
 }
 
 void rk_ranks_finish(rk_ranks *ranks, int64_t micro_batch_samples, int64_t longest) {
     for (int32_t r = 0; r <= ranks->roles.n_trainers; r++)
-        ranks->splits[r] = least(ranks->first_micro_batches[r] * micro_batch_samples, longest);
+        ranks->splits[r] = min_i64(ranks->first_micro_batches[r] * micro_batch_samples, longest);
     if (!ranks->is_distributed) ranks->splits[1] = INT64_MAX; /* all of any batch */
 }
 
@@ -88,7 +88,7 @@ rk_status rk_ranks_gather(const rk_ranks *ranks, const float *mine, int64_t n, i
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     int64_t begin, end;
     rk_ranks_span(ranks, total, &begin, &end);
-    begin = least(begin, n), end = least(end, n);
+    begin = min_i64(begin, n), end = min_i64(end, n);
     if (ranks->roles.n_trainers == 1) {
         if (mine != out) memcpy(out, mine, (size_t)(n * width) * sizeof *out);
         return RK_OK;
@@ -96,8 +96,8 @@ rk_status rk_ranks_gather(const rk_ranks *ranks, const float *mine, int64_t n, i
     RK_TRY(rk_comm_gather(ranks->trainers, RK_CHANNEL_VALUES, mine,
                           (size_t)((end - begin) * width) * sizeof *mine, &all_to_all));
     for (int32_t t = 0; t < ranks->roles.n_trainers; t++) {
-        int64_t first = least(rk_ranks_split(ranks, t, total), n),
-                last = least(rk_ranks_split(ranks, t + 1, total), n);
+        int64_t first = min_i64(rk_ranks_split(ranks, t, total), n),
+                last = min_i64(rk_ranks_split(ranks, t + 1, total), n);
         size_t n_bytes = (size_t)((last - first) * width) * sizeof *out;
         RK_TRY(rk_all_to_all_copy(all_to_all, t, n_bytes, out + first * width));
     }

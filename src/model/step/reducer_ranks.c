@@ -66,25 +66,27 @@ static rk_status begin_buckets(reducer_ranks *r, int64_t first) {
     return RK_OK;
 }
 
-static reducer_ranks *of_run(void *context) {
+static reducer_ranks *reducer_of_run(void *context) {
     return (reducer_ranks *)((const rk_model_run *)context)->model->reducer;
 }
 
-static rk_status gradients_are_ready(void *context, int64_t first) {
-    return begin_buckets(of_run(context), first);
+static rk_status on_gradients_ready(void *context, int64_t first) {
+    return begin_buckets(reducer_of_run(context), first);
 }
 
-static rk_status sum_now(void *context, rk_real *values, size_t n) {
-    return rk_comm_all_reduce_f32(of_run(context)->reducer.model->ranks->trainers, values, n);
+static rk_status all_reduce_now(void *context, rk_real *values, size_t n) {
+    return rk_comm_all_reduce_f32(reducer_of_run(context)->reducer.model->ranks->trainers, values, n);
 }
 
-static void hook(rk_reducer *reducer, const rk_local_batch *local_batch, rk_graph_hooks *hooks) {
+static void ranks_hook_gradients(rk_reducer *reducer, const rk_local_batch *local_batch,
+                                 rk_graph_hooks *hooks) {
     hooks->batch = local_batch->total;
-    hooks->sum = sum_now;
-    hooks->ready = ((reducer_ranks *)reducer)->progress_thread.runs ? gradients_are_ready : NULL;
+    hooks->sum = all_reduce_now;
+    hooks->ready = ((reducer_ranks *)reducer)->progress_thread.runs ? on_gradients_ready : NULL;
 }
 
-static rk_status post(rk_reducer *reducer, const rk_local_batch *local_batch, rk_status found, double loss) {
+static rk_status ranks_post_status(rk_reducer *reducer, const rk_local_batch *local_batch, rk_status found,
+                                   double loss) {
     (void)loss; /* all sum those of the micro-batches, in their order */
     reducer_ranks *r = (reducer_ranks *)reducer;
     const rk_model *model = reducer->model;
@@ -108,8 +110,8 @@ static rk_status post(rk_reducer *reducer, const rk_local_batch *local_batch, rk
 }
 
 /* Trainer t's status, and its losses behind the n that are there. */
-static rk_status receive_from(const rk_model *model, const reduction *at, int32_t t, double *losses,
-                              size_t *n) {
+static rk_status receive_status_of(const rk_model *model, const reduction *at, int32_t t, double *losses,
+                                   size_t *n) {
     const step_status *theirs;
     size_t loss_bytes, n_tasks = (size_t)model->n_tasks,
                        most = (size_t)rk_ranks_n_micro_batches(model->ranks, t) * n_tasks * sizeof *losses;
@@ -133,11 +135,11 @@ static rk_status receive_statuses(const rk_model *model, const reduction *at, co
     RK_TRY(rk_all_to_all_wait(at->statuses));
     RK_TRY(rk_alloc((size_t)(ranks->n_micro_batches * model->n_tasks), sizeof *losses, &losses));
     rk_ranks_begin_receiving(ranks);
-    for (int32_t t = 0; t < ranks->roles.n_trainers; t++) RK_TRY(receive_from(model, at, t, losses, &n));
+    for (int32_t t = 0; t < ranks->roles.n_trainers; t++) RK_TRY(receive_status_of(model, at, t, losses, &n));
     return rk_model_sum_micro_batches(model, batch, losses, n, loss);
 }
 
-static rk_status end_sums(reduction *at) {
+static rk_status wait_all_reduces(reduction *at) {
     rk_status status = RK_OK;
     for (size_t i = 0; i < at->n_sums; i++) {
         if (status == RK_OK) status = rk_sum_wait(at->sums[i]);
@@ -147,7 +149,7 @@ static rk_status end_sums(reduction *at) {
     return status;
 }
 
-static rk_status wait(rk_reducer *reducer, const rk_batch *batch, double *loss) {
+static rk_status ranks_wait_status(rk_reducer *reducer, const rk_batch *batch, double *loss) {
     reducer_ranks *r = (reducer_ranks *)reducer;
     const rk_model *model = reducer->model;
     reduction *at = reduction_at(r, r->n_waited++);
@@ -155,7 +157,7 @@ static rk_status wait(rk_reducer *reducer, const rk_batch *batch, double *loss) 
     double began = rk_clock_seconds();
     size_t n;
     float *gradients = rk_graph_gradients(model->graph, &n);
-    rk_status status = receive_statuses(model, at, batch, loss), summed = end_sums(at);
+    rk_status status = receive_statuses(model, at, batch, loss), summed = wait_all_reduces(at);
     rk_all_to_all_free(at->statuses);
     at->statuses = NULL;
     reducer->wait_s += rk_clock_seconds() - began;
@@ -180,7 +182,8 @@ static void free_reducer(rk_reducer *reducer) {
     RK_FREE_ALL(r->reductions, r);
 }
 
-static const rk_reducer_ops ranks_ops = {.free = free_reducer, .hook = hook, .post = post, .wait = wait};
+static const rk_reducer_ops ranks_ops = {
+    .free = free_reducer, .hook = ranks_hook_gradients, .post = ranks_post_status, .wait = ranks_wait_status};
 
 /* All reductions together have no more buckets than a channel takes. A single bucket could start only after
  * backward. */
@@ -194,7 +197,7 @@ static rk_status split_buckets(reducer_ranks *r, size_t n) {
                : RK_OK;
 }
 
-static rk_status init(reducer_ranks *r) {
+static rk_status init_reducer(reducer_ranks *r) {
     const rk_model *model = r->reducer.model;
     const rk_ranks *ranks = model->ranks;
     size_t n,
@@ -218,5 +221,5 @@ rk_status rk_reducer_ranks_create(rk_model *model, int64_t depth, bool narrow, r
     r->reducer = (rk_reducer){.ops = &ranks_ops, .model = model, .depth = depth};
     r->narrow = narrow;
     *out = &r->reducer; /* the model's, whatever happens */
-    return init(r);
+    return init_reducer(r);
 }

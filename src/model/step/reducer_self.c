@@ -7,11 +7,13 @@ typedef struct reducer_self {
     double loss;
 } reducer_self;
 
-static void hook(rk_reducer *reducer, const rk_local_batch *local_batch, rk_graph_hooks *hooks) {
+static void self_hook_gradients(rk_reducer *reducer, const rk_local_batch *local_batch,
+                                rk_graph_hooks *hooks) {
     (void)reducer, (void)local_batch, (void)hooks;
 }
 
-static rk_status post(rk_reducer *reducer, const rk_local_batch *local_batch, rk_status found, double loss) {
+static rk_status self_post_status(rk_reducer *reducer, const rk_local_batch *local_batch, rk_status found,
+                                  double loss) {
     reducer_self *r = (reducer_self *)reducer;
     (void)local_batch;
     r->found = found;
@@ -19,7 +21,7 @@ static rk_status post(rk_reducer *reducer, const rk_local_batch *local_batch, rk
     return RK_OK;
 }
 
-static rk_status wait(rk_reducer *reducer, const rk_batch *batch, double *loss) {
+static rk_status self_wait_status(rk_reducer *reducer, const rk_batch *batch, double *loss) {
     const reducer_self *r = (const reducer_self *)reducer;
     (void)batch;
     if (r->found != RK_OK) return r->found; /* rk_last_error says why */
@@ -31,7 +33,8 @@ static void free_reducer(rk_reducer *reducer) {
     rk_free(reducer);
 }
 
-static const rk_reducer_ops self_ops = {.free = free_reducer, .hook = hook, .post = post, .wait = wait};
+static const rk_reducer_ops self_ops = {
+    .free = free_reducer, .hook = self_hook_gradients, .post = self_post_status, .wait = self_wait_status};
 
 rk_status rk_reducer_self_create(rk_model *model, rk_reducer **out) {
     reducer_self *r;

@@ -22,7 +22,7 @@ void rk_model_count_samples(const rk_model *model, const rk_rank_batch *rank_bat
 /* Uncertainty weighting (Kendall et al. 2018), s = log of the task's variance: a sample's loss l becomes
  * exp(-s) l + s/2, and exp(-s) l / 2 + s/2 for squares. What a block has of s/2 is by its part of the task's
  * samples; the gradient to s stands in the block's first sample. */
-static double precision_of(const rk_model_task *task, double log_variance) {
+static double precision_of_task(const rk_model_task *task, double log_variance) {
     return exp(-log_variance) * (task->loss == RK_LOSS_MSE ? 0.5 : 1);
 }
 
@@ -58,8 +58,9 @@ static rk_status block_losses(void *context, const rk_run *run) {
             .weights = r->batch->sample_weights ? r->batch->sample_weights + run->first : NULL,
             .optional = task->optional,
             .smoothing = task->smoothing,
-            .scale =
-                whole > 0 ? weight * (learned ? precision_of(task, (double)log_variances[t]) : 1) / whole : 0,
+            .scale = whole > 0
+                         ? weight * (learned ? precision_of_task(task, (double)log_variances[t]) : 1) / whole
+                         : 0,
             .gradient = rk_run_gradient(run, model->logits),
         };
         rk_loss(&args, &losses[t]);
@@ -69,7 +70,8 @@ static rk_status block_losses(void *context, const rk_run *run) {
 }
 
 /* The samples of this rank. */
-static rk_status fill(rk_model *model, const rk_rank_batch *rank_batch, int64_t step, rk_local_batch *batch) {
+static rk_status fill_local_batch(rk_model *model, const rk_rank_batch *rank_batch, int64_t step,
+                                  rk_local_batch *batch) {
     (void)step;
     int64_t begin, end;
     rk_ranks_span(model->ranks, rank_batch->total, &begin, &end);
@@ -78,43 +80,43 @@ static rk_status fill(rk_model *model, const rk_rank_batch *rank_batch, int64_t 
     return RK_OK;
 }
 
-static void hook(const rk_model_run *run, rk_graph_hooks *hooks) {
+static void hook_task_losses(const rk_model_run *run, rk_graph_hooks *hooks) {
     (void)run;
     hooks->loss = block_losses;
 }
 
-static const char *name(const rk_model *model, int32_t task) {
+static const char *name_of_task(const rk_model *model, int32_t task) {
     return rk_loss_name(model->tasks[task].loss);
 }
 
-static uint64_t no_bytes(const rk_model *model) {
+static uint64_t no_extra_bytes(const rk_model *model) {
     (void)model;
     return 0;
 }
 
-static void mark_outputs(rk_model *model) {
+static void mark_task_outputs(rk_model *model) {
     (void)model;
 }
 
-static rk_status create(rk_model *model, const rk_model_options *options) {
+static rk_status create_task_losses(rk_model *model, const rk_model_options *options) {
     (void)model, (void)options;
     return RK_OK;
 }
 
-static rk_status piece(const rk_model *model, const rk_rank_batch *rank_batch, int64_t first, int64_t n,
-                       rk_retrieval_batch *memory, rk_rank_batch *out) {
+static rk_status make_batch_piece(const rk_model *model, const rk_rank_batch *rank_batch, int64_t first,
+                                  int64_t n, rk_retrieval_batch *memory, rk_rank_batch *out) {
     (void)model, (void)memory;
     *out = (rk_rank_batch){.batch = rank_batch->batch, .total = n, .base = rank_batch->base - first};
     return RK_OK;
 }
 
-const rk_loss_ops rk_task_losses = {.name = name,
-                                    .bytes = no_bytes,
-                                    .mark_outputs = mark_outputs,
-                                    .create = create,
-                                    .fill = fill,
-                                    .hook = hook,
-                                    .piece = piece};
+const rk_loss_ops rk_task_losses = {.name = name_of_task,
+                                    .bytes = no_extra_bytes,
+                                    .mark_outputs = mark_task_outputs,
+                                    .create = create_task_losses,
+                                    .fill = fill_local_batch,
+                                    .hook = hook_task_losses,
+                                    .piece = make_batch_piece};
 
 /* Blocks are in the order of the samples, and micro-batches are whole numbers of them. */
 void rk_model_sum_blocks(const rk_model *model, int64_t n) {
@@ -129,8 +131,8 @@ void rk_model_sum_blocks(const rk_model *model, int64_t n) {
 }
 
 /* Why a loss is no number: the first value of the batch that is none, if it came from there. */
-static rk_status loss_not_finite(const rk_model *model, const rk_batch *batch, const char *task,
-                                 double loss) {
+static rk_status loss_not_finite_error(const rk_model *model, const rk_batch *batch, const char *task,
+                                       double loss) {
     for (int64_t i = 0; i < batch->n; i++) {
         long long row = (long long)(batch->first_row + i);
         for (int32_t t = 0; t < model->n_tasks && !rk_model_learns_pairs(model); t++) {
@@ -161,7 +163,7 @@ rk_status rk_model_sum_micro_batches(const rk_model *model, const rk_batch *batc
     for (int32_t t = 0; t < model->n_tasks; t++) {
         double loss = 0;
         for (size_t s = 0; s < n; s++) loss += losses[s * (size_t)model->n_tasks + (size_t)t];
-        if (!isfinite(loss)) return loss_not_finite(model, batch, model->tasks[t].name, loss);
+        if (!isfinite(loss)) return loss_not_finite_error(model, batch, model->tasks[t].name, loss);
         sum += loss;
     }
     *out = sum;

@@ -9,16 +9,16 @@ enum {
     PIECE_VALUES = 2048
 }; /* of a block: enough blocks for all processors from some 300,000 parameters on */
 
-static bool is_of_rows(rk_optimizer_kind kind) {
+static bool is_rowwise(rk_optimizer_kind kind) {
     return kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || kind == RK_OPTIMIZER_ROWWISE_ADAM;
 }
 
 /* A row, or a chunk: also where the CPU takes the tensor at once, for blocks that share its sums. */
 static int64_t piece_values(rk_optimizer_kind kind, const rk_parameter *p) {
-    return is_of_rows(kind) ? p->cols : PIECE_VALUES;
+    return is_rowwise(kind) ? p->cols : PIECE_VALUES;
 }
 
-static int64_t pieces_of(rk_optimizer_kind kind, const rk_parameter *p) {
+static int64_t count_pieces(rk_optimizer_kind kind, const rk_parameter *p) {
     int64_t step = piece_values(kind, p);
     return (p->rows * p->cols + step - 1) / step;
 }
@@ -29,7 +29,7 @@ static rk_status make_pieces(rk_device_graph *g) {
     const rk_graph *graph = g->graph;
     RK_AUTOFREE rk_cuda_dense_piece *pieces = NULL;
     for (size_t i = 0; i < graph->n_parameters; i++)
-        u->dense.n_pieces += pieces_of(kind, &graph->parameters[i]);
+        u->dense.n_pieces += count_pieces(kind, &graph->parameters[i]);
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)u->dense.n_pieces, u->tensors),
                         RK_ARRAY((size_t)u->dense.n_pieces, pieces)));
     int64_t at = 0, row = 0;
@@ -42,7 +42,7 @@ static rk_status make_pieces(rk_device_graph *g) {
                                                .count = n - first < step ? n - first : step,
                                                .row = row + first / p->cols,
                                                .tensor_first = (int32_t)first_piece,
-                                               .tensor_count = (int32_t)pieces_of(kind, p),
+                                               .tensor_count = (int32_t)count_pieces(kind, p),
                                                .is_bias = p->is_bias};
         }
         row += p->rows;
@@ -52,18 +52,19 @@ static rk_status make_pieces(rk_device_graph *g) {
     return n_bytes ? rk_device_write(g->device, (void *)(size_t)u->dense.pieces, pieces, n_bytes) : RK_OK;
 }
 
-static int64_t all_rows(const rk_graph *graph) {
+static int64_t count_piece_rows(const rk_graph *graph) {
     int64_t rows = 0;
     for (size_t i = 0; i < graph->n_parameters; i++) rows += graph->parameters[i].rows;
     return rows;
 }
 
-static rk_status reserve(rk_device_graph *g) {
+static rk_status reserve_memory(rk_device_graph *g) {
     rk_device_update *u = &g->update;
     const rk_dense_optimizer *o = u->optimizer;
     for (int s = 0; s < o->n_slots; s++)
-        RK_TRY(rk_device_graph_floats(g, o->slots[s].per_row ? all_rows(g->graph) : g->graph->gradient_reals,
-                                      &u->dense.slots[s]));
+        RK_TRY(rk_device_graph_floats(
+            g, o->slots[s].per_row ? count_piece_rows(g->graph) : g->graph->gradient_reals,
+            &u->dense.slots[s]));
     RK_TRY(
         rk_device_alloc(g->device, (size_t)(2 * u->dense.n_pieces + 1) * sizeof(double), &u->dense.squares));
     RK_TRY(rk_device_alloc(g->device, sizeof *u->dense.state, &u->dense.state));
@@ -86,7 +87,7 @@ rk_status rk_device_update_create(rk_device_graph *g, rk_dense_optimizer *optimi
                                .values = g->parameters,
                                .gradients = g->gradients};
     RK_TRY(make_pieces(g));
-    return reserve(g);
+    return reserve_memory(g);
 }
 
 void rk_device_update_free(rk_device_graph *g) {

@@ -12,19 +12,19 @@ static const rk_device_op *const ops[] = {
 };
 
 /* NULL if there is none */
-static const rk_device_op *find_op(const char *name) {
+static const rk_device_op *find_device_op(const char *name) {
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
         if (strcmp(ops[i]->name, name) == 0) return ops[i];
     return NULL;
 }
 
-static rk_status find_ops(rk_device_graph *g) {
+static rk_status find_device_ops(rk_device_graph *g) {
     const rk_graph *graph = g->graph;
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *g->ops, &g->ops));
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         if (!node->op || node->op->is_view) continue;
-        g->ops[i] = find_op(node->op->name);
+        g->ops[i] = find_device_op(node->op->name);
         RK_FAIL_IF(!g->ops[i], RK_UNSUPPORTED, "node '%s': the operation '%s' is not supported on a GPU",
                    node->name, node->op->name);
     }
@@ -33,7 +33,7 @@ static rk_status find_ops(rk_device_graph *g) {
 
 /* The only node that reads an input, if that is a concat, and which of its columns are the input's. They must
  * be aligned as values of their own are. */
-static void find_host(rk_device_graph *g, rk_value input) {
+static void find_concat_of_input(rk_device_graph *g, rk_value input) {
     const rk_graph *graph = g->graph;
     int64_t n_readers = 0, column = 0;
     const rk_node *host = NULL;
@@ -66,7 +66,7 @@ static rk_status read_inputs(rk_device_graph *g) {
         RK_FAIL_IF(input->value < 0 || (size_t)input->value >= n_nodes || g->graph->nodes[input->value]->op,
                    RK_INVALID_ARGUMENT, "node %d is not an input of the graph", input->value);
         g->no_gradient[input->value] = input->no_gradient;
-        if (input->may_stride) find_host(g, input->value);
+        if (input->may_stride) find_concat_of_input(g, input->value);
     }
     return RK_OK;
 }
@@ -84,7 +84,7 @@ static rk_status place_values(rk_device_graph *g) {
 }
 
 /* Where everything stands. */
-static rk_status plan(rk_device_graph *g) {
+static rk_status plan_memory(rk_device_graph *g) {
     const rk_graph *graph = g->graph;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(graph->n_nodes, g->places), RK_ARRAY(graph->n_nodes, g->states),
                         RK_ARRAY(graph->n_nodes, g->sums)));
@@ -102,7 +102,7 @@ static rk_status plan(rk_device_graph *g) {
     return RK_OK;
 }
 
-static rk_status reserve(rk_device_graph *g) {
+static rk_status reserve_memory(rk_device_graph *g) {
     int64_t n_parameters = g->graph->gradient_reals;
     RK_TRY(rk_device_graph_floats(g, g->n_memory, &g->memory));
     RK_TRY(rk_device_graph_floats(g, g->n_scratch, &g->scratch));
@@ -124,10 +124,10 @@ rk_status rk_device_graph_create(rk_graph *graph, rk_dense_optimizer *optimizer,
     g->device = device;
     g->options = *options;
     rk_status status;
-    RK_GOTO(find_ops(g));
+    RK_GOTO(find_device_ops(g));
     RK_GOTO(read_inputs(g));
-    RK_GOTO(plan(g));
-    RK_GOTO(reserve(g));
+    RK_GOTO(plan_memory(g));
+    RK_GOTO(reserve_memory(g));
     if (optimizer) RK_GOTO(rk_device_update_create(g, optimizer));
     RK_GOTO(rk_device_graph_reload(g));
     *out = g;
@@ -153,33 +153,34 @@ bool rk_device_graph_sums(const rk_device_graph *g) {
 }
 
 /* Between an array of the host's and one of the device's. */
-static rk_status move(rk_device_graph *g, float *device_memory, float *host, int64_t n, bool to_device) {
+static rk_status copy_array(rk_device_graph *g, float *device_memory, float *host, int64_t n,
+                            bool to_device) {
     size_t n_bytes = (size_t)n * sizeof *host;
     return to_device ? rk_device_write(g->device, device_memory, host, n_bytes)
                      : rk_device_read(g->device, host, device_memory, n_bytes);
 }
 
-static rk_status move_all(rk_device_graph *g, bool to_device) {
+static rk_status copy_parameters(rk_device_graph *g, bool to_device) {
     const rk_graph *graph = g->graph;
     for (size_t i = 0; i < graph->n_parameters; i++) {
         const rk_parameter *p = &graph->parameters[i];
-        RK_TRY(move(g, g->parameters + p->offset, p->value, p->rows * p->cols, to_device));
+        RK_TRY(copy_array(g, g->parameters + p->offset, p->value, p->rows * p->cols, to_device));
     }
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i]->n_states; k++) {
             int64_t width = rk_width(graph->nodes[i]->shape);
-            RK_TRY(move(g, g->live_states + g->states[i] + k * width, graph->nodes[i]->states[k], width,
-                        to_device));
+            RK_TRY(copy_array(g, g->live_states + g->states[i] + k * width, graph->nodes[i]->states[k], width,
+                              to_device));
         }
     return rk_device_update_move(g, to_device);
 }
 
 rk_status rk_device_graph_reload(rk_device_graph *g) {
-    return move_all(g, true);
+    return copy_parameters(g, true);
 }
 
 rk_status rk_device_graph_flush(rk_device_graph *g) {
-    return move_all(g, false);
+    return copy_parameters(g, false);
 }
 
 rk_status rk_device_graph_floats(rk_device_graph *g, int64_t n, float **out) {

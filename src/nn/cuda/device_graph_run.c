@@ -6,12 +6,12 @@ static int32_t memory_node_of(const rk_device_graph *g, rk_value root) {
     return g->hosts[root] >= 0 ? g->hosts[root] : root;
 }
 
-static float *data_of(const rk_device_graph *g, rk_value value) {
+static float *value_data(const rk_device_graph *g, rk_value value) {
     int32_t root = rk_graph_root(g->graph, value)->number;
     return g->memory + g->places[memory_node_of(g, root)].data + g->columns[root];
 }
 
-static float *gradient_of(const rk_device_graph *g, rk_value value) {
+static float *value_gradient(const rk_device_graph *g, rk_value value) {
     int32_t root = rk_graph_root(g->graph, value)->number;
     return g->memory + g->places[memory_node_of(g, root)].gradient + g->columns[root];
 }
@@ -29,11 +29,11 @@ bool rk_device_wants_gradient(const rk_device_run *run, const rk_node *node, int
 }
 
 float *rk_device_graph_data(rk_device_graph *g, rk_value value) {
-    return data_of(g, value);
+    return value_data(g, value);
 }
 
 float *rk_device_graph_gradient(rk_device_graph *g, rk_value value) {
-    return gradient_of(g, value);
+    return value_gradient(g, value);
 }
 
 float *rk_device_graph_gradients(rk_device_graph *g, size_t *n) {
@@ -42,19 +42,19 @@ float *rk_device_graph_gradients(rk_device_graph *g, size_t *n) {
 }
 
 const float *rk_device_in(const rk_device_run *run, const rk_node *node, int32_t input) {
-    return data_of(run->graph, node->inputs[input]);
+    return value_data(run->graph, node->inputs[input]);
 }
 
 float *rk_device_in_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
-    return gradient_of(run->graph, node->inputs[input]);
+    return value_gradient(run->graph, node->inputs[input]);
 }
 
 float *rk_device_out(const rk_device_run *run, const rk_node *node) {
-    return data_of(run->graph, node->number);
+    return value_data(run->graph, node->number);
 }
 
 float *rk_device_out_gradient(const rk_device_run *run, const rk_node *node) {
-    return gradient_of(run->graph, node->number);
+    return value_gradient(run->graph, node->number);
 }
 
 float *rk_device_saved(const rk_device_run *run, const rk_node *node) {
@@ -118,8 +118,8 @@ bool rk_device_is_one_rank(const rk_device_run *run) {
     return run->graph->options.sum == NULL;
 }
 
-static const rk_device_run *run_at(const rk_node *node, const rk_device_run *run,
-                                   const rk_device_run *leading) {
+static const rk_device_run *set_run_samples(const rk_node *node, const rk_device_run *run,
+                                            const rk_device_run *leading) {
     return node->leads ? leading : run;
 }
 
@@ -141,7 +141,8 @@ void rk_device_graph_forward(rk_device_graph *g, rk_stream *stream, int64_t n, i
             rk_stream_copy(stream, g->kept_states, g->live_states, (size_t)g->n_states * sizeof(float));
     }
     for (size_t i = 0; i < g->graph->n_nodes; i++)
-        if (g->ops[i]) g->ops[i]->forward(run_at(g->graph->nodes[i], &run, &leading), g->graph->nodes[i]);
+        if (g->ops[i])
+            g->ops[i]->forward(set_run_samples(g->graph->nodes[i], &run, &leading), g->graph->nodes[i]);
 }
 
 void rk_device_graph_backward(rk_device_graph *g, rk_stream *stream, int64_t n) {
@@ -159,6 +160,6 @@ void rk_device_graph_backward(rk_device_graph *g, rk_stream *stream, int64_t n) 
         if (!node->is_used && !node->is_output && !is_view) /* a value that nothing reads */
             rk_stream_fill(stream, rk_device_out_gradient(&run, node), 0,
                            (size_t)rk_device_values(&run, node) * sizeof(float));
-        if (g->ops[i]) g->ops[i]->backward(run_at(node, &run, &leading), node);
+        if (g->ops[i]) g->ops[i]->backward(set_run_samples(node, &run, &leading), node);
     }
 }

@@ -17,22 +17,24 @@ typedef struct work {
     uint64_t *bad;
 } work;
 
-static int64_t least(int64_t a, int64_t b) {
+static int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
 /* Where the items of users first .. end-1 begin among a list's, and how many lie between. */
-static int64_t begin_of(const rk_item_lists *lists, const int64_t *numbers, int64_t first) {
+static int64_t list_begin_of(const rk_item_lists *lists, const int64_t *numbers, int64_t first) {
     return lists->items ? lists->offsets[numbers[first]] : 0;
 }
-static int64_t count_of(const rk_item_lists *lists, const int64_t *numbers, int64_t first, int64_t end) {
+static int64_t count_items_of(const rk_item_lists *lists, const int64_t *numbers, int64_t first,
+                              int64_t end) {
     return lists->items ? lists->offsets[numbers[end - 1] + 1] - lists->offsets[numbers[first]] : 0;
 }
 
-static int64_t most_of(const work *w, const rk_item_lists *lists) {
+static int64_t max_items_of_block(const work *w, const rk_item_lists *lists) {
     int64_t most = 1;
     for (int64_t first = 0; first < w->args->n_users; first += w->block) {
-        int64_t n = count_of(lists, w->args->numbers, first, least(first + w->block, w->args->n_users));
+        int64_t n =
+            count_items_of(lists, w->args->numbers, first, min_i64(first + w->block, w->args->n_users));
         most = n > most ? n : most;
     }
     return most;
@@ -47,7 +49,7 @@ static void list_pieces(work *w, void **pieces[N_PIECES]) {
     for (int i = 0; i < N_PIECES; i++) pieces[i] = all[i];
 }
 
-static void release(work *w) {
+static void release_work(work *w) {
     void **pieces[N_PIECES];
     list_pieces(w, pieces);
     for (int i = 0; i < N_PIECES; i++) {
@@ -60,14 +62,14 @@ static void release(work *w) {
 
 static rk_status reserve_block(work *w) {
     const rk_item_positions *a = w->args;
-    size_t most_asked = (size_t)most_of(w, &a->asked), block = (size_t)w->block;
+    size_t most_asked = (size_t)max_items_of_block(w, &a->asked), block = (size_t)w->block;
     void **pieces[N_PIECES];
     list_pieces(w, pieces);
     size_t bytes[N_PIECES] = {(size_t)(a->n_items * a->dim) * sizeof *w->items,
                               block * (size_t)a->dim * sizeof *w->users,
                               block * (size_t)a->n_items * sizeof *w->scores,
                               block * sizeof *w->lists,
-                              (size_t)most_of(w, &a->masked) * sizeof *w->masked,
+                              (size_t)max_items_of_block(w, &a->masked) * sizeof *w->masked,
                               most_asked * sizeof *w->asked,
                               most_asked * sizeof *w->places,
                               sizeof *w->bad};
@@ -76,10 +78,10 @@ static rk_status reserve_block(work *w) {
 }
 
 /* Of as many users as there is room for. */
-static rk_status reserve(work *w) {
+static rk_status reserve_work(work *w) {
     rk_status status;
     while ((status = reserve_block(w)) == RK_NO_MEMORY && w->block > 1) {
-        release(w);
+        release_work(w);
         w->block /= 2;
     }
     return status;
@@ -87,9 +89,10 @@ static rk_status reserve(work *w) {
 
 static rk_status send_lists(work *w, int64_t first, int64_t n) {
     const rk_item_positions *a = w->args;
-    int64_t masked = begin_of(&a->masked, a->numbers, first), asked = begin_of(&a->asked, a->numbers, first);
-    int64_t n_masked = count_of(&a->masked, a->numbers, first, first + n),
-            n_asked = count_of(&a->asked, a->numbers, first, first + n);
+    int64_t masked = list_begin_of(&a->masked, a->numbers, first),
+            asked = list_begin_of(&a->asked, a->numbers, first);
+    int64_t n_masked = count_items_of(&a->masked, a->numbers, first, first + n),
+            n_asked = count_items_of(&a->asked, a->numbers, first, first + n);
     for (int64_t i = 0; i < n; i++) {
         int64_t user = a->numbers[first + i];
         rk_cuda_item_lists *l = &w->host_lists[i];
@@ -107,7 +110,7 @@ static rk_status send_lists(work *w, int64_t first, int64_t n) {
 }
 
 /* What is not finite among the block's scores. */
-static rk_status check(work *w, int64_t first) {
+static rk_status check_scores_finite(work *w, int64_t first) {
     uint64_t bad;
     float score;
     RK_TRY(rk_device_read(w->device, &bad, w->bad, sizeof bad));
@@ -121,8 +124,8 @@ static rk_status check(work *w, int64_t first) {
 
 static rk_status rank_block(work *w, int64_t first, int64_t n) {
     const rk_item_positions *a = w->args;
-    int64_t asked = begin_of(&a->asked, a->numbers, first),
-            n_asked = count_of(&a->asked, a->numbers, first, first + n);
+    int64_t asked = list_begin_of(&a->asked, a->numbers, first),
+            n_asked = count_items_of(&a->asked, a->numbers, first, first + n);
     RK_TRY(rk_device_write(w->device, w->users, a->users + first * a->dim,
                            (size_t)(n * a->dim) * sizeof *w->users));
     RK_TRY(send_lists(w, first, n));
@@ -147,7 +150,7 @@ static rk_status rank_block(work *w, int64_t first, int64_t n) {
                                                                      .places = w->places,
                                                                      .bad = w->bad});
     RK_TRY(rk_stream_sync(w->stream));
-    RK_TRY(check(w, first));
+    RK_TRY(check_scores_finite(w, first));
     return rk_device_read(w->device, a->places + asked, w->places, (size_t)n_asked * sizeof *w->places);
 }
 
@@ -158,12 +161,12 @@ rk_status rk_device_item_positions(rk_device *device, rk_stream *stream, const r
                (long long)a->dim);
     if (a->n_users == 0) return RK_OK;
     int64_t fit = (scores_at_once ? scores_at_once : 1 << 26) / a->n_items;
-    work w = {.device = device, .stream = stream, .args = a, .block = fit < 1 ? 1 : least(fit, a->n_users)};
-    rk_status status = reserve(&w);
+    work w = {.device = device, .stream = stream, .args = a, .block = fit < 1 ? 1 : min_i64(fit, a->n_users)};
+    rk_status status = reserve_work(&w);
     if (status == RK_OK)
         status = rk_device_write(device, w.items, a->items, (size_t)(a->n_items * a->dim) * sizeof *a->items);
     for (int64_t first = 0; first < a->n_users && status == RK_OK; first += w.block)
-        status = rank_block(&w, first, least(w.block, a->n_users - first));
-    release(&w);
+        status = rank_block(&w, first, min_i64(w.block, a->n_users - first));
+    release_work(&w);
     return status;
 }

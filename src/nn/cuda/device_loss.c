@@ -10,7 +10,7 @@ struct rk_device_tasks {
     double *partials;    /* [RK_CUDA_LOSS_BLOCKS, n], device memory */
 };
 
-static rk_status upload(rk_device_tasks *t, const rk_device_task *tasks) {
+static rk_status upload_tasks(rk_device_tasks *t, const rk_device_task *tasks) {
     RK_AUTOFREE rk_cuda_task *list = NULL;
     RK_TRY(rk_alloc((size_t)t->n, sizeof *list, &list));
     for (int32_t i = 0; i < t->n; i++)
@@ -31,7 +31,7 @@ rk_status rk_device_tasks_create(rk_device *device, int32_t n_tasks, const rk_de
     RK_GOTO(rk_device_alloc(device, (size_t)n_tasks * sizeof *t->tasks, &t->tasks));
     RK_GOTO(rk_device_alloc(device, (size_t)RK_CUDA_LOSS_BLOCKS * (size_t)n_tasks * sizeof *t->partials,
                             &t->partials));
-    RK_GOTO(upload(t, tasks));
+    RK_GOTO(upload_tasks(t, tasks));
     *out = t;
     return RK_OK;
 done:

@@ -4,9 +4,9 @@
 
 enum { N_PIECES = 11 };
 
-static rk_status compute(rk_device *device, rk_stream *stream, const rk_cuda_metric_args *args,
-                         const rk_cuda_metric_memory *memory, const rk_metric_sample *samples,
-                         const int64_t *groups, rk_metric_totals *out) {
+static rk_status compute_metrics(rk_device *device, rk_stream *stream, const rk_cuda_metric_args *args,
+                                 const rk_cuda_metric_memory *memory, const rk_metric_sample *samples,
+                                 const int64_t *groups, rk_metric_totals *out) {
     RK_TRY(rk_device_write(device, (void *)args->samples, samples, (size_t)args->n * sizeof *samples));
     if (groups)
         RK_TRY(rk_device_write(device, (void *)args->groups, groups, (size_t)args->n * sizeof *groups));
@@ -49,7 +49,7 @@ rk_status rk_device_metrics(rk_device *device, rk_stream *stream, bool binary, i
     m.scratch = pieces[7];
     rk_cuda_metric_args args = {
         .n = n, .binary = binary, .samples = pieces[8], .groups = pieces[9], .totals = pieces[10]};
-    if (status == RK_OK) status = compute(device, stream, &args, &m, samples, groups, out);
+    if (status == RK_OK) status = compute_metrics(device, stream, &args, &m, samples, groups, out);
     for (int i = 0; i < N_PIECES; i++) rk_device_free(device, pieces[i]);
     return status;
 }

@@ -3,7 +3,7 @@
 #include "nn/cuda/device_op.h"
 
 /* A product a sample. */
-static void multiply_each(const rk_device_run *run, rk_cuda_gemm_args args) {
+static void multiply_per_sample(const rk_device_run *run, rk_cuda_gemm_args args) {
     args.batch = run->n;
     if (run->n > 0) rk_cuda_gemm(run->stream, &args); /* which takes a batch of 0 for one product */
 }
@@ -23,7 +23,7 @@ static void batch_matmul_forward(const rk_device_run *run, const rk_node *node) 
                            .ldc = cols,
                            .stride_c = m * cols,
                            .alpha = 1};
-    multiply_each(run, y);
+    multiply_per_sample(run, y);
 }
 
 /* dgates = dy rows^T;  drows = gates^T dy */
@@ -60,8 +60,8 @@ static void batch_matmul_backward(const rk_device_run *run, const rk_node *node)
                               .stride_c = e * cols,
                               .alpha = 1,
                               .beta = rk_is_first_gradient(node, 1) ? 0 : 1};
-    multiply_each(run, gates);
-    multiply_each(run, rows);
+    multiply_per_sample(run, gates);
+    multiply_per_sample(run, rows);
 }
 
 const rk_device_op rk_device_op_batch_matmul = {
@@ -73,19 +73,19 @@ typedef struct matrices {
     int64_t ld, stride;
 } matrices;
 
-static matrices columns_of(const rk_node *node, const float *data, int32_t head) {
+static matrices head_columns(const rk_node *node, const float *data, int32_t head) {
     int64_t dim = node->shape.cols / node->options.count;
     return (matrices){(float *)(size_t)data + head * dim, node->shape.cols, rk_width(node->shape)};
 }
 
-static matrices weights_of(const rk_node *node, float *data, int32_t head) {
+static matrices head_weights(const rk_node *node, float *data, int32_t head) {
     int64_t rows = node->shape.rows;
     return (matrices){data + head * rows * rows, rows, node->options.count * rows * rows};
 }
 
 /* c [rows, n] = op(a) op(b), one a sample */
-static void multiply(const rk_device_run *run, const rk_node *node, int64_t n, int64_t k, matrices a,
-                     bool a_transposed, matrices b, bool b_transposed, matrices c, bool first) {
+static void multiply_matrices(const rk_device_run *run, const rk_node *node, int64_t n, int64_t k, matrices a,
+                              bool a_transposed, matrices b, bool b_transposed, matrices c, bool first) {
     rk_cuda_gemm_args args = {.m = node->shape.rows,
                               .n = n,
                               .k = k,
@@ -102,27 +102,28 @@ static void multiply(const rk_device_run *run, const rk_node *node, int64_t n, i
                               .stride_c = c.stride,
                               .alpha = 1,
                               .beta = first ? 0 : 1};
-    multiply_each(run, args);
+    multiply_per_sample(run, args);
 }
 
 static void attention_forward(const rk_device_run *run, const rk_node *node) {
     int64_t rows = node->shape.rows, dim = node->shape.cols / node->options.count;
     float *a = rk_device_saved(run, node);
     for (int32_t h = 0; h < node->options.count; h++)
-        multiply(run, node, rows, dim, columns_of(node, rk_device_in(run, node, 0), h), false,
-                 columns_of(node, rk_device_in(run, node, 1), h), true, weights_of(node, a, h), true);
+        multiply_matrices(run, node, rows, dim, head_columns(node, rk_device_in(run, node, 0), h), false,
+                          head_columns(node, rk_device_in(run, node, 1), h), true, head_weights(node, a, h),
+                          true);
     if (node->n_inputs > 3)
         rk_cuda_masked_softmax(run->stream, run->n, node->options.count, rows, rk_device_in(run, node, 3), a);
     else
         rk_cuda_softmax(run->stream, run->n * node->options.count * rows, rows, a, a);
     for (int32_t h = 0; h < node->options.count; h++)
-        multiply(run, node, dim, rows, weights_of(node, a, h), false,
-                 columns_of(node, rk_device_in(run, node, 2), h), false,
-                 columns_of(node, rk_device_out(run, node), h), true);
+        multiply_matrices(run, node, dim, rows, head_weights(node, a, h), false,
+                          head_columns(node, rk_device_in(run, node, 2), h), false,
+                          head_columns(node, rk_device_out(run, node), h), true);
 }
 
 /* An input without a gradient: lengths, or a mask. */
-static void no_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
+static void has_no_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
     size_t n_bytes = (size_t)(run->n * rk_width(rk_device_in_shape(run, node, input))) * sizeof(float);
     if (rk_is_first_gradient(node, input))
         rk_stream_fill(run->stream, rk_device_in_gradient(run, node, input), 0, n_bytes);
@@ -136,21 +137,25 @@ static void attention_backward(const rk_device_run *run, const rk_node *node) {
           *dy = rk_device_out_gradient(run, node);
     int32_t heads = node->options.count;
     for (int32_t h = 0; h < heads; h++)
-        multiply(run, node, rows, dim, columns_of(node, dy, h), false,
-                 columns_of(node, rk_device_in(run, node, 2), h), true, weights_of(node, d, h), true);
+        multiply_matrices(run, node, rows, dim, head_columns(node, dy, h), false,
+                          head_columns(node, rk_device_in(run, node, 2), h), true, head_weights(node, d, h),
+                          true);
     rk_cuda_softmax_backward(run->stream, run->n * heads * rows, rows, a, d, d, true);
     for (int32_t h = 0; h < heads; h++)
-        multiply(run, node, dim, rows, weights_of(node, d, h), false,
-                 columns_of(node, rk_device_in(run, node, 1), h), false,
-                 columns_of(node, rk_device_in_gradient(run, node, 0), h), rk_is_first_gradient(node, 0));
+        multiply_matrices(run, node, dim, rows, head_weights(node, d, h), false,
+                          head_columns(node, rk_device_in(run, node, 1), h), false,
+                          head_columns(node, rk_device_in_gradient(run, node, 0), h),
+                          rk_is_first_gradient(node, 0));
     for (int32_t h = 0; h < heads; h++)
-        multiply(run, node, dim, rows, weights_of(node, d, h), true,
-                 columns_of(node, rk_device_in(run, node, 0), h), false,
-                 columns_of(node, rk_device_in_gradient(run, node, 1), h), rk_is_first_gradient(node, 1));
+        multiply_matrices(run, node, dim, rows, head_weights(node, d, h), true,
+                          head_columns(node, rk_device_in(run, node, 0), h), false,
+                          head_columns(node, rk_device_in_gradient(run, node, 1), h),
+                          rk_is_first_gradient(node, 1));
     for (int32_t h = 0; h < heads; h++)
-        multiply(run, node, dim, rows, weights_of(node, a, h), true, columns_of(node, dy, h), false,
-                 columns_of(node, rk_device_in_gradient(run, node, 2), h), rk_is_first_gradient(node, 2));
-    if (node->n_inputs > 3) no_gradient(run, node, 3);
+        multiply_matrices(run, node, dim, rows, head_weights(node, a, h), true, head_columns(node, dy, h),
+                          false, head_columns(node, rk_device_in_gradient(run, node, 2), h),
+                          rk_is_first_gradient(node, 2));
+    if (node->n_inputs > 3) has_no_gradient(run, node, 3);
 }
 
 /* What forward keeps, once more: a head's gradients of the weights. */
@@ -164,7 +169,7 @@ const rk_device_op rk_device_op_attention = {.name = "attention",
                                              .forward = attention_forward,
                                              .backward = attention_backward};
 
-static void pool_forward(const rk_device_run *run, const rk_node *node) {
+static void attention_pool_forward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_attention_pool(run->stream, run->n, node->saved_width, node->shape.cols, node->options.softmax,
                            rk_device_in(run, node, 0), rk_device_in(run, node, 1),
                            rk_device_in(run, node, 2) + node->options.first,
@@ -172,7 +177,7 @@ static void pool_forward(const rk_device_run *run, const rk_node *node) {
                            rk_device_saved(run, node));
 }
 
-static void pool_backward(const rk_device_run *run, const rk_node *node) {
+static void attention_pool_backward(const rk_device_run *run, const rk_node *node) {
     int64_t width = rk_width(rk_device_in_shape(run, node, 2));
     rk_cuda_attention_pool_backward(
         run->stream, run->n, node->saved_width, node->shape.cols, node->options.softmax,
@@ -180,13 +185,13 @@ static void pool_backward(const rk_device_run *run, const rk_node *node) {
         rk_device_in(run, node, 2) + node->options.first, width, rk_device_out_gradient(run, node),
         rk_device_scratch(run), rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0),
         rk_device_in_gradient(run, node, 1), rk_is_first_gradient(node, 1));
-    no_gradient(run, node, 2);
+    has_no_gradient(run, node, 2);
 }
 
 const rk_device_op rk_device_op_attention_pool = {.name = "attention_pool",
                                                   .scratch = attention_scratch,
-                                                  .forward = pool_forward,
-                                                  .backward = pool_backward};
+                                                  .forward = attention_pool_forward,
+                                                  .backward = attention_pool_backward};
 
 static void mask_forward(const rk_device_run *run, const rk_node *node) {
     const float *lengths = rk_device_in(run, node, 0) + node->options.first;
@@ -195,7 +200,7 @@ static void mask_forward(const rk_device_run *run, const rk_node *node) {
 }
 
 static void mask_backward(const rk_device_run *run, const rk_node *node) {
-    no_gradient(run, node, 0);
+    has_no_gradient(run, node, 0);
 }
 
 const rk_device_op rk_device_op_mask = {.name = "mask", .forward = mask_forward, .backward = mask_backward};

@@ -22,12 +22,13 @@ static void add_backward(const rk_device_run *run, const rk_node *node) {
 const rk_device_op rk_device_op_add = {.name = "add", .forward = add_forward, .backward = add_backward};
 
 /* a times b, or times b of each row of `span` columns. */
-static int64_t span_of(const rk_device_run *run, const rk_node *node) {
+static int64_t columns_per_value(const rk_device_run *run, const rk_node *node) {
     return rk_width(node->shape) / rk_width(rk_device_in_shape(run, node, 1));
 }
 
-static void multiply(const rk_device_run *run, const rk_node *node, const float *a, float *to, bool first) {
-    int64_t span = span_of(run, node), rows = rk_device_values(run, node) / span;
+static void multiply_values(const rk_device_run *run, const rk_node *node, const float *a, float *to,
+                            bool first) {
+    int64_t span = columns_per_value(run, node), rows = rk_device_values(run, node) / span;
     if (span == 1)
         rk_cuda_multiply(run->stream, rows, a, rk_device_in(run, node, 1), to, first);
     else
@@ -35,13 +36,13 @@ static void multiply(const rk_device_run *run, const rk_node *node, const float 
 }
 
 static void multiply_forward(const rk_device_run *run, const rk_node *node) {
-    multiply(run, node, rk_device_in(run, node, 0), rk_device_out(run, node), true);
+    multiply_values(run, node, rk_device_in(run, node, 0), rk_device_out(run, node), true);
 }
 
 static void multiply_backward(const rk_device_run *run, const rk_node *node) {
-    int64_t span = span_of(run, node), rows = rk_device_values(run, node) / span;
+    int64_t span = columns_per_value(run, node), rows = rk_device_values(run, node) / span;
     const float *dy = rk_device_out_gradient(run, node), *a = rk_device_in(run, node, 0);
-    multiply(run, node, dy, rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
+    multiply_values(run, node, dy, rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
     if (span == 1)
         rk_cuda_multiply(run->stream, rows, dy, a, rk_device_in_gradient(run, node, 1),
                          rk_is_first_gradient(node, 1));
@@ -53,12 +54,12 @@ static void multiply_backward(const rk_device_run *run, const rk_node *node) {
 const rk_device_op rk_device_op_multiply = {
     .name = "multiply", .forward = multiply_forward, .backward = multiply_backward};
 
-static void cross_forward(const rk_device_run *run, const rk_node *node) {
+static void cross_combine_forward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_cross_combine(run->stream, rk_device_values(run, node), rk_device_in(run, node, 0),
                           rk_device_in(run, node, 1), rk_device_in(run, node, 2), rk_device_out(run, node));
 }
 
-static void cross_backward(const rk_device_run *run, const rk_node *node) {
+static void cross_combine_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_cross_combine_backward(run->stream, rk_device_values(run, node), rk_device_in(run, node, 0),
                                    rk_device_in(run, node, 1), rk_device_out_gradient(run, node),
                                    rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0),
@@ -67,14 +68,14 @@ static void cross_backward(const rk_device_run *run, const rk_node *node) {
 }
 
 const rk_device_op rk_device_op_cross_combine = {
-    .name = "cross_combine", .forward = cross_forward, .backward = cross_backward};
+    .name = "cross_combine", .forward = cross_combine_forward, .backward = cross_combine_backward};
 
-static void product_forward(const rk_device_run *run, const rk_node *node) {
+static void product_logit_forward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_product_logit(run->stream, rk_device_values(run, node), rk_device_in(run, node, 0),
                           rk_device_in(run, node, 1), rk_device_out(run, node));
 }
 
-static void product_backward(const rk_device_run *run, const rk_node *node) {
+static void product_logit_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_product_logit_backward(run->stream, rk_device_values(run, node), rk_device_in(run, node, 0),
                                    rk_device_in(run, node, 1), rk_device_out_gradient(run, node),
                                    rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0),
@@ -82,7 +83,7 @@ static void product_backward(const rk_device_run *run, const rk_node *node) {
 }
 
 const rk_device_op rk_device_op_product_logit = {
-    .name = "product_logit", .forward = product_forward, .backward = product_backward};
+    .name = "product_logit", .forward = product_logit_forward, .backward = product_logit_backward};
 
 /* constant: a bias without an input. */
 static void bias_forward(const rk_device_run *run, const rk_node *node) {

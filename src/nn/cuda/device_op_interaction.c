@@ -16,13 +16,13 @@ static void fm_backward(const rk_device_run *run, const rk_node *node) {
 
 const rk_device_op rk_device_op_fm = {.name = "fm", .forward = fm_forward, .backward = fm_backward};
 
-static void dots_forward(const rk_device_run *run, const rk_node *node) {
+static void dot_interaction_forward(const rk_device_run *run, const rk_node *node) {
     rk_shape from = rk_device_in_shape(run, node, 0);
     rk_cuda_dot_interaction(run->stream, run->n, from.rows, from.cols, rk_device_in(run, node, 0),
                             rk_device_out(run, node));
 }
 
-static void dots_backward(const rk_device_run *run, const rk_node *node) {
+static void dot_interaction_backward(const rk_device_run *run, const rk_node *node) {
     rk_shape from = rk_device_in_shape(run, node, 0);
     rk_cuda_dot_interaction_backward(run->stream, run->n, from.rows, from.cols, rk_device_in(run, node, 0),
                                      rk_device_out_gradient(run, node), rk_device_in_gradient(run, node, 0),
@@ -30,23 +30,23 @@ static void dots_backward(const rk_device_run *run, const rk_node *node) {
 }
 
 const rk_device_op rk_device_op_dot_interaction = {
-    .name = "dot_interaction", .forward = dots_forward, .backward = dots_backward};
+    .name = "dot_interaction", .forward = dot_interaction_forward, .backward = dot_interaction_backward};
 
-static void cross_forward(const rk_device_run *run, const rk_node *node) {
+static void cross_v1_forward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_cross_v1(run->stream, run->n, rk_width(node->shape), rk_device_in(run, node, 0),
                      rk_device_in(run, node, 1), rk_device_parameter(run, node, 0),
                      rk_device_parameter(run, node, 1), rk_device_out(run, node), rk_device_saved(run, node));
 }
 
 /* Scratch: the gradients of the dots [n], then the columns' sums. */
-static int64_t sums_begin(int64_t n) {
+static int64_t column_sums_begin(int64_t n) {
     return (n + 3) / 4 * 4;
 }
 
-static void cross_backward(const rk_device_run *run, const rk_node *node) {
+static void cross_v1_backward(const rk_device_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     float *dy = rk_device_out_gradient(run, node), *ddots = rk_device_scratch(run),
-          *partials = ddots + sums_begin(run->n);
+          *partials = ddots + column_sums_begin(run->n);
     rk_cuda_rowwise_dot(run->stream, run->n, width, dy, rk_device_in(run, node, 0), run->n, ddots, true);
     rk_cuda_sum_args weight = {.kind = RK_CUDA_SCALED,
                                .rows = run->n,
@@ -70,9 +70,11 @@ static void cross_backward(const rk_device_run *run, const rk_node *node) {
                               rk_is_first_gradient(node, 1));
 }
 
-static int64_t cross_scratch(const rk_graph *graph, const rk_node *node, int64_t n) {
-    return sums_begin(n) + rk_device_sum_scratch(graph, node, n);
+static int64_t cross_v1_scratch(const rk_graph *graph, const rk_node *node, int64_t n) {
+    return column_sums_begin(n) + rk_device_sum_scratch(graph, node, n);
 }
 
-const rk_device_op rk_device_op_cross_v1 = {
-    .name = "cross_v1", .scratch = cross_scratch, .forward = cross_forward, .backward = cross_backward};
+const rk_device_op rk_device_op_cross_v1 = {.name = "cross_v1",
+                                            .scratch = cross_v1_scratch,
+                                            .forward = cross_v1_forward,
+                                            .backward = cross_v1_backward};

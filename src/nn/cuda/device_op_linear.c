@@ -1,8 +1,8 @@
 /* linear and cin: products of matrices, with bias and relu in the same pass. */
 #include "nn/cuda/device_op.h"
 
-static rk_cuda_gemm_args product(const rk_device_run *run, const rk_node *node, int64_t m, int64_t n,
-                                 int64_t k) {
+static rk_cuda_gemm_args make_gemm_args(const rk_device_run *run, const rk_node *node, int64_t m, int64_t n,
+                                        int64_t k) {
     return (rk_cuda_gemm_args){
         .m = m, .n = n, .k = k, .alpha = 1, .math = rk_device_math(run, node->options.dtype)};
 }
@@ -14,19 +14,19 @@ typedef struct operand {
     bool rounded;
 } operand;
 
-static operand as_it_is(const float *values, int64_t cols) {
+static operand f32_operand(const float *values, int64_t cols) {
     return (operand){values, cols, false};
 }
 
-static operand as_rounded(const void *values, int64_t cols) {
+static operand bf16_operand(const void *values, int64_t cols) {
     return (operand){values, rk_cuda_rounded_ld(cols), true};
 }
 
 /* y = x W + b */
-static void multiply(const rk_device_run *run, const rk_node *node, int64_t rows, int64_t in, operand x,
-                     float *y) {
+static void multiply_by_weight(const rk_device_run *run, const rk_node *node, int64_t rows, int64_t in,
+                               operand x, float *y) {
     int64_t out = node->shape.cols;
-    rk_cuda_gemm_args args = product(run, node, rows, out, in);
+    rk_cuda_gemm_args args = make_gemm_args(run, node, rows, out, in);
     args.a = x.values, args.lda = x.ld, args.a_rounded = x.rounded;
     args.b = rk_device_parameter(run, node, 0), args.ldb = out;
     args.c = y, args.ldc = out;
@@ -36,10 +36,10 @@ static void multiply(const rk_device_run *run, const rk_node *node, int64_t rows
 }
 
 /* dW = x^T dy, added to it if `add` */
-static void weight_gradient(const rk_device_run *run, const rk_node *node, int64_t rows, int64_t in,
-                            operand x, operand dy, bool add) {
+static void compute_weight_gradient(const rk_device_run *run, const rk_node *node, int64_t rows, int64_t in,
+                                    operand x, operand dy, bool add) {
     int64_t out = node->shape.cols;
-    rk_cuda_gemm_args args = product(run, node, in, out, rows);
+    rk_cuda_gemm_args args = make_gemm_args(run, node, in, out, rows);
     args.a = x.values, args.lda = x.ld, args.a_rounded = x.rounded, args.a_transposed = true;
     args.b = dy.values, args.ldb = dy.ld, args.b_rounded = dy.rounded;
     args.c = rk_device_parameter_gradient(run, node, 0), args.ldc = out;
@@ -48,10 +48,10 @@ static void weight_gradient(const rk_device_run *run, const rk_node *node, int64
 }
 
 /* dx = dy W^T, added to it if `add` */
-static void input_gradient(const rk_device_run *run, const rk_node *node, int64_t rows, int64_t in,
-                           operand dy, float *dx, bool add) {
+static void compute_input_gradient(const rk_device_run *run, const rk_node *node, int64_t rows, int64_t in,
+                                   operand dy, float *dx, bool add) {
     int64_t out = node->shape.cols;
-    rk_cuda_gemm_args args = product(run, node, rows, in, out);
+    rk_cuda_gemm_args args = make_gemm_args(run, node, rows, in, out);
     args.a = dy.values, args.lda = dy.ld, args.a_rounded = dy.rounded;
     args.b = rk_device_parameter(run, node, 0), args.ldb = out, args.b_transposed = true;
     args.c = dx, args.ldc = in;
@@ -59,7 +59,7 @@ static void input_gradient(const rk_device_run *run, const rk_node *node, int64_
     rk_cuda_gemm(run->stream, &args);
 }
 
-static int64_t in_of(const rk_graph *graph, const rk_node *node) {
+static int64_t input_units(const rk_graph *graph, const rk_node *node) {
     rk_shape from = rk_in_shape(graph, node, 0);
     return node->options.by_row ? from.cols : rk_width(from);
 }
@@ -71,7 +71,7 @@ static int64_t rounded_floats(const rk_node *node, int64_t rows, int64_t cols) {
 }
 
 static int64_t linear_saved(const rk_graph *graph, const rk_node *node) {
-    return rounded_floats(node, node->shape.rows, in_of(graph, node));
+    return rounded_floats(node, node->shape.rows, input_units(graph, node));
 }
 
 /* Scratch of backward: dy rounded, then the columns' sums. */
@@ -80,21 +80,21 @@ static int64_t linear_scratch(const rk_graph *graph, const rk_node *node, int64_
     return graph->training ? rounded_floats(node, rows, cols) + rk_cuda_sum_floats(rows, cols) : 0;
 }
 
-static operand input_of(const rk_device_run *run, const rk_node *node, int64_t in) {
-    return node->options.dtype == RK_BF16 ? as_rounded(rk_device_saved(run, node), in)
-                                          : as_it_is(rk_device_in(run, node, 0), in);
+static operand input_operand(const rk_device_run *run, const rk_node *node, int64_t in) {
+    return node->options.dtype == RK_BF16 ? bf16_operand(rk_device_saved(run, node), in)
+                                          : f32_operand(rk_device_in(run, node, 0), in);
 }
 
 static void linear_forward(const rk_device_run *run, const rk_node *node) {
-    int64_t rows = run->n * node->shape.rows, in = in_of(rk_device_host_graph(run), node);
+    int64_t rows = run->n * node->shape.rows, in = input_units(rk_device_host_graph(run), node);
     if (node->options.dtype == RK_BF16)
         rk_cuda_round_bf16(run->stream, rows, in, rk_device_in(run, node, 0), in,
                            (uint16_t *)rk_device_saved(run, node));
-    multiply(run, node, rows, in, input_of(run, node, in), rk_device_out(run, node));
+    multiply_by_weight(run, node, rows, in, input_operand(run, node, in), rk_device_out(run, node));
 }
 
 /* dy as it is before the relu, and the bias's gradient: one pass. */
-static operand output_gradient(const rk_device_run *run, const rk_node *node, int64_t rows) {
+static operand compute_output_gradient(const rk_device_run *run, const rk_node *node, int64_t rows) {
     int64_t cols = node->shape.cols;
     float *dy = rk_device_out_gradient(run, node), *scratch = rk_device_scratch(run);
     bool is_bf16 = node->options.dtype == RK_BF16, relu = node->options.relu;
@@ -110,16 +110,16 @@ static operand output_gradient(const rk_device_run *run, const rk_node *node, in
         sum.masked = dy;
     if (!node->options.no_bias) sum.out = rk_device_parameter_gradient(run, node, 1);
     if (relu || is_bf16 || sum.out) rk_cuda_column_sums(run->stream, &sum);
-    return is_bf16 ? as_rounded(scratch, cols) : as_it_is(dy, cols);
+    return is_bf16 ? bf16_operand(scratch, cols) : f32_operand(dy, cols);
 }
 
 static void linear_backward(const rk_device_run *run, const rk_node *node) {
-    int64_t rows = run->n * node->shape.rows, in = in_of(rk_device_host_graph(run), node);
-    operand dy = output_gradient(run, node, rows);
-    weight_gradient(run, node, rows, in, input_of(run, node, in), dy, false);
+    int64_t rows = run->n * node->shape.rows, in = input_units(rk_device_host_graph(run), node);
+    operand dy = compute_output_gradient(run, node, rows);
+    compute_weight_gradient(run, node, rows, in, input_operand(run, node, in), dy, false);
     if (rk_device_wants_gradient(run, node, 0))
-        input_gradient(run, node, rows, in, dy, rk_device_in_gradient(run, node, 0),
-                       !rk_is_first_gradient(node, 0));
+        compute_input_gradient(run, node, rows, in, dy, rk_device_in_gradient(run, node, 0),
+                               !rk_is_first_gradient(node, 0));
 }
 
 const rk_device_op rk_device_op_linear = {.name = "linear",
@@ -145,8 +145,8 @@ static void cin_forward(const rk_device_run *run, const rk_node *node) {
         rk_cuda_cin_products(run->stream, count, x0.cols, x.cols,
                              rk_device_in(run, node, 0) + first * x0.cols,
                              rk_device_in(run, node, 1) + first * x.cols, products);
-        multiply(run, node, count, in, as_it_is(products, in),
-                 rk_device_out(run, node) + first * node->shape.cols);
+        multiply_by_weight(run, node, count, in, f32_operand(products, in),
+                           rk_device_out(run, node) + first * node->shape.cols);
     }
 }
 
@@ -158,15 +158,16 @@ static void cin_backward(const rk_device_run *run, const rk_node *node) {
           *dy = rk_device_out_gradient(run, node);
     rk_device_sum_columns(run, rows, out, dy, rk_device_parameter_gradient(run, node, 1));
     if (rows == 0)
-        weight_gradient(run, node, 0, in, as_it_is(products, in), as_it_is(dy, out), false); /* zeros */
+        compute_weight_gradient(run, node, 0, in, f32_operand(products, in), f32_operand(dy, out),
+                                false); /* zeros */
     for (int64_t first = 0; first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;
         const float *at0 = rk_device_in(run, node, 0) + first * x0.cols,
                     *at = rk_device_in(run, node, 1) + first * x.cols;
-        operand d = as_it_is(dy + first * out, out);
+        operand d = f32_operand(dy + first * out, out);
         rk_cuda_cin_products(run->stream, count, x0.cols, x.cols, at0, at, products);
-        weight_gradient(run, node, count, in, as_it_is(products, in), d, first > 0);
-        input_gradient(run, node, count, in, d, dproducts, false);
+        compute_weight_gradient(run, node, count, in, f32_operand(products, in), d, first > 0);
+        compute_input_gradient(run, node, count, in, d, dproducts, false);
         rk_cuda_cin_products_backward(
             run->stream, count, x0.cols, x.cols, at0, at, dproducts,
             rk_device_in_gradient(run, node, 0) + first * x0.cols, rk_is_first_gradient(node, 0),

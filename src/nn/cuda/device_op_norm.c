@@ -19,12 +19,12 @@ static double epsilon_of(const rk_node *node) {
     return node->options.epsilon > 0 ? node->options.epsilon : 1e-12;
 }
 
-static void l2_forward(const rk_device_run *run, const rk_node *node) {
+static void l2_normalize_forward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_l2_normalize(run->stream, run->n * node->shape.rows, node->shape.cols, epsilon_of(node),
                          rk_device_in(run, node, 0), rk_device_out(run, node));
 }
 
-static void l2_backward(const rk_device_run *run, const rk_node *node) {
+static void l2_normalize_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_l2_normalize_backward(run->stream, run->n * node->shape.rows, node->shape.cols, epsilon_of(node),
                                   rk_device_in(run, node, 0), rk_device_out(run, node),
                                   rk_device_out_gradient(run, node), rk_device_in_gradient(run, node, 0),
@@ -32,14 +32,14 @@ static void l2_backward(const rk_device_run *run, const rk_node *node) {
 }
 
 const rk_device_op rk_device_op_l2_normalize = {
-    .name = "l2_normalize", .forward = l2_forward, .backward = l2_backward};
+    .name = "l2_normalize", .forward = l2_normalize_forward, .backward = l2_normalize_backward};
 
-static int64_t scale_rows(const rk_node *node) {
+static int64_t count_scale_rows(const rk_node *node) {
     return node->options.by_row ? node->shape.rows : 1;
 }
 
 static void layer_norm_forward(const rk_device_run *run, const rk_node *node) {
-    rk_cuda_layer_norm(run->stream, run->n * node->shape.rows, node->shape.cols, scale_rows(node),
+    rk_cuda_layer_norm(run->stream, run->n * node->shape.rows, node->shape.cols, count_scale_rows(node),
                        node->options.epsilon, rk_device_in(run, node, 0), rk_device_parameter(run, node, 0),
                        rk_device_parameter(run, node, 1), rk_device_out(run, node),
                        rk_device_saved(run, node));
@@ -47,7 +47,7 @@ static void layer_norm_forward(const rk_device_run *run, const rk_node *node) {
 
 /* Gamma's and beta's gradients are sums over the rows that share them: all rows, or the samples. */
 static void layer_norm_backward(const rk_device_run *run, const rk_node *node) {
-    int64_t rows = run->n * node->shape.rows, cols = node->shape.cols, own = scale_rows(node);
+    int64_t rows = run->n * node->shape.rows, cols = node->shape.cols, own = count_scale_rows(node);
     float *dy = rk_device_out_gradient(run, node);
     const float *x = rk_device_in(run, node, 0), *saved = rk_device_saved(run, node);
     rk_cuda_sum_args sum = {.kind = RK_CUDA_BY_ROW,
@@ -67,7 +67,7 @@ static void layer_norm_backward(const rk_device_run *run, const rk_node *node) {
 
 static int64_t layer_norm_scratch(const rk_graph *graph, const rk_node *node, int64_t n) {
     (void)graph;
-    int64_t own = scale_rows(node);
+    int64_t own = count_scale_rows(node);
     return rk_cuda_sum_floats(n * node->shape.rows / own, own * node->shape.cols);
 }
 
@@ -112,7 +112,8 @@ static void batch_norm_forward(const rk_device_run *run, const rk_node *node) {
 
 /* The batch's, of all ranks: gamma's and beta's gradients of this one's samples, summed elsewhere, stay as
  * they are. */
-static void sum_dots(const rk_device_run *run, int64_t width, float *dots, float *sums, float *all) {
+static void sum_dots_over_ranks(const rk_device_run *run, int64_t width, float *dots, float *sums,
+                                float *all) {
     size_t n_bytes = (size_t)width * sizeof *all;
     rk_stream_copy(run->stream, all, dots, n_bytes);
     rk_stream_copy(run->stream, all + width, sums, n_bytes);
@@ -137,7 +138,7 @@ static void batch_norm_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_column_sums(run->stream, &sum);
     if (!rk_device_is_one_rank(run)) {
         float *all = rk_device_sums(run, node) + 2 * width;
-        sum_dots(run, width, dots, sums, all);
+        sum_dots_over_ranks(run, width, dots, sums, all);
         dots = all;
         sums = all + width;
     }

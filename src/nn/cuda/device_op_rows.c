@@ -86,13 +86,13 @@ const rk_device_op rk_device_op_sum_rows = {
 const rk_device_op rk_device_op_sum_all = {
     .name = "sum_all", .forward = sum_all_forward, .backward = sum_backward};
 
-static void vectors_forward(const rk_device_run *run, const rk_node *node) {
+static void number_vectors_forward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_rowwise_scale(run->stream, run->n * node->shape.rows, node->shape.cols,
                           rk_device_in(run, node, 0), rk_device_parameter(run, node, 0), node->shape.rows,
                           rk_device_out(run, node), true);
 }
 
-static void vectors_backward(const rk_device_run *run, const rk_node *node) {
+static void number_vectors_backward(const rk_device_run *run, const rk_node *node) {
     int64_t rows = node->shape.rows, units = node->shape.cols;
     float *dy = rk_device_out_gradient(run, node);
     rk_cuda_rowwise_dot(run->stream, run->n * rows, units, dy, rk_device_parameter(run, node, 0), rows,
@@ -110,15 +110,15 @@ static void vectors_backward(const rk_device_run *run, const rk_node *node) {
 
 const rk_device_op rk_device_op_number_vectors = {.name = "number_vectors",
                                                   .scratch = rk_device_sum_scratch,
-                                                  .forward = vectors_forward,
-                                                  .backward = vectors_backward};
+                                                  .forward = number_vectors_forward,
+                                                  .backward = number_vectors_backward};
 
-static void pairs_forward(const rk_device_run *run, const rk_node *node) {
+static void target_pairs_forward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_target_pairs(run->stream, run->n, node->shape.rows, node->shape.cols / 4,
                          rk_device_in(run, node, 0), rk_device_in(run, node, 1), rk_device_out(run, node));
 }
 
-static void pairs_backward(const rk_device_run *run, const rk_node *node) {
+static void target_pairs_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_target_pairs_backward(
         run->stream, run->n, node->shape.rows, node->shape.cols / 4, rk_device_in(run, node, 0),
         rk_device_in(run, node, 1), rk_device_out_gradient(run, node), rk_device_in_gradient(run, node, 0),
@@ -126,4 +126,4 @@ static void pairs_backward(const rk_device_run *run, const rk_node *node) {
 }
 
 const rk_device_op rk_device_op_target_pairs = {
-    .name = "target_pairs", .forward = pairs_forward, .backward = pairs_backward};
+    .name = "target_pairs", .forward = target_pairs_forward, .backward = target_pairs_backward};

@@ -1,12 +1,12 @@
 /* Functions of single values: relu, gelu, sigmoid, tanh; and dropout. */
 #include "nn/cuda/device_op.h"
 
-static void forward(const rk_device_run *run, const rk_node *node, rk_cuda_unary_kind kind) {
+static void unary_forward(const rk_device_run *run, const rk_node *node, rk_cuda_unary_kind kind) {
     rk_cuda_unary(run->stream, kind, rk_device_values(run, node), rk_device_in(run, node, 0),
                   rk_device_out(run, node));
 }
 
-static void backward(const rk_device_run *run, const rk_node *node, rk_cuda_unary_kind kind) {
+static void unary_backward(const rk_device_run *run, const rk_node *node, rk_cuda_unary_kind kind) {
     rk_cuda_unary_backward(run->stream, kind, rk_device_values(run, node), rk_device_in(run, node, 0),
                            rk_device_out(run, node), rk_device_out_gradient(run, node),
                            rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
@@ -14,10 +14,10 @@ static void backward(const rk_device_run *run, const rk_node *node, rk_cuda_unar
 
 #define RK_DEVICE_UNARY(name_, kind)                                              \
     static void name_##_forward(const rk_device_run *run, const rk_node *node) {  \
-        forward(run, node, kind);                                                 \
+        unary_forward(run, node, kind);                                           \
     }                                                                             \
     static void name_##_backward(const rk_device_run *run, const rk_node *node) { \
-        backward(run, node, kind);                                                \
+        unary_backward(run, node, kind);                                          \
     }                                                                             \
     const rk_device_op rk_device_op_##name_ = {                                   \
         .name = #name_, .forward = name_##_forward, .backward = name_##_backward};

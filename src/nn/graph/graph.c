@@ -83,8 +83,8 @@ rk_value rk_graph_find(const rk_graph *graph, const char *name) {
     return (rk_value)rk_name_map_find(&graph->names, name);
 }
 
-static rk_status new_node(rk_graph *graph, const rk_op *op, const char *name, const rk_value *inputs,
-                          int32_t n_inputs, rk_node **out) {
+static rk_status allocate_node(rk_graph *graph, const rk_op *op, const char *name, const rk_value *inputs,
+                               int32_t n_inputs, rk_node **out) {
     char made[64];
     if (!name) {
         snprintf(made, sizeof made, "%s_%zu", op ? op->name : "input", graph->n_nodes);
@@ -114,7 +114,7 @@ static rk_status new_node(rk_graph *graph, const rk_op *op, const char *name, co
 }
 
 /* So that an operation's list of options is whole: it gets no others. */
-static rk_status check_options(const rk_op *op, const rk_op_options *o) {
+static rk_status check_op_options(const rk_op *op, const rk_op_options *o) {
 #define RK_CHECK_OPTION(name_, given)                                              \
     RK_FAIL_IF((given) && !(op->options & RK_OPTION_##name_), RK_INVALID_ARGUMENT, \
                "operation '%s' has no option '%s'", op->name, #name_);
@@ -123,8 +123,9 @@ static rk_status check_options(const rk_op *op, const rk_op_options *o) {
     return RK_OK;
 }
 
-static rk_status add(rk_graph *graph, const char *op_name, const char *name, const rk_op_options *options,
-                     const rk_value *inputs, int32_t n_inputs, rk_value *out) {
+static rk_status add_node(rk_graph *graph, const char *op_name, const char *name,
+                          const rk_op_options *options, const rk_value *inputs, int32_t n_inputs,
+                          rk_value *out) {
     RK_FAIL_IF(graph->finished, RK_INVALID_ARGUMENT, "the graph is finished; nothing can be added");
     const rk_op *op = rk_op_find(op_name);
     RK_FAIL_IF(!op, RK_NOT_FOUND, "unknown operation '%s'", op_name);
@@ -133,9 +134,9 @@ static rk_status add(rk_graph *graph, const char *op_name, const char *name, con
     for (int32_t i = 0; i < n_inputs; i++)
         RK_FAIL_IF(inputs[i] < 0 || (size_t)inputs[i] >= graph->n_nodes, RK_INVALID_ARGUMENT,
                    "operation '%s': input %d is not a value of this graph", op_name, i);
-    if (options) RK_TRY(check_options(op, options));
+    if (options) RK_TRY(check_op_options(op, options));
     rk_node *node;
-    RK_TRY(new_node(graph, op, name, inputs, n_inputs, &node));
+    RK_TRY(allocate_node(graph, op, name, inputs, n_inputs, &node));
     if (options) node->options = *options;
     rk_status status = op->build(graph, node);
     if (status == RK_OK && node->sums_width)
@@ -150,7 +151,7 @@ rk_value rk_graph_add(rk_graph *graph, const char *op, const char *name, const r
                       const rk_value *inputs, int32_t n_inputs) {
     rk_value value = -1;
     if (graph->status != RK_OK) return -1;
-    rk_status status = add(graph, op, name, options, inputs, n_inputs, &value);
+    rk_status status = add_node(graph, op, name, options, inputs, n_inputs, &value);
     if (status != RK_OK) rk_graph_fail(graph, status);
     return status == RK_OK ? value : -1;
 }
@@ -159,7 +160,7 @@ rk_value rk_graph_input(rk_graph *graph, const char *name, rk_shape shape) {
     if (graph->status != RK_OK) return -1;
     rk_node *node = NULL;
     rk_status status = shape.rows > 0 && shape.cols > 0
-                           ? new_node(graph, NULL, name, NULL, 0, &node)
+                           ? allocate_node(graph, NULL, name, NULL, 0, &node)
                            : rk_error(RK_INVALID_ARGUMENT, "input '%s' has the invalid shape [%d, %d]", name,
                                       shape.rows, shape.cols);
     if (status != RK_OK) {
@@ -245,17 +246,17 @@ rk_real *rk_run_gradient(const rk_run *run, rk_value value) {
     return rk_node_gradient(run, rk_graph_root(run->graph, value));
 }
 
-static rk_run whole(rk_graph *graph) {
+static rk_run whole_run(rk_graph *graph) {
     return (rk_run){.graph = graph, .memory = graph->thread_memory[0]};
 }
 
 rk_real *rk_graph_data(rk_graph *graph, rk_value value) {
-    rk_run run = whole(graph);
+    rk_run run = whole_run(graph);
     return rk_run_data(&run, value);
 }
 
 rk_real *rk_graph_gradient(rk_graph *graph, rk_value value) {
-    rk_run run = whole(graph);
+    rk_run run = whole_run(graph);
     return rk_run_gradient(&run, value);
 }
 
@@ -267,7 +268,7 @@ uint64_t rk_graph_bytes(const rk_graph *graph, int n_threads) {
 }
 
 /* The matrix of a node that multiplies its rows by one, or NULL. */
-static const rk_parameter *matrix_of(const rk_graph *graph, const rk_node *node) {
+static const rk_parameter *matrix_of_node(const rk_graph *graph, const rk_node *node) {
     return node->op == &rk_op_linear || node->op == &rk_op_cin ? &graph->parameters[node->parameters[0]]
                                                                : NULL;
 }
@@ -276,7 +277,7 @@ double rk_graph_flops(const rk_graph *graph, bool training) {
     double sum = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
-        const rk_parameter *w = matrix_of(graph, node);
+        const rk_parameter *w = matrix_of_node(graph, node);
         if (w) sum += 2.0 * (double)w->rows * (double)w->cols * node->shape.rows;
     }
     return training ? 3 * sum : sum; /* y, dx and dw */
@@ -286,7 +287,7 @@ void rk_graph_largest_layer(const rk_graph *graph, int64_t *in, int64_t *out) {
     int64_t most = 0;
     *in = *out = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
-        const rk_parameter *w = matrix_of(graph, graph->nodes[i]);
+        const rk_parameter *w = matrix_of_node(graph, graph->nodes[i]);
         int64_t products = w ? w->rows * w->cols * graph->nodes[i]->shape.rows : 0;
         if (products <= most) continue;
         most = products;

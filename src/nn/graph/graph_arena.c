@@ -38,13 +38,13 @@ static rk_status add_piece(planner *p, int64_t *place, int64_t reals, int64_t bi
     return RK_OK;
 }
 
-static int larger_first(const void *a, const void *b) {
+static int compare_larger_first(const void *a, const void *b) {
     const piece *x = a, *y = b;
     if (x->reals != y->reals) return x->reals < y->reals ? 1 : -1;
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static int by_offset(const void *a, const void *b) {
+static int compare_offsets(const void *a, const void *b) {
     const piece *x = *(const piece *const *)a, *y = *(const piece *const *)b;
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
@@ -53,7 +53,7 @@ static int by_offset(const void *a, const void *b) {
 static rk_status place_pieces(planner *p, int64_t *total) {
     const piece **alive;
     RK_TRY(rk_alloc(p->n, sizeof *alive, &alive));
-    qsort(p->pieces, p->n, sizeof *p->pieces, larger_first);
+    qsort(p->pieces, p->n, sizeof *p->pieces, compare_larger_first);
     *total = 0;
     for (size_t i = 0; i < p->n; i++) {
         piece *now = &p->pieces[i];
@@ -61,7 +61,7 @@ static rk_status place_pieces(planner *p, int64_t *total) {
         for (size_t j = 0; j < i; j++)
             if (p->pieces[j].birth <= now->death && now->birth <= p->pieces[j].death)
                 alive[n_alive++] = &p->pieces[j];
-        if (n_alive) qsort(alive, n_alive, sizeof *alive, by_offset);
+        if (n_alive) qsort(alive, n_alive, sizeof *alive, compare_offsets);
         int64_t at = 0;
         for (size_t j = 0; j < n_alive; j++) {
             if (alive[j]->offset >= at + now->reals) break;
@@ -82,7 +82,7 @@ static void find_last_readers(const rk_graph *graph, int64_t *last) {
             last[rk_graph_root(graph, graph->nodes[i]->inputs[k])->number] = (int64_t)i;
 }
 
-static void find_used(rk_graph *graph) {
+static void find_used_values(rk_graph *graph) {
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++)
             if (graph->nodes[i]->op && !graph->nodes[i]->op->is_view)
@@ -104,7 +104,7 @@ static void find_first_gradients(rk_graph *graph) {
 
 /* A node that leads leaves the gradients of samples that it rests for alone: of a value that others need too,
  * one of those must be the first to write them. */
-static bool may_rest(const rk_graph *graph, const rk_node *node) {
+static bool supports_partial_batch(const rk_graph *graph, const rk_node *node) {
     if (node->op && node->op->n_passes) return false; /* its samples depend on each other */
     for (int32_t k = 0; k < node->n_inputs; k++)
         if (node->first_gradient[k] && !rk_graph_root(graph, node->inputs[k])->leads) return false;
@@ -112,7 +112,7 @@ static bool may_rest(const rk_graph *graph, const rk_node *node) {
 }
 
 /* A node leads if all that read it do. */
-static rk_status find_leading(rk_graph *graph) {
+static rk_status find_partial_batch_nodes(rk_graph *graph) {
     for (size_t i = 0; i < graph->n_nodes; i++) {
         rk_node *node = graph->nodes[i];
         node->leads |= !node->is_output && (node->is_used || (node->op && node->op->is_view));
@@ -121,15 +121,16 @@ static rk_status find_leading(rk_graph *graph) {
         for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++)
             if (!graph->nodes[i]->leads) graph->nodes[graph->nodes[i]->inputs[k]]->leads = false;
     for (size_t i = 0; i < graph->n_nodes; i++)
-        RK_FAIL_IF(graph->nodes[i]->leads && !may_rest(graph, graph->nodes[i]), RK_INVALID_ARGUMENT,
-                   "'%s' cannot be computed for only a part of the batch", graph->nodes[i]->name);
+        RK_FAIL_IF(graph->nodes[i]->leads && !supports_partial_batch(graph, graph->nodes[i]),
+                   RK_INVALID_ARGUMENT, "'%s' cannot be computed for only a part of the batch",
+                   graph->nodes[i]->name);
     return RK_OK;
 }
 
 /* How a node's value and gradient live: as its operation's, as an input's, or in columns of another node. */
 typedef enum stay { AS_ITSELF, AS_INPUT, ELSEWHERE } stay;
 
-static stay stay_of(const rk_graph *graph, const int32_t *hosts, size_t node) {
+static stay last_use_of(const rk_graph *graph, const int32_t *hosts, size_t node) {
     if (!hosts) return AS_ITSELF;
     if (hosts[node] >= 0) return ELSEWHERE;
     for (size_t i = 0; i < graph->n_nodes; i++)
@@ -159,7 +160,7 @@ static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node
  * third cache, and enough of them for several threads. Each block reads the parameters and adds to their
  * gradients, which takes as long as the products if they are not in the cache and the block is short; of many
  * parameters that outweighs the values' way through memory. */
-static int64_t block_of(const rk_graph *graph) {
+static int64_t choose_block_samples(const rk_graph *graph) {
     int64_t width = 0, more = graph->gradient_reals >= MANY_REALS ? 2 : 1;
     int64_t block = MAX_BLOCK * more, most_reals = BLOCK_REALS * more,
             least = graph->gradient_reals <= CACHED_REALS ? MIN_BLOCK : MIN_GROUP;
@@ -177,7 +178,7 @@ static int64_t block_of(const rk_graph *graph) {
 /* Micro-batches are whole numbers of blocks, so that the blocks are the same wherever a micro-batch runs. */
 static void split_micro_batches(rk_graph *graph) {
     graph->micro_batch = (graph->max_batch + graph->n_micro_batches - 1) / graph->n_micro_batches;
-    graph->block = block_of(graph);
+    graph->block = choose_block_samples(graph);
     if (graph->n_micro_batches > 1)
         graph->micro_batch = (graph->micro_batch + graph->block - 1) / graph->block * graph->block;
     int64_t here = graph->micro_batch * graph->local.n_micro_batches;
@@ -198,7 +199,7 @@ rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, 
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         RK_GOTO(add_node(&p, graph, node, last[i], samples, saved ? saved[i] : node->saved_width, training,
-                         stay_of(graph, hosts, i), &places[i]));
+                         last_use_of(graph, hosts, i), &places[i]));
     }
     RK_GOTO(place_pieces(&p, total));
     for (size_t i = 0; i < p.n; i++) *p.pieces[i].place = p.pieces[i].offset;
@@ -210,9 +211,9 @@ done:
 rk_status rk_graph_plan(rk_graph *graph) {
     rk_place *places;
     split_micro_batches(graph);
-    find_used(graph);
+    find_used_values(graph);
     find_first_gradients(graph);
-    RK_TRY(find_leading(graph));
+    RK_TRY(find_partial_batch_nodes(graph));
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *places, &places));
     rk_status status = rk_graph_place(graph, graph->keeps ? graph->max_batch : graph->block, graph->training,
                                       NULL, NULL, places, &graph->memory_reals);

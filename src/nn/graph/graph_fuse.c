@@ -3,7 +3,7 @@
 #include "nn/graph/graph_internal.h"
 
 /* How often a value is read; *last: by whom last. */
-static size_t n_readers(const rk_graph *g, rk_value value, rk_node **last) {
+static size_t count_readers(const rk_graph *g, rk_value value, rk_node **last) {
     size_t n = g->nodes[value]->is_output;
     for (size_t i = 0; i < g->n_nodes; i++)
         for (int32_t k = 0; k < g->nodes[i]->n_inputs; k++) {
@@ -15,9 +15,9 @@ static size_t n_readers(const rk_graph *g, rk_value value, rk_node **last) {
 }
 
 /* The node that alone reads a value; NULL: none does, or several. */
-static rk_node *only_reader(const rk_graph *g, const rk_node *node) {
+static rk_node *find_only_reader(const rk_graph *g, const rk_node *node) {
     rk_node *last = NULL;
-    return n_readers(g, node->number, &last) == 1 ? last : NULL;
+    return count_readers(g, node->number, &last) == 1 ? last : NULL;
 }
 
 static bool is_linear_by_row(const rk_node *node) {
@@ -25,16 +25,16 @@ static bool is_linear_by_row(const rk_node *node) {
 }
 
 /* The target_pairs that a linear of f32 alone reads, row by row; NULL: it reads another node. */
-static rk_node *pairs_of(const rk_graph *g, const rk_node *node) {
+static rk_node *find_fusable_pairs(const rk_graph *g, const rk_node *node) {
     if (!is_linear_by_row(node)) return NULL;
     rk_node *from = g->nodes[node->inputs[0]];
-    return from->op == &rk_op_target_pairs && only_reader(g, from) == node ? from : NULL;
+    return from->op == &rk_op_target_pairs && find_only_reader(g, from) == node ? from : NULL;
 }
 
 /* The linears from `first` on, of which each is all that the next one reads: how many, at most `most`. */
-static int32_t chain_from(const rk_graph *g, rk_node *first, rk_node **chain, int32_t most) {
+static int32_t find_linear_chain(const rk_graph *g, rk_node *first, rk_node **chain, int32_t most) {
     int32_t n = 0;
-    for (rk_node *at = first; at && is_linear_by_row(at) && n < most; at = only_reader(g, at))
+    for (rk_node *at = first; at && is_linear_by_row(at) && n < most; at = find_only_reader(g, at))
         chain[n++] = at;
     return n;
 }
@@ -43,9 +43,9 @@ static int32_t chain_from(const rk_graph *g, rk_node *first, rk_node **chain, in
 static rk_status fuse_pairs(rk_graph *g, rk_node *first, rk_node *pairs) {
     enum { MOST = 16 };
     rk_node *chain[MOST];
-    int32_t n = chain_from(g, first, chain, MOST);
+    int32_t n = find_linear_chain(g, first, chain, MOST);
     if (chain[n - 1]->shape.cols != 1) return rk_fuse_pair_linear(g, first, pairs);
-    const rk_node *pool = only_reader(g, chain[n - 1]);
+    const rk_node *pool = find_only_reader(g, chain[n - 1]);
     bool pools = pool && pool->op == &rk_op_attention_pool && pool->inputs[0] == chain[n - 1]->number &&
                  !rk_graph_root(g, pool->inputs[2])->op;
     return rk_fuse_pair_weights(g, pairs, chain, n, pools ? pool : NULL);
@@ -55,7 +55,7 @@ static rk_status fuse_pairs(rk_graph *g, rk_node *first, rk_node *pairs) {
 rk_status rk_graph_fuse(rk_graph *g) {
     size_t workspace_bytes = g->workspace_bytes;
     for (size_t i = 0; i < g->n_nodes; i++) {
-        rk_node *node = g->nodes[i], *pairs = node->fused ? NULL : pairs_of(g, node);
+        rk_node *node = g->nodes[i], *pairs = node->fused ? NULL : find_fusable_pairs(g, node);
         if (!pairs) continue;
         RK_TRY(fuse_pairs(g, node, pairs));
         const rk_node *wider = node->workspace_bytes > pairs->workspace_bytes ? node : pairs;

@@ -21,7 +21,7 @@ static void call_ready_hook(const rk_gradient_sum *sum, int64_t first) {
 }
 
 /* What the groups add to; the first block of each writes the rest. */
-static void clear(const rk_graph *g, rk_real *gradients, int64_t first, int64_t last) {
+static void clear_gradients(const rk_graph *g, rk_real *gradients, int64_t first, int64_t last) {
     for (size_t i = 0; i < g->n_parameters && first < last; i++) {
         const rk_parameter *p = &g->parameters[i];
         int64_t end = p->offset + p->rows * p->cols;
@@ -51,7 +51,7 @@ void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t l
         g->sum.slices[s].tree.depth = 0;
     }
     if (g->sum.n_groups > 0) {
-        clear(g, g->sum.partials[0], first, last);
+        clear_gradients(g, g->sum.partials[0], first, last);
         return;
     }
     memset(g->gradients + first, 0, (size_t)(last - first) * sizeof *g->gradients);
@@ -63,7 +63,7 @@ static int64_t slice_begin(const rk_gradient_sum *sum, int slice) {
 }
 
 /* What `done` says when a group is done with a slice and those behind it. */
-static size_t done_with(const rk_gradient_sum *sum, size_t group, int slice) {
+static size_t is_group_done_with(const rk_gradient_sum *sum, size_t group, int slice) {
     return (group + 1) * (size_t)sum->n_slices - (size_t)slice;
 }
 
@@ -71,19 +71,19 @@ static size_t done_with(const rk_gradient_sum *sum, size_t group, int slice) {
 static bool is_next_group_done(const rk_gradient_sum *sum, int slice) {
     size_t next = atomic_load(&sum->slices[slice].next);
     return next < sum->n_groups &&
-           atomic_load(&sum->done[next % sum->n_buffers]) >= done_with(sum, next, slice);
+           atomic_load(&sum->done[next % sum->n_buffers]) >= is_group_done_with(sum, next, slice);
 }
 
-static void add(rk_real *to, const rk_real *from, int64_t first, int64_t last) {
+static void add_range(rk_real *to, const rk_real *from, int64_t first, int64_t last) {
     for (int64_t i = first; i < last; i++) to[i] += from[i];
 }
 
 static void join_sums(const rk_gradient_sum *sum, rk_tree *tree, int64_t first, int64_t last) {
     rk_tree_join(tree);
-    add(sum->partials[tree->depth - 1], sum->partials[tree->depth], first, last);
+    add_range(sum->partials[tree->depth - 1], sum->partials[tree->depth], first, last);
 }
 
-static rk_real *buffer_of(const rk_gradient_sum *sum, size_t group) {
+static rk_real *buffer_of_group(const rk_gradient_sum *sum, size_t group) {
     return group == 0 ? sum->partials[0] : sum->buffers[group % sum->n_buffers];
 }
 
@@ -101,13 +101,13 @@ static void add_next_group(rk_graph *g, int number) {
         while (rk_tree_joins(tree, micro_batch)) join_sums(sum, tree, first, last);
         rk_tree_push(tree, micro_batch);
     }
-    rk_real *from = buffer_of(sum, group), *to = sum->partials[tree->depth - 1];
+    rk_real *from = buffer_of_group(sum, group), *to = sum->partials[tree->depth - 1];
     if (to != from) {
         if (begins)
             memcpy(to + first, from + first, (size_t)(last - first) * sizeof *from);
         else
-            add(to, from, first, last);
-        clear(g, from, first, last);
+            add_range(to, from, first, last);
+        clear_gradients(g, from, first, last);
     }
     while (group + 1 == sum->n_groups && tree->depth > 1) join_sums(sum, tree, first, last);
     atomic_store(&slice->next, group + 1);
@@ -141,7 +141,7 @@ static void add_ready_groups(rk_graph *g) {
     if (g->sum.hooks->ready) report_complete_slices(&g->sum);
 }
 
-static size_t least_next(const rk_gradient_sum *sum) {
+static size_t least_next_group(const rk_gradient_sum *sum) {
     size_t least = atomic_load(&sum->slices[0].next);
     for (int s = 1; s < sum->n_slices; s++) {
         size_t next = atomic_load(&sum->slices[s].next);
@@ -154,17 +154,17 @@ static size_t least_next(const rk_gradient_sum *sum) {
  * that is nearly always so. */
 rk_real *rk_gradients_acquire_buffer(rk_graph *g, size_t group) {
     size_t n = g->sum.n_buffers;
-    while (group >= n && least_next(&g->sum) < group - n + 1) {
+    while (group >= n && least_next_group(&g->sum) < group - n + 1) {
         add_ready_groups(g);
         sched_yield();
     }
-    return buffer_of(&g->sum, group);
+    return buffer_of_group(&g->sum, group);
 }
 
 void rk_gradients_done(rk_graph *g, size_t group, int64_t first) {
     rk_gradient_sum *sum = &g->sum;
     int slice = sum->n_slices;
     while (slice > 0 && slice_begin(sum, slice - 1) >= first) slice--;
-    atomic_store(&sum->done[group % sum->n_buffers], done_with(sum, group, slice));
+    atomic_store(&sum->done[group % sum->n_buffers], is_group_done_with(sum, group, slice));
     add_ready_groups(g);
 }

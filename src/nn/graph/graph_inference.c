@@ -14,13 +14,14 @@ rk_status rk_graph_freeze(rk_graph *g) {
     return RK_OK;
 }
 
-static size_t memory_bytes(const rk_graph *g) {
+static size_t inference_memory_bytes(const rk_graph *g) {
     return (size_t)g->memory_reals * sizeof(rk_real);
 }
 
 void rk_graph_inference_free(rk_graph_inference *i) {
     if (!i) return;
-    for (int t = 0; i->memory && t < i->n_threads; t++) rk_pages_free(i->memory[t], memory_bytes(i->graph));
+    for (int t = 0; i->memory && t < i->n_threads; t++)
+        rk_pages_free(i->memory[t], inference_memory_bytes(i->graph));
     for (int t = 0; i->workspaces && t < i->n_threads; t++)
         rk_pages_free(i->workspaces[t], i->graph->workspace_bytes);
     rk_graph_context_free(i->context);
@@ -36,7 +37,7 @@ rk_status rk_graph_inference_create(const rk_graph *g, int n_threads, rk_graph_i
     rk_status status;
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)n_threads, i->memory), RK_ARRAY((size_t)n_threads, i->workspaces)));
     for (int t = 0; t < n_threads; t++) {
-        RK_GOTO(rk_pages_alloc(memory_bytes(g), &i->memory[t]));
+        RK_GOTO(rk_pages_alloc(inference_memory_bytes(g), &i->memory[t]));
         RK_GOTO(rk_pages_alloc(g->workspace_bytes, &i->workspaces[t]));
     }
     *out = i;

@@ -59,7 +59,7 @@ static void run_group(void *context, size_t group, int thread) {
 /* Half of the threads begin with the groups and half with the work beside, which leans on memory where groups
  * lean on arithmetic; whoever runs out of one kind goes on with the other. Groups are begun in order either
  * way. */
-static void run_either(void *context, size_t task, int thread) {
+static void run_group_or_beside(void *context, size_t task, int thread) {
     (void)task;
     pass *p = context;
     bool prefers_beside = thread % 2 == 1;
@@ -83,7 +83,7 @@ static rk_status for_blocks(pass *p, rk_status (*step)(const pass *p, const rk_r
     if (p->hooks->n_beside > 0 && p->backward) {
         atomic_store(&p->next_group, 0);
         atomic_store(&p->next_beside, 0);
-        rk_parallel_for(p->n_groups + p->hooks->n_beside, run_either, p);
+        rk_parallel_for(p->n_groups + p->hooks->n_beside, run_group_or_beside, p);
     } else {
         rk_parallel_for(p->n_groups, run_group, p);
     }
@@ -94,17 +94,17 @@ static rk_status call_hook(rk_status (*hook)(void *context, const rk_run *run), 
                            const rk_run *run) {
     return hook ? hook(p->hooks->context, run) : RK_OK;
 }
-static rk_status read_block(const pass *p, const rk_run *run) {
+static rk_status call_read_hook(const pass *p, const rk_run *run) {
     return call_hook(p->hooks->read, p, run);
 }
-static rk_status loss_block(const pass *p, const rk_run *run) {
+static rk_status call_loss_hook(const pass *p, const rk_run *run) {
     return call_hook(p->hooks->loss, p, run);
 }
-static rk_status take_block(const pass *p, const rk_run *run) {
+static rk_status call_gradient_hook(const pass *p, const rk_run *run) {
     return call_hook(p->hooks->take, p, run);
 }
 
-static bool computes(const rk_node *node) {
+static bool is_computed(const rk_node *node) {
     return node->op && !node->op->is_view;
 }
 
@@ -117,7 +117,7 @@ static rk_status backward_block(const rk_run *run, const rk_node *node) {
     bool is_view = node->op && node->op->is_view;
     if (!node->is_used && !node->is_output && !is_view)
         zero_gradient(run, node); /* a value that nothing reads */
-    if (!computes(node)) return RK_OK;
+    if (!is_computed(node)) return RK_OK;
     for (int32_t k = 0; k < node->n_inputs; k++)
         if (node->first_gradient[k] && !node->op->writes_gradient)
             zero_gradient(run, rk_graph_root(run->graph, node->inputs[k]));
@@ -130,7 +130,7 @@ static rk_status forward_block(const rk_run *run) {
     uint64_t begin = rk_trace_begin();
     if (context) rk_graph_context_fill_inputs(context, run);
     for (size_t i = 0; i < g->n_nodes; i++)
-        if (computes(g->nodes[i]) && !(context && rk_graph_context_fill(context, run, g->nodes[i])))
+        if (is_computed(g->nodes[i]) && !(context && rk_graph_context_fill(context, run, g->nodes[i])))
             RK_TRY(rk_forward_op(g->nodes[i])->forward(run, g->nodes[i]));
     rk_trace_end(begin, "forward");
     return RK_OK;
@@ -191,7 +191,7 @@ static rk_status backward_at_node(const pass *p, const rk_run *block) {
     rk_trace_end(begin, "backward");
     return status;
 }
-static rk_status gather_at_node(const pass *p, const rk_run *run) {
+static rk_status gather_partials_at_node(const pass *p, const rk_run *run) {
     uint64_t begin = rk_trace_begin();
     p->node->op->gather(run, p->node, p->gather,
                         p->partials + (int64_t)rk_graph_block_number(run) * p->node->gather_width);
@@ -229,7 +229,7 @@ static rk_status sum_over_batch(pass *p, int32_t number) {
     if (p->run.batch == 0) return RK_OK;
     p->gather = number;
     RK_TRY(rk_alloc(n_blocks ? n_blocks * width : width, sizeof *p->partials, &p->partials));
-    rk_status status = for_blocks(p, gather_at_node);
+    rk_status status = for_blocks(p, gather_partials_at_node);
     sum_blocks(p, n_blocks, width);
     if (p->hooks->sum && status == RK_OK) status = p->hooks->sum(p->hooks->context, p->partials, width);
     if (status == RK_OK) node->op->combine(node, number, p->partials, p->run.batch);
@@ -238,14 +238,14 @@ static rk_status sum_over_batch(pass *p, int32_t number) {
 }
 
 static rk_status forward_by_nodes(pass *p) {
-    RK_TRY(for_blocks(p, read_block));
+    RK_TRY(for_blocks(p, call_read_hook));
     for (size_t i = 0; i < p->graph->n_nodes; i++) {
         p->node = p->graph->nodes[i];
-        if (!computes(p->node)) continue;
+        if (!is_computed(p->node)) continue;
         for (int32_t k = 0; k < p->node->op->n_passes && p->run.training; k++) RK_TRY(sum_over_batch(p, k));
         RK_TRY(for_blocks(p, forward_at_node));
     }
-    return for_blocks(p, loss_block);
+    return for_blocks(p, call_loss_hook);
 }
 
 /* The parameters of a node stand one after the other. */
@@ -263,12 +263,12 @@ static rk_status backward_by_nodes(pass *p) {
     for (size_t i = p->graph->n_nodes; i-- > 0;) {
         p->node = p->graph->nodes[i];
         p->first_gradient = p->last_gradient = 0;
-        if (computes(p->node) && p->node->op->n_passes) RK_TRY(sum_over_batch(p, p->node->op->n_passes));
+        if (is_computed(p->node) && p->node->op->n_passes) RK_TRY(sum_over_batch(p, p->node->op->n_passes));
         find_gradient_range(p);
         RK_TRY(for_blocks(p, backward_at_node));
     }
     p->first_gradient = p->last_gradient = 0;
-    return for_blocks(p, take_block);
+    return for_blocks(p, call_gradient_hook);
 }
 
 typedef struct preparation {
@@ -294,7 +294,7 @@ static void run_beside(void *context, size_t piece, int thread) {
 static const rk_graph_hooks no_hooks;
 
 /* Predictions divide samples in other ways than micro-batches: all of them are here. */
-static rk_run run_of(const rk_graph *g, int64_t n, int64_t batch, int64_t step) {
+static rk_run make_run(const rk_graph *g, int64_t n, int64_t batch, int64_t step) {
     return (rk_run){.graph = g,
                     .here = n,
                     .batch = batch ? batch : n,
@@ -304,12 +304,12 @@ static rk_run run_of(const rk_graph *g, int64_t n, int64_t batch, int64_t step) 
 }
 
 /* A pass in the graph's own memory. */
-static pass pass_of(rk_graph *g, int64_t n, int64_t step, const rk_graph_hooks *hooks) {
+static pass make_pass(rk_graph *g, int64_t n, int64_t step, const rk_graph_hooks *hooks) {
     return (pass){.graph = g,
                   .trained = g,
                   .hooks = hooks,
                   .failure = RK_FAILURE_INIT,
-                  .run = run_of(g, n, hooks->batch, step),
+                  .run = make_run(g, n, hooks->batch, step),
                   .block = g->block,
                   .memory = g->thread_memory,
                   .workspaces = g->thread_workspaces,
@@ -328,7 +328,7 @@ static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, 
     RK_TRY(check_samples(g, n));
     RK_FAIL_IF(training && g->frozen, RK_INVALID_ARGUMENT, "a frozen graph only predicts");
     RK_TRY(rk_graph_reserve(g));
-    *out = pass_of(g, n, step, hooks ? hooks : &no_hooks);
+    *out = make_pass(g, n, step, hooks ? hooks : &no_hooks);
     out->run.training = training;
     if (g->frozen) return RK_OK;
     preparation p = {g, training, out};
@@ -348,7 +348,7 @@ rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, 
 /* Samples whose values stay in the second cache, about: of predictions, where blocks may have any length. But
  * each block reads all parameters: where these do not stay there, it has to be worth that, and the last one
  * is no shorter. Whole tiles of a product's rows. */
-static int64_t cached_block(const rk_graph *g, int64_t n) {
+static int64_t choose_inference_block(const rk_graph *g, int64_t n) {
     enum { CACHED_REALS = 1 << 17, TILE = 12, MANY = 96 };
     int64_t samples = g->keeps ? g->max_batch : g->block,
             block = CACHED_REALS * samples / (g->memory_reals + 1) / TILE * TILE;
@@ -380,8 +380,8 @@ rk_status rk_graph_inference_run(rk_graph_inference *i, int64_t n, const rk_grap
     pass p = {.graph = i->graph,
               .hooks = hooks,
               .failure = RK_FAILURE_INIT,
-              .run = run_of(i->graph, n, 0, 0),
-              .block = cached_block(i->graph, n),
+              .run = make_run(i->graph, n, 0, 0),
+              .block = choose_inference_block(i->graph, n),
               .memory = i->memory,
               .workspaces = i->workspaces,
               .cancel = cancel};
@@ -400,7 +400,7 @@ rk_status rk_graph_backward(rk_graph *g, int64_t n) {
     RK_FAIL_IF(!g->training || !g->keeps, RK_INVALID_ARGUMENT,
                "the graph is for prediction only, or does not keep the batch's values");
     RK_TRY(rk_graph_reserve(g));
-    pass p = pass_of(g, n, g->last_step, &no_hooks);
+    pass p = make_pass(g, n, g->last_step, &no_hooks);
     return backward_by_nodes(&p);
 }
 

@@ -5,7 +5,7 @@
 
 #include "nn/graph/op_list.h"
 
-static rk_value one(rk_graph *graph, const char *op, const char *name, rk_value x) {
+static rk_value add_unary_op(rk_graph *graph, const char *op, const char *name, rk_value x) {
     return rk_graph_add(graph, op, name, NULL, &x, 1);
 }
 
@@ -19,24 +19,24 @@ rk_value rk_linear_rows(rk_graph *graph, const char *name, rk_value x, int32_t u
     return rk_graph_add(graph, "linear", name, &options, &x, 1);
 }
 rk_value rk_relu(rk_graph *graph, rk_value x) {
-    return one(graph, "relu", NULL, x);
+    return add_unary_op(graph, "relu", NULL, x);
 }
-static rk_value activate(rk_graph *graph, const char *node, rk_value x, const char *name) {
+static rk_value add_activation(rk_graph *graph, const char *node, rk_value x, const char *name) {
     static const char *const names[] = {"relu", "gelu", "sigmoid", "tanh", "softmax"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i], name) == 0) return one(graph, name, node, x);
+        if (strcmp(names[i], name) == 0) return add_unary_op(graph, name, node, x);
     rk_status status = rk_error(RK_CONFIG, "unknown activation '%s'", name);
     rk_graph_fail(graph, rk_error_hint(status, "it is one of relu, gelu, sigmoid, tanh, softmax, none"));
     return -1;
 }
 rk_value rk_activation_by_name(rk_graph *graph, rk_value x, const char *name) {
-    return !name || strcmp(name, "none") == 0 ? x : activate(graph, NULL, x, name);
+    return !name || strcmp(name, "none") == 0 ? x : add_activation(graph, NULL, x, name);
 }
 rk_value rk_batch_norm(rk_graph *graph, const char *name, rk_value x) {
-    return one(graph, "batch_norm", name, x);
+    return add_unary_op(graph, "batch_norm", name, x);
 }
 rk_value rk_layer_norm(rk_graph *graph, const char *name, rk_value x) {
-    return one(graph, "layer_norm", name, x);
+    return add_unary_op(graph, "layer_norm", name, x);
 }
 rk_value rk_layer_norm_rows(rk_graph *graph, const char *name, rk_value x) {
     rk_op_options options = {.by_row = true};
@@ -68,22 +68,22 @@ rk_value rk_multiply(rk_graph *graph, rk_value a, rk_value b) {
     return rk_graph_add(graph, "multiply", NULL, NULL, (rk_value[]){a, b}, 2);
 }
 rk_value rk_softmax(rk_graph *graph, rk_value x) {
-    return one(graph, "softmax", NULL, x);
+    return add_unary_op(graph, "softmax", NULL, x);
 }
 rk_value rk_sum_rows(rk_graph *graph, rk_value x) {
-    return one(graph, "sum_rows", NULL, x);
+    return add_unary_op(graph, "sum_rows", NULL, x);
 }
 rk_value rk_sum_all(rk_graph *graph, rk_value x) {
-    return one(graph, "sum_all", NULL, x);
+    return add_unary_op(graph, "sum_all", NULL, x);
 }
 rk_value rk_bias(rk_graph *graph, const char *name, rk_value x) {
-    return one(graph, "bias", name, x);
+    return add_unary_op(graph, "bias", name, x);
 }
 rk_value rk_fm(rk_graph *graph, rk_value x) {
-    return one(graph, "fm", NULL, x);
+    return add_unary_op(graph, "fm", NULL, x);
 }
 rk_value rk_dot_interaction(rk_graph *graph, rk_value x) {
-    return one(graph, "dot_interaction", NULL, x);
+    return add_unary_op(graph, "dot_interaction", NULL, x);
 }
 rk_value rk_cross_v1(rk_graph *graph, const char *name, rk_value x0, rk_value x) {
     return rk_graph_add(graph, "cross_v1", name, NULL, (rk_value[]){x0, x}, 2);
@@ -102,7 +102,7 @@ rk_value rk_constant(rk_graph *graph, const char *name, int32_t units) {
     return rk_graph_add(graph, "constant", name, &options, NULL, 0);
 }
 rk_value rk_transpose(rk_graph *graph, rk_value x) {
-    return one(graph, "transpose", NULL, x);
+    return add_unary_op(graph, "transpose", NULL, x);
 }
 rk_value rk_cin(rk_graph *graph, const char *name, rk_value x0, rk_value x, int32_t units, rk_dtype dtype) {
     rk_op_options options = {.units = units, .dtype = dtype};
@@ -145,7 +145,7 @@ rk_value rk_mlp_build(rk_graph *graph, const char *name, rk_value x, const rk_ml
         snprintf(node, sizeof node, "%s/norm_%d", name, number);
         if (mlp->batch_norm) x = rk_batch_norm(graph, node, x);
         snprintf(node, sizeof node, "%s/%s_%d", name, activation ? activation : "", number);
-        if (activation && !fused) x = activate(graph, node, x, activation);
+        if (activation && !fused) x = add_activation(graph, node, x, activation);
         snprintf(node, sizeof node, "%s/dropout_%d", name, number);
         if (mlp->dropout != 0)
             x = rk_graph_add(graph, "dropout", node, &(rk_op_options){.rate = mlp->dropout}, &x, 1);

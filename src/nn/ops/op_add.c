@@ -14,12 +14,12 @@ rk_status rk_same_shapes(const rk_graph *graph, const rk_node *node, int32_t n) 
     return RK_OK;
 }
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status add_build(rk_graph *graph, rk_node *node) {
     node->shape = rk_in_shape(graph, node, 0);
     return rk_same_shapes(graph, node, node->n_inputs);
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status add_forward(const rk_run *run, const rk_node *node) {
     int64_t n = run->n * rk_width(node->shape);
     rk_real *y = rk_out(run, node);
     memcpy(y, rk_in(run, node, 0), (size_t)n * sizeof *y);
@@ -30,7 +30,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status add_backward(const rk_run *run, const rk_node *node) {
     int64_t n = run->n * rk_width(node->shape);
     const rk_real *dy = rk_out_gradient(run, node);
     for (int32_t k = 0; k < node->n_inputs; k++) {
@@ -41,4 +41,4 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 }
 
 const rk_op rk_op_add = {
-    .name = "add", .min_inputs = 1, .build = build, .forward = forward, .backward = backward};
+    .name = "add", .min_inputs = 1, .build = add_build, .forward = add_forward, .backward = add_backward};

@@ -10,7 +10,7 @@
 #include "nn/graph/op.h"
 #include "nn/ops/softmax.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status attention_build(rk_graph *graph, rk_node *node) {
     int32_t heads = node->options.count;
     RK_TRY(rk_same_shapes(graph, node, 3));
     node->shape = rk_in_shape(graph, node, 0);
@@ -32,7 +32,7 @@ static void add_scaled(rk_real *to, const rk_real *from, rk_real factor, int32_t
 }
 
 /* The mask of sample s; NULL: all rows are there. */
-static const rk_real *mask_of(const rk_run *run, const rk_node *node, int64_t s) {
+static const rk_real *mask_of_sample(const rk_run *run, const rk_node *node, int64_t s) {
     return node->n_inputs > 3 ? rk_in(run, node, 3) + s * node->shape.rows : NULL;
 }
 
@@ -46,12 +46,12 @@ static void mask_scores(const rk_real *mask, rk_real *a, int32_t rows) {
         if (is_padding(mask, c)) a[c] = -INFINITY;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status attention_forward(const rk_run *run, const rk_node *node) {
     int32_t rows = node->shape.rows, cols = node->shape.cols, heads = node->options.count, dim = cols / heads;
     rk_real *a = rk_saved(run, node);
     memset(rk_out(run, node), 0, (size_t)(run->n * rk_width(node->shape)) * sizeof(rk_real));
     for (int64_t s = 0; s < run->n; s++) {
-        const rk_real *mask = mask_of(run, node, s);
+        const rk_real *mask = mask_of_sample(run, node, s);
         for (int32_t h = 0; h < heads; h++) {
             int64_t first = s * rk_width(node->shape) + (int64_t)h * dim;
             const rk_real *q = rk_in(run, node, 0) + first, *k = rk_in(run, node, 1) + first,
@@ -72,12 +72,12 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status attention_backward(const rk_run *run, const rk_node *node) {
     int32_t rows = node->shape.rows, cols = node->shape.cols, heads = node->options.count, dim = cols / heads;
     const rk_real *a = rk_saved(run, node);
     rk_real *da = run->workspace, *ddots = da + rows;
     for (int64_t s = 0; s < run->n; s++) {
-        const rk_real *mask = mask_of(run, node, s);
+        const rk_real *mask = mask_of_sample(run, node, s);
         for (int32_t h = 0; h < heads; h++) {
             int64_t first = s * rk_width(node->shape) + (int64_t)h * dim;
             const rk_real *q = rk_in(run, node, 0) + first, *k = rk_in(run, node, 1) + first,
@@ -107,6 +107,6 @@ const rk_op rk_op_attention = {.name = "attention",
                                .min_inputs = 3,
                                .max_inputs = 4,
                                .options = RK_OPTION_count,
-                               .build = build,
-                               .forward = forward,
-                               .backward = backward};
+                               .build = attention_build,
+                               .forward = attention_forward,
+                               .backward = attention_backward};

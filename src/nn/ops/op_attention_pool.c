@@ -9,7 +9,7 @@
 #include "nn/ops/attention_pool.h"
 #include "nn/ops/softmax.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status attention_pool_build(rk_graph *graph, rk_node *node) {
     rk_shape w = rk_in_shape(graph, node, 0), k = rk_in_shape(graph, node, 1),
              lengths = rk_in_shape(graph, node, 2);
     RK_FAIL_IF(rk_width(w) != k.rows, RK_INVALID_ARGUMENT,
@@ -30,7 +30,7 @@ int32_t rk_attention_pool_length(const rk_run *run, const rk_node *node, int64_t
     return length < 1 ? 0 : length < rows ? (int32_t)length : rows;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status attention_pool_forward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
     int64_t rows = node->saved_width;
     const rk_samples w_of = rk_in_samples(run, node, 0), k_of = rk_in_samples(run, node, 1);
@@ -47,7 +47,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status attention_pool_backward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
     int64_t rows = node->saved_width;
     const rk_real *k = rk_in(run, node, 1), *used = rk_saved(run, node), *dy = rk_out_gradient(run, node);
@@ -69,7 +69,7 @@ const rk_op rk_op_attention_pool = {.name = "attention_pool",
                                     .min_inputs = 3,
                                     .max_inputs = 3,
                                     .options = RK_OPTION_first | RK_OPTION_softmax,
-                                    .build = build,
+                                    .build = attention_pool_build,
                                     .takes_context = true,
-                                    .forward = forward,
-                                    .backward = backward};
+                                    .forward = attention_pool_forward,
+                                    .backward = attention_pool_backward};

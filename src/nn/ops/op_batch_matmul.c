@@ -2,7 +2,7 @@
  * [e, cols]; y [m, cols] = gates rows. */
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status batch_matmul_build(rk_graph *graph, rk_node *node) {
     rk_shape gates = rk_in_shape(graph, node, 0), rows = rk_in_shape(graph, node, 1);
     RK_FAIL_IF(gates.cols != rows.rows, RK_INVALID_ARGUMENT,
                "gates of shape [%d, %d] do not fit rows of shape [%d, %d]", gates.rows, gates.cols, rows.rows,
@@ -11,7 +11,7 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status batch_matmul_forward(const rk_run *run, const rk_node *node) {
     int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_in_shape(run->graph, node, 1).rows;
     const rk_real *g = rk_in(run, node, 0), *x = rk_in(run, node, 1);
     rk_real *y = rk_out(run, node);
@@ -24,7 +24,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status batch_matmul_backward(const rk_run *run, const rk_node *node) {
     int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_in_shape(run->graph, node, 1).rows;
     const rk_real *g = rk_in(run, node, 0), *x = rk_in(run, node, 1), *dy = rk_out_gradient(run, node);
     rk_real *dg = rk_in_gradient(run, node, 0), *dx = rk_in_gradient(run, node, 1);
@@ -42,6 +42,6 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_batch_matmul = {.name = "batch_matmul",
                                   .min_inputs = 2,
                                   .max_inputs = 2,
-                                  .build = build,
-                                  .forward = forward,
-                                  .backward = backward};
+                                  .build = batch_matmul_build,
+                                  .forward = batch_matmul_forward,
+                                  .backward = batch_matmul_backward};

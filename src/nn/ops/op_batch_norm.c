@@ -6,7 +6,7 @@
 
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status batch_norm_build(rk_graph *graph, rk_node *node) {
     node->shape = rk_in_shape(graph, node, 0);
     if (node->options.epsilon == 0) node->options.epsilon = 1e-5;
     if (node->options.momentum == 0) node->options.momentum = 0.1;
@@ -20,21 +20,21 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return rk_node_add_state(node, "running_variance", 1);
 }
 
-static void add_values(const rk_run *run, const rk_node *node, rk_real *partial) {
+static void sum_values(const rk_run *run, const rk_node *node, rk_real *partial) {
     int64_t width = rk_width(node->shape);
     const rk_real *x = rk_in(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, x += width)
         for (int64_t c = 0; c < width; c++) partial[c] += x[c];
 }
 
-static void add_squares(const rk_run *run, const rk_node *node, rk_real *partial) {
+static void sum_squares(const rk_run *run, const rk_node *node, rk_real *partial) {
     int64_t width = rk_width(node->shape);
     const rk_real *x = rk_in(run, node, 0), *mean = node->sums;
     for (int64_t s = 0; s < run->n; s++, x += width)
         for (int64_t c = 0; c < width; c++) partial[c] += (x[c] - mean[c]) * (x[c] - mean[c]);
 }
 
-static void add_gradients(const rk_run *run, const rk_node *node, rk_real *partial) {
+static void sum_gradients(const rk_run *run, const rk_node *node, rk_real *partial) {
     int64_t width = rk_width(node->shape);
     const rk_real *mean = node->sums, *scale = mean + width, *x = rk_in(run, node, 0),
                   *dy = rk_out_gradient(run, node);
@@ -47,11 +47,11 @@ static void add_gradients(const rk_run *run, const rk_node *node, rk_real *parti
 
 enum { MEANS, SQUARES, N_PASSES };
 
-static void gather(const rk_run *run, const rk_node *node, int32_t pass, rk_real *partial) {
-    (pass == MEANS ? add_values : pass == SQUARES ? add_squares : add_gradients)(run, node, partial);
+static void batch_norm_gather(const rk_run *run, const rk_node *node, int32_t pass, rk_real *partial) {
+    (pass == MEANS ? sum_values : pass == SQUARES ? sum_squares : sum_gradients)(run, node, partial);
 }
 
-static void combine(rk_node *node, int32_t pass, const rk_real *sums, int64_t n) {
+static void batch_norm_combine(rk_node *node, int32_t pass, const rk_real *sums, int64_t n) {
     int64_t width = rk_width(node->shape);
     rk_real *mean = node->sums, *scale = mean + width;
     double momentum = node->options.momentum;
@@ -66,7 +66,7 @@ static void combine(rk_node *node, int32_t pass, const rk_real *sums, int64_t n)
 }
 
 /* In prediction the running statistics stand for the batch's. */
-static rk_status prepare(const rk_graph *graph, rk_node *node, bool training) {
+static rk_status batch_norm_prepare(const rk_graph *graph, rk_node *node, bool training) {
     (void)graph;
     int64_t width = rk_width(node->shape);
     if (training) return RK_OK;
@@ -76,7 +76,7 @@ static rk_status prepare(const rk_graph *graph, rk_node *node, bool training) {
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status batch_norm_forward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     const rk_real *mean = node->sums, *scale = mean + width, *x = rk_in(run, node, 0);
     const rk_real *gamma = rk_node_parameter(run, node, 0), *beta = rk_node_parameter(run, node, 1);
@@ -86,7 +86,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status batch_norm_backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     const rk_real *mean = node->sums, *scale = mean + width, *dots = scale + width, *sums = dots + width;
     const rk_real *x = rk_in(run, node, 0), *gamma = rk_node_parameter(run, node, 0),
@@ -111,10 +111,10 @@ const rk_op rk_op_batch_norm = {.name = "batch_norm",
                                 .min_inputs = 1,
                                 .max_inputs = 1,
                                 .options = RK_OPTION_epsilon | RK_OPTION_momentum,
-                                .build = build,
-                                .prepare = prepare,
-                                .forward = forward,
-                                .backward = backward,
+                                .build = batch_norm_build,
+                                .prepare = batch_norm_prepare,
+                                .forward = batch_norm_forward,
+                                .backward = batch_norm_backward,
                                 .n_passes = N_PASSES,
-                                .gather = gather,
-                                .combine = combine};
+                                .gather = batch_norm_gather,
+                                .combine = batch_norm_combine};

@@ -1,13 +1,13 @@
 /* y = x + b, b over the flattened sample's columns, zeros at first. */
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status bias_build(rk_graph *graph, rk_node *node) {
     node->shape = rk_in_shape(graph, node, 0);
     rk_initializer zeros = {.kind = RK_INIT_ZEROS};
     return rk_node_add_parameter(graph, node, "bias", 1, rk_width(node->shape), &zeros, true);
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status bias_forward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     const rk_real *b = rk_node_parameter(run, node, 0), *x = rk_in(run, node, 0);
     rk_real *y = rk_out(run, node);
@@ -16,7 +16,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status bias_backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     const rk_real *dy = rk_out_gradient(run, node);
     rk_real *dx = rk_in_gradient(run, node, 0), *db = rk_node_parameter_gradient(run, node, 0);
@@ -31,6 +31,6 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_bias = {.name = "bias",
                           .min_inputs = 1,
                           .max_inputs = 1,
-                          .build = build,
-                          .forward = forward,
-                          .backward = backward};
+                          .build = bias_build,
+                          .forward = bias_forward,
+                          .backward = bias_backward};

@@ -22,7 +22,7 @@ typedef struct cin {
     size_t products_bytes; /* of a piece */
 } cin;
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status cin_build(rk_graph *graph, rk_node *node) {
     rk_shape x0 = rk_in_shape(graph, node, 0), x = rk_in_shape(graph, node, 1);
     int32_t units = node->options.units;
     RK_FAIL_IF(units < 1, RK_INVALID_ARGUMENT, "'units' must be 1 or more, not %d", units);
@@ -37,17 +37,17 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return rk_node_add_parameter(graph, node, "bias", 1, units, &zeros, true);
 }
 
-static int64_t larger(int64_t a, int64_t b) {
+static int64_t max_i64(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-static rk_status finish(const rk_graph *graph, rk_node *node, int64_t max_rows) {
+static rk_status cin_finish(const rk_graph *graph, rk_node *node, int64_t max_rows) {
     const rk_parameter *w = &graph->parameters[node->parameters[0]];
     int64_t dim = node->shape.rows;
     cin *own;
     RK_TRY(rk_alloc(1, sizeof *own, &own));
     node->own = own;
-    own->samples = larger(1, larger(PIECE_REALS / (dim * w->rows), PIECE_ROWS / dim));
+    own->samples = max_i64(1, max_i64(PIECE_REALS / (dim * w->rows), PIECE_ROWS / dim));
     if (own->samples > max_rows) own->samples = max_rows;
     own->products_bytes = ((size_t)(own->samples * dim * w->rows) * sizeof(rk_real) + 63) / 64 * 64;
     RK_TRY(rk_packed_matrix_create(w->rows, w->cols, node->options.dtype, own->samples * dim, &own->matrix));
@@ -55,13 +55,13 @@ static rk_status finish(const rk_graph *graph, rk_node *node, int64_t max_rows) 
     return RK_OK;
 }
 
-static void release(rk_node *node) {
+static void cin_release(rk_node *node) {
     cin *own = node->own;
     if (own) rk_packed_matrix_free(own->matrix);
     rk_free(own);
 }
 
-static rk_status prepare(const rk_graph *graph, rk_node *node, bool training) {
+static rk_status cin_prepare(const rk_graph *graph, rk_node *node, bool training) {
     return rk_packed_matrix_set(((cin *)node->own)->matrix, graph->parameters[node->parameters[0]].value,
                                 training);
 }
@@ -71,12 +71,12 @@ typedef struct piece {
     int64_t first, n;
 } piece;
 
-static piece piece_at(const rk_run *run, const rk_node *node, int64_t sample) {
+static piece piece_of_sample(const rk_run *run, const rk_node *node, int64_t sample) {
     int64_t samples = ((const cin *)node->own)->samples, left = run->n - sample;
     return (piece){sample * node->shape.rows, (left < samples ? left : samples) * node->shape.rows};
 }
 
-static void multiply(const rk_run *run, const rk_node *node, piece p, rk_real *products) {
+static void multiply_maps(const rk_run *run, const rk_node *node, piece p, rk_real *products) {
     int32_t fields = rk_in_shape(run->graph, node, 0).cols, maps = rk_in_shape(run->graph, node, 1).cols;
     const rk_real *x0 = rk_in(run, node, 0) + p.first * fields, *x = rk_in(run, node, 1) + p.first * maps;
     for (int64_t d = 0; d < p.n; d++, x0 += fields, x += maps)
@@ -84,7 +84,8 @@ static void multiply(const rk_run *run, const rk_node *node, piece p, rk_real *p
             for (int32_t j = 0; j < fields; j++) products[j] = x[h] * x0[j];
 }
 
-static void multiply_backward(const rk_run *run, const rk_node *node, piece p, const rk_real *dproducts) {
+static void multiply_maps_backward(const rk_run *run, const rk_node *node, piece p,
+                                   const rk_real *dproducts) {
     int32_t fields = rk_in_shape(run->graph, node, 0).cols, maps = rk_in_shape(run->graph, node, 1).cols;
     const rk_real *x0 = rk_in(run, node, 0) + p.first * fields, *x = rk_in(run, node, 1) + p.first * maps;
     rk_real *dx0 = rk_in_gradient(run, node, 0) + p.first * fields,
@@ -96,13 +97,13 @@ static void multiply_backward(const rk_run *run, const rk_node *node, piece p, c
         }
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status cin_forward(const rk_run *run, const rk_node *node) {
     const cin *own = node->own;
     rk_real *products = run->workspace;
     void *workspace = (char *)run->workspace + 2 * own->products_bytes;
     for (int64_t s = 0; s < run->n; s += own->samples) {
-        piece p = piece_at(run, node, s);
-        multiply(run, node, p, products);
+        piece p = piece_of_sample(run, node, s);
+        multiply_maps(run, node, p, products);
         rk_real *y = rk_out(run, node) + p.first * node->shape.cols;
         RK_TRY(rk_packed_matrix_forward(own->matrix, p.n, products, rk_node_parameter(run, node, 1), false, y,
                                         workspace));
@@ -110,7 +111,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status cin_backward(const rk_run *run, const rk_node *node) {
     const cin *own = node->own;
     int32_t units = node->shape.cols;
     rk_real *products = run->workspace,
@@ -118,14 +119,14 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     rk_real *dw = rk_node_parameter_gradient(run, node, 0), *db = rk_node_parameter_gradient(run, node, 1);
     void *workspace = (char *)run->workspace + 2 * own->products_bytes;
     for (int64_t s = 0; s < run->n; s += own->samples) {
-        piece p = piece_at(run, node, s);
+        piece p = piece_of_sample(run, node, s);
         const rk_real *dy = rk_out_gradient(run, node) + p.first * units;
         for (int64_t d = 0; d < p.n; d++)
             for (int32_t u = 0; u < units; u++) db[u] += dy[d * units + u];
-        multiply(run, node, p, products);
+        multiply_maps(run, node, p, products);
         RK_TRY(
             rk_packed_matrix_backward(own->matrix, p.n, products, dy, true, dw, false, dproducts, workspace));
-        multiply_backward(run, node, p, dproducts);
+        multiply_maps_backward(run, node, p, dproducts);
     }
     return RK_OK;
 }
@@ -134,9 +135,9 @@ const rk_op rk_op_cin = {.name = "cin",
                          .min_inputs = 2,
                          .max_inputs = 2,
                          .options = RK_OPTION_units | RK_OPTION_dtype,
-                         .build = build,
-                         .finish = finish,
-                         .release = release,
-                         .prepare = prepare,
-                         .forward = forward,
-                         .backward = backward};
+                         .build = cin_build,
+                         .finish = cin_finish,
+                         .release = cin_release,
+                         .prepare = cin_prepare,
+                         .forward = cin_forward,
+                         .backward = cin_backward};

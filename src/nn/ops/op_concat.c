@@ -3,7 +3,7 @@
 
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status concat_build(rk_graph *graph, rk_node *node) {
     int64_t width = 0;
     for (int32_t k = 0; k < node->n_inputs; k++) width += rk_width(rk_in_shape(graph, node, k));
     RK_FAIL_IF(width > INT32_MAX, RK_INVALID_ARGUMENT,
@@ -12,7 +12,7 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status concat_forward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     rk_real *y = rk_out(run, node);
     for (int32_t k = 0; k < node->n_inputs; k++) {
@@ -25,7 +25,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status concat_backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     const rk_real *dy = rk_out_gradient(run, node);
     for (int32_t k = 0; k < node->n_inputs; k++) {
@@ -46,7 +46,7 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_concat = {.name = "concat",
                             .min_inputs = 1,
                             .writes_gradient = true,
-                            .build = build,
+                            .build = concat_build,
                             .takes_context = true,
-                            .forward = forward,
-                            .backward = backward};
+                            .forward = concat_forward,
+                            .backward = concat_backward};

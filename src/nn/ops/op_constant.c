@@ -4,7 +4,7 @@
 
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status constant_build(rk_graph *graph, rk_node *node) {
     RK_FAIL_IF(node->n_inputs > 0, RK_INVALID_ARGUMENT, "takes no inputs");
     RK_FAIL_IF(node->options.units < 1, RK_INVALID_ARGUMENT, "'units' must be 1 or more, not %d",
                node->options.units);
@@ -13,7 +13,7 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return rk_node_add_parameter(graph, node, "value", 1, node->options.units, &zeros, true);
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status constant_forward(const rk_run *run, const rk_node *node) {
     int64_t cols = node->shape.cols;
     const rk_real *b = rk_node_parameter(run, node, 0);
     rk_real *y = rk_out(run, node);
@@ -21,7 +21,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status constant_backward(const rk_run *run, const rk_node *node) {
     int64_t cols = node->shape.cols;
     const rk_real *dy = rk_out_gradient(run, node);
     rk_real *db = rk_node_parameter_gradient(run, node, 0);
@@ -30,5 +30,8 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_constant = {
-    .name = "constant", .options = RK_OPTION_units, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_constant = {.name = "constant",
+                              .options = RK_OPTION_units,
+                              .build = constant_build,
+                              .forward = constant_forward,
+                              .backward = constant_backward};

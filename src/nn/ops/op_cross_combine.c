@@ -3,12 +3,12 @@
 
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status cross_combine_build(rk_graph *graph, rk_node *node) {
     node->shape = rk_in_shape(graph, node, 0);
     return rk_same_shapes(graph, node, node->n_inputs);
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status cross_combine_forward(const rk_run *run, const rk_node *node) {
     int64_t n = run->n * rk_width(node->shape);
     const rk_real *x0 = rk_in(run, node, 0), *y = rk_in(run, node, 1), *x = rk_in(run, node, 2);
     rk_real *z = rk_out(run, node);
@@ -17,8 +17,8 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
 }
 
 /* to = a * b, or added to it. */
-static void multiply(rk_real *restrict to, const rk_real *restrict a, const rk_real *restrict b, int64_t n,
-                     bool writes) {
+static void multiply_into(rk_real *restrict to, const rk_real *restrict a, const rk_real *restrict b,
+                          int64_t n, bool writes) {
     if (writes)
         for (int64_t i = 0; i < n; i++) to[i] = a[i] * b[i];
     else
@@ -34,14 +34,14 @@ static void add_or_copy(rk_real *restrict to, const rk_real *restrict from, int6
 
 /* One gradient after the other, a sample at a time, which stays in the cache: dx0 and dx are the same in a
  * first cross layer. */
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status cross_combine_backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     const rk_real *x0 = rk_in(run, node, 0), *y = rk_in(run, node, 1), *dz = rk_out_gradient(run, node);
     rk_real *dx0 = rk_in_gradient(run, node, 0), *dy = rk_in_gradient(run, node, 1),
             *dx = rk_in_gradient(run, node, 2);
     for (int64_t first = 0; first < run->n * width; first += width) {
-        multiply(dx0 + first, dz + first, y + first, width, rk_is_first_gradient(node, 0));
-        multiply(dy + first, dz + first, x0 + first, width, rk_is_first_gradient(node, 1));
+        multiply_into(dx0 + first, dz + first, y + first, width, rk_is_first_gradient(node, 0));
+        multiply_into(dy + first, dz + first, x0 + first, width, rk_is_first_gradient(node, 1));
         add_or_copy(dx + first, dz + first, width, rk_is_first_gradient(node, 2));
     }
     return RK_OK;
@@ -51,6 +51,6 @@ const rk_op rk_op_cross_combine = {.name = "cross_combine",
                                    .min_inputs = 3,
                                    .max_inputs = 3,
                                    .writes_gradient = true,
-                                   .build = build,
-                                   .forward = forward,
-                                   .backward = backward};
+                                   .build = cross_combine_build,
+                                   .forward = cross_combine_forward,
+                                   .backward = cross_combine_backward};

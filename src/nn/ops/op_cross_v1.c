@@ -4,7 +4,7 @@
 #include "kernels/inline/lanes.h"
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status cross_v1_build(rk_graph *graph, rk_node *node) {
     RK_TRY(rk_same_shapes(graph, node, node->n_inputs));
     node->shape = rk_in_shape(graph, node, 0);
     int64_t width = rk_width(node->shape);
@@ -16,7 +16,7 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return rk_node_add_parameter(graph, node, "bias", 1, width, &zeros, true);
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status cross_v1_forward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     const rk_real *w = rk_node_parameter(run, node, 0), *b = rk_node_parameter(run, node, 1),
                   *x0 = rk_in(run, node, 0), *x = rk_in(run, node, 1);
@@ -28,7 +28,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status cross_v1_backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     const rk_real *w = rk_node_parameter(run, node, 0), *x0 = rk_in(run, node, 0), *x = rk_in(run, node, 1),
                   *dy = rk_out_gradient(run, node), *dots = rk_saved(run, node);
@@ -49,6 +49,6 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_cross_v1 = {.name = "cross_v1",
                               .min_inputs = 2,
                               .max_inputs = 2,
-                              .build = build,
-                              .forward = forward,
-                              .backward = backward};
+                              .build = cross_v1_build,
+                              .forward = cross_v1_forward,
+                              .backward = cross_v1_backward};

@@ -3,7 +3,7 @@
 #include "kernels/kernels.h"
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status dot_interaction_build(rk_graph *graph, rk_node *node) {
     rk_shape from = rk_in_shape(graph, node, 0);
     RK_FAIL_IF(from.rows < 2, RK_INVALID_ARGUMENT, "needs two rows or more, not %d", from.rows);
     RK_FAIL_IF((int64_t)from.rows * (from.rows - 1) / 2 > INT32_MAX, RK_INVALID_ARGUMENT,
@@ -12,13 +12,13 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status dot_interaction_forward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
     rk_interaction_forward(rk_in(run, node, 0), run->n, from.rows, from.cols, rk_out(run, node));
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status dot_interaction_backward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
     rk_interaction_backward(rk_in(run, node, 0), rk_out_gradient(run, node), run->n, from.rows, from.cols,
                             rk_in_gradient(run, node, 0));
@@ -28,6 +28,6 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_dot_interaction = {.name = "dot_interaction",
                                      .min_inputs = 1,
                                      .max_inputs = 1,
-                                     .build = build,
-                                     .forward = forward,
-                                     .backward = backward};
+                                     .build = dot_interaction_build,
+                                     .forward = dot_interaction_forward,
+                                     .backward = dot_interaction_backward};

@@ -6,7 +6,7 @@
 #include "kernels/kernels.h"
 #include "nn/graph/graph_internal.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status dropout_build(rk_graph *graph, rk_node *node) {
     RK_FAIL_IF(!(node->options.rate >= 0 && node->options.rate < 1), RK_INVALID_ARGUMENT,
                "'rate' must be at least 0 and below 1, not %g", node->options.rate);
     node->shape = rk_in_shape(graph, node, 0);
@@ -65,7 +65,7 @@ static void apply_mask(const rk_run *run, const rk_node *node, const rk_real *fr
     rk_dropout_mask(&args);
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status dropout_forward(const rk_run *run, const rk_node *node) {
     if (run->training)
         apply_mask(run, node, rk_in(run, node, 0), rk_out(run, node), false);
     else
@@ -74,7 +74,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status dropout_backward(const rk_run *run, const rk_node *node) {
     apply_mask(run, node, rk_out_gradient(run, node), rk_in_gradient(run, node, 0), true);
     return RK_OK;
 }
@@ -83,6 +83,6 @@ const rk_op rk_op_dropout = {.name = "dropout",
                              .min_inputs = 1,
                              .max_inputs = 1,
                              .options = RK_OPTION_rate | RK_OPTION_by_row,
-                             .build = build,
-                             .forward = forward,
-                             .backward = backward};
+                             .build = dropout_build,
+                             .forward = dropout_forward,
+                             .backward = dropout_backward};

@@ -2,13 +2,13 @@
  *     y = sum_c ((sum_r x_rc)^2 - sum_r x_rc^2) / 2        dx_rc += dy (sum_r x_rc - x_rc) */
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status fm_build(rk_graph *graph, rk_node *node) {
     node->shape = (rk_shape){1, 1};
     node->saved_width = rk_in_shape(graph, node, 0).cols;
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status fm_forward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
     const rk_real *x = rk_in(run, node, 0);
     rk_real *y = rk_out(run, node), *sums = rk_saved(run, node);
@@ -28,7 +28,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status fm_backward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
     const rk_real *x = rk_in(run, node, 0), *sums = rk_saved(run, node), *dy = rk_out_gradient(run, node);
     rk_real *dx = rk_in_gradient(run, node, 0);
@@ -38,5 +38,9 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_fm = {
-    .name = "fm", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_fm = {.name = "fm",
+                        .min_inputs = 1,
+                        .max_inputs = 1,
+                        .build = fm_build,
+                        .forward = fm_forward,
+                        .backward = fm_backward};

@@ -8,7 +8,7 @@ static bool is_learned(const rk_node *node) {
     return node->n_inputs == 1;
 }
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status gate_build(rk_graph *graph, rk_node *node) {
     rk_initializer zeros = {.kind = RK_INIT_ZEROS};
     node->shape = rk_in_shape(graph, node, 0);
     if (is_learned(node))
@@ -18,39 +18,39 @@ static rk_status build(rk_graph *graph, rk_node *node) {
 }
 
 /* The learned factors. */
-static rk_status finish(const rk_graph *graph, rk_node *node, int64_t max_rows) {
+static rk_status gate_finish(const rk_graph *graph, rk_node *node, int64_t max_rows) {
     (void)graph;
     (void)max_rows;
     return is_learned(node) ? rk_alloc((size_t)rk_width(node->shape), sizeof(rk_real), &node->own) : RK_OK;
 }
 
-static void release(rk_node *node) {
+static void gate_release(rk_node *node) {
     rk_free(node->own);
 }
 
-static void find_factors(const rk_real *g, rk_real *factors, int64_t n) {
+static void compute_gate_factors(const rk_real *g, rk_real *factors, int64_t n) {
     for (int64_t i = 0; i < n; i++) factors[i] = (rk_real)(2 * rk_sigmoid_of((double)g[i]));
 }
 
-static rk_status prepare(const rk_graph *graph, rk_node *node, bool training) {
+static rk_status gate_prepare(const rk_graph *graph, rk_node *node, bool training) {
     (void)training;
     if (is_learned(node))
-        find_factors(graph->parameters[node->parameters[0]].value, node->own, rk_width(node->shape));
+        compute_gate_factors(graph->parameters[node->parameters[0]].value, node->own, rk_width(node->shape));
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status gate_forward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape), stride = is_learned(node) ? 0 : width;
     const rk_real *x = rk_in(run, node, 0), *factors = is_learned(node) ? node->own : rk_saved(run, node);
     rk_real *y = rk_out(run, node);
-    if (!is_learned(node)) find_factors(rk_in(run, node, 1), rk_saved(run, node), run->n * width);
+    if (!is_learned(node)) compute_gate_factors(rk_in(run, node, 1), rk_saved(run, node), run->n * width);
     for (int64_t s = 0; s < run->n; s++, x += width, y += width, factors += stride)
         for (int64_t c = 0; c < width; c++) y[c] = factors[c] * x[c];
     return RK_OK;
 }
 
 /* d 2 sigmoid(g) / dg = f (1 - f / 2), with the factor f */
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status gate_backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape), stride = is_learned(node) ? 0 : width;
     const rk_real *x = rk_in(run, node, 0), *factors = is_learned(node) ? node->own : rk_saved(run, node),
                   *dy = rk_out_gradient(run, node);
@@ -68,9 +68,9 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_gate = {.name = "gate",
                           .min_inputs = 1,
                           .max_inputs = 2,
-                          .build = build,
-                          .finish = finish,
-                          .release = release,
-                          .prepare = prepare,
-                          .forward = forward,
-                          .backward = backward};
+                          .build = gate_build,
+                          .finish = gate_finish,
+                          .release = gate_release,
+                          .prepare = gate_prepare,
+                          .forward = gate_forward,
+                          .backward = gate_backward};

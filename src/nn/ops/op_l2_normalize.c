@@ -9,33 +9,33 @@ static double epsilon_of(const rk_node *node) {
     return node->options.epsilon > 0 ? node->options.epsilon : 1e-12;
 }
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status l2_normalize_build(rk_graph *graph, rk_node *node) {
     node->shape = rk_in_shape(graph, node, 0);
     return RK_OK;
 }
 
-static rk_real inverse_length(const rk_real *x, int32_t n, double epsilon) {
+static rk_real inverse_l2_length(const rk_real *x, int32_t n, double epsilon) {
     double length = sqrt((double)rk_lanes_dot(x, x, n));
     return (rk_real)(1 / (length > epsilon ? length : epsilon));
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status l2_normalize_forward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
     const rk_real *x = rk_in(run, node, 0);
     rk_real *y = rk_out(run, node);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, y += cols) {
-        rk_real factor = inverse_length(x, cols, epsilon_of(node));
+        rk_real factor = inverse_l2_length(x, cols, epsilon_of(node));
         for (int32_t c = 0; c < cols; c++) y[c] = factor * x[c];
     }
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status l2_normalize_backward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
     const rk_real *x = rk_in(run, node, 0), *y = rk_out(run, node), *dy = rk_out_gradient(run, node);
     rk_real *dx = rk_in_gradient(run, node, 0);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, y += cols, dy += cols, dx += cols) {
-        rk_real factor = inverse_length(x, cols, epsilon_of(node)), dot = rk_lanes_dot(y, dy, cols);
+        rk_real factor = inverse_l2_length(x, cols, epsilon_of(node)), dot = rk_lanes_dot(y, dy, cols);
         for (int32_t c = 0; c < cols; c++) dx[c] += factor * (dy[c] - dot * y[c]);
     }
     return RK_OK;
@@ -45,6 +45,6 @@ const rk_op rk_op_l2_normalize = {.name = "l2_normalize",
                                   .min_inputs = 1,
                                   .max_inputs = 1,
                                   .options = RK_OPTION_epsilon,
-                                  .build = build,
-                                  .forward = forward,
-                                  .backward = backward};
+                                  .build = l2_normalize_build,
+                                  .forward = l2_normalize_forward,
+                                  .backward = l2_normalize_backward};

@@ -4,7 +4,7 @@
 
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status layer_norm_build(rk_graph *graph, rk_node *node) {
     node->shape = rk_in_shape(graph, node, 0);
     if (node->options.epsilon == 0) node->options.epsilon = 1e-5;
     node->saved_width = 2 * (int64_t)node->shape.rows; /* mean, 1/deviation */
@@ -15,17 +15,17 @@ static rk_status build(rk_graph *graph, rk_node *node) {
 }
 
 /* Where row r of the block finds its gamma and beta. */
-static int64_t own_scales(const rk_node *node, int64_t r) {
+static int64_t scale_row_of(const rk_node *node, int64_t r) {
     return node->options.by_row ? r % node->shape.rows * node->shape.cols : 0;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status layer_norm_forward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
     const rk_real *gamma = rk_node_parameter(run, node, 0), *beta = rk_node_parameter(run, node, 1),
                   *x = rk_in(run, node, 0);
     rk_real *y = rk_out(run, node), *saved = rk_saved(run, node);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, y += cols) {
-        int64_t own = own_scales(node, r);
+        int64_t own = scale_row_of(node, r);
         double mean = 0, var = 0;
         for (int32_t c = 0; c < cols; c++) mean += x[c];
         mean /= cols;
@@ -37,7 +37,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status layer_norm_backward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
     const rk_real *gamma = rk_node_parameter(run, node, 0), *x = rk_in(run, node, 0),
                   *dy = rk_out_gradient(run, node), *saved = rk_saved(run, node);
@@ -45,7 +45,7 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
             *dbeta = rk_node_parameter_gradient(run, node, 1);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, dx += cols, dy += cols) {
         rk_real m = saved[2 * r], scale = saved[2 * r + 1];
-        int64_t own = own_scales(node, r);
+        int64_t own = scale_row_of(node, r);
         double sum = 0, dot = 0;
         for (int32_t c = 0; c < cols; c++) {
             double g = (double)dy[c] * gamma[own + c];
@@ -66,6 +66,6 @@ const rk_op rk_op_layer_norm = {.name = "layer_norm",
                                 .min_inputs = 1,
                                 .max_inputs = 1,
                                 .options = RK_OPTION_by_row | RK_OPTION_epsilon,
-                                .build = build,
-                                .forward = forward,
-                                .backward = backward};
+                                .build = layer_norm_build,
+                                .forward = layer_norm_forward,
+                                .backward = layer_norm_backward};

@@ -6,7 +6,7 @@
 #include "gemm/gemm.h"
 #include "nn/graph/graph_internal.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status linear_build(rk_graph *graph, rk_node *node) {
     const rk_op_options *o = &node->options;
     RK_FAIL_IF(o->units < 1, RK_INVALID_ARGUMENT, "'units' must be 1 or more, not %d", o->units);
     RK_FAIL_IF(o->dtype != RK_F32 && o->dtype != RK_BF16, RK_INVALID_ARGUMENT,
@@ -23,7 +23,7 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return o->no_bias ? RK_OK : rk_node_add_parameter(graph, node, "bias", 1, o->units, &zeros, true);
 }
 
-static rk_status finish(const rk_graph *graph, rk_node *node, int64_t max_rows) {
+static rk_status linear_finish(const rk_graph *graph, rk_node *node, int64_t max_rows) {
     const rk_parameter *w = &graph->parameters[node->parameters[0]];
     rk_packed_matrix *matrix;
     RK_TRY(
@@ -33,36 +33,36 @@ static rk_status finish(const rk_graph *graph, rk_node *node, int64_t max_rows) 
     return RK_OK;
 }
 
-static void release(rk_node *node) {
+static void linear_release(rk_node *node) {
     rk_packed_matrix_free(node->own);
 }
 
-static rk_status prepare(const rk_graph *graph, rk_node *node, bool training) {
+static rk_status linear_prepare(const rk_graph *graph, rk_node *node, bool training) {
     return rk_packed_matrix_set(node->own, graph->parameters[node->parameters[0]].value, training);
 }
 
-static const rk_real *bias(const rk_run *run, const rk_node *node) {
+static const rk_real *bias_values(const rk_run *run, const rk_node *node) {
     return node->options.no_bias ? NULL : rk_node_parameter(run, node, 1);
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status linear_forward(const rk_run *run, const rk_node *node) {
     int64_t first;
     const rk_real *x = rk_in(run, node, 0), *begun = rk_node_begun(run, node, &first);
     rk_real *y = rk_out(run, node);
     if (!begun)
-        return rk_packed_matrix_forward(node->own, run->n * node->shape.rows, x, bias(run, node),
+        return rk_packed_matrix_forward(node->own, run->n * node->shape.rows, x, bias_values(run, node),
                                         node->options.relu, y, run->workspace);
     const rk_lines others = {first, rk_width(rk_in_shape(run->graph, node, 0))};
     return rk_packed_matrix_forward_lines(node->own, others, run->n, x, begun, node->options.relu, y,
                                           run->workspace);
 }
 
-static rk_status begin(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out) {
+static rk_status linear_begin(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out) {
     return rk_packed_matrix_forward_lines(node->own, (rk_lines){0, columns}, 1, rk_in(run, node, 0),
-                                          bias(run, node), false, out, run->workspace);
+                                          bias_values(run, node), false, out, run->workspace);
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status linear_backward(const rk_run *run, const rk_node *node) {
     int64_t out = node->shape.cols, n = run->n * node->shape.rows;
     const rk_real *y = rk_out(run, node);
     rk_real *dy = rk_out_gradient(run, node);
@@ -88,10 +88,10 @@ const rk_op rk_op_linear = {.name = "linear",
                             .options = OPTIONS,
                             .writes_gradient = true,
                             .writes_weight = true,
-                            .build = build,
-                            .finish = finish,
-                            .release = release,
-                            .prepare = prepare,
-                            .forward = forward,
-                            .begin = begin,
-                            .backward = backward};
+                            .build = linear_build,
+                            .finish = linear_finish,
+                            .release = linear_release,
+                            .prepare = linear_prepare,
+                            .forward = linear_forward,
+                            .begin = linear_begin,
+                            .backward = linear_backward};

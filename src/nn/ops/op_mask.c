@@ -3,7 +3,7 @@
  * no gradient. */
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status mask_build(rk_graph *graph, rk_node *node) {
     const rk_op_options *o = &node->options;
     int64_t width = rk_width(rk_in_shape(graph, node, 0));
     RK_FAIL_IF(o->rows < 1, RK_INVALID_ARGUMENT, "'rows' is missing");
@@ -15,7 +15,7 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status mask_forward(const rk_run *run, const rk_node *node) {
     int32_t rows = node->shape.rows, count = node->options.count;
     int64_t width = rk_width(rk_in_shape(run->graph, node, 0));
     const rk_real *length = rk_in(run, node, 0) + node->options.first;
@@ -25,7 +25,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status mask_backward(const rk_run *run, const rk_node *node) {
     (void)run;
     (void)node;
     return RK_OK;
@@ -35,6 +35,6 @@ const rk_op rk_op_mask = {.name = "mask",
                           .min_inputs = 1,
                           .max_inputs = 1,
                           .options = RK_OPTION_first | RK_OPTION_count | RK_OPTION_rows,
-                          .build = build,
-                          .forward = forward,
-                          .backward = backward};
+                          .build = mask_build,
+                          .forward = mask_forward,
+                          .backward = mask_backward};

@@ -1,7 +1,7 @@
 /* y = a * b, elementwise; b may be [1, 1] (one factor a sample) or [rows, 1] (one a row). */
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status multiply_build(rk_graph *graph, rk_node *node) {
     rk_shape a = rk_in_shape(graph, node, 0), b = rk_in_shape(graph, node, 1);
     bool fits = (b.rows == a.rows || b.rows == 1) && (b.cols == a.cols || b.cols == 1) &&
                 !(b.rows == 1 && a.rows > 1 && b.cols > 1);
@@ -12,12 +12,12 @@ static rk_status build(rk_graph *graph, rk_node *node) {
 }
 
 /* Columns of a that one value of b serves. */
-static int64_t span_of(const rk_run *run, const rk_node *node) {
+static int64_t columns_per_value(const rk_run *run, const rk_node *node) {
     return rk_width(node->shape) / rk_width(rk_in_shape(run->graph, node, 1));
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
-    int64_t span = span_of(run, node), n = run->n * rk_width(node->shape) / span;
+static rk_status multiply_forward(const rk_run *run, const rk_node *node) {
+    int64_t span = columns_per_value(run, node), n = run->n * rk_width(node->shape) / span;
     const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1);
     rk_real *y = rk_out(run, node);
     for (int64_t i = 0; i < n; i++, a += span, y += span)
@@ -25,8 +25,8 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
-    int64_t span = span_of(run, node), n = run->n * rk_width(node->shape) / span;
+static rk_status multiply_backward(const rk_run *run, const rk_node *node) {
+    int64_t span = columns_per_value(run, node), n = run->n * rk_width(node->shape) / span;
     const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1), *dy = rk_out_gradient(run, node);
     rk_real *da = rk_in_gradient(run, node, 0), *db = rk_in_gradient(run, node, 1);
     for (int64_t i = 0; i < n; i++, a += span, da += span, dy += span) {
@@ -41,6 +41,6 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_multiply = {.name = "multiply",
                               .min_inputs = 2,
                               .max_inputs = 2,
-                              .build = build,
-                              .forward = forward,
-                              .backward = backward};
+                              .build = multiply_build,
+                              .forward = multiply_forward,
+                              .backward = multiply_backward};

@@ -5,7 +5,7 @@
 #include "kernels/inline/lanes.h"
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status number_vectors_build(rk_graph *graph, rk_node *node) {
     int64_t n = rk_width(rk_in_shape(graph, node, 0));
     int32_t units = node->options.units;
     RK_FAIL_IF(units < 1, RK_INVALID_ARGUMENT, "'units' must be 1 or more, not %d", units);
@@ -15,7 +15,7 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return rk_node_add_parameter(graph, node, "vectors", n, units, &normal, false);
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status number_vectors_forward(const rk_run *run, const rk_node *node) {
     int32_t n = node->shape.rows, units = node->shape.cols;
     const rk_real *v = rk_node_parameter(run, node, 0), *x = rk_in(run, node, 0);
     rk_real *y = rk_out(run, node);
@@ -25,7 +25,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status number_vectors_backward(const rk_run *run, const rk_node *node) {
     int32_t n = node->shape.rows, units = node->shape.cols;
     const rk_real *v = rk_node_parameter(run, node, 0), *x = rk_in(run, node, 0),
                   *dy = rk_out_gradient(run, node);
@@ -42,6 +42,6 @@ const rk_op rk_op_number_vectors = {.name = "number_vectors",
                                     .min_inputs = 1,
                                     .max_inputs = 1,
                                     .options = RK_OPTION_units,
-                                    .build = build,
-                                    .forward = forward,
-                                    .backward = backward};
+                                    .build = number_vectors_build,
+                                    .forward = number_vectors_forward,
+                                    .backward = number_vectors_backward};

@@ -11,15 +11,15 @@ typedef struct parts {
     int64_t n_rows, cols;
 } parts;
 
-static parts parts_of(const rk_run *run, const rk_node *pairs) {
+static parts pair_parts(const rk_run *run, const rk_node *pairs) {
     int64_t cols = pairs->shape.cols / 4, n = run->n * pairs->shape.rows;
     rk_real *at = rk_out(run, pairs);
     return (parts){at, at + n * cols, at + 2 * n * cols, pairs->shape.rows, cols};
 }
 
-static rk_status forward_pairs(const rk_run *run, const rk_node *node) {
+static rk_status forward_target_pairs(const rk_run *run, const rk_node *node) {
     const rk_samples q_of = rk_in_samples(run, node, 0), k_of = rk_in_samples(run, node, 1);
-    parts p = parts_of(run, node);
+    parts p = pair_parts(run, node);
     int64_t width = p.n_rows * p.cols;
     for (int64_t s = 0; s < run->n; s++) {
         const rk_real *q = q_of.data + s * q_of.stride, *k = k_of.data + s * k_of.stride;
@@ -32,26 +32,26 @@ static rk_status forward_pairs(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static const rk_real *bias(const rk_run *run, const rk_node *node) {
+static const rk_real *bias_values(const rk_run *run, const rk_node *node) {
     return node->options.no_bias ? NULL : rk_node_parameter(run, node, 1);
 }
 
 static void multiply_rows(const rk_run *run, const rk_node *node, int64_t n, const rk_real *k, rk_real *y) {
     const rk_pair_panels *own = node->fused_own;
-    rk_batch_invariant_matrix_multiply(&own->rows, (rk_lines){0, own->rows.in}, n, k, bias(run, node), false,
-                                       y);
+    rk_batch_invariant_matrix_multiply(&own->rows, (rk_lines){0, own->rows.in}, n, k, bias_values(run, node),
+                                       false, y);
 }
 
-static rk_status begin(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out) {
+static rk_status pair_linear_begin(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out) {
     const rk_node *pairs = run->graph->nodes[node->inputs[0]];
     (void)columns;
     multiply_rows(run, node, pairs->shape.rows, rk_run_context(run, pairs->inputs[1]), out);
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status pair_linear_forward(const rk_run *run, const rk_node *node) {
     const rk_pair_panels *own = node->fused_own;
-    const parts p = parts_of(run, run->graph->nodes[node->inputs[0]]);
+    const parts p = pair_parts(run, run->graph->nodes[node->inputs[0]]);
     int64_t units = node->shape.cols, width = p.n_rows * units, columns;
     const rk_real *begun = rk_node_begun(run, node, &columns);
     rk_real *y = rk_out(run, node), *of_target = run->workspace;
@@ -64,13 +64,17 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static void release(rk_node *node) {
+static void pair_linear_release(rk_node *node) {
     if (node->fused_own) rk_pair_panels_release(node->fused_own);
     rk_free(node->fused_own);
 }
 
-const rk_op rk_op_pair_linear = {.name = "linear", .forward = forward, .begin = begin, .release = release};
-static const rk_op pairs_op = {.name = "target_pairs", .takes_context = true, .forward = forward_pairs};
+const rk_op rk_op_pair_linear = {.name = "linear",
+                                 .forward = pair_linear_forward,
+                                 .begin = pair_linear_begin,
+                                 .release = pair_linear_release};
+static const rk_op pairs_op = {
+    .name = "target_pairs", .takes_context = true, .forward = forward_target_pairs};
 
 rk_status rk_pair_panels_init(rk_pair_panels *panels, const rk_graph *graph, const rk_node *linear) {
     RK_AUTOFREE rk_real *sums = NULL;

@@ -29,13 +29,13 @@ typedef struct history {
     int32_t *n;
 } history;
 
-static history history_in(const rk_node *pairs, rk_real *begun) {
+static history history_in_context(const rk_node *pairs, rk_real *begun) {
     int32_t *places = (int32_t *)(begun + (int64_t)pairs->shape.rows * (pairs->shape.cols / 4));
     return (history){begun, places, places + pairs->shape.rows};
 }
 
 /* Places in a table of hashes, with room to spare. */
-static int64_t table_places(int64_t rows) {
+static int64_t hash_table_size(int64_t rows) {
     int64_t n = 4;
     while (n < 2 * rows) n *= 2;
     return n;
@@ -44,9 +44,9 @@ static int64_t table_places(int64_t rows) {
 static rk_status begin_history(const rk_run *run, const rk_node *pairs, int64_t columns, rk_real *out) {
     const pair_weights *own = pairs->fused_own;
     const rk_real *k = rk_run_context(run, pairs->inputs[1]);
-    const history h = history_in(pairs, out);
+    const history h = history_in_context(pairs, out);
     int32_t *table = run->workspace, rows = pairs->shape.rows;
-    int64_t cols = pairs->shape.cols / 4, n_places = table_places(rows);
+    int64_t cols = pairs->shape.cols / 4, n_places = hash_table_size(rows);
     size_t row_bytes = (size_t)cols * sizeof *k;
     (void)columns;
     if (own->pool && rk_run_context_decides(run, own->pool->inputs[2]))
@@ -66,20 +66,20 @@ static rk_status begin_history(const rk_run *run, const rk_node *pairs, int64_t 
     return RK_OK;
 }
 
-static const rk_real *bias(const rk_run *run, const rk_node *linear) {
+static const rk_real *bias_values(const rk_run *run, const rk_node *linear) {
     return linear->options.no_bias ? NULL : rk_node_parameter(run, linear, 1);
 }
 
 static void multiply_rows(const rk_run *run, const pair_weights *own, int64_t n, const rk_real *k,
                           rk_real *y) {
     rk_batch_invariant_matrix_multiply(&own->first.rows, (rk_lines){0, own->first.rows.in}, n, k,
-                                       bias(run, own->layers[0]), false, y);
+                                       bias_values(run, own->layers[0]), false, y);
 }
 
 /* Of the first linear: the products of the context's rows. */
 static rk_status begin_rows(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out) {
     const rk_node *pairs = run->graph->nodes[node->inputs[0]];
-    const history h = history_in(pairs, (rk_real *)(size_t)rk_run_context(run, node->inputs[0]));
+    const history h = history_in_context(pairs, (rk_real *)(size_t)rk_run_context(run, node->inputs[0]));
     (void)columns;
     multiply_rows(run, pairs->fused_own, *h.n, h.rows, out);
     return RK_OK;
@@ -94,7 +94,7 @@ typedef struct workspace {
 } workspace;
 
 /* All of it in a line, in reals; *n: how many those are. */
-static workspace divide(const rk_graph *graph, const rk_node *pairs, rk_real *at, int64_t *n) {
+static workspace lay_out_history(const rk_graph *graph, const rk_node *pairs, rk_real *at, int64_t *n) {
     const pair_weights *own = pairs->fused_own;
     int64_t cols = pairs->shape.cols / 4, offset = 0;
     workspace w;
@@ -116,8 +116,9 @@ typedef struct target {
 } target;
 
 /* Weights [n] of n <= ROWS_AT_ONCE rows; begun [n, units]: their own products, or NULL. */
-static rk_status weigh_some(const rk_run *run, const pair_weights *own, const workspace *w, const target *t,
-                            int64_t n, const rk_real *k, const rk_real *begun, rk_real *weights) {
+static rk_status compute_some_weights(const rk_run *run, const pair_weights *own, const workspace *w,
+                                      const target *t, int64_t n, const rk_real *k, const rk_real *begun,
+                                      rk_real *weights) {
     const rk_node *first = own->layers[0];
     rk_real *y = own->n_layers > 1 ? w->values[0] : weights;
     for (int64_t r = 0; r < n; r++)
@@ -128,27 +129,29 @@ static rk_status weigh_some(const rk_run *run, const pair_weights *own, const wo
     for (int32_t l = 1; l < own->n_layers; l++) {
         const rk_node *layer = own->layers[l];
         rk_real *next = l + 1 < own->n_layers ? w->values[l % 2] : weights;
-        RK_TRY(rk_packed_matrix_forward(layer->own, n, y, bias(run, layer), layer->options.relu, next, NULL));
+        RK_TRY(rk_packed_matrix_forward(layer->own, n, y, bias_values(run, layer), layer->options.relu, next,
+                                        NULL));
         y = next;
     }
     return RK_OK;
 }
 
-static rk_status weigh(const rk_run *run, const pair_weights *own, const workspace *w, const target *t,
-                       int64_t n, const rk_real *k, const rk_real *begun, rk_real *weights) {
+static rk_status compute_weights(const rk_run *run, const pair_weights *own, const workspace *w,
+                                 const target *t, int64_t n, const rk_real *k, const rk_real *begun,
+                                 rk_real *weights) {
     for (int64_t r = 0; r < n; r += ROWS_AT_ONCE) {
         int64_t some = n - r < ROWS_AT_ONCE ? n - r : ROWS_AT_ONCE;
-        RK_TRY(weigh_some(run, own, w, t, some, k + r * t->cols,
-                          begun ? begun + r * own->first.rows.out : NULL, weights + r));
+        RK_TRY(compute_some_weights(run, own, w, t, some, k + r * t->cols,
+                                    begun ? begun + r * own->first.rows.out : NULL, weights + r));
     }
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *pairs) {
+static rk_status pair_weights_forward(const rk_run *run, const rk_node *pairs) {
     const pair_weights *own = pairs->fused_own;
     int64_t rows = pairs->shape.rows, cols = pairs->shape.cols / 4, units = own->first.target.out, unused;
     const rk_samples q = rk_in_samples(run, pairs, 0), k = rk_in_samples(run, pairs, 1);
-    const workspace w = divide(run->graph, pairs, run->workspace, &unused);
+    const workspace w = lay_out_history(run->graph, pairs, run->workspace, &unused);
     const rk_real *begun = rk_node_begun(run, pairs, &unused),
                   *begun_rows = rk_node_begun(run, own->layers[0], &unused);
     rk_real *weights = rk_out(run, pairs);
@@ -158,23 +161,23 @@ static rk_status forward(const rk_run *run, const rk_node *pairs) {
         const target t = {q.data + s * q.stride, w.of_target + (q.stride ? s * units : 0), cols};
         int64_t length = own->pool ? rk_attention_pool_length(run, own->pool, s) : rows;
         if (begun) {
-            const history h = history_in(pairs, (rk_real *)(size_t)begun);
-            RK_TRY(weigh(run, own, &w, &t, *h.n, h.rows, begun_rows, w.of_history));
+            const history h = history_in_context(pairs, (rk_real *)(size_t)begun);
+            RK_TRY(compute_weights(run, own, &w, &t, *h.n, h.rows, begun_rows, w.of_history));
             for (int64_t r = 0; r < length; r++) weights[r] = w.of_history[h.places[r]];
         } else {
-            RK_TRY(weigh(run, own, &w, &t, length, k.data + s * k.stride, NULL, weights));
+            RK_TRY(compute_weights(run, own, &w, &t, length, k.data + s * k.stride, NULL, weights));
         }
         memset(weights + length, 0, (size_t)(rows - length) * sizeof *weights);
     }
     return RK_OK;
 }
 
-static rk_status pass_on(const rk_run *run, const rk_node *node) {
+static rk_status pass_through(const rk_run *run, const rk_node *node) {
     memcpy(rk_out(run, node), rk_in(run, node, 0), (size_t)(run->n * node->shape.rows) * sizeof(rk_real));
     return RK_OK;
 }
 
-static void release(rk_node *pairs) {
+static void pair_weights_release(rk_node *pairs) {
     pair_weights *own = pairs->fused_own;
     if (!own) return;
     rk_pair_panels_release(&own->first);
@@ -183,13 +186,13 @@ static void release(rk_node *pairs) {
 
 const rk_op rk_op_pair_weights = {.name = "target_pairs",
                                   .takes_context = true,
-                                  .forward = forward,
+                                  .forward = pair_weights_forward,
                                   .begin = begin_history,
-                                  .release = release};
-const rk_op rk_op_pair_rows = {.name = "linear", .forward = pass_on, .begin = begin_rows};
-static const rk_op passing = {.name = "linear", .forward = pass_on};
+                                  .release = pair_weights_release};
+const rk_op rk_op_pair_rows = {.name = "linear", .forward = pass_through, .begin = begin_rows};
+static const rk_op passing = {.name = "linear", .forward = pass_through};
 
-static rk_status take_layers(rk_graph *graph, pair_weights *own, rk_node *const *layers) {
+static rk_status adopt_layers(rk_graph *graph, pair_weights *own, rk_node *const *layers) {
     for (int32_t l = 0; l < own->n_layers; l++) {
         rk_node *layer = layers[l];
         own->layers[l] = layer;
@@ -210,10 +213,10 @@ rk_status rk_fuse_pair_weights(rk_graph *graph, rk_node *pairs, rk_node *const *
     own->pool = pool;
     own->n_layers = n_layers;
     RK_TRY(rk_alloc((size_t)n_layers, sizeof *own->layers, &own->layers));
-    RK_TRY(take_layers(graph, own, layers));
-    divide(graph, pairs, NULL, &n_reals);
+    RK_TRY(adopt_layers(graph, own, layers));
+    lay_out_history(graph, pairs, NULL, &n_reals);
     size_t bytes = (size_t)n_reals * sizeof(rk_real),
-           of_table = (size_t)table_places(pairs->shape.rows) * sizeof(int32_t);
+           of_table = (size_t)hash_table_size(pairs->shape.rows) * sizeof(int32_t);
     if (of_table > bytes) bytes = of_table;
     if (bytes > pairs->workspace_bytes) pairs->workspace_bytes = bytes;
     return RK_OK;

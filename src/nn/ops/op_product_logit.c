@@ -6,12 +6,12 @@
 #include "kernels/inline/scalar_rules.h"
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status product_logit_build(rk_graph *graph, rk_node *node) {
     node->shape = rk_in_shape(graph, node, 0);
     return rk_same_shapes(graph, node, node->n_inputs);
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status product_logit_forward(const rk_run *run, const rk_node *node) {
     int64_t n = run->n * rk_width(node->shape);
     const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1);
     rk_real *z = rk_out(run, node);
@@ -20,7 +20,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status product_logit_backward(const rk_run *run, const rk_node *node) {
     int64_t n = run->n * rk_width(node->shape);
     const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1), *dz = rk_out_gradient(run, node);
     rk_real *da = rk_in_gradient(run, node, 0), *db = rk_in_gradient(run, node, 1);
@@ -37,6 +37,6 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_product_logit = {.name = "product_logit",
                                    .min_inputs = 2,
                                    .max_inputs = 2,
-                                   .build = build,
-                                   .forward = forward,
-                                   .backward = backward};
+                                   .build = product_logit_build,
+                                   .forward = product_logit_forward,
+                                   .backward = product_logit_backward};

@@ -1,7 +1,7 @@
 /* The same memory as [rows, cols]; one of them may be 0, for what the other leaves. */
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status reshape_build(rk_graph *graph, rk_node *node) {
     int32_t rows = node->options.rows, cols = node->options.cols;
     int64_t width = rk_width(rk_in_shape(graph, node, 0));
     if (rows == 0 && cols > 0) rows = (int32_t)(width / cols);
@@ -17,4 +17,4 @@ const rk_op rk_op_reshape = {.name = "reshape",
                              .max_inputs = 1,
                              .options = RK_OPTION_rows | RK_OPTION_cols,
                              .is_view = true,
-                             .build = build};
+                             .build = reshape_build};

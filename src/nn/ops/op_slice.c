@@ -3,7 +3,7 @@
 
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status slice_build(rk_graph *graph, rk_node *node) {
     int64_t width = rk_width(rk_in_shape(graph, node, 0));
     const rk_op_options *o = &node->options;
     RK_FAIL_IF(o->first < 0 || o->count < 1 || o->first + (int64_t)o->count > width, RK_INVALID_ARGUMENT,
@@ -13,7 +13,7 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status slice_forward(const rk_run *run, const rk_node *node) {
     int64_t from = rk_width(rk_in_shape(run->graph, node, 0)), to = node->options.count;
     const rk_real *x = rk_in(run, node, 0) + node->options.first;
     rk_real *y = rk_out(run, node);
@@ -21,7 +21,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status slice_backward(const rk_run *run, const rk_node *node) {
     int64_t from = rk_width(rk_in_shape(run->graph, node, 0)), to = node->options.count;
     const rk_real *dy = rk_out_gradient(run, node);
     rk_real *dx = rk_in_gradient(run, node, 0) + node->options.first;
@@ -34,6 +34,6 @@ const rk_op rk_op_slice = {.name = "slice",
                            .min_inputs = 1,
                            .max_inputs = 1,
                            .options = RK_OPTION_first | RK_OPTION_count,
-                           .build = build,
-                           .forward = forward,
-                           .backward = backward};
+                           .build = slice_build,
+                           .forward = slice_forward,
+                           .backward = slice_backward};

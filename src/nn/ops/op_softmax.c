@@ -2,12 +2,12 @@
 #include "nn/graph/op.h"
 #include "nn/ops/softmax.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status softmax_build(rk_graph *graph, rk_node *node) {
     node->shape = rk_in_shape(graph, node, 0);
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status softmax_forward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
     const rk_real *x = rk_in(run, node, 0);
     rk_real *y = rk_out(run, node);
@@ -15,7 +15,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status softmax_backward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
     const rk_real *y = rk_out(run, node), *dy = rk_out_gradient(run, node);
     rk_real *dx = rk_in_gradient(run, node, 0);
@@ -27,6 +27,6 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_softmax = {.name = "softmax",
                              .min_inputs = 1,
                              .max_inputs = 1,
-                             .build = build,
-                             .forward = forward,
-                             .backward = backward};
+                             .build = softmax_build,
+                             .forward = softmax_forward,
+                             .backward = softmax_backward};

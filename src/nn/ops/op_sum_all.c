@@ -1,13 +1,13 @@
 /* -> [1, 1]: the sum of all of a sample's values. */
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status sum_all_build(rk_graph *graph, rk_node *node) {
     (void)graph;
     node->shape = (rk_shape){1, 1};
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status sum_all_forward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(rk_in_shape(run->graph, node, 0));
     const rk_real *x = rk_in(run, node, 0);
     rk_real *y = rk_out(run, node);
@@ -19,7 +19,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status sum_all_backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(rk_in_shape(run->graph, node, 0));
     const rk_real *dy = rk_out_gradient(run, node);
     rk_real *dx = rk_in_gradient(run, node, 0);
@@ -31,6 +31,6 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_sum_all = {.name = "sum_all",
                              .min_inputs = 1,
                              .max_inputs = 1,
-                             .build = build,
-                             .forward = forward,
-                             .backward = backward};
+                             .build = sum_all_build,
+                             .forward = sum_all_forward,
+                             .backward = sum_all_backward};

@@ -3,12 +3,12 @@
 
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status sum_rows_build(rk_graph *graph, rk_node *node) {
     node->shape = (rk_shape){1, rk_in_shape(graph, node, 0).cols};
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status sum_rows_forward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
     const rk_real *x = rk_in(run, node, 0);
     rk_real *y = rk_out(run, node);
@@ -19,7 +19,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status sum_rows_backward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
     const rk_real *dy = rk_out_gradient(run, node);
     rk_real *dx = rk_in_gradient(run, node, 0);
@@ -32,6 +32,6 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_sum_rows = {.name = "sum_rows",
                               .min_inputs = 1,
                               .max_inputs = 1,
-                              .build = build,
-                              .forward = forward,
-                              .backward = backward};
+                              .build = sum_rows_build,
+                              .forward = sum_rows_forward,
+                              .backward = sum_rows_backward};

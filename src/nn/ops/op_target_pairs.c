@@ -2,7 +2,7 @@
  * row r of [rows, 4 cols] is [q, k_r, q - k_r, q * k_r]. */
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status target_pairs_build(rk_graph *graph, rk_node *node) {
     rk_shape q = rk_in_shape(graph, node, 0), k = rk_in_shape(graph, node, 1);
     RK_FAIL_IF(rk_width(q) != k.cols, RK_INVALID_ARGUMENT,
                "the target has %lld columns, but the rows have %d", (long long)rk_width(q), k.cols);
@@ -11,7 +11,7 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status target_pairs_forward(const rk_run *run, const rk_node *node) {
     int32_t rows = node->shape.rows, cols = node->shape.cols / 4;
     const rk_samples q_of = rk_in_samples(run, node, 0), k_of = rk_in_samples(run, node, 1);
     rk_real *y = rk_out(run, node);
@@ -28,7 +28,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status target_pairs_backward(const rk_run *run, const rk_node *node) {
     int32_t rows = node->shape.rows, cols = node->shape.cols / 4;
     const rk_real *q = rk_in(run, node, 0), *k = rk_in(run, node, 1), *dy = rk_out_gradient(run, node);
     rk_real *dq = rk_in_gradient(run, node, 0), *dk = rk_in_gradient(run, node, 1);
@@ -44,7 +44,7 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_target_pairs = {.name = "target_pairs",
                                   .min_inputs = 2,
                                   .max_inputs = 2,
-                                  .build = build,
+                                  .build = target_pairs_build,
                                   .takes_context = true,
-                                  .forward = forward,
-                                  .backward = backward};
+                                  .forward = target_pairs_forward,
+                                  .backward = target_pairs_backward};

@@ -1,13 +1,13 @@
 /* [rows, cols] -> [cols, rows]: y_cr = x_rc. */
 #include "nn/graph/op.h"
 
-static rk_status build(rk_graph *graph, rk_node *node) {
+static rk_status transpose_build(rk_graph *graph, rk_node *node) {
     rk_shape from = rk_in_shape(graph, node, 0);
     node->shape = (rk_shape){from.cols, from.rows};
     return RK_OK;
 }
 
-static rk_status forward(const rk_run *run, const rk_node *node) {
+static rk_status transpose_forward(const rk_run *run, const rk_node *node) {
     rk_shape to = node->shape;
     const rk_real *x = rk_in(run, node, 0);
     rk_real *y = rk_out(run, node);
@@ -17,7 +17,7 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static rk_status backward(const rk_run *run, const rk_node *node) {
+static rk_status transpose_backward(const rk_run *run, const rk_node *node) {
     rk_shape to = node->shape;
     const rk_real *dy = rk_out_gradient(run, node);
     rk_real *dx = rk_in_gradient(run, node, 0);
@@ -31,6 +31,6 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_transpose = {.name = "transpose",
                                .min_inputs = 1,
                                .max_inputs = 1,
-                               .build = build,
-                               .forward = forward,
-                               .backward = backward};
+                               .build = transpose_build,
+                               .forward = transpose_forward,
+                               .backward = transpose_backward};

@@ -13,7 +13,7 @@ static inline rk_status rk_unary_build(rk_graph *graph, rk_node *node) {
 
 /* FORWARD: y from x. SLOPE: the derivative from x and y. */
 #define RK_UNARY_OP(name_, FORWARD, SLOPE)                                                                  \
-    static rk_status forward(const rk_run *run, const rk_node *node) {                                      \
+    static rk_status name_##_forward(const rk_run *run, const rk_node *node) {                              \
         const rk_real *xs = rk_in(run, node, 0);                                                            \
         rk_real *ys = rk_out(run, node);                                                                    \
         int64_t n = run->n * rk_width(node->shape);                                                         \
@@ -23,7 +23,7 @@ static inline rk_status rk_unary_build(rk_graph *graph, rk_node *node) {
         }                                                                                                   \
         return RK_OK;                                                                                       \
     }                                                                                                       \
-    static rk_status backward(const rk_run *run, const rk_node *node) {                                     \
+    static rk_status name_##_backward(const rk_run *run, const rk_node *node) {                             \
         const rk_real *xs = rk_in(run, node, 0), *ys = rk_out(run, node), *dy = rk_out_gradient(run, node); \
         rk_real *dx = rk_in_gradient(run, node, 0);                                                         \
         int64_t n = run->n * rk_width(node->shape);                                                         \
@@ -39,7 +39,7 @@ static inline rk_status rk_unary_build(rk_graph *graph, rk_node *node) {
                                  .min_inputs = 1,                                                           \
                                  .max_inputs = 1,                                                           \
                                  .build = rk_unary_build,                                                   \
-                                 .forward = forward,                                                        \
-                                 .backward = backward};
+                                 .forward = name_##_forward,                                                \
+                                 .backward = name_##_backward};
 
 #endif

@@ -41,8 +41,8 @@ static void add_point(rk_roc *roc, double resolution, bool is_last, double x, do
 }
 
 /* From the highest prediction down; a point where a tie ends. */
-static void trace_roc(const rk_predicted *p, const rk_rank_item *items, double positives, double negatives,
-                      double resolution, rk_roc *roc) {
+static void trace_roc_curve(const rk_predicted *p, const rk_rank_item *items, double positives,
+                            double negatives, double resolution, rk_roc *roc) {
     double above_positives = 0, above_negatives = 0;
     add_point(roc, 0, false, 0, 0);
     for (size_t i = p->n; i-- > 0;) {
@@ -69,7 +69,7 @@ rk_status rk_roc_make(const rk_predicted *p, double resolution, rk_roc *out) {
     if (!(positives > 0) || !(negatives > 0)) return RK_OK;
     RK_TRY(sort_by_prediction(p, &items));
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(p->n + 1, roc.false_rates), RK_ARRAY(p->n + 1, roc.true_rates)));
-    trace_roc(p, items, positives, negatives, resolution, &roc);
+    trace_roc_curve(p, items, positives, negatives, resolution, &roc);
     *out = roc;
     roc = (rk_roc){0};
     return RK_OK;
@@ -91,7 +91,7 @@ static void add_sample(sums *s, const rk_predicted *p, uint32_t i) {
     s->squared_labels += weight * label * label;
 }
 
-static rk_bin bin_of(const sums *s, bool binary) {
+static rk_bin average_bin(const sums *s, bool binary) {
     rk_bin bin = {.n = s->n, .predicted = s->predictions / s->weights, .observed = s->labels / s->weights};
     double n = s->weights * s->weights / s->squared_weights,
            rate = bin.observed; /* n: Kish's effective number of samples */
@@ -121,7 +121,7 @@ rk_status rk_bins_make(const rk_predicted *p, bool binary, size_t n_bins, rk_bin
         sums s = {0};
         for (; at < p->n && (at < end || (s.n && items[at].key == items[at - 1].key)); at++)
             add_sample(&s, p, items[at].index);
-        if (s.weights > 0) bins[n++] = bin_of(&s, binary);
+        if (s.weights > 0) bins[n++] = average_bin(&s, binary);
     }
     *out = bins;
     *n_out = n;

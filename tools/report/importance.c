@@ -70,7 +70,7 @@ static rk_status predict_batch(trial *t, const rk_predictor_feature *at, int64_t
     return rk_model_predict(rk_predictor_model(t->predictor), &batch, t->predictions + first * s->n_tasks);
 }
 
-static rk_status predict(trial *t, const rk_predictor_feature *at) {
+static rk_status predict_trial(trial *t, const rk_predictor_feature *at) {
     int64_t n = t->samples->n, step = t->samples->batch_size;
     for (int64_t first = 0; first < n; first += step)
         RK_TRY(predict_batch(t, at, first, n - first < step ? n - first : step));
@@ -78,7 +78,7 @@ static rk_status predict(trial *t, const rk_predictor_feature *at) {
 }
 
 /* What of a task larger is better: AUC, or RMSE below zero. */
-static rk_status score(const trial *t, const float *predictions, int32_t task, double *out) {
+static rk_status score_predictions(const trial *t, const float *predictions, int32_t task, double *out) {
     bool binary = strcmp(rk_predictor_task_loss(t->predictor, task), "mse") != 0;
     double values[RK_METRIC_COUNT];
     RK_AUTO(rk_predicted_release) rk_predicted predicted = {0};
@@ -93,10 +93,10 @@ static rk_status measure_feature(trial *t, const rk_predictor_feature *at,
                                  double *mean, double *low, double *high) {
     for (int32_t r = 0; r < options->n_repeats; r++) {
         rk_rng_permutation(options->seed, (uint64_t)r, t->order, (uint32_t)t->samples->n);
-        RK_TRY(predict(t, at));
+        RK_TRY(predict_trial(t, at));
         for (int32_t k = 0; k < n_tasks; k++) {
             double after;
-            RK_TRY(score(t, t->predictions, k, &after));
+            RK_TRY(score_predictions(t, t->predictions, k, &after));
             double loss = before[k] - after;
             mean[k] += loss / options->n_repeats;
             low[k] = r ? fmin(low[k], loss) : loss;
@@ -135,7 +135,8 @@ rk_status rk_importance_measure(rk_predictor *predictor, const rk_samples *sampl
                         RK_ARRAY(n_features * n_tasks, found.low), RK_ARRAY(n_features * n_tasks, found.high),
                         RK_ARRAY(n_tasks, before)));
     RK_TRY(trial_init(predictor, samples, &t));
-    for (int32_t k = 0; k < (int32_t)n_tasks; k++) RK_TRY(score(&t, samples->predictions, k, &before[k]));
+    for (int32_t k = 0; k < (int32_t)n_tasks; k++)
+        RK_TRY(score_predictions(&t, samples->predictions, k, &before[k]));
     RK_TRY(measure_features(&t, options, before, &found));
     *out = found;
     found = (rk_importance){0};

@@ -18,7 +18,7 @@ static rk_status write_page(const rk_report_run *runs, size_t n, const rk_report
 }
 
 /* Of a/out and b/out the second goes by its path. */
-static rk_status name_apart(const char *directory, rk_report_run *runs, size_t r) {
+static rk_status make_name_distinct(const char *directory, rk_report_run *runs, size_t r) {
     for (size_t before = 0; before < r; before++) {
         if (strcmp(runs[before].name, runs[r].name) != 0) continue;
         char *path;
@@ -43,7 +43,7 @@ rk_status rk_report_write(const char *const *directories, size_t n, const rk_rep
     rk_status status = RK_OK;
     for (size_t r = 0; status == RK_OK && r < n; r++) {
         status = rk_report_run_open(directories[r], &o, &runs[r]);
-        if (status == RK_OK) status = name_apart(directories[r], runs, r);
+        if (status == RK_OK) status = make_name_distinct(directories[r], runs, r);
     }
     if (status == RK_OK) status = write_page(runs, n, &o, path);
     for (size_t r = 0; r < n; r++) rk_report_run_release(&runs[r]);

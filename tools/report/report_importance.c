@@ -16,14 +16,14 @@ typedef struct ranked {
     size_t place; /* among the names, for features that are alike */
 } ranked;
 
-static int by_most(const void *a, const void *b) {
+static int compare_importance(const void *a, const void *b) {
     const ranked *x = a, *y = b;
     if (x->most != y->most) return x->most > y->most ? -1 : 1;
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
 /* Where a run has the feature's importance in the task; -1: it has not. */
-static int64_t find(const rk_report_run *run, const char *feature, const char *task) {
+static int64_t find_importance(const rk_report_run *run, const char *feature, const char *task) {
     int32_t k;
     if (!rk_report_find_task(run, task, &k)) return -1;
     for (int32_t f = 0; f < run->importance.n_features; f++)
@@ -31,32 +31,32 @@ static int64_t find(const rk_report_run *run, const char *feature, const char *t
     return -1;
 }
 
-static rk_status collect(const rk_report_run *runs, size_t n, rk_report_names *out) {
+static rk_status collect_features(const rk_report_run *runs, size_t n, rk_report_names *out) {
     for (size_t r = 0; r < n; r++)
         for (int32_t f = 0; f < runs[r].importance.n_features; f++)
             RK_TRY(rk_report_names_add(out, runs[r].importance.names[f]));
     return RK_OK;
 }
 
-static rk_status rank(const rk_report_run *runs, size_t n, const char *task, const rk_report_names *names,
-                      ranked **out) {
+static rk_status rank_features(const rk_report_run *runs, size_t n, const char *task,
+                               const rk_report_names *names, ranked **out) {
     ranked *list;
     RK_TRY(rk_alloc(names->n, sizeof *list, &list));
     for (size_t i = 0; i < names->n; i++) {
         list[i] = (ranked){.name = names->names[i], .most = -INFINITY, .place = i};
         for (size_t r = 0; r < n; r++) {
-            int64_t at = find(&runs[r], names->names[i], task);
+            int64_t at = find_importance(&runs[r], names->names[i], task);
             if (at >= 0 && !isnan(runs[r].importance.mean[at]))
                 list[i].most = fmax(list[i].most, runs[r].importance.mean[at]);
         }
     }
-    qsort(list, names->n, sizeof *list, by_most);
+    qsort(list, names->n, sizeof *list, compare_importance);
     *out = list;
     return RK_OK;
 }
 
-static rk_status draw(const rk_report_run *runs, size_t n, const char *task, const ranked *list,
-                      size_t n_rows, bool binary, rk_buffer *out) {
+static rk_status draw_importance_chart(const rk_report_run *runs, size_t n, const char *task,
+                                       const ranked *list, size_t n_rows, bool binary, rk_buffer *out) {
     RK_AUTOFREE double *values = NULL;
     RK_AUTOFREE const char **rows = NULL;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(3 * n_rows * n, values), RK_ARRAY(n_rows + n, rows)));
@@ -65,7 +65,7 @@ static rk_status draw(const rk_report_run *runs, size_t n, const char *task, con
     for (size_t i = 0; i < n_rows; i++) {
         rows[i] = list[i].name;
         for (size_t r = 0; r < n; r++) {
-            int64_t at = find(&runs[r], list[i].name, task);
+            int64_t at = find_importance(&runs[r], list[i].name, task);
             values[i * n + r] = at < 0 ? NAN : runs[r].importance.mean[at];
             low[i * n + r] = at < 0 ? NAN : runs[r].importance.low[at];
             high[i * n + r] = at < 0 ? NAN : runs[r].importance.high[at];
@@ -94,12 +94,12 @@ rk_status rk_report_importance_section(const rk_report_run *runs, size_t n, cons
         const rk_report_task *found = rk_report_find_task(&runs[r], task, NULL);
         if (found) binary = found->binary;
     }
-    RK_TRY(collect(runs, n, &names));
+    RK_TRY(collect_features(runs, n, &names));
     if (!names.n) return RK_OK;
-    RK_TRY(rank(runs, n, task, &names, &list));
+    RK_TRY(rank_features(runs, n, task, &names, &list));
     size_t n_rows = names.n < (size_t)n_features ? names.n : (size_t)n_features;
     rk_report_figure_begin(out);
-    RK_TRY(draw(runs, n, task, list, n_rows, binary, out));
+    RK_TRY(draw_importance_chart(runs, n, task, list, n_rows, binary, out));
     char caption[500], rest[120] = "";
     if (n_rows < names.n)
         rk_snprintf(rest, sizeof rest, " %zu more features are at or below %.4g.", names.n - n_rows,

@@ -62,8 +62,8 @@ static rk_status add_line(lines *l, const rk_report_run *run, size_t number, con
     return RK_OK;
 }
 
-static rk_status draw(const rk_report_run *runs, size_t n, const char *title, const char *name,
-                      const char *behind, rk_buffer *out) {
+static rk_status draw_learning_curve(const rk_report_run *runs, size_t n, const char *title, const char *name,
+                                     const char *behind, rk_buffer *out) {
     RK_AUTO(lines_release) lines l = {0};
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(2 * n, l.series), RK_ARRAY(2 * n, l.points)));
     for (size_t r = 0; r < n; r++) {
@@ -82,25 +82,26 @@ static rk_status draw(const rk_report_run *runs, size_t n, const char *title, co
     return RK_OK;
 }
 
-static bool is_metric(const char *name) {
+static bool is_metric_name(const char *name) {
     return strncmp(name, "valid/", 6) == 0 && rk_report_metric_of(name) >= 0;
 }
 
-static rk_status draw_all(const rk_report_run *runs, size_t n, const rk_report_names *metrics,
-                          rk_buffer *out) {
+static rk_status draw_learning_curves(const rk_report_run *runs, size_t n, const rk_report_names *metrics,
+                                      rk_buffer *out) {
     bool has_logloss = false;
     for (size_t i = 0; i < metrics->n; i++)
         has_logloss = has_logloss || strcmp(metrics->names[i], "valid/logloss") == 0;
     /* Where there is one binary task both are the same thing measured on other data: what lies between them
      * is what the model learnt by heart. */
     if (has_logloss)
-        RK_TRY(draw(runs, n, "loss: training (pale) and validation", "valid/logloss", "train/loss", out));
+        RK_TRY(draw_learning_curve(runs, n, "loss: training (pale) and validation", "valid/logloss",
+                                   "train/loss", out));
     else
-        RK_TRY(draw(runs, n, "training loss", "train/loss", NULL, out));
+        RK_TRY(draw_learning_curve(runs, n, "training loss", "train/loss", NULL, out));
     for (size_t i = 0; i < metrics->n; i++) {
         char title[300];
         snprintf(title, sizeof title, "validation %s", metrics->names[i] + strlen("valid/"));
-        RK_TRY(draw(runs, n, title, metrics->names[i], NULL, out));
+        RK_TRY(draw_learning_curve(runs, n, title, metrics->names[i], NULL, out));
     }
     return RK_OK;
 }
@@ -109,12 +110,12 @@ rk_status rk_report_learning(const rk_report_run *runs, size_t n, rk_buffer *out
     RK_AUTO(rk_report_names_release) rk_report_names metrics = {0};
     for (size_t r = 0; r < n; r++)
         for (size_t i = 0; i < runs[r].record.n; i++)
-            if (is_metric(runs[r].record.curves[i].name))
+            if (is_metric_name(runs[r].record.curves[i].name))
                 RK_TRY(rk_report_names_add(&metrics, runs[r].record.curves[i].name));
     rk_buffer_text(out, "<h2>Learning curves</h2>\n");
     rk_report_legend(runs, n, NULL, out);
     rk_buffer_text(out, "<div class=\"charts\">\n");
-    RK_TRY(draw_all(runs, n, &metrics, out));
+    RK_TRY(draw_learning_curves(runs, n, &metrics, out));
     rk_buffer_text(out, "</div>\n<p class=\"note\">A ring is a run's best evaluation.</p>\n");
     return RK_OK;
 }

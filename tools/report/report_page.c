@@ -10,7 +10,7 @@
 #include "report/report_internal.h"
 #include "report/chart/svg.h"
 
-static void style(rk_buffer *out) {
+static void write_style(rk_buffer *out) {
     rk_buffer_text(out, "<style>\n");
     rk_chart_style(out);
     rk_buffer_text(
@@ -59,19 +59,19 @@ static void write_names(const rk_report_run *runs, size_t n, rk_buffer *out) {
     }
 }
 
-static void head(const rk_report_run *runs, size_t n, rk_buffer *out) {
+static void write_page_head(const rk_report_run *runs, size_t n, rk_buffer *out) {
     rk_buffer_text(out,
                    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
                    "name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
     write_names(runs, n, out);
     rk_buffer_text(out, "</title>\n");
-    style(out);
+    write_style(out);
     rk_buffer_text(out, "</head>\n<body>\n<h1>");
     write_names(runs, n, out);
     rk_buffer_text(out, "</h1>\n");
 }
 
-static void lead(const rk_report_run *runs, size_t n, const char *split, rk_buffer *out) {
+static void write_lead(const rk_report_run *runs, size_t n, const char *split, rk_buffer *out) {
     int64_t n_rows = 0;
     for (size_t r = 0; r < n; r++) n_rows = runs[r].n_rows > n_rows ? runs[r].n_rows : n_rows;
     if (n_rows == 0) {
@@ -84,8 +84,8 @@ static void lead(const rk_report_run *runs, size_t n, const char *split, rk_buff
     rk_buffer_text(out, " data.</p>\n");
 }
 
-static rk_status task(const rk_report_run *runs, size_t n, const char *name, bool alone, const char *split,
-                      int32_t n_features, rk_buffer *out) {
+static rk_status write_task(const rk_report_run *runs, size_t n, const char *name, bool alone,
+                            const char *split, int32_t n_features, rk_buffer *out) {
     rk_buffer_text(out, "<h2>");
     if (!alone) rk_markup_escape(name, out);
     rk_buffer_text(out, alone ? "Predictions of " : ": predictions of ");
@@ -96,27 +96,27 @@ static rk_status task(const rk_report_run *runs, size_t n, const char *name, boo
 }
 
 /* Of runs that rank, whose rankings come under one heading. */
-static rk_status rankings(const rk_report_run *runs, size_t n, const char *split, rk_buffer *out) {
+static rk_status write_rankings(const rk_report_run *runs, size_t n, const char *split, rk_buffer *out) {
     rk_buffer_text(out, "<h2>Rankings of all items, for the users of ");
     rk_markup_escape(split, out);
     rk_buffer_text(out, " data</h2>\n");
     return rk_report_ranking_section(runs, n, out);
 }
 
-static rk_status body(const rk_report_run *runs, size_t n, const rk_report_names *tasks, const char *split,
-                      int32_t n_features, rk_buffer *out) {
+static rk_status write_body(const rk_report_run *runs, size_t n, const rk_report_names *tasks,
+                            const char *split, int32_t n_features, rk_buffer *out) {
     bool has_rows = false, has_rankings = false;
     for (size_t r = 0; r < n; r++) {
         has_rows = has_rows || (runs[r].n_rows && !runs[r].ranks);
         has_rankings = has_rankings || (runs[r].n_rows && runs[r].ranks);
     }
-    head(runs, n, out);
-    lead(runs, n, split, out);
+    write_page_head(runs, n, out);
+    write_lead(runs, n, split, out);
     RK_TRY(rk_report_table(runs, n, tasks, split, out));
     RK_TRY(rk_report_learning(runs, n, out));
     for (size_t k = 0; has_rows && k < tasks->n; k++)
-        RK_TRY(task(runs, n, tasks->names[k], tasks->n == 1, split, n_features, out));
-    if (has_rankings) RK_TRY(rankings(runs, n, split, out));
+        RK_TRY(write_task(runs, n, tasks->names[k], tasks->n == 1, split, n_features, out));
+    if (has_rankings) RK_TRY(write_rankings(runs, n, split, out));
     rk_buffer_printf(out,
                      "<footer>Written by reckon %s. What each picture shows: "
                      "docs/reports.md.</footer>\n</body>\n</html>\n",
@@ -131,7 +131,7 @@ rk_status rk_report_page(const rk_report_run *runs, size_t n, const char *split,
     for (size_t r = 0; r < n; r++)
         for (int32_t k = 0; status == RK_OK && k < runs[r].n_tasks; k++)
             status = rk_report_names_add(&tasks, runs[r].tasks[k].name);
-    if (status == RK_OK) status = body(runs, n, &tasks, split, n_features, out);
+    if (status == RK_OK) status = write_body(runs, n, &tasks, split, n_features, out);
     rk_free(tasks.names);
     return status;
 }

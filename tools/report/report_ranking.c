@@ -7,7 +7,8 @@
 #include "report/chart/chart.h"
 #include "report/report_internal.h"
 
-static rk_status draw(const rk_report_run *runs, size_t n, int metric, const char *caption, rk_buffer *out) {
+static rk_status draw_ranking_chart(const rk_report_run *runs, size_t n, int metric, const char *caption,
+                                    rk_buffer *out) {
     double cuts[RK_REPORT_CUTS];
     char title[64];
     RK_AUTOFREE rk_series *series = NULL;
@@ -47,7 +48,7 @@ rk_status rk_report_ranking_section(const rk_report_run *runs, size_t n, rk_buff
                         runs[r].ranking.shown[0].value);
     rk_report_legend(runs, n, notes, out);
     rk_buffer_text(out, "<div class=\"charts\">\n");
-    for (int m = 0; m < RK_REPORT_RANKINGS; m++) RK_TRY(draw(runs, n, m, captions[m], out));
+    for (int m = 0; m < RK_REPORT_RANKINGS; m++) RK_TRY(draw_ranking_chart(runs, n, m, captions[m], out));
     rk_buffer_text(out, "</div>\n");
     return RK_OK;
 }

@@ -27,7 +27,7 @@ void rk_report_run_release(rk_report_run *run) {
     *run = (rk_report_run){0};
 }
 
-static rk_status name_of(const char *directory, char **out) {
+static rk_status name_of_run(const char *directory, char **out) {
     size_t n = strlen(directory), first;
     while (n > 1 && directory[n - 1] == '/') n--;
     for (first = n; first > 0 && directory[first - 1] != '/';) first--;
@@ -43,7 +43,7 @@ static rk_status count_parameters(rk_predictor *predictor, uint64_t *out) {
     return RK_OK;
 }
 
-static double last_of(const rk_run_record *record, const char *name) {
+static double last_logged_value(const rk_run_record *record, const char *name) {
     const rk_curve *curve = rk_run_record_find(record, name);
     return curve && curve->n ? curve->values[curve->n - 1] : NAN;
 }
@@ -58,7 +58,7 @@ static void read_effort(rk_report_run *run, double batch_size) {
         before = rate->steps[i];
     }
     run->n_steps = before;
-    run->n_epochs = last_of(&run->record, "train/epoch") + 1;
+    run->n_epochs = last_logged_value(&run->record, "train/epoch") + 1;
 }
 
 static rk_status read_settings(const rk_predictor *predictor, rk_settings *out) {
@@ -107,7 +107,7 @@ static rk_status evaluate_samples(rk_predictor *predictor, const rk_report_optio
     return rk_importance_measure(predictor, &samples, &exchanges, &run->importance);
 }
 
-static rk_status store_shown(const rk_metric *metrics, int32_t n, rk_report_ranking *out) {
+static rk_status store_shown_rankings(const rk_metric *metrics, int32_t n, rk_report_ranking *out) {
     RK_TRY(rk_alloc((size_t)n, sizeof *out->shown, &out->shown));
     for (int32_t i = 0; i < n; i++) {
         out->shown[i].value = metrics[i].value;
@@ -132,25 +132,25 @@ static rk_status evaluate_rankings(rk_predictor *predictor, const rk_report_opti
     report_stage(options, run, "ranking all items");
     RK_TRY(rk_predictor_rankings(predictor, split, names, N, &run->ranking.values[0][0], &metrics, &n_metrics,
                                  &run->n_rows));
-    return store_shown(metrics, n_metrics, &run->ranking);
+    return store_shown_rankings(metrics, n_metrics, &run->ranking);
 }
 
 /* A run without validation data still has its log. */
-static bool lacks(const rk_predictor *predictor, const char *split) {
+static bool lacks_split(const rk_predictor *predictor, const char *split) {
     return strcmp(split, "valid") == 0 && !rk_predictor_has_split(predictor, split);
 }
 
 static rk_status read_run(const char *directory, rk_predictor *predictor, const rk_report_options *options,
                           rk_report_run *run) {
     const char *split = options->split ? options->split : "valid";
-    RK_TRY(name_of(directory, &run->name));
+    RK_TRY(name_of_run(directory, &run->name));
     run->ranks = rk_predictor_retrieves(predictor);
     if (!run->ranks) RK_TRY(name_tasks(predictor, run));
     RK_TRY(read_settings(predictor, &run->settings));
     RK_TRY(count_parameters(predictor, &run->n_parameters));
     const char *batch_size = rk_settings_find(&run->settings, "train.batch_size");
     read_effort(run, batch_size ? strtod(batch_size, NULL) : NAN);
-    if (lacks(predictor, split)) return RK_OK;
+    if (lacks_split(predictor, split)) return RK_OK;
     return run->ranks ? evaluate_rankings(predictor, options, split, run)
                       : evaluate_samples(predictor, options, split, run);
 }

@@ -53,7 +53,7 @@ static void columns_release(bin_columns *c) {
     RK_FREE_ALL(c->predicted, c->observed, c->low, c->high, c->texts, c->notes);
 }
 
-static rk_status columns_of(const rk_report_task *task, bin_columns *c) {
+static rk_status bin_columns_of_task(const rk_report_task *task, bin_columns *c) {
     size_t n = task->n_bins;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, c->predicted), RK_ARRAY(n, c->observed), RK_ARRAY(n, c->low),
                         RK_ARRAY(n, c->high), RK_ARRAY(n, c->texts), RK_ARRAY(n, c->notes)));
@@ -72,7 +72,7 @@ static rk_status columns_of(const rk_report_task *task, bin_columns *c) {
 }
 
 /* Both axes have the same range, so that the diagonal is what it says. */
-static rk_axis common_axis(const rk_series *series, size_t n, bool binary) {
+static rk_axis set_common_axis(const rk_series *series, size_t n, bool binary) {
     rk_range range = RK_RANGE_INIT;
     if (binary) rk_range_add(&range, 0, false);
     for (size_t s = 0; s < n; s++)
@@ -90,7 +90,7 @@ static rk_axis common_axis(const rk_series *series, size_t n, bool binary) {
 
 static void draw_calibration_of(const rk_series *series, size_t n_series, bool binary, int64_t n_bin,
                                 rk_buffer *out) {
-    rk_axis axis = common_axis(series, n_series, binary);
+    rk_axis axis = set_common_axis(series, n_series, binary);
     rk_chart chart = {.title = binary ? "Calibration: share of positives" : "Calibration: mean label",
                       .width = SIZE,
                       .height = SIZE,
@@ -124,7 +124,7 @@ static rk_status draw_calibration(const rk_report_run *runs, size_t n, const cha
         if (!task || !task->n_bins) continue;
         binary = task->binary;
         n_bin = n_bin ? n_bin : task->bins[0].n;
-        RK_GOTO(columns_of(task, &columns[r]));
+        RK_GOTO(bin_columns_of_task(task, &columns[r]));
         series[n_series++] = (rk_series){.name = runs[r].name,
                                          .colour = (int)(r % RK_CHART_COLOURS),
                                          .n = task->n_bins,

@@ -33,7 +33,7 @@ int64_t rk_curve_best(const rk_curve *curve, bool larger_is_better) {
     return best;
 }
 
-static rk_status curve_of(rk_run_record *record, const char *name, rk_curve **out) {
+static rk_status find_or_add_curve(rk_run_record *record, const char *name, rk_curve **out) {
     rk_curve *found = (rk_curve *)(size_t)rk_run_record_find(record, name);
     if (!found) {
         RK_TRY(rk_grow(&record->curves, record->n, &record->capacity, sizeof *record->curves));
@@ -48,7 +48,7 @@ static rk_status curve_of(rk_run_record *record, const char *name, rk_curve **ou
 
 static rk_status add_value(rk_run_record *record, const char *name, double step, double value) {
     rk_curve *curve;
-    RK_TRY(curve_of(record, name, &curve));
+    RK_TRY(find_or_add_curve(record, name, &curve));
     RK_TRY(rk_grow(&curve->steps, curve->n, &curve->steps_capacity, sizeof *curve->steps));
     RK_TRY(rk_grow(&curve->values, curve->n, &curve->values_capacity, sizeof *curve->values));
     curve->steps[curve->n] = step;
@@ -56,7 +56,7 @@ static rk_status add_value(rk_run_record *record, const char *name, double step,
     return RK_OK;
 }
 
-static bool is_measured(const char *key, json_t *value) {
+static bool is_measured_value(const char *key, json_t *value) {
     return strcmp(key, "step") != 0 && (json_is_number(value) || json_is_null(value));
 }
 
@@ -68,7 +68,7 @@ static rk_status add_entry(rk_run_record *record, json_t *object) {
     json_t *value;
     RK_AUTO(rk_buffer_release) rk_buffer name = {0};
     json_object_foreach(object, key, value) {
-        if (!is_measured(key, value)) continue;
+        if (!is_measured_value(key, value)) continue;
         rk_buffer_clear(&name);
         rk_buffer_printf(&name, "%s/%s", kind, key);
         RK_TRY(name.status);

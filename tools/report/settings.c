@@ -22,7 +22,7 @@ const char *rk_settings_find(const rk_settings *settings, const char *key) {
     return NULL;
 }
 
-static rk_status add(rk_settings *settings, const char *key, const char *value) {
+static rk_status add_setting(rk_settings *settings, const char *key, const char *value) {
     RK_TRY(rk_grow(&settings->list, settings->n, &settings->capacity, sizeof *settings->list));
     rk_setting *setting = &settings->list[settings->n++];
     *setting = (rk_setting){0};
@@ -43,10 +43,10 @@ static rk_status add_plain_list(rk_settings *settings, const char *key, const rk
         rk_buffer_printf(&value, "%s%s", i ? ", " : "", node->children[i]->scalar);
     rk_buffer_text(&value, "]");
     RK_TRY(value.status);
-    return add(settings, key, value.data);
+    return add_setting(settings, key, value.data);
 }
 
-static const char *name_of(const rk_yaml_node *node) {
+static const char *name_of_entry(const rk_yaml_node *node) {
     static const char *const keys[] = {"name", "table", "kind"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const rk_yaml_node *name = rk_yaml_get(node, keys[i]);
@@ -55,14 +55,14 @@ static const char *name_of(const rk_yaml_node *node) {
     return NULL;
 }
 
-static rk_status walk(rk_settings *settings, rk_buffer *key, const rk_yaml_node *node);
+static rk_status walk_node(rk_settings *settings, rk_buffer *key, const rk_yaml_node *node);
 
 /* What is in a mapping or in a list of mappings. `key` is the node's own, and comes back as it was. */
 static rk_status walk_mapping(rk_settings *settings, rk_buffer *key, const rk_yaml_node *node) {
     size_t n_bytes = key->n_bytes;
     for (size_t i = 0; i < node->n_children; i++) {
         const rk_yaml_node *child = node->children[i];
-        const char *name = name_of(child);
+        const char *name = name_of_entry(child);
         if (node->kind == RK_YAML_MAPPING)
             rk_buffer_printf(key, "%s%s", n_bytes ? "." : "", child->key);
         else if (name)
@@ -70,15 +70,15 @@ static rk_status walk_mapping(rk_settings *settings, rk_buffer *key, const rk_ya
         else
             rk_buffer_printf(key, "[%zu]", i);
         RK_TRY(key->status);
-        RK_TRY(walk(settings, key, child));
+        RK_TRY(walk_node(settings, key, child));
         key->n_bytes = n_bytes;
         key->data[n_bytes] = 0;
     }
     return RK_OK;
 }
 
-static rk_status walk(rk_settings *settings, rk_buffer *key, const rk_yaml_node *node) {
-    if (node->kind == RK_YAML_SCALAR) return add(settings, key->data, node->scalar);
+static rk_status walk_node(rk_settings *settings, rk_buffer *key, const rk_yaml_node *node) {
+    if (node->kind == RK_YAML_SCALAR) return add_setting(settings, key->data, node->scalar);
     if (node->kind == RK_YAML_SEQUENCE && is_plain_list(node))
         return add_plain_list(settings, key->data, node);
     return walk_mapping(settings, key, node);
@@ -97,7 +97,7 @@ rk_status rk_settings_read(const char *text, rk_settings *out) {
     return RK_OK;
 }
 
-static bool differs(const rk_settings *settings, size_t n, const char *key) {
+static bool setting_differs(const rk_settings *settings, size_t n, const char *key) {
     const char *first = rk_settings_find(&settings[0], key);
     for (size_t i = 1; i < n; i++) {
         const char *value = rk_settings_find(&settings[i], key);
@@ -107,7 +107,7 @@ static bool differs(const rk_settings *settings, size_t n, const char *key) {
 }
 
 /* Whether any key begins with these bytes, which end with an entry's ']' or a section's '.'. */
-static bool has_part(const rk_settings *settings, const char *part, size_t n_bytes) {
+static bool has_section(const rk_settings *settings, const char *part, size_t n_bytes) {
     for (size_t i = 0; i < settings->n; i++)
         if (strncmp(settings->list[i].key, part, n_bytes) == 0) return true;
     return false;
@@ -115,12 +115,12 @@ static bool has_part(const rk_settings *settings, const char *part, size_t n_byt
 
 /* The bytes of the first section, or entry of a list, on the way to a key that not all settings have; 0:
  * there is none. */
-static size_t partial_part(const rk_settings *settings, size_t n, const char *key) {
+static size_t section_not_in_all(const rk_settings *settings, size_t n, const char *key) {
     bool in_list = false;
     for (const char *end = strpbrk(key, "].["); end; end = strpbrk(end + 1, "].[")) {
         in_list = in_list || *end == '[';
         for (size_t i = 0; i < n && (*end == '.' || (*end == ']' && in_list)); i++)
-            if (!has_part(&settings[i], key, (size_t)(end + 1 - key))) return (size_t)(end + 1 - key);
+            if (!has_section(&settings[i], key, (size_t)(end + 1 - key))) return (size_t)(end + 1 - key);
     }
     return 0;
 }
@@ -132,8 +132,8 @@ static bool is_listed(const rk_text_list *list, const char *key) {
 }
 
 /* The key itself, its section's, or its list's: up to the last '[' of the entry, and "]". */
-static rk_status row_of(const rk_settings *settings, size_t n, const char *key, char **out) {
-    size_t n_bytes = partial_part(settings, n, key);
+static rk_status table_row_of_key(const rk_settings *settings, size_t n, const char *key, char **out) {
+    size_t n_bytes = section_not_in_all(settings, n, key);
     if (!n_bytes) return rk_strdup(key, out);
     if (key[n_bytes - 1] == '.') return rk_strndup(key, n_bytes - 1, out);
     while (key[n_bytes - 1] != '[') n_bytes--;
@@ -146,9 +146,9 @@ rk_status rk_settings_differing(const rk_settings *settings, size_t n_settings, 
     for (size_t i = 0; i < n_settings; i++)
         for (size_t k = 0; k < settings[i].n; k++) {
             const char *key = settings[i].list[k].key;
-            if (strcmp(key, "train.output") == 0 || !differs(settings, n_settings, key)) continue;
+            if (strcmp(key, "train.output") == 0 || !setting_differs(settings, n_settings, key)) continue;
             RK_AUTOFREE char *row = NULL;
-            RK_TRY(row_of(settings, n_settings, key, &row));
+            RK_TRY(table_row_of_key(settings, n_settings, key, &row));
             if (!is_listed(out, row)) RK_TRY(rk_text_list_add(out, row));
         }
     return RK_OK;
@@ -167,7 +167,7 @@ static size_t write_entries(const rk_settings *settings, size_t n_settings, cons
         if (!end || (before && strncmp(key, before, length) == 0)) continue;
         before = key;
         length = (size_t)(end + 1 - key);
-        if (partial_part(settings, n_settings, key) && n++ < MOST_SAID)
+        if (section_not_in_all(settings, n_settings, key) && n++ < MOST_SAID)
             rk_buffer_printf(out, "%s%.*s", n > 1 ? ", " : "", (int)(end - key) - (int)n_bytes,
                              key + n_bytes);
     }

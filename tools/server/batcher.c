@@ -31,7 +31,7 @@ struct rk_batcher {
     atomic_uint_fast64_t n_batches, n_pending;
 };
 
-static void finish(rk_batcher *b, rk_call *call) {
+static void finish_call(rk_batcher *b, rk_call *call) {
     atomic_fetch_sub(&b->n_pending, 1);
     call->done(call);
 }
@@ -49,24 +49,24 @@ static rk_call *pop_call(rk_batcher *b, const rk_served_version *version) {
 }
 
 /* One that has waited too long is answered so. */
-static bool is_late(worker *w, rk_call *call) {
+static bool answer_if_late(worker *w, rk_call *call) {
     if (rk_clock_seconds() <= call->deadline) return false;
     rk_call_fail_with(call, 504, "the request waited too long");
-    finish(w->batcher, call);
+    finish_call(w->batcher, call);
     return true;
 }
 
 /* Appends a call's rows; one that is wrong, or late, is answered. */
 static void add_to_batch(worker *w, rk_call *call, rk_request_rows *rows, size_t *n_rows) {
     rk_batcher *b = w->batcher;
-    if (is_late(w, call)) return;
+    if (answer_if_late(w, call)) return;
     rk_status status = rk_reserve(&w->calls, &w->calls_capacity, w->n_calls + 1, sizeof *w->calls);
     if (status == RK_OK) status = rk_reserve(&w->ends, &w->ends_capacity, w->n_calls + 1, sizeof *w->ends);
     if (status == RK_OK) status = rk_call_read(call, &b->options.limits, &w->memory.json, rows, *n_rows);
     if (status != RK_OK) {
         rk_request_rows_cut(rows, *n_rows);
         rk_call_fail(call, status);
-        finish(b, call);
+        finish_call(b, call);
         return;
     }
     *n_rows += (size_t)call->n_rows;
@@ -79,7 +79,7 @@ static void log_and_finish(worker *w, rk_call *call, size_t first, const float *
     if (call->code == 200)
         rk_log_call(w->batcher->options.log, call, &call->version->rows[w->number], first, predictions,
                     &w->memory.retrieval, &w->records);
-    finish(w->batcher, call);
+    finish_call(w->batcher, call);
 }
 
 static void run_single(worker *w, rk_call *call) {
@@ -119,7 +119,7 @@ static rk_call *wait_for_call(rk_batcher *b, const rk_served_version *v, double 
 }
 
 static void answer_single(worker *w, rk_call *call) {
-    if (is_late(w, call)) return;
+    if (answer_if_late(w, call)) return;
     atomic_fetch_add(&w->batcher->n_batches, 1);
     run_single(w, call);
 }
@@ -147,7 +147,7 @@ static void run_batch(worker *w, rk_call *call) {
     rk_served_version_unref(v);
 }
 
-static void *work(void *argument) {
+static void *run_worker(void *argument) {
     worker *w = argument;
     rk_batcher *b = w->batcher;
     rk_trace_name_thread("server's worker");
@@ -166,13 +166,13 @@ static void *work(void *argument) {
     return NULL;
 }
 
-static rk_status start(rk_batcher *b) {
+static rk_status start_workers(rk_batcher *b) {
     RK_TRY(rk_alloc((size_t)b->options.n_workers, sizeof *b->workers, &b->workers));
     for (; b->n_started < b->options.n_workers; b->n_started++) {
         worker *w = &b->workers[b->n_started];
         w->batcher = b;
         w->number = b->n_started;
-        int code = pthread_create(&w->thread, NULL, work, w);
+        int code = pthread_create(&w->thread, NULL, run_worker, w);
         if (code != 0) return rk_error_errno(RK_NO_MEMORY, code, "could not start a worker");
     }
     return RK_OK;
@@ -185,7 +185,7 @@ rk_status rk_batcher_create(const rk_batcher_options *options, rk_batcher **out)
     b->last = &b->first;
     pthread_mutex_init(&b->mutex, NULL);
     rk_cond_init(&b->work);
-    rk_status status = start(b);
+    rk_status status = start_workers(b);
     if (status == RK_OK)
         *out = b;
     else
@@ -208,7 +208,7 @@ void rk_batcher_stop(rk_batcher *b) {
     }
     for (rk_call *call; (call = pop_call(b, NULL));) { /* none is added any more */
         rk_call_fail_with(call, 503, "the server is stopping");
-        finish(b, call);
+        finish_call(b, call);
     }
 }
 
@@ -243,7 +243,7 @@ static bool has_few_rows(rk_span body) {
  * items, whose part of the model is computed once. With few items, products of rows from several requests
  * take less than that saves. Only the ends of a long body are looked at: where a context is missed, it is
  * written out in each row. */
-static bool runs_alone(const rk_call *call) {
+static bool is_run_alone(const rk_call *call) {
     enum { LOOKED_AT = 4096 };
     size_t n = call->body.n_bytes, some = n < LOOKED_AT ? n : LOOKED_AT;
     if (call->version->catalog) return true;
@@ -254,7 +254,7 @@ static bool runs_alone(const rk_call *call) {
 
 rk_status rk_batcher_submit(rk_batcher *b, rk_call *call) {
     call->next = NULL;
-    call->alone = runs_alone(call);
+    call->alone = is_run_alone(call);
     pthread_mutex_lock(&b->mutex);
     bool stopped = b->stop, full = b->n_waiting >= b->options.max_enqueued, added = !stopped && !full;
     if (added) {

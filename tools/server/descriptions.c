@@ -12,8 +12,8 @@ void rk_describe_failure(const rk_served_model *model, rk_buffer *out) {
     rk_write_short_paths(model->failure, model->entry->path, out);
 }
 
-static void write_state(rk_buffer *out, long long number, const char *state, const char *code,
-                        rk_span message, bool first) {
+static void write_version_state(rk_buffer *out, long long number, const char *state, const char *code,
+                                rk_span message, bool first) {
     rk_buffer_printf(out,
                      "%s{\"version\": \"%lld\", \"state\": \"%s\", \"status\": {\"error_code\": \"%s\", "
                      "\"error_message\": ",
@@ -26,8 +26,8 @@ static void write_failure(const rk_served_model *model, bool first, rk_buffer *o
     RK_AUTO(rk_buffer_release) rk_buffer reason = {0};
     rk_describe_failure(model, &reason);
     if (reason.status != RK_OK) out->status = reason.status;
-    write_state(out, (long long)model->failed_number, "END", "UNKNOWN",
-                (rk_span){reason.n_bytes ? reason.data : "", reason.n_bytes}, first);
+    write_version_state(out, (long long)model->failed_number, "END", "UNKNOWN",
+                        (rk_span){reason.n_bytes ? reason.data : "", reason.n_bytes}, first);
 }
 
 bool rk_describe_status(rk_served_model *model, const int64_t *only, rk_buffer *out) {
@@ -36,7 +36,7 @@ bool rk_describe_status(rk_served_model *model, const int64_t *only, rk_buffer *
     pthread_mutex_lock(&model->mutex);
     for (const rk_served_version *v = model->versions; v; v = v->next) {
         if (only && v->number != *only) continue;
-        write_state(out, (long long)v->number, "AVAILABLE", "OK", (rk_span){"", 0}, first);
+        write_version_state(out, (long long)v->number, "AVAILABLE", "OK", (rk_span){"", 0}, first);
         first = false;
     }
     if (model->failed_path && (!only || model->failed_number == *only)) {
@@ -53,7 +53,7 @@ typedef struct type_names {
     const char *v1, *v2;
 } type_names;
 static const type_names texts = {"DT_STRING", "BYTES"}, floats = {"DT_FLOAT", "FP32"};
-static type_names type_of(const struct ArrowSchema *column) {
+static type_names type_of_column(const struct ArrowSchema *column) {
     const char *format = column->n_children ? column->children[0]->format : column->format;
     switch (*format) {
         case 'l':
@@ -96,7 +96,7 @@ static void write_inputs(const rk_served_version *v, tensor_writer *write, rk_bu
     bool first = true;
     for (int64_t c = 0; c < v->n_inputs; c++) {
         if (!rk_served_version_needs(v, c)) continue;
-        write(out, v->columns.children[c]->name, type_of(v->columns.children[c]), false, first);
+        write(out, v->columns.children[c]->name, type_of_column(v->columns.children[c]), false, first);
         first = false;
     }
 }

@@ -18,7 +18,7 @@ static const char of_model[] = "{model}";
         if ((call) != 0) return rk_error(RK_NO_MEMORY, "no memory for the document"); \
     } while (0)
 
-static json_t *reference(const char *kind, const char *name) {
+static json_t *schema_reference(const char *kind, const char *name) {
     return json_pack("{s:s+++}", "$ref", "#/components/", kind, "/", name);
 }
 
@@ -28,7 +28,7 @@ static rk_status add_parameter(json_t *item, const char *name) {
         parameters = json_array();
         SET(json_object_set_new(item, "parameters", parameters));
     }
-    SET(json_array_append_new(parameters, reference("parameters", name)));
+    SET(json_array_append_new(parameters, schema_reference("parameters", name)));
     return RK_OK;
 }
 
@@ -45,23 +45,23 @@ static rk_status add_failures(json_t *operation, bool has_body, bool has_model) 
         const struct failure *f = &failures[i];
         if ((f->of_body && !has_body) || (f->of_model && !has_model)) continue;
         if (json_object_get(responses, f->code) || (is_open && strcmp(f->code, "401") == 0)) continue;
-        SET(json_object_set_new(responses, f->code, reference("responses", f->code)));
+        SET(json_object_set_new(responses, f->code, schema_reference("responses", f->code)));
     }
     return RK_OK;
 }
 
-static json_t *operation_of(const json_t *item) {
+static json_t *find_operation(const json_t *item) {
     json_t *get = json_object_get(item, "get");
     return get ? get : json_object_get(item, "post");
 }
 
 /* The form of a model's path that names a version or a label as well. */
-static rk_status add_form(json_t *paths, const char *path, const json_t *item, const char *what,
-                          const char *suffix) {
+static rk_status add_path_form(json_t *paths, const char *path, const json_t *item, const char *what,
+                               const char *suffix) {
     size_t n_before = strlen(path) - strlen(strstr(path, of_model)) + strlen(of_model);
     char longer[200];
     snprintf(longer, sizeof longer, "%.*s/%ss/{%s}%s", (int)n_before, path, what, what, path + n_before);
-    json_t *copy = json_deep_copy(item), *operation = operation_of(copy);
+    json_t *copy = json_deep_copy(item), *operation = find_operation(copy);
     SET(json_object_set_new(paths, longer, copy));
     RK_TRY(add_parameter(copy, what));
     const char *id = json_string_value(json_object_get(operation, "operationId"));
@@ -73,11 +73,11 @@ static rk_status add_path(json_t *paths, const char *path, json_t *item) {
     bool has_model = strstr(path, of_model) != NULL, is_v1 = strncmp(path, "/v1/", 4) == 0;
     SET(json_object_set(paths, path, item));
     RK_TRY(add_parameter(item, "requestId"));
-    RK_TRY(add_failures(operation_of(item), json_object_get(item, "post") != NULL, has_model));
+    RK_TRY(add_failures(find_operation(item), json_object_get(item, "post") != NULL, has_model));
     if (!has_model) return RK_OK;
     RK_TRY(add_parameter(item, "model"));
-    RK_TRY(add_form(paths, path, item, "version", "OfVersion"));
-    return is_v1 ? add_form(paths, path, item, "label", "OfLabel") : RK_OK;
+    RK_TRY(add_path_form(paths, path, item, "version", "OfVersion"));
+    return is_v1 ? add_path_form(paths, path, item, "label", "OfLabel") : RK_OK;
 }
 
 /* Every answer has its request's id. */
@@ -90,12 +90,12 @@ static rk_status add_request_ids(json_t *responses) {
             headers = json_object();
             SET(json_object_set_new(response, "headers", headers));
         }
-        SET(json_object_set_new(headers, "X-Request-Id", reference("headers", "requestId")));
+        SET(json_object_set_new(headers, "X-Request-Id", schema_reference("headers", "requestId")));
     }
     return RK_OK;
 }
 
-static rk_status write_out(json_t *document) {
+static rk_status write_document(json_t *document) {
     json_t *paths = json_object(), *item, *info = json_object_get(document, "info");
     json_t *once = json_incref(json_object_get(document, "paths"));
     const char *path;
@@ -113,7 +113,7 @@ static rk_status write_out(json_t *document) {
 rk_status rk_write_openapi(rk_buffer *out) {
     json_auto_t *document = json_loadb((const char *)rk_asset_openapi, rk_asset_openapi_bytes, 0, NULL);
     if (!document) return rk_error(RK_NO_MEMORY, "no memory for the document");
-    RK_TRY(write_out(document));
+    RK_TRY(write_document(document));
     char *text = json_dumps(document, JSON_INDENT(2));
     if (!text) return rk_error(RK_NO_MEMORY, "no memory for the document");
     rk_buffer_text(out, text);

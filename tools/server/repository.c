@@ -146,7 +146,7 @@ static void write_change(const rk_served_model *model, const rk_version_change *
                      change->unloaded.n_bytes ? change->unloaded.data : "");
 }
 
-static rk_status load(rk_served_model *model, const request *r, rk_version_change *change) {
+static rk_status load_version(rk_served_model *model, const request *r, rk_version_change *change) {
     RK_TRY(rk_served_model_load(model, r->has_version ? &r->version : NULL, change));
     RK_TRY(rk_served_model_label(model, r->labels, r->n_labels));
     RK_TRY(change->loaded.status);
@@ -156,7 +156,7 @@ static rk_status load(rk_served_model *model, const request *r, rk_version_chang
 static rk_status change_model(rk_served_model *model, const request *r, bool loads, rk_buffer *out) {
     RK_AUTO(rk_version_change_release) rk_version_change change = {0};
     if (loads)
-        RK_TRY(load(model, r, &change));
+        RK_TRY(load_version(model, r, &change));
     else
         rk_served_model_unload(model, &change);
     write_change(model, &change, out);
@@ -169,7 +169,8 @@ static rk_served_model *find_model(const rk_repository *repository, rk_span name
     return NULL;
 }
 
-static rk_status answer(const rk_repository *repository, const char *url, rk_span body, rk_buffer *out) {
+static rk_status answer_request(const rk_repository *repository, const char *url, rk_span body,
+                                rk_buffer *out) {
     static const char models[] = "/v2/repository/models/";
     RK_AUTO(release_request) request r = {0};
     if (strcmp(url, "/v2/repository/index") == 0) {
@@ -190,7 +191,7 @@ static rk_status answer(const rk_repository *repository, const char *url, rk_spa
 }
 
 int rk_repository_answer(const rk_repository *repository, const char *url, rk_span body, rk_buffer *out) {
-    rk_status status = answer(repository, url, body, out);
+    rk_status status = answer_request(repository, url, body, out);
     if (status == RK_OK) return 200;
     const char *reason = rk_last_error();
     rk_buffer_clear(out);

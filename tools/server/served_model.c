@@ -7,7 +7,7 @@
 #include "base/thread/background.h"
 
 /* Of those in use; under the mutex. */
-static rk_served_version *in_use(const rk_served_model *model, int64_t number) {
+static rk_served_version *find_version(const rk_served_model *model, int64_t number) {
     rk_served_version *v = model->versions;
     while (v && v->number != number) v = v->next;
     return v;
@@ -19,7 +19,7 @@ static bool is_loaded(const rk_served_model *model, const rk_listed_version *wan
     return v != NULL;
 }
 
-static void insert(rk_served_model *model, rk_served_version *v) {
+static void insert_version(rk_served_model *model, rk_served_version *v) {
     rk_served_version **at = &model->versions;
     while (*at && (*at)->number > v->number) at = &(*at)->next;
     v->next = *at;
@@ -49,7 +49,7 @@ typedef struct loading {
     rk_served_version *version;
 } loading;
 
-static rk_status load(void *context) {
+static rk_status load_versions(void *context) {
     loading *l = context;
     return rk_served_version_load(l->use, l->wanted->number, l->wanted->path, &l->version);
 }
@@ -63,7 +63,7 @@ static rk_status load_missing(rk_served_model *model, const rk_version_list *wan
         const rk_listed_version *w = &wanted->versions[i];
         loading l = {.use = &model->use, .wanted = w};
         if (is_loaded(model, w)) continue;
-        rk_status one = model->versions ? rk_in_background(load, &l) : load(&l);
+        rk_status one = model->versions ? rk_in_background(load_versions, &l) : load_versions(&l);
         if (one == RK_OK) {
             l.version->next = *out;
             *out = l.version;
@@ -77,7 +77,7 @@ static rk_status load_missing(rk_served_model *model, const rk_version_list *wan
 
 /* Those that are not wanted, but one at least stays if any is. Returns them as a list, whose uses by the
  * model have ended. */
-static rk_served_version *take_unwanted(rk_served_model *model, const rk_version_list *wanted) {
+static rk_served_version *remove_unwanted_versions(rk_served_model *model, const rk_version_list *wanted) {
     rk_served_version *gone = NULL;
     size_t n_wanted = wanted->n == 0;
     for (size_t i = 0; i < wanted->n; i++) n_wanted += is_loaded(model, &wanted->versions[i]);
@@ -96,11 +96,11 @@ static rk_served_version *take_unwanted(rk_served_model *model, const rk_version
     return gone;
 }
 
-static void add_number(rk_buffer *list, int64_t number) {
+static void append_number(rk_buffer *list, int64_t number) {
     rk_buffer_printf(list, "%s\"%lld\"", list->n_bytes ? ", " : "", (long long)number);
 }
 
-static rk_status retire(void *version) {
+static rk_status retire_version(void *version) {
     rk_served_version_retire(version);
     return RK_OK;
 }
@@ -111,21 +111,21 @@ static void replace_versions(rk_served_model *model, rk_served_version *loaded, 
     for (const rk_served_version *v = loaded; v; v = v->next) {
         rk_log(RK_LOG_INFO, "model '%s': serves version %lld of '%s'", model->entry->name,
                (long long)v->number, v->path);
-        add_number(&change->loaded, v->number);
+        append_number(&change->loaded, v->number);
     }
     pthread_mutex_lock(&model->mutex);
     for (rk_served_version *next; loaded; loaded = next) {
         next = loaded->next;
-        insert(model, loaded);
+        insert_version(model, loaded);
     }
-    rk_served_version *gone = take_unwanted(model, wanted);
+    rk_served_version *gone = remove_unwanted_versions(model, wanted);
     pthread_mutex_unlock(&model->mutex);
     for (rk_served_version *next; gone; gone = next) {
         next = gone->next;
         rk_log(RK_LOG_INFO, "model '%s': version %lld is no longer served", model->entry->name,
                (long long)gone->number);
-        add_number(&change->unloaded, gone->number);
-        rk_in_background(retire, gone);
+        append_number(&change->unloaded, gone->number);
+        rk_in_background(retire_version, gone);
     }
 }
 
@@ -136,7 +136,7 @@ static void clear_failure(rk_served_model *model) {
     pthread_mutex_unlock(&model->mutex);
 }
 
-static void release_all(rk_served_version *list) {
+static void release_versions(rk_served_version *list) {
     for (rk_served_version *next; list; list = next) {
         next = list->next;
         rk_served_version_unref(list);
@@ -145,7 +145,7 @@ static void release_all(rk_served_version *list) {
 
 /* Whether there may be something new: other names, or what failed and is tried again after 0, 2, 6 ... 62
  * looks. */
-static rk_status should_look(rk_served_model *model, bool *out) {
+static rk_status should_look_for_versions(rk_served_model *model, bool *out) {
     char *names;
     RK_TRY(rk_version_names(model->entry, &names));
     bool same = model->names && strcmp(names, model->names) == 0;
@@ -166,7 +166,7 @@ static rk_status change_versions(rk_served_model *model, int64_t pin, rk_version
     bool moves = pin != model->pin;
     rk_status status = load_missing(model, &wanted, !moves, &loaded);
     if (status != RK_OK && moves) {
-        release_all(loaded);
+        release_versions(loaded);
         return status;
     }
     if (status == RK_OK) clear_failure(model);
@@ -174,10 +174,10 @@ static rk_status change_versions(rk_served_model *model, int64_t pin, rk_version
     return status;
 }
 
-static rk_status refresh(rk_served_model *model) {
+static rk_status refresh_versions(rk_served_model *model) {
     RK_AUTO(rk_version_change_release) rk_version_change change = {0};
     bool look;
-    RK_TRY(should_look(model, &look));
+    RK_TRY(should_look_for_versions(model, &look));
     if (!look) return RK_OK;
     rk_status status = change_versions(model, model->pin, &change);
     model->n_failed = status == RK_OK ? 0 : model->n_failed < 6 ? model->n_failed + 1 : 6;
@@ -187,12 +187,12 @@ static rk_status refresh(rk_served_model *model) {
 
 rk_status rk_served_model_refresh(rk_served_model *model) {
     pthread_mutex_lock(&model->changing);
-    rk_status status = model->unloaded ? RK_OK : refresh(model);
+    rk_status status = model->unloaded ? RK_OK : refresh_versions(model);
     pthread_mutex_unlock(&model->changing);
     return status;
 }
 
-static void look_again(rk_served_model *model) {
+static void refresh_until_unchanged(rk_served_model *model) {
     rk_free(model->names);
     model->names = NULL;
 }
@@ -200,7 +200,7 @@ static void look_again(rk_served_model *model) {
 rk_status rk_served_model_load(rk_served_model *model, const int64_t *pin, rk_version_change *change) {
     pthread_mutex_lock(&model->changing);
     int64_t wanted = pin ? *pin : model->pin;
-    look_again(model);
+    refresh_until_unchanged(model);
     rk_status status = change_versions(model, wanted, change);
     pthread_mutex_lock(&model->mutex);
     if (status == RK_OK) model->pin = wanted;
@@ -237,7 +237,8 @@ static rk_version_label *find_label(rk_version_label *labels, int64_t n, const c
 }
 
 /* Copies of labels, behind the n that are there; one that is there already is moved, or taken away. */
-static rk_status put_labels(rk_version_label *to, int64_t *n, const rk_version_label *from, int64_t n_from) {
+static rk_status merge_labels(rk_version_label *to, int64_t *n, const rk_version_label *from,
+                              int64_t n_from) {
     for (int64_t i = 0; i < n_from; i++) {
         rk_version_label *there = find_label(to, *n, from[i].name);
         if (from[i].version < 0) {
@@ -260,8 +261,8 @@ static rk_status join_labels(const rk_served_model *model, const rk_version_labe
     rk_version_label *joined;
     int64_t n = 0;
     RK_TRY(rk_alloc((size_t)(model->n_labels + n_labels), sizeof *joined, &joined));
-    rk_status status = put_labels(joined, &n, model->labels, model->n_labels);
-    if (status == RK_OK) status = put_labels(joined, &n, labels, n_labels);
+    rk_status status = merge_labels(joined, &n, model->labels, model->n_labels);
+    if (status == RK_OK) status = merge_labels(joined, &n, labels, n_labels);
     if (status == RK_OK) {
         *out = joined;
         *n_out = n;
@@ -276,7 +277,7 @@ static rk_status replace_labels(rk_served_model *model, const rk_version_label *
     rk_version_label *joined;
     int64_t n;
     for (int64_t i = 0; i < n_labels; i++)
-        RK_FAIL_IF(labels[i].version >= 0 && !in_use(model, labels[i].version), RK_NOT_FOUND,
+        RK_FAIL_IF(labels[i].version >= 0 && !find_version(model, labels[i].version), RK_NOT_FOUND,
                    "label '%s': version %lld is not in use", labels[i].name, (long long)labels[i].version);
     RK_TRY(join_labels(model, labels, n_labels, &joined, &n));
     release_labels(model->labels, model->n_labels);
@@ -303,13 +304,13 @@ rk_status rk_served_model_open(const rk_version_use *use, rk_served_model *model
                                .mutex = PTHREAD_MUTEX_INITIALIZER};
     RK_TRY(
         join_labels(model, entry->version_labels, entry->n_version_labels, &model->labels, &model->n_labels));
-    rk_status status = refresh(model);
+    rk_status status = refresh_versions(model);
     if (model->versions) return RK_OK; /* what failed is in the log */
     return rk_error_context(status, "model '%s'", entry->name);
 }
 
 void rk_served_model_close(rk_served_model *model) {
-    release_all(model->versions);
+    release_versions(model->versions);
     model->versions = NULL;
     release_labels(model->labels, model->n_labels);
     model->labels = NULL;
@@ -319,16 +320,16 @@ void rk_served_model_close(rk_served_model *model) {
 }
 
 /* Under the mutex. */
-static rk_served_version *labelled(const rk_served_model *model, rk_span label) {
+static rk_served_version *find_labelled_version(const rk_served_model *model, rk_span label) {
     for (int64_t i = 0; i < model->n_labels; i++)
-        if (rk_span_equal(label, model->labels[i].name)) return in_use(model, model->labels[i].version);
+        if (rk_span_equal(label, model->labels[i].name)) return find_version(model, model->labels[i].version);
     return NULL;
 }
 
 rk_served_version *rk_served_model_get(rk_served_model *model, rk_span version, rk_span label) {
     pthread_mutex_lock(&model->mutex);
-    rk_served_version *v = version.data ? in_use(model, rk_version_number(version))
-                           : label.data ? labelled(model, label)
+    rk_served_version *v = version.data ? find_version(model, rk_version_number(version))
+                           : label.data ? find_labelled_version(model, label)
                                         : model->versions;
     if (v) rk_served_version_ref(v);
     pthread_mutex_unlock(&model->mutex);

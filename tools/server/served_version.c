@@ -32,7 +32,7 @@ static rk_status fill_tasks(rk_served_version *v) {
 }
 
 /* A request of no rows takes a session through all that it will need. */
-static rk_status warm(rk_served_version *v, int worker) {
+static rk_status warm_up_session(rk_served_version *v, int worker) {
     rk_request_table rows, context;
     float none;
     int64_t no_item;
@@ -46,7 +46,7 @@ static rk_status warm(rk_served_version *v, int worker) {
 }
 
 /* The path of the version's index; NULL: it has none. */
-static rk_status index_path(const rk_served_version *v, char **out) {
+static rk_status find_index_path(const rk_served_version *v, char **out) {
     static const char mark[] = "{version}";
     RK_AUTO(rk_buffer_release) rk_buffer path = {0};
     const char *at = v->entry->index, *found;
@@ -68,7 +68,7 @@ static rk_status fill_catalog(rk_served_version *v) {
                : e->items ? "items"
                           : "without_items");
     if (!retrieves) return RK_OK;
-    RK_TRY(index_path(v, &index));
+    RK_TRY(find_index_path(v, &index));
     options.items = e->items;
     options.without_items = e->without_items;
     options.with_known = e->with_known;
@@ -102,7 +102,7 @@ static rk_status fill_version(rk_served_version *v, const char *path, const rk_c
         RK_TRY(rk_request_rows_init(&v->rows[w], &v->columns, v->n_inputs));
         for (int64_t c = 0; c < v->columns.n_children; c++)
             v->rows[w].columns[c].required = rk_served_version_needs(v, c);
-        RK_TRY(warm(v, w));
+        RK_TRY(warm_up_session(v, w));
     }
     v->n_features = rk_session_n_features(v->sessions[0]);
     RK_TRY(rk_alloc((size_t)v->n_features, sizeof *v->unknown, &v->unknown));

@@ -41,7 +41,7 @@ static rk_status open_log(rk_server *s) {
 }
 
 /* The host that an address to listen on is reached by, with the brackets of IPv6; "": none is given. */
-static const char *host_of(const char *listen, int *n_bytes) {
+static const char *host_of_listen_address(const char *listen, int *n_bytes) {
     const char *colon = strrchr(listen, ':');
     *n_bytes = colon ? (int)(colon - listen) : 0;
     const char *host = listen;
@@ -51,16 +51,16 @@ static const char *host_of(const char *listen, int *n_bytes) {
     return host;
 }
 
-static rk_status name_url(rk_server *s) {
+static rk_status make_server_url(rk_server *s) {
     RK_AUTO(rk_buffer_release) rk_buffer url = {0};
     int n_bytes;
-    const char *host = host_of(s->config.listen, &n_bytes);
+    const char *host = host_of_listen_address(s->config.listen, &n_bytes);
     rk_buffer_printf(&url, "http%s://%.*s:%d", s->config.tls.certificate ? "s" : "", n_bytes, host,
                      rk_http_port(s->http));
     return rk_buffer_take(&url, &s->url);
 }
 
-static rk_status open_all(rk_server *s) {
+static rk_status open_server_parts(rk_server *s) {
     size_t n = (size_t)s->config.n_models;
     int n_workers = (int)s->config.batching.num_batch_threads;
     if (n_workers == 0) n_workers = rk_cpu_count();
@@ -85,7 +85,7 @@ static rk_status open_all(rk_server *s) {
                                   .batcher = s->batcher,
                                   .log = s->log};
     RK_TRY(rk_http_start(&http, &s->http));
-    RK_TRY(name_url(s));
+    RK_TRY(make_server_url(s));
     const rk_repository repository = {.models = s->models, .n_models = s->config.n_models};
     const char *socket = s->config.admin.socket;
     return socket ? rk_admin_start(socket, &repository, &s->admin) : RK_OK;
@@ -105,7 +105,7 @@ rk_status rk_server_create(const char *path, const rk_server_options *options, r
         s->config.listen = NULL;
         RK_GOTO(rk_strdup(o.listen, &s->config.listen));
     }
-    RK_GOTO(open_all(s));
+    RK_GOTO(open_server_parts(s));
     *out = s;
     s = NULL;
 done:
@@ -138,14 +138,14 @@ const char *rk_server_url(const rk_server *s) {
 }
 
 /* Returns whether it was told to stop within so many seconds. */
-static bool stopped_within(rk_server *s, double seconds) {
+static bool wait_for_stop(rk_server *s, double seconds) {
     struct timespec until = rk_clock_after(CLOCK_REALTIME, seconds);
     int code;
     while ((code = sem_timedwait(&s->stop, &until)) != 0 && errno == EINTR) continue;
     return code == 0;
 }
 
-static bool is_to_stop(rk_server *s) {
+static bool is_stopping(rk_server *s) {
     int n = 0;
     return sem_getvalue(&s->stop, &n) == 0 && n > 0;
 }
@@ -155,13 +155,13 @@ static bool is_to_stop(rk_server *s) {
 static const double rows_interval = 1;
 
 /* Each takes up to its timeout; who is to stop waits for one at most. */
-static void check_rows(rk_server *s) {
-    for (int64_t m = 0; m < s->n_open && !is_to_stop(s); m++)
+static void check_model_rows(rk_server *s) {
+    for (int64_t m = 0; m < s->n_open && !is_stopping(s); m++)
         if (rk_served_model_check_rows(&s->models[m]) != RK_OK)
             rk_log(RK_LOG_DEBUG, "model '%s': %s", s->config.models[m].name, rk_last_error());
 }
 
-static void refresh(rk_server *s) {
+static void run_refresh(rk_server *s) {
     for (int64_t m = 0; m < s->n_open; m++)
         if (rk_served_model_refresh(&s->models[m]) != RK_OK)
             rk_log(RK_LOG_DEBUG, "model '%s': %s", s->config.models[m].name, rk_last_error());
@@ -171,16 +171,16 @@ rk_status rk_server_run(rk_server *s) {
     const rk_server_config *c = &s->config;
     double interval = c->reload_interval > 0 ? c->reload_interval : INFINITY, waited = 0;
     double step = interval < rows_interval ? interval : rows_interval;
-    for (; !stopped_within(s, step); waited += step) {
-        check_rows(s);
+    for (; !wait_for_stop(s, step); waited += step) {
+        check_model_rows(s);
         if (waited + step < interval) continue;
-        refresh(s);
+        run_refresh(s);
         waited = -step;
     }
     rk_http_set_ready(s->http, false);
     rk_admin_free(s->admin);
     s->admin = NULL;
-    stopped_within(s, c->drain_delay); /* a second request to stop does not wait */
+    wait_for_stop(s, c->drain_delay); /* a second request to stop does not wait */
     rk_http_drain(s->http, c->drain_timeout);
     return RK_OK;
 }

@@ -165,7 +165,7 @@ static rk_status check_models(const rk_server_config *c) {
     return RK_OK;
 }
 
-static rk_status check(const rk_server_config *c) {
+static rk_status check_server_config(const rk_server_config *c) {
     RK_TRY(check_models(c));
     RK_FAIL_IF(c->auth.bearer_file && !*c->auth.bearer_file, RK_CONFIG,
                "%s: key 'auth.bearer_file': is empty", c->yaml.path);
@@ -207,7 +207,7 @@ static rk_status resolve_paths(const char *file, rk_server_config *c) {
     return resolve_path(file, &c->auth.bearer_file);
 }
 
-static rk_status replace(const char *by, size_t n_bytes, char **text) {
+static rk_status replace_text(const char *by, size_t n_bytes, char **text) {
     char *made;
     RK_TRY(rk_strndup(by, n_bytes, &made));
     rk_free(*text);
@@ -215,7 +215,7 @@ static rk_status replace(const char *by, size_t n_bytes, char **text) {
     return RK_OK;
 }
 
-static rk_status load_file(const char *path, rk_server_config *c) {
+static rk_status load_config_file(const char *path, rk_server_config *c) {
     RK_AUTOFREE char *text = NULL;
     size_t n_bytes;
     rk_yaml yaml;
@@ -224,12 +224,12 @@ static rk_status load_file(const char *path, rk_server_config *c) {
     rk_status status = rk_schema_bind(&schema, &yaml, yaml.root, c);
     c->yaml = yaml;
     RK_TRY(status);
-    RK_TRY(check(c));
+    RK_TRY(check_server_config(c));
     return resolve_paths(path, c);
 }
 
 /* One model, whose name is the given one, or the run's last. */
-static rk_status load_run(const char *path, const char *name, rk_server_config *c) {
+static rk_status load_single_model(const char *path, const char *name, rk_server_config *c) {
     static const char text[] = "models: [{name: default, path: .}]";
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/') end--;
@@ -240,12 +240,12 @@ static rk_status load_run(const char *path, const char *name, rk_server_config *
     rk_status status = rk_schema_bind(&schema, &yaml, yaml.root, c);
     c->yaml = yaml;
     RK_TRY(status);
-    RK_TRY(replace(path, strlen(path), &c->models[0].path));
+    RK_TRY(replace_text(path, strlen(path), &c->models[0].path));
     RK_FAIL_IF(name && !rk_is_model_name(name, strlen(name)), RK_CONFIG,
                "a model's name '%s' has other characters than [A-Za-z0-9_.-]", name);
-    if (name) return replace(name, strlen(name), &c->models[0].name);
+    if (name) return replace_text(name, strlen(name), &c->models[0].name);
     if (!rk_is_model_name(path + begin, end - begin)) return RK_OK;
-    return replace(path + begin, end - begin, &c->models[0].name);
+    return replace_text(path + begin, end - begin, &c->models[0].name);
 }
 
 bool rk_is_server_file(const char *path) {
@@ -257,7 +257,7 @@ rk_status rk_server_config_load(const char *path, const char *name, rk_server_co
     RK_FAIL_IF(name && is_file, RK_INVALID_ARGUMENT,
                "'%s' names its models itself\nhint: a name goes with a run alone", path);
     *out = (rk_server_config){0};
-    rk_status status = is_file ? load_file(path, out) : load_run(path, name, out);
+    rk_status status = is_file ? load_config_file(path, out) : load_single_model(path, name, out);
     if (status != RK_OK) rk_server_config_release(out);
     return status;
 }

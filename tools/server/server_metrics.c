@@ -18,7 +18,7 @@ double rk_metrics_duration(int bucket) {
     return bucket < RK_DURATION_BUCKETS ? limits[bucket] : INFINITY;
 }
 
-static void head(rk_buffer *out, const char *name, const char *type, const char *help) {
+static void write_metric_head(rk_buffer *out, const char *name, const char *type, const char *help) {
     rk_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
@@ -54,7 +54,7 @@ static void write_label(const char *text, rk_buffer *out) {
             rk_buffer_printf(out, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at);
 }
 
-static void write_unknown(rk_served_model *model, rk_buffer *out) {
+static void write_unknown_counts(rk_served_model *model, rk_buffer *out) {
     pthread_mutex_lock(&model->mutex);
     for (const rk_served_version *v = model->versions; v; v = v->next)
         for (int32_t f = 0; f < v->n_features; f++) {
@@ -67,7 +67,7 @@ static void write_unknown(rk_served_model *model, rk_buffer *out) {
     pthread_mutex_unlock(&model->mutex);
 }
 
-static void write_fetched(rk_served_model *model, bool available, rk_buffer *out) {
+static void write_row_source_counts(rk_served_model *model, bool available, rk_buffer *out) {
     pthread_mutex_lock(&model->mutex);
     for (const rk_served_version *v = model->versions; v; v = v->next) {
         int64_t n_cached, n_fetched;
@@ -89,40 +89,45 @@ static void write_fetched(rk_served_model *model, bool available, rk_buffer *out
 
 void rk_metrics_write(const rk_model_metrics *m, rk_served_model *models, int64_t n_models,
                       rk_batcher_counts counts, rk_buffer *out) {
-    head(out, "reckon_requests_total", "counter",
-         "Requests for predictions, and what else was refused, by HTTP status; 499: the client had gone.");
+    write_metric_head(
+        out, "reckon_requests_total", "counter",
+        "Requests for predictions, and what else was refused, by HTTP status; 499: the client had gone.");
     for (int64_t i = 0; i <= n_models; i++)
         for (int code = 0; code < RK_HTTP_CODES; code++)
             if (rk_counter(&m[i].requests[code]))
                 rk_buffer_printf(out, "reckon_requests_total{model=\"%s\",code=\"%d\"} %llu\n",
                                  i < n_models ? models[i].entry->name : "", code,
                                  rk_counter(&m[i].requests[code]));
-    head(out, "reckon_request_duration_seconds", "histogram", "From a request's headers to its answer.");
+    write_metric_head(out, "reckon_request_duration_seconds", "histogram",
+                      "From a request's headers to its answer.");
     for (int64_t i = 0; i < n_models; i++) write_durations(&m[i], models[i].entry->name, out);
-    head(out, "reckon_rows_total", "counter", "Rows that were predicted.");
+    write_metric_head(out, "reckon_rows_total", "counter", "Rows that were predicted.");
     for (int64_t i = 0; i < n_models; i++)
         rk_buffer_printf(out, "reckon_rows_total{model=\"%s\"} %llu\n", models[i].entry->name,
                          rk_counter(&m[i].rows));
-    head(out, "reckon_unknown_ids_total", "counter", "Values that a version's vocabularies do not have.");
-    for (int64_t i = 0; i < n_models; i++) write_unknown(&models[i], out);
-    head(out, "reckon_embedding_rows_total", "counter",
-         "Rows of tables in Redis that requests used, kept from earlier ones or fetched.");
-    for (int64_t i = 0; i < n_models; i++) write_fetched(&models[i], false, out);
-    head(out, "reckon_embedding_rows_available", "gauge", "Whether a version's rows in Redis can be read.");
-    for (int64_t i = 0; i < n_models; i++) write_fetched(&models[i], true, out);
-    head(out, "reckon_executions_total", "counter",
-         "Batches that were predicted, each of one request or several.");
+    write_metric_head(out, "reckon_unknown_ids_total", "counter",
+                      "Values that a version's vocabularies do not have.");
+    for (int64_t i = 0; i < n_models; i++) write_unknown_counts(&models[i], out);
+    write_metric_head(out, "reckon_embedding_rows_total", "counter",
+                      "Rows of tables in Redis that requests used, kept from earlier ones or fetched.");
+    for (int64_t i = 0; i < n_models; i++) write_row_source_counts(&models[i], false, out);
+    write_metric_head(out, "reckon_embedding_rows_available", "gauge",
+                      "Whether a version's rows in Redis can be read.");
+    for (int64_t i = 0; i < n_models; i++) write_row_source_counts(&models[i], true, out);
+    write_metric_head(out, "reckon_executions_total", "counter",
+                      "Batches that were predicted, each of one request or several.");
     rk_buffer_printf(out, "reckon_executions_total %llu\n", (unsigned long long)counts.n_batches);
-    head(out, "reckon_pending_requests", "gauge", "Requests that wait or are being answered.");
+    write_metric_head(out, "reckon_pending_requests", "gauge", "Requests that wait or are being answered.");
     rk_buffer_printf(out, "reckon_pending_requests %llu\n", (unsigned long long)counts.n_pending);
-    head(out, "reckon_model_loaded_timestamp_seconds", "gauge", "When a version was loaded.");
+    write_metric_head(out, "reckon_model_loaded_timestamp_seconds", "gauge", "When a version was loaded.");
     for (int64_t i = 0; i < n_models; i++) write_versions(&models[i], out);
 }
 
 void rk_metrics_write_log(rk_request_log_counts counts, rk_buffer *out) {
-    head(out, "reckon_request_log_records_total", "counter", "Rows that were written to the request log.");
+    write_metric_head(out, "reckon_request_log_records_total", "counter",
+                      "Rows that were written to the request log.");
     rk_buffer_printf(out, "reckon_request_log_records_total %llu\n", (unsigned long long)counts.n_written);
-    head(out, "reckon_request_log_dropped_total", "counter",
-         "Rows that should be in the request log and are not: the disk was full, or too slow.");
+    write_metric_head(out, "reckon_request_log_dropped_total", "counter",
+                      "Rows that should be in the request log and are not: the disk was full, or too slow.");
     rk_buffer_printf(out, "reckon_request_log_dropped_total %llu\n", (unsigned long long)counts.n_dropped);
 }

@@ -51,8 +51,8 @@ static void write_versions(rk_served_model *model, rk_buffer *out) {
 
 /* A total and its rate, which the script knows from two totals; until then, the mean since the server began.
  */
-static void write_total(const char *what, const char *model, unsigned long long n, double seconds,
-                        rk_buffer *out) {
+static void write_total_and_rate(const char *what, const char *model, unsigned long long n, double seconds,
+                                 rk_buffer *out) {
     rk_buffer_printf(out,
                      "<tr><th>%s<td class=\"n\" data-total=\"%s %s\">%llu<td class=\"n\" data-rate=\"%s "
                      "%s\">%.1f</tr>\n",
@@ -66,8 +66,8 @@ static void write_traffic(const rk_page *page, int64_t m, rk_buffer *out) {
     double seconds = fmax(page->seconds, 1e-3);
     for (int b = 0; b <= RK_DURATION_BUCKETS; b++) n += rk_counter(&metrics->durations[b]);
     rk_buffer_text(out, "<table><tr><th><th class=\"n\">in all<th class=\"n\">a second</tr>\n");
-    write_total("requests", name, n, seconds, out);
-    write_total("rows", name, n_rows, seconds, out);
+    write_total_and_rate("requests", name, n, seconds, out);
+    write_total_and_rate("rows", name, n_rows, seconds, out);
     for (int code = 0; code < RK_HTTP_CODES; code++)
         if (rk_counter(&metrics->requests[code]))
             rk_buffer_printf(out, "<tr><th>answered with %d<td class=\"n\">%llu<td></tr>\n", code,
@@ -75,7 +75,7 @@ static void write_traffic(const rk_page *page, int64_t m, rk_buffer *out) {
     rk_buffer_text(out, "</table>\n");
 }
 
-static void write_limit(double seconds, rk_buffer *out) {
+static void write_bucket_limit(double seconds, rk_buffer *out) {
     if (isinf(seconds))
         rk_buffer_text(out, "more");
     else if (seconds < 1)
@@ -103,7 +103,7 @@ static void write_durations(const rk_model_metrics *metrics, rk_buffer *out) {
                    "<tr><th class=\"n\">up to<th class=\"n\">requests<th></tr>\n");
     for (int b = first; b <= last; b++) {
         rk_buffer_text(out, "<tr><td class=\"n\">");
-        write_limit(rk_metrics_duration(b), out);
+        write_bucket_limit(rk_metrics_duration(b), out);
         rk_buffer_printf(out,
                          "<td class=\"n\">%llu<td><svg width=\"100%%\" height=\"12\" aria-hidden=\"true\">"
                          "<rect width=\"%.1f%%\" height=\"12\"/></svg></tr>\n",

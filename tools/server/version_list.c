@@ -22,7 +22,7 @@ int64_t rk_version_number(rk_span text) {
 }
 
 /* "step-000001725" is version 1725; a name of no such form: 0. */
-static int64_t step_of(const char *path) {
+static int64_t step_of_name(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     if (strncmp(name, "step-", 5) != 0) return 0;
     int64_t number = rk_version_number((rk_span){name + 5, strlen(name + 5)});
@@ -47,7 +47,7 @@ static rk_status add_version(rk_version_list *list, int64_t number, char *path) 
     return RK_OK;
 }
 
-static int newest_first(const void *a, const void *b) {
+static int compare_newest_first(const void *a, const void *b) {
     int64_t x = ((const rk_listed_version *)a)->number, y = ((const rk_listed_version *)b)->number;
     return (x < y) - (x > y);
 }
@@ -58,7 +58,7 @@ static rk_status list_versions(const rk_model_entry *e, int64_t pin, const char 
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_list_directory(directory, &names));
     for (size_t i = 0; i < names.n; i++) {
-        int64_t number = steps ? step_of(names.texts[i])
+        int64_t number = steps ? step_of_name(names.texts[i])
                                : rk_version_number((rk_span){names.texts[i], strlen(names.texts[i])});
         if (number < steps || !is_wanted_number(e, pin, number)) continue;
         char *path;
@@ -69,9 +69,9 @@ static rk_status list_versions(const rk_model_entry *e, int64_t pin, const char 
 }
 
 /* A checkpoint's step; 1 for an export, which does not say it; 0: the path is of several. */
-static int64_t only_version(const char *path) {
+static int64_t version_of_single_path(const char *path) {
     RK_AUTOFREE char *file = NULL;
-    if (step_of(path) > 0) return step_of(path);
+    if (step_of_name(path) > 0) return step_of_name(path);
     return rk_path_join(path, "config.yaml", &file) == RK_OK && rk_file_exists(file);
 }
 
@@ -85,16 +85,16 @@ rk_status rk_version_list_find(const rk_model_entry *e, int64_t pin, rk_version_
         rk_status status = rk_strdup(found, &path);
         rk_text_free(found);
         RK_TRY(status);
-        return add_version(out, step_of(path), path);
+        return add_version(out, step_of_name(path), path);
     }
-    int64_t only = is_run ? 0 : only_version(e->path);
+    int64_t only = is_run ? 0 : version_of_single_path(e->path);
     if (only > 0 && (pin < 0 || pin == only)) {
         char *path;
         RK_TRY(rk_strdup(e->path, &path));
         return add_version(out, only, path);
     }
     RK_TRY(list_versions(e, pin, is_run ? checkpoints : e->path, is_run, out));
-    if (out->n > 1) qsort(out->versions, out->n, sizeof *out->versions, newest_first);
+    if (out->n > 1) qsort(out->versions, out->n, sizeof *out->versions, compare_newest_first);
     size_t most = e->version_policy == RK_VERSIONS_LATEST ? (size_t)e->num_versions : out->n;
     while (out->n > most) rk_free(out->versions[--out->n].path);
     RK_FAIL_IF(out->n == 0 && pin >= 0, RK_NOT_FOUND, "'%s' has no version %lld", e->path, (long long)pin);

@@ -8,8 +8,8 @@
 
 enum { MOST_BYTES = 1 << 26 };
 
-static rk_status run_line(rk_served_version *v, rk_span line, const rk_call_limits *limits,
-                          rk_call_memory *memory) {
+static rk_status run_request_line(rk_served_version *v, rk_span line, const rk_call_limits *limits,
+                                  rk_call_memory *memory) {
     RK_AUTO(rk_call_release)
     rk_call call = {.kind = v->catalog ? RK_CALL_RETRIEVE : RK_CALL_PREDICT,
                     .version = v,
@@ -23,8 +23,8 @@ static rk_status run_line(rk_served_version *v, rk_span line, const rk_call_limi
     return RK_OK;
 }
 
-static rk_status run_lines(rk_served_version *v, const char *path, const char *text, size_t n_bytes,
-                           const rk_call_limits *limits, rk_call_memory *memory) {
+static rk_status run_request_lines(rk_served_version *v, const char *path, const char *text, size_t n_bytes,
+                                   const rk_call_limits *limits, rk_call_memory *memory) {
     const char *at = text, *end = text + n_bytes;
     for (long long number = 1; at < end; number++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -32,7 +32,7 @@ static rk_status run_lines(rk_served_version *v, const char *path, const char *t
         at = stop ? stop + 1 : end;
         if (line.n_bytes && line.data[line.n_bytes - 1] == '\r') line.n_bytes--;
         if (rk_span_trim(line).n_bytes == 0) continue;
-        rk_status status = run_line(v, line, limits, memory);
+        rk_status status = run_request_line(v, line, limits, memory);
         if (status != RK_OK) return rk_error_context(status, "%s:%lld", path, number);
     }
     return RK_OK;
@@ -48,7 +48,7 @@ rk_status rk_warm_up(rk_served_version *v, const char *path, const rk_call_limit
                "'%s' has %llu bytes of requests to warm up with: %d are allowed", path,
                (unsigned long long)size, MOST_BYTES);
     RK_TRY(rk_file_read(path, &text, &n_bytes));
-    RK_TRY(run_lines(v, path, text, n_bytes, limits, &memory));
+    RK_TRY(run_request_lines(v, path, text, n_bytes, limits, &memory));
     for (int32_t f = 0; f < v->n_features; f++) atomic_store(&v->unknown[f], 0); /* they were no requests */
     return RK_OK;
 }

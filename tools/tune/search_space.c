@@ -41,7 +41,7 @@ static rk_status add_key(rk_search_space *space, const char *text, const char *f
 }
 
 /* The end of the value that begins here: a comma outside of brackets and quotes. */
-static const char *value_end(const char *at) {
+static const char *find_value_end(const char *at) {
     int depth = 0;
     char quote = 0;
     for (; *at; at++) {
@@ -66,7 +66,7 @@ rk_status rk_search_space_add_grid(rk_search_space *space, const char *text) {
     size_t capacity = 0;
     RK_TRY(add_key(space, text, "KEY=VALUE,VALUE,...", &key, &at));
     for (;;) {
-        const char *end = value_end(at);
+        const char *end = find_value_end(at);
         RK_FAIL_IF(end == at, RK_CONFIG, "'%s' has an empty value", text);
         RK_TRY(rk_grow(&key->values, key->n_values, &capacity, sizeof *key->values));
         RK_TRY(rk_strndup(at, (size_t)(end - at), &key->values[key->n_values]));
@@ -76,7 +76,7 @@ rk_status rk_search_space_add_grid(rk_search_space *space, const char *text) {
     }
 }
 
-static rk_status bad_range(const char *text) {
+static rk_status bad_range_error(const char *text) {
     return rk_error_hint(rk_error(RK_CONFIG, "'%s' is not a range", text),
                          "write KEY=LOW..HIGH, optionally with :log or :int at its end");
 }
@@ -86,10 +86,10 @@ rk_status rk_search_space_add_range(rk_search_space *space, const char *text) {
     const char *at;
     RK_TRY(add_key(space, text, "KEY=LOW..HIGH[:log][:int]", &key, &at));
     const char *dots = strstr(at, ".."), *end = strchrnul(at, ':');
-    if (!dots || dots > end) return bad_range(text);
+    if (!dots || dots > end) return bad_range_error(text);
     if (!rk_parse_f64((rk_span){at, (size_t)(dots - at)}, &key->low) ||
         !rk_parse_f64((rk_span){dots + 2, (size_t)(end - dots) - 2}, &key->high))
-        return bad_range(text);
+        return bad_range_error(text);
     while (*end) {
         const char *word = end + 1;
         end = strchrnul(word, ':');
@@ -99,7 +99,7 @@ rk_status rk_search_space_add_range(rk_search_space *space, const char *text) {
         else if (rk_span_equal(flag, "int"))
             key->whole = true;
         else
-            return bad_range(text);
+            return bad_range_error(text);
     }
     RK_FAIL_IF(!isfinite(key->low) || !isfinite(key->high) || !(key->low < key->high), RK_CONFIG,
                "'%s': LOW must be below HIGH", text);
@@ -123,7 +123,7 @@ rk_status rk_search_space_size(const rk_search_space *space, int64_t *out) {
 }
 
 /* Whole numbers are drawn from [low, high+1) and cut, so that each is as likely as the others. */
-static double draw(const rk_search_key *key, double uniform) {
+static double draw_value(const rk_search_key *key, double uniform) {
     double low = key->whole ? ceil(key->low) : key->low, high = key->whole ? floor(key->high) + 1 : key->high;
     double value = key->log ? exp(log(low) + uniform * (log(high) - log(low))) : low + uniform * (high - low);
     return key->whole ? fmin(floor(value), high - 1) : value;
@@ -140,6 +140,6 @@ rk_status rk_search_space_value(const rk_search_space *space, bool random, uint6
         return rk_strdup(key->values[trial / below % (int64_t)key->n_values], out);
     }
     char text[64];
-    rk_snprintf(text, sizeof text, key->whole ? "%.0f" : "%.5g", draw(key, rk_rng_uniform(&rng)));
+    rk_snprintf(text, sizeof text, key->whole ? "%.0f" : "%.5g", draw_value(key, rk_rng_uniform(&rng)));
     return rk_strdup(text, out);
 }

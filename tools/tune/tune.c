@@ -24,7 +24,7 @@ static rk_status add_override(rk_text_list *o, const char *key, const char *valu
 }
 
 /* trial NULL: only what all have. */
-static rk_status overrides_of(const rk_tune *t, const rk_trial *trial, rk_text_list *out) {
+static rk_status list_overrides(const rk_tune *t, const rk_trial *trial, rk_text_list *out) {
     RK_AUTOFREE char *output = NULL;
     for (size_t i = 0; i < t->options.n_overrides; i++)
         RK_TRY(rk_text_list_add(out, t->options.overrides[i]));
@@ -36,7 +36,7 @@ static rk_status overrides_of(const rk_tune *t, const rk_trial *trial, rk_text_l
 
 rk_status rk_tune_load(const rk_tune *t, const rk_trial *trial, rk_config **out) {
     RK_AUTO(rk_text_list_release) rk_text_list overrides = {0};
-    RK_TRY(overrides_of(t, trial, &overrides));
+    RK_TRY(list_overrides(t, trial, &overrides));
     return rk_config_load(t->path, (const char *const *)overrides.texts, overrides.n, out);
 }
 

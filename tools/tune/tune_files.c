@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "tune/tune_internal.h"
 
-static json_t *number_or_null(double value) {
+static json_t *json_number_or_null(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
@@ -20,14 +20,14 @@ static json_t *trial_to_json(const rk_tune *t, const rk_trial *trial) {
     json_object_set_new(object, "name", json_string(trial->name));
     json_object_set_new(object, "settings", values);
     json_object_set_new(object, "state", json_string(rk_trial_state_names[trial->state]));
-    json_object_set_new(object, "best", number_or_null(trial->best));
-    json_object_set_new(object, "step", number_or_null(trial->step));
-    json_object_set_new(object, "seconds", number_or_null(trial->seconds));
+    json_object_set_new(object, "best", json_number_or_null(trial->best));
+    json_object_set_new(object, "step", json_number_or_null(trial->step));
+    json_object_set_new(object, "seconds", json_number_or_null(trial->seconds));
     if (trial->error) json_object_set_new(object, "error", json_string(trial->error));
     return object;
 }
 
-static rk_status to_json(const rk_tune *t, rk_buffer *out) {
+static rk_status write_json(const rk_tune *t, rk_buffer *out) {
     json_t *trials = json_array();
     json_auto_t *object = json_object();
     for (int64_t i = 0; i < t->n_trials; i++) json_array_append_new(trials, trial_to_json(t, &t->trials[i]));
@@ -46,7 +46,7 @@ static rk_status to_json(const rk_tune *t, rk_buffer *out) {
 }
 
 /* A field of a csv line, quoted where it must be. */
-static void add_field(const char *text, char before, rk_buffer *out) {
+static void write_csv_field(const char *text, char before, rk_buffer *out) {
     if (before) rk_buffer_u8(out, (uint8_t)before);
     if (!strpbrk(text, ",\"\n")) {
         rk_buffer_text(out, text);
@@ -60,50 +60,50 @@ static void add_field(const char *text, char before, rk_buffer *out) {
     rk_buffer_u8(out, '"');
 }
 
-static void add_number(double value, const char *format, rk_buffer *out) {
+static void write_csv_number(double value, const char *format, rk_buffer *out) {
     char text[64] = "";
     if (isfinite(value)) snprintf(text, sizeof text, format, value);
-    add_field(text, ',', out);
+    write_csv_field(text, ',', out);
 }
 
-static rk_status to_csv(const rk_tune *t, rk_buffer *out) {
+static rk_status write_csv(const rk_tune *t, rk_buffer *out) {
     rk_buffer_text(out, "trial,state");
-    for (size_t k = 0; k < t->space.n; k++) add_field(t->space.keys[k].key, ',', out);
-    add_field(t->metric, ',', out);
+    for (size_t k = 0; k < t->space.n; k++) write_csv_field(t->space.keys[k].key, ',', out);
+    write_csv_field(t->metric, ',', out);
     rk_buffer_text(out, ",step,seconds,error\n");
     for (int64_t i = 0; i < t->n_trials; i++) {
         const rk_trial *trial = &t->trials[i];
         rk_buffer_printf(out, "%s,%s", trial->name, rk_trial_state_names[trial->state]);
-        for (size_t k = 0; k < t->space.n; k++) add_field(trial->values[k], ',', out);
-        add_number(trial->best, "%.9g", out);
-        add_number(trial->step, "%.0f", out);
-        add_number(trial->state == RK_TRIAL_waiting ? NAN : trial->seconds, "%.1f", out);
-        add_field(trial->error ? trial->error : "", ',', out);
+        for (size_t k = 0; k < t->space.n; k++) write_csv_field(trial->values[k], ',', out);
+        write_csv_number(trial->best, "%.9g", out);
+        write_csv_number(trial->step, "%.0f", out);
+        write_csv_number(trial->state == RK_TRIAL_waiting ? NAN : trial->seconds, "%.1f", out);
+        write_csv_field(trial->error ? trial->error : "", ',', out);
         rk_buffer_text(out, "\n");
     }
     return out->status;
 }
 
-static rk_status path_of(const rk_tune *t, const char *name, char **out) {
+static rk_status path_in_output(const rk_tune *t, const char *name, char **out) {
     return rk_path_join(t->output, name, out);
 }
 
-static rk_status write_one(const rk_tune *t, const char *name,
-                           rk_status (*make)(const rk_tune *, rk_buffer *)) {
+static rk_status write_file(const rk_tune *t, const char *name,
+                            rk_status (*make)(const rk_tune *, rk_buffer *)) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     RK_AUTOFREE char *path = NULL;
     RK_TRY(make(t, &text));
-    RK_TRY(path_of(t, name, &path));
+    RK_TRY(path_in_output(t, name, &path));
     return rk_file_write(path, text.data, text.n_bytes);
 }
 
 rk_status rk_tune_write(const rk_tune *t) {
-    RK_TRY(write_one(t, "tune.csv", to_csv));
-    RK_TRY(write_one(t, "tune.svg", rk_tune_draw));
-    return write_one(t, "tune.json", to_json); /* last: it is what a search goes on from */
+    RK_TRY(write_file(t, "tune.csv", write_csv));
+    RK_TRY(write_file(t, "tune.svg", rk_tune_draw));
+    return write_file(t, "tune.json", write_json); /* last: it is what a search goes on from */
 }
 
-static bool is_text(json_t *object, const char *key, const char *text) {
+static bool json_text_equals(json_t *object, const char *key, const char *text) {
     const char *found = json_string_value(json_object_get(object, key));
     return found && strcmp(found, text) == 0;
 }
@@ -111,28 +111,29 @@ static bool is_text(json_t *object, const char *key, const char *text) {
 static bool has_same_settings(const rk_tune *t, const rk_trial *trial, json_t *record) {
     json_t *settings = json_object_get(record, "settings");
     for (size_t k = 0; k < t->space.n; k++)
-        if (!is_text(settings, t->space.keys[k].key, trial->values[k])) return false;
+        if (!json_text_equals(settings, t->space.keys[k].key, trial->values[k])) return false;
     return json_object_size(settings) == t->space.n;
 }
 
-static double number_of(json_t *object, const char *key) {
+static double json_number_of(json_t *object, const char *key) {
     json_t *value = json_object_get(object, key);
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
 static rk_status read_trial(rk_trial *trial, json_t *record) {
-    bool done = is_text(record, "state", rk_trial_state_names[RK_TRIAL_done]);
-    if (!done && !is_text(record, "state", rk_trial_state_names[RK_TRIAL_failed])) return RK_OK;
+    bool done = json_text_equals(record, "state", rk_trial_state_names[RK_TRIAL_done]);
+    if (!done && !json_text_equals(record, "state", rk_trial_state_names[RK_TRIAL_failed])) return RK_OK;
     trial->state = done ? RK_TRIAL_done : RK_TRIAL_failed;
-    trial->best = number_of(record, "best");
-    trial->step = number_of(record, "step");
-    trial->seconds = number_of(record, "seconds");
+    trial->best = json_number_of(record, "best");
+    trial->step = json_number_of(record, "step");
+    trial->seconds = json_number_of(record, "seconds");
     const char *error = json_string_value(json_object_get(record, "error"));
     return error ? rk_strdup(error, &trial->error) : RK_OK;
 }
 
 static rk_status read_trials(rk_tune *t, json_t *root, const char *path) {
-    if (!is_text(root, "config_crc32c", t->fingerprint) || !is_text(root, "metric", t->metric))
+    if (!json_text_equals(root, "config_crc32c", t->fingerprint) ||
+        !json_text_equals(root, "metric", t->metric))
         return rk_error_hint(rk_error(RK_CONFIG, "'%s' belongs to a search with another configuration", path),
                              "use the run file, --set and --metric as they were, or choose another --output");
     json_t *trials = json_object_get(root, "trials");
@@ -151,7 +152,7 @@ rk_status rk_tune_read(rk_tune *t) {
     RK_AUTOFREE char *path = NULL, *text = NULL;
     size_t n_bytes;
     json_error_t error;
-    RK_TRY(path_of(t, "tune.json", &path));
+    RK_TRY(path_in_output(t, "tune.json", &path));
     if (!rk_file_exists(path)) return RK_OK;
     if (!t->options.resume)
         return rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a search", t->output),

@@ -35,14 +35,14 @@ static rk_status panel_init(const rk_tune *t, panel *p) {
     return RK_OK;
 }
 
-static size_t best_of(const rk_tune *t, const panel *p) {
+static size_t best_value(const rk_tune *t, const panel *p) {
     size_t best = 0;
     for (size_t i = 1; i < (size_t)t->n_trials; i++)
         if (rk_tune_is_better(t, p->y[i], p->y[best])) best = i;
     return best;
 }
 
-static rk_series points(const rk_tune *t, const panel *p) {
+static rk_series collect_points(const rk_tune *t, const panel *p) {
     return (rk_series){.name = "a trial",
                        .kind = RK_SERIES_POINTS,
                        .n = (size_t)t->n_trials,
@@ -50,10 +50,10 @@ static rk_series points(const rk_tune *t, const panel *p) {
                        .y = p->y,
                        .notes = p->notes,
                        .has_mark = true,
-                       .mark = best_of(t, p)};
+                       .mark = best_value(t, p)};
 }
 
-static void place(size_t number, double *x, double *y) {
+static void panel_place(size_t number, double *x, double *y) {
     *x = MARGIN + (double)(number % COLUMNS) * (WIDTH + GAP);
     *y = TOP + (double)(number / COLUMNS) * (HEIGHT + GAP);
 }
@@ -67,7 +67,7 @@ static void draw_progress(const rk_tune *t, panel *p, rk_buffer *out) {
                            .n = (size_t)t->n_trials,
                            .x = p->x,
                            .y = p->best},
-                          points(t, p)};
+                          collect_points(t, p)};
     rk_chart chart = {.title = "over trials",
                       .width = WIDTH,
                       .height = HEIGHT,
@@ -75,7 +75,7 @@ static void draw_progress(const rk_tune *t, panel *p, rk_buffer *out) {
                       .series = series,
                       .n_series = 2,
                       .has_legend = true};
-    place(0, &x, &y);
+    panel_place(0, &x, &y);
     rk_chart_draw(&chart, x, y, out);
 }
 
@@ -90,7 +90,7 @@ static void draw_key(const rk_tune *t, size_t k, panel *p, rk_buffer *out) {
             if (strcmp(key->values[v], value) == 0) p->x[i] = (double)v;
         if (!key->n_values) (void)rk_parse_f64((rk_span){value, strlen(value)}, &p->x[i]);
     }
-    rk_series series = points(t, p);
+    rk_series series = collect_points(t, p);
     char title[300];
     snprintf(title, sizeof title, "by %s", key->key);
     rk_chart chart = {.title = title,
@@ -103,11 +103,11 @@ static void draw_key(const rk_tune *t, size_t k, panel *p, rk_buffer *out) {
         chart.x.categories = (const char *const *)key->values;
         chart.x.n_categories = key->n_values;
     }
-    place(k + 1, &x, &y);
+    panel_place(k + 1, &x, &y);
     rk_chart_draw(&chart, x, y, out);
 }
 
-static void begin(const rk_tune *t, rk_buffer *out) {
+static void begin_svg(const rk_tune *t, rk_buffer *out) {
     size_t n = t->space.n + 1, n_rows = (n + COLUMNS - 1) / COLUMNS;
     int width = 2 * MARGIN + COLUMNS * WIDTH + (COLUMNS - 1) * GAP,
         height = TOP + (int)n_rows * (HEIGHT + GAP) + 8;
@@ -130,7 +130,7 @@ rk_status rk_tune_draw(const rk_tune *t, rk_buffer *out) {
     panel p = {0};
     rk_status status;
     RK_GOTO(panel_init(t, &p));
-    begin(t, out);
+    begin_svg(t, out);
     draw_progress(t, &p, out);
     for (size_t k = 0; k < t->space.n; k++) draw_key(t, k, &p, out);
     rk_buffer_text(out, "</svg>\n");

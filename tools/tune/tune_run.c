@@ -15,7 +15,7 @@ void rk_tune_stop(rk_tune *t) {
     if (running) rk_trainer_stop(running);
 }
 
-static rk_status train(rk_tune *t, const rk_config *config) {
+static rk_status run_trainer(rk_tune *t, const rk_config *config) {
     rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
     options.resume = t->options.resume;
     options.on_event = t->options.on_event;
@@ -58,7 +58,7 @@ static rk_status run_trial(rk_tune *t, rk_trial *trial) {
     RK_AUTO(rk_tune_free_config) rk_config *config = NULL;
     RK_TRY(rk_tune_load(t, trial, &config));
     double started = rk_clock_seconds();
-    rk_status status = train(t, config);
+    rk_status status = run_trainer(t, config);
     trial->seconds += rk_clock_seconds() - started;
     if (status == RK_OK) status = read_best(t, config, trial);
     if (status == RK_INTERRUPTED) return status;

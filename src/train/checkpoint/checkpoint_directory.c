@@ -25,7 +25,7 @@ void rk_checkpoint_temporary_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYT
 }
 
 /* The step that a name tells, or -1: it is not one that a run gives. */
-static int64_t step_of(const char *name) {
+static int64_t step_of_name(const char *name) {
     char canonical[RK_CHECKPOINT_NAME_BYTES];
     if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9') return -1;
     int64_t step = strtoll(name + 5, NULL, 10);
@@ -40,17 +40,17 @@ static bool begins_with(const char *name, const char *start) {
 bool rk_checkpoint_is_named(const char *path, int64_t step) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     if (begins_with(name, TEMPORARY)) name += strlen(TEMPORARY);
-    int64_t named = step_of(name);
+    int64_t named = step_of_name(name);
     return named < 0 || named == step;
 }
 
-static int by_step(const void *a, const void *b) {
-    int64_t x = step_of(*(char *const *)a), y = step_of(*(char *const *)b);
+static int compare_steps(const void *a, const void *b) {
+    int64_t x = step_of_name(*(char *const *)a), y = step_of_name(*(char *const *)b);
     return (x > y) - (x < y);
 }
 
 /* What stands in the directory of checkpoints, which may be missing. */
-static rk_status list_all(const char *root, rk_text_list *out) {
+static rk_status list_directory_entries(const char *root, rk_text_list *out) {
     rk_status status = rk_file_exists(root) ? rk_list_directory(root, out)
                                             : RK_OK; /* what failed before is still what is said */
     return status == RK_NOT_FOUND ? RK_OK : status;
@@ -60,14 +60,14 @@ rk_status rk_checkpoint_list(const char *output, rk_text_list *out) {
     RK_AUTOFREE char *root = NULL;
     RK_AUTO(rk_text_list_release) rk_text_list all = {0};
     RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
-    RK_TRY(list_all(root, &all));
+    RK_TRY(list_directory_entries(root, &all));
     for (size_t i = 0; i < all.n; i++)
-        if (step_of(all.texts[i]) >= 0) RK_TRY(rk_text_list_add(out, all.texts[i]));
-    if (out->n) qsort(out->texts, out->n, sizeof *out->texts, by_step);
+        if (step_of_name(all.texts[i]) >= 0) RK_TRY(rk_text_list_add(out, all.texts[i]));
+    if (out->n) qsort(out->texts, out->n, sizeof *out->texts, compare_steps);
     return RK_OK;
 }
 
-static rk_status move(const char *from, const char *to) {
+static rk_status move_path(const char *from, const char *to) {
     return rename(from, to) == 0 ? RK_OK
                                  : rk_error_errno(RK_IO, errno, "could not rename '%s' to '%s'", from, to);
 }
@@ -82,7 +82,7 @@ static bool exchange_paths(const char *a, const char *b) {
 #endif
 }
 
-static rk_status old_path(const char *root, const char *name, char **out) {
+static rk_status replaced_path(const char *root, const char *name, char **out) {
     char old[RK_CHECKPOINT_NAME_BYTES];
     snprintf(old, sizeof old, OLD "%s", name);
     RK_TRY(rk_path_join(root, old, out));
@@ -93,25 +93,27 @@ static rk_status old_path(const char *root, const char *name, char **out) {
 
 /* Where a file system cannot exchange: a crash between the two renames leaves the new one whole under its
  * temporary name, which rk_checkpoint_recover mends. */
-static rk_status replace(const char *root, const char *temporary, const char *name, const char *path) {
+static rk_status replace_in_two_renames(const char *root, const char *temporary, const char *name,
+                                        const char *path) {
     RK_AUTOFREE char *old = NULL;
-    RK_TRY(old_path(root, name, &old));
-    RK_TRY(move(path, old));
-    rk_status status = move(temporary, path);
+    RK_TRY(replaced_path(root, name, &old));
+    RK_TRY(move_path(path, old));
+    rk_status status = move_path(temporary, path);
     if (status != RK_OK) (void)rename(old, path);
     RK_TRY(status);
     RK_TRY(rk_sync_directory(root));
     return rk_remove_tree(old);
 }
 
-static rk_status commit(const char *root, const char *temporary, const char *name, const char *path) {
+static rk_status commit_directory(const char *root, const char *temporary, const char *name,
+                                  const char *path) {
     bool exchanged = false;
     if (rk_file_exists(path)) { /* of the same step: an epoch's end after its last batch, or of a run that was
                                    resumed before it */
         exchanged = exchange_paths(temporary, path);
-        if (!exchanged) return replace(root, temporary, name, path);
+        if (!exchanged) return replace_in_two_renames(root, temporary, name, path);
     } else {
-        RK_TRY(move(temporary, path));
+        RK_TRY(move_path(temporary, path));
     }
     RK_TRY(rk_sync_directory(root));
     return exchanged ? rk_remove_tree(temporary) : RK_OK;
@@ -120,14 +122,14 @@ static rk_status commit(const char *root, const char *temporary, const char *nam
 rk_status rk_checkpoint_commit(const char *root, const char *temporary, const char *name) {
     RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_path_join(root, name, &path));
-    return commit(root, temporary, name, path);
+    return commit_directory(root, temporary, name, path);
 }
 
 static rk_status remove_checkpoint(const char *root, const char *name) {
     RK_AUTOFREE char *path = NULL, *old = NULL;
     RK_TRY(rk_path_join(root, name, &path));
-    RK_TRY(old_path(root, name, &old));
-    RK_TRY(move(path, old));
+    RK_TRY(replaced_path(root, name, &old));
+    RK_TRY(move_path(path, old));
     RK_TRY(rk_sync_directory(root));
     return rk_remove_tree(old);
 }
@@ -146,7 +148,7 @@ rk_status rk_checkpoint_retain(const rk_config *config, const rk_progress *progr
     RK_TRY(rk_path_join(config->train.output, RK_CHECKPOINTS, &root));
     RK_TRY(rk_checkpoint_list(config->train.output, &names));
     for (size_t i = names.n; i-- > 0;) {
-        int64_t step = step_of(names.texts[i]);
+        int64_t step = step_of_name(names.texts[i]);
         bool stays = step == progress->step || (step < progress->step && left > 0);
         if (stays) left--;
         if (!stays && step != best) remove_or_warn(root, names.texts[i]);
@@ -169,7 +171,8 @@ static bool is_corrupt_or_missing(rk_status status) {
 }
 
 /* Whole, but for the rename that a crash has cost it. */
-static rk_status promote(const char *root, const char *temporary, const char *name, bool *promoted) {
+static rk_status promote_temporary(const char *root, const char *temporary, const char *name,
+                                   bool *promoted) {
     rk_status status = rk_checkpoint_verify(temporary);
     if (is_corrupt_or_missing(status)) return RK_OK;
     RK_TRY(status);
@@ -177,21 +180,22 @@ static rk_status promote(const char *root, const char *temporary, const char *na
     RK_TRY(rk_path_join(root, name, &path));
     *promoted = rk_checkpoint_verify(path) != RK_OK;
     if (!*promoted) return RK_OK;
-    RK_TRY(commit(root, temporary, name, path));
+    RK_TRY(commit_directory(root, temporary, name, path));
     rk_log(RK_LOG_INFO, "'%s' is complete; a crash had left it under a temporary name", path);
     return RK_OK;
 }
 
 /* Whether it is `prefix` and the name of a step: what is called otherwise is not the run's. */
 static bool is_leftover(const char *name, const char *prefix) {
-    return begins_with(name, prefix) && step_of(name + strlen(prefix)) >= 0;
+    return begins_with(name, prefix) && step_of_name(name + strlen(prefix)) >= 0;
 }
 
 static rk_status recover_or_remove(const char *root, const char *name) {
     RK_AUTOFREE char *path = NULL;
     bool promoted = false;
     RK_TRY(rk_path_join(root, name, &path));
-    if (begins_with(name, TEMPORARY)) RK_TRY(promote(root, path, name + strlen(TEMPORARY), &promoted));
+    if (begins_with(name, TEMPORARY))
+        RK_TRY(promote_temporary(root, path, name + strlen(TEMPORARY), &promoted));
     return promoted ? RK_OK : rk_remove_tree(path);
 }
 
@@ -199,7 +203,7 @@ rk_status rk_checkpoint_recover(const char *output) {
     RK_AUTOFREE char *root = NULL;
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
-    RK_TRY(list_all(root, &names));
+    RK_TRY(list_directory_entries(root, &names));
     for (size_t i = names.n; i-- > 0;) /* .tmp- before .old- */
         if (is_leftover(names.texts[i], TEMPORARY) || is_leftover(names.texts[i], OLD))
             RK_TRY(recover_or_remove(root, names.texts[i]));

@@ -24,7 +24,7 @@ static rk_status verify_file(const char *directory, const struct rk_manifest_fil
     return RK_OK;
 }
 
-static bool is_first(const rk_comm *comm) {
+static bool is_first_rank(const rk_comm *comm) {
     return rk_comm_rank(comm) == 0;
 }
 
@@ -35,7 +35,7 @@ static rk_status verify_files(const rk_comm *comm, const char *path, const rk_ma
     return RK_OK;
 }
 
-static rk_status verify_over(rk_comm *comm, const char *path) {
+static rk_status verify_over_ranks(rk_comm *comm, const char *path) {
     RK_AUTO(rk_manifest_release) rk_manifest m = {0};
     RK_TRY(rk_comm_agree(comm, rk_manifest_read(path, &m)));
     return rk_comm_agree(comm, verify_files(comm, path, &m));
@@ -44,10 +44,10 @@ static rk_status verify_over(rk_comm *comm, const char *path) {
 rk_status rk_checkpoint_verify(const char *path) {
     RK_AUTO(rk_comm_auto_free) rk_comm *self = NULL;
     RK_TRY(rk_comm_self(&self));
-    return verify_over(self, path);
+    return verify_over_ranks(self, path);
 }
 
-static rk_status path_of(const char *output, const char *name, char **out) {
+static rk_status join_output_path(const char *output, const char *name, char **out) {
     RK_AUTOFREE char *root = NULL;
     RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
     return rk_path_join(root, name, out);
@@ -56,29 +56,29 @@ static rk_status path_of(const char *output, const char *name, char **out) {
 rk_status rk_checkpoint_path(const char *output, int64_t step, char **out) {
     char name[RK_CHECKPOINT_NAME_BYTES];
     rk_checkpoint_name(step, name);
-    return path_of(output, name, out);
+    return join_output_path(output, name, out);
 }
 
 /* Whether the search for a whole one goes on behind this one. One that could not be read, or that a newer
  * program wrote, is not damaged. */
 static bool skips_damaged(rk_comm *comm, const char *path, rk_status status) {
     if (status != RK_BAD_DATA && status != RK_NOT_FOUND) return false;
-    if (is_first(comm) && rk_file_exists(path))
+    if (is_first_rank(comm) && rk_file_exists(path))
         rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and was skipped: %s", path, rk_last_error());
     return true;
 }
 
 /* `path` is *out if all is well, else freed. */
 /* What is no checkpoint that may be used stays with the caller. */
-static rk_status verify(rk_comm *comm, char **path, char **out) {
-    RK_TRY(verify_over(comm, *path));
+static rk_status verify_or_free(rk_comm *comm, char **path, char **out) {
+    RK_TRY(verify_over_ranks(comm, *path));
     *out = *path;
     *path = NULL;
     return RK_OK;
 }
 
 /* The first rank's `own` (NULL: none) to all ranks, in place of theirs; freed where that fails. */
-static rk_status share(rk_comm *comm, rk_status status, char **text) {
+static rk_status broadcast_text(rk_comm *comm, rk_status status, char **text) {
     RK_TRY(rk_comm_agree(comm, status));
     return rk_comm_share_text(comm, text);
 }
@@ -87,22 +87,22 @@ static rk_status share(rk_comm *comm, rk_status status, char **text) {
 static rk_status find_newest(rk_comm *comm, const char *directory, const rk_text_list *names, char **out) {
     for (size_t n = names->n;;) {
         RK_AUTOFREE char *path = NULL;
-        rk_status status = n ? path_of(directory, names->texts[--n], &path) : RK_OK;
-        RK_TRY(share(comm, status, &path));
+        rk_status status = n ? join_output_path(directory, names->texts[--n], &path) : RK_OK;
+        RK_TRY(broadcast_text(comm, status, &path));
         if (!path) return rk_error(RK_NOT_FOUND, "there is no complete checkpoint in '%s'", directory);
-        status = verify(comm, &path, out);
+        status = verify_or_free(comm, &path, out);
         if (!skips_damaged(comm, path, status)) return status;
     }
 }
 
 /* Where the best one is by the newest manifest that is whole; NULL if that run does not end with the best, or
  * has none. */
-static rk_status name_best(rk_comm *comm, const char *directory, const rk_text_list *names, char **out) {
+static rk_status read_best_path(rk_comm *comm, const char *directory, const rk_text_list *names, char **out) {
     *out = NULL;
     for (size_t n = names->n; n > 0;) {
         RK_AUTOFREE char *path = NULL;
         RK_AUTO(rk_manifest_release) rk_manifest m = {0};
-        RK_TRY(path_of(directory, names->texts[--n], &path));
+        RK_TRY(join_output_path(directory, names->texts[--n], &path));
         rk_status status = rk_manifest_read(path, &m);
         if (skips_damaged(comm, path, status)) continue;
         RK_TRY(status);
@@ -112,13 +112,13 @@ static rk_status name_best(rk_comm *comm, const char *directory, const rk_text_l
     return RK_OK;
 }
 
-static rk_status find(rk_comm *comm, const char *directory, const rk_text_list *names, bool best,
-                      char **out) {
+static rk_status find_over_ranks(rk_comm *comm, const char *directory, const rk_text_list *names, bool best,
+                                 char **out) {
     RK_AUTOFREE char *path = NULL;
-    rk_status status = best && is_first(comm) ? name_best(comm, directory, names, &path) : RK_OK;
-    RK_TRY(share(comm, status, &path));
+    rk_status status = best && is_first_rank(comm) ? read_best_path(comm, directory, names, &path) : RK_OK;
+    RK_TRY(broadcast_text(comm, status, &path));
     if (!path) return find_newest(comm, directory, names, out);
-    status = verify(comm, &path, out);
+    status = verify_or_free(comm, &path, out);
     return skips_damaged(comm, path, status) ? find_newest(comm, directory, names, out) : status;
 }
 
@@ -129,7 +129,7 @@ static bool is_checkpoint(const char *path) {
     return there;
 }
 
-static rk_status list(const char *directory, rk_text_list *names) {
+static rk_status list_checkpoints(const char *directory, rk_text_list *names) {
     if (rk_file_exists(directory)) return rk_checkpoint_list(directory, names);
     return rk_error_hint(rk_error(RK_NOT_FOUND, "there is no directory '%s'", directory),
                          "give a run's directory (train.output) or one of its checkpoints");
@@ -140,18 +140,19 @@ static rk_status list(const char *directory, rk_text_list *names) {
 static bool list_has_changed(rk_comm *comm, const char *directory, const rk_text_list *names) {
     RK_AUTO(rk_text_list_release) rk_text_list now = {0};
     bool moved = false;
-    if (is_first(comm) && list(directory, &now) == RK_OK) {
+    if (is_first_rank(comm) && list_checkpoints(directory, &now) == RK_OK) {
         moved = names->n != now.n;
         for (size_t i = 0; i < now.n && !moved; i++) moved = strcmp(names->texts[i], now.texts[i]) != 0;
     }
     return rk_comm_agree(comm, moved ? RK_BUSY : RK_OK) == RK_BUSY;
 }
 
-static rk_status find_now(rk_comm *comm, const char *directory, bool best, bool *again, char **out) {
+static rk_status find_in_current_list(rk_comm *comm, const char *directory, bool best, bool *again,
+                                      char **out) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     *again = false;
-    RK_TRY(rk_comm_agree(comm, is_first(comm) ? list(directory, &names) : RK_OK));
-    rk_status status = find(comm, directory, &names, best, out);
+    RK_TRY(rk_comm_agree(comm, is_first_rank(comm) ? list_checkpoints(directory, &names) : RK_OK));
+    rk_status status = find_over_ranks(comm, directory, &names, best, out);
     if (status == RK_NOT_FOUND) *again = list_has_changed(comm, directory, &names);
     return status;
 }
@@ -159,24 +160,26 @@ static rk_status find_now(rk_comm *comm, const char *directory, bool best, bool 
 rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool best, char **out) {
     enum { TRIES = 100 };
     RK_AUTOFREE char *itself = NULL;
-    rk_status status = is_first(comm) && is_checkpoint(directory) ? rk_strdup(directory, &itself) : RK_OK;
-    RK_TRY(share(comm, status, &itself));
-    if (itself) return verify(comm, &itself, out);
+    rk_status status =
+        is_first_rank(comm) && is_checkpoint(directory) ? rk_strdup(directory, &itself) : RK_OK;
+    RK_TRY(broadcast_text(comm, status, &itself));
+    if (itself) return verify_or_free(comm, &itself, out);
     bool again = true;
-    for (int i = 0; i < TRIES && again; i++) status = find_now(comm, directory, best, &again, out);
+    for (int i = 0; i < TRIES && again; i++)
+        status = find_in_current_list(comm, directory, best, &again, out);
     return status;
 }
 
-static rk_status find_alone(const char *directory, bool best, char **out) {
+static rk_status find_in_one_process(const char *directory, bool best, char **out) {
     RK_AUTO(rk_comm_auto_free) rk_comm *self = NULL;
     RK_TRY(rk_comm_self(&self));
     return rk_checkpoint_find_over(self, directory, best, out);
 }
 
 rk_status rk_checkpoint_find(const char *directory, char **out) {
-    return find_alone(directory, false, out);
+    return find_in_one_process(directory, false, out);
 }
 
 rk_status rk_checkpoint_find_best(const char *directory, char **out) {
-    return find_alone(directory, true, out);
+    return find_in_one_process(directory, true, out);
 }

@@ -21,14 +21,14 @@ void rk_manifest_release(rk_manifest *m) {
 /* Of counts and positions: sums and products of some of them stay in range, and a double holds each. */
 #define MOST ((int64_t)1000000000000000)
 
-static rk_status cannot_be(const char *key) {
+static rk_status invalid_value_error(const char *key) {
     return rk_error(RK_BAD_DATA, "invalid value of '%s'", key);
 }
 
 static rk_status read_integer(json_t *object, const char *key, int64_t most, int64_t *out) {
     json_t *value = json_object_get(object, key);
     int64_t n = json_integer_value(value);
-    if (!json_is_integer(value) || n < 0 || n > most) return cannot_be(key);
+    if (!json_is_integer(value) || n < 0 || n > most) return invalid_value_error(key);
     *out = n;
     return RK_OK;
 }
@@ -36,7 +36,7 @@ static rk_status read_integer(json_t *object, const char *key, int64_t most, int
 static rk_status read_number(json_t *object, const char *key, double most, double *out) {
     json_t *value = json_object_get(object, key);
     double x = json_number_value(value);
-    if (!json_is_number(value) || !isfinite(x) || x > most) return cannot_be(key);
+    if (!json_is_number(value) || !isfinite(x) || x > most) return invalid_value_error(key);
     *out = x;
     return RK_OK;
 }
@@ -50,18 +50,18 @@ static rk_status read_metric(json_t *object, const char *key, double *out) {
 /* What older ones do not say stays as it is. */
 static rk_status read_bool(json_t *object, const char *key, bool *out) {
     json_t *value = json_object_get(object, key);
-    if (value && !json_is_boolean(value)) return cannot_be(key);
+    if (value && !json_is_boolean(value)) return invalid_value_error(key);
     if (value) *out = json_is_true(value);
     return RK_OK;
 }
 
 static rk_status read_text(json_t *object, const char *key, char **out) {
     json_t *value = json_object_get(object, key);
-    if (value && !json_is_string(value)) return cannot_be(key);
+    if (value && !json_is_string(value)) return invalid_value_error(key);
     return value ? rk_strdup(json_string_value(value), out) : RK_OK;
 }
 
-static rk_status read_counts(json_t *p, rk_progress *out) {
+static rk_status read_key_counts(json_t *p, rk_progress *out) {
     rk_early_stopping *stopping = &out->stopping;
     RK_TRY(read_integer(p, "step", MOST, &out->step));
     RK_TRY(read_integer(p, "epoch", MOST, &out->position.epoch));
@@ -80,7 +80,7 @@ static rk_status read_counts(json_t *p, rk_progress *out) {
 
 static rk_status read_progress(json_t *p, rk_manifest *m) {
     rk_progress *out = &m->progress;
-    RK_TRY(read_counts(p, out));
+    RK_TRY(read_key_counts(p, out));
     RK_TRY(read_metric(p, "best", &out->stopping.best));
     out->stopping.patience_best = out->stopping.best; /* as older ones have it */
     if (json_object_get(p, "patience_best"))
@@ -88,7 +88,7 @@ static rk_status read_progress(json_t *p, rk_manifest *m) {
     RK_TRY(read_metric(p, "plateau_best", &out->stopping.plateau_best));
     RK_TRY(read_number(p, "loss_sum", INFINITY, &out->loss_sum));
     RK_TRY(read_number(p, "learning_rate_factor", 1, &out->stopping.learning_rate_factor));
-    if (out->stopping.learning_rate_factor < 0) return cannot_be("learning_rate_factor");
+    if (out->stopping.learning_rate_factor < 0) return invalid_value_error("learning_rate_factor");
     RK_TRY(read_bool(p, "finished", &out->finished));
     m->keeps_best = true;
     RK_TRY(read_bool(p, "keep_best", &m->keeps_best));
@@ -111,13 +111,13 @@ static rk_status read_file(json_t *entry, rk_manifest *m) {
 
 static rk_status read_files(json_t *files, rk_manifest *m) {
     size_t n = json_array_size(files);
-    if (n == 0) return cannot_be("files");
+    if (n == 0) return invalid_value_error("files");
     RK_TRY(rk_alloc(n, sizeof *m->files, &m->files));
     for (size_t i = 0; i < n; i++) RK_TRY(read_file(json_array_get(files, i), m));
     return RK_OK;
 }
 
-static rk_status read_root(json_t *root, rk_manifest *m) {
+static rk_status read_manifest_json(json_t *root, rk_manifest *m) {
     int64_t version;
     RK_TRY(read_integer(root, "version", INT64_MAX, &version));
     RK_FAIL_IF(version != 1, RK_UNSUPPORTED, "version %lld; this program reads version 1",
@@ -141,7 +141,7 @@ static rk_status parse_manifest(char *text, rk_manifest *m) {
     json_error_t error;
     json_auto_t *root = json_loads(text, 0, &error);
     RK_FAIL_IF(!root, RK_BAD_DATA, "it is not JSON: %s", error.text);
-    return read_root(root, m);
+    return read_manifest_json(root, m);
 }
 
 rk_status rk_manifest_read(const char *path, rk_manifest *out) {

@@ -24,7 +24,7 @@ typedef struct writing {
     bool is_whole; /* all but its name */
 } writing;
 
-static rk_status note_file(writing *w, const char *name, uint32_t crc, uint64_t n_bytes) {
+static rk_status add_file_entry(writing *w, const char *name, uint32_t crc, uint64_t n_bytes) {
     json_t *entry =
         json_pack("{s:s, s:I, s:I}", "name", name, "bytes", (json_int_t)n_bytes, "crc32c", (json_int_t)crc);
     return entry && json_array_append_new(w->files, entry) == 0 ? RK_OK : RK_NO_MEMORY_ERROR(0);
@@ -34,7 +34,7 @@ static rk_status write_text(writing *w, const char *name, const char *text, size
     RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_path_join(w->directory, name, &path));
     RK_TRY(rk_file_write(path, text, n_bytes));
-    return note_file(w, name, rk_crc32c(0, text, n_bytes), n_bytes);
+    return add_file_entry(w, name, rk_crc32c(0, text, n_bytes), n_bytes);
 }
 
 /* Entries in order, into files of about SHARD_BYTES. */
@@ -56,7 +56,7 @@ static rk_status write_files(writing *w, const rk_state_dict *state) {
         RK_TRY(rk_path_join(w->directory, name, &path));
         rk_state_dict part = {.entries = state->entries + first, .n = last - first};
         RK_TRY(rk_safetensors_write(path, &part, &crc, &file_bytes));
-        RK_TRY(note_file(w, name, crc, file_bytes));
+        RK_TRY(add_file_entry(w, name, crc, file_bytes));
         first = last;
     }
     return RK_OK;
@@ -96,12 +96,12 @@ static rk_status write_transforms(writing *w, const rk_transforms *transforms) {
         size_t n_bytes;
         RK_TRY(rk_path_join(w->directory, w->names.texts[i], &path));
         RK_TRY(rk_file_read(path, &text, &n_bytes));
-        RK_TRY(note_file(w, w->names.texts[i], rk_crc32c(0, text, n_bytes), n_bytes));
+        RK_TRY(add_file_entry(w, w->names.texts[i], rk_crc32c(0, text, n_bytes), n_bytes));
     }
     return RK_OK;
 }
 
-static json_t *number_or_null(double value) {
+static json_t *json_number_or_null(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
@@ -115,12 +115,12 @@ static json_t *progress_json(const rk_config *config, const rk_progress *p) {
         "s:b}",
         "metric", metric, "plateau_metric", plateau_metric, "step", (json_int_t)p->step, "epoch",
         (json_int_t)p->position.epoch, "row", (json_int_t)p->position.row, "best",
-        number_or_null(p->stopping.best), "patience_best", number_or_null(p->stopping.patience_best),
-        "plateau_best", number_or_null(p->stopping.plateau_best), "best_step",
-        (json_int_t)p->stopping.best_step, "last_step", (json_int_t)p->stopping.last_step, "bad",
-        (json_int_t)p->stopping.bad, "plateau_bad", (json_int_t)p->stopping.plateau_bad,
-        "learning_rate_factor", p->stopping.learning_rate_factor, "n_evaluations",
-        (json_int_t)p->stopping.n_evaluations, "loss_sum", p->loss_sum, "loss_steps",
+        json_number_or_null(p->stopping.best), "patience_best",
+        json_number_or_null(p->stopping.patience_best), "plateau_best",
+        json_number_or_null(p->stopping.plateau_best), "best_step", (json_int_t)p->stopping.best_step,
+        "last_step", (json_int_t)p->stopping.last_step, "bad", (json_int_t)p->stopping.bad, "plateau_bad",
+        (json_int_t)p->stopping.plateau_bad, "learning_rate_factor", p->stopping.learning_rate_factor,
+        "n_evaluations", (json_int_t)p->stopping.n_evaluations, "loss_sum", p->loss_sum, "loss_steps",
         (json_int_t)p->loss_steps, "log_bytes", (json_int_t)p->log_bytes, "events_bytes",
         (json_int_t)p->events_bytes, "keep_best", config->keeps_best, "finished", p->finished);
 }
@@ -149,8 +149,8 @@ static rk_status write_directory(writing *w, const char *directory) {
     return write_text(w, "directory.txt", path, strlen(path));
 }
 
-static rk_status write_all(writing *w, rk_config *config, const rk_progress *progress,
-                           const rk_inputs *inputs) {
+static rk_status write_whole_checkpoint(writing *w, rk_config *config, const rk_progress *progress,
+                                        const rk_inputs *inputs) {
     RK_AUTOFREE char *resolved = NULL;
     const rk_transforms *transforms;
     RK_TRY(rk_config_transforms(config, NULL, NULL, &transforms));
@@ -164,13 +164,13 @@ static rk_status write_all(writing *w, rk_config *config, const rk_progress *pro
 }
 
 /* Tensors by every rank, and when all have written theirs, the rest by the first one. */
-static rk_status write_parts(writing *w, const rk_state_dict *state) {
+static rk_status write_over_ranks(writing *w, const rk_state_dict *state) {
     RK_TRY(rk_comm_agree(w->comm, write_shards(w, state)));
     if (rk_comm_size(w->comm) > 1) RK_TRY(rk_comm_agree(w->comm, gather_files(w)));
     return RK_OK;
 }
 
-static rk_status begin(const writing *w) {
+static rk_status begin_writing(const writing *w) {
     RK_TRY(rk_remove_tree(w->directory));
     return rk_make_directories(w->directory);
 }
@@ -191,9 +191,9 @@ static rk_status agree_on_step(rk_comm *comm, int64_t *step) {
     return rk_all_to_all_copy(all_to_all, 0, sizeof *step, step);
 }
 
-static rk_status write_first(writing *w, rk_config *config, const rk_progress *progress,
-                             const rk_inputs *inputs, const char *root) {
-    RK_TRY(write_all(w, config, progress, inputs));
+static rk_status write_as_first_rank(writing *w, rk_config *config, const rk_progress *progress,
+                                     const rk_inputs *inputs, const char *root) {
+    RK_TRY(write_whole_checkpoint(w, config, progress, inputs));
     w->is_whole = true;
     RK_TRY(rk_checkpoint_commit(root, w->directory, w->name));
     return rk_checkpoint_retain(config, progress);
@@ -210,9 +210,9 @@ rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state_d
     RK_GOTO(name_paths(&w, config, step, &root, &path));
     w.files = json_array();
     if (!w.files) RK_GOTO(RK_NO_MEMORY_ERROR(0));
-    RK_GOTO(rk_comm_agree(comm, is_first ? begin(&w) : RK_OK));
-    RK_GOTO(write_parts(&w, state));
-    RK_GOTO(rk_comm_agree(comm, is_first ? write_first(&w, config, progress, inputs, root) : RK_OK));
+    RK_GOTO(rk_comm_agree(comm, is_first ? begin_writing(&w) : RK_OK));
+    RK_GOTO(write_over_ranks(&w, state));
+    RK_GOTO(rk_comm_agree(comm, is_first ? write_as_first_rank(&w, config, progress, inputs, root) : RK_OK));
     *out = path;
     path = NULL;
 done:

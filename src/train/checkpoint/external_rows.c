@@ -20,7 +20,8 @@ rk_status rk_external_rows_write(const char *directory, const char *url, const c
     return rk_file_write(path, text.data, text.n_bytes);
 }
 
-static rk_status parse(const char *path, const char *text, size_t n_bytes, rk_external_rows *out) {
+static rk_status parse_external_rows(const char *path, const char *text, size_t n_bytes,
+                                     rk_external_rows *out) {
     json_error_t error;
     json_auto_t *root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &error);
     RK_FAIL_IF(!json_is_object(root), RK_BAD_DATA, "'%s' is no JSON object", path);
@@ -41,7 +42,7 @@ rk_status rk_external_rows_read(const char *directory, rk_external_rows *out) {
     RK_TRY(rk_path_join(directory, file_name, &path));
     if (!rk_file_exists(path)) return RK_OK;
     RK_TRY(rk_file_read(path, &text, &n_bytes));
-    rk_status status = parse(path, text, n_bytes, out);
+    rk_status status = parse_external_rows(path, text, n_bytes, out);
     if (status != RK_OK) rk_external_rows_release(out);
     return status;
 }

@@ -37,13 +37,13 @@ rk_status rk_config_interactions(rk_config *c, rk_interactions **out) {
     return RK_OK;
 }
 
-static bool needs_interactions(const rk_config *c, bool training) {
+static bool needs_interaction_counts(const rk_config *c, bool training) {
     return rk_config_has_pairs(c) && (training || c->model.retrieval.history);
 }
 
 rk_status rk_config_take_interactions(rk_config *c, rk_model_options *options) {
-    return needs_interactions(c, options->training) ? rk_config_interactions(c, &options->interactions)
-                                                    : RK_OK;
+    return needs_interaction_counts(c, options->training) ? rk_config_interactions(c, &options->interactions)
+                                                          : RK_OK;
 }
 
 void rk_config_take_device(const rk_config *c, rk_model_options *options) {
@@ -78,7 +78,7 @@ rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *sche
 rk_status rk_config_training_options(const rk_config *c, const rk_dataset *dataset, rk_model_options *out) {
     rk_model_options options;
     RK_TRY(rk_config_model_options(c, rk_dataset_schema(dataset), true, &options));
-    if (needs_interactions(c, true))
+    if (needs_interaction_counts(c, true))
         RK_TRY(collect_interactions(c, rk_dataset_transforms(dataset), &options.interactions));
     *out = options;
     return RK_OK;

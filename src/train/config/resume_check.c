@@ -37,7 +37,7 @@ static bool is_in_section(const place *at, const char *name) {
     return at->outer && !at->outer->outer && strcmp(at->key, name) == 0;
 }
 
-static bool may_differ(const place *at) {
+static bool may_setting_differ(const place *at) {
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
         const struct section *s = &sections[i];
         if (s->n_free == 0 && is_in_section(at, s->name)) return true;
@@ -47,9 +47,9 @@ static bool may_differ(const place *at) {
     return false;
 }
 
-static void write_place(const place *at, rk_buffer *out) {
+static void write_setting_path(const place *at, rk_buffer *out) {
     if (!at->outer) return;
-    write_place(at->outer, out);
+    write_setting_path(at->outer, out);
     if (at->key)
         rk_buffer_printf(out, "%s%s", out->n_bytes ? "." : "", at->key);
     else
@@ -75,7 +75,7 @@ static void write_node(const rk_yaml_node *node, rk_buffer *out) {
 static rk_status changed_setting_error(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
     enum { SHOWN = 160 }; /* of each value */
     rk_buffer texts[3] = {0};
-    write_place(at, &texts[0]);
+    write_setting_path(at, &texts[0]);
     write_node(then, &texts[1]);
     write_node(now, &texts[2]);
     rk_status status = RK_OK;
@@ -91,17 +91,17 @@ static rk_status changed_setting_error(const place *at, const rk_yaml_node *then
     return status;
 }
 
-static rk_status compare(const place *at, const rk_yaml_node *then, const rk_yaml_node *now);
+static rk_status compare_nodes(const place *at, const rk_yaml_node *then, const rk_yaml_node *now);
 
 /* Keys that were given, in their order, then those that are given now only. */
 static rk_status compare_keys(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
     for (size_t i = 0; i < then->n_children; i++) {
         const char *key = then->children[i]->key;
-        RK_TRY(compare(&(place){at, key, 0}, then->children[i], rk_yaml_get(now, key)));
+        RK_TRY(compare_nodes(&(place){at, key, 0}, then->children[i], rk_yaml_get(now, key)));
     }
     for (size_t i = 0; i < now->n_children; i++) {
         const char *key = now->children[i]->key;
-        if (!rk_yaml_get(then, key)) RK_TRY(compare(&(place){at, key, 0}, NULL, now->children[i]));
+        if (!rk_yaml_get(then, key)) RK_TRY(compare_nodes(&(place){at, key, 0}, NULL, now->children[i]));
     }
     return RK_OK;
 }
@@ -114,31 +114,31 @@ static bool is_list_of_sections(const rk_yaml_node *node) {
 static rk_status compare_entries(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
     size_t n = then->n_children > now->n_children ? then->n_children : now->n_children;
     for (size_t i = 0; i < n; i++)
-        RK_TRY(compare(&(place){at, NULL, i}, i < then->n_children ? then->children[i] : NULL,
-                       i < now->n_children ? now->children[i] : NULL));
+        RK_TRY(compare_nodes(&(place){at, NULL, i}, i < then->n_children ? then->children[i] : NULL,
+                             i < now->n_children ? now->children[i] : NULL));
     return RK_OK;
 }
 
-static bool is_same(const rk_yaml_node *a, const rk_yaml_node *b) {
+static bool are_nodes_equal(const rk_yaml_node *a, const rk_yaml_node *b) {
     if (a->kind != b->kind || a->n_children != b->n_children) return false;
     if (a->kind == RK_YAML_SCALAR) return strcmp(a->scalar, b->scalar) == 0;
     bool same = true;
-    for (size_t i = 0; same && i < a->n_children; i++) same = is_same(a->children[i], b->children[i]);
+    for (size_t i = 0; same && i < a->n_children; i++) same = are_nodes_equal(a->children[i], b->children[i]);
     return same;
 }
 
 /* Sections and lists of them key by key; a list of values is one value. NULL: not given. */
-static rk_status compare(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
-    if (may_differ(at)) return RK_OK;
+static rk_status compare_nodes(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
+    if (may_setting_differ(at)) return RK_OK;
     if (!then || !now || then->kind != now->kind) return changed_setting_error(at, then, now);
     if (then->kind == RK_YAML_MAPPING) return compare_keys(at, then, now);
     if (is_list_of_sections(then) && is_list_of_sections(now)) return compare_entries(at, then, now);
-    return is_same(then, now) ? RK_OK : changed_setting_error(at, then, now);
+    return are_nodes_equal(then, now) ? RK_OK : changed_setting_error(at, then, now);
 }
 
 rk_status rk_resume_check(const char *stored, const char *now) {
     RK_AUTO(rk_yaml_release) rk_yaml a = {0}, b = {0};
     RK_TRY(rk_yaml_parse("config.yaml", stored, strlen(stored), &a));
     RK_TRY(rk_yaml_parse("config.yaml", now, strlen(now), &b));
-    return compare(&(place){0}, a.root, b.root);
+    return compare_nodes(&(place){0}, a.root, b.root);
 }

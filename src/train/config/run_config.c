@@ -89,7 +89,7 @@ void rk_config_metric_name(const rk_config *c, int task, int metric, char *out, 
 }
 
 /* name [n]: of a task that there is not. */
-static rk_status hint_task(const rk_config *c, rk_status status, const char *name, size_t n) {
+static rk_status hint_task_name(const rk_config *c, rk_status status, const char *name, size_t n) {
     RK_AUTOFREE char *task = NULL;
     RK_TRY(rk_strndup(name, n, &task));
     const char *nearest = rk_nearest_of(task, c->data.labels, sizeof *c->data.labels,
@@ -117,7 +117,7 @@ rk_status rk_config_find_metric(const rk_config *c, const char *name, const char
         if (rk_config_has_metric(c, *task >= 0 && *task < c->data.n_labels ? *task : 0, m))
             names[n++] = rk_metric_name(m);
     rk_status status = rk_error(RK_CONFIG, "%s: unknown metric '%s'", place, name);
-    if (*task < 0) return hint_task(c, status, name, (size_t)(slash - name));
+    if (*task < 0) return hint_task_name(c, status, name, (size_t)(slash - name));
     if (*metric == RK_METRIC_gauc && !c->data.group)
         return rk_error_hint(status, "gauc needs 'data.group', the column to group by");
     const char *nearest = rk_nearest(last, names, n);
@@ -139,7 +139,7 @@ static rk_status find_metric_of_key(const rk_config *c, const char *name, const 
 }
 
 /* The metric of early stopping or plateau: it must be better the larger it is, or the smaller. */
-static rk_status find_watched(const rk_config *c, const char *name, int line, int *task, int *metric) {
+static rk_status find_watched_metric(const rk_config *c, const char *name, int line, int *task, int *metric) {
     RK_TRY(find_metric_of_key(c, name, "metric", line, task, metric));
     if (*metric != RK_METRIC_calibration) return RK_OK;
     return rk_error_hint(
@@ -170,12 +170,13 @@ static rk_status resolve_metrics(rk_config *c) {
                              "give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
     }
     if (t->early_stopping.metric)
-        RK_TRY(find_watched(c, t->early_stopping.metric, t->early_stopping.line, &c->watched_task,
-                            &c->watched_metric));
+        RK_TRY(find_watched_metric(c, t->early_stopping.metric, t->early_stopping.line, &c->watched_task,
+                                   &c->watched_metric));
     c->plateau_task = c->watched_task;
     c->plateau_metric = c->watched_metric;
     if (t->plateau.metric)
-        RK_TRY(find_watched(c, t->plateau.metric, t->plateau.line, &c->plateau_task, &c->plateau_metric));
+        RK_TRY(
+            find_watched_metric(c, t->plateau.metric, t->plateau.line, &c->plateau_task, &c->plateau_metric));
     int task, metric;
     const rk_yaml_node *names = rk_yaml_get(rk_yaml_get(c->yaml.root, "train"), "metrics");
     for (int64_t i = 0; i < t->n_metrics; i++)
@@ -186,7 +187,7 @@ static rk_status resolve_metrics(rk_config *c) {
 
 /* Defaults that follow from other keys. */
 /* Asynchronous ranks have no common moment to skip a step in. */
-static rk_status check_asynchronous(const rk_config *c) {
+static rk_status check_asynchronous_ranks(const rk_config *c) {
     if (!c->cluster.asynchronous) return RK_OK;
     const rk_yaml_node *key = rk_yaml_get(rk_yaml_get(c->yaml.root, "cluster"), "asynchronous");
     if (c->train.staleness == 0)
@@ -201,7 +202,7 @@ static rk_status check_asynchronous(const rk_config *c) {
 }
 
 /* Each trainer holds its users against the items of the whole batch, of which readers send it a part. */
-static rk_status check_readers(const rk_config *c) {
+static rk_status check_data_loaders(const rk_config *c) {
     if (!rk_config_has_pairs(c) || c->cluster.reader_ranks == 0) return RK_OK;
     const rk_yaml_node *key = rk_yaml_get(rk_yaml_get(c->yaml.root, "cluster"), "reader_ranks");
     return rk_error_hint(
@@ -258,10 +259,10 @@ static rk_status check_dynamic(const rk_config *c) {
                          "remove 'device: cuda'");
 }
 
-static rk_status resolve(rk_config *c) {
+static rk_status resolve_config(rk_config *c) {
     RK_TRY(check_dynamic(c));
-    RK_TRY(check_asynchronous(c));
-    RK_TRY(check_readers(c));
+    RK_TRY(check_asynchronous_ranks(c));
+    RK_TRY(check_data_loaders(c));
     RK_TRY(check_device(c));
     RK_TRY(rk_data_section_check(&c->data, &c->yaml));
     RK_TRY(rk_model_section_check(&c->model, &c->yaml));
@@ -303,7 +304,7 @@ rk_status rk_config_parse(const char *text, const char *name, const char *direct
         RK_TRY(rk_yaml_set(&c->yaml, overrides[i]));
     }
     RK_TRY(bind_sections(c));
-    RK_TRY(resolve(c));
+    RK_TRY(resolve_config(c));
     c->data.streams = &c->streams;
     *out = c;
     c = NULL;
@@ -422,7 +423,7 @@ rk_status rk_config_transforms(rk_config *c, void (*on_stage)(void *user, const 
     return RK_OK;
 }
 
-static rk_status need_plan(rk_config *c, const rk_roles *roles) {
+static rk_status load_plan(rk_config *c, const rk_roles *roles) {
     if (!c->plan.planned.tables) {
         RK_AUTOFREE char *path = NULL;
         RK_TRY(rk_path_join(c->directory, c->cluster.plan, &path));
@@ -438,7 +439,7 @@ rk_status rk_config_planner_request(rk_config *c, int32_t n_ranks, rk_planner_re
                                   .n_constraints = (int32_t)c->cluster.n_tables};
     RK_TRY(rk_cluster_roles(&c->cluster, &c->yaml, n_ranks, &request.roles));
     if (c->cluster.plan) {
-        RK_TRY(need_plan(c, &request.roles));
+        RK_TRY(load_plan(c, &request.roles));
         request.constraints = c->plan.constraints;
         request.n_constraints = (int32_t)c->plan.planned.n_tables;
         request.constraints_are_whole = true;

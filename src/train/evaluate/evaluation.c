@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "train/evaluate/evaluation_rankings.h"
 
-static bool is_binary(const rk_config *c, int32_t task) {
+static bool is_binary_task(const rk_config *c, int32_t task) {
     return c->data.labels[task].loss == 0;
 }
 
@@ -41,7 +41,7 @@ rk_status rk_trainer_metric(const rk_config *c, const char *wanted, const char *
     return rk_strdup(name, out);
 }
 
-static rk_status choose_shown(const rk_config *c, rk_evaluation *e) {
+static rk_status choose_shown_metrics(const rk_config *c, rk_evaluation *e) {
     RK_TRY(rk_alloc((size_t)(e->n_tasks + 1) * RK_METRIC_COUNT, sizeof *e->shown, &e->shown));
     for (int t = 0; t <= e->n_tasks; t++)
         for (int m = 0; m < RK_METRIC_COUNT; m++) {
@@ -54,7 +54,7 @@ static rk_status choose_shown(const rk_config *c, rk_evaluation *e) {
 }
 
 /* The mean of each metric over the tasks that have it; NaN if one of them is. */
-static void add_means(const rk_config *c, const rk_evaluation *e) {
+static void add_mean_metrics(const rk_config *c, const rk_evaluation *e) {
     for (int m = 0; m < RK_METRIC_COUNT; m++) {
         double sum = 0;
         int n = 0;
@@ -107,7 +107,7 @@ rk_status rk_evaluate(rk_config *config, rk_model *model, rk_batch_source *sourc
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)e.n_tasks, metrics),
                          RK_ARRAY((size_t)(e.n_tasks + 1) * RK_METRIC_COUNT, e.values)));
     for (int32_t t = 0; t < e.n_tasks; t++) {
-        RK_GOTO(rk_metrics_create(is_binary(config, t), config->data.labels[t].optional, &metrics[t]));
+        RK_GOTO(rk_metrics_create(is_binary_task(config, t), config->data.labels[t].optional, &metrics[t]));
         if (rk_model_has_device(model)) rk_metrics_set_offload(metrics[t], rk_model_metrics, model);
     }
     RK_GOTO(add_batches(config, model, source, metrics, &e));
@@ -115,8 +115,8 @@ rk_status rk_evaluate(rk_config *config, rk_model *model, rk_batch_source *sourc
         RK_GOTO(rk_error(RK_BAD_DATA, "the data to evaluate on, '%s', has no rows", source->split));
     for (int32_t t = 0; t < e.n_tasks; t++)
         RK_GOTO(rk_metrics_compute(metrics[t], e.values + t * RK_METRIC_COUNT));
-    add_means(config, &e);
-    RK_GOTO(choose_shown(config, &e));
+    add_mean_metrics(config, &e);
+    RK_GOTO(choose_shown_metrics(config, &e));
     *out = e;
     e = (rk_evaluation){0};
 done:

@@ -29,7 +29,7 @@ typedef struct ranking_task {
     int64_t first, end; /* of the users: those that are ranked here */
 } ranking_task;
 
-static void release(ranking_task *t) {
+static void release_ranking_task(ranking_task *t) {
     RK_FREE_ALL(t->users, t->places, t->user_vectors, t->has_vector, t->values);
     rk_packed_matrix_free(t->items);
 }
@@ -76,7 +76,7 @@ static rk_status find_user_vectors(ranking_task *t, rk_model *model, rk_dataset 
     return status == RK_END ? RK_OK : status;
 }
 
-static rk_status item_rows(void *model, int64_t first, int64_t n, rk_real *rows) {
+static rk_status read_item_vectors(void *model, int64_t first, int64_t n, rk_real *rows) {
     return rk_model_item_vectors(model, first, n, rows);
 }
 
@@ -147,38 +147,38 @@ static rk_status rank_here(ranking_task *t, rk_model *model) {
         if (status != RK_NO_MEMORY) return status;
         rk_log(RK_LOG_INFO, "the CPU ranks the items, not the GPU: %s", rk_last_error());
     }
-    RK_TRY(rk_item_matrix_create(t->n_items, t->dim, item_rows, model, &t->items));
+    RK_TRY(rk_item_matrix_create(t->n_items, t->dim, read_item_vectors, model, &t->items));
     return rk_comm_agree(t->trainers, rank_on_processors(t));
 }
 
-static int64_t first_user(const ranking_task *t, int32_t r) {
+static int64_t first_user_of_rank(const ranking_task *t, int32_t r) {
     return rk_first_scored_user(t->n_users, r, rk_comm_size(t->trainers));
 }
 
-static rk_status share_values(ranking_task *t) {
+static rk_status all_gather_values(ranking_task *t) {
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_comm_gather(t->trainers, RK_CHANNEL_VALUES, t->values + (size_t)t->first * t->n_metrics,
                           (size_t)(t->end - t->first) * t->n_metrics * sizeof *t->values, &all_to_all));
     for (int32_t r = 0; r < rk_comm_size(t->trainers); r++) {
-        size_t first = (size_t)first_user(t, r),
-               n_bytes = ((size_t)first_user(t, r + 1) - first) * t->n_metrics * sizeof *t->values;
+        size_t first = (size_t)first_user_of_rank(t, r),
+               n_bytes = ((size_t)first_user_of_rank(t, r + 1) - first) * t->n_metrics * sizeof *t->values;
         RK_TRY(rk_all_to_all_copy(all_to_all, r, n_bytes, t->values + first * t->n_metrics));
     }
     return RK_OK;
 }
 
-static rk_status rank_all(ranking_task *t, rk_model *model) {
+static rk_status rank_all_users(ranking_task *t, rk_model *model) {
     int32_t rank = rk_comm_rank(t->trainers);
-    t->first = first_user(t, rank);
-    t->end = first_user(t, rank + 1);
+    t->first = first_user_of_rank(t, rank);
+    t->end = first_user_of_rank(t, rank + 1);
     RK_TRY(rk_comm_agree(t->trainers,
                          rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values)));
     RK_TRY(rank_here(t, model));
-    return share_values(t);
+    return all_gather_values(t);
 }
 
 /* The mean over users that have something to find. */
-static double mean_of(const ranking_task *t, size_t metric) {
+static double mean_of_metric(const ranking_task *t, size_t metric) {
     double sum = 0;
     int64_t n = 0;
     for (int64_t u = 0; u < t->n_users; u++) {
@@ -190,7 +190,7 @@ static double mean_of(const ranking_task *t, size_t metric) {
     return n ? sum / (double)n : NAN;
 }
 
-static rk_status add_metric(ranking_task *t, int metric) {
+static rk_status add_ranking_metric(ranking_task *t, int metric) {
     for (size_t i = 0; i < t->n_metrics; i++)
         if (t->metrics[i] == metric) return RK_OK;
     RK_FAIL_IF(t->n_metrics == MAX_METRICS, RK_CONFIG, "more than %d ranking metrics", MAX_METRICS);
@@ -200,33 +200,33 @@ static rk_status add_metric(ranking_task *t, int metric) {
 }
 
 /* The run file's metrics, or the usual three, and those of early stopping and plateau. */
-static rk_status choose_metrics(ranking_task *t, const rk_config *c, const rk_more_rankings *more) {
+static rk_status choose_ranking_metrics(ranking_task *t, const rk_config *c, const rk_more_rankings *more) {
     static const char *const usual[] = {"recall@20", "ndcg@20", "hit@20"};
     for (int64_t i = 0; i < c->train.n_metrics; i++)
-        RK_TRY(add_metric(t, rk_ranking_metric_find(c->train.metrics[i])));
+        RK_TRY(add_ranking_metric(t, rk_ranking_metric_find(c->train.metrics[i])));
     for (int i = 0; i < 3 && c->train.n_metrics == 0; i++)
-        RK_TRY(add_metric(t, rk_ranking_metric_find(usual[i])));
-    RK_TRY(add_metric(t, c->watched_metric));
-    RK_TRY(add_metric(t, c->plateau_metric));
+        RK_TRY(add_ranking_metric(t, rk_ranking_metric_find(usual[i])));
+    RK_TRY(add_ranking_metric(t, c->watched_metric));
+    RK_TRY(add_ranking_metric(t, c->plateau_metric));
     t->n_shown = t->n_metrics;
-    for (size_t i = 0; more && i < more->n; i++) RK_TRY(add_metric(t, more->metrics[i]));
+    for (size_t i = 0; more && i < more->n; i++) RK_TRY(add_ranking_metric(t, more->metrics[i]));
     return RK_OK;
 }
 
-static rk_status show(const ranking_task *t, rk_evaluation *e) {
+static rk_status show_metrics(const ranking_task *t, rk_evaluation *e) {
     RK_TRY(rk_alloc(t->n_shown, sizeof *e->shown, &e->shown));
     for (size_t m = 0; m < t->n_shown; m++) {
         char name[64];
         rk_ranking_metric_name(t->metrics[m], name, sizeof name);
-        RK_TRY(rk_evaluation_show(e, name, mean_of(t, m)));
+        RK_TRY(rk_evaluation_show(e, name, mean_of_metric(t, m)));
     }
     return RK_OK;
 }
 
-static void show_more(const ranking_task *t, const rk_more_rankings *more) {
+static void store_more_rankings(const ranking_task *t, const rk_more_rankings *more) {
     for (size_t i = 0; more && i < more->n; i++)
         for (size_t m = 0; m < t->n_metrics; m++)
-            if (t->metrics[m] == more->metrics[i]) more->values[i] = mean_of(t, m);
+            if (t->metrics[m] == more->metrics[i]) more->values[i] = mean_of_metric(t, m);
 }
 
 rk_status rk_known_pairs(rk_config *c, const char *split, rk_interactions **out) {
@@ -256,9 +256,9 @@ rk_status rk_evaluate_rankings(rk_config *c, rk_model *model, rk_dataset *datase
     RK_AUTO(rk_interactions_auto_unref) rk_interactions *relevant = NULL, *masked = NULL;
     RK_AUTO(rk_evaluation_release) rk_evaluation e = {.n_tasks = 1};
     rk_pair_features features;
-    RK_AUTO(release)
+    RK_AUTO(release_ranking_task)
     ranking_task t = {.dim = rk_model_vector_dim(model), .trainers = rk_model_trainers(model)};
-    RK_TRY(choose_metrics(&t, c, more));
+    RK_TRY(choose_ranking_metrics(&t, c, more));
     RK_TRY(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));
     RK_TRY(rk_interactions_collect(dataset, features, &relevant));
     RK_TRY(rk_known_pairs(c, split, &masked));
@@ -268,9 +268,9 @@ rk_status rk_evaluate_rankings(rk_config *c, rk_model *model, rk_dataset *datase
     e.n_rows = relevant->offsets[relevant->n_users];
     RK_TRY(list_users(&t));
     RK_TRY(find_user_vectors(&t, model, dataset, features.user));
-    RK_TRY(rank_all(&t, model));
-    RK_TRY(show(&t, &e));
-    show_more(&t, more);
+    RK_TRY(rank_all_users(&t, model));
+    RK_TRY(show_metrics(&t, &e));
+    store_more_rankings(&t, more);
     *out = e;
     e = (rk_evaluation){0};
     return RK_OK;

@@ -64,7 +64,7 @@ static rk_status check_roles(const rk_cluster_file *file) {
     return RK_OK;
 }
 
-static rk_status check(const rk_cluster_file *file) {
+static rk_status check_cluster_file(const rk_cluster_file *file) {
     int64_t n_ranks = 0, n_hosts = 0;
     const rk_host_group *groups = file->hosts.groups;
     for (int64_t i = 0; i < file->hosts.n_groups; i++) {
@@ -89,7 +89,7 @@ rk_status rk_cluster_file_parse(const char *path, const char *text, size_t n_byt
     RK_AUTO(rk_cluster_file_release) rk_cluster_file file = {0};
     RK_TRY(rk_yaml_parse(path, text, n_bytes, &file.yaml));
     RK_TRY(rk_schema_bind(&schema, &file.yaml, file.yaml.root, &file.hosts));
-    RK_TRY(check(&file));
+    RK_TRY(check_cluster_file(&file));
     *out = file;
     file = (rk_cluster_file){0};
     return RK_OK;
@@ -143,7 +143,7 @@ rk_status rk_cluster_file_error_lacking(const rk_cluster_file *file) {
     return rk_error_hint(status, "set it, or use --measure for what this machine reaches");
 }
 
-static rk_machine machine_of(const rk_host_group *group, int32_t number, int32_t host, bool one_host) {
+static rk_machine machine_of_rank(const rk_host_group *group, int32_t number, int32_t host, bool one_host) {
     double n = (double)group->ranks;
     rk_rank_capacity capacity = {group->memory_gb * 1e9 / n, group->memory_bandwidth_gbs * 1e9 / n,
                                  one_host ? INFINITY : group->network_gbps * 1e9 / 8 / n};
@@ -185,7 +185,7 @@ rk_status rk_cluster_file_ranks(const rk_cluster_file *file, int32_t n_ranks, rk
             if ((group->role == RK_ROLE_EMBEDDING) != (holds == 1)) continue;
             for (int64_t h = 0; h < group->count; h++, host++)
                 for (int64_t r = 0; r < group->ranks; r++)
-                    machines[n++] = machine_of(group, (int32_t)g, host, n_hosts == 1);
+                    machines[n++] = machine_of_rank(group, (int32_t)g, host, n_hosts == 1);
             *(holds ? &counts.n_owners : &counts.n_trainers) = holds ? n - counts.n_trainers : n;
         }
     if (n_ranks && !parted) counts.n_trainers = n_ranks;

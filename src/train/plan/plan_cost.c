@@ -9,7 +9,7 @@
 #include "train/plan/plan_internal.h"
 
 /* Bytes of a row of the data. Dim-1 tables, which come last, have the same ids as the others. */
-static double row_bytes(const rk_plan *plan) {
+static double data_row_bytes(const rk_plan *plan) {
     const rk_collection_config *e = &plan->tables;
     int32_t first_linear = e->n_tables - (e->n_features - e->n_vectors);
     double ids = 0, linear = 0;
@@ -19,7 +19,7 @@ static double row_bytes(const rk_plan *plan) {
 
 double rk_plan_data_bytes(const rk_plan *plan, int64_t cache_bytes) {
     if (plan->config->cluster.reader_ranks) return 0;
-    double row = row_bytes(plan), window = row * (double)plan->config->data.shuffle_window;
+    double row = data_row_bytes(plan), window = row * (double)plan->config->data.shuffle_window;
     double all = plan->train_rows < 0 ? INFINITY : row * (double)plan->train_rows;
     return all <= (double)cache_bytes ? all : (double)cache_bytes + (window < all ? window : all);
 }
@@ -41,16 +41,16 @@ typedef struct rank_way {
     double n_partners, far_share; /* of its partners, those on other hosts */
 } rank_way;
 
-static double share_of_batch(const rk_plan *plan) {
+static double batch_share_of_rank(const rk_plan *plan) {
     return ceil((double)plan->request.batch_size / plan->request.roles.n_trainers);
 }
 
 /* What a trainer does for a table by itself: bags are combined of the rows that came, and bags' gradients
  * summed to rows'. */
-static void add_trainer(const rk_plan *plan, int32_t t, rank_work *w) {
+static void add_trainer_work(const rk_plan *plan, int32_t t, rank_work *w) {
     const rk_table_config *table = &plan->tables.tables[t];
     const rk_table_statistics *load = &plan->loads[t];
-    double samples = share_of_batch(plan), values = load->ids * samples * table->dim;
+    double samples = batch_share_of_rank(plan), values = load->ids * samples * table->dim;
     bool replicated = plan->placements[t].replicated;
     w->read += load->ids * (double)plan->request.batch_size * sizeof(int64_t);
     w->dedup += load->ids * samples * sizeof(int64_t);
@@ -59,7 +59,7 @@ static void add_trainer(const rk_plan *plan, int32_t t, rank_work *w) {
     if (!table->frozen) w->update += values * sizeof(float) + load->local_rows * table->dim * sizeof(float);
 }
 
-static void add_replicated(const rk_plan *plan, int32_t t, rank_work *w) {
+static void add_replicated_work(const rk_plan *plan, int32_t t, rank_work *w) {
     const rk_table_config *table = &plan->tables.tables[t];
     const rk_table_statistics *load = &plan->loads[t];
     double row_bytes = table->dim * (double)rk_dtype_bytes(plan->request.wire);
@@ -70,16 +70,16 @@ static void add_replicated(const rk_plan *plan, int32_t t, rank_work *w) {
 }
 
 /* l2_full has every row of a table take a step. */
-static double full_update(const rk_plan *plan, int32_t t) {
+static double has_full_update(const rk_plan *plan, int32_t t) {
     return plan->tables.l2_full[t] != 0 && !plan->tables.tables[t].frozen ? 2 * rk_plan_table_bytes(plan, t)
                                                                           : 0;
 }
 
-static void add_owners(rk_plan *plan, int32_t t, rank_work *work) {
+static void add_owners_work(rk_plan *plan, int32_t t, rank_work *work) {
     const rk_table_placement *p = &plan->placements[t];
     rk_table_traffic traffic = rk_table_traffic_of(&plan->request, t, &plan->loads[t], p);
     double bytes = rk_plan_table_bytes(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices,
-           full = full_update(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices;
+           full = has_full_update(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices;
     for (int32_t part = 0; part < p->n_parts; part++) {
         double share = p->n_parts > 1 ? rk_part_share(&plan->request, &plan->loads[t], part, p->n_parts) : 1;
         double rows = (double)rk_part_rows(plan->tables.tables[t].n_rows, part, p->n_parts);
@@ -96,20 +96,20 @@ static void add_owners(rk_plan *plan, int32_t t, rank_work *work) {
     }
 }
 
-static void add_work(rk_plan *plan, rank_work *work) {
+static void add_table_work(rk_plan *plan, rank_work *work) {
     rank_work trainer = {.read = (double)plan->request.batch_size * plan->dense.sample_bytes};
     double replicated = 0;
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
-        add_trainer(plan, t, &trainer);
+        add_trainer_work(plan, t, &trainer);
         if (plan->placements[t].replicated) {
-            add_replicated(plan, t, &trainer);
-            trainer.update += full_update(plan, t);
+            add_replicated_work(plan, t, &trainer);
+            trainer.update += has_full_update(plan, t);
             replicated += rk_plan_table_bytes(plan, t);
         } else {
-            add_owners(plan, t, work);
+            add_owners_work(plan, t, work);
         }
     }
-    double activations = share_of_batch(plan) * plan->dense.width * sizeof(float);
+    double activations = batch_share_of_rank(plan) * plan->dense.width * sizeof(float);
     trainer.lookup += activations;
     trainer.update += activations + plan->dense.parameters * sizeof(float) *
                                         4; /* bags' gradients written; weights and slots read and written */
@@ -137,7 +137,7 @@ static double count_partners(const rk_plan *plan, int32_t rank, bool among_train
 }
 
 /* Ranks of a host are beside each other. */
-static rank_way way_of(const rk_plan *plan, int32_t rank, bool among_trainers) {
+static rank_way network_way_of_rank(const rk_plan *plan, int32_t rank, bool among_trainers) {
     int32_t near = 0;
     for (int32_t r = rank - 1; r >= 0 && plan->machines[r].host == plan->machines[rank].host; r--)
         near += are_partners(plan, rank, r, among_trainers);
@@ -165,12 +165,12 @@ enum { LAST_BLOCK = 256 };
 
 /* Of the all-reduce, what the backward pass hides, of a thread's last block or of all samples: the sums of
  * all but the largest layer, which is taken to be whole last. */
-static double reduce_beside(const rk_plan *plan, const rk_machine *machine, double seconds) {
+static double overlapped_all_reduce(const rk_plan *plan, const rk_machine *machine, double seconds) {
     const rk_host_group *group = &plan->cluster.hosts.groups[machine->group];
     double threads = group->cores ? fmax((double)group->cores / machine->ranks_beside, 1) : 1;
     double backward =
         plan->calibration.factors[RK_PLAN_PART_DENSE] * plan->dense.flops * 2 / 3 / machine->flops;
-    double samples = share_of_batch(plan);
+    double samples = batch_share_of_rank(plan);
     if (!rk_graph_runs_by_nodes(plan->dense.parameters, samples))
         samples = fmin(LAST_BLOCK * threads, samples);
     double window = backward * samples,
@@ -178,13 +178,13 @@ static double reduce_beside(const rk_plan *plan, const rk_machine *machine, doub
     return plan->dense.parameters > RK_BUCKET_VALUES ? fmin(seconds * (1 - last), window) : 0;
 }
 
-static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {
+static void set_step_parts(rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {
     const rk_machine *machine = &plan->machines[r];
     const rank_work *w = &work[r];
     double *parts = plan->ranks[r].parts, n_trainers = plan->request.roles.n_trainers,
            trains = rk_plan_trains(plan, r), memory = machine->capacity.memory_speed;
     double of_others = (n_trainers - trains) / n_trainers; /* of the requests to it as an owner */
-    rank_way way = way_of(plan, r, false), peers = way_of(plan, r, true);
+    rank_way way = network_way_of_rank(plan, r, false), peers = network_way_of_rank(plan, r, true);
     double messages = total->ids > 0 ? way.n_partners : 0;
     const double *factors = plan->calibration.factors;
     parts[RK_PLAN_PART_DEDUP] = factors[RK_PLAN_PART_DEDUP] * w->dedup / memory;
@@ -208,28 +208,30 @@ static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const ran
     parts[RK_PLAN_PART_READ] = plan->calibration.n_steps ? plan->calibration.wait : w->read / memory;
     parts[RK_PLAN_PART_REST] = plan->calibration.rest;
     parts[RK_PLAN_PART_DENSE] =
-        factors[RK_PLAN_PART_DENSE] * plan->dense.flops * share_of_batch(plan) / machine->flops;
+        factors[RK_PLAN_PART_DENSE] * plan->dense.flops * batch_share_of_rank(plan) / machine->flops;
     double summed =
         plan->dense.parameters * (plan->request.wire == RK_BF16 ? sizeof(uint16_t) : sizeof(float));
     parts[RK_PLAN_PART_ALL_REDUCE] = seconds_through(
         machine, &peers, 2 * peers.n_partners / n_trainers * summed, moved_by_sum, 2 * peers.n_partners);
-    plan->ranks[r].reduce_beside = reduce_beside(plan, machine, parts[RK_PLAN_PART_ALL_REDUCE]);
+    plan->ranks[r].reduce_beside = overlapped_all_reduce(plan, machine, parts[RK_PLAN_PART_ALL_REDUCE]);
 }
 
 /* Activations and their gradients, and what travels, twice where two batches are on their way. */
-static double buffers_of(const rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {
+static double estimate_buffer_bytes(const rk_plan *plan, int32_t r, const rank_work *work,
+                                    const rank_work *total) {
     double bytes = work[r].ids + work[r].rows + work[r].gradients,
            n_trainers = plan->request.roles.n_trainers;
     if (rk_plan_trains(plan, r))
         bytes += (total->ids + total->rows + total->gradients) / n_trainers +
-                 2 * share_of_batch(plan) * plan->dense.width * sizeof(float) + work[r].copies * n_trainers;
+                 2 * batch_share_of_rank(plan) * plan->dense.width * sizeof(float) +
+                 work[r].copies * n_trainers;
     return bytes * (plan->overlaps ? 2 : 1);
 }
 
-static void set_rank(rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {
+static void set_rank_cost(rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {
     rk_plan_rank *rank = &plan->ranks[r];
-    set_parts(plan, r, work, total);
-    rank->bytes[RK_PLAN_MEMORY_BUFFERS] = buffers_of(plan, r, work, total);
+    set_step_parts(plan, r, work, total);
+    rank->bytes[RK_PLAN_MEMORY_BUFFERS] = estimate_buffer_bytes(plan, r, work, total);
     if (rk_plan_trains(plan, r)) {
         rank->bytes[RK_PLAN_MEMORY_DENSE] = plan->dense.bytes;
         rank->bytes[RK_PLAN_MEMORY_DATA] = plan->data_bytes;
@@ -238,7 +240,7 @@ static void set_rank(rk_plan *plan, int32_t r, const rank_work *work, const rank
     for (int i = 0; i < RK_PLAN_PART_COUNT; i++) rank->seconds += i == RK_PLAN_PART_READ ? 0 : rank->parts[i];
 }
 
-static double price_of(const rk_plan *plan) {
+static double price_of_step(const rk_plan *plan) {
     double price = 0;
     for (int32_t r = 0; r < plan->n_ranks; r++) /* a host that is used in part is paid for whole */
         if (r == 0 || plan->machines[r].host != plan->machines[r - 1].host)
@@ -246,7 +248,7 @@ static double price_of(const rk_plan *plan) {
     return price;
 }
 
-static double balance_of(const rk_plan *plan, bool trainers) {
+static double compute_balance(const rk_plan *plan, bool trainers) {
     double most = 0, sum = 0, n = 0;
     for (int32_t r = 0; r < plan->n_ranks; r++) {
         if (rk_plan_trains(plan, r) != trainers) continue;
@@ -278,10 +280,10 @@ static void wait_for_reading(const rk_plan *plan, rk_plan_step *step) {
     step->seconds += *wait;
 }
 
-static void set_step(rk_plan *plan) {
+static void set_step_cost(rk_plan *plan) {
     rk_plan_step *step = &plan->step;
-    *step = (rk_plan_step){.price_per_hour = price_of(plan),
-                           .balance = fmax(balance_of(plan, true), balance_of(plan, false))};
+    *step = (rk_plan_step){.price_per_hour = price_of_step(plan),
+                           .balance = fmax(compute_balance(plan, true), compute_balance(plan, false))};
     plan->fullest = 0;
     step->reduce_beside = plan->ranks[0].reduce_beside;
     for (int32_t r = 0; r < plan->n_ranks; r++) {
@@ -303,13 +305,13 @@ rk_status rk_plan_cost(rk_plan *plan) {
     rank_work total = {0};
     RK_TRY(rk_alloc((size_t)plan->n_ranks, sizeof *work, &work));
     memset(plan->ranks, 0, (size_t)plan->n_ranks * sizeof *plan->ranks);
-    add_work(plan, work);
+    add_table_work(plan, work);
     for (int32_t r = 0; r < plan->n_ranks; r++) {
         total.ids += work[r].ids;
         total.rows += work[r].rows;
         total.gradients += work[r].gradients;
     }
-    for (int32_t r = 0; r < plan->n_ranks; r++) set_rank(plan, r, work, &total);
-    set_step(plan);
+    for (int32_t r = 0; r < plan->n_ranks; r++) set_rank_cost(plan, r, work, &total);
+    set_step_cost(plan);
     return RK_OK;
 }

@@ -11,7 +11,7 @@
 enum { MAX_SIMULATED_RANKS = 16 };
 
 /* A usual row: the dim of the table with most bytes. */
-static int32_t usual_dim(const rk_plan *plan) {
+static int32_t typical_dim(const rk_plan *plan) {
     int32_t most = 0;
     for (int32_t t = 1; t < plan->tables.n_tables; t++)
         if (rk_plan_table_bytes(plan, t) > rk_plan_table_bytes(plan, most)) most = t;
@@ -19,18 +19,18 @@ static int32_t usual_dim(const rk_plan *plan) {
 }
 
 /* The cores of a host of the group; of this machine where the file does not say. */
-static double cores_of(const rk_host_group *group) {
+static double cores_of_host(const rk_host_group *group) {
     return group->cores ? (double)group->cores : (double)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 rk_status rk_plan_measure_limits(rk_plan *plan) {
     bool layers = plan->dense.layer_in > 0;
-    RK_TRY(rk_roofline_gather(usual_dim(plan), &plan->here.memory_speed));
+    RK_TRY(rk_roofline_gather(typical_dim(plan), &plan->here.memory_speed));
     RK_TRY(rk_roofline_gemm(layers ? plan->dense.layer_in : 256, layers ? plan->dense.layer_out : 256,
                             &plan->here.flops));
     for (int64_t i = 0; i < plan->cluster.hosts.n_groups; i++) {
         rk_host_group *group = &plan->cluster.hosts.groups[i];
-        double part = cores_of(group) / (double)sysconf(_SC_NPROCESSORS_ONLN);
+        double part = cores_of_host(group) / (double)sysconf(_SC_NPROCESSORS_ONLN);
         plan->cluster.measured |= isnan(group->memory_bandwidth_gbs) || isnan(group->gflops);
         if (isnan(group->memory_bandwidth_gbs))
             group->memory_bandwidth_gbs = plan->here.memory_speed * part * 1e-9;
@@ -42,7 +42,7 @@ rk_status rk_plan_measure_limits(rk_plan *plan) {
 /* Ranks as those of the first host, as many as fill this machine. */
 static rk_trial_run simulated_ranks_of(const rk_plan *plan) {
     const rk_host_group *group = &plan->cluster.hosts.groups[plan->machines[0].group];
-    double cores = cores_of(group) / plan->machines[0].ranks_beside,
+    double cores = cores_of_host(group) / plan->machines[0].ranks_beside,
            here = (double)sysconf(_SC_NPROCESSORS_ONLN);
     rk_trial_run r = {.n_simulated_ranks = 1, .n_threads = (int)fmin(fmax(cores, 1), here)};
     if (cores < 2) r.n_simulated_ranks = (int32_t)fmin(fmax(here / cores, 1), MAX_SIMULATED_RANKS);

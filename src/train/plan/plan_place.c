@@ -42,7 +42,7 @@ void rk_plan_leave_ranks(rk_plan *plan) {
     release_ranks(plan);
 }
 
-static int role_of(const rk_plan *plan, int32_t rank) {
+static int role_of_rank(const rk_plan *plan, int32_t rank) {
     const rk_roles *roles = &plan->request.roles;
     return rank < roles->n_trainers ? 0 : rank < plan->n_ranks ? 1 : 2;
 }
@@ -50,17 +50,17 @@ static int role_of(const rk_plan *plan, int32_t rank) {
 /* Ranks of a host that do different things wait for each other: what a rank does, it does beside those of its
  * host that do the same, which share cores and memory's speed. With threads of a set number, those that are
  * fewer are no faster for that. */
-static void share_hosts(rk_plan *plan) {
+static void share_host_resources(rk_plan *plan) {
     int32_t all = plan->n_ranks + plan->n_readers, last;
     bool set = plan->config->train.threads > 0;
     for (int32_t first = 0; first < all; first = last) {
         int32_t counts[3] = {0};
         for (last = first; last < all && plan->machines[last].host == plan->machines[first].host; last++)
-            counts[role_of(plan, last)]++;
+            counts[role_of_rank(plan, last)]++;
         int32_t most = counts[0] > counts[1] ? counts[0] : counts[1];
         for (int32_t r = first; r < last; r++) {
             rk_machine *machine = &plan->machines[r];
-            int32_t beside = set && role_of(plan, r) < 2 ? most : counts[role_of(plan, r)];
+            int32_t beside = set && role_of_rank(plan, r) < 2 ? most : counts[role_of_rank(plan, r)];
             double times = (double)machine->ranks_beside / beside;
             machine->ranks_beside = beside;
             machine->flops *= times;
@@ -74,7 +74,7 @@ rk_status rk_plan_take_ranks(rk_plan *plan, int32_t n_ranks) {
     release_ranks(plan);
     RK_TRY(rk_cluster_file_ranks(&plan->cluster, n_ranks, &plan->machines, &roles));
     RK_TRY(agree_on_roles(plan, roles));
-    share_hosts(plan);
+    share_host_resources(plan);
     RK_TRY(rk_alloc((size_t)plan->n_ranks, sizeof *plan->capacities, &plan->capacities));
     return rk_alloc((size_t)plan->n_ranks, sizeof *plan->ranks, &plan->ranks);
 }

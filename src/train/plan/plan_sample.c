@@ -5,7 +5,7 @@
 #include "train/plan/plan_internal.h"
 
 /* Batches are whole but the first, which stands for data that has no more than one. */
-static rk_status count_all(rk_plan *plan, rk_dataset *dataset, int64_t n_rows) {
+static rk_status count_sampled_batches(rk_plan *plan, rk_dataset *dataset, int64_t n_rows) {
     const rk_batch *batch;
     rk_status status = RK_OK;
     for (bool first = true;
@@ -26,7 +26,7 @@ rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows) {
     RK_AUTO(rk_dataset_auto_free) rk_dataset *dataset = NULL;
     RK_TRY(rk_lookup_counter_create(&plan->tables, plan->request.roles.n_trainers, &plan->count));
     RK_TRY(rk_config_open_data(plan->config, plan->transforms, "train", &dataset));
-    RK_TRY(count_all(plan, dataset, n_rows));
+    RK_TRY(count_sampled_batches(plan, dataset, n_rows));
     rk_lookup_counter_conclude(plan->count, plan->loads);
     return RK_OK;
 }

@@ -21,7 +21,7 @@ rk_size_text rk_size_of(double bytes) {
 /* Ranks up to so many are shown one by one, of more the ends alone. */
 enum { MOST_RANKS_SHOWN = 16 };
 
-static void cluster_lines(const rk_plan *plan, rk_buffer *out) {
+static void write_cluster_lines(const rk_plan *plan, rk_buffer *out) {
     const rk_roles *roles = &plan->request.roles;
     static const char *const duties[] = {"", ", train", ", hold rows"};
     for (int64_t i = 0; i < plan->cluster.hosts.n_groups; i++) {
@@ -44,7 +44,7 @@ static void cluster_lines(const rk_plan *plan, rk_buffer *out) {
     if (plan->n_readers) rk_buffer_printf(out, "  %d more, which only read\n", plan->n_readers);
 }
 
-static void load_line(const rk_plan *plan, rk_buffer *out) {
+static void write_load_line(const rk_plan *plan, rk_buffer *out) {
     if (plan->sampled_rows)
         rk_buffer_printf(out, "loads: counted over %lld rows of the training data\n",
                          (long long)plan->sampled_rows);
@@ -55,7 +55,7 @@ static void load_line(const rk_plan *plan, rk_buffer *out) {
                          RK_ASSUMED_EXPONENT);
 }
 
-static int name_width(const rk_plan *plan) {
+static int table_name_width(const rk_plan *plan) {
     int width = 5;
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
         int length = (int)strlen(plan->tables.tables[t].name);
@@ -64,18 +64,18 @@ static int name_width(const rk_plan *plan) {
     return width;
 }
 
-static int ascending(const void *a, const void *b) {
+static int compare_ranks(const void *a, const void *b) {
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return (x > y) - (x < y);
 }
 
 /* "0-7, 9": each rank once. */
-static rk_status owner_list(const rk_table_placement *p, rk_buffer *out) {
+static rk_status write_owner_list(const rk_table_placement *p, rk_buffer *out) {
     int32_t n = p->n_slices * p->n_parts;
     RK_AUTOFREE int32_t *sorted = NULL;
     RK_TRY(rk_alloc((size_t)n, sizeof *sorted, &sorted));
     memcpy(sorted, p->owners, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    qsort(sorted, (size_t)n, sizeof *sorted, compare_ranks);
     for (int32_t i = 0; i < n;) {
         int32_t last = i;
         while (last + 1 < n && sorted[last + 1] - sorted[last] <= 1) last++;
@@ -86,7 +86,7 @@ static rk_status owner_list(const rk_table_placement *p, rk_buffer *out) {
     return RK_OK;
 }
 
-static rk_status table_line(const rk_plan *plan, int32_t t, int width, rk_buffer *out) {
+static rk_status write_table_line(const rk_plan *plan, int32_t t, int width, rk_buffer *out) {
     const rk_table_config *table = &plan->tables.tables[t];
     const rk_table_placement *p = &plan->placements[t];
     const rk_table_statistics *load = &plan->loads[t];
@@ -101,25 +101,25 @@ static rk_status table_line(const rk_plan *plan, int32_t t, int width, rk_buffer
     if (p->n_slices > 1) rk_buffer_printf(out, ", %d slices", p->n_slices);
     if (p->n_parts > 1) rk_buffer_printf(out, ", %d parts", p->n_parts);
     rk_buffer_text(out, p->n_slices * p->n_parts > 1 ? ", ranks " : ", rank ");
-    RK_TRY(owner_list(p, out));
+    RK_TRY(write_owner_list(p, out));
     rk_buffer_text(out, p->owner_pooling ? ", owner pooling\n" : "\n");
     return RK_OK;
 }
 
-static rk_status table_lines(const rk_plan *plan, rk_buffer *out) {
-    int width = name_width(plan);
+static rk_status write_table_lines(const rk_plan *plan, rk_buffer *out) {
+    int width = table_name_width(plan);
     double bytes = 0;
     rk_buffer_printf(out, "\ntables\n  %-*s %16s %5s %10s %8s %12s %12s  %s\n", width, "name", "rows", "dim",
                      "bytes", "ids", "rows/batch", "rows/trainer", "sharding");
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
-        RK_TRY(table_line(plan, t, width, out));
+        RK_TRY(write_table_line(plan, t, width, out));
         bytes += rk_plan_table_bytes(plan, t);
     }
     rk_buffer_printf(out, "  %-*s %16s %5s %10s\n", width, "total", "", "", rk_size_of(bytes).text);
     return RK_OK;
 }
 
-static void rank_line(const rk_plan *plan, int32_t r, const char *note, rk_buffer *out) {
+static void write_rank_line(const rk_plan *plan, int32_t r, const char *note, rk_buffer *out) {
     const rk_plan_rank *rank = &plan->ranks[r];
     rk_buffer_printf(out, "  %4d", r);
     for (int i = 0; i < RK_PLAN_MEMORY_COUNT; i++)
@@ -129,31 +129,31 @@ static void rank_line(const rk_plan *plan, int32_t r, const char *note, rk_buffe
                      note);
 }
 
-static int32_t busiest(const rk_plan *plan) {
+static int32_t find_busiest_rank(const rk_plan *plan) {
     int32_t most = 0;
     for (int32_t r = 1; r < plan->n_ranks; r++)
         if (plan->ranks[r].seconds > plan->ranks[most].seconds) most = r;
     return most;
 }
 
-static void rank_lines(const rk_plan *plan, rk_buffer *out) {
+static void write_rank_lines(const rk_plan *plan, rk_buffer *out) {
     rk_buffer_printf(out, "\nranks\n  %4s", "rank");
     for (int i = 0; i < RK_PLAN_MEMORY_COUNT; i++) rk_buffer_printf(out, " %10s", rk_plan_memory_names[i]);
     rk_buffer_printf(out, " %10s %8s %12s\n", "in all", "of its", "busy ms");
     if (plan->n_ranks <= MOST_RANKS_SHOWN) {
-        for (int32_t r = 0; r < plan->n_ranks; r++) rank_line(plan, r, "", out);
+        for (int32_t r = 0; r < plan->n_ranks; r++) write_rank_line(plan, r, "", out);
     } else {
-        rank_line(plan, 0, "  the first", out);
-        rank_line(plan, plan->n_ranks - 1, "  the last", out);
-        rank_line(plan, plan->fullest, "  the fullest", out);
-        rank_line(plan, busiest(plan), "  the busiest", out);
+        write_rank_line(plan, 0, "  the first", out);
+        write_rank_line(plan, plan->n_ranks - 1, "  the last", out);
+        write_rank_line(plan, plan->fullest, "  the fullest", out);
+        write_rank_line(plan, find_busiest_rank(plan), "  the busiest", out);
     }
     rk_buffer_printf(
         out, "  the busiest rank has %.3f of the mean of its kind; data: what reading takes at most\n",
         plan->step.balance);
 }
 
-static void step_lines(const rk_plan *plan, rk_buffer *out) {
+static void write_step_lines(const rk_plan *plan, rk_buffer *out) {
     const rk_plan_step *step = &plan->step;
     rk_buffer_printf(out, "\na step of %lld samples, %.0f a trainer, rows in %s on the wire\n",
                      (long long)plan->request.batch_size,
@@ -182,7 +182,7 @@ static void step_lines(const rk_plan *plan, rk_buffer *out) {
 }
 
 /* Where a table's largest piece is, and how large. */
-static double largest_piece(const rk_plan *plan, int32_t t, int32_t *rank) {
+static double find_largest_shard(const rk_plan *plan, int32_t t, int32_t *rank) {
     const rk_table_placement *p = &plan->placements[t];
     double row_bytes = rk_plan_table_bytes(plan, t) / (double)plan->tables.tables[t].n_rows /
                        (p->replicated ? 1 : p->n_slices),
@@ -201,15 +201,15 @@ static double largest_piece(const rk_plan *plan, int32_t t, int32_t *rank) {
     return most;
 }
 
-static void out_of_memory_lines(const rk_plan *plan, rk_buffer *out) {
-    int width = name_width(plan);
+static void write_out_of_memory_lines(const rk_plan *plan, rk_buffer *out) {
+    int width = table_name_width(plan);
     const rk_plan_rank *rank = &plan->ranks[plan->fullest];
     rk_buffer_printf(out, "\nit does not fit: rank %d would hold %s of %s\n", plan->fullest,
                      rk_size_of(rank->all_bytes).text,
                      rk_size_of(plan->machines[plan->fullest].capacity.memory_bytes).text);
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
         int32_t where;
-        double piece = largest_piece(plan, t, &where);
+        double piece = find_largest_shard(plan, t, &where);
         rk_buffer_printf(out, "  %-*s %10s, of which %10s on rank %d", width, plan->tables.tables[t].name,
                          rk_size_of(rk_plan_table_bytes(plan, t)).text, rk_size_of(piece).text, where);
         rk_buffer_text(
@@ -221,13 +221,13 @@ static void out_of_memory_lines(const rk_plan *plan, rk_buffer *out) {
 rk_status rk_plan_to_text(const rk_plan *plan, char **out) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     rk_buffer_text(&text, "cluster\n");
-    cluster_lines(plan, &text);
-    load_line(plan, &text);
-    RK_TRY(table_lines(plan, &text));
-    rank_lines(plan, &text);
+    write_cluster_lines(plan, &text);
+    write_load_line(plan, &text);
+    RK_TRY(write_table_lines(plan, &text));
+    write_rank_lines(plan, &text);
     if (rk_plan_fits(plan))
-        step_lines(plan, &text);
+        write_step_lines(plan, &text);
     else
-        out_of_memory_lines(plan, &text);
+        write_out_of_memory_lines(plan, &text);
     return rk_buffer_take(&text, out);
 }

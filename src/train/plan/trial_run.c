@@ -142,7 +142,7 @@ static void train_steps(simulated_rank *r) {
 }
 
 /* Rank 0 sets the number of the next steps, by what the last ones took. */
-static void set_steps(simulated_rank *r, double begun, int64_t done, double wanted_seconds) {
+static void choose_step_count(simulated_rank *r, double begun, int64_t done, double wanted_seconds) {
     if (r->number) return;
     double n = wanted_seconds / (rk_clock_seconds() - begun) * (double)done;
     r->simulation->n_steps = n < FEWEST_STEPS ? FEWEST_STEPS : n > MOST_STEPS ? MOST_STEPS : (int64_t)n;
@@ -153,11 +153,11 @@ static void run_simulated_rank(simulated_rank *r) {
     if (r->simulation->failed) return;
     double begun = rk_clock_seconds();
     train_steps(r);
-    set_steps(r, begun, WARM_STEPS, warm_seconds);
+    choose_step_count(r, begun, WARM_STEPS, warm_seconds);
     sync_ranks(r, RK_OK);
     begun = rk_clock_seconds();
     train_steps(r);
-    set_steps(r, begun, r->simulation->n_steps, timed_seconds);
+    choose_step_count(r, begun, r->simulation->n_steps, timed_seconds);
     sync_ranks(r, r->number ? RK_OK : rk_trace_count());
     r->n_samples = r->n_batches = 0;
     begun = rk_clock_seconds();
@@ -190,7 +190,7 @@ static rk_status run_in_threads(simulation *s) {
     return RK_OK;
 }
 
-static rk_status first_failure(const simulation *s) {
+static rk_status first_failed_rank(const simulation *s) {
     for (int32_t i = 0; i < s->trial_run->n_simulated_ranks; i++)
         if (s->ranks[i].status != RK_OK) return rk_error(s->ranks[i].status, "%s", s->ranks[i].error);
     return RK_OK;
@@ -215,7 +215,7 @@ static void split_time_by_part(const simulation *s) {
     r->parts[RK_PLAN_PART_REST] = fmax(r->seconds - known, 0);
 }
 
-static void release(simulation *s) {
+static void release_simulation(simulation *s) {
     for (int32_t i = 0; i < s->trial_run->n_simulated_ranks && s->ranks; i++) {
         simulated_rank *r = &s->ranks[i];
         if (r->model) rk_local_batch_release(r->model, &r->local_batch);
@@ -242,11 +242,11 @@ rk_status rk_plan_trial_run(const rk_plan *plan, rk_trial_run *r) {
         RK_GOTO(run_in_threads(&s));
     else
         run_simulated_rank(&s.ranks[0]);
-    status = first_failure(&s);
+    status = first_failed_rank(&s);
     if (status == RK_OK) split_time_by_part(&s);
     rk_status stopped = rk_trace_stop();
     if (status == RK_OK) status = stopped;
 done:
-    release(&s);
+    release_simulation(&s);
     return status;
 }

@@ -6,7 +6,7 @@
 #include "model/presets/preset.h"
 #include "train/run/trainer_internal.h"
 
-static void warn_of_leak(const rk_data_feature *feature, const rk_label_section *label) {
+static void warn_of_label_leak(const rk_data_feature *feature, const rk_label_section *label) {
     const char *column = rk_feature_column(feature), *target = rk_label_column(label);
     if (column && target && strcmp(column, target) == 0)
         rk_log(RK_LOG_WARNING,
@@ -37,7 +37,8 @@ void rk_trainer_warn_of_config(const rk_trainer *t) {
     const rk_config *c = t->config;
     if (!t->is_first) return;
     for (int64_t i = 0; i < c->data.n_features; i++)
-        for (int64_t k = 0; k < c->data.n_labels; k++) warn_of_leak(&c->data.features[i], &c->data.labels[k]);
+        for (int64_t k = 0; k < c->data.n_labels; k++)
+            warn_of_label_leak(&c->data.features[i], &c->data.labels[k]);
     for (int64_t i = 0; i < c->embedding.n_tables; i++) warn_of_untrained_row(&c->embedding.tables[i]);
     const rk_preset *preset = rk_preset_of(c->model.kind);
     if (preset && preset->vector_pairs && rk_dataset_schema(t->train)->n_features == 1 &&

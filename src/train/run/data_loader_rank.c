@@ -57,7 +57,7 @@ static rk_status open_evaluation(reading *r, const char *split, stream *s) {
     return rk_trainer_open_split(r->trainer, split, s->cuts[r->readers->n_trainers], &s->dataset);
 }
 
-static rk_status begin(reading *r, const rk_read_request *word, size_t n_bytes) {
+static rk_status begin_stream(reading *r, const rk_read_request *word, size_t n_bytes) {
     size_t n_cuts = (size_t)r->readers->n_trainers + 1;
     stream *s = &r->streams[word->stream];
     RK_FAIL_IF(n_bytes <= sizeof *word + n_cuts * sizeof *s->cuts || ((const char *)word)[n_bytes - 1],
@@ -72,18 +72,18 @@ static rk_status begin(reading *r, const rk_read_request *word, size_t n_bytes) 
     return rk_dataset_seek(s->dataset, word->position);
 }
 
-static void put_head(rk_buffer *out, const rk_read_head *head) {
+static void write_answer_head(rk_buffer *out, const rk_read_head *head) {
     rk_buffer_clear(out);
     rk_buffer_append(out, head, sizeof *head);
 }
 
 /* A trainer learns from its samples; of an evaluation it predicts its samples and measures all. */
-static void put_local_batch(const stream *s, bool trains, const rk_batch *batch, const double *task_samples,
-                            int32_t trainer, rk_buffer *out) {
+static void write_local_batch(const stream *s, bool trains, const rk_batch *batch, const double *task_samples,
+                              int32_t trainer, rk_buffer *out) {
     int64_t first = s->cuts[trainer] < batch->n ? s->cuts[trainer] : batch->n,
             last = s->cuts[trainer + 1] < batch->n ? s->cuts[trainer + 1] : batch->n;
-    put_head(out,
-             &(rk_read_head){.status = RK_OK, .total = batch->n, .base = first, .n_tasks = batch->n_tasks});
+    write_answer_head(
+        out, &(rk_read_head){.status = RK_OK, .total = batch->n, .base = first, .n_tasks = batch->n_tasks});
     rk_buffer_append(out, task_samples, (size_t)batch->n_tasks * sizeof *task_samples);
     rk_batch_pack(batch, first, last - first, trains ? RK_PACK_INPUT | RK_PACK_LABELS : RK_PACK_INPUT, out);
     if (!trains) rk_batch_pack(batch, 0, batch->n, RK_PACK_LABELS | RK_PACK_GROUPS, out);
@@ -108,15 +108,15 @@ static rk_status answer_batch(reading *r, int32_t number, const rk_batch *batch)
         r->task_samples[t] = rk_loss_weight(batch->n, batch->sample_weights,
                                             labels[t].optional ? batch->labels + t : NULL, batch->n_tasks);
     for (int32_t t = 0; t < r->readers->n_trainers; t++)
-        put_local_batch(&r->streams[number], number == RK_READ_TRAINING, batch, r->task_samples, t,
-                        &r->answers[t]);
+        write_local_batch(&r->streams[number], number == RK_READ_TRAINING, batch, r->task_samples, t,
+                          &r->answers[t]);
     rk_trace_end(begin, "pack");
     return send_answers(r);
 }
 
 /* Trainers that learn of a failure report it and end the run on all ranks. A data loader waits for that, so
  * as not to end the run before they have reported. It no longer answers requests. */
-static void await_end(reading *r) {
+static void wait_for_run_end(reading *r) {
     for (bool goes_on = true; goes_on;) {
         RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
         if (receive_request(r, &all_to_all) != RK_OK) return;
@@ -130,12 +130,12 @@ static rk_status answer_status(reading *r, rk_status found) {
     char reason[4096] = "";
     if (found != RK_END) rk_error_copy(reason, sizeof reason);
     for (int32_t t = 0; t < r->readers->n_trainers; t++) {
-        put_head(&r->answers[t], &(rk_read_head){.status = found});
+        write_answer_head(&r->answers[t], &(rk_read_head){.status = found});
         rk_buffer_append(&r->answers[t], reason, strlen(reason));
     }
     RK_TRY(send_answers(r));
     if (found == RK_END) return RK_OK;
-    await_end(r);
+    wait_for_run_end(r);
     return rk_error(found, "%s", reason);
 }
 
@@ -151,7 +151,7 @@ static rk_status next_of_epoch(rk_dataset *dataset, int64_t epoch, const rk_batc
 }
 
 /* `begun`: the error of the stream's start, which is sent with its first batch. */
-static rk_status answer(reading *r, int32_t number, int64_t epoch, rk_status begun) {
+static rk_status answer_request(reading *r, int32_t number, int64_t epoch, rk_status begun) {
     const rk_batch *batch;
     uint64_t begin = rk_trace_begin();
     rk_status status = begun == RK_OK ? next_of_epoch(r->streams[number].dataset, epoch, &batch) : begun;
@@ -159,7 +159,7 @@ static rk_status answer(reading *r, int32_t number, int64_t epoch, rk_status beg
     return status == RK_OK ? answer_batch(r, number, batch) : answer_status(r, status);
 }
 
-static rk_status serve(reading *r) {
+static rk_status serve_requests(reading *r) {
     for (;;) {
         rk_all_to_all *all_to_all;
         RK_TRY(receive_request(r, &all_to_all));
@@ -168,10 +168,10 @@ static rk_status serve(reading *r) {
         int32_t kind = word->kind, number = word->stream;
         int64_t epoch = word->position.epoch;
         rk_status status = RK_OK;
-        if (kind == RK_READ_BEGIN) status = begin(r, word, message->n_bytes);
+        if (kind == RK_READ_BEGIN) status = begin_stream(r, word, message->n_bytes);
         rk_all_to_all_free(all_to_all);
         if (kind == RK_READ_LEAVE) return RK_OK;
-        if (kind == RK_READ_NEXT || status != RK_OK) RK_TRY(answer(r, number, epoch, status));
+        if (kind == RK_READ_NEXT || status != RK_OK) RK_TRY(answer_request(r, number, epoch, status));
     }
 }
 
@@ -181,7 +181,7 @@ rk_status rk_trainer_read(rk_trainer *t) {
     rk_status status = rk_alloc((size_t)r.readers->n_trainers, sizeof *r.answers, &r.answers);
     if (status == RK_OK)
         status = rk_alloc((size_t)t->config->data.n_labels, sizeof *r.task_samples, &r.task_samples);
-    if (status == RK_OK) status = serve(&r);
+    if (status == RK_OK) status = serve_requests(&r);
     for (int32_t i = 0; i < r.readers->n_trainers && r.answers; i++) rk_buffer_release(&r.answers[i]);
     RK_FREE_ALL(r.answers, r.task_samples);
     for (int i = 0; i < RK_READ_STREAMS; i++) {

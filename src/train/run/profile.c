@@ -58,7 +58,7 @@ static rk_status train_steps(profiling *p, int64_t n) {
 }
 
 /* What threads spent in blocks, scaled to the wall time that is left beside the other stages. */
-static void share_time(const profiling *p, rk_profile *out) {
+static void scale_block_times(const profiling *p, rk_profile *out) {
     double alone = 0, in_blocks = 0;
     int n = 0;
     for (; p->stages[n].name; n++) *(p->stages[n].in_blocks ? &in_blocks : &alone) += p->seconds[n];
@@ -74,14 +74,14 @@ static void share_time(const profiling *p, rk_profile *out) {
         (rk_profile_stage){.name = "other", .seconds = (left - blocks) / (double)out->n_steps, .unit = "B"};
 }
 
-static rk_profile_stage *stage(rk_profile *out, const char *name) {
+static rk_profile_stage *find_or_add_stage(rk_profile *out, const char *name) {
     int i = 0;
     while (strcmp(out->stages[i].name, name) != 0) i++;
     return &out->stages[i];
 }
 
-static void set_work(rk_profile *out, const char *name, double work, double limit, const char *unit) {
-    rk_profile_stage *s = stage(out, name);
+static void set_stage_work(rk_profile *out, const char *name, double work, double limit, const char *unit) {
+    rk_profile_stage *s = find_or_add_stage(out, name);
     s->work = work;
     s->limit = limit;
     s->unit = unit;
@@ -109,10 +109,10 @@ static void set_limits(const profiling *p, rk_profile *out) {
     if (p->gemm) out->gemm_limit = rk_roofline_mean_rate(p->gemm);
     out->limits_spread =
         fmax(p->gather ? rk_roofline_spread(p->gather) : 1, p->gemm ? rk_roofline_spread(p->gemm) : 1);
-    set_work(out, "lookup", (double)work.lookup_bytes, out->gather_limit, "B");
-    set_work(out, "update rows", (double)work.update_bytes, out->gather_limit, "B");
-    set_work(out, "forward", work.flops / 3, out->gemm_limit, "F");
-    set_work(out, "backward", work.flops / 3 * 2, out->gemm_limit, "F");
+    set_stage_work(out, "lookup", (double)work.lookup_bytes, out->gather_limit, "B");
+    set_stage_work(out, "update rows", (double)work.update_bytes, out->gather_limit, "B");
+    set_stage_work(out, "forward", work.flops / 3, out->gemm_limit, "F");
+    set_stage_work(out, "backward", work.flops / 3 * 2, out->gemm_limit, "F");
 }
 
 /* Steps that are timed. */
@@ -142,7 +142,7 @@ static rk_status measure_steps(profiling *p, int64_t n_steps, int64_t n_warmup, 
     out->n_steps = p->n_steps;
     out->batch_size = p->n_samples / p->n_steps;
     out->seconds = p->wall / (double)p->n_steps;
-    share_time(p, out);
+    scale_block_times(p, out);
     if (p->stages == stages_of_cpu) set_limits(p, out);
     return RK_OK;
 }

@@ -42,7 +42,7 @@ struct rk_roofline {
     multiplying multiplying;
 };
 
-static void gather(void *context, size_t task, int thread) {
+static void gather_rows(void *context, size_t task, int thread) {
     const rk_roofline *roofline = context;
     const gathering *g = &roofline->gathering;
     for (size_t first = 0; first < BAGS; first += BLOCK)
@@ -105,7 +105,7 @@ static rk_status prepare_gather(rk_roofline *roofline, int32_t dim, uint64_t tab
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(TASKS * BAGS, g->ids),
                         RK_ARRAY((size_t)rk_parallel_threads() * BLOCK * (size_t)dim, g->out)));
     for (int64_t i = 0; i < TASKS * BAGS; i++) g->ids[i] = (int64_t)rk_rng_below(&rng, (uint64_t)n_rows);
-    roofline->task = gather;
+    roofline->task = gather_rows;
     roofline->n_tasks = TASKS;
     roofline->work = 2.0 * TASKS * BAGS * dim * sizeof(float);
     return warm_up(roofline);
@@ -129,7 +129,7 @@ rk_status rk_roofline_create_gather(int32_t dim, uint64_t table_bytes, rk_roofli
     return end_create(roofline, prepare_gather(roofline, dim, table_bytes), out);
 }
 
-static void multiply(void *context, size_t task, int thread) {
+static void multiply_matrices(void *context, size_t task, int thread) {
     (void)task;
     multiplying *m = &((rk_roofline *)context)->multiplying;
     size_t t = (size_t)thread;
@@ -154,7 +154,7 @@ static rk_status prepare_gemm(rk_roofline *roofline, int64_t in, int64_t out_uni
     RK_TRY(rk_packed_matrix_set(m->matrix, m->w, true));
     double flops = 2.0 * ROWS * (double)in * (double)out_units;
     m->n_calls = 1 + (size_t)(2e8 / flops);
-    roofline->task = multiply;
+    roofline->task = multiply_matrices;
     roofline->n_tasks = 8 * n_threads;
     roofline->work = flops * (double)(m->n_calls * roofline->n_tasks);
     return warm_up(roofline);
@@ -167,7 +167,7 @@ rk_status rk_roofline_create_gemm(int64_t in, int64_t out_units, rk_roofline **o
 }
 
 /* The best of some turns. */
-static rk_status best_rate(rk_roofline *roofline, double *out) {
+static rk_status measure_best_rate(rk_roofline *roofline, double *out) {
     rk_status status = RK_OK;
     for (int i = 0; i < TURNS && status == RK_OK; i++) status = rk_roofline_run_turn(roofline);
     if (status == RK_OK) *out = roofline->work / roofline->shortest;
@@ -178,11 +178,11 @@ static rk_status best_rate(rk_roofline *roofline, double *out) {
 rk_status rk_roofline_gather(int32_t dim, double *out) {
     rk_roofline *roofline;
     RK_TRY(rk_roofline_create_gather(dim, UINT64_MAX, &roofline));
-    return best_rate(roofline, out);
+    return measure_best_rate(roofline, out);
 }
 
 rk_status rk_roofline_gemm(int64_t in, int64_t out_units, double *out) {
     rk_roofline *roofline;
     RK_TRY(rk_roofline_create_gemm(in, out_units, &roofline));
-    return best_rate(roofline, out);
+    return measure_best_rate(roofline, out);
 }

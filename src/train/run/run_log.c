@@ -21,7 +21,7 @@ void rk_run_log_release(rk_run_log *log) {
     *log = (rk_run_log){0};
 }
 
-static rk_status append(const char *path, const void *data, size_t n_bytes) {
+static rk_status append_to_file(const char *path, const void *data, size_t n_bytes) {
     int descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor < 0) return rk_error_errno(RK_IO, errno, "could not open '%s'", path);
     const char *at = data;
@@ -40,7 +40,7 @@ static rk_status append(const char *path, const void *data, size_t n_bytes) {
     return status;
 }
 
-static int64_t size_of(const char *path) {
+static int64_t file_size(const char *path) {
     uint64_t n = 0;
     return path && rk_file_exists(path) && rk_file_size(path, &n) == RK_OK ? (int64_t)n : 0;
 }
@@ -58,7 +58,7 @@ static size_t end_of_records(const uint8_t *data, size_t n_bytes) {
     return at;
 }
 
-static void warn_of_shorter(const char *path, size_t n_bytes, int64_t wanted) {
+static void warn_of_shorter_log(const char *path, size_t n_bytes, int64_t wanted) {
     if ((uint64_t)wanted <= n_bytes) return;
     rk_log(
         RK_LOG_WARNING,
@@ -71,19 +71,19 @@ static rk_status truncate_file(const char *path, int64_t n_bytes, size_t (*end_o
     RK_AUTO(rk_map_release) rk_map map = {0};
     bool there = rk_file_exists(path);
     if (there) RK_TRY(rk_map_open(path, &map));
-    warn_of_shorter(path, map.n_bytes, n_bytes);
+    warn_of_shorter_log(path, map.n_bytes, n_bytes);
     if (!there) return RK_OK;
     size_t end =
         map.n_bytes ? end_of(map.data, (uint64_t)n_bytes < map.n_bytes ? (size_t)n_bytes : map.n_bytes) : 0;
     return truncate(path, (off_t)end) == 0 ? RK_OK : rk_error_errno(RK_IO, errno, "could not cut '%s'", path);
 }
 
-static rk_status start_events(const char *path) {
-    if (size_of(path) > 0) return RK_OK;
+static rk_status write_events_header(const char *path) {
+    if (file_size(path) > 0) return RK_OK;
     RK_AUTO(rk_buffer_release) rk_buffer event = {0};
     rk_tensorboard_begin(rk_clock_wall_seconds(), &event);
     RK_TRY(event.status);
-    return append(path, event.data, event.n_bytes);
+    return append_to_file(path, event.data, event.n_bytes);
 }
 
 rk_status rk_run_log_open(const char *directory, bool tensorboard, int64_t keep_bytes, int64_t events_bytes,
@@ -97,7 +97,7 @@ rk_status rk_run_log_open(const char *directory, bool tensorboard, int64_t keep_
         errno != ENOENT)
         return rk_error_errno(RK_IO, errno, "could not remove '%s'", log.events_path);
     if (tensorboard) {
-        RK_TRY(start_events(log.events_path));
+        RK_TRY(write_events_header(log.events_path));
     } else {
         rk_free(log.events_path);
         log.events_path = NULL;
@@ -111,7 +111,7 @@ static void set_number(json_t *object, const char *key, double value) {
     if (isfinite(value)) json_object_set_new(object, key, json_real(value));
 }
 
-static rk_status add_line(rk_run_log *log, const rk_log_entry *entry) {
+static rk_status write_json_line(rk_run_log *log, const rk_log_entry *entry) {
     json_auto_t *object = json_pack("{s:s, s:I, s:I}", "kind", entry->kind, "epoch", (json_int_t)entry->epoch,
                                     "step", (json_int_t)entry->step);
     if (!object) return RK_NO_MEMORY_ERROR(0);
@@ -127,12 +127,12 @@ static rk_status add_line(rk_run_log *log, const rk_log_entry *entry) {
     if (!text) return RK_NO_MEMORY_ERROR(0);
     size_t n = strlen(text);
     text[n] = '\n'; /* in place of the NUL: one write a line */
-    rk_status status = append(log->jsonl_path, text, n + 1);
+    rk_status status = append_to_file(log->jsonl_path, text, n + 1);
     free(text);
     return status;
 }
 
-static rk_status add_events(rk_run_log *log, const rk_log_entry *entry) {
+static rk_status write_tensorboard_events(rk_run_log *log, const rk_log_entry *entry) {
     RK_AUTO(rk_buffer_release) rk_buffer events = {0};
     char tag[300];
     double now = rk_clock_wall_seconds();
@@ -149,15 +149,15 @@ static rk_status add_events(rk_run_log *log, const rk_log_entry *entry) {
         rk_tensorboard_scalar(tag, entry->metrics[i].value, entry->step, now, &events);
     }
     RK_TRY(events.status);
-    return append(log->events_path, events.data, events.n_bytes);
+    return append_to_file(log->events_path, events.data, events.n_bytes);
 }
 
 rk_status rk_run_log_add(rk_run_log *log, const rk_log_entry *entry) {
-    RK_TRY(add_line(log, entry));
-    return log->events_path ? add_events(log, entry) : RK_OK;
+    RK_TRY(write_json_line(log, entry));
+    return log->events_path ? write_tensorboard_events(log, entry) : RK_OK;
 }
 
 void rk_run_log_bytes(const rk_run_log *log, int64_t *jsonl, int64_t *events) {
-    *jsonl = size_of(log->jsonl_path);
-    *events = size_of(log->events_path);
+    *jsonl = file_size(log->jsonl_path);
+    *events = file_size(log->events_path);
 }

@@ -56,13 +56,13 @@ static bool has_ended(const rk_trainer *t) {
 
 /* Whether the checkpoint's policy went by another metric; one that does not say what it went by went by this
  * one. */
-static bool went_by_another(const rk_trainer *t, const char *then, int task, int metric) {
+static bool watched_other_metric(const rk_trainer *t, const char *then, int task, int metric) {
     char now[1024];
     rk_config_metric_name(t->config, task, metric, now, sizeof now);
     return then && strcmp(then, now) != 0;
 }
 
-static void warn_of_another(const rk_trainer *t, const char *then, int task, int metric) {
+static void warn_of_other_metric(const rk_trainer *t, const char *then, int task, int metric) {
     char now[1024];
     rk_config_metric_name(t->config, task, metric, now, sizeof now);
     if (t->is_first)
@@ -72,7 +72,7 @@ static void warn_of_another(const rk_trainer *t, const char *then, int task, int
                                     : "the search for the best starts anew from here");
 }
 
-static bool is_there(const rk_trainer *t, int64_t step) {
+static bool checkpoint_exists(const rk_trainer *t, int64_t step) {
     RK_AUTOFREE char *path = NULL;
     RK_AUTO(rk_manifest_release) rk_manifest m = {0};
     return rk_checkpoint_path(t->config->train.output, step, &path) == RK_OK &&
@@ -83,7 +83,7 @@ static bool is_there(const rk_trainer *t, int64_t step) {
 static bool has_lost_best(const rk_trainer *t) {
     const rk_early_stopping *p = &t->progress.stopping;
     if (!t->config->keeps_best || isnan(p->best) || p->best_step == t->progress.step ||
-        is_there(t, p->best_step))
+        checkpoint_exists(t, p->best_step))
         return false;
     if (t->is_first)
         rk_log(RK_LOG_WARNING,
@@ -97,17 +97,17 @@ static bool has_lost_best(const rk_trainer *t) {
  * whether the metrics differ from the checkpoint's and the run goes on. */
 static bool reset_early_stopping(rk_trainer *t, const rk_manifest *m) {
     const rk_config *c = t->config;
-    bool watched = went_by_another(t, m->metric, c->watched_task, c->watched_metric);
-    bool plateau = went_by_another(t, m->plateau_metric, c->plateau_task, c->plateau_metric);
+    bool watched = watched_other_metric(t, m->metric, c->watched_task, c->watched_metric);
+    bool plateau = watched_other_metric(t, m->plateau_metric, c->plateau_task, c->plateau_metric);
     if (watched) rk_early_stopping_reset_best(&t->progress.stopping);
     if (plateau) rk_early_stopping_reset_plateau(&t->progress.stopping);
     t->progress.finished = has_ended(t);
     bool stays = t->progress.finished && m->keeps_best == c->keeps_best;
     if (stays) t->progress.stopping = m->progress.stopping;
     if (watched && (t->rules.stops || c->keeps_best))
-        warn_of_another(t, m->metric, c->watched_task, c->watched_metric);
+        warn_of_other_metric(t, m->metric, c->watched_task, c->watched_metric);
     if (plateau && t->rules.drops && !t->progress.finished)
-        warn_of_another(t, m->plateau_metric, c->plateau_task, c->plateau_metric);
+        warn_of_other_metric(t, m->plateau_metric, c->plateau_task, c->plateau_metric);
     if (!t->progress.finished && has_lost_best(t)) rk_early_stopping_reset_best(&t->progress.stopping);
     return (watched || plateau) && !stays;
 }

@@ -13,7 +13,7 @@
 enum { N_TRAFFIC_METRICS = 5, N_KEY_METRICS = 4 };
 
 /* Steps of the whole run, 0 while unknown. */
-static int64_t total_steps(const rk_trainer *t) {
+static int64_t count_total_steps(const rk_trainer *t) {
     const rk_train_section *s = &t->config->train;
     int64_t n_rows = rk_batch_source_n_rows(&t->train_source), by_epochs = 0;
     if (s->epochs && n_rows >= 0) by_epochs = s->epochs * ((n_rows + s->batch_size - 1) / s->batch_size);
@@ -21,12 +21,12 @@ static int64_t total_steps(const rk_trainer *t) {
     return by_epochs && by_epochs < s->steps ? by_epochs : s->steps;
 }
 
-static rk_status log_entry(rk_trainer *t, const rk_log_entry *entry) {
+static rk_status write_log_entry(rk_trainer *t, const rk_log_entry *entry) {
     return t->is_first ? rk_run_log_add(&t->log, entry) : RK_OK;
 }
 
 /* What a step since the last entry exchanged, over ranks. */
-static int32_t traffic_metrics(rk_trainer *t, rk_metric *out) {
+static int32_t add_traffic_metrics(rk_trainer *t, rk_metric *out) {
     if (rk_comm_size(t->comm) == 1) return 0;
     rk_model_comm_traffic was = t->traffic, now = rk_model_count_comm_traffic(t->model);
     double n = (double)(now.n_batches - was.n_batches);
@@ -44,7 +44,7 @@ static int32_t traffic_metrics(rk_trainer *t, rk_metric *out) {
 }
 
 /* Of dynamic tables, so far. */
-static int32_t key_metrics(const rk_trainer *t, rk_metric *out) {
+static int32_t add_key_metrics(const rk_trainer *t, rk_metric *out) {
     rk_key_counts keys = rk_model_count_keys(t->model);
     if (!keys.n_tables) return 0;
     const rk_metric metrics[N_KEY_METRICS] = {{"dynamic_rows", (double)keys.n_rows},
@@ -64,7 +64,7 @@ static rk_status report_progress(rk_trainer *t, bool now) {
     if (t->progress.step == t->last_progress_step && !t->progress.loss_steps)
         return RK_OK; /* a run that goes on from this step may have losses to tell */
     double loss = t->progress.loss_steps ? t->progress.loss_sum / (double)t->progress.loss_steps : NAN;
-    int64_t total = total_steps(t), left = total - t->progress.step;
+    int64_t total = count_total_steps(t), left = total - t->progress.step;
     double rate = passed > 0 ? (double)t->samples_since / passed : 0;
     rk_event event = {.kind = RK_EVENT_PROGRESS,
                       .epoch = rk_trainer_spoken_epoch(t),
@@ -82,19 +82,20 @@ static rk_status report_progress(rk_trainer *t, bool now) {
     t->progress.loss_sum = 0;
     t->progress.loss_steps = 0;
     rk_metric metrics[N_TRAFFIC_METRICS + N_KEY_METRICS];
-    int32_t n_metrics = traffic_metrics(t, metrics);
-    n_metrics += key_metrics(t, metrics + n_metrics);
-    return log_entry(t, &(rk_log_entry){.kind = "train",
-                                        .epoch = event.epoch,
-                                        .step = event.step,
-                                        .loss = loss,
-                                        .samples_per_second = goes_on ? rate : NAN,
-                                        .learning_rate_factor = t->progress.stopping.learning_rate_factor,
-                                        .metrics = metrics,
-                                        .n_metrics = n_metrics});
+    int32_t n_metrics = add_traffic_metrics(t, metrics);
+    n_metrics += add_key_metrics(t, metrics + n_metrics);
+    return write_log_entry(t,
+                           &(rk_log_entry){.kind = "train",
+                                           .epoch = event.epoch,
+                                           .step = event.step,
+                                           .loss = loss,
+                                           .samples_per_second = goes_on ? rate : NAN,
+                                           .learning_rate_factor = t->progress.stopping.learning_rate_factor,
+                                           .metrics = metrics,
+                                           .n_metrics = n_metrics});
 }
 
-static void count_loss(rk_trainer *t, double loss) {
+static void add_loss(rk_trainer *t, double loss) {
     if (isnan(loss)) return; /* a skipped step, which the model counts, or a batch that was only begun */
     if (t->first_step == 0 && !t->has_loss) rk_trainer_warn_of_first_loss(t, loss);
     t->has_loss = true;
@@ -103,19 +104,19 @@ static void count_loss(rk_trainer *t, double loss) {
 }
 
 /* Train on what was begun, before anything looks at the model or at all losses so far. */
-static rk_status drain(rk_trainer *t) {
+static rk_status drain_queue(rk_trainer *t) {
     for (;;) {
         double loss;
         bool left;
         RK_TRY(rk_model_drain(t->model, &loss, &left));
         if (!left) return RK_OK;
-        count_loss(t, loss);
+        add_loss(t, loss);
     }
 }
 
-static rk_status save(rk_trainer *t) {
+static rk_status save_checkpoint(rk_trainer *t) {
     if (t->saved_step == t->progress.step) return RK_OK;
-    RK_TRY(drain(t));
+    RK_TRY(drain_queue(t));
     uint64_t begin = rk_trace_begin();
     if (t->is_first) rk_run_log_bytes(&t->log, &t->progress.log_bytes, &t->progress.events_bytes);
     RK_AUTOFREE char *path = NULL;
@@ -129,7 +130,7 @@ static rk_status save(rk_trainer *t) {
 }
 
 /* With dynamic tables also the uses of keys that had no row. */
-static rk_status log_valid(rk_trainer *t, const rk_event *event, int64_t n_missing) {
+static rk_status log_validation(rk_trainer *t, const rk_event *event, int64_t n_missing) {
     const rk_evaluation *e = &t->evaluation;
     RK_AUTOFREE rk_metric *metrics = NULL;
     int32_t n = e->n_shown;
@@ -137,19 +138,20 @@ static rk_status log_valid(rk_trainer *t, const rk_event *event, int64_t n_missi
     if (n) memcpy(metrics, e->shown, (size_t)n * sizeof *metrics);
     if (rk_model_count_keys(t->model).n_tables)
         metrics[n++] = (rk_metric){"dynamic_missing", (double)n_missing};
-    return log_entry(t, &(rk_log_entry){.kind = "valid",
-                                        .epoch = event->epoch,
-                                        .step = event->step,
-                                        .loss = NAN,
-                                        .samples_per_second = NAN,
-                                        .learning_rate_factor = t->progress.stopping.learning_rate_factor,
-                                        .metrics = metrics,
-                                        .n_metrics = n});
+    return write_log_entry(t,
+                           &(rk_log_entry){.kind = "valid",
+                                           .epoch = event->epoch,
+                                           .step = event->step,
+                                           .loss = NAN,
+                                           .samples_per_second = NAN,
+                                           .learning_rate_factor = t->progress.stopping.learning_rate_factor,
+                                           .metrics = metrics,
+                                           .n_metrics = n});
 }
 
 /* Evaluate on the validation data, judge, log. *stop: early stopping says so. */
-static rk_status validate(rk_trainer *t, bool *stop) {
-    RK_TRY(drain(t));
+static rk_status evaluate_validation(rk_trainer *t, bool *stop) {
+    RK_TRY(drain_queue(t));
     uint64_t begin = rk_trace_begin();
     int64_t n_missing = rk_model_count_keys(t->model).n_missing;
     rk_evaluation evaluation;
@@ -173,11 +175,11 @@ static rk_status validate(rk_trainer *t, bool *stop) {
                       .best = decision.best};
     if (t->options.on_event && t->is_first) t->options.on_event(t->options.user, &event);
     *stop = decision.stop;
-    return log_valid(t, &event, rk_model_count_keys(t->model).n_missing - n_missing);
+    return log_validation(t, &event, rk_model_count_keys(t->model).n_missing - n_missing);
 }
 
 /* Why there is no further step, or NULL. */
-static const char *end_reason(const rk_trainer *t) {
+static const char *find_end_reason(const rk_trainer *t) {
     const rk_train_section *s = &t->config->train;
     if (s->epochs && t->progress.position.epoch >= s->epochs) return "all epochs are done";
     if (s->steps && t->progress.step >= s->steps) return "all steps are done";
@@ -197,11 +199,11 @@ static rk_status evaluate_and_save_if_due(rk_trainer *t, bool epoch_done, bool *
     bool saves = epoch_done ? s->checkpoint.every_epochs && epoch % s->checkpoint.every_epochs == 0
                             : s->checkpoint.every_steps && step % s->checkpoint.every_steps == 0;
     double begun = rk_clock_seconds();
-    if (evaluates) RK_TRY(validate(t, stop));
+    if (evaluates) RK_TRY(evaluate_validation(t, stop));
     if (evaluates && t->config->keeps_best && t->progress.stopping.best_step == step) saves = true;
     if (epoch_done && saves) t->saved_step = -1; /* the position moved on, though the step did not */
-    bool is_last = *stop || end_reason(t);       /* saved with the run's end, once */
-    if (saves && !is_last) RK_TRY(save(t));
+    bool is_last = *stop || find_end_reason(t);  /* saved with the run's end, once */
+    if (saves && !is_last) RK_TRY(save_checkpoint(t));
     t->last_progress += rk_clock_seconds() - begun;
     return RK_OK;
 }
@@ -212,20 +214,20 @@ static rk_status train_batch(rk_trainer *t, const rk_rank_batch *rank_batch) {
     t->progress.step++;
     t->progress.position = rk_batch_source_tell(&t->train_source);
     t->samples_since += rank_batch->total;
-    count_loss(t, loss);
+    add_loss(t, loss);
     return RK_OK;
 }
 
 static rk_status train_to_end(rk_trainer *t, const char **why) {
     bool stop = false;
     for (;;) {
-        const char *end = end_reason(t);
+        const char *end = find_end_reason(t);
         if (end) {
             *why = end;
             return RK_OK;
         }
         if (rk_trainer_asked_to_stop(t)) {
-            RK_TRY(save(t));
+            RK_TRY(save_checkpoint(t));
             return rk_error(RK_INTERRUPTED, "stopped on request after step %lld",
                             (long long)t->progress.step);
         }
@@ -236,7 +238,7 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
         if (status == RK_END) {
             RK_FAIL_IF(t->progress.position.row == 0, RK_BAD_DATA, "the training data has no rows");
             t->progress.position = rk_batch_source_tell(&t->train_source);
-            RK_TRY(drain(t));
+            RK_TRY(drain_queue(t));
             RK_TRY(report_progress(t, true));
             RK_TRY(evaluate_and_save_if_due(t, true, &stop));
         } else {
@@ -259,7 +261,7 @@ static rk_status load_best_parameters(rk_trainer *t) {
     return rk_trainer_load_best(t);
 }
 
-static rk_status run(rk_trainer *t) {
+static rk_status run_training(rk_trainer *t) {
     const char *why = "the run had ended before";
     if (t->reader >= 0) return rk_trainer_read(t);
     if (!rk_model_trains(t->model)) return rk_trainer_serve(t);
@@ -268,17 +270,17 @@ static rk_status run(rk_trainer *t) {
         t->started = t->last_progress = rk_clock_seconds();
         t->first_step = t->last_progress_step = t->progress.step;
         RK_TRY(train_to_end(t, &why));
-        RK_TRY(drain(t));
+        RK_TRY(drain_queue(t));
         RK_TRY(report_progress(t, true));
         if (t->valid && t->progress.stopping.n_evaluations ==
                             0) { /* steps that ended before the first evaluation was due */
             bool stop;
-            RK_TRY(validate(t, &stop));
+            RK_TRY(evaluate_validation(t, &stop));
         }
         t->progress.finished = true;
         t->saved_step = -1;
     }
-    RK_TRY(save(t));
+    RK_TRY(save_checkpoint(t));
     rk_trainer_notify(t, RK_EVENT_STOP, why);
     return load_best_parameters(t);
 }
@@ -289,7 +291,7 @@ rk_status rk_trainer_run(rk_trainer *t) {
         rk_trace_name_thread("trainer");
     }
     rk_status status;
-    RK_ON_POOL(t->options.pool, status = run(t));
+    RK_ON_POOL(t->options.pool, status = run_training(t));
     t->has_run = status == RK_OK || status == RK_INTERRUPTED;
     if (!t->trace_path) return status;
     if (status == RK_OK) return rk_trace_stop();

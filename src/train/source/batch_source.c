@@ -17,7 +17,7 @@ void rk_batch_source_release(rk_batch_source *f) {
     *f = (rk_batch_source){0};
 }
 
-static rk_batch_source_request *request_of(rk_batch_source *f, int64_t number) {
+static rk_batch_source_request *request_slot(rk_batch_source *f, int64_t number) {
     return &f->requests[number % RK_SOURCE_REQUESTS];
 }
 
@@ -49,7 +49,7 @@ static rk_status begin_stream(rk_batch_source *f) {
 
 static rk_status request_batch(rk_batch_source *f) {
     rk_data_loaders *r = f->readers;
-    rk_batch_source_request *request = request_of(f, f->n_asked);
+    rk_batch_source_request *request = request_slot(f, f->n_asked);
     int64_t window = f->next_row / f->window_rows, window_end = (window + 1) * f->window_rows;
     close_request(request);
     request->reader = (int32_t)(window % r->n);
@@ -67,7 +67,7 @@ static rk_status request_batch(rk_batch_source *f) {
 
 /* The oldest answer. */
 static rk_status receive_answer(rk_batch_source *f, const rk_message **out) {
-    const rk_batch_source_request *request = request_of(f, f->n_taken);
+    const rk_batch_source_request *request = request_slot(f, f->n_taken);
     RK_TRY(rk_all_to_all_wait(request->answer));
     if (request->word) RK_TRY(rk_all_to_all_wait(request->word));
     *out = &rk_all_to_all_received(request->answer)[f->readers->n_trainers];
@@ -97,7 +97,7 @@ static rk_status end_epoch(rk_batch_source *f) {
     return RK_END;
 }
 
-static rk_status unpack(rk_batch_source *f, const rk_message *answer) {
+static rk_status unpack_answer(rk_batch_source *f, const rk_message *answer) {
     const rk_read_head *head = answer->data;
     size_t n_left = answer->n_bytes - sizeof *head, n_used;
     RK_FAIL_IF(head->n_tasks < 0 || (uint64_t)head->n_tasks > n_left / sizeof(double), RK_INTERNAL,
@@ -121,60 +121,60 @@ static rk_status unpack(rk_batch_source *f, const rk_message *answer) {
     return RK_OK;
 }
 
-static rk_status next_of_readers(rk_batch_source *f) {
+static rk_status next_from_loaders(rk_batch_source *f) {
     const rk_message *answer;
     if (!f->has_begun) RK_TRY(begin_stream(f));
     while (f->n_asked - f->n_taken < RK_SOURCE_AHEAD) RK_TRY(request_batch(f));
-    int32_t reader = request_of(f, f->n_taken)->reader;
+    int32_t reader = request_slot(f, f->n_taken)->reader;
     RK_TRY(receive_answer(f, &answer));
     const rk_read_head *head = answer->data;
     if (head->status == RK_END) return end_epoch(f);
     if (head->status != RK_OK)
         return rk_error((rk_status)head->status, "rank %d: %.*s", rk_data_loaders_rank(f->readers, reader),
                         (int)(answer->n_bytes - sizeof *head), (const char *)(head + 1));
-    RK_TRY(unpack(f, answer));
+    RK_TRY(unpack_answer(f, answer));
     return request_batch(f); /* which comes while this one is trained on */
 }
 
-static rk_dataset_position tell_of_readers(const rk_batch_source *f) {
+static rk_dataset_position tell_from_loaders(const rk_batch_source *f) {
     return f->position;
 }
 
-static rk_status seek_of_readers(rk_batch_source *f, rk_dataset_position position) {
+static rk_status seek_in_loaders(rk_batch_source *f, rk_dataset_position position) {
     RK_TRY(rk_batch_source_drain(f));
     f->position = position;
     return RK_OK;
 }
 
-static int64_t n_rows_of_readers(const rk_batch_source *f) {
+static int64_t n_rows_from_loaders(const rk_batch_source *f) {
     return f->n_rows;
 }
 
-static rk_status next_of_dataset(rk_batch_source *f) {
+static rk_status next_from_dataset(rk_batch_source *f) {
     const rk_batch *batch;
     RK_TRY(rk_dataset_next(f->dataset, &batch));
     f->fed = (rk_source_batch){.rank_batch = rk_rank_batch_whole(batch), .whole = *batch};
     return RK_OK;
 }
 
-static rk_dataset_position tell_of_dataset(const rk_batch_source *f) {
+static rk_dataset_position tell_from_dataset(const rk_batch_source *f) {
     return rk_dataset_tell(f->dataset);
 }
 
-static rk_status seek_of_dataset(rk_batch_source *f, rk_dataset_position position) {
+static rk_status seek_in_dataset(rk_batch_source *f, rk_dataset_position position) {
     return rk_dataset_seek(f->dataset, position);
 }
 
-static int64_t n_rows_of_dataset(const rk_batch_source *f) {
+static int64_t n_rows_from_dataset(const rk_batch_source *f) {
     return rk_dataset_n_rows(f->dataset);
 }
 
 void rk_batch_source_init(rk_batch_source *f, rk_dataset *dataset, rk_data_loaders *readers,
                           const char *split, bool evaluates) {
-    static const rk_batch_source_ops of_dataset = {next_of_dataset, tell_of_dataset, seek_of_dataset,
-                                                   n_rows_of_dataset},
-                                     of_readers = {next_of_readers, tell_of_readers, seek_of_readers,
-                                                   n_rows_of_readers};
+    static const rk_batch_source_ops of_dataset = {next_from_dataset, tell_from_dataset, seek_in_dataset,
+                                                   n_rows_from_dataset},
+                                     of_readers = {next_from_loaders, tell_from_loaders, seek_in_loaders,
+                                                   n_rows_from_loaders};
     *f = (rk_batch_source){.ops = readers ? &of_readers : &of_dataset,
                            .dataset = dataset,
                            .readers = readers,

@@ -2,7 +2,7 @@
 
 #include "base/memory.h"
 
-static rk_status allocate(rk_data_loaders *r) {
+static rk_status allocate_loaders(rk_data_loaders *r) {
     size_t n = (size_t)r->n_trainers + 1;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)r->n, r->comms), RK_ARRAY(n, r->cuts), RK_ARRAY(n, r->messages),
                         RK_ARRAY(4 * n, r->trainers)));
@@ -15,7 +15,7 @@ static rk_status allocate(rk_data_loaders *r) {
 }
 
 /* The trainers and one more rank. */
-static rk_status make_comm(rk_comm *world, int32_t n_trainers, int32_t rank, rk_comm **out) {
+static rk_status create_group_with_trainers(rk_comm *world, int32_t n_trainers, int32_t rank, rk_comm **out) {
     RK_AUTOFREE int32_t *members = NULL;
     RK_TRY(rk_alloc((size_t)n_trainers + 1, sizeof *members, &members));
     for (int32_t t = 0; t < n_trainers; t++) members[t] = t;
@@ -31,10 +31,11 @@ rk_status rk_data_loaders_create(rk_comm *world, int32_t n_trainers, int32_t n_r
     r->n = n_readers;
     r->n_trainers = n_trainers;
     r->asks = rank == 0;
-    rk_status status = allocate(r);
+    rk_status status = allocate_loaders(r);
     for (int32_t i = 0; i < n_readers && status == RK_OK; i++) {
-        if (rank < n_trainers) status = make_comm(world, n_trainers, first + i, &r->comms[i]);
-        if (rank == first + i) status = make_comm(world, n_trainers, rank, &r->comms[0]);
+        if (rank < n_trainers)
+            status = create_group_with_trainers(world, n_trainers, first + i, &r->comms[i]);
+        if (rank == first + i) status = create_group_with_trainers(world, n_trainers, rank, &r->comms[0]);
     }
     if (status == RK_OK)
         *out = r;

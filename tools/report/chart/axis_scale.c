@@ -12,30 +12,30 @@ void rk_range_add(rk_range *range, double value, bool log) {
     range->high = fmax(range->high, value);
 }
 
-static double to_scale(bool log, double value) {
+static double to_axis_value(bool log, double value) {
     return log ? log10(value) : value;
 }
-static double from_scale(bool log, double place) {
+static double from_axis_value(bool log, double place) {
     return log ? pow(10, place) : place;
 }
 
 rk_scale rk_scale_over(rk_range range, bool log, double margin, double from, double to) {
     rk_scale scale = {.log = log, .from = from, .to = to, .low = log ? 1 : 0, .high = log ? 10 : 1};
     if (range.low > range.high) return scale;
-    double low = to_scale(log, range.low), high = to_scale(log, range.high);
+    double low = to_axis_value(log, range.low), high = to_axis_value(log, range.high);
     double room = high > low ? margin * (high - low) : fmax(0.05 * fabs(high), log ? 0.2 : 1e-3);
-    scale.low = from_scale(log, low - room);
-    scale.high = from_scale(log, high + room);
+    scale.low = from_axis_value(log, low - room);
+    scale.high = from_axis_value(log, high + room);
     return scale;
 }
 
 double rk_scale_place(const rk_scale *scale, double value) {
-    double low = to_scale(scale->log, scale->low), high = to_scale(scale->log, scale->high);
-    return scale->from + (scale->to - scale->from) * (to_scale(scale->log, value) - low) / (high - low);
+    double low = to_axis_value(scale->log, scale->low), high = to_axis_value(scale->log, scale->high);
+    return scale->from + (scale->to - scale->from) * (to_axis_value(scale->log, value) - low) / (high - low);
 }
 
 /* Values of a step, all with its decimals; large ones in thousands or millions. */
-static void write_text(double value, double step, double largest, char *out) {
+static void format_tick(double value, double step, double largest, char *out) {
     static const struct {
         double unit;
         const char *suffix;
@@ -58,17 +58,17 @@ static double round_step(double span, int wanted) {
     return power * (first < 1.4 ? 1 : first < 3.2 ? 2 : first < 7 ? 5 : 10); /* the nearest, as ratios go */
 }
 
-static void linear_ticks(const rk_scale *scale, int wanted, rk_ticks *out) {
+static void make_linear_ticks(const rk_scale *scale, int wanted, rk_ticks *out) {
     double step = fmax(round_step(scale->high - scale->low, wanted), scale->whole ? 1 : 0),
            largest = fmax(fabs(scale->low), fabs(scale->high));
     double first = ceil(scale->low / step - 1e-9), last = floor(scale->high / step + 1e-9);
     for (double k = first; k <= last && out->n < RK_MAX_TICKS; k++, out->n++) {
         out->values[out->n] = k * step + 0.0; /* no -0 */
-        write_text(out->values[out->n], step, largest, out->texts[out->n]);
+        format_tick(out->values[out->n], step, largest, out->texts[out->n]);
     }
 }
 
-static void log_ticks(const rk_scale *scale, int wanted, rk_ticks *out) {
+static void make_log_ticks(const rk_scale *scale, int wanted, rk_ticks *out) {
     static const double within[] = {1, 2, 5};
     double first = floor(log10(scale->low)), last = ceil(log10(scale->high)),
            decades = log10(scale->high / scale->low);
@@ -85,9 +85,9 @@ static void log_ticks(const rk_scale *scale, int wanted, rk_ticks *out) {
 void rk_scale_ticks(const rk_scale *scale, int wanted, rk_ticks *out) {
     *out = (rk_ticks){0};
     if (scale->log)
-        log_ticks(scale, wanted, out);
+        make_log_ticks(scale, wanted, out);
     else
-        linear_ticks(scale, wanted, out);
+        make_linear_ticks(scale, wanted, out);
 }
 
 void rk_short_number(double value, char *out, size_t out_bytes) {

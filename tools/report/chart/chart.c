@@ -17,7 +17,7 @@ typedef struct plot {
     rk_ticks x_ticks, y_ticks;
 } plot;
 
-static rk_range range_of(const rk_chart *c, bool of_x) {
+static rk_range range_of_axis(const rk_chart *c, bool of_x) {
     const rk_axis *axis = of_x ? &c->x : &c->y;
     rk_range range = RK_RANGE_INIT;
     for (size_t s = 0; s < c->n_series; s++) {
@@ -33,27 +33,27 @@ static rk_range range_of(const rk_chart *c, bool of_x) {
     return range;
 }
 
-static rk_scale scale_of(const rk_chart *c, bool of_x, double from, double to) {
+static rk_scale scale_of_axis(const rk_chart *c, bool of_x, double from, double to) {
     const rk_axis *axis = of_x ? &c->x : &c->y;
     if (axis->categories)
         return (rk_scale){.low = -0.5, .high = (double)axis->n_categories - 0.5, .from = from, .to = to};
     if (axis->is_fixed)
         return (rk_scale){.low = axis->low, .high = axis->high, .log = axis->log, .from = from, .to = to};
-    rk_scale scale = rk_scale_over(range_of(c, of_x), axis->log, of_x ? 0.02 : 0.06, from, to);
+    rk_scale scale = rk_scale_over(range_of_axis(c, of_x), axis->log, of_x ? 0.02 : 0.06, from, to);
     scale.whole = axis->is_whole;
     return scale;
 }
 
-static plot lay_out(const rk_chart *c) {
+static plot lay_out_plot(const rk_chart *c) {
     plot p = {.right = c->width - 12,
               .top = 34 + (c->has_legend ? 20 : 0),
               .bottom = c->height - (c->x.title ? 42 : 26)};
     double widest = 0;
-    p.y = scale_of(c, false, p.bottom, p.top);
+    p.y = scale_of_axis(c, false, p.bottom, p.top);
     rk_scale_ticks(&p.y, (int)((p.bottom - p.top) / 55) + 1, &p.y_ticks);
     for (size_t i = 0; i < p.y_ticks.n; i++) widest = fmax(widest, rk_svg_text_width(p.y_ticks.texts[i], 11));
     p.left = widest + 12;
-    p.x = scale_of(c, true, p.left, p.right);
+    p.x = scale_of_axis(c, true, p.left, p.right);
     rk_scale_ticks(&p.x, (int)((p.right - p.left) / 80) + 1, &p.x_ticks);
     return p;
 }
@@ -94,7 +94,7 @@ static bool is_drawn(const rk_chart *c, const rk_series *s, size_t i) {
            !(c->y.log && s->y[i] <= 0);
 }
 
-static void add_place(const plot *p, char letter, double x, double y, rk_buffer *out) {
+static void append_point(const plot *p, char letter, double x, double y, rk_buffer *out) {
     rk_buffer_u8(out, (uint8_t)letter);
     rk_svg_number(rk_scale_place(&p->x, x), out);
     rk_buffer_text(out, " ");
@@ -108,8 +108,8 @@ static void draw_line(const rk_chart *c, const plot *p, const rk_series *s, rk_b
     bool open = false;
     for (size_t i = 0; i < s->n; i++) {
         bool drawn = is_drawn(c, s, i);
-        if (drawn && open && s->kind == RK_SERIES_STEPS) add_place(p, 'L', s->x[i], s->y[i - 1], out);
-        if (drawn) add_place(p, open ? 'L' : 'M', s->x[i], s->y[i], out);
+        if (drawn && open && s->kind == RK_SERIES_STEPS) append_point(p, 'L', s->x[i], s->y[i - 1], out);
+        if (drawn) append_point(p, open ? 'L' : 'M', s->x[i], s->y[i], out);
         open = drawn;
     }
     rk_buffer_text(out, "\"/>\n");
@@ -177,11 +177,11 @@ void rk_chart_open(double x, double y, double width, double height, const char *
 }
 
 void rk_chart_draw(const rk_chart *c, double x, double y, rk_buffer *out) {
-    plot p = lay_out(c);
+    plot p = lay_out_plot(c);
     rk_chart_open(x, y, c->width, c->height, c->title, out);
     draw_axes(c, &p, out);
     if (c->has_legend) draw_legend(c, p.left, out);
-    rk_range seen = range_of(c, false);
+    rk_range seen = range_of_axis(c, false);
     if (seen.low > seen.high)
         rk_svg_text("name", (p.left + p.right) / 2, (p.top + p.bottom) / 2, "middle", "no values", out);
     for (int front = 0; front < 2; front++)

@@ -7,21 +7,21 @@
 #include "report/chart/axis_scale.h"
 #include "report/chart/svg.h"
 
-static double thickness(const rk_bars *b) {
+static double bar_thickness(const rk_bars *b) {
     return b->n_series <= 1 ? 13 : b->n_series == 2 ? 11 : 7;
 }
-static double row_height(const rk_bars *b) {
-    return thickness(b) * (double)b->n_series + (b->n_series <= 1 ? 9 : 12);
+static double bar_row_height(const rk_bars *b) {
+    return bar_thickness(b) * (double)b->n_series + (b->n_series <= 1 ? 9 : 12);
 }
-static double top_of(const rk_bars *b) {
+static double bars_top(const rk_bars *b) {
     return b->title ? 34 : 8;
 }
 
-static double height_of(const rk_bars *b) {
-    return top_of(b) + row_height(b) * (double)b->n_rows + (b->axis ? 44 : 28);
+static double bars_height(const rk_bars *b) {
+    return bars_top(b) + bar_row_height(b) * (double)b->n_rows + (b->axis ? 44 : 28);
 }
 
-static rk_scale scale_of(const rk_bars *b, double left, double right) {
+static rk_scale bars_scale(const rk_bars *b, double left, double right) {
     rk_range range = RK_RANGE_INIT;
     rk_range_add(&range, 0, false);
     for (size_t i = 0; i < b->n_rows * b->n_series; i++) {
@@ -38,7 +38,8 @@ static void draw_bar(const rk_bars *b, const rk_scale *scale, size_t row, size_t
                      rk_buffer *out) {
     size_t i = row * b->n_series + series;
     if (!isfinite(b->values[i])) return;
-    double zero = rk_scale_place(scale, 0), end = rk_scale_place(scale, b->values[i]), thick = thickness(b);
+    double zero = rk_scale_place(scale, 0), end = rk_scale_place(scale, b->values[i]),
+           thick = bar_thickness(b);
     char number[32], text[400];
     rk_buffer_printf(out, "<rect class=\"bar c%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">",
                      (int)(series % RK_CHART_COLOURS), fmin(zero, end), y, fmax(fabs(end - zero), 0.8),
@@ -56,28 +57,29 @@ static void draw_bar(const rk_bars *b, const rk_scale *scale, size_t row, size_t
 /* Numbers stand in a column of their own, where they can be compared. */
 static void draw_row(const rk_bars *b, const rk_scale *scale, size_t row, double left, double y,
                      rk_buffer *out) {
-    double middle = y + thickness(b) * (double)b->n_series / 2;
+    double middle = y + bar_thickness(b) * (double)b->n_series / 2;
     rk_svg_text("label", left - 10, middle + 4, "end", b->rows[row], out);
-    for (size_t s = 0; s < b->n_series; s++) draw_bar(b, scale, row, s, y + thickness(b) * (double)s, out);
+    for (size_t s = 0; s < b->n_series; s++)
+        draw_bar(b, scale, row, s, y + bar_thickness(b) * (double)s, out);
     char text[32];
     for (size_t s = 0; s < b->n_series; s++) {
         double value = b->values[row * b->n_series + s];
         rk_snprintf(text, sizeof text, isfinite(value) ? "%.4f" : "-", value);
         if (b->n_series <= 2)
             rk_svg_text(b->n_series == 1 ? "tick" : "small", b->width - 2,
-                        y + thickness(b) * ((double)s + 0.5) + 3, "end", text, out);
+                        y + bar_thickness(b) * ((double)s + 0.5) + 3, "end", text, out);
     }
 }
 
 void rk_bars_draw(const rk_bars *b, double x, double y, rk_buffer *out) {
-    double left = 40, top = top_of(b), bottom = top + row_height(b) * (double)b->n_rows,
+    double left = 40, top = bars_top(b), bottom = top + bar_row_height(b) * (double)b->n_rows,
            right = b->width - (b->n_series <= 2 ? 62 : 12);
     for (size_t i = 0; i < b->n_rows; i++) left = fmax(left, rk_svg_text_width(b->rows[i], 12) + 14);
     left = fmin(left, b->width / 3);
-    rk_scale scale = scale_of(b, left, right);
+    rk_scale scale = bars_scale(b, left, right);
     rk_ticks ticks;
     rk_scale_ticks(&scale, (int)((right - left) / 90) + 1, &ticks);
-    rk_chart_open(x, y, b->width, height_of(b), b->title, out);
+    rk_chart_open(x, y, b->width, bars_height(b), b->title, out);
     for (size_t i = 0; i < ticks.n; i++) {
         double place = rk_scale_place(&scale, ticks.values[i]);
         rk_svg_line(ticks.values[i] == 0 ? "axis" : "grid", place, top - 4, place, bottom, out);
@@ -85,7 +87,8 @@ void rk_bars_draw(const rk_bars *b, double x, double y, rk_buffer *out) {
     }
     for (size_t i = 0; i < b->n_rows; i++)
         draw_row(b, &scale, i, left,
-                 top + row_height(b) * (double)i + (row_height(b) - thickness(b) * (double)b->n_series) / 2,
+                 top + bar_row_height(b) * (double)i +
+                     (bar_row_height(b) - bar_thickness(b) * (double)b->n_series) / 2,
                  out);
     if (b->axis) rk_svg_text("name", (left + right) / 2, bottom + 37, "middle", b->axis, out);
     rk_buffer_text(out, "</svg>\n");

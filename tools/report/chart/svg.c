@@ -16,7 +16,7 @@ void rk_svg_number(double value, rk_buffer *out) {
     rk_buffer_printf(out, tenths == floor(tenths) ? "%.0f" : "%.1f", tenths + 0.0);
 }
 
-static void attribute(const char *name, double value, rk_buffer *out) {
+static void write_number_attribute(const char *name, double value, rk_buffer *out) {
     rk_buffer_printf(out, " %s=\"", name);
     rk_svg_number(value, out);
     rk_buffer_text(out, "\"");
@@ -25,8 +25,8 @@ static void attribute(const char *name, double value, rk_buffer *out) {
 void rk_svg_text(const char *class_name, double x, double y, const char *anchor, const char *text,
                  rk_buffer *out) {
     rk_buffer_printf(out, "<text class=\"%s\"", class_name);
-    attribute("x", x, out);
-    attribute("y", y, out);
+    write_number_attribute("x", x, out);
+    write_number_attribute("y", y, out);
     rk_buffer_printf(out, " text-anchor=\"%s\">", anchor);
     rk_markup_escape(text, out);
     rk_buffer_text(out, "</text>\n");
@@ -34,10 +34,10 @@ void rk_svg_text(const char *class_name, double x, double y, const char *anchor,
 
 void rk_svg_line(const char *class_name, double x1, double y1, double x2, double y2, rk_buffer *out) {
     rk_buffer_printf(out, "<line class=\"%s\"", class_name);
-    attribute("x1", x1, out);
-    attribute("y1", y1, out);
-    attribute("x2", x2, out);
-    attribute("y2", y2, out);
+    write_number_attribute("x1", x1, out);
+    write_number_attribute("y1", y1, out);
+    write_number_attribute("x2", x2, out);
+    write_number_attribute("y2", y2, out);
     rk_buffer_text(out, "/>\n");
 }
 

@@ -44,45 +44,46 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, int code, c
     return queued;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *connection, int code, const char *reason) {
+static enum MHD_Result refuse_request(struct MHD_Connection *connection, int code, const char *reason) {
     RK_AUTO(rk_buffer_release) rk_buffer reply = {0};
     rk_buffer_printf(&reply, "{\"error\": \"%s\"}\n", reason);
     return send_reply(connection, code, &reply);
 }
 
-static void take_body(exchange *e, const char *data, size_t n_bytes) {
+static void append_body(exchange *e, const char *data, size_t n_bytes) {
     e->too_large |= n_bytes > MOST_BYTES - e->body.n_bytes;
     if (!e->too_large) rk_buffer_append(&e->body, data, n_bytes);
 }
 
-static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
-                              const char *method, const char *version, const char *data, size_t *n_bytes,
-                              void **request) {
+static enum MHD_Result handle_request(void *context, struct MHD_Connection *connection, const char *url,
+                                      const char *method, const char *version, const char *data,
+                                      size_t *n_bytes, void **request) {
     const rk_admin *admin = context;
     exchange *e = *request;
     if (!e) {
         const char *wrong = rk_http_check_framing(connection, version);
-        if (wrong) return refuse(connection, 400, wrong);
-        if (strcmp(method, MHD_HTTP_METHOD_POST) != 0) return refuse(connection, 405, "only POST is taken");
-        if (rk_alloc(1, sizeof *e, &e) != RK_OK) return refuse(connection, 503, "memory ran out");
+        if (wrong) return refuse_request(connection, 400, wrong);
+        if (strcmp(method, MHD_HTTP_METHOD_POST) != 0)
+            return refuse_request(connection, 405, "only POST is taken");
+        if (rk_alloc(1, sizeof *e, &e) != RK_OK) return refuse_request(connection, 503, "memory ran out");
         *request = e;
         return MHD_YES;
     }
     if (*n_bytes > 0) {
-        take_body(e, data, *n_bytes);
+        append_body(e, data, *n_bytes);
         *n_bytes = 0;
         return MHD_YES;
     }
-    if (e->too_large) return refuse(connection, 413, "the request's body is too large");
-    if (e->body.status != RK_OK) return refuse(connection, 503, "memory ran out");
+    if (e->too_large) return refuse_request(connection, 413, "the request's body is too large");
+    if (e->body.status != RK_OK) return refuse_request(connection, 503, "memory ran out");
     RK_AUTO(rk_buffer_release) rk_buffer reply = {0};
     const rk_span body = {e->body.data, e->body.n_bytes};
     int code = rk_repository_answer(&admin->repository, url, body, &reply);
     return send_reply(connection, code, &reply);
 }
 
-static void complete(void *context, struct MHD_Connection *connection, void **request,
-                     enum MHD_RequestTerminationCode code) {
+static void complete_request(void *context, struct MHD_Connection *connection, void **request,
+                             enum MHD_RequestTerminationCode code) {
     exchange *e = *request;
     (void)context, (void)connection, (void)code;
     if (!e) return;
@@ -108,7 +109,7 @@ static rk_status remove_stale(const char *path, const struct sockaddr_un *addres
 }
 
 /* Its mode is there from the first moment on: Linux takes that of the descriptor. */
-static rk_status listen_at(rk_admin *admin) {
+static rk_status listen_on_socket(rk_admin *admin) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     RK_FAIL_IF(strlen(admin->path) >= sizeof address.sun_path, RK_CONFIG,
                "key 'admin.socket': '%s' is longer than the %zu bytes that a socket's path may have",
@@ -125,15 +126,15 @@ static rk_status listen_at(rk_admin *admin) {
     return RK_OK;
 }
 
-static rk_status start(rk_admin *admin, const char *path) {
+static rk_status start_daemon(rk_admin *admin, const char *path) {
     RK_TRY(rk_strdup(path, &admin->path));
-    RK_TRY(listen_at(admin));
+    RK_TRY(listen_on_socket(admin));
     errno = 0;
     admin->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0, NULL, NULL, handle,
-        admin, MHD_OPTION_LISTEN_SOCKET, admin->listening, MHD_OPTION_CONNECTION_LIMIT,
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0, NULL, NULL,
+        handle_request, admin, MHD_OPTION_LISTEN_SOCKET, admin->listening, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED, complete, NULL, MHD_OPTION_END);
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED, complete_request, NULL, MHD_OPTION_END);
     if (!admin->daemon)
         return rk_error_errno(RK_IO, errno ? errno : EINVAL, "could not listen at '%s'", admin->path);
     admin->listening = -1;
@@ -145,7 +146,7 @@ rk_status rk_admin_start(const char *path, const rk_repository *repository, rk_a
     RK_TRY(rk_alloc(1, sizeof *admin, &admin));
     admin->repository = *repository;
     admin->listening = -1;
-    rk_status status = start(admin, path);
+    rk_status status = start_daemon(admin, path);
     if (status == RK_OK)
         *out = admin;
     else

@@ -57,7 +57,7 @@ static void free_exchange(exchange *e) {
     RK_FREE_ALL(e->url, e);
 }
 
-static const char *header(const exchange *e, const char *name) {
+static const char *find_header(const exchange *e, const char *name) {
     return MHD_lookup_connection_value(e->connection, MHD_HEADER_KIND, name);
 }
 
@@ -123,14 +123,14 @@ static enum MHD_Result send_error(exchange *e, int code, const char *message, bo
 }
 
 /* On a worker's thread. */
-static void call_done(rk_call *call) {
+static void on_call_done(rk_call *call) {
     exchange *e = (exchange *)((char *)call - offsetof(exchange, call));
     MHD_resume_connection(e->connection);
 }
 
-static enum MHD_Result submit(exchange *e) {
+static enum MHD_Result submit_call(exchange *e) {
     const rk_limits_section *limits = &e->http->options.config->limits;
-    const char *n_json = header(e, "Inference-Header-Content-Length");
+    const char *n_json = find_header(e, "Inference-Header-Content-Length");
     rk_call *call = &e->call;
     call->kind = e->route.kind == RK_ROUTE_INFER      ? RK_CALL_INFER
                  : e->route.kind == RK_ROUTE_CLASSIFY ? RK_CALL_CLASSIFY
@@ -145,7 +145,7 @@ static enum MHD_Result submit(exchange *e) {
     call->deadline = e->began + limits->request_timeout;
     call->received = rk_clock_wall_seconds() - (rk_clock_seconds() - e->began);
     call->request_id = (rk_span){e->request_id, strlen(e->request_id)};
-    call->done = call_done;
+    call->done = on_call_done;
     MHD_suspend_connection(e->connection); /* before a worker can resume it */
     e->submitted = true;
     rk_status status = rk_batcher_submit(e->http->options.batcher, call);
@@ -156,7 +156,7 @@ static enum MHD_Result submit(exchange *e) {
 }
 
 /* A word that nobody else knows. */
-static rk_status make_word(char word[33]) {
+static rk_status make_random_word(char word[33]) {
     static const char digits[] = "0123456789abcdef";
     unsigned char bytes[16];
     ssize_t n = getrandom(bytes, sizeof bytes, 0);
@@ -170,7 +170,7 @@ static rk_status make_word(char word[33]) {
 }
 
 /* While rows of the version that is asked for, or of any model, cannot be read, others should answer. */
-static bool is_ready(const exchange *e) {
+static bool is_server_ready(const exchange *e) {
     const rk_http_options *o = &e->http->options;
     bool ready = atomic_load(&e->http->ready);
     if (e->call.version) return ready && rk_predictor_rows_available(e->call.version->predictor);
@@ -180,13 +180,13 @@ static bool is_ready(const exchange *e) {
 }
 
 /* The client's, of characters that are safe in logs and headers, or one that is made. */
-static void take_request_id(exchange *e) {
+static void set_request_id(exchange *e) {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:/+=";
-    const char *given = header(e, "X-Request-Id");
+    const char *given = find_header(e, "X-Request-Id");
     size_t n = given ? strlen(given) : 0;
     if (n > 0 && n <= REQUEST_ID_BYTES && strspn(given, allowed) == n)
         memcpy(e->request_id, given, n + 1);
-    else if (make_word(e->request_id) != RK_OK)
+    else if (make_random_word(e->request_id) != RK_OK)
         e->request_id[0] = 0;
 }
 
@@ -196,7 +196,7 @@ static void write_page(exchange *e) {
                           .metrics = http->options.metrics,
                           .n_models = http->options.config->n_models,
                           .counts = rk_batcher_count(http->options.batcher),
-                          .ready = is_ready(e),
+                          .ready = is_server_ready(e),
                           .seconds = rk_clock_seconds() - http->began,
                           .nonce = e->nonce};
     rk_write_page(&page, &e->call.reply);
@@ -214,7 +214,7 @@ static bool describe_status(exchange *e) {
 }
 
 /* GET, of which all but the metrics and the page are JSON. */
-static enum MHD_Result describe(exchange *e) {
+static enum MHD_Result describe_resource(exchange *e) {
     rk_http *http = e->http;
     rk_buffer *out = &e->call.reply;
     const char *type = "application/json";
@@ -241,13 +241,13 @@ static enum MHD_Result describe(exchange *e) {
             if (rk_write_openapi(out) != RK_OK) return send_error(e, 503, rk_last_error(), false);
             break;
         case RK_ROUTE_MODEL_READY:
-            ready = is_ready(e);
+            ready = is_server_ready(e);
             if (!ready) e->call.code = 503;
             rk_describe_model_ready(e->model, ready, out);
             break;
         case RK_ROUTE_PAGE:
             type = "text/html; charset=utf-8";
-            if (make_word(e->nonce) != RK_OK) return send_error(e, 500, rk_last_error(), false);
+            if (make_random_word(e->nonce) != RK_OK) return send_error(e, 500, rk_last_error(), false);
             write_page(e);
             break;
         case RK_ROUTE_METRICS:
@@ -257,7 +257,7 @@ static enum MHD_Result describe(exchange *e) {
             if (http->options.log) rk_metrics_write_log(rk_request_log_count(http->options.log), out);
             break;
         default: /* RK_ROUTE_READY */
-            ready = is_ready(e);
+            ready = is_server_ready(e);
             if (!ready) e->call.code = 503;
             rk_buffer_text(out, ready ? "{\"ready\": true}\n" : "{\"ready\": false}\n");
             break;
@@ -289,11 +289,11 @@ static int match_route(exchange *e, const char *method) {
     return head || strcmp(method, e->route.post ? MHD_HTTP_METHOD_POST : MHD_HTTP_METHOD_GET) == 0 ? 0 : 405;
 }
 
-static bool is_probe(rk_route_kind kind) {
+static bool is_health_probe(rk_route_kind kind) {
     return kind == RK_ROUTE_LIVE || kind == RK_ROUTE_READY;
 }
 
-static const char *reason_of(int code) {
+static const char *reason_of_code(int code) {
     return code == 401   ? "a bearer token is needed"
            : code == 405 ? "the method is not allowed here"
            : code == 413 ? "the request's body is too large"
@@ -308,26 +308,27 @@ static enum MHD_Result check_request(exchange *e, const char *method, const char
     const char *wrong = e->has_nul ? "the URL has a NUL" : rk_http_check_framing(e->connection, version);
     if (wrong) return send_error(e, 400, wrong, true);
     int code = match_route(e, method);
-    if (!is_probe(e->route.kind) &&
-        !rk_http_check_bearer(header(e, MHD_HTTP_HEADER_AUTHORIZATION), e->http->tokens))
+    if (!is_health_probe(e->route.kind) &&
+        !rk_http_check_bearer(find_header(e, MHD_HTTP_HEADER_AUTHORIZATION), e->http->tokens))
         code = 401;
-    const char *length = header(e, MHD_HTTP_HEADER_CONTENT_LENGTH), *encoding = header(e, "Content-Encoding");
+    const char *length = find_header(e, MHD_HTTP_HEADER_CONTENT_LENGTH),
+               *encoding = find_header(e, "Content-Encoding");
     int64_t n_bytes = 0;
     if (code == 0 && encoding && strcasecmp(encoding, "identity") != 0) code = 415;
     /* All of it are digits: what cannot be parsed is larger than any number. */
     if (length && (!rk_parse_i64((rk_span){length, strlen(length)}, &n_bytes) ||
                    n_bytes > config->limits.max_request_bytes))
-        return send_error(e, 413, reason_of(413), true);
+        return send_error(e, 413, reason_of_code(413), true);
     if (code == 0) return MHD_YES;
-    bool has_body = n_bytes > 0 || header(e, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+    bool has_body = n_bytes > 0 || find_header(e, MHD_HTTP_HEADER_TRANSFER_ENCODING);
     if (has_body) {
         e->refused = code; /* its body is read, and thrown away: the connection can go on */
         return MHD_YES;
     }
-    return send_error(e, code, reason_of(code), false);
+    return send_error(e, code, reason_of_code(code), false);
 }
 
-static void take_body(exchange *e, const char *data, size_t n_bytes) {
+static void append_body(exchange *e, const char *data, size_t n_bytes) {
     int64_t most = e->http->options.config->limits.max_request_bytes;
     if (e->refused) return;
     if ((int64_t)(e->body.n_bytes + n_bytes) > most)
@@ -336,37 +337,37 @@ static void take_body(exchange *e, const char *data, size_t n_bytes) {
         rk_buffer_append(&e->body, data, n_bytes);
 }
 
-static enum MHD_Result answer(exchange *e) {
+static enum MHD_Result answer_request(exchange *e) {
     if (e->submitted)
         return send_reply(
             e, e->call.n_reply_json_bytes >= 0 ? "application/octet-stream" : "application/json", false);
-    if (e->refused) return send_error(e, e->refused, reason_of(e->refused), e->refused == 413);
+    if (e->refused) return send_error(e, e->refused, reason_of_code(e->refused), e->refused == 413);
     if (e->body.status != RK_OK) return send_error(e, 503, "memory ran out", true);
-    return e->route.post ? submit(e) : describe(e);
+    return e->route.post ? submit_call(e) : describe_resource(e);
 }
 
-static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
-                              const char *method, const char *version, const char *data, size_t *n_bytes,
-                              void **request) {
+static enum MHD_Result handle_request(void *context, struct MHD_Connection *connection, const char *url,
+                                      const char *method, const char *version, const char *data,
+                                      size_t *n_bytes, void **request) {
     exchange *e = *request;
     (void)context;
     if (e && *n_bytes > 0) {
-        take_body(e, data, *n_bytes);
+        append_body(e, data, *n_bytes);
         *n_bytes = 0;
         return MHD_YES;
     }
-    if (e && e->connection) return answer(e);
+    if (e && e->connection) return answer_request(e);
     if (!e) return send_no_memory(connection); /* there was none when its line came */
     e->connection = connection;
     rk_watched_connection_headers_received(rk_watchdog_find(connection));
-    take_request_id(e);
+    set_request_id(e);
     if (rk_strdup(url, &e->url) != RK_OK) return send_error(e, 503, "memory ran out", true);
     e->route = rk_route_of(e->url);
     return check_request(e, method, version);
 }
 
 /* A request's first line is there: its time begins. */
-static void *begin(void *context, const char *uri, struct MHD_Connection *connection) {
+static void *begin_request(void *context, const char *uri, struct MHD_Connection *connection) {
     rk_http *http = context;
     exchange *e;
     if (rk_alloc(1, sizeof *e, &e) != RK_OK) return NULL;
@@ -381,30 +382,30 @@ static void *begin(void *context, const char *uri, struct MHD_Connection *connec
 
 /* Requests for predictions, and what was refused of others, but for probes that found the server not ready;
  * of a request whose headers libmicrohttpd did not take there is nothing to tell. */
-static void count(const exchange *e) {
+static void count_request(const exchange *e) {
     const rk_http_options *o = &e->http->options;
     int code = e->call.code ? e->call.code : RK_CLIENT_CLOSED;
-    bool probe = is_probe(e->route.kind) || e->route.kind == RK_ROUTE_MODEL_READY;
+    bool probe = is_health_probe(e->route.kind) || e->route.kind == RK_ROUTE_MODEL_READY;
     if (!e->connection || (!e->route.post && (code < 400 || probe))) return;
     int64_t m = e->model ? e->model - o->models : o->config->n_models;
     rk_metrics_count(&o->metrics[m], code, rk_clock_seconds() - e->began, e->call.n_rows);
 }
 
-static void complete(void *context, struct MHD_Connection *connection, void **request,
-                     enum MHD_RequestTerminationCode code) {
+static void complete_request(void *context, struct MHD_Connection *connection, void **request,
+                             enum MHD_RequestTerminationCode code) {
     rk_http *http = context;
     exchange *e = *request;
     (void)code;
     rk_watched_connection_request_end(rk_watchdog_find(connection));
     if (!e) return;
     *request = NULL;
-    count(e);
+    count_request(e);
     free_exchange(e);
     atomic_fetch_sub(&http->n_under_way, 1);
 }
 
-static void connected(void *context, struct MHD_Connection *connection, void **socket_context,
-                      enum MHD_ConnectionNotificationCode code) {
+static void track_connection(void *context, struct MHD_Connection *connection, void **socket_context,
+                             enum MHD_ConnectionNotificationCode code) {
     rk_http *http = context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED)
         *socket_context = rk_watchdog_add(
@@ -442,21 +443,22 @@ static rk_status start_daemon(rk_http *http) {
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
                      (v6 ? MHD_USE_IPv6 : 0) | (http->key ? MHD_USE_TLS : 0);
     errno = 0;
-    http->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, log_message, NULL,
-        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address.storage, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)limits->max_connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)limits->max_connections_per_ip, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)(limits->idle_timeout + 1), MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK,
-        begin, http, MHD_OPTION_NOTIFY_COMPLETED, complete, http, MHD_OPTION_NOTIFY_CONNECTION, connected,
-        http, MHD_OPTION_ARRAY, http->key ? tls : none, MHD_OPTION_END);
+    http->daemon =
+        MHD_start_daemon(flags, 0, NULL, NULL, handle_request, http, MHD_OPTION_EXTERNAL_LOGGER, log_message,
+                         NULL, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address.storage,
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)limits->max_connections,
+                         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)limits->max_connections_per_ip,
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(limits->idle_timeout + 1),
+                         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, begin_request, http,
+                         MHD_OPTION_NOTIFY_COMPLETED, complete_request, http, MHD_OPTION_NOTIFY_CONNECTION,
+                         track_connection, http, MHD_OPTION_ARRAY, http->key ? tls : none, MHD_OPTION_END);
     if (!http->daemon)
         return rk_error_errno(RK_IO, errno ? errno : EINVAL, "could not listen at '%s'", config->listen);
     http->port = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
     return RK_OK;
 }
 
-static rk_status start(rk_http *http) {
+static rk_status start_server(rk_http *http) {
     const rk_server_config *config = http->options.config;
     RK_TRY(read_optional(config->tls.certificate, &http->certificate));
     RK_TRY(read_optional(config->tls.key, &http->key));
@@ -474,7 +476,7 @@ rk_status rk_http_start(const rk_http_options *options, rk_http **out) {
     http->options = *options;
     http->began = rk_clock_seconds();
     atomic_init(&http->ready, true);
-    rk_status status = start(http);
+    rk_status status = start_server(http);
     if (status == RK_OK)
         *out = http;
     else

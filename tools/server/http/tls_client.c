@@ -17,7 +17,7 @@ void rk_tls_close(rk_tls_client *client) {
     rk_free(client);
 }
 
-static rk_status failed(const char *server, int code) {
+static rk_status tls_error(const char *server, int code) {
     return rk_error(code == GNUTLS_E_MEMORY_ERROR ? RK_NO_MEMORY : RK_IO,
                     "the server at '%s' gave no answer in TLS: %s", server, gnutls_strerror(code));
 }
@@ -29,13 +29,13 @@ static rk_status shake_hands(rk_tls_client *client, int descriptor, const char *
     if (code == 0) code = gnutls_certificate_allocate_credentials(&client->credentials);
     if (code == 0)
         code = gnutls_credentials_set(client->session, GNUTLS_CRD_CERTIFICATE, client->credentials);
-    if (code != 0) return failed(server, code);
+    if (code != 0) return tls_error(server, code);
     gnutls_transport_set_int(client->session, descriptor);
     gnutls_handshake_set_timeout(client->session, (unsigned)(timeout * 1e3) + 1);
     do {
         code = gnutls_handshake(client->session);
     } while (code == GNUTLS_E_INTERRUPTED || (code == GNUTLS_E_WARNING_ALERT_RECEIVED));
-    return code == 0 ? RK_OK : failed(server, code);
+    return code == 0 ? RK_OK : tls_error(server, code);
 }
 
 rk_status rk_tls_connect(int descriptor, const char *server, double timeout, rk_tls_client **out) {
@@ -50,7 +50,7 @@ rk_status rk_tls_connect(int descriptor, const char *server, double timeout, rk_
 }
 
 /* GnuTLS's numbers are negative where a call failed. */
-static ssize_t result_of(ssize_t n) {
+static ssize_t result_of_tls_call(ssize_t n) {
     if (n >= 0) return n;
     errno = n == GNUTLS_E_AGAIN ? EAGAIN : EPROTO;
     return -1;
@@ -61,7 +61,7 @@ ssize_t rk_tls_send(rk_tls_client *client, const void *data, size_t n_bytes) {
     do {
         n = gnutls_record_send(client->session, data, n_bytes);
     } while (n == GNUTLS_E_INTERRUPTED);
-    return result_of(n);
+    return result_of_tls_call(n);
 }
 
 ssize_t rk_tls_receive(rk_tls_client *client, void *data, size_t n_bytes) {
@@ -69,5 +69,5 @@ ssize_t rk_tls_receive(rk_tls_client *client, void *data, size_t n_bytes) {
     do {
         n = gnutls_record_recv(client->session, data, n_bytes);
     } while (n == GNUTLS_E_INTERRUPTED);
-    return result_of(n);
+    return result_of_tls_call(n);
 }

@@ -23,7 +23,7 @@ static rk_status log_file_error(const rk_log_file *file, const char *what) {
 }
 
 /* Bytes of the whole records that the file has. */
-static rk_status whole_records(const char *path, uint64_t *out) {
+static rk_status count_whole_record_bytes(const char *path, uint64_t *out) {
     RK_AUTO(rk_map_release) rk_map map = {0};
     RK_TRY(rk_map_open(path, &map));
     size_t at = 0, length = 1;
@@ -47,29 +47,29 @@ static rk_status open_file(rk_log_file *file) {
     file->inode = there.st_ino;
     file->n_bytes = 0;
     if (there.st_size == 0) return RK_OK;
-    RK_TRY(whole_records(file->path, &file->n_bytes));
+    RK_TRY(count_whole_record_bytes(file->path, &file->n_bytes));
     if (ftruncate(file->descriptor, (off_t)file->n_bytes) != 0) return log_file_error(file, "cut");
     return RK_OK;
 }
 
 /* Where a number goes in the path: before its ending. */
-static const char *ending_of(const char *path) {
+static const char *find_ending(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *point = strrchr(name, '.');
     return point && point > name ? point : name + strlen(name);
 }
 
 static rk_status numbered_path(const rk_log_file *file, int64_t number, char **out) {
     RK_AUTO(rk_buffer_release) rk_buffer path = {0};
-    const char *ending = ending_of(file->path);
+    const char *ending = find_ending(file->path);
     rk_buffer_append(&path, file->path, (size_t)(ending - file->path));
     rk_buffer_printf(&path, "-%06lld%s", (long long)number, ending);
     return rk_buffer_take(&path, out);
 }
 
 /* The number of a file that was put aside, or 0. Six digits: names with a date are somebody else's. */
-static int64_t number_of(const rk_log_file *file, const char *name) {
+static int64_t number_of_rotated_file(const rk_log_file *file, const char *name) {
     const char *slash = strrchr(file->path, '/'), *own = slash ? slash + 1 : file->path,
-               *ending = ending_of(file->path);
+               *ending = find_ending(file->path);
     size_t n_stem = (size_t)(ending - own), n_name = strlen(name), n_ending = strlen(ending);
     if (n_name <= n_stem + 1 + n_ending || strncmp(name, own, n_stem) != 0 || name[n_stem] != '-' ||
         strcmp(name + n_name - n_ending, ending) != 0)
@@ -95,18 +95,19 @@ static rk_status find_next_number(rk_log_file *file) {
     RK_TRY(list_folder(file, &names));
     file->next_number = 1;
     for (size_t i = 0; i < names.n; i++) {
-        int64_t number = number_of(file, names.texts[i]);
+        int64_t number = number_of_rotated_file(file, names.texts[i]);
         if (number >= file->next_number) file->next_number = number + 1;
     }
     return RK_OK;
 }
 
 /* The least number among names, and how many there are. */
-static int64_t oldest_of(const rk_log_file *file, const rk_text_list *names, int64_t above, int64_t *n) {
+static int64_t find_oldest_number(const rk_log_file *file, const rk_text_list *names, int64_t above,
+                                  int64_t *n) {
     int64_t least = 0;
     *n = 0;
     for (size_t i = 0; i < names->n; i++) {
-        int64_t number = number_of(file, names->texts[i]);
+        int64_t number = number_of_rotated_file(file, names->texts[i]);
         if (number <= above) continue;
         if (!least || number < least) least = number;
         ++*n;
@@ -118,19 +119,19 @@ static rk_status delete_oldest(const rk_log_file *file) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(list_folder(file, &names));
     rk_status status = RK_OK;
-    int64_t n, oldest = oldest_of(file, &names, 0, &n);
+    int64_t n, oldest = find_oldest_number(file, &names, 0, &n);
     while (n > file->max_files - 1) {
         RK_AUTOFREE char *path = NULL;
         RK_TRY(numbered_path(file, oldest, &path));
         if (unlink(path) != 0 && errno != ENOENT)
             status = rk_error_errno(RK_IO, errno, "could not delete '%s'", path);
-        oldest = oldest_of(file, &names, oldest, &n);
+        oldest = find_oldest_number(file, &names, oldest, &n);
     }
     return status;
 }
 
 /* What cannot be deleted stays, and the log goes on. */
-static void keep_few(const rk_log_file *file) {
+static void delete_old_files(const rk_log_file *file) {
     if (file->max_files > 0 && delete_oldest(file) != RK_OK)
         rk_log(RK_LOG_WARNING, "request log: old files stay: %s", rk_last_error());
 }
@@ -140,11 +141,11 @@ rk_status rk_log_file_open(const char *path, uint64_t max_bytes, int64_t max_fil
     RK_TRY(rk_path_check(path));
     RK_TRY(find_next_number(file));
     RK_TRY(open_file(file));
-    keep_few(file);
+    delete_old_files(file);
     return RK_OK;
 }
 
-static rk_status rotate(rk_log_file *file) {
+static rk_status rotate_log_file(rk_log_file *file) {
     for (bool moved = false; !moved; file->next_number++) {
         RK_AUTOFREE char *aside = NULL;
         RK_TRY(numbered_path(file, file->next_number, &aside));
@@ -152,12 +153,12 @@ static rk_status rotate(rk_log_file *file) {
         if (rename(file->path, aside) != 0) return log_file_error(file, "put aside");
         moved = true;
     }
-    keep_few(file);
+    delete_old_files(file);
     rk_log_file_close(file);
     return open_file(file);
 }
 
-static bool is_there(const rk_log_file *file) {
+static bool log_file_exists(const rk_log_file *file) {
     struct stat there;
     return file->descriptor >= 0 && stat(file->path, &there) == 0 && there.st_dev == file->device &&
            there.st_ino == file->inode;
@@ -165,11 +166,11 @@ static bool is_there(const rk_log_file *file) {
 
 rk_status rk_log_file_append(rk_log_file *file, const void *records, size_t n_bytes) {
     const char *at = records;
-    if (!is_there(file)) {
+    if (!log_file_exists(file)) {
         rk_log_file_close(file);
         RK_TRY(open_file(file));
     }
-    if (file->n_bytes > 0 && file->n_bytes + n_bytes > file->max_bytes) RK_TRY(rotate(file));
+    if (file->n_bytes > 0 && file->n_bytes + n_bytes > file->max_bytes) RK_TRY(rotate_log_file(file));
     for (size_t left = n_bytes; left > 0;) {
         ssize_t n = write(file->descriptor, at, left);
         if (n < 0 && errno == EINTR) continue;

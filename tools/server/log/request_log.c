@@ -62,7 +62,7 @@ static item *wait_for_items(rk_request_log *log) {
     return all;
 }
 
-static void *write_all(void *argument) {
+static void *run_log_writer(void *argument) {
     rk_request_log *log = argument;
     rk_trace_name_thread("request log");
     pthread_mutex_lock(&log->mutex);
@@ -81,10 +81,10 @@ static void *write_all(void *argument) {
     return NULL;
 }
 
-static rk_status start(rk_request_log *log) {
+static rk_status start_log_writer(rk_request_log *log) {
     RK_TRY(rk_strdup(log->options.path, &log->path));
     RK_TRY(rk_log_file_open(log->path, (uint64_t)log->options.max_bytes, log->options.max_files, &log->file));
-    int code = pthread_create(&log->writer, NULL, write_all, log);
+    int code = pthread_create(&log->writer, NULL, run_log_writer, log);
     if (code != 0) return rk_error_errno(RK_NO_MEMORY, code, "could not start the request log's thread");
     log->started = true;
     return RK_OK;
@@ -98,7 +98,7 @@ rk_status rk_request_log_open(const rk_request_log_options *options, rk_request_
     log->last = &log->first;
     pthread_mutex_init(&log->mutex, NULL);
     pthread_cond_init(&log->work, NULL);
-    rk_status status = start(log);
+    rk_status status = start_log_writer(log);
     if (status == RK_OK)
         *out = log;
     else
@@ -127,7 +127,7 @@ bool rk_request_log_takes(const rk_request_log *log, rk_span request_id) {
 }
 
 /* False: there is no room. */
-static bool enqueue(rk_request_log *log, item *i) {
+static bool enqueue_item(rk_request_log *log, item *i) {
     pthread_mutex_lock(&log->mutex);
     bool room = log->n_waiting_bytes < log->options.max_queue_bytes &&
                 i->records.n_bytes <= log->options.max_queue_bytes - log->n_waiting_bytes;
@@ -145,7 +145,7 @@ void rk_request_log_append(rk_request_log *log, rk_buffer *records, int64_t n_re
     item *i = NULL;
     if (records->status == RK_OK && rk_alloc(1, sizeof *i, &i) == RK_OK) {
         *i = (item){.records = *records, .n_records = n_records};
-        if (enqueue(log, i)) {
+        if (enqueue_item(log, i)) {
             *records = (rk_buffer){0};
             return;
         }

@@ -66,7 +66,7 @@ static rk_status check_kind(const rk_call *call) {
 }
 
 typedef rk_status (*reader)(rk_call *, const rk_call_limits *, rk_json *, rk_request_rows *, size_t);
-static reader reader_of(rk_call_kind kind) {
+static reader reader_of_kind(rk_call_kind kind) {
     return kind == RK_CALL_INFER ? rk_read_v2 : kind == RK_CALL_RETRIEVE ? rk_read_retrieve : rk_read_v1;
 }
 
@@ -80,7 +80,7 @@ rk_status rk_call_read(rk_call *call, const rk_call_limits *limits, rk_json *jso
                        size_t n_before) {
     RK_TRY(check_kind(call));
     rk_request_rows_begin(rows);
-    RK_TRY(reader_of(call->kind)(call, limits, json, rows, n_before));
+    RK_TRY(reader_of_kind(call->kind)(call, limits, json, rows, n_before));
     RK_FAIL_IF(call->n_rows > limits->max_rows, RK_INVALID_ARGUMENT,
                "the request has %lld rows: %lld are allowed", (long long)call->n_rows,
                (long long)limits->max_rows);

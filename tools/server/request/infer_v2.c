@@ -107,13 +107,13 @@ static rk_status begin_row(const tensor *t, rk_request_column *column) {
     return rk_request_add_row(column, t->n_dims == 2 && t->dims[1] != 1);
 }
 
-static int64_t values_of_row(const tensor *t) {
+static int64_t values_per_row(const tensor *t) {
     return t->n_dims == 2 ? t->dims[1] : 1;
 }
 
 /* One number or text of JSON, flat or in lists. */
 static rk_status read_json_values(rk_json *json, const tensor *t, rk_request_column *column) {
-    int64_t n = t->dims[0] * values_of_row(t), done = 0, open = 0;
+    int64_t n = t->dims[0] * values_per_row(t), done = 0, open = 0;
     RK_TRY(rk_json_open_array(json));
     for (bool more; true;) {
         RK_TRY(rk_json_next_item(json, &more));
@@ -137,7 +137,7 @@ static rk_status read_json_values(rk_json *json, const tensor *t, rk_request_col
             RK_TRY(rk_json_bool(json, &truth));
             text = (rk_span){truth ? "1" : "0", 1};
         }
-        if (done % values_of_row(t) == 0) RK_TRY(begin_row(t, column));
+        if (done % values_per_row(t) == 0) RK_TRY(begin_row(t, column));
         RK_TRY(rk_request_add_value(column, text, false));
         done++;
     }
@@ -147,7 +147,7 @@ static rk_status read_json_values(rk_json *json, const tensor *t, rk_request_col
 }
 
 /* A little-endian element as the text that a file would have. */
-static size_t text_of_element(int datatype, const char *at, char text[32]) {
+static size_t format_element(int datatype, const char *at, char text[32]) {
     uint64_t word = 0;
     size_t n = datatypes[datatype].n_bytes;
     double real = 0;
@@ -176,7 +176,7 @@ static size_t text_of_element(int datatype, const char *at, char text[32]) {
 }
 
 static rk_status read_binary_values(const tensor *t, rk_span bytes, rk_request_column *column) {
-    int64_t n = t->dims[0] * values_of_row(t);
+    int64_t n = t->dims[0] * values_per_row(t);
     const char *at = bytes.data, *end = at + bytes.n_bytes;
     char text[32];
     for (int64_t done = 0; done < n; done++) {
@@ -193,10 +193,10 @@ static rk_status read_binary_values(const tensor *t, rk_span bytes, rk_request_c
             value = (rk_span){at, length};
             at += length;
         } else {
-            value.n_bytes = text_of_element(t->datatype, at, text);
+            value.n_bytes = format_element(t->datatype, at, text);
             at += size;
         }
-        if (done % values_of_row(t) == 0) RK_TRY(begin_row(t, column));
+        if (done % values_per_row(t) == 0) RK_TRY(begin_row(t, column));
         RK_TRY(rk_request_add_value(column, value, false));
     }
     RK_FAIL_IF(at != end, RK_BAD_DATA, "input '%s': bytes are left behind its last element", column->name);
@@ -204,13 +204,13 @@ static rk_status read_binary_values(const tensor *t, rk_span bytes, rk_request_c
 }
 
 /* Rows without values have none to begin them. */
-static rk_status fill_empty(const tensor *t, rk_request_column *column) {
-    for (int64_t i = 0; values_of_row(t) == 0 && i < t->dims[0]; i++) RK_TRY(begin_row(t, column));
+static rk_status add_empty_rows(const tensor *t, rk_request_column *column) {
+    for (int64_t i = 0; values_per_row(t) == 0 && i < t->dims[0]; i++) RK_TRY(begin_row(t, column));
     return RK_OK;
 }
 
-static rk_status take_tensor(rk_call *call, const rk_call_limits *limits, const tensor *t, rk_span binary,
-                             rk_request_rows *rows, size_t n_before) {
+static rk_status add_tensor_column(rk_call *call, const rk_call_limits *limits, const tensor *t,
+                                   rk_span binary, rk_request_rows *rows, size_t n_before) {
     rk_request_column *column = rk_request_rows_find(rows, t->name);
     RK_FAIL_IF(t->dims[0] > limits->max_rows, RK_INVALID_ARGUMENT,
                "the request has %lld rows: %lld are allowed", (long long)t->dims[0],
@@ -220,9 +220,9 @@ static rk_status take_tensor(rk_call *call, const rk_call_limits *limits, const 
     call->n_rows = t->dims[0];
     if (!column) return RK_OK;
     RK_FAIL_IF(column->n_rows > n_before, RK_BAD_DATA, "input '%s' is given twice", column->name);
-    RK_FAIL_IF(t->dims[0] * values_of_row(t) > (int64_t)call->body.n_bytes && values_of_row(t) > 0,
+    RK_FAIL_IF(t->dims[0] * values_per_row(t) > (int64_t)call->body.n_bytes && values_per_row(t) > 0,
                RK_BAD_DATA, "input '%s': its shape is larger than the request", column->name);
-    RK_TRY(fill_empty(t, column));
+    RK_TRY(add_empty_rows(t, column));
     if (t->n_binary_bytes >= 0) return read_binary_values(t, binary, column);
     RK_AUTO(rk_json_release) rk_json json = {0};
     rk_json_start(&json, t->data, limits->max_depth);
@@ -243,17 +243,17 @@ static rk_status read_inputs(rk_call *call, const rk_call_limits *limits, rk_jso
             return rk_json_error(json, "\"binary_data_size\" is more than there is");
         binary->data += bytes.n_bytes;
         binary->n_bytes -= bytes.n_bytes;
-        RK_TRY(take_tensor(call, limits, &t, bytes, rows, n_before));
+        RK_TRY(add_tensor_column(call, limits, &t, bytes, rows, n_before));
     }
     return RK_OK;
 }
 
-static int32_t n_outputs(const rk_call *call) {
+static int32_t count_outputs(const rk_call *call) {
     return call->outputs.n_bytes ? (int32_t)(call->outputs.n_bytes / sizeof(output)) : call->version->n_tasks;
 }
 
 /* Of those that are asked for, or where none is named, of all tasks. */
-static output output_at(const rk_call *call, int32_t i) {
+static output find_output(const rk_call *call, int32_t i) {
     output o = {i, -1};
     if (call->outputs.n_bytes) memcpy(&o, call->outputs.data + (size_t)i * sizeof o, sizeof o);
     if (o.as_bytes < 0) o.as_bytes = call->wants_binary;
@@ -266,8 +266,8 @@ static rk_status add_output(rk_call *call, rk_span name, int as_bytes) {
     while (o.task < v->n_tasks && !rk_span_equal(name, v->tasks[o.task].name)) o.task++;
     RK_FAIL_IF(o.task == v->n_tasks, RK_BAD_DATA, "\"outputs\": '%.*s' is no task of the model",
                (int)(name.n_bytes < 200 ? name.n_bytes : 200), name.data ? name.data : "");
-    for (int32_t i = 0; call->outputs.n_bytes && i < n_outputs(call); i++)
-        RK_FAIL_IF(output_at(call, i).task == o.task, RK_BAD_DATA, "\"outputs\": '%s' is asked for twice",
+    for (int32_t i = 0; call->outputs.n_bytes && i < count_outputs(call); i++)
+        RK_FAIL_IF(find_output(call, i).task == o.task, RK_BAD_DATA, "\"outputs\": '%s' is asked for twice",
                    v->tasks[o.task].name);
     rk_buffer_append(&call->outputs, &o, sizeof o);
     return call->outputs.status;
@@ -364,16 +364,16 @@ void rk_write_v2(rk_call *call, const float *predictions) {
                      (long long)v->number);
     if (call->id.n_bytes) rk_buffer_printf(out, ", \"id\": %s", call->id.data);
     rk_buffer_text(out, ", \"outputs\": [");
-    for (int32_t i = 0; i < n_outputs(call); i++) {
-        const output o = output_at(call, i);
+    for (int32_t i = 0; i < count_outputs(call); i++) {
+        const output o = find_output(call, i);
         if (i) rk_buffer_text(out, ", ");
         write_output(call, predictions, &o);
         any_bytes |= o.as_bytes != 0;
     }
     rk_buffer_text(out, "]}");
     call->n_reply_json_bytes = any_bytes ? (int64_t)out->n_bytes : -1;
-    for (int32_t i = 0; i < n_outputs(call); i++) {
-        const output o = output_at(call, i);
+    for (int32_t i = 0; i < count_outputs(call); i++) {
+        const output o = find_output(call, i);
         for (int64_t row = 0; o.as_bytes && row < call->n_rows; row++)
             rk_buffer_append(out, &predictions[row * v->n_tasks + o.task], sizeof *predictions);
     }

@@ -59,7 +59,7 @@ rk_status rk_json_peek(rk_json *json, rk_json_kind *kind) {
     return RK_OK;
 }
 
-static rk_status open(rk_json *json, char mark, const char *what) {
+static rk_status open_value(rk_json *json, char mark, const char *what) {
     if (skip_spaces(json) != mark) return rk_json_error(json, what);
     if (json->depth == json->max_depth)
         return rk_json_error(json, "arrays and objects stand too deep in one another");
@@ -70,7 +70,7 @@ static rk_status open(rk_json *json, char mark, const char *what) {
 }
 
 /* The comma before a value, or the end of what is open. */
-static rk_status next(rk_json *json, char mark, bool *more) {
+static rk_status next_in_value(rk_json *json, char mark, bool *more) {
     char c = skip_spaces(json);
     *more = c != mark;
     if (!*more) {
@@ -88,19 +88,19 @@ static rk_status next(rk_json *json, char mark, bool *more) {
 }
 
 rk_status rk_json_open_object(rk_json *json) {
-    return open(json, '{', "an object should stand here");
+    return open_value(json, '{', "an object should stand here");
 }
 
 rk_status rk_json_open_array(rk_json *json) {
-    return open(json, '[', "an array should stand here");
+    return open_value(json, '[', "an array should stand here");
 }
 
 rk_status rk_json_next_item(rk_json *json, bool *more) {
-    return next(json, ']', more);
+    return next_in_value(json, ']', more);
 }
 
 rk_status rk_json_next_key(rk_json *json, rk_span *key, bool *more) {
-    RK_TRY(next(json, '}', more));
+    RK_TRY(next_in_value(json, '}', more));
     if (!*more) return RK_OK;
     RK_TRY(rk_json_text(json, key));
     if (skip_spaces(json) != ':') return rk_json_error(json, "a colon should stand after the key");
@@ -108,7 +108,7 @@ rk_status rk_json_next_key(rk_json *json, rk_span *key, bool *more) {
     return RK_OK;
 }
 
-static rk_status word(rk_json *json, const char *text) {
+static rk_status read_word(rk_json *json, const char *text) {
     size_t n = strlen(text);
     if ((size_t)(json->end - json->at) < n || memcmp(json->at, text, n) != 0)
         return rk_json_error(json, "a value should stand here");
@@ -116,13 +116,13 @@ static rk_status word(rk_json *json, const char *text) {
     return RK_OK;
 }
 
-static int digits(rk_json *json) {
+static int skip_digits(rk_json *json) {
     const char *from = json->at;
     while (json->at < json->end && *json->at >= '0' && *json->at <= '9') json->at++;
     return (int)(json->at - from);
 }
 
-static bool take(rk_json *json, char c) {
+static bool skip_character(rk_json *json, char c) {
     bool is = json->at < json->end && *json->at == c;
     json->at += is;
     return is;
@@ -131,15 +131,15 @@ static bool take(rk_json *json, char c) {
 rk_status rk_json_number(rk_json *json, rk_span *text) {
     skip_spaces(json);
     const char *from = json->at;
-    take(json, '-');
+    skip_character(json, '-');
     bool zero = json->at < json->end && *json->at == '0';
-    int n = digits(json);
+    int n = skip_digits(json);
     if (n == 0 || (zero && n > 1)) return rk_json_error(json, "a number should stand here");
-    if (take(json, '.') && digits(json) == 0)
+    if (skip_character(json, '.') && skip_digits(json) == 0)
         return rk_json_error(json, "a digit should stand after the point");
-    if (take(json, 'e') || take(json, 'E')) {
-        if (!take(json, '+')) take(json, '-');
-        if (digits(json) == 0) return rk_json_error(json, "the exponent has no digits");
+    if (skip_character(json, 'e') || skip_character(json, 'E')) {
+        if (!skip_character(json, '+')) skip_character(json, '-');
+        if (skip_digits(json) == 0) return rk_json_error(json, "the exponent has no digits");
     }
     *text = (rk_span){from, (size_t)(json->at - from)};
     return RK_OK;
@@ -154,11 +154,11 @@ rk_status rk_json_i64(rk_json *json, int64_t *value) {
 
 rk_status rk_json_bool(rk_json *json, bool *value) {
     *value = skip_spaces(json) == 't';
-    return word(json, *value ? "true" : "false");
+    return read_word(json, *value ? "true" : "false");
 }
 
 /* Four hexadecimal digits. */
-static rk_status code_unit(rk_json *json, uint32_t *out) {
+static rk_status read_code_unit(rk_json *json, uint32_t *out) {
     uint32_t code = 0;
     for (int i = 0; i < 4; i++) {
         char c = json->at < json->end ? *json->at : 0;
@@ -184,7 +184,7 @@ static void append_utf8(rk_buffer *out, uint32_t c) {
 }
 
 /* After a backslash. */
-static rk_status escape(rk_json *json) {
+static rk_status read_escape(rk_json *json) {
     static const char marks[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
     char c = json->at < json->end ? *json->at++ : 0;
     const char *found = c ? strchr(marks, c) : NULL;
@@ -194,11 +194,11 @@ static rk_status escape(rk_json *json) {
     }
     if (c != 'u') return rk_json_error(json, "there is no such escape");
     uint32_t code, low;
-    RK_TRY(code_unit(json, &code));
+    RK_TRY(read_code_unit(json, &code));
     if (code >= 0xD800 && code < 0xE000) {
-        if (code >= 0xDC00 || !take(json, '\\') || !take(json, 'u'))
+        if (code >= 0xDC00 || !skip_character(json, '\\') || !skip_character(json, 'u'))
             return rk_json_error(json, "half of a surrogate pair");
-        RK_TRY(code_unit(json, &low));
+        RK_TRY(read_code_unit(json, &low));
         if (low < 0xDC00 || low >= 0xE000) return rk_json_error(json, "half of a surrogate pair");
         code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     }
@@ -207,7 +207,7 @@ static rk_status escape(rk_json *json) {
 }
 
 /* Up to a quote or a backslash. */
-static rk_status plain(rk_json *json) {
+static rk_status read_plain_characters(rk_json *json) {
     while (json->at < json->end && *json->at != '"' && *json->at != '\\') {
         unsigned char c = (unsigned char)*json->at;
         if (c < ' ') return rk_json_error(json, "a control character stands in a text");
@@ -232,7 +232,7 @@ static rk_status reserve_texts(rk_json *json) {
 rk_status rk_json_text(rk_json *json, rk_span *text) {
     if (skip_spaces(json) != '"') return rk_json_error(json, "a text in quotes should stand here");
     const char *from = ++json->at;
-    RK_TRY(plain(json));
+    RK_TRY(read_plain_characters(json));
     if (*json->at == '"') {
         *text = (rk_span){from, (size_t)(json->at++ - from)};
         return RK_OK;
@@ -241,18 +241,18 @@ rk_status rk_json_text(rk_json *json, rk_span *text) {
     size_t begin = json->texts.n_bytes;
     while (true) {
         rk_buffer_append(&json->texts, from, (size_t)(json->at - from));
-        if (take(json, '"')) break;
+        if (skip_character(json, '"')) break;
         json->at++;
-        RK_TRY(escape(json));
+        RK_TRY(read_escape(json));
         from = json->at;
-        RK_TRY(plain(json));
+        RK_TRY(read_plain_characters(json));
     }
     RK_TRY(json->texts.status);
     *text = (rk_span){json->texts.data + begin, json->texts.n_bytes - begin};
     return RK_OK;
 }
 
-static int digit_of_base64(char c) {
+static int decode_base64_digit(char c) {
     if (c >= 'A' && c <= 'Z') return c - 'A';
     if (c >= 'a' && c <= 'z') return c - 'a' + 26;
     if (c >= '0' && c <= '9') return c - '0' + 52;
@@ -269,7 +269,7 @@ static rk_status decode_base64(rk_json *json, rk_span text, rk_span *out) {
     for (size_t i = 0; i < n; i += 4) {
         uint32_t word = 0;
         for (size_t d = 0; d < 4; d++) {
-            int digit = i + d >= n - padding ? 0 : digit_of_base64(text.data[i + d]);
+            int digit = i + d >= n - padding ? 0 : decode_base64_digit(text.data[i + d]);
             if (digit < 0) return rk_json_error(json, "\"b64\": a character is none of base64");
             word = word << 6 | (uint32_t)digit;
         }
@@ -321,11 +321,11 @@ static rk_status skip_kind(rk_json *json, rk_json_kind kind) {
     rk_span text;
     switch (kind) {
         case RK_JSON_NULL:
-            return word(json, "null");
+            return read_word(json, "null");
         case RK_JSON_FALSE:
-            return word(json, "false");
+            return read_word(json, "false");
         case RK_JSON_TRUE:
-            return word(json, "true");
+            return read_word(json, "true");
         case RK_JSON_NUMBER:
             return rk_json_number(json, &text);
         case RK_JSON_TEXT:

@@ -12,11 +12,11 @@ void rk_record_memory_release(rk_record_memory *m) {
     rk_free(m->values);
 }
 
-static void add_text(rk_record_memory *m, const char *name, rk_span text) {
+static void set_text_value(rk_record_memory *m, const char *name, rk_span text) {
     rk_example_add_bytes(&m->writer, name, &text, 1);
 }
 
-static void add_number(rk_record_memory *m, const char *name, int64_t number) {
+static void set_number_value(rk_record_memory *m, const char *name, int64_t number) {
     rk_example_add_i64(&m->writer, name, &number, 1);
 }
 
@@ -65,11 +65,11 @@ static rk_status add_row(rk_record_memory *m, const rk_call *call, const rk_requ
                          int64_t row, const float *predictions, const rk_retrieval *found) {
     const rk_served_version *v = call->version;
     const char *model = v->entry->name;
-    add_text(m, "reckon/request_id", call->request_id);
-    add_number(m, "reckon/time_us", (int64_t)(call->received * 1e6));
-    add_text(m, "reckon/model", (rk_span){model, strlen(model)});
-    add_number(m, "reckon/version", v->number);
-    add_number(m, "reckon/row", row);
+    set_text_value(m, "reckon/request_id", call->request_id);
+    set_number_value(m, "reckon/time_us", (int64_t)(call->received * 1e6));
+    set_text_value(m, "reckon/model", (rk_span){model, strlen(model)});
+    set_number_value(m, "reckon/version", v->number);
+    set_number_value(m, "reckon/row", row);
     for (size_t c = 0; c < rows->n_columns; c++)
         RK_TRY(add_column(m, &rows->columns[c], first + (size_t)row));
     return predictions ? add_predictions(m, v, predictions + row * v->n_tasks) : add_items(m, v, found, row);

@@ -24,10 +24,10 @@ typedef struct rk_request_structs {
 } rk_request_structs;
 
 /* Nothing is the receiver's. */
-static void keep_schema(struct ArrowSchema *schema) {
+static void ignore_schema_release(struct ArrowSchema *schema) {
     schema->release = NULL;
 }
-static void keep_array(struct ArrowArray *array) {
+static void ignore_array_release(struct ArrowArray *array) {
     array->release = NULL;
 }
 
@@ -158,7 +158,8 @@ void rk_request_rows_cut(rk_request_rows *rows, size_t n_rows) {
 }
 
 /* A bit a value, 1 where it is there; *n_null counts the others. */
-static rk_status validity(rk_request_column *c, int which, size_t n, const uint8_t **bits, int64_t *n_null) {
+static rk_status make_validity_bits(rk_request_column *c, int which, size_t n, const uint8_t **bits,
+                                    int64_t *n_null) {
     size_t n_bytes = (n + 7) / 8;
     RK_TRY(rk_reserve(&c->bits[which], &c->bits_capacity[which], n_bytes + 1, 1));
     uint8_t *to = c->bits[which];
@@ -173,16 +174,16 @@ static rk_status validity(rk_request_column *c, int which, size_t n, const uint8
     return RK_OK;
 }
 
-static struct ArrowSchema schema_of(const char *format, const char *name) {
+static struct ArrowSchema make_schema(const char *format, const char *name) {
     return (struct ArrowSchema){
-        .format = format, .name = name, .flags = ARROW_FLAG_NULLABLE, .release = keep_schema};
+        .format = format, .name = name, .flags = ARROW_FLAG_NULLABLE, .release = ignore_schema_release};
 }
 
 static rk_status make_column(rk_request_column *c, size_t n_rows, column_structs *s) {
     const uint8_t *bits;
     int64_t n_null;
     bool list = c->n_lists > 0;
-    RK_TRY(validity(c, 1, (size_t)c->first[n_rows], &bits, &n_null));
+    RK_TRY(make_validity_bits(c, 1, (size_t)c->first[n_rows], &bits, &n_null));
     s->text_buffers[0] = bits;
     s->text_buffers[1] = c->ends;
     s->text_buffers[2] = c->text.data ? c->text.data : "";
@@ -190,19 +191,19 @@ static rk_status make_column(rk_request_column *c, size_t n_rows, column_structs
                                    .null_count = n_null,
                                    .n_buffers = 3,
                                    .buffers = s->text_buffers,
-                                   .release = keep_array};
-    s->item_schema = schema_of("u", list ? "item" : c->name);
+                                   .release = ignore_array_release};
+    s->item_schema = make_schema("u", list ? "item" : c->name);
     if (!list) {
         s->schema = s->item_schema;
         s->array = s->items;
         return RK_OK;
     }
-    RK_TRY(validity(c, 0, n_rows, &bits, &n_null));
+    RK_TRY(make_validity_bits(c, 0, n_rows, &bits, &n_null));
     s->buffers[0] = bits;
     s->buffers[1] = c->first;
     s->items_pointer = &s->items;
     s->item_schema_pointer = &s->item_schema;
-    s->schema = schema_of("+l", c->name);
+    s->schema = make_schema("+l", c->name);
     s->schema.n_children = 1;
     s->schema.children = &s->item_schema_pointer;
     s->array = (struct ArrowArray){.length = (int64_t)n_rows,
@@ -211,7 +212,7 @@ static rk_status make_column(rk_request_column *c, size_t n_rows, column_structs
                                    .n_children = 1,
                                    .buffers = s->buffers,
                                    .children = &s->items_pointer,
-                                   .release = keep_array};
+                                   .release = ignore_array_release};
     return RK_OK;
 }
 
@@ -229,14 +230,17 @@ static void add_column(table_structs *t, column_structs *column) {
 
 static rk_request_table finish_table(table_structs *t, size_t n_rows) {
     int64_t n = t->schema.n_children;
-    t->schema = (struct ArrowSchema){
-        .format = "+s", .name = "", .n_children = n, .children = t->schemas, .release = keep_schema};
+    t->schema = (struct ArrowSchema){.format = "+s",
+                                     .name = "",
+                                     .n_children = n,
+                                     .children = t->schemas,
+                                     .release = ignore_schema_release};
     t->array = (struct ArrowArray){.length = (int64_t)n_rows,
                                    .n_buffers = 1,
                                    .n_children = n,
                                    .buffers = &t->no_buffer,
                                    .children = t->arrays,
-                                   .release = keep_array};
+                                   .release = ignore_array_release};
     return (rk_request_table){&t->schema, &t->array};
 }
 

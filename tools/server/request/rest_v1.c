@@ -26,7 +26,7 @@ static rk_status read_row(rk_json *json, rk_request_rows *rows, size_t row, bool
 }
 
 /* The only column that a request must have; NULL: there are several. */
-static rk_request_column *only_column(rk_request_rows *rows) {
+static rk_request_column *find_only_column(rk_request_rows *rows) {
     rk_request_column *only = NULL;
     for (size_t c = 0; c < rows->n_columns; c++) {
         if (rows->columns[c].required && only) return NULL;
@@ -40,11 +40,11 @@ static rk_status read_instance(rk_json *json, rk_request_rows *rows, size_t row)
     rk_json_kind kind;
     rk_request_column *only = NULL;
     RK_TRY(rk_json_peek(json, &kind));
-    if (kind != RK_JSON_OBJECT) only = only_column(rows);
+    if (kind != RK_JSON_OBJECT) only = find_only_column(rows);
     return only ? rk_read_value(json, only, row) : read_row(json, rows, row, false);
 }
 
-static rk_status check_rows(int64_t n, const rk_call_limits *limits) {
+static rk_status check_row_count(int64_t n, const rk_call_limits *limits) {
     RK_FAIL_IF(n >= limits->max_rows, RK_INVALID_ARGUMENT, "the request has more than %lld rows",
                (long long)limits->max_rows);
     return RK_OK;
@@ -59,7 +59,7 @@ rk_status rk_read_rows(rk_call *call, const rk_call_limits *limits, rk_json *jso
     while (true) {
         RK_TRY(rk_json_next_item(json, &more));
         if (!more) break;
-        RK_TRY(check_rows(call->n_rows, limits));
+        RK_TRY(check_row_count(call->n_rows, limits));
         size_t row = n_before + (size_t)call->n_rows++;
         RK_TRY(read_instance(json, rows, row));
         if (!context.data) continue;
@@ -78,7 +78,7 @@ static rk_status read_column(const rk_call_limits *limits, rk_json *json, rk_req
     while (true) {
         RK_TRY(rk_json_next_item(json, &more));
         if (!more) return RK_OK;
-        RK_TRY(check_rows(*n, limits));
+        RK_TRY(check_row_count(*n, limits));
         RK_TRY(rk_read_value(json, column, n_before + (size_t)(*n)++));
     }
 }
@@ -90,7 +90,7 @@ static rk_status read_columns(rk_call *call, const rk_call_limits *limits, rk_js
     rk_json_kind kind;
     bool more;
     RK_TRY(rk_json_peek(json, &kind));
-    rk_request_column *only = kind == RK_JSON_ARRAY ? only_column(rows) : NULL;
+    rk_request_column *only = kind == RK_JSON_ARRAY ? find_only_column(rows) : NULL;
     if (only) return read_column(limits, json, only, n_before, &call->n_rows);
     call->n_rows = -1;
     RK_TRY(rk_json_open_object(json));

@@ -60,15 +60,15 @@ rk_status rk_read_retrieve(rk_call *call, const rk_call_limits *limits, rk_json 
     return context.data ? rk_spread_context(call, limits, context, given, rows, n_before) : RK_OK;
 }
 
-static int ascending(const void *a, const void *b) {
+static int compare_items(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
 
 /* Each once, in their order. */
-static void sort(rk_item_list *list) {
+static void sort_unique_items(rk_item_list *list) {
     int64_t n = 0;
-    qsort(list->items, (size_t)list->n, sizeof *list->items, ascending);
+    qsort(list->items, (size_t)list->n, sizeof *list->items, compare_items);
     for (int64_t i = 0; i < list->n; i++)
         if (i == 0 || list->items[i] != list->items[i - 1]) list->items[n++] = list->items[i];
     list->n = n;
@@ -76,8 +76,8 @@ static void sort(rk_item_list *list) {
 
 /* The items of a JSON list; NULL: of none. Names that the model does not know are passed over: a shop's list
  * may be newer. */
-static rk_status list_items(const rk_call *call, const rk_call_limits *limits, const char *what,
-                            rk_span names, rk_item_list *out) {
+static rk_status read_item_list(const rk_call *call, const rk_call_limits *limits, const char *what,
+                                rk_span names, rk_item_list *out) {
     RK_AUTO(rk_json_release) rk_json json = {0};
     bool more, null;
     out->n = 0;
@@ -99,12 +99,13 @@ static rk_status list_items(const rk_call *call, const rk_call_limits *limits, c
         RK_TRY(rk_grow(&out->items, (size_t)out->n, &out->capacity, sizeof *out->items));
         out->items[out->n++] = item;
     }
-    sort(out);
+    sort_unique_items(out);
     return RK_OK;
 }
 
 /* Both ascending, as one behind the n that are there; returns how many there are then. */
-static int64_t merge(int64_t *to, int64_t n, const int64_t *a, int64_t n_a, const int64_t *b, int64_t n_b) {
+static int64_t merge_items(int64_t *to, int64_t n, const int64_t *a, int64_t n_a, const int64_t *b,
+                           int64_t n_b) {
     for (int64_t i = 0, j = 0; i < n_a || j < n_b; n++) {
         int64_t next = j == n_b || (i < n_a && a[i] <= b[j]) ? a[i] : b[j];
         i += i < n_a && a[i] == next;
@@ -116,8 +117,8 @@ static int64_t merge(int64_t *to, int64_t n, const int64_t *a, int64_t n_a, cons
 
 /* Users from `first` on who are searched together, with their bags; those whom the model knows nothing of are
  * left out as `reckon recommend` leaves them out, and end the run. */
-static rk_status gather(const rk_call *call, const rk_request_column *users, int64_t first, rk_retrieval *m,
-                        int64_t *n) {
+static rk_status gather_users(const rk_call *call, const rk_request_column *users, int64_t first,
+                              rk_retrieval *m, int64_t *n) {
     const int64_t *known;
     int64_t n_known, n_all = 0;
     *n = 0;
@@ -130,15 +131,15 @@ static rk_status gather(const rk_call *call, const rk_request_column *users, int
         RK_TRY(rk_reserve(&m->begins, &m->begins_capacity, (size_t)*n + 2, sizeof *m->begins));
         RK_TRY(rk_reserve(&m->excluded, &m->excluded_capacity, most + 1, sizeof *m->excluded));
         m->begins[*n] = n_all;
-        n_all = merge(m->excluded, n_all, known, n_known, m->exclude.items, m->exclude.n);
+        n_all = merge_items(m->excluded, n_all, known, n_known, m->exclude.items, m->exclude.n);
         m->begins[*n + 1] = n_all;
     }
     return RK_OK;
 }
 
-static rk_status search_some(const rk_call *call, const struct ArrowSchema *schema,
-                             const struct ArrowArray *array, int64_t first, int64_t n, rk_session *session,
-                             rk_retrieval *m) {
+static rk_status search_users(const rk_call *call, const struct ArrowSchema *schema,
+                              const struct ArrowArray *array, int64_t first, int64_t n, rk_session *session,
+                              rk_retrieval *m) {
     const rk_ids excluded = {.offsets = m->begins, .ids = m->excluded};
     rk_item_search search = RK_ITEM_SEARCH_INIT;
     struct ArrowArray some = *array;
@@ -156,16 +157,16 @@ static rk_status search_some(const rk_call *call, const struct ArrowSchema *sche
     return status;
 }
 
-static rk_status search_all(const rk_call *call, rk_request_rows *rows, rk_session *session,
-                            rk_retrieval *m) {
+static rk_status search_all_users(const rk_call *call, rk_request_rows *rows, rk_session *session,
+                                  rk_retrieval *m) {
     rk_request_table table, context;
     const char *column = rk_item_catalog_user_column(call->version->catalog);
     const rk_request_column *users = rk_request_rows_find(rows, (rk_span){column, strlen(column)});
     RK_TRY(rk_request_rows_table(rows, (size_t)call->n_rows, &table, &context));
     for (int64_t first = 0, n; first < call->n_rows; first += n) {
-        RK_TRY(gather(call, users, first, m, &n));
+        RK_TRY(gather_users(call, users, first, m, &n));
         if (n > 0) {
-            RK_TRY(search_some(call, table.schema, table.array, first, n, session, m));
+            RK_TRY(search_users(call, table.schema, table.array, first, n, session, m));
         } else {
             for (int64_t i = 0; i < m->k; i++) m->items[first * m->k + i] = -1;
             n = 1;
@@ -184,9 +185,9 @@ rk_status rk_retrieve(rk_call *call, const rk_call_limits *limits, rk_request_ro
     size_t n = (size_t)(call->n_rows * m->k);
     RK_TRY(rk_reserve(&m->items, &m->items_capacity, n, sizeof *m->items));
     RK_TRY(rk_reserve(&m->scores, &m->scores_capacity, n, sizeof *m->scores));
-    RK_TRY(list_items(call, limits, "\"exclude\"", call->exclude, &m->exclude));
-    RK_TRY(list_items(call, limits, "\"filter\"", call->filter, &m->filter));
-    return search_all(call, rows, session, m);
+    RK_TRY(read_item_list(call, limits, "\"exclude\"", call->exclude, &m->exclude));
+    RK_TRY(read_item_list(call, limits, "\"filter\"", call->filter, &m->filter));
+    return search_all_users(call, rows, session, m);
 }
 
 static void write_user(const rk_item_catalog *catalog, rk_buffer *out, const int64_t *items,

@@ -20,7 +20,7 @@ static void taken_config_release(taken_config *taken) {
     RK_FREE_ALL(taken->tables, taken->optimizers, taken->features);
 }
 
-static rk_status take_tables(taken_config *taken) {
+static rk_status copy_tables(taken_config *taken) {
     size_t n = (size_t)taken->config.n_tables;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, taken->tables), RK_ARRAY(n, taken->optimizers)));
     RK_TRY(rk_options_take_array(taken->tables, sizeof *taken->tables, taken->config.tables, n,
@@ -36,7 +36,7 @@ static rk_status take_tables(taken_config *taken) {
     return RK_OK;
 }
 
-static rk_status take_features(taken_config *taken) {
+static rk_status copy_features(taken_config *taken) {
     size_t n = (size_t)taken->config.n_features;
     RK_TRY(rk_alloc(n, sizeof *taken->features, &taken->features));
     RK_TRY(rk_options_take_array(taken->features, sizeof *taken->features, taken->config.features, n,
@@ -45,7 +45,7 @@ static rk_status take_features(taken_config *taken) {
     return RK_OK;
 }
 
-static rk_status take_config(taken_config *taken, const rk_embeddings_config *config) {
+static rk_status copy_config(taken_config *taken, const rk_embeddings_config *config) {
     rk_embeddings_config *c = &taken->config;
     RK_TRY(rk_options_take(c, sizeof *c, config, RK_SIZE_WITH(rk_embeddings_config, optimizer),
                            "rk_embeddings_config"));
@@ -56,13 +56,13 @@ static rk_status take_config(taken_config *taken, const rk_embeddings_config *co
         RK_TRY(rk_optimizer_take(c->optimizer, &taken->optimizer));
         c->optimizer = &taken->optimizer;
     }
-    RK_TRY(take_tables(taken));
-    return take_features(taken);
+    RK_TRY(copy_tables(taken));
+    return copy_features(taken);
 }
 
 rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings **out) {
     taken_config taken = {.config = RK_EMBEDDINGS_CONFIG_INIT};
-    rk_status status = take_config(&taken, config);
+    rk_status status = copy_config(&taken, config);
     rk_comm *comm = config ? taken.config.comm : NULL;
     if (comm && rk_comm_size(comm) > 1)
         RK_ON_POOL(taken.config.pool, status = rk_embeddings_create_over_ranks(&taken.config, status, out));

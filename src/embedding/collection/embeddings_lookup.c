@@ -83,7 +83,7 @@ static rk_status check_follows_lookup(const rk_lookup *lookup) {
 }
 
 /* gradients summed up for a step, or applied at once. */
-static rk_status take_gradients(rk_lookup *lookup, const rk_activation *gradients, bool applies) {
+static rk_status run_backward(rk_lookup *lookup, const rk_activation *gradients, bool applies) {
     rk_status status;
     RK_TRY(check_follows_lookup(lookup));
     rk_embeddings *e = lookup->trained;
@@ -94,11 +94,11 @@ static rk_status take_gradients(rk_lookup *lookup, const rk_activation *gradient
 }
 
 rk_status rk_lookup_backward(rk_lookup *lookup, const rk_activation *gradients) {
-    return take_gradients(lookup, gradients, false);
+    return run_backward(lookup, gradients, false);
 }
 
 rk_status rk_lookup_apply_gradients(rk_lookup *lookup, const rk_activation *gradients) {
-    return take_gradients(lookup, gradients, true);
+    return run_backward(lookup, gradients, true);
 }
 
 rk_status rk_embeddings_step(rk_embeddings *e) {

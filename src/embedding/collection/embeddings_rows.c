@@ -37,14 +37,14 @@ rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t 
 }
 
 /* Over ranks the table here has no slots: its optimizer tells them. */
-static int slots_of(const rk_table *table, rk_slot out[RK_MAX_SLOTS]) {
+static int slots_of_table(const rk_table *table, rk_slot out[RK_MAX_SLOTS]) {
     return table->config.frozen ? 0 : rk_optimizer_slots(&table->optimizer, out);
 }
 
 const char *rk_embeddings_slot_name(const rk_embeddings *e, const char *table, int32_t slot, int32_t *width) {
     rk_slot slots[RK_MAX_SLOTS];
     int32_t t = rk_name_index_find(&e->table_names, table);
-    if (t < 0 || slot < 0 || slot >= slots_of(&e->tables[t], slots)) return NULL;
+    if (t < 0 || slot < 0 || slot >= slots_of_table(&e->tables[t], slots)) return NULL;
     if (width) *width = slots[slot].per_row ? 1 : e->tables[t].config.dim;
     return slots[slot].name;
 }

@@ -79,8 +79,9 @@ static void look_up_block(void *context, size_t task, int thread) {
     rk_in_flight_batch_lookup(l->sharded, l->batch, f, first, last < l->n ? last : l->n, &to);
 }
 
-static rk_status look_up_as(const rk_embeddings *e, rk_in_flight_batch *j, rk_in_flight_batch_kind kind,
-                            int64_t n, const rk_ids *ids, const rk_activation *activations) {
+static rk_status send_ids_and_look_up(const rk_embeddings *e, rk_in_flight_batch *j,
+                                      rk_in_flight_batch_kind kind, int64_t n, const rk_ids *ids,
+                                      const rk_activation *activations) {
     rk_sharded *s = rk_over_ranks_of(e);
     j->kind = kind;
     rk_status status = send_ids(s, j, n, ids, activations);
@@ -92,14 +93,14 @@ static rk_status look_up_as(const rk_embeddings *e, rk_in_flight_batch *j, rk_in
     return RK_OK;
 }
 
-static rk_status peek(const rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids,
-                      const rk_activation *activations) {
-    return look_up_as(e, batch, RK_IN_FLIGHT_PEEK, n, ids, activations);
+static rk_status peek_over_ranks(const rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids,
+                                 const rk_activation *activations) {
+    return send_ids_and_look_up(e, batch, RK_IN_FLIGHT_PEEK, n, ids, activations);
 }
 
-static rk_status look_up(rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids,
-                         const rk_activation *activations) {
-    return look_up_as(e, batch, RK_IN_FLIGHT_TRAIN, n, ids, activations);
+static rk_status look_up_over_ranks(rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids,
+                                    const rk_activation *activations) {
+    return send_ids_and_look_up(e, batch, RK_IN_FLIGHT_TRAIN, n, ids, activations);
 }
 
 /* ---- Gradients. */
@@ -111,7 +112,7 @@ static rk_status check_gradients_finite(const rk_embeddings *e, const rk_in_flig
 }
 
 /* Sums of finite gradients may be too large, which only their owner sees. */
-static rk_status take_gradients(rk_sharded *s, rk_in_flight_batch *j) {
+static rk_status receive_gradients(rk_sharded *s, rk_in_flight_batch *j) {
     rk_batch_context *batch_context = &s->store->batch_contexts[s->store->now];
     RK_TRY(rk_in_flight_batch_receive_gradients(s, j));
     RK_TRY(rk_batch_context_check_gradients_finite(s->store, batch_context, s->activations));
@@ -124,12 +125,12 @@ static rk_status exchange_gradients(rk_sharded *s, rk_in_flight_batch *j, const 
     return rk_all_to_all_wait(j->gradients);
 }
 
-static rk_status backward(rk_embeddings *e, void *batch, const rk_activation *gradients) {
+static rk_status backward_over_ranks(rk_embeddings *e, void *batch, const rk_activation *gradients) {
     rk_sharded *s = rk_over_ranks_of(e);
     rk_in_flight_batch *j = batch;
     RK_TRY(rk_comm_agree(s->comm, check_gradients_finite(e, j, gradients)));
     rk_status status = rk_over_ranks_end(s, exchange_gradients(s, j, gradients));
-    if (status == RK_OK) status = rk_comm_agree(s->comm, take_gradients(s, j));
+    if (status == RK_OK) status = rk_comm_agree(s->comm, receive_gradients(s, j));
     if (status == RK_OK)
         status = rk_over_ranks_end(
             s, rk_pending_gradients_add(s->store, &s->store->batch_contexts[s->store->now]));
@@ -139,20 +140,20 @@ static rk_status backward(rk_embeddings *e, void *batch, const rk_activation *gr
     return RK_OK;
 }
 
-static void zero_gradients(rk_embeddings *e) {
+static void zero_gradients_over_ranks(rk_embeddings *e) {
     rk_pending_gradients_zero(rk_over_ranks_of(e)->store);
     rk_pending_gradients_zero(e);
 }
 
-static rk_status step(rk_embeddings *e) {
+static rk_status step_over_ranks(rk_embeddings *e) {
     RK_TRY(rk_pending_gradients_step(rk_over_ranks_of(e)->store));
-    zero_gradients(e);
+    zero_gradients_over_ranks(e);
     return RK_OK;
 }
 
-static rk_status apply_gradients(rk_embeddings *e, void *batch, const rk_activation *gradients) {
-    RK_TRY(backward(e, batch, gradients));
-    return step(e);
+static rk_status apply_gradients_over_ranks(rk_embeddings *e, void *batch, const rk_activation *gradients) {
+    RK_TRY(backward_over_ranks(e, batch, gradients));
+    return step_over_ranks(e);
 }
 
 /* ---- From beginning to end. */
@@ -161,7 +162,7 @@ static rk_store *store_of(const rk_embeddings *e) {
     return rk_sharded_as_store(rk_over_ranks_of(e));
 }
 
-static uint64_t bytes(const rk_embeddings *e) {
+static uint64_t bytes_over_ranks(const rk_embeddings *e) {
     return store_of(e)->ops->bytes(store_of(e));
 }
 
@@ -176,15 +177,15 @@ static void free_over_ranks(rk_embeddings *e) {
 }
 
 const rk_embeddings_ops rk_over_ranks = {.free = free_over_ranks,
-                                         .bytes = bytes,
+                                         .bytes = bytes_over_ranks,
                                          .create_batch = create_batch,
                                          .free_batch = free_batch,
-                                         .peek = peek,
-                                         .look_up = look_up,
-                                         .backward = backward,
-                                         .apply_gradients = apply_gradients,
-                                         .step = step,
-                                         .zero_gradients = zero_gradients,
+                                         .peek = peek_over_ranks,
+                                         .look_up = look_up_over_ranks,
+                                         .backward = backward_over_ranks,
+                                         .apply_gradients = apply_gradients_over_ranks,
+                                         .step = step_over_ranks,
+                                         .zero_gradients = zero_gradients_over_ranks,
                                          .scale_learning_rate = scale_learning_rate,
                                          .read_rows = rk_over_ranks_read_rows,
                                          .write_rows = rk_over_ranks_write_rows,

@@ -48,7 +48,7 @@ static uint64_t hash_config(const rk_embeddings_config *config) {
     return hash;
 }
 
-static rk_status check_same(const rk_embeddings_config *config) {
+static rk_status check_same_on_ranks(const rk_embeddings_config *config) {
     uint64_t hash = hash_config(config);
     bool same;
     RK_TRY(rk_comm_is_same(config->comm, &hash, sizeof hash, &same));
@@ -100,7 +100,7 @@ rk_status rk_embeddings_create_over_ranks(const rk_embeddings_config *config, rk
     rk_status status = taken == RK_OK ? check_config(config) : taken;
     if (status == RK_OK) status = rk_alloc((size_t)config->n_tables, sizeof *placements, &placements);
     RK_GOTO(rk_comm_agree(config->comm, status));
-    RK_GOTO(check_same(config));
+    RK_GOTO(check_same_on_ranks(config));
     RK_GOTO(plan_sharding(config, placements));
     RK_GOTO(create_sharded(config, placements, &sharded));
     *out = sharded->trainer_tables;

@@ -20,18 +20,18 @@ rk_status rk_batch_context_await(const rk_device_batch_context *batch_context) {
     return rk_stream_mark_sync(batch_context->done);
 }
 
-static size_t aligned(size_t n_bytes) {
+static size_t align_bytes(size_t n_bytes) {
     return (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 /* Cuts an arena into arrays; with arena NULL only counts. */
 static void *carve_array(char *arena, size_t *at, size_t n, size_t bytes) {
     void *array = arena ? arena + *at : NULL;
-    *at += aligned(n * bytes);
+    *at += align_bytes(n * bytes);
     return array;
 }
 
-static size_t n_chunks(size_t n_uses) {
+static size_t count_chunks(size_t n_uses) {
     return n_uses * 2 / RK_CUDA_CHUNK + 1;
 }
 
@@ -51,9 +51,10 @@ static size_t carve_arrays(const rk_device_tables *d, char *arena, size_t n_uses
     batch->numbers = carve_array(arena, &at, n_uses, sizeof *batch->numbers);
     batch->sorted_uses = carve_array(arena, &at, n_uses, sizeof *batch->sorted_uses);
     batch->segments = carve_array(arena, &at, n_uses + 1, sizeof *batch->segments);
-    batch->bag_chunks = carve_array(arena, &at, n_chunks(n_uses), sizeof *batch->bag_chunks);
-    batch->use_chunks = carve_array(arena, &at, n_chunks(n_uses), sizeof *batch->use_chunks);
-    batch->partials = carve_array(arena, &at, n_chunks(n_uses) * (size_t)d->width, sizeof *batch->partials);
+    batch->bag_chunks = carve_array(arena, &at, count_chunks(n_uses), sizeof *batch->bag_chunks);
+    batch->use_chunks = carve_array(arena, &at, count_chunks(n_uses), sizeof *batch->use_chunks);
+    batch->partials =
+        carve_array(arena, &at, count_chunks(n_uses) * (size_t)d->width, sizeof *batch->partials);
     batch->fills = carve_array(arena, &at, d->caches ? n_uses : 0, sizeof *batch->fills);
     return at;
 }

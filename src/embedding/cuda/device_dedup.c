@@ -23,7 +23,7 @@ typedef struct packing {
     rk_failure failure;
 } packing;
 
-static void begin_feature(void *context, size_t f, int thread) {
+static void begin_feature_use(void *context, size_t f, int thread) {
     (void)thread;
     packing *p = context;
     rk_feature_use *use = &p->tables->uses[f];
@@ -32,7 +32,7 @@ static void begin_feature(void *context, size_t f, int thread) {
                                            p->counts ? p->counts[f] : p->n, &p->ids[f]));
 }
 
-static void copy_block(void *context, size_t task, int thread) {
+static void copy_id_block(void *context, size_t task, int thread) {
     (void)thread;
     packing *p = context;
     rk_device_batch_context *batch_context = p->batch_context;
@@ -76,7 +76,7 @@ static rk_status check_leaves(const rk_device_tables *d, int64_t n) {
     return RK_OK;
 }
 
-static size_t aligned(size_t n_bytes) {
+static size_t align_bytes(size_t n_bytes) {
     return (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
@@ -115,15 +115,15 @@ static upload_layout count_batch(const packing *p, rk_cuda_feature_ids *out) {
     batch_context->n_uses = n_uses;
     batch_context->n_bags = n_bags;
     batch_context->n_tiles = n_tiles;
-    upload_layout at = {.feature_ids = aligned(sizeof(rk_cuda_batch))};
-    at.offsets = aligned(at.feature_ids + (size_t)d->n_features * sizeof *batch_context->feature_ids);
-    at.weights = aligned(at.offsets + (size_t)n_offsets * sizeof *batch_context->offsets);
-    at.ids = aligned(at.weights + (size_t)n_weights * sizeof *batch_context->weights);
+    upload_layout at = {.feature_ids = align_bytes(sizeof(rk_cuda_batch))};
+    at.offsets = align_bytes(at.feature_ids + (size_t)d->n_features * sizeof *batch_context->feature_ids);
+    at.weights = align_bytes(at.offsets + (size_t)n_offsets * sizeof *batch_context->offsets);
+    at.ids = align_bytes(at.weights + (size_t)n_weights * sizeof *batch_context->weights);
     at.n_bytes = at.ids + (size_t)n_ids * (batch_context->wide ? sizeof(int64_t) : sizeof(int32_t));
     return at;
 }
 
-static rk_status pack(packing *p) {
+static rk_status pack_batch(packing *p) {
     rk_device_tables *d = p->tables;
     rk_device_batch_context *batch_context = p->batch_context;
     upload_layout at = count_batch(p, NULL);
@@ -141,7 +141,7 @@ static rk_status pack(packing *p) {
         if (d->uses[f].n_ids > longest) longest = d->uses[f].n_ids;
     p->blocks = rk_blocks((size_t)longest, PACK_IDS);
     rk_parallel_for_work((size_t)d->n_features, (uint64_t)batch_context->n_samples, copy_offsets, p);
-    rk_parallel_for_work((size_t)d->n_features * p->blocks, (uint64_t)batch_context->n_ids, copy_block, p);
+    rk_parallel_for_work((size_t)d->n_features * p->blocks, (uint64_t)batch_context->n_ids, copy_id_block, p);
     rk_cuda_batch *b = batch_context->batch;
     b->feature_ids = (const void *)(batch_context->upload + at.feature_ids);
     b->offsets = (const void *)(batch_context->upload + at.offsets);
@@ -167,7 +167,7 @@ static void describe_batch(const rk_device_tables *d, rk_device_batch_context *b
     b->none_key = d->n_keys;
 }
 
-static int bits_of(uint64_t largest) {
+static int bits_for(uint64_t largest) {
     int bits = 0;
     while (bits < 64 && largest >> bits) bits++;
     return bits;
@@ -176,7 +176,7 @@ static int bits_of(uint64_t largest) {
 static void sort_batch(const rk_device_tables *d, const rk_device_batch_context *batch_context,
                        rk_stream *stream, const rk_cuda_batch *on_device) {
     const rk_cuda_batch *b = batch_context->batch;
-    rk_cuda_sort_u64(stream, b->n_uses, bits_of(d->n_keys), b->keys, b->sorted_keys, b->order, b->sorted,
+    rk_cuda_sort_u64(stream, b->n_uses, bits_for(d->n_keys), b->keys, b->sorted_keys, b->order, b->sorted,
                      batch_context->scratch, batch_context->scratch_bytes);
     rk_cuda_mark_segments(stream, b->n_uses, on_device);
     rk_cuda_scan_u32(stream, b->n_uses, b->heads, b->numbers, batch_context->scratch,
@@ -188,8 +188,8 @@ static void sort_batch(const rk_device_tables *d, const rk_device_batch_context 
 }
 
 /* The other batch context's rows may leave the caches once it is done, and its own are found by then. */
-static void send(rk_device_tables *d, rk_device_batch_context *batch_context, rk_stream *upload,
-                 rk_stream *stream) {
+static void send_batch(rk_device_tables *d, rk_device_batch_context *batch_context, rk_stream *upload,
+                       rk_stream *stream) {
     const rk_device_batch_context *other = &d->batch_contexts[batch_context == &d->batch_contexts[0]];
     const rk_cuda_batch *b = (const rk_cuda_batch *)batch_context->upload;
     rk_stream_upload(upload, batch_context->upload, batch_context->host,
@@ -226,16 +226,16 @@ rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stre
                  .counts = counts,
                  .ids = ids,
                  .failure = RK_FAILURE_INIT};
-    rk_parallel_for_work((size_t)d->n_features, (uint64_t)(n * d->n_features), begin_feature, &p);
+    rk_parallel_for_work((size_t)d->n_features, (uint64_t)(n * d->n_features), begin_feature_use, &p);
     RK_TRY(rk_failure_status(&p.failure));
-    RK_TRY(pack(&p));
+    RK_TRY(pack_batch(&p));
     if (atomic_load(&p.too_large)) {
         batch_context->wide = true;
-        RK_TRY(pack(&p));
+        RK_TRY(pack_batch(&p));
     }
     batch_context->number = ++d->n_batches;
     describe_batch(d, batch_context);
-    send(d, batch_context, upload, stream);
+    send_batch(d, batch_context, upload, stream);
     d->n_under_way++;
     return RK_OK;
 }

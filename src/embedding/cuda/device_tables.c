@@ -59,7 +59,7 @@ static void describe_features(rk_device_tables *d) {
                               e->features[f].combiner, !e->features[f].skip_validation};
 }
 
-static rk_status describe(rk_device_tables *d) {
+static rk_status describe_tables(rk_device_tables *d) {
     size_t n_tables = (size_t)d->n_tables, n_features = (size_t)d->n_features;
     RK_TRY(rk_device_tables_alloc(d, n_tables * sizeof *d->tables, &d->device_tables));
     RK_TRY(rk_device_tables_alloc(d, n_features * sizeof *d->features, &d->device_features));
@@ -69,7 +69,7 @@ static rk_status describe(rk_device_tables *d) {
     return rk_device_write(d->device, d->device_features, d->features, n_features * sizeof *d->features);
 }
 
-static rk_status allocate(rk_device_tables *d, size_t n_tables, size_t n_features) {
+static rk_status allocate_tables(rk_device_tables *d, size_t n_tables, size_t n_features) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, d->numbers), RK_ARRAY(n_tables, d->homes),
                         RK_ARRAY(n_tables, d->tables), RK_ARRAY(n_features, d->features)));
     return rk_alloc(n_features, sizeof *d->uses, &d->uses);
@@ -86,14 +86,14 @@ rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device,
     d->max_batch = options->max_batch;
     d->of_ranks = options->of_ranks;
     d->lent = options->lent;
-    RK_GOTO(allocate(d, (size_t)e->n_tables, (size_t)e->n_features));
+    RK_GOTO(allocate_tables(d, (size_t)e->n_tables, (size_t)e->n_features));
     d->n_tables = e->n_tables; /* from now on: so many are there to be freed */
     d->n_features = e->n_features;
     RK_GOTO(rk_stream_create(device, &d->stream));
     RK_GOTO(rk_device_tables_plan(d, options->budget_bytes));
     describe_features(d);
     for (int32_t t = 0; t < d->n_tables; t++) RK_GOTO(alloc_table(d, t));
-    RK_GOTO(describe(d));
+    RK_GOTO(describe_tables(d));
     for (int i = 0; i < 2; i++) RK_GOTO(rk_batch_context_open(d, &d->batch_contexts[i]));
     RK_GOTO(rk_device_tables_reload(d));
     *out = d;

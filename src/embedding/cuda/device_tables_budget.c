@@ -1,17 +1,17 @@
 /* Which tables are on the device as a whole, and how the caches of the others divide the budget. */
 #include "embedding/cuda/device_tables_internal.h"
 
-static uint64_t place_bytes(const rk_cuda_table *table) {
+static uint64_t bytes_per_place(const rk_cuda_table *table) {
     uint64_t bytes = (uint64_t)table->dim * rk_dtype_bytes((rk_dtype)table->dtype);
     for (int s = 0; s < 2; s++) bytes += (uint64_t)table->slot_widths[s] * sizeof(float);
     return bytes + (rk_is_cached(table) ? sizeof(rk_cuda_frame) : 0);
 }
 
 uint64_t rk_device_table_bytes(const rk_cuda_table *table) {
-    return table->n_places * place_bytes(table);
+    return table->n_places * bytes_per_place(table);
 }
 
-static int class_of(int32_t dim) {
+static int width_class_of(int32_t dim) {
     int c = 0;
     while (c < RK_CUDA_CLASSES - 1 && (4 << c) < dim) c++;
     return c;
@@ -19,14 +19,14 @@ static int class_of(int32_t dim) {
 
 /* Lent rows are f32, without slots, and so many as will come; those that others have combined are summed by
  * nobody. */
-static void describe(rk_device_tables *d, int32_t number, bool takes_updates) {
+static void describe_table(rk_device_tables *d, int32_t number, bool takes_updates) {
     const rk_table *home = d->homes[number];
     rk_cuda_table *to = &d->tables[number];
     bool is_trained = takes_updates && !home->config.frozen;
     uint64_t n_rows = d->lent ? 0 : (uint64_t)home->config.n_rows;
     *to = (rk_cuda_table){.dtype = d->lent ? RK_F32 : home->config.dtype,
                           .dim = home->config.dim,
-                          .class_ = class_of(home->config.dim),
+                          .class_ = width_class_of(home->config.dim),
                           .is_trained = is_trained,
                           .checks_finite = is_trained || (home->part.unplanned && !home->config.frozen),
                           .n_parts = 1,
@@ -46,9 +46,9 @@ static void describe_tables(rk_device_tables *d) {
     int32_t number = 0;
     for (int c = 0; c < RK_CUDA_CLASSES; c++)
         for (int32_t t = 0; t < d->n_tables; t++) {
-            if (class_of(e->tables[t].config.dim) != c) continue;
+            if (width_class_of(e->tables[t].config.dim) != c) continue;
             d->homes[number] = &e->tables[t];
-            describe(d, number, rk_takes_updates(e, t));
+            describe_table(d, number, rk_takes_updates(e, t));
             if (d->width < (e->tables[t].config.dim + 3) / 4 * 4)
                 d->width = (e->tables[t].config.dim + 3) / 4 * 4;
             d->numbers[t] = number++;
@@ -56,7 +56,7 @@ static void describe_tables(rk_device_tables *d) {
 }
 
 /* The largest table that is to be there as a whole; -1: none. */
-static int32_t largest_whole(const rk_device_tables *d) {
+static int32_t find_largest_whole_table(const rk_device_tables *d) {
     int32_t largest = -1;
     for (int32_t t = 0; t < d->n_tables; t++)
         if (!rk_is_cached(&d->tables[t]) && d->homes[t]->l2_full == 0 &&
@@ -67,27 +67,29 @@ static int32_t largest_whole(const rk_device_tables *d) {
 }
 
 /* A set of each cached table, and the tables that are there as a whole. */
-static uint64_t least_bytes(const rk_device_tables *d) {
+static uint64_t minimum_table_bytes(const rk_device_tables *d) {
     uint64_t bytes = 0;
     for (int32_t t = 0; t < d->n_tables; t++)
-        bytes += rk_is_cached(&d->tables[t]) ? RK_CUDA_WAYS * place_bytes(&d->tables[t])
+        bytes += rk_is_cached(&d->tables[t]) ? RK_CUDA_WAYS * bytes_per_place(&d->tables[t])
                                              : rk_device_table_bytes(&d->tables[t]);
     return bytes;
 }
 
 /* What the caches may take of the budget, in proportion to the tables' rows; each at least one set. */
 static void share_out_budget(rk_device_tables *d, uint64_t budget_bytes) {
-    uint64_t left = budget_bytes - least_bytes(d);
+    uint64_t left = budget_bytes - minimum_table_bytes(d);
     double all = 0;
     for (int32_t t = 0; t < d->n_tables; t++)
-        all += rk_is_cached(&d->tables[t]) ? (double)(d->tables[t].n_rows * place_bytes(&d->tables[t])) : 0;
+        all +=
+            rk_is_cached(&d->tables[t]) ? (double)(d->tables[t].n_rows * bytes_per_place(&d->tables[t])) : 0;
     for (int32_t t = 0; t < d->n_tables; t++) {
         rk_cuda_table *table = &d->tables[t];
         if (!rk_is_cached(table)) continue;
-        uint64_t set_bytes = RK_CUDA_WAYS * place_bytes(table),
+        uint64_t set_bytes = RK_CUDA_WAYS * bytes_per_place(table),
                  most = (table->n_rows + RK_CUDA_WAYS - 1) / RK_CUDA_WAYS;
         table->n_sets =
-            1 + (uint64_t)((double)left * ((double)(table->n_rows * place_bytes(table)) / all)) / set_bytes;
+            1 +
+            (uint64_t)((double)left * ((double)(table->n_rows * bytes_per_place(table)) / all)) / set_bytes;
         if (table->n_sets > most) table->n_sets = most;
         table->n_places = table->n_sets * RK_CUDA_WAYS;
         table->n_tags = (table->n_rows + table->n_sets - 1) / table->n_sets;
@@ -108,7 +110,7 @@ void rk_device_tables_number_keys(rk_device_tables *d) {
     }
 }
 
-static uint64_t whole_bytes(const rk_device_tables *d) {
+static uint64_t count_whole_bytes(const rk_device_tables *d) {
     uint64_t bytes = 0;
     for (int32_t t = 0; t < d->n_tables; t++)
         bytes += rk_is_cached(&d->tables[t]) ? 0 : rk_device_table_bytes(&d->tables[t]);
@@ -118,16 +120,16 @@ static uint64_t whole_bytes(const rk_device_tables *d) {
 /* Whether the caches have at least a quarter of the budget, unless only small tables could make room for
  * them. */
 static bool is_balanced(const rk_device_tables *d, uint64_t budget_bytes, int32_t largest) {
-    return budget_bytes - whole_bytes(d) >= budget_bytes / 4 || largest < 0 ||
+    return budget_bytes - count_whole_bytes(d) >= budget_bytes / 4 || largest < 0 ||
            rk_device_table_bytes(&d->tables[largest]) <= budget_bytes / 16;
 }
 
 /* The largest ones become caches, until the rest fits beside them. */
 static rk_status choose_caches(rk_device_tables *d, uint64_t budget_bytes) {
-    if (whole_bytes(d) <= budget_bytes) return RK_OK;
+    if (count_whole_bytes(d) <= budget_bytes) return RK_OK;
     for (;;) {
-        int32_t t = largest_whole(d);
-        uint64_t least = least_bytes(d);
+        int32_t t = find_largest_whole_table(d);
+        uint64_t least = minimum_table_bytes(d);
         if (least <= budget_bytes && is_balanced(d, budget_bytes, t)) return RK_OK;
         RK_FAIL_IF(t < 0, RK_INVALID_ARGUMENT,
                    "the tables do not fit %llu bytes of GPU memory, not even behind a cache\nhint: give them "
@@ -139,7 +141,7 @@ static rk_status choose_caches(rk_device_tables *d, uint64_t budget_bytes) {
 
 rk_status rk_device_tables_plan(rk_device_tables *d, uint64_t budget_bytes) {
     describe_tables(d);
-    if (budget_bytes == 0) budget_bytes = whole_bytes(d);
+    if (budget_bytes == 0) budget_bytes = count_whole_bytes(d);
     RK_TRY(choose_caches(d, budget_bytes));
     share_out_budget(d, budget_bytes);
     rk_device_tables_number_keys(d);

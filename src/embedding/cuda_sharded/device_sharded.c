@@ -3,25 +3,25 @@
 #include "base/memory.h"
 #include "embedding/cuda_sharded/device_sharded_internal.h"
 
-static rk_device_sharded *of(rk_device_store *store) {
+static rk_device_sharded *sharded_of_store(rk_device_store *store) {
     return (rk_device_sharded *)store;
 }
 
-static int32_t n_stored(const rk_sharded *s) {
+static int32_t count_stored_features(const rk_sharded *s) {
     return s->store->n_features;
 }
 
 /* Streams, those of a replicated table once for each rank. */
-static size_t n_links(const rk_sharded *s) {
+static size_t count_links(const rk_sharded *s) {
     size_t n = 0;
     for (int32_t r = 0; r < s->size; r++) n += (size_t)s->n_streams_of[r];
     return n;
 }
 
-static rk_status allocate(rk_device_sharded *ds) {
+static rk_status allocate_arrays(rk_device_sharded *ds) {
     const rk_sharded *s = ds->sharded;
     size_t n_tables = (size_t)s->trainer_tables->n_tables, n_features = (size_t)s->trainer_tables->n_features,
-           stored = (size_t)n_stored(s), links = n_links(s);
+           stored = (size_t)count_stored_features(s), links = count_links(s);
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, ds->values), RK_ARRAY(n_tables, ds->lent),
                         RK_ARRAY(n_tables, ds->n_lent), RK_ARRAY(stored, ds->served),
                         RK_ARRAY(stored, ds->served_at), RK_ARRAY(stored, ds->gradients_at),
@@ -74,9 +74,9 @@ static rk_status send_ids(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const
     return status;
 }
 
-static rk_status dedup(rk_device_store *store, rk_stream *upload, rk_stream *stream, int64_t n,
-                       const rk_ids *ids, bool training) {
-    rk_device_sharded *ds = of(store);
+static rk_status sharded_dedup(rk_device_store *store, rk_stream *upload, rk_stream *stream, int64_t n,
+                               const rk_ids *ids, bool training) {
+    rk_device_sharded *ds = sharded_of_store(store);
     rk_sharded *s = ds->sharded;
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
     RK_FAIL_IF(s->begun - s->finished >= 2, RK_INVALID_ARGUMENT,
@@ -95,31 +95,32 @@ static rk_status dedup(rk_device_store *store, rk_stream *upload, rk_stream *str
     return status;
 }
 
-static rk_status check_ids(rk_device_store *store) {
-    rk_device_sharded *ds = of(store);
+static rk_status sharded_check_ids(rk_device_store *store) {
+    rk_device_sharded *ds = sharded_of_store(store);
     RK_TRY(rk_device_tables_check_ids(ds->trainer_tables));
     return rk_device_tables_check_ids(ds->store);
 }
 
-static rk_status lookup(rk_device_store *store, rk_stream *stream, const rk_activation *activations) {
-    return rk_device_tables_lookup(of(store)->trainer_tables, stream, activations);
+static rk_status sharded_lookup(rk_device_store *store, rk_stream *stream, const rk_activation *activations) {
+    return rk_device_tables_lookup(sharded_of_store(store)->trainer_tables, stream, activations);
 }
 
-static rk_status flag_not_finite(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
-                                 uint32_t *stop) {
-    return rk_device_tables_flag_not_finite(of(store)->trainer_tables, stream, gradients, stop);
+static rk_status sharded_flag_not_finite(rk_device_store *store, rk_stream *stream,
+                                         const rk_activation *gradients, uint32_t *stop) {
+    return rk_device_tables_flag_not_finite(sharded_of_store(store)->trainer_tables, stream, gradients, stop);
 }
 
-static rk_status check_gradients_finite(rk_device_store *store) {
-    return rk_device_tables_check_gradients_finite(of(store)->trainer_tables);
+static rk_status sharded_check_gradients_finite(rk_device_store *store) {
+    return rk_device_tables_check_gradients_finite(sharded_of_store(store)->trainer_tables);
 }
 
-static rk_status sum(rk_device_store *store, rk_stream *stream, const rk_activation *gradients) {
-    return rk_device_tables_sum(of(store)->trainer_tables, stream, gradients);
+static rk_status sharded_sum_gradients(rk_device_store *store, rk_stream *stream,
+                                       const rk_activation *gradients) {
+    return rk_device_tables_sum(sharded_of_store(store)->trainer_tables, stream, gradients);
 }
 
-static void end_batch(rk_device_store *store, bool applied) {
-    rk_device_sharded *ds = of(store);
+static void sharded_end_batch(rk_device_store *store, bool applied) {
+    rk_device_sharded *ds = sharded_of_store(store);
     rk_sharded *s = ds->sharded;
     if (s->begun == s->finished) return;
     rk_device_tables_end_batch(ds->trainer_tables, false);
@@ -128,16 +129,16 @@ static void end_batch(rk_device_store *store, bool applied) {
     s->seen.n_batches++;
 }
 
-static rk_status flush(rk_device_store *store) {
-    return rk_device_tables_flush(of(store)->store);
+static rk_status sharded_flush(rk_device_store *store) {
+    return rk_device_tables_flush(sharded_of_store(store)->store);
 }
 
-static rk_status reload(rk_device_store *store) {
-    return rk_device_tables_reload(of(store)->store);
+static rk_status sharded_reload(rk_device_store *store) {
+    return rk_device_tables_reload(sharded_of_store(store)->store);
 }
 
 static void free_sharded(rk_device_store *store) {
-    rk_device_sharded *ds = of(store);
+    rk_device_sharded *ds = sharded_of_store(store);
     const rk_sharded *s = ds->sharded;
     if (ds->stream) (void)rk_device_comm_wait(ds->comm, ds->stream);
     rk_device_tables_free(ds->trainer_tables);
@@ -146,7 +147,7 @@ static void free_sharded(rk_device_store *store) {
         rk_device_free(ds->device, ds->values[t].data);
     for (int32_t i = 0; i < s->n_streams && ds->staged_here; i++)
         rk_device_free(ds->device, ds->staged_here[i].data);
-    for (int32_t f = 0; f < n_stored(s); f++) {
+    for (int32_t f = 0; f < count_stored_features(s); f++) {
         if (ds->served) rk_device_free(ds->device, ds->served[f].data);
         if (ds->staged_there) rk_device_free(ds->device, ds->staged_there[f].data);
     }
@@ -160,17 +161,17 @@ static void free_sharded(rk_device_store *store) {
 rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_device_comm *comm,
                                   const rk_device_tables_options *options, rk_device_store **out) {
     static const rk_device_store_ops ops = {.free = free_sharded,
-                                            .dedup = dedup,
-                                            .check_ids = check_ids,
+                                            .dedup = sharded_dedup,
+                                            .check_ids = sharded_check_ids,
                                             .fetch = rk_device_sharded_fetch,
-                                            .lookup = lookup,
-                                            .flag_not_finite = flag_not_finite,
-                                            .check_gradients_finite = check_gradients_finite,
-                                            .sum = sum,
+                                            .lookup = sharded_lookup,
+                                            .flag_not_finite = sharded_flag_not_finite,
+                                            .check_gradients_finite = sharded_check_gradients_finite,
+                                            .sum = sharded_sum_gradients,
                                             .apply = rk_device_sharded_apply,
-                                            .end_batch = end_batch,
-                                            .flush = flush,
-                                            .reload = reload};
+                                            .end_batch = sharded_end_batch,
+                                            .flush = sharded_flush,
+                                            .reload = sharded_reload};
     RK_FAIL_IF(sharded->roles.n_owners || sharded->staleness, RK_UNSUPPORTED,
                "on GPUs every rank trains and holds rows, and staleness must be 0");
     rk_device_sharded *ds;
@@ -180,7 +181,7 @@ rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_dev
     ds->sharded = sharded;
     ds->device = device;
     ds->comm = comm;
-    RK_GOTO(allocate(ds));
+    RK_GOTO(allocate_arrays(ds));
     RK_GOTO(create_tables(ds, options));
     *out = &ds->as_store;
     return RK_OK;

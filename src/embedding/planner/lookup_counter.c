@@ -28,17 +28,17 @@ struct rk_lookup_counter {
     int64_t n_trainers, n_samples, n_batches;
 };
 
-static seen *find(const counter *c, int64_t id) {
+static seen *find_id(const counter *c, int64_t id) {
     size_t at = rk_hash_bytes(&id, sizeof id, 0) & (c->capacity - 1);
     while (c->places[at].count && c->places[at].id != id) at = (at + 1) & (c->capacity - 1);
     return &c->places[at];
 }
 
-static rk_status grow_slots(counter *c) {
+static rk_status grow_id_slots(counter *c) {
     counter wider = {.capacity = c->capacity ? 2 * c->capacity : FIRST_CAPACITY};
     RK_TRY(rk_alloc(wider.capacity, sizeof *wider.places, &wider.places));
     for (size_t i = 0; i < c->capacity; i++)
-        if (c->places[i].count) *find(&wider, c->places[i].id) = c->places[i];
+        if (c->places[i].count) *find_id(&wider, c->places[i].id) = c->places[i];
     rk_free(c->places);
     c->places = wider.places;
     c->capacity = wider.capacity;
@@ -46,8 +46,8 @@ static rk_status grow_slots(counter *c) {
 }
 
 static rk_status count_id(counter *c, int64_t id, int64_t batch, int64_t local_batch) {
-    if (2 * (c->n + 1) > c->capacity) RK_TRY(grow_slots(c));
-    seen *place = find(c, id);
+    if (2 * (c->n + 1) > c->capacity) RK_TRY(grow_id_slots(c));
+    seen *place = find_id(c, id);
     c->n += place->count == 0;
     c->batch_rows += place->batch != batch;
     c->local_rows += place->local_batch != local_batch;
@@ -108,7 +108,7 @@ int64_t rk_lookup_counter_samples(const rk_lookup_counter *count) {
 }
 
 /* The most frequent ids, the most frequent first; of equals the lowest. */
-static int32_t find_hot(counter *c) {
+static int32_t find_hot_ids(counter *c) {
     rk_hot_row *hot = c->hot;
     int32_t n = 0;
     for (size_t i = 0; i < c->capacity; i++) {
@@ -137,6 +137,6 @@ void rk_lookup_counter_conclude(rk_lookup_counter *count, rk_table_statistics *l
                                   .batch_rows = (double)c->batch_rows / n_batches,
                                   .local_rows = (double)c->local_rows / n_shares,
                                   .hot = c->hot,
-                                  .n_hot = count->collection->dynamic[t].max_capacity ? 0 : find_hot(c)};
+                                  .n_hot = count->collection->dynamic[t].max_capacity ? 0 : find_hot_ids(c)};
     }
 }

@@ -17,7 +17,7 @@ static rk_status constraint_error(const constraint *w, const char *key, const ch
     return rk_error(RK_CONFIG, "%s:%d: key '%s': table '%s': %s", w->path, w->line, key, w->table, message);
 }
 
-static rk_status unknown_table(const constraint *w, const rk_table_config *tables, int32_t n_tables) {
+static rk_status unknown_table_error(const constraint *w, const rk_table_config *tables, int32_t n_tables) {
     const char *nearest =
         rk_nearest_of(w->table, tables, sizeof *tables, offsetof(rk_table_config, name), (size_t)n_tables);
     rk_status status = constraint_error(w, "name", "there is no such table");
@@ -46,7 +46,7 @@ static rk_status check_ranks(const rk_planner_request *request, const constraint
 }
 
 /* Whether the numbers of ranks and slices go with the sharding and the table. */
-static rk_status check_cut(const rk_planner_request *request, const constraint *w, int32_t t) {
+static rk_status check_n_parts(const rk_planner_request *request, const constraint *w, int32_t t) {
     const rk_table_config *table = &request->tables[t];
     int64_t most_parts = rk_request_most_parts(request, t);
     int32_t n_slices = w->n_slices                                         ? w->n_slices
@@ -121,7 +121,7 @@ static rk_status check_constraint(const rk_planner_request *request, const const
     if (rk_request_dynamic(request, t)) RK_TRY(check_dynamic(w));
     RK_TRY(check_ranks(request, w));
     RK_TRY(check_slices(request, w, t));
-    RK_TRY(check_cut(request, w, t));
+    RK_TRY(check_n_parts(request, w, t));
     return check_pooling(request, w);
 }
 
@@ -132,7 +132,7 @@ rk_status rk_planner_constraints_find(const constraint *constraints, int32_t n_c
     for (int32_t t = 0; t < n_tables; t++) out[t] = -1;
     for (int32_t i = 0; i < n_constraints; i++) {
         int32_t t = rk_name_index_find(&names, constraints[i].table);
-        if (t < 0) return unknown_table(&constraints[i], tables, n_tables);
+        if (t < 0) return unknown_table_error(&constraints[i], tables, n_tables);
         if (out[t] >= 0) return constraint_error(&constraints[i], "name", "a second entry for this table");
         out[t] = i;
     }

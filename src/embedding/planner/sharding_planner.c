@@ -59,13 +59,13 @@ static rk_rank_capacity capacity_of(const rk_planner_request *request, int32_t r
     return request->capacities ? request->capacities[rank] : usual_capacity;
 }
 
-static double seconds_on(const owner *o, double wire_bytes, double memory_bytes) {
+static double seconds_on_owner(const owner *o, double wire_bytes, double memory_bytes) {
     return wire_bytes / o->capacity.network_speed + memory_bytes / o->capacity.memory_speed;
 }
 
 /* How full or busy an owner is beside the others; enough memory is one unit, so that what is held is even
  * where memory is not known. */
-static double memory_of(const owner *o) {
+static double memory_of_owner(const owner *o) {
     return isinf(o->capacity.memory_bytes) ? 1 : fmax(o->capacity.memory_bytes, 1);
 }
 
@@ -74,7 +74,7 @@ static double relative_seconds(const choice *c, const owner *o) {
 }
 
 static double relative_load(const choice *c, const owner *o) {
-    double filled = c->fill > 0 ? o->bytes / memory_of(o) / c->fill : 0;
+    double filled = c->fill > 0 ? o->bytes / memory_of_owner(o) / c->fill : 0;
     return fmax(relative_seconds(c, o), filled);
 }
 
@@ -93,7 +93,7 @@ typedef struct slice {
     double wire_bytes, memory_bytes, row_bytes;
 } slice;
 
-static slice slice_of(const choice *c, int32_t t, const rk_table_placement *placement) {
+static slice slice_of_placement(const choice *c, int32_t t, const rk_table_placement *placement) {
     rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
     return (slice){placement, wire_bytes(&traffic) / placement->n_slices,
                    (traffic.lookup_bytes + traffic.update_bytes) / placement->n_slices,
@@ -104,7 +104,7 @@ static void assign_part(choice *c, int32_t t, const slice *s, int32_t number, in
     const rk_table_placement *p = s->placement;
     double share = p->n_parts > 1 ? rk_part_share(c->request, &c->candidates[t].load, part, p->n_parts) : 1;
     c->wire_bytes += share * s->wire_bytes;
-    o->seconds += seconds_on(o, share * s->wire_bytes, share * s->memory_bytes);
+    o->seconds += seconds_on_owner(o, share * s->wire_bytes, share * s->memory_bytes);
     o->bytes += s->row_bytes * (double)rk_request_part_rows(c->request, t, part, p->n_parts);
     p->owners[(size_t)number * (size_t)p->n_parts + (size_t)part] =
         rk_owner_rank(&c->request->roles, o->number);
@@ -122,7 +122,7 @@ typedef struct ranked {
     int32_t number;
 } ranked;
 
-static int descending(const void *a, const void *b) {
+static int compare_descending(const void *a, const void *b) {
     const ranked *x = a, *y = b;
     if (x->value != y->value) return x->value < y->value ? 1 : -1;
     return (x->number > y->number) - (x->number < y->number);
@@ -137,8 +137,8 @@ static rk_status assign_parts(choice *c, int32_t t, const slice *s, int32_t numb
     for (int32_t i = 0; i < p->n_parts; i++)
         parts[i] = (ranked){load->n_hot ? rk_part_share(c->request, load, i, p->n_parts) : 0, i};
     for (int32_t i = 0; i < c->n_dealt; i++) takers[i] = (ranked){-relative_seconds(c, c->order[i]), i};
-    if (load->n_hot) qsort(parts, (size_t)p->n_parts, sizeof *parts, descending);
-    qsort(takers, (size_t)c->n_dealt, sizeof *takers, descending);
+    if (load->n_hot) qsort(parts, (size_t)p->n_parts, sizeof *parts, compare_descending);
+    qsort(takers, (size_t)c->n_dealt, sizeof *takers, compare_descending);
     for (int32_t i = 0; i < p->n_parts; i++)
         assign_part(c, t, s, number, parts[i].number, c->order[takers[i % c->n_dealt].number]);
     return RK_OK;
@@ -148,7 +148,7 @@ static owner *owner_of(const choice *c, int64_t rank) {
     return &c->owners[rank - rk_owner_rank(&c->request->roles, 0)];
 }
 
-static int32_t slices_of(const choice *c, int32_t t) {
+static int32_t slice_count_of(const choice *c, int32_t t) {
     const candidate *table = &c->candidates[t];
     if (table->sharding != RK_SHARD_COLUMN_WISE && table->sharding != RK_SHARD_GRID) return 1;
     if (table->constraint && table->constraint->n_slices) return table->constraint->n_slices;
@@ -158,7 +158,7 @@ static int32_t slices_of(const choice *c, int32_t t) {
     return n;
 }
 
-static int32_t parts_of(const choice *c, int32_t t, int32_t n_slices) {
+static int32_t part_count_of(const choice *c, int32_t t, int32_t n_slices) {
     const candidate *table = &c->candidates[t];
     if (table->sharding != RK_SHARD_ROW_WISE && table->sharding != RK_SHARD_GRID) return 1;
     if (table->constraint && table->constraint->n_ranks) return table->constraint->n_ranks / n_slices;
@@ -178,7 +178,7 @@ static bool wants_owner_pooling(const choice *c, int32_t t) {
 }
 
 /* Owners combine bags only where that sends fewer bytes, unless the run file says so. */
-static bool owner_pooling(const choice *c, int32_t t, const rk_table_placement *placement) {
+static bool choose_owner_pooling(const choice *c, int32_t t, const rk_table_placement *placement) {
     const candidate *table = &c->candidates[t];
     bool travels = c->request->roles.n_trainers + c->request->roles.n_owners > 1;
     if (placement->n_parts > 1 || !travels || !wants_owner_pooling(c, t)) return false;
@@ -194,12 +194,12 @@ static rk_status place_table(choice *c, int32_t t) {
     const candidate *table = &c->candidates[t];
     rk_table_placement *placement = &c->out[t];
     rk_table_placement_release(placement);
-    int32_t n_slices = slices_of(c, t);
-    RK_TRY(rk_table_placement_init(placement, n_slices, parts_of(c, t, n_slices)));
+    int32_t n_slices = slice_count_of(c, t);
+    RK_TRY(rk_table_placement_init(placement, n_slices, part_count_of(c, t, n_slices)));
     placement->replicated = table->sharding == RK_SHARD_REPLICATED;
     if (placement->replicated) return RK_OK;
-    placement->owner_pooling = owner_pooling(c, t, placement);
-    slice s = slice_of(c, t, placement);
+    placement->owner_pooling = choose_owner_pooling(c, t, placement);
+    slice s = slice_of_placement(c, t, placement);
     for (int32_t number = 0; number < placement->n_slices; number++) {
         if (table->constraint && table->constraint->n_ranks)
             for (int32_t p = 0; p < placement->n_parts; p++)
@@ -219,7 +219,7 @@ static void empty_owners(choice *c) {
 }
 
 /* What has its ranks or is cut for all first, then whole tables, the largest first, to whom has least. */
-static rk_status place_all(choice *c, double largest_whole) {
+static rk_status place_all_tables(choice *c, double largest_whole) {
     int32_t n_tables = c->request->n_tables;
     empty_owners(c);
     for (int whole = 0; whole < 2; whole++)
@@ -242,7 +242,7 @@ static rk_status place_all(choice *c, double largest_whole) {
 
 /* How far from balanced, 1 is even, and trainers have no more to do than they must; owners that hold more
  * than they can are far worse than busy ones. */
-static double unevenness(const choice *c) {
+static double compute_imbalance(const choice *c) {
     double most = relative_load_of_trainers(c, c->wire_bytes) / c->least_level, fullest = 0;
     for (int32_t i = 0; i < c->n_owners; i++) {
         most = fmax(most, relative_load(c, &c->owners[i]));
@@ -256,11 +256,11 @@ typedef enum measure { BY_SPEED, BY_MEMORY, BY_WHAT_IS_LEFT, MEASURES } measure;
 
 static double weight_of_owner(const choice *c, const owner *o, measure by) {
     if (by == BY_WHAT_IS_LEFT) return fmax(1 - relative_load(c, o), 0);
-    return by == BY_MEMORY ? memory_of(o) : 1 / seconds_on(o, 1, 10);
+    return by == BY_MEMORY ? memory_of_owner(o) : 1 / seconds_on_owner(o, 1, 10);
 }
 
 /* What owners have by hand, before anything is dealt out. */
-static rk_status place_by_hand(choice *c) {
+static rk_status add_manual_loads(choice *c) {
     empty_owners(c);
     for (int32_t t = 0; t < c->request->n_tables; t++)
         if (c->candidates[t].constraint && c->candidates[t].constraint->n_ranks) RK_TRY(place_table(c, t));
@@ -269,10 +269,10 @@ static rk_status place_by_hand(choice *c) {
 
 /* Owners of the same power take one part each; of others each takes parts in proportion, which may be none
  * only where it has its share already. */
-static rk_status set_order(choice *c, measure by) {
+static rk_status set_part_order(choice *c, measure by) {
     double total = 0;
     bool alike = true;
-    if (by == BY_WHAT_IS_LEFT) RK_TRY(place_by_hand(c));
+    if (by == BY_WHAT_IS_LEFT) RK_TRY(add_manual_loads(c));
     for (int32_t i = 0; i < c->n_owners; i++) {
         total += weight_of_owner(c, &c->owners[i], by);
         if (fabs(weight_of_owner(c, &c->owners[i], by) - weight_of_owner(c, &c->owners[0], by)) >
@@ -298,31 +298,31 @@ typedef struct trial {
 } trial;
 
 /* Tables stay whole where owners are even without cutting them; if not, ever smaller ones are cut. */
-static rk_status try_splits(choice *c, measure by, trial *best) {
-    RK_TRY(set_order(c, by));
+static rk_status try_table_splits(choice *c, measure by, trial *best) {
+    RK_TRY(set_part_order(c, by));
     for (double whole = 0.5; best->uneven > balanced; whole = whole > 0.01 ? whole / 2 : 0) {
-        RK_TRY(place_all(c, whole));
-        double uneven = unevenness(c);
+        RK_TRY(place_all_tables(c, whole));
+        double uneven = compute_imbalance(c);
         if (uneven < best->uneven) *best = (trial){uneven, whole, by, c->by_rows};
         if (whole == 0) break;
     }
     return RK_OK;
 }
 
-static rk_status balance(choice *c) {
+static rk_status balance_owners(choice *c) {
     trial best = {.uneven = INFINITY};
     for (int by_rows = 0; by_rows < 2; by_rows++) {
         c->by_rows = by_rows;
         for (measure by = BY_SPEED; by < MEASURES && best.uneven > balanced; by++)
-            RK_TRY(try_splits(c, by, &best));
+            RK_TRY(try_table_splits(c, by, &best));
     }
     c->by_rows = best.by_rows;
-    RK_TRY(set_order(c, best.by));
-    return place_all(c, best.whole);
+    RK_TRY(set_part_order(c, best.by));
+    return place_all_tables(c, best.whole);
 }
 
-static rk_sharding requested_sharding(const rk_planner_request *request, int32_t t,
-                                      const rk_planner_constraint *constraint) {
+static rk_sharding sharding_of_constraint(const rk_planner_request *request, int32_t t,
+                                          const rk_planner_constraint *constraint) {
     if (constraint && constraint->sharding != RK_SHARD_AUTO) return constraint->sharding;
     if (constraint && constraint->pooling == RK_POOLING_ON) return RK_SHARD_TABLE_WISE;
     bool is_small = request->tables[t].n_rows < request->replicate_below && !rk_request_dynamic(request, t);
@@ -333,31 +333,31 @@ static rk_sharding requested_sharding(const rk_planner_request *request, int32_t
 static double seconds_of_table(const choice *c, int32_t t, const rk_table_placement *placement) {
     rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
     double bytes = wire_bytes(&traffic),
-           owners = seconds_on(&c->owners[0], bytes, traffic.lookup_bytes + traffic.update_bytes) /
+           owners = seconds_on_owner(&c->owners[0], bytes, traffic.lookup_bytes + traffic.update_bytes) /
                     (placement->n_slices * placement->n_parts);
     return fmax(owners, bytes / c->trainers_speed);
 }
 
-static int32_t most_slices(choice *c, int32_t t) {
+static int32_t max_slices(choice *c, int32_t t) {
     rk_optimizer usual;
     bool couples = !c->request->tables[t].frozen &&
                    rk_optimizer_couples_rows(rk_request_optimizer(c->request, t, &usual)->kind);
     c->candidates[t].sharding = couples ? RK_SHARD_TABLE_WISE : RK_SHARD_COLUMN_WISE;
-    int32_t n = slices_of(c, t);
+    int32_t n = slice_count_of(c, t);
     c->candidates[t].sharding = RK_SHARD_AUTO;
     return n;
 }
 
 /* Owners combine the bags of a whole table, or of its slices, each of which is sent all ids; by rows, more
  * rows than bags may travel. No owner is to hold more of a table than its share of all. */
-static rk_sharding best_split(choice *c, int32_t t, double bytes_of_owner) {
+static rk_sharding choose_split(choice *c, int32_t t, double bytes_of_owner) {
     int64_t most_parts = rk_request_most_parts(c->request, t);
     int32_t n_parts = c->n_owners < most_parts ? c->n_owners : (int32_t)most_parts;
     rk_sharding best = RK_SHARD_ROW_WISE;
     double least = seconds_of_table(c, t, &(rk_table_placement){.n_slices = 1, .n_parts = n_parts});
-    for (int32_t most = most_slices(c, t), n = 1;; n = most) {
+    for (int32_t most = max_slices(c, t), n = 1;; n = most) {
         rk_table_placement placement = {.n_slices = n, .n_parts = 1};
-        placement.owner_pooling = owner_pooling(c, t, &placement);
+        placement.owner_pooling = choose_owner_pooling(c, t, &placement);
         double seconds = placement.owner_pooling && c->candidates[t].bytes <= n * bytes_of_owner
                              ? seconds_of_table(c, t, &placement)
                              : INFINITY;
@@ -374,7 +374,7 @@ static void fill_candidate(choice *c, int32_t t, const rk_planner_constraint *co
     const rk_table_config *config = &request->tables[t];
     candidate *table = &c->candidates[t];
     table->constraint = constraint;
-    table->sharding = requested_sharding(request, t, constraint);
+    table->sharding = sharding_of_constraint(request, t, constraint);
     table->load = request->loads ? request->loads[t]
                                  : rk_table_statistics_assume(
                                        config->n_rows,
@@ -386,11 +386,11 @@ static void fill_candidate(choice *c, int32_t t, const rk_planner_constraint *co
 /* As owners will combine its bags, if they can. */
 static void fill_traffic(choice *c, int32_t t, double bytes_of_owner) {
     candidate *table = &c->candidates[t];
-    if (table->sharding == RK_SHARD_AUTO) table->cut = best_split(c, t, bytes_of_owner);
+    if (table->sharding == RK_SHARD_AUTO) table->cut = choose_split(c, t, bytes_of_owner);
     rk_sharding cut = table->sharding == RK_SHARD_AUTO ? table->cut : table->sharding;
     rk_table_placement whole = {.n_slices = 1, .n_parts = 1};
     whole.owner_pooling =
-        (cut == RK_SHARD_TABLE_WISE || cut == RK_SHARD_COLUMN_WISE) && owner_pooling(c, t, &whole);
+        (cut == RK_SHARD_TABLE_WISE || cut == RK_SHARD_COLUMN_WISE) && choose_owner_pooling(c, t, &whole);
     rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &table->load, &whole);
     table->wire_bytes = wire_bytes(&traffic);
     table->memory_bytes = traffic.lookup_bytes + traffic.update_bytes;
@@ -411,8 +411,8 @@ static void fill_candidates(choice *c, const int32_t *constraint_of) {
         memory += table->memory_bytes;
     }
     for (int32_t i = 0; i < c->n_owners; i++) {
-        memory_there += memory_of(&c->owners[i]);
-        if (wire + memory > 0) speed += 1 / seconds_on(&c->owners[i], wire, memory);
+        memory_there += memory_of_owner(&c->owners[i]);
+        if (wire + memory > 0) speed += 1 / seconds_on_owner(&c->owners[i], wire, memory);
     }
     c->mean_seconds = speed > 0 ? 1 / speed : 0;
     c->fill = bytes / memory_there;
@@ -429,12 +429,12 @@ static rk_status sort_by_size(choice *c) {
     RK_AUTOFREE ranked *sizes = NULL;
     RK_TRY(rk_alloc((size_t)c->request->n_tables, sizeof *sizes, &sizes));
     for (int32_t t = 0; t < c->request->n_tables; t++) sizes[t] = (ranked){c->candidates[t].size, t};
-    qsort(sizes, (size_t)c->request->n_tables, sizeof *sizes, descending);
+    qsort(sizes, (size_t)c->request->n_tables, sizeof *sizes, compare_descending);
     for (int32_t t = 0; t < c->request->n_tables; t++) c->by_size[t] = sizes[t].number;
     return RK_OK;
 }
 
-static rk_status choose(choice *c) {
+static rk_status choose_plan(choice *c) {
     const rk_planner_request *request = c->request;
     RK_AUTOFREE int32_t *constraint_of = NULL;
     RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *constraint_of, &constraint_of));
@@ -450,7 +450,7 @@ static rk_status choose(choice *c) {
         c->trainers_speed += capacity_of(request, r).network_speed;
     fill_candidates(c, constraint_of);
     RK_TRY(sort_by_size(c));
-    return balance(c);
+    return balance_owners(c);
 }
 
 rk_status rk_sharding_plan_choose(const rk_planner_request *request, rk_table_placement *out) {
@@ -462,7 +462,7 @@ rk_status rk_sharding_plan_choose(const rk_planner_request *request, rk_table_pl
                request->n_tables, (long long)request->batch_size);
     choice c = {.request = request, .n_owners = rk_owner_count(&request->roles)};
     rk_status status = rk_alloc((size_t)request->n_tables, sizeof *c.out, &c.out);
-    if (status == RK_OK) status = choose(&c);
+    if (status == RK_OK) status = choose_plan(&c);
     if (status == RK_OK && request->n_tables) memcpy(out, c.out, (size_t)request->n_tables * sizeof *out);
     for (int32_t t = 0; status != RK_OK && c.out && t < request->n_tables; t++)
         rk_table_placement_release(&c.out[t]);

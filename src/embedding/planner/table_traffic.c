@@ -58,8 +58,8 @@ static int32_t count_features(const rk_planner_request *request, const char *tab
     return n;
 }
 
-static rk_table_traffic pooled(const rk_planner_request *request, const rk_table_config *table,
-                               const rk_table_statistics *load, const rk_table_placement *placement) {
+static rk_table_traffic pooled_traffic(const rk_planner_request *request, const rk_table_config *table,
+                                       const rk_table_statistics *load, const rk_table_placement *placement) {
     double bags = (double)request->batch_size * count_features(request, table->name),
            ids = (double)request->batch_size * load->ids;
     double values = bags * table->dim, wire = (double)rk_dtype_bytes(request->wire);
@@ -76,8 +76,8 @@ static rk_table_traffic pooled(const rk_planner_request *request, const rk_table
 /* A key travels whole, and with it how often it is used. */
 enum { KEY_ON_WIRE = 8 + 4 };
 
-static rk_table_traffic by_rows(const rk_planner_request *request, int32_t t, const rk_table_statistics *load,
-                                const rk_table_placement *placement) {
+static rk_table_traffic row_traffic(const rk_planner_request *request, int32_t t,
+                                    const rk_table_statistics *load, const rk_table_placement *placement) {
     const rk_table_config *table = &request->tables[t];
     double id_bytes =
         rk_request_dynamic(request, t) ? KEY_ON_WIRE : id_width(table->n_rows, placement->n_parts);
@@ -97,8 +97,8 @@ rk_table_traffic rk_table_traffic_of(const rk_planner_request *request, int32_t 
     const rk_table_config *config = &request->tables[table];
     rk_optimizer usual;
     const rk_optimizer *optimizer = rk_request_optimizer(request, table, &usual);
-    rk_table_traffic traffic = placement->owner_pooling ? pooled(request, config, load, placement)
-                                                        : by_rows(request, table, load, placement);
+    rk_table_traffic traffic = placement->owner_pooling ? pooled_traffic(request, config, load, placement)
+                                                        : row_traffic(request, table, load, placement);
     if (!config->frozen)
         traffic.update_bytes += 2 * load->batch_rows * rk_stored_row_bytes(config, optimizer, config->dim);
     return traffic;

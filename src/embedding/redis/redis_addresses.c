@@ -36,7 +36,7 @@ void rk_redis_addresses_free(rk_redis_addresses *a) {
 }
 
 /* May block for as long as the system's resolver does. */
-static rk_status resolve(host_addresses *h) {
+static rk_status resolve_host(host_addresses *h) {
     char port[16];
     struct addrinfo *found, wanted = {.ai_flags = AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     snprintf(port, sizeof port, "%d", h->port);
@@ -52,14 +52,14 @@ static rk_status resolve(host_addresses *h) {
     return RK_OK;
 }
 
-static host_addresses *find(rk_redis_addresses *a, const char *host, int port) {
+static host_addresses *find_host(rk_redis_addresses *a, const char *host, int port) {
     for (size_t i = 0; i < a->n_hosts; i++)
         if (a->hosts[i].port == port && strcmp(a->hosts[i].host, host) == 0) return &a->hosts[i];
     return NULL;
 }
 
-static rk_status store(rk_redis_addresses *a, const host_addresses *h) {
-    host_addresses *known = find(a, h->host, h->port);
+static rk_status store_addresses(rk_redis_addresses *a, const host_addresses *h) {
+    host_addresses *known = find_host(a, h->host, h->port);
     if (!known) {
         RK_TRY(rk_grow(&a->hosts, a->n_hosts, &a->capacity, sizeof *a->hosts));
         known = &a->hosts[a->n_hosts++];
@@ -69,9 +69,9 @@ static rk_status store(rk_redis_addresses *a, const host_addresses *h) {
 }
 
 static rk_status resolve_and_store(rk_redis_addresses *a, host_addresses *h) {
-    RK_TRY(resolve(h));
+    RK_TRY(resolve_host(h));
     pthread_mutex_lock(&a->mutex);
-    rk_status status = store(a, h);
+    rk_status status = store_addresses(a, h);
     pthread_mutex_unlock(&a->mutex);
     return status;
 }
@@ -81,7 +81,7 @@ rk_status rk_redis_addresses_get(rk_redis_addresses *a, const char *host, int po
     host_addresses h = {.port = port};
     snprintf(h.host, sizeof h.host, "%s", host);
     pthread_mutex_lock(&a->mutex);
-    const host_addresses *known = find(a, h.host, port);
+    const host_addresses *known = find_host(a, h.host, port);
     if (known) h = *known;
     pthread_mutex_unlock(&a->mutex);
     if (!known) RK_TRY(resolve_and_store(a, &h));

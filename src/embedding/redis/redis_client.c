@@ -84,7 +84,7 @@ static rk_status node_error(const rk_redis_node *node) {
 }
 
 /* One line of CLUSTER SLOTS: first slot, last slot, [host, port, ...] of the master, then of replicas. */
-static rk_status take_range(rk_redis *r, const rk_redis_node *from, const redisReply *line) {
+static rk_status read_slot_range(rk_redis *r, const rk_redis_node *from, const redisReply *line) {
     const redisReply *master =
         line->type == REDIS_REPLY_ARRAY && line->elements >= 3 ? line->element[2] : NULL;
     bool is = master && line->element[0]->type == REDIS_REPLY_INTEGER &&
@@ -101,7 +101,7 @@ static rk_status take_range(rk_redis *r, const rk_redis_node *from, const redisR
     return RK_OK;
 }
 
-static rk_status take_slots(void *context, rk_redis_node *node, size_t number, const redisReply *reply) {
+static rk_status read_slots(void *context, rk_redis_node *node, size_t number, const redisReply *reply) {
     rk_redis *r = context;
     (void)number;
     r->is_cluster = reply->type == REDIS_REPLY_ARRAY;
@@ -112,7 +112,7 @@ static rk_status take_slots(void *context, rk_redis_node *node, size_t number, c
     RK_FAIL_IF(!r->is_cluster, RK_UNAVAILABLE, "Redis at %s:%d: %s", node->host, node->port,
                reply->type == REDIS_REPLY_ERROR ? reply->str : "it does not say its slots");
     rk_slot_map_clear(&r->slots);
-    for (size_t i = 0; i < reply->elements; i++) RK_TRY(take_range(r, node, reply->element[i]));
+    for (size_t i = 0; i < reply->elements; i++) RK_TRY(read_slot_range(r, node, reply->element[i]));
     r->knows_slots = true;
     return RK_OK;
 }
@@ -152,7 +152,7 @@ static rk_status fetch_slots(rk_redis *r, const rk_redis_wait *wait) {
         const rk_redis_wait one = {now + share, wait->cancel};
         node->failed = false;
         status = rk_redis_node_queue(node, 2, words, 0);
-        if (status == RK_OK) status = rk_redis_exchange(&node, 1, &one, take_slots, r);
+        if (status == RK_OK) status = rk_redis_exchange(&node, 1, &one, read_slots, r);
         if (status == RK_OK && node->failed) status = node_error(node);
         if (node->n_queued) rk_redis_node_close(node);
         if (status != RK_OK && status != RK_UNAVAILABLE) return status;
@@ -162,7 +162,7 @@ static rk_status fetch_slots(rk_redis *r, const rk_redis_wait *wait) {
     return RK_OK;
 }
 
-static rk_status key_of(const rk_redis_command *c, char out[MAX_KEY_BYTES], rk_span *key) {
+static rk_status format_key(const rk_redis_command *c, char out[MAX_KEY_BYTES], rk_span *key) {
     int n = c->number < 0 ? snprintf(out, MAX_KEY_BYTES, "%s", c->key)
                           : snprintf(out, MAX_KEY_BYTES, "%s%lld", c->key, (long long)c->number);
     RK_FAIL_IF(n < 0 || n >= MAX_KEY_BYTES, RK_INVALID_ARGUMENT, "the key '%.100s...' is too long for Redis",
@@ -171,7 +171,7 @@ static rk_status key_of(const rk_redis_command *c, char out[MAX_KEY_BYTES], rk_s
     return RK_OK;
 }
 
-static rk_span number_text(int64_t number, char out[32]) {
+static rk_span format_number(int64_t number, char out[32]) {
     return (rk_span){out, (size_t)snprintf(out, 32, "%lld", (long long)number)};
 }
 
@@ -181,11 +181,11 @@ static rk_status queue_command(rk_redis *r, size_t number) {
     char text[MAX_KEY_BYTES], first[32], last[32];
     rk_span words[4] = {verbs[c->verb]};
     int n_words = 2;
-    RK_TRY(key_of(c, text, &words[1]));
+    RK_TRY(format_key(c, text, &words[1]));
     if (c->verb == RK_REDIS_SET) words[n_words++] = (rk_span){c->data, (size_t)c->n_bytes};
     if (c->verb == RK_REDIS_GET_RANGE) {
-        words[n_words++] = number_text(c->first, first);
-        words[n_words++] = number_text(c->first + c->n_bytes - 1, last);
+        words[n_words++] = format_number(c->first, first);
+        words[n_words++] = format_number(c->first + c->n_bytes - 1, last);
     }
     int32_t node = r->asked[number];
     if (node >= 0) RK_TRY(rk_redis_node_queue(r->nodes[node], 1, &asking, RK_REDIS_OWN_COMMAND));
@@ -195,7 +195,7 @@ static rk_status queue_command(rk_redis *r, size_t number) {
     return rk_redis_node_queue(r->nodes[node], n_words, words, number);
 }
 
-static rk_status take_redirect(rk_redis *r, const rk_redis_node *from, size_t number, const char *error) {
+static rk_status follow_redirect(rk_redis *r, const rk_redis_node *from, size_t number, const char *error) {
     const char *address = NULL;
     int32_t slot = rk_redis_redirect(error, &address), node;
     const char *colon = slot >= 0 && r->is_cluster ? strrchr(address, ':') : NULL;
@@ -211,7 +211,7 @@ static rk_status take_redirect(rk_redis *r, const rk_redis_node *from, size_t nu
     return RK_OK;
 }
 
-static rk_status take_value(const rk_redis_command *c, const redisReply *reply) {
+static rk_status store_value(const rk_redis_command *c, const redisReply *reply) {
     bool is_text = reply->type == REDIS_REPLY_STRING;
     if (c->verb == RK_REDIS_SET) return RK_OK;
     if (c->verb == RK_REDIS_GET) {
@@ -228,10 +228,10 @@ static rk_status take_value(const rk_redis_command *c, const redisReply *reply) 
     return RK_OK;
 }
 
-static rk_status take_reply(void *context, rk_redis_node *node, size_t number, const redisReply *reply) {
+static rk_status handle_reply(void *context, rk_redis_node *node, size_t number, const redisReply *reply) {
     rk_redis *r = context;
-    if (reply->type == REDIS_REPLY_ERROR) return take_redirect(r, node, number, reply->str);
-    return take_value(&r->commands[number], reply);
+    if (reply->type == REDIS_REPLY_ERROR) return follow_redirect(r, node, number, reply->str);
+    return store_value(&r->commands[number], reply);
 }
 
 /* What a lost node did not answer is for the next round. A connection that had been idle may just have been
@@ -247,12 +247,12 @@ static rk_status requeue_unanswered(rk_redis *r, rk_redis_node *node, int *n_los
     return status;
 }
 
-static rk_status round_trip(rk_redis *r, const rk_redis_wait *wait, int *n_lost) {
+static rk_status run_round_trip(rk_redis *r, const rk_redis_wait *wait, int *n_lost) {
     rk_status status = r->knows_slots ? RK_OK : fetch_slots(r, wait);
     r->n_later = 0;
     for (size_t i = 0; i < r->n_nodes; i++) r->nodes[i]->failed = false;
     for (size_t i = 0; status == RK_OK && i < r->n_pending; i++) status = queue_command(r, r->pending[i]);
-    if (status == RK_OK) status = rk_redis_exchange(r->nodes, r->n_nodes, wait, take_reply, r);
+    if (status == RK_OK) status = rk_redis_exchange(r->nodes, r->n_nodes, wait, handle_reply, r);
     for (size_t i = 0; i < r->n_nodes; i++) {
         if (status != RK_OK && r->nodes[i]->n_queued) rk_redis_node_close(r->nodes[i]);
         if (status == RK_OK && r->nodes[i]->failed) status = requeue_unanswered(r, r->nodes[i], n_lost);
@@ -272,20 +272,20 @@ static rk_status run_commands(rk_redis *r, size_t n, const rk_redis_wait *wait) 
     r->n_pending = n;
     for (int round = 0; r->n_pending; round++) {
         RK_FAIL_IF(round == MAX_ROUNDS, RK_UNAVAILABLE, "the Redis cluster sends commands round and round");
-        RK_TRY(round_trip(r, wait, &n_lost));
+        RK_TRY(run_round_trip(r, wait, &n_lost));
         memcpy(r->pending, r->later, r->n_later * sizeof *r->pending);
         r->n_pending = r->n_later;
     }
     return RK_OK;
 }
 
-static rk_redis_wait wait_of(const rk_redis_limits *limits) {
+static rk_redis_wait make_wait(const rk_redis_limits *limits) {
     return (rk_redis_wait){rk_clock_seconds() + limits->timeout, limits->cancel};
 }
 
 rk_status rk_redis_run(rk_redis *r, const rk_redis_command *commands, size_t n,
                        const rk_redis_limits *limits) {
-    const rk_redis_wait wait = wait_of(limits);
+    const rk_redis_wait wait = make_wait(limits);
     for (size_t done = 0, some; done < n; done += some) {
         int64_t n_bytes = 0;
         for (some = 0; done + some < n && some < ONCE && n_bytes < ONCE_BYTES; some++)
@@ -296,7 +296,7 @@ rk_status rk_redis_run(rk_redis *r, const rk_redis_command *commands, size_t n,
     return RK_OK;
 }
 
-static rk_status take_pong(void *context, rk_redis_node *node, size_t number, const redisReply *reply) {
+static rk_status handle_pong(void *context, rk_redis_node *node, size_t number, const redisReply *reply) {
     (void)context, (void)number;
     RK_FAIL_IF(reply->type == REDIS_REPLY_ERROR, RK_UNAVAILABLE, "Redis at %s:%d: %s", node->host, node->port,
                reply->str);
@@ -313,13 +313,13 @@ static rk_status queue_pings(rk_redis *r) {
 }
 
 rk_status rk_redis_ping(rk_redis *r, const rk_redis_limits *limits) {
-    const rk_redis_wait wait = wait_of(limits);
+    const rk_redis_wait wait = make_wait(limits);
     r->knows_slots = false;
     RK_TRY(fetch_slots(r, &wait));
     for (int32_t s = 0; r->is_cluster && s < RK_REDIS_SLOTS; s++)
         RK_FAIL_IF(r->slots.nodes[s] < 0, RK_UNAVAILABLE, "no node of the Redis cluster has slot %d", (int)s);
     rk_status status = queue_pings(r);
-    if (status == RK_OK) status = rk_redis_exchange(r->nodes, r->n_nodes, &wait, take_pong, r);
+    if (status == RK_OK) status = rk_redis_exchange(r->nodes, r->n_nodes, &wait, handle_pong, r);
     for (size_t i = 0; i < r->n_nodes; i++) {
         if (status == RK_OK && r->nodes[i]->failed) status = node_error(r->nodes[i]);
         if (r->nodes[i]->n_queued) rk_redis_node_close(r->nodes[i]);

@@ -48,7 +48,7 @@ void rk_redis_node_release(rk_redis_node *node) {
     *node = (rk_redis_node){0};
 }
 
-static void fail(rk_redis_node *node, const char *reason) {
+static void fail_node(rk_redis_node *node, const char *reason) {
     if (!node->failed) snprintf(node->reason, sizeof node->reason, "%s", reason);
     node->failed = true;
     if (!node->connected)
@@ -57,7 +57,7 @@ static void fail(rk_redis_node *node, const char *reason) {
 }
 
 /* A command is an array of strings, each behind its length. */
-static rk_status append(rk_redis_node *node, int n_words, const rk_span *words, size_t number) {
+static rk_status append_command(rk_redis_node *node, int n_words, const rk_span *words, size_t number) {
     RK_TRY(rk_grow(&node->queue, node->n_queued, &node->capacity, sizeof *node->queue));
     node->queue[node->n_queued++] = number;
     if (!node->reader) return RK_OK;
@@ -70,15 +70,16 @@ static rk_status append(rk_redis_node *node, int n_words, const rk_span *words, 
     return node->output.status;
 }
 
-static rk_span word(const char *text) {
+static rk_span span_of_text(const char *text) {
     return (rk_span){text, strlen(text)};
 }
 
 static rk_status log_in(rk_redis_node *node) {
     const char *user = getenv("RK_REDIS_USER"), *password = getenv("RK_REDIS_PASSWORD");
     if (!password) return RK_OK;
-    const rk_span words[] = {word("AUTH"), word(user ? user : password), word(password)};
-    return append(node, user ? 3 : 2, words, RK_REDIS_OWN_COMMAND);
+    const rk_span words[] = {span_of_text("AUTH"), span_of_text(user ? user : password),
+                             span_of_text(password)};
+    return append_command(node, user ? 3 : 2, words, RK_REDIS_OWN_COMMAND);
 }
 
 /* A socket whose connection is made, or under way. */
@@ -110,12 +111,12 @@ static rk_status open_connection(rk_redis_node *node) {
     rk_status status =
         rk_redis_addresses_get(node->known, node->host, node->port, node->addresses, &node->n_addresses);
     if (status == RK_UNAVAILABLE) {
-        fail(node, rk_last_error());
+        fail_node(node, rk_last_error());
         return RK_OK;
     }
     RK_TRY(status);
     if (!connect_next(node)) {
-        fail(node, strerror(errno));
+        fail_node(node, strerror(errno));
         return RK_OK;
     }
     node->reader = redisReaderCreate();
@@ -128,57 +129,58 @@ static rk_status open_connection(rk_redis_node *node) {
 
 rk_status rk_redis_node_queue(rk_redis_node *node, int n_words, const rk_span *words, size_t number) {
     rk_status status = node->reader || node->failed ? RK_OK : open_connection(node);
-    if (status == RK_OK) status = append(node, n_words, words, number);
+    if (status == RK_OK) status = append_command(node, n_words, words, number);
     if (status != RK_OK) rk_redis_node_close(node); /* half a command may be in its output */
     return status;
 }
 
-static bool waits(const rk_redis_node *node) {
+static bool is_waiting(const rk_redis_node *node) {
     return !node->failed && node->n_answered < node->n_queued;
 }
 
-static rk_status take_own(rk_redis_node *node, const redisReply *reply) {
-    if (reply->type == REDIS_REPLY_ERROR) fail(node, reply->str);
+static rk_status handle_own_reply(rk_redis_node *node, const redisReply *reply) {
+    if (reply->type == REDIS_REPLY_ERROR) fail_node(node, reply->str);
     return RK_OK;
 }
 
-static rk_status take_replies(rk_redis_node *node, rk_redis_take take, void *context) {
+static rk_status handle_replies(rk_redis_node *node, rk_redis_take take, void *context) {
     rk_status status = RK_OK;
-    while (status == RK_OK && waits(node)) {
+    while (status == RK_OK && is_waiting(node)) {
         void *reply = NULL;
         if (redisReaderGetReply(node->reader, &reply) != REDIS_OK) {
-            fail(node, node->reader->errstr);
+            fail_node(node, node->reader->errstr);
             return RK_OK;
         }
         if (!reply) return RK_OK;
         size_t number = node->queue[node->n_answered++];
         node->reused = true;
-        status = number == RK_REDIS_OWN_COMMAND ? take_own(node, reply) : take(context, node, number, reply);
+        status = number == RK_REDIS_OWN_COMMAND ? handle_own_reply(node, reply)
+                                                : take(context, node, number, reply);
         freeReplyObject(reply);
     }
     return status;
 }
 
-static rk_status receive(rk_redis_node *node, rk_redis_take take, void *context) {
+static rk_status receive_replies(rk_redis_node *node, rk_redis_take take, void *context) {
     char bytes[READ_BYTES];
     ssize_t n = recv(node->descriptor, bytes, sizeof bytes, 0);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return RK_OK;
     if (n <= 0 || redisReaderFeed(node->reader, bytes, (size_t)n) != REDIS_OK) {
-        fail(node, n == 0 ? "it closed the connection" : n < 0 ? strerror(errno) : "memory ran out");
+        fail_node(node, n == 0 ? "it closed the connection" : n < 0 ? strerror(errno) : "memory ran out");
         return RK_OK;
     }
-    RK_TRY(take_replies(node, take, context));
+    RK_TRY(handle_replies(node, take, context));
     if (node->reader && node->reader->len - node->reader->pos > MAX_UNREAD_BYTES)
-        fail(node, "its answer is too long");
+        fail_node(node, "its answer is too long");
     return RK_OK;
 }
 
-static void transmit(rk_redis_node *node) {
+static void send_output(rk_redis_node *node) {
     rk_buffer *output = &node->output;
     ssize_t n =
         send(node->descriptor, output->data + node->n_sent, output->n_bytes - node->n_sent, MSG_NOSIGNAL);
     if (n < 0) {
-        if (errno != EAGAIN && errno != EINTR) fail(node, strerror(errno));
+        if (errno != EAGAIN && errno != EINTR) fail_node(node, strerror(errno));
         return;
     }
     node->n_sent += (size_t)n;
@@ -195,7 +197,7 @@ static bool has_output(const rk_redis_node *node) {
 static size_t list_waiting(rk_redis_node **nodes, size_t n, struct pollfd *polled, rk_redis_node **waiting) {
     size_t n_waiting = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!waits(nodes[i])) continue;
+        if (!is_waiting(nodes[i])) continue;
         waiting[n_waiting] = nodes[i];
         polled[n_waiting++] = (struct pollfd){
             .fd = nodes[i]->descriptor, .events = (short)(POLLIN | (has_output(nodes[i]) ? POLLOUT : 0))};
@@ -212,7 +214,7 @@ static bool check_connection(rk_redis_node *node) {
         node->connected = true;
         node->first = (node->first + node->n_tried - 1) % node->n_addresses;
     } else if (!connect_next(node)) {
-        fail(node, strerror(code));
+        fail_node(node, strerror(code));
     }
     return code == 0;
 }
@@ -220,27 +222,28 @@ static bool check_connection(rk_redis_node *node) {
 static rk_status handle_events(rk_redis_node *node, short events, rk_redis_take take, void *context) {
     if (!node->connected && !check_connection(node)) return RK_OK;
     if (events & (POLLOUT | POLLERR) && has_output(node))
-        transmit(node); /* a connection that failed says so */
-    return node->reader && events & (POLLIN | POLLERR | POLLHUP) ? receive(node, take, context) : RK_OK;
+        send_output(node); /* a connection that failed says so */
+    return node->reader && events & (POLLIN | POLLERR | POLLHUP) ? receive_replies(node, take, context)
+                                                                 : RK_OK;
 }
 
 static void fail_all(rk_redis_node **waiting, size_t n, const char *reason) {
-    for (size_t i = 0; i < n; i++) fail(waiting[i], reason);
+    for (size_t i = 0; i < n; i++) fail_node(waiting[i], reason);
 }
 
-static int poll_some(struct pollfd *polled, size_t n, const rk_redis_wait *wait) {
+static int poll_nodes(struct pollfd *polled, size_t n, const rk_redis_wait *wait) {
     double left = wait->until - rk_clock_seconds();
     if (wait->cancel && left > cancel_seconds) left = cancel_seconds;
     return left > 0 ? poll(polled, (nfds_t)n, (int)(left * 1e3) + 1) : 0;
 }
 
-static rk_status exchange(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait, rk_redis_take take,
-                          void *context) {
+static rk_status exchange_all(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait, rk_redis_take take,
+                              void *context) {
     struct pollfd polled[MAX_NODES];
     rk_redis_node *waiting[MAX_NODES];
     for (size_t n_waiting; (n_waiting = list_waiting(nodes, n, polled, waiting)) > 0;) {
         RK_FAIL_IF(wait->cancel && atomic_load(wait->cancel), RK_INTERRUPTED, "the run was cancelled");
-        int code = poll_some(polled, n_waiting, wait);
+        int code = poll_nodes(polled, n_waiting, wait);
         if (code < 0 && errno == EINTR) continue;
         if (code == 0 && rk_clock_seconds() < wait->until) continue;
         if (code <= 0) fail_all(waiting, n_waiting, code < 0 ? strerror(errno) : "no answer in time");
@@ -253,9 +256,9 @@ static rk_status exchange(rk_redis_node **nodes, size_t n, const rk_redis_wait *
 rk_status rk_redis_exchange(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait, rk_redis_take take,
                             void *context) {
     RK_FAIL_IF(n > MAX_NODES, RK_UNSUPPORTED, "more than %d nodes of Redis", MAX_NODES);
-    rk_status status = exchange(nodes, n, wait, take, context);
+    rk_status status = exchange_all(nodes, n, wait, take, context);
     for (size_t i = 0; i < n; i++) {
-        if (status != RK_OK && waits(nodes[i])) rk_redis_node_close(nodes[i]);
+        if (status != RK_OK && is_waiting(nodes[i])) rk_redis_node_close(nodes[i]);
         if (!nodes[i]->failed) nodes[i]->n_queued = nodes[i]->n_answered = 0;
     }
     return status;

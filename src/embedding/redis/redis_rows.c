@@ -47,7 +47,7 @@ typedef struct table_size {
     size_t table, n_bytes;
 } table_size;
 
-static int by_size(const void *a, const void *b) {
+static int compare_table_sizes(const void *a, const void *b) {
     size_t x = ((const table_size *)a)->n_bytes, y = ((const table_size *)b)->n_bytes;
     return (x > y) - (x < y);
 }
@@ -59,7 +59,7 @@ static rk_status create_caches(rk_redis_rows *r, size_t n_bytes) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(m->n_tables, r->caches), RK_ARRAY(m->n_tables, sizes)));
     for (size_t t = 0; t < m->n_tables; t++)
         sizes[t] = (table_size){t, rk_row_cache_bytes(m->tables[t].n_rows, (size_t)m->tables[t].row_bytes)};
-    qsort(sizes, m->n_tables, sizeof *sizes, by_size);
+    qsort(sizes, m->n_tables, sizeof *sizes, compare_table_sizes);
     for (size_t i = 0; i < m->n_tables; i++) {
         const rk_stored_rows *t = &m->tables[sizes[i].table];
         size_t share = n_bytes / (m->n_tables - i);
@@ -186,7 +186,7 @@ static rk_status add_missing(rk_row_reader *reader, const rk_stored_rows *t, rk_
     return RK_OK;
 }
 
-static rk_status look_in_cache(rk_row_reader *reader, const rk_row_request *request) {
+static rk_status read_from_cache(rk_row_reader *reader, const rk_row_request *request) {
     const rk_stored_rows *t = &reader->rows->manifest.tables[request->table];
     rk_row_cache *cache = reader->rows->caches[request->table];
     for (size_t i = 0; i < request->n; i++) {
@@ -218,7 +218,7 @@ rk_status rk_row_reader_get(rk_row_reader *reader, const rk_row_request *request
     int64_t n_rows = 0, n_missing;
     reader->n_missing = 0;
     for (size_t i = 0; i < n; i++) {
-        RK_TRY(look_in_cache(reader, &requests[i]));
+        RK_TRY(read_from_cache(reader, &requests[i]));
         n_rows += (int64_t)requests[i].n;
     }
     n_missing = (int64_t)reader->n_missing;

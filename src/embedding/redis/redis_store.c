@@ -29,7 +29,7 @@ typedef struct redis_store {
     rk_row_request *requests; /* [n_tables] */
 } redis_store;
 
-static rk_status begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
+static rk_status redis_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
     redis_store *s = (redis_store *)store;
     RK_FAIL_IF(training, RK_INVALID_ARGUMENT, "rows in Redis are only read");
     return rk_uses_prepare(s->embeddings, &s->batch, n, NULL, ids, true);
@@ -51,7 +51,7 @@ static rk_status clear_and_reserve(batch_rows *t, size_t n) {
     return RK_OK;
 }
 
-static int32_t number_of(batch_rows *t, int64_t row) {
+static int32_t number_of_row(batch_rows *t, int64_t row) {
     size_t mask = t->n_places - 1, at = rk_hash_combine((uint64_t)row, 0) & mask;
     while (t->places[at] >= 0 && t->rows[t->places[at]] != row) at = (at + 1) & mask;
     if (t->places[at] < 0) {
@@ -74,11 +74,11 @@ static rk_status count_ids(redis_store *s) {
     return RK_OK;
 }
 
-static rk_status number_ids(redis_store *s, int32_t f) {
+static rk_status assign_row_numbers(redis_store *s, int32_t f) {
     rk_feature_use *use = &s->batch.uses[f];
     batch_rows *table = &s->tables[s->embeddings->feature_tables[f]];
     RK_TRY(rk_reserve(&s->ids[f], &s->ids_capacity[f], (size_t)use->n_ids, sizeof *s->ids[f]));
-    for (int64_t i = 0; i < use->n_ids; i++) s->ids[f][i] = number_of(table, use->ids[i]);
+    for (int64_t i = 0; i < use->n_ids; i++) s->ids[f][i] = number_of_row(table, use->ids[i]);
     use->ids = s->ids[f];
     return RK_OK;
 }
@@ -95,7 +95,7 @@ static rk_status request_rows(redis_store *s) {
 }
 
 /* Codes are computed with in f32, as a model that has them in memory does. */
-static rk_status take_rows(batch_rows *rows, const rk_stored_rows *stored) {
+static rk_status decode_rows(batch_rows *rows, const rk_stored_rows *stored) {
     rows->looked_up =
         (rk_rows){.data = rows->bytes, .dtype = rk_row_format_type(stored->format), .dim = stored->dim};
     if (!rk_row_format_name(stored->format)) return RK_OK;
@@ -107,22 +107,22 @@ static rk_status take_rows(batch_rows *rows, const rk_stored_rows *stored) {
     return RK_OK;
 }
 
-static rk_status wait_rows(rk_store *store) {
+static rk_status redis_wait(rk_store *store) {
     redis_store *s = (redis_store *)store;
     RK_TRY(count_ids(s));
-    for (int32_t f = 0; f < s->embeddings->n_features; f++) RK_TRY(number_ids(s, f));
+    for (int32_t f = 0; f < s->embeddings->n_features; f++) RK_TRY(assign_row_numbers(s, f));
     RK_TRY(request_rows(s));
     for (int32_t t = 0; t < s->embeddings->n_tables; t++)
-        RK_TRY(take_rows(&s->tables[t], &s->manifest->tables[s->stored[t]]));
+        RK_TRY(decode_rows(&s->tables[t], &s->manifest->tables[s->stored[t]]));
     return RK_OK;
 }
 
-static void cancel_by(rk_store *store, const atomic_bool *cancel) {
+static void redis_cancel_by(rk_store *store, const atomic_bool *cancel) {
     ((redis_store *)store)->cancel = cancel;
 }
 
-static void lookup(const rk_store *store, bool training, int32_t f, int64_t first, int64_t last,
-                   const rk_activation *to) {
+static void redis_lookup(const rk_store *store, bool training, int32_t f, int64_t first, int64_t last,
+                         const rk_activation *to) {
     const redis_store *s = (const redis_store *)store;
     const rk_embeddings *e = s->embeddings;
     (void)training;
@@ -130,7 +130,7 @@ static void lookup(const rk_store *store, bool training, int32_t f, int64_t firs
                         &s->tables[e->feature_tables[f]].looked_up, 0, first, last, *to);
 }
 
-static rk_status end(rk_store *store, bool applies) {
+static rk_status redis_end(rk_store *store, bool applies) {
     (void)store, (void)applies;
     return RK_OK;
 }
@@ -147,11 +147,11 @@ static void free_store(rk_store *store) {
 }
 
 static const rk_store_ops ops = {.free = free_store,
-                                 .begin = begin,
-                                 .wait = wait_rows,
-                                 .cancel_by = cancel_by,
-                                 .lookup = lookup,
-                                 .end = end,
+                                 .begin = redis_begin,
+                                 .wait = redis_wait,
+                                 .cancel_by = redis_cancel_by,
+                                 .lookup = redis_lookup,
+                                 .end = redis_end,
                                  .flush = rk_store_nothing};
 
 static rk_status find_tables(redis_store *s) {

@@ -33,7 +33,7 @@ static rk_status read_prefix(const char *text, rk_redis_url *out) {
     return rk_strdup(text, &out->prefix);
 }
 
-static rk_status parse(const char *text, rk_redis_url *out) {
+static rk_status parse_url(const char *text, rk_redis_url *out) {
     static const char scheme[] = "redis://";
     RK_FAIL_IF(strncmp(text, scheme, strlen(scheme)) != 0, RK_CONFIG, "it does not begin with %s%s", scheme,
                strncmp(text, "rediss:", 7) == 0 ? "; TLS to Redis is not supported" : "");
@@ -48,7 +48,7 @@ static rk_status parse(const char *text, rk_redis_url *out) {
 
 rk_status rk_redis_url_parse(const char *text, rk_redis_url *out) {
     *out = (rk_redis_url){0};
-    rk_status status = parse(text, out);
+    rk_status status = parse_url(text, out);
     if (status == RK_OK) return RK_OK;
     rk_redis_url_release(out);
     return status == RK_CONFIG ? rk_error_context(status, "the address of Redis") : status;

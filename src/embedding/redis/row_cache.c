@@ -25,16 +25,16 @@ struct rk_row_cache {
     part parts[MAX_PARTS];
 };
 
-static uint64_t hash_of(int64_t row) {
+static uint64_t hash_of_row(int64_t row) {
     return rk_hash_combine((uint64_t)row, 0);
 }
 
 static uint32_t home_slot(const part *p, int64_t row) {
-    return (uint32_t)hash_of(row) & p->mask;
+    return (uint32_t)hash_of_row(row) & p->mask;
 }
 
 /* The place of a row, or the free one where it would be. */
-static uint32_t find(const part *p, int64_t row) {
+static uint32_t find_slot(const part *p, int64_t row) {
     uint32_t at = home_slot(p, row);
     while (p->places[at] >= 0 && p->rows[p->places[at]] != row) at = (at + 1) & p->mask;
     return at;
@@ -106,16 +106,16 @@ void rk_row_cache_free(rk_row_cache *cache) {
 }
 
 /* By hash parts get unequal numbers of rows: what has room for all rows counts them off instead. */
-static part *part_of(rk_row_cache *cache, int64_t row) {
-    uint64_t number = cache->is_whole ? (uint64_t)row : hash_of(row) >> 32;
+static part *part_of_row(rk_row_cache *cache, int64_t row) {
+    uint64_t number = cache->is_whole ? (uint64_t)row : hash_of_row(row) >> 32;
     return &cache->parts[number & (cache->n_parts - 1)];
 }
 
 bool rk_row_cache_get(rk_row_cache *cache, int64_t row, void *out) {
     if (!cache->n_parts) return false;
-    part *p = part_of(cache, row);
+    part *p = part_of_row(cache, row);
     pthread_mutex_lock(&p->mutex);
-    int32_t number = p->places[find(p, row)];
+    int32_t number = p->places[find_slot(p, row)];
     if (number >= 0) {
         memcpy(out, p->bytes + (size_t)number * cache->row_bytes, cache->row_bytes);
         p->used[number] = 1;
@@ -133,20 +133,20 @@ static int32_t append_or_evict(part *p) {
     }
     int32_t number = p->hand;
     p->hand = (p->hand + 1) % p->capacity;
-    remove_place(p, find(p, p->rows[number]));
+    remove_place(p, find_slot(p, p->rows[number]));
     return number;
 }
 
 void rk_row_cache_put(rk_row_cache *cache, int64_t row, const void *bytes) {
     if (!cache->n_parts) return;
-    part *p = part_of(cache, row);
+    part *p = part_of_row(cache, row);
     pthread_mutex_lock(&p->mutex);
-    if (p->places[find(p, row)] < 0) { /* else another thread has read it too */
+    if (p->places[find_slot(p, row)] < 0) { /* else another thread has read it too */
         int32_t number = append_or_evict(p);
         p->rows[number] = row;
         p->used[number] = 0;
         memcpy(p->bytes + (size_t)number * cache->row_bytes, bytes, cache->row_bytes);
-        p->places[find(p, row)] = number;
+        p->places[find_slot(p, row)] = number;
     }
     pthread_mutex_unlock(&p->mutex);
 }

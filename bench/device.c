@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
     }
     float *values = malloc((size_t)(w.n * width) * sizeof *values);
     if (!values) die("no memory");
-    check(rk_device_read(device, values, out, (size_t)(w.n * width) * sizeof *values));
+    check(rk_device_download(device, values, out, (size_t)(w.n * width) * sizeof *values));
     printf("], \"bytes\": %lld, \"copy_bytes_per_second\": %.6g, \"create_seconds\": %.3f",
            (long long)n_bytes, rate, create_seconds);
     print_sums("", values, w.n * width);

@@ -75,7 +75,7 @@ static void append_little_endian(rk_buffer *buffer, uint64_t value, int n_bytes)
     rk_buffer_append(buffer, bytes, (size_t)n_bytes);
 }
 
-void rk_buffer_u32le(rk_buffer *buffer, uint32_t value) {
+void rk_buffer_append_u32le(rk_buffer *buffer, uint32_t value) {
     append_little_endian(buffer, value, 4);
 }
 

@@ -25,7 +25,7 @@ char *rk_buffer_extend(rk_buffer *buffer, size_t n_bytes);
 void rk_buffer_text(rk_buffer *buffer, const char *text);
 void rk_buffer_printf(rk_buffer *buffer, const char *format, ...) RK_PRINTF(2, 3);
 void rk_buffer_u8(rk_buffer *buffer, uint8_t value);
-void rk_buffer_u32le(rk_buffer *buffer, uint32_t value);
+void rk_buffer_append_u32le(rk_buffer *buffer, uint32_t value);
 void rk_buffer_u64le(rk_buffer *buffer, uint64_t value);
 
 #endif

@@ -47,8 +47,8 @@ rk_status rk_options_take(void *dst, size_t dst_size, const void *src, size_t mi
     return RK_OK;
 }
 
-rk_status rk_options_give(void *dst, size_t dst_size, const void *src, size_t src_size, size_t min_size,
-                          const char *name) {
+rk_status rk_options_copy_out(void *dst, size_t dst_size, const void *src, size_t src_size, size_t min_size,
+                              const char *name) {
     RK_TRY(check_struct_size(dst_size, min_size, name));
     size_t common = dst_size < src_size ? dst_size : src_size;
     memcpy(dst, src, common);
@@ -57,8 +57,8 @@ rk_status rk_options_give(void *dst, size_t dst_size, const void *src, size_t sr
     return RK_OK;
 }
 
-rk_status rk_options_take_array(void *dst, size_t dst_size, const void *src, size_t n, size_t min_size,
-                                const char *name) {
+rk_status rk_options_copy_in_array(void *dst, size_t dst_size, const void *src, size_t n, size_t min_size,
+                                   const char *name) {
     size_t stride = n ? read_struct_size(src) : 0;
     for (size_t i = 0; i < n; i++) {
         const char *one = (const char *)src + i * stride;

@@ -20,12 +20,12 @@ rk_status rk_options_take(void *dst, size_t dst_size, const void *src, size_t mi
 /* The other way, for structs that the library fills in: as much of `src`, of src_size bytes, as the caller's
  * `dst`, of dst_size bytes, has room for; what it has beyond that becomes 0. dst's struct_size becomes
  * dst_size. */
-rk_status rk_options_give(void *dst, size_t dst_size, const void *src, size_t src_size, size_t min_size,
-                          const char *name);
+rk_status rk_options_copy_out(void *dst, size_t dst_size, const void *src, size_t src_size, size_t min_size,
+                              const char *name);
 
 /* The same of n structs, each struct_size of the first one behind the one before. dst [n], src [n]. */
-rk_status rk_options_take_array(void *dst, size_t dst_size, const void *src, size_t n, size_t min_size,
-                                const char *name);
+rk_status rk_options_copy_in_array(void *dst, size_t dst_size, const void *src, size_t n, size_t min_size,
+                                   const char *name);
 
 /* Bytes of a struct up to and with a field: the last one that its first release had. */
 #define RK_SIZE_WITH(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))

@@ -8,29 +8,29 @@
 #include <stdint.h>
 
 /* The height at which two leaves meet. */
-static inline int rk_tree_level(uint32_t a, uint32_t b) {
+static inline int rk_tree_sum_level(uint32_t a, uint32_t b) {
     return a == b ? 0 : 32 - __builtin_clz(a ^ b);
 }
 
 enum { RK_TREE_DEPTH = 33 };
 
 /* Which leaves stand for the partial sums on the stack. */
-typedef struct rk_tree {
+typedef struct rk_tree_sum {
     uint32_t leaves[RK_TREE_DEPTH];
     int depth;
-} rk_tree;
+} rk_tree_sum;
 
-/* Whether the two topmost sums are to be added (the top to the one below it, then rk_tree_join) before `next`
- * is pushed. */
-static inline bool rk_tree_joins(const rk_tree *tree, uint32_t next) {
+/* Whether the two topmost sums are to be added (the top to the one below it, then rk_tree_sum_join) before
+ * `next` is pushed. */
+static inline bool rk_tree_sum_must_join(const rk_tree_sum *tree, uint32_t next) {
     int d = tree->depth;
-    return d > 1 &&
-           rk_tree_level(tree->leaves[d - 2], tree->leaves[d - 1]) < rk_tree_level(tree->leaves[d - 1], next);
+    return d > 1 && rk_tree_sum_level(tree->leaves[d - 2], tree->leaves[d - 1]) <
+                        rk_tree_sum_level(tree->leaves[d - 1], next);
 }
-static inline void rk_tree_join(rk_tree *tree) {
+static inline void rk_tree_sum_join(rk_tree_sum *tree) {
     tree->depth--;
 }
-static inline void rk_tree_push(rk_tree *tree, uint32_t leaf) {
+static inline void rk_tree_sum_push(rk_tree_sum *tree, uint32_t leaf) {
     tree->leaves[tree->depth++] = leaf;
 }
 

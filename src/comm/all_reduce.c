@@ -9,7 +9,7 @@
 
 enum { FEW_VALUES = 1024, BLOCK = 4096 };
 
-struct rk_sum {
+struct rk_all_reduce {
     rk_comm *comm;
     rk_channel channel;
     uint32_t sequence; /* of the parts' all_to_all; that of the results is the next */
@@ -27,10 +27,10 @@ struct rk_sum {
     rk_message *send;          /* [size] */
     float **parts;             /* [size] */
     bool *others;              /* [size]: all but this rank */
-    rk_sum *next;              /* among those under way, or idle */
+    rk_all_reduce *next;       /* among those under way, or idle */
 };
 
-static void part_of_rank(const rk_sum *sum, int32_t rank, size_t *first, size_t *n) {
+static void part_of_rank(const rk_all_reduce *sum, int32_t rank, size_t *first, size_t *n) {
     size_t size = (size_t)sum->comm->size, r = (size_t)rank, more = sum->n % size;
     *first = sum->few ? 0 : sum->n / size * r + (more < r ? more : r);
     *n = sum->few ? sum->n : sum->n / size + (r < more);
@@ -51,12 +51,12 @@ static void add_in_tree_order(float *const *parts, int32_t size, size_t n) {
     }
 }
 
-static size_t value_bytes(const rk_sum *sum) {
+static size_t value_bytes(const rk_all_reduce *sum) {
     return sum->narrow ? sizeof *sum->halves : sizeof *sum->values;
 }
 
 /* What is sent of the values from `first` on. */
-static rk_message message_of_values(const rk_sum *sum, size_t first, size_t n) {
+static rk_message message_of_values(const rk_all_reduce *sum, size_t first, size_t n) {
     void *data = sum->narrow ? (void *)(sum->halves + first) : (void *)(sum->values + first);
     return (rk_message){data, n * value_bytes(sum)};
 }
@@ -69,7 +69,7 @@ static void unpack_bf16(float *to, const uint16_t *from, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = rk_bf16_to_f32(from[i]);
 }
 
-static rk_status check_sizes(const rk_sum *sum) {
+static rk_status check_sizes(const rk_all_reduce *sum) {
     const rk_message *received = rk_all_to_all_received(sum->all_to_all);
     for (int32_t r = 0; r < sum->comm->size; r++) {
         if (r == sum->comm->rank) continue;
@@ -83,7 +83,7 @@ static rk_status check_sizes(const rk_sum *sum) {
     return RK_OK;
 }
 
-static rk_status begin_all_to_all(rk_sum *sum, bool returning) {
+static rk_status begin_all_to_all(rk_all_reduce *sum, bool returning) {
     sum->returning = returning;
     RK_TRY(rk_all_to_all_begin_at(sum->comm, (int)sum->channel, sum->sequence + returning, sum->send,
                                   sum->others, sum->others, &sum->all_to_all));
@@ -91,12 +91,12 @@ static rk_status begin_all_to_all(rk_sum *sum, bool returning) {
     return RK_OK;
 }
 
-static void finish_all_to_all(rk_sum *sum) {
+static void finish_all_to_all(rk_all_reduce *sum) {
     rk_all_to_all_free(sum->all_to_all);
     sum->all_to_all = NULL;
 }
 
-static void add_parts_f32(rk_sum *sum, size_t first, size_t n) {
+static void add_parts_f32(rk_all_reduce *sum, size_t first, size_t n) {
     float *own = sum->values + first;
     for (int32_t r = 0; r < sum->comm->size; r++)
         sum->parts[r] = r == sum->comm->rank ? own : rk_all_to_all_received(sum->all_to_all)[r].data;
@@ -105,7 +105,7 @@ static void add_parts_f32(rk_sum *sum, size_t first, size_t n) {
 }
 
 /* The sums are rounded here too, as they are where they are sent to. */
-static void add_parts_bf16(rk_sum *sum, size_t first, size_t n) {
+static void add_parts_bf16(rk_all_reduce *sum, size_t first, size_t n) {
     int32_t size = sum->comm->size;
     for (size_t at = 0; at < n; at += BLOCK) {
         size_t m = n - at < BLOCK ? n - at : BLOCK;
@@ -121,7 +121,7 @@ static void add_parts_bf16(rk_sum *sum, size_t first, size_t n) {
     unpack_bf16(sum->values + first, sum->halves + first, n);
 }
 
-static rk_status add_parts(rk_sum *sum) {
+static rk_status add_parts(rk_all_reduce *sum) {
     int32_t size = sum->comm->size;
     size_t first, n;
     part_of_rank(sum, sum->comm->rank, &first, &n);
@@ -138,7 +138,7 @@ static rk_status add_parts(rk_sum *sum) {
     return begin_all_to_all(sum, true);
 }
 
-static void collect_sums(rk_sum *sum) {
+static void collect_sums(rk_all_reduce *sum) {
     for (int32_t r = 0; r < sum->comm->size; r++) {
         const rk_message *part = &rk_all_to_all_received(sum->all_to_all)[r];
         size_t first, n;
@@ -152,7 +152,7 @@ static void collect_sums(rk_sum *sum) {
     atomic_store(&sum->done, true);
 }
 
-static rk_status advance_one(rk_sum *sum) {
+static rk_status advance_all_reduce(rk_all_reduce *sum) {
     while (!sum->done && rk_all_to_all_is_done(sum->all_to_all)) {
         rk_status status = check_sizes(sum);
         if (status != RK_OK) return rk_comm_fail(sum->comm, status);
@@ -165,13 +165,13 @@ static rk_status advance_one(rk_sum *sum) {
 }
 
 /* One that fails ends the communicator, so those after it need not be moved. */
-rk_status rk_sums_advance(rk_comm *comm, bool looks) {
+rk_status rk_all_reduces_advance(rk_comm *comm, bool looks) {
     if (pthread_mutex_trylock(&comm->sums_mutex) != 0) return RK_OK;
     rk_status status = RK_OK;
     bool done;
     if (looks && comm->sums) status = comm->ops->test(comm->sums->all_to_all, &done);
-    for (rk_sum **at = &comm->sums; *at && status == RK_OK;) {
-        status = advance_one(*at);
+    for (rk_all_reduce **at = &comm->sums; *at && status == RK_OK;) {
+        status = advance_all_reduce(*at);
         if ((*at)->done)
             *at = (*at)->next;
         else
@@ -181,19 +181,19 @@ rk_status rk_sums_advance(rk_comm *comm, bool looks) {
     return status;
 }
 
-static void release_one(rk_sum *sum) {
+static void release_all_reduce(rk_all_reduce *sum) {
     RK_FREE_ALL(sum->send, sum->parts, sum->others, sum->halves, sum->block, sum);
 }
 
-static rk_status create_one(rk_comm *comm, rk_sum **out) {
-    rk_sum *sum;
+static rk_status create_all_reduce(rk_comm *comm, rk_all_reduce **out) {
+    rk_all_reduce *sum;
     RK_TRY(rk_alloc(1, sizeof *sum, &sum));
     size_t size = (size_t)comm->size;
     rk_status status = rk_alloc(size, sizeof *sum->send, &sum->send);
     if (status == RK_OK) status = rk_alloc(size, sizeof *sum->parts, &sum->parts);
     if (status == RK_OK) status = rk_alloc(size, sizeof *sum->others, &sum->others);
     if (status != RK_OK) {
-        release_one(sum);
+        release_all_reduce(sum);
         return status;
     }
     sum->comm = comm;
@@ -202,26 +202,26 @@ static rk_status create_one(rk_comm *comm, rk_sum **out) {
     return RK_OK;
 }
 
-static rk_status idle_or_new(rk_comm *comm, rk_sum **out) {
+static rk_status idle_or_new(rk_comm *comm, rk_all_reduce **out) {
     pthread_mutex_lock(&comm->sums_mutex);
-    rk_sum *sum = comm->idle_sums;
+    rk_all_reduce *sum = comm->idle_sums;
     if (sum) comm->idle_sums = sum->next;
     pthread_mutex_unlock(&comm->sums_mutex);
-    if (!sum) return create_one(comm, out);
+    if (!sum) return create_all_reduce(comm, out);
     *out = sum;
     return RK_OK;
 }
 
-void rk_sums_release(rk_comm *comm) {
-    for (rk_sum *sum = comm->idle_sums, *next; sum; sum = next) {
+void rk_all_reduces_release(rk_comm *comm) {
+    for (rk_all_reduce *sum = comm->idle_sums, *next; sum; sum = next) {
         next = sum->next;
-        release_one(sum);
+        release_all_reduce(sum);
     }
 }
 
-static void append_to_running(rk_sum *sum) {
+static void append_to_running(rk_all_reduce *sum) {
     pthread_mutex_lock(&sum->comm->sums_mutex);
-    rk_sum **at = &sum->comm->sums;
+    rk_all_reduce **at = &sum->comm->sums;
     while (*at) at = &(*at)->next;
     *at = sum;
     pthread_cond_signal(&sum->comm->sums_begun);
@@ -229,7 +229,7 @@ static void append_to_running(rk_sum *sum) {
 }
 
 /* Memory for halves grows and stays. */
-static rk_status reserve_bf16(rk_sum *sum) {
+static rk_status reserve_bf16(rk_all_reduce *sum) {
     if (!sum->block) RK_TRY(rk_alloc((size_t)sum->comm->size, BLOCK * sizeof *sum->block, &sum->block));
     if (sum->n_halves < sum->n) {
         sum->n_halves = 0;
@@ -240,7 +240,7 @@ static rk_status reserve_bf16(rk_sum *sum) {
     return RK_OK;
 }
 
-static rk_status send_parts(rk_sum *sum) {
+static rk_status send_parts(rk_all_reduce *sum) {
     rk_status status = sum->narrow ? reserve_bf16(sum) : RK_OK;
     if (status != RK_OK) return rk_comm_fail(sum->comm, status);
     for (int32_t r = 0; r < sum->comm->size; r++) {
@@ -252,9 +252,9 @@ static rk_status send_parts(rk_sum *sum) {
 }
 
 static rk_status begin_all_reduce(rk_comm *comm, rk_channel channel, bool is_narrow, float *values, size_t n,
-                                  rk_sum **out) {
+                                  rk_all_reduce **out) {
     RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "all_reduce: no values");
-    rk_sum *sum;
+    rk_all_reduce *sum;
     uint32_t sequence = atomic_fetch_add(&comm->begun[channel], 2);
     rk_status status = idle_or_new(comm, &sum);
     if (status != RK_OK) return rk_comm_fail(comm, status);
@@ -272,43 +272,45 @@ static rk_status begin_all_reduce(rk_comm *comm, rk_channel channel, bool is_nar
         if (status == RK_OK) append_to_running(sum);
     }
     if (status != RK_OK) {
-        rk_sum_free(sum);
+        rk_all_reduce_free(sum);
         return status;
     }
     *out = sum;
     return RK_OK;
 }
 
-rk_status rk_sum_begin(rk_comm *comm, rk_channel channel, float *values, size_t n, rk_sum **out) {
+rk_status rk_all_reduce_begin(rk_comm *comm, rk_channel channel, float *values, size_t n,
+                              rk_all_reduce **out) {
     return begin_all_reduce(comm, channel, false, values, n, out);
 }
 
-rk_status rk_sum_begin_bf16(rk_comm *comm, rk_channel channel, float *values, size_t n, rk_sum **out) {
+rk_status rk_all_reduce_begin_bf16(rk_comm *comm, rk_channel channel, float *values, size_t n,
+                                   rk_all_reduce **out) {
     return begin_all_reduce(comm, channel, true, values, n, out);
 }
 
-static rk_status test_all_reduce(rk_sum *sum, bool *done) {
+static rk_status test_all_reduce(rk_all_reduce *sum, bool *done) {
     RK_TRY(rk_comm_failed(sum->comm));
-    RK_TRY(rk_sums_advance(sum->comm, true));
+    RK_TRY(rk_all_reduces_advance(sum->comm, true));
     *done = sum->done;
     return RK_OK;
 }
 
-static rk_status late_error(rk_sum *sum) {
+static rk_status late_error(rk_all_reduce *sum) {
     pthread_mutex_lock(&sum->comm->sums_mutex);
     rk_status status = sum->done ? RK_OK : rk_all_to_all_check_timeout(sum->all_to_all);
     pthread_mutex_unlock(&sum->comm->sums_mutex);
     return status;
 }
 
-static void await_all_reduce(rk_sum *sum) {
+static void await_all_reduce(rk_all_reduce *sum) {
     pthread_mutex_lock(&sum->comm->sums_mutex);
     sum->awaited = true;
     if (sum->all_to_all) atomic_store(&sum->all_to_all->awaited, true);
     pthread_mutex_unlock(&sum->comm->sums_mutex);
 }
 
-rk_status rk_sum_wait(rk_sum *sum) {
+rk_status rk_all_reduce_wait(rk_all_reduce *sum) {
     double deadline = rk_clock_seconds() + sum->comm->timeout_s;
     await_all_reduce(sum);
     for (unsigned n_pauses = 0;;) {
@@ -320,11 +322,11 @@ rk_status rk_sum_wait(rk_sum *sum) {
     }
 }
 
-void rk_sum_free(rk_sum *sum) {
+void rk_all_reduce_free(rk_all_reduce *sum) {
     if (!sum) return;
     rk_comm *comm = sum->comm;
     pthread_mutex_lock(&comm->sums_mutex);
-    for (rk_sum **at = &comm->sums; *at; at = &(*at)->next) {
+    for (rk_all_reduce **at = &comm->sums; *at; at = &(*at)->next) {
         if (*at != sum) continue;
         *at = sum->next;
         break;

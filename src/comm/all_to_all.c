@@ -189,8 +189,8 @@ const rk_message *rk_all_to_all_received(const rk_all_to_all *all_to_all) {
     return all_to_all->received;
 }
 
-rk_status rk_all_to_all_take_head(const rk_all_to_all *e, int32_t rank, size_t n_bytes, void *out,
-                                  size_t *left) {
+rk_status rk_all_to_all_split_message(const rk_all_to_all *e, int32_t rank, size_t n_bytes, void *out,
+                                      size_t *left) {
     const rk_message *message = &e->received[rank];
     RK_FAIL_IF(message->n_bytes < n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu or more",
                (int)e->comm->peers[rank].rank, message->n_bytes, rk_channel_name(e->channel), n_bytes);
@@ -225,7 +225,7 @@ void rk_all_to_all_free(rk_all_to_all *all_to_all) {
 /* Waiting moves the sums on too. */
 rk_status rk_all_to_all_test(rk_all_to_all *all_to_all, bool *done) {
     RK_TRY(all_to_all->comm->ops->test(all_to_all, done));
-    return rk_sums_advance(all_to_all->comm, false);
+    return rk_all_reduces_advance(all_to_all->comm, false);
 }
 
 rk_status rk_all_to_all_wait(rk_all_to_all *all_to_all) {

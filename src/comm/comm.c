@@ -84,10 +84,10 @@ rk_status rk_comm_barrier(rk_comm *comm) {
 
 rk_status rk_comm_all_reduce_f32(rk_comm *comm, float *values, size_t n) {
     RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "all_reduce: no values");
-    rk_sum *sum;
-    RK_TRY(rk_sum_begin(comm, RK_CHANNEL_SUMS, values, n, &sum));
-    rk_status status = rk_sum_wait(sum);
-    rk_sum_free(sum);
+    rk_all_reduce *sum;
+    RK_TRY(rk_all_reduce_begin(comm, RK_CHANNEL_SUMS, values, n, &sum));
+    rk_status status = rk_all_reduce_wait(sum);
+    rk_all_reduce_free(sum);
     return status;
 }
 
@@ -118,7 +118,7 @@ static rk_status first_failed_rank(const rk_all_to_all *all_to_all) {
     for (int32_t r = 0; r < comm->size; r++) {
         const rank_status *v;
         size_t n;
-        RK_TRY(rk_all_to_all_take_head(all_to_all, r, offsetof(rank_status, reason), &v, &n));
+        RK_TRY(rk_all_to_all_split_message(all_to_all, r, offsetof(rank_status, reason), &v, &n));
         if (v->status != RK_OK)
             return rk_error((rk_status)v->status, "rank %d: %.*s", (int)comm->peers[r].rank,
                             (int)(n < sizeof v->reason ? n : sizeof v->reason), v->reason);
@@ -187,7 +187,7 @@ rk_status rk_comm_first_members(rk_comm *comm, int32_t n, rk_comm **out) {
     return rk_comm_create_group(comm, members, n, out);
 }
 
-void rk_comm_name_members(rk_comm *made, const rk_comm *of, const int32_t *members) {
+void rk_comm_describe_group(rk_comm *made, const rk_comm *of, const int32_t *members) {
     for (int32_t i = 0; i < made->size; i++) made->peers[i] = of->peers[members[i]];
     snprintf(made->description, sizeof made->description, "%.90s, member %d of %d", of->description,
              (int)made->rank, (int)made->size);

@@ -55,8 +55,8 @@ rk_status rk_all_to_all_take(const rk_all_to_all *all_to_all, int32_t rank, size
 /* The same, copied to where it belongs. */
 rk_status rk_all_to_all_copy(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, void *to);
 /* The same of n_bytes or more; *left: those after them. */
-rk_status rk_all_to_all_take_head(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, void *out,
-                                  size_t *left);
+rk_status rk_all_to_all_split_message(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes,
+                                      void *out, size_t *left);
 /* Its buffers serve later all_to_alls. Only when done, or after an error. NULL is fine. */
 void rk_all_to_all_free(rk_all_to_all *all_to_all);
 static inline void rk_all_to_all_auto_free(rk_all_to_all **all_to_all) { /* for RK_AUTO */
@@ -66,14 +66,15 @@ static inline void rk_all_to_all_auto_free(rk_all_to_all **all_to_all) { /* for 
 /* A sum over ranks under way: parts of the values go to their rank, are added there in the order of the tree,
  * and go back to all. Any wait on the communicator moves it on, and so does an progress thread
  * (progress_thread.h). */
-typedef struct rk_sum rk_sum;
-rk_status rk_sum_begin(rk_comm *comm, rk_channel channel, float *values, size_t n,
-                       rk_sum **out); /* values stay until it is done */
+typedef struct rk_all_reduce rk_all_reduce;
+rk_status rk_all_reduce_begin(rk_comm *comm, rk_channel channel, float *values, size_t n,
+                              rk_all_reduce **out); /* values stay until it is done */
 /* The same with half the bytes: parts and sums travel as bf16, rounded to the nearest, finite ones to finite
  * ones; they are added in f32. The bits are still the same on each rank. */
-rk_status rk_sum_begin_bf16(rk_comm *comm, rk_channel channel, float *values, size_t n, rk_sum **out);
-rk_status rk_sum_wait(rk_sum *sum);
-void rk_sum_free(rk_sum *sum);
+rk_status rk_all_reduce_begin_bf16(rk_comm *comm, rk_channel channel, float *values, size_t n,
+                                   rk_all_reduce **out);
+rk_status rk_all_reduce_wait(rk_all_reduce *sum);
+void rk_all_reduce_free(rk_all_reduce *sum);
 
 static inline void rk_comm_auto_free(rk_comm **comm) { /* for RK_AUTO */
     rk_comm_free(*comm);
@@ -148,8 +149,8 @@ struct rk_comm {
     rk_peer *peers;                          /* [size] */
     _Atomic uint32_t begun[RK_ALL_CHANNELS]; /* sequence numbers taken */
     rk_all_to_all *idle;                     /* to be used again */
-    rk_sum *sums;                            /* under way, in the order in which they were begun */
-    rk_sum *idle_sums;
+    rk_all_reduce *sums;                     /* under way, in the order in which they were begun */
+    rk_all_reduce *idle_sums;
     pthread_mutex_t sums_mutex; /* held by who moves them on */
     pthread_cond_t sums_begun;  /* wakes the progress thread */
     char description[128];
@@ -175,7 +176,7 @@ rk_status rk_comm_create(size_t bytes, const rk_comm_ops *ops, rk_comm_shared *s
                          int32_t size, double timeout_s, void *out);
 void rk_comm_release(rk_comm *comm);
 /* Of a new communicator of members of another: who they are, and its description. */
-void rk_comm_name_members(rk_comm *made, const rk_comm *of, const int32_t *members);
+void rk_comm_describe_group(rk_comm *made, const rk_comm *of, const int32_t *members);
 rk_status rk_comm_shared_create(rk_comm_shared **out);
 void rk_comm_shared_free(rk_comm_shared *shared);
 
@@ -198,7 +199,7 @@ rk_status rk_comm_gather_hosts(rk_comm *comm);
 /* The members agree upon the least context that none of them has used. */
 rk_status rk_comm_agree_on_context(rk_comm *comm, const int32_t *members, int32_t n_members, int32_t *out);
 /* Before the end: until all ranks have come here. */
-rk_status rk_comm_farewell(rk_comm *comm);
+rk_status rk_comm_final_barrier(rk_comm *comm);
 /* A timeout_s of the caller's, or the default. */
 rk_status rk_comm_timeout(const rk_comm_options *options, double *out);
 /* Between two looks: spins at first, then sleeps. */
@@ -207,8 +208,8 @@ void rk_comm_pause(unsigned *n_pauses);
 bool rk_all_to_all_is_done(rk_all_to_all *all_to_all);
 /* Move all sums of a communicator on, by the last look at messages or by one more: all need but one, and a
  * look takes system calls. */
-rk_status rk_sums_advance(rk_comm *comm, bool looks);
-void rk_sums_release(rk_comm *comm);
+rk_status rk_all_reduces_advance(rk_comm *comm, bool looks);
+void rk_all_reduces_release(rk_comm *comm);
 
 /* The kind `mpi`, or that this build has none. */
 rk_status rk_comm_mpi(double timeout_s, rk_comm **out);

@@ -65,13 +65,13 @@ void rk_comm_release(rk_comm *comm) {
         next = e->next;
         rk_all_to_all_release(e);
     }
-    rk_sums_release(comm);
+    rk_all_reduces_release(comm);
     pthread_cond_destroy(&comm->sums_begun);
     pthread_mutex_destroy(&comm->sums_mutex);
     RK_FREE_ALL(comm->peers, comm);
 }
 
-rk_status rk_comm_farewell(rk_comm *comm) {
+rk_status rk_comm_final_barrier(rk_comm *comm) {
     RK_AUTOFREE rk_message *nothing = NULL;
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_alloc((size_t)comm->size, sizeof *nothing, &nothing));

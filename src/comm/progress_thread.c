@@ -25,7 +25,7 @@ static void *make_progress(void *context) {
     uint64_t begin = 0;
     unsigned n_pauses = 0;
     rk_trace_name_thread("sums");
-    while (await_sums(a, &begin, &n_pauses) && rk_sums_advance(a->comm, true) == RK_OK)
+    while (await_sums(a, &begin, &n_pauses) && rk_all_reduces_advance(a->comm, true) == RK_OK)
         rk_comm_pause(&n_pauses);
     return NULL;
 }

@@ -35,7 +35,7 @@ cudaStream_t rk_stream_native(rk_stream *stream);
 /* Keeps a launch's failure, if it had one, as the device's. */
 void rk_stream_check_launch(rk_stream *stream, const char *kernel);
 
-static inline bool rk_any_blocks(dim3 blocks) {
+static inline bool rk_has_blocks(dim3 blocks) {
     return blocks.x && blocks.y && blocks.z;
 }
 
@@ -46,7 +46,7 @@ static inline bool rk_any_blocks(dim3 blocks) {
 #ifdef __CUDACC__
 #define RK_LAUNCH(kernel, blocks, threads, shared_bytes, stream, ...)                           \
     do {                                                                                        \
-        if (!rk_any_blocks(blocks)) break;                                                      \
+        if (!rk_has_blocks(blocks)) break;                                                      \
         kernel<<<(blocks), (threads), (shared_bytes), rk_stream_native(stream)>>>(__VA_ARGS__); \
         rk_stream_check_launch((stream), #kernel);                                              \
     } while (0)
@@ -57,7 +57,7 @@ static inline bool rk_any_blocks(dim3 blocks) {
 #else
 #define RK_LAUNCH(kernel, blocks, threads, shared_bytes, stream, ...)                                      \
     do {                                                                                                   \
-        if (!rk_any_blocks(blocks)) break;                                                                 \
+        if (!rk_has_blocks(blocks)) break;                                                                 \
         rk_emulator_launch(#kernel, (blocks), (threads), (shared_bytes), rk_stream_native(stream), kernel, \
                            __VA_ARGS__);                                                                   \
         rk_stream_check_launch((stream), #kernel);                                                         \

@@ -72,7 +72,7 @@ static rk_status describe_columns(const rk_data_section *section, bool is_text, 
 static void widen_types(const rk_column *column, found_column *held) {
     char scratch[RK_VALUE_BYTES];
     for (int64_t v = 0; v < column->n_values && narrowest_type(held->types) != RK_COLUMN_TEXT; v++)
-        held->types &= rk_lossless_types_of(rk_value_text(column, v, scratch), held->is_number);
+        held->types &= rk_lossless_types_of(rk_value_as_text(column, v, scratch), held->is_number);
 }
 
 /* The types that columns turn out to have, found by a pass where any of them is open; *out stays NULL if

@@ -95,10 +95,10 @@ static rk_status append_typed_value(rk_column *to, const rk_column *from, int64_
     double x = 0;
     const bool is_whole = to->type == RK_COLUMN_I64;
     char scratch[RK_VALUE_BYTES];
-    if (to->type == RK_COLUMN_TEXT) return rk_column_add_text(to, rk_value_text(from, value, scratch));
+    if (to->type == RK_COLUMN_TEXT) return rk_column_add_text(to, rk_value_as_text(from, value, scratch));
     if (is_whole && from->type == RK_COLUMN_I64) return rk_column_add_i64(to, from->i64[value]);
-    RK_FAIL_IF(is_whole ? !rk_parse_i64(rk_value_text(from, value, scratch), &whole)
-                        : !rk_value_number(from, value, &x),
+    RK_FAIL_IF(is_whole ? !rk_parse_i64(rk_value_as_text(from, value, scratch), &whole)
+                        : !rk_value_as_number(from, value, &x),
                RK_INTERNAL, "column '%s' changed between the two passes over the input", from->name);
     return is_whole ? rk_column_add_i64(to, whole) : rk_column_add_f32(to, (float)x);
 }
@@ -153,7 +153,7 @@ static rk_status join_values(rk_file_output *o, const rk_columns *rows, int32_t 
     char scratch[RK_VALUE_BYTES];
     rk_buffer_clear(field);
     for (int64_t begin = column->offsets[row], v = begin; v < column->offsets[row + 1]; v++) {
-        rk_span text = rk_value_text(column, v, scratch);
+        rk_span text = rk_value_as_text(column, v, scratch);
         o->joined[c] |=
             (unsigned char)((v > begin ? HAS_SEVERAL : 0) | (cannot_be_joined(text) ? HAS_UNFIT : 0));
         if (o->joined[c] == (HAS_SEVERAL | HAS_UNFIT))
@@ -226,7 +226,7 @@ static rk_status write_libsvm_rows(rk_file_output *o, const rk_columns *rows) {
                    (long long)row + 1);
         for (int64_t v = y->offsets[row]; v < y->offsets[row + 1]; v++) {
             double value = 0;
-            RK_FAIL_IF(!rk_value_number(y, v, &value) || !isfinite((float)value), RK_BAD_DATA,
+            RK_FAIL_IF(!rk_value_as_number(y, v, &value) || !isfinite((float)value), RK_BAD_DATA,
                        "row %lld: the label is not a number", (long long)row + 1);
             if (v > y->offsets[row]) rk_buffer_u8(&o->text, ',');
             format_f32((float)value, &o->text);

@@ -174,7 +174,7 @@ uint64_t rk_byte_stream_file_size(const rk_byte_stream *s) {
     return s->size;
 }
 
-rk_status rk_lookahead_fill(rk_lookahead *l, size_t need) {
+rk_status rk_byte_lookahead_fill(rk_byte_lookahead *l, size_t need) {
     if (l->n_bytes >= need || l->at_end) return RK_OK;
     if (need > l->capacity) {
         char *memory = NULL;
@@ -196,30 +196,31 @@ rk_status rk_lookahead_fill(rk_lookahead *l, size_t need) {
     return RK_OK;
 }
 
-void rk_lookahead_consume(rk_lookahead *l, size_t n_bytes) {
+void rk_byte_lookahead_consume(rk_byte_lookahead *l, size_t n_bytes) {
     l->data += n_bytes;
     l->n_bytes -= n_bytes;
     l->position += n_bytes;
 }
 
-rk_status rk_lookahead_swap_buffer(rk_lookahead *l, size_t n_bytes, char **memory, size_t *n_memory) {
+rk_status rk_byte_lookahead_swap_buffer(rk_byte_lookahead *l, size_t n_bytes, char **memory,
+                                        size_t *n_memory) {
     size_t rest = l->n_bytes - n_bytes, capacity = *n_memory;
     char *next = *memory;
     if (rest > capacity) RK_TRY(rk_realloc(capacity = rest > l->capacity ? rest : l->capacity, 1, &next));
     if (rest) memcpy(next, l->data + n_bytes, rest);
     *memory = l->memory;
     *n_memory = l->capacity;
-    *l = (rk_lookahead){.stream = l->stream,
-                        .data = next,
-                        .n_bytes = rest,
-                        .at_end = l->at_end,
-                        .position = l->position + n_bytes,
-                        .memory = next,
-                        .capacity = capacity};
+    *l = (rk_byte_lookahead){.stream = l->stream,
+                             .data = next,
+                             .n_bytes = rest,
+                             .at_end = l->at_end,
+                             .position = l->position + n_bytes,
+                             .memory = next,
+                             .capacity = capacity};
     return RK_OK;
 }
 
-void rk_lookahead_release(rk_lookahead *l) {
+void rk_byte_lookahead_release(rk_byte_lookahead *l) {
     rk_free(l->memory);
-    *l = (rk_lookahead){0};
+    *l = (rk_byte_lookahead){0};
 }

@@ -21,9 +21,9 @@ bool rk_byte_stream_is_plain(const rk_byte_stream *stream); /* its bytes are the
 uint64_t rk_byte_stream_file_position(const rk_byte_stream *stream);
 uint64_t rk_byte_stream_file_size(const rk_byte_stream *stream);
 
-/* A window over the stream for record parsers: rk_lookahead keeps at least `need` bytes unless the stream
- * ends. */
-typedef struct rk_lookahead {
+/* A window over the stream for record parsers: rk_byte_lookahead keeps at least `need` bytes unless the
+ * stream ends. */
+typedef struct rk_byte_lookahead {
     rk_byte_stream *stream;
     char *data; /* data[0 .. n_bytes) is unread */
     size_t n_bytes;
@@ -31,13 +31,14 @@ typedef struct rk_lookahead {
     uint64_t position; /* of data[0] in the unpacked stream */
     char *memory;
     size_t capacity;
-} rk_lookahead;
-rk_status rk_lookahead_fill(rk_lookahead *lookahead, size_t need);
-void rk_lookahead_consume(rk_lookahead *lookahead, size_t n_bytes);
+} rk_byte_lookahead;
+rk_status rk_byte_lookahead_fill(rk_byte_lookahead *lookahead, size_t need);
+void rk_byte_lookahead_consume(rk_byte_lookahead *lookahead, size_t n_bytes);
 /* The same, with the memory of what is consumed: in exchange for *memory [*n_memory] (both may be 0), to
  * which the rest moves. */
-rk_status rk_lookahead_swap_buffer(rk_lookahead *lookahead, size_t n_bytes, char **memory, size_t *n_memory);
-void rk_lookahead_release(rk_lookahead *lookahead); /* not the stream */
+rk_status rk_byte_lookahead_swap_buffer(rk_byte_lookahead *lookahead, size_t n_bytes, char **memory,
+                                        size_t *n_memory);
+void rk_byte_lookahead_release(rk_byte_lookahead *lookahead); /* not the stream */
 
 /* The writing side: plain, or packed where the path ends in .gz or .zst; whole or not at all
  * (base/file/file.h). */

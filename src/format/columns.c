@@ -304,7 +304,7 @@ rk_status rk_columns_unpack_ints(rk_columns *columns) {
     return RK_OK;
 }
 
-bool rk_columns_alike(const rk_columns *a, const rk_columns *b) {
+bool rk_columns_have_same_types(const rk_columns *a, const rk_columns *b) {
     if (a->n_columns != b->n_columns) return false;
     for (int32_t c = 0; c < a->n_columns; c++)
         if (a->columns[c].type != b->columns[c].type || strcmp(a->columns[c].name, b->columns[c].name) != 0)

@@ -83,7 +83,7 @@ rk_status rk_column_reserve_weights(rk_column *column,
                                     int64_t n_values); /* gives the column weights, of undefined value */
 rk_status rk_columns_unpack_ints(rk_columns *columns); /* no column stays packed */
 /* The same number of columns, with the same names and types in the same order. */
-bool rk_columns_alike(const rk_columns *a, const rk_columns *b);
+bool rk_columns_have_same_types(const rk_columns *a, const rk_columns *b);
 /* Forget the values added since the last ended row (a bad row that is skipped). */
 void rk_columns_drop_row(rk_columns *columns);
 /* How many values each of the rows first .. first+n-1 has, if it is the same number; else -1. n >= 1. */

@@ -6,7 +6,7 @@ static bool is_utf8(rk_span text) {
     return true;
 }
 
-void rk_json_write_text(rk_buffer *out, rk_span text) {
+void rk_json_write_string_repaired(rk_buffer *out, rk_span text) {
     size_t written = 0;
     rk_buffer_append(out, "\"", 1);
     for (size_t at = 0, n; at < text.n_bytes; at += n) {
@@ -30,6 +30,6 @@ void rk_json_write_text(rk_buffer *out, rk_span text) {
 rk_status rk_json_text_string(rk_buffer *out, const char *text) {
     rk_span all = {text, strlen(text)};
     RK_FAIL_IF(!is_utf8(all), RK_INVALID_ARGUMENT, "the name '%s' is not UTF-8", text);
-    rk_json_write_text(out, all);
+    rk_json_write_string_repaired(out, all);
     return out->status;
 }

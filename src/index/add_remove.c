@@ -14,7 +14,7 @@ rk_status rk_index_compacted_base(const rk_index *x, rk_index_base *out) {
     rk_index_rows rows = {0};
     rk_status status;
     int64_t n = 0, n_listed, list = 0;
-    RK_GOTO(rk_index_rows_create(rk_index_n(x), x->dim, &rows));
+    RK_GOTO(rk_index_rows_create(rk_index_count(x), x->dim, &rows));
     for (int64_t p = 0; p < x->base.n; p++) {
         while (p >= x->base.offsets[list + 1]) list++;
         if (rk_index_is_removed(x, p)) continue;
@@ -28,8 +28,10 @@ rk_status rk_index_compacted_base(const rk_index *x, rk_index_base *out) {
         rows.vectors[n] = rk_index_vector(x, p);
         rows.ids[n++] = rk_index_id(x, p);
     }
-    if (x->base.centroids) RK_GOTO(rk_index_assign(&rows, n_listed, x->base.centroids, x->base.n_lists));
-    status = rk_index_lay_out(&rows, x->base.centroids, x->base.n_lists, x->codes == RK_INDEX_INT8, out);
+    if (x->base.centroids)
+        RK_GOTO(rk_index_assign_to_lists(&rows, n_listed, x->base.centroids, x->base.n_lists));
+    status =
+        rk_index_lay_out_lists(&rows, x->base.centroids, x->base.n_lists, x->codes == RK_INDEX_INT8, out);
 done:
     rk_index_rows_release(&rows);
     return status;

@@ -2,7 +2,7 @@
 
 /* Quickselect; the middle one is the pivot. Nothing in the loop depends on how a comparison ends but where
  * the next one is put, so that processors need not guess it. */
-void rk_candidates_select(uint64_t *c, size_t n, size_t k) {
+void rk_candidates_select_top_k(uint64_t *c, size_t n, size_t k) {
     size_t first = 0, end = n;
     while (end - first > 1) {
         size_t middle = first + (end - first) / 2, larger = first;
@@ -40,7 +40,7 @@ static void sift_down(rk_index_answer *a, size_t n, size_t at) {
 }
 
 /* A heap of the k best, its root the last of them; then they leave it from the last to the first. */
-void rk_index_answers_rank(rk_index_answer *a, size_t n, size_t k) {
+void rk_index_answers_keep_best(rk_index_answer *a, size_t n, size_t k) {
     if (k == 0) return;
     for (size_t i = k / 2; i-- > 0;) sift_down(a, k, i);
     for (size_t i = k; i < n; i++)

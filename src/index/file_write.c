@@ -21,17 +21,17 @@ static void write_f64(rk_buffer *to, double value) {
 static void write_f32(rk_buffer *to, float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    rk_buffer_u32le(to, bits);
+    rk_buffer_append_u32le(to, bits);
 }
 
 static void write_header(writing *w, uint32_t kind, int64_t n) {
-    rk_buffer_u32le(&w->head, kind);
-    rk_buffer_u32le(&w->head, (uint32_t)w->index->dim);
+    rk_buffer_append_u32le(&w->head, kind);
+    rk_buffer_append_u32le(&w->head, (uint32_t)w->index->dim);
     rk_buffer_u64le(&w->head, (uint64_t)n);
     rk_buffer_u64le(&w->head, RK_FAISS_DUMMY);
     rk_buffer_u64le(&w->head, RK_FAISS_DUMMY);
     rk_buffer_u8(&w->head, 1); /* trained */
-    rk_buffer_u32le(&w->head, RK_FAISS_INNER_PRODUCT);
+    rk_buffer_append_u32le(&w->head, RK_FAISS_INNER_PRODUCT);
 }
 
 /* Write what is in the head, then n bytes. */
@@ -50,8 +50,8 @@ static rk_status write_flat_vectors(writing *w, const rk_loose_f32 *vectors, int
 
 static void write_quantizer(writing *w) {
     int32_t dim = w->index->dim;
-    rk_buffer_u32le(&w->head, RK_FAISS_8_BITS);
-    rk_buffer_u32le(&w->head, 0); /* from the least to the largest value */
+    rk_buffer_append_u32le(&w->head, RK_FAISS_8_BITS);
+    rk_buffer_append_u32le(&w->head, 0); /* from the least to the largest value */
     write_f32(&w->head, 0);
     rk_buffer_u64le(&w->head, (uint64_t)dim);
     rk_buffer_u64le(&w->head, (uint64_t)dim); /* bytes of a code */
@@ -64,10 +64,10 @@ static void write_quantizer(writing *w) {
 static rk_status write_inverted_lists(writing *w) {
     enum { AT_ONCE = 4096 };
     const rk_index_base *b = w->base;
-    rk_buffer_u32le(&w->head, RK_FAISS_LISTS);
+    rk_buffer_append_u32le(&w->head, RK_FAISS_LISTS);
     rk_buffer_u64le(&w->head, (uint64_t)b->n_lists);
     rk_buffer_u64le(&w->head, (uint64_t)w->index->dim);
-    rk_buffer_u32le(&w->head, RK_FAISS_ALL_SIZE);
+    rk_buffer_append_u32le(&w->head, RK_FAISS_ALL_SIZE);
     rk_buffer_u64le(&w->head, (uint64_t)b->n_lists);
     for (int64_t l = 0; l < b->n_lists; l++)
         rk_buffer_u64le(&w->head, (uint64_t)(b->offsets[l + 1] - b->offsets[l]));
@@ -120,8 +120,8 @@ static rk_status write_index(writing *w) {
 static rk_status write_tail(writing *w) {
     const rk_index *x = w->index;
     rk_buffer_u64le(&w->head, w->file.n_bytes);
-    rk_buffer_u32le(&w->head, w->file.crc32c);
-    rk_buffer_u32le(&w->head, RK_INDEX_VERSION);
+    rk_buffer_append_u32le(&w->head, w->file.crc32c);
+    rk_buffer_append_u32le(&w->head, RK_INDEX_VERSION);
     rk_buffer_u64le(&w->head, x->seed);
     write_f64(&w->head, x->asked_recall);
     write_f64(&w->head, x->recall);
@@ -129,7 +129,7 @@ static rk_status write_tail(writing *w) {
     rk_buffer_u64le(&w->head, (uint64_t)x->tuned_k);
     rk_buffer_u64le(&w->head, (uint64_t)x->tuned_queries);
     RK_TRY(w->head.status);
-    rk_buffer_u32le(&w->head, rk_crc32c(0, w->head.data, w->head.n_bytes));
+    rk_buffer_append_u32le(&w->head, rk_crc32c(0, w->head.data, w->head.n_bytes));
     return write_bytes(w, RK_INDEX_MAGIC, sizeof RK_INDEX_MAGIC - 1);
 }
 

@@ -55,10 +55,10 @@ static rk_status lay_out_lists(rk_index *x, const rk_index_rows *rows, int64_t n
     RK_AUTOFREE float *centroids = NULL;
     if (x->kind == RK_INDEX_IVF) {
         RK_TRY(rk_alloc((size_t)(n_lists * x->dim), sizeof *centroids, &centroids));
-        RK_TRY(rk_index_train(rows, n_lists, x->seed, centroids));
-        RK_TRY(rk_index_assign(rows, 0, centroids, n_lists));
+        RK_TRY(rk_index_train_centroids(rows, n_lists, x->seed, centroids));
+        RK_TRY(rk_index_assign_to_lists(rows, 0, centroids, n_lists));
     }
-    return rk_index_lay_out(rows, centroids, n_lists, x->codes == RK_INDEX_INT8, &x->base);
+    return rk_index_lay_out_lists(rows, centroids, n_lists, x->codes == RK_INDEX_INT8, &x->base);
 }
 
 static rk_status build_index(const float *vectors, const int64_t *ids, int64_t n, int32_t dim,
@@ -166,7 +166,7 @@ rk_status rk_index_get_info(const rk_index *x, rk_index_info *out) {
     rk_index_info info = {.kind = x->kind,
                           .codes = x->codes,
                           .dim = x->dim,
-                          .n = rk_index_n(x),
+                          .n = rk_index_count(x),
                           .n_lists = x->base.n_lists,
                           .n_probe = x->n_probe,
                           .n_added = x->n_added,
@@ -175,6 +175,6 @@ rk_status rk_index_get_info(const rk_index *x, rk_index_info *out) {
                           .recall = x->recall,
                           .tuned_k = x->tuned_k,
                           .tuned_queries = x->tuned_queries};
-    return rk_options_give(out, out->struct_size, &info, sizeof info,
-                           RK_SIZE_WITH(rk_index_info, tuned_queries), "rk_index_info");
+    return rk_options_copy_out(out, out->struct_size, &info, sizeof info,
+                               RK_SIZE_WITH(rk_index_info, tuned_queries), "rk_index_info");
 }

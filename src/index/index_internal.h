@@ -48,7 +48,7 @@ struct rk_index {
 static inline bool rk_index_is_removed(const rk_index *x, int64_t position) {
     return (size_t)position / 64 < x->removed_words && x->removed[position / 64] >> (position % 64) & 1;
 }
-static inline int64_t rk_index_n(const rk_index *x) {
+static inline int64_t rk_index_count(const rk_index *x) {
     return x->base.n + x->n_added - x->n_removed;
 }
 static inline int64_t rk_index_id(const rk_index *x, int64_t position) {
@@ -75,17 +75,18 @@ void rk_index_rows_release(rk_index_rows *rows);
 void rk_index_sort_by_list(const uint32_t *lists, int64_t n, int64_t n_lists, int64_t *offsets, int64_t *next,
                            uint32_t *order);
 /* Rows by their lists, in their order within each; centroids [n_lists, dim] are copied, NULL: one list. */
-rk_status rk_index_lay_out(const rk_index_rows *rows, const rk_loose_f32 *centroids, int64_t n_lists,
-                           bool with_codes, rk_index_base *out);
+rk_status rk_index_lay_out_lists(const rk_index_rows *rows, const rk_loose_f32 *centroids, int64_t n_lists,
+                                 bool with_codes, rk_index_base *out);
 void rk_index_base_release(rk_index_base *base);
 /* What is there of an index, laid out anew, with the same centroids. */
 rk_status rk_index_compacted_base(const rk_index *index, rk_index_base *out);
 
 /* spherical k-means: centroids [n_lists, dim] of the rows. The same bits for any number of threads. */
-rk_status rk_index_train(const rk_index_rows *rows, int64_t n_lists, uint64_t seed, float *centroids);
+rk_status rk_index_train_centroids(const rk_index_rows *rows, int64_t n_lists, uint64_t seed,
+                                   float *centroids);
 /* rows->lists from row `first` on: the centroid of each with the largest product. */
-rk_status rk_index_assign(const rk_index_rows *rows, int64_t first, const rk_loose_f32 *centroids,
-                          int64_t n_lists);
+rk_status rk_index_assign_to_lists(const rk_index_rows *rows, int64_t first, const rk_loose_f32 *centroids,
+                                   int64_t n_lists);
 
 /* Of a query [dim], for rk_code_products. Vectors whose product lies more than the result below another's
  * have the smaller score in f32. */
@@ -103,7 +104,7 @@ static inline int64_t rk_candidate_place(uint64_t candidate) {
     return UINT32_MAX - (uint32_t)candidate;
 }
 /* The k largest to the front, the least of them at k-1, the others in no order; 0 < k <= n. */
-void rk_candidates_select(uint64_t *candidates, size_t n, size_t k);
+void rk_candidates_select_top_k(uint64_t *candidates, size_t n, size_t k);
 
 /* An answer. */
 typedef struct rk_index_answer {
@@ -112,7 +113,7 @@ typedef struct rk_index_answer {
     uint32_t position;
 } rk_index_answer;
 /* The k best to the front, the best first; of equal scores the smaller id. 0 <= k <= n. */
-void rk_index_answers_rank(rk_index_answer *answers, size_t n, size_t k);
+void rk_index_answers_keep_best(rk_index_answer *answers, size_t n, size_t k);
 
 /* A search of which all was checked but the queries' numbers. */
 typedef struct rk_index_search_call {

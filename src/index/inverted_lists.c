@@ -116,8 +116,8 @@ static rk_status reserve_base(const rk_index_rows *rows, const rk_loose_f32 *cen
     return RK_OK;
 }
 
-rk_status rk_index_lay_out(const rk_index_rows *rows, const rk_loose_f32 *centroids, int64_t n_lists,
-                           bool with_codes, rk_index_base *out) {
+rk_status rk_index_lay_out_lists(const rk_index_rows *rows, const rk_loose_f32 *centroids, int64_t n_lists,
+                                 bool with_codes, rk_index_base *out) {
     rk_index_base base = {.n = rows->n, .n_lists = n_lists};
     layout l = {.rows = rows, .base = &base};
     size_t n_blocks = rk_blocks((size_t)rows->n, BLOCK), dim = (size_t)rows->dim;

@@ -66,8 +66,8 @@ done:
     return status;
 }
 
-rk_status rk_index_assign(const rk_index_rows *rows, int64_t first, const rk_loose_f32 *centroids,
-                          int64_t n_lists) {
+rk_status rk_index_assign_to_lists(const rk_index_rows *rows, int64_t first, const rk_loose_f32 *centroids,
+                                   int64_t n_lists) {
     nearest a = {
         .rows = rows, .first = first, .n = rows->n - first, .n_lists = n_lists, .best = rows->lists + first};
     return a.n ? find_nearest_centroids(&a, centroids) : RK_OK;
@@ -132,7 +132,8 @@ static void move_centroids(const uint32_t *sample, const uint32_t *best, int64_t
     split_largest_list(m, counts);
 }
 
-rk_status rk_index_train(const rk_index_rows *rows, int64_t n_lists, uint64_t seed, float *centroids) {
+rk_status rk_index_train_centroids(const rk_index_rows *rows, int64_t n_lists, uint64_t seed,
+                                   float *centroids) {
     int64_t n = rows->n / n_lists > SAMPLES_PER_LIST ? n_lists * SAMPLES_PER_LIST : rows->n;
     RK_AUTOFREE uint32_t *sample = NULL, *best = NULL, *members = NULL;
     RK_AUTOFREE int64_t *offsets = NULL, *counts = NULL;

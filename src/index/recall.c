@@ -192,7 +192,7 @@ rk_status rk_index_tune(rk_index *x, const float *vectors, int64_t n, int32_t k,
     RK_TRY(rk_index_check_vectors(vectors, n, x->dim, "query"));
     RK_ON_POOL(x->pool, status = tune_n_probe(x, &(queries){vectors, n, k, excluded}, recall, &found));
     RK_TRY(status);
-    return result ? rk_options_give(result, result->struct_size, &found, sizeof found,
-                                    RK_SIZE_WITH(rk_index_recall, queries_per_second), "rk_index_recall")
+    return result ? rk_options_copy_out(result, result->struct_size, &found, sizeof found,
+                                        RK_SIZE_WITH(rk_index_recall, queries_per_second), "rk_index_recall")
                   : RK_OK;
 }

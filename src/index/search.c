@@ -53,7 +53,7 @@ static bool is_position_wanted(const rk_index_search_call *call, int64_t query, 
 /* Drop who cannot be among the k best. */
 static void prune_candidates(selection *s) {
     if (s->k == 0 || s->n < s->k) return;
-    rk_candidates_select(s->found, s->n, s->k);
+    rk_candidates_select_top_k(s->found, s->n, s->k);
     int64_t kth = rk_candidate_key(s->found[s->k - 1]);
     s->least = kth - s->window < INT32_MIN ? INT32_MIN : (int32_t)(kth - s->window);
     size_t n = s->k;
@@ -152,7 +152,7 @@ static rk_status scan_best_lists(scratch *t, int q, int64_t n_probe) {
     rk_index_score_lists(x, t->call->queries + s->query * x->dim, t->products, t->lists);
     while (done < x->base.n_lists && (done == 0 || s->n + t->of_added[q].n < s->k)) {
         if (some > x->base.n_lists - done) some = x->base.n_lists - done;
-        rk_candidates_select(t->lists + done, (size_t)(x->base.n_lists - done), (size_t)some);
+        rk_candidates_select_top_k(t->lists + done, (size_t)(x->base.n_lists - done), (size_t)some);
         for (int64_t i = done; i < done + some; i++) {
             if (i + 1 < done + some) prefetch_list(x, rk_candidate_place(t->lists[i + 1]));
             RK_TRY(scan_list(t, q, 1, rk_candidate_place(t->lists[i])));
@@ -188,7 +188,7 @@ static rk_status rank_candidates(scratch *t, int q) {
     RK_TRY(rk_reserve(&t->ranked, &t->ranked_capacity, n, sizeof *t->ranked));
     collect_scores(t, a, 0);
     collect_scores(t, b, a->n);
-    rk_index_answers_rank(t->ranked, n, k);
+    rk_index_answers_keep_best(t->ranked, n, k);
     for (size_t i = 0; i < (size_t)call->k; i++) {
         size_t at = (size_t)(a->query * call->k) + i;
         call->ids[at] = i < k ? t->ranked[i].id : -1;

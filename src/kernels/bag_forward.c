@@ -51,7 +51,7 @@ ROW_INLINE bool check_ids_are_rows(const rk_bag_forward_args *args, int64_t end,
     if (!args->strays || end <= *checked) return true;
     int64_t first = *checked, to = end > first + CHECKED_AT_ONCE ? end : first + CHECKED_AT_ONCE;
     *checked = to < all ? to : all;
-    return !has_strays(args->ids + first, *checked - first, args->n_rows);
+    return !has_ids_out_of_range(args->ids + first, *checked - first, args->n_rows);
 }
 
 /* f32: where it stands; else decoded into `decoded`. */

@@ -68,7 +68,7 @@ static inline void update_row(const rk_fused_update_args *a, int64_t row, float 
     if (l2 != 0)
         for (int32_t k = 0; k < dim; k++) g[k] += l2 * w[k];
     for (int s = 0; s < 2; s++) slots[s] = a->slots[s] ? a->slots[s] + row * a->slot_widths[s] : NULL;
-    step_row(a->update, w, slots[0], slots[1], g, dim);
+    apply_rule_to_row(a->update, w, slots[0], slots[1], g, dim);
     if (!in_place) store_row(&a->rows, row, w, a->seed, (uint64_t)rk_rows_id(&a->rows, row));
 }
 
@@ -114,8 +114,8 @@ static int64_t sum_single_use(const rk_fused_update_args *a, int64_t i, int64_t 
     }
 }
 
-static void join_leaves(rk_tree *tree, float *sums, int32_t dim) {
-    rk_tree_join(tree);
+static void join_leaves(rk_tree_sum *tree, float *sums, int32_t dim) {
+    rk_tree_sum_join(tree);
     float *to = sums + (int64_t)(tree->depth - 1) * dim, *from = to + dim;
     for (int32_t k = 0; k < dim; k++) to[k] += from[k];
 }
@@ -125,15 +125,15 @@ static int64_t sum_leaves(const rk_fused_update_args *a, int64_t i, int64_t ahea
                           float *g) {
     enum { HEIGHT = 12 }; /* of a tree of RK_MAX_LEAVES, one sum that begins and one below it */
     float sums[HEIGHT * RK_MAX_DIM], next[RK_MAX_DIM];
-    rk_tree tree;
+    rk_tree_sum tree;
     tree.depth = 0;
     uint32_t place = rk_use_place(a->uses[i]), leaf;
     int32_t dim = a->rows.dim;
     while (i < a->n_uses && rk_use_place(a->uses[i]) == place) {
         i = sum_uses(a, i, ahead, sources, next, dim, true, &leaf);
-        while (rk_tree_joins(&tree, leaf)) join_leaves(&tree, sums, dim);
+        while (rk_tree_sum_must_join(&tree, leaf)) join_leaves(&tree, sums, dim);
         memcpy(sums + (int64_t)tree.depth * dim, next, (size_t)dim * sizeof *next);
-        rk_tree_push(&tree, leaf);
+        rk_tree_sum_push(&tree, leaf);
     }
     while (tree.depth > 1) join_leaves(&tree, sums, dim);
     memcpy(g, sums, (size_t)dim * sizeof *g);

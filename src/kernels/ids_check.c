@@ -3,5 +3,5 @@
 #include "kernels/kernel_list.h"
 
 void RK_KERNEL_NAME(rk_ids_check)(const int64_t *ids, int64_t n, int64_t n_rows, bool *strays) {
-    *strays = has_strays(ids, n, n_rows);
+    *strays = has_ids_out_of_range(ids, n, n_rows);
 }

@@ -4,5 +4,5 @@
 
 void RK_KERNEL_NAME(rk_optimizer_step)(const rk_update *update, float *w, float *slot0, float *slot1,
                                        float *g, int64_t dim) {
-    step_row(update, w, slot0, slot1, g, dim);
+    apply_rule_to_row(update, w, slot0, slot1, g, dim);
 }

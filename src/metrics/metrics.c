@@ -153,17 +153,17 @@ static rk_status compute_auc_and_gauc(const rk_metrics *metrics, rk_metric_total
     return RK_OK;
 }
 
-static rk_status compute_sums_and_auc_here(const rk_metrics *metrics, rk_metric_totals *out) {
+static rk_status compute_sums_and_auc_on_cpu(const rk_metrics *metrics, rk_metric_totals *out) {
     for (size_t i = 0; i < metrics->n; i++) rk_metric_add(out->sums, metrics->binary, metrics->samples[i]);
     return metrics->binary ? compute_auc_and_gauc(metrics, out) : RK_OK;
 }
 
 static rk_status compute_sums_and_auc(const rk_metrics *metrics, rk_metric_totals *out) {
-    if (!metrics->function || !metrics->n) return compute_sums_and_auc_here(metrics, out);
+    if (!metrics->function || !metrics->n) return compute_sums_and_auc_on_cpu(metrics, out);
     const int64_t *groups = is_grouped(metrics) ? metrics->groups : NULL;
     rk_status status = metrics->function(metrics->context, metrics->binary, (int64_t)metrics->n,
                                          metrics->samples, groups, out);
-    return status == RK_NO_MEMORY ? compute_sums_and_auc_here(metrics, out) : status;
+    return status == RK_NO_MEMORY ? compute_sums_and_auc_on_cpu(metrics, out) : status;
 }
 
 static void compute_binary_values(const double *sums, double *values) {

@@ -79,6 +79,6 @@ rk_status rk_ranking_metrics_at_k(const float *scores, int64_t n_items, const in
 int rk_ranking_metric_find(const char *name);
 void rk_ranking_metric_name(int metric, char *out, size_t out_bytes);
 int32_t rk_ranking_metric_k(int metric);
-double rk_ranking_metric_of(int metric, const rk_ranking_metrics *ranking);
+double rk_ranking_metric_value(int metric, const rk_ranking_metrics *ranking);
 
 #endif

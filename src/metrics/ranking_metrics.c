@@ -232,7 +232,7 @@ int32_t rk_ranking_metric_k(int metric) {
     return (metric - RK_METRIC_COUNT) / N_KINDS;
 }
 
-double rk_ranking_metric_of(int metric, const rk_ranking_metrics *ranking) {
+double rk_ranking_metric_value(int metric, const rk_ranking_metrics *ranking) {
     const double values[N_KINDS] = {ranking->recall, ranking->ndcg, ranking->hit};
     return values[(metric - RK_METRIC_COUNT) % N_KINDS];
 }

@@ -171,9 +171,9 @@ rk_status rk_model_sum_micro_batches(const rk_model *model, const rk_batch *batc
 
 /* A step that fails (step/step_rollback.c): statistics, kept before it, as they were; returns `status`. */
 void rk_model_save_statistics(rk_model *model);
-rk_status rk_model_restore(rk_model *model, rk_status status);
+rk_status rk_model_restore_statistics(rk_model *model, rk_status status);
 /* RK_OK with *loss NaN if the step is to be skipped. */
-rk_status rk_model_skip(rk_model *model, rk_status status, double *loss);
+rk_status rk_model_skip_step(rk_model *model, rk_status status, double *loss);
 
 /* The store of a model's tables over ranks (sharded_tables.c). */
 rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *options,

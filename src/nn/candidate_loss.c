@@ -205,16 +205,16 @@ static void sum_micro_batch(const rk_candidate_loss *l, int32_t here, int64_t k,
 /* The same over all micro-batches here, in sums[0]. */
 static void sum_micro_batches(const rk_candidate_loss *l, int64_t k, int64_t begin, int64_t end,
                               rk_real sums[RK_TREE_DEPTH][TILE]) {
-    rk_tree tree = {.depth = 0};
+    rk_tree_sum tree = {.depth = 0};
     for (int32_t here = 0; here <= l->config.n_here; here++) {
         uint32_t micro_batch = (uint32_t)(l->config.first_micro_batch + here);
         bool ends = here == l->config.n_here;
-        while (tree.depth > 1 && (ends || rk_tree_joins(&tree, micro_batch))) {
-            rk_tree_join(&tree);
+        while (tree.depth > 1 && (ends || rk_tree_sum_must_join(&tree, micro_batch))) {
+            rk_tree_sum_join(&tree);
             for (int64_t i = 0; i < end - begin; i++) sums[tree.depth - 1][i] += sums[tree.depth][i];
         }
         if (ends) return;
-        rk_tree_push(&tree, micro_batch);
+        rk_tree_sum_push(&tree, micro_batch);
         sum_micro_batch(l, here, k, begin, end, sums[tree.depth - 1]);
     }
 }

@@ -56,10 +56,10 @@ rk_status rk_optimizer_init_sized(rk_optimizer *optimizer, size_t struct_size, r
         .trust_coefficient = 0.001,
         .schedule = {.power = 1, .step_factor = 0.1},
     };
-    return rk_options_give(optimizer, struct_size, &o, sizeof o, first_size, "rk_optimizer");
+    return rk_options_copy_out(optimizer, struct_size, &o, sizeof o, first_size, "rk_optimizer");
 }
 
-rk_status rk_optimizer_take(const rk_optimizer *optimizer, rk_optimizer *out) {
+rk_status rk_optimizer_copy_in(const rk_optimizer *optimizer, rk_optimizer *out) {
     rk_optimizer o = {0}, told = {0};
     RK_TRY(rk_options_take(&told, sizeof told, optimizer, first_size, "rk_optimizer"));
     RK_TRY(rk_optimizer_init(&o, told.kind));
@@ -81,7 +81,7 @@ static rk_status validate_schedule(const rk_schedule *schedule) {
 
 rk_status rk_optimizer_validate(const rk_optimizer *optimizer) {
     rk_optimizer taken, *o = &taken;
-    RK_TRY(rk_optimizer_take(optimizer, o));
+    RK_TRY(rk_optimizer_copy_in(optimizer, o));
     CHECK(o->learning_rate >= 0 && isfinite(o->learning_rate),
           "learning_rate must be a finite number of 0 or more, not %g", o->learning_rate);
     CHECK(o->epsilon >= 0, "epsilon must be 0 or more, not %g", o->epsilon);

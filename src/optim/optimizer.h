@@ -6,6 +6,6 @@
 
 /* What the caller's struct says, and the kind's defaults for fields that it is too old to have. Errors:
  * RK_INVALID_ARGUMENT (a struct_size or a kind that is none). */
-rk_status rk_optimizer_take(const rk_optimizer *optimizer, rk_optimizer *out);
+rk_status rk_optimizer_copy_in(const rk_optimizer *optimizer, rk_optimizer *out);
 
 #endif

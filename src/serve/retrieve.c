@@ -55,7 +55,7 @@ static rk_status transform_users(rk_session *s, const struct ArrowSchema *schema
     RK_TRY(check_two_tower(s));
     const rk_data_feature *item = item_feature(s);
     const rk_arrow_rows rows = {schema, columns, rk_feature_column(item)};
-    return rk_transforms_apply_beside(rk_session_transforms(s), NULL, &rows, s->workspace, out);
+    return rk_transforms_apply_with_context(rk_session_transforms(s), NULL, &rows, s->workspace, out);
 }
 
 static rk_status find_vectors(rk_session *s, const struct ArrowSchema *schema,

@@ -88,7 +88,7 @@ static rk_status transform_and_predict(rk_session *s, const rk_arrow_rows *conte
                                        float *out) {
     const rk_batch *batch;
     s->has_predictions = false;
-    RK_TRY(rk_transforms_apply_beside(rk_session_transforms(s), context, rows, s->workspace, &batch));
+    RK_TRY(rk_transforms_apply_with_context(rk_session_transforms(s), context, rows, s->workspace, &batch));
     return predict(s, batch, rk_transform_workspace_context(s->workspace), out);
 }
 

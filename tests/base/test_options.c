@@ -79,7 +79,7 @@ static void test_sizes_that_are_none(void **state) {
         FAILS(take(&garbage, &out), RK_INVALID_ARGUMENT, message);
         assert_true(out.n == 5 && out.factor == 1);
         FAILS(rk_options_check(&garbage, FIRST, "own_options"), RK_INVALID_ARGUMENT, message);
-        FAILS(rk_options_give(&garbage, sizes[i], &out, sizeof out, FIRST, "own_options"),
+        FAILS(rk_options_copy_out(&garbage, sizes[i], &out, sizeof out, FIRST, "own_options"),
               RK_INVALID_ARGUMENT, message);
         assert_true(garbage.n == 7);
     }
@@ -89,11 +89,11 @@ static void test_give(void **state) {
     (void)state;
     own_options own = {sizeof own, 7, 3};
     old_options *old = malloc(sizeof *old);
-    OK(rk_options_give(old, sizeof *old, &own, sizeof own, FIRST, "own_options"));
+    OK(rk_options_copy_out(old, sizeof *old, &own, sizeof own, FIRST, "own_options"));
     assert_true(old->struct_size == sizeof *old && old->n == 7);
     free(old);
     new_options newer = {0, 1, 2, "x"};
-    OK(rk_options_give(&newer, sizeof newer, &own, sizeof own, FIRST, "own_options"));
+    OK(rk_options_copy_out(&newer, sizeof newer, &own, sizeof own, FIRST, "own_options"));
     assert_true(newer.struct_size == sizeof newer && newer.n == 7 && newer.factor == 3 && !newer.path);
 }
 
@@ -101,23 +101,23 @@ static void test_arrays(void **state) {
     (void)state;
     new_options newer[3] = {{sizeof *newer, 1, 2, 0}, {sizeof *newer, 3, 4, 0}, {sizeof *newer, 5, 6, 0}};
     own_options out[3] = {{0, 0, 0}};
-    OK(rk_options_take_array(out, sizeof *out, newer, 3, FIRST, "own_options"));
+    OK(rk_options_copy_in_array(out, sizeof *out, newer, 3, FIRST, "own_options"));
     for (int i = 0; i < 3; i++) {
         assert_true(out[i].struct_size == sizeof *out && out[i].n == newer[i].n);
         assert_true(out[i].factor == newer[i].factor);
     }
     old_options *old = copy_of(((old_options[]){{sizeof *old, 8}, {sizeof *old, 9}}), 2 * sizeof *old);
-    OK(rk_options_take_array(out, sizeof *out, old, 2, FIRST, "own_options"));
+    OK(rk_options_copy_in_array(out, sizeof *out, old, 2, FIRST, "own_options"));
     assert_true(out[0].n == 8 && out[1].n == 9);
     old[1].struct_size = sizeof(own_options);
-    FAILS(rk_options_take_array(out, sizeof *out, old, 2, FIRST, "own_options"), RK_INVALID_ARGUMENT,
+    FAILS(rk_options_copy_in_array(out, sizeof *out, old, 2, FIRST, "own_options"), RK_INVALID_ARGUMENT,
           "'struct_size' of own_options 1 of an array is 24, and of the first one 16\n"
           "hint: set each to sizeof(own_options)");
     free(old);
     newer[2].path = "x";
-    assert_int_equal(rk_options_take_array(out, sizeof *out, newer, 3, FIRST, "own_options"),
+    assert_int_equal(rk_options_copy_in_array(out, sizeof *out, newer, 3, FIRST, "own_options"),
                      RK_INVALID_ARGUMENT);
-    OK(rk_options_take_array(out, sizeof *out, NULL, 0, FIRST, "own_options"));
+    OK(rk_options_copy_in_array(out, sizeof *out, NULL, 0, FIRST, "own_options"));
 }
 
 int main(void) {

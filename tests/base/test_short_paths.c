@@ -5,7 +5,7 @@
 
 static void check(const char *message, const char *root, const char *expected) {
     rk_buffer out = {0};
-    rk_write_short_paths(message, root, &out);
+    rk_shorten_paths(message, root, &out);
     rk_buffer_text(&out, "");
     assert_string_equal(out.data, expected);
     rk_buffer_release(&out);

@@ -112,22 +112,22 @@ static void sum_by_definition(int size, size_t n, size_t shift, float *parts) {
  * are begun in another order. */
 static rk_status sum(rk_comm *comm, size_t n) {
     rk_status status;
-    rk_sum *sums[2] = {NULL, NULL};
+    rk_all_reduce *sums[2] = {NULL, NULL};
     float *values = NULL, *parts = NULL;
     RK_GOTO(rk_alloc(2 * n, sizeof *values, &values));
     RK_GOTO(rk_alloc(n * (size_t)comm->size, sizeof *parts, &parts));
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; i < n; i++) values[(size_t)k * n + i] = value_of(comm->rank, i + (size_t)k);
-        RK_GOTO(rk_sum_begin(comm, RK_CHANNEL_DENSE, values + (size_t)k * n, n, &sums[k]));
-        if (comm->rank % 2) RK_GOTO(rk_sum_wait(sums[k]));
+        RK_GOTO(rk_all_reduce_begin(comm, RK_CHANNEL_DENSE, values + (size_t)k * n, n, &sums[k]));
+        if (comm->rank % 2) RK_GOTO(rk_all_reduce_wait(sums[k]));
     }
     for (int k = 0; k < 2; k++) {
-        RK_GOTO(rk_sum_wait(sums[k]));
+        RK_GOTO(rk_all_reduce_wait(sums[k]));
         sum_by_definition(comm->size, n, (size_t)k, parts);
         EXPECT(memcmp(values + (size_t)k * n, parts, n * sizeof *values) == 0);
     }
 done:
-    for (int k = 0; k < 2; k++) rk_sum_free(sums[k]);
+    for (int k = 0; k < 2; k++) rk_all_reduce_free(sums[k]);
     rk_free(values);
     rk_free(parts);
     return status;

@@ -139,8 +139,8 @@ static inline void draw_gradients(twins *w) {
     for (int32_t f = 0; f < w->n_features; f++) {
         int64_t n = w->max_batch * w->gradients[f].stride;
         for (int64_t i = 0; i < n; i++) w->gradients[f].data[i] = (float)rk_rng_normal(&w->rng);
-        OK(rk_device_write(device, w->device_gradients[f].data, w->gradients[f].data,
-                           (size_t)n * sizeof(float)));
+        OK(rk_device_upload(device, w->device_gradients[f].data, w->gradients[f].data,
+                            (size_t)n * sizeof(float)));
     }
 }
 
@@ -163,8 +163,8 @@ static inline void compare_activations(const twins *w, bool exact) {
     for (int32_t f = 0; f < w->n_features; f++) {
         int64_t width = rk_embeddings_width(w->host, f), stride = w->on_host[f].stride;
         float *back = calloc((size_t)(w->max_batch * stride), sizeof *back);
-        OK(rk_device_read(device, back, w->on_device[f].data,
-                          (size_t)(w->max_batch * stride) * sizeof *back));
+        OK(rk_device_download(device, back, w->on_device[f].data,
+                              (size_t)(w->max_batch * stride) * sizeof *back));
         for (int64_t s = 0; s < w->n; s++)
             compare_values(w->config->features[f].name, w->on_host[f].data + s * stride, back + s * stride,
                            width, exact);

@@ -48,7 +48,7 @@ static inline int close_device(void **state) {
 static inline void *on_device(const void *from, size_t n_bytes) {
     void *memory = NULL;
     OK(rk_device_alloc(device, n_bytes, &memory));
-    if (from) OK(rk_device_write(device, memory, from, n_bytes));
+    if (from) OK(rk_device_upload(device, memory, from, n_bytes));
     return memory;
 }
 

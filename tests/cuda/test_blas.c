@@ -73,7 +73,7 @@ static void check_gemm_by(multiply_function *multiply, rk_cuda_gemm_args g) {
     if (has_bias) g.bias = d_bias;
     multiply(stream, &g);
     OK(rk_stream_sync(stream));
-    OK(rk_device_read(device, c, d_c, (size_t)n_c * 4));
+    OK(rk_device_download(device, c, d_c, (size_t)n_c * 4));
     double error = 0, all = 0;
     for (int64_t i = 0; i < n_c; i++) {
         if (isnan(wanted[i])) {
@@ -253,7 +253,7 @@ static void test_rounding(void **state) {
         rk_stream_fill(stream, to, 0xFF, n_bytes);
         rk_cuda_round_bf16(stream, rows, cols, d_x, ld, to);
         OK(rk_stream_sync(stream));
-        OK(rk_device_read(device, got, to, n_bytes));
+        OK(rk_device_download(device, got, to, n_bytes));
         if (memcmp(got, wanted, n_bytes) != 0)
             fail_msg("[%d, %d] of %d columns", (int)rows, (int)cols, (int)ld);
         rk_device_free(device, d_x);
@@ -295,7 +295,7 @@ static void check_rounded(int64_t m, int64_t n, int64_t k, int transposes, int64
         rk_stream_fill(stream, d_c, 0xFF, n_bytes);
         rk_cuda_gemm(stream, &h);
         OK(rk_stream_sync(stream));
-        OK(rk_device_read(device, way ? again : first, d_c, n_bytes));
+        OK(rk_device_download(device, way ? again : first, d_c, n_bytes));
         if (way && memcmp(first, again, n_bytes) != 0)
             fail_msg("[%d, %d, %d], transposes %d, way %d", (int)m, (int)n, (int)k, transposes, way);
     }
@@ -330,7 +330,7 @@ static void test_same_bits(void **state) {
         g.c = d_c;
         rk_cuda_gemm(stream, &g);
         OK(rk_stream_sync(stream));
-        OK(rk_device_read(device, first, d_c, sizeof first));
+        OK(rk_device_download(device, first, d_c, sizeof first));
         rk_launch_graph *graph;
         OK(rk_stream_capture_begin(stream));
         rk_cuda_gemm(stream, &g);
@@ -339,7 +339,7 @@ static void test_same_bits(void **state) {
             rk_stream_fill(stream, d_c, 0xFF, sizeof first);
             rk_launch_graph_run(graph, stream);
             OK(rk_stream_sync(stream));
-            OK(rk_device_read(device, again, d_c, sizeof again));
+            OK(rk_device_download(device, again, d_c, sizeof again));
             assert_memory_equal(first, again, sizeof first);
         }
         rk_launch_graph_free(graph);
@@ -379,7 +379,7 @@ static void test_as_cpu(void **state) {
                                                   .bias = d_bias,
                                                   .math = i ? RK_CUDA_BF16 : RK_CUDA_F32});
         OK(rk_stream_sync(stream));
-        OK(rk_device_read(device, gpu, d_y, sizeof gpu));
+        OK(rk_device_download(device, gpu, d_y, sizeof gpu));
         double error = 0, all = 0;
         for (int k = 0; k < ROWS * OUT; k++) {
             error += (gpu[k] - cpu[k]) * (gpu[k] - cpu[k]);

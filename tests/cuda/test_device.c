@@ -37,7 +37,7 @@ static void test_memory(void **state) {
         char *memory = on_device(NULL, sizes[i]), *pinned, *back = malloc(sizes[i] + 1);
         OK(rk_device_alloc_host(device, sizes[i], (void **)&pinned));
         assert_int_equal((uintptr_t)memory % 256, 0);
-        OK(rk_device_read(device, back, memory, sizes[i]));
+        OK(rk_device_download(device, back, memory, sizes[i]));
         for (size_t k = 0; k < sizes[i]; k++) assert_true(back[k] == 0 && pinned[k] == 0);
         free(back);
         rk_device_free(device, memory);
@@ -62,7 +62,7 @@ static void test_pin(void **state) {
     OK(rk_stream_sync(stream));
     rk_device_unpin(device, mine + 1);
     rk_device_unpin(device, NULL);
-    OK(rk_device_read(device, out, copy, sizeof out));
+    OK(rk_device_download(device, out, copy, sizeof out));
     for (int i = 0; i < N + 3; i++) assert_true(mine[i] == (float)(i >= 1 && i <= N ? i + 1 : i));
     assert_memory_equal(out, mine + 1, sizeof out);
     rk_device_free(device, copy);
@@ -76,11 +76,11 @@ static void test_write_read(void **state) {
     unsigned char *from = malloc(n), *to = malloc(n);
     for (size_t i = 0; i < n; i++) from[i] = (unsigned char)(i * 7 + (i >> 12));
     void *memory = on_device(from, n);
-    OK(rk_device_read(device, to, memory, n));
+    OK(rk_device_download(device, to, memory, n));
     assert_memory_equal(from, to, n);
     rk_stream_fill(stream, memory, 0x5A, n - 1);
     OK(rk_stream_sync(stream));
-    OK(rk_device_read(device, to, memory, n));
+    OK(rk_device_download(device, to, memory, n));
     for (size_t i = 0; i < n; i++) assert_int_equal(to[i], i < n - 1 ? 0x5A : from[i]);
     rk_device_free(device, memory);
     free(from);
@@ -98,7 +98,7 @@ static void test_launches(void **state) {
     rk_stream_copy(stream, copy, sums, sizeof in);
     test_add_one(stream, 0, x);
     OK(rk_stream_sync(stream));
-    OK(rk_device_read(device, out, copy, sizeof out));
+    OK(rk_device_download(device, out, copy, sizeof out));
     for (int i = 0; i < N; i++) {
         float sum = 0;
         for (int j = i; j < N && j < (i / 64 + 1) * 64; j++) sum += in[j] + 1;
@@ -116,30 +116,30 @@ typedef enum leave_out { NOTHING, WAIT_FOR_UPLOAD, WAIT_FOR_USE, WAIT_FOR_PINNED
 static bool pipeline_is_right(leave_out without) {
     enum { BATCHES = 6, COUNT = 64 };
     rk_stream *upload;
-    rk_stream_mark *uploaded[2], *used[2];
+    rk_stream_event *uploaded[2], *used[2];
     float *pinned[2], *batch[2], *sums = on_device(NULL, sizeof(float) * COUNT * BATCHES),
                                  out[COUNT * BATCHES];
     OK(rk_stream_create(device, &upload));
     for (int i = 0; i < 2; i++) {
-        OK(rk_stream_mark_create(device, &uploaded[i]));
-        OK(rk_stream_mark_create(device, &used[i]));
+        OK(rk_stream_event_create(device, &uploaded[i]));
+        OK(rk_stream_event_create(device, &used[i]));
         OK(rk_device_alloc_host(device, sizeof(float) * COUNT, (void **)&pinned[i]));
         batch[i] = on_device(NULL, sizeof(float) * COUNT);
     }
     for (int b = 0; b < BATCHES; b++) {
         int i = b % 2;
-        if (without != WAIT_FOR_PINNED) OK(rk_stream_mark_sync(uploaded[i]));
+        if (without != WAIT_FOR_PINNED) OK(rk_stream_event_sync(uploaded[i]));
         for (int k = 0; k < COUNT; k++) pinned[i][k] = (float)(b * COUNT + k);
-        if (without != WAIT_FOR_USE) rk_stream_wait_mark(upload, used[i]);
+        if (without != WAIT_FOR_USE) rk_stream_wait_event(upload, used[i]);
         rk_stream_upload(upload, batch[i], pinned[i], sizeof(float) * COUNT);
-        rk_stream_set_mark(upload, uploaded[i]);
-        if (without != WAIT_FOR_UPLOAD) rk_stream_wait_mark(stream, uploaded[i]);
+        rk_stream_record_event(upload, uploaded[i]);
+        if (without != WAIT_FOR_UPLOAD) rk_stream_wait_event(stream, uploaded[i]);
         test_suffix_sums(stream, COUNT, batch[i], sums + b * COUNT);
-        rk_stream_set_mark(stream, used[i]);
+        rk_stream_record_event(stream, used[i]);
     }
     OK(rk_stream_sync(stream));
     OK(rk_stream_sync(upload));
-    OK(rk_device_read(device, out, sums, sizeof out));
+    OK(rk_device_download(device, out, sums, sizeof out));
     bool is_right = true;
     for (int b = 0; b < BATCHES; b++) {
         float sum = 0;
@@ -147,8 +147,8 @@ static bool pipeline_is_right(leave_out without) {
             is_right &= out[b * COUNT + k] == (sum += (float)(b * COUNT + k));
     }
     for (int i = 0; i < 2; i++) {
-        rk_stream_mark_free(uploaded[i]);
-        rk_stream_mark_free(used[i]);
+        rk_stream_event_free(uploaded[i]);
+        rk_stream_event_free(used[i]);
         rk_device_free_host(device, pinned[i]);
         rk_device_free(device, batch[i]);
     }
@@ -193,13 +193,13 @@ static void test_stream_wait(void **state) {
     OK(rk_stream_create(device, &other));
     for (int i = 0; i < 10; i++) {
         test_add_one(stream, N, x);
-        rk_stream_wait(other, stream);
+        rk_stream_wait_for_stream(other, stream);
         rk_stream_copy(other, y, x, sizeof zeros);
-        rk_stream_wait(stream, other);
+        rk_stream_wait_for_stream(stream, other);
     }
     test_add_one(stream, N, x);
     OK(rk_stream_sync(other));
-    OK(rk_device_read(device, out, y, sizeof out));
+    OK(rk_device_download(device, out, y, sizeof out));
     for (int i = 0; i < N; i++) assert_true(out[i] == 10);
     OK(rk_stream_sync(stream));
     rk_stream_free(other);
@@ -217,27 +217,27 @@ static void test_graph(void **state) {
     OK(rk_stream_create(device, &other));
     OK(rk_stream_capture_begin(stream));
     test_add_one(stream, N, x);
-    rk_stream_wait(other, stream);
+    rk_stream_wait_for_stream(other, stream);
     test_suffix_sums(other, N, x, sums);
     test_add_one(stream, N, y);
-    rk_stream_wait(stream, other);
+    rk_stream_wait_for_stream(stream, other);
     test_add_one(stream, N, x);
     OK(rk_stream_capture_end(stream, &graph));
     for (int run = 0; run < 3; run++) {
         rk_launch_graph_run(graph, stream);
         OK(rk_stream_sync(stream));
-        OK(rk_device_read(device, out, sums, sizeof out));
+        OK(rk_device_download(device, out, sums, sizeof out));
         for (int i = 0; i < N; i++) {
             int last = (i / 64 + 1) * 64 < N ? (i / 64 + 1) * 64 : N;
             assert_true(out[i] == (float)((last - i) * (2 * run + 1)));
         }
-        OK(rk_device_read(device, out, y, sizeof out));
+        OK(rk_device_download(device, out, y, sizeof out));
         for (int i = 0; i < N; i++) assert_true(out[i] == (float)(run + 1));
     }
     rk_launch_graph_free(graph);
     OK(rk_stream_capture_begin(stream));
     test_add_one(stream, N, x);
-    rk_stream_wait(other, stream);
+    rk_stream_wait_for_stream(other, stream);
     test_add_one(other, N, y);
     assert_int_equal(rk_stream_capture_end(stream, &graph), RK_UNSUPPORTED); /* nobody waits for `other` */
     test_add_one(stream, N, x); /* what was told is not kept as this one's failure */
@@ -257,7 +257,7 @@ static void test_failure(void **state) {
     for (int i = 0; i < 2; i++)
         FAILS(rk_stream_sync(stream), RK_INTERNAL,
               "GPU 0: launch of 'add_one': invalid configuration argument");
-    assert_int_equal(rk_device_read(device, &(float){0}, x, sizeof(float)), RK_INTERNAL);
+    assert_int_equal(rk_device_download(device, &(float){0}, x, sizeof(float)), RK_INTERNAL);
     rk_device_free(device, x);
 }
 

@@ -125,8 +125,8 @@ static void expect(const char *what, int k, int64_t n_samples, const float *devi
                    const float *wanted_values, int64_t n) {
     float *got = malloc((size_t)n * sizeof *got), *wanted = malloc((size_t)n * sizeof *wanted);
     double error = 0, size = 0;
-    OK(rk_device_read(device, got, device_values, (size_t)n * sizeof *got));
-    OK(rk_device_read(device, wanted, wanted_values, (size_t)n * sizeof *wanted));
+    OK(rk_device_download(device, got, device_values, (size_t)n * sizeof *got));
+    OK(rk_device_download(device, wanted, wanted_values, (size_t)n * sizeof *wanted));
     for (int64_t i = 0; i < n; i++) {
         error += ((double)got[i] - (double)wanted[i]) * ((double)got[i] - (double)wanted[i]);
         size += (double)wanted[i] * (double)wanted[i];
@@ -141,8 +141,8 @@ static void expect(const char *what, int k, int64_t n_samples, const float *devi
 static void draw(rk_rng *rng, float *one, float *other, int64_t n) {
     float *values = malloc((size_t)n * sizeof *values);
     for (int64_t i = 0; i < n; i++) values[i] = (float)rk_rng_normal(rng);
-    OK(rk_device_write(device, one, values, (size_t)n * sizeof *values));
-    OK(rk_device_write(device, other, values, (size_t)n * sizeof *values));
+    OK(rk_device_upload(device, one, values, (size_t)n * sizeof *values));
+    OK(rk_device_upload(device, other, values, (size_t)n * sizeof *values));
     free(values);
 }
 

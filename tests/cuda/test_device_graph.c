@@ -106,7 +106,7 @@ static void compare(const setting *s, const char *what, const float *expected, c
                     int64_t n) {
     float *got = malloc((size_t)n * sizeof *got);
     double error = 0, size = 0;
-    OK(rk_device_read(device, got, device_values, (size_t)n * sizeof *got));
+    OK(rk_device_download(device, got, device_values, (size_t)n * sizeof *got));
     for (int64_t i = 0; i < n; i++) {
         double e = (double)got[i] - (double)expected[i];
         error += e * e;
@@ -124,9 +124,9 @@ static void train(const setting *s, const int64_t *step) {
     for (int64_t i = 0; i < n_out; i++) dy[i] = (float)rk_rng_normal(&rng);
     OK(rk_graph_forward(s->graph, N, true, STEP, NULL));
     for (int i = 0; i < s->trial->n_inputs; i++)
-        OK(rk_device_write(device, rk_device_graph_data(s->on_device, s->inputs[i]),
-                           rk_graph_data(s->graph, s->inputs[i]),
-                           (size_t)(N * width_of(s, s->inputs[i])) * sizeof(float)));
+        OK(rk_device_upload(device, rk_device_graph_data(s->on_device, s->inputs[i]),
+                            rk_graph_data(s->graph, s->inputs[i]),
+                            (size_t)(N * width_of(s, s->inputs[i])) * sizeof(float)));
     rk_device_graph_forward(s->on_device, stream, N, 0, N, true, step);
     OK(rk_stream_sync(stream));
     compare(s, "output", rk_graph_data(s->graph, s->output), rk_device_graph_data(s->on_device, s->output),
@@ -134,8 +134,8 @@ static void train(const setting *s, const int64_t *step) {
 
     memcpy(rk_graph_gradient(s->graph, s->output), dy, (size_t)n_out * sizeof *dy);
     OK(rk_graph_backward(s->graph, N));
-    OK(rk_device_write(device, rk_device_graph_gradient(s->on_device, s->output), dy,
-                       (size_t)n_out * sizeof *dy));
+    OK(rk_device_upload(device, rk_device_graph_gradient(s->on_device, s->output), dy,
+                        (size_t)n_out * sizeof *dy));
     rk_device_graph_backward(s->on_device, stream, N);
     OK(rk_stream_sync(stream));
     free(dy);
@@ -143,7 +143,7 @@ static void train(const setting *s, const int64_t *step) {
 
 static float *read_all(const float *from, int64_t n) {
     float *out = malloc((size_t)n * sizeof *out);
-    OK(rk_device_read(device, out, from, (size_t)n * sizeof *out));
+    OK(rk_device_download(device, out, from, (size_t)n * sizeof *out));
     return out;
 }
 
@@ -227,8 +227,8 @@ static void test_same_input(void **state) {
 static void write_rows(const setting *s, rk_value input, const float *from) {
     int64_t width = width_of(s, input), stride = rk_device_graph_stride(s->on_device, input);
     for (int64_t k = 0; k < N; k++)
-        OK(rk_device_write(device, rk_device_graph_data(s->on_device, input) + k * stride, from + k * width,
-                           (size_t)width * sizeof *from));
+        OK(rk_device_upload(device, rk_device_graph_data(s->on_device, input) + k * stride, from + k * width,
+                            (size_t)width * sizeof *from));
 }
 
 static void compare_gradients(const setting *s, rk_value input) {
@@ -271,7 +271,7 @@ static void train_inputs(const setting *s, rk_rng *rng) {
     compare(s, "output", rk_graph_data(s->graph, s->output), rk_device_graph_data(s->on_device, s->output),
             N * Y);
     memcpy(rk_graph_gradient(s->graph, s->output), dy, sizeof dy);
-    OK(rk_device_write(device, rk_device_graph_gradient(s->on_device, s->output), dy, sizeof dy));
+    OK(rk_device_upload(device, rk_device_graph_gradient(s->on_device, s->output), dy, sizeof dy));
     OK(rk_graph_backward(s->graph, N));
     rk_device_graph_backward(s->on_device, stream, N);
     OK(rk_stream_sync(stream));

@@ -23,7 +23,7 @@ static void test_hash_ids(void **state) {
         uint64_t seed = b % 2 ? 0 : 0x123456789ABCDEFull * (uint64_t)b;
         rk_cuda_hash_ids(stream, N, device_in, device_out, seed, buckets[b]);
         OK(rk_stream_sync(stream));
-        OK(rk_device_read(device, out, device_out, sizeof out));
+        OK(rk_device_download(device, out, device_out, sizeof out));
         for (int i = 0; i < N; i++)
             assert_int_equal(out[i], (int64_t)rk_hash_bucket(rk_hash_i64(in[i], seed), buckets[b]));
     }

@@ -18,7 +18,7 @@ static bool is_large(void) {
 static void expect_row(const char *what, const float *x, int64_t row, const float *wanted, float factor) {
     static float got[COLS];
     OK(rk_stream_sync(stream));
-    OK(rk_device_read(device, got, x + row * COLS, sizeof got));
+    OK(rk_device_download(device, got, x + row * COLS, sizeof got));
     for (int c = 0; c < COLS; c++)
         if (got[c] != factor * wanted[c])
             fail_msg("%s: row %lld, column %d: %g, not %g", what, (long long)row, c, got[c],
@@ -35,7 +35,7 @@ static void expect_rows(const char *what, const float *x, int64_t rows, const fl
 static void expect_all(const char *what, const float *device_values, int64_t n, float wanted) {
     float *got = malloc((size_t)n * sizeof *got);
     OK(rk_stream_sync(stream));
-    OK(rk_device_read(device, got, device_values, (size_t)n * sizeof *got));
+    OK(rk_device_download(device, got, device_values, (size_t)n * sizeof *got));
     for (int64_t i = 0; i < n; i++)
         if (got[i] != wanted) fail_msg("%s: value %lld: %g, not %g", what, (long long)i, got[i], wanted);
     free(got);

@@ -1,4 +1,4 @@
-/* Losses of tasks on the device against rk_loss: two kinds, weights, absent labels, learned weights;
+/* Losses of tasks on the device against rk_loss_compute: two kinds, weights, absent labels, learned weights;
  * predictions; what is not finite. */
 #include "cuda/device_testing.h"
 #include "cuda/dense/dense_update.h"
@@ -42,7 +42,7 @@ static batch make(int64_t n, bool weighted) {
         }
     }
     for (int t = 0; t < N_TASKS; t++) {
-        double here = rk_loss_weight(n, b.weights, tasks[t].optional ? b.labels + t : NULL, N_TASKS),
+        double here = rk_loss_total_weight(n, b.weights, tasks[t].optional ? b.labels + t : NULL, N_TASKS),
                elsewhere = n % 2 ? 0 : t * 3.5; /* in other ranks' parts of the batch */
         b.shares[t] = here > 0 ? here / (here + elsewhere) : 0;
         b.scales[t] = here > 0 ? task_weights[t] / (here + elsewhere) : 0;
@@ -69,18 +69,18 @@ static results on_cpu(const batch *b, bool learns) {
         bool learned = learns && tasks[t].learned && b->shares[t] > 0;
         double precision =
             learned ? exp(-(double)variances[t]) * (tasks[t].kind == RK_LOSS_MSE ? 0.5 : 1) : 1;
-        rk_loss(&(rk_loss_args){.kind = tasks[t].kind,
-                                .n = b->n,
-                                .n_tasks = N_TASKS,
-                                .task = t,
-                                .logits = b->logits,
-                                .labels = b->labels,
-                                .weights = b->weights,
-                                .optional = tasks[t].optional,
-                                .smoothing = tasks[t].smoothing,
-                                .scale = b->scales[t] * precision,
-                                .gradient = r.gradient},
-                &r.losses[t]);
+        rk_loss_compute(&(rk_loss_args){.kind = tasks[t].kind,
+                                        .n = b->n,
+                                        .n_tasks = N_TASKS,
+                                        .task = t,
+                                        .logits = b->logits,
+                                        .labels = b->labels,
+                                        .weights = b->weights,
+                                        .optional = tasks[t].optional,
+                                        .smoothing = tasks[t].smoothing,
+                                        .scale = b->scales[t] * precision,
+                                        .gradient = r.gradient},
+                        &r.losses[t]);
         if (!learned) continue;
         r.slopes[t] = (float)(b->shares[t] / 2 - r.losses[t]);
         r.losses[t] += b->shares[t] * (double)variances[t] / 2;
@@ -116,10 +116,10 @@ static results on_gpu(const batch *b, bool learns) {
                                             .stop = stop,
                                             .stop_bit = RK_CUDA_STOP_LOSS});
     OK(rk_stream_sync(stream));
-    OK(rk_device_read(device, r.losses, losses, sizeof r.losses));
-    OK(rk_device_read(device, r.gradient, gradient, n_bytes));
-    if (learns) OK(rk_device_read(device, r.slopes, slopes, n_bytes));
-    OK(rk_device_read(device, &r.stop, stop, sizeof r.stop));
+    OK(rk_device_download(device, r.losses, losses, sizeof r.losses));
+    OK(rk_device_download(device, r.gradient, gradient, n_bytes));
+    if (learns) OK(rk_device_download(device, r.slopes, slopes, n_bytes));
+    OK(rk_device_download(device, &r.stop, stop, sizeof r.stop));
     void *const memory[] = {logits,        labels, gradient, slopes, weights,
                             log_variances, scales, shares,   losses, stop};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) rk_device_free(device, memory[i]);
@@ -175,7 +175,7 @@ static void test_predictions(void **state) {
           *out = on_device(NULL, N * N_TASKS * sizeof(float)), got[N * N_TASKS];
     rk_device_predictions(t, stream, N, logits, out);
     OK(rk_stream_sync(stream));
-    OK(rk_device_read(device, got, out, sizeof got));
+    OK(rk_device_download(device, got, out, sizeof got));
     for (int i = 0; i < N * N_TASKS; i++) {
         float expected = rk_loss_prediction(tasks[i % N_TASKS].kind, b.logits[i]);
         if (!(fabsf(got[i] - expected) <= 1e-6f * fabsf(expected)))

@@ -74,10 +74,10 @@ static void compare_with_gpu(const drawn_pairs *p, int64_t scores_at_once, const
                                                                   .stop = (uint32_t *)out + 2,
                                                                   .stop_bit = 4});
     OK(rk_stream_sync(stream));
-    OK(rk_device_read(device, user_gradient, users_to, sizeof user_gradient));
-    OK(rk_device_read(device, item_gradient, items_to, sizeof item_gradient));
-    OK(rk_device_read(device, &found, out, sizeof found));
-    OK(rk_device_read(device, &stop, (uint32_t *)out + 2, sizeof stop));
+    OK(rk_device_download(device, user_gradient, users_to, sizeof user_gradient));
+    OK(rk_device_download(device, item_gradient, items_to, sizeof item_gradient));
+    OK(rk_device_download(device, &found, out, sizeof found));
+    OK(rk_device_download(device, &stop, (uint32_t *)out + 2, sizeof stop));
     assert_int_equal(stop, 0);
     assert_losses_close(found, p->loss, what, (int)p->n);
     if (!(nmse(user_gradient, p->user_gradient, p->n * p->config.dim) <= CLOSE))
@@ -126,7 +126,7 @@ static void test_not_finite(void **state) {
            *out = on_device(found, sizeof found);
     rk_cuda_sum_losses(stream, 2, losses, out, (uint32_t *)(out + 1), 4);
     OK(rk_stream_sync(stream));
-    OK(rk_device_read(device, found, out, sizeof found));
+    OK(rk_device_download(device, found, out, sizeof found));
     uint32_t stop;
     memcpy(&stop, &found[1], sizeof stop);
     assert_true(isinf(found[0]) && stop == 4);

@@ -150,13 +150,13 @@ static void test_batches_under_way(void **state) {
     look_up_twins(&w, true, true);
     draw_gradients(&w);
     w.gradients[3].data[12 * w.gradients[3].stride + 6] = INFINITY;
-    OK(rk_device_write(device, w.device_gradients[3].data, w.gradients[3].data,
-                       (size_t)(13 * w.gradients[3].stride) * sizeof(float)));
+    OK(rk_device_upload(device, w.device_gradients[3].data, w.gradients[3].data,
+                        (size_t)(13 * w.gradients[3].stride) * sizeof(float)));
     OK(rk_device_tables_flag_not_finite(w.tables, stream, w.device_gradients, w.stop));
     OK(rk_device_tables_apply(w.tables, stream, w.device_gradients, w.stop));
     uint32_t stop;
     OK(rk_stream_sync(stream));
-    OK(rk_device_read(device, &stop, w.stop, sizeof stop));
+    OK(rk_device_download(device, &stop, w.stop, sizeof stop));
     assert_int_equal(stop, RK_CUDA_STOP_ROWS);
     FAILS(rk_device_tables_check_gradients_finite(w.tables), RK_NOT_FINITE,
           "feature 'd': sample 12: the gradient is not a finite number");

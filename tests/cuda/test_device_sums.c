@@ -31,7 +31,7 @@ static float sum_of_column(const float *x, int64_t rows, int64_t cols, int64_t c
 static void expect_bits(const char *what, int64_t rows, int64_t cols, const void *device_values,
                         const void *wanted, size_t n_bytes) {
     void *got = malloc(n_bytes);
-    OK(rk_device_read(device, got, device_values, n_bytes));
+    OK(rk_device_download(device, got, device_values, n_bytes));
     if (memcmp(got, wanted, n_bytes) != 0) fail_msg("%s of [%d, %d]", what, (int)rows, (int)cols);
     free(got);
 }

@@ -84,18 +84,18 @@ static void launch_step(const model *m, rk_device_graph *g, memory at) {
 static uint32_t step_on_device(const model *m, rk_device_graph *g, memory at, int64_t step, const float *x,
                                const float *dy) {
     uint32_t stop = 0;
-    OK(rk_device_write(device, at.step, &step, sizeof step));
-    OK(rk_device_write(device, at.stop, &stop, sizeof stop));
-    OK(rk_device_write(device, at.dy, dy, N * sizeof *dy));
-    OK(rk_device_write(device, rk_device_graph_data(g, m->x), x, N * IN * sizeof *x));
+    OK(rk_device_upload(device, at.step, &step, sizeof step));
+    OK(rk_device_upload(device, at.stop, &stop, sizeof stop));
+    OK(rk_device_upload(device, at.dy, dy, N * sizeof *dy));
+    OK(rk_device_upload(device, rk_device_graph_data(g, m->x), x, N * IN * sizeof *x));
     OK(rk_device_graph_prepare(g, stream));
     if (at.launches)
         rk_launch_graph_run(at.launches, stream);
     else
         launch_step(m, g, at);
     OK(rk_stream_sync(stream));
-    OK(rk_device_read(device, &stop, at.stop, sizeof stop));
-    rk_device_graph_done(g, stop == 0);
+    OK(rk_device_download(device, &stop, at.stop, sizeof stop));
+    rk_device_graph_end_step(g, stop == 0);
     return stop;
 }
 
@@ -214,14 +214,14 @@ static void test_steps_not_taken(void **state) {
     draw(dy, N, 2);
     dy[7] = INFINITY;
     assert_int_equal(step_on_device(&home, g, at, 0, x, dy), RK_CUDA_STOP_DENSE);
-    FAILS(rk_device_graph_check(g, stream), RK_NOT_FINITE,
+    FAILS(rk_device_graph_check_step(g, stream), RK_NOT_FINITE,
           "the gradient of the parameter 'wide/weight' is not finite");
     OK(rk_device_graph_flush(g));
     compare_models("not taken", &untouched, &home, 0);
     dy[7] = 1; /* and the next one is as the first would have been */
     step_on_cpu(&untouched, 0, x, dy);
     assert_int_equal(step_on_device(&home, g, at, 0, x, dy), 0);
-    OK(rk_device_graph_check(g, stream));
+    OK(rk_device_graph_check_step(g, stream));
     OK(rk_device_graph_flush(g));
     compare_models("taken", &untouched, &home, 1e-9);
     free_memory(&at);

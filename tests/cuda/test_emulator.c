@@ -14,7 +14,7 @@ static void test_warps(void **state) {
     uint32_t out[THREADS * WORDS], *memory = on_device(NULL, sizeof out);
     test_warp_functions(stream, memory);
     OK(rk_stream_sync(stream));
-    OK(rk_device_read(device, out, memory, sizeof out));
+    OK(rk_device_download(device, out, memory, sizeof out));
     for (uint32_t t = 0; t < THREADS; t++) {
         uint32_t lane = t % 32, warp = 100 * (t % 64 / 32), *mine = out + WORDS * t;
         assert_int_equal(mine[0], warp + 5);
@@ -41,12 +41,12 @@ static void test_blocks(void **state) {
     test_ragged_block(stream, d_turned);
     test_dynamic_shared(stream, d_sum);
     OK(rk_stream_sync(stream));
-    OK(rk_device_read(device, out, d_out, sizeof out));
+    OK(rk_device_download(device, out, d_out, sizeof out));
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < COLS; j++) assert_true(out[j * ROWS + i] == in[i * COLS + j]);
-    OK(rk_device_read(device, turned, d_turned, sizeof turned));
+    OK(rk_device_download(device, turned, d_turned, sizeof turned));
     for (uint32_t t = 0; t < 45; t++) assert_int_equal(turned[t], (t + 10) % 45);
-    OK(rk_device_read(device, &sum, d_sum, sizeof sum));
+    OK(rk_device_download(device, &sum, d_sum, sizeof sum));
     assert_int_equal(sum, 4 * 3 * 99 * 100 / 2);
     rk_device_free(device, d_in);
     rk_device_free(device, d_out);
@@ -61,7 +61,7 @@ static void test_missing_barrier_shows(void **state) {
     for (int i = 0; i < 10; i++) {
         test_missing_barrier(stream, memory);
         OK(rk_stream_sync(stream));
-        OK(rk_device_read(device, out, memory, sizeof out));
+        OK(rk_device_download(device, out, memory, sizeof out));
         for (uint32_t t = 0; t < 64; t++) is_found |= out[t] != (t ? t - 1 : 0);
     }
     assert_true(is_found);
@@ -77,7 +77,7 @@ static void test_seeds(void **state) {
             rk_emulator_seed(seed);
             test_missing_barrier(stream, memory);
             OK(rk_stream_sync(stream));
-            OK(rk_device_read(device, out[i], memory, sizeof *out));
+            OK(rk_device_download(device, out[i], memory, sizeof *out));
         }
         assert_memory_equal(out[0], out[1], sizeof *out);
     }

@@ -29,8 +29,8 @@ static void test_sort(void **state) {
             rk_cuda_sort_u64(stream, n, bits[b], d_keys, d_sorted, d_values, d_carried, scratch,
                              scratch_bytes);
             OK(rk_stream_sync(stream));
-            OK(rk_device_read(device, sorted, d_sorted, (size_t)n * 8));
-            OK(rk_device_read(device, carried, d_carried, (size_t)n * 4));
+            OK(rk_device_download(device, sorted, d_sorted, (size_t)n * 8));
+            OK(rk_device_download(device, carried, d_carried, (size_t)n * 4));
             for (int i = 0; i < n; i++) {
                 assert_true(sorted[i] == keys[carried[i]]);
                 assert_true(i == 0 || (sorted[i - 1] & mask) < (sorted[i] & mask) ||
@@ -53,7 +53,7 @@ static void test_scan(void **state) {
         uint32_t *d_in = on_device(in, (size_t)n * 4), *d_out = on_device(NULL, (size_t)n * 4), sum = 0;
         rk_cuda_scan_u32(stream, n, d_in, d_out, scratch, scratch_bytes);
         OK(rk_stream_sync(stream));
-        OK(rk_device_read(device, out, d_out, (size_t)n * 4));
+        OK(rk_device_download(device, out, d_out, (size_t)n * 4));
         for (int i = 0; i < n; i++) assert_int_equal(out[i], sum += in[i]);
         rk_device_free(device, d_in);
         rk_device_free(device, d_out);
@@ -69,7 +69,7 @@ static void test_copy(void **state) {
         rk_stream_fill(stream, d_to, 0, sizeof to);
         rk_cuda_copy(stream, n, d_from, d_to);
         OK(rk_stream_sync(stream));
-        OK(rk_device_read(device, to, d_to, sizeof to));
+        OK(rk_device_download(device, to, d_to, sizeof to));
         assert_memory_equal(to, from, n);
         for (size_t i = n; i < sizeof to; i++) assert_int_equal(to[i], 0);
     }

@@ -133,7 +133,7 @@ static void check_columns_against_rows(const char *files) {
     opened o;
     rk_rows_reader rows;
     rk_window together, alone;
-    rk_transform_memory memory = {0};
+    rk_transform_scratch memory = {0};
     const rk_chunk *chunk;
     open_files(files, features_text, &o);
     const rk_transforms *t = o.transforms;

@@ -188,19 +188,19 @@ static void sum_all(int first) {
     static const size_t sizes[] = {0, 1, 3, 100, 1024, 1025, 4099, 300001};
     enum { N = sizeof sizes / sizeof *sizes };
     int rank = rk_comm_rank(world), size = rk_comm_size(world);
-    rk_sum *sums[N];
+    rk_all_reduce *sums[N];
     float *values[N];
     for (int s = 0; s < N; s++) {
         values[s] = values_of(first + s, rank, sizes[s]);
-        OK((is_narrow(first) ? rk_sum_begin_bf16 : rk_sum_begin)(
+        OK((is_narrow(first) ? rk_all_reduce_begin_bf16 : rk_all_reduce_begin)(
             world, s % 2 ? RK_CHANNEL_DENSE : RK_CHANNEL_SUMS, values[s], sizes[s], &sums[s]));
     }
     batch_context other = take_off(world, 200, RK_CHANNEL_DENSE, 0);
     for (int i = 0; i < N; i++) {
         int s = (i * 3 + rank * 5) % N;
-        OK(rk_sum_wait(sums[s]));
+        OK(rk_all_reduce_wait(sums[s]));
         check_sum(values[s], sizes[s], first + s, size);
-        rk_sum_free(sums[s]);
+        rk_all_reduce_free(sums[s]);
         test_free(values[s]);
     }
     land(world, &other, 200, RK_CHANNEL_DENSE, 0);
@@ -222,14 +222,14 @@ static void test_sums_go_on_beside_exchanges(void **state) {
     enum { N = 5000 };
     int rank = rk_comm_rank(world), size = rk_comm_size(world);
     float *values = values_of(50, rank, N);
-    rk_sum *sum;
-    OK(rk_sum_begin(world, RK_CHANNEL_DENSE, values, N, &sum));
-    if (rank % 2) OK(rk_sum_wait(sum));
+    rk_all_reduce *sum;
+    OK(rk_all_reduce_begin(world, RK_CHANNEL_DENSE, values, N, &sum));
+    if (rank % 2) OK(rk_all_reduce_wait(sum));
     batch_context other = take_off(world, 201, RK_CHANNEL_IDS, 0);
     land(world, &other, 201, RK_CHANNEL_IDS, 0);
-    if (rank % 2 == 0) OK(rk_sum_wait(sum));
+    if (rank % 2 == 0) OK(rk_all_reduce_wait(sum));
     check_sum(values, N, 50, size);
-    rk_sum_free(sum);
+    rk_all_reduce_free(sum);
     test_free(values);
 }
 
@@ -250,10 +250,10 @@ static void test_sums_go_on_alone(void **state) {
     OK(rk_progress_thread_init(&progress, world));
     for (int i = 0; i < 2 * TIMES; i += 2) {
         float *values[2];
-        rk_sum *sums[2];
+        rk_all_reduce *sums[2];
         for (int k = 0; k < 2; k++) {
             values[k] = values_of(60 + i + k, rank, N);
-            OK(rk_sum_begin(world, RK_CHANNEL_DENSE, values[k], N, &sums[k]));
+            OK(rk_all_reduce_begin(world, RK_CHANNEL_DENSE, values[k], N, &sums[k]));
         }
         if (i == 2 * (TIMES - 1)) rk_progress_thread_release(&progress);
         for (double began = rk_clock_seconds();
@@ -261,9 +261,9 @@ static void test_sums_go_on_alone(void **state) {
             usleep(100);
         assert_true(!progress.runs || !is_moving());
         for (int k = 0; k < 2; k++) {
-            OK(rk_sum_wait(sums[k]));
+            OK(rk_all_reduce_wait(sums[k]));
             check_sum(values[k], N, 60 + i + k, size);
-            rk_sum_free(sums[k]);
+            rk_all_reduce_free(sums[k]);
             test_free(values[k]);
         }
     }
@@ -363,11 +363,11 @@ static void *dense_thread(void *unused) {
     (void)unused;
     for (int s = 0; s < 30; s++) {
         float *values = values_of(s, rk_comm_rank(world), 2000);
-        rk_sum *sum;
-        OK(rk_sum_begin(world, RK_CHANNEL_DENSE, values, 2000, &sum));
-        OK(rk_sum_wait(sum));
+        rk_all_reduce *sum;
+        OK(rk_all_reduce_begin(world, RK_CHANNEL_DENSE, values, 2000, &sum));
+        OK(rk_all_reduce_wait(sum));
         check_sum(values, 2000, s, rk_comm_size(world));
-        rk_sum_free(sum);
+        rk_all_reduce_free(sum);
         test_free(values);
     }
     return NULL;
@@ -393,14 +393,14 @@ static void test_nothing_is_allocated_anew(void **state) {
     rk_message *send = test_calloc((size_t)size, sizeof *send);
     for (int i = 0; i < 40; i++) {
         rk_all_to_all *all_to_all;
-        rk_sum *sum;
+        rk_all_reduce *sum;
         for (int r = 0; r < size; r++) send[r] = (rk_message){data, 4000 + (size_t)(i * 37 + r * 311) % 1000};
         OK(rk_all_to_all_begin(world, RK_CHANNEL_ROWS, send, NULL, NULL, &all_to_all));
-        OK(rk_sum_begin(world, RK_CHANNEL_DENSE, values, 5000, &sum));
+        OK(rk_all_reduce_begin(world, RK_CHANNEL_DENSE, values, 5000, &sum));
         OK(rk_all_to_all_wait(all_to_all));
-        OK(rk_sum_wait(sum));
+        OK(rk_all_reduce_wait(sum));
         rk_all_to_all_free(all_to_all);
-        rk_sum_free(sum);
+        rk_all_reduce_free(sum);
         if (i == 20) live = rk_alloc_live();
     }
     assert_int_equal(rk_alloc_live(), live);
@@ -494,21 +494,21 @@ static int bucket(double timeout_s) {
     enum { N = 300001 };
     int last = rk_comm_size(world) - 1, rank = rk_comm_rank(world);
     float *values[2] = {values_of(70, rank, N), values_of(71, rank, N)};
-    rk_sum *sums[2];
+    rk_all_reduce *sums[2];
     rk_progress_thread progress;
     bool right = rk_progress_thread_init(&progress, world) == RK_OK &&
-                 rk_sum_begin(world, RK_CHANNEL_DENSE, values[0], N, &sums[0]) == RK_OK;
+                 rk_all_reduce_begin(world, RK_CHANNEL_DENSE, values[0], N, &sums[0]) == RK_OK;
     if (rank == last) {
         usleep((useconds_t)(3e6 * timeout_s));
     } else {
-        right = right && rk_sum_begin(world, RK_CHANNEL_DENSE, values[1], N, &sums[1]) == RK_OK &&
-                rk_sum_wait(sums[0]) == RK_OK;
+        right = right && rk_all_reduce_begin(world, RK_CHANNEL_DENSE, values[1], N, &sums[1]) == RK_OK &&
+                rk_all_reduce_wait(sums[0]) == RK_OK;
         if (right) check_sum(values[0], N, 70, rk_comm_size(world));
         double began = rk_clock_seconds();
-        right = right && names_missing(rk_sum_wait(sums[1]), began, "dense", timeout_s);
-        rk_sum_free(sums[1]);
+        right = right && names_missing(rk_all_reduce_wait(sums[1]), began, "dense", timeout_s);
+        rk_all_reduce_free(sums[1]);
     }
-    rk_sum_free(sums[0]);
+    rk_all_reduce_free(sums[0]);
     rk_progress_thread_release(&progress);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();

@@ -52,28 +52,28 @@ static void subject_lookup(const rk_store *store, bool training, int32_t f, int6
     const device_subject *d = subject_of(store);
     (void)training;
     assert_int_equal(to->stride, d->activations[f].stride); /* so that one copy brings all */
-    OK(rk_device_read(device, to->data, d->activations[f].data + first * to->stride,
-                      (size_t)((last - first) * to->stride) * sizeof(float)));
+    OK(rk_device_download(device, to->data, d->activations[f].data + first * to->stride,
+                          (size_t)((last - first) * to->stride) * sizeof(float)));
 }
 
 static rk_status subject_backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
     device_subject *d = subject_of(store);
     (void)known_finite;
     for (int f = 0; f < N_FEATURES; f++)
-        RK_TRY(rk_device_write(device, d->activations[f].data, gradients[f].data,
-                               (size_t)(d->n * gradients[f].stride) * sizeof(float)));
+        RK_TRY(rk_device_upload(device, d->activations[f].data, gradients[f].data,
+                                (size_t)(d->n * gradients[f].stride) * sizeof(float)));
     return RK_OK;
 }
 
 /* The update, where the gradients are finite. */
 static rk_status subject_apply(device_subject *d) {
     uint32_t stop = 0;
-    OK(rk_device_write(device, d->stop, &stop, sizeof stop));
+    OK(rk_device_upload(device, d->stop, &stop, sizeof stop));
     RK_TRY(d->rows->ops->flag_not_finite(d->rows, stream, d->activations, d->stop));
     RK_TRY(d->rows->ops->sum(d->rows, stream, d->activations));
     RK_TRY(d->rows->ops->apply(d->rows, stream, d->activations, d->stop));
     RK_TRY(rk_stream_sync(stream));
-    OK(rk_device_read(device, &stop, d->stop, sizeof stop));
+    OK(rk_device_download(device, &stop, d->stop, sizeof stop));
     return stop ? d->rows->ops->check_gradients_finite(d->rows) : RK_OK;
 }
 

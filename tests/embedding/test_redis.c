@@ -84,9 +84,9 @@ static void test_slot_map(void **state) {
 static void test_redirects(void **state) {
     (void)state;
     const char *address = NULL;
-    assert_int_equal(rk_redis_redirect("MOVED 3999 127.0.0.1:6381", &address), 3999);
+    assert_int_equal(rk_redis_parse_redirect("MOVED 3999 127.0.0.1:6381", &address), 3999);
     assert_string_equal(address, "127.0.0.1:6381");
-    assert_int_equal(rk_redis_redirect("ASK 0 :6381", &address), 0);
+    assert_int_equal(rk_redis_parse_redirect("ASK 0 :6381", &address), 0);
     assert_string_equal(address, ":6381");
     static const char *const others[] = {"",
                                          "MOVED",
@@ -99,7 +99,7 @@ static void test_redirects(void **state) {
                                          "ERR no",
                                          "ASK 99999999999999999999 a:1"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        assert_int_equal(rk_redis_redirect(others[i], &address), -1);
+        assert_int_equal(rk_redis_parse_redirect(others[i], &address), -1);
 }
 
 static void make_manifest(rk_row_manifest *out) {

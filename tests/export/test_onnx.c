@@ -120,12 +120,12 @@ static void make_run(const char *name, const char *data, const char *length, con
 static bool next_field(rk_wire *wire, uint32_t *field, uint64_t *number, rk_span *bytes) {
     uint32_t type;
     if (wire->at == wire->end) return false;
-    assert_true(rk_wire_field(wire, field, &type, number, bytes));
+    assert_true(rk_wire_read_field(wire, field, &type, number, bytes));
     return true;
 }
 
 static rk_span field_of(rk_span message, uint32_t wanted) {
-    rk_wire wire = rk_wire_of(message);
+    rk_wire wire = rk_wire_from_bytes(message);
     rk_span bytes;
     uint64_t number;
     uint32_t field;
@@ -141,7 +141,7 @@ static bool is(rk_span text, const char *want) {
 
 /* The tensor's name, and where its bytes are; false: they are in the message. */
 static bool external_of(rk_span tensor, rk_span *name, char file[300], uint64_t *begin, uint64_t *n_bytes) {
-    rk_wire wire = rk_wire_of(tensor);
+    rk_wire wire = rk_wire_from_bytes(tensor);
     rk_span bytes;
     uint64_t number;
     uint32_t field, seen = 0;
@@ -170,7 +170,7 @@ static int check_places(const char *folder, const char *model) {
     int n = 0;
     snprintf(path, sizeof path, "%s/%s", folder, model);
     OK(rk_file_read(path_of(path), &data, &n_bytes));
-    rk_wire graph = rk_wire_of(field_of((rk_span){data, n_bytes}, 7));
+    rk_wire graph = rk_wire_from_bytes(field_of((rk_span){data, n_bytes}, 7));
     while (next_field(&graph, &field, &number, &bytes)) {
         if (field != 5 || !external_of(bytes, &called, file, &begin, &length)) continue;
         rk_map map;
@@ -228,7 +228,7 @@ static void test_tables(void **state) {
     rk_span graph = field_of((rk_span){data, n_bytes}, 7), output = field_of(graph, 12);
     assert_true(is(field_of(output, 1), "w"));
     rk_span shape = field_of(field_of(field_of(output, 2), 1), 2);
-    rk_wire dims = rk_wire_of(shape);
+    rk_wire dims = rk_wire_from_bytes(shape);
     uint32_t field;
     uint64_t number;
     rk_span dim;

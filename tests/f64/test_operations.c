@@ -151,26 +151,27 @@ static void test_losses(void **state) {
                                  .scale = 0.7,
                                  .gradient = gradient};
             double loss, up, down;
-            rk_loss(&args, &loss);
+            rk_loss_compute(&args, &loss);
             assert_true(isfinite(loss));
             args.gradient = NULL;
             for (int i = 0; i < 6; i++) {
                 double before = logits[i];
                 logits[i] = before + 1e-6;
-                rk_loss(&args, &up);
+                rk_loss_compute(&args, &up);
                 logits[i] = before - 1e-6;
-                rk_loss(&args, &down);
+                rk_loss_compute(&args, &down);
                 logits[i] = before;
                 assert_true(fabs((up - down) / 2e-6 - gradient[i]) < 1e-6);
             }
         }
     float smooth[6] = {0.9f, 0.1f, 0.9f, 0.1f, 0.9f, 0.3f};
     double smoothed, plain;
-    rk_loss(
+    rk_loss_compute(
         &(rk_loss_args){
             .n = 6, .n_tasks = 1, .logits = logits, .labels = labels, .smoothing = 0.2, .scale = 1},
         &smoothed);
-    rk_loss(&(rk_loss_args){.n = 6, .n_tasks = 1, .logits = logits, .labels = smooth, .scale = 1}, &plain);
+    rk_loss_compute(&(rk_loss_args){.n = 6, .n_tasks = 1, .logits = logits, .labels = smooth, .scale = 1},
+                    &plain);
     assert_true(fabs(smoothed - plain) < 1e-5); /* what f32 labels hold */
     float none[6] = {0}, absent[6] = {1, NAN, 1, 0, NAN, 0.25f};
     for (int kind = 0; kind < RK_LOSS_COUNT;
@@ -194,17 +195,18 @@ static void test_losses(void **state) {
                              .weights = w,
                              .scale = 0.7,
                              .gradient = slopes};
-        rk_loss(&all, &whole);
-        rk_loss(&some, &part);
+        rk_loss_compute(&all, &whole);
+        rk_loss_compute(&some, &part);
         assert_true(whole == part && gradient[1] == 0 && gradient[4] == 0 && gradient[2] == slopes[1] &&
                     gradient[5] == slopes[3]);
         all.optional = false;
-        rk_loss(&all, &whole);
+        rk_loss_compute(&all, &whole);
         assert_true(isnan(whole));
     }
-    assert_true(rk_loss_weight(6, weights, absent, 1) == 5.5 && rk_loss_weight(6, NULL, absent, 1) == 4 &&
-                rk_loss_weight(6, NULL, NULL, 1) == 6);
-    assert_true(rk_loss_weight(3, NULL, absent, 2) == 2 && rk_loss_weight(6, weights, NULL, 1) == 8.5);
+    assert_true(rk_loss_total_weight(6, weights, absent, 1) == 5.5 &&
+                rk_loss_total_weight(6, NULL, absent, 1) == 4 && rk_loss_total_weight(6, NULL, NULL, 1) == 6);
+    assert_true(rk_loss_total_weight(3, NULL, absent, 2) == 2 &&
+                rk_loss_total_weight(6, weights, NULL, 1) == 8.5);
     rk_loss_args args = {.kind = RK_LOSS_MSE,
                          .n = 6,
                          .n_tasks = 1,
@@ -214,7 +216,7 @@ static void test_losses(void **state) {
                          .scale = 1,
                          .gradient = gradient};
     double loss;
-    rk_loss(&args, &loss);
+    rk_loss_compute(&args, &loss);
     assert_true(loss == 0 && gradient[3] == 0);
 }
 

@@ -66,7 +66,7 @@ static inline int same_column(const rk_column *a, const rk_column *b, int64_t n_
 }
 
 static inline int same_columns(const rk_columns *a, const rk_columns *b) {
-    if (a->n_rows != b->n_rows || !rk_columns_alike(a, b)) return 0;
+    if (a->n_rows != b->n_rows || !rk_columns_have_same_types(a, b)) return 0;
     for (int32_t c = 0; c < a->n_columns; c++)
         if (!same_column(&a->columns[c], &b->columns[c], a->n_rows)) return 0;
     return 1;

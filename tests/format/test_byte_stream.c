@@ -187,23 +187,23 @@ static void test_lookahead(void **state) {
     OK(rk_file_write(path, gzip.data, gzip.n_bytes));
     rk_rng rng = {42, 1, 0};
     for (int round = 0; round < 20; round++) {
-        rk_lookahead l = {0};
+        rk_byte_lookahead l = {0};
         OK(rk_byte_stream_open(path, &l.stream));
         size_t at = 0;
         for (;;) {
             size_t need = (size_t)draw(&rng, round % 4 ? 5000 : 600000) + 1;
-            OK(rk_lookahead_fill(&l, need));
+            OK(rk_byte_lookahead_fill(&l, need));
             assert_int_equal(l.position, at);
             assert_true(l.n_bytes >= need || l.at_end);
             if (l.n_bytes == 0) break;
             assert_memory_equal(l.data, text + at, l.n_bytes);
             size_t used = (size_t)draw(&rng, l.n_bytes < need ? l.n_bytes : need) + 1;
-            rk_lookahead_consume(&l, used);
+            rk_byte_lookahead_consume(&l, used);
             at += used;
         }
         assert_int_equal(at, N_TEXT);
         rk_byte_stream_free(l.stream);
-        rk_lookahead_release(&l);
+        rk_byte_lookahead_release(&l);
     }
     rk_buffer_release(&gzip);
 }
@@ -213,26 +213,26 @@ static void test_hand_over(void **state) {
     (void)state;
     OK(rk_file_write(path, text, N_TEXT));
     rk_rng rng = {43, 1, 0};
-    rk_lookahead l = {0};
+    rk_byte_lookahead l = {0};
     char *memory[3] = {NULL};
     size_t n_memory[3] = {0}, n[3] = {0}, begins[3] = {0}, at = 0;
     OK(rk_byte_stream_open(path, &l.stream));
     for (int turn = 0;; turn = (turn + 1) % 3) {
-        OK(rk_lookahead_fill(&l, (size_t)draw(&rng, 90000) + 1));
+        OK(rk_byte_lookahead_fill(&l, (size_t)draw(&rng, 90000) + 1));
         for (int i = 0; i < 3; i++)
             if (i != turn && n[i]) assert_memory_equal(memory[i], text + begins[i], n[i]);
         if (l.n_bytes == 0) break;
         n[turn] = (size_t)draw(&rng, l.n_bytes) + 1;
         begins[turn] = at;
         bool whole = l.data == l.memory;
-        OK(rk_lookahead_swap_buffer(&l, n[turn], &memory[turn], &n_memory[turn]));
+        OK(rk_byte_lookahead_swap_buffer(&l, n[turn], &memory[turn], &n_memory[turn]));
         assert_true(whole && n_memory[turn] >= n[turn]);
         at += n[turn];
         assert_int_equal(l.position, at);
     }
     assert_int_equal(at, N_TEXT);
     rk_byte_stream_free(l.stream);
-    rk_lookahead_release(&l);
+    rk_byte_lookahead_release(&l);
     for (int i = 0; i < 3; i++) rk_free(memory[i]);
 }
 
@@ -276,12 +276,12 @@ static void test_sinks(void **state) {
 }
 
 static rk_status read_whole(void) {
-    rk_lookahead l = {0};
+    rk_byte_lookahead l = {0};
     RK_TRY(rk_byte_stream_open(path, &l.stream));
-    rk_status status = rk_lookahead_fill(&l, N_TEXT + 1);
+    rk_status status = rk_byte_lookahead_fill(&l, N_TEXT + 1);
     if (status == RK_OK) assert_int_equal(l.n_bytes, N_TEXT);
     rk_byte_stream_free(l.stream);
-    rk_lookahead_release(&l);
+    rk_byte_lookahead_release(&l);
     return status;
 }
 

@@ -160,10 +160,10 @@ static void test_safetensors(void **unused) {
 static void test_tensorboard(void **state) {
     (void)state;
     rk_buffer out = {0};
-    rk_tensorboard_begin(1700000000.5, &out);
+    rk_tensorboard_write_header(1700000000.5, &out);
     for (int i = 0; i < 3; i++) {
-        rk_tensorboard_scalar("train/loss", 0.5 / (i + 1), i * 100, 1700000001.0 + i, &out);
-        rk_tensorboard_scalar("valid/auc", 0.7 + 0.01 * i, i * 100, 1700000001.25 + i, &out);
+        rk_tensorboard_write_scalar("train/loss", 0.5 / (i + 1), i * 100, 1700000001.0 + i, &out);
+        rk_tensorboard_write_scalar("valid/auc", 0.7 + 0.01 * i, i * 100, 1700000001.25 + i, &out);
     }
     OK(out.status);
     OK(rk_file_write("events.out.tfevents.golden", out.data, out.n_bytes));

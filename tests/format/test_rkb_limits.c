@@ -27,14 +27,14 @@ static void make_file(rk_column_type type, uint64_t n_blocks, uint32_t n_columns
     rk_buffer chunk = {0}, footer = {0};
     put_constant(type, n_rows, &chunk);
     rk_buffer_append(out, RK_RKB_HEAD_MAGIC, RK_RKB_MAGIC_BYTES);
-    rk_buffer_u32le(out, RK_RKB_VERSION);
-    rk_buffer_u32le(out, rk_crc32c(0, out->data, out->n_bytes));
+    rk_buffer_append_u32le(out, RK_RKB_VERSION);
+    rk_buffer_append_u32le(out, rk_crc32c(0, out->data, out->n_bytes));
     rk_buffer_u64le(&footer, n_blocks * n_rows);
     rk_buffer_u64le(&footer, n_blocks);
-    rk_buffer_u32le(&footer, n_columns);
+    rk_buffer_append_u32le(&footer, n_columns);
     for (uint32_t c = 0; c < n_columns; c++) {
         rk_buffer_u8(&footer, (uint8_t)type);
-        rk_buffer_u32le(&footer, 1);
+        rk_buffer_append_u32le(&footer, 1);
         rk_buffer_u8(&footer, (uint8_t)('!' + c % 90));
     }
     for (uint64_t b = 0; b < n_blocks; b++) {
@@ -43,14 +43,14 @@ static void make_file(rk_column_type type, uint64_t n_blocks, uint32_t n_columns
             rk_buffer_append(out, chunk.data, chunk.n_bytes);
             rk_buffer_u64le(&footer, chunk.n_bytes);
             rk_buffer_u64le(&footer, chunk.n_bytes);
-            rk_buffer_u32le(&footer, rk_crc32c(0, chunk.data, chunk.n_bytes));
-            rk_buffer_u32le(&footer, RK_RKB_PLAIN);
+            rk_buffer_append_u32le(&footer, rk_crc32c(0, chunk.data, chunk.n_bytes));
+            rk_buffer_append_u32le(&footer, RK_RKB_PLAIN);
         }
     }
     uint64_t n_bytes = footer.n_bytes;
     rk_buffer_u64le(&footer, n_bytes);
-    rk_buffer_u32le(&footer, rk_crc32c(0, footer.data, footer.n_bytes));
-    rk_buffer_u32le(&footer, RK_RKB_VERSION);
+    rk_buffer_append_u32le(&footer, rk_crc32c(0, footer.data, footer.n_bytes));
+    rk_buffer_append_u32le(&footer, RK_RKB_VERSION);
     rk_buffer_append(&footer, RK_RKB_TAIL_MAGIC, RK_RKB_MAGIC_BYTES);
     rk_buffer_append(out, footer.data, footer.n_bytes);
     OK(out->status);

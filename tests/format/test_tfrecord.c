@@ -227,10 +227,10 @@ static void test_varints(void **state) {
         rk_buffer out = {0};
         uint64_t value;
         rk_wire_put_varint(&out, values[i]);
-        rk_wire wire = rk_wire_of((rk_span){out.data, out.n_bytes});
-        assert_true(rk_wire_varint(&wire, &value) && value == values[i] && wire.at == wire.end);
-        wire = rk_wire_of((rk_span){out.data, out.n_bytes - 1});
-        assert_false(rk_wire_varint(&wire, &value));
+        rk_wire wire = rk_wire_from_bytes((rk_span){out.data, out.n_bytes});
+        assert_true(rk_wire_read_varint(&wire, &value) && value == values[i] && wire.at == wire.end);
+        wire = rk_wire_from_bytes((rk_span){out.data, out.n_bytes - 1});
+        assert_false(rk_wire_read_varint(&wire, &value));
         rk_buffer_release(&out);
     }
     for (int shift = 0; shift < 64;
@@ -243,16 +243,16 @@ static void test_varints(void **state) {
             char *copy = malloc(n + after);
             memset(copy, 0xff, n + after);
             memcpy(copy, out.data, n);
-            rk_wire wire = rk_wire_of((rk_span){copy, n + after});
-            assert_true(rk_wire_varint(&wire, &value) && value == expected);
+            rk_wire wire = rk_wire_from_bytes((rk_span){copy, n + after});
+            assert_true(rk_wire_read_varint(&wire, &value) && value == expected);
             assert_true(wire.at == (const uint8_t *)copy + n);
             free(copy);
             rk_buffer_release(&out);
         }
     }
-    rk_wire wire = rk_wire_of((rk_span){"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11});
+    rk_wire wire = rk_wire_from_bytes((rk_span){"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11});
     uint64_t value;
-    assert_false(rk_wire_varint(&wire, &value)); /* more than 64 bits */
+    assert_false(rk_wire_read_varint(&wire, &value)); /* more than 64 bits */
 }
 
 /* The bytes of an event, field by field. */
@@ -261,7 +261,7 @@ static void test_events(void **state) {
     rk_buffer out = {0};
     rk_span event;
     size_t consumed;
-    rk_tensorboard_begin(1.5, &out);
+    rk_tensorboard_write_header(1.5, &out);
     OK(rk_tfrecord_parse(out.data, out.n_bytes, true, &event, &consumed));
     assert_int_equal(consumed, out.n_bytes);
     assert_int_equal(event.n_bytes, 24);
@@ -270,7 +270,7 @@ static void test_events(void **state) {
                         "brain.Event:2",
                         24);
     rk_buffer_clear(&out);
-    rk_tensorboard_scalar("loss", 0.25, 300, 1.5, &out);
+    rk_tensorboard_write_scalar("loss", 0.25, 300, 1.5, &out);
     OK(rk_tfrecord_parse(out.data, out.n_bytes, true, &event, &consumed));
     assert_int_equal(event.n_bytes, 9 + 3 + 2 + 2 + 6 + 5);
     assert_memory_equal(event.data,
@@ -279,8 +279,8 @@ static void test_events(void **state) {
     rk_buffer_release(&out);
     for (long n = 1;; n++) {
         rk_alloc_fail_after(n, false);
-        rk_tensorboard_begin(1, &out);
-        rk_tensorboard_scalar("loss", 1, 2, 3, &out);
+        rk_tensorboard_write_header(1, &out);
+        rk_tensorboard_write_scalar("loss", 1, 2, 3, &out);
         rk_alloc_fail_after(0, false);
         rk_status status = out.status;
         rk_buffer_release(&out);

@@ -35,7 +35,7 @@ static void read_address(const char *text) {
 
 static void read_redirect(const char *text) {
     const char *address = NULL;
-    int32_t slot = rk_redis_redirect(text, &address);
+    int32_t slot = rk_redis_parse_redirect(text, &address);
     if (slot >= RK_REDIS_SLOTS || (slot >= 0) != (address != NULL)) abort();
     if (address && (address < text || address > text + strlen(text))) abort();
 }

@@ -72,7 +72,7 @@ static void read_retrieve(rk_call *call, const rk_call_limits *limits, rk_json *
     if (rk_read_retrieve(call, limits, json, rows, 0) == RK_OK &&
         rk_request_rows_end(rows, (size_t)call->n_rows) == RK_OK)
         look(rows, (size_t)call->n_rows);
-    rk_request_rows_cut(rows, 0);
+    rk_request_rows_truncate(rows, 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
             if (rk_call_read(&call, &limits, &json, &rows, n) == RK_OK)
                 look(&rows, n + (size_t)call.n_rows);
             else
-                rk_request_rows_cut(&rows, n);
+                rk_request_rows_truncate(&rows, n);
         }
     }
     rk_request_rows_release(&rows);

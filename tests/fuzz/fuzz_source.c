@@ -63,7 +63,7 @@ static void add_rows(const rk_columns *rows, rk_buffer *out) {
             const rk_column *column = &rows->columns[c];
             char room[RK_VALUE_BYTES];
             for (int64_t v = column->offsets[row]; v < column->offsets[row + 1]; v++) {
-                rk_span text = rk_value_text(column, v, room);
+                rk_span text = rk_value_as_text(column, v, room);
                 rk_buffer_printf(out, "%zu:", text.n_bytes);
                 rk_buffer_append(out, text.data, text.n_bytes);
             }

@@ -95,7 +95,7 @@ static void test_names(void **state) {
         rk_ranking_metric_name(metric, name, sizeof name);
         assert_string_equal(name, names[i]);
         assert_int_equal(rk_ranking_metric_k(metric), ks[i]);
-        assert_true(rk_ranking_metric_of(metric, &ranking) == values[i]);
+        assert_true(rk_ranking_metric_value(metric, &ranking) == values[i]);
         assert_true(metric >= RK_METRIC_COUNT && rk_metric_larger_is_better(metric));
     }
 }

@@ -273,20 +273,21 @@ static void test_sampler(void **state) {
     enum { DRAWS = 200000 };
     const int64_t counts[5] = {16, 0, 1, 4, 81};
     for (int by_count = 0; by_count < 2; by_count++) {
-        rk_sampler *sampler;
+        rk_negative_sampler *sampler;
         int64_t seen[5] = {0};
-        OK(rk_sampler_create(5, by_count ? counts : NULL, 0.5, &sampler));
-        for (uint64_t i = 0; i < DRAWS; i++) seen[rk_sampler_draw(sampler, 3, i / 100, i % 100)]++;
+        OK(rk_negative_sampler_create(5, by_count ? counts : NULL, 0.5, &sampler));
+        for (uint64_t i = 0; i < DRAWS; i++) seen[rk_negative_sampler_draw(sampler, 3, i / 100, i % 100)]++;
         for (int i = 0; i < 5; i++) {
             double chance = by_count ? sqrt((double)counts[i]) / 16 : 0.2;
             assert_true(fabs((double)seen[i] / DRAWS - chance) < 0.004);
-            if (chance > 0) assert_true(fabs((double)rk_sampler_log_q(sampler, i) - log(chance)) < 1e-6);
+            if (chance > 0)
+                assert_true(fabs((double)rk_negative_sampler_log_q(sampler, i) - log(chance)) < 1e-6);
         }
-        rk_sampler_free(sampler);
+        rk_negative_sampler_free(sampler);
     }
     const int64_t none[2] = {0, 0};
-    rk_sampler *sampler;
-    FAILS(rk_sampler_create(2, none, 1, &sampler), RK_BAD_DATA,
+    rk_negative_sampler *sampler;
+    FAILS(rk_negative_sampler_create(2, none, 1, &sampler), RK_BAD_DATA,
           "no negatives can be sampled: the training data has no pairs");
     assert_int_equal(rk_alloc_live(), 0);
 }

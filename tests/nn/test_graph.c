@@ -440,7 +440,7 @@ static void test_groups_are_all_samples(void **state) {
                 int64_t next = 0;
                 for (size_t g = 0; g < rk_graph_n_groups(graph, n); g++) {
                     int64_t first, last;
-                    rk_graph_group(graph, n, g, &first, &last);
+                    rk_graph_group_range(graph, n, g, &first, &last);
                     assert_true(first == next && last > first && last <= n);
                     next = last;
                 }

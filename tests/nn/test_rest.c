@@ -39,8 +39,8 @@ static rk_status build(towers *t, bool user_is_last) {
     rk_graph_output(t->graph, t->user);
     rk_graph_output(t->graph, t->item);
     rk_graph_output(t->graph, t->score);
-    rk_graph_lead(t->graph, t->user);
-    rk_graph_lead(t->graph, t->score);
+    rk_graph_mark_partial_batch(t->graph, t->user);
+    rk_graph_mark_partial_batch(t->graph, t->score);
     rk_graph_retain_values(t->graph);
     return rk_graph_finish(t->graph, N, true);
 }

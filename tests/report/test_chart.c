@@ -15,7 +15,7 @@ static void expect_ticks(double low, double high, bool log, int wanted, const ch
     char text[400] = "";
     rk_scale_ticks(&scale, wanted, &ticks);
     for (size_t i = 0; i < ticks.n; i++) {
-        double place = rk_scale_place(&scale, ticks.values[i]);
+        double place = rk_scale_position(&scale, ticks.values[i]);
         assert_true(place >= -1e-6 && place <= 100 + 1e-6);
         strcat(text, i ? " " : "");
         strcat(text, ticks.texts[i]);
@@ -61,24 +61,24 @@ static void test_ticks_of_all_sizes(void **state) {
 static void test_scales(void **state) {
     (void)state;
     rk_range range = RK_RANGE_INIT;
-    rk_scale empty = rk_scale_over(range, false, 0.1, 0, 10);
+    rk_scale empty = rk_scale_fit(range, false, 0.1, 0, 10);
     assert_true(empty.low == 0 && empty.high == 1);
     rk_range_add(&range, NAN, false);
     rk_range_add(&range, INFINITY, false);
     assert_true(range.low > range.high);
     rk_range_add(&range, 5, false);
-    rk_scale one = rk_scale_over(range, false, 0.1, 0, 10);
+    rk_scale one = rk_scale_fit(range, false, 0.1, 0, 10);
     assert_true(one.low < 5 && one.high > 5);
     rk_range_add(&range, 15, false);
-    rk_scale both = rk_scale_over(range, false, 0.1, 0, 120);
-    assert_float_equal(rk_scale_place(&both, 5), 10, 1e-9);
-    assert_float_equal(rk_scale_place(&both, 15), 110, 1e-9);
+    rk_scale both = rk_scale_fit(range, false, 0.1, 0, 120);
+    assert_float_equal(rk_scale_position(&both, 5), 10, 1e-9);
+    assert_float_equal(rk_scale_position(&both, 15), 110, 1e-9);
     rk_range logs = RK_RANGE_INIT;
     rk_range_add(&logs, -1, true);
     rk_range_add(&logs, 0, true);
     assert_true(logs.low > logs.high);
     rk_scale decades = {.low = 1, .high = 100, .log = true, .from = 0, .to = 10};
-    assert_float_equal(rk_scale_place(&decades, 10), 5, 1e-9);
+    assert_float_equal(rk_scale_position(&decades, 10), 5, 1e-9);
 }
 
 static void expect_escaped(const char *text, const char *expected) {

@@ -288,7 +288,8 @@ static void tensors(rk_rng *rng, hostile *h, rk_buffer *body) {
     rk_buffer_text(body, "]}");
     size_t n_json = body->n_bytes;
     for (uint64_t i = rk_rng_below(rng, 8); i > 0; i--) {
-        rk_buffer_u32le(body, CHANCE(rng, 4) ? (uint32_t)rk_rng_next(rng) : (uint32_t)rk_rng_below(rng, 9));
+        rk_buffer_append_u32le(body,
+                               CHANCE(rng, 4) ? (uint32_t)rk_rng_next(rng) : (uint32_t)rk_rng_below(rng, 9));
         noise(rng, body, rk_rng_below(rng, 9));
     }
     static const char *const lengths[] = {

@@ -129,7 +129,7 @@ static rk_status read(rk_request_rows *rows, size_t before, rk_call_kind kind, c
     call->body = (rk_span){body, strlen(body)};
     rk_status status = rk_call_read(call, &limits, &json, rows, before);
     rk_json_release(&json);
-    if (status != RK_OK) rk_request_rows_cut(rows, before);
+    if (status != RK_OK) rk_request_rows_truncate(rows, before);
     return status;
 }
 
@@ -167,7 +167,7 @@ static void test_rows(void **state) {
     assert_true(lists[1] == 2 && lists[4] == 5);
     assert_memory_equal(a->children[1]->children[0]->buffers[2], "abcdd", 5);
 
-    rk_request_rows_cut(&rows, 0); /* of a request alone, whose context stands once */
+    rk_request_rows_truncate(&rows, 0); /* of a request alone, whose context stands once */
     rows.takes_context = true;
     OK(read(&rows, 0, RK_CALL_PREDICT,
             "{\"context\": {\"tags\": [\"d\", \"e\"]}, \"instances\": [{\"age\": 7}, {\"age\": 8}]}", &call));
@@ -177,7 +177,7 @@ static void test_rows(void **state) {
     assert_true(context.array->length == 1 && context.array->n_children == 1);
     assert_string_equal(context.schema->children[0]->name, "tags");
     assert_memory_equal(context.array->children[0]->children[0]->buffers[2], "de", 2);
-    rk_request_rows_cut(&rows, 0);
+    rk_request_rows_truncate(&rows, 0);
     OK(read(&rows, 0, RK_CALL_PREDICT, /* a row has a column of the context's: rows in full */
             "{\"context\": {\"age\": 5, \"tags\": []}, \"instances\": [{\"age\": 7}, {}]}", &call));
     OK(rk_request_rows_table(&rows, 2, &table, &context));

@@ -16,7 +16,7 @@ void rk_report_names_release(rk_report_names *names);
 /* The page's parts. */
 rk_status rk_report_table(const rk_report_run *runs, size_t n, const rk_report_names *tasks,
                           const char *split, rk_buffer *out);
-rk_status rk_report_learning(const rk_report_run *runs, size_t n, rk_buffer *out);
+rk_status rk_report_learning_section(const rk_report_run *runs, size_t n, rk_buffer *out);
 rk_status rk_report_ranking_section(
     const rk_report_run *runs, size_t n,
     rk_buffer *out); /* recall, ndcg and hits over cuts, of the runs that rank */

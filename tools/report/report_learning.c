@@ -106,7 +106,7 @@ static rk_status draw_learning_curves(const rk_report_run *runs, size_t n, const
     return RK_OK;
 }
 
-rk_status rk_report_learning(const rk_report_run *runs, size_t n, rk_buffer *out) {
+rk_status rk_report_learning_section(const rk_report_run *runs, size_t n, rk_buffer *out) {
     RK_AUTO(rk_report_names_release) rk_report_names metrics = {0};
     for (size_t r = 0; r < n; r++)
         for (size_t i = 0; i < runs[r].record.n; i++)

@@ -113,7 +113,7 @@ static rk_status write_body(const rk_report_run *runs, size_t n, const rk_report
     write_page_head(runs, n, out);
     write_lead(runs, n, split, out);
     RK_TRY(rk_report_table(runs, n, tasks, split, out));
-    RK_TRY(rk_report_learning(runs, n, out));
+    RK_TRY(rk_report_learning_section(runs, n, out));
     for (size_t k = 0; has_rows && k < tasks->n; k++)
         RK_TRY(write_task(runs, n, tasks->names[k], tasks->n == 1, split, n_features, out));
     if (has_rankings) RK_TRY(write_rankings(runs, n, split, out));

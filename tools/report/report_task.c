@@ -81,7 +81,7 @@ static rk_axis set_common_axis(const rk_series *series, size_t n, bool binary) {
             rk_range_add(&range, series[s].low[i], false);
             rk_range_add(&range, series[s].high[i], false);
         }
-    rk_scale scale = rk_scale_over(range, false, 0.03, 0, 1);
+    rk_scale scale = rk_scale_fit(range, false, 0.03, 0, 1);
     return (rk_axis){
         .is_fixed = true,
         .low = binary ? 0 : scale.low,

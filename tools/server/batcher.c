@@ -64,7 +64,7 @@ static void add_to_batch(worker *w, rk_call *call, rk_request_rows *rows, size_t
     if (status == RK_OK) status = rk_reserve(&w->ends, &w->ends_capacity, w->n_calls + 1, sizeof *w->ends);
     if (status == RK_OK) status = rk_call_read(call, &b->options.limits, &w->memory.json, rows, *n_rows);
     if (status != RK_OK) {
-        rk_request_rows_cut(rows, *n_rows);
+        rk_request_rows_truncate(rows, *n_rows);
         rk_call_fail(call, status);
         finish_call(b, call);
         return;
@@ -110,7 +110,7 @@ static rk_call *wait_for_call(rk_batcher *b, const rk_served_version *v, double 
     pthread_mutex_lock(&b->mutex);
     rk_call *call = pop_call(b, v);
     for (double left; !call && !b->stop && (left = until - rk_clock_seconds()) > 0;) {
-        struct timespec end = rk_clock_after(CLOCK_MONOTONIC, left);
+        struct timespec end = rk_clock_deadline(CLOCK_MONOTONIC, left);
         pthread_cond_timedwait(&b->work, &b->mutex, &end);
         call = pop_call(b, v);
     }
@@ -132,7 +132,7 @@ static void run_batch(worker *w, rk_call *call) {
     size_t n_rows = 0;
     w->n_calls = 0;
     rk_served_version_ref(v); /* calls let go of it as they end */
-    rk_request_rows_cut(rows, 0);
+    rk_request_rows_truncate(rows, 0);
     if (call->alone) {
         answer_single(w, call);
         rk_served_version_unref(v);

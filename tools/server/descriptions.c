@@ -9,7 +9,7 @@
 #include "format/json_text.h"
 
 void rk_describe_failure(const rk_served_model *model, rk_buffer *out) {
-    rk_write_short_paths(model->failure, model->entry->path, out);
+    rk_shorten_paths(model->failure, model->entry->path, out);
 }
 
 static void write_version_state(rk_buffer *out, long long number, const char *state, const char *code,
@@ -18,7 +18,7 @@ static void write_version_state(rk_buffer *out, long long number, const char *st
                      "%s{\"version\": \"%lld\", \"state\": \"%s\", \"status\": {\"error_code\": \"%s\", "
                      "\"error_message\": ",
                      first ? "" : ", ", number, state, code);
-    rk_json_write_text(out, message);
+    rk_json_write_string_repaired(out, message);
     rk_buffer_text(out, "}}");
 }
 
@@ -68,7 +68,7 @@ static type_names type_of_column(const struct ArrowSchema *column) {
 }
 
 static void write_name(rk_buffer *out, const char *name) {
-    rk_json_write_text(out, (rk_span){name, strlen(name)});
+    rk_json_write_string_repaired(out, (rk_span){name, strlen(name)});
 }
 
 /* Tensors have a row each, or, of found items, k of a row. */

@@ -29,7 +29,7 @@ static rk_status read_version(rk_json *json, int64_t *out) {
     *out = -1;
     if (kind == RK_JSON_NULL) return rk_json_skip(json, NULL);
     RK_TRY(kind == RK_JSON_TEXT ? rk_json_text(json, &text) : rk_json_number(json, &text));
-    *out = rk_version_number(text);
+    *out = rk_parse_version_number(text);
     return *out < 0 ? rk_json_error(json, "a version is a number, or null") : RK_OK;
 }
 
@@ -105,7 +105,7 @@ static void write_labels(const rk_served_model *model, int64_t version, rk_buffe
     for (int64_t i = 0; i < model->n_labels; i++) {
         if (model->labels[i].version != version) continue;
         if (!first) rk_buffer_text(out, ", ");
-        rk_json_write_text(out, (rk_span){model->labels[i].name, strlen(model->labels[i].name)});
+        rk_json_write_string_repaired(out, (rk_span){model->labels[i].name, strlen(model->labels[i].name)});
         first = false;
     }
     rk_buffer_text(out, "]}");
@@ -123,7 +123,7 @@ static void write_model(rk_served_model *model, bool ready, bool *first, rk_buff
         begin_entry(model, first, out);
         rk_buffer_printf(out, "\"version\": \"%lld\", \"state\": \"UNAVAILABLE\", \"reason\": ",
                          (long long)model->failed_number);
-        rk_json_write_text(out, (rk_span){model->failure, strlen(model->failure)});
+        rk_json_write_string_repaired(out, (rk_span){model->failure, strlen(model->failure)});
         rk_buffer_text(out, "}");
     } else if (!model->versions && !ready) {
         begin_entry(model, first, out);
@@ -196,7 +196,7 @@ int rk_repository_answer(const rk_repository *repository, const char *url, rk_sp
     const char *reason = rk_last_error();
     rk_buffer_clear(out);
     rk_buffer_text(out, "{\"error\": ");
-    rk_json_write_text(out, (rk_span){reason, strlen(reason)});
+    rk_json_write_string_repaired(out, (rk_span){reason, strlen(reason)});
     rk_buffer_text(out, "}\n");
     return status == RK_NOT_FOUND ? 404 : status == RK_NO_MEMORY || status == RK_UNAVAILABLE ? 503 : 400;
 }

@@ -63,7 +63,7 @@ static rk_status load_missing(rk_served_model *model, const rk_version_list *wan
         const rk_listed_version *w = &wanted->versions[i];
         loading l = {.use = &model->use, .wanted = w};
         if (is_loaded(model, w)) continue;
-        rk_status one = model->versions ? rk_in_background(load_versions, &l) : load_versions(&l);
+        rk_status one = model->versions ? rk_run_in_background(load_versions, &l) : load_versions(&l);
         if (one == RK_OK) {
             l.version->next = *out;
             *out = l.version;
@@ -125,7 +125,7 @@ static void replace_versions(rk_served_model *model, rk_served_version *loaded, 
         rk_log(RK_LOG_INFO, "model '%s': version %lld is no longer served", model->entry->name,
                (long long)gone->number);
         append_number(&change->unloaded, gone->number);
-        rk_in_background(retire_version, gone);
+        rk_run_in_background(retire_version, gone);
     }
 }
 
@@ -147,7 +147,7 @@ static void release_versions(rk_served_version *list) {
  * looks. */
 static rk_status should_look_for_versions(rk_served_model *model, bool *out) {
     char *names;
-    RK_TRY(rk_version_names(model->entry, &names));
+    RK_TRY(rk_list_version_names(model->entry, &names));
     bool same = model->names && strcmp(names, model->names) == 0;
     rk_free(same ? names : model->names);
     if (!same) {
@@ -328,7 +328,7 @@ static rk_served_version *find_labelled_version(const rk_served_model *model, rk
 
 rk_served_version *rk_served_model_get(rk_served_model *model, rk_span version, rk_span label) {
     pthread_mutex_lock(&model->mutex);
-    rk_served_version *v = version.data ? find_version(model, rk_version_number(version))
+    rk_served_version *v = version.data ? find_version(model, rk_parse_version_number(version))
                            : label.data ? find_labelled_version(model, label)
                                         : model->versions;
     if (v) rk_served_version_ref(v);

@@ -106,7 +106,7 @@ static rk_status fill_version(rk_served_version *v, const char *path, const rk_c
     }
     v->n_features = rk_session_n_features(v->sessions[0]);
     RK_TRY(rk_alloc((size_t)v->n_features, sizeof *v->unknown, &v->unknown));
-    if (v->entry->warmup) RK_TRY(rk_warm_up(v, v->entry->warmup, limits));
+    if (v->entry->warmup) RK_TRY(rk_warm_up_version(v, v->entry->warmup, limits));
     v->loaded_at = rk_clock_wall_seconds();
     return RK_OK;
 }

@@ -139,7 +139,7 @@ const char *rk_server_url(const rk_server *s) {
 
 /* Returns whether it was told to stop within so many seconds. */
 static bool wait_for_stop(rk_server *s, double seconds) {
-    struct timespec until = rk_clock_after(CLOCK_REALTIME, seconds);
+    struct timespec until = rk_clock_deadline(CLOCK_REALTIME, seconds);
     int code;
     while ((code = sem_timedwait(&s->stop, &until)) != 0 && errno == EINTR) continue;
     return code == 0;

@@ -5,7 +5,7 @@
 static const double limits[RK_DURATION_BUCKETS] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                                    0.025,  0.05,    0.1,    0.25,  0.5,    1,     10};
 
-void rk_metrics_count(rk_model_metrics *m, int code, double seconds, int64_t n_rows) {
+void rk_server_metrics_count(rk_model_metrics *m, int code, double seconds, int64_t n_rows) {
     int b = 0;
     while (b < RK_DURATION_BUCKETS && seconds > limits[b]) b++;
     atomic_fetch_add(&m->requests[code], 1);
@@ -14,7 +14,7 @@ void rk_metrics_count(rk_model_metrics *m, int code, double seconds, int64_t n_r
     if (code == 200) atomic_fetch_add(&m->rows, (uint64_t)n_rows);
 }
 
-double rk_metrics_duration(int bucket) {
+double rk_server_metrics_bucket_limit(int bucket) {
     return bucket < RK_DURATION_BUCKETS ? limits[bucket] : INFINITY;
 }
 
@@ -26,14 +26,14 @@ static void write_durations(const rk_model_metrics *m, const char *model, rk_buf
     unsigned long long n = 0;
     for (int b = 0; b <= RK_DURATION_BUCKETS; b++) {
         char limit[32];
-        n += rk_counter(&m->durations[b]);
+        n += rk_read_counter(&m->durations[b]);
         rk_snprintf(limit, sizeof limit, b < RK_DURATION_BUCKETS ? "%g" : "+Inf",
                     limits[b % RK_DURATION_BUCKETS]);
         rk_buffer_printf(out, "reckon_request_duration_seconds_bucket{model=\"%s\",le=\"%s\"} %llu\n", model,
                          limit, n);
     }
     rk_buffer_printf(out, "reckon_request_duration_seconds_sum{model=\"%s\"} %.6f\n", model,
-                     (double)rk_counter(&m->duration_us) / 1e6);
+                     (double)rk_read_counter(&m->duration_us) / 1e6);
     rk_buffer_printf(out, "reckon_request_duration_seconds_count{model=\"%s\"} %llu\n", model, n);
 }
 
@@ -58,11 +58,11 @@ static void write_unknown_counts(rk_served_model *model, rk_buffer *out) {
     pthread_mutex_lock(&model->mutex);
     for (const rk_served_version *v = model->versions; v; v = v->next)
         for (int32_t f = 0; f < v->n_features; f++) {
-            if (rk_counter(&v->unknown[f]) == 0) continue;
+            if (rk_read_counter(&v->unknown[f]) == 0) continue;
             rk_buffer_printf(out, "reckon_unknown_ids_total{model=\"%s\",version=\"%lld\",feature=\"",
                              model->entry->name, (long long)v->number);
             write_label(rk_session_feature_name(v->sessions[0], f), out);
-            rk_buffer_printf(out, "\"} %llu\n", rk_counter(&v->unknown[f]));
+            rk_buffer_printf(out, "\"} %llu\n", rk_read_counter(&v->unknown[f]));
         }
     pthread_mutex_unlock(&model->mutex);
 }
@@ -87,24 +87,24 @@ static void write_row_source_counts(rk_served_model *model, bool available, rk_b
     pthread_mutex_unlock(&model->mutex);
 }
 
-void rk_metrics_write(const rk_model_metrics *m, rk_served_model *models, int64_t n_models,
-                      rk_batcher_counts counts, rk_buffer *out) {
+void rk_server_metrics_write(const rk_model_metrics *m, rk_served_model *models, int64_t n_models,
+                             rk_batcher_counts counts, rk_buffer *out) {
     write_metric_head(
         out, "reckon_requests_total", "counter",
         "Requests for predictions, and what else was refused, by HTTP status; 499: the client had gone.");
     for (int64_t i = 0; i <= n_models; i++)
         for (int code = 0; code < RK_HTTP_CODES; code++)
-            if (rk_counter(&m[i].requests[code]))
+            if (rk_read_counter(&m[i].requests[code]))
                 rk_buffer_printf(out, "reckon_requests_total{model=\"%s\",code=\"%d\"} %llu\n",
                                  i < n_models ? models[i].entry->name : "", code,
-                                 rk_counter(&m[i].requests[code]));
+                                 rk_read_counter(&m[i].requests[code]));
     write_metric_head(out, "reckon_request_duration_seconds", "histogram",
                       "From a request's headers to its answer.");
     for (int64_t i = 0; i < n_models; i++) write_durations(&m[i], models[i].entry->name, out);
     write_metric_head(out, "reckon_rows_total", "counter", "Rows that were predicted.");
     for (int64_t i = 0; i < n_models; i++)
         rk_buffer_printf(out, "reckon_rows_total{model=\"%s\"} %llu\n", models[i].entry->name,
-                         rk_counter(&m[i].rows));
+                         rk_read_counter(&m[i].rows));
     write_metric_head(out, "reckon_unknown_ids_total", "counter",
                       "Values that a version's vocabularies do not have.");
     for (int64_t i = 0; i < n_models; i++) write_unknown_counts(&models[i], out);
@@ -123,7 +123,7 @@ void rk_metrics_write(const rk_model_metrics *m, rk_served_model *models, int64_
     for (int64_t i = 0; i < n_models; i++) write_versions(&models[i], out);
 }
 
-void rk_metrics_write_log(rk_request_log_counts counts, rk_buffer *out) {
+void rk_server_metrics_write_log(rk_request_log_counts counts, rk_buffer *out) {
     write_metric_head(out, "reckon_request_log_records_total", "counter",
                       "Rows that were written to the request log.");
     rk_buffer_printf(out, "reckon_request_log_records_total %llu\n", (unsigned long long)counts.n_written);

@@ -62,16 +62,16 @@ static void write_total_and_rate(const char *what, const char *model, unsigned l
 static void write_traffic(const rk_page *page, int64_t m, rk_buffer *out) {
     const rk_model_metrics *metrics = &page->metrics[m];
     const char *name = page->models[m].entry->name;
-    unsigned long long n = 0, n_rows = rk_counter(&metrics->rows);
+    unsigned long long n = 0, n_rows = rk_read_counter(&metrics->rows);
     double seconds = fmax(page->seconds, 1e-3);
-    for (int b = 0; b <= RK_DURATION_BUCKETS; b++) n += rk_counter(&metrics->durations[b]);
+    for (int b = 0; b <= RK_DURATION_BUCKETS; b++) n += rk_read_counter(&metrics->durations[b]);
     rk_buffer_text(out, "<table><tr><th><th class=\"n\">in all<th class=\"n\">a second</tr>\n");
     write_total_and_rate("requests", name, n, seconds, out);
     write_total_and_rate("rows", name, n_rows, seconds, out);
     for (int code = 0; code < RK_HTTP_CODES; code++)
-        if (rk_counter(&metrics->requests[code]))
+        if (rk_read_counter(&metrics->requests[code]))
             rk_buffer_printf(out, "<tr><th>answered with %d<td class=\"n\">%llu<td></tr>\n", code,
-                             rk_counter(&metrics->requests[code]));
+                             rk_read_counter(&metrics->requests[code]));
     rk_buffer_text(out, "</table>\n");
 }
 
@@ -89,7 +89,7 @@ static void write_durations(const rk_model_metrics *metrics, rk_buffer *out) {
     unsigned long long counts[RK_DURATION_BUCKETS + 1], most = 1;
     int first = RK_DURATION_BUCKETS, last = -1;
     for (int b = 0; b <= RK_DURATION_BUCKETS; b++) {
-        counts[b] = rk_counter(&metrics->durations[b]);
+        counts[b] = rk_read_counter(&metrics->durations[b]);
         if (counts[b] > most) most = counts[b];
         if (counts[b] > 0 && b < first) first = b;
         if (counts[b] > 0) last = b;
@@ -103,7 +103,7 @@ static void write_durations(const rk_model_metrics *metrics, rk_buffer *out) {
                    "<tr><th class=\"n\">up to<th class=\"n\">requests<th></tr>\n");
     for (int b = first; b <= last; b++) {
         rk_buffer_text(out, "<tr><td class=\"n\">");
-        write_bucket_limit(rk_metrics_duration(b), out);
+        write_bucket_limit(rk_server_metrics_bucket_limit(b), out);
         rk_buffer_printf(out,
                          "<td class=\"n\">%llu<td><svg width=\"100%%\" height=\"12\" aria-hidden=\"true\">"
                          "<rect width=\"%.1f%%\" height=\"12\"/></svg></tr>\n",
@@ -120,7 +120,7 @@ static void write_example(const rk_served_version *v, rk_buffer *json) {
         const struct ArrowSchema *column = v->columns.children[c];
         if (!rk_served_version_needs(v, c)) continue;
         rk_buffer_text(json, first ? "" : ", ");
-        rk_json_write_text(json, (rk_span){column->name, strlen(column->name)});
+        rk_json_write_string_repaired(json, (rk_span){column->name, strlen(column->name)});
         rk_buffer_text(json, strchr("lfg", *column->format) ? ": 0" : ": null");
         first = false;
     }
@@ -162,7 +162,7 @@ static void write_asset(const char *tag, const char *nonce, const unsigned char 
     rk_buffer_printf(out, "</%s>\n", tag);
 }
 
-void rk_write_page(const rk_page *page, rk_buffer *out) {
+void rk_write_status_page(const rk_page *page, rk_buffer *out) {
     rk_buffer_text(out,
                    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                    "<meta name=\"viewport\" content=\"width=device-width\">\n"

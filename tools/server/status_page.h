@@ -14,6 +14,6 @@ typedef struct rk_page {
     const char *nonce; /* of the Content-Security-Policy */
 } rk_page;
 
-void rk_write_page(const rk_page *page, rk_buffer *out);
+void rk_write_status_page(const rk_page *page, rk_buffer *out);
 
 #endif

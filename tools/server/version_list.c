@@ -14,7 +14,7 @@ void rk_version_list_release(rk_version_list *list) {
     rk_free(list->versions);
 }
 
-int64_t rk_version_number(rk_span text) {
+int64_t rk_parse_version_number(rk_span text) {
     int64_t number;
     for (size_t i = 0; i < text.n_bytes; i++)
         if (text.data[i] < '0' || text.data[i] > '9') return -1;
@@ -25,7 +25,7 @@ int64_t rk_version_number(rk_span text) {
 static int64_t step_of_name(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     if (strncmp(name, "step-", 5) != 0) return 0;
-    int64_t number = rk_version_number((rk_span){name + 5, strlen(name + 5)});
+    int64_t number = rk_parse_version_number((rk_span){name + 5, strlen(name + 5)});
     return number < 0 ? 0 : number;
 }
 
@@ -59,7 +59,7 @@ static rk_status list_versions(const rk_model_entry *e, int64_t pin, const char 
     RK_TRY(rk_list_directory(directory, &names));
     for (size_t i = 0; i < names.n; i++) {
         int64_t number = steps ? step_of_name(names.texts[i])
-                               : rk_version_number((rk_span){names.texts[i], strlen(names.texts[i])});
+                               : rk_parse_version_number((rk_span){names.texts[i], strlen(names.texts[i])});
         if (number < steps || !is_wanted_number(e, pin, number)) continue;
         char *path;
         RK_TRY(rk_path_join(directory, names.texts[i], &path));
@@ -105,7 +105,7 @@ rk_status rk_version_list_find(const rk_model_entry *e, int64_t pin, rk_version_
     return RK_OK;
 }
 
-rk_status rk_version_names(const rk_model_entry *e, char **out) {
+rk_status rk_list_version_names(const rk_model_entry *e, char **out) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     RK_AUTOFREE char *checkpoints = NULL;

@@ -22,8 +22,8 @@ rk_status rk_version_list_find(const rk_model_entry *entry, int64_t pin, rk_vers
 void rk_version_list_release(rk_version_list *list);
 /* The names below the model's path, one after the other. As long as they stay the same nothing need be read,
  * where a look for the best checkpoint reads all of it. */
-rk_status rk_version_names(const rk_model_entry *entry, char **out);
+rk_status rk_list_version_names(const rk_model_entry *entry, char **out);
 /* Digits alone, in a number's range; else -1. */
-int64_t rk_version_number(rk_span text);
+int64_t rk_parse_version_number(rk_span text);
 
 #endif

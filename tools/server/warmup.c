@@ -38,7 +38,7 @@ static rk_status run_request_lines(rk_served_version *v, const char *path, const
     return RK_OK;
 }
 
-rk_status rk_warm_up(rk_served_version *v, const char *path, const rk_call_limits *limits) {
+rk_status rk_warm_up_version(rk_served_version *v, const char *path, const rk_call_limits *limits) {
     RK_AUTO(rk_call_memory_release) rk_call_memory memory = {0};
     RK_AUTOFREE char *text = NULL;
     uint64_t size;

@@ -23,7 +23,7 @@ void rk_file_fail_after(int64_t n_bytes) {
 }
 
 /* write(2), except that the test hook can make the disk full. */
-static ssize_t write_some(int descriptor, const char *data, size_t n_bytes) {
+static ssize_t write_up_to(int descriptor, const char *data, size_t n_bytes) {
     long long left = atomic_load(&bytes_before_failure);
     if (left < 0) return write(descriptor, data, n_bytes);
     if (left == 0) {
@@ -37,7 +37,7 @@ static ssize_t write_some(int descriptor, const char *data, size_t n_bytes) {
 
 static rk_status write_all(rk_writer *writer, const char *data, size_t n_bytes) {
     while (n_bytes) {
-        ssize_t n = write_some(writer->descriptor, data, n_bytes);
+        ssize_t n = write_up_to(writer->descriptor, data, n_bytes);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return rk_error_errno(RK_IO, errno, "could not write '%s'", writer->path);
         data += n;

@@ -228,10 +228,10 @@ static bool has_word(const char *words, const char *word, size_t n) {
 /* Our own word, in another place than its own. */
 static bool is_own_name(const char *meaning, const char *word, size_t n) {
     char name[MAX_WORD];
-    return normalize_word(rk_synonym_name(meaning), name) == n && memcmp(name, word, n) == 0;
+    return normalize_word(rk_synonym_last_part(meaning), name) == n && memcmp(name, word, n) == 0;
 }
 
-const char *rk_synonym(const char *word, size_t at) {
+const char *rk_find_synonym(const char *word, size_t at) {
     char plain[MAX_WORD];
     size_t n = normalize_word(word, plain);
     for (size_t i = 0; i < N && n; i++)
@@ -240,11 +240,11 @@ const char *rk_synonym(const char *word, size_t at) {
     return NULL;
 }
 
-const char *rk_synonym_name(const char *meaning) {
+const char *rk_synonym_last_part(const char *meaning) {
     const char *dot = strrchr(meaning, '.');
     return dot ? dot + 1 : meaning;
 }
 
-const char *rk_synonym_meaning(size_t number) {
+const char *rk_synonym_at(size_t number) {
     return number < N ? table[number].meaning : NULL;
 }

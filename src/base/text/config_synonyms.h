@@ -7,11 +7,11 @@
 
 /* The at-th of a word's meanings, NULL after the last: "train.optimizer.learning_rate" for a key, "cuda" for
  * a value. However the word is written: batchSize, batch-size. */
-const char *rk_synonym(const char *word, size_t at);
+const char *rk_find_synonym(const char *word, size_t at);
 /* The last part of a meaning: "learning_rate". */
-const char *rk_synonym_name(const char *meaning);
+const char *rk_synonym_last_part(const char *meaning);
 
 /* Of all words, for tests; NULL after the last. */
-const char *rk_synonym_meaning(size_t number);
+const char *rk_synonym_at(size_t number);
 
 #endif

@@ -31,7 +31,7 @@ static size_t directory_bytes_to_hide(const char *message, const char *at, const
     return *at == '/' ? bytes_before_name(at, end_of_path(message, at)) : 0;
 }
 
-void rk_write_short_paths(const char *message, const char *root, rk_buffer *out) {
+void rk_shorten_paths(const char *message, const char *root, rk_buffer *out) {
     size_t n_root = strlen(root);
     while (n_root > 0 && root[n_root - 1] == '/') n_root--;
     for (const char *at = message; *at; at++) {

@@ -6,6 +6,6 @@
 
 /* A message, in which paths below `root` begin behind it, and of other absolute paths only the last name is
  * left. Paths begin where the message, a word or a quotation does. */
-void rk_write_short_paths(const char *message, const char *root, rk_buffer *out);
+void rk_shorten_paths(const char *message, const char *root, rk_buffer *out);
 
 #endif

@@ -55,9 +55,9 @@ bool rk_span_is_one_of(rk_span a, char *const *texts, int64_t n) {
 /* 1 to 16 digits. */
 static inline bool parse_digits(const char *at, size_t n, uint64_t *out) {
     uint64_t high, low;
-    if (n <= 8) return rk_digits_of_word(rk_text_word(at, n), n, out);
-    if (!rk_digits_of_word(rk_text_word(at, n - 8), n - 8, &high) ||
-        !rk_digits_of_word(rk_text_word(at + n - 8, 8), 8, &low))
+    if (n <= 8) return rk_parse_digit_word(rk_text_load_word(at, n), n, out);
+    if (!rk_parse_digit_word(rk_text_load_word(at, n - 8), n - 8, &high) ||
+        !rk_parse_digit_word(rk_text_load_word(at + n - 8, 8), 8, &low))
         return false;
     *out = high * 100000000 + low;
     return true;
@@ -103,15 +103,15 @@ static inline uint64_t find_decimal_point(uint64_t word) {
 /* 1 to 8 bytes, digits and at most one point, without a branch on where it stands: the digits before it move
  * up into its place. */
 static inline bool parse_decimal8(const char *at, size_t n, uint64_t *digits, int *n_after, bool *has_point) {
-    uint64_t word = rk_text_word(at, n), point = find_decimal_point(word);
+    uint64_t word = rk_text_load_word(at, n), point = find_decimal_point(word);
     *n_after = 0;
     *has_point = point != 0;
-    if (!point) return rk_digits_of_word(word, n, digits);
+    if (!point) return rk_parse_digit_word(word, n, digits);
     if (n == 1) return false;
     uint64_t before = (point & -point) - 1, keep = before >> 7; /* the bits below the point's byte */
     *n_after = 7 - __builtin_ctzll(point) / 8;
     word = (word & ~(before << 1 | 1)) | (word & keep) << 8;
-    return rk_digits_of_word(word, n - 1, digits);
+    return rk_parse_digit_word(word, n - 1, digits);
 }
 
 /* 1 to 15 bytes, digits and at most one point. */
@@ -303,14 +303,14 @@ static const char *name_at(name_array names, size_t i) {
 /* What another library's word means, if that is among the names. */
 static const char *find_synonym(const char *word, name_array names) {
     const char *meaning;
-    for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
+    for (size_t at = 0; (meaning = rk_find_synonym(word, at)); at++)
         for (size_t i = 0; i < names.n; i++)
-            if (strcmp(name_at(names, i), rk_synonym_name(meaning)) == 0) return name_at(names, i);
+            if (strcmp(name_at(names, i), rk_synonym_last_part(meaning)) == 0) return name_at(names, i);
     return NULL;
 }
 
 /* A short word is near to too much: of two letters only its initials are looked at. */
-const char *rk_nearest_of(const char *word, const void *array, size_t bytes, size_t offset, size_t n) {
+const char *rk_nearest_name_of(const char *word, const void *array, size_t bytes, size_t offset, size_t n) {
     const name_array names = {array, bytes, offset, n};
     size_t length = strlen(word);
     if (length > MAX_WORD) return NULL;
@@ -332,12 +332,12 @@ const char *rk_nearest_of(const char *word, const void *array, size_t bytes, siz
 }
 
 const char *rk_nearest(const char *word, const char *const *names, size_t n) {
-    return rk_nearest_of(word, names, sizeof *names, 0, n);
+    return rk_nearest_name_of(word, names, sizeof *names, 0, n);
 }
 
 rk_status rk_hint_nearest(rk_status status, const char *word, const void *array, size_t bytes, size_t offset,
                           size_t n) {
-    const char *nearest = rk_nearest_of(word, array, bytes, offset, n);
+    const char *nearest = rk_nearest_name_of(word, array, bytes, offset, n);
     return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
 }
 

@@ -16,7 +16,7 @@ typedef struct rk_span { /* a piece of text owned by somebody else; no NUL */
 } rk_span;
 
 /* 1 to 8 bytes of text in a word, the last one highest, without reading beyond them. */
-static inline uint64_t rk_text_word(const char *at, size_t n) {
+static inline uint64_t rk_text_load_word(const char *at, size_t n) {
     uint64_t word = 0;
     uint32_t first, last;
     if (n == 8) {
@@ -36,7 +36,7 @@ static inline uint64_t rk_text_word(const char *at, size_t n) {
 
 /* The number that n digits make, which are the highest bytes of the word, the last one highest: neighbours
  * are added up in pairs, fours, eights. False: not all are digits. */
-static inline bool rk_digits_of_word(uint64_t word, size_t n, uint64_t *out) {
+static inline bool rk_parse_digit_word(uint64_t word, size_t n, uint64_t *out) {
     uint64_t ones = word - (0x3030303030303030u << (64 - 8 * n));
     uint64_t pairs = (ones * 10 + (ones >> 8)) & 0x00ff00ff00ff00ffu;
     uint64_t fours = (pairs * 100 + (pairs >> 16)) & 0x0000ffff0000ffffu;
@@ -51,7 +51,7 @@ bool rk_parse_long_i64(rk_span text, int64_t *out); /* of any length, with a sig
 static inline bool rk_parse_i64(rk_span text, int64_t *out) {
     uint64_t digits;
     if (text.n_bytes - 1 >= 8 ||
-        !rk_digits_of_word(rk_text_word(text.data, text.n_bytes), text.n_bytes, &digits))
+        !rk_parse_digit_word(rk_text_load_word(text.data, text.n_bytes), text.n_bytes, &digits))
         return rk_parse_long_i64(text, out);
     *out = (int64_t)digits;
     return true;
@@ -68,7 +68,7 @@ static inline bool rk_parse_i64_within(const char *whole, size_t begin, size_t n
     if (n_bytes - 1 >= 8 || begin + n_bytes < 8) return rk_parse_i64((rk_span){whole + begin, n_bytes}, out);
     memcpy(&word, whole + begin + n_bytes - 8, 8);
     word &= ~(uint64_t)0 << (64 - 8 * n_bytes);
-    if (!rk_digits_of_word(word, n_bytes, &digits))
+    if (!rk_parse_digit_word(word, n_bytes, &digits))
         return rk_parse_long_i64((rk_span){whole + begin, n_bytes}, out);
     *out = (int64_t)digits;
     return true;
@@ -92,7 +92,7 @@ rk_span rk_span_trim(rk_span text); /* spaces and tabs off both ends */
  * or is a typo of, or NULL. */
 const char *rk_nearest(const char *word, const char *const *names, size_t n);
 /* The same of the names of n structs, `bytes` each, with a `const char *` (or `char *`) at `offset`. */
-const char *rk_nearest_of(const char *word, const void *array, size_t bytes, size_t offset, size_t n);
+const char *rk_nearest_name_of(const char *word, const void *array, size_t bytes, size_t offset, size_t n);
 /* Whether that is meant, as the hint of this thread's last error; returns `status`. */
 rk_status rk_hint_nearest(rk_status status, const char *word, const void *array, size_t bytes, size_t offset,
                           size_t n);

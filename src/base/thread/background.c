@@ -25,7 +25,7 @@ static void *run_work(void *argument) {
     return NULL;
 }
 
-rk_status rk_in_background(rk_status (*work)(void *context), void *context) {
+rk_status rk_run_in_background(rk_status (*work)(void *context), void *context) {
     job j = {.work = work, .context = context};
     pthread_t thread;
     if (pthread_create(&thread, NULL, run_work, &j) != 0) return work(context);

@@ -20,7 +20,7 @@ double rk_clock_wall_seconds(void) {
     return read_clock_seconds(CLOCK_REALTIME);
 }
 
-struct timespec rk_clock_after(clockid_t clock, double seconds) {
+struct timespec rk_clock_deadline(clockid_t clock, double seconds) {
     struct timespec at;
     clock_gettime(clock, &at);
     int64_t ns = at.tv_nsec + (int64_t)(seconds * 1e9);

@@ -264,7 +264,7 @@ static bool is_key_of_section(const rk_schema *schema, const char *meaning, bool
  */
 static const char *find_synonym(const rk_schema *schema, const char *word, bool in_a_part) {
     const char *meaning;
-    for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
+    for (size_t at = 0; (meaning = rk_find_synonym(word, at)); at++)
         if (is_key_of_section(schema, meaning, in_a_part)) return meaning;
     return NULL;
 }
@@ -273,9 +273,9 @@ static const char *find_synonym(const rk_schema *schema, const char *word, bool 
  * nowhere. */
 static const char *find_synonym_elsewhere(const rk_schema *schema, const char *word) {
     const char *meaning;
-    for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
-        if (strchr(meaning, '.') && !has_key(schema, rk_synonym_name(meaning)) &&
-            strcmp(rk_synonym_name(meaning), schema->name) != 0)
+    for (size_t at = 0; (meaning = rk_find_synonym(word, at)); at++)
+        if (strchr(meaning, '.') && !has_key(schema, rk_synonym_last_part(meaning)) &&
+            strcmp(rk_synonym_last_part(meaning), schema->name) != 0)
             return meaning;
     return NULL;
 }
@@ -285,10 +285,10 @@ static const char *find_synonym_elsewhere(const rk_schema *schema, const char *w
 static const rk_field *find_section_with_key(const rk_schema *schema, const rk_yaml_node *node,
                                              const char *word, const char **key) {
     const char *meaning;
-    for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
+    for (size_t at = 0; (meaning = rk_find_synonym(word, at)); at++)
         for (size_t i = 0; i < schema->n_fields && strchr(meaning, '.'); i++) {
             const rk_field *field = &schema->fields[i];
-            *key = rk_synonym_name(meaning);
+            *key = rk_synonym_last_part(meaning);
             if (field->kind == RK_FIELD_KIND_STRUCT && accepts_key(schema, node, field->key) &&
                 has_key(field->sub, *key))
                 return field;
@@ -314,13 +314,13 @@ void rk_schema_hint_key(rk_status status, const rk_schema *schema, const rk_yaml
         if (accepts_key(schema, node, schema->fields[i].key)) names[n++] = schema->fields[i].key;
     const char *nearest = rk_nearest(word, names, n);
     const rk_field *part = find_section_with_key(schema, node, word, &key);
-    if (below && (!nearest || strcmp(nearest, rk_synonym_name(below)) == 0))
+    if (below && (!nearest || strcmp(nearest, rk_synonym_last_part(below)) == 0))
         rk_error_hint(status, "the key is '%s'",
                       below); /* not a namesake: eval_batch_size is no batch_size */
     else if (nearest)
         rk_error_hint(status, "did you mean '%s'?", nearest);
-    else if (own && has_key(schema, rk_synonym_name(own)))
-        hint_unused_key(status, rk_synonym_name(own), names, n);
+    else if (own && has_key(schema, rk_synonym_last_part(own)))
+        hint_unused_key(status, rk_synonym_last_part(own), names, n);
     else if (part)
         rk_error_hint(status, "the key is '%s' in '%s'", key, part->key);
     else if (elsewhere)

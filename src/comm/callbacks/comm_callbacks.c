@@ -53,7 +53,7 @@ done:
 static void callbacks_free(rk_comm *comm) {
     rk_comm_of_callbacks *own = (rk_comm_of_callbacks *)comm;
     rk_callbacks_world *world = own->context == 0 ? own->world : NULL;
-    if (world && rk_comm_failed(comm) == RK_OK && rk_comm_farewell(comm) != RK_OK)
+    if (world && rk_comm_failed(comm) == RK_OK && rk_comm_final_barrier(comm) != RK_OK)
         rk_log(RK_LOG_ERROR, "rank %d stops without the other ranks: %s", (int)comm->rank, rk_last_error());
     rk_comm_release(&own->head);
     if (world) release_world(world);
@@ -67,7 +67,7 @@ static rk_status callbacks_create_group(rk_comm *comm, const int32_t *members, i
     while (members[rank] != comm->rank) rank++;
     RK_TRY(
         create_comm(((rk_comm_of_callbacks *)comm)->world, rank, n_members, comm->timeout_s, context, &made));
-    rk_comm_name_members(&made->head, comm, members);
+    rk_comm_describe_group(&made->head, comm, members);
     *out = &made->head;
     return RK_OK;
 }

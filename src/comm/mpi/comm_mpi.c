@@ -42,7 +42,7 @@ static void mpi_free(rk_comm *comm) {
     bool is_world = own->context == 0;
     if (is_world) {
         /* All ranks come here, so MPI_Finalize, which waits for them, will not wait long. */
-        rk_status status = rk_comm_farewell(comm);
+        rk_status status = rk_comm_final_barrier(comm);
         if (status != RK_OK) {
             rk_log(RK_LOG_ERROR, "rank %d stops without the other ranks: %s", (int)comm->rank,
                    rk_last_error());
@@ -70,7 +70,7 @@ static void mpi_abort(rk_comm *comm, const char *reason) {
     rk_log(RK_LOG_ERROR, "rank %d: %s", (int)comm->peers[comm->rank].rank, reason);
     pthread_t thread;
     if (pthread_create(&thread, NULL, exit_later, NULL) != 0) _exit(1);
-    struct timespec until = rk_clock_after(CLOCK_REALTIME, 1);
+    struct timespec until = rk_clock_deadline(CLOCK_REALTIME, 1);
     (void)pthread_mutex_timedlock(&comm->shared->mutex, &until);
     MPI_Abort(MPI_COMM_WORLD, 1);
     pthread_join(thread, NULL);
@@ -93,7 +93,7 @@ static rk_status mpi_create_group(rk_comm *comm, const int32_t *members, int32_t
     while (members[rank] != comm->rank) rank++;
     rk_comm_of_mpi *made;
     RK_TRY(create_comm(world, rank, n_members, comm->timeout_s, context, &made));
-    rk_comm_name_members(&made->head, comm, members);
+    rk_comm_describe_group(&made->head, comm, members);
     *out = &made->head;
     return RK_OK;
 }

@@ -8,7 +8,7 @@
 
 static void *watch_clock(void *context) {
     rk_mpi_watchdog *watchdog = context;
-    struct timespec until = rk_clock_after(CLOCK_MONOTONIC, (double)((time_t)watchdog->timeout_s + 1));
+    struct timespec until = rk_clock_deadline(CLOCK_MONOTONIC, (double)((time_t)watchdog->timeout_s + 1));
     pthread_mutex_lock(&watchdog->mutex);
     int code = 0;
     while (!watchdog->is_over && code != ETIMEDOUT)

@@ -101,7 +101,7 @@ void rk_device_comm_free(rk_device_comm *dc) {
     RK_FREE_ALL(dc->messages, dc);
 }
 
-int32_t rk_device_comm_sharers(const rk_device_comm *dc) {
+int32_t rk_device_comm_ranks_on_gpu(const rk_device_comm *dc) {
     return dc->n_sharers;
 }
 
@@ -221,13 +221,13 @@ static rk_status all_reduce_by_host(rk_device_comm *dc, rk_stream *stream, float
     return RK_OK;
 }
 
-rk_status rk_device_comm_sum(rk_device_comm *dc, rk_stream *stream, float *values, size_t n) {
+rk_status rk_device_comm_all_reduce(rk_device_comm *dc, rk_stream *stream, float *values, size_t n) {
     RK_TRY(check_not_failed(dc));
     if (!n) return RK_OK;
     if (!dc->nccl) return record_failure(dc, all_reduce_by_host(dc, stream, values, n));
     dc->bytes_sent +=
         2 * n * sizeof *values * (size_t)(dc->comm->size - 1) / (size_t)dc->comm->size; /* of a ring's rank */
-    rk_nccl_sum(dc->nccl, stream, values, n);
+    rk_nccl_all_reduce(dc->nccl, stream, values, n);
     return RK_OK;
 }
 
@@ -246,12 +246,12 @@ static rk_status all_gather_by_host(rk_device_comm *dc, rk_stream *stream, const
     return RK_OK;
 }
 
-rk_status rk_device_comm_gather(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes,
-                                void *all) {
+rk_status rk_device_comm_all_gather(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes,
+                                    void *all) {
     RK_TRY(check_not_failed(dc));
     if (!dc->nccl) return record_failure(dc, all_gather_by_host(dc, stream, mine, n_bytes, all));
     dc->bytes_sent += n_bytes * (size_t)(dc->comm->size - 1);
-    rk_nccl_gather(dc->nccl, stream, mine, n_bytes, all);
+    rk_nccl_all_gather(dc->nccl, stream, mine, n_bytes, all);
     return RK_OK;
 }
 

@@ -16,7 +16,8 @@ typedef struct rk_device_comm rk_device_comm;
  * RK_NCCL=off in the environment: through the host. */
 rk_status rk_device_comm_create(rk_comm *comm, rk_device *device, rk_device_comm **out);
 void rk_device_comm_free(rk_device_comm *dc);
-int32_t rk_device_comm_sharers(const rk_device_comm *dc); /* ranks on this rank's GPU, this one among them */
+int32_t rk_device_comm_ranks_on_gpu(
+    const rk_device_comm *dc); /* ranks on this rank's GPU, this one among them */
 
 uint64_t rk_device_comm_bytes_sent(
     const rk_device_comm *dc); /* by NCCL so far; what goes through the host the communicator counts */
@@ -26,10 +27,10 @@ uint64_t rk_device_comm_bytes_sent(
 rk_status rk_device_comm_all_to_all(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send,
                                     size_t n_send, const rk_device_message *receive, size_t n_receive);
 /* values [n]: the sum over the ranks, the same bits on each. */
-rk_status rk_device_comm_sum(rk_device_comm *dc, rk_stream *stream, float *values, size_t n);
+rk_status rk_device_comm_all_reduce(rk_device_comm *dc, rk_stream *stream, float *values, size_t n);
 /* all [size * n_bytes]: mine of each rank. */
-rk_status rk_device_comm_gather(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes,
-                                void *all);
+rk_status rk_device_comm_all_gather(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes,
+                                    void *all);
 /* Waits for all of the stream's work; RK_PEER_LOST after the communicator's time limit. */
 rk_status rk_device_comm_wait(rk_device_comm *dc, rk_stream *stream);
 

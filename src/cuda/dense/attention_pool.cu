@@ -16,14 +16,14 @@ __global__ static void attention_pool_kernel(int64_t n, int64_t rows, int64_t co
     float most = -INFINITY, sum = 0;
     w += s * rows;
     used += s * rows;
-    for (int64_t r = rk_lane(); r < length; r += RK_WARP) most = fmaxf(most, w[r]);
+    for (int64_t r = rk_lane_number(); r < length; r += RK_WARP) most = fmaxf(most, w[r]);
     most = rk_warp_max(most);
-    for (int64_t r = rk_lane(); r < length; r += RK_WARP)
+    for (int64_t r = rk_lane_number(); r < length; r += RK_WARP)
         sum += used[r] = softmax ? (float)exp((double)(w[r] - most)) : w[r];
     sum = rk_warp_sum(sum);
-    for (int64_t r = rk_lane(); softmax && r < length; r += RK_WARP) used[r] /= sum;
+    for (int64_t r = rk_lane_number(); softmax && r < length; r += RK_WARP) used[r] /= sum;
     __syncwarp();
-    for (int64_t c = rk_lane(); s < n && c < cols; c += RK_WARP) {
+    for (int64_t c = rk_lane_number(); s < n && c < cols; c += RK_WARP) {
         float total = 0;
         for (int64_t r = 0; r < length; r++) total += used[r] * k[(s * rows + r) * cols + c];
         y[s * cols + c] = total;
@@ -50,25 +50,26 @@ __global__ static void attention_pool_backward_kernel(int64_t n, int64_t rows, i
     float dot = 0;
     for (int64_t r = 0; r < length; r++) { /* a row at a time, by the warp */
         float sum = 0;
-        for (int64_t c = rk_lane(); c < cols; c += RK_WARP)
+        for (int64_t c = rk_lane_number(); c < cols; c += RK_WARP)
             sum += dy[s * cols + c] * k[(first_row + r) * cols + c];
         sum = rk_warp_sum(sum);
-        if (rk_lane() == 0) dused[first_row + r] = sum;
+        if (rk_lane_number() == 0) dused[first_row + r] = sum;
     }
     __syncwarp();
-    for (int64_t r = rk_lane(); r < length; r += RK_WARP) dot += used[first_row + r] * dused[first_row + r];
+    for (int64_t r = rk_lane_number(); r < length; r += RK_WARP)
+        dot += used[first_row + r] * dused[first_row + r];
     dot = rk_warp_sum(dot);
-    for (int64_t r = rk_lane(); s < n && r < rows; r += RK_WARP) {
+    for (int64_t r = rk_lane_number(); s < n && r < rows; r += RK_WARP) {
         float d = r >= length ? 0
                   : softmax   ? used[first_row + r] * (dused[first_row + r] - dot)
                               : dused[first_row + r];
-        if (r < length || overwrite_w) rk_put(&dw[first_row + r], d, overwrite_w);
+        if (r < length || overwrite_w) rk_store_gradient(&dw[first_row + r], d, overwrite_w);
     }
     __syncwarp();
     for (int64_t r = 0; s < n && r < (overwrite_k ? rows : length); r++)
-        for (int64_t c = rk_lane(); c < cols; c += RK_WARP)
-            rk_put(&dk[(first_row + r) * cols + c], r < length ? used[first_row + r] * dy[s * cols + c] : 0,
-                   overwrite_k);
+        for (int64_t c = rk_lane_number(); c < cols; c += RK_WARP)
+            rk_store_gradient(&dk[(first_row + r) * cols + c],
+                              r < length ? used[first_row + r] * dy[s * cols + c] : 0, overwrite_k);
 }
 
 /* dused [n, rows]: scratch */

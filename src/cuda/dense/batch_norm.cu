@@ -17,7 +17,7 @@ __global__ static void finish_statistics_kernel(int64_t n, int64_t cols, rk_cuda
 /* scale, until now the sum of squares around mean, becomes 1 / deviation; the running ones take their part */
 void rk_cuda_batch_norm_statistics(rk_stream *stream, int64_t n, int64_t cols,
                                    const rk_cuda_batch_norm *norm) {
-    RK_LAUNCH(finish_statistics_kernel, rk_blocks_of(cols, RK_THREADS), RK_THREADS, 0, stream, n, cols,
+    RK_LAUNCH(finish_statistics_kernel, rk_grid_blocks(cols, RK_THREADS), RK_THREADS, 0, stream, n, cols,
               *norm);
 }
 
@@ -30,7 +30,7 @@ __global__ static void use_running_statistics_kernel(int64_t cols, rk_cuda_batch
 
 /* mean and scale as the running ones have them, for prediction */
 void rk_cuda_batch_norm_running(rk_stream *stream, int64_t cols, const rk_cuda_batch_norm *norm) {
-    RK_LAUNCH(use_running_statistics_kernel, rk_blocks_of(cols, RK_THREADS), RK_THREADS, 0, stream, cols,
+    RK_LAUNCH(use_running_statistics_kernel, rk_grid_blocks(cols, RK_THREADS), RK_THREADS, 0, stream, cols,
               *norm);
 }
 
@@ -47,8 +47,8 @@ __global__ static void batch_norm_forward_kernel(int64_t n, int64_t cols, const 
 void rk_cuda_batch_norm_forward(rk_stream *stream, int64_t n, int64_t cols, const float *mean,
                                 const float *scale, const float *gamma, const float *beta, const float *x,
                                 float *y) {
-    RK_LAUNCH(batch_norm_forward_kernel, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols,
-              cols, mean, scale, gamma, beta, x, y);
+    RK_LAUNCH(batch_norm_forward_kernel, rk_grid_blocks(n * cols, RK_THREADS), RK_THREADS, 0, stream,
+              n * cols, cols, mean, scale, gamma, beta, x, y);
 }
 
 __global__ static void batch_norm_backward_kernel(int64_t n, int64_t total, int64_t cols, const float *mean,
@@ -59,13 +59,13 @@ __global__ static void batch_norm_backward_kernel(int64_t n, int64_t total, int6
     if (i >= n * cols) return;
     int64_t c = i % cols;
     float hat = (x[i] - mean[c]) * scale[c], inverse = (float)(1.0 / (double)total);
-    rk_put(&dx[i], gamma[c] * scale[c] * (dy[i] - inverse * (sums[c] + hat * dots[c])), overwrite);
+    rk_store_gradient(&dx[i], gamma[c] * scale[c] * (dy[i] - inverse * (sums[c] + hat * dots[c])), overwrite);
 }
 
 /* dots: sum_s dy x-hat;  sums: sum_s dy; over the `total` samples of the batch, of which n are here */
 void rk_cuda_batch_norm_backward(rk_stream *stream, int64_t n, int64_t total, int64_t cols, const float *mean,
                                  const float *scale, const float *gamma, const float *dots, const float *sums,
                                  const float *x, const float *dy, float *dx, bool overwrite) {
-    RK_LAUNCH(batch_norm_backward_kernel, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n, total,
-              cols, mean, scale, gamma, dots, sums, x, dy, dx, overwrite);
+    RK_LAUNCH(batch_norm_backward_kernel, rk_grid_blocks(n * cols, RK_THREADS), RK_THREADS, 0, stream, n,
+              total, cols, mean, scale, gamma, dots, sums, x, dy, dx, overwrite);
 }

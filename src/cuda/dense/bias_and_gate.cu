@@ -33,26 +33,26 @@ __device__ static inline float gate_slope(float factor) {
 __global__ static void apply_gate_kernel(int64_t n, int64_t cols, const float *x, const float *g, bool shared,
                                          float *y, bool overwrite) {
     int64_t i = rk_thread_number();
-    if (i < n) rk_put(&y[i], gate_factor(g[shared ? i % cols : i]) * x[i], overwrite);
+    if (i < n) rk_store_gradient(&y[i], gate_factor(g[shared ? i % cols : i]) * x[i], overwrite);
 }
 
 /* y[r, c] += 2 sigmoid(g) x[r, c], g = g[c] if shared, else g[r, c] */
 void rk_cuda_gate(rk_stream *stream, int64_t rows, int64_t cols, const float *x, const float *g, bool shared,
                   float *y, bool overwrite) {
-    RK_LAUNCH(apply_gate_kernel, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols,
+    RK_LAUNCH(apply_gate_kernel, rk_grid_blocks(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols,
               cols, x, g, shared, y, overwrite);
 }
 
 __global__ static void gate_backward_kernel(int64_t n, const float *x, const float *g, const float *dy,
                                             float *dg, bool overwrite) {
     int64_t i = rk_thread_number();
-    if (i < n) rk_put(&dg[i], dy[i] * x[i] * gate_slope(gate_factor(g[i])), overwrite);
+    if (i < n) rk_store_gradient(&dg[i], dy[i] * x[i] * gate_slope(gate_factor(g[i])), overwrite);
 }
 
 /* dg[i] += dy[i] x[i] d(2 sigmoid(g[i])) */
 void rk_cuda_gate_backward(rk_stream *stream, int64_t n, const float *x, const float *g, const float *dy,
                            float *dg, bool overwrite) {
-    RK_LAUNCH(gate_backward_kernel, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, x, g, dy, dg,
+    RK_LAUNCH(gate_backward_kernel, rk_grid_blocks(n, RK_THREADS), RK_THREADS, 0, stream, n, x, g, dy, dg,
               overwrite);
 }
 
@@ -63,5 +63,5 @@ __global__ static void gate_slopes_kernel(int64_t n, const float *g, float *dg) 
 
 /* dg[c] *= d(2 sigmoid(g[c])): after the sums of dy x of a shared gate */
 void rk_cuda_gate_slopes(rk_stream *stream, int64_t n, const float *g, float *dg) {
-    RK_LAUNCH(gate_slopes_kernel, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, g, dg);
+    RK_LAUNCH(gate_slopes_kernel, rk_grid_blocks(n, RK_THREADS), RK_THREADS, 0, stream, n, g, dg);
 }

@@ -8,7 +8,7 @@
 __device__ static inline float block_max(float x, double *shared) {
     x = rk_warp_max(x);
     __syncthreads();
-    if (rk_lane() == 0) shared[threadIdx.x / RK_WARP] = (double)x;
+    if (rk_lane_number() == 0) shared[threadIdx.x / RK_WARP] = (double)x;
     __syncthreads();
     double most = shared[0];
     for (int w = 1; w < RK_WARPS; w++) most = fmax(most, shared[w]);

@@ -15,7 +15,7 @@ __global__ static void cin_products_kernel(int64_t n, int64_t fields, int64_t ma
 /* products[d, h, j] = x[d, h] x0[d, j] */
 void rk_cuda_cin_products(rk_stream *stream, int64_t n, int64_t fields, int64_t maps, const float *x0,
                           const float *x, float *to) {
-    RK_LAUNCH(cin_products_kernel, rk_blocks_of(n * fields * maps, RK_THREADS), RK_THREADS, 0, stream, n,
+    RK_LAUNCH(cin_products_kernel, rk_grid_blocks(n * fields * maps, RK_THREADS), RK_THREADS, 0, stream, n,
               fields, maps, x0, x, to);
 }
 
@@ -26,16 +26,16 @@ __global__ static void cin_products_backward_kernel(int64_t n, int64_t fields, i
     int64_t d = rk_warp_number();
     bool here = d < n;
     const float *from = dproducts + d * fields * maps;
-    for (int64_t j = rk_lane(); here && j < fields; j += RK_WARP) {
+    for (int64_t j = rk_lane_number(); here && j < fields; j += RK_WARP) {
         float sum = 0;
         for (int64_t h = 0; h < maps; h++) sum += from[h * fields + j] * x[d * maps + h];
-        rk_put(&dx0[d * fields + j], sum, overwrite0);
+        rk_store_gradient(&dx0[d * fields + j], sum, overwrite0);
     }
     __syncwarp();
-    for (int64_t h = rk_lane(); here && h < maps; h += RK_WARP) {
+    for (int64_t h = rk_lane_number(); here && h < maps; h += RK_WARP) {
         float sum = 0;
         for (int64_t j = 0; j < fields; j++) sum += from[h * fields + j] * x0[d * fields + j];
-        rk_put(&dx[d * maps + h], sum, overwrite1);
+        rk_store_gradient(&dx[d * maps + h], sum, overwrite1);
     }
 }
 

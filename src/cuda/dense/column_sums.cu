@@ -57,7 +57,7 @@ template <int KIND>
 __global__ static void sum_pieces_kernel(rk_cuda_sum_args a, int64_t piece, int64_t n_pieces) {
     RK_SHARED(float, sums, LINES *COLUMNS);
     RK_SHARED(float, plains, LINES *COLUMNS);
-    int lane = rk_lane(), line = (int)threadIdx.x / RK_WARP;
+    int lane = rk_lane_number(), line = (int)threadIdx.x / RK_WARP;
     int64_t c = (int64_t)blockIdx.x * COLUMNS + lane, first = (int64_t)blockIdx.y * piece,
             last = first + piece < a.rows ? first + piece : a.rows;
     float sum = 0, plain = 0;
@@ -82,7 +82,7 @@ __global__ static void sum_pieces_kernel(rk_cuda_sum_args a, int64_t piece, int6
 __global__ static void add_pieces_kernel(int64_t cols, int64_t n_pieces, const float *partials,
                                          double divisor, float *out, float *out_plain) {
     RK_SHARED(double, sums, LINES *COLUMNS);
-    int lane = rk_lane(), line = (int)threadIdx.x / RK_WARP;
+    int lane = rk_lane_number(), line = (int)threadIdx.x / RK_WARP;
     int64_t c = (int64_t)blockIdx.x * COLUMNS + lane, first = blockIdx.y * n_pieces;
     double sum = 0;
     for (int64_t p = line; p < n_pieces && c < cols; p += LINES)
@@ -98,7 +98,7 @@ __global__ static void add_pieces_kernel(int64_t cols, int64_t n_pieces, const f
 /* See rk_cuda_sum_args. */
 void rk_cuda_column_sums(rk_stream *stream, const rk_cuda_sum_args *args) {
     int64_t piece = rk_cuda_sum_piece(args->rows), n_pieces = rk_cuda_sum_pieces(args->rows);
-    dim3 blocks(rk_blocks_of(args->cols, COLUMNS), (uint32_t)n_pieces);
+    dim3 blocks(rk_grid_blocks(args->cols, COLUMNS), (uint32_t)n_pieces);
     switch (args->kind) {
         case RK_CUDA_PLAIN:
             RK_LAUNCH((sum_pieces_kernel<RK_CUDA_PLAIN>), blocks, RK_THREADS, 0, stream, *args, piece,
@@ -126,7 +126,7 @@ void rk_cuda_column_sums(rk_stream *stream, const rk_cuda_sum_args *args) {
             break;
     }
     if (!args->out && !args->out_plain) return;
-    dim3 columns(rk_blocks_of(args->cols, COLUMNS), args->out_plain ? 2 : 1);
+    dim3 columns(rk_grid_blocks(args->cols, COLUMNS), args->out_plain ? 2 : 1);
     RK_LAUNCH(add_pieces_kernel, columns, RK_THREADS, 0, stream, args->cols, n_pieces, args->partials,
               args->divisor != 0 ? args->divisor : 1, args->out, args->out_plain);
 }

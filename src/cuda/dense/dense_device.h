@@ -9,20 +9,20 @@
 enum { RK_THREADS = 256, RK_WARPS = RK_THREADS / RK_WARP };
 
 /* Blocks for n things, so many a block. */
-static inline uint32_t rk_blocks_of(int64_t n, int64_t a_block) {
+static inline uint32_t rk_grid_blocks(int64_t n, int64_t a_block) {
     return (uint32_t)((n + a_block - 1) / a_block);
 }
 /* A thread a thing, or several where that would be more blocks than `most`. */
-static inline uint32_t rk_blocks_up_to(int64_t n, uint32_t most) {
-    uint32_t blocks = rk_blocks_of(n, RK_THREADS);
+static inline uint32_t rk_grid_blocks_up_to(int64_t n, uint32_t most) {
+    uint32_t blocks = rk_grid_blocks(n, RK_THREADS);
     return blocks < most ? blocks : most;
 }
 /* Blocks where each thread has four values, or each warp one row. */
 static inline uint32_t rk_quad_blocks(int64_t n) {
-    return rk_blocks_of(n, 4 * RK_THREADS);
+    return rk_grid_blocks(n, 4 * RK_THREADS);
 }
 static inline uint32_t rk_warp_blocks(int64_t n) {
-    return rk_blocks_of(n, RK_WARPS);
+    return rk_grid_blocks(n, RK_WARPS);
 }
 
 __device__ static inline int64_t rk_thread_number(void) {
@@ -31,12 +31,12 @@ __device__ static inline int64_t rk_thread_number(void) {
 __device__ static inline int64_t rk_warp_number(void) {
     return rk_thread_number() / RK_WARP;
 }
-__device__ static inline int rk_lane(void) {
+__device__ static inline int rk_lane_number(void) {
     return (int)(threadIdx.x % RK_WARP);
 }
 
 /* A gradient: the first of its value overwrites, others are added. */
-__device__ static inline void rk_put(float *to, float value, bool overwrite) {
+__device__ static inline void rk_store_gradient(float *to, float value, bool overwrite) {
     *to = overwrite ? value : *to + value;
 }
 
@@ -55,7 +55,7 @@ __device__ static inline void rk_store4(float *y, int64_t i, int64_t n, float4 v
     if (i + 1 < n) y[i + 1] = v.y;
     if (i + 2 < n) y[i + 2] = v.z;
 }
-__device__ static inline void rk_put4(float *y, int64_t i, int64_t n, float4 v, bool overwrite) {
+__device__ static inline void rk_store_gradient4(float *y, int64_t i, int64_t n, float4 v, bool overwrite) {
     if (!overwrite) {
         float4 before = rk_load4(y, i, n);
         v = make_float4(before.x + v.x, before.y + v.y, before.z + v.z, before.w + v.w);
@@ -81,7 +81,7 @@ __device__ static inline float rk_warp_max(float x) {
 __device__ static inline double rk_block_sum_f64(double x, double *sums) {
     x = rk_warp_sum_f64(x);
     __syncthreads();
-    if (rk_lane() == 0) sums[threadIdx.x / RK_WARP] = x;
+    if (rk_lane_number() == 0) sums[threadIdx.x / RK_WARP] = x;
     __syncthreads();
     double sum = 0;
     for (int w = 0; w < RK_WARPS; w++) sum += sums[w];

@@ -8,7 +8,7 @@ __global__ static void copy_columns_kernel(int64_t n, int64_t cols, const float 
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t r = i / cols, c = i - r * cols;
-    rk_put(&to[r * to_stride + c], from[r * from_stride + c], overwrite);
+    rk_store_gradient(&to[r * to_stride + c], from[r * from_stride + c], overwrite);
 }
 
 __global__ static void copy_quads_kernel(int64_t n, int64_t quads, const float4 *from, int64_t from_stride,
@@ -28,10 +28,10 @@ void rk_cuda_copy_columns(rk_stream *stream, int64_t rows, int64_t cols, const f
                  (uintptr_t)to % 16 == 0;
     int64_t n = rows * cols;
     if (quads)
-        RK_LAUNCH(copy_quads_kernel, rk_blocks_of(n / 4, RK_THREADS), RK_THREADS, 0, stream, n / 4, cols / 4,
-                  (const float4 *)from, from_stride / 4, (float4 *)to, to_stride / 4, overwrite);
+        RK_LAUNCH(copy_quads_kernel, rk_grid_blocks(n / 4, RK_THREADS), RK_THREADS, 0, stream, n / 4,
+                  cols / 4, (const float4 *)from, from_stride / 4, (float4 *)to, to_stride / 4, overwrite);
     else
-        RK_LAUNCH(copy_columns_kernel, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, cols, from,
+        RK_LAUNCH(copy_columns_kernel, rk_grid_blocks(n, RK_THREADS), RK_THREADS, 0, stream, n, cols, from,
                   from_stride, to, to_stride, overwrite);
 }
 
@@ -46,7 +46,7 @@ __global__ static void scatter_columns_kernel(int64_t n, int64_t cols, int64_t b
 /* dx[r, begin + c] = dy[r, c], and 0 in other columns: the first gradient of a slice */
 void rk_cuda_scatter_columns(rk_stream *stream, int64_t rows, int64_t cols, int64_t begin, int64_t count,
                              const float *dy, float *dx) {
-    RK_LAUNCH(scatter_columns_kernel, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream,
+    RK_LAUNCH(scatter_columns_kernel, rk_grid_blocks(rows * cols, RK_THREADS), RK_THREADS, 0, stream,
               rows * cols, cols, begin, count, dy, dx);
 }
 
@@ -56,14 +56,14 @@ __global__ static void transpose_kernel(int64_t n, int64_t rows, int64_t cols, c
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t s = i / (rows * cols), at = i - s * rows * cols, c = at / rows, r = at - c * rows;
-    rk_put(&y[i], x[s * rows * cols + r * cols + c], overwrite);
+    rk_store_gradient(&y[i], x[s * rows * cols + r * cols + c], overwrite);
 }
 
 /* y[s, c, r] += x[s, r, c] */
 void rk_cuda_transpose(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y,
                        bool overwrite) {
     int64_t all = n * rows * cols;
-    RK_LAUNCH(transpose_kernel, rk_blocks_of(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols, x, y,
+    RK_LAUNCH(transpose_kernel, rk_grid_blocks(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols, x, y,
               overwrite);
 }
 
@@ -79,7 +79,7 @@ __global__ static void sum_rows_kernel(int64_t n, int64_t rows, int64_t cols, co
 
 /* y[s, c] = sum_r x[s, r, c] */
 void rk_cuda_sum_rows(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y) {
-    RK_LAUNCH(sum_rows_kernel, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, rows,
+    RK_LAUNCH(sum_rows_kernel, rk_grid_blocks(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, rows,
               cols, x, y);
 }
 
@@ -88,14 +88,14 @@ __global__ static void broadcast_rows_kernel(int64_t n, int64_t rows, int64_t co
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t s = i / (rows * cols), c = i % cols;
-    rk_put(&dx[i], dy[s * cols + c], overwrite);
+    rk_store_gradient(&dx[i], dy[s * cols + c], overwrite);
 }
 
 /* dx[s, r, c] += dy[s, c] */
 void rk_cuda_broadcast_rows(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *dy,
                             float *dx, bool overwrite) {
     int64_t all = n * rows * cols;
-    RK_LAUNCH(broadcast_rows_kernel, rk_blocks_of(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols,
+    RK_LAUNCH(broadcast_rows_kernel, rk_grid_blocks(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols,
               dy, dx, overwrite);
 }
 
@@ -106,10 +106,10 @@ __global__ static void rowwise_dot_kernel(int64_t rows, int64_t cols, const floa
     if (r < rows) {
         a += r * cols;
         if (b) b += r % b_rows * cols;
-        for (int64_t c = rk_lane(); c < cols; c += RK_WARP) sum += b ? a[c] * b[c] : a[c];
+        for (int64_t c = rk_lane_number(); c < cols; c += RK_WARP) sum += b ? a[c] * b[c] : a[c];
     }
     sum = rk_warp_sum(sum);
-    if (r < rows && rk_lane() == 0) rk_put(&y[r], sum, overwrite);
+    if (r < rows && rk_lane_number() == 0) rk_store_gradient(&y[r], sum, overwrite);
 }
 
 /* y[r] += sum_c a[r, c] b[r % b_rows, c]; b NULL: ones */
@@ -122,12 +122,12 @@ void rk_cuda_rowwise_dot(rk_stream *stream, int64_t rows, int64_t cols, const fl
 __global__ static void rowwise_scale_kernel(int64_t n, int64_t cols, const float *scale, const float *v,
                                             int64_t v_values, float *y, bool overwrite) {
     int64_t i = rk_thread_number();
-    if (i < n) rk_put(&y[i], scale[i / cols] * v[i % v_values], overwrite);
+    if (i < n) rk_store_gradient(&y[i], scale[i / cols] * v[i % v_values], overwrite);
 }
 
 /* y[r, c] += scale[r] v[r % v_rows, c] */
 void rk_cuda_rowwise_scale(rk_stream *stream, int64_t rows, int64_t cols, const float *scale, const float *v,
                            int64_t v_rows, float *y, bool overwrite) {
-    RK_LAUNCH(rowwise_scale_kernel, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols,
-              cols, scale, v, v_rows * cols, y, overwrite);
+    RK_LAUNCH(rowwise_scale_kernel, rk_grid_blocks(rows * cols, RK_THREADS), RK_THREADS, 0, stream,
+              rows * cols, cols, scale, v, v_rows * cols, y, overwrite);
 }

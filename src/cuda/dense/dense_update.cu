@@ -62,7 +62,7 @@ __device__ static inline float prepare_value(const rk_cuda_dense &a, const rk_up
                                              int64_t i) {
     float g = a.gradients[i];
     if (gradient_scale != 1.0f) g *= gradient_scale;
-    begin_values(u, &a.values[i], &g, 1);
+    clip_gradient_and_decay(u, &a.values[i], &g, 1);
     return a.gradients[i] = g;
 }
 
@@ -75,7 +75,7 @@ __global__ static void update_values_kernel(rk_cuda_dense a, const uint32_t *sto
         float w = a.values[i], slot0 = a.slots[0] ? a.slots[0][i] : none,
               slot1 = a.slots[1] ? a.slots[1][i] : none, g = a.gradients[i];
         if (scale != 1.0f) g *= scale;
-        step_row(&u, &w, &slot0, &slot1, &g, 1);
+        apply_rule_to_row(&u, &w, &slot0, &slot1, &g, 1);
         a.values[i] = w;
         if (a.slots[0]) a.slots[0][i] = slot0;
         if (a.slots[1]) a.slots[1][i] = slot1;
@@ -103,7 +103,7 @@ __global__ static void update_rows_kernel(rk_cuda_dense a, const uint32_t *stop)
             rowwise_adam_values(&u, &a.values[i], &a.slots[0][i], after, &a.gradients[i], 1);
         else
             rowwise_adagrad_values(&u, &a.values[i], after, &a.gradients[i], 1);
-        end_values(&u, &a.values[i], 1);
+        clip_weights(&u, &a.values[i], 1);
     }
 }
 
@@ -149,7 +149,7 @@ __global__ static void update_tensors_kernel(rk_cuda_dense a, const uint32_t *st
             lamb_values(&u, squares, steps, &a.values[i], &a.slots[0][i], &a.slots[1][i], 1);
         else
             lars_values(&u, squares, steps, &a.values[i], &a.slots[0][i], &a.gradients[i], 1);
-        end_values(&u, &a.values[i], 1);
+        clip_weights(&u, &a.values[i], 1);
     }
 }
 
@@ -178,5 +178,5 @@ __global__ static void copy_if_kernel(int64_t n, const uint32_t *condition, cons
 
 /* to = from if *condition */
 void rk_cuda_copy_if(rk_stream *stream, int64_t n, const uint32_t *condition, const float *from, float *to) {
-    RK_LAUNCH(copy_if_kernel, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, condition, from, to);
+    RK_LAUNCH(copy_if_kernel, rk_grid_blocks(n, RK_THREADS), RK_THREADS, 0, stream, n, condition, from, to);
 }

@@ -17,7 +17,7 @@ __global__ static void dropout_groups_kernel(rk_cuda_dropout_args a, const float
     int64_t place = a.step[1] * a.per_sample + i / a.group;
     rk_rng_block(a.seed, (uint64_t)a.step[0], (uint64_t)(place / 4), random);
     uint32_t draw = random[place % 4];
-    rk_put(&to[i], draw >= a.limit ? from[i] * a.keep : 0, overwrite);
+    rk_store_gradient(&to[i], draw >= a.limit ? from[i] * a.keep : 0, overwrite);
 }
 
 __global__ static void dropout_kernel(rk_cuda_dropout_args a, const float *from, float *to, bool overwrite) {
@@ -26,17 +26,18 @@ __global__ static void dropout_kernel(rk_cuda_dropout_args a, const float *from,
     uint32_t random[4];
     rk_rng_block(a.seed, (uint64_t)a.step[0], (uint64_t)((a.step[1] * a.per_sample + i) / 4), random);
     float4 x = rk_load4(from, i, a.n);
-    rk_put4(to, i, a.n,
-            make_float4(random[0] >= a.limit ? x.x * a.keep : 0, random[1] >= a.limit ? x.y * a.keep : 0,
-                        random[2] >= a.limit ? x.z * a.keep : 0, random[3] >= a.limit ? x.w * a.keep : 0),
-            overwrite);
+    rk_store_gradient4(
+        to, i, a.n,
+        make_float4(random[0] >= a.limit ? x.x * a.keep : 0, random[1] >= a.limit ? x.y * a.keep : 0,
+                    random[2] >= a.limit ? x.z * a.keep : 0, random[3] >= a.limit ? x.w * a.keep : 0),
+        overwrite);
 }
 
 /* to[i] += mask[i / group] from[i] / (1 - rate), forward and backward alike */
 void rk_cuda_dropout(rk_stream *stream, const rk_cuda_dropout_args *args, const float *from, float *to,
                      bool overwrite) {
     if (args->group > 1) {
-        RK_LAUNCH(dropout_groups_kernel, rk_blocks_of(args->n, RK_THREADS), RK_THREADS, 0, stream, *args,
+        RK_LAUNCH(dropout_groups_kernel, rk_grid_blocks(args->n, RK_THREADS), RK_THREADS, 0, stream, *args,
                   from, to, overwrite);
         return;
     }

@@ -54,10 +54,10 @@ __global__ static void unary_backward_kernel(rk_cuda_unary_kind kind, int64_t n,
     int64_t i = 4 * rk_thread_number();
     if (i >= n) return;
     float4 a = rk_load4(x, i, n), b = rk_load4(y, i, n), d = rk_load4(dy, i, n);
-    rk_put4(dx, i, n,
-            make_float4(d.x * unary_slope(kind, a.x, b.x), d.y * unary_slope(kind, a.y, b.y),
-                        d.z * unary_slope(kind, a.z, b.z), d.w * unary_slope(kind, a.w, b.w)),
-            overwrite);
+    rk_store_gradient4(dx, i, n,
+                       make_float4(d.x * unary_slope(kind, a.x, b.x), d.y * unary_slope(kind, a.y, b.y),
+                                   d.z * unary_slope(kind, a.z, b.z), d.w * unary_slope(kind, a.w, b.w)),
+                       overwrite);
 }
 
 /* dx[i] += dy[i] f'(x[i]) */
@@ -69,7 +69,7 @@ void rk_cuda_unary_backward(rk_stream *stream, rk_cuda_unary_kind kind, int64_t 
 
 __global__ static void add_to_kernel(int64_t n, const float *x, float *y, bool overwrite) {
     int64_t i = 4 * rk_thread_number();
-    if (i < n) rk_put4(y, i, n, rk_load4(x, i, n), overwrite);
+    if (i < n) rk_store_gradient4(y, i, n, rk_load4(x, i, n), overwrite);
 }
 
 /* y[i] += x[i] */
@@ -95,7 +95,7 @@ __device__ static inline float4 multiply4(float4 a, float4 b) {
 
 __global__ static void multiply_kernel(int64_t n, const float *a, const float *b, float *y, bool overwrite) {
     int64_t i = 4 * rk_thread_number();
-    if (i < n) rk_put4(y, i, n, multiply4(rk_load4(a, i, n), rk_load4(b, i, n)), overwrite);
+    if (i < n) rk_store_gradient4(y, i, n, multiply4(rk_load4(a, i, n), rk_load4(b, i, n)), overwrite);
 }
 
 /* y[i] += a[i] b[i] */
@@ -124,9 +124,9 @@ __global__ static void cross_combine_backward_kernel(int64_t n, const float *x0,
     int64_t i = 4 * rk_thread_number();
     if (i >= n) return;
     float4 d = rk_load4(dz, i, n), a = rk_load4(x0, i, n), b = rk_load4(y, i, n);
-    rk_put4(dx0, i, n, multiply4(d, b), overwrite0);
-    rk_put4(dy, i, n, multiply4(d, a), overwrite1);
-    rk_put4(dx, i, n, d, overwrite2);
+    rk_store_gradient4(dx0, i, n, multiply4(d, b), overwrite0);
+    rk_store_gradient4(dy, i, n, multiply4(d, a), overwrite1);
+    rk_store_gradient4(dx, i, n, d, overwrite2);
 }
 
 /* dx0[i] += dz[i] y[i];  dy[i] += dz[i] x0[i];  dx[i] += dz[i] */
@@ -145,7 +145,7 @@ __global__ static void product_logit_kernel(int64_t n, const float *a, const flo
 
 /* z[i]: the logit of the product of two probabilities, by their logits */
 void rk_cuda_product_logit(rk_stream *stream, int64_t n, const float *a, const float *b, float *z) {
-    RK_LAUNCH(product_logit_kernel, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, a, b, z);
+    RK_LAUNCH(product_logit_kernel, rk_grid_blocks(n, RK_THREADS), RK_THREADS, 0, stream, n, a, b, z);
 }
 
 __global__ static void product_logit_backward_kernel(int64_t n, const float *a, const float *b,
@@ -156,14 +156,14 @@ __global__ static void product_logit_backward_kernel(int64_t n, const float *a, 
     double parts[3];
     rk_product_terms((double)a[i], (double)b[i], parts);
     double sum = parts[0] + parts[1] + parts[2];
-    rk_put(&da[i], (float)((double)dz[i] * (parts[0] + parts[2]) / sum), overwrite_a);
-    rk_put(&db[i], (float)((double)dz[i] * (parts[1] + parts[2]) / sum), overwrite_b);
+    rk_store_gradient(&da[i], (float)((double)dz[i] * (parts[0] + parts[2]) / sum), overwrite_a);
+    rk_store_gradient(&db[i], (float)((double)dz[i] * (parts[1] + parts[2]) / sum), overwrite_b);
 }
 
 /* da[i] += dz[i] dz/da;  db[i] += dz[i] dz/db */
 void rk_cuda_product_logit_backward(rk_stream *stream, int64_t n, const float *a, const float *b,
                                     const float *dz, float *da, bool overwrite_a, float *db,
                                     bool overwrite_b) {
-    RK_LAUNCH(product_logit_backward_kernel, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, a, b, dz,
-              da, overwrite_a, db, overwrite_b);
+    RK_LAUNCH(product_logit_backward_kernel, rk_grid_blocks(n, RK_THREADS), RK_THREADS, 0, stream, n, a, b,
+              dz, da, overwrite_a, db, overwrite_b);
 }

@@ -108,10 +108,10 @@ __global__ static void interaction_plain_kernel(int64_t n, int rows, int cols, c
         while (i * (i - 1) / 2 > pair) i--;
         while (i * (i + 1) / 2 <= pair) i++;
         const float *a = x + (s * rows + i) * cols, *b = x + (s * rows + pair - i * (i - 1) / 2) * cols;
-        for (int k = rk_lane(); k < cols; k += RK_WARP) sum += a[k] * b[k];
+        for (int k = rk_lane_number(); k < cols; k += RK_WARP) sum += a[k] * b[k];
     }
     sum = rk_warp_sum(sum);
-    if (here && rk_lane() == 0) y[at] = sum;
+    if (here && rk_lane_number() == 0) y[at] = sum;
 }
 
 static int min_int(int a, int b) {
@@ -130,7 +130,8 @@ void rk_cuda_dot_interaction(rk_stream *stream, int64_t n, int32_t rows, int32_t
         samples =
             min_int(min_int(SHARED_FLOATS / (tiles_of_rows(rows) * TILE * STRIDE), RK_THREADS / a_sample), 8);
     int threads = (samples * a_sample + RK_WARP - 1) / RK_WARP * RK_WARP;
-    RK_LAUNCH(interaction_kernel, rk_blocks_of(n, samples), threads, 0, stream, n, rows, cols, samples, x, y);
+    RK_LAUNCH(interaction_kernel, rk_grid_blocks(n, samples), threads, 0, stream, n, rows, cols, samples, x,
+              y);
 }
 
 /* The gradients of pairs as a square [rows, padded] with zeros on the diagonal. */
@@ -150,13 +151,13 @@ __device__ static inline float4 add_scaled(float4 sum, float d, float4 v) {
 /* Four columns, of which `left` are there. */
 __device__ static inline void store_columns(float *to, int left, bool aligned, float4 v, bool overwrite) {
     if (aligned) {
-        rk_put4(to, 0, 4, v, overwrite);
+        rk_store_gradient4(to, 0, 4, v, overwrite);
         return;
     }
-    rk_put(to, v.x, overwrite);
-    if (left > 1) rk_put(to + 1, v.y, overwrite);
-    if (left > 2) rk_put(to + 2, v.z, overwrite);
-    if (left > 3) rk_put(to + 3, v.w, overwrite);
+    rk_store_gradient(to, v.x, overwrite);
+    if (left > 1) rk_store_gradient(to + 1, v.y, overwrite);
+    if (left > 2) rk_store_gradient(to + 2, v.z, overwrite);
+    if (left > 3) rk_store_gradient(to + 3, v.w, overwrite);
 }
 
 /* Each thread four rows by four columns of a slab of dx: dx_i = sum_j d_ij x_j. */
@@ -200,20 +201,20 @@ __global__ static void interaction_backward_plain_kernel(int64_t n, int rows, in
         if (j != i)
             sum += dy[s * n_pairs + (j < i ? i * (i - 1) / 2 + j : j * (j - 1) / 2 + i)] *
                    x[(s * rows + j) * cols + k];
-    rk_put(&dx[at], sum, overwrite);
+    rk_store_gradient(&dx[at], sum, overwrite);
 }
 
 /* dx[s, i] += sum_j dy[s, pair of i and j] x[s, j] */
 void rk_cuda_dot_interaction_backward(rk_stream *stream, int64_t n, int32_t rows, int32_t cols,
                                       const float *x, const float *dy, float *dx, bool overwrite) {
     if (rows > MAX_ROWS) {
-        RK_LAUNCH(interaction_backward_plain_kernel, rk_blocks_of(n * rows * cols, RK_THREADS), RK_THREADS, 0,
-                  stream, n, rows, cols, x, dy, dx, overwrite);
+        RK_LAUNCH(interaction_backward_plain_kernel, rk_grid_blocks(n * rows * cols, RK_THREADS), RK_THREADS,
+                  0, stream, n, rows, cols, x, dy, dx, overwrite);
         return;
     }
     int padded = tiles_of_rows(rows) * TILE, a_sample = tiles_of_rows(rows) * (SLAB / 4),
         samples = min_int(min_int(SHARED_FLOATS / (padded * (padded + STRIDE)), RK_THREADS / a_sample), 8);
     int threads = (samples * a_sample + RK_WARP - 1) / RK_WARP * RK_WARP;
-    RK_LAUNCH(interaction_backward_kernel, rk_blocks_of(n, samples), threads, 0, stream, n, rows, cols,
+    RK_LAUNCH(interaction_backward_kernel, rk_grid_blocks(n, samples), threads, 0, stream, n, rows, cols,
               samples, x, dy, dx, overwrite);
 }

@@ -60,7 +60,7 @@ __global__ static void add_losses_kernel(rk_cuda_loss_args a, int n_pieces) {
 /* losses[t] = scale_t sum_i w_i l(logits[i, t], labels[i, t]), and its gradient; with exp(-s) in scale_t and
  * + share_t s/2 where s is learned */
 void rk_cuda_loss(rk_stream *stream, const rk_cuda_loss_args *args) {
-    uint32_t blocks = rk_blocks_of(args->n, RK_THREADS);
+    uint32_t blocks = rk_grid_blocks(args->n, RK_THREADS);
     blocks = blocks < 1 ? 1 : blocks > RK_CUDA_LOSS_BLOCKS ? (uint32_t)RK_CUDA_LOSS_BLOCKS : blocks;
     RK_LAUNCH(loss_pieces_kernel, blocks, RK_THREADS, 0, stream, *args);
     RK_LAUNCH(add_losses_kernel, 1, RK_THREADS, 0, stream, *args, (int)blocks);
@@ -75,6 +75,6 @@ __global__ static void predictions_kernel(int64_t n, int32_t n_tasks, const rk_c
 /* predictions[i, t] = sigmoid(logits[i, t]), or the logit itself of a regression */
 void rk_cuda_predictions(rk_stream *stream, int64_t n, int32_t n_tasks, const rk_cuda_task *tasks,
                          const float *logits, float *to) {
-    RK_LAUNCH(predictions_kernel, rk_blocks_of(n * n_tasks, RK_THREADS), RK_THREADS, 0, stream, n * n_tasks,
+    RK_LAUNCH(predictions_kernel, rk_grid_blocks(n * n_tasks, RK_THREADS), RK_THREADS, 0, stream, n * n_tasks,
               n_tasks, tasks, logits, to);
 }

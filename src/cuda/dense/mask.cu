@@ -12,7 +12,7 @@ __global__ static void mask_kernel(int64_t n, int64_t rows, int64_t count, const
 /* y[s, r]: 1 for the first count rows and for lengths[s * stride] after them, else 0 */
 void rk_cuda_mask(rk_stream *stream, int64_t n, int64_t rows, int64_t count, const float *lengths,
                   int64_t stride, float *y) {
-    RK_LAUNCH(mask_kernel, rk_blocks_of(n * rows, RK_THREADS), RK_THREADS, 0, stream, n * rows, rows, count,
+    RK_LAUNCH(mask_kernel, rk_grid_blocks(n * rows, RK_THREADS), RK_THREADS, 0, stream, n * rows, rows, count,
               lengths, stride, y);
 }
 
@@ -25,13 +25,13 @@ __global__ static void masked_softmax_kernel(int64_t n, int64_t heads, int64_t r
     there += s * rows;
     a += number * rows;
     bool weighs = here && there[number % rows] > 0;
-    for (int64_t c = rk_lane(); weighs && c < rows; c += RK_WARP)
+    for (int64_t c = rk_lane_number(); weighs && c < rows; c += RK_WARP)
         most = there[c] > 0 ? fmaxf(most, a[c]) : most;
     most = rk_warp_max(most);
-    for (int64_t c = rk_lane(); here && c < rows; c += RK_WARP)
+    for (int64_t c = rk_lane_number(); here && c < rows; c += RK_WARP)
         sum += a[c] = weighs && there[c] > 0 ? (float)exp((double)(a[c] - most)) : 0;
     sum = rk_warp_sum(sum);
-    for (int64_t c = rk_lane(); weighs && c < rows; c += RK_WARP) a[c] /= sum;
+    for (int64_t c = rk_lane_number(); weighs && c < rows; c += RK_WARP) a[c] /= sum;
 }
 
 /* a [n, heads, rows, rows]: each row's softmax over the columns c where there[s, c] > 0, and 0 elsewhere; a

@@ -10,15 +10,15 @@ __global__ static void layer_norm_kernel(int64_t rows, int64_t cols, int64_t sca
     bool here = r < rows;
     double mean = 0, var = 0;
     x += r * cols;
-    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP) mean += (double)x[c];
+    for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP) mean += (double)x[c];
     mean = rk_warp_sum_f64(mean) / (double)cols;
-    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP)
+    for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP)
         var += ((double)x[c] - mean) * ((double)x[c] - mean);
     var = rk_warp_sum_f64(var);
     float m = (float)mean, scale = (float)(1 / sqrt(var / (double)cols + epsilon));
-    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP)
+    for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP)
         y[r * cols + c] = gamma[own + c] * ((x[c] - m) * scale) + beta[own + c];
-    if (!here || rk_lane() != 0) return;
+    if (!here || rk_lane_number() != 0) return;
     saved[2 * r] = m;
     saved[2 * r + 1] = scale;
 }
@@ -40,16 +40,16 @@ __global__ static void layer_norm_backward_kernel(int64_t rows, int64_t cols, in
     double sum = 0, dot = 0;
     x += r * cols;
     dy += r * cols;
-    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP) {
+    for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP) {
         double g = (double)dy[c] * (double)gamma[own + c];
         sum += g;
         dot += g * (double)((x[c] - m) * scale);
     }
     float mean = (float)(rk_warp_sum_f64(sum) / (double)cols),
           slope = (float)(rk_warp_sum_f64(dot) / (double)cols);
-    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP)
-        rk_put(&dx[r * cols + c], scale * (dy[c] * gamma[own + c] - mean - (x[c] - m) * scale * slope),
-               overwrite);
+    for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP)
+        rk_store_gradient(&dx[r * cols + c],
+                          scale * (dy[c] * gamma[own + c] - mean - (x[c] - m) * scale * slope), overwrite);
 }
 
 /* dx of rk_cuda_layer_norm; gamma's and beta's by rk_cuda_column_sums */
@@ -63,7 +63,7 @@ void rk_cuda_layer_norm_backward(rk_stream *stream, int64_t rows, int64_t cols, 
 /* 1 / the length of a row, in every lane. */
 __device__ static inline float inverse_l2_length(const float *x, int64_t cols, double epsilon, bool here) {
     float squares = 0;
-    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP) squares += x[c] * x[c];
+    for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP) squares += x[c] * x[c];
     double length = sqrt((double)rk_warp_sum(squares));
     return (float)(1 / (length > epsilon ? length : epsilon));
 }
@@ -74,7 +74,7 @@ __global__ static void l2_normalize_kernel(int64_t rows, int64_t cols, double ep
     bool here = r < rows;
     x += r * cols;
     float factor = inverse_l2_length(x, cols, epsilon, here);
-    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP) y[r * cols + c] = factor * x[c];
+    for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP) y[r * cols + c] = factor * x[c];
 }
 
 /* y = x / max(|x|, epsilon), each row */
@@ -91,10 +91,10 @@ __global__ static void l2_normalize_backward_kernel(int64_t rows, int64_t cols, 
     float dot = 0, factor = inverse_l2_length(x + r * cols, cols, epsilon, here);
     y += r * cols;
     dy += r * cols;
-    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP) dot += y[c] * dy[c];
+    for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP) dot += y[c] * dy[c];
     dot = rk_warp_sum(dot);
-    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP)
-        rk_put(&dx[r * cols + c], factor * (dy[c] - dot * y[c]), overwrite);
+    for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP)
+        rk_store_gradient(&dx[r * cols + c], factor * (dy[c] - dot * y[c]), overwrite);
 }
 
 /* dx += (dy - y (y . dy)) / |x| */

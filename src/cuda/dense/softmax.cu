@@ -10,13 +10,13 @@ __global__ static void softmax_kernel(int64_t rows, int64_t cols, const float *x
     if (here) {
         x += r * cols;
         y += r * cols;
-        for (int64_t c = rk_lane(); c < cols; c += RK_WARP) most = fmaxf(most, x[c]);
+        for (int64_t c = rk_lane_number(); c < cols; c += RK_WARP) most = fmaxf(most, x[c]);
     }
     most = rk_warp_max(most);
-    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP)
+    for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP)
         sum += y[c] = (float)exp((double)(x[c] - most));
     sum = rk_warp_sum(sum);
-    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP) y[c] /= sum;
+    for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP) y[c] /= sum;
 }
 
 /* y[r, c] = exp(x[r, c] - max) / sum; y may be x */
@@ -31,10 +31,10 @@ __global__ static void softmax_backward_kernel(int64_t rows, int64_t cols, const
     float dot = 0;
     y += r * cols;
     dy += r * cols;
-    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP) dot += y[c] * dy[c];
+    for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP) dot += y[c] * dy[c];
     dot = rk_warp_sum(dot);
-    for (int64_t c = rk_lane(); here && c < cols; c += RK_WARP)
-        rk_put(&dx[r * cols + c], y[c] * (dy[c] - dot), overwrite);
+    for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP)
+        rk_store_gradient(&dx[r * cols + c], y[c] * (dy[c] - dot), overwrite);
 }
 
 /* dx += y (dy - y . dy); dx may be dy if it is the first */

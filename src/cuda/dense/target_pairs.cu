@@ -22,8 +22,8 @@ __global__ static void target_pairs_kernel(int64_t n, int64_t rows, int64_t cols
 /* y[s, r] = [q_s, k_sr, q_s - k_sr, q_s * k_sr] */
 void rk_cuda_target_pairs(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *q,
                           const float *k, float *y) {
-    RK_LAUNCH(target_pairs_kernel, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, rows,
-              cols, q, k, y);
+    RK_LAUNCH(target_pairs_kernel, rk_grid_blocks(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols,
+              rows, cols, q, k, y);
 }
 
 __global__ static void target_pairs_backward_kernel(int64_t n, int64_t rows, int64_t cols, const float *q,
@@ -37,16 +37,16 @@ __global__ static void target_pairs_backward_kernel(int64_t n, int64_t rows, int
         const float *d = dy + r * 4 * cols + c;
         sum += d[0] + d[2 * cols] + d[3 * cols] * k[r * cols + c];
     }
-    rk_put(&dq[i], sum, overwrite_q);
+    rk_store_gradient(&dq[i], sum, overwrite_q);
     for (int64_t r = s * rows; r < (s + 1) * rows; r++) {
         const float *d = dy + r * 4 * cols + c;
-        rk_put(&dk[r * cols + c], d[cols] - d[2 * cols] + d[3 * cols] * target, overwrite_k);
+        rk_store_gradient(&dk[r * cols + c], d[cols] - d[2 * cols] + d[3 * cols] * target, overwrite_k);
     }
 }
 
 void rk_cuda_target_pairs_backward(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *q,
                                    const float *k, const float *dy, float *dq, bool overwrite_q, float *dk,
                                    bool overwrite_k) {
-    RK_LAUNCH(target_pairs_backward_kernel, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream,
+    RK_LAUNCH(target_pairs_backward_kernel, rk_grid_blocks(n * cols, RK_THREADS), RK_THREADS, 0, stream,
               n * cols, rows, cols, q, k, dy, dq, overwrite_q, dk, overwrite_k);
 }

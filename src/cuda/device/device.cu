@@ -2,7 +2,7 @@
 
 static const size_t STAGING_BYTES = 4 << 20;
 
-void rk_device_use(const rk_device *device) {
+void rk_device_make_current(const rk_device *device) {
     (void)cudaSetDevice(device->number);
 }
 
@@ -96,7 +96,7 @@ done:
 
 void rk_device_close(rk_device *device) {
     if (!device) return;
-    rk_device_use(device);
+    rk_device_make_current(device);
     rk_blas_free(device->blas);
     rk_device_free_host(device, device->staging);
     rk_stream_free(device->stream);
@@ -104,7 +104,7 @@ void rk_device_close(rk_device *device) {
 }
 
 rk_status rk_device_query(rk_device *device, rk_device_info *out) {
-    rk_device_use(device);
+    rk_device_make_current(device);
     RK_TRY(query_device(device));
     *out = device->info;
     return RK_OK;
@@ -121,7 +121,7 @@ static rk_status memory_error(cudaError_t error, size_t n_bytes, const char *kin
 
 rk_status rk_device_alloc(rk_device *device, size_t n_bytes, void *out) {
     void *memory;
-    rk_device_use(device);
+    rk_device_make_current(device);
     if (!n_bytes) n_bytes = 1;
     cudaError_t error = cudaMalloc(&memory, n_bytes);
     if (error != cudaSuccess) return memory_error(error, n_bytes, "memory of the GPU");
@@ -136,13 +136,13 @@ rk_status rk_device_alloc(rk_device *device, size_t n_bytes, void *out) {
 
 void rk_device_free(rk_device *device, void *memory) {
     if (!memory) return;
-    rk_device_use(device);
+    rk_device_make_current(device);
     rk_device_record_failure(device, cudaFree(memory), "freeing memory");
 }
 
 rk_status rk_device_alloc_host(rk_device *device, size_t n_bytes, void *out) {
     void *memory;
-    rk_device_use(device);
+    rk_device_make_current(device);
     if (!n_bytes) n_bytes = 1;
     cudaError_t error = cudaHostAlloc(&memory, n_bytes, cudaHostAllocDefault);
     if (error != cudaSuccess) return memory_error(error, n_bytes, "pinned memory");
@@ -153,13 +153,13 @@ rk_status rk_device_alloc_host(rk_device *device, size_t n_bytes, void *out) {
 
 void rk_device_free_host(rk_device *device, void *memory) {
     if (!memory) return;
-    rk_device_use(device);
+    rk_device_make_current(device);
     rk_device_record_failure(device, cudaFreeHost(memory), "freeing pinned memory");
 }
 
 rk_status rk_device_pin(rk_device *device, void *memory, size_t n_bytes) {
     void *there = NULL;
-    rk_device_use(device);
+    rk_device_make_current(device);
     cudaError_t error = cudaHostRegister(memory, n_bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
     if (error != cudaSuccess) return memory_error(error, n_bytes, "pinning memory");
     error = cudaHostGetDevicePointer(&there, memory, 0);
@@ -174,11 +174,11 @@ rk_status rk_device_pin(rk_device *device, void *memory, size_t n_bytes) {
 
 void rk_device_unpin(rk_device *device, void *memory) {
     if (!memory) return;
-    rk_device_use(device);
+    rk_device_make_current(device);
     rk_device_record_failure(device, cudaHostUnregister(memory), "unpinning memory");
 }
 
-rk_status rk_device_write(rk_device *device, void *to_device, const void *from_host, size_t n_bytes) {
+rk_status rk_device_upload(rk_device *device, void *to_device, const void *from_host, size_t n_bytes) {
     for (size_t at = 0; at < n_bytes; at += STAGING_BYTES) {
         size_t n = n_bytes - at < STAGING_BYTES ? n_bytes - at : STAGING_BYTES;
         memcpy(device->staging, (const char *)from_host + at, n);
@@ -188,7 +188,7 @@ rk_status rk_device_write(rk_device *device, void *to_device, const void *from_h
     return RK_OK;
 }
 
-rk_status rk_device_read(rk_device *device, void *to_host, const void *from_device, size_t n_bytes) {
+rk_status rk_device_download(rk_device *device, void *to_host, const void *from_device, size_t n_bytes) {
     for (size_t at = 0; at < n_bytes; at += STAGING_BYTES) {
         size_t n = n_bytes - at < STAGING_BYTES ? n_bytes - at : STAGING_BYTES;
         rk_stream_download(device->stream, device->staging, (const char *)from_device + at, n);

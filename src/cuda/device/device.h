@@ -6,8 +6,8 @@
  * else can be called.
  *
  * Work is given to streams and done later, in order within a stream, in any order between streams but for
- * rk_stream_wait and rk_stream_wait_mark. Launches and copies return nothing: the first failure of a device
- * is kept and rk_stream_sync returns it (and every later one), so a step is checked once.
+ * rk_stream_wait_for_stream and rk_stream_wait_event. Launches and copies return nothing: the first failure
+ * of a device is kept and rk_stream_sync returns it (and every later one), so a step is checked once.
  *
  * Thread rule: one thread at a time per device. */
 #ifndef RK_CUDA_DEVICE_DEVICE_H
@@ -25,7 +25,7 @@ extern "C" {
 
 typedef struct rk_device rk_device;
 typedef struct rk_stream rk_stream;
-typedef struct rk_stream_mark rk_stream_mark; /* a place in a stream's work */
+typedef struct rk_stream_event rk_stream_event; /* a place in a stream's work */
 typedef struct rk_launch_graph rk_launch_graph;
 
 typedef struct rk_device_info {
@@ -66,14 +66,14 @@ rk_device *rk_stream_device(const rk_stream *stream);
 rk_status rk_stream_sync(rk_stream *stream); /* wait for all of its work; the device's first failure */
 
 /* What `stream` is given from now on begins after all that `other` has been given so far. */
-void rk_stream_wait(rk_stream *stream, rk_stream *other);
+void rk_stream_wait_for_stream(rk_stream *stream, rk_stream *other);
 /* The same in two steps: mark a place now, wait for it later, or on the host. A mark may be set again; one
  * never set is passed at once. */
-rk_status rk_stream_mark_create(rk_device *device, rk_stream_mark **out);
-void rk_stream_mark_free(rk_stream_mark *mark);
-void rk_stream_set_mark(rk_stream *stream, rk_stream_mark *mark);
-void rk_stream_wait_mark(rk_stream *stream, rk_stream_mark *mark);
-rk_status rk_stream_mark_sync(rk_stream_mark *mark);
+rk_status rk_stream_event_create(rk_device *device, rk_stream_event **out);
+void rk_stream_event_free(rk_stream_event *mark);
+void rk_stream_record_event(rk_stream *stream, rk_stream_event *mark);
+void rk_stream_wait_event(rk_stream *stream, rk_stream_event *mark);
+rk_status rk_stream_event_sync(rk_stream_event *mark);
 
 /* Copies. The host's side must be pinned (rk_device_alloc_host) and stay as it is until the stream has done
  * the copy. */
@@ -83,8 +83,8 @@ void rk_stream_copy(rk_stream *stream, void *to_device, const void *from_device,
 void rk_stream_fill(rk_stream *stream, void *device_memory, int byte, size_t n_bytes);
 /* Ordinary (not pinned) memory of the host, through a pinned buffer of the device's; back when it is done.
  * For what is not in a step. */
-rk_status rk_device_write(rk_device *device, void *to_device, const void *from_host, size_t n_bytes);
-rk_status rk_device_read(rk_device *device, void *to_host, const void *from_device, size_t n_bytes);
+rk_status rk_device_upload(rk_device *device, void *to_device, const void *from_host, size_t n_bytes);
+rk_status rk_device_download(rk_device *device, void *to_host, const void *from_device, size_t n_bytes);
 
 /* What the stream is given between begin and end is kept instead of done, and can then be run again and again
  * with one call. Arguments are kept as they are: what changes from run to run must be in the device's memory.

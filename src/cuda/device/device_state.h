@@ -18,17 +18,17 @@ typedef enum rk_stream_scratch_kind {
     RK_SCRATCH_WORKSPACE,
     RK_SCRATCH_KINDS
 } rk_stream_scratch_kind;
-typedef struct rk_scratch {
-    struct rk_scratch
+typedef struct rk_device_scratch {
+    struct rk_device_scratch
         *before; /* smaller ones stay until the stream ends, since graphs of launches may hold them */
     void *memory;
     size_t n_bytes;
-} rk_scratch;
+} rk_device_scratch;
 
 struct rk_device {
     int32_t number;
     rk_device_info info;
-    rk_stream *stream; /* the device's own: fills of new memory, rk_device_write and _read */
+    rk_stream *stream; /* the device's own: fills of new memory, rk_device_upload and _read */
     void *staging;     /* pinned, STAGING_BYTES */
     rk_blas *blas;
     rk_status failure; /* the first; RK_OK: none */
@@ -38,17 +38,17 @@ struct rk_device {
 struct rk_stream {
     rk_device *device;
     cudaStream_t native;
-    cudaEvent_t reached; /* for rk_stream_wait */
-    rk_scratch *scratch[RK_SCRATCH_KINDS];
+    cudaEvent_t reached; /* for rk_stream_wait_for_stream */
+    rk_device_scratch *scratch[RK_SCRATCH_KINDS];
 };
 
 /* At least n_bytes, aligned to 256. NULL where it cannot be had (also while launches are captured: the same
  * work must have been done once before), kept as the device's failure. */
 void *rk_stream_scratch(rk_stream *stream, rk_stream_scratch_kind kind, size_t n_bytes);
-void rk_scratch_free(rk_device *device, rk_scratch *scratch);
+void rk_scratch_free(rk_device *device, rk_device_scratch *scratch);
 bool rk_stream_is_captured(const rk_stream *stream);
 
-void rk_device_use(const rk_device *device); /* makes it the thread's */
+void rk_device_make_current(const rk_device *device); /* makes it the thread's */
 rk_status rk_cuda_error(cudaError_t error, const char *what);
 
 /* Keeps a failure of the device, if `error` is one and the first. */

@@ -1,6 +1,6 @@
 #include "cuda/device/device_state.h"
 
-struct rk_stream_mark {
+struct rk_stream_event {
     rk_device *device;
     cudaEvent_t event;
     bool is_set;
@@ -11,7 +11,7 @@ struct rk_launch_graph {
 
 rk_status rk_stream_create(rk_device *device, rk_stream **out) {
     rk_stream *stream;
-    rk_device_use(device);
+    rk_device_make_current(device);
     RK_TRY(rk_alloc(1, sizeof *stream, &stream));
     stream->device = device;
     cudaError_t error = cudaStreamCreateWithFlags(&stream->native, cudaStreamNonBlocking);
@@ -26,7 +26,7 @@ rk_status rk_stream_create(rk_device *device, rk_stream **out) {
 
 void rk_stream_free(rk_stream *stream) {
     if (!stream) return;
-    rk_device_use(stream->device);
+    rk_device_make_current(stream->device);
     if (stream->native && cudaStreamSynchronize(stream->native) != cudaSuccess)
         (void)cudaGetLastError(); /* its failure is nobody else's */
     for (int kind = 0; kind < RK_SCRATCH_KINDS; kind++)
@@ -41,7 +41,7 @@ rk_device *rk_stream_device(const rk_stream *stream) {
 }
 
 cudaStream_t rk_stream_native(rk_stream *stream) {
-    rk_device_use(stream->device);
+    rk_device_make_current(stream->device);
     return stream->native;
 }
 
@@ -62,15 +62,15 @@ rk_status rk_stream_sync(rk_stream *stream) {
     return rk_device_failure(stream->device);
 }
 
-void rk_stream_wait(rk_stream *stream, rk_stream *other) {
+void rk_stream_wait_for_stream(rk_stream *stream, rk_stream *other) {
     record_failure(stream, cudaEventRecord(other->reached, rk_stream_native(other)), "setting a mark");
     record_failure(stream, cudaStreamWaitEvent(rk_stream_native(stream), other->reached, 0),
                    "waiting for a stream");
 }
 
-rk_status rk_stream_mark_create(rk_device *device, rk_stream_mark **out) {
-    rk_stream_mark *mark;
-    rk_device_use(device);
+rk_status rk_stream_event_create(rk_device *device, rk_stream_event **out) {
+    rk_stream_event *mark;
+    rk_device_make_current(device);
     RK_TRY(rk_alloc(1, sizeof *mark, &mark));
     mark->device = device;
     cudaError_t error = cudaEventCreateWithFlags(&mark->event, cudaEventDisableTiming);
@@ -82,26 +82,26 @@ rk_status rk_stream_mark_create(rk_device *device, rk_stream_mark **out) {
     return rk_cuda_error(error, "a mark cannot be made");
 }
 
-void rk_stream_mark_free(rk_stream_mark *mark) {
+void rk_stream_event_free(rk_stream_event *mark) {
     if (!mark) return;
-    rk_device_use(mark->device);
+    rk_device_make_current(mark->device);
     (void)cudaEventDestroy(mark->event);
     rk_free(mark);
 }
 
-void rk_stream_set_mark(rk_stream *stream, rk_stream_mark *mark) {
+void rk_stream_record_event(rk_stream *stream, rk_stream_event *mark) {
     record_failure(stream, cudaEventRecord(mark->event, rk_stream_native(stream)), "setting a mark");
     mark->is_set = true;
 }
 
-void rk_stream_wait_mark(rk_stream *stream, rk_stream_mark *mark) {
+void rk_stream_wait_event(rk_stream *stream, rk_stream_event *mark) {
     if (mark->is_set)
         record_failure(stream, cudaStreamWaitEvent(rk_stream_native(stream), mark->event, 0),
                        "waiting for a mark");
 }
 
-rk_status rk_stream_mark_sync(rk_stream_mark *mark) {
-    rk_device_use(mark->device);
+rk_status rk_stream_event_sync(rk_stream_event *mark) {
+    rk_device_make_current(mark->device);
     if (mark->is_set)
         rk_device_record_failure(mark->device, cudaEventSynchronize(mark->event), "work on the GPU");
     return rk_device_failure(mark->device);

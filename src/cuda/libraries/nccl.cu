@@ -94,7 +94,7 @@ rk_status rk_nccl_create(rk_device *device, const char id[RK_NCCL_ID_BYTES], int
     n->device = device;
     n->rank = rank;
     memcpy(&unique, id, sizeof unique);
-    rk_device_use(device);
+    rk_device_make_current(device);
     ncclResult_t result = nccl.ncclCommInitRank(&n->comm, size, unique, rank);
     if (result == ncclSuccess) {
         *out = n;
@@ -112,7 +112,7 @@ static void abort_comm(rk_nccl *n) {
 
 void rk_nccl_free(rk_nccl *n) {
     if (!n) return;
-    rk_device_use(n->device);
+    rk_device_make_current(n->device);
     if (n->device->failure != RK_OK) abort_comm(n);
     if (n->comm) (void)nccl.ncclCommDestroy(n->comm);
     rk_free(n);
@@ -136,13 +136,13 @@ void rk_nccl_all_to_all(rk_nccl *n, rk_stream *stream, const rk_device_message *
     record_failure(n, nccl.ncclGroupEnd(), "an exchange");
 }
 
-void rk_nccl_sum(rk_nccl *n, rk_stream *stream, float *values, size_t count) {
+void rk_nccl_all_reduce(rk_nccl *n, rk_stream *stream, float *values, size_t count) {
     record_failure(
         n, nccl.ncclAllReduce(values, values, count, ncclFloat32, ncclSum, n->comm, rk_stream_native(stream)),
         "a sum");
 }
 
-void rk_nccl_gather(rk_nccl *n, rk_stream *stream, const void *mine, size_t n_bytes, void *all) {
+void rk_nccl_all_gather(rk_nccl *n, rk_stream *stream, const void *mine, size_t n_bytes, void *all) {
     record_failure(n, nccl.ncclAllGather(mine, all, n_bytes, ncclInt8, n->comm, rk_stream_native(stream)),
                    "a gather");
 }

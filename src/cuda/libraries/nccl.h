@@ -35,10 +35,10 @@ void rk_nccl_free(rk_nccl *nccl); /* all of its work is done, or rk_nccl_wait ha
  * sizes. */
 void rk_nccl_all_to_all(rk_nccl *nccl, rk_stream *stream, const rk_device_message *send, size_t n_send,
                         const rk_device_message *receive, size_t n_receive);
-void rk_nccl_sum(rk_nccl *nccl, rk_stream *stream, float *values,
-                 size_t n); /* over ranks; the same bits on each */
-void rk_nccl_gather(rk_nccl *nccl, rk_stream *stream, const void *mine, size_t n_bytes,
-                    void *all); /* all [size * n_bytes] */
+void rk_nccl_all_reduce(rk_nccl *nccl, rk_stream *stream, float *values,
+                        size_t n); /* over ranks; the same bits on each */
+void rk_nccl_all_gather(rk_nccl *nccl, rk_stream *stream, const void *mine, size_t n_bytes,
+                        void *all); /* all [size * n_bytes] */
 /* Waits for all work of the stream; RK_PEER_LOST after timeout_s. After any failure NCCL is of no more
  * use. */
 rk_status rk_nccl_wait(rk_nccl *nccl, rk_stream *stream, double timeout_s);

@@ -29,10 +29,10 @@ void rk_nccl_all_to_all(rk_nccl *nccl, rk_stream *stream, const rk_device_messag
                         const rk_device_message *receive, size_t n_receive) {
     abort();
 }
-void rk_nccl_sum(rk_nccl *nccl, rk_stream *stream, float *values, size_t n) {
+void rk_nccl_all_reduce(rk_nccl *nccl, rk_stream *stream, float *values, size_t n) {
     abort();
 }
-void rk_nccl_gather(rk_nccl *nccl, rk_stream *stream, const void *mine, size_t n_bytes, void *all) {
+void rk_nccl_all_gather(rk_nccl *nccl, rk_stream *stream, const void *mine, size_t n_bytes, void *all) {
     abort();
 }
 rk_status rk_nccl_wait(rk_nccl *nccl, rk_stream *stream, double timeout_s) {

@@ -100,8 +100,8 @@ __global__ static void sum_pairs_kernel(rk_cuda_metric_args a, rk_cuda_metric_me
     m.partials[RK_CUDA_METRIC_BLOCKS + blockIdx.x] = positives;
 }
 
-__global__ static void end_auc_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m, int64_t n_tiles,
-                                      int n_blocks) {
+__global__ static void finish_auc_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m, int64_t n_tiles,
+                                         int n_blocks) {
     double ordered = 0, positives = 0, negatives = m.tiles[n_tiles];
     for (int b = 0; b < n_blocks; b++) {
         ordered += m.partials[b];
@@ -114,13 +114,13 @@ __global__ static void end_auc_kernel(rk_cuda_metric_args a, rk_cuda_metric_memo
  * the same] / 2, over their number */
 void rk_cuda_auc(rk_stream *stream, const rk_cuda_metric_args *args, const rk_cuda_metric_memory *memory) {
     int64_t n_tiles = (args->n + RK_CUDA_AUC_TILE - 1) / RK_CUDA_AUC_TILE;
-    uint32_t blocks = rk_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
-    RK_LAUNCH(make_keys_kernel, rk_blocks_of(args->n, RK_THREADS), RK_THREADS, 0, stream, *args, *memory);
+    uint32_t blocks = rk_grid_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
+    RK_LAUNCH(make_keys_kernel, rk_grid_blocks(args->n, RK_THREADS), RK_THREADS, 0, stream, *args, *memory);
     if (args->n > 0)
         rk_cuda_sort_u64(stream, args->n, 32, memory->keys, memory->sorted, memory->places, memory->order,
                          memory->scratch, memory->scratch_bytes);
     RK_LAUNCH(sum_tiles_kernel, (uint32_t)n_tiles, RK_THREADS, 0, stream, *args, *memory);
     RK_LAUNCH(scan_tiles_kernel, 1, 1, 0, stream, *memory, n_tiles);
     RK_LAUNCH(sum_pairs_kernel, blocks, RK_THREADS, 0, stream, *args, *memory, n_tiles);
-    RK_LAUNCH(end_auc_kernel, 1, 1, 0, stream, *args, *memory, n_tiles, (int)blocks);
+    RK_LAUNCH(finish_auc_kernel, 1, 1, 0, stream, *args, *memory, n_tiles, (int)blocks);
 }

@@ -40,7 +40,7 @@ __global__ static void sum_groups_kernel(rk_cuda_metric_args a, rk_cuda_metric_m
     m.partials[RK_CUDA_METRIC_BLOCKS + blockIdx.x] = weights;
 }
 
-__global__ static void end_gauc_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m, int n_blocks) {
+__global__ static void finish_gauc_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m, int n_blocks) {
     double sum = 0, weights = 0;
     for (int b = 0; b < n_blocks; b++) {
         sum += m.partials[b];
@@ -51,12 +51,12 @@ __global__ static void end_gauc_kernel(rk_cuda_metric_args a, rk_cuda_metric_mem
 
 /* totals->gauc = the groups' AUCs, weighted by the groups' weights; groups of one class are left out. */
 void rk_cuda_gauc(rk_stream *stream, const rk_cuda_metric_args *args, const rk_cuda_metric_memory *memory) {
-    uint32_t blocks = rk_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
-    RK_LAUNCH(make_group_keys_kernel, rk_blocks_of(args->n, RK_THREADS), RK_THREADS, 0, stream, *args,
+    uint32_t blocks = rk_grid_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
+    RK_LAUNCH(make_group_keys_kernel, rk_grid_blocks(args->n, RK_THREADS), RK_THREADS, 0, stream, *args,
               *memory);
     if (args->n > 0)
         rk_cuda_sort_u64(stream, args->n, 64, memory->keys, memory->sorted, memory->places, memory->order,
                          memory->scratch, memory->scratch_bytes);
     RK_LAUNCH(sum_groups_kernel, blocks, RK_THREADS, 0, stream, *args, *memory);
-    RK_LAUNCH(end_gauc_kernel, 1, 1, 0, stream, *args, *memory, (int)blocks);
+    RK_LAUNCH(finish_gauc_kernel, 1, 1, 0, stream, *args, *memory, (int)blocks);
 }

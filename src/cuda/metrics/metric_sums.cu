@@ -16,7 +16,8 @@ __global__ static void sum_samples_kernel(rk_cuda_metric_args a, rk_cuda_metric_
 }
 
 /* A thread a sum. */
-__global__ static void end_sums_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m, int n_blocks) {
+__global__ static void finish_metric_sums_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m,
+                                                 int n_blocks) {
     double sum = 0;
     for (int b = 0; b < n_blocks; b++) sum += m.partials[threadIdx.x * RK_CUDA_METRIC_BLOCKS + b];
     a.totals->sums[threadIdx.x] = sum;
@@ -25,7 +26,7 @@ __global__ static void end_sums_kernel(rk_cuda_metric_args a, rk_cuda_metric_mem
 /* totals->sums = rk_metric_add of all samples */
 void rk_cuda_metric_sums(rk_stream *stream, const rk_cuda_metric_args *args,
                          const rk_cuda_metric_memory *memory) {
-    uint32_t blocks = rk_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
+    uint32_t blocks = rk_grid_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
     RK_LAUNCH(sum_samples_kernel, blocks, RK_THREADS, 0, stream, *args, *memory);
-    RK_LAUNCH(end_sums_kernel, 1, RK_METRIC_SUMS, 0, stream, *args, *memory, (int)blocks);
+    RK_LAUNCH(finish_metric_sums_kernel, 1, RK_METRIC_SUMS, 0, stream, *args, *memory, (int)blocks);
 }

@@ -36,8 +36,8 @@ __device__ static inline int64_t id_at(const rk_cuda_batch *batch, uint32_t i) {
 
 /* The feature of a sample among those of all features. */
 __device__ static inline uint32_t feature_of(const rk_cuda_batch *batch, uint32_t item) {
-    return rk_last_begun(batch->n_features, item,
-                         [batch](uint32_t f) { return batch->feature_ids[f].first_sample; });
+    return rk_find_last_begun(batch->n_features, item,
+                              [batch](uint32_t f) { return batch->feature_ids[f].first_sample; });
 }
 
 __device__ static inline sample_ids sample_at(const rk_cuda_batch *batch, uint32_t item) {

@@ -32,7 +32,7 @@ __global__ static void convert_rows_kernel(int64_t n, int32_t dim, rk_cuda_rows_
 /* to[r, c] = from[r, c], rounded to the nearest; what is finite stays so */
 extern "C" void rk_cuda_convert_rows(rk_stream *stream, int64_t n, int32_t dim, const rk_cuda_rows_at *from,
                                      const rk_cuda_rows_at *to) {
-    RK_LAUNCH(convert_rows_kernel, rk_blocks_of(n * dim, RK_THREADS), RK_THREADS, 0, stream, n, dim, *from,
+    RK_LAUNCH(convert_rows_kernel, rk_grid_blocks(n * dim, RK_THREADS), RK_THREADS, 0, stream, n, dim, *from,
               *to);
 }
 

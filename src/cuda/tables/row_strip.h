@@ -7,7 +7,7 @@
 
 extern "C" {
 #include "base/rng.h"
-#include "kernels/inline/column_bits.h"
+#include "kernels/inline/column_random_bits.h"
 #include "kernels/inline/optimizer_rules.h"
 }
 
@@ -26,7 +26,7 @@ typedef struct rk_row_sums {
 } rk_row_sums;
 
 /* Which slot has one value a row, or -1. */
-__device__ static inline int rk_row_slot(const rk_update *u) {
+__device__ static inline int rk_per_row_slot(const rk_update *u) {
     return u->kind == RK_OPTIMIZER_ROWWISE_ADAGRAD ? 0 : u->kind == RK_OPTIMIZER_ROWWISE_ADAM ? 1 : -1;
 }
 
@@ -37,7 +37,7 @@ __device__ static inline void rk_strip_load(const rk_cuda_table *t, const rk_upd
     s->n = left < 0 ? 0 : left < 4 ? left : 4;
     rk_load_strip(t, t->rows, place, column, s->w);
     for (int i = 0; i < 2; i++)
-        if (t->slots[i] && i != rk_row_slot(u))
+        if (t->slots[i] && i != rk_per_row_slot(u))
             rk_load_floats(t->slots[i] + place * (uint64_t)t->dim, column, t->dim, t->dim % 4 == 0,
                            s->slots[i]);
         else
@@ -48,20 +48,20 @@ __device__ static inline void rk_strip_load(const rk_cuda_table *t, const rk_upd
 __device__ static inline void rk_strip_begin(const rk_update *u, float l2, rk_strip *s) {
     if (l2 != 0)
         for (int j = 0; j < 4; j++) s->g[j] += l2 * s->w[j];
-    if (rk_cuda_needs_sums(u->kind)) begin_values(u, s->w, s->g, RK_STRIP);
+    if (rk_cuda_needs_sums(u->kind)) clip_gradient_and_decay(u, s->w, s->g, RK_STRIP);
 }
 
 /* The sixteen lanes of sum_of_squares (kernels/inline/optimizer_rules.h): column k is added to lane k % 16,
  * in ascending order. Lanes of the group that are alike in number modulo 4 keep the same four of the sixteen.
  * All lanes of the warp take part; class_ is the same in all. */
-__device__ static inline void rk_add_to_sixteen(float sixteen[4], const float squares[4], uint32_t class_) {
+__device__ static inline void rk_add_to_lane_sums(float sixteen[4], const float squares[4], uint32_t class_) {
     uint32_t lane = rk_table_lane(), first = lane >> class_ << class_;
     uint32_t n = class_ > 2 ? 1u << (class_ - 2) : 1, own = class_ > 2 ? first + (lane - first) % 4 : lane;
     for (uint32_t r = 0; r < n; r++)
         for (int j = 0; j < 4; j++) sixteen[j] += __shfl_sync(RK_FULL_WARP, squares[j], (int)(own + 4 * r));
 }
 
-__device__ static inline float rk_sum_sixteen(float sixteen[4], uint32_t class_) {
+__device__ static inline float rk_reduce_lane_sums(float sixteen[4], uint32_t class_) {
     for (uint32_t width = class_ > 1 ? 2 : class_; width; width /= 2)
         for (int j = 0; j < 4; j++) sixteen[j] += __shfl_xor_sync(RK_FULL_WARP, sixteen[j], (int)width);
     return (sixteen[0] + sixteen[2]) + (sixteen[1] + sixteen[3]);
@@ -96,7 +96,7 @@ __device__ static inline float rk_strip_step(const rk_update *u, const rk_row_su
     } else {
         lars_values(u, sums->w, sums->g, w, m, s->g, RK_STRIP);
     }
-    end_values(u, w, RK_STRIP);
+    clip_weights(u, w, RK_STRIP);
     return row_slot;
 }
 
@@ -111,7 +111,7 @@ __device__ static inline void rk_store_halves(const rk_cuda_table *t, uint64_t p
     uint32_t words[4];
     rk_rng_block(seed, 0, row, words);
     for (int j = 0; j < 4; j++) {
-        uint32_t bits = column_bits(words, t->first_column + s->column + j);
+        uint32_t bits = column_random_bits(words, t->first_column + s->column + j);
         halves[j] = t->dtype == RK_BF16 ? rk_bf16_from_f32_stochastic(s->w[j], bits)
                                         : rk_f16_from_f32_stochastic(s->w[j], bits);
     }
@@ -132,7 +132,7 @@ __device__ static inline void rk_strip_store(const rk_cuda_table *t, const rk_up
     else
         rk_store_halves(t, place, row, seed, s);
     for (int i = 0; i < 2; i++)
-        if (t->slots[i] && i != rk_row_slot(u))
+        if (t->slots[i] && i != rk_per_row_slot(u))
             rk_store_floats(t->slots[i] + place * (uint64_t)t->dim, s->column, t->dim, t->dim % 4 == 0,
                             s->slots[i]);
 }

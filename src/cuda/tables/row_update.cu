@@ -136,7 +136,7 @@ __device__ static inline void update_values(const row_step *r, uint32_t class_) 
     for (int32_t column = first; column < r->table->dim; column += 4 << class_) {
         rk_strip s;
         load_strip(r, column, &s);
-        step_row(u, s.w, s.slots[0], s.slots[1], s.g, RK_STRIP);
+        apply_rule_to_row(u, s.w, s.slots[0], s.slots[1], s.g, RK_STRIP);
         rk_strip_store(r->table, u, r->place, row, r->step->seed, &s);
     }
 }
@@ -152,12 +152,12 @@ __device__ static inline rk_row_sums sum_squares(const row_step *r, uint32_t cla
             load_strip(r, at + first, s);
             rk_strip_squares(&r->step->update, s, w, g, steps);
         }
-        rk_add_to_sixteen(w16, w, class_);
-        rk_add_to_sixteen(g16, g, class_);
-        rk_add_to_sixteen(steps16, steps, class_);
+        rk_add_to_lane_sums(w16, w, class_);
+        rk_add_to_lane_sums(g16, g, class_);
+        rk_add_to_lane_sums(steps16, steps, class_);
     }
-    rk_row_sums sums = {rk_sum_sixteen(w16, class_), rk_sum_sixteen(g16, class_),
-                        rk_sum_sixteen(steps16, class_)};
+    rk_row_sums sums = {rk_reduce_lane_sums(w16, class_), rk_reduce_lane_sums(g16, class_),
+                        rk_reduce_lane_sums(steps16, class_)};
     return sums;
 }
 
@@ -165,7 +165,7 @@ __device__ static inline rk_row_sums sum_squares(const row_step *r, uint32_t cla
 __device__ static inline void update_with_sums(const row_step *r, uint32_t class_) {
     int32_t first = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4, width = 4 << class_;
     const rk_update *u = &r->step->update;
-    int row_slot = r->is_here ? rk_row_slot(u) : -1;
+    int row_slot = r->is_here ? rk_per_row_slot(u) : -1;
     float before = row_slot >= 0 ? r->table->slots[row_slot][r->place] : 0, after = before;
     rk_strip s;
     rk_row_sums sums = sum_squares(r, class_, &s);

@@ -16,7 +16,8 @@ __global__ static void mark_segments_kernel(const rk_cuda_batch *batch) {
 
 /* The table of a key. */
 __device__ static inline uint32_t table_of_key(const rk_cuda_batch *batch, uint64_t key) {
-    return rk_last_begun(batch->n_tables, key, [batch](uint32_t t) { return batch->tables[t].first_key; });
+    return rk_find_last_begun(batch->n_tables, key,
+                              [batch](uint32_t t) { return batch->tables[t].first_key; });
 }
 
 /* Classes after `before` up to `last` begin at segment s. */
@@ -35,7 +36,7 @@ __device__ static inline void make_segment(const rk_cuda_batch *batch, uint32_t 
     begin_classes(batch->counts, before, table->class_, number);
 }
 
-__device__ static inline void end_segments(const rk_cuda_batch *batch, uint32_t p) {
+__device__ static inline void close_segments(const rk_cuda_batch *batch, uint32_t p) {
     uint32_t n = batch->numbers[p];
     batch->counts->n_segments = n;
     batch->segments[n].begin = p + 1;
@@ -48,7 +49,7 @@ __global__ static void make_segments_kernel(const rk_cuda_batch *batch) {
         if (batch->sorted_keys[p] == batch->none_key) continue;
         batch->sorted_uses[p] = batch->uses[batch->sorted[p]];
         if (batch->heads[p]) make_segment(batch, p);
-        if (p + 1 == batch->n_uses || batch->sorted_keys[p + 1] == batch->none_key) end_segments(batch, p);
+        if (p + 1 == batch->n_uses || batch->sorted_keys[p + 1] == batch->none_key) close_segments(batch, p);
     }
 }
 

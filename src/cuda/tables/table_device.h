@@ -51,7 +51,7 @@ __device__ static inline bool rk_batch_is_refused(const rk_cuda_batch *batch) {
 }
 
 /* Four values of bf16 or f16. */
-__device__ static inline void rk_widen(int32_t dtype, uint2 x, float v[4]) {
+__device__ static inline void rk_widen_halves(int32_t dtype, uint2 x, float v[4]) {
     uint16_t halves[4] = {(uint16_t)x.x, (uint16_t)(x.x >> 16), (uint16_t)x.y, (uint16_t)(x.y >> 16)};
     for (int j = 0; j < 4; j++)
         v[j] = dtype == RK_BF16 ? rk_bf16_to_f32(halves[j]) : rk_f16_to_f32(halves[j]);
@@ -78,7 +78,7 @@ __device__ static inline void rk_load_strip(const rk_cuda_table *table, const vo
     const uint16_t *row = (const uint16_t *)rows + at;
     if (column >= dim) return;
     if (dim % 4 == 0)
-        rk_widen(table->dtype, *(const uint2 *)row, v);
+        rk_widen_halves(table->dtype, *(const uint2 *)row, v);
     else
         for (int32_t j = 0; j < 4 && column + j < dim; j++)
             v[j] = table->dtype == RK_BF16 ? rk_bf16_to_f32(row[j]) : rk_f16_to_f32(row[j]);
@@ -109,7 +109,7 @@ __device__ static inline void rk_load_strips(const rk_cuda_table *table, const u
         const uint16_t *rows = (const uint16_t *)table->rows + column;
         uint2 x[RK_CUDA_TILE];
         for (int u = 0; u < RK_CUDA_TILE; u++) x[u] = *(const uint2 *)(rows + at[u]);
-        for (int u = 0; u < RK_CUDA_TILE; u++) rk_widen(table->dtype, x[u], v[u]);
+        for (int u = 0; u < RK_CUDA_TILE; u++) rk_widen_halves(table->dtype, x[u], v[u]);
     } else {
         for (int u = 0; u < RK_CUDA_TILE; u++)
             rk_load_strip(table, table->rows, places[u] != RK_CUDA_NONE ? places[u] : 0, column, v[u]);
@@ -149,7 +149,7 @@ __device__ static inline uint32_t rk_tile_at(const rk_cuda_batch *batch, uint32_
 /* The last of n whose beginnings, in ascending order, are at or before `place`: whose place it is, since
  * those that have none begin where the next ones do. */
 template <typename begin_of>
-__device__ static inline uint32_t rk_last_begun(uint32_t n, uint64_t place, begin_of begin) {
+__device__ static inline uint32_t rk_find_last_begun(uint32_t n, uint64_t place, begin_of begin) {
     uint32_t low = 0, high = n;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
@@ -163,8 +163,8 @@ __device__ static inline uint32_t rk_last_begun(uint32_t n, uint64_t place, begi
 
 /* The feature that a tile of the lookup is of. */
 __device__ static inline uint32_t rk_tile_feature(const rk_cuda_batch *batch, uint32_t tile) {
-    return rk_last_begun(batch->n_features, tile,
-                         [batch](uint32_t f) { return batch->feature_ids[f].first_tile; });
+    return rk_find_last_begun(batch->n_features, tile,
+                              [batch](uint32_t f) { return batch->feature_ids[f].first_tile; });
 }
 
 /* Sums of n chunks, from the batch's partial `first` on, to sum: in order, four under way, since a hot row

@@ -14,8 +14,8 @@ typedef struct pair_list {
     size_t n, capacity;
 } pair_list;
 
-rk_status rk_pair_id(const rk_batch *batch, const rk_data_schema *schema, int32_t feature, int64_t i,
-                     int64_t *out) {
+rk_status rk_batch_single_id(const rk_batch *batch, const rk_data_schema *schema, int32_t feature, int64_t i,
+                             int64_t *out) {
     const rk_ids *ids = &batch->features[feature];
     int64_t begin = rk_ids_begin(ids, i), n = rk_ids_begin(ids, i + 1) - begin;
     const rk_data_feature_info *info = &schema->features[feature];
@@ -38,8 +38,8 @@ static rk_status add_pairs_of_batch(const rk_batch *batch, const rk_data_schema 
                                     rk_pair_features features, pair_list *list) {
     for (int64_t i = 0; i < batch->n; i++) {
         pair p;
-        RK_TRY(rk_pair_id(batch, schema, features.user, i, &p.user));
-        RK_TRY(rk_pair_id(batch, schema, features.item, i, &p.item));
+        RK_TRY(rk_batch_single_id(batch, schema, features.user, i, &p.user));
+        RK_TRY(rk_batch_single_id(batch, schema, features.item, i, &p.item));
         RK_TRY(add_pair(list, p));
     }
     return RK_OK;

@@ -21,8 +21,8 @@ typedef struct rk_pair_features {
 } rk_pair_features;
 
 /* The one id of a feature in sample i; RK_BAD_DATA naming row and feature if there is none or several. */
-rk_status rk_pair_id(const rk_batch *batch, const rk_data_schema *schema, int32_t feature, int64_t i,
-                     int64_t *out);
+rk_status rk_batch_single_id(const rk_batch *batch, const rk_data_schema *schema, int32_t feature, int64_t i,
+                             int64_t *out);
 
 /* All pairs of the dataset, from its beginning to its end. */
 rk_status rk_interactions_collect(rk_dataset *dataset, rk_pair_features features, rk_interactions **out);

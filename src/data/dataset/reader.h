@@ -20,7 +20,7 @@ typedef struct rk_reader_part {
     int64_t file_row; /* number of the piece's first row in the files; without an index once it is placed */
     size_t place;     /* of the index */
     rk_window rows;   /* those of the split */
-    rk_transform_memory memory;
+    rk_transform_scratch memory;
     bool two_steps, is_parsed;
     bool is_passed;      /* all of its rows are in windows of other shares, and so it is not parsed */
     int64_t passed_rows; /* of the split */

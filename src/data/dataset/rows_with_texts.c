@@ -23,7 +23,7 @@ struct rk_rows_with_texts {
     int64_t file_row, row; /* its number in the files, and in the split */
     int64_t n_skipped;
     rk_vocabulary seen; /* texts of the first column, with `once` */
-    rk_transform_memory memory;
+    rk_transform_scratch memory;
     rk_window window;
     rk_batch_memory batch;
     /* of the batch */
@@ -92,7 +92,8 @@ static rk_span read_text(const rk_rows_with_texts *r, size_t column, int64_t row
                          char scratch[RK_VALUE_BYTES]) {
     rk_values values =
         rk_rows_values(&r->reader, &r->chunk->columns, (int32_t)(r->transforms->n_names + column), row);
-    return values.begin < values.end ? rk_value_text(values.column, values.begin, scratch) : (rk_span){"", 0};
+    return values.begin < values.end ? rk_value_as_text(values.column, values.begin, scratch)
+                                     : (rk_span){"", 0};
 }
 
 /* What stands beside a row that is in the window. */

@@ -435,7 +435,7 @@ static rk_status append_rows(column_reader *t, int64_t first, int64_t n) {
     return RK_OK;
 }
 
-rk_status rk_arrow_take_column(const struct ArrowSchema *s, const struct ArrowArray *a, int64_t child,
+rk_status rk_arrow_read_column(const struct ArrowSchema *s, const struct ArrowArray *a, int64_t child,
                                const rk_arrow_manner *manner, rk_column *out) {
     column_reader t = {.manner = manner, .out = out};
     RK_TRY(open_column_reader(s->children[child]->name, s->children[child], a->children[child], &t));

@@ -21,7 +21,7 @@ typedef struct rk_arrow_manner {
 } rk_arrow_manner;
 /* All rows of a child of a struct that was checked, in place of those that the column has. Texts, and numbers
  * of the column's own type without nulls, stay where they are in the array's memory. */
-rk_status rk_arrow_take_column(const struct ArrowSchema *schema, const struct ArrowArray *array,
+rk_status rk_arrow_read_column(const struct ArrowSchema *schema, const struct ArrowArray *array,
                                int64_t child, const rk_arrow_manner *manner, rk_column *out);
 
 #endif

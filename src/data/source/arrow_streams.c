@@ -32,7 +32,8 @@ void rk_arrow_streams_release(rk_arrow_streams *s) {
 static rk_status unknown_stream_error(const rk_arrow_streams *s, const char *path, const char *name) {
     rk_status status = rk_error(RK_NOT_FOUND, "'%s': the program gives no stream of this name", path);
     const char *nearest =
-        s ? rk_nearest_of(name, s->openers, sizeof *s->openers, offsetof(rk_arrow_opener, name), s->n) : NULL;
+        s ? rk_nearest_name_of(name, s->openers, sizeof *s->openers, offsetof(rk_arrow_opener, name), s->n)
+          : NULL;
     return nearest ? rk_error_hint(status, "is 'arrow:%s' meant?", nearest)
                    : rk_error_hint(status, "rk_config_add_stream gives one; a file's path has no 'arrow:'");
 }
@@ -50,7 +51,7 @@ rk_status rk_arrow_streams_open(const rk_arrow_streams *s, const char *path, str
     return RK_OK;
 }
 
-void rk_arrow_array_drop(rk_arrow_array *a) {
+void rk_arrow_array_unref(rk_arrow_array *a) {
     if (!a || --a->n_users > 0) return;
     if (a->array.release) a->array.release(&a->array);
     rk_free(a);

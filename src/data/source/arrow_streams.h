@@ -27,6 +27,6 @@ typedef struct rk_arrow_array {
     struct ArrowArray array;
     size_t n_users;
 } rk_arrow_array;
-void rk_arrow_array_drop(rk_arrow_array *array); /* NULL is fine */
+void rk_arrow_array_unref(rk_arrow_array *array); /* NULL is fine */
 
 #endif

@@ -28,7 +28,7 @@ rk_status rk_source_open(const rk_source_options *options, rk_source **out) {
 }
 
 void rk_source_close_stream(rk_source *s) {
-    rk_lookahead_release(&s->lookahead);
+    rk_byte_lookahead_release(&s->lookahead);
     rk_byte_stream_free(s->stream);
     s->stream = NULL;
 }
@@ -49,7 +49,8 @@ static void close_file(rk_source *s) {
     forget_path_columns(s);
 }
 
-rk_status rk_source_open_one(const rk_source *s, size_t file, const rk_source *like, rk_source **out) {
+rk_status rk_source_open_single_file(const rk_source *s, size_t file, const rk_source *like,
+                                     rk_source **out) {
     rk_source_options options = s->options;
     RK_AUTO(rk_source_auto_free) rk_source *one = NULL;
     options.paths += file;
@@ -106,7 +107,7 @@ static rk_status open_file(rk_source *s) {
 
 /* The bytes of the next piece; 0: the lookahead holds none that is whole. */
 static size_t cut_next_piece(rk_source *s) {
-    const rk_lookahead *l = &s->lookahead;
+    const rk_byte_lookahead *l = &s->lookahead;
     size_t n = 0;
     for (size_t room = s->piece_bytes; n == 0; room *= 2) { /* a record may be larger than a piece */
         n = s->reader->cut(s, l->data, room < l->n_bytes ? room : l->n_bytes);
@@ -116,19 +117,19 @@ static size_t cut_next_piece(rk_source *s) {
 }
 
 rk_status rk_source_extend_lookahead(rk_source *s) {
-    rk_lookahead *l = &s->lookahead;
+    rk_byte_lookahead *l = &s->lookahead;
     if (l->n_bytes >= RK_MAX_RECORD_BYTES)
         return rk_error_hint(
             rk_error(RK_BAD_DATA, "'%s': byte %llu: a record of more than %d MiB", rk_source_path(s),
                      (unsigned long long)l->position, RK_MAX_RECORD_BYTES >> 20),
             "check data.format, or look for a quote that is not closed");
     size_t need = l->n_bytes < RK_PIECE_BYTES / 2 ? RK_PIECE_BYTES : 2 * l->n_bytes;
-    return rk_lookahead_fill(l, need < RK_MAX_RECORD_BYTES ? need : RK_MAX_RECORD_BYTES);
+    return rk_byte_lookahead_fill(l, need < RK_MAX_RECORD_BYTES ? need : RK_MAX_RECORD_BYTES);
 }
 
 static rk_status read_stream_chunk(rk_source *s, rk_chunk *chunk, bool *found) {
-    rk_lookahead *l = &s->lookahead;
-    RK_TRY(rk_lookahead_fill(l, s->piece_bytes));
+    rk_byte_lookahead *l = &s->lookahead;
+    RK_TRY(rk_byte_lookahead_fill(l, s->piece_bytes));
     *found = l->n_bytes > 0;
     if (!*found) return RK_OK;
     size_t n;
@@ -136,7 +137,7 @@ static rk_status read_stream_chunk(rk_source *s, rk_chunk *chunk, bool *found) {
     chunk->data = l->data;
     chunk->n_bytes = n;
     chunk->position = l->position;
-    return rk_lookahead_swap_buffer(l, n, &chunk->memory, &chunk->memory_bytes);
+    return rk_byte_lookahead_swap_buffer(l, n, &chunk->memory, &chunk->memory_bytes);
 }
 
 rk_status rk_source_keep_packed(rk_source *s, int32_t column) {

@@ -45,7 +45,7 @@ static size_t cut_adjacency_piece(rk_source *s, const char *data, size_t n_bytes
 }
 
 static rk_status parse_adjacency(const rk_source *s, rk_chunk *chunk) {
-    return rk_chunk_each_line(s, chunk, parse_line);
+    return rk_chunk_for_each_line(s, chunk, parse_line);
 }
 
 static void close_adjacency(rk_source *s) {

@@ -32,7 +32,7 @@ static bool has_rows(const arrow_state *a) {
 /* The stream's next array; *found = false at its end. */
 static rk_status next_array(rk_source *s, bool *found) {
     arrow_state *a = s->state;
-    rk_arrow_array_drop(a->array);
+    rk_arrow_array_unref(a->array);
     a->array = NULL;
     a->row = 0;
     RK_TRY(rk_alloc(1, sizeof *a->array, &a->array));
@@ -52,7 +52,7 @@ static rk_status next_array(rk_source *s, bool *found) {
 
 static rk_status next_arrow_chunk(rk_source *s, rk_chunk *chunk, bool *found) {
     arrow_state *a = s->state;
-    rk_arrow_array_drop(chunk->array);
+    rk_arrow_array_unref(chunk->array);
     chunk->array = NULL;
     for (*found = true; *found && !has_rows(a);) RK_TRY(next_array(s, found));
     if (!*found) return RK_OK;
@@ -82,7 +82,7 @@ static rk_status parse_arrow(const rk_source *s, rk_chunk *chunk) {
         rk_column *column = &chunk->columns.columns[c];
         rk_status status = a->children[c] < 0
                                ? rk_column_set_empty(column, n)
-                               : rk_arrow_take_column(&a->schema, &rows, a->children[c], &manner, column);
+                               : rk_arrow_read_column(&a->schema, &rows, a->children[c], &manner, column);
         if (status != RK_OK) return rk_error_context(status, "'%s'", rk_source_path(s));
     }
     for (int64_t row = 0; row < n; row++) chunk->lines[row] = row;
@@ -92,7 +92,7 @@ static rk_status parse_arrow(const rk_source *s, rk_chunk *chunk) {
 
 static void close_arrow(rk_source *s) {
     arrow_state *a = s->state;
-    rk_arrow_array_drop(a->array);
+    rk_arrow_array_unref(a->array);
     if (a->schema.release) a->schema.release(&a->schema);
     if (a->stream.release) a->stream.release(&a->stream);
     RK_FREE_ALL(a->children, a);
@@ -110,7 +110,7 @@ static rk_status map_arrow_columns(rk_source *s) {
         const struct ArrowSchema *child = a->schema.children[c];
         rk_column_type type;
         rk_status status = rk_arrow_column_type(child, &type);
-        if (status != RK_OK && rk_source_wants(s, child->name))
+        if (status != RK_OK && rk_source_wants_column(s, child->name))
             return rk_error_context(status, "'%s'", rk_source_path(s));
         if (status != RK_OK) continue;
         columns[n] = (rk_file_column){child->name, type, 0};

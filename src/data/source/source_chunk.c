@@ -8,7 +8,8 @@
 
 static rk_status missing_column_error(const rk_source *s, const char *name, const rk_file_column *columns,
                                       size_t n) {
-    const char *nearest = rk_nearest_of(name, columns, sizeof *columns, offsetof(rk_file_column, name), n);
+    const char *nearest =
+        rk_nearest_name_of(name, columns, sizeof *columns, offsetof(rk_file_column, name), n);
     rk_status status = rk_error(RK_CONFIG, "'%s' has no column '%s'", rk_source_path(s), name);
     if (nearest) return rk_error_hint(status, "did you mean '%s'?", nearest);
     char list[512] = "";
@@ -52,7 +53,7 @@ static rk_status make_columns(rk_source *s, const rk_file_column *columns, size_
     return RK_OK;
 }
 
-bool rk_source_wants(const rk_source *s, const char *name) {
+bool rk_source_wants_column(const rk_source *s, const char *name) {
     for (size_t i = 0; i < s->options.n_wanted; i++)
         if (strcmp(s->options.wanted[i], name) == 0) return true;
     return false;
@@ -132,9 +133,9 @@ rk_status rk_chunk_end_row(const rk_source *s, rk_chunk *chunk, rk_status status
     return rk_columns_end_row(columns);
 }
 
-rk_status rk_chunk_each_line(const rk_source *s, rk_chunk *chunk,
-                             rk_status (*take)(const rk_source *source, rk_chunk *chunk, const char *line,
-                                               size_t n_bytes)) {
+rk_status rk_chunk_for_each_line(const rk_source *s, rk_chunk *chunk,
+                                 rk_status (*take)(const rk_source *source, rk_chunk *chunk, const char *line,
+                                                   size_t n_bytes)) {
     for (size_t at = 0, n_bytes; at < chunk->n_bytes; at += n_bytes + 1, chunk->n_lines++) {
         const char *line = chunk->data + at, *end = memchr(line, '\n', chunk->n_bytes - at);
         n_bytes = end ? (size_t)(end - line) : chunk->n_bytes - at;
@@ -150,7 +151,7 @@ void rk_chunk_release(rk_chunk *chunk) {
     rk_libsvm_row_release(&chunk->libsvm);
     rk_rkb_memory_release(&chunk->rkb);
     rk_parquet_memory_release(&chunk->parquet);
-    rk_arrow_array_drop(chunk->array);
+    rk_arrow_array_unref(chunk->array);
     RK_FREE_ALL(chunk->memory, chunk->lines, chunk->places, chunk->spans);
     *chunk = (rk_chunk){0};
 }

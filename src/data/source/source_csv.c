@@ -184,10 +184,10 @@ static const rk_file_reader reader = {
 /* The first line that is none of comments and blanks, into csv->record: it has *n_bytes. Without fields there
  * is none, or, of a file without a header, it is damaged, which the parser will say. */
 static rk_status find_first_line(rk_source *s, csv_state *csv, bool is_header, size_t *n_bytes) {
-    rk_lookahead *l = &s->lookahead;
+    rk_byte_lookahead *l = &s->lookahead;
     for (;;) {
         rk_status status;
-        RK_TRY(rk_lookahead_fill(l, RK_PIECE_BYTES));
+        RK_TRY(rk_byte_lookahead_fill(l, RK_PIECE_BYTES));
         csv->record.n_fields = 0;
         RK_FAIL_IF(l->n_bytes == 0 && is_header, RK_BAD_DATA, "'%s' is empty: it has no header line",
                    rk_source_path(s));
@@ -201,7 +201,7 @@ static rk_status find_first_line(rk_source *s, csv_state *csv, bool is_header, s
             RK_TRY(rk_source_extend_lookahead(s));
             continue;
         }
-        rk_lookahead_consume(l, *n_bytes);
+        rk_byte_lookahead_consume(l, *n_bytes);
         s->next_line += (int64_t)csv->record.n_lines;
     }
 }
@@ -211,7 +211,7 @@ static rk_status read_first_line(rk_source *s, csv_state *csv, bool header) {
     RK_TRY(find_first_line(s, csv, header, &n_bytes));
     RK_TRY(rk_csv_check_first_line(rk_source_path(s), csv->section, &csv->record, header));
     if (!header) return RK_OK;
-    rk_lookahead_consume(&s->lookahead, n_bytes);
+    rk_byte_lookahead_consume(&s->lookahead, n_bytes);
     s->next_line += (int64_t)csv->record.n_lines;
     return RK_OK;
 }
@@ -257,12 +257,12 @@ rk_status rk_csv_reader_open(rk_source *s, char default_separator) {
         .quote = section && section->quote ? section->quote[0] : '"',
         .trim = !section || section->trim};
     csv->comment = section && section->comment ? section->comment[0] : 0;
-    RK_TRY(rk_lookahead_fill(&s->lookahead, 3));
+    RK_TRY(rk_byte_lookahead_fill(&s->lookahead, 3));
     if (s->lookahead.n_bytes >= 2 &&
         (memcmp(s->lookahead.data, "\xff\xfe", 2) == 0 || memcmp(s->lookahead.data, "\xfe\xff", 2) == 0))
         return rk_error_hint(rk_error(RK_BAD_DATA, "'%s' is UTF-16", rk_source_path(s)),
                              "'iconv -f UTF-16 -t UTF-8' makes it UTF-8");
     if (s->lookahead.n_bytes >= 3 && memcmp(s->lookahead.data, "\xef\xbb\xbf", 3) == 0)
-        rk_lookahead_consume(&s->lookahead, 3); /* UTF-8's mark */
+        rk_byte_lookahead_consume(&s->lookahead, 3); /* UTF-8's mark */
     return map_column_names(s, csv);
 }

@@ -71,7 +71,7 @@ static rk_status index_file(rk_source_index *x, size_t file, const rk_source *al
     *cannot = (int64_t)file;
     if (rk_path_is_memory(path) || (stat(path, &info) == 0 && !S_ISREG(info.st_mode)))
         return RK_OK; /* it has no places to go to, and a pipe may not be there a second time */
-    RK_TRY(rk_source_open_one(all, file, file ? x->files[0] : NULL, &x->files[file]));
+    RK_TRY(rk_source_open_single_file(all, file, file ? x->files[0] : NULL, &x->files[file]));
     rk_source *s = x->files[file];
     RK_TRY(rk_source_next_file(s, &found));
     if (s->stream && !rk_byte_stream_is_plain(s->stream)) return RK_OK;

@@ -48,7 +48,7 @@ struct rk_source {
     const rk_file_reader *reader; /* NULL: none is open */
     void *state;                  /* the reader's */
     rk_byte_stream *stream;       /* of formats that read one */
-    rk_lookahead lookahead;       /* what follows the pieces taken */
+    rk_byte_lookahead lookahead;  /* what follows the pieces taken */
     size_t piece_bytes;           /* RK_PIECE_BYTES, or fewer */
     int64_t next_line; /* number of the first line or record of the next piece to be placed, from 1 */
     int64_t n_skipped;
@@ -74,7 +74,8 @@ rk_status rk_arrow_reader_open(rk_source *source);
 rk_status rk_parquet_reader_open(rk_source *source);
 
 /* A source of one of its files: with the columns of another such one, if that is not NULL. */
-rk_status rk_source_open_one(const rk_source *source, size_t file, const rk_source *like, rk_source **out);
+rk_status rk_source_open_single_file(const rk_source *source, size_t file, const rk_source *like,
+                                     rk_source **out);
 /* The open file's pieces are parsed from now on, but none is taken. */
 void rk_source_close_stream(rk_source *source);
 int64_t rk_count_lines(const char *data, size_t n_bytes);
@@ -97,15 +98,15 @@ rk_status rk_source_map_columns(rk_source *source, rk_file_column *columns, size
 bool rk_path_has_value(const char *path, const char *name);
 rk_status rk_path_value(const char *path, const char *name, char **out);
 /* Whether the column is one of those that were asked for by name. */
-bool rk_source_wants(const rk_source *source, const char *name);
+bool rk_source_wants_column(const rk_source *source, const char *name);
 
 /* A row that began at line chunk->n_lines of the piece is whole: keep it, or, if `status` is RK_BAD_DATA and
  * rows may be skipped, forget it. */
 rk_status rk_chunk_end_row(const rk_source *source, rk_chunk *chunk, rk_status status);
 /* `take` of each line of the chunk's piece, without its end, while it is the chunk's line n_lines. */
-rk_status rk_chunk_each_line(const rk_source *source, rk_chunk *chunk,
-                             rk_status (*take)(const rk_source *source, rk_chunk *chunk, const char *line,
-                                               size_t n_bytes));
+rk_status rk_chunk_for_each_line(const rk_source *source, rk_chunk *chunk,
+                                 rk_status (*take)(const rk_source *source, rk_chunk *chunk, const char *line,
+                                                   size_t n_bytes));
 /* Room for the lines of so many rows. */
 rk_status rk_chunk_reserve(rk_chunk *chunk, int64_t n_rows);
 

@@ -59,7 +59,7 @@ static size_t cut_libsvm_piece(rk_source *s, const char *data, size_t n_bytes) {
 }
 
 static rk_status parse_libsvm(const rk_source *s, rk_chunk *chunk) {
-    return rk_chunk_each_line(s, chunk, append_line);
+    return rk_chunk_for_each_line(s, chunk, append_line);
 }
 
 static void close_libsvm(rk_source *s) {

@@ -81,7 +81,7 @@ static rk_status map_parquet_columns(rk_source *s) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)n_leaves, columns), RK_ARRAY((size_t)n_leaves, leaves)));
     for (int32_t c = 0; c < n_leaves; c++) {
         const rk_parquet_column *column = rk_parquet_column_at(p->file, c);
-        RK_FAIL_IF(column->refused && rk_source_wants(s, column->name), RK_UNSUPPORTED,
+        RK_FAIL_IF(column->refused && rk_source_wants_column(s, column->name), RK_UNSUPPORTED,
                    "'%s': column '%s': %s", rk_source_path(s), column->name, column->refused);
         if (column->refused && !s->options.wanted)
             rk_log(RK_LOG_WARNING, "'%s': column '%s' is left out: %s", rk_source_path(s), column->name,

@@ -32,7 +32,8 @@ static rk_status list_feature(void *context, rk_span name, rk_example_kind kind,
     RK_TRY(rk_grow(&state->columns, state->n, &state->columns_capacity, sizeof *state->columns));
     RK_TRY(rk_grow(&state->known, state->n, &state->known_capacity, sizeof *state->known));
     RK_TRY(rk_strndup(name.data, name.n_bytes, &own_name));
-    state->known[state->n] = (known_feature){name.n_bytes, rk_example_head_of(own_name, name.n_bytes, kind)};
+    state->known[state->n] =
+        (known_feature){name.n_bytes, rk_example_head_make(own_name, name.n_bytes, kind)};
     state->columns[state->n++] = (rk_file_column){own_name, column_type_of_kind(kind), 0};
     return RK_OK;
 }
@@ -51,7 +52,7 @@ typedef struct example_reader {
 
 /* memcmp of names, most of which are short, without the call. */
 static inline bool same_bytes(const char *a, const char *b, size_t n) {
-    return n - 1 < 8 ? rk_text_word(a, n) == rk_text_word(b, n) : memcmp(a, b, n) == 0;
+    return n - 1 < 8 ? rk_text_load_word(a, n) == rk_text_load_word(b, n) : memcmp(a, b, n) == 0;
 }
 
 /* The column of a feature, or -1. */
@@ -119,7 +120,7 @@ static inline bool append_known_values(rk_chunk *chunk, rk_column *column, const
         rk_column_reserve(column, 0, at + KNOWN_VALUES, 0) != RK_OK)
         return false;
     if (column->type == RK_COLUMN_I64) {
-        n = rk_wire_short_varints(values, n_bytes, column->i64 + at);
+        n = rk_wire_read_short_varints(values, n_bytes, column->i64 + at);
     } else if (column->type == RK_COLUMN_F32) {
         n = n_bytes / sizeof *column->f32;
         if (n_bytes % sizeof *column->f32) return false;
@@ -208,9 +209,9 @@ static const rk_file_reader reader = {
 
 /* The first frame's payload, which stays to be read again. */
 static rk_status peek_frame(rk_source *s, rk_span *payload) {
-    rk_lookahead *l = &s->lookahead;
+    rk_byte_lookahead *l = &s->lookahead;
     size_t consumed = 0;
-    RK_TRY(rk_lookahead_fill(l, RK_PIECE_BYTES));
+    RK_TRY(rk_byte_lookahead_fill(l, RK_PIECE_BYTES));
     RK_FAIL_IF(l->n_bytes == 0, RK_BAD_DATA, "'%s' is empty: it has no records", rk_source_path(s));
     for (;;) {
         rk_status status = rk_tfrecord_parse(l->data, l->n_bytes, l->at_end, payload, &consumed);

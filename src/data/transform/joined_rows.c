@@ -199,7 +199,7 @@ rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32
         char scratch[RK_VALUE_BYTES];
         int64_t found =
             keys->offsets[row] < keys->offsets[row + 1]
-                ? rk_vocabulary_find(&join->keys, rk_value_text(keys, keys->offsets[row], scratch))
+                ? rk_vocabulary_find(&join->keys, rk_value_as_text(keys, keys->offsets[row], scratch))
                 : -1;
         if (found < 0) return (rk_values){0};
         columns = &join->columns;
@@ -230,7 +230,7 @@ rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]) {
     return format_number((double)value, true, scratch);
 }
 
-rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]) {
+rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]) {
     if (column->type == RK_COLUMN_TEXT) return rk_column_text(column, value);
     if (column->type == RK_COLUMN_I64) {
         const char *text = rk_format_i64(column->i64[value], scratch);
@@ -240,7 +240,7 @@ rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VA
                                          : format_number(column->f64[value], false, scratch);
 }
 
-bool rk_value_number(const rk_column *column, int64_t value, double *out) {
+bool rk_value_as_number(const rk_column *column, int64_t value, double *out) {
     if (column->type == RK_COLUMN_TEXT) return rk_parse_f64(rk_column_text(column, value), out);
     *out = rk_column_number(column, value);
     return true;

@@ -52,9 +52,9 @@ rk_values rk_rows_values(const rk_rows_reader *rows, const rk_columns *chunk, in
 
 /* One value as text (numbers are written into scratch) or as a number; false: it is not one. */
 enum { RK_VALUE_BYTES = 32 };
-rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]);
+rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]);
 /* As a csv has it: all digits of a whole number, else as few as read back as it (0.1). */
 rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]);
-bool rk_value_number(const rk_column *column, int64_t value, double *out);
+bool rk_value_as_number(const rk_column *column, int64_t value, double *out);
 
 #endif

@@ -74,7 +74,7 @@ static rk_status find_crossed_features(rk_transforms *t) {
     return RK_OK;
 }
 
-rk_status rk_transforms_finish(rk_transforms *t) {
+rk_status rk_transforms_derive_schema(rk_transforms *t) {
     const rk_data_section *s = t->section;
     rk_data_schema *schema = &t->schema;
     *schema = (rk_data_schema){.features = t->features, .tasks = s->labels, .n_tasks = (int32_t)s->n_labels};

@@ -20,7 +20,7 @@ struct rk_transform_workspace {
     rk_context_columns context;
     bool has_context;
     rk_columns columns; /* [n_wanted] */
-    rk_transform_memory memory;
+    rk_transform_scratch memory;
     rk_window window;
     rk_batch_memory batch;
     int64_t *n_unknown; /* [n_features] of the batch */
@@ -88,7 +88,7 @@ static int64_t find_arrow_child(const struct ArrowSchema *schema, const char *na
 static rk_status read_column(const rk_transform_workspace *w, const rk_arrow_rows *rows, int64_t child,
                              rk_column *column) {
     const rk_data_section *s = w->transforms->section;
-    return rk_arrow_take_column(rows->schema, rows->array, child,
+    return rk_arrow_read_column(rows->schema, rows->array, child,
                                 &(rk_arrow_manner){s->missing, s->n_missing, 0}, column);
 }
 
@@ -205,9 +205,9 @@ static void count_unknown_values(rk_transform_workspace *w) {
     }
 }
 
-rk_status rk_transforms_apply_beside(const rk_transforms *t, const rk_arrow_rows *context,
-                                     const rk_arrow_rows *rows, rk_transform_workspace *w,
-                                     const rk_batch **out) {
+rk_status rk_transforms_apply_with_context(const rk_transforms *t, const rk_arrow_rows *context,
+                                           const rk_arrow_rows *rows, rk_transform_workspace *w,
+                                           const rk_batch **out) {
     RK_FAIL_IF(w->transforms != t, RK_INVALID_ARGUMENT, "the workspace was created for other transforms");
     RK_TRY(rk_arrow_check(rows->schema, rows->array));
     if (context) {
@@ -234,7 +234,7 @@ rk_status rk_transforms_apply(const rk_transforms *t, const struct ArrowSchema *
                               const struct ArrowArray *array, rk_transform_workspace *w,
                               const rk_batch **out) {
     const rk_arrow_rows rows = {schema, array, NULL};
-    return rk_transforms_apply_beside(t, NULL, &rows, w, out);
+    return rk_transforms_apply_with_context(t, NULL, &rows, w, out);
 }
 
 const rk_context_columns *rk_transform_workspace_context(const rk_transform_workspace *w) {

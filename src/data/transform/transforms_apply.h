@@ -15,9 +15,9 @@ typedef struct rk_arrow_rows {
 
 /* As rk_transforms_apply of `rows` with the columns that only the context has beside them; its one row stands
  * beside each, and is transformed once. context: NULL: nothing. */
-rk_status rk_transforms_apply_beside(const rk_transforms *transforms, const rk_arrow_rows *context,
-                                     const rk_arrow_rows *rows, rk_transform_workspace *workspace,
-                                     const rk_batch **out);
+rk_status rk_transforms_apply_with_context(const rk_transforms *transforms, const rk_arrow_rows *context,
+                                           const rk_arrow_rows *rows, rk_transform_workspace *workspace,
+                                           const rk_batch **out);
 
 /* What of the last batch the context has given; NULL: it had none. Valid until the next. */
 const rk_context_columns *rk_transform_workspace_context(const rk_transform_workspace *workspace);

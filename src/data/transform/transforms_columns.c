@@ -1,6 +1,6 @@
 /* Features a column at a time: one loop over all values of a chunk for a kind and a type. What is left to
- * rk_transform_values: joins, weights, max_length, default values where one is missing, and numbers whose
- * text would be needed. A bad value is only noticed here; rk_transform_values says which. */
+ * rk_transform_feature_by_value: joins, weights, max_length, default values where one is missing, and numbers
+ * whose text would be needed. A bad value is only noticed here; rk_transform_feature_by_value says which. */
 #include <math.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ rk_status rk_transform_labels(const rk_transforms *t, int32_t task, const rk_pie
     run r;
     *done = false;
     if (label->n_positive || !find_column_run(piece, task, &r)) return RK_OK;
-    const double threshold = rk_bound_of(r.column, label->threshold);
+    const double threshold = rk_round_bound_to_column(r.column, label->threshold);
     bool ok = label->optional || !misses_values(&r), is_share = label->loss == 0, cuts = !isnan(threshold);
     float *to = out->labels + out->n_rows * t->schema.n_tasks + task;
     for (int64_t i = 0; ok && i < r.n; i++) {
@@ -142,7 +142,7 @@ static bool ids_of_texts(const rk_data_feature *f, const rk_fitted *fitted, cons
         for (int64_t i = 0; i < n && ok; i++) {
             double x = 0;
             ok = rk_parse_f64((rk_span){text + places[i].begin, places[i].n_bytes}, &x) && isfinite(x);
-            if (ok) out[i] = rk_feature_bucket(f, fitted, NULL, x);
+            if (ok) out[i] = rk_find_feature_bucket(f, fitted, NULL, x);
         }
     } else {
         for (int64_t i = 0; i < n; i++)
@@ -168,7 +168,7 @@ static bool ids_of_i64(const rk_data_feature *f, const rk_fitted *fitted, const 
     } else if (f->key) {
         memcpy(out, from, (size_t)n * sizeof *out);
     } else if (f->n_bucketize || f->quantiles) {
-        for (int64_t i = 0; i < n; i++) out[i] = rk_feature_bucket(f, fitted, NULL, (double)from[i]);
+        for (int64_t i = 0; i < n; i++) out[i] = rk_find_feature_bucket(f, fitted, NULL, (double)from[i]);
     } else {
         for (int64_t i = 0; i < n; i++) {
             const char *text = rk_format_i64(from[i], room);
@@ -193,14 +193,14 @@ static bool ids_of_floats(const rk_data_feature *f, const rk_fitted *fitted, con
     for (int64_t i = 0; i < r->n_values && ok; i++) {
         double x = rk_column_number(r->column, r->begin + i);
         ok = isfinite(x);
-        if (ok) out[i] = rk_feature_bucket(f, fitted, r->column, x);
+        if (ok) out[i] = rk_find_feature_bucket(f, fitted, r->column, x);
     }
     return ok;
 }
 
 /* The pieces of texts cut by the feature's separator, with their number in each row as offsets, in the
  * memory. */
-static rk_status split_texts(char separator, const run *r, rk_transform_memory *memory) {
+static rk_status split_texts(char separator, const run *r, rk_transform_scratch *memory) {
     size_t n = 0;
     RK_TRY(
         rk_reserve(&memory->offsets, &memory->offsets_capacity, (size_t)r->n + 1, sizeof *memory->offsets));
@@ -258,7 +258,7 @@ static rk_status transform_ids(const rk_transforms *t, int64_t feature, const ru
 
 /* The pieces of the texts as the feature's values. */
 static rk_status transform_split_texts(const rk_transforms *t, int64_t feature, const run *r,
-                                       rk_transform_memory *memory, rk_window *out) {
+                                       rk_transform_scratch *memory, rk_window *out) {
     RK_TRY(split_texts(t->section->features[feature].separator[0], r, memory));
     const rk_column pieces = {.offsets = memory->offsets, .per_row = -1};
     const run split = {r->column, memory->offsets,      r->n, rk_column_values_per_row(&pieces, 0, r->n),
@@ -272,8 +272,8 @@ bool rk_transform_takes_packed(const rk_transforms *t, int64_t feature) {
            !f->default_value && !f->vocabulary.line;
 }
 
-rk_status rk_transform_column(const rk_transforms *t, int64_t feature, const rk_piece *piece, rk_window *out,
-                              bool *done) {
+rk_status rk_transform_feature_by_column(const rk_transforms *t, int64_t feature, const rk_piece *piece,
+                                         rk_window *out, bool *done) {
     const rk_data_feature *f = &t->section->features[feature];
     run r;
     *done = false;

@@ -68,10 +68,11 @@ static rk_status gather_value(void *context, const rk_column *column, int64_t va
     int64_t number;
     char scratch[RK_VALUE_BYTES];
     if (needs_vocabulary(g->f))
-        return rk_vocabulary_add(&g->counts, column ? rk_value_text(column, value, scratch) : text, 1,
+        return rk_vocabulary_add(&g->counts, column ? rk_value_as_text(column, value, scratch) : text, 1,
                                  &number);
     double x;
-    if (!(column ? rk_value_number(column, value, &x) : rk_parse_f64(text, &x)) || !isfinite(x)) return RK_OK;
+    if (!(column ? rk_value_as_number(column, value, &x) : rk_parse_f64(text, &x)) || !isfinite(x))
+        return RK_OK;
     if (g->f->quantiles) return add_to_sample(g, x);
     if (g->f->log1p) x = rk_log1p_signed(x);
     if (isfinite((float)x)) add_to_moments(g, x);
@@ -121,9 +122,9 @@ static rk_status read_training_rows(const rk_transforms *t, const char *director
                 continue; /* nothing is learnt from rows set aside */
             for (int64_t i = 0; i < s->n_features; i++)
                 if (needs_reading(&s->features[i]))
-                    RK_TRY(rk_for_values(&s->features[i],
-                                         rk_rows_values(&rows, &chunk->columns, t->fitted[i].name, row),
-                                         gather_value, &gatherers[i]));
+                    RK_TRY(rk_for_each_value(&s->features[i],
+                                             rk_rows_values(&rows, &chunk->columns, t->fitted[i].name, row),
+                                             gather_value, &gatherers[i]));
         }
     }
 }
@@ -162,12 +163,12 @@ rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yam
     rk_transforms_locate(t, options->directory);
     bool needed = false;
     for (int64_t i = 0; i < section->n_features; i++) needed |= needs_reading(&section->features[i]);
-    RK_TRY(rk_transforms_finish(t));
+    RK_TRY(rk_transforms_derive_schema(t));
     RK_TRY(load_given_vocabularies(t, options->directory));
     if (needed && options->on_stage)
         options->on_stage(options->user, "reading the training data once for vocabularies and normalization");
     if (needed) RK_TRY(fit_by_reading(t, options->directory));
-    RK_TRY(rk_transforms_finish(t));
+    RK_TRY(rk_transforms_derive_schema(t));
     *out = t;
     t = NULL;
     return RK_OK;

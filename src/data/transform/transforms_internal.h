@@ -17,15 +17,15 @@ typedef struct rk_fitted {
 } rk_fitted;
 
 /* Memory that transforming uses again and again. */
-typedef struct rk_transform_memory {
+typedef struct rk_transform_scratch {
     rk_text_place *places; /* [capacity] */
     uint32_t *stops;       /* [capacity + RK_CSV_INDEX_ROOM] */
     size_t capacity;
     int64_t *offsets; /* [offsets_capacity] */
     size_t offsets_capacity;
     int64_t *n_dropped; /* [n_features of the schema] values that a vocabulary has not; NULL: not counted */
-} rk_transform_memory;
-void rk_transform_memory_release(rk_transform_memory *memory);
+} rk_transform_scratch;
+void rk_transform_memory_release(rk_transform_scratch *memory);
 
 struct rk_transforms {
     const rk_data_section *section;
@@ -44,7 +44,7 @@ struct rk_transforms {
 };
 
 /* Everything that follows from the section and what was fitted: cardinalities, columns, the schema. */
-rk_status rk_transforms_finish(rk_transforms *transforms);
+rk_status rk_transforms_derive_schema(rk_transforms *transforms);
 rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out);
 
 /* Rows of a chunk that are transformed together, after those that the window holds. */
@@ -52,7 +52,7 @@ typedef struct rk_piece {
     const rk_rows_reader *rows;
     const rk_columns *chunk;
     int64_t first, n;
-    rk_transform_memory *memory;
+    rk_transform_scratch *memory;
     const bool *context; /* [section->n_features]: those whose columns have one row, for all rows; or NULL */
 } rk_piece;
 
@@ -65,12 +65,12 @@ bool rk_transforms_finds_labels(const rk_transforms *transforms, const rk_rows_r
                                 const rk_columns *chunk, bool optional);
 
 /* One feature's values into the window, one by one. */
-rk_status rk_transform_values(const rk_transforms *transforms, int64_t feature, const rk_piece *piece,
-                              rk_window *out);
+rk_status rk_transform_feature_by_value(const rk_transforms *transforms, int64_t feature,
+                                        const rk_piece *piece, rk_window *out);
 /* The same a column at a time, for the kinds and columns that allow it. *done = false: they do not, and
  * nothing was done. RK_BAD_DATA says no more. */
-rk_status rk_transform_column(const rk_transforms *transforms, int64_t feature, const rk_piece *piece,
-                              rk_window *out, bool *done);
+rk_status rk_transform_feature_by_column(const rk_transforms *transforms, int64_t feature,
+                                         const rk_piece *piece, rk_window *out, bool *done);
 /* Whether, of several rows, the feature's column may stay packed. */
 bool rk_transform_takes_packed(const rk_transforms *transforms, int64_t feature);
 rk_status rk_transform_labels(const rk_transforms *transforms, int32_t task, const rk_piece *piece,
@@ -78,16 +78,16 @@ rk_status rk_transform_labels(const rk_transforms *transforms, int32_t task, con
 
 /* Where a number of the column is cut off: the 0.7 of a run file is not the 0.7 of an f32, which is what the
  * column's writer meant. */
-static inline double rk_bound_of(const rk_column *column, double bound) {
+static inline double rk_round_bound_to_column(const rk_column *column, double bound) {
     return column && column->type == RK_COLUMN_F32 ? (double)(float)bound : bound;
 }
 
 /* The number of boundaries that are <= x, of that column. */
-static inline int64_t rk_bucket_of(const double *boundaries, int64_t n, const rk_column *column, double x) {
+static inline int64_t rk_find_bucket(const double *boundaries, int64_t n, const rk_column *column, double x) {
     int64_t low = 0, high = n;
     while (low < high) {
         int64_t middle = (low + high) / 2;
-        if (rk_bound_of(column, boundaries[middle]) <= x)
+        if (rk_round_bound_to_column(column, boundaries[middle]) <= x)
             low = middle + 1;
         else
             high = middle;
@@ -98,16 +98,17 @@ static inline int64_t rk_bucket_of(const double *boundaries, int64_t n, const rk
 /* Of a feature with `key`: the bits of a whole number, signed or not, or else the text's hash. */
 int64_t rk_key_of_text(rk_span text);
 
-static inline int64_t rk_feature_bucket(const rk_data_feature *f, const rk_fitted *fitted,
-                                        const rk_column *column, double x) {
-    return f->n_bucketize ? rk_bucket_of(f->bucketize, f->n_bucketize, column, x)
-                          : rk_bucket_of(fitted->boundaries, fitted->n_boundaries, column, x);
+static inline int64_t rk_find_feature_bucket(const rk_data_feature *f, const rk_fitted *fitted,
+                                             const rk_column *column, double x) {
+    return f->n_bucketize ? rk_find_bucket(f->bucketize, f->n_bucketize, column, x)
+                          : rk_find_bucket(fitted->boundaries, fitted->n_boundaries, column, x);
 }
 
 /* The values of a feature in one row: calls `take` for each value of a column, or, column NULL, for each
  * piece of a text cut by the separator. */
-typedef rk_status (*rk_take_value)(void *context, const rk_column *column, int64_t value, rk_span text);
-rk_status rk_for_values(const rk_data_feature *feature, rk_values values, rk_take_value take, void *context);
+typedef rk_status (*rk_value_callback)(void *context, const rk_column *column, int64_t value, rk_span text);
+rk_status rk_for_each_value(const rk_data_feature *feature, rk_values values, rk_value_callback take,
+                            void *context);
 
 double rk_log1p_signed(double x);
 

@@ -7,9 +7,9 @@
 #include "data/transform/transforms_apply.h"
 #include "data/transform/transforms_internal.h"
 
-void rk_transform_memory_release(rk_transform_memory *memory) {
+void rk_transform_memory_release(rk_transform_scratch *memory) {
     RK_FREE_ALL(memory->places, memory->stops, memory->offsets, memory->n_dropped);
-    *memory = (rk_transform_memory){0};
+    *memory = (rk_transform_scratch){0};
 }
 
 bool rk_transforms_is_label(const rk_transforms *t, const char *name) {
@@ -54,7 +54,7 @@ static rk_status read_label(const rk_label_section *label, rk_values values, flo
         return rk_error_hint(rk_error(RK_BAD_DATA, "the label '%s' is missing", column),
                              "if rows may lack this label, set its 'optional: true'");
     char scratch[RK_VALUE_BYTES];
-    rk_span text = rk_value_text(values.column, values.begin, scratch);
+    rk_span text = rk_value_as_text(values.column, values.begin, scratch);
     if (label->n_positive) {
         *out = 0;
         for (int64_t i = 0; i < label->n_positive; i++)
@@ -62,9 +62,9 @@ static rk_status read_label(const rk_label_section *label, rk_values values, flo
         return RK_OK;
     }
     double x;
-    RK_FAIL_IF(!rk_value_number(values.column, values.begin, &x) || !isfinite(x), RK_BAD_DATA,
+    RK_FAIL_IF(!rk_value_as_number(values.column, values.begin, &x) || !isfinite(x), RK_BAD_DATA,
                "the label '%s' is '%.*s', not a number", column, (int)text.n_bytes, text.data);
-    if (!isnan(label->threshold)) x = x >= rk_bound_of(values.column, label->threshold);
+    if (!isnan(label->threshold)) x = x >= rk_round_bound_to_column(values.column, label->threshold);
     if (label->loss == 0 && (x < 0 || x > 1))
         return rk_error_hint(
             rk_error(RK_BAD_DATA, "the label '%s' is %g; a cross-entropy needs 0 to 1", column, x),
@@ -94,7 +94,7 @@ static rk_status read_sample_weight(const rk_data_section *s, rk_values values, 
         return rk_error_hint(
             rk_error(RK_BAD_DATA, "column '%s': the sample weight is missing", s->sample_weight),
             "to give such rows a weight, set default_sample_weight: 1");
-    RK_FAIL_IF(values.begin < values.end && (!rk_value_number(values.column, values.begin, &weight) ||
+    RK_FAIL_IF(values.begin < values.end && (!rk_value_as_number(values.column, values.begin, &weight) ||
                                              !(weight >= 0) || !isfinite((float)weight)),
                RK_BAD_DATA, "column '%s': a sample weight must be a number of 0 or more", s->sample_weight);
     *out = (float)weight;
@@ -113,7 +113,7 @@ static void read_groups(const rk_transforms *t, const rk_piece *piece, rk_window
     for (int64_t i = 0; i < piece->n; i++) {
         rk_values values = rk_rows_values(piece->rows, piece->chunk, t->group_name, piece->first + i);
         char scratch[RK_VALUE_BYTES];
-        rk_span text = values.begin < values.end ? rk_value_text(values.column, values.begin, scratch)
+        rk_span text = values.begin < values.end ? rk_value_as_text(values.column, values.begin, scratch)
                                                  : (rk_span){"", 0};
         out->groups[out->n_rows + i] = (int64_t)(rk_hash_bytes(text.data, text.n_bytes, 0) >> 1);
     }
@@ -163,11 +163,11 @@ static rk_status transform_feature(const rk_transforms *t, int64_t feature, cons
         rk_piece one = *piece;
         one.first = 0;
         one.n = 1;
-        RK_TRY(rk_transform_values(t, feature, &one, out));
+        RK_TRY(rk_transform_feature_by_value(t, feature, &one, out));
         return repeat_context_ids(t, feature, piece->n, out);
     }
-    if (piece->n > 1) RK_TRY(rk_transform_column(t, feature, piece, out, &done));
-    return done ? RK_OK : rk_transform_values(t, feature, piece, out);
+    if (piece->n > 1) RK_TRY(rk_transform_feature_by_column(t, feature, piece, out, &done));
+    return done ? RK_OK : rk_transform_feature_by_value(t, feature, piece, out);
 }
 
 static rk_status transform_cross(const rk_transforms *t, int64_t feature, const rk_piece *piece,
@@ -196,6 +196,6 @@ rk_status rk_transforms_rows(const rk_transforms *t, const rk_piece *piece, rk_w
     RK_GOTO(transform_features(t, piece, out));
     out->n_rows += piece->n;
 done:
-    if (status != RK_OK) rk_window_cut(out);
+    if (status != RK_OK) rk_window_truncate(out);
     return status;
 }

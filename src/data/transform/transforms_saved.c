@@ -172,7 +172,7 @@ rk_status rk_transforms_load_files(const rk_data_section *section, const char *d
     RK_FAIL_IF(!root, RK_BAD_DATA, "'%s': %s", path, error.text);
     RK_TRY(load_fitted(t, root));
     RK_TRY(load_vocabularies(t, directory));
-    RK_TRY(rk_transforms_finish(t));
+    RK_TRY(rk_transforms_derive_schema(t));
     *out = t;
     t = NULL;
     return RK_OK;

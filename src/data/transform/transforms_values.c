@@ -5,7 +5,8 @@
 #include "base/hash.h"
 #include "data/transform/transforms_internal.h"
 
-rk_status rk_for_values(const rk_data_feature *f, rk_values values, rk_take_value take, void *context) {
+rk_status rk_for_each_value(const rk_data_feature *f, rk_values values, rk_value_callback take,
+                            void *context) {
     for (int64_t v = values.begin; v < values.end; v++) {
         if (!f->separator || values.column->type != RK_COLUMN_TEXT) {
             RK_TRY(take(context, values.column, v, (rk_span){0}));
@@ -41,10 +42,10 @@ typedef struct value_reader {
 
 static rk_status read_number(const value_reader *k, const rk_column *column, int64_t value, rk_span text,
                              double *out) {
-    bool ok = column ? rk_value_number(column, value, out) : rk_parse_f64(text, out);
+    bool ok = column ? rk_value_as_number(column, value, out) : rk_parse_f64(text, out);
     if (ok && isfinite(*out)) return RK_OK;
     char scratch[RK_VALUE_BYTES];
-    if (column) text = rk_value_text(column, value, scratch);
+    if (column) text = rk_value_as_text(column, value, scratch);
     return rk_error(RK_BAD_DATA, "column '%s': '%.*s' is not a number", rk_feature_column(k->f),
                     (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
 }
@@ -83,7 +84,7 @@ static rk_status id_of_value(const value_reader *k, const rk_column *column, int
     const rk_data_feature *f = k->f;
     double x;
     char scratch[RK_VALUE_BYTES];
-    if (column) text = rk_value_text(column, value, scratch);
+    if (column) text = rk_value_as_text(column, value, scratch);
     if (f->hash) {
         *out = (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, (uint64_t)f->hash_seed),
                                        (uint64_t)f->hash);
@@ -102,7 +103,7 @@ static rk_status id_of_value(const value_reader *k, const rk_column *column, int
         *out = rk_key_of_text(text);
     } else if (f->n_bucketize || f->quantiles) {
         RK_TRY(read_number(k, column, value, text, &x));
-        *out = rk_feature_bucket(f, k->fitted, column, x);
+        *out = rk_find_feature_bucket(f, k->fitted, column, x);
     } else {
         int64_t known = rk_vocabulary_find(&k->fitted->vocabulary, text), oov = f->vocabulary.oov;
         *out = known >= 0 ? oov + known
@@ -177,8 +178,9 @@ static rk_status read_weight(value_reader *k, double *out) {
     bool splits = splits_weights(k),
          found = splits ? next_weight_piece(k, &text) : k->weights.begin < k->weights.end;
     RK_FAIL_IF(!found, RK_BAD_DATA, "column '%s': fewer weights than ids", k->f->weights);
-    if (!splits) text = rk_value_text(k->weights.column, k->weights.begin, scratch);
-    bool ok = splits ? rk_parse_f64(text, out) : rk_value_number(k->weights.column, k->weights.begin++, out);
+    if (!splits) text = rk_value_as_text(k->weights.column, k->weights.begin, scratch);
+    bool ok =
+        splits ? rk_parse_f64(text, out) : rk_value_as_number(k->weights.column, k->weights.begin++, out);
     RK_FAIL_IF(!ok || !isfinite((float)*out), RK_BAD_DATA, "column '%s': '%.*s' is not a number",
                k->f->weights, (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
     return RK_OK;
@@ -222,8 +224,8 @@ static rk_values find_weights(const rk_transforms *t, int64_t feature, const rk_
     return is_own ? (rk_values){0} : weights;
 }
 
-rk_status rk_transform_values(const rk_transforms *t, int64_t feature, const rk_piece *piece,
-                              rk_window *out) {
+rk_status rk_transform_feature_by_value(const rk_transforms *t, int64_t feature, const rk_piece *piece,
+                                        rk_window *out) {
     const rk_data_feature *f = &t->section->features[feature];
     for (int64_t i = 0; i < piece->n; i++) {
         value_reader k = {.t = t,
@@ -237,14 +239,14 @@ rk_status rk_transform_values(const rk_transforms *t, int64_t feature, const rk_
         if (f->dense) {
             memset(out->dense + k.row * t->schema.n_dense + k.output, 0,
                    (size_t)f->width * sizeof *out->dense);
-            RK_TRY(rk_for_values(f, values, write_dense_value, &k));
+            RK_TRY(rk_for_each_value(f, values, write_dense_value, &k));
             RK_FAIL_IF(k.n && k.n < f->width, RK_BAD_DATA,
                        "column '%s': %lld numbers, but the feature's 'width' is %lld", rk_feature_column(f),
                        (long long)k.n, (long long)f->width);
             continue;
         }
         k.weights = find_weights(t, feature, piece, piece->first + i, values);
-        RK_TRY(rk_for_values(f, values, append_id, &k));
+        RK_TRY(rk_for_each_value(f, values, append_id, &k));
         RK_TRY(check_weights_left(&k));
         if (piece->memory->n_dropped) piece->memory->n_dropped[k.output] += k.n_dropped;
         RK_TRY(rk_id_list_end_sample(&out->features[k.output]));

@@ -21,7 +21,7 @@ void rk_window_release(rk_window *w) {
 
 void rk_window_clear(rk_window *w) {
     w->n_rows = 0;
-    rk_window_cut(w);
+    rk_window_truncate(w);
 }
 
 uint64_t rk_window_bytes(const rk_window *w) {
@@ -66,7 +66,7 @@ rk_status rk_window_add_id(rk_window *w, int32_t feature, int64_t id, float weig
     return RK_OK;
 }
 
-void rk_window_cut(rk_window *w) {
+void rk_window_truncate(rk_window *w) {
     for (int32_t f = 0; f < w->schema->n_features; f++) rk_id_list_truncate(&w->features[f], w->n_rows);
 }
 

@@ -34,7 +34,7 @@ rk_status rk_window_reserve_like(rk_window *window, const rk_window *like, int64
 rk_status rk_window_reserve_ids(rk_window *window, int32_t feature, size_t n);
 rk_status rk_window_add_id(rk_window *window, int32_t feature, int64_t id, float weight);
 /* Forget everything after row n_rows. */
-void rk_window_cut(rk_window *window);
+void rk_window_truncate(rk_window *window);
 /* Rows first .. first+n-1 of another window, or the first n of a batch, after those of this one. */
 rk_status rk_window_append(rk_window *window, const rk_window *from, int64_t first, int64_t n);
 rk_status rk_window_append_batch(rk_window *window, const rk_batch *from, int64_t n);

@@ -23,12 +23,12 @@ static void taken_config_release(taken_config *taken) {
 static rk_status copy_tables(taken_config *taken) {
     size_t n = (size_t)taken->config.n_tables;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, taken->tables), RK_ARRAY(n, taken->optimizers)));
-    RK_TRY(rk_options_take_array(taken->tables, sizeof *taken->tables, taken->config.tables, n,
-                                 RK_SIZE_WITH(rk_table_config, frozen), "rk_table_config"));
+    RK_TRY(rk_options_copy_in_array(taken->tables, sizeof *taken->tables, taken->config.tables, n,
+                                    RK_SIZE_WITH(rk_table_config, frozen), "rk_table_config"));
     for (size_t t = 0; t < n; t++) {
         rk_table_config *table = &taken->tables[t];
         if (!table->optimizer) continue;
-        rk_status status = rk_optimizer_take(table->optimizer, &taken->optimizers[t]);
+        rk_status status = rk_optimizer_copy_in(table->optimizer, &taken->optimizers[t]);
         if (status != RK_OK) return rk_error_context(status, "table '%s'", table->name ? table->name : "");
         table->optimizer = &taken->optimizers[t];
     }
@@ -39,8 +39,8 @@ static rk_status copy_tables(taken_config *taken) {
 static rk_status copy_features(taken_config *taken) {
     size_t n = (size_t)taken->config.n_features;
     RK_TRY(rk_alloc(n, sizeof *taken->features, &taken->features));
-    RK_TRY(rk_options_take_array(taken->features, sizeof *taken->features, taken->config.features, n,
-                                 RK_SIZE_WITH(rk_feature_config, weighted), "rk_feature_config"));
+    RK_TRY(rk_options_copy_in_array(taken->features, sizeof *taken->features, taken->config.features, n,
+                                    RK_SIZE_WITH(rk_feature_config, weighted), "rk_feature_config"));
     taken->config.features = taken->features;
     return RK_OK;
 }
@@ -53,7 +53,7 @@ static rk_status copy_config(taken_config *taken, const rk_embeddings_config *co
                    (c->n_features && !c->features),
                RK_INVALID_ARGUMENT, "the embeddings' config is missing or incomplete");
     if (c->optimizer) {
-        RK_TRY(rk_optimizer_take(c->optimizer, &taken->optimizer));
+        RK_TRY(rk_optimizer_copy_in(c->optimizer, &taken->optimizer));
         c->optimizer = &taken->optimizer;
     }
     RK_TRY(copy_tables(taken));

@@ -6,8 +6,8 @@
 enum { ALIGNMENT = 256 };
 
 rk_status rk_batch_context_open(rk_device_tables *d, rk_device_batch_context *batch_context) {
-    RK_TRY(rk_stream_mark_create(d->device, &batch_context->deduped));
-    RK_TRY(rk_stream_mark_create(d->device, &batch_context->done));
+    RK_TRY(rk_stream_event_create(d->device, &batch_context->deduped));
+    RK_TRY(rk_stream_event_create(d->device, &batch_context->done));
     RK_TRY(rk_device_tables_alloc(d, sizeof *batch_context->counts, &batch_context->counts));
     RK_TRY(rk_device_alloc_host(d->device, sizeof *batch_context->host_counts, &batch_context->host_counts));
     RK_TRY(rk_device_alloc_host(d->device, (size_t)d->n_tables * sizeof *batch_context->host_steps + 1,
@@ -16,8 +16,8 @@ rk_status rk_batch_context_open(rk_device_tables *d, rk_device_batch_context *ba
 }
 
 rk_status rk_batch_context_await(const rk_device_batch_context *batch_context) {
-    RK_TRY(rk_stream_mark_sync(batch_context->deduped));
-    return rk_stream_mark_sync(batch_context->done);
+    RK_TRY(rk_stream_event_sync(batch_context->deduped));
+    return rk_stream_event_sync(batch_context->done);
 }
 
 static size_t align_bytes(size_t n_bytes) {
@@ -120,7 +120,7 @@ void rk_batch_context_close(rk_device_tables *d, rk_device_batch_context *batch_
     rk_device_tables_dealloc(d, sizeof *batch_context->counts, batch_context->counts);
     rk_device_free_host(d->device, batch_context->host_counts);
     rk_device_free_host(d->device, batch_context->host_steps);
-    rk_stream_mark_free(batch_context->deduped);
-    rk_stream_mark_free(batch_context->done);
+    rk_stream_event_free(batch_context->deduped);
+    rk_stream_event_free(batch_context->done);
     memset(batch_context, 0, sizeof *batch_context);
 }

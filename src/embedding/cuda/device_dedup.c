@@ -195,16 +195,16 @@ static void send_batch(rk_device_tables *d, rk_device_batch_context *batch_conte
     rk_stream_upload(upload, batch_context->upload, batch_context->host,
                      (size_t)((char *)batch_context->ids - batch_context->host) +
                          (size_t)batch_context->n_ids * (batch_context->wide ? 8 : 4));
-    rk_stream_wait(stream, upload);
-    if (d->caches) rk_stream_wait_mark(stream, other->deduped);
-    if (d->caches && !d->n_under_way) rk_stream_wait_mark(stream, other->done);
+    rk_stream_wait_for_stream(stream, upload);
+    if (d->caches) rk_stream_wait_event(stream, other->deduped);
+    if (d->caches && !d->n_under_way) rk_stream_wait_event(stream, other->done);
     rk_stream_fill(stream, batch_context->counts, 0, sizeof *batch_context->counts);
     rk_cuda_dedup_ids(stream, (uint32_t)batch_context->n_samples, b);
     if (batch_context->n_uses && (batch_context->training || d->caches))
         sort_batch(d, batch_context, stream, b);
     rk_stream_download(stream, batch_context->host_counts, batch_context->counts,
                        sizeof *batch_context->counts);
-    rk_stream_set_mark(stream, batch_context->deduped);
+    rk_stream_record_event(stream, batch_context->deduped);
 }
 
 rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stream *stream, int64_t n,
@@ -264,7 +264,7 @@ static rk_status cache_too_small_error(const rk_device_tables *d, const rk_cuda_
     uint64_t least = 0;
     for (int32_t t = 0; t < d->n_tables; t++) {
         uint64_t bytes = rk_device_table_bytes(&d->tables[t]);
-        least += rk_is_cached(&d->tables[t])
+        least += rk_cuda_table_is_cached(&d->tables[t])
                      ? bytes * (counts->short_ways > RK_CUDA_WAYS ? counts->short_ways : RK_CUDA_WAYS + 1) /
                            RK_CUDA_WAYS
                      : bytes;
@@ -278,7 +278,7 @@ static rk_status cache_too_small_error(const rk_device_tables *d, const rk_cuda_
 rk_status rk_device_tables_check_ids(rk_device_tables *d) {
     RK_FAIL_IF(!d->n_under_way, RK_INVALID_ARGUMENT, "no batch is in flight on the GPU");
     const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
-    RK_TRY(rk_stream_mark_sync(batch_context->deduped));
+    RK_TRY(rk_stream_event_sync(batch_context->deduped));
     if (batch_context->host_counts->bad_id)
         return bad_id_error(d, batch_context, ~batch_context->host_counts->bad_id);
     return batch_context->host_counts->short_table ? cache_too_small_error(d, batch_context->host_counts)

@@ -11,7 +11,7 @@ static uint32_t at_least_one(int64_t n) {
 static rk_status prepare_steps(const rk_device_tables *d, rk_cuda_step *steps) {
     for (int32_t t = 0; t < d->n_tables; t++) {
         const rk_table *home = d->homes[t];
-        RK_FAIL_IF(home->l2_full != 0 && rk_is_cached(&d->tables[t]), RK_INVALID_ARGUMENT,
+        RK_FAIL_IF(home->l2_full != 0 && rk_cuda_table_is_cached(&d->tables[t]), RK_INVALID_ARGUMENT,
                    "table '%s': 'l2_full' updates every row at every step, so the whole table must fit on "
                    "the GPU\nhint: set a larger cuda.memory, or use 'l2'",
                    home->part.name);
@@ -30,7 +30,7 @@ rk_status rk_device_tables_prepare(rk_device_tables *d, rk_stream *stream) {
     RK_TRY(prepare_steps(d, batch_context->host_steps));
     batch_context->stream = stream;
     batch_context->is_prepared = true;
-    rk_stream_wait_mark(stream, batch_context->deduped);
+    rk_stream_wait_event(stream, batch_context->deduped);
     rk_stream_copy(stream, d->at_hand, batch_context->upload, sizeof *d->at_hand);
     rk_stream_upload(stream, d->steps, batch_context->host_steps, (size_t)d->n_tables * sizeof *d->steps);
     return RK_OK;
@@ -48,7 +48,7 @@ static rk_status write_places(const rk_device_tables *d, rk_device_places *place
     for (size_t f = 0; f < n; f++)
         values[f] = (rk_cuda_place){given[f].data, given[f].stride,
                                     is_aligned(&given[f], d->tables[d->features[f].table].dim)};
-    return rk_device_write(d->device, places->places, values, n * sizeof *values);
+    return rk_device_upload(d->device, places->places, values, n * sizeof *values);
 }
 
 /* Activations or gradients that were given before have their places on the device already. */
@@ -100,7 +100,8 @@ rk_status rk_device_tables_flag_not_finite(rk_device_tables *d, rk_stream *strea
     return RK_OK;
 }
 
-rk_status rk_device_tables_sum(rk_device_tables *d, rk_stream *stream, const rk_activation *gradients) {
+rk_status rk_device_tables_sum_gradients(rk_device_tables *d, rk_stream *stream,
+                                         const rk_activation *gradients) {
     const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     const rk_cuda_place *from;
     RK_TRY(find_places(d, gradients, &from));
@@ -143,7 +144,7 @@ void rk_device_tables_undo_dedup(rk_device_tables *d) {
 void rk_device_tables_end_batch(rk_device_tables *d, bool applied) {
     if (!d->n_under_way) return;
     rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
-    if (batch_context->is_prepared) rk_stream_set_mark(batch_context->stream, batch_context->done);
+    if (batch_context->is_prepared) rk_stream_record_event(batch_context->stream, batch_context->done);
     for (int32_t t = 0; t < d->n_tables; t++) d->homes[t]->step += applied && d->tables[t].is_trained;
     d->oldest = !d->oldest;
     d->n_under_way--;
@@ -155,7 +156,7 @@ rk_status rk_device_tables_check_gradients_finite(rk_device_tables *d) {
     RK_FAIL_IF(!d->n_under_way || !batch_context->is_prepared, RK_INVALID_ARGUMENT,
                "no batch has been looked up on the GPU");
     RK_TRY(rk_stream_sync(batch_context->stream));
-    RK_TRY(rk_device_read(d->device, &counts, batch_context->counts, sizeof counts));
+    RK_TRY(rk_device_download(d->device, &counts, batch_context->counts, sizeof counts));
     if (!counts.bad_gradient) return RK_OK;
     uint32_t item = ~counts.bad_gradient;
     int32_t f = d->n_features - 1;

@@ -27,7 +27,7 @@ static rk_status alloc_table(rk_device_tables *d, int32_t t) {
     RK_TRY(rk_device_tables_alloc(d, rows_bytes(table), &table->rows));
     for (int s = 0; s < home->n_slots; s++)
         RK_TRY(rk_device_tables_alloc(d, slot_bytes(table, s), &table->slots[s]));
-    if (!rk_is_cached(table)) return RK_OK;
+    if (!rk_cuda_table_is_cached(table)) return RK_OK;
     RK_TRY(rk_device_tables_alloc(d, (size_t)table->n_places * sizeof *table->frames, &table->frames));
     return pin_home(d, table, home);
 }
@@ -65,8 +65,8 @@ static rk_status describe_tables(rk_device_tables *d) {
     RK_TRY(rk_device_tables_alloc(d, n_features * sizeof *d->features, &d->device_features));
     RK_TRY(rk_device_tables_alloc(d, n_tables * sizeof *d->steps, &d->steps));
     RK_TRY(rk_device_tables_alloc(d, sizeof *d->at_hand, &d->at_hand));
-    RK_TRY(rk_device_write(d->device, d->device_tables, d->tables, n_tables * sizeof *d->tables));
-    return rk_device_write(d->device, d->device_features, d->features, n_features * sizeof *d->features);
+    RK_TRY(rk_device_upload(d->device, d->device_tables, d->tables, n_tables * sizeof *d->tables));
+    return rk_device_upload(d->device, d->device_features, d->features, n_features * sizeof *d->features);
 }
 
 static rk_status allocate_tables(rk_device_tables *d, size_t n_tables, size_t n_features) {
@@ -126,7 +126,7 @@ rk_status rk_device_tables_borrow_rows(rk_device_tables *d, float *const *rows, 
         table->n_rows = table->n_places = (uint64_t)n_rows[t];
     }
     rk_device_tables_number_keys(d);
-    return rk_device_write(d->device, d->device_tables, d->tables, (size_t)d->n_tables * sizeof *d->tables);
+    return rk_device_upload(d->device, d->device_tables, d->tables, (size_t)d->n_tables * sizeof *d->tables);
 }
 
 uint64_t rk_device_tables_bytes(const rk_device_tables *d) {
@@ -135,8 +135,8 @@ uint64_t rk_device_tables_bytes(const rk_device_tables *d) {
 
 static rk_status copy_memory(rk_device_tables *d, void *device_memory, void *home, size_t n_bytes,
                              bool to_device) {
-    return to_device ? rk_device_write(d->device, device_memory, home, n_bytes)
-                     : rk_device_read(d->device, home, device_memory, n_bytes);
+    return to_device ? rk_device_upload(d->device, device_memory, home, n_bytes)
+                     : rk_device_download(d->device, home, device_memory, n_bytes);
 }
 
 /* Between the table's home and the device; a cache only gives back what was changed, and forgets its rows
@@ -145,7 +145,7 @@ static rk_status copy_table(rk_device_tables *d, int32_t t, bool to_device) {
     const rk_table *home = d->homes[t];
     const rk_cuda_table *table = &d->tables[t];
     if (d->lent || (!to_device && !table->is_trained)) return RK_OK;
-    if (rk_is_cached(table)) {
+    if (rk_cuda_table_is_cached(table)) {
         rk_cuda_write_back_cache(d->stream, d->device_tables, (uint32_t)t, table->n_places, to_device);
         return rk_stream_sync(d->stream);
     }

@@ -69,7 +69,8 @@ rk_status rk_device_tables_flag_not_finite(rk_device_tables *tables, rk_stream *
 rk_status rk_device_tables_apply(rk_device_tables *tables, rk_stream *stream, const rk_activation *gradients,
                                  const uint32_t *stop);
 /* Instead of apply, where rows are lent: each row that is trained becomes the sum of its gradients. */
-rk_status rk_device_tables_sum(rk_device_tables *tables, rk_stream *stream, const rk_activation *gradients);
+rk_status rk_device_tables_sum_gradients(rk_device_tables *tables, rk_stream *stream,
+                                         const rk_activation *gradients);
 /* The oldest batch is no longer in flight; `applied`: the tables did a step. */
 void rk_device_tables_end_batch(rk_device_tables *tables, bool applied);
 

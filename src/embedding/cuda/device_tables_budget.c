@@ -4,7 +4,7 @@
 static uint64_t bytes_per_place(const rk_cuda_table *table) {
     uint64_t bytes = (uint64_t)table->dim * rk_dtype_bytes((rk_dtype)table->dtype);
     for (int s = 0; s < 2; s++) bytes += (uint64_t)table->slot_widths[s] * sizeof(float);
-    return bytes + (rk_is_cached(table) ? sizeof(rk_cuda_frame) : 0);
+    return bytes + (rk_cuda_table_is_cached(table) ? sizeof(rk_cuda_frame) : 0);
 }
 
 uint64_t rk_device_table_bytes(const rk_cuda_table *table) {
@@ -59,7 +59,7 @@ static void describe_tables(rk_device_tables *d) {
 static int32_t find_largest_whole_table(const rk_device_tables *d) {
     int32_t largest = -1;
     for (int32_t t = 0; t < d->n_tables; t++)
-        if (!rk_is_cached(&d->tables[t]) && d->homes[t]->l2_full == 0 &&
+        if (!rk_cuda_table_is_cached(&d->tables[t]) && d->homes[t]->l2_full == 0 &&
             (largest < 0 ||
              rk_device_table_bytes(&d->tables[t]) > rk_device_table_bytes(&d->tables[largest])))
             largest = t;
@@ -70,21 +70,22 @@ static int32_t find_largest_whole_table(const rk_device_tables *d) {
 static uint64_t minimum_table_bytes(const rk_device_tables *d) {
     uint64_t bytes = 0;
     for (int32_t t = 0; t < d->n_tables; t++)
-        bytes += rk_is_cached(&d->tables[t]) ? RK_CUDA_WAYS * bytes_per_place(&d->tables[t])
-                                             : rk_device_table_bytes(&d->tables[t]);
+        bytes += rk_cuda_table_is_cached(&d->tables[t]) ? RK_CUDA_WAYS * bytes_per_place(&d->tables[t])
+                                                        : rk_device_table_bytes(&d->tables[t]);
     return bytes;
 }
 
 /* What the caches may take of the budget, in proportion to the tables' rows; each at least one set. */
-static void share_out_budget(rk_device_tables *d, uint64_t budget_bytes) {
+static void divide_budget(rk_device_tables *d, uint64_t budget_bytes) {
     uint64_t left = budget_bytes - minimum_table_bytes(d);
     double all = 0;
     for (int32_t t = 0; t < d->n_tables; t++)
-        all +=
-            rk_is_cached(&d->tables[t]) ? (double)(d->tables[t].n_rows * bytes_per_place(&d->tables[t])) : 0;
+        all += rk_cuda_table_is_cached(&d->tables[t])
+                   ? (double)(d->tables[t].n_rows * bytes_per_place(&d->tables[t]))
+                   : 0;
     for (int32_t t = 0; t < d->n_tables; t++) {
         rk_cuda_table *table = &d->tables[t];
-        if (!rk_is_cached(table)) continue;
+        if (!rk_cuda_table_is_cached(table)) continue;
         uint64_t set_bytes = RK_CUDA_WAYS * bytes_per_place(table),
                  most = (table->n_rows + RK_CUDA_WAYS - 1) / RK_CUDA_WAYS;
         table->n_sets =
@@ -102,18 +103,18 @@ void rk_device_tables_number_keys(rk_device_tables *d) {
     for (int32_t t = 0; t < d->n_tables; t++) {
         rk_cuda_table *table = &d->tables[t];
         table->first_key = d->n_keys;
-        table->n_keys = rk_is_cached(table) ? table->n_sets * table->n_tags
-                        : table->is_trained ? table->n_rows
-                                            : 0;
+        table->n_keys = rk_cuda_table_is_cached(table) ? table->n_sets * table->n_tags
+                        : table->is_trained            ? table->n_rows
+                                                       : 0;
         d->n_keys += table->n_keys;
-        d->caches |= rk_is_cached(table);
+        d->caches |= rk_cuda_table_is_cached(table);
     }
 }
 
 static uint64_t count_whole_bytes(const rk_device_tables *d) {
     uint64_t bytes = 0;
     for (int32_t t = 0; t < d->n_tables; t++)
-        bytes += rk_is_cached(&d->tables[t]) ? 0 : rk_device_table_bytes(&d->tables[t]);
+        bytes += rk_cuda_table_is_cached(&d->tables[t]) ? 0 : rk_device_table_bytes(&d->tables[t]);
     return bytes;
 }
 
@@ -143,7 +144,7 @@ rk_status rk_device_tables_plan(rk_device_tables *d, uint64_t budget_bytes) {
     describe_tables(d);
     if (budget_bytes == 0) budget_bytes = count_whole_bytes(d);
     RK_TRY(choose_caches(d, budget_bytes));
-    share_out_budget(d, budget_bytes);
+    divide_budget(d, budget_bytes);
     rk_device_tables_number_keys(d);
     for (int32_t t = 0; t < d->n_tables; t++)
         RK_FAIL_IF(d->tables[t].n_places >= RK_CUDA_NONE, RK_UNSUPPORTED,

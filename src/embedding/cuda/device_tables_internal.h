@@ -14,7 +14,7 @@ typedef struct rk_device_batch_context {
     int64_t n_samples, n_uses, n_bags, n_tiles, n_ids;
     uint32_t number;
     rk_stream *stream; /* that it was prepared for */
-    rk_stream_mark *deduped, *done;
+    rk_stream_event *deduped, *done;
     /* What is uploaded, in pinned memory and on the device: the batch, feature_ids, offsets, weights, ids. */
     char *host, *upload;
     size_t upload_bytes;
@@ -79,7 +79,7 @@ void rk_device_tables_dealloc(rk_device_tables *tables, size_t n_bytes, void *me
 rk_status rk_device_tables_plan(rk_device_tables *tables, uint64_t budget_bytes);
 void rk_device_tables_number_keys(rk_device_tables *tables);
 uint64_t rk_device_table_bytes(const rk_cuda_table *table); /* rows, slots and frames of its places */
-static inline bool rk_is_cached(const rk_cuda_table *table) {
+static inline bool rk_cuda_table_is_cached(const rk_cuda_table *table) {
     return table->n_sets > 0;
 }
 

@@ -116,7 +116,7 @@ static rk_status sharded_check_gradients_finite(rk_device_store *store) {
 
 static rk_status sharded_sum_gradients(rk_device_store *store, rk_stream *stream,
                                        const rk_activation *gradients) {
-    return rk_device_tables_sum(sharded_of_store(store)->trainer_tables, stream, gradients);
+    return rk_device_tables_sum_gradients(sharded_of_store(store)->trainer_tables, stream, gradients);
 }
 
 static void sharded_end_batch(rk_device_store *store, bool applied) {

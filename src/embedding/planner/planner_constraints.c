@@ -18,8 +18,8 @@ static rk_status constraint_error(const constraint *w, const char *key, const ch
 }
 
 static rk_status unknown_table_error(const constraint *w, const rk_table_config *tables, int32_t n_tables) {
-    const char *nearest =
-        rk_nearest_of(w->table, tables, sizeof *tables, offsetof(rk_table_config, name), (size_t)n_tables);
+    const char *nearest = rk_nearest_name_of(w->table, tables, sizeof *tables,
+                                             offsetof(rk_table_config, name), (size_t)n_tables);
     rk_status status = constraint_error(w, "name", "there is no such table");
     return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest)
                    : rk_error_hint(status, "'reckon inspect' lists the tables");

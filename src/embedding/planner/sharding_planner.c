@@ -102,7 +102,8 @@ static slice slice_of_placement(const choice *c, int32_t t, const rk_table_place
 
 static void assign_part(choice *c, int32_t t, const slice *s, int32_t number, int32_t part, owner *o) {
     const rk_table_placement *p = s->placement;
-    double share = p->n_parts > 1 ? rk_part_share(c->request, &c->candidates[t].load, part, p->n_parts) : 1;
+    double share =
+        p->n_parts > 1 ? rk_table_part_load_share(c->request, &c->candidates[t].load, part, p->n_parts) : 1;
     c->wire_bytes += share * s->wire_bytes;
     o->seconds += seconds_on_owner(o, share * s->wire_bytes, share * s->memory_bytes);
     o->bytes += s->row_bytes * (double)rk_request_part_rows(c->request, t, part, p->n_parts);
@@ -135,7 +136,7 @@ static rk_status assign_parts(choice *c, int32_t t, const slice *s, int32_t numb
     RK_AUTOFREE ranked *parts = NULL, *takers = NULL;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)p->n_parts, parts), RK_ARRAY((size_t)c->n_dealt, takers)));
     for (int32_t i = 0; i < p->n_parts; i++)
-        parts[i] = (ranked){load->n_hot ? rk_part_share(c->request, load, i, p->n_parts) : 0, i};
+        parts[i] = (ranked){load->n_hot ? rk_table_part_load_share(c->request, load, i, p->n_parts) : 0, i};
     for (int32_t i = 0; i < c->n_dealt; i++) takers[i] = (ranked){-relative_seconds(c, c->order[i]), i};
     if (load->n_hot) qsort(parts, (size_t)p->n_parts, sizeof *parts, compare_descending);
     qsort(takers, (size_t)c->n_dealt, sizeof *takers, compare_descending);

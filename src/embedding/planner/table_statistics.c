@@ -11,7 +11,7 @@ static double integral_of_power(double from, double to, double exponent) {
                          : (pow(to, 1 - exponent) - pow(from, 1 - exponent)) / (1 - exponent);
 }
 
-double rk_zipf_distinct(int64_t n_rows, double exponent, double n_ids) {
+double rk_zipf_expected_distinct(int64_t n_rows, double exponent, double n_ids) {
     int64_t head = n_rows < HEAD ? n_rows : HEAD;
     double total = 0, distinct = 0, from = (double)head + 0.5, to = (double)n_rows + 0.5;
     for (int64_t k = 1; k <= head; k++) total += pow((double)k, -exponent);
@@ -28,9 +28,10 @@ double rk_zipf_distinct(int64_t n_rows, double exponent, double n_ids) {
 rk_table_statistics rk_table_statistics_assume(int64_t n_rows, double ids, int64_t batch_size,
                                                int32_t n_trainers) {
     double n = ids * (double)batch_size;
-    return (rk_table_statistics){.ids = ids,
-                                 .batch_rows = rk_zipf_distinct(n_rows, RK_ASSUMED_EXPONENT, n),
-                                 .local_rows = rk_zipf_distinct(n_rows, RK_ASSUMED_EXPONENT, n / n_trainers)};
+    return (rk_table_statistics){
+        .ids = ids,
+        .batch_rows = rk_zipf_expected_distinct(n_rows, RK_ASSUMED_EXPONENT, n),
+        .local_rows = rk_zipf_expected_distinct(n_rows, RK_ASSUMED_EXPONENT, n / n_trainers)};
 }
 
 double rk_assumed_ids(const char *table, const rk_feature_config *features, int32_t n_features) {

@@ -24,7 +24,7 @@ typedef struct rk_table_statistics {
 
 /* Distinct rows of n_ids ids, if the k-th most frequent of n_rows rows has a probability proportional to
  * k^-exponent. */
-double rk_zipf_distinct(int64_t n_rows, double exponent, double n_ids);
+double rk_zipf_expected_distinct(int64_t n_rows, double exponent, double n_ids);
 
 /* Where nothing is measured: Zipf with this exponent, and so many ids a sample. */
 #define RK_ASSUMED_EXPONENT 1.05

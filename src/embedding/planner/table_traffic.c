@@ -13,14 +13,14 @@ double rk_stored_row_bytes(const rk_table_config *table, const rk_optimizer *opt
     return bytes;
 }
 
-int64_t rk_part_rows(int64_t n_rows, int32_t part, int32_t n_parts) {
+int64_t rk_table_part_rows(int64_t n_rows, int32_t part, int32_t n_parts) {
     return n_rows / n_parts + (part < n_rows % n_parts);
 }
 
 int64_t rk_request_part_rows(const rk_planner_request *request, int32_t t, int32_t part, int32_t n_parts) {
     const rk_dynamic_config *dynamic = rk_request_dynamic(request, t);
     return dynamic ? rk_dynamic_part_capacity(dynamic, part, n_parts)
-                   : rk_part_rows(request->tables[t].n_rows, part, n_parts);
+                   : rk_table_part_rows(request->tables[t].n_rows, part, n_parts);
 }
 
 int64_t rk_request_most_parts(const rk_planner_request *request, int32_t t) {
@@ -35,8 +35,8 @@ double rk_request_row_bytes(const rk_planner_request *request, int32_t t) {
            (rk_request_dynamic(request, t) ? RK_KEY_BYTES : 0);
 }
 
-double rk_part_share(const rk_planner_request *request, const rk_table_statistics *load, int32_t part,
-                     int32_t n_parts) {
+double rk_table_part_load_share(const rk_planner_request *request, const rk_table_statistics *load,
+                                int32_t part, int32_t n_parts) {
     double ids = load->ids * (double)request->batch_size / request->roles.n_trainers, hot = 0, here = 0;
     for (int32_t i = 0; i < load->n_hot && load->local_rows > 0; i++) {
         double share = -expm1(-load->hot[i].share * ids) / load->local_rows;
@@ -48,7 +48,7 @@ double rk_part_share(const rk_planner_request *request, const rk_table_statistic
 
 /* Local row numbers travel in as few bytes as the largest part's rows need. */
 static double id_width(int64_t n_rows, int32_t n_parts) {
-    int64_t rows = rk_part_rows(n_rows, 0, n_parts);
+    int64_t rows = rk_table_part_rows(n_rows, 0, n_parts);
     return rows <= (int64_t)UINT16_MAX + 1 ? 2 : rows <= (int64_t)UINT32_MAX + 1 ? 4 : 8;
 }
 

@@ -15,10 +15,10 @@ rk_table_traffic rk_table_traffic_of(const rk_planner_request *request, int32_t 
 
 /* Of the requests, those that part `part` of n_parts answers: hot rows count where they are, the rest is
  * even. */
-double rk_part_share(const rk_planner_request *request, const rk_table_statistics *load, int32_t part,
-                     int32_t n_parts);
+double rk_table_part_load_share(const rk_planner_request *request, const rk_table_statistics *load,
+                                int32_t part, int32_t n_parts);
 /* Rows of a part. */
-int64_t rk_part_rows(int64_t n_rows, int32_t part, int32_t n_parts);
+int64_t rk_table_part_rows(int64_t n_rows, int32_t part, int32_t n_parts);
 
 /* The same of table t, be it dynamic; and into how many parts it can be cut. */
 int64_t rk_request_part_rows(const rk_planner_request *request, int32_t table, int32_t part, int32_t n_parts);

@@ -197,7 +197,7 @@ static rk_status queue_command(rk_redis *r, size_t number) {
 
 static rk_status follow_redirect(rk_redis *r, const rk_redis_node *from, size_t number, const char *error) {
     const char *address = NULL;
-    int32_t slot = rk_redis_redirect(error, &address), node;
+    int32_t slot = rk_redis_parse_redirect(error, &address), node;
     const char *colon = slot >= 0 && r->is_cluster ? strrchr(address, ':') : NULL;
     RK_FAIL_IF(!colon, RK_UNAVAILABLE, "Redis at %s:%d: %s", from->host, from->port, error);
     bool named = colon > address;

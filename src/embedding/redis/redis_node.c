@@ -74,7 +74,7 @@ static rk_span span_of_text(const char *text) {
     return (rk_span){text, strlen(text)};
 }
 
-static rk_status log_in(rk_redis_node *node) {
+static rk_status authenticate(rk_redis_node *node) {
     const char *user = getenv("RK_REDIS_USER"), *password = getenv("RK_REDIS_PASSWORD");
     if (!password) return RK_OK;
     const rk_span words[] = {span_of_text("AUTH"), span_of_text(user ? user : password),
@@ -124,7 +124,7 @@ static rk_status open_connection(rk_redis_node *node) {
         close_descriptor(node);
         return RK_NO_MEMORY_ERROR(sizeof *node->reader);
     }
-    return log_in(node);
+    return authenticate(node);
 }
 
 rk_status rk_redis_node_queue(rk_redis_node *node, int n_words, const rk_span *words, size_t number) {
@@ -143,7 +143,7 @@ static rk_status handle_own_reply(rk_redis_node *node, const redisReply *reply) 
     return RK_OK;
 }
 
-static rk_status handle_replies(rk_redis_node *node, rk_redis_take take, void *context) {
+static rk_status handle_replies(rk_redis_node *node, rk_redis_reply_handler take, void *context) {
     rk_status status = RK_OK;
     while (status == RK_OK && is_waiting(node)) {
         void *reply = NULL;
@@ -161,7 +161,7 @@ static rk_status handle_replies(rk_redis_node *node, rk_redis_take take, void *c
     return status;
 }
 
-static rk_status receive_replies(rk_redis_node *node, rk_redis_take take, void *context) {
+static rk_status receive_replies(rk_redis_node *node, rk_redis_reply_handler take, void *context) {
     char bytes[READ_BYTES];
     ssize_t n = recv(node->descriptor, bytes, sizeof bytes, 0);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return RK_OK;
@@ -219,7 +219,8 @@ static bool check_connection(rk_redis_node *node) {
     return code == 0;
 }
 
-static rk_status handle_events(rk_redis_node *node, short events, rk_redis_take take, void *context) {
+static rk_status handle_events(rk_redis_node *node, short events, rk_redis_reply_handler take,
+                               void *context) {
     if (!node->connected && !check_connection(node)) return RK_OK;
     if (events & (POLLOUT | POLLERR) && has_output(node))
         send_output(node); /* a connection that failed says so */
@@ -227,7 +228,7 @@ static rk_status handle_events(rk_redis_node *node, short events, rk_redis_take 
                                                                  : RK_OK;
 }
 
-static void fail_all(rk_redis_node **waiting, size_t n, const char *reason) {
+static void fail_nodes(rk_redis_node **waiting, size_t n, const char *reason) {
     for (size_t i = 0; i < n; i++) fail_node(waiting[i], reason);
 }
 
@@ -237,8 +238,8 @@ static int poll_nodes(struct pollfd *polled, size_t n, const rk_redis_wait *wait
     return left > 0 ? poll(polled, (nfds_t)n, (int)(left * 1e3) + 1) : 0;
 }
 
-static rk_status exchange_all(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait, rk_redis_take take,
-                              void *context) {
+static rk_status exchange_commands(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait,
+                                   rk_redis_reply_handler take, void *context) {
     struct pollfd polled[MAX_NODES];
     rk_redis_node *waiting[MAX_NODES];
     for (size_t n_waiting; (n_waiting = list_waiting(nodes, n, polled, waiting)) > 0;) {
@@ -246,17 +247,17 @@ static rk_status exchange_all(rk_redis_node **nodes, size_t n, const rk_redis_wa
         int code = poll_nodes(polled, n_waiting, wait);
         if (code < 0 && errno == EINTR) continue;
         if (code == 0 && rk_clock_seconds() < wait->until) continue;
-        if (code <= 0) fail_all(waiting, n_waiting, code < 0 ? strerror(errno) : "no answer in time");
+        if (code <= 0) fail_nodes(waiting, n_waiting, code < 0 ? strerror(errno) : "no answer in time");
         for (size_t i = 0; code > 0 && i < n_waiting; i++)
             if (polled[i].revents) RK_TRY(handle_events(waiting[i], polled[i].revents, take, context));
     }
     return RK_OK;
 }
 
-rk_status rk_redis_exchange(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait, rk_redis_take take,
-                            void *context) {
+rk_status rk_redis_exchange(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait,
+                            rk_redis_reply_handler take, void *context) {
     RK_FAIL_IF(n > MAX_NODES, RK_UNSUPPORTED, "more than %d nodes of Redis", MAX_NODES);
-    rk_status status = exchange_all(nodes, n, wait, take, context);
+    rk_status status = exchange_commands(nodes, n, wait, take, context);
     for (size_t i = 0; i < n; i++) {
         if (status != RK_OK && is_waiting(nodes[i])) rk_redis_node_close(nodes[i]);
         if (!nodes[i]->failed) nodes[i]->n_queued = nodes[i]->n_answered = 0;

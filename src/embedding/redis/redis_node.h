@@ -48,12 +48,12 @@ typedef struct rk_redis_wait {
 } rk_redis_wait;
 
 /* What is made of an answer; an error ends the exchange. */
-typedef rk_status (*rk_redis_take)(void *context, rk_redis_node *node, size_t number,
-                                   const struct redisReply *reply);
+typedef rk_status (*rk_redis_reply_handler)(void *context, rk_redis_node *node, size_t number,
+                                            const struct redisReply *reply);
 /* Until all that is queued is answered, or its node has failed (closed, refused, or no answer in time). An
  * error is that of `take`, or RK_INTERRUPTED, when `cancel` was set; connections with something under way are
  * closed then. */
-rk_status rk_redis_exchange(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait, rk_redis_take take,
-                            void *context);
+rk_status rk_redis_exchange(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait,
+                            rk_redis_reply_handler take, void *context);
 
 #endif

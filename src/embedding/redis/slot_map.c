@@ -34,7 +34,7 @@ void rk_slot_map_set(rk_slot_map *map, int64_t first, int64_t last, int32_t node
     for (int64_t s = first < 0 ? 0 : first; s <= last && s < RK_REDIS_SLOTS; s++) map->nodes[s] = node;
 }
 
-int32_t rk_redis_redirect(const char *error, const char **address) {
+int32_t rk_redis_parse_redirect(const char *error, const char **address) {
     const char *at = strncmp(error, "MOVED ", 6) == 0 ? error + 6
                      : strncmp(error, "ASK ", 4) == 0 ? error + 4
                                                       : NULL;

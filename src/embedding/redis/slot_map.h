@@ -19,6 +19,6 @@ void rk_slot_map_set(rk_slot_map *map, int64_t first, int64_t last, int32_t node
 
 /* Where "MOVED 3999 127.0.0.1:6381" or "ASK 3999 :6381" sends a command: the slot, and the text behind it in
  * *address. -1: the error is another one. */
-int32_t rk_redis_redirect(const char *error, const char **address);
+int32_t rk_redis_parse_redirect(const char *error, const char **address);
 
 #endif

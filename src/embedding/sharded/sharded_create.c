@@ -76,7 +76,7 @@ static const rk_dynamic_config *dynamic_of(const rk_sharded_options *o, int32_t 
 static int64_t rows_of_part(const rk_sharded_options *o, int32_t t, int32_t part, int32_t n_parts) {
     const rk_dynamic_config *dynamic = dynamic_of(o, t);
     return dynamic ? rk_dynamic_part_capacity(dynamic, part, n_parts)
-                   : rk_part_rows(o->config->tables[t].n_rows, part, n_parts);
+                   : rk_table_part_rows(o->config->tables[t].n_rows, part, n_parts);
 }
 
 static rk_status add_shards(rk_sharded *s, const rk_sharded_options *o) {

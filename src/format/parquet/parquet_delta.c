@@ -12,9 +12,9 @@ static rk_status broken_delta_error(void) {
 
 rk_status rk_parquet_delta_open(rk_parquet_delta *d, const uint8_t *data, const uint8_t *end) {
     *d = (rk_parquet_delta){.bytes = {data, end, false}};
-    uint64_t n_block = rk_thrift_varint(&d->bytes), n_mini = rk_thrift_varint(&d->bytes);
-    d->n_left = rk_thrift_varint(&d->bytes);
-    d->value = (uint64_t)rk_thrift_unzigzag(rk_thrift_varint(&d->bytes));
+    uint64_t n_block = rk_thrift_read_varint(&d->bytes), n_mini = rk_thrift_read_varint(&d->bytes);
+    d->n_left = rk_thrift_read_varint(&d->bytes);
+    d->value = (uint64_t)rk_thrift_unzigzag(rk_thrift_read_varint(&d->bytes));
     if (d->bytes.failed || n_block == 0 || n_block > MOST_BLOCK || n_mini == 0 || n_block % n_mini ||
         n_block / n_mini % 8 || d->n_left > INT32_MAX)
         return broken_delta_error();
@@ -24,7 +24,7 @@ rk_status rk_parquet_delta_open(rk_parquet_delta *d, const uint8_t *data, const 
 }
 
 static rk_status read_block_header(rk_parquet_delta *d) {
-    d->least = (uint64_t)rk_thrift_unzigzag(rk_thrift_varint(&d->bytes));
+    d->least = (uint64_t)rk_thrift_unzigzag(rk_thrift_read_varint(&d->bytes));
     if (d->bytes.failed || d->n_mini > (size_t)(d->bytes.end - d->bytes.at)) return broken_delta_error();
     d->widths = d->bytes.at;
     d->bytes.at += d->n_mini;

@@ -18,7 +18,7 @@ static rk_status cut_off_error(void) {
 
 /* The next run. The last group of eight may be cut behind what is asked for. */
 static rk_status open_run(rk_parquet_rle *r) {
-    uint64_t head = rk_thrift_varint(&r->bytes), n = head >> 1;
+    uint64_t head = rk_thrift_read_varint(&r->bytes), n = head >> 1;
     size_t n_left = (size_t)(r->bytes.end - r->bytes.at);
     if (r->bytes.failed || n == 0 || n > INT32_MAX) return cut_off_error();
     r->value = 0;

@@ -13,7 +13,7 @@ static uint8_t read_byte(rk_thrift *t) {
     return 0;
 }
 
-uint64_t rk_thrift_varint(rk_thrift *t) {
+uint64_t rk_thrift_read_varint(rk_thrift *t) {
     uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
         uint8_t byte = read_byte(t);
@@ -28,7 +28,7 @@ bool rk_thrift_next(rk_thrift *t, rk_thrift_field *f) {
     uint8_t head = read_byte(t);
     if (t->failed || head == RK_THRIFT_STOP) return false;
     f->type = (rk_thrift_type)(head & 15);
-    int64_t id = head >> 4 ? f->id + (head >> 4) : rk_thrift_unzigzag(rk_thrift_varint(t));
+    int64_t id = head >> 4 ? f->id + (head >> 4) : rk_thrift_unzigzag(rk_thrift_read_varint(t));
     if (f->type == RK_THRIFT_STOP || f->type > RK_THRIFT_STRUCT || id < 0 || id > INT16_MAX) mark_damaged(t);
     f->id = (int32_t)id;
     return !t->failed;
@@ -36,7 +36,8 @@ bool rk_thrift_next(rk_thrift *t, rk_thrift_field *f) {
 
 int64_t rk_thrift_int(rk_thrift *t, const rk_thrift_field *f) {
     if (f->type == RK_THRIFT_I8) return (int8_t)read_byte(t);
-    if (f->type >= RK_THRIFT_I16 && f->type <= RK_THRIFT_I64) return rk_thrift_unzigzag(rk_thrift_varint(t));
+    if (f->type >= RK_THRIFT_I16 && f->type <= RK_THRIFT_I64)
+        return rk_thrift_unzigzag(rk_thrift_read_varint(t));
     mark_damaged(t);
     return 0;
 }
@@ -56,12 +57,12 @@ static rk_span read_bytes(rk_thrift *t, uint64_t n) {
 
 rk_span rk_thrift_binary(rk_thrift *t, const rk_thrift_field *f) {
     if (f->type != RK_THRIFT_BINARY) mark_damaged(t);
-    return read_bytes(t, rk_thrift_varint(t));
+    return read_bytes(t, rk_thrift_read_varint(t));
 }
 
 static int64_t read_list_head(rk_thrift *t, rk_thrift_type *element) {
     uint8_t head = read_byte(t);
-    uint64_t n = head >> 4 == 15 ? rk_thrift_varint(t) : head >> 4;
+    uint64_t n = head >> 4 == 15 ? rk_thrift_read_varint(t) : head >> 4;
     *element = (rk_thrift_type)(head & 15);
     if (n > (uint64_t)(t->end - t->at)) mark_damaged(t);
     return t->failed ? 0 : (int64_t)n;
@@ -89,7 +90,7 @@ static void skip_list(rk_thrift *t, int depth) {
 }
 
 static void skip_map(rk_thrift *t, int depth) {
-    uint64_t n = rk_thrift_varint(t);
+    uint64_t n = rk_thrift_read_varint(t);
     uint8_t types = n ? read_byte(t) : 0;
     for (uint64_t i = 0; i < n && !t->failed; i++) {
         skip_value(t, (rk_thrift_type)(types >> 4), true, depth);
@@ -117,13 +118,13 @@ static void skip_value(rk_thrift *t, rk_thrift_type type, bool in_list, int dept
         case RK_THRIFT_I16:
         case RK_THRIFT_I32:
         case RK_THRIFT_I64:
-            rk_thrift_varint(t);
+            rk_thrift_read_varint(t);
             return;
         case RK_THRIFT_F64:
             read_bytes(t, 8);
             return;
         case RK_THRIFT_BINARY:
-            read_bytes(t, rk_thrift_varint(t));
+            read_bytes(t, rk_thrift_read_varint(t));
             return;
         case RK_THRIFT_LIST:
         case RK_THRIFT_SET:

@@ -49,7 +49,7 @@ bool rk_thrift_struct(rk_thrift *thrift, const rk_thrift_field *field);
 void rk_thrift_skip(rk_thrift *thrift, const rk_thrift_field *field);
 
 /* The next unsigned number of 7 bits a byte, which Parquet's encodings have too. */
-uint64_t rk_thrift_varint(rk_thrift *thrift);
+uint64_t rk_thrift_read_varint(rk_thrift *thrift);
 static inline int64_t rk_thrift_unzigzag(uint64_t value) {
     return (int64_t)(value >> 1 ^ (~(value & 1) + 1));
 }

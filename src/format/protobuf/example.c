@@ -24,10 +24,10 @@ static inline bool find_packed_list(rk_span list, rk_span *packed) {
 }
 
 static inline bool read_varints(rk_span packed, int64_t *out, size_t *n) {
-    rk_wire wire = rk_wire_of(packed);
+    rk_wire wire = rk_wire_from_bytes(packed);
     uint64_t number;
     while (wire.at < wire.end) {
-        if (!rk_wire_varint(&wire, &number)) return false;
+        if (!rk_wire_read_varint(&wire, &number)) return false;
         out[(*n)++] = (int64_t)number;
     }
     return true;
@@ -39,7 +39,7 @@ static inline bool read_list_element(rk_wire *wire, uint32_t number_type, uint32
                                      rk_span *bytes, bool *ok) {
     uint32_t field;
     while (wire->at < wire->end) {
-        *ok = rk_wire_field(wire, &field, type, number, bytes);
+        *ok = rk_wire_read_field(wire, &field, type, number, bytes);
         if (*ok && field != 1) continue;
         *ok = *ok && (*type == RK_WIRE_BYTES || *type == number_type);
         return *ok;
@@ -48,7 +48,7 @@ static inline bool read_list_element(rk_wire *wire, uint32_t number_type, uint32
 }
 
 rk_status rk_example_read_i64(rk_span list, int64_t *out, size_t *n) {
-    rk_wire wire = rk_wire_of(list);
+    rk_wire wire = rk_wire_from_bytes(list);
     uint32_t type;
     uint64_t number;
     rk_span bytes;
@@ -68,7 +68,7 @@ rk_status rk_example_read_i64(rk_span list, int64_t *out, size_t *n) {
 }
 
 rk_status rk_example_read_f32(rk_span list, float *out, size_t *n) {
-    rk_wire wire = rk_wire_of(list);
+    rk_wire wire = rk_wire_from_bytes(list);
     uint32_t type;
     uint64_t number;
     rk_span bytes;
@@ -85,7 +85,7 @@ rk_status rk_example_read_f32(rk_span list, float *out, size_t *n) {
 }
 
 rk_status rk_example_read_bytes(rk_span list, rk_span *out, size_t *n) {
-    rk_wire wire = rk_wire_of(list);
+    rk_wire wire = rk_wire_from_bytes(list);
     uint32_t type;
     uint64_t number;
     bool ok = true;
@@ -96,12 +96,12 @@ rk_status rk_example_read_bytes(rk_span list, rk_span *out, size_t *n) {
 }
 
 static rk_status read_feature(rk_span name, rk_span feature, const rk_example_visitor *v) {
-    rk_wire wire = rk_wire_of(feature);
+    rk_wire wire = rk_wire_from_bytes(feature);
     while (wire.at < wire.end) {
         uint32_t field, type;
         uint64_t number;
         rk_span bytes;
-        if (!rk_wire_field(&wire, &field, &type, &number, &bytes)) return DAMAGED;
+        if (!rk_wire_read_field(&wire, &field, &type, &number, &bytes)) return DAMAGED;
         if (field < 1 || field > 3) continue;
         if (type != RK_WIRE_BYTES) return DAMAGED;
         RK_TRY(v->feature(v->context, name, (rk_example_kind)(field - 1), bytes));
@@ -132,12 +132,12 @@ static rk_status read_entry(rk_span entry, const rk_example_visitor *v) {
     if (parse_short_entry(entry, &plain_name, &kind, &list))
         return v->feature(v->context, plain_name, kind, list);
     rk_span name = {"", 0}, feature = {"", 0};
-    rk_wire wire = rk_wire_of(entry);
+    rk_wire wire = rk_wire_from_bytes(entry);
     while (wire.at < wire.end) {
         uint32_t field, type;
         uint64_t number;
         rk_span bytes;
-        if (!rk_wire_field(&wire, &field, &type, &number, &bytes)) return DAMAGED;
+        if (!rk_wire_read_field(&wire, &field, &type, &number, &bytes)) return DAMAGED;
         if (field <= 2 && type != RK_WIRE_BYTES) return DAMAGED;
         if (field == 1) name = bytes;
         if (field == 2) feature = bytes;
@@ -151,20 +151,20 @@ rk_status rk_example_parse(const void *data, size_t n_bytes, const rk_example_vi
 
 rk_status rk_example_parse_known(const void *data, size_t n_bytes, const rk_example_visitor *v,
                                  rk_example_known known) {
-    rk_wire example = rk_wire_of((rk_span){data, n_bytes});
+    rk_wire example = rk_wire_from_bytes((rk_span){data, n_bytes});
     while (example.at < example.end) {
         uint32_t field, type;
         uint64_t number;
         rk_span features, entry;
-        if (!rk_wire_field(&example, &field, &type, &number, &features)) return DAMAGED;
+        if (!rk_wire_read_field(&example, &field, &type, &number, &features)) return DAMAGED;
         if (field != 1) continue;
         if (type != RK_WIRE_BYTES) return DAMAGED;
-        rk_wire map = rk_wire_of(features);
+        rk_wire map = rk_wire_from_bytes(features);
         while (map.at < map.end) {
             if (known)
                 map.at += known(v->context, (rk_span){(const char *)map.at, (size_t)(map.end - map.at)});
             if (map.at == map.end) break;
-            if (!rk_wire_field(&map, &field, &type, &number, &entry)) return DAMAGED;
+            if (!rk_wire_read_field(&map, &field, &type, &number, &entry)) return DAMAGED;
             if (field != 1) continue;
             if (type != RK_WIRE_BYTES) return DAMAGED;
             RK_TRY(read_entry(entry, v));
@@ -189,9 +189,9 @@ static size_t encoded_field_bytes(size_t n_bytes) {
 static void write_feature(rk_example_writer *w, const char *name, rk_example_kind kind) {
     rk_buffer *out = &w->features;
     size_t n_name = strlen(name), n_feature = encoded_field_bytes(w->list.n_bytes);
-    rk_wire_put_head(out, 1, encoded_field_bytes(n_name) + encoded_field_bytes(n_feature));
+    rk_wire_write_bytes_head(out, 1, encoded_field_bytes(n_name) + encoded_field_bytes(n_feature));
     rk_wire_put_bytes(out, 1, name, n_name);
-    rk_wire_put_head(out, 2, n_feature);
+    rk_wire_write_bytes_head(out, 2, n_feature);
     rk_wire_put_bytes(out, (uint32_t)kind + 1, w->list.data, w->list.n_bytes);
     if (out->status == RK_OK) out->status = w->list.status;
     rk_buffer_clear(&w->list);
@@ -200,14 +200,14 @@ static void write_feature(rk_example_writer *w, const char *name, rk_example_kin
 void rk_example_add_i64(rk_example_writer *w, const char *name, const int64_t *values, size_t n) {
     size_t n_bytes = 0;
     for (size_t i = 0; i < n; i++) n_bytes += encoded_varint_bytes((uint64_t)values[i]);
-    if (n) rk_wire_put_head(&w->list, 1, n_bytes);
+    if (n) rk_wire_write_bytes_head(&w->list, 1, n_bytes);
     for (size_t i = 0; i < n; i++) rk_wire_put_varint(&w->list, (uint64_t)values[i]);
     write_feature(w, name, RK_EXAMPLE_INT64);
 }
 
 void rk_example_add_f32(rk_example_writer *w, const char *name, const float *values, size_t n) {
-    if (n) rk_wire_put_head(&w->list, 1, n * sizeof *values);
-    for (size_t i = 0; i < n; i++) rk_buffer_u32le(&w->list, rk_f32_bits(values[i]));
+    if (n) rk_wire_write_bytes_head(&w->list, 1, n * sizeof *values);
+    for (size_t i = 0; i < n; i++) rk_buffer_append_u32le(&w->list, rk_f32_bits(values[i]));
     write_feature(w, name, RK_EXAMPLE_FLOAT);
 }
 

@@ -2,7 +2,7 @@
 
 #include "format/protobuf/wire.h"
 
-rk_example_head rk_example_head_of(const char *name, size_t n_name, rk_example_kind kind) {
+rk_example_head rk_example_head_make(const char *name, size_t n_name, rk_example_kind kind) {
     enum { OTHERS = 10, MOST_LENGTH = 127 };
     rk_example_head head = {.n_bytes = n_name + OTHERS};
     if (head.n_bytes > RK_EXAMPLE_HEAD_BYTES) return (rk_example_head){0};

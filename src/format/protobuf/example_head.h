@@ -20,7 +20,7 @@ typedef struct rk_example_head {
     size_t most;             /* H at most */
 } rk_example_head;
 
-rk_example_head rk_example_head_of(const char *name, size_t n_name, rk_example_kind kind);
+rk_example_head rk_example_head_make(const char *name, size_t n_name, rk_example_kind kind);
 
 static inline uint64_t rk_example_head_word(const rk_example_head *head, const uint8_t *at, size_t i,
                                             uint64_t length) {

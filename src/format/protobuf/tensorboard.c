@@ -20,7 +20,7 @@ static void write_event(const rk_buffer *event, rk_buffer *out) {
     if (out->status == RK_OK) out->status = event->status;
 }
 
-void rk_tensorboard_begin(double wall_seconds, rk_buffer *out) {
+void rk_tensorboard_write_header(double wall_seconds, rk_buffer *out) {
     static const char version[] = "brain.Event:2";
     RK_AUTO(rk_buffer_release) rk_buffer event = {0};
     write_event_time(&event, wall_seconds);
@@ -28,11 +28,12 @@ void rk_tensorboard_begin(double wall_seconds, rk_buffer *out) {
     write_event(&event, out);
 }
 
-void rk_tensorboard_scalar(const char *tag, double value, int64_t step, double wall_seconds, rk_buffer *out) {
+void rk_tensorboard_write_scalar(const char *tag, double value, int64_t step, double wall_seconds,
+                                 rk_buffer *out) {
     RK_AUTO(rk_buffer_release) rk_buffer event = {0}, summary = {0}, inner = {0};
     rk_wire_put_bytes(&inner, 1, tag, strlen(tag));
     rk_wire_put_varint(&inner, 2 << 3 | RK_WIRE_FIXED32);
-    rk_buffer_u32le(&inner, rk_f32_bits((float)value));
+    rk_buffer_append_u32le(&inner, rk_f32_bits((float)value));
     rk_wire_put_bytes(&summary, 1, inner.data, inner.n_bytes);
     write_event_time(&event, wall_seconds);
     rk_wire_put_number(&event, 2, (uint64_t)step);

@@ -7,7 +7,8 @@
 #include "base/buffer.h"
 
 /* The first record of a file. */
-void rk_tensorboard_begin(double wall_seconds, rk_buffer *out);
-void rk_tensorboard_scalar(const char *tag, double value, int64_t step, double wall_seconds, rk_buffer *out);
+void rk_tensorboard_write_header(double wall_seconds, rk_buffer *out);
+void rk_tensorboard_write_scalar(const char *tag, double value, int64_t step, double wall_seconds,
+                                 rk_buffer *out);
 
 #endif

@@ -53,7 +53,7 @@ void rk_tfrecord_write(const void *payload, size_t n_bytes, rk_buffer *out) {
     uint8_t head[8];
     for (int i = 0; i < 8; i++) head[i] = (uint8_t)((uint64_t)n_bytes >> (8 * i));
     rk_buffer_append(out, head, 8);
-    rk_buffer_u32le(out, masked_crc(head, 8));
+    rk_buffer_append_u32le(out, masked_crc(head, 8));
     rk_buffer_append(out, payload, n_bytes);
-    rk_buffer_u32le(out, masked_crc(payload, n_bytes));
+    rk_buffer_append_u32le(out, masked_crc(payload, n_bytes));
 }

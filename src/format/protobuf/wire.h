@@ -16,12 +16,12 @@ typedef struct rk_wire {
     const uint8_t *at, *end;
 } rk_wire;
 
-static inline rk_wire rk_wire_of(rk_span bytes) {
+static inline rk_wire rk_wire_from_bytes(rk_span bytes) {
     return (rk_wire){(const uint8_t *)bytes.data, (const uint8_t *)bytes.data + bytes.n_bytes};
 }
 
 /* The next bytes, up to 8, the first lowest; none beyond the end is read. At least one must be left. */
-static inline uint64_t rk_wire_word(const rk_wire *wire) {
+static inline uint64_t rk_wire_peek_word(const rk_wire *wire) {
     size_t left = (size_t)(wire->end - wire->at);
     uint64_t word = 0;
     uint32_t low, high;
@@ -38,7 +38,7 @@ static inline uint64_t rk_wire_word(const rk_wire *wire) {
            (uint64_t)wire->at[left - 1] << (8 * (left - 1));
 }
 
-static inline bool rk_wire_long_varint(rk_wire *wire, uint64_t *out) {
+static inline bool rk_wire_read_long_varint(rk_wire *wire, uint64_t *out) {
     uint64_t value = 0;
     for (int shift = 0; shift < 64 && wire->at < wire->end; shift += 7) {
         uint8_t byte = *wire->at++;
@@ -52,46 +52,46 @@ static inline bool rk_wire_long_varint(rk_wire *wire, uint64_t *out) {
 }
 
 /* Eight groups of seven bits, moved together in pairs, fours and eights. */
-static inline uint64_t rk_wire_squeeze(uint64_t word) {
+static inline uint64_t rk_wire_pack_7bit_groups(uint64_t word) {
     word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
     word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
     return (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
 }
 
 /* Up to 8 bytes of it at once. */
-static inline bool rk_wire_varint(rk_wire *wire, uint64_t *out) {
+static inline bool rk_wire_read_varint(rk_wire *wire, uint64_t *out) {
     if (wire->at == wire->end) return false;
     if (*wire->at < 128) {
         *out = *wire->at++;
         return true;
     }
-    uint64_t word = rk_wire_word(wire), last = ~word & 0x8080808080808080u;
-    if (!last) return rk_wire_long_varint(wire, out);
+    uint64_t word = rk_wire_peek_word(wire), last = ~word & 0x8080808080808080u;
+    if (!last) return rk_wire_read_long_varint(wire, out);
     size_t n_bytes = (size_t)__builtin_ctzll(last) / 8 + 1;
     if (n_bytes > (size_t)(wire->end - wire->at)) return false;
     wire->at += n_bytes;
-    *out = rk_wire_squeeze(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
+    *out = rk_wire_pack_7bit_groups(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
     return true;
 }
 
 /* Varints that fill n_bytes, into out [n_bytes]; returns how many. 0: one is longer than 8 bytes, or cut.
  * RK_WIRE_BEYOND bytes after them may be read. */
 enum { RK_WIRE_BEYOND = 7 };
-static inline size_t rk_wire_short_varints(const uint8_t *at, size_t n_bytes, int64_t *out) {
+static inline size_t rk_wire_read_short_varints(const uint8_t *at, size_t n_bytes, int64_t *out) {
     const uint8_t *end = at + n_bytes;
     size_t n = 0;
     uint64_t word, last;
     memcpy(&word, at, sizeof word);
     last = ~word & 0x8080808080808080u;
     if (n_bytes - 1 < 8 && (last & -last) == (uint64_t)128 << (8 * n_bytes - 8)) { /* most lists have one */
-        *out = (int64_t)rk_wire_squeeze(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
+        *out = (int64_t)rk_wire_pack_7bit_groups(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
         return 1;
     }
     while (at < end) {
         memcpy(&word, at, sizeof word);
         last = ~word & 0x8080808080808080u;
         if (!last) return 0;
-        out[n++] = (int64_t)rk_wire_squeeze(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
+        out[n++] = (int64_t)rk_wire_pack_7bit_groups(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
         at += (size_t)__builtin_ctzll(last) / 8 + 1;
     }
     return at == end ? n : 0;
@@ -99,19 +99,20 @@ static inline size_t rk_wire_short_varints(const uint8_t *at, size_t n_bytes, in
 
 /* One field: its number and type, and its value: a varint or fixed number in *number, bytes in *bytes. false:
  * damaged. */
-static inline bool rk_wire_field(rk_wire *wire, uint32_t *field, uint32_t *type, uint64_t *number,
-                                 rk_span *bytes) {
+static inline bool rk_wire_read_field(rk_wire *wire, uint32_t *field, uint32_t *type, uint64_t *number,
+                                      rk_span *bytes) {
     uint64_t key, length;
-    if (!rk_wire_varint(wire, &key) || key >> 32 || key >> 3 == 0) return false;
+    if (!rk_wire_read_varint(wire, &key) || key >> 32 || key >> 3 == 0) return false;
     *field = (uint32_t)(key >> 3);
     *type = (uint32_t)(key & 7);
     *bytes = (rk_span){(const char *)wire->at, 0};
     size_t left = (size_t)(wire->end - wire->at), fixed = *type == RK_WIRE_FIXED64 ? 8 : 4;
     switch (*type) {
         case RK_WIRE_VARINT:
-            return rk_wire_varint(wire, number);
+            return rk_wire_read_varint(wire, number);
         case RK_WIRE_BYTES:
-            if (!rk_wire_varint(wire, &length) || length > (uint64_t)(wire->end - wire->at)) return false;
+            if (!rk_wire_read_varint(wire, &length) || length > (uint64_t)(wire->end - wire->at))
+                return false;
             *bytes = (rk_span){(const char *)wire->at, (size_t)length};
             wire->at += length;
             return true;
@@ -138,13 +139,13 @@ static inline void rk_wire_put_number(rk_buffer *out, uint32_t field, uint64_t v
 }
 
 /* What stands before n_bytes that are put next. */
-static inline void rk_wire_put_head(rk_buffer *out, uint32_t field, size_t n_bytes) {
+static inline void rk_wire_write_bytes_head(rk_buffer *out, uint32_t field, size_t n_bytes) {
     rk_wire_put_varint(out, (uint64_t)field << 3 | RK_WIRE_BYTES);
     rk_wire_put_varint(out, n_bytes);
 }
 
 static inline void rk_wire_put_bytes(rk_buffer *out, uint32_t field, const void *data, size_t n_bytes) {
-    rk_wire_put_head(out, field, n_bytes);
+    rk_wire_write_bytes_head(out, field, n_bytes);
     rk_buffer_append(out, data, n_bytes);
 }
 

@@ -40,7 +40,7 @@ static rk_status read_column_entries(rk_rkb *rkb, cursor *c) {
     for (int32_t i = 0; i < rkb->n_columns; i++) {
         uint64_t byte = (uint64_t)(c->at - rkb->data);
         if (c->end - c->at < 5) return damaged_error(rkb, byte, "the footer's list of columns is cut");
-        uint32_t type = c->at[0], n_bytes = rk_rkb_u32(c->at + 1);
+        uint32_t type = c->at[0], n_bytes = rk_rkb_read_u32(c->at + 1);
         c->at += 5;
         if (type > RK_COLUMN_F32) return damaged_error(rkb, byte, "a column of no known type");
         if (n_bytes > (uint64_t)(c->end - c->at) || memchr(c->at, 0, n_bytes))
@@ -68,7 +68,7 @@ static rk_status read_block_entries(rk_rkb *rkb, cursor *c, uint64_t footer_begi
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)rkb->n_blocks, rkb->block_rows),
                         RK_ARRAY((size_t)rkb->n_blocks * (size_t)rkb->n_columns, rkb->chunks)));
     for (int64_t b = 0; b < rkb->n_blocks; b++) {
-        uint64_t rows = rk_rkb_u64(c->at);
+        uint64_t rows = rk_rkb_read_u64(c->at);
         if (rows > RK_RKB_MAX_ROWS)
             return damaged_error(rkb, (uint64_t)(c->at - rkb->data), "a block of too many rows");
         rkb->block_rows[b] = (int64_t)rows;
@@ -76,8 +76,8 @@ static rk_status read_block_entries(rk_rkb *rkb, cursor *c, uint64_t footer_begi
         c->at += 8;
         for (int32_t i = 0; i < rkb->n_columns; i++, c->at += RK_RKB_CHUNK_ENTRY_BYTES) {
             chunk *k = &rkb->chunks[b * rkb->n_columns + i];
-            *k = (chunk){at, rk_rkb_u64(c->at), rk_rkb_u64(c->at + 8), rk_rkb_u32(c->at + 16),
-                         rk_rkb_u32(c->at + 20)};
+            *k = (chunk){at, rk_rkb_read_u64(c->at), rk_rkb_read_u64(c->at + 8), rk_rkb_read_u32(c->at + 16),
+                         rk_rkb_read_u32(c->at + 20)};
             if (k->stored_bytes > footer_begin - at || !is_plausible_size(k))
                 return damaged_error(rkb, (uint64_t)(c->at - rkb->data), "a column's place that cannot be");
             at += k->stored_bytes;
@@ -95,11 +95,11 @@ static rk_status read_file_head(const rk_rkb *rkb) {
         return damaged_error(rkb, rkb->n_bytes, "the file is truncated: it ends in its header");
     if (memcmp(head, RK_RKB_HEAD_MAGIC, RK_RKB_MAGIC_BYTES) != 0)
         return damaged_error(rkb, 0, "not an rkb file");
-    if (rk_crc32c(0, head, 12) != rk_rkb_u32(head + 12))
+    if (rk_crc32c(0, head, 12) != rk_rkb_read_u32(head + 12))
         return damaged_error(rkb, 0, "the head's checksum does not match");
-    if (rk_rkb_u32(head + 8) != RK_RKB_VERSION)
+    if (rk_rkb_read_u32(head + 8) != RK_RKB_VERSION)
         return rk_error_hint(rk_error(RK_UNSUPPORTED, "'%s': rkb version %u; this program reads version %d",
-                                      rkb->path, rk_rkb_u32(head + 8), RK_RKB_VERSION),
+                                      rkb->path, rk_rkb_read_u32(head + 8), RK_RKB_VERSION),
                              "convert the file again with this version of reckon");
     return RK_OK;
 }
@@ -111,17 +111,17 @@ static rk_status read_footer(rk_rkb *rkb) {
     if (rkb->n_bytes < RK_RKB_HEAD_BYTES + RK_RKB_TAIL_BYTES + FIXED_BYTES ||
         memcmp(rkb->data + tail + 16, RK_RKB_TAIL_MAGIC, RK_RKB_MAGIC_BYTES) != 0)
         return damaged_error(rkb, rkb->n_bytes, "the file is truncated: it does not end as rkb files do");
-    uint64_t footer_bytes = rk_rkb_u64(rkb->data + tail);
+    uint64_t footer_bytes = rk_rkb_read_u64(rkb->data + tail);
     if (footer_bytes < FIXED_BYTES || footer_bytes > tail - RK_RKB_HEAD_BYTES)
         return damaged_error(rkb, tail, "a footer that does not fit the file");
     uint64_t begin = tail - footer_bytes;
     const uint8_t *footer = rkb->data + begin;
-    if (rk_crc32c(0, footer, (size_t)footer_bytes + 8) != rk_rkb_u32(rkb->data + tail + 8))
+    if (rk_crc32c(0, footer, (size_t)footer_bytes + 8) != rk_rkb_read_u32(rkb->data + tail + 8))
         return damaged_error(rkb, begin, "the footer's checksum does not match");
-    if (rk_rkb_u32(rkb->data + tail + 12) != RK_RKB_VERSION)
+    if (rk_rkb_read_u32(rkb->data + tail + 12) != RK_RKB_VERSION)
         return damaged_error(rkb, tail + 12, "the head and the tail are of two versions");
-    uint64_t n_rows = rk_rkb_u64(footer), n_blocks = rk_rkb_u64(footer + 8);
-    uint32_t n_columns = rk_rkb_u32(footer + 16);
+    uint64_t n_rows = rk_rkb_read_u64(footer), n_blocks = rk_rkb_read_u64(footer + 8);
+    uint32_t n_columns = rk_rkb_read_u32(footer + 16);
     if (n_rows > INT64_MAX || n_blocks > footer_bytes / 8 || n_columns > INT32_MAX ||
         n_columns > footer_bytes / 5)
         return damaged_error(rkb, begin, "a footer that cannot be");
@@ -212,25 +212,25 @@ static rk_status decompress_chunk(rk_rkb_memory *m, const chunk *k, const uint8_
     return RK_OK;
 }
 
-rk_rkb_room rk_rkb_room_of(uint64_t stored_bytes, int32_t n_columns) {
+rk_rkb_budget rk_rkb_budget_of(uint64_t stored_bytes, int32_t n_columns) {
     uint64_t in_file = stored_bytes + (uint64_t)n_columns * RK_RKB_CHUNK_ENTRY_BYTES, most = RK_RKB_MAX_ROOM;
     bool is_large = in_file > (most - RK_RKB_LEAST_ROOM) / RK_RKB_ROOM_PER_BYTE;
-    return (rk_rkb_room){is_large ? most : RK_RKB_LEAST_ROOM + in_file * RK_RKB_ROOM_PER_BYTE,
-                         RK_RKB_MAX_TEXT_BYTES};
+    return (rk_rkb_budget){is_large ? most : RK_RKB_LEAST_ROOM + in_file * RK_RKB_ROOM_PER_BYTE,
+                           RK_RKB_MAX_TEXT_BYTES};
 }
 
-static rk_rkb_room room_of_block(const rk_rkb *rkb, int64_t block) {
+static rk_rkb_budget budget_of_block(const rk_rkb *rkb, int64_t block) {
     const chunk *chunks = rkb->chunks + block * rkb->n_columns;
     uint64_t stored = 0;
     for (int32_t i = 0; i < rkb->n_columns; i++) stored += chunks[i].stored_bytes;
-    return rk_rkb_room_of(stored, rkb->n_columns);
+    return rk_rkb_budget_of(stored, rkb->n_columns);
 }
 
 static rk_status read_chunk(const rk_rkb *rkb, const chunk *k, int64_t n_rows, bool may_pack,
-                            rk_rkb_room *room, rk_rkb_memory *memory, rk_column *out) {
+                            rk_rkb_budget *room, rk_rkb_memory *memory, rk_column *out) {
     const uint8_t *raw;
-    RK_FAIL_IF(!rk_rkb_room_take(room, (uint64_t)n_rows, sizeof *out->offsets) ||
-                   !rk_rkb_room_take(room, k->raw_bytes, 1),
+    RK_FAIL_IF(!rk_rkb_budget_spend(room, (uint64_t)n_rows, sizeof *out->offsets) ||
+                   !rk_rkb_budget_spend(room, k->raw_bytes, 1),
                RK_BAD_DATA, "more rows and bytes than a block of its size may have");
     RK_TRY(decompress_chunk(memory, k, rkb->data + k->begin, &raw));
     return rk_rkb_decode(raw, (size_t)k->raw_bytes, n_rows, may_pack && k->compression == RK_RKB_PLAIN, room,
@@ -238,7 +238,7 @@ static rk_status read_chunk(const rk_rkb *rkb, const chunk *k, int64_t n_rows, b
 }
 
 static rk_status read_column(const rk_rkb *rkb, int64_t block, int32_t column, bool may_pack,
-                             rk_rkb_room *room, rk_rkb_memory *memory, rk_column *out) {
+                             rk_rkb_budget *room, rk_rkb_memory *memory, rk_column *out) {
     const chunk *k = &rkb->chunks[block * rkb->n_columns + column];
     rk_status status = read_chunk(rkb, k, rkb->block_rows[block], may_pack, room, memory, out);
     if (status == RK_OK) return RK_OK;
@@ -260,9 +260,9 @@ rk_status rk_rkb_read_chosen(const rk_rkb *rkb, int64_t block, rk_rkb_choice cho
     RK_FAIL_IF(out->n_columns != rkb->n_columns, RK_INVALID_ARGUMENT, "'%s': %d columns to be read into %d",
                rkb->path, rkb->n_columns, out->n_columns);
     rk_columns_clear(out);
-    rk_rkb_room room = room_of_block(rkb, block);
+    rk_rkb_budget room = budget_of_block(rkb, block);
     rk_status status = RK_OK;
-    if (!rk_rkb_room_take(&room, (uint64_t)rkb->block_rows[block], sizeof(int64_t)))
+    if (!rk_rkb_budget_spend(&room, (uint64_t)rkb->block_rows[block], sizeof(int64_t)))
         status = rk_error(RK_BAD_DATA, "'%s': block %lld: more rows than a block of its size may have",
                           rkb->path, (long long)block);
     for (int32_t i = 0; status == RK_OK && i < rkb->n_columns; i++) {

@@ -29,7 +29,7 @@ static rk_status find_packed_ints(cursor *c, int64_t n, rk_packed_ints *out) {
     uint64_t n_bytes = ((uint64_t)n * (uint64_t)bits + 7) / 8;
     const uint8_t *data = take_elements(c, n_bytes, 1);
     if (!data) return DAMAGED("numbers are cut");
-    *out = (rk_packed_ints){data, (size_t)n_bytes, bits, rk_rkb_u64(head + 1)};
+    *out = (rk_packed_ints){data, (size_t)n_bytes, bits, rk_rkb_read_u64(head + 1)};
     return RK_OK;
 }
 
@@ -43,7 +43,7 @@ static void unpack_packed_ints(const rk_packed_ints *packed, int64_t n, int64_t 
         return;
     }
     for (int64_t i = 0; i < n; i++)
-        out[i] = (int64_t)(packed->base + (packed->bits ? rk_rkb_u64(packed->data + 8 * i) : 0));
+        out[i] = (int64_t)(packed->base + (packed->bits ? rk_rkb_read_u64(packed->data + 8 * i) : 0));
 }
 
 static rk_status read_ints(cursor *c, int64_t n, int64_t *out) {
@@ -81,7 +81,7 @@ static rk_status read_offsets(cursor *c, int64_t n, int64_t limit, int64_t *offs
 static rk_status read_counts(cursor *c, int64_t n, int64_t n_values, rk_column *out) {
     int64_t *offsets = out->offsets;
     bool equal = c->end - c->at >= RK_RKB_INTS_HEAD_BYTES && c->at[0] == 0;
-    uint64_t each = equal ? rk_rkb_u64(c->at + 1) : 0;
+    uint64_t each = equal ? rk_rkb_read_u64(c->at + 1) : 0;
     if (!equal || each > (uint64_t)n_values || (int64_t)each * n > n_values) {
         out->alike_rows = 0;
         return read_offsets(c, n, n_values, offsets);
@@ -109,7 +109,7 @@ static rk_status place_texts(const int64_t *lengths, int64_t limit, rk_column *o
 
 /* The words stay one after another; each value is the place of one. */
 static rk_status read_dictionary_words(cursor *c, int64_t n_words, int64_t *word_offsets, int64_t *indices,
-                                       rk_rkb_room *room, rk_column *out) {
+                                       rk_rkb_budget *room, rk_column *out) {
     RK_TRY(read_offsets(c, n_words, RK_RKB_MAX_TEXT_BYTES, word_offsets));
     int64_t n = out->n_values, n_word_bytes = word_offsets[n_words], total = 0;
     const uint8_t *words = take_elements(c, (uint64_t)n_word_bytes, 1);
@@ -129,16 +129,16 @@ static rk_status read_dictionary_words(cursor *c, int64_t n_words, int64_t *word
     return RK_OK;
 }
 
-static rk_status read_dictionary(cursor *c, int64_t *scratch, rk_rkb_room *room, rk_column *out) {
+static rk_status read_dictionary(cursor *c, int64_t *scratch, rk_rkb_budget *room, rk_column *out) {
     const uint8_t *head = take_elements(c, 1, 8);
-    uint64_t n_words = head ? rk_rkb_u64(head) : 0;
+    uint64_t n_words = head ? rk_rkb_read_u64(head) : 0;
     if (!head || n_words > (uint64_t)out->n_values) return DAMAGED("a dictionary of more words than values");
     RK_AUTOFREE int64_t *word_offsets = NULL;
     RK_TRY(rk_realloc((size_t)n_words + 1, sizeof *word_offsets, &word_offsets));
     return read_dictionary_words(c, (int64_t)n_words, word_offsets, scratch, room, out);
 }
 
-static rk_status read_plain_texts(cursor *c, int64_t *scratch, rk_rkb_room *room, rk_column *out) {
+static rk_status read_plain_texts(cursor *c, int64_t *scratch, rk_rkb_budget *room, rk_column *out) {
     int64_t total;
     RK_TRY(read_ints(c, out->n_values, scratch));
     RK_TRY(place_texts(scratch, (int64_t)room->text_bytes, out, &total));
@@ -150,7 +150,7 @@ static rk_status read_plain_texts(cursor *c, int64_t *scratch, rk_rkb_room *room
     return RK_OK;
 }
 
-static rk_status read_text_column(cursor *c, rk_rkb_room *room, rk_column *out) {
+static rk_status read_text_column(cursor *c, rk_rkb_budget *room, rk_column *out) {
     const uint8_t *kind = take_elements(c, 1, 1);
     if (!kind || *kind > RK_RKB_TEXT_DICTIONARY) return DAMAGED("text of no known kind");
     RK_AUTOFREE int64_t *scratch = NULL;
@@ -174,13 +174,13 @@ static rk_status read_weights(cursor *c, rk_column *out) {
     return read_f32_values(c, out->n_values, out->weights);
 }
 
-rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, bool may_pack, rk_rkb_room *room,
-                        rk_column *out) {
+rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, bool may_pack,
+                        rk_rkb_budget *room, rk_column *out) {
     cursor c = {data, data + n_bytes};
     const uint8_t *head = take_elements(&c, 1, 8);
-    uint64_t n_values = head ? rk_rkb_u64(head) : 0;
+    uint64_t n_values = head ? rk_rkb_read_u64(head) : 0;
     if (!head || n_values > RK_RKB_MAX_VALUES) return DAMAGED("its number of values");
-    if (!rk_rkb_room_take(room, n_values, sizeof *out->i64))
+    if (!rk_rkb_budget_spend(room, n_values, sizeof *out->i64))
         return DAMAGED("more values than a block of its size may have");
     int64_t alike_rows = out->alike_rows;
     RK_TRY(rk_column_reserve(out, n_rows, out->type == RK_COLUMN_I64 ? 0 : (int64_t)n_values, 0));

@@ -34,13 +34,13 @@ enum {
 };
 
 /* What is left of a block's room in memory while its columns are read or written one after the other. */
-typedef struct rk_rkb_room {
+typedef struct rk_rkb_budget {
     uint64_t bytes, text_bytes;
-} rk_rkb_room;
-rk_rkb_room rk_rkb_room_of(uint64_t stored_bytes, int32_t n_columns);
+} rk_rkb_budget;
+rk_rkb_budget rk_rkb_budget_of(uint64_t stored_bytes, int32_t n_columns);
 /* Rows, in one more column or (once) as such, values, or bytes before compression. false: they are too many.
  */
-static inline bool rk_rkb_room_take(rk_rkb_room *room, uint64_t n, uint64_t bytes) {
+static inline bool rk_rkb_budget_spend(rk_rkb_budget *room, uint64_t n, uint64_t bytes) {
     if (n > room->bytes / bytes) return false;
     room->bytes -= n * bytes;
     return true;
@@ -54,15 +54,15 @@ typedef enum rk_rkb_text { RK_RKB_TEXT_PLAIN, RK_RKB_TEXT_DICTIONARY } rk_rkb_te
 void rk_rkb_encode(const rk_column *column, int64_t n_rows, bool in_bits, rk_buffer *out);
 /* The same back into a column without rows. RK_BAD_DATA with what is wrong; the caller says where. may_pack:
  * whole numbers may be left where they are. */
-rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, bool may_pack, rk_rkb_room *room,
-                        rk_column *out);
+rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, bool may_pack,
+                        rk_rkb_budget *room, rk_column *out);
 
-static inline uint32_t rk_rkb_u32(const uint8_t *at) {
+static inline uint32_t rk_rkb_read_u32(const uint8_t *at) {
     uint32_t value;
     memcpy(&value, at, sizeof value);
     return value;
 }
-static inline uint64_t rk_rkb_u64(const uint8_t *at) {
+static inline uint64_t rk_rkb_read_u64(const uint8_t *at) {
     uint64_t value;
     memcpy(&value, at, sizeof value);
     return value;

@@ -21,8 +21,8 @@ struct rk_rkb_writer {
 static rk_status write_file_head(rk_rkb_writer *w) {
     RK_AUTO(rk_buffer_release) rk_buffer head = {0};
     rk_buffer_append(&head, RK_RKB_HEAD_MAGIC, RK_RKB_MAGIC_BYTES);
-    rk_buffer_u32le(&head, RK_RKB_VERSION);
-    if (head.status == RK_OK) rk_buffer_u32le(&head, rk_crc32c(0, head.data, head.n_bytes));
+    rk_buffer_append_u32le(&head, RK_RKB_VERSION);
+    if (head.status == RK_OK) rk_buffer_append_u32le(&head, rk_crc32c(0, head.data, head.n_bytes));
     RK_TRY(head.status);
     return rk_writer_append(&w->file, head.data, head.n_bytes);
 }
@@ -108,8 +108,8 @@ static rk_status write_column_chunk(rk_rkb_writer *w, const rk_column *column, i
     RK_TRY(rk_writer_append(&w->file, stored->data, stored->n_bytes));
     rk_buffer_u64le(&w->index, stored->n_bytes);
     rk_buffer_u64le(&w->index, compressed ? w->raw.n_bytes : stored->n_bytes);
-    rk_buffer_u32le(&w->index, rk_crc32c(0, stored->data, stored->n_bytes));
-    rk_buffer_u32le(&w->index, compressed ? RK_RKB_ZSTD : RK_RKB_PLAIN);
+    rk_buffer_append_u32le(&w->index, rk_crc32c(0, stored->data, stored->n_bytes));
+    rk_buffer_append_u32le(&w->index, compressed ? RK_RKB_ZSTD : RK_RKB_PLAIN);
     return w->index.status;
 }
 
@@ -135,7 +135,7 @@ rk_status rk_rkb_writer_add(rk_rkb_writer *w, const rk_columns *block) {
     RK_FAIL_IF(w->failed, RK_INVALID_ARGUMENT, "'%s': an earlier block could not be written", w->file.path);
     if (!w->has_schema) RK_TRY(rk_columns_init_like(&w->schema, block));
     w->has_schema = true;
-    RK_FAIL_IF(!rk_columns_alike(&w->schema, block), RK_INVALID_ARGUMENT,
+    RK_FAIL_IF(!rk_columns_have_same_types(&w->schema, block), RK_INVALID_ARGUMENT,
                "'%s': a block of other columns than the first", w->file.path);
     rk_status status = check_block_size(block);
     if (status != RK_OK) return rk_error_context(status, "'%s'", w->file.path);
@@ -145,7 +145,7 @@ rk_status rk_rkb_writer_add(rk_rkb_writer *w, const rk_columns *block) {
     block_bytes bytes = {.room = (uint64_t)block->n_rows * sizeof(int64_t)};
     for (int32_t c = 0; status == RK_OK && c < block->n_columns; c++)
         status = write_column_chunk(w, &block->columns[c], block->n_rows, &bytes);
-    if (status == RK_OK && bytes.room > rk_rkb_room_of(bytes.stored, block->n_columns).bytes)
+    if (status == RK_OK && bytes.room > rk_rkb_budget_of(bytes.stored, block->n_columns).bytes)
         status = rk_error_hint(rk_error(RK_INVALID_ARGUMENT,
                                         "'%s': a block of %lld rows and %d columns, %llu bytes in the file "
                                         "and %llu in memory, is too large",
@@ -162,17 +162,17 @@ rk_status rk_rkb_writer_add(rk_rkb_writer *w, const rk_columns *block) {
 static void make_footer(const rk_rkb_writer *w, rk_buffer *out) {
     rk_buffer_u64le(out, (uint64_t)w->n_rows);
     rk_buffer_u64le(out, (uint64_t)w->n_blocks);
-    rk_buffer_u32le(out, (uint32_t)w->schema.n_columns);
+    rk_buffer_append_u32le(out, (uint32_t)w->schema.n_columns);
     for (int32_t c = 0; c < w->schema.n_columns; c++) {
         const rk_column *column = &w->schema.columns[c];
         rk_buffer_u8(out, (uint8_t)column->type);
-        rk_buffer_u32le(out, (uint32_t)strlen(column->name));
+        rk_buffer_append_u32le(out, (uint32_t)strlen(column->name));
         rk_buffer_text(out, column->name);
     }
     rk_buffer_append(out, w->index.data, w->index.n_bytes);
     rk_buffer_u64le(out, out->n_bytes);
-    if (out->status == RK_OK) rk_buffer_u32le(out, rk_crc32c(0, out->data, out->n_bytes));
-    rk_buffer_u32le(out, RK_RKB_VERSION);
+    if (out->status == RK_OK) rk_buffer_append_u32le(out, rk_crc32c(0, out->data, out->n_bytes));
+    rk_buffer_append_u32le(out, RK_RKB_VERSION);
     rk_buffer_append(out, RK_RKB_TAIL_MAGIC, RK_RKB_MAGIC_BYTES);
 }
 

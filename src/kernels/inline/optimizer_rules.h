@@ -1,9 +1,9 @@
 /* One step of one row by the rule of its optimizer: included by the kernels that update rows, once for each
  * instruction set, and by those on GPUs. Equations: docs/optimizers.md.
  *
- * Rules of single values take any part of a row, one value too. Those of whole rows (rowwise_adagrad,
- * rowwise_adam, lamb, lars) come in two parts, so that whoever shares a row out among threads can add up its
- * squares in a way of its own: what follows from the row's sums, and the rule for its values. */
+ * Rules of single values take any part of a row, one value too. Those of whole rows (apply_rowwise_adagrad,
+ * apply_rowwise_adam, lamb, lars) come in two parts, so that whoever shares a row out among threads can add
+ * up its squares in a way of its own: what follows from the row's sums, and the rule for its values. */
 #ifndef RK_KERNELS_INLINE_OPTIMIZER_RULES_H
 #define RK_KERNELS_INLINE_OPTIMIZER_RULES_H
 
@@ -37,20 +37,20 @@ RK_DEVICE_CODE static inline float sum_of_squares(const float *x, int64_t n) {
     return (float)sum;
 }
 
-RK_DEVICE_CODE static inline void sgd(const rk_update *u, float *w, const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void apply_sgd(const rk_update *u, float *w, const float *g, int64_t n) {
     for (int64_t k = 0; k < n; k++) w[k] -= u->learning_rate * g[k];
 }
 
-RK_DEVICE_CODE static inline void momentum(const rk_update *u, float *w, float *m, const float *g,
-                                           int64_t n) {
+RK_DEVICE_CODE static inline void apply_momentum(const rk_update *u, float *w, float *m, const float *g,
+                                                 int64_t n) {
     for (int64_t k = 0; k < n; k++) {
         m[k] = u->momentum * m[k] + g[k];
         w[k] -= u->learning_rate * (u->nesterov ? u->momentum * m[k] + g[k] : m[k]);
     }
 }
 
-RK_DEVICE_CODE static inline void adagrad(const rk_update *u, float *RK_RESTRICT w, float *RK_RESTRICT a,
-                                          const float *RK_RESTRICT g, int64_t n) {
+RK_DEVICE_CODE static inline void apply_adagrad(const rk_update *u, float *RK_RESTRICT w,
+                                                float *RK_RESTRICT a, const float *RK_RESTRICT g, int64_t n) {
     for (int64_t k = 0; k < n; k++) {
         a[k] += g[k] * g[k];
         float below = sqrtf(a[k]) + u->epsilon;
@@ -66,8 +66,8 @@ RK_DEVICE_CODE static inline void rowwise_adagrad_values(const rk_update *u, flo
     for (int64_t k = 0; k < n; k++) w[k] -= rate * g[k];
 }
 
-RK_DEVICE_CODE static inline void rowwise_adagrad(const rk_update *u, float *w, float *a, const float *g,
-                                                  int64_t n) {
+RK_DEVICE_CODE static inline void apply_rowwise_adagrad(const rk_update *u, float *w, float *a,
+                                                        const float *g, int64_t n) {
     a[0] += sum_of_squares(g, n) / (float)n;
     rowwise_adagrad_values(u, w, a[0], g, n);
 }
@@ -77,8 +77,8 @@ RK_DEVICE_CODE static inline float adam_divisor(const rk_update *u, float v) {
     return u->sum_inside_sqrt ? sqrtf(v_hat + u->epsilon * u->epsilon) : sqrtf(v_hat) + u->epsilon;
 }
 
-RK_DEVICE_CODE static inline void adam(const rk_update *u, float *RK_RESTRICT w, float *RK_RESTRICT m,
-                                       float *RK_RESTRICT v, const float *RK_RESTRICT g, int64_t n) {
+RK_DEVICE_CODE static inline void apply_adam(const rk_update *u, float *RK_RESTRICT w, float *RK_RESTRICT m,
+                                             float *RK_RESTRICT v, const float *RK_RESTRICT g, int64_t n) {
     for (int64_t k = 0; k < n; k++) {
         m[k] = u->beta1 * m[k] + (1.0f - u->beta1) * g[k];
         v[k] = u->beta2 * v[k] + (1.0f - u->beta2) * (g[k] * g[k]);
@@ -102,8 +102,8 @@ RK_DEVICE_CODE static inline void rowwise_adam_values(const rk_update *u, float 
     }
 }
 
-RK_DEVICE_CODE static inline void rowwise_adam(const rk_update *u, float *w, float *m, float *v,
-                                               const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void apply_rowwise_adam(const rk_update *u, float *w, float *m, float *v,
+                                                     const float *g, int64_t n) {
     v[0] = rowwise_adam_v(u, v[0], sum_of_squares(g, n) / (float)n);
     rowwise_adam_values(u, w, m, v[0], g, n);
 }
@@ -113,8 +113,8 @@ RK_DEVICE_CODE static inline float inverse_power(float x, float power) {
     return power == -0.5f ? sqrtf(x) : powf(x, -power);
 }
 
-RK_DEVICE_CODE static inline void ftrl(const rk_update *u, float *w, float *squares, float *z, const float *g,
-                                       int64_t n) {
+RK_DEVICE_CODE static inline void apply_ftrl(const rk_update *u, float *w, float *squares, float *z,
+                                             const float *g, int64_t n) {
     if (!(u->learning_rate > 0)) return; /* a schedule that ended at 0: the rule divides by the rate */
     for (int64_t k = 0; k < n; k++) {
         float before = inverse_power(squares[k], u->power);
@@ -126,8 +126,8 @@ RK_DEVICE_CODE static inline void ftrl(const rk_update *u, float *w, float *squa
     }
 }
 
-RK_DEVICE_CODE static inline void adagrad_momentum(const rk_update *u, float *w, float *a, float *m,
-                                                   const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void apply_adagrad_momentum(const rk_update *u, float *w, float *a, float *m,
+                                                         const float *g, int64_t n) {
     for (int64_t k = 0; k < n; k++) {
         a[k] = u->beta2 == 1.0f ? a[k] + g[k] * g[k] : u->beta2 * a[k] + (1.0f - u->beta2) * (g[k] * g[k]);
         float base = a[k] + u->epsilon;
@@ -163,8 +163,8 @@ RK_DEVICE_CODE static inline void lamb_values(const rk_update *u, float w_square
     for (int64_t k = 0; k < n; k++) w[k] -= u->learning_rate * trust * lamb_step(u, w[k], m[k], v[k]);
 }
 
-RK_DEVICE_CODE static inline void lamb(const rk_update *u, float *w, float *m, float *v, const float *g,
-                                       int64_t n) {
+RK_DEVICE_CODE static inline void apply_lamb(const rk_update *u, float *w, float *m, float *v, const float *g,
+                                             int64_t n) {
     float steps = lamb_moments(u, w, m, v, g, n);
     lamb_values(u, sum_of_squares(w, n), steps, w, m, v, n);
 }
@@ -180,64 +180,66 @@ RK_DEVICE_CODE static inline void lars_values(const rk_update *u, float w_square
     }
 }
 
-RK_DEVICE_CODE static inline void lars(const rk_update *u, float *w, float *m, const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void apply_lars(const rk_update *u, float *w, float *m, const float *g,
+                                             int64_t n) {
     lars_values(u, sum_of_squares(w, n), sum_of_squares(g, n), w, m, g, n);
 }
 
 /* What comes before the rule, and after it. */
-RK_DEVICE_CODE static inline void clip(float *x, int64_t n, float min, float max) {
+RK_DEVICE_CODE static inline void clip_values(float *x, int64_t n, float min, float max) {
     for (int64_t k = 0; k < n; k++) x[k] = x[k] < min ? min : x[k] > max ? max : x[k];
 }
 
-RK_DEVICE_CODE static inline void begin_values(const rk_update *update, float *w, float *g, int64_t n) {
-    if (update->clips_gradient) clip(g, n, update->clip_gradient_min, update->clip_gradient_max);
+RK_DEVICE_CODE static inline void clip_gradient_and_decay(const rk_update *update, float *w, float *g,
+                                                          int64_t n) {
+    if (update->clips_gradient) clip_values(g, n, update->clip_gradient_min, update->clip_gradient_max);
     if (update->decay != 0)
         for (int64_t k = 0; k < n; k++) w[k] -= update->decay * w[k];
 }
 
-RK_DEVICE_CODE static inline void end_values(const rk_update *update, float *w, int64_t n) {
-    if (update->clips_weight) clip(w, n, update->clip_weight_min, update->clip_weight_max);
+RK_DEVICE_CODE static inline void clip_weights(const rk_update *update, float *w, int64_t n) {
+    if (update->clips_weight) clip_values(w, n, update->clip_weight_min, update->clip_weight_max);
 }
 
-RK_DEVICE_CODE static inline void step_row(const rk_update *update, float *w, float *slot0, float *slot1,
-                                           float *g, int64_t dim) {
-    begin_values(update, w, g, dim);
+RK_DEVICE_CODE static inline void apply_rule_to_row(const rk_update *update, float *w, float *slot0,
+                                                    float *slot1, float *g, int64_t dim) {
+    clip_gradient_and_decay(update, w, g, dim);
     switch (update->kind) {
         case RK_OPTIMIZER_SGD:
-            sgd(update, w, g, dim);
+            apply_sgd(update, w, g, dim);
             break;
         case RK_OPTIMIZER_MOMENTUM:
-            momentum(update, w, slot0, g, dim);
+            apply_momentum(update, w, slot0, g, dim);
             break;
         case RK_OPTIMIZER_ADAGRAD:
-            adagrad(update, w, slot0, g, dim);
+            apply_adagrad(update, w, slot0, g, dim);
             break;
         case RK_OPTIMIZER_ROWWISE_ADAGRAD:
-            rowwise_adagrad(update, w, slot0, g, dim);
+            apply_rowwise_adagrad(update, w, slot0, g, dim);
             break;
         case RK_OPTIMIZER_ADAM:
         case RK_OPTIMIZER_ADAMW:
-            adam(update, w, slot0, slot1, g, dim);
+            apply_adam(update, w, slot0, slot1, g, dim);
             break;
         case RK_OPTIMIZER_ROWWISE_ADAM:
-            rowwise_adam(update, w, slot0, slot1, g, dim);
+            apply_rowwise_adam(update, w, slot0, slot1, g, dim);
             break;
         case RK_OPTIMIZER_FTRL:
-            ftrl(update, w, slot0, slot1, g, dim);
+            apply_ftrl(update, w, slot0, slot1, g, dim);
             break;
         case RK_OPTIMIZER_ADAGRAD_MOMENTUM:
-            adagrad_momentum(update, w, slot0, slot1, g, dim);
+            apply_adagrad_momentum(update, w, slot0, slot1, g, dim);
             break;
         case RK_OPTIMIZER_LAMB:
-            lamb(update, w, slot0, slot1, g, dim);
+            apply_lamb(update, w, slot0, slot1, g, dim);
             break;
         case RK_OPTIMIZER_LARS:
-            lars(update, w, slot0, g, dim);
+            apply_lars(update, w, slot0, g, dim);
             break;
         case RK_OPTIMIZER_COUNT:
             break;
     }
-    end_values(update, w, dim);
+    clip_weights(update, w, dim);
 }
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "base/float16.h"
 #include "base/rng.h"
-#include "kernels/inline/column_bits.h"
+#include "kernels/inline/column_random_bits.h"
 #include "kernels/inline/row_decode.h"
 #include "kernels/rows.h"
 
@@ -32,10 +32,10 @@ static void store_row(const rk_rows *rows, int64_t row, const float *restrict va
     rk_rng_block(seed, 0, counter, words);
     if (rows->dtype == RK_BF16)
         for (int32_t k = 0; k < dim; k++)
-            to[k] = rk_bf16_from_f32_stochastic(values[k], column_bits(words, column + k));
+            to[k] = rk_bf16_from_f32_stochastic(values[k], column_random_bits(words, column + k));
     else
         for (int32_t k = 0; k < dim; k++)
-            to[k] = rk_f16_from_f32_stochastic(values[k], column_bits(words, column + k));
+            to[k] = rk_f16_from_f32_stochastic(values[k], column_random_bits(words, column + k));
 }
 
 #endif

@@ -46,7 +46,7 @@ static void enqueue_training(void *context, int64_t n) {
     recording *r = context;
     rk_model *model = r->model;
     rk_cuda_engine *d = model->cuda;
-    uint32_t *stop = rk_stop_of(d->found, model->n_tasks);
+    uint32_t *stop = rk_step_status_stop(d->found, model->n_tasks);
     rk_stream_fill(d->compute, d->found, 0, d->step_status_bytes);
     enqueue_inputs(r, n);
     rk_device_graph_forward(d->graph, d->compute, n, d->loss->n_rest(model, r->batch, n), r->total, true,
@@ -92,7 +92,7 @@ static rk_status enqueue_batch(rk_model *model, bool training) {
     rk_cuda_engine *d = model->cuda;
     rk_device_batch *batch = &d->batches[d->now];
     recording r = {model, batch, d->totals[d->now], RK_OK};
-    rk_stream_wait(d->compute, d->upload);
+    rk_stream_wait_for_stream(d->compute, d->upload);
     RK_TRY(d->store->ops->fetch(d->store, d->compute));
     if (training) RK_TRY(rk_device_graph_prepare(d->graph, d->compute));
     if (training) rk_device_batch_number(&d->layout, model, d->compute, batch);
@@ -128,11 +128,12 @@ static rk_status run_step(rk_model *model, bool training) {
 /* What was not finite here, in the CPU's order and words. */
 static rk_status find_not_finite(rk_model *model, double *loss) {
     rk_cuda_engine *d = model->cuda;
-    uint32_t stop = *rk_stop_of(d->step_status, model->n_tasks), own = *rk_stop_of(d->own, model->n_tasks);
+    uint32_t stop = *rk_step_status_stop(d->step_status, model->n_tasks),
+             own = *rk_step_status_stop(d->own, model->n_tasks);
     if (own) RK_TRY(d->loss->compute_loss(model, &d->batches[d->running].view, d->own, loss));
     bool lost = stop & RK_CUDA_STOP_LOSS; /* another rank's loss, of which all sums are no numbers */
     rk_status status =
-        stop & RK_CUDA_STOP_DENSE && !lost ? rk_device_graph_check(d->graph, d->compute) : RK_OK;
+        stop & RK_CUDA_STOP_DENSE && !lost ? rk_device_graph_check_step(d->graph, d->compute) : RK_OK;
     if (status == RK_OK && own & RK_CUDA_STOP_ROWS && !lost)
         status = d->store->ops->check_gradients_finite(d->store);
     return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
@@ -168,13 +169,13 @@ static rk_status cuda_engine_finish(rk_model *model, const rk_local_batch *batch
     rk_status status = await_step(model);
     rk_trace_end(began, "wait for the device");
     double found = NAN;
-    bool stopped = *rk_stop_of(d->step_status, model->n_tasks) != 0;
+    bool stopped = *rk_step_status_stop(d->step_status, model->n_tasks) != 0;
     if (status == RK_OK)
         status = stopped ? name_not_finite(model, &found)
                          : d->loss->compute_loss(model, &d->batches[d->running].view, d->step_status, &found);
-    rk_device_graph_done(d->graph, status == RK_OK);
+    rk_device_graph_end_step(d->graph, status == RK_OK);
     d->store->ops->end_batch(d->store, status == RK_OK);
-    if (status != RK_OK) return rk_model_skip(model, status, loss);
+    if (status != RK_OK) return rk_model_skip_step(model, status, loss);
     model->step++;
     *loss = found;
     return RK_OK;
@@ -192,7 +193,7 @@ static rk_status forward_in_turn(rk_model *model, const rk_local_batch *batch, c
     cuda_engine_cancel(model);
     RK_TRY(status);
     if (output->value >= 0)
-        return rk_device_read(d->device, out, rk_device_graph_data(d->graph, output->value), n_bytes);
+        return rk_device_download(d->device, out, rk_device_graph_data(d->graph, output->value), n_bytes);
     memcpy(out, d->told, n_bytes);
     return RK_OK;
 }

@@ -41,7 +41,7 @@ static rk_status create_graph(rk_model *model, const rk_model_device *options) {
                                      .tf32 = options->tf32,
                                      .inputs = inputs,
                                      .n_inputs = n};
-    if (model->ranks->is_distributed) graph.sum = rk_device_ranks_sum, graph.sum_context = model;
+    if (model->ranks->is_distributed) graph.sum = rk_device_ranks_all_reduce, graph.sum_context = model;
     return rk_device_graph_create(model->graph, model->optimizer, model->cuda->device, &graph,
                                   &model->cuda->graph);
 }
@@ -63,7 +63,8 @@ static rk_status choose_table_budget(const rk_model *model, const rk_model_devic
     rk_device_info info;
     uint64_t wanted = model->store->ops->bytes(model->store);
     RK_TRY(rk_device_query(model->cuda->device, &info));
-    uint64_t sharers = model->ranks->is_distributed ? (uint64_t)rk_device_comm_sharers(model->cuda->comm) : 1;
+    uint64_t sharers =
+        model->ranks->is_distributed ? (uint64_t)rk_device_comm_ranks_on_gpu(model->cuda->comm) : 1;
     uint64_t most = options->memory_bytes ? options->memory_bytes : info.free_bytes / 10 * 9 / sharers;
     *out = wanted > most ? most : 0;
     rk_log(RK_LOG_INFO, "device: %s, %.1f of %.1f GB free; tables take %.1f GB%s", info.name,
@@ -102,7 +103,7 @@ static rk_status reserve_memory(rk_model *model) {
 static rk_status open_device(rk_model *model, const rk_model_device *options) {
     rk_cuda_engine *d = model->cuda;
     RK_TRY(rk_device_open(
-        model->ranks->is_distributed ? rk_device_ranks_number(model, options->number) : options->number,
+        model->ranks->is_distributed ? rk_device_ranks_choose_gpu(model, options->number) : options->number,
         &d->device));
     RK_TRY(rk_stream_create(d->device, &d->upload));
     RK_TRY(rk_stream_create(d->device, &d->dedup));

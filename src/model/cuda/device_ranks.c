@@ -22,7 +22,7 @@ rk_status rk_cuda_engine_check(const rk_model *model, int64_t staleness) {
 }
 
 /* Ranks of a host are numbered one after the other; more of them than GPUs share those. */
-int32_t rk_device_ranks_number(const rk_model *model, int32_t first) {
+int32_t rk_device_ranks_choose_gpu(const rk_model *model, int32_t first) {
     const rk_comm *comm = model->ranks->trainers;
     int32_t before = 0, n = rk_device_count();
     for (int32_t r = 0; r < comm->rank; r++)
@@ -50,8 +50,8 @@ void rk_device_ranks_free(rk_model *model) {
 }
 
 /* A communicator that fails keeps its failure, which the next call that can return one does. */
-void rk_device_ranks_sum(void *model, rk_stream *stream, float *values, int64_t n) {
-    (void)rk_device_comm_sum(((rk_model *)model)->cuda->comm, stream, values, (size_t)n);
+void rk_device_ranks_all_reduce(void *model, rk_stream *stream, float *values, int64_t n) {
+    (void)rk_device_comm_all_reduce(((rk_model *)model)->cuda->comm, stream, values, (size_t)n);
 }
 
 static rk_status enqueue_updates(rk_model *model) {
@@ -62,7 +62,7 @@ static rk_status enqueue_updates(rk_model *model) {
 /* Rows and parameters, unless what was found stops them. */
 static rk_status apply_updates(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    uint32_t *stop = rk_stop_of(d->found, model->n_tasks);
+    uint32_t *stop = rk_step_status_stop(d->found, model->n_tasks);
     rk_device_graph_gradient_norm(d->graph, d->compute, stop);
     RK_TRY(d->store->ops->apply(d->store, d->compute, d->gradients, stop));
     rk_device_graph_update(d->graph, d->compute, stop);
@@ -74,9 +74,9 @@ static rk_status end_step(rk_model *model) {
     const rk_ranks *ranks = model->ranks;
     size_t n_gradients, width = (size_t)model->n_tasks + 1;
     float *gradients = rk_device_graph_gradients(d->graph, &n_gradients);
-    RK_TRY(rk_device_comm_gather(d->comm, d->compute, d->found, d->step_status_bytes, d->founds));
+    RK_TRY(rk_device_comm_all_gather(d->comm, d->compute, d->found, d->step_status_bytes, d->founds));
     rk_cuda_join_step_status(d->compute, ranks->roles.n_trainers, model->n_tasks, d->founds, d->found);
-    RK_TRY(rk_device_comm_sum(d->comm, d->compute, gradients, n_gradients));
+    RK_TRY(rk_device_comm_all_reduce(d->comm, d->compute, gradients, n_gradients));
     RK_TRY(apply_updates(model));
     rk_stream_download(d->compute, d->own, d->founds + (size_t)ranks->rank * width, d->step_status_bytes);
     rk_stream_download(d->compute, d->step_status, d->found, d->step_status_bytes);
@@ -120,16 +120,16 @@ static rk_status do_nothing(rk_model *model) {
     return RK_OK;
 }
 
-static rk_status enqueue_updates_alone(rk_model *model) {
+static rk_status self_enqueue_updates(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
     RK_TRY(apply_updates(model));
     rk_stream_download(d->compute, d->step_status, d->found, d->step_status_bytes);
     return RK_OK;
 }
 
-static rk_status wait_alone(rk_model *model) {
+static rk_status self_wait(rk_model *model) {
     return rk_stream_sync(model->cuda->compute);
 }
 
-const rk_device_ranks_ops rk_device_one_rank = {do_nothing, enqueue_updates_alone, do_nothing, do_nothing,
-                                                wait_alone};
+const rk_device_ranks_ops rk_device_one_rank = {do_nothing, self_enqueue_updates, do_nothing, do_nothing,
+                                                self_wait};

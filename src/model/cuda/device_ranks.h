@@ -6,10 +6,10 @@
 #include "model/cuda/cuda_engine_internal.h"
 
 /* Of this rank's GPU: those of a host from `first` on, one after the other. */
-int32_t rk_device_ranks_number(const rk_model *model, int32_t first);
+int32_t rk_device_ranks_choose_gpu(const rk_model *model, int32_t first);
 rk_status rk_device_ranks_create(rk_model *model, uint64_t budget_bytes);
 void rk_device_ranks_free(rk_model *model);
-void rk_device_ranks_sum(void *model, rk_stream *stream, float *values,
-                         int64_t n); /* rk_device_graph_options.sum */
+void rk_device_ranks_all_reduce(void *model, rk_stream *stream, float *values,
+                                int64_t n); /* rk_device_graph_options.sum */
 
 #endif

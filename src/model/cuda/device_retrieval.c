@@ -61,7 +61,7 @@ static void run_loss(rk_model *model, const rk_device_batch *batch, const vector
                                          .user_gradient = v->user_gradient,
                                          .item_gradient = v->item_gradient,
                                          .loss = d->found,
-                                         .stop = rk_stop_of(d->found, model->n_tasks),
+                                         .stop = rk_step_status_stop(d->found, model->n_tasks),
                                          .stop_bit = RK_CUDA_STOP_LOSS});
 }
 
@@ -111,7 +111,7 @@ static void run_over_ranks(rk_model *model, const rk_device_batch *batch, const 
     all_gather_vectors(model, mine, n_pairs, total, users, users + n_pairs * dim);
     rk_stream_fill(d->compute, user_gradient, 0, (size_t)(n_pairs * dim) * sizeof *user_gradient);
     run_loss(model, batch, &all, n_pairs * ranks->rank / n, n_pairs * (ranks->rank + 1) / n);
-    (void)rk_device_comm_sum(d->comm, d->compute, user_gradient, (size_t)((n_pairs + total) * dim));
+    (void)rk_device_comm_all_reduce(d->comm, d->compute, user_gradient, (size_t)((n_pairs + total) * dim));
     size_t user_bytes = bytes_below(first, last, n_pairs, dim),
            item_bytes = bytes_below(first, last, total, dim);
     if (user_bytes)

@@ -24,7 +24,7 @@ static void enqueue_task_losses(rk_model *model, const rk_device_batch *batch, i
             .log_variances = learns ? rk_device_graph_data(d->graph, model->log_variances) : NULL,
             .log_variance_gradient = learns ? rk_device_graph_gradient(d->graph, model->log_variances) : NULL,
             .losses = d->found,
-            .stop = rk_stop_of(d->found, model->n_tasks),
+            .stop = rk_step_status_stop(d->found, model->n_tasks),
             .stop_bit = RK_CUDA_STOP_LOSS});
 }
 

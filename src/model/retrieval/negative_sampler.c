@@ -9,20 +9,20 @@
 
 __extension__ typedef unsigned __int128 uint128;
 
-struct rk_sampler {
+struct rk_negative_sampler {
     int64_t n;
     double *keeps;    /* [n]: the share of its place that item i has; NULL: all alike */
     int64_t *aliases; /* [n]: who has the rest */
     rk_real *log_q;   /* [n] */
 };
 
-static rk_status reserve_alias_table(rk_sampler *s) {
+static rk_status reserve_alias_table(rk_negative_sampler *s) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)s->n, s->keeps), RK_ARRAY((size_t)s->n, s->aliases)));
     return rk_alloc((size_t)s->n, sizeof *s->log_q, &s->log_q);
 }
 
 /* Chances, that add up to 1, into keeps. */
-static rk_status compute_probabilities(rk_sampler *s, const int64_t *counts, double exponent) {
+static rk_status compute_probabilities(rk_negative_sampler *s, const int64_t *counts, double exponent) {
     double sum = 0, least = INFINITY;
     for (int64_t i = 0; i < s->n; i++) sum += s->keeps[i] = counts[i] ? pow((double)counts[i], exponent) : 0;
     RK_FAIL_IF(sum == 0, RK_BAD_DATA, "no negatives can be sampled: the training data has no pairs");
@@ -36,7 +36,7 @@ static rk_status compute_probabilities(rk_sampler *s, const int64_t *counts, dou
 
 /* Places with room to spare take from those that have too much. waiting [n]: those with room from the front,
  * the others from the back. */
-static void build_alias_table(rk_sampler *s, int64_t *waiting) {
+static void build_alias_table(rk_negative_sampler *s, int64_t *waiting) {
     int64_t n_small = 0, first_large = s->n;
     for (int64_t i = 0; i < s->n; i++) {
         s->keeps[i] *= (double)s->n;
@@ -53,8 +53,9 @@ static void build_alias_table(rk_sampler *s, int64_t *waiting) {
     }
 }
 
-rk_status rk_sampler_create(int64_t n, const int64_t *counts, double exponent, rk_sampler **out) {
-    rk_sampler *s;
+rk_status rk_negative_sampler_create(int64_t n, const int64_t *counts, double exponent,
+                                     rk_negative_sampler **out) {
+    rk_negative_sampler *s;
     int64_t *waiting = NULL;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
     s->n = n;
@@ -69,16 +70,17 @@ rk_status rk_sampler_create(int64_t n, const int64_t *counts, double exponent, r
     if (status == RK_OK)
         *out = s;
     else
-        rk_sampler_free(s);
+        rk_negative_sampler_free(s);
     return status;
 }
 
-void rk_sampler_free(rk_sampler *s) {
+void rk_negative_sampler_free(rk_negative_sampler *s) {
     if (!s) return;
     RK_FREE_ALL(s->keeps, s->aliases, s->log_q, s);
 }
 
-int64_t rk_sampler_draw(const rk_sampler *s, uint64_t seed, uint64_t stream, uint64_t counter) {
+int64_t rk_negative_sampler_draw(const rk_negative_sampler *s, uint64_t seed, uint64_t stream,
+                                 uint64_t counter) {
     uint32_t words[4];
     rk_rng_block(seed, stream, counter, words);
     uint64_t place_bits = (uint64_t)words[0] << 32 | words[1],
@@ -88,6 +90,6 @@ int64_t rk_sampler_draw(const rk_sampler *s, uint64_t seed, uint64_t stream, uin
     return (double)(share_bits >> 11) * 0x1p-53 < s->keeps[place] ? place : s->aliases[place];
 }
 
-rk_real rk_sampler_log_q(const rk_sampler *s, int64_t item) {
+rk_real rk_negative_sampler_log_q(const rk_negative_sampler *s, int64_t item) {
     return s->log_q ? s->log_q[item] : (rk_real)-log((double)s->n);
 }

@@ -7,13 +7,15 @@
 #include "base/error.h"
 #include "kernels/real.h"
 
-typedef struct rk_sampler rk_sampler;
+typedef struct rk_negative_sampler rk_negative_sampler;
 
 /* Probabilities are proportional to counts[i]^exponent; counts NULL: uniform. */
-rk_status rk_sampler_create(int64_t n, const int64_t *counts, double exponent, rk_sampler **out);
-void rk_sampler_free(rk_sampler *sampler);
-int64_t rk_sampler_draw(const rk_sampler *sampler, uint64_t seed, uint64_t stream, uint64_t counter);
+rk_status rk_negative_sampler_create(int64_t n, const int64_t *counts, double exponent,
+                                     rk_negative_sampler **out);
+void rk_negative_sampler_free(rk_negative_sampler *sampler);
+int64_t rk_negative_sampler_draw(const rk_negative_sampler *sampler, uint64_t seed, uint64_t stream,
+                                 uint64_t counter);
 /* ln of the item's probability; for an item that is never sampled, of the smallest one of the others. */
-rk_real rk_sampler_log_q(const rk_sampler *sampler, int64_t item);
+rk_real rk_negative_sampler_log_q(const rk_negative_sampler *sampler, int64_t item);
 
 #endif

@@ -112,7 +112,7 @@ void rk_retrieval_free(rk_retrieval *r) {
     for (int32_t f = 0; f < r->schema.n_features; f++) rk_free((char *)(size_t)r->infos[f].name);
     rk_free(r->infos);
     rk_interactions_unref(r->known);
-    rk_sampler_free(r->sampler);
+    rk_negative_sampler_free(r->sampler);
     rk_candidate_loss_free(r->loss);
     RK_FREE_ALL(r->log_q, r->micro_batch_losses);
     rk_retrieval_ranks_release(&r->ranks);
@@ -219,8 +219,8 @@ rk_status rk_retrieval_create_loss(rk_model *model, const rk_model_options *o) {
                "a two_tower with history, popularity or in_batch needs the training data's pairs");
     RK_FAIL_IF(n_items > INT32_MAX, RK_UNSUPPORTED, "a two_tower supports up to 2^31 - 1 items, not %lld",
                (long long)n_items);
-    RK_TRY(rk_sampler_create(n_items, by_popularity ? r->known->counts : NULL, s->popularity_exponent,
-                             &r->sampler));
+    RK_TRY(rk_negative_sampler_create(n_items, by_popularity ? r->known->counts : NULL,
+                                      s->popularity_exponent, &r->sampler));
     RK_TRY(rk_alloc((size_t)(o->max_batch + s->negatives), sizeof *r->log_q, &r->log_q));
     if (o->device) return RK_OK; /* which has a loss of its own */
     if (model->ranks->is_distributed) RK_TRY(rk_retrieval_ranks_init(model, &r->ranks));

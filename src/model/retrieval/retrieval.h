@@ -36,8 +36,8 @@ rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model,
                                                   int64_t max_n); /* without its micro-batches */
 rk_status rk_retrieval_not_finite(const rk_model *model, double loss);
 /* Samples of items first .. first+n-1 with empty users; a view of what is built in `memory`. */
-rk_status rk_retrieval_items(const rk_model *model, int64_t first, int64_t n, rk_retrieval_batch *memory,
-                             rk_batch *out);
+rk_status rk_retrieval_make_item_batch(const rk_model *model, int64_t first, int64_t n,
+                                       rk_retrieval_batch *memory, rk_batch *out);
 /* Of the extended batch as a whole. */
 extern const rk_loss_ops rk_retrieval_losses;
 

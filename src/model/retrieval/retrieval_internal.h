@@ -23,8 +23,8 @@ struct rk_retrieval {
     rk_data_feature_info *lookups; /* [n_lookups]: the same, the item last */
     int32_t n_lookups;
     uint64_t seed;
-    rk_value user, item; /* vectors */
-    rk_sampler *sampler; /* of training, with all below but the last */
+    rk_value user, item;          /* vectors */
+    rk_negative_sampler *sampler; /* of training, with all below but the last */
     rk_candidate_loss *loss;
     int64_t n_micro_batches;    /* of the loss, on all trainers */
     double *micro_batch_losses; /* [n_micro_batches] */
@@ -41,8 +41,8 @@ rk_status rk_retrieval_ranks_init(const rk_model *model, rk_retrieval_ranks *ran
 void rk_retrieval_ranks_release(rk_retrieval_ranks *ranks);
 /* The arguments' vectors and gradients over the whole batch of n samples, from those of the trainers' local
  * batches. */
-rk_status rk_retrieval_gather(const rk_model *model, int64_t n, rk_candidate_loss_args *args);
+rk_status rk_retrieval_all_gather(const rk_model *model, int64_t n, rk_candidate_loss_args *args);
 /* Gradients to the samples' own trainers, the losses of all micro-batches to all. */
-rk_status rk_retrieval_return(const rk_model *model, int64_t n, const rk_candidate_loss_args *args);
+rk_status rk_retrieval_return_gradients(const rk_model *model, int64_t n, const rk_candidate_loss_args *args);
 
 #endif

@@ -42,12 +42,12 @@ static span score_rows_of_trainer(const rk_ranks *ranks, int32_t t, int64_t n) {
                                 (int32_t)ranks->first_micro_batches[t + 1])};
 }
 
-rk_status rk_retrieval_gather(const rk_model *model, int64_t n, rk_candidate_loss_args *args) {
+rk_status rk_retrieval_all_gather(const rk_model *model, int64_t n, rk_candidate_loss_args *args) {
     const rk_retrieval *r = model->retrieval;
     const rk_retrieval_ranks *k = &r->ranks;
     int64_t total = n + r->section.negatives, dim = rk_graph_shape(model->graph, r->user).cols;
-    RK_TRY(rk_ranks_gather(model->ranks, args->users, n, total, dim, k->users));
-    RK_TRY(rk_ranks_gather(model->ranks, args->items, total, total, dim, k->items));
+    RK_TRY(rk_ranks_all_gather(model->ranks, args->users, n, total, dim, k->users));
+    RK_TRY(rk_ranks_all_gather(model->ranks, args->items, total, total, dim, k->items));
     args->users = k->users;
     args->items = k->items;
     args->user_gradient = k->user_gradient;
@@ -93,7 +93,8 @@ static rk_status all_gather_losses(const rk_model *model) {
     return RK_OK;
 }
 
-rk_status rk_retrieval_return(const rk_model *model, int64_t n, const rk_candidate_loss_args *args) {
+rk_status rk_retrieval_return_gradients(const rk_model *model, int64_t n,
+                                        const rk_candidate_loss_args *args) {
     const rk_retrieval *r = model->retrieval;
     int64_t total = n + r->section.negatives, dim = rk_graph_shape(model->graph, r->user).cols;
     span samples = samples_of_trainer(model->ranks, model->ranks->rank, total);

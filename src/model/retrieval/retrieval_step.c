@@ -23,7 +23,8 @@ const rk_real *rk_retrieval_log_q(rk_retrieval *r, const rk_pairs *pairs) {
     for (int64_t i = 0; i < n + r->section.negatives; i++) {
         bool by_data = i < n && r->section.in_batch;
         double count = by_data && known->counts[pairs->ids[i]] ? (double)known->counts[pairs->ids[i]] : 1;
-        r->log_q[i] = by_data ? (rk_real)log(count / n_pairs) : rk_sampler_log_q(r->sampler, pairs->ids[i]);
+        r->log_q[i] =
+            by_data ? (rk_real)log(count / n_pairs) : rk_negative_sampler_log_q(r->sampler, pairs->ids[i]);
     }
     return r->log_q;
 }
@@ -33,7 +34,7 @@ const rk_real *rk_retrieval_log_q(rk_retrieval *r, const rk_pairs *pairs) {
 static rk_status add_history(const rk_retrieval *r, const rk_batch *batch, const rk_pairs *pairs, int64_t i,
                              rk_retrieval_batch *to) {
     int64_t user, own = pairs ? pairs->ids[i] : -1, most = pairs ? r->section.max_history : 0;
-    RK_TRY(rk_pair_id(batch, &r->schema, r->pair.user, i, &user));
+    RK_TRY(rk_batch_single_id(batch, &r->schema, r->pair.user, i, &user));
     int64_t begin = r->known->offsets[user], n = r->known->offsets[user + 1] - begin, first = 0, taken = 0;
     if (most && n > most + 1)
         first =
@@ -58,12 +59,12 @@ static rk_status draw_negatives(const rk_model *model, const rk_batch *batch, in
     out->weighted = batch->sample_weights != NULL;
     for (int64_t i = 0; i < batch->n; i++) {
         int64_t item;
-        RK_TRY(rk_pair_id(batch, &r->schema, r->pair.item, i, &item));
+        RK_TRY(rk_batch_single_id(batch, &r->schema, r->pair.item, i, &item));
         out->ids[i] = (int32_t)item;
     }
     for (int64_t j = 0; j < r->section.negatives; j++)
         out->ids[batch->n + j] =
-            (int32_t)rk_sampler_draw(r->sampler, r->seed ^ draw_seed, (uint64_t)step, (uint64_t)j);
+            (int32_t)rk_negative_sampler_draw(r->sampler, r->seed ^ draw_seed, (uint64_t)step, (uint64_t)j);
     if (out->weighted) memcpy(out->weights, batch->sample_weights, (size_t)batch->n * sizeof *out->weights);
     return RK_OK;
 }
@@ -124,8 +125,8 @@ static rk_status make_batch_piece(const rk_model *model, const rk_rank_batch *ra
     return extend_samples(model, &rank_batch->batch, NULL, first + begin, first + end, memory, &out->batch);
 }
 
-rk_status rk_retrieval_items(const rk_model *model, int64_t first, int64_t n, rk_retrieval_batch *memory,
-                             rk_batch *out) {
+rk_status rk_retrieval_make_item_batch(const rk_model *model, int64_t first, int64_t n,
+                                       rk_retrieval_batch *memory, rk_batch *out) {
     const rk_retrieval *r = model->retrieval;
     const rk_batch none = {.n_dense = model->n_dense, .n_features = r->schema.n_features};
     RK_TRY(rk_retrieval_batch_begin(memory, &none, 0, 0, n));
@@ -144,10 +145,10 @@ static rk_status run_candidate_loss(const rk_model *model, const rk_pairs *pairs
     rk_retrieval *r = model->retrieval;
     const rk_ranks *ranks = model->ranks;
     if (!ranks->is_distributed) return rk_candidate_loss_run(r->loss, args, r->micro_batch_losses);
-    RK_TRY(rk_retrieval_gather(model, pairs->n, args));
+    RK_TRY(rk_retrieval_all_gather(model, pairs->n, args));
     RK_TRY(rk_candidate_loss_run(r->loss, args,
                                  r->micro_batch_losses + ranks->first_micro_batches[ranks->rank]));
-    return rk_retrieval_return(model, pairs->n, args);
+    return rk_retrieval_return_gradients(model, pairs->n, args);
 }
 
 rk_status rk_retrieval_not_finite(const rk_model *model, double loss) {
@@ -201,8 +202,8 @@ static void mark_retrieval_outputs(rk_model *model) {
     rk_value user = rk_graph_find(graph, "user_vector");
     rk_graph_output(graph, user);
     rk_graph_output(graph, rk_graph_find(graph, "item_vector"));
-    rk_graph_lead(graph, user);
-    rk_graph_lead(graph, model->logits);
+    rk_graph_mark_partial_batch(graph, user);
+    rk_graph_mark_partial_batch(graph, model->logits);
     rk_graph_retain_values(graph);
 }
 

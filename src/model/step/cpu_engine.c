@@ -136,7 +136,8 @@ static rk_status cpu_engine_launch(rk_model *model, const rk_local_batch *batch)
                       .pairs = &batch->pairs};
     double loss = NAN;
     rk_status status = compute_gradients(model, &r, batch, &loss);
-    if (status != RK_OK && (status != RK_NOT_FINITE || late)) return rk_model_restore(model, status);
+    if (status != RK_OK && (status != RK_NOT_FINITE || late))
+        return rk_model_restore_statistics(model, status);
     RK_TRY(model->reducer->ops->post(model->reducer, batch, status, loss));
     if (status == RK_OK) /* beside the sums */
         RK_TRY(store->ops->backward(store, model->gradients[model->now], !atomic_load(&r.not_finite)));
@@ -159,9 +160,10 @@ static rk_status cpu_engine_finish(rk_model *model, const rk_local_batch *batch,
     bool late = model->reducer->depth > 0;
     double found = NAN;
     rk_status status = model->reducer->ops->wait(model->reducer, late ? &gone : &batch->batch, &found);
-    if (status != RK_OK && (late || status != RK_NOT_FINITE)) return rk_model_restore(model, status);
+    if (status != RK_OK && (late || status != RK_NOT_FINITE))
+        return rk_model_restore_statistics(model, status);
     if (!late) status = end_rows_update(model, status);
-    if (status != RK_OK) return rk_model_skip(model, rk_model_restore(model, status), loss);
+    if (status != RK_OK) return rk_model_skip_step(model, rk_model_restore_statistics(model, status), loss);
     uint64_t begin = rk_trace_begin();
     rk_dense_optimizer_apply(model->optimizer);
     rk_trace_end(begin, "update dense");

@@ -34,7 +34,7 @@ static rk_status forward_rank_batch(rk_inference *i, const rk_rank_batch *rank_b
     float *mine = out + begin * output->width;
     RK_TRY(rk_local_batch_fill(model, rank_batch, begin, end - begin, false, &i->batch));
     RK_TRY(model->engine->forward(i, output, mine));
-    return rk_ranks_gather(model->ranks, mine, rank_batch->total, rank_batch->total, output->width, out);
+    return rk_ranks_all_gather(model->ranks, mine, rank_batch->total, rank_batch->total, output->width, out);
 }
 
 /* Longer batches go through in pieces. */
@@ -112,7 +112,8 @@ rk_status rk_inference_item_vectors(rk_inference *i, int64_t first, int64_t n, c
         int64_t begin, end, some = n - done < most ? n - done : most;
         rk_ranks_span(model->ranks, some, &begin, &end);
         rk_rank_batch piece = {.total = some, .base = begin};
-        RK_TRY(rk_retrieval_items(model, first + done + begin, end - begin, &i->extended, &piece.batch));
+        RK_TRY(rk_retrieval_make_item_batch(model, first + done + begin, end - begin, &i->extended,
+                                            &piece.batch));
         RK_TRY(forward_rank_batch(i, &piece, &output, out + done * output.width));
     }
     return RK_OK;

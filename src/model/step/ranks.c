@@ -83,8 +83,8 @@ void rk_ranks_free(rk_ranks *ranks) {
     RK_FREE_ALL(ranks->first_micro_batches, ranks->splits, ranks->messages, ranks);
 }
 
-rk_status rk_ranks_gather(const rk_ranks *ranks, const float *mine, int64_t n, int64_t total, int64_t width,
-                          float *out) {
+rk_status rk_ranks_all_gather(const rk_ranks *ranks, const float *mine, int64_t n, int64_t total,
+                              int64_t width, float *out) {
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     int64_t begin, end;
     rk_ranks_span(ranks, total, &begin, &end);

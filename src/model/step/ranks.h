@@ -41,8 +41,8 @@ void rk_ranks_span(const rk_ranks *ranks, int64_t n, int64_t *begin, int64_t *en
 
 /* all_gather of `width` numbers for each of the first n samples of `total`, from the trainers with these
  * samples. mine: this trainer's; may already be in its place in `out`. */
-rk_status rk_ranks_gather(const rk_ranks *ranks, const float *mine, int64_t n, int64_t total, int64_t width,
-                          float *out);
+rk_status rk_ranks_all_gather(const rk_ranks *ranks, const float *mine, int64_t n, int64_t total,
+                              int64_t width, float *out);
 
 /* The step statuses of all trainers: begin, then receive each. */
 static inline void rk_ranks_begin_receiving(rk_ranks *ranks) {

@@ -23,8 +23,8 @@ typedef struct step_status {
 
 /* A step's dense gradients on their way to being summed over trainers, and applied. */
 typedef struct reduction {
-    float *values;             /* [n]: the graph's own, where they are applied before the next step */
-    rk_sum *sums[MAX_BUCKETS]; /* [n_sums]: begun, from the last bucket on */
+    float *values;                    /* [n]: the graph's own, where they are applied before the next step */
+    rk_all_reduce *sums[MAX_BUCKETS]; /* [n_sums]: begun, from the last bucket on */
     size_t n_sums;
     step_status *mine;
     rk_all_to_all *statuses;
@@ -48,8 +48,8 @@ static reduction *reduction_at(const reducer_ranks *r, int64_t number) {
 static rk_status begin_buckets(reducer_ranks *r, int64_t first) {
     rk_model *model = r->reducer.model;
     reduction *at = reduction_at(r, r->n_posted);
-    rk_status (*begin)(rk_comm *, rk_channel, float *, size_t, rk_sum **) =
-        r->narrow ? rk_sum_begin_bf16 : rk_sum_begin;
+    rk_status (*begin)(rk_comm *, rk_channel, float *, size_t, rk_all_reduce **) =
+        r->narrow ? rk_all_reduce_begin_bf16 : rk_all_reduce_begin;
     size_t n;
     const float *gradients = rk_graph_gradients(model->graph, &n);
     while (at->n_sums * r->bucket < n) {
@@ -115,7 +115,7 @@ static rk_status receive_status_of(const rk_model *model, const reduction *at, i
     const step_status *theirs;
     size_t loss_bytes, n_tasks = (size_t)model->n_tasks,
                        most = (size_t)rk_ranks_n_micro_batches(model->ranks, t) * n_tasks * sizeof *losses;
-    RK_TRY(rk_all_to_all_take_head(at->statuses, t, sizeof *theirs, &theirs, &loss_bytes));
+    RK_TRY(rk_all_to_all_split_message(at->statuses, t, sizeof *theirs, &theirs, &loss_bytes));
     rk_ranks_receive(model->ranks, theirs->stop, theirs->bytes_sent);
     if (theirs->status != RK_OK)
         return rk_error((rk_status)theirs->status, "%.*s", (int)sizeof theirs->error, theirs->error);
@@ -142,8 +142,8 @@ static rk_status receive_statuses(const rk_model *model, const reduction *at, co
 static rk_status wait_all_reduces(reduction *at) {
     rk_status status = RK_OK;
     for (size_t i = 0; i < at->n_sums; i++) {
-        if (status == RK_OK) status = rk_sum_wait(at->sums[i]);
-        rk_sum_free(at->sums[i]);
+        if (status == RK_OK) status = rk_all_reduce_wait(at->sums[i]);
+        rk_all_reduce_free(at->sums[i]);
     }
     at->n_sums = 0;
     return status;
@@ -175,7 +175,7 @@ static void free_reducer(rk_reducer *reducer) {
     for (size_t i = 0; i < r->n_reductions; i++) {
         reduction *at = &r->reductions[i];
         rk_all_to_all_free(at->statuses);
-        for (size_t k = 0; k < at->n_sums; k++) rk_sum_free(at->sums[k]);
+        for (size_t k = 0; k < at->n_sums; k++) rk_all_reduce_free(at->sums[k]);
         rk_free(at->mine);
         if (reducer->depth) rk_free(at->values);
     }

@@ -11,13 +11,13 @@ void rk_model_save_statistics(rk_model *model) {
         memcpy(model->statistics[i].kept, model->statistics[i].live, model->statistics[i].n_bytes);
 }
 
-rk_status rk_model_restore(rk_model *model, rk_status status) {
+rk_status rk_model_restore_statistics(rk_model *model, rk_status status) {
     for (size_t i = 0; i < model->n_statistics; i++)
         memcpy(model->statistics[i].live, model->statistics[i].kept, model->statistics[i].n_bytes);
     return status;
 }
 
-rk_status rk_model_skip(rk_model *model, rk_status status, double *loss) {
+rk_status rk_model_skip_step(rk_model *model, rk_status status, double *loss) {
     if (status != RK_NOT_FINITE || !model->skip_not_finite) return status;
     model->n_not_finite++;
     if ((model->n_not_finite & (model->n_not_finite - 1)) == 0) /* the 1st, 2nd, 4th, ... */

@@ -15,8 +15,8 @@ void rk_model_count_samples(const rk_model *model, const rk_rank_batch *rank_bat
         weights[t] =
             rank_batch->task_samples
                 ? rank_batch->task_samples[t]
-                : rk_loss_weight(batch->n, batch->sample_weights,
-                                 model->tasks[t].optional ? batch->labels + t : NULL, model->n_tasks);
+                : rk_loss_total_weight(batch->n, batch->sample_weights,
+                                       model->tasks[t].optional ? batch->labels + t : NULL, model->n_tasks);
 }
 
 /* Uncertainty weighting (Kendall et al. 2018), s = log of the task's variance: a sample's loss l becomes
@@ -28,8 +28,8 @@ static double precision_of_task(const rk_model_task *task, double log_variance) 
 
 static void add_log_variance(const rk_loss_args *args, double log_variance, double whole, double *loss,
                              rk_real *gradient) {
-    double share = rk_loss_weight(args->n, args->weights, args->optional ? args->labels + args->task : NULL,
-                                  args->n_tasks) /
+    double share = rk_loss_total_weight(args->n, args->weights,
+                                        args->optional ? args->labels + args->task : NULL, args->n_tasks) /
                    whole;
     *gradient = (rk_real)(share / 2 - *loss);
     *loss += share * log_variance / 2;
@@ -63,7 +63,7 @@ static rk_status block_losses(void *context, const rk_run *run) {
                          : 0,
             .gradient = rk_run_gradient(run, model->logits),
         };
-        rk_loss(&args, &losses[t]);
+        rk_loss_compute(&args, &losses[t]);
         if (learned) add_log_variance(&args, (double)log_variances[t], whole, &losses[t], &slopes[t]);
     }
     return RK_OK;

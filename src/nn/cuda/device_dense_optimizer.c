@@ -49,7 +49,7 @@ static rk_status make_pieces(rk_device_graph *g) {
     }
     size_t n_bytes = (size_t)u->dense.n_pieces * sizeof *pieces;
     RK_TRY(rk_device_alloc(g->device, n_bytes ? n_bytes : 1, &u->dense.pieces));
-    return n_bytes ? rk_device_write(g->device, (void *)(size_t)u->dense.pieces, pieces, n_bytes) : RK_OK;
+    return n_bytes ? rk_device_upload(g->device, (void *)(size_t)u->dense.pieces, pieces, n_bytes) : RK_OK;
 }
 
 static int64_t count_piece_rows(const rk_graph *graph) {
@@ -72,7 +72,7 @@ static rk_status reserve_memory(rk_device_graph *g) {
     RK_TRY(rk_device_alloc_host(g->device, sizeof *u->step_status, &u->step_status));
     for (int i = 0; i < 2; i++) {
         RK_TRY(rk_device_alloc_host(g->device, sizeof *u->sends[i].update, &u->sends[i].update));
-        RK_TRY(rk_stream_mark_create(g->device, &u->sends[i].mark));
+        RK_TRY(rk_stream_event_create(g->device, &u->sends[i].mark));
     }
     return RK_OK;
 }
@@ -101,13 +101,13 @@ void rk_device_update_free(rk_device_graph *g) {
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) rk_device_free(g->device, memory[i]);
     for (int i = 0; i < 2; i++) {
         rk_device_free_host(g->device, u->sends[i].update);
-        rk_stream_mark_free(u->sends[i].mark);
+        rk_stream_event_free(u->sends[i].mark);
     }
     rk_device_free_host(g->device, u->step_status);
     rk_free(u->tensors);
 }
 
-rk_status rk_device_update_move(rk_device_graph *g, bool to_device) {
+rk_status rk_device_update_copy_slots(rk_device_graph *g, bool to_device) {
     const rk_dense_optimizer *o = g->update.optimizer;
     int64_t row = 0;
     for (size_t i = 0; o && i < g->graph->n_parameters; i++) {
@@ -116,8 +116,8 @@ rk_status rk_device_update_move(rk_device_graph *g, bool to_device) {
             size_t slot = i * (size_t)o->n_slots + (size_t)s,
                    n_bytes = (size_t)o->slot_counts[slot] * sizeof(float);
             float *at = g->update.dense.slots[s] + (o->slots[s].per_row ? row : p->offset);
-            RK_TRY(to_device ? rk_device_write(g->device, at, o->slot_values[slot], n_bytes)
-                             : rk_device_read(g->device, o->slot_values[slot], at, n_bytes));
+            RK_TRY(to_device ? rk_device_upload(g->device, at, o->slot_values[slot], n_bytes)
+                             : rk_device_download(g->device, o->slot_values[slot], at, n_bytes));
         }
         row += p->rows;
     }
@@ -128,11 +128,11 @@ rk_status rk_device_graph_prepare(rk_device_graph *g, rk_stream *stream) {
     rk_device_update *u = &g->update;
     struct rk_device_update_send *send = &u->sends[u->next_send];
     u->next_send = !u->next_send;
-    RK_TRY(rk_stream_mark_sync(send->mark));
+    RK_TRY(rk_stream_event_sync(send->mark));
     rk_update_set_coefficients(&u->optimizer->config.optimizer, u->optimizer->step, u->optimizer->factor,
                                send->update);
     rk_stream_upload(stream, (void *)(size_t)u->dense.update, send->update, sizeof *send->update);
-    rk_stream_set_mark(stream, send->mark);
+    rk_stream_record_event(stream, send->mark);
     return RK_OK;
 }
 
@@ -145,11 +145,11 @@ void rk_device_graph_update(rk_device_graph *g, rk_stream *stream, const uint32_
     if (g->n_states) rk_cuda_copy_if(stream, g->n_states, stop, g->kept_states, g->live_states);
 }
 
-void rk_device_graph_done(rk_device_graph *g, bool applied) {
+void rk_device_graph_end_step(rk_device_graph *g, bool applied) {
     g->update.optimizer->step += applied;
 }
 
-rk_status rk_device_graph_check(rk_device_graph *g, rk_stream *stream) {
+rk_status rk_device_graph_check_step(rk_device_graph *g, rk_stream *stream) {
     rk_device_update *u = &g->update;
     rk_stream_download(stream, u->step_status, u->dense.state, sizeof *u->step_status);
     RK_TRY(rk_stream_sync(stream));

@@ -41,7 +41,7 @@ static void find_concat_of_input(rk_device_graph *g, rk_value input) {
         const rk_node *node = graph->nodes[i];
         int64_t width = 0;
         for (int32_t k = 0; node->op && !node->op->is_view && k < node->n_inputs; k++) {
-            if (rk_graph_root(graph, node->inputs[k])->number == input) {
+            if (rk_graph_storage_node(graph, node->inputs[k])->number == input) {
                 n_readers++;
                 host = node;
                 column = width;
@@ -79,8 +79,8 @@ static rk_status place_values(rk_device_graph *g) {
         const rk_node *node = g->graph->nodes[i];
         saved[i] = g->ops[i] && g->ops[i]->saved ? g->ops[i]->saved(g->graph, node) : node->saved_width;
     }
-    return rk_graph_place(g->graph, g->options.max_batch, g->options.training, g->hosts, saved, g->places,
-                          &g->n_memory);
+    return rk_graph_assign_memory(g->graph, g->options.max_batch, g->options.training, g->hosts, saved,
+                                  g->places, &g->n_memory);
 }
 
 /* Where everything stands. */
@@ -156,8 +156,8 @@ bool rk_device_graph_sums(const rk_device_graph *g) {
 static rk_status copy_array(rk_device_graph *g, float *device_memory, float *host, int64_t n,
                             bool to_device) {
     size_t n_bytes = (size_t)n * sizeof *host;
-    return to_device ? rk_device_write(g->device, device_memory, host, n_bytes)
-                     : rk_device_read(g->device, host, device_memory, n_bytes);
+    return to_device ? rk_device_upload(g->device, device_memory, host, n_bytes)
+                     : rk_device_download(g->device, host, device_memory, n_bytes);
 }
 
 static rk_status copy_parameters(rk_device_graph *g, bool to_device) {
@@ -172,7 +172,7 @@ static rk_status copy_parameters(rk_device_graph *g, bool to_device) {
             RK_TRY(copy_array(g, g->live_states + g->states[i] + k * width, graph->nodes[i]->states[k], width,
                               to_device));
         }
-    return rk_device_update_move(g, to_device);
+    return rk_device_update_copy_slots(g, to_device);
 }
 
 rk_status rk_device_graph_reload(rk_device_graph *g) {

@@ -52,9 +52,9 @@ float *rk_device_graph_gradients(rk_device_graph *graph,
                                  size_t *n); /* of all parameters, in the order of rk_graph_gradients */
 
 /* All on one stream. The last n_rest of the n samples here are asked for no output that leads
- * (rk_graph_lead). total: samples of the batch on all ranks; n on one rank. step: of dropout's masks, which
- * are those of the CPU engine, and the number in the batch of the first sample here, a multiple of 4; in
- * device memory (two int64), so that a graph of launches can be run again. */
+ * (rk_graph_mark_partial_batch). total: samples of the batch on all ranks; n on one rank. step: of dropout's
+ * masks, which are those of the CPU engine, and the number in the batch of the first sample here, a multiple
+ * of 4; in device memory (two int64), so that a graph of launches can be run again. */
 void rk_device_graph_forward(rk_device_graph *graph, rk_stream *stream, int64_t n, int64_t n_rest,
                              int64_t total, bool training, const int64_t *step);
 void rk_device_graph_backward(rk_device_graph *graph, rk_stream *stream,
@@ -71,8 +71,8 @@ void rk_device_graph_backward(rk_device_graph *graph, rk_stream *stream,
 rk_status rk_device_graph_prepare(rk_device_graph *graph, rk_stream *stream);
 void rk_device_graph_gradient_norm(rk_device_graph *graph, rk_stream *stream, uint32_t *stop);
 void rk_device_graph_update(rk_device_graph *graph, rk_stream *stream, const uint32_t *stop);
-void rk_device_graph_done(rk_device_graph *graph, bool applied);
-rk_status rk_device_graph_check(rk_device_graph *graph, rk_stream *stream);
+void rk_device_graph_end_step(rk_device_graph *graph, bool applied);
+rk_status rk_device_graph_check_step(rk_device_graph *graph, rk_stream *stream);
 
 rk_status rk_device_graph_flush(rk_device_graph *graph);
 rk_status rk_device_graph_reload(rk_device_graph *graph);

@@ -13,7 +13,7 @@ typedef struct rk_device_update {
     rk_cuda_dense_state *step_status; /* pinned */
     struct rk_device_update_send {
         rk_update *update; /* pinned: a step's numbers, until their copy is done */
-        rk_stream_mark *mark;
+        rk_stream_event *mark;
     } sends[2];
     int next_send;
 } rk_device_update;
@@ -45,6 +45,6 @@ rk_status rk_device_graph_floats(rk_device_graph *graph, int64_t n, float **out)
 rk_status rk_device_update_create(rk_device_graph *graph, rk_dense_optimizer *optimizer);
 void rk_device_update_free(rk_device_graph *graph);
 /* The optimizer's slots, between the host's memory and the device's. */
-rk_status rk_device_update_move(rk_device_graph *graph, bool to_device);
+rk_status rk_device_update_copy_slots(rk_device_graph *graph, bool to_device);
 
 #endif

@@ -7,25 +7,27 @@ static int32_t memory_node_of(const rk_device_graph *g, rk_value root) {
 }
 
 static float *value_data(const rk_device_graph *g, rk_value value) {
-    int32_t root = rk_graph_root(g->graph, value)->number;
+    int32_t root = rk_graph_storage_node(g->graph, value)->number;
     return g->memory + g->places[memory_node_of(g, root)].data + g->columns[root];
 }
 
 static float *value_gradient(const rk_device_graph *g, rk_value value) {
-    int32_t root = rk_graph_root(g->graph, value)->number;
+    int32_t root = rk_graph_storage_node(g->graph, value)->number;
     return g->memory + g->places[memory_node_of(g, root)].gradient + g->columns[root];
 }
 
 int64_t rk_device_graph_stride(const rk_device_graph *g, rk_value value) {
-    return rk_width(g->graph->nodes[memory_node_of(g, rk_graph_root(g->graph, value)->number)]->shape);
+    return rk_width(
+        g->graph->nodes[memory_node_of(g, rk_graph_storage_node(g->graph, value)->number)]->shape);
 }
 
 bool rk_device_is_within(const rk_device_run *run, const rk_node *node, int32_t input) {
-    return run->graph->hosts[rk_graph_root(run->graph->graph, node->inputs[input])->number] == node->number;
+    return run->graph->hosts[rk_graph_storage_node(run->graph->graph, node->inputs[input])->number] ==
+           node->number;
 }
 
 bool rk_device_wants_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
-    return !run->graph->no_gradient[rk_graph_root(run->graph->graph, node->inputs[input])->number];
+    return !run->graph->no_gradient[rk_graph_storage_node(run->graph->graph, node->inputs[input])->number];
 }
 
 float *rk_device_graph_data(rk_device_graph *g, rk_value value) {
@@ -41,23 +43,23 @@ float *rk_device_graph_gradients(rk_device_graph *g, size_t *n) {
     return g->gradients;
 }
 
-const float *rk_device_in(const rk_device_run *run, const rk_node *node, int32_t input) {
+const float *rk_device_node_input(const rk_device_run *run, const rk_node *node, int32_t input) {
     return value_data(run->graph, node->inputs[input]);
 }
 
-float *rk_device_in_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
+float *rk_device_node_input_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
     return value_gradient(run->graph, node->inputs[input]);
 }
 
-float *rk_device_out(const rk_device_run *run, const rk_node *node) {
+float *rk_device_node_output(const rk_device_run *run, const rk_node *node) {
     return value_data(run->graph, node->number);
 }
 
-float *rk_device_out_gradient(const rk_device_run *run, const rk_node *node) {
+float *rk_device_node_output_gradient(const rk_device_run *run, const rk_node *node) {
     return value_gradient(run->graph, node->number);
 }
 
-float *rk_device_saved(const rk_device_run *run, const rk_node *node) {
+float *rk_device_node_saved(const rk_device_run *run, const rk_node *node) {
     return run->graph->memory + run->graph->places[node->number].saved;
 }
 
@@ -69,11 +71,11 @@ float *rk_device_parameter_gradient(const rk_device_run *run, const rk_node *nod
     return run->graph->gradients + run->graph->graph->parameters[node->parameters[index]].offset;
 }
 
-float *rk_device_state(const rk_device_run *run, const rk_node *node, int32_t index) {
+float *rk_device_node_state(const rk_device_run *run, const rk_node *node, int32_t index) {
     return run->graph->live_states + run->graph->states[node->number] + index * rk_width(node->shape);
 }
 
-float *rk_device_sums(const rk_device_run *run, const rk_node *node) {
+float *rk_device_node_sums(const rk_device_run *run, const rk_node *node) {
     return run->graph->node_sums + run->graph->sums[node->number];
 }
 
@@ -85,7 +87,7 @@ const rk_graph *rk_device_host_graph(const rk_device_run *run) {
     return run->graph->graph;
 }
 
-rk_shape rk_device_in_shape(const rk_device_run *run, const rk_node *node, int32_t input) {
+rk_shape rk_device_node_input_shape(const rk_device_run *run, const rk_node *node, int32_t input) {
     return rk_in_shape(run->graph->graph, node, input);
 }
 
@@ -158,8 +160,8 @@ void rk_device_graph_backward(rk_device_graph *g, rk_stream *stream, int64_t n) 
         const rk_node *node = g->graph->nodes[i];
         bool is_view = node->op && node->op->is_view;
         if (!node->is_used && !node->is_output && !is_view) /* a value that nothing reads */
-            rk_stream_fill(stream, rk_device_out_gradient(&run, node), 0,
-                           (size_t)rk_device_values(&run, node) * sizeof(float));
+            rk_stream_fill(stream, rk_device_node_output_gradient(&run, node), 0,
+                           (size_t)rk_device_node_values(&run, node) * sizeof(float));
         if (g->ops[i]) g->ops[i]->backward(set_run_samples(node, &run, &leading), node);
     }
 }

@@ -102,21 +102,21 @@ static rk_status send_lists(work *w, int64_t first, int64_t n) {
         l->masked = a->masked.offsets[user] - masked;
         l->masked_end = a->masked.offsets[user + 1] - masked;
     }
-    RK_TRY(rk_device_write(w->device, w->lists, w->host_lists, (size_t)n * sizeof *w->lists));
+    RK_TRY(rk_device_upload(w->device, w->lists, w->host_lists, (size_t)n * sizeof *w->lists));
     if (n_masked)
-        RK_TRY(rk_device_write(w->device, w->masked, a->masked.items + masked,
-                               (size_t)n_masked * sizeof *w->masked));
-    return rk_device_write(w->device, w->asked, a->asked.items + asked, (size_t)n_asked * sizeof *w->asked);
+        RK_TRY(rk_device_upload(w->device, w->masked, a->masked.items + masked,
+                                (size_t)n_masked * sizeof *w->masked));
+    return rk_device_upload(w->device, w->asked, a->asked.items + asked, (size_t)n_asked * sizeof *w->asked);
 }
 
 /* What is not finite among the block's scores. */
 static rk_status check_scores_finite(work *w, int64_t first) {
     uint64_t bad;
     float score;
-    RK_TRY(rk_device_read(w->device, &bad, w->bad, sizeof bad));
+    RK_TRY(rk_device_download(w->device, &bad, w->bad, sizeof bad));
     if (bad == UINT64_MAX) return RK_OK;
     int64_t user = (int64_t)(bad >> 32), item = (int64_t)(uint32_t)bad;
-    RK_TRY(rk_device_read(w->device, &score, w->scores + user * w->args->n_items + item, sizeof score));
+    RK_TRY(rk_device_download(w->device, &score, w->scores + user * w->args->n_items + item, sizeof score));
     rk_status status =
         rk_error(RK_NOT_FINITE, "the score of item %lld is %g", (long long)item, (double)score);
     return rk_error_context(status, "user %lld", (long long)w->args->numbers[first + user]);
@@ -126,8 +126,8 @@ static rk_status rank_block(work *w, int64_t first, int64_t n) {
     const rk_item_positions *a = w->args;
     int64_t asked = list_begin_of(&a->asked, a->numbers, first),
             n_asked = count_items_of(&a->asked, a->numbers, first, first + n);
-    RK_TRY(rk_device_write(w->device, w->users, a->users + first * a->dim,
-                           (size_t)(n * a->dim) * sizeof *w->users));
+    RK_TRY(rk_device_upload(w->device, w->users, a->users + first * a->dim,
+                            (size_t)(n * a->dim) * sizeof *w->users));
     RK_TRY(send_lists(w, first, n));
     rk_cuda_gemm(w->stream, &(rk_cuda_gemm_args){.m = n,
                                                  .n = a->n_items,
@@ -151,7 +151,7 @@ static rk_status rank_block(work *w, int64_t first, int64_t n) {
                                                                      .bad = w->bad});
     RK_TRY(rk_stream_sync(w->stream));
     RK_TRY(check_scores_finite(w, first));
-    return rk_device_read(w->device, a->places + asked, w->places, (size_t)n_asked * sizeof *w->places);
+    return rk_device_download(w->device, a->places + asked, w->places, (size_t)n_asked * sizeof *w->places);
 }
 
 rk_status rk_device_item_positions(rk_device *device, rk_stream *stream, const rk_item_positions *a,
@@ -164,7 +164,8 @@ rk_status rk_device_item_positions(rk_device *device, rk_stream *stream, const r
     work w = {.device = device, .stream = stream, .args = a, .block = fit < 1 ? 1 : min_i64(fit, a->n_users)};
     rk_status status = reserve_work(&w);
     if (status == RK_OK)
-        status = rk_device_write(device, w.items, a->items, (size_t)(a->n_items * a->dim) * sizeof *a->items);
+        status =
+            rk_device_upload(device, w.items, a->items, (size_t)(a->n_items * a->dim) * sizeof *a->items);
     for (int64_t first = 0; first < a->n_users && status == RK_OK; first += w.block)
         status = rank_block(&w, first, min_i64(w.block, a->n_users - first));
     release_work(&w);

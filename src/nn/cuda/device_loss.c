@@ -18,7 +18,7 @@ static rk_status upload_tasks(rk_device_tasks *t, const rk_device_task *tasks) {
                                  .optional = tasks[i].optional,
                                  .smoothing = tasks[i].smoothing,
                                  .learned = tasks[i].learned};
-    return rk_device_write(t->device, t->tasks, list, (size_t)t->n * sizeof *list);
+    return rk_device_upload(t->device, t->tasks, list, (size_t)t->n * sizeof *list);
 }
 
 rk_status rk_device_tasks_create(rk_device *device, int32_t n_tasks, const rk_device_task *tasks,

@@ -7,15 +7,15 @@ enum { N_PIECES = 11 };
 static rk_status compute_metrics(rk_device *device, rk_stream *stream, const rk_cuda_metric_args *args,
                                  const rk_cuda_metric_memory *memory, const rk_metric_sample *samples,
                                  const int64_t *groups, rk_metric_totals *out) {
-    RK_TRY(rk_device_write(device, (void *)args->samples, samples, (size_t)args->n * sizeof *samples));
+    RK_TRY(rk_device_upload(device, (void *)args->samples, samples, (size_t)args->n * sizeof *samples));
     if (groups)
-        RK_TRY(rk_device_write(device, (void *)args->groups, groups, (size_t)args->n * sizeof *groups));
-    RK_TRY(rk_device_write(device, args->totals, out, sizeof *out));
+        RK_TRY(rk_device_upload(device, (void *)args->groups, groups, (size_t)args->n * sizeof *groups));
+    RK_TRY(rk_device_upload(device, args->totals, out, sizeof *out));
     rk_cuda_metric_sums(stream, args, memory);
     if (args->binary) rk_cuda_auc(stream, args, memory);
     if (args->binary && groups) rk_cuda_gauc(stream, args, memory);
     RK_TRY(rk_stream_sync(stream));
-    return rk_device_read(device, out, args->totals, sizeof *out);
+    return rk_device_download(device, out, args->totals, sizeof *out);
 }
 
 rk_status rk_device_metrics(rk_device *device, rk_stream *stream, bool binary, int64_t n,

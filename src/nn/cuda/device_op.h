@@ -37,18 +37,18 @@ RK_DEVICE_OP_LIST(RK_DEVICE_OP_DECLARE)
 
 /* Device memory of a node: its inputs', its output's, what it keeps from forward to backward, its parameters,
  * its running statistics and the sums of the batch. */
-const float *rk_device_in(const rk_device_run *run, const rk_node *node, int32_t input);
-float *rk_device_in_gradient(const rk_device_run *run, const rk_node *node, int32_t input);
-float *rk_device_out(const rk_device_run *run, const rk_node *node);
-float *rk_device_out_gradient(const rk_device_run *run, const rk_node *node);
-float *rk_device_saved(const rk_device_run *run, const rk_node *node);
+const float *rk_device_node_input(const rk_device_run *run, const rk_node *node, int32_t input);
+float *rk_device_node_input_gradient(const rk_device_run *run, const rk_node *node, int32_t input);
+float *rk_device_node_output(const rk_device_run *run, const rk_node *node);
+float *rk_device_node_output_gradient(const rk_device_run *run, const rk_node *node);
+float *rk_device_node_saved(const rk_device_run *run, const rk_node *node);
 const float *rk_device_parameter(const rk_device_run *run, const rk_node *node, int32_t index);
 float *rk_device_parameter_gradient(const rk_device_run *run, const rk_node *node, int32_t index);
-float *rk_device_state(const rk_device_run *run, const rk_node *node, int32_t index);
-float *rk_device_sums(const rk_device_run *run, const rk_node *node);
+float *rk_device_node_state(const rk_device_run *run, const rk_node *node, int32_t index);
+float *rk_device_node_sums(const rk_device_run *run, const rk_node *node);
 float *rk_device_scratch(const rk_device_run *run);
 const rk_graph *rk_device_host_graph(const rk_device_run *run);
-rk_shape rk_device_in_shape(const rk_device_run *run, const rk_node *node, int32_t input);
+rk_shape rk_device_node_input_shape(const rk_device_run *run, const rk_node *node, int32_t input);
 /* How a matrix of this dtype is multiplied. */
 rk_cuda_math rk_device_math(const rk_device_run *run, rk_dtype dtype);
 
@@ -56,7 +56,7 @@ rk_cuda_math rk_device_math(const rk_device_run *run, rk_dtype dtype);
 bool rk_device_is_within(const rk_device_run *run, const rk_node *node, int32_t input);
 bool rk_device_wants_gradient(const rk_device_run *run, const rk_node *node, int32_t input);
 
-static inline int64_t rk_device_values(const rk_device_run *run, const rk_node *node) {
+static inline int64_t rk_device_node_values(const rk_device_run *run, const rk_node *node) {
     return run->n * rk_width(node->shape);
 }
 

@@ -9,17 +9,17 @@ static void multiply_per_sample(const rk_device_run *run, rk_cuda_gemm_args args
 }
 
 static void batch_matmul_forward(const rk_device_run *run, const rk_node *node) {
-    int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_device_in_shape(run, node, 1).rows;
+    int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_device_node_input_shape(run, node, 1).rows;
     rk_cuda_gemm_args y = {.m = m,
                            .n = cols,
                            .k = e,
-                           .a = rk_device_in(run, node, 0),
+                           .a = rk_device_node_input(run, node, 0),
                            .lda = e,
                            .stride_a = m * e,
-                           .b = rk_device_in(run, node, 1),
+                           .b = rk_device_node_input(run, node, 1),
                            .ldb = cols,
                            .stride_b = e * cols,
-                           .c = rk_device_out(run, node),
+                           .c = rk_device_node_output(run, node),
                            .ldc = cols,
                            .stride_c = m * cols,
                            .alpha = 1};
@@ -28,19 +28,19 @@ static void batch_matmul_forward(const rk_device_run *run, const rk_node *node) 
 
 /* dgates = dy rows^T;  drows = gates^T dy */
 static void batch_matmul_backward(const rk_device_run *run, const rk_node *node) {
-    int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_device_in_shape(run, node, 1).rows;
-    const float *dy = rk_device_out_gradient(run, node);
+    int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_device_node_input_shape(run, node, 1).rows;
+    const float *dy = rk_device_node_output_gradient(run, node);
     rk_cuda_gemm_args gates = {.m = m,
                                .n = e,
                                .k = cols,
                                .a = dy,
                                .lda = cols,
                                .stride_a = m * cols,
-                               .b = rk_device_in(run, node, 1),
+                               .b = rk_device_node_input(run, node, 1),
                                .ldb = cols,
                                .stride_b = e * cols,
                                .b_transposed = true,
-                               .c = rk_device_in_gradient(run, node, 0),
+                               .c = rk_device_node_input_gradient(run, node, 0),
                                .ldc = e,
                                .stride_c = m * e,
                                .alpha = 1,
@@ -48,14 +48,14 @@ static void batch_matmul_backward(const rk_device_run *run, const rk_node *node)
     rk_cuda_gemm_args rows = {.m = e,
                               .n = cols,
                               .k = m,
-                              .a = rk_device_in(run, node, 0),
+                              .a = rk_device_node_input(run, node, 0),
                               .lda = e,
                               .stride_a = m * e,
                               .a_transposed = true,
                               .b = dy,
                               .ldb = cols,
                               .stride_b = m * cols,
-                              .c = rk_device_in_gradient(run, node, 1),
+                              .c = rk_device_node_input_gradient(run, node, 1),
                               .ldc = cols,
                               .stride_c = e * cols,
                               .alpha = 1,
@@ -107,53 +107,55 @@ static void multiply_matrices(const rk_device_run *run, const rk_node *node, int
 
 static void attention_forward(const rk_device_run *run, const rk_node *node) {
     int64_t rows = node->shape.rows, dim = node->shape.cols / node->options.count;
-    float *a = rk_device_saved(run, node);
+    float *a = rk_device_node_saved(run, node);
     for (int32_t h = 0; h < node->options.count; h++)
-        multiply_matrices(run, node, rows, dim, head_columns(node, rk_device_in(run, node, 0), h), false,
-                          head_columns(node, rk_device_in(run, node, 1), h), true, head_weights(node, a, h),
-                          true);
+        multiply_matrices(run, node, rows, dim, head_columns(node, rk_device_node_input(run, node, 0), h),
+                          false, head_columns(node, rk_device_node_input(run, node, 1), h), true,
+                          head_weights(node, a, h), true);
     if (node->n_inputs > 3)
-        rk_cuda_masked_softmax(run->stream, run->n, node->options.count, rows, rk_device_in(run, node, 3), a);
+        rk_cuda_masked_softmax(run->stream, run->n, node->options.count, rows,
+                               rk_device_node_input(run, node, 3), a);
     else
         rk_cuda_softmax(run->stream, run->n * node->options.count * rows, rows, a, a);
     for (int32_t h = 0; h < node->options.count; h++)
         multiply_matrices(run, node, dim, rows, head_weights(node, a, h), false,
-                          head_columns(node, rk_device_in(run, node, 2), h), false,
-                          head_columns(node, rk_device_out(run, node), h), true);
+                          head_columns(node, rk_device_node_input(run, node, 2), h), false,
+                          head_columns(node, rk_device_node_output(run, node), h), true);
 }
 
 /* An input without a gradient: lengths, or a mask. */
 static void has_no_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
-    size_t n_bytes = (size_t)(run->n * rk_width(rk_device_in_shape(run, node, input))) * sizeof(float);
+    size_t n_bytes =
+        (size_t)(run->n * rk_width(rk_device_node_input_shape(run, node, input))) * sizeof(float);
     if (rk_is_first_gradient(node, input))
-        rk_stream_fill(run->stream, rk_device_in_gradient(run, node, input), 0, n_bytes);
+        rk_stream_fill(run->stream, rk_device_node_input_gradient(run, node, input), 0, n_bytes);
 }
 
 /* In the order of the inputs, so that the first gradient of a value comes first. What is masked has weights
  * of 0, and so gets and gives none. */
 static void attention_backward(const rk_device_run *run, const rk_node *node) {
     int64_t rows = node->shape.rows, dim = node->shape.cols / node->options.count;
-    float *a = rk_device_saved(run, node), *d = rk_device_scratch(run),
-          *dy = rk_device_out_gradient(run, node);
+    float *a = rk_device_node_saved(run, node), *d = rk_device_scratch(run),
+          *dy = rk_device_node_output_gradient(run, node);
     int32_t heads = node->options.count;
     for (int32_t h = 0; h < heads; h++)
         multiply_matrices(run, node, rows, dim, head_columns(node, dy, h), false,
-                          head_columns(node, rk_device_in(run, node, 2), h), true, head_weights(node, d, h),
-                          true);
+                          head_columns(node, rk_device_node_input(run, node, 2), h), true,
+                          head_weights(node, d, h), true);
     rk_cuda_softmax_backward(run->stream, run->n * heads * rows, rows, a, d, d, true);
     for (int32_t h = 0; h < heads; h++)
         multiply_matrices(run, node, dim, rows, head_weights(node, d, h), false,
-                          head_columns(node, rk_device_in(run, node, 1), h), false,
-                          head_columns(node, rk_device_in_gradient(run, node, 0), h),
+                          head_columns(node, rk_device_node_input(run, node, 1), h), false,
+                          head_columns(node, rk_device_node_input_gradient(run, node, 0), h),
                           rk_is_first_gradient(node, 0));
     for (int32_t h = 0; h < heads; h++)
         multiply_matrices(run, node, dim, rows, head_weights(node, d, h), true,
-                          head_columns(node, rk_device_in(run, node, 0), h), false,
-                          head_columns(node, rk_device_in_gradient(run, node, 1), h),
+                          head_columns(node, rk_device_node_input(run, node, 0), h), false,
+                          head_columns(node, rk_device_node_input_gradient(run, node, 1), h),
                           rk_is_first_gradient(node, 1));
     for (int32_t h = 0; h < heads; h++)
         multiply_matrices(run, node, dim, rows, head_weights(node, a, h), true, head_columns(node, dy, h),
-                          false, head_columns(node, rk_device_in_gradient(run, node, 2), h),
+                          false, head_columns(node, rk_device_node_input_gradient(run, node, 2), h),
                           rk_is_first_gradient(node, 2));
     if (node->n_inputs > 3) has_no_gradient(run, node, 3);
 }
@@ -171,20 +173,21 @@ const rk_device_op rk_device_op_attention = {.name = "attention",
 
 static void attention_pool_forward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_attention_pool(run->stream, run->n, node->saved_width, node->shape.cols, node->options.softmax,
-                           rk_device_in(run, node, 0), rk_device_in(run, node, 1),
-                           rk_device_in(run, node, 2) + node->options.first,
-                           rk_width(rk_device_in_shape(run, node, 2)), rk_device_out(run, node),
-                           rk_device_saved(run, node));
+                           rk_device_node_input(run, node, 0), rk_device_node_input(run, node, 1),
+                           rk_device_node_input(run, node, 2) + node->options.first,
+                           rk_width(rk_device_node_input_shape(run, node, 2)),
+                           rk_device_node_output(run, node), rk_device_node_saved(run, node));
 }
 
 static void attention_pool_backward(const rk_device_run *run, const rk_node *node) {
-    int64_t width = rk_width(rk_device_in_shape(run, node, 2));
+    int64_t width = rk_width(rk_device_node_input_shape(run, node, 2));
     rk_cuda_attention_pool_backward(
         run->stream, run->n, node->saved_width, node->shape.cols, node->options.softmax,
-        rk_device_saved(run, node), rk_device_in(run, node, 1),
-        rk_device_in(run, node, 2) + node->options.first, width, rk_device_out_gradient(run, node),
-        rk_device_scratch(run), rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0),
-        rk_device_in_gradient(run, node, 1), rk_is_first_gradient(node, 1));
+        rk_device_node_saved(run, node), rk_device_node_input(run, node, 1),
+        rk_device_node_input(run, node, 2) + node->options.first, width,
+        rk_device_node_output_gradient(run, node), rk_device_scratch(run),
+        rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0),
+        rk_device_node_input_gradient(run, node, 1), rk_is_first_gradient(node, 1));
     has_no_gradient(run, node, 2);
 }
 
@@ -194,9 +197,9 @@ const rk_device_op rk_device_op_attention_pool = {.name = "attention_pool",
                                                   .backward = attention_pool_backward};
 
 static void mask_forward(const rk_device_run *run, const rk_node *node) {
-    const float *lengths = rk_device_in(run, node, 0) + node->options.first;
+    const float *lengths = rk_device_node_input(run, node, 0) + node->options.first;
     rk_cuda_mask(run->stream, run->n, node->shape.rows, node->options.count, lengths,
-                 rk_width(rk_device_in_shape(run, node, 0)), rk_device_out(run, node));
+                 rk_width(rk_device_node_input_shape(run, node, 0)), rk_device_node_output(run, node));
 }
 
 static void mask_backward(const rk_device_run *run, const rk_node *node) {

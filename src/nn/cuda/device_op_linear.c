@@ -81,29 +81,29 @@ static int64_t linear_scratch(const rk_graph *graph, const rk_node *node, int64_
 }
 
 static operand input_operand(const rk_device_run *run, const rk_node *node, int64_t in) {
-    return node->options.dtype == RK_BF16 ? bf16_operand(rk_device_saved(run, node), in)
-                                          : f32_operand(rk_device_in(run, node, 0), in);
+    return node->options.dtype == RK_BF16 ? bf16_operand(rk_device_node_saved(run, node), in)
+                                          : f32_operand(rk_device_node_input(run, node, 0), in);
 }
 
 static void linear_forward(const rk_device_run *run, const rk_node *node) {
     int64_t rows = run->n * node->shape.rows, in = input_units(rk_device_host_graph(run), node);
     if (node->options.dtype == RK_BF16)
-        rk_cuda_round_bf16(run->stream, rows, in, rk_device_in(run, node, 0), in,
-                           (uint16_t *)rk_device_saved(run, node));
-    multiply_by_weight(run, node, rows, in, input_operand(run, node, in), rk_device_out(run, node));
+        rk_cuda_round_bf16(run->stream, rows, in, rk_device_node_input(run, node, 0), in,
+                           (uint16_t *)rk_device_node_saved(run, node));
+    multiply_by_weight(run, node, rows, in, input_operand(run, node, in), rk_device_node_output(run, node));
 }
 
 /* dy as it is before the relu, and the bias's gradient: one pass. */
 static operand compute_output_gradient(const rk_device_run *run, const rk_node *node, int64_t rows) {
     int64_t cols = node->shape.cols;
-    float *dy = rk_device_out_gradient(run, node), *scratch = rk_device_scratch(run);
+    float *dy = rk_device_node_output_gradient(run, node), *scratch = rk_device_scratch(run);
     bool is_bf16 = node->options.dtype == RK_BF16, relu = node->options.relu;
     rk_cuda_sum_args sum = {.kind = relu ? RK_CUDA_RELU_SUM : RK_CUDA_PLAIN,
                             .rows = rows,
                             .cols = cols,
                             .x = dy,
                             .partials = scratch + rounded_floats(node, rows, cols)};
-    if (relu) sum.y = rk_device_out(run, node);
+    if (relu) sum.y = rk_device_node_output(run, node);
     if (is_bf16)
         sum.rounded = (uint16_t *)scratch;
     else if (relu)
@@ -118,7 +118,7 @@ static void linear_backward(const rk_device_run *run, const rk_node *node) {
     operand dy = compute_output_gradient(run, node, rows);
     compute_weight_gradient(run, node, rows, in, input_operand(run, node, in), dy, false);
     if (rk_device_wants_gradient(run, node, 0))
-        compute_input_gradient(run, node, rows, in, dy, rk_device_in_gradient(run, node, 0),
+        compute_input_gradient(run, node, rows, in, dy, rk_device_node_input_gradient(run, node, 0),
                                !rk_is_first_gradient(node, 0));
 }
 
@@ -137,41 +137,41 @@ static int64_t piece_rows(int64_t rows, int64_t in) {
 }
 
 static void cin_forward(const rk_device_run *run, const rk_node *node) {
-    rk_shape x0 = rk_device_in_shape(run, node, 0), x = rk_device_in_shape(run, node, 1);
+    rk_shape x0 = rk_device_node_input_shape(run, node, 0), x = rk_device_node_input_shape(run, node, 1);
     int64_t rows = run->n * node->shape.rows, in = (int64_t)x0.cols * x.cols, piece = piece_rows(rows, in);
     float *products = rk_device_scratch(run);
     for (int64_t first = 0; first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;
         rk_cuda_cin_products(run->stream, count, x0.cols, x.cols,
-                             rk_device_in(run, node, 0) + first * x0.cols,
-                             rk_device_in(run, node, 1) + first * x.cols, products);
+                             rk_device_node_input(run, node, 0) + first * x0.cols,
+                             rk_device_node_input(run, node, 1) + first * x.cols, products);
         multiply_by_weight(run, node, count, in, f32_operand(products, in),
-                           rk_device_out(run, node) + first * node->shape.cols);
+                           rk_device_node_output(run, node) + first * node->shape.cols);
     }
 }
 
 static void cin_backward(const rk_device_run *run, const rk_node *node) {
-    rk_shape x0 = rk_device_in_shape(run, node, 0), x = rk_device_in_shape(run, node, 1);
+    rk_shape x0 = rk_device_node_input_shape(run, node, 0), x = rk_device_node_input_shape(run, node, 1);
     int64_t rows = run->n * node->shape.rows, in = (int64_t)x0.cols * x.cols, out = node->shape.cols,
             piece = piece_rows(rows, in);
     float *products = rk_device_scratch(run), *dproducts = products + piece * in,
-          *dy = rk_device_out_gradient(run, node);
+          *dy = rk_device_node_output_gradient(run, node);
     rk_device_sum_columns(run, rows, out, dy, rk_device_parameter_gradient(run, node, 1));
     if (rows == 0)
         compute_weight_gradient(run, node, 0, in, f32_operand(products, in), f32_operand(dy, out),
                                 false); /* zeros */
     for (int64_t first = 0; first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;
-        const float *at0 = rk_device_in(run, node, 0) + first * x0.cols,
-                    *at = rk_device_in(run, node, 1) + first * x.cols;
+        const float *at0 = rk_device_node_input(run, node, 0) + first * x0.cols,
+                    *at = rk_device_node_input(run, node, 1) + first * x.cols;
         operand d = f32_operand(dy + first * out, out);
         rk_cuda_cin_products(run->stream, count, x0.cols, x.cols, at0, at, products);
         compute_weight_gradient(run, node, count, in, f32_operand(products, in), d, first > 0);
         compute_input_gradient(run, node, count, in, d, dproducts, false);
         rk_cuda_cin_products_backward(
             run->stream, count, x0.cols, x.cols, at0, at, dproducts,
-            rk_device_in_gradient(run, node, 0) + first * x0.cols, rk_is_first_gradient(node, 0),
-            rk_device_in_gradient(run, node, 1) + first * x.cols, rk_is_first_gradient(node, 1));
+            rk_device_node_input_gradient(run, node, 0) + first * x0.cols, rk_is_first_gradient(node, 0),
+            rk_device_node_input_gradient(run, node, 1) + first * x.cols, rk_is_first_gradient(node, 1));
     }
 }
 

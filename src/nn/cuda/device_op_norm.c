@@ -2,14 +2,14 @@
 #include "nn/cuda/device_op.h"
 
 static void softmax_forward(const rk_device_run *run, const rk_node *node) {
-    rk_cuda_softmax(run->stream, run->n * node->shape.rows, node->shape.cols, rk_device_in(run, node, 0),
-                    rk_device_out(run, node));
+    rk_cuda_softmax(run->stream, run->n * node->shape.rows, node->shape.cols,
+                    rk_device_node_input(run, node, 0), rk_device_node_output(run, node));
 }
 
 static void softmax_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_softmax_backward(run->stream, run->n * node->shape.rows, node->shape.cols,
-                             rk_device_out(run, node), rk_device_out_gradient(run, node),
-                             rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
+                             rk_device_node_output(run, node), rk_device_node_output_gradient(run, node),
+                             rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
 const rk_device_op rk_device_op_softmax = {
@@ -21,14 +21,14 @@ static double epsilon_of(const rk_node *node) {
 
 static void l2_normalize_forward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_l2_normalize(run->stream, run->n * node->shape.rows, node->shape.cols, epsilon_of(node),
-                         rk_device_in(run, node, 0), rk_device_out(run, node));
+                         rk_device_node_input(run, node, 0), rk_device_node_output(run, node));
 }
 
 static void l2_normalize_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_l2_normalize_backward(run->stream, run->n * node->shape.rows, node->shape.cols, epsilon_of(node),
-                                  rk_device_in(run, node, 0), rk_device_out(run, node),
-                                  rk_device_out_gradient(run, node), rk_device_in_gradient(run, node, 0),
-                                  rk_is_first_gradient(node, 0));
+                                  rk_device_node_input(run, node, 0), rk_device_node_output(run, node),
+                                  rk_device_node_output_gradient(run, node),
+                                  rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
 const rk_device_op rk_device_op_l2_normalize = {
@@ -40,16 +40,16 @@ static int64_t count_scale_rows(const rk_node *node) {
 
 static void layer_norm_forward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_layer_norm(run->stream, run->n * node->shape.rows, node->shape.cols, count_scale_rows(node),
-                       node->options.epsilon, rk_device_in(run, node, 0), rk_device_parameter(run, node, 0),
-                       rk_device_parameter(run, node, 1), rk_device_out(run, node),
-                       rk_device_saved(run, node));
+                       node->options.epsilon, rk_device_node_input(run, node, 0),
+                       rk_device_parameter(run, node, 0), rk_device_parameter(run, node, 1),
+                       rk_device_node_output(run, node), rk_device_node_saved(run, node));
 }
 
 /* Gamma's and beta's gradients are sums over the rows that share them: all rows, or the samples. */
 static void layer_norm_backward(const rk_device_run *run, const rk_node *node) {
     int64_t rows = run->n * node->shape.rows, cols = node->shape.cols, own = count_scale_rows(node);
-    float *dy = rk_device_out_gradient(run, node);
-    const float *x = rk_device_in(run, node, 0), *saved = rk_device_saved(run, node);
+    float *dy = rk_device_node_output_gradient(run, node);
+    const float *x = rk_device_node_input(run, node, 0), *saved = rk_device_node_saved(run, node);
     rk_cuda_sum_args sum = {.kind = RK_CUDA_BY_ROW,
                             .rows = rows / own,
                             .cols = own * cols,
@@ -62,7 +62,7 @@ static void layer_norm_backward(const rk_device_run *run, const rk_node *node) {
                             .partials = rk_device_scratch(run)};
     rk_cuda_column_sums(run->stream, &sum);
     rk_cuda_layer_norm_backward(run->stream, rows, cols, own, x, rk_device_parameter(run, node, 0), saved, dy,
-                                rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
+                                rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
 static int64_t layer_norm_scratch(const rk_graph *graph, const rk_node *node, int64_t n) {
@@ -78,11 +78,11 @@ const rk_device_op rk_device_op_layer_norm = {.name = "layer_norm",
 
 static void batch_norm_forward(const rk_device_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    const float *x = rk_device_in(run, node, 0);
-    rk_cuda_batch_norm norm = {.mean = rk_device_sums(run, node),
-                               .scale = rk_device_sums(run, node) + width,
-                               .running_mean = rk_device_state(run, node, 0),
-                               .running_variance = rk_device_state(run, node, 1),
+    const float *x = rk_device_node_input(run, node, 0);
+    rk_cuda_batch_norm norm = {.mean = rk_device_node_sums(run, node),
+                               .scale = rk_device_node_sums(run, node) + width,
+                               .running_mean = rk_device_node_state(run, node, 0),
+                               .running_variance = rk_device_node_state(run, node, 1),
                                .epsilon = node->options.epsilon,
                                .momentum = node->options.momentum};
     rk_cuda_sum_args sum = {.kind = RK_CUDA_PLAIN,
@@ -107,7 +107,7 @@ static void batch_norm_forward(const rk_device_run *run, const rk_node *node) {
     }
     rk_cuda_batch_norm_forward(run->stream, run->n, width, norm.mean, norm.scale,
                                rk_device_parameter(run, node, 0), rk_device_parameter(run, node, 1), x,
-                               rk_device_out(run, node));
+                               rk_device_node_output(run, node));
 }
 
 /* The batch's, of all ranks: gamma's and beta's gradients of this one's samples, summed elsewhere, stay as
@@ -122,8 +122,9 @@ static void sum_dots_over_ranks(const rk_device_run *run, int64_t width, float *
 
 static void batch_norm_backward(const rk_device_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    const float *x = rk_device_in(run, node, 0), *mean = rk_device_sums(run, node), *scale = mean + width;
-    float *dy = rk_device_out_gradient(run, node), *dots = rk_device_parameter_gradient(run, node, 0),
+    const float *x = rk_device_node_input(run, node, 0), *mean = rk_device_node_sums(run, node),
+                *scale = mean + width;
+    float *dy = rk_device_node_output_gradient(run, node), *dots = rk_device_parameter_gradient(run, node, 0),
           *sums = rk_device_parameter_gradient(run, node, 1);
     rk_cuda_sum_args sum = {.kind = RK_CUDA_BY_COLUMN,
                             .rows = run->n,
@@ -137,14 +138,14 @@ static void batch_norm_backward(const rk_device_run *run, const rk_node *node) {
                             .partials = rk_device_scratch(run)};
     rk_cuda_column_sums(run->stream, &sum);
     if (!rk_device_is_one_rank(run)) {
-        float *all = rk_device_sums(run, node) + 2 * width;
+        float *all = rk_device_node_sums(run, node) + 2 * width;
         sum_dots_over_ranks(run, width, dots, sums, all);
         dots = all;
         sums = all + width;
     }
     rk_cuda_batch_norm_backward(run->stream, run->n, run->total, width, mean, scale,
                                 rk_device_parameter(run, node, 0), dots, sums, x, dy,
-                                rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
+                                rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
 const rk_device_op rk_device_op_batch_norm = {.name = "batch_norm",

@@ -2,14 +2,15 @@
 #include "nn/cuda/device_op.h"
 
 static void unary_forward(const rk_device_run *run, const rk_node *node, rk_cuda_unary_kind kind) {
-    rk_cuda_unary(run->stream, kind, rk_device_values(run, node), rk_device_in(run, node, 0),
-                  rk_device_out(run, node));
+    rk_cuda_unary(run->stream, kind, rk_device_node_values(run, node), rk_device_node_input(run, node, 0),
+                  rk_device_node_output(run, node));
 }
 
 static void unary_backward(const rk_device_run *run, const rk_node *node, rk_cuda_unary_kind kind) {
-    rk_cuda_unary_backward(run->stream, kind, rk_device_values(run, node), rk_device_in(run, node, 0),
-                           rk_device_out(run, node), rk_device_out_gradient(run, node),
-                           rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
+    rk_cuda_unary_backward(run->stream, kind, rk_device_node_values(run, node),
+                           rk_device_node_input(run, node, 0), rk_device_node_output(run, node),
+                           rk_device_node_output_gradient(run, node),
+                           rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
 #define RK_DEVICE_UNARY(name_, kind)                                              \
@@ -30,7 +31,7 @@ RK_DEVICE_UNARY(tanh, RK_CUDA_TANH)
 static rk_cuda_dropout_args mask_of(const rk_device_run *run, const rk_node *node, const rk_graph *graph) {
     rk_dropout_rule rule = rk_dropout_rule_of(graph, node);
     int64_t group = node->options.by_row ? node->shape.cols : 1;
-    return (rk_cuda_dropout_args){.n = rk_device_values(run, node),
+    return (rk_cuda_dropout_args){.n = rk_device_node_values(run, node),
                                   .group = group,
                                   .seed = rule.seed,
                                   .limit = rule.limit,
@@ -42,16 +43,17 @@ static rk_cuda_dropout_args mask_of(const rk_device_run *run, const rk_node *nod
 static void dropout_forward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_dropout_args args = mask_of(run, node, rk_device_host_graph(run));
     if (run->training)
-        rk_cuda_dropout(run->stream, &args, rk_device_in(run, node, 0), rk_device_out(run, node), true);
+        rk_cuda_dropout(run->stream, &args, rk_device_node_input(run, node, 0),
+                        rk_device_node_output(run, node), true);
     else
-        rk_stream_copy(run->stream, rk_device_out(run, node), rk_device_in(run, node, 0),
+        rk_stream_copy(run->stream, rk_device_node_output(run, node), rk_device_node_input(run, node, 0),
                        (size_t)args.n * sizeof(float));
 }
 
 static void dropout_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_dropout_args args = mask_of(run, node, rk_device_host_graph(run));
-    rk_cuda_dropout(run->stream, &args, rk_device_out_gradient(run, node),
-                    rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
+    rk_cuda_dropout(run->stream, &args, rk_device_node_output_gradient(run, node),
+                    rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
 const rk_device_op rk_device_op_dropout = {

@@ -65,7 +65,7 @@ rk_node *rk_graph_node(const rk_graph *graph, rk_value value) {
     return graph->nodes[value];
 }
 
-rk_node *rk_graph_root(const rk_graph *graph, rk_value value) {
+rk_node *rk_graph_storage_node(const rk_graph *graph, rk_value value) {
     rk_node *node = graph->nodes[value];
     while (node->op && node->op->is_view) node = graph->nodes[node->inputs[0]];
     return node;
@@ -172,11 +172,11 @@ rk_value rk_graph_input(rk_graph *graph, const char *name, rk_shape shape) {
 }
 
 void rk_graph_output(rk_graph *graph, rk_value value) {
-    if (graph->status == RK_OK && value >= 0) rk_graph_root(graph, value)->is_output = true;
+    if (graph->status == RK_OK && value >= 0) rk_graph_storage_node(graph, value)->is_output = true;
 }
 
-void rk_graph_lead(rk_graph *graph, rk_value value) {
-    if (graph->status == RK_OK && value >= 0) rk_graph_root(graph, value)->leads = true;
+void rk_graph_mark_partial_batch(rk_graph *graph, rk_value value) {
+    if (graph->status == RK_OK && value >= 0) rk_graph_storage_node(graph, value)->leads = true;
 }
 
 static rk_status finish_nodes(rk_graph *graph) {
@@ -203,7 +203,7 @@ rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training) {
     graph->max_batch = max_batch;
     if (graph->n_micro_batches == 0) rk_graph_split(graph, 1, (rk_graph_local_part){0, 1});
     graph->training = training;
-    RK_TRY(rk_graph_plan(graph));
+    RK_TRY(rk_graph_plan_memory(graph));
     RK_TRY(finish_nodes(graph));
     if (training) RK_TRY(place_gradients(graph));
     RK_TRY(rk_graph_reserve(graph));
@@ -221,29 +221,29 @@ void rk_graph_retain_values(rk_graph *graph) {
 }
 
 void rk_graph_bind(rk_graph *graph, rk_value value, rk_real *data, rk_real *gradient) {
-    rk_node *root = rk_graph_root(graph, value);
+    rk_node *root = rk_graph_storage_node(graph, value);
     root->bound_data = data;
     root->bound_gradient = gradient;
 }
 
 rk_real *rk_node_data(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    return run->unbound || !node->bound_data ? rk_run_place(run, node->place.data, width)
+    return run->unbound || !node->bound_data ? rk_run_memory_at(run, node->place.data, width)
                                              : node->bound_data + run->first * width;
 }
 
 rk_real *rk_node_gradient(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     return node->bound_gradient ? node->bound_gradient + run->first * width
-                                : rk_run_place(run, node->place.gradient, width);
+                                : rk_run_memory_at(run, node->place.gradient, width);
 }
 
 rk_real *rk_run_data(const rk_run *run, rk_value value) {
-    return rk_node_data(run, rk_graph_root(run->graph, value));
+    return rk_node_data(run, rk_graph_storage_node(run->graph, value));
 }
 
 rk_real *rk_run_gradient(const rk_run *run, rk_value value) {
-    return rk_node_gradient(run, rk_graph_root(run->graph, value));
+    return rk_node_gradient(run, rk_graph_storage_node(run->graph, value));
 }
 
 static rk_run whole_run(rk_graph *graph) {

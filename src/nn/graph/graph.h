@@ -76,7 +76,7 @@ void rk_graph_output(rk_graph *graph, rk_value value);
  * an input that only such outputs read. Before finish, which fails if what they need is summed over the
  * batch, or is the last to read a value that others need too (it would be the first to write that value's
  * gradient). */
-void rk_graph_lead(rk_graph *graph, rk_value value);
+void rk_graph_mark_partial_batch(rk_graph *graph, rk_value value);
 void rk_graph_fail(rk_graph *graph, rk_status status); /* keep the caller's own rk_error */
 rk_status rk_graph_status(const rk_graph *graph);      /* of building so far */
 
@@ -148,7 +148,7 @@ typedef struct rk_graph_hooks {
      * keeps the whole batch. */
     rk_status (*whole)(void *context);
     rk_status (*take)(void *context, const rk_run *run); /* reads the inputs' gradients */
-    int64_t n_rest;   /* the last samples, for which rk_graph_lead's outputs are not computed */
+    int64_t n_rest;   /* the last samples, for which rk_graph_mark_partial_batch's outputs are not computed */
     bool has_context; /* rk_graph_inference_run: samples have the columns of rk_graph_inference_set_context in
                        * common
                        */

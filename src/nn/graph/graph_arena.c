@@ -79,14 +79,14 @@ static void find_last_readers(const rk_graph *graph, int64_t *last) {
     for (size_t i = 0; i < graph->n_nodes; i++) last[i] = (int64_t)i;
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++)
-            last[rk_graph_root(graph, graph->nodes[i]->inputs[k])->number] = (int64_t)i;
+            last[rk_graph_storage_node(graph, graph->nodes[i]->inputs[k])->number] = (int64_t)i;
 }
 
 static void find_used_values(rk_graph *graph) {
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++)
             if (graph->nodes[i]->op && !graph->nodes[i]->op->is_view)
-                rk_graph_root(graph, graph->nodes[i]->inputs[k])->is_used = true;
+                rk_graph_storage_node(graph, graph->nodes[i]->inputs[k])->is_used = true;
 }
 
 /* Backward goes from the last node to the first. An output's gradient is there already. */
@@ -95,7 +95,7 @@ static void find_first_gradients(rk_graph *graph) {
         rk_node *node = graph->nodes[i];
         if (!node->op || node->op->is_view) continue;
         for (int32_t k = 0; k < node->n_inputs; k++) {
-            rk_node *root = rk_graph_root(graph, node->inputs[k]);
+            rk_node *root = rk_graph_storage_node(graph, node->inputs[k]);
             node->first_gradient[k] = !root->has_gradient && !root->is_output;
             root->has_gradient = true;
         }
@@ -107,7 +107,7 @@ static void find_first_gradients(rk_graph *graph) {
 static bool supports_partial_batch(const rk_graph *graph, const rk_node *node) {
     if (node->op && node->op->n_passes) return false; /* its samples depend on each other */
     for (int32_t k = 0; k < node->n_inputs; k++)
-        if (node->first_gradient[k] && !rk_graph_root(graph, node->inputs[k])->leads) return false;
+        if (node->first_gradient[k] && !rk_graph_storage_node(graph, node->inputs[k])->leads) return false;
     return true;
 }
 
@@ -189,8 +189,8 @@ static void split_micro_batches(rk_graph *graph) {
         graph->keeps = true;
 }
 
-rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts,
-                         const int64_t *saved, rk_place *places, int64_t *total) {
+rk_status rk_graph_assign_memory(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts,
+                                 const int64_t *saved, rk_place *places, int64_t *total) {
     planner p = {0};
     int64_t *last = NULL;
     rk_status status;
@@ -208,15 +208,15 @@ done:
     return status;
 }
 
-rk_status rk_graph_plan(rk_graph *graph) {
+rk_status rk_graph_plan_memory(rk_graph *graph) {
     rk_place *places;
     split_micro_batches(graph);
     find_used_values(graph);
     find_first_gradients(graph);
     RK_TRY(find_partial_batch_nodes(graph));
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *places, &places));
-    rk_status status = rk_graph_place(graph, graph->keeps ? graph->max_batch : graph->block, graph->training,
-                                      NULL, NULL, places, &graph->memory_reals);
+    rk_status status = rk_graph_assign_memory(graph, graph->keeps ? graph->max_batch : graph->block,
+                                              graph->training, NULL, NULL, places, &graph->memory_reals);
     for (size_t i = 0; i < graph->n_nodes && status == RK_OK; i++) graph->nodes[i]->place = places[i];
     rk_free(places);
     return status;
@@ -239,7 +239,7 @@ size_t rk_graph_n_groups(const rk_graph *graph, int64_t n) {
            groups_of_micro_batch(graph, n % graph->micro_batch);
 }
 
-void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last) {
+void rk_graph_group_range(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last) {
     size_t a_micro_batch = groups_of_micro_batch(graph, graph->micro_batch),
            n_whole = (size_t)(n / graph->micro_batch), micro_batch = group / a_micro_batch;
     if (micro_batch > n_whole)

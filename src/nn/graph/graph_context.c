@@ -229,24 +229,24 @@ bool rk_graph_context_fill(const rk_graph_context *c, const rk_run *run, const r
     return true;
 }
 
-rk_samples rk_in_samples(const rk_run *run, const rk_node *node, int32_t input) {
+rk_samples rk_node_input_samples(const rk_run *run, const rk_node *node, int32_t input) {
     const rk_graph_context *c = run->of_context ? NULL : run->context;
-    const rk_node *root = rk_graph_root(run->graph, node->inputs[input]);
+    const rk_node *root = rk_graph_storage_node(run->graph, node->inputs[input]);
     if (c && is_whole_from_context(c, root->number))
         return (rk_samples){c->memory + c->kept[root->number], 0};
     return (rk_samples){rk_node_data(run, root), rk_width(root->shape)};
 }
 
-const rk_real *rk_node_begun(const rk_run *run, const rk_node *node, int64_t *columns) {
+const rk_real *rk_node_begun_columns(const rk_run *run, const rk_node *node, int64_t *columns) {
     const rk_graph_context *c = run->of_context ? NULL : run->context;
     *columns = c ? count_context_columns(c, node) : 0;
     return *columns ? c->memory + c->kept[node->number] : NULL;
 }
 
 bool rk_run_context_decides(const rk_run *run, rk_value value) {
-    return is_whole_from_context(run->context, rk_graph_root(run->graph, value)->number);
+    return is_whole_from_context(run->context, rk_graph_storage_node(run->graph, value)->number);
 }
 
 const rk_real *rk_run_context(const rk_run *run, rk_value value) {
-    return run->context->memory + run->context->kept[rk_graph_root(run->graph, value)->number];
+    return run->context->memory + run->context->kept[rk_graph_storage_node(run->graph, value)->number];
 }

@@ -47,7 +47,7 @@ static rk_status fuse_pairs(rk_graph *g, rk_node *first, rk_node *pairs) {
     if (chain[n - 1]->shape.cols != 1) return rk_fuse_pair_linear(g, first, pairs);
     const rk_node *pool = find_only_reader(g, chain[n - 1]);
     bool pools = pool && pool->op == &rk_op_attention_pool && pool->inputs[0] == chain[n - 1]->number &&
-                 !rk_graph_root(g, pool->inputs[2])->op;
+                 !rk_graph_storage_node(g, pool->inputs[2])->op;
     return rk_fuse_pair_weights(g, pairs, chain, n, pools ? pool : NULL);
 }
 

@@ -78,8 +78,8 @@ static void add_range(rk_real *to, const rk_real *from, int64_t first, int64_t l
     for (int64_t i = first; i < last; i++) to[i] += from[i];
 }
 
-static void join_sums(const rk_gradient_sum *sum, rk_tree *tree, int64_t first, int64_t last) {
-    rk_tree_join(tree);
+static void join_sums(const rk_gradient_sum *sum, rk_tree_sum *tree, int64_t first, int64_t last) {
+    rk_tree_sum_join(tree);
     add_range(sum->partials[tree->depth - 1], sum->partials[tree->depth], first, last);
 }
 
@@ -91,15 +91,15 @@ static rk_real *buffer_of_group(const rk_gradient_sum *sum, size_t group) {
 static void add_next_group(rk_graph *g, int number) {
     rk_gradient_sum *sum = &g->sum;
     struct rk_gradient_slice *slice = &sum->slices[number];
-    rk_tree *tree = &slice->tree;
+    rk_tree_sum *tree = &slice->tree;
     size_t group = atomic_load(&slice->next);
     int64_t first = slice_begin(sum, number), last = slice_begin(sum, number + 1), first_sample, last_sample;
-    rk_graph_group(g, sum->n, group, &first_sample, &last_sample);
+    rk_graph_group_range(g, sum->n, group, &first_sample, &last_sample);
     bool begins = first_sample % g->micro_batch == 0;
     if (begins) {
         uint32_t micro_batch = sum->first_micro_batch + (uint32_t)(first_sample / g->micro_batch);
-        while (rk_tree_joins(tree, micro_batch)) join_sums(sum, tree, first, last);
-        rk_tree_push(tree, micro_batch);
+        while (rk_tree_sum_must_join(tree, micro_batch)) join_sums(sum, tree, first, last);
+        rk_tree_sum_push(tree, micro_batch);
     }
     rk_real *from = buffer_of_group(sum, group), *to = sum->partials[tree->depth - 1];
     if (to != from) {

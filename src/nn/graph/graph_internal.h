@@ -24,7 +24,7 @@ typedef struct rk_gradient_sum {
     struct rk_gradient_slice {
         atomic_flag busy;   /* a thread adds to this slice of the batch's gradients */
         atomic_size_t next; /* the group to be added */
-        rk_tree tree;       /* of micro-batches that are summed up to there; sums are in partials */
+        rk_tree_sum tree;   /* of micro-batches that are summed up to there; sums are in partials */
     } slices[RK_MAX_GRADIENT_SLICES];
     int n_slices;
     const rk_graph_hooks *hooks; /* ready is called for slices that are complete, */
@@ -67,15 +67,15 @@ struct rk_graph {
 };
 
 /* Give every node its place in the memory of a run (graph_arena.c). */
-rk_status rk_graph_plan(rk_graph *graph);
+rk_status rk_graph_plan_memory(rk_graph *graph);
 /* The same for other memory, where runs have `samples` samples at once: places [n_nodes], of *total reals.
  * hosts [n_nodes], or NULL: an input of which it is not -1 has no place of its own, but columns of that node,
  * whose value and gradient then live as long as an input's. saved [n_nodes], or NULL: what each keeps of a
  * sample there, for its saved_width. */
-rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts,
-                         const int64_t *saved, rk_place *places, int64_t *total);
+rk_status rk_graph_assign_memory(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts,
+                                 const int64_t *saved, rk_place *places, int64_t *total);
 /* The node whose memory a view shows. */
-rk_node *rk_graph_root(const rk_graph *graph, rk_value value);
+rk_node *rk_graph_storage_node(const rk_graph *graph, rk_value value);
 /* First values of a parameter, from (seed, its name, the place). */
 void rk_parameter_fill(const rk_graph *graph, rk_parameter *parameter, const rk_initializer *initializer);
 
@@ -90,7 +90,7 @@ rk_dropout_rule rk_dropout_rule_of(const rk_graph *graph, const rk_node *node);
 /* Samples first .. last-1 whose gradients are added up by one thread; n_groups of them. A group is within a
  * micro-batch. */
 size_t rk_graph_n_groups(const rk_graph *graph, int64_t n);
-void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last);
+void rk_graph_group_range(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last);
 
 typedef struct rk_graph_context rk_graph_context;
 

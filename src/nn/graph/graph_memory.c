@@ -38,7 +38,8 @@ static rk_status reserve_thread(rk_graph *g, int t) {
 
 /* A sum of each height of the tree of micro-batches that run here, one that begins, and one below it. */
 static rk_status reserve_partials(rk_graph *g) {
-    int wanted = g->local.n_micro_batches > 1 ? rk_tree_level(0, (uint32_t)g->n_micro_batches - 1) + 2 : 1;
+    int wanted =
+        g->local.n_micro_batches > 1 ? rk_tree_sum_level(0, (uint32_t)g->n_micro_batches - 1) + 2 : 1;
     g->sum.partials[0] = g->gradients;
     if (g->sum.n_partials == 0) g->sum.n_partials = 1;
     while (g->sum.n_partials < wanted) {

@@ -33,7 +33,7 @@ static void run_group(void *context, size_t group, int thread) {
     pass *p = context;
     const rk_graph *g = p->graph;
     int64_t first, last;
-    rk_graph_group(g, p->run.here, group, &first, &last);
+    rk_graph_group_range(g, p->run.here, group, &first, &last);
     rk_run run = p->run;
     run.group = group;
     run.memory = p->memory[p->is_kept ? 0 : thread];
@@ -59,7 +59,7 @@ static void run_group(void *context, size_t group, int thread) {
 /* Half of the threads begin with the groups and half with the work beside, which leans on memory where groups
  * lean on arithmetic; whoever runs out of one kind goes on with the other. Groups are begun in order either
  * way. */
-static void run_group_or_beside(void *context, size_t task, int thread) {
+static void run_group_or_side_work(void *context, size_t task, int thread) {
     (void)task;
     pass *p = context;
     bool prefers_beside = thread % 2 == 1;
@@ -83,7 +83,7 @@ static rk_status for_blocks(pass *p, rk_status (*step)(const pass *p, const rk_r
     if (p->hooks->n_beside > 0 && p->backward) {
         atomic_store(&p->next_group, 0);
         atomic_store(&p->next_beside, 0);
-        rk_parallel_for(p->n_groups + p->hooks->n_beside, run_group_or_beside, p);
+        rk_parallel_for(p->n_groups + p->hooks->n_beside, run_group_or_side_work, p);
     } else {
         rk_parallel_for(p->n_groups, run_group, p);
     }
@@ -120,7 +120,7 @@ static rk_status backward_block(const rk_run *run, const rk_node *node) {
     if (!is_computed(node)) return RK_OK;
     for (int32_t k = 0; k < node->n_inputs; k++)
         if (node->first_gradient[k] && !node->op->writes_gradient)
-            zero_gradient(run, rk_graph_root(run->graph, node->inputs[k]));
+            zero_gradient(run, rk_graph_storage_node(run->graph, node->inputs[k]));
     return node->op->backward(run, node);
 }
 
@@ -204,19 +204,19 @@ static rk_status gather_partials_at_node(const pass *p, const rk_run *run) {
 static void sum_blocks(const pass *p, size_t n_blocks, size_t width) {
     size_t a_micro_batch = rk_graph_blocks_of_micro_batch(p->graph);
     uint32_t first_micro_batch = (uint32_t)(p->run.base / p->graph->micro_batch);
-    rk_tree tree = {.depth = 0};
+    rk_tree_sum tree = {.depth = 0};
     for (size_t b = 0; b <= n_blocks; b++) {
         bool begins = b % a_micro_batch == 0, ends = b == n_blocks;
         uint32_t micro_batch = first_micro_batch + (uint32_t)(b / a_micro_batch);
-        while (tree.depth > 1 && (ends || (begins && rk_tree_joins(&tree, micro_batch)))) {
-            rk_tree_join(&tree);
+        while (tree.depth > 1 && (ends || (begins && rk_tree_sum_must_join(&tree, micro_batch)))) {
+            rk_tree_sum_join(&tree);
             for (size_t k = 0; k < width; k++)
                 p->partials[(size_t)(tree.depth - 1) * width + k] +=
                     p->partials[(size_t)tree.depth * width + k];
         }
         if (ends) return;
         if (begins)
-            rk_tree_push(&tree, micro_batch); /* sums stand before the blocks that are still to come */
+            rk_tree_sum_push(&tree, micro_batch); /* sums stand before the blocks that are still to come */
         rk_real *to = p->partials + (size_t)(tree.depth - 1) * width, *from = p->partials + b * width;
         for (size_t k = 0; k < width && to != from; k++) to[k] = begins ? from[k] : to[k] + from[k];
     }
@@ -285,7 +285,7 @@ static void prepare_node(void *context, size_t task, int thread) {
         rk_failure_record(&p->pass->failure, (int64_t)task, node->op->prepare(p->graph, node, p->training));
 }
 
-static void run_beside(void *context, size_t piece, int thread) {
+static void run_side_work(void *context, size_t piece, int thread) {
     (void)thread;
     const pass *p = context;
     p->hooks->beside(p->hooks->context, piece);
@@ -355,7 +355,7 @@ static int64_t choose_inference_block(const rk_graph *g, int64_t n) {
     if (block < TILE) block = TILE;
     if (g->gradient_reals > CACHED_REALS && block < MANY && n > 0) {
         int64_t first, last;
-        rk_graph_group(g, n, 0, &first, &last);
+        rk_graph_group_range(g, n, 0, &first, &last);
         int64_t n_blocks = last < MANY ? 1 : last / MANY;
         block = (last + n_blocks - 1) / n_blocks;
     }
@@ -409,7 +409,7 @@ rk_status rk_graph_train(rk_graph *g, int64_t n, int64_t step, const rk_graph_ho
     pass p;
     RK_TRY(begin_run(g, n, true, step, hooks, &p));
     if (g->keeps) { /* short loops, a node each: nothing beside them */
-        rk_parallel_for(p.hooks->n_beside, run_beside, &p);
+        rk_parallel_for(p.hooks->n_beside, run_side_work, &p);
         RK_TRY(forward_by_nodes(&p));
         if (p.hooks->whole) RK_TRY(p.hooks->whole(p.hooks->context));
         return backward_by_nodes(&p);

@@ -37,9 +37,10 @@ enum {
 #undef RK_OPTION_BIT
 };
 
-/* An operation works on a block of samples, run->n of them, that stand one after the other from what rk_in,
- * rk_out and the like return; blocks run in parallel, so they touch no other sample. backward adds to the
- * gradients of its inputs (which the caller zeroes before the first) and of its parameters. */
+/* An operation works on a block of samples, run->n of them, that stand one after the other from what
+ * rk_node_input, rk_node_output and the like return; blocks run in parallel, so they touch no other sample.
+ * backward adds to the gradients of its inputs (which the caller zeroes before the first) and of its
+ * parameters. */
 typedef struct rk_op {
     const char *name;
     int32_t min_inputs, max_inputs; /* max 0: any number */
@@ -59,9 +60,10 @@ typedef struct rk_op {
     rk_status (*forward)(const rk_run *run, const rk_node *node);
     rk_status (*backward)(const rk_run *run, const rk_node *node);
     /* Where an input begins with `columns` columns of the context (graph_context.c): what forward makes of
-     * them alone, [width of the output], which it then begins with (rk_node_begun). NULL: it never does. */
+     * them alone, [width of the output], which it then begins with (rk_node_begun_columns). NULL: it never
+     * does. */
     rk_status (*begin)(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out);
-    bool takes_context; /* forward reads its inputs by rk_in_samples */
+    bool takes_context; /* forward reads its inputs by rk_node_input_samples */
     /* Sums over the whole batch, for operations whose samples depend on each other: gather adds a block's
      * share to partial [gather_width], and when all blocks are added up, combine takes the sums: passes 0 ..
      * n_passes-1 before forward, in training; one more, n_passes, before backward. A graph with such an
@@ -100,7 +102,7 @@ struct rk_node {
     rk_real *sums; /* [sums_width] that combine keeps for the blocks */
     int64_t sums_width;
     bool is_output, is_used;              /* is_used: a node reads it, itself or through a view */
-    bool leads;                           /* only outputs that lead need it (rk_graph_lead) */
+    bool leads;                           /* only outputs that lead need it (rk_graph_mark_partial_batch) */
     bool has_gradient;                    /* while the plan is made: a node adds to its gradient */
     rk_real *bound_data, *bound_gradient; /* the caller's memory for the whole batch, or NULL */
     rk_place place;
@@ -122,15 +124,15 @@ static inline int64_t rk_width(rk_shape shape) {
     return (int64_t)shape.rows * shape.cols;
 }
 rk_shape rk_in_shape(const rk_graph *graph, const rk_node *node, int32_t input);
-static inline rk_real *rk_run_place(const rk_run *run, int64_t offset, int64_t width) {
+static inline rk_real *rk_run_memory_at(const rk_run *run, int64_t offset, int64_t width) {
     return run->memory + offset + run->skip * width;
 }
 rk_real *rk_node_data(const rk_run *run, const rk_node *node); /* of a node that is no view */
 rk_real *rk_node_gradient(const rk_run *run, const rk_node *node);
-static inline const rk_real *rk_in(const rk_run *run, const rk_node *node, int32_t input) {
+static inline const rk_real *rk_node_input(const rk_run *run, const rk_node *node, int32_t input) {
     return rk_run_data(run, node->inputs[input]);
 }
-static inline rk_real *rk_in_gradient(const rk_run *run, const rk_node *node, int32_t input) {
+static inline rk_real *rk_node_input_gradient(const rk_run *run, const rk_node *node, int32_t input) {
     return rk_run_gradient(run, node->inputs[input]);
 }
 /* An input in forward, of an operation that takes_context: sample s stands at data + s * stride, with stride
@@ -139,24 +141,24 @@ typedef struct rk_samples {
     const rk_real *data;
     int64_t stride;
 } rk_samples;
-rk_samples rk_in_samples(const rk_run *run, const rk_node *node, int32_t input);
+rk_samples rk_node_input_samples(const rk_run *run, const rk_node *node, int32_t input);
 /* What op->begin has made of the first *columns columns of the first input, or NULL. */
-const rk_real *rk_node_begun(const rk_run *run, const rk_node *node, int64_t *columns);
+const rk_real *rk_node_begun_columns(const rk_run *run, const rk_node *node, int64_t *columns);
 /* In begin, of a run of the context alone: whether it decides all of a value; one sample of one that it
  * does, or what the value's node has begun. */
 bool rk_run_context_decides(const rk_run *run, rk_value value);
 const rk_real *rk_run_context(const rk_run *run, rk_value value);
-static inline rk_real *rk_out(const rk_run *run, const rk_node *node) {
+static inline rk_real *rk_node_output(const rk_run *run, const rk_node *node) {
     return rk_node_data(run, node);
 }
-static inline rk_real *rk_out_gradient(const rk_run *run, const rk_node *node) {
+static inline rk_real *rk_node_output_gradient(const rk_run *run, const rk_node *node) {
     return rk_node_gradient(run, node);
 }
-static inline rk_real *rk_saved(const rk_run *run, const rk_node *node) {
-    return rk_run_place(run, node->place.saved, node->saved_width);
+static inline rk_real *rk_node_saved(const rk_run *run, const rk_node *node) {
+    return rk_run_memory_at(run, node->place.saved, node->saved_width);
 }
-static inline rk_real *rk_scratch(const rk_run *run, const rk_node *node) {
-    return rk_run_place(run, node->place.scratch, node->scratch_width);
+static inline rk_real *rk_node_scratch(const rk_run *run, const rk_node *node) {
+    return rk_run_memory_at(run, node->place.scratch, node->scratch_width);
 }
 static inline bool rk_is_first_gradient(const rk_node *node, int32_t input) {
     return node->first_gradient[input];

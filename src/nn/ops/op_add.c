@@ -21,10 +21,10 @@ static rk_status add_build(rk_graph *graph, rk_node *node) {
 
 static rk_status add_forward(const rk_run *run, const rk_node *node) {
     int64_t n = run->n * rk_width(node->shape);
-    rk_real *y = rk_out(run, node);
-    memcpy(y, rk_in(run, node, 0), (size_t)n * sizeof *y);
+    rk_real *y = rk_node_output(run, node);
+    memcpy(y, rk_node_input(run, node, 0), (size_t)n * sizeof *y);
     for (int32_t k = 1; k < node->n_inputs; k++) {
-        const rk_real *x = rk_in(run, node, k);
+        const rk_real *x = rk_node_input(run, node, k);
         for (int64_t i = 0; i < n; i++) y[i] += x[i];
     }
     return RK_OK;
@@ -32,9 +32,9 @@ static rk_status add_forward(const rk_run *run, const rk_node *node) {
 
 static rk_status add_backward(const rk_run *run, const rk_node *node) {
     int64_t n = run->n * rk_width(node->shape);
-    const rk_real *dy = rk_out_gradient(run, node);
+    const rk_real *dy = rk_node_output_gradient(run, node);
     for (int32_t k = 0; k < node->n_inputs; k++) {
-        rk_real *dx = rk_in_gradient(run, node, k);
+        rk_real *dx = rk_node_input_gradient(run, node, k);
         for (int64_t i = 0; i < n; i++) dx[i] += dy[i];
     }
     return RK_OK;

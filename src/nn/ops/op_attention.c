@@ -33,7 +33,7 @@ static void add_scaled(rk_real *to, const rk_real *from, rk_real factor, int32_t
 
 /* The mask of sample s; NULL: all rows are there. */
 static const rk_real *mask_of_sample(const rk_run *run, const rk_node *node, int64_t s) {
-    return node->n_inputs > 3 ? rk_in(run, node, 3) + s * node->shape.rows : NULL;
+    return node->n_inputs > 3 ? rk_node_input(run, node, 3) + s * node->shape.rows : NULL;
 }
 
 static bool is_padding(const rk_real *mask, int32_t row) {
@@ -48,15 +48,15 @@ static void mask_scores(const rk_real *mask, rk_real *a, int32_t rows) {
 
 static rk_status attention_forward(const rk_run *run, const rk_node *node) {
     int32_t rows = node->shape.rows, cols = node->shape.cols, heads = node->options.count, dim = cols / heads;
-    rk_real *a = rk_saved(run, node);
-    memset(rk_out(run, node), 0, (size_t)(run->n * rk_width(node->shape)) * sizeof(rk_real));
+    rk_real *a = rk_node_saved(run, node);
+    memset(rk_node_output(run, node), 0, (size_t)(run->n * rk_width(node->shape)) * sizeof(rk_real));
     for (int64_t s = 0; s < run->n; s++) {
         const rk_real *mask = mask_of_sample(run, node, s);
         for (int32_t h = 0; h < heads; h++) {
             int64_t first = s * rk_width(node->shape) + (int64_t)h * dim;
-            const rk_real *q = rk_in(run, node, 0) + first, *k = rk_in(run, node, 1) + first,
-                          *v = rk_in(run, node, 2) + first;
-            rk_real *y = rk_out(run, node) + first;
+            const rk_real *q = rk_node_input(run, node, 0) + first, *k = rk_node_input(run, node, 1) + first,
+                          *v = rk_node_input(run, node, 2) + first;
+            rk_real *y = rk_node_output(run, node) + first;
             for (int32_t r = 0; r < rows; r++, a += rows, q += cols, y += cols) {
                 if (is_padding(mask, r)) {
                     memset(a, 0, (size_t)rows * sizeof *a);
@@ -74,17 +74,18 @@ static rk_status attention_forward(const rk_run *run, const rk_node *node) {
 
 static rk_status attention_backward(const rk_run *run, const rk_node *node) {
     int32_t rows = node->shape.rows, cols = node->shape.cols, heads = node->options.count, dim = cols / heads;
-    const rk_real *a = rk_saved(run, node);
+    const rk_real *a = rk_node_saved(run, node);
     rk_real *da = run->workspace, *ddots = da + rows;
     for (int64_t s = 0; s < run->n; s++) {
         const rk_real *mask = mask_of_sample(run, node, s);
         for (int32_t h = 0; h < heads; h++) {
             int64_t first = s * rk_width(node->shape) + (int64_t)h * dim;
-            const rk_real *q = rk_in(run, node, 0) + first, *k = rk_in(run, node, 1) + first,
-                          *v = rk_in(run, node, 2) + first;
-            const rk_real *dy = rk_out_gradient(run, node) + first;
-            rk_real *dq = rk_in_gradient(run, node, 0) + first, *dk = rk_in_gradient(run, node, 1) + first,
-                    *dv = rk_in_gradient(run, node, 2) + first;
+            const rk_real *q = rk_node_input(run, node, 0) + first, *k = rk_node_input(run, node, 1) + first,
+                          *v = rk_node_input(run, node, 2) + first;
+            const rk_real *dy = rk_node_output_gradient(run, node) + first;
+            rk_real *dq = rk_node_input_gradient(run, node, 0) + first,
+                    *dk = rk_node_input_gradient(run, node, 1) + first,
+                    *dv = rk_node_input_gradient(run, node, 2) + first;
             for (int32_t r = 0; r < rows; r++, a += rows, q += cols, dq += cols, dy += cols) {
                 if (is_padding(mask, r)) continue;
                 for (int32_t c = 0; c < rows; c++) {

@@ -24,7 +24,7 @@ static rk_status attention_pool_build(rk_graph *graph, rk_node *node) {
 }
 
 int32_t rk_attention_pool_length(const rk_run *run, const rk_node *node, int64_t sample) {
-    const rk_samples lengths = rk_in_samples(run, node, 2);
+    const rk_samples lengths = rk_node_input_samples(run, node, 2);
     int32_t rows = (int32_t)node->saved_width;
     rk_real length = lengths.data[sample * lengths.stride + node->options.first];
     return length < 1 ? 0 : length < rows ? (int32_t)length : rows;
@@ -33,8 +33,8 @@ int32_t rk_attention_pool_length(const rk_run *run, const rk_node *node, int64_t
 static rk_status attention_pool_forward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
     int64_t rows = node->saved_width;
-    const rk_samples w_of = rk_in_samples(run, node, 0), k_of = rk_in_samples(run, node, 1);
-    rk_real *y = rk_out(run, node), *used = rk_saved(run, node);
+    const rk_samples w_of = rk_node_input_samples(run, node, 0), k_of = rk_node_input_samples(run, node, 1);
+    rk_real *y = rk_node_output(run, node), *used = rk_node_saved(run, node);
     memset(y, 0, (size_t)(run->n * cols) * sizeof *y);
     for (int64_t s = 0; s < run->n; s++, used += rows, y += cols) {
         const rk_real *w = w_of.data + s * w_of.stride, *k = k_of.data + s * k_of.stride;
@@ -50,8 +50,10 @@ static rk_status attention_pool_forward(const rk_run *run, const rk_node *node) 
 static rk_status attention_pool_backward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
     int64_t rows = node->saved_width;
-    const rk_real *k = rk_in(run, node, 1), *used = rk_saved(run, node), *dy = rk_out_gradient(run, node);
-    rk_real *dw = rk_in_gradient(run, node, 0), *dk = rk_in_gradient(run, node, 1), *dused = run->workspace;
+    const rk_real *k = rk_node_input(run, node, 1), *used = rk_node_saved(run, node),
+                  *dy = rk_node_output_gradient(run, node);
+    rk_real *dw = rk_node_input_gradient(run, node, 0), *dk = rk_node_input_gradient(run, node, 1),
+            *dused = run->workspace;
     for (int64_t s = 0; s < run->n;
          s++, k += rows * cols, dk += rows * cols, used += rows, dw += rows, dy += cols) {
         int32_t length = rk_attention_pool_length(run, node, s);

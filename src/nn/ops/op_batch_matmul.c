@@ -13,8 +13,8 @@ static rk_status batch_matmul_build(rk_graph *graph, rk_node *node) {
 
 static rk_status batch_matmul_forward(const rk_run *run, const rk_node *node) {
     int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_in_shape(run->graph, node, 1).rows;
-    const rk_real *g = rk_in(run, node, 0), *x = rk_in(run, node, 1);
-    rk_real *y = rk_out(run, node);
+    const rk_real *g = rk_node_input(run, node, 0), *x = rk_node_input(run, node, 1);
+    rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++, x += e * cols)
         for (int64_t i = 0; i < m; i++, g += e, y += cols) {
             for (int64_t c = 0; c < cols; c++) y[c] = g[0] * x[c];
@@ -26,8 +26,9 @@ static rk_status batch_matmul_forward(const rk_run *run, const rk_node *node) {
 
 static rk_status batch_matmul_backward(const rk_run *run, const rk_node *node) {
     int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_in_shape(run->graph, node, 1).rows;
-    const rk_real *g = rk_in(run, node, 0), *x = rk_in(run, node, 1), *dy = rk_out_gradient(run, node);
-    rk_real *dg = rk_in_gradient(run, node, 0), *dx = rk_in_gradient(run, node, 1);
+    const rk_real *g = rk_node_input(run, node, 0), *x = rk_node_input(run, node, 1),
+                  *dy = rk_node_output_gradient(run, node);
+    rk_real *dg = rk_node_input_gradient(run, node, 0), *dx = rk_node_input_gradient(run, node, 1);
     for (int64_t s = 0; s < run->n; s++, x += e * cols, dx += e * cols)
         for (int64_t i = 0; i < m; i++, g += e, dg += e, dy += cols)
             for (int64_t k = 0; k < e; k++) {

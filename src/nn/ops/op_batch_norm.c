@@ -22,22 +22,22 @@ static rk_status batch_norm_build(rk_graph *graph, rk_node *node) {
 
 static void sum_values(const rk_run *run, const rk_node *node, rk_real *partial) {
     int64_t width = rk_width(node->shape);
-    const rk_real *x = rk_in(run, node, 0);
+    const rk_real *x = rk_node_input(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, x += width)
         for (int64_t c = 0; c < width; c++) partial[c] += x[c];
 }
 
 static void sum_squares(const rk_run *run, const rk_node *node, rk_real *partial) {
     int64_t width = rk_width(node->shape);
-    const rk_real *x = rk_in(run, node, 0), *mean = node->sums;
+    const rk_real *x = rk_node_input(run, node, 0), *mean = node->sums;
     for (int64_t s = 0; s < run->n; s++, x += width)
         for (int64_t c = 0; c < width; c++) partial[c] += (x[c] - mean[c]) * (x[c] - mean[c]);
 }
 
 static void sum_gradients(const rk_run *run, const rk_node *node, rk_real *partial) {
     int64_t width = rk_width(node->shape);
-    const rk_real *mean = node->sums, *scale = mean + width, *x = rk_in(run, node, 0),
-                  *dy = rk_out_gradient(run, node);
+    const rk_real *mean = node->sums, *scale = mean + width, *x = rk_node_input(run, node, 0),
+                  *dy = rk_node_output_gradient(run, node);
     for (int64_t s = 0; s < run->n; s++, x += width, dy += width)
         for (int64_t c = 0; c < width; c++) {
             partial[c] += dy[c] * ((x[c] - mean[c]) * scale[c]);
@@ -78,9 +78,9 @@ static rk_status batch_norm_prepare(const rk_graph *graph, rk_node *node, bool t
 
 static rk_status batch_norm_forward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    const rk_real *mean = node->sums, *scale = mean + width, *x = rk_in(run, node, 0);
+    const rk_real *mean = node->sums, *scale = mean + width, *x = rk_node_input(run, node, 0);
     const rk_real *gamma = rk_node_parameter(run, node, 0), *beta = rk_node_parameter(run, node, 1);
-    rk_real *y = rk_out(run, node);
+    rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++, x += width, y += width)
         for (int64_t c = 0; c < width; c++) y[c] = gamma[c] * ((x[c] - mean[c]) * scale[c]) + beta[c];
     return RK_OK;
@@ -89,9 +89,9 @@ static rk_status batch_norm_forward(const rk_run *run, const rk_node *node) {
 static rk_status batch_norm_backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     const rk_real *mean = node->sums, *scale = mean + width, *dots = scale + width, *sums = dots + width;
-    const rk_real *x = rk_in(run, node, 0), *gamma = rk_node_parameter(run, node, 0),
-                  *dy = rk_out_gradient(run, node);
-    rk_real *dx = rk_in_gradient(run, node, 0), inverse = (rk_real)(1.0 / (double)run->batch);
+    const rk_real *x = rk_node_input(run, node, 0), *gamma = rk_node_parameter(run, node, 0),
+                  *dy = rk_node_output_gradient(run, node);
+    rk_real *dx = rk_node_input_gradient(run, node, 0), inverse = (rk_real)(1.0 / (double)run->batch);
     for (int64_t s = 0; s < run->n; s++, x += width, dx += width, dy += width)
         for (int64_t c = 0; c < width; c++) {
             rk_real hat = (x[c] - mean[c]) * scale[c];

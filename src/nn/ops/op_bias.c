@@ -9,8 +9,8 @@ static rk_status bias_build(rk_graph *graph, rk_node *node) {
 
 static rk_status bias_forward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    const rk_real *b = rk_node_parameter(run, node, 0), *x = rk_in(run, node, 0);
-    rk_real *y = rk_out(run, node);
+    const rk_real *b = rk_node_parameter(run, node, 0), *x = rk_node_input(run, node, 0);
+    rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++, x += width, y += width)
         for (int64_t c = 0; c < width; c++) y[c] = x[c] + b[c];
     return RK_OK;
@@ -18,8 +18,8 @@ static rk_status bias_forward(const rk_run *run, const rk_node *node) {
 
 static rk_status bias_backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    const rk_real *dy = rk_out_gradient(run, node);
-    rk_real *dx = rk_in_gradient(run, node, 0), *db = rk_node_parameter_gradient(run, node, 0);
+    const rk_real *dy = rk_node_output_gradient(run, node);
+    rk_real *dx = rk_node_input_gradient(run, node, 0), *db = rk_node_parameter_gradient(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, dx += width, dy += width)
         for (int64_t c = 0; c < width; c++) {
             dx[c] += dy[c];

@@ -78,7 +78,8 @@ static piece piece_of_sample(const rk_run *run, const rk_node *node, int64_t sam
 
 static void multiply_maps(const rk_run *run, const rk_node *node, piece p, rk_real *products) {
     int32_t fields = rk_in_shape(run->graph, node, 0).cols, maps = rk_in_shape(run->graph, node, 1).cols;
-    const rk_real *x0 = rk_in(run, node, 0) + p.first * fields, *x = rk_in(run, node, 1) + p.first * maps;
+    const rk_real *x0 = rk_node_input(run, node, 0) + p.first * fields,
+                  *x = rk_node_input(run, node, 1) + p.first * maps;
     for (int64_t d = 0; d < p.n; d++, x0 += fields, x += maps)
         for (int32_t h = 0; h < maps; h++, products += fields)
             for (int32_t j = 0; j < fields; j++) products[j] = x[h] * x0[j];
@@ -87,9 +88,10 @@ static void multiply_maps(const rk_run *run, const rk_node *node, piece p, rk_re
 static void multiply_maps_backward(const rk_run *run, const rk_node *node, piece p,
                                    const rk_real *dproducts) {
     int32_t fields = rk_in_shape(run->graph, node, 0).cols, maps = rk_in_shape(run->graph, node, 1).cols;
-    const rk_real *x0 = rk_in(run, node, 0) + p.first * fields, *x = rk_in(run, node, 1) + p.first * maps;
-    rk_real *dx0 = rk_in_gradient(run, node, 0) + p.first * fields,
-            *dx = rk_in_gradient(run, node, 1) + p.first * maps;
+    const rk_real *x0 = rk_node_input(run, node, 0) + p.first * fields,
+                  *x = rk_node_input(run, node, 1) + p.first * maps;
+    rk_real *dx0 = rk_node_input_gradient(run, node, 0) + p.first * fields,
+            *dx = rk_node_input_gradient(run, node, 1) + p.first * maps;
     for (int64_t d = 0; d < p.n; d++, x0 += fields, dx0 += fields, x += maps, dx += maps)
         for (int32_t h = 0; h < maps; h++, dproducts += fields) {
             dx[h] += rk_lanes_dot(dproducts, x0, fields);
@@ -104,7 +106,7 @@ static rk_status cin_forward(const rk_run *run, const rk_node *node) {
     for (int64_t s = 0; s < run->n; s += own->samples) {
         piece p = piece_of_sample(run, node, s);
         multiply_maps(run, node, p, products);
-        rk_real *y = rk_out(run, node) + p.first * node->shape.cols;
+        rk_real *y = rk_node_output(run, node) + p.first * node->shape.cols;
         RK_TRY(rk_packed_matrix_forward(own->matrix, p.n, products, rk_node_parameter(run, node, 1), false, y,
                                         workspace));
     }
@@ -120,7 +122,7 @@ static rk_status cin_backward(const rk_run *run, const rk_node *node) {
     void *workspace = (char *)run->workspace + 2 * own->products_bytes;
     for (int64_t s = 0; s < run->n; s += own->samples) {
         piece p = piece_of_sample(run, node, s);
-        const rk_real *dy = rk_out_gradient(run, node) + p.first * units;
+        const rk_real *dy = rk_node_output_gradient(run, node) + p.first * units;
         for (int64_t d = 0; d < p.n; d++)
             for (int32_t u = 0; u < units; u++) db[u] += dy[d * units + u];
         multiply_maps(run, node, p, products);

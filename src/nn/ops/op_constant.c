@@ -16,14 +16,14 @@ static rk_status constant_build(rk_graph *graph, rk_node *node) {
 static rk_status constant_forward(const rk_run *run, const rk_node *node) {
     int64_t cols = node->shape.cols;
     const rk_real *b = rk_node_parameter(run, node, 0);
-    rk_real *y = rk_out(run, node);
+    rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++) memcpy(y + s * cols, b, (size_t)cols * sizeof *y);
     return RK_OK;
 }
 
 static rk_status constant_backward(const rk_run *run, const rk_node *node) {
     int64_t cols = node->shape.cols;
-    const rk_real *dy = rk_out_gradient(run, node);
+    const rk_real *dy = rk_node_output_gradient(run, node);
     rk_real *db = rk_node_parameter_gradient(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, dy += cols)
         for (int64_t c = 0; c < cols; c++) db[c] += dy[c];

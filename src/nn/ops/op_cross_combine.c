@@ -10,8 +10,9 @@ static rk_status cross_combine_build(rk_graph *graph, rk_node *node) {
 
 static rk_status cross_combine_forward(const rk_run *run, const rk_node *node) {
     int64_t n = run->n * rk_width(node->shape);
-    const rk_real *x0 = rk_in(run, node, 0), *y = rk_in(run, node, 1), *x = rk_in(run, node, 2);
-    rk_real *z = rk_out(run, node);
+    const rk_real *x0 = rk_node_input(run, node, 0), *y = rk_node_input(run, node, 1),
+                  *x = rk_node_input(run, node, 2);
+    rk_real *z = rk_node_output(run, node);
     for (int64_t i = 0; i < n; i++) z[i] = x0[i] * y[i] + x[i];
     return RK_OK;
 }
@@ -36,9 +37,10 @@ static void add_or_copy(rk_real *restrict to, const rk_real *restrict from, int6
  * first cross layer. */
 static rk_status cross_combine_backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    const rk_real *x0 = rk_in(run, node, 0), *y = rk_in(run, node, 1), *dz = rk_out_gradient(run, node);
-    rk_real *dx0 = rk_in_gradient(run, node, 0), *dy = rk_in_gradient(run, node, 1),
-            *dx = rk_in_gradient(run, node, 2);
+    const rk_real *x0 = rk_node_input(run, node, 0), *y = rk_node_input(run, node, 1),
+                  *dz = rk_node_output_gradient(run, node);
+    rk_real *dx0 = rk_node_input_gradient(run, node, 0), *dy = rk_node_input_gradient(run, node, 1),
+            *dx = rk_node_input_gradient(run, node, 2);
     for (int64_t first = 0; first < run->n * width; first += width) {
         multiply_into(dx0 + first, dz + first, y + first, width, rk_is_first_gradient(node, 0));
         multiply_into(dy + first, dz + first, x0 + first, width, rk_is_first_gradient(node, 1));

@@ -19,8 +19,8 @@ static rk_status cross_v1_build(rk_graph *graph, rk_node *node) {
 static rk_status cross_v1_forward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     const rk_real *w = rk_node_parameter(run, node, 0), *b = rk_node_parameter(run, node, 1),
-                  *x0 = rk_in(run, node, 0), *x = rk_in(run, node, 1);
-    rk_real *y = rk_out(run, node), *dots = rk_saved(run, node);
+                  *x0 = rk_node_input(run, node, 0), *x = rk_node_input(run, node, 1);
+    rk_real *y = rk_node_output(run, node), *dots = rk_node_saved(run, node);
     for (int64_t s = 0; s < run->n; s++, x0 += width, x += width, y += width) {
         rk_real dot = dots[s] = rk_lanes_dot(x, w, width);
         for (int64_t c = 0; c < width; c++) y[c] = x0[c] * dot + b[c] + x[c];
@@ -30,9 +30,10 @@ static rk_status cross_v1_forward(const rk_run *run, const rk_node *node) {
 
 static rk_status cross_v1_backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    const rk_real *w = rk_node_parameter(run, node, 0), *x0 = rk_in(run, node, 0), *x = rk_in(run, node, 1),
-                  *dy = rk_out_gradient(run, node), *dots = rk_saved(run, node);
-    rk_real *dx0 = rk_in_gradient(run, node, 0), *dx = rk_in_gradient(run, node, 1);
+    const rk_real *w = rk_node_parameter(run, node, 0), *x0 = rk_node_input(run, node, 0),
+                  *x = rk_node_input(run, node, 1), *dy = rk_node_output_gradient(run, node),
+                  *dots = rk_node_saved(run, node);
+    rk_real *dx0 = rk_node_input_gradient(run, node, 0), *dx = rk_node_input_gradient(run, node, 1);
     rk_real *dw = rk_node_parameter_gradient(run, node, 0), *db = rk_node_parameter_gradient(run, node, 1);
     for (int64_t s = 0; s < run->n; s++, x0 += width, x += width, dx0 += width, dx += width, dy += width) {
         rk_real ddot = rk_lanes_dot(dy, x0, width);

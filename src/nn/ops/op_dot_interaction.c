@@ -14,14 +14,15 @@ static rk_status dot_interaction_build(rk_graph *graph, rk_node *node) {
 
 static rk_status dot_interaction_forward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
-    rk_interaction_forward(rk_in(run, node, 0), run->n, from.rows, from.cols, rk_out(run, node));
+    rk_interaction_forward(rk_node_input(run, node, 0), run->n, from.rows, from.cols,
+                           rk_node_output(run, node));
     return RK_OK;
 }
 
 static rk_status dot_interaction_backward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
-    rk_interaction_backward(rk_in(run, node, 0), rk_out_gradient(run, node), run->n, from.rows, from.cols,
-                            rk_in_gradient(run, node, 0));
+    rk_interaction_backward(rk_node_input(run, node, 0), rk_node_output_gradient(run, node), run->n,
+                            from.rows, from.cols, rk_node_input_gradient(run, node, 0));
     return RK_OK;
 }
 

@@ -67,15 +67,15 @@ static void apply_mask(const rk_run *run, const rk_node *node, const rk_real *fr
 
 static rk_status dropout_forward(const rk_run *run, const rk_node *node) {
     if (run->training)
-        apply_mask(run, node, rk_in(run, node, 0), rk_out(run, node), false);
+        apply_mask(run, node, rk_node_input(run, node, 0), rk_node_output(run, node), false);
     else
-        memcpy(rk_out(run, node), rk_in(run, node, 0),
+        memcpy(rk_node_output(run, node), rk_node_input(run, node, 0),
                (size_t)(run->n * rk_width(node->shape)) * sizeof(rk_real));
     return RK_OK;
 }
 
 static rk_status dropout_backward(const rk_run *run, const rk_node *node) {
-    apply_mask(run, node, rk_out_gradient(run, node), rk_in_gradient(run, node, 0), true);
+    apply_mask(run, node, rk_node_output_gradient(run, node), rk_node_input_gradient(run, node, 0), true);
     return RK_OK;
 }
 

@@ -10,8 +10,8 @@ static rk_status fm_build(rk_graph *graph, rk_node *node) {
 
 static rk_status fm_forward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
-    const rk_real *x = rk_in(run, node, 0);
-    rk_real *y = rk_out(run, node), *sums = rk_saved(run, node);
+    const rk_real *x = rk_node_input(run, node, 0);
+    rk_real *y = rk_node_output(run, node), *sums = rk_node_saved(run, node);
     for (int64_t s = 0; s < run->n; s++, x += rk_width(from), sums += from.cols) {
         y[s] = 0;
         for (int32_t c = 0; c < from.cols; c++) {
@@ -30,8 +30,9 @@ static rk_status fm_forward(const rk_run *run, const rk_node *node) {
 
 static rk_status fm_backward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
-    const rk_real *x = rk_in(run, node, 0), *sums = rk_saved(run, node), *dy = rk_out_gradient(run, node);
-    rk_real *dx = rk_in_gradient(run, node, 0);
+    const rk_real *x = rk_node_input(run, node, 0), *sums = rk_node_saved(run, node),
+                  *dy = rk_node_output_gradient(run, node);
+    rk_real *dx = rk_node_input_gradient(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, sums += from.cols)
         for (int32_t r = 0; r < from.rows; r++, x += from.cols, dx += from.cols)
             for (int32_t c = 0; c < from.cols; c++) dx[c] += dy[s] * (sums[c] - x[c]);

@@ -41,9 +41,11 @@ static rk_status gate_prepare(const rk_graph *graph, rk_node *node, bool trainin
 
 static rk_status gate_forward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape), stride = is_learned(node) ? 0 : width;
-    const rk_real *x = rk_in(run, node, 0), *factors = is_learned(node) ? node->own : rk_saved(run, node);
-    rk_real *y = rk_out(run, node);
-    if (!is_learned(node)) compute_gate_factors(rk_in(run, node, 1), rk_saved(run, node), run->n * width);
+    const rk_real *x = rk_node_input(run, node, 0),
+                  *factors = is_learned(node) ? node->own : rk_node_saved(run, node);
+    rk_real *y = rk_node_output(run, node);
+    if (!is_learned(node))
+        compute_gate_factors(rk_node_input(run, node, 1), rk_node_saved(run, node), run->n * width);
     for (int64_t s = 0; s < run->n; s++, x += width, y += width, factors += stride)
         for (int64_t c = 0; c < width; c++) y[c] = factors[c] * x[c];
     return RK_OK;
@@ -52,10 +54,12 @@ static rk_status gate_forward(const rk_run *run, const rk_node *node) {
 /* d 2 sigmoid(g) / dg = f (1 - f / 2), with the factor f */
 static rk_status gate_backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape), stride = is_learned(node) ? 0 : width;
-    const rk_real *x = rk_in(run, node, 0), *factors = is_learned(node) ? node->own : rk_saved(run, node),
-                  *dy = rk_out_gradient(run, node);
-    rk_real *dx = rk_in_gradient(run, node, 0),
-            *dg = is_learned(node) ? rk_node_parameter_gradient(run, node, 0) : rk_in_gradient(run, node, 1);
+    const rk_real *x = rk_node_input(run, node, 0),
+                  *factors = is_learned(node) ? node->own : rk_node_saved(run, node),
+                  *dy = rk_node_output_gradient(run, node);
+    rk_real *dx = rk_node_input_gradient(run, node, 0), *dg = is_learned(node)
+                                                                  ? rk_node_parameter_gradient(run, node, 0)
+                                                                  : rk_node_input_gradient(run, node, 1);
     for (int64_t s = 0; s < run->n;
          s++, x += width, dx += width, dy += width, factors += stride, dg += stride)
         for (int64_t c = 0; c < width; c++) {

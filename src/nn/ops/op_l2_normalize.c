@@ -21,8 +21,8 @@ static rk_real inverse_l2_length(const rk_real *x, int32_t n, double epsilon) {
 
 static rk_status l2_normalize_forward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
-    const rk_real *x = rk_in(run, node, 0);
-    rk_real *y = rk_out(run, node);
+    const rk_real *x = rk_node_input(run, node, 0);
+    rk_real *y = rk_node_output(run, node);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, y += cols) {
         rk_real factor = inverse_l2_length(x, cols, epsilon_of(node));
         for (int32_t c = 0; c < cols; c++) y[c] = factor * x[c];
@@ -32,8 +32,9 @@ static rk_status l2_normalize_forward(const rk_run *run, const rk_node *node) {
 
 static rk_status l2_normalize_backward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
-    const rk_real *x = rk_in(run, node, 0), *y = rk_out(run, node), *dy = rk_out_gradient(run, node);
-    rk_real *dx = rk_in_gradient(run, node, 0);
+    const rk_real *x = rk_node_input(run, node, 0), *y = rk_node_output(run, node),
+                  *dy = rk_node_output_gradient(run, node);
+    rk_real *dx = rk_node_input_gradient(run, node, 0);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, y += cols, dy += cols, dx += cols) {
         rk_real factor = inverse_l2_length(x, cols, epsilon_of(node)), dot = rk_lanes_dot(y, dy, cols);
         for (int32_t c = 0; c < cols; c++) dx[c] += factor * (dy[c] - dot * y[c]);

@@ -22,8 +22,8 @@ static int64_t scale_row_of(const rk_node *node, int64_t r) {
 static rk_status layer_norm_forward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
     const rk_real *gamma = rk_node_parameter(run, node, 0), *beta = rk_node_parameter(run, node, 1),
-                  *x = rk_in(run, node, 0);
-    rk_real *y = rk_out(run, node), *saved = rk_saved(run, node);
+                  *x = rk_node_input(run, node, 0);
+    rk_real *y = rk_node_output(run, node), *saved = rk_node_saved(run, node);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, y += cols) {
         int64_t own = scale_row_of(node, r);
         double mean = 0, var = 0;
@@ -39,9 +39,9 @@ static rk_status layer_norm_forward(const rk_run *run, const rk_node *node) {
 
 static rk_status layer_norm_backward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
-    const rk_real *gamma = rk_node_parameter(run, node, 0), *x = rk_in(run, node, 0),
-                  *dy = rk_out_gradient(run, node), *saved = rk_saved(run, node);
-    rk_real *dx = rk_in_gradient(run, node, 0), *dgamma = rk_node_parameter_gradient(run, node, 0),
+    const rk_real *gamma = rk_node_parameter(run, node, 0), *x = rk_node_input(run, node, 0),
+                  *dy = rk_node_output_gradient(run, node), *saved = rk_node_saved(run, node);
+    rk_real *dx = rk_node_input_gradient(run, node, 0), *dgamma = rk_node_parameter_gradient(run, node, 0),
             *dbeta = rk_node_parameter_gradient(run, node, 1);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, dx += cols, dy += cols) {
         rk_real m = saved[2 * r], scale = saved[2 * r + 1];

@@ -47,8 +47,8 @@ static const rk_real *bias_values(const rk_run *run, const rk_node *node) {
 
 static rk_status linear_forward(const rk_run *run, const rk_node *node) {
     int64_t first;
-    const rk_real *x = rk_in(run, node, 0), *begun = rk_node_begun(run, node, &first);
-    rk_real *y = rk_out(run, node);
+    const rk_real *x = rk_node_input(run, node, 0), *begun = rk_node_begun_columns(run, node, &first);
+    rk_real *y = rk_node_output(run, node);
     if (!begun)
         return rk_packed_matrix_forward(node->own, run->n * node->shape.rows, x, bias_values(run, node),
                                         node->options.relu, y, run->workspace);
@@ -58,23 +58,23 @@ static rk_status linear_forward(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status linear_begin(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out) {
-    return rk_packed_matrix_forward_lines(node->own, (rk_lines){0, columns}, 1, rk_in(run, node, 0),
+    return rk_packed_matrix_forward_lines(node->own, (rk_lines){0, columns}, 1, rk_node_input(run, node, 0),
                                           bias_values(run, node), false, out, run->workspace);
 }
 
 static rk_status linear_backward(const rk_run *run, const rk_node *node) {
     int64_t out = node->shape.cols, n = run->n * node->shape.rows;
-    const rk_real *y = rk_out(run, node);
-    rk_real *dy = rk_out_gradient(run, node);
+    const rk_real *y = rk_node_output(run, node);
+    rk_real *dy = rk_node_output_gradient(run, node);
     for (int64_t i = 0; i < n * out && node->options.relu; i++) dy[i] = y[i] > 0 ? dy[i] : 0;
     if (!node->options.no_bias) {
         rk_real *db = rk_node_parameter_gradient(run, node, 1);
         for (int64_t s = 0; s < n; s++)
             for (int64_t c = 0; c < out; c++) db[c] += dy[s * out + c];
     }
-    return rk_packed_matrix_backward(node->own, n, rk_in(run, node, 0), dy, !run->opens,
+    return rk_packed_matrix_backward(node->own, n, rk_node_input(run, node, 0), dy, !run->opens,
                                      rk_node_parameter_gradient(run, node, 0), !rk_is_first_gradient(node, 0),
-                                     rk_in_gradient(run, node, 0), run->workspace);
+                                     rk_node_input_gradient(run, node, 0), run->workspace);
 }
 
 enum {

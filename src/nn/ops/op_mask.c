@@ -18,8 +18,8 @@ static rk_status mask_build(rk_graph *graph, rk_node *node) {
 static rk_status mask_forward(const rk_run *run, const rk_node *node) {
     int32_t rows = node->shape.rows, count = node->options.count;
     int64_t width = rk_width(rk_in_shape(run->graph, node, 0));
-    const rk_real *length = rk_in(run, node, 0) + node->options.first;
-    rk_real *y = rk_out(run, node);
+    const rk_real *length = rk_node_input(run, node, 0) + node->options.first;
+    rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++, length += width, y += rows)
         for (int32_t r = 0; r < rows; r++) y[r] = r < count || (rk_real)(r - count + 1) <= *length;
     return RK_OK;

@@ -18,8 +18,8 @@ static int64_t columns_per_value(const rk_run *run, const rk_node *node) {
 
 static rk_status multiply_forward(const rk_run *run, const rk_node *node) {
     int64_t span = columns_per_value(run, node), n = run->n * rk_width(node->shape) / span;
-    const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1);
-    rk_real *y = rk_out(run, node);
+    const rk_real *a = rk_node_input(run, node, 0), *b = rk_node_input(run, node, 1);
+    rk_real *y = rk_node_output(run, node);
     for (int64_t i = 0; i < n; i++, a += span, y += span)
         for (int64_t k = 0; k < span; k++) y[k] = a[k] * b[i];
     return RK_OK;
@@ -27,8 +27,9 @@ static rk_status multiply_forward(const rk_run *run, const rk_node *node) {
 
 static rk_status multiply_backward(const rk_run *run, const rk_node *node) {
     int64_t span = columns_per_value(run, node), n = run->n * rk_width(node->shape) / span;
-    const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1), *dy = rk_out_gradient(run, node);
-    rk_real *da = rk_in_gradient(run, node, 0), *db = rk_in_gradient(run, node, 1);
+    const rk_real *a = rk_node_input(run, node, 0), *b = rk_node_input(run, node, 1),
+                  *dy = rk_node_output_gradient(run, node);
+    rk_real *da = rk_node_input_gradient(run, node, 0), *db = rk_node_input_gradient(run, node, 1);
     for (int64_t i = 0; i < n; i++, a += span, da += span, dy += span) {
         rk_real sum = 0;
         for (int64_t k = 0; k < span; k++) sum += dy[k] * a[k];

@@ -17,8 +17,8 @@ static rk_status number_vectors_build(rk_graph *graph, rk_node *node) {
 
 static rk_status number_vectors_forward(const rk_run *run, const rk_node *node) {
     int32_t n = node->shape.rows, units = node->shape.cols;
-    const rk_real *v = rk_node_parameter(run, node, 0), *x = rk_in(run, node, 0);
-    rk_real *y = rk_out(run, node);
+    const rk_real *v = rk_node_parameter(run, node, 0), *x = rk_node_input(run, node, 0);
+    rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++, x += n)
         for (int32_t i = 0; i < n; i++, y += units)
             for (int32_t u = 0; u < units; u++) y[u] = x[i] * v[(int64_t)i * units + u];
@@ -27,9 +27,9 @@ static rk_status number_vectors_forward(const rk_run *run, const rk_node *node) 
 
 static rk_status number_vectors_backward(const rk_run *run, const rk_node *node) {
     int32_t n = node->shape.rows, units = node->shape.cols;
-    const rk_real *v = rk_node_parameter(run, node, 0), *x = rk_in(run, node, 0),
-                  *dy = rk_out_gradient(run, node);
-    rk_real *dx = rk_in_gradient(run, node, 0), *dv = rk_node_parameter_gradient(run, node, 0);
+    const rk_real *v = rk_node_parameter(run, node, 0), *x = rk_node_input(run, node, 0),
+                  *dy = rk_node_output_gradient(run, node);
+    rk_real *dx = rk_node_input_gradient(run, node, 0), *dv = rk_node_parameter_gradient(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, x += n, dx += n)
         for (int32_t i = 0; i < n; i++, dy += units) {
             dx[i] += rk_lanes_dot(dy, v + (int64_t)i * units, units);

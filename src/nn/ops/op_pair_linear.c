@@ -13,12 +13,12 @@ typedef struct parts {
 
 static parts pair_parts(const rk_run *run, const rk_node *pairs) {
     int64_t cols = pairs->shape.cols / 4, n = run->n * pairs->shape.rows;
-    rk_real *at = rk_out(run, pairs);
+    rk_real *at = rk_node_output(run, pairs);
     return (parts){at, at + n * cols, at + 2 * n * cols, pairs->shape.rows, cols};
 }
 
 static rk_status forward_target_pairs(const rk_run *run, const rk_node *node) {
-    const rk_samples q_of = rk_in_samples(run, node, 0), k_of = rk_in_samples(run, node, 1);
+    const rk_samples q_of = rk_node_input_samples(run, node, 0), k_of = rk_node_input_samples(run, node, 1);
     parts p = pair_parts(run, node);
     int64_t width = p.n_rows * p.cols;
     for (int64_t s = 0; s < run->n; s++) {
@@ -53,8 +53,8 @@ static rk_status pair_linear_forward(const rk_run *run, const rk_node *node) {
     const rk_pair_panels *own = node->fused_own;
     const parts p = pair_parts(run, run->graph->nodes[node->inputs[0]]);
     int64_t units = node->shape.cols, width = p.n_rows * units, columns;
-    const rk_real *begun = rk_node_begun(run, node, &columns);
-    rk_real *y = rk_out(run, node), *of_target = run->workspace;
+    const rk_real *begun = rk_node_begun_columns(run, node, &columns);
+    rk_real *y = rk_node_output(run, node), *of_target = run->workspace;
     if (!begun) multiply_rows(run, node, run->n * p.n_rows, p.rows, y);
     rk_batch_invariant_matrix_multiply(&own->target, (rk_lines){0, p.cols}, run->n, p.target, NULL, false,
                                        of_target);

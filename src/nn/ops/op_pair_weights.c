@@ -150,11 +150,11 @@ static rk_status compute_weights(const rk_run *run, const pair_weights *own, con
 static rk_status pair_weights_forward(const rk_run *run, const rk_node *pairs) {
     const pair_weights *own = pairs->fused_own;
     int64_t rows = pairs->shape.rows, cols = pairs->shape.cols / 4, units = own->first.target.out, unused;
-    const rk_samples q = rk_in_samples(run, pairs, 0), k = rk_in_samples(run, pairs, 1);
+    const rk_samples q = rk_node_input_samples(run, pairs, 0), k = rk_node_input_samples(run, pairs, 1);
     const workspace w = lay_out_history(run->graph, pairs, run->workspace, &unused);
-    const rk_real *begun = rk_node_begun(run, pairs, &unused),
-                  *begun_rows = rk_node_begun(run, own->layers[0], &unused);
-    rk_real *weights = rk_out(run, pairs);
+    const rk_real *begun = rk_node_begun_columns(run, pairs, &unused),
+                  *begun_rows = rk_node_begun_columns(run, own->layers[0], &unused);
+    rk_real *weights = rk_node_output(run, pairs);
     rk_batch_invariant_matrix_multiply(&own->first.target, (rk_lines){0, cols}, q.stride ? run->n : 1, q.data,
                                        NULL, false, w.of_target);
     for (int64_t s = 0; s < run->n; s++, weights += rows) {
@@ -173,7 +173,8 @@ static rk_status pair_weights_forward(const rk_run *run, const rk_node *pairs) {
 }
 
 static rk_status pass_through(const rk_run *run, const rk_node *node) {
-    memcpy(rk_out(run, node), rk_in(run, node, 0), (size_t)(run->n * node->shape.rows) * sizeof(rk_real));
+    memcpy(rk_node_output(run, node), rk_node_input(run, node, 0),
+           (size_t)(run->n * node->shape.rows) * sizeof(rk_real));
     return RK_OK;
 }
 

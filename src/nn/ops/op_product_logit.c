@@ -13,8 +13,8 @@ static rk_status product_logit_build(rk_graph *graph, rk_node *node) {
 
 static rk_status product_logit_forward(const rk_run *run, const rk_node *node) {
     int64_t n = run->n * rk_width(node->shape);
-    const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1);
-    rk_real *z = rk_out(run, node);
+    const rk_real *a = rk_node_input(run, node, 0), *b = rk_node_input(run, node, 1);
+    rk_real *z = rk_node_output(run, node);
     double parts[3];
     for (int64_t i = 0; i < n; i++) z[i] = (rk_real)rk_product_terms((double)a[i], (double)b[i], parts);
     return RK_OK;
@@ -22,8 +22,9 @@ static rk_status product_logit_forward(const rk_run *run, const rk_node *node) {
 
 static rk_status product_logit_backward(const rk_run *run, const rk_node *node) {
     int64_t n = run->n * rk_width(node->shape);
-    const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1), *dz = rk_out_gradient(run, node);
-    rk_real *da = rk_in_gradient(run, node, 0), *db = rk_in_gradient(run, node, 1);
+    const rk_real *a = rk_node_input(run, node, 0), *b = rk_node_input(run, node, 1),
+                  *dz = rk_node_output_gradient(run, node);
+    rk_real *da = rk_node_input_gradient(run, node, 0), *db = rk_node_input_gradient(run, node, 1);
     double parts[3];
     for (int64_t i = 0; i < n; i++) {
         rk_product_terms((double)a[i], (double)b[i], parts);

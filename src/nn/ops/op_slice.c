@@ -15,16 +15,16 @@ static rk_status slice_build(rk_graph *graph, rk_node *node) {
 
 static rk_status slice_forward(const rk_run *run, const rk_node *node) {
     int64_t from = rk_width(rk_in_shape(run->graph, node, 0)), to = node->options.count;
-    const rk_real *x = rk_in(run, node, 0) + node->options.first;
-    rk_real *y = rk_out(run, node);
+    const rk_real *x = rk_node_input(run, node, 0) + node->options.first;
+    rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++) memcpy(y + s * to, x + s * from, (size_t)to * sizeof *y);
     return RK_OK;
 }
 
 static rk_status slice_backward(const rk_run *run, const rk_node *node) {
     int64_t from = rk_width(rk_in_shape(run->graph, node, 0)), to = node->options.count;
-    const rk_real *dy = rk_out_gradient(run, node);
-    rk_real *dx = rk_in_gradient(run, node, 0) + node->options.first;
+    const rk_real *dy = rk_node_output_gradient(run, node);
+    rk_real *dx = rk_node_input_gradient(run, node, 0) + node->options.first;
     for (int64_t s = 0; s < run->n; s++)
         for (int64_t c = 0; c < to; c++) dx[s * from + c] += dy[s * to + c];
     return RK_OK;

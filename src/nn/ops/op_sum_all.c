@@ -9,8 +9,8 @@ static rk_status sum_all_build(rk_graph *graph, rk_node *node) {
 
 static rk_status sum_all_forward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(rk_in_shape(run->graph, node, 0));
-    const rk_real *x = rk_in(run, node, 0);
-    rk_real *y = rk_out(run, node);
+    const rk_real *x = rk_node_input(run, node, 0);
+    rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++, x += width) {
         rk_real sum = 0;
         for (int64_t c = 0; c < width; c++) sum += x[c];
@@ -21,8 +21,8 @@ static rk_status sum_all_forward(const rk_run *run, const rk_node *node) {
 
 static rk_status sum_all_backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(rk_in_shape(run->graph, node, 0));
-    const rk_real *dy = rk_out_gradient(run, node);
-    rk_real *dx = rk_in_gradient(run, node, 0);
+    const rk_real *dy = rk_node_output_gradient(run, node);
+    rk_real *dx = rk_node_input_gradient(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, dx += width)
         for (int64_t c = 0; c < width; c++) dx[c] += dy[s];
     return RK_OK;

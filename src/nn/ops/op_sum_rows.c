@@ -10,8 +10,8 @@ static rk_status sum_rows_build(rk_graph *graph, rk_node *node) {
 
 static rk_status sum_rows_forward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
-    const rk_real *x = rk_in(run, node, 0);
-    rk_real *y = rk_out(run, node);
+    const rk_real *x = rk_node_input(run, node, 0);
+    rk_real *y = rk_node_output(run, node);
     memset(y, 0, (size_t)(run->n * from.cols) * sizeof *y);
     for (int64_t s = 0; s < run->n; s++, y += from.cols)
         for (int32_t r = 0; r < from.rows; r++, x += from.cols)
@@ -21,8 +21,8 @@ static rk_status sum_rows_forward(const rk_run *run, const rk_node *node) {
 
 static rk_status sum_rows_backward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
-    const rk_real *dy = rk_out_gradient(run, node);
-    rk_real *dx = rk_in_gradient(run, node, 0);
+    const rk_real *dy = rk_node_output_gradient(run, node);
+    rk_real *dx = rk_node_input_gradient(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, dy += from.cols)
         for (int32_t r = 0; r < from.rows; r++, dx += from.cols)
             for (int32_t c = 0; c < from.cols; c++) dx[c] += dy[c];

@@ -13,8 +13,8 @@ static rk_status target_pairs_build(rk_graph *graph, rk_node *node) {
 
 static rk_status target_pairs_forward(const rk_run *run, const rk_node *node) {
     int32_t rows = node->shape.rows, cols = node->shape.cols / 4;
-    const rk_samples q_of = rk_in_samples(run, node, 0), k_of = rk_in_samples(run, node, 1);
-    rk_real *y = rk_out(run, node);
+    const rk_samples q_of = rk_node_input_samples(run, node, 0), k_of = rk_node_input_samples(run, node, 1);
+    rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++) {
         const rk_real *q = q_of.data + s * q_of.stride, *k = k_of.data + s * k_of.stride;
         for (int32_t r = 0; r < rows; r++, k += cols, y += 4 * cols)
@@ -30,8 +30,9 @@ static rk_status target_pairs_forward(const rk_run *run, const rk_node *node) {
 
 static rk_status target_pairs_backward(const rk_run *run, const rk_node *node) {
     int32_t rows = node->shape.rows, cols = node->shape.cols / 4;
-    const rk_real *q = rk_in(run, node, 0), *k = rk_in(run, node, 1), *dy = rk_out_gradient(run, node);
-    rk_real *dq = rk_in_gradient(run, node, 0), *dk = rk_in_gradient(run, node, 1);
+    const rk_real *q = rk_node_input(run, node, 0), *k = rk_node_input(run, node, 1),
+                  *dy = rk_node_output_gradient(run, node);
+    rk_real *dq = rk_node_input_gradient(run, node, 0), *dk = rk_node_input_gradient(run, node, 1);
     for (int64_t s = 0; s < run->n; s++, q += cols, dq += cols)
         for (int32_t r = 0; r < rows; r++, k += cols, dk += cols, dy += 4 * cols)
             for (int32_t c = 0; c < cols; c++) {

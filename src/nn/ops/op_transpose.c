@@ -9,8 +9,8 @@ static rk_status transpose_build(rk_graph *graph, rk_node *node) {
 
 static rk_status transpose_forward(const rk_run *run, const rk_node *node) {
     rk_shape to = node->shape;
-    const rk_real *x = rk_in(run, node, 0);
-    rk_real *y = rk_out(run, node);
+    const rk_real *x = rk_node_input(run, node, 0);
+    rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++, x += rk_width(to), y += rk_width(to))
         for (int32_t r = 0; r < to.rows; r++)
             for (int32_t c = 0; c < to.cols; c++) y[(int64_t)r * to.cols + c] = x[(int64_t)c * to.rows + r];
@@ -19,8 +19,8 @@ static rk_status transpose_forward(const rk_run *run, const rk_node *node) {
 
 static rk_status transpose_backward(const rk_run *run, const rk_node *node) {
     rk_shape to = node->shape;
-    const rk_real *dy = rk_out_gradient(run, node);
-    rk_real *dx = rk_in_gradient(run, node, 0);
+    const rk_real *dy = rk_node_output_gradient(run, node);
+    rk_real *dx = rk_node_input_gradient(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, dx += rk_width(to), dy += rk_width(to))
         for (int32_t c = 0; c < to.cols; c++)
             for (int32_t r = 0; r < to.rows; r++)

@@ -12,34 +12,35 @@ static inline rk_status rk_unary_build(rk_graph *graph, rk_node *node) {
 }
 
 /* FORWARD: y from x. SLOPE: the derivative from x and y. */
-#define RK_UNARY_OP(name_, FORWARD, SLOPE)                                                                  \
-    static rk_status name_##_forward(const rk_run *run, const rk_node *node) {                              \
-        const rk_real *xs = rk_in(run, node, 0);                                                            \
-        rk_real *ys = rk_out(run, node);                                                                    \
-        int64_t n = run->n * rk_width(node->shape);                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                                   \
-            rk_real x = xs[i];                                                                              \
-            ys[i] = FORWARD;                                                                                \
-        }                                                                                                   \
-        return RK_OK;                                                                                       \
-    }                                                                                                       \
-    static rk_status name_##_backward(const rk_run *run, const rk_node *node) {                             \
-        const rk_real *xs = rk_in(run, node, 0), *ys = rk_out(run, node), *dy = rk_out_gradient(run, node); \
-        rk_real *dx = rk_in_gradient(run, node, 0);                                                         \
-        int64_t n = run->n * rk_width(node->shape);                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                                   \
-            rk_real x = xs[i], y = ys[i];                                                                   \
-            (void)x;                                                                                        \
-            (void)y;                                                                                        \
-            dx[i] += dy[i] * (SLOPE);                                                                       \
-        }                                                                                                   \
-        return RK_OK;                                                                                       \
-    }                                                                                                       \
-    const rk_op rk_op_##name_ = {.name = #name_,                                                            \
-                                 .min_inputs = 1,                                                           \
-                                 .max_inputs = 1,                                                           \
-                                 .build = rk_unary_build,                                                   \
-                                 .forward = name_##_forward,                                                \
+#define RK_UNARY_OP(name_, FORWARD, SLOPE)                                                \
+    static rk_status name_##_forward(const rk_run *run, const rk_node *node) {            \
+        const rk_real *xs = rk_node_input(run, node, 0);                                  \
+        rk_real *ys = rk_node_output(run, node);                                          \
+        int64_t n = run->n * rk_width(node->shape);                                       \
+        for (int64_t i = 0; i < n; i++) {                                                 \
+            rk_real x = xs[i];                                                            \
+            ys[i] = FORWARD;                                                              \
+        }                                                                                 \
+        return RK_OK;                                                                     \
+    }                                                                                     \
+    static rk_status name_##_backward(const rk_run *run, const rk_node *node) {           \
+        const rk_real *xs = rk_node_input(run, node, 0), *ys = rk_node_output(run, node), \
+                      *dy = rk_node_output_gradient(run, node);                           \
+        rk_real *dx = rk_node_input_gradient(run, node, 0);                               \
+        int64_t n = run->n * rk_width(node->shape);                                       \
+        for (int64_t i = 0; i < n; i++) {                                                 \
+            rk_real x = xs[i], y = ys[i];                                                 \
+            (void)x;                                                                      \
+            (void)y;                                                                      \
+            dx[i] += dy[i] * (SLOPE);                                                     \
+        }                                                                                 \
+        return RK_OK;                                                                     \
+    }                                                                                     \
+    const rk_op rk_op_##name_ = {.name = #name_,                                          \
+                                 .min_inputs = 1,                                         \
+                                 .max_inputs = 1,                                         \
+                                 .build = rk_unary_build,                                 \
+                                 .forward = name_##_forward,                              \
                                  .backward = name_##_backward};
 
 #endif

@@ -92,8 +92,8 @@ void rk_config_metric_name(const rk_config *c, int task, int metric, char *out, 
 static rk_status hint_task_name(const rk_config *c, rk_status status, const char *name, size_t n) {
     RK_AUTOFREE char *task = NULL;
     RK_TRY(rk_strndup(name, n, &task));
-    const char *nearest = rk_nearest_of(task, c->data.labels, sizeof *c->data.labels,
-                                        offsetof(rk_label_section, name), (size_t)c->data.n_labels);
+    const char *nearest = rk_nearest_name_of(task, c->data.labels, sizeof *c->data.labels,
+                                             offsetof(rk_label_section, name), (size_t)c->data.n_labels);
     return nearest ? rk_error_hint(status, "did you mean '%s%s'?", nearest, name + n)
                    : rk_error_hint(status, "no label is called '%.*s'", (int)n, name);
 }
@@ -131,8 +131,8 @@ rk_status rk_config_find_metric(const rk_config *c, const char *name, const char
     return rk_error_hint(status, "it is one of %s", list);
 }
 
-static rk_status find_metric_of_key(const rk_config *c, const char *name, const char *key, int line,
-                                    int *task, int *metric) {
+static rk_status find_metric_named_by(const rk_config *c, const char *name, const char *key, int line,
+                                      int *task, int *metric) {
     char place[1100];
     snprintf(place, sizeof place, "%s: key '%s'", rk_yaml_location_of(&c->yaml, line).text, key);
     return rk_config_find_metric(c, name, place, task, metric);
@@ -140,7 +140,7 @@ static rk_status find_metric_of_key(const rk_config *c, const char *name, const 
 
 /* The metric of early stopping or plateau: it must be better the larger it is, or the smaller. */
 static rk_status find_watched_metric(const rk_config *c, const char *name, int line, int *task, int *metric) {
-    RK_TRY(find_metric_of_key(c, name, "metric", line, task, metric));
+    RK_TRY(find_metric_named_by(c, name, "metric", line, task, metric));
     if (*metric != RK_METRIC_calibration) return RK_OK;
     return rk_error_hint(
         rk_error(RK_CONFIG,
@@ -181,7 +181,7 @@ static rk_status resolve_metrics(rk_config *c) {
     const rk_yaml_node *names = rk_yaml_get(rk_yaml_get(c->yaml.root, "train"), "metrics");
     for (int64_t i = 0; i < t->n_metrics; i++)
         RK_TRY(
-            find_metric_of_key(c, t->metrics[i], "metrics", names ? names->line : t->line, &task, &metric));
+            find_metric_named_by(c, t->metrics[i], "metrics", names ? names->line : t->line, &task, &metric));
     return RK_OK;
 }
 

@@ -12,7 +12,7 @@ static bool is_binary_task(const rk_config *c, int32_t task) {
 }
 
 /* A mean over tasks is shown only where it is named, or the first of its kind. */
-bool rk_evaluation_shows(const rk_config *c, int task, int metric) {
+bool rk_evaluation_shows_metric(const rk_config *c, int task, int metric) {
     bool ranks = rk_config_has_pairs(c);
     if (ranks && (metric == c->watched_metric || metric == c->plateau_metric)) return true;
     if (!ranks && !rk_config_has_metric(c, task, metric)) return false;
@@ -34,7 +34,7 @@ rk_status rk_trainer_metric(const rk_config *c, const char *wanted, const char *
     RK_FAIL_IF(!c->has_valid, RK_NOT_FOUND, "the run has no validation data");
     if (wanted) RK_TRY(rk_config_find_metric(c, wanted, place, &task, &metric));
     rk_config_metric_name(c, task, metric, name, sizeof name);
-    if (!rk_evaluation_shows(c, task, metric))
+    if (!rk_evaluation_shows_metric(c, task, metric))
         return rk_error_hint(rk_error(RK_CONFIG, "'%s' is not among train.metrics", name),
                              "add it there, so that evaluations compute it");
     *larger_is_better = rk_metric_larger_is_better(metric);
@@ -45,7 +45,7 @@ static rk_status choose_shown_metrics(const rk_config *c, rk_evaluation *e) {
     RK_TRY(rk_alloc((size_t)(e->n_tasks + 1) * RK_METRIC_COUNT, sizeof *e->shown, &e->shown));
     for (int t = 0; t <= e->n_tasks; t++)
         for (int m = 0; m < RK_METRIC_COUNT; m++) {
-            if (!rk_evaluation_shows(c, t, m)) continue;
+            if (!rk_evaluation_shows_metric(c, t, m)) continue;
             char name[256];
             rk_config_metric_name(c, t, m, name, sizeof name);
             RK_TRY(rk_evaluation_show(e, name, e->values[t * RK_METRIC_COUNT + m]));

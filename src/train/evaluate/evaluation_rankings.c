@@ -51,7 +51,7 @@ static rk_status add_vectors(ranking_task *t, const rk_batch *batch, const rk_da
                              int32_t feature, const rk_real *vectors) {
     for (int64_t i = 0; i < batch->n; i++) {
         int64_t user;
-        RK_TRY(rk_pair_id(batch, schema, feature, i, &user));
+        RK_TRY(rk_batch_single_id(batch, schema, feature, i, &user));
         int64_t place = t->places[user];
         if (t->has_vector[place]) continue;
         t->has_vector[place] = true;
@@ -82,7 +82,7 @@ static rk_status read_item_vectors(void *model, int64_t first, int64_t n, rk_rea
 
 static void store_metrics(ranking_task *t, int64_t place, const rk_ranking_metrics *rankings) {
     for (size_t m = 0; m < t->n_metrics; m++)
-        t->values[(size_t)place * t->n_metrics + m] = rk_ranking_metric_of(t->metrics[m], &rankings[m]);
+        t->values[(size_t)place * t->n_metrics + m] = rk_ranking_metric_value(t->metrics[m], &rankings[m]);
 }
 
 static rk_status rank_user(void *context, int64_t place, const rk_real *scores) {
@@ -141,7 +141,7 @@ static rk_status rank_on_device(ranking_task *t, rk_model *model) {
 }
 
 /* On GPUs unless one has too little memory. */
-static rk_status rank_here(ranking_task *t, rk_model *model) {
+static rk_status rank_local_users(ranking_task *t, rk_model *model) {
     if (rk_model_has_device(model)) {
         rk_status status = rk_comm_agree(t->trainers, rank_on_device(t, model));
         if (status != RK_NO_MEMORY) return status;
@@ -173,7 +173,7 @@ static rk_status rank_all_users(ranking_task *t, rk_model *model) {
     t->end = first_user_of_rank(t, rank + 1);
     RK_TRY(rk_comm_agree(t->trainers,
                          rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values)));
-    RK_TRY(rank_here(t, model));
+    RK_TRY(rank_local_users(t, model));
     return all_gather_values(t);
 }
 

@@ -194,7 +194,7 @@ static double find_largest_shard(const rk_plan *plan, int32_t t, int32_t *rank) 
         for (int32_t i = 0; i < p->n_slices * p->n_parts; i++)
             if (p->owners[i] == r)
                 here += row_bytes *
-                        (double)rk_part_rows(plan->tables.tables[t].n_rows, i % p->n_parts, p->n_parts);
+                        (double)rk_table_part_rows(plan->tables.tables[t].n_rows, i % p->n_parts, p->n_parts);
         if (here > most) *rank = r;
         most = fmax(most, here);
     }

@@ -39,7 +39,7 @@ static rk_status receive_request(const reading *r, rk_all_to_all **out) {
     RK_TRY(rk_all_to_all_begin(r->readers->comms[0], RK_CHANNEL_VALUES, r->readers->messages,
                                r->readers->nobody, r->readers->first, &all_to_all));
     RK_TRY(rk_all_to_all_wait(all_to_all));
-    RK_TRY(rk_all_to_all_take_head(all_to_all, 0, sizeof *word, &word, &left));
+    RK_TRY(rk_all_to_all_split_message(all_to_all, 0, sizeof *word, &word, &left));
     RK_TRY(check_request(r, word));
     *out = all_to_all;
     all_to_all = NULL;
@@ -105,8 +105,8 @@ static rk_status answer_batch(reading *r, int32_t number, const rk_batch *batch)
     uint64_t begin = rk_trace_begin();
     const rk_label_section *labels = r->trainer->config->data.labels;
     for (int32_t t = 0; t < batch->n_tasks; t++)
-        r->task_samples[t] = rk_loss_weight(batch->n, batch->sample_weights,
-                                            labels[t].optional ? batch->labels + t : NULL, batch->n_tasks);
+        r->task_samples[t] = rk_loss_total_weight(
+            batch->n, batch->sample_weights, labels[t].optional ? batch->labels + t : NULL, batch->n_tasks);
     for (int32_t t = 0; t < r->readers->n_trainers; t++)
         write_local_batch(&r->streams[number], number == RK_READ_TRAINING, batch, r->task_samples, t,
                           &r->answers[t]);
@@ -175,7 +175,7 @@ static rk_status serve_requests(reading *r) {
     }
 }
 
-rk_status rk_trainer_read(rk_trainer *t) {
+rk_status rk_trainer_run_data_loader(rk_trainer *t) {
     reading r = {
         .trainer = t, .readers = t->readers, .streams = {[RK_READ_TRAINING] = {.dataset = t->train}}};
     rk_status status = rk_alloc((size_t)r.readers->n_trainers, sizeof *r.answers, &r.answers);

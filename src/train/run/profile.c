@@ -166,7 +166,7 @@ rk_status rk_profile_run(const rk_config *config, int64_t n_steps, int64_t n_war
     rk_config_take_device(config, &options);
     RK_GOTO(rk_model_build(&options, &p.model));
     RK_GOTO(measure_steps(&p, n_steps ? n_steps : USUAL_STEPS, n_warmup, &profile));
-    status = rk_options_give(out, out->struct_size, &profile, sizeof profile, first_size, "rk_profile");
+    status = rk_options_copy_out(out, out->struct_size, &profile, sizeof profile, first_size, "rk_profile");
 done:
     rk_interactions_unref(options.interactions);
     rk_roofline_free(p.gather);

@@ -111,11 +111,11 @@ static rk_status prepare_gather(rk_roofline *roofline, int32_t dim, uint64_t tab
     return warm_up(roofline);
 }
 
-static rk_status begin_create(rk_roofline **out) {
+static rk_status begin_roofline(rk_roofline **out) {
     return rk_alloc(1, sizeof **out, out);
 }
 
-static rk_status end_create(rk_roofline *roofline, rk_status status, rk_roofline **out) {
+static rk_status finish_roofline(rk_roofline *roofline, rk_status status, rk_roofline **out) {
     if (status == RK_OK)
         *out = roofline;
     else
@@ -125,8 +125,8 @@ static rk_status end_create(rk_roofline *roofline, rk_status status, rk_roofline
 
 rk_status rk_roofline_create_gather(int32_t dim, uint64_t table_bytes, rk_roofline **out) {
     rk_roofline *roofline;
-    RK_TRY(begin_create(&roofline));
-    return end_create(roofline, prepare_gather(roofline, dim, table_bytes), out);
+    RK_TRY(begin_roofline(&roofline));
+    return finish_roofline(roofline, prepare_gather(roofline, dim, table_bytes), out);
 }
 
 static void multiply_matrices(void *context, size_t task, int thread) {
@@ -162,8 +162,8 @@ static rk_status prepare_gemm(rk_roofline *roofline, int64_t in, int64_t out_uni
 
 rk_status rk_roofline_create_gemm(int64_t in, int64_t out_units, rk_roofline **out) {
     rk_roofline *roofline;
-    RK_TRY(begin_create(&roofline));
-    return end_create(roofline, prepare_gemm(roofline, in, out_units), out);
+    RK_TRY(begin_roofline(&roofline));
+    return finish_roofline(roofline, prepare_gemm(roofline, in, out_units), out);
 }
 
 /* The best of some turns. */

@@ -81,7 +81,7 @@ static rk_status truncate_file(const char *path, int64_t n_bytes, size_t (*end_o
 static rk_status write_events_header(const char *path) {
     if (file_size(path) > 0) return RK_OK;
     RK_AUTO(rk_buffer_release) rk_buffer event = {0};
-    rk_tensorboard_begin(rk_clock_wall_seconds(), &event);
+    rk_tensorboard_write_header(rk_clock_wall_seconds(), &event);
     RK_TRY(event.status);
     return append_to_file(path, event.data, event.n_bytes);
 }
@@ -138,15 +138,15 @@ static rk_status write_tensorboard_events(rk_run_log *log, const rk_log_entry *e
     double now = rk_clock_wall_seconds();
     if (isfinite(entry->loss)) {
         snprintf(tag, sizeof tag, "%s/loss", entry->kind);
-        rk_tensorboard_scalar(tag, entry->loss, entry->step, now, &events);
+        rk_tensorboard_write_scalar(tag, entry->loss, entry->step, now, &events);
     }
     if (isfinite(entry->samples_per_second))
-        rk_tensorboard_scalar("train/samples_per_second", entry->samples_per_second, entry->step, now,
-                              &events);
+        rk_tensorboard_write_scalar("train/samples_per_second", entry->samples_per_second, entry->step, now,
+                                    &events);
     for (int32_t i = 0; i < entry->n_metrics; i++) {
         if (!isfinite(entry->metrics[i].value)) continue;
         snprintf(tag, sizeof tag, "%s/%s", entry->kind, entry->metrics[i].name);
-        rk_tensorboard_scalar(tag, entry->metrics[i].value, entry->step, now, &events);
+        rk_tensorboard_write_scalar(tag, entry->metrics[i].value, entry->step, now, &events);
     }
     RK_TRY(events.status);
     return append_to_file(log->events_path, events.data, events.n_bytes);

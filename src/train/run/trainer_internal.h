@@ -51,7 +51,7 @@ bool rk_trainer_trains(const rk_trainer *trainer); /* this rank; once the model 
 /* Ends the run on embedding servers and data loaders. */
 void rk_trainer_dismiss(rk_trainer *trainer);
 /* On a rank that only reads: until trainers leave. */
-rk_status rk_trainer_read(rk_trainer *trainer);
+rk_status rk_trainer_run_data_loader(rk_trainer *trainer);
 /* Batches of no more than `most` samples, on a rank that only reads those that are its own. */
 rk_status rk_trainer_open_split(rk_trainer *trainer, const char *split, int64_t most, rk_dataset **out);
 /* The data's first batch, the same on all ranks; the planner counts its loads. */

@@ -263,7 +263,7 @@ static rk_status load_best_parameters(rk_trainer *t) {
 
 static rk_status run_training(rk_trainer *t) {
     const char *why = "the run had ended before";
-    if (t->reader >= 0) return rk_trainer_read(t);
+    if (t->reader >= 0) return rk_trainer_run_data_loader(t);
     if (!rk_model_trains(t->model)) return rk_trainer_serve(t);
     if (!t->progress.finished) {
         rk_trainer_notify(t, RK_EVENT_STAGE, "training");

@@ -41,7 +41,7 @@ static rk_status begin_stream(rk_batch_source *f) {
     memcpy((char *)(word + 1) + cuts_bytes, f->split, split_bytes);
     for (int32_t i = 0; i < r->n; i++) {
         RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
-        RK_TRY(rk_data_loaders_send(r, i, word, n_bytes, &all_to_all));
+        RK_TRY(rk_data_loaders_send_request(r, i, word, n_bytes, &all_to_all));
         RK_TRY(rk_all_to_all_wait(all_to_all));
     }
     return RK_OK;
@@ -56,8 +56,8 @@ static rk_status request_batch(rk_batch_source *f) {
     request->asked = (rk_read_request){
         .kind = RK_READ_NEXT, .stream = f->stream, .position = {f->position.epoch, f->next_row}};
     if (r->asks)
-        RK_TRY(
-            rk_data_loaders_send(r, request->reader, &request->asked, sizeof request->asked, &request->word));
+        RK_TRY(rk_data_loaders_send_request(r, request->reader, &request->asked, sizeof request->asked,
+                                            &request->word));
     RK_TRY(rk_all_to_all_begin(r->comms[request->reader], RK_CHANNEL_BATCHES, r->messages, r->nobody,
                                r->reader, &request->answer));
     f->next_row = f->next_row + f->batch_size < window_end ? f->next_row + f->batch_size : window_end;

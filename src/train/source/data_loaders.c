@@ -50,8 +50,8 @@ void rk_data_loaders_free(rk_data_loaders *r) {
     RK_FREE_ALL(r->comms, r->cuts, r->messages, r->trainers, r);
 }
 
-rk_status rk_data_loaders_send(rk_data_loaders *r, int32_t reader, const rk_read_request *word,
-                               size_t n_bytes, rk_all_to_all **out) {
+rk_status rk_data_loaders_send_request(rk_data_loaders *r, int32_t reader, const rk_read_request *word,
+                                       size_t n_bytes, rk_all_to_all **out) {
     r->messages[r->n_trainers] = (rk_message){(void *)(size_t)word, n_bytes};
     return rk_all_to_all_begin(r->comms[reader], RK_CHANNEL_VALUES, r->messages, r->reader, r->nobody, out);
 }
@@ -60,7 +60,7 @@ rk_status rk_data_loaders_leave(rk_data_loaders *r) {
     static const rk_read_request word = {.kind = RK_READ_LEAVE};
     for (int32_t i = 0; r->asks && i < r->n; i++) {
         RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
-        RK_TRY(rk_data_loaders_send(r, i, &word, sizeof word, &all_to_all));
+        RK_TRY(rk_data_loaders_send_request(r, i, &word, sizeof word, &all_to_all));
         RK_TRY(rk_all_to_all_wait(all_to_all));
     }
     return RK_OK;

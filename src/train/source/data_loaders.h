@@ -43,8 +43,8 @@ rk_status rk_data_loaders_create(rk_comm *world, int32_t n_trainers, int32_t n_r
 void rk_data_loaders_free(rk_data_loaders *readers);
 
 /* On the first trainer: word [n_bytes] stays until the all_to_all is done. */
-rk_status rk_data_loaders_send(rk_data_loaders *readers, int32_t reader, const rk_read_request *word,
-                               size_t n_bytes, rk_all_to_all **out);
+rk_status rk_data_loaders_send_request(rk_data_loaders *readers, int32_t reader, const rk_read_request *word,
+                                       size_t n_bytes, rk_all_to_all **out);
 /* Trainers: nothing more will be asked. */
 rk_status rk_data_loaders_leave(rk_data_loaders *readers);
 /* Its rank in the world, for messages. */

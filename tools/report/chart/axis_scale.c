@@ -19,7 +19,7 @@ static double from_axis_value(bool log, double place) {
     return log ? pow(10, place) : place;
 }
 
-rk_scale rk_scale_over(rk_range range, bool log, double margin, double from, double to) {
+rk_scale rk_scale_fit(rk_range range, bool log, double margin, double from, double to) {
     rk_scale scale = {.log = log, .from = from, .to = to, .low = log ? 1 : 0, .high = log ? 10 : 1};
     if (range.low > range.high) return scale;
     double low = to_axis_value(log, range.low), high = to_axis_value(log, range.high);
@@ -29,7 +29,7 @@ rk_scale rk_scale_over(rk_range range, bool log, double margin, double from, dou
     return scale;
 }
 
-double rk_scale_place(const rk_scale *scale, double value) {
+double rk_scale_position(const rk_scale *scale, double value) {
     double low = to_axis_value(scale->log, scale->low), high = to_axis_value(scale->log, scale->high);
     return scale->from + (scale->to - scale->from) * (to_axis_value(scale->log, value) - low) / (high - low);
 }

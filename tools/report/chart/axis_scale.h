@@ -23,8 +23,8 @@ void rk_range_add(rk_range *range, double value, bool log);
 
 /* A scale over the range with a share `margin` of it on both sides; over [0, 1], or [1, 10] if logarithmic,
  * where the range is empty. */
-rk_scale rk_scale_over(rk_range range, bool log, double margin, double from, double to);
-double rk_scale_place(const rk_scale *scale, double value);
+rk_scale rk_scale_fit(rk_range range, bool log, double margin, double from, double to);
+double rk_scale_position(const rk_scale *scale, double value);
 
 enum { RK_MAX_TICKS = 16, RK_TICK_BYTES = 24 };
 typedef struct rk_ticks {

@@ -39,7 +39,7 @@ static rk_scale scale_of_axis(const rk_chart *c, bool of_x, double from, double 
         return (rk_scale){.low = -0.5, .high = (double)axis->n_categories - 0.5, .from = from, .to = to};
     if (axis->is_fixed)
         return (rk_scale){.low = axis->low, .high = axis->high, .log = axis->log, .from = from, .to = to};
-    rk_scale scale = rk_scale_over(range_of_axis(c, of_x), axis->log, of_x ? 0.02 : 0.06, from, to);
+    rk_scale scale = rk_scale_fit(range_of_axis(c, of_x), axis->log, of_x ? 0.02 : 0.06, from, to);
     scale.whole = axis->is_whole;
     return scale;
 }
@@ -64,29 +64,29 @@ static void draw_categories(const rk_chart *c, const plot *p, rk_buffer *out) {
         widest = fmax(widest, rk_svg_text_width(c->x.categories[i], 11) + 6);
     size_t every = (size_t)fmax(1, ceil(widest / room)); /* names that would overlap are left out */
     for (size_t i = 0; i < c->x.n_categories; i += every)
-        rk_svg_text("tick", rk_scale_place(&p->x, (double)i), p->bottom + 16, "middle", c->x.categories[i],
+        rk_svg_text("tick", rk_scale_position(&p->x, (double)i), p->bottom + 16, "middle", c->x.categories[i],
                     out);
 }
 
 static void draw_axes(const rk_chart *c, const plot *p, rk_buffer *out) {
     for (size_t i = 0; i < p->y_ticks.n; i++) {
-        double y = rk_scale_place(&p->y, p->y_ticks.values[i]);
+        double y = rk_scale_position(&p->y, p->y_ticks.values[i]);
         rk_svg_line("grid", p->left, y, p->right, y, out);
         rk_svg_text("tick", p->left - 7, y + 4, "end", p->y_ticks.texts[i], out);
     }
     rk_svg_line("axis", p->left, p->bottom, p->right, p->bottom, out);
     if (c->x.categories) draw_categories(c, p, out);
     for (size_t i = 0; !c->x.categories && i < p->x_ticks.n; i++) {
-        double x = rk_scale_place(&p->x, p->x_ticks.values[i]);
+        double x = rk_scale_position(&p->x, p->x_ticks.values[i]);
         rk_svg_line("axis", x, p->bottom, x, p->bottom + 4, out);
         rk_svg_text("tick", x, p->bottom + 17, "middle", p->x_ticks.texts[i], out);
     }
     if (c->x.title) rk_svg_text("name", (p->left + p->right) / 2, c->height - 6, "middle", c->x.title, out);
     if (c->has_diagonal)
-        rk_svg_line("guide", rk_scale_place(&p->x, fmax(p->x.low, p->y.low)),
-                    rk_scale_place(&p->y, fmax(p->x.low, p->y.low)),
-                    rk_scale_place(&p->x, fmin(p->x.high, p->y.high)),
-                    rk_scale_place(&p->y, fmin(p->x.high, p->y.high)), out);
+        rk_svg_line("guide", rk_scale_position(&p->x, fmax(p->x.low, p->y.low)),
+                    rk_scale_position(&p->y, fmax(p->x.low, p->y.low)),
+                    rk_scale_position(&p->x, fmin(p->x.high, p->y.high)),
+                    rk_scale_position(&p->y, fmin(p->x.high, p->y.high)), out);
 }
 
 static bool is_drawn(const rk_chart *c, const rk_series *s, size_t i) {
@@ -96,9 +96,9 @@ static bool is_drawn(const rk_chart *c, const rk_series *s, size_t i) {
 
 static void append_point(const plot *p, char letter, double x, double y, rk_buffer *out) {
     rk_buffer_u8(out, (uint8_t)letter);
-    rk_svg_number(rk_scale_place(&p->x, x), out);
+    rk_svg_number(rk_scale_position(&p->x, x), out);
     rk_buffer_text(out, " ");
-    rk_svg_number(rk_scale_place(&p->y, y), out);
+    rk_svg_number(rk_scale_position(&p->y, y), out);
 }
 
 static void draw_line(const rk_chart *c, const plot *p, const rk_series *s, rk_buffer *out) {
@@ -120,9 +120,9 @@ static void draw_bars_of(const rk_chart *c, const plot *p, const rk_series *s, r
     snprintf(name, sizeof name, "spread c%d", s->colour % RK_CHART_COLOURS);
     for (size_t i = 0; i < s->n; i++) {
         if (!is_drawn(c, s, i) || !isfinite(s->low[i]) || !isfinite(s->high[i])) continue;
-        double x = rk_scale_place(&p->x, s->x[i]);
-        rk_svg_line(name, x, rk_scale_place(&p->y, fmax(s->low[i], p->y.low)), x,
-                    rk_scale_place(&p->y, fmin(s->high[i], p->y.high)), out);
+        double x = rk_scale_position(&p->x, s->x[i]);
+        rk_svg_line(name, x, rk_scale_position(&p->y, fmax(s->low[i], p->y.low)), x,
+                    rk_scale_position(&p->y, fmin(s->high[i], p->y.high)), out);
     }
 }
 
@@ -130,9 +130,9 @@ static void draw_dot(const plot *p, const rk_series *s, size_t i, double radius,
     bool ring = s->has_mark && s->mark == i;
     rk_buffer_printf(out, "<circle class=\"%s c%d\" cx=\"", ring ? "ring" : "dot",
                      s->colour % RK_CHART_COLOURS);
-    rk_svg_number(rk_scale_place(&p->x, s->x[i]), out);
+    rk_svg_number(rk_scale_position(&p->x, s->x[i]), out);
     rk_buffer_text(out, "\" cy=\"");
-    rk_svg_number(rk_scale_place(&p->y, s->y[i]), out);
+    rk_svg_number(rk_scale_position(&p->y, s->y[i]), out);
     rk_buffer_printf(out, "\" r=\"%g\">", ring ? radius + 2.5 : radius);
     char x[32], y[32], text[300];
     rk_short_number(s->x[i], x, sizeof x);

@@ -29,7 +29,7 @@ static rk_scale bars_scale(const rk_bars *b, double left, double right) {
         if (b->low && isfinite(b->values[i])) rk_range_add(&range, b->low[i], false);
         if (b->high && isfinite(b->values[i])) rk_range_add(&range, b->high[i], false);
     }
-    rk_scale scale = rk_scale_over(range, false, 0.02, left, right);
+    rk_scale scale = rk_scale_fit(range, false, 0.02, left, right);
     if (range.low == 0) scale.low = 0; /* bars stand on the edge */
     return scale;
 }
@@ -38,7 +38,7 @@ static void draw_bar(const rk_bars *b, const rk_scale *scale, size_t row, size_t
                      rk_buffer *out) {
     size_t i = row * b->n_series + series;
     if (!isfinite(b->values[i])) return;
-    double zero = rk_scale_place(scale, 0), end = rk_scale_place(scale, b->values[i]),
+    double zero = rk_scale_position(scale, 0), end = rk_scale_position(scale, b->values[i]),
            thick = bar_thickness(b);
     char number[32], text[400];
     rk_buffer_printf(out, "<rect class=\"bar c%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">",
@@ -50,8 +50,8 @@ static void draw_bar(const rk_bars *b, const rk_scale *scale, size_t row, size_t
     rk_svg_title(text, out);
     rk_buffer_text(out, "</rect>\n");
     if (!b->low || !b->high || !(b->high[i] > b->low[i])) return;
-    rk_svg_line("whisker", rk_scale_place(scale, b->low[i]), y + thick / 2 - 0.7,
-                rk_scale_place(scale, b->high[i]), y + thick / 2 - 0.7, out);
+    rk_svg_line("whisker", rk_scale_position(scale, b->low[i]), y + thick / 2 - 0.7,
+                rk_scale_position(scale, b->high[i]), y + thick / 2 - 0.7, out);
 }
 
 /* Numbers stand in a column of their own, where they can be compared. */
@@ -81,7 +81,7 @@ void rk_bars_draw(const rk_bars *b, double x, double y, rk_buffer *out) {
     rk_scale_ticks(&scale, (int)((right - left) / 90) + 1, &ticks);
     rk_chart_open(x, y, b->width, bars_height(b), b->title, out);
     for (size_t i = 0; i < ticks.n; i++) {
-        double place = rk_scale_place(&scale, ticks.values[i]);
+        double place = rk_scale_position(&scale, ticks.values[i]);
         rk_svg_line(ticks.values[i] == 0 ? "axis" : "grid", place, top - 4, place, bottom, out);
         rk_svg_text("tick", place, bottom + 16, "middle", ticks.texts[i], out);
     }

@@ -199,7 +199,7 @@ static void write_page(exchange *e) {
                           .ready = is_server_ready(e),
                           .seconds = rk_clock_seconds() - http->began,
                           .nonce = e->nonce};
-    rk_write_page(&page, &e->call.reply);
+    rk_write_status_page(&page, &e->call.reply);
 }
 
 static const char nothing_there[] = "there is no such model, version or resource";
@@ -208,7 +208,7 @@ static const char nothing_there[] = "there is no such model, version or resource
 static bool describe_status(exchange *e) {
     const rk_route *r = &e->route;
     int64_t number = r->label.data     ? e->call.version->number
-                     : r->version.data ? rk_version_number(r->version)
+                     : r->version.data ? rk_parse_version_number(r->version)
                                        : 0;
     return rk_describe_status(e->model, r->label.data || r->version.data ? &number : NULL, &e->call.reply);
 }
@@ -252,9 +252,10 @@ static enum MHD_Result describe_resource(exchange *e) {
             break;
         case RK_ROUTE_METRICS:
             type = "text/plain; version=0.0.4";
-            rk_metrics_write(http->options.metrics, http->options.models, http->options.config->n_models,
-                             rk_batcher_count(http->options.batcher), out);
-            if (http->options.log) rk_metrics_write_log(rk_request_log_count(http->options.log), out);
+            rk_server_metrics_write(http->options.metrics, http->options.models,
+                                    http->options.config->n_models, rk_batcher_count(http->options.batcher),
+                                    out);
+            if (http->options.log) rk_server_metrics_write_log(rk_request_log_count(http->options.log), out);
             break;
         default: /* RK_ROUTE_READY */
             ready = is_server_ready(e);
@@ -362,7 +363,7 @@ static enum MHD_Result handle_request(void *context, struct MHD_Connection *conn
     rk_watched_connection_headers_received(rk_watchdog_find(connection));
     set_request_id(e);
     if (rk_strdup(url, &e->url) != RK_OK) return send_error(e, 503, "memory ran out", true);
-    e->route = rk_route_of(e->url);
+    e->route = rk_parse_route(e->url);
     return check_request(e, method, version);
 }
 
@@ -388,7 +389,7 @@ static void count_request(const exchange *e) {
     bool probe = is_health_probe(e->route.kind) || e->route.kind == RK_ROUTE_MODEL_READY;
     if (!e->connection || (!e->route.post && (code < 400 || probe))) return;
     int64_t m = e->model ? e->model - o->models : o->config->n_models;
-    rk_metrics_count(&o->metrics[m], code, rk_clock_seconds() - e->began, e->call.n_rows);
+    rk_server_metrics_count(&o->metrics[m], code, rk_clock_seconds() - e->began, e->call.n_rows);
 }
 
 static void complete_request(void *context, struct MHD_Connection *connection, void **request,

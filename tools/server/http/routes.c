@@ -51,7 +51,7 @@ static void match_ending(const ending *endings, const char *at, rk_route *route)
         }
 }
 
-rk_route rk_route_of(const char *url) {
+rk_route rk_parse_route(const char *url) {
     rk_route route = {0};
     const char *at = url;
     bool v1 = skip_prefix(&at, "/v1/models/");

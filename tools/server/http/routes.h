@@ -33,6 +33,6 @@ typedef struct rk_route {
 } rk_route;
 
 /* url: the path alone, NUL at its end; the route's spans point into it. */
-rk_route rk_route_of(const char *url);
+rk_route rk_parse_route(const char *url);
 
 #endif

@@ -54,7 +54,7 @@ static void *run_watchdog(void *argument) {
     rk_watchdog *dog = argument;
     pthread_mutex_lock(&dog->mutex);
     while (!dog->stop) {
-        struct timespec until = rk_clock_after(CLOCK_MONOTONIC, LOOK_SECONDS);
+        struct timespec until = rk_clock_deadline(CLOCK_MONOTONIC, LOOK_SECONDS);
         pthread_cond_timedwait(&dog->stopped, &dog->mutex, &until);
         shut_down_overdue(dog);
     }

@@ -47,7 +47,7 @@ rk_status rk_read_value(rk_json *json, rk_request_column *column, size_t row) {
     rk_span text = {0};
     bool null;
     if (column->n_rows > row) return rk_json_error(json, "a column is given twice");
-    RK_TRY(rk_request_fill(column, row));
+    RK_TRY(rk_request_fill_missing(column, row));
     RK_TRY(rk_json_peek(json, &kind));
     if (kind == RK_JSON_ARRAY) return read_list(json, column);
     RK_TRY(rk_read_scalar(json, kind, &text, &null));
@@ -67,7 +67,9 @@ static rk_status check_kind(const rk_call *call) {
 
 typedef rk_status (*reader)(rk_call *, const rk_call_limits *, rk_json *, rk_request_rows *, size_t);
 static reader reader_of_kind(rk_call_kind kind) {
-    return kind == RK_CALL_INFER ? rk_read_v2 : kind == RK_CALL_RETRIEVE ? rk_read_retrieve : rk_read_v1;
+    return kind == RK_CALL_INFER      ? rk_read_request_v2
+           : kind == RK_CALL_RETRIEVE ? rk_read_retrieve
+                                      : rk_read_request_v1;
 }
 
 void rk_call_release(rk_call *call) {
@@ -89,7 +91,7 @@ rk_status rk_call_read(rk_call *call, const rk_call_limits *limits, rk_json *jso
 
 void rk_call_answer(rk_call *call, const float *predictions) {
     call->code = 200;
-    (call->kind == RK_CALL_INFER ? rk_write_v2 : rk_write_v1)(call, predictions);
+    (call->kind == RK_CALL_INFER ? rk_write_reply_v2 : rk_write_reply_v1)(call, predictions);
     rk_call_check_reply(call);
 }
 
@@ -103,7 +105,7 @@ void rk_call_fail_with(rk_call *call, int code, const char *message) {
     call->code = code;
     call->n_reply_json_bytes = -1;
     rk_buffer_text(&call->reply, "{\"error\": ");
-    rk_json_write_text(&call->reply, (rk_span){message, strlen(message)});
+    rk_json_write_string_repaired(&call->reply, (rk_span){message, strlen(message)});
     rk_buffer_text(&call->reply, "}\n");
 }
 

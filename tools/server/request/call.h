@@ -81,20 +81,20 @@ rk_status rk_read_value(rk_json *json, rk_request_column *column, size_t row);
 rk_status rk_read_scalar(rk_json *json, rk_json_kind kind, rk_span *text, bool *null);
 /* An array of objects, a row each; call->n_rows: how many. context: an object whose columns stand in for
  * those that a row does not have, or nothing. */
-rk_status rk_read_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span context,
-                       rk_request_rows *rows, size_t n_before);
+rk_status rk_read_request_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span context,
+                               rk_request_rows *rows, size_t n_before);
 /* An object of columns that the rows have not given, the same in each of them. given: the rows, as JSON. */
-rk_status rk_spread_context(rk_call *call, const rk_call_limits *limits, rk_span context, rk_span given,
-                            rk_request_rows *rows, size_t n_before);
+rk_status rk_copy_context_to_rows(rk_call *call, const rk_call_limits *limits, rk_span context, rk_span given,
+                                  rk_request_rows *rows, size_t n_before);
 /* The parts of TensorFlow Serving's REST API, and of the Open Inference Protocol. */
-rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
-                     size_t n_before);
-void rk_write_v1(rk_call *call, const float *predictions);
+rk_status rk_read_request_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
+                             rk_request_rows *rows, size_t n_before);
+void rk_write_reply_v1(rk_call *call, const float *predictions);
 rk_status rk_read_retrieve(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
                            size_t n_before);
-rk_status rk_read_v2(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
-                     size_t n_before);
-void rk_write_v2(rk_call *call, const float *predictions);
+rk_status rk_read_request_v2(rk_call *call, const rk_call_limits *limits, rk_json *json,
+                             rk_request_rows *rows, size_t n_before);
+void rk_write_reply_v2(rk_call *call, const float *predictions);
 
 /* Nine significant digits, from which the same f32 is read again; not finite: null. */
 void rk_write_f32(rk_buffer *out, float value);

@@ -24,13 +24,13 @@ rk_status rk_predict_rows(const rk_served_version *v, int worker, size_t n_rows,
 rk_status rk_call_run(rk_call *call, const rk_call_limits *limits, int worker, rk_call_memory *m) {
     const rk_served_version *v = call->version;
     rk_request_rows *rows = &v->rows[worker];
-    rk_request_rows_cut(rows, 0);
+    rk_request_rows_truncate(rows, 0);
     rows->takes_context = v->catalog == NULL;
     rk_status status = rk_call_read(call, limits, &m->json, rows, 0);
     rows->takes_context = false;
     RK_TRY(status);
     if (v->catalog) {
-        RK_TRY(rk_retrieve(call, limits, rows, v->sessions[worker], &m->retrieval));
+        RK_TRY(rk_run_retrieval(call, limits, rows, v->sessions[worker], &m->retrieval));
         rk_write_retrieved(call, &m->retrieval);
         return RK_OK;
     }

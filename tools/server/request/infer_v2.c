@@ -298,8 +298,8 @@ static rk_status read_outputs(rk_call *call, rk_json *json) {
     return RK_OK;
 }
 
-rk_status rk_read_v2(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
-                     size_t n_before) {
+rk_status rk_read_request_v2(rk_call *call, const rk_call_limits *limits, rk_json *json,
+                             rk_request_rows *rows, size_t n_before) {
     size_t n_json = call->n_json_bytes < 0 ? call->body.n_bytes : (size_t)call->n_json_bytes;
     RK_FAIL_IF(n_json > call->body.n_bytes, RK_BAD_DATA,
                "Inference-Header-Content-Length is more than the body has");
@@ -322,7 +322,7 @@ rk_status rk_read_v2(rk_call *call, const rk_call_limits *limits, rk_json *json,
         } else if (rk_span_equal(key, "id")) {
             RK_TRY(rk_json_text(json, &id));
             rk_buffer_clear(&call->id);
-            rk_json_write_text(&call->id, id);
+            rk_json_write_string_repaired(&call->id, id);
             RK_TRY(call->id.status);
         } else if (rk_span_equal(key, "parameters")) {
             RK_TRY(read_parameters(json, NULL, NULL, "binary_data_output", &as_bytes));
@@ -342,7 +342,7 @@ static void write_output(rk_call *call, const float *predictions, const output *
     const rk_served_version *v = call->version;
     const char *name = v->tasks[o->task].name;
     rk_buffer_text(out, "{\"name\": ");
-    rk_json_write_text(out, (rk_span){name, strlen(name)});
+    rk_json_write_string_repaired(out, (rk_span){name, strlen(name)});
     rk_buffer_printf(out, ", \"datatype\": \"FP32\", \"shape\": [%lld]", (long long)call->n_rows);
     if (o->as_bytes) {
         rk_buffer_printf(out, ", \"parameters\": {\"binary_data_size\": %lld}}", 4 * (long long)call->n_rows);
@@ -356,7 +356,7 @@ static void write_output(rk_call *call, const float *predictions, const output *
     rk_buffer_text(out, "]}");
 }
 
-void rk_write_v2(rk_call *call, const float *predictions) {
+void rk_write_reply_v2(rk_call *call, const float *predictions) {
     rk_buffer *out = &call->reply;
     const rk_served_version *v = call->version;
     bool any_bytes = false;

@@ -108,7 +108,7 @@ rk_status rk_request_add_value(rk_request_column *c, rk_span text, bool null) {
     return RK_OK;
 }
 
-rk_status rk_request_fill(rk_request_column *c, size_t n_rows) {
+rk_status rk_request_fill_missing(rk_request_column *c, size_t n_rows) {
     bool given = c->given;
     while (c->n_rows < n_rows) {
         RK_TRY(rk_request_add_row(c, false));
@@ -141,12 +141,12 @@ rk_status rk_request_rows_end(rk_request_rows *rows, size_t n_rows) {
         rk_request_column *column = &rows->columns[c];
         RK_FAIL_IF(column->required && !column->given && n_rows > column->n_rows, RK_BAD_DATA,
                    "column '%s' is missing\nhint: a value that is not known is null", column->name);
-        if (!column->is_context) RK_TRY(rk_request_fill(column, n_rows));
+        if (!column->is_context) RK_TRY(rk_request_fill_missing(column, n_rows));
     }
     return RK_OK;
 }
 
-void rk_request_rows_cut(rk_request_rows *rows, size_t n_rows) {
+void rk_request_rows_truncate(rk_request_rows *rows, size_t n_rows) {
     for (size_t i = 0; i < rows->n_columns; i++) {
         rk_request_column *c = &rows->columns[i];
         c->is_context = false;

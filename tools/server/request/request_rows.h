@@ -56,7 +56,7 @@ rk_status rk_request_add_row(rk_request_column *column, bool list);
 /* null: a missing value; text is not looked at. */
 rk_status rk_request_add_value(rk_request_column *column, rk_span text, bool null);
 /* The last n_rows - column->n_rows rows: without a value; or with those of row `row`. */
-rk_status rk_request_fill(rk_request_column *column, size_t n_rows);
+rk_status rk_request_fill_missing(rk_request_column *column, size_t n_rows);
 rk_status rk_request_repeat(rk_request_column *column, size_t row, size_t n_rows);
 
 /* A request begins. */
@@ -65,7 +65,7 @@ void rk_request_rows_begin(rk_request_rows *rows);
  * required column was not given. */
 rk_status rk_request_rows_end(rk_request_rows *rows, size_t n_rows);
 /* Back to the first n_rows. */
-void rk_request_rows_cut(rk_request_rows *rows, size_t n_rows);
+void rk_request_rows_truncate(rk_request_rows *rows, size_t n_rows);
 
 /* A struct array, whose columns that were never given are left out. Valid until the rows change; nothing is
  * to be released. */

@@ -50,8 +50,8 @@ static rk_status check_row_count(int64_t n, const rk_call_limits *limits) {
     return RK_OK;
 }
 
-rk_status rk_read_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span context,
-                       rk_request_rows *rows, size_t n_before) {
+rk_status rk_read_request_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span context,
+                               rk_request_rows *rows, size_t n_before) {
     RK_AUTO(rk_json_release) rk_json shared = {0};
     bool more;
     call->n_rows = 0;
@@ -119,8 +119,8 @@ enum { MAX_CONTEXT_BYTES = 1 << 27 };
 
 /* Where some rows have one of the context's columns and others may not, they are read again, each with the
  * context beside it. */
-rk_status rk_spread_context(rk_call *call, const rk_call_limits *limits, rk_span context, rk_span given,
-                            rk_request_rows *rows, size_t n_before) {
+rk_status rk_copy_context_to_rows(rk_call *call, const rk_call_limits *limits, rk_span context, rk_span given,
+                                  rk_request_rows *rows, size_t n_before) {
     RK_AUTO(rk_json_release) rk_json json = {0};
     rk_span key;
     bool more;
@@ -134,9 +134,9 @@ rk_status rk_spread_context(rk_call *call, const rk_call_limits *limits, rk_span
         if (!more) break;
         rk_request_column *column = rk_request_rows_find(rows, key);
         if (column && column->given && call->form == RK_FORM_ROWS) {
-            rk_request_rows_cut(rows, n_before);
+            rk_request_rows_truncate(rows, n_before);
             rk_json_start(&json, given, limits->max_depth);
-            return rk_read_rows(call, limits, &json, context, rows, n_before);
+            return rk_read_request_rows(call, limits, &json, context, rows, n_before);
         }
         if (column && !column->given && call->n_rows > 0) {
             RK_TRY(rk_read_value(&json, column, n_before));
@@ -168,8 +168,8 @@ static rk_status check_task(const rk_call *call) {
     return RK_OK;
 }
 
-rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
-                     size_t n_before) {
+rk_status rk_read_request_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
+                             rk_request_rows *rows, size_t n_before) {
     bool predict = call->kind == RK_CALL_PREDICT, more, found = false;
     const char *of_rows = predict ? "instances" : "examples";
     rk_span key, context = {0}, given = {0}, text;
@@ -186,7 +186,7 @@ rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
             found = true;
             call->form = are_rows ? RK_FORM_ROWS : RK_FORM_COLUMNS;
             given.data = json->at;
-            RK_TRY(are_rows ? rk_read_rows(call, limits, json, (rk_span){0}, rows, n_before)
+            RK_TRY(are_rows ? rk_read_request_rows(call, limits, json, (rk_span){0}, rows, n_before)
                             : read_columns(call, limits, json, rows, n_before));
             given.n_bytes = (size_t)(json->at - given.data);
         } else if (rk_span_equal(key, "context")) {
@@ -203,7 +203,7 @@ rk_status rk_read_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
     RK_FAIL_IF(!found, RK_BAD_DATA, "the request has no \"%s\"%s", of_rows,
                predict ? " and no \"inputs\"" : "");
     RK_TRY(check_task(call));
-    return context.data ? rk_spread_context(call, limits, context, given, rows, n_before) : RK_OK;
+    return context.data ? rk_copy_context_to_rows(call, limits, context, given, rows, n_before) : RK_OK;
 }
 
 /* A number a row of one task, in brackets. */
@@ -219,7 +219,7 @@ static void write_column(rk_buffer *out, const float *predictions, int64_t n, in
 static void write_key(rk_buffer *out, const rk_call *call, int32_t task) {
     const char *name = call->version->tasks[task].name;
     if (task) rk_buffer_text(out, ", ");
-    rk_json_write_text(out, (rk_span){name, strlen(name)});
+    rk_json_write_string_repaired(out, (rk_span){name, strlen(name)});
     rk_buffer_text(out, ": ");
 }
 
@@ -249,7 +249,7 @@ static void write_classes(const rk_call *call, rk_buffer *out, const float *pred
     rk_buffer_text(out, "]");
 }
 
-void rk_write_v1(rk_call *call, const float *predictions) {
+void rk_write_reply_v1(rk_call *call, const float *predictions) {
     rk_buffer *out = &call->reply;
     int32_t n_tasks = call->version->n_tasks;
     bool predict = call->kind == RK_CALL_PREDICT, rows = call->form == RK_FORM_ROWS;

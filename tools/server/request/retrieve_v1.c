@@ -37,7 +37,7 @@ rk_status rk_read_retrieve(rk_call *call, const rk_call_limits *limits, rk_json 
         if (rk_span_equal(key, "instances")) {
             if (given.data) return rk_json_error(json, "rows are given twice");
             given.data = json->at;
-            RK_TRY(rk_read_rows(call, limits, json, (rk_span){0}, rows, n_before));
+            RK_TRY(rk_read_request_rows(call, limits, json, (rk_span){0}, rows, n_before));
             given.n_bytes = (size_t)(json->at - given.data);
         } else if (rk_span_equal(key, "context")) {
             if (context.data) return rk_json_error(json, "\"context\" is given twice");
@@ -57,7 +57,7 @@ rk_status rk_read_retrieve(rk_call *call, const rk_call_limits *limits, rk_json 
                "the request has no \"context\" and no \"instances\"");
     call->form = given.data ? RK_FORM_ROWS : RK_FORM_COLUMNS;
     if (!given.data) call->n_rows = 1;
-    return context.data ? rk_spread_context(call, limits, context, given, rows, n_before) : RK_OK;
+    return context.data ? rk_copy_context_to_rows(call, limits, context, given, rows, n_before) : RK_OK;
 }
 
 static int compare_items(const void *a, const void *b) {
@@ -175,8 +175,8 @@ static rk_status search_all_users(const rk_call *call, rk_request_rows *rows, rk
     return RK_OK;
 }
 
-rk_status rk_retrieve(rk_call *call, const rk_call_limits *limits, rk_request_rows *rows, rk_session *session,
-                      rk_retrieval *m) {
+rk_status rk_run_retrieval(rk_call *call, const rk_call_limits *limits, rk_request_rows *rows,
+                           rk_session *session, rk_retrieval *m) {
     int64_t n_items = rk_item_catalog_n_items(call->version->catalog);
     m->k = call->k < n_items ? call->k : n_items;
     RK_FAIL_IF(call->n_rows > 0 && m->k > limits->max_rows / call->n_rows, RK_INVALID_ARGUMENT,
@@ -199,7 +199,7 @@ static void write_user(const rk_item_catalog *catalog, rk_buffer *out, const int
     for (; n < k && items[n] >= 0; n++) {
         const char *name = rk_item_catalog_name(catalog, items[n], room, &n_bytes);
         if (n) rk_buffer_text(out, ", ");
-        rk_json_write_text(out, (rk_span){name, n_bytes});
+        rk_json_write_string_repaired(out, (rk_span){name, n_bytes});
     }
     rk_buffer_text(out, "], \"scores\": [");
     for (int64_t i = 0; i < n; i++) {

@@ -13,7 +13,7 @@
 
 #include <reckon/reckon.h>
 
-#include "cuda/device/copy.h"
+#include "cuda/device/device_copy.h"
 #include "cuda/device/device.h"
 #include "embedding/cuda/device_tables.h"
 #include "workload.h"

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "batch/ids.h"
-#include "batch/narrow.h"
+#include "batch/narrow_integers.h"
 
 /* What stands before the columns. */
 typedef struct head {

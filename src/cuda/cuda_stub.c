@@ -20,7 +20,7 @@ void rk_device_free(rk_device *device, void *memory) {}
 void rk_device_free_host(rk_device *device, void *memory) {}
 void rk_device_unpin(rk_device *device, void *memory) {}
 void rk_stream_free(rk_stream *stream) {}
-void rk_stream_event_free(rk_stream_event *mark) {}
+void rk_stream_event_free(rk_stream_event *event) {}
 void rk_launch_graph_free(rk_launch_graph *graph) {}
 
 /* X(what it returns, name, parameters) */
@@ -33,19 +33,19 @@ void rk_launch_graph_free(rk_launch_graph *graph) {}
     X(rk_status, rk_stream_create, (rk_device *device, rk_stream * *out))                                  \
     X(rk_device *, rk_stream_device, (const rk_stream *stream))                                            \
     X(rk_status, rk_stream_sync, (rk_stream *stream))                                                      \
-    X(void, rk_stream_wait_for_stream, (rk_stream *stream, rk_stream *other))                                         \
-    X(rk_status, rk_stream_event_create, (rk_device *device, rk_stream_event * *out))                        \
-    X(void, rk_stream_record_event, (rk_stream *stream, rk_stream_event *mark))                                 \
-    X(void, rk_stream_wait_event, (rk_stream *stream, rk_stream_event *mark))                                \
-    X(rk_status, rk_stream_event_sync, (rk_stream_event *mark))                                              \
+    X(void, rk_stream_wait_for_stream, (rk_stream *stream, rk_stream *other))                              \
+    X(rk_status, rk_stream_event_create, (rk_device *device, rk_stream_event * *out))                      \
+    X(void, rk_stream_record_event, (rk_stream *stream, rk_stream_event *event))                           \
+    X(void, rk_stream_wait_event, (rk_stream *stream, rk_stream_event *event))                             \
+    X(rk_status, rk_stream_event_sync, (rk_stream_event *event))                                           \
     X(void, rk_stream_upload, (rk_stream *stream, void *to_device, const void *from_host, size_t n_bytes)) \
     X(void, rk_stream_download,                                                                            \
       (rk_stream *stream, void *to_host, const void *from_device, size_t n_bytes))                         \
     X(void, rk_stream_copy, (rk_stream *stream, void *to_device, const void *from_device, size_t n_bytes)) \
     X(void, rk_stream_fill, (rk_stream *stream, void *device_memory, int byte, size_t n_bytes))            \
-    X(rk_status, rk_device_upload,                                                                          \
+    X(rk_status, rk_device_upload,                                                                         \
       (rk_device *device, void *to_device, const void *from_host, size_t n_bytes))                         \
-    X(rk_status, rk_device_download,                                                                           \
+    X(rk_status, rk_device_download,                                                                       \
       (rk_device *device, void *to_host, const void *from_device, size_t n_bytes))                         \
     X(rk_status, rk_stream_capture_begin, (rk_stream *stream))                                             \
     X(rk_status, rk_stream_capture_end, (rk_stream *stream, rk_launch_graph * *out))                       \

@@ -8,23 +8,23 @@
 
 #include "cuda/libraries/blas.h"
 #include "cuda/dense/candidate_loss.h"
-#include "cuda/device/copy.h"
+#include "cuda/device/device_copy.h"
 #include "cuda/dense/dense.h"
-#include "cuda/metrics/item_positions.h"
+#include "cuda/metrics/ranking_positions.h"
 #include "cuda/metrics/metrics.h"
 #include "cuda/tables/row_exchange.h"
 #include "cuda/libraries/sort.h"
 #include "cuda/tables/table.h"
 
-#define RK_CUDA_LAUNCH_LIST(X)  \
-    RK_CUDA_BLAS_LIST(X)        \
-    RK_CUDA_CANDIDATES_LIST(X)  \
-    RK_CUDA_COPY_LIST(X)        \
-    RK_CUDA_SORT_LIST(X)        \
-    RK_CUDA_TABLE_LIST(X)       \
-    RK_CUDA_DENSE_LIST(X)       \
-    RK_CUDA_METRICS_LIST(X)     \
-    RK_CUDA_ITEM_PLACES_LIST(X) \
+#define RK_CUDA_LAUNCH_LIST(X)        \
+    RK_CUDA_BLAS_LIST(X)              \
+    RK_CUDA_CANDIDATES_LIST(X)        \
+    RK_CUDA_COPY_LIST(X)              \
+    RK_CUDA_SORT_LIST(X)              \
+    RK_CUDA_TABLE_LIST(X)             \
+    RK_CUDA_DENSE_LIST(X)             \
+    RK_CUDA_METRICS_LIST(X)           \
+    RK_CUDA_RANKING_POSITIONS_LIST(X) \
     RK_CUDA_RANKS_LIST(X)
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/failure.h"
 #include "base/memory.h"
-#include "base/sorted.h"
+#include "base/sorted_contains.h"
 #include "base/thread/parallel.h"
 #include "batch/ids.h"
 #include "index/id_set.h"

@@ -5,7 +5,7 @@
 
 #include "kernels/inline/exponential.h"
 #include "kernels/kernel_list.h"
-#include "kernels/inline/lanes.h"
+#include "kernels/inline/lane_sum.h"
 
 #define FOR_LANES for (int l = 0; l < RK_LANES; l++)
 

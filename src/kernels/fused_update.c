@@ -3,7 +3,7 @@
 
 #include "base/tree_sum.h"
 #include "kernels/kernel_list.h"
-#include "kernels/inline/row_bits.h"
+#include "kernels/inline/row_load_store.h"
 #include "kernels/inline/row_sum.h"
 #include "kernels/inline/optimizer_rules.h"
 

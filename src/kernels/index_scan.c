@@ -4,7 +4,7 @@
 #endif
 
 #include "base/float16.h"
-#include "kernels/inline/lanes.h"
+#include "kernels/inline/lane_sum.h"
 #include "kernels/kernel_list.h"
 
 #ifdef __AVX512BW__

@@ -15,7 +15,7 @@ typedef int64_t rk_loose_i64 __attribute__((aligned(1), may_alias));
  * Sums stay within 32 bits: the sum over d of 255 * |query[d]| is below 2^31. */
 void rk_code_products(const uint8_t *codes, int64_t n, int32_t dim, const int16_t *query, int32_t *out);
 
-/* The same in f32, in sixteen lanes (inline/lanes.h):
+/* The same in f32, in sixteen lanes (inline/lane_sum.h):
  *     for i in 0 .. n-1:
  *         out[i] = sum over d of rows[i * dim + d] * query[d] */
 void rk_row_products(const rk_loose_f32 *rows, int64_t n, int32_t dim, const float *query, float *out);

@@ -1,7 +1,7 @@
 /* The bodies of rk_interaction_forward and _backward (kernels/kernels.h), compiled once for each instruction
  * set. */
 #include "kernels/kernel_list.h"
-#include "kernels/inline/lanes.h"
+#include "kernels/inline/lane_sum.h"
 
 void RK_KERNEL_NAME(rk_interaction_forward)(const rk_real *x, int64_t n, int32_t n_vectors, int32_t dim,
                                             rk_real *out) {

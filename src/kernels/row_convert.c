@@ -1,7 +1,7 @@
 /* The bodies of rk_row_load, rk_row_store, rk_bf16_round, rk_halves_round, rk_halves_widen and
  * rk_rows_quantize (kernels/kernels.h), compiled once for each instruction set. */
 #include "kernels/kernel_list.h"
-#include "kernels/inline/row_bits.h"
+#include "kernels/inline/row_load_store.h"
 
 void RK_KERNEL_NAME(rk_row_load)(const rk_rows *rows, int64_t row, float *out) {
     load_row(rows, row, out);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "metrics/rank_order.h"
+#include "metrics/rank_sort.h"
 
 struct rk_metrics {
     bool binary, optional;

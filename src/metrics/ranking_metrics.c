@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sorted.h"
+#include "base/sorted_contains.h"
 #include "base/memory.h"
 #include "base/text/text.h"
 #include "metrics/metrics.h"
-#include "metrics/rank_order.h"
+#include "metrics/rank_sort.h"
 
 /* A score and its item as one number: the larger, the earlier in the ranking. Distinct for distinct items, so
  * every order is the same. */

@@ -27,8 +27,8 @@ rk_status rk_model_metrics(void *context, bool binary, int64_t n, const rk_metri
     return rk_comm_agree(rk_model_trainers(model), status);
 }
 
-rk_status rk_model_item_positions(rk_model *model, const rk_item_positions *args) {
-    return model->engine->item_positions(model, args);
+rk_status rk_model_ranking_positions(rk_model *model, const rk_ranking_positions *args) {
+    return model->engine->ranking_positions(model, args);
 }
 
 rk_embeddings *rk_model_embeddings(rk_model *model) {

@@ -13,10 +13,10 @@
 #include "embedding/planner/sharding_planner.h"
 #include "kernels/inline/metric_rules.h"
 #include "model/step/rank_batch.h"
-#include "model/cuda/device.h"
+#include "model/cuda/model_device.h"
 #include "model/model_config.h"
 #include "nn/dense_optimizer.h"
-#include "nn/item_positions.h"
+#include "nn/ranking_positions.h"
 
 static inline void rk_model_auto_free(rk_model **model) { /* for RK_AUTO */
     rk_model_free(*model);
@@ -94,8 +94,8 @@ bool rk_model_has_device(const rk_model *model); /* a GPU */
 rk_status rk_model_metrics(void *model, bool binary, int64_t n, const rk_metric_sample *samples,
                            const int64_t *groups, rk_metric_totals *out);
 
-/* Of a two_tower, by the GPU, between steps: nn/item_positions.h. */
-rk_status rk_model_item_positions(rk_model *model, const rk_item_positions *args);
+/* Of a two_tower, by the GPU, between steps: nn/ranking_positions.h. */
+rk_status rk_model_ranking_positions(rk_model *model, const rk_ranking_positions *args);
 
 /* cuts [trainers + 1]: of a batch, trainer r needs samples cuts[r] .. cuts[r+1]-1, as far as there are any,
  * and no other; a batch of no more samples than the last cut. */

@@ -141,8 +141,8 @@ static inline bool rk_model_learns_pairs(const rk_model *model) {
     return model->preset && model->preset->pairs;
 }
 
-/* Tasks (tasks.c): as the schema has them; logits that the preset or the layers have to make; outputs of the
- * graph from those. Nodes that are made here have names that no layer may have. */
+/* Tasks (model_tasks.c): as the schema has them; logits that the preset or the layers have to make; outputs
+ * of the graph from those. Nodes that are made here have names that no layer may have. */
 #define RK_LOG_VARIANCES_NAME "task_log_variances"
 rk_status rk_model_tasks_init(rk_model *model, const rk_data_schema *schema);
 int32_t rk_model_n_logits(const rk_model *model);

@@ -7,7 +7,7 @@
 #include "base/thread/parallel.h"
 #include "base/tree_sum.h"
 #include "kernels/kernels.h"
-#include "kernels/inline/lanes.h"
+#include "kernels/inline/lane_sum.h"
 #include "gemm/gemm.h"
 
 /* ROWS samples are held against all candidates at once; the blocks of a group one after another, which share

@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "base/thread/parallel.h"
-#include "kernels/inline/lanes.h"
+#include "kernels/inline/lane_sum.h"
 
 enum { CHUNK = 8192 };
 

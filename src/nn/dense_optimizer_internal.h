@@ -3,7 +3,7 @@
 #define RK_NN_DENSE_OPTIMIZER_INTERNAL_H
 
 #include "nn/dense_optimizer.h"
-#include "optim/slots.h"
+#include "optim/optimizer_slots.h"
 
 /* One piece of work: a chunk of a tensor, one of its rows, or all of it, by the optimizer's kind. */
 typedef struct rk_dense_piece {

@@ -1,7 +1,7 @@
 /* Messages that do not say where files stand. */
 #include "testing.h"
 
-#include "base/text/short_paths.h"
+#include "base/text/shorten_paths.h"
 
 static void check(const char *message, const char *root, const char *expected) {
     rk_buffer out = {0};

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "batch/ids.h"
-#include "batch/narrow.h"
+#include "batch/narrow_integers.h"
 
 enum { N = 12, PER_SAMPLE = 3 };
 

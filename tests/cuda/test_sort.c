@@ -2,7 +2,7 @@
 #include "cuda/device_testing.h"
 
 #include "base/rng.h"
-#include "cuda/device/copy.h"
+#include "cuda/device/device_copy.h"
 #include "cuda/libraries/sort.h"
 
 enum { MOST = 300000 }; /* many tiles of CUB's */

@@ -8,7 +8,7 @@
 #include "embedding/sharded_kind.h"
 
 #include "cuda/dense/dense_update.h"
-#include "embedding/cuda_sharded/device_sharded.h"
+#include "embedding/cuda_sharded/device_sharded_store.h"
 
 typedef struct device_subject {
     rk_store store;

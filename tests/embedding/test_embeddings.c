@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "collection_steps.h"
 #include "embedding/local/collection.h"
-#include "optim/slots.h"
+#include "optim/optimizer_slots.h"
 
 enum { ROWS = 30, DIM = 5, N = 6 };
 

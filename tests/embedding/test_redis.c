@@ -9,7 +9,7 @@
 #include "embedding/redis/redis_client.h"
 #include "embedding/redis/row_cache.h"
 #include "embedding/redis/row_manifest.h"
-#include "embedding/redis/slot_map.h"
+#include "embedding/redis/redis_slot_map.h"
 
 static void test_urls(void **state) {
     (void)state;

@@ -15,7 +15,7 @@
 
 #include "base/memory.h"
 #include "embedding/redis/redis_client.h"
-#include "embedding/redis/slot_map.h"
+#include "embedding/redis/redis_slot_map.h"
 
 enum { CONNECTIONS = 200, QUESTION_BYTES = 4096, FILES = 1024, N_KEYS = 40 };
 static const rk_redis_limits limits = {.timeout = 20};

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "embedding/redis/redis_client.h"
 #include "embedding/redis/row_manifest.h"
-#include "embedding/redis/slot_map.h"
+#include "embedding/redis/redis_slot_map.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

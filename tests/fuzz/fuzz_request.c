@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "server/repository.h"
-#include "server/request/call.h"
+#include "server/request/request_call.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "kernels/inline/lanes.h"
+#include "kernels/inline/lane_sum.h"
 
 enum { N = 1200, DIM = 19, N_QUERIES = 37, K = 10 };
 

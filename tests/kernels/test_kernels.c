@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/float16.h"
-#include "kernels/inline/lanes.h"
+#include "kernels/inline/lane_sum.h"
 
 /* The normal distribution's values at the quantiles that the words give, by bisection of erfc in double. */
 static double quantile(double p) {

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/float16.h"
-#include "kernels/inline/lanes.h"
+#include "kernels/inline/lane_sum.h"
 
 /* Forms of rows: the dtypes, and codes of 8 and of 4 bits whose tails stand behind them or apart. */
 enum { CODES_BEHIND = RK_ROW_DTYPE_COUNT, N_FORMS = RK_ROW_DTYPE_COUNT + 4, ROW_BYTES = 4 * MAX_DIM };

@@ -5,7 +5,7 @@
 
 #include "base/rng.h"
 #include "optim/optimizer_config.h"
-#include "optim/slots.h"
+#include "optim/optimizer_slots.h"
 
 #include "../golden/optimizers.h"
 

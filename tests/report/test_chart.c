@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "base/text/markup.h"
+#include "base/text/markup_escape.h"
 #include "report/chart/chart.h"
 #include "report/chart/axis_scale.h"
 #include "report/chart/svg.h"

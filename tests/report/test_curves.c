@@ -7,9 +7,9 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "report/curves.h"
+#include "report/prediction_curves.h"
 #include "report/run_record.h"
-#include "report/settings.h"
+#include "report/run_settings.h"
 
 enum { N = 300 };
 static float predictions[N], labels[N], weights[N];

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "server/request/call.h"
+#include "server/request/request_call.h"
 
 static rk_status skip_all(const char *text, size_t n_bytes) {
     rk_json json = {0};

@@ -4,7 +4,7 @@
 #ifndef RK_REPORT_IMPORTANCE_H
 #define RK_REPORT_IMPORTANCE_H
 
-#include "report/samples.h"
+#include "report/predicted_samples.h"
 
 typedef struct rk_importance_options {
     int32_t n_repeats; /* permutations of each feature; their mean is the importance */

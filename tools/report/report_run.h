@@ -7,7 +7,7 @@
 #include "metrics/metrics.h"
 #include "report/importance.h"
 #include "report/run_record.h"
-#include "report/settings.h"
+#include "report/run_settings.h"
 
 typedef struct rk_report_task {
     char *name;

@@ -7,7 +7,7 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "base/text/text.h"
-#include "base/text/markup.h"
+#include "base/text/markup_escape.h"
 #include "report/chart/chart.h"
 #include "report/report_internal.h"
 #include "report/chart/svg.h"

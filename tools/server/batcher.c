@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/thread/clock.h"
 #include "base/thread/trace.h"
-#include "server/request/log_call.h"
+#include "server/request/request_call_log.h"
 
 typedef struct worker {
     rk_batcher *batcher;

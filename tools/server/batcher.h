@@ -4,7 +4,7 @@
 #define RK_SERVER_BATCHER_H
 
 #include "server/log/request_log.h"
-#include "server/request/call.h"
+#include "server/request/request_call.h"
 
 typedef struct rk_batcher rk_batcher;
 

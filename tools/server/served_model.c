@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/thread/background.h"
+#include "base/thread/run_in_background.h"
 
 /* Of those in use; under the mutex. */
 static rk_served_version *find_version(const rk_served_model *model, int64_t number) {

@@ -12,7 +12,7 @@
 #include "base/struct_size.h"
 #include "base/thread/clock.h"
 #include "base/thread/instruction_set.h"
-#include "server/http/admin.h"
+#include "server/http/admin_socket.h"
 #include "server/http/http_server.h"
 
 struct rk_server {

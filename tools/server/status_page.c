@@ -7,10 +7,10 @@
 #include <reckon/version.h>
 
 #include "base/memory.h"
-#include "base/text/markup.h"
+#include "base/text/markup_escape.h"
 #include "format/json_text.h"
 #include "server/assets.h"
-#include "server/descriptions.h"
+#include "server/model_descriptions.h"
 
 static void write_time(double seconds, rk_buffer *out) {
     char text[32];

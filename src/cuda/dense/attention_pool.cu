@@ -1,7 +1,7 @@
 /* A sequence by its weights (nn/ops/op_attention_pool.c), a warp a sample. */
 #include "cuda/platform.h"
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 __device__ static inline int64_t length_of_sample(const float *lengths, int64_t stride, int64_t s,
                                                   int64_t rows) {

@@ -2,7 +2,7 @@
  * squares around it (SQUARES), and those of backward (BY_COLUMN). */
 #include "cuda/platform.h"
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 __global__ static void finish_statistics_kernel(int64_t n, int64_t cols, rk_cuda_batch_norm a) {
     int64_t c = rk_thread_number();

@@ -5,7 +5,7 @@ extern "C" {
 #include "kernels/inline/scalar_rules.h"
 }
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 __global__ static void add_bias_kernel(int64_t n, int64_t cols, const float *x, const float *b, float *y) {
     int64_t i = 4 * rk_thread_number();

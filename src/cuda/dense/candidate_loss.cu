@@ -2,7 +2,7 @@
 #include "cuda/platform.h"
 
 #include "cuda/dense/candidate_loss.h"
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 /* The largest of a block, in every thread; shared as rk_block_sum_f64's. */
 __device__ static inline float block_max(float x, double *shared) {

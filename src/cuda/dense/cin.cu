@@ -2,7 +2,7 @@
  * counts rows of dim. */
 #include "cuda/platform.h"
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 __global__ static void cin_products_kernel(int64_t n, int64_t fields, int64_t maps, const float *x0,
                                            const float *x, float *to) {

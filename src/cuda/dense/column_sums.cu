@@ -3,7 +3,7 @@
  * once; the pieces' sums are 1/64 of that or less. */
 #include "cuda/platform.h"
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 extern "C" {
 #include "base/float16.h"

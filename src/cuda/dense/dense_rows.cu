@@ -1,7 +1,7 @@
 /* Moving and combining rows: columns into and out of wider arrays, transposes, sums and products by row. */
 #include "cuda/platform.h"
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 __global__ static void copy_columns_kernel(int64_t n, int64_t cols, const float *from, int64_t from_stride,
                                            float *to, int64_t to_stride, bool overwrite) {

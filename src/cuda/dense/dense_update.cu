@@ -8,7 +8,7 @@ extern "C" {
 #include "kernels/inline/optimizer_rules.h"
 }
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 /* g += l2 w, and the squares. */
 __global__ static void add_l2_and_sum_squares_kernel(rk_cuda_dense a) {

@@ -6,7 +6,7 @@ extern "C" {
 #include "base/rng.h"
 }
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 /* Values in groups: the four of a thread may be of several. */
 __global__ static void dropout_groups_kernel(rk_cuda_dropout_args a, const float *from, float *to,

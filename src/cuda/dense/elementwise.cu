@@ -5,7 +5,7 @@ extern "C" {
 #include "kernels/inline/scalar_rules.h"
 }
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 __device__ static inline float unary_value(rk_cuda_unary_kind kind, float x) {
     switch (kind) {

@@ -2,7 +2,7 @@
  * (nn/ops/op_cross_v1.c): a warp a sample. */
 #include "cuda/platform.h"
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 __global__ static void fm_kernel(int64_t n, int64_t rows, int64_t cols, const float *x, float *y,
                                  float *sums) {

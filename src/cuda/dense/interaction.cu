@@ -6,7 +6,7 @@
  * 4 rows: bound by memory up to about 30 rows. More than 64 rows go by plain loops. */
 #include "cuda/platform.h"
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 enum {
     SLAB = 32,         /* columns in shared memory at a time */

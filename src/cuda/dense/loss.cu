@@ -6,7 +6,7 @@ extern "C" {
 #include "kernels/inline/scalar_rules.h"
 }
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 __device__ static inline bool has_learned_weight(const rk_cuda_loss_args &a, int t) {
     return a.log_variances && a.tasks[t].learned && a.shares[t] > 0;

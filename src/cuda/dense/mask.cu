@@ -1,7 +1,7 @@
 /* Which rows are there (nn/ops/op_mask.c), and the weights of attention among those. */
 #include "cuda/platform.h"
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 __global__ static void mask_kernel(int64_t n, int64_t rows, int64_t count, const float *lengths,
                                    int64_t stride, float *y) {

@@ -1,7 +1,7 @@
 /* Normalizing rows: layer norm and lengths, a warp a row, sums in f64 as on the CPU. */
 #include "cuda/platform.h"
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 __global__ static void layer_norm_kernel(int64_t rows, int64_t cols, int64_t scale_rows, double epsilon,
                                          const float *x, const float *gamma, const float *beta, float *y,

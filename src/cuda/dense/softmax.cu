@@ -1,7 +1,7 @@
 /* Softmax over the columns of each row, a warp a row. */
 #include "cuda/platform.h"
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 __global__ static void softmax_kernel(int64_t rows, int64_t cols, const float *x, float *y) {
     int64_t r = rk_warp_number();

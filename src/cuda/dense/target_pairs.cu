@@ -2,7 +2,7 @@
  * sample. */
 #include "cuda/platform.h"
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 __global__ static void target_pairs_kernel(int64_t n, int64_t rows, int64_t cols, const float *q,
                                            const float *k, float *y) {

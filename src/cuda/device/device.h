@@ -67,13 +67,13 @@ rk_status rk_stream_sync(rk_stream *stream); /* wait for all of its work; the de
 
 /* What `stream` is given from now on begins after all that `other` has been given so far. */
 void rk_stream_wait_for_stream(rk_stream *stream, rk_stream *other);
-/* The same in two steps: mark a place now, wait for it later, or on the host. A mark may be set again; one
- * never set is passed at once. */
+/* The same in two steps: record an event now, wait for it later, or on the host. An event may be recorded
+ * again; one never set is passed at once. */
 rk_status rk_stream_event_create(rk_device *device, rk_stream_event **out);
-void rk_stream_event_free(rk_stream_event *mark);
-void rk_stream_record_event(rk_stream *stream, rk_stream_event *mark);
-void rk_stream_wait_event(rk_stream *stream, rk_stream_event *mark);
-rk_status rk_stream_event_sync(rk_stream_event *mark);
+void rk_stream_event_free(rk_stream_event *event);
+void rk_stream_record_event(rk_stream *stream, rk_stream_event *event);
+void rk_stream_wait_event(rk_stream *stream, rk_stream_event *event);
+rk_status rk_stream_event_sync(rk_stream_event *event);
 
 /* Copies. The host's side must be pinned (rk_device_alloc_host) and stay as it is until the stream has done
  * the copy. */
@@ -89,7 +89,7 @@ rk_status rk_device_download(rk_device *device, void *to_host, const void *from_
 /* What the stream is given between begin and end is kept instead of done, and can then be run again and again
  * with one call. Arguments are kept as they are: what changes from run to run must be in the device's memory.
  * Other streams that wait for this one and that this one waits for in the end take part; nothing in it may
- * wait for work that is not, nothing else for a mark that is set in it, and no memory is allocated
+ * wait for work that is not, nothing else for an event that is recorded in it, and no memory is allocated
  * meanwhile. */
 rk_status rk_stream_capture_begin(rk_stream *stream);
 rk_status rk_stream_capture_end(rk_stream *stream, rk_launch_graph **out);

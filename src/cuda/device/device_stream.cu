@@ -2,7 +2,7 @@
 
 struct rk_stream_event {
     rk_device *device;
-    cudaEvent_t event;
+    cudaEvent_t handle;
     bool is_set;
 };
 struct rk_launch_graph {
@@ -63,48 +63,48 @@ rk_status rk_stream_sync(rk_stream *stream) {
 }
 
 void rk_stream_wait_for_stream(rk_stream *stream, rk_stream *other) {
-    record_failure(stream, cudaEventRecord(other->reached, rk_stream_native(other)), "setting a mark");
+    record_failure(stream, cudaEventRecord(other->reached, rk_stream_native(other)), "recording an event");
     record_failure(stream, cudaStreamWaitEvent(rk_stream_native(stream), other->reached, 0),
                    "waiting for a stream");
 }
 
 rk_status rk_stream_event_create(rk_device *device, rk_stream_event **out) {
-    rk_stream_event *mark;
+    rk_stream_event *event;
     rk_device_make_current(device);
-    RK_TRY(rk_alloc(1, sizeof *mark, &mark));
-    mark->device = device;
-    cudaError_t error = cudaEventCreateWithFlags(&mark->event, cudaEventDisableTiming);
+    RK_TRY(rk_alloc(1, sizeof *event, &event));
+    event->device = device;
+    cudaError_t error = cudaEventCreateWithFlags(&event->handle, cudaEventDisableTiming);
     if (error == cudaSuccess) {
-        *out = mark;
+        *out = event;
         return RK_OK;
     }
-    rk_free(mark);
-    return rk_cuda_error(error, "a mark cannot be made");
+    rk_free(event);
+    return rk_cuda_error(error, "an event cannot be made");
 }
 
-void rk_stream_event_free(rk_stream_event *mark) {
-    if (!mark) return;
-    rk_device_make_current(mark->device);
-    (void)cudaEventDestroy(mark->event);
-    rk_free(mark);
+void rk_stream_event_free(rk_stream_event *event) {
+    if (!event) return;
+    rk_device_make_current(event->device);
+    (void)cudaEventDestroy(event->handle);
+    rk_free(event);
 }
 
-void rk_stream_record_event(rk_stream *stream, rk_stream_event *mark) {
-    record_failure(stream, cudaEventRecord(mark->event, rk_stream_native(stream)), "setting a mark");
-    mark->is_set = true;
+void rk_stream_record_event(rk_stream *stream, rk_stream_event *event) {
+    record_failure(stream, cudaEventRecord(event->handle, rk_stream_native(stream)), "recording an event");
+    event->is_set = true;
 }
 
-void rk_stream_wait_event(rk_stream *stream, rk_stream_event *mark) {
-    if (mark->is_set)
-        record_failure(stream, cudaStreamWaitEvent(rk_stream_native(stream), mark->event, 0),
-                       "waiting for a mark");
+void rk_stream_wait_event(rk_stream *stream, rk_stream_event *event) {
+    if (event->is_set)
+        record_failure(stream, cudaStreamWaitEvent(rk_stream_native(stream), event->handle, 0),
+                       "waiting for an event");
 }
 
-rk_status rk_stream_event_sync(rk_stream_event *mark) {
-    rk_device_make_current(mark->device);
-    if (mark->is_set)
-        rk_device_record_failure(mark->device, cudaEventSynchronize(mark->event), "work on the GPU");
-    return rk_device_failure(mark->device);
+rk_status rk_stream_event_sync(rk_stream_event *event) {
+    rk_device_make_current(event->device);
+    if (event->is_set)
+        rk_device_record_failure(event->device, cudaEventSynchronize(event->handle), "work on the GPU");
+    return rk_device_failure(event->device);
 }
 
 static void copy_memory(rk_stream *stream, void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind,

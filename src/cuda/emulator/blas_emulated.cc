@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cuda/libraries/blas_multiply.h"
-#include "cuda/emulator/queue.h"
+#include "cuda/emulator/emulator_queue.h"
 
 struct rk_blas {
     std::vector<rk_blas_shape> chosen;

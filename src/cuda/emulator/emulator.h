@@ -41,7 +41,7 @@ struct rk_emulator_kernel {
 /* Queues a kernel; `thread` runs one thread of it. */
 void rk_emulator_queue_kernel(const rk_emulator_kernel &kernel, cudaStream_t stream,
                               std::function<void()> thread);
-/* Runs all blocks (block.cc). */
+/* Runs all blocks (emulator_block.cc). */
 void rk_emulator_run_kernel(const rk_emulator_kernel &kernel, const std::function<void()> &thread);
 
 void rk_emulator_check_pointer(const char *kernel, const void *pointer);

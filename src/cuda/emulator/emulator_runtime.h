@@ -1,5 +1,6 @@
 /* The functions of the CUDA runtime that src/cuda uses, with their own names and meanings, over queues that
- * are worked off when somebody waits (queue.cc) and memory that only that work can reach (memory.cc). */
+ * are worked off when somebody waits (emulator_queue.cc) and memory that only that work can reach
+ * (emulator_memory.cc). */
 #ifndef RK_CUDA_EMULATOR_EMULATOR_RUNTIME_H
 #define RK_CUDA_EMULATOR_EMULATOR_RUNTIME_H
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cuda/device/device_state.h"
-#include "cuda/emulator/queue.h"
+#include "cuda/emulator/emulator_queue.h"
 #include "cuda/libraries/sort.h"
 
 size_t rk_cuda_sort_scratch_bytes(rk_device *, int64_t n) {

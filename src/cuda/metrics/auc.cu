@@ -7,10 +7,10 @@ extern "C" {
 #include "base/float16.h"
 }
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 #include "cuda/metrics/metrics.h"
 
-/* Unsigned integers in the order of the floats; -0 and 0 tie (metrics/rank_order.h). */
+/* Unsigned integers in the order of the floats; -0 and 0 tie (metrics/rank_sort.h). */
 __global__ static void make_keys_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
     int64_t i = rk_thread_number();
     if (i >= a.n) return;

@@ -2,7 +2,7 @@
  * thread walks a group as the CPU does; groups are users, say, and short. */
 #include "cuda/platform.h"
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 #include "cuda/metrics/metrics.h"
 
 __global__ static void make_group_keys_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m) {

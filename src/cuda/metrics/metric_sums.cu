@@ -1,7 +1,7 @@
 /* The sums that metrics follow from, in f64, in a fixed order. */
 #include "cuda/platform.h"
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 #include "cuda/metrics/metrics.h"
 
 __global__ static void sum_samples_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m) {

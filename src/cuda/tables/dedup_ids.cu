@@ -8,7 +8,7 @@
  *
  * A thread takes a sample's few ids; a warp together a sample's many. The weights of a bag are added up in
  * f64, in order by one thread, in 32 stripes by a warp. */
-#include "cuda/tables/table_device.h"
+#include "cuda/tables/table_kernel_helpers.h"
 
 enum { ALONE_IDS = 64, ALONE_POSITIONS = 8 };
 

@@ -1,7 +1,7 @@
 /* rk_cuda_hash_ids: out[i] = rk_hash_bucket(rk_hash_i64(in[i], seed), n_buckets) (base/hash.h): XXH64 of the
  * number's decimal text, by its specification for texts below 32 bytes
  * (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md). Read and written: 8 bytes an id each. */
-#include "cuda/tables/table_device.h"
+#include "cuda/tables/table_kernel_helpers.h"
 
 enum { TEXT_BYTES = 24 }; /* of 20 digits and signs at most, in whole words */
 

@@ -7,7 +7,7 @@
  * 2^class lanes share a row, four values each: a warp reads 32 / 2^class rows at once, and each group has
  * RK_CUDA_TILE rows under way. Bags of more than RK_CUDA_CHUNK ids are cut: a warp sums a chunk, its groups a
  * part each. Read: a row and 4 bytes (20 with weights) a use; written: 4 dim bytes a bag. */
-#include "cuda/tables/table_device.h"
+#include "cuda/tables/table_kernel_helpers.h"
 
 __device__ static inline void add_strip(float sum[4], const float v[4], float coefficient) {
     for (int j = 0; j < 4; j++) sum[j] += coefficient * v[j];

@@ -9,7 +9,7 @@
  * new one comes.  places[use] = place of its segment
  * rk_cuda_write_back_cache: updated rows of one table go home; or, `invalidate`: the cache is emptied as it
  * is */
-#include "cuda/tables/table_device.h"
+#include "cuda/tables/table_kernel_helpers.h"
 
 __device__ static inline uint64_t row_of_key(const rk_cuda_table *table, uint64_t key) {
     uint64_t local = key - table->first_key;

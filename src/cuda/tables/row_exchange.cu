@@ -6,7 +6,7 @@ extern "C" {
 #include "kernels/rows.h"
 }
 
-#include "cuda/dense/dense_device.h"
+#include "cuda/dense/dense_kernel_helpers.h"
 
 __device__ static inline float load_value(const rk_cuda_rows_at &a, int64_t i) {
     if (a.dtype == RK_F32) return ((const float *)a.data)[i];

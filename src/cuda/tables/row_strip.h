@@ -3,7 +3,7 @@
 #ifndef RK_CUDA_TABLES_ROW_STRIP_H
 #define RK_CUDA_TABLES_ROW_STRIP_H
 
-#include "cuda/tables/table_device.h"
+#include "cuda/tables/table_kernel_helpers.h"
 
 extern "C" {
 #include "base/rng.h"

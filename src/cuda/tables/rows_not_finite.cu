@@ -3,7 +3,7 @@
  *     for each feature f of a table that is checked, for each bag b of it:
  *         where a gradient of the bag is not finite: *stop |= RK_CUDA_STOP_ROWS, and the first such sample is
  *         remembered */
-#include "cuda/tables/table_device.h"
+#include "cuda/tables/table_kernel_helpers.h"
 
 #include "cuda/dense/dense_update.h"
 

@@ -5,7 +5,7 @@
  *     for each p: sorted_uses[p] = uses[sorted[p]];  where heads[p]: segments[numbers[p] - 1] = the row, from
  *     p on
  *     for each segment of more than RK_CUDA_CHUNK uses: its chunks */
-#include "cuda/tables/table_device.h"
+#include "cuda/tables/table_kernel_helpers.h"
 
 __global__ static void mark_segments_kernel(const rk_cuda_batch *batch) {
     for (uint32_t p = rk_table_thread(); p < batch->n_uses; p += rk_table_n_threads()) {

@@ -3,7 +3,7 @@
 #define RK_EMBEDDING_CUDA_SHARDED_DEVICE_SHARDED_INTERNAL_H
 
 #include "cuda/tables/row_exchange.h"
-#include "embedding/cuda_sharded/device_sharded.h"
+#include "embedding/cuda_sharded/device_sharded_store.h"
 #include "embedding/sharded/sharded_internal.h"
 
 /* Device memory that grows. */

@@ -2,7 +2,7 @@
  * any thread. */
 #include <stdatomic.h>
 
-#include "base/finite.h"
+#include "base/all_finite.h"
 #include "base/thread/parallel.h"
 #include "embedding/local/collection_internal.h"
 #include "base/thread/partition.h"

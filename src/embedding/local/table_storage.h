@@ -7,7 +7,7 @@
 #include "base/state_dict.h"
 #include "embedding/dynamic/dynamic_table.h"
 #include "kernels/kernels.h"
-#include "optim/slots.h"
+#include "optim/optimizer_slots.h"
 
 /* What a part holds of the whole table: rows `part`, `part` + n_parts, ... and columns first_column ..
  * first_column + config.dim - 1 of `dim`; of a dynamic table, the keys of a range of buckets. */

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "optim/slots.h"
+#include "optim/optimizer_slots.h"
 
 double rk_stored_row_bytes(const rk_table_config *table, const rk_optimizer *optimizer, int32_t dim) {
     rk_slot slots[RK_MAX_SLOTS];

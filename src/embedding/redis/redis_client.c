@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/thread/clock.h"
 #include "embedding/redis/redis_node.h"
-#include "embedding/redis/slot_map.h"
+#include "embedding/redis/redis_slot_map.h"
 
 enum {
     ONCE = 16384,          /* commands that are under way at once, */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/thread/parallel.h"
-#include "batch/narrow.h"
+#include "batch/narrow_integers.h"
 #include "embedding/sharded/sharded_internal.h"
 
 static rk_status too_short(int32_t trainer, const char *what, size_t n_bytes) {

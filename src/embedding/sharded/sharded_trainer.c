@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/thread/parallel.h"
-#include "batch/narrow.h"
+#include "batch/narrow_integers.h"
 #include "embedding/sharded/sharded_internal.h"
 
 static bool is_pooled(const rk_sharded *s, int32_t t) {

@@ -12,7 +12,7 @@
 #include "base/device_code.h"
 #include "kernels/optimizer_step.h"
 
-/* In f32 lanes, as kernels/inline/lanes.h. (Rows stay f32 in the f64 build, so rk_lanes_dot does not
+/* In f32 lanes, as kernels/inline/lane_sum.h. (Rows stay f32 in the f64 build, so rk_lanes_dot does not
  * serve.) */
 RK_DEVICE_CODE static inline float sum_block_of_squares(const float *x, int64_t n) {
     float lanes[16] = {0};

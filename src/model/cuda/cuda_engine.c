@@ -12,7 +12,7 @@
 #include "model/cuda/cuda_engine_internal.h"
 #include "model/step/ranks.h"
 #include "model/retrieval/retrieval.h"
-#include "nn/cuda/device_item_positions.h"
+#include "nn/cuda/device_ranking_positions.h"
 #include "nn/cuda/device_metrics.h"
 
 /* What is recorded into a graph of launches: everything that it reads is at the same place in each step, but
@@ -225,11 +225,11 @@ static rk_status cuda_engine_metrics(rk_model *model, bool binary, int64_t n, co
     return status;
 }
 
-static rk_status cuda_engine_item_positions(rk_model *model, const rk_item_positions *args) {
+static rk_status cuda_engine_ranking_positions(rk_model *model, const rk_ranking_positions *args) {
     rk_cuda_engine *d = model->cuda;
     RK_TRY(check_drained(model));
     pthread_mutex_lock(&d->turn);
-    rk_status status = rk_device_item_positions(d->device, d->compute, args, 0);
+    rk_status status = rk_device_ranking_positions(d->device, d->compute, args, 0);
     pthread_mutex_unlock(&d->turn);
     return status;
 }
@@ -260,6 +260,6 @@ const rk_engine_ops rk_cuda_engine_functions = {.free = rk_cuda_engine_free,
                                                 .cancel = cuda_engine_cancel,
                                                 .forward = cuda_engine_forward,
                                                 .metrics = cuda_engine_metrics,
-                                                .item_positions = cuda_engine_item_positions,
+                                                .ranking_positions = cuda_engine_ranking_positions,
                                                 .flush = cuda_engine_flush,
                                                 .reload = cuda_engine_reload};

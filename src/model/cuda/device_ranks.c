@@ -4,7 +4,7 @@
 
 #include "cuda/dense/dense_update.h"
 #include "cuda/tables/row_exchange.h"
-#include "embedding/cuda_sharded/device_sharded.h"
+#include "embedding/cuda_sharded/device_sharded_store.h"
 #include "model/step/ranks.h"
 
 rk_status rk_cuda_engine_check(const rk_model *model, int64_t staleness) {

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/finite.h"
+#include "base/all_finite.h"
 #include "base/memory.h"
 #include "base/thread/trace.h"
 #include "model/step/engine.h"

@@ -26,7 +26,7 @@ typedef struct rk_engine_ops {
     /* Between steps; NULL if only the CPU computes them. */
     rk_status (*metrics)(rk_model *model, bool binary, int64_t n, const rk_metric_sample *samples,
                          const int64_t *groups, rk_metric_totals *out);
-    rk_status (*item_positions)(rk_model *model, const rk_item_positions *args);
+    rk_status (*ranking_positions)(rk_model *model, const rk_ranking_positions *args);
     rk_status (*flush)(rk_model *model);  /* rows and parameters are in the host's memory, up to date */
     rk_status (*reload)(rk_model *model); /* after they were written to there */
 } rk_engine_ops;

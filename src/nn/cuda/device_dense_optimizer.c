@@ -72,7 +72,7 @@ static rk_status reserve_memory(rk_device_graph *g) {
     RK_TRY(rk_device_alloc_host(g->device, sizeof *u->step_status, &u->step_status));
     for (int i = 0; i < 2; i++) {
         RK_TRY(rk_device_alloc_host(g->device, sizeof *u->sends[i].update, &u->sends[i].update));
-        RK_TRY(rk_stream_event_create(g->device, &u->sends[i].mark));
+        RK_TRY(rk_stream_event_create(g->device, &u->sends[i].event));
     }
     return RK_OK;
 }
@@ -101,7 +101,7 @@ void rk_device_update_free(rk_device_graph *g) {
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) rk_device_free(g->device, memory[i]);
     for (int i = 0; i < 2; i++) {
         rk_device_free_host(g->device, u->sends[i].update);
-        rk_stream_event_free(u->sends[i].mark);
+        rk_stream_event_free(u->sends[i].event);
     }
     rk_device_free_host(g->device, u->step_status);
     rk_free(u->tensors);
@@ -128,11 +128,11 @@ rk_status rk_device_graph_prepare(rk_device_graph *g, rk_stream *stream) {
     rk_device_update *u = &g->update;
     struct rk_device_update_send *send = &u->sends[u->next_send];
     u->next_send = !u->next_send;
-    RK_TRY(rk_stream_event_sync(send->mark));
+    RK_TRY(rk_stream_event_sync(send->event));
     rk_update_set_coefficients(&u->optimizer->config.optimizer, u->optimizer->step, u->optimizer->factor,
                                send->update);
     rk_stream_upload(stream, (void *)(size_t)u->dense.update, send->update, sizeof *send->update);
-    rk_stream_record_event(stream, send->mark);
+    rk_stream_record_event(stream, send->event);
     return RK_OK;
 }
 

@@ -13,7 +13,7 @@ typedef struct rk_device_update {
     rk_cuda_dense_state *step_status; /* pinned */
     struct rk_device_update_send {
         rk_update *update; /* pinned: a step's numbers, until their copy is done */
-        rk_stream_event *mark;
+        rk_stream_event *event;
     } sends[2];
     int next_send;
 } rk_device_update;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/inline/lanes.h"
+#include "kernels/inline/lane_sum.h"
 #include "nn/graph/op.h"
 #include "nn/ops/softmax.h"
 

@@ -5,7 +5,7 @@
  * and give nothing. A length of 0 gives zeros. */
 #include <string.h>
 
-#include "kernels/inline/lanes.h"
+#include "kernels/inline/lane_sum.h"
 #include "nn/ops/attention_pool.h"
 #include "nn/ops/softmax.h"
 

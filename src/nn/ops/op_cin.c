@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "kernels/inline/lanes.h"
+#include "kernels/inline/lane_sum.h"
 #include "gemm/gemm.h"
 #include "nn/graph/graph_internal.h"
 

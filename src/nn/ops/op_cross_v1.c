@@ -1,7 +1,7 @@
 /* A cross layer of DCN (Wang et al. 2017): y = x0 (x . w) + b + x; inputs x0, x. */
 #include <math.h>
 
-#include "kernels/inline/lanes.h"
+#include "kernels/inline/lane_sum.h"
 #include "nn/graph/op.h"
 
 static rk_status cross_v1_build(rk_graph *graph, rk_node *node) {

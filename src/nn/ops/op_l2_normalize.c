@@ -2,7 +2,7 @@
  * 1e-12. */
 #include <math.h>
 
-#include "kernels/inline/lanes.h"
+#include "kernels/inline/lane_sum.h"
 #include "nn/graph/op.h"
 
 static double epsilon_of(const rk_node *node) {

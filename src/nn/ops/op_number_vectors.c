@@ -2,7 +2,7 @@
  * [n, units] learned. options: units. */
 #include <math.h>
 
-#include "kernels/inline/lanes.h"
+#include "kernels/inline/lane_sum.h"
 #include "nn/graph/op.h"
 
 static rk_status number_vectors_build(rk_graph *graph, rk_node *node) {

@@ -127,16 +127,16 @@ static rk_status rank_on_device(ranking_task *t, rk_model *model) {
         status = rk_alloc((size_t)t->relevant->offsets[t->relevant->n_users], sizeof *places, &places);
     RK_TRY(rk_comm_agree(t->trainers, status));
     RK_TRY(rk_model_item_vectors(model, 0, t->n_items, items));
-    rk_item_positions counted = {.n_items = t->n_items,
-                                 .n_users = t->end - t->first,
-                                 .dim = t->dim,
-                                 .items = items,
-                                 .users = t->user_vectors + t->first * t->dim,
-                                 .numbers = t->users + t->first,
-                                 .places = places,
-                                 .asked = {t->relevant->offsets, t->relevant->items}};
+    rk_ranking_positions counted = {.n_items = t->n_items,
+                                    .n_users = t->end - t->first,
+                                    .dim = t->dim,
+                                    .items = items,
+                                    .users = t->user_vectors + t->first * t->dim,
+                                    .numbers = t->users + t->first,
+                                    .places = places,
+                                    .asked = {t->relevant->offsets, t->relevant->items}};
     if (t->masked) counted.masked = (rk_item_lists){t->masked->offsets, t->masked->items};
-    RK_TRY(rk_model_item_positions(model, &counted));
+    RK_TRY(rk_model_ranking_positions(model, &counted));
     return store_positions(t, places);
 }
 

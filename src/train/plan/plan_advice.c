@@ -4,7 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/memory.h"
-#include "optim/slots.h"
+#include "optim/optimizer_slots.h"
 #include "train/plan/plan_internal.h"
 
 typedef struct way {

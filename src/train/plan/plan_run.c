@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "embedding/planner/table_traffic.h"
-#include "optim/slots.h"
+#include "optim/optimizer_slots.h"
 #include "train/plan/plan_internal.h"
 
 static rk_status make_tables(rk_plan *plan, const rk_data_schema *schema) {

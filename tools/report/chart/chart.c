@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/text/markup.h"
+#include "base/text/markup_escape.h"
 #include "report/chart/chart_internal.h"
 #include "report/chart/axis_scale.h"
 #include "report/chart/svg.h"

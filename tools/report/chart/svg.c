@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/text/markup.h"
+#include "base/text/markup_escape.h"
 
 double rk_svg_text_width(const char *text, double size) {
     size_t n = 0;

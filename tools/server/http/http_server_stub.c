@@ -1,5 +1,5 @@
 /* For builds without libmicrohttpd. */
-#include "server/http/admin.h"
+#include "server/http/admin_socket.h"
 #include "server/http/http_server.h"
 
 rk_status rk_http_start(const rk_http_options *options, rk_http **out) {

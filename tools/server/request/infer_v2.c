@@ -6,7 +6,7 @@
 #include "base/float16.h"
 #include "base/memory.h"
 #include "format/json_text.h"
-#include "server/request/call.h"
+#include "server/request/request_call.h"
 
 /* Datatypes and what an element takes; of BYTES, its length does. */
 static const struct datatype {

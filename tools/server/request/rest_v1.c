@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "format/json_text.h"
-#include "server/request/call.h"
+#include "server/request/request_call.h"
 
 /* An object of columns, as row `row`. Names that the model does not have are passed over, and with `absent`
  * those that the row has. */

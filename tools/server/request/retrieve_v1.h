@@ -2,7 +2,7 @@
 #ifndef RK_SERVER_RETRIEVE_V1_H
 #define RK_SERVER_RETRIEVE_V1_H
 
-#include "server/request/call.h"
+#include "server/request/request_call.h"
 
 /* Items of a catalog, ascending. */
 typedef struct rk_item_list {

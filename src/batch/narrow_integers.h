@@ -1,0 +1,19 @@
+/* Whole numbers of 0 and more in as few bytes as they need: 1, 2, 4 or 8 each. */
+#ifndef RK_BATCH_NARROW_INTEGERS_H
+#define RK_BATCH_NARROW_INTEGERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Bytes that each of the n values less `base` fits in; 8 where one of them is negative. */
+int rk_narrow_width(const int64_t *values, int64_t n, int64_t base);
+static inline bool rk_narrow_width_is_known(int width) {
+    return width == 1 || width == 2 || width == 4 || width == 8;
+}
+
+/* to [n * width bytes], aligned to width: values less base, which must fit. */
+void rk_narrow(void *to, int width, const int64_t *values, int64_t n, int64_t base);
+/* to [n]: what rk_narrow wrote with base 0. */
+void rk_widen(int64_t *to, int width, const void *from, int64_t n);
+
+#endif

@@ -1,0 +1,16 @@
+/* The emulator's two kinds of memory. */
+#ifndef RK_CUDA_EMULATOR_EMULATOR_MEMORY_H
+#define RK_CUDA_EMULATOR_EMULATOR_MEMORY_H
+
+#include <stddef.h>
+
+enum rk_memory_kind { RK_MEMORY_DEVICE, RK_MEMORY_PINNED };
+
+/* Device memory can be touched between open and close only: while work is done. */
+void rk_memory_open();
+void rk_memory_close();
+
+/* Fails unless the range is part of one allocation of that kind. */
+void rk_memory_check(const char *what, const void *memory, size_t n_bytes, rk_memory_kind kind);
+
+#endif

@@ -229,7 +229,8 @@ static void test_product_logit(void **state) {
     rk_graph *graph;
     OK(rk_graph_create(5, &graph));
     rk_value a = rk_graph_input(graph, "a", (rk_shape){1, 6}),
-             b = rk_graph_input(graph, "b", (rk_shape){1, 6}), z = rk_product_logit(graph, a, b);
+             b = rk_graph_input(graph, "b", (rk_shape){1, 6}),
+             z = rk_graph_add(graph, "product_logit", NULL, NULL, (rk_value[]){a, b}, 2);
     rk_graph_output(graph, z);
     rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, 1, true));

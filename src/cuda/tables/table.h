@@ -158,7 +158,7 @@ typedef struct rk_cuda_place {
 
 /* `sums`: of tables whose rules need sums over the row (rowwise ones, lamb, lars), or of the others.
  * `n_most`: the most items there may be, from which the number of blocks follows; the batch itself says how
- * many there are. rk_cuda_hash_ids: out[i] = rk_hash_bucket(rk_hash_i64(in[i], seed), n_buckets). */
+ * many there are. */
 // clang-format off
 #define RK_CUDA_TABLE_LIST(X)                                                                               \
     X(rk_cuda_dedup_ids, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))                  \
@@ -181,9 +181,7 @@ typedef struct rk_cuda_place {
       (rk_stream *stream, uint64_t n_rows, bool sums, const rk_cuda_batch *batch, uint32_t table,           \
        const rk_cuda_step *steps, const rk_cuda_place *gradients, const uint32_t *stop))                    \
     X(rk_cuda_sum_row_gradients,                                                                            \
-      (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch, const rk_cuda_place *gradients))     \
-    X(rk_cuda_hash_ids,                                                                                     \
-      (rk_stream *stream, int64_t n, const int64_t *in, int64_t *out, uint64_t seed, uint64_t n_buckets))
+      (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch, const rk_cuda_place *gradients))
 // clang-format on
 RK_CUDA_TABLE_LIST(RK_CUDA_PROTOTYPE)
 

@@ -107,11 +107,3 @@ rk_status rk_window_append(rk_window *w, const rk_window *from, int64_t first, i
     w->n_rows += n;
     return RK_OK;
 }
-
-rk_status rk_window_append_batch(rk_window *w, const rk_batch *from, int64_t n) {
-    RK_TRY(append_columns(w, rk_batch_slice(from, 0, n)));
-    for (int32_t f = 0; f < w->schema->n_features; f++)
-        RK_TRY(rk_id_list_append(&w->features[f], &from->features[f], 0, n));
-    w->n_rows += n;
-    return RK_OK;
-}

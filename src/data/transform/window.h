@@ -37,7 +37,6 @@ rk_status rk_window_add_id(rk_window *window, int32_t feature, int64_t id, float
 void rk_window_truncate(rk_window *window);
 /* Rows first .. first+n-1 of another window, or the first n of a batch, after those of this one. */
 rk_status rk_window_append(rk_window *window, const rk_window *from, int64_t first, int64_t n);
-rk_status rk_window_append_batch(rk_window *window, const rk_batch *from, int64_t n);
 /* View of all rows but the features, which are NULL. */
 rk_batch rk_window_view(const rk_window *window);
 

@@ -208,7 +208,6 @@ typedef struct rk_input_columns {
 rk_status rk_graph_inference_set_context(rk_graph_inference *inference, const rk_input_columns *columns,
                                          size_t n);
 
-int64_t rk_graph_block(const rk_graph *graph); /* samples of a block; the last of a group may have fewer */
 size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n); /* of n samples */
 size_t rk_graph_block_number(const rk_run *run);            /* 0 .. n_blocks-1, in the order of the samples */
 

@@ -1,5 +1,6 @@
-/* Places in a run's memory: every value, gradient and piece of scratch lives from its first to its last use,
- * and pieces whose lives do not meet share memory. Time: node i runs forward at i and backward at 2N-1-i. */
+/* Places in a run's memory: every value, gradient and what forward saves lives from its first to its last
+ * use, and pieces whose lives do not meet share memory. Time: node i runs forward at i and backward at
+ * 2N-1-i. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -152,8 +153,7 @@ static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node
         int64_t birth = node->is_output ? N - 1 : 2 * N - 1 - last;
         if (train) RK_TRY(add_piece(p, &to->gradient, width, birth, is_input ? end : back));
     }
-    RK_TRY(add_piece(p, &to->saved, saved_width * samples, i, train ? back : i));
-    return add_piece(p, &to->scratch, node->scratch_width * samples, i, train ? back : i);
+    return add_piece(p, &to->saved, saved_width * samples, i, train ? back : i);
 }
 
 /* Large enough for matrix products to run at speed, small enough for a block's values to stay in a large
@@ -167,7 +167,7 @@ static int64_t choose_block_samples(const rk_graph *graph) {
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         bool view = node->op && node->op->is_view; /* of memory that is counted already */
-        width += (view ? 0 : rk_width(node->shape)) + node->saved_width + node->scratch_width;
+        width += (view ? 0 : rk_width(node->shape)) + node->saved_width;
     }
     while (block > MIN_BLOCK &&
            (block * width > most_reals || (block > least && block * 8 > graph->micro_batch)))
@@ -262,10 +262,6 @@ size_t rk_graph_n_micro_batches(const rk_graph *graph, int64_t n) {
 
 size_t rk_graph_blocks_of_micro_batch(const rk_graph *graph) {
     return rk_blocks((size_t)graph->micro_batch, (size_t)graph->block);
-}
-
-int64_t rk_graph_block(const rk_graph *graph) {
-    return graph->block;
 }
 
 size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n) {

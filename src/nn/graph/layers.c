@@ -94,9 +94,6 @@ rk_value rk_cross_combine(rk_graph *graph, rk_value x0, rk_value y, rk_value x) 
 rk_value rk_batch_matmul(rk_graph *graph, rk_value gates, rk_value rows) {
     return rk_graph_add(graph, "batch_matmul", NULL, NULL, (rk_value[]){gates, rows}, 2);
 }
-rk_value rk_product_logit(rk_graph *graph, rk_value a, rk_value b) {
-    return rk_graph_add(graph, "product_logit", NULL, NULL, (rk_value[]){a, b}, 2);
-}
 rk_value rk_constant(rk_graph *graph, const char *name, int32_t units) {
     rk_op_options options = {.units = units};
     return rk_graph_add(graph, "constant", name, &options, NULL, 0);

@@ -33,8 +33,6 @@ rk_value rk_cross_combine(rk_graph *graph, rk_value x0, rk_value y,
                           rk_value x); /* x0 * y + x, elementwise (DCN v2) */
 rk_value rk_batch_matmul(rk_graph *graph, rk_value gates,
                          rk_value rows); /* [m, e] [e, cols] -> [m, cols]: weighted sums of rows */
-rk_value rk_product_logit(rk_graph *graph, rk_value a,
-                          rk_value b); /* logit of sigmoid(a) sigmoid(b), elementwise */
 rk_value rk_constant(rk_graph *graph, const char *name,
                      int32_t units);                /* a parameter, the same for every sample */
 rk_value rk_transpose(rk_graph *graph, rk_value x); /* [rows, cols] -> [cols, rows] */

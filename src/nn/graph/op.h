@@ -75,7 +75,7 @@ typedef struct rk_op {
 
 /* Where a node's pieces stand in a run's memory, in reals; set by the plan. */
 typedef struct rk_place {
-    int64_t data, gradient, saved, scratch;
+    int64_t data, gradient, saved;
 } rk_place;
 
 struct rk_node {
@@ -97,7 +97,6 @@ struct rk_node {
     void *fused_own;        /* its own; released by it */
     size_t workspace_bytes; /* that a thread needs while it runs the node */
     int64_t saved_width;    /* reals a sample kept from forward to backward */
-    int64_t scratch_width;  /* reals a sample needed in forward and in backward, not between */
     int64_t gather_width;
     rk_real *sums; /* [sums_width] that combine keeps for the blocks */
     int64_t sums_width;
@@ -156,9 +155,6 @@ static inline rk_real *rk_node_output_gradient(const rk_run *run, const rk_node 
 }
 static inline rk_real *rk_node_saved(const rk_run *run, const rk_node *node) {
     return rk_run_memory_at(run, node->place.saved, node->saved_width);
-}
-static inline rk_real *rk_node_scratch(const rk_run *run, const rk_node *node) {
-    return rk_run_memory_at(run, node->place.scratch, node->scratch_width);
 }
 static inline bool rk_is_first_gradient(const rk_node *node, int32_t input) {
     return node->first_gradient[input];

@@ -35,7 +35,7 @@ RK_API rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float 
 
 RK_API int32_t rk_model_n_tasks(const rk_model *model);
 RK_API int64_t rk_model_step(const rk_model *model);        /* training steps done */
-RK_API rk_embeddings *rk_model_embeddings(rk_model *model); /* owned by the model */
+RK_API rk_embeddings *rk_model_embeddings(rk_model *model); /* owned by the model; perhaps without tables */
 
 typedef enum rk_parameter_kind {
     RK_PARAMETER_TABLE = 0, /* rows of an embedding table: [n_rows, dim], in the table's dtype; where codes of

@@ -11,6 +11,10 @@ void rk_store_no_call(rk_store *store) {
     (void)store;
 }
 
+void rk_store_no_cancel(rk_store *store, const atomic_bool *cancel) {
+    (void)store, (void)cancel;
+}
+
 static rk_status begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
     (void)store, (void)n, (void)ids, (void)training;
     return RK_OK;
@@ -90,6 +94,7 @@ rk_store *rk_store_none(void) {
     static const rk_store_ops ops = {.free = rk_store_no_call,
                                      .begin = begin,
                                      .wait = rk_store_nothing,
+                                     .set_cancel_flag = rk_store_no_cancel,
                                      .lookup_early = lookup_early,
                                      .lookup = lookup,
                                      .n_pieces = rk_store_no_pieces,

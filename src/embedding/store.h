@@ -49,9 +49,9 @@ typedef struct rk_store_ops {
     /* ids [n_features] of n samples. Errors, with nothing begun: RK_BAD_DATA names feature, sample and id. */
     rk_status (*begin)(rk_store *store, int64_t n, const rk_ids *ids, bool training);
     rk_status (*wait)(rk_store *store);
-    /* From now on wait gives up with RK_INTERRUPTED once another thread has set *cancel, which may be NULL. A
-     * store that waits for nobody outside has no such function. */
-    void (*cancel_by)(rk_store *store, const atomic_bool *cancel);
+    /* From now on wait gives up with RK_INTERRUPTED once another thread has set *cancel, which may be NULL.
+     */
+    void (*set_cancel_flag)(rk_store *store, const atomic_bool *cancel);
     /* In training, after wait: looks up features for the whole batch at once, where that is faster, into
      * activations [n_features]; those of the other features come back without data. */
     void (*lookup_early)(rk_store *store, rk_activation *activations);
@@ -100,6 +100,7 @@ rk_store *rk_store_none(void);
 /* Functions for stores that have nothing to do there. */
 rk_status rk_store_nothing(rk_store *store);
 void rk_store_no_call(rk_store *store);
+void rk_store_no_cancel(rk_store *store, const atomic_bool *cancel); /* it waits for nobody outside */
 size_t rk_store_no_pieces(const rk_store *store);
 void rk_store_no_piece(rk_store *store, size_t piece);
 rk_store_counts rk_store_no_counts(const rk_store *store);

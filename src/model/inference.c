@@ -32,7 +32,7 @@ rk_status rk_inference_create(rk_model *model, int n_threads, rk_inference **out
     if (rk_model_has_device(model)) {
         i->own = model; /* its engine has the memory, and lets one in after the other */
     } else {
-        if (model->embeddings) RK_GOTO(create_peek_store(model->embeddings, &i->store));
+        RK_GOTO(create_peek_store(model->embeddings, &i->store));
         RK_GOTO(rk_graph_inference_create(model->graph, n_threads, &i->graph));
     }
     *out = i;

@@ -64,8 +64,8 @@ typedef struct rk_model_options {
                  model's */
 } rk_model_options;
 
-/* Needs none of the options' arrays afterwards. A model of dense numbers alone has no collection:
- * rk_model_embeddings is then NULL. */
+/* Needs none of the options' arrays afterwards. The collection of a model of dense numbers alone, or of one
+ * whose tables are over ranks, has no tables. */
 rk_status rk_model_build(const rk_model_options *options, rk_model **out);
 
 typedef struct rk_retrieval rk_retrieval;

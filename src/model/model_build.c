@@ -322,7 +322,7 @@ static rk_status create_queue(rk_model *model, const rk_model_options *options) 
     RK_TRY(rk_alloc(1, sizeof *model->inference, &model->inference));
     RK_TRY(rk_inference_init(model, model->inference));
     model->inference->own = model;
-    rk_row_source *source = model->embeddings ? rk_embeddings_source(model->embeddings) : NULL;
+    rk_row_source *source = rk_embeddings_source(model->embeddings);
     if (!rk_row_source_fetches(source)) return RK_OK;
     return source->ops->create_store(source, model->embeddings, &model->inference->store);
 }
@@ -387,6 +387,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_coll
 
 static rk_status new_model(rk_model **out) {
     RK_TRY(rk_alloc(1, sizeof **out, out));
+    (*out)->embeddings = rk_embeddings_none();
     (*out)->store = rk_store_none();
     (*out)->reducer = rk_reducer_none();
     (*out)->engine = &rk_cpu_engine;

@@ -36,15 +36,11 @@ static uint64_t table_values(const rk_model *model, int32_t t) {
     return (uint64_t)table_rows(model, t) * (uint64_t)rk_embeddings_table(model->embeddings, t)->dim;
 }
 
-static int32_t count_tables_of_dim(const rk_model *model) { /* in this process */
-    return model->embeddings ? rk_embeddings_n_tables(model->embeddings) : 0;
-}
-
 rk_model_bytes rk_model_count_bytes(const rk_model *model) {
     rk_model_bytes bytes = {.arena = rk_graph_bytes(model->graph, rk_parallel_threads())};
     for (int i = 0; i < 4; i++) bytes.arena += model->memory[i].n_bytes;
     bytes.arena += model->loss->bytes(model);
-    for (int32_t t = 0; t < count_tables_of_dim(model); t++) {
+    for (int32_t t = 0; t < rk_embeddings_n_tables(model->embeddings); t++) {
         const rk_table_config *table = rk_embeddings_table(model->embeddings, t);
         uint64_t rows = table_values(model, t) * rk_dtype_bytes(table->dtype),
                  all = rk_embeddings_table_bytes(model->embeddings, t);
@@ -66,7 +62,6 @@ rk_model_bytes rk_model_count_bytes(const rk_model *model) {
 rk_model_work rk_model_count_work(const rk_model *model, int64_t n) {
     rk_model_work work = {.flops = rk_graph_flops(model->graph, true) * (double)n};
     rk_graph_largest_layer(model->graph, &work.layer_in, &work.layer_out);
-    if (!model->embeddings) return work;
     rk_memory_traffic rows = rk_embeddings_memory_traffic(model->embeddings);
     work.lookup_bytes = rows.lookup_bytes;
     work.update_bytes = rows.update_bytes;
@@ -93,7 +88,7 @@ static void describe_tasks(const rk_model *model, rk_buffer *out) {
 
 static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
     uint64_t values = 0, rows = 0;
-    int32_t n = count_tables_of_dim(model);
+    int32_t n = rk_embeddings_n_tables(model->embeddings);
     int width = 5;
     for (int32_t t = 0; t < n; t++) {
         int length = (int)strlen(rk_embeddings_table(model->embeddings, t)->name);
@@ -121,7 +116,7 @@ static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
 }
 
 static void describe_dynamic(const rk_model *model, rk_buffer *out) {
-    int32_t n = model->embeddings ? rk_embeddings_n_tables(model->embeddings) : 0;
+    int32_t n = rk_embeddings_n_tables(model->embeddings);
     bool first = true;
     for (int32_t t = 0; t < n; t++) {
         const rk_dynamic_config *d = rk_embeddings_dynamic(model->embeddings, t);

@@ -20,7 +20,7 @@ static rk_status describe_parameter(const rk_state_dict_entry *entry, rk_model_p
 
 /* Their rows are in the order in which keys came, and elsewhere when the table grows. */
 static rk_status refuse_dynamic_tables(const rk_model *model) {
-    int32_t n_tables = model->embeddings ? rk_embeddings_n_tables(model->embeddings) : 0;
+    int32_t n_tables = rk_embeddings_n_tables(model->embeddings);
     for (int32_t t = 0; t < n_tables; t++) {
         const char *name = rk_embeddings_table(model->embeddings, t)->name;
         RK_FAIL_IF(rk_embeddings_dynamic(model->embeddings, t), RK_UNSUPPORTED,

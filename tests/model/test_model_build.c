@@ -96,7 +96,7 @@ static void test_few_inputs(void **state) {
         double loss;
         fixture_init(&f, cases[i].text, usual_features, cases[i].n_features, cases[i].n_dense, 1);
         OK(rk_model_build(&f.options, &model));
-        assert_true((rk_model_embeddings(model) != NULL) == (cases[i].n_features > 0));
+        assert_true((rk_embeddings_n_tables(rk_model_embeddings(model)) > 0) == (cases[i].n_features > 0));
         draw_batch(&b, 1, 20, 1);
         b.batch.n_features = cases[i].n_features;
         b.batch.n_dense = cases[i].n_dense;

@@ -287,6 +287,11 @@ const rk_embeddings_ops rk_local_embeddings = {.free = free_here,
                                                .read_step = read_step_here,
                                                .write_step = write_step_here};
 
+rk_embeddings *rk_embeddings_none(void) {
+    static rk_embeddings none = {.ops = &rk_local_embeddings};
+    return &none;
+}
+
 rk_row_source *rk_embeddings_source(const rk_embeddings *e) {
     return e->source;
 }

@@ -57,6 +57,7 @@ rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const r
 rk_status rk_embeddings_create_over_source(const rk_embeddings_config *config, rk_row_source *source,
                                            rk_embeddings **out);
 rk_row_source *rk_embeddings_source(const rk_embeddings *embeddings); /* NULL: none */
+rk_embeddings *rk_embeddings_none(void);                              /* without tables; nobody frees it */
 
 /* Every table's rows and slots and each table's step, in a fixed order: names "table/<name>/rows",
  * "table/<name>/<slot>", "table/<name>/step". Views into the live arrays; valid while the collection

@@ -127,6 +127,7 @@ static void free_store(rk_store *store) {
 static const rk_store_ops local_ops = {.free = free_store,
                                        .begin = begin,
                                        .wait = rk_store_nothing,
+                                       .set_cancel_flag = rk_store_no_cancel,
                                        .lookup_early = lookup_early,
                                        .lookup = lookup,
                                        .n_pieces = n_pieces,
@@ -193,6 +194,7 @@ static void free_peek_store(rk_store *store) {
 static const rk_store_ops peek_ops = {.free = free_peek_store,
                                       .begin = peek_begin,
                                       .wait = rk_store_nothing,
+                                      .set_cancel_flag = rk_store_no_cancel,
                                       .lookup = peek_lookup,
                                       .end = peek_end,
                                       .flush = rk_store_nothing};

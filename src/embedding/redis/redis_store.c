@@ -117,7 +117,7 @@ static rk_status redis_wait(rk_store *store) {
     return RK_OK;
 }
 
-static void redis_cancel_by(rk_store *store, const atomic_bool *cancel) {
+static void redis_set_cancel_flag(rk_store *store, const atomic_bool *cancel) {
     ((redis_store *)store)->cancel = cancel;
 }
 
@@ -149,7 +149,7 @@ static void free_store(rk_store *store) {
 static const rk_store_ops ops = {.free = free_store,
                                  .begin = redis_begin,
                                  .wait = redis_wait,
-                                 .cancel_by = redis_cancel_by,
+                                 .set_cancel_flag = redis_set_cancel_flag,
                                  .lookup = redis_lookup,
                                  .end = redis_end,
                                  .flush = rk_store_nothing};

@@ -247,6 +247,7 @@ static rk_store_counts count(const rk_store *store) {
 const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
                                      .begin = begin,
                                      .wait = wait,
+                                     .set_cancel_flag = rk_store_no_cancel,
                                      .lookup_early = lookup_early,
                                      .lookup = lookup,
                                      .n_pieces = rk_store_no_pieces,

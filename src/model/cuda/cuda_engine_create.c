@@ -79,7 +79,7 @@ static rk_status create_tables(rk_model *model, const rk_model_device *options) 
     if (model->ranks->is_distributed) return rk_device_ranks_create(model, tables.budget_bytes);
     rk_cuda_engine *d = model->cuda;
     d->own = d->step_status;
-    if (!model->embeddings) return RK_OK;
+    if (!rk_embeddings_n_tables(model->embeddings)) return RK_OK;
     rk_device_tables *on_device;
     RK_TRY(rk_device_tables_create(model->embeddings, d->device, &tables, &on_device));
     return rk_device_store_local(on_device, &d->store);

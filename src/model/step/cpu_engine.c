@@ -212,7 +212,7 @@ static rk_status cpu_engine_forward(rk_inference *i, const rk_output *output, fl
                             .loss = output->value < 0 ? predict_block : copy_output,
                             .n_rest = output->of_items ? batch->n : 0,
                             .has_context = i->context != NULL};
-    if (store->ops->cancel_by) store->ops->cancel_by(store, i->cancel);
+    store->ops->set_cancel_flag(store, i->cancel);
     RK_TRY(store->ops->flush(store));
     uint64_t began = rk_trace_begin();
     RK_TRY(store->ops->begin(store, batch->n, i->batch.ids, false));

@@ -73,7 +73,8 @@ typedef struct rk_store_ops {
      * the checkpoint's tensors of 64-bit integers, of which those of such tables give keys their rows
      * (rk_embeddings_load_keys). */
     rk_status (*load_keys)(rk_store *store, const rk_stored_keys *keys);
-    /* Over ranks, before a state that is to be written: how many keys other ranks have. All ranks call it. */
+    /* Over ranks, before a state that is to be written, and after one was loaded: how many keys other ranks
+     * have. All ranks call it. */
     rk_status (*number_keys)(rk_store *store);
     /* Rows, slots and steps of the tables that are here, as named tensors; views. After flush. */
     rk_status (*state)(rk_store *store, rk_state_dict *state);

@@ -139,7 +139,7 @@ rk_status rk_model_read_before_images(rk_model *model, const char *name, int64_t
 /* Of a checkpoint's tensor of 64-bit integers, before the state is made that values are read into: keys of a
  * dynamic table get their rows (embedding/store.h); other names are passed over. */
 rk_status rk_model_load_keys(rk_model *model, const rk_stored_keys *keys);
-/* Over ranks, before a state that is to be written (embedding/store.h). */
+/* Over ranks, before a state that is to be written, and after one was loaded (embedding/store.h). */
 rk_status rk_model_number_keys(rk_model *model);
 rk_key_counts rk_model_count_keys(const rk_model *model);
 void rk_model_scale_learning_rate(rk_model *model,

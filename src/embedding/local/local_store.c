@@ -83,7 +83,9 @@ static void reload(rk_store *store) {
 }
 
 static rk_status load_keys(rk_store *store, const rk_stored_keys *keys) {
-    return rk_embeddings_load_keys(((local_store *)store)->embeddings, keys);
+    local_store *s = (local_store *)store;
+    if (!keys) rk_row_before_images_clear(&s->before_images); /* of rows that no key has now */
+    return rk_embeddings_load_keys(s->embeddings, keys);
 }
 
 static rk_store_counts count(const rk_store *store) {

@@ -132,7 +132,9 @@ static rk_status serve(rk_store *store, int64_t *word) {
 }
 
 static rk_status load_keys(rk_store *store, const rk_stored_keys *keys) {
-    return rk_embeddings_load_keys(of(store)->store, keys);
+    rk_sharded *s = of(store);
+    if (!keys) rk_row_before_images_clear(&s->before_images); /* of rows that no key has now */
+    return rk_embeddings_load_keys(s->store, keys);
 }
 
 /* What each rank tells of a part of a table that it has. */
@@ -169,6 +171,18 @@ static void tell_shares(rk_sharded *s, const rk_key_share *parts) {
     }
 }
 
+/* As batches tell it, but before the first one. */
+static void count_all(rk_sharded *s, const rk_key_share *parts) {
+    rk_key_share all = {0};
+    for (int32_t h = 0; h < s->n_shards; h++) add_share(&all, &parts[h]);
+    s->keys = (rk_key_counts){.n_tables = s->n_dynamic,
+                              .n_rows = all.n_keys,
+                              .n_admitted = all.totals.n_admitted,
+                              .n_evicted = all.totals.n_evicted,
+                              .n_refused = all.totals.n_refused,
+                              .n_missing = s->keys.n_missing};
+}
+
 static rk_status number_keys(rk_store *store) {
     rk_sharded *s = of(store);
     RK_AUTOFREE rk_key_share *parts = NULL;
@@ -185,6 +199,7 @@ static rk_status number_keys(rk_store *store) {
         memcpy(&parts[h], (const rk_key_share *)theirs + h, sizeof *parts);
     }
     tell_shares(s, parts);
+    count_all(s, parts);
     return RK_OK;
 }
 

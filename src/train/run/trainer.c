@@ -155,6 +155,7 @@ static rk_status build(rk_trainer *t, const char *start) {
     bool reads = t->reader >= 0;
     RK_TRY(rk_comm_agree(t->world, build_by_sample(t)));
     if (start) RK_TRY(rk_comm_agree(t->world, reads ? RK_OK : rk_trainer_restore(t, start)));
+    if (start && !reads) RK_TRY(rk_model_number_keys(t->model));
     rk_trainer_warn_of_config(t);
     return rk_comm_agree(t->world, open_output(t, start != NULL));
 }

@@ -41,7 +41,9 @@ typedef enum rk_parameter_kind {
     RK_PARAMETER_TABLE = 0, /* rows of an embedding table: [n_rows, dim], in the table's dtype; where codes of
                                an export are mapped, their bytes: [n_rows, bytes a row], RK_U8 */
     RK_PARAMETER_DENSE = 1, /* of the dense part: f32 */
-    RK_PARAMETER_STATISTIC = 2 /* running means and variances of batch_norm: f32 */
+    RK_PARAMETER_STATISTIC = 2, /* running means and variances of batch_norm: f32 */
+    RK_PARAMETER_KEYS = 3 /* of a dynamic table: i64 [n]; row i of "table/<name>/rows" is that of key i, and
+                             "table/<name>/oov_rows" [1, dim], where it is, that of all others */
 } rk_parameter_kind;
 
 /* A tensor of a model, by the name that it has in checkpoints (docs/formats/checkpoint.md):
@@ -56,9 +58,11 @@ typedef struct rk_model_parameter {
 /* All that a prediction depends on, tables first; no slots of optimizers. The list *parameters [*n] belongs
  * to the model until the next call of this function. Its tensors are views of the model's memory, without
  * copies, as long as it lives: a training step changes their values (on a GPU, those after the next call).
+ * Rows and keys of dynamic tables are views where they stand together, in a model that does not train; else
+ * they are copies, of a model that trains until the next call.
  * Over ranks all ranks call it; each has the parts of tables that it holds, whose names say which:
  * "table/user/rows[2:1000:4,0:64]" is rows 2, 6, ... below 1000 and columns 0 to 63. Errors:
- * RK_INVALID_ARGUMENT (an outline), RK_UNSUPPORTED (a table is dynamic), RK_NO_MEMORY. */
+ * RK_INVALID_ARGUMENT (an outline), RK_NO_MEMORY. */
 RK_API rk_status rk_model_parameters(rk_model *model, const rk_model_parameter **parameters, int32_t *n);
 
 /* About the most memory that training takes beside the data, with batches like `usual`: tables, slots, dense

@@ -16,7 +16,7 @@ from . import errors
 from ._arrow import Columns, Source, lend_schema, open_stream
 from ._columns import is_path, take
 from ._library import check, error_of, int32, lib, path_bytes, take_text, text_bytes, texts
-from ._parameters import Parameter, parameters
+from ._parameters import Parameter, as_exported, parameters
 from ._structs import ArrowSchema, ExportOptions, Metric, NamedStream, PredictorOptions, RecommendOptions, ReleaseSchema, RerankOptions, SessionOptions
 
 try:
@@ -275,7 +275,8 @@ class Model:
         """Tables, dense parameters and running statistics by the names that they have in checkpoints: {"table/user/rows": ..., "dense/logits/weight": ...}.
 
         Read-only numpy arrays (memoryviews where numpy is not installed) over the model's own memory, which lasts as long as they do. Copies: bfloat16
-        as float32, and what a GPU has. A linear layer's weight is [inputs, outputs], the transpose of PyTorch's.
+        as float32, and what a GPU has. A linear layer's weight is [inputs, outputs], the transpose of PyTorch's. A dynamic table has "table/ad/keys",
+        int64 [n], "table/ad/rows", [n, dim], whose row i is that of key i, and, where other keys have no zeros, "table/ad/oov_rows", [1, dim].
 
         >>> model.parameters()["table/ad/rows"].shape
         (25, 8)
@@ -285,7 +286,8 @@ class Model:
     def to_torch_state_dict(self) -> Dict[str, Any]:
         """Copies of the parameters by the names and in the shapes of export("safetensors"): "embeddings.user.weight", "dense.logits.weight".
 
-        Tensors where PyTorch is installed, else numpy arrays. A linear layer's weight is [inputs, outputs]: its transpose is torch.nn.Linear's.
+        Tensors where PyTorch is installed, else numpy arrays. A linear layer's weight is [inputs, outputs]: its transpose is torch.nn.Linear's. Of a
+        dynamic table "embeddings.ad.keys", int64 [n], ascending, and "embeddings.ad.weight", [n + 1, dim]: row i is that of key i, row n of all others.
 
         >>> tuple(model.to_torch_state_dict()["embeddings.ad.weight"].shape)
         (25, 8)
@@ -293,8 +295,8 @@ class Model:
         try:
             import torch  # noqa: F401
         except ImportError:
-            return {p.state_name(): p.to_array() for p in self._parameters(False)}
-        return {p.state_name(): p.to_torch() for p in self._parameters(self._has_views)}
+            return {p.state_name(): p.to_array() for p in as_exported(self._parameters(False))}
+        return {p.state_name(): p.to_torch() for p in as_exported(self._parameters(self._has_views))}
 
     def save(self, path: Path) -> None:
         """Writes the model, without training state, as a new directory, which load opens: that of export("safetensors", path). One that was opened

@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 import ctypes
 from ctypes import POINTER, byref, c_int32
-from typing import Any, Iterator, NamedTuple, Tuple
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence, Tuple
 
 from ._library import check, lib
 from ._structs import ModelParameter
@@ -15,8 +15,9 @@ try:
 except ImportError:
     numpy = None  # type: ignore[assignment]
 
-_F32, _BF16, _F16, _U8 = 0, 1, 2, 8  # rk_dtype
-_FORMATS = {_F32: "f", _BF16: "f", _F16: "e", _U8: "B"}
+_F32, _BF16, _F16, _I64, _U8 = 0, 1, 2, 7, 8  # rk_dtype
+_FORMATS = {_F32: "f", _BF16: "f", _F16: "e", _I64: "q", _U8: "B"}
+_WIDTHS = {_F32: 4, _BF16: 2, _F16: 2, _I64: 8, _U8: 1}
 
 
 class Parameter(NamedTuple):
@@ -28,10 +29,12 @@ class Parameter(NamedTuple):
     memory: memoryview
 
     def state_name(self) -> str:
-        """As in exports: "embeddings.user.weight" of "table/user/rows"."""
+        """As in exports: "embeddings.user.weight" of "table/user/rows", "embeddings.user.keys" of "table/user/keys"."""
         kind, _, rest = self.name.partition("/")
         name, _, piece = rest.rpartition("/")
-        return f"embeddings.{name}.weight" if kind == "table" else f"{kind}.{name}.{piece}"
+        if kind == "table":
+            return f"embeddings.{name}.{'keys' if piece == 'keys' else 'weight'}"
+        return f"{kind}.{name}.{piece}"
 
     def to_array(self) -> Any:
         """A numpy array, or a memoryview where numpy is not installed; a view but for bfloat16, which neither has and which becomes float32."""
@@ -50,8 +53,42 @@ class Parameter(NamedTuple):
         """A tensor of the same dtype, which owns its memory."""
         import torch
 
-        dtype = {_F32: torch.float32, _BF16: torch.bfloat16, _F16: torch.float16, _U8: torch.uint8}[self.dtype]
+        dtype = {_F32: torch.float32, _BF16: torch.bfloat16, _F16: torch.float16, _I64: torch.int64, _U8: torch.uint8}[self.dtype]
+        if not self.memory.nbytes:
+            return torch.zeros(self.shape, dtype=dtype)
         return torch.frombuffer(bytearray(self.memory), dtype=dtype).reshape(self.shape)
+
+    def of_rows(self, order: Sequence[int], last: bytes) -> Parameter:
+        """A copy of these rows, and `last` behind them."""
+        n, row = self.shape[0], self.memory.nbytes // self.shape[0] if self.shape[0] else len(last)
+        if numpy is None:
+            parts = b"".join(self.memory[i * row : (i + 1) * row] for i in order) + last
+        else:
+            parts = numpy.frombuffer(self.memory, numpy.uint8).reshape(n, row)[order].tobytes() + last
+        return self._replace(shape=(len(parts) // row if row else n, *self.shape[1:]), memory=memoryview(parts))
+
+
+def _ascending(keys: Parameter) -> Sequence[int]:
+    if numpy is not None:
+        return numpy.argsort(keys.to_array())
+    values = keys.memory.cast("q")
+    return sorted(range(len(values)), key=values.__getitem__)
+
+
+def as_exported(all_parameters: Iterable[Parameter]) -> Iterator[Parameter]:
+    """With rows of dynamic tables as an export has them: in the order of their keys, which ascend, and behind them the row of all other keys."""
+    by_name = {p.name: p for p in all_parameters}
+    for name, parameter in by_name.items():
+        table, _, piece = name.rpartition("/")
+        keys = by_name.get(table + "/keys")
+        if keys is None:
+            yield parameter
+        elif piece == "keys":
+            yield parameter.of_rows(_ascending(keys), b"")
+        elif piece == "rows":
+            other = by_name.get(table + "/oov_rows")
+            zeros = bytes(_WIDTHS[parameter.dtype] * parameter.shape[1])
+            yield parameter.of_rows(_ascending(keys), bytes(other.memory) if other else zeros)
 
 
 def parameters(predictor: Any, owner: Any) -> Iterator[Parameter]:

@@ -15,6 +15,7 @@ typedef enum rk_state_dict_kind {
     RK_STATE_OTHER,     /* slots of optimizers, counters */
     RK_STATE_ROWS,      /* of a table, or of a part of it */
     RK_STATE_ROWS_READ, /* of a table, which are elsewhere and only read; codes as their bytes */
+    RK_STATE_KEYS,      /* of a table's rows */
     RK_STATE_DENSE,     /* a parameter of the dense part */
     RK_STATE_STATISTIC  /* what a forward pass in training changes */
 } rk_state_dict_kind;
@@ -27,6 +28,7 @@ typedef struct rk_state_dict_entry {
     int64_t dims[2];
     void *data;           /* a view of the live values, row major */
     const int64_t *order; /* NULL; or [dims[0]]: row i is data's row order[i], and is only read */
+    bool moves;           /* the values are elsewhere after a training step */
     bool shared;          /* every trainer has it: the first one writes it */
 } rk_state_dict_entry;
 

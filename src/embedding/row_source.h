@@ -6,13 +6,15 @@
 
 #include <stdbool.h>
 
+#include "embedding/sorted_keys.h"
 #include "embedding/store.h"
 #include "kernels/rows.h"
 
 typedef struct rk_row_source rk_row_source;
 
 typedef struct rk_row_source_ops {
-    void (*free)(rk_row_source *source);
+    void (*free)(
+        rk_row_source *source); /* of what it has beside the keys; rk_row_source_free is for others */
     /* Where all rows of a table are, until free; *rows is untouched if they are not here, and the collection
      * then has them in its memory. RK_CONFIG: they are not n_rows rows of dim values. */
     rk_status (*find)(const rk_row_source *source, const char *table, int64_t n_rows, int32_t dim,
@@ -28,17 +30,25 @@ typedef struct rk_row_source_ops {
     void (*count)(const rk_row_source *source, int64_t *n_cached, int64_t *n_fetched);
 } rk_row_source_ops;
 
-/* A source begins with its functions. */
+/* A source begins with its functions, and has the keys of dynamic tables: their rows, one more than keys, are
+ * found by the keys' numbers. */
 struct rk_row_source {
     const rk_row_source_ops *ops;
+    rk_key_tables *keys; /* NULL: none of the tables is dynamic */
 };
+
+static inline void rk_row_source_free(rk_row_source *source) {
+    if (!source) return;
+    rk_key_tables_free(source->keys);
+    source->ops->free(source);
+}
 
 static inline bool rk_row_source_fetches(const rk_row_source *source) {
     return source && source->ops->create_store;
 }
 
 static inline void rk_row_source_auto(rk_row_source **source) { /* for RK_AUTO */
-    if (*source) (*source)->ops->free(*source);
+    rk_row_source_free(*source);
 }
 
 #endif

@@ -21,6 +21,7 @@ static void exporting_release(rk_exporting *x) {
         rk_directory_lock_free(x->lock);
         (void)rmdir(x->temporary); /* unless another export is in it by now */
     }
+    rk_export_free_keys(x);
     RK_FREE_ALL(x->list, x->stored, x->written, x->values, x->directory, x->temporary);
     rk_stored_tensors_close(&x->tensors);
     rk_manifest_release(&x->manifest);
@@ -29,13 +30,13 @@ static void exporting_release(rk_exporting *x) {
     rk_text_free(x->checkpoint);
 }
 
-/* "table/<name>/rows"; NULL: no table's rows. */
+/* "table/<name>/rows" or "table/<name>/keys"; NULL: neither of them. */
 static rk_status table_of(const char *name, char **out) {
-    size_t n = strlen(name);
+    size_t n = strlen(name), n_table = strlen("table/"), n_end = strlen("/rows");
     *out = NULL;
-    bool is =
-        n > strlen("table//rows") && strncmp(name, "table/", 6) == 0 && strcmp(name + n - 5, "/rows") == 0;
-    return is ? rk_strndup(name + 6, n - 11, out) : RK_OK;
+    bool is = n > n_table + n_end && strncmp(name, "table/", n_table) == 0 &&
+              (strcmp(name + n - n_end, "/rows") == 0 || strcmp(name + n - n_end, "/keys") == 0);
+    return is ? rk_strndup(name + n_table, n - n_table - n_end, out) : RK_OK;
 }
 
 /* What the optimizer keeps of a tensor is named "<tensor>/<slot>". */
@@ -55,12 +56,12 @@ static bool is_wanted(const rk_exporting *x, const char *table) {
 }
 
 /* "dense/<node>/<parameter>" as "dense.<node>.<parameter>". */
-static rk_status name_of(const char *stored, const char *table, rk_row_piece piece, char **out) {
+static rk_status name_of(const rk_exported_tensor *t, char **out) {
     static const char *const pieces[] = {"weight", "codes", "scales", "minima"};
     rk_buffer name = {0};
-    const char *last = strrchr(stored, '/');
-    if (table)
-        rk_buffer_printf(&name, "embeddings.%s.%s", table, pieces[piece]);
+    const char *stored = t->stored->name, *last = strrchr(stored, '/');
+    if (t->table)
+        rk_buffer_printf(&name, "embeddings.%s.%s", t->table, rk_exports_keys(t) ? "keys" : pieces[t->piece]);
     else
         rk_buffer_printf(&name, "dense.%.*s.%s", (int)(last - (stored + 6)), stored + 6, last + 1);
     return rk_buffer_take(&name, out);
@@ -70,8 +71,12 @@ static rk_status add_tensor(rk_exporting *x, const rk_stored_tensor *stored, con
                             rk_export_rows rows, rk_row_piece piece) {
     rk_exported_tensor *t = &x->list[x->n++];
     *t = (rk_exported_tensor){.stored = stored, .rows = rows, .piece = piece};
-    if (table) RK_TRY(rk_strdup(table, &t->table));
-    return name_of(stored->name, table, piece, &t->name);
+    if (table) {
+        RK_TRY(rk_strdup(table, &t->table));
+        RK_TRY(rk_export_find_keys(x, table, &t->keyed));
+    }
+    t->is_elsewhere = x->options->rows_to && table && !rk_exports_keys(t);
+    return name_of(t, &t->name);
 }
 
 static rk_status choose_tensor(rk_exporting *x, const rk_stored_tensor *stored) {
@@ -83,8 +88,9 @@ static rk_status choose_tensor(rk_exporting *x, const rk_stored_tensor *stored) 
         rk_free(table);
         return RK_OK;
     }
-    rk_export_rows rows =
-        table ? rk_row_format_for(x->options->rows, stored->n_columns, stored->type) : RK_EXPORT_ROWS_TRAINED;
+    bool are_rows = table && stored->type != RK_I64;
+    rk_export_rows rows = are_rows ? rk_row_format_for(x->options->rows, stored->n_columns, stored->type)
+                                   : RK_EXPORT_ROWS_TRAINED;
     bool in_pieces = x->format == RK_EXPORT_ONNX && rk_row_format_name(rows);
     rk_status status = RK_OK;
     for (int piece = in_pieces ? RK_ROW_CODES : RK_ROW_WHOLE;
@@ -99,7 +105,7 @@ static rk_status no_table(const rk_exporting *x, const char *wanted) {
     for (size_t i = 0; i < x->tensors.n; i++) {
         RK_AUTOFREE char *table = NULL;
         RK_TRY(table_of(x->tensors.list[i].name, &table));
-        if (table) RK_TRY(rk_text_list_add(&names, table));
+        if (table && x->tensors.list[i].type != RK_I64) RK_TRY(rk_text_list_add(&names, table));
     }
     rk_status status = rk_error(RK_NOT_FOUND, "the model has no table '%s'", wanted);
     const char *nearest = rk_nearest(wanted, (const char *const *)names.texts, names.n);
@@ -107,15 +113,17 @@ static rk_status no_table(const rk_exporting *x, const char *wanted) {
 }
 
 static int by_name(const void *a, const void *b) {
-    return strcmp(((const rk_exported_tensor *)a)->name, ((const rk_exported_tensor *)b)->name);
+    const rk_exported_tensor *x = a, *y = b;
+    return x->is_elsewhere != y->is_elsewhere ? x->is_elsewhere - y->is_elsewhere : strcmp(x->name, y->name);
 }
 
-/* In an order that does not depend on who wrote which part: "dense.", then "embeddings.". */
+/* In an order that does not depend on who wrote which part: "dense.", then "embeddings.", and what is in no
+ * file. */
 static rk_status choose_tensors(rk_exporting *x) {
     RK_TRY(rk_alloc(x->tensors.n * RK_ROW_MINIMA, sizeof *x->list, &x->list));
     for (size_t i = 0; i < x->tensors.n; i++) RK_TRY(choose_tensor(x, &x->tensors.list[i]));
     if (x->n) qsort(x->list, x->n, sizeof *x->list, by_name);
-    while (x->n_in_files < x->n && !(x->options->rows_to && x->list[x->n_in_files].table)) x->n_in_files++;
+    while (x->n_in_files < x->n && !x->list[x->n_in_files].is_elsewhere) x->n_in_files++;
     for (size_t i = 0; i < x->options->n_tables; i++) {
         bool found = false;
         for (size_t k = 0; k < x->n && !found; k++)
@@ -215,9 +223,6 @@ static rk_status open_checkpoint(rk_exporting *x, const char *path) {
     RK_TRY(rk_manifest_read(x->checkpoint, &x->manifest));
     RK_TRY((x->format == RK_EXPORT_ONNX ? rk_checkpoint_config : rk_checkpoint_run_file)(x->checkpoint, NULL,
                                                                                          0, &x->config));
-    RK_TRY(rk_config_refuse_dynamic(x->config, "an export",
-                                    "predict and serve from the checkpoint, whose tensors have keys beside "
-                                    "rows (docs/dynamic_tables.md)"));
     return rk_stored_tensors_open(x->checkpoint, &x->tensors);
 }
 

@@ -10,12 +10,23 @@
 #include "train/checkpoint/stored_tensors.h"
 #include "train/checkpoint/checkpoint.h"
 
+/* The keys of a dynamic table, and in which order its rows are written. */
+typedef struct rk_exported_keys {
+    char *table;
+    int64_t n;
+    int64_t *keys;                   /* [n], ascending */
+    int64_t *order;                  /* [n] where a key's row stands in the checkpoint */
+    const rk_stored_tensor *missing; /* the row of keys that have none; NULL: it is zeros */
+} rk_exported_keys;
+
 typedef struct rk_exported_tensor {
     const rk_stored_tensor *stored;
+    const rk_exported_keys *keyed; /* of a dynamic table's keys and rows */
     char *name;  /* as other programs see it: "embeddings.<table>.weight", "dense.<node>.<parameter>" */
     char *table; /* NULL: the dense part's */
     rk_export_rows rows; /* RK_EXPORT_ROWS_TRAINED: as they are stored, which the dense part always is */
     rk_row_piece piece;  /* ONNX's codes, scales and minima are tensors of their own */
+    bool is_elsewhere;   /* in no file */
     int32_t file;
     uint64_t begin; /* where its bytes are in that file, once they are written */
 } rk_exported_tensor;
@@ -33,6 +44,8 @@ typedef struct rk_exporting {
     rk_stored_tensors tensors;
     rk_exported_tensor *list; /* [n] */
     size_t n, n_in_files;     /* the first ones are in files; rows that are elsewhere stand behind them */
+    rk_exported_keys **keyed; /* [n_keyed] */
+    size_t n_keyed, keyed_capacity;
     int32_t n_files;
     uint64_t total_bytes;
     rk_state_dict shard; /* the tensors list[first ..] that the file under way has */
@@ -50,8 +63,18 @@ rk_status rk_export_make_piece(rk_exporting *exporting, const rk_exported_tensor
 /* Tables' rows to where the options say, and what says where they are into the directory (export_redis.c). */
 rk_status rk_export_write_rows(rk_exporting *exporting);
 rk_dtype rk_exported_type(const rk_exported_tensor *tensor);
+int64_t rk_exported_rows(const rk_exported_tensor *tensor); /* their number */
 int64_t rk_exported_columns(const rk_exported_tensor *tensor);
 uint64_t rk_exported_bytes(const rk_exported_tensor *tensor);
+/* Dynamic tables (export_keys.c): a table's keys, sorted when they are first asked for, *out NULL of a static
+ * one; and a piece of its keys or of its rows, as they are stored. */
+rk_status rk_export_find_keys(rk_exporting *x, const char *table, const rk_exported_keys **out);
+rk_status rk_export_read_keyed(rk_exporting *x, const rk_exported_tensor *tensor, int64_t first, int64_t n,
+                               char *out);
+void rk_export_free_keys(rk_exporting *x);
+static inline bool rk_exports_keys(const rk_exported_tensor *tensor) {
+    return tensor->keyed && tensor->stored->type == RK_I64;
+}
 enum { RK_EXPORT_FILE_NAME_BYTES = 64 };
 void rk_export_file_name(const rk_exporting *x, int32_t file, char name[RK_EXPORT_FILE_NAME_BYTES]);
 /* Then the models that point into those files (export_onnx.c). */

@@ -14,6 +14,8 @@ static rk_onnx_type type_of(rk_dtype type) {
             return RK_ONNX_BF16;
         case RK_U8:
             return RK_ONNX_U8;
+        case RK_I64:
+            return RK_ONNX_I64;
         default:
             return RK_ONNX_F32;
     }
@@ -33,7 +35,7 @@ static rk_onnx_value initializer(rk_onnx_model *m, const char *stored, rk_row_pi
     size_t i = find_tensor(m->x, stored, piece);
     if (i < m->x->n && m->initializers[i] >= 0) return m->initializers[i];
     const rk_exported_tensor *t = i < m->x->n ? &m->x->list[i] : NULL;
-    if (!t || t->stored->n_rows != n_rows || t->stored->n_columns != n_columns) {
+    if (!t || rk_exported_rows(t) != n_rows || t->stored->n_columns != n_columns) {
         m->writer.status = rk_error(RK_BAD_DATA, "'%s' has no tensor '%s' of shape [%lld, %lld]",
                                     m->x->checkpoint, stored, (long long)n_rows, (long long)n_columns);
         return -1;
@@ -55,11 +57,24 @@ static rk_onnx_value named_initializer(rk_onnx_model *m, rk_buffer *name, rk_row
     return value;
 }
 
+const rk_exported_keys *rk_onnx_table_keys(const rk_onnx_model *m, int32_t table) {
+    for (size_t i = 0; i < m->x->n_keyed; i++)
+        if (strcmp(m->x->keyed[i]->table, m->collection.tables[table].name) == 0) return m->x->keyed[i];
+    return NULL;
+}
+
 rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table, rk_row_piece piece) {
     const rk_table_config *t = &m->collection.tables[table];
+    const rk_exported_keys *keys = rk_onnx_table_keys(m, table);
     rk_buffer name = {0};
     rk_buffer_printf(&name, "table/%s/rows", t->name);
-    return named_initializer(m, &name, piece, t->n_rows, t->dim);
+    return named_initializer(m, &name, piece, keys ? keys->n + 1 : t->n_rows, t->dim);
+}
+
+rk_onnx_value rk_onnx_keys(rk_onnx_model *m, const rk_exported_keys *keys) {
+    rk_buffer name = {0};
+    rk_buffer_printf(&name, "table/%s/keys", keys->table);
+    return named_initializer(m, &name, RK_ROW_WHOLE, keys->n, 1);
 }
 
 rk_export_rows rk_onnx_table_rows(const rk_onnx_model *m, int32_t table) {

@@ -53,8 +53,9 @@ static rk_export_rows format_of(const rk_exported_tensor *t) {
 static rk_status add_tables(row_writer *w) {
     const rk_exporting *x = w->x;
     for (size_t i = x->n_in_files; i < x->n; i++)
-        RK_TRY(rk_row_manifest_add(&w->manifest, w->url.prefix, x->list[i].table, x->list[i].stored->n_rows,
-                                   (int32_t)x->list[i].stored->n_columns, format_of(&x->list[i])));
+        RK_TRY(rk_row_manifest_add(&w->manifest, w->url.prefix, x->list[i].table,
+                                   rk_exported_rows(&x->list[i]), (int32_t)x->list[i].stored->n_columns,
+                                   format_of(&x->list[i])));
     return RK_OK;
 }
 

@@ -27,7 +27,8 @@ rk_status rk_export_make_piece(rk_exporting *x, const rk_exported_tensor *t, int
     const rk_stored_tensor *stored = t->stored;
     size_t n_values = (size_t)(n * stored->n_columns);
     RK_TRY(rk_reserve(&x->stored, &x->stored_capacity, n_values * rk_dtype_bytes(stored->type), 1));
-    RK_TRY(rk_stored_tensor_read(&x->tensors, stored, first, n, x->stored));
+    RK_TRY(t->keyed ? rk_export_read_keyed(x, t, first, n, x->stored)
+                    : rk_stored_tensor_read(&x->tensors, stored, first, n, x->stored));
     *out = x->stored;
     if (t->rows == RK_EXPORT_ROWS_TRAINED) return RK_OK;
     int64_t failed, columns = rk_row_format_columns(t->rows, stored->n_columns);
@@ -47,7 +48,7 @@ static rk_status fill(void *context, size_t entry, rk_writer *writer) {
     rk_exported_tensor *t = &x->list[x->first + entry];
     uint64_t bytes = rk_state_dict_entry_bytes(&x->shard.entries[entry]);
     t->begin = writer->n_bytes;
-    int64_t n_rows = t->stored->n_rows, step = n_rows;
+    int64_t n_rows = rk_exported_rows(t), step = n_rows;
     if (n_rows) {
         int64_t row_bytes = t->stored->n_columns * (int64_t)sizeof(float);
         step = PIECE_BYTES / (row_bytes ? row_bytes : 1);
@@ -67,6 +68,10 @@ rk_dtype rk_exported_type(const rk_exported_tensor *t) {
     return t->rows == RK_EXPORT_ROWS_TRAINED ? t->stored->type : rk_row_format_type(t->rows);
 }
 
+int64_t rk_exported_rows(const rk_exported_tensor *t) {
+    return t->stored->n_rows + (t->keyed && !rk_exports_keys(t));
+}
+
 int64_t rk_exported_columns(const rk_exported_tensor *t) {
     int64_t columns = t->stored->n_columns;
     if (t->piece != RK_ROW_WHOLE) {
@@ -78,12 +83,12 @@ int64_t rk_exported_columns(const rk_exported_tensor *t) {
 
 /* The name, dtype and shape that a tensor has in its file. */
 static rk_status add_entry(rk_state_dict *state, const rk_exported_tensor *t) {
-    return rk_state_dict_add(state, t->name, rk_exported_type(t), t->stored->n_rows,
+    return rk_state_dict_add(state, t->name, rk_exported_type(t), rk_exported_rows(t),
                              t->stored->n_dims > 1 ? rk_exported_columns(t) : 0, NULL);
 }
 
 uint64_t rk_exported_bytes(const rk_exported_tensor *t) {
-    return (uint64_t)t->stored->n_rows * (uint64_t)rk_exported_columns(t) *
+    return (uint64_t)rk_exported_rows(t) * (uint64_t)rk_exported_columns(t) *
            rk_dtype_bytes(rk_exported_type(t));
 }
 

@@ -61,19 +61,24 @@ static void add_tensors(const rk_exporting *x, rk_buffer *out) {
     for (size_t i = 0; i < x->n; i++) {
         const rk_exported_tensor *t = &x->list[i];
         if (!t->table) dense += (uint64_t)(t->stored->n_rows * t->stored->n_columns);
-        if (!t->table || t->piece > RK_ROW_CODES) continue;
+        if (!t->table || t->piece > RK_ROW_CODES || rk_exports_keys(t)) continue;
         const char *format = rk_row_format_name(t->rows);
         if (!tables)
             rk_buffer_text(out,
                            "## Tables\n\n| table | tensor | rows | dim | format |\n|---|---|---|---|---|\n");
         tables = true;
         rk_buffer_printf(out, "| %s | `%s` | %lld | %lld | %s |\n", t->table, t->name,
-                         (long long)t->stored->n_rows, (long long)t->stored->n_columns,
+                         (long long)rk_exported_rows(t), (long long)t->stored->n_columns,
                          t->piece != RK_ROW_WHOLE ? "codes, beside them scales and minima"
                          : format                 ? format
                                                   : rk_dtype_name(rk_exported_type(t)));
     }
     if (tables) rk_buffer_text(out, "\n");
+    if (x->n_keyed)
+        rk_buffer_text(
+            out,
+            "Where a table has a tensor `embeddings.<table>.keys`, row i is that of key i, and the last "
+            "row that of all other keys.\n\n");
     rk_buffer_printf(out, "The dense part has %" PRIu64 " values here. All tensors: %" PRIu64 " bytes.\n",
                      dense, x->total_bytes);
 }

@@ -44,12 +44,29 @@ static rk_onnx_value add_integers(rk_onnx_model *m, int32_t source, const char *
     return rk_onnx_cast(m, rk_onnx_feature_input(m, source, what, RK_ONNX_I32, size), RK_ONNX_I64);
 }
 
+/* All numbers are keys: none is missing, and none has less than 64 bits. */
+static bool has_keys(const rk_onnx_model *m, int32_t source) {
+    return source < m->schema->n_features && m->schema->features[source].cardinality == 0;
+}
+
+static rk_status check_keys(const rk_onnx_model *m, int32_t source) {
+    if (!has_keys(m, source)) return RK_OK;
+    RK_FAIL_IF(rk_onnx_is_padded(m), RK_UNSUPPORTED,
+               "feature '%s' has keys: -1 is one of them, and cannot stand for padding\n"
+               "hint: leave out 'bags': ragged ones have offsets",
+               feature_name(m, source));
+    RK_FAIL_IF(m->x->options->id_bits == 32, RK_UNSUPPORTED,
+               "feature '%s' has keys of 64 bits\nhint: leave out 'ids'", feature_name(m, source));
+    return RK_OK;
+}
+
 static rk_onnx_feature *feature_of(rk_onnx_model *m, int32_t source) {
     rk_onnx_feature *f = &m->features[source];
     if (f->is_there) return f;
     rk_buffer size = {0};
     rk_buffer_printf(&size, "%s ids", feature_name(m, source));
     if (m->writer.status == RK_OK) m->writer.status = size.status;
+    if (m->writer.status == RK_OK) m->writer.status = check_keys(m, source);
     if (m->writer.status == RK_OK) {
         f->ids = rk_onnx_ids_of_values(m, source, size.data);
         if (f->ids < 0) f->ids = add_integers(m, source, "ids", size.data);
@@ -83,16 +100,31 @@ static rk_onnx_value differences(rk_onnx_model *m, rk_onnx_value x) {
     return rk_onnx_binary(m, "Sub", above, below);
 }
 
-/* Negative ids are left out, and weights that are not above 0 where `positive`. */
+/* Which ids are not left out: negative ones that are no keys, and weights that are not above 0 where
+ * `positive`. */
+static rk_onnx_value valid_ids(rk_onnx_model *m, int32_t source, bool positive) {
+    const rk_onnx_feature *f = feature_of(m, source);
+    rk_onnx_value zero = rk_onnx_constant_ints(&m->writer, (int64_t[]){0}, 1);
+    bool keys = has_keys(m, source);
+    rk_onnx_value is_id = keys ? -1 : rk_onnx_binary(m, "GreaterOrEqual", f->ids, zero);
+    if (!positive) return is_id;
+    rk_onnx_value counts = rk_onnx_binary(m, "Greater", f->weights, rk_onnx_constant_float(m, 0));
+    return keys ? counts : rk_onnx_binary(m, "And", is_id, counts);
+}
+
+/* The bags without what is left out. */
 static const rk_onnx_bags *bags_of(rk_onnx_model *m, int32_t source, bool positive) {
     rk_onnx_feature *f = feature_of(m, source);
     rk_onnx_bags *bags = &f->bags[positive];
     if (f->has_bags[positive]) return bags;
     rk_onnx_value none = rk_onnx_constant_ints(&m->writer, (int64_t[]){0}, 1);
-    rk_onnx_value valid = rk_onnx_binary(m, "GreaterOrEqual", f->ids, none);
-    if (positive)
-        valid = rk_onnx_binary(m, "And", valid,
-                               rk_onnx_binary(m, "Greater", f->weights, rk_onnx_constant_float(m, 0)));
+    if (has_keys(m, source) && !positive) {
+        *bags = (rk_onnx_bags){.offsets = f->offsets, .weights = f->weights};
+        bags->ids = rk_onnx_node_with_axis(m, "Concat", (rk_onnx_value[]){f->ids, none}, 2, 0);
+        f->has_bags[positive] = true;
+        return bags;
+    }
+    rk_onnx_value valid = valid_ids(m, source, positive);
     rk_onnx_value counted[] = {rk_onnx_cast(m, valid, RK_ONNX_I64), none};
     bags->offsets =
         rk_onnx_gather(m, running_sums(m, rk_onnx_node_with_axis(m, "Concat", counted, 2, 0)), f->offsets);

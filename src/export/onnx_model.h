@@ -42,6 +42,9 @@ typedef struct rk_onnx_model {
  * ("<node>/<parameter>"), in the files of the export (export_onnx.c). RK_BAD_DATA, which sticks to the
  * writer: the checkpoint has none of that shape. */
 rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table, rk_row_piece piece);
+/* The keys of a dynamic table, NULL of a static one; and as they stand in the files, [n]. */
+const rk_exported_keys *rk_onnx_table_keys(const rk_onnx_model *m, int32_t table);
+rk_onnx_value rk_onnx_keys(rk_onnx_model *m, const rk_exported_keys *keys);
 /* What a table's rows are written as. */
 rk_export_rows rk_onnx_table_rows(const rk_onnx_model *m, int32_t table);
 rk_onnx_value rk_onnx_parameter(rk_onnx_model *m, const char *name, int64_t n_rows, int64_t n_columns);
@@ -52,7 +55,7 @@ rk_onnx_value rk_onnx_dynamic_batch_size(rk_onnx_model *m);
 /* Memory for the writer's caller, as rk_alloc; false: a failure, which is the writer's from here on. */
 bool rk_onnx_alloc(rk_onnx_model *m, size_t n, size_t bytes, void *out);
 
-/* Rows of a table, f32 [..., dim], for ids of n_dims dimensions (onnx_rows.c). */
+/* Rows of a table, f32 [..., dim], for ids of n_dims dimensions, or keys (onnx_rows.c). */
 rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_value ids, int32_t n_dims);
 rk_onnx_value rk_onnx_gather(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value at); /* along axis 0 */
 

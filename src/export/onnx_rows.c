@@ -25,9 +25,25 @@ static rk_onnx_value nibbles(rk_onnx_model *m, rk_onnx_value bytes, int64_t n_by
     return dim % 2 ? rk_onnx_slice(m, codes, n_dims, 0, dim) : codes;
 }
 
+/* The numbers of keys, by bisection of those that there are; of others that of the row behind theirs. */
+static rk_onnx_value rows_of_keys(rk_onnx_model *m, const rk_exported_keys *keys, rk_onnx_value wanted) {
+    rk_onnx_value all = rk_onnx_keys(m, keys), at = rk_onnx_constant_int(&m->writer, 0),
+                  none = rk_onnx_constant_int(&m->writer, keys->n);
+    if (keys->n == 0) return rk_onnx_binary(m, "Mul", wanted, at);
+    for (int64_t n = keys->n; n > 1; n -= n / 2) {
+        rk_onnx_value middle = rk_onnx_binary(m, "Add", at, rk_onnx_constant_int(&m->writer, n / 2)),
+                      reached = rk_onnx_binary(m, "LessOrEqual", rk_onnx_gather(m, all, middle), wanted);
+        at = rk_onnx_ternary(m, "Where", reached, middle, at);
+    }
+    rk_onnx_value is_there = rk_onnx_binary(m, "Equal", rk_onnx_gather(m, all, at), wanted);
+    return rk_onnx_ternary(m, "Where", is_there, at, none);
+}
+
 rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_value ids, int32_t n_dims) {
     rk_export_rows rows = rk_onnx_table_rows(m, table);
     int64_t dim = m->collection.tables[table].dim;
+    const rk_exported_keys *keys = rk_onnx_table_keys(m, table);
+    if (keys) ids = rows_of_keys(m, keys, ids);
     if (!rk_row_format_name(rows)) return piece_of(m, table, RK_ROW_WHOLE, ids);
     rk_onnx_value codes = piece_of(m, table, RK_ROW_CODES, ids);
     if (rows == RK_EXPORT_ROWS_INT4)

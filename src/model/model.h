@@ -60,6 +60,7 @@ typedef struct rk_model_options {
     rk_row_source **row_source; /* likewise, of one process on the CPU: where rows are that the model is not
                                    to have in its memory. The model's afterwards, and NULL here. NULL: none */
     bool rows_are_read;         /* all of them after the model is built, which leaves them zeros */
+    bool has_missing_rows;      /* likewise, of a dynamic table the row of keys without one, too */
     bool training; /* false: no gradients, no slots (prediction); the state's names are some of the trained
                  model's */
 } rk_model_options;

@@ -253,14 +253,11 @@ static rk_status check_constraints(const rk_model_options *options, const rk_col
 static rk_status check_dynamic(const rk_model_options *options, const rk_collection_config *collection) {
     int32_t t = rk_collection_config_dynamic(collection);
     if (t < 0) return RK_OK;
-    const char *what = options->device      ? "not supported with 'device: cuda'"
-                       : options->row_dtype ? "kept in the dtype that it is trained in"
-                                            : NULL;
-    if (!what) return RK_OK;
-    const char *hint = options->device ? "use 'device: cpu'" : "leave 'rows' at 'trained'";
-    return rk_error_hint(rk_error(RK_UNSUPPORTED, "table '%s' is dynamic (max_capacity): %s",
-                                  collection->tables[t].name, what),
-                         "%s", hint);
+    RK_FAIL_IF(options->device, RK_UNSUPPORTED,
+               "table '%s' is dynamic (max_capacity): not supported with 'device: cuda'\n"
+               "hint: use 'device: cpu'",
+               collection->tables[t].name);
+    return RK_OK;
 }
 
 static rk_status make_tables(const rk_model_options *options, const rk_data_schema *schema,
@@ -365,6 +362,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_coll
     for (int32_t t = 0; t < collection->n_tables && options->rows_are_read; t++) {
         collection->tables[t].initializer = (rk_initializer){.kind = RK_INIT_ZEROS};
         collection->dynamic[t].is_read = true;
+        collection->dynamic[t].oov |= options->has_missing_rows;
     }
     RK_TRY(rk_ranks_create(options, &model->ranks));
     RK_TRY(finish_graph(model, options));
@@ -434,5 +432,6 @@ void rk_model_free(rk_model *model) {
     for (size_t i = 0; i < model->n_statistics; i++) rk_free(model->statistics[i].kept);
     RK_FREE_ALL(model->tasks, model->lookups);
     rk_state_dict_release(&model->parameter_state);
-    RK_FREE_ALL(model->parameters, model->losses, model->micro_batch_losses, model->statistics, model);
+    RK_FREE_ALL(model->parameters, model->parameter_copies, model->losses, model->micro_batch_losses,
+                model->statistics, model);
 }

@@ -131,7 +131,8 @@ struct rk_model {
     bool skip_not_finite;
     rk_state_dict parameter_state; /* whose names and values `parameters` shows */
     rk_model_parameter *parameters;
-    bool is_outline; /* no memory: only to be described */
+    char *parameter_copies; /* of those that have no place of their own */
+    bool is_outline;        /* no memory: only to be described */
 };
 
 static inline const char *rk_model_kind(const rk_model *model) {

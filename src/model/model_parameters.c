@@ -1,32 +1,66 @@
 /* A model's parameters, as others see them. */
+#include <string.h>
+
 #include "base/memory.h"
-#include "embedding/local/collection.h"
 #include "model/model_internal.h"
 
 static const rk_parameter_kind kinds[] = {
-    [RK_STATE_ROWS] = RK_PARAMETER_TABLE,
-    [RK_STATE_ROWS_READ] = RK_PARAMETER_TABLE,
-    [RK_STATE_DENSE] = RK_PARAMETER_DENSE,
+    [RK_STATE_ROWS] = RK_PARAMETER_TABLE,          [RK_STATE_ROWS_READ] = RK_PARAMETER_TABLE,
+    [RK_STATE_KEYS] = RK_PARAMETER_KEYS,           [RK_STATE_DENSE] = RK_PARAMETER_DENSE,
     [RK_STATE_STATISTIC] = RK_PARAMETER_STATISTIC,
 };
 
-static rk_status describe_parameter(const rk_state_dict_entry *entry, rk_model_parameter *out) {
+static rk_status describe_parameter(const rk_state_dict_entry *entry, void *data, rk_model_parameter *out) {
     out->name = entry->name;
     out->kind = kinds[entry->kind];
-    RK_TRY(rk_tensor_init(&out->tensor, entry->data, entry->type, entry->n_dims, entry->dims));
+    RK_TRY(rk_tensor_init(&out->tensor, data, entry->type, entry->n_dims, entry->dims));
     out->tensor.read_only = true;
     return RK_OK;
 }
 
-/* Their rows are in the order in which keys came, and elsewhere when the table grows. */
-static rk_status refuse_dynamic_tables(const rk_model *model) {
-    int32_t n_tables = rk_embeddings_n_tables(model->embeddings);
-    for (int32_t t = 0; t < n_tables; t++) {
-        const char *name = rk_embeddings_table(model->embeddings, t)->name;
-        RK_FAIL_IF(rk_embeddings_dynamic(model->embeddings, t), RK_UNSUPPORTED,
-                   "table '%s' is dynamic: its rows move in memory as keys come and go\n"
-                   "hint: read 'table/%s/keys' and 'table/%s/rows' of a checkpoint (docs/dynamic_tables.md)",
-                   name, name, name);
+/* What stands in another order than it is to be shown in, or where the next step may take it away. */
+static bool is_copied(const rk_model *model, const rk_state_dict_entry *entry) {
+    return entry->kind != RK_STATE_OTHER && (entry->order || (entry->moves && model->optimizer));
+}
+
+static size_t round_up(size_t bytes) {
+    return (bytes + sizeof(int64_t) - 1) / sizeof(int64_t) * sizeof(int64_t);
+}
+
+static rk_status reserve_copies(const rk_model *model, const rk_state_dict *state, char **out) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < state->n; i++)
+        if (is_copied(model, &state->entries[i]))
+            bytes += round_up(rk_state_dict_entry_bytes(&state->entries[i]));
+    return rk_alloc(bytes, 1, out);
+}
+
+static void copy_values(const rk_state_dict_entry *entry, char *to) {
+    size_t bytes = (size_t)rk_state_dict_entry_bytes(entry);
+    if (!entry->order) {
+        if (bytes) memcpy(to, entry->data, bytes);
+        return;
+    }
+    size_t row_bytes = entry->dims[0] ? bytes / (size_t)entry->dims[0] : 0;
+    for (int64_t i = 0; i < entry->dims[0]; i++)
+        memcpy(to + (size_t)i * row_bytes, (char *)entry->data + (size_t)entry->order[i] * row_bytes,
+               row_bytes);
+}
+
+/* known: the copies have been made. */
+static rk_status describe_parameters(const rk_model *model, const rk_state_dict *state, bool known,
+                                     char *copies, rk_model_parameter *list, int32_t *n) {
+    *n = 0;
+    for (size_t i = 0; i < state->n; i++) {
+        const rk_state_dict_entry *entry = &state->entries[i];
+        if (entry->kind == RK_STATE_OTHER) continue;
+        void *data = entry->data;
+        if (is_copied(model, entry)) {
+            if (!known) copy_values(entry, copies);
+            data = copies;
+            copies += round_up(rk_state_dict_entry_bytes(entry));
+        }
+        RK_TRY(describe_parameter(entry, data, &list[(*n)++]));
     }
     return RK_OK;
 }
@@ -35,25 +69,32 @@ rk_status rk_model_parameters(rk_model *model, const rk_model_parameter **parame
     RK_FAIL_IF(model->is_outline, RK_INVALID_ARGUMENT,
                "an outline of a model has no parameters\n"
                "hint: rk_model_create makes the model itself");
-    RK_TRY(refuse_dynamic_tables(model));
     rk_state_dict state = {.n = 0};
     rk_model_parameter *list = NULL;
-    int32_t n_shown = 0;
+    char *copies = NULL;
+    bool known =
+        !model->optimizer && model->parameter_copies; /* a model that does not train stays as it is */
+    int32_t n_shown;
     rk_status status;
+    RK_GOTO(rk_model_number_keys(model));
     RK_GOTO(rk_model_state_dict(model, &state));
     RK_GOTO(rk_alloc(state.n, sizeof *list, &list));
-    for (size_t i = 0; i < state.n; i++)
-        if (state.entries[i].kind != RK_STATE_OTHER)
-            RK_GOTO(describe_parameter(&state.entries[i], &list[n_shown++]));
+    if (!known) RK_GOTO(reserve_copies(model, &state, &copies));
+    RK_GOTO(
+        describe_parameters(model, &state, known, known ? model->parameter_copies : copies, list, &n_shown));
     rk_state_dict_release(&model->parameter_state);
     rk_free(model->parameters);
     model->parameter_state = state;
     model->parameters = list;
+    if (!known) {
+        rk_free(model->parameter_copies);
+        model->parameter_copies = copies;
+    }
     *parameters = list;
     *n = n_shown;
     return RK_OK;
 done:
     rk_state_dict_release(&state);
-    rk_free(list);
+    RK_FREE_ALL(list, copies);
     return status;
 }

@@ -1,4 +1,5 @@
 /* An exported directory's file, read into a model's tensors, and mapped (fuzz/tensor_lines.h). */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -9,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
-enum { N_WANTED = 4 };
+enum { N_WANTED = 6 };
 
 static const struct wanted {
     const char *name;
@@ -18,7 +19,9 @@ static const struct wanted {
 } list[N_WANTED] = {{"table/t/rows", RK_STATE_ROWS, {23, 12}},
                     {"table/u/rows[1:23:2]", RK_STATE_ROWS, {11, 12}},
                     {"table/v/rows[0:10:1,4:8]", RK_STATE_ROWS, {10, 4}},
-                    {"dense/out/bias", RK_STATE_DENSE, {5, 0}}};
+                    {"dense/out/bias", RK_STATE_DENSE, {5, 0}},
+                    {"table/k/rows", RK_STATE_ROWS, {22, 12}},
+                    {"table/k/oov_rows", RK_STATE_ROWS, {1, 12}}};
 
 static void read_model(rk_export_rows rows) {
     rk_stored_model model = {0};
@@ -36,6 +39,20 @@ static void read_model(rk_export_rows rows) {
     rk_stored_model_close(&model);
 }
 
+/* Those of a dynamic table have rows, and so have all others. */
+static void look_up_keys(const rk_row_source *source) {
+    static float values[12];
+    rk_sorted_keys *sorted = rk_key_tables_find(source->keys, "k");
+    rk_rows rows = {0};
+    if (!sorted || source->ops->find(source, "k", sorted->n + 1, 12, &rows) != RK_OK || !rows.data) return;
+    for (int64_t key = -1; key <= sorted->n; key++) {
+        int64_t row;
+        rk_sorted_keys_find(sorted, &key, 1, &row);
+        if (row != (key < 0 ? sorted->n : key)) abort();
+        rk_row_load(&rows, row, values);
+    }
+}
+
 /* Every row of the tables that the file's are found to be. */
 static void read_mapped(void) {
     static const char *const tables[] = {"t", "u", "v"};
@@ -46,6 +63,7 @@ static void read_mapped(void) {
     const rk_row_reading how = {.timeout = 1};
     (void)!rk_stored_model_row_source(&model, scratch_folder(), true, &how, &source);
     rk_stored_model_close(&model);
+    if (source) look_up_keys(source);
     for (int t = 0; source && t < 3; t++) {
         rk_rows rows = {0};
         int64_t n_rows = t < 2 ? 23 : 10;

@@ -383,23 +383,6 @@ static void test_no_memory(void **state) {
     }
 }
 
-/* A list of parameters without the tables would be taken for all that a prediction depends on. */
-static void test_parameters_of_dynamic_tables(void **state) {
-    (void)state;
-    fixture f;
-    rk_model *model;
-    const rk_model_parameter *parameters;
-    int32_t n;
-    fixture_init(&f, "model: fm\nembedding: {dim: 4, tables: [{name: item, max_capacity: 20}]}",
-                 usual_features, N_USUAL, 0, 1);
-    OK(rk_model_build(&f.options, &model));
-    FAILS(rk_model_parameters(model, &parameters, &n), RK_UNSUPPORTED,
-          "table 'item' is dynamic: its rows move in memory as keys come and go\nhint: read "
-          "'table/item/keys' and 'table/item/rows' of a checkpoint (docs/dynamic_tables.md)");
-    rk_model_free(model);
-    fixture_release(&f);
-}
-
 /* What predicts has memory for the keys that a checkpoint has, not for those that the table could have. */
 static void test_memory_of_read_keys(void **state) {
     (void)state;
@@ -423,17 +406,11 @@ static void test_memory_of_read_keys(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_few_inputs),
-        cmocka_unit_test(test_lr_adds_up),
-        cmocka_unit_test(test_for_prediction),
-        cmocka_unit_test(test_describe),
-        cmocka_unit_test(test_outline),
-        cmocka_unit_test(test_first_loss),
-        cmocka_unit_test(test_no_layers),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_parameters_of_dynamic_tables),
-        cmocka_unit_test(test_memory_of_read_keys),
+        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_few_inputs),
+        cmocka_unit_test(test_lr_adds_up), cmocka_unit_test(test_for_prediction),
+        cmocka_unit_test(test_describe),   cmocka_unit_test(test_outline),
+        cmocka_unit_test(test_first_loss), cmocka_unit_test(test_no_layers),
+        cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_memory_of_read_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

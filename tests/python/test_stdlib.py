@@ -36,6 +36,10 @@ def tensors_of(path):
     return {name: (e["shape"], list(memoryview(raw)[end + e["data_offsets"][0] : end + e["data_offsets"][1]].cast("f"))) for name, e in header.items()}
 
 
+def flat_bytes(values):
+    return values.numpy().tobytes() if hasattr(values, "numpy") else values.tobytes()
+
+
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -359,6 +363,32 @@ class Package(unittest.TestCase):
             got = {name.replace("table/", "embeddings.").replace("/rows", ".weight"): bits(rows) for name, rows in model.parameters().items() if name.startswith("table/")}
         want = {name: struct.pack(f"{len(values)}f", *values) for name, (_, values) in tensors_of(self.at / "bf16 as f32/model.safetensors").items()}
         self.assertEqual(got, {name: want[name] for name in got})
+
+    def test_dynamic_tables(self):
+        """Rows with their keys: as an export has them, and as the model's predictions see them, in memory and in files."""
+        config = run_file(self.at / "keys")
+        config["data"]["features"][:2] = [{"name": "user", "key": True}, {"name": "word", "key": True}]
+        config["embedding"]["tables"] = [{"name": "user", "max_capacity": 25}, {"name": "word", "max_capacity": 9, "missing": "oov", "admission": {"min_count": 3}}]
+        with reckon.train(config, train=self.train) as model:
+            model.export("safetensors", self.at / "keys export")
+            state, named = model.to_torch_state_dict(), model.parameters()
+            with reckon.load(self.at / "keys export") as files, reckon.load(self.at / "keys export", rows_in="memory") as memory:
+                self.assertEqual([bits(m.predict(self.test)) for m in (files, memory)], [bits(model.predict(self.test))] * 2)
+                others = [m.to_torch_state_dict() for m in (files, memory)]
+        raw = (self.at / "keys export/model.safetensors").read_bytes()
+        end = 8 + struct.unpack("<Q", raw[:8])[0]
+        want = {name: entry for name, entry in json.loads(raw[8:end]).items() if name != "__metadata__"}
+        self.assertEqual(sorted(state), sorted(want))
+        for name, entry in want.items():
+            first, last = (end + at for at in entry["data_offsets"])
+            for each in state, *others:
+                self.assertEqual((list(each[name].shape), flat_bytes(each[name])), (entry["shape"], raw[first:last]), name)
+        keys, rows = named["table/user/keys"].tolist(), named["table/user/rows"].tolist()
+        self.assertTrue(0 < len(keys) == len(rows) <= 40)
+        exported = state["embeddings.user.keys"].tolist()
+        self.assertEqual(exported, sorted(keys))
+        self.assertEqual(state["embeddings.user.weight"].tolist(), [rows[keys.index(key)] for key in exported] + [[0.0] * 4])
+        self.assertEqual(state["embeddings.word.weight"].tolist()[-1:], named["table/word/oov_rows"].tolist())
 
     def test_progress_and_metrics(self):
         lines, logged, scalars = io.StringIO(), [], []

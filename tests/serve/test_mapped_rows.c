@@ -4,6 +4,7 @@
 #include "serve/session_files.h"
 
 #include "memory_limit.h"
+#include "model/model.h"
 
 #define ONE_LABEL "labels: [{name: rating, loss: mse}]"
 #define BAGS \
@@ -14,6 +15,22 @@
     "sqrtn}, {name: tags_twice, table: tags, combiner: mean}, {name: item, combiner: sum}]}"
 #define WIDE_DEEP "model: {kind: wide_deep, deep: [8]}\n" TABLES
 #define PAIR      PAIRS_OF("50")
+
+/* Tables that met more keys than they hold, and keys that they did not admit; one with a row for those; ids
+ * of another kind as keys; and the tables of single weights. */
+#define KEYS                                                                                      \
+    ONE_LABEL                                                                                     \
+    ", features: [{name: user, key: true}, {name: tags, key: true, separator: ' ', weights: w}, " \
+    "{name: item, key: true, separator: ' '}, {name: history, key: true, separator: ' '}, "       \
+    "{name: target, identity: 50}, {name: x0, dense: true}]"
+#define KEY_TABLES                                                                                       \
+    "model: {kind: wide_deep, deep: [8]}\nembedding: {dim: 16, tables: ["                                \
+    "{name: user, max_capacity: 25, dim: 12, missing: oov, admission: {min_count: 3}}, "                 \
+    "{name: tags, max_capacity: 40, buckets: 3, dim: 33, dtype: bf16}, "                                 \
+    "{name: item, max_capacity: 30, buckets: 4, eviction: lfu}, "                                        \
+    "{name: target, max_capacity: 50, admission: {probability: 0.5}}], features: ["                      \
+    "{name: history, table: item, max_sequence_length: 3}, {name: tags, combiner: sqrtn}, {name: item, " \
+    "combiner: mean}]}"
 
 typedef rk_status export_function(const char *path, const rk_export_options *options, const char *directory);
 
@@ -93,6 +110,27 @@ static void test_formats(void **state) {
         export_run(rk_export_onnx, (rk_export_rows)rows, 0); /* codes, scales and least values apart */
         check_same((rk_export_rows)rows);
     }
+}
+
+/* Keys that have rows, and those that have none. */
+static void test_keys(void **state) {
+    (void)state;
+    static file_predictions trained;
+    rk_predictor *run;
+    train(KEYS, KEY_TABLES);
+    for (int rows = RK_EXPORT_ROWS_TRAINED; rows <= RK_EXPORT_ROWS_INT4; rows++) {
+        export_run(rk_export_safetensors, (rk_export_rows)rows, 0);
+        check_same((rk_export_rows)rows);
+        export_run(rk_export_safetensors, (rk_export_rows)rows, 3000);
+        check_same((rk_export_rows)rows);
+        export_run(rk_export_onnx, (rk_export_rows)rows, 0);
+        check_same((rk_export_rows)rows);
+    }
+    run = open_as("run", RK_EXPORT_ROWS_TRAINED);
+    predict_file(run, &trained);
+    rk_key_counts counts = rk_model_count_keys(rk_predictor_model(run));
+    assert_true(counts.n_missing > 0 && counts.n_rows > 100);
+    rk_predictor_free(run);
 }
 
 typedef struct vectors {
@@ -251,8 +289,9 @@ static void test_no_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_formats),   cmocka_unit_test(test_two_tower),
-                                       cmocka_unit_test(test_only_read), cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_files),     cmocka_unit_test(test_no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_formats),   cmocka_unit_test(test_keys),
+                                       cmocka_unit_test(test_two_tower), cmocka_unit_test(test_only_read),
+                                       cmocka_unit_test(test_memory),    cmocka_unit_test(test_files),
+                                       cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -32,8 +32,23 @@ static rk_config *config_with(const char *setting) {
 
 /* Slots of optimizers, counters, and rows of before have other names. */
 static bool is_parameter(const char *name) {
-    static const char *const others[] = {"step", "steps_not_finite", "accumulator", "momentum", "m", "v", "n",
-                                         "z"};
+    static const char *const others[] = {"step",
+                                         "steps_not_finite",
+                                         "accumulator",
+                                         "momentum",
+                                         "m",
+                                         "v",
+                                         "n",
+                                         "z",
+                                         "oov_accumulator",
+                                         "oov_m",
+                                         "oov_v",
+                                         "last_batches",
+                                         "counts",
+                                         "batches",
+                                         "totals",
+                                         "candidate_keys",
+                                         "candidate_counts"};
     const char *last = strrchr(name, '/');
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(last ? last + 1 : name, others[i]) == 0) return false;
@@ -62,7 +77,9 @@ static void assert_same_as_file(rk_model *model, const char *path) {
         assert_int_equal((uint64_t)rk_tensor_n_values(t) * rk_dtype_bytes(t->dtype), e->n_bytes);
         assert_memory_equal(t->data, bytes + e->begin, e->n_bytes);
         bool table = strncmp(e->name, "table/", 6) == 0, statistic = strstr(e->name, "/running_") != NULL;
-        assert_int_equal(parameters[i].kind, table       ? RK_PARAMETER_TABLE
+        bool keys = table && strstr(e->name, "/keys");
+        assert_int_equal(parameters[i].kind, keys        ? RK_PARAMETER_KEYS
+                                             : table     ? RK_PARAMETER_TABLE
                                              : statistic ? RK_PARAMETER_STATISTIC
                                                          : RK_PARAMETER_DENSE);
     }
@@ -74,7 +91,11 @@ static void assert_same_as_file(rk_model *model, const char *path) {
 
 static void test_as_in_a_checkpoint(void **state) {
     (void)state;
-    static const char *const settings[] = {NULL, "embedding.dtype=bf16", "train.staleness=1"};
+    static const char *const settings[] = {
+        NULL, "embedding.dtype=bf16", "train.staleness=1",
+        "embedding.tables=[{name: u, max_capacity: 30}, {name: v, max_capacity: 35, missing: oov, eviction: "
+        "lfu, "
+        "dtype: bf16, buckets: 3, admission: {min_count: 2}}]"}; /* rows that have changed hands */
     for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) {
         rk_config *config = config_with(settings[s]);
         rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;

@@ -461,7 +461,7 @@ rk_status rk_collection_config_create(const rk_collection_config *collection, ui
                                       rk_row_source *source, rk_embeddings **out) {
     rk_embeddings_config config = rk_collection_config_config(collection, seed);
     rk_embeddings *e;
-    if (source) return rk_embeddings_create_over_source(&config, source, out);
+    if (source) return rk_embeddings_create_over_source(&config, collection->dynamic, source, out);
     RK_TRY(create(collection, &config, is_outline, &e));
     rk_status status = RK_OK;
     for (int32_t t = 0; status == RK_OK && t < collection->n_tables; t++)

@@ -153,27 +153,41 @@ done:
     return status;
 }
 
-static rk_status find_parts(const rk_embeddings_config *config, const rk_row_source *source, rk_rows *rows,
-                            rk_table_part *parts) {
-    for (int32_t t = 0; t < config->n_tables; t++) {
-        const rk_table_config *table = &config->tables[t];
-        bool absent = rk_row_source_fetches(source);
-        parts[t] = (rk_table_part){
-            .n_rows = table->n_rows, .dim = table->dim, .absent = absent, .unplanned = absent};
-        if (absent) continue;
-        RK_TRY(source->ops->find(source, table->name, table->n_rows, table->dim, &rows[t]));
-        if (rows[t].data) parts[t].rows = &rows[t];
-    }
+/* Of a dynamic table: its keys, and that its rows are one more. */
+static rk_status find_keys(const rk_table_config *table, const rk_dynamic_config *dynamic,
+                           const rk_row_source *source, rk_table_part *part) {
+    part->dynamic = dynamic;
+    part->sorted_keys = rk_key_tables_find(source->keys, table->name);
+    RK_FAIL_IF(!part->sorted_keys, RK_CONFIG, "there are no keys of table '%s', which is dynamic",
+               table->name);
+    part->n_rows = part->sorted_keys->n + 1;
     return RK_OK;
 }
 
-rk_status rk_embeddings_create_over_source(const rk_embeddings_config *config, rk_row_source *source,
+static rk_status find_part(const rk_table_config *table, const rk_dynamic_config *dynamic,
+                           const rk_row_source *source, rk_rows *rows, rk_table_part *part) {
+    bool absent = rk_row_source_fetches(source);
+    *part =
+        (rk_table_part){.n_rows = table->n_rows, .dim = table->dim, .absent = absent, .unplanned = absent};
+    if (dynamic->max_capacity) RK_TRY(find_keys(table, dynamic, source, part));
+    if (absent) return RK_OK;
+    RK_TRY(source->ops->find(source, table->name, part->n_rows, table->dim, rows));
+    if (rows->data)
+        part->rows = rows;
+    else
+        part->sorted_keys = NULL; /* they go into memory with the rows */
+    return RK_OK;
+}
+
+rk_status rk_embeddings_create_over_source(const rk_embeddings_config *config,
+                                           const rk_dynamic_config *dynamic, rk_row_source *source,
                                            rk_embeddings **out) {
     RK_AUTOFREE rk_table_part *parts = NULL;
     RK_AUTOFREE rk_rows *rows = NULL;
     size_t n = (size_t)config->n_tables;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, parts), RK_ARRAY(n, rows)));
-    RK_TRY(find_parts(config, source, rows, parts));
+    for (int32_t t = 0; t < config->n_tables; t++)
+        RK_TRY(find_part(&config->tables[t], &dynamic[t], source, &rows[t], &parts[t]));
     RK_TRY(rk_embeddings_create_parts(config, parts, out));
     (*out)->source = source;
     return RK_OK;
@@ -185,7 +199,7 @@ static void free_here(rk_embeddings *e) {
     rk_batch_context_release(&e->batch_to_peek, e->n_tables, e->n_features);
     rk_pending_gradients_release(&e->pending, e->n_tables);
     for (int32_t t = 0; t < e->n_tables; t++) rk_table_release(&e->tables[t]);
-    if (e->source) e->source->ops->free(e->source);
+    rk_row_source_free(e->source);
     rk_free(e->tables);
     rk_name_index_release(&e->table_names);
     RK_FREE_ALL(e->table_begins, e->scratch, e->features, e->feature_tables, e->by_table, e->leaves, e);
@@ -290,6 +304,11 @@ const rk_embeddings_ops rk_local_embeddings = {.free = free_here,
 rk_embeddings *rk_embeddings_none(void) {
     static rk_embeddings none = {.ops = &rk_local_embeddings};
     return &none;
+}
+
+bool rk_embeddings_reads_keys(const rk_embeddings *e, const char *table) {
+    int32_t t = rk_name_index_find(&e->table_names, table);
+    return t >= 0 && e->tables[t].sorted_keys;
 }
 
 rk_row_source *rk_embeddings_source(const rk_embeddings *e) {

@@ -53,9 +53,13 @@ void rk_embeddings_set_leaves(rk_embeddings *embeddings, int32_t feature, rk_lea
 rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const rk_table_part *parts,
                                      rk_embeddings **out);
 /* Of whole tables that are only looked up, whose rows are in the source, as far as it has them; others begin
- * with their first values. Takes the source, once it has gone well. */
-rk_status rk_embeddings_create_over_source(const rk_embeddings_config *config, rk_row_source *source,
+ * with their first values. dynamic [n_tables]: max_capacity 0, a static table. Takes the source, once it has
+ * gone well. */
+rk_status rk_embeddings_create_over_source(const rk_embeddings_config *config,
+                                           const rk_dynamic_config *dynamic, rk_row_source *source,
                                            rk_embeddings **out);
+/* Whether a table's keys are looked up where the source has them. */
+bool rk_embeddings_reads_keys(const rk_embeddings *embeddings, const char *table);
 rk_row_source *rk_embeddings_source(const rk_embeddings *embeddings); /* NULL: none */
 rk_embeddings *rk_embeddings_none(void);                              /* without tables; nobody frees it */
 

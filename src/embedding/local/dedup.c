@@ -50,7 +50,8 @@ static void prepare_feature(void *context, size_t f, int thread) {
     rk_feature_use *use = &l->batch_context->uses[f];
     const rk_table *table = table_of(e, f);
     rk_status status = rk_feature_use_prepare(use, &e->features[f], table, &l->ids[f]);
-    if (status == RK_OK && table->dynamic && l->finds) status = rk_keyed_rows_find(table, use);
+    bool finds = table->sorted_keys || (table->dynamic && l->finds);
+    if (status == RK_OK && finds) status = rk_keyed_rows_find(table, use);
     rk_failure_record(&l->failure, (int64_t)f, status);
 }
 

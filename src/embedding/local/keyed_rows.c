@@ -13,7 +13,10 @@ static rk_status reserve_rows(rk_feature_use *use) {
 
 rk_status rk_keyed_rows_find(const rk_table *table, rk_feature_use *use) {
     RK_TRY(reserve_rows(use));
-    rk_dynamic_find(table->dynamic, use->ids, use->n_ids, use->rows);
+    if (table->sorted_keys)
+        rk_sorted_keys_find(table->sorted_keys, use->ids, use->n_ids, use->rows);
+    else
+        rk_dynamic_find(table->dynamic, use->ids, use->n_ids, use->rows);
     use->ids = use->rows;
     return RK_OK;
 }
@@ -150,6 +153,7 @@ typedef struct keyed_tensor {
     rk_dtype type;
     int64_t width;
     void *data;
+    rk_state_dict_kind kind;
 } keyed_tensor;
 
 /* Of `total` keys, those of a range; order: where their values stand, NULL: one after the other. */
@@ -164,7 +168,10 @@ static rk_status add_tensor(const rk_table *table, rk_state_dict *state, const c
     RK_AUTO(rk_buffer_release) rk_buffer full = {0};
     rk_buffer_printf(&full, "table/%s/%s%s", table->part.name, prefix, tensor->name);
     RK_TRY(full.status);
-    return rk_state_dict_add(state, full.data, tensor->type, n, tensor->width, tensor->data);
+    RK_TRY(rk_state_dict_add(state, full.data, tensor->type, n, tensor->width, tensor->data));
+    state->entries[state->n - 1].moves = true;
+    rk_state_dict_set_kind(state, tensor->kind);
+    return RK_OK;
 }
 
 /* "table/<name>/<tensor>[120..340:1000]" for keys 120 to 339 of 1000. */
@@ -180,6 +187,8 @@ static rk_status add_range(const rk_table *table, rk_state_dict *state, const ke
     if (!range->order && range->keys.n) data += (size_t)range->keys.at * row_bytes;
     RK_TRY(rk_state_dict_add(state, full.data, tensor->type, range->keys.n, tensor->width, data));
     state->entries[state->n - 1].order = range->order;
+    state->entries[state->n - 1].moves = true;
+    rk_state_dict_set_kind(state, tensor->kind);
     return RK_OK;
 }
 
@@ -218,8 +227,8 @@ static rk_status add_keyed(const rk_table *table, rk_state_dict *state, const ke
 
 static rk_status add_candidates(const rk_table *table, rk_state_dict *state) {
     const rk_dynamic_table *t = table->dynamic;
-    const keyed_tensor tensors[] = {{"candidate_keys", RK_I64, 0, t->candidate_keys},
-                                    {"candidate_counts", RK_I32, 0, t->candidate_counts}};
+    const keyed_tensor tensors[] = {{"candidate_keys", RK_I64, 0, t->candidate_keys, RK_STATE_OTHER},
+                                    {"candidate_counts", RK_I32, 0, t->candidate_counts, RK_STATE_OTHER}};
     if (t->is_loading) return add_loaded(table, state, tensors, 2, &t->loaded_candidates);
     bool is_part = t->config.n_parts > 1;
     keyed_range range = {{is_part ? t->share.candidates_before : 0, t->n_candidates, 0},
@@ -234,9 +243,9 @@ static rk_status add_candidates(const rk_table *table, rk_state_dict *state) {
 static rk_status add_counters(rk_table *table, rk_state_dict *state) {
     rk_dynamic_table *t = table->dynamic;
     bool is_first = t->config.part == 0, sums = t->config.n_parts > 1 && !t->is_loading;
-    const keyed_tensor batches = {"batches", RK_I64, 0, &t->n_batches},
-                       totals = {"totals", RK_I64, 0, sums ? &t->share.totals : &t->totals},
-                       step = {"step", RK_I64, 0, &table->step};
+    const keyed_tensor batches = {"batches", RK_I64, 0, &t->n_batches, RK_STATE_OTHER},
+                       totals = {"totals", RK_I64, 0, sums ? &t->share.totals : &t->totals, RK_STATE_OTHER},
+                       step = {"step", RK_I64, 0, &table->step, RK_STATE_OTHER};
     if (is_first || t->is_loading) RK_TRY(add_tensor(table, state, "", &batches, 1));
     if (is_first) RK_TRY(add_tensor(table, state, "", &totals, 3));
     return is_first || t->is_loading ? add_tensor(table, state, "", &step, 1) : RK_OK;
@@ -247,14 +256,16 @@ rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state) {
     keyed_tensor tensors[RK_MAX_SLOTS + 4];
     int n = 0;
     RK_TRY(rk_dynamic_list(t));
-    tensors[n++] = (keyed_tensor){"rows", table->config.dtype, table->config.dim, table->rows.data};
+    tensors[n++] =
+        (keyed_tensor){"rows", table->config.dtype, table->config.dim, table->rows.data, RK_STATE_ROWS};
     for (int s = 0; s < table->n_slots; s++)
-        tensors[n++] = (keyed_tensor){table->slots[s].name, RK_F32,
-                                      table->slots[s].per_row ? 0 : table->config.dim, table->slot_values[s]};
+        tensors[n++] =
+            (keyed_tensor){table->slots[s].name, RK_F32, table->slots[s].per_row ? 0 : table->config.dim,
+                           table->slot_values[s], RK_STATE_OTHER};
     int n_values = n;
-    tensors[n++] = (keyed_tensor){"keys", RK_I64, 0, t->keys};
-    tensors[n++] = (keyed_tensor){"last_batches", RK_I64, 0, t->last_batches};
-    tensors[n++] = (keyed_tensor){"counts", RK_I32, 0, t->counts};
+    tensors[n++] = (keyed_tensor){"keys", RK_I64, 0, t->keys, RK_STATE_KEYS};
+    tensors[n++] = (keyed_tensor){"last_batches", RK_I64, 0, t->last_batches, RK_STATE_OTHER};
+    tensors[n++] = (keyed_tensor){"counts", RK_I32, 0, t->counts, RK_STATE_OTHER};
     RK_TRY(add_keyed(table, state, tensors, n));
     for (int i = 0; i < n_values && table->dynamic_config.oov && t->config.part == 0; i++)
         RK_TRY(add_tensor(table, state, "oov_", &tensors[i], 1));
@@ -312,8 +323,13 @@ rk_key_counts rk_embeddings_count_keys(const rk_embeddings *e) {
     rk_key_counts counts = {0};
     for (int32_t t = 0; t < e->n_tables; t++) {
         const rk_dynamic_table *d = e->tables[t].dynamic;
+        const rk_sorted_keys *sorted = e->tables[t].sorted_keys;
+        counts.n_tables += d || sorted;
+        if (sorted) {
+            counts.n_rows += sorted->n;
+            counts.n_missing += atomic_load_explicit(&sorted->n_missing, memory_order_relaxed);
+        }
         if (!d) continue;
-        counts.n_tables++;
         counts.n_rows += d->n_keys;
         counts.n_admitted += d->totals.n_admitted;
         counts.n_evicted += d->totals.n_evicted;

@@ -190,6 +190,8 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
         table->dynamic_config.part = part->part;
         table->dynamic_config.n_parts = part->n_parts;
     }
+    table->sorted_keys = part->sorted_keys;
+    if (part->sorted_keys) table->config.n_rows = part->n_rows;
     table->config.name = NULL;
     char *name;
     RK_TRY(rk_strdup(config->name, &name));
@@ -246,6 +248,7 @@ void rk_table_release(rk_table *table) {
 uint64_t rk_table_bytes(const rk_table *table) {
     uint64_t bytes = table->rows_bytes;
     for (int s = 0; s < table->n_slots; s++) bytes += table->slot_bytes[s];
+    if (table->sorted_keys) return bytes + (uint64_t)table->sorted_keys->n * sizeof(int64_t);
     return bytes + (rk_table_is_dynamic(table) ? (uint64_t)rk_table_n_places(table) * RK_KEY_BYTES : 0);
 }
 
@@ -269,14 +272,30 @@ static rk_status add_tensor(rk_table *table, rk_state_dict *state, const char *t
     return status;
 }
 
+static rk_status add_rows(rk_table *table, rk_state_dict *state, const char *name, int64_t first, int64_t n) {
+    const rk_rows *rows = &table->rows;
+    bool codes = rows->dtype == RK_U8;
+    rk_dtype type = codes ? RK_U8 : table->config.dtype;
+    int64_t columns = codes ? rows->codes.stride : table->config.dim;
+    char *data = rows->data ? (char *)rows->data + (size_t)(first * columns) * rk_dtype_bytes(type) : NULL;
+    RK_TRY(add_tensor(table, state, name, type, n, columns, data));
+    rk_state_dict_set_kind(state, table->only_read ? RK_STATE_ROWS_READ : RK_STATE_ROWS);
+    return RK_OK;
+}
+
+/* Rows that are elsewhere: those of the keys, and behind them that of all others. */
+static rk_status add_sorted_keys(rk_table *table, rk_state_dict *state) {
+    int64_t n = table->sorted_keys->n;
+    RK_TRY(add_tensor(table, state, "keys", RK_I64, n, 0, (void *)(size_t)table->sorted_keys->keys));
+    rk_state_dict_set_kind(state, RK_STATE_KEYS);
+    RK_TRY(add_rows(table, state, "rows", 0, n));
+    return add_rows(table, state, "oov_rows", n, 1);
+}
+
 rk_status rk_table_state_dict(rk_table *table, rk_state_dict *state) {
     if (table->dynamic) return rk_keyed_table_state_dict(table, state);
     int64_t n_rows = table->config.n_rows, dim = table->config.dim;
-    const rk_rows *rows = &table->rows;
-    bool codes = rows->dtype == RK_U8;
-    RK_TRY(add_tensor(table, state, "rows", codes ? RK_U8 : table->config.dtype, n_rows,
-                      codes ? rows->codes.stride : dim, rows->data));
-    rk_state_dict_set_kind(state, table->only_read ? RK_STATE_ROWS_READ : RK_STATE_ROWS);
+    RK_TRY(table->sorted_keys ? add_sorted_keys(table, state) : add_rows(table, state, "rows", 0, n_rows));
     for (int s = 0; s < table->n_slots; s++)
         RK_TRY(add_tensor(table, state, table->slots[s].name, RK_F32, n_rows,
                           table->slots[s].per_row ? 0 : dim, table->slot_values[s]));

@@ -6,6 +6,7 @@
 
 #include "base/state_dict.h"
 #include "embedding/dynamic/dynamic_table.h"
+#include "embedding/sorted_keys.h"
 #include "kernels/kernels.h"
 #include "optim/optimizer_slots.h"
 
@@ -22,6 +23,7 @@ typedef struct rk_table_part {
     bool is_outline;     /* no memory, but the bytes that it would take: only to be described */
     const rk_rows *rows; /* of a whole table: where its rows are, which are only read; NULL: in its memory */
     const rk_dynamic_config *dynamic; /* of the whole table, whose n_rows are its capacity; NULL: static */
+    rk_sorted_keys *sorted_keys;      /* of such a table, n_rows of which are one more: where they are */
 } rk_table_part;
 
 typedef struct rk_table {
@@ -33,7 +35,8 @@ typedef struct rk_table {
     size_t rows_bytes;
     rk_dynamic_table *dynamic;        /* which keys have which rows: config.n_rows are in use. NULL: static */
     rk_dynamic_config dynamic_config; /* likewise, of an outline too; max_capacity 0: static */
-    bool only_read;                   /* the rows are not the table's own */
+    rk_sorted_keys *sorted_keys; /* of a dynamic table whose rows are elsewhere; NULL: `dynamic` has them */
+    bool only_read;              /* the rows are not the table's own */
     int n_slots;
     rk_slot slots[RK_MAX_SLOTS];
     float *slot_values[RK_MAX_SLOTS]; /* [n_rows, dim] or [n_rows] */

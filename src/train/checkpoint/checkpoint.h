@@ -59,6 +59,9 @@ rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state);
  * checkpoint's keys from then on. rk_model_reload is to follow. */
 rk_status rk_checkpoint_read_model(const char *path, rk_model *model, rk_state_dict *state);
 
+/* Its first part: the keys alone, before the state is made that values are read into. */
+rk_status rk_checkpoint_read_keys(const char *path, rk_model *model);
+
 /* Rows as the next steps are to see them, where the checkpoint has any (embedding/local/row_before_images.h),
  * into the model that it was read into. */
 rk_status rk_checkpoint_read_before_images(const char *path, rk_model *model);

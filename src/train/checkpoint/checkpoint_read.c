@@ -123,11 +123,15 @@ rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state) {
     return RK_OK;
 }
 
-rk_status rk_checkpoint_read_model(const char *path, rk_model *model, rk_state_dict *state) {
+rk_status rk_checkpoint_read_keys(const char *path, rk_model *model) {
     reading r = {.take = take_keys, .model = model};
+    RK_TRY(rk_model_load_keys(model, NULL));
+    return read_shards(&r, path);
+}
+
+rk_status rk_checkpoint_read_model(const char *path, rk_model *model, rk_state_dict *state) {
     if (rk_model_count_keys(model).n_tables) {
-        RK_TRY(rk_model_load_keys(model, NULL));
-        RK_TRY(read_shards(&r, path));
+        RK_TRY(rk_checkpoint_read_keys(path, model));
         rk_state_dict_release(state);
         RK_TRY(rk_model_state_dict(model, state));
     }
@@ -186,7 +190,9 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
         RK_TRY(rk_stored_model_row_source(&stored, path, !device && !cluster, how, &source));
         options.row_source = &source;
     }
+    options.has_missing_rows = rk_is_export(path);
     RK_TRY(rk_model_build(&options, &model));
+    if (by_rows) RK_TRY(rk_stored_model_load_keys(&stored, cluster != NULL, model));
     RK_TRY(rk_model_state_dict(model, &state));
     RK_TRY(by_rows ? rk_stored_model_read(&stored, &state) : rk_checkpoint_read_model(path, model, &state));
     RK_TRY(rk_model_reload(model));

@@ -26,8 +26,8 @@ static rk_span between(const char *name, const char *head, const char *tail) {
     return is ? (rk_span){name + n_head, n - n_head - n_tail} : (rk_span){NULL, 0};
 }
 
-/* "embeddings.<table>.weight" and the pieces of its rows are "table/<table>/rows", "dense.<node>.<parameter>"
- * is "dense/<node>/<parameter>"; NULL: another name. */
+/* "embeddings.<table>.weight" and the pieces of its rows are "table/<table>/rows", "embeddings.<table>.keys"
+ * is "table/<table>/keys", "dense.<node>.<parameter>" is "dense/<node>/<parameter>"; NULL: another name. */
 static rk_status stored_name(const char *name, char **out) {
     static const char *const tails[] = {".weight", ".codes", ".scales", ".minima"};
     rk_buffer text = {0};
@@ -37,6 +37,11 @@ static rk_status stored_name(const char *name, char **out) {
         rk_span table = between(name, "embeddings.", tails[i]);
         if (!table.n_bytes) continue;
         rk_buffer_printf(&text, "table/%.*s/rows", (int)table.n_bytes, table.data);
+        return rk_buffer_take(&text, out);
+    }
+    rk_span keys = between(name, "embeddings.", ".keys");
+    if (keys.n_bytes) {
+        rk_buffer_printf(&text, "table/%.*s/keys", (int)keys.n_bytes, keys.data);
         return rk_buffer_take(&text, out);
     }
     rk_span node = between(name, "dense.", last ? last : "");
@@ -79,12 +84,13 @@ static rk_status describe_codes(json_t *format, described *d) {
     return RK_OK;
 }
 
-static rk_status describe(const json_t *formats, const rk_safetensors_entry *entry, described *out) {
+static rk_status describe(const json_t *formats, bool are_keys, const rk_safetensors_entry *entry,
+                          described *out) {
     json_t *format = json_object_get(formats, entry->name);
     *out = (described){.entry = *entry};
-    if (format) return describe_codes(format, out);
-    RK_FAIL_IF(!is_plain(entry), RK_BAD_DATA, "tensor '%s' has values of type %s", entry->name,
-               rk_dtype_name(entry->type));
+    if (format && !are_keys) return describe_codes(format, out);
+    RK_FAIL_IF(are_keys ? entry->type != RK_I64 || entry->n_dims != 1 : !is_plain(entry), RK_BAD_DATA,
+               "tensor '%s' has values of type %s", entry->name, rk_dtype_name(entry->type));
     return RK_OK;
 }
 
@@ -99,7 +105,7 @@ rk_status rk_stored_tensors_add_export(rk_stored_tensors *tensors, const rk_safe
         described d;
         RK_TRY(stored_name(entries->entries[i].name, &name));
         if (!name) continue;
-        RK_TRY(describe(formats, &entries->entries[i], &d));
+        RK_TRY(describe(formats, rk_table_of_keys(name).n_bytes > 0, &entries->entries[i], &d));
         RK_TRY(rk_stored_tensors_add_columns(tensors, name, &d.entry, d.first, d.codes, d.dim));
     }
     return RK_OK;
@@ -112,6 +118,23 @@ static rk_status check_codes(const rk_stored_tensors *tensors) {
         RK_FAIL_IF(
             t->codes != RK_EXPORT_ROWS_TRAINED && t->n_columns != rk_row_format_columns(t->codes, t->dim),
             RK_BAD_DATA, "tensor '%s': parts of it are missing", t->name);
+    }
+    return RK_OK;
+}
+
+/* A row for each key, and one for all others. */
+static rk_status check_keys(const rk_stored_tensors *tensors) {
+    for (size_t i = 0; i < tensors->n; i++) {
+        const rk_stored_tensor *keys = &tensors->list[i];
+        RK_AUTOFREE char *table = NULL;
+        rk_span name = rk_table_of_keys(keys->name);
+        if (!name.n_bytes) continue;
+        RK_TRY(rk_strndup(name.data, name.n_bytes, &table));
+        const rk_stored_tensor *rows = rk_stored_tensors_find_of(tensors, table, "rows");
+        RK_FAIL_IF(
+            rows && rows->n_rows - 1 != keys->n_rows, RK_BAD_DATA,
+            "table '%s' has %lld keys and %lld rows: there must be a row for each, and one behind them",
+            table, (long long)keys->n_rows, (long long)rows->n_rows);
     }
     return RK_OK;
 }
@@ -159,6 +182,7 @@ rk_status rk_stored_tensors_open_export(const char *directory, rk_stored_tensors
     RK_TRY(add_files(directory, &names, &tensors));
     RK_TRY(rk_stored_tensors_check(&tensors));
     RK_TRY(check_codes(&tensors));
+    RK_TRY(check_keys(&tensors));
     *out = tensors;
     tensors = (rk_stored_tensors){0};
     return RK_OK;

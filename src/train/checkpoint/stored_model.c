@@ -4,7 +4,9 @@
 
 #include "base/memory.h"
 #include "embedding/config/row_formats.h"
+#include "embedding/local/collection.h"
 #include "embedding/redis/redis_rows.h"
+#include "train/checkpoint/mapped_keys.h"
 #include "train/checkpoint/mapped_rows.h"
 #include "train/checkpoint/tensor_part.h"
 
@@ -44,12 +46,17 @@ static rk_status open_redis(const rk_stored_model *model, const rk_external_rows
 rk_status rk_stored_model_row_source(const rk_stored_model *model, const char *path, bool alone,
                                      const rk_row_reading *reading, rk_row_source **out) {
     RK_AUTO(rk_external_rows_release) rk_external_rows external = {0};
+    RK_AUTO(rk_row_source_auto) rk_row_source *source = NULL;
     *out = NULL;
     RK_TRY(rk_external_rows_read(path, &external));
-    if (external.url) return open_redis(model, &external, alone, reading, out);
     bool maps = alone && !reading->in_memory && model->rows == RK_EXPORT_ROWS_TRAINED;
-    if (!model->tensors.is_export || !maps) return RK_OK;
-    return rk_mapped_rows_create(&model->tensors, out);
+    if (!external.url && (!model->tensors.is_export || !maps)) return RK_OK;
+    RK_TRY(external.url ? open_redis(model, &external, alone, reading, &source)
+                        : rk_mapped_rows_create(&model->tensors, &source));
+    RK_TRY(rk_mapped_keys_create(&model->tensors, &source->keys));
+    *out = source;
+    source = NULL;
+    return RK_OK;
 }
 
 /* The dtype of the values that were trained, as far as the file knows. */
@@ -70,18 +77,14 @@ static rk_dtype row_type(const rk_stored_model *model, const rk_stored_tensor *t
 
 rk_dtype rk_stored_model_row_dtype(const void *context, const char *table, rk_dtype configured) {
     const rk_stored_model *model = context;
-    rk_buffer name = {0};
-    rk_buffer_printf(&name, "table/%s/rows", table);
-    const rk_stored_tensor *tensor =
-        name.status == RK_OK ? rk_stored_tensors_find(&model->tensors, name.data) : NULL;
-    rk_buffer_release(&name);
+    const rk_stored_tensor *tensor = rk_stored_tensors_find_of(&model->tensors, table, "rows");
     return tensor ? row_type(model, tensor) : configured; /* the reading says that there is none */
 }
 
 static rk_status cannot_hold(rk_export_rows rows, const rk_stored_tensor *tensor, int64_t row) {
     RK_AUTOFREE char *table = NULL;
-    size_t head = strlen("table/"), tail = strlen("/rows");
-    RK_TRY(rk_strndup(tensor->name + head, strlen(tensor->name) - head - tail, &table));
+    const char *begin = tensor->name + strlen("table/");
+    RK_TRY(rk_strndup(begin, (size_t)(strrchr(begin, '/') - begin), &table));
     return rk_row_format_error(rows, table, row);
 }
 
@@ -129,19 +132,54 @@ static void copy_rows(const rk_tensor_part *to, char *out, const char *rows, int
                (size_t)to->n_columns * element);
 }
 
-static rk_status read_entry(rk_stored_model *m, const rk_state_dict_entry *entry, const rk_stored_tensor *t,
+/* Rows of a stored tensor that are a tensor of the model. */
+typedef struct stored_rows {
+    const rk_stored_tensor *tensor; /* NULL: there is none */
+    int64_t first, n;
+} stored_rows;
+
+/* An export has the row of keys without a row behind those of the keys. */
+static stored_rows rows_of_keyed(const rk_stored_model *m, const char *table, bool are_missing) {
+    const rk_stored_tensor *rows = rk_stored_tensors_find_of(&m->tensors, table, "rows");
+    if (!rows || !rk_stored_tensors_find_of(&m->tensors, table, "keys")) return (stored_rows){0};
+    return are_missing ? (stored_rows){rows, rows->n_rows - 1, 1} : (stored_rows){rows, 0, rows->n_rows - 1};
+}
+
+static rk_status find_rows(const rk_stored_model *m, const rk_tensor_part *part, stored_rows *out) {
+    RK_AUTOFREE char *name = NULL, *table = NULL;
+    RK_TRY(rk_strndup(part->name, part->name_bytes, &name));
+    const char *what = strrchr(name, '/');
+    bool are_rows = what && strcmp(what, "/rows") == 0, are_missing = what && strcmp(what, "/oov_rows") == 0;
+    *out = (stored_rows){0};
+    if (m->tensors.is_export && strncmp(name, "table/", 6) == 0 && (are_rows || are_missing)) {
+        RK_TRY(rk_strndup(name + 6, (size_t)(what - name) - 6, &table));
+        *out = rows_of_keyed(m, table, are_missing);
+    }
+    if (out->tensor) return RK_OK;
+    out->tensor = rk_stored_tensors_find(&m->tensors, name);
+    out->n = out->tensor ? out->tensor->n_rows : 0;
+    return RK_OK;
+}
+
+static rk_status read_entry(rk_stored_model *m, const rk_state_dict_entry *entry, const stored_rows *rows,
                             const rk_tensor_part *to) {
+    const rk_stored_tensor *t = rows->tensor;
     bool is_table = entry->kind == RK_STATE_ROWS;
     rk_dtype type = is_table ? row_type(m, t) : t->type;
-    rk_tensor_part from = {.n_rows = t->n_rows, .step = 1, .n_columns = t->dim, .all_columns = true};
+    rk_tensor_part from = {.name = to->name,
+                           .name_bytes = to->name_bytes,
+                           .n_rows = rows->n,
+                           .step = 1,
+                           .n_columns = t->dim,
+                           .all_columns = true};
     RK_TRY(rk_tensor_parts_check(to, &from));
     RK_FAIL_IF(type != entry->type, RK_CONFIG, "tensor '%s' has dtype %s, not %s", entry->name,
                rk_dtype_name(type), rk_dtype_name(entry->type));
     int64_t step = PIECE_BYTES / (t->dim * (int64_t)sizeof(float) + 1) + 1;
-    for (int64_t first = 0; first < t->n_rows; first += step) {
+    for (int64_t first = 0; first < rows->n; first += step) {
         const void *piece;
-        int64_t n = t->n_rows - first < step ? t->n_rows - first : step;
-        RK_TRY(read_piece(m, t, first, n, is_table, &piece));
+        int64_t n = rows->n - first < step ? rows->n - first : step;
+        RK_TRY(read_piece(m, t, rows->first + first, n, is_table, &piece));
         copy_rows(to, entry->data, piece, first, n, t->dim, rk_dtype_bytes(type));
     }
     return RK_OK;
@@ -159,14 +197,50 @@ rk_status rk_stored_model_read(rk_stored_model *m, const rk_state_dict *state) {
     for (size_t i = 0; i < state->n; i++) {
         const rk_state_dict_entry *entry = &state->entries[i];
         rk_tensor_part part;
-        RK_AUTOFREE char *name = NULL;
-        if (entry->type == RK_I64 || entry->kind == RK_STATE_ROWS_READ)
+        stored_rows rows;
+        if (entry->type == RK_I64 || entry->type == RK_I32 || entry->kind == RK_STATE_ROWS_READ)
             continue; /* a counter, of training alone; rows that are read where they are */
         RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
-        RK_TRY(rk_strndup(part.name, part.name_bytes, &name));
-        const rk_stored_tensor *tensor = rk_stored_tensors_find(&m->tensors, name);
-        if (!tensor) return no_tensor(m, &part);
-        RK_TRY(read_entry(m, entry, tensor, &part));
+        RK_TRY(find_rows(m, &part, &rows));
+        if (!rows.tensor) return no_tensor(m, &part);
+        RK_TRY(read_entry(m, entry, &rows, &part));
+    }
+    return RK_OK;
+}
+
+/* An export's keys must ascend, also where they are not looked up in its files. */
+static rk_status check_keys(const rk_stored_model *m, const int64_t *keys, int64_t n) {
+    rk_sorted_keys sorted;
+    if (!m->tensors.is_export) return RK_OK;
+    RK_TRY(rk_sorted_keys_init(keys, n, &sorted));
+    rk_sorted_keys_release(&sorted);
+    return RK_OK;
+}
+
+static rk_status load_keys(rk_stored_model *m, const rk_stored_tensor *tensor, rk_model *model) {
+    RK_AUTOFREE int64_t *keys = NULL;
+    RK_AUTOFREE char *table = NULL;
+    const rk_embeddings *embeddings = rk_model_embeddings(model);
+    rk_span name = rk_table_of_keys(tensor->name);
+    RK_TRY(rk_strndup(name.data, name.n_bytes, &table));
+    if (embeddings && rk_embeddings_reads_keys(embeddings, table)) return RK_OK;
+    RK_TRY(rk_alloc((size_t)tensor->n_rows, sizeof *keys, &keys));
+    RK_TRY(rk_stored_tensor_read(&m->tensors, tensor, 0, tensor->n_rows, keys));
+    rk_status status = check_keys(m, keys, tensor->n_rows);
+    if (status != RK_OK) return rk_error_context(status, "tensor '%s'", tensor->name);
+    const rk_stored_keys all = {tensor->name, 0, tensor->n_rows, tensor->n_rows, keys};
+    return rk_model_load_keys(model, &all);
+}
+
+rk_status rk_stored_model_load_keys(rk_stored_model *m, bool over_ranks, rk_model *model) {
+    RK_TRY(rk_model_load_keys(model, NULL));
+    for (size_t i = 0; i < m->tensors.n; i++) {
+        const rk_stored_tensor *tensor = &m->tensors.list[i];
+        if (!rk_table_of_keys(tensor->name).n_bytes) continue;
+        RK_FAIL_IF(
+            over_ranks && m->tensors.is_export, RK_UNSUPPORTED,
+            "dynamic tables of an export are read by one process\nhint: open the run or its checkpoint");
+        RK_TRY(load_keys(m, tensor, model));
     }
     return RK_OK;
 }

@@ -4,6 +4,7 @@
 #define RK_TRAIN_CHECKPOINT_STORED_MODEL_H
 
 #include "embedding/row_source.h"
+#include "model/model.h"
 #include "train/checkpoint/external_rows.h"
 #include "train/checkpoint/stored_tensors.h"
 
@@ -27,6 +28,11 @@ rk_status rk_stored_model_row_source(const rk_stored_model *model, const char *p
 
 /* The dtype that a table needs to hold its rows: an rk_model_options.row_dtype. */
 rk_dtype rk_stored_model_row_dtype(const void *model, const char *table, rk_dtype configured);
+
+/* Gives the model's dynamic tables the keys, before the state that read gets is made of it. over_ranks: so is
+ * the model. Memory: the keys of a table. Errors: RK_BAD_DATA, a key is there twice, or those of an export do
+ * not ascend; RK_UNSUPPORTED, an export over ranks, whose keys are not in the order of buckets. */
+rk_status rk_stored_model_load_keys(rk_stored_model *stored, bool over_ranks, rk_model *model);
 
 /* Each tensor of the state, or the part of it that the state has, but for counters and rows that are only
  * read. Memory: some MiB. Errors: RK_CONFIG where one is not there, or of another shape or dtype;

@@ -31,6 +31,25 @@ const rk_stored_tensor *rk_stored_tensors_find(const rk_stored_tensors *tensors,
     return at < 0 ? NULL : &tensors->list[at];
 }
 
+const rk_stored_tensor *rk_stored_tensors_find_of(const rk_stored_tensors *tensors, const char *table,
+                                                  const char *what) {
+    rk_buffer name = {0};
+    rk_buffer_printf(&name, "table/%s/%s", table, what);
+    const rk_stored_tensor *tensor = name.status == RK_OK ? rk_stored_tensors_find(tensors, name.data) : NULL;
+    rk_buffer_release(&name);
+    return tensor;
+}
+
+rk_span rk_table_of_keys(const char *name) {
+    static const char head[] = "table/", tail[] = "/keys";
+    size_t n = strlen(name);
+    const char *part = n && name[n - 1] == ']' ? strrchr(name, '[') : NULL;
+    if (part) n = (size_t)(part - name);
+    size_t n_head = strlen(head), n_tail = strlen(tail);
+    bool is = n > n_head + n_tail && strncmp(name, head, n_head) == 0 && strcmp(name + n - n_tail, tail) == 0;
+    return is ? (rk_span){name + n_head, n - n_head - n_tail} : (rk_span){NULL, 0};
+}
+
 /* The tensor of this name, which is there afterwards. */
 static rk_status tensor_of(rk_stored_tensors *tensors, const char *name, const rk_safetensors_entry *entry,
                            int64_t n_rows, rk_stored_tensor **out) {
@@ -71,7 +90,8 @@ static rk_status add_part(rk_stored_tensors *tensors, const rk_safetensors_entry
     rk_stored_tensor *tensor;
     RK_AUTOFREE char *name = NULL;
     if (strncmp(entry->name, RK_BEFORE_IMAGE_PREFIX, strlen(RK_BEFORE_IMAGE_PREFIX)) == 0) return RK_OK;
-    if (entry->type == RK_I64) return RK_OK; /* counters, of which every part has one */
+    if (entry->type == RK_I64 && !rk_table_of_keys(entry->name).n_bytes)
+        return RK_OK; /* counters, of which every part has one */
     RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
     RK_TRY(rk_strndup(part.name, part.name_bytes, &name));
     RK_TRY(tensor_of(tensors, name, entry, part.n_rows, &tensor));

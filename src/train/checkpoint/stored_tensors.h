@@ -7,6 +7,7 @@
 
 #include "base/state_dict.h"
 #include "base/text/name_map.h"
+#include "base/text/text.h"
 #include "format/safetensors.h"
 
 /* n_rows rows first, first + step, ... of a tensor, and of these columns first_column .. first_column +
@@ -44,9 +45,9 @@ typedef struct rk_stored_tensors {
     size_t buffer_capacity;
 } rk_stored_tensors;
 
-/* Reads the headers of a checkpoint's files, and leaves the files open. Counters and before-images of rows
- * are passed over. Errors: RK_BAD_DATA naming the file and the tensor, where parts overlap or leave out an
- * element; RK_NOT_FOUND, RK_IO. */
+/* Reads the headers of a checkpoint's files, and leaves the files open. Numbers of I64 that are no keys of
+ * dynamic tables, and before-images of rows, are passed over. Errors: RK_BAD_DATA naming the file and the
+ * tensor, where parts overlap or leave out an element; RK_NOT_FOUND, RK_IO. */
 rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out);
 /* The same of a directory that rk_export_safetensors or rk_export_onnx has written: tensors have the names
  * that a checkpoint gives them, tensors of other names are passed over. */
@@ -54,6 +55,12 @@ rk_status rk_stored_tensors_open_export(const char *directory, rk_stored_tensors
 bool rk_is_export(const char *directory);
 void rk_stored_tensors_close(rk_stored_tensors *tensors);
 const rk_stored_tensor *rk_stored_tensors_find(const rk_stored_tensors *tensors, const char *name);
+/* "table/<table>/<what>"; NULL: there is none. */
+const rk_stored_tensor *rk_stored_tensors_find_of(const rk_stored_tensors *tensors, const char *table,
+                                                  const char *what);
+/* Of "table/<table>/keys", the keys of a dynamic table, or of a part of them: the table's name; empty:
+ * another tensor. */
+rk_span rk_table_of_keys(const char *name);
 
 /* Rows first .. first+n-1 as they are stored, into out [n, n_columns]. Memory: out, and as much again at the
  * most. */

@@ -1,0 +1,102 @@
+/* Dynamic tables: their keys in ascending order, and rows in the order of the keys. Behind them is the row of
+ * all keys that have none. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "export/export_internal.h"
+
+typedef struct placed_key {
+    int64_t key, row;
+} placed_key;
+
+static int by_key(const void *a, const void *b) {
+    int64_t x = ((const placed_key *)a)->key, y = ((const placed_key *)b)->key;
+    return (x > y) - (x < y);
+}
+
+static rk_status read_keys(rk_exporting *x, const rk_stored_tensor *stored, placed_key *out) {
+    enum { KEYS_AT_ONCE = 32768 };
+    RK_AUTOFREE int64_t *keys = NULL;
+    RK_TRY(rk_alloc(KEYS_AT_ONCE, sizeof *keys, &keys));
+    for (int64_t first = 0; first < stored->n_rows; first += KEYS_AT_ONCE) {
+        int64_t n = stored->n_rows - first < KEYS_AT_ONCE ? stored->n_rows - first : KEYS_AT_ONCE;
+        RK_TRY(rk_stored_tensor_read(&x->tensors, stored, first, n, keys));
+        for (int64_t i = 0; i < n; i++) out[first + i] = (placed_key){keys[i], first + i};
+    }
+    return RK_OK;
+}
+
+static rk_status sort_keys(rk_exporting *x, const rk_stored_tensor *stored, rk_exported_keys *out) {
+    RK_AUTOFREE placed_key *placed = NULL;
+    size_t n = (size_t)stored->n_rows;
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, placed), RK_ARRAY(n, out->keys), RK_ARRAY(n, out->order)));
+    RK_TRY(read_keys(x, stored, placed));
+    if (n) qsort(placed, n, sizeof *placed, by_key);
+    for (size_t i = 0; i < n; i++) {
+        RK_FAIL_IF(i && placed[i].key == placed[i - 1].key, RK_BAD_DATA,
+                   "tensor '%s': the key %lld is there twice", stored->name, (long long)placed[i].key);
+        out->keys[i] = placed[i].key;
+        out->order[i] = placed[i].row;
+    }
+    return RK_OK;
+}
+
+rk_status rk_export_find_keys(rk_exporting *x, const char *table, const rk_exported_keys **out) {
+    const rk_stored_tensor *stored = rk_stored_tensors_find_of(&x->tensors, table, "keys");
+    *out = NULL;
+    if (!stored) return RK_OK;
+    for (size_t i = 0; i < x->n_keyed && !*out; i++)
+        if (strcmp(x->keyed[i]->table, table) == 0) *out = x->keyed[i];
+    if (*out) return RK_OK;
+    const rk_stored_tensor *rows = rk_stored_tensors_find_of(&x->tensors, table, "rows"),
+                           *missing = rk_stored_tensors_find_of(&x->tensors, table, "oov_rows");
+    RK_FAIL_IF(!rows || rows->n_rows != stored->n_rows ||
+                   (missing && (missing->n_rows != 1 || missing->n_columns != rows->n_columns ||
+                                missing->type != rows->type)),
+               RK_BAD_DATA, "table '%s' does not have a row for each of its keys", table);
+    rk_exported_keys *keys;
+    RK_TRY(rk_grow(&x->keyed, x->n_keyed, &x->keyed_capacity, sizeof(rk_exported_keys *)));
+    RK_TRY(rk_alloc(1, sizeof *keys, &keys));
+    x->keyed[x->n_keyed++] = keys;
+    keys->n = stored->n_rows;
+    keys->missing = missing;
+    RK_TRY(rk_strdup(table, &keys->table));
+    RK_TRY(sort_keys(x, stored, keys));
+    *out = keys;
+    return RK_OK;
+}
+
+void rk_export_free_keys(rk_exporting *x) {
+    for (size_t i = 0; i < x->n_keyed; i++)
+        RK_FREE_ALL(x->keyed[i]->table, x->keyed[i]->keys, x->keyed[i]->order, x->keyed[i]);
+    rk_free(x->keyed);
+}
+
+/* How many rows from `first` on stand one behind another in the checkpoint, too. */
+static int64_t run_of(const rk_exported_keys *keys, int64_t first, int64_t last) {
+    int64_t n = 1;
+    while (first + n < last && keys->order[first + n] == keys->order[first] + n) n++;
+    return n;
+}
+
+rk_status rk_export_read_keyed(rk_exporting *x, const rk_exported_tensor *t, int64_t first, int64_t n,
+                               char *out) {
+    const rk_exported_keys *keys = t->keyed;
+    size_t row_bytes = (size_t)t->stored->n_columns * rk_dtype_bytes(t->stored->type);
+    int64_t last = first + n, last_key = last < keys->n ? last : keys->n;
+    if (rk_exports_keys(t)) {
+        memcpy(out, keys->keys + first, (size_t)n * sizeof *keys->keys);
+        return RK_OK;
+    }
+    for (int64_t i = first, run; i < last_key; i += run) {
+        run = run_of(keys, i, last_key);
+        RK_TRY(rk_stored_tensor_read(&x->tensors, t->stored, keys->order[i], run,
+                                     out + (size_t)(i - first) * row_bytes));
+    }
+    if (last == last_key) return RK_OK;
+    char *row = out + (size_t)(keys->n - first) * row_bytes;
+    if (keys->missing) return rk_stored_tensor_read(&x->tensors, keys->missing, 0, 1, row);
+    memset(row, 0, row_bytes);
+    return RK_OK;
+}

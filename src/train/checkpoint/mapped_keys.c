@@ -1,0 +1,46 @@
+#include "train/checkpoint/mapped_keys.h"
+
+#include "base/memory.h"
+
+static rk_status map_keys(rk_key_tables *keys, const rk_stored_tensors *tensors,
+                          const rk_stored_tensor *tensor, const uint8_t **out) {
+    const rk_stored_part *part = &tensor->parts[0]; /* an export has no tensor in parts but codes */
+    const struct rk_stored_file *stored = &tensors->files[part->file];
+    rk_map *file = &keys->files[part->file];
+    uint64_t bytes = (uint64_t)tensor->n_rows * sizeof(int64_t);
+    if (!file->data) RK_TRY(rk_map_descriptor(stored->descriptor, stored->path, file));
+    RK_FAIL_IF(part->begin > file->n_bytes || bytes > file->n_bytes - part->begin, RK_BAD_DATA,
+               "'%s' is truncated", stored->path);
+    *out = file->data + part->begin;
+    return RK_OK;
+}
+
+static rk_status add_keys(rk_key_tables *keys, const rk_stored_tensors *tensors,
+                          const rk_stored_tensor *tensor, rk_span name) {
+    struct rk_key_table *table = &keys->list[keys->n];
+    const uint8_t *data;
+    RK_TRY(map_keys(keys, tensors, tensor, &data));
+    rk_status status = rk_sorted_keys_init(data, tensor->n_rows, &table->keys);
+    if (status != RK_OK) return rk_error_context(status, "tensor '%s'", tensor->name);
+    keys->n++;
+    return rk_strndup(name.data, name.n_bytes, &table->name);
+}
+
+static rk_status add_all(rk_key_tables *keys, const rk_stored_tensors *tensors) {
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(tensors->n_files, keys->files), RK_ARRAY(tensors->n, keys->list)));
+    keys->n_files = tensors->n_files;
+    for (size_t i = 0; i < tensors->n; i++) {
+        rk_span table = rk_table_of_keys(tensors->list[i].name);
+        if (table.n_bytes) RK_TRY(add_keys(keys, tensors, &tensors->list[i], table));
+    }
+    return RK_OK;
+}
+
+rk_status rk_mapped_keys_create(const rk_stored_tensors *tensors, rk_key_tables **out) {
+    rk_key_tables *keys;
+    RK_TRY(rk_alloc(1, sizeof *keys, &keys));
+    rk_status status = add_all(keys, tensors);
+    *out = status == RK_OK && keys->n ? keys : NULL;
+    if (!*out) rk_key_tables_free(keys);
+    return status;
+}

@@ -1,9 +1,12 @@
+#include <string.h>
+
 #include <reckon/reckon.h>
 
 #include "command.h"
 #include "progress.h"
 #include "stop.h"
 #include "terminal.h"
+#include "trained.h"
 
 enum { OPT_CONFIG, OPT_FROM, OPT_TO, OPT_SKIP, OPT_LEVEL, OPT_QUIET };
 #define FORMATS "csv|tsv|libsvm|tfrecord|rkb"
@@ -13,7 +16,42 @@ static bool on_progress(void *user, int64_t n_rows, double fraction) {
     return stop_signal() != 0;
 }
 
+static bool is_run_file(const char *path) {
+    const char *end = strrchr(path, '.');
+    return end && (strcmp(end, ".yaml") == 0 || strcmp(end, ".yml") == 0);
+}
+
+typedef struct conversion {
+    rk_config *config;
+    char *checkpoint;
+} conversion;
+
+static rk_status convert_tables(void *user, const char *path) {
+    conversion *c = user;
+    return rk_checkpoint_convert(path, c->config, &c->checkpoint);
+}
+
+/* A run's checkpoint for another run file. */
+static int convert_run(const arguments *args) {
+    conversion c = {0};
+    for (int i = OPT_CONFIG; i <= OPT_LEVEL; i++) {
+        if (!args->options[i].given) continue;
+        usage_error(&command_convert, "'--%s' is of data, and '%s' is a run file",
+                    command_convert.options[i].name, args->positional[1]);
+        return EXIT_USAGE;
+    }
+    if (rk_config_load(args->positional[1], NULL, 0, &c.config) != RK_OK) return failed();
+    rk_status status = trained_at(args->positional[0], convert_tables, &c);
+    rk_config_free(c.config);
+    if (status != RK_OK) return failed();
+    if (!args->options[OPT_QUIET].given)
+        note("wrote %s, from which 'reckon train --resume %s' goes on", c.checkpoint, args->positional[1]);
+    rk_text_free(c.checkpoint);
+    return EXIT_OK;
+}
+
 static int run(const arguments *args) {
+    if (is_run_file(args->positional[1])) return convert_run(args);
     progress state;
     progress_init(&state, args->options[OPT_QUIET].given);
     rk_config *config = NULL;
@@ -47,7 +85,7 @@ static int run(const arguments *args) {
 
 const command command_convert = {
     .name = "convert",
-    .summary = "rewrite a data file in another format",
+    .summary = "rewrite a data file in another format, or a checkpoint for other tables",
     .positional = "INPUT OUTPUT",
     .min_positional = 2,
     .max_positional = 2,
@@ -57,7 +95,11 @@ const command command_convert = {
         "is read. gzip and zstd files are read, and written for text formats, by their endings. INPUT may be "
         "a "
         "directory or a pattern:\n"
-        "all files of it, one after the other. OUTPUT appears whole or not at all.",
+        "all files of it, one after the other. OUTPUT appears whole or not at all.\n\n"
+        "Where OUTPUT is a run file, INPUT is a run or a checkpoint, whose tables become those of the run "
+        "file: "
+        "static or dynamic, with\n"
+        "another max_capacity or other buckets. It is written to the run file's train.output.",
     .options =
         {
             [OPT_CONFIG] = {"config", 'c', OPTION_TEXT, "RUN.yaml", NULL,
@@ -72,6 +114,6 @@ const command command_convert = {
     .examples =
         "reckon convert train.csv train.rkb\nreckon convert --config examples/adult.yaml "
         "data/adult/adult.data.gz adult.rkb\n"
-        "reckon convert train.rkb train.tfrecord",
+        "reckon convert train.rkb train.tfrecord\nreckon convert runs/old new.yaml",
     .run = run,
 };

@@ -26,6 +26,13 @@ RK_API rk_status rk_checkpoint_verify(const char *path);
 /* The run file kept in a checkpoint. */
 RK_API rk_status rk_checkpoint_config(const char *path, const char *const *overrides, size_t n_overrides,
                                       rk_config **out);
+/* The newest checkpoint under a run's directory, or the directory itself if it is one, as the first one of
+ * the run that `config` is of, whose embedding.tables may be others: static tables may be dynamic ones and
+ * the other way round, and dynamic ones may have another capacity or other buckets (docs/dynamic_tables.md).
+ * Features of such tables may be keys in place of `identity`, or the other way round; all else must be as it
+ * was. Rows, slots and counts stay as they are. *out: its path, to be freed with rk_text_free. Errors:
+ * RK_CONFIG, naming what does not fit; RK_NOT_FOUND; RK_UNSUPPORTED, a run with staleness. */
+RK_API rk_status rk_checkpoint_convert(const char *path, const rk_config *config, char **out);
 /* A model restored for prediction by the processors, with the transforms it was trained with: no data is
  * read. */
 RK_API rk_status rk_checkpoint_load_model(const char *path, rk_model **out);

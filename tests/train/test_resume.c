@@ -187,7 +187,7 @@ static void test_names_what_changed(void **state) {
         const char *at = strstr(then, cases[i].from);
         snprintf(now, sizeof now, "%.*s%s%s", (int)(at - then), then, cases[i].to,
                  at + strlen(cases[i].from));
-        rk_status status = rk_resume_check(then, now);
+        rk_status status = rk_resume_check(then, now, false);
         assert_int_equal(status, cases[i].message ? RK_CONFIG : RK_OK);
         if (cases[i].message) assert_non_null(strstr(rk_last_error(), cases[i].message));
     }

@@ -31,13 +31,29 @@ typedef struct place {
     const struct place *outer; /* NULL: the whole file */
     const char *key;           /* NULL: an entry of a list, */
     size_t number;             /* this one */
+    bool converts;             /* of the whole file: what conversions change may differ */
 } place;
 
 static bool is_in_section(const place *at, const char *name) {
     return at->outer && !at->outer->outer && strcmp(at->key, name) == 0;
 }
 
+/* embedding.tables, and data.features[i].key and .identity. */
+static bool is_convertible(const place *at) {
+    if (!at->outer) return false;
+    if (is_in_section(at->outer, "embedding")) return strcmp(at->key, "tables") == 0;
+    const place *list = at->outer->outer;
+    return list && list->outer && is_in_section(list->outer, "data") && strcmp(list->key, "features") == 0 &&
+           at->key && (strcmp(at->key, "key") == 0 || strcmp(at->key, "identity") == 0);
+}
+
+static bool is_of_conversion(const place *at) {
+    while (at->outer) at = at->outer;
+    return at->converts;
+}
+
 static bool may_setting_differ(const place *at) {
+    if (is_convertible(at) && is_of_conversion(at)) return true;
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
         const struct section *s = &sections[i];
         if (s->n_free == 0 && is_in_section(at, s->name)) return true;
@@ -72,6 +88,12 @@ static void write_node(const rk_yaml_node *node, rk_buffer *out) {
     rk_buffer_text(out, maps ? "}" : "]");
 }
 
+static bool could_be_converted(const place *at) {
+    for (; at->outer; at = at->outer)
+        if (is_convertible(at)) return !is_of_conversion(at);
+    return false;
+}
+
 static rk_status changed_setting_error(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
     enum { SHOWN = 160 }; /* of each value */
     rk_buffer texts[3] = {0};
@@ -85,7 +107,11 @@ static rk_status changed_setting_error(const place *at, const rk_yaml_node *then
                           "the configuration changed since the run began: '%s' was %.*s and is now %.*s",
                           texts[0].data, SHOWN, texts[1].data, SHOWN, texts[2].data);
         status = rk_error_hint(
-            status, "resume with the run file as it was, or start a new run with another train.output");
+            status,
+            could_be_converted(at)
+                ? "resume with the run file as it was, or convert the run's checkpoint for the new one: "
+                  "reckon convert RUN NEW.yaml, with another train.output"
+                : "resume with the run file as it was, or start a new run with another train.output");
     }
     for (int i = 0; i < 3; i++) rk_buffer_release(&texts[i]);
     return status;
@@ -97,11 +123,12 @@ static rk_status compare_nodes(const place *at, const rk_yaml_node *then, const 
 static rk_status compare_keys(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
     for (size_t i = 0; i < then->n_children; i++) {
         const char *key = then->children[i]->key;
-        RK_TRY(compare_nodes(&(place){at, key, 0}, then->children[i], rk_yaml_get(now, key)));
+        RK_TRY(compare_nodes(&(place){.outer = at, .key = key}, then->children[i], rk_yaml_get(now, key)));
     }
     for (size_t i = 0; i < now->n_children; i++) {
         const char *key = now->children[i]->key;
-        if (!rk_yaml_get(then, key)) RK_TRY(compare_nodes(&(place){at, key, 0}, NULL, now->children[i]));
+        if (!rk_yaml_get(then, key))
+            RK_TRY(compare_nodes(&(place){.outer = at, .key = key}, NULL, now->children[i]));
     }
     return RK_OK;
 }
@@ -114,7 +141,8 @@ static bool is_list_of_sections(const rk_yaml_node *node) {
 static rk_status compare_entries(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
     size_t n = then->n_children > now->n_children ? then->n_children : now->n_children;
     for (size_t i = 0; i < n; i++)
-        RK_TRY(compare_nodes(&(place){at, NULL, i}, i < then->n_children ? then->children[i] : NULL,
+        RK_TRY(compare_nodes(&(place){.outer = at, .number = i},
+                             i < then->n_children ? then->children[i] : NULL,
                              i < now->n_children ? now->children[i] : NULL));
     return RK_OK;
 }
@@ -136,9 +164,9 @@ static rk_status compare_nodes(const place *at, const rk_yaml_node *then, const 
     return are_nodes_equal(then, now) ? RK_OK : changed_setting_error(at, then, now);
 }
 
-rk_status rk_resume_check(const char *stored, const char *now) {
+rk_status rk_resume_check(const char *stored, const char *now, bool converts) {
     RK_AUTO(rk_yaml_release) rk_yaml a = {0}, b = {0};
     RK_TRY(rk_yaml_parse("config.yaml", stored, strlen(stored), &a));
     RK_TRY(rk_yaml_parse("config.yaml", now, strlen(now), &b));
-    return compare_nodes(&(place){0}, a.root, b.root);
+    return compare_nodes(&(place){.converts = converts}, a.root, b.root);
 }

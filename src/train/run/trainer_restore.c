@@ -20,7 +20,7 @@ rk_status rk_trainer_check_stored(rk_trainer *t, const char *path) {
     RK_TRY(rk_config_to_yaml(config, &then));
     RK_TRY(rk_config_expand(t->config));
     RK_TRY(rk_config_to_yaml(t->config, &now));
-    RK_TRY(rk_resume_check(then, now));
+    RK_TRY(rk_resume_check(then, now, false));
     if (rk_config_has_transforms(t->config)) return RK_OK;
     return rk_transforms_load_files(&t->config->data, path, &t->config->transforms);
 }

@@ -1,0 +1,253 @@
+/* A run's checkpoint for a run file with other tables: static ones that are dynamic now, dynamic ones that
+ * are static, have another capacity or other buckets (docs/dynamic_tables.md). All else stays, to the bit. */
+#include <reckon/checkpoint.h>
+
+#include <string.h>
+
+#include "base/file/directory_lock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "embedding/local/row_before_images.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/stored_tensors.h"
+#include "train/config/resume_check.h"
+
+typedef struct conversion {
+    char *checkpoint;
+    rk_manifest manifest;
+    rk_config *then, *config; /* of the checkpoint, and of what becomes of it */
+    rk_directory_lock *lock;
+    rk_comm *comm;
+    rk_stored_tensors tensors;
+    rk_model *model;
+    rk_state_dict state;
+} conversion;
+
+static void release(conversion *c) {
+    rk_state_dict_release(&c->state);
+    rk_model_free(c->model);
+    rk_stored_tensors_close(&c->tensors);
+    rk_comm_free(c->comm);
+    rk_directory_lock_free(c->lock);
+    rk_config_free(c->config);
+    rk_config_free(c->then);
+    rk_manifest_release(&c->manifest);
+    rk_text_free(c->checkpoint);
+}
+
+static const rk_data_feature *feature_of(const rk_config *config, const char *name) {
+    for (int64_t i = 0; i < config->data.n_features; i++)
+        if (strcmp(config->data.features[i].name, name) == 0) return &config->data.features[i];
+    return NULL;
+}
+
+/* An id is its key where the feature's values are its ids. */
+static rk_status check_features(const conversion *c) {
+    for (int64_t i = 0; i < c->config->data.n_features; i++) {
+        const rk_data_feature *now = &c->config->data.features[i], *then = feature_of(c->then, now->name);
+        if (!then || now->key == then->key) continue;
+        RK_FAIL_IF(now->identity_offset || then->identity_offset, RK_CONFIG,
+                   "feature '%s' has an 'identity_offset', so its keys are not its ids\n"
+                   "hint: leave it an 'identity': a dynamic table takes ids for keys, too",
+                   now->name);
+    }
+    return RK_OK;
+}
+
+static rk_status check_configs(conversion *c) {
+    RK_AUTOFREE char *then = NULL, *now = NULL;
+    RK_TRY(rk_config_expand(c->config));
+    RK_TRY(rk_config_to_yaml(c->then, &then));
+    RK_TRY(rk_config_to_yaml(c->config, &now));
+    RK_TRY(rk_resume_check(then, now, true));
+    RK_FAIL_IF(c->then->train.staleness, RK_UNSUPPORTED,
+               "a run with 'train.staleness' has former values of rows, which are not converted");
+    return check_features(c);
+}
+
+static rk_status check_output(conversion *c) {
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
+    const char *output = c->config->train.output;
+    RK_TRY(rk_directory_lock_acquire(output, &c->lock));
+    RK_TRY(rk_checkpoint_recover(output));
+    RK_TRY(rk_checkpoint_list(output, &names));
+    if (!names.n) return RK_OK;
+    return rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a run's checkpoints", output),
+                         "choose another train.output");
+}
+
+static rk_status open_run(conversion *c, const char *path, const rk_config *config) {
+    rk_model_options options;
+    RK_TRY(rk_checkpoint_find(path, &c->checkpoint));
+    RK_TRY(rk_manifest_read(c->checkpoint, &c->manifest));
+    RK_TRY(rk_checkpoint_run_file(c->checkpoint, NULL, 0, &c->then));
+    RK_TRY(rk_config_copy(config, &c->config));
+    RK_TRY(check_configs(c));
+    RK_TRY(check_output(c));
+    RK_TRY(rk_comm_self(&c->comm));
+    RK_TRY(rk_stored_tensors_open(c->checkpoint, &c->tensors));
+    rk_transforms_free(c->config->transforms);
+    c->config->transforms = NULL;
+    RK_TRY(rk_transforms_load_files(&c->config->data, c->checkpoint, &c->config->transforms));
+    RK_TRY(rk_config_model_options(c->config, rk_transforms_schema(c->config->transforms), true, &options));
+    RK_TRY(rk_config_take_interactions(c->config, &options));
+    return rk_model_build(&options, &c->model);
+}
+
+/* "table/<name>/<what>", the last part of which is *what; NULL: no table's. */
+static rk_status table_of(const char *tensor, char **table, const char **what) {
+    *table = NULL;
+    if (strncmp(tensor, "table/", 6) != 0) return RK_OK;
+    *what = strrchr(tensor, '/') + 1;
+    return rk_strndup(tensor + 6, (size_t)(*what - 1 - (tensor + 6)), table);
+}
+
+static bool was_dynamic(const conversion *c, const char *table) {
+    return rk_stored_tensors_find_of(&c->tensors, table, "keys") != NULL;
+}
+
+static bool is_dynamic(const conversion *c, const char *table) {
+    rk_buffer name = {0};
+    rk_buffer_printf(&name, "table/%s/keys", table);
+    bool is = name.status == RK_OK && rk_state_dict_find(&c->state, name.data);
+    rk_buffer_release(&name);
+    return is;
+}
+
+/* The ids of a static table as keys. */
+static rk_status load_ids(conversion *c, const char *table, int64_t n) {
+    RK_AUTOFREE int64_t *ids = NULL;
+    RK_AUTO(rk_buffer_release) rk_buffer name = {0};
+    RK_TRY(rk_alloc((size_t)n, sizeof *ids, &ids));
+    for (int64_t i = 0; i < n; i++) ids[i] = i;
+    rk_buffer_printf(&name, "table/%s/keys", table);
+    RK_TRY(name.status);
+    return rk_model_load_keys(c->model, &(rk_stored_keys){name.data, 0, n, n, ids});
+}
+
+static rk_status load_keys(conversion *c) {
+    if (!rk_model_count_keys(c->model).n_tables) return RK_OK;
+    RK_TRY(rk_checkpoint_read_keys(c->checkpoint, c->model));
+    for (size_t i = 0; i < c->tensors.n; i++) {
+        RK_AUTOFREE char *table = NULL;
+        const char *what;
+        RK_TRY(table_of(c->tensors.list[i].name, &table, &what));
+        if (table && strcmp(what, "rows") == 0 && !was_dynamic(c, table) && is_dynamic(c, table))
+            RK_TRY(load_ids(c, table, c->tensors.list[i].n_rows));
+    }
+    return RK_OK;
+}
+
+/* What a dynamic table knows of keys, where a static one did not count: each was used in the last batch, and
+ * not since. */
+static void fill_unknown(const conversion *c, const rk_state_dict_entry *entry, const char *what) {
+    int64_t *numbers = entry->data, step = c->manifest.progress.step, n = entry->dims[0];
+    if (strcmp(what, "last_batches") == 0)
+        for (int64_t i = 0; i < n; i++) numbers[i] = step;
+    if (strcmp(what, "batches") == 0) numbers[0] = step;
+}
+
+static rk_status beyond_rows(const rk_state_dict_entry *entry, int64_t key) {
+    return rk_error_hint(rk_error(RK_CONFIG, "tensor '%s': the key %lld is none of the ids 0 to %lld",
+                                  entry->name, (long long)key, (long long)entry->dims[0] - 1),
+                         "a static table has rows for ids alone: give it more, or leave it dynamic");
+}
+
+/* A static table's rows, or a slot, of those keys that there are; others keep their first values. */
+static rk_status scatter(conversion *c, const rk_state_dict_entry *entry, const char *table) {
+    enum { ROWS_AT_ONCE = 4096 };
+    const rk_stored_tensor *keys = rk_stored_tensors_find_of(&c->tensors, table, "keys"),
+                           *rows = rk_stored_tensors_find(&c->tensors, entry->name);
+    int64_t width = entry->n_dims > 1 ? entry->dims[1] : 1;
+    size_t bytes = (size_t)width * rk_dtype_bytes(entry->type);
+    RK_AUTOFREE int64_t *ids = NULL;
+    RK_AUTOFREE char *values = NULL;
+    RK_FAIL_IF(!rows || rows->n_columns != width || rows->type != entry->type, RK_CONFIG,
+               "the checkpoint has no tensor '%s' of dtype %s and %lld values a row", entry->name,
+               rk_dtype_name(entry->type), (long long)width);
+    RK_FAIL_IF(rows->n_rows != keys->n_rows, RK_BAD_DATA, "tensor '%s' does not have a row for each key",
+               entry->name);
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(ROWS_AT_ONCE, ids)));
+    RK_TRY(rk_alloc(ROWS_AT_ONCE, bytes, &values));
+    for (int64_t first = 0; first < rows->n_rows; first += ROWS_AT_ONCE) {
+        int64_t n = rows->n_rows - first < ROWS_AT_ONCE ? rows->n_rows - first : ROWS_AT_ONCE;
+        RK_TRY(rk_stored_tensor_read(&c->tensors, keys, first, n, ids));
+        RK_TRY(rk_stored_tensor_read(&c->tensors, rows, first, n, values));
+        for (int64_t i = 0; i < n; i++) {
+            if (ids[i] < 0 || ids[i] >= entry->dims[0]) return beyond_rows(entry, ids[i]);
+            memcpy((char *)entry->data + (size_t)ids[i] * bytes, values + (size_t)i * bytes, bytes);
+        }
+    }
+    return RK_OK;
+}
+
+static bool starts_with(const char *text, const char *head) {
+    return strncmp(text, head, strlen(head)) == 0;
+}
+
+/* What keys without a row share, and what is known of them, may be of one of the two runs alone. */
+static bool is_missing(const conversion *c, const rk_state_dict_entry *entry, const char *what) {
+    return starts_with(what, "oov_") && !rk_stored_tensors_find(&c->tensors, entry->name);
+}
+
+/* *as_stored: the checkpoint has the tensor as it is to be. */
+static rk_status fill(conversion *c, const rk_state_dict_entry *entry, bool *as_stored) {
+    RK_AUTOFREE char *table = NULL;
+    const char *what = NULL;
+    RK_TRY(table_of(entry->name, &table, &what));
+    *as_stored = true;
+    if (!table) return RK_OK;
+    bool then = was_dynamic(c, table), now = is_dynamic(c, table), counts = strcmp(what, "step") == 0;
+    bool is_row = entry->type != RK_I64 && entry->type != RK_I32 && !starts_with(what, "oov_");
+    if (then == now) {
+        *as_stored = !now || !is_missing(c, entry, what);
+        return RK_OK;
+    }
+    *as_stored = counts || (now && is_row);
+    if (now && !*as_stored) fill_unknown(c, entry, what);
+    return now || counts ? RK_OK : scatter(c, entry, table);
+}
+
+static rk_status read_tensors(conversion *c) {
+    RK_AUTOFREE rk_state_dict_entry *stored = NULL;
+    size_t n = 0;
+    RK_TRY(rk_alloc(c->state.n, sizeof *stored, &stored));
+    for (size_t i = 0; i < c->state.n; i++) {
+        bool as_stored;
+        RK_TRY(fill(c, &c->state.entries[i], &as_stored));
+        if (as_stored) stored[n++] = c->state.entries[i];
+    }
+    return rk_checkpoint_read(c->checkpoint, &(rk_state_dict){.entries = stored, .n = n});
+}
+
+static rk_status make_state(conversion *c) {
+    rk_state_dict_release(&c->state);
+    return rk_model_state_dict(c->model, &c->state);
+}
+
+/* The run begins anew at this step: it has no logs and no earlier checkpoints. */
+static rk_status write_checkpoint(conversion *c, char **out) {
+    rk_progress *p = &c->manifest.progress;
+    p->log_bytes = p->events_bytes = 0;
+    if (p->stopping.best_step != p->step) rk_early_stopping_reset_best(&p->stopping);
+    if (!c->manifest.has_inputs) RK_TRY(rk_inputs_fingerprint(c->config, &c->manifest.inputs));
+    return rk_checkpoint_write(c->config, c->comm, &c->state, p, &c->manifest.inputs, out);
+}
+
+static rk_status convert(conversion *c, const char *path, const rk_config *config, char **out) {
+    RK_TRY(open_run(c, path, config));
+    RK_TRY(make_state(c));
+    RK_TRY(load_keys(c));
+    RK_TRY(make_state(c));
+    RK_TRY(read_tensors(c));
+    RK_TRY(rk_model_reload(c->model));
+    RK_TRY(make_state(c));
+    return write_checkpoint(c, out);
+}
+
+rk_status rk_checkpoint_convert(const char *path, const rk_config *config, char **out) {
+    conversion c = {0};
+    rk_status status = convert(&c, path, config, out);
+    release(&c);
+    return status;
+}

@@ -1,0 +1,39 @@
+source "$SOURCE/tests/cli/cases/lib.inc"
+awk 'BEGIN { srand(3); print "user,item,label"; for (i = 0; i < 400; i++) { u = int(30 * rand()); printf "%d,%d,%d\n", u, int(50 * rand() * rand()), u % 3 == 0 } }' >ids.csv
+run_file() { # NAME, user's kind, item's kind, of tables user and item
+    cat >"$1.yaml" <<YAML
+data:
+  train: ids.csv
+  test: ids.csv
+  labels: [{name: label}]
+  features: [{name: user, $2}, {name: item, $3}]
+embedding: {dim: 4, optimizer: {kind: adam}, tables: [{name: user$4}, {name: item, dtype: bf16$5}]}
+model: {kind: deepfm, deep: [8]}
+train: {batch_size: 50, epochs: 1, output: $1, keep_best: false}
+YAML
+}
+quiet() { "$RECKON" "$@" >/dev/null; }
+same() { cmp "$1/checkpoints/$3/model-00001.safetensors" "$2/checkpoints/$3/model-00001.safetensors" && echo "$1 and $2: same bytes"; }
+run_file static 'identity: 30' 'identity: 60' '' ''
+run_file dynamic 'key: true' 'key: true' ', max_capacity: 100' ', max_capacity: 90, buckets: 3, missing: oov, admission: {min_count: 2}'
+run_file back 'identity: 30' 'identity: 60' '' ''
+run_file large 'key: true' 'key: true' ', max_capacity: 1000, buckets: 7' ', max_capacity: 80, buckets: 1, missing: oov, admission: {min_count: 3}'
+run_file again 'key: true' 'key: true' ', max_capacity: 100' ', max_capacity: 90, buckets: 3, missing: oov, admission: {min_count: 2}'
+# To keys and back: the bytes of the rows, slots and counters; and predictions.
+"$RECKON" train --quiet static.yaml >/dev/null; "$RECKON" convert static dynamic.yaml; "$RECKON" convert -q dynamic back.yaml
+same static back step-000000008
+for run in static dynamic back; do "$RECKON" predict "$run" test >"$run.csv"; done; cmp static.csv dynamic.csv && cmp static.csv back.csv && echo same predictions
+# With room for all, the run goes on as the static one does.
+for run in static dynamic; do quiet train --quiet --resume --set train.epochs=2 "$run.yaml"; done
+run_file later 'identity: 30' 'identity: 60' '' ''; quiet convert -q dynamic later.yaml; same static later step-000000016
+# Another capacity and other buckets, and back: candidates too, once there are some.
+awk 'BEGIN { srand(9); print "user,item,label"; for (i = 0; i < 400; i++) printf "%d,%d,%d\n", int(60 * rand()) - 20, int(90 * rand()), i % 2 }' >ids.csv
+quiet train --quiet --resume --allow-changed-data --set train.epochs=3 dynamic.yaml
+"$RECKON" convert -q dynamic large.yaml; "$RECKON" convert -q large again.yaml; same dynamic again step-000000024
+for run in dynamic large; do "$RECKON" predict "$run" test >"$run.csv"; done; cmp dynamic.csv large.csv && echo same predictions
+# What is refused.
+"$RECKON" train --resume --set 'embedding.tables[0].max_capacity=50' dynamic.yaml; "$RECKON" convert dynamic large.yaml
+run_file narrow 'identity: 30' 'identity: 60' '' ''; "$RECKON" convert dynamic narrow.yaml
+"$RECKON" convert --to csv dynamic narrow.yaml
+sed 's/dim: 4/dim: 5/; s/output: [a-z]*/output: other/' dynamic.yaml >other.yaml; "$RECKON" convert dynamic other.yaml
+ls -d narrow/checkpoints other 2>/dev/null || true

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from .. import _table_files
 from .._embeddings import F32, I64, Ids, Lookup, Tables, optimizer_options
-from .._library import logger
+from .._library import int32, logger
 from ..errors import InvalidArgument, NotFound, Unsupported
 from ._configs import Plan, feature_config_of, leaves, rebuild
 from ._optimizers import row_optimizer
@@ -284,7 +284,10 @@ class EmbeddingLayer(keras.layers.Layer):
         """Rows; the state of an optimizer with the same slots, else it stays as it was."""
         names = list(store.keys())
         if self._tables is None and _N_IDS in names:
-            self._create([int(n) for n in store[_N_IDS]])
+            n_ids = [int32(int(n), "the number of ids in the weights", -1) for n in store[_N_IDS]]
+            if len(n_ids) != len(self._plan.configs):
+                raise InvalidArgument(f"the weights are of {len(n_ids)} features, not {len(self._plan.configs)}")
+            self._create(n_ids)
         if self._tables is None and not names:  # as it was saved
             return
         tables = self._made()

@@ -6,16 +6,18 @@
 
 #include "embedding/sharded/sharded_internal.h"
 
-enum { ALONE_SAMPLES = 3, ALONE_TABLES = 2, ALONE_FEATURES = 3 };
+enum { ALONE_SAMPLES = 3, ALONE_TABLES = 3, ALONE_FEATURES = 4 };
 
-/* A table by its rows, and one whose two features' bags are combined by the owner. */
+/* A table by its rows, one whose two features' bags are combined by the owner, and one of keys. */
 static inline rk_status alone_create(rk_comm *comm, rk_dtype wire, rk_sharded **out) {
-    static const char *const names[] = {"rows", "bags"};
+    static const char *const names[] = {"rows", "bags", "keys"}, *const feature_names[] = {"a", "b", "c",
+                                                                                           "d"};
     static const int64_t first_shards[] = {0, 1};
     rk_optimizer optimizer;
-    rk_table_config tables[ALONE_TABLES] = {RK_TABLE_CONFIG_INIT, RK_TABLE_CONFIG_INIT};
+    rk_table_config tables[ALONE_TABLES] = {RK_TABLE_CONFIG_INIT, RK_TABLE_CONFIG_INIT, RK_TABLE_CONFIG_INIT};
+    rk_dynamic_config dynamic[ALONE_TABLES] = {{0}};
     rk_feature_config features[ALONE_FEATURES] = {RK_FEATURE_CONFIG_INIT, RK_FEATURE_CONFIG_INIT,
-                                                  RK_FEATURE_CONFIG_INIT};
+                                                  RK_FEATURE_CONFIG_INIT, RK_FEATURE_CONFIG_INIT};
     rk_table_placement placements[ALONE_TABLES];
     rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT;
     RK_TRY(rk_optimizer_init(&optimizer, RK_OPTIMIZER_SGD));
@@ -29,15 +31,17 @@ static inline rk_status alone_create(rk_comm *comm, rk_dtype wire, rk_sharded **
         placements[t].owners[0] = 0;
     }
     for (int f = 0; f < ALONE_FEATURES; f++) {
-        features[f].name = f == 0 ? "a" : f == 1 ? "b" : "c";
-        features[f].table = names[f > 0];
+        features[f].name = feature_names[f];
+        features[f].table = names[(f + 1) / 2];
     }
+    dynamic[2] = (rk_dynamic_config){
+        .max_capacity = 20, .n_buckets = 2, .evict_to = 1, .min_count = 2, .probability = 1, .oov = true};
     config.tables = tables;
     config.n_tables = ALONE_TABLES;
     config.features = features;
     config.n_features = ALONE_FEATURES;
     rk_sharded_options options = {&config,       placements, comm, {1, 0}, first_shards,
-                                  ALONE_SAMPLES, wire,       0,    NULL};
+                                  ALONE_SAMPLES, wire,       0,    dynamic};
     rk_status status = rk_sharded_create(&options, out);
     for (int t = 0; t < ALONE_TABLES; t++) rk_table_placement_release(&placements[t]);
     return status;
@@ -48,7 +52,8 @@ static inline rk_status alone_ask(rk_sharded *s) {
     static const int64_t ids[] = {4, 9, 4, 19, 0, 7}, offsets[] = {0, 2, 3, 6};
     const rk_ids batch[ALONE_FEATURES] = {{.ids = ids, .ids_per_sample = 1},
                                           {.ids = ids, .offsets = offsets},
-                                          {.ids = ids, .ids_per_sample = 2}};
+                                          {.ids = ids, .ids_per_sample = 2},
+                                          {.ids = ids, .ids_per_sample = 1}};
     rk_in_flight_batch *j = &s->in_flight_batches[0];
     j->kind = RK_IN_FLIGHT_TRAIN;
     RK_TRY(rk_in_flight_batch_input_dist(s, j, ALONE_SAMPLES, batch));

@@ -248,6 +248,50 @@ static void test_hot_rows_are_spread(void **state) {
     release(&s);
 }
 
+/* Small or large, they are on one rank or cut by their buckets; their keys take memory, too. */
+static void test_dynamic_tables(void **state) {
+    (void)state;
+    setup s;
+    rk_dynamic_config dynamic[4] = {{.max_capacity = 5000, .n_buckets = 1},
+                                    {.max_capacity = 40000000, .n_buckets = 3},
+                                    {.max_capacity = 40000000, .n_buckets = 9765}};
+    set_up(&s, 4, (rk_roles){4, 0});
+    s.request.dynamic = dynamic;
+    for (int32_t t = 0; t < 3; t++) s.tables[t].n_rows = dynamic[t].max_capacity;
+    OK(rk_sharding_plan_choose(&s.request, s.out));
+    for (int32_t t = 0; t < 3; t++)
+        assert_true(!s.out[t].replicated && s.out[t].n_slices == 1 && !s.out[t].owner_pooling &&
+                    s.out[t].n_parts <= dynamic[t].n_buckets);
+    assert_int_equal(s.out[2].n_parts, 4);
+    int64_t rows = 0;
+    for (int32_t p = 0; p < 3; p++) rows += rk_request_part_rows(&s.request, 1, p, 3);
+    assert_int_equal(rows, 40000000);
+    assert_true(rk_request_row_bytes(&s.request, 2) == rk_request_row_bytes(&s.request, 3) + RK_KEY_BYTES);
+    static const int64_t ranks[] = {0, 1, 2, 3};
+    const struct {
+        rk_planner_constraint constraint;
+        const char *message;
+    } cases[] = {
+        {{.table = "t2", .sharding = RK_SHARD_REPLICATED},
+         "table 't2': a dynamic table (max_capacity) cannot be replicated\nhint: use table_wise or row_wise"},
+        {{.table = "t2", .sharding = RK_SHARD_COLUMN_WISE},
+         "table 't2': a dynamic table (max_capacity) cannot be column_wise\nhint: use table_wise or "
+         "row_wise"},
+        {{.table = "t2", .sharding = RK_SHARD_GRID, .n_slices = 2},
+         "table 't2': a dynamic table (max_capacity) cannot be a grid\nhint: use table_wise or row_wise"},
+        {{.table = "t2", .pooling = RK_POOLING_ON},
+         "table 't2': not supported by dynamic tables (max_capacity)"},
+        {{.table = "t1", .sharding = RK_SHARD_ROW_WISE, .ranks = ranks, .n_ranks = 4},
+         "table 't1': 3 buckets cannot be cut into 4 parts"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        s.request.constraints = &cases[i].constraint;
+        s.request.n_constraints = 1;
+        rk_table_placement out[MOST_TABLES] = {{0}};
+        FAILS(rk_sharding_plan_choose(&s.request, out), RK_CONFIG, cases[i].message);
+    }
+    release(&s);
+}
+
 static void test_part_shares(void **state) {
     (void)state;
     static const rk_hot_row hot[] = {{2, 0.9}, {3, 0.04}};
@@ -463,6 +507,7 @@ int main(void) {
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_anything),
         cmocka_unit_test(test_zipf),
+        cmocka_unit_test(test_dynamic_tables),
         cmocka_unit_test(test_part_shares),
         cmocka_unit_test(test_pools_by_columns),
         cmocka_unit_test(test_even_beside_hand),

@@ -50,7 +50,7 @@ static void refuse(fixture *f, size_t at, const void *value, size_t n_bytes, con
 static void test_asks(void **state) {
     fixture *f = *state;
     const size_t rows = sizeof(rk_ids_header), bags = rows + sizeof(rk_ids_entry),
-                 data = rows + 3 * sizeof(rk_ids_entry);
+                 data = rows + 4 * sizeof(rk_ids_entry), n_first = f->ask_bytes - 24;
     const int64_t huge = (int64_t)1 << 62, negative = -1, few = 2, unknown = 7;
     const uint16_t no_row = 20;
     const uint32_t longer = 5;
@@ -67,6 +67,9 @@ static void test_asks(void **state) {
     refuse(f, bags, &few, 8, less);
     refuse(f, data, &no_row, 2, "20");
     refuse(f, data + 8, &longer, 4, less);
+    refuse(f, n_first, &(int64_t){3}, 8, "sent 3 keys, but counts of others");
+    refuse(f, n_first, &(int64_t){1}, 8, "sent 3 keys, but counts of fewer");
+    refuse(f, n_first, &negative, 8, "sent 3 keys, but counts of others");
 }
 
 /* Messages cut short, at any byte. */
@@ -78,7 +81,7 @@ static void test_cut_short(void **state) {
     size_t rows_bytes = answer->n_bytes;
     for (size_t n = 0; n < f->ask_bytes; n++)
         assert_int_equal(alone_serve(f->s, f->ask, n, f->give, f->give_bytes), RK_INTERNAL);
-    for (size_t n = 0; n < RK_GRADIENTS_HEAD + rows_bytes; n++)
+    for (size_t n = 0; n < RK_GRADIENTS_HEAD + rows_bytes - rk_answer_head(f->s); n++)
         assert_int_equal(alone_serve(f->s, f->ask, f->ask_bytes, f->give, n), RK_INTERNAL);
     for (size_t n = 0; n < rows_bytes; n++) assert_int_equal(alone_take(f->s, rows, n), RK_INTERNAL);
     OK(alone_take(f->s, rows, rows_bytes));

@@ -46,7 +46,8 @@ rk_span rk_table_of_keys(const char *name) {
     const char *part = n && name[n - 1] == ']' ? strrchr(name, '[') : NULL;
     if (part) n = (size_t)(part - name);
     size_t n_head = strlen(head), n_tail = strlen(tail);
-    bool is = n > n_head + n_tail && strncmp(name, head, n_head) == 0 && strcmp(name + n - n_tail, tail) == 0;
+    bool is = n > n_head + n_tail && strncmp(name, head, n_head) == 0 &&
+              strncmp(name + n - n_tail, tail, n_tail) == 0;
     return is ? (rk_span){name + n_head, n - n_head - n_tail} : (rk_span){NULL, 0};
 }
 
@@ -234,7 +235,7 @@ static rk_status read_part(rk_stored_tensors *tensors, const rk_stored_tensor *t
     size_t bytes = (size_t)(to - from) * width;
     if (!whole) RK_TRY(rk_reserve(&tensors->buffer, &tensors->buffer_capacity, bytes, 1));
     RK_TRY(read_at(&tensors->files[part->file], part->begin + (uint64_t)from * width,
-                   whole ? out : tensors->buffer, bytes));
+                   whole ? out + (size_t)(part->first + from - first) * row : tensors->buffer, bytes));
     for (int64_t i = from; i < to && !whole; i++)
         memcpy(
             out + (size_t)(part->first + i * part->step - first) * row + (size_t)part->first_column * element,

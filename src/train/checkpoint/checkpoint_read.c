@@ -8,6 +8,7 @@
 #include "train/checkpoint/tensor_part.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/stored_model.h"
+#include "train/checkpoint/stored_tensors.h"
 
 /* A tensor of the state, and how much of it has been read. */
 typedef struct wanted_tensor {
@@ -112,8 +113,15 @@ static rk_status list_requested(const rk_state_dict *state, wanted_tensor **out)
     return RK_OK;
 }
 
+/* Values are counted as they are read, which says that all are there only where none is there twice. */
+static rk_status check_parts(const char *path) {
+    RK_AUTO(rk_stored_tensors_close) rk_stored_tensors tensors = {0};
+    return rk_stored_tensors_open(path, &tensors);
+}
+
 rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state) {
     RK_AUTOFREE wanted_tensor *list = NULL;
+    RK_TRY(check_parts(path));
     RK_TRY(list_requested(state, &list));
     reading r = {.take = take_wanted, .list = list, .n = state->n};
     RK_TRY(read_shards(&r, path));

@@ -196,8 +196,18 @@ static rk_status check_parts(const rk_stored_tensor *tensor) {
     return RK_OK;
 }
 
+/* Who reads keys has room for one a row. */
+static rk_status check_keys(const rk_stored_tensor *tensor) {
+    RK_FAIL_IF(rk_table_of_keys(tensor->name).n_bytes && (tensor->type != RK_I64 || tensor->n_columns != 1),
+               RK_BAD_DATA, "tensor '%s' has no keys of I64, one a row", tensor->name);
+    return RK_OK;
+}
+
 rk_status rk_stored_tensors_check(const rk_stored_tensors *tensors) {
-    for (size_t i = 0; i < tensors->n; i++) RK_TRY(check_parts(&tensors->list[i]));
+    for (size_t i = 0; i < tensors->n; i++) {
+        RK_TRY(check_keys(&tensors->list[i]));
+        RK_TRY(check_parts(&tensors->list[i]));
+    }
     return RK_OK;
 }
 

@@ -47,7 +47,8 @@ typedef struct rk_stored_tensors {
 
 /* Reads the headers of a checkpoint's files, and leaves the files open. Numbers of I64 that are no keys of
  * dynamic tables, and before-images of rows, are passed over. Errors: RK_BAD_DATA naming the file and the
- * tensor, where parts overlap or leave out an element; RK_NOT_FOUND, RK_IO. */
+ * tensor, where parts overlap or leave out an element, or keys have another shape or dtype; RK_NOT_FOUND,
+ * RK_IO. */
 rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out);
 /* The same of a directory that rk_export_safetensors or rk_export_onnx has written: tensors have the names
  * that a checkpoint gives them, tensors of other names are passed over. */
@@ -77,7 +78,7 @@ rk_status rk_stored_tensors_add_export(rk_stored_tensors *tensors, const rk_safe
 rk_status rk_stored_tensors_add_columns(rk_stored_tensors *tensors, const char *name,
                                         const rk_safetensors_entry *entry, int64_t first_column,
                                         rk_export_rows codes, int64_t dim);
-/* RK_BAD_DATA where tensors' parts overlap or leave out an element. */
+/* RK_BAD_DATA where tensors' parts overlap or leave out an element, or keys are not I64, one a row. */
 rk_status rk_stored_tensors_check(const rk_stored_tensors *tensors);
 
 #endif

@@ -8,15 +8,6 @@ rk_status rk_config_pair_features(const rk_config *c, const rk_data_schema *sche
     return rk_retrieval_pair(&c->model.retrieval, &c->yaml, schema, out);
 }
 
-rk_status rk_config_refuse_dynamic(const rk_config *c, const char *what, const char *hint) {
-    const struct rk_table_section *table = rk_embedding_section_dynamic(&c->embedding);
-    if (!table) return RK_OK;
-    return rk_error_hint(
-        rk_error(RK_UNSUPPORTED, "%s: key 'max_capacity': %s does not take dynamic tables yet",
-                 rk_yaml_location_of(&c->yaml, table->line).text, what),
-        "%s", hint);
-}
-
 /* Of the rows of training data; the caller frees it. */
 static rk_status collect_interactions(const rk_config *c, const rk_transforms *transforms,
                                       rk_interactions **out) {

@@ -28,6 +28,7 @@ static rk_status make_request(rk_plan *plan) {
     r->n_tables = plan->tables.n_tables;
     r->features = plan->tables.features;
     r->n_features = plan->tables.n_features;
+    r->dynamic = plan->tables.dynamic;
     r->batch_size = c->train.batch_size;
     r->replicate_below = c->cluster.replicate_below;
     r->wire = (rk_dtype)c->cluster.wire;
@@ -56,11 +57,14 @@ static double assumed_ids(const rk_plan *plan, const char *table) {
     return ids;
 }
 
+/* Of a dynamic table over the ids that there can be, or, of keys, over as many as it holds. */
 static void assume_loads(rk_plan *plan) {
-    for (int32_t t = 0; t < plan->tables.n_tables; t++)
-        plan->loads[t] = rk_table_statistics_assume(plan->tables.tables[t].n_rows,
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) {
+        int64_t nominal = rk_plan_nominal_rows(plan, t);
+        plan->loads[t] = rk_table_statistics_assume(nominal ? nominal : plan->tables.tables[t].n_rows,
                                                     assumed_ids(plan, plan->tables.tables[t].name),
                                                     plan->request.batch_size, plan->request.roles.n_trainers);
+    }
 }
 
 static rk_status make(rk_plan *plan, const rk_plan_options *options) {
@@ -89,7 +93,6 @@ rk_status rk_plan_make(const rk_config *config, const rk_plan_options *options, 
     rk_plan *plan;
     RK_FAIL_IF(rk_config_has_pairs(config), RK_UNSUPPORTED,
                "'reckon plan' does not support 'model.kind: two_tower'");
-    RK_TRY(rk_config_refuse_dynamic(config, "'reckon plan'", "'reckon inspect' says what full tables take"));
     RK_TRY(rk_alloc(1, sizeof *plan, &plan));
     plan->train_rows = -1;
     rk_status status = rk_config_copy(config, &plan->config);

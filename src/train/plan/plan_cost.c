@@ -83,7 +83,7 @@ static void add_owners_work(rk_plan *plan, int32_t t, rank_work *work) {
     for (int32_t part = 0; part < p->n_parts; part++) {
         double share =
             p->n_parts > 1 ? rk_table_part_load_share(&plan->request, &plan->loads[t], part, p->n_parts) : 1;
-        double rows = (double)rk_table_part_rows(plan->tables.tables[t].n_rows, part, p->n_parts);
+        double rows = (double)rk_request_part_rows(&plan->request, t, part, p->n_parts);
         for (int32_t slice = 0; slice < p->n_slices; slice++) {
             int32_t rank = p->owners[(size_t)slice * (size_t)p->n_parts + (size_t)part];
             rank_work *w = &work[rank];

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "embedding/planner/table_traffic.h"
 #include "train/plan/plan_internal.h"
 
 /* The run file's roles hold, unless the cluster gives its hosts roles; then both must agree. */
@@ -112,7 +113,7 @@ static rk_status check_table_whole(const rk_plan *plan, int32_t t) {
                  (p->n_parts == 1 || !p->owner_pooling);
     int64_t rows = 0;
     for (int32_t part = 0; whole && part < p->n_parts; part++)
-        rows += (table->n_rows - part + p->n_parts - 1) / p->n_parts; /* of ids part, part + n_parts, ... */
+        rows += rk_request_part_rows(&plan->request, t, part, p->n_parts);
     for (int32_t i = 0; whole && i < p->n_slices * p->n_parts; i++)
         whole = p->owners[i] >= 0 && p->owners[i] < plan->n_ranks && rk_plan_owns(plan, p->owners[i]);
     RK_FAIL_IF(!whole || rows != table->n_rows, RK_INTERNAL, "the plan does not cover all of table '%s'",

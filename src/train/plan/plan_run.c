@@ -28,6 +28,8 @@ rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, r
     for (int64_t t = 0; t < section.n_tables; t++) {
         tables[t] = section.tables[t];
         tables[t].rows = rk_reduced_rows(reduction, tables[t].rows);
+        tables[t].max_capacity = rk_reduced_rows(reduction, tables[t].max_capacity);
+        if (tables[t].buckets > tables[t].max_capacity) tables[t].buckets = tables[t].max_capacity;
     }
     small.features = features;
     section.tables = tables;
@@ -82,5 +84,18 @@ rk_status rk_plan_describe_run(rk_plan *plan) {
 
 double rk_plan_table_bytes(const rk_plan *plan, int32_t t) {
     const rk_table_config *table = &plan->tables.tables[t];
-    return (double)table->n_rows * rk_stored_row_bytes(table, &plan->tables.optimizers[t], table->dim);
+    return (double)table->n_rows * (rk_stored_row_bytes(table, &plan->tables.optimizers[t], table->dim) +
+                                    (rk_plan_is_dynamic(plan, t) ? RK_KEY_BYTES : 0));
+}
+
+int64_t rk_plan_nominal_rows(const rk_plan *plan, int32_t t) {
+    const rk_data_schema *schema = rk_transforms_schema(plan->transforms);
+    int64_t most = 0;
+    for (int32_t f = 0; f < plan->tables.n_features; f++) {
+        if (plan->tables.table_of[f] != t) continue;
+        int64_t ids = schema->features[plan->tables.sources[f]].cardinality;
+        if (ids == 0) return 0;
+        if (ids > most) most = ids;
+    }
+    return most;
 }

@@ -106,6 +106,50 @@ static rk_status write_table_line(const rk_plan *plan, int32_t t, int width, rk_
     return RK_OK;
 }
 
+/* "30.1 G ids", or all keys. */
+static rk_size_text nominal_text(const rk_plan *plan, int32_t t) {
+    char count[24];
+    rk_size_text out;
+    int64_t nominal = rk_plan_nominal_rows(plan, t);
+    rk_human_count((double)nominal, count, sizeof count);
+    snprintf(out.text, sizeof out.text, "%s", nominal ? count : "2^64 keys");
+    return out;
+}
+
+/* What there can be beside what there is at most: values of all ids, and of as many as have rows. */
+static void write_dynamic_lines(const rk_plan *plan, int width, rk_buffer *out) {
+    double nominal = 0, rows = 0, bytes = 0;
+    bool counted = true;
+    char counts[2][24];
+    rk_buffer_printf(out,
+                     "\ndynamic tables: ids or keys that there can be, and rows that there are at most\n"
+                     "  %-*s %16s %16s %7s %10s %9s\n",
+                     width, "name", "nominal", "materialised", "dim", "bytes", "a row");
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) {
+        const rk_table_config *table = &plan->tables.tables[t];
+        int64_t ids = rk_plan_nominal_rows(plan, t);
+        if (!rk_plan_is_dynamic(plan, t)) continue;
+        double all = rk_plan_table_bytes(plan, t);
+        rk_buffer_printf(out, "  %-*s %16s %16lld %7d %10s %7.0f B\n", width, table->name,
+                         nominal_text(plan, t).text, (long long)table->n_rows, table->dim,
+                         rk_size_of(all).text, all / (double)table->n_rows);
+        counted &= ids > 0;
+        nominal += (double)ids * table->dim;
+        rows += (double)table->n_rows * table->dim;
+        bytes += all;
+    }
+    rk_human_count(nominal, counts[0], sizeof counts[0]);
+    rk_human_count(rows, counts[1], sizeof counts[1]);
+    rk_buffer_printf(out, "  values: %s nominal, %s materialised in %s with slots and keys\n",
+                     counted ? counts[0] : "those of all keys", counts[1], rk_size_of(bytes).text);
+}
+
+static bool has_dynamic(const rk_plan *plan) {
+    bool has = false;
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) has |= rk_plan_is_dynamic(plan, t);
+    return has;
+}
+
 static rk_status write_table_lines(const rk_plan *plan, rk_buffer *out) {
     int width = table_name_width(plan);
     double bytes = 0;
@@ -116,6 +160,7 @@ static rk_status write_table_lines(const rk_plan *plan, rk_buffer *out) {
         bytes += rk_plan_table_bytes(plan, t);
     }
     rk_buffer_printf(out, "  %-*s %16s %5s %10s\n", width, "total", "", "", rk_size_of(bytes).text);
+    if (has_dynamic(plan)) write_dynamic_lines(plan, width, out);
     return RK_OK;
 }
 
@@ -193,8 +238,8 @@ static double find_largest_shard(const rk_plan *plan, int32_t t, int32_t *rank) 
         double here = 0;
         for (int32_t i = 0; i < p->n_slices * p->n_parts; i++)
             if (p->owners[i] == r)
-                here += row_bytes *
-                        (double)rk_table_part_rows(plan->tables.tables[t].n_rows, i % p->n_parts, p->n_parts);
+                here +=
+                    row_bytes * (double)rk_request_part_rows(&plan->request, t, i % p->n_parts, p->n_parts);
         if (here > most) *rank = r;
         most = fmax(most, here);
     }

@@ -7,7 +7,7 @@
 #include "base/file/directory_lock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "embedding/local/row_before_images.h"
+#include "embedding/local/collection.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/stored_tensors.h"
 #include "train/config/resume_check.h"
@@ -107,11 +107,10 @@ static bool was_dynamic(const conversion *c, const char *table) {
 }
 
 static bool is_dynamic(const conversion *c, const char *table) {
-    rk_buffer name = {0};
-    rk_buffer_printf(&name, "table/%s/keys", table);
-    bool is = name.status == RK_OK && rk_state_dict_find(&c->state, name.data);
-    rk_buffer_release(&name);
-    return is;
+    const rk_embeddings *e = rk_model_embeddings(c->model);
+    for (int32_t t = 0; t < rk_embeddings_n_tables(e); t++)
+        if (strcmp(rk_embeddings_table(e, t)->name, table) == 0) return rk_embeddings_dynamic(e, t) != NULL;
+    return false;
 }
 
 /* The ids of a static table as keys. */

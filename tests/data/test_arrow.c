@@ -417,6 +417,44 @@ static void test_no_memory(void **state) {
     assert_true(n > 50);
 }
 
+/* A whole number is the same key in a text and in a column of any type of numbers. */
+static void test_keys_of_any_type(void **state) {
+    (void)state;
+    enum { K = 4 };
+    static const float zeros[K] = {0}, narrow[K] = {7, 7, -3, 16777216};
+    static const double wide[K] = {7, 7, -3, 16777216};
+    static const int32_t whole[K] = {7, 7, -3, 16777216}, ends[] = {0, 3, 6, 10, 18};
+    static const struct {
+        const char *format, *text;
+        const void *data;
+    } types[] = {
+        {"f", NULL, narrow}, {"g", NULL, wide}, {"i", NULL, whole}, {"u", "7.0+07-3.016777216", ends}};
+    opened data;
+    const rk_batch *batch;
+    arrow_column y, k;
+    arrow_table table;
+    rk_transform_workspace *workspace;
+    write_file("keys.csv", "y,k\n0,7\n0,007\n0,-3.00\n0,+16777216\n");
+    OK(open_section(&data, directory,
+                    "train: keys.csv\nlabels: [{name: y}]\nfeatures: [{name: k, key: true}]"));
+    OK(rk_dataset_create(&data.section, data.transforms,
+                         &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = K},
+                         &data.dataset));
+    OK(rk_dataset_next(data.dataset, &batch));
+    for (int i = 0; i < K; i++) assert_int_equal(batch->features[0].ids[i], whole[i]);
+    OK(rk_transform_workspace_create(data.transforms, &workspace));
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        arrow_set(&y, "y", "f", K, NULL, zeros, NULL);
+        arrow_set(&k, "k", types[t].format, K, NULL, types[t].data, types[t].text);
+        arrow_column *all[] = {&y, &k};
+        arrow_set_table(&table, all, 2, K);
+        OK(rk_transforms_apply(data.transforms, &table.schema, &table.array, workspace, &batch));
+        for (int i = 0; i < K; i++) assert_int_equal(batch->features[0].ids[i], whole[i]);
+    }
+    rk_transform_workspace_free(workspace);
+    close_section(&data);
+}
+
 int main(void) {
     if (!mkdtemp(directory)) return 1;
     const struct CMUnitTest tests[] = {
@@ -424,7 +462,7 @@ int main(void) {
         cmocka_unit_test(test_offsets),        cmocka_unit_test(test_without_labels_and_rows),
         cmocka_unit_test(test_rise_and_fall),  cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_schema),         cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_views),
+        cmocka_unit_test(test_views),          cmocka_unit_test(test_keys_of_any_type),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return rk_remove_tree(directory) != RK_OK || failed;

@@ -208,7 +208,18 @@ static void test_keys(void **state) {
                  {"9223372036854775808", (uint64_t)1 << 63},
                  {"18446744073709551616", 0x6c54e6e2de7459b},
                  {"abc", 0x44bc2cf5ad770999},
-                 {"1.50", 0x6cdc5291475a1aca}};
+                 {"1.50", 0x6cdc5291475a1aca},
+                 {"007", 7},
+                 {"+7", 7},
+                 {"7.0", 7},
+                 {"-07.000", (uint64_t)-7},
+                 {"-0.0", 0},
+                 {"18446744073709551615.0", UINT64_MAX},
+                 {"7e0", 0x378eff223f1550b7},
+                 {".0", 0xb79c4527c6bdf646},
+                 {"-.0", 0x24cbad454bae1c3d},
+                 {"1.0.0", 0xdfdc757b4806d4fb},
+                 {"0x7.0", 0x5c07cbb3f42216eb}};
     enum { N = sizeof cases / sizeof cases[0] };
     opened o;
     const rk_batch *b;

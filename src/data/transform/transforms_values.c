@@ -66,16 +66,34 @@ static rk_status write_dense_value(void *context, const rk_column *column, int64
     return RK_OK;
 }
 
-int64_t rk_key_of_text(rk_span text) {
-    int64_t number;
-    if (rk_parse_i64(text, &number)) return number;
+/* "7.0", as programs write whole numbers of a column of floats: without its end. */
+static rk_span without_zeros(rk_span text) {
+    size_t n = text.n_bytes;
+    while (n && text.data[n - 1] == '0') n--;
+    bool ends = n > 1 && n < text.n_bytes && text.data[n - 1] == '.' && text.data[n - 2] >= '0' &&
+                text.data[n - 2] <= '9';
+    return ends ? (rk_span){text.data, n - 1} : text;
+}
+
+/* A whole number beyond those of 63 bits. */
+static bool parse_u64(rk_span text, uint64_t *out) {
     uint64_t bits = 0;
     bool is_number = text.n_bytes > 0;
     for (size_t i = 0; i < text.n_bytes && is_number; i++)
         is_number = text.data[i] >= '0' && text.data[i] <= '9' &&
                     !__builtin_mul_overflow(bits, (uint64_t)10, &bits) &&
                     !__builtin_add_overflow(bits, (uint64_t)(text.data[i] - '0'), &bits);
-    return (int64_t)(is_number ? bits : rk_hash_bytes(text.data, text.n_bytes, 0));
+    *out = bits;
+    return is_number;
+}
+
+int64_t rk_key_of_text(rk_span text) {
+    int64_t number;
+    uint64_t bits;
+    if (rk_parse_i64(text, &number)) return number;
+    rk_span whole = without_zeros(rk_span_trim(text));
+    if (rk_parse_i64(whole, &number)) return number;
+    return (int64_t)(parse_u64(whole, &bits) ? bits : rk_hash_bytes(text.data, text.n_bytes, 0));
 }
 
 /* The id of one value; -1: it has none and is dropped, unless it is a key. */

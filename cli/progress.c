@@ -3,8 +3,11 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "terminal.h"
+
+#define COUNT_PREFIX "dynamic_"
 
 void progress_init(progress *state, bool quiet) {
     *state = (progress){.interactive = terminal_is_interactive(), .quiet = quiet};
@@ -63,8 +66,25 @@ static void format_bar(double fraction, char *out, int width) {
     out[width] = 0;
 }
 
+/* Whole numbers, which dynamic tables count. */
+static bool is_count(const char *name) {
+    return strncmp(name, COUNT_PREFIX, strlen(COUNT_PREFIX)) == 0;
+}
+
+static int add_counts(const rk_event *event, char *out, size_t out_bytes) {
+    int n = 0;
+    out[0] = 0;
+    for (int32_t i = 0; i < event->n_metrics; i++) {
+        char count[32];
+        format_count(event->metrics[i].value, count, sizeof count);
+        n += snprintf(out + n, out_bytes - (size_t)n, "%s%s %s",
+                      i ? ", " : "  keys: ", event->metrics[i].name + strlen(COUNT_PREFIX), count);
+    }
+    return n;
+}
+
 static void show_progress(progress *state, const rk_event *event) {
-    char line[256], rate[32], left[32] = "", bar[32] = "";
+    char line[400], rate[32], left[32] = "", bar[32] = "";
     format_count(event->samples_per_second, rate, sizeof rate);
     if (event->seconds_left >= 0) format_duration(event->seconds_left, left, sizeof left);
     int n = 0;
@@ -76,8 +96,10 @@ static void show_progress(progress *state, const rk_event *event) {
     } else {
         n = snprintf(line, sizeof line, "step %lld", (long long)event->step);
     }
-    snprintf(line + n, sizeof line - (size_t)n, "  epoch %lld  loss %.5f  %s samples/s%s%s",
-             (long long)event->epoch + 1, event->loss, rate, left[0] ? "  left " : "", left);
+    n += snprintf(line + n, sizeof line - (size_t)n, "  epoch %lld  loss %.5f  %s samples/s",
+                  (long long)event->epoch + 1, event->loss, rate);
+    n += add_counts(event, line + n, sizeof line - (size_t)n);
+    snprintf(line + n, sizeof line - (size_t)n, "%s%s", left[0] ? "  left " : "", left);
     show(state, line);
 }
 
@@ -89,7 +111,7 @@ void print_metrics(const rk_metric *metrics, int32_t n_metrics, bool to_stdout) 
         if (isnan(metrics[i].value))
             fputs(" undefined", out);
         else
-            fprintf(out, " %.5f", metrics[i].value);
+            fprintf(out, is_count(metrics[i].name) ? " %.0f" : " %.5f", metrics[i].value);
     }
     fputc('\n', out);
 }

@@ -36,7 +36,7 @@ typedef struct rk_event {
     int64_t epoch, step, n_steps; /* n_steps: of the run, 0 = unknown */
     double samples_per_second, loss,
         seconds_left;         /* seconds_left < 0: unknown; loss: mean since the last progress event */
-    const rk_metric *metrics; /* [n_metrics] */
+    const rk_metric *metrics; /* [n_metrics]; progress: counts of dynamic tables' keys */
     int32_t n_metrics;
     bool best; /* the evaluation is the best so far */
 } rk_event;

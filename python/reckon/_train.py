@@ -39,8 +39,9 @@ class StopTraining(Exception):
 class Event:
     """What a callback is told.
 
-    kind: "stage" (message: what begins), "progress" (every train.log_every steps), "evaluation" (metrics of the validation data), "checkpoint"
-    (message: its path), "stop" (message: why training ended), "test" (metrics of the test data). n_steps: of the run, 0 while unknown.
+    kind: "stage" (message: what begins), "progress" (every train.log_every steps; metrics: counts of dynamic tables' keys), "evaluation"
+    (metrics of the validation data), "checkpoint" (message: its path), "stop" (message: why training ended), "test" (metrics of the test data).
+    n_steps: of the run, 0 while unknown.
     loss: mean since the last progress. seconds_left: below 0 while unknown. best: this evaluation is the best so far.
 
     >>> kinds = set()

@@ -13,8 +13,12 @@ from ._train import Callback, Event
 __all__ = ["log_metrics", "progress", "tensorboard"]
 
 
+def _number(name: str, value: float) -> str:
+    return f"{value:,.0f}" if name.startswith("dynamic_") else f"{value:.5f}"
+
+
 def _numbers(metrics: Any) -> str:
-    return ", ".join(f"{name} {value:.5f}" for name, value in metrics.items())
+    return ", ".join(f"{name} {_number(name, value)}" for name, value in metrics.items())
 
 
 class _Lines:
@@ -27,6 +31,8 @@ class _Lines:
         if event.kind == "progress":
             of = f" of {event.n_steps}" if event.n_steps else ""
             text = f"epoch {event.epoch + 1}, step {event.step}{of}: loss {event.loss:.5f}, {event.samples_per_second:,.0f} samples/s"
+            if event.metrics:
+                text += f", {_numbers(event.metrics)}"
         elif event.metrics:
             text = f"{'test' if event.kind == 'test' else 'validation'}: {_numbers(event.metrics)}"
         elif event.kind == "checkpoint":
@@ -54,7 +60,7 @@ class _Bar:
                 self.bar.total = event.n_steps
             self.shown["loss"] = f"{event.loss:.5f}"
             self.bar.update(event.step - self.bar.n)
-        self.shown.update({name: f"{value:.5f}" for name, value in event.metrics.items()})
+        self.shown.update({name: _number(name, value) for name, value in event.metrics.items()})
         self.bar.set_postfix(self.shown)
         if event.kind == "stop":
             self.close()
@@ -94,7 +100,8 @@ def log_metrics(log: Callable[..., Any]) -> Callback:
         split = {"progress": "train", "evaluation": "valid", "test": "test"}.get(event.kind)
         if split is None:
             return
-        values = {"loss": event.loss, "samples_per_second": event.samples_per_second} if split == "train" else event.metrics
+        rates = {"loss": event.loss, "samples_per_second": event.samples_per_second} if split == "train" else {}
+        values = {**rates, **event.metrics}
         log({f"{split}/{name}": value for name, value in values.items()}, step=event.step)
 
     return tell

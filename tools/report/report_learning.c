@@ -86,6 +86,23 @@ static bool is_metric_name(const char *name) {
     return strncmp(name, "valid/", 6) == 0 && rk_report_metric_of(name) >= 0;
 }
 
+/* Keys of dynamic tables: what the log has of them (docs/dynamic_tables.md). */
+static rk_status draw_keys(const rk_report_run *runs, size_t n, rk_buffer *out) {
+    static const struct {
+        const char *name, *title;
+    } curves[] = {{"train/dynamic_rows", "dynamic tables: rows"},
+                  {"train/dynamic_admitted", "dynamic tables: keys admitted"},
+                  {"train/dynamic_evicted", "dynamic tables: keys evicted"},
+                  {"train/dynamic_refused", "dynamic tables: uses in training without a row"},
+                  {"valid/dynamic_missing", "dynamic tables: uses in validation without a row"}};
+    for (size_t i = 0; i < sizeof curves / sizeof *curves; i++) {
+        bool any = false;
+        for (size_t r = 0; r < n; r++) any |= rk_run_record_find(&runs[r].record, curves[i].name) != NULL;
+        if (any) RK_TRY(draw_learning_curve(runs, n, curves[i].title, curves[i].name, NULL, out));
+    }
+    return RK_OK;
+}
+
 static rk_status draw_learning_curves(const rk_report_run *runs, size_t n, const rk_report_names *metrics,
                                       rk_buffer *out) {
     bool has_logloss = false;
@@ -116,6 +133,7 @@ rk_status rk_report_learning_section(const rk_report_run *runs, size_t n, rk_buf
     rk_report_legend(runs, n, NULL, out);
     rk_buffer_text(out, "<div class=\"charts\">\n");
     RK_TRY(draw_learning_curves(runs, n, &metrics, out));
+    RK_TRY(draw_keys(runs, n, out));
     rk_buffer_text(out, "</div>\n<p class=\"note\">A ring is a run's best evaluation.</p>\n");
     return RK_OK;
 }

@@ -42,7 +42,6 @@ rk_status rk_trainer_metric(const rk_config *c, const char *wanted, const char *
 }
 
 static rk_status choose_shown_metrics(const rk_config *c, rk_evaluation *e) {
-    RK_TRY(rk_alloc((size_t)(e->n_tasks + 1) * RK_METRIC_COUNT, sizeof *e->shown, &e->shown));
     for (int t = 0; t <= e->n_tasks; t++)
         for (int m = 0; m < RK_METRIC_COUNT; m++) {
             if (!rk_evaluation_shows_metric(c, t, m)) continue;
@@ -96,7 +95,7 @@ static rk_status add_batches(const rk_config *c, rk_model *model, rk_batch_sourc
     return status == RK_END ? RK_OK : status;
 }
 
-rk_status rk_evaluate(rk_config *config, rk_model *model, rk_batch_source *source, rk_evaluation *out) {
+static rk_status evaluate(rk_config *config, rk_model *model, rk_batch_source *source, rk_evaluation *out) {
     if (rk_config_has_pairs(config))
         return rk_evaluate_rankings(config, model, source->dataset, source->split, NULL, out);
     int32_t n_tasks = rk_model_n_tasks(model);
@@ -123,5 +122,15 @@ done:
     for (int32_t t = 0; metrics && t < n_tasks; t++) rk_metrics_free(metrics[t]);
     rk_free(metrics);
     rk_evaluation_release(&e);
+    return status;
+}
+
+rk_status rk_evaluate(rk_config *config, rk_model *model, rk_batch_source *source, rk_evaluation *out) {
+    int64_t n_missing = rk_model_count_keys(model).n_missing;
+    RK_TRY(evaluate(config, model, source, out));
+    rk_key_counts keys = rk_model_count_keys(model);
+    if (!keys.n_tables) return RK_OK;
+    rk_status status = rk_evaluation_show(out, "dynamic_missing", (double)(keys.n_missing - n_missing));
+    if (status != RK_OK) rk_evaluation_release(out);
     return status;
 }

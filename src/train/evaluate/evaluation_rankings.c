@@ -214,7 +214,6 @@ static rk_status choose_ranking_metrics(ranking_task *t, const rk_config *c, con
 }
 
 static rk_status show_metrics(const ranking_task *t, rk_evaluation *e) {
-    RK_TRY(rk_alloc(t->n_shown, sizeof *e->shown, &e->shown));
     for (size_t m = 0; m < t->n_shown; m++) {
         char name[64];
         rk_ranking_metric_name(t->metrics[m], name, sizeof name);

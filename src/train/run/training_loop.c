@@ -66,6 +66,8 @@ static rk_status report_progress(rk_trainer *t, bool now) {
     double loss = t->progress.loss_steps ? t->progress.loss_sum / (double)t->progress.loss_steps : NAN;
     int64_t total = count_total_steps(t), left = total - t->progress.step;
     double rate = passed > 0 ? (double)t->samples_since / passed : 0;
+    rk_metric metrics[N_TRAFFIC_METRICS + N_KEY_METRICS];
+    int32_t n_traffic = add_traffic_metrics(t, metrics), n_keys = add_key_metrics(t, metrics + n_traffic);
     rk_event event = {.kind = RK_EVENT_PROGRESS,
                       .epoch = rk_trainer_spoken_epoch(t),
                       .step = t->progress.step,
@@ -74,16 +76,15 @@ static rk_status report_progress(rk_trainer *t, bool now) {
                       .loss = loss,
                       .seconds_left = total > 0 && goes_on ? (double)left * (seconds - t->started) /
                                                                  (double)(t->progress.step - t->first_step)
-                                                           : -1};
+                                                           : -1,
+                      .metrics = metrics + n_traffic,
+                      .n_metrics = n_keys};
     if (t->options.on_event && t->is_first) t->options.on_event(t->options.user, &event);
     t->last_progress = seconds;
     t->last_progress_step = t->progress.step;
     t->samples_since = 0;
     t->progress.loss_sum = 0;
     t->progress.loss_steps = 0;
-    rk_metric metrics[N_TRAFFIC_METRICS + N_KEY_METRICS];
-    int32_t n_metrics = add_traffic_metrics(t, metrics);
-    n_metrics += add_key_metrics(t, metrics + n_metrics);
     return write_log_entry(t,
                            &(rk_log_entry){.kind = "train",
                                            .epoch = event.epoch,
@@ -92,7 +93,7 @@ static rk_status report_progress(rk_trainer *t, bool now) {
                                            .samples_per_second = goes_on ? rate : NAN,
                                            .learning_rate_factor = t->progress.stopping.learning_rate_factor,
                                            .metrics = metrics,
-                                           .n_metrics = n_metrics});
+                                           .n_metrics = n_traffic + n_keys});
 }
 
 static void add_loss(rk_trainer *t, double loss) {
@@ -129,15 +130,7 @@ static rk_status save_checkpoint(rk_trainer *t) {
     return RK_OK;
 }
 
-/* With dynamic tables also the uses of keys that had no row. */
-static rk_status log_validation(rk_trainer *t, const rk_event *event, int64_t n_missing) {
-    const rk_evaluation *e = &t->evaluation;
-    RK_AUTOFREE rk_metric *metrics = NULL;
-    int32_t n = e->n_shown;
-    RK_TRY(rk_alloc((size_t)n + 1, sizeof *metrics, &metrics));
-    if (n) memcpy(metrics, e->shown, (size_t)n * sizeof *metrics);
-    if (rk_model_count_keys(t->model).n_tables)
-        metrics[n++] = (rk_metric){"dynamic_missing", (double)n_missing};
+static rk_status log_validation(rk_trainer *t, const rk_event *event) {
     return write_log_entry(t,
                            &(rk_log_entry){.kind = "valid",
                                            .epoch = event->epoch,
@@ -145,15 +138,14 @@ static rk_status log_validation(rk_trainer *t, const rk_event *event, int64_t n_
                                            .loss = NAN,
                                            .samples_per_second = NAN,
                                            .learning_rate_factor = t->progress.stopping.learning_rate_factor,
-                                           .metrics = metrics,
-                                           .n_metrics = n});
+                                           .metrics = t->evaluation.shown,
+                                           .n_metrics = t->evaluation.n_shown});
 }
 
 /* Evaluate on the validation data, judge, log. *stop: early stopping says so. */
 static rk_status evaluate_validation(rk_trainer *t, bool *stop) {
     RK_TRY(drain_queue(t));
     uint64_t begin = rk_trace_begin();
-    int64_t n_missing = rk_model_count_keys(t->model).n_missing;
     rk_evaluation evaluation;
     RK_TRY(rk_evaluate(t->config, t->model, &t->valid_source, &evaluation));
     rk_evaluation_release(&t->evaluation);
@@ -175,7 +167,7 @@ static rk_status evaluate_validation(rk_trainer *t, bool *stop) {
                       .best = decision.best};
     if (t->options.on_event && t->is_first) t->options.on_event(t->options.user, &event);
     *stop = decision.stop;
-    return log_validation(t, &event, rk_model_count_keys(t->model).n_missing - n_missing);
+    return log_validation(t, &event);
 }
 
 /* Why there is no further step, or NULL. */

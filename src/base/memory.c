@@ -116,12 +116,17 @@ void rk_free_variable(void *variable) {
     rk_free(pointer);
 }
 
+/* All of them or none: the kernel moves only what is of one kind. */
+static void request_huge_mapping(void *pages, size_t bytes) {
+    if (bytes >= HUGE_PAGE_BYTES) (void)madvise(pages, bytes, MADV_HUGEPAGE);
+}
+
 rk_status rk_pages_alloc(size_t bytes, void *out) {
     if (injects_failure()) return RK_NO_MEMORY_ERROR(bytes);
     size_t length = bytes ? bytes : 1;
     void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) return RK_NO_MEMORY_ERROR(bytes);
-    request_huge_pages(pages, length);
+    request_huge_mapping(pages, length);
     atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
     memcpy(out, &pages, sizeof pages);
     return RK_OK;
@@ -131,6 +136,24 @@ void rk_pages_free(void *pages, size_t bytes) {
     if (!pages) return;
     atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
     munmap(pages, bytes ? bytes : 1);
+}
+
+static rk_status grow_pages(void *inout, size_t bytes, size_t wanted) {
+    void *pages;
+    if (injects_failure()) return RK_NO_MEMORY_ERROR(wanted);
+    memcpy(&pages, inout, sizeof pages);
+    pages = mremap(pages, bytes, wanted, MREMAP_MAYMOVE);
+    if (pages == MAP_FAILED) return RK_NO_MEMORY_ERROR(wanted);
+    request_huge_mapping(pages, wanted);
+    memcpy(inout, &pages, sizeof pages);
+    return RK_OK;
+}
+
+rk_status rk_pages_reserve(void *inout, size_t *bytes, size_t wanted) {
+    if (wanted <= *bytes) return RK_OK;
+    RK_TRY(*bytes ? grow_pages(inout, *bytes, wanted) : rk_pages_alloc(wanted, inout));
+    *bytes = wanted;
+    return RK_OK;
 }
 
 /* The number behind `key` in a file of lines; UINT64_MAX: there is none. key "": the file's first number. */

@@ -42,6 +42,9 @@ void rk_free_each(size_t n_pointers, void *const *pointers);
  * touch, so nothing is touched here. Free with the same size. */
 rk_status rk_pages_alloc(size_t bytes, void *out); /* out: a pointer to the pointer, as rk_alloc has it */
 void rk_pages_free(void *pages, size_t bytes);
+/* Pages for `wanted` bytes, if *bytes are fewer. They may move to other addresses, but are not copied; what
+ * is new is zeros. inout: a pointer to the pointer; with 0 bytes there are none yet. On failure all stays. */
+rk_status rk_pages_reserve(void *inout, size_t *bytes, size_t wanted);
 
 /* Bytes that the machine, or the control group that the process is in, has to give without swapping; 0:
  * unknown. */

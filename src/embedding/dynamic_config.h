@@ -9,13 +9,18 @@
 
 typedef enum rk_eviction_policy { RK_EVICTION_LRU, RK_EVICTION_LFU, RK_EVICTION_NONE } rk_eviction_policy;
 
+typedef enum rk_key_counter { RK_COUNTER_EXACT, RK_COUNTER_COUNT_MIN, RK_COUNTER_BLOOM } rk_key_counter;
+
 typedef struct rk_dynamic_config {
     int64_t max_capacity; /* rows; 0: the table is static */
     int64_t n_buckets;
-    int policy;      /* rk_eviction_policy */
-    double evict_to; /* of a bucket's capacity */
+    int policy;        /* rk_eviction_policy */
+    double evict_to;   /* of a bucket's capacity */
+    int64_t ttl_steps; /* batches without a use after which a row goes; 0: none does */
+    int64_t keep;      /* rows below which eviction takes no table, dealt to buckets as max_capacity is */
     int64_t min_count;
     double probability;
+    int counter;  /* rk_key_counter: how uses of keys without a row are counted */
     bool oov;     /* keys without a row share one that is trained; else they have zeros */
     bool is_read; /* the keys come from a checkpoint: no memory for rows before they are known */
     int64_t
@@ -23,12 +28,33 @@ typedef struct rk_dynamic_config {
     int32_t part, n_parts; /* over ranks: which of so many ranges of its buckets this is; 0 and 0: all */
 } rk_dynamic_config;
 
+/* Of last batches differences of so many are known (dynamic/dynamic_table.h). */
+enum { RK_MOST_TTL_STEPS = 1000000000 };
+
 /* Rows of a bucket, about, where the run file does not say how many buckets there are. */
 enum { RK_BUCKET_ROWS = 4096 };
 
-/* A row's key, last batch and count, and up to 8/3 entries of 8 bytes in the index: what it takes beside its
- * values, at most. */
-enum { RK_KEY_BYTES = 8 + 8 + 4 + 21 };
+/* What a row of a full table takes beside its values: key, last batch and count, and 5/4 entries of 8 bytes
+ * in the index. */
+enum { RK_KEY_BYTES = 8 + 4 + 4 + 10 };
+
+/* What counts of keys without a row take for each row, at most: two keys, 12 bytes each in a list that is 4/5
+ * full, or the counters of a sketch (embedding/dynamic/key_sketch.h). */
+enum { RK_EXACT_BYTES = 2 * 15, RK_COUNT_MIN_BYTES = 16, RK_BLOOM_BYTES = 8 };
+static inline int rk_dynamic_counter_bytes(const rk_dynamic_config *config) {
+    return config->min_count <= 1                    ? 0
+           : config->counter == RK_COUNTER_COUNT_MIN ? RK_COUNT_MIN_BYTES
+           : config->counter == RK_COUNTER_BLOOM     ? RK_BLOOM_BYTES
+                                                     : RK_EXACT_BYTES;
+}
+
+static inline int rk_dynamic_key_bytes(const rk_dynamic_config *config) {
+    return RK_KEY_BYTES + rk_dynamic_counter_bytes(config);
+}
+
+static inline bool rk_dynamic_has_sketches(const rk_dynamic_config *config) {
+    return config->min_count > 1 && config->counter != RK_COUNTER_EXACT;
+}
 
 /* A table that is cut into parts: the buckets of part p are first_bucket(p) .. first_bucket(p + 1) - 1. */
 static inline int64_t rk_dynamic_first_bucket(const rk_dynamic_config *config, int32_t part,
@@ -58,6 +84,14 @@ static inline int64_t rk_dynamic_first_places(const rk_dynamic_config *config) {
 
 static inline const char *rk_eviction_name(int policy) {
     return policy == RK_EVICTION_LRU ? "lru" : policy == RK_EVICTION_LFU ? "lfu" : "none";
+}
+
+static inline const char *rk_counter_name(int counter) {
+    return counter == RK_COUNTER_EXACT ? "exact" : counter == RK_COUNTER_COUNT_MIN ? "count_min" : "bloom";
+}
+/* The largest min_count. */
+static inline int64_t rk_counter_most(int counter) {
+    return counter == RK_COUNTER_EXACT ? INT32_MAX : counter == RK_COUNTER_COUNT_MIN ? 255 : 15;
 }
 
 #endif

@@ -127,7 +127,10 @@ static void describe_dynamic(const rk_model *model, rk_buffer *out) {
                          rk_embeddings_table(model->embeddings, t)->name, d->n_buckets,
                          rk_eviction_name(d->policy));
         if (d->policy != RK_EVICTION_NONE) rk_buffer_printf(out, " to %g", d->evict_to);
+        if (d->ttl_steps) rk_buffer_printf(out, " and after %" PRId64 " batches without a use", d->ttl_steps);
+        if (d->keep) rk_buffer_printf(out, ", keeping %" PRId64 " rows", d->keep);
         rk_buffer_printf(out, ", admission after %" PRId64 " uses", d->min_count);
+        if (rk_dynamic_has_sketches(d)) rk_buffer_printf(out, " (%s)", rk_counter_name(d->counter));
         if (d->probability < 1) rk_buffer_printf(out, " with probability %g", d->probability);
         rk_buffer_printf(
             out, ", missing %s, %s a row\n", d->oov ? "oov" : "zeros",

@@ -107,40 +107,57 @@ static inline known_key *know(reference *r, int64_t key) {
 }
 
 /* Whether a goes before b. */
-static inline bool goes_first(const reference *r, const known_key *a, const known_key *b) {
-    if (r->config.policy == RK_EVICTION_LFU && a->count != b->count) return a->count < b->count;
+static inline bool goes_first(int policy, const known_key *a, const known_key *b) {
+    if (policy == RK_EVICTION_LFU && a->count != b->count) return a->count < b->count;
     if (a->last != b->last) return a->last < b->last;
     return (uint64_t)a->key < (uint64_t)b->key;
 }
 
 /* The key of a bucket that is next: a new one that the batch uses last, or one with a row that goes first. */
-static inline known_key *next_of(reference *r, uint32_t bucket, bool is_new) {
+static inline known_key *next_of(reference *r, uint32_t bucket, bool is_new, int policy) {
     known_key *best = NULL;
     for (int i = 0; i < r->n; i++) {
         known_key *k = &r->keys[i];
         if (bucket_number_of(r, k->key) != bucket) continue;
         if (is_new && k->is_new && (!best || k->first > best->first)) best = k;
-        if (!is_new && k->has_row && k->uses == 0 && (!best || goes_first(r, k, best))) best = k;
+        if (!is_new && k->has_row && k->uses == 0 && (!best || goes_first(policy, k, best))) best = k;
     }
     return best;
 }
 
+static inline void lose_row(reference *r, known_key *k) {
+    k->has_row = false;
+    k->count = k->last = 0;
+    r->n_evicted++;
+}
+
+/* Rows of a bucket without a use in so many batches, when it has its turn; returns how many went. */
+static inline int64_t expire_reference(reference *r, uint32_t bucket, int64_t n, int64_t kept) {
+    int64_t ttl = r->config.ttl_steps, turn = ttl / 8 > 1 ? ttl / 8 : 1, n_gone = 0;
+    if (!ttl || r->now % turn != bucket % turn) return 0;
+    for (known_key *k; n - n_gone > kept && (k = next_of(r, bucket, false, RK_EVICTION_LRU)); n_gone++) {
+        if (r->now - k->last < ttl) break;
+        lose_row(r, k);
+    }
+    return n_gone;
+}
+
 static inline void fit_reference(reference *r, uint32_t bucket) {
+    int64_t kept = r->config.keep / r->config.n_buckets + (bucket < r->config.keep % r->config.n_buckets);
     int64_t n = 0, n_new = 0, capacity = rk_dynamic_bucket_capacity(r->table, bucket);
     for (int i = 0; i < r->n; i++)
         if (bucket_number_of(r, r->keys[i].key) == bucket)
             n += r->keys[i].has_row, n_new += r->keys[i].is_new;
+    n -= expire_reference(r, bucket, n + n_new, kept);
     if (n_new == 0 || n + n_new <= capacity) return;
     if (r->config.policy == RK_EVICTION_NONE) {
-        for (; n + n_new > capacity && n_new > 0; n_new--) next_of(r, bucket, true)->is_new = false;
+        for (; n + n_new > capacity && n_new > 0; n_new--) next_of(r, bucket, true, 0)->is_new = false;
         return;
     }
     int64_t most = (int64_t)((double)capacity * r->config.evict_to + 1e-9);
-    for (known_key *k; n + n_new > most && (k = next_of(r, bucket, false)); n--) {
-        k->has_row = false;
-        k->count = k->last = 0;
-        r->n_evicted++;
-    }
+    if (most < kept) most = kept;
+    for (known_key *k; n + n_new > most && (k = next_of(r, bucket, false, r->config.policy)); n--)
+        lose_row(r, k);
 }
 
 static inline void halve_reference(reference *r, uint32_t bucket) {

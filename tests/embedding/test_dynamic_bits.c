@@ -104,18 +104,34 @@ static void train_many(rk_embeddings *e, int first, int last) {
     }
 }
 
-static void test_any_thread_count(void **state) {
-    (void)state;
+/* The same with other counters, and with rows that expire. */
+static rk_dynamic_config variant(int counter) {
+    rk_dynamic_config config = crowded;
+    config.counter = counter;
+    config.ttl_steps = counter == RK_COUNTER_EXACT ? 0 : 2;
+    config.keep = counter == RK_COUNTER_BLOOM ? 300 : 0;
+    return config;
+}
+
+static void compare_thread_counts(const rk_dynamic_config *config) {
     static const int counts[] = {1, 2, 8};
     rk_embeddings *of[3];
     for (int i = 0; i < 3; i++) {
         OK(rk_parallel_set_threads(counts[i]));
-        of[i] = make_dynamic(&crowded, RK_OPTIMIZER_ADAM, 2);
+        of[i] = make_dynamic(config, RK_OPTIMIZER_ADAM, 2);
         train_many(of[i], 0, 6);
         assert_true(dynamic_of(of[i])->n_groups > 1 && dynamic_of(of[i])->totals.n_evicted > 0);
     }
     for (int i = 1; i < 3; i++) assert_same_state(of[0], of[i], true);
     for (int i = 0; i < 3; i++) rk_embeddings_free(of[i]);
+}
+
+static void test_any_thread_count(void **state) {
+    (void)state;
+    for (int counter = RK_COUNTER_EXACT; counter <= RK_COUNTER_BLOOM; counter++) {
+        rk_dynamic_config config = variant(counter);
+        compare_thread_counts(&config);
+    }
 }
 
 /* As a checkpoint does it: keys, then values where the state says, then what is made of both. */
@@ -149,10 +165,9 @@ done:
     return status;
 }
 
-static void test_going_on_from_a_state(void **state) {
-    (void)state;
-    rk_embeddings *e = make_dynamic(&crowded, RK_OPTIMIZER_ADAM, 2),
-                  *resumed = make_dynamic(&crowded, RK_OPTIMIZER_ADAM, 2);
+static void go_on_from_a_state(const rk_dynamic_config *config) {
+    rk_embeddings *e = make_dynamic(config, RK_OPTIMIZER_ADAM, 2),
+                  *resumed = make_dynamic(config, RK_OPTIMIZER_ADAM, 2);
     train_many(e, 0, 5);
     train_many(resumed, 3, 5); /* what it knew is forgotten */
     OK(take_state(resumed, e));
@@ -162,6 +177,82 @@ static void test_going_on_from_a_state(void **state) {
     assert_same_state(e, resumed, true);
     rk_embeddings_free(e);
     rk_embeddings_free(resumed);
+}
+
+static void test_going_on_from_a_state(void **state) {
+    (void)state;
+    for (int counter = RK_COUNTER_EXACT; counter <= RK_COUNTER_BLOOM; counter++) {
+        rk_dynamic_config config = variant(counter);
+        go_on_from_a_state(&config);
+    }
+}
+
+/* Keys in any order, as another program may list them, have the rows that a sorted list gives them. */
+static void test_keys_in_any_order(void **state) {
+    (void)state;
+    enum { N = 700 };
+    rk_embeddings *e = make_dynamic(&crowded, RK_OPTIMIZER_ADAM, 2);
+    for (int threads = 1; threads <= 8; threads += 7) {
+        OK(rk_parallel_set_threads(threads));
+        for (int64_t i = 0; i < N; i++) many[i] = i * 7919 % N;
+        const rk_stored_keys keys = {"table/t/keys", 0, N, N, many};
+        OK(rk_embeddings_load_keys(e, NULL));
+        OK(rk_embeddings_load_keys(e, &keys));
+        assert_int_equal(dynamic_of(e)->n_keys, N);
+        for (int64_t i = 0; i < N; i++) assert_int_equal(row_of(e, many[i]), i + 1);
+        many[600] = many[10];
+        many[650] = many[500];
+        OK(rk_embeddings_load_keys(e, NULL));
+        FAILS(rk_embeddings_load_keys(e, &keys), RK_BAD_DATA,
+              "tensor 'table/t/keys': the key 90 is there twice");
+        assert_int_equal(dynamic_of(e)->n_keys, 0);
+        assert_int_equal(row_of(e, many[1]), 0);
+    }
+    rk_embeddings_free(e);
+}
+
+/* A table counts its batches itself. If that starts over, no row is older than the batches that follow. */
+static void test_batches_that_start_over(void **state) {
+    (void)state;
+    rk_dynamic_config config = {
+        .max_capacity = 900, .n_buckets = 3, .evict_to = 1, .ttl_steps = 4, .min_count = 1, .probability = 1};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+    for (int64_t b = 0; b < 6; b++) {
+        for (int64_t i = 0; i < 50; i++) many[i] = b * 50 + i;
+        train_step(e, 50, many);
+    }
+    rk_dynamic_table *t = dynamic_of(e);
+    int64_t n = t->n_keys;
+    assert_int_equal(n, 200);
+    t->is_loading = true;
+    t->n_batches = 0;
+    rk_embeddings_loaded(e);
+    for (int i = 0; i < 3; i++) train_step(e, 0, many);
+    assert_int_equal(t->n_keys, n);
+    train_step(e, 0, many);
+    assert_int_equal(t->n_keys, 0);
+    rk_embeddings_free(e);
+}
+
+/* Batches beyond max_capacity: rows, slots and keys stay as they were where memory for more is taken. */
+static void test_memory_that_grows(void **state) {
+    (void)state;
+    rk_dynamic_config small = {.max_capacity = 50,
+                               .n_buckets = 1,
+                               .evict_to = 1,
+                               .min_count = 1,
+                               .probability = 1},
+                      large = small;
+    large.max_capacity = 100000;
+    rk_embeddings *of[2] = {make_dynamic(&small, RK_OPTIMIZER_ADAM, 1),
+                            make_dynamic(&large, RK_OPTIMIZER_ADAM, 1)};
+    for (int64_t n = 10; n <= 20000; n *= 5) {
+        for (int64_t i = 0; i < n; i++) many[i] = i;
+        for (int i = 0; i < 2; i++) train_step(of[i], n, many);
+        assert_same_state(of[0], of[1], true);
+    }
+    assert_true(dynamic_of(of[0])->n_places > 6000);
+    for (int i = 0; i < 2; i++) rk_embeddings_free(of[i]);
 }
 
 static void test_keys_that_are_twice(void **state) {
@@ -177,11 +268,12 @@ static void test_keys_that_are_twice(void **state) {
 }
 
 /* Every allocation may fail, none leaks. */
-static rk_status use(void) {
+static rk_status use(int counter) {
     rk_embeddings *e = NULL, *other = NULL;
-    rk_dynamic_config config = crowded;
+    rk_dynamic_config config = variant(counter);
     rk_status status;
     config.max_capacity = 20;
+    config.keep = 5;
     config.n_buckets = 2;
     RK_GOTO(try_make_dynamic(&config, RK_OPTIMIZER_ADAM, 1, &e));
     for (uint64_t b = 0; b < 6; b++) {
@@ -197,15 +289,13 @@ done:
     return status;
 }
 
-static void test_out_of_memory(void **state) {
-    (void)state;
-    OK(rk_parallel_set_threads(1));
-    OK(use());
+static void fail_each(int counter) {
+    OK(use(counter));
     long before = rk_alloc_live(), n = 0;
     rk_status status = RK_NO_MEMORY;
     while (status != RK_OK) {
         rk_alloc_fail_after(++n, false);
-        status = use();
+        status = use(counter);
         rk_alloc_fail_after(0, false);
         assert_int_equal(rk_alloc_live(), before);
         if (status != RK_OK) assert_int_equal(status, RK_NO_MEMORY);
@@ -213,11 +303,18 @@ static void test_out_of_memory(void **state) {
     assert_true(n > 50);
 }
 
+static void test_out_of_memory(void **state) {
+    (void)state;
+    OK(rk_parallel_set_threads(1));
+    for (int counter = RK_COUNTER_EXACT; counter <= RK_COUNTER_BLOOM; counter++) fail_each(counter);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bits_of_static_tables), cmocka_unit_test(test_any_thread_count),
         cmocka_unit_test(test_going_on_from_a_state), cmocka_unit_test(test_keys_that_are_twice),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_keys_in_any_order),     cmocka_unit_test(test_batches_that_start_over),
+        cmocka_unit_test(test_memory_that_grows),     cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

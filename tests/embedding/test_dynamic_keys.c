@@ -48,6 +48,96 @@ static void test_decisions(void **state) {
             }
 }
 
+/* Rows that expire, beside eviction: turns of one batch and of several, and buckets that keep rows. */
+static void test_rows_that_expire(void **state) {
+    (void)state;
+    static const int64_t ttls[] = {1, 3, 8, 17, 30};
+    for (int policy = RK_EVICTION_LRU; policy <= RK_EVICTION_NONE; policy++)
+        for (size_t i = 0; i < sizeof ttls / sizeof *ttls; i++)
+            for (int64_t keep = 0; keep <= 100; keep += 50) {
+                rk_dynamic_config config = {.max_capacity = 120,
+                                            .n_buckets = 1 + 2 * (int64_t)i,
+                                            .policy = policy,
+                                            .evict_to = 0.7,
+                                            .ttl_steps = ttls[i],
+                                            .keep = keep,
+                                            .min_count = 1 + keep / 50,
+                                            .probability = 1};
+                run_against_reference(config, 1, 20, 60);
+            }
+}
+
+/* A key goes when it was unused for ttl_steps batches, or an eighth later, and not before. */
+static void test_when_rows_expire(void **state) {
+    (void)state;
+    static const int64_t ttls[] = {1, 4, 15, 40};
+    for (size_t i = 0; i < sizeof ttls / sizeof *ttls; i++) {
+        rk_dynamic_config config = {.max_capacity = 300,
+                                    .n_buckets = 9,
+                                    .evict_to = 1,
+                                    .ttl_steps = ttls[i],
+                                    .min_count = 1,
+                                    .probability = 1};
+        rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+        for (int64_t key = 0; key < 100; key++) keys[key] = key;
+        train_step(e, 100, keys);
+        keys[0] = 1000;
+        for (int64_t unused = 1; unused <= ttls[i] + ttls[i] / 8; unused++) {
+            train_step(e, 1, keys);
+            if (unused < ttls[i]) assert_int_equal(dynamic_of(e)->n_keys, 101);
+        }
+        assert_int_equal(dynamic_of(e)->n_keys, 1);
+        assert_true(row_of(e, 1000) > 0);
+        assert_int_equal(dynamic_of(e)->totals.n_evicted, 100);
+        rk_embeddings_free(e);
+    }
+}
+
+/* All rows are of one age, and would go at once. */
+static void test_rows_that_are_kept(void **state) {
+    (void)state;
+    rk_dynamic_config config = {.max_capacity = 300,
+                                .n_buckets = 7,
+                                .evict_to = 0.1,
+                                .ttl_steps = 3,
+                                .keep = 40,
+                                .min_count = 1,
+                                .probability = 1};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+    for (int64_t key = 0; key < 200; key++) keys[key] = key;
+    train_step(e, 200, keys);
+    for (int i = 0; i < 20; i++) train_step(e, 0, keys);
+    assert_int_equal(dynamic_of(e)->n_keys, 40);
+    for (int64_t key = 0; key < 900; key++) train_step(e, 1, &key); /* nor does a full bucket go below */
+    assert_true(dynamic_of(e)->n_keys >= 40);
+    rk_embeddings_free(e);
+}
+
+/* Batches are counted on beyond 2^31, and rows keep their order. */
+static void test_batches_beyond_31_bits(void **state) {
+    (void)state;
+    static const int64_t firsts[] = {INT32_MAX - 4, ((int64_t)1 << 32) - 4, ((int64_t)1 << 40) + 7};
+    for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
+        rk_dynamic_config config = {.max_capacity = 6,
+                                    .n_buckets = 1,
+                                    .evict_to = 1,
+                                    .ttl_steps = 5,
+                                    .min_count = 1,
+                                    .probability = 1};
+        rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+        rk_dynamic_table *t = dynamic_of(e);
+        t->n_batches = firsts[i];
+        t->first_batch = rk_dynamic_first_batch(firsts[i]);
+        for (int64_t key = 0; key < 200; key++) {
+            train_step(e, 1, &key);
+            assert_int_equal(t->n_keys, key < 4 ? key + 1 : 5);
+            for (int64_t k = key - 4 > 0 ? key - 4 : 0; k <= key; k++) assert_true(row_of(e, k) > 0);
+            assert_true(t->n_batches - t->first_batch < INT32_MAX);
+        }
+        rk_embeddings_free(e);
+    }
+}
+
 /* Candidates beyond twice the rows: their counts are halved. */
 static void test_candidates_are_bounded(void **state) {
     (void)state;
@@ -282,6 +372,10 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decisions),
+        cmocka_unit_test(test_rows_that_expire),
+        cmocka_unit_test(test_when_rows_expire),
+        cmocka_unit_test(test_rows_that_are_kept),
+        cmocka_unit_test(test_batches_beyond_31_bits),
         cmocka_unit_test(test_candidates_are_bounded),
         cmocka_unit_test(test_more_keys_than_rows),
         cmocka_unit_test(test_every_key_is_legal),

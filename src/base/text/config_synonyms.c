@@ -117,6 +117,8 @@ static const struct {
      "hashbucketsize cardinality"},
     {"data.features[].identity", "numembeddings"}, /* behind the rows of a table */
     {"embedding.tables[].trainable", "requiresgrad"},
+    {"embedding.tables[].eviction.ttl_steps", "ttl expiretime stepstolive evictionttlmins"},
+    {"embedding.tables[].admission.min_count", "filterfreq occurrencethreshold"},
     {"embedding.features", "featurenames slots"},
     {"embedding.features[].table", "shareembedding sharedembedding embeddingname sharewith tablename"},
     {"embedding.features[].max_sequence_length",

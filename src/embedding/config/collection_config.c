@@ -102,6 +102,20 @@ static rk_status no_dynamic(const resolver *r, const rk_table_section *listed, c
     return rk_error_hint(error_at(r, listed->line, key, message), "%s", hint);
 }
 
+static rk_status check_counter(const resolver *r, const rk_table_section *listed) {
+    const struct rk_admission_section *a = &listed->admission;
+    char message[120];
+    if (a->counter == RK_COUNTER_EXACT) return RK_OK;
+    if (a->min_count <= 1)
+        return no_dynamic(r, listed, "admission.counter", "with 'min_count: 1' nothing is counted",
+                          "give a 'min_count' above 1, or leave 'counter' out");
+    if (a->min_count <= rk_counter_most(a->counter)) return RK_OK;
+    snprintf(message, sizeof message, "'counter: %s' counts up to %lld", rk_counter_name(a->counter),
+             (long long)rk_counter_most(a->counter));
+    return no_dynamic(r, listed, "admission.min_count", message,
+                      "give a smaller 'min_count', or 'counter: exact'");
+}
+
 static rk_status check_dynamic(const resolver *r, const rk_table_section *listed) {
     bool is_static = listed->max_capacity == 0;
     if (is_static && (listed->buckets || listed->eviction.line || listed->admission.line || listed->missing))
@@ -118,7 +132,10 @@ static rk_status check_dynamic(const resolver *r, const rk_table_section *listed
     if (listed->buckets > listed->max_capacity)
         return no_dynamic(r, listed, "buckets", "more buckets than the table has rows",
                           "leave 'buckets' out");
-    return RK_OK;
+    if (listed->eviction.keep > listed->max_capacity)
+        return no_dynamic(r, listed, "eviction.keep", "more rows than the table may have",
+                          "'keep' is at most 'max_capacity'");
+    return check_counter(r, listed);
 }
 
 static rk_status check_entries(const resolver *r) {
@@ -190,8 +207,11 @@ static rk_dynamic_config dynamic_of(const rk_table_section *listed) {
                                .n_buckets = n_buckets > 1 ? n_buckets : 1,
                                .policy = listed->eviction.policy,
                                .evict_to = listed->eviction.evict_to,
+                               .ttl_steps = listed->eviction.ttl_steps,
+                               .keep = listed->eviction.keep,
                                .min_count = listed->admission.min_count,
                                .probability = listed->admission.probability,
+                               .counter = listed->admission.counter,
                                .oov = listed->missing == 1};
 }
 

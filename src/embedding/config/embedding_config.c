@@ -32,6 +32,7 @@ static const rk_field initializer_fields[] = INITIALIZER_FIELDS(0);
 const rk_schema rk_initializer_schema = INITIALIZER_SCHEMA(initializer_fields);
 
 static const char *const policies[] = {"lru", "lfu", "none"};
+static const char *const counters[] = {"exact", "count_min", "bloom"};
 static const char *const missing[] = {"zeros", "oov"};
 
 typedef struct rk_eviction_section rk_eviction_section;
@@ -42,6 +43,11 @@ static const rk_field eviction_fields[] = {
         "new keys are then refused"),
     RK_FIELD_F64(rk_eviction_section, evict_to, 0.95, 0, 1,
                  "share of a bucket's capacity that it has left, new keys among it"),
+    RK_FIELD_I64(rk_eviction_section, ttl_steps, 0, 0, RK_MOST_TTL_STEPS,
+                 "training batches without a use after which a row is given up, at most an eighth later; 0: "
+                 "none is"),
+    RK_FIELD_I64(rk_eviction_section, keep, 0, 0, 1e14,
+                 "rows below which eviction takes the table never, each bucket its share"),
 };
 static const rk_schema eviction_schema = {.name = "eviction",
                                           .struct_bytes = sizeof(rk_eviction_section),
@@ -57,6 +63,8 @@ static const rk_field admission_fields[] = {
                  "uses in training after which a key gets a row"),
     RK_FIELD_F64(rk_admission_section, probability, 1, 0, 1,
                  "with which it then does, drawn anew in each batch that uses it"),
+    RK_FIELD_ENUM(rk_admission_section, counter, RK_COUNTER_EXACT, counters,
+                  "how uses of keys without a row are counted: each key, or in a sketch of fixed size"),
 };
 static const rk_schema admission_schema = {.name = "admission",
                                            .struct_bytes = sizeof(rk_admission_section),

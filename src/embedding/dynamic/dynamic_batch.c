@@ -16,6 +16,11 @@ static size_t group_of(const rk_dynamic_table *t, int64_t key) {
            n_buckets_here(t);
 }
 
+/* Of a group, or behind the last one's. */
+static int64_t group_begin(const rk_dynamic_table *t, size_t group) {
+    return t->first_bucket + (int64_t)((group * n_buckets_here(t) + t->n_groups - 1) / t->n_groups);
+}
+
 /* Of a batch without keys, too, there is somewhere to point to. */
 static rk_status reserve_uses(rk_dynamic_table *t) {
     size_t n = (size_t)t->n + 1;
@@ -65,8 +70,9 @@ rk_status rk_dynamic_begin(rk_dynamic_table *t, const rk_key_uses *uses, int32_t
     return RK_OK;
 }
 
-static int64_t now_of(const rk_dynamic_table *t) {
-    return t->n_batches + 1;
+/* This batch's, as last_batches has them. */
+static int32_t now_of(const rk_dynamic_table *t) {
+    return (int32_t)(t->n_batches + 1 - t->first_batch);
 }
 
 static rk_key_bucket *bucket_of(const rk_dynamic_table *t, int64_t key) {
@@ -86,6 +92,9 @@ static uint32_t add_uses(uint32_t a, uint32_t b) {
 static void find_rows(rk_dynamic_table *t, rk_key_group *group) {
     group->n_absent = 0;
     for (uint32_t i = group->first; i < group->last; i++) {
+        uint32_t n_left = group->last - i;
+        if ((i - group->first) % RK_KEYS_AHEAD == 0)
+            rk_dynamic_prefetch(t, t->dealt_keys + i, n_left < RK_KEYS_AHEAD ? n_left : RK_KEYS_AHEAD);
         int64_t key = t->dealt_keys[i], row = rk_key_bucket_find(bucket_of(t, key), t->keys, key);
         t->dealt_rows[i] = row;
         if (!row) {
@@ -105,13 +114,20 @@ static int by_hash(const void *a, const void *b) {
 
 static bool is_drawn(const rk_dynamic_table *t, int64_t key) {
     if (t->config.probability >= 1) return true;
-    uint64_t bits = rk_rng_u64(t->stream, (uint64_t)now_of(t), (uint64_t)key);
+    uint64_t bits = rk_rng_u64(t->stream, (uint64_t)t->n_batches + 1, (uint64_t)key);
     return (double)(bits >> 11) * 0x1p-53 < t->config.probability;
 }
 
+static uint32_t uses_before(const rk_dynamic_table *t, int64_t key) {
+    uint64_t hash = rk_key_hash(key);
+    uint32_t bucket = rk_dynamic_bucket_of(t, hash);
+    if (!t->sketches) return rk_key_bucket_uses(&t->buckets[bucket], key);
+    rk_key_sketch sketch = rk_dynamic_sketch_of(t, bucket);
+    return rk_key_sketch_uses(&sketch, hash);
+}
+
 static bool is_admitted(const rk_dynamic_table *t, int64_t key, uint32_t uses) {
-    bool enough = uses >= t->config.min_count ||
-                  uses + (int64_t)rk_key_bucket_uses(bucket_of(t, key), key) >= t->config.min_count;
+    bool enough = uses >= t->config.min_count || uses + (int64_t)uses_before(t, key) >= t->config.min_count;
     return enough && is_drawn(t, key);
 }
 
@@ -172,55 +188,116 @@ static bool goes_later_by_count(const rk_dynamic_table *t, int64_t a, int64_t b)
     return t->counts[a] != t->counts[b] ? t->counts[a] > t->counts[b] : goes_later_by_batch(t, a, b);
 }
 
-/* The first n of a bucket's rows that are not pinned, or all of them. */
-static rk_status evict(rk_dynamic_table *t, rk_key_group *group, const rk_key_bucket *bucket, int64_t n) {
+/* Of a bucket, those that are not pinned: into `left`. */
+static rk_status list_unpinned(const rk_dynamic_table *t, rk_key_group *group, const rk_key_bucket *bucket) {
     RK_TRY(rk_reserve(&group->left, &group->left_capacity, bucket->n, sizeof *group->left));
-    int64_t n_left = 0;
+    group->n_left = 0;
     rk_key_bucket_list(bucket, group->left);
     for (uint32_t i = 0; i < bucket->n; i++)
-        if (!rk_dynamic_is_pinned(t, group->left[i])) group->left[n_left++] = group->left[i];
-    if (n > n_left) n = n_left;
-    rk_dynamic_sort_last(t, group->left, (size_t)n_left, (size_t)n,
-                         t->config.policy == RK_EVICTION_LFU ? goes_later_by_count : goes_later_by_batch);
-    RK_TRY(rk_reserve(&group->evicted, &group->evicted_capacity, group->n_evicted + (size_t)n,
-                      sizeof *group->evicted));
-    for (int64_t i = 0; i < n; i++) group->evicted[group->n_evicted++] = group->left[n_left - 1 - i];
+        if (!rk_dynamic_is_pinned(t, group->left[i])) group->left[group->n_left++] = group->left[i];
     return RK_OK;
 }
 
-/* Rows that a bucket has left. A product that ends a rounding or two below a whole number is that number. */
-static int64_t rows_left(const rk_dynamic_table *t, int64_t capacity) {
-    return (int64_t)((double)capacity * t->config.evict_to * (1 + 0x1p-51));
+/* The first n of what is left, or all of it. */
+static rk_status evict(const rk_dynamic_table *t, rk_key_group *group, int64_t wanted, rk_row_less less) {
+    size_t n = wanted < 0 ? 0 : (size_t)wanted < group->n_left ? (size_t)wanted : group->n_left;
+    rk_dynamic_sort_last(t, group->left, group->n_left, n, less);
+    RK_TRY(
+        rk_reserve(&group->evicted, &group->evicted_capacity, group->n_evicted + n, sizeof *group->evicted));
+    for (size_t i = 0; i < n; i++) group->evicted[group->n_evicted++] = group->left[--group->n_left];
+    return RK_OK;
 }
 
-/* Room for a bucket's new keys. */
+/* Buckets take turns with the search for rows past their time: each has one in so many batches. */
+static int64_t batches_a_turn(const rk_dynamic_table *t) {
+    return t->config.ttl_steps / 8 > 1 ? t->config.ttl_steps / 8 : 1;
+}
+
+/* The first bucket from this one on whose turn it is. */
+static int64_t next_in_turn(const rk_dynamic_table *t, int64_t bucket) {
+    int64_t n = batches_a_turn(t), ahead = (t->n_batches + 1 - bucket) % n;
+    return t->config.ttl_steps ? bucket + (ahead < 0 ? ahead + n : ahead) : t->config.n_buckets;
+}
+
+/* Rows that were unused for ttl_steps batches, the last of which is this one. */
+static int64_t count_expired(const rk_dynamic_table *t, const rk_key_group *group) {
+    int64_t n = 0;
+    for (size_t i = 0; i < group->n_left; i++)
+        n += now_of(t) - t->last_batches[group->left[i]] >= t->config.ttl_steps;
+    return n;
+}
+
+/* A bucket's share of `keep`, and the rows that eviction leaves it. A product that ends a rounding or two
+ * below a whole number is that number. */
+static int64_t rows_kept(const rk_dynamic_table *t, uint32_t bucket) {
+    int64_t n = t->config.n_buckets;
+    return t->config.keep / n + (bucket < t->config.keep % n);
+}
+
+static int64_t rows_left(const rk_dynamic_table *t, uint32_t bucket) {
+    double share = (double)rk_dynamic_bucket_capacity(t, bucket) * t->config.evict_to;
+    int64_t left = (int64_t)(share * (1 + 0x1p-51)), kept = rows_kept(t, bucket);
+    return left > kept ? left : kept;
+}
+
+/* What a bucket gives up: rows past their time, which are those that were used longest ago, and then what
+ * makes room for the new keys. */
+static rk_status evict_rows(const rk_dynamic_table *t, rk_key_group *group, uint32_t number, bool has_turn,
+                            int64_t n_new) {
+    const rk_key_bucket *bucket = &t->buckets[number];
+    int64_t n = bucket->n + n_new, n_expired = has_turn ? count_expired(t, group) : 0;
+    if (n_expired > n - rows_kept(t, number)) n_expired = n - rows_kept(t, number);
+    size_t n_before = group->n_evicted;
+    RK_TRY(evict(t, group, n_expired, goes_later_by_batch));
+    n -= (int64_t)(group->n_evicted - n_before);
+    if (n <= rk_dynamic_bucket_capacity(t, number) || t->config.policy == RK_EVICTION_NONE) return RK_OK;
+    return evict(t, group, n - rows_left(t, number),
+                 t->config.policy == RK_EVICTION_LFU ? goes_later_by_count : goes_later_by_batch);
+}
+
+/* Room for a bucket's new keys, if it has any. */
 static rk_status fit_bucket(rk_dynamic_table *t, rk_key_group *group, uint32_t number, size_t first,
                             size_t last) {
-    rk_key_bucket *bucket = &t->buckets[number];
-    int64_t capacity = rk_dynamic_bucket_capacity(t, number), n_new = (int64_t)(last - first),
-            beyond = bucket->n + n_new - capacity;
-    if (beyond > 0 && t->config.policy == RK_EVICTION_NONE) {
-        int64_t room = bucket->n < capacity ? capacity - bucket->n : 0;
+    const rk_key_bucket *bucket = &t->buckets[number];
+    bool has_turn = next_in_turn(t, number) == number;
+    int64_t capacity = rk_dynamic_bucket_capacity(t, number), n_new = (int64_t)(last - first), n = bucket->n;
+    size_t n_before = group->n_evicted;
+    if (has_turn || n + n_new > capacity) {
+        RK_TRY(list_unpinned(t, group, bucket));
+        RK_TRY(evict_rows(t, group, number, has_turn, n_new));
+        n -= (int64_t)(group->n_evicted - n_before);
+    }
+    if (n + n_new > capacity && t->config.policy == RK_EVICTION_NONE) {
+        int64_t room = n < capacity ? capacity - n : 0;
         RK_TRY(refuse(t, group, group->created + first, last - first, (size_t)room));
         n_new = room;
-    } else if (beyond > 0) {
-        RK_TRY(evict(t, group, bucket, bucket->n + n_new - rows_left(t, capacity)));
     }
-    return rk_key_bucket_reserve(bucket, t->keys, bucket->n + (uint32_t)n_new);
+    return n_new ? rk_dynamic_reserve_bucket(t, number, (uint32_t)(n + n_new)) : RK_OK;
 }
 
 static uint32_t bucket_number(const rk_dynamic_table *t, int64_t key) {
     return rk_dynamic_bucket_of(t, rk_key_hash(key));
 }
 
-static rk_status fit(rk_dynamic_table *t, rk_key_group *group) {
+/* The buckets up to this one whose turn it is and that have no new keys. */
+static rk_status take_turns(rk_dynamic_table *t, rk_key_group *group, int64_t *next, int64_t bucket) {
+    for (; *next < bucket; *next = next_in_turn(t, *next + 1))
+        RK_TRY(fit_bucket(t, group, (uint32_t)*next, 0, 0));
+    if (*next == bucket) *next = next_in_turn(t, bucket + 1);
+    return RK_OK;
+}
+
+static rk_status fit(rk_dynamic_table *t, rk_key_group *group, size_t number) {
+    int64_t next = next_in_turn(t, group_begin(t, number));
     for (size_t first = 0, last; first < group->n_created; first = last) {
         uint32_t bucket = bucket_number(t, group->created[first].key);
         for (last = first + 1;
              last < group->n_created && bucket_number(t, group->created[last].key) == bucket;)
             last++;
+        RK_TRY(take_turns(t, group, &next, bucket));
         RK_TRY(fit_bucket(t, group, bucket, first, last));
     }
+    RK_TRY(take_turns(t, group, &next, group_begin(t, number + 1)));
     for (size_t i = 0; i < group->n_created; i++) group->n_admitted += group->created[i].row != 0;
     return RK_OK;
 }
@@ -235,11 +312,12 @@ static int by_hash_of_key(const void *a, const void *b) {
 static rk_status reserve_counts(rk_dynamic_table *t, rk_key_group *group) {
     if (group->n_admitted < group->n_created && group->n_counted)
         qsort(group->counted, group->n_counted, sizeof *group->counted, by_hash_of_key);
-    for (size_t first = 0, last; first < group->n_counted; first = last) {
-        rk_key_bucket *bucket = bucket_of(t, group->counted[first].key);
+    for (size_t first = 0, last; first < group->n_counted && !t->sketches; first = last) {
+        const rk_key_bucket *bucket = bucket_of(t, group->counted[first].key);
         for (last = first + 1; last < group->n_counted && bucket_of(t, group->counted[last].key) == bucket;)
             last++;
-        RK_TRY(rk_key_bucket_reserve_counts(bucket, bucket->n_counted + (uint32_t)(last - first)));
+        RK_TRY(rk_dynamic_reserve_counts(t, (uint32_t)(bucket - t->buckets),
+                                         bucket->n_counted + (uint32_t)(last - first)));
     }
     return RK_OK;
 }
@@ -257,7 +335,7 @@ rk_status rk_dynamic_decide(rk_dynamic_table *t, size_t number) {
     group->n_refused = 0;
     find_rows(t, group);
     RK_TRY(admit(t, group));
-    RK_TRY(fit(t, group));
+    RK_TRY(fit(t, group, number));
     RK_TRY(reserve_counts(t, group));
     name_new(t, group);
     return RK_OK;
@@ -322,11 +400,28 @@ static void create(rk_dynamic_table *t, rk_key_group *group) {
         t->last_batches[new_key->row] = now_of(t);
         t->counts[new_key->row] = (int32_t)new_key->uses;
         rk_key_bucket_insert(bucket, new_key->key, new_key->row);
-        rk_key_bucket_forget(bucket, new_key->key);
+        if (!t->sketches) rk_key_bucket_forget(bucket, new_key->key);
+    }
+}
+
+/* In the order of their hashes, on which a sketch's counts depend. */
+static void count_in_sketches(const rk_dynamic_table *t, const rk_key_group *group) {
+    for (size_t i = 0; i < group->n_counted; i++) {
+        uint64_t hash = rk_key_hash(group->counted[i].key);
+        rk_key_sketch sketch = rk_dynamic_sketch_of(t, rk_dynamic_bucket_of(t, hash));
+        rk_key_sketch_count(&sketch, hash, group->counted[i].uses);
+    }
+    for (size_t i = 0; i < group->n_counted; i++) {
+        rk_key_sketch sketch = rk_dynamic_sketch_of(t, bucket_number(t, group->counted[i].key));
+        rk_key_sketch_age(&sketch, t->config.min_count);
     }
 }
 
 static void count(rk_dynamic_table *t, const rk_key_group *group) {
+    if (t->sketches) {
+        count_in_sketches(t, group);
+        return;
+    }
     for (size_t i = 0; i < group->n_counted; i++)
         rk_key_bucket_count(bucket_of(t, group->counted[i].key), group->counted[i].key,
                             group->counted[i].uses);
@@ -355,6 +450,16 @@ void rk_dynamic_apply(rk_dynamic_table *t, size_t number) {
     hand_out(t, group);
 }
 
+/* Once in a billion batches. Rows that were not used for that long are equally old. */
+static void move_first_batch(rk_dynamic_table *t) {
+    int64_t moved = rk_dynamic_first_batch(t->n_batches) - t->first_batch;
+    if (!moved) return;
+    for (int64_t row = 1; row < t->n_used; row++)
+        if (t->last_batches[row])
+            t->last_batches[row] = t->last_batches[row] > moved ? (int32_t)(t->last_batches[row] - moved) : 1;
+    t->first_batch += moved;
+}
+
 void rk_dynamic_end(rk_dynamic_table *t) {
     for (size_t g = 0; g < t->n_groups; g++) { /* what was free was taken from the end */
         t->n_free -= t->groups[g].n_free;
@@ -369,5 +474,6 @@ void rk_dynamic_end(rk_dynamic_table *t) {
         for (size_t i = t->groups[g].n_admitted; i < t->groups[g].n_evicted; i++)
             t->free_rows[t->n_free++] = t->groups[g].evicted[i];
     t->n_batches++;
+    move_first_batch(t);
     t->uses = NULL;
 }

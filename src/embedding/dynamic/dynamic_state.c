@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/failure.h"
 #include "base/memory.h"
 #include "base/thread/parallel.h"
 #include "embedding/dynamic/dynamic_table.h"
@@ -38,20 +39,20 @@ typedef struct listing {
 
 static void list_candidates(rk_dynamic_table *t, const rk_key_bucket *bucket, int64_t at) {
     int64_t n = 0, *keys = t->candidate_keys + at;
-    for (size_t i = 0; i < (size_t)1 << bucket->counted_bits; i++)
+    for (uint32_t i = 0; i < bucket->counted_size; i++)
         if (bucket->uses[i]) keys[n++] = bucket->counted[i];
     qsort(keys, (size_t)n, sizeof *keys, by_value);
     for (int64_t i = 0; i < n; i++)
         t->candidate_counts[at + i] = (int32_t)rk_key_bucket_uses(bucket, keys[i]);
 }
 
-enum { LISTED_AT_ONCE = 16 /* buckets a task */ };
+enum { BUCKETS_AT_ONCE = 16 /* a task */ };
 
 static void list_buckets(void *context, size_t task, int thread) {
     (void)thread;
     const listing *l = context;
     rk_dynamic_table *t = l->table;
-    int64_t first = (int64_t)task * LISTED_AT_ONCE, last = first + LISTED_AT_ONCE;
+    int64_t first = (int64_t)task * BUCKETS_AT_ONCE, last = first + BUCKETS_AT_ONCE;
     for (int64_t b = first; b < last && b < t->config.n_buckets; b++) {
         const rk_key_bucket *bucket = &t->buckets[b];
         if (bucket->n) {
@@ -84,12 +85,8 @@ rk_status rk_dynamic_list(rk_dynamic_table *t) {
     RK_TRY(reserve_candidates(t, n_candidates));
     t->n_candidates = n_candidates;
     listing l = {t, rows, candidates};
-    rk_parallel_for(rk_blocks(n_buckets, LISTED_AT_ONCE), list_buckets, &l);
+    rk_parallel_for(rk_blocks(n_buckets, BUCKETS_AT_ONCE), list_buckets, &l);
     return RK_OK;
-}
-
-static rk_status twice(int64_t key) {
-    return rk_error(RK_BAD_DATA, "the key %lld is there twice", (long long)key);
 }
 
 void rk_dynamic_begin_loading(rk_dynamic_table *t) {
@@ -116,16 +113,92 @@ int64_t rk_dynamic_count_own(const rk_dynamic_table *t, const int64_t *keys, int
     return n_own;
 }
 
-/* Of each range of keys that belong here, where `take` puts them. */
-static rk_status load_ranges(rk_dynamic_table *t, rk_key_ranges *ranges, rk_key_range given, int64_t total,
-                             const int64_t *keys, rk_status (*take)(rk_dynamic_table *t, int64_t key)) {
-    RK_FAIL_IF(ranges->n_read && ranges->total != total, RK_BAD_DATA,
-               "one part of it is of %lld keys, another one of %lld", (long long)ranges->total,
-               (long long)total);
-    ranges->total = total;
-    ranges->n_read += given.n;
+/* Keys that belong here, which get rows or counts, dealt to buckets. */
+typedef struct load {
+    rk_dynamic_table *table;
+    const int64_t *keys;
+    int64_t n;
+    const int64_t *own; /* [n] which of the keys; NULL: all */
+    int64_t at;         /* the first one's row, or place among candidates */
+    rk_status (*take)(const struct load *l, uint32_t bucket, int64_t key, int64_t at);
+    rk_status (*reserve)(rk_dynamic_table *table, uint32_t bucket, uint32_t n_more);
+    int64_t *begins; /* [n_buckets + 1] */
+    int64_t *order;  /* [n] numbers of keys; NULL: they are in the order of buckets */
+    rk_failure failure;
+} load;
+
+static uint32_t bucket_of(const rk_dynamic_table *t, int64_t key) {
+    return rk_dynamic_bucket_of(t, rk_key_hash(key));
+}
+
+static int64_t key_of(const load *l, int64_t i) {
+    return l->keys[l->own ? l->own[i] : i];
+}
+
+/* Numbers of each bucket's keys, and whether buckets follow each other, as in what was written here. */
+static bool count_keys(const load *l) {
+    bool in_order = true;
+    uint32_t last = 0;
+    for (int64_t i = 0; i < l->n; i++) {
+        uint32_t bucket = bucket_of(l->table, key_of(l, i));
+        l->begins[bucket + 1]++;
+        in_order &= bucket >= last;
+        last = bucket;
+    }
+    for (int64_t b = 0; b < l->table->config.n_buckets; b++) l->begins[b + 1] += l->begins[b];
+    return in_order;
+}
+
+static rk_status deal(load *l) {
+    RK_AUTOFREE int64_t *next = NULL;
+    size_t n_buckets = (size_t)l->table->config.n_buckets;
+    RK_TRY(rk_alloc(n_buckets + 1, sizeof *l->begins, &l->begins));
+    if (count_keys(l)) return RK_OK;
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)l->n, l->order), RK_ARRAY(n_buckets, next)));
+    memcpy(next, l->begins, n_buckets * sizeof *next);
+    for (int64_t i = 0; i < l->n; i++) l->order[next[bucket_of(l->table, key_of(l, i))]++] = i;
+    return RK_OK;
+}
+
+static rk_status load_bucket(const load *l, uint32_t bucket, int64_t *at) {
+    int64_t n = l->begins[bucket + 1] - l->begins[bucket];
+    RK_FAIL_IF(n > INT32_MAX, RK_BAD_DATA, "one bucket has %lld keys", (long long)n);
+    RK_TRY(l->reserve(l->table, bucket, (uint32_t)n));
+    for (int64_t i = l->begins[bucket]; i < l->begins[bucket + 1]; i++) {
+        *at = l->order ? l->order[i] : i;
+        RK_TRY(l->take(l, bucket, key_of(l, *at), l->at + *at));
+    }
+    return RK_OK;
+}
+
+static void load_buckets(void *context, size_t task, int thread) {
+    (void)thread;
+    load *l = context;
+    int64_t first = (int64_t)task * BUCKETS_AT_ONCE, last = first + BUCKETS_AT_ONCE;
+    for (int64_t b = first; b < last && b < l->table->config.n_buckets; b++) {
+        int64_t at = l->begins[b];
+        rk_status status = l->begins[b + 1] > at ? load_bucket(l, (uint32_t)b, &at) : RK_OK;
+        rk_failure_record(&l->failure, at, status);
+        if (status != RK_OK) return;
+    }
+}
+
+static rk_status load_keys(load *l) {
+    rk_status status = deal(l);
+    if (status == RK_OK) {
+        rk_parallel_for(rk_blocks((size_t)l->table->config.n_buckets, BUCKETS_AT_ONCE), load_buckets, l);
+        status = rk_failure_status(&l->failure);
+    }
+    RK_FREE_ALL(l->begins, l->order);
+    return status;
+}
+
+/* Which keys belong here, and their ranges; places are given in their order. */
+static rk_status find_ranges(const rk_dynamic_table *t, rk_key_ranges *ranges, rk_key_range given,
+                             const int64_t *keys, int64_t *own) {
+    int64_t n_own = 0;
     for (int64_t i = 0, last; i < given.n; i = last) {
-        for (last = i; last < given.n && belongs_here(t, keys[last]); last++) RK_TRY(take(t, keys[last]));
+        for (last = i; last < given.n && belongs_here(t, keys[last]); last++) own[n_own++] = last;
         if (last > i) {
             RK_TRY(rk_grow(&ranges->list, ranges->n, &ranges->capacity, sizeof *ranges->list));
             ranges->list[ranges->n++] = (rk_key_range){given.first + i, last - i, given.at};
@@ -137,37 +210,87 @@ static rk_status load_ranges(rk_dynamic_table *t, rk_key_ranges *ranges, rk_key_
     return RK_OK;
 }
 
-static rk_status take_key(rk_dynamic_table *t, int64_t key) {
-    rk_key_bucket *bucket = &t->buckets[rk_dynamic_bucket_of(t, rk_key_hash(key))];
-    if (rk_key_bucket_find(bucket, t->keys, key)) return twice(key);
-    RK_TRY(rk_key_bucket_reserve(bucket, t->keys, bucket->n + 1));
-    t->keys[t->n_used] = key;
-    rk_key_bucket_insert(bucket, key, t->n_used);
-    t->n_keys++;
-    t->n_used++;
+/* l->n: of the given keys, those that belong here. */
+static rk_status load_ranges(load *l, rk_key_ranges *ranges, rk_key_range given, int64_t total) {
+    RK_AUTOFREE int64_t *own = NULL;
+    RK_FAIL_IF(ranges->n_read && ranges->total != total, RK_BAD_DATA,
+               "one part of it is of %lld keys, another one of %lld", (long long)ranges->total,
+               (long long)total);
+    ranges->total = total;
+    ranges->n_read += given.n;
+    if (l->n == 0) return RK_OK;
+    if (l->n < given.n) {
+        RK_TRY(rk_alloc((size_t)l->n, sizeof *own, &own));
+        RK_TRY(find_ranges(l->table, ranges, given, l->keys, own));
+        l->own = own;
+    } else {
+        RK_TRY(rk_grow(&ranges->list, ranges->n, &ranges->capacity, sizeof *ranges->list));
+        ranges->list[ranges->n++] = given;
+    }
+    return load_keys(l);
+}
+
+static rk_status twice(int64_t key) {
+    return rk_error(RK_BAD_DATA, "the key %lld is there twice", (long long)key);
+}
+
+static rk_status take_key(const load *l, uint32_t bucket, int64_t key, int64_t row) {
+    rk_dynamic_table *t = l->table;
+    if (rk_key_bucket_find(&t->buckets[bucket], t->keys, key)) return twice(key);
+    t->keys[row] = key;
+    rk_key_bucket_insert(&t->buckets[bucket], key, row);
     return RK_OK;
+}
+
+static rk_status reserve_more(rk_dynamic_table *t, uint32_t bucket, uint32_t n_more) {
+    return rk_dynamic_reserve_bucket(t, bucket, t->buckets[bucket].n + n_more);
 }
 
 rk_status rk_dynamic_load(rk_dynamic_table *t, int64_t first, int64_t total, const int64_t *keys, int64_t n) {
-    return load_ranges(t, &t->loaded, (rk_key_range){first, n, t->n_used}, total, keys, take_key);
+    load l = {.table = t,
+              .keys = keys,
+              .n = rk_dynamic_count_own(t, keys, n),
+              .at = t->n_used,
+              .take = take_key,
+              .reserve = reserve_more,
+              .failure = RK_FAILURE_INIT};
+    rk_status status = load_ranges(&l, &t->loaded, (rk_key_range){first, n, t->n_used}, total);
+    if (status != RK_OK) {
+        rk_dynamic_begin_loading(t);
+        return status;
+    }
+    t->n_keys += l.n;
+    t->n_used += l.n;
+    return RK_OK;
 }
 
 /* They have a count of 1 until theirs is read. */
-static rk_status take_candidate(rk_dynamic_table *t, int64_t key) {
-    rk_key_bucket *bucket = &t->buckets[rk_dynamic_bucket_of(t, rk_key_hash(key))];
-    if (rk_key_bucket_uses(bucket, key)) return twice(key);
-    RK_TRY(rk_key_bucket_reserve_counts(bucket, bucket->n_counted + 1));
-    rk_key_bucket_count(bucket, key, 1);
-    t->candidate_keys[t->n_candidates] = key;
-    t->candidate_counts[t->n_candidates++] = 1;
+static rk_status take_candidate(const load *l, uint32_t bucket, int64_t key, int64_t at) {
+    rk_dynamic_table *t = l->table;
+    if (rk_key_bucket_uses(&t->buckets[bucket], key)) return twice(key);
+    rk_key_bucket_count(&t->buckets[bucket], key, 1);
+    t->candidate_keys[at] = key;
+    t->candidate_counts[at] = 1;
     return RK_OK;
+}
+
+static rk_status reserve_more_counts(rk_dynamic_table *t, uint32_t bucket, uint32_t n_more) {
+    return rk_dynamic_reserve_counts(t, bucket, t->buckets[bucket].n_counted + n_more);
 }
 
 rk_status rk_dynamic_load_candidates(rk_dynamic_table *t, int64_t first, int64_t total, const int64_t *keys,
                                      int64_t n) {
-    RK_TRY(reserve_candidates(t, t->n_candidates + rk_dynamic_count_own(t, keys, n)));
-    return load_ranges(t, &t->loaded_candidates, (rk_key_range){first, n, t->n_candidates}, total, keys,
-                       take_candidate);
+    load l = {.table = t,
+              .keys = keys,
+              .n = rk_dynamic_count_own(t, keys, n),
+              .at = t->n_candidates,
+              .take = take_candidate,
+              .reserve = reserve_more_counts,
+              .failure = RK_FAILURE_INIT};
+    RK_TRY(reserve_candidates(t, t->n_candidates + l.n));
+    RK_TRY(load_ranges(&l, &t->loaded_candidates, (rk_key_range){first, n, t->n_candidates}, total));
+    t->n_candidates += l.n;
+    return RK_OK;
 }
 
 int64_t rk_dynamic_n_candidates(const rk_dynamic_table *t) {
@@ -184,16 +307,22 @@ static int64_t within(int64_t value, int64_t least, int64_t most) {
 void rk_dynamic_loaded(rk_dynamic_table *t) {
     if (!t->is_loading) return;
     t->n_batches = within(t->n_batches, t->n_keys > 0, INT64_MAX / 2);
+    t->first_batch = rk_dynamic_first_batch(t->n_batches);
     t->totals.n_admitted = within(t->totals.n_admitted, 0, INT64_MAX / 2);
     t->totals.n_evicted = within(t->totals.n_evicted, 0, INT64_MAX / 2);
     t->totals.n_refused = within(t->totals.n_refused, 0, INT64_MAX / 2);
     for (int64_t row = 1; row < t->n_used; row++) {
-        t->last_batches[row] = within(t->last_batches[row], 1, t->n_batches);
+        t->last_batches[row] = (int32_t)within(t->last_batches[row], 1, t->n_batches - t->first_batch);
         if (t->counts[row] < 0) t->counts[row] = 0;
     }
     for (int64_t i = 0; i < t->n_candidates; i++)
         if (t->candidate_counts[i] > 1)
-            rk_key_bucket_count(&t->buckets[rk_dynamic_bucket_of(t, rk_key_hash(t->candidate_keys[i]))],
-                                t->candidate_keys[i], (uint32_t)t->candidate_counts[i] - 1);
+            rk_key_bucket_count(&t->buckets[bucket_of(t, t->candidate_keys[i])], t->candidate_keys[i],
+                                (uint32_t)t->candidate_counts[i] - 1);
+    for (int64_t b = t->first_bucket; b < t->end_bucket && t->sketches; b++) {
+        rk_key_sketch sketch = rk_dynamic_sketch_of(t, (uint32_t)b);
+        *sketch.load = within(*sketch.load, 0, INT64_MAX / 2);
+        rk_key_sketch_check(&sketch);
+    }
     t->is_loading = false;
 }

@@ -1,9 +1,29 @@
 #include "embedding/dynamic/dynamic_table.h"
 
-#include <string.h>
-
 #include "base/hash.h"
 #include "base/memory.h"
+
+static rk_status make_sketches(rk_dynamic_table *t) {
+    const rk_dynamic_config *c = &t->config;
+    if (!rk_dynamic_has_sketches(c) || c->is_read) return RK_OK;
+    bool is_bloom = c->counter == RK_COUNTER_BLOOM;
+    t->sketch_width = rk_sketch_width(is_bloom, rk_dynamic_bucket_capacity(t, 0));
+    RK_FAIL_IF(t->sketch_width > INT32_MAX, RK_INVALID_ARGUMENT,
+               "a bucket of %lld rows is too large for 'counter: %s'\nhint: give the table more 'buckets'",
+               (long long)rk_dynamic_bucket_capacity(t, 0), rk_counter_name(c->counter));
+    t->sketch_bytes = rk_sketch_bytes(is_bloom, t->sketch_width);
+    size_t n = (size_t)(t->end_bucket - t->first_bucket);
+    RK_TRY(rk_pages_alloc(n * t->sketch_bytes, &t->sketches));
+    return rk_alloc(n, sizeof *t->sketch_loads, &t->sketch_loads);
+}
+
+rk_key_sketch rk_dynamic_sketch_of(const rk_dynamic_table *t, uint32_t bucket) {
+    uint64_t number = (uint64_t)bucket - (uint64_t)t->first_bucket;
+    return (rk_key_sketch){.cells = t->sketches + number * t->sketch_bytes,
+                           .load = &t->sketch_loads[number],
+                           .width = (uint32_t)t->sketch_width,
+                           .is_bloom = t->config.counter == RK_COUNTER_BLOOM};
+}
 
 rk_status rk_dynamic_create(const rk_dynamic_config *config, uint64_t seed, uint64_t name_hash,
                             rk_dynamic_table **out) {
@@ -20,6 +40,7 @@ rk_status rk_dynamic_create(const rk_dynamic_config *config, uint64_t seed, uint
     rk_status status;
     RK_GOTO(rk_alloc(RK_MAX_KEY_GROUPS, sizeof *t->groups, &t->groups));
     RK_GOTO(rk_pages_alloc((size_t)config->n_buckets * sizeof *t->buckets, &t->buckets));
+    RK_GOTO(make_sketches(t));
     RK_GOTO(rk_dynamic_grow(t, rk_dynamic_first_places(config)));
     *out = t;
     t = NULL;
@@ -38,40 +59,30 @@ void rk_dynamic_free(rk_dynamic_table *t) {
     if (!t) return;
     for (int64_t b = 0; t->buckets && b < t->config.n_buckets; b++) rk_key_bucket_release(&t->buckets[b]);
     rk_pages_free(t->buckets, (size_t)t->config.n_buckets * sizeof *t->buckets);
-    rk_pages_free(t->keys, (size_t)t->n_places * sizeof *t->keys);
-    rk_pages_free(t->last_batches, (size_t)t->n_places * sizeof *t->last_batches);
-    rk_pages_free(t->counts, (size_t)t->n_places * sizeof *t->counts);
+    rk_pages_free(t->sketches, (size_t)(t->end_bucket - t->first_bucket) * t->sketch_bytes);
+    rk_pages_free(t->keys, t->keys_bytes);
+    rk_pages_free(t->last_batches, t->last_batches_bytes);
+    rk_pages_free(t->counts, t->counts_bytes);
     release_groups(t);
-    RK_FREE_ALL(t->loaded.list, t->loaded_candidates.list);
+    RK_FREE_ALL(t->loaded.list, t->loaded_candidates.list, t->sketch_loads);
     RK_FREE_ALL(t->free_rows, t->dealt_keys, t->dealt_places, t->dealt_uses, t->dealt_rows, t->absent,
                 t->order, t->candidate_keys, t->candidate_counts, t);
 }
 
+/* Of arrays that could grow before one could not, the rest is of use the next time. */
 rk_status rk_dynamic_grow(rk_dynamic_table *t, int64_t n_places) {
-    size_t n = (size_t)n_places, old = (size_t)t->n_places, used = (size_t)t->n_used;
-    int64_t *keys, *last_batches = NULL;
-    int32_t *counts = NULL;
-    RK_TRY(rk_pages_alloc(n * sizeof *keys, &keys));
-    rk_status status = rk_pages_alloc(n * sizeof *last_batches, &last_batches);
-    if (status == RK_OK) status = rk_pages_alloc(n * sizeof *counts, &counts);
-    if (status != RK_OK) {
-        rk_pages_free(keys, n * sizeof *keys);
-        rk_pages_free(last_batches, n * sizeof *last_batches);
-        return status;
-    }
-    if (old) {
-        memcpy(keys, t->keys, used * sizeof *keys);
-        memcpy(last_batches, t->last_batches, used * sizeof *last_batches);
-        memcpy(counts, t->counts, used * sizeof *counts);
-    }
-    rk_pages_free(t->keys, old * sizeof *keys);
-    rk_pages_free(t->last_batches, old * sizeof *last_batches);
-    rk_pages_free(t->counts, old * sizeof *counts);
-    t->keys = keys;
-    t->last_batches = last_batches;
-    t->counts = counts;
+    size_t n = (size_t)n_places;
+    RK_TRY(rk_pages_reserve(&t->keys, &t->keys_bytes, n * sizeof *t->keys));
+    RK_TRY(rk_pages_reserve(&t->last_batches, &t->last_batches_bytes, n * sizeof *t->last_batches));
+    RK_TRY(rk_pages_reserve(&t->counts, &t->counts_bytes, n * sizeof *t->counts));
     t->n_places = n_places;
     return RK_OK;
+}
+
+enum { MOST_BATCHES = INT32_MAX - 1, MOVED_BATCHES = 1 << 30 };
+
+int64_t rk_dynamic_first_batch(int64_t n_batches) {
+    return n_batches < MOST_BATCHES ? 0 : ((n_batches - MOST_BATCHES) / MOVED_BATCHES + 1) * MOVED_BATCHES;
 }
 
 uint32_t rk_dynamic_bucket_of(const rk_dynamic_table *t, uint64_t hash) {
@@ -86,6 +97,36 @@ int64_t rk_dynamic_row_of(const rk_dynamic_table *t, int64_t key) {
     return rk_key_bucket_find(&t->buckets[rk_dynamic_bucket_of(t, rk_key_hash(key))], t->keys, key);
 }
 
+rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *t, uint32_t bucket, uint32_t n_rows) {
+    int64_t most = rk_dynamic_bucket_capacity(t, bucket);
+    return rk_key_bucket_reserve(&t->buckets[bucket], t->keys, n_rows,
+                                 most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
+}
+
+/* Beyond twice the rows counts are halved. */
+rk_status rk_dynamic_reserve_counts(rk_dynamic_table *t, uint32_t bucket, uint32_t n_counted) {
+    int64_t most = 2 * rk_dynamic_bucket_capacity(t, bucket);
+    return rk_key_bucket_reserve_counts(&t->buckets[bucket], n_counted,
+                                        most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
+}
+
+/* A key's entry, and then its row's numbers: each is a miss, and these overlap. */
+void rk_dynamic_prefetch(const rk_dynamic_table *t, const int64_t *keys, int64_t n) {
+    const rk_key_bucket *buckets[RK_KEYS_AHEAD];
+    uint64_t hashes[RK_KEYS_AHEAD];
+    for (int64_t i = 0; i < n; i++) {
+        hashes[i] = rk_key_hash(keys[i]);
+        buckets[i] = &t->buckets[rk_dynamic_bucket_of(t, hashes[i])];
+        if (buckets[i]->n) __builtin_prefetch(rk_key_bucket_home(buckets[i], hashes[i]));
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row = rk_key_bucket_guess(buckets[i], hashes[i]);
+        __builtin_prefetch(&t->keys[row]);
+        __builtin_prefetch(&t->last_batches[row], 1);
+        __builtin_prefetch(&t->counts[row], 1);
+    }
+}
+
 void rk_dynamic_find(rk_dynamic_table *t, const int64_t *keys, int64_t n, int64_t *rows) {
     rk_dynamic_find_uses(t, &(rk_key_uses){.keys = keys, .rows = rows, .n = n});
 }
@@ -93,6 +134,9 @@ void rk_dynamic_find(rk_dynamic_table *t, const int64_t *keys, int64_t n, int64_
 void rk_dynamic_find_uses(rk_dynamic_table *t, const rk_key_uses *uses) {
     int64_t n_missing = 0;
     for (int64_t i = 0; i < uses->n; i++) {
+        int64_t n_left = uses->n - i;
+        if (i % RK_KEYS_AHEAD == 0)
+            rk_dynamic_prefetch(t, uses->keys + i, n_left < RK_KEYS_AHEAD ? n_left : RK_KEYS_AHEAD);
         uses->rows[i] = rk_dynamic_row_of(t, uses->keys[i]);
         if (!uses->rows[i]) n_missing += uses->uses ? uses->uses[i] : 1;
     }

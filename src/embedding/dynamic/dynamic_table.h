@@ -14,6 +14,7 @@
 
 #include "embedding/dynamic_config.h"
 #include "embedding/dynamic/key_bucket.h"
+#include "embedding/dynamic/key_sketch.h"
 
 /* The keys of a feature in a batch, and their rows, [n]; over ranks, the different ones of a trainer. */
 typedef struct rk_key_uses {
@@ -50,9 +51,9 @@ typedef struct rk_key_group {
     uint32_t n_absent;    /* of them, at the same places of `absent` */
     rk_new_key *created;
     rk_counted_key *counted;
-    int64_t *evicted;                                   /* rows, those of a bucket together, */
-    int64_t *left;                                      /* and, for a bucket's rows, room */
-    size_t n_created, n_admitted, n_counted, n_evicted; /* n_admitted: those created that get a row */
+    int64_t *evicted;                                           /* rows, those of a bucket together, */
+    int64_t *left;                                              /* and, for a bucket's rows, room */
+    size_t n_created, n_admitted, n_counted, n_evicted, n_left; /* n_admitted: those created that get a row */
     size_t created_capacity, counted_capacity, evicted_capacity, left_capacity;
     int64_t n_refused;              /* uses */
     int64_t first_free, first_used; /* rows to take: from the table's free ones, and behind those in use */
@@ -88,10 +89,16 @@ typedef struct rk_dynamic_table {
     int64_t first_bucket, end_bucket; /* those that are here */
     uint64_t stream;                  /* of admission's random numbers */
     rk_key_bucket *buckets;
-    int64_t *keys, *last_batches; /* [n_places], 0 is no key's */
-    int32_t *counts;              /* [n_places] */
-    int64_t n_places;             /* rows that there is memory for */
-    int64_t n_used;               /* rows that were ever in use, 0 among them: all before it */
+    uint8_t *sketches;     /* [end_bucket - first_bucket, sketch_bytes]; NULL: keys without a row are counted
+                              exactly, if at all */
+    int64_t *sketch_loads; /* [end_bucket - first_bucket] */
+    uint64_t sketch_width, sketch_bytes;
+    int64_t *keys;                  /* [n_places], 0 is no key's */
+    int32_t *last_batches, *counts; /* [n_places]; last_batches: numbers less first_batch */
+    size_t keys_bytes, last_batches_bytes, counts_bytes;
+    int64_t first_batch; /* follows from n_batches */
+    int64_t n_places;    /* rows that there is memory for */
+    int64_t n_used;      /* rows that were ever in use, 0 among them: all before it */
     int64_t n_keys;
     int64_t *free_rows; /* [n_free] of those */
     int64_t n_free;
@@ -159,12 +166,20 @@ int64_t rk_dynamic_n_candidates(const rk_dynamic_table *table);
 void rk_dynamic_sort_by_key(const rk_dynamic_table *table, int64_t *rows, size_t n);
 bool rk_dynamic_in_order(const rk_dynamic_table *table, int64_t a, int64_t b);
 
-/* Inside: the bucket of a key, of all of the table's; rows that it may have. */
+/* Inside: brings in what finding the keys will read, RK_KEYS_AHEAD at most. */
+enum { RK_KEYS_AHEAD = 32 };
+void rk_dynamic_prefetch(const rk_dynamic_table *table, const int64_t *keys, int64_t n);
+/* The bucket of a key, of all of the table's; rows that it may have. */
 uint32_t rk_dynamic_bucket_of(const rk_dynamic_table *table, uint64_t hash);
 int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *table, uint32_t bucket);
+rk_key_sketch rk_dynamic_sketch_of(const rk_dynamic_table *table, uint32_t bucket);
+rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *table, uint32_t bucket, uint32_t n_rows);
+rk_status rk_dynamic_reserve_counts(rk_dynamic_table *table, uint32_t bucket, uint32_t n_counted);
+/* What first_batch is after so many batches: 0, and from 2^31 on such that the difference stays below. */
+int64_t rk_dynamic_first_batch(int64_t n_batches);
 /* Whether a row must stay: the batch at hand uses it, or one before it whose update may be still to come. */
 static inline bool rk_dynamic_is_pinned(const rk_dynamic_table *table, int64_t row) {
-    return table->last_batches[row] > table->n_batches - table->config.n_pinned;
+    return table->last_batches[row] > table->n_batches - table->first_batch - table->config.n_pinned;
 }
 /* Rows into the order of less, in place. */
 typedef bool (*rk_row_less)(const rk_dynamic_table *table, int64_t a, int64_t b);

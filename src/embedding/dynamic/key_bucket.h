@@ -1,5 +1,5 @@
 /* One bucket of a dynamic table's keys: which row a key has, and how often keys without a row were used. Both
- * are hash tables with linear probing, at most 3/4 full. What can fail is done beforehand, by reserve. */
+ * are hash tables with linear probing, at most 4/5 full. What can fail is done beforehand, by reserve. */
 #ifndef RK_EMBEDDING_DYNAMIC_KEY_BUCKET_H
 #define RK_EMBEDDING_DYNAMIC_KEY_BUCKET_H
 
@@ -7,11 +7,10 @@
 #include <stdint.h>
 
 typedef struct rk_key_bucket {
-    uint64_t *entries; /* [1 << bits]: 16 bits of the key's hash above 48 bits of its row; 0: free */
-    int64_t *counted;  /* [1 << counted_bits] keys without a row, and */
+    uint64_t *entries; /* [size]: 16 bits of the key's hash above 48 bits of its row; 0: free */
+    int64_t *counted;  /* [counted_size] keys without a row, and */
     uint32_t *uses;    /* their uses so far, at most INT32_MAX; 0: free */
-    uint32_t n, n_counted;
-    uint8_t bits, counted_bits;
+    uint32_t n, n_counted, size, counted_size;
 } rk_key_bucket;
 
 /* A fixed mix of a key's bits (the finalizer of splitmix64), one to one. Checkpoints depend on it: a key's
@@ -26,7 +25,11 @@ static inline uint64_t rk_key_hash(int64_t key) {
 /* keys: of all rows of the table. A row is above 0 and below 2^48. */
 int64_t rk_key_bucket_find(const rk_key_bucket *bucket, const int64_t *keys,
                            int64_t key); /* 0: it has none */
-rk_status rk_key_bucket_reserve(rk_key_bucket *bucket, const int64_t *keys, uint32_t n);
+/* What find reads first; and then the row that it most likely finds, or 0. */
+const void *rk_key_bucket_home(const rk_key_bucket *bucket, uint64_t hash);
+int64_t rk_key_bucket_guess(const rk_key_bucket *bucket, uint64_t hash);
+/* most: rows that it usually has at most; it grows to no more than they need before it has more. */
+rk_status rk_key_bucket_reserve(rk_key_bucket *bucket, const int64_t *keys, uint32_t n, uint32_t most);
 void rk_key_bucket_insert(rk_key_bucket *bucket, int64_t key, int64_t row); /* a key that has none */
 /* The rows that are in it, in no order, into rows [n]. */
 void rk_key_bucket_list(const rk_key_bucket *bucket, int64_t *rows);
@@ -34,7 +37,7 @@ void rk_key_bucket_clear(rk_key_bucket *bucket); /* of rows; the memory stays */
 
 /* uses: at most INT32_MAX */
 uint32_t rk_key_bucket_uses(const rk_key_bucket *bucket, int64_t key);
-rk_status rk_key_bucket_reserve_counts(rk_key_bucket *bucket, uint32_t n);
+rk_status rk_key_bucket_reserve_counts(rk_key_bucket *bucket, uint32_t n, uint32_t most);
 void rk_key_bucket_count(rk_key_bucket *bucket, int64_t key, uint32_t uses);
 void rk_key_bucket_forget(rk_key_bucket *bucket, int64_t key); /* its count, if it has one */
 void rk_key_bucket_clear_counts(rk_key_bucket *bucket);

@@ -174,10 +174,12 @@ static rk_status add_tensor(const rk_table *table, rk_state_dict *state, const c
     return RK_OK;
 }
 
-/* "table/<name>/<tensor>[120..340:1000]" for keys 120 to 339 of 1000. */
+/* "table/<name>/<tensor>[120..340:1000]" for keys 120 to 339 of 1000. Of none, only the first part: several
+ * on one rank would have one name. */
 static rk_status add_range(const rk_table *table, rk_state_dict *state, const keyed_tensor *tensor,
                            const keyed_range *range) {
     RK_AUTO(rk_buffer_release) rk_buffer full = {0};
+    if (range->keys.n == 0 && table->dynamic->config.part) return RK_OK;
     long long first = range->keys.first, end = first + range->keys.n, total = range->total;
     size_t row_bytes = rk_dtype_bytes(tensor->type) * (size_t)(tensor->width ? tensor->width : 1);
     rk_buffer_printf(&full, "table/%s/%s", table->part.name, tensor->name);
@@ -238,6 +240,17 @@ static rk_status add_candidates(const rk_table *table, rk_state_dict *state) {
     return RK_OK;
 }
 
+/* Of the buckets that are here. */
+static rk_status add_sketches(const rk_table *table, rk_state_dict *state) {
+    const rk_dynamic_table *t = table->dynamic;
+    const keyed_tensor tensors[] = {{"sketch", RK_U8, (int64_t)t->sketch_bytes, t->sketches, RK_STATE_OTHER},
+                                    {"sketch_loads", RK_I64, 0, t->sketch_loads, RK_STATE_OTHER}};
+    const keyed_range range = {
+        {t->first_bucket, t->end_bucket - t->first_bucket, 0}, t->config.n_buckets, NULL};
+    for (int i = 0; i < 2; i++) RK_TRY(add_range(table, state, &tensors[i], &range));
+    return RK_OK;
+}
+
 /* What is of the whole table: the first part writes it, and the totals are the first part's; all parts read
  * the counters. */
 static rk_status add_counters(rk_table *table, rk_state_dict *state) {
@@ -264,12 +277,15 @@ rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state) {
                            table->slot_values[s], RK_STATE_OTHER};
     int n_values = n;
     tensors[n++] = (keyed_tensor){"keys", RK_I64, 0, t->keys, RK_STATE_KEYS};
-    tensors[n++] = (keyed_tensor){"last_batches", RK_I64, 0, t->last_batches, RK_STATE_OTHER};
+    tensors[n++] = (keyed_tensor){"last_batches", RK_I32, 0, t->last_batches, RK_STATE_OTHER};
     tensors[n++] = (keyed_tensor){"counts", RK_I32, 0, t->counts, RK_STATE_OTHER};
     RK_TRY(add_keyed(table, state, tensors, n));
     for (int i = 0; i < n_values && table->dynamic_config.oov && t->config.part == 0; i++)
         RK_TRY(add_tensor(table, state, "oov_", &tensors[i], 1));
-    if (table->dynamic_config.min_count > 1) RK_TRY(add_candidates(table, state));
+    if (t->sketches)
+        RK_TRY(add_sketches(table, state));
+    else if (t->config.min_count > 1 && !rk_dynamic_has_sketches(&t->config))
+        RK_TRY(add_candidates(table, state));
     return add_counters(table, state);
 }
 
@@ -287,15 +303,17 @@ static void begin_loading(rk_table *table) {
 
 static rk_status load_keys(rk_table *table, const rk_stored_keys *keys) {
     int64_t wanted = table->dynamic->n_used + rk_dynamic_count_own(table->dynamic, keys->keys, keys->n);
-    if (wanted > table->dynamic->n_places) RK_TRY(rk_table_grow(table, wanted));
+    RK_TRY(rk_table_grow(table, wanted));
     RK_TRY(rk_dynamic_load(table->dynamic, keys->first, keys->total, keys->keys, keys->n));
     table->config.n_rows = table->dynamic->n_used;
     return RK_OK;
 }
 
 static rk_status load_of_table(rk_table *table, const rk_stored_keys *keys) {
-    bool has_rows = is_tensor(keys->name, table, "keys");
-    if (!has_rows && !is_tensor(keys->name, table, "candidate_keys")) return RK_OK;
+    bool has_rows = is_tensor(keys->name, table, "keys"),
+         has_counts = is_tensor(keys->name, table, "candidate_keys") &&
+                      !rk_dynamic_has_sketches(&table->dynamic_config);
+    if (!has_rows && !has_counts) return RK_OK;
     if (!table->dynamic->is_loading) begin_loading(table);
     return has_rows
                ? load_keys(table, keys)

@@ -95,34 +95,33 @@ static rk_status allocate(rk_table *table) {
     return RK_OK;
 }
 
-/* More pages with what is in use. */
-static rk_status grow_pages(void *pages, size_t *bytes, size_t wanted, size_t used) {
-    void *old, *grown;
-    if (wanted <= *bytes) return RK_OK;
-    memcpy(&old, pages, sizeof old);
-    RK_TRY(rk_pages_alloc(wanted, &grown));
-    memcpy(grown, old, used);
-    rk_pages_free(old, *bytes);
-    memcpy(pages, &grown, sizeof grown);
-    *bytes = wanted;
-    return RK_OK;
+#define SMALLER(rows) "use " rows ", a smaller dim, dtype: bf16 or an optimizer with less state"
+static const char smaller[] = SMALLER("fewer rows (hash, min_count)") ", or shard the tables over machines "
+                                                                      "(docs/distributed.md)",
+                  smaller_dynamic[] = SMALLER("a smaller max_capacity");
+
+static const char *how_to_shrink(const rk_table *table) {
+    return rk_table_is_dynamic(table) ? smaller_dynamic : smaller;
+}
+
+static rk_status grow(rk_table *table, int64_t n_places) {
+    RK_TRY(rk_pages_reserve(&table->rows.data, &table->rows_bytes, row_bytes(table, n_places)));
+    for (int s = 0; s < table->n_slots; s++)
+        RK_TRY(
+            rk_pages_reserve(&table->slot_values[s], &table->slot_bytes[s], slot_bytes(table, s, n_places)));
+    rk_status status = rk_dynamic_grow(table->dynamic, n_places);
+    table->rows.keys = table->dynamic->keys;
+    return status;
 }
 
 rk_status rk_table_grow(rk_table *table, int64_t n_places) {
-    int64_t n_used = table->config.n_rows;
-    RK_TRY(grow_pages(&table->rows.data, &table->rows_bytes, row_bytes(table, n_places),
-                      row_bytes(table, n_used)));
-    for (int s = 0; s < table->n_slots; s++)
-        RK_TRY(grow_pages(&table->slot_values[s], &table->slot_bytes[s], slot_bytes(table, s, n_places),
-                          slot_bytes(table, s, n_used)));
-    if (n_places > table->dynamic->n_places) RK_TRY(rk_dynamic_grow(table->dynamic, n_places));
-    table->rows.keys = table->dynamic->keys;
-    return RK_OK;
+    if (n_places <= table->dynamic->n_places) return RK_OK;
+    rk_status status = grow(table, n_places);
+    return status == RK_OK ? RK_OK
+                           : rk_error_hint(rk_error_context(status, "table '%s' of %lld rows",
+                                                            table->part.name, (long long)n_places - 1),
+                                           "%s", how_to_shrink(table));
 }
-
-#define SMALLER                                                                                      \
-    "use fewer rows (hash, min_count), a smaller dim, dtype: bf16 or an optimizer with less state, " \
-    "or shard the tables over machines (docs/distributed.md)"
 
 /* The kernel hands out more than there is, and ends the program when it is used. */
 static void warn_of_size(const rk_table *table) {
@@ -132,8 +131,8 @@ static void warn_of_size(const rk_table *table) {
         return;
     rk_log(RK_LOG_WARNING,
            "table '%s' takes %.1f GB, but only %.1f GB of memory are free: the system may kill the "
-           "program\nhint: " SMALLER,
-           table->part.name, bytes * 1e-9, available * 1e-9);
+           "program\nhint: %s",
+           table->part.name, bytes * 1e-9, available * 1e-9, how_to_shrink(table));
 }
 
 /* The nearest half, and if that is beyond the bound the one before it. */
@@ -223,7 +222,7 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
     if (status != RK_OK) {
         status = rk_error_hint(
             rk_error_context(status, "table '%s' of %lld rows", table->part.name, (long long)config->n_rows),
-            SMALLER);
+            "%s", how_to_shrink(table));
         rk_table_release(table);
         return status;
     }
@@ -249,7 +248,9 @@ uint64_t rk_table_bytes(const rk_table *table) {
     uint64_t bytes = table->rows_bytes;
     for (int s = 0; s < table->n_slots; s++) bytes += table->slot_bytes[s];
     if (table->sorted_keys) return bytes + (uint64_t)table->sorted_keys->n * sizeof(int64_t);
-    return bytes + (rk_table_is_dynamic(table) ? (uint64_t)rk_table_n_places(table) * RK_KEY_BYTES : 0);
+    if (!rk_table_is_dynamic(table)) return bytes;
+    return bytes +
+           (uint64_t)rk_table_n_places(table) * (uint64_t)rk_dynamic_key_bytes(&table->dynamic_config);
 }
 
 /* "table/<table>/<tensor>", and of a part of the table which rows and columns: "[2:1000:4,0:64]" for rows 2,

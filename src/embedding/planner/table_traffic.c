@@ -31,8 +31,9 @@ int64_t rk_request_most_parts(const rk_planner_request *request, int32_t t) {
 double rk_request_row_bytes(const rk_planner_request *request, int32_t t) {
     rk_optimizer usual;
     const rk_table_config *table = &request->tables[t];
+    const rk_dynamic_config *dynamic = rk_request_dynamic(request, t);
     return rk_stored_row_bytes(table, rk_request_optimizer(request, t, &usual), table->dim) +
-           (rk_request_dynamic(request, t) ? RK_KEY_BYTES : 0);
+           (dynamic ? rk_dynamic_key_bytes(dynamic) : 0);
 }
 
 double rk_table_part_load_share(const rk_planner_request *request, const rk_table_statistics *load,

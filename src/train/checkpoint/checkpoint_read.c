@@ -15,6 +15,7 @@ typedef struct wanted_tensor {
     const rk_state_dict_entry *entry;
     rk_tensor_part part;
     int64_t n_elements, n_read;
+    bool is_there; /* though it may be empty */
 } wanted_tensor;
 
 /* Counters stand in every part of a table: any of them will do. */
@@ -50,8 +51,10 @@ static rk_status take_wanted(reading *r, const rk_safetensors_entry *from, const
     rk_tensor_part part;
     RK_TRY(rk_tensor_part_parse(from->name, from->n_dims, from->dims, &part));
     for (size_t k = 0; k < r->n; k++)
-        if (rk_tensor_parts_match(&r->list[k].part, &part))
+        if (rk_tensor_parts_match(&r->list[k].part, &part)) {
+            r->list[k].is_there = true;
             RK_TRY(copy_tensor(&r->list[k], from, &part, data));
+        }
     return RK_OK;
 }
 
@@ -119,6 +122,32 @@ static rk_status check_parts(const char *path) {
     return rk_stored_tensors_open(path, &tensors);
 }
 
+static bool ends_with(const rk_tensor_part *part, const char *ending) {
+    size_t n = strlen(ending);
+    return part->name_bytes > n && memcmp(part->name + part->name_bytes - n, ending, n) == 0;
+}
+
+/* A dynamic table has the keys that were admitted and not evicted: with fewer, keys and rows were lost
+ * together. Its keys stand before its totals. */
+static rk_status check_totals(const wanted_tensor *list, size_t n) {
+    const rk_tensor_part *keys = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const rk_tensor_part *part = &list[i].part;
+        if (ends_with(part, "/keys")) keys = part;
+        if (!keys || !ends_with(part, "/totals") || list[i].entry->type != RK_I64 || part->n_elements != 3)
+            continue;
+        const int64_t *totals = list[i].entry->data;
+        int64_t n_wanted;
+        bool fits = !__builtin_sub_overflow(totals[0], totals[1], &n_wanted) && keys->n_rows == n_wanted;
+        RK_FAIL_IF(!fits, RK_BAD_DATA,
+                   "tensor '%.*s' has %lld keys, but by its totals %lld were admitted and %lld evicted",
+                   (int)keys->name_bytes, keys->name, (long long)keys->n_rows, (long long)totals[0],
+                   (long long)totals[1]);
+        keys = NULL;
+    }
+    return RK_OK;
+}
+
 rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state) {
     RK_AUTOFREE wanted_tensor *list = NULL;
     RK_TRY(check_parts(path));
@@ -126,9 +155,10 @@ rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state) {
     reading r = {.take = take_wanted, .list = list, .n = state->n};
     RK_TRY(read_shards(&r, path));
     for (size_t i = 0; i < state->n; i++)
-        RK_FAIL_IF(list[i].n_read != list[i].n_elements, RK_CONFIG, "'%s' has %s tensor '%s'", path,
-                   list[i].n_read ? "only a part of" : "no", state->entries[i].name);
-    return RK_OK;
+        RK_FAIL_IF(!list[i].is_there || list[i].n_read != list[i].n_elements, RK_CONFIG,
+                   "'%s' has %s tensor '%s'", path, list[i].n_read ? "only a part of" : "no",
+                   state->entries[i].name);
+    return check_totals(list, state->n);
 }
 
 rk_status rk_checkpoint_read_keys(const char *path, rk_model *model) {

@@ -7,7 +7,9 @@
 #include "base/file/directory_lock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "embedding/dynamic/dynamic_table.h"
 #include "embedding/local/collection.h"
+#include "embedding/local/row_before_images.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/stored_tensors.h"
 #include "train/config/resume_check.h"
@@ -137,13 +139,22 @@ static rk_status load_keys(conversion *c) {
     return RK_OK;
 }
 
-/* What a dynamic table knows of keys, where a static one did not count: each was used in the last batch, and
- * not since. */
-static void fill_unknown(const conversion *c, const rk_state_dict_entry *entry, const char *what) {
-    int64_t *numbers = entry->data, step = c->manifest.progress.step, n = entry->dims[0];
+/* What a dynamic table knows of keys, where a static one did not count: all were admitted, and each was used
+ * in the last batch, and not since. */
+static rk_status fill_unknown(const conversion *c, const rk_state_dict_entry *entry, const char *table,
+                              const char *what) {
+    int64_t step = c->manifest.progress.step;
+    int32_t *last_batches = entry->data;
     if (strcmp(what, "last_batches") == 0)
-        for (int64_t i = 0; i < n; i++) numbers[i] = step;
-    if (strcmp(what, "batches") == 0) numbers[0] = step;
+        for (int64_t i = 0; i < entry->dims[0]; i++)
+            last_batches[i] = (int32_t)(step - rk_dynamic_first_batch(step));
+    if (strcmp(what, "batches") == 0) memcpy(entry->data, &step, sizeof step);
+    if (strcmp(what, "totals") != 0) return RK_OK;
+    RK_AUTO(rk_buffer_release) rk_buffer name = {0};
+    rk_buffer_printf(&name, "table/%s/keys", table);
+    RK_TRY(name.status);
+    memcpy(entry->data, &rk_state_dict_find(&c->state, name.data)->dims[0], sizeof(int64_t));
+    return RK_OK;
 }
 
 static rk_status beyond_rows(const rk_state_dict_entry *entry, int64_t key) {
@@ -184,9 +195,18 @@ static bool starts_with(const char *text, const char *head) {
     return strncmp(text, head, strlen(head)) == 0;
 }
 
-/* What keys without a row share, and what is known of them, may be of one of the two runs alone. */
+/* What is of keys without a row: the row that they share, and their counts. */
+static bool is_of_absent_keys(const char *what) {
+    return starts_with(what, "oov_") || starts_with(what, "candidate_") || starts_with(what, "sketch");
+}
+
+/* It may be of one of the two runs alone; and other buckets have other sketches. */
 static bool is_missing(const conversion *c, const rk_state_dict_entry *entry, const char *what) {
-    return starts_with(what, "oov_") && !rk_stored_tensors_find(&c->tensors, entry->name);
+    const rk_stored_tensor *stored = rk_stored_tensors_find(&c->tensors, entry->name);
+    if (!is_of_absent_keys(what)) return false;
+    return !stored ||
+           (starts_with(what, "sketch") &&
+            (stored->n_rows != entry->dims[0] || (entry->n_dims > 1 && stored->n_columns != entry->dims[1])));
 }
 
 /* *as_stored: the checkpoint has the tensor as it is to be. */
@@ -197,13 +217,13 @@ static rk_status fill(conversion *c, const rk_state_dict_entry *entry, bool *as_
     *as_stored = true;
     if (!table) return RK_OK;
     bool then = was_dynamic(c, table), now = is_dynamic(c, table), counts = strcmp(what, "step") == 0;
-    bool is_row = entry->type != RK_I64 && entry->type != RK_I32 && !starts_with(what, "oov_");
+    bool is_row = entry->type != RK_I64 && entry->type != RK_I32 && !is_of_absent_keys(what);
     if (then == now) {
         *as_stored = !now || !is_missing(c, entry, what);
         return RK_OK;
     }
     *as_stored = counts || (now && is_row);
-    if (now && !*as_stored) fill_unknown(c, entry, what);
+    if (now && !*as_stored) RK_TRY(fill_unknown(c, entry, table, what));
     return now || counts ? RK_OK : scatter(c, entry, table);
 }
 

@@ -25,6 +25,17 @@ grep -oE '"dynamic_[a-z]+":[0-9.]+' keys/metrics.jsonl | tail -4
 # A run that is resumed in its midst has the bytes of one that was not.
 "$RECKON" train --quiet --set train.epochs=1 -o parts keys.yaml >/dev/null; "$RECKON" train --quiet --resume -o parts --threads 1 keys.yaml >/dev/null
 cmp keys/checkpoints/step-000000024/model-00001.safetensors parts/checkpoints/step-000000024/model-00001.safetensors && echo same bytes
+# Rows that expire, and counts in sketches: the bytes of a run are those of one that was resumed.
+for counter in count_min bloom; do
+    more="embedding.tables[1]={name: item, max_capacity: 90, buckets: 3, eviction: {ttl_steps: 3, keep: 20}, admission: {min_count: 2, counter: $counter}}"
+    "$RECKON" inspect --set "$more" keys.yaml | grep '^  item:'
+    "$RECKON" train --quiet --set "$more" -o whole keys.yaml >/dev/null
+    "$RECKON" train --quiet --set "$more" --set train.epochs=1 -o half keys.yaml >/dev/null; "$RECKON" train --quiet --set "$more" --resume -o half --threads 1 keys.yaml >/dev/null
+    cmp whole/checkpoints/step-000000024/model-00001.safetensors half/checkpoints/step-000000024/model-00001.safetensors && echo same bytes; rm -r whole half
+done
+# The progress line, the report and JSON have the counts.
+"$RECKON" train --overwrite -o keys keys.yaml 2>&1 | grep -oE 'rows [0-9]+, admitted.*' | sed 's/  left.*//'; "$RECKON" eval --json keys | grep -oE '"dynamic_[a-z]+":[0-9.]+'
+"$RECKON" report --quiet -o page.html keys; grep -oE 'dynamic tables: [a-z ]+' page.html | sort -u
 # With room for all, the bits of a static table.
 awk 'BEGIN { srand(3); print "id,label"; for (i = 0; i < 300; i++) { d = int(40 * rand()); printf "%d,%d\n", d, d % 3 == 0 } }' >ids.csv
 static() { "$RECKON" train --quiet --overwrite --set 'data={train: ids.csv, test: ids.csv, labels: [{name: label}], features: [{name: id, '"$1"'}]}' --set "embedding={dim: 4, dtype: bf16, tables: [{name: id$2}]}" \
@@ -49,5 +60,9 @@ try --set 'embedding.tables[1].rows=5'
 try --set 'embedding.tables[1].trainable=false'
 try --set 'embedding.tables[1].buckets=91'
 try --set embedding.l2_full=0.1
+try --set 'embedding.tables[1].eviction.keep=91'
+try --set 'embedding.tables[1].eviction={ttl: 60}'
+try --set 'embedding.tables[1].admission={min_count: 300, counter: count_min}'
+try --set 'embedding.tables[1].admission={counter: bloom}'
 try --set 'embedding.tables[1].eviction.policy=lur'
 try --set 'model={kind: two_tower, retrieval: {user: user, item: item}}' --set data.labels=[]; try --set device=cuda

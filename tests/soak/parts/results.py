@@ -18,7 +18,7 @@ TIMES = {
 }
 PART = re.compile(r"(.*)\[(\d+):(\d+):(\d+)(?:,(\d+):(\d+))?\]$")
 BLOCK = re.compile(r"(.*)\[(\d+)\.\.(\d+):(\d+)\]$")  # of a dynamic table
-WIDTHS = {"F32": 4, "BF16": 2, "F16": 2, "I64": 8, "U64": 8, "F64": 8, "I32": 4}
+WIDTHS = {"F32": 4, "BF16": 2, "F16": 2, "I64": 8, "U64": 8, "F64": 8, "I32": 4, "U8": 1}
 
 
 def log_of(output, kinds=("train", "valid", "test")):

@@ -163,10 +163,14 @@ def dynamic_table(case, name):
             "eviction": {
                 "policy": r.choice(["lru", "lru", "lfu", "none"]),
                 "evict_to": r.choice([0.5, 0.95, 1]),
+                "ttl_steps": r.choice([0, 0, 2, 20]),
+                "keep": r.choice([0, 0, 3]),
             },
         }
         if r.random() < 0.5:
             out["admission"] = {"min_count": r.choice([1, 2, 4]), "probability": r.choice([1, 0.6])}
+            if out["admission"]["min_count"] > 1:
+                out["admission"]["counter"] = r.choice(["exact", "count_min", "bloom"])
         return out
 
     return case.pick(f"dynamic/{name}", None, lambda r: draw(r) if r.random() < 0.2 else None)

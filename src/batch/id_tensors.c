@@ -5,19 +5,19 @@
 #include "batch/ids.h"
 
 /* ids, offsets of each feature, and of all keys together. */
-static size_t n_lists(int32_t n_features) {
+static size_t count_lists(int32_t n_features) {
     return 2 * ((size_t)n_features + 1);
 }
 
-static rk_status allocate(rk_tensor_ids *m, int32_t n_features) {
+static rk_status allocate_lists(rk_tensor_ids *m, int32_t n_features) {
     if (!m->ids) RK_TRY(rk_alloc((size_t)n_features, sizeof *m->ids, &m->ids));
-    if (!m->widened) RK_TRY(rk_alloc(n_lists(n_features), sizeof *m->widened, &m->widened));
-    if (!m->capacities) RK_TRY(rk_alloc(n_lists(n_features), sizeof *m->capacities, &m->capacities));
+    if (!m->widened) RK_TRY(rk_alloc(count_lists(n_features), sizeof *m->widened, &m->widened));
+    if (!m->capacities) RK_TRY(rk_alloc(count_lists(n_features), sizeof *m->capacities, &m->capacities));
     return RK_OK;
 }
 
 void rk_tensor_ids_release(rk_tensor_ids *m, int32_t n_features) {
-    for (size_t i = 0; m->widened && i < n_lists(n_features); i++) rk_free(m->widened[i]);
+    for (size_t i = 0; m->widened && i < count_lists(n_features); i++) rk_free(m->widened[i]);
     RK_FREE_ALL(m->ids, m->widened, m->capacities);
     *m = (rk_tensor_ids){0};
 }
@@ -33,7 +33,7 @@ static rk_status check_tensor(const rk_tensor *t, const char *what, bool is_whol
 }
 
 /* The values of a tensor of whole numbers: its own, or widened into array. */
-static rk_status widen(const rk_tensor *t, int64_t **array, size_t *capacity, const int64_t **out) {
+static rk_status widen_to_i64(const rk_tensor *t, int64_t **array, size_t *capacity, const int64_t **out) {
     *out = t->data;
     if (t->dtype == RK_I64) return RK_OK;
     const int32_t *from = t->data;
@@ -55,7 +55,7 @@ static rk_status check_shapes(const rk_id_tensors *f, int64_t n) {
     return RK_OK;
 }
 
-static rk_status take_weights(const rk_id_tensors *f, rk_ids *out) {
+static rk_status convert_weights(const rk_id_tensors *f, rk_ids *out) {
     if (!f->weights) return RK_OK;
     RK_TRY(check_tensor(f->weights, "weights", false));
     RK_FAIL_IF(f->weights->dtype != RK_F32, RK_INVALID_ARGUMENT, "weights: are %s, not f32",
@@ -66,7 +66,7 @@ static rk_status take_weights(const rk_id_tensors *f, rk_ids *out) {
     return RK_OK;
 }
 
-static rk_status take_feature(rk_tensor_ids *m, int32_t feature, int64_t n, const rk_id_tensors *f) {
+static rk_status convert_feature(rk_tensor_ids *m, int32_t feature, int64_t n, const rk_id_tensors *f) {
     rk_ids *out = &m->ids[feature];
     int64_t **widened = &m->widened[2 * feature];
     size_t *capacities = &m->capacities[2 * feature];
@@ -75,25 +75,25 @@ static rk_status take_feature(rk_tensor_ids *m, int32_t feature, int64_t n, cons
     RK_TRY(check_tensor(f->ids, "ids", true));
     if (f->offsets) RK_TRY(check_tensor(f->offsets, "offsets", true));
     RK_TRY(check_shapes(f, n));
-    RK_TRY(widen(f->ids, &widened[0], &capacities[0], &out->ids));
+    RK_TRY(widen_to_i64(f->ids, &widened[0], &capacities[0], &out->ids));
     if (f->offsets) {
-        RK_TRY(widen(f->offsets, &widened[1], &capacities[1], &out->offsets));
+        RK_TRY(widen_to_i64(f->offsets, &widened[1], &capacities[1], &out->offsets));
         RK_FAIL_IF(out->offsets[n] > f->ids->shape[0], RK_INVALID_ARGUMENT,
                    "offsets: end at %lld, beyond %lld ids", (long long)out->offsets[n],
                    (long long)f->ids->shape[0]);
     } else {
         out->ids_per_sample = f->ids->n_dims == 2 ? f->ids->shape[1] : 1;
     }
-    return take_weights(f, out);
+    return convert_weights(f, out);
 }
 
 rk_status rk_tensor_ids_take(rk_tensor_ids *m, int32_t n_features, int64_t n, const rk_id_tensors *features,
                              const rk_ids **out) {
     RK_FAIL_IF(n < 0 || n == INT64_MAX || (n_features > 0 && !features), RK_INVALID_ARGUMENT,
                "ids are missing, or of a negative number of samples");
-    RK_TRY(allocate(m, n_features));
+    RK_TRY(allocate_lists(m, n_features));
     for (int32_t f = 0; f < n_features; f++) {
-        rk_status status = take_feature(m, f, n, &features[f]);
+        rk_status status = convert_feature(m, f, n, &features[f]);
         if (status != RK_OK) return rk_error_context(status, "feature %d", f);
     }
     *out = m->ids;
@@ -102,8 +102,8 @@ rk_status rk_tensor_ids_take(rk_tensor_ids *m, int32_t n_features, int64_t n, co
 
 /* ---- Features that stand one behind the other in the same tensors. */
 
-static rk_status take_keyed(rk_tensor_ids *m, int32_t n_features, int64_t n, int32_t n_keys,
-                            const rk_id_tensors *tensors, rk_ids *all) {
+static rk_status convert_keyed(rk_tensor_ids *m, int32_t n_features, int64_t n, int32_t n_keys,
+                               const rk_id_tensors *tensors, rk_ids *all) {
     const rk_tensor *ids = tensors->ids, *offsets = tensors->offsets;
     int64_t **widened = &m->widened[2 * n_features];
     size_t *capacities = &m->capacities[2 * n_features];
@@ -113,12 +113,12 @@ static rk_status take_keyed(rk_tensor_ids *m, int32_t n_features, int64_t n, int
     RK_FAIL_IF(n && n_keys > (INT64_MAX - 1) / n, RK_INVALID_ARGUMENT, "%d keys of %lld samples", (int)n_keys,
                (long long)n);
     RK_TRY(check_shapes(tensors, n * n_keys));
-    RK_TRY(widen(ids, &widened[0], &capacities[0], &all->ids));
-    RK_TRY(widen(offsets, &widened[1], &capacities[1], &all->offsets));
-    return take_weights(tensors, all);
+    RK_TRY(widen_to_i64(ids, &widened[0], &capacities[0], &all->ids));
+    RK_TRY(widen_to_i64(offsets, &widened[1], &capacities[1], &all->offsets));
+    return convert_weights(tensors, all);
 }
 
-static rk_status check_key(const rk_ids *all, int64_t n, int64_t n_ids, int32_t key, int32_t n_keys) {
+static rk_status check_key_offsets(const rk_ids *all, int64_t n, int64_t n_ids, int32_t key, int32_t n_keys) {
     RK_FAIL_IF(key < 0 || key >= n_keys, RK_INVALID_ARGUMENT, "key %d is none of %d", (int)key, (int)n_keys);
     int64_t begin = all->offsets[key * n], end = all->offsets[(key + 1) * n];
     RK_FAIL_IF(begin < 0 || begin > end || end > n_ids, RK_INVALID_ARGUMENT,
@@ -171,11 +171,11 @@ rk_status rk_tensor_ids_take_keyed(rk_tensor_ids *m, int32_t n_features, int64_t
                                    const rk_id_tensors *tensors, const int32_t *keys, const rk_ids **out) {
     RK_FAIL_IF(n < 0 || n == INT64_MAX || n_keys < 0 || !tensors || (n_features > 0 && !keys),
                RK_INVALID_ARGUMENT, "ids are missing, or of a negative number of samples or keys");
-    RK_TRY(allocate(m, n_features));
+    RK_TRY(allocate_lists(m, n_features));
     rk_ids all = {0};
-    RK_TRY(take_keyed(m, n_features, n, n_keys, tensors, &all));
+    RK_TRY(convert_keyed(m, n_features, n, n_keys, tensors, &all));
     for (int32_t f = 0; f < n_features; f++) {
-        rk_status status = check_key(&all, n, tensors->ids->shape[0], keys[f], n_keys);
+        rk_status status = check_key_offsets(&all, n, tensors->ids->shape[0], keys[f], n_keys);
         if (status != RK_OK) return rk_error_context(status, "feature %d", f);
         RK_TRY(rk_reserve(&m->widened[2 * f + 1], &m->capacities[2 * f + 1], (size_t)n + 1,
                           sizeof **m->widened));

@@ -15,17 +15,17 @@ void rk_store_no_cancel(rk_store *store, const atomic_bool *cancel) {
     (void)store, (void)cancel;
 }
 
-static rk_status begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
+static rk_status none_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
     (void)store, (void)n, (void)ids, (void)training;
     return RK_OK;
 }
 
-static void lookup_early(rk_store *store, rk_activation *activations) {
+static void none_lookup_early(rk_store *store, rk_activation *activations) {
     (void)store, (void)activations;
 }
 
-static void lookup(const rk_store *store, bool training, int32_t feature, int64_t first, int64_t last,
-                   const rk_activation *to) {
+static void none_lookup(const rk_store *store, bool training, int32_t feature, int64_t first, int64_t last,
+                        const rk_activation *to) {
     (void)store, (void)training, (void)feature, (void)first, (void)last, (void)to;
 }
 
@@ -38,23 +38,23 @@ void rk_store_no_piece(rk_store *store, size_t piece) {
     (void)store, (void)piece;
 }
 
-static rk_status backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
+static rk_status none_backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
     (void)store, (void)gradients, (void)known_finite;
     return RK_OK;
 }
 
-static rk_status end(rk_store *store, bool applies) {
+static rk_status none_end(rk_store *store, bool applies) {
     (void)store, (void)applies;
     return RK_OK;
 }
 
-static rk_status state(rk_store *store, rk_state_dict *out) {
+static rk_status none_state(rk_store *store, rk_state_dict *out) {
     (void)store, (void)out;
     return RK_OK;
 }
 
-static rk_status read_before_images(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
-                                    const void *records) {
+static rk_status none_read_before_images(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
+                                         const void *records) {
     (void)store, (void)n, (void)record_bytes, (void)records;
     return rk_error(RK_BAD_DATA, "'%s' belongs to a model with tables, but this model has none", name);
 }
@@ -64,11 +64,11 @@ rk_status rk_store_no_keys(rk_store *store, const rk_stored_keys *keys) {
     return RK_OK;
 }
 
-static void scale_learning_rate(rk_store *store, double factor) {
+static void none_scale_learning_rate(rk_store *store, double factor) {
     (void)store, (void)factor;
 }
 
-static uint64_t bytes(const rk_store *store) {
+static uint64_t none_bytes(const rk_store *store) {
     (void)store;
     return 0;
 }
@@ -83,7 +83,7 @@ rk_status rk_store_no_servers(rk_store *store, int64_t word) {
     return RK_OK;
 }
 
-static rk_status serve(rk_store *store, int64_t *word) {
+static rk_status none_serve(rk_store *store, int64_t *word) {
     (void)store, (void)word;
     return rk_error(RK_INVALID_ARGUMENT,
                     "the model has no tables, so embedding servers have nothing to do\nhint: remove "
@@ -92,27 +92,27 @@ static rk_status serve(rk_store *store, int64_t *word) {
 
 rk_store *rk_store_none(void) {
     static const rk_store_ops ops = {.free = rk_store_no_call,
-                                     .begin = begin,
+                                     .begin = none_begin,
                                      .wait = rk_store_nothing,
                                      .set_cancel_flag = rk_store_no_cancel,
-                                     .lookup_early = lookup_early,
-                                     .lookup = lookup,
+                                     .lookup_early = none_lookup_early,
+                                     .lookup = none_lookup,
                                      .n_pieces = rk_store_no_pieces,
                                      .update_piece = rk_store_no_piece,
                                      .complete = rk_store_no_call,
-                                     .backward = backward,
-                                     .end = end,
+                                     .backward = none_backward,
+                                     .end = none_end,
                                      .flush = rk_store_nothing,
                                      .reload = rk_store_no_call,
                                      .load_keys = rk_store_no_keys,
                                      .number_keys = rk_store_nothing,
-                                     .state = state,
-                                     .read_before_images = read_before_images,
-                                     .scale_learning_rate = scale_learning_rate,
-                                     .bytes = bytes,
+                                     .state = none_state,
+                                     .read_before_images = none_read_before_images,
+                                     .scale_learning_rate = none_scale_learning_rate,
+                                     .bytes = none_bytes,
                                      .count = rk_store_no_counts,
                                      .send_to_servers = rk_store_no_servers,
-                                     .serve = serve};
+                                     .serve = none_serve};
     static rk_store none = {&ops};
     return &none;
 }

@@ -5,7 +5,7 @@
 #include "export/onnx_model.h"
 
 /* What is not there weighs nothing in a softmax that something is in; and no NaN comes where nothing is. */
-static rk_onnx_value nothing(rk_onnx_model *m) {
+static rk_onnx_value lowest_score(rk_onnx_model *m) {
     return rk_onnx_constant_float(m, -FLT_MAX);
 }
 
@@ -53,7 +53,7 @@ rk_onnx_value rk_onnx_op_product_logit(rk_onnx_model *m, const rk_node *node) {
 }
 
 /* [batch, rows, heads * dim] as [batch, heads, rows, dim], or with rows last. */
-static rk_onnx_value heads_of(rk_onnx_model *m, const rk_node *node, int32_t k, bool rows_last) {
+static rk_onnx_value split_heads(rk_onnx_model *m, const rk_node *node, int32_t k, bool rows_last) {
     int64_t heads = node->options.count, rows = node->shape.rows;
     rk_onnx_value x =
         rk_onnx_reshape(m, rk_onnx_in(m, node, k), (int64_t[]){rows, heads, node->shape.cols / heads}, 3);
@@ -63,16 +63,16 @@ static rk_onnx_value heads_of(rk_onnx_model *m, const rk_node *node, int32_t k, 
 
 rk_onnx_value rk_onnx_op_attention(rk_onnx_model *m, const rk_node *node) {
     int64_t rows = node->shape.rows;
-    rk_onnx_value scores =
-                      rk_onnx_binary(m, "MatMul", heads_of(m, node, 0, false), heads_of(m, node, 1, true)),
+    rk_onnx_value scores = rk_onnx_binary(m, "MatMul", split_heads(m, node, 0, false),
+                                          split_heads(m, node, 1, true)),
                   there = -1;
     if (node->n_inputs > 3) {
         there = rk_onnx_binary(m, "Greater", rk_onnx_flat(m, node, 3), rk_onnx_constant_float(m, 0));
         rk_onnx_value columns = rk_onnx_reshape(m, there, (int64_t[]){1, 1, rows}, 3);
-        scores = rk_onnx_ternary(m, "Where", columns, scores, nothing(m));
+        scores = rk_onnx_ternary(m, "Where", columns, scores, lowest_score(m));
     }
     rk_onnx_value weights = rk_onnx_node_with_axis(m, "Softmax", &scores, 1, -1),
-                  y = rk_onnx_binary(m, "MatMul", weights, heads_of(m, node, 2, false));
+                  y = rk_onnx_binary(m, "MatMul", weights, split_heads(m, node, 2, false));
     if (node->n_inputs > 3) {
         there = rk_onnx_reshape(m, there, (int64_t[]){1, rows, 1}, 3);
         y = rk_onnx_ternary(m, "Where", there, y, rk_onnx_constant_float(m, 0));
@@ -93,7 +93,8 @@ rk_onnx_value rk_onnx_op_target_pairs(rk_onnx_model *m, const rk_node *node) {
 
 /* [batch, rows]: whether the length, a column of input k, is at least number 0, 1, ... of `numbers`, which is
  * freed. */
-static rk_onnx_value reaches(rk_onnx_model *m, const rk_node *node, int32_t k, float *numbers, int32_t rows) {
+static rk_onnx_value length_reaches(rk_onnx_model *m, const rk_node *node, int32_t k, float *numbers,
+                                    int32_t rows) {
     int32_t first = node->options.first;
     rk_onnx_value length = rk_onnx_slice(m, rk_onnx_flat(m, node, k), 1, first, first + 1),
                   constant = rk_onnx_constant_floats(&m->writer, numbers, (size_t)rows);
@@ -113,9 +114,9 @@ rk_onnx_value rk_onnx_op_attention_pool(rk_onnx_model *m, const rk_node *node) {
     float *numbers = new_numbers(m, rows);
     if (!numbers) return -1;
     for (int32_t r = 0; r < rows; r++) numbers[r] = (float)(r + 1);
-    rk_onnx_value there = reaches(m, node, 2, numbers, rows), w = rk_onnx_flat(m, node, 0);
+    rk_onnx_value there = length_reaches(m, node, 2, numbers, rows), w = rk_onnx_flat(m, node, 0);
     if (node->options.softmax) {
-        w = rk_onnx_ternary(m, "Where", there, w, nothing(m));
+        w = rk_onnx_ternary(m, "Where", there, w, lowest_score(m));
         w = rk_onnx_node_with_axis(m, "Softmax", &w, 1, -1);
     }
     w = rk_onnx_ternary(m, "Where", there, w, rk_onnx_constant_float(m, 0));
@@ -128,6 +129,6 @@ rk_onnx_value rk_onnx_op_mask(rk_onnx_model *m, const rk_node *node) {
     float *numbers = new_numbers(m, rows);
     if (!numbers) return -1;
     for (int32_t r = 0; r < rows; r++) numbers[r] = r < count ? 0 : (float)(r - count + 1);
-    rk_onnx_value there = rk_onnx_cast(m, reaches(m, node, 0, numbers, rows), RK_ONNX_F32);
+    rk_onnx_value there = rk_onnx_cast(m, length_reaches(m, node, 0, numbers, rows), RK_ONNX_F32);
     return rk_onnx_shaped(m, there, node->shape);
 }

@@ -6,14 +6,14 @@
 #include "export/onnx_model.h"
 
 /* Parameter k of a node. */
-static rk_onnx_value parameter(rk_onnx_model *m, const rk_node *node, int32_t k) {
+static rk_onnx_value parameter_of_node(rk_onnx_model *m, const rk_node *node, int32_t k) {
     const rk_parameter *p = rk_graph_parameter(m->model->graph, node->parameters[k]);
     return rk_onnx_parameter(m, p->name, p->rows, p->cols);
 }
 
 /* Of values of one row each, so in the shape of the flattened sample; [batch, all] as the node's own shape.
  */
-static rk_onnx_value unflat(rk_onnx_model *m, const rk_node *node, rk_onnx_value flat) {
+static rk_onnx_value restore_shape(rk_onnx_model *m, const rk_node *node, rk_onnx_value flat) {
     return node->shape.rows == 1 ? flat : rk_onnx_shaped(m, flat, node->shape);
 }
 
@@ -21,8 +21,8 @@ static rk_onnx_value unflat(rk_onnx_model *m, const rk_node *node, rk_onnx_value
 rk_onnx_value rk_onnx_op_linear(rk_onnx_model *m, const rk_node *node) {
     const rk_op_options *o = &node->options;
     rk_onnx_value x = o->by_row ? rk_onnx_in(m, node, 0) : rk_onnx_flat(m, node, 0);
-    x = rk_onnx_binary(m, "MatMul", x, parameter(m, node, 0));
-    if (!o->no_bias) x = rk_onnx_binary(m, "Add", x, parameter(m, node, 1));
+    x = rk_onnx_binary(m, "MatMul", x, parameter_of_node(m, node, 0));
+    if (!o->no_bias) x = rk_onnx_binary(m, "Add", x, parameter_of_node(m, node, 1));
     return o->relu ? rk_onnx_unary(m, "Relu", x) : x;
 }
 
@@ -51,7 +51,7 @@ rk_onnx_value rk_onnx_op_softmax(rk_onnx_model *m, const rk_node *node) {
     return rk_onnx_node_with_axis(m, "Softmax", &x, 1, -1);
 }
 
-static rk_onnx_value statistic(rk_onnx_model *m, const rk_node *node, int32_t k) {
+static rk_onnx_value running_statistic(rk_onnx_model *m, const rk_node *node, int32_t k) {
     rk_buffer name = {0};
     rk_buffer_printf(&name, "%s/%s", node->name, node->state_names[k]);
     if (m->writer.status == RK_OK) m->writer.status = name.status;
@@ -63,12 +63,12 @@ static rk_onnx_value statistic(rk_onnx_model *m, const rk_node *node, int32_t k)
 
 /* By the running statistics. */
 rk_onnx_value rk_onnx_op_batch_norm(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value x = rk_onnx_binary(m, "Sub", rk_onnx_flat(m, node, 0), statistic(m, node, 0)),
+    rk_onnx_value x = rk_onnx_binary(m, "Sub", rk_onnx_flat(m, node, 0), running_statistic(m, node, 0)),
                   epsilon = rk_onnx_constant_float(m, (float)node->options.epsilon),
-                  deviation =
-                      rk_onnx_unary(m, "Sqrt", rk_onnx_binary(m, "Add", statistic(m, node, 1), epsilon));
-    x = rk_onnx_binary(m, "Mul", rk_onnx_binary(m, "Div", x, deviation), parameter(m, node, 0));
-    return unflat(m, node, rk_onnx_binary(m, "Add", x, parameter(m, node, 1)));
+                  deviation = rk_onnx_unary(m, "Sqrt",
+                                            rk_onnx_binary(m, "Add", running_statistic(m, node, 1), epsilon));
+    x = rk_onnx_binary(m, "Mul", rk_onnx_binary(m, "Div", x, deviation), parameter_of_node(m, node, 0));
+    return restore_shape(m, node, rk_onnx_binary(m, "Add", x, parameter_of_node(m, node, 1)));
 }
 
 /* LayerNormalization's own scales are the same for all rows; gamma and beta may be a row's own. */
@@ -84,8 +84,8 @@ rk_onnx_value rk_onnx_op_layer_norm(rk_onnx_model *m, const rk_node *node) {
                               rk_onnx_constant_floats(&m->writer, ones, (size_t)cols)};
     rk_free(ones);
     rk_onnx_value x = rk_onnx_node(&m->writer, "LayerNormalization", inputs, 2, attributes, 2);
-    return rk_onnx_binary(m, "Add", rk_onnx_binary(m, "Mul", x, parameter(m, node, 0)),
-                          parameter(m, node, 1));
+    return rk_onnx_binary(m, "Add", rk_onnx_binary(m, "Mul", x, parameter_of_node(m, node, 0)),
+                          parameter_of_node(m, node, 1));
 }
 
 /* Of training alone. */
@@ -131,13 +131,14 @@ rk_onnx_value rk_onnx_op_sum_all(rk_onnx_model *m, const rk_node *node) {
 }
 
 rk_onnx_value rk_onnx_op_bias(rk_onnx_model *m, const rk_node *node) {
-    return unflat(m, node, rk_onnx_binary(m, "Add", rk_onnx_flat(m, node, 0), parameter(m, node, 0)));
+    return restore_shape(m, node,
+                         rk_onnx_binary(m, "Add", rk_onnx_flat(m, node, 0), parameter_of_node(m, node, 0)));
 }
 
 rk_onnx_value rk_onnx_op_constant(rk_onnx_model *m, const rk_node *node) {
     rk_onnx_value shape[] = {rk_onnx_dynamic_batch_size(m),
                              rk_onnx_constant_ints(&m->writer, (int64_t[]){node->shape.cols}, 1)};
-    return rk_onnx_binary(m, "Expand", parameter(m, node, 0),
+    return rk_onnx_binary(m, "Expand", parameter_of_node(m, node, 0),
                           rk_onnx_node_with_axis(m, "Concat", shape, 2, 0));
 }
 
@@ -158,7 +159,7 @@ rk_onnx_value rk_onnx_op_transpose(rk_onnx_model *m, const rk_node *node) {
 rk_onnx_value rk_onnx_op_number_vectors(rk_onnx_model *m, const rk_node *node) {
     int64_t n = node->shape.rows;
     rk_onnx_value x = rk_onnx_reshape(m, rk_onnx_in(m, node, 0), (int64_t[]){n, 1}, 2);
-    return rk_onnx_shaped(m, rk_onnx_binary(m, "Mul", x, parameter(m, node, 0)), node->shape);
+    return rk_onnx_shaped(m, rk_onnx_binary(m, "Mul", x, parameter_of_node(m, node, 0)), node->shape);
 }
 
 static rk_onnx_value twice_sigmoid(rk_onnx_model *m, rk_onnx_value g) {
@@ -168,15 +169,17 @@ static rk_onnx_value twice_sigmoid(rk_onnx_model *m, rk_onnx_value g) {
 rk_onnx_value rk_onnx_op_gate(rk_onnx_model *m, const rk_node *node) {
     if (node->n_inputs > 1)
         return rk_onnx_binary(m, "Mul", rk_onnx_in(m, node, 0), twice_sigmoid(m, rk_onnx_in(m, node, 1)));
-    rk_onnx_value factors = twice_sigmoid(m, parameter(m, node, 0));
-    return unflat(m, node, rk_onnx_binary(m, "Mul", rk_onnx_flat(m, node, 0), factors));
+    rk_onnx_value factors = twice_sigmoid(m, parameter_of_node(m, node, 0));
+    return restore_shape(m, node, rk_onnx_binary(m, "Mul", rk_onnx_flat(m, node, 0), factors));
 }
 
 rk_onnx_value rk_onnx_op_cross_v1(rk_onnx_model *m, const rk_node *node) {
     rk_onnx_value x0 = rk_onnx_flat(m, node, 0), x = rk_onnx_flat(m, node, 1),
-                  dot = rk_onnx_reduce_sum(m, rk_onnx_binary(m, "Mul", x, parameter(m, node, 0)), 1, true),
-                  y = rk_onnx_binary(m, "Add", rk_onnx_binary(m, "Mul", x0, dot), parameter(m, node, 1));
-    return unflat(m, node, rk_onnx_binary(m, "Add", y, x));
+                  dot = rk_onnx_reduce_sum(m, rk_onnx_binary(m, "Mul", x, parameter_of_node(m, node, 0)), 1,
+                                           true),
+                  y = rk_onnx_binary(m, "Add", rk_onnx_binary(m, "Mul", x0, dot),
+                                     parameter_of_node(m, node, 1));
+    return restore_shape(m, node, rk_onnx_binary(m, "Add", y, x));
 }
 
 rk_onnx_value rk_onnx_op_cin(rk_onnx_model *m, const rk_node *node) {
@@ -186,8 +189,8 @@ rk_onnx_value rk_onnx_op_cin(rk_onnx_model *m, const rk_node *node) {
                   x = rk_onnx_unsqueeze(m, rk_onnx_rows(m, node, 1), 3),
                   products = rk_onnx_reshape(m, rk_onnx_binary(m, "Mul", x, x0),
                                              (int64_t[]){node->shape.rows, maps * fields}, 2),
-                  y = rk_onnx_binary(m, "MatMul", products, parameter(m, node, 0));
-    y = rk_onnx_binary(m, "Add", y, parameter(m, node, 1));
+                  y = rk_onnx_binary(m, "MatMul", products, parameter_of_node(m, node, 0));
+    y = rk_onnx_binary(m, "Add", y, parameter_of_node(m, node, 1));
     return node->shape.rows > 1 ? y : rk_onnx_shaped(m, y, node->shape);
 }
 

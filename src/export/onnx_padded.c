@@ -3,8 +3,8 @@
 
 /* 1 for an id that counts or its weight, else 0: [batch, n]. Weights that are not above 0 count where
  * !positive. */
-static rk_onnx_value weights_of(rk_onnx_model *m, const rk_onnx_feature *feature, bool weighted,
-                                bool positive, rk_onnx_value valid) {
+static rk_onnx_value weights_of_ids(rk_onnx_model *m, const rk_onnx_feature *feature, bool weighted,
+                                    bool positive, rk_onnx_value valid) {
     if (!weighted) return rk_onnx_cast(m, valid, RK_ONNX_F32);
     rk_onnx_value zero = rk_onnx_constant_float(m, 0);
     if (positive)
@@ -12,12 +12,12 @@ static rk_onnx_value weights_of(rk_onnx_model *m, const rk_onnx_feature *feature
     return rk_onnx_ternary(m, "Where", valid, feature->weights, zero);
 }
 
-static rk_onnx_value is_valid(rk_onnx_model *m, rk_onnx_value ids) {
+static rk_onnx_value ids_are_valid(rk_onnx_model *m, rk_onnx_value ids) {
     return rk_onnx_binary(m, "GreaterOrEqual", ids, rk_onnx_constant_int(&m->writer, 0));
 }
 
 /* Rows [batch, n, dim]; of an id that is none those of id 0. */
-static rk_onnx_value rows_of(rk_onnx_model *m, int32_t f, rk_onnx_value ids, rk_onnx_value valid) {
+static rk_onnx_value rows_of_ids(rk_onnx_model *m, int32_t f, rk_onnx_value ids, rk_onnx_value valid) {
     ids = rk_onnx_ternary(m, "Where", valid, ids, rk_onnx_constant_int(&m->writer, 0));
     return rk_onnx_table_lookup(m, m->collection.table_of[f], ids, 2);
 }
@@ -27,9 +27,9 @@ rk_onnx_value rk_onnx_padded_sums(rk_onnx_model *m, int32_t f) {
     int32_t source = m->model->lookups[f].source;
     const rk_onnx_feature *feature = rk_onnx_feature_of(m, source);
     bool divides = combiner != RK_COMBINER_SUM;
-    rk_onnx_value valid = is_valid(m, feature->ids),
-                  w = weights_of(m, feature, rk_onnx_is_weighted(m, source), divides, valid),
-                  rows = rows_of(m, f, feature->ids, valid);
+    rk_onnx_value valid = ids_are_valid(m, feature->ids),
+                  w = weights_of_ids(m, feature, rk_onnx_is_weighted(m, source), divides, valid),
+                  rows = rows_of_ids(m, f, feature->ids, valid);
     rows = rk_onnx_binary(m, "Mul", rows, rk_onnx_unsqueeze(m, w, 2));
     rk_onnx_value sums = rk_onnx_reduce_sum(m, rows, 1, false);
     if (!divides) return sums;
@@ -55,11 +55,13 @@ static rk_onnx_value sequence_ids(rk_onnx_model *m, int32_t f) {
 
 rk_onnx_value rk_onnx_padded_sequence(rk_onnx_model *m, int32_t f) {
     int64_t width = rk_collection_config_width(&m->collection, f);
-    rk_onnx_value ids = sequence_ids(m, f), valid = is_valid(m, ids), rows = rows_of(m, f, ids, valid);
+    rk_onnx_value ids = sequence_ids(m, f), valid = ids_are_valid(m, ids),
+                  rows = rows_of_ids(m, f, ids, valid);
     rows = rk_onnx_ternary(m, "Where", rk_onnx_unsqueeze(m, valid, 2), rows, rk_onnx_constant_float(m, 0));
     return rk_onnx_reshape(m, rows, &width, 1);
 }
 
 rk_onnx_value rk_onnx_padded_lengths(rk_onnx_model *m, int32_t f) {
-    return rk_onnx_reduce_sum(m, rk_onnx_cast(m, is_valid(m, sequence_ids(m, f)), RK_ONNX_I64), 1, false);
+    return rk_onnx_reduce_sum(m, rk_onnx_cast(m, ids_are_valid(m, sequence_ids(m, f)), RK_ONNX_I64), 1,
+                              false);
 }

@@ -80,14 +80,14 @@ rk_onnx_value rk_onnx_ids_of_values(rk_onnx_model *m, int32_t source, const char
 }
 
 /* sign(x) log(1 + |x|) */
-static rk_onnx_value log1p_of(rk_onnx_model *m, rk_onnx_value x) {
+static rk_onnx_value signed_log1p(rk_onnx_model *m, rk_onnx_value x) {
     rk_onnx_value above =
         rk_onnx_binary(m, "Add", rk_onnx_unary(m, "Abs", x), rk_onnx_constant_double(&m->writer, 1));
     return rk_onnx_binary(m, "Mul", rk_onnx_unary(m, "Sign", x), rk_onnx_unary(m, "Log", above));
 }
 
 /* [batch, width]; a NaN is the default, or becomes 0 where there is none. */
-static rk_onnx_value dense_of(rk_onnx_model *m, const rk_fitted_feature *fitted) {
+static rk_onnx_value transform_dense(rk_onnx_model *m, const rk_fitted_feature *fitted) {
     const rk_data_feature *f = fitted->feature;
     rk_onnx_dim dims[] = {{.name = "batch"}, {.size = f->width}};
     rk_buffer name = {0};
@@ -102,7 +102,7 @@ static rk_onnx_value dense_of(rk_onnx_model *m, const rk_fitted_feature *fitted)
         f->default_value && rk_parse_f64((rk_span){f->default_value, strlen(f->default_value)}, &missing);
     rk_onnx_value filler = rk_onnx_constant_double(&m->writer, missing);
     x = rk_onnx_ternary(m, "Where", is_missing, filler, x);
-    if (f->log1p) x = log1p_of(m, x);
+    if (f->log1p) x = signed_log1p(m, x);
     if (f->normalize) {
         x = rk_onnx_binary(m, "Sub", x, rk_onnx_constant_double(&m->writer, fitted->mean));
         x = rk_onnx_binary(m, "Div", x, rk_onnx_constant_double(&m->writer, fitted->deviation));
@@ -122,7 +122,7 @@ rk_onnx_value rk_onnx_dense_of_values(rk_onnx_model *m) {
         rk_fitted_feature fitted = rk_transforms_fitted(transforms, i);
         if (!fitted.feature->dense) continue;
         m->writer.scope = fitted.feature->name;
-        parts[n++] = dense_of(m, &fitted);
+        parts[n++] = transform_dense(m, &fitted);
     }
     m->writer.scope = before;
     rk_onnx_value value = n == 1 ? parts[0] : rk_onnx_node_with_axis(m, "Concat", parts, n, 1);

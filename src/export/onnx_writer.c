@@ -24,12 +24,12 @@ void rk_onnx_release(rk_onnx_writer *w) {
     *w = (rk_onnx_writer){0};
 }
 
-static void put_text(rk_buffer *out, uint32_t field, const char *text) {
+static void write_text(rk_buffer *out, uint32_t field, const char *text) {
     rk_wire_put_bytes(out, field, text, strlen(text));
 }
 
 /* The message as a field of another one; it is empty afterwards. */
-static void put_message(rk_buffer *out, uint32_t field, rk_buffer *message) {
+static void write_message(rk_buffer *out, uint32_t field, rk_buffer *message) {
     if (message->status == RK_OK)
         rk_wire_put_bytes(out, field, message->data, message->n_bytes);
     else if (out->status == RK_OK)
@@ -38,14 +38,14 @@ static void put_message(rk_buffer *out, uint32_t field, rk_buffer *message) {
     *message = (rk_buffer){0};
 }
 
-static void put_pair(rk_buffer *out, uint32_t field, const char *key, const char *value) {
+static void write_key_value(rk_buffer *out, uint32_t field, const char *key, const char *value) {
     rk_buffer pair = {0};
-    put_text(&pair, 1, key);
-    put_text(&pair, 2, value);
-    put_message(out, field, &pair);
+    write_text(&pair, 1, key);
+    write_text(&pair, 2, value);
+    write_message(out, field, &pair);
 }
 
-static rk_status take_name(rk_onnx_writer *w, const char *name) {
+static rk_status claim_name(rk_onnx_writer *w, const char *name) {
     char *own;
     if (rk_name_map_find(&w->numbers, name) >= 0) {
         rk_error(RK_UNSUPPORTED, "two values of the ONNX model are named '%s'", name);
@@ -59,7 +59,7 @@ static rk_status take_name(rk_onnx_writer *w, const char *name) {
 }
 
 static rk_onnx_value new_value(rk_onnx_writer *w, const char *name) {
-    if (w->status == RK_OK) w->status = take_name(w, name);
+    if (w->status == RK_OK) w->status = claim_name(w, name);
     return w->status == RK_OK ? (rk_onnx_value)w->n_names - 1 : -1;
 }
 
@@ -73,37 +73,37 @@ static rk_onnx_value new_made_value(rk_onnx_writer *w, const char *what) {
     return value;
 }
 
-static void put_value_info(rk_buffer *out, uint32_t field, const char *name, rk_onnx_type type,
-                           const rk_onnx_dim *dims, size_t n_dims) {
+static void write_value_info(rk_buffer *out, uint32_t field, const char *name, rk_onnx_type type,
+                             const rk_onnx_dim *dims, size_t n_dims) {
     rk_buffer shape = {0}, tensor = {0}, wrapped = {0}, info = {0};
     for (size_t d = 0; d < n_dims; d++) {
         rk_buffer dim = {0};
         if (dims[d].name)
-            put_text(&dim, 2, dims[d].name);
+            write_text(&dim, 2, dims[d].name);
         else
             rk_wire_put_number(&dim, 1, (uint64_t)dims[d].size);
-        put_message(&shape, 1, &dim);
+        write_message(&shape, 1, &dim);
     }
     rk_wire_put_number(&tensor, 1, type);
-    put_message(&tensor, 2, &shape);
-    put_message(&wrapped, 1, &tensor);
-    put_text(&info, 1, name);
-    put_message(&info, 2, &wrapped);
-    put_message(out, field, &info);
+    write_message(&tensor, 2, &shape);
+    write_message(&wrapped, 1, &tensor);
+    write_text(&info, 1, name);
+    write_message(&info, 2, &wrapped);
+    write_message(out, field, &info);
 }
 
 rk_onnx_value rk_onnx_input(rk_onnx_writer *w, const char *name, rk_onnx_type type, const rk_onnx_dim *dims,
                             size_t n_dims) {
     rk_onnx_value value = new_value(w, name);
-    if (value >= 0) put_value_info(&w->inputs, 11, name, type, dims, n_dims);
+    if (value >= 0) write_value_info(&w->inputs, 11, name, type, dims, n_dims);
     return value;
 }
 
-static void put_tensor_head(rk_buffer *tensor, const char *name, rk_onnx_type type, const int64_t *dims,
-                            size_t n_dims) {
+static void write_tensor_head(rk_buffer *tensor, const char *name, rk_onnx_type type, const int64_t *dims,
+                              size_t n_dims) {
     for (size_t d = 0; d < n_dims; d++) rk_wire_put_number(tensor, 1, (uint64_t)dims[d]);
     rk_wire_put_number(tensor, 2, type);
-    put_text(tensor, 8, name);
+    write_text(tensor, 8, name);
 }
 
 rk_onnx_value rk_onnx_external(rk_onnx_writer *w, const char *name, rk_onnx_type type, const int64_t *dims,
@@ -112,26 +112,26 @@ rk_onnx_value rk_onnx_external(rk_onnx_writer *w, const char *name, rk_onnx_type
     if (value < 0) return value;
     rk_buffer tensor = {0};
     char number[24];
-    put_tensor_head(&tensor, name, type, dims, n_dims);
-    put_pair(&tensor, 13, "location", place.file);
+    write_tensor_head(&tensor, name, type, dims, n_dims);
+    write_key_value(&tensor, 13, "location", place.file);
     snprintf(number, sizeof number, "%" PRIu64, place.begin);
-    put_pair(&tensor, 13, "offset", number);
+    write_key_value(&tensor, 13, "offset", number);
     snprintf(number, sizeof number, "%" PRIu64, place.n_bytes);
-    put_pair(&tensor, 13, "length", number);
+    write_key_value(&tensor, 13, "length", number);
     rk_wire_put_number(&tensor, 14, EXTERNAL);
-    put_message(&w->initializers, 5, &tensor);
+    write_message(&w->initializers, 5, &tensor);
     return value;
 }
 
 /* Numbers in the file are little endian, as this machine's are. */
-static void put_constant(rk_onnx_writer *w, rk_onnx_value value, rk_onnx_type type, size_t n_dims,
-                         const void *data, size_t n, size_t bytes) {
+static void write_constant(rk_onnx_writer *w, rk_onnx_value value, rk_onnx_type type, size_t n_dims,
+                           const void *data, size_t n, size_t bytes) {
     rk_buffer tensor = {0};
     int64_t dim = (int64_t)n;
     if (value < 0) return;
-    put_tensor_head(&tensor, w->names[value], type, &dim, n_dims);
+    write_tensor_head(&tensor, w->names[value], type, &dim, n_dims);
     rk_wire_put_bytes(&tensor, 9, data, n * bytes);
-    put_message(&w->initializers, 5, &tensor);
+    write_message(&w->initializers, 5, &tensor);
 }
 
 static rk_onnx_value int_constant(rk_onnx_writer *w, size_t n_dims, const int64_t *values, size_t n) {
@@ -144,7 +144,7 @@ static rk_onnx_value int_constant(rk_onnx_writer *w, size_t n_dims, const int64_
     if (w->status == RK_OK) value = (rk_onnx_value)rk_name_map_find(&w->numbers, name.data);
     if (w->status == RK_OK && value < 0) {
         value = new_value(w, name.data);
-        put_constant(w, value, RK_ONNX_I64, n_dims, values, n, sizeof *values);
+        write_constant(w, value, RK_ONNX_I64, n_dims, values, n, sizeof *values);
     }
     rk_buffer_release(&name);
     return value;
@@ -160,29 +160,29 @@ rk_onnx_value rk_onnx_constant_int(rk_onnx_writer *w, int64_t value) {
 
 rk_onnx_value rk_onnx_constant_floats(rk_onnx_writer *w, const float *values, size_t n) {
     rk_onnx_value value = new_made_value(w, "floats");
-    put_constant(w, value, RK_ONNX_F32, 1, values, n, sizeof *values);
+    write_constant(w, value, RK_ONNX_F32, 1, values, n, sizeof *values);
     return value;
 }
 
 rk_onnx_value rk_onnx_constant_double(rk_onnx_writer *w, double number) {
     rk_onnx_value value = new_made_value(w, "double");
-    put_constant(w, value, RK_ONNX_F64, 0, &number, 1, sizeof number);
+    write_constant(w, value, RK_ONNX_F64, 0, &number, 1, sizeof number);
     return value;
 }
 
 rk_onnx_value rk_onnx_constant_doubles(rk_onnx_writer *w, const double *values, size_t n) {
     rk_onnx_value value = new_made_value(w, "doubles");
-    put_constant(w, value, RK_ONNX_F64, 1, values, n, sizeof *values);
+    write_constant(w, value, RK_ONNX_F64, 1, values, n, sizeof *values);
     return value;
 }
 
-static void put_attribute(rk_buffer *node, const rk_onnx_attribute *a) {
+static void write_attribute(rk_buffer *node, const rk_onnx_attribute *a) {
     static const int types[] = {[RK_ONNX_INT] = ATTRIBUTE_INT,
                                 [RK_ONNX_INTS] = ATTRIBUTE_INTS,
                                 [RK_ONNX_FLOAT] = ATTRIBUTE_FLOAT,
                                 [RK_ONNX_TEXTS] = ATTRIBUTE_STRINGS};
     rk_buffer attribute = {0};
-    put_text(&attribute, 1, a->name);
+    write_text(&attribute, 1, a->name);
     if (a->kind == RK_ONNX_INT) rk_wire_put_number(&attribute, 3, (uint64_t)a->number);
     for (size_t i = 0; i < a->n_numbers && a->numbers; i++)
         rk_wire_put_number(&attribute, 8, (uint64_t)a->numbers[i]);
@@ -193,34 +193,34 @@ static void put_attribute(rk_buffer *node, const rk_onnx_attribute *a) {
         rk_buffer_append(&attribute, &a->real, sizeof a->real);
     }
     rk_wire_put_number(&attribute, 20, (uint64_t)types[a->kind]);
-    put_message(node, 5, &attribute);
+    write_message(node, 5, &attribute);
 }
 
 /* domain: of the operator; NULL: ONNX's own. */
-static void put_node(rk_onnx_writer *w, const char *domain, const char *op, const rk_onnx_value *inputs,
-                     size_t n_inputs, const char *output, const rk_onnx_attribute *attributes,
-                     size_t n_attributes) {
+static void write_node(rk_onnx_writer *w, const char *domain, const char *op, const rk_onnx_value *inputs,
+                       size_t n_inputs, const char *output, const rk_onnx_attribute *attributes,
+                       size_t n_attributes) {
     rk_buffer node = {0};
-    for (size_t i = 0; i < n_inputs; i++) put_text(&node, 1, w->names[inputs[i]]);
-    put_text(&node, 2, output);
-    put_text(&node, 3, output);
-    put_text(&node, 4, op);
-    if (domain) put_text(&node, 7, domain);
-    for (size_t i = 0; i < n_attributes; i++) put_attribute(&node, &attributes[i]);
-    put_message(&w->nodes, 1, &node);
+    for (size_t i = 0; i < n_inputs; i++) write_text(&node, 1, w->names[inputs[i]]);
+    write_text(&node, 2, output);
+    write_text(&node, 3, output);
+    write_text(&node, 4, op);
+    if (domain) write_text(&node, 7, domain);
+    for (size_t i = 0; i < n_attributes; i++) write_attribute(&node, &attributes[i]);
+    write_message(&w->nodes, 1, &node);
 }
 
 rk_onnx_value rk_onnx_node(rk_onnx_writer *w, const char *op, const rk_onnx_value *inputs, size_t n_inputs,
                            const rk_onnx_attribute *attributes, size_t n_attributes) {
     rk_onnx_value value = new_made_value(w, op);
-    if (value >= 0) put_node(w, NULL, op, inputs, n_inputs, w->names[value], attributes, n_attributes);
+    if (value >= 0) write_node(w, NULL, op, inputs, n_inputs, w->names[value], attributes, n_attributes);
     return value;
 }
 
 rk_onnx_value rk_onnx_ml_node(rk_onnx_writer *w, const char *op, const rk_onnx_value *inputs, size_t n_inputs,
                               const rk_onnx_attribute *attributes, size_t n_attributes) {
     rk_onnx_value value = new_made_value(w, op);
-    if (value >= 0) put_node(w, ml, op, inputs, n_inputs, w->names[value], attributes, n_attributes);
+    if (value >= 0) write_node(w, ml, op, inputs, n_inputs, w->names[value], attributes, n_attributes);
     w->uses_ml = true;
     return value;
 }
@@ -228,8 +228,8 @@ rk_onnx_value rk_onnx_ml_node(rk_onnx_writer *w, const char *op, const rk_onnx_v
 void rk_onnx_output(rk_onnx_writer *w, rk_onnx_value value, const char *name, rk_onnx_type type,
                     const rk_onnx_dim *dims, size_t n_dims) {
     if (new_value(w, name) < 0) return;
-    put_node(w, NULL, "Identity", &value, 1, name, NULL, 0);
-    put_value_info(&w->outputs, 12, name, type, dims, n_dims);
+    write_node(w, NULL, "Identity", &value, 1, name, NULL, 0);
+    write_value_info(&w->outputs, 12, name, type, dims, n_dims);
 }
 
 static rk_status first_failure(const rk_onnx_writer *w) {
@@ -242,21 +242,21 @@ rk_status rk_onnx_finish(rk_onnx_writer *w, const char *name, rk_buffer *out) {
     rk_buffer graph = {0}, set = {0};
     RK_TRY(first_failure(w));
     rk_buffer_append(&graph, w->nodes.data, w->nodes.n_bytes);
-    put_text(&graph, 2, name);
+    write_text(&graph, 2, name);
     rk_buffer_append(&graph, w->initializers.data, w->initializers.n_bytes);
     rk_buffer_append(&graph, w->inputs.data, w->inputs.n_bytes);
     rk_buffer_append(&graph, w->outputs.data, w->outputs.n_bytes);
     rk_wire_put_number(out, 1, IR_VERSION);
-    put_text(out, 2, "reckon");
-    put_text(out, 3, rk_version());
-    put_message(out, 7, &graph);
-    put_text(&set, 1, ""); /* ONNX's own operators */
+    write_text(out, 2, "reckon");
+    write_text(out, 3, rk_version());
+    write_message(out, 7, &graph);
+    write_text(&set, 1, ""); /* ONNX's own operators */
     rk_wire_put_number(&set, 2, OPERATOR_SET);
-    put_message(out, 8, &set);
+    write_message(out, 8, &set);
     if (w->uses_ml) {
-        put_text(&set, 1, ml);
+        write_text(&set, 1, ml);
         rk_wire_put_number(&set, 2, ML_OPERATOR_SET);
-        put_message(out, 8, &set);
+        write_message(out, 8, &set);
     }
     return out->status;
 }

@@ -10,7 +10,7 @@
 #include "train/evaluate/evaluation_rankings.h"
 
 /* Pairs of items that may be recommended, as places: ascending, as ids are. */
-static rk_status exclude(rk_recommendable *r) {
+static rk_status collect_excluded_pairs(rk_recommendable *r) {
     const rk_interactions *x = r->left_out;
     if (!x) return RK_OK;
     RK_TRY(rk_alloc((size_t)x->offsets[x->n_users], sizeof *r->excluded, &r->excluded));
@@ -33,7 +33,7 @@ rk_status rk_recommendable_make(const rk_predictor *p, const rk_recommend_option
     RK_TRY(status);
     RK_TRY(rk_item_choice_make(p, o, r->known, &r->items));
     if (!o->with_known) RK_TRY(rk_known_pairs(c, "test", &r->left_out));
-    return exclude(r);
+    return collect_excluded_pairs(r);
 }
 
 void rk_recommendable_release(rk_recommendable *r) {
@@ -67,7 +67,7 @@ static rk_status read_vectors(rk_item_catalog *c, const rk_predictor *p) {
     return rk_item_index_create(vectors, n, c->dim, &c->index);
 }
 
-static rk_status fill(rk_item_catalog *c, const rk_predictor *p, const rk_recommend_options *o) {
+static rk_status fill_catalog(rk_item_catalog *c, const rk_predictor *p, const rk_recommend_options *o) {
     RK_TRY(rk_recommendable_make(p, o, &c->from));
     rk_user_rows_init(p, c->from.known, &c->users);
     c->dim = rk_model_vector_dim(p->model);
@@ -85,7 +85,7 @@ rk_status rk_item_catalog_create(rk_predictor *p, const rk_recommend_options *op
     RK_FAIL_IF(rk_comm_size(p->comm) > 1, RK_UNSUPPORTED,
                "a catalog of items is one process's, not several ranks'");
     RK_TRY(rk_alloc(1, sizeof *c, &c));
-    RK_ON_POOL(p->pool, status = fill(c, p, &o));
+    RK_ON_POOL(p->pool, status = fill_catalog(c, p, &o));
     if (status == RK_OK)
         *out = c;
     else
@@ -155,7 +155,8 @@ static rk_status check_lists(const rk_item_catalog *c, const rk_item_search *o, 
     return RK_OK;
 }
 
-static const int64_t *put_ids(const rk_item_choice *items, const int64_t *places, int64_t n, int64_t *ids) {
+static const int64_t *copy_item_ids(const rk_item_choice *items, const int64_t *places, int64_t n,
+                                    int64_t *ids) {
     for (int64_t i = 0; i < n; i++) ids[i] = items->ids[places[i]];
     return ids;
 }
@@ -173,10 +174,10 @@ static rk_status search_index(const rk_item_catalog *c, rk_session *s, const rk_
     RK_TRY(rk_reserve(&s->bags, &s->bags_capacity, (size_t)(n_only + n_excluded) + 1, sizeof *s->bags));
     rk_ids excluded = o->excluded ? *o->excluded : (rk_ids){0};
     if (o->excluded) {
-        excluded.ids = put_ids(items, o->excluded->ids, n_excluded, s->bags);
+        excluded.ids = copy_item_ids(items, o->excluded->ids, n_excluded, s->bags);
         options.excluded = &excluded;
     }
-    options.ids = o->only ? put_ids(items, o->only, n_only, s->bags + n_excluded) : items->ids;
+    options.ids = o->only ? copy_item_ids(items, o->only, n_only, s->bags + n_excluded) : items->ids;
     options.n_ids = o->only ? n_only : items->n;
     const rk_index_search_call call = {.index = c->by_index.index,
                                        .options = &options,
@@ -191,8 +192,8 @@ static rk_status search_index(const rk_item_catalog *c, rk_session *s, const rk_
     return RK_OK;
 }
 
-static rk_status retrieve(const rk_item_catalog *c, rk_session *s, const struct ArrowSchema *schema,
-                          const struct ArrowArray *columns, const rk_item_search *o) {
+static rk_status retrieve_items(const rk_item_catalog *c, rk_session *s, const struct ArrowSchema *schema,
+                                const struct ArrowArray *columns, const rk_item_search *o) {
     int64_t n;
     RK_TRY(rk_session_check_search(s, c->dim, c->from.items.n, o->k));
     RK_TRY(rk_session_read_users(s, schema, columns, &n));
@@ -209,7 +210,7 @@ rk_status rk_item_catalog_retrieve(const rk_item_catalog *c, rk_session *s, cons
     RK_TRY(rk_options_take(&o, sizeof o, search, RK_SIZE_WITH(rk_item_search, n_only), "rk_item_search"));
     RK_FAIL_IF(o.k < 1, RK_INVALID_ARGUMENT, "k must be 1 or more, not %d", o.k);
     rk_threads_before before = rk_session_begin(s);
-    RK_TRY(rk_session_end(before, retrieve(c, s, schema, columns, &o)));
+    RK_TRY(rk_session_end(before, retrieve_items(c, s, schema, columns, &o)));
     rk_session_copy_found(s, columns->length * o.k, items, scores);
     return RK_OK;
 }

@@ -28,7 +28,7 @@ rk_status rk_predictor_check_same(const rk_predictor *p, const char *text) {
     return rk_comm_agree(p->comm, status);
 }
 
-static rk_status find(rk_predictor *p, const char *path) {
+static rk_status find_model_directory(rk_predictor *p, const char *path) {
     RK_TRY(rk_predictor_check_same(p, path));
     if (rk_comm_agree(p->comm, rk_is_export(path) ? RK_OK : RK_NOT_FOUND) == RK_OK)
         return rk_comm_agree(p->comm, rk_strdup(path, &p->path));
@@ -97,20 +97,20 @@ static rk_status load_config(rk_predictor *p, const rk_predictor_options *o) {
     return RK_OK;
 }
 
-static rk_status load(rk_predictor *p, const rk_predictor_options *o) {
+static rk_status load_predictor(rk_predictor *p, const rk_predictor_options *o) {
     RK_TRY(rk_comm_agree(p->comm, load_config(p, o)));
     return load_model(p, o->device);
 }
 
 /* Whether a run that trains beside has removed the checkpoint while it was read, or an export was replaced;
  * the same on all ranks. */
-static bool has_changed(const rk_predictor *p, rk_file_identity before) {
+static bool has_model_changed(const rk_predictor *p, rk_file_identity before) {
     rk_file_identity now = rk_file_identify(p->path);
     bool same = now.inode && now.device == before.device && now.inode == before.inode;
     return rk_comm_agree(p->comm, rk_predictor_is_first(p) && !same ? RK_BUSY : RK_OK) == RK_BUSY;
 }
 
-static void forget(rk_predictor *p) {
+static void release_model(rk_predictor *p) {
     rk_model_free(p->model);
     rk_config_free(p->config);
     rk_free(p->path);
@@ -122,11 +122,11 @@ static void forget(rk_predictor *p) {
 static rk_status find_and_load(rk_predictor *p, const char *path, const rk_predictor_options *o) {
     enum { TRIES = 100 };
     for (int i = 0;; i++) {
-        RK_TRY(find(p, path));
+        RK_TRY(find_model_directory(p, path));
         rk_file_identity before = rk_file_identify(p->path);
-        rk_status status = load(p, o);
-        if (status == RK_PEER_LOST || i == TRIES || !has_changed(p, before)) return status;
-        forget(p);
+        rk_status status = load_predictor(p, o);
+        if (status == RK_PEER_LOST || i == TRIES || !has_model_changed(p, before)) return status;
+        release_model(p);
     }
 }
 
@@ -161,25 +161,25 @@ done:
 void rk_predictor_free(rk_predictor *p) {
     if (!p) return;
     rk_evaluation_release(&p->evaluation);
-    forget(p);
+    release_model(p);
     rk_comm_free(p->self);
     rk_free(p);
 }
 
-static rk_row_source *source_of(const rk_predictor *p) {
+static rk_row_source *row_source_of(const rk_predictor *p) {
     rk_row_source *source = rk_embeddings_source(rk_model_embeddings(p->model));
     return rk_row_source_fetches(source) ? source : NULL;
 }
 bool rk_predictor_rows_available(const rk_predictor *p) {
-    const rk_row_source *source = source_of(p);
+    const rk_row_source *source = row_source_of(p);
     return !source || source->ops->is_available(source);
 }
 rk_status rk_predictor_check_rows(const rk_predictor *p) {
-    rk_row_source *source = source_of(p);
+    rk_row_source *source = row_source_of(p);
     return source ? source->ops->check(source) : RK_OK;
 }
 bool rk_predictor_count_rows(const rk_predictor *p, int64_t *n_cached, int64_t *n_fetched) {
-    const rk_row_source *source = source_of(p);
+    const rk_row_source *source = row_source_of(p);
     *n_cached = *n_fetched = 0;
     if (source) source->ops->count(source, n_cached, n_fetched);
     return source != NULL;
@@ -247,14 +247,14 @@ rk_status rk_predictor_open_data(const rk_predictor *p, const char *split, bool 
 }
 
 /* Rows that are drawn from train have no numbers of their own in a file. */
-static bool is_share(const rk_data_section *section, const char *split) {
+static bool is_fraction_of_train(const rk_data_section *section, const char *split) {
     return (strcmp(split, "valid") == 0 && section->valid.fraction > 0) ||
            (strcmp(split, "test") == 0 && section->test.fraction > 0);
 }
 
 void rk_predictor_take_all_rows(const rk_predictor *p, const char *split, rk_data_section *out) {
     *out = p->config->data;
-    if (!is_share(out, split)) out->on_bad_row = 0;
+    if (!is_fraction_of_train(out, split)) out->on_bad_row = 0;
 }
 
 rk_status rk_predictor_hint_skip(const rk_data_section *section, const rk_predictor *p, rk_status status) {

@@ -27,7 +27,7 @@ typedef struct indexing {
     rk_index *index;
 } indexing;
 
-static void release(indexing *g) {
+static void release_indexing(indexing *g) {
     rk_interactions_unref(g->left_out);
     rk_item_choice_release(&g->items);
     rk_user_rows_release(&g->users);
@@ -36,7 +36,7 @@ static void release(indexing *g) {
     rk_index_free(g->index);
 }
 
-static rk_status open_all(indexing *g) {
+static rk_status open_readers(indexing *g) {
     const rk_predictor_index_options *o = g->options;
     rk_config *c = g->predictor->config;
     rk_recommend_options chosen = RK_RECOMMEND_OPTIONS_INIT;
@@ -77,7 +77,7 @@ static rk_status read_users(indexing *g) {
     return RK_OK;
 }
 
-static rk_status build(indexing *g, rk_index_recall *result) {
+static rk_status build_index(indexing *g, rk_index_recall *result) {
     const rk_predictor_index_options *o = g->options;
     rk_index_options layout = RK_INDEX_OPTIONS_INIT;
     const rk_ids excluded = {.offsets = g->excluded.begins, .ids = g->excluded.ids};
@@ -91,14 +91,14 @@ static rk_status build(indexing *g, rk_index_recall *result) {
 
 static rk_status make_index(rk_predictor *p, const rk_predictor_index_options *o, rk_index **out,
                             rk_index_recall *result) {
-    RK_AUTO(release) indexing g = {.predictor = p, .options = o};
+    RK_AUTO(release_indexing) indexing g = {.predictor = p, .options = o};
     RK_FAIL_IF(!rk_predictor_retrieves(p), RK_UNSUPPORTED,
                "only a two_tower has vectors of items to make an index of");
     g.dim = rk_model_vector_dim(p->model);
-    RK_TRY(rk_comm_agree(p->comm, open_all(&g)));
+    RK_TRY(rk_comm_agree(p->comm, open_readers(&g)));
     RK_TRY(read_items(&g));
     RK_TRY(read_users(&g));
-    RK_TRY(rk_comm_agree(p->comm, build(&g, result)));
+    RK_TRY(rk_comm_agree(p->comm, build_index(&g, result)));
     *out = g.index;
     g.index = NULL;
     return RK_OK;

@@ -17,13 +17,13 @@ rk_status rk_ranked_output_open(const char *path, rk_recommend_format format, co
     return out->line.status;
 }
 
-static void put_score(rk_buffer *line, float score) {
+static void write_score(rk_buffer *line, float score) {
     char scratch[RK_VALUE_BYTES];
     rk_span text = rk_f32_text(score, scratch);
     rk_buffer_append(line, text.data, text.n_bytes);
 }
 
-static void put_csv(rk_buffer *line, const rk_ranked *ranked) {
+static void write_csv_line(rk_buffer *line, const rk_ranked *ranked) {
     static const rk_csv_dialect dialect = {.separator = ',', .quote = '"'};
     for (int64_t i = 0; i < ranked->n; i++) {
         rk_csv_write_field(&dialect, ranked->name, true, line);
@@ -31,12 +31,12 @@ static void put_csv(rk_buffer *line, const rk_ranked *ranked) {
         if (ranked->rows) rk_buffer_printf(line, ",%lld", (long long)ranked->rows[i]);
         if (ranked->items) rk_csv_write_field(&dialect, ranked->items[i], false, line);
         rk_buffer_u8(line, ',');
-        put_score(line, ranked->scores[i]);
+        write_score(line, ranked->scores[i]);
         rk_buffer_u8(line, '\n');
     }
 }
 
-static rk_status put_text(rk_buffer *line, rk_span text) {
+static rk_status write_json_text(rk_buffer *line, rk_span text) {
     rk_buffer ended = {0};
     rk_buffer_append(&ended, text.data, text.n_bytes);
     rk_buffer_u8(&ended, 0);
@@ -47,9 +47,9 @@ static rk_status put_text(rk_buffer *line, rk_span text) {
                                          : status;
 }
 
-static rk_status put_json(rk_buffer *line, const char *key, const rk_ranked *ranked) {
+static rk_status write_json_line(rk_buffer *line, const char *key, const rk_ranked *ranked) {
     rk_buffer_printf(line, "{\"%s\":", key);
-    RK_TRY(put_text(line, ranked->name));
+    RK_TRY(write_json_text(line, ranked->name));
     if (ranked->rows) {
         rk_buffer_text(line, ",\"rows\":[");
         for (int64_t i = 0; i < ranked->n; i++)
@@ -58,19 +58,19 @@ static rk_status put_json(rk_buffer *line, const char *key, const rk_ranked *ran
     }
     for (int64_t i = 0; ranked->items && i < ranked->n; i++) {
         rk_buffer_text(line, i ? "," : ",\"items\":[");
-        RK_TRY(put_text(line, ranked->items[i]));
+        RK_TRY(write_json_text(line, ranked->items[i]));
     }
     if (ranked->items) rk_buffer_text(line, ranked->n ? "]" : ",\"items\":[]");
     rk_buffer_text(line, ",\"scores\":[");
     for (int64_t i = 0; i < ranked->n; i++) {
         rk_buffer_text(line, i ? "," : "");
-        put_score(line, ranked->scores[i]);
+        write_score(line, ranked->scores[i]);
     }
     rk_buffer_text(line, "]}\n");
     return RK_OK;
 }
 
-static rk_status flush(rk_ranked_output *o) {
+static rk_status flush_lines(rk_ranked_output *o) {
     RK_TRY(o->line.status);
     RK_TRY(rk_sink_write(o->sink, o->line.data, o->line.n_bytes));
     rk_buffer_clear(&o->line);
@@ -87,15 +87,15 @@ rk_status rk_ranked_output_write(rk_ranked_output *o, const rk_ranked *ranked) {
                          (int)(ranked->name.n_bytes < 80 ? ranked->name.n_bytes : 80), ranked->name.data),
                 "parameters of the checkpoint or values of the row are too large, or not finite");
     if (o->format == RK_RECOMMEND_CSV)
-        put_csv(&o->line, ranked);
+        write_csv_line(&o->line, ranked);
     else
-        RK_TRY(put_json(&o->line, o->key, ranked));
-    return o->line.n_bytes < ENOUGH ? o->line.status : flush(o);
+        RK_TRY(write_json_line(&o->line, o->key, ranked));
+    return o->line.n_bytes < ENOUGH ? o->line.status : flush_lines(o);
 }
 
 rk_status rk_ranked_output_commit(rk_ranked_output *o) {
     if (!o->sink) return RK_OK;
-    RK_TRY(flush(o));
+    RK_TRY(flush_lines(o));
     return rk_sink_commit(o->sink);
 }
 

@@ -30,7 +30,7 @@ typedef struct recommending {
     char *scratch;  /* [k, RK_I64_BYTES] */
 } recommending;
 
-static void release(recommending *r) {
+static void release_recommending(recommending *r) {
     rk_recommendable_release(&r->from);
     rk_packed_matrix_free(r->matrix);
     rk_index_ranking_release(&r->by_index);
@@ -47,7 +47,7 @@ static rk_status lay_out_items(recommending *r) {
     return rk_item_matrix_create(r->from.items.n, r->dim, rk_item_reader_rows, &reader, &r->matrix);
 }
 
-static rk_status open_all(recommending *r) {
+static rk_status open_recommending(recommending *r) {
     const rk_recommend_options *o = r->options;
     int64_t k = o->k ? o->k : 100;
     RK_FAIL_IF(k < 0, RK_INVALID_ARGUMENT, "k must be 1 or more, not %lld", (long long)k);
@@ -122,7 +122,7 @@ static rk_status write_user(recommending *r, int64_t user) {
     return rk_ranked_output_write(&r->output, &ranked);
 }
 
-static rk_status reserve(recommending *r, int64_t n) {
+static rk_status reserve_users(recommending *r, int64_t n) {
     RK_TRY(rk_reserve(&r->vectors, &r->vectors_capacity, (size_t)(n * r->dim), sizeof *r->vectors));
     RK_TRY(rk_reserve(&r->places, &r->places_capacity, (size_t)(n * r->k), sizeof *r->places));
     return rk_reserve(&r->scores, &r->scores_capacity, (size_t)(n * r->k), sizeof *r->scores);
@@ -130,7 +130,7 @@ static rk_status reserve(recommending *r, int64_t n) {
 
 static rk_status next_batch(recommending *r, rk_batch_with_texts *batch) {
     RK_TRY(rk_user_rows_next(&r->users, batch));
-    return reserve(r, batch->batch->n);
+    return reserve_users(r, batch->batch->n);
 }
 
 static rk_status write_batch(recommending *r) {
@@ -138,7 +138,7 @@ static rk_status write_batch(recommending *r) {
     return RK_OK;
 }
 
-static rk_status answer_all(recommending *r, int64_t *n_users) {
+static rk_status answer_all_users(recommending *r, int64_t *n_users) {
     rk_comm *comm = r->predictor->comm;
     rk_batch_with_texts batch;
     rk_status status;
@@ -174,17 +174,17 @@ rk_status rk_recommend_check_model(const rk_predictor *p) {
                          "give it the rows to rank, a candidate a row: 'reckon recommend --candidates'");
 }
 
-static rk_status recommend(rk_predictor *p, const rk_recommend_options *o, int64_t *n_users) {
-    RK_AUTO(release) recommending r = {.predictor = p, .options = o};
+static rk_status recommend_items(rk_predictor *p, const rk_recommend_options *o, int64_t *n_users) {
+    RK_AUTO(release_recommending) recommending r = {.predictor = p, .options = o};
     RK_TRY(rk_recommend_check_model(p));
     RK_TRY(rk_recommend_check_same(p, o));
-    RK_TRY(rk_comm_agree(p->comm, open_all(&r)));
+    RK_TRY(rk_comm_agree(p->comm, open_recommending(&r)));
     if (o->index)
         RK_TRY(rk_comm_agree(p->comm,
                              rk_index_ranking_open(o->index, p->model, r.from.items.n_ids, &r.by_index)));
     else
         RK_TRY(lay_out_items(&r));
-    RK_TRY(answer_all(&r, n_users));
+    RK_TRY(answer_all_users(&r, n_users));
     if (o->index_recall) *o->index_recall = rk_index_ranking_recall(&r.by_index);
     return RK_OK;
 }
@@ -198,6 +198,6 @@ rk_status rk_predictor_recommend(rk_predictor *p, const rk_recommend_options *op
     rk_recommend_options o = RK_RECOMMEND_OPTIONS_INIT;
     RK_TRY(rk_recommend_options_take(&o, options));
     rk_status status;
-    RK_ON_POOL(p->pool, status = recommend(p, &o, n_users));
+    RK_ON_POOL(p->pool, status = recommend_items(p, &o, n_users));
     return status;
 }

@@ -29,7 +29,8 @@ static const char *item_column(const rk_item_choice *c) {
 }
 
 /* Calls `take` for each line that is not empty. */
-static rk_status each_line(const char *path, rk_status (*take)(void *context, rk_span line), void *context) {
+static rk_status for_each_line(const char *path, rk_status (*take)(void *context, rk_span line),
+                               void *context) {
     RK_AUTOFREE char *text = NULL;
     size_t n_bytes;
     bool any = false;
@@ -57,12 +58,12 @@ typedef struct choosing {
     rk_unknown_values unknown;
 } choosing;
 
-static void release(choosing *g) {
+static void release_choosing(choosing *g) {
     RK_FREE_ALL(g->chosen, g->text_of);
     rk_unknown_values_release(&g->unknown);
 }
 
-static rk_status take_item(void *context, rk_span text) {
+static rk_status add_item(void *context, rk_span text) {
     choosing *g = context;
     int64_t id = rk_transforms_id_of(g->choice->transforms, g->choice->feature, text), number;
     g->n_lines++;
@@ -74,10 +75,10 @@ static rk_status take_item(void *context, rk_span text) {
     return RK_OK;
 }
 
-static rk_status take_file(choosing *g, const char *path, bool is_wanted) {
+static rk_status add_items_of_file(choosing *g, const char *path, bool is_wanted) {
     g->is_wanted = is_wanted;
     g->n_lines = 0;
-    RK_TRY(each_line(path, take_item, g));
+    RK_TRY(for_each_line(path, add_item, g));
     const char *names = g->unknown.n ? rk_unknown_values_text(&g->unknown) : "";
     RK_FAIL_IF(
         is_wanted && g->unknown.n == g->n_lines, RK_BAD_DATA,
@@ -106,7 +107,7 @@ static rk_status read_names(const rk_predictor *p, choosing *g) {
     RK_TRY(rk_rows_with_texts_open(&p->config->data, g->choice->transforms, &options, &rows));
     rk_status status;
     while ((status = rk_rows_with_texts_next(rows, &batch)) == RK_OK)
-        for (int64_t i = 0; i < batch.batch->n; i++) RK_TRY(take_item(g, batch.texts[i]));
+        for (int64_t i = 0; i < batch.batch->n; i++) RK_TRY(add_item(g, batch.texts[i]));
     return status == RK_END ? RK_OK : status;
 }
 
@@ -134,7 +135,7 @@ rk_status rk_item_choice_make(const rk_predictor *p, const rk_recommend_options 
     rk_pair_features pair;
     char scratch[RK_I64_BYTES];
     rk_span name;
-    RK_AUTO(release) choosing g = {.choice = out};
+    RK_AUTO(release_choosing) choosing g = {.choice = out};
     RK_TRY(rk_config_pair_features(p->config, rk_transforms_schema(t), &pair));
     *out = (rk_item_choice){.transforms = t,
                             .feature = rk_transforms_find_feature(t, p->config->model.retrieval.item),
@@ -148,10 +149,10 @@ rk_status rk_item_choice_make(const rk_predictor *p, const rk_recommend_options 
                        rk_transforms_value_of(t, out->feature, id, scratch, &name);
     }
     if (o->items)
-        RK_TRY(take_file(&g, o->items, true));
+        RK_TRY(add_items_of_file(&g, o->items, true));
     else if (!say_names)
         RK_TRY(read_names(p, &g));
-    if (o->without_items) RK_TRY(take_file(&g, o->without_items, false));
+    if (o->without_items) RK_TRY(add_items_of_file(&g, o->without_items, false));
     return index_chosen_items(&g);
 }
 

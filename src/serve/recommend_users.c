@@ -9,7 +9,7 @@ int64_t rk_user_rows_id(const rk_user_rows *u, rk_span name) {
     return rk_transforms_id_of(u->predictor->config->transforms, u->feature, name);
 }
 
-static bool is_known(const rk_user_rows *u, rk_span name) {
+static bool is_known_user(const rk_user_rows *u, rk_span name) {
     int64_t id = rk_user_rows_id(u, name);
     return id >= 0 && (!u->known || u->known->offsets[id + 1] > u->known->offsets[id]);
 }
@@ -19,7 +19,7 @@ bool rk_user_rows_can_answer(const rk_user_rows *u, rk_span name) {
     const rk_data_feature *f = &c->data.features[u->feature];
     bool needs_id =
         u->is_only_name || (c->model.retrieval.history && f->vocabulary.line && !f->vocabulary.oov);
-    return !needs_id || is_known(u, name);
+    return !needs_id || is_known_user(u, name);
 }
 
 static rk_status choose_answerable(void *context, rk_span name, bool *wanted) {
@@ -29,7 +29,7 @@ static rk_status choose_answerable(void *context, rk_span name, bool *wanted) {
     return *wanted ? RK_OK : rk_unknown_values_add(&u->unknown, name);
 }
 
-static bool sees_only_name(const rk_config *c) {
+static bool tower_sees_only_name(const rk_config *c) {
     const rk_retrieval_section *s = &c->model.retrieval;
     for (int64_t i = 0; i < s->n_user_tower; i++)
         if (strcmp(s->user_tower[i], s->user) != 0 && strcmp(s->user_tower[i], "history") != 0) return false;
@@ -46,7 +46,7 @@ void rk_user_rows_init(const rk_predictor *p, const rk_interactions *known, rk_u
         .predictor = p,
         .known = known,
         .feature = rk_transforms_find_feature(p->config->transforms, p->config->model.retrieval.user),
-        .is_only_name = sees_only_name(p->config)};
+        .is_only_name = tower_sees_only_name(p->config)};
 }
 
 rk_status rk_user_rows_open(const rk_predictor *p, const char *split, const rk_interactions *known,

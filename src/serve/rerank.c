@@ -38,7 +38,7 @@ typedef struct reranking {
     float *scores;
 } reranking;
 
-static void release(reranking *r) {
+static void release_reranking(reranking *r) {
     rk_rows_with_texts_free(r->rows);
     for (size_t i = 0; i < r->n_groups; i++) rk_free(r->groups[i].best);
     rk_vocabulary_release(&r->names);
@@ -47,30 +47,30 @@ static void release(reranking *r) {
     RK_FREE_ALL(r->groups, r->predictions, r->item_texts, r->row_numbers, r->scores);
 }
 
-static bool is_better(const candidate *a, const candidate *b) {
+static bool ranks_before(const candidate *a, const candidate *b) {
     return a->score != b->score ? a->score > b->score : a->row < b->row;
 }
 
 static void sink_worst(candidate *heap, size_t n) {
     for (size_t at = 0, child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && is_better(&heap[child], &heap[child + 1])) child++;
-        if (!is_better(&heap[at], &heap[child])) return;
+        if (child + 1 < n && ranks_before(&heap[child], &heap[child + 1])) child++;
+        if (!ranks_before(&heap[at], &heap[child])) return;
         candidate moved = heap[at];
         heap[at] = heap[child];
         heap[child] = moved;
     }
 }
 
-static rk_status enter(group *g, size_t k, candidate c) {
+static rk_status add_candidate(group *g, size_t k, candidate c) {
     if (g->n == k) {
-        if (!is_better(&c, &g->best[0])) return RK_OK;
+        if (!ranks_before(&c, &g->best[0])) return RK_OK;
         g->best[0] = c;
         sink_worst(g->best, k);
         return RK_OK;
     }
     RK_TRY(rk_grow(&g->best, g->n, &g->capacity, sizeof *g->best));
     size_t at = g->n++;
-    for (; at && is_better(&g->best[(at - 1) / 2], &c); at = (at - 1) / 2)
+    for (; at && ranks_before(&g->best[(at - 1) / 2], &c); at = (at - 1) / 2)
         g->best[at] = g->best[(at - 1) / 2];
     g->best[at] = c;
     return RK_OK;
@@ -88,21 +88,21 @@ static rk_status find_group(reranking *r, rk_span name, group **out) {
 }
 
 /* texts: of the row's group and, where there are names of items, of its item. */
-static rk_status take_row(reranking *r, const rk_span *texts, int64_t row, const float *predictions) {
+static rk_status add_row(reranking *r, const rk_span *texts, int64_t row, const float *predictions) {
     group *g;
     candidate c = {.score = predictions[r->task], .row = row};
     RK_TRY(rk_predictor_check_finite(r->predictor, row, predictions));
     RK_TRY(find_group(r, texts[0], &g));
     if (r->options->item) RK_TRY(rk_vocabulary_add(&r->items, texts[1], 1, &c.item));
-    return enter(g, r->k, c);
+    return add_candidate(g, r->k, c);
 }
 
-static rk_status take_batch(reranking *r, const rk_batch_with_texts *batch) {
+static rk_status add_batch(reranking *r, const rk_batch_with_texts *batch) {
     const size_t n_columns = r->options->item ? 2 : 1;
     const int32_t n_tasks = rk_predictor_n_tasks(r->predictor);
     for (int64_t i = 0; i < batch->batch->n; i++)
         RK_TRY(
-            take_row(r, batch->texts + (size_t)i * n_columns, batch->rows[i], r->predictions + i * n_tasks));
+            add_row(r, batch->texts + (size_t)i * n_columns, batch->rows[i], r->predictions + i * n_tasks));
     return RK_OK;
 }
 
@@ -112,24 +112,24 @@ static rk_status next_batch(reranking *r, rk_batch_with_texts *batch) {
                       (size_t)(batch->batch->n * rk_predictor_n_tasks(r->predictor)), sizeof *r->predictions);
 }
 
-static rk_status take_all(reranking *r) {
+static rk_status read_all_candidates(reranking *r) {
     rk_comm *comm = r->predictor->comm;
     rk_batch_with_texts batch;
     rk_status status;
     while ((status = rk_comm_agree(comm, next_batch(r, &batch))) == RK_OK) {
         RK_TRY(rk_model_predict(r->predictor->model, batch.batch, r->predictions));
-        RK_TRY(rk_comm_agree(comm, take_batch(r, &batch)));
+        RK_TRY(rk_comm_agree(comm, add_batch(r, &batch)));
     }
     return status == RK_END ? RK_OK : status;
 }
 
-static int best_first(const void *a, const void *b) {
-    return is_better(a, b) ? -1 : 1;
+static int compare_best_first(const void *a, const void *b) {
+    return ranks_before(a, b) ? -1 : 1;
 }
 
 static rk_status write_group(reranking *r, size_t number) {
     group *g = &r->groups[number];
-    qsort(g->best, g->n, sizeof *g->best, best_first);
+    qsort(g->best, g->n, sizeof *g->best, compare_best_first);
     for (size_t i = 0; i < g->n; i++) {
         r->scores[i] = g->best[i].score;
         r->row_numbers[i] = g->best[i].row;
@@ -143,7 +143,7 @@ static rk_status write_group(reranking *r, size_t number) {
     return rk_ranked_output_write(&r->output, &ranked);
 }
 
-static rk_status write_all(reranking *r) {
+static rk_status write_groups(reranking *r) {
     size_t most = 0;
     for (size_t i = 0; i < r->n_groups; i++) most = r->groups[i].n > most ? r->groups[i].n : most;
     RK_TRY(rk_alloc(most, sizeof *r->item_texts, &r->item_texts));
@@ -168,7 +168,7 @@ static rk_status find_task(const rk_predictor *p, const char *name, int32_t *out
     return rk_error_hint(status, "its tasks are %s; --task says which", names);
 }
 
-static rk_status open_all(reranking *r, const char *candidates) {
+static rk_status open_candidates(reranking *r, const char *candidates) {
     const rk_rerank_options *o = r->options;
     rk_predictor *p = r->predictor;
     const rk_config *c = p->config;
@@ -191,12 +191,13 @@ static rk_status open_all(reranking *r, const char *candidates) {
     return rk_ranked_output_open(o->output, o->format, "group", o->item ? "row,item" : "row", &r->output);
 }
 
-static rk_status rerank(rk_predictor *p, const char *candidates, const rk_rerank_options *o, int64_t *n) {
-    RK_AUTO(release) reranking r = {.predictor = p, .options = o};
+static rk_status rerank_candidates(rk_predictor *p, const char *candidates, const rk_rerank_options *o,
+                                   int64_t *n) {
+    RK_AUTO(release_reranking) reranking r = {.predictor = p, .options = o};
     RK_TRY(rk_predictor_check_same(p, candidates));
-    RK_TRY(rk_comm_agree(p->comm, open_all(&r, candidates)));
-    RK_TRY(take_all(&r));
-    RK_TRY(rk_comm_agree(p->comm, write_all(&r)));
+    RK_TRY(rk_comm_agree(p->comm, open_candidates(&r, candidates)));
+    RK_TRY(read_all_candidates(&r));
+    RK_TRY(rk_comm_agree(p->comm, write_groups(&r)));
     if (n) *n = (int64_t)r.n_groups;
     return RK_OK;
 }
@@ -207,6 +208,6 @@ rk_status rk_predictor_rerank(rk_predictor *p, const char *candidates, const rk_
     RK_TRY(
         rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_rerank_options, output), "rk_rerank_options"));
     rk_status status;
-    RK_ON_POOL(p->pool, status = rerank(p, candidates, &o, n_groups));
+    RK_ON_POOL(p->pool, status = rerank_candidates(p, candidates, &o, n_groups));
     return status;
 }

@@ -25,7 +25,7 @@ static rk_status check_two_tower(const rk_session *s) {
 }
 
 /* The item's feature; NULL: the model is no two_tower. */
-static const rk_data_feature *item_feature(const rk_session *s) {
+static const rk_data_feature *find_item_feature(const rk_session *s) {
     const rk_config *c = s->predictor->config;
     for (int64_t f = 0; rk_session_vector_dim(s) && f < c->data.n_features; f++)
         if (strcmp(c->data.features[f].name, c->model.retrieval.item) == 0) return &c->data.features[f];
@@ -33,7 +33,7 @@ static const rk_data_feature *item_feature(const rk_session *s) {
 }
 
 int64_t rk_session_n_items(const rk_session *s) {
-    const rk_data_feature *item = item_feature(s);
+    const rk_data_feature *item = find_item_feature(s);
     const rk_data_schema *schema = rk_transforms_schema(rk_session_transforms(s));
     for (int32_t f = 0; item && f < schema->n_features; f++)
         if (strcmp(schema->features[f].name, item->name) == 0) return schema->features[f].cardinality;
@@ -53,7 +53,7 @@ rk_status rk_session_item_vectors(rk_session *s, int64_t first, int64_t n, float
 static rk_status transform_users(rk_session *s, const struct ArrowSchema *schema,
                                  const struct ArrowArray *columns, const rk_batch **out) {
     RK_TRY(check_two_tower(s));
-    const rk_data_feature *item = item_feature(s);
+    const rk_data_feature *item = find_item_feature(s);
     const rk_arrow_rows rows = {schema, columns, rk_feature_column(item)};
     return rk_transforms_apply_with_context(rk_session_transforms(s), NULL, &rows, s->workspace, out);
 }
@@ -106,8 +106,8 @@ void rk_item_index_free(rk_item_index *index) {
 }
 
 /* The best of those items alone that are wanted, which ascend as `only` and `excluded` do. */
-static rk_status rank_kept(rk_session *s, const rk_exact_search *q, const float *scores,
-                           const int64_t *excluded, int64_t n_excluded, int64_t *best, int64_t *n) {
+static rk_status rank_wanted_items(rk_session *s, const rk_exact_search *q, const float *scores,
+                                   const int64_t *excluded, int64_t n_excluded, int64_t *best, int64_t *n) {
     int64_t n_kept = 0, x = 0;
     RK_TRY(rk_reserve(&s->kept, &s->kept_capacity, (size_t)q->n_only, sizeof *s->kept));
     RK_TRY(rk_reserve(&s->kept_scores, &s->kept_scores_capacity, (size_t)q->n_only, sizeof *s->kept_scores));
@@ -130,7 +130,7 @@ static rk_status rank_user(rk_session *s, const rk_exact_search *q, int64_t user
     rk_found_item *found = s->found + user * q->k;
     RK_FAIL_IF(atomic_load(&s->cancel), RK_INTERRUPTED, "the search was cancelled");
     rk_status status = q->only
-                           ? rank_kept(s, q, scores, excluded, end - first, best, &n)
+                           ? rank_wanted_items(s, q, scores, excluded, end - first, best, &n)
                            : rk_rank_top_k(scores, q->index->n_items, excluded, end - first, q->k, best, &n);
     if (status != RK_OK) return rk_error_context(status, "row %lld", (long long)user);
     for (int32_t i = 0; i < q->k; i++)
@@ -138,7 +138,7 @@ static rk_status rank_user(rk_session *s, const rk_exact_search *q, int64_t user
     return RK_OK;
 }
 
-static rk_status reserve(rk_session *s, const rk_item_index *x, int64_t n, int32_t k) {
+static rk_status reserve_search(rk_session *s, const rk_item_index *x, int64_t n, int32_t k) {
     int64_t at_once = n < RK_USERS_AT_ONCE ? n : (int64_t)RK_USERS_AT_ONCE;
     RK_TRY(rk_reserve(&s->scores, &s->scores_capacity, (size_t)(at_once * x->n_items), sizeof *s->scores));
     RK_TRY(rk_reserve(&s->found, &s->found_capacity, (size_t)(n * k), sizeof *s->found));
@@ -148,7 +148,7 @@ static rk_status reserve(rk_session *s, const rk_item_index *x, int64_t n, int32
 rk_status rk_session_search(rk_session *s, const rk_exact_search *q, int64_t n) {
     const rk_item_index *x = q->index;
     RK_AUTOFREE int64_t *best = NULL;
-    RK_TRY(reserve(s, x, n, q->k));
+    RK_TRY(reserve_search(s, x, n, q->k));
     RK_TRY(rk_alloc((size_t)q->k, sizeof *best, &best));
     for (int64_t first = 0; first < n; first += RK_USERS_AT_ONCE) {
         int64_t some = n - first < RK_USERS_AT_ONCE ? n - first : (int64_t)RK_USERS_AT_ONCE;
@@ -187,8 +187,8 @@ void rk_session_copy_found(const rk_session *s, int64_t n, int64_t *items, float
     }
 }
 
-static rk_status retrieve(rk_session *s, const rk_exact_search *q, const struct ArrowSchema *schema,
-                          const struct ArrowArray *columns) {
+static rk_status retrieve_items(rk_session *s, const rk_exact_search *q, const struct ArrowSchema *schema,
+                                const struct ArrowArray *columns) {
     int64_t n;
     RK_TRY(rk_session_check_search(s, q->index->dim, q->index->n_items, q->k));
     RK_TRY(rk_session_read_users(s, schema, columns, &n));
@@ -200,7 +200,7 @@ rk_status rk_session_retrieve(rk_session *s, const struct ArrowSchema *schema,
                               const rk_ids *excluded, int64_t *items, float *scores) {
     const rk_exact_search q = {.index = index, .excluded = excluded, .k = k};
     rk_threads_before before = rk_session_begin(s);
-    RK_TRY(rk_session_end(before, retrieve(s, &q, schema, columns)));
+    RK_TRY(rk_session_end(before, retrieve_items(s, &q, schema, columns)));
     rk_session_copy_found(s, columns->length * k, items, scores);
     return RK_OK;
 }

@@ -47,8 +47,8 @@ int64_t rk_session_n_inputs(const rk_session *s, const struct ArrowSchema *schem
 }
 
 /* context: what is the same in all samples, or NULL. */
-static rk_status predict(rk_session *s, const rk_batch *batch, const rk_context_columns *context,
-                         float *out) {
+static rk_status run_inference(rk_session *s, const rk_batch *batch, const rk_context_columns *context,
+                               float *out) {
     int64_t n = batch->n > 0 ? batch->n : 0;
     s->has_predictions = false;
     int32_t n_tasks = rk_predictor_n_tasks(s->predictor);
@@ -89,7 +89,7 @@ static rk_status transform_and_predict(rk_session *s, const rk_arrow_rows *conte
     const rk_batch *batch;
     s->has_predictions = false;
     RK_TRY(rk_transforms_apply_with_context(rk_session_transforms(s), context, rows, s->workspace, &batch));
-    return predict(s, batch, rk_transform_workspace_context(s->workspace), out);
+    return run_inference(s, batch, rk_transform_workspace_context(s->workspace), out);
 }
 
 rk_status rk_session_run(rk_session *s, const struct ArrowSchema *schema, const struct ArrowArray *columns,
@@ -109,7 +109,7 @@ rk_status rk_session_score(rk_session *s, const struct ArrowSchema *context_sche
 
 rk_status rk_session_run_batch(rk_session *s, const rk_batch *batch, float *predictions) {
     rk_threads_before before = rk_session_begin(s);
-    return rk_session_end(before, predict(s, batch, NULL, predictions));
+    return rk_session_end(before, run_inference(s, batch, NULL, predictions));
 }
 
 void rk_session_cancel(rk_session *s) {

@@ -18,7 +18,7 @@ typedef struct rk_named_vectors {
     rk_buffer names; /* one a line */
 } rk_named_vectors;
 
-static void release(rk_named_vectors *v) {
+static void release_vectors(rk_named_vectors *v) {
     rk_free(v->values);
     rk_buffer_release(&v->names);
 }
@@ -81,7 +81,7 @@ static rk_status write_files(const char *path, rk_named_vectors *v) {
     return is_npy ? rk_npy_write(path, v->values, v->n, v->dim) : write_safetensors(path, v);
 }
 
-static rk_status check(const rk_predictor *p, const rk_recommend_options *o) {
+static rk_status check_options(const rk_predictor *p, const rk_recommend_options *o) {
     RK_FAIL_IF(!rk_predictor_retrieves(p), RK_UNSUPPORTED, "only a two_tower has vectors of users and items");
     RK_FAIL_IF(!o->output || (!rk_has_ending(o->output, ".npy") && !rk_has_ending(o->output, ".safetensors")),
                RK_INVALID_ARGUMENT, "vectors are written as .npy or .safetensors, not to '%s'",
@@ -103,8 +103,8 @@ static rk_status find_vectors(rk_predictor *p, bool of_items, const rk_recommend
 }
 
 static rk_status write_vectors(rk_predictor *p, bool of_items, const rk_recommend_options *o, int64_t *n) {
-    RK_AUTO(release) rk_named_vectors v = {.dim = rk_model_vector_dim(p->model)};
-    RK_TRY(check(p, o));
+    RK_AUTO(release_vectors) rk_named_vectors v = {.dim = rk_model_vector_dim(p->model)};
+    RK_TRY(check_options(p, o));
     RK_TRY(rk_recommend_check_same(p, o));
     RK_TRY(find_vectors(p, of_items, o, &v));
     RK_TRY(rk_comm_agree(p->comm, rk_predictor_is_first(p) ? write_files(o->output, &v) : RK_OK));

@@ -50,7 +50,7 @@ const rk_data_schema *rk_dataset_schema(const rk_dataset *d) {
     return &d->reader.transforms->schema;
 }
 
-static const rk_split_section *split_of(const rk_data_section *s, const char *split) {
+static const rk_split_section *find_split(const rk_data_section *s, const char *split) {
     return strcmp(split, "train") == 0   ? &s->train
            : strcmp(split, "valid") == 0 ? &s->valid
            : strcmp(split, "test") == 0  ? &s->test
@@ -58,7 +58,7 @@ static const rk_split_section *split_of(const rk_data_section *s, const char *sp
 }
 
 bool rk_dataset_has_split(const rk_data_section *section, const char *split) {
-    const rk_split_section *found = split_of(section, split);
+    const rk_split_section *found = find_split(section, split);
     return found && found->line;
 }
 
@@ -67,7 +67,7 @@ rk_status rk_dataset_check(const rk_dataset *d) {
 }
 
 /* Wait until slot `index` is free; false: the dataset stops. */
-static bool wait_free(rk_dataset *d, int32_t index) {
+static bool wait_for_free_slot(rk_dataset *d, int32_t index) {
     pthread_mutex_lock(&d->mutex);
     while (!d->stop && d->slots[index].ready) pthread_cond_wait(&d->changed, &d->mutex);
     bool go = !d->stop;
@@ -83,7 +83,7 @@ typedef struct pass {
 } pass;
 
 /* The slot at hand is filled; `row` of the epoch comes after it, or at its end, the next epoch. */
-static void publish(rk_dataset *d, pass *p, bool is_end, int64_t row, rk_status status) {
+static void publish_slot(rk_dataset *d, pass *p, bool is_end, int64_t row, rk_status status) {
     slot *s = &d->slots[p->at];
     p->at = (p->at + 1) % d->n_slots;
     s->is_end = is_end;
@@ -117,17 +117,18 @@ static rk_status fill_slot(rk_dataset *d, const rk_window *window, const uint32_
 }
 
 /* The batches of one window from row `from` of it. false: stop. */
-static bool batch_window(rk_dataset *d, pass *p, const rk_window *window, int64_t from, rk_status *status) {
+static bool hand_out_window(rk_dataset *d, pass *p, const rk_window *window, int64_t from,
+                            rk_status *status) {
     uint64_t number = (uint64_t)(window->first_row / d->reader.window_rows);
     if (d->reader.shuffles)
         rk_rng_permutation(d->reader.seed, (uint64_t)p->epoch << 32 | number, p->order,
                            (uint32_t)window->n_rows);
     for (int64_t first = from; first < window->n_rows; first += d->batch_size) {
-        if (!wait_free(d, p->at)) return false;
+        if (!wait_for_free_slot(d, p->at)) return false;
         int64_t n = window->n_rows - first < d->batch_size ? window->n_rows - first : d->batch_size;
         *status = fill_slot(d, window, d->reader.shuffles ? p->order : NULL, first, n, &d->slots[p->at]);
         if (*status != RK_OK) return true;
-        publish(d, p, false, window->first_row + first + n, RK_OK);
+        publish_slot(d, p, false, window->first_row + first + n, RK_OK);
     }
     return true;
 }
@@ -142,27 +143,28 @@ static bool read_epoch(rk_dataset *d, pass *p, int64_t row, rk_status *status) {
         rk_trace_end(begin, "parse");
         if (*status != RK_OK || !window) return true;
         int64_t from = row - window->first_row;
-        if (from < window->n_rows && !batch_window(d, p, window, from > 0 ? from : 0, status)) return false;
+        if (from < window->n_rows && !hand_out_window(d, p, window, from > 0 ? from : 0, status))
+            return false;
         if (*status != RK_OK) return true;
     }
 }
 
-static void *read_thread(void *argument) {
+static void *run_read_thread(void *argument) {
     rk_dataset *d = argument;
     rk_trace_name_thread("reader");
     pass p = {.epoch = d->start.epoch};
     rk_status status = rk_alloc((size_t)d->reader.window_rows, sizeof *p.order, &p.order);
     for (int64_t row = d->start.row; status == RK_OK; p.epoch++, row = 0) {
         if (!read_epoch(d, &p, row, &status)) break;
-        if (status != RK_OK || !wait_free(d, p.at)) break;
-        publish(d, &p, true, 0, RK_OK);
+        if (status != RK_OK || !wait_for_free_slot(d, p.at)) break;
+        publish_slot(d, &p, true, 0, RK_OK);
     }
-    if (status != RK_OK && wait_free(d, p.at)) publish(d, &p, false, 0, status);
+    if (status != RK_OK && wait_for_free_slot(d, p.at)) publish_slot(d, &p, false, 0, status);
     rk_free(p.order);
     return NULL;
 }
 
-static void stop_thread(rk_dataset *d) {
+static void stop_read_thread(rk_dataset *d) {
     if (!d->running) return;
     atomic_store(&d->reader.stop, true);
     pthread_mutex_lock(&d->mutex);
@@ -177,10 +179,10 @@ static void stop_thread(rk_dataset *d) {
     d->taken = -1;
 }
 
-static rk_status start_thread(rk_dataset *d) {
+static rk_status start_read_thread(rk_dataset *d) {
     if (d->running) return RK_OK;
     d->start = d->position;
-    int code = pthread_create(&d->thread, NULL, read_thread, d);
+    int code = pthread_create(&d->thread, NULL, run_read_thread, d);
     if (code != 0) return rk_error_errno(RK_NO_MEMORY, code, "could not start the reader's thread");
     d->running = true;
     return RK_OK;
@@ -188,7 +190,7 @@ static rk_status start_thread(rk_dataset *d) {
 
 rk_status rk_split_files_find(const rk_data_section *section, const char *directory, const char *split,
                               rk_split_files *out) {
-    const rk_split_section *named = split_of(section, split), *files = named;
+    const rk_split_section *named = find_split(section, split), *files = named;
     RK_FAIL_IF(named && !named->line, RK_NOT_FOUND, "the run file has no 'data.%s'", split);
     out->part = -1;
     if (named && (named->fraction > 0 || named == &section->train)) {
@@ -250,7 +252,7 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
 
 void rk_dataset_free(rk_dataset *d) {
     if (!d) return;
-    stop_thread(d);
+    stop_read_thread(d);
     for (int32_t i = 0; d->slots && i < d->n_slots; i++) rk_batch_memory_release(&d->slots[i].memory);
     rk_free(d->slots);
     if (d->reader.section) rk_reader_release(&d->reader);
@@ -276,7 +278,7 @@ static void release_taken_slot(rk_dataset *d) {
 }
 
 /* on_bad_row: skip is no reason to be silent: a file that is read wrongly may lose most of its rows. */
-static void log_skipped(rk_dataset *d) {
+static void log_skipped_rows(rk_dataset *d) {
     static const char *const splits[] = {"train", "valid", "test"};
     const rk_reader *r = &d->reader;
     if (d->n_skipped > d->n_told)
@@ -286,7 +288,7 @@ static void log_skipped(rk_dataset *d) {
 }
 
 rk_status rk_dataset_next(rk_dataset *d, const rk_batch **out) {
-    RK_TRY(start_thread(d));
+    RK_TRY(start_read_thread(d));
     pthread_mutex_lock(&d->mutex);
     release_taken_slot(d);
     slot *s = &d->slots[d->head];
@@ -300,7 +302,7 @@ rk_status rk_dataset_next(rk_dataset *d, const rk_batch **out) {
     d->position = s->after;
     d->n_skipped = s->n_skipped;
     if (s->is_end) {
-        log_skipped(d);
+        log_skipped_rows(d);
         return RK_END;
     }
     *out = &s->memory.batch;
@@ -320,7 +322,7 @@ rk_dataset_position rk_dataset_tell(const rk_dataset *d) {
 rk_status rk_dataset_seek(rk_dataset *d, rk_dataset_position position) {
     RK_FAIL_IF(position.epoch < 0 || position.row < 0, RK_INVALID_ARGUMENT,
                "a position must not be negative");
-    stop_thread(d);
+    stop_read_thread(d);
     d->position = position;
     return RK_OK;
 }
@@ -337,7 +339,7 @@ int64_t rk_dataset_n_skipped(const rk_dataset *d) {
     return d->n_skipped;
 }
 
-static double row_bytes(const rk_batch *b) {
+static double batch_row_bytes(const rk_batch *b) {
     double bytes = 4.0 * b->n_dense + 4.0 * b->n_tasks + (b->sample_weights ? 4 : 0) + (b->groups ? 8 : 0);
     for (int32_t f = 0; f < b->n_features && b->n; f++) {
         const rk_ids *ids = &b->features[f];
@@ -348,7 +350,7 @@ static double row_bytes(const rk_batch *b) {
 }
 
 uint64_t rk_dataset_peak_bytes(const rk_dataset *d, const rk_batch *usual, int64_t n_rows) {
-    double row = row_bytes(usual), all = n_rows < 0 ? 1e18 : (double)n_rows * row,
+    double row = batch_row_bytes(usual), all = n_rows < 0 ? 1e18 : (double)n_rows * row,
            cache = d->reader.n_epochs == 1 ? 0 : (double)d->reader.section->cache_bytes;
     double window = row * (double)d->reader.window_rows, kept = all < cache ? all : cache,
            batches = row * (double)(d->batch_size * d->n_slots);

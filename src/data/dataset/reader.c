@@ -89,13 +89,13 @@ static void warn_of_weights(const rk_reader *r, const rk_columns *chunk) {
     }
 }
 
-static rk_status new_window(const rk_reader *r, rk_window *out) {
+static rk_status init_window(const rk_reader *r, rk_window *out) {
     const rk_transforms *t = r->transforms;
     return rk_window_init(out, &t->schema, r->has_labels, r->has_labels && t->weight_name >= 0,
                           r->has_labels && t->group_name >= 0);
 }
 
-static void fail_part(rk_reader_part *part, rk_status status, int64_t bad_row) {
+static void record_part_failure(rk_reader_part *part, rk_status status, int64_t bad_row) {
     part->status = status;
     part->bad_row = bad_row;
     rk_error_copy(part->error, sizeof part->error);
@@ -115,7 +115,7 @@ static rk_status add_rows(const rk_reader *r, rk_reader_part *part, int64_t firs
         part->n_skipped++;
         return RK_OK;
     }
-    if (status != RK_OK) fail_part(part, status, first);
+    if (status != RK_OK) record_part_failure(part, status, first);
     return status;
 }
 
@@ -164,9 +164,9 @@ static void transform_part(const rk_reader *r, rk_reader_part *part) {
     if (n == 0) return;
     if (n == 1 || !is_whole)
         status = rk_columns_unpack_ints(&part->chunk.columns); /* its values are looked at one by one */
-    if (status == RK_OK && !part->rows.schema) status = new_window(r, &part->rows);
+    if (status == RK_OK && !part->rows.schema) status = init_window(r, &part->rows);
     if (status != RK_OK)
-        fail_part(part, status, -1);
+        record_part_failure(part, status, -1);
     else
         (void)add_split_rows(r, part);
 }
@@ -262,7 +262,7 @@ static void start_parts(rk_reader *r) {
         r->file_ends = status != RK_OK || !found;
         if (status == RK_OK && found && !skip_part_of_others(r, part)) rk_worker_pool_start(r->team, place);
         if (status != RK_OK) { /* as a part that is done and cannot be used */
-            fail_part(part, status, -1);
+            record_part_failure(part, status, -1);
             part->two_steps = false;
         }
         if (status != RK_OK || found) r->n_taken++;
@@ -277,7 +277,7 @@ static rk_status finish_part_in_order(rk_reader *r, size_t place) {
     if (!part->is_parsed) return RK_OK;
     rk_status status = r->index ? rk_source_index_finish_piece(r->index, part->place, &part->chunk)
                                 : rk_source_finish_chunk(part->source, &part->chunk);
-    if (status != RK_OK && part->status == RK_OK) fail_part(part, status, -1);
+    if (status != RK_OK && part->status == RK_OK) record_part_failure(part, status, -1);
     bool is_first = r->file_row == 0;
     if (!r->index) part->file_row = r->file_row;
     r->file_row += part->is_passed ? part->chunk.known_rows : part->chunk.columns.n_rows;
@@ -290,7 +290,7 @@ static rk_status finish_part_in_order(rk_reader *r, size_t place) {
 }
 
 /* Part number `at` of the pass, which is open; NULL: the files are through before it. */
-static rk_status open_part(rk_reader *r, uint64_t at, rk_reader_part **out) {
+static rk_status start_part(rk_reader *r, uint64_t at, rk_reader_part **out) {
     *out = NULL;
     for (bool more = true; more;) {
         start_parts(r);
@@ -308,7 +308,7 @@ static rk_status open_part(rk_reader *r, uint64_t at, rk_reader_part **out) {
 }
 
 /* The pieces from n_used on that are open together, and their rounds. */
-static void begin_group(rk_reader *r) {
+static void open_part_group(rk_reader *r) {
     r->turn = 0;
     r->round = 0;
     r->n_open = 1;
@@ -326,14 +326,14 @@ static void begin_group(rk_reader *r) {
 
 /* The run of a part's rows whose turn it is. A piece's runs come in an order that is spread over it, and the
  * open pieces' not in step: files may be alike in what they begin with, each sorted, each a day. */
-static void find_run(const rk_reader *r, int64_t n_rows, int64_t *begin, int64_t *end) {
+static void find_turn_rows(const rk_reader *r, int64_t n_rows, int64_t *begin, int64_t *end) {
     uint64_t n = (uint64_t)r->n_rounds, step = n * 0x9e3779b9u >> 32 | 1; /* odd, and n a power of 2 */
     int64_t run = (int64_t)(((uint64_t)r->round + r->turn) * step % n);
     *begin = n_rows * run / r->n_rounds;
     *end = n_rows * (run + 1) / r->n_rounds;
 }
 
-static void end_turn(rk_reader *r, rk_reader_part *part) {
+static void end_part_turn(rk_reader *r, rk_reader_part *part) {
     part->n_used = 0;
     if (r->round + 1 == r->n_rounds) r->n_skipped += part->n_skipped + part->chunk.n_skipped;
     if (++r->turn < r->n_open) return;
@@ -341,10 +341,10 @@ static void end_turn(rk_reader *r, rk_reader_part *part) {
     if (++r->round < r->n_rounds) return;
     r->n_used += r->n_open;
     r->group++;
-    begin_group(r);
+    open_part_group(r);
 }
 
-static rk_status error_of(const rk_reader_part *part) {
+static rk_status part_error(const rk_reader_part *part) {
     rk_status status = rk_error(part->status, "%s", part->error);
     if (part->bad_row < 0) return status;
     char where[4200];
@@ -402,8 +402,8 @@ static rk_status open_rows(rk_reader *r) {
     r->file_ends = false;
     if (r->shuffles && !r->has_looked) RK_TRY(order_pieces(r));
     RK_TRY(create_parts(r));
-    begin_group(r);
-    return open_part(r, 0, &first);
+    open_part_group(r);
+    return start_part(r, 0, &first);
 }
 
 /* Rows of the split from where the pass stands up to row `end`, into the window; NULL: past it. Fewer of
@@ -411,12 +411,12 @@ static rk_status open_rows(rk_reader *r) {
 static rk_status append_rows_until(rk_reader *r, int64_t end, rk_window *window) {
     while (r->epoch_row < end && !atomic_load_explicit(&r->stop, memory_order_relaxed)) {
         rk_reader_part *part;
-        RK_TRY(open_part(r, r->n_used + r->turn, &part));
+        RK_TRY(start_part(r, r->n_used + r->turn, &part));
         if (!part) return RK_OK;
-        if (part->status != RK_OK) return error_of(part);
+        if (part->status != RK_OK) return part_error(part);
         int64_t n_rows = part->is_passed ? part->passed_rows : part->rows.n_rows;
         int64_t begin, end_of_run, room = end - r->epoch_row;
-        find_run(r, n_rows, &begin, &end_of_run);
+        find_turn_rows(r, n_rows, &begin, &end_of_run);
         begin += part->n_used;
         int64_t left = end_of_run - begin, n = left < room ? left : room;
         if (window && n && window->n_rows == 0 && !r->keeps)
@@ -424,7 +424,7 @@ static rk_status append_rows_until(rk_reader *r, int64_t end, rk_window *window)
         if (window && n) RK_TRY(rk_window_append(window, &part->rows, begin, n));
         part->n_used += n;
         r->epoch_row += n;
-        if (n == left) end_turn(r, part);
+        if (n == left) end_part_turn(r, part);
     }
     return RK_OK;
 }
@@ -479,7 +479,7 @@ rk_status rk_reader_next(rk_reader *r, const rk_window **out) {
     }
     if (!r->is_open) RK_TRY(open_rows(r));
     if (!r->current.schema)
-        RK_TRY(new_window(r, &r->current));
+        RK_TRY(init_window(r, &r->current));
     else
         rk_window_clear(&r->current);
     RK_TRY(read_window(r, &r->current));

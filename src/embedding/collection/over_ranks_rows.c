@@ -20,13 +20,14 @@ static void rows_of_shard(const rk_table_shard *shard, const rk_row_range *range
 }
 
 /* Of a row's values: those of the shard's columns, or the one of a slot that has one a row. */
-static int32_t width_of(const rk_sharded *s, const rk_table_shard *shard, const rk_row_range *range) {
+static int32_t values_per_row(const rk_sharded *s, const rk_table_shard *shard, const rk_row_range *range) {
     return range->width == s->trainer_tables->tables[range->table].config.dim ? shard->dim : range->width;
 }
 
 static rk_row_range range_of_shard(const rk_sharded *s, const rk_table_shard *shard,
                                    const rk_row_range *range, int64_t *at) {
-    rk_row_range own = {.table = shard->stored, .slot = range->slot, .width = width_of(s, shard, range)};
+    rk_row_range own = {
+        .table = shard->stored, .slot = range->slot, .width = values_per_row(s, shard, range)};
     rows_of_shard(shard, range, &own.first, &own.n, at);
     return own;
 }
@@ -61,8 +62,8 @@ static size_t count_values(const rk_sharded *s, const rk_row_range *range, int32
 }
 
 /* Where the k-th row of a shard stands among the values of the range. */
-static int64_t place_of(const rk_table_shard *shard, const rk_row_range *range, int32_t width, int64_t at,
-                        int64_t k) {
+static int64_t value_offset(const rk_table_shard *shard, const rk_row_range *range, int32_t width, int64_t at,
+                            int64_t k) {
     return (at + k * shard->n_parts) * range->width + (width < range->width ? shard->first_column : 0);
 }
 
@@ -74,7 +75,7 @@ static void unpack_rows(const rk_sharded *s, const rk_row_range *range, int32_t 
         if (!has_shard(shard, range, r)) continue;
         rk_row_range theirs = range_of_shard(s, shard, range, &at);
         for (int64_t k = 0; k < theirs.n; k++, from += theirs.width)
-            memcpy(out + place_of(shard, range, theirs.width, at, k), from,
+            memcpy(out + value_offset(shard, range, theirs.width, at, k), from,
                    (size_t)theirs.width * sizeof *from);
     }
 }
@@ -106,7 +107,8 @@ static rk_status write_shard(rk_sharded *s, const rk_table_shard *shard, const r
         rk_row_range row = own;
         row.first += k;
         row.n = 1;
-        RK_TRY(s->store->ops->write_rows(s->store, &row, rows + place_of(shard, range, own.width, at, k)));
+        RK_TRY(
+            s->store->ops->write_rows(s->store, &row, rows + value_offset(shard, range, own.width, at, k)));
     }
     return RK_OK;
 }

@@ -18,13 +18,13 @@ typedef struct application {
 } application;
 
 /* Features of frozen tables need no gradients. */
-static bool needs_gradients(const application *a, int32_t f) {
+static bool needs_gradients_of(const application *a, int32_t f) {
     return !a->embeddings->tables[a->embeddings->feature_tables[f]].config.frozen;
 }
 
 /* Whether a feature's gradients lie right beside those of the feature before it, sample by sample. */
 static bool is_adjacent_to_previous(const application *a, int32_t f) {
-    if (f == 0 || a->uses[f].n == 0 || a->uses[f].n != a->uses[f - 1].n || !needs_gradients(a, f - 1))
+    if (f == 0 || a->uses[f].n == 0 || a->uses[f].n != a->uses[f - 1].n || !needs_gradients_of(a, f - 1))
         return false;
     const rk_activation *before = &a->gradients[f - 1], *at = &a->gradients[f];
     return at->stride == before->stride &&
@@ -33,14 +33,14 @@ static bool is_adjacent_to_previous(const application *a, int32_t f) {
 
 /* Gradients are read as they lie in memory: features that follow each other are checked with the first of
  * them. */
-static void check_block(void *context, size_t task, int thread) {
+static void check_gradient_block(void *context, size_t task, int thread) {
     (void)thread;
     application *a = context;
     int32_t f = (int32_t)(task / a->blocks), n_features = a->embeddings->n_features;
-    if (!needs_gradients(a, f) || is_adjacent_to_previous(a, f)) return;
+    if (!needs_gradients_of(a, f) || is_adjacent_to_previous(a, f)) return;
     int64_t width = rk_embeddings_width(a->embeddings, f);
     for (int32_t next = f + 1;
-         next < n_features && needs_gradients(a, next) && is_adjacent_to_previous(a, next); next++)
+         next < n_features && needs_gradients_of(a, next) && is_adjacent_to_previous(a, next); next++)
         width += rk_embeddings_width(a->embeddings, next);
     int64_t first = (int64_t)(task % a->blocks) * CHECK_SAMPLES, n = a->uses[f].n,
             last = first + CHECK_SAMPLES < n ? first + CHECK_SAMPLES : n;
@@ -50,9 +50,9 @@ static void check_block(void *context, size_t task, int thread) {
     if (!finite) atomic_store(&a->not_finite, true);
 }
 
-static rk_status name_not_finite(const application *a) {
+static rk_status find_not_finite(const application *a) {
     for (int32_t f = 0; f < a->embeddings->n_features; f++)
-        for (int64_t s = 0; s < a->uses[f].n && needs_gradients(a, f); s++)
+        for (int64_t s = 0; s < a->uses[f].n && needs_gradients_of(a, f); s++)
             RK_FAIL_IF(!rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride,
                                       rk_embeddings_width(a->embeddings, f)),
                        RK_NOT_FINITE, "feature '%s': sample %lld: the gradient is not a finite number",
@@ -66,7 +66,7 @@ rk_status rk_batch_context_check_gradients_finite(const rk_embeddings *e,
     application a = {.embeddings = e, .gradients = gradients, .uses = batch_context->uses};
     RK_FAIL_IF(e->n_features > 0 && !gradients, RK_INVALID_ARGUMENT, "apply_gradients needs gradients");
     for (int32_t f = 0; f < e->n_features; f++)
-        RK_FAIL_IF(a.uses[f].n > 0 && needs_gradients(&a, f) &&
+        RK_FAIL_IF(a.uses[f].n > 0 && needs_gradients_of(&a, f) &&
                        (!gradients[f].data || gradients[f].stride < rk_embeddings_width(e, f)),
                    RK_INVALID_ARGUMENT, "feature '%s': its gradients need memory and a stride of at least %d",
                    e->features[f].name, rk_embeddings_width(e, f));
@@ -74,8 +74,8 @@ rk_status rk_batch_context_check_gradients_finite(const rk_embeddings *e,
         size_t blocks = rk_blocks((size_t)a.uses[f].n, CHECK_SAMPLES);
         if (blocks > a.blocks) a.blocks = blocks;
     }
-    rk_parallel_for(a.blocks * (size_t)e->n_features, check_block, &a);
-    return atomic_load(&a.not_finite) ? name_not_finite(&a) : RK_OK;
+    rk_parallel_for(a.blocks * (size_t)e->n_features, check_gradient_block, &a);
+    return atomic_load(&a.not_finite) ? find_not_finite(&a) : RK_OK;
 }
 
 void rk_batch_context_set_gradients(const rk_embeddings *e, rk_batch_context *batch_context,

@@ -36,8 +36,8 @@ void rk_local_lookup_gather(const rk_embeddings *e, const void *lookup, int32_t 
     rk_batch_context_lookup(e, &((const local_lookup *)lookup)->batch_context, feature, first, last, to);
 }
 
-static rk_status peek(const rk_embeddings *e, local_lookup *lookup, int64_t n, const rk_ids *ids,
-                      const rk_activation *activations, bool checks_first) {
+static rk_status peek_checked(const rk_embeddings *e, local_lookup *lookup, int64_t n, const rk_ids *ids,
+                              const rk_activation *activations, bool checks_first) {
     RK_TRY(rk_uses_prepare(e, &lookup->batch_context, n, NULL, ids, checks_first));
     rk_uses_lookup_all(e, &lookup->batch_context, activations, !checks_first);
     lookup->had_strays = false;
@@ -54,8 +54,8 @@ rk_status rk_local_lookup_peek(const rk_embeddings *e, void *batch, int64_t n, c
     local_lookup *lookup = batch;
     RK_TRY(rk_check_activations(e, n, ids, activations));
     bool checks_first = lookup->had_strays;
-    RK_TRY(peek(e, lookup, n, ids, activations, checks_first));
-    return lookup->had_strays && !checks_first ? peek(e, lookup, n, ids, activations, true) : RK_OK;
+    RK_TRY(peek_checked(e, lookup, n, ids, activations, checks_first));
+    return lookup->had_strays && !checks_first ? peek_checked(e, lookup, n, ids, activations, true) : RK_OK;
 }
 
 rk_status rk_local_lookup_look_up(rk_embeddings *e, void *lookup, int64_t n, const rk_ids *ids,

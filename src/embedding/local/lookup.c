@@ -39,8 +39,8 @@ bool rk_use_lookup(const rk_feature_use *use, int64_t length, const rk_rows *row
     return !strays;
 }
 
-static bool look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f, bool checks, int64_t first,
-                    int64_t last, rk_activation to) {
+static bool look_up_feature(const rk_embeddings *e, const rk_feature_use *use, int32_t f, bool checks,
+                            int64_t first, int64_t last, rk_activation to) {
     const rk_table *table = &e->tables[e->feature_tables[f]];
     return rk_use_lookup(use, e->features[f].max_sequence_length, &table->rows,
                          checks ? table->config.n_rows : 0, first, last, to);
@@ -48,7 +48,7 @@ static bool look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f
 
 void rk_batch_context_lookup(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t f,
                              int64_t first, int64_t last, const rk_activation *to) {
-    (void)look_up(e, &batch_context->uses[f], f, false, first, last, *to);
+    (void)look_up_feature(e, &batch_context->uses[f], f, false, first, last, *to);
 }
 
 void rk_embeddings_lookup_samples(const rk_embeddings *e, bool training, int32_t f, int64_t first,
@@ -63,7 +63,7 @@ typedef struct lookup {
     bool checks;
 } lookup;
 
-static void look_up_part(void *context, size_t task, int thread) {
+static void look_up_block(void *context, size_t task, int thread) {
     (void)thread;
     const lookup *l = context;
     const rk_embeddings *e = l->embeddings;
@@ -75,7 +75,8 @@ static void look_up_part(void *context, size_t task, int thread) {
     rk_activation to = l->activations[f];
     to.data += first * to.stride;
     if (to.lengths) to.lengths += first;
-    bool all = look_up(e, use, (int32_t)f, l->checks, first, rk_partition_at(n, part + 1, n_parts), to);
+    bool all =
+        look_up_feature(e, use, (int32_t)f, l->checks, first, rk_partition_at(n, part + 1, n_parts), to);
     if (!all) atomic_store_explicit(&use->strays, true, memory_order_relaxed);
 }
 
@@ -91,7 +92,7 @@ void rk_uses_lookup_all(const rk_embeddings *e, rk_batch_context *batch_context,
         size_t n_parts = activations[f].data ? rk_blocks(values, LOOKUP_VALUES) : 0, n = (size_t)uses[f].n;
         begins[f + 1] = begins[f] + (n_parts < n ? n_parts : n);
     }
-    rk_parallel_for(begins[e->n_features], look_up_part, &l);
+    rk_parallel_for(begins[e->n_features], look_up_block, &l);
 }
 
 void rk_embeddings_lookup_all(rk_embeddings *e, bool training, const rk_activation *activations) {

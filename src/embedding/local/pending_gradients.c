@@ -43,11 +43,11 @@ typedef struct addition {
 } addition;
 
 /* Where a lookup's sums go: beside those of lookups before it, or in their place where there are none. */
-static rk_row_gradients *target_of(rk_pending_table *table) {
+static rk_row_gradients *find_sum_target(rk_pending_table *table) {
     return table->sum.n ? &table->added : &table->sum;
 }
 
-static rk_use_piece piece_of(const addition *a, size_t task, size_t *table) {
+static rk_use_piece locate_piece(const addition *a, size_t task, size_t *table) {
     const size_t *begins = a->batch_context->piece_begins;
     *table = rk_partition_item(begins, (size_t)a->embeddings->n_tables, task);
     return rk_row_uses_piece(&a->batch_context->plans[*table], task - begins[*table]);
@@ -57,24 +57,24 @@ static bool is_new_row(const rk_row_uses *plan, const rk_use_piece *piece, int64
     return use == piece->first || rk_use_place(plan->uses[use]) != rk_use_place(plan->uses[use - 1]);
 }
 
-static void count_piece(void *context, size_t task, int thread) {
+static void count_piece_rows(void *context, size_t task, int thread) {
     (void)thread;
     const addition *a = context;
     size_t t, n = 0;
-    rk_use_piece piece = piece_of(a, task, &t);
+    rk_use_piece piece = locate_piece(a, task, &t);
     for (int64_t i = piece.first; i < piece.last; i++)
         n += is_new_row(&a->batch_context->plans[t], &piece, i);
     a->pending->counts[task] = n;
 }
 
 /* counts: of a piece's rows before, where they go in the table's list afterwards. */
-static void sum_piece(void *context, size_t task, int thread) {
+static void sum_piece_gradients(void *context, size_t task, int thread) {
     (void)thread;
     const addition *a = context;
     size_t t;
-    rk_use_piece piece = piece_of(a, task, &t);
+    rk_use_piece piece = locate_piece(a, task, &t);
     const rk_row_uses *plan = &a->batch_context->plans[t];
-    const rk_row_gradients *to = target_of(&a->pending->tables[t]);
+    const rk_row_gradients *to = find_sum_target(&a->pending->tables[t]);
     int32_t dim = a->embeddings->tables[t].config.dim;
     size_t at = a->pending->counts[task];
     rk_rows_sum_args args = {.from = {.rows = {.dim = dim},
@@ -93,7 +93,7 @@ static void sum_piece(void *context, size_t task, int thread) {
 }
 
 /* Counts first .. last-1 become places, each the sum of those before it; returns the sum of all. */
-static size_t place_counts(size_t *counts, size_t first, size_t last) {
+static size_t prefix_sum_counts(size_t *counts, size_t first, size_t last) {
     size_t at = 0;
     for (size_t i = first; i < last; i++) {
         size_t n = counts[i];
@@ -120,7 +120,7 @@ static int64_t lower_bound(const rk_row_gradients *list, int64_t row) {
     return low;
 }
 
-static merge_range range_of(const rk_pending_table *table, size_t part, size_t n_parts) {
+static merge_range merge_range_of_part(const rk_pending_table *table, size_t part, size_t n_parts) {
     const rk_row_gradients *larger = table->sum.n >= table->added.n ? &table->sum : &table->added;
     merge_range range = {{0, 0}, {table->sum.n, table->added.n}};
     if (part > 0) {
@@ -137,8 +137,8 @@ static merge_range range_of(const rk_pending_table *table, size_t part, size_t n
 }
 
 /* out NULL: the rows are only counted. */
-static size_t merge(const rk_pending_table *table, merge_range range, int32_t dim, rk_row_gradients *out,
-                    size_t at) {
+static size_t merge_row_gradients(const rk_pending_table *table, merge_range range, int32_t dim,
+                                  rk_row_gradients *out, size_t at) {
     size_t first = at, row_bytes = (size_t)dim * sizeof(float);
     int64_t i = range.first[0], j = range.first[1];
     for (; i < range.last[0] || j < range.last[1]; at++) {
@@ -160,45 +160,47 @@ static size_t merge(const rk_pending_table *table, merge_range range, int32_t di
     return at - first;
 }
 
-static merge_range merge_of(const addition *a, size_t task, size_t *table) {
+static merge_range locate_merge(const addition *a, size_t task, size_t *table) {
     const size_t *begins = a->pending->task_begins;
     *table = rk_partition_item(begins, (size_t)a->embeddings->n_tables, task);
-    return range_of(&a->pending->tables[*table], task - begins[*table], begins[*table + 1] - begins[*table]);
+    return merge_range_of_part(&a->pending->tables[*table], task - begins[*table],
+                               begins[*table + 1] - begins[*table]);
 }
 
 static void count_merge(void *context, size_t task, int thread) {
     (void)thread;
     const addition *a = context;
     size_t t;
-    merge_range range = merge_of(a, task, &t);
-    a->pending->counts[task] = merge(&a->pending->tables[t], range, 0, NULL, 0);
+    merge_range range = locate_merge(a, task, &t);
+    a->pending->counts[task] = merge_row_gradients(&a->pending->tables[t], range, 0, NULL, 0);
 }
 
 static void merge_part(void *context, size_t task, int thread) {
     (void)thread;
     const addition *a = context;
     size_t t;
-    merge_range range = merge_of(a, task, &t);
+    merge_range range = locate_merge(a, task, &t);
     rk_pending_table *table = &a->pending->tables[t];
-    merge(table, range, a->embeddings->tables[t].config.dim, &table->merged, a->pending->counts[task]);
+    merge_row_gradients(table, range, a->embeddings->tables[t].config.dim, &table->merged,
+                        a->pending->counts[task]);
 }
 
-static size_t n_merges(const rk_pending_table *table, int64_t n_added) {
+static size_t count_merges(const rk_pending_table *table, int64_t n_added) {
     return table->sum.n && n_added ? rk_blocks((size_t)(table->sum.n + n_added), MERGE_ROWS) : 0;
 }
 
 /* What was added, into the sums; all memory is there. */
-static void merge_tables(addition *a) {
+static void merge_all_tables(addition *a) {
     rk_pending_gradients *pending = a->pending;
     int32_t n_tables = a->embeddings->n_tables;
     size_t *begins = pending->task_begins;
     for (int32_t t = 0; t < n_tables; t++) {
         const rk_pending_table *table = &pending->tables[t];
-        begins[t + 1] = begins[t] + n_merges(table, table->added.n);
+        begins[t + 1] = begins[t] + count_merges(table, table->added.n);
     }
     rk_parallel_for(begins[n_tables], count_merge, a);
     for (int32_t t = 0; t < n_tables; t++)
-        pending->tables[t].merged.n = (int64_t)place_counts(pending->counts, begins[t], begins[t + 1]);
+        pending->tables[t].merged.n = (int64_t)prefix_sum_counts(pending->counts, begins[t], begins[t + 1]);
     rk_parallel_for(begins[n_tables], merge_part, a);
     for (int32_t t = 0; t < n_tables; t++) {
         rk_pending_table *table = &pending->tables[t];
@@ -216,21 +218,22 @@ rk_status rk_pending_gradients_add(rk_embeddings *e, const rk_batch_context *bat
     const size_t *begins = batch_context->piece_begins;
     size_t n_pieces = begins[e->n_tables], n_counts = n_pieces, merges = 0;
     RK_TRY(rk_reserve(&pending->counts, &pending->counts_capacity, n_counts, sizeof *pending->counts));
-    rk_parallel_for(n_pieces, count_piece, &a);
+    rk_parallel_for(n_pieces, count_piece_rows, &a);
     for (int32_t t = 0; t < e->n_tables; t++) {
         rk_pending_table *table = &pending->tables[t];
         int32_t dim = e->tables[t].config.dim;
-        table->n_added = (int64_t)place_counts(pending->counts, begins[t], begins[t + 1]);
-        RK_TRY(reserve_rows(target_of(table), table->n_added, dim));
-        if (n_merges(table, table->n_added))
+        table->n_added = (int64_t)prefix_sum_counts(pending->counts, begins[t], begins[t + 1]);
+        RK_TRY(reserve_rows(find_sum_target(table), table->n_added, dim));
+        if (count_merges(table, table->n_added))
             RK_TRY(reserve_rows(&table->merged, table->sum.n + table->n_added, dim));
-        merges += n_merges(table, table->n_added);
+        merges += count_merges(table, table->n_added);
     }
     if (merges > n_counts) n_counts = merges;
     RK_TRY(rk_reserve(&pending->counts, &pending->counts_capacity, n_counts, sizeof *pending->counts));
-    rk_parallel_for(n_pieces, sum_piece, &a);
-    for (int32_t t = 0; t < e->n_tables; t++) target_of(&pending->tables[t])->n = pending->tables[t].n_added;
-    merge_tables(&a);
+    rk_parallel_for(n_pieces, sum_piece_gradients, &a);
+    for (int32_t t = 0; t < e->n_tables; t++)
+        find_sum_target(&pending->tables[t])->n = pending->tables[t].n_added;
+    merge_all_tables(&a);
     pending->n_backwards++;
     return RK_OK;
 }
@@ -260,7 +263,7 @@ static void update_rows(const rk_embeddings *e, size_t t, int64_t first, int64_t
     rk_fused_update(&args);
 }
 
-static void update_part(void *context, size_t task, int thread) {
+static void update_table_part(void *context, size_t task, int thread) {
     (void)thread;
     const rk_embeddings *e = context;
     const size_t *begins = e->pending.task_begins;
@@ -289,7 +292,7 @@ rk_status rk_pending_gradients_step(rk_embeddings *e) {
         pending->task_begins[t + 1] =
             pending->task_begins[t] + (rk_takes_updates(e, t) ? rk_blocks((size_t)n, STEP_ROWS) : 0);
     }
-    RK_ON_POOL(e->pool, rk_parallel_for(pending->task_begins[e->n_tables], update_part, e));
+    RK_ON_POOL(e->pool, rk_parallel_for(pending->task_begins[e->n_tables], update_table_part, e));
     rk_embeddings_count_step(e);
     rk_pending_gradients_zero(e);
     return RK_OK;

@@ -16,7 +16,7 @@ static size_t row_bytes(const rk_table *table) {
 static size_t image_record_bytes(const rk_table *table) {
     return sizeof(int64_t) + row_bytes(table);
 }
-static char *row_at(const rk_table *table, int64_t row) {
+static char *row_address(const rk_table *table, int64_t row) {
     return (char *)table->rows.data + (size_t)row * row_bytes(table);
 }
 static int64_t record_id(const char *record) {
@@ -24,7 +24,7 @@ static int64_t record_id(const char *record) {
     memcpy(&id, record, sizeof id);
     return id;
 }
-static int64_t n_parts(const rk_table *table) {
+static int64_t count_table_parts(const rk_table *table) {
     return table->part.n_parts > 1 ? table->part.n_parts : 1;
 }
 
@@ -35,7 +35,8 @@ static bool in_order(const rk_table *table, int64_t a, int64_t b) {
 
 /* The row here of a record; -1: it is another part's. A row that an image needs is pinned: its key has it. */
 static int64_t row_of(const rk_table *table, int64_t id) {
-    if (!table->dynamic) return id % n_parts(table) == table->part.part ? id / n_parts(table) : -1;
+    if (!table->dynamic)
+        return id % count_table_parts(table) == table->part.part ? id / count_table_parts(table) : -1;
     int64_t row = rk_dynamic_row_of(table->dynamic, id);
     return row ? row : -1;
 }
@@ -43,7 +44,7 @@ static int64_t row_of(const rk_table *table, int64_t id) {
 static void write_record(const rk_table *table, int64_t row, char *record) {
     int64_t id = rk_rows_id(&table->rows, row);
     memcpy(record, &id, sizeof id);
-    memcpy(record + sizeof id, row_at(table, row), row_bytes(table));
+    memcpy(record + sizeof id, row_address(table, row), row_bytes(table));
 }
 
 static void release_image(const rk_row_before_images *s, rk_row_before_image *image) {
@@ -136,10 +137,10 @@ static void swap_image(const rk_row_before_images *s, const rk_row_before_image 
         for (int64_t i = 0; i < image->tables[t].n; i++) {
             char *record = image->tables[t].records + (size_t)i * image_record_bytes(table);
             int64_t row = row_of(table, record_id(record));
-            if (row >= 0) swap_bytes(row_at(table, row), record + sizeof(int64_t), row_bytes(table));
+            if (row >= 0) swap_bytes(row_address(table, row), record + sizeof(int64_t), row_bytes(table));
         }
         char *shared = image->tables[t].shared;
-        if (shared) swap_bytes(row_at(table, 0), shared + sizeof(int64_t), row_bytes(table));
+        if (shared) swap_bytes(row_address(table, 0), shared + sizeof(int64_t), row_bytes(table));
     }
 }
 
@@ -172,7 +173,8 @@ static rk_status add_records(const rk_row_before_images *s, const rk_row_before_
     int32_t first = table->part.first_column;
     rk_buffer_printf(&name, RK_BEFORE_IMAGE_PREFIX "%lld/%d:%lld,%d:%d/%s/%s",
                      (long long)(s->n_looked_up - 1 - image->update), (int)table->part.part,
-                     (long long)n_parts(table), first, first + table->config.dim, table->part.name, tensor);
+                     (long long)count_table_parts(table), first, first + table->config.dim, table->part.name,
+                     tensor);
     RK_TRY(name.status);
     return rk_state_dict_add(state, name.data, RK_U8, n, (int64_t)image_record_bytes(table), records);
 }
@@ -195,7 +197,7 @@ typedef struct stored_rows {
     const char *records;
 } stored_rows;
 
-static rk_status check_stored(const rk_table *table, const stored_rows *from, const char *name) {
+static rk_status check_stored_rows(const rk_table *table, const stored_rows *from, const char *name) {
     size_t width = (size_t)(from->end_column - from->first_column) * value_bytes(table);
     RK_FAIL_IF(from->record_bytes != sizeof(int64_t) + width, RK_BAD_DATA,
                "tensor '%s': its name does not match its shape", name);
@@ -296,7 +298,7 @@ rk_status rk_row_before_images_read(rk_row_before_images *s, const char *name, i
         if (strlen(table->part.name) != name_bytes || memcmp(table->part.name, table_name, name_bytes) != 0 ||
             !rk_takes_updates(s->embeddings, t))
             continue;
-        RK_TRY(check_stored(table, &from, name));
+        RK_TRY(check_stored_rows(table, &from, name));
         if (end <= table->part.first_column || first >= table->part.first_column + table->config.dim)
             continue;
         RK_TRY(find_or_insert_image(s, s->n_looked_up - 1 - age, &image));

@@ -15,12 +15,12 @@ enum {
     FULL_PARTS_BITS = 8 /* where every row takes a step (l2_full) */
 };
 
-static const rk_feature_use *use_of(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
-                                    int32_t source) {
+static const rk_feature_use *use_of_source(const rk_embeddings *e, const rk_batch_context *batch_context,
+                                           int32_t t, int32_t source) {
     return &batch_context->uses[e->by_table[e->table_begins[t] + source]];
 }
 
-static int bits_of(int64_t largest) {
+static int bits_for(int64_t largest) {
     int bits = 0;
     while (largest >> bits) bits++;
     return bits;
@@ -28,7 +28,7 @@ static int bits_of(int64_t largest) {
 
 /* As many parts as give each PART_USES, no more than rows, and so many that a place in a part is 32 bits. */
 static int part_shift(const rk_table *table, int64_t n_uses) {
-    int wanted = bits_of(n_uses / PART_USES), row_bits = bits_of(table->config.n_rows - 1);
+    int wanted = bits_for(n_uses / PART_USES), row_bits = bits_for(table->config.n_rows - 1);
     if (table->l2_full != 0 && wanted < FULL_PARTS_BITS) wanted = FULL_PARTS_BITS;
     if (wanted > MAX_USUAL_BITS) wanted = MAX_USUAL_BITS;
     int shift = wanted > row_bits ? 0 : row_bits - wanted;
@@ -62,18 +62,18 @@ static uint32_t n_leaves_of(const rk_feature_use *use, const rk_gradient_source 
 }
 
 /* In the order of leaves, so that a part's uses come leaf by leaf. chunks NULL: only counted. */
-static size_t cut_chunks(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
-                         const rk_row_uses *plan, rk_use_chunk *chunks) {
+static size_t cut_into_chunks(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
+                              const rk_row_uses *plan, rk_use_chunk *chunks) {
     size_t at = 0;
     uint32_t n_leaves = 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
-        uint32_t n = n_leaves_of(use_of(e, batch_context, t, s), &plan->sources[s]);
+        uint32_t n = n_leaves_of(use_of_source(e, batch_context, t, s), &plan->sources[s]);
         if (n > n_leaves) n_leaves = n;
     }
     for (uint32_t leaf = 0; leaf < n_leaves; leaf++) {
         int64_t occurrence = 0;
         for (int32_t s = 0; s < plan->n_sources; s++) {
-            const rk_feature_use *use = use_of(e, batch_context, t, s);
+            const rk_feature_use *use = use_of_source(e, batch_context, t, s);
             leaf_bags bags = bags_of_leaf(use, &plan->sources[s], leaf);
             size_t n = n_chunks_of(use, bags);
             for (size_t c = 0; c < n && chunks; c++) {
@@ -88,8 +88,8 @@ static size_t cut_chunks(const rk_embeddings *e, const rk_batch_context *batch_c
     return at;
 }
 
-static rk_status reserve(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
-                         rk_row_uses *plan) {
+static rk_status reserve_uses(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
+                              rk_row_uses *plan) {
     size_t n = (size_t)plan->n, n_parts = plan->n_parts;
     RK_TRY(rk_reserve(&plan->uses, &plan->uses_capacity, n + FETCH_AHEAD, sizeof *plan->uses));
     if (n > plan->scratch_capacity) { /* not copied as it grows: pages that are not needed stay untouched */
@@ -101,7 +101,7 @@ static rk_status reserve(const rk_embeddings *e, const rk_batch_context *batch_c
         RK_TRY(rk_reserve(&plan->scratch, &plan->scratch_capacity, n, sizeof *plan->scratch));
     RK_TRY(rk_reserve(&plan->part_begins, &plan->parts_capacity, n_parts + 1, sizeof *plan->part_begins));
     RK_TRY(rk_reserve(&plan->piece_begins, &plan->pieces_capacity, n_parts + 1, sizeof *plan->piece_begins));
-    plan->n_chunks = cut_chunks(e, batch_context, t, plan, NULL);
+    plan->n_chunks = cut_into_chunks(e, batch_context, t, plan, NULL);
     RK_TRY(rk_reserve(&plan->chunks, &plan->chunks_capacity, plan->n_chunks, sizeof *plan->chunks));
     RK_TRY(rk_reserve(&plan->counts, &plan->counts_capacity, plan->n_chunks * n_parts, sizeof *plan->counts));
     if (!plan->weighted) return RK_OK;
@@ -119,9 +119,9 @@ rk_status rk_row_uses_begin(const rk_embeddings *e, rk_batch_context *batch_cont
     plan->whole_parts = e->tables[t].l2_full != 0;
     plan->none = e->tables[t].dynamic && !e->tables[t].dynamic_config.oov ? 0 : -1;
     for (int32_t s = 0; s < plan->n_sources; s++) {
-        plan->n += use_of(e, batch_context, t, s)->n_ids;
-        plan->weighted |= use_of(e, batch_context, t, s)->coefficients != NULL;
-        n_bags += use_of(e, batch_context, t, s)->n_bags;
+        plan->n += use_of_source(e, batch_context, t, s)->n_ids;
+        plan->weighted |= use_of_source(e, batch_context, t, s)->coefficients != NULL;
+        n_bags += use_of_source(e, batch_context, t, s)->n_bags;
     }
     RK_FAIL_IF(plan->n > INT32_MAX || n_bags > INT32_MAX, RK_INVALID_ARGUMENT,
                "table '%s': 2^31 ids or bags or more in one batch", e->tables[t].config.name);
@@ -131,7 +131,7 @@ rk_status rk_row_uses_begin(const rk_embeddings *e, rk_batch_context *batch_cont
         rk_reserve(&plan->sources, &plan->sources_capacity, (size_t)plan->n_sources, sizeof *plan->sources));
     n_bags = 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
-        const rk_feature_use *use = use_of(e, batch_context, t, s);
+        const rk_feature_use *use = use_of_source(e, batch_context, t, s);
         int32_t f = e->by_table[e->table_begins[t] + s], length = e->features[f].max_sequence_length;
         rk_leaves leaves = e->leaves[f];
         plan->sources[s] = (rk_gradient_source){.length = length ? length : 1,
@@ -143,8 +143,8 @@ rk_status rk_row_uses_begin(const rk_embeddings *e, rk_batch_context *batch_cont
                             (leaves.leaf_samples && use->n > leaves.leaf_samples);
         n_bags += use->n_bags;
     }
-    RK_TRY(reserve(e, batch_context, t, plan));
-    cut_chunks(e, batch_context, t, plan, plan->chunks);
+    RK_TRY(reserve_uses(e, batch_context, t, plan));
+    cut_into_chunks(e, batch_context, t, plan, plan->chunks);
     return RK_OK;
 }
 
@@ -152,7 +152,7 @@ void rk_row_uses_count(const rk_embeddings *e, const rk_batch_context *batch_con
                        size_t chunk) {
     const rk_row_uses *plan = &batch_context->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
-    const rk_feature_use *use = use_of(e, batch_context, t, c->source);
+    const rk_feature_use *use = use_of_source(e, batch_context, t, c->source);
     uint32_t *counts = plan->counts + chunk * plan->n_parts;
     int shift = plan->shift;
     for (uint32_t p = 0; p < plan->n_parts; p++) counts[p] = 0;
@@ -193,7 +193,7 @@ void rk_row_uses_scatter(const rk_embeddings *e, const rk_batch_context *batch_c
                          size_t chunk) {
     const rk_row_uses *plan = &batch_context->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
-    const rk_feature_use *use = use_of(e, batch_context, t, c->source);
+    const rk_feature_use *use = use_of_source(e, batch_context, t, c->source);
     uint32_t *places = plan->counts + chunk * plan->n_parts, first_bag = plan->sources[c->source].first_bag;
     int64_t occurrence = c->first_occurrence;
     const int64_t *offsets = use->offsets, *ids = use->ids;

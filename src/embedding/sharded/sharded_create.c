@@ -111,18 +111,18 @@ static rk_status add_shards(rk_sharded *s, const rk_sharded_options *o) {
     return RK_OK;
 }
 
-static int id_bytes_of(int64_t n_rows) {
+static int id_bytes_for_rows(int64_t n_rows) {
     return n_rows <= 1 << 16 ? 2 : n_rows <= (int64_t)1 << 32 ? 4 : 8;
 }
 
 /* Rows of 16 bits travel as they are; else as `wire` says. */
-static rk_table_shard_stream stream_of(const rk_sharded *s, const rk_sharded_options *o, int32_t shard,
-                                       int32_t feature) {
+static rk_table_shard_stream make_stream(const rk_sharded *s, const rk_sharded_options *o, int32_t shard,
+                                         int32_t feature) {
     const rk_table_config *table = &o->config->tables[s->shards[shard].table];
     bool exact = table->dtype != RK_F32 && feature < 0, keyed = dynamic_of(o, s->shards[shard].table) != NULL;
     return (rk_table_shard_stream){.shard = shard,
                                    .feature = feature,
-                                   .id_bytes = keyed ? 8 : id_bytes_of(s->shards[shard].n_rows),
+                                   .id_bytes = keyed ? 8 : id_bytes_for_rows(s->shards[shard].n_rows),
                                    .rows_wire = exact ? table->dtype : o->wire,
                                    .gradients_wire = o->wire,
                                    .trainable = !table->frozen};
@@ -140,11 +140,11 @@ static rk_status add_streams(rk_sharded *s, const rk_sharded_options *o) {
         bool owner_pooling = o->placements[t].owner_pooling && !o->placements[t].replicated;
         for (int32_t f = 0; f < c->n_features; f++) {
             if (!reads_table(c, f, t)) continue;
-            if (owner_pooling) s->streams[s->n_streams++] = stream_of(s, o, h, f);
+            if (owner_pooling) s->streams[s->n_streams++] = make_stream(s, o, h, f);
             n_readers++;
         }
         if (owner_pooling || !n_readers) continue;
-        s->streams[s->n_streams] = stream_of(s, o, h, -1);
+        s->streams[s->n_streams] = make_stream(s, o, h, -1);
         if (dynamic_of(o, t)) {
             s->streams[s->n_streams].n_features = n_readers;
             s->streams[s->n_streams].oov = dynamic_of(o, t)->oov;
@@ -154,7 +154,7 @@ static rk_status add_streams(rk_sharded *s, const rk_sharded_options *o) {
     return RK_OK;
 }
 
-static bool holds(const rk_sharded *s, int32_t rank, int32_t shard) {
+static bool rank_holds_shard(const rk_sharded *s, int32_t rank, int32_t shard) {
     int32_t owner = s->shards[shard].owner;
     return owner < 0 ? rank < s->roles.n_trainers : owner == rank;
 }
@@ -165,7 +165,7 @@ static rk_status list_streams_of_ranks(rk_sharded *s) {
     for (int32_t r = 0; r < s->size; r++) {
         RK_TRY(rk_alloc((size_t)s->n_streams, sizeof **s->streams_of, &s->streams_of[r]));
         for (int32_t i = 0; i < s->n_streams; i++)
-            if (holds(s, r, s->streams[i].shard)) s->streams_of[r][s->n_streams_of[r]++] = i;
+            if (rank_holds_shard(s, r, s->streams[i].shard)) s->streams_of[r][s->n_streams_of[r]++] = i;
     }
     return RK_OK;
 }
@@ -206,7 +206,7 @@ static void release_store_config(store_config *c) {
 static void describe_shards(rk_sharded *s, const rk_sharded_options *o, store_config *c) {
     for (int32_t h = 0; h < s->n_shards; h++) {
         rk_table_shard *shard = &s->shards[h];
-        if (!holds(s, s->rank, h)) continue;
+        if (!rank_holds_shard(s, s->rank, h)) continue;
         const rk_table_config *table = &o->config->tables[shard->table];
         shard->stored = c->n_tables++;
         snprintf(c->table_names[shard->stored], sizeof *c->table_names, "%d", h);
@@ -327,7 +327,7 @@ static rk_status allocate_key_uses(rk_sharded *s) {
                         RK_ARRAY(n_tables + 1, s->key_task_begins));
 }
 
-static rk_status allocate(rk_sharded *s) {
+static rk_status allocate_arrays(rk_sharded *s) {
     size_t n_stored = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s), size = (size_t)s->size;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(size, s->messages), RK_ARRAY(size, s->answers),
                         RK_ARRAY(n_stored, s->activations), RK_ARRAY(n_stored, s->scratch),
@@ -362,7 +362,7 @@ static rk_status copy_names(rk_sharded *s, const rk_embeddings_config *c) {
     return RK_OK;
 }
 
-static rk_status create(rk_sharded *s, const rk_sharded_options *o) {
+static rk_status create_sharded(rk_sharded *s, const rk_sharded_options *o) {
     RK_FAIL_IF(s->size != s->roles.n_trainers + s->roles.n_owners || s->roles.n_trainers < 1,
                RK_INVALID_ARGUMENT, "%d ranks do not match %d trainers and %d embedding servers", s->size,
                s->roles.n_trainers, s->roles.n_owners);
@@ -376,7 +376,7 @@ static rk_status create(rk_sharded *s, const rk_sharded_options *o) {
     if (s->trains) RK_TRY(create_trainer_tables(s, o));
     RK_TRY(create_store(s, o));
     s->before_images = (rk_row_before_images){.embeddings = s->store, .staleness = s->staleness};
-    RK_TRY(allocate(s));
+    RK_TRY(allocate_arrays(s));
     return s->staleness && s->trains ? rk_sharded_start_comm_thread(s) : RK_OK;
 }
 
@@ -390,7 +390,7 @@ rk_status rk_sharded_create(const rk_sharded_options *o, rk_sharded **out) {
     s->size = rk_comm_size(o->comm);
     s->micro_batch_samples = o->micro_batch_samples;
     s->staleness = o->staleness;
-    rk_status status = create(s, o);
+    rk_status status = create_sharded(s, o);
     if (status == RK_OK)
         *out = s;
     else

@@ -14,12 +14,12 @@ static void set_state(rk_in_flight_batch *j, rk_in_flight_batch_state state) {
     atomic_store_explicit(&j->state, state, memory_order_release);
 }
 
-static int64_t begun_of(const rk_sharded *s) {
+static int64_t count_begun_batches(const rk_sharded *s) {
     return atomic_load_explicit(&s->begun, memory_order_acquire);
 }
 
 /* An owner serves a batch when all updates that it is to see are done. */
-static bool may_serve(const rk_sharded *s, const rk_in_flight_batch *j, int64_t number) {
+static bool can_serve(const rk_sharded *s, const rk_in_flight_batch *j, int64_t number) {
     return !s->owns || s->next_updated >= number - (j->kind == RK_IN_FLIGHT_TRAIN ? s->staleness : 0);
 }
 
@@ -38,13 +38,13 @@ static void count_staleness(rk_sharded *s, const rk_in_flight_batch *j, int64_t 
 static rk_status serve_next(rk_sharded *s, bool *moved) {
     int64_t number = s->next_served;
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, number);
-    if (number >= begun_of(s) || state_of(j) != RK_IN_FLIGHT_IDS_SENT) return RK_OK;
+    if (number >= count_begun_batches(s) || state_of(j) != RK_IN_FLIGHT_IDS_SENT) return RK_OK;
     bool done;
     RK_TRY(test_arrived(j->ids, &done));
     if (!done) return RK_OK;
     if (!j->is_read && s->owns) RK_TRY(rk_in_flight_batch_read_ids(s, j));
     j->is_read = true;
-    if (!may_serve(s, j, number)) return RK_OK;
+    if (!can_serve(s, j, number)) return RK_OK;
     uint64_t begin = rk_trace_begin();
     count_staleness(s, j, number);
     if (j->kind == RK_IN_FLIGHT_CONTROL)
@@ -78,7 +78,7 @@ static rk_status receive_rows(rk_sharded *s, rk_in_flight_batch *j, bool *moved)
 }
 
 /* Batches that were begun before these gradients were given are not to see them. */
-static rk_status may_update(const rk_sharded *s, const rk_in_flight_batch *j, bool *may) {
+static rk_status can_update(const rk_sharded *s, const rk_in_flight_batch *j, bool *may) {
     *may = true;
     if (!j->gradients || !s->owns) return RK_OK;
     rk_gradients_header header;
@@ -93,10 +93,10 @@ static rk_status may_update(const rk_sharded *s, const rk_in_flight_batch *j, bo
 static rk_status update_next(rk_sharded *s, bool *moved) {
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->next_updated);
     bool done;
-    if (s->next_updated >= begun_of(s) || state_of(j) != RK_IN_FLIGHT_RETURNED) return RK_OK;
+    if (s->next_updated >= count_begun_batches(s) || state_of(j) != RK_IN_FLIGHT_RETURNED) return RK_OK;
     RK_TRY(test_arrived(j->gradients, &done));
     if (done) RK_TRY(test_arrived(j->step_status, &done));
-    if (done) RK_TRY(may_update(s, j, &done));
+    if (done) RK_TRY(can_update(s, j, &done));
     if (!done) return RK_OK;
     uint64_t begin = rk_trace_begin();
     if (j->gradients && s->owns) RK_TRY(rk_in_flight_batch_update(s, j));
@@ -113,7 +113,7 @@ static rk_status update_next(rk_sharded *s, bool *moved) {
     return RK_OK;
 }
 
-static rk_status advance(rk_sharded *s, bool *moved) {
+static rk_status advance_pipeline(rk_sharded *s, bool *moved) {
     *moved = false;
     RK_TRY(update_next(s, moved));
     RK_TRY(serve_next(s, moved));
@@ -134,7 +134,8 @@ static rk_all_to_all *blocking_all_to_all(const rk_sharded *s) {
     for (int64_t i = s->next_updated; i < next; i++)
         if (state_of(rk_in_flight_batch_at(s, i)) == RK_IN_FLIGHT_SERVED)
             return rk_in_flight_batch_at(s, i)->rows;
-    if (next < begun_of(s) && state_of(j) == RK_IN_FLIGHT_IDS_SENT && !j->is_read && j->ids) return j->ids;
+    if (next < count_begun_batches(s) && state_of(j) == RK_IN_FLIGHT_IDS_SENT && !j->is_read && j->ids)
+        return j->ids;
     if (state_of(oldest) != RK_IN_FLIGHT_RETURNED) return NULL;
     return oldest->step_status && rk_all_to_all_is_done(oldest->gradients) ? oldest->step_status
                                                                            : oldest->gradients;
@@ -143,7 +144,7 @@ static rk_all_to_all *blocking_all_to_all(const rk_sharded *s) {
 /* One step by this thread, or a wait for what blocks all batches. */
 static rk_status advance_or_wait(rk_sharded *s) {
     bool moved;
-    RK_TRY(advance(s, &moved));
+    RK_TRY(advance_pipeline(s, &moved));
     if (moved) return RK_OK;
     rk_all_to_all *all_to_all = blocking_all_to_all(s);
     RK_FAIL_IF(!all_to_all, RK_INTERNAL, "a batch has no all_to_all to wait for");
@@ -156,12 +157,12 @@ static rk_status advance_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in
 }
 
 rk_status rk_sharded_wait_until_served(rk_sharded *s) {
-    while (s->next_served < begun_of(s)) RK_TRY(advance_or_wait(s));
+    while (s->next_served < count_begun_batches(s)) RK_TRY(advance_or_wait(s));
     return RK_OK;
 }
 
 /* The communication thread sleeps until there is something to do. */
-static void wake(rk_sharded *s) {
+static void wake_comm_thread(rk_sharded *s) {
     if (!s->has_comm_thread) return;
     pthread_mutex_lock(&s->lock);
     pthread_cond_broadcast(&s->woken);
@@ -171,12 +172,12 @@ static void wake(rk_sharded *s) {
 void rk_sharded_enqueue(rk_sharded *s, rk_in_flight_batch *j) {
     set_state(j, RK_IN_FLIGHT_IDS_SENT);
     atomic_fetch_add_explicit(&s->begun, 1, memory_order_release);
-    wake(s);
+    wake_comm_thread(s);
 }
 
 void rk_sharded_mark_returned(rk_sharded *s, rk_in_flight_batch *j) {
     set_state(j, RK_IN_FLIGHT_RETURNED);
-    wake(s);
+    wake_comm_thread(s);
 }
 
 static rk_status comm_thread_status(rk_sharded *s) {
@@ -208,7 +209,7 @@ enum { LEAST_NAP_NS = 50000, MOST_NAP_NS = 1000000 };
  * what holds them up, whose time limit then counts. */
 static rk_status sleep_longer(rk_sharded *s, long *nap_ns) {
     pthread_mutex_lock(&s->lock);
-    while (!s->stops && s->next_updated == begun_of(s)) pthread_cond_wait(&s->woken, &s->lock);
+    while (!s->stops && s->next_updated == count_begun_batches(s)) pthread_cond_wait(&s->woken, &s->lock);
     bool awaited = s->n_waiting > 0;
     pthread_mutex_unlock(&s->lock);
     rk_all_to_all *all_to_all = awaited ? blocking_all_to_all(s) : NULL;
@@ -223,7 +224,7 @@ static void *run_comm_thread(void *context) {
     (void)rk_parallel_set_alone(true);
     for (long nap_ns = LEAST_NAP_NS;;) {
         bool moved = false;
-        rk_status status = advance(s, &moved);
+        rk_status status = advance_pipeline(s, &moved);
         if (moved)
             nap_ns = LEAST_NAP_NS;
         else if (status == RK_OK)

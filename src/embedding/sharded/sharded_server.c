@@ -7,7 +7,7 @@
 #include "batch/narrow_integers.h"
 #include "embedding/sharded/sharded_internal.h"
 
-static rk_status too_short(int32_t trainer, const char *what, size_t n_bytes) {
+static rk_status too_short_error(int32_t trainer, const char *what, size_t n_bytes) {
     return rk_error(RK_INTERNAL, "rank %d sent a message of %s of %zu bytes, shorter than its header says",
                     trainer, what, n_bytes);
 }
@@ -18,7 +18,7 @@ static rk_status read_key_uses(const rk_sharded *s, const rk_table_shard_stream 
                                const rk_message *message, size_t *at) {
     size_t first_bytes = (size_t)stream->n_features * sizeof(int64_t);
     if (rk_key_uses_bytes(stream, n_ids) > message->n_bytes - *at)
-        return too_short(trainer, "ids", message->n_bytes);
+        return too_short_error(trainer, "ids", message->n_bytes);
     RK_TRY(rk_resizable_buffer_reserve(&j->n_first[f], first_bytes));
     RK_TRY(rk_resizable_buffer_reserve(&j->uses[f], (size_t)n_ids * sizeof(uint32_t)));
     const char *from = (const char *)message->data + *at;
@@ -45,10 +45,10 @@ static rk_status read_stream(const rk_sharded *s, rk_in_flight_batch *j, int32_t
            most_ids = left / (size_t)stream->id_bytes; /* so that no product overflows */
     bool fits = entry.n_bags >= 0 && entry.n_ids >= 0 && (uint64_t)entry.n_bags <= most_bags &&
                 (uint64_t)entry.n_ids <= most_ids;
-    if (!fits) return too_short(trainer, "ids", message->n_bytes);
+    if (!fits) return too_short_error(trainer, "ids", message->n_bytes);
     size_t bag_bytes = bags ? rk_pad((size_t)entry.n_bags * sizeof(uint32_t), 8) : 0,
            id_bytes = rk_pad((size_t)entry.n_ids * (size_t)stream->id_bytes, 8);
-    if (bag_bytes + id_bytes > left) return too_short(trainer, "ids", message->n_bytes);
+    if (bag_bytes + id_bytes > left) return too_short_error(trainer, "ids", message->n_bytes);
     RK_FAIL_IF(!bags && entry.n_bags != entry.n_ids, RK_INTERNAL, "rank %d requested %lld rows with %lld ids",
                trainer, (long long)entry.n_bags, (long long)entry.n_ids);
     const char *from = (const char *)message->data + *at;
@@ -65,7 +65,7 @@ static rk_status read_stream(const rk_sharded *s, rk_in_flight_batch *j, int32_t
     const uint32_t *lengths = (const uint32_t *)(const void *)from;
     offsets[0] = 0;
     for (int64_t b = 0; b < entry.n_bags; b++) offsets[b + 1] = offsets[b] + lengths[b];
-    if (offsets[entry.n_bags] != entry.n_ids) return too_short(trainer, "ids", message->n_bytes);
+    if (offsets[entry.n_bags] != entry.n_ids) return too_short_error(trainer, "ids", message->n_bytes);
     j->stored_ids[f].offsets = offsets;
     return RK_OK;
 }
@@ -75,7 +75,7 @@ rk_status rk_in_flight_batch_read_ids(rk_sharded *s, rk_in_flight_batch *j) {
     int32_t n = rk_n_here(s);
     size_t head = sizeof(rk_ids_header) + (size_t)n * sizeof(rk_ids_entry);
     for (int32_t r = 0; r < s->roles.n_trainers; r++) {
-        if (from[r].n_bytes < head) return too_short(r, "ids", from[r].n_bytes);
+        if (from[r].n_bytes < head) return too_short_error(r, "ids", from[r].n_bytes);
         rk_ids_header header;
         memcpy(&header, from[r].data, sizeof header);
         if (r == 0) j->kind = header.kind, j->word = header.word;
@@ -93,7 +93,8 @@ rk_status rk_in_flight_batch_read_ids(rk_sharded *s, rk_in_flight_batch *j) {
 
 /* Bags that are looked up, which are not those of replicated tables that other trainers read for
  * themselves. */
-static int64_t n_answered(const rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer, int32_t i) {
+static int64_t count_answered_bags(const rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer,
+                                   int32_t i) {
     const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
     return rk_table_shard_stream_answers(s, stream, trainer, s->rank)
                ? j->counts[rk_stored_feature(s, trainer, i)]
@@ -168,11 +169,11 @@ static rk_status take_rows_of_keys(rk_sharded *s, rk_in_flight_batch *j) {
     return RK_OK;
 }
 
-static rk_status place_answers(rk_sharded *s, rk_in_flight_batch *j, int32_t trainer) {
+static rk_status set_answer_places(rk_sharded *s, rk_in_flight_batch *j, int32_t trainer) {
     size_t bytes = rk_answer_head(s);
     for (int32_t i = 0; i < rk_n_here(s); i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
-        int64_t n = n_answered(s, j, trainer, i);
+        int64_t n = count_answered_bags(s, j, trainer, i);
         bytes +=
             rk_values_bytes(n, s->shards[stream->shard].dim, stream->rows_wire) + rk_absent_bytes(stream, n);
     }
@@ -186,7 +187,7 @@ static rk_status place_answers(rk_sharded *s, rk_in_flight_batch *j, int32_t tra
     for (int32_t i = 0; i < rk_n_here(s); i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t f = rk_stored_feature(s, trainer, i), dim = s->shards[stream->shard].dim;
-        int64_t n = n_answered(s, j, trainer, i);
+        int64_t n = count_answered_bags(s, j, trainer, i);
         s->activations[f] = (rk_activation){(float *)(void *)to, dim, NULL};
         if (n == 0) continue; /* `to` may be NULL */
         if (stream->rows_wire != RK_F32) {
@@ -206,7 +207,7 @@ static void pack_answers(const rk_sharded *s, const rk_in_flight_batch *j, int32
     for (int32_t i = 0; i < rk_n_here(s); i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t dim = s->shards[stream->shard].dim;
-        int64_t n = n_answered(s, j, trainer, i);
+        int64_t n = count_answered_bags(s, j, trainer, i);
         if (n == 0) continue;
         if (stream->rows_wire != RK_F32)
             rk_wire_pack(to, stream->rows_wire, s->activations[rk_stored_feature(s, trainer, i)].data,
@@ -221,10 +222,10 @@ static void pack_answers(const rk_sharded *s, const rk_in_flight_batch *j, int32
 rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j) {
     int32_t n_trainers = s->roles.n_trainers, n = rk_n_here(s);
     RK_TRY(take_rows_of_keys(s, j));
-    for (int32_t r = 0; r < n_trainers; r++) RK_TRY(place_answers(s, j, r));
+    for (int32_t r = 0; r < n_trainers; r++) RK_TRY(set_answer_places(s, j, r));
     int64_t *counts = s->asked;
     for (int32_t r = 0; r < n_trainers; r++)
-        for (int32_t i = 0; i < n; i++) counts[rk_stored_feature(s, r, i)] = n_answered(s, j, r, i);
+        for (int32_t i = 0; i < n; i++) counts[rk_stored_feature(s, r, i)] = count_answered_bags(s, j, r, i);
     for (int32_t f = 0; f < s->store->n_features; f++) {
         s->asked_ids[f] = j->stored_ids[f];
         if (!counts[f]) s->asked_ids[f] = (rk_ids){0};
@@ -250,14 +251,14 @@ static rk_status drop_absent(const rk_sharded *s, const rk_in_flight_batch *j, i
         if (rows[i] == 0) rows[i] = NO_ROW;
     if (!rk_shares_bytes(s, stream)) return RK_OK;
     if (*at + rk_shares_bytes(s, stream) > from->n_bytes)
-        return too_short(trainer, "gradients", from->n_bytes);
+        return too_short_error(trainer, "gradients", from->n_bytes);
     memcpy(&shares, (char *)from->data + *at, sizeof shares);
     if (!shares) rows[n] = NO_ROW;
     *at += rk_shares_bytes(s, stream);
     return RK_OK;
 }
 
-static rk_status take_gradients(rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer,
+static rk_status read_gradients(rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer,
                                 const rk_message *from) {
     size_t at = RK_GRADIENTS_HEAD;
     for (int32_t i = 0; i < rk_n_here(s); i++) {
@@ -269,7 +270,7 @@ static rk_status take_gradients(rk_sharded *s, const rk_in_flight_batch *j, int3
         size_t bytes = rk_values_bytes(n, dim, stream->gradients_wire);
         if (stream->oov) RK_TRY(drop_absent(s, j, f, trainer, from, &at));
         atomic_fetch_add(&s->gradients_taken, n);
-        if (at + bytes > from->n_bytes) return too_short(trainer, "gradients", from->n_bytes);
+        if (at + bytes > from->n_bytes) return too_short_error(trainer, "gradients", from->n_bytes);
         s->activations[f].data = (float *)(void *)((char *)from->data + at);
         if (stream->gradients_wire != RK_F32) {
             RK_TRY(rk_resizable_buffer_reserve(&s->scratch[f], (size_t)n * (size_t)dim * sizeof(float)));
@@ -284,21 +285,21 @@ static rk_status take_gradients(rk_sharded *s, const rk_in_flight_batch *j, int3
 rk_status rk_in_flight_batch_read_gradients_header(const rk_in_flight_batch *j, int32_t trainer,
                                                    rk_gradients_header *out) {
     const rk_message *from = &rk_all_to_all_received(j->gradients)[trainer];
-    if (from->n_bytes < RK_GRADIENTS_HEAD) return too_short(trainer, "gradients", from->n_bytes);
+    if (from->n_bytes < RK_GRADIENTS_HEAD) return too_short_error(trainer, "gradients", from->n_bytes);
     memcpy(out, from->data, sizeof *out);
     return RK_OK;
 }
 
 static rk_status read_step_status(rk_in_flight_batch *j) {
     const rk_message *from = &rk_all_to_all_received(j->step_status)[0];
-    if (from->n_bytes < sizeof j->applies) return too_short(0, "a step status", from->n_bytes);
+    if (from->n_bytes < sizeof j->applies) return too_short_error(0, "a step status", from->n_bytes);
     memcpy(&j->applies, from->data, sizeof j->applies);
     return RK_OK;
 }
 
 rk_status rk_in_flight_batch_receive_gradients(rk_sharded *s, rk_in_flight_batch *j) {
     const rk_message *from = rk_all_to_all_received(j->gradients);
-    for (int32_t r = 0; r < s->roles.n_trainers; r++) RK_TRY(take_gradients(s, j, r, &from[r]));
+    for (int32_t r = 0; r < s->roles.n_trainers; r++) RK_TRY(read_gradients(s, j, r, &from[r]));
     return rk_batch_context_dedup(s->store, &s->store->batch_contexts[s->store->now], 0, j->counts,
                                   j->stored_ids);
 }

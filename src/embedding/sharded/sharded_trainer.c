@@ -12,11 +12,11 @@ static bool is_pooled(const rk_sharded *s, int32_t t) {
     return s->trainer_tables->tables[t].part.unplanned;
 }
 
-static int32_t features_of(const rk_sharded *s, int32_t t) {
+static int32_t features_of_table(const rk_sharded *s, int32_t t) {
     return s->trainer_tables->table_begins[t + 1] - s->trainer_tables->table_begins[t];
 }
 
-static rk_feature_use *use_of(const rk_sharded *s, rk_in_flight_batch *j, int32_t t, int32_t source) {
+static rk_feature_use *use_of_source(const rk_sharded *s, rk_in_flight_batch *j, int32_t t, int32_t source) {
     return &j->batch_context.uses[s->trainer_tables->by_table[s->trainer_tables->table_begins[t] + source]];
 }
 
@@ -29,7 +29,7 @@ static int32_t n_parts_of(const rk_sharded *s, int32_t t) {
 
 /* The table's different rows in ascending order, in wanted->order; the uses' numbers among them in
  * targets. */
-static int64_t find_rows(const rk_row_uses *plan, int64_t *order, int64_t *targets) {
+static int64_t find_distinct_rows(const rk_row_uses *plan, int64_t *order, int64_t *targets) {
     int64_t n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++)
         for (uint32_t i = plan->part_begins[p]; i < plan->part_begins[p + 1]; i++) {
@@ -63,11 +63,11 @@ static rk_status find_unique_rows(const rk_sharded *s, rk_in_flight_batch *j, in
     RK_TRY(rk_resizable_buffer_reserve(&w->order, n * sizeof(int64_t)));
     RK_TRY(rk_resizable_buffer_reserve(&w->rows, n * sizeof(int64_t)));
     RK_TRY(rk_resizable_buffer_reserve(&w->targets, n * sizeof(int64_t)));
-    w->n = find_rows(plan, w->order.data, w->targets.data);
+    w->n = find_distinct_rows(plan, w->order.data, w->targets.data);
     group_by_part(w, n_parts_of(s, t), plan->n);
     int64_t occurrence = 0;
-    for (int32_t k = 0; k < features_of(s, t); k++) {
-        rk_feature_use *use = use_of(s, j, t, k);
+    for (int32_t k = 0; k < features_of_table(s, t); k++) {
+        rk_feature_use *use = use_of_source(s, j, t, k);
         use->ids = (int64_t *)w->targets.data + occurrence;
         occurrence += use->n_ids;
     }
@@ -90,7 +90,7 @@ static int32_t part_of_key(const rk_dynamic_config *config, int32_t n_parts, int
 /* Groups keys by part, each in the order of first uses; order: where a key's number went. */
 static void group_keys(const rk_sharded *s, const rk_batch_keys *keys, int32_t t, rk_unique_rows *w) {
     const rk_dynamic_config *config = &s->trainer_tables->tables[t].dynamic_config;
-    int32_t n_parts = n_parts_of(s, t), n_features = features_of(s, t);
+    int32_t n_parts = n_parts_of(s, t), n_features = features_of_table(s, t);
     int64_t *order = w->order.data, *sent = w->rows.data;
     uint32_t *uses = w->uses.data;
     memset(w->begins, 0, ((size_t)n_parts + 1) * sizeof *w->begins);
@@ -131,8 +131,8 @@ static rk_status find_unique_keys(const rk_sharded *s, rk_in_flight_batch *j, in
     group_keys(s, keys, t, w);
     const int64_t *order = w->order.data;
     int64_t *targets = w->targets.data;
-    for (int32_t k = 0; k < features_of(s, t); k++) {
-        rk_feature_use *use = use_of(s, j, t, k);
+    for (int32_t k = 0; k < features_of_table(s, t); k++) {
+        rk_feature_use *use = use_of_source(s, j, t, k);
         for (int64_t i = 0; i < use->n_ids; i++) targets[i] = order[use->ids[i]];
         use->ids = targets;
         targets += use->n_ids;
@@ -144,23 +144,23 @@ static rk_status find_unique_keys(const rk_sharded *s, rk_in_flight_batch *j, in
 static rk_status find_pooled_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
     rk_unique_rows *w = &j->unique[t];
     w->bag_begins[0] = 0;
-    for (int32_t k = 0; k < features_of(s, t); k++) {
-        const rk_feature_use *use = use_of(s, j, t, k);
+    for (int32_t k = 0; k < features_of_table(s, t); k++) {
+        const rk_feature_use *use = use_of_source(s, j, t, k);
         RK_FAIL_IF(use->coefficients, RK_UNSUPPORTED,
                    "table '%s' has owner_pooling, which does not support weights\nhint: turn 'owner_pooling' "
                    "off, and mark its features as weighted",
                    s->trainer_tables->tables[t].config.name);
         w->bag_begins[k + 1] = w->bag_begins[k] + use->n_bags;
     }
-    w->n = w->bag_begins[features_of(s, t)];
+    w->n = w->bag_begins[features_of_table(s, t)];
     RK_TRY(rk_resizable_buffer_reserve(&w->targets, (size_t)w->n * sizeof(int64_t)));
     for (int64_t i = 0; i < w->n; i++) ((int64_t *)w->targets.data)[i] = i;
     return RK_OK;
 }
 
-static void take_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
-    for (int32_t k = 0; k < features_of(s, t); k++) {
-        rk_feature_use *use = use_of(s, j, t, k);
+static void collect_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
+    for (int32_t k = 0; k < features_of_table(s, t); k++) {
+        rk_feature_use *use = use_of_source(s, j, t, k);
         use->ids = j->unique[t].targets.data;
         use->scales = NULL;
         use->single = true;
@@ -176,7 +176,8 @@ typedef struct stream_ids {
     const int64_t *n_first;
 } stream_ids;
 
-static stream_ids ids_of(const rk_sharded *s, rk_in_flight_batch *j, const rk_table_shard_stream *stream) {
+static stream_ids ids_of_stream(const rk_sharded *s, rk_in_flight_batch *j,
+                                const rk_table_shard_stream *stream) {
     const rk_table_shard *shard = &s->shards[stream->shard];
     const rk_unique_rows *w = &j->unique[shard->table];
     if (stream->feature >= 0) {
@@ -210,7 +211,7 @@ static rk_status pack_ids(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
     int32_t n = s->n_streams_of[owner];
     size_t at = sizeof(rk_ids_header) + (size_t)n * sizeof(rk_ids_entry), bytes = at;
     for (int32_t i = 0; i < n && j->kind != RK_IN_FLIGHT_CONTROL; i++) {
-        stream_ids part = ids_of(s, j, &s->streams[s->streams_of[owner][i]]);
+        stream_ids part = ids_of_stream(s, j, &s->streams[s->streams_of[owner][i]]);
         bytes += ids_bytes(&s->streams[s->streams_of[owner][i]], &part);
     }
     RK_TRY(rk_resizable_buffer_reserve(&j->ask[owner], bytes));
@@ -221,7 +222,7 @@ static rk_status pack_ids(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
         entries[i] = (rk_ids_entry){0, 0};
         if (j->kind == RK_IN_FLIGHT_CONTROL) continue;
-        stream_ids part = ids_of(s, j, stream);
+        stream_ids part = ids_of_stream(s, j, stream);
         entries[i] = part.entry;
         uint32_t *lengths = (uint32_t *)(void *)(to + at);
         for (int64_t b = 0; b < part.entry.n_bags && part.offsets; b++)
@@ -239,7 +240,7 @@ rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, in
     if (j->kind != RK_IN_FLIGHT_CONTROL) {
         RK_TRY(rk_batch_context_dedup(s->trainer_tables, &j->batch_context, n, NULL, ids));
         for (int32_t t = 0; t < s->trainer_tables->n_tables; t++)
-            if (features_of(s, t))
+            if (features_of_table(s, t))
                 RK_TRY(is_pooled(s, t)  ? find_pooled_bags(s, j, t)
                        : is_keyed(s, t) ? find_unique_keys(s, j, t)
                                         : find_unique_rows(s, j, t));
@@ -249,14 +250,14 @@ rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, in
         s->messages[r] = s->owners[r] ? (rk_message){j->ask[r].data, j->ask[r].n_bytes} : (rk_message){0};
     }
     for (int32_t t = 0; t < s->trainer_tables->n_tables && j->kind != RK_IN_FLIGHT_CONTROL; t++)
-        if (features_of(s, t) && is_pooled(s, t)) take_bags(s, j, t);
+        if (features_of_table(s, t) && is_pooled(s, t)) collect_bags(s, j, t);
     return rk_all_to_all_begin(s->comm, RK_CHANNEL_IDS, s->messages, s->owners,
                                s->owns ? s->trainers : s->nobody, &j->ids);
 }
 
 int64_t rk_in_flight_batch_stream_count(const rk_sharded *s, rk_in_flight_batch *j,
                                         const rk_table_shard_stream *stream) {
-    return ids_of(s, j, stream).entry.n_bags;
+    return ids_of_stream(s, j, stream).entry.n_bags;
 }
 
 int64_t rk_in_flight_batch_stream_offset(const rk_sharded *s, const rk_in_flight_batch *j,
@@ -268,8 +269,8 @@ int64_t rk_in_flight_batch_stream_offset(const rk_sharded *s, const rk_in_flight
 }
 
 /* A stream's values of this batch: whole rows are dim of the table apart. */
-static float *values_of(const rk_sharded *s, const rk_in_flight_batch *j,
-                        const rk_table_shard_stream *stream) {
+static float *values_of_stream(const rk_sharded *s, const rk_in_flight_batch *j,
+                               const rk_table_shard_stream *stream) {
     const rk_table_shard *shard = &s->shards[stream->shard];
     return (float *)j->unique[shard->table].values.data +
            rk_in_flight_batch_stream_offset(s, j, stream) *
@@ -317,7 +318,7 @@ static rk_status receive_key_counts(const rk_sharded *s, int32_t owner, const rk
 
 rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t t = 0; t < s->trainer_tables->n_tables; t++)
-        if (features_of(s, t))
+        if (features_of_table(s, t))
             RK_TRY(rk_resizable_buffer_reserve(
                 &j->unique[t].values,
                 (size_t)j->unique[t].n * (size_t)s->trainer_tables->tables[t].config.dim * sizeof(float)));
@@ -337,7 +338,7 @@ rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
             RK_FAIL_IF(at + bytes + absent > from[owner].n_bytes, RK_INTERNAL,
                        "rank %d sent %zu bytes of rows, but at least %zu are needed", owner,
                        from[owner].n_bytes, at + bytes + absent);
-            unpack_rows(values_of(s, j, stream), s->trainer_tables->tables[shard->table].config.dim,
+            unpack_rows(values_of_stream(s, j, stream), s->trainer_tables->tables[shard->table].config.dim,
                         (char *)from[owner].data + at, n, shard->dim, stream->rows_wire);
             at += bytes;
             if (absent)
@@ -362,7 +363,7 @@ static rk_status plan_again(rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
 rk_status rk_in_flight_batch_share_rows(rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t t = 0; t < s->trainer_tables->n_tables; t++) {
         rk_unique_rows *w = &j->unique[t];
-        if (!features_of(s, t) || !is_keyed(s, t) || !w->shares) continue;
+        if (!features_of_table(s, t) || !is_keyed(s, t) || !w->shares) continue;
         const uint8_t *absent = w->absent.data;
         int64_t *targets = w->targets.data, n = j->batch_context.plans[t].n;
         for (int64_t u = 0; u < n; u++)
@@ -401,15 +402,15 @@ static void sum_piece(void *context, size_t task, int thread) {
     rk_rows_sum(&args);
 }
 
-static bool is_summed(const rk_sharded *s, int32_t t) {
-    return features_of(s, t) && !is_pooled(s, t) && !s->trainer_tables->tables[t].config.frozen;
+static bool are_gradients_summed(const rk_sharded *s, int32_t t) {
+    return features_of_table(s, t) && !is_pooled(s, t) && !s->trainer_tables->tables[t].config.frozen;
 }
 
 static void sum_rows(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *gradients) {
     rk_embeddings *e = s->trainer_tables;
     for (int32_t t = 0; t < e->n_tables; t++) {
         j->batch_context.piece_begins[t + 1] = j->batch_context.piece_begins[t];
-        if (!is_summed(s, t)) continue;
+        if (!are_gradients_summed(s, t)) continue;
         rk_row_uses_set_gradients(e, &j->batch_context.plans[t], t, gradients);
         j->batch_context.piece_begins[t + 1] += rk_row_uses_n_pieces(&j->batch_context.plans[t]);
     }
@@ -424,7 +425,7 @@ static void pack_gradients(const rk_sharded *s, rk_in_flight_batch *j, const rk_
         pack_rows(to, gradients[stream->feature].data + shard->first_column,
                   gradients[stream->feature].stride, n, shard->dim, stream->gradients_wire);
     else
-        pack_rows(to, values_of(s, j, stream), s->trainer_tables->tables[shard->table].config.dim, n,
+        pack_rows(to, values_of_stream(s, j, stream), s->trainer_tables->tables[shard->table].config.dim, n,
                   shard->dim, stream->gradients_wire);
 }
 

@@ -47,7 +47,8 @@ rk_status rk_parquet_reserve_text(rk_column *out, size_t n_bytes) {
 }
 
 /* The texts' bytes are there. */
-static void add_text(rk_span text, const rk_parquet_rows *rows, bool with_empty, bool *kept, rk_column *out) {
+static void append_text(rk_span text, const rk_parquet_rows *rows, bool with_empty, bool *kept,
+                        rk_column *out) {
     const size_t begin = out->n_text_bytes;
     *kept = text.n_bytes > 0 && !rk_span_is_one_of(text, rows->missing, rows->n_missing);
     if (!*kept && !with_empty) return;
@@ -62,13 +63,14 @@ static rk_status append_texts(rk_parquet_batch *batch, int64_t n, const rk_parqu
     size_t n_bytes = 0;
     for (int64_t i = 0; i < n; i++) n_bytes += batch->values.bytes[i].n_bytes;
     RK_TRY(rk_parquet_reserve_text(out, n_bytes));
-    for (int64_t i = 0; i < n; i++) add_text(batch->values.bytes[i], rows, with_empty, &batch->kept[i], out);
+    for (int64_t i = 0; i < n; i++)
+        append_text(batch->values.bytes[i], rows, with_empty, &batch->kept[i], out);
     return RK_OK;
 }
 
 /* A number in two's complement, the highest byte first, in decimal digits, the lowest first: how many. Bytes
  * are used up. */
-static int decimal_digits(uint8_t *bytes, size_t n, char *digits) {
+static int convert_to_decimal_digits(uint8_t *bytes, size_t n, char *digits) {
     int n_digits = 0;
     for (size_t first = 0; first < n;) {
         unsigned rest = 0;
@@ -85,7 +87,7 @@ static int decimal_digits(uint8_t *bytes, size_t n, char *digits) {
 
 /* The number as text, with a point where its scale has one: at most MOST_DECIMAL_BYTES * DIGITS_A_BYTE digits
  * and the scale's zeros. */
-static rk_span decimal_text(const rk_parquet_leaf *leaf, const uint8_t *value, size_t n, char *room) {
+static rk_span format_decimal(const rk_parquet_leaf *leaf, const uint8_t *value, size_t n, char *room) {
     uint8_t bytes[MOST_DECIMAL_BYTES];
     char digits[MOST_DECIMAL_BYTES * DIGITS_A_BYTE], *to = room;
     const bool is_negative = n && value[0] & 0x80;
@@ -94,7 +96,7 @@ static rk_span decimal_text(const rk_parquet_leaf *leaf, const uint8_t *value, s
         bytes[i] = is_negative ? (uint8_t)carry : value[i];
         carry >>= 8;
     }
-    int n_digits = decimal_digits(bytes, n, digits);
+    int n_digits = convert_to_decimal_digits(bytes, n, digits);
     if (is_negative) *to++ = '-';
     for (int at = n_digits > leaf->scale ? n_digits : leaf->scale + 1; at-- > 0;) {
         *to++ = at < n_digits ? digits[at] : '0';
@@ -115,9 +117,9 @@ static rk_status append_decimals(const rk_parquet_leaf *leaf, rk_parquet_batch *
         if (!is_whole) value = batch->values.bytes[i];
         RK_FAIL_IF(value.n_bytes > MOST_DECIMAL_BYTES, RK_UNSUPPORTED, "a decimal of %zu bytes",
                    value.n_bytes);
-        rk_span text = decimal_text(leaf, (const uint8_t *)value.data, value.n_bytes, room);
+        rk_span text = format_decimal(leaf, (const uint8_t *)value.data, value.n_bytes, room);
         RK_TRY(rk_parquet_reserve_text(out, text.n_bytes));
-        add_text(text, rows, with_empty, &batch->kept[i], out);
+        append_text(text, rows, with_empty, &batch->kept[i], out);
     }
     return RK_OK;
 }
@@ -150,7 +152,7 @@ rk_status rk_parquet_append(const rk_parquet_leaf *leaf, rk_parquet_memory *memo
     rk_parquet_batch *batch = memory->batch;
     if (leaf->meaning == RK_PARQUET_DECIMAL) return append_decimals(leaf, batch, n, rows, with_empty, out);
     if (leaf->meaning == RK_PARQUET_NOTHING) {
-        for (int64_t i = 0; i < n; i++) add_text((rk_span){"", 0}, rows, with_empty, &batch->kept[i], out);
+        for (int64_t i = 0; i < n; i++) append_text((rk_span){"", 0}, rows, with_empty, &batch->kept[i], out);
         return RK_OK;
     }
     if (out->type == RK_COLUMN_TEXT) return append_texts(batch, n, rows, with_empty, out);
@@ -160,7 +162,7 @@ rk_status rk_parquet_append(const rk_parquet_leaf *leaf, rk_parquet_memory *memo
     return RK_OK;
 }
 
-static rk_status check_indices(const rk_column *dictionary, const int64_t *indices, int64_t n) {
+static rk_status check_dictionary_indices(const rk_column *dictionary, const int64_t *indices, int64_t n) {
     int64_t greatest = -1;
     for (int64_t i = 0; i < n; i++) greatest = indices[i] > greatest ? indices[i] : greatest;
     RK_FAIL_IF(greatest >= dictionary->n_values, RK_BAD_DATA, "an index that its dictionary has not");
@@ -171,7 +173,7 @@ rk_status rk_parquet_append_indexed(rk_parquet_memory *memory, int64_t n, rk_col
     const rk_column *dictionary = memory->dictionary.columns;
     rk_parquet_batch *batch = memory->batch;
     const int64_t *indices = batch->values.i64, first = out->n_values;
-    RK_TRY(check_indices(dictionary, indices, n));
+    RK_TRY(check_dictionary_indices(dictionary, indices, n));
     memset(batch->kept, 1, (size_t)n);
     switch (out->type) {
         case RK_COLUMN_I64:

@@ -12,7 +12,7 @@ enum {
 };
 static const int64_t MOST_ROWS = (int64_t)1 << 40;
 
-static void take_decimal(rk_thrift *t, rk_parquet_element *e) {
+static void read_decimal_type(rk_thrift *t, rk_parquet_element *e) {
     for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
         if (f.id == 1)
             e->scale = rk_thrift_int(t, &f);
@@ -21,7 +21,7 @@ static void take_decimal(rk_thrift *t, rk_parquet_element *e) {
     }
 }
 
-static void take_integer(rk_thrift *t, rk_parquet_element *e) {
+static void read_integer_type(rk_thrift *t, rk_parquet_element *e) {
     for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
         if (f.id == 2)
             e->is_unsigned = !rk_thrift_bool(t, &f);
@@ -30,20 +30,20 @@ static void take_integer(rk_thrift *t, rk_parquet_element *e) {
     }
 }
 
-static void take_logical(rk_thrift *t, rk_parquet_element *e) {
+static void read_logical_type(rk_thrift *t, rk_parquet_element *e) {
     enum { DECIMAL = 5, INTEGER = 10 };
     for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
         e->logical = f.id;
         if (f.id == DECIMAL && rk_thrift_struct(t, &f))
-            take_decimal(t, e);
+            read_decimal_type(t, e);
         else if (f.id == INTEGER && rk_thrift_struct(t, &f))
-            take_integer(t, e);
+            read_integer_type(t, e);
         else
             rk_thrift_skip(t, &f);
     }
 }
 
-static void take_element(rk_thrift *t, rk_parquet_element *e) {
+static void read_schema_element(rk_thrift *t, rk_parquet_element *e) {
     enum { UINT_8 = 11, UINT_64 = 14 };
     *e = (rk_parquet_element){.physical = -1, .converted = -1, .name = {"", 0}};
     for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
@@ -71,7 +71,7 @@ static void take_element(rk_thrift *t, rk_parquet_element *e) {
                 e->scale = rk_thrift_int(t, &f);
                 break;
             case 10:
-                if (rk_thrift_struct(t, &f)) take_logical(t, e);
+                if (rk_thrift_struct(t, &f)) read_logical_type(t, e);
                 break;
             default:
                 rk_thrift_skip(t, &f);
@@ -79,11 +79,11 @@ static void take_element(rk_thrift *t, rk_parquet_element *e) {
     }
 }
 
-static rk_status take_elements(rk_parquet *file, rk_thrift *t, const rk_thrift_field *f) {
+static rk_status read_schema_elements(rk_parquet *file, rk_thrift *t, const rk_thrift_field *f) {
     RK_AUTOFREE rk_parquet_element *elements = NULL;
     int64_t n = rk_thrift_list(t, f, RK_THRIFT_STRUCT);
     RK_TRY(rk_alloc((size_t)n, sizeof *elements, &elements));
-    for (int64_t i = 0; i < n && !t->failed; i++) take_element(t, &elements[i]);
+    for (int64_t i = 0; i < n && !t->failed; i++) read_schema_element(t, &elements[i]);
     if (t->failed || n == 0) return rk_parquet_bad_footer(file, "its schema");
     return rk_parquet_take_schema(file, elements, n);
 }
@@ -93,7 +93,7 @@ typedef struct chunk_head {
     bool is_elsewhere, is_encrypted, has_head;
 } chunk_head;
 
-static void take_chunk_meta(rk_thrift *t, chunk_head *h) {
+static void read_chunk_metadata(rk_thrift *t, chunk_head *h) {
     int64_t *const numbers[] = {
         [1] = &h->physical,     [4] = &h->codec,      [5] = &h->n_values,         [6] = &h->raw_bytes,
         [7] = &h->stored_bytes, [9] = &h->data_begin, [11] = &h->dictionary_begin};
@@ -107,21 +107,21 @@ static void take_chunk_meta(rk_thrift *t, chunk_head *h) {
     }
 }
 
-static void take_chunk(rk_thrift *t, chunk_head *h) {
+static void read_chunk_head(rk_thrift *t, chunk_head *h) {
     *h = (chunk_head){.physical = -1};
     for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
         if (f.id == 1) h->is_elsewhere = true;
         if (f.id == 8 || f.id == 9) h->is_encrypted = true;
         if (f.id == 3 && rk_thrift_struct(t, &f))
-            take_chunk_meta(t, h);
+            read_chunk_metadata(t, h);
         else
             rk_thrift_skip(t, &f);
     }
 }
 
 /* A chunk's pages begin with the dictionary, where it has one. */
-static rk_status keep_chunk(const rk_parquet *file, const rk_parquet_leaf *leaf, const chunk_head *h,
-                            rk_parquet_chunk *out) {
+static rk_status store_chunk(const rk_parquet *file, const rk_parquet_leaf *leaf, const chunk_head *h,
+                             rk_parquet_chunk *out) {
     bool has_dictionary = h->dictionary_begin > 0 && h->dictionary_begin < h->data_begin;
     uint64_t begin = (uint64_t)(has_dictionary ? h->dictionary_begin : h->data_begin);
     RK_FAIL_IF(h->is_encrypted, RK_UNSUPPORTED, "'%s': column '%s' is encrypted", file->path,
@@ -142,7 +142,7 @@ static rk_status keep_chunk(const rk_parquet *file, const rk_parquet_leaf *leaf,
     return RK_OK;
 }
 
-static rk_status take_group(rk_parquet *file, rk_thrift *t, int64_t group) {
+static rk_status read_row_group(rk_parquet *file, rk_thrift *t, int64_t group) {
     int64_t n_rows = -1, n_chunks = 0;
     for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
         if (f.id == 1) {
@@ -151,9 +151,9 @@ static rk_status take_group(rk_parquet *file, rk_thrift *t, int64_t group) {
                 return rk_parquet_bad_footer(file, "a row group without some columns");
             for (int32_t c = 0; c < file->n_leaves && !t->failed; c++) {
                 chunk_head head;
-                take_chunk(t, &head);
+                read_chunk_head(t, &head);
                 if (t->failed) break;
-                RK_TRY(keep_chunk(file, &file->leaves[c], &head, &file->chunks[group * file->n_leaves + c]));
+                RK_TRY(store_chunk(file, &file->leaves[c], &head, &file->chunks[group * file->n_leaves + c]));
             }
         } else if (f.id == 3) {
             n_rows = rk_thrift_int(t, &f);
@@ -170,7 +170,7 @@ static rk_status take_group(rk_parquet *file, rk_thrift *t, int64_t group) {
     return RK_OK;
 }
 
-static rk_status take_groups(rk_parquet *file, rk_thrift *t, const rk_thrift_field *f) {
+static rk_status read_row_groups(rk_parquet *file, rk_thrift *t, const rk_thrift_field *f) {
     int64_t n = rk_thrift_list(t, f, RK_THRIFT_STRUCT);
     if (!file->leaves) return rk_parquet_bad_footer(file, "row groups before the schema");
     if (file->chunks) return rk_parquet_bad_footer(file, "two lists of row groups");
@@ -179,7 +179,7 @@ static rk_status take_groups(rk_parquet *file, rk_thrift *t, const rk_thrift_fie
     file->n_groups = n;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)n, file->group_rows),
                         RK_ARRAY((size_t)n * (size_t)file->n_leaves, file->chunks)));
-    for (int64_t g = 0; g < n; g++) RK_TRY(take_group(file, t, g));
+    for (int64_t g = 0; g < n; g++) RK_TRY(read_row_group(file, t, g));
     return RK_OK;
 }
 
@@ -187,14 +187,14 @@ static rk_status encrypted(const rk_parquet *file) {
     return rk_error(RK_UNSUPPORTED, "'%s': encrypted Parquet files are not supported", file->path);
 }
 
-static rk_status take_footer(rk_parquet *file, rk_thrift *t) {
+static rk_status read_footer(rk_parquet *file, rk_thrift *t) {
     bool is_encrypted = false;
     for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
         if (f.id == 2) {
             if (file->leaves) return rk_parquet_bad_footer(file, "two schemas");
-            RK_TRY(take_elements(file, t, &f));
+            RK_TRY(read_schema_elements(file, t, &f));
         } else if (f.id == 4) {
-            RK_TRY(take_groups(file, t, &f));
+            RK_TRY(read_row_groups(file, t, &f));
         } else {
             is_encrypted |= f.id == 8;
             rk_thrift_skip(t, &f);
@@ -219,7 +219,7 @@ static rk_status find_footer(rk_parquet *file) {
                (unsigned long long)(file->n_bytes - TAIL_BYTES));
     file->footer_begin = file->n_bytes - TAIL_BYTES - n;
     rk_thrift t = {data + file->footer_begin, tail, false};
-    return take_footer(file, &t);
+    return read_footer(file, &t);
 }
 
 rk_status rk_parquet_open_memory(const char *path, const void *data, size_t n_bytes, rk_parquet **out) {

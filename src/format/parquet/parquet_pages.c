@@ -5,7 +5,7 @@
 #include "format/parquet/parquet_internal.h"
 
 /* Of a page of data, or a dictionary's, which has no levels. */
-static void take_v1(rk_thrift *t, bool has_levels, rk_parquet_page *p) {
+static void read_page_head_v1(rk_thrift *t, bool has_levels, rk_parquet_page *p) {
     for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
         if (f.id == 1)
             p->n_values = rk_thrift_int(t, &f);
@@ -20,7 +20,7 @@ static void take_v1(rk_thrift *t, bool has_levels, rk_parquet_page *p) {
     }
 }
 
-static void take_v2(rk_thrift *t, rk_parquet_page *p) {
+static void read_page_head_v2(rk_thrift *t, rk_parquet_page *p) {
     int64_t n_nulls, *const numbers[] = {
                          &n_nulls,        &p->n_values,        &n_nulls, &p->n_rows, &p->encoding,
                          &p->level_bytes, &p->repetition_bytes};
@@ -35,7 +35,7 @@ static void take_v2(rk_thrift *t, rk_parquet_page *p) {
     }
 }
 
-static void take_head(rk_thrift *t, rk_parquet_page *p) {
+static void read_page_head(rk_thrift *t, rk_parquet_page *p) {
     for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
         switch (f.id) {
             case 1:
@@ -53,10 +53,10 @@ static void take_head(rk_thrift *t, rk_parquet_page *p) {
                 break;
             case 5:
             case 7:
-                if (rk_thrift_struct(t, &f)) take_v1(t, f.id == 5, p);
+                if (rk_thrift_struct(t, &f)) read_page_head_v1(t, f.id == 5, p);
                 break;
             case 8:
-                if (rk_thrift_struct(t, &f)) take_v2(t, p);
+                if (rk_thrift_struct(t, &f)) read_page_head_v2(t, p);
                 break;
             default:
                 rk_thrift_skip(t, &f);
@@ -64,7 +64,7 @@ static void take_head(rk_thrift *t, rk_parquet_page *p) {
     }
 }
 
-static rk_status damaged(uint64_t at, const char *what) {
+static rk_status damaged_page_error(uint64_t at, const char *what) {
     return rk_error(RK_BAD_DATA, "byte %llu: %s", (unsigned long long)at, what);
 }
 
@@ -78,13 +78,13 @@ rk_status rk_parquet_page_head(const rk_parquet *file, const rk_parquet_chunk *c
                          .repetition_encoding = RK_PARQUET_RLE,
                          .is_compressed = true};
     rk_thrift t = {file->data + at, file->data + end, false};
-    take_head(&t, &p);
+    read_page_head(&t, &p);
     const bool has_values = p.type != RK_PARQUET_INDEX_PAGE;
     if (t.failed || p.type < 0 || p.raw_bytes < 0 || p.stored_bytes < 0 || p.stored_bytes > t.end - t.at ||
         (has_values && (p.n_values < 0 || p.n_values > INT32_MAX)) || p.n_rows < 0 ||
         p.n_rows > p.n_values + !has_values || p.level_bytes < 0 || p.level_bytes > INT32_MAX ||
         p.repetition_bytes < 0 || p.repetition_bytes > INT32_MAX)
-        return damaged(at, "a page's header that cannot be, or is cut");
+        return damaged_page_error(at, "a page's header that cannot be, or is cut");
     if (p.raw_bytes > RK_PARQUET_MAX_PAGE_BYTES)
         return rk_error_hint(rk_error(RK_UNSUPPORTED, "byte %llu: a page of more than %d MiB",
                                       (unsigned long long)at, RK_PARQUET_MAX_PAGE_BYTES >> 20),
@@ -97,18 +97,19 @@ rk_status rk_parquet_page_head(const rk_parquet *file, const rk_parquet_chunk *c
 static rk_status check_crc(const rk_parquet *file, const rk_parquet_page *p) {
     if (!p->has_crc) return RK_OK;
     uLong crc = crc32_z(0, file->data + p->begin, (size_t)p->stored_bytes);
-    return (uint32_t)crc == p->crc ? RK_OK : damaged(p->begin, "the page's checksum does not match");
+    return (uint32_t)crc == p->crc ? RK_OK
+                                   : damaged_page_error(p->begin, "the page's checksum does not match");
 }
 
 /* Levels and values, of which v2 leaves the levels as they are. */
-static rk_status decompress(const rk_parquet *file, const rk_parquet_chunk *chunk, rk_parquet_memory *m,
-                            const rk_parquet_page *p, const uint8_t **out) {
+static rk_status decompress_page(const rk_parquet *file, const rk_parquet_chunk *chunk, rk_parquet_memory *m,
+                                 const rk_parquet_page *p, const uint8_t **out) {
     const uint8_t *stored = file->data + p->begin;
     const int64_t n_levels = p->level_bytes + p->repetition_bytes;
     if (n_levels > p->stored_bytes || n_levels > p->raw_bytes)
-        return damaged(p->begin, "levels beyond the page's end");
+        return damaged_page_error(p->begin, "levels beyond the page's end");
     if (chunk->codec == 0 || !p->is_compressed) {
-        if (p->stored_bytes != p->raw_bytes) return damaged(p->begin, "a page of two sizes");
+        if (p->stored_bytes != p->raw_bytes) return damaged_page_error(p->begin, "a page of two sizes");
         *out = stored;
         return RK_OK;
     }
@@ -124,15 +125,15 @@ static rk_status decompress(const rk_parquet *file, const rk_parquet_chunk *chun
 }
 
 /* The levels of v1, with their length before them. */
-static rk_status take_levels(rk_parquet_page *p, int64_t encoding, const uint8_t **levels) {
+static rk_status find_level_bytes(rk_parquet_page *p, int64_t encoding, const uint8_t **levels) {
     if (encoding != RK_PARQUET_RLE)
         return rk_error(RK_UNSUPPORTED,
                         "byte %llu: levels of an encoding (%lld) that the format has given up",
                         (unsigned long long)p->begin, (long long)encoding);
-    if (p->end - p->values < 4) return damaged(p->begin, "levels beyond the page's end");
+    if (p->end - p->values < 4) return damaged_page_error(p->begin, "levels beyond the page's end");
     const uint8_t *at = p->values;
     const uint32_t n = rk_parquet_u32(at);
-    if (n > (size_t)(p->end - at) - 4) return damaged(p->begin, "levels beyond the page's end");
+    if (n > (size_t)(p->end - at) - 4) return damaged_page_error(p->begin, "levels beyond the page's end");
     *levels = at + 4;
     p->values = at + 4 + n;
     return RK_OK;
@@ -142,7 +143,7 @@ rk_status rk_parquet_page_open(const rk_parquet *file, const rk_parquet_chunk *c
                                const rk_parquet_leaf *leaf, rk_parquet_memory *memory, rk_parquet_page *p) {
     const uint8_t *bytes;
     RK_TRY(check_crc(file, p));
-    RK_TRY(decompress(file, chunk, memory, p, &bytes));
+    RK_TRY(decompress_page(file, chunk, memory, p, &bytes));
     p->values = bytes;
     p->end = bytes + p->raw_bytes;
     if (p->type == RK_PARQUET_DATA_PAGE_V2) {
@@ -151,16 +152,16 @@ rk_status rk_parquet_page_open(const rk_parquet *file, const rk_parquet_chunk *c
         p->values = p->levels + p->level_bytes;
     }
     if (p->type == RK_PARQUET_DATA_PAGE && leaf->max_repetition)
-        RK_TRY(take_levels(p, p->repetition_encoding, &p->repetitions));
+        RK_TRY(find_level_bytes(p, p->repetition_encoding, &p->repetitions));
     if (p->type == RK_PARQUET_DATA_PAGE && leaf->max_level)
-        RK_TRY(take_levels(p, p->level_encoding, &p->levels));
+        RK_TRY(find_level_bytes(p, p->level_encoding, &p->levels));
     return RK_OK;
 }
 
 /* Rows that begin in the page. */
-static rk_status count_rows(const rk_parquet *file, const rk_parquet_chunk *chunk,
-                            const rk_parquet_leaf *leaf, rk_parquet_memory *memory, rk_parquet_page *p,
-                            int64_t *out) {
+static rk_status count_page_rows(const rk_parquet *file, const rk_parquet_chunk *chunk,
+                                 const rk_parquet_leaf *leaf, rk_parquet_memory *memory, rk_parquet_page *p,
+                                 int64_t *out) {
     *out = p->n_values;
     if (leaf->max_repetition == 0) return RK_OK;
     *out = p->n_rows;
@@ -183,7 +184,7 @@ static rk_status list_pages(const rk_parquet *file, const rk_parquet_chunk *chun
         int64_t n_page_rows;
         RK_TRY(rk_parquet_page_head(file, chunk, at, &page));
         if (page.type == RK_PARQUET_DATA_PAGE || page.type == RK_PARQUET_DATA_PAGE_V2) {
-            RK_TRY(count_rows(file, chunk, leaf, memory, &page, &n_page_rows));
+            RK_TRY(count_page_rows(file, chunk, leaf, memory, &page, &n_page_rows));
             RK_TRY(rk_grow(places, n, &capacity, sizeof **places));
             (*places)[n++] = (rk_parquet_page_place){at, row};
             row += n_page_rows;

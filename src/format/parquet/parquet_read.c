@@ -20,7 +20,7 @@ typedef struct taker {
     rk_parquet_values values;
 } taker;
 
-static int bits_of(int32_t most) {
+static int bits_of_level(int32_t most) {
     int bits = 0;
     for (; most >> bits; bits++) {
     }
@@ -28,7 +28,7 @@ static int bits_of(int32_t most) {
 }
 
 /* The dictionary's texts become the column's, before any other. */
-static rk_status move_texts(const rk_column *out_of, rk_column *out) {
+static rk_status move_dictionary_texts(const rk_column *out_of, rk_column *out) {
     const size_t base = out->n_text_bytes, n = out_of->n_text_bytes;
     RK_TRY(rk_parquet_reserve_text(out, n));
     if (n) memcpy(out->text_memory + base, out_of->text_memory, n);
@@ -48,7 +48,7 @@ static rk_status fill_dictionary(taker *t, const rk_parquet_page *page, rk_colum
 }
 
 /* The chunk's first page. */
-static rk_status take_dictionary(taker *t) {
+static rk_status read_dictionary(taker *t) {
     rk_parquet_memory *m = t->memory;
     rk_parquet_page page;
     const char *const names[] = {""};
@@ -66,7 +66,7 @@ static rk_status take_dictionary(taker *t) {
     rk_column_set_type(dictionary, t->out->type);
     RK_TRY(rk_column_reserve(dictionary, 0, page.n_values, 0));
     RK_TRY(fill_dictionary(t, &page, dictionary));
-    if (t->out->type == RK_COLUMN_TEXT) RK_TRY(move_texts(dictionary, t->out));
+    if (t->out->type == RK_COLUMN_TEXT) RK_TRY(move_dictionary_texts(dictionary, t->out));
     t->has_dictionary = true;
     return RK_OK;
 }
@@ -74,20 +74,21 @@ static rk_status take_dictionary(taker *t) {
 static rk_status open_page(taker *t, uint64_t begin) {
     rk_parquet_page *p = &t->page;
     RK_TRY(rk_parquet_page_head(t->file, t->chunk, begin, p));
-    if (rk_parquet_is_dictionary(p->encoding)) RK_TRY(take_dictionary(t));
+    if (rk_parquet_is_dictionary(p->encoding)) RK_TRY(read_dictionary(t));
     RK_TRY(rk_parquet_page_open(t->file, t->chunk, t->leaf, t->memory, p));
-    if (t->leaf->max_level) rk_parquet_rle_open(&t->levels, p->levels, p->end, bits_of(t->leaf->max_level));
+    if (t->leaf->max_level)
+        rk_parquet_rle_open(&t->levels, p->levels, p->end, bits_of_level(t->leaf->max_level));
     if (t->leaf->max_repetition) rk_parquet_rle_open(&t->repetitions, p->repetitions, p->end, 1);
     return rk_parquet_values_open(&t->values, t->leaf, t->memory, p->encoding, p->values, p->end);
 }
 
 /* The levels of the next n values, or over them: how many are there. */
-static rk_status take_levels(taker *t, int64_t n, int64_t *out, int64_t *n_there) {
+static rk_status read_levels(taker *t, int64_t n, int64_t *out, int64_t *n_there) {
     *n_there = t->leaf->max_level ? 0 : n;
     return t->leaf->max_level ? rk_parquet_rle_take(&t->levels, n, out, t->leaf->max_level, n_there) : RK_OK;
 }
 
-static rk_status append(taker *t, int64_t n) {
+static rk_status append_values(taker *t, int64_t n) {
     RK_FAIL_IF(n > RK_PARQUET_MAX_VALUES - t->out->n_values, RK_UNSUPPORTED, "more than %d values at once",
                RK_PARQUET_MAX_VALUES);
     RK_TRY(rk_column_reserve(t->out, 0, t->out->n_values + n, 0));
@@ -111,13 +112,13 @@ static void end_rows(taker *t, int64_t n, int64_t n_there, int64_t n_before) {
 }
 
 /* Values are rows. */
-static rk_status take_flat_page(taker *t) {
+static rk_status read_flat_page(taker *t) {
     const int64_t end = t->rows->first + t->rows->n;
     int64_t left = t->page.n_values, n_there;
     if (t->row < t->rows->first) {
         int64_t n = t->rows->first - t->row;
         n = n < left ? n : left;
-        RK_TRY(take_levels(t, n, NULL, &n_there));
+        RK_TRY(read_levels(t, n, NULL, &n_there));
         RK_TRY(rk_parquet_values_skip(&t->values, n_there));
         left -= n;
         t->row += n;
@@ -125,8 +126,8 @@ static rk_status take_flat_page(taker *t) {
     while (left > 0 && t->row < end) {
         int64_t n = left < RK_PARQUET_BATCH ? left : RK_PARQUET_BATCH, n_before = t->out->n_values;
         n = n < end - t->row ? n : end - t->row;
-        RK_TRY(take_levels(t, n, t->memory->batch->levels, &n_there));
-        RK_TRY(append(t, n_there));
+        RK_TRY(read_levels(t, n, t->memory->batch->levels, &n_there));
+        RK_TRY(append_values(t, n_there));
         end_rows(t, n, n_there, n_before);
         left -= n;
     }
@@ -140,7 +141,7 @@ typedef struct run {
 
 /* Those of the rows that are wanted, of n; *row, the next to begin, goes on to the first that is not wanted,
  * or to the batch's end. */
-static run find_run(const taker *t, int64_t n, int64_t *row) {
+static run find_wanted_rows(const taker *t, int64_t n, int64_t *row) {
     const rk_parquet_batch *batch = t->memory->batch;
     const bool all = t->leaf->max_level == 0;
     run r = {n, n, 0, 0};
@@ -175,17 +176,17 @@ static void begin_rows(taker *t, run r, int64_t n_before) {
 
 /* Rows are runs of values; the page may begin and end within one. t->row goes beyond the rows when the first
  * one behind them has begun. */
-static rk_status take_nested_page(taker *t) {
+static rk_status read_nested_page(taker *t) {
     const int64_t end = t->rows->first + t->rows->n;
     for (int64_t left = t->page.n_values, n; left > 0 && t->row <= end; left -= n) {
         rk_parquet_batch *batch = t->memory->batch;
         int64_t n_there, n_rows = 0, n_before = t->out->n_values, row = t->row;
         n = left < RK_PARQUET_BATCH ? left : RK_PARQUET_BATCH;
         RK_TRY(rk_parquet_rle_take(&t->repetitions, n, batch->repetitions, 0, &n_rows));
-        RK_TRY(take_levels(t, n, batch->levels, &n_there));
-        run r = find_run(t, n, &row);
+        RK_TRY(read_levels(t, n, batch->levels, &n_there));
+        run r = find_wanted_rows(t, n, &row);
         RK_TRY(rk_parquet_values_skip(&t->values, r.n_before));
-        RK_TRY(append(t, r.n_there));
+        RK_TRY(append_values(t, r.n_there));
         if (t->row < t->rows->first) t->row = row < t->rows->first ? row : t->rows->first;
         begin_rows(t, r, n_before);
         t->row = row;
@@ -206,7 +207,7 @@ static int64_t find_page(const rk_parquet_chunk *chunk, int64_t row) {
     return low;
 }
 
-static rk_status take_rows(taker *t) {
+static rk_status read_wanted_rows(taker *t) {
     const rk_parquet_rows *rows = t->rows;
     const rk_parquet_chunk *chunk = t->chunk;
     const bool is_nested = t->leaf->max_repetition > 0;
@@ -216,7 +217,7 @@ static rk_status take_rows(taker *t) {
     for (; page < chunk->n_pages && (is_nested ? t->row <= end : t->row < end); page++) {
         const uint64_t begin = chunk->pages[page].begin;
         rk_status status = open_page(t, begin);
-        if (status == RK_OK) status = is_nested ? take_nested_page(t) : take_flat_page(t);
+        if (status == RK_OK) status = is_nested ? read_nested_page(t) : read_flat_page(t);
         if (status != RK_OK)
             return rk_error_context(status, "the page at byte %llu", (unsigned long long)begin);
         if (t->row < end && t->row != chunk->pages[page + 1].first_row)
@@ -228,8 +229,8 @@ static rk_status take_rows(taker *t) {
     return RK_OK;
 }
 
-static rk_status read_rows(const rk_parquet *file, int32_t column, const rk_parquet_rows *rows,
-                           rk_parquet_memory *memory, rk_column *out) {
+static rk_status read_column_rows(const rk_parquet *file, int32_t column, const rk_parquet_rows *rows,
+                                  rk_parquet_memory *memory, rk_column *out) {
     const rk_parquet_leaf *leaf = &file->leaves[column];
     rk_parquet_chunk *chunk = &file->chunks[rows->group * file->n_leaves + column];
     const char *refused =
@@ -248,12 +249,12 @@ static rk_status read_rows(const rk_parquet *file, int32_t column, const rk_parq
                .memory = memory,
                .out = out,
                .are_single = true};
-    return take_rows(&t);
+    return read_wanted_rows(&t);
 }
 
 rk_status rk_parquet_read(const rk_parquet *file, int32_t column, const rk_parquet_rows *rows,
                           rk_parquet_memory *memory, rk_column *out) {
-    rk_status status = read_rows(file, column, rows, memory, out);
+    rk_status status = read_column_rows(file, column, rows, memory, out);
     return status == RK_OK ? RK_OK
                            : rk_error_context(status, "'%s': row group %lld, column '%s'", file->path,
                                               (long long)rows->group, file->leaves[column].column.name);

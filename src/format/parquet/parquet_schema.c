@@ -23,18 +23,18 @@ typedef struct levels {
     int32_t definition, repetition, depth;
 } levels;
 
-static bool is_list(const rk_parquet_element *e) {
+static bool is_list_element(const rk_parquet_element *e) {
     return e->logical == LOGICAL_LIST || e->converted == CONVERTED_LIST;
 }
-static bool is_map(const rk_parquet_element *e) {
+static bool is_map_element(const rk_parquet_element *e) {
     return e->logical == LOGICAL_MAP || e->converted == CONVERTED_MAP ||
            e->converted == CONVERTED_MAP_KEY_VALUE;
 }
-static bool is_decimal(const rk_parquet_element *e) {
+static bool is_decimal_element(const rk_parquet_element *e) {
     return e->logical == LOGICAL_DECIMAL || e->converted == CONVERTED_DECIMAL;
 }
 
-static rk_status set_type(const walker *w, const rk_parquet_element *e, rk_parquet_leaf *leaf) {
+static rk_status set_leaf_type(const walker *w, const rk_parquet_element *e, rk_parquet_leaf *leaf) {
     static const rk_column_type types[RK_PARQUET_N_PHYSICAL] = {RK_COLUMN_I64,  RK_COLUMN_I64, RK_COLUMN_I64,
                                                                 RK_COLUMN_I64,  RK_COLUMN_F32, RK_COLUMN_F64,
                                                                 RK_COLUMN_TEXT, RK_COLUMN_TEXT};
@@ -57,7 +57,7 @@ static rk_status set_type(const walker *w, const rk_parquet_element *e, rk_parqu
         leaf->meaning = RK_PARQUET_NOTHING;
         leaf->column.type = RK_COLUMN_TEXT;
     }
-    if (is_decimal(e) && (is_bytes || is_whole)) {
+    if (is_decimal_element(e) && (is_bytes || is_whole)) {
         if (e->scale < 0 || e->scale > MOST_SCALE)
             return rk_parquet_bad_footer(w->file, "a decimal of a scale that cannot be");
         leaf->meaning = RK_PARQUET_DECIMAL;
@@ -71,7 +71,7 @@ static rk_status add_leaf(walker *w, const rk_parquet_element *e, levels at) {
     rk_parquet *file = w->file;
     rk_parquet_leaf leaf = {.max_level = at.definition, .max_repetition = at.repetition};
     RK_TRY(w->name.status);
-    RK_TRY(set_type(w, e, &leaf));
+    RK_TRY(set_leaf_type(w, e, &leaf));
     if (at.repetition > 1) leaf.column.refused = "lists of lists are not supported";
     RK_TRY(rk_grow(&file->leaves, (size_t)file->n_leaves, &file->leaves_capacity, sizeof *file->leaves));
     RK_TRY(rk_strdup(w->name.data ? w->name.data : "", &leaf.column.name));
@@ -81,7 +81,7 @@ static rk_status add_leaf(walker *w, const rk_parquet_element *e, levels at) {
 
 /* Whether a list's repeated group is itself the element, as some writers have it: a struct, or one of the
  * names that the format lists. */
-static bool is_element(const rk_parquet_element *list, const rk_parquet_element *repeated) {
+static bool is_list_item_group(const rk_parquet_element *list, const rk_parquet_element *repeated) {
     static const char tuple[] = "_tuple";
     const size_t n = list->name.n_bytes;
     return repeated->n_children != 1 || rk_span_equal(repeated->name, "array") ||
@@ -90,27 +90,27 @@ static bool is_element(const rk_parquet_element *list, const rk_parquet_element 
             memcmp(repeated->name.data + n, tuple, strlen(tuple)) == 0);
 }
 
-static rk_status walk(walker *w, levels at, bool is_named);
+static rk_status walk_element(walker *w, levels at, bool is_named);
 
 /* The children of a group that was just taken; those of a list and a map, which stand in a repeated group of
  * its own, as if they stood in the list itself. */
 static rk_status walk_children(walker *w, const rk_parquet_element *e, levels at) {
     const rk_parquet_element *first = w->next < w->n ? &w->elements[w->next] : NULL;
-    const bool wraps =
-        (is_list(e) || is_map(e)) && e->n_children == 1 && first && first->repetition == REPEATED;
+    const bool wraps = (is_list_element(e) || is_map_element(e)) && e->n_children == 1 && first &&
+                       first->repetition == REPEATED;
     if (!wraps || first->n_children <= 0) {
-        for (int64_t i = 0; i < e->n_children; i++) RK_TRY(walk(w, at, !wraps));
+        for (int64_t i = 0; i < e->n_children; i++) RK_TRY(walk_element(w, at, !wraps));
         return RK_OK;
     }
-    const bool hides_element = is_list(e) && !is_element(e, first);
+    const bool hides_element = is_list_element(e) && !is_list_item_group(e, first);
     w->next++;
     at = (levels){at.definition + 1, at.repetition + 1, at.depth + 1};
-    for (int64_t i = 0; i < first->n_children; i++) RK_TRY(walk(w, at, !hides_element));
+    for (int64_t i = 0; i < first->n_children; i++) RK_TRY(walk_element(w, at, !hides_element));
     return RK_OK;
 }
 
 /* The next element and all below it. */
-static rk_status walk(walker *w, levels at, bool is_named) {
+static rk_status walk_element(walker *w, levels at, bool is_named) {
     if (w->next >= w->n) return rk_parquet_bad_footer(w->file, "a schema without some elements");
     if (at.depth >= MOST_DEPTH) return rk_parquet_bad_footer(w->file, "a schema nested too deeply");
     const rk_parquet_element *e = &w->elements[w->next++];
@@ -135,7 +135,7 @@ rk_status rk_parquet_take_schema(rk_parquet *file, const rk_parquet_element *ele
     walker w = {.file = file, .elements = elements, .n = n, .next = 1};
     rk_status status = RK_OK;
     for (int64_t i = 0; i < elements[0].n_children && status == RK_OK; i++)
-        status = walk(&w, (levels){0}, true);
+        status = walk_element(&w, (levels){0}, true);
     rk_buffer_release(&w.name);
     RK_TRY(status);
     if (w.next != n) return rk_parquet_bad_footer(file, "a schema with elements to spare");

@@ -6,12 +6,12 @@
 
 enum { BYTES_OF_INT96 = 12 };
 
-static rk_status cut(void) {
+static rk_status cut_off_error(void) {
     return rk_error(RK_BAD_DATA, "a page's values are cut");
 }
 
 /* Bytes of a value that always has as many; 0: it has not. */
-static size_t width_of(const rk_parquet_leaf *leaf) {
+static size_t fixed_value_bytes(const rk_parquet_leaf *leaf) {
     static const size_t widths[RK_PARQUET_N_PHYSICAL] = {0, 4, 8, BYTES_OF_INT96, 4, 8, 0, 0};
     return leaf->physical == RK_PARQUET_FIXED ? (size_t)leaf->n_bytes : widths[leaf->physical];
 }
@@ -37,7 +37,7 @@ static rk_status open_indices(rk_parquet_values *v, const uint8_t *data, const u
 
 static rk_status open_booleans(rk_parquet_values *v, const uint8_t *data, const uint8_t *end) {
     if (data == end) return RK_OK;
-    if (end - data < 4 || rk_parquet_u32(data) > (size_t)(end - data) - 4) return cut();
+    if (end - data < 4 || rk_parquet_u32(data) > (size_t)(end - data) - 4) return cut_off_error();
     rk_parquet_rle_open(&v->rle, data + 4, data + 4 + rk_parquet_u32(data), 1);
     return RK_OK;
 }
@@ -45,7 +45,7 @@ static rk_status open_booleans(rk_parquet_values *v, const uint8_t *data, const 
 rk_status rk_parquet_values_open(rk_parquet_values *v, const rk_parquet_leaf *leaf, rk_parquet_memory *memory,
                                  int64_t encoding, const uint8_t *data, const uint8_t *end) {
     const rk_parquet_physical p = leaf->physical;
-    const size_t width = width_of(leaf);
+    const size_t width = fixed_value_bytes(leaf);
     v->leaf = leaf;
     v->memory = memory;
     v->encoding = (rk_parquet_encoding)encoding;
@@ -86,8 +86,8 @@ rk_status rk_parquet_values_open(rk_parquet_values *v, const rk_parquet_leaf *le
                     (long long)encoding);
 }
 
-static rk_status take_bits(rk_parquet_values *v, int64_t n, int64_t *out) {
-    if (v->bit + (uint64_t)n > (uint64_t)(v->end - v->at) * 8) return cut();
+static rk_status read_bits(rk_parquet_values *v, int64_t n, int64_t *out) {
+    if (v->bit + (uint64_t)n > (uint64_t)(v->end - v->at) * 8) return cut_off_error();
     for (int64_t i = 0; out && i < n; i++) {
         uint64_t bit = v->bit + (uint64_t)i;
         out[i] = v->at[bit / 8] >> (bit % 8) & 1;
@@ -96,10 +96,10 @@ static rk_status take_bits(rk_parquet_values *v, int64_t n, int64_t *out) {
     return RK_OK;
 }
 
-static rk_status take_texts(rk_parquet_values *v, int64_t n, rk_span *out) {
+static rk_status read_texts(rk_parquet_values *v, int64_t n, rk_span *out) {
     for (int64_t i = 0; i < n; i++) {
         size_t left = (size_t)(v->end - v->at);
-        if (left < 4 || rk_parquet_u32(v->at) > left - 4) return cut();
+        if (left < 4 || rk_parquet_u32(v->at) > left - 4) return cut_off_error();
         out[i] = (rk_span){(const char *)v->at + 4, rk_parquet_u32(v->at)};
         v->at += 4 + out[i].n_bytes;
     }
@@ -107,8 +107,9 @@ static rk_status take_texts(rk_parquet_values *v, int64_t n, rk_span *out) {
 }
 
 /* n values of the leaf's width, one after the other. */
-static void spread(const rk_parquet_leaf *leaf, const uint8_t *at, int64_t n, rk_parquet_batch *batch) {
-    const size_t width = width_of(leaf);
+static void split_fixed_width(const rk_parquet_leaf *leaf, const uint8_t *at, int64_t n,
+                              rk_parquet_batch *batch) {
+    const size_t width = fixed_value_bytes(leaf);
     switch (leaf->physical) {
         case RK_PARQUET_INT32:
             for (int64_t i = 0; i < n; i++) batch->values.i64[i] = (int32_t)rk_parquet_u32(at + 4 * i);
@@ -124,27 +125,27 @@ static void spread(const rk_parquet_leaf *leaf, const uint8_t *at, int64_t n, rk
     }
 }
 
-static rk_status take_plain(rk_parquet_values *v, int64_t n) {
+static rk_status read_plain(rk_parquet_values *v, int64_t n) {
     rk_parquet_batch *batch = v->memory->batch;
-    if (v->leaf->physical == RK_PARQUET_BOOLEAN) return take_bits(v, n, batch->values.i64);
-    if (v->leaf->physical == RK_PARQUET_BYTE_ARRAY) return take_texts(v, n, batch->values.bytes);
-    const size_t width = width_of(v->leaf);
-    if (width && (size_t)n > (size_t)(v->end - v->at) / width) return cut();
-    spread(v->leaf, v->at, n, batch);
+    if (v->leaf->physical == RK_PARQUET_BOOLEAN) return read_bits(v, n, batch->values.i64);
+    if (v->leaf->physical == RK_PARQUET_BYTE_ARRAY) return read_texts(v, n, batch->values.bytes);
+    const size_t width = fixed_value_bytes(v->leaf);
+    if (width && (size_t)n > (size_t)(v->end - v->at) / width) return cut_off_error();
+    split_fixed_width(v->leaf, v->at, n, batch);
     v->at += (size_t)n * width;
     return RK_OK;
 }
 
-static rk_status check_length(int64_t n, size_t left) {
+static rk_status check_text_length(int64_t n, size_t left) {
     RK_FAIL_IF(n < 0 || (uint64_t)n > left, RK_BAD_DATA, "a value of a length that cannot be");
     return RK_OK;
 }
 
-static rk_status take_after_lengths(rk_parquet_values *v, int64_t n) {
+static rk_status read_delta_length_texts(rk_parquet_values *v, int64_t n) {
     rk_parquet_batch *batch = v->memory->batch;
     RK_TRY(rk_parquet_delta_take(&v->delta, n, batch->lengths));
     for (int64_t i = 0; i < n; i++) {
-        RK_TRY(check_length(batch->lengths[i], (size_t)(v->end - v->at)));
+        RK_TRY(check_text_length(batch->lengths[i], (size_t)(v->end - v->at)));
         batch->values.bytes[i] = (rk_span){(const char *)v->at, (size_t)batch->lengths[i]};
         v->at += batch->lengths[i];
     }
@@ -153,15 +154,15 @@ static rk_status take_after_lengths(rk_parquet_values *v, int64_t n) {
 
 /* Each value is made whole in the memory's bytes, behind the one before; the first behind the last one of the
  * batch before, which moves to the front. */
-static rk_status take_after_prefixes(rk_parquet_values *v, int64_t n) {
+static rk_status read_delta_prefix_texts(rk_parquet_values *v, int64_t n) {
     rk_parquet_memory *m = v->memory;
     rk_parquet_batch *batch = m->batch;
     size_t n_before = v->n_before, n_bytes = n_before;
     RK_TRY(rk_parquet_delta_take(&v->delta, n, batch->lengths));
     RK_TRY(rk_parquet_delta_take(&v->prefix, n, batch->prefixes));
     for (int64_t i = 0, left = v->end - v->at; i < n; i++) {
-        RK_TRY(check_length(batch->prefixes[i], n_before));
-        RK_TRY(check_length(batch->lengths[i], (size_t)left));
+        RK_TRY(check_text_length(batch->prefixes[i], n_before));
+        RK_TRY(check_text_length(batch->lengths[i], (size_t)left));
         left -= batch->lengths[i];
         n_before = (size_t)(batch->prefixes[i] + batch->lengths[i]);
         n_bytes += n_before;
@@ -184,20 +185,20 @@ static rk_status take_after_prefixes(rk_parquet_values *v, int64_t n) {
     return RK_OK;
 }
 
-static rk_status take_split(rk_parquet_values *v, int64_t n) {
+static rk_status read_byte_stream_split(rk_parquet_values *v, int64_t n) {
     rk_parquet_memory *m = v->memory;
-    const size_t width = width_of(v->leaf), n_split = (size_t)v->n_split;
-    if (n > v->n_split - v->next) return cut();
+    const size_t width = fixed_value_bytes(v->leaf), n_split = (size_t)v->n_split;
+    if (n > v->n_split - v->next) return cut_off_error();
     RK_TRY(rk_reserve(&m->bytes, &m->bytes_capacity, RK_PARQUET_BATCH * width, 1));
     const uint8_t *from = v->at + v->next;
     for (size_t b = 0; b < width; b++)
         for (size_t i = 0; i < (size_t)n; i++) m->bytes[i * width + b] = from[b * n_split + i];
-    spread(v->leaf, m->bytes, n, m->batch);
+    split_fixed_width(v->leaf, m->bytes, n, m->batch);
     v->next += n;
     return RK_OK;
 }
 
-static rk_status take_differences(rk_parquet_values *v, int64_t n) {
+static rk_status read_delta_numbers(rk_parquet_values *v, int64_t n) {
     int64_t *out = v->memory->batch->values.i64;
     RK_TRY(rk_parquet_delta_take(&v->delta, n, out));
     for (int64_t i = 0; i < n && v->leaf->physical == RK_PARQUET_INT32; i++)
@@ -209,15 +210,15 @@ rk_status rk_parquet_values_take(rk_parquet_values *v, int64_t n) {
     int64_t n_equal = 0;
     switch (v->encoding) {
         case RK_PARQUET_PLAIN:
-            return take_plain(v, n);
+            return read_plain(v, n);
         case RK_PARQUET_DELTA_BINARY_PACKED:
-            return take_differences(v, n);
+            return read_delta_numbers(v, n);
         case RK_PARQUET_DELTA_LENGTH_BYTE_ARRAY:
-            return take_after_lengths(v, n);
+            return read_delta_length_texts(v, n);
         case RK_PARQUET_DELTA_BYTE_ARRAY:
-            return take_after_prefixes(v, n);
+            return read_delta_prefix_texts(v, n);
         case RK_PARQUET_BYTE_STREAM_SPLIT:
-            return take_split(v, n);
+            return read_byte_stream_split(v, n);
         default: /* booleans and indices */
             return rk_parquet_rle_take(&v->rle, n, v->memory->batch->values.i64, 0, &n_equal);
     }
@@ -229,7 +230,7 @@ rk_status rk_parquet_values_skip(rk_parquet_values *v, int64_t n) {
         return rk_parquet_rle_take(&v->rle, n, NULL, 0, &n_equal);
     if (v->encoding == RK_PARQUET_DELTA_BINARY_PACKED) return rk_parquet_delta_take(&v->delta, n, NULL);
     if (v->encoding == RK_PARQUET_PLAIN && v->leaf->physical == RK_PARQUET_BOOLEAN)
-        return take_bits(v, n, NULL);
+        return read_bits(v, n, NULL);
     for (int64_t each; n > 0; n -= each) {
         each = n < RK_PARQUET_BATCH ? n : RK_PARQUET_BATCH;
         RK_TRY(rk_parquet_values_take(v, each));

@@ -9,25 +9,25 @@
 #include "model/step/ranks.h"
 #include "model/step/reducer.h"
 
-static rk_local_batch *slot(rk_model *model, int64_t number) {
+static rk_local_batch *queue_slot(rk_model *model, int64_t number) {
     return &model->queue.slots[(size_t)number % model->queue.n_slots];
 }
 
 static rk_status finish_oldest(rk_model *model, double *loss) {
-    return model->engine->finish(model, slot(model, model->queue.n_finished++), loss);
+    return model->engine->finish(model, queue_slot(model, model->queue.n_finished++), loss);
 }
 
 /* A batch that fails is gone. */
 static rk_status launch_oldest(rk_model *model) {
     rk_model_queue *q = &model->queue;
-    rk_status status = model->engine->launch(model, slot(model, q->n_launched));
+    rk_status status = model->engine->launch(model, queue_slot(model, q->n_launched));
     if (status != RK_OK) q->n_finished++;
     q->n_launched++;
     return status;
 }
 
 /* The oldest batch that was begun; *loss is the step's that is finished, if one is. */
-static rk_status advance(rk_model *model, double *loss) {
+static rk_status advance_queue(rk_model *model, double *loss) {
     rk_model_queue *q = &model->queue;
     if (q->exclusive && q->n_finished < q->n_launched) {
         rk_status status = finish_oldest(model, loss);
@@ -41,9 +41,9 @@ static rk_status advance(rk_model *model, double *loss) {
     return q->n_launched - q->n_finished > q->depth ? finish_oldest(model, loss) : RK_OK;
 }
 
-static rk_status begin(rk_model *model, const rk_rank_batch *rank_batch) {
+static rk_status begin_batch(rk_model *model, const rk_rank_batch *rank_batch) {
     rk_model_queue *q = &model->queue;
-    rk_local_batch *batch = slot(model, q->n_begun);
+    rk_local_batch *batch = queue_slot(model, q->n_begun);
     uint64_t began = rk_trace_begin();
     RK_TRY(model->loss->fill(model, rank_batch, model->step + q->n_begun - q->n_finished, batch));
     RK_TRY(model->engine->begin(model, batch));
@@ -63,8 +63,8 @@ rk_status rk_model_train_rank_batch(rk_model *model, const rk_rank_batch *rank_b
     RK_FAIL_IF(!model->optimizer, RK_INVALID_ARGUMENT,
                "the model was built for prediction, not for training");
     RK_TRY(rk_model_check_batch(model, rank_batch, true));
-    RK_TRY(begin(model, rank_batch));
-    if (q->n_begun - q->n_launched >= (int64_t)q->n_slots) RK_TRY(advance(model, &found));
+    RK_TRY(begin_batch(model, rank_batch));
+    if (q->n_begun - q->n_launched >= (int64_t)q->n_slots) RK_TRY(advance_queue(model, &found));
     *loss = found;
     return RK_OK;
 }
@@ -74,7 +74,7 @@ rk_status rk_model_drain(rk_model *model, double *loss, bool *left) {
     double found = NAN;
     bool begun = q->n_launched < q->n_begun;
     *left = begun || q->n_finished < q->n_launched;
-    if (begun) RK_TRY(advance(model, &found));
+    if (begun) RK_TRY(advance_queue(model, &found));
     if (!begun && *left) RK_TRY(finish_oldest(model, &found));
     if (*left) *loss = found;
     return RK_OK;

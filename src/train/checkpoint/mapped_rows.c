@@ -22,7 +22,7 @@ typedef struct mapped_rows {
     rk_name_map names;
 } mapped_rows;
 
-static void free_source(rk_row_source *source) {
+static void free_mapped_rows(rk_row_source *source) {
     mapped_rows *m = (mapped_rows *)source;
     for (size_t i = 0; i < m->n; i++) rk_free(m->tables[i].name);
     for (size_t i = 0; i < m->n_files; i++) rk_map_release(&m->files[i]);
@@ -30,8 +30,8 @@ static void free_source(rk_row_source *source) {
     RK_FREE_ALL(m->files, m->tables, m);
 }
 
-static rk_status find(const rk_row_source *source, const char *table, int64_t n_rows, int32_t dim,
-                      rk_rows *rows) {
+static rk_status find_mapped_rows(const rk_row_source *source, const char *table, int64_t n_rows, int32_t dim,
+                                  rk_rows *rows) {
     const mapped_rows *m = (const mapped_rows *)source;
     rk_buffer name = {0};
     rk_buffer_printf(&name, "table/%s/rows", table);
@@ -53,8 +53,8 @@ static rk_status find(const rk_row_source *source, const char *table, int64_t n_
 }
 
 /* Rows of bytes n_bytes wide of a part that has all rows of its tensor; NULL: it has not. */
-static const rk_stored_part *whole_part(const rk_stored_tensor *tensor, int64_t first_column,
-                                        int64_t n_columns) {
+static const rk_stored_part *find_whole_part(const rk_stored_tensor *tensor, int64_t first_column,
+                                             int64_t n_columns) {
     for (size_t i = 0; i < tensor->n_parts; i++) {
         const rk_stored_part *part = &tensor->parts[i];
         if (part->first_column == first_column && part->n_columns == n_columns && part->step == 1 &&
@@ -80,7 +80,7 @@ static rk_status map_part(mapped_rows *m, const rk_stored_tensors *tensors, cons
 /* Rows as they were trained, or fused codes: one part. data NULL: they stand otherwise. */
 static rk_status map_contiguous_rows(mapped_rows *m, const rk_stored_tensors *tensors,
                                      const rk_stored_tensor *tensor, rk_rows *out) {
-    const rk_stored_part *part = whole_part(tensor, 0, tensor->n_columns);
+    const rk_stored_part *part = find_whole_part(tensor, 0, tensor->n_columns);
     const uint8_t *data;
     if (!part || part->begin % rk_dtype_bytes(tensor->type)) return RK_OK;
     RK_TRY(map_part(m, tensors, tensor, part, &data));
@@ -98,7 +98,7 @@ static rk_status map_split_codes(mapped_rows *m, const rk_stored_tensors *tensor
     rk_row_columns piece = {0};
     for (int i = 0; i < 3; i++) {
         piece = rk_row_format_piece(tensor->codes, tensor->dim, (rk_row_piece)(RK_ROW_CODES + i));
-        const rk_stored_part *part = whole_part(tensor, piece.first, piece.n);
+        const rk_stored_part *part = find_whole_part(tensor, piece.first, piece.n);
         if (!part) return RK_OK;
         RK_TRY(map_part(m, tensors, tensor, part, &data[i]));
     }
@@ -122,7 +122,7 @@ static rk_status add_table(mapped_rows *m, const rk_stored_tensors *tensors, con
 }
 
 rk_status rk_mapped_rows_create(const rk_stored_tensors *tensors, rk_row_source **out) {
-    static const rk_row_source_ops ops = {.free = free_source, .find = find};
+    static const rk_row_source_ops ops = {.free = free_mapped_rows, .find = find_mapped_rows};
     mapped_rows *m;
     RK_TRY(rk_alloc(1, sizeof *m, &m));
     RK_AUTO(rk_row_source_auto) rk_row_source *source = &m->source;

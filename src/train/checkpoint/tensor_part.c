@@ -8,7 +8,7 @@ static rk_status shape_mismatch_error(const char *name) {
 }
 
 /* Rows first, first + step, ... below end. */
-static int64_t rows_of(int64_t first, int64_t end, int64_t step) {
+static int64_t count_rows(int64_t first, int64_t end, int64_t step) {
     return end > first ? (end - 1 - first) / step + 1 : 0;
 }
 
@@ -60,7 +60,7 @@ rk_status rk_tensor_part_parse(const char *name, int32_t n_dims, const int64_t *
             return shape_mismatch_error(name);
         /* Each part of a table has its counter, of the part's name whatever its rows and columns. */
         bool is_counter = n_dims == 1 && dims[0] == 1 && !r.is_block,
-             fits = rows_of(r.first, r.end, r.step) == dims[0] &&
+             fits = count_rows(r.first, r.end, r.step) == dims[0] &&
                     (!r.has_columns || r.end_column - r.first_column == n_columns);
         if (!fits && !is_counter) return shape_mismatch_error(name);
         part.name_bytes = (size_t)(open - name);
@@ -77,22 +77,22 @@ bool rk_tensor_parts_match(const rk_tensor_part *a, const rk_tensor_part *b) {
     return a->name_bytes == b->name_bytes && memcmp(a->name, b->name, a->name_bytes) == 0;
 }
 
-static int64_t end_column(const rk_tensor_part *p) {
+static int64_t end_column_of(const rk_tensor_part *p) {
     return p->first_column + p->n_columns;
 }
 
 rk_status rk_tensor_parts_check(const rk_tensor_part *to, const rk_tensor_part *from) {
-    bool columns = to->all_columns ? end_column(from) <= end_column(to) &&
+    bool columns = to->all_columns ? end_column_of(from) <= end_column_of(to) &&
                                          (!from->all_columns || from->n_columns == to->n_columns)
-                                   : !from->all_columns || end_column(to) <= from->n_columns;
+                                   : !from->all_columns || end_column_of(to) <= from->n_columns;
     if (to->n_rows == from->n_rows && columns) return RK_OK;
     return rk_error_hint(
         rk_error(RK_CONFIG,
                  "tensor '%.*s' has %lld rows of %s%lld values in the checkpoint, but %lld rows of %s%lld "
                  "values in the model",
                  (int)to->name_bytes, to->name, (long long)from->n_rows, from->all_columns ? "" : "at least ",
-                 (long long)end_column(from), (long long)to->n_rows, to->all_columns ? "" : "at least ",
-                 (long long)end_column(to)),
+                 (long long)end_column_of(from), (long long)to->n_rows, to->all_columns ? "" : "at least ",
+                 (long long)end_column_of(to)),
         "the configuration or the data's vocabularies changed since");
 }
 
@@ -107,7 +107,7 @@ rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, const rk_
                               const void *from_data, size_t n_bytes, int64_t *n_copied) {
     RK_TRY(rk_tensor_parts_check(to, from));
     int64_t begin = to->first_column > from->first_column ? to->first_column : from->first_column;
-    int64_t end = end_column(to) < end_column(from) ? end_column(to) : end_column(from);
+    int64_t end = end_column_of(to) < end_column_of(from) ? end_column_of(to) : end_column_of(from);
     if (begin >= end) return RK_OK;
     size_t width = (size_t)(end - begin) * n_bytes;
     for (int64_t id = first_of_both(to, from); id < to->end && id < from->end; id += to->step) {

@@ -42,7 +42,7 @@ static void free_config(void *config) {
 }
 
 /* They own the configuration whose section they point into. */
-static void take_transforms(rk_config *own, rk_transforms **out) {
+static void give_config_to_transforms(rk_config *own, rk_transforms **out) {
     *out = own->transforms;
     own->transforms = NULL;
     rk_transforms_own(*out, own, free_config);
@@ -53,7 +53,7 @@ rk_status rk_transforms_load(const char *path, rk_transforms **out) {
     RK_AUTOFREE char *found = NULL;
     RK_TRY(rk_checkpoint_find_best(path, &found));
     RK_TRY(rk_checkpoint_config(found, NULL, 0, &own));
-    take_transforms(own, out);
+    give_config_to_transforms(own, out);
     return RK_OK;
 }
 
@@ -65,7 +65,7 @@ rk_status rk_transforms_fit(const rk_config *config, rk_transforms **out) {
                "rk_transforms_load");
     RK_TRY(rk_config_copy(config, &own));
     RK_TRY(rk_config_transforms(own, NULL, NULL, &fitted));
-    take_transforms(own, out);
+    give_config_to_transforms(own, out);
     own = NULL;
     return RK_OK;
 }
@@ -100,7 +100,7 @@ rk_status rk_model_outline(const rk_config *config, const rk_dataset *dataset, r
     return build_model(config, dataset, true, out);
 }
 
-static rk_status graph_text(const rk_config *config, const rk_dataset *dataset, bool dot, char **out) {
+static rk_status write_graph_text(const rk_config *config, const rk_dataset *dataset, bool dot, char **out) {
     rk_model_options options;
     RK_TRY(rk_config_training_options(config, dataset, &options));
     rk_status status = rk_model_graph_text(&options, dot, out);
@@ -109,11 +109,11 @@ static rk_status graph_text(const rk_config *config, const rk_dataset *dataset, 
 }
 
 rk_status rk_model_graph_yaml(const rk_config *config, const rk_dataset *dataset, char **out) {
-    return graph_text(config, dataset, false, out);
+    return write_graph_text(config, dataset, false, out);
 }
 
 rk_status rk_model_graph_dot(const rk_config *config, const rk_dataset *dataset, char **out) {
-    return graph_text(config, dataset, true, out);
+    return write_graph_text(config, dataset, true, out);
 }
 
 rk_status rk_convert(const char *input, const char *output, const rk_convert_options *options,

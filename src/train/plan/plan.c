@@ -9,7 +9,7 @@
 #include "embedding/planner/table_traffic.h"
 #include "train/plan/plan_internal.h"
 
-static rk_status open_cluster(rk_plan *plan, const rk_plan_options *options) {
+static rk_status load_cluster(rk_plan *plan, const rk_plan_options *options) {
     if (options->cluster)
         RK_TRY(rk_cluster_file_load(options->cluster, &plan->cluster));
     else
@@ -67,11 +67,11 @@ static void assume_loads(rk_plan *plan) {
     }
 }
 
-static rk_status make(rk_plan *plan, const rk_plan_options *options) {
+static rk_status make_plan(rk_plan *plan, const rk_plan_options *options) {
     const rk_config *c = plan->config;
     plan->calibration = rk_plan_no_calibration();
     RK_TRY(rk_plan_describe_run(plan));
-    RK_TRY(open_cluster(plan, options));
+    RK_TRY(load_cluster(plan, options));
     RK_TRY(rk_plan_take_ranks(plan, options->n_ranks));
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)plan->tables.n_tables, plan->loads),
                         RK_ARRAY((size_t)plan->tables.n_tables, plan->placements)));
@@ -96,7 +96,7 @@ rk_status rk_plan_make(const rk_config *config, const rk_plan_options *options, 
     RK_TRY(rk_alloc(1, sizeof *plan, &plan));
     plan->train_rows = -1;
     rk_status status = rk_config_copy(config, &plan->config);
-    if (status == RK_OK) status = make(plan, &o);
+    if (status == RK_OK) status = make_plan(plan, &o);
     if (status == RK_OK)
         *out = plan;
     else

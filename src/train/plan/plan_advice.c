@@ -27,7 +27,7 @@ static double all_tables(const rk_plan *plan) {
     return bytes;
 }
 
-static bool has_slots_of_values(const rk_optimizer *optimizer) {
+static bool has_slot_per_value(const rk_optimizer *optimizer) {
     rk_slot slots[RK_MAX_SLOTS];
     for (int n = rk_optimizer_slots(optimizer, slots), i = 0; i < n; i++)
         if (!slots[i].per_row) return true;
@@ -35,14 +35,14 @@ static bool has_slots_of_values(const rk_optimizer *optimizer) {
 }
 
 /* Changes the plan's tables; false: they are so already. */
-static bool apply_way(rk_plan *plan, const way *w, const rk_optimizer *rowwise) {
+static bool apply_memory_saving(rk_plan *plan, const way *w, const rk_optimizer *rowwise) {
     bool halved = false, slots = false;
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
         if (w->half_rows && plan->tables.tables[t].dtype == RK_F32) {
             plan->tables.tables[t].dtype = RK_BF16;
             halved = true;
         }
-        if (w->rowwise && has_slots_of_values(&plan->tables.optimizers[t])) {
+        if (w->rowwise && has_slot_per_value(&plan->tables.optimizers[t])) {
             plan->tables.optimizers[t] = *rowwise;
             slots = true;
         }
@@ -69,7 +69,7 @@ typedef struct kept {
     double data_bytes;
 } kept;
 
-static void restore(rk_plan *plan, const kept *k) {
+static void restore_plan(rk_plan *plan, const kept *k) {
     memcpy(plan->tables.tables, k->tables, (size_t)plan->tables.n_tables * sizeof *k->tables);
     memcpy(plan->tables.optimizers, k->optimizers, (size_t)plan->tables.n_tables * sizeof *k->optimizers);
     plan->data_bytes = k->data_bytes;
@@ -78,17 +78,17 @@ static void restore(rk_plan *plan, const kept *k) {
 
 /* A way that the run file's own placements do not allow is none; all three are one where none of them, nor
  * two, will do. */
-static rk_status try_ways(rk_plan *plan, const kept *k, rk_buffer *out) {
+static rk_status try_memory_savings(rk_plan *plan, const kept *k, rk_buffer *out) {
     rk_optimizer rowwise;
     RK_TRY(rk_optimizer_init(&rowwise, RK_OPTIMIZER_ROWWISE_ADAGRAD));
     bool fits = false;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         if (fits && ways[i].half_rows && ways[i].no_cache) continue;
-        rk_status status = apply_way(plan, &ways[i], &rowwise) ? rk_plan_place(plan) : RK_CONFIG;
+        rk_status status = apply_memory_saving(plan, &ways[i], &rowwise) ? rk_plan_place(plan) : RK_CONFIG;
         if (status == RK_OK && ((!ways[i].no_cache && !ways[i].no_constraints) || rk_plan_fits(plan)))
             write_outcome(plan, ways[i].what, out);
         fits |= status == RK_OK && rk_plan_fits(plan);
-        restore(plan, k);
+        restore_plan(plan, k);
         if (status != RK_CONFIG) RK_TRY(status);
     }
     return RK_OK;
@@ -114,7 +114,7 @@ static rk_host_group *largest_owner_group(const rk_plan *plan) {
 
 /* The fewest hosts that hold it, up to 16 times as many; where tables are placed on ranks by hand, more hosts
  * may not help. */
-static rk_status try_hosts(rk_plan *plan, rk_buffer *out) {
+static rk_status try_more_hosts(rk_plan *plan, rk_buffer *out) {
     rk_host_group *group = largest_owner_group(plan);
     int64_t few = group->count, many = few, most = 16 * group->count;
     bool fits = false;
@@ -136,16 +136,16 @@ static rk_status try_hosts(rk_plan *plan, rk_buffer *out) {
     return RK_OK;
 }
 
-static rk_status advise(rk_plan *plan, const kept *k, rk_buffer *out) {
+static rk_status write_advice(rk_plan *plan, const kept *k, rk_buffer *out) {
     rk_host_group *group = largest_owner_group(plan);
     int64_t count = group->count;
     int32_t n_ranks = plan->n_ranks + plan->n_readers;
     rk_status status =
-        plan->cluster.yaml.path ? try_hosts(plan, out) : RK_OK; /* there is only one of this machine */
+        plan->cluster.yaml.path ? try_more_hosts(plan, out) : RK_OK; /* there is only one of this machine */
     group->count = count;
     RK_TRY(status);
     RK_TRY(rk_plan_take_ranks(plan, n_ranks));
-    RK_TRY(try_ways(plan, k, out));
+    RK_TRY(try_memory_savings(plan, k, out));
     return rk_plan_place(plan);
 }
 
@@ -157,7 +157,7 @@ rk_status rk_plan_advise(rk_plan *plan) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, tables), RK_ARRAY(n, optimizers)));
     memcpy(tables, plan->tables.tables, n * sizeof *tables);
     memcpy(optimizers, plan->tables.optimizers, n * sizeof *optimizers);
-    RK_TRY(advise(plan, &(kept){tables, optimizers, plan->data_bytes}, &text));
+    RK_TRY(write_advice(plan, &(kept){tables, optimizers, plan->data_bytes}, &text));
     if (text.n_bytes == 0) rk_buffer_text(&text, "nothing that was tried makes it fit");
     return rk_buffer_take(&text, &plan->advice);
 }

@@ -25,7 +25,7 @@ static void notify_stage(void *user, const char *message) {
     rk_trainer_notify(user, RK_EVENT_STAGE, message);
 }
 
-static rk_early_stopping_rules rules_of(const rk_config *c) {
+static rk_early_stopping_rules early_stopping_rules(const rk_config *c) {
     const rk_train_section *s = &c->train;
     return (rk_early_stopping_rules){
         .larger_is_better = rk_metric_larger_is_better(c->watched_metric),
@@ -67,7 +67,7 @@ rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, 
 
 /* The run's folder, which from here on is this run's alone, if there are checkpoints in it to go on from,
  * else NULL. */
-static rk_status find_begun(rk_trainer *t, char **out) {
+static rk_status find_begun_run(rk_trainer *t, char **out) {
     const char *output = t->config->train.output;
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_directory_lock_acquire(output, &t->lock));
@@ -81,15 +81,15 @@ static rk_status find_begun(rk_trainer *t, char **out) {
 }
 
 /* The checkpoint that the run goes on from, or NULL. */
-static rk_status find_start(rk_trainer *t, char **path) {
+static rk_status find_start_checkpoint(rk_trainer *t, char **path) {
     RK_AUTOFREE char *begun = NULL;
-    RK_TRY(rk_comm_agree(t->world, t->is_first ? find_begun(t, &begun) : RK_OK));
+    RK_TRY(rk_comm_agree(t->world, t->is_first ? find_begun_run(t, &begun) : RK_OK));
     RK_TRY(rk_comm_share_text(t->world, &begun));
     return begun ? rk_checkpoint_find_over(t->world, begun, false, path) : RK_OK;
 }
 
 /* A test file that cannot be read is said now, not after the last epoch. */
-static rk_status check_test(rk_trainer *t) {
+static rk_status check_test_data(rk_trainer *t) {
     RK_AUTO(rk_dataset_auto_free) rk_dataset *test = NULL;
     if (!t->is_first || !rk_dataset_has_split(&t->config->data, "test")) return RK_OK;
     RK_TRY(rk_trainer_open_split(t, "test", INT64_MAX, &test));
@@ -102,7 +102,7 @@ static rk_status open_data(rk_trainer *t, const char *start) {
     RK_TRY(rk_trainer_open_split(t, "train", INT64_MAX, &t->train));
     if (t->reader >= 0) return RK_OK;
     rk_batch_source_init(&t->train_source, t->train, t->readers, "train", false);
-    RK_TRY(check_test(t));
+    RK_TRY(check_test_data(t));
     if (!t->config->has_valid) return RK_OK;
     RK_TRY(rk_trainer_open_split(t, "valid", INT64_MAX, &t->valid));
     if (t->is_first) RK_TRY(rk_dataset_check(t->valid));
@@ -150,7 +150,7 @@ static rk_status build_by_sample(rk_trainer *t) {
 }
 
 /* Ranks fail together at the end of each part. */
-static rk_status build(rk_trainer *t, const char *start) {
+static rk_status build_trainer(rk_trainer *t, const char *start) {
     RK_TRY(rk_comm_agree(t->world, open_data(t, start)));
     bool reads = t->reader >= 0;
     RK_TRY(rk_comm_agree(t->world, build_by_sample(t)));
@@ -161,7 +161,7 @@ static rk_status build(rk_trainer *t, const char *start) {
 }
 
 /* Ranks that were all given one file write it and others beside it. */
-static rk_status take_trace(rk_trainer *t) {
+static rk_status start_trace(rk_trainer *t) {
     const char *own = t->options.trace_path;
     RK_AUTOFREE char *first = NULL;
     if (own) RK_TRY(rk_strdup(own, &first));
@@ -174,7 +174,8 @@ static rk_status take_trace(rk_trainer *t) {
     return rk_buffer_take(&path, &t->trace_path);
 }
 
-static rk_status create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out) {
+static rk_status create_trainer(const rk_config *config, const rk_trainer_options *options,
+                                rk_trainer **out) {
     rk_trainer *t;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
     t->options = *options;
@@ -185,13 +186,13 @@ static rk_status create(const rk_config *config, const rk_trainer_options *optio
     RK_GOTO(rk_config_copy(config, &t->config));
     t->saved_step = -1;
     rk_early_stopping_init(&t->progress.stopping);
-    t->rules = rules_of(config);
+    t->rules = early_stopping_rules(config);
     RK_GOTO(rk_trainer_take_ranks(t));
     if (config->train.threads && !t->options.pool)
         RK_GOTO(rk_parallel_set_threads((int)config->train.threads));
-    RK_GOTO(take_trace(t));
-    RK_GOTO(find_start(t, &start));
-    RK_GOTO(build(t, start));
+    RK_GOTO(start_trace(t));
+    RK_GOTO(find_start_checkpoint(t, &start));
+    RK_GOTO(build_trainer(t, start));
     *out = t;
     t = NULL;
 done:
@@ -204,7 +205,7 @@ rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *o
     rk_status status;
     RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_trainer_options, overwrite),
                            "rk_trainer_options"));
-    RK_ON_POOL(o.pool, status = create(config, &o, out));
+    RK_ON_POOL(o.pool, status = create_trainer(config, &o, out));
     return status;
 }
 
@@ -236,7 +237,7 @@ rk_model *rk_trainer_model(rk_trainer *t) {
 }
 
 /* What a resumed run cuts off again, and writes again at its end. */
-static rk_status log_test(rk_trainer *t) {
+static rk_status log_test_metrics(rk_trainer *t) {
     return rk_run_log_add(&t->log, &(rk_log_entry){.kind = "test",
                                                    .epoch = rk_trainer_spoken_epoch(t),
                                                    .step = rk_model_step(t->model),
@@ -247,7 +248,8 @@ static rk_status log_test(rk_trainer *t) {
                                                    .n_metrics = t->evaluation.n_shown});
 }
 
-static rk_status evaluate(rk_trainer *t, const char *split, const rk_metric **metrics, int32_t *n_metrics) {
+static rk_status evaluate_split(rk_trainer *t, const char *split, const rk_metric **metrics,
+                                int32_t *n_metrics) {
     *metrics = NULL;
     *n_metrics = 0;
     if (!rk_trainer_trains(t)) return RK_OK;
@@ -265,12 +267,12 @@ static rk_status evaluate(rk_trainer *t, const char *split, const rk_metric **me
     t->evaluation = evaluation;
     *metrics = evaluation.shown;
     *n_metrics = evaluation.n_shown;
-    return strcmp(split, "test") == 0 && t->is_first ? log_test(t) : RK_OK;
+    return strcmp(split, "test") == 0 && t->is_first ? log_test_metrics(t) : RK_OK;
 }
 
 rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric **metrics,
                               int32_t *n_metrics) {
     rk_status status;
-    RK_ON_POOL(t->options.pool, status = evaluate(t, split, metrics, n_metrics));
+    RK_ON_POOL(t->options.pool, status = evaluate_split(t, split, metrics, n_metrics));
     return status;
 }

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "train/run/trainer_internal.h"
 
-static rk_status take_readers(rk_trainer *t, int32_t n_trainers, int32_t n_workers, bool holds) {
+static rk_status create_data_loaders(rk_trainer *t, int32_t n_trainers, int32_t n_workers, bool holds) {
     int32_t rank = rk_comm_rank(t->world);
     t->n_readers = rk_comm_size(t->world) - n_workers;
     t->reader = rank < n_workers ? -1 : rank - n_workers;
@@ -29,7 +29,7 @@ rk_status rk_trainer_take_ranks(rk_trainer *t) {
     rk_roles roles;
     RK_TRY(rk_cluster_roles(&t->config->cluster, &t->config->yaml, size, &roles));
     bool holds = rank >= roles.n_trainers && rank < n_workers;
-    if (n_workers < size) RK_TRY(take_readers(t, roles.n_trainers, n_workers, holds));
+    if (n_workers < size) RK_TRY(create_data_loaders(t, roles.n_trainers, n_workers, holds));
     return RK_OK;
 }
 
@@ -52,7 +52,7 @@ void rk_trainer_dismiss(rk_trainer *t) {
 }
 
 /* The first reader's batch on all ranks that train or hold rows. */
-static rk_status share_sample(rk_trainer *t, rk_trainer_sample *sample) {
+static rk_status broadcast_sample(rk_trainer *t, rk_trainer_sample *sample) {
     RK_AUTO(rk_buffer_release) rk_buffer packed = {0};
     if (t->reader == 0) {
         rk_batch ids = *sample->batch;
@@ -75,7 +75,7 @@ rk_status rk_trainer_take_sample(rk_trainer *t, rk_trainer_sample *out) {
     *out = (rk_trainer_sample){0};
     out->reads = t->n_readers == 0 || t->reader == 0;
     RK_TRY(rk_comm_agree(t->world, out->reads ? rk_dataset_next_endless(t->train, &out->batch) : RK_OK));
-    return t->n_readers ? rk_comm_agree(t->world, share_sample(t, out)) : RK_OK;
+    return t->n_readers ? rk_comm_agree(t->world, broadcast_sample(t, out)) : RK_OK;
 }
 
 rk_status rk_trainer_return_sample(rk_trainer *t, rk_trainer_sample *sample) {

@@ -102,7 +102,7 @@ int main(int argc, char **argv) {
     check(rk_config_transforms(config, NULL, NULL, &transforms));
     rk_model_options options;
     check(rk_config_model_options(config, rk_transforms_schema(transforms), true, &options));
-    check(rk_config_take_interactions(config, &options));
+    check(rk_config_set_interactions(config, &options));
     if (strcmp(option(argc, argv, "--dtype", "f32"), "bf16") == 0) options.dtype = RK_BF16;
     const char *staleness = option(argc, argv, "--staleness", NULL);
     if (staleness) options.staleness = atoll(staleness);

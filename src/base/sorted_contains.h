@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Whether the value is one of values [n], ascending. */
-static inline bool rk_sorted_has(const int64_t *values, int64_t n, int64_t value) {
+static inline bool rk_sorted_contains(const int64_t *values, int64_t n, int64_t value) {
     int64_t first = 0, end = n;
     while (first < end) {
         int64_t middle = first + (end - first) / 2;

@@ -30,7 +30,7 @@ static bool is_all_zero(const char *bytes, size_t n) {
     return true;
 }
 
-rk_status rk_options_take(void *dst, size_t dst_size, const void *src, size_t min_size, const char *name) {
+rk_status rk_options_copy_in(void *dst, size_t dst_size, const void *src, size_t min_size, const char *name) {
     if (src) {
         size_t size = read_struct_size(src);
         RK_TRY(check_struct_size(size, min_size, name));
@@ -69,7 +69,7 @@ rk_status rk_options_copy_in_array(void *dst, size_t dst_size, const void *src, 
                          "'struct_size' of %s %zu of an array is %zu, and of the first one %zu", name, i,
                          read_struct_size(one), stride),
                 "set each to sizeof(%s)", name);
-        RK_TRY(rk_options_take((char *)dst + i * dst_size, dst_size, one, min_size, name));
+        RK_TRY(rk_options_copy_in((char *)dst + i * dst_size, dst_size, one, min_size, name));
     }
     return RK_OK;
 }

@@ -15,7 +15,7 @@ rk_status rk_options_check(const void *options, size_t min_size, const char *nam
  * of all fields were put before; NULL leaves those. dst's struct_size becomes dst_size. RK_INVALID_ARGUMENT,
  * naming the struct: a size below min_size, that of the first release, or above dst_size where what is beyond
  * it is not all zero: it asks for something that this library does not know. */
-rk_status rk_options_take(void *dst, size_t dst_size, const void *src, size_t min_size, const char *name);
+rk_status rk_options_copy_in(void *dst, size_t dst_size, const void *src, size_t min_size, const char *name);
 
 /* The other way, for structs that the library fills in: as much of `src`, of src_size bytes, as the caller's
  * `dst`, of dst_size bytes, has room for; what it has beyond that becomes 0. dst's struct_size becomes

@@ -87,8 +87,8 @@ static rk_status convert_feature(rk_tensor_ids *m, int32_t feature, int64_t n, c
     return convert_weights(f, out);
 }
 
-rk_status rk_tensor_ids_take(rk_tensor_ids *m, int32_t n_features, int64_t n, const rk_id_tensors *features,
-                             const rk_ids **out) {
+rk_status rk_tensor_ids_from_tensors(rk_tensor_ids *m, int32_t n_features, int64_t n,
+                                     const rk_id_tensors *features, const rk_ids **out) {
     RK_FAIL_IF(n < 0 || n == INT64_MAX || (n_features > 0 && !features), RK_INVALID_ARGUMENT,
                "ids are missing, or of a negative number of samples");
     RK_TRY(allocate_lists(m, n_features));
@@ -167,7 +167,7 @@ static void slice_key(void *context, size_t f, int thread) {
     if (out->weights) out->weights += offsets[0];
 }
 
-rk_status rk_tensor_ids_take_keyed(rk_tensor_ids *m, int32_t n_features, int64_t n, int32_t n_keys,
+rk_status rk_tensor_ids_from_keyed(rk_tensor_ids *m, int32_t n_features, int64_t n, int32_t n_keys,
                                    const rk_id_tensors *tensors, const int32_t *keys, const rk_ids **out) {
     RK_FAIL_IF(n < 0 || n == INT64_MAX || n_keys < 0 || !tensors || (n_features > 0 && !keys),
                RK_INVALID_ARGUMENT, "ids are missing, or of a negative number of samples or keys");

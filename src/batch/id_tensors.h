@@ -15,10 +15,10 @@ typedef struct rk_tensor_ids {
 void rk_tensor_ids_release(rk_tensor_ids *memory, int32_t n_features);
 /* *out [n_features] until the next call: the tensors' own values where they are of 64 bits. n_features is the
  * same in each call. Errors name the feature: RK_INVALID_ARGUMENT, RK_NO_MEMORY. */
-rk_status rk_tensor_ids_take(rk_tensor_ids *memory, int32_t n_features, int64_t n,
-                             const rk_id_tensors *features, const rk_ids **out);
+rk_status rk_tensor_ids_from_tensors(rk_tensor_ids *memory, int32_t n_features, int64_t n,
+                                     const rk_id_tensors *features, const rk_ids **out);
 /* The same of keys that stand one behind the other in the same tensors; feature f is key keys[f]. */
-rk_status rk_tensor_ids_take_keyed(rk_tensor_ids *memory, int32_t n_features, int64_t n, int32_t n_keys,
+rk_status rk_tensor_ids_from_keyed(rk_tensor_ids *memory, int32_t n_features, int64_t n, int32_t n_keys,
                                    const rk_id_tensors *tensors, const int32_t *keys, const rk_ids **out);
 
 #endif

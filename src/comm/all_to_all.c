@@ -199,7 +199,7 @@ rk_status rk_all_to_all_split_message(const rk_all_to_all *e, int32_t rank, size
     return RK_OK;
 }
 
-rk_status rk_all_to_all_take(const rk_all_to_all *e, int32_t rank, size_t n_bytes, void *out) {
+rk_status rk_all_to_all_get_message(const rk_all_to_all *e, int32_t rank, size_t n_bytes, void *out) {
     const rk_message *message = &e->received[rank];
     RK_FAIL_IF(message->n_bytes != n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu",
                (int)e->comm->peers[rank].rank, message->n_bytes, rk_channel_name(e->channel), n_bytes);
@@ -207,9 +207,9 @@ rk_status rk_all_to_all_take(const rk_all_to_all *e, int32_t rank, size_t n_byte
     return RK_OK;
 }
 
-rk_status rk_all_to_all_copy(const rk_all_to_all *e, int32_t rank, size_t n_bytes, void *to) {
+rk_status rk_all_to_all_copy_message(const rk_all_to_all *e, int32_t rank, size_t n_bytes, void *to) {
     const void *data;
-    RK_TRY(rk_all_to_all_take(e, rank, n_bytes, &data));
+    RK_TRY(rk_all_to_all_get_message(e, rank, n_bytes, &data));
     if (n_bytes) memcpy(to, data, n_bytes);
     return RK_OK;
 }

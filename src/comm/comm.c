@@ -20,8 +20,8 @@ static const char *find_launcher(void) {
 
 rk_status rk_comm_timeout(const rk_comm_options *options, double *out) {
     rk_comm_options o = RK_COMM_OPTIONS_INIT;
-    RK_TRY(
-        rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_comm_options, timeout_s), "rk_comm_options"));
+    RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_comm_options, timeout_s),
+                              "rk_comm_options"));
     double timeout_s = o.timeout_s != 0 ? o.timeout_s : DEFAULT_TIMEOUT_S;
     RK_FAIL_IF(!(timeout_s > 0), RK_INVALID_ARGUMENT, "'timeout_s' must be positive, not %g", timeout_s);
     *out = timeout_s;
@@ -61,8 +61,8 @@ uint64_t rk_comm_bytes_sent(const rk_comm *comm) {
     return atomic_load(&comm->shared->bytes_sent);
 }
 
-rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, size_t n_bytes,
-                         rk_all_to_all **out) {
+rk_status rk_comm_all_gather(rk_comm *comm, rk_channel channel, const void *data, size_t n_bytes,
+                             rk_all_to_all **out) {
     RK_FAIL_IF(n_bytes && !data, RK_INVALID_ARGUMENT, "all_gather: no data");
     RK_AUTOFREE rk_message *send = NULL;
     rk_status status = rk_alloc((size_t)comm->size, sizeof *send, &send);
@@ -78,7 +78,7 @@ rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, si
 
 rk_status rk_comm_barrier(rk_comm *comm) {
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
-    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, NULL, 0, &all_to_all));
+    RK_TRY(rk_comm_all_gather(comm, RK_CHANNEL_SUMS, NULL, 0, &all_to_all));
     return RK_OK;
 }
 
@@ -126,12 +126,12 @@ static rk_status first_failed_rank(const rk_all_to_all *all_to_all) {
     return RK_OK;
 }
 
-rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
+rk_status rk_comm_agree_on_status(rk_comm *comm, rk_status status) {
     if (comm->size == 1) return status;
     rank_status own;
     size_t n_bytes = fill_rank_status(status, &own);
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
-    rk_status passed = rk_comm_gather(comm, RK_CHANNEL_SUMS, &own, n_bytes, &all_to_all);
+    rk_status passed = rk_comm_all_gather(comm, RK_CHANNEL_SUMS, &own, n_bytes, &all_to_all);
     /* This rank's own failure says more than that the others did not wait to hear of it. */
     if (passed != RK_OK)
         return status == RK_OK
@@ -140,9 +140,9 @@ rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
     return first_failed_rank(all_to_all);
 }
 
-rk_status rk_comm_is_same(rk_comm *comm, const void *data, size_t n_bytes, bool *same) {
+rk_status rk_comm_all_equal(rk_comm *comm, const void *data, size_t n_bytes, bool *same) {
     rk_all_to_all *all_to_all;
-    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, data, n_bytes, &all_to_all));
+    RK_TRY(rk_comm_all_gather(comm, RK_CHANNEL_SUMS, data, n_bytes, &all_to_all));
     *same = true;
     for (int32_t r = 0; r < comm->size; r++) {
         const rk_message *theirs = &rk_all_to_all_received(all_to_all)[r];
@@ -152,12 +152,12 @@ rk_status rk_comm_is_same(rk_comm *comm, const void *data, size_t n_bytes, bool 
     return RK_OK;
 }
 
-rk_status rk_comm_share_text(rk_comm *comm, char **text) {
+rk_status rk_comm_broadcast_text(rk_comm *comm, char **text) {
     if (comm->size == 1) return RK_OK;
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     bool tells = comm->rank == 0 && *text;
-    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, tells ? *text : "", tells ? strlen(*text) + 1 : 0,
-                          &all_to_all));
+    RK_TRY(rk_comm_all_gather(comm, RK_CHANNEL_SUMS, tells ? *text : "", tells ? strlen(*text) + 1 : 0,
+                              &all_to_all));
     const rk_message *first = &rk_all_to_all_received(all_to_all)[0];
     char *copy = NULL;
     if (first->n_bytes) RK_TRY(rk_strndup(first->data, first->n_bytes - 1, &copy));
@@ -180,7 +180,7 @@ rk_status rk_comm_create_group(rk_comm *comm, const int32_t *members, int32_t n_
     return comm->ops->members(comm, members, n_members, out);
 }
 
-rk_status rk_comm_first_members(rk_comm *comm, int32_t n, rk_comm **out) {
+rk_status rk_comm_create_group_of_first(rk_comm *comm, int32_t n, rk_comm **out) {
     RK_AUTOFREE int32_t *members = NULL;
     RK_TRY(rk_alloc((size_t)n, sizeof *members, &members));
     for (int32_t r = 0; r < n; r++) members[r] = r;

@@ -51,9 +51,9 @@ rk_status rk_all_to_all_wait(rk_all_to_all *all_to_all);
 const rk_message *rk_all_to_all_received(const rk_all_to_all *all_to_all);
 /* What that rank sent, where both sides know its size; RK_INTERNAL names the rank that sent another. `out` is
  * a pointer to the pointer, of any kind. */
-rk_status rk_all_to_all_take(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, void *out);
+rk_status rk_all_to_all_get_message(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, void *out);
 /* The same, copied to where it belongs. */
-rk_status rk_all_to_all_copy(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, void *to);
+rk_status rk_all_to_all_copy_message(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, void *to);
 /* The same of n_bytes or more; *left: those after them. */
 rk_status rk_all_to_all_split_message(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes,
                                       void *out, size_t *left);
@@ -84,22 +84,22 @@ static inline void rk_comm_auto_free(rk_comm **comm) { /* for RK_AUTO */
 uint64_t rk_comm_bytes_sent(const rk_comm *comm);
 /* The same bytes from each rank to each: received [size] messages of the all_to_all; wait included.
  * rk_all_to_all_free it. */
-rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, size_t n_bytes,
-                         rk_all_to_all **out);
+rk_status rk_comm_all_gather(rk_comm *comm, rk_channel channel, const void *data, size_t n_bytes,
+                             rk_all_to_all **out);
 /* The first failure, in the order of ranks, as every rank's own: RK_OK only if all ranks pass RK_OK. Its
  * message names the rank. */
-rk_status rk_comm_agree(rk_comm *comm, rk_status status);
+rk_status rk_comm_agree_on_status(rk_comm *comm, rk_status status);
 /* Whether all ranks pass the same bytes, as many of them. */
-rk_status rk_comm_is_same(rk_comm *comm, const void *data, size_t n_bytes, bool *same);
+rk_status rk_comm_all_equal(rk_comm *comm, const void *data, size_t n_bytes, bool *same);
 /* The first rank's text (NULL: none) in place of all others': *text is the caller's, rk_free. */
-rk_status rk_comm_share_text(rk_comm *comm, char **text);
+rk_status rk_comm_broadcast_text(rk_comm *comm, char **text);
 /* Ranks of `members` [n_members], ascending, this rank among them, as a communicator of their own; all of
  * those call it, each from one thread at a time. It is freed before the one it was made of, by this rank
  * alone. */
 rk_status rk_comm_create_group(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
 
 /* The same of the first n ranks, this one among them. */
-rk_status rk_comm_first_members(rk_comm *comm, int32_t n, rk_comm **out);
+rk_status rk_comm_create_group_of_first(rk_comm *comm, int32_t n, rk_comm **out);
 
 /* Who a rank of a communicator is in the world, for messages. */
 typedef struct rk_peer {

@@ -95,7 +95,7 @@ rk_status rk_comm_agree_on_context(rk_comm *comm, const int32_t *members, int32_
     RK_TRY(rk_all_to_all_begin_at(comm, RK_CHANNEL_MEMBERS, 0, send, with, with, &all_to_all));
     RK_TRY(rk_all_to_all_wait(all_to_all));
     for (int32_t i = 0; i < n_members; i++) {
-        RK_TRY(rk_all_to_all_copy(all_to_all, members[i], sizeof next, &next));
+        RK_TRY(rk_all_to_all_copy_message(all_to_all, members[i], sizeof next, &next));
         if (next > most) most = next;
     }
     pthread_mutex_lock(&shared->mutex);
@@ -110,7 +110,7 @@ rk_status rk_comm_gather_hosts(rk_comm *comm) {
     if (gethostname(host, sizeof comm->peers->host) != 0) snprintf(host, sizeof comm->peers->host, "unknown");
     host[sizeof comm->peers->host - 1] = 0;
     rk_all_to_all *all_to_all;
-    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, host, strlen(host) + 1, &all_to_all));
+    RK_TRY(rk_comm_all_gather(comm, RK_CHANNEL_SUMS, host, strlen(host) + 1, &all_to_all));
     for (int32_t r = 0; r < comm->size; r++) {
         const rk_message *theirs = &rk_all_to_all_received(all_to_all)[r];
         snprintf(comm->peers[r].host, sizeof comm->peers[r].host, "%.*s", (int)theirs->n_bytes,

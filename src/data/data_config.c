@@ -224,8 +224,8 @@ static rk_status unknown_crossed_feature(const rk_data_section *s, const rk_data
                                          const rk_yaml *yaml, const char *part) {
     char message[256];
     snprintf(message, sizeof message, "there is no feature '%.180s' to cross", part);
-    return rk_hint_nearest(error_at(yaml, f->line, f->name, message), part, s->features, sizeof *s->features,
-                           offsetof(rk_data_feature, name), (size_t)s->n_features);
+    return rk_hint_nearest_name(error_at(yaml, f->line, f->name, message), part, s->features,
+                                sizeof *s->features, offsetof(rk_data_feature, name), (size_t)s->n_features);
 }
 
 bool rk_data_section_has_patterns(const rk_data_section *s) {

@@ -21,7 +21,7 @@ enum { RKB_BLOCK_ROWS = 4096, RKB_BLOCK_BYTES = 1 << 28, RKB_RUN_ROWS = 64 };
 struct rk_file_output {
     rk_data_format format;
     const rk_column_type *types;
-    rk_sink *sink; /* of text formats and tfrecord */
+    rk_byte_sink *sink; /* of text formats and tfrecord */
     rk_rkb_writer *rkb;
     rk_columns typed; /* rows with their numbers parsed; of rkb, those of the block to come */
     bool has_header, has_warned;
@@ -53,7 +53,7 @@ unsigned rk_lossless_types_of(rk_span text, bool is_number) {
             types |= 1u << RK_COLUMN_I64;
     }
     if (rk_parse_f64(text, &x) && is_exact_in_f32(x) &&
-        (is_number || spans_equal(text, rk_f32_text((float)x, scratch))))
+        (is_number || spans_equal(text, rk_format_f32((float)x, scratch))))
         types |= 1u << RK_COLUMN_F32;
     return types;
 }
@@ -65,8 +65,8 @@ rk_status rk_file_output_open(const char *path, rk_data_format format, const rk_
     o->format = format;
     o->types = types;
     const int zstd_level = level < 0 ? 0 : level ? level : 3;
-    rk_status status =
-        format == RK_DATA_RKB ? rk_rkb_writer_open(path, zstd_level, &o->rkb) : rk_sink_open(path, &o->sink);
+    rk_status status = format == RK_DATA_RKB ? rk_rkb_writer_open(path, zstd_level, &o->rkb)
+                                             : rk_byte_sink_open(path, &o->sink);
     if (status == RK_OK)
         *out = o;
     else
@@ -76,7 +76,7 @@ rk_status rk_file_output_open(const char *path, rk_data_format format, const rk_
 
 void rk_file_output_free(rk_file_output *o) {
     if (!o) return;
-    rk_sink_free(o->sink);
+    rk_byte_sink_free(o->sink);
     rk_rkb_writer_free(o->rkb);
     rk_columns_release(&o->typed);
     rk_buffer_release(&o->text);
@@ -87,7 +87,7 @@ void rk_file_output_free(rk_file_output *o) {
 
 rk_status rk_file_output_commit(rk_file_output *o) {
     if (o->rkb && o->typed.n_rows) RK_TRY(rk_rkb_writer_add(o->rkb, &o->typed));
-    return o->rkb ? rk_rkb_writer_commit(o->rkb) : rk_sink_commit(o->sink);
+    return o->rkb ? rk_rkb_writer_commit(o->rkb) : rk_byte_sink_commit(o->sink);
 }
 
 static rk_status append_typed_value(rk_column *to, const rk_column *from, int64_t value) {
@@ -211,7 +211,7 @@ static rk_status check_libsvm(const rk_columns *rows, int32_t label, int32_t ids
 
 static void format_f32(float x, rk_buffer *out) {
     char scratch[RK_VALUE_BYTES];
-    rk_span text = rk_f32_text(x, scratch);
+    rk_span text = rk_format_f32(x, scratch);
     rk_buffer_append(out, text.data, text.n_bytes);
 }
 
@@ -303,5 +303,5 @@ rk_status rk_file_output_add(rk_file_output *o, const rk_columns *rows) {
     else
         RK_TRY(o->format == RK_DATA_LIBSVM ? write_libsvm_rows(o, rows) : write_csv_rows(o, rows));
     RK_TRY(o->text.status);
-    return o->text.n_bytes ? rk_sink_write(o->sink, o->text.data, o->text.n_bytes) : RK_OK;
+    return o->text.n_bytes ? rk_byte_sink_write(o->sink, o->text.data, o->text.n_bytes) : RK_OK;
 }

@@ -59,7 +59,7 @@ static inline bool rk_dynamic_has_sketches(const rk_dynamic_config *config) {
 /* A table that is cut into parts: the buckets of part p are first_bucket(p) .. first_bucket(p + 1) - 1. */
 static inline int64_t rk_dynamic_first_bucket(const rk_dynamic_config *config, int32_t part,
                                               int32_t n_parts) {
-    return rk_partition_at(config->n_buckets, (size_t)part, (size_t)n_parts);
+    return rk_partition_begin(config->n_buckets, (size_t)part, (size_t)n_parts);
 }
 
 /* Capacities of buckets differ by one at the most, and are the table's together: those of the first n. */

@@ -92,7 +92,7 @@ void rk_key_tables_free(rk_key_tables *tables) {
         rk_sorted_keys_release(&tables->list[i].keys);
         rk_free(tables->list[i].name);
     }
-    for (size_t i = 0; i < tables->n_files; i++) rk_map_release(&tables->files[i]);
+    for (size_t i = 0; i < tables->n_files; i++) rk_mapped_file_release(&tables->files[i]);
     RK_FREE_ALL(tables->list, tables->files, tables);
 }
 

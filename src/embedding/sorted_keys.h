@@ -31,7 +31,7 @@ typedef struct rk_key_tables {
         rk_sorted_keys keys;
     } * list; /* [n] */
     size_t n;
-    rk_map *files; /* [n_files], those with keys mapped */
+    rk_mapped_file *files; /* [n_files], those with keys mapped */
     size_t n_files;
 } rk_key_tables;
 

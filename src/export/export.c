@@ -108,7 +108,7 @@ static rk_status no_table(const rk_exporting *x, const char *wanted) {
         if (table && x->tensors.list[i].type != RK_I64) RK_TRY(rk_text_list_add(&names, table));
     }
     rk_status status = rk_error(RK_NOT_FOUND, "the model has no table '%s'", wanted);
-    const char *nearest = rk_nearest(wanted, (const char *const *)names.texts, names.n);
+    const char *nearest = rk_nearest_name(wanted, (const char *const *)names.texts, names.n);
     return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
 }
 
@@ -239,8 +239,8 @@ static rk_status export_as(rk_export_format format, const char *path, const rk_e
     rk_export_options o = RK_EXPORT_OPTIONS_INIT;
     rk_exporting x = {.options = &o, .format = format};
     rk_status status;
-    RK_GOTO(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_export_options, license),
-                            "rk_export_options"));
+    RK_GOTO(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_export_options, license),
+                               "rk_export_options"));
     RK_GOTO(rk_path_check(directory));
     RK_GOTO(check_options(&o, directory));
     RK_GOTO((format == RK_EXPORT_ONNX ? check_onnx_options : check_tensors_options)(&o));

@@ -185,7 +185,7 @@ static rk_status open_model(rk_onnx_model *m) {
     const rk_config *config = m->x->config;
     m->schema = rk_transforms_schema(config->transforms);
     RK_TRY(rk_config_model_options(config, m->schema, false, &options));
-    RK_TRY(rk_model_sketch(&options, &m->model, &m->collection));
+    RK_TRY(rk_model_build_graph_only(&options, &m->model, &m->collection));
     RK_TRY(rk_model_join_tasks(m->model, false));
     RK_TRY(rk_graph_status(m->model->graph));
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)m->schema->n_features + 1, m->features),

@@ -10,7 +10,7 @@
 #include "export/export_internal.h"
 #include "embedding/config/row_formats.h"
 #include "format/safetensors.h"
-#include "format/json_text.h"
+#include "format/json_writer.h"
 
 enum { PIECE_BYTES = 256 << 10, MAX_FILES = 99999 };
 static const uint64_t usual_shard_bytes = 5000000000;
@@ -35,7 +35,7 @@ rk_status rk_export_make_piece(rk_exporting *x, const rk_exported_tensor *t, int
     RK_TRY(rk_reserve(&x->values, &x->values_capacity, n_values, sizeof *x->values));
     RK_TRY(rk_reserve(&x->written, &x->written_capacity,
                       (size_t)(n * columns) * rk_dtype_bytes(rk_row_format_type(t->rows)), 1));
-    rk_row_values(stored->type, x->stored, (int64_t)n_values, x->values);
+    rk_row_values_to_f32(stored->type, x->stored, (int64_t)n_values, x->values);
     rk_row_format_write(t->rows, x->values, n, stored->n_columns, x->written, &failed);
     if (failed >= 0) return rk_row_format_error(t->rows, t->table, first + failed);
     if (t->piece != RK_ROW_WHOLE) keep_piece(t, x->written, n, columns);
@@ -127,7 +127,7 @@ static rk_status describe_rows(const rk_exporting *x, rk_buffer *out) {
         const char *format = rk_row_format_name(t->rows);
         if (!format) continue;
         rk_buffer_text(out, n++ ? "," : "{");
-        RK_TRY(rk_json_text_string(out, t->name));
+        RK_TRY(rk_json_write_string(out, t->name));
         rk_buffer_printf(out, ":{\"format\":\"%s\",\"dim\":%lld", format, (long long)t->stored->n_columns);
         rk_row_columns piece = rk_row_format_piece(t->rows, t->stored->n_columns, t->piece);
         if (t->piece != RK_ROW_WHOLE)
@@ -166,7 +166,7 @@ static rk_status write_index(const rk_exporting *x) {
     rk_buffer_printf(&text, "{\"metadata\":{\"total_size\":%" PRIu64 "},\"weight_map\":{", x->total_bytes);
     for (size_t i = 0; i < x->n_in_files; i++) {
         rk_buffer_text(&text, i ? "," : "");
-        RK_TRY(rk_json_text_string(&text, x->list[i].name));
+        RK_TRY(rk_json_write_string(&text, x->list[i].name));
         rk_export_file_name(x, x->list[i].file, name);
         rk_buffer_printf(&text, ":\"%s\"", name);
     }

@@ -10,7 +10,7 @@ static rk_onnx_value lowest_score(rk_onnx_model *m) {
 }
 
 rk_onnx_value rk_onnx_op_fm(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value x = rk_onnx_rows(m, node, 0), sum = rk_onnx_reduce_sum(m, x, 1, false),
+    rk_onnx_value x = rk_onnx_node_input_rows(m, node, 0), sum = rk_onnx_reduce_sum(m, x, 1, false),
                   squares = rk_onnx_reduce_sum(m, rk_onnx_binary(m, "Mul", x, x), 1, false),
                   pairs = rk_onnx_binary(m, "Sub", rk_onnx_binary(m, "Mul", sum, sum), squares);
     return rk_onnx_binary(m, "Mul", rk_onnx_reduce_sum(m, pairs, 1, true), rk_onnx_constant_float(m, 0.5f));
@@ -18,11 +18,11 @@ rk_onnx_value rk_onnx_op_fm(rk_onnx_model *m, const rk_node *node) {
 
 /* All products of two rows, and of these the pairs i > j. */
 rk_onnx_value rk_onnx_op_dot_interaction(rk_onnx_model *m, const rk_node *node) {
-    int64_t rows = rk_in_shape(m->model->graph, node, 0).rows, *pairs, n = 0;
+    int64_t rows = rk_node_input_shape(m->model->graph, node, 0).rows, *pairs, n = 0;
     if (!rk_onnx_alloc(m, (size_t)node->shape.cols, sizeof *pairs, &pairs)) return -1;
     for (int64_t i = 1; i < rows; i++)
         for (int64_t j = 0; j < i; j++) pairs[n++] = i * rows + j;
-    rk_onnx_value x = rk_onnx_rows(m, node, 0),
+    rk_onnx_value x = rk_onnx_node_input_rows(m, node, 0),
                   all = rk_onnx_binary(m, "MatMul", x, rk_onnx_transpose(m, x, (int64_t[]){0, 2, 1}, 3)),
                   inputs[] = {rk_onnx_reshape(m, all, (int64_t[]){rows * rows}, 1),
                               rk_onnx_constant_ints(&m->writer, pairs, (size_t)n)};
@@ -31,20 +31,23 @@ rk_onnx_value rk_onnx_op_dot_interaction(rk_onnx_model *m, const rk_node *node) 
 }
 
 rk_onnx_value rk_onnx_op_cross_combine(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value product = rk_onnx_binary(m, "Mul", rk_onnx_in(m, node, 0), rk_onnx_in(m, node, 1));
-    return rk_onnx_binary(m, "Add", product, rk_onnx_in(m, node, 2));
+    rk_onnx_value product =
+        rk_onnx_binary(m, "Mul", rk_onnx_node_input(m, node, 0), rk_onnx_node_input(m, node, 1));
+    return rk_onnx_binary(m, "Add", product, rk_onnx_node_input(m, node, 2));
 }
 
 rk_onnx_value rk_onnx_op_batch_matmul(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value y = rk_onnx_binary(m, "MatMul", rk_onnx_rows(m, node, 0), rk_onnx_rows(m, node, 1));
+    rk_onnx_value y =
+        rk_onnx_binary(m, "MatMul", rk_onnx_node_input_rows(m, node, 0), rk_onnx_node_input_rows(m, node, 1));
     return node->shape.rows > 1 ? y : rk_onnx_shaped(m, y, node->shape);
 }
 
 /* -log(exp(-a) + exp(-b) + exp(-a-b)), with the largest exponent taken out. */
 rk_onnx_value rk_onnx_op_product_logit(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value a = rk_onnx_unary(m, "Neg", rk_onnx_in(m, node, 0)),
-                  b = rk_onnx_unary(m, "Neg", rk_onnx_in(m, node, 1)), both = rk_onnx_binary(m, "Add", a, b),
-                  parts[] = {a, b, both}, most = rk_onnx_ternary(m, "Max", a, b, both), sum = -1;
+    rk_onnx_value a = rk_onnx_unary(m, "Neg", rk_onnx_node_input(m, node, 0)),
+                  b = rk_onnx_unary(m, "Neg", rk_onnx_node_input(m, node, 1)),
+                  both = rk_onnx_binary(m, "Add", a, b), parts[] = {a, b, both},
+                  most = rk_onnx_ternary(m, "Max", a, b, both), sum = -1;
     for (int i = 0; i < 3; i++) {
         rk_onnx_value part = rk_onnx_unary(m, "Exp", rk_onnx_binary(m, "Sub", parts[i], most));
         sum = i ? rk_onnx_binary(m, "Add", sum, part) : part;
@@ -55,8 +58,8 @@ rk_onnx_value rk_onnx_op_product_logit(rk_onnx_model *m, const rk_node *node) {
 /* [batch, rows, heads * dim] as [batch, heads, rows, dim], or with rows last. */
 static rk_onnx_value split_heads(rk_onnx_model *m, const rk_node *node, int32_t k, bool rows_last) {
     int64_t heads = node->options.count, rows = node->shape.rows;
-    rk_onnx_value x =
-        rk_onnx_reshape(m, rk_onnx_in(m, node, k), (int64_t[]){rows, heads, node->shape.cols / heads}, 3);
+    rk_onnx_value x = rk_onnx_reshape(m, rk_onnx_node_input(m, node, k),
+                                      (int64_t[]){rows, heads, node->shape.cols / heads}, 3);
     static const int64_t first[] = {0, 2, 1, 3}, last[] = {0, 2, 3, 1};
     return rk_onnx_transpose(m, x, rows_last ? last : first, 4);
 }
@@ -67,7 +70,8 @@ rk_onnx_value rk_onnx_op_attention(rk_onnx_model *m, const rk_node *node) {
                                           split_heads(m, node, 1, true)),
                   there = -1;
     if (node->n_inputs > 3) {
-        there = rk_onnx_binary(m, "Greater", rk_onnx_flat(m, node, 3), rk_onnx_constant_float(m, 0));
+        there =
+            rk_onnx_binary(m, "Greater", rk_onnx_node_input_flat(m, node, 3), rk_onnx_constant_float(m, 0));
         rk_onnx_value columns = rk_onnx_reshape(m, there, (int64_t[]){1, 1, rows}, 3);
         scores = rk_onnx_ternary(m, "Where", columns, scores, lowest_score(m));
     }
@@ -82,9 +86,10 @@ rk_onnx_value rk_onnx_op_attention(rk_onnx_model *m, const rk_node *node) {
 }
 
 rk_onnx_value rk_onnx_op_target_pairs(rk_onnx_model *m, const rk_node *node) {
-    rk_shape target = rk_in_shape(m->model->graph, node, 0);
-    rk_onnx_value k = rk_onnx_rows(m, node, 1),
-                  q = rk_onnx_reshape(m, rk_onnx_in(m, node, 0), (int64_t[]){1, rk_width(target)}, 2),
+    rk_shape target = rk_node_input_shape(m->model->graph, node, 0);
+    rk_onnx_value k = rk_onnx_node_input_rows(m, node, 1),
+                  q = rk_onnx_reshape(m, rk_onnx_node_input(m, node, 0),
+                                      (int64_t[]){1, rk_shape_width(target)}, 2),
                   parts[] = {rk_onnx_binary(m, "Expand", q, rk_onnx_unary(m, "Shape", k)), k,
                              rk_onnx_binary(m, "Sub", q, k), rk_onnx_binary(m, "Mul", q, k)},
                   y = rk_onnx_node_with_axis(m, "Concat", parts, 4, 2);
@@ -96,7 +101,7 @@ rk_onnx_value rk_onnx_op_target_pairs(rk_onnx_model *m, const rk_node *node) {
 static rk_onnx_value length_reaches(rk_onnx_model *m, const rk_node *node, int32_t k, float *numbers,
                                     int32_t rows) {
     int32_t first = node->options.first;
-    rk_onnx_value length = rk_onnx_slice(m, rk_onnx_flat(m, node, k), 1, first, first + 1),
+    rk_onnx_value length = rk_onnx_slice(m, rk_onnx_node_input_flat(m, node, k), 1, first, first + 1),
                   constant = rk_onnx_constant_floats(&m->writer, numbers, (size_t)rows);
     rk_free(numbers);
     return rk_onnx_binary(m, "GreaterOrEqual", length, constant);
@@ -110,18 +115,19 @@ static float *new_numbers(rk_onnx_model *m, int32_t n) {
 }
 
 rk_onnx_value rk_onnx_op_attention_pool(rk_onnx_model *m, const rk_node *node) {
-    int32_t rows = rk_in_shape(m->model->graph, node, 1).rows;
+    int32_t rows = rk_node_input_shape(m->model->graph, node, 1).rows;
     float *numbers = new_numbers(m, rows);
     if (!numbers) return -1;
     for (int32_t r = 0; r < rows; r++) numbers[r] = (float)(r + 1);
-    rk_onnx_value there = length_reaches(m, node, 2, numbers, rows), w = rk_onnx_flat(m, node, 0);
+    rk_onnx_value there = length_reaches(m, node, 2, numbers, rows), w = rk_onnx_node_input_flat(m, node, 0);
     if (node->options.softmax) {
         w = rk_onnx_ternary(m, "Where", there, w, lowest_score(m));
         w = rk_onnx_node_with_axis(m, "Softmax", &w, 1, -1);
     }
     w = rk_onnx_ternary(m, "Where", there, w, rk_onnx_constant_float(m, 0));
     w = rk_onnx_reshape(m, w, (int64_t[]){1, rows}, 2);
-    return rk_onnx_shaped(m, rk_onnx_binary(m, "MatMul", w, rk_onnx_rows(m, node, 1)), node->shape);
+    return rk_onnx_shaped(m, rk_onnx_binary(m, "MatMul", w, rk_onnx_node_input_rows(m, node, 1)),
+                          node->shape);
 }
 
 rk_onnx_value rk_onnx_op_mask(rk_onnx_model *m, const rk_node *node) {

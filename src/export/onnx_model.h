@@ -86,9 +86,9 @@ rk_onnx_value rk_onnx_graph_input(rk_onnx_model *m, rk_value input);
 rk_onnx_value rk_onnx_columns(rk_onnx_model *m, rk_value input, int32_t first, int32_t count);
 
 /* What node k of the graph reads, as it is, as [batch, all], and as [batch, rows, cols] (onnx_ops.c). */
-rk_onnx_value rk_onnx_in(rk_onnx_model *m, const rk_node *node, int32_t k);
-rk_onnx_value rk_onnx_flat(rk_onnx_model *m, const rk_node *node, int32_t k);
-rk_onnx_value rk_onnx_rows(rk_onnx_model *m, const rk_node *node, int32_t k);
+rk_onnx_value rk_onnx_node_input(rk_onnx_model *m, const rk_node *node, int32_t k);
+rk_onnx_value rk_onnx_node_input_flat(rk_onnx_model *m, const rk_node *node, int32_t k);
+rk_onnx_value rk_onnx_node_input_rows(rk_onnx_model *m, const rk_node *node, int32_t k);
 /* [batch, ...] as a value of this shape. */
 rk_onnx_value rk_onnx_shaped(rk_onnx_model *m, rk_onnx_value value, rk_shape shape);
 /* [batch, ...] as [batch, dims...]. */

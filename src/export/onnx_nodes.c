@@ -68,19 +68,19 @@ rk_onnx_value rk_onnx_shaped(rk_onnx_model *m, rk_onnx_value value, rk_shape sha
                            : rk_onnx_reshape(m, value, (int64_t[]){shape.rows, shape.cols}, 2);
 }
 
-rk_onnx_value rk_onnx_in(rk_onnx_model *m, const rk_node *node, int32_t k) {
+rk_onnx_value rk_onnx_node_input(rk_onnx_model *m, const rk_node *node, int32_t k) {
     rk_value from = node->inputs[k];
     return rk_graph_node(m->model->graph, from)->op ? m->values[from] : rk_onnx_graph_input(m, from);
 }
 
-rk_onnx_value rk_onnx_flat(rk_onnx_model *m, const rk_node *node, int32_t k) {
-    rk_shape shape = rk_in_shape(m->model->graph, node, k);
-    rk_onnx_value value = rk_onnx_in(m, node, k);
-    return shape.rows == 1 ? value : rk_onnx_reshape(m, value, (int64_t[]){rk_width(shape)}, 1);
+rk_onnx_value rk_onnx_node_input_flat(rk_onnx_model *m, const rk_node *node, int32_t k) {
+    rk_shape shape = rk_node_input_shape(m->model->graph, node, k);
+    rk_onnx_value value = rk_onnx_node_input(m, node, k);
+    return shape.rows == 1 ? value : rk_onnx_reshape(m, value, (int64_t[]){rk_shape_width(shape)}, 1);
 }
 
-rk_onnx_value rk_onnx_rows(rk_onnx_model *m, const rk_node *node, int32_t k) {
-    rk_shape shape = rk_in_shape(m->model->graph, node, k);
-    rk_onnx_value value = rk_onnx_in(m, node, k);
+rk_onnx_value rk_onnx_node_input_rows(rk_onnx_model *m, const rk_node *node, int32_t k) {
+    rk_shape shape = rk_node_input_shape(m->model->graph, node, k);
+    rk_onnx_value value = rk_onnx_node_input(m, node, k);
     return shape.rows > 1 ? value : rk_onnx_reshape(m, value, (int64_t[]){1, shape.cols}, 2);
 }

@@ -20,18 +20,18 @@ static rk_onnx_value restore_shape(rk_onnx_model *m, const rk_node *node, rk_onn
 /* `dtype: bf16` is of training: here products are f32. */
 rk_onnx_value rk_onnx_op_linear(rk_onnx_model *m, const rk_node *node) {
     const rk_op_options *o = &node->options;
-    rk_onnx_value x = o->by_row ? rk_onnx_in(m, node, 0) : rk_onnx_flat(m, node, 0);
+    rk_onnx_value x = o->by_row ? rk_onnx_node_input(m, node, 0) : rk_onnx_node_input_flat(m, node, 0);
     x = rk_onnx_binary(m, "MatMul", x, parameter_of_node(m, node, 0));
     if (!o->no_bias) x = rk_onnx_binary(m, "Add", x, parameter_of_node(m, node, 1));
     return o->relu ? rk_onnx_unary(m, "Relu", x) : x;
 }
 
 rk_onnx_value rk_onnx_op_relu(rk_onnx_model *m, const rk_node *node) {
-    return rk_onnx_unary(m, "Relu", rk_onnx_in(m, node, 0));
+    return rk_onnx_unary(m, "Relu", rk_onnx_node_input(m, node, 0));
 }
 
 rk_onnx_value rk_onnx_op_gelu(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value x = rk_onnx_in(m, node, 0),
+    rk_onnx_value x = rk_onnx_node_input(m, node, 0),
                   z = rk_onnx_unary(m, "Erf",
                                     rk_onnx_binary(m, "Mul", x, rk_onnx_constant_float(m, (float)M_SQRT1_2)));
     z = rk_onnx_binary(m, "Mul", x, rk_onnx_binary(m, "Add", z, rk_onnx_constant_float(m, 1)));
@@ -39,15 +39,15 @@ rk_onnx_value rk_onnx_op_gelu(rk_onnx_model *m, const rk_node *node) {
 }
 
 rk_onnx_value rk_onnx_op_sigmoid(rk_onnx_model *m, const rk_node *node) {
-    return rk_onnx_unary(m, "Sigmoid", rk_onnx_in(m, node, 0));
+    return rk_onnx_unary(m, "Sigmoid", rk_onnx_node_input(m, node, 0));
 }
 
 rk_onnx_value rk_onnx_op_tanh(rk_onnx_model *m, const rk_node *node) {
-    return rk_onnx_unary(m, "Tanh", rk_onnx_in(m, node, 0));
+    return rk_onnx_unary(m, "Tanh", rk_onnx_node_input(m, node, 0));
 }
 
 rk_onnx_value rk_onnx_op_softmax(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value x = rk_onnx_in(m, node, 0);
+    rk_onnx_value x = rk_onnx_node_input(m, node, 0);
     return rk_onnx_node_with_axis(m, "Softmax", &x, 1, -1);
 }
 
@@ -56,14 +56,15 @@ static rk_onnx_value running_statistic(rk_onnx_model *m, const rk_node *node, in
     rk_buffer_printf(&name, "%s/%s", node->name, node->state_names[k]);
     if (m->writer.status == RK_OK) m->writer.status = name.status;
     rk_onnx_value value =
-        m->writer.status == RK_OK ? rk_onnx_parameter(m, name.data, rk_width(node->shape), 1) : -1;
+        m->writer.status == RK_OK ? rk_onnx_parameter(m, name.data, rk_shape_width(node->shape), 1) : -1;
     rk_buffer_release(&name);
     return value;
 }
 
 /* By the running statistics. */
 rk_onnx_value rk_onnx_op_batch_norm(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value x = rk_onnx_binary(m, "Sub", rk_onnx_flat(m, node, 0), running_statistic(m, node, 0)),
+    rk_onnx_value x = rk_onnx_binary(m, "Sub", rk_onnx_node_input_flat(m, node, 0),
+                                     running_statistic(m, node, 0)),
                   epsilon = rk_onnx_constant_float(m, (float)node->options.epsilon),
                   deviation = rk_onnx_unary(m, "Sqrt",
                                             rk_onnx_binary(m, "Add", running_statistic(m, node, 1), epsilon));
@@ -80,7 +81,7 @@ rk_onnx_value rk_onnx_op_layer_norm(rk_onnx_model *m, const rk_node *node) {
         {.name = "epsilon", .kind = RK_ONNX_FLOAT, .real = (float)node->options.epsilon}};
     if (!rk_onnx_alloc(m, (size_t)cols, sizeof *ones, &ones)) return -1;
     for (int32_t c = 0; c < cols; c++) ones[c] = 1;
-    rk_onnx_value inputs[] = {rk_onnx_in(m, node, 0),
+    rk_onnx_value inputs[] = {rk_onnx_node_input(m, node, 0),
                               rk_onnx_constant_floats(&m->writer, ones, (size_t)cols)};
     rk_free(ones);
     rk_onnx_value x = rk_onnx_node(&m->writer, "LayerNormalization", inputs, 2, attributes, 2);
@@ -90,49 +91,53 @@ rk_onnx_value rk_onnx_op_layer_norm(rk_onnx_model *m, const rk_node *node) {
 
 /* Of training alone. */
 rk_onnx_value rk_onnx_op_dropout(rk_onnx_model *m, const rk_node *node) {
-    return rk_onnx_in(m, node, 0);
+    return rk_onnx_node_input(m, node, 0);
 }
 
 rk_onnx_value rk_onnx_op_concat(rk_onnx_model *m, const rk_node *node) {
     RK_AUTOFREE rk_onnx_value *inputs = NULL;
     if (!rk_onnx_alloc(m, (size_t)node->n_inputs, sizeof *inputs, &inputs)) return -1;
-    for (int32_t k = 0; k < node->n_inputs; k++) inputs[k] = rk_onnx_flat(m, node, k);
+    for (int32_t k = 0; k < node->n_inputs; k++) inputs[k] = rk_onnx_node_input_flat(m, node, k);
     return rk_onnx_node_with_axis(m, "Concat", inputs, (size_t)node->n_inputs, 1);
 }
 
 rk_onnx_value rk_onnx_op_slice(rk_onnx_model *m, const rk_node *node) {
     const rk_op_options *o = &node->options;
     rk_onnx_value columns = rk_onnx_columns(m, node->inputs[0], o->first, o->count);
-    return columns >= 0 ? columns
-                        : rk_onnx_slice(m, rk_onnx_flat(m, node, 0), 1, o->first, o->first + o->count);
+    return columns >= 0
+               ? columns
+               : rk_onnx_slice(m, rk_onnx_node_input_flat(m, node, 0), 1, o->first, o->first + o->count);
 }
 
 rk_onnx_value rk_onnx_op_reshape(rk_onnx_model *m, const rk_node *node) {
-    return rk_onnx_shaped(m, rk_onnx_in(m, node, 0), node->shape);
+    return rk_onnx_shaped(m, rk_onnx_node_input(m, node, 0), node->shape);
 }
 
 rk_onnx_value rk_onnx_op_add(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value sum = rk_onnx_in(m, node, 0);
-    for (int32_t k = 1; k < node->n_inputs; k++) sum = rk_onnx_binary(m, "Add", sum, rk_onnx_in(m, node, k));
+    rk_onnx_value sum = rk_onnx_node_input(m, node, 0);
+    for (int32_t k = 1; k < node->n_inputs; k++)
+        sum = rk_onnx_binary(m, "Add", sum, rk_onnx_node_input(m, node, k));
     return sum;
 }
 
 rk_onnx_value rk_onnx_op_multiply(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value b = node->shape.rows == 1 ? rk_onnx_in(m, node, 1) : rk_onnx_rows(m, node, 1);
-    return rk_onnx_binary(m, "Mul", rk_onnx_in(m, node, 0), b);
+    rk_onnx_value b =
+        node->shape.rows == 1 ? rk_onnx_node_input(m, node, 1) : rk_onnx_node_input_rows(m, node, 1);
+    return rk_onnx_binary(m, "Mul", rk_onnx_node_input(m, node, 0), b);
 }
 
 rk_onnx_value rk_onnx_op_sum_rows(rk_onnx_model *m, const rk_node *node) {
-    return rk_onnx_reduce_sum(m, rk_onnx_rows(m, node, 0), 1, false);
+    return rk_onnx_reduce_sum(m, rk_onnx_node_input_rows(m, node, 0), 1, false);
 }
 
 rk_onnx_value rk_onnx_op_sum_all(rk_onnx_model *m, const rk_node *node) {
-    return rk_onnx_reduce_sum(m, rk_onnx_flat(m, node, 0), 1, true);
+    return rk_onnx_reduce_sum(m, rk_onnx_node_input_flat(m, node, 0), 1, true);
 }
 
 rk_onnx_value rk_onnx_op_bias(rk_onnx_model *m, const rk_node *node) {
-    return restore_shape(m, node,
-                         rk_onnx_binary(m, "Add", rk_onnx_flat(m, node, 0), parameter_of_node(m, node, 0)));
+    return restore_shape(
+        m, node,
+        rk_onnx_binary(m, "Add", rk_onnx_node_input_flat(m, node, 0), parameter_of_node(m, node, 0)));
 }
 
 rk_onnx_value rk_onnx_op_constant(rk_onnx_model *m, const rk_node *node) {
@@ -144,7 +149,7 @@ rk_onnx_value rk_onnx_op_constant(rk_onnx_model *m, const rk_node *node) {
 
 rk_onnx_value rk_onnx_op_l2_normalize(rk_onnx_model *m, const rk_node *node) {
     double epsilon = node->options.epsilon > 0 ? node->options.epsilon : 1e-12;
-    rk_onnx_value x = rk_onnx_in(m, node, 0),
+    rk_onnx_value x = rk_onnx_node_input(m, node, 0),
                   squares = rk_onnx_reduce_sum(m, rk_onnx_binary(m, "Mul", x, x), -1, true),
                   length = rk_onnx_unary(m, "Sqrt", squares);
     return rk_onnx_binary(m, "Div", x,
@@ -152,13 +157,13 @@ rk_onnx_value rk_onnx_op_l2_normalize(rk_onnx_model *m, const rk_node *node) {
 }
 
 rk_onnx_value rk_onnx_op_transpose(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value y = rk_onnx_transpose(m, rk_onnx_rows(m, node, 0), (int64_t[]){0, 2, 1}, 3);
+    rk_onnx_value y = rk_onnx_transpose(m, rk_onnx_node_input_rows(m, node, 0), (int64_t[]){0, 2, 1}, 3);
     return node->shape.rows > 1 ? y : rk_onnx_shaped(m, y, node->shape);
 }
 
 rk_onnx_value rk_onnx_op_number_vectors(rk_onnx_model *m, const rk_node *node) {
     int64_t n = node->shape.rows;
-    rk_onnx_value x = rk_onnx_reshape(m, rk_onnx_in(m, node, 0), (int64_t[]){n, 1}, 2);
+    rk_onnx_value x = rk_onnx_reshape(m, rk_onnx_node_input(m, node, 0), (int64_t[]){n, 1}, 2);
     return rk_onnx_shaped(m, rk_onnx_binary(m, "Mul", x, parameter_of_node(m, node, 0)), node->shape);
 }
 
@@ -168,13 +173,14 @@ static rk_onnx_value twice_sigmoid(rk_onnx_model *m, rk_onnx_value g) {
 
 rk_onnx_value rk_onnx_op_gate(rk_onnx_model *m, const rk_node *node) {
     if (node->n_inputs > 1)
-        return rk_onnx_binary(m, "Mul", rk_onnx_in(m, node, 0), twice_sigmoid(m, rk_onnx_in(m, node, 1)));
+        return rk_onnx_binary(m, "Mul", rk_onnx_node_input(m, node, 0),
+                              twice_sigmoid(m, rk_onnx_node_input(m, node, 1)));
     rk_onnx_value factors = twice_sigmoid(m, parameter_of_node(m, node, 0));
-    return restore_shape(m, node, rk_onnx_binary(m, "Mul", rk_onnx_flat(m, node, 0), factors));
+    return restore_shape(m, node, rk_onnx_binary(m, "Mul", rk_onnx_node_input_flat(m, node, 0), factors));
 }
 
 rk_onnx_value rk_onnx_op_cross_v1(rk_onnx_model *m, const rk_node *node) {
-    rk_onnx_value x0 = rk_onnx_flat(m, node, 0), x = rk_onnx_flat(m, node, 1),
+    rk_onnx_value x0 = rk_onnx_node_input_flat(m, node, 0), x = rk_onnx_node_input_flat(m, node, 1),
                   dot = rk_onnx_reduce_sum(m, rk_onnx_binary(m, "Mul", x, parameter_of_node(m, node, 0)), 1,
                                            true),
                   y = rk_onnx_binary(m, "Add", rk_onnx_binary(m, "Mul", x0, dot),
@@ -184,9 +190,10 @@ rk_onnx_value rk_onnx_op_cross_v1(rk_onnx_model *m, const rk_node *node) {
 
 rk_onnx_value rk_onnx_op_cin(rk_onnx_model *m, const rk_node *node) {
     const rk_graph *graph = m->model->graph;
-    int64_t fields = rk_in_shape(graph, node, 0).cols, maps = rk_in_shape(graph, node, 1).cols;
-    rk_onnx_value x0 = rk_onnx_unsqueeze(m, rk_onnx_rows(m, node, 0), 2),
-                  x = rk_onnx_unsqueeze(m, rk_onnx_rows(m, node, 1), 3),
+    int64_t fields = rk_node_input_shape(graph, node, 0).cols,
+            maps = rk_node_input_shape(graph, node, 1).cols;
+    rk_onnx_value x0 = rk_onnx_unsqueeze(m, rk_onnx_node_input_rows(m, node, 0), 2),
+                  x = rk_onnx_unsqueeze(m, rk_onnx_node_input_rows(m, node, 1), 3),
                   products = rk_onnx_reshape(m, rk_onnx_binary(m, "Mul", x, x0),
                                              (int64_t[]){node->shape.rows, maps * fields}, 2),
                   y = rk_onnx_binary(m, "MatMul", products, parameter_of_node(m, node, 0));

@@ -7,7 +7,7 @@
 #include <reckon/version.h>
 
 #include "base/memory.h"
-#include "format/protobuf/wire.h"
+#include "format/protobuf/protobuf_wire.h"
 
 enum { IR_VERSION = 8, OPERATOR_SET = 17, ML_OPERATOR_SET = 3 };
 static const char ml[] = "ai.onnx.ml";
@@ -25,13 +25,13 @@ void rk_onnx_release(rk_onnx_writer *w) {
 }
 
 static void write_text(rk_buffer *out, uint32_t field, const char *text) {
-    rk_wire_put_bytes(out, field, text, strlen(text));
+    rk_wire_write_bytes(out, field, text, strlen(text));
 }
 
 /* The message as a field of another one; it is empty afterwards. */
 static void write_message(rk_buffer *out, uint32_t field, rk_buffer *message) {
     if (message->status == RK_OK)
-        rk_wire_put_bytes(out, field, message->data, message->n_bytes);
+        rk_wire_write_bytes(out, field, message->data, message->n_bytes);
     else if (out->status == RK_OK)
         out->status = message->status;
     rk_buffer_release(message);
@@ -81,10 +81,10 @@ static void write_value_info(rk_buffer *out, uint32_t field, const char *name, r
         if (dims[d].name)
             write_text(&dim, 2, dims[d].name);
         else
-            rk_wire_put_number(&dim, 1, (uint64_t)dims[d].size);
+            rk_wire_write_number(&dim, 1, (uint64_t)dims[d].size);
         write_message(&shape, 1, &dim);
     }
-    rk_wire_put_number(&tensor, 1, type);
+    rk_wire_write_number(&tensor, 1, type);
     write_message(&tensor, 2, &shape);
     write_message(&wrapped, 1, &tensor);
     write_text(&info, 1, name);
@@ -101,8 +101,8 @@ rk_onnx_value rk_onnx_input(rk_onnx_writer *w, const char *name, rk_onnx_type ty
 
 static void write_tensor_head(rk_buffer *tensor, const char *name, rk_onnx_type type, const int64_t *dims,
                               size_t n_dims) {
-    for (size_t d = 0; d < n_dims; d++) rk_wire_put_number(tensor, 1, (uint64_t)dims[d]);
-    rk_wire_put_number(tensor, 2, type);
+    for (size_t d = 0; d < n_dims; d++) rk_wire_write_number(tensor, 1, (uint64_t)dims[d]);
+    rk_wire_write_number(tensor, 2, type);
     write_text(tensor, 8, name);
 }
 
@@ -118,7 +118,7 @@ rk_onnx_value rk_onnx_external(rk_onnx_writer *w, const char *name, rk_onnx_type
     write_key_value(&tensor, 13, "offset", number);
     snprintf(number, sizeof number, "%" PRIu64, place.n_bytes);
     write_key_value(&tensor, 13, "length", number);
-    rk_wire_put_number(&tensor, 14, EXTERNAL);
+    rk_wire_write_number(&tensor, 14, EXTERNAL);
     write_message(&w->initializers, 5, &tensor);
     return value;
 }
@@ -130,7 +130,7 @@ static void write_constant(rk_onnx_writer *w, rk_onnx_value value, rk_onnx_type 
     int64_t dim = (int64_t)n;
     if (value < 0) return;
     write_tensor_head(&tensor, w->names[value], type, &dim, n_dims);
-    rk_wire_put_bytes(&tensor, 9, data, n * bytes);
+    rk_wire_write_bytes(&tensor, 9, data, n * bytes);
     write_message(&w->initializers, 5, &tensor);
 }
 
@@ -183,16 +183,16 @@ static void write_attribute(rk_buffer *node, const rk_onnx_attribute *a) {
                                 [RK_ONNX_TEXTS] = ATTRIBUTE_STRINGS};
     rk_buffer attribute = {0};
     write_text(&attribute, 1, a->name);
-    if (a->kind == RK_ONNX_INT) rk_wire_put_number(&attribute, 3, (uint64_t)a->number);
+    if (a->kind == RK_ONNX_INT) rk_wire_write_number(&attribute, 3, (uint64_t)a->number);
     for (size_t i = 0; i < a->n_numbers && a->numbers; i++)
-        rk_wire_put_number(&attribute, 8, (uint64_t)a->numbers[i]);
+        rk_wire_write_number(&attribute, 8, (uint64_t)a->numbers[i]);
     for (size_t i = 0; i < a->n_numbers && a->texts; i++)
-        rk_wire_put_bytes(&attribute, 9, a->texts[i].data, a->texts[i].n_bytes);
+        rk_wire_write_bytes(&attribute, 9, a->texts[i].data, a->texts[i].n_bytes);
     if (a->kind == RK_ONNX_FLOAT) {
-        rk_wire_put_varint(&attribute, 2 << 3 | RK_WIRE_FIXED32);
+        rk_wire_write_varint(&attribute, 2 << 3 | RK_WIRE_FIXED32);
         rk_buffer_append(&attribute, &a->real, sizeof a->real);
     }
-    rk_wire_put_number(&attribute, 20, (uint64_t)types[a->kind]);
+    rk_wire_write_number(&attribute, 20, (uint64_t)types[a->kind]);
     write_message(node, 5, &attribute);
 }
 
@@ -246,16 +246,16 @@ rk_status rk_onnx_finish(rk_onnx_writer *w, const char *name, rk_buffer *out) {
     rk_buffer_append(&graph, w->initializers.data, w->initializers.n_bytes);
     rk_buffer_append(&graph, w->inputs.data, w->inputs.n_bytes);
     rk_buffer_append(&graph, w->outputs.data, w->outputs.n_bytes);
-    rk_wire_put_number(out, 1, IR_VERSION);
+    rk_wire_write_number(out, 1, IR_VERSION);
     write_text(out, 2, "reckon");
     write_text(out, 3, rk_version());
     write_message(out, 7, &graph);
     write_text(&set, 1, ""); /* ONNX's own operators */
-    rk_wire_put_number(&set, 2, OPERATOR_SET);
+    rk_wire_write_number(&set, 2, OPERATOR_SET);
     write_message(out, 8, &set);
     if (w->uses_ml) {
         write_text(&set, 1, ml);
-        rk_wire_put_number(&set, 2, ML_OPERATOR_SET);
+        rk_wire_write_number(&set, 2, ML_OPERATOR_SET);
         write_message(out, 8, &set);
     }
     return out->status;

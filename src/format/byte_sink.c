@@ -13,7 +13,7 @@
 
 enum { OUTPUT_BYTES = 1 << 16 };
 
-struct rk_sink {
+struct rk_byte_sink {
     rk_writer writer;
     bool to_stdout, gzips;
     z_stream gzip;
@@ -21,8 +21,8 @@ struct rk_sink {
     char output[OUTPUT_BYTES];
 };
 
-rk_status rk_sink_open(const char *path, rk_sink **out) {
-    rk_sink *s;
+rk_status rk_byte_sink_open(const char *path, rk_byte_sink **out) {
+    rk_byte_sink *s;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
     s->to_stdout = strcmp(path, "-") == 0;
     rk_status status = s->to_stdout ? RK_OK : rk_writer_open(path, &s->writer);
@@ -37,11 +37,11 @@ rk_status rk_sink_open(const char *path, rk_sink **out) {
     if (status == RK_OK)
         *out = s;
     else
-        rk_sink_free(s);
+        rk_byte_sink_free(s);
     return status;
 }
 
-static rk_status write_to_file(rk_sink *s, const void *data, size_t n_bytes) {
+static rk_status write_to_file(rk_byte_sink *s, const void *data, size_t n_bytes) {
     if (!s->to_stdout) return rk_writer_append(&s->writer, data, n_bytes);
     const char *at = data;
     while (n_bytes) {
@@ -54,7 +54,7 @@ static rk_status write_to_file(rk_sink *s, const void *data, size_t n_bytes) {
     return RK_OK;
 }
 
-static rk_status compress_to_file(rk_sink *s, const void *data, size_t n_bytes, bool end) {
+static rk_status compress_to_file(rk_byte_sink *s, const void *data, size_t n_bytes, bool end) {
     if (s->gzips) {
         s->gzip.next_in = (unsigned char *)(size_t)data;
         s->gzip.avail_in = (uInt)n_bytes;
@@ -79,7 +79,7 @@ static rk_status compress_to_file(rk_sink *s, const void *data, size_t n_bytes, 
     return RK_OK;
 }
 
-rk_status rk_sink_write(rk_sink *s, const void *data, size_t n_bytes) {
+rk_status rk_byte_sink_write(rk_byte_sink *s, const void *data, size_t n_bytes) {
     const char *at = data;
     for (size_t part; n_bytes; at += part, n_bytes -= part) { /* zlib counts in 32 bits */
         part = n_bytes < (1u << 30) ? n_bytes : (1u << 30);
@@ -88,12 +88,12 @@ rk_status rk_sink_write(rk_sink *s, const void *data, size_t n_bytes) {
     return RK_OK;
 }
 
-rk_status rk_sink_commit(rk_sink *s) {
+rk_status rk_byte_sink_commit(rk_byte_sink *s) {
     RK_TRY(compress_to_file(s, "", 0, true));
     return s->to_stdout ? RK_OK : rk_writer_commit(&s->writer);
 }
 
-void rk_sink_free(rk_sink *s) {
+void rk_byte_sink_free(rk_byte_sink *s) {
     if (!s) return;
     if (s->gzips) deflateEnd(&s->gzip);
     ZSTD_freeCStream(s->zstd);

@@ -42,10 +42,10 @@ void rk_byte_lookahead_release(rk_byte_lookahead *lookahead); /* not the stream 
 
 /* The writing side: plain, or packed where the path ends in .gz or .zst; whole or not at all
  * (base/file/file.h). */
-typedef struct rk_sink rk_sink;
-rk_status rk_sink_open(const char *path, rk_sink **out); /* "-" is standard output */
-rk_status rk_sink_write(rk_sink *sink, const void *data, size_t n_bytes);
-rk_status rk_sink_commit(rk_sink *sink);
-void rk_sink_free(rk_sink *sink); /* without commit: nothing appears */
+typedef struct rk_byte_sink rk_byte_sink;
+rk_status rk_byte_sink_open(const char *path, rk_byte_sink **out); /* "-" is standard output */
+rk_status rk_byte_sink_write(rk_byte_sink *sink, const void *data, size_t n_bytes);
+rk_status rk_byte_sink_commit(rk_byte_sink *sink);
+void rk_byte_sink_free(rk_byte_sink *sink); /* without commit: nothing appears */
 
 #endif

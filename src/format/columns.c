@@ -262,7 +262,7 @@ void rk_column_set_type(rk_column *column, rk_column_type type) {
     column->type = type;
 }
 
-rk_status rk_column_set_empty(rk_column *column, int64_t n_rows) {
+rk_status rk_column_set_empty_rows(rk_column *column, int64_t n_rows) {
     RK_TRY(rk_column_reserve(column, n_rows, 0, 0));
     column->n_values = 0;
     column->per_row = -1;

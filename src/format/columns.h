@@ -75,7 +75,7 @@ rk_status rk_column_repeat(rk_column *column, int64_t n);
 /* The column without values, of that type from here on. */
 void rk_column_set_type(rk_column *column, rk_column_type type);
 /* n_rows rows without values. */
-rk_status rk_column_set_empty(rk_column *column, int64_t n_rows);
+rk_status rk_column_set_empty_rows(rk_column *column, int64_t n_rows);
 /* Of a column of numbers: each of n_rows rows has `each` of the values, which stay where they are and the
  * caller's until the column is given others, cleared or released. */
 rk_status rk_column_borrow(rk_column *column, const void *values, int64_t n_rows, int64_t each);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "format/json_text.h"
+#include "format/json_writer.h"
 
 static const char *const type_names[RK_DTYPE_COUNT] = {
     [RK_F32] = "F32", [RK_BF16] = "BF16", [RK_F16] = "F16",   [RK_F64] = "F64", [RK_I8] = "I8",
@@ -33,7 +33,7 @@ static rk_status add_metadata(const rk_safetensors_source *source, rk_buffer *ou
     rk_buffer_text(out, "\"__metadata__\":{");
     for (size_t i = 0; i < 2 * source->n_metadata; i++) {
         rk_buffer_text(out, i == 0 ? "" : i % 2 ? ":" : ",");
-        RK_TRY(rk_json_text_string(out, source->metadata[i]));
+        RK_TRY(rk_json_write_string(out, source->metadata[i]));
     }
     rk_buffer_text(out, "}");
     return RK_OK;
@@ -47,7 +47,7 @@ static rk_status make_header(const rk_state_dict *state, const rk_safetensors_so
     for (size_t i = 0; i < state->n; i++) {
         const rk_state_dict_entry *e = &state->entries[i];
         rk_buffer_text(out, i || source->n_metadata ? "," : "");
-        RK_TRY(rk_json_text_string(out, e->name));
+        RK_TRY(rk_json_write_string(out, e->name));
         rk_buffer_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", type_names[e->type]);
         for (int32_t d = 0; d < e->n_dims; d++)
             rk_buffer_printf(out, "%s%lld", d ? "," : "", (long long)e->dims[d]);

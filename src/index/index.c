@@ -94,7 +94,8 @@ rk_status rk_index_build(const float *vectors, const int64_t *ids, int64_t n, in
     rk_index_options o = RK_INDEX_OPTIONS_INIT;
     rk_id_set set = {0};
     rk_status status;
-    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_index_options, pool), "rk_index_options"));
+    RK_TRY(
+        rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_index_options, pool), "rk_index_options"));
     RK_TRY(check_build_options(n, dim, &o));
     RK_TRY(rk_index_check_vectors(vectors, n, dim, "vector"));
     if (ids) {
@@ -153,12 +154,12 @@ rk_status rk_index_search(const rk_index *x, const float *queries, int64_t n, in
                           const rk_index_search_options *options, int64_t *ids, float *scores) {
     rk_index_search_options o = RK_INDEX_SEARCH_OPTIONS_INIT;
     rk_status status;
-    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_index_search_options, pool),
-                           "rk_index_search_options"));
+    RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_index_search_options, pool),
+                              "rk_index_search_options"));
     RK_TRY(check_search_options(x, queries, n, k, &o));
-    bool alone = o.pool ? false : rk_parallel_set_alone(true);
+    bool alone = o.pool ? false : rk_parallel_set_serial(true);
     RK_ON_POOL(o.pool, status = search_index(x, queries, n, k, &o, ids, scores));
-    if (!o.pool) rk_parallel_set_alone(alone);
+    if (!o.pool) rk_parallel_set_serial(alone);
     return status;
 }
 

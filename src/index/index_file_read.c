@@ -177,7 +177,7 @@ static double read_f64(reading *r) {
     return value;
 }
 
-static rk_status read_index_and_tail(const char *name, const rk_map *map, bool verify, rk_index *x,
+static rk_status read_index_and_tail(const char *name, const rk_mapped_file *map, bool verify, rk_index *x,
                                      uint64_t *n_bytes) {
     RK_FAIL_IF(
         map->n_bytes < RK_INDEX_TAIL_BYTES || memcmp(map->data + map->n_bytes - 8, RK_INDEX_MAGIC, 8) != 0,
@@ -203,7 +203,7 @@ static rk_status read_index_and_tail(const char *name, const rk_map *map, bool v
     return RK_OK;
 }
 
-rk_status rk_index_file_parse(const char *name, const rk_map *map, bool verify, rk_index **out) {
+rk_status rk_index_file_parse(const char *name, const rk_mapped_file *map, bool verify, rk_index **out) {
     rk_index *x;
     rk_status status;
     reading r = {.name = name, .data = map->data};
@@ -220,14 +220,14 @@ done:
 
 rk_status rk_index_open(const char *path, const rk_index_open_options *options, rk_index **out) {
     rk_index_open_options o = RK_INDEX_OPEN_OPTIONS_INIT;
-    rk_map map;
-    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_index_open_options, pool),
-                           "rk_index_open_options"));
-    RK_TRY(rk_map_open(path, &map));
+    rk_mapped_file map;
+    RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_index_open_options, pool),
+                              "rk_index_open_options"));
+    RK_TRY(rk_mapped_file_open(path, &map));
     rk_index *x;
     rk_status status = rk_index_file_parse(path, &map, o.verify, &x);
     if (status != RK_OK) {
-        rk_map_release(&map);
+        rk_mapped_file_release(&map);
         return status;
     }
     x->pool = o.pool;

@@ -23,7 +23,7 @@ typedef struct rk_index_base {
     float *low, *width;    /* [dim] each: code c of column d stands for low + width * (c + 1/2) / 255 */
     unsigned char *memory; /* pages with the above; NULL: in `map` */
     size_t memory_bytes;
-    rk_map map;
+    rk_mapped_file map;
 } rk_index_base;
 
 struct rk_index {
@@ -138,6 +138,6 @@ rk_status rk_index_check_excluded(const rk_ids *excluded, int64_t n);
 
 rk_status rk_index_file_write(const rk_index *index, const rk_index_base *base, const char *path);
 /* Everything but the pool; `name` is for messages. The map is the index's if it succeeds. */
-rk_status rk_index_file_parse(const char *name, const rk_map *map, bool verify, rk_index **out);
+rk_status rk_index_file_parse(const char *name, const rk_mapped_file *map, bool verify, rk_index **out);
 
 #endif

@@ -51,7 +51,7 @@ static rk_status compact_index(rk_index *x) {
 static rk_status find_ids(rk_index *x, const rk_id_set *set, bool remove, int64_t *n_found) {
     for (int64_t p = 0; p < x->base.n + x->n_added; p++) {
         int64_t id = rk_index_id(x, p);
-        if (!rk_sorted_has(set->ids, set->n, id) || rk_index_is_removed(x, p)) continue;
+        if (!rk_sorted_contains(set->ids, set->n, id) || rk_index_is_removed(x, p)) continue;
         RK_FAIL_IF(!remove, RK_INVALID_ARGUMENT, "id %lld is in the index already", (long long)id);
         x->removed[p / 64] |= (uint64_t)1 << (p % 64);
         ++*n_found;

@@ -25,7 +25,7 @@ void rk_index_rows_release(rk_index_rows *rows) {
 void rk_index_base_release(rk_index_base *base) {
     RK_FREE_ALL(base->offsets, base->low, base->width);
     if (base->memory) rk_pages_free(base->memory, base->memory_bytes);
-    if (base->map.data) rk_map_release(&base->map);
+    if (base->map.data) rk_mapped_file_release(&base->map);
     *base = (rk_index_base){0};
 }
 
@@ -120,7 +120,7 @@ rk_status rk_index_lay_out_lists(const rk_index_rows *rows, const rk_loose_f32 *
                                  bool with_codes, rk_index_base *out) {
     rk_index_base base = {.n = rows->n, .n_lists = n_lists};
     layout l = {.rows = rows, .base = &base};
-    size_t n_blocks = rk_blocks((size_t)rows->n, BLOCK), dim = (size_t)rows->dim;
+    size_t n_blocks = rk_block_count((size_t)rows->n, BLOCK), dim = (size_t)rows->dim;
     RK_AUTOFREE uint32_t *order = NULL;
     RK_AUTOFREE int64_t *next = NULL;
     rk_status status;

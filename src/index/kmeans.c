@@ -59,7 +59,7 @@ static rk_status find_nearest_centroids(nearest *a, const rk_loose_f32 *centroid
     a->thread_bytes = (products + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE + workspace;
     RK_GOTO(rk_alloc((size_t)rk_parallel_threads(), a->thread_bytes, &memory));
     a->memory = memory;
-    rk_parallel_for(rk_blocks((size_t)a->n, BLOCK), assign_vector_block, a);
+    rk_parallel_for(rk_block_count((size_t)a->n, BLOCK), assign_vector_block, a);
     status = rk_failure_status(&a->failure);
 done:
     rk_packed_matrix_free(a->centroids);
@@ -127,7 +127,7 @@ static void move_centroids(const uint32_t *sample, const uint32_t *best, int64_t
                            uint32_t *members, int64_t *offsets, int64_t *counts) {
     rk_index_sort_by_list(best, n, m->n_lists, offsets, counts, members);
     for (int64_t i = 0; i < n; i++) members[i] = sample[members[i]];
-    rk_parallel_for(rk_blocks((size_t)m->n_lists, LISTS), average_list_block, m);
+    rk_parallel_for(rk_block_count((size_t)m->n_lists, LISTS), average_list_block, m);
     for (int64_t l = 0; l < m->n_lists; l++) counts[l] = offsets[l + 1] - offsets[l];
     split_largest_list(m, counts);
 }

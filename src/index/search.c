@@ -43,9 +43,9 @@ static bool is_position_wanted(const rk_index_search_call *call, int64_t query, 
     int64_t id = rk_index_id(call->index, position);
     if (o->excluded) {
         int64_t first = rk_ids_begin(o->excluded, query), end = rk_ids_begin(o->excluded, query + 1);
-        if (rk_sorted_has(o->excluded->ids + first, end - first, id)) return false;
+        if (rk_sorted_contains(o->excluded->ids + first, end - first, id)) return false;
     }
-    if (o->ids) return rk_sorted_has(o->ids, o->n_ids, id) != o->deny;
+    if (o->ids) return rk_sorted_contains(o->ids, o->n_ids, id) != o->deny;
     if (o->bits) return (id < o->n_bits && (o->bits[id / 64] >> (id % 64) & 1)) != o->deny;
     return true;
 }
@@ -266,6 +266,6 @@ static void run_search_task(void *context, size_t task, int thread) {
 
 rk_status rk_index_search_all(const rk_index_search_call *call) {
     searching g = {.call = call, .failure = RK_FAILURE_INIT};
-    rk_parallel_for(rk_blocks((size_t)call->n, QUERIES), run_search_task, &g);
+    rk_parallel_for(rk_block_count((size_t)call->n, QUERIES), run_search_task, &g);
     return rk_failure_status(&g.failure);
 }

@@ -145,7 +145,7 @@ static rk_status measure_recall(const rk_index *x, const half *h, int32_t k, int
         seconds += rk_clock_seconds() - begin;
         RK_TRY(rk_id_set_create(ids, k, &set));
         for (int64_t i = q * k; i < (q + 1) * k && h->ids[i] >= 0; i++, n++)
-            n_found += rk_sorted_has(set.ids, set.n, h->ids[i]);
+            n_found += rk_sorted_contains(set.ids, set.n, h->ids[i]);
         rk_id_set_release(&set);
     }
     out->n_probe = n_probe;

@@ -41,8 +41,8 @@ static inline float coefficient_of(const rk_fused_update_args *a, rk_row_use use
 static inline void prefetch_use(const rk_fused_update_args *a, int64_t i, int32_t *source) {
     int64_t dim = a->rows.dim;
     prefetch_to_read(gradient_of(a, bag_of(a, a->uses[i]), source), dim * 4);
-    uint32_t place = rk_use_place(a->uses[i]);
-    if (i > 0 && place == rk_use_place(a->uses[i - 1])) return;
+    uint32_t place = rk_row_use_place(a->uses[i]);
+    if (i > 0 && place == rk_row_use_place(a->uses[i - 1])) return;
     int64_t row = a->first_row + place, row_bytes = dim * (a->rows.dtype == RK_F32 ? 4 : 2);
     prefetch_to_write((const char *)a->rows.data + row * row_bytes, row_bytes);
     for (int s = 0; s < 2; s++)
@@ -81,10 +81,10 @@ static inline uint32_t leaf_of_bag(const rk_fused_update_args *a, uint32_t bag, 
  * where the caller knows them, which keeps the sum in registers. */
 ROW_INLINE int64_t sum_uses(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2],
                             float *g, int32_t dim, bool leaves, uint32_t *leaf) {
-    uint32_t place = rk_use_place(a->uses[i]);
+    uint32_t place = rk_row_use_place(a->uses[i]);
     row_sum sum;
     row_sum_begin(&sum, g, dim);
-    for (bool first = true; i < a->n_uses && rk_use_place(a->uses[i]) == place; i++, first = false) {
+    for (bool first = true; i < a->n_uses && rk_row_use_place(a->uses[i]) == place; i++, first = false) {
         if (i + ahead < a->n_uses) prefetch_use(a, i + ahead, &sources[1]);
         uint32_t bag = bag_of(a, a->uses[i]);
         const float *from = gradient_of(a, bag, &sources[0]);
@@ -127,9 +127,9 @@ static int64_t sum_leaves(const rk_fused_update_args *a, int64_t i, int64_t ahea
     float sums[HEIGHT * RK_MAX_DIM], next[RK_MAX_DIM];
     rk_tree_sum tree;
     tree.depth = 0;
-    uint32_t place = rk_use_place(a->uses[i]), leaf;
+    uint32_t place = rk_row_use_place(a->uses[i]), leaf;
     int32_t dim = a->rows.dim;
-    while (i < a->n_uses && rk_use_place(a->uses[i]) == place) {
+    while (i < a->n_uses && rk_row_use_place(a->uses[i]) == place) {
         i = sum_uses(a, i, ahead, sources, next, dim, true, &leaf);
         while (rk_tree_sum_must_join(&tree, leaf)) join_leaves(&tree, sums, dim);
         memcpy(sums + (int64_t)tree.depth * dim, next, (size_t)dim * sizeof *next);
@@ -153,8 +153,8 @@ void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
     for (int64_t k = 0; k < ahead && k < a->n_uses; k++) prefetch_use(a, k, &sources[1]);
     int64_t place = 0, i = 0;
     while (a->l2_full != 0 ? place < a->n_places : i < a->n_uses) {
-        if (a->l2_full == 0) place = rk_use_place(a->uses[i]);
-        bool used = i < a->n_uses && rk_use_place(a->uses[i]) == place;
+        if (a->l2_full == 0) place = rk_row_use_place(a->uses[i]);
+        bool used = i < a->n_uses && rk_row_use_place(a->uses[i]) == place;
         if (used)
             i = sum_row_gradient(a, i, ahead, sources, g);
         else

@@ -8,10 +8,10 @@
 
 /* A place where a batch used a row: the row's place in its part of the table, and the number of the bag. */
 typedef uint64_t rk_row_use;
-static inline rk_row_use rk_use_make(uint32_t place, uint32_t bag) {
+static inline rk_row_use rk_row_use_make(uint32_t place, uint32_t bag) {
     return (uint64_t)place << 32 | bag;
 }
-static inline uint32_t rk_use_place(rk_row_use use) {
+static inline uint32_t rk_row_use_place(rk_row_use use) {
     return (uint32_t)(use >> 32);
 }
 

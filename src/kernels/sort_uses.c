@@ -10,7 +10,8 @@ static void insertion_sort_uses(rk_row_use *uses, int64_t n) {
     for (int64_t i = 1; i < n; i++) {
         rk_row_use use = uses[i];
         int64_t at = i;
-        for (; at > 0 && rk_use_place(uses[at - 1]) > rk_use_place(use); at--) uses[at] = uses[at - 1];
+        for (; at > 0 && rk_row_use_place(uses[at - 1]) > rk_row_use_place(use); at--)
+            uses[at] = uses[at - 1];
         uses[at] = use;
     }
 }

@@ -134,7 +134,7 @@ static rk_ranking_metrics metrics_at_cutoff(const uint64_t *places, size_t n, in
 static size_t find_relevant(uint64_t *best, size_t n, const int64_t *relevant, int64_t n_relevant) {
     size_t n_found = 0;
     for (size_t i = 0; i < n; i++)
-        if (rk_sorted_has(relevant, n_relevant, item_of_ranking_key(best[i]))) best[n_found++] = i;
+        if (rk_sorted_contains(relevant, n_relevant, item_of_ranking_key(best[i]))) best[n_found++] = i;
     return n_found;
 }
 
@@ -156,7 +156,7 @@ rk_status rk_ranking_metrics_at_ks(const float *scores, int64_t n_items, const i
                (long long)n_items);
     RK_TRY(check_items("masked", masked, n_masked, n_items));
     RK_TRY(check_items("relevant", relevant, n_relevant, n_items));
-    for (int64_t i = 0; i < n_relevant; i++) n_wanted += !rk_sorted_has(masked, n_masked, relevant[i]);
+    for (int64_t i = 0; i < n_relevant; i++) n_wanted += !rk_sorted_contains(masked, n_masked, relevant[i]);
     size_t n, n_kept = (size_t)(most < n_items ? most : n_items);
     RK_AUTOFREE uint64_t *best = NULL;
     RK_TRY(rk_alloc(2 * n_kept + 1, sizeof *best, &best));

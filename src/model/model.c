@@ -24,7 +24,7 @@ rk_status rk_model_metrics(void *context, bool binary, int64_t n, const rk_metri
                            const int64_t *groups, rk_metric_totals *out) {
     rk_model *model = context;
     rk_status status = model->engine->metrics(model, binary, n, samples, groups, out);
-    return rk_comm_agree(rk_model_trainers(model), status);
+    return rk_comm_agree_on_status(rk_model_trainers(model), status);
 }
 
 rk_status rk_model_ranking_positions(rk_model *model, const rk_ranking_positions *args) {

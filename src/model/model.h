@@ -44,8 +44,9 @@ typedef struct rk_model_options {
                              error; its loss is NaN */
     int64_t staleness; /* 0: a step sees every update before it; more: rows are updated beside the next step's
                           dense part */
-    int64_t n_micro_batches;         /* that a batch is cut into (rk_graph_split); 0: as many as trainers */
-    const rk_model_cluster *cluster; /* NULL: one process */
+    int64_t
+        n_micro_batches; /* that a batch is cut into (rk_graph_set_micro_batches); 0: as many as trainers */
+    const rk_model_cluster *cluster;          /* NULL: one process */
     const rk_planner_constraint *constraints; /* [n_constraints] of the run file: each names a table that
                                                  there is, in one process too */
     int32_t n_constraints;

@@ -203,7 +203,8 @@ static rk_status graph_status(const rk_model_options *options, rk_status status)
 static rk_status finish_graph(rk_model *model, const rk_model_options *options) {
     RK_TRY(rk_model_join_tasks(model, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
     model->loss->mark_outputs(model);
-    rk_graph_split(model->graph, model->ranks->n_micro_batches, rk_ranks_local_part(model->ranks));
+    rk_graph_set_micro_batches(model->graph, model->ranks->n_micro_batches,
+                               rk_ranks_local_part(model->ranks));
     return graph_status(options, rk_graph_finish(model->graph, model->max_here, options->training));
 }
 
@@ -393,7 +394,8 @@ static rk_status new_model(rk_model **out) {
     return RK_OK;
 }
 
-rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_collection_config *collection) {
+rk_status rk_model_build_graph_only(const rk_model_options *options, rk_model **out,
+                                    rk_collection_config *collection) {
     RK_TRY(new_model(out));
     RK_TRY(outline(*out, options, collection));
     return graph_status(options, rk_graph_status((*out)->graph));

@@ -282,7 +282,7 @@ static rk_status check_activation(const char *name, const rk_yaml *yaml) {
     for (int i = 0; i < N && name; i++)
         if (strcmp(name, activations[i]) == 0) name = NULL;
     if (!name) return RK_OK;
-    const char *nearest = rk_nearest(name, activations, N);
+    const char *nearest = rk_nearest_name(name, activations, N);
     rk_yaml_error(yaml, find_key_node(yaml, "activation"), "unknown activation '%s'", name);
     if (nearest) return rk_error_hint(RK_CONFIG, "did you mean '%s'?", nearest);
     return rk_error_hint(RK_CONFIG, "it is one of relu, gelu, sigmoid, tanh, none");

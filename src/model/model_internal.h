@@ -151,7 +151,8 @@ rk_status rk_model_join_tasks(rk_model *model, bool learns_weights);
 
 /* The model's graph before tasks join it and it is finished, and the config of its tables, without their
  * memory. Both are the caller's, whatever happens. */
-rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_collection_config *collection);
+rk_status rk_model_build_graph_only(const rk_model_options *options, rk_model **out,
+                                    rk_collection_config *collection);
 
 /* A batch on its way (step/local_batch.c): whether it is one of this model's; the lengths of the sequences of
  * a block, into the graph's input; likewise, of samples of a batch, `out` being of the first of them. */

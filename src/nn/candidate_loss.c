@@ -46,7 +46,7 @@ static size_t count_groups(const rk_candidate_loss *l) {
 
 /* The first block of n samples that is in the micro-batch or in one after it. */
 static size_t block_partition(int64_t n, int32_t n_micro_batches, int32_t micro_batch) {
-    return rk_blocks((size_t)n, ROWS) * (size_t)micro_batch / (size_t)n_micro_batches;
+    return rk_block_count((size_t)n, ROWS) * (size_t)micro_batch / (size_t)n_micro_batches;
 }
 
 int64_t rk_candidate_loss_split(int64_t n, int32_t n_micro_batches, int32_t micro_batch) {
@@ -90,8 +90,9 @@ rk_status rk_candidate_loss_create(const rk_candidate_loss_config *config, rk_ca
     l->n_cols = (n + RK_LANES - 1) / RK_LANES * RK_LANES;
     if (config->n_micro_batches == 0) l->config.n_micro_batches = 1;
     if (config->n_here == 0) l->config.n_here = l->config.n_micro_batches;
-    size_t blocks = rk_blocks(rk_blocks((size_t)config->max_n, ROWS), (size_t)l->config.n_micro_batches),
-           groups = rk_blocks(MAX_GROUPS, (size_t)l->config.n_micro_batches);
+    size_t blocks =
+               rk_block_count(rk_block_count((size_t)config->max_n, ROWS), (size_t)l->config.n_micro_batches),
+           groups = rk_block_count(MAX_GROUPS, (size_t)l->config.n_micro_batches);
     l->a_micro_batch = blocks < groups ? blocks : groups;
     rk_status status = reserve_memory(l);
     if (status == RK_OK)
@@ -248,11 +249,11 @@ rk_status rk_candidate_loss_run(rk_candidate_loss *l, const rk_candidate_loss_ar
     l->n_candidates = args->n + l->config.n_sampled - l->first;
     l->failure = (rk_failure)RK_FAILURE_INIT;
     for (int32_t here = 0; here < l->config.n_here; here++) assign_blocks(l, here);
-    rk_parallel_for(rk_blocks((size_t)l->n_cols, TILE), transpose_tile, l);
+    rk_parallel_for(rk_block_count((size_t)l->n_cols, TILE), transpose_tile, l);
     RK_TRY(rk_packed_matrix_set(l->matrix, l->candidates, true));
     rk_parallel_for(count_groups(l), run_group, l);
     RK_TRY(rk_failure_status(&l->failure));
-    rk_parallel_for(rk_blocks((size_t)(args->n + l->config.n_sampled), TILE), sum_tile, l);
+    rk_parallel_for(rk_block_count((size_t)(args->n + l->config.n_sampled), TILE), sum_tile, l);
     for (int32_t here = 0; here < l->config.n_here; here++) {
         out[here] = 0;
         for (size_t g = 0; g < l->a_micro_batch; g++)

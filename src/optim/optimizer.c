@@ -23,8 +23,8 @@ rk_status rk_optimizer_from_name(const char *name, rk_optimizer_kind *out) {
             *out = (rk_optimizer_kind)i;
             return RK_OK;
         }
-    return rk_hint_nearest(rk_error(RK_NOT_FOUND, "unknown optimizer '%s'", name), name, names, sizeof *names,
-                           0, RK_OPTIMIZER_COUNT);
+    return rk_hint_nearest_name(rk_error(RK_NOT_FOUND, "unknown optimizer '%s'", name), name, names,
+                                sizeof *names, 0, RK_OPTIMIZER_COUNT);
 }
 
 static const size_t first_size = RK_SIZE_WITH(rk_optimizer, schedule);
@@ -61,9 +61,9 @@ rk_status rk_optimizer_init_sized(rk_optimizer *optimizer, size_t struct_size, r
 
 rk_status rk_optimizer_copy_in(const rk_optimizer *optimizer, rk_optimizer *out) {
     rk_optimizer o = {0}, told = {0};
-    RK_TRY(rk_options_take(&told, sizeof told, optimizer, first_size, "rk_optimizer"));
+    RK_TRY(rk_options_copy_in(&told, sizeof told, optimizer, first_size, "rk_optimizer"));
     RK_TRY(rk_optimizer_init(&o, told.kind));
-    RK_TRY(rk_options_take(&o, sizeof o, optimizer, first_size, "rk_optimizer"));
+    RK_TRY(rk_options_copy_in(&o, sizeof o, optimizer, first_size, "rk_optimizer"));
     *out = o;
     return RK_OK;
 }

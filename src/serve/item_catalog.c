@@ -32,7 +32,7 @@ rk_status rk_recommendable_make(const rk_predictor *p, const rk_recommend_option
             "with --with-known does without it");
     RK_TRY(status);
     RK_TRY(rk_item_choice_make(p, o, r->known, &r->items));
-    if (!o->with_known) RK_TRY(rk_known_pairs(c, "test", &r->left_out));
+    if (!o->with_known) RK_TRY(rk_load_known_pairs(c, "test", &r->left_out));
     return collect_excluded_pairs(r);
 }
 
@@ -207,7 +207,7 @@ rk_status rk_item_catalog_retrieve(const rk_item_catalog *c, rk_session *s, cons
                                    const struct ArrowArray *columns, const rk_item_search *search,
                                    int64_t *items, float *scores) {
     rk_item_search o = RK_ITEM_SEARCH_INIT;
-    RK_TRY(rk_options_take(&o, sizeof o, search, RK_SIZE_WITH(rk_item_search, n_only), "rk_item_search"));
+    RK_TRY(rk_options_copy_in(&o, sizeof o, search, RK_SIZE_WITH(rk_item_search, n_only), "rk_item_search"));
     RK_FAIL_IF(o.k < 1, RK_INVALID_ARGUMENT, "k must be 1 or more, not %d", o.k);
     rk_threads_before before = rk_session_begin(s);
     RK_TRY(rk_session_end(before, retrieve_items(c, s, schema, columns, &o)));

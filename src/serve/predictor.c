@@ -18,20 +18,20 @@
 rk_status rk_predictor_check_same(const rk_predictor *p, const char *text) {
     char *first;
     RK_TRY(rk_strdup(text, &first));
-    rk_status status = rk_comm_share_text(p->comm, &first);
+    rk_status status = rk_comm_broadcast_text(p->comm, &first);
     if (status == RK_OK && strcmp(first, text) != 0) {
         status = rk_error(RK_INVALID_ARGUMENT, "this rank was asked for '%s', but the first rank for '%s'",
                           text, first);
         status = rk_error_hint(status, "start all ranks with the same arguments");
     }
     rk_free(first);
-    return rk_comm_agree(p->comm, status);
+    return rk_comm_agree_on_status(p->comm, status);
 }
 
 static rk_status find_model_directory(rk_predictor *p, const char *path) {
     RK_TRY(rk_predictor_check_same(p, path));
-    if (rk_comm_agree(p->comm, rk_is_export(path) ? RK_OK : RK_NOT_FOUND) == RK_OK)
-        return rk_comm_agree(p->comm, rk_strdup(path, &p->path));
+    if (rk_comm_agree_on_status(p->comm, rk_is_export(path) ? RK_OK : RK_NOT_FOUND) == RK_OK)
+        return rk_comm_agree_on_status(p->comm, rk_strdup(path, &p->path));
     return rk_checkpoint_find_over(p->comm, path, true, &p->path);
 }
 
@@ -58,7 +58,7 @@ static rk_status choose_device(const rk_predictor *p, const char *wanted, const 
     bool cuda = wanted ? strcmp(wanted, "cuda") == 0 : c->device.kind == RK_DEVICE_CUDA;
     *out = cuda ? &c->model_device : NULL;
     if (!cuda) return RK_OK;
-    rk_status status = rk_comm_agree(p->comm, try_device(c->model_device.number));
+    rk_status status = rk_comm_agree_on_status(p->comm, try_device(c->model_device.number));
     if (wanted || status == RK_OK) return status;
     warn_of_processors(p);
     *out = NULL;
@@ -75,19 +75,19 @@ static rk_status read_model(rk_predictor *p, const char *device) {
     cluster.request.roles.n_trainers = rk_comm_size(p->comm);
     const rk_model_cluster *over = rk_comm_size(p->comm) > 1 ? &cluster : NULL;
     RK_TRY(choose_device(p, device, &on));
-    rk_status status =
-        rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, on, over, p->rows, &p->reading, &p->model));
+    rk_status status = rk_comm_agree_on_status(
+        p->comm, rk_checkpoint_model(p->path, c, on, over, p->rows, &p->reading, &p->model));
     if (status == RK_OK || !on || device || status == RK_PEER_LOST) return status;
     warn_of_processors(p); /* a GPU that others use may have no room */
     rk_model_free(p->model);
     p->model = NULL;
-    return rk_comm_agree(p->comm,
-                         rk_checkpoint_model(p->path, c, NULL, over, p->rows, &p->reading, &p->model));
+    return rk_comm_agree_on_status(
+        p->comm, rk_checkpoint_model(p->path, c, NULL, over, p->rows, &p->reading, &p->model));
 }
 
 static rk_status load_model(rk_predictor *p, const char *device) {
     RK_TRY(read_model(p, device));
-    return rk_comm_agree(p->comm, rk_model_freeze(p->model));
+    return rk_comm_agree_on_status(p->comm, rk_model_freeze(p->model));
 }
 
 static rk_status load_config(rk_predictor *p, const rk_predictor_options *o) {
@@ -98,16 +98,16 @@ static rk_status load_config(rk_predictor *p, const rk_predictor_options *o) {
 }
 
 static rk_status load_predictor(rk_predictor *p, const rk_predictor_options *o) {
-    RK_TRY(rk_comm_agree(p->comm, load_config(p, o)));
+    RK_TRY(rk_comm_agree_on_status(p->comm, load_config(p, o)));
     return load_model(p, o->device);
 }
 
 /* Whether a run that trains beside has removed the checkpoint while it was read, or an export was replaced;
  * the same on all ranks. */
 static bool has_model_changed(const rk_predictor *p, rk_file_identity before) {
-    rk_file_identity now = rk_file_identify(p->path);
+    rk_file_identity now = rk_file_read_identity(p->path);
     bool same = now.inode && now.device == before.device && now.inode == before.inode;
-    return rk_comm_agree(p->comm, rk_predictor_is_first(p) && !same ? RK_BUSY : RK_OK) == RK_BUSY;
+    return rk_comm_agree_on_status(p->comm, rk_predictor_is_first(p) && !same ? RK_BUSY : RK_OK) == RK_BUSY;
 }
 
 static void release_model(rk_predictor *p) {
@@ -123,7 +123,7 @@ static rk_status find_and_load(rk_predictor *p, const char *path, const rk_predi
     enum { TRIES = 100 };
     for (int i = 0;; i++) {
         RK_TRY(find_model_directory(p, path));
-        rk_file_identity before = rk_file_identify(p->path);
+        rk_file_identity before = rk_file_read_identity(p->path);
         rk_status status = load_predictor(p, o);
         if (status == RK_PEER_LOST || i == TRIES || !has_model_changed(p, before)) return status;
         release_model(p);
@@ -132,8 +132,8 @@ static rk_status find_and_load(rk_predictor *p, const char *path, const rk_predi
 
 rk_status rk_predictor_open(const char *path, const rk_predictor_options *options, rk_predictor **out) {
     rk_predictor_options o = RK_PREDICTOR_OPTIONS_INIT;
-    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_predictor_options, comm),
-                           "rk_predictor_options"));
+    RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_predictor_options, comm),
+                              "rk_predictor_options"));
     RK_FAIL_IF((unsigned)o.rows > RK_EXPORT_ROWS_INT4, RK_INVALID_ARGUMENT, "invalid format of rows: %d",
                (int)o.rows);
     RK_FAIL_IF((unsigned)o.rows_in > RK_ROWS_IN_MEMORY, RK_INVALID_ARGUMENT, "invalid place of rows: %d",
@@ -296,11 +296,11 @@ static rk_status predict_file(rk_predictor *p, const char *path, rk_prediction_c
     rk_data_section section; /* the rows behind one that is left out would have wrong numbers */
     rk_predictor_take_all_rows(p, path, &section);
     RK_TRY(rk_predictor_check_same(p, path));
-    RK_TRY(rk_comm_agree(p->comm, open_section(p, &section, path, true, &dataset)));
+    RK_TRY(rk_comm_agree_on_status(p->comm, open_section(p, &section, path, true, &dataset)));
     rk_status status;
     while ((status = rk_dataset_next(dataset, &batch)) == RK_OK)
-        if ((status = rk_comm_agree(p->comm, predict_batch(p, batch, &predictions, &capacity, row, user))) !=
-            RK_OK)
+        if ((status = rk_comm_agree_on_status(
+                 p->comm, predict_batch(p, batch, &predictions, &capacity, row, user))) != RK_OK)
             break;
     rk_free(predictions);
     rk_dataset_free(dataset);
@@ -328,7 +328,7 @@ rk_status rk_predictor_evaluate(rk_predictor *p, const char *split, const rk_met
                                 int32_t *n_metrics, int64_t *n_rows) {
     rk_dataset *dataset;
     RK_TRY(rk_predictor_check_same(p, split));
-    RK_TRY(rk_comm_agree(p->comm, rk_predictor_open_data(p, split, false, &dataset)));
+    RK_TRY(rk_comm_agree_on_status(p->comm, rk_predictor_open_data(p, split, false, &dataset)));
     rk_evaluation evaluation;
     rk_batch_source source;
     rk_batch_source_init(&source, dataset, NULL, split, true);
@@ -359,7 +359,7 @@ rk_status rk_predictor_rankings(rk_predictor *p, const char *split, const char *
     RK_FAIL_IF(!rk_predictor_retrieves(p), RK_UNSUPPORTED, "only a two_tower ranks items");
     RK_GOTO(find_rankings(names, n, &wanted));
     RK_GOTO(rk_predictor_check_same(p, split));
-    RK_GOTO(rk_comm_agree(p->comm, rk_predictor_open_data(p, split, true, &dataset)));
+    RK_GOTO(rk_comm_agree_on_status(p->comm, rk_predictor_open_data(p, split, true, &dataset)));
     rk_more_rankings more = {wanted, n, values};
     RK_ON_POOL(p->pool,
                status = rk_evaluate_rankings(p->config, p->model, dataset, split, &more, &evaluation));

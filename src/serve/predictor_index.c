@@ -43,7 +43,7 @@ static rk_status open_readers(indexing *g) {
     chosen.items = o->items;
     RK_TRY(rk_config_interactions(c, &g->known));
     RK_TRY(rk_item_choice_make(g->predictor, &chosen, g->known, &g->items));
-    if (!o->with_known) RK_TRY(rk_known_pairs(c, "test", &g->left_out));
+    if (!o->with_known) RK_TRY(rk_load_known_pairs(c, "test", &g->left_out));
     RK_TRY(rk_alloc((size_t)(g->items.n * g->dim), sizeof *g->item_vectors, &g->item_vectors));
     return rk_user_rows_open(g->predictor, o->users ? o->users : "train", g->known, &g->users);
 }
@@ -51,7 +51,7 @@ static rk_status open_readers(indexing *g) {
 static rk_status read_items(indexing *g) {
     RK_AUTO(rk_item_reader_release) rk_item_reader reader = {0};
     rk_status status = rk_item_reader_init(g->predictor->model, &g->items, &reader);
-    RK_TRY(rk_comm_agree(g->predictor->comm, status));
+    RK_TRY(rk_comm_agree_on_status(g->predictor->comm, status));
     return rk_item_reader_rows(&reader, 0, g->items.n, g->item_vectors);
 }
 
@@ -67,7 +67,7 @@ static rk_status next_users(indexing *g, rk_batch_with_texts *batch) {
 static rk_status read_users(indexing *g) {
     rk_batch_with_texts batch;
     while (g->n < MOST_USERS) {
-        rk_status status = rk_comm_agree(g->predictor->comm, next_users(g, &batch));
+        rk_status status = rk_comm_agree_on_status(g->predictor->comm, next_users(g, &batch));
         if (status == RK_END) break;
         RK_TRY(status);
         RK_TRY(rk_model_user_vectors(g->predictor->model, batch.batch, g->vectors + g->n * g->dim));
@@ -81,8 +81,8 @@ static rk_status build_index(indexing *g, rk_index_recall *result) {
     const rk_predictor_index_options *o = g->options;
     rk_index_options layout = RK_INDEX_OPTIONS_INIT;
     const rk_ids excluded = {.offsets = g->excluded.begins, .ids = g->excluded.ids};
-    RK_TRY(rk_options_take(&layout, sizeof layout, o->index, RK_SIZE_WITH(rk_index_options, pool),
-                           "rk_index_options"));
+    RK_TRY(rk_options_copy_in(&layout, sizeof layout, o->index, RK_SIZE_WITH(rk_index_options, pool),
+                              "rk_index_options"));
     if (!layout.pool) layout.pool = g->predictor->pool;
     RK_TRY(rk_index_build(g->item_vectors, g->items.ids, g->items.n, (int32_t)g->dim, &layout, &g->index));
     return rk_index_tune(g->index, g->vectors, g->n, o->k ? o->k : 100, o->recall > 0 ? o->recall : .95,
@@ -95,10 +95,10 @@ static rk_status make_index(rk_predictor *p, const rk_predictor_index_options *o
     RK_FAIL_IF(!rk_predictor_retrieves(p), RK_UNSUPPORTED,
                "only a two_tower has vectors of items to make an index of");
     g.dim = rk_model_vector_dim(p->model);
-    RK_TRY(rk_comm_agree(p->comm, open_readers(&g)));
+    RK_TRY(rk_comm_agree_on_status(p->comm, open_readers(&g)));
     RK_TRY(read_items(&g));
     RK_TRY(read_users(&g));
-    RK_TRY(rk_comm_agree(p->comm, build_index(&g, result)));
+    RK_TRY(rk_comm_agree_on_status(p->comm, build_index(&g, result)));
     *out = g.index;
     g.index = NULL;
     return RK_OK;
@@ -108,8 +108,8 @@ rk_status rk_predictor_index(rk_predictor *p, const rk_predictor_index_options *
                              rk_index_recall *result) {
     rk_predictor_index_options o = RK_PREDICTOR_INDEX_OPTIONS_INIT;
     rk_status status;
-    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_predictor_index_options, with_known),
-                           "rk_predictor_index_options"));
+    RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_predictor_index_options, with_known),
+                              "rk_predictor_index_options"));
     RK_ON_POOL(p->pool, status = make_index(p, &o, out, result));
     return status;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "data/transform/joined_rows.h"
-#include "format/json_text.h"
+#include "format/json_writer.h"
 #include "format/text/csv.h"
 #include "serve/recommend_internal.h"
 
@@ -12,14 +12,14 @@ rk_status rk_ranked_output_open(const char *path, rk_recommend_format format, co
     *out = (rk_ranked_output){.format = format, .key = key};
     RK_FAIL_IF(format != RK_RECOMMEND_CSV && format != RK_RECOMMEND_JSONL, RK_INVALID_ARGUMENT,
                "there is no format %d of recommendations", (int)format);
-    RK_TRY(rk_sink_open(path ? path : "-", &out->sink));
+    RK_TRY(rk_byte_sink_open(path ? path : "-", &out->sink));
     if (format == RK_RECOMMEND_CSV) rk_buffer_printf(&out->line, "%s,rank,%s,score\n", key, columns);
     return out->line.status;
 }
 
 static void write_score(rk_buffer *line, float score) {
     char scratch[RK_VALUE_BYTES];
-    rk_span text = rk_f32_text(score, scratch);
+    rk_span text = rk_format_f32(score, scratch);
     rk_buffer_append(line, text.data, text.n_bytes);
 }
 
@@ -41,7 +41,7 @@ static rk_status write_json_text(rk_buffer *line, rk_span text) {
     rk_buffer_append(&ended, text.data, text.n_bytes);
     rk_buffer_u8(&ended, 0);
     rk_status status = ended.status;
-    if (status == RK_OK) status = rk_json_text_string(line, ended.data);
+    if (status == RK_OK) status = rk_json_write_string(line, ended.data);
     rk_buffer_release(&ended);
     return status == RK_INVALID_ARGUMENT ? rk_error_hint(RK_BAD_DATA, "write csv, which takes any bytes")
                                          : status;
@@ -72,7 +72,7 @@ static rk_status write_json_line(rk_buffer *line, const char *key, const rk_rank
 
 static rk_status flush_lines(rk_ranked_output *o) {
     RK_TRY(o->line.status);
-    RK_TRY(rk_sink_write(o->sink, o->line.data, o->line.n_bytes));
+    RK_TRY(rk_byte_sink_write(o->sink, o->line.data, o->line.n_bytes));
     rk_buffer_clear(&o->line);
     return RK_OK;
 }
@@ -96,11 +96,11 @@ rk_status rk_ranked_output_write(rk_ranked_output *o, const rk_ranked *ranked) {
 rk_status rk_ranked_output_commit(rk_ranked_output *o) {
     if (!o->sink) return RK_OK;
     RK_TRY(flush_lines(o));
-    return rk_sink_commit(o->sink);
+    return rk_byte_sink_commit(o->sink);
 }
 
 void rk_ranked_output_release(rk_ranked_output *o) {
-    rk_sink_free(o->sink);
+    rk_byte_sink_free(o->sink);
     rk_buffer_release(&o->line);
     *o = (rk_ranked_output){0};
 }

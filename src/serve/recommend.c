@@ -43,7 +43,7 @@ static void release_recommending(recommending *r) {
 static rk_status lay_out_items(recommending *r) {
     RK_AUTO(rk_item_reader_release) rk_item_reader reader = {0};
     rk_status status = rk_item_reader_init(r->predictor->model, &r->from.items, &reader);
-    RK_TRY(rk_comm_agree(r->predictor->comm, status));
+    RK_TRY(rk_comm_agree_on_status(r->predictor->comm, status));
     return rk_item_matrix_create(r->from.items.n, r->dim, rk_item_reader_rows, &reader, &r->matrix);
 }
 
@@ -81,13 +81,13 @@ static rk_status gather_values(const recommending *r, void *values, size_t bytes
     int32_t n_ranks = rk_comm_size(comm);
     int64_t n = r->batch->batch->n, first = rk_first_scored_user(n, rk_comm_rank(comm), n_ranks),
             end = rk_first_scored_user(n, rk_comm_rank(comm) + 1, n_ranks);
-    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_VALUES, (char *)values + (size_t)first * bytes,
-                          (size_t)(end - first) * bytes, &all_to_all));
+    RK_TRY(rk_comm_all_gather(comm, RK_CHANNEL_VALUES, (char *)values + (size_t)first * bytes,
+                              (size_t)(end - first) * bytes, &all_to_all));
     for (int32_t rank = 0; rank < n_ranks; rank++) {
         first = rk_first_scored_user(n, rank, n_ranks);
         end = rk_first_scored_user(n, rank + 1, n_ranks);
-        RK_TRY(rk_all_to_all_copy(all_to_all, rank, (size_t)(end - first) * bytes,
-                                  (char *)values + (size_t)first * bytes));
+        RK_TRY(rk_all_to_all_copy_message(all_to_all, rank, (size_t)(end - first) * bytes,
+                                          (char *)values + (size_t)first * bytes));
     }
     return RK_OK;
 }
@@ -109,7 +109,7 @@ static rk_status rank_batch(recommending *r) {
     int64_t first = rk_first_scored_user(n, rk_comm_rank(comm), rk_comm_size(comm)),
             end = rk_first_scored_user(n, rk_comm_rank(comm) + 1, rk_comm_size(comm));
     rk_status status = r->by_index.index ? rank_by_index(r, first, end) : rk_score_items(&scores, first, end);
-    RK_TRY(rk_comm_agree(comm, status));
+    RK_TRY(rk_comm_agree_on_status(comm, status));
     RK_TRY(gather_values(r, r->places, (size_t)r->k * sizeof *r->places));
     return gather_values(r, r->scores, (size_t)r->k * sizeof *r->scores);
 }
@@ -144,14 +144,14 @@ static rk_status answer_all_users(recommending *r, int64_t *n_users) {
     rk_status status;
     int64_t n = 0;
     r->batch = &batch;
-    while ((status = rk_comm_agree(comm, next_batch(r, &batch))) == RK_OK) {
+    while ((status = rk_comm_agree_on_status(comm, next_batch(r, &batch))) == RK_OK) {
         RK_TRY(rk_model_user_vectors(r->predictor->model, batch.batch, r->vectors));
         RK_TRY(rank_batch(r));
-        RK_TRY(rk_comm_agree(comm, write_batch(r)));
+        RK_TRY(rk_comm_agree_on_status(comm, write_batch(r)));
         n += batch.batch->n;
     }
     if (status != RK_END) return status;
-    RK_TRY(rk_comm_agree(comm, rk_ranked_output_commit(&r->output)));
+    RK_TRY(rk_comm_agree_on_status(comm, rk_ranked_output_commit(&r->output)));
     if (n_users) *n_users = n;
     return RK_OK;
 }
@@ -178,10 +178,10 @@ static rk_status recommend_items(rk_predictor *p, const rk_recommend_options *o,
     RK_AUTO(release_recommending) recommending r = {.predictor = p, .options = o};
     RK_TRY(rk_recommend_check_model(p));
     RK_TRY(rk_recommend_check_same(p, o));
-    RK_TRY(rk_comm_agree(p->comm, open_recommending(&r)));
+    RK_TRY(rk_comm_agree_on_status(p->comm, open_recommending(&r)));
     if (o->index)
-        RK_TRY(rk_comm_agree(p->comm,
-                             rk_index_ranking_open(o->index, p->model, r.from.items.n_ids, &r.by_index)));
+        RK_TRY(rk_comm_agree_on_status(
+            p->comm, rk_index_ranking_open(o->index, p->model, r.from.items.n_ids, &r.by_index)));
     else
         RK_TRY(lay_out_items(&r));
     RK_TRY(answer_all_users(&r, n_users));
@@ -190,8 +190,8 @@ static rk_status recommend_items(rk_predictor *p, const rk_recommend_options *o,
 }
 
 rk_status rk_recommend_options_take(rk_recommend_options *out, const rk_recommend_options *options) {
-    return rk_options_take(out, sizeof *out, options, RK_SIZE_WITH(rk_recommend_options, output),
-                           "rk_recommend_options");
+    return rk_options_copy_in(out, sizeof *out, options, RK_SIZE_WITH(rk_recommend_options, output),
+                              "rk_recommend_options");
 }
 
 rk_status rk_predictor_recommend(rk_predictor *p, const rk_recommend_options *options, int64_t *n_users) {

@@ -71,7 +71,7 @@ static rk_status measure_recall(rk_index_ranking *r, const rk_index_search_call 
         rk_id_set found;
         RK_TRY(rk_id_set_create(call->ids + q * call->k, call->k, &found));
         for (int64_t i = q * call->k; i < (q + 1) * call->k && r->best[i] >= 0; i++, r->n_best++)
-            r->n_found += rk_sorted_has(found.ids, found.n, r->best[i]);
+            r->n_found += rk_sorted_contains(found.ids, found.n, r->best[i]);
         rk_id_set_release(&found);
     }
     r->n_measured += n;

@@ -141,7 +141,7 @@ typedef struct rk_ranked {
 } rk_ranked;
 /* Answers on their way to a file. */
 typedef struct rk_ranked_output {
-    rk_sink *sink; /* NULL: another rank writes */
+    rk_byte_sink *sink; /* NULL: another rank writes */
     rk_recommend_format format;
     const char *key; /* what an answer is of: "user" */
     rk_buffer line;

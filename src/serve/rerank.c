@@ -116,9 +116,9 @@ static rk_status read_all_candidates(reranking *r) {
     rk_comm *comm = r->predictor->comm;
     rk_batch_with_texts batch;
     rk_status status;
-    while ((status = rk_comm_agree(comm, next_batch(r, &batch))) == RK_OK) {
+    while ((status = rk_comm_agree_on_status(comm, next_batch(r, &batch))) == RK_OK) {
         RK_TRY(rk_model_predict(r->predictor->model, batch.batch, r->predictions));
-        RK_TRY(rk_comm_agree(comm, add_batch(r, &batch)));
+        RK_TRY(rk_comm_agree_on_status(comm, add_batch(r, &batch)));
     }
     return status == RK_END ? RK_OK : status;
 }
@@ -195,9 +195,9 @@ static rk_status rerank_candidates(rk_predictor *p, const char *candidates, cons
                                    int64_t *n) {
     RK_AUTO(release_reranking) reranking r = {.predictor = p, .options = o};
     RK_TRY(rk_predictor_check_same(p, candidates));
-    RK_TRY(rk_comm_agree(p->comm, open_candidates(&r, candidates)));
+    RK_TRY(rk_comm_agree_on_status(p->comm, open_candidates(&r, candidates)));
     RK_TRY(read_all_candidates(&r));
-    RK_TRY(rk_comm_agree(p->comm, write_groups(&r)));
+    RK_TRY(rk_comm_agree_on_status(p->comm, write_groups(&r)));
     if (n) *n = (int64_t)r.n_groups;
     return RK_OK;
 }
@@ -205,8 +205,8 @@ static rk_status rerank_candidates(rk_predictor *p, const char *candidates, cons
 rk_status rk_predictor_rerank(rk_predictor *p, const char *candidates, const rk_rerank_options *options,
                               int64_t *n_groups) {
     rk_rerank_options o = RK_RERANK_OPTIONS_INIT;
-    RK_TRY(
-        rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_rerank_options, output), "rk_rerank_options"));
+    RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_rerank_options, output),
+                              "rk_rerank_options"));
     rk_status status;
     RK_ON_POOL(p->pool, status = rerank_candidates(p, candidates, &o, n_groups));
     return status;

@@ -9,8 +9,8 @@
 rk_status rk_session_create(const rk_predictor *predictor, const rk_session_options *options,
                             rk_session **out) {
     rk_session_options o = RK_SESSION_OPTIONS_INIT;
-    RK_TRY(
-        rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_session_options, pool), "rk_session_options"));
+    RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_session_options, pool),
+                              "rk_session_options"));
     rk_session *s;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
     s->predictor = predictor;
@@ -64,12 +64,12 @@ static rk_status run_inference(rk_session *s, const rk_batch *batch, const rk_co
 
 rk_threads_before rk_session_begin(rk_session *s) {
     atomic_store(&s->cancel, false);
-    return (rk_threads_before){rk_parallel_set_alone(!s->pool), rk_parallel_use(s->pool)};
+    return (rk_threads_before){rk_parallel_set_serial(!s->pool), rk_parallel_use_pool(s->pool)};
 }
 
 rk_status rk_session_end(rk_threads_before before, rk_status status) {
-    rk_parallel_use(before.pool);
-    rk_parallel_set_alone(before.alone);
+    rk_parallel_use_pool(before.pool);
+    rk_parallel_set_serial(before.alone);
     return status;
 }
 

@@ -40,7 +40,7 @@ static rk_status find_items(rk_predictor *p, const rk_item_choice *items, rk_nam
     RK_GOTO(rk_alloc((size_t)(items->n * v->dim), sizeof *v->values, &v->values));
     for (int64_t i = 0; i < items->n; i++) RK_GOTO(add_name(v, rk_item_choice_name(items, i, scratch)));
 done:
-    RK_TRY(rk_comm_agree(p->comm, status));
+    RK_TRY(rk_comm_agree_on_status(p->comm, status));
     v->n = items->n;
     return rk_item_reader_rows(&reader, 0, v->n, v->values);
 }
@@ -55,7 +55,7 @@ static rk_status next_users(rk_user_rows *users, rk_named_vectors *v, rk_batch_w
 static rk_status find_users(rk_predictor *p, rk_user_rows *users, rk_named_vectors *v) {
     rk_batch_with_texts batch;
     rk_status status;
-    while ((status = rk_comm_agree(p->comm, next_users(users, v, &batch))) == RK_OK) {
+    while ((status = rk_comm_agree_on_status(p->comm, next_users(users, v, &batch))) == RK_OK) {
         RK_TRY(rk_model_user_vectors(p->model, batch.batch, v->values + v->n * v->dim));
         v->n += batch.batch->n;
     }
@@ -98,7 +98,7 @@ static rk_status find_vectors(rk_predictor *p, bool of_items, const rk_recommend
     if (status == RK_OK)
         status = of_items ? rk_item_choice_make(p, o, known, &items)
                           : rk_user_rows_open(p, o->users ? o->users : "train", known, &users);
-    RK_TRY(rk_comm_agree(p->comm, status));
+    RK_TRY(rk_comm_agree_on_status(p->comm, status));
     return of_items ? find_items(p, &items, v) : find_users(p, &users, v);
 }
 
@@ -107,7 +107,7 @@ static rk_status write_vectors(rk_predictor *p, bool of_items, const rk_recommen
     RK_TRY(check_options(p, o));
     RK_TRY(rk_recommend_check_same(p, o));
     RK_TRY(find_vectors(p, of_items, o, &v));
-    RK_TRY(rk_comm_agree(p->comm, rk_predictor_is_first(p) ? write_files(o->output, &v) : RK_OK));
+    RK_TRY(rk_comm_agree_on_status(p->comm, rk_predictor_is_first(p) ? write_files(o->output, &v) : RK_OK));
     if (n) *n = v.n;
     return RK_OK;
 }

@@ -154,17 +154,17 @@ static void test_memory_available(void **state) {
 static void test_nearest(void **state) {
     (void)state;
     static const char *const names[] = {"learning_rate", "epochs", "batch_size", "dim"};
-    assert_string_equal(rk_nearest("learning_rat", names, 4), "learning_rate");
-    assert_string_equal(rk_nearest("epcohs", names, 4), "epochs");
-    assert_string_equal(rk_nearest("dmi", names, 4), "dim");
-    assert_string_equal(rk_nearest("lr", names, 4), "learning_rate"); /* its initials */
-    assert_null(rk_nearest("optimizer", names, 4));
+    assert_string_equal(rk_nearest_name("learning_rat", names, 4), "learning_rate");
+    assert_string_equal(rk_nearest_name("epcohs", names, 4), "epochs");
+    assert_string_equal(rk_nearest_name("dmi", names, 4), "dim");
+    assert_string_equal(rk_nearest_name("lr", names, 4), "learning_rate"); /* its initials */
+    assert_null(rk_nearest_name("optimizer", names, 4));
     static const char *const short_names[] = {"l1", "l2", "rate", "cpu", "cuda"};
-    assert_null(rk_nearest("lr", short_names, 5)); /* one letter off, and of another meaning */
-    assert_null(rk_nearest("name", short_names, 5));
-    assert_string_equal(rk_nearest("gpu", short_names, 5), "cuda"); /* as others call it */
-    assert_string_equal(rk_nearest("batchSize", names, 4), "batch_size");
-    assert_string_equal(rk_nearest("max-epochs", names, 4), "epochs");
+    assert_null(rk_nearest_name("lr", short_names, 5)); /* one letter off, and of another meaning */
+    assert_null(rk_nearest_name("name", short_names, 5));
+    assert_string_equal(rk_nearest_name("gpu", short_names, 5), "cuda"); /* as others call it */
+    assert_string_equal(rk_nearest_name("batchSize", names, 4), "batch_size");
+    assert_string_equal(rk_nearest_name("max-epochs", names, 4), "epochs");
 }
 
 static void test_bf16(void **state) {

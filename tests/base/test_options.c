@@ -25,7 +25,7 @@ typedef struct new_options {
 
 static rk_status take(const void *src, own_options *out) {
     *out = (own_options){sizeof *out, 5, 1};
-    return rk_options_take(out, sizeof *out, src, FIRST, "own_options");
+    return rk_options_copy_in(out, sizeof *out, src, FIRST, "own_options");
 }
 
 /* In memory of exactly its size, so that a sanitizer sees a read beyond it. */

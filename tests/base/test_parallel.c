@@ -98,11 +98,11 @@ static void *meet_in_pool(void *context) {
     rk_pool *pool;
     OK(rk_pool_create(2, &pool));
     assert_int_equal(rk_pool_threads(pool), 2);
-    rk_pool *before = rk_parallel_use(pool);
+    rk_pool *before = rk_parallel_use_pool(pool);
     assert_null(before);
     assert_int_equal(rk_parallel_threads(), 2);
     rk_parallel_for(2, meet, context);
-    assert_ptr_equal(rk_parallel_use(NULL), pool);
+    assert_ptr_equal(rk_parallel_use_pool(NULL), pool);
     rk_pool_free(pool);
     return NULL;
 }
@@ -125,7 +125,7 @@ static void test_pools(void **state) {
 
 /* Two callers share a pool: one has its threads, the other goes on alone. */
 static void *loops_in_pool(void *pool) {
-    rk_parallel_use(pool);
+    rk_parallel_use_pool(pool);
     return loops(NULL);
 }
 
@@ -134,12 +134,12 @@ static void test_shared_pool(void **state) {
     rk_pool *pool;
     pthread_t thread;
     OK(rk_pool_create(3, &pool));
-    rk_pool *before = rk_parallel_use(pool);
+    rk_pool *before = rk_parallel_use_pool(pool);
     pthread_create(&thread, NULL, loops_in_pool, pool);
     loops(NULL);
     pthread_join(thread, NULL);
     for (int i = 0; i < N; i++) assert_int_equal(atomic_exchange(&times_run[i], 0), 400);
-    rk_parallel_use(before);
+    rk_parallel_use_pool(before);
     rk_pool_free(pool);
     rk_pool_free(NULL);
 }
@@ -152,7 +152,7 @@ static void test_pool_after_fork(void **state) {
 #endif
     rk_pool *pool;
     OK(rk_pool_create(3, &pool));
-    rk_pool *before = rk_parallel_use(pool);
+    rk_pool *before = rk_parallel_use_pool(pool);
     rk_parallel_for(N, count, NULL);
     for (int i = 0; i < N; i++) atomic_store(&times_run[i], 0);
     pid_t child = fork();
@@ -166,7 +166,7 @@ static void test_pool_after_fork(void **state) {
     int status;
     waitpid(child, &status, 0);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    rk_parallel_use(before);
+    rk_parallel_use_pool(before);
     rk_pool_free(pool);
 }
 
@@ -174,10 +174,10 @@ static void test_alone(void **state) {
     (void)state;
     OK(rk_parallel_set_threads(3));
     pthread_t self = pthread_self();
-    assert_false(rk_parallel_set_alone(true));
+    assert_false(rk_parallel_set_serial(true));
     rk_parallel_for(20, is_self, &self);
-    assert_true(rk_parallel_set_alone(true));
-    assert_true(rk_parallel_set_alone(false));
+    assert_true(rk_parallel_set_serial(true));
+    assert_true(rk_parallel_set_serial(false));
     assert_false(bad_thread);
 }
 

@@ -165,11 +165,11 @@ static rk_status collective(rk_comm *comm) {
     float values[2] = {1, (float)comm->rank};
     RK_GOTO(rk_comm_all_reduce_f32(comm, values, 2));
     EXPECT(values[0] == (float)comm->size && values[1] == (float)(comm->size * (comm->size - 1) / 2));
-    RK_GOTO(rk_comm_agree(comm, RK_OK));
-    status = rk_comm_agree(comm, comm->rank == 1 ? rk_error(RK_BAD_DATA, "no such row") : RK_OK);
+    RK_GOTO(rk_comm_agree_on_status(comm, RK_OK));
+    status = rk_comm_agree_on_status(comm, comm->rank == 1 ? rk_error(RK_BAD_DATA, "no such row") : RK_OK);
     EXPECT(status == RK_BAD_DATA && strcmp(rk_last_error(), "rank 1: no such row") == 0);
     if (comm->rank == 0) RK_GOTO(rk_strdup("of the first", &text));
-    RK_GOTO(rk_comm_share_text(comm, &text));
+    RK_GOTO(rk_comm_broadcast_text(comm, &text));
     EXPECT(text && strcmp(text, "of the first") == 0);
     RK_GOTO(use_members(comm));
     EXPECT(strncmp(rk_comm_describe(comm), "functions of the caller's, rank ", 32) == 0);
@@ -246,7 +246,7 @@ static void waits_for_something_else(thread_rank *t) {
     rk_all_to_all *e = NULL;
     keep(t, open_rank(t, 0.2, &comm));
     if (comm && t->rank == 1) {
-        keep(t, rk_comm_gather(comm, RK_CHANNEL_VALUES, "x", 1, &e));
+        keep(t, rk_comm_all_gather(comm, RK_CHANNEL_VALUES, "x", 1, &e));
         rk_all_to_all_free(e);
     }
     if (comm && t->rank == 0) keep(t, rk_comm_barrier(comm));

@@ -104,8 +104,9 @@ static void test_buffers_are_used_again(void **state) {
 }
 
 static void test_agree_and_members(void **state) {
-    OK(rk_comm_agree(*state, RK_OK));
-    FAILS(rk_comm_agree(*state, rk_error(RK_BAD_DATA, "'x' is no number")), RK_BAD_DATA, "'x' is no number");
+    OK(rk_comm_agree_on_status(*state, RK_OK));
+    FAILS(rk_comm_agree_on_status(*state, rk_error(RK_BAD_DATA, "'x' is no number")), RK_BAD_DATA,
+          "'x' is no number");
     rk_comm *members;
     OK(rk_comm_create_group(*state, &(int32_t){0}, 1, &members));
     OK(rk_comm_barrier(members));

@@ -27,15 +27,15 @@ static int teardown(void **state) {
 /* A file of `begin`, then `times` times the text. */
 static void write_file(const char *name, const char *begin, const char *text, int64_t times, char path[256]) {
     snprintf(path, 256, "%s/%s", directory, name);
-    rk_sink *sink;
+    rk_byte_sink *sink;
     rk_buffer block = {0};
     for (int i = 0; i < 1024; i++) rk_buffer_text(&block, text);
     OK(block.status);
-    OK(rk_sink_open(path, &sink));
-    OK(rk_sink_write(sink, begin, strlen(begin)));
-    for (int64_t i = 0; i < times / 1024; i++) OK(rk_sink_write(sink, block.data, block.n_bytes));
-    OK(rk_sink_commit(sink));
-    rk_sink_free(sink);
+    OK(rk_byte_sink_open(path, &sink));
+    OK(rk_byte_sink_write(sink, begin, strlen(begin)));
+    for (int64_t i = 0; i < times / 1024; i++) OK(rk_byte_sink_write(sink, block.data, block.n_bytes));
+    OK(rk_byte_sink_commit(sink));
+    rk_byte_sink_free(sink);
     rk_buffer_release(&block);
 }
 

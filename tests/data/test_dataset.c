@@ -211,11 +211,11 @@ static void test_cut_gzip(void **state) {
     rk_buffer text = good_rows();
     char path[256];
     snprintf(path, sizeof path, "%s/a.csv.gz", directory);
-    rk_sink *sink;
-    OK(rk_sink_open(path, &sink));
-    OK(rk_sink_write(sink, text.data, text.n_bytes));
-    OK(rk_sink_commit(sink));
-    rk_sink_free(sink);
+    rk_byte_sink *sink;
+    OK(rk_byte_sink_open(path, &sink));
+    OK(rk_byte_sink_write(sink, text.data, text.n_bytes));
+    OK(rk_byte_sink_commit(sink));
+    rk_byte_sink_free(sink);
     char *packed;
     size_t n;
     OK(rk_file_read(path, &packed, &n));

@@ -145,12 +145,13 @@ static void check_columns_against_rows(const char *files) {
         int64_t n = chunk->columns.n_rows, n_first = n / 3;
         if (n == 0) break;
         rk_piece piece = {&rows, &chunk->columns, 0, n_first, &memory, NULL};
-        if (n_first) OK(rk_transforms_rows(t, &piece, &together));
+        if (n_first) OK(rk_transforms_transform_rows(t, &piece, &together));
         piece.first = n_first;
         piece.n = n - n_first;
-        OK(rk_transforms_rows(t, &piece, &together));
+        OK(rk_transforms_transform_rows(t, &piece, &together));
         piece.n = 1;
-        for (piece.first = 0; piece.first < n; piece.first++) OK(rk_transforms_rows(t, &piece, &alone));
+        for (piece.first = 0; piece.first < n; piece.first++)
+            OK(rk_transforms_transform_rows(t, &piece, &alone));
     }
     assert_int_equal(alone.n_rows, ROWS);
     assert_int_equal(alone.features[10].ids_per_sample, 3); /* three ids a row need no offsets */

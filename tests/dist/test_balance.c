@@ -100,7 +100,7 @@ static void run(void **state) {
                                (double)rk_embeddings_bytes(sharded->store),
                                (double)clock() * 1e6 / CLOCKS_PER_SEC};
     rk_all_to_all *all_to_all;
-    OK(rk_comm_gather(world, RK_CHANNEL_SUMS, mine, sizeof mine, &all_to_all));
+    OK(rk_comm_all_gather(world, RK_CHANNEL_SUMS, mine, sizeof mine, &all_to_all));
     int32_t n = rk_comm_size(world);
     for (int m = 0; m < N_MEASURES; m++) {
         double values[64];

@@ -275,7 +275,7 @@ static void test_gather(void **state) {
     char text[20];
     int n = snprintf(text, sizeof text, "from %*d", rk_comm_rank(world) + 1, rk_comm_rank(world));
     rk_all_to_all *all_to_all;
-    OK(rk_comm_gather(world, RK_CHANNEL_VALUES, text, (size_t)n, &all_to_all));
+    OK(rk_comm_all_gather(world, RK_CHANNEL_VALUES, text, (size_t)n, &all_to_all));
     for (int r = 0; r < rk_comm_size(world); r++) {
         n = snprintf(text, sizeof text, "from %*d", r + 1, r);
         assert_int_equal(rk_all_to_all_received(all_to_all)[r].n_bytes, n);
@@ -288,17 +288,17 @@ static void test_agree(void **state) {
     (void)state;
     int rank = rk_comm_rank(world), size = rk_comm_size(world);
     if (size == 1) return;
-    OK(rk_comm_agree(world, RK_OK));
+    OK(rk_comm_agree_on_status(world, RK_OK));
     bool fails = rank == 1 || rank == size - 1;
     rk_status status =
         fails ? rk_error_hint(rk_error(RK_BAD_DATA, "line %d of 'x'", rank), "mend it") : RK_OK;
-    FAILS(rk_comm_agree(world, status), RK_BAD_DATA, "rank 1: line 1 of 'x'\nhint: mend it");
+    FAILS(rk_comm_agree_on_status(world, status), RK_BAD_DATA, "rank 1: line 1 of 'x'\nhint: mend it");
     char text[4000];
     memset(text, 'a', sizeof text);
     for (size_t i = 1; i + 1 < sizeof text; i += 2) memcpy(text + i, "\xC3\xA4", 2);
     text[sizeof text - 1] = 0;
     status = rank == 0 ? rk_error(RK_IO, "%s", text) : RK_OK;
-    assert_int_equal(rk_comm_agree(world, status), RK_IO);
+    assert_int_equal(rk_comm_agree_on_status(world, status), RK_IO);
     const char *said = rk_last_error();
     size_t n = strlen(said);
     assert_true(n > 2000 && n < 2100);
@@ -321,7 +321,7 @@ static void in_group(const int32_t *members, int32_t n, int round) {
     rk_status status = rank == n - 1 ? rk_error(RK_IO, "no") : RK_OK;
     char expected[50];
     snprintf(expected, sizeof expected, n == 1 ? "no" : "rank %d: no", (int)members[n - 1]);
-    FAILS(rk_comm_agree(group, status), RK_IO, expected);
+    FAILS(rk_comm_agree_on_status(group, status), RK_IO, expected);
     rk_comm_free(group);
 }
 
@@ -524,7 +524,7 @@ static int missing(double timeout_s) {
     } else {
         rk_all_to_all *all_to_all;
         double began = rk_clock_seconds();
-        right = names_missing(rk_comm_gather(world, RK_CHANNEL_IDS, "x", 1, &all_to_all), began, "ids",
+        right = names_missing(rk_comm_all_gather(world, RK_CHANNEL_IDS, "x", 1, &all_to_all), began, "ids",
                               timeout_s);
     }
     MPI_Barrier(MPI_COMM_WORLD);

@@ -452,7 +452,7 @@ static void check_end(const trial *t, const char *device, const char *words) {
     char mine[200] = {0};
     snprintf(mine, sizeof mine, "%s", rk_last_error());
     if (!strstr(mine, words)) fail_msg("%s: %s", t->name, mine);
-    OK(rk_comm_gather(world, RK_CHANNEL_SUMS, mine, sizeof mine, &all_to_all));
+    OK(rk_comm_all_gather(world, RK_CHANNEL_SUMS, mine, sizeof mine, &all_to_all));
     for (int32_t r = 0; r < rk_comm_size(world); r++)
         assert_string_equal(mine, rk_all_to_all_received(all_to_all)[r].data);
     rk_all_to_all_free(all_to_all);

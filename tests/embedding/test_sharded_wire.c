@@ -22,7 +22,7 @@ static int setup(void **state) {
     OK(rk_comm_self(&f.comm));
     OK(alone_create(f.comm, RK_F32, &f.s));
     OK(alone_ask(f.s));
-    const rk_resizable_buffer *ask = &f.s->in_flight_batches[0].ask[0];
+    const rk_scratch_buffer *ask = &f.s->in_flight_batches[0].ask[0];
     assert_true(ask->n_bytes <= MOST_BYTES);
     memcpy(f.ask, ask->data, f.ask_bytes = ask->n_bytes);
     *state = &f;
@@ -75,7 +75,7 @@ static void test_asks(void **state) {
 /* Messages cut short, at any byte. */
 static void test_cut_short(void **state) {
     fixture *f = *state;
-    const rk_resizable_buffer *answer = &f->s->in_flight_batches[0].answer[0];
+    const rk_scratch_buffer *answer = &f->s->in_flight_batches[0].answer[0];
     char rows[MOST_BYTES] = {0};
     OK(alone_serve(f->s, f->ask, f->ask_bytes, f->give, f->give_bytes));
     size_t rows_bytes = answer->n_bytes;
@@ -131,7 +131,7 @@ static void test_rows_past_the_largest_half(void **state) {
     with_wire(f, RK_F16);
     for (int i = 0; i < 40; i++) row_of(f, 0, 0)[i] = 1e5f;
     OK(alone_serve(f->s, f->ask, f->ask_bytes, f->give, f->give_bytes));
-    const rk_resizable_buffer *answer = &f->s->in_flight_batches[0].answer[0];
+    const rk_scratch_buffer *answer = &f->s->in_flight_batches[0].answer[0];
     char rows[MOST_BYTES];
     memcpy(rows, answer->data, answer->n_bytes);
     OK(alone_take(f->s, rows, answer->n_bytes));

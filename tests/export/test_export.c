@@ -23,18 +23,18 @@ static void load_model(void) {
 
 /* An export's file. */
 typedef struct read_file {
-    rk_map map;
+    rk_mapped_file map;
     rk_safetensors tensors;
 } read_file;
 
 static void read_export(const char *name, read_file *out) {
-    OK(rk_map_open(path_of(name), &out->map));
+    OK(rk_mapped_file_open(path_of(name), &out->map));
     OK(rk_safetensors_parse(out->map.data, out->map.n_bytes, out->map.n_bytes, &out->tensors));
 }
 
 static void close_export(read_file *file) {
     rk_safetensors_release(&file->tensors);
-    rk_map_release(&file->map);
+    rk_mapped_file_release(&file->map);
 }
 
 /* "embeddings.w.weight" is "table/w/rows", "dense.deep/linear_0.bias" is "dense/deep/linear_0/bias". */

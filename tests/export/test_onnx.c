@@ -7,7 +7,7 @@
 #include <reckon/reckon.h>
 
 #include "export/onnx_writer.h"
-#include "format/protobuf/wire.h"
+#include "format/protobuf/protobuf_wire.h"
 #include "format/safetensors.h"
 
 /* As tests/golden/make_onnx.py. */
@@ -47,7 +47,7 @@ static void test_bytes(void **state) {
     size_t n_bytes;
     OK(write_all(&writer, &have));
     OK(rk_file_read(RK_SOURCE_DIR "/tests/golden/writer.onnx", &want, &n_bytes));
-    rk_wire_put_bytes(&version, 3, rk_version(), strlen(rk_version()));
+    rk_wire_write_bytes(&version, 3, rk_version(), strlen(rk_version()));
     char *at = memmem(have.data, have.n_bytes, version.data, version.n_bytes);
     assert_non_null(at);
     memmove(at, at + version.n_bytes, (size_t)(have.data + have.n_bytes - at) - version.n_bytes);
@@ -173,18 +173,18 @@ static int check_places(const char *folder, const char *model) {
     rk_wire graph = rk_wire_from_bytes(field_of((rk_span){data, n_bytes}, 7));
     while (next_field(&graph, &field, &number, &bytes)) {
         if (field != 5 || !external_of(bytes, &called, file, &begin, &length)) continue;
-        rk_map map;
+        rk_mapped_file map;
         rk_safetensors tensors;
         snprintf(path, sizeof path, "%s/%s", folder, file);
         snprintf(name, sizeof name, "%.*s", (int)called.n_bytes, called.data);
-        OK(rk_map_open(path_of(path), &map));
+        OK(rk_mapped_file_open(path_of(path), &map));
         OK(rk_safetensors_parse(map.data, map.n_bytes, map.n_bytes, &tensors));
         const rk_safetensors_entry *entry = rk_safetensors_find(&tensors, name);
         assert_non_null(entry);
         assert_int_equal(entry->begin, begin);
         assert_int_equal(entry->n_bytes, length);
         rk_safetensors_release(&tensors);
-        rk_map_release(&map);
+        rk_mapped_file_release(&map);
         n++;
     }
     rk_free(data);

@@ -237,13 +237,13 @@ static void test_hand_over(void **state) {
 }
 
 static rk_status write_by(const char *to, size_t step) {
-    rk_sink *sink;
-    RK_TRY(rk_sink_open(to, &sink));
+    rk_byte_sink *sink;
+    RK_TRY(rk_byte_sink_open(to, &sink));
     rk_status status = RK_OK;
     for (size_t at = 0; status == RK_OK && at < N_TEXT; at += step)
-        status = rk_sink_write(sink, text + at, step < N_TEXT - at ? step : N_TEXT - at);
-    if (status == RK_OK) status = rk_sink_commit(sink);
-    rk_sink_free(sink);
+        status = rk_byte_sink_write(sink, text + at, step < N_TEXT - at ? step : N_TEXT - at);
+    if (status == RK_OK) status = rk_byte_sink_commit(sink);
+    rk_byte_sink_free(sink);
     return status;
 }
 
@@ -266,10 +266,10 @@ static void test_sinks(void **state) {
             assert_int_equal(status, RK_IO);
             assert_false(rk_file_exists(paths[i]));
         }
-        rk_sink *sink;
-        OK(rk_sink_open(paths[i], &sink));
-        OK(rk_sink_write(sink, text, 100));
-        rk_sink_free(sink);
+        rk_byte_sink *sink;
+        OK(rk_byte_sink_open(paths[i], &sink));
+        OK(rk_byte_sink_write(sink, text, 100));
+        rk_byte_sink_free(sink);
         assert_false(rk_file_exists(paths[i]));
     }
     assert_true(sizes[0] == N_TEXT && sizes[1] < N_TEXT && sizes[2] < N_TEXT);

@@ -5,7 +5,7 @@
 
 #include "format/protobuf/tensorboard.h"
 #include "format/protobuf/tfrecord.h"
-#include "format/protobuf/wire.h"
+#include "format/protobuf/protobuf_wire.h"
 
 static void test_frames(void **state) {
     (void)state;
@@ -85,16 +85,16 @@ static void test_example_round_trip(void **state) {
 /* One map entry of an Example from the bytes of its Feature. */
 static void wrap(const void *feature, size_t n_bytes, bool value_first, rk_buffer *out) {
     rk_buffer entry = {0}, features = {0};
-    rk_wire_put_varint(&entry, 9 << 3 | RK_WIRE_FIXED64); /* a field nobody knows */
+    rk_wire_write_varint(&entry, 9 << 3 | RK_WIRE_FIXED64); /* a field nobody knows */
     rk_buffer_u64le(&entry, 1);
-    if (value_first) rk_wire_put_bytes(&entry, 2, feature, n_bytes);
-    rk_wire_put_bytes(&entry, 1, "f", 1);
-    if (!value_first) rk_wire_put_bytes(&entry, 2, feature, n_bytes);
-    rk_wire_put_bytes(&features, 1, entry.data, entry.n_bytes);
-    rk_wire_put_bytes(&features, 7, "?", 1);
-    rk_wire_put_bytes(out, 1, features.data, features.n_bytes);
-    rk_wire_put_varint(out, 100 << 3 | RK_WIRE_VARINT);
-    rk_wire_put_varint(out, 1u << 20);
+    if (value_first) rk_wire_write_bytes(&entry, 2, feature, n_bytes);
+    rk_wire_write_bytes(&entry, 1, "f", 1);
+    if (!value_first) rk_wire_write_bytes(&entry, 2, feature, n_bytes);
+    rk_wire_write_bytes(&features, 1, entry.data, entry.n_bytes);
+    rk_wire_write_bytes(&features, 7, "?", 1);
+    rk_wire_write_bytes(out, 1, features.data, features.n_bytes);
+    rk_wire_write_varint(out, 100 << 3 | RK_WIRE_VARINT);
+    rk_wire_write_varint(out, 1u << 20);
     rk_buffer_release(&entry);
     rk_buffer_release(&features);
 }
@@ -226,7 +226,7 @@ static void test_varints(void **state) {
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         rk_buffer out = {0};
         uint64_t value;
-        rk_wire_put_varint(&out, values[i]);
+        rk_wire_write_varint(&out, values[i]);
         rk_wire wire = rk_wire_from_bytes((rk_span){out.data, out.n_bytes});
         assert_true(rk_wire_read_varint(&wire, &value) && value == values[i] && wire.at == wire.end);
         wire = rk_wire_from_bytes((rk_span){out.data, out.n_bytes - 1});
@@ -238,7 +238,7 @@ static void test_varints(void **state) {
         for (size_t after = 0; after < 9; after++) {
             rk_buffer out = {0};
             uint64_t value, expected = (uint64_t)0x8421084210842109 >> shift;
-            rk_wire_put_varint(&out, expected);
+            rk_wire_write_varint(&out, expected);
             size_t n = out.n_bytes;
             char *copy = malloc(n + after);
             memset(copy, 0xff, n + after);

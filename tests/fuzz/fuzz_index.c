@@ -40,9 +40,9 @@ static void use(rk_index *index) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     rk_index *index;
-    if (rk_index_file_parse("f.rki", &(rk_map){data, n_bytes}, true, &index) != RK_OK) return 0;
+    if (rk_index_file_parse("f.rki", &(rk_mapped_file){data, n_bytes}, true, &index) != RK_OK) return 0;
     use(index);
-    index->base.map = (rk_map){0}; /* it is the fuzzer's */
+    index->base.map = (rk_mapped_file){0}; /* it is the fuzzer's */
     rk_index_free(index);
     return 0;
 }

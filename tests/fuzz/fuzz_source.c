@@ -125,7 +125,7 @@ static int64_t libsvm_rows(const char *data, size_t n, rk_buffer *out) {
         if (status != RK_OK || row.n_labels == 0) continue;
         char room[RK_VALUE_BYTES];
         for (size_t i = 0; i < row.n_labels; i++) {
-            rk_span text = rk_f32_text(row.labels[i], room);
+            rk_span text = rk_format_f32(row.labels[i], room);
             rk_buffer_printf(out, "%zu:%.*s", text.n_bytes, (int)text.n_bytes, text.data);
         }
         rk_buffer_text(out, ";");

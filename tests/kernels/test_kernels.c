@@ -259,7 +259,7 @@ static void test_sort_uses(void **state) {
     for (int bits = 0; bits <= 32; bits++)
         for (int64_t n = 0; n <= MOST; n = n * 3 + 1) {
             for (uint32_t i = 0; i < (uint32_t)n; i++)
-                uses[i] = rk_use_make((uint32_t)rk_rng_below(&rng, (uint64_t)1 << bits), i);
+                uses[i] = rk_row_use_make((uint32_t)rk_rng_below(&rng, (uint64_t)1 << bits), i);
             rk_sort_uses(uses, n, bits, aside);
             uint64_t seen = 0;
             for (int64_t i = 0; i < n; i++) {

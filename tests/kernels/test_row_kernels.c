@@ -210,7 +210,7 @@ static void test_rows_update(void **state) {
                     int64_t n = 0;
                     for (uint32_t i = 0; i < USES; i++)
                         if (rows[i] >> SHIFT == part)
-                            uses[n++] = rk_use_make((uint32_t)(rows[i] & 15), kind == 1 ? i : bags[i]);
+                            uses[n++] = rk_row_use_make((uint32_t)(rows[i] & 15), kind == 1 ? i : bags[i]);
                     rk_sort_uses(uses, n, 4, aside);
                     rk_fused_update_args args = {.rows = {.data = table, .dtype = RK_F32, .dim = dim},
                                                  .first_row = part << SHIFT,
@@ -276,7 +276,7 @@ static void test_rows_sum(void **state) {
             bool there[LEAVES];
             rk_row_use uses[2 * USES];
             int64_t n = 0;
-            for (uint32_t i = 0; i < USES; i++) uses[n] = rk_use_make(3, i), targets[i] = 1, n++;
+            for (uint32_t i = 0; i < USES; i++) uses[n] = rk_row_use_make(3, i), targets[i] = 1, n++;
             for (int l = 0; l < LEAVES; l++)
                 there[l] = trial == 0 || (trial * 2654435761u >> (l + 8) & 1) || l == trial % LEAVES;
             int64_t n_first = n;
@@ -284,7 +284,7 @@ static void test_rows_sum(void **state) {
             static float ones[2 * USES];
             for (uint32_t i = 0; i < 2 * USES; i++) twice[i] = i % USES, ones[i] = 1;
             for (uint32_t i = 0; i < USES; i++)
-                if (there[i / LEAF_BAGS]) uses[n++] = rk_use_make(9, USES + i);
+                if (there[i / LEAF_BAGS]) uses[n++] = rk_row_use_make(9, USES + i);
             for (uint32_t i = 0; i < USES; i++) targets[USES + i] = 0;
             rk_gradient_source source = {
                 .data = gradients, .stride = dim, .length = 1, .leaf_bags = LEAF_BAGS};

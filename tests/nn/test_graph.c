@@ -434,7 +434,7 @@ static void test_groups_are_all_samples(void **state) {
             OK(rk_graph_create(1, &graph));
             rk_value x = rk_graph_input(graph, "x", (rk_shape){1, 8});
             rk_graph_output(graph, rk_linear(graph, "y", x, 1, true, RK_F32));
-            rk_graph_split(graph, shards[c], (rk_graph_local_part){0, shards[c]});
+            rk_graph_set_micro_batches(graph, shards[c], (rk_graph_local_part){0, shards[c]});
             OK(rk_graph_finish(graph, most[m], true));
             for (int64_t n = 0; n <= most[m]; n += n < 50 ? 1 : 37) {
                 int64_t next = 0;

@@ -72,8 +72,9 @@ static rk_graph *make_graph(bool norms, int64_t n_micro_batches, watch *w) {
     w->y = rk_linear(graph, "out", h, 1, true, RK_F32);
     rk_graph_output(graph, w->y);
     if (n_micro_batches > 1)
-        rk_graph_split(graph, n_micro_batches,
-                       (rk_graph_local_part){0, w->shards_here ? w->shards_here : n_micro_batches});
+        rk_graph_set_micro_batches(
+            graph, n_micro_batches,
+            (rk_graph_local_part){0, w->shards_here ? w->shards_here : n_micro_batches});
     OK(rk_graph_finish(graph, BATCH, true));
     return w->graph = graph;
 }

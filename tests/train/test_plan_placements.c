@@ -138,8 +138,8 @@ static void test_cluster_files(void **state) {
                 machines[4].host == 1 && machines[6].host == 2);
     near(machines[3].capacity.memory_bytes, 4e9, 0);
     near(machines[3].capacity.network_speed, 0.5e9, 0);
-    assert_true(rk_cluster_file_lacks(&file));
-    FAILS(rk_cluster_file_error_lacking(&file), RK_CONFIG,
+    assert_true(rk_cluster_file_needs_measuring(&file));
+    FAILS(rk_cluster_file_missing_error(&file), RK_CONFIG,
           "c.yaml:3: key 'gflops': is missing\nhint: set it, or use --measure for what this machine reaches");
     rk_free(machines);
     FAILS(rk_cluster_file_ranks(&file, 8, &machines, &roles), RK_INVALID_ARGUMENT,
@@ -212,7 +212,7 @@ static void test_anything(void **state) {
         OK(plan_of(run.data, cluster.data, usual, &config, &plan));
         check_values(plan, &rng);
         check_bytes(plan);
-        OK(rk_plan_check_whole(plan));
+        OK(rk_plan_check_coverage(plan));
         n_fit += rk_plan_fits(plan);
         assert_true((plan->advice == NULL) == rk_plan_fits(plan));
         char *text;
@@ -289,7 +289,7 @@ static void test_assertion(void **state) {
     rk_plan *plan;
     OK(plan_of(RUN(2000, ""), CLUSTER(2, 100), usual, &config, &plan));
     plan->placements[0].owners[1] = 2;
-    FAILS(rk_plan_check_whole(plan), RK_INTERNAL, "the plan does not cover all of table 'u'");
+    FAILS(rk_plan_check_coverage(plan), RK_INTERNAL, "the plan does not cover all of table 'u'");
     rk_plan_free(plan);
     rk_config_free(config);
 }

@@ -205,7 +205,7 @@ static void test_older_configuration(void **state) {
     assert_int_equal(system(command), 0);
     rk_config *config = load("whole");
     rk_trainer trainer = {.config = config};
-    OK(rk_trainer_check_stored(&trainer, old));
+    OK(rk_trainer_check_resumable(&trainer, old));
     rk_config_free(config);
     rk_free(from);
 }

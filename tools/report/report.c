@@ -33,8 +33,8 @@ static rk_status make_name_distinct(const char *directory, rk_report_run *runs, 
 rk_status rk_report_write(const char *const *directories, size_t n, const rk_report_options *options,
                           const char *path) {
     rk_report_options o = RK_REPORT_OPTIONS_INIT;
-    RK_TRY(
-        rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_report_options, device), "rk_report_options"));
+    RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_report_options, device),
+                              "rk_report_options"));
     RK_FAIL_IF(n == 0, RK_INVALID_ARGUMENT, "a report needs at least one run");
     RK_FAIL_IF(o.n_rows < 0 || o.n_features < 0 || o.n_repeats < 1, RK_INVALID_ARGUMENT,
                "rows and features must be 0 or more, repeats 1 or more");

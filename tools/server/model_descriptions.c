@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/text/shorten_paths.h"
-#include "format/json_text.h"
+#include "format/json_writer.h"
 
 void rk_describe_failure(const rk_served_model *model, rk_buffer *out) {
     rk_shorten_paths(model->failure, model->entry->path, out);

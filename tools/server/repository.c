@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "format/json_text.h"
+#include "format/json_writer.h"
 #include "server/request/json_reader.h"
 
 enum { MAX_DEPTH = 8, MOST_LABELS = 64 };

@@ -93,8 +93,8 @@ static rk_status open_server_parts(rk_server *s) {
 
 rk_status rk_server_create(const char *path, const rk_server_options *options, rk_server **out) {
     rk_server_options o = RK_SERVER_OPTIONS_INIT;
-    RK_TRY(
-        rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_server_options, listen), "rk_server_options"));
+    RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_server_options, listen),
+                              "rk_server_options"));
     rk_server *s;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
     sem_init(&s->stop, 0, 0);

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "base/text/markup_escape.h"
-#include "format/json_text.h"
+#include "format/json_writer.h"
 #include "server/assets.h"
 #include "server/model_descriptions.h"
 

@@ -121,8 +121,8 @@ rk_status rk_tune_create(const char *path, const rk_tune_options *options, rk_tu
     RK_TRY(rk_alloc(1, sizeof *t, &t));
     t->options = (rk_tune_options)RK_TUNE_OPTIONS_INIT;
     rk_status status;
-    RK_GOTO(rk_options_take(&t->options, sizeof t->options, options, RK_SIZE_WITH(rk_tune_options, user),
-                            "rk_tune_options"));
+    RK_GOTO(rk_options_copy_in(&t->options, sizeof t->options, options, RK_SIZE_WITH(rk_tune_options, user),
+                               "rk_tune_options"));
     RK_GOTO(rk_strdup(path, &t->path));
     RK_GOTO(read_space(t));
     RK_GOTO(read_base(t));

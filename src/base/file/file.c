@@ -12,7 +12,7 @@
 
 #include "base/memory.h"
 
-rk_file_identity rk_file_identify(const char *path) {
+rk_file_identity rk_file_read_identity(const char *path) {
     struct stat there;
     if (stat(path, &there) != 0) return (rk_file_identity){0};
     return (rk_file_identity){(uint64_t)there.st_dev, (uint64_t)there.st_ino};
@@ -222,7 +222,7 @@ static void unmap_pages(void *data, size_t n_bytes) {
 }
 #endif
 
-rk_status rk_map_open(const char *path, rk_map *out) {
+rk_status rk_mapped_file_open(const char *path, rk_mapped_file *out) {
     int descriptor;
     size_t n_bytes;
     RK_FAIL_IF(rk_file_is_stream(path), RK_IO, "could not map '%s': it is a pipe or a device, not a file",
@@ -232,22 +232,22 @@ rk_status rk_map_open(const char *path, rk_map *out) {
     int reason = errno;
     close(descriptor);
     if (data == MAP_FAILED) return rk_error_errno(RK_IO, reason, "could not map '%s'", path);
-    *out = (rk_map){.data = data, .n_bytes = n_bytes};
+    *out = (rk_mapped_file){.data = data, .n_bytes = n_bytes};
     return RK_OK;
 }
 
-rk_status rk_map_descriptor(int descriptor, const char *path, rk_map *out) {
+rk_status rk_mapped_file_open_descriptor(int descriptor, const char *path, rk_mapped_file *out) {
     struct stat info;
     if (fstat(descriptor, &info) != 0) return rk_error_errno(RK_IO, errno, "could not map '%s'", path);
     size_t n_bytes = (size_t)info.st_size;
     void *data = n_bytes ? map_pages(descriptor, n_bytes) : NULL;
     if (data == MAP_FAILED) return rk_error_errno(RK_IO, errno, "could not map '%s'", path);
     if (data) (void)madvise(data, n_bytes, MADV_RANDOM); /* to no effect but speed */
-    *out = (rk_map){.data = data, .n_bytes = n_bytes};
+    *out = (rk_mapped_file){.data = data, .n_bytes = n_bytes};
     return RK_OK;
 }
 
-void rk_map_release(rk_map *mapped) {
+void rk_mapped_file_release(rk_mapped_file *mapped) {
     if (mapped->data) unmap_pages((void *)(size_t)mapped->data, mapped->n_bytes);
-    *mapped = (rk_map){0};
+    *mapped = (rk_mapped_file){0};
 }

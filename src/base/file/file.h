@@ -14,7 +14,7 @@ bool rk_file_exists(const char *path);
 typedef struct rk_file_identity {
     uint64_t device, inode;
 } rk_file_identity;
-rk_file_identity rk_file_identify(const char *path);
+rk_file_identity rk_file_read_identity(const char *path);
 /* What can be read once only: a pipe, a terminal, "-" for standard input. */
 bool rk_file_is_stream(const char *path);
 /* What is no file but rows in the program's memory, by a name of its own: no directory is put before it. */
@@ -36,15 +36,15 @@ rk_status rk_path_absolute(const char *path, char **out);
 rk_status rk_list_directory(const char *path, rk_text_list *out);
 
 /* A file mapped for reading. */
-typedef struct rk_map {
+typedef struct rk_mapped_file {
     const uint8_t *data;
     size_t n_bytes;
-} rk_map;
-rk_status rk_map_open(const char *path, rk_map *out);
+} rk_mapped_file;
+rk_status rk_mapped_file_open(const char *path, rk_mapped_file *out);
 /* An open file, to be read here and there: the system reads what is looked at, and nothing around it. path:
  * for messages. */
-rk_status rk_map_descriptor(int descriptor, const char *path, rk_map *out);
-void rk_map_release(rk_map *map);
+rk_status rk_mapped_file_open_descriptor(int descriptor, const char *path, rk_mapped_file *out);
+void rk_mapped_file_release(rk_mapped_file *map);
 
 /* A writer that handles short writes, computes a crc32c as it goes, and makes a file appear whole or not at
  * all: it writes `path`.tmp; commit does fsync, rename, and fsync of the directory; release without commit

@@ -202,7 +202,7 @@ rk_status rk_file_write(const char *path, const void *data, size_t n_bytes) {
 }
 
 rk_status rk_file_copy(const char *from, const char *to) {
-    RK_AUTO(rk_map_release) rk_map map = {0};
-    RK_TRY(rk_map_open(from, &map));
+    RK_AUTO(rk_mapped_file_release) rk_mapped_file map = {0};
+    RK_TRY(rk_mapped_file_open(from, &map));
     return rk_file_write(to, map.data, map.n_bytes);
 }

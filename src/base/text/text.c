@@ -331,12 +331,12 @@ const char *rk_nearest_name_of(const char *word, const void *array, size_t bytes
     return nearest;
 }
 
-const char *rk_nearest(const char *word, const char *const *names, size_t n) {
+const char *rk_nearest_name(const char *word, const char *const *names, size_t n) {
     return rk_nearest_name_of(word, names, sizeof *names, 0, n);
 }
 
-rk_status rk_hint_nearest(rk_status status, const char *word, const void *array, size_t bytes, size_t offset,
-                          size_t n) {
+rk_status rk_hint_nearest_name(rk_status status, const char *word, const void *array, size_t bytes,
+                               size_t offset, size_t n) {
     const char *nearest = rk_nearest_name_of(word, array, bytes, offset, n);
     return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
 }

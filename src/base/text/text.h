@@ -90,12 +90,12 @@ rk_span rk_span_trim(rk_span text); /* spaces and tabs off both ends */
 
 /* Of `names` [n] that which `word` is in another library (base/text/config_synonyms.h), has as its initials,
  * or is a typo of, or NULL. */
-const char *rk_nearest(const char *word, const char *const *names, size_t n);
+const char *rk_nearest_name(const char *word, const char *const *names, size_t n);
 /* The same of the names of n structs, `bytes` each, with a `const char *` (or `char *`) at `offset`. */
 const char *rk_nearest_name_of(const char *word, const void *array, size_t bytes, size_t offset, size_t n);
 /* Whether that is meant, as the hint of this thread's last error; returns `status`. */
-rk_status rk_hint_nearest(rk_status status, const char *word, const void *array, size_t bytes, size_t offset,
-                          size_t n);
+rk_status rk_hint_nearest_name(rk_status status, const char *word, const void *array, size_t bytes,
+                               size_t offset, size_t n);
 
 /* "1.2 GiB", "13.4 M": written into out. */
 void rk_human_bytes(double bytes, char *out, size_t out_bytes);

@@ -198,13 +198,13 @@ void rk_parallel_for_work(size_t n_tasks, uint64_t work, rk_task task, void *con
         rk_parallel_for(n_tasks, task, context);
 }
 
-bool rk_parallel_set_alone(bool alone) {
+bool rk_parallel_set_serial(bool alone) {
     bool was = inside_task;
     inside_task = alone;
     return was;
 }
 
-rk_pool *rk_parallel_use(rk_pool *pool) {
+rk_pool *rk_parallel_use_pool(rk_pool *pool) {
     rk_pool *was = own_pool;
     own_pool = pool;
     return was;

@@ -27,16 +27,16 @@ void rk_parallel_for_work(size_t n_tasks, uint64_t work, rk_task task, void *con
 
 /* alone: from now on loops of the calling thread run on it alone, beside those of others. Returns what it was
  * before. */
-bool rk_parallel_set_alone(bool alone);
+bool rk_parallel_set_serial(bool alone);
 /* From now on loops of the calling thread run on that pool; NULL: the library's. Returns the one before. */
-rk_pool *rk_parallel_use(rk_pool *pool);
+rk_pool *rk_parallel_use_pool(rk_pool *pool);
 /* Do `statement` with loops on `pool`; NULL: where they run anyway. */
-#define RK_ON_POOL(pool, statement)                                                           \
-    do {                                                                                      \
-        rk_pool *rk_pool_wanted_ = (pool);                                                    \
-        rk_pool *rk_pool_before_ = rk_pool_wanted_ ? rk_parallel_use(rk_pool_wanted_) : NULL; \
-        statement;                                                                            \
-        if (rk_pool_wanted_) rk_parallel_use(rk_pool_before_);                                \
+#define RK_ON_POOL(pool, statement)                                                                \
+    do {                                                                                           \
+        rk_pool *rk_pool_wanted_ = (pool);                                                         \
+        rk_pool *rk_pool_before_ = rk_pool_wanted_ ? rk_parallel_use_pool(rk_pool_wanted_) : NULL; \
+        statement;                                                                                 \
+        if (rk_pool_wanted_) rk_parallel_use_pool(rk_pool_before_);                                \
     } while (0)
 
 /* Of the library's pool: before the first loop or between loops; 0 means RK_THREADS or else the processors
@@ -45,7 +45,7 @@ rk_status rk_parallel_set_threads(int n_threads);
 int rk_parallel_threads(void); /* of the pool that loops of the calling thread run on */
 
 /* Pieces of [0, n) in blocks of `block`: the number of tasks, and task i's range. */
-static inline size_t rk_blocks(size_t n, size_t block) {
+static inline size_t rk_block_count(size_t n, size_t block) {
     return (n + block - 1) / block;
 }
 

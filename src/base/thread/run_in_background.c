@@ -19,7 +19,7 @@ static void *run_work(void *argument) {
     job *j = argument;
     rk_trace_name_thread("background");
     setpriority(PRIO_PROCESS, 0, LOWEST); /* of this thread alone: Linux has it so */
-    rk_parallel_set_alone(true);
+    rk_parallel_set_serial(true);
     j->status = j->work(j->context);
     if (j->status != RK_OK) rk_error_copy(j->reason, sizeof j->reason);
     return NULL;

@@ -90,7 +90,7 @@ static rk_status bind_i64(const rk_yaml *yaml, const rk_yaml_node *node, const r
 
 static void hint_known_names(rk_status status, const char *word, const char *const *names, size_t n,
                              const char *what) {
-    const char *nearest = word ? rk_nearest(word, names, n) : NULL;
+    const char *nearest = word ? rk_nearest_name(word, names, n) : NULL;
     if (nearest) {
         rk_error_hint(status, "did you mean '%s'?", nearest);
         return;
@@ -312,7 +312,7 @@ void rk_schema_hint_key(rk_status status, const rk_schema *schema, const rk_yaml
     size_t n = 0;
     for (size_t i = 0; i < schema->n_fields && n < MAX_KEYS; i++)
         if (accepts_key(schema, node, schema->fields[i].key)) names[n++] = schema->fields[i].key;
-    const char *nearest = rk_nearest(word, names, n);
+    const char *nearest = rk_nearest_name(word, names, n);
     const rk_field *part = find_section_with_key(schema, node, word, &key);
     if (below && (!nearest || strcmp(nearest, rk_synonym_last_part(below)) == 0))
         rk_error_hint(status, "the key is '%s'",

@@ -92,8 +92,8 @@ static const rk_comm_ops ops = {sizeof(rk_message), callbacks_free,       rk_cal
 static rk_status copy_functions(const rk_comm_functions *functions, rk_comm_functions *out) {
     RK_FAIL_IF(!functions, RK_INVALID_ARGUMENT, "rk_comm_from_functions needs functions");
     *out = (rk_comm_functions)RK_COMM_FUNCTIONS_INIT;
-    RK_TRY(rk_options_take(out, sizeof *out, functions, RK_SIZE_WITH(rk_comm_functions, abort),
-                           "rk_comm_functions"));
+    RK_TRY(rk_options_copy_in(out, sizeof *out, functions, RK_SIZE_WITH(rk_comm_functions, abort),
+                              "rk_comm_functions"));
     RK_FAIL_IF(out->size < 1, RK_INVALID_ARGUMENT, "rk_comm_functions: 'size' must be at least 1, not %d",
                (int)out->size);
     RK_FAIL_IF(out->rank < 0 || out->rank >= out->size, RK_INVALID_ARGUMENT,

@@ -64,18 +64,18 @@ static bool can_use_nccl(const rk_device_comm *dc, const rk_message *offers) {
 static rk_status join_nccl(rk_device_comm *dc) {
     offer mine = make_nccl_offer(dc);
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *offers = NULL;
-    RK_TRY(rk_comm_gather(dc->comm, RK_CHANNEL_ROWS, &mine, sizeof mine, &offers));
+    RK_TRY(rk_comm_all_gather(dc->comm, RK_CHANNEL_ROWS, &mine, sizeof mine, &offers));
     const rk_message *received = rk_all_to_all_received(offers);
     rk_status status = RK_OK;
     for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++) {
         offer theirs = {0};
-        status = rk_all_to_all_copy(offers, r, sizeof theirs, &theirs);
+        status = rk_all_to_all_copy_message(offers, r, sizeof theirs, &theirs);
         dc->n_sharers += status == RK_OK && memcmp(theirs.gpu, mine.gpu, sizeof mine.gpu) == 0;
     }
     if (status == RK_OK && can_use_nccl(dc, received))
         status = rk_nccl_create(dc->device, ((const offer *)received[0].data)->id, dc->comm->rank,
                                 dc->comm->size, &dc->nccl);
-    return rk_comm_agree(dc->comm, status);
+    return rk_comm_agree_on_status(dc->comm, status);
 }
 
 rk_status rk_device_comm_create(rk_comm *comm, rk_device *device, rk_device_comm **out) {
@@ -239,9 +239,9 @@ static rk_status all_gather_by_host(rk_device_comm *dc, rk_stream *stream, const
     RK_TRY(reserve_pinned(dc, &dc->incoming, (size_t)dc->comm->size * n_bytes));
     rk_stream_download(stream, dc->outgoing.data, mine, n_bytes);
     RK_TRY(rk_stream_sync(stream));
-    RK_TRY(rk_comm_gather(dc->comm, RK_CHANNEL_ROWS, dc->outgoing.data, n_bytes, &all_to_all));
+    RK_TRY(rk_comm_all_gather(dc->comm, RK_CHANNEL_ROWS, dc->outgoing.data, n_bytes, &all_to_all));
     for (int32_t r = 0; r < dc->comm->size; r++)
-        RK_TRY(rk_all_to_all_copy(all_to_all, r, n_bytes, dc->incoming.data + (size_t)r * n_bytes));
+        RK_TRY(rk_all_to_all_copy_message(all_to_all, r, n_bytes, dc->incoming.data + (size_t)r * n_bytes));
     rk_stream_upload(stream, all, dc->incoming.data, (size_t)dc->comm->size * n_bytes);
     return RK_OK;
 }

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "base/thread/trace.h"
 #include "batch/ids.h"
-#include "data/dataset/reader.h"
+#include "data/dataset/window_reader.h"
 
 /* Rows of a window that is not shuffled, if a batch has not as many: they stay in the cache until they are
  * cut. */

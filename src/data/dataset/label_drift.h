@@ -17,6 +17,6 @@ typedef struct rk_label_drift {
 } rk_label_drift;
 
 /* Warns, once, where the mean of the window's labels is far from that of those before it. */
-void rk_label_drift_add(rk_label_drift *drift, const rk_window *window, const char *path);
+void rk_label_drift_check_window(rk_label_drift *drift, const rk_window *window, const char *path);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/buffer.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "data/dataset/reader.h"
+#include "data/dataset/window_reader.h"
 
 struct rk_rows_with_texts {
     const rk_data_section *section;
@@ -144,7 +144,7 @@ static rk_status transform_row(rk_rows_with_texts *r) {
     }
     if (!wanted) return RK_OK;
     const rk_piece piece = {&r->reader, &r->chunk->columns, row, 1, &r->memory, NULL};
-    rk_status status = rk_transforms_rows(r->transforms, &piece, &r->window);
+    rk_status status = rk_transforms_transform_rows(r->transforms, &piece, &r->window);
     if (status == RK_BAD_DATA) return skip_or_fail_row(r, row);
     RK_TRY(status);
     RK_TRY(copy_texts(r, row, number));

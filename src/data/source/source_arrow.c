@@ -81,7 +81,7 @@ static rk_status parse_arrow(const rk_source *s, rk_chunk *chunk) {
     for (int32_t c = 0; c < chunk->columns.n_columns; c++) {
         rk_column *column = &chunk->columns.columns[c];
         rk_status status = a->children[c] < 0
-                               ? rk_column_set_empty(column, n)
+                               ? rk_column_set_empty_rows(column, n)
                                : rk_arrow_read_column(&a->schema, &rows, a->children[c], &manner, column);
         if (status != RK_OK) return rk_error_context(status, "'%s'", rk_source_path(s));
     }

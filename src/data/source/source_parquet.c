@@ -57,7 +57,7 @@ static rk_status parse_parquet(const rk_source *s, rk_chunk *chunk) {
     RK_TRY(rk_chunk_reserve(chunk, rows.n));
     for (int32_t c = 0; c < chunk->columns.n_columns; c++) {
         rk_column *column = &chunk->columns.columns[c];
-        RK_TRY(p->leaves[c] < 0 ? rk_column_set_empty(column, rows.n)
+        RK_TRY(p->leaves[c] < 0 ? rk_column_set_empty_rows(column, rows.n)
                                 : rk_parquet_read(p->file, p->leaves[c], &rows, &chunk->parquet, column));
     }
     for (int64_t row = 0; row < rows.n; row++) chunk->lines[row] = row;

@@ -60,7 +60,7 @@ static rk_status parse_rkb(const rk_source *s, rk_chunk *chunk) {
     RK_TRY(rk_chunk_reserve(chunk, n));
     for (int32_t c = 0; c < to->n_columns; c++) {
         if (rk_columns_find(from, to->columns[c].name) >= 0) continue;
-        RK_TRY(rk_column_set_empty(&to->columns[c], n)); /* the file has not got it */
+        RK_TRY(rk_column_set_empty_rows(&to->columns[c], n)); /* the file has not got it */
     }
     for (int32_t c = 0; c < from->n_columns; c++) {
         if (state->columns[c].place < 0) continue;

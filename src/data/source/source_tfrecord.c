@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "data/source/source_internal.h"
 #include "format/protobuf/example_head.h"
-#include "format/protobuf/wire.h"
+#include "format/protobuf/protobuf_wire.h"
 
 typedef struct known_feature {
     size_t name_bytes;

@@ -71,7 +71,7 @@ static rk_status append_feature(expander *e, rk_data_feature **out) {
 }
 
 static rk_status no_match_error(const expander *e, const rk_data_feature *pattern) {
-    const char *nearest = rk_nearest(pattern->match, e->names, e->n_columns);
+    const char *nearest = rk_nearest_name(pattern->match, e->names, e->n_columns);
     rk_status status = rk_error(RK_CONFIG, "%s: key 'match': no column matches '%s'",
                                 rk_yaml_location_of(e->yaml, pattern->line).text, pattern->match);
     if (nearest) return rk_error_hint(status, "the nearest column is '%s'", nearest);

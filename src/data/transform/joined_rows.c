@@ -226,7 +226,7 @@ static rk_span format_number(double value, bool is_f32, char scratch[RK_VALUE_BY
     return (rk_span){scratch, (size_t)n};
 }
 
-rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]) {
+rk_span rk_format_f32(float value, char scratch[RK_VALUE_BYTES]) {
     return format_number((double)value, true, scratch);
 }
 
@@ -236,7 +236,7 @@ rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK
         const char *text = rk_format_i64(column->i64[value], scratch);
         return (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
     }
-    return column->type == RK_COLUMN_F32 ? rk_f32_text(column->f32[value], scratch)
+    return column->type == RK_COLUMN_F32 ? rk_format_f32(column->f32[value], scratch)
                                          : format_number(column->f64[value], false, scratch);
 }
 

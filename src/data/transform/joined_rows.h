@@ -54,7 +54,7 @@ rk_values rk_rows_values(const rk_rows_reader *rows, const rk_columns *chunk, in
 enum { RK_VALUE_BYTES = 32 };
 rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]);
 /* As a csv has it: all digits of a whole number, else as few as read back as it (0.1). */
-rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]);
+rk_span rk_format_f32(float value, char scratch[RK_VALUE_BYTES]);
 bool rk_value_as_number(const rk_column *column, int64_t value, double *out);
 
 #endif

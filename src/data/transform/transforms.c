@@ -36,12 +36,12 @@ void rk_transforms_free(rk_transforms *t) {
     rk_free(t);
 }
 
-void rk_transforms_own(rk_transforms *t, void *owner, void (*release)(void *owner)) {
+void rk_transforms_set_owner(rk_transforms *t, void *owner, void (*release)(void *owner)) {
     t->owner = owner;
     t->release_owner = release;
 }
 
-void rk_transforms_locate(rk_transforms *t, const char *directory) {
+void rk_transforms_set_directory(rk_transforms *t, const char *directory) {
     t->directory = directory;
 }
 

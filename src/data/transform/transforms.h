@@ -38,7 +38,7 @@ rk_status rk_transforms_save(const rk_transforms *transforms, const char *direct
 rk_status rk_transforms_load_files(const rk_data_section *section, const char *directory,
                                    rk_transforms **out);
 /* What the section belongs to is released with the transforms. */
-void rk_transforms_own(rk_transforms *transforms, void *owner, void (*release)(void *owner));
+void rk_transforms_set_owner(rk_transforms *transforms, void *owner, void (*release)(void *owner));
 
 /* What a feature of the section was fitted to; the transforms'. */
 typedef struct rk_fitted_feature {
@@ -65,7 +65,7 @@ bool rk_transforms_value_of(const rk_transforms *transforms, int64_t feature, in
 
 const rk_data_schema *rk_transforms_schema(const rk_transforms *transforms);
 /* What paths of the section are relative to; it outlives the transforms. */
-void rk_transforms_locate(rk_transforms *transforms, const char *directory);
+void rk_transforms_set_directory(rk_transforms *transforms, const char *directory);
 const rk_data_section *rk_transforms_section(const rk_transforms *transforms);
 
 #endif

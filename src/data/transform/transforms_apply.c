@@ -72,7 +72,7 @@ static rk_status missing_column_error(const rk_arrow_rows *rows, const rk_arrow_
     for (int i = 0; i < 2; i++)
         for (int64_t c = 0; schemas[i] && c < schemas[i]->n_children; c++)
             names[n++] = schemas[i]->children[c]->name;
-    const char *nearest = rk_nearest(name, names, n);
+    const char *nearest = rk_nearest_name(name, names, n);
     rk_status status = rk_error(RK_BAD_DATA, "there is no column '%s'", name);
     return nearest ? rk_error_hint(status, "is '%s' meant?", nearest) : status;
 }
@@ -168,7 +168,7 @@ static rk_status read_columns(rk_transform_workspace *w, const rk_arrow_rows *ro
             if (!may_miss && !rk_transforms_is_label(w->transforms, name))
                 return missing_column_error(rows, context, name);
             rk_column_set_type(column, RK_COLUMN_TEXT);
-            RK_TRY(rk_column_set_empty(column, n));
+            RK_TRY(rk_column_set_empty_rows(column, n));
             continue;
         }
         w->children[i] = child;
@@ -183,7 +183,7 @@ static rk_status read_columns(rk_transform_workspace *w, const rk_arrow_rows *ro
 static rk_status transform_rows(rk_transform_workspace *w, int64_t first, int64_t n) {
     const rk_piece piece = {&w->rows, &w->columns, first,
                             n,        &w->memory,  w->has_context ? w->of_context : NULL};
-    rk_status status = rk_transforms_rows(w->transforms, &piece, &w->window);
+    rk_status status = rk_transforms_transform_rows(w->transforms, &piece, &w->window);
     if (status == RK_BAD_DATA && n == 1) return rk_error_context(status, "row %lld", (long long)first);
     if (status != RK_BAD_DATA) return status;
     RK_TRY(transform_rows(w, first, n / 2));

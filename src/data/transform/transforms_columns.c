@@ -266,7 +266,7 @@ static rk_status transform_split_texts(const rk_transforms *t, int64_t feature, 
     return transform_ids(t, feature, &split, memory->places, out);
 }
 
-bool rk_transform_takes_packed(const rk_transforms *t, int64_t feature) {
+bool rk_transform_accepts_packed(const rk_transforms *t, int64_t feature) {
     const rk_data_feature *f = &t->section->features[feature];
     return f->identity && !f->hash && !f->dense && !f->n_cross && !f->weights && !f->max_length &&
            !f->default_value && !f->vocabulary.line;

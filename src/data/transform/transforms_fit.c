@@ -160,7 +160,7 @@ rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yam
     RK_TRY(rk_data_section_check(section, yaml));
     RK_AUTO(rk_transforms_auto_free) rk_transforms *t = NULL;
     RK_TRY(rk_transforms_new(section, &t));
-    rk_transforms_locate(t, options->directory);
+    rk_transforms_set_directory(t, options->directory);
     bool needed = false;
     for (int64_t i = 0; i < section->n_features; i++) needed |= needs_reading(&section->features[i]);
     RK_TRY(rk_transforms_derive_schema(t));

@@ -58,7 +58,8 @@ typedef struct rk_piece {
 
 /* The piece's rows into the window: all of them, or none (RK_BAD_DATA, which names column and value if the
  * piece is of one row). */
-rk_status rk_transforms_rows(const rk_transforms *transforms, const rk_piece *piece, rk_window *out);
+rk_status rk_transforms_transform_rows(const rk_transforms *transforms, const rk_piece *piece,
+                                       rk_window *out);
 
 /* Whether a chunk has the labels that must be there. optional: it may be without any. */
 bool rk_transforms_finds_labels(const rk_transforms *transforms, const rk_rows_reader *rows,
@@ -72,7 +73,7 @@ rk_status rk_transform_feature_by_value(const rk_transforms *transforms, int64_t
 rk_status rk_transform_feature_by_column(const rk_transforms *transforms, int64_t feature,
                                          const rk_piece *piece, rk_window *out, bool *done);
 /* Whether, of several rows, the feature's column may stay packed. */
-bool rk_transform_takes_packed(const rk_transforms *transforms, int64_t feature);
+bool rk_transform_accepts_packed(const rk_transforms *transforms, int64_t feature);
 rk_status rk_transform_labels(const rk_transforms *transforms, int32_t task, const rk_piece *piece,
                               rk_window *out, bool *done);
 

@@ -187,7 +187,7 @@ static rk_status transform_features(const rk_transforms *t, const rk_piece *piec
     return RK_OK;
 }
 
-rk_status rk_transforms_rows(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
+rk_status rk_transforms_transform_rows(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
     rk_status status;
     RK_GOTO(rk_window_reserve(out, piece->n));
     if (out->has_labels) RK_GOTO(read_labels(t, piece, out));

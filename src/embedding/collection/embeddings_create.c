@@ -47,8 +47,8 @@ static rk_status copy_features(taken_config *taken) {
 
 static rk_status copy_config(taken_config *taken, const rk_embeddings_config *config) {
     rk_embeddings_config *c = &taken->config;
-    RK_TRY(rk_options_take(c, sizeof *c, config, RK_SIZE_WITH(rk_embeddings_config, optimizer),
-                           "rk_embeddings_config"));
+    RK_TRY(rk_options_copy_in(c, sizeof *c, config, RK_SIZE_WITH(rk_embeddings_config, optimizer),
+                              "rk_embeddings_config"));
     RK_FAIL_IF(!config || c->n_tables < 0 || c->n_features < 0 || (c->n_tables && !c->tables) ||
                    (c->n_features && !c->features),
                RK_INVALID_ARGUMENT, "the embeddings' config is missing or incomplete");

@@ -37,7 +37,7 @@ void rk_lookup_free(rk_lookup *lookup) {
 
 rk_status rk_lookup_ids(rk_lookup *lookup, int64_t n, const rk_id_tensors *features, const rk_ids **ids) {
     RK_FAIL_IF(!lookup, RK_INVALID_ARGUMENT, "ids of tensors need an rk_lookup");
-    return rk_tensor_ids_take(&lookup->tensor_ids, lookup->embeddings->n_features, n, features, ids);
+    return rk_tensor_ids_from_tensors(&lookup->tensor_ids, lookup->embeddings->n_features, n, features, ids);
 }
 
 rk_status rk_lookup_keyed_ids(rk_lookup *lookup, int64_t n, int32_t n_keys, const rk_id_tensors *tensors,
@@ -45,7 +45,7 @@ rk_status rk_lookup_keyed_ids(rk_lookup *lookup, int64_t n, int32_t n_keys, cons
     rk_status status;
     RK_FAIL_IF(!lookup, RK_INVALID_ARGUMENT, "ids of tensors need an rk_lookup");
     const rk_embeddings *e = lookup->embeddings;
-    RK_ON_POOL(e->pool, status = rk_tensor_ids_take_keyed(&lookup->tensor_ids, e->n_features, n, n_keys,
+    RK_ON_POOL(e->pool, status = rk_tensor_ids_from_keyed(&lookup->tensor_ids, e->n_features, n, n_keys,
                                                           tensors, keys, ids));
     return status;
 }

@@ -48,7 +48,7 @@ static rk_status send_ids(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const
     rk_status status = rk_check_activations(s->trainer_tables, n, ids, activations);
     if (status == RK_OK) status = rk_in_flight_batch_input_dist(s, j, n, ids);
     if (!j->ids) RK_TRY(send_no_ids(s, j));
-    status = rk_comm_agree(s->comm, status);
+    status = rk_comm_agree_on_status(s->comm, status);
     rk_status arrived = rk_all_to_all_wait(j->ids);
     return status == RK_OK ? arrived : status;
 }
@@ -85,10 +85,10 @@ static rk_status send_ids_and_look_up(const rk_embeddings *e, rk_in_flight_batch
     rk_sharded *s = rk_over_ranks_of(e);
     j->kind = kind;
     rk_status status = send_ids(s, j, n, ids, activations);
-    if (status == RK_OK) status = rk_over_ranks_end(s, receive_rows(s, j));
+    if (status == RK_OK) status = rk_over_ranks_abort(s, receive_rows(s, j));
     free_messages(j);
     RK_TRY(status);
-    lookup l = {s, j, activations, n, rk_blocks((size_t)n, LOOKUP_SAMPLES)};
+    lookup l = {s, j, activations, n, rk_block_count((size_t)n, LOOKUP_SAMPLES)};
     rk_parallel_for(l.n_blocks * (size_t)e->n_features, look_up_block, &l);
     return RK_OK;
 }
@@ -128,11 +128,11 @@ static rk_status exchange_gradients(rk_sharded *s, rk_in_flight_batch *j, const 
 static rk_status backward_over_ranks(rk_embeddings *e, void *batch, const rk_activation *gradients) {
     rk_sharded *s = rk_over_ranks_of(e);
     rk_in_flight_batch *j = batch;
-    RK_TRY(rk_comm_agree(s->comm, check_gradients_finite(e, j, gradients)));
-    rk_status status = rk_over_ranks_end(s, exchange_gradients(s, j, gradients));
-    if (status == RK_OK) status = rk_comm_agree(s->comm, receive_gradients(s, j));
+    RK_TRY(rk_comm_agree_on_status(s->comm, check_gradients_finite(e, j, gradients)));
+    rk_status status = rk_over_ranks_abort(s, exchange_gradients(s, j, gradients));
+    if (status == RK_OK) status = rk_comm_agree_on_status(s->comm, receive_gradients(s, j));
     if (status == RK_OK)
-        status = rk_over_ranks_end(
+        status = rk_over_ranks_abort(
             s, rk_pending_gradients_add(s->store, &s->store->batch_contexts[s->store->now]));
     free_messages(j);
     RK_TRY(status);

@@ -15,7 +15,7 @@ static inline rk_sharded *rk_over_ranks_of(const rk_embeddings *embeddings) {
 }
 
 /* Where this rank cannot go on and the others wait for it: the end of the communicator. */
-static inline rk_status rk_over_ranks_end(const rk_sharded *s, rk_status status) {
+static inline rk_status rk_over_ranks_abort(const rk_sharded *s, rk_status status) {
     return status == RK_OK ? RK_OK : rk_comm_fail(s->comm, status);
 }
 

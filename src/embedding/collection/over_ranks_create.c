@@ -51,7 +51,7 @@ static uint64_t hash_config(const rk_embeddings_config *config) {
 static rk_status check_same_on_ranks(const rk_embeddings_config *config) {
     uint64_t hash = hash_config(config);
     bool same;
-    RK_TRY(rk_comm_is_same(config->comm, &hash, sizeof hash, &same));
+    RK_TRY(rk_comm_all_equal(config->comm, &hash, sizeof hash, &same));
     RK_FAIL_IF(!same, RK_CONFIG, "the ranks' embeddings have different tables, features or seeds");
     return RK_OK;
 }
@@ -67,7 +67,7 @@ static rk_status plan_sharding(const rk_embeddings_config *config, rk_table_plac
                                   .batch_size = (int64_t)USUAL_BATCH * size,
                                   .replicate_below = REPLICATE_BELOW,
                                   .wire = RK_F32};
-    RK_TRY(rk_comm_agree(config->comm, rk_sharding_plan_choose(&request, placements)));
+    RK_TRY(rk_comm_agree_on_status(config->comm, rk_sharding_plan_choose(&request, placements)));
     return rk_table_placements_check_same(config->comm, placements, config->n_tables);
 }
 
@@ -85,7 +85,7 @@ static rk_status create_sharded(const rk_embeddings_config *config, const rk_tab
                                   .first_micro_batches = first,
                                   .wire = RK_F32};
     if (status == RK_OK) status = rk_sharded_create(&options, &sharded);
-    status = rk_comm_agree(config->comm, status);
+    status = rk_comm_agree_on_status(config->comm, status);
     if (status == RK_OK)
         *out = sharded;
     else if (sharded)
@@ -99,7 +99,7 @@ rk_status rk_embeddings_create_over_ranks(const rk_embeddings_config *config, rk
     rk_sharded *sharded;
     rk_status status = taken == RK_OK ? check_config(config) : taken;
     if (status == RK_OK) status = rk_alloc((size_t)config->n_tables, sizeof *placements, &placements);
-    RK_GOTO(rk_comm_agree(config->comm, status));
+    RK_GOTO(rk_comm_agree_on_status(config->comm, status));
     RK_GOTO(check_same_on_ranks(config));
     RK_GOTO(plan_sharding(config, placements));
     RK_GOTO(create_sharded(config, placements, &sharded));

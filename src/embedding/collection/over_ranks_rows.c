@@ -87,12 +87,12 @@ rk_status rk_over_ranks_read_rows(const rk_embeddings *e, const rk_row_range *ra
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     rk_status status = rk_alloc(n_values, sizeof *own, &own);
     if (status == RK_OK) status = pack_rows(s, range, own);
-    RK_TRY(rk_comm_agree(s->comm, status));
-    RK_TRY(rk_comm_gather(s->comm, RK_CHANNEL_VALUES, own, n_values * sizeof *own, &all_to_all));
+    RK_TRY(rk_comm_agree_on_status(s->comm, status));
+    RK_TRY(rk_comm_all_gather(s->comm, RK_CHANNEL_VALUES, own, n_values * sizeof *own, &all_to_all));
     for (int32_t r = 0; r < s->size; r++) {
         const void *theirs;
         size_t n_bytes = count_values(s, range, r) * sizeof *own;
-        RK_TRY(rk_all_to_all_take(all_to_all, r, n_bytes, &theirs));
+        RK_TRY(rk_all_to_all_get_message(all_to_all, r, n_bytes, &theirs));
         if (n_bytes) unpack_rows(s, range, r, theirs, out);
     }
     return RK_OK;
@@ -130,10 +130,10 @@ rk_status rk_over_ranks_read_step(const rk_embeddings *e, int32_t table, int64_t
     for (int32_t h = 0; h < s->n_shards; h++)
         if (s->shards[h].table == table && s->shards[h].stored >= 0)
             own = s->store->tables[s->shards[h].stored].step;
-    RK_TRY(rk_comm_gather(s->comm, RK_CHANNEL_VALUES, &own, sizeof own, &all_to_all));
+    RK_TRY(rk_comm_all_gather(s->comm, RK_CHANNEL_VALUES, &own, sizeof own, &all_to_all));
     for (int32_t r = 0; r < s->size; r++) {
         int64_t theirs;
-        RK_TRY(rk_all_to_all_copy(all_to_all, r, sizeof theirs, &theirs));
+        RK_TRY(rk_all_to_all_copy_message(all_to_all, r, sizeof theirs, &theirs));
         if (theirs > most) most = theirs;
     }
     *out = most;

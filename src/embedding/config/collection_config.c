@@ -51,7 +51,7 @@ static rk_status hint_nearest(const resolver *r, rk_status status, const char *n
     RK_TRY(rk_alloc(n, sizeof *names, &names));
     for (size_t i = 0; i < n; i++)
         names[i] = i < n_sources ? r->sources[i].name : r->section->tables[i - n_sources].name;
-    return rk_hint_nearest(status, name, names, sizeof *names, 0, n);
+    return rk_hint_nearest_name(status, name, names, sizeof *names, 0, n);
 }
 
 static rk_status unknown_name(const resolver *r, int line, const char *key, const char *what,

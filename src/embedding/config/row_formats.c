@@ -66,7 +66,7 @@ rk_rows rk_row_format_rows(rk_export_rows rows, int64_t dim, const void *data) {
     return out;
 }
 
-void rk_row_values(rk_dtype type, const void *from, int64_t n, float *out) {
+void rk_row_values_to_f32(rk_dtype type, const void *from, int64_t n, float *out) {
     if (type != RK_F32)
         rk_halves_widen(from, n, type == RK_BF16, out);
     else if (n)
@@ -76,7 +76,7 @@ void rk_row_values(rk_dtype type, const void *from, int64_t n, float *out) {
 void rk_row_format_read(rk_export_rows rows, const void *from, int64_t n, int64_t dim, float *out) {
     if (n == 0) return; /* from may be NULL, and nothing is added to that */
     if (rk_row_format_type(rows) != RK_U8) {
-        rk_row_values(rk_row_format_type(rows), from, n * dim, out);
+        rk_row_values_to_f32(rk_row_format_type(rows), from, n * dim, out);
         return;
     }
     rk_rows codes = rk_row_format_rows(rows, dim, from);

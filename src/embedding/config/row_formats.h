@@ -36,7 +36,7 @@ rk_status rk_row_format_error(rk_export_rows rows, const char *table, int64_t ro
 void rk_row_format_read(rk_export_rows rows, const void *from, int64_t n, int64_t dim, float *out);
 
 /* n values of a table's dtype (f32, bf16, f16) as f32. */
-void rk_row_values(rk_dtype type, const void *from, int64_t n, float *out);
+void rk_row_values_to_f32(rk_dtype type, const void *from, int64_t n, float *out);
 
 /* What rows of dim values are written as where `rows` is asked for, if they are trained in `type`: codes with
  * a scale and a least value would make rows of few values larger, and those stay as they are. */

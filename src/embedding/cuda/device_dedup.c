@@ -139,7 +139,7 @@ static rk_status pack_batch(packing *p) {
     int64_t longest = 1;
     for (int32_t f = 0; f < d->n_features; f++)
         if (d->uses[f].n_ids > longest) longest = d->uses[f].n_ids;
-    p->blocks = rk_blocks((size_t)longest, PACK_IDS);
+    p->blocks = rk_block_count((size_t)longest, PACK_IDS);
     rk_parallel_for_work((size_t)d->n_features, (uint64_t)batch_context->n_samples, copy_offsets, p);
     rk_parallel_for_work((size_t)d->n_features * p->blocks, (uint64_t)batch_context->n_ids, copy_id_block, p);
     rk_cuda_batch *b = batch_context->batch;

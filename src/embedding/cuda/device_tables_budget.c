@@ -48,7 +48,7 @@ static void describe_tables(rk_device_tables *d) {
         for (int32_t t = 0; t < d->n_tables; t++) {
             if (width_class_of(e->tables[t].config.dim) != c) continue;
             d->homes[number] = &e->tables[t];
-            describe_table(d, number, rk_takes_updates(e, t));
+            describe_table(d, number, rk_table_takes_updates(e, t));
             if (d->width < (e->tables[t].config.dim + 3) / 4 * 4)
                 d->width = (e->tables[t].config.dim + 3) / 4 * 4;
             d->numbers[t] = number++;

@@ -49,7 +49,7 @@ static rk_status place_ids(rk_device_sharded *ds, const rk_in_flight_batch *j, i
     int32_t t = e->feature_tables[f], length = e->features[f].max_sequence_length;
     if (e->tables[t].part.unplanned) { /* bags, combined elsewhere */
         ds->ids[f] = (rk_ids){.ids_per_sample = 1,
-                              .ids = use->ids + j->unique[t].bag_begins[rk_number_in_table(e, f)]};
+                              .ids = use->ids + j->unique[t].bag_begins[rk_feature_number_in_table(e, f)]};
         return RK_OK;
     }
     if (!length) {

@@ -85,7 +85,7 @@ rk_status rk_dynamic_list(rk_dynamic_table *t) {
     RK_TRY(reserve_candidates(t, n_candidates));
     t->n_candidates = n_candidates;
     listing l = {t, rows, candidates};
-    rk_parallel_for(rk_blocks(n_buckets, BUCKETS_AT_ONCE), list_buckets, &l);
+    rk_parallel_for(rk_block_count(n_buckets, BUCKETS_AT_ONCE), list_buckets, &l);
     return RK_OK;
 }
 
@@ -186,7 +186,7 @@ static void load_buckets(void *context, size_t task, int thread) {
 static rk_status load_keys(load *l) {
     rk_status status = deal(l);
     if (status == RK_OK) {
-        rk_parallel_for(rk_blocks((size_t)l->table->config.n_buckets, BUCKETS_AT_ONCE), load_buckets, l);
+        rk_parallel_for(rk_block_count((size_t)l->table->config.n_buckets, BUCKETS_AT_ONCE), load_buckets, l);
         status = rk_failure_status(&l->failure);
     }
     RK_FREE_ALL(l->begins, l->order);

@@ -71,7 +71,7 @@ rk_status rk_batch_context_check_gradients_finite(const rk_embeddings *e,
                    RK_INVALID_ARGUMENT, "feature '%s': its gradients need memory and a stride of at least %d",
                    e->features[f].name, rk_embeddings_width(e, f));
     for (int32_t f = 0; f < e->n_features; f++) {
-        size_t blocks = rk_blocks((size_t)a.uses[f].n, CHECK_SAMPLES);
+        size_t blocks = rk_block_count((size_t)a.uses[f].n, CHECK_SAMPLES);
         if (blocks > a.blocks) a.blocks = blocks;
     }
     rk_parallel_for(a.blocks * (size_t)e->n_features, check_gradient_block, &a);
@@ -82,7 +82,7 @@ void rk_batch_context_set_gradients(const rk_embeddings *e, rk_batch_context *ba
                                     const rk_activation *gradients) {
     for (int32_t t = 0; t < e->n_tables; t++) {
         batch_context->piece_begins[t + 1] = batch_context->piece_begins[t];
-        if (!rk_takes_updates(e, t)) continue;
+        if (!rk_table_takes_updates(e, t)) continue;
         rk_row_uses_set_gradients(e, &batch_context->plans[t], t, gradients);
         batch_context->piece_begins[t + 1] += rk_row_uses_n_pieces(&batch_context->plans[t]);
     }
@@ -105,7 +105,7 @@ rk_fused_update_args rk_table_update_args(const rk_table *table, const rk_update
 
 void rk_batch_context_update_piece(const rk_embeddings *e, const rk_batch_context *batch_context,
                                    size_t number) {
-    size_t t = rk_partition_item(batch_context->piece_begins, (size_t)e->n_tables, number);
+    size_t t = rk_partition_find_item(batch_context->piece_begins, (size_t)e->n_tables, number);
     const rk_row_uses *plan = &batch_context->plans[t];
     const rk_table *table = &e->tables[t];
     rk_use_piece piece = rk_row_uses_piece(plan, number - batch_context->piece_begins[t]);
@@ -134,7 +134,7 @@ size_t rk_embeddings_n_pieces(const rk_embeddings *e) {
 }
 
 void rk_embeddings_count_step(rk_embeddings *e) {
-    for (int32_t t = 0; t < e->n_tables; t++) e->tables[t].step += rk_takes_updates(e, t);
+    for (int32_t t = 0; t < e->n_tables; t++) e->tables[t].step += rk_table_takes_updates(e, t);
 }
 
 void rk_embeddings_complete(rk_embeddings *e) {
@@ -148,7 +148,7 @@ void rk_embeddings_complete(rk_embeddings *e) {
 
 void rk_embeddings_set_update_coefficients(const rk_embeddings *e, rk_update *updates) {
     for (int32_t t = 0; t < e->n_tables; t++)
-        if (rk_takes_updates(e, t))
+        if (rk_table_takes_updates(e, t))
             rk_update_set_coefficients(&e->tables[t].optimizer, e->tables[t].step, e->learning_rate_factor,
                                        &updates[t]);
 }

@@ -92,7 +92,7 @@ struct rk_embeddings {
 
 /* Whether table t has a plan: a feature uses it and it is not frozen. Rows that are elsewhere are fetched by
  * the plan, frozen or not. */
-static inline bool rk_takes_updates(const rk_embeddings *e, int32_t t) {
+static inline bool rk_table_takes_updates(const rk_embeddings *e, int32_t t) {
     const rk_table *table = &e->tables[t];
     return (table->part.absent ? !table->part.unplanned : !table->config.frozen) &&
            e->table_begins[t + 1] > e->table_begins[t];
@@ -101,7 +101,7 @@ static inline bool rk_takes_updates(const rk_embeddings *e, int32_t t) {
 rk_status rk_embeddings_find_table(const rk_embeddings *e, const char *name, rk_table **out);
 
 /* A feature's number among those of its table. */
-static inline int32_t rk_number_in_table(const rk_embeddings *e, int32_t feature) {
+static inline int32_t rk_feature_number_in_table(const rk_embeddings *e, int32_t feature) {
     const int32_t *features = e->by_table + e->table_begins[e->feature_tables[feature]];
     int32_t k = 0;
     while (features[k] != feature) k++;
@@ -125,8 +125,8 @@ rk_status rk_keyed_rows_give(rk_embeddings *embeddings, const rk_key_uses *uses,
                              size_t *task_begins);
 /* Samples first .. last-1 of a feature with these rows; `to` is of sample `first`. n_rows: 0, where ids were
  * checked, or false is returned at an id that is no row, and some samples have no activations. */
-bool rk_use_lookup(const rk_feature_use *use, int64_t sequence_length, const rk_rows *rows, int64_t n_rows,
-                   int64_t first, int64_t last, rk_activation to);
+bool rk_feature_use_lookup(const rk_feature_use *use, int64_t sequence_length, const rk_rows *rows,
+                           int64_t n_rows, int64_t first, int64_t last, rk_activation to);
 /* Features without activations (data NULL) are left out. checks: ids were not, and uses of ids that are no
  * rows have `strays` afterwards. */
 void rk_uses_lookup_all(const rk_embeddings *embeddings, rk_batch_context *batch_context,

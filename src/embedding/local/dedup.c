@@ -36,7 +36,7 @@ static void scan_block(void *context, size_t task, int thread) {
     (void)thread;
     const dedup_job *l = context;
     const size_t *begins = l->batch_context->task_begins;
-    size_t f = rk_partition_item(begins, (size_t)l->embeddings->n_features, task);
+    size_t f = rk_partition_find_item(begins, (size_t)l->embeddings->n_features, task);
     rk_feature_use *use = &l->batch_context->uses[f];
     int64_t first = (int64_t)(task - begins[f]) * SCAN_IDS,
             last = first + SCAN_IDS < use->n_ids ? first + SCAN_IDS : use->n_ids;
@@ -67,7 +67,7 @@ static rk_status prepare(dedup_job *l, bool checks) {
             (checks ||
              e->features[f].max_sequence_length) && /* which cuts ids off, so that no lookup would see them */
             !rk_table_is_dynamic(table_of(e, f));
-        begins[f + 1] = begins[f] + (scans ? rk_blocks((size_t)uses[f].n_ids, SCAN_IDS) : 0);
+        begins[f + 1] = begins[f] + (scans ? rk_block_count((size_t)uses[f].n_ids, SCAN_IDS) : 0);
         n_ids += (uint64_t)uses[f].n_ids;
     }
     rk_parallel_for_work(begins[n_features], n_ids, scan_block, l);
@@ -102,7 +102,7 @@ typedef struct planning {
 } planning;
 
 static bool is_sorted_in_parallel(const planning *p, int32_t t) {
-    return rk_takes_updates(p->embeddings, t) && !p->batch_context->plans[t].at_once;
+    return rk_table_takes_updates(p->embeddings, t) && !p->batch_context->plans[t].at_once;
 }
 
 /* Run `task` for each piece of each table that is cut, all tables in one loop, so that small ones fill the
@@ -124,7 +124,7 @@ static size_t n_parts(const rk_row_uses *plan) {
 
 static int32_t locate(const planning *p, size_t task, size_t *piece) {
     const size_t *begins = p->batch_context->task_begins;
-    size_t table = rk_partition_item(begins, (size_t)p->embeddings->n_tables, task);
+    size_t table = rk_partition_find_item(begins, (size_t)p->embeddings->n_tables, task);
     *piece = task - begins[table];
     return (int32_t)table;
 }
@@ -137,7 +137,7 @@ static rk_row_use *scratch_of(const planning *p, int thread) {
 static void sort_table_at_once(void *context, size_t task, int thread) {
     const planning *p = context;
     int32_t t = (int32_t)task;
-    if (rk_takes_updates(p->embeddings, t) && p->batch_context->plans[t].at_once)
+    if (rk_table_takes_updates(p->embeddings, t) && p->batch_context->plans[t].at_once)
         rk_row_uses_sort_all(p->embeddings, p->batch_context, t, scratch_of(p, thread));
 }
 
@@ -175,7 +175,7 @@ static rk_status collect_row_uses(rk_embeddings *e, rk_batch_context *batch_cont
     size_t n_threads = (size_t)rk_parallel_threads(), n_tables = (size_t)e->n_tables;
     RK_TRY(rk_reserve(&e->scratch, &e->scratch_capacity, n_threads * RK_USES_SCRATCH, sizeof *e->scratch));
     for (int32_t t = 0; t < e->n_tables; t++) {
-        if (!rk_takes_updates(e, t)) continue;
+        if (!rk_table_takes_updates(e, t)) continue;
         RK_TRY(rk_row_uses_begin(e, batch_context, t));
         p.n_uses += batch_context->plans[t].n;
     }

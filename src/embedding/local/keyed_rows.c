@@ -44,7 +44,7 @@ static void begin_table(void *context, size_t t, int thread) {
 }
 
 static rk_table *group_of(const assignment *a, size_t task, size_t *group) {
-    size_t t = rk_partition_item(a->task_begins, (size_t)a->embeddings->n_tables, task);
+    size_t t = rk_partition_find_item(a->task_begins, (size_t)a->embeddings->n_tables, task);
     *group = task - a->task_begins[t];
     return &a->embeddings->tables[t];
 }

@@ -5,7 +5,8 @@ static int64_t count_distinct_rows(const rk_row_uses *plan) {
     int64_t n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++)
         for (uint32_t i = plan->part_begins[p]; i < plan->part_begins[p + 1]; i++)
-            n += i == plan->part_begins[p] || rk_use_place(plan->uses[i]) != rk_use_place(plan->uses[i - 1]);
+            n += i == plan->part_begins[p] ||
+                 rk_row_use_place(plan->uses[i]) != rk_row_use_place(plan->uses[i - 1]);
     return n;
 }
 
@@ -20,7 +21,7 @@ rk_memory_traffic rk_embeddings_memory_traffic(const rk_embeddings *e) {
                                                         (uint64_t)use->n_bags * sizeof(float));
     }
     for (int32_t t = 0; t < e->n_tables; t++) {
-        if (!rk_takes_updates(e, t)) continue;
+        if (!rk_table_takes_updates(e, t)) continue;
         const rk_table *table = &e->tables[t];
         int64_t n_rows = count_distinct_rows(&batch_context->plans[t]),
                 n_stepped = table->l2_full != 0 ? table->config.n_rows : n_rows;

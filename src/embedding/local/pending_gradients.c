@@ -49,12 +49,12 @@ static rk_row_gradients *find_sum_target(rk_pending_table *table) {
 
 static rk_use_piece locate_piece(const addition *a, size_t task, size_t *table) {
     const size_t *begins = a->batch_context->piece_begins;
-    *table = rk_partition_item(begins, (size_t)a->embeddings->n_tables, task);
+    *table = rk_partition_find_item(begins, (size_t)a->embeddings->n_tables, task);
     return rk_row_uses_piece(&a->batch_context->plans[*table], task - begins[*table]);
 }
 
 static bool is_new_row(const rk_row_uses *plan, const rk_use_piece *piece, int64_t use) {
-    return use == piece->first || rk_use_place(plan->uses[use]) != rk_use_place(plan->uses[use - 1]);
+    return use == piece->first || rk_row_use_place(plan->uses[use]) != rk_row_use_place(plan->uses[use - 1]);
 }
 
 static void count_piece_rows(void *context, size_t task, int thread) {
@@ -89,7 +89,7 @@ static void sum_piece_gradients(void *context, size_t task, int thread) {
     rk_rows_sum(&args);
     for (int64_t i = piece.first; i < piece.last; i++)
         if (is_new_row(plan, &piece, i))
-            to->rows[at++] = ((int64_t)piece.part << plan->shift) + rk_use_place(plan->uses[i]);
+            to->rows[at++] = ((int64_t)piece.part << plan->shift) + rk_row_use_place(plan->uses[i]);
 }
 
 /* Counts first .. last-1 become places, each the sum of those before it; returns the sum of all. */
@@ -124,12 +124,12 @@ static merge_range merge_range_of_part(const rk_pending_table *table, size_t par
     const rk_row_gradients *larger = table->sum.n >= table->added.n ? &table->sum : &table->added;
     merge_range range = {{0, 0}, {table->sum.n, table->added.n}};
     if (part > 0) {
-        int64_t row = larger->rows[rk_partition_at(larger->n, part, n_parts)];
+        int64_t row = larger->rows[rk_partition_begin(larger->n, part, n_parts)];
         range.first[0] = lower_bound(&table->sum, row);
         range.first[1] = lower_bound(&table->added, row);
     }
     if (part + 1 < n_parts) {
-        int64_t row = larger->rows[rk_partition_at(larger->n, part + 1, n_parts)];
+        int64_t row = larger->rows[rk_partition_begin(larger->n, part + 1, n_parts)];
         range.last[0] = lower_bound(&table->sum, row);
         range.last[1] = lower_bound(&table->added, row);
     }
@@ -162,7 +162,7 @@ static size_t merge_row_gradients(const rk_pending_table *table, merge_range ran
 
 static merge_range locate_merge(const addition *a, size_t task, size_t *table) {
     const size_t *begins = a->pending->task_begins;
-    *table = rk_partition_item(begins, (size_t)a->embeddings->n_tables, task);
+    *table = rk_partition_find_item(begins, (size_t)a->embeddings->n_tables, task);
     return merge_range_of_part(&a->pending->tables[*table], task - begins[*table],
                                begins[*table + 1] - begins[*table]);
 }
@@ -186,7 +186,7 @@ static void merge_part(void *context, size_t task, int thread) {
 }
 
 static size_t count_merges(const rk_pending_table *table, int64_t n_added) {
-    return table->sum.n && n_added ? rk_blocks((size_t)(table->sum.n + n_added), MERGE_ROWS) : 0;
+    return table->sum.n && n_added ? rk_block_count((size_t)(table->sum.n + n_added), MERGE_ROWS) : 0;
 }
 
 /* What was added, into the sums; all memory is there. */
@@ -251,7 +251,7 @@ static void update_rows(const rk_embeddings *e, size_t t, int64_t first, int64_t
     int32_t dim = table->config.dim;
     rk_row_use uses[STEP_ROWS];
     for (int64_t i = first; i < last; i++)
-        uses[i - first] = rk_use_make((uint32_t)(list->rows[i] - first_row), (uint32_t)(i - first));
+        uses[i - first] = rk_row_use_make((uint32_t)(list->rows[i] - first_row), (uint32_t)(i - first));
     rk_gradient_source source = {.data = list->sums + first * dim, .stride = dim, .length = 1};
     rk_fused_update_args args = rk_table_update_args(table, &e->pending.updates[t]);
     args.first_row = first_row;
@@ -267,7 +267,7 @@ static void update_table_part(void *context, size_t task, int thread) {
     (void)thread;
     const rk_embeddings *e = context;
     const size_t *begins = e->pending.task_begins;
-    size_t t = rk_partition_item(begins, (size_t)e->n_tables, task);
+    size_t t = rk_partition_find_item(begins, (size_t)e->n_tables, task);
     const rk_row_gradients *list = &e->pending.tables[t].sum;
     int64_t begin = (int64_t)(task - begins[t]) * STEP_ROWS, end = begin + STEP_ROWS;
     if (e->tables[t].l2_full != 0) { /* every row takes a step */
@@ -290,7 +290,8 @@ rk_status rk_pending_gradients_step(rk_embeddings *e) {
     for (int32_t t = 0; t < e->n_tables; t++) {
         int64_t n = e->tables[t].l2_full != 0 ? e->tables[t].config.n_rows : pending->tables[t].sum.n;
         pending->task_begins[t + 1] =
-            pending->task_begins[t] + (rk_takes_updates(e, t) ? rk_blocks((size_t)n, STEP_ROWS) : 0);
+            pending->task_begins[t] +
+            (rk_table_takes_updates(e, t) ? rk_block_count((size_t)n, STEP_ROWS) : 0);
     }
     RK_ON_POOL(e->pool, rk_parallel_for(pending->task_begins[e->n_tables], update_table_part, e));
     rk_embeddings_count_step(e);

@@ -82,8 +82,8 @@ static int64_t list_updated_rows(const rk_table *table, const rk_row_uses *plan,
     }
     for (uint32_t p = 0; p < plan->n_parts; p++)
         for (uint32_t i = plan->part_begins[p]; i < plan->part_begins[p + 1]; i++) {
-            uint32_t place = rk_use_place(plan->uses[i]);
-            if (i > plan->part_begins[p] && place == rk_use_place(plan->uses[i - 1])) continue;
+            uint32_t place = rk_row_use_place(plan->uses[i]);
+            if (i > plan->part_begins[p] && place == rk_row_use_place(plan->uses[i - 1])) continue;
             if (rows) rows[n] = ((int64_t)p << plan->shift) + place;
             n++;
         }
@@ -116,7 +116,7 @@ rk_status rk_row_before_images_capture(rk_row_before_images *s, int64_t update) 
     drop_expired_images(s);
     RK_TRY(insert_image(s, s->n, update));
     for (int32_t t = 0; t < e->n_tables; t++) {
-        if (rk_takes_updates(e, t))
+        if (rk_table_takes_updates(e, t))
             RK_TRY(capture_table(&e->tables[t], &batch_context->plans[t], &s->images[s->n - 1].tables[t]));
     }
     return RK_OK;
@@ -296,7 +296,7 @@ rk_status rk_row_before_images_read(rk_row_before_images *s, const char *name, i
         const rk_table *table = &s->embeddings->tables[t];
         rk_row_before_image *image;
         if (strlen(table->part.name) != name_bytes || memcmp(table->part.name, table_name, name_bytes) != 0 ||
-            !rk_takes_updates(s->embeddings, t))
+            !rk_table_takes_updates(s->embeddings, t))
             continue;
         RK_TRY(check_stored_rows(table, &from, name));
         if (end <= table->part.first_column || first >= table->part.first_column + table->config.dim)

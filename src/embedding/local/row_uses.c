@@ -52,13 +52,13 @@ static leaf_bags bags_of_leaf(const rk_feature_use *use, const rk_gradient_sourc
 static size_t n_chunks_of(const rk_feature_use *use, leaf_bags bags) {
     int64_t n_bags = bags.last - bags.first;
     size_t n =
-        rk_blocks((size_t)(use->offsets[bags.last] - use->offsets[bags.first] + n_bags), 2 * CHUNK_USES);
+        rk_block_count((size_t)(use->offsets[bags.last] - use->offsets[bags.first] + n_bags), 2 * CHUNK_USES);
     return n < (size_t)n_bags ? n : (size_t)n_bags;
 }
 
 static uint32_t n_leaves_of(const rk_feature_use *use, const rk_gradient_source *source) {
     return source->first_leaf +
-           (source->leaf_bags ? (uint32_t)rk_blocks((size_t)use->n_bags, (size_t)source->leaf_bags) : 1);
+           (source->leaf_bags ? (uint32_t)rk_block_count((size_t)use->n_bags, (size_t)source->leaf_bags) : 1);
 }
 
 /* In the order of leaves, so that a part's uses come leaf by leaf. chunks NULL: only counted. */
@@ -77,8 +77,8 @@ static size_t cut_into_chunks(const rk_embeddings *e, const rk_batch_context *ba
             leaf_bags bags = bags_of_leaf(use, &plan->sources[s], leaf);
             size_t n = n_chunks_of(use, bags);
             for (size_t c = 0; c < n && chunks; c++) {
-                int64_t first = bags.first + rk_partition_at(bags.last - bags.first, c, n),
-                        last = bags.first + rk_partition_at(bags.last - bags.first, c + 1, n);
+                int64_t first = bags.first + rk_partition_begin(bags.last - bags.first, c, n),
+                        last = bags.first + rk_partition_begin(bags.last - bags.first, c + 1, n);
                 chunks[at + c] = (rk_use_chunk){s, first, last, occurrence + use->offsets[first]};
             }
             at += n;
@@ -173,7 +173,7 @@ void rk_row_uses_prefix_sum(rk_row_uses *plan) {
             *place = at;
             at += count;
         }
-        pieces += plan->whole_parts ? 1 : (uint32_t)rk_blocks(at - plan->part_begins[p], PIECE_USES);
+        pieces += plan->whole_parts ? 1 : (uint32_t)rk_block_count(at - plan->part_begins[p], PIECE_USES);
     }
     plan->part_begins[plan->n_parts] = at;
     plan->piece_begins[plan->n_parts] = pieces;
@@ -208,7 +208,8 @@ void rk_row_uses_scatter(const rk_embeddings *e, const rk_batch_context *batch_c
             if (ids[i] == none) continue;
             uint32_t place = places[ids[i] >> shift]++;
             __builtin_prefetch(&uses[place + FETCH_AHEAD], 1);
-            uses[place] = rk_use_make((uint32_t)(ids[i] & mask), weighted ? (uint32_t)occurrence : number);
+            uses[place] =
+                rk_row_use_make((uint32_t)(ids[i] & mask), weighted ? (uint32_t)occurrence : number);
         }
     }
 }
@@ -244,11 +245,11 @@ size_t rk_row_uses_n_pieces(const rk_row_uses *plan) {
 static int64_t row_boundary(const rk_row_uses *plan, uint32_t part, int64_t at) {
     int64_t low = plan->part_begins[part], high = plan->part_begins[part + 1];
     if (at <= low || at >= high) return at <= low ? low : high;
-    uint32_t place = rk_use_place(plan->uses[at - 1]);
+    uint32_t place = rk_row_use_place(plan->uses[at - 1]);
     low = at;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (rk_use_place(plan->uses[middle]) > place)
+        if (rk_row_use_place(plan->uses[middle]) > place)
             high = middle;
         else
             low = middle + 1;

@@ -232,7 +232,7 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
     for (int s = 0; s < table->n_slots; s++) untouched = untouched && table->slots[s].initial == 0;
     if (!untouched || part->dynamic) warn_of_size(table);
     if (!untouched && !part->dynamic)
-        rk_parallel_for(rk_blocks((size_t)config->n_rows, INIT_BLOCK_ROWS), init_block, table);
+        rk_parallel_for(rk_block_count((size_t)config->n_rows, INIT_BLOCK_ROWS), init_block, table);
     return RK_OK;
 }
 

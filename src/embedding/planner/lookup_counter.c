@@ -89,9 +89,9 @@ rk_status rk_lookup_counter_add(rk_lookup_counter *count, const rk_batch *batch)
     const rk_collection_config *collection = count->collection;
     for (int64_t part = 0; part < count->n_trainers; part++) {
         int64_t local_batch = count->n_batches * count->n_trainers + part + 1,
-                last = rk_partition_at(batch->n, (size_t)part + 1, (size_t)count->n_trainers);
+                last = rk_partition_begin(batch->n, (size_t)part + 1, (size_t)count->n_trainers);
         for (int32_t f = 0; f < collection->n_features; f++)
-            for (int64_t sample = rk_partition_at(batch->n, (size_t)part, (size_t)count->n_trainers);
+            for (int64_t sample = rk_partition_begin(batch->n, (size_t)part, (size_t)count->n_trainers);
                  sample < last; sample++)
                 RK_TRY(count_sample(
                     &count->counters[collection->table_of[f]], &batch->features[collection->sources[f]],

@@ -126,8 +126,8 @@ static void redis_lookup(const rk_store *store, bool training, int32_t f, int64_
     const redis_store *s = (const redis_store *)store;
     const rk_embeddings *e = s->embeddings;
     (void)training;
-    (void)rk_use_lookup(&s->batch.uses[f], e->features[f].max_sequence_length,
-                        &s->tables[e->feature_tables[f]].looked_up, 0, first, last, *to);
+    (void)rk_feature_use_lookup(&s->batch.uses[f], e->features[f].max_sequence_length,
+                                &s->tables[e->feature_tables[f]].looked_up, 0, first, last, *to);
 }
 
 static rk_status redis_end(rk_store *store, bool applies) {

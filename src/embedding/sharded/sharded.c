@@ -57,10 +57,11 @@ void rk_in_flight_batch_lookup(const rk_sharded *s, const rk_in_flight_batch *j,
     const rk_embeddings *e = s->trainer_tables;
     int32_t t = e->feature_tables[f], dim = e->tables[t].config.dim;
     float *values = j->unique[t].values.data;
-    if (e->tables[t].part.unplanned) values += j->unique[t].bag_begins[rk_number_in_table(e, f)] * dim;
+    if (e->tables[t].part.unplanned)
+        values += j->unique[t].bag_begins[rk_feature_number_in_table(e, f)] * dim;
     rk_rows rows = {.data = values, .dtype = RK_F32, .dim = dim};
-    (void)rk_use_lookup(&j->batch_context.uses[f], e->features[f].max_sequence_length, &rows, 0, first, last,
-                        *to);
+    (void)rk_feature_use_lookup(&j->batch_context.uses[f], e->features[f].max_sequence_length, &rows, 0,
+                                first, last, *to);
 }
 
 static void lookup(const rk_store *store, bool training, int32_t f, int64_t first, int64_t last,
@@ -189,13 +190,13 @@ static rk_status number_keys(rk_store *store) {
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     size_t n_bytes = (size_t)s->n_shards * sizeof *parts;
     if (!s->n_dynamic) return RK_OK;
-    RK_TRY(rk_comm_agree(s->comm, rk_alloc((size_t)s->n_shards, sizeof *parts, &parts)));
+    RK_TRY(rk_comm_agree_on_status(s->comm, rk_alloc((size_t)s->n_shards, sizeof *parts, &parts)));
     for (int32_t h = 0; h < s->n_shards; h++) parts[h] = count_part(s, &s->shards[h]);
-    RK_TRY(rk_comm_gather(s->comm, RK_CHANNEL_VALUES, parts, n_bytes, &all_to_all));
+    RK_TRY(rk_comm_all_gather(s->comm, RK_CHANNEL_VALUES, parts, n_bytes, &all_to_all));
     for (int32_t h = 0; h < s->n_shards; h++) {
         const void *theirs;
         if (s->shards[h].owner < 0) continue;
-        RK_TRY(rk_all_to_all_take(all_to_all, s->shards[h].owner, n_bytes, &theirs));
+        RK_TRY(rk_all_to_all_get_message(all_to_all, s->shards[h].owner, n_bytes, &theirs));
         memcpy(&parts[h], (const rk_key_share *)theirs + h, sizeof *parts);
     }
     tell_shares(s, parts);

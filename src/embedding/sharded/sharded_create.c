@@ -20,7 +20,7 @@ rk_status rk_table_placements_check_same(rk_comm *comm, const rk_table_placement
         if (!p->replicated)
             hash = rk_hash_bytes(p->owners, (size_t)(p->n_slices * p->n_parts) * sizeof *p->owners, hash);
     }
-    RK_TRY(rk_comm_is_same(comm, &hash, sizeof hash, &same));
+    RK_TRY(rk_comm_all_equal(comm, &hash, sizeof hash, &same));
     if (same) return RK_OK;
     return rk_error_hint(
         rk_error(RK_CONFIG, "the ranks computed different sharding plans"),
@@ -296,19 +296,19 @@ void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t t = 0; t < s->n_tables && j->unique; t++) {
         rk_unique_rows *w = &j->unique[t];
         RK_FREE_ALL(w->begins, w->bag_begins, w->n_first);
-        rk_resizable_buffer *buffers[] = {&w->rows, &w->uses, &w->absent, &w->targets, &w->order, &w->values};
-        for (int i = 0; i < 6; i++) rk_resizable_buffer_release(buffers[i]);
+        rk_scratch_buffer *buffers[] = {&w->rows, &w->uses, &w->absent, &w->targets, &w->order, &w->values};
+        for (int i = 0; i < 6; i++) rk_scratch_buffer_release(buffers[i]);
     }
     for (int32_t r = 0; r < s->size; r++) {
-        if (j->ask) rk_resizable_buffer_release(&j->ask[r]);
-        if (j->answer) rk_resizable_buffer_release(&j->answer[r]);
-        if (j->give) rk_resizable_buffer_release(&j->give[r]);
+        if (j->ask) rk_scratch_buffer_release(&j->ask[r]);
+        if (j->answer) rk_scratch_buffer_release(&j->answer[r]);
+        if (j->give) rk_scratch_buffer_release(&j->give[r]);
     }
     for (size_t f = 0; f < n_stored; f++) {
-        if (j->local) rk_resizable_buffer_release(&j->local[f]);
-        if (j->offsets) rk_resizable_buffer_release(&j->offsets[f]);
-        if (j->uses) rk_resizable_buffer_release(&j->uses[f]);
-        if (j->n_first) rk_resizable_buffer_release(&j->n_first[f]);
+        if (j->local) rk_scratch_buffer_release(&j->local[f]);
+        if (j->offsets) rk_scratch_buffer_release(&j->offsets[f]);
+        if (j->uses) rk_scratch_buffer_release(&j->uses[f]);
+        if (j->n_first) rk_scratch_buffer_release(&j->n_first[f]);
     }
     RK_FREE_ALL(j->unique, j->ask, j->answer, j->give, j->local, j->offsets, j->stored_ids, j->counts,
                 j->uses, j->n_first);
@@ -404,7 +404,7 @@ void rk_sharded_free(rk_store *store) {
     for (size_t i = 0; i < s->n_in_flight_batches && s->in_flight_batches; i++)
         rk_in_flight_batch_release(s, &s->in_flight_batches[i]);
     size_t n_stored = s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_n_here(s) : 0;
-    for (size_t f = 0; f < n_stored && s->scratch; f++) rk_resizable_buffer_release(&s->scratch[f]);
+    for (size_t f = 0; f < n_stored && s->scratch; f++) rk_scratch_buffer_release(&s->scratch[f]);
     for (int32_t r = 0; r < s->size && s->streams_of; r++) rk_free(s->streams_of[r]);
     for (int32_t t = 0; t < s->n_tables; t++) rk_free(s->names[t]);
     rk_embeddings_free(s->trainer_tables);

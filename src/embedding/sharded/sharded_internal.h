@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "embedding/sharded/resizable_buffer.h"
+#include "embedding/sharded/scratch_buffer.h"
 #include "embedding/local/collection_internal.h"
 #include "embedding/sharded/sharded.h"
 #include "embedding/local/row_before_images.h"
@@ -33,20 +33,20 @@ typedef struct rk_table_shard_stream {
  * table its different keys, those of a part in the order of their first uses. */
 typedef struct rk_unique_rows {
     int64_t n;
-    int64_t *begins;          /* [n_parts+1] */
-    rk_resizable_buffer rows; /* int64 [n]: the row's number within its part, or the key */
-    rk_resizable_buffer uses; /* uint32 [n]: of keys, how often each is used */
-    int64_t *n_first;         /* [n_parts, n_features]: of keys, how many each feature is the first to use */
-    rk_resizable_buffer absent;  /* uint8 [n]: of keys, whether each shares the row of those without one, */
-    int64_t shared;              /* which is there */
-    bool shares;                 /* some do */
-    rk_resizable_buffer targets; /* int64 [n_uses]: of each use of the table, in the order of occurrences, its
+    int64_t *begins;           /* [n_parts+1] */
+    rk_scratch_buffer rows;    /* int64 [n]: the row's number within its part, or the key */
+    rk_scratch_buffer uses;    /* uint32 [n]: of keys, how often each is used */
+    int64_t *n_first;          /* [n_parts, n_features]: of keys, how many each feature is the first to use */
+    rk_scratch_buffer absent;  /* uint8 [n]: of keys, whether each shares the row of those without one, */
+    int64_t shared;            /* which is there */
+    bool shares;               /* some do */
+    rk_scratch_buffer targets; /* int64 [n_uses]: of each use of the table, in the order of occurrences, its
                        place among them; of bags that are combined elsewhere: 0, 1, 2, ... A batch's own,
                        which lookups read until it is finished, when the next ones have grown theirs */
-    rk_resizable_buffer order;   /* int64 [n]: scratch */
-    rk_resizable_buffer values;  /* float [n, dim], or the bags' of the table's features one after the other;
+    rk_scratch_buffer order;   /* int64 [n]: scratch */
+    rk_scratch_buffer values;  /* float [n, dim], or the bags' of the table's features one after the other;
                                     gradients on the way back */
-    int64_t *bag_begins;         /* [n_features of the table + 1] */
+    int64_t *bag_begins;       /* [n_features of the table + 1] */
 } rk_unique_rows;
 
 typedef enum rk_in_flight_batch_state {
@@ -66,21 +66,21 @@ typedef enum rk_in_flight_batch_kind {
 typedef struct rk_in_flight_batch {
     atomic_int state; /* rk_in_flight_batch_state */
     int64_t kind, word;
-    rk_batch_context batch_context;           /* of the trainer's tables */
-    rk_unique_rows *unique;                   /* [n_tables] */
-    rk_resizable_buffer *ask, *answer, *give; /* [size]: messages that this rank sends */
+    rk_batch_context batch_context;         /* of the trainer's tables */
+    rk_unique_rows *unique;                 /* [n_tables] */
+    rk_scratch_buffer *ask, *answer, *give; /* [size]: messages that this rank sends */
     rk_all_to_all *ids, *rows, *gradients;
     int64_t applies;            /* its gradients: trainers have decided so, */
     rk_all_to_all *step_status; /* to owners that do not train; else NULL */
     /* an owner's view of it: */
-    rk_resizable_buffer *local;   /* [n_stored_features]: ids, int64 */
-    rk_resizable_buffer *offsets; /* [n_stored_features]: of bags, int64 [n_bags+1] */
-    rk_ids *stored_ids;           /* [n_stored_features] */
-    int64_t *counts;              /* [n_stored_features]: bags */
-    rk_resizable_buffer *uses;    /* [n_stored_features]: of keys, uint32; */
-    rk_resizable_buffer *n_first; /* [n_stored_features]: likewise, int64 [n_features of the stream] */
-    bool is_read;                 /* those are filled in */
-    rk_key_counts keys;           /* of all owners, when they served it */
+    rk_scratch_buffer *local;   /* [n_stored_features]: ids, int64 */
+    rk_scratch_buffer *offsets; /* [n_stored_features]: of bags, int64 [n_bags+1] */
+    rk_ids *stored_ids;         /* [n_stored_features] */
+    int64_t *counts;            /* [n_stored_features]: bags */
+    rk_scratch_buffer *uses;    /* [n_stored_features]: of keys, uint32; */
+    rk_scratch_buffer *n_first; /* [n_stored_features]: likewise, int64 [n_features of the stream] */
+    bool is_read;               /* those are filled in */
+    rk_key_counts keys;         /* of all owners, when they served it */
 } rk_in_flight_batch;
 
 struct rk_sharded {
@@ -103,7 +103,7 @@ struct rk_sharded {
     rk_activation *activations;       /* [n_stored_features]: scratch of the owner's side */
     int64_t *asked;                   /* [n_stored_features]: bags that are looked up, of */
     rk_ids *asked_ids;                /* [n_stored_features] */
-    rk_resizable_buffer
+    rk_scratch_buffer
         *scratch;         /* [n_stored_features]: rows or gradients in f32 where the wire has fewer bits */
     rk_message *messages; /* [size]: scratch of begin, and */
     rk_message *answers;  /* [size], of the communication thread */
@@ -175,15 +175,15 @@ typedef struct rk_ids_header {
 typedef struct rk_ids_entry {
     int64_t n_bags, n_ids; /* n_bags: of answers and gradients */
 } rk_ids_entry;
-static inline size_t rk_pad(size_t n, size_t to) {
+static inline size_t rk_round_up(size_t n, size_t to) {
     return (n + to - 1) / to * to;
 }
 /* What follows a stream's keys: how many each feature is the first to use, int64 [n_features], and each key's
  * uses, uint32 [n_ids]. */
 static inline size_t rk_key_uses_bytes(const rk_table_shard_stream *stream, int64_t n_ids) {
-    return stream->n_features
-               ? (size_t)stream->n_features * sizeof(int64_t) + rk_pad((size_t)n_ids * sizeof(uint32_t), 8)
-               : 0;
+    return stream->n_features ? (size_t)stream->n_features * sizeof(int64_t) +
+                                    rk_round_up((size_t)n_ids * sizeof(uint32_t), 8)
+                              : 0;
 }
 /* A message of gradients begins with this, and they follow at 64 bytes. */
 typedef struct rk_gradients_header {
@@ -195,8 +195,8 @@ enum { RK_GRADIENTS_HEAD = 64 };
 static inline size_t rk_answer_head(const rk_sharded *s) {
     return s->n_dynamic ? 64 : 0;
 }
-static inline size_t rk_values_bytes(int64_t n, int32_t dim, rk_dtype wire) {
-    return rk_pad((size_t)n * (size_t)dim * rk_dtype_bytes(wire), 64);
+static inline size_t rk_wire_values_bytes(int64_t n, int32_t dim, rk_dtype wire) {
+    return rk_round_up((size_t)n * (size_t)dim * rk_dtype_bytes(wire), 64);
 }
 
 /* To and from the dtype on the wire, rounded to the nearest; finite numbers stay finite, since gradients are

@@ -221,7 +221,7 @@ static rk_status sleep_longer(rk_sharded *s, long *nap_ns) {
 
 static void *run_comm_thread(void *context) {
     rk_sharded *s = context;
-    (void)rk_parallel_set_alone(true);
+    (void)rk_parallel_set_serial(true);
     for (long nap_ns = LEAST_NAP_NS;;) {
         bool moved = false;
         rk_status status = advance_pipeline(s, &moved);

@@ -19,8 +19,8 @@ static rk_status read_key_uses(const rk_sharded *s, const rk_table_shard_stream 
     size_t first_bytes = (size_t)stream->n_features * sizeof(int64_t);
     if (rk_key_uses_bytes(stream, n_ids) > message->n_bytes - *at)
         return too_short_error(trainer, "ids", message->n_bytes);
-    RK_TRY(rk_resizable_buffer_reserve(&j->n_first[f], first_bytes));
-    RK_TRY(rk_resizable_buffer_reserve(&j->uses[f], (size_t)n_ids * sizeof(uint32_t)));
+    RK_TRY(rk_scratch_buffer_reserve(&j->n_first[f], first_bytes));
+    RK_TRY(rk_scratch_buffer_reserve(&j->uses[f], (size_t)n_ids * sizeof(uint32_t)));
     const char *from = (const char *)message->data + *at;
     memcpy(j->n_first[f].data, from, first_bytes);
     if (n_ids) memcpy(j->uses[f].data, from + first_bytes, (size_t)n_ids * sizeof(uint32_t));
@@ -46,21 +46,21 @@ static rk_status read_stream(const rk_sharded *s, rk_in_flight_batch *j, int32_t
     bool fits = entry.n_bags >= 0 && entry.n_ids >= 0 && (uint64_t)entry.n_bags <= most_bags &&
                 (uint64_t)entry.n_ids <= most_ids;
     if (!fits) return too_short_error(trainer, "ids", message->n_bytes);
-    size_t bag_bytes = bags ? rk_pad((size_t)entry.n_bags * sizeof(uint32_t), 8) : 0,
-           id_bytes = rk_pad((size_t)entry.n_ids * (size_t)stream->id_bytes, 8);
+    size_t bag_bytes = bags ? rk_round_up((size_t)entry.n_bags * sizeof(uint32_t), 8) : 0,
+           id_bytes = rk_round_up((size_t)entry.n_ids * (size_t)stream->id_bytes, 8);
     if (bag_bytes + id_bytes > left) return too_short_error(trainer, "ids", message->n_bytes);
     RK_FAIL_IF(!bags && entry.n_bags != entry.n_ids, RK_INTERNAL, "rank %d requested %lld rows with %lld ids",
                trainer, (long long)entry.n_bags, (long long)entry.n_ids);
     const char *from = (const char *)message->data + *at;
     *at += bag_bytes + id_bytes;
-    RK_TRY(rk_resizable_buffer_reserve(&j->local[f], (size_t)entry.n_ids * sizeof(int64_t)));
+    RK_TRY(rk_scratch_buffer_reserve(&j->local[f], (size_t)entry.n_ids * sizeof(int64_t)));
     rk_widen(j->local[f].data, stream->id_bytes, from + bag_bytes, entry.n_ids);
     j->counts[f] = entry.n_bags;
     j->stored_ids[f] = (rk_ids){.ids_per_sample = 1, .ids = j->local[f].data};
     if (stream->n_features && j->kind != RK_IN_FLIGHT_CONTROL)
         return read_key_uses(s, stream, j, trainer, f, entry.n_ids, message, at);
     if (!bags) return RK_OK;
-    RK_TRY(rk_resizable_buffer_reserve(&j->offsets[f], (size_t)(entry.n_bags + 1) * sizeof(int64_t)));
+    RK_TRY(rk_scratch_buffer_reserve(&j->offsets[f], (size_t)(entry.n_bags + 1) * sizeof(int64_t)));
     int64_t *offsets = j->offsets[f].data;
     const uint32_t *lengths = (const uint32_t *)(const void *)from;
     offsets[0] = 0;
@@ -174,10 +174,10 @@ static rk_status set_answer_places(rk_sharded *s, rk_in_flight_batch *j, int32_t
     for (int32_t i = 0; i < rk_n_here(s); i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int64_t n = count_answered_bags(s, j, trainer, i);
-        bytes +=
-            rk_values_bytes(n, s->shards[stream->shard].dim, stream->rows_wire) + rk_absent_bytes(stream, n);
+        bytes += rk_wire_values_bytes(n, s->shards[stream->shard].dim, stream->rows_wire) +
+                 rk_absent_bytes(stream, n);
     }
-    RK_TRY(rk_resizable_buffer_reserve(&j->answer[trainer], bytes));
+    RK_TRY(rk_scratch_buffer_reserve(&j->answer[trainer], bytes));
     char *to = j->answer[trainer].data;
     if (s->n_dynamic) {
         rk_key_counts counts = rk_embeddings_count_keys(s->store);
@@ -191,10 +191,10 @@ static rk_status set_answer_places(rk_sharded *s, rk_in_flight_batch *j, int32_t
         s->activations[f] = (rk_activation){(float *)(void *)to, dim, NULL};
         if (n == 0) continue; /* `to` may be NULL */
         if (stream->rows_wire != RK_F32) {
-            RK_TRY(rk_resizable_buffer_reserve(&s->scratch[f], (size_t)n * (size_t)dim * sizeof(float)));
+            RK_TRY(rk_scratch_buffer_reserve(&s->scratch[f], (size_t)n * (size_t)dim * sizeof(float)));
             s->activations[f].data = s->scratch[f].data;
         }
-        to += rk_values_bytes(n, dim, stream->rows_wire) + rk_absent_bytes(stream, n);
+        to += rk_wire_values_bytes(n, dim, stream->rows_wire) + rk_absent_bytes(stream, n);
     }
     s->answers[trainer] = (rk_message){j->answer[trainer].data, bytes};
     atomic_fetch_add(&s->bytes_served, bytes);
@@ -212,7 +212,7 @@ static void pack_answers(const rk_sharded *s, const rk_in_flight_batch *j, int32
         if (stream->rows_wire != RK_F32)
             rk_wire_pack(to, stream->rows_wire, s->activations[rk_stored_feature(s, trainer, i)].data,
                          n * dim);
-        to += rk_values_bytes(n, dim, stream->rows_wire);
+        to += rk_wire_values_bytes(n, dim, stream->rows_wire);
         const int64_t *rows = j->local[rk_stored_feature(s, trainer, i)].data;
         for (int64_t k = 0; stream->oov && k < n; k++) to[k] = rows[k] == 0;
         to += rk_absent_bytes(stream, n);
@@ -267,13 +267,13 @@ static rk_status read_gradients(rk_sharded *s, const rk_in_flight_batch *j, int3
         s->activations[f] = (rk_activation){NULL, dim, NULL};
         if (!stream->trainable) continue;
         int64_t n = j->counts[f];
-        size_t bytes = rk_values_bytes(n, dim, stream->gradients_wire);
+        size_t bytes = rk_wire_values_bytes(n, dim, stream->gradients_wire);
         if (stream->oov) RK_TRY(drop_absent(s, j, f, trainer, from, &at));
         atomic_fetch_add(&s->gradients_taken, n);
         if (at + bytes > from->n_bytes) return too_short_error(trainer, "gradients", from->n_bytes);
         s->activations[f].data = (float *)(void *)((char *)from->data + at);
         if (stream->gradients_wire != RK_F32) {
-            RK_TRY(rk_resizable_buffer_reserve(&s->scratch[f], (size_t)n * (size_t)dim * sizeof(float)));
+            RK_TRY(rk_scratch_buffer_reserve(&s->scratch[f], (size_t)n * (size_t)dim * sizeof(float)));
             rk_wire_unpack(s->scratch[f].data, stream->gradients_wire, (char *)from->data + at, n * dim);
             s->activations[f].data = s->scratch[f].data;
         }

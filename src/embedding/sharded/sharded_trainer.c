@@ -33,7 +33,7 @@ static int64_t find_distinct_rows(const rk_row_uses *plan, int64_t *order, int64
     int64_t n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++)
         for (uint32_t i = plan->part_begins[p]; i < plan->part_begins[p + 1]; i++) {
-            int64_t row = ((int64_t)p << plan->shift) + rk_use_place(plan->uses[i]);
+            int64_t row = ((int64_t)p << plan->shift) + rk_row_use_place(plan->uses[i]);
             if (n == 0 || order[n - 1] != row) order[n++] = row;
             targets[(uint32_t)plan->uses[i]] = n - 1;
         }
@@ -60,9 +60,9 @@ static rk_status find_unique_rows(const rk_sharded *s, rk_in_flight_batch *j, in
     const rk_row_uses *plan = &j->batch_context.plans[t];
     rk_unique_rows *w = &j->unique[t];
     size_t n = (size_t)plan->n;
-    RK_TRY(rk_resizable_buffer_reserve(&w->order, n * sizeof(int64_t)));
-    RK_TRY(rk_resizable_buffer_reserve(&w->rows, n * sizeof(int64_t)));
-    RK_TRY(rk_resizable_buffer_reserve(&w->targets, n * sizeof(int64_t)));
+    RK_TRY(rk_scratch_buffer_reserve(&w->order, n * sizeof(int64_t)));
+    RK_TRY(rk_scratch_buffer_reserve(&w->rows, n * sizeof(int64_t)));
+    RK_TRY(rk_scratch_buffer_reserve(&w->targets, n * sizeof(int64_t)));
     w->n = find_distinct_rows(plan, w->order.data, w->targets.data);
     group_by_part(w, n_parts_of(s, t), plan->n);
     int64_t occurrence = 0;
@@ -122,11 +122,11 @@ static rk_status find_unique_keys(const rk_sharded *s, rk_in_flight_batch *j, in
     rk_unique_rows *w = &j->unique[t];
     w->n = keys->n + s->trainer_tables->tables[t].dynamic_config.oov;
     size_t n = (size_t)w->n;
-    RK_TRY(rk_resizable_buffer_reserve(&w->order, n * sizeof(int64_t)));
-    RK_TRY(rk_resizable_buffer_reserve(&w->rows, n * sizeof(int64_t)));
-    RK_TRY(rk_resizable_buffer_reserve(&w->absent, n));
-    RK_TRY(rk_resizable_buffer_reserve(&w->uses, n * sizeof(uint32_t)));
-    RK_TRY(rk_resizable_buffer_reserve(&w->targets, (size_t)j->batch_context.plans[t].n * sizeof(int64_t)));
+    RK_TRY(rk_scratch_buffer_reserve(&w->order, n * sizeof(int64_t)));
+    RK_TRY(rk_scratch_buffer_reserve(&w->rows, n * sizeof(int64_t)));
+    RK_TRY(rk_scratch_buffer_reserve(&w->absent, n));
+    RK_TRY(rk_scratch_buffer_reserve(&w->uses, n * sizeof(uint32_t)));
+    RK_TRY(rk_scratch_buffer_reserve(&w->targets, (size_t)j->batch_context.plans[t].n * sizeof(int64_t)));
     w->shares = false;
     group_keys(s, keys, t, w);
     const int64_t *order = w->order.data;
@@ -153,7 +153,7 @@ static rk_status find_pooled_bags(const rk_sharded *s, rk_in_flight_batch *j, in
         w->bag_begins[k + 1] = w->bag_begins[k] + use->n_bags;
     }
     w->n = w->bag_begins[features_of_table(s, t)];
-    RK_TRY(rk_resizable_buffer_reserve(&w->targets, (size_t)w->n * sizeof(int64_t)));
+    RK_TRY(rk_scratch_buffer_reserve(&w->targets, (size_t)w->n * sizeof(int64_t)));
     for (int64_t i = 0; i < w->n; i++) ((int64_t *)w->targets.data)[i] = i;
     return RK_OK;
 }
@@ -194,8 +194,8 @@ static stream_ids ids_of_stream(const rk_sharded *s, rk_in_flight_batch *j,
 }
 
 static size_t ids_bytes(const rk_table_shard_stream *stream, const stream_ids *part) {
-    size_t bags = part->offsets ? rk_pad((size_t)part->entry.n_bags * sizeof(uint32_t), 8) : 0;
-    return bags + rk_pad((size_t)part->entry.n_ids * (size_t)stream->id_bytes, 8) +
+    size_t bags = part->offsets ? rk_round_up((size_t)part->entry.n_bags * sizeof(uint32_t), 8) : 0;
+    return bags + rk_round_up((size_t)part->entry.n_ids * (size_t)stream->id_bytes, 8) +
            rk_key_uses_bytes(stream, part->entry.n_ids);
 }
 
@@ -214,7 +214,7 @@ static rk_status pack_ids(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
         stream_ids part = ids_of_stream(s, j, &s->streams[s->streams_of[owner][i]]);
         bytes += ids_bytes(&s->streams[s->streams_of[owner][i]], &part);
     }
-    RK_TRY(rk_resizable_buffer_reserve(&j->ask[owner], bytes));
+    RK_TRY(rk_scratch_buffer_reserve(&j->ask[owner], bytes));
     char *to = j->ask[owner].data;
     memcpy(to, &(rk_ids_header){j->kind, j->word}, sizeof(rk_ids_header));
     rk_ids_entry *entries = (rk_ids_entry *)(void *)(to + sizeof(rk_ids_header));
@@ -227,7 +227,7 @@ static rk_status pack_ids(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
         uint32_t *lengths = (uint32_t *)(void *)(to + at);
         for (int64_t b = 0; b < part.entry.n_bags && part.offsets; b++)
             lengths[b] = (uint32_t)(part.offsets[b + 1] - part.offsets[b]);
-        size_t bags = part.offsets ? rk_pad((size_t)part.entry.n_bags * sizeof(uint32_t), 8) : 0;
+        size_t bags = part.offsets ? rk_round_up((size_t)part.entry.n_bags * sizeof(uint32_t), 8) : 0;
         rk_narrow(to + at + bags, stream->id_bytes, part.ids, part.entry.n_ids, 0);
         at += ids_bytes(stream, &part);
         if (stream->n_features)
@@ -264,8 +264,9 @@ int64_t rk_in_flight_batch_stream_offset(const rk_sharded *s, const rk_in_flight
                                          const rk_table_shard_stream *stream) {
     const rk_table_shard *shard = &s->shards[stream->shard];
     const rk_unique_rows *w = &j->unique[shard->table];
-    return stream->feature < 0 ? w->begins[shard->part]
-                               : w->bag_begins[rk_number_in_table(s->trainer_tables, stream->feature)];
+    return stream->feature < 0
+               ? w->begins[shard->part]
+               : w->bag_begins[rk_feature_number_in_table(s->trainer_tables, stream->feature)];
 }
 
 /* A stream's values of this batch: whole rows are dim of the table apart. */
@@ -319,7 +320,7 @@ static rk_status receive_key_counts(const rk_sharded *s, int32_t owner, const rk
 rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t t = 0; t < s->trainer_tables->n_tables; t++)
         if (features_of_table(s, t))
-            RK_TRY(rk_resizable_buffer_reserve(
+            RK_TRY(rk_scratch_buffer_reserve(
                 &j->unique[t].values,
                 (size_t)j->unique[t].n * (size_t)s->trainer_tables->tables[t].config.dim * sizeof(float)));
     const rk_message *from = rk_all_to_all_received(j->rows);
@@ -332,7 +333,7 @@ rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
             const rk_table_shard *shard = &s->shards[stream->shard];
             if (!rk_table_shard_stream_answers(s, stream, s->rank, owner)) continue;
             int64_t n = rk_in_flight_batch_stream_count(s, j, stream);
-            size_t bytes = rk_values_bytes(n, shard->dim, stream->rows_wire),
+            size_t bytes = rk_wire_values_bytes(n, shard->dim, stream->rows_wire),
                    absent = rk_absent_bytes(stream, n);
             if (n == 0) continue; /* messages and boxes may be NULL */
             RK_FAIL_IF(at + bytes + absent > from[owner].n_bytes, RK_INTERNAL,
@@ -384,7 +385,7 @@ static void sum_piece(void *context, size_t task, int thread) {
     const summing *a = context;
     const rk_embeddings *e = a->sharded->trainer_tables;
     const rk_batch_context *batch_context = &a->batch->batch_context;
-    size_t t = rk_partition_item(batch_context->piece_begins, (size_t)e->n_tables, task);
+    size_t t = rk_partition_find_item(batch_context->piece_begins, (size_t)e->n_tables, task);
     const rk_row_uses *plan = &batch_context->plans[t];
     rk_use_piece piece = rk_row_uses_piece(plan, task - batch_context->piece_begins[t]);
     rk_rows_sum_args args = {
@@ -444,9 +445,9 @@ static rk_status pack_gradients_of_owner(const rk_sharded *s, rk_in_flight_batch
             *(pass ? &at : &bytes) += rk_shares_bytes(s, stream);
             if (pass == 1 && n) pack_gradients(s, j, stream, n, gradients, (char *)j->give[owner].data + at);
             *(pass ? &at : &bytes) +=
-                rk_values_bytes(n, s->shards[stream->shard].dim, stream->gradients_wire);
+                rk_wire_values_bytes(n, s->shards[stream->shard].dim, stream->gradients_wire);
         }
-        if (pass == 0) RK_TRY(rk_resizable_buffer_reserve(&j->give[owner], bytes));
+        if (pass == 0) RK_TRY(rk_scratch_buffer_reserve(&j->give[owner], bytes));
     }
     return RK_OK;
 }
@@ -472,7 +473,7 @@ rk_status rk_in_flight_batch_send_gradients(rk_sharded *s, rk_in_flight_batch *j
 /* A trainer without gradients says so, since others may have some. */
 static rk_status send_no_gradients(rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t r = 0; r < s->size; r++)
-        if (s->owners[r]) RK_TRY(rk_resizable_buffer_reserve(&j->give[r], RK_GRADIENTS_HEAD));
+        if (s->owners[r]) RK_TRY(rk_scratch_buffer_reserve(&j->give[r], RK_GRADIENTS_HEAD));
     return send_gradients(s, j);
 }
 

@@ -146,7 +146,7 @@ static rk_status take_list(rk_row_log *log, const char *from) {
 }
 
 static rk_status take_files(rk_row_log *log, const char *from) {
-    rk_file_identity old = rk_file_identify(from), new = rk_file_identify(log->options.directory);
+    rk_file_identity old = rk_file_read_identity(from), new = rk_file_read_identity(log->options.directory);
     RK_FAIL_IF(old.device == new.device &&old.inode == new.inode, RK_INVALID_ARGUMENT,
                "'%s' is a checkpoint, and cannot be the folder of the log as well", from);
     RK_TRY(rk_strdup(log->options.directory, &log->directory));

@@ -16,7 +16,7 @@
 
 enum { PLAIN, SNAPPY, GZIP, LZO, BROTLI, LZ4_FRAMED, ZSTD, LZ4 };
 
-const char *rk_parquet_codec_refused(int32_t codec) {
+const char *rk_parquet_codec_unsupported_reason(int32_t codec) {
     switch (codec) {
         case PLAIN:
         case GZIP:

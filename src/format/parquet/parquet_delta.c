@@ -60,7 +60,7 @@ static uint64_t read_bits_at(const uint8_t *data, const uint8_t *end, uint64_t b
     return bits == 64 ? low : low & (((uint64_t)1 << bits) - 1);
 }
 
-rk_status rk_parquet_delta_take(rk_parquet_delta *d, int64_t n, int64_t *out) {
+rk_status rk_parquet_delta_read(rk_parquet_delta *d, int64_t n, int64_t *out) {
     for (int64_t i = 0; i < n; i++) {
         RK_FAIL_IF(d->n_left == 0, RK_BAD_DATA, "fewer differences than values");
         if (out) out[i] = (int64_t)d->value;
@@ -76,7 +76,7 @@ rk_status rk_parquet_delta_take(rk_parquet_delta *d, int64_t n, int64_t *out) {
 
 rk_status rk_parquet_delta_end(const rk_parquet_delta *delta, const uint8_t **out) {
     rk_parquet_delta d = *delta;
-    RK_TRY(rk_parquet_delta_take(&d, (int64_t)d.n_left, NULL));
+    RK_TRY(rk_parquet_delta_read(&d, (int64_t)d.n_left, NULL));
     *out = d.bytes.at;
     return RK_OK;
 }

@@ -13,79 +13,79 @@ enum {
 static const int64_t MOST_ROWS = (int64_t)1 << 40;
 
 static void read_decimal_type(rk_thrift *t, rk_parquet_element *e) {
-    for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
+    for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         if (f.id == 1)
-            e->scale = rk_thrift_int(t, &f);
+            e->scale = rk_thrift_read_int(t, &f);
         else
-            rk_thrift_skip(t, &f);
+            rk_thrift_skip_field(t, &f);
     }
 }
 
 static void read_integer_type(rk_thrift *t, rk_parquet_element *e) {
-    for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
+    for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         if (f.id == 2)
-            e->is_unsigned = !rk_thrift_bool(t, &f);
+            e->is_unsigned = !rk_thrift_read_bool(t, &f);
         else
-            rk_thrift_skip(t, &f);
+            rk_thrift_skip_field(t, &f);
     }
 }
 
 static void read_logical_type(rk_thrift *t, rk_parquet_element *e) {
     enum { DECIMAL = 5, INTEGER = 10 };
-    for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
+    for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         e->logical = f.id;
-        if (f.id == DECIMAL && rk_thrift_struct(t, &f))
+        if (f.id == DECIMAL && rk_thrift_begin_struct(t, &f))
             read_decimal_type(t, e);
-        else if (f.id == INTEGER && rk_thrift_struct(t, &f))
+        else if (f.id == INTEGER && rk_thrift_begin_struct(t, &f))
             read_integer_type(t, e);
         else
-            rk_thrift_skip(t, &f);
+            rk_thrift_skip_field(t, &f);
     }
 }
 
 static void read_schema_element(rk_thrift *t, rk_parquet_element *e) {
     enum { UINT_8 = 11, UINT_64 = 14 };
     *e = (rk_parquet_element){.physical = -1, .converted = -1, .name = {"", 0}};
-    for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
+    for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         switch (f.id) {
             case 1:
-                e->physical = rk_thrift_int(t, &f);
+                e->physical = rk_thrift_read_int(t, &f);
                 break;
             case 2:
-                e->n_bytes = rk_thrift_int(t, &f);
+                e->n_bytes = rk_thrift_read_int(t, &f);
                 break;
             case 3:
-                e->repetition = rk_thrift_int(t, &f);
+                e->repetition = rk_thrift_read_int(t, &f);
                 break;
             case 4:
-                e->name = rk_thrift_binary(t, &f);
+                e->name = rk_thrift_read_binary(t, &f);
                 break;
             case 5:
-                e->n_children = rk_thrift_int(t, &f);
+                e->n_children = rk_thrift_read_int(t, &f);
                 break;
             case 6:
-                e->converted = rk_thrift_int(t, &f);
+                e->converted = rk_thrift_read_int(t, &f);
                 if (e->converted >= UINT_8 && e->converted <= UINT_64) e->is_unsigned = true;
                 break;
             case 7:
-                e->scale = rk_thrift_int(t, &f);
+                e->scale = rk_thrift_read_int(t, &f);
                 break;
             case 10:
-                if (rk_thrift_struct(t, &f)) read_logical_type(t, e);
+                if (rk_thrift_begin_struct(t, &f)) read_logical_type(t, e);
                 break;
             default:
-                rk_thrift_skip(t, &f);
+                rk_thrift_skip_field(t, &f);
         }
     }
 }
 
 static rk_status read_schema_elements(rk_parquet *file, rk_thrift *t, const rk_thrift_field *f) {
     RK_AUTOFREE rk_parquet_element *elements = NULL;
-    int64_t n = rk_thrift_list(t, f, RK_THRIFT_STRUCT);
+    int64_t n = rk_thrift_begin_list(t, f, RK_THRIFT_STRUCT);
     RK_TRY(rk_alloc((size_t)n, sizeof *elements, &elements));
     for (int64_t i = 0; i < n && !t->failed; i++) read_schema_element(t, &elements[i]);
     if (t->failed || n == 0) return rk_parquet_bad_footer(file, "its schema");
-    return rk_parquet_take_schema(file, elements, n);
+    return rk_parquet_read_schema(file, elements, n);
 }
 
 typedef struct chunk_head {
@@ -99,23 +99,23 @@ static void read_chunk_metadata(rk_thrift *t, chunk_head *h) {
         [7] = &h->stored_bytes, [9] = &h->data_begin, [11] = &h->dictionary_begin};
     const int32_t n = sizeof numbers / sizeof numbers[0];
     h->has_head = true;
-    for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
+    for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         if (f.id < n && numbers[f.id])
-            *numbers[f.id] = rk_thrift_int(t, &f);
+            *numbers[f.id] = rk_thrift_read_int(t, &f);
         else
-            rk_thrift_skip(t, &f);
+            rk_thrift_skip_field(t, &f);
     }
 }
 
 static void read_chunk_head(rk_thrift *t, chunk_head *h) {
     *h = (chunk_head){.physical = -1};
-    for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
+    for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         if (f.id == 1) h->is_elsewhere = true;
         if (f.id == 8 || f.id == 9) h->is_encrypted = true;
-        if (f.id == 3 && rk_thrift_struct(t, &f))
+        if (f.id == 3 && rk_thrift_begin_struct(t, &f))
             read_chunk_metadata(t, h);
         else
-            rk_thrift_skip(t, &f);
+            rk_thrift_skip_field(t, &f);
     }
 }
 
@@ -144,9 +144,9 @@ static rk_status store_chunk(const rk_parquet *file, const rk_parquet_leaf *leaf
 
 static rk_status read_row_group(rk_parquet *file, rk_thrift *t, int64_t group) {
     int64_t n_rows = -1, n_chunks = 0;
-    for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
+    for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         if (f.id == 1) {
-            n_chunks = rk_thrift_list(t, &f, RK_THRIFT_STRUCT);
+            n_chunks = rk_thrift_begin_list(t, &f, RK_THRIFT_STRUCT);
             if (n_chunks != file->n_leaves)
                 return rk_parquet_bad_footer(file, "a row group without some columns");
             for (int32_t c = 0; c < file->n_leaves && !t->failed; c++) {
@@ -156,9 +156,9 @@ static rk_status read_row_group(rk_parquet *file, rk_thrift *t, int64_t group) {
                 RK_TRY(store_chunk(file, &file->leaves[c], &head, &file->chunks[group * file->n_leaves + c]));
             }
         } else if (f.id == 3) {
-            n_rows = rk_thrift_int(t, &f);
+            n_rows = rk_thrift_read_int(t, &f);
         } else {
-            rk_thrift_skip(t, &f);
+            rk_thrift_skip_field(t, &f);
         }
     }
     if (t->failed || n_rows < 0 || n_rows > MOST_ROWS || n_chunks != file->n_leaves)
@@ -171,7 +171,7 @@ static rk_status read_row_group(rk_parquet *file, rk_thrift *t, int64_t group) {
 }
 
 static rk_status read_row_groups(rk_parquet *file, rk_thrift *t, const rk_thrift_field *f) {
-    int64_t n = rk_thrift_list(t, f, RK_THRIFT_STRUCT);
+    int64_t n = rk_thrift_begin_list(t, f, RK_THRIFT_STRUCT);
     if (!file->leaves) return rk_parquet_bad_footer(file, "row groups before the schema");
     if (file->chunks) return rk_parquet_bad_footer(file, "two lists of row groups");
     if (n && file->n_leaves > (int64_t)(file->n_bytes - file->footer_begin) / n)
@@ -189,7 +189,7 @@ static rk_status encrypted(const rk_parquet *file) {
 
 static rk_status read_footer(rk_parquet *file, rk_thrift *t) {
     bool is_encrypted = false;
-    for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
+    for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         if (f.id == 2) {
             if (file->leaves) return rk_parquet_bad_footer(file, "two schemas");
             RK_TRY(read_schema_elements(file, t, &f));
@@ -197,7 +197,7 @@ static rk_status read_footer(rk_parquet *file, rk_thrift *t) {
             RK_TRY(read_row_groups(file, t, &f));
         } else {
             is_encrypted |= f.id == 8;
-            rk_thrift_skip(t, &f);
+            rk_thrift_skip_field(t, &f);
         }
     }
     if (is_encrypted) return encrypted(file);
@@ -238,11 +238,11 @@ rk_status rk_parquet_open_memory(const char *path, const void *data, size_t n_by
 }
 
 rk_status rk_parquet_open(const char *path, rk_parquet **out) {
-    RK_AUTO(rk_map_release) rk_map map = {0};
-    RK_TRY(rk_map_open(path, &map));
+    RK_AUTO(rk_mapped_file_release) rk_mapped_file map = {0};
+    RK_TRY(rk_mapped_file_open(path, &map));
     RK_TRY(rk_parquet_open_memory(path, map.data, map.n_bytes, out));
     (*out)->map = map;
-    map = (rk_map){0};
+    map = (rk_mapped_file){0};
     return RK_OK;
 }
 
@@ -252,7 +252,7 @@ void rk_parquet_free(rk_parquet *file) {
         rk_free(file->chunks[i].pages);
     for (int32_t i = 0; i < file->n_leaves; i++) rk_free(file->leaves[i].column.name);
     RK_FREE_ALL(file->chunks, file->group_rows, file->leaves, file->path);
-    rk_map_release(&file->map);
+    rk_mapped_file_release(&file->map);
     pthread_mutex_destroy(&file->lock);
     rk_free(file);
 }

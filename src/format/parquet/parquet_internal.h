@@ -71,7 +71,7 @@ typedef struct rk_parquet_chunk {
 
 struct rk_parquet {
     char *path;
-    rk_map map; /* held by rk_parquet_open */
+    rk_mapped_file map; /* held by rk_parquet_open */
     const uint8_t *data;
     uint64_t n_bytes, footer_begin;
     int32_t n_leaves;
@@ -101,7 +101,7 @@ typedef struct rk_parquet_element {
     int32_t logical; /* the field of the union LogicalType, or 0 */
     bool is_unsigned;
 } rk_parquet_element;
-rk_status rk_parquet_take_schema(rk_parquet *file, const rk_parquet_element *elements, int64_t n);
+rk_status rk_parquet_read_schema(rk_parquet *file, const rk_parquet_element *elements, int64_t n);
 
 typedef enum rk_parquet_page_type {
     RK_PARQUET_DATA_PAGE,
@@ -133,7 +133,7 @@ rk_status rk_parquet_find_pages(const rk_parquet *file, rk_parquet_chunk *chunk,
 /* The stored bytes as raw_bytes others; what does not give exactly so many fails. */
 rk_status rk_parquet_decompress(int32_t codec, void **zstd, const uint8_t *stored, size_t stored_bytes,
                                 uint8_t *out, size_t raw_bytes);
-const char *rk_parquet_codec_refused(int32_t codec); /* why, or NULL */
+const char *rk_parquet_codec_unsupported_reason(int32_t codec); /* why, or NULL */
 
 /* Numbers of a few bits, repeated or packed: levels, indices of a dictionary, booleans. */
 enum { RK_PARQUET_BATCH = 1024 };
@@ -147,7 +147,7 @@ typedef struct rk_parquet_rle {
 } rk_parquet_rle;
 void rk_parquet_rle_open(rk_parquet_rle *rle, const uint8_t *data, const uint8_t *end, int bits);
 /* The next n numbers; out NULL: over them. Adds to *n_equal how many of them are `which`. */
-rk_status rk_parquet_rle_take(rk_parquet_rle *rle, int64_t n, int64_t *out, int64_t which, int64_t *n_equal);
+rk_status rk_parquet_rle_read(rk_parquet_rle *rle, int64_t n, int64_t *out, int64_t which, int64_t *n_equal);
 
 /* Whole numbers by their differences. Zeroed before. */
 typedef struct rk_parquet_delta {
@@ -161,7 +161,7 @@ typedef struct rk_parquet_delta {
     int bits;
 } rk_parquet_delta;
 rk_status rk_parquet_delta_open(rk_parquet_delta *delta, const uint8_t *data, const uint8_t *end);
-rk_status rk_parquet_delta_take(rk_parquet_delta *delta, int64_t n, int64_t *out); /* out NULL: over them */
+rk_status rk_parquet_delta_read(rk_parquet_delta *delta, int64_t n, int64_t *out); /* out NULL: over them */
 /* Where the numbers end. */
 rk_status rk_parquet_delta_end(const rk_parquet_delta *delta, const uint8_t **out);
 
@@ -195,7 +195,7 @@ rk_status rk_parquet_values_open(rk_parquet_values *values, const rk_parquet_lea
                                  const uint8_t *end);
 /* The next n <= RK_PARQUET_BATCH values, into memory->batch; over the next n. Of a dictionary: its indices.
  */
-rk_status rk_parquet_values_take(rk_parquet_values *values, int64_t n);
+rk_status rk_parquet_values_read(rk_parquet_values *values, int64_t n);
 rk_status rk_parquet_values_skip(rk_parquet_values *values, int64_t n);
 static inline bool rk_parquet_is_dictionary(int64_t encoding) {
     return encoding == RK_PARQUET_PLAIN_DICTIONARY || encoding == RK_PARQUET_RLE_DICTIONARY;

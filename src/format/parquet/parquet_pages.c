@@ -6,17 +6,17 @@
 
 /* Of a page of data, or a dictionary's, which has no levels. */
 static void read_page_head_v1(rk_thrift *t, bool has_levels, rk_parquet_page *p) {
-    for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
+    for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         if (f.id == 1)
-            p->n_values = rk_thrift_int(t, &f);
+            p->n_values = rk_thrift_read_int(t, &f);
         else if (f.id == 2)
-            p->encoding = rk_thrift_int(t, &f);
+            p->encoding = rk_thrift_read_int(t, &f);
         else if (f.id == 3 && has_levels)
-            p->level_encoding = rk_thrift_int(t, &f);
+            p->level_encoding = rk_thrift_read_int(t, &f);
         else if (f.id == 4 && has_levels)
-            p->repetition_encoding = rk_thrift_int(t, &f);
+            p->repetition_encoding = rk_thrift_read_int(t, &f);
         else
-            rk_thrift_skip(t, &f);
+            rk_thrift_skip_field(t, &f);
     }
 }
 
@@ -25,41 +25,41 @@ static void read_page_head_v2(rk_thrift *t, rk_parquet_page *p) {
                          &n_nulls,        &p->n_values,        &n_nulls, &p->n_rows, &p->encoding,
                          &p->level_bytes, &p->repetition_bytes};
     const int32_t n = sizeof numbers / sizeof numbers[0];
-    for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
+    for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         if (f.id < n)
-            *numbers[f.id] = rk_thrift_int(t, &f);
+            *numbers[f.id] = rk_thrift_read_int(t, &f);
         else if (f.id == 7)
-            p->is_compressed = rk_thrift_bool(t, &f);
+            p->is_compressed = rk_thrift_read_bool(t, &f);
         else
-            rk_thrift_skip(t, &f);
+            rk_thrift_skip_field(t, &f);
     }
 }
 
 static void read_page_head(rk_thrift *t, rk_parquet_page *p) {
-    for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) {
+    for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         switch (f.id) {
             case 1:
-                p->type = rk_thrift_int(t, &f);
+                p->type = rk_thrift_read_int(t, &f);
                 break;
             case 2:
-                p->raw_bytes = rk_thrift_int(t, &f);
+                p->raw_bytes = rk_thrift_read_int(t, &f);
                 break;
             case 3:
-                p->stored_bytes = rk_thrift_int(t, &f);
+                p->stored_bytes = rk_thrift_read_int(t, &f);
                 break;
             case 4:
-                p->crc = (uint32_t)rk_thrift_int(t, &f);
+                p->crc = (uint32_t)rk_thrift_read_int(t, &f);
                 p->has_crc = true;
                 break;
             case 5:
             case 7:
-                if (rk_thrift_struct(t, &f)) read_page_head_v1(t, f.id == 5, p);
+                if (rk_thrift_begin_struct(t, &f)) read_page_head_v1(t, f.id == 5, p);
                 break;
             case 8:
-                if (rk_thrift_struct(t, &f)) read_page_head_v2(t, p);
+                if (rk_thrift_begin_struct(t, &f)) read_page_head_v2(t, p);
                 break;
             default:
-                rk_thrift_skip(t, &f);
+                rk_thrift_skip_field(t, &f);
         }
     }
 }
@@ -170,7 +170,7 @@ static rk_status count_page_rows(const rk_parquet *file, const rk_parquet_chunk 
     *out = 0;
     RK_TRY(rk_parquet_page_open(file, chunk, leaf, memory, p));
     rk_parquet_rle_open(&repetitions, p->repetitions, p->end, 1);
-    return rk_parquet_rle_take(&repetitions, p->n_values, NULL, 0, out);
+    return rk_parquet_rle_read(&repetitions, p->n_values, NULL, 0, out);
 }
 
 static rk_status list_pages(const rk_parquet *file, const rk_parquet_chunk *chunk,

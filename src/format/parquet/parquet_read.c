@@ -41,7 +41,7 @@ static rk_status fill_dictionary(taker *t, const rk_parquet_page *page, rk_colum
     RK_TRY(rk_parquet_values_open(&t->values, t->leaf, t->memory, RK_PARQUET_PLAIN, page->values, page->end));
     for (int64_t left = page->n_values, n; left > 0; left -= n) {
         n = left < RK_PARQUET_BATCH ? left : RK_PARQUET_BATCH;
-        RK_TRY(rk_parquet_values_take(&t->values, n));
+        RK_TRY(rk_parquet_values_read(&t->values, n));
         RK_TRY(rk_parquet_append(t->leaf, t->memory, n, t->rows, true, dictionary));
     }
     return RK_OK;
@@ -85,14 +85,14 @@ static rk_status open_page(taker *t, uint64_t begin) {
 /* The levels of the next n values, or over them: how many are there. */
 static rk_status read_levels(taker *t, int64_t n, int64_t *out, int64_t *n_there) {
     *n_there = t->leaf->max_level ? 0 : n;
-    return t->leaf->max_level ? rk_parquet_rle_take(&t->levels, n, out, t->leaf->max_level, n_there) : RK_OK;
+    return t->leaf->max_level ? rk_parquet_rle_read(&t->levels, n, out, t->leaf->max_level, n_there) : RK_OK;
 }
 
 static rk_status append_values(taker *t, int64_t n) {
     RK_FAIL_IF(n > RK_PARQUET_MAX_VALUES - t->out->n_values, RK_UNSUPPORTED, "more than %d values at once",
                RK_PARQUET_MAX_VALUES);
     RK_TRY(rk_column_reserve(t->out, 0, t->out->n_values + n, 0));
-    RK_TRY(rk_parquet_values_take(&t->values, n));
+    RK_TRY(rk_parquet_values_read(&t->values, n));
     if (rk_parquet_is_dictionary(t->page.encoding)) return rk_parquet_append_indexed(t->memory, n, t->out);
     return rk_parquet_append(t->leaf, t->memory, n, t->rows, false, t->out);
 }
@@ -182,7 +182,7 @@ static rk_status read_nested_page(taker *t) {
         rk_parquet_batch *batch = t->memory->batch;
         int64_t n_there, n_rows = 0, n_before = t->out->n_values, row = t->row;
         n = left < RK_PARQUET_BATCH ? left : RK_PARQUET_BATCH;
-        RK_TRY(rk_parquet_rle_take(&t->repetitions, n, batch->repetitions, 0, &n_rows));
+        RK_TRY(rk_parquet_rle_read(&t->repetitions, n, batch->repetitions, 0, &n_rows));
         RK_TRY(read_levels(t, n, batch->levels, &n_there));
         run r = find_wanted_rows(t, n, &row);
         RK_TRY(rk_parquet_values_skip(&t->values, r.n_before));
@@ -234,10 +234,10 @@ static rk_status read_column_rows(const rk_parquet *file, int32_t column, const 
     const rk_parquet_leaf *leaf = &file->leaves[column];
     rk_parquet_chunk *chunk = &file->chunks[rows->group * file->n_leaves + column];
     const char *refused =
-        leaf->column.refused ? leaf->column.refused : rk_parquet_codec_refused(chunk->codec);
+        leaf->column.refused ? leaf->column.refused : rk_parquet_codec_unsupported_reason(chunk->codec);
     RK_FAIL_IF(refused, RK_UNSUPPORTED, "%s", refused);
     RK_FAIL_IF(out->type != leaf->column.type, RK_INTERNAL, "it is to be read into another type");
-    RK_TRY(rk_column_set_empty(out, rows->n));
+    RK_TRY(rk_column_set_empty_rows(out, rows->n));
     out->n_text_bytes = 0;
     if (rows->n == 0) return RK_OK;
     if (!memory->batch) RK_TRY(rk_alloc(1, sizeof *memory->batch, &memory->batch));

@@ -59,7 +59,7 @@ static void read_unpacked(rk_parquet_rle *r, int64_t n, int64_t *out, int64_t wh
     r->next += n;
 }
 
-rk_status rk_parquet_rle_take(rk_parquet_rle *r, int64_t n, int64_t *out, int64_t which, int64_t *n_equal) {
+rk_status rk_parquet_rle_read(rk_parquet_rle *r, int64_t n, int64_t *out, int64_t which, int64_t *n_equal) {
     while (n > 0) {
         int64_t ready = r->n_unpacked - r->next;
         if (ready > 0) {

@@ -131,7 +131,7 @@ static rk_status walk_element(walker *w, levels at, bool is_named) {
     return RK_OK;
 }
 
-rk_status rk_parquet_take_schema(rk_parquet *file, const rk_parquet_element *elements, int64_t n) {
+rk_status rk_parquet_read_schema(rk_parquet *file, const rk_parquet_element *elements, int64_t n) {
     walker w = {.file = file, .elements = elements, .n = n, .next = 1};
     rk_status status = RK_OK;
     for (int64_t i = 0; i < elements[0].n_children && status == RK_OK; i++)

@@ -143,7 +143,7 @@ static rk_status check_text_length(int64_t n, size_t left) {
 
 static rk_status read_delta_length_texts(rk_parquet_values *v, int64_t n) {
     rk_parquet_batch *batch = v->memory->batch;
-    RK_TRY(rk_parquet_delta_take(&v->delta, n, batch->lengths));
+    RK_TRY(rk_parquet_delta_read(&v->delta, n, batch->lengths));
     for (int64_t i = 0; i < n; i++) {
         RK_TRY(check_text_length(batch->lengths[i], (size_t)(v->end - v->at)));
         batch->values.bytes[i] = (rk_span){(const char *)v->at, (size_t)batch->lengths[i]};
@@ -158,8 +158,8 @@ static rk_status read_delta_prefix_texts(rk_parquet_values *v, int64_t n) {
     rk_parquet_memory *m = v->memory;
     rk_parquet_batch *batch = m->batch;
     size_t n_before = v->n_before, n_bytes = n_before;
-    RK_TRY(rk_parquet_delta_take(&v->delta, n, batch->lengths));
-    RK_TRY(rk_parquet_delta_take(&v->prefix, n, batch->prefixes));
+    RK_TRY(rk_parquet_delta_read(&v->delta, n, batch->lengths));
+    RK_TRY(rk_parquet_delta_read(&v->prefix, n, batch->prefixes));
     for (int64_t i = 0, left = v->end - v->at; i < n; i++) {
         RK_TRY(check_text_length(batch->prefixes[i], n_before));
         RK_TRY(check_text_length(batch->lengths[i], (size_t)left));
@@ -200,13 +200,13 @@ static rk_status read_byte_stream_split(rk_parquet_values *v, int64_t n) {
 
 static rk_status read_delta_numbers(rk_parquet_values *v, int64_t n) {
     int64_t *out = v->memory->batch->values.i64;
-    RK_TRY(rk_parquet_delta_take(&v->delta, n, out));
+    RK_TRY(rk_parquet_delta_read(&v->delta, n, out));
     for (int64_t i = 0; i < n && v->leaf->physical == RK_PARQUET_INT32; i++)
         out[i] = (int32_t)(uint32_t)out[i];
     return RK_OK;
 }
 
-rk_status rk_parquet_values_take(rk_parquet_values *v, int64_t n) {
+rk_status rk_parquet_values_read(rk_parquet_values *v, int64_t n) {
     int64_t n_equal = 0;
     switch (v->encoding) {
         case RK_PARQUET_PLAIN:
@@ -220,20 +220,20 @@ rk_status rk_parquet_values_take(rk_parquet_values *v, int64_t n) {
         case RK_PARQUET_BYTE_STREAM_SPLIT:
             return read_byte_stream_split(v, n);
         default: /* booleans and indices */
-            return rk_parquet_rle_take(&v->rle, n, v->memory->batch->values.i64, 0, &n_equal);
+            return rk_parquet_rle_read(&v->rle, n, v->memory->batch->values.i64, 0, &n_equal);
     }
 }
 
 rk_status rk_parquet_values_skip(rk_parquet_values *v, int64_t n) {
     int64_t n_equal = 0;
     if (rk_parquet_is_dictionary(v->encoding) || v->encoding == RK_PARQUET_RLE)
-        return rk_parquet_rle_take(&v->rle, n, NULL, 0, &n_equal);
-    if (v->encoding == RK_PARQUET_DELTA_BINARY_PACKED) return rk_parquet_delta_take(&v->delta, n, NULL);
+        return rk_parquet_rle_read(&v->rle, n, NULL, 0, &n_equal);
+    if (v->encoding == RK_PARQUET_DELTA_BINARY_PACKED) return rk_parquet_delta_read(&v->delta, n, NULL);
     if (v->encoding == RK_PARQUET_PLAIN && v->leaf->physical == RK_PARQUET_BOOLEAN)
         return read_bits(v, n, NULL);
     for (int64_t each; n > 0; n -= each) {
         each = n < RK_PARQUET_BATCH ? n : RK_PARQUET_BATCH;
-        RK_TRY(rk_parquet_values_take(v, each));
+        RK_TRY(rk_parquet_values_read(v, each));
     }
     return RK_OK;
 }

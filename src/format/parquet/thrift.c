@@ -24,7 +24,7 @@ uint64_t rk_thrift_read_varint(rk_thrift *t) {
     return 0;
 }
 
-bool rk_thrift_next(rk_thrift *t, rk_thrift_field *f) {
+bool rk_thrift_next_field(rk_thrift *t, rk_thrift_field *f) {
     uint8_t head = read_byte(t);
     if (t->failed || head == RK_THRIFT_STOP) return false;
     f->type = (rk_thrift_type)(head & 15);
@@ -34,7 +34,7 @@ bool rk_thrift_next(rk_thrift *t, rk_thrift_field *f) {
     return !t->failed;
 }
 
-int64_t rk_thrift_int(rk_thrift *t, const rk_thrift_field *f) {
+int64_t rk_thrift_read_int(rk_thrift *t, const rk_thrift_field *f) {
     if (f->type == RK_THRIFT_I8) return (int8_t)read_byte(t);
     if (f->type >= RK_THRIFT_I16 && f->type <= RK_THRIFT_I64)
         return rk_thrift_unzigzag(rk_thrift_read_varint(t));
@@ -42,7 +42,7 @@ int64_t rk_thrift_int(rk_thrift *t, const rk_thrift_field *f) {
     return 0;
 }
 
-bool rk_thrift_bool(rk_thrift *t, const rk_thrift_field *f) {
+bool rk_thrift_read_bool(rk_thrift *t, const rk_thrift_field *f) {
     if (f->type != RK_THRIFT_TRUE && f->type != RK_THRIFT_FALSE) mark_damaged(t);
     return f->type == RK_THRIFT_TRUE;
 }
@@ -55,7 +55,7 @@ static rk_span read_bytes(rk_thrift *t, uint64_t n) {
     return out;
 }
 
-rk_span rk_thrift_binary(rk_thrift *t, const rk_thrift_field *f) {
+rk_span rk_thrift_read_binary(rk_thrift *t, const rk_thrift_field *f) {
     if (f->type != RK_THRIFT_BINARY) mark_damaged(t);
     return read_bytes(t, rk_thrift_read_varint(t));
 }
@@ -68,7 +68,7 @@ static int64_t read_list_head(rk_thrift *t, rk_thrift_type *element) {
     return t->failed ? 0 : (int64_t)n;
 }
 
-int64_t rk_thrift_list(rk_thrift *t, const rk_thrift_field *f, rk_thrift_type element) {
+int64_t rk_thrift_begin_list(rk_thrift *t, const rk_thrift_field *f, rk_thrift_type element) {
     rk_thrift_type found;
     if (f->type != RK_THRIFT_LIST) mark_damaged(t);
     int64_t n = read_list_head(t, &found);
@@ -76,7 +76,7 @@ int64_t rk_thrift_list(rk_thrift *t, const rk_thrift_field *f, rk_thrift_type el
     return t->failed ? 0 : n;
 }
 
-bool rk_thrift_struct(rk_thrift *t, const rk_thrift_field *f) {
+bool rk_thrift_begin_struct(rk_thrift *t, const rk_thrift_field *f) {
     if (f->type != RK_THRIFT_STRUCT) mark_damaged(t);
     return !t->failed;
 }
@@ -99,7 +99,7 @@ static void skip_map(rk_thrift *t, int depth) {
 }
 
 static void skip_struct(rk_thrift *t, int depth) {
-    for (rk_thrift_field f = {0}; rk_thrift_next(t, &f);) skip_value(t, f.type, false, depth);
+    for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) skip_value(t, f.type, false, depth);
 }
 
 static void skip_value(rk_thrift *t, rk_thrift_type type, bool in_list, int depth) {
@@ -141,6 +141,6 @@ static void skip_value(rk_thrift *t, rk_thrift_type type, bool in_list, int dept
     }
 }
 
-void rk_thrift_skip(rk_thrift *t, const rk_thrift_field *f) {
+void rk_thrift_skip_field(rk_thrift *t, const rk_thrift_field *f) {
     skip_value(t, f->type, false, 0);
 }

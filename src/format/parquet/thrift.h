@@ -36,17 +36,17 @@ typedef struct rk_thrift_field {
     int32_t id;
     rk_thrift_type type;
 } rk_thrift_field;
-bool rk_thrift_next(rk_thrift *thrift, rk_thrift_field *field);
+bool rk_thrift_next_field(rk_thrift *thrift, rk_thrift_field *field);
 
 /* The field's value; one of another type fails. */
-int64_t rk_thrift_int(rk_thrift *thrift, const rk_thrift_field *field);
-bool rk_thrift_bool(rk_thrift *thrift, const rk_thrift_field *field);
-rk_span rk_thrift_binary(rk_thrift *thrift, const rk_thrift_field *field); /* stands in the bytes */
+int64_t rk_thrift_read_int(rk_thrift *thrift, const rk_thrift_field *field);
+bool rk_thrift_read_bool(rk_thrift *thrift, const rk_thrift_field *field);
+rk_span rk_thrift_read_binary(rk_thrift *thrift, const rk_thrift_field *field); /* stands in the bytes */
 /* A list's length, which is no more than the bytes that are left; its elements, all of the type, follow. */
-int64_t rk_thrift_list(rk_thrift *thrift, const rk_thrift_field *field, rk_thrift_type element);
+int64_t rk_thrift_begin_list(rk_thrift *thrift, const rk_thrift_field *field, rk_thrift_type element);
 /* True, and the struct's fields follow; false: failed. */
-bool rk_thrift_struct(rk_thrift *thrift, const rk_thrift_field *field);
-void rk_thrift_skip(rk_thrift *thrift, const rk_thrift_field *field);
+bool rk_thrift_begin_struct(rk_thrift *thrift, const rk_thrift_field *field);
+void rk_thrift_skip_field(rk_thrift *thrift, const rk_thrift_field *field);
 
 /* The next unsigned number of 7 bits a byte, which Parquet's encodings have too. */
 uint64_t rk_thrift_read_varint(rk_thrift *thrift);

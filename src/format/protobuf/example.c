@@ -3,7 +3,7 @@
 #include "base/float16.h"
 #include "base/memory.h"
 #include "format/protobuf/tfrecord.h"
-#include "format/protobuf/wire.h"
+#include "format/protobuf/protobuf_wire.h"
 
 #define DAMAGED rk_error(RK_BAD_DATA, "the record is not a tf.train.Example")
 
@@ -190,9 +190,9 @@ static void write_feature(rk_example_writer *w, const char *name, rk_example_kin
     rk_buffer *out = &w->features;
     size_t n_name = strlen(name), n_feature = encoded_field_bytes(w->list.n_bytes);
     rk_wire_write_bytes_head(out, 1, encoded_field_bytes(n_name) + encoded_field_bytes(n_feature));
-    rk_wire_put_bytes(out, 1, name, n_name);
+    rk_wire_write_bytes(out, 1, name, n_name);
     rk_wire_write_bytes_head(out, 2, n_feature);
-    rk_wire_put_bytes(out, (uint32_t)kind + 1, w->list.data, w->list.n_bytes);
+    rk_wire_write_bytes(out, (uint32_t)kind + 1, w->list.data, w->list.n_bytes);
     if (out->status == RK_OK) out->status = w->list.status;
     rk_buffer_clear(&w->list);
 }
@@ -201,7 +201,7 @@ void rk_example_add_i64(rk_example_writer *w, const char *name, const int64_t *v
     size_t n_bytes = 0;
     for (size_t i = 0; i < n; i++) n_bytes += encoded_varint_bytes((uint64_t)values[i]);
     if (n) rk_wire_write_bytes_head(&w->list, 1, n_bytes);
-    for (size_t i = 0; i < n; i++) rk_wire_put_varint(&w->list, (uint64_t)values[i]);
+    for (size_t i = 0; i < n; i++) rk_wire_write_varint(&w->list, (uint64_t)values[i]);
     write_feature(w, name, RK_EXAMPLE_INT64);
 }
 
@@ -212,14 +212,14 @@ void rk_example_add_f32(rk_example_writer *w, const char *name, const float *val
 }
 
 void rk_example_add_bytes(rk_example_writer *w, const char *name, const rk_span *values, size_t n) {
-    for (size_t i = 0; i < n; i++) rk_wire_put_bytes(&w->list, 1, values[i].data, values[i].n_bytes);
+    for (size_t i = 0; i < n; i++) rk_wire_write_bytes(&w->list, 1, values[i].data, values[i].n_bytes);
     write_feature(w, name, RK_EXAMPLE_BYTES);
 }
 
 rk_status rk_example_finish(rk_example_writer *w, rk_buffer *out) {
     rk_status status = w->features.status;
     if (status == RK_OK) {
-        rk_wire_put_bytes(out, 1, w->features.data, w->features.n_bytes);
+        rk_wire_write_bytes(out, 1, w->features.data, w->features.n_bytes);
         status = out->status;
     }
     rk_buffer_clear(&w->features);

@@ -1,6 +1,6 @@
 #include "format/protobuf/example_head.h"
 
-#include "format/protobuf/wire.h"
+#include "format/protobuf/protobuf_wire.h"
 
 rk_example_head rk_example_head_make(const char *name, size_t n_name, rk_example_kind kind) {
     enum { OTHERS = 10, MOST_LENGTH = 127 };

@@ -14,7 +14,7 @@ typedef struct chunk {
 
 struct rk_rkb {
     char *path;
-    rk_map map;          /* held by rk_rkb_open */
+    rk_mapped_file map;  /* held by rk_rkb_open */
     const uint8_t *data; /* [n_bytes] */
     uint64_t n_bytes;
     int64_t n_rows, n_blocks;
@@ -148,11 +148,11 @@ rk_status rk_rkb_open_memory(const char *path, const void *data, size_t n_bytes,
 }
 
 rk_status rk_rkb_open(const char *path, rk_rkb **out) {
-    RK_AUTO(rk_map_release) rk_map map = {0};
-    RK_TRY(rk_map_open(path, &map));
+    RK_AUTO(rk_mapped_file_release) rk_mapped_file map = {0};
+    RK_TRY(rk_mapped_file_open(path, &map));
     RK_TRY(rk_rkb_open_memory(path, map.data, map.n_bytes, out));
     (*out)->map = map;
-    map = (rk_map){0};
+    map = (rk_mapped_file){0};
     return RK_OK;
 }
 
@@ -160,7 +160,7 @@ void rk_rkb_free(rk_rkb *rkb) {
     if (!rkb) return;
     for (int32_t i = 0; rkb->names && i < rkb->n_columns; i++) rk_free(rkb->names[i]);
     RK_FREE_ALL(rkb->names, rkb->types, rkb->block_rows, rkb->chunks, rkb->path);
-    rk_map_release(&rkb->map);
+    rk_mapped_file_release(&rkb->map);
     rk_free(rkb);
 }
 

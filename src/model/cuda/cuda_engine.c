@@ -142,7 +142,7 @@ static rk_status find_not_finite(rk_model *model, double *loss) {
 /* Over ranks the first one's, in the same words on all. */
 static rk_status name_not_finite(rk_model *model, double *loss) {
     rk_status status = find_not_finite(model, loss);
-    status = rk_comm_agree(model->ranks->trainers, status);
+    status = rk_comm_agree_on_status(model->ranks->trainers, status);
     return status == RK_OK
                ? rk_error(RK_INTERNAL,
                           "the GPU found a value that is not finite, but a second check found none")

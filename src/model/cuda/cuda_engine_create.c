@@ -118,7 +118,7 @@ static rk_status open_device(rk_model *model, const rk_model_device *options) {
 /* No rank waits for one that has failed already. */
 static rk_status create_device_comm(rk_model *model, rk_status status) {
     if (!model->ranks->is_distributed) return status;
-    RK_TRY(rk_comm_agree(model->ranks->trainers, status));
+    RK_TRY(rk_comm_agree_on_status(model->ranks->trainers, status));
     return rk_device_comm_create(model->ranks->trainers, model->cuda->device, &model->cuda->comm);
 }
 

@@ -100,7 +100,7 @@ static rk_status device_ranks_end(rk_model *model) {
     rk_ranks_begin_receiving(ranks);
     for (int32_t r = 0; r < ranks->roles.n_trainers; r++) {
         const rk_device_control *theirs;
-        RK_TRY(rk_all_to_all_take(d->words, r, sizeof d->word, &theirs));
+        RK_TRY(rk_all_to_all_get_message(d->words, r, sizeof d->word, &theirs));
         rk_ranks_receive(ranks, theirs->stop, theirs->bytes_sent);
     }
     rk_all_to_all_free(d->words);

@@ -75,12 +75,12 @@ rk_status rk_score_items(const rk_item_scores *x, int64_t first, int64_t end) {
     RK_TRY(rk_alloc(n_threads, s.workspace_bytes, &workspaces));
     s.memory = memory;
     s.workspaces = workspaces;
-    rk_parallel_for(rk_blocks((size_t)(end - first), RK_USERS_AT_ONCE), score_block, &s);
+    rk_parallel_for(rk_block_count((size_t)(end - first), RK_USERS_AT_ONCE), score_block, &s);
     return rk_failure_status(&s.failure);
 }
 
 int64_t rk_first_scored_user(int64_t n_users, int32_t rank, int32_t n_ranks) {
-    int64_t n_blocks = (int64_t)rk_blocks((size_t)n_users, RK_USERS_AT_ONCE),
+    int64_t n_blocks = (int64_t)rk_block_count((size_t)n_users, RK_USERS_AT_ONCE),
             user = n_blocks * rank / n_ranks * RK_USERS_AT_ONCE;
     return user < n_users ? user : n_users;
 }

@@ -18,8 +18,8 @@ static rk_status find_feature(const rk_yaml *yaml, const rk_data_schema *schema,
     for (*out = 0; *out < schema->n_features; (*out)++)
         if (strcmp(schema->features[*out].name, name) == 0) return RK_OK;
     rk_yaml_error(yaml, find_key_node(yaml, key), "there is no categorical feature '%s'", name);
-    return rk_hint_nearest(RK_CONFIG, name, schema->features, sizeof *schema->features,
-                           offsetof(rk_data_feature_info, name), (size_t)schema->n_features);
+    return rk_hint_nearest_name(RK_CONFIG, name, schema->features, sizeof *schema->features,
+                                offsetof(rk_data_feature_info, name), (size_t)schema->n_features);
 }
 
 rk_status rk_retrieval_pair(const rk_retrieval_section *s, const rk_yaml *yaml, const rk_data_schema *schema,

@@ -73,7 +73,7 @@ static rk_status return_user_gradients(const rk_model *model, int64_t n, int64_t
     for (int32_t t = 0; t < ranks->roles.n_trainers; t++) {
         span mine = intersect_spans(samples, score_rows_of_trainer(ranks, t, n));
         size_t n_bytes = (size_t)((mine.last - mine.first) * dim) * sizeof *out;
-        RK_TRY(rk_all_to_all_copy(all_to_all, t, n_bytes, out + (mine.first - samples.first) * dim));
+        RK_TRY(rk_all_to_all_copy_message(all_to_all, t, n_bytes, out + (mine.first - samples.first) * dim));
     }
     return RK_OK;
 }
@@ -83,13 +83,13 @@ static rk_status all_gather_losses(const rk_model *model) {
     const rk_ranks *ranks = model->ranks;
     const int64_t *first = ranks->first_micro_batches;
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
-    RK_TRY(rk_comm_gather(
+    RK_TRY(rk_comm_all_gather(
         ranks->trainers, RK_CHANNEL_VALUES, r->micro_batch_losses + first[ranks->rank],
         (size_t)(first[ranks->rank + 1] - first[ranks->rank]) * sizeof *r->micro_batch_losses, &all_to_all));
     for (int32_t t = 0; t < ranks->roles.n_trainers; t++)
-        RK_TRY(rk_all_to_all_copy(all_to_all, t,
-                                  (size_t)(first[t + 1] - first[t]) * sizeof *r->micro_batch_losses,
-                                  r->micro_batch_losses + first[t]));
+        RK_TRY(rk_all_to_all_copy_message(all_to_all, t,
+                                          (size_t)(first[t + 1] - first[t]) * sizeof *r->micro_batch_losses,
+                                          r->micro_batch_losses + first[t]));
     return RK_OK;
 }
 

@@ -20,7 +20,7 @@ static rk_status unknown_input_error(const rk_model_section *s, int64_t layer, c
     for (int i = 0; i < RK_N_INPUTS; i++) names[n++] = rk_graph_inputs[i];
     for (int64_t i = 0; i < layer; i++) names[n++] = s->layers[i].name;
     for (int32_t f = 0; f < schema->n_features; f++) names[n++] = schema->features[f].name;
-    const char *nearest = rk_nearest(feature_name_in(input), names, n);
+    const char *nearest = rk_nearest_name(feature_name_in(input), names, n);
     rk_yaml_error(yaml, rk_layer_node(yaml, layer, "inputs"), "there is no layer or categorical feature '%s'",
                   feature_name_in(input));
     if (nearest) return rk_error_hint(RK_CONFIG, "did you mean '%s'?", nearest);

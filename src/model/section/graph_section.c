@@ -201,8 +201,8 @@ static rk_status check_outputs(const rk_model_section *s, const rk_yaml *yaml, c
         }
         rk_yaml_error(yaml, rk_yaml_get(rk_yaml_get(yaml ? yaml->root : NULL, "model"), "outputs"),
                       "there is no layer '%s'", s->outputs[i]);
-        return rk_hint_nearest(RK_CONFIG, s->outputs[i], s->layers, sizeof *s->layers,
-                               offsetof(rk_layer_section, name), (size_t)s->n_layers);
+        return rk_hint_nearest_name(RK_CONFIG, s->outputs[i], s->layers, sizeof *s->layers,
+                                    offsetof(rk_layer_section, name), (size_t)s->n_layers);
     }
     for (int64_t i = 0; i < s->n_layers; i++) {
         if (used[i]) continue;

@@ -29,7 +29,7 @@ void rk_ranks_span(const rk_ranks *ranks, int64_t n, int64_t *begin, int64_t *en
 static rk_status create_trainers(rk_ranks *ranks) {
     ranks->trainers = ranks->comm;
     if (ranks->roles.n_owners == 0 || !rk_ranks_train(ranks)) return RK_OK;
-    return rk_comm_first_members(ranks->comm, ranks->roles.n_trainers, &ranks->trainers);
+    return rk_comm_create_group_of_first(ranks->comm, ranks->roles.n_trainers, &ranks->trainers);
 }
 
 static rk_status check_micro_batches(const rk_model_options *options, const rk_ranks *ranks) {
@@ -93,13 +93,13 @@ rk_status rk_ranks_all_gather(const rk_ranks *ranks, const float *mine, int64_t 
         if (mine != out) memcpy(out, mine, (size_t)(n * width) * sizeof *out);
         return RK_OK;
     }
-    RK_TRY(rk_comm_gather(ranks->trainers, RK_CHANNEL_VALUES, mine,
-                          (size_t)((end - begin) * width) * sizeof *mine, &all_to_all));
+    RK_TRY(rk_comm_all_gather(ranks->trainers, RK_CHANNEL_VALUES, mine,
+                              (size_t)((end - begin) * width) * sizeof *mine, &all_to_all));
     for (int32_t t = 0; t < ranks->roles.n_trainers; t++) {
         int64_t first = min_i64(rk_ranks_split(ranks, t, total), n),
                 last = min_i64(rk_ranks_split(ranks, t + 1, total), n);
         size_t n_bytes = (size_t)((last - first) * width) * sizeof *out;
-        RK_TRY(rk_all_to_all_copy(all_to_all, t, n_bytes, out + first * width));
+        RK_TRY(rk_all_to_all_copy_message(all_to_all, t, n_bytes, out + first * width));
     }
     return RK_OK;
 }

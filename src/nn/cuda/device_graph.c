@@ -46,11 +46,11 @@ static void find_concat_of_input(rk_device_graph *g, rk_value input) {
                 host = node;
                 column = width;
             }
-            width += rk_width(rk_in_shape(graph, node, k));
+            width += rk_shape_width(rk_node_input_shape(graph, node, k));
         }
     }
     if (n_readers != 1 || host->op != &rk_op_concat || graph->nodes[input]->is_output || column % 4 != 0 ||
-        rk_width(host->shape) % 4 != 0)
+        rk_shape_width(host->shape) % 4 != 0)
         return;
     g->hosts[input] = host->number;
     g->columns[input] = column;
@@ -93,7 +93,7 @@ static rk_status plan_memory(rk_device_graph *g) {
         const rk_node *node = graph->nodes[i];
         g->states[i] = g->n_states;
         g->sums[i] = g->n_sums;
-        g->n_states += node->n_states * rk_width(node->shape);
+        g->n_states += node->n_states * rk_shape_width(node->shape);
         g->n_sums += node->sums_width;
         int64_t scratch =
             g->ops[i] && g->ops[i]->scratch ? g->ops[i]->scratch(graph, node, g->options.max_batch) : 0;
@@ -168,7 +168,7 @@ static rk_status copy_parameters(rk_device_graph *g, bool to_device) {
     }
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i]->n_states; k++) {
-            int64_t width = rk_width(graph->nodes[i]->shape);
+            int64_t width = rk_shape_width(graph->nodes[i]->shape);
             RK_TRY(copy_array(g, g->live_states + g->states[i] + k * width, graph->nodes[i]->states[k], width,
                               to_device));
         }

@@ -17,7 +17,7 @@ static float *value_gradient(const rk_device_graph *g, rk_value value) {
 }
 
 int64_t rk_device_graph_stride(const rk_device_graph *g, rk_value value) {
-    return rk_width(
+    return rk_shape_width(
         g->graph->nodes[memory_node_of(g, rk_graph_storage_node(g->graph, value)->number)]->shape);
 }
 
@@ -72,7 +72,7 @@ float *rk_device_parameter_gradient(const rk_device_run *run, const rk_node *nod
 }
 
 float *rk_device_node_state(const rk_device_run *run, const rk_node *node, int32_t index) {
-    return run->graph->live_states + run->graph->states[node->number] + index * rk_width(node->shape);
+    return run->graph->live_states + run->graph->states[node->number] + index * rk_shape_width(node->shape);
 }
 
 float *rk_device_node_sums(const rk_device_run *run, const rk_node *node) {
@@ -88,7 +88,7 @@ const rk_graph *rk_device_host_graph(const rk_device_run *run) {
 }
 
 rk_shape rk_device_node_input_shape(const rk_device_run *run, const rk_node *node, int32_t input) {
-    return rk_in_shape(run->graph->graph, node, input);
+    return rk_node_input_shape(run->graph->graph, node, input);
 }
 
 rk_cuda_math rk_device_math(const rk_device_run *run, rk_dtype dtype) {
@@ -108,7 +108,7 @@ void rk_device_sum_columns(const rk_device_run *run, int64_t rows, int64_t cols,
 
 int64_t rk_device_sum_scratch(const rk_graph *graph, const rk_node *node, int64_t n) {
     (void)graph;
-    return rk_cuda_sum_floats(n, rk_width(node->shape));
+    return rk_cuda_sum_floats(n, rk_shape_width(node->shape));
 }
 
 void rk_device_sum_ranks(const rk_device_run *run, float *values, int64_t n) {

@@ -57,7 +57,7 @@ bool rk_device_is_within(const rk_device_run *run, const rk_node *node, int32_t 
 bool rk_device_wants_gradient(const rk_device_run *run, const rk_node *node, int32_t input);
 
 static inline int64_t rk_device_node_values(const rk_device_run *run, const rk_node *node) {
-    return run->n * rk_width(node->shape);
+    return run->n * rk_shape_width(node->shape);
 }
 
 /* The gradient of a bias, or the like: the sum of dy's rows [rows, cols]. */

@@ -75,7 +75,7 @@ typedef struct matrices {
 
 static matrices head_columns(const rk_node *node, const float *data, int32_t head) {
     int64_t dim = node->shape.cols / node->options.count;
-    return (matrices){(float *)(size_t)data + head * dim, node->shape.cols, rk_width(node->shape)};
+    return (matrices){(float *)(size_t)data + head * dim, node->shape.cols, rk_shape_width(node->shape)};
 }
 
 static matrices head_weights(const rk_node *node, float *data, int32_t head) {
@@ -126,7 +126,7 @@ static void attention_forward(const rk_device_run *run, const rk_node *node) {
 /* An input without a gradient: lengths, or a mask. */
 static void has_no_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
     size_t n_bytes =
-        (size_t)(run->n * rk_width(rk_device_node_input_shape(run, node, input))) * sizeof(float);
+        (size_t)(run->n * rk_shape_width(rk_device_node_input_shape(run, node, input))) * sizeof(float);
     if (rk_is_first_gradient(node, input))
         rk_stream_fill(run->stream, rk_device_node_input_gradient(run, node, input), 0, n_bytes);
 }
@@ -175,12 +175,12 @@ static void attention_pool_forward(const rk_device_run *run, const rk_node *node
     rk_cuda_attention_pool(run->stream, run->n, node->saved_width, node->shape.cols, node->options.softmax,
                            rk_device_node_input(run, node, 0), rk_device_node_input(run, node, 1),
                            rk_device_node_input(run, node, 2) + node->options.first,
-                           rk_width(rk_device_node_input_shape(run, node, 2)),
+                           rk_shape_width(rk_device_node_input_shape(run, node, 2)),
                            rk_device_node_output(run, node), rk_device_node_saved(run, node));
 }
 
 static void attention_pool_backward(const rk_device_run *run, const rk_node *node) {
-    int64_t width = rk_width(rk_device_node_input_shape(run, node, 2));
+    int64_t width = rk_shape_width(rk_device_node_input_shape(run, node, 2));
     rk_cuda_attention_pool_backward(
         run->stream, run->n, node->saved_width, node->shape.cols, node->options.softmax,
         rk_device_node_saved(run, node), rk_device_node_input(run, node, 1),
@@ -199,7 +199,7 @@ const rk_device_op rk_device_op_attention_pool = {.name = "attention_pool",
 static void mask_forward(const rk_device_run *run, const rk_node *node) {
     const float *lengths = rk_device_node_input(run, node, 0) + node->options.first;
     rk_cuda_mask(run->stream, run->n, node->shape.rows, node->options.count, lengths,
-                 rk_width(rk_device_node_input_shape(run, node, 0)), rk_device_node_output(run, node));
+                 rk_shape_width(rk_device_node_input_shape(run, node, 0)), rk_device_node_output(run, node));
 }
 
 static void mask_backward(const rk_device_run *run, const rk_node *node) {

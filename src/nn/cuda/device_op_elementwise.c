@@ -25,7 +25,7 @@ const rk_device_op rk_device_op_add = {.name = "add", .forward = add_forward, .b
 
 /* a times b, or times b of each row of `span` columns. */
 static int64_t columns_per_value(const rk_device_run *run, const rk_node *node) {
-    return rk_width(node->shape) / rk_width(rk_device_node_input_shape(run, node, 1));
+    return rk_shape_width(node->shape) / rk_shape_width(rk_device_node_input_shape(run, node, 1));
 }
 
 static void multiply_values(const rk_device_run *run, const rk_node *node, const float *a, float *to,
@@ -95,13 +95,14 @@ const rk_device_op rk_device_op_product_logit = {
 /* constant: a bias without an input. */
 static void bias_forward(const rk_device_run *run, const rk_node *node) {
     const float *x = node->n_inputs ? rk_device_node_input(run, node, 0) : NULL;
-    rk_cuda_bias(run->stream, run->n, rk_width(node->shape), x, rk_device_parameter(run, node, 0),
+    rk_cuda_bias(run->stream, run->n, rk_shape_width(node->shape), x, rk_device_parameter(run, node, 0),
                  rk_device_node_output(run, node));
 }
 
 static void bias_backward(const rk_device_run *run, const rk_node *node) {
     float *dy = rk_device_node_output_gradient(run, node);
-    rk_device_sum_columns(run, run->n, rk_width(node->shape), dy, rk_device_parameter_gradient(run, node, 0));
+    rk_device_sum_columns(run, run->n, rk_shape_width(node->shape), dy,
+                          rk_device_parameter_gradient(run, node, 0));
     if (node->n_inputs)
         rk_cuda_add_to(run->stream, rk_device_node_values(run, node), dy,
                        rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0));
@@ -115,12 +116,12 @@ const rk_device_op rk_device_op_constant = {
 static void gate_forward(const rk_device_run *run, const rk_node *node) {
     bool learned = node->n_inputs == 1;
     const float *g = learned ? rk_device_parameter(run, node, 0) : rk_device_node_input(run, node, 1);
-    rk_cuda_gate(run->stream, run->n, rk_width(node->shape), rk_device_node_input(run, node, 0), g, learned,
-                 rk_device_node_output(run, node), true);
+    rk_cuda_gate(run->stream, run->n, rk_shape_width(node->shape), rk_device_node_input(run, node, 0), g,
+                 learned, rk_device_node_output(run, node), true);
 }
 
 static void gate_backward(const rk_device_run *run, const rk_node *node) {
-    int64_t width = rk_width(node->shape);
+    int64_t width = rk_shape_width(node->shape);
     bool learned = node->n_inputs == 1;
     const float *x = rk_device_node_input(run, node, 0),
                 *g = learned ? rk_device_parameter(run, node, 0) : rk_device_node_input(run, node, 1);

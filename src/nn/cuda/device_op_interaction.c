@@ -34,7 +34,7 @@ const rk_device_op rk_device_op_dot_interaction = {
     .name = "dot_interaction", .forward = dot_interaction_forward, .backward = dot_interaction_backward};
 
 static void cross_v1_forward(const rk_device_run *run, const rk_node *node) {
-    rk_cuda_cross_v1(run->stream, run->n, rk_width(node->shape), rk_device_node_input(run, node, 0),
+    rk_cuda_cross_v1(run->stream, run->n, rk_shape_width(node->shape), rk_device_node_input(run, node, 0),
                      rk_device_node_input(run, node, 1), rk_device_parameter(run, node, 0),
                      rk_device_parameter(run, node, 1), rk_device_node_output(run, node),
                      rk_device_node_saved(run, node));
@@ -46,7 +46,7 @@ static int64_t column_sums_begin(int64_t n) {
 }
 
 static void cross_v1_backward(const rk_device_run *run, const rk_node *node) {
-    int64_t width = rk_width(node->shape);
+    int64_t width = rk_shape_width(node->shape);
     float *dy = rk_device_node_output_gradient(run, node), *ddots = rk_device_scratch(run),
           *partials = ddots + column_sums_begin(run->n);
     rk_cuda_rowwise_dot(run->stream, run->n, width, dy, rk_device_node_input(run, node, 0), run->n, ddots,

@@ -60,8 +60,8 @@ static void compute_input_gradient(const rk_device_run *run, const rk_node *node
 }
 
 static int64_t input_units(const rk_graph *graph, const rk_node *node) {
-    rk_shape from = rk_in_shape(graph, node, 0);
-    return node->options.by_row ? from.cols : rk_width(from);
+    rk_shape from = rk_node_input_shape(graph, node, 0);
+    return node->options.by_row ? from.cols : rk_shape_width(from);
 }
 
 /* A layer of bf16 rounds x once, for y and dW, and dy once, for dW and dx. Floats that a rounded matrix
@@ -177,7 +177,7 @@ static void cin_backward(const rk_device_run *run, const rk_node *node) {
 
 static int64_t cin_scratch(const rk_graph *graph, const rk_node *node, int64_t n) {
     int64_t rows = n * node->shape.rows,
-            in = (int64_t)rk_in_shape(graph, node, 0).cols * rk_in_shape(graph, node, 1).cols;
+            in = (int64_t)rk_node_input_shape(graph, node, 0).cols * rk_node_input_shape(graph, node, 1).cols;
     int64_t products = 2 * piece_rows(rows, in) * in, sums = rk_cuda_sum_floats(rows, node->shape.cols);
     return products > sums ? products : sums;
 }

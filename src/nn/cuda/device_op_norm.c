@@ -77,7 +77,7 @@ const rk_device_op rk_device_op_layer_norm = {.name = "layer_norm",
                                               .backward = layer_norm_backward};
 
 static void batch_norm_forward(const rk_device_run *run, const rk_node *node) {
-    int64_t width = rk_width(node->shape);
+    int64_t width = rk_shape_width(node->shape);
     const float *x = rk_device_node_input(run, node, 0);
     rk_cuda_batch_norm norm = {.mean = rk_device_node_sums(run, node),
                                .scale = rk_device_node_sums(run, node) + width,
@@ -121,7 +121,7 @@ static void sum_dots_over_ranks(const rk_device_run *run, int64_t width, float *
 }
 
 static void batch_norm_backward(const rk_device_run *run, const rk_node *node) {
-    int64_t width = rk_width(node->shape);
+    int64_t width = rk_shape_width(node->shape);
     const float *x = rk_device_node_input(run, node, 0), *mean = rk_device_node_sums(run, node),
                 *scale = mean + width;
     float *dy = rk_device_node_output_gradient(run, node), *dots = rk_device_parameter_gradient(run, node, 0),

@@ -36,7 +36,7 @@ static rk_cuda_dropout_args mask_of(const rk_device_run *run, const rk_node *nod
                                   .seed = rule.seed,
                                   .limit = rule.limit,
                                   .keep = rule.keep,
-                                  .per_sample = rk_width(node->shape) / group,
+                                  .per_sample = rk_shape_width(node->shape) / group,
                                   .step = run->step};
 }
 

@@ -71,7 +71,7 @@ rk_node *rk_graph_storage_node(const rk_graph *graph, rk_value value) {
     return node;
 }
 
-rk_shape rk_in_shape(const rk_graph *graph, const rk_node *node, int32_t input) {
+rk_shape rk_node_input_shape(const rk_graph *graph, const rk_node *node, int32_t input) {
     return graph->nodes[node->inputs[input]]->shape;
 }
 
@@ -201,7 +201,7 @@ rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training) {
     RK_FAIL_IF(max_batch < 1, RK_INVALID_ARGUMENT, "a graph's largest batch must be 1 or more, not %lld",
                (long long)max_batch);
     graph->max_batch = max_batch;
-    if (graph->n_micro_batches == 0) rk_graph_split(graph, 1, (rk_graph_local_part){0, 1});
+    if (graph->n_micro_batches == 0) rk_graph_set_micro_batches(graph, 1, (rk_graph_local_part){0, 1});
     graph->training = training;
     RK_TRY(rk_graph_plan_memory(graph));
     RK_TRY(finish_nodes(graph));
@@ -211,7 +211,7 @@ rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training) {
     return RK_OK;
 }
 
-void rk_graph_split(rk_graph *graph, int64_t n_micro_batches, rk_graph_local_part local) {
+void rk_graph_set_micro_batches(rk_graph *graph, int64_t n_micro_batches, rk_graph_local_part local) {
     graph->n_micro_batches = n_micro_batches;
     graph->local = local;
 }
@@ -227,13 +227,13 @@ void rk_graph_bind(rk_graph *graph, rk_value value, rk_real *data, rk_real *grad
 }
 
 rk_real *rk_node_data(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_width(node->shape);
+    int64_t width = rk_shape_width(node->shape);
     return run->unbound || !node->bound_data ? rk_run_memory_at(run, node->place.data, width)
                                              : node->bound_data + run->first * width;
 }
 
 rk_real *rk_node_gradient(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_width(node->shape);
+    int64_t width = rk_shape_width(node->shape);
     return node->bound_gradient ? node->bound_gradient + run->first * width
                                 : rk_run_memory_at(run, node->place.gradient, width);
 }

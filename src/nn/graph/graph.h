@@ -91,7 +91,7 @@ int32_t rk_graph_n_values(
 typedef struct rk_graph_local_part {
     int64_t first_micro_batch, n_micro_batches; /* that run here */
 } rk_graph_local_part;
-void rk_graph_split(rk_graph *graph, int64_t n_micro_batches, rk_graph_local_part local);
+void rk_graph_set_micro_batches(rk_graph *graph, int64_t n_micro_batches, rk_graph_local_part local);
 int64_t rk_graph_micro_batch(const rk_graph *graph); /* samples of a micro-batch; those at the end of a batch
                                                         may have fewer, or none */
 size_t rk_graph_n_micro_batches(const rk_graph *graph, int64_t n); /* of n samples */

@@ -144,7 +144,7 @@ static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node
     int64_t N = (int64_t)graph->n_nodes, i = node->number, end = 2 * N, back = 2 * N - 1 - i;
     bool is_input = !node->op || stays == AS_INPUT;
     if (!(node->op && node->op->is_view) && stays != ELSEWHERE) {
-        int64_t width = rk_width(node->shape) * samples;
+        int64_t width = rk_shape_width(node->shape) * samples;
         RK_TRY(add_piece(p, &to->data, width, is_input ? 0 : i,
                          is_input || node->is_output ? end
                          : train                     ? back
@@ -167,7 +167,7 @@ static int64_t choose_block_samples(const rk_graph *graph) {
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         bool view = node->op && node->op->is_view; /* of memory that is counted already */
-        width += (view ? 0 : rk_width(node->shape)) + node->saved_width;
+        width += (view ? 0 : rk_shape_width(node->shape)) + node->saved_width;
     }
     while (block > MIN_BLOCK &&
            (block * width > most_reals || (block > least && block * 8 > graph->micro_batch)))
@@ -230,7 +230,7 @@ static int64_t group_samples(const rk_graph *graph, int64_t n) {
 }
 
 static size_t groups_of_micro_batch(const rk_graph *graph, int64_t n) {
-    return rk_blocks((size_t)n, (size_t)group_samples(graph, n));
+    return rk_block_count((size_t)n, (size_t)group_samples(graph, n));
 }
 
 size_t rk_graph_n_groups(const rk_graph *graph, int64_t n) {
@@ -257,15 +257,15 @@ int64_t rk_graph_micro_batch(const rk_graph *graph) {
 }
 
 size_t rk_graph_n_micro_batches(const rk_graph *graph, int64_t n) {
-    return rk_blocks((size_t)n, (size_t)graph->micro_batch);
+    return rk_block_count((size_t)n, (size_t)graph->micro_batch);
 }
 
 size_t rk_graph_blocks_of_micro_batch(const rk_graph *graph) {
-    return rk_blocks((size_t)graph->micro_batch, (size_t)graph->block);
+    return rk_block_count((size_t)graph->micro_batch, (size_t)graph->block);
 }
 
 size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n) {
-    return rk_blocks((size_t)n, (size_t)graph->block); /* a group is a whole number of blocks */
+    return rk_block_count((size_t)n, (size_t)graph->block); /* a group is a whole number of blocks */
 }
 
 size_t rk_graph_block_number(const rk_run *run) {

@@ -26,7 +26,7 @@ void rk_graph_context_free(rk_graph_context *c) {
 }
 
 static int64_t value_width(const rk_graph_context *c, rk_value value) {
-    return rk_width(c->graph->nodes[value]->shape);
+    return rk_shape_width(c->graph->nodes[value]->shape);
 }
 static bool is_whole_from_context(const rk_graph_context *c, rk_value value) {
     return c->leading[value] == value_width(c, value);
@@ -119,7 +119,7 @@ static bool are_columns_read(const rk_graph_context *c, rk_value value, int64_t 
 /* A line's worth of memory for a node. */
 static int64_t reserve_kept_value(rk_graph_context *c, const rk_node *node) {
     int64_t at = c->memory_reals;
-    c->memory_reals += (rk_width(node->shape) + 15) / 16 * 16;
+    c->memory_reals += (rk_shape_width(node->shape) + 15) / 16 * 16;
     return at;
 }
 
@@ -182,7 +182,7 @@ rk_status rk_graph_inference_set_context(rk_graph_inference *i, const rk_input_c
 
 static void keep_value(const rk_graph_context *c, const rk_run *run, const rk_node *node) {
     memcpy(c->memory + c->kept[node->number], rk_node_data(run, node),
-           (size_t)rk_width(node->shape) * sizeof *c->memory);
+           (size_t)rk_shape_width(node->shape) * sizeof *c->memory);
 }
 
 /* Values that have the context's columns in some places only are made whole, and read in those alone. */
@@ -210,7 +210,7 @@ rk_status rk_graph_context_forward(rk_graph_context *c, const rk_run *run) {
 static void repeat_context_columns(const rk_graph_context *c, const rk_run *run, const rk_node *node,
                                    int64_t first, int64_t count) {
     const rk_real *from = c->memory + c->kept[node->number] + first;
-    int64_t width = rk_width(node->shape);
+    int64_t width = rk_shape_width(node->shape);
     rk_real *to = rk_node_data(run, node) + first;
     for (int64_t s = 0; s < run->n; s++) memcpy(to + s * width, from, (size_t)count * sizeof *to);
 }
@@ -225,7 +225,7 @@ void rk_graph_context_fill_inputs(const rk_graph_context *c, const rk_run *run) 
 
 bool rk_graph_context_fill(const rk_graph_context *c, const rk_run *run, const rk_node *node) {
     if (!is_whole_from_context(c, node->number)) return false;
-    if (c->spreads[node->number]) repeat_context_columns(c, run, node, 0, rk_width(node->shape));
+    if (c->spreads[node->number]) repeat_context_columns(c, run, node, 0, rk_shape_width(node->shape));
     return true;
 }
 
@@ -234,7 +234,7 @@ rk_samples rk_node_input_samples(const rk_run *run, const rk_node *node, int32_t
     const rk_node *root = rk_graph_storage_node(run->graph, node->inputs[input]);
     if (c && is_whole_from_context(c, root->number))
         return (rk_samples){c->memory + c->kept[root->number], 0};
-    return (rk_samples){rk_node_data(run, root), rk_width(root->shape)};
+    return (rk_samples){rk_node_data(run, root), rk_shape_width(root->shape)};
 }
 
 const rk_real *rk_node_begun_columns(const rk_run *run, const rk_node *node, int64_t *columns) {

@@ -68,7 +68,7 @@ done:
 
 rk_status rk_node_add_state(rk_node *node, const char *name, rk_real initial) {
     rk_real *values;
-    size_t n = (size_t)rk_width(node->shape);
+    size_t n = (size_t)rk_shape_width(node->shape);
     RK_TRY(rk_alloc(n, sizeof *values, &values));
     for (size_t i = 0; i < n; i++) values[i] = initial;
     node->state_names[node->n_states] = name;
@@ -109,7 +109,7 @@ rk_status rk_graph_state_dict(rk_graph *graph, rk_state_dict *state) {
         for (int32_t k = 0; k < graph->nodes[i]->n_states; k++) {
             snprintf(name, sizeof name, "dense/%s/%s", graph->nodes[i]->name,
                      graph->nodes[i]->state_names[k]);
-            RK_TRY(rk_state_dict_add(state, name, RK_F32, rk_width(graph->nodes[i]->shape), 0,
+            RK_TRY(rk_state_dict_add(state, name, RK_F32, rk_shape_width(graph->nodes[i]->shape), 0,
                                      graph->nodes[i]->states[k]));
             rk_state_dict_set_kind(state, RK_STATE_STATISTIC);
         }

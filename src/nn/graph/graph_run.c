@@ -109,7 +109,7 @@ static bool is_computed(const rk_node *node) {
 }
 
 static void zero_gradient(const rk_run *run, const rk_node *root) {
-    memset(rk_node_gradient(run, root), 0, (size_t)(run->n * rk_width(root->shape)) * sizeof(rk_real));
+    memset(rk_node_gradient(run, root), 0, (size_t)(run->n * rk_shape_width(root->shape)) * sizeof(rk_real));
 }
 
 /* The first node to add to a gradient finds zeros, or may write it. */

@@ -119,10 +119,10 @@ static inline const rk_op *rk_forward_op(const rk_node *node) {
 const rk_op *rk_op_find(const char *name); /* NULL if there is none */
 rk_node *rk_graph_node(const rk_graph *graph, rk_value value);
 
-static inline int64_t rk_width(rk_shape shape) {
+static inline int64_t rk_shape_width(rk_shape shape) {
     return (int64_t)shape.rows * shape.cols;
 }
-rk_shape rk_in_shape(const rk_graph *graph, const rk_node *node, int32_t input);
+rk_shape rk_node_input_shape(const rk_graph *graph, const rk_node *node, int32_t input);
 static inline rk_real *rk_run_memory_at(const rk_run *run, int64_t offset, int64_t width) {
     return run->memory + offset + run->skip * width;
 }

@@ -13,9 +13,9 @@
 static rk_status attention_build(rk_graph *graph, rk_node *node) {
     int32_t heads = node->options.count;
     RK_TRY(rk_same_shapes(graph, node, 3));
-    node->shape = rk_in_shape(graph, node, 0);
+    node->shape = rk_node_input_shape(graph, node, 0);
     if (node->n_inputs > 3) {
-        int64_t n = rk_width(rk_in_shape(graph, node, 3));
+        int64_t n = rk_shape_width(rk_node_input_shape(graph, node, 3));
         RK_FAIL_IF(n != node->shape.rows, RK_INVALID_ARGUMENT,
                    "the mask has %lld values, but there are %d rows", (long long)n, node->shape.rows);
     }
@@ -49,11 +49,11 @@ static void mask_scores(const rk_real *mask, rk_real *a, int32_t rows) {
 static rk_status attention_forward(const rk_run *run, const rk_node *node) {
     int32_t rows = node->shape.rows, cols = node->shape.cols, heads = node->options.count, dim = cols / heads;
     rk_real *a = rk_node_saved(run, node);
-    memset(rk_node_output(run, node), 0, (size_t)(run->n * rk_width(node->shape)) * sizeof(rk_real));
+    memset(rk_node_output(run, node), 0, (size_t)(run->n * rk_shape_width(node->shape)) * sizeof(rk_real));
     for (int64_t s = 0; s < run->n; s++) {
         const rk_real *mask = mask_of_sample(run, node, s);
         for (int32_t h = 0; h < heads; h++) {
-            int64_t first = s * rk_width(node->shape) + (int64_t)h * dim;
+            int64_t first = s * rk_shape_width(node->shape) + (int64_t)h * dim;
             const rk_real *q = rk_node_input(run, node, 0) + first, *k = rk_node_input(run, node, 1) + first,
                           *v = rk_node_input(run, node, 2) + first;
             rk_real *y = rk_node_output(run, node) + first;
@@ -79,7 +79,7 @@ static rk_status attention_backward(const rk_run *run, const rk_node *node) {
     for (int64_t s = 0; s < run->n; s++) {
         const rk_real *mask = mask_of_sample(run, node, s);
         for (int32_t h = 0; h < heads; h++) {
-            int64_t first = s * rk_width(node->shape) + (int64_t)h * dim;
+            int64_t first = s * rk_shape_width(node->shape) + (int64_t)h * dim;
             const rk_real *q = rk_node_input(run, node, 0) + first, *k = rk_node_input(run, node, 1) + first,
                           *v = rk_node_input(run, node, 2) + first;
             const rk_real *dy = rk_node_output_gradient(run, node) + first;

@@ -3,7 +3,7 @@
 #include "nn/graph/op.h"
 
 static rk_status batch_matmul_build(rk_graph *graph, rk_node *node) {
-    rk_shape gates = rk_in_shape(graph, node, 0), rows = rk_in_shape(graph, node, 1);
+    rk_shape gates = rk_node_input_shape(graph, node, 0), rows = rk_node_input_shape(graph, node, 1);
     RK_FAIL_IF(gates.cols != rows.rows, RK_INVALID_ARGUMENT,
                "gates of shape [%d, %d] do not fit rows of shape [%d, %d]", gates.rows, gates.cols, rows.rows,
                rows.cols);
@@ -12,7 +12,7 @@ static rk_status batch_matmul_build(rk_graph *graph, rk_node *node) {
 }
 
 static rk_status batch_matmul_forward(const rk_run *run, const rk_node *node) {
-    int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_in_shape(run->graph, node, 1).rows;
+    int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_node_input_shape(run->graph, node, 1).rows;
     const rk_real *g = rk_node_input(run, node, 0), *x = rk_node_input(run, node, 1);
     rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++, x += e * cols)
@@ -25,7 +25,7 @@ static rk_status batch_matmul_forward(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status batch_matmul_backward(const rk_run *run, const rk_node *node) {
-    int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_in_shape(run->graph, node, 1).rows;
+    int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_node_input_shape(run->graph, node, 1).rows;
     const rk_real *g = rk_node_input(run, node, 0), *x = rk_node_input(run, node, 1),
                   *dy = rk_node_output_gradient(run, node);
     rk_real *dg = rk_node_input_gradient(run, node, 0), *dx = rk_node_input_gradient(run, node, 1);

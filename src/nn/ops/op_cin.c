@@ -23,7 +23,7 @@ typedef struct cin {
 } cin;
 
 static rk_status cin_build(rk_graph *graph, rk_node *node) {
-    rk_shape x0 = rk_in_shape(graph, node, 0), x = rk_in_shape(graph, node, 1);
+    rk_shape x0 = rk_node_input_shape(graph, node, 0), x = rk_node_input_shape(graph, node, 1);
     int32_t units = node->options.units;
     RK_FAIL_IF(units < 1, RK_INVALID_ARGUMENT, "'units' must be 1 or more, not %d", units);
     RK_FAIL_IF(x0.rows != x.rows, RK_INVALID_ARGUMENT,
@@ -77,7 +77,8 @@ static piece piece_of_sample(const rk_run *run, const rk_node *node, int64_t sam
 }
 
 static void multiply_maps(const rk_run *run, const rk_node *node, piece p, rk_real *products) {
-    int32_t fields = rk_in_shape(run->graph, node, 0).cols, maps = rk_in_shape(run->graph, node, 1).cols;
+    int32_t fields = rk_node_input_shape(run->graph, node, 0).cols,
+            maps = rk_node_input_shape(run->graph, node, 1).cols;
     const rk_real *x0 = rk_node_input(run, node, 0) + p.first * fields,
                   *x = rk_node_input(run, node, 1) + p.first * maps;
     for (int64_t d = 0; d < p.n; d++, x0 += fields, x += maps)
@@ -87,7 +88,8 @@ static void multiply_maps(const rk_run *run, const rk_node *node, piece p, rk_re
 
 static void multiply_maps_backward(const rk_run *run, const rk_node *node, piece p,
                                    const rk_real *dproducts) {
-    int32_t fields = rk_in_shape(run->graph, node, 0).cols, maps = rk_in_shape(run->graph, node, 1).cols;
+    int32_t fields = rk_node_input_shape(run->graph, node, 0).cols,
+            maps = rk_node_input_shape(run->graph, node, 1).cols;
     const rk_real *x0 = rk_node_input(run, node, 0) + p.first * fields,
                   *x = rk_node_input(run, node, 1) + p.first * maps;
     rk_real *dx0 = rk_node_input_gradient(run, node, 0) + p.first * fields,

@@ -4,12 +4,12 @@
 #include "nn/graph/op.h"
 
 static rk_status cross_combine_build(rk_graph *graph, rk_node *node) {
-    node->shape = rk_in_shape(graph, node, 0);
+    node->shape = rk_node_input_shape(graph, node, 0);
     return rk_same_shapes(graph, node, node->n_inputs);
 }
 
 static rk_status cross_combine_forward(const rk_run *run, const rk_node *node) {
-    int64_t n = run->n * rk_width(node->shape);
+    int64_t n = run->n * rk_shape_width(node->shape);
     const rk_real *x0 = rk_node_input(run, node, 0), *y = rk_node_input(run, node, 1),
                   *x = rk_node_input(run, node, 2);
     rk_real *z = rk_node_output(run, node);
@@ -36,7 +36,7 @@ static void add_or_copy(rk_real *restrict to, const rk_real *restrict from, int6
 /* One gradient after the other, a sample at a time, which stays in the cache: dx0 and dx are the same in a
  * first cross layer. */
 static rk_status cross_combine_backward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_width(node->shape);
+    int64_t width = rk_shape_width(node->shape);
     const rk_real *x0 = rk_node_input(run, node, 0), *y = rk_node_input(run, node, 1),
                   *dz = rk_node_output_gradient(run, node);
     rk_real *dx0 = rk_node_input_gradient(run, node, 0), *dy = rk_node_input_gradient(run, node, 1),

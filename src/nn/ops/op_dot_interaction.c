@@ -4,7 +4,7 @@
 #include "nn/graph/op.h"
 
 static rk_status dot_interaction_build(rk_graph *graph, rk_node *node) {
-    rk_shape from = rk_in_shape(graph, node, 0);
+    rk_shape from = rk_node_input_shape(graph, node, 0);
     RK_FAIL_IF(from.rows < 2, RK_INVALID_ARGUMENT, "needs two rows or more, not %d", from.rows);
     RK_FAIL_IF((int64_t)from.rows * (from.rows - 1) / 2 > INT32_MAX, RK_INVALID_ARGUMENT,
                "too many pairs of %d rows", from.rows);
@@ -13,14 +13,14 @@ static rk_status dot_interaction_build(rk_graph *graph, rk_node *node) {
 }
 
 static rk_status dot_interaction_forward(const rk_run *run, const rk_node *node) {
-    rk_shape from = rk_in_shape(run->graph, node, 0);
+    rk_shape from = rk_node_input_shape(run->graph, node, 0);
     rk_interaction_forward(rk_node_input(run, node, 0), run->n, from.rows, from.cols,
                            rk_node_output(run, node));
     return RK_OK;
 }
 
 static rk_status dot_interaction_backward(const rk_run *run, const rk_node *node) {
-    rk_shape from = rk_in_shape(run->graph, node, 0);
+    rk_shape from = rk_node_input_shape(run->graph, node, 0);
     rk_interaction_backward(rk_node_input(run, node, 0), rk_node_output_gradient(run, node), run->n,
                             from.rows, from.cols, rk_node_input_gradient(run, node, 0));
     return RK_OK;

@@ -9,7 +9,7 @@
 static rk_status dropout_build(rk_graph *graph, rk_node *node) {
     RK_FAIL_IF(!(node->options.rate >= 0 && node->options.rate < 1), RK_INVALID_ARGUMENT,
                "'rate' must be at least 0 and below 1, not %g", node->options.rate);
-    node->shape = rk_in_shape(graph, node, 0);
+    node->shape = rk_node_input_shape(graph, node, 0);
     return RK_OK;
 }
 
@@ -52,7 +52,7 @@ static void apply_mask(const rk_run *run, const rk_node *node, const rk_real *fr
         mask_rows(run, node, &rule, from, to, add);
         return;
     }
-    int64_t width = rk_width(node->shape);
+    int64_t width = rk_shape_width(node->shape);
     rk_dropout_mask_args args = {.seed = rule.seed,
                                  .step = (uint64_t)run->step,
                                  .place = (run->base + run->first) * width,
@@ -70,7 +70,7 @@ static rk_status dropout_forward(const rk_run *run, const rk_node *node) {
         apply_mask(run, node, rk_node_input(run, node, 0), rk_node_output(run, node), false);
     else
         memcpy(rk_node_output(run, node), rk_node_input(run, node, 0),
-               (size_t)(run->n * rk_width(node->shape)) * sizeof(rk_real));
+               (size_t)(run->n * rk_shape_width(node->shape)) * sizeof(rk_real));
     return RK_OK;
 }
 

@@ -4,15 +4,15 @@
 
 static rk_status fm_build(rk_graph *graph, rk_node *node) {
     node->shape = (rk_shape){1, 1};
-    node->saved_width = rk_in_shape(graph, node, 0).cols;
+    node->saved_width = rk_node_input_shape(graph, node, 0).cols;
     return RK_OK;
 }
 
 static rk_status fm_forward(const rk_run *run, const rk_node *node) {
-    rk_shape from = rk_in_shape(run->graph, node, 0);
+    rk_shape from = rk_node_input_shape(run->graph, node, 0);
     const rk_real *x = rk_node_input(run, node, 0);
     rk_real *y = rk_node_output(run, node), *sums = rk_node_saved(run, node);
-    for (int64_t s = 0; s < run->n; s++, x += rk_width(from), sums += from.cols) {
+    for (int64_t s = 0; s < run->n; s++, x += rk_shape_width(from), sums += from.cols) {
         y[s] = 0;
         for (int32_t c = 0; c < from.cols; c++) {
             rk_real sum = 0, squares = 0;
@@ -29,7 +29,7 @@ static rk_status fm_forward(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status fm_backward(const rk_run *run, const rk_node *node) {
-    rk_shape from = rk_in_shape(run->graph, node, 0);
+    rk_shape from = rk_node_input_shape(run->graph, node, 0);
     const rk_real *x = rk_node_input(run, node, 0), *sums = rk_node_saved(run, node),
                   *dy = rk_node_output_gradient(run, node);
     rk_real *dx = rk_node_input_gradient(run, node, 0);

@@ -10,10 +10,10 @@ static bool is_learned(const rk_node *node) {
 
 static rk_status gate_build(rk_graph *graph, rk_node *node) {
     rk_initializer zeros = {.kind = RK_INIT_ZEROS};
-    node->shape = rk_in_shape(graph, node, 0);
+    node->shape = rk_node_input_shape(graph, node, 0);
     if (is_learned(node))
-        return rk_node_add_parameter(graph, node, "gate", 1, rk_width(node->shape), &zeros, true);
-    node->saved_width = rk_width(node->shape); /* the factors 2 sigmoid(g) */
+        return rk_node_add_parameter(graph, node, "gate", 1, rk_shape_width(node->shape), &zeros, true);
+    node->saved_width = rk_shape_width(node->shape); /* the factors 2 sigmoid(g) */
     return rk_same_shapes(graph, node, node->n_inputs);
 }
 
@@ -21,7 +21,8 @@ static rk_status gate_build(rk_graph *graph, rk_node *node) {
 static rk_status gate_finish(const rk_graph *graph, rk_node *node, int64_t max_rows) {
     (void)graph;
     (void)max_rows;
-    return is_learned(node) ? rk_alloc((size_t)rk_width(node->shape), sizeof(rk_real), &node->own) : RK_OK;
+    return is_learned(node) ? rk_alloc((size_t)rk_shape_width(node->shape), sizeof(rk_real), &node->own)
+                            : RK_OK;
 }
 
 static void gate_release(rk_node *node) {
@@ -35,12 +36,13 @@ static void compute_gate_factors(const rk_real *g, rk_real *factors, int64_t n) 
 static rk_status gate_prepare(const rk_graph *graph, rk_node *node, bool training) {
     (void)training;
     if (is_learned(node))
-        compute_gate_factors(graph->parameters[node->parameters[0]].value, node->own, rk_width(node->shape));
+        compute_gate_factors(graph->parameters[node->parameters[0]].value, node->own,
+                             rk_shape_width(node->shape));
     return RK_OK;
 }
 
 static rk_status gate_forward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_width(node->shape), stride = is_learned(node) ? 0 : width;
+    int64_t width = rk_shape_width(node->shape), stride = is_learned(node) ? 0 : width;
     const rk_real *x = rk_node_input(run, node, 0),
                   *factors = is_learned(node) ? node->own : rk_node_saved(run, node);
     rk_real *y = rk_node_output(run, node);
@@ -53,7 +55,7 @@ static rk_status gate_forward(const rk_run *run, const rk_node *node) {
 
 /* d 2 sigmoid(g) / dg = f (1 - f / 2), with the factor f */
 static rk_status gate_backward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_width(node->shape), stride = is_learned(node) ? 0 : width;
+    int64_t width = rk_shape_width(node->shape), stride = is_learned(node) ? 0 : width;
     const rk_real *x = rk_node_input(run, node, 0),
                   *factors = is_learned(node) ? node->own : rk_node_saved(run, node),
                   *dy = rk_node_output_gradient(run, node);

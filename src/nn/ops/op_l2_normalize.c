@@ -10,7 +10,7 @@ static double epsilon_of(const rk_node *node) {
 }
 
 static rk_status l2_normalize_build(rk_graph *graph, rk_node *node) {
-    node->shape = rk_in_shape(graph, node, 0);
+    node->shape = rk_node_input_shape(graph, node, 0);
     return RK_OK;
 }
 

@@ -5,7 +5,7 @@
 #include "nn/graph/op.h"
 
 static rk_status layer_norm_build(rk_graph *graph, rk_node *node) {
-    node->shape = rk_in_shape(graph, node, 0);
+    node->shape = rk_node_input_shape(graph, node, 0);
     if (node->options.epsilon == 0) node->options.epsilon = 1e-5;
     node->saved_width = 2 * (int64_t)node->shape.rows; /* mean, 1/deviation */
     rk_initializer ones = {.kind = RK_INIT_ONES}, zeros = {.kind = RK_INIT_ZEROS};

@@ -11,8 +11,8 @@ static rk_status linear_build(rk_graph *graph, rk_node *node) {
     RK_FAIL_IF(o->units < 1, RK_INVALID_ARGUMENT, "'units' must be 1 or more, not %d", o->units);
     RK_FAIL_IF(o->dtype != RK_F32 && o->dtype != RK_BF16, RK_INVALID_ARGUMENT,
                "the dtype must be f32 or bf16");
-    rk_shape from = rk_in_shape(graph, node, 0);
-    int64_t in = o->by_row ? from.cols : rk_width(from);
+    rk_shape from = rk_node_input_shape(graph, node, 0);
+    int64_t in = o->by_row ? from.cols : rk_shape_width(from);
     node->shape = (rk_shape){o->by_row ? from.rows : 1, o->units};
     double bound = sqrt(6.0 / (double)(in + o->units)); /* Glorot and Bengio 2010 */
     rk_initializer first = {.kind = RK_INIT_UNIFORM, .min = -bound, .max = bound},
@@ -52,7 +52,7 @@ static rk_status linear_forward(const rk_run *run, const rk_node *node) {
     if (!begun)
         return rk_packed_matrix_forward(node->own, run->n * node->shape.rows, x, bias_values(run, node),
                                         node->options.relu, y, run->workspace);
-    const rk_lines others = {first, rk_width(rk_in_shape(run->graph, node, 0))};
+    const rk_lines others = {first, rk_shape_width(rk_node_input_shape(run->graph, node, 0))};
     return rk_packed_matrix_forward_lines(node->own, others, run->n, x, begun, node->options.relu, y,
                                           run->workspace);
 }

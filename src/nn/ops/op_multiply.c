@@ -2,7 +2,7 @@
 #include "nn/graph/op.h"
 
 static rk_status multiply_build(rk_graph *graph, rk_node *node) {
-    rk_shape a = rk_in_shape(graph, node, 0), b = rk_in_shape(graph, node, 1);
+    rk_shape a = rk_node_input_shape(graph, node, 0), b = rk_node_input_shape(graph, node, 1);
     bool fits = (b.rows == a.rows || b.rows == 1) && (b.cols == a.cols || b.cols == 1) &&
                 !(b.rows == 1 && a.rows > 1 && b.cols > 1);
     RK_FAIL_IF(!fits, RK_INVALID_ARGUMENT, "inputs of shapes [%d, %d] and [%d, %d] cannot be multiplied",
@@ -13,11 +13,11 @@ static rk_status multiply_build(rk_graph *graph, rk_node *node) {
 
 /* Columns of a that one value of b serves. */
 static int64_t columns_per_value(const rk_run *run, const rk_node *node) {
-    return rk_width(node->shape) / rk_width(rk_in_shape(run->graph, node, 1));
+    return rk_shape_width(node->shape) / rk_shape_width(rk_node_input_shape(run->graph, node, 1));
 }
 
 static rk_status multiply_forward(const rk_run *run, const rk_node *node) {
-    int64_t span = columns_per_value(run, node), n = run->n * rk_width(node->shape) / span;
+    int64_t span = columns_per_value(run, node), n = run->n * rk_shape_width(node->shape) / span;
     const rk_real *a = rk_node_input(run, node, 0), *b = rk_node_input(run, node, 1);
     rk_real *y = rk_node_output(run, node);
     for (int64_t i = 0; i < n; i++, a += span, y += span)
@@ -26,7 +26,7 @@ static rk_status multiply_forward(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status multiply_backward(const rk_run *run, const rk_node *node) {
-    int64_t span = columns_per_value(run, node), n = run->n * rk_width(node->shape) / span;
+    int64_t span = columns_per_value(run, node), n = run->n * rk_shape_width(node->shape) / span;
     const rk_real *a = rk_node_input(run, node, 0), *b = rk_node_input(run, node, 1),
                   *dy = rk_node_output_gradient(run, node);
     rk_real *da = rk_node_input_gradient(run, node, 0), *db = rk_node_input_gradient(run, node, 1);

@@ -7,12 +7,12 @@
 #include "nn/graph/op.h"
 
 static rk_status product_logit_build(rk_graph *graph, rk_node *node) {
-    node->shape = rk_in_shape(graph, node, 0);
+    node->shape = rk_node_input_shape(graph, node, 0);
     return rk_same_shapes(graph, node, node->n_inputs);
 }
 
 static rk_status product_logit_forward(const rk_run *run, const rk_node *node) {
-    int64_t n = run->n * rk_width(node->shape);
+    int64_t n = run->n * rk_shape_width(node->shape);
     const rk_real *a = rk_node_input(run, node, 0), *b = rk_node_input(run, node, 1);
     rk_real *z = rk_node_output(run, node);
     double parts[3];
@@ -21,7 +21,7 @@ static rk_status product_logit_forward(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status product_logit_backward(const rk_run *run, const rk_node *node) {
-    int64_t n = run->n * rk_width(node->shape);
+    int64_t n = run->n * rk_shape_width(node->shape);
     const rk_real *a = rk_node_input(run, node, 0), *b = rk_node_input(run, node, 1),
                   *dz = rk_node_output_gradient(run, node);
     rk_real *da = rk_node_input_gradient(run, node, 0), *db = rk_node_input_gradient(run, node, 1);

@@ -3,7 +3,7 @@
 #include "nn/ops/softmax.h"
 
 static rk_status softmax_build(rk_graph *graph, rk_node *node) {
-    node->shape = rk_in_shape(graph, node, 0);
+    node->shape = rk_node_input_shape(graph, node, 0);
     return RK_OK;
 }
 

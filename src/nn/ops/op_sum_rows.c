@@ -4,12 +4,12 @@
 #include "nn/graph/op.h"
 
 static rk_status sum_rows_build(rk_graph *graph, rk_node *node) {
-    node->shape = (rk_shape){1, rk_in_shape(graph, node, 0).cols};
+    node->shape = (rk_shape){1, rk_node_input_shape(graph, node, 0).cols};
     return RK_OK;
 }
 
 static rk_status sum_rows_forward(const rk_run *run, const rk_node *node) {
-    rk_shape from = rk_in_shape(run->graph, node, 0);
+    rk_shape from = rk_node_input_shape(run->graph, node, 0);
     const rk_real *x = rk_node_input(run, node, 0);
     rk_real *y = rk_node_output(run, node);
     memset(y, 0, (size_t)(run->n * from.cols) * sizeof *y);
@@ -20,7 +20,7 @@ static rk_status sum_rows_forward(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status sum_rows_backward(const rk_run *run, const rk_node *node) {
-    rk_shape from = rk_in_shape(run->graph, node, 0);
+    rk_shape from = rk_node_input_shape(run->graph, node, 0);
     const rk_real *dy = rk_node_output_gradient(run, node);
     rk_real *dx = rk_node_input_gradient(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, dy += from.cols)

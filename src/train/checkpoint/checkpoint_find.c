@@ -11,9 +11,9 @@
 
 static rk_status verify_file(const char *directory, const struct rk_manifest_file *file) {
     RK_AUTOFREE char *path = NULL;
-    RK_AUTO(rk_map_release) rk_map map = {0};
+    RK_AUTO(rk_mapped_file_release) rk_mapped_file map = {0};
     RK_TRY(rk_path_join(directory, file->name, &path));
-    rk_status status = rk_map_open(path, &map);
+    rk_status status = rk_mapped_file_open(path, &map);
     if (status == RK_NOT_FOUND) return RK_BAD_DATA;
     RK_TRY(status);
     RK_FAIL_IF(map.n_bytes != file->n_bytes, RK_BAD_DATA,
@@ -37,8 +37,8 @@ static rk_status verify_files(const rk_comm *comm, const char *path, const rk_ma
 
 static rk_status verify_over_ranks(rk_comm *comm, const char *path) {
     RK_AUTO(rk_manifest_release) rk_manifest m = {0};
-    RK_TRY(rk_comm_agree(comm, rk_manifest_read(path, &m)));
-    return rk_comm_agree(comm, verify_files(comm, path, &m));
+    RK_TRY(rk_comm_agree_on_status(comm, rk_manifest_read(path, &m)));
+    return rk_comm_agree_on_status(comm, verify_files(comm, path, &m));
 }
 
 rk_status rk_checkpoint_verify(const char *path) {
@@ -79,8 +79,8 @@ static rk_status verify_or_free(rk_comm *comm, char **path, char **out) {
 
 /* The first rank's `own` (NULL: none) to all ranks, in place of theirs; freed where that fails. */
 static rk_status broadcast_text(rk_comm *comm, rk_status status, char **text) {
-    RK_TRY(rk_comm_agree(comm, status));
-    return rk_comm_share_text(comm, text);
+    RK_TRY(rk_comm_agree_on_status(comm, status));
+    return rk_comm_broadcast_text(comm, text);
 }
 
 /* The newest whole one. names [n]: the first rank's; other ranks have none. */
@@ -144,14 +144,14 @@ static bool list_has_changed(rk_comm *comm, const char *directory, const rk_text
         moved = names->n != now.n;
         for (size_t i = 0; i < now.n && !moved; i++) moved = strcmp(names->texts[i], now.texts[i]) != 0;
     }
-    return rk_comm_agree(comm, moved ? RK_BUSY : RK_OK) == RK_BUSY;
+    return rk_comm_agree_on_status(comm, moved ? RK_BUSY : RK_OK) == RK_BUSY;
 }
 
 static rk_status find_in_current_list(rk_comm *comm, const char *directory, bool best, bool *again,
                                       char **out) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     *again = false;
-    RK_TRY(rk_comm_agree(comm, is_first_rank(comm) ? list_checkpoints(directory, &names) : RK_OK));
+    RK_TRY(rk_comm_agree_on_status(comm, is_first_rank(comm) ? list_checkpoints(directory, &names) : RK_OK));
     rk_status status = find_over_ranks(comm, directory, &names, best, out);
     if (status == RK_NOT_FOUND) *again = list_has_changed(comm, directory, &names);
     return status;

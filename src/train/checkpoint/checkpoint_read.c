@@ -51,7 +51,7 @@ static rk_status take_wanted(reading *r, const rk_safetensors_entry *from, const
     rk_tensor_part part;
     RK_TRY(rk_tensor_part_parse(from->name, from->n_dims, from->dims, &part));
     for (size_t k = 0; k < r->n; k++)
-        if (rk_tensor_parts_match(&r->list[k].part, &part)) {
+        if (rk_tensor_parts_same_tensor(&r->list[k].part, &part)) {
             r->list[k].is_there = true;
             RK_TRY(copy_tensor(&r->list[k], from, &part, data));
         }
@@ -83,9 +83,9 @@ static rk_status take_keys(reading *r, const rk_safetensors_entry *from, const v
 }
 
 static rk_status read_shard(reading *r, const char *path) {
-    RK_AUTO(rk_map_release) rk_map map = {0};
+    RK_AUTO(rk_mapped_file_release) rk_mapped_file map = {0};
     RK_AUTO(rk_safetensors_release) rk_safetensors tensors = {0};
-    RK_TRY(rk_map_open(path, &map));
+    RK_TRY(rk_mapped_file_open(path, &map));
     rk_status status = rk_safetensors_parse(map.data, map.n_bytes, map.n_bytes, &tensors);
     for (size_t i = 0; status == RK_OK && i < tensors.n; i++)
         status = r->take(r, &tensors.entries[i], (const unsigned char *)map.data + tensors.entries[i].begin);
@@ -200,7 +200,7 @@ rk_status rk_checkpoint_config(const char *path, const char *const *overrides, s
     RK_AUTO(rk_config_auto_free) rk_config *config = NULL;
     RK_TRY(rk_checkpoint_run_file(path, overrides, n_overrides, &config));
     RK_TRY(rk_transforms_load_files(&config->data, path, &config->transforms));
-    rk_transforms_locate(config->transforms, config->directory);
+    rk_transforms_set_directory(config->transforms, config->directory);
     *out = config;
     config = NULL;
     return RK_OK;
@@ -216,13 +216,13 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
     bool by_rows = rows != RK_EXPORT_ROWS_TRAINED || rk_is_export(path);
     rk_model_options options;
     RK_TRY(rk_config_model_options(config, rk_transforms_schema(config->transforms), false, &options));
-    RK_TRY(rk_config_take_interactions(config, &options));
+    RK_TRY(rk_config_set_interactions(config, &options));
     options.device = device;
     options.cluster = cluster;
     options.rows_are_read = true;
     if (by_rows) {
         rk_status status = rk_stored_model_open(path, rows, &stored);
-        RK_TRY(cluster ? rk_comm_agree(cluster->comm, status) : status);
+        RK_TRY(cluster ? rk_comm_agree_on_status(cluster->comm, status) : status);
         options.row_dtype = rk_stored_model_row_dtype;
         options.row_context = &stored;
         RK_TRY(rk_stored_model_row_source(&stored, path, !device && !cluster, how, &source));

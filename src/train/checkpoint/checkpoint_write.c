@@ -78,7 +78,7 @@ static rk_status gather_files(writing *w) {
     char *text = json_dumps(w->files, JSON_COMPACT);
     if (!text) return RK_NO_MEMORY_ERROR(0);
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
-    rk_status status = rk_comm_gather(w->comm, RK_CHANNEL_SUMS, text, strlen(text) + 1, &all_to_all);
+    rk_status status = rk_comm_all_gather(w->comm, RK_CHANNEL_SUMS, text, strlen(text) + 1, &all_to_all);
     free(text);
     RK_TRY(status);
     for (int32_t r = 1; r < rk_comm_size(w->comm) && rk_comm_rank(w->comm) == 0; r++) {
@@ -165,8 +165,8 @@ static rk_status write_whole_checkpoint(writing *w, rk_config *config, const rk_
 
 /* Tensors by every rank, and when all have written theirs, the rest by the first one. */
 static rk_status write_over_ranks(writing *w, const rk_state_dict *state) {
-    RK_TRY(rk_comm_agree(w->comm, write_shards(w, state)));
-    if (rk_comm_size(w->comm) > 1) RK_TRY(rk_comm_agree(w->comm, gather_files(w)));
+    RK_TRY(rk_comm_agree_on_status(w->comm, write_shards(w, state)));
+    if (rk_comm_size(w->comm) > 1) RK_TRY(rk_comm_agree_on_status(w->comm, gather_files(w)));
     return RK_OK;
 }
 
@@ -187,8 +187,8 @@ static rk_status name_paths(writing *w, const rk_config *config, int64_t step, c
 /* Ranks that only hold rows do not count steps. */
 static rk_status agree_on_step(rk_comm *comm, int64_t *step) {
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
-    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, step, sizeof *step, &all_to_all));
-    return rk_all_to_all_copy(all_to_all, 0, sizeof *step, step);
+    RK_TRY(rk_comm_all_gather(comm, RK_CHANNEL_SUMS, step, sizeof *step, &all_to_all));
+    return rk_all_to_all_copy_message(all_to_all, 0, sizeof *step, step);
 }
 
 static rk_status write_as_first_rank(writing *w, rk_config *config, const rk_progress *progress,
@@ -210,9 +210,10 @@ rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state_d
     RK_GOTO(name_paths(&w, config, step, &root, &path));
     w.files = json_array();
     if (!w.files) RK_GOTO(RK_NO_MEMORY_ERROR(0));
-    RK_GOTO(rk_comm_agree(comm, is_first ? begin_writing(&w) : RK_OK));
+    RK_GOTO(rk_comm_agree_on_status(comm, is_first ? begin_writing(&w) : RK_OK));
     RK_GOTO(write_over_ranks(&w, state));
-    RK_GOTO(rk_comm_agree(comm, is_first ? write_as_first_rank(&w, config, progress, inputs, root) : RK_OK));
+    RK_GOTO(rk_comm_agree_on_status(
+        comm, is_first ? write_as_first_rank(&w, config, progress, inputs, root) : RK_OK));
     *out = path;
     path = NULL;
 done:

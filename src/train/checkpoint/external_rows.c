@@ -5,7 +5,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
-#include "format/json_text.h"
+#include "format/json_writer.h"
 
 static const char file_name[] = "rows.json";
 
@@ -13,7 +13,7 @@ rk_status rk_external_rows_write(const char *directory, const char *url, const c
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     RK_AUTOFREE char *path = NULL;
     rk_buffer_text(&text, "{\"rows\": \"redis\", \"url\": ");
-    RK_TRY(rk_json_text_string(&text, url));
+    RK_TRY(rk_json_write_string(&text, url));
     rk_buffer_printf(&text, ", \"version\": \"%s\"}\n", version);
     RK_TRY(text.status);
     RK_TRY(rk_path_join(directory, file_name, &path));

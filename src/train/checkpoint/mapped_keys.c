@@ -6,9 +6,9 @@ static rk_status map_keys(rk_key_tables *keys, const rk_stored_tensors *tensors,
                           const rk_stored_tensor *tensor, const uint8_t **out) {
     const rk_stored_part *part = &tensor->parts[0]; /* an export has no tensor in parts but codes */
     const struct rk_stored_file *stored = &tensors->files[part->file];
-    rk_map *file = &keys->files[part->file];
+    rk_mapped_file *file = &keys->files[part->file];
     uint64_t bytes = (uint64_t)tensor->n_rows * sizeof(int64_t);
-    if (!file->data) RK_TRY(rk_map_descriptor(stored->descriptor, stored->path, file));
+    if (!file->data) RK_TRY(rk_mapped_file_open_descriptor(stored->descriptor, stored->path, file));
     RK_FAIL_IF(part->begin > file->n_bytes || bytes > file->n_bytes - part->begin, RK_BAD_DATA,
                "'%s' is truncated", stored->path);
     *out = file->data + part->begin;

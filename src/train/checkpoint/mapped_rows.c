@@ -15,7 +15,7 @@ typedef struct mapped_table {
 
 typedef struct mapped_rows {
     rk_row_source source;
-    rk_map *files; /* [n_files], those with rows mapped */
+    rk_mapped_file *files; /* [n_files], those with rows mapped */
     size_t n_files;
     mapped_table *tables; /* [n] */
     size_t n;
@@ -25,7 +25,7 @@ typedef struct mapped_rows {
 static void free_mapped_rows(rk_row_source *source) {
     mapped_rows *m = (mapped_rows *)source;
     for (size_t i = 0; i < m->n; i++) rk_free(m->tables[i].name);
-    for (size_t i = 0; i < m->n_files; i++) rk_map_release(&m->files[i]);
+    for (size_t i = 0; i < m->n_files; i++) rk_mapped_file_release(&m->files[i]);
     rk_name_map_release(&m->names);
     RK_FREE_ALL(m->files, m->tables, m);
 }
@@ -46,7 +46,7 @@ static rk_status find_mapped_rows(const rk_row_source *source, const char *table
                          .all_columns = true};
     rk_tensor_part from = to;
     if (found) from.n_rows = found->n_rows, from.n_columns = found->rows.dim;
-    rk_status status = rk_tensor_parts_check(&to, &from);
+    rk_status status = rk_tensor_parts_check_shapes(&to, &from);
     rk_buffer_release(&name);
     if (status == RK_OK && found) *rows = found->rows;
     return status;
@@ -67,10 +67,10 @@ static const rk_stored_part *find_whole_part(const rk_stored_tensor *tensor, int
 /* Where a part's bytes are, whose file is mapped then. */
 static rk_status map_part(mapped_rows *m, const rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
                           const rk_stored_part *part, const uint8_t **out) {
-    rk_map *file = &m->files[part->file];
+    rk_mapped_file *file = &m->files[part->file];
     const struct rk_stored_file *stored = &tensors->files[part->file];
     uint64_t bytes = (uint64_t)part->n_rows * (uint64_t)part->n_columns * rk_dtype_bytes(tensor->type);
-    if (!file->data) RK_TRY(rk_map_descriptor(stored->descriptor, stored->path, file));
+    if (!file->data) RK_TRY(rk_mapped_file_open_descriptor(stored->descriptor, stored->path, file));
     RK_FAIL_IF(part->begin > file->n_bytes || bytes > file->n_bytes - part->begin, RK_BAD_DATA,
                "'%s' is truncated", stored->path);
     *out = file->data + part->begin;

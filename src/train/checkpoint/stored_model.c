@@ -97,7 +97,7 @@ static rk_status convert(rk_stored_model *m, const rk_stored_tensor *t, int64_t 
     if (has_codes(t))
         rk_row_format_read(t->codes, m->stored, n, t->dim, m->values);
     else
-        rk_row_values(t->type, m->stored, n_values, m->values);
+        rk_row_values_to_f32(t->type, m->stored, n_values, m->values);
     *out = m->values;
     if (rows == RK_EXPORT_ROWS_TRAINED) return RK_OK;
     size_t bytes =
@@ -172,7 +172,7 @@ static rk_status read_entry(rk_stored_model *m, const rk_state_dict_entry *entry
                            .step = 1,
                            .n_columns = t->dim,
                            .all_columns = true};
-    RK_TRY(rk_tensor_parts_check(to, &from));
+    RK_TRY(rk_tensor_parts_check_shapes(to, &from));
     RK_FAIL_IF(type != entry->type, RK_CONFIG, "tensor '%s' has dtype %s, not %s", entry->name,
                rk_dtype_name(type), rk_dtype_name(entry->type));
     int64_t step = PIECE_BYTES / (t->dim * (int64_t)sizeof(float) + 1) + 1;

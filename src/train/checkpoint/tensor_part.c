@@ -73,7 +73,7 @@ rk_status rk_tensor_part_parse(const char *name, int32_t n_dims, const int64_t *
     return RK_OK;
 }
 
-bool rk_tensor_parts_match(const rk_tensor_part *a, const rk_tensor_part *b) {
+bool rk_tensor_parts_same_tensor(const rk_tensor_part *a, const rk_tensor_part *b) {
     return a->name_bytes == b->name_bytes && memcmp(a->name, b->name, a->name_bytes) == 0;
 }
 
@@ -81,7 +81,7 @@ static int64_t end_column_of(const rk_tensor_part *p) {
     return p->first_column + p->n_columns;
 }
 
-rk_status rk_tensor_parts_check(const rk_tensor_part *to, const rk_tensor_part *from) {
+rk_status rk_tensor_parts_check_shapes(const rk_tensor_part *to, const rk_tensor_part *from) {
     bool columns = to->all_columns ? end_column_of(from) <= end_column_of(to) &&
                                          (!from->all_columns || from->n_columns == to->n_columns)
                                    : !from->all_columns || end_column_of(to) <= from->n_columns;
@@ -105,7 +105,7 @@ static int64_t first_of_both(const rk_tensor_part *to, const rk_tensor_part *fro
 
 rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, const rk_tensor_part *from,
                               const void *from_data, size_t n_bytes, int64_t *n_copied) {
-    RK_TRY(rk_tensor_parts_check(to, from));
+    RK_TRY(rk_tensor_parts_check_shapes(to, from));
     int64_t begin = to->first_column > from->first_column ? to->first_column : from->first_column;
     int64_t end = end_column_of(to) < end_column_of(from) ? end_column_of(to) : end_column_of(from);
     if (begin >= end) return RK_OK;

@@ -20,10 +20,10 @@ typedef struct rk_tensor_part {
 
 /* dims [n_dims] are the tensor's own. RK_BAD_DATA where name and shape do not fit. */
 rk_status rk_tensor_part_parse(const char *name, int32_t n_dims, const int64_t *dims, rk_tensor_part *out);
-bool rk_tensor_parts_match(const rk_tensor_part *a, const rk_tensor_part *b); /* of one tensor */
+bool rk_tensor_parts_same_tensor(const rk_tensor_part *a, const rk_tensor_part *b); /* of one tensor */
 
 /* RK_CONFIG where their whole tensors have other shapes. */
-rk_status rk_tensor_parts_check(const rk_tensor_part *to, const rk_tensor_part *from);
+rk_status rk_tensor_parts_check_shapes(const rk_tensor_part *to, const rk_tensor_part *from);
 
 /* Copy what `to` and `from` share, elements of n_bytes; *n_copied counts them. RK_CONFIG where the whole
  * tensors have other shapes, RK_BAD_DATA if a name claims more than its tensor has. */

@@ -32,12 +32,12 @@ static bool needs_interaction_counts(const rk_config *c, bool training) {
     return rk_config_has_pairs(c) && (training || c->model.retrieval.history);
 }
 
-rk_status rk_config_take_interactions(rk_config *c, rk_model_options *options) {
+rk_status rk_config_set_interactions(rk_config *c, rk_model_options *options) {
     return needs_interaction_counts(c, options->training) ? rk_config_interactions(c, &options->interactions)
                                                           : RK_OK;
 }
 
-void rk_config_take_device(const rk_config *c, rk_model_options *options) {
+void rk_config_set_device(const rk_config *c, rk_model_options *options) {
     options->device = c->device.kind == RK_DEVICE_CUDA ? &c->model_device : NULL;
 }
 

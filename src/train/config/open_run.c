@@ -45,7 +45,7 @@ static void free_config(void *config) {
 static void give_config_to_transforms(rk_config *own, rk_transforms **out) {
     *out = own->transforms;
     own->transforms = NULL;
-    rk_transforms_own(*out, own, free_config);
+    rk_transforms_set_owner(*out, own, free_config);
 }
 
 rk_status rk_transforms_load(const char *path, rk_transforms **out) {
@@ -119,8 +119,8 @@ rk_status rk_model_graph_dot(const rk_config *config, const rk_dataset *dataset,
 rk_status rk_convert(const char *input, const char *output, const rk_convert_options *options,
                      int64_t *n_rows, int64_t *n_skipped) {
     rk_convert_options o = RK_CONVERT_OPTIONS_INIT;
-    RK_TRY(
-        rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_convert_options, user), "rk_convert_options"));
+    RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_convert_options, user),
+                              "rk_convert_options"));
     const rk_config *c = o.config;
     if (!c) return rk_data_convert(input, output, &o, NULL, n_rows, n_skipped);
     const rk_data_section manner = rk_data_section_of_file(&c->data, c->directory, input);

@@ -120,7 +120,7 @@ rk_status rk_config_find_metric(const rk_config *c, const char *name, const char
     if (*task < 0) return hint_task_name(c, status, name, (size_t)(slash - name));
     if (*metric == RK_METRIC_gauc && !c->data.group)
         return rk_error_hint(status, "gauc needs 'data.group', the column to group by");
-    const char *nearest = rk_nearest(last, names, n);
+    const char *nearest = rk_nearest_name(last, names, n);
     if (nearest && is_mean && !rk_config_has_metric(c, *task, rk_metric_find(nearest))) last = name;
     if (nearest) return rk_error_hint(status, "did you mean '%.*s%s'?", (int)(last - name), name, nearest);
     char list[256] = "";

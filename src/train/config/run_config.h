@@ -91,11 +91,11 @@ rk_status rk_config_planner_request(rk_config *config, int32_t n_ranks, rk_plann
 rk_status rk_config_model_options(const rk_config *config, const rk_data_schema *schema, bool training,
                                   rk_model_options *out);
 /* then those, which stay the config's; */
-rk_status rk_config_take_interactions(rk_config *config, rk_model_options *options);
+rk_status rk_config_set_interactions(rk_config *config, rk_model_options *options);
 /* or all for training on a dataset: the caller frees the interactions when the model is built. */
 rk_status rk_config_training_options(const rk_config *config, const rk_dataset *dataset,
                                      rk_model_options *out);
-void rk_config_take_device(const rk_config *config,
-                           rk_model_options *options); /* the model trains where the run file says */
+void rk_config_set_device(const rk_config *config,
+                          rk_model_options *options); /* the model trains where the run file says */
 
 #endif

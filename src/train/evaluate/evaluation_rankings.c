@@ -125,7 +125,7 @@ static rk_status rank_on_device(ranking_task *t, rk_model *model) {
     rk_status status = rk_alloc((size_t)(t->n_items * t->dim), sizeof *items, &items);
     if (status == RK_OK)
         status = rk_alloc((size_t)t->relevant->offsets[t->relevant->n_users], sizeof *places, &places);
-    RK_TRY(rk_comm_agree(t->trainers, status));
+    RK_TRY(rk_comm_agree_on_status(t->trainers, status));
     RK_TRY(rk_model_item_vectors(model, 0, t->n_items, items));
     rk_ranking_positions counted = {.n_items = t->n_items,
                                     .n_users = t->end - t->first,
@@ -143,12 +143,12 @@ static rk_status rank_on_device(ranking_task *t, rk_model *model) {
 /* On GPUs unless one has too little memory. */
 static rk_status rank_local_users(ranking_task *t, rk_model *model) {
     if (rk_model_has_device(model)) {
-        rk_status status = rk_comm_agree(t->trainers, rank_on_device(t, model));
+        rk_status status = rk_comm_agree_on_status(t->trainers, rank_on_device(t, model));
         if (status != RK_NO_MEMORY) return status;
         rk_log(RK_LOG_INFO, "the CPU ranks the items, not the GPU: %s", rk_last_error());
     }
     RK_TRY(rk_item_matrix_create(t->n_items, t->dim, read_item_vectors, model, &t->items));
-    return rk_comm_agree(t->trainers, rank_on_processors(t));
+    return rk_comm_agree_on_status(t->trainers, rank_on_processors(t));
 }
 
 static int64_t first_user_of_rank(const ranking_task *t, int32_t r) {
@@ -157,12 +157,12 @@ static int64_t first_user_of_rank(const ranking_task *t, int32_t r) {
 
 static rk_status all_gather_values(ranking_task *t) {
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
-    RK_TRY(rk_comm_gather(t->trainers, RK_CHANNEL_VALUES, t->values + (size_t)t->first * t->n_metrics,
-                          (size_t)(t->end - t->first) * t->n_metrics * sizeof *t->values, &all_to_all));
+    RK_TRY(rk_comm_all_gather(t->trainers, RK_CHANNEL_VALUES, t->values + (size_t)t->first * t->n_metrics,
+                              (size_t)(t->end - t->first) * t->n_metrics * sizeof *t->values, &all_to_all));
     for (int32_t r = 0; r < rk_comm_size(t->trainers); r++) {
         size_t first = (size_t)first_user_of_rank(t, r),
                n_bytes = ((size_t)first_user_of_rank(t, r + 1) - first) * t->n_metrics * sizeof *t->values;
-        RK_TRY(rk_all_to_all_copy(all_to_all, r, n_bytes, t->values + first * t->n_metrics));
+        RK_TRY(rk_all_to_all_copy_message(all_to_all, r, n_bytes, t->values + first * t->n_metrics));
     }
     return RK_OK;
 }
@@ -171,8 +171,8 @@ static rk_status rank_all_users(ranking_task *t, rk_model *model) {
     int32_t rank = rk_comm_rank(t->trainers);
     t->first = first_user_of_rank(t, rank);
     t->end = first_user_of_rank(t, rank + 1);
-    RK_TRY(rk_comm_agree(t->trainers,
-                         rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values)));
+    RK_TRY(rk_comm_agree_on_status(
+        t->trainers, rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values)));
     RK_TRY(rank_local_users(t, model));
     return all_gather_values(t);
 }
@@ -228,7 +228,7 @@ static void store_more_rankings(const ranking_task *t, const rk_more_rankings *m
             if (t->metrics[m] == more->metrics[i]) more->values[i] = mean_of_metric(t, m);
 }
 
-rk_status rk_known_pairs(rk_config *c, const char *split, rk_interactions **out) {
+rk_status rk_load_known_pairs(rk_config *c, const char *split, rk_interactions **out) {
     rk_interactions *known;
     rk_pair_features features;
     const rk_transforms *transforms;
@@ -260,7 +260,7 @@ rk_status rk_evaluate_rankings(rk_config *c, rk_model *model, rk_dataset *datase
     RK_TRY(choose_ranking_metrics(&t, c, more));
     RK_TRY(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));
     RK_TRY(rk_interactions_collect(dataset, features, &relevant));
-    RK_TRY(rk_known_pairs(c, split, &masked));
+    RK_TRY(rk_load_known_pairs(c, split, &masked));
     t.relevant = relevant;
     t.masked = masked;
     t.n_items = relevant->n_items;

@@ -128,14 +128,14 @@ void rk_cluster_file_release(rk_cluster_file *file) {
     rk_yaml_release(&file->yaml);
 }
 
-bool rk_cluster_file_lacks(const rk_cluster_file *file) {
+bool rk_cluster_file_needs_measuring(const rk_cluster_file *file) {
     for (int64_t i = 0; i < file->hosts.n_groups; i++)
         if (isnan(file->hosts.groups[i].memory_bandwidth_gbs) || isnan(file->hosts.groups[i].gflops))
             return true;
     return false;
 }
 
-rk_status rk_cluster_file_error_lacking(const rk_cluster_file *file) {
+rk_status rk_cluster_file_missing_error(const rk_cluster_file *file) {
     const rk_host_group *group = file->hosts.groups;
     while (!isnan(group->memory_bandwidth_gbs) && !isnan(group->gflops)) group++;
     rk_status status =

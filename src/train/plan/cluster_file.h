@@ -37,8 +37,9 @@ rk_status rk_cluster_file_parse(const char *path, const char *text, size_t n_byt
 rk_status rk_cluster_file_local(int32_t n_ranks, rk_cluster_file *out);
 void rk_cluster_file_release(rk_cluster_file *file);
 
-bool rk_cluster_file_lacks(const rk_cluster_file *file); /* numbers that can be measured are not there */
-rk_status rk_cluster_file_error_lacking(const rk_cluster_file *file);
+bool rk_cluster_file_needs_measuring(
+    const rk_cluster_file *file); /* numbers that can be measured are not there */
+rk_status rk_cluster_file_missing_error(const rk_cluster_file *file);
 
 /* One rank's share of its host. */
 typedef struct rk_machine {

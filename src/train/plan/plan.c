@@ -15,7 +15,8 @@ static rk_status load_cluster(rk_plan *plan, const rk_plan_options *options) {
     else
         RK_TRY(rk_cluster_file_local(options->n_ranks ? options->n_ranks : 1, &plan->cluster));
     if (options->cluster && !options->measure)
-        return rk_cluster_file_lacks(&plan->cluster) ? rk_cluster_file_error_lacking(&plan->cluster) : RK_OK;
+        return rk_cluster_file_needs_measuring(&plan->cluster) ? rk_cluster_file_missing_error(&plan->cluster)
+                                                               : RK_OK;
     return rk_plan_measure_limits(plan);
 }
 
@@ -72,7 +73,7 @@ static rk_status make_plan(rk_plan *plan, const rk_plan_options *options) {
     plan->calibration = rk_plan_no_calibration();
     RK_TRY(rk_plan_describe_run(plan));
     RK_TRY(load_cluster(plan, options));
-    RK_TRY(rk_plan_take_ranks(plan, options->n_ranks));
+    RK_TRY(rk_plan_set_ranks(plan, options->n_ranks));
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)plan->tables.n_tables, plan->loads),
                         RK_ARRAY((size_t)plan->tables.n_tables, plan->placements)));
     RK_TRY(make_request(plan));
@@ -88,8 +89,8 @@ static rk_status make_plan(rk_plan *plan, const rk_plan_options *options) {
 
 rk_status rk_plan_make(const rk_config *config, const rk_plan_options *options, rk_plan **out) {
     rk_plan_options o = RK_PLAN_OPTIONS_INIT;
-    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_plan_options, sample_rows),
-                           "rk_plan_options"));
+    RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_plan_options, sample_rows),
+                              "rk_plan_options"));
     rk_plan *plan;
     RK_FAIL_IF(rk_config_has_pairs(config), RK_UNSUPPORTED,
                "'reckon plan' does not support 'model.kind: two_tower'");
@@ -106,7 +107,7 @@ rk_status rk_plan_make(const rk_config *config, const rk_plan_options *options, 
 
 void rk_plan_free(rk_plan *plan) {
     if (!plan) return;
-    rk_plan_leave_ranks(plan);
+    rk_plan_release_ranks(plan);
     rk_cluster_file_release(&plan->cluster);
     rk_lookup_counter_free(plan->count);
     rk_collection_config_release(&plan->tables);
@@ -119,7 +120,7 @@ rk_status rk_plan_check(const rk_plan *plan) {
     if (rk_plan_fits(plan)) return RK_OK;
     const rk_plan_rank *rank = &plan->ranks[plan->fullest];
     rk_status status = rk_error(RK_NO_MEMORY, "the run does not fit: rank %d needs %s of %s", plan->fullest,
-                                rk_size_of(rank->all_bytes).text,
-                                rk_size_of(plan->machines[plan->fullest].capacity.memory_bytes).text);
+                                rk_format_size(rank->all_bytes).text,
+                                rk_format_size(plan->machines[plan->fullest].capacity.memory_bytes).text);
     return rk_error_hint(status, "%s", plan->advice);
 }

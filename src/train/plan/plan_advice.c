@@ -59,8 +59,8 @@ static void write_outcome(const rk_plan *plan, const char *what, rk_buffer *out)
     const rk_plan_rank *rank = &plan->ranks[plan->fullest];
     rk_buffer_printf(out, "%swith %s %s: tables of %s, %s of %s on the fullest rank",
                      out->n_bytes ? "\n" : "", what, rk_plan_fits(plan) ? "it fits" : "it still does not fit",
-                     rk_size_of(all_tables(plan)).text, rk_size_of(rank->all_bytes).text,
-                     rk_size_of(plan->machines[plan->fullest].capacity.memory_bytes).text);
+                     rk_format_size(all_tables(plan)).text, rk_format_size(rank->all_bytes).text,
+                     rk_format_size(plan->machines[plan->fullest].capacity.memory_bytes).text);
 }
 
 typedef struct kept {
@@ -96,7 +96,7 @@ static rk_status try_memory_savings(rk_plan *plan, const kept *k, rk_buffer *out
 
 static rk_status place_on_hosts(rk_plan *plan, rk_host_group *group, int64_t count, bool *fits) {
     group->count = count;
-    RK_TRY(rk_plan_take_ranks(plan, 0));
+    RK_TRY(rk_plan_set_ranks(plan, 0));
     RK_TRY(rk_plan_place(plan));
     *fits = rk_plan_fits(plan);
     return RK_OK;
@@ -144,7 +144,7 @@ static rk_status write_advice(rk_plan *plan, const kept *k, rk_buffer *out) {
         plan->cluster.yaml.path ? try_more_hosts(plan, out) : RK_OK; /* there is only one of this machine */
     group->count = count;
     RK_TRY(status);
-    RK_TRY(rk_plan_take_ranks(plan, n_ranks));
+    RK_TRY(rk_plan_set_ranks(plan, n_ranks));
     RK_TRY(try_memory_savings(plan, k, out));
     return rk_plan_place(plan);
 }

@@ -140,7 +140,7 @@ typedef struct rk_trial_run {
 rk_status rk_plan_trial_run(const rk_plan *plan, rk_trial_run *r); /* given: ranks, threads and rows */
 
 /* This machine's limits for what the cluster file leaves out, and the plan's calibration by a trial run.
- * After rk_plan_take_ranks and loads. */
+ * After rk_plan_set_ranks and loads. */
 rk_status rk_plan_measure_limits(rk_plan *plan);
 rk_status rk_plan_calibrate(rk_plan *plan);
 rk_plan_calibration rk_plan_no_calibration(void);
@@ -148,15 +148,15 @@ rk_plan_calibration rk_plan_no_calibration(void);
 rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows);
 /* The cluster's ranks, n_ranks of them (readers among them) or all, with room for what is found out about
  * each. */
-rk_status rk_plan_take_ranks(rk_plan *plan, int32_t n_ranks);
-void rk_plan_leave_ranks(rk_plan *plan); /* with the placements on them; before the plan is freed */
+rk_status rk_plan_set_ranks(rk_plan *plan, int32_t n_ranks);
+void rk_plan_release_ranks(rk_plan *plan); /* with the placements on them; before the plan is freed */
 /* What reading takes at most of a trainer, if data.cache_bytes were cache_bytes. */
 double rk_plan_data_bytes(const rk_plan *plan, int64_t cache_bytes);
 /* Placements for the plan's tables, loads and ranks, in place of what was there, with memory and time. */
 rk_status rk_plan_place(rk_plan *plan);
 rk_status rk_plan_cost(rk_plan *plan);
 /* An assertion: every value of every table has one place. RK_INTERNAL names the table. */
-rk_status rk_plan_check_whole(const rk_plan *plan);
+rk_status rk_plan_check_coverage(const rk_plan *plan);
 /* For a plan that does not fit: its advice. */
 rk_status rk_plan_advise(rk_plan *plan);
 
@@ -164,6 +164,6 @@ rk_status rk_plan_advise(rk_plan *plan);
 typedef struct rk_size_text {
     char text[32];
 } rk_size_text;
-rk_size_text rk_size_of(double bytes);
+rk_size_text rk_format_size(double bytes);
 
 #endif

@@ -38,7 +38,7 @@ static void release_placements(rk_plan *plan) {
         rk_table_placement_release(&plan->placements[t]);
 }
 
-void rk_plan_leave_ranks(rk_plan *plan) {
+void rk_plan_release_ranks(rk_plan *plan) {
     release_placements(plan);
     release_ranks(plan);
 }
@@ -70,7 +70,7 @@ static void share_host_resources(rk_plan *plan) {
     }
 }
 
-rk_status rk_plan_take_ranks(rk_plan *plan, int32_t n_ranks) {
+rk_status rk_plan_set_ranks(rk_plan *plan, int32_t n_ranks) {
     rk_roles roles;
     release_ranks(plan);
     RK_TRY(rk_cluster_file_ranks(&plan->cluster, n_ranks, &plan->machines, &roles));
@@ -102,7 +102,7 @@ rk_status rk_plan_place(rk_plan *plan) {
         RK_TRY(rk_plan_cost(plan));
         if (rk_plan_fits(plan)) break;
     }
-    return rk_plan_check_whole(plan);
+    return rk_plan_check_coverage(plan);
 }
 
 static rk_status check_table_whole(const rk_plan *plan, int32_t t) {
@@ -121,7 +121,7 @@ static rk_status check_table_whole(const rk_plan *plan, int32_t t) {
     return RK_OK;
 }
 
-rk_status rk_plan_check_whole(const rk_plan *plan) {
+rk_status rk_plan_check_coverage(const rk_plan *plan) {
     for (int32_t t = 0; t < plan->tables.n_tables; t++) RK_TRY(check_table_whole(plan, t));
     return RK_OK;
 }

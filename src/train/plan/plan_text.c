@@ -10,7 +10,7 @@
 #include "embedding/planner/table_traffic.h"
 #include "train/plan/plan_internal.h"
 
-rk_size_text rk_size_of(double bytes) {
+rk_size_text rk_format_size(double bytes) {
     char count[24];
     rk_size_text out;
     rk_human_count(bytes, count, sizeof count);
@@ -27,7 +27,7 @@ static void write_cluster_lines(const rk_plan *plan, rk_buffer *out) {
     for (int64_t i = 0; i < plan->cluster.hosts.n_groups; i++) {
         const rk_host_group *g = &plan->cluster.hosts.groups[i];
         rk_buffer_printf(out, "  %lld x %s: %lld ranks, %s, %.4g GB/s, %.4g Gflop/s", (long long)g->count,
-                         g->name, (long long)g->ranks, rk_size_of(g->memory_gb * 1e9).text,
+                         g->name, (long long)g->ranks, rk_format_size(g->memory_gb * 1e9).text,
                          g->memory_bandwidth_gbs, g->gflops);
         if (!isnan(g->network_gbps))
             rk_buffer_printf(out, ", %.4g Gbit/s, %.4g us", g->network_gbps, g->latency_us);
@@ -91,7 +91,7 @@ static rk_status write_table_line(const rk_plan *plan, int32_t t, int width, rk_
     const rk_table_placement *p = &plan->placements[t];
     const rk_table_statistics *load = &plan->loads[t];
     rk_buffer_printf(out, "  %-*s %16lld %5d %10s %8.4g %12.0f %12.0f  %s", width, table->name,
-                     (long long)table->n_rows, table->dim, rk_size_of(rk_plan_table_bytes(plan, t)).text,
+                     (long long)table->n_rows, table->dim, rk_format_size(rk_plan_table_bytes(plan, t)).text,
                      load->ids, load->batch_rows, load->local_rows,
                      rk_sharding_names[rk_table_placement_sharding(p)]);
     if (p->replicated) {
@@ -132,7 +132,7 @@ static void write_dynamic_lines(const rk_plan *plan, int width, rk_buffer *out) 
         double all = rk_plan_table_bytes(plan, t);
         rk_buffer_printf(out, "  %-*s %16s %16lld %7d %10s %7.0f B\n", width, table->name,
                          nominal_text(plan, t).text, (long long)table->n_rows, table->dim,
-                         rk_size_of(all).text, all / (double)table->n_rows);
+                         rk_format_size(all).text, all / (double)table->n_rows);
         counted &= ids > 0;
         nominal += (double)ids * table->dim;
         rows += (double)table->n_rows * table->dim;
@@ -141,7 +141,7 @@ static void write_dynamic_lines(const rk_plan *plan, int width, rk_buffer *out) 
     rk_human_count(nominal, counts[0], sizeof counts[0]);
     rk_human_count(rows, counts[1], sizeof counts[1]);
     rk_buffer_printf(out, "  values: %s nominal, %s materialised in %s with slots and keys\n",
-                     counted ? counts[0] : "those of all keys", counts[1], rk_size_of(bytes).text);
+                     counted ? counts[0] : "those of all keys", counts[1], rk_format_size(bytes).text);
 }
 
 static bool has_dynamic(const rk_plan *plan) {
@@ -159,7 +159,7 @@ static rk_status write_table_lines(const rk_plan *plan, rk_buffer *out) {
         RK_TRY(write_table_line(plan, t, width, out));
         bytes += rk_plan_table_bytes(plan, t);
     }
-    rk_buffer_printf(out, "  %-*s %16s %5s %10s\n", width, "total", "", "", rk_size_of(bytes).text);
+    rk_buffer_printf(out, "  %-*s %16s %5s %10s\n", width, "total", "", "", rk_format_size(bytes).text);
     if (has_dynamic(plan)) write_dynamic_lines(plan, width, out);
     return RK_OK;
 }
@@ -168,8 +168,8 @@ static void write_rank_line(const rk_plan *plan, int32_t r, const char *note, rk
     const rk_plan_rank *rank = &plan->ranks[r];
     rk_buffer_printf(out, "  %4d", r);
     for (int i = 0; i < RK_PLAN_MEMORY_COUNT; i++)
-        rk_buffer_printf(out, " %10s", rk_size_of(rank->bytes[i]).text);
-    rk_buffer_printf(out, " %10s %7.1f%% %12.3f%s\n", rk_size_of(rank->all_bytes).text,
+        rk_buffer_printf(out, " %10s", rk_format_size(rank->bytes[i]).text);
+    rk_buffer_printf(out, " %10s %7.1f%% %12.3f%s\n", rk_format_size(rank->all_bytes).text,
                      100 * rank->all_bytes / plan->machines[r].capacity.memory_bytes, 1e3 * rank->seconds,
                      note);
 }
@@ -250,13 +250,14 @@ static void write_out_of_memory_lines(const rk_plan *plan, rk_buffer *out) {
     int width = table_name_width(plan);
     const rk_plan_rank *rank = &plan->ranks[plan->fullest];
     rk_buffer_printf(out, "\nit does not fit: rank %d would hold %s of %s\n", plan->fullest,
-                     rk_size_of(rank->all_bytes).text,
-                     rk_size_of(plan->machines[plan->fullest].capacity.memory_bytes).text);
+                     rk_format_size(rank->all_bytes).text,
+                     rk_format_size(plan->machines[plan->fullest].capacity.memory_bytes).text);
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
         int32_t where;
         double piece = find_largest_shard(plan, t, &where);
         rk_buffer_printf(out, "  %-*s %10s, of which %10s on rank %d", width, plan->tables.tables[t].name,
-                         rk_size_of(rk_plan_table_bytes(plan, t)).text, rk_size_of(piece).text, where);
+                         rk_format_size(rk_plan_table_bytes(plan, t)).text, rk_format_size(piece).text,
+                         where);
         rk_buffer_text(
             out, piece > plan->machines[where].capacity.memory_bytes ? ": more than that rank has\n" : "\n");
     }

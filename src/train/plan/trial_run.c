@@ -110,8 +110,8 @@ static rk_status train_step(simulated_rank *r) {
     uint64_t begin = rk_trace_begin();
     RK_TRY(rk_dataset_next_endless(r->dataset, &batch));
     rk_trace_end(begin, "read");
-    int64_t first = rk_partition_at(batch->n, number, n_trainers),
-            last = rk_partition_at(batch->n, number + 1, n_trainers);
+    int64_t first = rk_partition_begin(batch->n, number, n_trainers),
+            last = rk_partition_begin(batch->n, number + 1, n_trainers);
     r->n_samples += batch->n;
     r->n_batches++;
     if (first == last) return RK_OK;
@@ -167,7 +167,7 @@ static void run_simulated_rank(simulated_rank *r) {
 
 static void *simulated_rank_thread(void *context) {
     simulated_rank *r = context;
-    (void)rk_parallel_set_alone(true);
+    (void)rk_parallel_set_serial(true);
     pthread_mutex_lock(&r->simulation->start);
     pthread_mutex_unlock(&r->simulation->start);
     if (!r->simulation->failed) run_simulated_rank(r);

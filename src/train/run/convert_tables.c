@@ -92,7 +92,7 @@ static rk_status open_run(conversion *c, const char *path, const rk_config *conf
     c->config->transforms = NULL;
     RK_TRY(rk_transforms_load_files(&c->config->data, c->checkpoint, &c->config->transforms));
     RK_TRY(rk_config_model_options(c->config, rk_transforms_schema(c->config->transforms), true, &options));
-    RK_TRY(rk_config_take_interactions(c->config, &options));
+    RK_TRY(rk_config_set_interactions(c->config, &options));
     return rk_model_build(&options, &c->model);
 }
 

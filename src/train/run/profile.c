@@ -163,7 +163,7 @@ rk_status rk_profile_run(const rk_config *config, int64_t n_steps, int64_t n_war
     rk_status status;
     RK_GOTO(rk_dataset_open(config, "train", &p.dataset));
     RK_GOTO(rk_config_training_options(config, p.dataset, &options));
-    rk_config_take_device(config, &options);
+    rk_config_set_device(config, &options);
     RK_GOTO(rk_model_build(&options, &p.model));
     RK_GOTO(measure_steps(&p, n_steps ? n_steps : USUAL_STEPS, n_warmup, &profile));
     status = rk_options_copy_out(out, out->struct_size, &profile, sizeof profile, first_size, "rk_profile");

@@ -68,9 +68,9 @@ static void warn_of_shorter_log(const char *path, size_t n_bytes, int64_t wanted
 
 /* Back to n_bytes, or to fewer: to the end of what is whole in a log that has become shorter since. */
 static rk_status truncate_file(const char *path, int64_t n_bytes, size_t (*end_of)(const uint8_t *, size_t)) {
-    RK_AUTO(rk_map_release) rk_map map = {0};
+    RK_AUTO(rk_mapped_file_release) rk_mapped_file map = {0};
     bool there = rk_file_exists(path);
-    if (there) RK_TRY(rk_map_open(path, &map));
+    if (there) RK_TRY(rk_mapped_file_open(path, &map));
     warn_of_shorter_log(path, map.n_bytes, n_bytes);
     if (!there) return RK_OK;
     size_t end =

@@ -40,7 +40,7 @@ static rk_early_stopping_rules early_stopping_rules(const rk_config *c) {
     };
 }
 
-int64_t rk_trainer_spoken_epoch(const rk_trainer *t) {
+int64_t rk_trainer_displayed_epoch(const rk_trainer *t) {
     rk_dataset_position at = t->progress.position;
     return at.row == 0 && at.epoch > 0 ? at.epoch - 1 : at.epoch;
 }
@@ -83,8 +83,8 @@ static rk_status find_begun_run(rk_trainer *t, char **out) {
 /* The checkpoint that the run goes on from, or NULL. */
 static rk_status find_start_checkpoint(rk_trainer *t, char **path) {
     RK_AUTOFREE char *begun = NULL;
-    RK_TRY(rk_comm_agree(t->world, t->is_first ? find_begun_run(t, &begun) : RK_OK));
-    RK_TRY(rk_comm_share_text(t->world, &begun));
+    RK_TRY(rk_comm_agree_on_status(t->world, t->is_first ? find_begun_run(t, &begun) : RK_OK));
+    RK_TRY(rk_comm_broadcast_text(t->world, &begun));
     return begun ? rk_checkpoint_find_over(t->world, begun, false, path) : RK_OK;
 }
 
@@ -97,8 +97,8 @@ static rk_status check_test_data(rk_trainer *t) {
 }
 
 static rk_status open_data(rk_trainer *t, const char *start) {
-    if (start) RK_TRY(rk_trainer_check_stored(t, start));
-    RK_TRY(rk_trainer_take_inputs(t, start));
+    if (start) RK_TRY(rk_trainer_check_resumable(t, start));
+    RK_TRY(rk_trainer_fingerprint_inputs(t, start));
     RK_TRY(rk_trainer_open_split(t, "train", INT64_MAX, &t->train));
     if (t->reader >= 0) return RK_OK;
     rk_batch_source_init(&t->train_source, t->train, t->readers, "train", false);
@@ -114,8 +114,8 @@ static rk_status build_model(rk_trainer *t, const rk_batch *sample) {
     rk_config *c = t->config;
     rk_model_options options;
     RK_TRY(rk_config_model_options(c, rk_dataset_schema(t->train), true, &options));
-    RK_TRY(rk_config_take_interactions(c, &options));
-    rk_config_take_device(c, &options);
+    RK_TRY(rk_config_set_interactions(c, &options));
+    rk_config_set_device(c, &options);
     rk_model_cluster cluster = {.comm = t->comm, .asynchronous = c->cluster.asynchronous, .sample = sample};
     if (rk_comm_size(t->comm) > 1) {
         RK_TRY(rk_config_planner_request(c, rk_comm_size(t->world), &cluster.request));
@@ -143,7 +143,7 @@ static rk_status open_output(rk_trainer *t, bool goes_on) {
 static rk_status build_by_sample(rk_trainer *t) {
     rk_trainer_sample sample = {0};
     bool asks = rk_comm_size(t->world) - t->n_readers > 1 && !t->config->cluster.plan;
-    rk_status status = asks ? rk_trainer_take_sample(t, &sample) : RK_OK;
+    rk_status status = asks ? rk_trainer_read_sample(t, &sample) : RK_OK;
     if (status == RK_OK && t->reader < 0) status = build_model(t, sample.batch);
     rk_status returned = asks ? rk_trainer_return_sample(t, &sample) : RK_OK;
     return status == RK_OK ? returned : status;
@@ -151,13 +151,13 @@ static rk_status build_by_sample(rk_trainer *t) {
 
 /* Ranks fail together at the end of each part. */
 static rk_status build_trainer(rk_trainer *t, const char *start) {
-    RK_TRY(rk_comm_agree(t->world, open_data(t, start)));
+    RK_TRY(rk_comm_agree_on_status(t->world, open_data(t, start)));
     bool reads = t->reader >= 0;
-    RK_TRY(rk_comm_agree(t->world, build_by_sample(t)));
-    if (start) RK_TRY(rk_comm_agree(t->world, reads ? RK_OK : rk_trainer_restore(t, start)));
+    RK_TRY(rk_comm_agree_on_status(t->world, build_by_sample(t)));
+    if (start) RK_TRY(rk_comm_agree_on_status(t->world, reads ? RK_OK : rk_trainer_restore(t, start)));
     if (start && !reads) RK_TRY(rk_model_number_keys(t->model));
     rk_trainer_warn_of_config(t);
-    return rk_comm_agree(t->world, open_output(t, start != NULL));
+    return rk_comm_agree_on_status(t->world, open_output(t, start != NULL));
 }
 
 /* Ranks that were all given one file write it and others beside it. */
@@ -165,7 +165,7 @@ static rk_status start_trace(rk_trainer *t) {
     const char *own = t->options.trace_path;
     RK_AUTOFREE char *first = NULL;
     if (own) RK_TRY(rk_strdup(own, &first));
-    RK_TRY(rk_comm_share_text(t->world, &first));
+    RK_TRY(rk_comm_broadcast_text(t->world, &first));
     if (!own) return RK_OK;
     bool same = !t->is_first && first && strcmp(own, first) == 0;
     RK_AUTO(rk_buffer_release) rk_buffer path = {0};
@@ -187,7 +187,7 @@ static rk_status create_trainer(const rk_config *config, const rk_trainer_option
     t->saved_step = -1;
     rk_early_stopping_init(&t->progress.stopping);
     t->rules = early_stopping_rules(config);
-    RK_GOTO(rk_trainer_take_ranks(t));
+    RK_GOTO(rk_trainer_assign_roles(t));
     if (config->train.threads && !t->options.pool)
         RK_GOTO(rk_parallel_set_threads((int)config->train.threads));
     RK_GOTO(start_trace(t));
@@ -203,8 +203,8 @@ done:
 rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out) {
     rk_trainer_options o = RK_TRAINER_OPTIONS_INIT;
     rk_status status;
-    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_trainer_options, overwrite),
-                           "rk_trainer_options"));
+    RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_trainer_options, overwrite),
+                              "rk_trainer_options"));
     RK_ON_POOL(o.pool, status = create_trainer(config, &o, out));
     return status;
 }
@@ -214,7 +214,7 @@ void rk_trainer_free(rk_trainer *t) {
     rk_evaluation_release(&t->evaluation);
     rk_run_log_release(&t->log);
     rk_state_dict_release(&t->state);
-    if (t->has_run && rk_trainer_trains(t)) rk_trainer_dismiss(t);
+    if (t->has_run && rk_trainer_trains(t)) rk_trainer_end_other_ranks(t);
     rk_model_free(t->model);
     rk_batch_source_release(&t->train_source);
     rk_batch_source_release(&t->valid_source);
@@ -222,7 +222,7 @@ void rk_trainer_free(rk_trainer *t) {
     rk_dataset_free(t->valid);
     rk_inputs_release(&t->inputs);
     rk_directory_lock_free(t->lock);
-    rk_trainer_leave_ranks(t);
+    rk_trainer_release_ranks(t);
     rk_free(t->trace_path);
     rk_config_free(t->config);
     rk_free(t);
@@ -239,7 +239,7 @@ rk_model *rk_trainer_model(rk_trainer *t) {
 /* What a resumed run cuts off again, and writes again at its end. */
 static rk_status log_test_metrics(rk_trainer *t) {
     return rk_run_log_add(&t->log, &(rk_log_entry){.kind = "test",
-                                                   .epoch = rk_trainer_spoken_epoch(t),
+                                                   .epoch = rk_trainer_displayed_epoch(t),
                                                    .step = rk_model_step(t->model),
                                                    .loss = NAN,
                                                    .samples_per_second = NAN,

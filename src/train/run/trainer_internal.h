@@ -45,11 +45,11 @@ struct rk_trainer {
 };
 
 /* Who does what: world, comm, readers. */
-rk_status rk_trainer_take_ranks(rk_trainer *trainer);
-void rk_trainer_leave_ranks(rk_trainer *trainer);
+rk_status rk_trainer_assign_roles(rk_trainer *trainer);
+void rk_trainer_release_ranks(rk_trainer *trainer);
 bool rk_trainer_trains(const rk_trainer *trainer); /* this rank; once the model is built */
 /* Ends the run on embedding servers and data loaders. */
-void rk_trainer_dismiss(rk_trainer *trainer);
+void rk_trainer_end_other_ranks(rk_trainer *trainer);
 /* On a rank that only reads: until trainers leave. */
 rk_status rk_trainer_run_data_loader(rk_trainer *trainer);
 /* Batches of no more than `most` samples, on a rank that only reads those that are its own. */
@@ -61,7 +61,7 @@ typedef struct rk_trainer_sample {
     rk_all_to_all *all_to_all;
     rk_unpacked_batch unpacked;
 } rk_trainer_sample;
-rk_status rk_trainer_take_sample(rk_trainer *trainer, rk_trainer_sample *out);
+rk_status rk_trainer_read_sample(rk_trainer *trainer, rk_trainer_sample *out);
 rk_status rk_trainer_return_sample(rk_trainer *trainer,
                                    rk_trainer_sample *sample); /* whatever taking it has come to */
 
@@ -72,7 +72,7 @@ typedef enum rk_control_message {
     RK_CONTROL_LOAD,
     RK_CONTROL_END
 } rk_control_message;
-rk_status rk_trainer_serve(rk_trainer *trainer);
+rk_status rk_trainer_run_embedding_server(rk_trainer *trainer);
 rk_status rk_trainer_scale_learning_rate(rk_trainer *trainer);
 rk_status rk_trainer_load_best(rk_trainer *trainer); /* the parameters that rk_checkpoint_find_best finds */
 /* Whether any rank was asked to stop; the same on all after each step. */
@@ -80,18 +80,18 @@ bool rk_trainer_asked_to_stop(const rk_trainer *trainer);
 
 /* Going on from a checkpoint (train/run/trainer_restore.c): that the configuration may, before anything is
  * built by it; then model, progress and data are put where it was saved. */
-rk_status rk_trainer_check_stored(rk_trainer *trainer, const char *path);
+rk_status rk_trainer_check_resumable(rk_trainer *trainer, const char *path);
 rk_status rk_trainer_restore(rk_trainer *trainer, const char *path);
 /* The data's files as they are, to be saved; with start (a checkpoint) they must be those that it was saved
  * with, unless the options allow others. */
-rk_status rk_trainer_take_inputs(rk_trainer *trainer, const char *start);
+rk_status rk_trainer_fingerprint_inputs(rk_trainer *trainer, const char *start);
 
 void rk_trainer_notify(rk_trainer *trainer, rk_event_kind kind, const char *message);
-rk_status rk_trainer_write(
+rk_status rk_trainer_write_checkpoint(
     rk_trainer *trainer,
     char **path); /* the checkpoint alone, by all ranks that train or hold rows; of a flushed model */
 /* The epoch to speak of, from 0: between two epochs, the one that has just ended. */
-int64_t rk_trainer_spoken_epoch(const rk_trainer *trainer);
+int64_t rk_trainer_displayed_epoch(const rk_trainer *trainer);
 /* What is likely a mistake (train/run/config_warnings.c); the data is open. */
 void rk_trainer_warn_of_config(const rk_trainer *trainer);
 void rk_trainer_warn_of_first_loss(const rk_trainer *trainer, double loss);

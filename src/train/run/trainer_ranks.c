@@ -11,12 +11,12 @@ static rk_status create_data_loaders(rk_trainer *t, int32_t n_trainers, int32_t 
     t->reader = rank < n_workers ? -1 : rank - n_workers;
     t->comm = NULL;
     if (t->reader < 0) /* ranks that train or hold rows among themselves */
-        RK_TRY(rk_comm_first_members(t->world, n_workers, &t->comm));
+        RK_TRY(rk_comm_create_group_of_first(t->world, n_workers, &t->comm));
     return holds ? RK_OK : rk_data_loaders_create(t->world, n_trainers, t->n_readers, &t->readers);
 }
 
 /* One process does everything itself, whatever the run file says of ranks. */
-rk_status rk_trainer_take_ranks(rk_trainer *t) {
+rk_status rk_trainer_assign_roles(rk_trainer *t) {
     t->world = t->options.comm;
     t->owns_comm = !t->world;
     t->reader = -1;
@@ -33,7 +33,7 @@ rk_status rk_trainer_take_ranks(rk_trainer *t) {
     return RK_OK;
 }
 
-void rk_trainer_leave_ranks(rk_trainer *t) {
+void rk_trainer_release_ranks(rk_trainer *t) {
     rk_data_loaders_free(t->readers);
     if (t->comm != t->world) rk_comm_free(t->comm);
     if (t->owns_comm) rk_comm_free(t->world);
@@ -43,12 +43,12 @@ bool rk_trainer_trains(const rk_trainer *t) {
     return t->model && rk_model_trains(t->model);
 }
 
-void rk_trainer_dismiss(rk_trainer *t) {
+void rk_trainer_end_other_ranks(rk_trainer *t) {
     (void)rk_model_send_to_servers(t->model, RK_CONTROL_END);
     if (!t->readers) return;
     rk_status status = rk_batch_source_drain(&t->train_source);
     if (status == RK_OK) status = rk_batch_source_drain(&t->valid_source);
-    if (status == RK_OK) (void)rk_data_loaders_leave(t->readers);
+    if (status == RK_OK) (void)rk_data_loaders_close(t->readers);
 }
 
 /* The first reader's batch on all ranks that train or hold rows. */
@@ -60,8 +60,8 @@ static rk_status broadcast_sample(rk_trainer *t, rk_trainer_sample *sample) {
         ids.dense = NULL;
         rk_batch_pack(&ids, 0, ids.n, RK_PACK_INPUT, &packed);
     }
-    RK_TRY(rk_comm_agree(t->world, packed.status));
-    RK_TRY(rk_comm_gather(t->world, RK_CHANNEL_SUMS, packed.data, packed.n_bytes, &sample->all_to_all));
+    RK_TRY(rk_comm_agree_on_status(t->world, packed.status));
+    RK_TRY(rk_comm_all_gather(t->world, RK_CHANNEL_SUMS, packed.data, packed.n_bytes, &sample->all_to_all));
     if (t->reader >= 0) return RK_OK;
     const rk_message *sent =
         &rk_all_to_all_received(sample->all_to_all)[rk_comm_size(t->world) - t->n_readers];
@@ -71,11 +71,12 @@ static rk_status broadcast_sample(rk_trainer *t, rk_trainer_sample *sample) {
     return RK_OK;
 }
 
-rk_status rk_trainer_take_sample(rk_trainer *t, rk_trainer_sample *out) {
+rk_status rk_trainer_read_sample(rk_trainer *t, rk_trainer_sample *out) {
     *out = (rk_trainer_sample){0};
     out->reads = t->n_readers == 0 || t->reader == 0;
-    RK_TRY(rk_comm_agree(t->world, out->reads ? rk_dataset_next_endless(t->train, &out->batch) : RK_OK));
-    return t->n_readers ? rk_comm_agree(t->world, broadcast_sample(t, out)) : RK_OK;
+    RK_TRY(rk_comm_agree_on_status(t->world,
+                                   out->reads ? rk_dataset_next_endless(t->train, &out->batch) : RK_OK));
+    return t->n_readers ? rk_comm_agree_on_status(t->world, broadcast_sample(t, out)) : RK_OK;
 }
 
 rk_status rk_trainer_return_sample(rk_trainer *t, rk_trainer_sample *sample) {
@@ -101,11 +102,11 @@ rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
     return RK_OK;
 }
 
-rk_status rk_trainer_write(rk_trainer *t, char **path) {
+rk_status rk_trainer_write_checkpoint(rk_trainer *t, char **path) {
     RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
-    RK_TRY(rk_comm_agree(t->comm, rk_model_flush(t->model)));
+    RK_TRY(rk_comm_agree_on_status(t->comm, rk_model_flush(t->model)));
     RK_TRY(rk_model_number_keys(t->model));
-    RK_TRY(rk_comm_agree(t->comm, rk_model_state_dict(t->model, &state)));
+    RK_TRY(rk_comm_agree_on_status(t->comm, rk_model_state_dict(t->model, &state)));
     return rk_checkpoint_write(t->config, t->comm, &state, &t->progress, &t->inputs, path);
 }
 
@@ -113,7 +114,7 @@ rk_status rk_trainer_write(rk_trainer *t, char **path) {
 static rk_status load_best(rk_trainer *t) {
     RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_checkpoint_find_over(t->comm, t->config->train.output, true, &path));
-    RK_TRY(rk_comm_agree(t->comm, rk_checkpoint_read_model(path, t->model, &t->state)));
+    RK_TRY(rk_comm_agree_on_status(t->comm, rk_checkpoint_read_model(path, t->model, &t->state)));
     return rk_model_reload(t->model);
 }
 
@@ -126,7 +127,7 @@ static rk_status run_control_message(rk_trainer *t, int64_t word) {
     if (word == RK_CONTROL_LOAD) return load_best(t);
     if (word == RK_CONTROL_SAVE) {
         RK_AUTOFREE char *path = NULL;
-        return rk_trainer_write(t, &path);
+        return rk_trainer_write_checkpoint(t, &path);
     }
     RK_FAIL_IF(word != RK_CONTROL_FACTOR, RK_INTERNAL, "trainers sent the unknown control message %lld",
                (long long)word);
@@ -138,7 +139,7 @@ static rk_status run_control_message(rk_trainer *t, int64_t word) {
     return RK_OK;
 }
 
-rk_status rk_trainer_serve(rk_trainer *t) {
+rk_status rk_trainer_run_embedding_server(rk_trainer *t) {
     for (;;) {
         int64_t word;
         RK_TRY(rk_model_serve(t->model, &word));

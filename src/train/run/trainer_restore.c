@@ -9,7 +9,7 @@
 #include "train/config/resume_check.h"
 #include "train/run/trainer_internal.h"
 
-rk_status rk_trainer_check_stored(rk_trainer *t, const char *path) {
+rk_status rk_trainer_check_resumable(rk_trainer *t, const char *path) {
     RK_AUTOFREE char *file = NULL, *stored = NULL, *then = NULL, *now = NULL;
     RK_AUTO(rk_config_auto_free) rk_config *config = NULL;
     size_t n_bytes;
@@ -40,7 +40,7 @@ static rk_status check_inputs(rk_trainer *t, const char *start) {
     return RK_OK;
 }
 
-rk_status rk_trainer_take_inputs(rk_trainer *t, const char *start) {
+rk_status rk_trainer_fingerprint_inputs(rk_trainer *t, const char *start) {
     if (!t->is_first) return RK_OK;
     RK_TRY(rk_inputs_fingerprint(t->config, &t->inputs));
     return start ? check_inputs(t, start) : RK_OK;

@@ -69,7 +69,7 @@ static rk_status report_progress(rk_trainer *t, bool now) {
     rk_metric metrics[N_TRAFFIC_METRICS + N_KEY_METRICS];
     int32_t n_traffic = add_traffic_metrics(t, metrics), n_keys = add_key_metrics(t, metrics + n_traffic);
     rk_event event = {.kind = RK_EVENT_PROGRESS,
-                      .epoch = rk_trainer_spoken_epoch(t),
+                      .epoch = rk_trainer_displayed_epoch(t),
                       .step = t->progress.step,
                       .n_steps = total,
                       .samples_per_second = rate,
@@ -123,7 +123,7 @@ static rk_status save_checkpoint(rk_trainer *t) {
     RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_model_flush(t->model));
     RK_TRY(rk_model_send_to_servers(t->model, RK_CONTROL_SAVE));
-    RK_TRY(rk_trainer_write(t, &path));
+    RK_TRY(rk_trainer_write_checkpoint(t, &path));
     t->saved_step = t->progress.step;
     rk_trace_end(begin, "checkpoint");
     rk_trainer_notify(t, RK_EVENT_CHECKPOINT, path);
@@ -159,7 +159,7 @@ static rk_status evaluate_validation(rk_trainer *t, bool *stop) {
     if (isnan(watched)) rk_trainer_warn_of_no_metric(t);
     if (decision.dropped) RK_TRY(rk_trainer_scale_learning_rate(t));
     rk_event event = {.kind = RK_EVENT_EVALUATION,
-                      .epoch = rk_trainer_spoken_epoch(t),
+                      .epoch = rk_trainer_displayed_epoch(t),
                       .step = t->progress.step,
                       .seconds_left = -1,
                       .metrics = evaluation.shown,
@@ -256,7 +256,7 @@ static rk_status load_best_parameters(rk_trainer *t) {
 static rk_status run_training(rk_trainer *t) {
     const char *why = "the run had ended before";
     if (t->reader >= 0) return rk_trainer_run_data_loader(t);
-    if (!rk_model_trains(t->model)) return rk_trainer_serve(t);
+    if (!rk_model_trains(t->model)) return rk_trainer_run_embedding_server(t);
     if (!t->progress.finished) {
         rk_trainer_notify(t, RK_EVENT_STAGE, "training");
         t->started = t->last_progress = rk_clock_seconds();

@@ -24,8 +24,8 @@ static rk_status log_file_error(const rk_log_file *file, const char *what) {
 
 /* Bytes of the whole records that the file has. */
 static rk_status count_whole_record_bytes(const char *path, uint64_t *out) {
-    RK_AUTO(rk_map_release) rk_map map = {0};
-    RK_TRY(rk_map_open(path, &map));
+    RK_AUTO(rk_mapped_file_release) rk_mapped_file map = {0};
+    RK_TRY(rk_mapped_file_open(path, &map));
     size_t at = 0, length = 1;
     while (map.n_bytes - at >= HEAD_BYTES && (length = rk_tfrecord_length(map.data + at, map.n_bytes - at)) &&
            length <= map.n_bytes - at)

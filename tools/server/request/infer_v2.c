@@ -5,7 +5,7 @@
 
 #include "base/float16.h"
 #include "base/memory.h"
-#include "format/json_text.h"
+#include "format/json_writer.h"
 #include "server/request/request_call.h"
 
 /* Datatypes and what an element takes; of BYTES, its length does. */

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "format/json_text.h"
+#include "format/json_writer.h"
 
 rk_status rk_read_scalar(rk_json *json, rk_json_kind kind, rk_span *text, bool *null) {
     bool truth;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "format/json_text.h"
+#include "format/json_writer.h"
 #include "server/request/request_call.h"
 
 /* An object of columns, as row `row`. Names that the model does not have are passed over, and with `absent`

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "format/json_text.h"
+#include "format/json_writer.h"
 
 /* Items that are listed for users who are searched together. */
 enum { MOST_EXCLUDED = 1 << 20, MOST_ITEMS = 100 };

@@ -1,4 +1,4 @@
-#include "format/json_text.h"
+#include "format/json_writer.h"
 
 static bool is_utf8(rk_span text) {
     for (size_t at = 0, n; at < text.n_bytes; at += n)
@@ -27,7 +27,7 @@ void rk_json_write_string_repaired(rk_buffer *out, rk_span text) {
     rk_buffer_append(out, "\"", 1);
 }
 
-rk_status rk_json_text_string(rk_buffer *out, const char *text) {
+rk_status rk_json_write_string(rk_buffer *out, const char *text) {
     rk_span all = {text, strlen(text)};
     RK_FAIL_IF(!is_utf8(all), RK_INVALID_ARGUMENT, "the name '%s' is not UTF-8", text);
     rk_json_write_string_repaired(out, all);

@@ -1,4 +1,4 @@
-#include "data/dataset/reader.h"
+#include "data/dataset/window_reader.h"
 
 #include <math.h>
 
@@ -105,7 +105,7 @@ static void record_part_failure(rk_reader_part *part, rk_status status, int64_t 
  * row that says what it is. */
 static rk_status add_rows(const rk_reader *r, rk_reader_part *part, int64_t first, int64_t n) {
     const rk_piece piece = {&r->rows, &part->chunk.columns, first, n, &part->memory, NULL};
-    rk_status status = rk_transforms_rows(r->transforms, &piece, &part->rows);
+    rk_status status = rk_transforms_transform_rows(r->transforms, &piece, &part->rows);
     bool halves = status == RK_BAD_DATA && n > 1;
     if (halves && (status = rk_columns_unpack_ints(&part->chunk.columns)) == RK_OK) {
         RK_TRY(add_rows(r, part, first, n / 2));
@@ -396,7 +396,7 @@ static rk_status open_rows(rk_reader *r) {
         for (size_t i = 0; i < r->rows.paths.n; i++)
             r->has_read_stream |= rk_file_is_stream(r->rows.paths.texts[i]);
         for (int64_t i = 0; i < t->section->n_features && !has_fractions(r); i++)
-            if (rk_transform_takes_packed(t, i)) RK_TRY(rk_rows_keep_packed(&r->rows, t->fitted[i].name));
+            if (rk_transform_accepts_packed(t, i)) RK_TRY(rk_rows_keep_packed(&r->rows, t->fitted[i].name));
     }
     r->is_open = true;
     r->file_ends = false;
@@ -469,7 +469,7 @@ static void warn_of_sorted_rows(rk_reader *r, const rk_window *window) {
                   "text, TFRecord and rkb files have rows from everywhere");
         r->alone = -1;
     }
-    rk_label_drift_add(&r->drift, window, r->rows.paths.texts[0]);
+    rk_label_drift_check_window(&r->drift, window, r->rows.paths.texts[0]);
 }
 
 rk_status rk_reader_next(rk_reader *r, const rk_window **out) {

@@ -1,7 +1,7 @@
 /* Windows of a split's rows, in the order of an epoch: parsed, transformed, and kept in memory while they
  * fit. */
-#ifndef RK_DATA_DATASET_READER_H
-#define RK_DATA_DATASET_READER_H
+#ifndef RK_DATA_DATASET_WINDOW_READER_H
+#define RK_DATA_DATASET_WINDOW_READER_H
 
 #include <stdatomic.h>
 

@@ -1,7 +1,7 @@
 /* The protocol-buffer wire format: varints and length-delimited fields. All that tf.train.Example,
  * TensorBoard's Event and ONNX's ModelProto need. */
-#ifndef RK_FORMAT_PROTOBUF_WIRE_H
-#define RK_FORMAT_PROTOBUF_WIRE_H
+#ifndef RK_FORMAT_PROTOBUF_PROTOBUF_WIRE_H
+#define RK_FORMAT_PROTOBUF_PROTOBUF_WIRE_H
 
 #include <stdbool.h>
 #include <string.h>
@@ -128,23 +128,23 @@ static inline bool rk_wire_read_field(rk_wire *wire, uint32_t *field, uint32_t *
     }
 }
 
-static inline void rk_wire_put_varint(rk_buffer *out, uint64_t value) {
+static inline void rk_wire_write_varint(rk_buffer *out, uint64_t value) {
     for (; value >= 128; value >>= 7) rk_buffer_u8(out, (uint8_t)(value | 128));
     rk_buffer_u8(out, (uint8_t)value);
 }
 
-static inline void rk_wire_put_number(rk_buffer *out, uint32_t field, uint64_t value) {
-    rk_wire_put_varint(out, (uint64_t)field << 3 | RK_WIRE_VARINT);
-    rk_wire_put_varint(out, value);
+static inline void rk_wire_write_number(rk_buffer *out, uint32_t field, uint64_t value) {
+    rk_wire_write_varint(out, (uint64_t)field << 3 | RK_WIRE_VARINT);
+    rk_wire_write_varint(out, value);
 }
 
 /* What stands before n_bytes that are put next. */
 static inline void rk_wire_write_bytes_head(rk_buffer *out, uint32_t field, size_t n_bytes) {
-    rk_wire_put_varint(out, (uint64_t)field << 3 | RK_WIRE_BYTES);
-    rk_wire_put_varint(out, n_bytes);
+    rk_wire_write_varint(out, (uint64_t)field << 3 | RK_WIRE_BYTES);
+    rk_wire_write_varint(out, n_bytes);
 }
 
-static inline void rk_wire_put_bytes(rk_buffer *out, uint32_t field, const void *data, size_t n_bytes) {
+static inline void rk_wire_write_bytes(rk_buffer *out, uint32_t field, const void *data, size_t n_bytes) {
     rk_wire_write_bytes_head(out, field, n_bytes);
     rk_buffer_append(out, data, n_bytes);
 }

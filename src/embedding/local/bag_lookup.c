@@ -9,8 +9,8 @@ enum {
     LINE_BYTES = 64
 };
 
-bool rk_use_lookup(const rk_feature_use *use, int64_t length, const rk_rows *rows, int64_t n_rows,
-                   int64_t first, int64_t last, rk_activation to) {
+bool rk_feature_use_lookup(const rk_feature_use *use, int64_t length, const rk_rows *rows, int64_t n_rows,
+                           int64_t first, int64_t last, rk_activation to) {
     bool strays = false;
     rk_bag_forward_args args = {.rows = *rows,
                                 .n_rows = n_rows,
@@ -42,8 +42,8 @@ bool rk_use_lookup(const rk_feature_use *use, int64_t length, const rk_rows *row
 static bool look_up_feature(const rk_embeddings *e, const rk_feature_use *use, int32_t f, bool checks,
                             int64_t first, int64_t last, rk_activation to) {
     const rk_table *table = &e->tables[e->feature_tables[f]];
-    return rk_use_lookup(use, e->features[f].max_sequence_length, &table->rows,
-                         checks ? table->config.n_rows : 0, first, last, to);
+    return rk_feature_use_lookup(use, e->features[f].max_sequence_length, &table->rows,
+                                 checks ? table->config.n_rows : 0, first, last, to);
 }
 
 void rk_batch_context_lookup(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t f,
@@ -68,15 +68,15 @@ static void look_up_block(void *context, size_t task, int thread) {
     const lookup *l = context;
     const rk_embeddings *e = l->embeddings;
     const size_t *begins = l->batch_context->task_begins;
-    size_t f = rk_partition_item(begins, (size_t)e->n_features, task);
+    size_t f = rk_partition_find_item(begins, (size_t)e->n_features, task);
     size_t n_parts = begins[f + 1] - begins[f], part = task - begins[f];
     rk_feature_use *use = &l->batch_context->uses[f];
-    int64_t n = use->n, first = rk_partition_at(n, part, n_parts);
+    int64_t n = use->n, first = rk_partition_begin(n, part, n_parts);
     rk_activation to = l->activations[f];
     to.data += first * to.stride;
     if (to.lengths) to.lengths += first;
     bool all =
-        look_up_feature(e, use, (int32_t)f, l->checks, first, rk_partition_at(n, part + 1, n_parts), to);
+        look_up_feature(e, use, (int32_t)f, l->checks, first, rk_partition_begin(n, part + 1, n_parts), to);
     if (!all) atomic_store_explicit(&use->strays, true, memory_order_relaxed);
 }
 
@@ -89,7 +89,8 @@ void rk_uses_lookup_all(const rk_embeddings *e, rk_batch_context *batch_context,
     for (int32_t f = 0; f < e->n_features; f++) {
         size_t values =
             (size_t)(uses[f].n_ids + uses[f].n_bags) * (size_t)e->tables[e->feature_tables[f]].config.dim;
-        size_t n_parts = activations[f].data ? rk_blocks(values, LOOKUP_VALUES) : 0, n = (size_t)uses[f].n;
+        size_t n_parts = activations[f].data ? rk_block_count(values, LOOKUP_VALUES) : 0,
+               n = (size_t)uses[f].n;
         begins[f + 1] = begins[f] + (n_parts < n ? n_parts : n);
     }
     rk_parallel_for(begins[e->n_features], look_up_block, &l);

@@ -1,11 +1,11 @@
-#include "embedding/sharded/resizable_buffer.h"
+#include "embedding/sharded/scratch_buffer.h"
 
 #include "base/memory.h"
 
-rk_status rk_resizable_buffer_reserve(rk_resizable_buffer *buffer, size_t n_bytes) {
+rk_status rk_scratch_buffer_reserve(rk_scratch_buffer *buffer, size_t n_bytes) {
     if (n_bytes > buffer->capacity) {
         rk_pages_free(buffer->data, buffer->capacity);
-        *buffer = (rk_resizable_buffer){0};
+        *buffer = (rk_scratch_buffer){0};
         RK_TRY(rk_pages_alloc(n_bytes + n_bytes / 4, &buffer->data));
         buffer->capacity = n_bytes + n_bytes / 4;
     }
@@ -13,7 +13,7 @@ rk_status rk_resizable_buffer_reserve(rk_resizable_buffer *buffer, size_t n_byte
     return RK_OK;
 }
 
-void rk_resizable_buffer_release(rk_resizable_buffer *buffer) {
+void rk_scratch_buffer_release(rk_scratch_buffer *buffer) {
     rk_pages_free(buffer->data, buffer->capacity);
-    *buffer = (rk_resizable_buffer){0};
+    *buffer = (rk_scratch_buffer){0};
 }

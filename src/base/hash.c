@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/text/text.h"
+#include "base/integers.h"
 
 uint64_t rk_hash_bytes(const void *data, size_t n_bytes, uint64_t seed) {
     return XXH64(data, n_bytes, seed);
@@ -78,21 +79,15 @@ static inline uint32_t shift_crc(shift_table shifts, uint32_t crc) {
            shifts[3][crc >> 24];
 }
 
-static inline uint64_t load_word(const uint8_t *at) {
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-    return word;
-}
-
 __attribute__((target("sse4.2"))) static inline uint32_t crc_of_three_stretches(uint32_t crc,
                                                                                 const uint8_t *data,
                                                                                 size_t stretch,
                                                                                 shift_table shifts) {
     uint64_t a = crc, b = 0, c = 0;
     for (size_t i = 0; i < stretch; i += 8) {
-        a = _mm_crc32_u64(a, load_word(data + i));
-        b = _mm_crc32_u64(b, load_word(data + stretch + i));
-        c = _mm_crc32_u64(c, load_word(data + 2 * stretch + i));
+        a = _mm_crc32_u64(a, rk_load_u64(data + i));
+        b = _mm_crc32_u64(b, rk_load_u64(data + stretch + i));
+        c = _mm_crc32_u64(c, rk_load_u64(data + 2 * stretch + i));
     }
     return shift_crc(shifts, shift_crc(shifts, (uint32_t)a) ^ (uint32_t)b) ^ (uint32_t)c;
 }
@@ -105,7 +100,7 @@ __attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(uint32_t cr
     for (; n_bytes >= 3 * SHORT_STRETCH; data += 3 * SHORT_STRETCH, n_bytes -= 3 * SHORT_STRETCH)
         crc = crc_of_three_stretches(crc, data, SHORT_STRETCH, short_shifts);
     uint64_t a = crc;
-    for (; n_bytes >= 8; data += 8, n_bytes -= 8) a = _mm_crc32_u64(a, load_word(data));
+    for (; n_bytes >= 8; data += 8, n_bytes -= 8) a = _mm_crc32_u64(a, rk_load_u64(data));
     crc = (uint32_t)a;
     for (; n_bytes; data++, n_bytes--) crc = _mm_crc32_u8(crc, *data);
     return crc;

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "batch/ids.h"
 #include "batch/narrow_integers.h"
+#include "base/integers.h"
 
 /* What stands before the columns. */
 typedef struct head {
@@ -22,13 +23,9 @@ typedef struct feature_head {
 } feature_head;
 _Static_assert(sizeof(head) % 8 == 0 && sizeof(feature_head) % 8 == 0, "columns are 8-byte aligned");
 
-static size_t pad_bytes(size_t n_bytes) {
-    return (n_bytes + 7) / 8 * 8;
-}
-
 static char *extend_padded(rk_buffer *out, size_t n_bytes) {
-    char *to = rk_buffer_extend(out, pad_bytes(n_bytes));
-    if (to && n_bytes % 8) memset(to + n_bytes, 0, pad_bytes(n_bytes) - n_bytes);
+    char *to = rk_buffer_extend(out, rk_round_up(n_bytes, 8));
+    if (to && n_bytes % 8) memset(to + n_bytes, 0, rk_round_up(n_bytes, 8) - n_bytes);
     return to;
 }
 
@@ -92,11 +89,11 @@ typedef struct cursor {
 
 /* n values of so many bytes; out: pointer to a pointer to them. */
 static rk_status read_array(cursor *c, int64_t n, size_t bytes, void *out) {
-    RK_FAIL_IF(n < 0 || (uint64_t)n > c->n_left / bytes || pad_bytes((size_t)n * bytes) > c->n_left,
+    RK_FAIL_IF(n < 0 || (uint64_t)n > c->n_left / bytes || rk_round_up((size_t)n * bytes, 8) > c->n_left,
                RK_BAD_DATA, "a packed batch is cut short");
     memcpy(out, &c->at, sizeof c->at);
-    c->at += pad_bytes((size_t)n * bytes);
-    c->n_left -= pad_bytes((size_t)n * bytes);
+    c->at += rk_round_up((size_t)n * bytes, 8);
+    c->n_left -= rk_round_up((size_t)n * bytes, 8);
     return RK_OK;
 }
 

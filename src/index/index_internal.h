@@ -103,9 +103,6 @@ static inline int32_t rk_candidate_key(uint64_t candidate) {
 static inline int64_t rk_candidate_place(uint64_t candidate) {
     return UINT32_MAX - (uint32_t)candidate;
 }
-/* The k largest to the front, the least of them at k-1, the others in no order; 0 < k <= n. */
-void rk_candidates_select_top_k(uint64_t *candidates, size_t n, size_t k);
-
 /* An answer. */
 typedef struct rk_index_answer {
     int64_t id;

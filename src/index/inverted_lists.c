@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/thread/parallel.h"
 #include "index/index_internal.h"
+#include "base/integers.h"
 
 enum { BLOCK = 4096, ALIGNMENT = 64 };
 
@@ -92,15 +93,13 @@ void rk_index_sort_by_list(const uint32_t *lists, int64_t n, int64_t n_lists, in
     for (int64_t i = 0; i < n; i++) order[next[lists[i]]++] = (uint32_t)i;
 }
 
-static size_t align_bytes(size_t n) {
-    return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
 /* The arrays, one behind the other in memory of the base. */
 static rk_status reserve_base(const rk_index_rows *rows, const rk_loose_f32 *centroids, rk_index_base *base,
                               layout *l, bool with_codes) {
-    size_t n = (size_t)rows->n, dim = (size_t)rows->dim, vectors = align_bytes(n * dim * sizeof(float)),
-           ids = align_bytes(n * sizeof(int64_t)), codes = with_codes ? align_bytes(n * dim) : 0,
+    size_t n = (size_t)rows->n, dim = (size_t)rows->dim,
+           vectors = rk_round_up(n * dim * sizeof(float), ALIGNMENT),
+           ids = rk_round_up(n * sizeof(int64_t), ALIGNMENT),
+           codes = with_codes ? rk_round_up(n * dim, ALIGNMENT) : 0,
            of_lists = centroids ? (size_t)base->n_lists * dim * sizeof(float) : 0;
     base->memory_bytes = vectors + ids + codes + of_lists;
     RK_TRY(rk_pages_alloc(base->memory_bytes, &base->memory));

@@ -4,11 +4,12 @@
 
 #include "base/failure.h"
 #include "base/memory.h"
-#include "base/sorted_contains.h"
+#include "base/integers.h"
 #include "base/thread/parallel.h"
 #include "batch/ids.h"
 #include "index/id_set.h"
 #include "index/index_internal.h"
+#include "base/select_top_k.h"
 
 /* Queries of a task, which read the same vectors one after the other; vectors that are in the caches
  * meanwhile. */
@@ -53,7 +54,7 @@ static bool is_position_wanted(const rk_index_search_call *call, int64_t query, 
 /* Drop who cannot be among the k best. */
 static void prune_candidates(selection *s) {
     if (s->k == 0 || s->n < s->k) return;
-    rk_candidates_select_top_k(s->found, s->n, s->k);
+    rk_select_top_k(s->found, s->n, s->k);
     int64_t kth = rk_candidate_key(s->found[s->k - 1]);
     s->least = kth - s->window < INT32_MIN ? INT32_MIN : (int32_t)(kth - s->window);
     size_t n = s->k;
@@ -152,7 +153,7 @@ static rk_status scan_best_lists(scratch *t, int q, int64_t n_probe) {
     rk_index_score_lists(x, t->call->queries + s->query * x->dim, t->products, t->lists);
     while (done < x->base.n_lists && (done == 0 || s->n + t->of_added[q].n < s->k)) {
         if (some > x->base.n_lists - done) some = x->base.n_lists - done;
-        rk_candidates_select_top_k(t->lists + done, (size_t)(x->base.n_lists - done), (size_t)some);
+        rk_select_top_k(t->lists + done, (size_t)(x->base.n_lists - done), (size_t)some);
         for (int64_t i = done; i < done + some; i++) {
             if (i + 1 < done + some) prefetch_list(x, rk_candidate_place(t->lists[i + 1]));
             RK_TRY(scan_list(t, q, 1, rk_candidate_place(t->lists[i])));

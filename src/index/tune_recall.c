@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/sorted_contains.h"
+#include "base/integers.h"
 #include "base/struct_size.h"
 #include "base/thread/clock.h"
 #include "base/thread/parallel.h"

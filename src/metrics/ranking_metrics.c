@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sorted_contains.h"
+#include "base/integers.h"
 #include "base/memory.h"
 #include "base/text/text.h"
 #include "metrics/metrics.h"
 #include "metrics/rank_sort.h"
+#include "base/select_top_k.h"
 
 /* A score and its item as one number: the larger, the earlier in the ranking. Distinct for distinct items, so
  * every order is the same. */
@@ -25,23 +26,6 @@ static void swap_keys(uint64_t *a, uint64_t *b) {
     uint64_t kept = *a;
     *a = *b;
     *b = kept;
-}
-
-/* Quickselect: the k largest of places[n], k <= n, to the front, in no order; the middle one is the pivot. */
-static void keep_largest(uint64_t *places, size_t n, size_t k) {
-    size_t first = 0, end = n;
-    while (end - first > 1 && k > first && k < end) {
-        swap_keys(&places[first], &places[first + (end - first) / 2]);
-        uint64_t pivot = places[first];
-        size_t larger = first;
-        for (size_t i = first + 1; i < end; i++)
-            if (places[i] > pivot) swap_keys(&places[++larger], &places[i]);
-        swap_keys(&places[first], &places[larger]);
-        if (k <= larger)
-            end = larger;
-        else
-            first = larger + 1;
-    }
 }
 
 static void sort_descending(uint64_t *places, size_t n) {
@@ -72,10 +56,9 @@ typedef struct selection {
 } selection;
 
 static void keep_best_k(selection *s, const float *scores) {
-    keep_largest(s->best, s->n, s->k);
+    rk_select_top_k(s->best, s->n, s->k);
     s->n = s->k;
-    s->bar = s->best[0];
-    for (size_t i = 1; i < s->k; i++) s->bar = s->best[i] < s->bar ? s->best[i] : s->bar;
+    s->bar = s->best[s->k - 1];
     s->least = scores[item_of_ranking_key(s->bar)];
 }
 

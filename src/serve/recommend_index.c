@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/sorted_contains.h"
+#include "base/integers.h"
 #include "index/id_set.h"
 #include "serve/recommend_internal.h"
 

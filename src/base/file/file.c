@@ -178,10 +178,6 @@ rk_status rk_path_absolute(const char *path, char **out) {
     return status;
 }
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 rk_status rk_list_directory(const char *path, rk_text_list *out) {
     DIR *directory = opendir(path);
     if (!directory)
@@ -194,7 +190,7 @@ rk_status rk_list_directory(const char *path, rk_text_list *out) {
             status = rk_text_list_add(&names, entry->d_name);
     closedir(directory);
     RK_TRY(status);
-    if (names.n) qsort(names.texts, names.n, sizeof *names.texts, compare_names);
+    rk_text_list_sort(&names);
     *out = names;
     names = (rk_text_list){0};
     return RK_OK;

@@ -46,6 +46,10 @@ bool rk_span_equal(rk_span a, const char *text) {
     return strlen(text) == a.n_bytes && memcmp(a.data, text, a.n_bytes) == 0;
 }
 
+int rk_span_message_bytes(rk_span text) {
+    return (int)(text.n_bytes < 80 ? text.n_bytes : 80);
+}
+
 bool rk_span_is_one_of(rk_span a, char *const *texts, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (rk_span_equal(a, texts[i])) return true;

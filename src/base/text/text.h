@@ -81,6 +81,8 @@ int rk_vsnprintf(char *out, size_t out_bytes, const char *format, va_list list)
 
 bool rk_span_equal(rk_span a, const char *text);
 bool rk_span_is_one_of(rk_span a, char *const *texts, int64_t n);
+/* Bytes of it that a message shows, as "%.*s" has them. */
+int rk_span_message_bytes(rk_span text);
 /* Whether a file's name has this ending, with something before it. */
 bool rk_has_ending(const char *path, const char *ending);
 /* Bytes of the UTF-8 character that begins here, of the n > 0 that are there; 0: none does. Overlong forms,

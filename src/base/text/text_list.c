@@ -1,5 +1,7 @@
 #include "base/text/text_list.h"
 
+#include <stdlib.h>
+
 #include "base/memory.h"
 
 rk_status rk_text_list_add_span(rk_text_list *list, rk_span text) {
@@ -17,4 +19,12 @@ void rk_text_list_release(rk_text_list *list) {
     for (size_t i = 0; i < list->n; i++) rk_free(list->texts[i]);
     rk_free(list->texts);
     *list = (rk_text_list){0};
+}
+
+static int compare_texts(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void rk_text_list_sort(rk_text_list *list) {
+    if (list->n) qsort(list->texts, list->n, sizeof *list->texts, compare_texts);
 }

@@ -11,6 +11,7 @@ typedef struct rk_text_list {
 
 rk_status rk_text_list_add(rk_text_list *list, const char *text); /* a copy */
 rk_status rk_text_list_add_span(rk_text_list *list, rk_span text);
+void rk_text_list_sort(rk_text_list *list); /* by their bytes, whatever the locale */
 void rk_text_list_release(rk_text_list *list);
 
 #endif

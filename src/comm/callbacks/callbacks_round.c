@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/thread/clock.h"
 #include "comm/callbacks/callbacks_world.h"
+#include "base/integers.h"
 
 static const uint64_t magic = 0x3130646e756f726bu; /* "kround01" */
 static const double most_idle_s = 1; /* that a round counts: a longer one waited for a rank that works */
@@ -20,10 +21,6 @@ static int32_t world_size(const rk_callbacks_world *world) {
     return world->functions.size;
 }
 
-static size_t pad_bytes(size_t n_bytes) {
-    return (n_bytes + 7) / 8 * 8;
-}
-
 /* ---- What goes out. */
 
 static void count_outgoing(rk_callbacks_world *world) {
@@ -33,7 +30,8 @@ static void count_outgoing(rk_callbacks_world *world) {
         for (int32_t r = 0; r < e->comm->size; r++) {
             if (e->taken[r]) continue;
             const rk_message *part = (const rk_message *)e->parts + r;
-            world->send_bytes[e->comm->peers[r].rank] += sizeof(rk_round_message) + pad_bytes(part->n_bytes);
+            world->send_bytes[e->comm->peers[r].rank] +=
+                sizeof(rk_round_message) + rk_round_up(part->n_bytes, 8);
             n_messages++;
         }
     for (int32_t r = 0; r < world_size(world); r++)
@@ -46,7 +44,7 @@ static void write_message(const rk_all_to_all *e, const rk_message *part, char *
                              part->n_bytes};
     memcpy(to, &head, sizeof head);
     if (part->n_bytes) memcpy(to + sizeof head, part->data, part->n_bytes);
-    memset(to + sizeof head + part->n_bytes, 0, pad_bytes(part->n_bytes) - part->n_bytes);
+    memset(to + sizeof head + part->n_bytes, 0, rk_round_up(part->n_bytes, 8) - part->n_bytes);
 }
 
 static void update_done(rk_all_to_all *e) {
@@ -82,7 +80,7 @@ static rk_status pack_send(rk_callbacks_world *world) {
                 if (e->taken[r] || e->comm->peers[r].rank != to) continue;
                 const rk_message *part = (const rk_message *)e->parts + r;
                 write_message(e, part, world->send + at);
-                at += sizeof(rk_round_message) + pad_bytes(part->n_bytes);
+                at += sizeof(rk_round_message) + rk_round_up(part->n_bytes, 8);
                 e->taken[r] = true;
             }
     return RK_OK;
@@ -172,12 +170,12 @@ static rk_status unpack_received(rk_callbacks_world *world) {
             if (left < sizeof head) return invalid_answer_error(r, "half a message");
             memcpy(&head, from, sizeof head);
             left -= sizeof head;
-            if (head.n_bytes > left || pad_bytes(head.n_bytes) > left || head.zero || head.channel < 0 ||
+            if (head.n_bytes > left || rk_round_up(head.n_bytes, 8) > left || head.zero || head.channel < 0 ||
                 head.channel >= RK_ALL_CHANNELS)
                 return invalid_answer_error(r, "bytes that are no message");
             RK_TRY(deliver_message(world, &head, r, from + sizeof head));
-            from += sizeof head + pad_bytes(head.n_bytes);
-            left -= pad_bytes(head.n_bytes);
+            from += sizeof head + rk_round_up(head.n_bytes, 8);
+            left -= rk_round_up(head.n_bytes, 8);
         }
     }
     return RK_OK;

@@ -57,10 +57,6 @@ static size_t cut_csv_piece(rk_source *s, const char *data, size_t n_bytes) {
     return at;
 }
 
-static inline bool is_blank(char c) {
-    return c == ' ' || c == '\t';
-}
-
 /* data[begin..end) as the value of a column in row `row`; an empty text is none. There is room. */
 static inline void append_value(rk_column *column, size_t begin, size_t end, int64_t row) {
     int64_t n = column->n_values;
@@ -93,8 +89,8 @@ static bool append_plain_row(const csv_state *csv, rk_chunk *chunk, size_t begin
         other |= i + 1 < n && data[end] != separator;
         if (i + 1 == n && end > at && data[end - 1] == '\r') end--;
         if (csv->dialect.trim && (data[at] <= ' ' || data[end - 1 + (at == end)] <= ' ')) {
-            while (at < end && is_blank(data[at])) at++;
-            while (at < end && is_blank(data[end - 1])) end--;
+            while (at < end && rk_csv_is_blank(data[at])) at++;
+            while (at < end && rk_csv_is_blank(data[end - 1])) end--;
         }
         append_field(csv, chunk, i, at, end);
     }

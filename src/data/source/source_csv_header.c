@@ -27,10 +27,6 @@ static const rk_span *find_number_field(const rk_csv_record *record) {
     return NULL;
 }
 
-static int shorten_for_message(rk_span field) {
-    return (int)(field.n_bytes < 80 ? field.n_bytes : 80);
-}
-
 /* The number of the listed column of that name, or -1. */
 static int64_t place_in_listed_columns(const rk_data_section *section, rk_span name) {
     for (int64_t i = 0; i < section->n_columns; i++)
@@ -43,7 +39,7 @@ static rk_status wrong_column_order_error(const char *path, const rk_data_sectio
     rk_span field = record->fields[i];
     return rk_error_hint(
         rk_error(RK_CONFIG, "'%s': the header line calls column %zu '%.*s', which data.columns calls '%s'",
-                 path, i + 1, shorten_for_message(field), field.data, section->columns[i]),
+                 path, i + 1, rk_span_message_bytes(field), field.data, section->columns[i]),
         "without data.columns the names are the header line's");
 }
 
@@ -68,12 +64,12 @@ static rk_status check_replaced_header(const char *path, const rk_data_section *
             rk_error(RK_CONFIG,
                      "'%s': the first line is no header: it has the number '%.*s', and none of the names of "
                      "data.columns",
-                     path, shorten_for_message(*number), number->data),
+                     path, rk_span_message_bytes(*number), number->data),
             "header: false, or header beside the split's path, says that the first line is a row");
     rk_log(RK_LOG_WARNING,
            "'%s': the first line is taken for a header (header: true), though none of its fields is a name "
            "of data.columns; the first is '%.*s'",
-           path, shorten_for_message(record->fields[0]), record->fields[0].data);
+           path, rk_span_message_bytes(record->fields[0]), record->fields[0].data);
     return RK_OK;
 }
 
@@ -97,7 +93,7 @@ static void warn_of_number_in_header(const char *path, const rk_csv_record *reco
         rk_log(RK_LOG_WARNING,
                "'%s': the first line is taken for a header, though it has the number '%.*s'\nhint: if it is "
                "a row, data.columns names the columns",
-               path, shorten_for_message(*number), number->data);
+               path, rk_span_message_bytes(*number), number->data);
 }
 
 rk_status rk_csv_check_first_line(const char *path, const rk_data_section *section,

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "data/source/source_internal.h"
 #include "format/parquet/parquet.h"
+#include "base/integers.h"
 
 /* A piece opens every page that has rows of it, so many small ones would open the same page many times; large
  * ones of many columns fill memory. A file has as many pieces as a window mixes, if it has rows for them. */
@@ -105,10 +106,6 @@ static int64_t rows_within(int64_t n_rows, uint64_t all, int64_t most) {
     return n < 1 ? 1 : n;
 }
 
-static int64_t min_i64(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* Rows of a piece of the row group, by its own rows, values and bytes. */
 static int64_t choose_rows(const rk_source *s, int64_t group) {
     const parquet_state *p = s->state;
@@ -121,10 +118,10 @@ static int64_t choose_rows(const rk_source *s, int64_t group) {
         n_bytes = size.n_bytes > UINT64_MAX - n_bytes ? UINT64_MAX : n_bytes + size.n_bytes;
     }
     int64_t n = rk_parquet_n_rows(p->file) / PIECES_OF_FILE;
-    n = n < LEAST_PIECE_ROWS ? LEAST_PIECE_ROWS : min_i64(n, MOST_PIECE_ROWS);
-    n = min_i64(n, RK_MAX_PIECE_CELLS / (s->columns.n_columns + 1) + 1);
-    n = min_i64(n, rows_within(n_rows, n_values, MOST_PIECE_VALUES));
-    n = min_i64(n, rows_within(n_rows, n_bytes, MOST_PIECE_BYTES));
+    n = n < LEAST_PIECE_ROWS ? LEAST_PIECE_ROWS : rk_min_i64(n, MOST_PIECE_ROWS);
+    n = rk_min_i64(n, RK_MAX_PIECE_CELLS / (s->columns.n_columns + 1) + 1);
+    n = rk_min_i64(n, rows_within(n_rows, n_values, MOST_PIECE_VALUES));
+    n = rk_min_i64(n, rows_within(n_rows, n_bytes, MOST_PIECE_BYTES));
     return n < 1 ? 1 : n;
 }
 

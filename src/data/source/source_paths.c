@@ -44,10 +44,6 @@ rk_status rk_source_format(const rk_data_section *section, const char *path, rk_
                          "set data.format to csv, tsv, libsvm, tfrecord, rkb, parquet or adjacency");
 }
 
-static int compare_paths(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static bool is_directory(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
@@ -89,8 +85,7 @@ static rk_status expand_pattern(const char *pattern, rk_text_list *out) {
     if (code == GLOB_NOSPACE) return RK_NO_MEMORY_ERROR(0);
     RK_FAIL_IF(code != 0, RK_NOT_FOUND, "no file matches '%s'", pattern);
     rk_status status = RK_OK;
-    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv,
-          compare_paths); /* glob would by the locale */
+    rk_text_list_sort(&(rk_text_list){found.gl_pathv, found.gl_pathc, 0}); /* glob would by the locale */
     for (size_t i = 0; status == RK_OK && i < found.gl_pathc; i++)
         status = add_path_files(found.gl_pathv[i], 0, out);
     globfree(&found);

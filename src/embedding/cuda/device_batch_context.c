@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "embedding/cuda/device_tables_internal.h"
+#include "base/integers.h"
 
 enum { ALIGNMENT = 256 };
 
@@ -20,14 +21,10 @@ rk_status rk_batch_context_await(const rk_device_batch_context *batch_context) {
     return rk_stream_event_sync(batch_context->done);
 }
 
-static size_t align_bytes(size_t n_bytes) {
-    return (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
 /* Cuts an arena into arrays; with arena NULL only counts. */
 static void *carve_array(char *arena, size_t *at, size_t n, size_t bytes) {
     void *array = arena ? arena + *at : NULL;
-    *at += align_bytes(n * bytes);
+    *at += rk_round_up(n * bytes, ALIGNMENT);
     return array;
 }
 

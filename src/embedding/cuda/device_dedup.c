@@ -4,6 +4,7 @@
 #include "base/failure.h"
 #include "base/thread/parallel.h"
 #include "embedding/cuda/device_tables_internal.h"
+#include "base/integers.h"
 
 enum { PACK_IDS = 65536, ALIGNMENT = 16 };
 
@@ -76,10 +77,6 @@ static rk_status check_leaves(const rk_device_tables *d, int64_t n) {
     return RK_OK;
 }
 
-static size_t align_bytes(size_t n_bytes) {
-    return (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
 /* The batch's counts, and where each feature's ids, uses, ... begin. out NULL: only the counts. */
 static upload_layout count_batch(const packing *p, rk_cuda_feature_ids *out) {
     const rk_device_tables *d = p->tables;
@@ -115,10 +112,11 @@ static upload_layout count_batch(const packing *p, rk_cuda_feature_ids *out) {
     batch_context->n_uses = n_uses;
     batch_context->n_bags = n_bags;
     batch_context->n_tiles = n_tiles;
-    upload_layout at = {.feature_ids = align_bytes(sizeof(rk_cuda_batch))};
-    at.offsets = align_bytes(at.feature_ids + (size_t)d->n_features * sizeof *batch_context->feature_ids);
-    at.weights = align_bytes(at.offsets + (size_t)n_offsets * sizeof *batch_context->offsets);
-    at.ids = align_bytes(at.weights + (size_t)n_weights * sizeof *batch_context->weights);
+    upload_layout at = {.feature_ids = rk_round_up(sizeof(rk_cuda_batch), ALIGNMENT)};
+    at.offsets =
+        rk_round_up(at.feature_ids + (size_t)d->n_features * sizeof *batch_context->feature_ids, ALIGNMENT);
+    at.weights = rk_round_up(at.offsets + (size_t)n_offsets * sizeof *batch_context->offsets, ALIGNMENT);
+    at.ids = rk_round_up(at.weights + (size_t)n_weights * sizeof *batch_context->weights, ALIGNMENT);
     at.n_bytes = at.ids + (size_t)n_ids * (batch_context->wide ? sizeof(int64_t) : sizeof(int32_t));
     return at;
 }
@@ -167,16 +165,10 @@ static void describe_batch(const rk_device_tables *d, rk_device_batch_context *b
     b->none_key = d->n_keys;
 }
 
-static int bits_for(uint64_t largest) {
-    int bits = 0;
-    while (bits < 64 && largest >> bits) bits++;
-    return bits;
-}
-
 static void sort_batch(const rk_device_tables *d, const rk_device_batch_context *batch_context,
                        rk_stream *stream, const rk_cuda_batch *on_device) {
     const rk_cuda_batch *b = batch_context->batch;
-    rk_cuda_sort_u64(stream, b->n_uses, bits_for(d->n_keys), b->keys, b->sorted_keys, b->order, b->sorted,
+    rk_cuda_sort_u64(stream, b->n_uses, rk_bit_width(d->n_keys), b->keys, b->sorted_keys, b->order, b->sorted,
                      batch_context->scratch, batch_context->scratch_bytes);
     rk_cuda_mark_segments(stream, b->n_uses, on_device);
     rk_cuda_scan_u32(stream, b->n_uses, b->heads, b->numbers, batch_context->scratch,

@@ -3,6 +3,7 @@
 #include "base/thread/parallel.h"
 #include "embedding/local/collection_internal.h"
 #include "base/memory.h"
+#include "base/integers.h"
 
 enum {
     CHUNK_USES = 32768,
@@ -20,15 +21,10 @@ static const rk_feature_use *use_of_source(const rk_embeddings *e, const rk_batc
     return &batch_context->uses[e->by_table[e->table_begins[t] + source]];
 }
 
-static int bits_for(int64_t largest) {
-    int bits = 0;
-    while (largest >> bits) bits++;
-    return bits;
-}
-
 /* As many parts as give each PART_USES, no more than rows, and so many that a place in a part is 32 bits. */
 static int part_shift(const rk_table *table, int64_t n_uses) {
-    int wanted = bits_for(n_uses / PART_USES), row_bits = bits_for(table->config.n_rows - 1);
+    int wanted = rk_bit_width((uint64_t)(n_uses / PART_USES)),
+        row_bits = rk_bit_width((uint64_t)(table->config.n_rows - 1));
     if (table->l2_full != 0 && wanted < FULL_PARTS_BITS) wanted = FULL_PARTS_BITS;
     if (wanted > MAX_USUAL_BITS) wanted = MAX_USUAL_BITS;
     int shift = wanted > row_bits ? 0 : row_bits - wanted;

@@ -9,6 +9,7 @@
 #include "embedding/local/collection_internal.h"
 #include "embedding/sharded/sharded.h"
 #include "embedding/local/row_before_images.h"
+#include "base/integers.h"
 
 /* A part of a table, on one rank or on all trainers. */
 typedef struct rk_table_shard {
@@ -175,9 +176,6 @@ typedef struct rk_ids_header {
 typedef struct rk_ids_entry {
     int64_t n_bags, n_ids; /* n_bags: of answers and gradients */
 } rk_ids_entry;
-static inline size_t rk_round_up(size_t n, size_t to) {
-    return (n + to - 1) / to * to;
-}
 /* What follows a stream's keys: how many each feature is the first to use, int64 [n_features], and each key's
  * uses, uint32 [n_ids]. */
 static inline size_t rk_key_uses_bytes(const rk_table_shard_stream *stream, int64_t n_ids) {

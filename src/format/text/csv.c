@@ -72,13 +72,9 @@ static inline rk_status add_field(rk_csv_record *record, const char *begin, cons
     return RK_OK;
 }
 
-static inline bool is_blank(char c) {
-    return c == ' ' || c == '\t';
-}
-
 /* Past the blanks around a quoted field. */
 static inline const char *skip_blanks(const rk_csv_dialect *dialect, const char *at, const char *end) {
-    while (dialect->trim && at < end && is_blank(*at) && *at != dialect->separator) at++;
+    while (dialect->trim && at < end && rk_csv_is_blank(*at) && *at != dialect->separator) at++;
     return at;
 }
 
@@ -135,8 +131,8 @@ static inline rk_status parse_unquoted_field(const rk_csv_dialect *dialect, cons
     RK_FAIL_IF(stop < end && *stop == 0, RK_BAD_DATA, "field %zu holds a NUL byte", record->n_fields + 1);
     if (stop > begin && stop[-1] == '\r' && (stop == end || *stop == '\n')) stop--;
     if (dialect->trim) {
-        while (begin < stop && is_blank(*begin)) begin++;
-        while (begin < stop && is_blank(stop[-1])) stop--;
+        while (begin < stop && rk_csv_is_blank(*begin)) begin++;
+        while (begin < stop && rk_csv_is_blank(stop[-1])) stop--;
     }
     return add_field(record, begin, stop);
 }
@@ -183,7 +179,7 @@ void rk_csv_write_field(const rk_csv_dialect *dialect, rk_span field, bool first
     if (!first) rk_buffer_u8(out, (uint8_t)dialect->separator);
     if (field.n_bytes == 0) return;
     const char *at = field.data, *end = at + field.n_bytes;
-    bool quote = is_blank(*at) || is_blank(end[-1]);
+    bool quote = rk_csv_is_blank(*at) || rk_csv_is_blank(end[-1]);
     for (const char *c = at; c < end; c++) {
         quote |=
             *c == dialect->separator || *c == '\n' || *c == '\r' || (dialect->quote && *c == dialect->quote);

@@ -34,4 +34,8 @@ void rk_csv_record_release(rk_csv_record *record);
 /* Append one field, quoted if it must be. */
 void rk_csv_write_field(const rk_csv_dialect *dialect, rk_span field, bool first, rk_buffer *out);
 
+static inline bool rk_csv_is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
 #endif

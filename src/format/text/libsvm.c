@@ -18,11 +18,6 @@ static rk_span next_word(const char **at, const char *end) {
     return (rk_span){begin, (size_t)(*at - begin)};
 }
 
-/* For messages: the word, cut if it is long. */
-static int shorten_for_message(rk_span word) {
-    return (int)(word.n_bytes < 80 ? word.n_bytes : 80);
-}
-
 static rk_status parse_labels(rk_span word, rk_libsvm_row *row) {
     const char *at = word.data, *end = at + word.n_bytes;
     for (;;) {
@@ -30,7 +25,7 @@ static rk_status parse_labels(rk_span word, rk_libsvm_row *row) {
         rk_span part = {at, (size_t)((comma ? comma : end) - at)};
         RK_TRY(rk_grow(&row->labels, row->n_labels, &row->labels_capacity, sizeof *row->labels));
         RK_FAIL_IF(!rk_parse_f32(part, &row->labels[row->n_labels]), RK_BAD_DATA,
-                   "the label '%.*s' is not a number", shorten_for_message(part), part.data);
+                   "the label '%.*s' is not a number", rk_span_message_bytes(part), part.data);
         row->n_labels++;
         if (!comma) return RK_OK;
         at = comma + 1;
@@ -43,12 +38,12 @@ static rk_status parse_pair(rk_span word, rk_libsvm_row *row) {
     int64_t id;
     if (colon && rk_span_equal(left, "qid")) {
         RK_FAIL_IF(!rk_parse_i64((rk_span){colon + 1, word.n_bytes - left.n_bytes - 1}, &row->group),
-                   RK_BAD_DATA, "'%.*s' is not qid:NUMBER", shorten_for_message(word), word.data);
+                   RK_BAD_DATA, "'%.*s' is not qid:NUMBER", rk_span_message_bytes(word), word.data);
         row->has_group = true;
         return RK_OK;
     }
-    RK_FAIL_IF(!rk_parse_i64(left, &id), RK_BAD_DATA, "'%.*s' is not index:value", shorten_for_message(word),
-               word.data);
+    RK_FAIL_IF(!rk_parse_i64(left, &id), RK_BAD_DATA, "'%.*s' is not index:value",
+               rk_span_message_bytes(word), word.data);
     RK_TRY(rk_grow(&row->ids, row->n_ids, &row->ids_capacity, sizeof *row->ids));
     RK_TRY(rk_grow(&row->values, row->n_ids, &row->values_capacity, sizeof *row->values));
     row->ids[row->n_ids] = id;
@@ -56,7 +51,7 @@ static rk_status parse_pair(rk_span word, rk_libsvm_row *row) {
     if (colon)
         RK_FAIL_IF(
             !rk_parse_f32((rk_span){colon + 1, word.n_bytes - left.n_bytes - 1}, &row->values[row->n_ids]),
-            RK_BAD_DATA, "'%.*s' is not index:value", shorten_for_message(word), word.data);
+            RK_BAD_DATA, "'%.*s' is not index:value", rk_span_message_bytes(word), word.data);
     row->n_ids++;
     return RK_OK;
 }

@@ -14,6 +14,7 @@
 #include "model/retrieval/retrieval.h"
 #include "nn/cuda/device_ranking_positions.h"
 #include "nn/cuda/device_metrics.h"
+#include "model/step/predict.h"
 
 /* What is recorded into a graph of launches: everything that it reads is at the same place in each step, but
  * for the batch context. */
@@ -208,17 +209,10 @@ static rk_status cuda_engine_forward(rk_inference *inference, const rk_output *o
     return status;
 }
 
-/* A model in the middle of a step must not be used for anything else. */
-static rk_status check_drained(const rk_model *model) {
-    RK_FAIL_IF(model->queue.n_finished < model->queue.n_begun, RK_INVALID_ARGUMENT,
-               "a batch is still in flight: drain the model first");
-    return RK_OK;
-}
-
 static rk_status cuda_engine_metrics(rk_model *model, bool binary, int64_t n, const rk_metric_sample *samples,
                                      const int64_t *groups, rk_metric_totals *out) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(check_drained(model));
+    RK_TRY(rk_model_check_drained(model));
     pthread_mutex_lock(&d->turn);
     rk_status status = rk_device_metrics(d->device, d->compute, binary, n, samples, groups, out);
     pthread_mutex_unlock(&d->turn);
@@ -227,7 +221,7 @@ static rk_status cuda_engine_metrics(rk_model *model, bool binary, int64_t n, co
 
 static rk_status cuda_engine_ranking_positions(rk_model *model, const rk_ranking_positions *args) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(check_drained(model));
+    RK_TRY(rk_model_check_drained(model));
     pthread_mutex_lock(&d->turn);
     rk_status status = rk_device_ranking_positions(d->device, d->compute, args, 0);
     pthread_mutex_unlock(&d->turn);
@@ -236,7 +230,7 @@ static rk_status cuda_engine_ranking_positions(rk_model *model, const rk_ranking
 
 static rk_status cuda_engine_flush(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(check_drained(model));
+    RK_TRY(rk_model_check_drained(model));
     if (!d->home_is_old) return RK_OK;
     RK_TRY(d->store->ops->flush(d->store));
     RK_TRY(rk_device_graph_flush(d->graph));
@@ -246,7 +240,7 @@ static rk_status cuda_engine_flush(rk_model *model) {
 
 static rk_status cuda_engine_reload(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(check_drained(model));
+    RK_TRY(rk_model_check_drained(model));
     RK_TRY(d->store->ops->reload(d->store));
     RK_TRY(rk_device_graph_reload(d->graph));
     d->home_is_old = false;

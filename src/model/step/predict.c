@@ -18,7 +18,7 @@ void rk_inference_release(rk_inference *i) {
     rk_local_batch_release(i->model, &i->batch);
 }
 
-static rk_status check_drained(const rk_model *model) {
+rk_status rk_model_check_drained(const rk_model *model) {
     RK_FAIL_IF(model->queue.n_finished < model->queue.n_begun, RK_INVALID_ARGUMENT,
                "a batch is still in flight: drain the model first");
     return RK_OK;
@@ -61,7 +61,7 @@ rk_status rk_inference_predict(rk_inference *i, const rk_rank_batch *rank_batch,
     RK_FAIL_IF(model->loss->extends && model->ranks->is_distributed, RK_UNSUPPORTED,
                "predictions of a two_tower are not supported over several ranks\nhint: start one process, "
                "without mpirun");
-    RK_TRY(check_drained(model));
+    RK_TRY(rk_model_check_drained(model));
     return forward_pieces(i, rank_batch, &output, predictions);
 }
 
@@ -93,7 +93,7 @@ rk_status rk_inference_user_vectors(rk_inference *i, const rk_batch *batch, cons
     rk_rank_batch whole = rk_rank_batch_whole(batch);
     RK_FAIL_IF(!rk_model_learns_pairs(model), RK_INVALID_ARGUMENT, "only a two_tower has vectors of users");
     RK_TRY(rk_model_check_batch(model, &whole, false));
-    RK_TRY(check_drained(model));
+    RK_TRY(rk_model_check_drained(model));
     rk_output output = find_vector_output(model, "user_vector");
     i->cancel = cancel;
     return forward_pieces(i, &whole, &output, out);
@@ -103,7 +103,7 @@ rk_status rk_inference_item_vectors(rk_inference *i, int64_t first, int64_t n, c
                                     rk_real *out) {
     const rk_model *model = i->model;
     RK_FAIL_IF(!rk_model_learns_pairs(model), RK_INVALID_ARGUMENT, "only a two_tower has vectors of items");
-    RK_TRY(check_drained(model));
+    RK_TRY(rk_model_check_drained(model));
     rk_output output = find_vector_output(model, "item_vector");
     output.of_items = true;
     i->cancel = cancel;

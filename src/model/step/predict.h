@@ -33,5 +33,7 @@ void rk_inference_release(rk_inference *inference);
 /* predictions [rank_batch->total, n_tasks]; a failure leaves them untouched where that is more than one
  * piece. */
 rk_status rk_inference_predict(rk_inference *inference, const rk_rank_batch *rank_batch, float *predictions);
+/* No batch is under way. */
+rk_status rk_model_check_drained(const rk_model *model);
 
 #endif

@@ -5,10 +5,7 @@
 
 #include "base/memory.h"
 #include "kernels/fused_update.h"
-
-static int64_t min_i64(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
+#include "base/integers.h"
 
 rk_graph_local_part rk_ranks_local_part(const rk_ranks *ranks) {
     if (!rk_ranks_train(ranks)) return (rk_graph_local_part){0, 1};
@@ -17,7 +14,7 @@ rk_graph_local_part rk_ranks_local_part(const rk_ranks *ranks) {
 }
 
 int64_t rk_ranks_split(const rk_ranks *ranks, int32_t r, int64_t n) {
-    return min_i64(ranks->splits[r], n);
+    return rk_min_i64(ranks->splits[r], n);
 }
 
 void rk_ranks_span(const rk_ranks *ranks, int64_t n, int64_t *begin, int64_t *end) {
@@ -72,7 +69,7 @@ rk_status rk_ranks_create(const rk_model_options *options, rk_ranks **out) {
 
 void rk_ranks_finish(rk_ranks *ranks, int64_t micro_batch_samples, int64_t longest) {
     for (int32_t r = 0; r <= ranks->roles.n_trainers; r++)
-        ranks->splits[r] = min_i64(ranks->first_micro_batches[r] * micro_batch_samples, longest);
+        ranks->splits[r] = rk_min_i64(ranks->first_micro_batches[r] * micro_batch_samples, longest);
     if (!ranks->is_distributed) ranks->splits[1] = INT64_MAX; /* all of any batch */
 }
 
@@ -88,7 +85,7 @@ rk_status rk_ranks_all_gather(const rk_ranks *ranks, const float *mine, int64_t 
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     int64_t begin, end;
     rk_ranks_span(ranks, total, &begin, &end);
-    begin = min_i64(begin, n), end = min_i64(end, n);
+    begin = rk_min_i64(begin, n), end = rk_min_i64(end, n);
     if (ranks->roles.n_trainers == 1) {
         if (mine != out) memcpy(out, mine, (size_t)(n * width) * sizeof *out);
         return RK_OK;
@@ -96,8 +93,8 @@ rk_status rk_ranks_all_gather(const rk_ranks *ranks, const float *mine, int64_t 
     RK_TRY(rk_comm_all_gather(ranks->trainers, RK_CHANNEL_VALUES, mine,
                               (size_t)((end - begin) * width) * sizeof *mine, &all_to_all));
     for (int32_t t = 0; t < ranks->roles.n_trainers; t++) {
-        int64_t first = min_i64(rk_ranks_split(ranks, t, total), n),
-                last = min_i64(rk_ranks_split(ranks, t + 1, total), n);
+        int64_t first = rk_min_i64(rk_ranks_split(ranks, t, total), n),
+                last = rk_min_i64(rk_ranks_split(ranks, t + 1, total), n);
         size_t n_bytes = (size_t)((last - first) * width) * sizeof *out;
         RK_TRY(rk_all_to_all_copy_message(all_to_all, t, n_bytes, out + first * width));
     }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "cuda/launch_list.h"
+#include "base/integers.h"
 
 /* Of a block of users; device memory. */
 typedef struct work {
@@ -17,10 +18,6 @@ typedef struct work {
     uint64_t *bad;
 } work;
 
-static int64_t min_i64(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* Where the items of users first .. end-1 begin among a list's, and how many lie between. */
 static int64_t list_begin_of(const rk_item_lists *lists, const int64_t *numbers, int64_t first) {
     return lists->items ? lists->offsets[numbers[first]] : 0;
@@ -34,7 +31,7 @@ static int64_t max_items_of_block(const work *w, const rk_item_lists *lists) {
     int64_t most = 1;
     for (int64_t first = 0; first < w->args->n_users; first += w->block) {
         int64_t n =
-            count_items_of(lists, w->args->numbers, first, min_i64(first + w->block, w->args->n_users));
+            count_items_of(lists, w->args->numbers, first, rk_min_i64(first + w->block, w->args->n_users));
         most = n > most ? n : most;
     }
     return most;
@@ -161,13 +158,14 @@ rk_status rk_device_ranking_positions(rk_device *device, rk_stream *stream, cons
                (long long)a->dim);
     if (a->n_users == 0) return RK_OK;
     int64_t fit = (scores_at_once ? scores_at_once : 1 << 26) / a->n_items;
-    work w = {.device = device, .stream = stream, .args = a, .block = fit < 1 ? 1 : min_i64(fit, a->n_users)};
+    work w = {
+        .device = device, .stream = stream, .args = a, .block = fit < 1 ? 1 : rk_min_i64(fit, a->n_users)};
     rk_status status = reserve_work(&w);
     if (status == RK_OK)
         status =
             rk_device_upload(device, w.items, a->items, (size_t)(a->n_items * a->dim) * sizeof *a->items);
     for (int64_t first = 0; first < a->n_users && status == RK_OK; first += w.block)
-        status = rank_block(&w, first, min_i64(w.block, a->n_users - first));
+        status = rank_block(&w, first, rk_min_i64(w.block, a->n_users - first));
     release_work(&w);
     return status;
 }

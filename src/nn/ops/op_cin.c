@@ -10,6 +10,7 @@
 #include "kernels/inline/lane_sum.h"
 #include "gemm/gemm.h"
 #include "nn/graph/graph_internal.h"
+#include "base/integers.h"
 
 enum {
     PIECE_REALS = 1 << 15, /* products at a time, about: for the second cache */
@@ -37,17 +38,13 @@ static rk_status cin_build(rk_graph *graph, rk_node *node) {
     return rk_node_add_parameter(graph, node, "bias", 1, units, &zeros, true);
 }
 
-static int64_t max_i64(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 static rk_status cin_finish(const rk_graph *graph, rk_node *node, int64_t max_rows) {
     const rk_parameter *w = &graph->parameters[node->parameters[0]];
     int64_t dim = node->shape.rows;
     cin *own;
     RK_TRY(rk_alloc(1, sizeof *own, &own));
     node->own = own;
-    own->samples = max_i64(1, max_i64(PIECE_REALS / (dim * w->rows), PIECE_ROWS / dim));
+    own->samples = rk_max_i64(1, rk_max_i64(PIECE_REALS / (dim * w->rows), PIECE_ROWS / dim));
     if (own->samples > max_rows) own->samples = max_rows;
     own->products_bytes = ((size_t)(own->samples * dim * w->rows) * sizeof(rk_real) + 63) / 64 * 64;
     RK_TRY(rk_packed_matrix_create(w->rows, w->cols, node->options.dtype, own->samples * dim, &own->matrix));

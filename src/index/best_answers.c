@@ -1,30 +1,5 @@
 #include "index/index_internal.h"
 
-/* Quickselect; the middle one is the pivot. Nothing in the loop depends on how a comparison ends but where
- * the next one is put, so that processors need not guess it. */
-void rk_candidates_select_top_k(uint64_t *c, size_t n, size_t k) {
-    size_t first = 0, end = n;
-    while (end - first > 1) {
-        size_t middle = first + (end - first) / 2, larger = first;
-        uint64_t pivot = c[middle];
-        c[middle] = c[first];
-        c[first] = pivot;
-        for (size_t i = first + 1; i < end; i++) {
-            uint64_t value = c[i];
-            c[i] = c[larger + 1];
-            c[larger + 1] = value;
-            larger += value > pivot;
-        }
-        c[first] = c[larger];
-        c[larger] = pivot;
-        if (larger == k - 1) return;
-        if (larger > k - 1)
-            end = larger;
-        else
-            first = larger + 1;
-    }
-}
-
 static bool ranks_before(const rk_index_answer *a, const rk_index_answer *b) {
     return a->score != b->score ? a->score > b->score : a->id < b->id;
 }

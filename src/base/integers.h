@@ -1,0 +1,49 @@
+/* Small functions of whole numbers. */
+#ifndef RK_BASE_INTEGERS_H
+#define RK_BASE_INTEGERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The least multiple of `to` that is n or more. */
+static inline size_t rk_round_up(size_t n, size_t to) {
+    return (n + to - 1) / to * to;
+}
+
+static inline int64_t rk_min_i64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static inline int64_t rk_max_i64(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* How many bits hold the number: 0 of 0, 3 of 4. */
+static inline int rk_bit_width(uint64_t n) {
+    int bits = 0;
+    while (bits < 64 && n >> bits) bits++;
+    return bits;
+}
+
+/* Eight bytes at any address as this machine's number. */
+static inline uint64_t rk_load_u64(const void *at) {
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+/* Whether the value is one of values [n], ascending. */
+static inline bool rk_sorted_contains(const int64_t *values, int64_t n, int64_t value) {
+    int64_t first = 0, end = n;
+    while (first < end) {
+        int64_t middle = first + (end - first) / 2;
+        if (values[middle] < value)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first < n && values[first] == value;
+}
+
+#endif

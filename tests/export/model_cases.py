@@ -38,6 +38,7 @@ def histories(rows):
 # --- cases ------------------------------------------------------------------------------------------------------------------------
 
 EMBEDDING = "initializer: {kind: normal, stddev: 0.3}, optimizer: {kind: adagrad, learning_rate: 0.2}"
+DYNAMIC = ", tables: [{name: item, max_capacity: 20, buckets: 3}, {name: user, max_capacity: 30, missing: oov, admission: {min_count: 2}}, {name: tags, max_capacity: 100}]"
 LABELS = ["", "{name: a}", "{name: a}, {name: b, loss: mse}", "{name: a}, {name: b, weight: 0.5}, {name: c, product_of: [a, b]}"]
 GRAPH = """
     - {name: clicked, op: linear, inputs: clicks, units: 8, by_row: true, bias: false}
@@ -163,6 +164,8 @@ CASES = [
     Case("padded_sqrtn", "{kind: fm}", export=("--bags", "padded"), tags="sqrtn"),
     Case("padded_sequence", "{kind: din, deep: [16], attention: [{target: item, history: clicks}]}", export=("--bags", "padded", "--rows", "int4"), sequence=True),
     two_tower("padded_towers", ", history: true}, deep: [16, 4]", dense=False, export=("--bags", "padded")),
+    Case("dynamic", "{kind: din, deep: [16], attention: [{target: item, history: clicks}]}", embedding=DYNAMIC, export=("--bags", "padded", "--rows", "int8"), sequence=True),
+    two_tower("dynamic_towers", ", history: true}, deep: [16, 4]", dense=False, embedding=", tables: [{name: item, max_capacity: 20, buckets: 3}, {name: user, max_capacity: 25}]"),
     Case("several_files", "{kind: dcn_v2, deep: [16]}", export=("--shard-bytes", "3000")),
     Case("bf16_products", "{kind: dnn, deep: [16]}", train=", dtype: bf16", tolerance=2e-2),
 ]

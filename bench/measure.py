@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import replace
 
 import data
+import dynamic
 import hybrid
 import in_python
 import ingest
@@ -24,7 +25,7 @@ from workloads import WORKLOADS
 
 PROGRAMS = ROOT / "build" / "bench"
 OTHERS = {"W5": ingest.measure, "W6": hybrid.measure, "W7": scale.measure, "W14": in_python.measure}
-STEPWISE = {"W9": serving.measure, "W11": nearest.measure}
+STEPWISE = {"W8": dynamic.measure, "W9": serving.measure, "W11": nearest.measure}
 ALL = [*WORKLOADS, *OTHERS, *STEPWISE]
 TOLERANCE = {"f32": 1e-4, "bf16": 5e-3}
 N_LOSSES = 5  # compared; later ones tell less, as Adagrad makes whole steps of gradients that are rounding noise

@@ -3,6 +3,7 @@ import json
 import sys
 from pathlib import Path
 
+import report_dynamic
 import report_index
 import report_python
 import report_ranks
@@ -143,7 +144,7 @@ def plot(result, path):
 
 WRITERS = {"W5": (ingest_markdown, ingest_plot), "W6": (report_ranks.hybrid_markdown, report_ranks.hybrid_plot),
            "W7": (report_ranks.scale_markdown, report_ranks.scale_plot), "W9": (report_serving.markdown, report_serving.plot),
-           "W11": (report_index.markdown, report_index.plot), "W14": (report_python.markdown, report_python.plot)}
+           "W8": (report_dynamic.markdown, report_dynamic.plot), "W11": (report_index.markdown, report_index.plot), "W14": (report_python.markdown, report_python.plot)}
 
 
 def write(result, base):

@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "embedding/dynamic/dynamic_table.h"
 #include "embedding/local/collection.h"
-#include "embedding/local/row_before_images.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/stored_tensors.h"
 #include "train/config/resume_check.h"

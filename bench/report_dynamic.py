@@ -1,0 +1,34 @@
+"""W8's report."""
+from report_parts import heading, plotter, save, seconds, table
+
+
+def time_of(value):
+    return f"{seconds(value['median'])} ({seconds(value['min'])} .. {seconds(value['max'])})"
+
+
+def ratio_of(value):
+    return f"{value['median']:.2f} ({value['min']:.2f} .. {value['max']:.2f})"
+
+
+def markdown(result):
+    rows = [[case["name"], f"{case['keys']:,}", time_of(case["static"]), time_of(case["dynamic"]), ratio_of(case["ratio"]), f"{case['key_bytes']:.1f}", str(len(case["ratio"]["rounds"]))]
+            for case in result["cases"]]
+    goals = [[g["goal"], f"{max(g['values'].values()):.2f}", f"{sum(v <= g['most'] for v in g['values'].values())} of {len(g['values'])}", "yes" if g["reached"] else "no"] for g in result["goals"]]
+    load = f"Load of the machine in the last quarter of an hour: {result['load']:.0f}. Beside other work, ratios of turns say more than times."
+    parts = heading(result) + [load, table(["case", "keys a batch", "static", "dynamic", "x", "bytes a row", "rounds"], rows), "## Goals",
+                               table(["goal", "worst case", "cases that reach it", "reached"], goals)]
+    return "\n\n".join(parts) + "\n"
+
+
+def plot(result, path):
+    pyplot = plotter()
+    figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.8 * len(result["cases"])))
+    for i, side in enumerate(("static", "dynamic")):
+        values = [case[side] for case in result["cases"]]
+        axes.barh([c + 0.4 * i for c in range(len(values))], [v["median"] * 1e3 for v in values], 0.4, label=side,
+                  xerr=[[(v["median"] - v["min"]) * 1e3 for v in values], [(v["max"] - v["median"]) * 1e3 for v in values]], error_kw={"elinewidth": 0.8})
+    axes.set_yticks([c + 0.2 for c in range(len(result["cases"]))], [case["name"] for case in result["cases"]], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("ms a step (less is better)")
+    axes.legend(fontsize=8)
+    save(pyplot, figure, axes, result, path)

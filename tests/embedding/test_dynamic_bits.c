@@ -255,6 +255,48 @@ static void test_memory_that_grows(void **state) {
     for (int i = 0; i < 2; i++) rk_embeddings_free(of[i]);
 }
 
+/* One rank may have several parts of a table: each gets its keys, and their tensors have names of their own.
+ */
+static void test_parts_of_one_table(void **state) {
+    (void)state;
+    rk_embeddings *e = make_dynamic(&crowded, RK_OPTIMIZER_ADAM, 2), *both;
+    rk_table_config tables[2] = {RK_TABLE_CONFIG_INIT, RK_TABLE_CONFIG_INIT};
+    rk_table_part parts[2];
+    rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT;
+    rk_state_dict whole = {0}, read = {0};
+    for (int i = 0; i < 2; i++) {
+        tables[i].name = i ? "1" : "0";
+        tables[i].n_rows = rk_dynamic_part_capacity(&crowded, i, 2);
+        tables[i].dim = DIM;
+        parts[i] = (rk_table_part){.name = "t",
+                                   .n_rows = crowded.max_capacity,
+                                   .dim = DIM,
+                                   .n_parts = 2,
+                                   .part = i,
+                                   .dynamic = &crowded};
+    }
+    config.tables = tables;
+    config.n_tables = 2;
+    OK(rk_embeddings_create_parts(&config, parts, &both));
+    train_many(e, 0, 3);
+    OK(rk_embeddings_state_dict(e, &whole));
+    const rk_state_dict_entry *entry = rk_state_dict_find(&whole, "table/t/keys");
+    int64_t n = entry->dims[0], *keys;
+    OK(rk_alloc((size_t)n, sizeof *keys, &keys));
+    copy_entry(entry, (char *)keys);
+    OK(rk_embeddings_load_keys(both, &(rk_stored_keys){"table/t/keys", 0, n, n, keys}));
+    OK(rk_embeddings_state_dict(both, &read));
+    int64_t n_first = both->tables[0].dynamic->n_keys, n_second = both->tables[1].dynamic->n_keys;
+    assert_true(n_first > 0 && n_second > 0 && n_first + n_second == n);
+    for (int64_t i = 0; i < n; i++)
+        assert_true(rk_dynamic_row_of(both->tables[i >= n_first].dynamic, keys[i]) > 0);
+    rk_free(keys);
+    rk_state_dict_release(&whole);
+    rk_state_dict_release(&read);
+    rk_embeddings_free(e);
+    rk_embeddings_free(both);
+}
+
 static void test_keys_that_are_twice(void **state) {
     (void)state;
     static const int64_t keys[] = {5, -1, 7, -1};
@@ -311,10 +353,11 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits_of_static_tables), cmocka_unit_test(test_any_thread_count),
-        cmocka_unit_test(test_going_on_from_a_state), cmocka_unit_test(test_keys_that_are_twice),
-        cmocka_unit_test(test_keys_in_any_order),     cmocka_unit_test(test_batches_that_start_over),
-        cmocka_unit_test(test_memory_that_grows),     cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_bits_of_static_tables),   cmocka_unit_test(test_any_thread_count),
+        cmocka_unit_test(test_going_on_from_a_state),   cmocka_unit_test(test_parts_of_one_table),
+        cmocka_unit_test(test_keys_that_are_twice),     cmocka_unit_test(test_keys_in_any_order),
+        cmocka_unit_test(test_batches_that_start_over), cmocka_unit_test(test_memory_that_grows),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -166,7 +166,10 @@ typedef struct keyed_range {
 static rk_status add_tensor(const rk_table *table, rk_state_dict *state, const char *prefix,
                             const keyed_tensor *tensor, int64_t n) {
     RK_AUTO(rk_buffer_release) rk_buffer full = {0};
+    const rk_dynamic_config *config = &table->dynamic->config;
     rk_buffer_printf(&full, "table/%s/%s%s", table->part.name, prefix, tensor->name);
+    if (config->part) /* of which a rank may have several */
+        rk_buffer_printf(&full, "[%d:%d:%d]", (int)config->part, (int)config->n_parts, (int)config->n_parts);
     RK_TRY(full.status);
     RK_TRY(rk_state_dict_add(state, full.data, tensor->type, n, tensor->width, tensor->data));
     state->entries[state->n - 1].moves = true;

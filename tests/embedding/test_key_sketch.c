@@ -131,6 +131,8 @@ static void test_large_counts(void **state) {
         add(&sketch, 1, 3);
         for (int i = 0; i < 3; i++) add(&sketch, 2, INT32_MAX);
         assert_int_equal(rk_key_sketch_uses(&sketch, hash_of(2)), is_bloom ? 15 : 255);
+        add(&sketch, 4, is_bloom ? 17 : 257);
+        assert_int_equal(rk_key_sketch_uses(&sketch, hash_of(4)), is_bloom ? 15 : 255);
         assert_int_equal(rk_key_sketch_uses(&sketch, hash_of(1)), 3);
         assert_int_equal(rk_key_sketch_uses(&sketch, hash_of(3)), 0);
     }

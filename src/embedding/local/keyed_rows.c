@@ -245,9 +245,12 @@ static rk_status add_candidates(const rk_table *table, rk_state_dict *state) {
 
 /* Of the buckets that are here. */
 static rk_status add_sketches(const rk_table *table, rk_state_dict *state) {
+    static const char *const names[][2] = {[RK_COUNTER_COUNT_MIN] = {"count_min_sketch", "count_min_loads"},
+                                           [RK_COUNTER_BLOOM] = {"bloom_sketch", "bloom_loads"}};
     const rk_dynamic_table *t = table->dynamic;
-    const keyed_tensor tensors[] = {{"sketch", RK_U8, (int64_t)t->sketch_bytes, t->sketches, RK_STATE_OTHER},
-                                    {"sketch_loads", RK_I64, 0, t->sketch_loads, RK_STATE_OTHER}};
+    const char *const *name = names[t->config.counter];
+    const keyed_tensor tensors[] = {{name[0], RK_U8, (int64_t)t->sketch_bytes, t->sketches, RK_STATE_OTHER},
+                                    {name[1], RK_I64, 0, t->sketch_loads, RK_STATE_OTHER}};
     const keyed_range range = {
         {t->first_bucket, t->end_bucket - t->first_bucket, 0}, t->config.n_buckets, NULL};
     for (int i = 0; i < 2; i++) RK_TRY(add_range(table, state, &tensors[i], &range));

@@ -194,18 +194,42 @@ static bool starts_with(const char *text, const char *head) {
     return strncmp(text, head, strlen(head)) == 0;
 }
 
+/* Counts of keys without a row are two tensors. The checkpoint has both if it has this one. */
+static const char *counts_of(const char *what) {
+    return starts_with(what, "candidate_")   ? "candidate_counts"
+           : starts_with(what, "count_min_") ? "count_min_sketch"
+           : starts_with(what, "bloom_")     ? "bloom_sketch"
+                                             : NULL;
+}
+
 /* What is of keys without a row: the row that they share, and their counts. */
 static bool is_of_absent_keys(const char *what) {
-    return starts_with(what, "oov_") || starts_with(what, "candidate_") || starts_with(what, "sketch");
+    return starts_with(what, "oov_") || counts_of(what);
+}
+
+/* Whether sketches are those of as many buckets, of the same size; candidates have any number. */
+static rk_status have_same_shape(const conversion *c, const char *table, const char *counts,
+                                 const rk_stored_tensor *stored, bool *same) {
+    RK_AUTO(rk_buffer_release) rk_buffer name = {0};
+    *same = true;
+    if (starts_with(counts, "candidate_")) return RK_OK;
+    rk_buffer_printf(&name, "table/%s/%s", table, counts);
+    RK_TRY(name.status);
+    const rk_state_dict_entry *now = rk_state_dict_find(&c->state, name.data);
+    *same = stored->n_rows == now->dims[0] && stored->n_columns == now->dims[1];
+    return RK_OK;
 }
 
 /* It may be of one of the two runs alone; and other buckets have other sketches. */
-static bool is_missing(const conversion *c, const rk_state_dict_entry *entry, const char *what) {
-    const rk_stored_tensor *stored = rk_stored_tensors_find(&c->tensors, entry->name);
-    if (!is_of_absent_keys(what)) return false;
-    return !stored ||
-           (starts_with(what, "sketch") &&
-            (stored->n_rows != entry->dims[0] || (entry->n_dims > 1 && stored->n_columns != entry->dims[1])));
+static rk_status find_missing(const conversion *c, const char *table, const char *what, bool *is_missing) {
+    const char *counts = counts_of(what);
+    const rk_stored_tensor *stored = rk_stored_tensors_find_of(&c->tensors, table, counts ? counts : what);
+    *is_missing = is_of_absent_keys(what) && !stored;
+    if (!counts || !stored) return RK_OK;
+    bool same;
+    RK_TRY(have_same_shape(c, table, counts, stored, &same));
+    *is_missing = !same;
+    return RK_OK;
 }
 
 /* *as_stored: the checkpoint has the tensor as it is to be. */
@@ -218,7 +242,9 @@ static rk_status fill(conversion *c, const rk_state_dict_entry *entry, bool *as_
     bool then = was_dynamic(c, table), now = is_dynamic(c, table), counts = strcmp(what, "step") == 0;
     bool is_row = entry->type != RK_I64 && entry->type != RK_I32 && !is_of_absent_keys(what);
     if (then == now) {
-        *as_stored = !now || !is_missing(c, entry, what);
+        bool is_missing = false;
+        if (now) RK_TRY(find_missing(c, table, what, &is_missing));
+        *as_stored = !is_missing;
         return RK_OK;
     }
     *as_stored = counts || (now && is_row);

@@ -18,7 +18,7 @@ run_file static 'identity: 30' 'identity: 60' '' ''
 run_file dynamic 'key: true' 'key: true' ', max_capacity: 100' ', max_capacity: 90, buckets: 3, missing: oov, admission: {min_count: 2}'
 run_file back 'identity: 30' 'identity: 60' '' ''
 run_file large 'key: true' 'key: true' ', max_capacity: 1000, buckets: 7' ', max_capacity: 80, buckets: 1, missing: oov, admission: {min_count: 3}'
-run_file sketch 'key: true' 'key: true' ', max_capacity: 100' ', max_capacity: 90, buckets: 3, missing: oov, admission: {min_count: 2, counter: bloom}'
+run_file sketch 'key: true' 'key: true' ', max_capacity: 100' ', max_capacity: 90, buckets: 3, missing: oov, admission: {min_count: 2, counter: count_min}'
 run_file again 'key: true' 'key: true' ', max_capacity: 100' ', max_capacity: 90, buckets: 3, missing: oov, admission: {min_count: 2}'
 # To keys and back: the bytes of the rows, slots and counters; and predictions.
 "$RECKON" train --quiet static.yaml >/dev/null; "$RECKON" convert static dynamic.yaml; "$RECKON" convert -q dynamic back.yaml
@@ -33,7 +33,10 @@ quiet train --quiet --resume --allow-changed-data --set train.epochs=3 dynamic.y
 "$RECKON" convert -q dynamic large.yaml; "$RECKON" convert -q large again.yaml; same dynamic again step-000000024
 for run in dynamic large; do "$RECKON" predict "$run" test >"$run.csv"; done; cmp dynamic.csv large.csv && echo same predictions
 # With counts in sketches, which begin anew; and so do candidates on the way back.
-"$RECKON" convert -q dynamic sketch.yaml; "$RECKON" train --quiet --resume --set train.epochs=4 sketch.yaml >/dev/null; sed 's/output: sketch/output: exact/; s/bloom/exact/' sketch.yaml >exact.yaml; "$RECKON" convert -q sketch exact.yaml; ls -d sketch/checkpoints/*32 exact/checkpoints/*
+"$RECKON" convert -q dynamic sketch.yaml; "$RECKON" train --quiet --resume --set train.epochs=4 sketch.yaml >/dev/null; sed 's/output: sketch/output: exact/; s/count_min/exact/' sketch.yaml >exact.yaml; "$RECKON" convert -q sketch exact.yaml; ls -d sketch/checkpoints/*32 exact/checkpoints/*
+# Sketches stay where both runs have the same.
+for run in roomy alike; do sed "s/output: sketch/output: $run/; s/max_capacity: 100/max_capacity: $([ $run = alike ] && echo 100 || echo 300)/" sketch.yaml >"$run.yaml"; done
+"$RECKON" convert -q sketch roomy.yaml; "$RECKON" convert -q roomy alike.yaml; same sketch alike step-000000032
 # What is refused.
 "$RECKON" train --resume --set 'embedding.tables[0].max_capacity=50' dynamic.yaml; "$RECKON" convert dynamic large.yaml
 run_file narrow 'identity: 30' 'identity: 60' '' ''; "$RECKON" convert dynamic narrow.yaml

@@ -30,6 +30,8 @@ rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, r
         tables[t].rows = rk_reduced_rows(reduction, tables[t].rows);
         tables[t].max_capacity = rk_reduced_rows(reduction, tables[t].max_capacity);
         if (tables[t].buckets > tables[t].max_capacity) tables[t].buckets = tables[t].max_capacity;
+        if (tables[t].eviction.keep > tables[t].max_capacity)
+            tables[t].eviction.keep = tables[t].max_capacity;
     }
     small.features = features;
     section.tables = tables;

@@ -56,6 +56,7 @@ for model in towers towers.export; do "$RECKON" recommend -k 5 --users test "$mo
 # What they do not do, and what the file gets wrong.
 "$RECKON" export keys out
 "$RECKON" plan --cluster "$SOURCE/examples/plan/hosts_30x12tb.yaml" --sample 600 keys.yaml | sed -n '/^tables/,/^ranks/p'
+"$RECKON" plan --measure --ranks 4 --set 'embedding.tables[0].eviction={keep: 90}' keys.yaml >/dev/null && echo measured with fewer rows
 "$RECKON" eval --rows int8 keys | sed -E "s/ +[-+0-9][0-9.e+-]*%?/ N/g"
 try() { "$RECKON" train -o try "$@" keys.yaml 2>&1; echo $?; }
 try --set 'embedding.tables[1]={name: item}'

@@ -25,6 +25,8 @@ typedef struct rk_dynamic_config {
     bool is_read; /* the keys come from a checkpoint: no memory for rows before they are known */
     int64_t
         n_pinned; /* batches before one that is looked up, whose rows are still to be updated: those stay */
+    const char *storage; /* a folder on a disk for rows that are not in memory; NULL: all are */
+    uint64_t memory_bytes, storage_bytes; /* of rows in memory; and at most on the disk, 0: any */
     int32_t part, n_parts; /* over ranks: which of so many ranges of its buckets this is; 0 and 0: all */
 } rk_dynamic_config;
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "embedding/local/collection.h"
 #include "model/step/engine.h"
 #include "model/step/ranks.h"
 #include "model/step/reducer.h"
@@ -61,6 +62,18 @@ rk_status rk_model_read_before_images(rk_model *model, const char *name, int64_t
 
 rk_status rk_model_load_keys(rk_model *model, const rk_stored_keys *keys) {
     return model->store->ops->load_keys(model->store, keys);
+}
+
+bool rk_model_has_row_files(const rk_model *model) {
+    return model->embeddings && rk_embeddings_have_files(model->embeddings);
+}
+
+rk_status rk_model_save_rows(rk_model *model, const char *directory) {
+    return rk_embeddings_save_rows(model->embeddings, directory);
+}
+
+rk_status rk_model_load_rows(rk_model *model, const char *directory) {
+    return rk_embeddings_load_rows(model->embeddings, directory);
 }
 
 rk_status rk_model_number_keys(rk_model *model) {

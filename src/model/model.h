@@ -62,6 +62,7 @@ typedef struct rk_model_options {
                                    to have in its memory. The model's afterwards, and NULL here. NULL: none */
     bool rows_are_read;         /* all of them after the model is built, which leaves them zeros */
     bool has_missing_rows;      /* likewise, of a dynamic table the row of keys without one, too */
+    const char *output; /* the run's folder; NULL: none. Rows on a disk are there, if not said otherwise */
     bool training; /* false: no gradients, no slots (prediction); the state's names are some of the trained
                  model's */
 } rk_model_options;
@@ -141,6 +142,11 @@ rk_status rk_model_read_before_images(rk_model *model, const char *name, int64_t
 /* Of a checkpoint's tensor of 64-bit integers, before the state is made that values are read into: keys of a
  * dynamic table get their rows (embedding/store.h); other names are passed over. */
 rk_status rk_model_load_keys(rk_model *model, const rk_stored_keys *keys);
+/* Rows on a disk, which are not in the state: into a checkpoint's folder after the state is made, and out of
+ * it after the state was read. */
+bool rk_model_has_row_files(const rk_model *model);
+rk_status rk_model_save_rows(rk_model *model, const char *directory);
+rk_status rk_model_load_rows(rk_model *model, const char *directory);
 /* Over ranks, before a state that is to be written, and after one was loaded (embedding/store.h). */
 rk_status rk_model_number_keys(rk_model *model);
 rk_key_counts rk_model_count_keys(const rk_model *model);

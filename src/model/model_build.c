@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "embedding/local/local_store.h"
 #include "embedding/planner/planner_constraints.h"
@@ -250,6 +251,22 @@ static rk_status check_constraints(const rk_model_options *options, const rk_col
                                        collection->n_tables, constraint_of);
 }
 
+/* What tables with rows on a disk do not do yet. */
+static rk_status check_storage(const rk_model *model, const rk_model_options *options,
+                               const rk_collection_config *collection) {
+    const char *what = options->cluster               ? "not supported over ranks"
+                       : options->staleness > 0       ? "not supported with 'train.staleness' above 0"
+                       : rk_model_learns_pairs(model) ? "not supported by a two_tower"
+                                                      : NULL;
+    for (int32_t t = 0; t < collection->n_tables && what; t++)
+        if (collection->dynamic[t].storage)
+            return rk_error_hint(
+                rk_error(RK_UNSUPPORTED, "table '%s' has rows on a disk (storage.tier: ssd): %s yet",
+                         collection->tables[t].name, what),
+                "use 'tier: memory'");
+    return RK_OK;
+}
+
 /* What dynamic tables do not do yet. */
 static rk_status check_dynamic(const rk_model_options *options, const rk_collection_config *collection) {
     int32_t t = rk_collection_config_dynamic(collection);
@@ -291,6 +308,7 @@ static rk_status outline(rk_model *model, const rk_model_options *options, rk_co
     RK_TRY(rk_model_learns_pairs(model) ? choose_towers(model, options, collection)
                                         : make_tables(options, options->schema, collection));
     RK_TRY(check_dynamic(options, collection));
+    RK_TRY(check_storage(model, options, collection));
     RK_TRY(check_constraints(options, collection));
     if (rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS))
         RK_TRY(check_equal_dims(options, rk_model_kind(model), collection));
@@ -348,6 +366,37 @@ static int64_t n_unseen_updates(const rk_model_options *options) {
     return options->cluster || options->staleness < 1 ? options->staleness : 1;
 }
 
+/* Links of the rows' files are to be in the run's folder: that is better said before hours of training. */
+static rk_status check_file_system(const char *path, const char *output, const char *table) {
+    RK_TRY(rk_make_directories(path));
+    if (!output || !rk_file_exists(output) ||
+        rk_file_read_identity(path).device == rk_file_read_identity(output).device)
+        return RK_OK;
+    return rk_error_hint(
+        rk_error(RK_CONFIG, "table '%s': storage.path '%s' is on another file system than '%s'", table, path,
+                 output),
+        "checkpoints have hard links to the files with rows: put both on one");
+}
+
+/* Where rows are that are on a disk. */
+static rk_status choose_storage(rk_model *model, const rk_model_options *options,
+                                rk_collection_config *collection) {
+    for (int32_t t = 0; t < collection->n_tables; t++) {
+        rk_dynamic_config *dynamic = &collection->dynamic[t];
+        if (!dynamic->storage || !options->training || options->is_outline) continue;
+        if (*dynamic->storage) {
+            RK_TRY(check_file_system(dynamic->storage, options->output, collection->tables[t].name));
+            continue;
+        }
+        RK_FAIL_IF(!options->output, RK_CONFIG,
+                   "table '%s': storage needs a 'path', as the run has no output",
+                   collection->tables[t].name);
+        if (!model->rows_folder) RK_TRY(rk_path_join(options->output, "rows", &model->rows_folder));
+        dynamic->storage = model->rows_folder;
+    }
+    return RK_OK;
+}
+
 static rk_status build(rk_model *model, const rk_model_options *options, rk_collection_config *collection) {
     model->max_batch = model->max_here = options->max_batch;
     model->skip_not_finite = options->skip_not_finite;
@@ -365,6 +414,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_coll
         collection->dynamic[t].is_read = true;
         collection->dynamic[t].oov |= options->has_missing_rows;
     }
+    RK_TRY(choose_storage(model, options, collection));
     RK_TRY(rk_ranks_create(options, &model->ranks));
     RK_TRY(finish_graph(model, options));
     int64_t micro_batch = rk_graph_micro_batch(model->graph);
@@ -432,7 +482,7 @@ void rk_model_free(rk_model *model) {
     rk_ranks_free(model->ranks);
     for (int32_t t = 0; t < model->n_tasks; t++) rk_free(model->tasks[t].name);
     for (size_t i = 0; i < model->n_statistics; i++) rk_free(model->statistics[i].kept);
-    RK_FREE_ALL(model->tasks, model->lookups);
+    RK_FREE_ALL(model->tasks, model->lookups, model->rows_folder);
     rk_state_dict_release(&model->parameter_state);
     RK_FREE_ALL(model->parameters, model->parameter_copies, model->losses, model->micro_batch_losses,
                 model->statistics, model);

@@ -132,6 +132,8 @@ static void describe_dynamic(const rk_model *model, rk_buffer *out) {
         rk_buffer_printf(out, ", admission after %" PRId64 " uses", d->min_count);
         if (rk_dynamic_has_sketches(d)) rk_buffer_printf(out, " (%s)", rk_counter_name(d->counter));
         if (d->probability < 1) rk_buffer_printf(out, " with probability %g", d->probability);
+        if (d->storage)
+            rk_buffer_printf(out, ", rows on a disk behind %s of memory", format_bytes(d->memory_bytes).text);
         rk_buffer_printf(
             out, ", missing %s, %s a row\n", d->oov ? "oov" : "zeros",
             format_bytes(rk_embeddings_table_bytes(model->embeddings, t) / (uint64_t)(d->max_capacity + 1))

@@ -226,4 +226,35 @@ static inline void assert_as_reference(const reference *r, rk_embeddings *e) {
     assert_int_equal(t->totals.n_refused, r->n_refused);
 }
 
+/* As a checkpoint does it: keys, then values where the state says, then what is made of both. */
+static inline rk_status take_state(rk_embeddings *to, rk_embeddings *from) {
+    rk_state_dict state = {0}, read = {0};
+    rk_status status;
+    RK_GOTO(rk_embeddings_state_dict(from, &state));
+    for (size_t i = state.n; i-- > 0;) { /* in any order */
+        const rk_state_dict_entry *entry = &state.entries[i];
+        RK_AUTOFREE int64_t *keys = NULL;
+        if (entry->type != RK_I64) continue;
+        RK_GOTO(rk_alloc((size_t)entry->dims[0], sizeof *keys, &keys));
+        for (int64_t r = 0; r < entry->dims[0]; r++)
+            keys[r] = ((const int64_t *)entry->data)[entry->order ? entry->order[r] : r];
+        rk_stored_keys stored = {entry->name, 0, entry->dims[0], entry->dims[0], keys};
+        RK_GOTO(rk_embeddings_load_keys(to, &stored));
+    }
+    RK_GOTO(rk_embeddings_state_dict(to, &read));
+    assert_true(read.n == state.n || dynamic_of(to)->config.storage); /* whose rows are no tensors */
+    for (size_t i = 0; i < read.n; i++) {
+        const rk_state_dict_entry *entry = rk_state_dict_find(&state, read.entries[i].name);
+        assert_non_null(entry);
+        assert_int_equal(rk_state_dict_entry_bytes(&read.entries[i]), rk_state_dict_entry_bytes(entry));
+        assert_null(read.entries[i].order);
+        copy_entry(entry, read.entries[i].data);
+    }
+    rk_embeddings_loaded(to);
+done:
+    rk_state_dict_release(&state);
+    rk_state_dict_release(&read);
+    return status;
+}
+
 #endif

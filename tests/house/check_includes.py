@@ -46,7 +46,7 @@ INSIDE = {
         "emulator": {".", "device", "libraries"},
     },
     "embedding": {
-        ".": set(), "dynamic": {"."}, "tiered": {"."}, "local": {".", "dynamic"}, "config": {".", "local"}, "redis": {".", "local", "config"}, "planner": {".", "local", "config"}, "sharded": {".", "local", "planner"},
+        ".": set(), "dynamic": {"."}, "tiered": {".", "dynamic"}, "local": {".", "dynamic", "tiered"}, "config": {".", "local"}, "redis": {".", "local", "config"}, "planner": {".", "local", "config"}, "sharded": {".", "local", "planner"},
         "cuda": {".", "local"}, "cuda_sharded": {".", "local", "sharded", "cuda"}, "collection": {".", "local", "planner", "sharded"},
     },
     "nn": {"graph": set(), "ops": {"graph"}, ".": {"graph"}, "cuda": {".", "graph"}},

@@ -365,3 +365,19 @@ void rk_human_count(double count, char *out, size_t out_bytes) {
     static const char *const units[] = {"", "k", "M", "G", "T", "P"};
     format_with_unit(count, 1000, units, 6, out, out_bytes);
 }
+
+bool rk_parse_bytes(const char *text, uint64_t *out) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"KB", 1e3},
+                 {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"", 1}};
+    size_t n = strlen(text), i = 0;
+    while (n < strlen(units[i].name) || strcmp(text + n - strlen(units[i].name), units[i].name) != 0) i++;
+    double value;
+    if (!rk_parse_f64((rk_span){text, n - strlen(units[i].name)}, &value) || !(value > 0) ||
+        value * units[i].bytes > 0x1p53)
+        return false;
+    *out = (uint64_t)(value * units[i].bytes);
+    return *out > 0;
+}

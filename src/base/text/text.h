@@ -47,7 +47,8 @@ static inline bool rk_parse_digit_word(uint64_t word, size_t n, uint64_t *out) {
 /* The whole span must be a number (spaces around it allowed); else false. */
 bool rk_parse_f64(rk_span text, double *out);
 bool rk_parse_f32(rk_span text, float *out);
-bool rk_parse_long_i64(rk_span text, int64_t *out); /* of any length, with a sign or spaces */
+bool rk_parse_bytes(const char *text, uint64_t *out); /* "1500000", "1.5MB", "40 GiB"; above 0 */
+bool rk_parse_long_i64(rk_span text, int64_t *out);   /* of any length, with a sign or spaces */
 static inline bool rk_parse_i64(rk_span text, int64_t *out) {
     uint64_t digits;
     if (text.n_bytes - 1 >= 8 ||

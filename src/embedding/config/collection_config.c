@@ -116,11 +116,32 @@ static rk_status check_counter(const resolver *r, const rk_table_section *listed
                       "give a smaller 'min_count', or 'counter: exact'");
 }
 
+static rk_status check_bytes(const resolver *r, int line, const char *key, const char *text) {
+    uint64_t n;
+    if (!text || rk_parse_bytes(text, &n)) return RK_OK;
+    rk_status status =
+        rk_error(RK_CONFIG, "%s: must be a number of bytes, not '%s'", place_of(r, line, key).text, text);
+    return rk_error_hint(status, "such as 40GB, 512MB or 1.5TB");
+}
+
+static rk_status check_storage(const resolver *r, const rk_table_section *listed) {
+    const struct rk_storage_section *s = &listed->storage;
+    if (!s->tier && (s->memory || s->path || s->max_bytes))
+        return no_dynamic(r, listed, "tier", "memory, path and max_bytes belong to 'tier: ssd'",
+                          "write 'tier: ssd', or leave them out");
+    if (s->tier && !s->memory)
+        return no_dynamic(r, listed, "memory", "'tier: ssd' needs the memory that rows may take",
+                          "as in storage: {tier: ssd, memory: 8GB}");
+    RK_TRY(check_bytes(r, s->line, "memory", s->memory));
+    return check_bytes(r, s->line, "max_bytes", s->max_bytes);
+}
+
 static rk_status check_dynamic(const resolver *r, const rk_table_section *listed) {
     bool is_static = listed->max_capacity == 0;
-    if (is_static && (listed->buckets || listed->eviction.line || listed->admission.line || listed->missing))
+    if (is_static && (listed->buckets || listed->eviction.line || listed->admission.line || listed->missing ||
+                      listed->storage.line))
         return no_dynamic(r, listed, "max_capacity",
-                          "buckets, eviction, admission and missing belong to dynamic tables",
+                          "buckets, eviction, admission, missing and storage belong to dynamic tables",
                           "give 'max_capacity', the rows that the table has at most");
     if (is_static) return RK_OK;
     if (listed->rows)
@@ -135,7 +156,8 @@ static rk_status check_dynamic(const resolver *r, const rk_table_section *listed
     if (listed->eviction.keep > listed->max_capacity)
         return no_dynamic(r, listed, "eviction.keep", "more rows than the table may have",
                           "'keep' is at most 'max_capacity'");
-    return check_counter(r, listed);
+    RK_TRY(check_counter(r, listed));
+    return check_storage(r, listed);
 }
 
 static rk_status check_entries(const resolver *r) {
@@ -203,16 +225,22 @@ static rk_status optimizer_of(const resolver *r, const rk_optimizer_config *own,
 static rk_dynamic_config dynamic_of(const rk_table_section *listed) {
     if (!listed || !listed->max_capacity) return (rk_dynamic_config){0};
     int64_t n_buckets = listed->buckets ? listed->buckets : listed->max_capacity / RK_BUCKET_ROWS;
-    return (rk_dynamic_config){.max_capacity = listed->max_capacity,
-                               .n_buckets = n_buckets > 1 ? n_buckets : 1,
-                               .policy = listed->eviction.policy,
-                               .evict_to = listed->eviction.evict_to,
-                               .ttl_steps = listed->eviction.ttl_steps,
-                               .keep = listed->eviction.keep,
-                               .min_count = listed->admission.min_count,
-                               .probability = listed->admission.probability,
-                               .counter = listed->admission.counter,
-                               .oov = listed->missing == 1};
+    rk_dynamic_config config = {.max_capacity = listed->max_capacity,
+                                .n_buckets = n_buckets > 1 ? n_buckets : 1,
+                                .policy = listed->eviction.policy,
+                                .evict_to = listed->eviction.evict_to,
+                                .ttl_steps = listed->eviction.ttl_steps,
+                                .keep = listed->eviction.keep,
+                                .min_count = listed->admission.min_count,
+                                .probability = listed->admission.probability,
+                                .counter = listed->admission.counter,
+                                .oov = listed->missing == 1};
+    const struct rk_storage_section *storage = &listed->storage;
+    if (!storage->tier) return config;
+    config.storage = storage->path ? storage->path : ""; /* by default the model's */
+    (void)rk_parse_bytes(storage->memory, &config.memory_bytes);
+    if (storage->max_bytes) (void)rk_parse_bytes(storage->max_bytes, &config.storage_bytes);
+    return config;
 }
 
 /* A table's last checks, once it is in the collection. */

@@ -74,6 +74,27 @@ static const rk_schema admission_schema = {.name = "admission",
                                            .has_line = true,
                                            .line_offset = offsetof(rk_admission_section, line)};
 
+static const char *const tiers[] = {"memory", "ssd"};
+
+typedef struct rk_storage_section rk_storage_section;
+static const rk_field storage_fields[] = {
+    RK_FIELD_ENUM(rk_storage_section, tier, 0, tiers, "ssd: rows that are not used for long are on a disk"),
+    RK_FIELD_TEXT(rk_storage_section, memory, false, NULL,
+                  "ssd: memory for rows and their slots: bytes, or 8GB, 512MB"),
+    RK_FIELD_TEXT(
+        rk_storage_section, path, false, NULL,
+        "ssd: a folder on that disk, on the file system of train.output; by default train.output/rows"),
+    RK_FIELD_TEXT(rk_storage_section, max_bytes, false, NULL,
+                  "ssd: what the rows' files may take there, without those of checkpoints; by default any"),
+};
+static const rk_schema storage_schema = {.name = "storage",
+                                         .struct_bytes = sizeof(rk_storage_section),
+                                         .fields = storage_fields,
+                                         .n_fields = sizeof storage_fields / sizeof storage_fields[0],
+                                         .scalar_key = "tier",
+                                         .has_line = true,
+                                         .line_offset = offsetof(rk_storage_section, line)};
+
 typedef struct rk_table_section rk_table_section;
 static const rk_field table_fields[] = {
     RK_FIELD_TEXT(rk_table_section, name, false, NULL, "the table's name"),
@@ -97,6 +118,7 @@ static const rk_field table_fields[] = {
     RK_FIELD_STRUCT(rk_table_section, admission, &admission_schema, "dynamic: when a key gets a row"),
     RK_FIELD_ENUM(rk_table_section, missing, 0, missing,
                   "dynamic: what a key without a row is: zeros, or a row that all such keys share"),
+    RK_FIELD_STRUCT(rk_table_section, storage, &storage_schema, "dynamic: where its rows are"),
 };
 static const rk_schema table_schema = {.name = "tables",
                                        .struct_bytes = sizeof(rk_table_section),

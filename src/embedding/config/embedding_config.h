@@ -51,6 +51,11 @@ typedef struct rk_embedding_section {
             int counter;        /* rk_key_counter; exact */
         } admission;
         int missing; /* 0 = zeros, 1 = oov */
+        struct rk_storage_section {
+            int line;
+            int tier; /* 0 = memory, 1 = ssd */
+            char *memory, *path, *max_bytes;
+        } storage;
     } * tables;
     int64_t n_tables;
     struct rk_feature_section {

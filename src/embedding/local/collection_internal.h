@@ -118,6 +118,8 @@ rk_status rk_uses_prepare(const rk_embeddings *embeddings, rk_batch_context *bat
 /* Of dynamic tables (keyed_rows.c): a feature's checked keys become the rows that they have; those of a
  * training batch the rows that they have from now on, whatever comes of it. */
 rk_status rk_keyed_rows_find(const rk_table *table, rk_feature_use *use);
+/* Rows that were found become places, of tables that have rows on a disk; those are read. */
+rk_status rk_keyed_rows_bring(const rk_embeddings *embeddings, rk_batch_context *batch_context);
 rk_status rk_keyed_rows_assign(rk_embeddings *embeddings, rk_batch_context *batch_context);
 /* The same of keys from anywhere: table t's are uses[begins[t]] .. uses[begins[t+1]-1], in the order of the
  * batch. task_begins [n_tables+1]: scratch. */

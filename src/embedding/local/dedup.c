@@ -86,7 +86,8 @@ static rk_status prepare_uses(const rk_embeddings *e, rk_batch_context *batch_co
                    .counts = counts,
                    .finds = finds && !e->takes_rows,
                    .failure = RK_FAILURE_INIT};
-    return prepare(&l, checks);
+    RK_TRY(prepare(&l, checks));
+    return l.finds ? rk_keyed_rows_bring(e, batch_context) : RK_OK;
 }
 
 rk_status rk_uses_prepare(const rk_embeddings *e, rk_batch_context *batch_context, int64_t n,

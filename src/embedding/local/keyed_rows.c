@@ -21,6 +21,19 @@ rk_status rk_keyed_rows_find(const rk_table *table, rk_feature_use *use) {
     return RK_OK;
 }
 
+rk_status rk_keyed_rows_bring(const rk_embeddings *e, rk_batch_context *batch_context) {
+    for (int32_t t = 0; t < e->n_tables; t++) {
+        int32_t first = e->table_begins[t], last = e->table_begins[t + 1];
+        if (!e->tables[t].tier) continue;
+        for (int32_t k = first; k < last; k++) {
+            const rk_feature_use *use = &batch_context->uses[e->by_table[k]];
+            batch_context->keys[k] = (rk_key_uses){.rows = use->rows, .n = use->n_ids};
+        }
+        RK_TRY(rk_table_bring_rows(&e->tables[t], batch_context->keys + first, last - first, false));
+    }
+    return RK_OK;
+}
+
 /* Keys on their way through all dynamic tables. */
 typedef struct assignment {
     rk_embeddings *embeddings;
@@ -64,7 +77,7 @@ static void apply_group(void *context, size_t task, int thread) {
     rk_table *table = group_of(a, task, &number);
     rk_dynamic_apply(table->dynamic, number);
     const rk_key_group *group = &table->dynamic->groups[number];
-    for (size_t k = 0; k < group->n_created; k++)
+    for (size_t k = 0; k < group->n_created && !table->tier; k++)
         if (group->created[k].row) rk_table_init_row(table, group->created[k].row);
 }
 
@@ -90,9 +103,16 @@ rk_status rk_keyed_rows_give(rk_embeddings *e, const rk_key_uses *uses, const in
     rk_parallel_for(task_begins[n_tables], apply_group, &a);
     for (size_t t = 0; t < n_tables; t++) {
         if (!has_uses(&a, t)) continue;
-        rk_dynamic_end(e->tables[t].dynamic);
-        e->tables[t].config.n_rows = e->tables[t].dynamic->n_used;
+        rk_table *table = &e->tables[t];
+        rk_dynamic_end(table->dynamic);
+        if (table->tier)
+            rk_row_tier_follow(table->tier);
+        else
+            table->config.n_rows = table->dynamic->n_used;
     }
+    for (size_t t = 0; t < n_tables; t++) /* which may fail, and by then all tables have ended the batch */
+        if (has_uses(&a, t) && e->tables[t].tier)
+            RK_TRY(rk_table_bring_rows(&e->tables[t], uses + begins[t], begins[t + 1] - begins[t], true));
     return RK_OK;
 }
 
@@ -285,7 +305,9 @@ rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state) {
     tensors[n++] = (keyed_tensor){"keys", RK_I64, 0, t->keys, RK_STATE_KEYS};
     tensors[n++] = (keyed_tensor){"last_batches", RK_I32, 0, t->last_batches, RK_STATE_OTHER};
     tensors[n++] = (keyed_tensor){"counts", RK_I32, 0, t->counts, RK_STATE_OTHER};
-    RK_TRY(add_keyed(table, state, tensors, n));
+    bool are_files = table->tier || (table->dynamic_config.storage && t->is_loading);
+    int first = are_files ? n_values : 0; /* rows and slots; rk_embeddings_load_rows reads them */
+    RK_TRY(add_keyed(table, state, tensors + first, n - first));
     for (int i = 0; i < n_values && table->dynamic_config.oov && t->config.part == 0; i++)
         RK_TRY(add_tensor(table, state, "oov_", &tensors[i], 1));
     if (t->sketches)
@@ -304,14 +326,14 @@ static bool is_tensor(const char *name, const rk_table *table, const char *tenso
 
 static void begin_loading(rk_table *table) {
     rk_dynamic_begin_loading(table->dynamic);
-    table->config.n_rows = 1; /* of those that are here now, none is kept */
+    if (!table->tier) table->config.n_rows = 1; /* of those that are here now, none is kept */
 }
 
 static rk_status load_keys(rk_table *table, const rk_stored_keys *keys) {
     int64_t wanted = table->dynamic->n_used + rk_dynamic_count_own(table->dynamic, keys->keys, keys->n);
     RK_TRY(rk_table_grow(table, wanted));
     RK_TRY(rk_dynamic_load(table->dynamic, keys->first, keys->total, keys->keys, keys->n));
-    table->config.n_rows = table->dynamic->n_used;
+    if (!table->tier) table->config.n_rows = table->dynamic->n_used;
     return RK_OK;
 }
 

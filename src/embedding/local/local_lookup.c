@@ -11,6 +11,11 @@ typedef struct local_lookup {
 
 rk_status rk_local_lookup_create(const rk_embeddings *e, void **out) {
     local_lookup *lookup;
+    for (int32_t t = 0; t < e->n_tables; t++)
+        RK_FAIL_IF(e->tables[t].tier, RK_UNSUPPORTED,
+                   "table '%s' has rows on a disk, which a model in training reads for its own steps only\n"
+                   "hint: open a checkpoint of it",
+                   e->tables[t].config.name);
     RK_TRY(rk_alloc(1, sizeof *lookup, &lookup));
     rk_status status =
         rk_batch_context_init(&lookup->batch_context, (size_t)e->n_tables, (size_t)e->n_features);

@@ -104,11 +104,21 @@ static const char *how_to_shrink(const rk_table *table) {
     return rk_table_is_dynamic(table) ? smaller_dynamic : smaller;
 }
 
-static rk_status grow(rk_table *table, int64_t n_places) {
+static rk_status grow_arrays(rk_table *table, int64_t n_places) {
     RK_TRY(rk_pages_reserve(&table->rows.data, &table->rows_bytes, row_bytes(table, n_places)));
     for (int s = 0; s < table->n_slots; s++)
         RK_TRY(
             rk_pages_reserve(&table->slot_values[s], &table->slot_bytes[s], slot_bytes(table, s, n_places)));
+    return RK_OK;
+}
+
+/* With a tier the arrays grow for themselves. */
+static rk_status grow(rk_table *table, int64_t n_places) {
+    if (table->tier) {
+        RK_TRY(rk_row_tier_reserve(table->tier, n_places));
+        return rk_dynamic_grow(table->dynamic, n_places);
+    }
+    RK_TRY(grow_arrays(table, n_places));
     rk_status status = rk_dynamic_grow(table->dynamic, n_places);
     table->rows.keys = table->dynamic->keys;
     return status;
@@ -165,11 +175,60 @@ static rk_status round_clip_bounds(rk_table *table) {
     return RK_OK;
 }
 
+/* What a row in memory takes beside its values where others are on a disk. */
+enum { PLACE_BYTES = 7 * sizeof(int64_t) };
+
+static bool has_tier(const rk_table *table) {
+    return table->dynamic_config.storage && !table->dynamic_config.is_read;
+}
+
+/* Rows that there is memory for at first. */
+static int64_t first_places(const rk_table *table) {
+    int64_t n = rk_dynamic_first_places(&table->dynamic_config);
+    if (!has_tier(table)) return n;
+    size_t bytes = row_bytes(table, 1) + PLACE_BYTES;
+    for (int s = 0; s < table->n_slots; s++) bytes += slot_bytes(table, s, 1);
+    uint64_t most = table->dynamic_config.memory_bytes / bytes;
+    return most < 2 ? 2 : most < (uint64_t)n ? (int64_t)most : n;
+}
+
+static rk_status create_tier(rk_table *table, int64_t n_places) {
+    RK_AUTOFREE char *folder = NULL;
+    rk_tier_array arrays[1 + RK_MAX_SLOTS] = {{&table->rows.data, row_bytes(table, 1)}};
+    for (int s = 0; s < table->n_slots; s++)
+        arrays[1 + s] = (rk_tier_array){(void *const *)&table->slot_values[s], slot_bytes(table, s, 1)};
+    RK_TRY(rk_table_folder(table, table->dynamic_config.storage, &folder));
+    RK_TRY(rk_row_tier_create(table->dynamic, folder, (uint32_t)table->name_hash,
+                              table->dynamic_config.storage_bytes, n_places, arrays,
+                              (size_t)table->n_slots + 1, &table->tier));
+    table->rows.keys = table->tier->keys;
+    table->config.n_rows = n_places;
+    return RK_OK;
+}
+
+static rk_status grow_places(void *context, int64_t n_places) {
+    rk_table *table = context;
+    table->rows.keys = table->tier->keys;
+    RK_TRY(grow_arrays(table, n_places));
+    table->config.n_rows = n_places;
+    return RK_OK;
+}
+
+static void init_place(void *context, int64_t place) {
+    rk_table_init_row(context, place);
+}
+
+rk_status rk_table_bring_rows(rk_table *table, const rk_key_uses *uses, int32_t n_uses, bool is_training) {
+    const rk_tier_calls calls = {table, grow_places, init_place};
+    return rk_row_tier_begin(table->tier, uses, n_uses, is_training, &calls);
+}
+
 /* Row 0, which all keys without a row share; the others come with their keys. */
 static rk_status init_dynamic(rk_table *table) {
     RK_TRY(rk_dynamic_create(&table->dynamic_config, table->seed, table->name_hash, &table->dynamic));
     table->rows.keys = table->dynamic->keys;
     table->config.n_rows = 1;
+    if (has_tier(table)) RK_TRY(create_tier(table, first_places(table)));
     if (!table->dynamic_config.oov) return RK_OK;
     float values[RK_MAX_DIM];
     rk_initialize_row(&table->config.initializer, table->seed, rk_hash_combine(table->name_hash, UINT64_MAX),
@@ -215,14 +274,14 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
         read_rows(table, part->rows);
         return RK_OK;
     }
-    compute_sizes(table, part->dynamic ? rk_dynamic_first_places(&table->dynamic_config) : config->n_rows);
+    compute_sizes(table, part->dynamic ? first_places(table) : config->n_rows);
     if (part->is_outline) return RK_OK;
     status = allocate(table);
     if (status == RK_OK && part->dynamic) status = init_dynamic(table);
     if (status != RK_OK) {
-        status = rk_error_hint(
-            rk_error_context(status, "table '%s' of %lld rows", table->part.name, (long long)config->n_rows),
-            "%s", how_to_shrink(table));
+        (void)rk_error_context(status, "table '%s' of %lld rows", table->part.name,
+                               (long long)config->n_rows);
+        if (status == RK_NO_MEMORY) (void)rk_error_hint(status, "%s", how_to_shrink(table));
         rk_table_release(table);
         return status;
     }
@@ -237,6 +296,7 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
 }
 
 void rk_table_release(rk_table *table) {
+    rk_row_tier_free(table->tier);
     rk_dynamic_free(table->dynamic);
     if (!table->only_read) rk_pages_free(table->rows.data, table->rows_bytes);
     for (int s = 0; s < table->n_slots; s++) rk_pages_free(table->slot_values[s], table->slot_bytes[s]);
@@ -249,6 +309,9 @@ uint64_t rk_table_bytes(const rk_table *table) {
     for (int s = 0; s < table->n_slots; s++) bytes += table->slot_bytes[s];
     if (table->sorted_keys) return bytes + (uint64_t)table->sorted_keys->n * sizeof(int64_t);
     if (!rk_table_is_dynamic(table)) return bytes;
+    if (has_tier(table))
+        bytes += (uint64_t)rk_table_n_places(table) * sizeof(uint64_t) +
+                 table->rows_bytes / row_bytes(table, 1) * PLACE_BYTES;
     return bytes +
            (uint64_t)rk_table_n_places(table) * (uint64_t)rk_dynamic_key_bytes(&table->dynamic_config);
 }

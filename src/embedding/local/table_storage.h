@@ -7,6 +7,7 @@
 #include "base/state_dict.h"
 #include "embedding/dynamic/dynamic_table.h"
 #include "embedding/sorted_keys.h"
+#include "embedding/tiered/row_tier.h"
 #include "kernels/kernels.h"
 #include "optim/optimizer_slots.h"
 
@@ -33,7 +34,8 @@ typedef struct rk_table {
     uint64_t seed, name_hash;
     rk_rows rows;
     size_t rows_bytes;
-    rk_dynamic_table *dynamic;        /* which keys have which rows: config.n_rows are in use. NULL: static */
+    rk_dynamic_table *dynamic; /* which keys have which rows: config.n_rows are in use. NULL: static */
+    rk_row_tier *tier;         /* NULL: all rows are in memory; else rows stand at places of those that are */
     rk_dynamic_config dynamic_config; /* likewise, of an outline too; max_capacity 0: static */
     rk_sorted_keys *sorted_keys; /* of a dynamic table whose rows are elsewhere; NULL: `dynamic` has them */
     bool only_read;              /* the rows are not the table's own */
@@ -70,6 +72,10 @@ rk_status rk_table_state_dict(rk_table *table, rk_state_dict *state);
  * values of a row that gets a key. */
 rk_status rk_table_grow(rk_table *table, int64_t n_places);
 void rk_table_init_row(rk_table *table, int64_t row);
+/* A folder of the table's own in a folder, for its rows on a disk. */
+rk_status rk_table_folder(const rk_table *table, const char *directory, char **out);
+/* Rows of uses [n] become places, where some are on a disk. */
+rk_status rk_table_bring_rows(rk_table *table, const rk_key_uses *uses, int32_t n_uses, bool is_training);
 rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state);
 
 #endif

@@ -22,21 +22,32 @@ static int default_open_files(void) {
                                       : (int)half;
 }
 
-static rk_status take_options(rk_row_log *log, const rk_row_log_options *given) {
-    rk_row_log_options *o = &log->options;
-    *o = *given;
+static void set_defaults(rk_row_log_options *o) {
     if (!o->file_pages) o->file_pages = RK_FILE_PAGES;
     if (!o->write_pages) o->write_pages = WRITE_PAGES;
     if (!o->open_files) o->open_files = default_open_files();
+}
+
+rk_status rk_row_log_shape(rk_row_log *log, uint32_t record_bytes) {
+    rk_row_log_options *o = &log->options;
+    o->record_bytes = record_bytes;
     RK_FAIL_IF(o->file_pages > RK_FILE_PAGES, RK_INVALID_ARGUMENT, "files of %u pages; they have %d at most",
                o->file_pages, RK_FILE_PAGES);
-    RK_FAIL_IF(o->record_bytes < sizeof(uint64_t) || o->record_bytes > o->file_pages * (uint64_t)RK_PAGE_ROOM,
-               RK_INVALID_ARGUMENT, "rows of %u bytes on a disk; they have 8 to %llu", o->record_bytes,
+    RK_FAIL_IF(record_bytes < sizeof(uint64_t) || record_bytes > o->file_pages * (uint64_t)RK_PAGE_ROOM,
+               RK_INVALID_ARGUMENT, "rows of %u bytes on a disk; they have 8 to %llu", record_bytes,
                (unsigned long long)o->file_pages * RK_PAGE_ROOM);
-    log->shape = rk_page_shape_of(o->table, o->record_bytes);
+    log->shape = rk_page_shape_of(o->table, record_bytes);
     uint32_t unit = log->shape.unit_pages,
              pages = o->write_pages < o->file_pages ? o->write_pages : o->file_pages;
     log->buffer_pages = pages < unit ? unit : pages / unit * unit;
+    return RK_OK;
+}
+
+static rk_status take_options(rk_row_log *log, const rk_row_log_options *given) {
+    rk_row_log_options *o = &log->options;
+    *o = *given;
+    set_defaults(o);
+    if (o->directory || o->record_bytes) RK_TRY(rk_row_log_shape(log, o->record_bytes));
     log->max_open = o->open_files;
     log->direct = !o->buffered;
     log->next_file = o->first_file;
@@ -57,6 +68,10 @@ rk_status rk_row_log_new(const rk_row_log_options *options, rk_row_log **out) {
     else
         rk_row_log_free(log);
     return status;
+}
+
+uint32_t rk_row_log_record_bytes(const rk_row_log *log) {
+    return log->shape.record_bytes;
 }
 
 void rk_row_log_free(rk_row_log *log) {

@@ -39,10 +39,12 @@ typedef struct rk_row_log_options {
 /* An empty log: what one before left in the folder is removed, its checkpoints are not. */
 rk_status rk_row_log_create(const rk_row_log_options *options, rk_row_log **out);
 /* The log as rk_row_log_link left it in the folder `from`; what is in options->directory is removed, as in
- * create. RK_NOT_FOUND: `from` is no checkpoint of a log. directory NULL: only read, where it is. Before
+ * create. RK_NOT_FOUND: `from` is no checkpoint of a log. directory NULL: only read, where it is, and
+ * record_bytes may be 0: as many as records have. Before
  * anything else each record is to be visited by rk_row_log_scan. */
 rk_status rk_row_log_restore(const rk_row_log_options *options, const char *from, rk_row_log **out);
 void rk_row_log_free(rk_row_log *log); /* its files stay */
+uint32_t rk_row_log_record_bytes(const rk_row_log *log);
 
 /* Each record, in the order in which they were appended: of a key's records the last one is its newest. All
  * are live until dropped, which visit may do. Every length and checksum is checked before a record is shown;

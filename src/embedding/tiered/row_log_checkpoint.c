@@ -84,9 +84,10 @@ static rk_status check_list(const rk_row_log *log, const char *path, const char 
     RK_FAIL_IF(head->n_files != (n_bytes - sizeof *head) / sizeof(list_entry) ||
                    (n_bytes - sizeof *head) % sizeof(list_entry),
                RK_BAD_DATA, "'%s' has another length than it says", path);
-    RK_FAIL_IF(head->table != log->shape.table, RK_BAD_DATA, "'%s' is another table's", path);
-    RK_FAIL_IF(head->record_bytes != log->shape.record_bytes, RK_BAD_DATA,
-               "'%s' is of rows of %u bytes, not %u", path, head->record_bytes, log->shape.record_bytes);
+    RK_FAIL_IF(head->table != log->options.table, RK_BAD_DATA, "'%s' is another table's", path);
+    uint32_t wanted = log->options.record_bytes;
+    RK_FAIL_IF(wanted && head->record_bytes != wanted, RK_BAD_DATA, "'%s' is of rows of %u bytes, not %u",
+               path, head->record_bytes, wanted);
     return RK_OK;
 }
 
@@ -128,6 +129,7 @@ static rk_status take_list(rk_row_log *log, const char *from) {
     RK_TRY(rk_path_join(from, RK_ROW_LOG_LIST, &path));
     RK_TRY(rk_file_read(path, &data, &n_bytes));
     RK_TRY(check_list(log, path, data, n_bytes, &head));
+    if (rk_row_log_shape(log, head.record_bytes) != RK_OK) return rk_error_context(RK_BAD_DATA, "'%s'", path);
     RK_TRY(rk_alloc(head.n_files, sizeof *entries, &entries));
     memcpy(entries, data + sizeof head, head.n_files * sizeof *entries);
     RK_TRY(check_entries(log, path, &head, entries));

@@ -70,6 +70,8 @@ rk_status rk_row_log_seal(rk_row_log *log);
 /* The records of a file that is written to no longer. */
 rk_status rk_row_file_scan(rk_row_log *log, uint64_t number, rk_row_visit visit, void *context);
 
+/* Records of so many bytes. */
+rk_status rk_row_log_shape(rk_row_log *log, uint32_t record_bytes);
 rk_status rk_row_log_new(const rk_row_log_options *options, rk_row_log **out);
 
 #endif

@@ -25,8 +25,8 @@ typedef struct rk_progress {
 
 /* Write <output>/checkpoints/step-NNN whole or not at all, then remove those that are past `keep`. *path is
  * the new one's (rk_free). Over ranks each writes what it holds, all call it, and the first one's progress
- * counts. */
-rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state_dict *state,
+ * counts. state: the model's, whose rows on a disk are linked; model NULL: it has none. */
+rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, rk_model *model, const rk_state_dict *state,
                               const rk_progress *progress, const rk_inputs *inputs, char **path);
 
 /* The manifest alone, after its own checksum was checked. */
@@ -100,6 +100,7 @@ rk_status rk_checkpoint_commit(const char *root, const char *temporary, const ch
  * were damaged when the run went on behind them. */
 rk_status rk_checkpoint_retain(const rk_config *config, const rk_progress *progress);
 
-#define RK_CHECKPOINTS "checkpoints"
+#define RK_CHECKPOINTS     "checkpoints"
+#define RK_CHECKPOINT_ROWS "rows" /* in a checkpoint, a folder of rows on a disk */
 
 #endif

@@ -161,6 +161,13 @@ rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state) {
     return check_totals(list, state->n);
 }
 
+static rk_status load_rows(const char *path, rk_model *model) {
+    RK_AUTOFREE char *folder = NULL;
+    if (!rk_model_has_row_files(model)) return RK_OK;
+    RK_TRY(rk_path_join(path, RK_CHECKPOINT_ROWS, &folder));
+    return rk_model_load_rows(model, folder);
+}
+
 rk_status rk_checkpoint_read_keys(const char *path, rk_model *model) {
     reading r = {.take = take_keys, .model = model};
     RK_TRY(rk_model_load_keys(model, NULL));
@@ -173,7 +180,8 @@ rk_status rk_checkpoint_read_model(const char *path, rk_model *model, rk_state_d
         rk_state_dict_release(state);
         RK_TRY(rk_model_state_dict(model, state));
     }
-    return rk_checkpoint_read(path, state);
+    RK_TRY(rk_checkpoint_read(path, state));
+    return load_rows(path, model);
 }
 
 rk_status rk_checkpoint_read_before_images(const char *path, rk_model *model) {
@@ -220,6 +228,8 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
     options.device = device;
     options.cluster = cluster;
     options.rows_are_read = true;
+    if (by_rows && !rk_is_export(path))
+        RK_TRY(rk_config_refuse_disk(config, "an evaluation with rows rounded for it"));
     if (by_rows) {
         rk_status status = rk_stored_model_open(path, rows, &stored);
         RK_TRY(cluster ? rk_comm_agree_on_status(cluster->comm, status) : status);

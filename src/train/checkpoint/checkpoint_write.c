@@ -199,7 +199,17 @@ static rk_status write_as_first_rank(writing *w, rk_config *config, const rk_pro
     return rk_checkpoint_retain(config, progress);
 }
 
-rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state_dict *state,
+/* Rows on a disk, as links to their files. */
+static rk_status link_rows(const writing *w, rk_model *model) {
+    RK_AUTOFREE char *folder = NULL;
+    if (!model || !rk_model_has_row_files(model)) return RK_OK;
+    RK_TRY(rk_path_join(w->directory, RK_CHECKPOINT_ROWS, &folder));
+    RK_TRY(rk_make_directories(folder));
+    RK_TRY(rk_model_save_rows(model, folder));
+    return rk_sync_directory(folder);
+}
+
+rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, rk_model *model, const rk_state_dict *state,
                               const rk_progress *progress, const rk_inputs *inputs, char **out) {
     writing w = {.comm = comm};
     RK_AUTOFREE char *root = NULL, *path = NULL;
@@ -212,6 +222,7 @@ rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state_d
     if (!w.files) RK_GOTO(RK_NO_MEMORY_ERROR(0));
     RK_GOTO(rk_comm_agree_on_status(comm, is_first ? begin_writing(&w) : RK_OK));
     RK_GOTO(write_over_ranks(&w, state));
+    RK_GOTO(link_rows(&w, model));
     RK_GOTO(rk_comm_agree_on_status(
         comm, is_first ? write_as_first_rank(&w, config, progress, inputs, root) : RK_OK));
     *out = path;

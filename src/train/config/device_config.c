@@ -1,7 +1,5 @@
 #include "train/config/device_config.h"
 
-#include <string.h>
-
 #include "base/text/text.h"
 
 static const char *const kinds[] = {"cpu", "cuda"};
@@ -31,26 +29,9 @@ const rk_schema rk_cuda_schema = {.name = "cuda",
                                   .has_line = true,
                                   .line_offset = offsetof(rk_cuda_section, line)};
 
-/* "1500000", "1.5MB", "40 GiB". */
-static bool parse_bytes(const char *text, uint64_t *out) {
-    static const struct {
-        const char *name;
-        double bytes;
-    } units[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"KB", 1e3},
-                 {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"", 1}};
-    size_t n = strlen(text), i = 0;
-    while (n < strlen(units[i].name) || strcmp(text + n - strlen(units[i].name), units[i].name) != 0) i++;
-    double value;
-    if (!rk_parse_f64((rk_span){text, n - strlen(units[i].name)}, &value) || !(value > 0) ||
-        value * units[i].bytes > 0x1p53)
-        return false;
-    *out = (uint64_t)(value * units[i].bytes);
-    return *out > 0;
-}
-
 rk_status rk_cuda_section_resolve(const rk_cuda_section *section, const rk_yaml *yaml, rk_model_device *out) {
     *out = (rk_model_device){.number = (int32_t)section->number, .tf32 = section->tf32, .late = true};
-    if (!section->memory || parse_bytes(section->memory, &out->memory_bytes)) return RK_OK;
+    if (!section->memory || rk_parse_bytes(section->memory, &out->memory_bytes)) return RK_OK;
     rk_status status = rk_yaml_error(yaml, rk_yaml_get(rk_yaml_get(yaml->root, "cuda"), "memory"),
                                      "must be a number of bytes, not '%s'", section->memory);
     return rk_error_hint(status, "such as 40GB, 512MB or 1.5TB");

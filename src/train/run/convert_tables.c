@@ -57,6 +57,8 @@ static rk_status check_features(const conversion *c) {
 
 static rk_status check_configs(conversion *c) {
     RK_AUTOFREE char *then = NULL, *now = NULL;
+    RK_TRY(rk_config_refuse_disk(c->then, "a conversion"));
+    RK_TRY(rk_config_refuse_disk(c->config, "a conversion"));
     RK_TRY(rk_config_expand(c->config));
     RK_TRY(rk_config_to_yaml(c->then, &then));
     RK_TRY(rk_config_to_yaml(c->config, &now));
@@ -275,7 +277,7 @@ static rk_status write_checkpoint(conversion *c, char **out) {
     p->log_bytes = p->events_bytes = 0;
     if (p->stopping.best_step != p->step) rk_early_stopping_reset_best(&p->stopping);
     if (!c->manifest.has_inputs) RK_TRY(rk_inputs_fingerprint(c->config, &c->manifest.inputs));
-    return rk_checkpoint_write(c->config, c->comm, &c->state, p, &c->manifest.inputs, out);
+    return rk_checkpoint_write(c->config, c->comm, NULL, &c->state, p, &c->manifest.inputs, out);
 }
 
 static rk_status convert(conversion *c, const char *path, const rk_config *config, char **out) {

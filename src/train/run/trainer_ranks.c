@@ -107,7 +107,7 @@ rk_status rk_trainer_write_checkpoint(rk_trainer *t, char **path) {
     RK_TRY(rk_comm_agree_on_status(t->comm, rk_model_flush(t->model)));
     RK_TRY(rk_model_number_keys(t->model));
     RK_TRY(rk_comm_agree_on_status(t->comm, rk_model_state_dict(t->model, &state)));
-    return rk_checkpoint_write(t->config, t->comm, &state, &t->progress, &t->inputs, path);
+    return rk_checkpoint_write(t->config, t->comm, t->model, &state, &t->progress, &t->inputs, path);
 }
 
 /* By all ranks: they take the tensors of the same checkpoint. */

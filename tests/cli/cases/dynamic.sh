@@ -42,6 +42,17 @@ static() { "$RECKON" train --quiet --overwrite --set 'data={train: ids.csv, test
     --set 'model={kind: lr}' --set train.epochs=3 -o "$3" keys.yaml >/dev/null && "$RECKON" predict "$3" test >"$3.csv"; }
 static 'identity: 40' '' static; static 'key: true' ', max_capacity: 64' dynamic; static 'identity: 40' ', max_capacity: 40' known
 cmp static.csv dynamic.csv && cmp static.csv known.csv && echo same predictions
+# Rows that are not in memory are on a disk: the same lines of the log and the same predictions, whatever the memory; resumed, too.
+disk() { "$RECKON" train --quiet --set 'embedding.tables[0].storage={tier: ssd, memory: '"$1"'}' --set 'embedding.tables[1].storage={tier: ssd, memory: '"$1"', path: elsewhere}' "${@:2}" keys.yaml >/dev/null; }
+numbers() { sed -E 's/"(time|samples_per_second)":[^,}]*//g' "$1/metrics.jsonl"; }
+for memory in 1 3KB 1GB; do
+    disk $memory --overwrite -o disk && cmp <(numbers keys) <(numbers disk) && cmp <("$RECKON" predict keys test) <("$RECKON" predict disk test) && echo "same on a disk, memory $memory"
+done
+rm -rf disk; disk 2KB --set train.epochs=1 -o disk; disk 2KB --resume --threads 1 -o disk; cmp <("$RECKON" predict keys test) <("$RECKON" predict disk test) && echo same on a disk, resumed
+ls disk disk/checkpoints/*/rows elsewhere 2>&1 | grep -v metrics
+"$RECKON" export disk out; "$RECKON" eval --rows int8 disk; "$RECKON" convert disk keys.yaml
+printf '\xff' | dd of="$(echo disk/checkpoints/step-000000024/rows/user/rows-*.log | cut -d' ' -f1)" bs=1 seek=4000 conv=notrunc status=none; "$RECKON" predict disk test 2>&1 | sed 's/rows-[0-9a-f]*/rows-N/'
+"$RECKON" inspect --set 'embedding.tables[0].storage={tier: ssd, memory: 3KB}' keys.yaml | sed -n '/^dynamic/,/^graph/p'
 # Keys only name rows: negative ones count in a sequence's length, too.
 awk 'BEGIN { srand(5); print "up,down,label"; for (i = 0; i < 200; i++) { up = down = ""; n = 1 + int(4 * rand()); for (k = 0; k < n; k++) { x = int(20 * rand());
     up = up (k ? "|" : "") x; down = down (k ? "|" : "") (-x - 1) } printf "%s,%s,%d\n", up, down, n % 2 } }' >lists.csv
@@ -70,5 +81,7 @@ try --set 'embedding.tables[1].eviction.keep=91'
 try --set 'embedding.tables[1].eviction={ttl: 60}'
 try --set 'embedding.tables[1].admission={min_count: 300, counter: count_min}'
 try --set 'embedding.tables[1].admission={counter: bloom}'
+try --set 'embedding.tables[1]={name: item, storage: ssd}'; try --set 'embedding.tables[1].storage=ssd'; try --set 'embedding.tables[1].storage={memory: 5GB}'; try --set 'embedding.tables[1].storage={tier: ssd, memory: much}'
+try --set 'embedding.tables[1].storage={tier: ssd, memory: 1GB, max_bytes: 1MB}'; try --set 'embedding.tables[1].storage={tier: ssd, memory: 1GB}' --set train.staleness=1
 try --set 'embedding.tables[1].eviction.policy=lur'
 try --set 'model={kind: two_tower, retrieval: {user: user, item: item}}' --set data.labels=[]; try --set device=cuda

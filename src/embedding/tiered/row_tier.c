@@ -1,0 +1,368 @@
+#include "embedding/tiered/row_tier.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "embedding/tiered/row_log_internal.h"
+
+#define NOWHERE UINT64_MAX
+#define ON_DISK ((uint64_t)1 << 63)
+#define PENDING ((uint64_t)1 << 62) /* the batch at hand has it among those that are missing */
+enum { APPENDED_AT_ONCE = 1024 };
+
+static bool is_in_memory(uint64_t where) {
+    return where && !(where & (ON_DISK | PENDING));
+}
+
+static rk_status reserve_places(rk_row_tier *t, int64_t n) {
+    RK_TRY(rk_realloc((size_t)n, sizeof *t->keys, &t->keys));
+    RK_TRY(rk_realloc((size_t)n, sizeof *t->owners, &t->owners));
+    RK_TRY(rk_realloc((size_t)n, sizeof *t->on_disk, &t->on_disk));
+    RK_TRY(rk_realloc((size_t)n, sizeof *t->newer, &t->newer));
+    RK_TRY(rk_realloc((size_t)n, sizeof *t->older, &t->older));
+    RK_TRY(rk_realloc((size_t)n, sizeof *t->stamps, &t->stamps));
+    RK_TRY(rk_realloc((size_t)n, sizeof *t->free_places, &t->free_places));
+    return RK_OK;
+}
+
+rk_status rk_row_tier_reserve(rk_row_tier *t, int64_t n) {
+    if (n <= t->n_rows) return RK_OK;
+    RK_TRY(rk_realloc((size_t)n, sizeof *t->where, &t->where));
+    memset(t->where + t->n_rows, 0, (size_t)(n - t->n_rows) * sizeof *t->where);
+    t->n_rows = n;
+    return RK_OK;
+}
+
+static rk_status init(rk_row_tier *t, int64_t n_places) {
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(1, t->keys), RK_ARRAY(1, t->owners), RK_ARRAY(1, t->on_disk),
+                        RK_ARRAY(1, t->newer), RK_ARRAY(1, t->older), RK_ARRAY(1, t->stamps),
+                        RK_ARRAY(1, t->free_places), RK_ARRAY(0, t->where)));
+    RK_TRY(reserve_places(t, n_places));
+    t->n_places = n_places;
+    RK_TRY(rk_row_tier_reserve(t, t->table->n_places));
+    t->keys[0] = 0;
+    RK_TRY(rk_row_log_create(&t->options, &t->log));
+    return rk_log_reader_create(t->log, 0, &t->reader);
+}
+
+rk_status rk_row_tier_create(rk_dynamic_table *table, const char *directory, uint32_t number,
+                             uint64_t max_bytes, int64_t n_places, const rk_tier_array *arrays,
+                             size_t n_arrays, rk_row_tier **out) {
+    rk_row_tier *t;
+    RK_TRY(rk_alloc(1, sizeof *t, &t));
+    t->table = table;
+    t->record_bytes = sizeof(int64_t);
+    t->n_used = 1;
+    t->n_arrays = n_arrays;
+    for (size_t i = 0; i < n_arrays; i++) {
+        t->arrays[i] = arrays[i];
+        t->record_bytes += arrays[i].row_bytes;
+    }
+    t->options = (rk_row_log_options){
+        .table = number, .record_bytes = (uint32_t)t->record_bytes, .max_bytes = max_bytes};
+    rk_status status = rk_strdup(directory, &t->directory);
+    t->options.directory = t->directory;
+    if (status == RK_OK) status = init(t, n_places);
+    if (status == RK_OK)
+        *out = t;
+    else
+        rk_row_tier_free(t);
+    return status;
+}
+
+/* Its files are nobody's: a run that goes on does so from a checkpoint. */
+static void close_log(rk_row_tier *t) {
+    if (t->log) (void)rk_row_files_clear(t->directory);
+    rk_log_reader_free(t->reader);
+    rk_row_log_free(t->log);
+    t->reader = NULL;
+    t->log = NULL;
+}
+
+void rk_row_tier_free(rk_row_tier *t) {
+    if (!t) return;
+    close_log(t);
+    RK_FREE_ALL(t->directory, t->where, t->keys, t->owners, t->on_disk, t->newer, t->older, t->stamps,
+                t->free_places, t->missing, t->missing_places, t->leaving, t->records, t);
+}
+
+static void unlink_place(rk_row_tier *t, int64_t place) {
+    int64_t newer = t->newer[place], older = t->older[place];
+    *(newer ? &t->older[newer] : &t->newest) = older;
+    *(older ? &t->newer[older] : &t->oldest) = newer;
+}
+
+static void link_newest(rk_row_tier *t, int64_t place) {
+    t->newer[place] = 0;
+    t->older[place] = t->newest;
+    *(t->newest ? &t->newer[t->newest] : &t->oldest) = place;
+    t->newest = place;
+    t->stamps[place] = t->stamp;
+}
+
+static void drop_record(rk_row_tier *t, int64_t place) {
+    if (t->on_disk[place] == NOWHERE) return;
+    rk_row_log_drop(t->log, 1, &t->on_disk[place]);
+    t->on_disk[place] = NOWHERE;
+}
+
+static void free_place(rk_row_tier *t, int64_t place) {
+    unlink_place(t, place);
+    t->owners[place] = 0;
+    t->free_places[t->n_free++] = place;
+}
+
+static void forget(rk_row_tier *t, int64_t row) {
+    uint64_t where = t->where[row], place = where & ~ON_DISK;
+    if (is_in_memory(where)) {
+        drop_record(t, (int64_t)place);
+        free_place(t, (int64_t)place);
+    } else if (where) {
+        rk_row_log_drop(t->log, 1, &place);
+    }
+    t->where[row] = 0;
+}
+
+void rk_row_tier_follow(rk_row_tier *t) {
+    for (size_t g = 0; g < t->table->n_groups; g++)
+        for (size_t i = 0; i < t->table->groups[g].n_evicted; i++) forget(t, t->table->groups[g].evicted[i]);
+}
+
+static rk_status add_missing(rk_row_tier *t, int64_t row) {
+    size_t n = (size_t)t->n_missing;
+    RK_TRY(rk_grow(&t->missing, n, &t->missing_capacity, sizeof *t->missing));
+    RK_TRY(rk_grow(&t->missing_places, n, &t->missing_places_capacity, sizeof *t->missing_places));
+    t->missing[n] = row;
+    t->missing_places[n] = t->where[row];
+    t->where[row] = PENDING;
+    t->n_missing++;
+    return RK_OK;
+}
+
+static rk_status find_missing(rk_row_tier *t, const rk_key_uses *uses, int32_t n_uses) {
+    for (int32_t u = 0; u < n_uses; u++)
+        for (int64_t i = 0; i < uses[u].n; i++) {
+            int64_t row = uses[u].rows[i];
+            if (!row) continue;
+            uint64_t where = t->where[row];
+            if (!is_in_memory(where)) {
+                if (where != PENDING) RK_TRY(add_missing(t, row));
+            } else if (t->stamps[where] != t->stamp) {
+                unlink_place(t, (int64_t)where);
+                link_newest(t, (int64_t)where);
+            }
+        }
+    return RK_OK;
+}
+
+/* Rows on the disk first; their places there without the mark. */
+static void put_records_first(rk_row_tier *t) {
+    t->n_read = 0;
+    for (int64_t i = 0; i < t->n_missing; i++) {
+        int64_t row = t->missing[i], first = t->n_read;
+        uint64_t place = t->missing_places[i];
+        if (!place) continue;
+        t->missing[i] = t->missing[first];
+        t->missing_places[i] = t->missing_places[first];
+        t->missing[first] = row;
+        t->missing_places[first] = place & ~ON_DISK;
+        t->n_read++;
+    }
+}
+
+/* Places of the longest unused rows, so many of them; the batch's own stay. */
+static rk_status choose_leaving(rk_row_tier *t, int64_t n, int64_t *n_found) {
+    RK_TRY(rk_reserve(&t->leaving, &t->leaving_capacity, (size_t)n, sizeof *t->leaving));
+    *n_found = 0;
+    for (int64_t place = t->oldest; place && *n_found < n && t->stamps[place] != t->stamp;
+         place = t->newer[place])
+        t->leaving[(*n_found)++] = place;
+    return RK_OK;
+}
+
+static void gather_record(const rk_row_tier *t, int64_t place, uint8_t *to) {
+    memcpy(to, &t->keys[place], sizeof *t->keys);
+    to += sizeof *t->keys;
+    for (size_t i = 0; i < t->n_arrays; to += t->arrays[i++].row_bytes)
+        memcpy(to, (const uint8_t *)*t->arrays[i].data + (size_t)place * t->arrays[i].row_bytes,
+               t->arrays[i].row_bytes);
+}
+
+static void scatter_record(const rk_row_tier *t, int64_t place, const uint8_t *from) {
+    from += sizeof *t->keys;
+    for (size_t i = 0; i < t->n_arrays; from += t->arrays[i++].row_bytes)
+        memcpy((uint8_t *)*t->arrays[i].data + (size_t)place * t->arrays[i].row_bytes, from,
+               t->arrays[i].row_bytes);
+}
+
+static rk_status reserve_records(rk_row_tier *t, int64_t n) {
+    return rk_reserve(&t->records, &t->records_capacity, (size_t)n * t->record_bytes, 1);
+}
+
+/* The log has the rows at these places [n] as well. */
+static rk_status append_places(rk_row_tier *t, const int64_t *places, size_t n) {
+    uint64_t to[APPENDED_AT_ONCE];
+    for (size_t i = 0; i < n; i++) gather_record(t, places[i], t->records + i * t->record_bytes);
+    RK_TRY(rk_row_log_append(t->log, (uint64_t)t->table->n_batches, n, t->records, to));
+    for (size_t i = 0; i < n; i++) t->on_disk[places[i]] = to[i];
+    return RK_OK;
+}
+
+/* Of these places, those that the log does not have. */
+static rk_status append_changed(rk_row_tier *t, const int64_t *places, int64_t n) {
+    int64_t changed[APPENDED_AT_ONCE];
+    size_t n_changed = 0;
+    RK_TRY(reserve_records(t, APPENDED_AT_ONCE));
+    for (int64_t i = 0; i < n; i++) {
+        if (t->on_disk[places[i]] == NOWHERE) changed[n_changed++] = places[i];
+        if (n_changed < APPENDED_AT_ONCE && i < n - 1) continue;
+        RK_TRY(append_places(t, changed, n_changed));
+        n_changed = 0;
+    }
+    return RK_OK;
+}
+
+/* Places for all that is missing, of rows that then leave: they are on the disk, but not gone yet. */
+static rk_status make_room(rk_row_tier *t, const rk_tier_calls *calls, int64_t *n_leaving) {
+    int64_t wanted = t->n_missing - t->n_free - (t->n_places - t->n_used);
+    *n_leaving = 0;
+    if (wanted <= 0) return RK_OK;
+    RK_TRY(choose_leaving(t, wanted, n_leaving));
+    if (*n_leaving < wanted) {
+        int64_t n = t->n_places + (wanted - *n_leaving) + t->n_places / 4;
+        RK_TRY(reserve_places(t, n));
+        RK_TRY(calls->grow(calls->context, n));
+        t->n_places = n;
+    }
+    return append_changed(t, t->leaving, *n_leaving);
+}
+
+static rk_status read_missing(rk_row_tier *t) {
+    RK_TRY(reserve_records(t, t->n_read));
+    RK_TRY(rk_log_reader_read(t->reader, (size_t)t->n_read, t->missing_places, t->records));
+    for (int64_t i = 0; i < t->n_read; i++) {
+        int64_t key = t->table->keys[t->missing[i]];
+        RK_FAIL_IF(memcmp(t->records + (size_t)i * t->record_bytes, &key, sizeof key) != 0, RK_BAD_DATA,
+                   "'%s': file %llu, page %u: another key than %lld", t->options.directory,
+                   (unsigned long long)rk_place_file(t->missing_places[i]),
+                   rk_place_page(t->missing_places[i]), (long long)key);
+    }
+    return RK_OK;
+}
+
+static void leave(rk_row_tier *t, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        int64_t place = t->leaving[i];
+        t->where[t->owners[place]] = ON_DISK | t->on_disk[place];
+        free_place(t, place);
+    }
+}
+
+static void enter(rk_row_tier *t, int64_t number, const rk_tier_calls *calls) {
+    int64_t row = t->missing[number], place = t->n_free ? t->free_places[--t->n_free] : t->n_used++;
+    t->owners[place] = row;
+    t->keys[place] = t->table->keys[row];
+    t->where[row] = (uint64_t)place;
+    t->on_disk[place] = number < t->n_read ? t->missing_places[number] : NOWHERE;
+    link_newest(t, place);
+    if (number < t->n_read)
+        scatter_record(t, place, t->records + (size_t)number * t->record_bytes);
+    else
+        calls->init(calls->context, place);
+}
+
+static bool is_live(void *context, uint64_t place, const void *record) {
+    const rk_row_tier *t = context;
+    int64_t key;
+    memcpy(&key, record, sizeof key);
+    uint64_t where = t->where[rk_dynamic_row_of(t->table, key)];
+    return where == (ON_DISK | place) || (is_in_memory(where) && t->on_disk[where] == place);
+}
+
+static void moved(void *context, const void *record, uint64_t from, uint64_t to) {
+    (void)from;
+    rk_row_tier *t = context;
+    int64_t key;
+    memcpy(&key, record, sizeof key);
+    uint64_t *where = &t->where[rk_dynamic_row_of(t->table, key)];
+    if (is_in_memory(*where))
+        t->on_disk[*where] = to;
+    else
+        *where = ON_DISK | to;
+}
+
+static rk_status bring(rk_row_tier *t, const rk_key_uses *uses, int32_t n_uses, const rk_tier_calls *calls) {
+    int64_t n_leaving;
+    RK_TRY(find_missing(t, uses, n_uses));
+    put_records_first(t);
+    RK_TRY(make_room(t, calls, &n_leaving));
+    RK_TRY(read_missing(t));
+    leave(t, n_leaving);
+    for (int64_t i = 0; i < t->n_missing; i++) enter(t, i, calls);
+    return RK_OK;
+}
+
+/* Rows that were missing are where they were. */
+static void give_back(rk_row_tier *t) {
+    for (int64_t i = 0; i < t->n_missing; i++) {
+        uint64_t place = t->missing_places[i];
+        t->where[t->missing[i]] = place ? place | ON_DISK : 0;
+    }
+}
+
+rk_status rk_row_tier_begin(rk_row_tier *t, const rk_key_uses *uses, int32_t n_uses, bool is_training,
+                            const rk_tier_calls *calls) {
+    if (is_training) RK_TRY(rk_row_log_compact(t->log, &(rk_row_mover){t, is_live, moved}));
+    t->stamp++;
+    t->n_missing = 0;
+    rk_status status = bring(t, uses, n_uses, calls);
+    if (status != RK_OK) {
+        give_back(t);
+        return status;
+    }
+    for (int32_t u = 0; u < n_uses; u++)
+        for (int64_t i = 0; i < uses[u].n; i++) {
+            int64_t place = (int64_t)t->where[uses[u].rows[i]];
+            uses[u].rows[i] = place;
+            if (is_training && place) drop_record(t, place);
+        }
+    return RK_OK;
+}
+
+rk_status rk_row_tier_save(rk_row_tier *t, const char *directory) {
+    int64_t places[APPENDED_AT_ONCE];
+    int64_t n = 0;
+    for (int64_t place = t->oldest; place; place = t->newer[place]) {
+        places[n++] = place;
+        if (n < APPENDED_AT_ONCE && t->newer[place]) continue;
+        RK_TRY(append_changed(t, places, n));
+        n = 0;
+    }
+    return rk_row_log_link(t->log, directory);
+}
+
+/* Of a key's records the last is the one. */
+static rk_status find_record(void *context, uint64_t place, const void *record) {
+    rk_row_tier *t = context;
+    int64_t key;
+    memcpy(&key, record, sizeof key);
+    int64_t row = rk_dynamic_row_of(t->table, key);
+    uint64_t before = row ? t->where[row] & ~ON_DISK : place;
+    if (!row || t->where[row]) rk_row_log_drop(t->log, 1, &before);
+    if (row) t->where[row] = ON_DISK | place;
+    return RK_OK;
+}
+
+rk_status rk_row_tier_load(rk_row_tier *t, const char *directory) {
+    close_log(t);
+    RK_TRY(rk_row_log_restore(&t->options, directory, &t->log));
+    RK_TRY(rk_log_reader_create(t->log, 0, &t->reader));
+    memset(t->where, 0, (size_t)t->n_rows * sizeof *t->where);
+    t->newest = t->oldest = t->n_free = 0;
+    t->n_used = 1;
+    RK_TRY(rk_row_log_scan(t->log, find_record, t));
+    for (int64_t row = 1; row < t->table->n_used; row++)
+        RK_FAIL_IF(!t->where[row], RK_BAD_DATA, "'%s': the row of key %lld is missing", directory,
+                   (long long)t->table->keys[row]);
+    return RK_OK;
+}

@@ -1,0 +1,79 @@
+/* Which rows of a dynamic table are in memory, and where the others are on a disk. Rows in memory have places
+ * in the table's arrays, which are smaller than the table; place 0 is that of row 0. The others are records
+ * of a row log: key, row, slots.
+ *
+ * A batch: begin takes its rows, which become places; what is not in memory is read. Rows that the batch does
+ * not use leave the memory for them, the longest unused first. After trained, the log has no record of a row
+ * that the batch used. Which rows leave and when decides no bit of any row.
+ *
+ * Errors leave all rows where they were, but for some that left the memory. Thread rule: one thread. */
+#ifndef RK_EMBEDDING_TIERED_ROW_TIER_H
+#define RK_EMBEDDING_TIERED_ROW_TIER_H
+
+#include "embedding/dynamic/dynamic_table.h"
+#include "embedding/tiered/row_log.h"
+
+/* The table's arrays, which the tier reads and writes. They may move as they grow. */
+typedef struct rk_tier_array {
+    void *const *data; /* [places, row_bytes] */
+    size_t row_bytes;
+} rk_tier_array;
+enum { RK_TIER_ARRAYS = 8 };
+
+typedef struct rk_row_tier {
+    rk_dynamic_table *table;
+    rk_tier_array arrays[RK_TIER_ARRAYS];
+    size_t n_arrays, record_bytes;
+    char *directory;
+    rk_row_log_options options;
+    rk_row_log *log;
+    rk_log_reader *reader;
+    uint64_t *where; /* [n_rows]: of a row that is in memory, its place; of one on the disk, ON_DISK and the
+                        log's place; 0: of none, or of a new one */
+    int64_t n_rows;
+    /* [n_places]: */
+    int64_t *keys;            /* those of rows.keys */
+    int64_t *owners;          /* the rows; 0: free */
+    uint64_t *on_disk;        /* the log's places of rows that are the same there; else NOWHERE */
+    int64_t *newer, *older;   /* places, in the order of their last use; 0 ends the list */
+    int64_t *stamps;          /* the batch that used it last */
+    int64_t n_places, n_used; /* used ones begin at 1 */
+    int64_t newest, oldest;
+    int64_t *free_places; /* [n_free] */
+    int64_t n_free;
+    int64_t stamp;
+    /* Of a batch: */
+    int64_t *missing;         /* [n_missing] rows that are not in memory, */
+    uint64_t *missing_places; /* where they are on the disk: those with records first, n_read */
+    int64_t n_missing, n_read;
+    int64_t *leaving; /* places of rows that leave */
+    uint8_t *records;
+    size_t missing_capacity, missing_places_capacity, leaving_capacity, records_capacity;
+} rk_row_tier;
+
+/* The first places of the arrays are there; nothing is on the disk. The arrays outlive it. */
+rk_status rk_row_tier_create(rk_dynamic_table *table, const char *directory, uint32_t number,
+                             uint64_t max_bytes, int64_t n_places, const rk_tier_array *arrays,
+                             size_t n_arrays, rk_row_tier **out);
+void rk_row_tier_free(rk_row_tier *tier);
+
+/* What the last decisions of the table gave and took: evicted rows are nowhere, and created ones new. */
+void rk_row_tier_follow(rk_row_tier *tier);
+/* Before the table gets memory for so many rows' keys. */
+rk_status rk_row_tier_reserve(rk_row_tier *tier, int64_t n_rows);
+
+/* Rows of uses [n] become places; new rows get some, and their first values by init. More places than there
+ * are: grow makes room for so many in the arrays first. is_training: the rows will be changed. */
+typedef struct rk_tier_calls {
+    void *context;
+    rk_status (*grow)(void *context, int64_t n_places);
+    void (*init)(void *context, int64_t place);
+} rk_tier_calls;
+rk_status rk_row_tier_begin(rk_row_tier *tier, const rk_key_uses *uses, int32_t n_uses, bool is_training,
+                            const rk_tier_calls *calls);
+
+/* All rows of keys, in a checkpoint's folder, and from there. */
+rk_status rk_row_tier_save(rk_row_tier *tier, const char *directory);
+rk_status rk_row_tier_load(rk_row_tier *tier, const char *directory);
+
+#endif

@@ -34,13 +34,11 @@ static rk_status name_of_run(const char *directory, char **out) {
     return rk_strndup(directory + first, n - first, out);
 }
 
-/* 0: a dynamic table's are not to be seen. */
 static rk_status count_parameters(rk_predictor *predictor, uint64_t *out) {
     const rk_model_parameter *parameters;
     int32_t n;
+    RK_TRY(rk_model_parameters(rk_predictor_model(predictor), &parameters, &n));
     *out = 0;
-    rk_status status = rk_model_parameters(rk_predictor_model(predictor), &parameters, &n);
-    if (status != RK_OK) return status == RK_UNSUPPORTED ? RK_OK : status;
     for (int32_t i = 0; i < n; i++) *out += (uint64_t)rk_tensor_n_values(&parameters[i].tensor);
     return RK_OK;
 }

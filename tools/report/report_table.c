@@ -76,7 +76,7 @@ static void write_run_rows(const rk_report_run *runs, size_t n, rk_buffer *out) 
             char text[CELL_BYTES] = "-";
             const char *setting =
                 rk_settings_find(&runs[r].settings, row == 0 ? "model.kind" : "train.batch_size");
-            if (row == 1 && runs[r].n_parameters) format_grouped((double)runs[r].n_parameters, text);
+            if (row == 1) format_grouped((double)runs[r].n_parameters, text);
             if (row == 2) format_grouped(runs[r].n_epochs, text);
             if (row == 3) format_grouped(runs[r].n_steps, text);
             if (row == 5) format_duration(runs[r].seconds, text);

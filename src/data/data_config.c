@@ -12,6 +12,7 @@ static const char *const formats[] = {"auto",     "csv", "tsv",       "libsvm",
                                       "tfrecord", "rkb", "adjacency", "parquet"};
 static const char *const headers[] = {"auto", "true", "false"};
 static const char *const bad_rows[] = {"fail", "skip"};
+static const char *const compositions[] = {"pool", "multiply", "concat"};
 static const char *const losses[] = {"sigmoid_cross_entropy", "mse"};
 
 #define SECTION(name_, type, fields_, scalar)                                                         \
@@ -76,6 +77,15 @@ static const rk_field feature_fields[] = {
                  "kind: so many buckets of about equal counts, fitted on the training data"),
     RK_FIELD_ARRAY(TEXTS, rk_data_feature, cross, n_cross, 0, 0,
                    "kind (with hash): categorical features whose ids are hashed together"),
+    RK_FIELD_I64(rk_data_feature, hash_functions, 0, 0, RK_MAX_HASH_FUNCTIONS,
+                 "with hash: so many rows a value, by hash functions of the feature's own, so that features "
+                 "can share a table; 0 = one, by hash_seed alone"),
+    RK_FIELD_I64(rk_data_feature, quotient_remainder, 0, 0, 1e15,
+                 "two rows a value, by its id divided by this number and by what is left over: about "
+                 "ids / this + this rows; 0 = a row an id"),
+    RK_FIELD_ENUM(rk_data_feature, compose, RK_COMPOSE_POOL, compositions,
+                  "how a value's rows of hash_functions or quotient_remainder become its vector: by the "
+                  "combiner, multiplied element by element, or side by side"),
     RK_FIELD_BOOL(rk_data_feature, dense, false, "kind: a number for the dense input"),
     RK_FIELD_I64(rk_data_feature, width, 1, 1, 1e6, "dense: numbers a row; a row has all of them or none"),
     RK_FIELD_BOOL(rk_data_feature, log1p, false, "dense: sign(x) log(1 + |x|)"),
@@ -220,6 +230,33 @@ static rk_status check_feature_kind(const rk_data_feature *f, const rk_yaml *yam
     return RK_OK;
 }
 
+/* Several ids a value: of which features, and what goes with them. */
+static rk_status check_feature_parts(const rk_data_feature *f, const rk_yaml *yaml) {
+    const char *name = name_or_pattern(f);
+    int32_t n = rk_feature_n_parts(f);
+    if (f->hash_functions && !f->hash)
+        return rk_error_hint(error_at(yaml, f->line, name, "hash_functions belong to features with a hash"),
+                             "add hash: N, the number of rows that they share");
+    if (f->quotient_remainder == 1)
+        return error_at(yaml, f->line, name, "quotient_remainder must be 2 or more: what ids are divided by");
+    if (f->quotient_remainder && (f->dense || f->key))
+        return rk_error_hint(
+            error_at(yaml, f->line, name, "quotient_remainder needs a categorical feature with a last id"),
+            "use hash, identity or vocabulary");
+    if (f->quotient_remainder && f->hash_functions)
+        return error_at(yaml, f->line, name, "a feature has hash_functions or quotient_remainder, not both");
+    if (f->compose == RK_COMPOSE_POOL) return RK_OK;
+    if (n < 2)
+        return rk_error_hint(error_at(yaml, f->line, name, "compose is for features of several rows a value"),
+                             "add quotient_remainder, or hash_functions of 2 or more");
+    if (f->weights || f->separator || f->max_length || f->n_cross)
+        return rk_error_hint(error_at(yaml, f->line, name,
+                                      "multiply and concat need a feature of one value a sample, without "
+                                      "weights, separator, max_length and cross"),
+                             "use compose: pool");
+    return RK_OK;
+}
+
 static rk_status unknown_crossed_feature(const rk_data_section *s, const rk_data_feature *f,
                                          const rk_yaml *yaml, const char *part) {
     char message[256];
@@ -259,6 +296,7 @@ static rk_status check_features(const rk_data_section *s, const rk_yaml *yaml) {
                         "a second feature of this name");
     for (int64_t i = 0; i < s->n_features; i++) {
         RK_TRY(check_feature_kind(&s->features[i], yaml));
+        RK_TRY(check_feature_parts(&s->features[i], yaml));
         RK_TRY(check_crossed_features(s, &s->features[i], yaml, &names));
     }
     return RK_OK;

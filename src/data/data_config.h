@@ -18,7 +18,11 @@ typedef enum rk_data_format {
     RK_DATA_PARQUET
 } rk_data_format;
 
-enum { RK_MAX_READER_THREADS = 64 };
+enum { RK_MAX_READER_THREADS = 64, RK_MAX_HASH_FUNCTIONS = 16 };
+
+/* The rows of the ids that one value was made into: pooled as the ids of several values are, multiplied
+ * element by element, or side by side. */
+typedef enum rk_compose { RK_COMPOSE_POOL, RK_COMPOSE_MULTIPLY, RK_COMPOSE_CONCAT } rk_compose;
 
 /* One split: `train: a.csv`, `train: {path: [a.csv, b.csv]}` or `valid: {fraction: 0.1}` (rows of train set
  * aside by a hash of the row number and the seed: the same rows in every epoch). Paths may be glob
@@ -64,12 +68,21 @@ typedef struct rk_data_feature {
     int64_t quantiles; /* boundaries found by a pass over the training data: so many buckets */
     char **cross;      /* other features' names: the hash of their values together, in `hash` buckets */
     int64_t n_cross;
+    /* fewer rows: what a value's one id becomes (docs/embeddings.md) */
+    int64_t
+        hash_functions; /* of hash: so many ids, by functions of the feature's own; 0: one, by hash_seed */
+    int64_t quotient_remainder; /* the divisor m: two ids, id / m and id mod m; 0: the id itself */
+    int compose;                /* rk_compose: how the rows of a value's ids become its vector */
     /* dense: one number (or `width` numbers) */
     bool dense;
     int64_t width;  /* 1 */
     bool log1p;     /* sign(x) log(1 + |x|) */
     bool normalize; /* (x - mean) / stddev of the training data (after log1p) */
 } rk_data_feature;
+/* The ids that each value is made into; 0: it has its own. */
+static inline int32_t rk_feature_n_parts(const rk_data_feature *feature) {
+    return feature->hash_functions ? (int32_t)feature->hash_functions : feature->quotient_remainder ? 2 : 0;
+}
 /* The column of the data that a feature is read from. */
 static inline const char *rk_feature_column(const rk_data_feature *feature) {
     return feature->column ? feature->column : feature->name;

@@ -65,13 +65,15 @@ static rk_onnx_value word_ids(rk_onnx_model *m, int32_t source, const char *size
     return value;
 }
 
-/* Hashes (of texts, of crosses, of words beyond a vocabulary) are not to be had in ONNX. */
+/* Ids made of ids are the caller's, as rk_transforms makes them. Hashes (of texts, of crosses, of words
+ * beyond a vocabulary) are not to be had in ONNX. */
 rk_onnx_value rk_onnx_ids_of_values(rk_onnx_model *m, int32_t source, const char *size) {
     if (!m->x->options->values || source >= m->schema->n_features) return -1;
     const rk_transforms *transforms = m->x->config->transforms;
     int64_t feature = rk_transforms_find_feature(transforms, m->schema->features[source].name);
     rk_fitted_feature fitted = rk_transforms_fitted(transforms, feature);
     const rk_data_feature *f = fitted.feature;
+    if (rk_feature_n_parts(f)) return -1;
     if (f->identity) return identity_ids(m, source, size, f->identity_offset);
     if (f->n_bucketize || f->quantiles) return bucket_ids(m, source, size, &fitted);
     if (f->vocabulary.line && f->vocabulary.oov <= 1)

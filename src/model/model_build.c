@@ -114,6 +114,50 @@ static rk_status drop_features(rk_graph *graph, double rate, const rk_preset_inp
     return RK_OK;
 }
 
+static bool is_multiplied(const rk_data_schema *schema, int32_t source) {
+    return source < schema->n_features && schema->features[source].compose == RK_COMPOSE_MULTIPLY;
+}
+
+/* The product of a value's rows, element by element: Shi et al. 2019. */
+static rk_value multiply_rows(rk_graph *graph, rk_value looked_up, const rk_preset_feature *f, int32_t dim) {
+    char name[512];
+    rk_value product = -1;
+    for (int32_t at = 0; at < f->width; at += dim) {
+        snprintf(name, sizeof name, RK_FEATURE_PREFIX "%s/row_%d", f->name, at / dim);
+        rk_op_options columns = {.first = f->first + at, .count = dim};
+        rk_value row = rk_graph_add(graph, "slice", name, &columns, &looked_up, 1);
+        snprintf(name, sizeof name, RK_FEATURE_PREFIX "%s/product_%d", f->name, at / dim);
+        product =
+            product < 0 ? row : rk_graph_add(graph, "multiply", name, NULL, (rk_value[]){product, row}, 2);
+    }
+    return product;
+}
+
+/* What is looked up, with products in the place of the rows of multiplied features, whose places move. */
+static rk_status multiply_features(rk_graph *graph, const rk_data_schema *schema,
+                                   const rk_collection_config *collection, rk_value looked_up,
+                                   rk_preset_feature *features, rk_value *vectors) {
+    RK_AUTOFREE rk_value *parts = NULL;
+    int32_t width = 0;
+    RK_TRY(rk_alloc((size_t)collection->n_vectors, sizeof *parts, &parts));
+    for (int32_t i = 0; i < collection->n_vectors; i++) {
+        rk_preset_feature *f = &features[i];
+        int32_t dim = table_of(collection, i)->dim;
+        char name[512];
+        snprintf(name, sizeof name, RK_FEATURE_PREFIX "%s/looked_up", f->name);
+        rk_op_options columns = {.first = f->first, .count = f->width};
+        bool multiplied = is_multiplied(schema, collection->sources[i]);
+        parts[i] = multiplied ? multiply_rows(graph, looked_up, f, dim)
+                              : rk_graph_add(graph, "slice", name, &columns, &looked_up, 1);
+        if (multiplied) f->width = dim;
+        f->first = width;
+        width += f->width;
+    }
+    *vectors =
+        rk_graph_add(graph, "concat", rk_graph_inputs[RK_INPUT_VECTORS], NULL, parts, collection->n_vectors);
+    return RK_OK;
+}
+
 /* The graph's inputs, and each feature's place in them; out->features is the caller's to free. A sequence of
  * length L counts as L vectors. */
 static rk_status add_inputs(rk_model *model, const rk_model_options *options,
@@ -127,7 +171,7 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
                                .n_tasks = rk_model_n_logits(model),
                                .dtype = options->dtype};
     bool reads_lengths = rk_model_reads(options->model, RK_INPUT_LENGTHS);
-    int64_t width = 0, n_vectors = 0, n_sequences = 0,
+    int64_t width = 0, n_vectors = 0, n_sequences = 0, n_multiplied = 0,
             n_linear = collection->n_features - collection->n_vectors;
     rk_preset_feature *features;
     RK_TRY(rk_alloc((size_t)collection->n_features, sizeof *model->lookups, &model->lookups));
@@ -145,7 +189,12 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
                               .width = rk_collection_config_width(collection, f),
                               .keys = collection->dynamic[collection->table_of[f]].max_capacity > 0};
         if (!vector) continue;
-        int32_t columns = model->lookups[f].width, length = collection->features[f].max_sequence_length;
+        const rk_data_schema *schema = options->schema;
+        int32_t source = collection->sources[f], columns = model->lookups[f].width;
+        bool composed = source < schema->n_features && schema->features[source].n_parts;
+        int32_t length = composed ? 0 : collection->features[f].max_sequence_length;
+        bool multiplied = is_multiplied(schema, source);
+        n_multiplied += multiplied;
         features[f] = (rk_preset_feature){collection->features[f].name, (int32_t)width, columns, length,
                                           (int32_t)n_sequences};
         if (length && reads_lengths) {
@@ -153,7 +202,7 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
             model->lookups[f].length_column = (int32_t)n_sequences++;
         }
         width += columns;
-        n_vectors += columns / table_of(collection, f)->dim;
+        n_vectors += multiplied ? 1 : columns / table_of(collection, f)->dim;
     }
     RK_FAIL_IF(width > INT32_MAX, RK_UNSUPPORTED,
                "the features' embeddings have %lld values a sample; at most 2^31 - 1 are supported\nhint: "
@@ -162,8 +211,14 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
     inputs.n_vectors = (int32_t)n_vectors;
     inputs.dim = collection->n_vectors ? table_of(collection, 0)->dim : 0;
     if (model->n_dense) inputs.dense = rk_graph_input(graph, "dense", (rk_shape){1, model->n_dense});
-    rk_value vectors = inputs.vectors =
-        width ? rk_graph_input(graph, "vectors", (rk_shape){1, (int32_t)width}) : -1;
+    rk_value looked_up = -1;
+    if (width)
+        looked_up = rk_graph_input(graph, n_multiplied ? "looked_up" : rk_graph_inputs[RK_INPUT_VECTORS],
+                                   (rk_shape){1, (int32_t)width});
+    inputs.vectors = looked_up;
+    if (n_multiplied)
+        RK_TRY(multiply_features(graph, options->schema, collection, looked_up, features, &inputs.vectors));
+    rk_value vectors = inputs.vectors;
     if (options->model->feature_dropout > 0)
         RK_TRY(drop_features(graph, options->model->feature_dropout, &inputs, &inputs.vectors));
     rk_op_options rows = {.rows = inputs.n_vectors, .cols = inputs.dim};
@@ -175,7 +230,9 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
     if (n_linear) inputs.linear = rk_graph_input(graph, "linear", (rk_shape){1, (int32_t)n_linear});
     if (n_sequences) inputs.lengths = rk_graph_input(graph, "lengths", (rk_shape){1, (int32_t)n_sequences});
     for (int32_t f = 0; f < collection->n_features; f++)
-        model->lookups[f].input = f < collection->n_vectors ? vectors : inputs.linear;
+        model->lookups[f].input = f < collection->n_vectors ? looked_up : inputs.linear;
+    model->vectors = looked_up;
+    model->linear = inputs.linear;
     model->dense = inputs.dense;
     model->lengths = inputs.lengths;
     *out = inputs;

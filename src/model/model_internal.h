@@ -13,7 +13,7 @@
 /* One feature of the collection: whose ids it reads, and its columns of a graph input. */
 typedef struct rk_model_lookup {
     int32_t source;        /* the batch's feature */
-    rk_value input;        /* "vectors" or "linear" */
+    rk_value input;        /* the model's vectors or linear */
     int32_t first, width;  /* columns */
     int32_t length;        /* of a sequence whose lengths the graph reads, else 0; */
     int32_t length_column; /* of the input "lengths" */
@@ -103,7 +103,8 @@ struct rk_model {
     rk_retrieval *retrieval; /* of a two_tower, else NULL */
     rk_graph *graph;
     rk_dense_optimizer *optimizer; /* NULL if built for prediction */
-    rk_value dense, lengths;       /* -1 where there are none */
+    rk_value vectors, linear;      /* the graph's inputs as they are looked up; -1 where there are none */
+    rk_value dense, lengths;       /* likewise */
     rk_value logits;               /* of the preset or the layers; of all tasks, once these have joined */
     rk_value log_variances;        /* [1, n_tasks] where weights of tasks are learned, else -1 */
     int32_t n_dense, n_features, n_tasks, n_lookups;

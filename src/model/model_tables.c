@@ -46,7 +46,8 @@ rk_status rk_model_make_collection_config(const rk_model_section *section,
     RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *sources, &sources));
     for (int32_t f = 0; f < schema->n_features; f++) {
         const rk_data_feature_info *from = &schema->features[f];
-        sources[f] = (rk_embedding_source){from->name, from->cardinality, from->weighted};
+        sources[f] = (rk_embedding_source){from->name, from->cardinality, from->weighted, from->n_parts,
+                                           from->compose != RK_COMPOSE_POOL};
     }
     bool all = uses.inputs[RK_INPUT_VECTORS] || uses.inputs[RK_INPUT_VECTOR_ROWS];
     rk_embedding_wants wants = {.vectors = all || uses.n_features,

@@ -136,8 +136,9 @@ static void test_not_finite(void **state) {
 }
 
 enum { USERS = 40, ITEMS = 50, PAIRS = 6, DRAWN = 24 };
-static const rk_data_feature_info pair_features[] = {
-    {"user", USERS, false}, {"item", ITEMS, false}, {"tags", 30, true}};
+static const rk_data_feature_info pair_features[] = {{.name = "user", .cardinality = USERS},
+                                                     {.name = "item", .cardinality = ITEMS},
+                                                     {.name = "tags", .cardinality = 30, .weighted = true}};
 static int64_t known_offsets[USERS + 1], known_items[USERS * PAIRS], known_counts[ITEMS];
 static rk_interactions known = {.n_users = USERS,
                                 .n_items = ITEMS,

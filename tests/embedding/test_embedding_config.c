@@ -14,8 +14,10 @@ typedef struct setup {
     rk_embedding_section section;
 } setup;
 
-static const rk_embedding_source sources[] = {
-    {"user", 100, false}, {"item", 50, false}, {"tags", 30, true}, {"history", 50, false}};
+static const rk_embedding_source sources[] = {{.name = "user", .cardinality = 100},
+                                              {.name = "item", .cardinality = 50},
+                                              {.name = "tags", .cardinality = 30, .weighted = true},
+                                              {.name = "history", .cardinality = 50}};
 enum { N_SOURCES = 4 };
 static const rk_embedding_wants vectors = {true, false, NAN, NAN, NULL};
 
@@ -334,7 +336,7 @@ static void test_thousands(void **state) {
     rk_buffer_text(&text, "embedding:\n  dim: 1\n  tables:\n");
     for (int i = 0; i < MANY; i++) {
         snprintf(names[i], sizeof names[i], "f%d", i);
-        many[i] = (rk_embedding_source){names[i], 2, false};
+        many[i] = (rk_embedding_source){.name = names[i], .cardinality = 2};
         if (i % 2) rk_buffer_printf(&text, "  - {name: f%d, dim: 2}\n", i);
     }
     rk_buffer_text(&text, "  features:\n");

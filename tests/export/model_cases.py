@@ -102,10 +102,12 @@ class Case:
     train: str = ""
     export: tuple = ()
     tolerance: float = TOLERANCE
+    composed: dict = dataclasses.field(default_factory=dict)  # features of two ids a value: what they are divided by, how their rows are composed
 
     def run_file(self, rows):
         several = {"tags": ', separator: "|", weights: weights', "shown": ', separator: "|"', "clicks": ', separator: "|"'}
-        features = [f"{{name: {f}, identity: {IDS[f]}{several.get(f, '')}}}" for f in self.features]
+        parts = {f: f", quotient_remainder: {divisor}, compose: {how}" for f, (divisor, how) in self.composed.items()}
+        features = [f"{{name: {f}, identity: {IDS[f]}{several.get(f, '')}{parts.get(f, '')}}}" for f in self.features]
         features += [f"{{name: {d}, dense: true}}" for d in DENSE if self.dense]
         lookups = {"user": "combiner: sum", "tags": f"combiner: {self.tags}", "shown": "combiner: sqrtn"}
         lookups["clicks"] = "table: item, max_sequence_length: 6" if self.sequence else "table: item"
@@ -117,6 +119,18 @@ class Case:
             f"model: {self.model}\n"
             f"train: {{batch_size: 50, epochs: 3, output: run, optimizer: {{kind: adam, learning_rate: 0.03}}{self.train}}}\n"
         )
+
+
+def compose_rows(case, rows):
+    """The rows with ids as the exported model takes them (docs/embeddings.md)."""
+    bags, weights = dict(rows["bags"]), rows["weights"]
+    for feature, (divisor, _) in case.composed.items():
+        first = -(-IDS[feature] // divisor)
+        bags[feature] = [np.stack([ids // divisor, first + ids % divisor], 1).reshape(-1) for ids in bags[feature]]
+    if "tags" in case.composed:
+        weights = [np.repeat(w, 2) for w in weights]
+    sequences = {"clicks", *(f for f, (_, how) in case.composed.items() if how != "pool")}
+    return rows | {"bags": bags, "weights": weights, "sequences": sequences}
 
 
 def two_tower(name, model, **more):
@@ -166,6 +180,8 @@ CASES = [
     two_tower("padded_towers", ", history: true}, deep: [16, 4]", dense=False, export=("--bags", "padded")),
     Case("dynamic", "{kind: din, deep: [16], attention: [{target: item, history: clicks}]}", embedding=DYNAMIC, export=("--bags", "padded", "--rows", "int8"), sequence=True),
     two_tower("dynamic_towers", ", history: true}, deep: [16, 4]", dense=False, embedding=", tables: [{name: item, max_capacity: 20, buckets: 3}, {name: user, max_capacity: 25}]"),
+    Case("composed", "{kind: deepfm, deep: [16]}", features=("user", "tags", "shown", "item"), composed={"user": (7, "multiply"), "tags": (4, "pool"), "item": (5, "concat")}),
+    Case("padded_composed", "{kind: dcn, deep: [16]}", features=("user", "tags"), export=("--bags", "padded"), composed={"user": (7, "multiply"), "tags": (4, "pool")}),
     Case("several_files", "{kind: dcn_v2, deep: [16]}", export=("--shard-bytes", "3000")),
     Case("bf16_products", "{kind: dnn, deep: [16]}", train=", dtype: bf16", tolerance=2e-2),
 ]

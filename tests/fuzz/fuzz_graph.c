@@ -16,8 +16,10 @@ static bool has_large_number(const char *text) {
 }
 
 static rk_status build(const char *text, char **graph) {
-    rk_data_feature_info features[] = {
-        {"user", 40, false}, {"tags", 30, true}, {"item", 50, false}, {"history", 50, false}};
+    rk_data_feature_info features[] = {{.name = "user", .cardinality = 40},
+                                       {.name = "tags", .cardinality = 30, .weighted = true},
+                                       {.name = "item", .cardinality = 50},
+                                       {.name = "history", .cardinality = 50}};
     rk_label_section tasks[] = {{.name = (char *)(size_t) "click", .weight = 1},
                                 {.name = (char *)(size_t) "rating", .weight = 1, .loss = 1}};
     rk_data_schema schema = {.n_dense = 3,

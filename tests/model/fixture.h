@@ -57,8 +57,10 @@ static inline void fixture_release(fixture *f) {
 
 /* The usual columns: one id a sample, weighted bags, plain bags, and a sequence (if the section makes it
  * one). */
-static const rk_data_feature_info usual_features[] = {
-    {"user", 40, false}, {"tags", 30, true}, {"item", 50, false}, {"history", 50, false}};
+static const rk_data_feature_info usual_features[] = {{.name = "user", .cardinality = 40},
+                                                      {.name = "tags", .cardinality = 30, .weighted = true},
+                                                      {.name = "item", .cardinality = 50},
+                                                      {.name = "history", .cardinality = 50}};
 enum { N_USUAL = 4, N_USUAL_DENSE = 3, MAX_SAMPLES = 200, MAX_IDS = 5 * MAX_SAMPLES };
 
 typedef struct drawn_batch {

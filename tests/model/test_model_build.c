@@ -326,7 +326,7 @@ static void test_outline(void **state) {
         }
         fixture_release(&f);
     }
-    static const rk_data_feature_info huge = {"user", (int64_t)1 << 46, false};
+    static const rk_data_feature_info huge = {.name = "user", .cardinality = (int64_t)1 << 46};
     fixture f;
     rk_model *model;
     fixture_init(&f, "model: fm\nembedding: {dim: 64}", &huge, 1, 0, 1);

@@ -152,7 +152,8 @@ static void setup(const golden *g, fixture *f, rk_optimizer_kind kind) {
         snprintf(names[n], sizeof names[n], "%.*s", (int)length, at);
         char weights[512];
         snprintf(weights, sizeof weights, "batch0/%.200s/weights", names[n]);
-        features[n] = (rk_data_feature_info){names[n], 1, find(g, weights, "") != NULL};
+        features[n] = (rk_data_feature_info){
+            .name = names[n], .cardinality = 1, .weighted = find(g, weights, "") != NULL};
         at += length + (at[length] == ' ');
     }
     fixture_init(f, g->config, features, n, (int32_t)values_of(g, "n_dense", "", 1)[0],

@@ -11,7 +11,8 @@
 #include "model/retrieval/negative_sampler.h"
 
 enum { USERS = 6, ITEMS = 9, DIM = 4, N = 5, DRAWN = 6, N_ITEMS_OF_BATCH = N + DRAWN };
-static const rk_data_feature_info pair_features[] = {{"user", USERS, false}, {"item", ITEMS, false}};
+static const rk_data_feature_info pair_features[] = {{.name = "user", .cardinality = USERS},
+                                                     {.name = "item", .cardinality = ITEMS}};
 static int64_t known_offsets[USERS + 1] = {0, 3, 5, 5, 9, 10, 12};
 static int64_t known_items[] = {0, 2, 5, 2, 3, 1, 2, 7, 8, 4, 0, 6};
 static int64_t known_counts[ITEMS] = {2, 1, 3, 1, 1, 1, 1, 1, 1};

@@ -254,7 +254,7 @@ static void test_usual_optimizer(void **state) {
     (void)state;
     rk_config *config;
     rk_collection_config collection;
-    rk_embedding_source source = {"u", 9, false};
+    rk_embedding_source source = {.name = "u", .cardinality = 9};
     rk_embedding_wants wants = {.vectors = true};
     OK(parse(DATA "model: fm\ntrain: {optimizer: {learning_rate: 0.5}}\nembedding: {tables: [{name: u, "
                   "optimizer: {learning_rate: 0.25}}]}\n",

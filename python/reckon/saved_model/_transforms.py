@@ -48,6 +48,26 @@ def _keep(ids: Any, weights: Any) -> Ids:
     return Ids(tf.ragged.boolean_mask(ids, is_there), None if weights is None else tf.ragged.boolean_mask(weights, is_there))
 
 
+def _of_hashes(feature: Mapping[str, Any], hashes: Any) -> Any:
+    """Ids, or with hash_functions the hashes themselves, of which these make ids."""
+    return tf.bitcast(hashes, tf.int64) if feature["hash_functions"] else bucket(hashes, feature["hash"])
+
+
+def _compose(feature: Mapping[str, Any], whole: Ids) -> Ids:
+    """Each id as the ids that hash_functions or quotient_remainder make of it."""
+    ids, divisor = whole.ids.values, feature["quotient_remainder"]
+    if feature["hash_functions"]:
+        hashes = tf.bitcast(ids, tf.uint64)
+        parts = [bucket(combine(hashes, tf.fill(tf.shape(ids), tf.constant(seed & 0xFFFFFFFFFFFFFFFF, tf.uint64))), feature["hash"]) for seed in feature["hash_function_seeds"]]
+    elif divisor:
+        parts = [ids // divisor, feature["first_remainder"] + ids % divisor]
+    else:
+        return whole
+    splits = whole.ids.row_splits * len(parts)
+    made = tf.RaggedTensor.from_row_splits(tf.reshape(tf.stack(parts, axis=1), [-1]), splits, validate=False)
+    return Ids(made, None if whole.weights is None else made.with_values(tf.repeat(whole.weights.values, len(parts))))
+
+
 def _numbers(values: Any) -> Any:
     if values.dtype == tf.string:
         return values.with_values(tf.strings.to_number(tf.strings.strip(values.values), tf.float64))
@@ -136,7 +156,7 @@ class Transforms:
             return whole - f["identity_offset"]
         texts = flat if flat.dtype == tf.string else tf.strings.as_string(flat)
         if f["hash"]:
-            return bucket(hash_texts(texts, f["hash_seed"]), f["hash"])
+            return _of_hashes(f, hash_texts(texts, f["hash_seed"]))
         table, oov = self.tables[f["name"]], f["vocabulary"]["oov"]
         known = tf.fill(tf.shape(texts), tf.constant(-1, tf.int64)) if table is None else table.lookup(texts)
         others = bucket(hash_texts(texts, 0), oov) if oov > 1 else tf.fill(tf.shape(texts), tf.constant(oov - 1, tf.int64))
@@ -158,7 +178,8 @@ class Transforms:
             same = tf.debugging.assert_equal(values.row_lengths(), weights.row_lengths(), f"feature '{feature['name']}': a row has not as many weights as ids")
             with tf.control_dependencies([same]):
                 weights = weights.with_values(tf.identity(weights.values))
-        return _keep(values.with_values(self._ids_of_values(feature, values)), weights)
+        ids = values.with_values(self._ids_of_values(feature, values))
+        return Ids(ids, weights) if feature["hash_functions"] else _keep(ids, weights)
 
     @staticmethod
     def _cross(feature: Mapping[str, Any], crossed: List[Any]) -> Ids:
@@ -173,7 +194,7 @@ class Transforms:
             outer = tf.gather(ids.row_starts(), rows) + places.values // tf.gather(before, rows)
             made = combine(tf.gather(hashes.values, inner), tf.bitcast(tf.gather(ids.values, outer), tf.uint64))
             hashes = places.with_values(made)
-        return Ids(hashes.with_values(bucket(hashes.values, feature["hash"])))
+        return Ids(hashes.with_values(_of_hashes(feature, hashes.values)))
 
     def _dense(self, f: Mapping[str, Any], columns: Mapping[str, Any]) -> Any:
         """f32 [batch, width]"""
@@ -199,7 +220,7 @@ class Transforms:
         out: Dict[str, Any] = {}
         made: Dict[str, Ids] = {}
         for name in self.wanted:
-            ids, weights = self._ids(name, columns, made)
+            ids, weights = _compose(self.features[name], self._ids(name, columns, made))
             out.update({f"{name}.ids": ids.values, f"{name}.offsets": ids.row_splits})
             if weights is not None:
                 out[f"{name}.weights"] = weights.values

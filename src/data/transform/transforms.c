@@ -50,7 +50,7 @@ static int32_t add_column_name(rk_transforms *t, const char *name) {
     return (int32_t)t->n_names++;
 }
 
-static int64_t compute_cardinality(const rk_data_feature *f, const rk_fitted *fitted) {
+int64_t rk_fitted_n_ids(const rk_data_feature *f, const rk_fitted *fitted) {
     if (f->hash) return f->hash;
     if (f->identity) return f->identity;
     if (f->key) return 0;
@@ -58,6 +58,12 @@ static int64_t compute_cardinality(const rk_data_feature *f, const rk_fitted *fi
     if (f->quantiles) return fitted->n_boundaries + 1;
     int64_t n = f->vocabulary.oov + (int64_t)fitted->vocabulary.n;
     return n > 0 ? n : 1;
+}
+
+/* Ids that a batch may have. */
+static int64_t compute_cardinality(const rk_data_feature *f, const rk_fitted *fitted) {
+    int64_t n = rk_fitted_n_ids(f, fitted);
+    return rk_feature_n_parts(f) ? rk_composed_rows(f, n) : n;
 }
 
 static rk_status find_crossed_features(rk_transforms *t) {
@@ -93,7 +99,8 @@ rk_status rk_transforms_derive_schema(rk_transforms *t) {
             schema->n_dense += (int32_t)f->width;
         else
             t->features[schema->n_features++] =
-                (rk_data_feature_info){f->name, compute_cardinality(f, fitted), f->weights != NULL};
+                (rk_data_feature_info){f->name, compute_cardinality(f, fitted), f->weights != NULL,
+                                       rk_feature_n_parts(f), f->compose};
     }
     return find_crossed_features(t);
 }

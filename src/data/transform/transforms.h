@@ -13,6 +13,8 @@ typedef struct rk_data_feature_info {
     const char *name;
     int64_t cardinality; /* ids are 0 .. cardinality-1; 0: they are keys, any 64 bits */
     bool weighted;
+    int32_t n_parts; /* ids that each value was made into; 0: it has its own */
+    int compose;     /* rk_compose, of these */
 } rk_data_feature_info;
 
 typedef struct rk_data_schema {

@@ -190,6 +190,12 @@ static rk_status transform_rows(rk_transform_workspace *w, int64_t first, int64_
     return transform_rows(w, first + n / 2, n - n / 2);
 }
 
+static int64_t whole_id(const rk_transforms *t, int64_t feature, const int64_t *ids) {
+    const rk_data_feature *f = &t->section->features[feature];
+    int64_t n = rk_fitted_n_ids(f, &t->fitted[feature]);
+    return f->quotient_remainder ? rk_quotient_remainder_id(f, n, ids) : ids[0];
+}
+
 /* Values that no vocabulary has: in buckets of their own, or dropped. */
 static void count_unknown_values(rk_transform_workspace *w) {
     const rk_transforms *t = w->transforms;
@@ -200,8 +206,8 @@ static void count_unknown_values(rk_transform_workspace *w) {
         const rk_id_list *ids = &w->window.features[output];
         w->n_unknown[output] = w->memory.n_dropped[output];
         size_t n = w->has_context && w->of_context[i] && ids->n ? ids->n_ids / (size_t)ids->n : ids->n_ids;
-        for (size_t k = 0; f->vocabulary.line && k < n; k++)
-            w->n_unknown[output] += ids->ids[k] < f->vocabulary.oov;
+        for (size_t k = 0; f->vocabulary.line && k < n; k += f->quotient_remainder ? 2 : 1)
+            w->n_unknown[output] += whole_id(t, i, ids->ids + k) < f->vocabulary.oov;
     }
 }
 

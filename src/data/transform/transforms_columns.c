@@ -112,8 +112,7 @@ static rk_status transform_dense(const rk_transforms *t, int64_t feature, const 
 }
 
 static inline int64_t hash_text_to_id(const rk_data_feature *f, rk_span text) {
-    return (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, (uint64_t)f->hash_seed),
-                                   (uint64_t)f->hash);
+    return rk_feature_hash(f, rk_hash_bytes(text.data, text.n_bytes, (uint64_t)f->hash_seed));
 }
 
 static inline int64_t id_of_word(const rk_data_feature *f, const rk_fitted *fitted, rk_span text) {
@@ -157,7 +156,7 @@ static bool ids_of_i64(const rk_data_feature *f, const rk_fitted *fitted, const 
     char room[RK_I64_BYTES];
     if (f->hash) {
         for (int64_t i = 0; i < n; i++)
-            out[i] = (int64_t)rk_hash_bucket(rk_hash_i64(from[i], (uint64_t)f->hash_seed), (uint64_t)f->hash);
+            out[i] = rk_feature_hash(f, rk_hash_i64(from[i], (uint64_t)f->hash_seed));
     } else if (f->identity) {
         for (int64_t i = 0; i < n; i++) { /* the difference's sign says that an id is beyond the last, so that
                                              the loop has no branch */

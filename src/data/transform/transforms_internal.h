@@ -2,6 +2,7 @@
 #ifndef RK_DATA_TRANSFORM_TRANSFORMS_INTERNAL_H
 #define RK_DATA_TRANSFORM_TRANSFORMS_INTERNAL_H
 
+#include "base/hash.h"
 #include "data/transform/joined_rows.h"
 #include "data/transform/window.h"
 
@@ -23,6 +24,8 @@ typedef struct rk_transform_scratch {
     size_t capacity;
     int64_t *offsets; /* [offsets_capacity] */
     size_t offsets_capacity;
+    rk_id_list *whole; /* [n_whole = n_features of the schema] a piece's ids before they are composed */
+    size_t n_whole;
     int64_t *n_dropped; /* [n_features of the schema] values that a vocabulary has not; NULL: not counted */
 } rk_transform_scratch;
 void rk_transform_memory_release(rk_transform_scratch *memory);
@@ -43,6 +46,8 @@ struct rk_transforms {
     int32_t *crossed;                /* of all crosses, one behind the other */
 };
 
+/* Ids of a feature's values, before they are composed; 0: they are keys. */
+int64_t rk_fitted_n_ids(const rk_data_feature *f, const rk_fitted *fitted);
 /* Everything that follows from the section and what was fitted: cardinalities, columns, the schema. */
 rk_status rk_transforms_derive_schema(rk_transforms *transforms);
 rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out);
@@ -95,6 +100,24 @@ static inline int64_t rk_find_bucket(const double *boundaries, int64_t n, const 
     }
     return low;
 }
+
+/* Of a feature with `hash`: the id that the hash is reduced to, or the hash itself where functions of the
+ * feature's own are to make ids of it. */
+static inline int64_t rk_feature_hash(const rk_data_feature *f, uint64_t hash) {
+    return (int64_t)(f->hash_functions ? hash : rk_hash_bucket(hash, (uint64_t)f->hash));
+}
+
+/* seeds: [hash_functions], made of the feature's name. */
+void rk_hash_function_seeds(const rk_data_feature *f, uint64_t *seeds);
+/* Composed features (rk_feature_n_parts): rows that their ids may be, of a value's whole id below n. */
+int64_t rk_composed_rows(const rk_data_feature *f, int64_t n);
+/* The id of remainder 0, behind those of the quotients of whole ids below n. */
+int64_t rk_first_remainder(const rk_data_feature *f, int64_t n);
+/* The whole id that a value's ids of quotient_remainder were made of; n: as above. */
+int64_t rk_quotient_remainder_id(const rk_data_feature *f, int64_t n, const int64_t *ids);
+/* The samples of `whole` behind those of the list, each id as its parts. RK_BAD_DATA: a sample of several
+ * values whose rows are not pooled. */
+rk_status rk_compose_ids(const rk_data_feature *f, int64_t n, const rk_id_list *whole, rk_id_list *out);
 
 /* Of a feature with `key`: the bits of a whole number, signed or not, or else the text's hash. */
 int64_t rk_key_of_text(rk_span text);

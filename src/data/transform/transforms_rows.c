@@ -8,7 +8,8 @@
 #include "data/transform/transforms_internal.h"
 
 void rk_transform_memory_release(rk_transform_scratch *memory) {
-    RK_FREE_ALL(memory->places, memory->stops, memory->offsets, memory->n_dropped);
+    for (size_t i = 0; i < memory->n_whole; i++) rk_id_list_release(&memory->whole[i]);
+    RK_FREE_ALL(memory->places, memory->stops, memory->offsets, memory->whole, memory->n_dropped);
     *memory = (rk_transform_scratch){0};
 }
 
@@ -129,9 +130,10 @@ static rk_status cross_row(const rk_transforms *t, int64_t feature, int64_t row,
     RK_FAIL_IF(f->n_cross > MAX_CROSSED, RK_BAD_DATA, "feature '%s' crosses more than %d features", f->name,
                MAX_CROSSED);
     for (int64_t c = 0; c < f->n_cross; c++) {
+        int64_t at = t->features[crossed[c]].n_parts ? row - out->n_rows : row;
         parts[c] = rk_id_list_view(&out->features[crossed[c]]);
-        begins[c] = rk_ids_begin(&parts[c], row);
-        counts[c] = rk_ids_begin(&parts[c], row + 1) - begins[c];
+        begins[c] = rk_ids_begin(&parts[c], at);
+        counts[c] = rk_ids_begin(&parts[c], at + 1) - begins[c];
         total *= counts[c];
         RK_FAIL_IF(total > MAX_COMBINATIONS, RK_BAD_DATA,
                    "feature '%s': more than %d combinations in one row", f->name, MAX_COMBINATIONS);
@@ -140,7 +142,7 @@ static rk_status cross_row(const rk_transforms *t, int64_t feature, int64_t row,
         uint64_t hash = (uint64_t)f->hash_seed;
         for (int64_t c = 0, rest = k; c < f->n_cross; rest /= counts[c], c++)
             hash = rk_hash_combine(hash, (uint64_t)parts[c].ids[begins[c] + rest % counts[c]]);
-        RK_TRY(rk_window_add_id(out, output, (int64_t)rk_hash_bucket(hash, (uint64_t)f->hash), 1));
+        RK_TRY(rk_window_add_id(out, output, rk_feature_hash(f, hash), 1));
     }
     return rk_id_list_end_sample(&out->features[output]);
 }
@@ -178,6 +180,36 @@ static rk_status transform_cross(const rk_transforms *t, int64_t feature, const 
     return once ? repeat_context_ids(t, feature, piece->n, out) : RK_OK;
 }
 
+/* The window's lists of composed features change places with the memory's: the piece's whole ids are gathered
+ * beside the window, as crosses are made of these. */
+static void swap_lists(const rk_transforms *t, rk_transform_scratch *memory, rk_window *out) {
+    for (int32_t f = 0; f < t->schema.n_features; f++) {
+        if (!t->features[f].n_parts) continue;
+        rk_id_list list = out->features[f];
+        out->features[f] = memory->whole[f];
+        memory->whole[f] = list;
+    }
+}
+
+static bool has_composed(const rk_data_schema *schema) {
+    for (int32_t f = 0; f < schema->n_features; f++)
+        if (schema->features[f].n_parts) return true;
+    return false;
+}
+
+static rk_status compose_features(const rk_transforms *t, const rk_transform_scratch *memory,
+                                  rk_window *out) {
+    const rk_data_section *s = t->section;
+    for (int64_t i = 0; i < s->n_features; i++) {
+        const rk_data_feature *f = &s->features[i];
+        const int32_t output = t->fitted[i].output;
+        if (rk_feature_n_parts(f))
+            RK_TRY(rk_compose_ids(f, rk_fitted_n_ids(f, &t->fitted[i]), &memory->whole[output],
+                                  &out->features[output]));
+    }
+    return RK_OK;
+}
+
 static rk_status transform_features(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
     const rk_data_section *s = t->section;
     for (int64_t i = 0; i < s->n_features; i++)
@@ -187,13 +219,27 @@ static rk_status transform_features(const rk_transforms *t, const rk_piece *piec
     return RK_OK;
 }
 
+static rk_status transform_and_compose(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
+    rk_transform_scratch *memory = piece->memory;
+    if (!has_composed(&t->schema)) return transform_features(t, piece, out);
+    if (!memory->whole) {
+        RK_TRY(rk_alloc((size_t)t->schema.n_features, sizeof *memory->whole, &memory->whole));
+        memory->n_whole = (size_t)t->schema.n_features;
+    }
+    for (size_t f = 0; f < memory->n_whole; f++) rk_id_list_truncate(&memory->whole[f], 0);
+    swap_lists(t, memory, out);
+    rk_status status = transform_features(t, piece, out);
+    swap_lists(t, memory, out);
+    return status == RK_OK ? compose_features(t, memory, out) : status;
+}
+
 rk_status rk_transforms_transform_rows(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
     rk_status status;
     RK_GOTO(rk_window_reserve(out, piece->n));
     if (out->has_labels) RK_GOTO(read_labels(t, piece, out));
     if (out->has_weights) RK_GOTO(read_sample_weights(t, piece, out));
     if (out->has_groups) read_groups(t, piece, out);
-    RK_GOTO(transform_features(t, piece, out));
+    RK_GOTO(transform_and_compose(t, piece, out));
     out->n_rows += piece->n;
 done:
     if (status != RK_OK) rk_window_truncate(out);

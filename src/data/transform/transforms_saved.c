@@ -61,6 +61,21 @@ static json_t *fitted_json(const rk_transforms *t) {
     return json_pack("{s:i, s:o}", "version", 1, "features", features);
 }
 
+/* What ids of composed features are made with. */
+static void add_parts_json(const rk_transforms *t, int64_t i, json_t *entry) {
+    const rk_data_feature *f = &t->section->features[i];
+    uint64_t seeds[RK_MAX_HASH_FUNCTIONS];
+    if (f->quotient_remainder)
+        json_object_set_new(entry, "first_remainder",
+                            json_integer(rk_first_remainder(f, rk_fitted_n_ids(f, &t->fitted[i]))));
+    if (!f->hash_functions) return;
+    json_t *list = json_array();
+    rk_hash_function_seeds(f, seeds);
+    for (int64_t j = 0; j < f->hash_functions; j++)
+        json_array_append_new(list, json_integer((json_int_t)seeds[j]));
+    json_object_set_new(entry, "hash_function_seeds", list);
+}
+
 /* The feature's keys, with all defaults, and what was fitted. */
 static rk_status add_feature_json(const rk_transforms *t, int64_t i, json_t *features) {
     const rk_data_feature *f = &t->section->features[i];
@@ -69,6 +84,7 @@ static rk_status add_feature_json(const rk_transforms *t, int64_t i, json_t *fea
     if (!entry || json_array_append_new(features, entry) != 0) return RK_NO_MEMORY_ERROR(0);
     json_object_set_new(entry, "column", json_string(rk_feature_column(f)));
     add_fitted_json(t, i, entry);
+    add_parts_json(t, i, entry);
     if (!f->vocabulary.line) return RK_OK;
     RK_TRY(vocabulary_file_name(f->name, name));
     json_object_set_new(json_object_get(entry, "vocabulary"), "file", json_string(name));

@@ -96,7 +96,7 @@ int64_t rk_key_of_text(rk_span text) {
     return (int64_t)(parse_u64(whole, &bits) ? bits : rk_hash_bytes(text.data, text.n_bytes, 0));
 }
 
-/* The id of one value; -1: it has none and is dropped, unless it is a key. */
+/* The id of one value; -1: it has none and is dropped, unless any 64 bits are one. */
 static rk_status id_of_value(const value_reader *k, const rk_column *column, int64_t value, rk_span text,
                              int64_t *out) {
     const rk_data_feature *f = k->f;
@@ -104,8 +104,7 @@ static rk_status id_of_value(const value_reader *k, const rk_column *column, int
     char scratch[RK_VALUE_BYTES];
     if (column) text = rk_value_as_text(column, value, scratch);
     if (f->hash) {
-        *out = (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, (uint64_t)f->hash_seed),
-                                       (uint64_t)f->hash);
+        *out = rk_feature_hash(f, rk_hash_bytes(text.data, text.n_bytes, (uint64_t)f->hash_seed));
     } else if (f->identity) {
         int64_t id;
         bool whole = column && column->type == RK_COLUMN_I64 ? (id = column->i64[value], true)
@@ -227,7 +226,8 @@ static rk_status append_id(void *context, const rk_column *column, int64_t value
                    rk_feature_column(k->f), weight);
     }
     k->n++;
-    if (id >= 0 || k->f->key) return rk_window_add_id(k->out, k->output, id, (float)weight);
+    if (id >= 0 || k->f->key || k->f->hash_functions)
+        return rk_window_add_id(k->out, k->output, id, (float)weight);
     k->n_dropped++;
     return RK_OK;
 }

@@ -336,12 +336,18 @@ static rk_status add_vector(resolver *r, int32_t source) {
         return rk_error_hint(
             error_at(r, listed->line, "max_sequence_length", "a sequence cannot have weights"),
             "remove the feature's 'weights' or its 'max_sequence_length'");
+    if (listed && listed->max_sequence_length && from->n_parts)
+        return rk_error_hint(error_at(r, listed->line, "max_sequence_length",
+                                      "a sequence cannot have hash_functions or quotient_remainder"),
+                             "remove the feature's 'max_sequence_length', or these keys of data.features");
     int32_t table;
     RK_TRY(need_table(r, listed && listed->table ? listed->table : from->name, from, &table));
     rk_feature_config config = {
         .struct_size = sizeof config,
         .combiner = (rk_combiner)(listed && listed->combiner >= 0 ? listed->combiner : r->section->combiner),
-        .max_sequence_length = listed ? (int32_t)listed->max_sequence_length : 0,
+        .max_sequence_length = from->parts_apart ? from->n_parts
+                               : listed          ? (int32_t)listed->max_sequence_length
+                                                 : 0,
         .skip_validation = listed && !listed->validate_weights_and_indices,
         .weighted = from->weighted,
     };

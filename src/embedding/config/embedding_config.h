@@ -77,6 +77,8 @@ typedef struct rk_embedding_source {
     const char *name;
     int64_t cardinality; /* ids are 0 .. cardinality-1; 0: they are keys, any 64 bits */
     bool weighted;
+    int32_t n_parts;  /* ids that each value was made into (docs/embeddings.md); 0: it has its own */
+    bool parts_apart; /* a sample has one value, whose ids' vectors stand side by side */
 } rk_embedding_source;
 
 /* The collection's config, resolved: explicit tables and features, and by default one table of the feature's

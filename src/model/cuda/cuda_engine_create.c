@@ -31,8 +31,8 @@ static rk_status bind_activations(rk_model *model) {
 static rk_status create_graph(rk_model *model, const rk_model_device *options) {
     rk_device_graph_input inputs[3];
     int32_t n = 0;
-    rk_value vectors = rk_graph_find(model->graph, "vectors");
-    if (vectors >= 0) inputs[n++] = (rk_device_graph_input){.value = vectors, .may_stride = true};
+    if (model->vectors >= 0)
+        inputs[n++] = (rk_device_graph_input){.value = model->vectors, .may_stride = true};
     if (model->dense >= 0) inputs[n++] = (rk_device_graph_input){.value = model->dense, .no_gradient = true};
     if (model->lengths >= 0)
         inputs[n++] = (rk_device_graph_input){.value = model->lengths, .no_gradient = true};

@@ -26,6 +26,11 @@ rk_status rk_retrieval_pair(const rk_retrieval_section *s, const rk_yaml *yaml, 
                             rk_pair_features *out) {
     RK_TRY(find_feature(yaml, schema, "user", s->user, &out->user));
     RK_TRY(find_feature(yaml, schema, "item", s->item, &out->item));
+    for (int i = 0; i < 2; i++)
+        RK_FAIL_IF(schema->features[i ? out->item : out->user].n_parts, RK_CONFIG,
+                   "the %s feature '%s' of a two_tower has one row an id\nhint: remove the feature's "
+                   "'hash_functions' or 'quotient_remainder'",
+                   i ? "item" : "user", i ? s->item : s->user);
     if (out->user == out->item)
         return rk_yaml_error(yaml, find_key_node(yaml, "user"),
                              "'user' and 'item' must be two different features");
@@ -56,6 +61,10 @@ static rk_status choose_features(rk_retrieval *r, const rk_model_options *o) {
         if (f != r->pair.item) r->features[r->n_lookups++] = f;
     if (s->history && !s->n_user_tower) r->features[r->n_lookups++] = n;
     r->features[r->n_lookups++] = r->pair.item;
+    for (int32_t f = 0; f < n; f++)
+        RK_FAIL_IF(o->schema->features[f].compose == RK_COMPOSE_MULTIPLY, RK_CONFIG,
+                   "feature '%s': a two_tower does not multiply rows\nhint: use compose: pool",
+                   o->schema->features[f].name);
     for (int32_t a = 0; a < r->n_lookups; a++)
         for (int32_t b = 0; b < a; b++)
             if (r->features[a] == r->features[b])
@@ -73,7 +82,8 @@ static rk_status describe_lookups(rk_retrieval *r) {
     for (int32_t l = 0; l < r->n_lookups; l++)
         r->lookups[l] = r->features[l] < r->schema.n_features
                             ? r->infos[r->features[l]]
-                            : (rk_data_feature_info){"history", r->infos[r->pair.item].cardinality, false};
+                            : (rk_data_feature_info){.name = "history",
+                                                     .cardinality = r->infos[r->pair.item].cardinality};
     return RK_OK;
 }
 

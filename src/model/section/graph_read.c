@@ -82,11 +82,11 @@ typedef struct reader {
 static rk_value find_feature_value(reader *r, int32_t f) {
     rk_value *made = &r->of_feature[f];
     if (*made >= 0) return *made;
-    const rk_feature_config *feature = &r->collection->features[f];
-    int32_t width = rk_collection_config_width(r->collection, f), length = feature->max_sequence_length;
+    const rk_preset_feature *feature = &r->inputs->features[f];
+    int32_t length = feature->length;
     char name[512];
     snprintf(name, sizeof name, RK_FEATURE_PREFIX "%s%s", feature->name, length ? "/columns" : "");
-    rk_op_options columns = {.first = r->model->lookups[f].first, .count = width}, rows = {.rows = length};
+    rk_op_options columns = {.first = feature->first, .count = feature->width}, rows = {.rows = length};
     *made = rk_graph_add(r->graph, "slice", name, &columns, &r->inputs->vectors, 1);
     snprintf(name, sizeof name, RK_FEATURE_PREFIX "%s", feature->name);
     if (length) *made = rk_graph_add(r->graph, "reshape", name, &rows, made, 1);

@@ -272,9 +272,9 @@ static rk_status reserve_gradients(rk_model *model, const rk_collection_config *
 
 /* Stale updates run beside the blocks, so lookups may not: the whole batch is looked up first. */
 static rk_status reserve_activations(rk_model *model) {
-    static const char *const names[] = {"vectors", "linear"};
+    const rk_value inputs[] = {model->vectors, model->linear};
     for (int i = 0; i < 2; i++) {
-        rk_value input = rk_graph_find(model->graph, names[i]);
+        rk_value input = inputs[i];
         if (input < 0) continue;
         int64_t width = rk_graph_shape(model->graph, input).cols;
         rk_real *data;

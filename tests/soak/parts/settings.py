@@ -200,6 +200,24 @@ def make_dynamic(case, kind, features, embedding):
     return keyed
 
 
+def compose(case, kind, features, embedding):
+    """Several rows a value, for some features that may have them."""
+    sequences = {entry["name"] for entry in embedding.get("features", []) if "max_sequence_length" in entry}
+    pairs = {"two_tower": ("user", "item"), "din": ("item",)}.get(kind, ())
+    for feature in features:
+        name = feature["name"]
+        if feature.get("dense") or feature.get("key") or name in sequences or name in pairs:
+            continue
+        key, choices = ("hash_functions", [1, 2, 3]) if "hash" in feature else ("quotient_remainder", [3, 7, 50])
+        parts = case.pick(f"parts/{name}", 0, lambda r: r.choice(choices) if r.random() < 0.15 else 0)
+        if not parts:
+            continue
+        feature[key] = parts
+        single = not {"separator", "weights", "max_length", "cross"} & set(feature) and (key, parts) != ("hash_functions", 1)
+        if single and kind != "two_tower":
+            feature["compose"] = case.one_of(f"compose/{name}", "pool", ["pool", "multiply", "concat"])
+
+
 def train_of(case, kind, n_train, batch):
     epochs = case.one_of("epochs", 2, [1, 2, 3, 5])
     per_epoch = -(-n_train // batch)
@@ -301,6 +319,7 @@ def make(case, kinds=None):
     if kind not in EQUAL_DIMS and kind != "lr" and case.maybe("other_dim", 0.2):
         embedding["tables"] = [{"name": "user", "dim": 3, "dtype": "f32"}]
     keyed = make_dynamic(case, kind, data["features"], embedding)
+    compose(case, kind, data["features"], embedding)
     train, n_steps = train_of(case, kind, n_train, batch)
     if kind == "two_tower":
         train["metrics"] = ["recall@5"]

@@ -267,7 +267,7 @@ static rk_status fit_bucket(rk_dynamic_table *t, rk_key_group *group, uint32_t n
         RK_TRY(evict_rows(t, group, number, has_turn, n_new));
         n -= (int64_t)(group->n_evicted - n_before);
     }
-    if (n + n_new > capacity && t->config.policy == RK_EVICTION_NONE) {
+    if (n_new && n + n_new > capacity && t->config.policy == RK_EVICTION_NONE) {
         int64_t room = n < capacity ? capacity - n : 0;
         RK_TRY(refuse(t, group, group->created + first, last - first, (size_t)room));
         n_new = room;

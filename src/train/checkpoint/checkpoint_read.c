@@ -116,12 +116,6 @@ static rk_status list_requested(const rk_state_dict *state, wanted_tensor **out)
     return RK_OK;
 }
 
-/* Values are counted as they are read, which says that all are there only where none is there twice. */
-static rk_status check_parts(const char *path) {
-    RK_AUTO(rk_stored_tensors_close) rk_stored_tensors tensors = {0};
-    return rk_stored_tensors_open(path, &tensors);
-}
-
 static bool ends_with(const rk_tensor_part *part, const char *ending) {
     size_t n = strlen(ending);
     return part->name_bytes > n && memcmp(part->name + part->name_bytes - n, ending, n) == 0;
@@ -150,7 +144,8 @@ static rk_status check_totals(const wanted_tensor *list, size_t n) {
 
 rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state) {
     RK_AUTOFREE wanted_tensor *list = NULL;
-    RK_TRY(check_parts(path));
+    /* Values are counted as they are read: none may be there twice. */
+    RK_TRY(rk_stored_tensors_check_files(path));
     RK_TRY(list_requested(state, &list));
     reading r = {.take = take_wanted, .list = list, .n = state->n};
     RK_TRY(read_shards(&r, path));

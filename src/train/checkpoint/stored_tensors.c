@@ -18,7 +18,7 @@ void rk_stored_tensors_close(rk_stored_tensors *tensors) {
         RK_FREE_ALL(tensors->list[i].name, tensors->list[i].parts);
     }
     for (size_t i = 0; i < tensors->n_files; i++) {
-        (void)close(tensors->files[i].descriptor);
+        if (tensors->files[i].descriptor >= 0) (void)close(tensors->files[i].descriptor);
         rk_free(tensors->files[i].path);
     }
     rk_name_map_release(&tensors->names);
@@ -162,6 +162,10 @@ rk_status rk_stored_tensors_add_file(rk_stored_tensors *tensors, const char *pat
     tensors->n_files++;
     rk_status status = rk_strdup(path, &file->path);
     if (status == RK_OK) status = add_entries(tensors, file);
+    if (tensors->reads_headers) {
+        (void)close(file->descriptor);
+        file->descriptor = -1;
+    }
     return status == RK_OK ? RK_OK : rk_error_context(status, "'%s'", path);
 }
 
@@ -222,14 +226,23 @@ static rk_status open_files(const char *checkpoint, const rk_manifest *manifest,
     return rk_stored_tensors_check(tensors);
 }
 
-rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out) {
+static rk_status open_checkpoint(const char *checkpoint, rk_stored_tensors *tensors) {
     RK_AUTO(rk_manifest_release) rk_manifest manifest = {0};
-    RK_AUTO(rk_stored_tensors_close) rk_stored_tensors tensors = {0};
     RK_TRY(rk_manifest_read(checkpoint, &manifest));
-    RK_TRY(open_files(checkpoint, &manifest, &tensors));
+    return open_files(checkpoint, &manifest, tensors);
+}
+
+rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out) {
+    RK_AUTO(rk_stored_tensors_close) rk_stored_tensors tensors = {0};
+    RK_TRY(open_checkpoint(checkpoint, &tensors));
     *out = tensors;
     tensors = (rk_stored_tensors){0};
     return RK_OK;
+}
+
+rk_status rk_stored_tensors_check_files(const char *checkpoint) {
+    RK_AUTO(rk_stored_tensors_close) rk_stored_tensors tensors = {.reads_headers = true};
+    return open_checkpoint(checkpoint, &tensors);
 }
 
 /* The part's rows among first .. first+n-1 into out. */

@@ -40,8 +40,8 @@ typedef struct rk_stored_tensors {
         char *path;
     } * files; /* [n_files] */
     size_t n_files;
-    bool is_export;
-    char *buffer; /* of a piece of a part */
+    bool is_export, reads_headers; /* reads_headers: no file stays open */
+    char *buffer;                  /* of a piece of a part */
     size_t buffer_capacity;
 } rk_stored_tensors;
 
@@ -50,6 +50,8 @@ typedef struct rk_stored_tensors {
  * tensor, where parts overlap or leave out an element, or keys have another shape or dtype; RK_NOT_FOUND,
  * RK_IO. */
 rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out);
+/* The same errors; one file at a time is open, however many there are. */
+rk_status rk_stored_tensors_check_files(const char *checkpoint);
 /* The same of a directory that rk_export_safetensors or rk_export_onnx has written: tensors have the names
  * that a checkpoint gives them, tensors of other names are passed over. */
 rk_status rk_stored_tensors_open_export(const char *directory, rk_stored_tensors *out);

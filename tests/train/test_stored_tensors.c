@@ -32,7 +32,7 @@ static char *write_checkpoint(const tensor *tensors, size_t n) {
     rk_state_dict state;
     char *path;
     make_state(tensors, n, &state);
-    OK(rk_checkpoint_write(config, comm, &state, &progress, &inputs, &path));
+    OK(rk_checkpoint_write(config, comm, NULL, &state, &progress, &inputs, &path));
     rk_state_dict_release(&state);
     OK(rk_checkpoint_verify(path));
     return path;

@@ -41,7 +41,7 @@ static void print_index(const rk_index *index, const rk_index_recall *found) {
 static rk_status write_index(const trained *model, const rk_predictor_index_options *o, const char *path) {
     rk_index *index;
     rk_index_recall found = RK_INDEX_RECALL_INIT;
-    rk_status status = rk_predictor_index(model->predictor, o, &index, &found);
+    rk_status status = rk_predictor_build_index(model->predictor, o, &index, &found);
     if (status != RK_OK) return status;
     if (model->speaks) status = rk_index_save(index, path);
     if (model->speaks && status == RK_OK) {

@@ -7,7 +7,7 @@
 
 /* Bytes that each of the n values less `base` fits in; 8 where one of them is negative. */
 int rk_narrow_width(const int64_t *values, int64_t n, int64_t base);
-static inline bool rk_narrow_width_is_known(int width) {
+static inline bool rk_integer_width_is_valid(int width) {
     return width == 1 || width == 2 || width == 4 || width == 8;
 }
 

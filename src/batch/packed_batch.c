@@ -105,7 +105,7 @@ static rk_status read_optional_array(cursor *c, bool present, int64_t n, size_t 
 static rk_status read_widened(cursor *c, int64_t n, uint8_t width, struct rk_unpacked_ids *memory,
                               const int64_t **out) {
     const void *narrow;
-    RK_FAIL_IF(!rk_narrow_width_is_known(width), RK_BAD_DATA, "a packed batch has numbers of %d bytes",
+    RK_FAIL_IF(!rk_integer_width_is_valid(width), RK_BAD_DATA, "a packed batch has numbers of %d bytes",
                width);
     RK_TRY(read_array(c, n, width, &narrow));
     RK_TRY(rk_reserve(&memory->values, &memory->capacity, (size_t)n + (n == 0), sizeof *memory->values));

@@ -104,8 +104,8 @@ static rk_status make_index(rk_predictor *p, const rk_predictor_index_options *o
     return RK_OK;
 }
 
-rk_status rk_predictor_index(rk_predictor *p, const rk_predictor_index_options *options, rk_index **out,
-                             rk_index_recall *result) {
+rk_status rk_predictor_build_index(rk_predictor *p, const rk_predictor_index_options *options, rk_index **out,
+                                   rk_index_recall *result) {
     rk_predictor_index_options o = RK_PREDICTOR_INDEX_OPTIONS_INIT;
     rk_status status;
     RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_predictor_index_options, with_known),

@@ -125,7 +125,7 @@ static rk_status index_info(const void *info) {
 
 static rk_status predictor_index(const void *options) {
     rk_index *index;
-    return rk_predictor_index(predictor, options, &index, NULL);
+    return rk_predictor_build_index(predictor, options, &index, NULL);
 }
 
 static rk_status item_catalog_retrieve(const void *options) {

@@ -155,7 +155,7 @@ static void test_narrow(void **state) {
         for (int i = 0; i < 3; i++) assert_int_equal(out[i] + base, in[i]);
     }
     for (int width = 0; width < 10; width++)
-        assert_true(rk_narrow_width_is_known(width) ==
+        assert_true(rk_integer_width_is_valid(width) ==
                     (width == 1 || width == 2 || width == 4 || width == 8));
 }
 

@@ -55,7 +55,7 @@ static void write_index(opened *o) {
     layout.n_lists = 9;
     options.index = &layout;
     options.recall = .3;
-    OK(rk_predictor_index(o->predictor, &options, &index, NULL));
+    OK(rk_predictor_build_index(o->predictor, &options, &index, NULL));
     OK(rk_index_save(index, o->index));
     rk_index_free(index);
 }

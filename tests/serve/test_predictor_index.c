@@ -31,7 +31,7 @@ static rk_status make_index(rk_predictor *predictor, rk_index_kind kind, double 
     o.index = &layout;
     o.recall = recall;
     o.k = K;
-    rk_status status = rk_predictor_index(predictor, &o, &index, found);
+    rk_status status = rk_predictor_build_index(predictor, &o, &index, found);
     if (status != RK_OK) return status;
     status = rk_index_save(index, path);
     rk_index_free(index);

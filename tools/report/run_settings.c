@@ -125,7 +125,7 @@ static size_t section_not_in_all(const rk_settings *settings, size_t n, const ch
     return 0;
 }
 
-static bool is_listed(const rk_text_list *list, const char *key) {
+static bool list_contains(const rk_text_list *list, const char *key) {
     for (size_t i = 0; i < list->n; i++)
         if (strcmp(list->texts[i], key) == 0) return true;
     return false;
@@ -149,7 +149,7 @@ rk_status rk_settings_differing(const rk_settings *settings, size_t n_settings, 
             if (strcmp(key, "train.output") == 0 || !setting_differs(settings, n_settings, key)) continue;
             RK_AUTOFREE char *row = NULL;
             RK_TRY(table_row_of_key(settings, n_settings, key, &row));
-            if (!is_listed(out, row)) RK_TRY(rk_text_list_add(out, row));
+            if (!list_contains(out, row)) RK_TRY(rk_text_list_add(out, row));
         }
     return RK_OK;
 }

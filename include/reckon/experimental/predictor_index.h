@@ -32,8 +32,8 @@ typedef struct rk_predictor_index_options {
  * on users of the run; result may be NULL. options may be NULL. Over ranks all make the call, and each gets
  * the index. Errors: RK_UNSUPPORTED (another kind of model), those of rk_predictor_recommend and of
  * rk_index_build. */
-RK_API rk_status rk_predictor_index(rk_predictor *predictor, const rk_predictor_index_options *options,
-                                    rk_index **out, rk_index_recall *result);
+RK_API rk_status rk_predictor_build_index(rk_predictor *predictor, const rk_predictor_index_options *options,
+                                          rk_index **out, rk_index_recall *result);
 
 #ifdef __cplusplus
 }

@@ -30,8 +30,8 @@ typedef struct rk_recommend_options {
     rk_recommend_format format;
     const char *output; /* written whole or not at all, and compressed by its name (.gz, .zst). NULL or "-":
                            standard output */
-    const char *index;  /* a file of rk_predictor_index, which finds the best in place of a look at all items;
-                           NULL: none. Scores may differ in their last digits */
+    const char *index;  /* a file of rk_predictor_build_index, which finds the best in place of a look at all
+                           items;  NULL: none. Scores may differ in their last digits */
     double *index_recall; /* the part of the best items that the index found, measured on the first 1,000
                              users (of this rank); may be NULL */
 } rk_recommend_options;

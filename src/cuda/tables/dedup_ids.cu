@@ -118,7 +118,8 @@ __device__ static inline float bag_scale(const sample_ids *s, uint32_t n_kept) {
     return n_kept ? (float)(1 / (s->feature->combiner == RK_COMBINER_MEAN ? count : sqrt(count))) : 0.0f;
 }
 
-__device__ static inline void write_bag(const sample_ids *s, bag_sums sums, uint32_t lane, uint32_t n_lanes) {
+__device__ static inline void store_bag_sums(const sample_ids *s, bag_sums sums, uint32_t lane,
+                                             uint32_t n_lanes) {
     bool weighted = is_weighted(s);
     float scale = weighted ? 1.0f : bag_scale(s, sums.n_kept);
     int32_t combiner = combiner_of_feature(s);
@@ -138,7 +139,7 @@ __device__ static inline void write_bag(const sample_ids *s, bag_sums sums, uint
 __device__ static inline void dedup_by_thread(const sample_ids *s) {
     uint32_t length = (uint32_t)s->feature->length, dim = (uint32_t)s->table->dim, position = 0;
     if (!length) {
-        write_bag(s, sum_bag(s, 0, 1), 0, 1);
+        store_bag_sums(s, sum_bag(s, 0, 1), 0, 1);
         return;
     }
     uint32_t use = s->ids->first_use + s->sample * length;
@@ -191,7 +192,7 @@ __device__ static inline void dedup_by_warp(const sample_ids *s, uint32_t lane) 
         sums.n_kept += __shfl_xor_sync(RK_FULL_WARP, sums.n_kept, width);
         sums.below += __shfl_xor_sync(RK_FULL_WARP, sums.below, width);
     }
-    write_bag(s, sums, lane, RK_WARP);
+    store_bag_sums(s, sums, lane, RK_WARP);
     split_bag(s, lane);
 }
 

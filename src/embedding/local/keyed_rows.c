@@ -250,7 +250,7 @@ static rk_status add_keyed(const rk_table *table, rk_state_dict *state, const ke
     return RK_OK;
 }
 
-static rk_status add_candidates(const rk_table *table, rk_state_dict *state) {
+static rk_status add_candidate_tensors(const rk_table *table, rk_state_dict *state) {
     const rk_dynamic_table *t = table->dynamic;
     const keyed_tensor tensors[] = {{"candidate_keys", RK_I64, 0, t->candidate_keys, RK_STATE_OTHER},
                                     {"candidate_counts", RK_I32, 0, t->candidate_counts, RK_STATE_OTHER}};
@@ -313,7 +313,7 @@ rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state) {
     if (t->sketches)
         RK_TRY(add_sketches(table, state));
     else if (t->config.min_count > 1 && !rk_dynamic_has_sketches(&t->config))
-        RK_TRY(add_candidates(table, state));
+        RK_TRY(add_candidate_tensors(table, state));
     return add_counters(table, state);
 }
 

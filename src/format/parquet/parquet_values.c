@@ -86,7 +86,7 @@ rk_status rk_parquet_values_open(rk_parquet_values *v, const rk_parquet_leaf *le
                     (long long)encoding);
 }
 
-static rk_status read_bits(rk_parquet_values *v, int64_t n, int64_t *out) {
+static rk_status read_booleans(rk_parquet_values *v, int64_t n, int64_t *out) {
     if (v->bit + (uint64_t)n > (uint64_t)(v->end - v->at) * 8) return cut_off_error();
     for (int64_t i = 0; out && i < n; i++) {
         uint64_t bit = v->bit + (uint64_t)i;
@@ -127,7 +127,7 @@ static void split_fixed_width(const rk_parquet_leaf *leaf, const uint8_t *at, in
 
 static rk_status read_plain(rk_parquet_values *v, int64_t n) {
     rk_parquet_batch *batch = v->memory->batch;
-    if (v->leaf->physical == RK_PARQUET_BOOLEAN) return read_bits(v, n, batch->values.i64);
+    if (v->leaf->physical == RK_PARQUET_BOOLEAN) return read_booleans(v, n, batch->values.i64);
     if (v->leaf->physical == RK_PARQUET_BYTE_ARRAY) return read_texts(v, n, batch->values.bytes);
     const size_t width = fixed_value_bytes(v->leaf);
     if (width && (size_t)n > (size_t)(v->end - v->at) / width) return cut_off_error();
@@ -230,7 +230,7 @@ rk_status rk_parquet_values_skip(rk_parquet_values *v, int64_t n) {
         return rk_parquet_rle_read(&v->rle, n, NULL, 0, &n_equal);
     if (v->encoding == RK_PARQUET_DELTA_BINARY_PACKED) return rk_parquet_delta_read(&v->delta, n, NULL);
     if (v->encoding == RK_PARQUET_PLAIN && v->leaf->physical == RK_PARQUET_BOOLEAN)
-        return read_bits(v, n, NULL);
+        return read_booleans(v, n, NULL);
     for (int64_t each; n > 0; n -= each) {
         each = n < RK_PARQUET_BATCH ? n : RK_PARQUET_BATCH;
         RK_TRY(rk_parquet_values_read(v, each));

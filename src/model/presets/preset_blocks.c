@@ -21,7 +21,7 @@ rk_value rk_block_features(rk_graph *graph, const rk_preset_inputs *inputs) {
     return rk_block_concat(graph, inputs->vectors, inputs->dense);
 }
 
-static bool is_listed(const char *const *names, int32_t n, const char *name) {
+static bool names_contain(const char *const *names, int32_t n, const char *name) {
     for (int32_t i = 0; i < n; i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;
@@ -35,7 +35,7 @@ rk_value rk_block_features_but(rk_graph *graph, const rk_preset_inputs *inputs, 
     if (n == 0) return rk_block_features(graph, inputs);
     for (int32_t f = 0; f <= inputs->n_features; f++) {
         const rk_preset_feature *feature = f < inputs->n_features ? &inputs->features[f] : NULL;
-        bool ends = !feature || is_listed(names, n, feature->name);
+        bool ends = !feature || names_contain(names, n, feature->name);
         if (ends && end > first) parts[n_parts++] = rk_slice(graph, inputs->vectors, first, end - first);
         if (feature) end = feature->first + feature->width;
         if (ends) first = end;

@@ -21,8 +21,8 @@ static rk_status unknown_input_error(const rk_model_section *s, int64_t layer, c
     for (int64_t i = 0; i < layer; i++) names[n++] = s->layers[i].name;
     for (int32_t f = 0; f < schema->n_features; f++) names[n++] = schema->features[f].name;
     const char *nearest = rk_nearest_name(feature_name_in(input), names, n);
-    rk_yaml_error(yaml, rk_layer_node(yaml, layer, "inputs"), "there is no layer or categorical feature '%s'",
-                  feature_name_in(input));
+    rk_yaml_error(yaml, rk_layer_yaml_node(yaml, layer, "inputs"),
+                  "there is no layer or categorical feature '%s'", feature_name_in(input));
     if (nearest) return rk_error_hint(RK_CONFIG, "did you mean '%s'?", nearest);
     return rk_error_hint(RK_CONFIG,
                          "inputs are layers above, dense, vectors, vector_rows, linear, lengths, and the "
@@ -36,8 +36,9 @@ static rk_status note_use(rk_graph_uses *uses, const rk_model_section *s, int64_
         bool there = known == RK_INPUT_DENSE ? schema->n_dense > 0 : schema->n_features > 0;
         uses->inputs[known] = true;
         if (there) return RK_OK;
-        return rk_yaml_error(yaml, rk_layer_node(yaml, layer, "inputs"), "'%s': the data has no %s features",
-                             input, known == RK_INPUT_DENSE ? "dense" : "categorical");
+        return rk_yaml_error(yaml, rk_layer_yaml_node(yaml, layer, "inputs"),
+                             "'%s': the data has no %s features", input,
+                             known == RK_INPUT_DENSE ? "dense" : "categorical");
     }
     int32_t f = rk_name_index_find(features, feature_name_in(input));
     if (f < 0) return unknown_input_error(s, layer, yaml, schema, input);
@@ -148,7 +149,7 @@ static rk_status check_lengths(const reader *r, int64_t layer) {
     const rk_layer_section *l = &r->section->layers[layer];
     for (int64_t k = 0; k < l->n_inputs && r->inputs->lengths < 0; k++) {
         if (rk_graph_input_find(l->inputs[k]) != RK_INPUT_LENGTHS) continue;
-        rk_yaml_error(r->yaml, rk_layer_node(r->yaml, layer, "inputs"),
+        rk_yaml_error(r->yaml, rk_layer_yaml_node(r->yaml, layer, "inputs"),
                       "'lengths': none of the features that the layers read is a sequence");
         return rk_error_hint(RK_CONFIG, "a sequence has a max_sequence_length in embedding.features");
     }
@@ -192,7 +193,7 @@ static rk_status join_outputs(reader *r, rk_value *out) {
     *out = n == 1 ? values[0] : rk_graph_add(r->graph, "concat", RK_OUTPUTS_NAME, NULL, values, (int32_t)n);
     const rk_yaml_node *outputs =
         rk_yaml_get(rk_yaml_get(r->yaml ? r->yaml->root : NULL, "model"), "outputs");
-    if (!outputs) outputs = rk_layer_node(r->yaml, s->n_layers - 1, "");
+    if (!outputs) outputs = rk_layer_yaml_node(r->yaml, s->n_layers - 1, "");
     RK_TRY(report_graph_error(r, outputs));
     rk_shape shape = rk_graph_shape(r->graph, *out);
     if (shape.rows == 1 && shape.cols == n_logits) return RK_OK;
@@ -218,7 +219,7 @@ static rk_status read_layers(reader *r) {
     for (int64_t i = 0; i < s->n_layers; i++) {
         RK_TRY(check_lengths(r, i));
         r->values[i] = add_layer(r, &s->layers[i]);
-        RK_TRY(report_graph_error(r, rk_layer_node(r->yaml, i, "")));
+        RK_TRY(report_graph_error(r, rk_layer_yaml_node(r->yaml, i, "")));
     }
     return RK_OK;
 }

@@ -90,7 +90,7 @@ static layer_kind layer_kind_of_op(int op) {
     return (layer_kind){found->options, found->min_inputs, found->max_inputs};
 }
 
-const rk_yaml_node *rk_layer_node(const rk_yaml *yaml, int64_t layer, const char *key) {
+const rk_yaml_node *rk_layer_yaml_node(const rk_yaml *yaml, int64_t layer, const char *key) {
     const rk_yaml_node *model = yaml ? rk_yaml_get(yaml->root, "model") : NULL,
                        *layers = rk_yaml_get(model, "layers");
     if (!layers || layers->kind != RK_YAML_SEQUENCE || (size_t)layer >= layers->n_children) return model;
@@ -136,20 +136,20 @@ static rk_status check_layer_options(const rk_layer_section *l, int64_t number, 
             n += snprintf(list + n, sizeof list - (size_t)n, "%s%s", n ? ", " : "", options[i].key);
     for (int i = 0; i < N; i++) {
         if (!options[i].given || (taken & options[i].bit)) continue;
-        rk_yaml_error(yaml, rk_layer_node(yaml, number, options[i].key), "operation '%s' does not use '%s'",
-                      rk_layer_ops[l->op], options[i].key);
+        rk_yaml_error(yaml, rk_layer_yaml_node(yaml, number, options[i].key),
+                      "operation '%s' does not use '%s'", rk_layer_ops[l->op], options[i].key);
         return rk_error_hint(RK_CONFIG, "it takes %s", list);
     }
     if (l->op == RK_LAYER_MLP ? l->n_units == 0 : l->n_units > 1)
         return rk_yaml_error(
-            yaml, rk_layer_node(yaml, number, "units"),
+            yaml, rk_layer_yaml_node(yaml, number, "units"),
             l->n_units ? "operation '%s' takes one number as 'units'" : "operation '%s' needs 'units'",
             rk_layer_ops[l->op]);
     return RK_OK;
 }
 
 static rk_status check_layer_name(const rk_layer_section *l, int64_t number, const rk_yaml *yaml) {
-    const rk_yaml_node *node = rk_layer_node(yaml, number, "name");
+    const rk_yaml_node *node = rk_layer_yaml_node(yaml, number, "name");
     if (!*l->name || strchr(l->name, ':'))
         return rk_yaml_error(yaml, node, "a layer's name must be text without ':', not '%s'", l->name);
     if (rk_graph_input_find(l->name) < 0 && strcmp(l->name, RK_OUTPUTS_NAME) != 0 &&
@@ -163,7 +163,7 @@ static rk_status check_layer(const rk_layer_section *l, int64_t number, const rk
     RK_TRY(check_layer_name(l, number, yaml));
     RK_TRY(check_layer_options(l, number, yaml));
     if (l->n_inputs >= kind.min_inputs && (!kind.max_inputs || l->n_inputs <= kind.max_inputs)) return RK_OK;
-    rk_yaml_error(yaml, rk_layer_node(yaml, number, "inputs"), "operation '%s' does not take %d inputs",
+    rk_yaml_error(yaml, rk_layer_yaml_node(yaml, number, "inputs"), "operation '%s' does not take %d inputs",
                   rk_layer_ops[l->op], (int)l->n_inputs);
     if (kind.max_inputs > kind.min_inputs)
         return rk_error_hint(RK_CONFIG, "it takes %d to %d", kind.min_inputs, kind.max_inputs);
@@ -179,7 +179,7 @@ static rk_status check_layer_order(const rk_model_section *s, const rk_yaml *yam
             int32_t found = rk_name_index_find(index, input);
             if (found >= 0 && found < i) used[found] = true;
             if (found < i) continue;
-            rk_yaml_error(yaml, rk_layer_node(yaml, i, "inputs"),
+            rk_yaml_error(yaml, rk_layer_yaml_node(yaml, i, "inputs"),
                           found == i ? "layer '%s' reads itself" : "layer '%s' is defined further below",
                           input);
             return rk_error_hint(
@@ -206,7 +206,8 @@ static rk_status check_outputs(const rk_model_section *s, const rk_yaml *yaml, c
     }
     for (int64_t i = 0; i < s->n_layers; i++) {
         if (used[i]) continue;
-        rk_yaml_error(yaml, rk_layer_node(yaml, i, "name"), "nothing uses the layer '%s'", s->layers[i].name);
+        rk_yaml_error(yaml, rk_layer_yaml_node(yaml, i, "name"), "nothing uses the layer '%s'",
+                      s->layers[i].name);
         return rk_error_hint(RK_CONFIG,
                              "add it to the 'inputs' of a layer below or to 'outputs', or remove it");
     }
@@ -217,7 +218,7 @@ static rk_status check_joined_outputs(const rk_model_section *s, const rk_yaml *
                                       const rk_name_index *index, bool *used) {
     int32_t twin = rk_name_index_find_duplicate(index);
     if (twin >= 0)
-        return rk_yaml_error(yaml, rk_layer_node(yaml, twin, "name"), "duplicate layer name '%s'",
+        return rk_yaml_error(yaml, rk_layer_yaml_node(yaml, twin, "name"), "duplicate layer name '%s'",
                              s->layers[twin].name);
     RK_TRY(check_layer_order(s, yaml, index, used));
     return check_outputs(s, yaml, index, used);
@@ -225,7 +226,7 @@ static rk_status check_joined_outputs(const rk_model_section *s, const rk_yaml *
 
 rk_status rk_graph_section_check(const rk_model_section *s, const rk_yaml *yaml) {
     if (s->n_layers == 0) {
-        rk_yaml_error(yaml, rk_layer_node(yaml, 0, "layers"), "model 'graph' needs 'layers'");
+        rk_yaml_error(yaml, rk_layer_yaml_node(yaml, 0, "layers"), "model 'graph' needs 'layers'");
         return rk_error_hint(RK_CONFIG, "'reckon inspect --graph' prints any model as layers, to begin with");
     }
     for (int64_t i = 0; i < s->n_layers; i++) RK_TRY(check_layer(&s->layers[i], i, yaml));

@@ -67,7 +67,7 @@ rk_status rk_graph_draw(const rk_model *model, const rk_collection_config *colle
 void rk_graph_mark_needed(const rk_graph *graph, rk_value last, bool *needed);
 
 /* A layer's key in the file, or the layer, for messages; NULL where there is none. */
-const rk_yaml_node *rk_layer_node(const rk_yaml *yaml, int64_t layer, const char *key);
+const rk_yaml_node *rk_layer_yaml_node(const rk_yaml *yaml, int64_t layer, const char *key);
 rk_status rk_layer_index(const rk_model_section *section, rk_name_index *out);
 
 #endif

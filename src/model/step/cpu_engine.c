@@ -120,7 +120,7 @@ static rk_status compute_gradients(rk_model *model, rk_model_run *r, const rk_lo
     return RK_OK;
 }
 
-static rk_status cpu_engine_begin(rk_model *model, const rk_local_batch *batch) {
+static rk_status cpu_engine_begin_batch(rk_model *model, const rk_local_batch *batch) {
     return model->store->ops->begin(model->store, batch->batch.n, batch->ids, true);
 }
 
@@ -240,7 +240,7 @@ static void free_cpu_engine(rk_model *model) {
 }
 
 const rk_engine_ops rk_cpu_engine = {.free = free_cpu_engine,
-                                     .begin = cpu_engine_begin,
+                                     .begin = cpu_engine_begin_batch,
                                      .launch = cpu_engine_launch,
                                      .finish = cpu_engine_finish,
                                      .cancel = cpu_engine_cancel,

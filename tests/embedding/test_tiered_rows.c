@@ -230,6 +230,34 @@ static void test_damage_ends_the_batch(void **state) {
     rk_embeddings_free(e);
 }
 
+/* Rows that could not be read are where they were: also the first that went to the disk, whose place is 0. */
+static void test_rows_after_a_failure(void **state) {
+    (void)state;
+    enum { KEY = 5, OTHERS = 120 };
+    char where[200];
+    uint8_t before[256], after[256];
+    int64_t some[2] = {KEY, KEY}, others[2 * OTHERS];
+    rk_dynamic_config tiered = on_disk(&usual, 1);
+    rk_embeddings *e = make_dynamic(&tiered, RK_OPTIMIZER_ADAM, 2);
+    const rk_row_tier *t = e->tables[0].tier;
+    train_step(e, 1, some);
+    size_t n = record_of(e, KEY, before);
+    for (int b = 0; b < 2; b++) {
+        for (int i = 0; i < 2 * OTHERS; i++) others[i] = 1000 * (b + 1) + i;
+        train_step(e, OTHERS, others);
+    }
+    assert_true(t->where[row_of(e, KEY)] == (uint64_t)1 << 63);
+    OK(rk_make_directories(saved_folder()));
+    OK(rk_embeddings_save_rows(e, saved_folder()));
+    snprintf(where, sizeof where, "%s/t", rows_folder());
+    assert_true(damage(where) > 0);
+    assert_int_equal(try_step(e, 1, some), RK_BAD_DATA);
+    assert_true(damage(where) > 0); /* as it was */
+    assert_int_equal(record_of(e, KEY, after), n);
+    assert_memory_equal(before, after, n);
+    rk_embeddings_free(e);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     rk_dynamic_config tiered = on_disk(&usual, 150);
@@ -292,6 +320,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_bits_of_rows_in_memory, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_going_on, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_damage_ends_the_batch, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_rows_after_a_failure, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_refusals, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_out_of_memory, make_folder, remove_folder)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -302,11 +302,11 @@ static rk_status bring(rk_row_tier *t, const rk_key_uses *uses, int32_t n_uses, 
     return RK_OK;
 }
 
-/* Rows that were missing are where they were. */
+/* Rows that were missing are where they were; 0 is a place on the disk, too. */
 static void give_back(rk_row_tier *t) {
     for (int64_t i = 0; i < t->n_missing; i++) {
         uint64_t place = t->missing_places[i];
-        t->where[t->missing[i]] = place ? place | ON_DISK : 0;
+        t->where[t->missing[i]] = place || i < t->n_read ? place | ON_DISK : 0;
     }
 }
 
@@ -314,7 +314,7 @@ rk_status rk_row_tier_begin(rk_row_tier *t, const rk_key_uses *uses, int32_t n_u
                             const rk_tier_calls *calls) {
     if (is_training) RK_TRY(rk_row_log_compact(t->log, &(rk_row_mover){t, is_live, moved}));
     t->stamp++;
-    t->n_missing = 0;
+    t->n_missing = t->n_read = 0;
     rk_status status = bring(t, uses, n_uses, calls);
     if (status != RK_OK) {
         give_back(t);

@@ -50,7 +50,7 @@ for memory in 1 3KB 1GB; do
 done
 rm -rf disk; disk 2KB --set train.epochs=1 -o disk; disk 2KB --resume --threads 1 -o disk; cmp <("$RECKON" predict keys test) <("$RECKON" predict disk test) && echo same on a disk, resumed
 ls disk disk/checkpoints/*/rows elsewhere 2>&1 | grep -v metrics
-"$RECKON" export disk out; "$RECKON" eval --rows int8 disk; "$RECKON" convert disk keys.yaml
+{ "$RECKON" export disk out; "$RECKON" eval --rows int8 disk; "$RECKON" convert disk keys.yaml; } 2>&1 | sed 's/config.yaml:[0-9]*/config.yaml:N/'
 printf '\xff' | dd of="$(echo disk/checkpoints/step-000000024/rows/user/rows-*.log | cut -d' ' -f1)" bs=1 seek=4000 conv=notrunc status=none; "$RECKON" predict disk test 2>&1 | sed 's/rows-[0-9a-f]*/rows-N/'
 "$RECKON" inspect --set 'embedding.tables[0].storage={tier: ssd, memory: 3KB}' keys.yaml | sed -n '/^dynamic/,/^graph/p'
 # Keys only name rows: negative ones count in a sequence's length, too.

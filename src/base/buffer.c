@@ -27,7 +27,7 @@ static bool reserve_bytes(rk_buffer *buffer, size_t n_bytes) {
     return buffer->status == RK_OK;
 }
 
-rk_status rk_buffer_take(rk_buffer *buffer, char **out) {
+rk_status rk_buffer_detach(rk_buffer *buffer, char **out) {
     rk_buffer_append(buffer, "", 0); /* nothing is an empty string too */
     RK_TRY(buffer->status);
     *out = buffer->data;
@@ -48,7 +48,7 @@ void rk_buffer_append(rk_buffer *buffer, const void *data, size_t n_bytes) {
     if (to && n_bytes) memcpy(to, data, n_bytes);
 }
 
-void rk_buffer_text(rk_buffer *buffer, const char *text) {
+void rk_buffer_append_text(rk_buffer *buffer, const char *text) {
     rk_buffer_append(buffer, text, strlen(text));
 }
 
@@ -65,7 +65,7 @@ void rk_buffer_printf(rk_buffer *buffer, const char *format, ...) {
     va_end(again);
 }
 
-void rk_buffer_u8(rk_buffer *buffer, uint8_t value) {
+void rk_buffer_append_u8(rk_buffer *buffer, uint8_t value) {
     rk_buffer_append(buffer, &value, 1);
 }
 
@@ -79,6 +79,6 @@ void rk_buffer_append_u32le(rk_buffer *buffer, uint32_t value) {
     append_little_endian(buffer, value, 4);
 }
 
-void rk_buffer_u64le(rk_buffer *buffer, uint64_t value) {
+void rk_buffer_append_u64le(rk_buffer *buffer, uint64_t value) {
     append_little_endian(buffer, value, 8);
 }

@@ -26,7 +26,7 @@ long rk_alloc_live(void) {
     return atomic_load(&live);
 }
 
-static bool injects_failure(void) {
+static bool should_inject_failure(void) {
     if (atomic_load_explicit(&countdown, memory_order_relaxed) == 0) return false;
     long before = atomic_fetch_sub(&countdown, 1);
     if (before > 1) return false;
@@ -35,7 +35,7 @@ static bool injects_failure(void) {
     return before == 1;
 }
 
-static bool total_bytes(size_t n, size_t bytes, size_t *out) {
+static bool multiply_sizes(size_t n, size_t bytes, size_t *out) {
     return !__builtin_mul_overflow(n, bytes, out) && *out <= SIZE_MAX - HEADER_BYTES;
 }
 
@@ -47,9 +47,9 @@ static void request_huge_pages(void *data, size_t bytes) {
     if (end > begin) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
-static rk_status new_block(size_t total, char **out) {
+static rk_status allocate_block(size_t total, char **out) {
     void *block = NULL;
-    if (injects_failure() || posix_memalign(&block, HEADER_BYTES, total + HEADER_BYTES) != 0)
+    if (should_inject_failure() || posix_memalign(&block, HEADER_BYTES, total + HEADER_BYTES) != 0)
         return RK_NO_MEMORY_ERROR(total);
     if (total >= HUGE_BLOCK_BYTES) request_huge_pages(block, total + HEADER_BYTES);
     memcpy(block, &total, sizeof total);
@@ -60,9 +60,10 @@ static rk_status new_block(size_t total, char **out) {
 
 rk_status rk_alloc(size_t n, size_t bytes, void *out) {
     size_t total;
-    RK_FAIL_IF(!total_bytes(n, bytes, &total), RK_NO_MEMORY, "could not allocate %zu x %zu bytes", n, bytes);
+    RK_FAIL_IF(!multiply_sizes(n, bytes, &total), RK_NO_MEMORY, "could not allocate %zu x %zu bytes", n,
+               bytes);
     char *block;
-    RK_TRY(new_block(total, &block));
+    RK_TRY(allocate_block(total, &block));
     memset(block, 0, total);
     memcpy(out, &block, sizeof block);
     return RK_OK;
@@ -79,10 +80,11 @@ void rk_free_each(size_t n_pointers, void *const *pointers) {
 
 rk_status rk_realloc(size_t n, size_t bytes, void *inout) {
     size_t total, old_total;
-    RK_FAIL_IF(!total_bytes(n, bytes, &total), RK_NO_MEMORY, "could not allocate %zu x %zu bytes", n, bytes);
+    RK_FAIL_IF(!multiply_sizes(n, bytes, &total), RK_NO_MEMORY, "could not allocate %zu x %zu bytes", n,
+               bytes);
     char *old, *block;
     memcpy(&old, inout, sizeof old);
-    RK_TRY(new_block(total, &block));
+    RK_TRY(allocate_block(total, &block));
     if (old) {
         memcpy(&old_total, old - HEADER_BYTES, sizeof old_total);
         memcpy(block, old, old_total < total ? old_total : total);
@@ -122,7 +124,7 @@ static void request_huge_mapping(void *pages, size_t bytes) {
 }
 
 rk_status rk_pages_alloc(size_t bytes, void *out) {
-    if (injects_failure()) return RK_NO_MEMORY_ERROR(bytes);
+    if (should_inject_failure()) return RK_NO_MEMORY_ERROR(bytes);
     size_t length = bytes ? bytes : 1;
     void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) return RK_NO_MEMORY_ERROR(bytes);
@@ -140,7 +142,7 @@ void rk_pages_free(void *pages, size_t bytes) {
 
 static rk_status grow_pages(void *inout, size_t bytes, size_t wanted) {
     void *pages;
-    if (injects_failure()) return RK_NO_MEMORY_ERROR(wanted);
+    if (should_inject_failure()) return RK_NO_MEMORY_ERROR(wanted);
     memcpy(&pages, inout, sizeof pages);
     pages = mremap(pages, bytes, wanted, MREMAP_MAYMOVE);
     if (pages == MAP_FAILED) return RK_NO_MEMORY_ERROR(wanted);
@@ -157,7 +159,7 @@ rk_status rk_pages_reserve(void *inout, size_t *bytes, size_t wanted) {
 }
 
 /* The number behind `key` in a file of lines; UINT64_MAX: there is none. key "": the file's first number. */
-static uint64_t read_number(const char *path, const char *key) {
+static uint64_t read_number_of_key(const char *path, const char *key) {
     char line[256];
     unsigned long long value = UINT64_MAX;
     FILE *file = fopen(path, "r");
@@ -170,30 +172,30 @@ static uint64_t read_number(const char *path, const char *key) {
 }
 
 uint64_t rk_memory_available(void) {
-    uint64_t free = read_number("/proc/meminfo", "MemAvailable:"),
-             most = read_number("/sys/fs/cgroup/memory.max", ""),
-             used = read_number("/sys/fs/cgroup/memory.current", "");
+    uint64_t free = read_number_of_key("/proc/meminfo", "MemAvailable:"),
+             most = read_number_of_key("/sys/fs/cgroup/memory.max", ""),
+             used = read_number_of_key("/sys/fs/cgroup/memory.current", "");
     if (free == UINT64_MAX) return 0;
     free *= 1024;
     if (most == UINT64_MAX || used == UINT64_MAX) return free; /* no limit */
     uint64_t cached =
-        read_number("/sys/fs/cgroup/memory.stat", "inactive_file "); /* files' pages, which go first */
+        read_number_of_key("/sys/fs/cgroup/memory.stat", "inactive_file "); /* files' pages, which go first */
     if (cached < used) used -= cached;
     uint64_t left = most > used ? most - used : 1;
     return left < free ? left : free;
 }
 
-static rk_status resize(void *array, size_t *capacity, size_t wanted, size_t bytes) {
+static rk_status resize_array(void *array, size_t *capacity, size_t wanted, size_t bytes) {
     RK_TRY(rk_realloc(wanted, bytes, array));
     *capacity = wanted;
     return RK_OK;
 }
 
 rk_status rk_grow_to(void *array, size_t *capacity, size_t n, size_t bytes) {
-    return resize(array, capacity, *capacity ? n + n / 4 : n, bytes);
+    return resize_array(array, capacity, *capacity ? n + n / 4 : n, bytes);
 }
 
 rk_status rk_grow(void *array, size_t n, size_t *capacity, size_t bytes) {
     if (n < *capacity) return RK_OK;
-    return resize(array, capacity, *capacity < 8 ? 8 : *capacity + *capacity / 2, bytes);
+    return resize_array(array, capacity, *capacity < 8 ? 8 : *capacity + *capacity / 2, bytes);
 }

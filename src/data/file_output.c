@@ -162,7 +162,7 @@ static rk_status join_values(rk_file_output *o, const rk_columns *rows, int32_t 
                                           "them, but a value has a '|' or a trailing space itself",
                                           column->name),
                                  "write rkb or tfrecord");
-        if (v > begin) rk_buffer_u8(field, '|');
+        if (v > begin) rk_buffer_append_u8(field, '|');
         rk_buffer_append(field, text.data, text.n_bytes);
     }
     return field->status;
@@ -172,7 +172,7 @@ static void write_csv_header(rk_file_output *o, const rk_csv_dialect *dialect, c
     for (int32_t c = 0; c < rows->n_columns; c++)
         rk_csv_write_field(dialect, (rk_span){rows->columns[c].name, strlen(rows->columns[c].name)}, c == 0,
                            &o->text);
-    rk_buffer_u8(&o->text, '\n');
+    rk_buffer_append_u8(&o->text, '\n');
     o->has_header = true;
 }
 
@@ -189,8 +189,8 @@ static rk_status write_csv_rows(rk_file_output *o, const rk_columns *rows) {
             rk_csv_write_field(&dialect, (rk_span){field.data ? field.data : "", field.n_bytes}, c == 0,
                                &o->text);
         }
-        if (rows->n_columns == 1 && field.n_bytes == 0) rk_buffer_text(&o->text, "\"\"");
-        rk_buffer_u8(&o->text, '\n');
+        if (rows->n_columns == 1 && field.n_bytes == 0) rk_buffer_append_text(&o->text, "\"\"");
+        rk_buffer_append_u8(&o->text, '\n');
     }
     return RK_OK;
 }
@@ -228,7 +228,7 @@ static rk_status write_libsvm_rows(rk_file_output *o, const rk_columns *rows) {
             double value = 0;
             RK_FAIL_IF(!rk_value_as_number(y, v, &value) || !isfinite((float)value), RK_BAD_DATA,
                        "row %lld: the label is not a number", (long long)row + 1);
-            if (v > y->offsets[row]) rk_buffer_u8(&o->text, ',');
+            if (v > y->offsets[row]) rk_buffer_append_u8(&o->text, ',');
             format_f32((float)value, &o->text);
         }
         if (g && g->offsets[row] < g->offsets[row + 1])
@@ -237,7 +237,7 @@ static rk_status write_libsvm_rows(rk_file_output *o, const rk_columns *rows) {
             rk_buffer_printf(&o->text, " %" PRId64 ":", id->i64[v]);
             format_f32(id->weights ? id->weights[v] : 1, &o->text);
         }
-        rk_buffer_u8(&o->text, '\n');
+        rk_buffer_append_u8(&o->text, '\n');
     }
     return RK_OK;
 }

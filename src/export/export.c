@@ -31,7 +31,7 @@ static void exporting_release(rk_exporting *x) {
 }
 
 /* "table/<name>/rows" or "table/<name>/keys"; NULL: neither of them. */
-static rk_status table_of(const char *name, char **out) {
+static rk_status table_name_in(const char *name, char **out) {
     size_t n = strlen(name), n_table = strlen("table/"), n_end = strlen("/rows");
     *out = NULL;
     bool is = n > n_table + n_end && strncmp(name, "table/", n_table) == 0 &&
@@ -40,14 +40,14 @@ static rk_status table_of(const char *name, char **out) {
 }
 
 /* What the optimizer keeps of a tensor is named "<tensor>/<slot>". */
-static bool is_slot(const rk_stored_tensors *tensors, const char *name) {
+static bool is_slot_tensor(const rk_stored_tensors *tensors, const char *name) {
     const char *last = strrchr(name, '/');
     RK_AUTOFREE char *parent = NULL;
     if (!last || rk_strndup(name, (size_t)(last - name), &parent) != RK_OK) return false;
     return rk_stored_tensors_find(tensors, parent) != NULL;
 }
 
-static bool is_wanted(const rk_exporting *x, const char *table) {
+static bool is_table_wanted(const rk_exporting *x, const char *table) {
     if (!table) return !x->options->tables;
     if (x->options->no_tables) return false;
     for (size_t i = 0; i < x->options->n_tables; i++)
@@ -56,7 +56,7 @@ static bool is_wanted(const rk_exporting *x, const char *table) {
 }
 
 /* "dense/<node>/<parameter>" as "dense.<node>.<parameter>". */
-static rk_status name_of(const rk_exported_tensor *t, char **out) {
+static rk_status exported_name(const rk_exported_tensor *t, char **out) {
     static const char *const pieces[] = {"weight", "codes", "scales", "minima"};
     rk_buffer name = {0};
     const char *stored = t->stored->name, *last = strrchr(stored, '/');
@@ -64,11 +64,11 @@ static rk_status name_of(const rk_exported_tensor *t, char **out) {
         rk_buffer_printf(&name, "embeddings.%s.%s", t->table, rk_exports_keys(t) ? "keys" : pieces[t->piece]);
     else
         rk_buffer_printf(&name, "dense.%.*s.%s", (int)(last - (stored + 6)), stored + 6, last + 1);
-    return rk_buffer_take(&name, out);
+    return rk_buffer_detach(&name, out);
 }
 
 static rk_status add_tensor(rk_exporting *x, const rk_stored_tensor *stored, const char *table,
-                            rk_export_rows rows, rk_row_piece piece) {
+                            rk_export_rows rows, rk_row_component piece) {
     rk_exported_tensor *t = &x->list[x->n++];
     *t = (rk_exported_tensor){.stored = stored, .rows = rows, .piece = piece};
     if (table) {
@@ -76,15 +76,16 @@ static rk_status add_tensor(rk_exporting *x, const rk_stored_tensor *stored, con
         RK_TRY(rk_export_find_keys(x, table, &t->keyed));
     }
     t->is_elsewhere = x->options->rows_to && table && !rk_exports_keys(t);
-    return name_of(t, &t->name);
+    return exported_name(t, &t->name);
 }
 
 static rk_status choose_tensor(rk_exporting *x, const rk_stored_tensor *stored) {
     char *table;
-    RK_TRY(table_of(stored->name, &table));
+    RK_TRY(table_name_in(stored->name, &table));
     bool is_dense = strncmp(stored->name, "dense/", 6) == 0 &&
-                    strrchr(stored->name, '/') > stored->name + 6 && !is_slot(&x->tensors, stored->name);
-    if ((!table && !is_dense) || !is_wanted(x, table)) {
+                    strrchr(stored->name, '/') > stored->name + 6 &&
+                    !is_slot_tensor(&x->tensors, stored->name);
+    if ((!table && !is_dense) || !is_table_wanted(x, table)) {
         rk_free(table);
         return RK_OK;
     }
@@ -95,16 +96,16 @@ static rk_status choose_tensor(rk_exporting *x, const rk_stored_tensor *stored) 
     rk_status status = RK_OK;
     for (int piece = in_pieces ? RK_ROW_CODES : RK_ROW_WHOLE;
          status == RK_OK && piece <= (in_pieces ? RK_ROW_MINIMA : RK_ROW_WHOLE); piece++)
-        status = add_tensor(x, stored, table, rows, (rk_row_piece)piece);
+        status = add_tensor(x, stored, table, rows, (rk_row_component)piece);
     rk_free(table);
     return status;
 }
 
-static rk_status no_table(const rk_exporting *x, const char *wanted) {
+static rk_status unknown_table_error(const rk_exporting *x, const char *wanted) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     for (size_t i = 0; i < x->tensors.n; i++) {
         RK_AUTOFREE char *table = NULL;
-        RK_TRY(table_of(x->tensors.list[i].name, &table));
+        RK_TRY(table_name_in(x->tensors.list[i].name, &table));
         if (table && x->tensors.list[i].type != RK_I64) RK_TRY(rk_text_list_add(&names, table));
     }
     rk_status status = rk_error(RK_NOT_FOUND, "the model has no table '%s'", wanted);
@@ -112,7 +113,7 @@ static rk_status no_table(const rk_exporting *x, const char *wanted) {
     return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
 }
 
-static int by_name(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b) {
     const rk_exported_tensor *x = a, *y = b;
     return x->is_elsewhere != y->is_elsewhere ? x->is_elsewhere - y->is_elsewhere : strcmp(x->name, y->name);
 }
@@ -122,13 +123,13 @@ static int by_name(const void *a, const void *b) {
 static rk_status choose_tensors(rk_exporting *x) {
     RK_TRY(rk_alloc(x->tensors.n * RK_ROW_MINIMA, sizeof *x->list, &x->list));
     for (size_t i = 0; i < x->tensors.n; i++) RK_TRY(choose_tensor(x, &x->tensors.list[i]));
-    if (x->n) qsort(x->list, x->n, sizeof *x->list, by_name);
+    if (x->n) qsort(x->list, x->n, sizeof *x->list, compare_names);
     while (x->n_in_files < x->n && !x->list[x->n_in_files].is_elsewhere) x->n_in_files++;
     for (size_t i = 0; i < x->options->n_tables; i++) {
         bool found = false;
         for (size_t k = 0; k < x->n && !found; k++)
             found = x->list[k].table && strcmp(x->list[k].table, x->options->tables[i]) == 0;
-        if (!found) return no_table(x, x->options->tables[i]);
+        if (!found) return unknown_table_error(x, x->options->tables[i]);
     }
     RK_FAIL_IF(x->n == 0, RK_NOT_FOUND, "'%s' has nothing to export: the model has no %s", x->checkpoint,
                x->options->no_tables ? "dense part" : "tables");
@@ -156,7 +157,7 @@ static rk_status copy_files(const rk_exporting *x) {
     return RK_OK;
 }
 
-static rk_status write_all(rk_exporting *x) {
+static rk_status write_export(rk_exporting *x) {
     RK_TRY(rk_make_directories(x->directory));
     if (x->options->rows_to) RK_TRY(rk_export_write_rows(x));
     RK_TRY(rk_export_write_tensors(x));
@@ -200,7 +201,7 @@ static rk_status open_temporary(rk_exporting *x, const char *directory) {
     size_t n = strlen(directory);
     while (n > 1 && directory[n - 1] == '/') n--;
     rk_buffer_printf(&name, "%.*s.reckon-export", (int)n, directory);
-    RK_TRY(rk_buffer_take(&name, &x->temporary));
+    RK_TRY(rk_buffer_detach(&name, &x->temporary));
     RK_TRY(rk_path_join(x->temporary, "files", &x->directory));
     RK_TRY(rk_directory_lock_acquire(x->temporary, &x->lock));
     return rk_remove_tree(x->directory);
@@ -212,7 +213,7 @@ static rk_status check_tensors_options(const rk_export_options *o) {
     return RK_OK;
 }
 
-static rk_status publish(const rk_exporting *x, const char *directory) {
+static rk_status publish_directory(const rk_exporting *x, const char *directory) {
     RK_FAIL_IF(rename(x->directory, directory) != 0, RK_IO, "'%s' could not be renamed to '%s': %s",
                x->directory, directory, strerror(errno));
     return RK_OK;
@@ -235,8 +236,8 @@ static void remove_directory(const rk_exporting *x, rk_status status) {
     rk_error(status, "%s", reason);
 }
 
-static rk_status export_as(rk_export_format format, const char *path, const rk_export_options *options,
-                           const char *directory) {
+static rk_status export_checkpoint(rk_export_format format, const char *path,
+                                   const rk_export_options *options, const char *directory) {
     rk_export_options o = RK_EXPORT_OPTIONS_INIT;
     rk_exporting x = {.options = &o, .format = format};
     rk_status status;
@@ -248,8 +249,8 @@ static rk_status export_as(rk_export_format format, const char *path, const rk_e
     RK_GOTO(open_checkpoint(&x, path));
     RK_GOTO(choose_tensors(&x));
     RK_GOTO(open_temporary(&x, directory));
-    RK_GOTO(write_all(&x));
-    RK_GOTO(publish(&x, directory));
+    RK_GOTO(write_export(&x));
+    RK_GOTO(publish_directory(&x, directory));
 done:
     if (status != RK_OK && x.lock) remove_directory(&x, status);
     exporting_release(&x);
@@ -257,9 +258,9 @@ done:
 }
 
 rk_status rk_export_safetensors(const char *path, const rk_export_options *options, const char *directory) {
-    return export_as(RK_EXPORT_SAFETENSORS, path, options, directory);
+    return export_checkpoint(RK_EXPORT_SAFETENSORS, path, options, directory);
 }
 
 rk_status rk_export_onnx(const char *path, const rk_export_options *options, const char *directory) {
-    return export_as(RK_EXPORT_ONNX, path, options, directory);
+    return export_checkpoint(RK_EXPORT_ONNX, path, options, directory);
 }

@@ -24,9 +24,9 @@ typedef struct rk_exported_tensor {
     const rk_exported_keys *keyed; /* of a dynamic table's keys and rows */
     char *name;  /* as other programs see it: "embeddings.<table>.weight", "dense.<node>.<parameter>" */
     char *table; /* NULL: the dense part's */
-    rk_export_rows rows; /* RK_EXPORT_ROWS_TRAINED: as they are stored, which the dense part always is */
-    rk_row_piece piece;  /* ONNX's codes, scales and minima are tensors of their own */
-    bool is_elsewhere;   /* in no file */
+    rk_export_rows rows;    /* RK_EXPORT_ROWS_TRAINED: as they are stored, which the dense part always is */
+    rk_row_component piece; /* ONNX's codes, scales and minima are tensors of their own */
+    bool is_elsewhere;      /* in no file */
     int32_t file;
     uint64_t begin; /* where its bytes are in that file, once they are written */
 } rk_exported_tensor;
@@ -58,8 +58,8 @@ typedef struct rk_exporting {
 /* The chosen tensors' files, and their index (export_safetensors.c). */
 rk_status rk_export_write_tensors(rk_exporting *x);
 /* Rows first .. first+n-1 of a tensor, as they are written; the bytes are in *out until the next call. */
-rk_status rk_export_make_piece(rk_exporting *exporting, const rk_exported_tensor *tensor, int64_t first,
-                               int64_t n, const void **out);
+rk_status rk_export_encode_rows(rk_exporting *exporting, const rk_exported_tensor *tensor, int64_t first,
+                                int64_t n, const void **out);
 /* Tables' rows to where the options say, and what says where they are into the directory (export_redis.c). */
 rk_status rk_export_write_rows(rk_exporting *exporting);
 rk_dtype rk_exported_type(const rk_exported_tensor *tensor);

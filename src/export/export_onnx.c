@@ -6,7 +6,7 @@
 #include "export/onnx_model.h"
 #include "train/config/run_config.h"
 
-static rk_onnx_type type_of(rk_dtype type) {
+static rk_onnx_type onnx_type_of(rk_dtype type) {
     switch (type) {
         case RK_F16:
             return RK_ONNX_F16;
@@ -22,7 +22,7 @@ static rk_onnx_type type_of(rk_dtype type) {
 }
 
 /* Its place in the list; x->n: it is not there. */
-static size_t find_tensor(const rk_exporting *x, const char *stored, rk_row_piece piece) {
+static size_t find_tensor(const rk_exporting *x, const char *stored, rk_row_component piece) {
     size_t i = 0;
     while (i < x->n && (x->list[i].piece != piece || strcmp(x->list[i].stored->name, stored) != 0)) i++;
     return i;
@@ -30,8 +30,8 @@ static size_t find_tensor(const rk_exporting *x, const char *stored, rk_row_piec
 
 /* The exported tensor of a stored one, as an initializer. n_rows, n_columns: what the model takes the stored
  * one for. */
-static rk_onnx_value initializer(rk_onnx_model *m, const char *stored, rk_row_piece piece, int64_t n_rows,
-                                 int64_t n_columns) {
+static rk_onnx_value stored_initializer(rk_onnx_model *m, const char *stored, rk_row_component piece,
+                                        int64_t n_rows, int64_t n_columns) {
     size_t i = find_tensor(m->x, stored, piece);
     if (i < m->x->n && m->initializers[i] >= 0) return m->initializers[i];
     const rk_exported_tensor *t = i < m->x->n ? &m->x->list[i] : NULL;
@@ -44,15 +44,15 @@ static rk_onnx_value initializer(rk_onnx_model *m, const char *stored, rk_row_pi
     int64_t dims[] = {n_rows, rk_exported_columns(t)};
     rk_export_file_name(m->x, t->file, file);
     rk_onnx_place place = {file, t->begin, rk_exported_bytes(t)};
-    return m->initializers[i] = rk_onnx_external(&m->writer, t->name, type_of(rk_exported_type(t)), dims,
+    return m->initializers[i] = rk_onnx_external(&m->writer, t->name, onnx_type_of(rk_exported_type(t)), dims,
                                                  (size_t)t->stored->n_dims, place);
 }
 
-static rk_onnx_value named_initializer(rk_onnx_model *m, rk_buffer *name, rk_row_piece piece, int64_t n_rows,
-                                       int64_t n_columns) {
+static rk_onnx_value named_initializer(rk_onnx_model *m, rk_buffer *name, rk_row_component piece,
+                                       int64_t n_rows, int64_t n_columns) {
     if (m->writer.status == RK_OK) m->writer.status = name->status;
     rk_onnx_value value =
-        m->writer.status == RK_OK ? initializer(m, name->data, piece, n_rows, n_columns) : -1;
+        m->writer.status == RK_OK ? stored_initializer(m, name->data, piece, n_rows, n_columns) : -1;
     rk_buffer_release(name);
     return value;
 }
@@ -63,7 +63,7 @@ const rk_exported_keys *rk_onnx_table_keys(const rk_onnx_model *m, int32_t table
     return NULL;
 }
 
-rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table, rk_row_piece piece) {
+rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table, rk_row_component piece) {
     const rk_table_config *t = &m->collection.tables[table];
     const rk_exported_keys *keys = rk_onnx_table_keys(m, table);
     rk_buffer name = {0};
@@ -146,7 +146,7 @@ static rk_status write_tower(rk_onnx_model *m, const char *vector, const char *f
     return write_model(m, file);
 }
 
-static bool is_chosen(const rk_onnx_model *m, int32_t f) {
+static bool is_table_chosen(const rk_onnx_model *m, int32_t f) {
     const rk_export_options *o = m->x->options;
     size_t i = 0;
     while (i < o->n_tables && strcmp(o->tables[i], m->collection.tables[m->collection.table_of[f]].name) != 0)
@@ -169,7 +169,7 @@ static void add_embedding(rk_onnx_model *m, int32_t f) {
 static rk_status write_embeddings(rk_onnx_model *m) {
     begin_graph(m);
     for (int32_t f = 0; f < m->collection.n_features && m->writer.status == RK_OK; f++)
-        if (is_chosen(m, f)) add_embedding(m, f);
+        if (is_table_chosen(m, f)) add_embedding(m, f);
     return write_model(m, "embeddings.onnx");
 }
 

@@ -23,7 +23,7 @@ typedef struct row_writer {
     rk_row_manifest manifest;
 } row_writer;
 
-static void release(row_writer *w) {
+static void release_row_writer(row_writer *w) {
     rk_row_manifest_release(&w->manifest);
     rk_redis_free(w->redis);
     rk_redis_addresses_free(w->addresses);
@@ -43,7 +43,7 @@ static rk_status make_version(row_writer *w) {
     return RK_OK;
 }
 
-static rk_export_rows format_of(const rk_exported_tensor *t) {
+static rk_export_rows format_of_tensor(const rk_exported_tensor *t) {
     if (t->rows != RK_EXPORT_ROWS_TRAINED) return t->rows;
     return t->stored->type == RK_F16    ? RK_EXPORT_ROWS_F16
            : t->stored->type == RK_BF16 ? RK_EXPORT_ROWS_BF16
@@ -55,7 +55,7 @@ static rk_status add_tables(row_writer *w) {
     for (size_t i = x->n_in_files; i < x->n; i++)
         RK_TRY(rk_row_manifest_add(&w->manifest, w->url.prefix, x->list[i].table,
                                    rk_exported_rows(&x->list[i]), (int32_t)x->list[i].stored->n_columns,
-                                   format_of(&x->list[i])));
+                                   format_of_tensor(&x->list[i])));
     return RK_OK;
 }
 
@@ -66,7 +66,7 @@ static rk_status write_table(row_writer *w, const rk_exported_tensor *t, const r
         size_t n_blocks = 0;
         const void *piece;
         int64_t n = rows->n_rows - first < step ? rows->n_rows - first : step;
-        RK_TRY(rk_export_make_piece(w->x, t, first, n, &piece));
+        RK_TRY(rk_export_encode_rows(w->x, t, first, n, &piece));
         for (int64_t row = 0; row < n; row += rows->block_rows) {
             int64_t some = n - row < rows->block_rows ? n - row : rows->block_rows;
             blocks[n_blocks++] = (rk_redis_command){.verb = RK_REDIS_SET,
@@ -108,6 +108,6 @@ static rk_status write_rows(row_writer *w) {
 rk_status rk_export_write_rows(rk_exporting *x) {
     row_writer w = {.x = x};
     rk_status status = write_rows(&w);
-    release(&w);
+    release_row_writer(&w);
     return status;
 }

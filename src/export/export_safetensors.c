@@ -16,14 +16,14 @@ enum { PIECE_BYTES = 256 << 10, MAX_FILES = 99999 };
 static const uint64_t usual_shard_bytes = 5000000000;
 
 /* Of rows of codes, one behind another, the tensor's piece alone, in place. */
-static void keep_piece(const rk_exported_tensor *t, char *rows, int64_t n, int64_t row_bytes) {
+static void keep_row_component(const rk_exported_tensor *t, char *rows, int64_t n, int64_t row_bytes) {
     rk_row_columns piece = rk_row_format_piece(t->rows, t->stored->n_columns, t->piece);
     for (int64_t r = 0; r < n; r++)
         memmove(rows + r * piece.n, rows + r * row_bytes + piece.first, (size_t)piece.n);
 }
 
-rk_status rk_export_make_piece(rk_exporting *x, const rk_exported_tensor *t, int64_t first, int64_t n,
-                               const void **out) {
+rk_status rk_export_encode_rows(rk_exporting *x, const rk_exported_tensor *t, int64_t first, int64_t n,
+                                const void **out) {
     const rk_stored_tensor *stored = t->stored;
     size_t n_values = (size_t)(n * stored->n_columns);
     RK_TRY(rk_reserve(&x->stored, &x->stored_capacity, n_values * rk_dtype_bytes(stored->type), 1));
@@ -38,12 +38,12 @@ rk_status rk_export_make_piece(rk_exporting *x, const rk_exported_tensor *t, int
     rk_row_values_to_f32(stored->type, x->stored, (int64_t)n_values, x->values);
     rk_row_format_write(t->rows, x->values, n, stored->n_columns, x->written, &failed);
     if (failed >= 0) return rk_row_format_error(t->rows, t->table, first + failed);
-    if (t->piece != RK_ROW_WHOLE) keep_piece(t, x->written, n, columns);
+    if (t->piece != RK_ROW_WHOLE) keep_row_component(t, x->written, n, columns);
     *out = x->written;
     return RK_OK;
 }
 
-static rk_status fill(void *context, size_t entry, rk_writer *writer) {
+static rk_status write_tensor_rows(void *context, size_t entry, rk_writer *writer) {
     rk_exporting *x = context;
     rk_exported_tensor *t = &x->list[x->first + entry];
     uint64_t bytes = rk_state_dict_entry_bytes(&x->shard.entries[entry]);
@@ -57,7 +57,7 @@ static rk_status fill(void *context, size_t entry, rk_writer *writer) {
     for (int64_t first = 0; first < n_rows; first += step) {
         const void *piece;
         int64_t n = n_rows - first < step ? n_rows - first : step;
-        RK_TRY(rk_export_make_piece(x, t, first, n, &piece));
+        RK_TRY(rk_export_encode_rows(x, t, first, n, &piece));
         RK_TRY(rk_writer_append(writer, piece, (size_t)(bytes / (uint64_t)n_rows) * (size_t)n));
     }
     return RK_OK;
@@ -93,7 +93,7 @@ uint64_t rk_exported_bytes(const rk_exported_tensor *t) {
 }
 
 /* Which file each tensor is in: in their order, a file ends before it would grow too large. */
-static rk_status cut_into_files(rk_exporting *x) {
+static rk_status split_into_files(rk_exporting *x) {
     uint64_t limit = x->options->shard_bytes ? x->options->shard_bytes : usual_shard_bytes, bytes = 0;
     for (size_t i = 0; i < x->n_in_files; i++) {
         uint64_t more = rk_exported_bytes(&x->list[i]);
@@ -126,16 +126,16 @@ static rk_status describe_rows(const rk_exporting *x, rk_buffer *out) {
         const rk_exported_tensor *t = &x->list[x->first + i];
         const char *format = rk_row_format_name(t->rows);
         if (!format) continue;
-        rk_buffer_text(out, n++ ? "," : "{");
+        rk_buffer_append_text(out, n++ ? "," : "{");
         RK_TRY(rk_json_write_string(out, t->name));
         rk_buffer_printf(out, ":{\"format\":\"%s\",\"dim\":%lld", format, (long long)t->stored->n_columns);
         rk_row_columns piece = rk_row_format_piece(t->rows, t->stored->n_columns, t->piece);
         if (t->piece != RK_ROW_WHOLE)
             rk_buffer_printf(out, ",\"bytes\":[%lld,%lld]", (long long)piece.first,
                              (long long)(piece.first + piece.n));
-        rk_buffer_text(out, "}");
+        rk_buffer_append_text(out, "}");
     }
-    if (n) rk_buffer_text(out, "}");
+    if (n) rk_buffer_append_text(out, "}");
     return out->status;
 }
 
@@ -150,7 +150,7 @@ static rk_status write_file(rk_exporting *x, int32_t file) {
     RK_TRY(describe_rows(x, &rows));
     const char *metadata[] = {"format", "pt", "reckon.version", rk_version(), RK_ROW_FORMATS_KEY, rows.data};
     rk_safetensors_source source = {
-        .fill = fill, .context = x, .metadata = metadata, .n_metadata = rows.n_bytes ? 3 : 2};
+        .fill = write_tensor_rows, .context = x, .metadata = metadata, .n_metadata = rows.n_bytes ? 3 : 2};
     rk_export_file_name(x, file, name);
     RK_TRY(rk_path_join(x->directory, name, &path));
     RK_TRY(rk_safetensors_write_from(path, &x->shard, &source, NULL, &n_bytes));
@@ -165,19 +165,19 @@ static rk_status write_index(const rk_exporting *x) {
     char name[RK_EXPORT_FILE_NAME_BYTES];
     rk_buffer_printf(&text, "{\"metadata\":{\"total_size\":%" PRIu64 "},\"weight_map\":{", x->total_bytes);
     for (size_t i = 0; i < x->n_in_files; i++) {
-        rk_buffer_text(&text, i ? "," : "");
+        rk_buffer_append_text(&text, i ? "," : "");
         RK_TRY(rk_json_write_string(&text, x->list[i].name));
         rk_export_file_name(x, x->list[i].file, name);
         rk_buffer_printf(&text, ":\"%s\"", name);
     }
-    rk_buffer_text(&text, "}}\n");
+    rk_buffer_append_text(&text, "}}\n");
     RK_TRY(text.status);
     RK_TRY(rk_path_join(x->directory, "model.safetensors.index.json", &path));
     return rk_file_write(path, text.data, text.n_bytes);
 }
 
 rk_status rk_export_write_tensors(rk_exporting *x) {
-    RK_TRY(cut_into_files(x));
+    RK_TRY(split_into_files(x));
     for (int32_t file = 0; file < x->n_files; file++) RK_TRY(write_file(x, file));
     return x->n_files > 1 ? write_index(x) : RK_OK;
 }

@@ -11,23 +11,23 @@
 #include "embedding/config/row_formats.h"
 #include "model/presets/preset.h"
 
-static const char *kind_of(const rk_exporting *x) {
+static const char *model_kind_of(const rk_exporting *x) {
     const rk_preset *preset = rk_preset_of(x->config->model.kind);
     return preset ? preset->name : "graph";
 }
 
-static void add_header(const rk_exporting *x, rk_buffer *out) {
-    rk_buffer_text(out, "---\nlibrary_name: reckon\ntags:\n- recommendation\n");
-    rk_buffer_printf(out, "- %s\n", kind_of(x));
+static void write_header(const rk_exporting *x, rk_buffer *out) {
+    rk_buffer_append_text(out, "---\nlibrary_name: reckon\ntags:\n- recommendation\n");
+    rk_buffer_printf(out, "- %s\n", model_kind_of(x));
     if (x->options->license) rk_buffer_printf(out, "license: %s\n", x->options->license);
-    rk_buffer_text(out, "---\n\n");
+    rk_buffer_append_text(out, "---\n\n");
 }
 
-static void add_run(const rk_exporting *x, rk_buffer *out) {
+static void write_run(const rk_exporting *x, rk_buffer *out) {
     const rk_early_stopping *stopping = &x->manifest.progress.stopping;
-    rk_buffer_printf(out, "# %s\n\nTrained by Reckon %s, exported after step %lld. ", kind_of(x),
+    rk_buffer_printf(out, "# %s\n\nTrained by Reckon %s, exported after step %lld. ", model_kind_of(x),
                      rk_version(), (long long)x->manifest.progress.step);
-    rk_buffer_text(
+    rk_buffer_append_text(
         out,
         "`config.yaml` is the run file, with every default; `transforms.json` and `vocabulary/` hold "
         "what was fitted to the training data.\n\n");
@@ -38,7 +38,7 @@ static void add_run(const rk_exporting *x, rk_buffer *out) {
         x->manifest.metric, stopping->best, (long long)stopping->best_step);
 }
 
-static void add_paths(const char *split, const rk_split_section *of, rk_buffer *out) {
+static void write_paths(const char *split, const rk_split_section *of, rk_buffer *out) {
     for (int64_t i = 0; i < of->n_path; i++) {
         const char *name = strrchr(of->path[i], '/');
         rk_buffer_printf(out, "| %s | %s |\n", split, name ? name + 1 : of->path[i]);
@@ -46,16 +46,16 @@ static void add_paths(const char *split, const rk_split_section *of, rk_buffer *
     if (of->fraction > 0) rk_buffer_printf(out, "| %s | %g of the training data |\n", split, of->fraction);
 }
 
-static void add_data(const rk_exporting *x, rk_buffer *out) {
+static void write_data(const rk_exporting *x, rk_buffer *out) {
     const rk_data_section *data = &x->config->data;
-    rk_buffer_text(out, "## Data\n\n| split | files |\n|---|---|\n");
-    add_paths("train", &data->train, out);
-    add_paths("valid", &data->valid, out);
-    add_paths("test", &data->test, out);
-    rk_buffer_text(out, "\n");
+    rk_buffer_append_text(out, "## Data\n\n| split | files |\n|---|---|\n");
+    write_paths("train", &data->train, out);
+    write_paths("valid", &data->valid, out);
+    write_paths("test", &data->test, out);
+    rk_buffer_append_text(out, "\n");
 }
 
-static void add_tensors(const rk_exporting *x, rk_buffer *out) {
+static void write_tensors(const rk_exporting *x, rk_buffer *out) {
     uint64_t dense = 0;
     bool tables = false;
     for (size_t i = 0; i < x->n; i++) {
@@ -64,8 +64,8 @@ static void add_tensors(const rk_exporting *x, rk_buffer *out) {
         if (!t->table || t->piece > RK_ROW_CODES || rk_exports_keys(t)) continue;
         const char *format = rk_row_format_name(t->rows);
         if (!tables)
-            rk_buffer_text(out,
-                           "## Tables\n\n| table | tensor | rows | dim | format |\n|---|---|---|---|---|\n");
+            rk_buffer_append_text(
+                out, "## Tables\n\n| table | tensor | rows | dim | format |\n|---|---|---|---|---|\n");
         tables = true;
         rk_buffer_printf(out, "| %s | `%s` | %lld | %lld | %s |\n", t->table, t->name,
                          (long long)rk_exported_rows(t), (long long)t->stored->n_columns,
@@ -73,9 +73,9 @@ static void add_tensors(const rk_exporting *x, rk_buffer *out) {
                          : format                 ? format
                                                   : rk_dtype_name(rk_exported_type(t)));
     }
-    if (tables) rk_buffer_text(out, "\n");
+    if (tables) rk_buffer_append_text(out, "\n");
     if (x->n_keyed)
-        rk_buffer_text(
+        rk_buffer_append_text(
             out,
             "Where a table has a tensor `embeddings.<table>.keys`, row i is that of key i, and the last "
             "row that of all other keys.\n\n");
@@ -86,10 +86,10 @@ static void add_tensors(const rk_exporting *x, rk_buffer *out) {
 rk_status rk_export_write_card(const rk_exporting *x) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     RK_AUTOFREE char *path = NULL;
-    add_header(x, &text);
-    add_run(x, &text);
-    add_data(x, &text);
-    add_tensors(x, &text);
+    write_header(x, &text);
+    write_run(x, &text);
+    write_data(x, &text);
+    write_tensors(x, &text);
     RK_TRY(text.status);
     RK_TRY(rk_path_join(x->directory, "README.md", &path));
     return rk_file_write(path, text.data, text.n_bytes);

@@ -60,7 +60,7 @@ static rk_status check_keys(const rk_onnx_model *m, int32_t source) {
     return RK_OK;
 }
 
-static rk_onnx_feature *feature_of(rk_onnx_model *m, int32_t source) {
+static rk_onnx_feature *find_feature(rk_onnx_model *m, int32_t source) {
     rk_onnx_feature *f = &m->features[source];
     if (f->is_there) return f;
     rk_buffer size = {0};
@@ -80,7 +80,7 @@ static rk_onnx_feature *feature_of(rk_onnx_model *m, int32_t source) {
 }
 
 const rk_onnx_feature *rk_onnx_feature_of(rk_onnx_model *m, int32_t source) {
-    return feature_of(m, source);
+    return find_feature(m, source);
 }
 
 /* Sums of all before each, along the first axis. */
@@ -90,12 +90,12 @@ static rk_onnx_value running_sums(rk_onnx_model *m, rk_onnx_value x) {
     return rk_onnx_node(&m->writer, "CumSum", inputs, 2, &exclusive, 1);
 }
 
-static rk_onnx_value compress(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value which) {
+static rk_onnx_value select_by_mask(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value which) {
     return rk_onnx_node_with_axis(m, "Compress", (rk_onnx_value[]){from, which}, 2, 0);
 }
 
 /* What is number i+1 less what is number i. */
-static rk_onnx_value differences(rk_onnx_model *m, rk_onnx_value x) {
+static rk_onnx_value differences_between(rk_onnx_model *m, rk_onnx_value x) {
     rk_onnx_value above = rk_onnx_slice(m, x, 0, 1, INT64_MAX), below = rk_onnx_slice(m, x, 0, 0, -1);
     return rk_onnx_binary(m, "Sub", above, below);
 }
@@ -103,7 +103,7 @@ static rk_onnx_value differences(rk_onnx_model *m, rk_onnx_value x) {
 /* Which ids are not left out: negative ones that are no keys, and weights that are not above 0 where
  * `positive`. */
 static rk_onnx_value valid_ids(rk_onnx_model *m, int32_t source, bool positive) {
-    const rk_onnx_feature *f = feature_of(m, source);
+    const rk_onnx_feature *f = find_feature(m, source);
     rk_onnx_value zero = rk_onnx_constant_ints(&m->writer, (int64_t[]){0}, 1);
     bool keys = has_keys(m, source);
     rk_onnx_value is_id = keys ? -1 : rk_onnx_binary(m, "GreaterOrEqual", f->ids, zero);
@@ -113,8 +113,8 @@ static rk_onnx_value valid_ids(rk_onnx_model *m, int32_t source, bool positive) 
 }
 
 /* The bags without what is left out. */
-static const rk_onnx_bags *bags_of(rk_onnx_model *m, int32_t source, bool positive) {
-    rk_onnx_feature *f = feature_of(m, source);
+static const rk_onnx_bags *make_bags(rk_onnx_model *m, int32_t source, bool positive) {
+    rk_onnx_feature *f = find_feature(m, source);
     rk_onnx_bags *bags = &f->bags[positive];
     if (f->has_bags[positive]) return bags;
     rk_onnx_value none = rk_onnx_constant_ints(&m->writer, (int64_t[]){0}, 1);
@@ -128,9 +128,9 @@ static const rk_onnx_bags *bags_of(rk_onnx_model *m, int32_t source, bool positi
     rk_onnx_value counted[] = {rk_onnx_cast(m, valid, RK_ONNX_I64), none};
     bags->offsets =
         rk_onnx_gather(m, running_sums(m, rk_onnx_node_with_axis(m, "Concat", counted, 2, 0)), f->offsets);
-    rk_onnx_value ids[] = {compress(m, f->ids, valid), none};
+    rk_onnx_value ids[] = {select_by_mask(m, f->ids, valid), none};
     bags->ids = rk_onnx_node_with_axis(m, "Concat", ids, 2, 0);
-    if (rk_onnx_is_weighted(m, source)) bags->weights = compress(m, f->weights, valid);
+    if (rk_onnx_is_weighted(m, source)) bags->weights = select_by_mask(m, f->weights, valid);
     f->has_bags[positive] = true;
     return bags;
 }
@@ -143,27 +143,27 @@ static rk_onnx_value column_of_weights(rk_onnx_model *m, rk_onnx_value weights) 
 }
 
 static rk_onnx_value sums_of_bags(rk_onnx_model *m, rk_onnx_value x, const rk_onnx_bags *bags) {
-    return differences(m, rk_onnx_gather(m, running_sums(m, x), bags->offsets));
+    return differences_between(m, rk_onnx_gather(m, running_sums(m, x), bags->offsets));
 }
 
 /* [batch, 1]: what a bag's sum is divided by; 1 where a bag is empty. w: the column of weights, or -1. */
-static rk_onnx_value denominators(rk_onnx_model *m, const rk_onnx_bags *bags, rk_onnx_value w,
-                                  rk_combiner combiner) {
+static rk_onnx_value bag_denominators(rk_onnx_model *m, const rk_onnx_bags *bags, rk_onnx_value w,
+                                      rk_combiner combiner) {
     rk_onnx_value below, one = rk_onnx_constant_double(&m->writer, 1),
                          zero = rk_onnx_constant_double(&m->writer, 0);
     if (w < 0)
-        below = rk_onnx_unsqueeze(m, rk_onnx_cast(m, differences(m, bags->offsets), RK_ONNX_F64), 1);
+        below = rk_onnx_unsqueeze(m, rk_onnx_cast(m, differences_between(m, bags->offsets), RK_ONNX_F64), 1);
     else
         below = sums_of_bags(m, combiner == RK_COMBINER_SQRTN ? rk_onnx_binary(m, "Mul", w, w) : w, bags);
     if (combiner == RK_COMBINER_SQRTN) below = rk_onnx_unary(m, "Sqrt", below);
     return rk_onnx_ternary(m, "Where", rk_onnx_binary(m, "Greater", below, zero), below, one);
 }
 
-static rk_onnx_value combined(rk_onnx_model *m, int32_t f) {
+static rk_onnx_value combine_bags(rk_onnx_model *m, int32_t f) {
     const rk_feature_config *feature = &m->collection.features[f];
     int32_t source = m->model->lookups[f].source;
     bool weighted = rk_onnx_is_weighted(m, source), divides = feature->combiner != RK_COMBINER_SUM;
-    const rk_onnx_bags *bags = bags_of(m, source, weighted && divides);
+    const rk_onnx_bags *bags = make_bags(m, source, weighted && divides);
     rk_onnx_value rows = rk_onnx_cast(m, rk_onnx_table_lookup(m, m->collection.table_of[f], bags->ids, 1),
                                       RK_ONNX_F64),
                   w = -1;
@@ -172,20 +172,20 @@ static rk_onnx_value combined(rk_onnx_model *m, int32_t f) {
         rows = rk_onnx_binary(m, "Mul", rows, w);
     }
     rk_onnx_value sums = sums_of_bags(m, rows, bags);
-    if (divides) sums = rk_onnx_binary(m, "Div", sums, denominators(m, bags, w, feature->combiner));
+    if (divides) sums = rk_onnx_binary(m, "Div", sums, bag_denominators(m, bags, w, feature->combiner));
     return rk_onnx_cast(m, sums, RK_ONNX_F32);
 }
 
 /* [batch]: ids that are there, of a sequence no more than it can have. */
 static rk_onnx_value sequence_lengths(rk_onnx_model *m, int32_t f) {
     if (rk_onnx_is_padded(m)) return rk_onnx_padded_lengths(m, f);
-    const rk_onnx_bags *bags = bags_of(m, m->model->lookups[f].source, false);
+    const rk_onnx_bags *bags = make_bags(m, m->model->lookups[f].source, false);
     int64_t most = m->collection.features[f].max_sequence_length;
-    return rk_onnx_binary(m, "Min", differences(m, bags->offsets),
+    return rk_onnx_binary(m, "Min", differences_between(m, bags->offsets),
                           rk_onnx_constant_ints(&m->writer, &most, 1));
 }
 
-static rk_onnx_value positions(rk_onnx_model *m, int64_t n) {
+static rk_onnx_value make_positions(rk_onnx_model *m, int64_t n) {
     RK_AUTOFREE int64_t *numbers = NULL;
     if (!rk_onnx_alloc(m, (size_t)n, sizeof *numbers, &numbers)) return -1;
     for (int64_t i = 0; i < n; i++) numbers[i] = i;
@@ -193,11 +193,11 @@ static rk_onnx_value positions(rk_onnx_model *m, int64_t n) {
 }
 
 /* Position p of a sample is id number offset + p, or zeros from its length on: [batch, length * dim]. */
-static rk_onnx_value sequence(rk_onnx_model *m, int32_t f) {
-    const rk_onnx_bags *bags = bags_of(m, m->model->lookups[f].source, false);
+static rk_onnx_value look_up_sequence(rk_onnx_model *m, int32_t f) {
+    const rk_onnx_bags *bags = make_bags(m, m->model->lookups[f].source, false);
     int64_t length = m->collection.features[f].max_sequence_length,
             width = rk_collection_config_width(&m->collection, f);
-    rk_onnx_value at = positions(m, length), begins = rk_onnx_slice(m, bags->offsets, 0, 0, -1),
+    rk_onnx_value at = make_positions(m, length), begins = rk_onnx_slice(m, bags->offsets, 0, 0, -1),
                   there = rk_onnx_binary(m, "Less", at, rk_onnx_unsqueeze(m, sequence_lengths(m, f), 1)),
                   place = rk_onnx_binary(m, "Add", rk_onnx_unsqueeze(m, begins, 1), at);
     place = rk_onnx_ternary(m, "Where", there, place, rk_onnx_constant_int(&m->writer, 0));
@@ -214,7 +214,7 @@ rk_onnx_value rk_onnx_lookup(rk_onnx_model *m, int32_t f) {
     if (rk_onnx_is_padded(m))
         m->lookups[f] = (is_sequence ? rk_onnx_padded_sequence : rk_onnx_padded_sums)(m, f);
     else
-        m->lookups[f] = (is_sequence ? sequence : combined)(m, f);
+        m->lookups[f] = (is_sequence ? look_up_sequence : combine_bags)(m, f);
     set_scope(m, before);
     return m->lookups[f];
 }
@@ -283,7 +283,7 @@ rk_onnx_value rk_onnx_dynamic_batch_size(rk_onnx_model *m) {
         rk_onnx_value dense = rk_onnx_graph_input(m, m->model->dense);
         return rk_onnx_slice(m, rk_onnx_unary(m, "Shape", dense), 0, 0, 1);
     }
-    const rk_onnx_feature *f = feature_of(m, m->model->lookups[0].source);
+    const rk_onnx_feature *f = find_feature(m, m->model->lookups[0].source);
     if (rk_onnx_is_padded(m)) return rk_onnx_slice(m, rk_onnx_unary(m, "Shape", f->ids), 0, 0, 1);
     rk_onnx_value one = rk_onnx_constant_ints(&m->writer, (int64_t[]){1}, 1);
     return rk_onnx_binary(m, "Sub", rk_onnx_unary(m, "Shape", f->offsets), one);

@@ -41,7 +41,7 @@ typedef struct rk_onnx_model {
 /* A table's rows, or of rows of codes a piece, and a parameter of the graph or a running statistic
  * ("<node>/<parameter>"), in the files of the export (export_onnx.c). RK_BAD_DATA, which sticks to the
  * writer: the checkpoint has none of that shape. */
-rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table, rk_row_piece piece);
+rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table, rk_row_component piece);
 /* The keys of a dynamic table, NULL of a static one; and as they stand in the files, [n]. */
 const rk_exported_keys *rk_onnx_table_keys(const rk_onnx_model *m, int32_t table);
 rk_onnx_value rk_onnx_keys(rk_onnx_model *m, const rk_exported_keys *keys);

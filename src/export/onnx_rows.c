@@ -5,14 +5,15 @@ rk_onnx_value rk_onnx_gather(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value
     return rk_onnx_node_with_axis(m, "Gather", (rk_onnx_value[]){from, at}, 2, 0);
 }
 
-static rk_onnx_value piece_of(rk_onnx_model *m, int32_t table, rk_row_piece piece, rk_onnx_value ids) {
+static rk_onnx_value gather_component(rk_onnx_model *m, int32_t table, rk_row_component piece,
+                                      rk_onnx_value ids) {
     return rk_onnx_cast(m, rk_onnx_gather(m, rk_onnx_table(m, table, piece), ids), RK_ONNX_F32);
 }
 
 /* Two codes a byte, the first one low, as two numbers: [..., bytes] becomes [..., dim]. In f32, where halves
  * and differences of whole numbers up to 255 are exact, since operator set 17 has no operations on bits. */
-static rk_onnx_value nibbles(rk_onnx_model *m, rk_onnx_value bytes, int64_t n_bytes, int64_t dim,
-                             int32_t n_dims) {
+static rk_onnx_value unpack_nibbles(rk_onnx_model *m, rk_onnx_value bytes, int64_t n_bytes, int64_t dim,
+                                    int32_t n_dims) {
     rk_onnx_value high = rk_onnx_unary(m, "Floor",
                                        rk_onnx_binary(m, "Mul", bytes, rk_onnx_constant_float(m, 1.0f / 16))),
                   low = rk_onnx_binary(m, "Sub", bytes,
@@ -44,10 +45,10 @@ rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_valu
     int64_t dim = m->collection.tables[table].dim;
     const rk_exported_keys *keys = rk_onnx_table_keys(m, table);
     if (keys) ids = rows_of_keys(m, keys, ids);
-    if (!rk_row_format_name(rows)) return piece_of(m, table, RK_ROW_WHOLE, ids);
-    rk_onnx_value codes = piece_of(m, table, RK_ROW_CODES, ids);
+    if (!rk_row_format_name(rows)) return gather_component(m, table, RK_ROW_WHOLE, ids);
+    rk_onnx_value codes = gather_component(m, table, RK_ROW_CODES, ids);
     if (rows == RK_EXPORT_ROWS_INT4)
-        codes = nibbles(m, codes, rk_row_format_piece(rows, dim, RK_ROW_CODES).n, dim, n_dims);
-    codes = rk_onnx_binary(m, "Mul", codes, piece_of(m, table, RK_ROW_SCALES, ids));
-    return rk_onnx_binary(m, "Add", codes, piece_of(m, table, RK_ROW_MINIMA, ids));
+        codes = unpack_nibbles(m, codes, rk_row_format_piece(rows, dim, RK_ROW_CODES).n, dim, n_dims);
+    codes = rk_onnx_binary(m, "Mul", codes, gather_component(m, table, RK_ROW_SCALES, ids));
+    return rk_onnx_binary(m, "Add", codes, gather_component(m, table, RK_ROW_MINIMA, ids));
 }

@@ -138,7 +138,7 @@ static rk_onnx_value int_constant(rk_onnx_writer *w, size_t n_dims, const int64_
     rk_buffer name = {0};
     rk_onnx_value value = -1;
     if (w->status != RK_OK) return -1;
-    rk_buffer_text(&name, n_dims ? "//ints" : "//int");
+    rk_buffer_append_text(&name, n_dims ? "//ints" : "//int");
     for (size_t i = 0; i < n; i++) rk_buffer_printf(&name, ":%lld", (long long)values[i]);
     w->status = name.status;
     if (w->status == RK_OK) value = (rk_onnx_value)rk_name_map_find(&w->numbers, name.data);

@@ -15,7 +15,7 @@ void rk_json_write_string_repaired(rk_buffer *out, rk_span text) {
         if (n > 0 && c >= ' ' && c != '"' && c != '\\' && c != 0x7F) continue;
         rk_buffer_append(out, text.data + written, at - written);
         if (n == 0)
-            rk_buffer_text(out, "\\ufffd");
+            rk_buffer_append_text(out, "\\ufffd");
         else if (c == '"' || c == '\\')
             rk_buffer_printf(out, "\\%c", c);
         else

@@ -30,23 +30,23 @@ static void lay_out_entries(const rk_state_dict *state, size_t *order, uint64_t 
 
 static rk_status add_metadata(const rk_safetensors_source *source, rk_buffer *out) {
     if (!source->n_metadata) return RK_OK;
-    rk_buffer_text(out, "\"__metadata__\":{");
+    rk_buffer_append_text(out, "\"__metadata__\":{");
     for (size_t i = 0; i < 2 * source->n_metadata; i++) {
-        rk_buffer_text(out, i == 0 ? "" : i % 2 ? ":" : ",");
+        rk_buffer_append_text(out, i == 0 ? "" : i % 2 ? ":" : ",");
         RK_TRY(rk_json_write_string(out, source->metadata[i]));
     }
-    rk_buffer_text(out, "}");
+    rk_buffer_append_text(out, "}");
     return RK_OK;
 }
 
 /* {"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},...}, padded with spaces to 8 bytes. */
 static rk_status make_header(const rk_state_dict *state, const rk_safetensors_source *source,
                              const uint64_t *begins, rk_buffer *out) {
-    rk_buffer_text(out, "{");
+    rk_buffer_append_text(out, "{");
     RK_TRY(add_metadata(source, out));
     for (size_t i = 0; i < state->n; i++) {
         const rk_state_dict_entry *e = &state->entries[i];
-        rk_buffer_text(out, i || source->n_metadata ? "," : "");
+        rk_buffer_append_text(out, i || source->n_metadata ? "," : "");
         RK_TRY(rk_json_write_string(out, e->name));
         rk_buffer_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", type_names[e->type]);
         for (int32_t d = 0; d < e->n_dims; d++)
@@ -54,8 +54,8 @@ static rk_status make_header(const rk_state_dict *state, const rk_safetensors_so
         rk_buffer_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begins[i],
                          (unsigned long long)(begins[i] + rk_state_dict_entry_bytes(e)));
     }
-    rk_buffer_text(out, "}");
-    while (out->status == RK_OK && out->n_bytes % 8) rk_buffer_text(out, " ");
+    rk_buffer_append_text(out, "}");
+    while (out->status == RK_OK && out->n_bytes % 8) rk_buffer_append_text(out, " ");
     return out->status;
 }
 
@@ -63,7 +63,7 @@ static rk_status write_entries(rk_writer *writer, const rk_state_dict *state,
                                const rk_safetensors_source *source, const size_t *order,
                                const rk_buffer *header) {
     RK_AUTO(rk_buffer_release) rk_buffer length = {0};
-    rk_buffer_u64le(&length, header->n_bytes);
+    rk_buffer_append_u64le(&length, header->n_bytes);
     RK_TRY(length.status);
     RK_TRY(rk_writer_append(writer, length.data, length.n_bytes));
     RK_TRY(rk_writer_append(writer, header->data, header->n_bytes));

@@ -15,7 +15,7 @@ typedef struct writing {
 static void write_f64(rk_buffer *to, double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    rk_buffer_u64le(to, bits);
+    rk_buffer_append_u64le(to, bits);
 }
 
 static void write_f32(rk_buffer *to, float value) {
@@ -27,10 +27,10 @@ static void write_f32(rk_buffer *to, float value) {
 static void write_header(writing *w, uint32_t kind, int64_t n) {
     rk_buffer_append_u32le(&w->head, kind);
     rk_buffer_append_u32le(&w->head, (uint32_t)w->index->dim);
-    rk_buffer_u64le(&w->head, (uint64_t)n);
-    rk_buffer_u64le(&w->head, RK_FAISS_DUMMY);
-    rk_buffer_u64le(&w->head, RK_FAISS_DUMMY);
-    rk_buffer_u8(&w->head, 1); /* trained */
+    rk_buffer_append_u64le(&w->head, (uint64_t)n);
+    rk_buffer_append_u64le(&w->head, RK_FAISS_DUMMY);
+    rk_buffer_append_u64le(&w->head, RK_FAISS_DUMMY);
+    rk_buffer_append_u8(&w->head, 1); /* trained */
     rk_buffer_append_u32le(&w->head, RK_FAISS_INNER_PRODUCT);
 }
 
@@ -44,7 +44,7 @@ static rk_status write_bytes(writing *w, const void *data, size_t n_bytes) {
 
 static rk_status write_flat_vectors(writing *w, const rk_loose_f32 *vectors, int64_t n) {
     write_header(w, RK_FAISS_FLAT, n);
-    rk_buffer_u64le(&w->head, (uint64_t)n * (uint64_t)w->index->dim);
+    rk_buffer_append_u64le(&w->head, (uint64_t)n * (uint64_t)w->index->dim);
     return write_bytes(w, vectors, (size_t)n * (size_t)w->index->dim * sizeof(float));
 }
 
@@ -53,9 +53,9 @@ static void write_quantizer(writing *w) {
     rk_buffer_append_u32le(&w->head, RK_FAISS_8_BITS);
     rk_buffer_append_u32le(&w->head, 0); /* from the least to the largest value */
     write_f32(&w->head, 0);
-    rk_buffer_u64le(&w->head, (uint64_t)dim);
-    rk_buffer_u64le(&w->head, (uint64_t)dim); /* bytes of a code */
-    rk_buffer_u64le(&w->head, 2 * (uint64_t)dim);
+    rk_buffer_append_u64le(&w->head, (uint64_t)dim);
+    rk_buffer_append_u64le(&w->head, (uint64_t)dim); /* bytes of a code */
+    rk_buffer_append_u64le(&w->head, 2 * (uint64_t)dim);
     for (int32_t d = 0; d < dim; d++) write_f32(&w->head, w->base->low[d]);
     for (int32_t d = 0; d < dim; d++) write_f32(&w->head, w->base->width[d]);
 }
@@ -65,17 +65,17 @@ static rk_status write_inverted_lists(writing *w) {
     enum { AT_ONCE = 4096 };
     const rk_index_base *b = w->base;
     rk_buffer_append_u32le(&w->head, RK_FAISS_LISTS);
-    rk_buffer_u64le(&w->head, (uint64_t)b->n_lists);
-    rk_buffer_u64le(&w->head, (uint64_t)w->index->dim);
+    rk_buffer_append_u64le(&w->head, (uint64_t)b->n_lists);
+    rk_buffer_append_u64le(&w->head, (uint64_t)w->index->dim);
     rk_buffer_append_u32le(&w->head, RK_FAISS_ALL_SIZE);
-    rk_buffer_u64le(&w->head, (uint64_t)b->n_lists);
+    rk_buffer_append_u64le(&w->head, (uint64_t)b->n_lists);
     for (int64_t l = 0; l < b->n_lists; l++)
-        rk_buffer_u64le(&w->head, (uint64_t)(b->offsets[l + 1] - b->offsets[l]));
+        rk_buffer_append_u64le(&w->head, (uint64_t)(b->offsets[l + 1] - b->offsets[l]));
     for (int64_t l = 0; l < b->n_lists; l++) {
         int64_t n = b->offsets[l + 1] - b->offsets[l];
         RK_TRY(write_bytes(w, b->codes + b->offsets[l] * b->code_stride, (size_t)(n * w->index->dim)));
         for (int64_t p = b->offsets[l]; p < b->offsets[l + 1]; p++) {
-            rk_buffer_u64le(&w->head, (uint64_t)p);
+            rk_buffer_append_u64le(&w->head, (uint64_t)p);
             if (w->head.n_bytes > AT_ONCE) RK_TRY(write_bytes(w, NULL, 0));
         }
     }
@@ -84,14 +84,14 @@ static rk_status write_inverted_lists(writing *w) {
 
 static rk_status write_ivf_index(writing *w) {
     write_header(w, RK_FAISS_IVF, w->base->n);
-    rk_buffer_u64le(&w->head, (uint64_t)w->base->n_lists);
-    rk_buffer_u64le(&w->head, (uint64_t)w->index->n_probe);
+    rk_buffer_append_u64le(&w->head, (uint64_t)w->base->n_lists);
+    rk_buffer_append_u64le(&w->head, (uint64_t)w->index->n_probe);
     RK_TRY(write_flat_vectors(w, w->base->centroids, w->base->n_lists));
-    rk_buffer_u8(&w->head, 0); /* no map from ids to lists */
-    rk_buffer_u64le(&w->head, 0);
+    rk_buffer_append_u8(&w->head, 0); /* no map from ids to lists */
+    rk_buffer_append_u64le(&w->head, 0);
     write_quantizer(w);
-    rk_buffer_u64le(&w->head, (uint64_t)w->index->dim);
-    rk_buffer_u8(&w->head, 0); /* codes are of vectors, not of what is left without their centroid */
+    rk_buffer_append_u64le(&w->head, (uint64_t)w->index->dim);
+    rk_buffer_append_u8(&w->head, 0); /* codes are of vectors, not of what is left without their centroid */
     return write_inverted_lists(w);
 }
 
@@ -100,7 +100,7 @@ static rk_status write_codes(writing *w) {
     if (w->index->kind == RK_INDEX_IVF) return write_ivf_index(w);
     write_header(w, RK_FAISS_CODES, w->base->n);
     write_quantizer(w);
-    rk_buffer_u64le(&w->head, n_bytes);
+    rk_buffer_append_u64le(&w->head, n_bytes);
     return write_bytes(w, w->base->codes, n_bytes);
 }
 
@@ -113,21 +113,21 @@ static rk_status write_index(writing *w) {
     }
     RK_TRY(write_flat_vectors(w, w->base->vectors, n));
     if (w->base->codes) write_f32(&w->head, RK_FAISS_K_FACTOR);
-    rk_buffer_u64le(&w->head, (uint64_t)n);
+    rk_buffer_append_u64le(&w->head, (uint64_t)n);
     return write_bytes(w, w->base->ids, (size_t)n * sizeof(int64_t));
 }
 
 static rk_status write_tail(writing *w) {
     const rk_index *x = w->index;
-    rk_buffer_u64le(&w->head, w->file.n_bytes);
+    rk_buffer_append_u64le(&w->head, w->file.n_bytes);
     rk_buffer_append_u32le(&w->head, w->file.crc32c);
     rk_buffer_append_u32le(&w->head, RK_INDEX_VERSION);
-    rk_buffer_u64le(&w->head, x->seed);
+    rk_buffer_append_u64le(&w->head, x->seed);
     write_f64(&w->head, x->asked_recall);
     write_f64(&w->head, x->recall);
     write_f64(&w->head, x->queries_per_second);
-    rk_buffer_u64le(&w->head, (uint64_t)x->tuned_k);
-    rk_buffer_u64le(&w->head, (uint64_t)x->tuned_queries);
+    rk_buffer_append_u64le(&w->head, (uint64_t)x->tuned_k);
+    rk_buffer_append_u64le(&w->head, (uint64_t)x->tuned_queries);
     RK_TRY(w->head.status);
     rk_buffer_append_u32le(&w->head, rk_crc32c(0, w->head.data, w->head.n_bytes));
     return write_bytes(w, RK_INDEX_MAGIC, sizeof RK_INDEX_MAGIC - 1);

@@ -34,12 +34,12 @@ static rk_status device_error(const rk_model_options *options, rk_status status)
                             : status;
 }
 
-static rk_status several_tasks(const rk_model_options *options, const rk_preset *preset) {
+static rk_status several_tasks_error(const rk_model_options *options, const rk_preset *preset) {
     RK_AUTO(rk_buffer_release) rk_buffer takers = {0};
     for (int kind = 0; rk_preset_of(kind); kind++)
         if (!rk_preset_of(kind)->one_task && !rk_preset_of(kind)->pairs)
             rk_buffer_printf(&takers, "%s%s", takers.n_bytes ? ", " : "", rk_preset_of(kind)->name);
-    rk_buffer_text(&takers, ", graph");
+    rk_buffer_append_text(&takers, ", graph");
     rk_error(RK_CONFIG,
              "model '%s' predicts one label, but data.labels has %d\nhint: for several labels use one of %s",
              preset->name, options->schema->n_tasks, takers.status == RK_OK ? takers.data : "other kinds");
@@ -61,13 +61,13 @@ static rk_status check_data(const rk_model *model, const rk_model_options *optio
         return config_error(options, rk_last_error());
     }
     if (preset->one_task && schema->n_tasks > 1) {
-        return several_tasks(options, preset);
+        return several_tasks_error(options, preset);
     }
     return RK_OK;
 }
 
 /* For prediction: an optimizer without slots, and rows that nothing decays. */
-static rk_status drop_slots(rk_collection_config *collection) {
+static rk_status drop_optimizer_slots(rk_collection_config *collection) {
     for (int32_t t = 0; t < collection->n_tables; t++) {
         RK_TRY(rk_optimizer_init(&collection->optimizers[t], RK_OPTIMIZER_SGD));
         collection->l2[t] = collection->l2_full[t] = 0;
@@ -75,14 +75,15 @@ static rk_status drop_slots(rk_collection_config *collection) {
     return RK_OK;
 }
 
-static const rk_table_config *table_of(const rk_collection_config *collection, int32_t feature) {
+static const rk_table_config *table_of_feature(const rk_collection_config *collection, int32_t feature) {
     return &collection->tables[collection->table_of[feature]];
 }
 
 static rk_status check_equal_dims(const rk_model_options *options, const char *kind,
                                   const rk_collection_config *collection) {
     for (int32_t f = 1; f < collection->n_vectors; f++) {
-        const rk_table_config *first = table_of(collection, 0), *other = table_of(collection, f);
+        const rk_table_config *first = table_of_feature(collection, 0),
+                              *other = table_of_feature(collection, f);
         if (other->dim == first->dim) continue;
         rk_error(RK_CONFIG,
                  "model '%s' needs embeddings of one dim, but table '%s' has %d and table '%s' has %d\nhint: "
@@ -94,8 +95,8 @@ static rk_status check_equal_dims(const rk_model_options *options, const char *k
 }
 
 /* Features of one width, one behind another, are the rows of one dropout. */
-static rk_status drop_features(rk_graph *graph, double rate, const rk_preset_inputs *inputs,
-                               rk_value *vectors) {
+static rk_status drop_out_features(rk_graph *graph, double rate, const rk_preset_inputs *inputs,
+                                   rk_value *vectors) {
     RK_AUTOFREE rk_value *parts = NULL;
     int32_t n_parts = 0;
     RK_TRY(rk_alloc((size_t)inputs->n_features, sizeof *parts, &parts));
@@ -142,7 +143,7 @@ static rk_status multiply_features(rk_graph *graph, const rk_data_schema *schema
     RK_TRY(rk_alloc((size_t)collection->n_vectors, sizeof *parts, &parts));
     for (int32_t i = 0; i < collection->n_vectors; i++) {
         rk_preset_feature *f = &features[i];
-        int32_t dim = table_of(collection, i)->dim;
+        int32_t dim = table_of_feature(collection, i)->dim;
         char name[512];
         snprintf(name, sizeof name, RK_FEATURE_PREFIX "%s/looked_up", f->name);
         rk_op_options columns = {.first = f->first, .count = f->width};
@@ -202,14 +203,14 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
             model->lookups[f].length_column = (int32_t)n_sequences++;
         }
         width += columns;
-        n_vectors += multiplied ? 1 : columns / table_of(collection, f)->dim;
+        n_vectors += multiplied ? 1 : columns / table_of_feature(collection, f)->dim;
     }
     RK_FAIL_IF(width > INT32_MAX, RK_UNSUPPORTED,
                "the features' embeddings have %lld values a sample; at most 2^31 - 1 are supported\nhint: "
                "use fewer features or a smaller embedding.dim",
                (long long)width);
     inputs.n_vectors = (int32_t)n_vectors;
-    inputs.dim = collection->n_vectors ? table_of(collection, 0)->dim : 0;
+    inputs.dim = collection->n_vectors ? table_of_feature(collection, 0)->dim : 0;
     if (model->n_dense) inputs.dense = rk_graph_input(graph, "dense", (rk_shape){1, model->n_dense});
     rk_value looked_up = -1;
     if (width)
@@ -220,7 +221,7 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
         RK_TRY(multiply_features(graph, options->schema, collection, looked_up, features, &inputs.vectors));
     rk_value vectors = inputs.vectors;
     if (options->model->feature_dropout > 0)
-        RK_TRY(drop_features(graph, options->model->feature_dropout, &inputs, &inputs.vectors));
+        RK_TRY(drop_out_features(graph, options->model->feature_dropout, &inputs, &inputs.vectors));
     rk_op_options rows = {.rows = inputs.n_vectors, .cols = inputs.dim};
     const char *rows_name = inputs.vectors == vectors
                                 ? "vector_rows"
@@ -254,7 +255,7 @@ static rk_status add_nodes(rk_model *model, const rk_model_options *options,
 }
 
 /* A preset's complaints become the file's. */
-static rk_status graph_status(const rk_model_options *options, rk_status status) {
+static rk_status attribute_graph_error(const rk_model_options *options, rk_status status) {
     return status == RK_CONFIG ? config_error(options, rk_last_error()) : status;
 }
 
@@ -263,10 +264,10 @@ static rk_status finish_graph(rk_model *model, const rk_model_options *options) 
     model->loss->mark_outputs(model);
     rk_graph_set_micro_batches(model->graph, model->ranks->n_micro_batches,
                                rk_ranks_local_part(model->ranks));
-    return graph_status(options, rk_graph_finish(model->graph, model->max_here, options->training));
+    return attribute_graph_error(options, rk_graph_finish(model->graph, model->max_here, options->training));
 }
 
-static rk_status reserve(rk_model *model) {
+static rk_status reserve_memory(rk_model *model) {
     RK_TRY(rk_alloc(rk_graph_n_blocks(model->graph, model->max_here) * (size_t)model->n_tasks,
                     sizeof *model->losses, &model->losses));
     return rk_alloc(rk_graph_n_micro_batches(model->graph, model->max_here) * (size_t)model->n_tasks,
@@ -280,7 +281,7 @@ static bool is_parameter(rk_graph *graph, const void *data) {
 }
 
 /* The graph's state beside its parameters. */
-static rk_status find_statistics(rk_model *model) {
+static rk_status find_statistics_tensors(rk_model *model) {
     RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
     RK_TRY(rk_graph_state_dict(model->graph, &state));
     RK_TRY(rk_alloc(state.n, sizeof *model->statistics, &model->statistics));
@@ -342,8 +343,8 @@ static rk_status make_tables(const rk_model_options *options, const rk_data_sche
 }
 
 /* A two_tower's loss and tables; its step's batches have histories and sampled items. */
-static rk_status choose_towers(rk_model *model, const rk_model_options *options,
-                               rk_collection_config *collection) {
+static rk_status set_up_two_tower(rk_model *model, const rk_model_options *options,
+                                  rk_collection_config *collection) {
     RK_TRY(rk_retrieval_create(options, &model->retrieval));
     const rk_data_schema lookups = rk_retrieval_lookups(model->retrieval);
     model->loss = &rk_retrieval_losses;
@@ -355,14 +356,15 @@ static rk_status choose_towers(rk_model *model, const rk_model_options *options,
 }
 
 /* All that follows from the run file and the data's columns: tables and nodes, without their memory. */
-static rk_status outline(rk_model *model, const rk_model_options *options, rk_collection_config *collection) {
+static rk_status outline_model(rk_model *model, const rk_model_options *options,
+                               rk_collection_config *collection) {
     RK_TRY(rk_model_section_check(options->model, options->yaml));
     model->preset = rk_preset_of(options->model->kind);
     model->n_dense = options->schema->n_dense;
     model->n_features = model->n_batch_features = options->schema->n_features;
     RK_TRY(check_data(model, options));
     RK_TRY(rk_model_tasks_init(model, options->schema));
-    RK_TRY(rk_model_learns_pairs(model) ? choose_towers(model, options, collection)
+    RK_TRY(rk_model_learns_pairs(model) ? set_up_two_tower(model, options, collection)
                                         : make_tables(options, options->schema, collection));
     RK_TRY(check_dynamic(options, collection));
     RK_TRY(check_storage(model, options, collection));
@@ -401,9 +403,9 @@ static rk_status create_queue(rk_model *model, const rk_model_options *options) 
 }
 
 static rk_status create_trainer(rk_model *model, const rk_model_options *options) {
-    RK_TRY(reserve(model));
+    RK_TRY(reserve_memory(model));
     RK_TRY(model->loss->create(model, options));
-    RK_TRY(find_statistics(model));
+    RK_TRY(find_statistics_tensors(model));
     RK_TRY(rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer));
     if (options->device) return RK_OK;
     if (!options->cluster) return rk_reducer_self_create(model, &model->reducer);
@@ -454,13 +456,14 @@ static rk_status choose_storage(rk_model *model, const rk_model_options *options
     return RK_OK;
 }
 
-static rk_status build(rk_model *model, const rk_model_options *options, rk_collection_config *collection) {
+static rk_status build_whole_model(rk_model *model, const rk_model_options *options,
+                                   rk_collection_config *collection) {
     model->max_batch = model->max_here = options->max_batch;
     model->skip_not_finite = options->skip_not_finite;
     model->is_outline = options->is_outline;
     model->stale = options->training && options->staleness > 0 && !options->cluster;
-    RK_TRY(outline(model, options, collection));
-    if (!options->training) RK_TRY(drop_slots(collection));
+    RK_TRY(outline_model(model, options, collection));
+    if (!options->training) RK_TRY(drop_optimizer_slots(collection));
     for (int32_t t = 0; t < collection->n_tables; t++)
         collection->dynamic[t].n_pinned = n_unseen_updates(options);
     for (int32_t t = 0; t < collection->n_tables && options->row_dtype; t++)
@@ -491,7 +494,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_coll
     return create_engine(model, options, collection);
 }
 
-static rk_status new_model(rk_model **out) {
+static rk_status allocate_model(rk_model **out) {
     RK_TRY(rk_alloc(1, sizeof **out, out));
     (*out)->embeddings = rk_embeddings_none();
     (*out)->store = rk_store_none();
@@ -503,16 +506,16 @@ static rk_status new_model(rk_model **out) {
 
 rk_status rk_model_build_graph_only(const rk_model_options *options, rk_model **out,
                                     rk_collection_config *collection) {
-    RK_TRY(new_model(out));
-    RK_TRY(outline(*out, options, collection));
-    return graph_status(options, rk_graph_status((*out)->graph));
+    RK_TRY(allocate_model(out));
+    RK_TRY(outline_model(*out, options, collection));
+    return attribute_graph_error(options, rk_graph_status((*out)->graph));
 }
 
 rk_status rk_model_build(const rk_model_options *options, rk_model **out) {
     rk_model *model;
     RK_AUTO(rk_collection_config_release) rk_collection_config collection = {0};
-    RK_TRY(new_model(&model));
-    rk_status status = build(model, options, &collection);
+    RK_TRY(allocate_model(&model));
+    rk_status status = build_whole_model(model, options, &collection);
     if (status == RK_OK)
         *out = model;
     else

@@ -121,7 +121,7 @@ static void describe_dynamic(const rk_model *model, rk_buffer *out) {
     for (int32_t t = 0; t < n; t++) {
         const rk_dynamic_config *d = rk_embeddings_dynamic(model->embeddings, t);
         if (!d) continue;
-        if (first) rk_buffer_text(out, "\ndynamic tables (rows are those of a full one)\n");
+        if (first) rk_buffer_append_text(out, "\ndynamic tables (rows are those of a full one)\n");
         first = false;
         rk_buffer_printf(out, "  %s: %" PRId64 " buckets, eviction %s",
                          rk_embeddings_table(model->embeddings, t)->name, d->n_buckets,
@@ -146,7 +146,7 @@ rk_status rk_model_describe(const rk_model *model, char **out) {
     describe_tasks(model, &text);
     uint64_t values = describe_tables(model, &text), dense = 0;
     describe_dynamic(model, &text);
-    rk_buffer_text(&text, "\ngraph\n");
+    rk_buffer_append_text(&text, "\ngraph\n");
     rk_graph_describe(model->graph, &text);
     for (int32_t i = 0; i < rk_graph_n_parameters(model->graph); i++)
         dense +=
@@ -158,7 +158,7 @@ rk_status rk_model_describe(const rk_model *model, char **out) {
                      "memory: tables %s, their slots %s, dense %s, arena %s (batches of up to %" PRId64 ")\n",
                      format_bytes(bytes.tables).text, format_bytes(bytes.slots).text,
                      format_bytes(bytes.dense).text, format_bytes(bytes.arena).text, model->max_batch);
-    return rk_buffer_take(&text, out);
+    return rk_buffer_detach(&text, out);
 }
 
 /* What the collection keeps of a batch: uses, offsets and scales, with a quarter to spare. Room to sort in is

@@ -30,16 +30,16 @@ static void write_csv_line(rk_buffer *line, const rk_ranked *ranked) {
         rk_buffer_printf(line, ",%lld", (long long)i + 1);
         if (ranked->rows) rk_buffer_printf(line, ",%lld", (long long)ranked->rows[i]);
         if (ranked->items) rk_csv_write_field(&dialect, ranked->items[i], false, line);
-        rk_buffer_u8(line, ',');
+        rk_buffer_append_u8(line, ',');
         write_score(line, ranked->scores[i]);
-        rk_buffer_u8(line, '\n');
+        rk_buffer_append_u8(line, '\n');
     }
 }
 
 static rk_status write_json_text(rk_buffer *line, rk_span text) {
     rk_buffer ended = {0};
     rk_buffer_append(&ended, text.data, text.n_bytes);
-    rk_buffer_u8(&ended, 0);
+    rk_buffer_append_u8(&ended, 0);
     rk_status status = ended.status;
     if (status == RK_OK) status = rk_json_write_string(line, ended.data);
     rk_buffer_release(&ended);
@@ -51,22 +51,22 @@ static rk_status write_json_line(rk_buffer *line, const char *key, const rk_rank
     rk_buffer_printf(line, "{\"%s\":", key);
     RK_TRY(write_json_text(line, ranked->name));
     if (ranked->rows) {
-        rk_buffer_text(line, ",\"rows\":[");
+        rk_buffer_append_text(line, ",\"rows\":[");
         for (int64_t i = 0; i < ranked->n; i++)
             rk_buffer_printf(line, "%s%lld", i ? "," : "", (long long)ranked->rows[i]);
-        rk_buffer_u8(line, ']');
+        rk_buffer_append_u8(line, ']');
     }
     for (int64_t i = 0; ranked->items && i < ranked->n; i++) {
-        rk_buffer_text(line, i ? "," : ",\"items\":[");
+        rk_buffer_append_text(line, i ? "," : ",\"items\":[");
         RK_TRY(write_json_text(line, ranked->items[i]));
     }
-    if (ranked->items) rk_buffer_text(line, ranked->n ? "]" : ",\"items\":[]");
-    rk_buffer_text(line, ",\"scores\":[");
+    if (ranked->items) rk_buffer_append_text(line, ranked->n ? "]" : ",\"items\":[]");
+    rk_buffer_append_text(line, ",\"scores\":[");
     for (int64_t i = 0; i < ranked->n; i++) {
-        rk_buffer_text(line, i ? "," : "");
+        rk_buffer_append_text(line, i ? "," : "");
         write_score(line, ranked->scores[i]);
     }
-    rk_buffer_text(line, "]}\n");
+    rk_buffer_append_text(line, "]}\n");
     return RK_OK;
 }
 

@@ -28,7 +28,7 @@ static rk_status add_name(rk_named_vectors *v, rk_span name) {
                "a name has a line end, but names are written one a line: '%.*s'",
                (int)(name.n_bytes < 80 ? name.n_bytes : 80), name.data);
     rk_buffer_append(&v->names, name.data, name.n_bytes);
-    rk_buffer_u8(&v->names, '\n');
+    rk_buffer_append_u8(&v->names, '\n');
     return v->names.status;
 }
 

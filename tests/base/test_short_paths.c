@@ -6,7 +6,7 @@
 static void check(const char *message, const char *root, const char *expected) {
     rk_buffer out = {0};
     rk_shorten_paths(message, root, &out);
-    rk_buffer_text(&out, "");
+    rk_buffer_append_text(&out, "");
     assert_string_equal(out.data, expected);
     rk_buffer_release(&out);
 }

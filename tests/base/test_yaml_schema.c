@@ -238,7 +238,7 @@ static void test_many_keys(void **state) {
     OK(rk_yaml_parse("f.yaml", text.data, text.n_bytes, &yaml));
     assert_int_equal(yaml.root->n_children, 400000);
     rk_yaml_release(&yaml);
-    rk_buffer_text(&text, "key_7: 2\nkey_6: 2\n");
+    rk_buffer_append_text(&text, "key_7: 2\nkey_6: 2\n");
     FAILS(rk_yaml_parse("f.yaml", text.data, text.n_bytes, &yaml), RK_CONFIG,
           "f.yaml:400001: duplicate key 'key_7'; the first is in line 8");
     rk_buffer_release(&text);

@@ -30,11 +30,11 @@ static const char *path_of(const char *name) {
 /* id,always,sometimes,word: the third and fourth are absent together. */
 static void write_csv(const char *name, const char *absent, bool with_bad_row) {
     rk_buffer text = {0};
-    rk_buffer_text(&text, "id,always,sometimes,word\n");
+    rk_buffer_append_text(&text, "id,always,sometimes,word\n");
     for (int row = 0; row < ROWS; row++) {
         char value[32];
         snprintf(value, sizeof value, "%.9g", (row % 5) / 4.0);
-        if (with_bad_row && row == 2000) rk_buffer_text(&text, "7\n");
+        if (with_bad_row && row == 2000) rk_buffer_append_text(&text, "7\n");
         rk_buffer_printf(&text, "%d,%d,%s,%s\n", row, row % 2, is_absent(row) ? absent : value,
                          is_absent(row) ? absent
                          : row % 7      ? "yes"

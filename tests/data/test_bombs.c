@@ -29,7 +29,7 @@ static void write_file(const char *name, const char *begin, const char *text, in
     snprintf(path, 256, "%s/%s", directory, name);
     rk_byte_sink *sink;
     rk_buffer block = {0};
-    for (int i = 0; i < 1024; i++) rk_buffer_text(&block, text);
+    for (int i = 0; i < 1024; i++) rk_buffer_append_text(&block, text);
     OK(block.status);
     OK(rk_byte_sink_open(path, &sink));
     OK(rk_byte_sink_write(sink, begin, strlen(begin)));

@@ -21,7 +21,7 @@ static void write_rows(void) {
     rk_rng rng = {5, 1, 0};
     rk_buffer out = {0};
     char path[300];
-    rk_buffer_text(&out, "y,user,tags,weights\n");
+    rk_buffer_append_text(&out, "y,user,tags,weights\n");
     for (int row = 0; row < ROWS; row++) {
         users[row] = (int64_t)rk_rng_below(&rng, USERS);
         n_tags[row] = (int64_t)rk_rng_below(&rng, MAX_TAGS + 1);
@@ -30,10 +30,10 @@ static void write_rows(void) {
             tags[row][k] = (int64_t)rk_rng_below(&rng, WORDS);
             rk_buffer_printf(&out, "%sw%lld", k ? "|" : "", (long long)tags[row][k]);
         }
-        rk_buffer_text(&out, ",");
+        rk_buffer_append_text(&out, ",");
         for (int64_t k = 0; k < n_tags[row]; k++)
             rk_buffer_printf(&out, "%s%lld", k ? "|" : "", (long long)k);
-        rk_buffer_text(&out, "\n");
+        rk_buffer_append_text(&out, "\n");
     }
     OK(out.status);
     snprintf(path, sizeof path, "%s/t.csv", directory);

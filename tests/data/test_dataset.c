@@ -36,7 +36,7 @@ static void write_file(const char *name, const void *data, size_t n_bytes) {
 
 static rk_buffer good_rows(void) {
     rk_buffer text = {0};
-    rk_buffer_text(&text, "\xef\xbb\xbfn,word,tags,x,y\r\n");
+    rk_buffer_append_text(&text, "\xef\xbb\xbfn,word,tags,x,y\r\n");
     for (int i = 0; i < ROWS; i++)
         rk_buffer_printf(&text, "%d,%s,%s,%d,%d\r\n", i,
                          i % 3      ? "even so"

@@ -140,7 +140,7 @@ static void test_large_numbers(void **state) {
             const rk_batch *b;
             char text[400], expected[400];
             rk_buffer rows = {0};
-            rk_buffer_text(&rows, "x,y\n");
+            rk_buffer_append_text(&rows, "x,y\n");
             for (int row = 0; row < (many ? 100 : 1); row++)
                 rk_buffer_printf(&rows, "%s,1\n", row == (many ? 60 : 0) ? cases[i].value : "2");
             OK(rk_file_write(path_of("large.csv"), rows.data, rows.n_bytes));

@@ -28,11 +28,11 @@ static const char *path_of(const char *name) {
  */
 static void write_csv(const char *name, int first, int last, int n_rows, bool quotes) {
     rk_buffer text = {0};
-    rk_buffer_text(&text, "n,t,y\n");
+    rk_buffer_append_text(&text, "n,t,y\n");
     for (int row = first; row < last; row++) {
         rk_buffer_printf(&text, quotes && row % 7 == 0 ? "%d,\"a, \"\"b\"\"\n%d,c\",%d\n" : "%d,b%d,%d\n",
                          row, row % 5, row >= n_rows / 2);
-        if (row % 501 == 0) rk_buffer_text(&text, "\n");
+        if (row % 501 == 0) rk_buffer_append_text(&text, "\n");
     }
     OK(text.status);
     OK(rk_file_write(path_of(name), text.data, text.n_bytes));
@@ -193,7 +193,7 @@ static void test_files_that_are_alike(void **state) {
     for (int f = 0; f < FILES; f++) {
         char name[32];
         rk_buffer text = {0};
-        rk_buffer_text(&text, "n,t,y\n");
+        rk_buffer_append_text(&text, "n,t,y\n");
         for (int i = 0; i < OF_FILE; i++)
             rk_buffer_printf(&text, "%d,a,%d\n", f * OF_FILE + i, i >= OF_FILE / 2);
         OK(text.status);
@@ -402,7 +402,7 @@ static void test_no_false_alarms(void **state) {
     rk_rng rng = {5, 6, 0};
     for (int rarity = 2; rarity <= 2000; rarity *= 10) {
         rk_buffer text = {0};
-        rk_buffer_text(&text, "n,t,y\n");
+        rk_buffer_append_text(&text, "n,t,y\n");
         for (int row = 0; row < 2 * ROWS; row++)
             rk_buffer_printf(&text, "%d,a,%d\n", row, rk_rng_below(&rng, (uint64_t)rarity) == 0);
         OK(text.status);
@@ -428,7 +428,7 @@ static int set_up(void **state) {
     rk_buffer text = {0};
     static uint32_t order[ROWS];
     rk_rng_permutation(1, 1, order, ROWS);
-    rk_buffer_text(&text, "n,t,y\n");
+    rk_buffer_append_text(&text, "n,t,y\n");
     for (int row = 0; row < ROWS; row++)
         rk_buffer_printf(&text, "%d,a,%d\n", (int)order[row], order[row] >= ROWS / 2);
     OK(rk_file_write(path_of("shuffled.csv"), text.data, text.n_bytes));

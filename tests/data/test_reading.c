@@ -75,7 +75,7 @@ static void put(rk_buffer *out, const char *text, spelling how, rk_rng *rng) {
 static rk_buffer make_rows(spelling how, int64_t n_rows) {
     rk_buffer out = {0};
     rk_rng values = {1, 2, 0}, ways = {3, 4, 0};
-    rk_buffer_text(&out, "n,w,tags,ids,x,y,z,word\n");
+    rk_buffer_append_text(&out, "n,w,tags,ids,x,y,z,word\n");
     for (int64_t row = 0; row < n_rows; row++) {
         char text[8][100] = {""};
         uint64_t draw = rk_rng_below(&values, 1000000), length = 1 + draw % 6, n_tags = 1 + draw % 4;
@@ -99,14 +99,14 @@ static rk_buffer make_rows(spelling how, int64_t n_rows) {
         snprintf(text[6], 100, "%d.5", (int)(draw % 6));
         snprintf(text[1], 100, "%g", (double)length / 2);
         for (int c = 0; c < 8; c++) {
-            if (c) rk_buffer_text(&out, ",");
+            if (c) rk_buffer_append_text(&out, ",");
             if (strchr(text[c], '"'))
                 rk_buffer_printf(&out, "\"%s\"", text[c]);
             else
                 put(&out, text[c], how, &ways);
         }
-        rk_buffer_text(&out, how == ODD && row % 3 == 0 ? "\r\n" : "\n");
-        if (how == ODD && row % 50 == 0) rk_buffer_text(&out, row % 100 ? "\n" : "# \"a comment\n");
+        rk_buffer_append_text(&out, how == ODD && row % 3 == 0 ? "\r\n" : "\n");
+        if (how == ODD && row % 50 == 0) rk_buffer_append_text(&out, row % 100 ? "\n" : "# \"a comment\n");
     }
     return out;
 }
@@ -262,7 +262,7 @@ static void test_bad_rows_among_many(void **state) {
         "train: bad.csv\nlabels: [{name: y}]\nfeatures: [{name: n, identity: 1000}, {name: x, dense: true}]";
     rk_buffer text = {0};
     int64_t n_bad = 0, n_rows;
-    rk_buffer_text(&text, "n,x,y\n");
+    rk_buffer_append_text(&text, "n,x,y\n");
     for (int row = 0; row < 30000; row++) {
         bool spoilt = row > 20000 && row % 1000 < 3;
         n_bad += spoilt;
@@ -366,7 +366,7 @@ static rk_buffer rows_one_by_one(const char *data, size_t n, int64_t *n_bad) {
     const rk_csv_dialect dialect = {',', '"', true};
     rk_csv_record record = {0};
     rk_buffer out = {0};
-    rk_buffer_text(&out, "");
+    rk_buffer_append_text(&out, "");
     for (size_t at = 0, consumed; at < n; at += consumed) {
         const char *end = memchr(data + at, '\n', n - at);
         rk_status status =
@@ -377,7 +377,7 @@ static rk_buffer rows_one_by_one(const char *data, size_t n, int64_t *n_bad) {
         if (status != RK_OK || record.n_fields != 3) continue;
         for (size_t i = 0; i < 3; i++) {
             rk_buffer_append(&out, record.fields[i].data, record.fields[i].n_bytes);
-            rk_buffer_text(&out, i == 2 ? "." : ";");
+            rk_buffer_append_text(&out, i == 2 ? "." : ";");
         }
     }
     rk_csv_record_release(&record);
@@ -391,10 +391,11 @@ static void check_wild_text(rk_rng *rng, size_t n, uint64_t n_plain) {
     char path[200];
     rk_buffer text = {0};
     int64_t n_bad = 0;
-    rk_buffer_text(&text, "a,b,c\n");
+    rk_buffer_append_text(&text, "a,b,c\n");
     for (size_t i = 0; i < n; i++) {
         uint64_t kind = rk_rng_below(rng, n_plain + sizeof special);
-        rk_buffer_u8(&text, kind < sizeof special ? (uint8_t)special[kind] : (uint8_t)('k' + kind % 10));
+        rk_buffer_append_u8(&text,
+                            kind < sizeof special ? (uint8_t)special[kind] : (uint8_t)('k' + kind % 10));
     }
     write_file("wild.csv", &text);
     snprintf(path, sizeof path, "%s/wild.csv", directory);
@@ -405,7 +406,7 @@ static void check_wild_text(rk_rng *rng, size_t n, uint64_t n_plain) {
     rk_source *source;
     const rk_chunk *chunk;
     OK(rk_source_open(&(rk_source_options){.section = &section, .paths = paths, .n_paths = 1}, &source));
-    rk_buffer_text(&got, "");
+    rk_buffer_append_text(&got, "");
     for (;;) {
         OK(rk_source_read(source, &chunk));
         if (chunk->columns.n_rows == 0) break;
@@ -416,7 +417,7 @@ static void check_wild_text(rk_rng *rng, size_t n, uint64_t n_plain) {
                     rk_span value = rk_column_text(column, column->offsets[row]);
                     rk_buffer_append(&got, value.data, value.n_bytes);
                 }
-                rk_buffer_text(&got, c == 2 ? "." : ";");
+                rk_buffer_append_text(&got, c == 2 ? "." : ";");
             }
     }
     assert_int_equal(rk_source_n_skipped(source), n_bad);
@@ -455,7 +456,7 @@ static void test_ids_of_converted(void **state) {
         "labels: [{name: y}]\nfeatures: [{name: x, hash: 100000}, {name: whole, hash: 100000}, {name: "
         "padded, hash: 100000}, {name: long, hash: 100000}]";
     rk_buffer text = {0};
-    rk_buffer_text(&text, "x,whole,padded,long,y\n");
+    rk_buffer_append_text(&text, "x,whole,padded,long,y\n");
     for (int row = 0; row < 300; row++)
         rk_buffer_printf(&text, "%g,%s,%08d,%d.0,%d\n", row / 10.0, row % 2 ? "0.5" : "83886080", row,
                          16777216 + row, row % 2);
@@ -473,7 +474,7 @@ static int set_up(void **state) {
     (void)state;
     assert_non_null(mkdtemp(directory));
     rk_buffer join = {0}, plain = make_rows(PLAIN, ROWS), odd = make_rows(ODD, ROWS);
-    rk_buffer_text(&join, "word,joined\n");
+    rk_buffer_append_text(&join, "word,joined\n");
     for (int i = 0; i < 30; i += 2) rk_buffer_printf(&join, "word%d,j%d\n", i, i % 5);
     write_file("join.csv", &join);
     write_file("plain.csv", &plain);

@@ -42,7 +42,7 @@ static void write_rkb(const char *name, int32_t n_columns, int first, int last) 
 
 static void write_csv(void) {
     rk_buffer text = {0};
-    rk_buffer_text(&text, "n,y\n");
+    rk_buffer_append_text(&text, "n,y\n");
     for (int row = 0; row < ROWS; row++) rk_buffer_printf(&text, "%d,%d\n", row, row % 2);
     OK(text.status);
     OK(rk_file_write(path_of("a.csv"), text.data, text.n_bytes));

@@ -76,27 +76,27 @@ static char *path_of(const char *name) {
 }
 
 static void put_quoted(rk_buffer *out, const char *text) {
-    rk_buffer_u8(out, '"');
+    rk_buffer_append_u8(out, '"');
     for (; *text; text++) {
-        if (*text == '"') rk_buffer_u8(out, '"');
-        rk_buffer_u8(out, (uint8_t)*text);
+        if (*text == '"') rk_buffer_append_u8(out, '"');
+        rk_buffer_append_u8(out, (uint8_t)*text);
     }
-    rk_buffer_u8(out, '"');
+    rk_buffer_append_u8(out, '"');
 }
 
 static void write_csv(const char *name, const pair *pairs, size_t n_pairs) {
     rk_buffer out = {0};
-    rk_buffer_text(&out, "y");
+    rk_buffer_append_text(&out, "y");
     for (size_t i = 0; i < n_pairs; i++) rk_buffer_printf(&out, ",c%zu", i);
-    rk_buffer_text(&out, "\n");
+    rk_buffer_append_text(&out, "\n");
     for (int row = 0; row < 9; row++) {
         rk_buffer_printf(&out, "%d", row % 2);
         for (size_t i = 0; i < n_pairs; i++) {
             const char *text = row % 3 == 0 ? pairs[i].a : pairs[i].b;
-            rk_buffer_text(&out, ",");
+            rk_buffer_append_text(&out, ",");
             if (row % 3 != 2) put_quoted(&out, text);
         }
-        rk_buffer_text(&out, "\n");
+        rk_buffer_append_text(&out, "\n");
     }
     OK(out.status);
     OK(rk_file_write(path_of(name), out.data, out.n_bytes));
@@ -115,7 +115,7 @@ static rk_buffer seen(const char *file, size_t n_pairs) {
             "  - {name: c%zu, vocabulary: {}}\n  - {name: h%zu, column: c%zu, hash: 1000000000}\n"
             "  - {name: k%zu, column: c%zu, key: true}\n",
             i, i, i, i, i);
-    rk_buffer_u8(&text, 0);
+    rk_buffer_append_u8(&text, 0);
     OK(open_section(&o, directory, text.data));
     OK(rk_dataset_create(&o.section, o.transforms,
                          &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 5},
@@ -224,7 +224,7 @@ static void test_keys(void **state) {
     opened o;
     const rk_batch *b;
     rk_buffer rows = {0};
-    rk_buffer_text(&rows, "y,k\n");
+    rk_buffer_append_text(&rows, "y,k\n");
     for (int i = 0; i < N; i++) rk_buffer_printf(&rows, "0,%s\n", cases[i].text);
     OK(rows.status);
     OK(rk_file_write(path_of("keys.csv"), rows.data, rows.n_bytes));
@@ -373,7 +373,7 @@ static void test_boundaries(void **state) {
     (void)state;
     static const char *const files[] = {"cut.csv", "cut.rkb", "cut.tfrecord"};
     rk_buffer text = {0};
-    rk_buffer_text(&text, "x\n");
+    rk_buffer_append_text(&text, "x\n");
     for (int i = 0; i < 100; i++) rk_buffer_printf(&text, "%g\n", i / 100.0);
     OK(rk_file_write(path_of("cut.csv"), text.data, text.n_bytes));
     OK(convert("cut.csv", "cut.rkb", NULL));

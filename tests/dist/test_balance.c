@@ -26,7 +26,7 @@ static void write_data(const char *path) {
     rk_buffer text = {0};
     rk_rng rng = {17, 0, 0};
     for (int f = 0; f < N_FEATURES; f++) rk_buffer_printf(&text, "f%d,", f);
-    rk_buffer_text(&text, "y\n");
+    rk_buffer_append_text(&text, "y\n");
     for (int i = 0; i < SAMPLES; i++) {
         for (int f = 0; f < N_FEATURES; f++)
             for (int k = 0; k < (f ? 1 : LONG); k++)

@@ -157,7 +157,7 @@ static void write_data(const char *name, int huge) {
     char path[300];
     rk_buffer text = {0};
     rk_rng rng = {5, 1, 0};
-    rk_buffer_text(&text, "small,bag,other,clicks,item,none,x,y,z\n");
+    rk_buffer_append_text(&text, "small,bag,other,clicks,item,none,x,y,z\n");
     for (int i = 0; i < ROWS; i++) {
         uint64_t item = rk_rng_below(&rng, 500);
         double x = i == huge ? 3e38 : rk_rng_normal(&rng);

@@ -250,7 +250,7 @@ static inline rk_status take_state(rk_embeddings *to, rk_embeddings *from) {
         assert_null(read.entries[i].order);
         copy_entry(entry, read.entries[i].data);
     }
-    rk_embeddings_loaded(to);
+    rk_embeddings_finish_load(to);
 done:
     rk_state_dict_release(&state);
     rk_state_dict_release(&read);

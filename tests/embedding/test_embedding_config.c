@@ -282,7 +282,7 @@ static void test_round_trip(void **state) {
     setup first, second;
     OK(bind(&first, everything));
     rk_buffer text = {0};
-    rk_buffer_text(&text, "embedding:\n");
+    rk_buffer_append_text(&text, "embedding:\n");
     rk_schema_emit(&rk_embedding_schema, &first.section, 2, &text);
     OK(text.status);
     OK(bind(&second, text.data));
@@ -333,13 +333,13 @@ static void test_thousands(void **state) {
     static rk_embedding_source many[MANY];
     static char names[MANY][16];
     rk_buffer text = {0};
-    rk_buffer_text(&text, "embedding:\n  dim: 1\n  tables:\n");
+    rk_buffer_append_text(&text, "embedding:\n  dim: 1\n  tables:\n");
     for (int i = 0; i < MANY; i++) {
         snprintf(names[i], sizeof names[i], "f%d", i);
         many[i] = (rk_embedding_source){.name = names[i], .cardinality = 2};
         if (i % 2) rk_buffer_printf(&text, "  - {name: f%d, dim: 2}\n", i);
     }
-    rk_buffer_text(&text, "  features:\n");
+    rk_buffer_append_text(&text, "  features:\n");
     for (int i = 0; i < MANY; i++)
         if (i % 3) rk_buffer_printf(&text, "  - {name: f%d, combiner: sum}\n", i);
     setup s;

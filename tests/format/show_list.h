@@ -20,7 +20,7 @@ static inline rk_status show_list(rk_example_kind kind, rk_span list, const char
                                       : rk_example_read_i64(list, whole, &n));
     assert_true(n <= rk_example_max_values(kind, list));
     for (size_t i = 0; i < n; i++) {
-        rk_buffer_text(out, before);
+        rk_buffer_append_text(out, before);
         if (kind == RK_EXAMPLE_BYTES) rk_buffer_printf(out, "<%.*s>", (int)texts[i].n_bytes, texts[i].data);
         if (kind == RK_EXAMPLE_FLOAT) rk_buffer_printf(out, "%g%s", (double)numbers[i], after);
         if (kind == RK_EXAMPLE_INT64) rk_buffer_printf(out, "%lld%s", (long long)whole[i], after);

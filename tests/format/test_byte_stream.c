@@ -135,7 +135,7 @@ static void test_damage(void **state) {
         rk_byte_stream_free(stream);
         rk_buffer_clear(&file);
         (kind ? add_zstd : add_gzip)(&file, text, 600);
-        rk_buffer_text(&file, "no member");
+        rk_buffer_append_text(&file, "no member");
         OK(rk_file_write(path, file.data, file.n_bytes));
         assert_int_equal(read_by(path, 1 << 16, &(size_t){0}), RK_BAD_DATA);
         rk_buffer_release(&file);

@@ -95,7 +95,7 @@ static void test_tfrecord(void **state) {
     while (at < n) {
         OK(rk_tfrecord_parse(file + at, n - at, true, &payload, &consumed));
         OK(rk_example_parse(payload.data, payload.n_bytes, &visitor));
-        rk_buffer_text(&shown, "\n");
+        rk_buffer_append_text(&shown, "\n");
         at += consumed;
         if (!first) first = at;
     }

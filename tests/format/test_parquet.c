@@ -23,7 +23,7 @@ static rk_status open_golden(const char *name, rk_parquet **out) {
 
 static void show_value(const rk_column *column, int64_t v, rk_buffer *out) {
     uint64_t bits;
-    rk_buffer_text(out, " ");
+    rk_buffer_append_text(out, " ");
     switch (column->type) {
         case RK_COLUMN_I64:
             rk_buffer_printf(out, "%lld", (long long)column->i64[v]);
@@ -60,7 +60,7 @@ static rk_status show_column(const rk_parquet *file, int32_t c, int64_t each, rk
                     assert_int_equal(found->offsets[row + 1] - found->offsets[row], found->per_row);
                 for (int64_t v = found->offsets[row]; v < found->offsets[row + 1]; v++)
                     show_value(found, v, out);
-                rk_buffer_u8(out, '\n');
+                rk_buffer_append_u8(out, '\n');
             }
         }
     return out->status;

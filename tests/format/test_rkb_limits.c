@@ -12,13 +12,13 @@ enum { MIB = 1 << 20 };
 
 /* A column of R rows of one value each, all alike: as few bytes as there can be. */
 static void put_constant(rk_column_type type, uint64_t n_rows, rk_buffer *out) {
-    rk_buffer_u64le(out, n_rows); /* values */
-    rk_buffer_u8(out, 0);         /* counts of no bits: 1 each */
-    rk_buffer_u64le(out, 1);
-    if (type == RK_COLUMN_TEXT) rk_buffer_u8(out, RK_RKB_TEXT_PLAIN);
-    rk_buffer_u8(out, 0); /* numbers or lengths of no bits: 0 each */
-    rk_buffer_u64le(out, 0);
-    rk_buffer_u8(out, 0); /* no weights */
+    rk_buffer_append_u64le(out, n_rows); /* values */
+    rk_buffer_append_u8(out, 0);         /* counts of no bits: 1 each */
+    rk_buffer_append_u64le(out, 1);
+    if (type == RK_COLUMN_TEXT) rk_buffer_append_u8(out, RK_RKB_TEXT_PLAIN);
+    rk_buffer_append_u8(out, 0); /* numbers or lengths of no bits: 0 each */
+    rk_buffer_append_u64le(out, 0);
+    rk_buffer_append_u8(out, 0); /* no weights */
 }
 
 /* A file of n_blocks blocks of n_columns such columns of n_rows rows. */
@@ -29,26 +29,26 @@ static void make_file(rk_column_type type, uint64_t n_blocks, uint32_t n_columns
     rk_buffer_append(out, RK_RKB_HEAD_MAGIC, RK_RKB_MAGIC_BYTES);
     rk_buffer_append_u32le(out, RK_RKB_VERSION);
     rk_buffer_append_u32le(out, rk_crc32c(0, out->data, out->n_bytes));
-    rk_buffer_u64le(&footer, n_blocks * n_rows);
-    rk_buffer_u64le(&footer, n_blocks);
+    rk_buffer_append_u64le(&footer, n_blocks * n_rows);
+    rk_buffer_append_u64le(&footer, n_blocks);
     rk_buffer_append_u32le(&footer, n_columns);
     for (uint32_t c = 0; c < n_columns; c++) {
-        rk_buffer_u8(&footer, (uint8_t)type);
+        rk_buffer_append_u8(&footer, (uint8_t)type);
         rk_buffer_append_u32le(&footer, 1);
-        rk_buffer_u8(&footer, (uint8_t)('!' + c % 90));
+        rk_buffer_append_u8(&footer, (uint8_t)('!' + c % 90));
     }
     for (uint64_t b = 0; b < n_blocks; b++) {
-        rk_buffer_u64le(&footer, n_rows);
+        rk_buffer_append_u64le(&footer, n_rows);
         for (uint32_t c = 0; c < n_columns; c++) {
             rk_buffer_append(out, chunk.data, chunk.n_bytes);
-            rk_buffer_u64le(&footer, chunk.n_bytes);
-            rk_buffer_u64le(&footer, chunk.n_bytes);
+            rk_buffer_append_u64le(&footer, chunk.n_bytes);
+            rk_buffer_append_u64le(&footer, chunk.n_bytes);
             rk_buffer_append_u32le(&footer, rk_crc32c(0, chunk.data, chunk.n_bytes));
             rk_buffer_append_u32le(&footer, RK_RKB_PLAIN);
         }
     }
     uint64_t n_bytes = footer.n_bytes;
-    rk_buffer_u64le(&footer, n_bytes);
+    rk_buffer_append_u64le(&footer, n_bytes);
     rk_buffer_append_u32le(&footer, rk_crc32c(0, footer.data, footer.n_bytes));
     rk_buffer_append_u32le(&footer, RK_RKB_VERSION);
     rk_buffer_append(&footer, RK_RKB_TAIL_MAGIC, RK_RKB_MAGIC_BYTES);

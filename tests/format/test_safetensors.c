@@ -101,8 +101,8 @@ static void test_rows_in_order(void **unused) {
 /* A file of this header and so many bytes of tensors. */
 static rk_status parse(const char *header, uint64_t n_data, rk_safetensors *out) {
     rk_buffer file = {0};
-    rk_buffer_u64le(&file, strlen(header));
-    rk_buffer_text(&file, header);
+    rk_buffer_append_u64le(&file, strlen(header));
+    rk_buffer_append_text(&file, header);
     rk_status status = rk_safetensors_parse(file.data, file.n_bytes, file.n_bytes + n_data, out);
     rk_buffer_release(&file);
     return status;

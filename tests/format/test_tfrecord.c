@@ -48,7 +48,7 @@ static rk_status show_feature(void *context, rk_span name, rk_example_kind kind,
 
 static void expect_example(const rk_buffer *bytes, const char *text) {
     rk_buffer shown = {0};
-    rk_buffer_text(&shown, "");
+    rk_buffer_append_text(&shown, "");
     const rk_example_visitor visitor = {&shown, show_feature};
     OK(bytes->status);
     OK(rk_example_parse(bytes->data, bytes->n_bytes, &visitor));
@@ -86,7 +86,7 @@ static void test_example_round_trip(void **state) {
 static void wrap(const void *feature, size_t n_bytes, bool value_first, rk_buffer *out) {
     rk_buffer entry = {0}, features = {0};
     rk_wire_write_varint(&entry, 9 << 3 | RK_WIRE_FIXED64); /* a field nobody knows */
-    rk_buffer_u64le(&entry, 1);
+    rk_buffer_append_u64le(&entry, 1);
     if (value_first) rk_wire_write_bytes(&entry, 2, feature, n_bytes);
     rk_wire_write_bytes(&entry, 1, "f", 1);
     if (!value_first) rk_wire_write_bytes(&entry, 2, feature, n_bytes);

@@ -41,7 +41,7 @@ static bool load(rk_embeddings *e, rest *r, int64_t n_keys, int64_t n_candidates
         for (uint64_t b = 0; b < rk_state_dict_entry_bytes(entry); b++) ((uint8_t *)entry->data)[b] = next(r);
     }
     rk_state_dict_release(&state);
-    rk_embeddings_loaded(e);
+    rk_embeddings_finish_load(e);
     return true;
 }
 

@@ -6,7 +6,7 @@
 #include "fuzz/scratch.h"
 #include "fuzz/tensor_lines.h"
 #include "kernels/kernels.h"
-#include "train/checkpoint/stored_model.h"
+#include "train/checkpoint/model_reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
@@ -24,19 +24,19 @@ static const struct wanted {
                     {"table/k/oov_rows", RK_STATE_ROWS, {1, 12}}};
 
 static void read_model(rk_export_rows rows) {
-    rk_stored_model model = {0};
+    rk_model_reader model = {0};
     rk_state_dict state = {0};
     static float values[N_WANTED][23 * 12];
-    if (rk_stored_model_open(scratch_folder(), rows, &model) != RK_OK) return;
+    if (rk_model_reader_open(scratch_folder(), rows, &model) != RK_OK) return;
     for (int i = 0; i < N_WANTED; i++) {
         if (rk_state_dict_add(&state, list[i].name, RK_F32, list[i].dims[0], list[i].dims[1], values[i]) !=
             RK_OK)
             abort();
         rk_state_dict_set_kind(&state, list[i].kind);
     }
-    (void)!rk_stored_model_read(&model, &state);
+    (void)!rk_model_reader_read(&model, &state);
     rk_state_dict_release(&state);
-    rk_stored_model_close(&model);
+    rk_model_reader_close(&model);
 }
 
 /* Those of a dynamic table have rows, and so have all others. */
@@ -57,12 +57,12 @@ static void look_up_keys(const rk_row_source *source) {
 static void read_mapped(void) {
     static const char *const tables[] = {"t", "u", "v"};
     static float row[12];
-    rk_stored_model model = {0};
+    rk_model_reader model = {0};
     RK_AUTO(rk_row_source_auto) rk_row_source *source = NULL;
-    if (rk_stored_model_open(scratch_folder(), RK_EXPORT_ROWS_TRAINED, &model) != RK_OK) return;
+    if (rk_model_reader_open(scratch_folder(), RK_EXPORT_ROWS_TRAINED, &model) != RK_OK) return;
     const rk_row_reading how = {.timeout = 1};
-    (void)!rk_stored_model_row_source(&model, scratch_folder(), true, &how, &source);
-    rk_stored_model_close(&model);
+    (void)!rk_model_reader_row_source(&model, scratch_folder(), true, &how, &source);
+    rk_model_reader_close(&model);
     if (source) look_up_keys(source);
     for (int t = 0; source && t < 3; t++) {
         rk_rows rows = {0};

@@ -67,9 +67,9 @@ static void add_rows(const rk_columns *rows, rk_buffer *out) {
                 rk_buffer_printf(out, "%zu:", text.n_bytes);
                 rk_buffer_append(out, text.data, text.n_bytes);
             }
-            rk_buffer_text(out, ";");
+            rk_buffer_append_text(out, ";");
         }
-        rk_buffer_text(out, "\n");
+        rk_buffer_append_text(out, "\n");
     }
 }
 
@@ -107,7 +107,7 @@ static int64_t csv_rows(const rk_data_section *s, const char *data, size_t n, rk
         for (size_t i = 0; status == RK_OK && record.n_fields == 3 && i < 3; i++) {
             if (record.fields[i].n_bytes) rk_buffer_printf(out, "%zu:", record.fields[i].n_bytes);
             rk_buffer_append(out, record.fields[i].data, record.fields[i].n_bytes);
-            rk_buffer_text(out, i == 2 ? ";\n" : ";");
+            rk_buffer_append_text(out, i == 2 ? ";\n" : ";");
         }
     }
     rk_csv_record_release(&record);
@@ -128,15 +128,15 @@ static int64_t libsvm_rows(const char *data, size_t n, rk_buffer *out) {
             rk_span text = rk_format_f32(row.labels[i], room);
             rk_buffer_printf(out, "%zu:%.*s", text.n_bytes, (int)text.n_bytes, text.data);
         }
-        rk_buffer_text(out, ";");
+        rk_buffer_append_text(out, ";");
         int n_digits = row.has_group ? snprintf(room, sizeof room, "%lld", (long long)row.group) : 0;
         if (row.has_group) rk_buffer_printf(out, "%d:%s", n_digits, room);
-        rk_buffer_text(out, ";");
+        rk_buffer_append_text(out, ";");
         for (size_t i = 0; i < row.n_ids; i++) {
             n_digits = snprintf(room, sizeof room, "%lld", (long long)row.ids[i]);
             rk_buffer_printf(out, "%d:%s", n_digits, room);
         }
-        rk_buffer_text(out, ";\n");
+        rk_buffer_append_text(out, ";\n");
     }
     rk_libsvm_row_release(&row);
     return n_bad;

@@ -38,8 +38,8 @@ static bool add_tensor(char *line, json_t *header, char *values, uint64_t *at) {
 }
 
 static void put_file(const char *header, const char *values, uint64_t n_bytes, rk_buffer *out) {
-    rk_buffer_u64le(out, strlen(header));
-    rk_buffer_text(out, header);
+    rk_buffer_append_u64le(out, strlen(header));
+    rk_buffer_append_text(out, header);
     rk_buffer_append(out, values, n_bytes);
 }
 

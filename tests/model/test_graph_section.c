@@ -218,7 +218,7 @@ static void test_written_out(void **state) {
     fixture f, g;
     rk_buffer once = {0}, twice = {0};
     fixture_init(&f, text, usual_features, 0, 3, 1);
-    rk_buffer_text(&once, "model:\n");
+    rk_buffer_append_text(&once, "model:\n");
     rk_schema_emit(&rk_model_schema, &f.model, 2, &once);
     assert_non_null(
         strstr(once.data,
@@ -227,7 +227,7 @@ static void test_written_out(void **state) {
                " outputs: [y]\n"));
     fixture_init(&g, once.data, usual_features, 0, 3, 1);
     OK(rk_model_section_check(&g.model, &g.yaml));
-    rk_buffer_text(&twice, "model:\n");
+    rk_buffer_append_text(&twice, "model:\n");
     rk_schema_emit(&rk_model_schema, &g.model, 2, &twice);
     assert_string_equal(twice.data, once.data);
     rk_buffer_release(&once);

@@ -68,7 +68,7 @@ static void test_written_out(void **state) {
         rk_model_section section, again;
         rk_buffer written = {0};
         OK(read(texts[i], &section));
-        rk_buffer_text(&written, "model:\n");
+        rk_buffer_append_text(&written, "model:\n");
         rk_schema_emit(&rk_model_schema, &section, 2, &written);
         OK(written.status);
         OK(read(written.data, &again));

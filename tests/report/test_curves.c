@@ -215,7 +215,7 @@ static void test_settings(void **state) {
     for (size_t i = 0; i < 2; i++)
         for (size_t k = 0; k < 2; k++) {
             rk_buffer text = {0};
-            rk_buffer_text(&text, "");
+            rk_buffer_append_text(&text, "");
             rk_settings_text(settings, 2, i, keys.texts[k], &text);
             assert_string_equal(text.n_bytes ? text.data : "", said[i][k]);
             rk_buffer_release(&text);

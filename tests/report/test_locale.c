@@ -77,7 +77,7 @@ static void add_losses(rk_buffer *out, const char *path) {
 
 static void write_data(const char *run) {
     rk_buffer csv = {0};
-    rk_buffer_text(&csv, "x,word,y\n");
+    rk_buffer_append_text(&csv, "x,word,y\n");
     for (int i = 0; i < 200; i++)
         rk_buffer_printf(&csv, "%d.%03d,%d.5,%d\n", i % 7, i * 37 % 1000, i % 5, (i * 7 + i / 3) % 2);
     OK(csv.status);
@@ -114,7 +114,7 @@ static rk_buffer everything(const char *run) {
     rk_trainer_free(trainer);
     OK(rk_config_to_yaml(config, &text));
     *strstr(text, "output:") = 0; /* the run's name stands there */
-    rk_buffer_text(&out, text);
+    rk_buffer_append_text(&out, text);
     rk_text_free(text);
     rk_config_free(config);
     add_losses(&out, path_of(run, "out/metrics.jsonl"));

@@ -30,11 +30,11 @@ static void frame(rk_buffer *out, const char *path, const char *headers, const r
 }
 
 static void noise(rk_rng *rng, rk_buffer *out, size_t n) {
-    for (size_t i = 0; i < n; i++) rk_buffer_u8(out, (uint8_t)rk_rng_next(rng));
+    for (size_t i = 0; i < n; i++) rk_buffer_append_u8(out, (uint8_t)rk_rng_next(rng));
 }
 
 static void repeat(rk_buffer *out, const char *text, size_t n) {
-    for (size_t i = 0; i < n; i++) rk_buffer_text(out, text);
+    for (size_t i = 0; i < n; i++) rk_buffer_append_text(out, text);
 }
 
 /* --- framing, headers ---------------------------------------------------------------------------------- */
@@ -61,9 +61,9 @@ static void smuggling(rk_rng *rng, hostile *h) {
         "Transfer-Encoding: \tchunked x\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
         "Content Length: 2\r\n\r\n{}",
         "Content-Length : 2\r\n\r\n{}"};
-    rk_buffer_text(&h->bytes, PREDICT_LINE);
-    rk_buffer_text(&h->bytes, ANY(rng, shapes));
-    rk_buffer_text(&h->bytes, SMUGGLED);
+    rk_buffer_append_text(&h->bytes, PREDICT_LINE);
+    rk_buffer_append_text(&h->bytes, ANY(rng, shapes));
+    rk_buffer_append_text(&h->bytes, SMUGGLED);
     h->refused = true;
 }
 
@@ -97,27 +97,27 @@ static void headers(rk_rng *rng, hostile *h) {
     rk_buffer *out = &h->bytes;
     switch (rk_rng_below(rng, 6)) {
         case 0:
-            rk_buffer_text(out, "GET /");
+            rk_buffer_append_text(out, "GET /");
             repeat(out, CHANCE(rng, 2) ? "a" : "%41/", 1 + rk_rng_below(rng, 12000));
-            rk_buffer_text(out, " HTTP/1.1\r\nHost: x\r\n\r\n");
+            rk_buffer_append_text(out, " HTTP/1.1\r\nHost: x\r\n\r\n");
             break;
         case 1:
-            rk_buffer_text(out, "GET /v2 HTTP/1.1\r\nHost: x\r\n");
+            rk_buffer_append_text(out, "GET /v2 HTTP/1.1\r\nHost: x\r\n");
             for (uint64_t i = rk_rng_below(rng, 3000); i > 0; i--)
                 rk_buffer_printf(out, "A%llu: %llu\r\n", (unsigned long long)i, (unsigned long long)i);
-            rk_buffer_text(out, "\r\n");
+            rk_buffer_append_text(out, "\r\n");
             break;
         case 2:
-            rk_buffer_text(out, "GET /v2 HTTP/1.1\r\nHost: x\r\nA: ");
+            rk_buffer_append_text(out, "GET /v2 HTTP/1.1\r\nHost: x\r\nA: ");
             noise(rng, out, 1 + rk_rng_below(rng, 200));
-            rk_buffer_text(out, "\r\n\r\n");
+            rk_buffer_append_text(out, "\r\n\r\n");
             break;
         case 3:
             noise(rng, out, 1 + rk_rng_below(rng, 400));
-            rk_buffer_text(out, "\r\n\r\n");
+            rk_buffer_append_text(out, "\r\n\r\n");
             break;
         default:
-            rk_buffer_text(out, ANY(rng, whole));
+            rk_buffer_append_text(out, ANY(rng, whole));
             break;
     }
 }
@@ -171,7 +171,7 @@ static void mutate(rk_rng *rng, rk_span from, rk_buffer *out) {
                 at += n;
                 break;
             case 2:
-                rk_buffer_text(out, ANY(rng, tokens));
+                rk_buffer_append_text(out, ANY(rng, tokens));
                 break;
             default:
                 rk_buffer_append(out, from.data + at, n);
@@ -202,7 +202,7 @@ static void deep_json(rk_rng *rng, hostile *h, rk_buffer *body) {
                                          "{\"inputs\": [{\"data\": "};
     static const char *const levels[] = {"[", "{\"a\": ", "[[], ", "[{\"b64\": ", "{\"instances\": ["};
     const char *level = ANY(rng, levels);
-    rk_buffer_text(body, ANY(rng, begins));
+    rk_buffer_append_text(body, ANY(rng, begins));
     repeat(body, level, rk_rng_below(rng, MOST_BODY / strlen(level)));
     if (CHANCE(rng, 2)) repeat(body, "]", rk_rng_below(rng, 20000 - body->n_bytes));
     frame(&h->bytes, ANY(rng, paths), "", body);
@@ -237,23 +237,23 @@ static void number(rk_rng *rng, rk_buffer *out) {
                                           "1,0",
                                           "3.4028236e38"};
     if (!CHANCE(rng, 4)) {
-        rk_buffer_text(out, ANY(rng, numbers));
+        rk_buffer_append_text(out, ANY(rng, numbers));
         return;
     }
     uint64_t n = 1 + rk_rng_below(rng, 3000), dot = rk_rng_below(rng, 3000);
     for (uint64_t i = 0; i < n; i++)
-        rk_buffer_u8(out, i == dot ? '.' : (uint8_t)('0' + rk_rng_below(rng, 10)));
+        rk_buffer_append_u8(out, i == dot ? '.' : (uint8_t)('0' + rk_rng_below(rng, 10)));
     if (CHANCE(rng, 2)) rk_buffer_printf(out, "e%lld", (long long)rk_rng_below(rng, 800) - 400);
 }
 
 static void numbers(rk_rng *rng, hostile *h, rk_buffer *body) {
     static const char *const columns[] = {"user", "tags", "city", "age", "price"};
-    rk_buffer_text(body, "{\"instances\": [{");
+    rk_buffer_append_text(body, "{\"instances\": [{");
     for (size_t c = 0; c < COUNT(columns); c++) {
         rk_buffer_printf(body, "%s\"%s\": ", c ? ", " : "", columns[c]);
         number(rng, body);
     }
-    rk_buffer_text(body, "}]}");
+    rk_buffer_append_text(body, "}]}");
     frame(&h->bytes, "/v1/models/ads:predict", "", body);
     h->framed = true;
 }
@@ -277,7 +277,7 @@ static void tensors(rk_rng *rng, hostile *h, rk_buffer *body) {
                                          "1000000000",
                                          "1e2"};
     char lie[100];
-    rk_buffer_text(body, "{\"inputs\": [");
+    rk_buffer_append_text(body, "{\"inputs\": [");
     for (size_t c = 0, n = 1 + rk_rng_below(rng, 6); c < n; c++)
         rk_buffer_printf(body,
                          "%s{\"name\": \"%s\", \"shape\": [%s], \"datatype\": \"%s\", \"parameters\": "
@@ -285,7 +285,7 @@ static void tensors(rk_rng *rng, hostile *h, rk_buffer *body) {
                          c ? ", " : "", columns[CHANCE(rng, 3) ? rk_rng_below(rng, 6) : c % 5],
                          CHANCE(rng, 2) ? "1" : ANY(rng, shapes), CHANCE(rng, 2) ? "BYTES" : ANY(rng, types),
                          ANY(rng, sizes));
-    rk_buffer_text(body, "]}");
+    rk_buffer_append_text(body, "]}");
     size_t n_json = body->n_bytes;
     for (uint64_t i = rk_rng_below(rng, 8); i > 0; i--) {
         rk_buffer_append_u32le(body,
@@ -324,7 +324,7 @@ static void pipelined(rk_rng *rng, const rk_span *good, size_t n_good, hostile *
         rk_buffer_append(&h->bytes, one.data, one.n_bytes);
     }
     noise(rng, &h->bytes, 1 + rk_rng_below(rng, 300));
-    if (CHANCE(rng, 2)) rk_buffer_text(&h->bytes, "\r\n\r\n");
+    if (CHANCE(rng, 2)) rk_buffer_append_text(&h->bytes, "\r\n\r\n");
     h->reset = CHANCE(rng, 4);
 }
 

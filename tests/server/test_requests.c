@@ -196,11 +196,11 @@ static void test_large_context(void **state) {
     rk_buffer body = {0};
     rk_call call = {.kind = RK_CALL_PREDICT, .version = &version, .n_json_bytes = -1};
     OK(rk_request_rows_init(&rows, &schema, 2));
-    rk_buffer_text(&body, "{\"context\": {\"age\": 1, \"tags\": [0");
-    for (int i = 0; i < 100000; i++) rk_buffer_text(&body, ",0");
-    rk_buffer_text(&body, "]}, \"instances\": [{}");
-    for (int i = 1; i < 1000; i++) rk_buffer_text(&body, ",{}");
-    rk_buffer_text(&body, "]}");
+    rk_buffer_append_text(&body, "{\"context\": {\"age\": 1, \"tags\": [0");
+    for (int i = 0; i < 100000; i++) rk_buffer_append_text(&body, ",0");
+    rk_buffer_append_text(&body, "]}, \"instances\": [{}");
+    for (int i = 1; i < 1000; i++) rk_buffer_append_text(&body, ",{}");
+    rk_buffer_append_text(&body, "]}");
     OK(body.status);
     call.body = (rk_span){body.data, body.n_bytes};
     FAILS(rk_call_read(&call, &many, &json, &rows, 0), RK_INVALID_ARGUMENT,

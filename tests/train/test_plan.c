@@ -282,7 +282,7 @@ static void test_refused(void **state) {
 static void test_rehearsed(void **state) {
     (void)state;
     rk_buffer csv = {0};
-    rk_buffer_text(&csv, "u,v,y\n");
+    rk_buffer_append_text(&csv, "u,v,y\n");
     for (int i = 0; i < 500; i++) rk_buffer_printf(&csv, "%d,%d,%d\n", i * 7919 % 100000, i % 40, i % 2);
     write_text("a.csv", csv.data);
     rk_buffer_release(&csv);

@@ -178,7 +178,8 @@ static void check_bytes(const rk_plan *plan) {
 
 static void write_any(rk_rng *rng, rk_buffer *run, rk_buffer *cluster) {
     int64_t n = 1 + (int64_t)rk_rng_below(rng, 30), parted = (int64_t)rk_rng_below(rng, 2);
-    rk_buffer_text(run, "data:\n  train: a.csv\n  cache_bytes: 0\n  labels: [{name: y}]\n  features:\n");
+    rk_buffer_append_text(run,
+                          "data:\n  train: a.csv\n  cache_bytes: 0\n  labels: [{name: y}]\n  features:\n");
     for (int64_t i = 0; i < n; i++)
         rk_buffer_printf(run, "    - {name: f%lld, hash: %lld, max_length: %lld}\n", (long long)i,
                          (long long)(exp(rk_rng_uniform(rng) * 25) + 1), (long long)rk_rng_below(rng, 40));
@@ -187,7 +188,7 @@ static void write_any(rk_rng *rng, rk_buffer *run, rk_buffer *cluster) {
                      "[8]}\ntrain: {batch_size: %d, staleness: %d}\ncluster: {replicate_below: %d}\n",
                      1 + (int)rk_rng_below(rng, 64), 1 + (int)rk_rng_below(rng, 5000),
                      (int)rk_rng_below(rng, 2), (int)rk_rng_below(rng, 20000));
-    rk_buffer_text(cluster, "groups:\n");
+    rk_buffer_append_text(cluster, "groups:\n");
     for (int64_t g = 0; g < 2 + (int64_t)rk_rng_below(rng, 2); g++)
         rk_buffer_printf(cluster,
                          "  - {name: g%lld, count: %d, ranks: %d, memory_gb: %g, memory_bandwidth_gbs: %g, "
@@ -260,7 +261,7 @@ static void test_even_when_hot(void **state) {
     (void)state;
     rk_buffer csv = {0};
     rk_rng rng = {6, 6, 0};
-    rk_buffer_text(&csv, "u,v,w,y\n");
+    rk_buffer_append_text(&csv, "u,v,w,y\n");
     for (int i = 0; i < 8192; i++)
         rk_buffer_printf(&csv, "%d,%d,%d,%d\n", rk_rng_below(&rng, 2) ? 4 : (int)rk_rng_below(&rng, 1000000),
                          (int)rk_rng_below(&rng, 3) * 4, (int)rk_rng_below(&rng, 1000000), i % 2);

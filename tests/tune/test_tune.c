@@ -98,7 +98,7 @@ static int set_up(void **state) {
     OK(rk_file_write(run_path, run, sizeof run - 1));
     rk_buffer data = {0};
     rk_rng rng = {1, 1, 0};
-    rk_buffer_text(&data, "u,x,y\n");
+    rk_buffer_append_text(&data, "u,x,y\n");
     for (int i = 0; i < 600; i++) {
         int u = (int)rk_rng_below(&rng, 9);
         double x = rk_rng_normal(&rng);

@@ -34,17 +34,17 @@ int rk_report_metric_of(const char *logged) {
 }
 
 void rk_report_figure_begin(rk_buffer *out) {
-    rk_buffer_text(out, "<figure>\n");
+    rk_buffer_append_text(out, "<figure>\n");
 }
 
 void rk_report_figure_end(const char *caption, rk_buffer *out) {
     if (caption) rk_buffer_printf(out, "<figcaption>%s</figcaption>\n", caption);
-    rk_buffer_text(out, "</figure>\n");
+    rk_buffer_append_text(out, "</figure>\n");
 }
 
 void rk_report_legend(const rk_report_run *runs, size_t n, char (*notes)[32], rk_buffer *out) {
     if (n < 2 && !notes) return;
-    rk_buffer_text(out, "<p class=\"legend\">");
+    rk_buffer_append_text(out, "<p class=\"legend\">");
     for (size_t r = 0; r < n; r++) {
         size_t k = r % RK_CHART_COLOURS;
         rk_buffer_printf(out,
@@ -53,7 +53,7 @@ void rk_report_legend(const rk_report_run *runs, size_t n, char (*notes)[32], rk
                          k, k);
         rk_markup_escape(runs[r].name, out);
         if (notes) rk_buffer_printf(out, " <b>%s</b>", notes[r]);
-        rk_buffer_text(out, "</span> ");
+        rk_buffer_append_text(out, "</span> ");
     }
-    rk_buffer_text(out, "</p>\n");
+    rk_buffer_append_text(out, "</p>\n");
 }

@@ -129,11 +129,11 @@ rk_status rk_report_learning_section(const rk_report_run *runs, size_t n, rk_buf
         for (size_t i = 0; i < runs[r].record.n; i++)
             if (is_metric_name(runs[r].record.curves[i].name))
                 RK_TRY(rk_report_names_add(&metrics, runs[r].record.curves[i].name));
-    rk_buffer_text(out, "<h2>Learning curves</h2>\n");
+    rk_buffer_append_text(out, "<h2>Learning curves</h2>\n");
     rk_report_legend(runs, n, NULL, out);
-    rk_buffer_text(out, "<div class=\"charts\">\n");
+    rk_buffer_append_text(out, "<div class=\"charts\">\n");
     RK_TRY(draw_learning_curves(runs, n, &metrics, out));
     RK_TRY(draw_keys(runs, n, out));
-    rk_buffer_text(out, "</div>\n<p class=\"note\">A ring is a run's best evaluation.</p>\n");
+    rk_buffer_append_text(out, "</div>\n<p class=\"note\">A ring is a run's best evaluation.</p>\n");
     return RK_OK;
 }

@@ -11,9 +11,9 @@
 #include "report/chart/svg.h"
 
 static void write_style(rk_buffer *out) {
-    rk_buffer_text(out, "<style>\n");
+    rk_buffer_append_text(out, "<style>\n");
     rk_chart_style(out);
-    rk_buffer_text(
+    rk_buffer_append_text(
         out,
         "*{box-sizing:border-box}\n"
         "body{margin:0 auto;max-width:1080px;padding:44px 32px 64px;background:var(--paper);color:var(--ink);"
@@ -54,52 +54,53 @@ static void write_style(rk_buffer *out) {
 
 static void write_names(const rk_report_run *runs, size_t n, rk_buffer *out) {
     for (size_t r = 0; r < n; r++) {
-        if (r) rk_buffer_text(out, r + 1 == n ? " and " : ", ");
+        if (r) rk_buffer_append_text(out, r + 1 == n ? " and " : ", ");
         rk_markup_escape(runs[r].name, out);
     }
 }
 
 static void write_page_head(const rk_report_run *runs, size_t n, rk_buffer *out) {
-    rk_buffer_text(out,
-                   "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
-                   "name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
+    rk_buffer_append_text(out,
+                          "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
+                          "name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
     write_names(runs, n, out);
-    rk_buffer_text(out, "</title>\n");
+    rk_buffer_append_text(out, "</title>\n");
     write_style(out);
-    rk_buffer_text(out, "</head>\n<body>\n<h1>");
+    rk_buffer_append_text(out, "</head>\n<body>\n<h1>");
     write_names(runs, n, out);
-    rk_buffer_text(out, "</h1>\n");
+    rk_buffer_append_text(out, "</h1>\n");
 }
 
 static void write_lead(const rk_report_run *runs, size_t n, const char *split, rk_buffer *out) {
     int64_t n_rows = 0;
     for (size_t r = 0; r < n; r++) n_rows = runs[r].n_rows > n_rows ? runs[r].n_rows : n_rows;
     if (n_rows == 0) {
-        rk_buffer_text(out, "<p class=\"lead\">No run has validation data: here is what they logged.</p>\n");
+        rk_buffer_append_text(
+            out, "<p class=\"lead\">No run has validation data: here is what they logged.</p>\n");
         return;
     }
-    rk_buffer_text(out, n == 1 ? "<p class=\"lead\">A training run of Reckon, looked at on "
-                               : "<p class=\"lead\">Training runs of Reckon, looked at on ");
+    rk_buffer_append_text(out, n == 1 ? "<p class=\"lead\">A training run of Reckon, looked at on "
+                                      : "<p class=\"lead\">Training runs of Reckon, looked at on ");
     rk_markup_escape(split, out);
-    rk_buffer_text(out, " data.</p>\n");
+    rk_buffer_append_text(out, " data.</p>\n");
 }
 
 static rk_status write_task(const rk_report_run *runs, size_t n, const char *name, bool alone,
                             const char *split, int32_t n_features, rk_buffer *out) {
-    rk_buffer_text(out, "<h2>");
+    rk_buffer_append_text(out, "<h2>");
     if (!alone) rk_markup_escape(name, out);
-    rk_buffer_text(out, alone ? "Predictions of " : ": predictions of ");
+    rk_buffer_append_text(out, alone ? "Predictions of " : ": predictions of ");
     rk_markup_escape(split, out);
-    rk_buffer_text(out, " data</h2>\n");
+    rk_buffer_append_text(out, " data</h2>\n");
     RK_TRY(rk_report_task_section(runs, n, name, out));
     return rk_report_importance_section(runs, n, name, n_features, out);
 }
 
 /* Of runs that rank, whose rankings come under one heading. */
 static rk_status write_rankings(const rk_report_run *runs, size_t n, const char *split, rk_buffer *out) {
-    rk_buffer_text(out, "<h2>Rankings of all items, for the users of ");
+    rk_buffer_append_text(out, "<h2>Rankings of all items, for the users of ");
     rk_markup_escape(split, out);
-    rk_buffer_text(out, " data</h2>\n");
+    rk_buffer_append_text(out, " data</h2>\n");
     return rk_report_ranking_section(runs, n, out);
 }
 

@@ -47,8 +47,8 @@ rk_status rk_report_ranking_section(const rk_report_run *runs, size_t n, rk_buff
             rk_snprintf(notes[r], sizeof notes[r], "%s %.4f", runs[r].ranking.shown[0].name,
                         runs[r].ranking.shown[0].value);
     rk_report_legend(runs, n, notes, out);
-    rk_buffer_text(out, "<div class=\"charts\">\n");
+    rk_buffer_append_text(out, "<div class=\"charts\">\n");
     for (int m = 0; m < RK_REPORT_RANKINGS; m++) RK_TRY(draw_ranking_chart(runs, n, m, captions[m], out));
-    rk_buffer_text(out, "</div>\n");
+    rk_buffer_append_text(out, "</div>\n");
     return RK_OK;
 }

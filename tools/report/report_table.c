@@ -17,30 +17,30 @@ enum { CELL_BYTES = 64 };
 static void begin_group(const char *title, size_t n, rk_buffer *out) {
     rk_buffer_printf(out, "<tr class=\"group\"><th colspan=\"%zu\">", n + 1);
     rk_markup_escape(title, out);
-    rk_buffer_text(out, "</th></tr>\n");
+    rk_buffer_append_text(out, "</th></tr>\n");
 }
 
 static void begin_row(const char *label, rk_buffer *out) {
-    rk_buffer_text(out, "<tr><th>");
+    rk_buffer_append_text(out, "<tr><th>");
     rk_markup_escape(label, out);
-    rk_buffer_text(out, "</th>");
+    rk_buffer_append_text(out, "</th>");
 }
 
 static void write_cell(const char *class_name, const char *text, rk_buffer *out) {
     rk_buffer_printf(out, "<td%s%s%s>", class_name ? " class=\"" : "", class_name ? class_name : "",
                      class_name ? "\"" : "");
     rk_markup_escape(text, out);
-    rk_buffer_text(out, "</td>");
+    rk_buffer_append_text(out, "</td>");
 }
 
 static void write_table_head(const rk_report_run *runs, size_t n, rk_buffer *out) {
-    rk_buffer_text(out, "<thead><tr><th></th>");
+    rk_buffer_append_text(out, "<thead><tr><th></th>");
     for (size_t r = 0; r < n; r++) {
         rk_buffer_printf(out, "<th class=\"run\"><i class=\"swatch c%zu\"></i>", r % RK_CHART_COLOURS);
         rk_markup_escape(runs[r].name, out);
-        rk_buffer_text(out, "</th>");
+        rk_buffer_append_text(out, "</th>");
     }
-    rk_buffer_text(out, "</tr></thead>\n<tbody>\n");
+    rk_buffer_append_text(out, "</tr></thead>\n<tbody>\n");
 }
 
 static void format_grouped(double value, char *out) {
@@ -82,7 +82,7 @@ static void write_run_rows(const rk_report_run *runs, size_t n, rk_buffer *out) 
             if (row == 5) format_duration(runs[r].seconds, text);
             write_cell(NULL, row == 0 || row == 4 ? (setting ? setting : "-") : text, out);
         }
-        rk_buffer_text(out, "</tr>\n");
+        rk_buffer_append_text(out, "</tr>\n");
     }
 }
 
@@ -107,7 +107,7 @@ static void write_metric_row(const char *label, int metric, const double *values
         rk_snprintf(text, sizeof text, isnan(values[r]) ? "-" : "%.5f", values[r]);
         write_cell(n_values > 1 && distance_from_best(metric, values[r]) == best ? "best" : NULL, text, out);
     }
-    rk_buffer_text(out, "</tr>\n");
+    rk_buffer_append_text(out, "</tr>\n");
 }
 
 static bool any_finite(const double *values, size_t n) {
@@ -241,7 +241,7 @@ static rk_status write_settings_group(const rk_report_run *runs, size_t n, rk_bu
             write_cell(value.n_bytes ? NULL : "none", value.n_bytes ? value.data : "not set", out);
             RK_TRY(value.status);
         }
-        rk_buffer_text(out, "</tr>\n");
+        rk_buffer_append_text(out, "</tr>\n");
     }
     return RK_OK;
 }
@@ -251,12 +251,12 @@ rk_status rk_report_table(const rk_report_run *runs, size_t n, const rk_report_n
     RK_AUTOFREE double *values = NULL;
     RK_AUTO(rk_report_names_release) rk_report_names rankings = {0};
     RK_TRY(rk_alloc(n, sizeof *values, &values));
-    rk_buffer_text(out, "<div class=\"wide\"><table>\n");
+    rk_buffer_append_text(out, "<div class=\"wide\"><table>\n");
     write_table_head(runs, n, out);
     write_run_rows(runs, n, out);
     RK_TRY(collect_ranking_names(runs, n, &rankings));
     write_metric_groups(runs, n, tasks, &rankings, split, values, out);
     RK_TRY(write_settings_group(runs, n, out));
-    rk_buffer_text(out, "</tbody></table></div>\n");
+    rk_buffer_append_text(out, "</tbody></table></div>\n");
     return RK_OK;
 }

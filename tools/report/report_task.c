@@ -153,9 +153,9 @@ rk_status rk_report_task_section(const rk_report_run *runs, size_t n, const char
                     task->metrics[task->binary ? RK_METRIC_auc : RK_METRIC_rmse]);
     }
     rk_report_legend(runs, n, notes, out);
-    rk_buffer_text(out, "<div class=\"charts\">\n");
+    rk_buffer_append_text(out, "<div class=\"charts\">\n");
     if (binary) RK_TRY(draw_roc(runs, n, name, out));
     RK_TRY(draw_calibration(runs, n, name, out));
-    rk_buffer_text(out, "</div>\n");
+    rk_buffer_append_text(out, "</div>\n");
     return RK_OK;
 }

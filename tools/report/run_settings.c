@@ -38,10 +38,10 @@ static bool is_plain_list(const rk_yaml_node *node) {
 
 static rk_status add_plain_list(rk_settings *settings, const char *key, const rk_yaml_node *node) {
     RK_AUTO(rk_buffer_release) rk_buffer value = {0};
-    rk_buffer_text(&value, "[");
+    rk_buffer_append_text(&value, "[");
     for (size_t i = 0; i < node->n_children; i++)
         rk_buffer_printf(&value, "%s%s", i ? ", " : "", node->children[i]->scalar);
-    rk_buffer_text(&value, "]");
+    rk_buffer_append_text(&value, "]");
     RK_TRY(value.status);
     return add_setting(settings, key, value.data);
 }
@@ -189,7 +189,7 @@ void rk_settings_text(const rk_settings *settings, size_t n_settings, size_t whi
     const char *value = rk_settings_find(&settings[which], key);
     size_t n_bytes = strlen(key), n = 0;
     if (value)
-        rk_buffer_text(out, value);
+        rk_buffer_append_text(out, value);
     else if (n_bytes > 2 && strcmp(key + n_bytes - 2, "[]") == 0)
         n = write_entries(settings, n_settings, &settings[which], key, n_bytes - 1, out);
     else

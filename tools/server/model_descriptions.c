@@ -19,7 +19,7 @@ static void write_version_state(rk_buffer *out, long long number, const char *st
                      "\"error_message\": ",
                      first ? "" : ", ", number, state, code);
     rk_json_write_string_repaired(out, message);
-    rk_buffer_text(out, "}}");
+    rk_buffer_append_text(out, "}}");
 }
 
 static void write_failure(const rk_served_model *model, bool first, rk_buffer *out) {
@@ -32,7 +32,7 @@ static void write_failure(const rk_served_model *model, bool first, rk_buffer *o
 
 bool rk_describe_status(rk_served_model *model, const int64_t *only, rk_buffer *out) {
     bool first = true;
-    rk_buffer_text(out, "{\"model_version_status\": [");
+    rk_buffer_append_text(out, "{\"model_version_status\": [");
     pthread_mutex_lock(&model->mutex);
     for (const rk_served_version *v = model->versions; v; v = v->next) {
         if (only && v->number != *only) continue;
@@ -44,7 +44,7 @@ bool rk_describe_status(rk_served_model *model, const int64_t *only, rk_buffer *
         first = false;
     }
     pthread_mutex_unlock(&model->mutex);
-    rk_buffer_text(out, "]}\n");
+    rk_buffer_append_text(out, "]}\n");
     return !first;
 }
 
@@ -76,18 +76,18 @@ typedef void tensor_writer(rk_buffer *out, const char *name, type_names type, bo
 
 static void write_tensor_v1(rk_buffer *out, const char *name, type_names type, bool is_matrix, bool first) {
     static const char any[] = "{\"size\": \"-1\", \"name\": \"\"}";
-    rk_buffer_text(out, first ? "" : ", ");
+    rk_buffer_append_text(out, first ? "" : ", ");
     write_name(out, name);
     rk_buffer_printf(
         out,
         ": {\"dtype\": \"%s\", \"tensor_shape\": {\"dim\": [%s%s%s], \"unknown_rank\": false}, \"name\": ",
         type.v1, any, is_matrix ? ", " : "", is_matrix ? any : "");
     write_name(out, name);
-    rk_buffer_text(out, "}");
+    rk_buffer_append_text(out, "}");
 }
 
 static void write_tensor_v2(rk_buffer *out, const char *name, type_names type, bool is_matrix, bool first) {
-    rk_buffer_text(out, first ? "{\"name\": " : ", {\"name\": ");
+    rk_buffer_append_text(out, first ? "{\"name\": " : ", {\"name\": ");
     write_name(out, name);
     rk_buffer_printf(out, ", \"datatype\": \"%s\", \"shape\": [-1%s]}", type.v2, is_matrix ? ", -1" : "");
 }
@@ -113,9 +113,9 @@ static void write_outputs(const rk_served_version *v, tensor_writer *write, rk_b
 /* Those of one signature in v1: of all tasks, or of one of several. */
 static void write_signature(const rk_served_version *v, const char *name, int32_t task, rk_buffer *out) {
     write_name(out, name);
-    rk_buffer_text(out, ": {\"inputs\": {");
+    rk_buffer_append_text(out, ": {\"inputs\": {");
     write_inputs(v, write_tensor_v1, out);
-    rk_buffer_text(out, "}, \"outputs\": {");
+    rk_buffer_append_text(out, "}, \"outputs\": {");
     if (task < 0)
         write_outputs(v, write_tensor_v1, out);
     else
@@ -131,10 +131,10 @@ void rk_describe_metadata(const rk_served_version *v, rk_buffer *out) {
                      v->entry->name, (long long)v->number);
     write_signature(v, "serving_default", -1, out);
     for (int32_t t = 0; v->n_tasks > 1 && !v->catalog && t < v->n_tasks; t++) {
-        rk_buffer_text(out, ", ");
+        rk_buffer_append_text(out, ", ");
         write_signature(v, v->tasks[t].name, t, out);
     }
-    rk_buffer_text(out, "}}}}\n");
+    rk_buffer_append_text(out, "}}}}\n");
 }
 
 void rk_describe_server(rk_buffer *out) {
@@ -154,9 +154,9 @@ void rk_describe_model(rk_served_model *model, const rk_served_version *v, rk_bu
     for (const rk_served_version *other = model->versions; other; other = other->next)
         rk_buffer_printf(out, "%s\"%lld\"", other == model->versions ? "" : ", ", (long long)other->number);
     pthread_mutex_unlock(&model->mutex);
-    rk_buffer_text(out, "], \"platform\": \"reckon\", \"inputs\": [");
+    rk_buffer_append_text(out, "], \"platform\": \"reckon\", \"inputs\": [");
     write_inputs(v, write_tensor_v2, out);
-    rk_buffer_text(out, "], \"outputs\": [");
+    rk_buffer_append_text(out, "], \"outputs\": [");
     write_outputs(v, write_tensor_v2, out);
-    rk_buffer_text(out, "]}\n");
+    rk_buffer_append_text(out, "]}\n");
 }

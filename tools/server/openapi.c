@@ -116,8 +116,8 @@ rk_status rk_write_openapi(rk_buffer *out) {
     RK_TRY(write_document(document));
     char *text = json_dumps(document, JSON_INDENT(2));
     if (!text) return rk_error(RK_NO_MEMORY, "no memory for the document");
-    rk_buffer_text(out, text);
-    rk_buffer_text(out, "\n");
+    rk_buffer_append_text(out, text);
+    rk_buffer_append_text(out, "\n");
     free(text);
     return out->status;
 }

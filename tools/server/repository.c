@@ -101,14 +101,14 @@ static void begin_entry(const rk_served_model *model, bool *first, rk_buffer *ou
 /* Under the model's mutex. */
 static void write_labels(const rk_served_model *model, int64_t version, rk_buffer *out) {
     bool first = true;
-    rk_buffer_text(out, ", \"labels\": [");
+    rk_buffer_append_text(out, ", \"labels\": [");
     for (int64_t i = 0; i < model->n_labels; i++) {
         if (model->labels[i].version != version) continue;
-        if (!first) rk_buffer_text(out, ", ");
+        if (!first) rk_buffer_append_text(out, ", ");
         rk_json_write_string_repaired(out, (rk_span){model->labels[i].name, strlen(model->labels[i].name)});
         first = false;
     }
-    rk_buffer_text(out, "]}");
+    rk_buffer_append_text(out, "]}");
 }
 
 static void write_model(rk_served_model *model, bool ready, bool *first, rk_buffer *out) {
@@ -124,20 +124,21 @@ static void write_model(rk_served_model *model, bool ready, bool *first, rk_buff
         rk_buffer_printf(out, "\"version\": \"%lld\", \"state\": \"UNAVAILABLE\", \"reason\": ",
                          (long long)model->failed_number);
         rk_json_write_string_repaired(out, (rk_span){model->failure, strlen(model->failure)});
-        rk_buffer_text(out, "}");
+        rk_buffer_append_text(out, "}");
     } else if (!model->versions && !ready) {
         begin_entry(model, first, out);
-        rk_buffer_text(out, "\"version\": \"\", \"state\": \"UNAVAILABLE\", \"reason\": \"unloaded\"}");
+        rk_buffer_append_text(out,
+                              "\"version\": \"\", \"state\": \"UNAVAILABLE\", \"reason\": \"unloaded\"}");
     }
     pthread_mutex_unlock(&model->mutex);
 }
 
 static void write_index(const rk_repository *repository, bool ready, rk_buffer *out) {
     bool first = true;
-    rk_buffer_text(out, "[");
+    rk_buffer_append_text(out, "[");
     for (int64_t m = 0; m < repository->n_models; m++)
         write_model(&repository->models[m], ready, &first, out);
-    rk_buffer_text(out, "]\n");
+    rk_buffer_append_text(out, "]\n");
 }
 
 static void write_change(const rk_served_model *model, const rk_version_change *change, rk_buffer *out) {
@@ -195,8 +196,8 @@ int rk_repository_answer(const rk_repository *repository, const char *url, rk_sp
     if (status == RK_OK) return 200;
     const char *reason = rk_last_error();
     rk_buffer_clear(out);
-    rk_buffer_text(out, "{\"error\": ");
+    rk_buffer_append_text(out, "{\"error\": ");
     rk_json_write_string_repaired(out, (rk_span){reason, strlen(reason)});
-    rk_buffer_text(out, "}\n");
+    rk_buffer_append_text(out, "}\n");
     return status == RK_NOT_FOUND ? 404 : status == RK_NO_MEMORY || status == RK_UNAVAILABLE ? 503 : 400;
 }

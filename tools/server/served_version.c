@@ -53,8 +53,8 @@ static rk_status find_index_path(const rk_served_version *v, char **out) {
     if (!at) return RK_OK;
     for (; (found = strstr(at, mark)); at = found + strlen(mark))
         rk_buffer_printf(&path, "%.*s%lld", (int)(found - at), at, (long long)v->number);
-    rk_buffer_text(&path, at);
-    return rk_buffer_take(&path, out);
+    rk_buffer_append_text(&path, at);
+    return rk_buffer_detach(&path, out);
 }
 
 static rk_status fill_catalog(rk_served_version *v) {

@@ -57,7 +57,7 @@ static rk_status make_server_url(rk_server *s) {
     const char *host = host_of_listen_address(s->config.listen, &n_bytes);
     rk_buffer_printf(&url, "http%s://%.*s:%d", s->config.tls.certificate ? "s" : "", n_bytes, host,
                      rk_http_port(s->http));
-    return rk_buffer_take(&url, &s->url);
+    return rk_buffer_detach(&url, &s->url);
 }
 
 static rk_status open_server_parts(rk_server *s) {

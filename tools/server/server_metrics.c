@@ -49,7 +49,7 @@ static void write_versions(rk_served_model *model, rk_buffer *out) {
 static void write_label(const char *text, rk_buffer *out) {
     for (const char *at = text; *at; at++)
         if (*at == '\n')
-            rk_buffer_text(out, "\\n");
+            rk_buffer_append_text(out, "\\n");
         else
             rk_buffer_printf(out, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at);
 }

@@ -18,13 +18,13 @@ static void write_time(double seconds, rk_buffer *out) {
     struct tm utc;
     gmtime_r(&when, &utc);
     strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc);
-    rk_buffer_text(out, text);
+    rk_buffer_append_text(out, text);
 }
 
 static void write_failure(const rk_served_model *model, rk_buffer *out) {
     RK_AUTO(rk_buffer_release) rk_buffer reason = {0};
     rk_describe_failure(model, &reason);
-    rk_buffer_text(&reason, "");
+    rk_buffer_append_text(&reason, "");
     if (reason.status == RK_OK)
         rk_markup_escape(reason.data, out);
     else
@@ -32,19 +32,19 @@ static void write_failure(const rk_served_model *model, rk_buffer *out) {
 }
 
 static void write_versions(rk_served_model *model, rk_buffer *out) {
-    rk_buffer_text(out, "<table><tr><th class=\"n\">version<th>loaded</tr>\n");
+    rk_buffer_append_text(out, "<table><tr><th class=\"n\">version<th>loaded</tr>\n");
     pthread_mutex_lock(&model->mutex);
     for (const rk_served_version *v = model->versions; v; v = v->next) {
         rk_buffer_printf(out, "<tr><td class=\"n\">%lld<td>", (long long)v->number);
         write_time(v->loaded_at, out);
-        rk_buffer_text(out, "</tr>\n");
+        rk_buffer_append_text(out, "</tr>\n");
     }
-    rk_buffer_text(out, "</table>\n");
+    rk_buffer_append_text(out, "</table>\n");
     if (model->failed_path) {
         rk_buffer_printf(out,
                          "<p class=\"bad\">Version %lld is not served: ", (long long)model->failed_number);
         write_failure(model, out);
-        rk_buffer_text(out, "</p>\n");
+        rk_buffer_append_text(out, "</p>\n");
     }
     pthread_mutex_unlock(&model->mutex);
 }
@@ -65,19 +65,19 @@ static void write_traffic(const rk_page *page, int64_t m, rk_buffer *out) {
     unsigned long long n = 0, n_rows = rk_read_counter(&metrics->rows);
     double seconds = fmax(page->seconds, 1e-3);
     for (int b = 0; b <= RK_DURATION_BUCKETS; b++) n += rk_read_counter(&metrics->durations[b]);
-    rk_buffer_text(out, "<table><tr><th><th class=\"n\">in all<th class=\"n\">a second</tr>\n");
+    rk_buffer_append_text(out, "<table><tr><th><th class=\"n\">in all<th class=\"n\">a second</tr>\n");
     write_total_and_rate("requests", name, n, seconds, out);
     write_total_and_rate("rows", name, n_rows, seconds, out);
     for (int code = 0; code < RK_HTTP_CODES; code++)
         if (rk_read_counter(&metrics->requests[code]))
             rk_buffer_printf(out, "<tr><th>answered with %d<td class=\"n\">%llu<td></tr>\n", code,
                              rk_read_counter(&metrics->requests[code]));
-    rk_buffer_text(out, "</table>\n");
+    rk_buffer_append_text(out, "</table>\n");
 }
 
 static void write_bucket_limit(double seconds, rk_buffer *out) {
     if (isinf(seconds))
-        rk_buffer_text(out, "more");
+        rk_buffer_append_text(out, "more");
     else if (seconds < 1)
         rk_buffer_printf(out, "%g ms", seconds * 1e3);
     else
@@ -95,36 +95,36 @@ static void write_durations(const rk_model_metrics *metrics, rk_buffer *out) {
         if (counts[b] > 0) last = b;
     }
     if (last < 0) {
-        rk_buffer_text(out, "<p>No request came yet.</p>\n");
+        rk_buffer_append_text(out, "<p>No request came yet.</p>\n");
         return;
     }
-    rk_buffer_text(out,
-                   "<table><caption>From a request's headers to its answer</caption>\n"
-                   "<tr><th class=\"n\">up to<th class=\"n\">requests<th></tr>\n");
+    rk_buffer_append_text(out,
+                          "<table><caption>From a request's headers to its answer</caption>\n"
+                          "<tr><th class=\"n\">up to<th class=\"n\">requests<th></tr>\n");
     for (int b = first; b <= last; b++) {
-        rk_buffer_text(out, "<tr><td class=\"n\">");
+        rk_buffer_append_text(out, "<tr><td class=\"n\">");
         write_bucket_limit(rk_server_metrics_bucket_limit(b), out);
         rk_buffer_printf(out,
                          "<td class=\"n\">%llu<td><svg width=\"100%%\" height=\"12\" aria-hidden=\"true\">"
                          "<rect width=\"%.1f%%\" height=\"12\"/></svg></tr>\n",
                          counts[b], 100.0 * (double)counts[b] / (double)most);
     }
-    rk_buffer_text(out, "</table>\n");
+    rk_buffer_append_text(out, "</table>\n");
 }
 
 /* A row to begin with, as JSON: zeros where numbers stand, else missing values. */
 static void write_example(const rk_served_version *v, rk_buffer *json) {
-    rk_buffer_text(json, v->catalog ? "{\"context\": {" : "{\"instances\": [{");
+    rk_buffer_append_text(json, v->catalog ? "{\"context\": {" : "{\"instances\": [{");
     bool first = true;
     for (int64_t c = 0; c < v->n_inputs; c++) {
         const struct ArrowSchema *column = v->columns.children[c];
         if (!rk_served_version_needs(v, c)) continue;
-        rk_buffer_text(json, first ? "" : ", ");
+        rk_buffer_append_text(json, first ? "" : ", ");
         rk_json_write_string_repaired(json, (rk_span){column->name, strlen(column->name)});
-        rk_buffer_text(json, strchr("lfg", *column->format) ? ": 0" : ": null");
+        rk_buffer_append_text(json, strchr("lfg", *column->format) ? ": 0" : ": null");
         first = false;
     }
-    rk_buffer_text(json, v->catalog ? "}, \"k\": 10}" : "}]}");
+    rk_buffer_append_text(json, v->catalog ? "}, \"k\": 10}" : "}]}");
 }
 
 static void write_form(rk_served_model *model, rk_buffer *out) {
@@ -139,7 +139,8 @@ static void write_form(rk_served_model *model, rk_buffer *out) {
                      model->entry->name, verb, model->entry->name, verb);
     rk_served_version_unref(v);
     if (json.status == RK_OK) rk_markup_escape(json.data, out);
-    rk_buffer_text(out, "</textarea></label></p><p><button>Send</button></p><pre hidden></pre></form>\n");
+    rk_buffer_append_text(out,
+                          "</textarea></label></p><p><button>Send</button></p><pre hidden></pre></form>\n");
 }
 
 static void write_model(const rk_page *page, int64_t m, rk_buffer *out) {
@@ -148,11 +149,11 @@ static void write_model(const rk_page *page, int64_t m, rk_buffer *out) {
                      name);
     write_versions(&page->models[m], out);
     write_traffic(page, m, out);
-    rk_buffer_text(out, "</div>\n<div>\n");
+    rk_buffer_append_text(out, "</div>\n<div>\n");
     write_durations(&page->metrics[m], out);
-    rk_buffer_text(out, "</div>\n</div>\n");
+    rk_buffer_append_text(out, "</div>\n</div>\n");
     write_form(&page->models[m], out);
-    rk_buffer_text(out, "</section>\n");
+    rk_buffer_append_text(out, "</section>\n");
 }
 
 static void write_asset(const char *tag, const char *nonce, const unsigned char *bytes, size_t n_bytes,
@@ -163,10 +164,10 @@ static void write_asset(const char *tag, const char *nonce, const unsigned char 
 }
 
 void rk_write_status_page(const rk_page *page, rk_buffer *out) {
-    rk_buffer_text(out,
-                   "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                   "<meta name=\"viewport\" content=\"width=device-width\">\n"
-                   "<title>Reckon serves</title>\n<link rel=\"icon\" href=\"data:,\">\n");
+    rk_buffer_append_text(out,
+                          "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                          "<meta name=\"viewport\" content=\"width=device-width\">\n"
+                          "<title>Reckon serves</title>\n<link rel=\"icon\" href=\"data:,\">\n");
     write_asset("style", page->nonce, rk_asset_status_page_css, rk_asset_status_page_css_bytes, out);
     rk_buffer_printf(
         out,
@@ -177,5 +178,5 @@ void rk_write_status_page(const rk_page *page, rk_buffer *out) {
         (unsigned long long)page->counts.n_pending, (unsigned long long)page->counts.n_batches);
     for (int64_t m = 0; m < page->n_models; m++) write_model(page, m, out);
     write_asset("script", page->nonce, rk_asset_status_page_js, rk_asset_status_page_js_bytes, out);
-    rk_buffer_text(out, "</body>\n</html>\n");
+    rk_buffer_append_text(out, "</body>\n</html>\n");
 }

@@ -112,6 +112,6 @@ rk_status rk_list_version_names(const rk_model_entry *e, char **out) {
     RK_TRY(rk_path_join(e->path, "checkpoints", &checkpoints));
     RK_TRY(rk_list_directory(rk_file_exists(checkpoints) ? checkpoints : e->path, &names));
     for (size_t i = 0; i < names.n; i++) rk_buffer_printf(&text, "%s/", names.texts[i]);
-    rk_buffer_text(&text, "");
-    return rk_buffer_take(&text, out);
+    rk_buffer_append_text(&text, "");
+    return rk_buffer_detach(&text, out);
 }

@@ -57,7 +57,7 @@ static rk_status choose_output(rk_tune *t, const rk_config *c) {
     if (t->options.output) return rk_strdup(t->options.output, &t->output);
     RK_AUTO(rk_buffer_release) rk_buffer path = {0};
     rk_buffer_printf(&path, "%s-tune", rk_config_output(c));
-    return rk_buffer_take(&path, &t->output);
+    return rk_buffer_detach(&path, &t->output);
 }
 
 static rk_status read_base(rk_tune *t) {
@@ -100,7 +100,7 @@ static rk_status make_trial(const rk_tune *t, int64_t number, rk_trial *trial) {
                                      &trial->values[k]));
         rk_buffer_printf(&settings, "%s%s=%s", k ? " " : "", t->space.keys[k].key, trial->values[k]);
     }
-    return rk_buffer_take(&settings, &trial->settings);
+    return rk_buffer_detach(&settings, &trial->settings);
 }
 
 /* Mistakes show before the first training begins. */

@@ -39,25 +39,25 @@ static rk_status write_json(const rk_tune *t, rk_buffer *out) {
     json_object_set_new(object, "trials", trials);
     char *text = json_dumps(object, JSON_INDENT(2));
     if (!text) return RK_NO_MEMORY_ERROR(0);
-    rk_buffer_text(out, text);
-    rk_buffer_text(out, "\n");
+    rk_buffer_append_text(out, text);
+    rk_buffer_append_text(out, "\n");
     free(text);
     return out->status;
 }
 
 /* A field of a csv line, quoted where it must be. */
 static void write_csv_field(const char *text, char before, rk_buffer *out) {
-    if (before) rk_buffer_u8(out, (uint8_t)before);
+    if (before) rk_buffer_append_u8(out, (uint8_t)before);
     if (!strpbrk(text, ",\"\n")) {
-        rk_buffer_text(out, text);
+        rk_buffer_append_text(out, text);
         return;
     }
-    rk_buffer_u8(out, '"');
+    rk_buffer_append_u8(out, '"');
     for (const char *at = text; *at; at++) {
-        if (*at == '"') rk_buffer_u8(out, '"');
-        rk_buffer_u8(out, (uint8_t)*at);
+        if (*at == '"') rk_buffer_append_u8(out, '"');
+        rk_buffer_append_u8(out, (uint8_t)*at);
     }
-    rk_buffer_u8(out, '"');
+    rk_buffer_append_u8(out, '"');
 }
 
 static void write_csv_number(double value, const char *format, rk_buffer *out) {
@@ -67,10 +67,10 @@ static void write_csv_number(double value, const char *format, rk_buffer *out) {
 }
 
 static rk_status write_csv(const rk_tune *t, rk_buffer *out) {
-    rk_buffer_text(out, "trial,state");
+    rk_buffer_append_text(out, "trial,state");
     for (size_t k = 0; k < t->space.n; k++) write_csv_field(t->space.keys[k].key, ',', out);
     write_csv_field(t->metric, ',', out);
-    rk_buffer_text(out, ",step,seconds,error\n");
+    rk_buffer_append_text(out, ",step,seconds,error\n");
     for (int64_t i = 0; i < t->n_trials; i++) {
         const rk_trial *trial = &t->trials[i];
         rk_buffer_printf(out, "%s,%s", trial->name, rk_trial_state_names[trial->state]);
@@ -79,7 +79,7 @@ static rk_status write_csv(const rk_tune *t, rk_buffer *out) {
         write_csv_number(trial->step, "%.0f", out);
         write_csv_number(trial->state == RK_TRIAL_waiting ? NAN : trial->seconds, "%.1f", out);
         write_csv_field(trial->error ? trial->error : "", ',', out);
-        rk_buffer_text(out, "\n");
+        rk_buffer_append_text(out, "\n");
     }
     return out->status;
 }

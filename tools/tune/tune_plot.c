@@ -133,7 +133,7 @@ rk_status rk_tune_draw(const rk_tune *t, rk_buffer *out) {
     begin_svg(t, out);
     draw_progress(t, &p, out);
     for (size_t k = 0; k < t->space.n; k++) draw_key(t, k, &p, out);
-    rk_buffer_text(out, "</svg>\n");
+    rk_buffer_append_text(out, "</svg>\n");
     status = out->status;
 done:
     panel_release(&p);

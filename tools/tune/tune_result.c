@@ -60,5 +60,5 @@ rk_status rk_tune_to_text(const rk_tune *t, char **out) {
         rk_buffer_printf(&text, "  %*s", widest_value(t, k), t->space.keys[k].key);
     rk_buffer_printf(&text, "  %*s  %7s  %7s\n", width, t->metric, "step", "seconds");
     for (int64_t i = 0; i < t->n_trials; i++) write_trial_row(t, &t->trials[order[i]], width, &text);
-    return rk_buffer_take(&text, out);
+    return rk_buffer_detach(&text, out);
 }

@@ -31,7 +31,7 @@ void rk_markup_escape(const char *text, rk_buffer *out) {
         size_t n = rk_utf8_bytes(at, (size_t)(end - at));
         const char *instead = n ? entity_of_char((unsigned char)*at) : REPLACEMENT;
         if (instead)
-            rk_buffer_text(out, instead);
+            rk_buffer_append_text(out, instead);
         else
             rk_buffer_append(out, at, n);
         at += n ? n : 1;

@@ -95,8 +95,9 @@ void rk_trace_name_thread(const char *name) {
 
 /* Trace Event Format: complete events ("X") in microseconds, and thread names as metadata ("M"). */
 static void write_events(rk_buffer *out) {
-    rk_buffer_text(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-    rk_buffer_text(out, "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"reckon\"}}");
+    rk_buffer_append_text(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+    rk_buffer_append_text(
+        out, "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"reckon\"}}");
     for (int i = 1; i <= trace.n_threads && i < MAX_NAMED_THREADS; i++)
         if (trace.thread_names[i])
             rk_buffer_printf(
@@ -110,7 +111,7 @@ static void write_events(rk_buffer *out) {
                          s->thread, s->name, (unsigned long long)(s->begin_us - trace.start_us),
                          (unsigned long long)(s->end_us - s->begin_us));
     }
-    rk_buffer_text(out, "\n]}\n");
+    rk_buffer_append_text(out, "\n]}\n");
 }
 
 rk_status rk_trace_stop(void) {

@@ -20,19 +20,19 @@ static void emit_text(const char *text, rk_buffer *out) {
     bool simple = n && strspn(text, plain) == n && text[0] != '-' &&
                   !rk_parse_f64((rk_span){text, n}, &number) && strcmp(text, "null") != 0;
     if (simple) {
-        rk_buffer_text(out, text);
+        rk_buffer_append_text(out, text);
         return;
     }
-    rk_buffer_u8(out, '"');
+    rk_buffer_append_u8(out, '"');
     for (const char *at = text; *at; at++) {
         if (*at == '"' || *at == '\\')
             rk_buffer_printf(out, "\\%c", *at);
         else if ((unsigned char)*at < 32)
             rk_buffer_printf(out, "\\x%02x", (unsigned char)*at);
         else
-            rk_buffer_u8(out, (uint8_t)*at);
+            rk_buffer_append_u8(out, (uint8_t)*at);
     }
-    rk_buffer_u8(out, '"');
+    rk_buffer_append_u8(out, '"');
 }
 
 /* The shortest of 15, 16 or 17 digits that reads back as the same number. */
@@ -43,21 +43,21 @@ static void emit_f64(double value, rk_buffer *out) {
         rk_snprintf(text, sizeof text, "%.*g", digits, value);
         if (rk_parse_f64((rk_span){text, strlen(text)}, &again) && again == value) break;
     }
-    rk_buffer_text(out, text);
+    rk_buffer_append_text(out, text);
 }
 
 static void emit_array(const rk_field *field, const void *object, bool flow, rk_buffer *out) {
     int64_t n = *(const int64_t *)member_at(object, field->count_offset);
     const void *array = *(const void *const *)member_at(object, field->offset);
     bool bare = flow && n == 1; /* one value stands for a list of one */
-    if (!bare) rk_buffer_text(out, "[");
+    if (!bare) rk_buffer_append_text(out, "[");
     for (int64_t i = 0; i < n; i++) {
-        if (i) rk_buffer_text(out, ", ");
+        if (i) rk_buffer_append_text(out, ", ");
         if (field->kind == RK_FIELD_KIND_I64S) rk_buffer_printf(out, "%" PRId64, ((const int64_t *)array)[i]);
         if (field->kind == RK_FIELD_KIND_F64S) emit_f64(((const double *)array)[i], out);
         if (field->kind == RK_FIELD_KIND_TEXTS) emit_text(((const char *const *)array)[i], out);
     }
-    if (!bare) rk_buffer_text(out, "]");
+    if (!bare) rk_buffer_append_text(out, "]");
 }
 
 static void emit_flow(const rk_schema *schema, const void *object, rk_buffer *out);
@@ -67,7 +67,7 @@ static void emit_value(const rk_field *field, const void *object, bool flow, rk_
     const void *place = member_at(object, field->offset);
     switch (field->kind) {
         case RK_FIELD_KIND_BOOL:
-            rk_buffer_text(out, *(const bool *)place ? "true" : "false");
+            rk_buffer_append_text(out, *(const bool *)place ? "true" : "false");
             break;
         case RK_FIELD_KIND_I64:
             rk_buffer_printf(out, "%" PRId64, *(const int64_t *)place);
@@ -76,7 +76,7 @@ static void emit_value(const rk_field *field, const void *object, bool flow, rk_
             emit_f64(*(const double *)place, out);
             break;
         case RK_FIELD_KIND_ENUM:
-            rk_buffer_text(out, field->names[*(const int *)place]);
+            rk_buffer_append_text(out, field->names[*(const int *)place]);
             break;
         case RK_FIELD_KIND_TEXT:
             emit_text(*(char *const *)place, out);
@@ -93,13 +93,13 @@ static void emit_value(const rk_field *field, const void *object, bool flow, rk_
 static void emit_list(const rk_field *field, const void *object, int indent, rk_buffer *out) {
     int64_t n = *(const int64_t *)member_at(object, field->count_offset);
     const char *array = *(const char *const *)member_at(object, field->offset);
-    rk_buffer_text(out, "\n");
+    rk_buffer_append_text(out, "\n");
     for (int64_t i = 0; i < n; i++) {
         const void *item = array + (size_t)i * field->sub->struct_bytes;
         if (field->sub->flow) {
             rk_buffer_printf(out, "%*s- ", indent + 2, "");
             emit_flow(field->sub, item, out);
-            rk_buffer_text(out, "\n");
+            rk_buffer_append_text(out, "\n");
             continue;
         }
         size_t before = out->n_bytes;
@@ -159,7 +159,7 @@ static void emit_flow(const rk_schema *schema, const void *object, rk_buffer *ou
         emit_value(field, object, true, out);
         between = ", ";
     }
-    rk_buffer_text(out, *between == '{' ? "{}" : "}");
+    rk_buffer_append_text(out, *between == '{' ? "{}" : "}");
 }
 
 static void emit_field(const rk_field *field, const void *object, int indent, rk_buffer *out) {
@@ -167,11 +167,11 @@ static void emit_field(const rk_field *field, const void *object, int indent, rk
     rk_buffer_printf(out, "%*s%s:", indent, "", field->key);
     if (field->kind == RK_FIELD_KIND_STRUCT) {
         size_t before = out->n_bytes;
-        rk_buffer_text(out, "\n");
+        rk_buffer_append_text(out, "\n");
         rk_schema_emit(field->sub, place, indent + 2, out);
         if (out->status == RK_OK && out->n_bytes == before + 1) {
             out->n_bytes = before;
-            rk_buffer_text(out, " {}\n");
+            rk_buffer_append_text(out, " {}\n");
         }
         return;
     }
@@ -179,9 +179,9 @@ static void emit_field(const rk_field *field, const void *object, int indent, rk
         emit_list(field, object, indent, out);
         return;
     }
-    rk_buffer_text(out, " ");
+    rk_buffer_append_text(out, " ");
     emit_value(field, object, false, out);
-    rk_buffer_text(out, "\n");
+    rk_buffer_append_text(out, "\n");
 }
 
 void rk_schema_emit(const rk_schema *schema, const void *object, int indent, rk_buffer *out) {
@@ -257,11 +257,11 @@ static void document_default(const rk_field *field, rk_buffer *out) {
     bool number = field->kind <= RK_FIELD_KIND_F64;
     if (field->required || ((field->kind == RK_FIELD_KIND_I64 || field->kind == RK_FIELD_KIND_ENUM) &&
                             isnan(field->default_number)))
-        rk_buffer_text(out, "required");
+        rk_buffer_append_text(out, "required");
     else if (field->kind == RK_FIELD_KIND_BOOL)
-        rk_buffer_text(out, field->default_number != 0 ? "true" : "false");
+        rk_buffer_append_text(out, field->default_number != 0 ? "true" : "false");
     else if (field->kind == RK_FIELD_KIND_ENUM && field->default_number >= 0)
-        rk_buffer_text(out, field->names[(int)field->default_number]);
+        rk_buffer_append_text(out, field->names[(int)field->default_number]);
     else if (number && isfinite(field->default_number))
         emit_f64(field->default_number, out);
     else if (field->default_text)
@@ -270,7 +270,7 @@ static void document_default(const rk_field *field, rk_buffer *out) {
 
 static void document_type(const rk_field *field, rk_buffer *out) {
     if (field->kind != RK_FIELD_KIND_ENUM) {
-        rk_buffer_text(out, field_kind_name(field->kind));
+        rk_buffer_append_text(out, field_kind_name(field->kind));
         return;
     }
     for (size_t i = 0; i < field->n_names; i++)
@@ -284,7 +284,7 @@ void rk_schema_document(const rk_schema *schema, const char *prefix, rk_buffer *
         snprintf(key, sizeof key, "%s%s%s", prefix, *prefix ? "." : "", field->key);
         rk_buffer_printf(out, "| `%s%s` | ", key, field->kind == RK_FIELD_KIND_LIST ? "[]" : "");
         document_type(field, out);
-        rk_buffer_text(out, " | ");
+        rk_buffer_append_text(out, " | ");
         document_default(field, out);
         rk_buffer_printf(out, " | %s |\n", field->doc ? field->doc : "");
         if (!field->sub) continue;

@@ -104,11 +104,11 @@ rk_status rk_vocabulary_save(const rk_vocabulary *d, const char *path) {
         for (size_t k = 0; k < value.n_bytes; k++) {
             char c = value.data[k];
             if (c == '\\' || c == '\n' || c == '\r')
-                rk_buffer_text(&text, c == '\\' ? "\\\\" : c == '\n' ? "\\n" : "\\r");
+                rk_buffer_append_text(&text, c == '\\' ? "\\\\" : c == '\n' ? "\\n" : "\\r");
             else
-                rk_buffer_u8(&text, (uint8_t)c);
+                rk_buffer_append_u8(&text, (uint8_t)c);
         }
-        rk_buffer_u8(&text, '\n');
+        rk_buffer_append_u8(&text, '\n');
     }
     RK_TRY(text.status);
     return rk_file_write(path, text.data, text.n_bytes);

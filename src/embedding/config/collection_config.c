@@ -34,14 +34,14 @@ typedef struct place {
     char text[1280];
 } place;
 
-static place place_of(const resolver *r, int line, const char *key) {
+static place path_of_key(const resolver *r, int line, const char *key) {
     place at;
     snprintf(at.text, sizeof at.text, "%s: key '%s'", rk_yaml_location_of(r->yaml, line).text, key);
     return at;
 }
 
 static rk_status error_at(const resolver *r, int line, const char *key, const char *message) {
-    return rk_error(RK_CONFIG, "%s: %s", place_of(r, line, key).text, message);
+    return rk_error(RK_CONFIG, "%s: %s", path_of_key(r, line, key).text, message);
 }
 
 /* Hint at the nearest of the sources' names and, if with_tables, the listed tables'. */
@@ -57,12 +57,12 @@ static rk_status hint_nearest(const resolver *r, rk_status status, const char *n
 static rk_status unknown_name(const resolver *r, int line, const char *key, const char *what,
                               const char *name) {
     rk_status status =
-        rk_error(RK_CONFIG, "%s: there is no %s '%s'", place_of(r, line, key).text, what, name);
+        rk_error(RK_CONFIG, "%s: there is no %s '%s'", path_of_key(r, line, key).text, what, name);
     return hint_nearest(r, status, name, strcmp(key, "table") == 0);
 }
 
 /* The entry that is for a name: its own, or the first pattern that is like it. */
-static const rk_feature_section *listed_feature(const resolver *r, const char *name) {
+static const rk_feature_section *find_listed_feature(const resolver *r, const char *name) {
     int32_t i = rk_name_index_find(&r->feature_names, name);
     if (i >= 0) return &r->section->features[i];
     for (int32_t k = 0; k < r->n_feature_patterns; k++) {
@@ -72,7 +72,7 @@ static const rk_feature_section *listed_feature(const resolver *r, const char *n
     return NULL;
 }
 
-static const rk_table_section *listed_table(const resolver *r, const char *name) {
+static const rk_table_section *find_listed_table(const resolver *r, const char *name) {
     int32_t i = rk_name_index_find(&r->table_names, name);
     if (i >= 0) return &r->section->tables[i];
     for (int32_t k = 0; k < r->n_table_patterns; k++) {
@@ -87,7 +87,7 @@ static const rk_table_section *listed_table(const resolver *r, const char *name)
 static bool is_table(const resolver *r, const char *name) {
     if (rk_name_index_find(&r->table_names, name) >= 0) return true;
     if (rk_name_index_find(&r->source_names, name) < 0) return false;
-    const rk_feature_section *owner = listed_feature(r, name);
+    const rk_feature_section *owner = find_listed_feature(r, name);
     return !owner || !owner->table || strcmp(owner->table, name) == 0;
 }
 
@@ -97,8 +97,8 @@ static rk_status check_entry(const resolver *r, int line, const char *name, cons
     return name && match ? error_at(r, line, "match", "an entry has a 'name' or a 'match', not both") : RK_OK;
 }
 
-static rk_status no_dynamic(const resolver *r, const rk_table_section *listed, const char *key,
-                            const char *message, const char *hint) {
+static rk_status refuse_dynamic(const resolver *r, const rk_table_section *listed, const char *key,
+                                const char *message, const char *hint) {
     return rk_error_hint(error_at(r, listed->line, key, message), "%s", hint);
 }
 
@@ -107,31 +107,31 @@ static rk_status check_counter(const resolver *r, const rk_table_section *listed
     char message[120];
     if (a->counter == RK_COUNTER_EXACT) return RK_OK;
     if (a->min_count <= 1)
-        return no_dynamic(r, listed, "admission.counter", "with 'min_count: 1' nothing is counted",
-                          "give a 'min_count' above 1, or leave 'counter' out");
+        return refuse_dynamic(r, listed, "admission.counter", "with 'min_count: 1' nothing is counted",
+                              "give a 'min_count' above 1, or leave 'counter' out");
     if (a->min_count <= rk_counter_most(a->counter)) return RK_OK;
     snprintf(message, sizeof message, "'counter: %s' counts up to %lld", rk_counter_name(a->counter),
              (long long)rk_counter_most(a->counter));
-    return no_dynamic(r, listed, "admission.min_count", message,
-                      "give a smaller 'min_count', or 'counter: exact'");
+    return refuse_dynamic(r, listed, "admission.min_count", message,
+                          "give a smaller 'min_count', or 'counter: exact'");
 }
 
 static rk_status check_bytes(const resolver *r, int line, const char *key, const char *text) {
     uint64_t n;
     if (!text || rk_parse_bytes(text, &n)) return RK_OK;
     rk_status status =
-        rk_error(RK_CONFIG, "%s: must be a number of bytes, not '%s'", place_of(r, line, key).text, text);
+        rk_error(RK_CONFIG, "%s: must be a number of bytes, not '%s'", path_of_key(r, line, key).text, text);
     return rk_error_hint(status, "such as 40GB, 512MB or 1.5TB");
 }
 
 static rk_status check_storage(const resolver *r, const rk_table_section *listed) {
     const struct rk_storage_section *s = &listed->storage;
     if (!s->tier && (s->memory || s->path || s->max_bytes))
-        return no_dynamic(r, listed, "tier", "memory, path and max_bytes belong to 'tier: ssd'",
-                          "write 'tier: ssd', or leave them out");
+        return refuse_dynamic(r, listed, "tier", "memory, path and max_bytes belong to 'tier: ssd'",
+                              "write 'tier: ssd', or leave them out");
     if (s->tier && !s->memory)
-        return no_dynamic(r, listed, "memory", "'tier: ssd' needs the memory that rows may take",
-                          "as in storage: {tier: ssd, memory: 8GB}");
+        return refuse_dynamic(r, listed, "memory", "'tier: ssd' needs the memory that rows may take",
+                              "as in storage: {tier: ssd, memory: 8GB}");
     RK_TRY(check_bytes(r, s->line, "memory", s->memory));
     return check_bytes(r, s->line, "max_bytes", s->max_bytes);
 }
@@ -140,22 +140,22 @@ static rk_status check_dynamic(const resolver *r, const rk_table_section *listed
     bool is_static = listed->max_capacity == 0;
     if (is_static && (listed->buckets || listed->eviction.line || listed->admission.line || listed->missing ||
                       listed->storage.line))
-        return no_dynamic(r, listed, "max_capacity",
-                          "buckets, eviction, admission, missing and storage belong to dynamic tables",
-                          "give 'max_capacity', the rows that the table has at most");
+        return refuse_dynamic(r, listed, "max_capacity",
+                              "buckets, eviction, admission, missing and storage belong to dynamic tables",
+                              "give 'max_capacity', the rows that the table has at most");
     if (is_static) return RK_OK;
     if (listed->rows)
-        return no_dynamic(r, listed, "rows", "a dynamic table has no fixed rows",
-                          "remove 'rows': max_capacity says how many there are at most");
+        return refuse_dynamic(r, listed, "rows", "a dynamic table has no fixed rows",
+                              "remove 'rows': max_capacity says how many there are at most");
     if (!listed->trainable)
-        return no_dynamic(r, listed, "trainable", "a dynamic table gets its rows in training",
-                          "remove 'trainable: false' or 'max_capacity'");
+        return refuse_dynamic(r, listed, "trainable", "a dynamic table gets its rows in training",
+                              "remove 'trainable: false' or 'max_capacity'");
     if (listed->buckets > listed->max_capacity)
-        return no_dynamic(r, listed, "buckets", "more buckets than the table has rows",
-                          "leave 'buckets' out");
+        return refuse_dynamic(r, listed, "buckets", "more buckets than the table has rows",
+                              "leave 'buckets' out");
     if (listed->eviction.keep > listed->max_capacity)
-        return no_dynamic(r, listed, "eviction.keep", "more rows than the table may have",
-                          "'keep' is at most 'max_capacity'");
+        return refuse_dynamic(r, listed, "eviction.keep", "more rows than the table may have",
+                              "'keep' is at most 'max_capacity'");
     RK_TRY(check_counter(r, listed));
     return check_storage(r, listed);
 }
@@ -177,7 +177,7 @@ static rk_status check_pattern(const resolver *r, const rk_feature_section *f) {
         if (fnmatch(f->match, r->sources[i].name, 0) == 0) return RK_OK;
     return hint_nearest(r,
                         rk_error(RK_CONFIG, "%s: no categorical feature matches '%s'",
-                                 place_of(r, f->line, "match").text, f->match),
+                                 path_of_key(r, f->line, "match").text, f->match),
                         f->match, false);
 }
 
@@ -194,27 +194,27 @@ static rk_status check_names(const resolver *r) {
         if (f->name && rk_name_index_find(&r->source_names, f->name) < 0)
             return unknown_name(r, f->line, "name", "categorical feature", f->name);
         if (!f->table || is_table(r, f->table)) continue;
-        const rk_feature_section *namesake = listed_feature(r, f->table);
+        const rk_feature_section *namesake = find_listed_feature(r, f->table);
         if (!namesake) return unknown_name(r, f->line, "table", "table", f->table);
-        rk_status status =
-            rk_error(RK_CONFIG, "%s: there is no table '%s'", place_of(r, f->line, "table").text, f->table);
+        rk_status status = rk_error(RK_CONFIG, "%s: there is no table '%s'",
+                                    path_of_key(r, f->line, "table").text, f->table);
         return rk_error_hint(status, "the feature '%s' is looked up in the table '%s'", f->table,
                              namesake->table);
     }
     return RK_OK;
 }
 
-static rk_status initializer_of(const resolver *r, const rk_initializer_config *c, rk_initializer *out) {
+static rk_status resolve_initializer(const resolver *r, const rk_initializer_config *c, rk_initializer *out) {
     rk_initializer initializer = {(rk_initializer_kind)c->kind, c->mean, c->stddev, c->min, c->max, c->value};
     if (rk_initializer_validate(&initializer) != RK_OK)
-        return rk_error_context(RK_CONFIG, "%s", place_of(r, c->line, "initializer").text);
+        return rk_error_context(RK_CONFIG, "%s", path_of_key(r, c->line, "initializer").text);
     *out = initializer;
     return RK_OK;
 }
 
 /* The optimizer of a table: its own, the section's, or the one that the caller falls back on. `own` may be
  * NULL. */
-static rk_status optimizer_of(const resolver *r, const rk_optimizer_config *own, rk_optimizer *out) {
+static rk_status resolve_optimizer(const resolver *r, const rk_optimizer_config *own, rk_optimizer *out) {
     *out = r->fallback;
     if (r->section->optimizer.line)
         RK_TRY(rk_optimizer_resolve(&r->section->optimizer, r->yaml, out->kind, out));
@@ -222,7 +222,7 @@ static rk_status optimizer_of(const resolver *r, const rk_optimizer_config *own,
 }
 
 /* listed may be NULL, and max_capacity 0: the table is static. */
-static rk_dynamic_config dynamic_of(const rk_table_section *listed) {
+static rk_dynamic_config dynamic_config_of(const rk_table_section *listed) {
     if (!listed || !listed->max_capacity) return (rk_dynamic_config){0};
     int64_t n_buckets = listed->buckets ? listed->buckets : listed->max_capacity / RK_BUCKET_ROWS;
     rk_dynamic_config config = {.max_capacity = listed->max_capacity,
@@ -246,8 +246,9 @@ static rk_dynamic_config dynamic_of(const rk_table_section *listed) {
 /* A table's last checks, once it is in the collection. */
 static rk_status check_full_l2(const resolver *r, int32_t t, const rk_table_section *listed) {
     if (!r->collection->dynamic[t].max_capacity || r->collection->l2_full[t] == 0) return RK_OK;
-    return no_dynamic(r, listed, "l2_full", "not supported by dynamic tables, whose rows come and go",
-                      "use 'l2', which is of the rows that a batch uses; set 'l2_full: 0' for this table");
+    return refuse_dynamic(
+        r, listed, "l2_full", "not supported by dynamic tables, whose rows come and go",
+        "use 'l2', which is of the rows that a batch uses; set 'l2_full: 0' for this table");
 }
 
 static rk_status check_keys(const resolver *r, const rk_embedding_source *from,
@@ -255,9 +256,9 @@ static rk_status check_keys(const resolver *r, const rk_embedding_source *from,
     if (from->cardinality || (listed && listed->max_capacity)) return RK_OK;
     rk_status status =
         listed ? rk_error(RK_CONFIG, "%s: the feature '%s' has keys, for which the table must be dynamic",
-                          place_of(r, listed->line, "max_capacity").text, from->name)
+                          path_of_key(r, listed->line, "max_capacity").text, from->name)
                : rk_error(RK_CONFIG, "%s: the feature '%s' has keys, for which its table must be dynamic",
-                          place_of(r, r->section->line, "tables").text, from->name);
+                          path_of_key(r, r->section->line, "tables").text, from->name);
     return rk_error_hint(status, "as in tables: [{name: %s, max_capacity: 1000000}]", table);
 }
 
@@ -273,26 +274,27 @@ static rk_status add_table(resolver *r, const char *name, const rk_table_section
         .optimizer = &collection->optimizers[t],
         .frozen = listed && !listed->trainable,
     };
-    RK_TRY(initializer_of(r, listed && listed->initializer.line ? &listed->initializer : &s->initializer,
-                          &config.initializer));
-    RK_TRY(optimizer_of(r, listed ? &listed->optimizer : NULL, &collection->optimizers[t]));
+    RK_TRY(resolve_initializer(r, listed && listed->initializer.line ? &listed->initializer : &s->initializer,
+                               &config.initializer));
+    RK_TRY(resolve_optimizer(r, listed ? &listed->optimizer : NULL, &collection->optimizers[t]));
     char *copy;
     RK_TRY(rk_strdup(name, &copy));
     config.name = copy;
     collection->tables[t] = config;
     collection->l2[t] = listed && !isnan(listed->l2) ? listed->l2 : s->l2;
     collection->l2_full[t] = listed && !isnan(listed->l2_full) ? listed->l2_full : s->l2_full;
-    collection->dynamic[t] = dynamic_of(listed);
+    collection->dynamic[t] = dynamic_config_of(listed);
     collection->n_tables++;
     return check_full_l2(r, t, listed);
 }
 
 /* The table of this name in the collection, made if it is not there; `cardinality` widens one whose rows the
  * file leaves open. */
-static rk_status need_table(resolver *r, const char *name, const rk_embedding_source *from, int32_t *out) {
+static rk_status find_or_add_table(resolver *r, const char *name, const rk_embedding_source *from,
+                                   int32_t *out) {
     int64_t cardinality = from->cardinality;
     int32_t number = rk_name_index_find(&r->table_names, name);
-    const rk_table_section *listed = listed_table(r, name);
+    const rk_table_section *listed = find_listed_table(r, name);
     int32_t *made =
         number >= 0 ? &r->of_listed[number] : &r->of_source[rk_name_index_find(&r->source_names, name)];
     if (listed && number < 0) r->of_listed[listed - r->section->tables] = 0; /* the pattern is of use */
@@ -300,7 +302,7 @@ static rk_status need_table(resolver *r, const char *name, const rk_embedding_so
     RK_TRY(check_keys(r, from, listed, name));
     if (!open && !is_dynamic && cardinality > listed->rows) {
         rk_status status = rk_error(RK_CONFIG, "%s: %lld rows, but the feature '%s' has %lld ids",
-                                    place_of(r, listed->line, "rows").text, (long long)listed->rows,
+                                    path_of_key(r, listed->line, "rows").text, (long long)listed->rows,
                                     from->name, (long long)cardinality);
         return rk_error_hint(status, "leave 'rows' out: the table then gets as many rows as there are ids");
     }
@@ -329,9 +331,9 @@ static rk_status add_feature(rk_collection_config *collection, const char *name,
     return RK_OK;
 }
 
-static rk_status add_vector(resolver *r, int32_t source) {
+static rk_status add_vector_feature(resolver *r, int32_t source) {
     const rk_embedding_source *from = &r->sources[source];
-    const rk_feature_section *listed = listed_feature(r, from->name);
+    const rk_feature_section *listed = find_listed_feature(r, from->name);
     if (listed && listed->max_sequence_length && from->weighted)
         return rk_error_hint(
             error_at(r, listed->line, "max_sequence_length", "a sequence cannot have weights"),
@@ -341,7 +343,7 @@ static rk_status add_vector(resolver *r, int32_t source) {
                                       "a sequence cannot have hash_functions or quotient_remainder"),
                              "remove the feature's 'max_sequence_length', or these keys of data.features");
     int32_t table;
-    RK_TRY(need_table(r, listed && listed->table ? listed->table : from->name, from, &table));
+    RK_TRY(find_or_add_table(r, listed && listed->table ? listed->table : from->name, from, &table));
     rk_feature_config config = {
         .struct_size = sizeof config,
         .combiner = (rk_combiner)(listed && listed->combiner >= 0 ? listed->combiner : r->section->combiner),
@@ -355,16 +357,16 @@ static rk_status add_vector(resolver *r, int32_t source) {
 }
 
 /* One weight an id, in the table "<feature>/linear": the wide part. Dynamic, as the feature's table is. */
-static rk_status add_linear(resolver *r, int32_t source, rk_embedding_wants wants) {
+static rk_status add_linear_feature(resolver *r, int32_t source, rk_embedding_wants wants) {
     const rk_embedding_source *from = &r->sources[source];
-    const rk_feature_section *listed = listed_feature(r, from->name);
+    const rk_feature_section *listed = find_listed_feature(r, from->name);
     const char *table = listed && listed->table ? listed->table : from->name;
-    const rk_table_section *listed_as = listed_table(r, table);
+    const rk_table_section *listed_as = find_listed_table(r, table);
     rk_collection_config *collection = r->collection;
     int32_t t = collection->n_tables;
-    RK_TRY(optimizer_of(r, NULL, &collection->optimizers[t]));
+    RK_TRY(resolve_optimizer(r, NULL, &collection->optimizers[t]));
     RK_TRY(check_keys(r, from, listed_as, table));
-    collection->dynamic[t] = dynamic_of(listed_as);
+    collection->dynamic[t] = dynamic_config_of(listed_as);
     size_t name_bytes = strlen(from->name) + sizeof "/linear";
     char *name;
     RK_TRY(rk_alloc(name_bytes, 1, &name));
@@ -389,20 +391,20 @@ static rk_status add_linear(resolver *r, int32_t source, rk_embedding_wants want
 }
 
 /* A table that no feature uses would hold memory for nothing: most likely a name is misspelt. */
-static rk_status check_used(const resolver *r) {
+static rk_status check_tables_used(const resolver *r) {
     for (int64_t i = 0; i < r->section->n_tables; i++) {
         if (r->of_listed[i] >= 0) continue;
         const rk_table_section *table = &r->section->tables[i];
         const char *key = table->name ? "name" : "match", *text = table->name ? table->name : table->match;
         rk_status status =
-            rk_error(RK_CONFIG, "%s: no feature uses %s '%s'", place_of(r, table->line, key).text,
+            rk_error(RK_CONFIG, "%s: no feature uses %s '%s'", path_of_key(r, table->line, key).text,
                      table->name ? "the table" : "a table like", text);
         return hint_nearest(r, status, text, false);
     }
     return RK_OK;
 }
 
-static rk_status allocate(rk_collection_config *collection, size_t n_tables, size_t n_features) {
+static rk_status allocate_config(rk_collection_config *collection, size_t n_tables, size_t n_features) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, collection->tables), RK_ARRAY(n_tables, collection->l2),
                         RK_ARRAY(n_tables, collection->l2_full), RK_ARRAY(n_tables, collection->optimizers),
                         RK_ARRAY(n_tables, collection->dynamic), RK_ARRAY(n_features, collection->features),
@@ -438,18 +440,18 @@ static void resolver_release(resolver *r) {
     RK_FREE_ALL(r->of_listed, r->table_patterns, r->feature_patterns, r->of_source);
 }
 
-static rk_status make(resolver *r, rk_embedding_wants wants) {
+static rk_status make_config(resolver *r, rk_embedding_wants wants) {
     rk_collection_config *collection = r->collection;
     RK_TRY(resolver_init(r));
     RK_TRY(check_names(r));
     size_t most = (size_t)r->n_sources * ((wants.vectors ? 1u : 0u) +
                                           (wants.linear ? 1u : 0u)); /* a feature makes at most one table */
-    RK_TRY(allocate(collection, most, most));
+    RK_TRY(allocate_config(collection, most, most));
     for (int32_t i = 0; wants.vectors && i < r->n_sources; i++)
-        if (!wants.chosen || wants.chosen[i]) RK_TRY(add_vector(r, i));
+        if (!wants.chosen || wants.chosen[i]) RK_TRY(add_vector_feature(r, i));
     collection->n_vectors = collection->n_features;
-    for (int32_t i = 0; wants.linear && i < r->n_sources; i++) RK_TRY(add_linear(r, i, wants));
-    return wants.vectors ? check_used(r) : RK_OK;
+    for (int32_t i = 0; wants.linear && i < r->n_sources; i++) RK_TRY(add_linear_feature(r, i, wants));
+    return wants.vectors ? check_tables_used(r) : RK_OK;
 }
 
 rk_status rk_collection_config_make(const rk_embedding_section *section, const rk_yaml *yaml,
@@ -464,7 +466,7 @@ rk_status rk_collection_config_make(const rk_embedding_section *section, const r
                   .collection = &collection};
     RK_TRY(rk_optimizer_init(&r.fallback, RK_OPTIMIZER_ADAGRAD));
     if (fallback) r.fallback = *fallback;
-    rk_status status = make(&r, wants);
+    rk_status status = make_config(&r, wants);
     resolver_release(&r);
     if (status == RK_OK)
         *out = collection;
@@ -492,8 +494,8 @@ rk_embeddings_config rk_collection_config_config(const rk_collection_config *col
 }
 
 /* Every table whole. */
-static rk_status create(const rk_collection_config *collection, const rk_embeddings_config *config,
-                        bool is_outline, rk_embeddings **out) {
+static rk_status create_collection(const rk_collection_config *collection, const rk_embeddings_config *config,
+                                   bool is_outline, rk_embeddings **out) {
     RK_AUTOFREE rk_table_part *parts = NULL;
     RK_TRY(rk_alloc((size_t)config->n_tables, sizeof *parts, &parts));
     for (int32_t t = 0; t < config->n_tables; t++)
@@ -516,7 +518,7 @@ rk_status rk_collection_config_create(const rk_collection_config *collection, ui
     rk_embeddings_config config = rk_collection_config_config(collection, seed);
     rk_embeddings *e;
     if (source) return rk_embeddings_create_over_source(&config, collection->dynamic, source, out);
-    RK_TRY(create(collection, &config, is_outline, &e));
+    RK_TRY(create_collection(collection, &config, is_outline, &e));
     rk_status status = RK_OK;
     for (int32_t t = 0; status == RK_OK && t < collection->n_tables; t++)
         status =

@@ -18,7 +18,7 @@ int64_t rk_row_format_columns(rk_export_rows rows, int64_t dim) {
     return dim;
 }
 
-rk_row_columns rk_row_format_piece(rk_export_rows rows, int64_t dim, rk_row_piece piece) {
+rk_row_columns rk_row_format_piece(rk_export_rows rows, int64_t dim, rk_row_component piece) {
     rk_dtype type = rows == RK_EXPORT_ROWS_INT8 ? RK_F32 : RK_F16;
     int64_t width = rk_row_format_columns(rows, dim), element = (int64_t)rk_dtype_bytes(type),
             codes = width - 2 * element;

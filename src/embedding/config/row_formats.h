@@ -16,12 +16,12 @@ int64_t rk_row_format_columns(rk_export_rows rows, int64_t dim);
 const char *rk_row_format_name(rk_export_rows rows);
 
 /* A row of codes as three tensors of their own: a column of bytes of it each, and what those are. */
-typedef enum rk_row_piece { RK_ROW_WHOLE, RK_ROW_CODES, RK_ROW_SCALES, RK_ROW_MINIMA } rk_row_piece;
+typedef enum rk_row_component { RK_ROW_WHOLE, RK_ROW_CODES, RK_ROW_SCALES, RK_ROW_MINIMA } rk_row_component;
 typedef struct rk_row_columns {
     int64_t first, n; /* bytes */
     rk_dtype type;
 } rk_row_columns;
-rk_row_columns rk_row_format_piece(rk_export_rows rows, int64_t dim, rk_row_piece piece);
+rk_row_columns rk_row_format_piece(rk_export_rows rows, int64_t dim, rk_row_component piece);
 
 /* Rows as they are written, one behind another, for kernels to read. */
 rk_rows rk_row_format_rows(rk_export_rows rows, int64_t dim, const void *data);

@@ -7,7 +7,7 @@
 #include "base/thread/parallel.h"
 #include "embedding/dynamic/dynamic_table.h"
 
-static bool by_key(const rk_dynamic_table *t, int64_t a, int64_t b) {
+static bool goes_later_by_key(const rk_dynamic_table *t, int64_t a, int64_t b) {
     return (uint64_t)t->keys[a] < (uint64_t)t->keys[b];
 }
 
@@ -24,7 +24,7 @@ void rk_dynamic_sort_by_key(const rk_dynamic_table *t, int64_t *rows, size_t n) 
     rk_dynamic_sort(t, rows, n, by_bucket);
 }
 
-static int by_value(const void *a, const void *b) {
+static int compare_keys(const void *a, const void *b) {
     uint64_t x, y;
     memcpy(&x, a, sizeof x);
     memcpy(&y, b, sizeof y);
@@ -41,7 +41,7 @@ static void list_candidates(rk_dynamic_table *t, const rk_key_bucket *bucket, in
     int64_t n = 0, *keys = t->candidate_keys + at;
     for (uint32_t i = 0; i < bucket->counted_size; i++)
         if (bucket->uses[i]) keys[n++] = bucket->counted[i];
-    qsort(keys, (size_t)n, sizeof *keys, by_value);
+    qsort(keys, (size_t)n, sizeof *keys, compare_keys);
     for (int64_t i = 0; i < n; i++)
         t->candidate_counts[at + i] = (int32_t)rk_key_bucket_uses(bucket, keys[i]);
 }
@@ -57,7 +57,7 @@ static void list_buckets(void *context, size_t task, int thread) {
         const rk_key_bucket *bucket = &t->buckets[b];
         if (bucket->n) {
             rk_key_bucket_list(bucket, t->order + l->rows[b]);
-            rk_dynamic_sort(t, t->order + l->rows[b], bucket->n, by_key);
+            rk_dynamic_sort(t, t->order + l->rows[b], bucket->n, goes_later_by_key);
         }
         if (bucket->n_counted) list_candidates(t, bucket, l->candidates[b]);
     }
@@ -69,7 +69,7 @@ static rk_status reserve_candidates(rk_dynamic_table *t, int64_t n) {
                       sizeof *t->candidate_counts);
 }
 
-rk_status rk_dynamic_list(rk_dynamic_table *t) {
+rk_status rk_dynamic_list_keys(rk_dynamic_table *t) {
     if (t->is_loading) return RK_OK;
     size_t n_buckets = (size_t)t->config.n_buckets;
     RK_AUTOFREE int64_t *rows = NULL, *candidates = NULL;
@@ -230,13 +230,13 @@ static rk_status load_ranges(load *l, rk_key_ranges *ranges, rk_key_range given,
     return load_keys(l);
 }
 
-static rk_status twice(int64_t key) {
+static rk_status duplicate_key_error(int64_t key) {
     return rk_error(RK_BAD_DATA, "the key %lld is there twice", (long long)key);
 }
 
 static rk_status take_key(const load *l, uint32_t bucket, int64_t key, int64_t row) {
     rk_dynamic_table *t = l->table;
-    if (rk_key_bucket_find(&t->buckets[bucket], t->keys, key)) return twice(key);
+    if (rk_key_bucket_find(&t->buckets[bucket], t->keys, key)) return duplicate_key_error(key);
     t->keys[row] = key;
     rk_key_bucket_insert(&t->buckets[bucket], key, row);
     return RK_OK;
@@ -267,7 +267,7 @@ rk_status rk_dynamic_load(rk_dynamic_table *t, int64_t first, int64_t total, con
 /* They have a count of 1 until theirs is read. */
 static rk_status take_candidate(const load *l, uint32_t bucket, int64_t key, int64_t at) {
     rk_dynamic_table *t = l->table;
-    if (rk_key_bucket_uses(&t->buckets[bucket], key)) return twice(key);
+    if (rk_key_bucket_uses(&t->buckets[bucket], key)) return duplicate_key_error(key);
     rk_key_bucket_count(&t->buckets[bucket], key, 1);
     t->candidate_keys[at] = key;
     t->candidate_counts[at] = 1;
@@ -299,20 +299,20 @@ int64_t rk_dynamic_n_candidates(const rk_dynamic_table *t) {
     return n;
 }
 
-static int64_t within(int64_t value, int64_t least, int64_t most) {
+static int64_t clamp_i64(int64_t value, int64_t least, int64_t most) {
     return value < least ? least : value > most ? most : value;
 }
 
 /* Numbers that no table has are taken for the nearest that one may have. */
-void rk_dynamic_loaded(rk_dynamic_table *t) {
+void rk_dynamic_finish_load(rk_dynamic_table *t) {
     if (!t->is_loading) return;
-    t->n_batches = within(t->n_batches, t->n_keys > 0, INT64_MAX / 2);
+    t->n_batches = clamp_i64(t->n_batches, t->n_keys > 0, INT64_MAX / 2);
     t->first_batch = rk_dynamic_first_batch(t->n_batches);
-    t->totals.n_admitted = within(t->totals.n_admitted, 0, INT64_MAX / 2);
-    t->totals.n_evicted = within(t->totals.n_evicted, 0, INT64_MAX / 2);
-    t->totals.n_refused = within(t->totals.n_refused, 0, INT64_MAX / 2);
+    t->totals.n_admitted = clamp_i64(t->totals.n_admitted, 0, INT64_MAX / 2);
+    t->totals.n_evicted = clamp_i64(t->totals.n_evicted, 0, INT64_MAX / 2);
+    t->totals.n_refused = clamp_i64(t->totals.n_refused, 0, INT64_MAX / 2);
     for (int64_t row = 1; row < t->n_used; row++) {
-        t->last_batches[row] = (int32_t)within(t->last_batches[row], 1, t->n_batches - t->first_batch);
+        t->last_batches[row] = (int32_t)clamp_i64(t->last_batches[row], 1, t->n_batches - t->first_batch);
         if (t->counts[row] < 0) t->counts[row] = 0;
     }
     for (int64_t i = 0; i < t->n_candidates; i++)
@@ -321,7 +321,7 @@ void rk_dynamic_loaded(rk_dynamic_table *t) {
                                 (uint32_t)t->candidate_counts[i] - 1);
     for (int64_t b = t->first_bucket; b < t->end_bucket && t->sketches; b++) {
         rk_key_sketch sketch = rk_dynamic_sketch_of(t, (uint32_t)b);
-        *sketch.load = within(*sketch.load, 0, INT64_MAX / 2);
+        *sketch.load = clamp_i64(*sketch.load, 0, INT64_MAX / 2);
         rk_key_sketch_check(&sketch);
     }
     t->is_loading = false;

@@ -148,7 +148,7 @@ void rk_dynamic_apply(rk_dynamic_table *table, size_t group);
 void rk_dynamic_end(rk_dynamic_table *table);
 
 /* Order and candidates as they are now (dynamic_state.c). */
-rk_status rk_dynamic_list(rk_dynamic_table *table);
+rk_status rk_dynamic_list_keys(rk_dynamic_table *table);
 /* Empties the table; then those of the keys that belong here get the next rows, for which there is memory, or
  * the next places of candidates. Their counts are then written to where the state says, and loaded checks
  * them. first, total: as rk_stored_keys has them. RK_BAD_DATA: a key is there twice. */
@@ -158,7 +158,7 @@ rk_status rk_dynamic_load(rk_dynamic_table *table, int64_t first, int64_t total,
                           int64_t n);
 rk_status rk_dynamic_load_candidates(rk_dynamic_table *table, int64_t first, int64_t total,
                                      const int64_t *keys, int64_t n);
-void rk_dynamic_loaded(rk_dynamic_table *table);
+void rk_dynamic_finish_load(rk_dynamic_table *table);
 int64_t rk_dynamic_n_candidates(const rk_dynamic_table *table);
 
 /* Rows into the order that a checkpoint has them in: by bucket, then key. Keys a and b stand in this order.

@@ -11,7 +11,7 @@ static const uint64_t row_mask = ((uint64_t)1 << ROW_BITS) - 1;
 
 /* The high bits of the hash are the bucket's; the lowest 32 say where, the 16 above them are kept beside the
  * row. */
-static uint64_t tag_of(uint64_t hash) {
+static uint64_t tag_of_hash(uint64_t hash) {
     return hash << (ROW_BITS - 32) & ~row_mask;
 }
 
@@ -49,7 +49,7 @@ static rk_status grown_size(uint32_t size, uint32_t n, uint32_t most, uint32_t *
 
 int64_t rk_key_bucket_find(const rk_key_bucket *b, const int64_t *keys, int64_t key) {
     if (b->n == 0) return 0;
-    uint64_t hash = rk_key_hash(key), tag = tag_of(hash);
+    uint64_t hash = rk_key_hash(key), tag = tag_of_hash(hash);
     for (uint32_t at = home_of(hash, b->size); b->entries[at]; at = after(at, b->size)) {
         int64_t row = (int64_t)(b->entries[at] & row_mask);
         if ((b->entries[at] & ~row_mask) == tag && keys[row] == key) return row;
@@ -64,7 +64,7 @@ const void *rk_key_bucket_home(const rk_key_bucket *b, uint64_t hash) {
 int64_t rk_key_bucket_guess(const rk_key_bucket *b, uint64_t hash) {
     if (b->n == 0) return 0;
     for (uint32_t at = home_of(hash, b->size); b->entries[at]; at = after(at, b->size))
-        if ((b->entries[at] & ~row_mask) == tag_of(hash)) return (int64_t)(b->entries[at] & row_mask);
+        if ((b->entries[at] & ~row_mask) == tag_of_hash(hash)) return (int64_t)(b->entries[at] & row_mask);
     return 0;
 }
 
@@ -72,7 +72,7 @@ void rk_key_bucket_insert(rk_key_bucket *b, int64_t key, int64_t row) {
     uint64_t hash = rk_key_hash(key);
     uint32_t at = home_of(hash, b->size);
     while (b->entries[at]) at = after(at, b->size);
-    b->entries[at] = tag_of(hash) | (uint64_t)row;
+    b->entries[at] = tag_of_hash(hash) | (uint64_t)row;
     b->n++;
 }
 
@@ -102,18 +102,18 @@ rk_status rk_key_bucket_reserve(rk_key_bucket *b, const int64_t *keys, uint32_t 
 }
 
 /* Where a key is, or would be. */
-static uint32_t place_of(const rk_key_bucket *b, int64_t key) {
+static uint32_t find_count_place(const rk_key_bucket *b, int64_t key) {
     uint32_t at = home_of(rk_key_hash(key), b->counted_size);
     while (b->uses[at] && b->counted[at] != key) at = after(at, b->counted_size);
     return at;
 }
 
 uint32_t rk_key_bucket_uses(const rk_key_bucket *b, int64_t key) {
-    return b->n_counted ? b->uses[place_of(b, key)] : 0;
+    return b->n_counted ? b->uses[find_count_place(b, key)] : 0;
 }
 
-static void put(rk_key_bucket *b, int64_t key, uint32_t uses) {
-    uint32_t at = place_of(b, key);
+static void put_count(rk_key_bucket *b, int64_t key, uint32_t uses) {
+    uint32_t at = find_count_place(b, key);
     b->n_counted += b->uses[at] == 0;
     b->counted[at] = key;
     b->uses[at] = uses > INT32_MAX - b->uses[at] ? INT32_MAX : b->uses[at] + uses;
@@ -130,7 +130,7 @@ rk_status rk_key_bucket_reserve_counts(rk_key_bucket *b, uint32_t n, uint32_t mo
         return status;
     }
     for (uint32_t i = 0; i < b->counted_size; i++)
-        if (b->uses[i]) put(&grown, b->counted[i], b->uses[i]);
+        if (b->uses[i]) put_count(&grown, b->counted[i], b->uses[i]);
     RK_FREE_ALL(b->counted, b->uses);
     b->counted = grown.counted;
     b->uses = grown.uses;
@@ -139,7 +139,7 @@ rk_status rk_key_bucket_reserve_counts(rk_key_bucket *b, uint32_t n, uint32_t mo
 }
 
 void rk_key_bucket_count(rk_key_bucket *b, int64_t key, uint32_t uses) {
-    if (uses) put(b, key, uses);
+    if (uses) put_count(b, key, uses);
 }
 
 /* What follows a place that becomes free moves up, as far as its own place allows. */
@@ -159,7 +159,7 @@ static void remove_at(rk_key_bucket *b, uint32_t at) {
 
 void rk_key_bucket_forget(rk_key_bucket *b, int64_t key) {
     if (!b->n_counted) return;
-    uint32_t at = place_of(b, key);
+    uint32_t at = find_count_place(b, key);
     if (b->uses[at]) remove_at(b, at);
 }
 

@@ -119,7 +119,7 @@ void rk_batch_context_release(rk_batch_context *batch_context, int32_t n_tables,
                 batch_context->batch_keys, batch_context->piece_begins, batch_context->task_begins);
 }
 
-static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) {
+static rk_status allocate_collection(rk_embeddings *e, size_t n_tables, size_t n_features) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, e->tables), RK_ARRAY(n_tables + 1, e->table_begins),
                         RK_ARRAY(n_features, e->features), RK_ARRAY(n_features, e->feature_tables),
                         RK_ARRAY(n_features, e->by_table)));
@@ -142,7 +142,7 @@ rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const r
     e->pool = config->pool;
     e->learning_rate_factor = 1;
     e->cache_bytes = rk_cpu_cache_bytes();
-    RK_GOTO(allocate(e, (size_t)config->n_tables, (size_t)config->n_features));
+    RK_GOTO(allocate_collection(e, (size_t)config->n_tables, (size_t)config->n_features));
     RK_GOTO(check_config(config, e->feature_tables));
     RK_GOTO(add_tables(e, config, &optimizer, parts));
     RK_GOTO(add_features(e, config));
@@ -193,7 +193,7 @@ rk_status rk_embeddings_create_over_source(const rk_embeddings_config *config,
     return RK_OK;
 }
 
-static void free_here(rk_embeddings *e) {
+static void local_free(rk_embeddings *e) {
     for (int32_t f = 0; f < e->n_features; f++) rk_free((char *)(size_t)e->features[f].name);
     for (int i = 0; i < 2; i++) rk_batch_context_release(&e->batch_contexts[i], e->n_tables, e->n_features);
     rk_batch_context_release(&e->batch_to_peek, e->n_tables, e->n_features);
@@ -223,7 +223,7 @@ uint64_t rk_embeddings_bytes(const rk_embeddings *e) {
     return e->ops->bytes(e);
 }
 
-static uint64_t bytes_here(const rk_embeddings *e) {
+static uint64_t local_bytes(const rk_embeddings *e) {
     uint64_t bytes = 0;
     for (int32_t t = 0; t < e->n_tables; t++) bytes += rk_table_bytes(&e->tables[t]);
     return bytes;
@@ -237,7 +237,7 @@ rk_status rk_embeddings_scale_learning_rate(rk_embeddings *e, double factor) {
     return RK_OK;
 }
 
-static void scale_here(rk_embeddings *e, double factor) {
+static void local_scale_learning_rate(rk_embeddings *e, double factor) {
     (void)e, (void)factor; /* steps read the collection's own */
 }
 
@@ -248,7 +248,7 @@ rk_status rk_embeddings_find_table(const rk_embeddings *e, const char *name, rk_
     return RK_OK;
 }
 
-static rk_status read_here(const rk_embeddings *e, const rk_row_range *range, float *out) {
+static rk_status local_read_rows(const rk_embeddings *e, const rk_row_range *range, float *out) {
     const rk_table *t = &e->tables[range->table];
     size_t width = (size_t)range->width;
     if (range->slot == RK_ROW_VALUES)
@@ -260,7 +260,7 @@ static rk_status read_here(const rk_embeddings *e, const rk_row_range *range, fl
     return RK_OK;
 }
 
-static rk_status write_here(rk_embeddings *e, const rk_row_range *range, const float *rows) {
+static rk_status local_write_rows(rk_embeddings *e, const rk_row_range *range, const float *rows) {
     const rk_table *t = &e->tables[range->table];
     size_t width = (size_t)range->width;
     RK_FAIL_IF(t->only_read, RK_UNSUPPORTED,
@@ -276,17 +276,17 @@ static rk_status write_here(rk_embeddings *e, const rk_row_range *range, const f
     return RK_OK;
 }
 
-static rk_status read_step_here(const rk_embeddings *e, int32_t table, int64_t *out) {
+static rk_status local_read_step(const rk_embeddings *e, int32_t table, int64_t *out) {
     *out = e->tables[table].step;
     return RK_OK;
 }
 
-static void write_step_here(rk_embeddings *e, int32_t table, int64_t step) {
+static void local_write_step(rk_embeddings *e, int32_t table, int64_t step) {
     e->tables[table].step = step;
 }
 
-const rk_embeddings_ops rk_local_embeddings = {.free = free_here,
-                                               .bytes = bytes_here,
+const rk_embeddings_ops rk_local_embeddings = {.free = local_free,
+                                               .bytes = local_bytes,
                                                .create_batch = rk_local_lookup_create,
                                                .free_batch = rk_local_lookup_free,
                                                .peek = rk_local_lookup_peek,
@@ -295,11 +295,11 @@ const rk_embeddings_ops rk_local_embeddings = {.free = free_here,
                                                .apply_gradients = rk_local_lookup_apply_gradients,
                                                .step = rk_pending_gradients_step,
                                                .zero_gradients = rk_pending_gradients_zero,
-                                               .scale_learning_rate = scale_here,
-                                               .read_rows = read_here,
-                                               .write_rows = write_here,
-                                               .read_step = read_step_here,
-                                               .write_step = write_step_here};
+                                               .scale_learning_rate = local_scale_learning_rate,
+                                               .read_rows = local_read_rows,
+                                               .write_rows = local_write_rows,
+                                               .read_step = local_read_step,
+                                               .write_step = local_write_step};
 
 rk_embeddings *rk_embeddings_none(void) {
     static rk_embeddings none = {.ops = &rk_local_embeddings};

@@ -86,7 +86,7 @@ const rk_dynamic_config *rk_embeddings_dynamic(const rk_embeddings *embeddings,
  * "table/<name>/candidate_keys" a count. Other names, and those of other tables, are passed over. loaded: the
  * values are read. Errors: RK_BAD_DATA, a key is there twice; RK_NO_MEMORY. */
 rk_status rk_embeddings_load_keys(rk_embeddings *embeddings, const rk_stored_keys *keys);
-void rk_embeddings_loaded(rk_embeddings *embeddings);
+void rk_embeddings_finish_load(rk_embeddings *embeddings);
 /* Rows that are on a disk, into a checkpoint's folder and, after all else of it was read, out of it. */
 bool rk_embeddings_have_files(const rk_embeddings *embeddings);
 rk_status rk_embeddings_save_rows(rk_embeddings *embeddings, const char *directory);

@@ -20,11 +20,11 @@ typedef struct dedup_job {
     rk_failure failure;    /* of the first feature that is refused */
 } dedup_job;
 
-static const rk_table *table_of(const rk_embeddings *e, size_t feature) {
+static const rk_table *table_of_feature(const rk_embeddings *e, size_t feature) {
     return &e->tables[e->feature_tables[feature]];
 }
 
-static void begin_feature(void *context, size_t f, int thread) {
+static void begin_feature_use(void *context, size_t f, int thread) {
     (void)thread;
     dedup_job *l = context;
     rk_failure_record(&l->failure, (int64_t)f,
@@ -32,7 +32,7 @@ static void begin_feature(void *context, size_t f, int thread) {
                                            l->counts ? l->counts[f] : l->n, &l->ids[f]));
 }
 
-static void scan_block(void *context, size_t task, int thread) {
+static void scan_id_block(void *context, size_t task, int thread) {
     (void)thread;
     const dedup_job *l = context;
     const size_t *begins = l->batch_context->task_begins;
@@ -40,7 +40,7 @@ static void scan_block(void *context, size_t task, int thread) {
     rk_feature_use *use = &l->batch_context->uses[f];
     int64_t first = (int64_t)(task - begins[f]) * SCAN_IDS,
             last = first + SCAN_IDS < use->n_ids ? first + SCAN_IDS : use->n_ids;
-    rk_feature_use_scan(use, table_of(l->embeddings, f), first, last);
+    rk_feature_use_scan(use, table_of_feature(l->embeddings, f), first, last);
 }
 
 static void prepare_feature(void *context, size_t f, int thread) {
@@ -48,29 +48,29 @@ static void prepare_feature(void *context, size_t f, int thread) {
     dedup_job *l = context;
     const rk_embeddings *e = l->embeddings;
     rk_feature_use *use = &l->batch_context->uses[f];
-    const rk_table *table = table_of(e, f);
+    const rk_table *table = table_of_feature(e, f);
     rk_status status = rk_feature_use_prepare(use, &e->features[f], table, &l->ids[f]);
     bool finds = table->sorted_keys || (table->dynamic && l->finds);
     if (status == RK_OK && finds) status = rk_keyed_rows_find(table, use);
     rk_failure_record(&l->failure, (int64_t)f, status);
 }
 
-static rk_status prepare(dedup_job *l, bool checks) {
+static rk_status prepare_features(dedup_job *l, bool checks) {
     const rk_embeddings *e = l->embeddings;
     const rk_feature_use *uses = l->batch_context->uses;
     size_t n_features = (size_t)e->n_features, *begins = l->batch_context->task_begins;
-    rk_parallel_for_work(n_features, (uint64_t)l->n * n_features, begin_feature, l);
+    rk_parallel_for_work(n_features, (uint64_t)l->n * n_features, begin_feature_use, l);
     RK_TRY(rk_failure_status(&l->failure));
     uint64_t n_ids = 0;
     for (size_t f = 0; f < n_features; f++) {
         bool scans =
             (checks ||
              e->features[f].max_sequence_length) && /* which cuts ids off, so that no lookup would see them */
-            !rk_table_is_dynamic(table_of(e, f));
+            !rk_table_is_dynamic(table_of_feature(e, f));
         begins[f + 1] = begins[f] + (scans ? rk_block_count((size_t)uses[f].n_ids, SCAN_IDS) : 0);
         n_ids += (uint64_t)uses[f].n_ids;
     }
-    rk_parallel_for_work(begins[n_features], n_ids, scan_block, l);
+    rk_parallel_for_work(begins[n_features], n_ids, scan_id_block, l);
     rk_parallel_for_work(n_features, n_ids, prepare_feature, l);
     return rk_failure_status(&l->failure);
 }
@@ -86,7 +86,7 @@ static rk_status prepare_uses(const rk_embeddings *e, rk_batch_context *batch_co
                    .counts = counts,
                    .finds = finds && !e->takes_rows,
                    .failure = RK_FAILURE_INIT};
-    RK_TRY(prepare(&l, checks));
+    RK_TRY(prepare_features(&l, checks));
     return l.finds ? rk_keyed_rows_bring(e, batch_context) : RK_OK;
 }
 
@@ -116,21 +116,21 @@ static void parallel_for_pieces(planning *p, size_t (*n_pieces)(const rk_row_use
     rk_parallel_for_work(begins[n_tables], (uint64_t)p->n_uses, task, p);
 }
 
-static size_t n_chunks(const rk_row_uses *plan) {
+static size_t count_chunks(const rk_row_uses *plan) {
     return plan->n_chunks;
 }
-static size_t n_parts(const rk_row_uses *plan) {
+static size_t count_parts(const rk_row_uses *plan) {
     return plan->n_parts;
 }
 
-static int32_t locate(const planning *p, size_t task, size_t *piece) {
+static int32_t locate_piece(const planning *p, size_t task, size_t *piece) {
     const size_t *begins = p->batch_context->task_begins;
     size_t table = rk_partition_find_item(begins, (size_t)p->embeddings->n_tables, task);
     *piece = task - begins[table];
     return (int32_t)table;
 }
 
-static rk_row_use *scratch_of(const planning *p, int thread) {
+static rk_row_use *scratch_of_thread(const planning *p, int thread) {
     return p->embeddings->scratch + (size_t)thread * RK_USES_SCRATCH;
 }
 
@@ -139,14 +139,14 @@ static void sort_table_at_once(void *context, size_t task, int thread) {
     const planning *p = context;
     int32_t t = (int32_t)task;
     if (rk_table_takes_updates(p->embeddings, t) && p->batch_context->plans[t].at_once)
-        rk_row_uses_sort_all(p->embeddings, p->batch_context, t, scratch_of(p, thread));
+        rk_row_uses_sort_all(p->embeddings, p->batch_context, t, scratch_of_thread(p, thread));
 }
 
 static void count_chunk(void *context, size_t task, int thread) {
     (void)thread;
     const planning *p = context;
     size_t chunk;
-    int32_t t = locate(p, task, &chunk);
+    int32_t t = locate_piece(p, task, &chunk);
     rk_row_uses_count(p->embeddings, p->batch_context, t, chunk);
 }
 
@@ -154,7 +154,7 @@ static void scatter_chunk(void *context, size_t task, int thread) {
     (void)thread;
     const planning *p = context;
     size_t chunk;
-    int32_t t = locate(p, task, &chunk);
+    int32_t t = locate_piece(p, task, &chunk);
     rk_row_uses_scatter(p->embeddings, p->batch_context, t, chunk);
 }
 
@@ -167,8 +167,8 @@ static void prefix_sum_table(void *context, size_t task, int thread) {
 static void sort_part(void *context, size_t task, int thread) {
     const planning *p = context;
     size_t part;
-    int32_t t = locate(p, task, &part);
-    rk_row_uses_sort(&p->batch_context->plans[t], (uint32_t)part, scratch_of(p, thread));
+    int32_t t = locate_piece(p, task, &part);
+    rk_row_uses_sort(&p->batch_context->plans[t], (uint32_t)part, scratch_of_thread(p, thread));
 }
 
 static rk_status collect_row_uses(rk_embeddings *e, rk_batch_context *batch_context) {
@@ -184,10 +184,10 @@ static rk_status collect_row_uses(rk_embeddings *e, rk_batch_context *batch_cont
         batch_context->plans[t].at_once =
             batch_context->plans[t].n <= p.n_uses / (int64_t)(AT_ONCE * n_threads);
     rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, sort_table_at_once, &p);
-    parallel_for_pieces(&p, n_chunks, count_chunk);
+    parallel_for_pieces(&p, count_chunks, count_chunk);
     rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, prefix_sum_table, &p);
-    parallel_for_pieces(&p, n_chunks, scatter_chunk);
-    parallel_for_pieces(&p, n_parts, sort_part);
+    parallel_for_pieces(&p, count_chunks, scatter_chunk);
+    parallel_for_pieces(&p, count_parts, sort_part);
     return RK_OK;
 }
 

@@ -56,7 +56,7 @@ static void begin_table(void *context, size_t t, int thread) {
     rk_failure_record(&a->failure, (int64_t)t, status);
 }
 
-static rk_table *group_of(const assignment *a, size_t task, size_t *group) {
+static rk_table *group_of_task(const assignment *a, size_t task, size_t *group) {
     size_t t = rk_partition_find_item(a->task_begins, (size_t)a->embeddings->n_tables, task);
     *group = task - a->task_begins[t];
     return &a->embeddings->tables[t];
@@ -66,7 +66,7 @@ static void decide_group(void *context, size_t task, int thread) {
     (void)thread;
     assignment *a = context;
     size_t group;
-    const rk_table *table = group_of(a, task, &group);
+    const rk_table *table = group_of_task(a, task, &group);
     rk_failure_record(&a->failure, (int64_t)task, rk_dynamic_decide(table->dynamic, group));
 }
 
@@ -74,7 +74,7 @@ static void apply_group(void *context, size_t task, int thread) {
     (void)thread;
     const assignment *a = context;
     size_t number;
-    rk_table *table = group_of(a, task, &number);
+    rk_table *table = group_of_task(a, task, &number);
     rk_dynamic_apply(table->dynamic, number);
     const rk_key_group *group = &table->dynamic->groups[number];
     for (size_t k = 0; k < group->n_created && !table->tier; k++)
@@ -294,7 +294,7 @@ rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state) {
     rk_dynamic_table *t = table->dynamic;
     keyed_tensor tensors[RK_MAX_SLOTS + 4];
     int n = 0;
-    RK_TRY(rk_dynamic_list(t));
+    RK_TRY(rk_dynamic_list_keys(t));
     tensors[n++] =
         (keyed_tensor){"rows", table->config.dtype, table->config.dim, table->rows.data, RK_STATE_ROWS};
     for (int s = 0; s < table->n_slots; s++)
@@ -318,7 +318,7 @@ rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state) {
 }
 
 /* Whether the name is "table/<table>/<tensor>". */
-static bool is_tensor(const char *name, const rk_table *table, const char *tensor) {
+static bool is_named_tensor(const char *name, const rk_table *table, const char *tensor) {
     size_t n = strlen(table->part.name);
     return strncmp(name, "table/", 6) == 0 && strncmp(name + 6, table->part.name, n) == 0 &&
            name[6 + n] == '/' && strcmp(name + 7 + n, tensor) == 0;
@@ -338,8 +338,8 @@ static rk_status load_keys(rk_table *table, const rk_stored_keys *keys) {
 }
 
 static rk_status load_of_table(rk_table *table, const rk_stored_keys *keys) {
-    bool has_rows = is_tensor(keys->name, table, "keys"),
-         has_counts = is_tensor(keys->name, table, "candidate_keys") &&
+    bool has_rows = is_named_tensor(keys->name, table, "keys"),
+         has_counts = is_named_tensor(keys->name, table, "candidate_keys") &&
                       !rk_dynamic_has_sketches(&table->dynamic_config);
     if (!has_rows && !has_counts) return RK_OK;
     if (!table->dynamic->is_loading) begin_loading(table);
@@ -360,9 +360,9 @@ rk_status rk_embeddings_load_keys(rk_embeddings *e, const rk_stored_keys *keys) 
     return status == RK_OK ? RK_OK : rk_error_context(status, "tensor '%s'", keys->name);
 }
 
-void rk_embeddings_loaded(rk_embeddings *e) {
+void rk_embeddings_finish_load(rk_embeddings *e) {
     for (int32_t t = 0; t < e->n_tables; t++)
-        if (e->tables[t].dynamic) rk_dynamic_loaded(e->tables[t].dynamic);
+        if (e->tables[t].dynamic) rk_dynamic_finish_load(e->tables[t].dynamic);
 }
 
 rk_key_counts rk_embeddings_count_keys(const rk_embeddings *e) {

@@ -15,13 +15,13 @@ typedef struct local_store {
     bool known_finite;
 } local_store;
 
-static rk_status begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
+static rk_status local_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
     local_store *s = (local_store *)store;
     s->gradients = NULL;
     return rk_embeddings_dedup(s->embeddings, n, ids, training);
 }
 
-static void lookup_early(rk_store *store, rk_activation *activations) {
+static void local_lookup_early(rk_store *store, rk_activation *activations) {
     local_store *s = (local_store *)store;
     if (!s->late) {
         rk_embeddings_lookup_early(s->embeddings, activations);
@@ -32,32 +32,32 @@ static void lookup_early(rk_store *store, rk_activation *activations) {
     rk_row_before_images_swap_out(&s->before_images);
 }
 
-static void lookup(const rk_store *store, bool training, int32_t feature, int64_t first, int64_t last,
-                   const rk_activation *to) {
+static void local_lookup(const rk_store *store, bool training, int32_t feature, int64_t first, int64_t last,
+                         const rk_activation *to) {
     rk_embeddings_lookup_samples(((const local_store *)store)->embeddings, training, feature, first, last,
                                  to);
 }
 
-static size_t n_pieces(const rk_store *store) {
+static size_t local_n_pieces(const rk_store *store) {
     return rk_embeddings_n_pieces(((const local_store *)store)->embeddings);
 }
 
-static void update_piece(rk_store *store, size_t piece) {
+static void local_update_piece(rk_store *store, size_t piece) {
     rk_embeddings_update_piece(((local_store *)store)->embeddings, piece);
 }
 
-static void complete(rk_store *store) {
+static void local_complete(rk_store *store) {
     rk_embeddings_complete(((local_store *)store)->embeddings);
 }
 
-static rk_status backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
+static rk_status local_backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
     local_store *s = (local_store *)store;
     s->gradients = gradients;
     s->known_finite = known_finite;
     return RK_OK;
 }
 
-static rk_status end(rk_store *store, bool applies) {
+static rk_status local_end(rk_store *store, bool applies) {
     local_store *s = (local_store *)store;
     const rk_activation *gradients = s->gradients;
     s->gradients = NULL;
@@ -69,30 +69,30 @@ static rk_status end(rk_store *store, bool applies) {
     return status;
 }
 
-static rk_status flush(rk_store *store) {
+static rk_status local_flush(rk_store *store) {
     local_store *s = (local_store *)store;
     RK_TRY(rk_row_before_images_capture(&s->before_images, s->before_images.n_looked_up - 1));
     rk_embeddings_update_all(s->embeddings);
     return RK_OK;
 }
 
-static void reload(rk_store *store) {
+static void local_reload(rk_store *store) {
     local_store *s = (local_store *)store;
-    rk_embeddings_loaded(s->embeddings);
+    rk_embeddings_finish_load(s->embeddings);
     rk_row_before_images_clear(&s->before_images);
 }
 
-static rk_status load_keys(rk_store *store, const rk_stored_keys *keys) {
+static rk_status local_load_keys(rk_store *store, const rk_stored_keys *keys) {
     local_store *s = (local_store *)store;
     if (!keys) rk_row_before_images_clear(&s->before_images); /* of rows that no key has now */
     return rk_embeddings_load_keys(s->embeddings, keys);
 }
 
-static rk_store_counts count(const rk_store *store) {
+static rk_store_counts local_count(const rk_store *store) {
     return (rk_store_counts){.keys = rk_embeddings_count_keys(((const local_store *)store)->embeddings)};
 }
 
-static rk_status state(rk_store *store, rk_state_dict *out) {
+static rk_status local_state(rk_store *store, rk_state_dict *out) {
     local_store *s = (local_store *)store;
     RK_TRY(rk_embeddings_state_dict(s->embeddings, out));
     for (int32_t t = 0; s->late && t < rk_embeddings_n_tables(s->embeddings); t++)
@@ -100,21 +100,21 @@ static rk_status state(rk_store *store, rk_state_dict *out) {
     return RK_OK;
 }
 
-static rk_status read_before_images(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
-                                    const void *records) {
+static rk_status local_read_before_images(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
+                                          const void *records) {
     return rk_row_before_images_read(&((local_store *)store)->before_images, name, n, record_bytes, records);
 }
 
-static void scale_learning_rate(rk_store *store, double factor) {
+static void local_scale_learning_rate(rk_store *store, double factor) {
     /* Fails for a factor that is no positive number only, which no schedule yields. */
     (void)rk_embeddings_scale_learning_rate(((local_store *)store)->embeddings, factor);
 }
 
-static uint64_t bytes(const rk_store *store) {
+static uint64_t local_bytes(const rk_store *store) {
     return rk_embeddings_bytes(((const local_store *)store)->embeddings);
 }
 
-static rk_status serve(rk_store *store, int64_t *word) {
+static rk_status local_serve(rk_store *store, int64_t *word) {
     (void)store, (void)word;
     return rk_error(RK_INVALID_ARGUMENT, "a model in one process has no embedding servers");
 }
@@ -127,27 +127,27 @@ static void free_store(rk_store *store) {
 }
 
 static const rk_store_ops local_ops = {.free = free_store,
-                                       .begin = begin,
+                                       .begin = local_begin,
                                        .wait = rk_store_nothing,
                                        .set_cancel_flag = rk_store_no_cancel,
-                                       .lookup_early = lookup_early,
-                                       .lookup = lookup,
-                                       .n_pieces = n_pieces,
-                                       .update_piece = update_piece,
-                                       .complete = complete,
-                                       .backward = backward,
-                                       .end = end,
-                                       .flush = flush,
-                                       .reload = reload,
-                                       .load_keys = load_keys,
+                                       .lookup_early = local_lookup_early,
+                                       .lookup = local_lookup,
+                                       .n_pieces = local_n_pieces,
+                                       .update_piece = local_update_piece,
+                                       .complete = local_complete,
+                                       .backward = local_backward,
+                                       .end = local_end,
+                                       .flush = local_flush,
+                                       .reload = local_reload,
+                                       .load_keys = local_load_keys,
                                        .number_keys = rk_store_nothing,
-                                       .state = state,
-                                       .read_before_images = read_before_images,
-                                       .scale_learning_rate = scale_learning_rate,
-                                       .bytes = bytes,
-                                       .count = count,
+                                       .state = local_state,
+                                       .read_before_images = local_read_before_images,
+                                       .scale_learning_rate = local_scale_learning_rate,
+                                       .bytes = local_bytes,
+                                       .count = local_count,
                                        .send_to_servers = rk_store_no_servers,
-                                       .serve = serve,
+                                       .serve = local_serve,
                                        .find_not_finite = true};
 
 rk_status rk_local_store_create(rk_embeddings *embeddings, bool late, rk_store **out) {

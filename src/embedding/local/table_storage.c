@@ -39,7 +39,7 @@ static void init_slots(const rk_table *table, int64_t row, bool is_fresh) {
     }
 }
 
-static void init_block(void *context, size_t task, int thread) {
+static void init_row_block(void *context, size_t task, int thread) {
     (void)thread;
     rk_table *table = context;
     int64_t first = (int64_t)task * INIT_BLOCK_ROWS, last = first + INIT_BLOCK_ROWS;
@@ -72,7 +72,7 @@ static void compute_sizes(rk_table *table, int64_t n_rows) {
     for (int s = 0; s < table->n_slots; s++) table->slot_bytes[s] = slot_bytes(table, s, n_rows);
 }
 
-static uint64_t bytes_of(const rk_rows *rows) {
+static uint64_t row_block_bytes(const rk_rows *rows) {
     uint64_t tails = rows->codes.bits == 8 ? 2 * sizeof(float) : 2 * sizeof(uint16_t),
              dim = (uint64_t)rows->dim;
     return rows->dtype == RK_U8 ? (dim * (uint64_t)rows->codes.bits + 7) / 8 + tails
@@ -80,14 +80,14 @@ static uint64_t bytes_of(const rk_rows *rows) {
 }
 
 /* Rows that are elsewhere, and never updated. */
-static void read_rows(rk_table *table, const rk_rows *rows) {
+static void use_external_rows(rk_table *table, const rk_rows *rows) {
     table->only_read = true;
     table->config.frozen = true;
     table->rows = *rows;
-    table->rows_bytes = (uint64_t)table->config.n_rows * bytes_of(rows);
+    table->rows_bytes = (uint64_t)table->config.n_rows * row_block_bytes(rows);
 }
 
-static rk_status allocate(rk_table *table) {
+static rk_status allocate_table(rk_table *table) {
     RK_TRY(rk_pages_alloc(table->rows_bytes, &table->rows.data));
     for (int s = 0; s < table->n_slots; s++) {
         RK_TRY(rk_pages_alloc(table->slot_bytes[s], &table->slot_values[s]));
@@ -134,7 +134,7 @@ rk_status rk_table_grow(rk_table *table, int64_t n_places) {
 }
 
 /* The kernel hands out more than there is, and ends the program when it is used. */
-static void warn_of_size(const rk_table *table) {
+static void warn_of_memory(const rk_table *table) {
     static const double not_worth_looking = 16e6;
     double bytes = (double)rk_table_bytes(table), available;
     if (bytes < not_worth_looking || (available = (double)rk_memory_available()) == 0 || bytes <= available)
@@ -271,12 +271,12 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
                             .first_column = part->first_column};
     if (part->absent) return RK_OK;
     if (part->rows) {
-        read_rows(table, part->rows);
+        use_external_rows(table, part->rows);
         return RK_OK;
     }
     compute_sizes(table, part->dynamic ? first_places(table) : config->n_rows);
     if (part->is_outline) return RK_OK;
-    status = allocate(table);
+    status = allocate_table(table);
     if (status == RK_OK && part->dynamic) status = init_dynamic(table);
     if (status != RK_OK) {
         (void)rk_error_context(status, "table '%s' of %lld rows", table->part.name,
@@ -289,9 +289,9 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
      * used. */
     bool untouched = config->initializer.kind == RK_INIT_ZEROS;
     for (int s = 0; s < table->n_slots; s++) untouched = untouched && table->slots[s].initial == 0;
-    if (!untouched || part->dynamic) warn_of_size(table);
+    if (!untouched || part->dynamic) warn_of_memory(table);
     if (!untouched && !part->dynamic)
-        rk_parallel_for(rk_block_count((size_t)config->n_rows, INIT_BLOCK_ROWS), init_block, table);
+        rk_parallel_for(rk_block_count((size_t)config->n_rows, INIT_BLOCK_ROWS), init_row_block, table);
     return RK_OK;
 }
 
@@ -328,7 +328,7 @@ static rk_status add_tensor(rk_table *table, rk_state_dict *state, const char *t
                          part->n_parts > 1 ? part->n_parts : 1);
         if ((dim1 || data == &table->step) && part->dim != table->config.dim)
             rk_buffer_printf(&name, ",%d:%d", part->first_column, part->first_column + table->config.dim);
-        rk_buffer_text(&name, "]");
+        rk_buffer_append_text(&name, "]");
     }
     rk_status status = name.status;
     if (status == RK_OK) status = rk_state_dict_add(state, name.data, type, dim0, dim1, data);

@@ -13,7 +13,7 @@ static rk_status join_key(char **out, const char *prefix, const char *version, c
                           const char *end) {
     rk_buffer text = {0};
     rk_buffer_printf(&text, "%s:%s:%s%s", prefix, version, rest, end);
-    return rk_buffer_take(&text, out);
+    return rk_buffer_detach(&text, out);
 }
 
 rk_status rk_row_manifest_init(const char *prefix, const char *version, rk_row_manifest *out) {
@@ -69,7 +69,7 @@ rk_status rk_row_manifest_write(const rk_row_manifest *m, rk_buffer *out) {
                                   FORMAT_VERSION, "version", m->version, "tables", tables);
     char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     if (!text) return RK_NO_MEMORY_ERROR(m->n_tables);
-    rk_buffer_text(out, text);
+    rk_buffer_append_text(out, text);
     free(text);
     return out->status;
 }

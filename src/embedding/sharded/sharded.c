@@ -7,7 +7,7 @@
 #include "embedding/sharded/sharded_internal.h"
 #include "kernels/kernels.h"
 
-static rk_sharded *of(const rk_store *store) {
+static rk_sharded *sharded_of_store(const rk_store *store) {
     return (rk_sharded *)(size_t)store;
 }
 
@@ -15,7 +15,7 @@ rk_store *rk_sharded_as_store(rk_sharded *s) {
     return &s->as_store;
 }
 
-static rk_status begin_as(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t kind, int64_t word) {
+static rk_status send_ids_as(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t kind, int64_t word) {
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
     RK_TRY(rk_sharded_wait_until(s, j, RK_IN_FLIGHT_FREE));
     j->kind = kind;
@@ -26,16 +26,16 @@ static rk_status begin_as(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t k
     return RK_OK;
 }
 
-static rk_status begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
-    rk_sharded *s = of(store);
+static rk_status sharded_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
+    rk_sharded *s = sharded_of_store(store);
     RK_FAIL_IF(s->begun - s->finished > s->staleness, RK_INVALID_ARGUMENT,
                "%lld batches are in flight; staleness %lld allows no more",
                (long long)(s->begun - s->finished), (long long)s->staleness);
-    return begin_as(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK, 0);
+    return send_ids_as(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK, 0);
 }
 
-static rk_status wait(rk_store *store) {
-    rk_sharded *s = of(store);
+static rk_status sharded_wait(rk_store *store) {
+    rk_sharded *s = sharded_of_store(store);
     RK_FAIL_IF(s->begun == s->finished, RK_INVALID_ARGUMENT, "no batch is in flight");
     uint64_t began = rk_trace_begin();
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->finished);
@@ -48,8 +48,9 @@ static rk_status wait(rk_store *store) {
 }
 
 /* What came is packed already. */
-static void lookup_early(rk_store *store, rk_activation *activations) {
-    for (int32_t f = 0; f < of(store)->trainer_tables->n_features; f++) activations[f].data = NULL;
+static void sharded_lookup_early(rk_store *store, rk_activation *activations) {
+    for (int32_t f = 0; f < sharded_of_store(store)->trainer_tables->n_features; f++)
+        activations[f].data = NULL;
 }
 
 void rk_in_flight_batch_lookup(const rk_sharded *s, const rk_in_flight_batch *j, int32_t f, int64_t first,
@@ -64,59 +65,59 @@ void rk_in_flight_batch_lookup(const rk_sharded *s, const rk_in_flight_batch *j,
                                 first, last, *to);
 }
 
-static void lookup(const rk_store *store, bool training, int32_t f, int64_t first, int64_t last,
-                   const rk_activation *to) {
+static void sharded_lookup(const rk_store *store, bool training, int32_t f, int64_t first, int64_t last,
+                           const rk_activation *to) {
     (void)training;
-    const rk_sharded *s = of(store);
+    const rk_sharded *s = sharded_of_store(store);
     rk_in_flight_batch_lookup(s, rk_in_flight_batch_at(s, s->finished), f, first, last, to);
 }
 
-static rk_status backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
+static rk_status sharded_backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
     (void)known_finite;
-    rk_sharded *s = of(store);
+    rk_sharded *s = sharded_of_store(store);
     uint64_t began = rk_trace_begin();
     rk_status status = rk_in_flight_batch_send_gradients(s, rk_in_flight_batch_at(s, s->finished), gradients);
     rk_trace_end(began, "send gradients");
     return status;
 }
 
-static rk_status flush(rk_store *store) {
-    rk_sharded *s = of(store);
+static rk_status sharded_flush(rk_store *store) {
+    rk_sharded *s = sharded_of_store(store);
     for (size_t i = 0; i < s->n_in_flight_batches && s->begun == s->finished; i++)
         RK_TRY(rk_sharded_wait_until(s, &s->in_flight_batches[i], RK_IN_FLIGHT_FREE));
     return RK_OK;
 }
 
-static rk_status finish(rk_store *store, bool applies) {
-    rk_sharded *s = of(store);
+static rk_status finish_batch(rk_store *store, bool applies) {
+    rk_sharded *s = sharded_of_store(store);
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->finished);
     if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(rk_in_flight_batch_send_step_status(s, j, applies));
     rk_sharded_mark_returned(s, j);
     s->finished++;
     s->seen.n_batches++;
-    return s->staleness ? RK_OK : flush(store);
+    return s->staleness ? RK_OK : sharded_flush(store);
 }
 
-static rk_status end(rk_store *store, bool applies) {
+static rk_status sharded_end(rk_store *store, bool applies) {
     uint64_t began = rk_trace_begin();
-    rk_status status = finish(store, applies);
+    rk_status status = finish_batch(store, applies);
     rk_trace_end(began, "wait for updates of rows");
     return status;
 }
 
 static rk_status send_to_servers(rk_store *store, int64_t word) {
-    rk_sharded *s = of(store);
+    rk_sharded *s = sharded_of_store(store);
     if (!s->roles.n_owners) return RK_OK;
-    RK_TRY(flush(store));
-    RK_TRY(begin_as(s, 0, NULL, RK_IN_FLIGHT_CONTROL, word));
-    RK_TRY(wait(store));
+    RK_TRY(sharded_flush(store));
+    RK_TRY(send_ids_as(s, 0, NULL, RK_IN_FLIGHT_CONTROL, word));
+    RK_TRY(sharded_wait(store));
     rk_sharded_mark_returned(s, rk_in_flight_batch_at(s, s->finished));
     s->finished++;
-    return flush(store);
+    return sharded_flush(store);
 }
 
-static rk_status serve(rk_store *store, int64_t *word) {
-    rk_sharded *s = of(store);
+static rk_status sharded_serve(rk_store *store, int64_t *word) {
+    rk_sharded *s = sharded_of_store(store);
     for (;;) {
         rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
         RK_TRY(rk_sharded_wait_until(s, j, RK_IN_FLIGHT_FREE));
@@ -133,7 +134,7 @@ static rk_status serve(rk_store *store, int64_t *word) {
 }
 
 static rk_status load_keys(rk_store *store, const rk_stored_keys *keys) {
-    rk_sharded *s = of(store);
+    rk_sharded *s = sharded_of_store(store);
     if (!keys) rk_row_before_images_clear(&s->before_images); /* of rows that no key has now */
     return rk_embeddings_load_keys(s->store, keys);
 }
@@ -185,7 +186,7 @@ static void count_all(rk_sharded *s, const rk_key_share *parts) {
 }
 
 static rk_status number_keys(rk_store *store) {
-    rk_sharded *s = of(store);
+    rk_sharded *s = sharded_of_store(store);
     RK_AUTOFREE rk_key_share *parts = NULL;
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     size_t n_bytes = (size_t)s->n_shards * sizeof *parts;
@@ -204,8 +205,8 @@ static rk_status number_keys(rk_store *store) {
     return RK_OK;
 }
 
-static rk_status add_state(rk_store *store, rk_state_dict *state) {
-    rk_sharded *s = of(store);
+static rk_status sharded_state(rk_store *store, rk_state_dict *state) {
+    rk_sharded *s = sharded_of_store(store);
     for (int32_t h = 0; h < s->n_shards; h++) {
         const rk_table_shard *shard = &s->shards[h];
         size_t first = state->n;
@@ -217,14 +218,14 @@ static rk_status add_state(rk_store *store, rk_state_dict *state) {
     return RK_OK;
 }
 
-static rk_status read_before_images(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
-                                    const void *records) {
-    return rk_row_before_images_read(&of(store)->before_images, name, n, record_bytes, records);
+static rk_status sharded_read_before_images(rk_store *store, const char *name, int64_t n,
+                                            int64_t record_bytes, const void *records) {
+    return rk_row_before_images_read(&sharded_of_store(store)->before_images, name, n, record_bytes, records);
 }
 
-static void reload(rk_store *store) {
-    rk_embeddings_loaded(of(store)->store);
-    rk_row_before_images_clear(&of(store)->before_images);
+static void sharded_reload(rk_store *store) {
+    rk_embeddings_finish_load(sharded_of_store(store)->store);
+    rk_row_before_images_clear(&sharded_of_store(store)->before_images);
 }
 
 rk_status rk_sharded_set_l2(rk_sharded *s, const char *table, double l2, double l2_full) {
@@ -236,12 +237,12 @@ rk_status rk_sharded_set_l2(rk_sharded *s, const char *table, double l2, double 
     return RK_OK;
 }
 
-static void scale_learning_rate(rk_store *store, double factor) {
-    (void)rk_embeddings_scale_learning_rate(of(store)->store, factor); /* as the local store */
+static void sharded_scale_learning_rate(rk_store *store, double factor) {
+    (void)rk_embeddings_scale_learning_rate(sharded_of_store(store)->store, factor); /* as the local store */
 }
 
-static uint64_t bytes(const rk_store *store) {
-    return rk_embeddings_bytes(of(store)->store);
+static uint64_t sharded_bytes(const rk_store *store) {
+    return rk_embeddings_bytes(sharded_of_store(store)->store);
 }
 
 rk_sharded_counts rk_sharded_count(const rk_sharded *s) {
@@ -254,34 +255,34 @@ rk_sharded_counts rk_sharded_count(const rk_sharded *s) {
     return counts;
 }
 
-static rk_store_counts count(const rk_store *store) {
-    return (rk_store_counts){.wait_s = of(store)->seen.wait_s,
-                             .staleness_sum = atomic_load(&of(store)->staleness_sum),
-                             .keys = of(store)->keys};
+static rk_store_counts sharded_count(const rk_store *store) {
+    return (rk_store_counts){.wait_s = sharded_of_store(store)->seen.wait_s,
+                             .staleness_sum = atomic_load(&sharded_of_store(store)->staleness_sum),
+                             .keys = sharded_of_store(store)->keys};
 }
 
 const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
-                                     .begin = begin,
-                                     .wait = wait,
+                                     .begin = sharded_begin,
+                                     .wait = sharded_wait,
                                      .set_cancel_flag = rk_store_no_cancel,
-                                     .lookup_early = lookup_early,
-                                     .lookup = lookup,
+                                     .lookup_early = sharded_lookup_early,
+                                     .lookup = sharded_lookup,
                                      .n_pieces = rk_store_no_pieces,
                                      .update_piece = rk_store_no_piece,
                                      .complete = rk_store_no_call,
-                                     .backward = backward,
-                                     .end = end,
-                                     .flush = flush,
-                                     .reload = reload,
+                                     .backward = sharded_backward,
+                                     .end = sharded_end,
+                                     .flush = sharded_flush,
+                                     .reload = sharded_reload,
                                      .load_keys = load_keys,
                                      .number_keys = number_keys,
-                                     .state = add_state,
-                                     .read_before_images = read_before_images,
-                                     .scale_learning_rate = scale_learning_rate,
-                                     .bytes = bytes,
-                                     .count = count,
+                                     .state = sharded_state,
+                                     .read_before_images = sharded_read_before_images,
+                                     .scale_learning_rate = sharded_scale_learning_rate,
+                                     .bytes = sharded_bytes,
+                                     .count = sharded_count,
                                      .send_to_servers = send_to_servers,
-                                     .serve = serve};
+                                     .serve = sharded_serve};
 
 void rk_wire_pack(void *to, rk_dtype wire, const float *from, int64_t n) {
     if (wire != RK_F32)

@@ -122,7 +122,7 @@ static rk_status walk_element(walker *w, levels at, bool is_named) {
     at.definition += e->repetition != REQUIRED;
     at.repetition += e->repetition == REPEATED;
     if (is_named) {
-        if (n_before) rk_buffer_u8(&w->name, '.');
+        if (n_before) rk_buffer_append_u8(&w->name, '.');
         rk_buffer_append(&w->name, e->name.data, e->name.n_bytes);
     }
     RK_TRY(e->n_children ? walk_children(w, e, at) : e->physical < 0 ? RK_OK : add_leaf(w, e, at));

@@ -129,8 +129,8 @@ static inline bool rk_wire_read_field(rk_wire *wire, uint32_t *field, uint32_t *
 }
 
 static inline void rk_wire_write_varint(rk_buffer *out, uint64_t value) {
-    for (; value >= 128; value >>= 7) rk_buffer_u8(out, (uint8_t)(value | 128));
-    rk_buffer_u8(out, (uint8_t)value);
+    for (; value >= 128; value >>= 7) rk_buffer_append_u8(out, (uint8_t)(value | 128));
+    rk_buffer_append_u8(out, (uint8_t)value);
 }
 
 static inline void rk_wire_write_number(rk_buffer *out, uint32_t field, uint64_t value) {

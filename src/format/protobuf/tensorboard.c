@@ -12,7 +12,7 @@ static void write_event_time(rk_buffer *event, double wall_seconds) {
     uint64_t bits;
     memcpy(&bits, &wall_seconds, sizeof bits);
     rk_wire_write_varint(event, 1 << 3 | RK_WIRE_FIXED64);
-    rk_buffer_u64le(event, bits);
+    rk_buffer_append_u64le(event, bits);
 }
 
 static void write_event(const rk_buffer *event, rk_buffer *out) {

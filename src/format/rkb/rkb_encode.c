@@ -51,13 +51,13 @@ static void encode_ints(rk_buffer *out, const int64_t *values, int64_t n, bool i
     uint64_t range = find_range(values, n, &min);
     int width = bytes_for_range(range), bits = range ? 64 - __builtin_clzll(range) : 0;
     if (in_bits && bits < 8 * width && bits <= RK_RKB_MAX_BITS) {
-        rk_buffer_u8(out, (uint8_t)(RK_RKB_BITS | bits));
-        rk_buffer_u64le(out, (uint64_t)min);
+        rk_buffer_append_u8(out, (uint8_t)(RK_RKB_BITS | bits));
+        rk_buffer_append_u64le(out, (uint64_t)min);
         pack_bits(out, values, n, min, bits);
         return;
     }
-    rk_buffer_u8(out, (uint8_t)width);
-    rk_buffer_u64le(out, (uint64_t)min);
+    rk_buffer_append_u8(out, (uint8_t)width);
+    rk_buffer_append_u64le(out, (uint64_t)min);
     switch (width) {
         case 1:
             PACK(uint8_t) break;
@@ -144,8 +144,8 @@ static rk_status build_vocabulary(const rk_column *column, dictionary *d, bool *
 
 static void encode_dictionary(rk_buffer *out, const rk_column *column, const dictionary *d, bool in_bits,
                               int64_t *scratch) {
-    rk_buffer_u8(out, RK_RKB_TEXT_DICTIONARY);
-    rk_buffer_u64le(out, (uint64_t)d->n_words);
+    rk_buffer_append_u8(out, RK_RKB_TEXT_DICTIONARY);
+    rk_buffer_append_u64le(out, (uint64_t)d->n_words);
     for (int64_t w = 0; w < d->n_words; w++)
         scratch[w] = (int64_t)rk_column_text(column, d->words[w]).n_bytes;
     encode_ints(out, scratch, d->n_words, in_bits);
@@ -164,7 +164,7 @@ static rk_status encode_text_column(rk_buffer *out, const rk_column *column, boo
         encode_dictionary(out, column, &d, in_bits, scratch);
     } else if (status == RK_OK) {
         int64_t n = column->n_values;
-        rk_buffer_u8(out, RK_RKB_TEXT_PLAIN);
+        rk_buffer_append_u8(out, RK_RKB_TEXT_PLAIN);
         for (int64_t v = 0; v < n; v++) scratch[v] = column->places[v].n_bytes;
         encode_ints(out, scratch, n, in_bits);
         for (int64_t v = 0; v < n; v++) {
@@ -180,13 +180,13 @@ void rk_rkb_encode(const rk_column *column, int64_t n_rows, bool in_bits, rk_buf
     int64_t n = column->n_values, *scratch = NULL;
     rk_status status = rk_alloc((size_t)(n > n_rows ? n : n_rows), sizeof *scratch, &scratch);
     if (status == RK_OK) {
-        rk_buffer_u64le(out, (uint64_t)n);
+        rk_buffer_append_u64le(out, (uint64_t)n);
         encode_differences(out, column->offsets, n_rows, in_bits, scratch);
         if (column->type == RK_COLUMN_TEXT) status = encode_text_column(out, column, in_bits, scratch);
         if (column->type == RK_COLUMN_I64) encode_ints(out, column->i64, n, in_bits);
         if (column->type == RK_COLUMN_F32)
             rk_buffer_append(out, column->f32, (size_t)n * sizeof *column->f32);
-        rk_buffer_u8(out, column->weights != NULL);
+        rk_buffer_append_u8(out, column->weights != NULL);
         if (column->weights) rk_buffer_append(out, column->weights, (size_t)n * sizeof *column->weights);
     }
     rk_free(scratch);

@@ -106,8 +106,8 @@ static rk_status write_column_chunk(rk_rkb_writer *w, const rk_column *column, i
     bytes->room += (uint64_t)(n_rows + column->n_values) * sizeof *column->i64 +
                    (compressed ? w->raw.n_bytes : stored->n_bytes);
     RK_TRY(rk_writer_append(&w->file, stored->data, stored->n_bytes));
-    rk_buffer_u64le(&w->index, stored->n_bytes);
-    rk_buffer_u64le(&w->index, compressed ? w->raw.n_bytes : stored->n_bytes);
+    rk_buffer_append_u64le(&w->index, stored->n_bytes);
+    rk_buffer_append_u64le(&w->index, compressed ? w->raw.n_bytes : stored->n_bytes);
     rk_buffer_append_u32le(&w->index, rk_crc32c(0, stored->data, stored->n_bytes));
     rk_buffer_append_u32le(&w->index, compressed ? RK_RKB_ZSTD : RK_RKB_PLAIN);
     return w->index.status;
@@ -140,7 +140,7 @@ rk_status rk_rkb_writer_add(rk_rkb_writer *w, const rk_columns *block) {
     rk_status status = check_block_size(block);
     if (status != RK_OK) return rk_error_context(status, "'%s'", w->file.path);
     if (block->n_rows == 0) return RK_OK;
-    rk_buffer_u64le(&w->index, (uint64_t)block->n_rows);
+    rk_buffer_append_u64le(&w->index, (uint64_t)block->n_rows);
     status = w->index.status;
     block_bytes bytes = {.room = (uint64_t)block->n_rows * sizeof(int64_t)};
     for (int32_t c = 0; status == RK_OK && c < block->n_columns; c++)
@@ -160,17 +160,17 @@ rk_status rk_rkb_writer_add(rk_rkb_writer *w, const rk_columns *block) {
 
 /* The columns, the blocks' entries, then the tail: how long the footer is, and a checksum over both. */
 static void make_footer(const rk_rkb_writer *w, rk_buffer *out) {
-    rk_buffer_u64le(out, (uint64_t)w->n_rows);
-    rk_buffer_u64le(out, (uint64_t)w->n_blocks);
+    rk_buffer_append_u64le(out, (uint64_t)w->n_rows);
+    rk_buffer_append_u64le(out, (uint64_t)w->n_blocks);
     rk_buffer_append_u32le(out, (uint32_t)w->schema.n_columns);
     for (int32_t c = 0; c < w->schema.n_columns; c++) {
         const rk_column *column = &w->schema.columns[c];
-        rk_buffer_u8(out, (uint8_t)column->type);
+        rk_buffer_append_u8(out, (uint8_t)column->type);
         rk_buffer_append_u32le(out, (uint32_t)strlen(column->name));
-        rk_buffer_text(out, column->name);
+        rk_buffer_append_text(out, column->name);
     }
     rk_buffer_append(out, w->index.data, w->index.n_bytes);
-    rk_buffer_u64le(out, out->n_bytes);
+    rk_buffer_append_u64le(out, out->n_bytes);
     if (out->status == RK_OK) rk_buffer_append_u32le(out, rk_crc32c(0, out->data, out->n_bytes));
     rk_buffer_append_u32le(out, RK_RKB_VERSION);
     rk_buffer_append(out, RK_RKB_TAIL_MAGIC, RK_RKB_MAGIC_BYTES);

@@ -176,7 +176,7 @@ rk_status rk_csv_parse(const rk_csv_dialect *dialect, const char *data, size_t n
 }
 
 void rk_csv_write_field(const rk_csv_dialect *dialect, rk_span field, bool first, rk_buffer *out) {
-    if (!first) rk_buffer_u8(out, (uint8_t)dialect->separator);
+    if (!first) rk_buffer_append_u8(out, (uint8_t)dialect->separator);
     if (field.n_bytes == 0) return;
     const char *at = field.data, *end = at + field.n_bytes;
     bool quote = rk_csv_is_blank(*at) || rk_csv_is_blank(end[-1]);
@@ -195,12 +195,12 @@ void rk_csv_write_field(const rk_csv_dialect *dialect, rk_span field, bool first
         rk_buffer_append(out, at, field.n_bytes);
         return;
     }
-    rk_buffer_u8(out, (uint8_t)dialect->quote);
+    rk_buffer_append_u8(out, (uint8_t)dialect->quote);
     for (const char *hit; at < end; at = hit) {
         hit = memchr(at, dialect->quote, (size_t)(end - at));
         hit = hit ? hit + 1 : end;
         rk_buffer_append(out, at, (size_t)(hit - at));
-        if (hit[-1] == dialect->quote) rk_buffer_u8(out, (uint8_t)dialect->quote);
+        if (hit[-1] == dialect->quote) rk_buffer_append_u8(out, (uint8_t)dialect->quote);
     }
-    rk_buffer_u8(out, (uint8_t)dialect->quote);
+    rk_buffer_append_u8(out, (uint8_t)dialect->quote);
 }

@@ -44,7 +44,7 @@ static void write_escaped(rk_buffer *out, const char *text) {
         if (*at == '<' || *at == '>' || *at == '&' || *at == '"')
             rk_buffer_printf(out, "&#%d;", *at);
         else
-            rk_buffer_u8(out, (uint8_t)*at);
+            rk_buffer_append_u8(out, (uint8_t)*at);
     }
 }
 
@@ -58,7 +58,7 @@ static void write_shape(rk_buffer *out, rk_shape shape) {
 static void write_small_text(rk_buffer *out, const char *before, const char *text) {
     rk_buffer_printf(out, "%s<font point-size=\"9\" color=\"#5f6b7a\">", before);
     write_escaped(out, text);
-    rk_buffer_text(out, "</font>");
+    rk_buffer_append_text(out, "</font>");
 }
 
 /* One feature's part of an input, or how many are left unnamed. */
@@ -78,7 +78,7 @@ static void draw_input(const drawing *d, rk_value v) {
     const rk_node *node = rk_graph_node(d->graph, v);
     rk_buffer_printf(d->out, "  n%d [fillcolor=\"%s\", label=<<b>", v, data_color);
     write_escaped(d->out, node->name);
-    rk_buffer_text(d->out, "</b>");
+    rk_buffer_append_text(d->out, "</b>");
     int32_t listed = 0, all = 0;
     for (int32_t f = 0; f < d->model->n_lookups; f++) {
         if (d->model->lookups[f].input != v) continue;
@@ -94,14 +94,14 @@ static void draw_input(const drawing *d, rk_value v) {
     if (all > listed) write_small_text(d->out, "<br/>", rest);
     if (v == d->model->lengths) write_small_text(d->out, "<br/>", "of the sequences");
     if (v == d->model->dense) write_small_text(d->out, "<br/>", "the data's dense features");
-    rk_buffer_text(d->out, ">]\n");
+    rk_buffer_append_text(d->out, ">]\n");
 }
 
 /* An operation's options, without those that its output's shape shows. */
 static void write_options(rk_buffer *out, const rk_node *node) {
     const rk_op_options *o = &node->options;
-    if (o->relu) rk_buffer_text(out, ", relu");
-    if (o->softmax) rk_buffer_text(out, ", softmax");
+    if (o->relu) rk_buffer_append_text(out, ", relu");
+    if (o->softmax) rk_buffer_append_text(out, ", softmax");
     if (o->rate != 0) rk_buffer_printf(out, " %g", o->rate);
     if (o->count && node->op == &rk_op_slice)
         rk_buffer_printf(out, " %d to %d", o->first, o->first + o->count - 1);
@@ -129,7 +129,7 @@ static void draw_node(const drawing *d, rk_value v, const char *indent) {
     rk_human_count((double)n, count, sizeof count);
     snprintf(text, sizeof text, "%s parameter%s", count, n == 1 ? "" : "s");
     if (n) write_small_text(d->out, "<br/>", text);
-    rk_buffer_text(d->out, ">]\n");
+    rk_buffer_append_text(d->out, ">]\n");
 }
 
 /* Bytes of the part that a node belongs to: "deep" of "deep/linear_0". */
@@ -153,10 +153,10 @@ static void draw_part(const drawing *d, rk_value v, size_t n_bytes) {
     char part[256];
     snprintf(part, sizeof part, "%.*s", (int)n_bytes, node->name);
     write_escaped(d->out, part);
-    rk_buffer_text(d->out, ">\n");
+    rk_buffer_append_text(d->out, ">\n");
     for (rk_value after = v; after <= d->model->logits; after++)
         if (is_same_part(d, after, node, n_bytes)) draw_node(d, after, "    ");
-    rk_buffer_text(d->out, "  }\n");
+    rk_buffer_append_text(d->out, "  }\n");
 }
 
 static void draw_nodes(const drawing *d) {
@@ -178,7 +178,7 @@ static void draw_edges(const drawing *d) {
         for (int32_t k = 0; k < node->n_inputs && d->needed[v]; k++) {
             rk_buffer_printf(d->out, "  n%d -> n%d [label=\" ", node->inputs[k], v);
             write_shape(d->out, rk_graph_shape(d->graph, node->inputs[k]));
-            rk_buffer_text(d->out, "\"]\n");
+            rk_buffer_append_text(d->out, "\"]\n");
         }
     }
 }
@@ -189,10 +189,10 @@ static void draw_tasks(const drawing *d) {
         const rk_model_task *task = &d->model->tasks[t];
         rk_buffer_printf(d->out, "  t%d [fillcolor=\"%s\", label=<<b>", t, task_color);
         write_escaped(d->out, task->name);
-        rk_buffer_text(d->out, "</b>");
+        rk_buffer_append_text(d->out, "</b>");
         if (task->is_product) write_small_text(d->out, "<br/>", "product of probabilities");
         write_small_text(d->out, "<br/>", d->model->loss->name(d->model, t));
-        rk_buffer_text(d->out, ">]\n");
+        rk_buffer_append_text(d->out, ">]\n");
         for (int i = 0; i < 2 && task->is_product; i++)
             rk_buffer_printf(d->out, "  t%d -> t%d\n", task->factors[i], t);
         if (!task->is_product) rk_buffer_printf(d->out, "  n%d -> t%d [label=\" 1\"]\n", d->model->logits, t);
@@ -203,11 +203,11 @@ rk_status rk_graph_draw(const rk_model *model, const rk_collection_config *colle
     drawing d = {.model = model, .collection = collection, .graph = model->graph, .out = out};
     RK_TRY(rk_alloc((size_t)rk_graph_n_values(model->graph), sizeof *d.needed, &d.needed));
     rk_graph_mark_needed(model->graph, model->logits, d.needed);
-    rk_buffer_text(out, head);
+    rk_buffer_append_text(out, head);
     draw_nodes(&d);
     draw_edges(&d);
     draw_tasks(&d);
-    rk_buffer_text(out, "}\n");
+    rk_buffer_append_text(out, "}\n");
     rk_free(d.needed);
     return out->status;
 }

@@ -23,5 +23,5 @@ static rk_status write_graph_text(const rk_model_options *options, bool dot, rk_
 rk_status rk_model_graph_text(const rk_model_options *options, bool dot, char **out) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     RK_TRY(write_graph_text(options, dot, &text));
-    return rk_buffer_take(&text, out);
+    return rk_buffer_detach(&text, out);
 }

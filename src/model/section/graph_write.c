@@ -103,7 +103,7 @@ static rk_status write_section(writer *w, rk_value logits, const rk_model_sectio
         add_names(w, last);
     else
         graph.outputs[0] = last->name;
-    rk_buffer_text(out, "model:\n");
+    rk_buffer_append_text(out, "model:\n");
     rk_schema_emit(&rk_graph_schema, &graph, 2, out);
     return out->status;
 }

@@ -312,6 +312,6 @@ void rk_graph_describe(const rk_graph *graph, rk_buffer *out) {
                          shape, (long long)n_values);
         for (int32_t k = 0; k < node->n_inputs; k++)
             rk_buffer_printf(out, "%s%s", k ? ", " : " <- ", graph->nodes[node->inputs[k]]->name);
-        rk_buffer_text(out, "\n");
+        rk_buffer_append_text(out, "\n");
     }
 }

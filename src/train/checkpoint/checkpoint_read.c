@@ -7,7 +7,7 @@
 #include "format/safetensors.h"
 #include "train/checkpoint/tensor_part.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/stored_model.h"
+#include "train/checkpoint/model_reader.h"
 #include "train/checkpoint/stored_tensors.h"
 
 /* A tensor of the state, and how much of it has been read. */
@@ -47,7 +47,7 @@ typedef struct reading {
 } reading;
 
 /* Those that are wanted, wholly or in part. */
-static rk_status take_wanted(reading *r, const rk_safetensors_entry *from, const void *data) {
+static rk_status copy_wanted_tensor(reading *r, const rk_safetensors_entry *from, const void *data) {
     rk_tensor_part part;
     RK_TRY(rk_tensor_part_parse(from->name, from->n_dims, from->dims, &part));
     for (size_t k = 0; k < r->n; k++)
@@ -66,7 +66,7 @@ static rk_status read_before_image(reading *r, const rk_safetensors_entry *from,
 }
 
 /* Keys of dynamic tables; those of a file that was not written here may stand at any byte. */
-static rk_status take_keys(reading *r, const rk_safetensors_entry *from, const void *data) {
+static rk_status read_table_keys(reading *r, const rk_safetensors_entry *from, const void *data) {
     RK_AUTOFREE int64_t *aligned = NULL;
     RK_AUTOFREE char *name = NULL;
     rk_tensor_part part;
@@ -147,7 +147,7 @@ rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state) {
     /* Values are counted as they are read: none may be there twice. */
     RK_TRY(rk_stored_tensors_check_files(path));
     RK_TRY(list_requested(state, &list));
-    reading r = {.take = take_wanted, .list = list, .n = state->n};
+    reading r = {.take = copy_wanted_tensor, .list = list, .n = state->n};
     RK_TRY(read_shards(&r, path));
     for (size_t i = 0; i < state->n; i++)
         RK_FAIL_IF(!list[i].is_there || list[i].n_read != list[i].n_elements, RK_CONFIG,
@@ -164,7 +164,7 @@ static rk_status load_rows(const char *path, rk_model *model) {
 }
 
 rk_status rk_checkpoint_read_keys(const char *path, rk_model *model) {
-    reading r = {.take = take_keys, .model = model};
+    reading r = {.take = read_table_keys, .model = model};
     RK_TRY(rk_model_load_keys(model, NULL));
     return read_shards(&r, path);
 }
@@ -214,7 +214,7 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
                               rk_model **out) {
     RK_AUTO(rk_model_auto_free) rk_model *model = NULL;
     RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
-    RK_AUTO(rk_stored_model_close) rk_stored_model stored = {0};
+    RK_AUTO(rk_model_reader_close) rk_model_reader stored = {0};
     RK_AUTO(rk_row_source_auto) rk_row_source *source = NULL;
     bool by_rows = rows != RK_EXPORT_ROWS_TRAINED || rk_is_export(path);
     rk_model_options options;
@@ -226,18 +226,18 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
     if (by_rows && !rk_is_export(path))
         RK_TRY(rk_config_refuse_disk(config, "an evaluation with rows rounded for it"));
     if (by_rows) {
-        rk_status status = rk_stored_model_open(path, rows, &stored);
+        rk_status status = rk_model_reader_open(path, rows, &stored);
         RK_TRY(cluster ? rk_comm_agree_on_status(cluster->comm, status) : status);
-        options.row_dtype = rk_stored_model_row_dtype;
+        options.row_dtype = rk_model_reader_row_dtype;
         options.row_context = &stored;
-        RK_TRY(rk_stored_model_row_source(&stored, path, !device && !cluster, how, &source));
+        RK_TRY(rk_model_reader_row_source(&stored, path, !device && !cluster, how, &source));
         options.row_source = &source;
     }
     options.has_missing_rows = rk_is_export(path);
     RK_TRY(rk_model_build(&options, &model));
     if (by_rows) RK_TRY(rk_stored_model_load_keys(&stored, cluster != NULL, model));
     RK_TRY(rk_model_state_dict(model, &state));
-    RK_TRY(by_rows ? rk_stored_model_read(&stored, &state) : rk_checkpoint_read_model(path, model, &state));
+    RK_TRY(by_rows ? rk_model_reader_read(&stored, &state) : rk_checkpoint_read_model(path, model, &state));
     RK_TRY(rk_model_reload(model));
     *out = model;
     model = NULL;

@@ -12,7 +12,7 @@ static const char file_name[] = "rows.json";
 rk_status rk_external_rows_write(const char *directory, const char *url, const char *version) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     RK_AUTOFREE char *path = NULL;
-    rk_buffer_text(&text, "{\"rows\": \"redis\", \"url\": ");
+    rk_buffer_append_text(&text, "{\"rows\": \"redis\", \"url\": ");
     RK_TRY(rk_json_write_string(&text, url));
     rk_buffer_printf(&text, ", \"version\": \"%s\"}\n", version);
     RK_TRY(text.status);

@@ -97,7 +97,7 @@ static rk_status map_split_codes(mapped_rows *m, const rk_stored_tensors *tensor
     const uint8_t *data[3];
     rk_row_columns piece = {0};
     for (int i = 0; i < 3; i++) {
-        piece = rk_row_format_piece(tensor->codes, tensor->dim, (rk_row_piece)(RK_ROW_CODES + i));
+        piece = rk_row_format_piece(tensor->codes, tensor->dim, (rk_row_component)(RK_ROW_CODES + i));
         const rk_stored_part *part = find_whole_part(tensor, piece.first, piece.n);
         if (!part) return RK_OK;
         RK_TRY(map_part(m, tensors, tensor, part, &data[i]));

@@ -20,7 +20,7 @@ bool rk_is_export(const char *directory) {
 }
 
 /* What is between head and tail; empty: the name is another one. */
-static rk_span between(const char *name, const char *head, const char *tail) {
+static rk_span text_between(const char *name, const char *head, const char *tail) {
     size_t n = strlen(name), n_head = strlen(head), n_tail = strlen(tail);
     bool is = n > n_head + n_tail && strncmp(name, head, n_head) == 0 && strcmp(name + n - n_tail, tail) == 0;
     return is ? (rk_span){name + n_head, n - n_head - n_tail} : (rk_span){NULL, 0};
@@ -28,26 +28,26 @@ static rk_span between(const char *name, const char *head, const char *tail) {
 
 /* "embeddings.<table>.weight" and the pieces of its rows are "table/<table>/rows", "embeddings.<table>.keys"
  * is "table/<table>/keys", "dense.<node>.<parameter>" is "dense/<node>/<parameter>"; NULL: another name. */
-static rk_status stored_name(const char *name, char **out) {
+static rk_status stored_name_of(const char *name, char **out) {
     static const char *const tails[] = {".weight", ".codes", ".scales", ".minima"};
     rk_buffer text = {0};
     const char *last = strrchr(name, '.');
     *out = NULL;
     for (int i = 0; i < 4; i++) {
-        rk_span table = between(name, "embeddings.", tails[i]);
+        rk_span table = text_between(name, "embeddings.", tails[i]);
         if (!table.n_bytes) continue;
         rk_buffer_printf(&text, "table/%.*s/rows", (int)table.n_bytes, table.data);
-        return rk_buffer_take(&text, out);
+        return rk_buffer_detach(&text, out);
     }
-    rk_span keys = between(name, "embeddings.", ".keys");
+    rk_span keys = text_between(name, "embeddings.", ".keys");
     if (keys.n_bytes) {
         rk_buffer_printf(&text, "table/%.*s/keys", (int)keys.n_bytes, keys.data);
-        return rk_buffer_take(&text, out);
+        return rk_buffer_detach(&text, out);
     }
-    rk_span node = between(name, "dense.", last ? last : "");
+    rk_span node = text_between(name, "dense.", last ? last : "");
     if (!node.n_bytes) return RK_OK;
     rk_buffer_printf(&text, "dense/%.*s/%s", (int)node.n_bytes, node.data, last + 1);
-    return rk_buffer_take(&text, out);
+    return rk_buffer_detach(&text, out);
 }
 
 /* A tensor as columns of bytes of rows of codes, or as what it is. */
@@ -57,7 +57,7 @@ typedef struct described {
     rk_safetensors_entry entry; /* of U8 where there are codes */
 } described;
 
-static bool is_plain(const rk_safetensors_entry *entry) {
+static bool is_f32_entry(const rk_safetensors_entry *entry) {
     return entry->type == RK_F32 || entry->type == RK_BF16 || entry->type == RK_F16;
 }
 
@@ -84,12 +84,12 @@ static rk_status describe_codes(json_t *format, described *d) {
     return RK_OK;
 }
 
-static rk_status describe(const json_t *formats, bool are_keys, const rk_safetensors_entry *entry,
-                          described *out) {
+static rk_status describe_entry(const json_t *formats, bool are_keys, const rk_safetensors_entry *entry,
+                                described *out) {
     json_t *format = json_object_get(formats, entry->name);
     *out = (described){.entry = *entry};
     if (format && !are_keys) return describe_codes(format, out);
-    RK_FAIL_IF(are_keys ? entry->type != RK_I64 || entry->n_dims != 1 : !is_plain(entry), RK_BAD_DATA,
+    RK_FAIL_IF(are_keys ? entry->type != RK_I64 || entry->n_dims != 1 : !is_f32_entry(entry), RK_BAD_DATA,
                "tensor '%s' has values of type %s", entry->name, rk_dtype_name(entry->type));
     return RK_OK;
 }
@@ -103,9 +103,9 @@ rk_status rk_stored_tensors_add_export(rk_stored_tensors *tensors, const rk_safe
     for (size_t i = 0; i < entries->n; i++) {
         RK_AUTOFREE char *name = NULL;
         described d;
-        RK_TRY(stored_name(entries->entries[i].name, &name));
+        RK_TRY(stored_name_of(entries->entries[i].name, &name));
         if (!name) continue;
-        RK_TRY(describe(formats, rk_table_of_keys(name).n_bytes > 0, &entries->entries[i], &d));
+        RK_TRY(describe_entry(formats, rk_table_of_keys(name).n_bytes > 0, &entries->entries[i], &d));
         RK_TRY(rk_stored_tensors_add_columns(tensors, name, &d.entry, d.first, d.codes, d.dim));
     }
     return RK_OK;

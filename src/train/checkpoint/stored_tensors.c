@@ -52,8 +52,9 @@ rk_span rk_table_of_keys(const char *name) {
 }
 
 /* The tensor of this name, which is there afterwards. */
-static rk_status tensor_of(rk_stored_tensors *tensors, const char *name, const rk_safetensors_entry *entry,
-                           int64_t n_rows, rk_stored_tensor **out) {
+static rk_status find_or_add_tensor(rk_stored_tensors *tensors, const char *name,
+                                    const rk_safetensors_entry *entry, int64_t n_rows,
+                                    rk_stored_tensor **out) {
     int64_t at = rk_name_map_find(&tensors->names, name);
     if (at < 0) {
         RK_AUTOFREE char *own = NULL;
@@ -69,8 +70,8 @@ static rk_status tensor_of(rk_stored_tensors *tensors, const char *name, const r
     return RK_OK;
 }
 
-static rk_status add_to(rk_stored_tensors *tensors, rk_stored_tensor *tensor, const rk_tensor_part *part,
-                        const rk_safetensors_entry *entry) {
+static rk_status add_part_to_tensor(rk_stored_tensors *tensors, rk_stored_tensor *tensor,
+                                    const rk_tensor_part *part, const rk_safetensors_entry *entry) {
     RK_FAIL_IF(tensor->type != entry->type || tensor->n_rows != part->n_rows, RK_BAD_DATA,
                "tensor '%s': another part of it has another shape or dtype", entry->name);
     RK_TRY(rk_grow(&tensor->parts, tensor->n_parts, &tensor->capacity, sizeof *tensor->parts));
@@ -95,8 +96,8 @@ static rk_status add_part(rk_stored_tensors *tensors, const rk_safetensors_entry
         return RK_OK; /* counters, of which every part has one */
     RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
     RK_TRY(rk_strndup(part.name, part.name_bytes, &name));
-    RK_TRY(tensor_of(tensors, name, entry, part.n_rows, &tensor));
-    return add_to(tensors, tensor, &part, entry);
+    RK_TRY(find_or_add_tensor(tensors, name, entry, part.n_rows, &tensor));
+    return add_part_to_tensor(tensors, tensor, &part, entry);
 }
 
 rk_status rk_stored_tensors_add_columns(rk_stored_tensors *tensors, const char *name,
@@ -108,10 +109,10 @@ rk_status rk_stored_tensors_add_columns(rk_stored_tensors *tensors, const char *
                entry->name, entry->n_dims);
     part.n_rows = entry->dims[0];
     if (entry->n_dims > 1) part.n_columns = entry->dims[1];
-    RK_TRY(tensor_of(tensors, name, entry, part.n_rows, &tensor));
+    RK_TRY(find_or_add_tensor(tensors, name, entry, part.n_rows, &tensor));
     RK_FAIL_IF(tensor->n_parts && (tensor->codes != codes || tensor->dim != dim), RK_BAD_DATA,
                "tensor '%s': another piece of it has another format or dim", entry->name);
-    RK_TRY(add_to(tensors, tensor, &part, entry));
+    RK_TRY(add_part_to_tensor(tensors, tensor, &part, entry));
     tensor->codes = codes;
     if (codes != RK_EXPORT_ROWS_TRAINED) tensor->dim = dim;
     return RK_OK;
@@ -178,7 +179,7 @@ static int64_t end_of(const rk_stored_part *part) {
     return part->first + (part->n_rows - 1) * part->step + 1;
 }
 
-static bool overlap(const rk_stored_part *a, const rk_stored_part *b) {
+static bool parts_overlap(const rk_stored_part *a, const rk_stored_part *b) {
     bool columns = a->first_column < b->first_column + b->n_columns &&
                    b->first_column < a->first_column + a->n_columns,
          rows = a->n_rows && b->n_rows && a->first < end_of(b) && b->first < end_of(a);
@@ -193,7 +194,7 @@ static rk_status check_parts(const rk_stored_tensor *tensor) {
     for (size_t i = 0; i < tensor->n_parts; i++) {
         n += tensor->parts[i].n_rows * tensor->parts[i].n_columns;
         for (size_t k = 0; k < i; k++)
-            RK_FAIL_IF(overlap(&tensor->parts[i], &tensor->parts[k]), RK_BAD_DATA,
+            RK_FAIL_IF(parts_overlap(&tensor->parts[i], &tensor->parts[k]), RK_BAD_DATA,
                        "tensor '%s' is there twice, in part or as a whole", tensor->name);
     }
     RK_FAIL_IF(n != wanted, RK_BAD_DATA, "tensor '%s': parts of it are missing", tensor->name);

@@ -120,7 +120,7 @@ rk_status rk_plan_file_write(const char *path, const rk_roles *roles, const rk_t
     planned.n_tables = n_tables;
     for (int32_t t = 0; t < n_tables; t++)
         RK_GOTO(fill_table(&tables[t], &placements[t], &planned.tables[t]));
-    rk_buffer_text(&text, "# Made by `reckon plan`; a run file names it as cluster.plan.\n");
+    rk_buffer_append_text(&text, "# Made by `reckon plan`; a run file names it as cluster.plan.\n");
     rk_schema_emit(&schema, &planned, 0, &text);
     RK_GOTO(text.status);
     RK_GOTO(rk_file_write(path, text.data, text.n_bytes));

@@ -75,17 +75,17 @@ static void write_setting_path(const place *at, rk_buffer *out) {
 /* In one line; NULL: a key that was not given. */
 static void write_node(const rk_yaml_node *node, rk_buffer *out) {
     if (!node || node->kind == RK_YAML_SCALAR) {
-        rk_buffer_text(out, node ? node->scalar : "not given");
+        rk_buffer_append_text(out, node ? node->scalar : "not given");
         return;
     }
     bool maps = node->kind == RK_YAML_MAPPING;
-    rk_buffer_text(out, maps ? "{" : "[");
+    rk_buffer_append_text(out, maps ? "{" : "[");
     for (size_t i = 0; i < node->n_children; i++) {
-        if (i) rk_buffer_text(out, ", ");
+        if (i) rk_buffer_append_text(out, ", ");
         if (maps) rk_buffer_printf(out, "%s: ", node->children[i]->key);
         write_node(node->children[i], out);
     }
-    rk_buffer_text(out, maps ? "}" : "]");
+    rk_buffer_append_text(out, maps ? "}" : "]");
 }
 
 static bool could_be_converted(const place *at) {

@@ -283,7 +283,7 @@ static rk_status resolve_config(rk_config *c) {
         RK_AUTO(rk_buffer_release) rk_buffer output = {0};
         rk_buffer_printf(&output, "runs/%.*s", dot && dot > name ? (int)(dot - name) : (int)strlen(name),
                          name);
-        RK_TRY(rk_buffer_take(&output, &c->train.output));
+        RK_TRY(rk_buffer_detach(&output, &c->train.output));
     }
     if (!*c->train.output)
         return rk_error_hint(rk_error(RK_CONFIG, "%s: key 'output': is empty",
@@ -357,22 +357,22 @@ void rk_config_free(rk_config *c) {
 
 rk_status rk_config_to_yaml(const rk_config *c, char **out) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
-    rk_buffer_text(&text, "data:\n");
+    rk_buffer_append_text(&text, "data:\n");
     rk_schema_emit(&rk_data_schema_table, &c->data, 2, &text);
-    rk_buffer_text(&text, "embedding:\n");
+    rk_buffer_append_text(&text, "embedding:\n");
     rk_schema_emit(&rk_embedding_schema, &c->embedding, 2, &text);
-    rk_buffer_text(&text, "model:\n");
+    rk_buffer_append_text(&text, "model:\n");
     rk_schema_emit(&rk_model_schema, &c->model, 2, &text);
-    rk_buffer_text(&text, "train:\n");
+    rk_buffer_append_text(&text, "train:\n");
     rk_schema_emit(&rk_train_schema, &c->train, 2, &text);
-    rk_buffer_text(&text, "cluster:\n");
+    rk_buffer_append_text(&text, "cluster:\n");
     rk_schema_emit(&rk_cluster_schema, &c->cluster, 2, &text);
     rk_device_section_emit(&c->device, &text);
     if (c->cuda.line || c->device.kind == RK_DEVICE_CUDA) {
-        rk_buffer_text(&text, "cuda:\n");
+        rk_buffer_append_text(&text, "cuda:\n");
         rk_schema_emit(&rk_cuda_schema, &c->cuda, 2, &text);
     }
-    return rk_buffer_take(&text, out);
+    return rk_buffer_detach(&text, out);
 }
 
 rk_status rk_config_reference(char **out) {
@@ -380,7 +380,7 @@ rk_status rk_config_reference(char **out) {
                                                &rk_train_schema,      &rk_cluster_schema,   NULL,
                                                &rk_cuda_schema};
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
-    rk_buffer_text(&text, "# Every key of a run file\n\nMade by `reckon manual keys`.\n");
+    rk_buffer_append_text(&text, "# Every key of a run file\n\nMade by `reckon manual keys`.\n");
     for (int i = 0; i < N_SECTIONS; i++) {
         rk_buffer_printf(&text, "\n## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
                          sections[i].key);
@@ -389,7 +389,7 @@ rk_status rk_config_reference(char **out) {
         else
             rk_device_section_document(&text);
     }
-    return rk_buffer_take(&text, out);
+    return rk_buffer_detach(&text, out);
 }
 
 void rk_text_free(char *text) {

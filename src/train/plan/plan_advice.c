@@ -158,6 +158,6 @@ rk_status rk_plan_advise(rk_plan *plan) {
     memcpy(tables, plan->tables.tables, n * sizeof *tables);
     memcpy(optimizers, plan->tables.optimizers, n * sizeof *optimizers);
     RK_TRY(write_advice(plan, &(kept){tables, optimizers, plan->data_bytes}, &text));
-    if (text.n_bytes == 0) rk_buffer_text(&text, "nothing that was tried makes it fit");
-    return rk_buffer_take(&text, &plan->advice);
+    if (text.n_bytes == 0) rk_buffer_append_text(&text, "nothing that was tried makes it fit");
+    return rk_buffer_detach(&text, &plan->advice);
 }

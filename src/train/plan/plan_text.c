@@ -34,7 +34,8 @@ static void write_cluster_lines(const rk_plan *plan, rk_buffer *out) {
         rk_buffer_printf(out, "%s\n", duties[g->role]);
     }
     if (plan->cluster.measured)
-        rk_buffer_text(out, "  what was not given of memory and processor is as measured on this machine\n");
+        rk_buffer_append_text(
+            out, "  what was not given of memory and processor is as measured on this machine\n");
     if (roles->n_owners)
         rk_buffer_printf(out, "  ranks 0 to %d train, %d to %d hold rows\n", roles->n_trainers - 1,
                          roles->n_trainers, plan->n_ranks - 1);
@@ -95,14 +96,14 @@ static rk_status write_table_line(const rk_plan *plan, int32_t t, int width, rk_
                      load->ids, load->batch_rows, load->local_rows,
                      rk_sharding_names[rk_table_placement_sharding(p)]);
     if (p->replicated) {
-        rk_buffer_text(out, ", on every trainer\n");
+        rk_buffer_append_text(out, ", on every trainer\n");
         return RK_OK;
     }
     if (p->n_slices > 1) rk_buffer_printf(out, ", %d slices", p->n_slices);
     if (p->n_parts > 1) rk_buffer_printf(out, ", %d parts", p->n_parts);
-    rk_buffer_text(out, p->n_slices * p->n_parts > 1 ? ", ranks " : ", rank ");
+    rk_buffer_append_text(out, p->n_slices * p->n_parts > 1 ? ", ranks " : ", rank ");
     RK_TRY(write_owner_list(p, out));
-    rk_buffer_text(out, p->owner_pooling ? ", owner pooling\n" : "\n");
+    rk_buffer_append_text(out, p->owner_pooling ? ", owner pooling\n" : "\n");
     return RK_OK;
 }
 
@@ -217,7 +218,7 @@ static void write_step_lines(const rk_plan *plan, rk_buffer *out) {
         rk_buffer_printf(out, "  by %lld steps of the run on this machine, without messages\n",
                          (long long)plan->calibration.n_steps);
     else
-        rk_buffer_text(
+        rk_buffer_append_text(
             out,
             "  by the limits of the machines: a run takes more (--measure times steps of it on this one)\n");
     rk_buffer_printf(out, "  %.0f samples/s\n", step->samples_per_second);
@@ -258,7 +259,7 @@ static void write_out_of_memory_lines(const rk_plan *plan, rk_buffer *out) {
         rk_buffer_printf(out, "  %-*s %10s, of which %10s on rank %d", width, plan->tables.tables[t].name,
                          rk_format_size(rk_plan_table_bytes(plan, t)).text, rk_format_size(piece).text,
                          where);
-        rk_buffer_text(
+        rk_buffer_append_text(
             out, piece > plan->machines[where].capacity.memory_bytes ? ": more than that rank has\n" : "\n");
     }
     rk_buffer_printf(out, "%s\n", plan->advice);
@@ -266,7 +267,7 @@ static void write_out_of_memory_lines(const rk_plan *plan, rk_buffer *out) {
 
 rk_status rk_plan_to_text(const rk_plan *plan, char **out) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
-    rk_buffer_text(&text, "cluster\n");
+    rk_buffer_append_text(&text, "cluster\n");
     write_cluster_lines(plan, &text);
     write_load_line(plan, &text);
     RK_TRY(write_table_lines(plan, &text));
@@ -275,5 +276,5 @@ rk_status rk_plan_to_text(const rk_plan *plan, char **out) {
         write_step_lines(plan, &text);
     else
         write_out_of_memory_lines(plan, &text);
-    return rk_buffer_take(&text, out);
+    return rk_buffer_detach(&text, out);
 }

@@ -169,9 +169,9 @@ static rk_status start_trace(rk_trainer *t) {
     if (!own) return RK_OK;
     bool same = !t->is_first && first && strcmp(own, first) == 0;
     RK_AUTO(rk_buffer_release) rk_buffer path = {0};
-    rk_buffer_text(&path, own);
+    rk_buffer_append_text(&path, own);
     if (same) rk_buffer_printf(&path, ".%d", (int)rk_comm_rank(t->world));
-    return rk_buffer_take(&path, &t->trace_path);
+    return rk_buffer_detach(&path, &t->trace_path);
 }
 
 static rk_status create_trainer(const rk_config *config, const rk_trainer_options *options,

@@ -95,9 +95,9 @@ static bool is_drawn(const rk_chart *c, const rk_series *s, size_t i) {
 }
 
 static void append_point(const plot *p, char letter, double x, double y, rk_buffer *out) {
-    rk_buffer_u8(out, (uint8_t)letter);
+    rk_buffer_append_u8(out, (uint8_t)letter);
     rk_svg_number(rk_scale_position(&p->x, x), out);
-    rk_buffer_text(out, " ");
+    rk_buffer_append_text(out, " ");
     rk_svg_number(rk_scale_position(&p->y, y), out);
 }
 
@@ -112,7 +112,7 @@ static void draw_line(const rk_chart *c, const plot *p, const rk_series *s, rk_b
         if (drawn) append_point(p, open ? 'L' : 'M', s->x[i], s->y[i], out);
         open = drawn;
     }
-    rk_buffer_text(out, "\"/>\n");
+    rk_buffer_append_text(out, "\"/>\n");
 }
 
 static void draw_bars_of(const rk_chart *c, const plot *p, const rk_series *s, rk_buffer *out) {
@@ -131,7 +131,7 @@ static void draw_dot(const plot *p, const rk_series *s, size_t i, double radius,
     rk_buffer_printf(out, "<circle class=\"%s c%d\" cx=\"", ring ? "ring" : "dot",
                      s->colour % RK_CHART_COLOURS);
     rk_svg_number(rk_scale_position(&p->x, s->x[i]), out);
-    rk_buffer_text(out, "\" cy=\"");
+    rk_buffer_append_text(out, "\" cy=\"");
     rk_svg_number(rk_scale_position(&p->y, s->y[i]), out);
     rk_buffer_printf(out, "\" r=\"%g\">", ring ? radius + 2.5 : radius);
     char x[32], y[32], text[300];
@@ -139,7 +139,7 @@ static void draw_dot(const plot *p, const rk_series *s, size_t i, double radius,
     rk_short_number(s->y[i], y, sizeof y);
     snprintf(text, sizeof text, "%s%s%s at %s", s->name ? s->name : "", s->name ? ": " : "", y, x);
     rk_svg_title(s->notes && s->notes[i] ? s->notes[i] : text, out);
-    rk_buffer_text(out, "</circle>\n");
+    rk_buffer_append_text(out, "</circle>\n");
 }
 
 static void draw_series(const rk_chart *c, const plot *p, const rk_series *s, rk_buffer *out) {
@@ -172,7 +172,7 @@ void rk_chart_open(double x, double y, double width, double height, const char *
                      "%g\" role=\"img\" aria-label=\"",
                      x, y, width, height, width, height);
     rk_markup_escape(title ? title : "", out);
-    rk_buffer_text(out, "\">\n");
+    rk_buffer_append_text(out, "\">\n");
     if (title) rk_svg_text("title", 0, 14, "start", title, out);
 }
 
@@ -187,5 +187,5 @@ void rk_chart_draw(const rk_chart *c, double x, double y, rk_buffer *out) {
     for (int front = 0; front < 2; front++)
         for (size_t s = 0; s < c->n_series; s++)
             if ((c->series[s].kind != RK_SERIES_PALE) == front) draw_series(c, &p, &c->series[s], out);
-    rk_buffer_text(out, "</svg>\n");
+    rk_buffer_append_text(out, "</svg>\n");
 }

@@ -48,7 +48,7 @@ static void draw_bar(const rk_bars *b, const rk_scale *scale, size_t row, size_t
     snprintf(text, sizeof text, "%s%s%s: %s", b->rows[row], b->n_series > 1 ? ", " : "",
              b->n_series > 1 ? b->series[series] : "", number);
     rk_svg_title(text, out);
-    rk_buffer_text(out, "</rect>\n");
+    rk_buffer_append_text(out, "</rect>\n");
     if (!b->low || !b->high || !(b->high[i] > b->low[i])) return;
     rk_svg_line("whisker", rk_scale_position(scale, b->low[i]), y + thick / 2 - 0.7,
                 rk_scale_position(scale, b->high[i]), y + thick / 2 - 0.7, out);
@@ -91,5 +91,5 @@ void rk_bars_draw(const rk_bars *b, double x, double y, rk_buffer *out) {
                      (bar_row_height(b) - bar_thickness(b) * (double)b->n_series) / 2,
                  out);
     if (b->axis) rk_svg_text("name", (left + right) / 2, bottom + 37, "middle", b->axis, out);
-    rk_buffer_text(out, "</svg>\n");
+    rk_buffer_append_text(out, "</svg>\n");
 }

@@ -13,7 +13,7 @@
     "b49af0"
 
 void rk_chart_style(rk_buffer *out) {
-    rk_buffer_text(
+    rk_buffer_append_text(
         out,
         ":root{color-scheme:light dark;" LIGHT
         "}\n"
@@ -34,8 +34,9 @@ void rk_chart_style(rk_buffer *out) {
         ".chart .bar{fill:var(--c)}.chart .whisker{stroke:var(--ink);stroke-width:1.25;opacity:.65}\n");
     for (int k = 0; k < RK_CHART_COLOURS; k++) rk_buffer_printf(out, ".c%d{--c:var(--s%d)}", k, k);
     /* Paper may be grey: there lines differ by their dashes too. */
-    rk_buffer_text(out, "\n@media print{:root{color-scheme:light;" LIGHT
-                        "}.d1{stroke-dasharray:8 4}.d2{stroke-dasharray:2 4}.d3{stroke-dasharray:10 3 2 3}"
-                        ".d4{stroke-dasharray:5 3}.d5{stroke-dasharray:1 3}.d6{stroke-dasharray:14 "
-                        "4}.d7{stroke-dasharray:6 3 1 3 1 3}}\n");
+    rk_buffer_append_text(out,
+                          "\n@media print{:root{color-scheme:light;" LIGHT
+                          "}.d1{stroke-dasharray:8 4}.d2{stroke-dasharray:2 4}.d3{stroke-dasharray:10 3 2 3}"
+                          ".d4{stroke-dasharray:5 3}.d5{stroke-dasharray:1 3}.d6{stroke-dasharray:14 "
+                          "4}.d7{stroke-dasharray:6 3 1 3 1 3}}\n");
 }

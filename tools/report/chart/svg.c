@@ -19,7 +19,7 @@ void rk_svg_number(double value, rk_buffer *out) {
 static void write_number_attribute(const char *name, double value, rk_buffer *out) {
     rk_buffer_printf(out, " %s=\"", name);
     rk_svg_number(value, out);
-    rk_buffer_text(out, "\"");
+    rk_buffer_append_text(out, "\"");
 }
 
 void rk_svg_text(const char *class_name, double x, double y, const char *anchor, const char *text,
@@ -29,7 +29,7 @@ void rk_svg_text(const char *class_name, double x, double y, const char *anchor,
     write_number_attribute("y", y, out);
     rk_buffer_printf(out, " text-anchor=\"%s\">", anchor);
     rk_markup_escape(text, out);
-    rk_buffer_text(out, "</text>\n");
+    rk_buffer_append_text(out, "</text>\n");
 }
 
 void rk_svg_line(const char *class_name, double x1, double y1, double x2, double y2, rk_buffer *out) {
@@ -38,11 +38,11 @@ void rk_svg_line(const char *class_name, double x1, double y1, double x2, double
     write_number_attribute("y1", y1, out);
     write_number_attribute("x2", x2, out);
     write_number_attribute("y2", y2, out);
-    rk_buffer_text(out, "/>\n");
+    rk_buffer_append_text(out, "/>\n");
 }
 
 void rk_svg_title(const char *text, rk_buffer *out) {
-    rk_buffer_text(out, "<title>");
+    rk_buffer_append_text(out, "<title>");
     rk_markup_escape(text, out);
-    rk_buffer_text(out, "</title>");
+    rk_buffer_append_text(out, "</title>");
 }

@@ -235,7 +235,7 @@ static enum MHD_Result describe_resource(exchange *e) {
             rk_describe_server(out);
             break;
         case RK_ROUTE_LIVE:
-            rk_buffer_text(out, "{\"live\": true}\n");
+            rk_buffer_append_text(out, "{\"live\": true}\n");
             break;
         case RK_ROUTE_OPENAPI:
             if (rk_write_openapi(out) != RK_OK) return send_error(e, 503, rk_last_error(), false);
@@ -260,7 +260,7 @@ static enum MHD_Result describe_resource(exchange *e) {
         default: /* RK_ROUTE_READY */
             ready = is_server_ready(e);
             if (!ready) e->call.code = 503;
-            rk_buffer_text(out, ready ? "{\"ready\": true}\n" : "{\"ready\": false}\n");
+            rk_buffer_append_text(out, ready ? "{\"ready\": true}\n" : "{\"ready\": false}\n");
             break;
     }
     return send_reply(e, type, false);

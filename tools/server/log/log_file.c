@@ -63,7 +63,7 @@ static rk_status numbered_path(const rk_log_file *file, int64_t number, char **o
     const char *ending = find_ending(file->path);
     rk_buffer_append(&path, file->path, (size_t)(ending - file->path));
     rk_buffer_printf(&path, "-%06lld%s", (long long)number, ending);
-    return rk_buffer_take(&path, out);
+    return rk_buffer_detach(&path, out);
 }
 
 /* The number of a file that was put aside, or 0. Six digits: names with a date are somebody else's. */

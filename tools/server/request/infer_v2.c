@@ -341,19 +341,19 @@ static void write_output(rk_call *call, const float *predictions, const output *
     rk_buffer *out = &call->reply;
     const rk_served_version *v = call->version;
     const char *name = v->tasks[o->task].name;
-    rk_buffer_text(out, "{\"name\": ");
+    rk_buffer_append_text(out, "{\"name\": ");
     rk_json_write_string_repaired(out, (rk_span){name, strlen(name)});
     rk_buffer_printf(out, ", \"datatype\": \"FP32\", \"shape\": [%lld]", (long long)call->n_rows);
     if (o->as_bytes) {
         rk_buffer_printf(out, ", \"parameters\": {\"binary_data_size\": %lld}}", 4 * (long long)call->n_rows);
         return;
     }
-    rk_buffer_text(out, ", \"data\": [");
+    rk_buffer_append_text(out, ", \"data\": [");
     for (int64_t i = 0; i < call->n_rows; i++) {
-        if (i) rk_buffer_text(out, ", ");
+        if (i) rk_buffer_append_text(out, ", ");
         rk_write_f32(out, predictions[i * v->n_tasks + o->task]);
     }
-    rk_buffer_text(out, "]}");
+    rk_buffer_append_text(out, "]}");
 }
 
 void rk_write_reply_v2(rk_call *call, const float *predictions) {
@@ -363,14 +363,14 @@ void rk_write_reply_v2(rk_call *call, const float *predictions) {
     rk_buffer_printf(out, "{\"model_name\": \"%s\", \"model_version\": \"%lld\"", v->entry->name,
                      (long long)v->number);
     if (call->id.n_bytes) rk_buffer_printf(out, ", \"id\": %s", call->id.data);
-    rk_buffer_text(out, ", \"outputs\": [");
+    rk_buffer_append_text(out, ", \"outputs\": [");
     for (int32_t i = 0; i < count_outputs(call); i++) {
         const output o = find_output(call, i);
-        if (i) rk_buffer_text(out, ", ");
+        if (i) rk_buffer_append_text(out, ", ");
         write_output(call, predictions, &o);
         any_bytes |= o.as_bytes != 0;
     }
-    rk_buffer_text(out, "]}");
+    rk_buffer_append_text(out, "]}");
     call->n_reply_json_bytes = any_bytes ? (int64_t)out->n_bytes : -1;
     for (int32_t i = 0; i < count_outputs(call); i++) {
         const output o = find_output(call, i);

@@ -104,9 +104,9 @@ void rk_call_fail_with(rk_call *call, int code, const char *message) {
     call->reply.status = RK_OK;
     call->code = code;
     call->n_reply_json_bytes = -1;
-    rk_buffer_text(&call->reply, "{\"error\": ");
+    rk_buffer_append_text(&call->reply, "{\"error\": ");
     rk_json_write_string_repaired(&call->reply, (rk_span){message, strlen(message)});
-    rk_buffer_text(&call->reply, "}\n");
+    rk_buffer_append_text(&call->reply, "}\n");
 }
 
 void rk_call_fail(rk_call *call, rk_status status) {
@@ -123,7 +123,7 @@ void rk_write_f32(rk_buffer *out, float value) {
     char text[32];
     double size = fabs((double)value);
     if (!isfinite(value)) {
-        rk_buffer_text(out, "null");
+        rk_buffer_append_text(out, "null");
         return;
     }
     if (size >= 1e-4 && size < 1) { /* what probabilities are: digits after "0." */

@@ -208,52 +208,52 @@ rk_status rk_read_request_v1(rk_call *call, const rk_call_limits *limits, rk_jso
 
 /* A number a row of one task, in brackets. */
 static void write_column(rk_buffer *out, const float *predictions, int64_t n, int32_t n_tasks) {
-    rk_buffer_text(out, "[");
+    rk_buffer_append_text(out, "[");
     for (int64_t i = 0; i < n; i++) {
-        if (i) rk_buffer_text(out, ", ");
+        if (i) rk_buffer_append_text(out, ", ");
         rk_write_f32(out, predictions[i * n_tasks]);
     }
-    rk_buffer_text(out, "]");
+    rk_buffer_append_text(out, "]");
 }
 
 static void write_key(rk_buffer *out, const rk_call *call, int32_t task) {
     const char *name = call->version->tasks[task].name;
-    if (task) rk_buffer_text(out, ", ");
+    if (task) rk_buffer_append_text(out, ", ");
     rk_json_write_string_repaired(out, (rk_span){name, strlen(name)});
-    rk_buffer_text(out, ": ");
+    rk_buffer_append_text(out, ": ");
 }
 
 static void write_objects(const rk_call *call, rk_buffer *out, const float *predictions, int32_t n_tasks) {
-    rk_buffer_text(out, "[");
+    rk_buffer_append_text(out, "[");
     for (int64_t i = 0; i < call->n_rows; i++) {
-        rk_buffer_text(out, i ? ", {" : "{");
+        rk_buffer_append_text(out, i ? ", {" : "{");
         for (int32_t t = 0; t < n_tasks; t++) {
             write_key(out, call, t);
             rk_write_f32(out, predictions[i * n_tasks + t]);
         }
-        rk_buffer_text(out, "}");
+        rk_buffer_append_text(out, "}");
     }
-    rk_buffer_text(out, "]");
+    rk_buffer_append_text(out, "]");
 }
 
 static void write_classes(const rk_call *call, rk_buffer *out, const float *predictions, int32_t n_tasks) {
-    rk_buffer_text(out, "[");
+    rk_buffer_append_text(out, "[");
     for (int64_t i = 0; i < call->n_rows; i++) {
         float p = predictions[i * n_tasks + call->task];
-        rk_buffer_text(out, i ? ", [[\"0\", " : "[[\"0\", ");
+        rk_buffer_append_text(out, i ? ", [[\"0\", " : "[[\"0\", ");
         rk_write_f32(out, 1 - p);
-        rk_buffer_text(out, "], [\"1\", ");
+        rk_buffer_append_text(out, "], [\"1\", ");
         rk_write_f32(out, p);
-        rk_buffer_text(out, "]]");
+        rk_buffer_append_text(out, "]]");
     }
-    rk_buffer_text(out, "]");
+    rk_buffer_append_text(out, "]");
 }
 
 void rk_write_reply_v1(rk_call *call, const float *predictions) {
     rk_buffer *out = &call->reply;
     int32_t n_tasks = call->version->n_tasks;
     bool predict = call->kind == RK_CALL_PREDICT, rows = call->form == RK_FORM_ROWS;
-    rk_buffer_text(out, !predict ? "{\"result\": " : rows ? "{\"predictions\": " : "{\"outputs\": ");
+    rk_buffer_append_text(out, !predict ? "{\"result\": " : rows ? "{\"predictions\": " : "{\"outputs\": ");
     if (call->kind == RK_CALL_CLASSIFY) {
         write_classes(call, out, predictions, n_tasks);
     } else if (!predict || n_tasks == 1 || call->has_one_task) {
@@ -261,12 +261,12 @@ void rk_write_reply_v1(rk_call *call, const float *predictions) {
     } else if (rows) {
         write_objects(call, out, predictions, n_tasks);
     } else {
-        rk_buffer_text(out, "{");
+        rk_buffer_append_text(out, "{");
         for (int32_t t = 0; t < n_tasks; t++) {
             write_key(out, call, t);
             write_column(out, predictions + t, call->n_rows, n_tasks);
         }
-        rk_buffer_text(out, "}");
+        rk_buffer_append_text(out, "}");
     }
-    rk_buffer_text(out, "}\n");
+    rk_buffer_append_text(out, "}\n");
 }

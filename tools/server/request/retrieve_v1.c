@@ -195,29 +195,29 @@ static void write_user(const rk_item_catalog *catalog, rk_buffer *out, const int
     char room[24];
     size_t n_bytes;
     int64_t n = 0;
-    rk_buffer_text(out, "{\"items\": [");
+    rk_buffer_append_text(out, "{\"items\": [");
     for (; n < k && items[n] >= 0; n++) {
         const char *name = rk_item_catalog_name(catalog, items[n], room, &n_bytes);
-        if (n) rk_buffer_text(out, ", ");
+        if (n) rk_buffer_append_text(out, ", ");
         rk_json_write_string_repaired(out, (rk_span){name, n_bytes});
     }
-    rk_buffer_text(out, "], \"scores\": [");
+    rk_buffer_append_text(out, "], \"scores\": [");
     for (int64_t i = 0; i < n; i++) {
-        if (i) rk_buffer_text(out, ", ");
+        if (i) rk_buffer_append_text(out, ", ");
         rk_write_f32(out, scores[i]);
     }
-    rk_buffer_text(out, "]}");
+    rk_buffer_append_text(out, "]}");
 }
 
 void rk_write_retrieved(rk_call *call, const rk_retrieval *m) {
     rk_buffer *out = &call->reply;
     call->code = 200;
-    rk_buffer_text(out, "{\"result\": [");
+    rk_buffer_append_text(out, "{\"result\": [");
     for (int64_t row = 0; row < call->n_rows; row++) {
-        if (row) rk_buffer_text(out, ", ");
+        if (row) rk_buffer_append_text(out, ", ");
         write_user(call->version->catalog, out, m->items + row * m->k, m->scores + row * m->k, m->k);
     }
-    rk_buffer_text(out, "]}\n");
+    rk_buffer_append_text(out, "]}\n");
     rk_call_check_reply(call);
 }
 

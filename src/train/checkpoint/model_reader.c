@@ -1,4 +1,4 @@
-#include "train/checkpoint/stored_model.h"
+#include "train/checkpoint/model_reader.h"
 
 #include <string.h>
 
@@ -12,25 +12,25 @@
 
 enum { PIECE_BYTES = 4 << 20 };
 
-rk_status rk_stored_model_open(const char *path, rk_export_rows rows, rk_stored_model *out) {
-    rk_stored_model model = {.rows = rows};
+rk_status rk_model_reader_open(const char *path, rk_export_rows rows, rk_model_reader *out) {
+    rk_model_reader model = {.rows = rows};
     RK_TRY(
         (rk_is_export(path) ? rk_stored_tensors_open_export : rk_stored_tensors_open)(path, &model.tensors));
     *out = model;
     return RK_OK;
 }
 
-void rk_stored_model_close(rk_stored_model *model) {
+void rk_model_reader_close(rk_model_reader *model) {
     rk_stored_tensors_close(&model->tensors);
     RK_FREE_ALL(model->stored, model->written, model->values);
-    *model = (rk_stored_model){0};
+    *model = (rk_model_reader){0};
 }
 
-static bool has_codes(const rk_stored_tensor *tensor) {
+static bool has_quantized_rows(const rk_stored_tensor *tensor) {
     return tensor->codes != RK_EXPORT_ROWS_TRAINED;
 }
 
-static rk_status open_redis(const rk_stored_model *model, const rk_external_rows *external, bool alone,
+static rk_status open_redis(const rk_model_reader *model, const rk_external_rows *external, bool alone,
                             const rk_row_reading *reading, rk_row_source **out) {
     const rk_redis_rows_options options = {.url = external->url,
                                            .version = external->version,
@@ -43,7 +43,7 @@ static rk_status open_redis(const rk_stored_model *model, const rk_external_rows
 }
 
 /* A checkpoint's files may go while a run trains on. */
-rk_status rk_stored_model_row_source(const rk_stored_model *model, const char *path, bool alone,
+rk_status rk_model_reader_row_source(const rk_model_reader *model, const char *path, bool alone,
                                      const rk_row_reading *reading, rk_row_source **out) {
     RK_AUTO(rk_external_rows_release) rk_external_rows external = {0};
     RK_AUTO(rk_row_source_auto) rk_row_source *source = NULL;
@@ -60,28 +60,28 @@ rk_status rk_stored_model_row_source(const rk_stored_model *model, const char *p
 }
 
 /* The dtype of the values that were trained, as far as the file knows. */
-static rk_dtype value_type(const rk_stored_tensor *tensor) {
-    return has_codes(tensor) ? RK_F32 : tensor->type;
+static rk_dtype trained_dtype(const rk_stored_tensor *tensor) {
+    return has_quantized_rows(tensor) ? RK_F32 : tensor->type;
 }
 
-static rk_export_rows format_of(const rk_stored_model *model, const rk_stored_tensor *tensor) {
-    return rk_row_format_for(model->rows, tensor->dim, value_type(tensor));
+static rk_export_rows row_format_of(const rk_model_reader *model, const rk_stored_tensor *tensor) {
+    return rk_row_format_for(model->rows, tensor->dim, trained_dtype(tensor));
 }
 
 /* Codes are computed with in f32. */
-static rk_dtype row_type(const rk_stored_model *model, const rk_stored_tensor *tensor) {
-    rk_export_rows rows = format_of(model, tensor);
-    if (rows == RK_EXPORT_ROWS_TRAINED) return value_type(tensor);
+static rk_dtype stored_row_dtype(const rk_model_reader *model, const rk_stored_tensor *tensor) {
+    rk_export_rows rows = row_format_of(model, tensor);
+    if (rows == RK_EXPORT_ROWS_TRAINED) return trained_dtype(tensor);
     return rk_row_format_name(rows) ? RK_F32 : rk_row_format_type(rows);
 }
 
-rk_dtype rk_stored_model_row_dtype(const void *context, const char *table, rk_dtype configured) {
-    const rk_stored_model *model = context;
+rk_dtype rk_model_reader_row_dtype(const void *context, const char *table, rk_dtype configured) {
+    const rk_model_reader *model = context;
     const rk_stored_tensor *tensor = rk_stored_tensors_find_of(&model->tensors, table, "rows");
-    return tensor ? row_type(model, tensor) : configured; /* the reading says that there is none */
+    return tensor ? stored_row_dtype(model, tensor) : configured; /* the reading says that there is none */
 }
 
-static rk_status cannot_hold(rk_export_rows rows, const rk_stored_tensor *tensor, int64_t row) {
+static rk_status cannot_hold_value_error(rk_export_rows rows, const rk_stored_tensor *tensor, int64_t row) {
     RK_AUTOFREE char *table = NULL;
     const char *begin = tensor->name + strlen("table/");
     RK_TRY(rk_strndup(begin, (size_t)(strrchr(begin, '/') - begin), &table));
@@ -89,12 +89,12 @@ static rk_status cannot_hold(rk_export_rows rows, const rk_stored_tensor *tensor
 }
 
 /* Rows first .. first+n-1 as the table is to hold them; the bytes are in *out until the next call. */
-static rk_status convert(rk_stored_model *m, const rk_stored_tensor *t, int64_t first, int64_t n,
-                         const void **out) {
-    rk_export_rows rows = format_of(m, t);
+static rk_status convert_rows(rk_model_reader *m, const rk_stored_tensor *t, int64_t first, int64_t n,
+                              const void **out) {
+    rk_export_rows rows = row_format_of(m, t);
     int64_t n_values = n * t->dim, failed;
     RK_TRY(rk_reserve(&m->values, &m->values_capacity, (size_t)n_values, sizeof *m->values));
-    if (has_codes(t))
+    if (has_quantized_rows(t))
         rk_row_format_read(t->codes, m->stored, n, t->dim, m->values);
     else
         rk_row_values_to_f32(t->type, m->stored, n_values, m->values);
@@ -104,7 +104,7 @@ static rk_status convert(rk_stored_model *m, const rk_stored_tensor *t, int64_t 
         (size_t)(n * rk_row_format_columns(rows, t->dim)) * rk_dtype_bytes(rk_row_format_type(rows));
     RK_TRY(rk_reserve(&m->written, &m->written_capacity, bytes, 1));
     rk_row_format_write(rows, m->values, n, t->dim, m->written, &failed);
-    if (failed >= 0) return cannot_hold(rows, t, first + failed);
+    if (failed >= 0) return cannot_hold_value_error(rows, t, first + failed);
     if (rk_row_format_name(rows))
         rk_row_format_read(rows, m->written, n, t->dim, m->values);
     else
@@ -112,14 +112,14 @@ static rk_status convert(rk_stored_model *m, const rk_stored_tensor *t, int64_t 
     return RK_OK;
 }
 
-static rk_status read_piece(rk_stored_model *m, const rk_stored_tensor *t, int64_t first, int64_t n,
-                            bool is_table, const void **out) {
+static rk_status read_rows(rk_model_reader *m, const rk_stored_tensor *t, int64_t first, int64_t n,
+                           bool is_table, const void **out) {
     size_t bytes = (size_t)(n * t->n_columns) * rk_dtype_bytes(t->type);
     RK_TRY(rk_reserve(&m->stored, &m->stored_capacity, bytes, 1));
     RK_TRY(rk_stored_tensor_read(&m->tensors, t, first, n, m->stored));
     *out = m->stored;
-    bool as_stored = !is_table || (format_of(m, t) == RK_EXPORT_ROWS_TRAINED && !has_codes(t));
-    return as_stored ? RK_OK : convert(m, t, first, n, out);
+    bool as_stored = !is_table || (row_format_of(m, t) == RK_EXPORT_ROWS_TRAINED && !has_quantized_rows(t));
+    return as_stored ? RK_OK : convert_rows(m, t, first, n, out);
 }
 
 /* Of whole rows first .. first+n-1, those that the part has, and of these its columns. */
@@ -139,13 +139,13 @@ typedef struct stored_rows {
 } stored_rows;
 
 /* An export has the row of keys without a row behind those of the keys. */
-static stored_rows rows_of_keyed(const rk_stored_model *m, const char *table, bool are_missing) {
+static stored_rows rows_of_keyed(const rk_model_reader *m, const char *table, bool are_missing) {
     const rk_stored_tensor *rows = rk_stored_tensors_find_of(&m->tensors, table, "rows");
     if (!rows || !rk_stored_tensors_find_of(&m->tensors, table, "keys")) return (stored_rows){0};
     return are_missing ? (stored_rows){rows, rows->n_rows - 1, 1} : (stored_rows){rows, 0, rows->n_rows - 1};
 }
 
-static rk_status find_rows(const rk_stored_model *m, const rk_tensor_part *part, stored_rows *out) {
+static rk_status find_rows(const rk_model_reader *m, const rk_tensor_part *part, stored_rows *out) {
     RK_AUTOFREE char *name = NULL, *table = NULL;
     RK_TRY(rk_strndup(part->name, part->name_bytes, &name));
     const char *what = strrchr(name, '/');
@@ -161,11 +161,11 @@ static rk_status find_rows(const rk_stored_model *m, const rk_tensor_part *part,
     return RK_OK;
 }
 
-static rk_status read_entry(rk_stored_model *m, const rk_state_dict_entry *entry, const stored_rows *rows,
+static rk_status read_entry(rk_model_reader *m, const rk_state_dict_entry *entry, const stored_rows *rows,
                             const rk_tensor_part *to) {
     const rk_stored_tensor *t = rows->tensor;
     bool is_table = entry->kind == RK_STATE_ROWS;
-    rk_dtype type = is_table ? row_type(m, t) : t->type;
+    rk_dtype type = is_table ? stored_row_dtype(m, t) : t->type;
     rk_tensor_part from = {.name = to->name,
                            .name_bytes = to->name_bytes,
                            .n_rows = rows->n,
@@ -179,13 +179,13 @@ static rk_status read_entry(rk_stored_model *m, const rk_state_dict_entry *entry
     for (int64_t first = 0; first < rows->n; first += step) {
         const void *piece;
         int64_t n = rows->n - first < step ? rows->n - first : step;
-        RK_TRY(read_piece(m, t, rows->first + first, n, is_table, &piece));
+        RK_TRY(read_rows(m, t, rows->first + first, n, is_table, &piece));
         copy_rows(to, entry->data, piece, first, n, t->dim, rk_dtype_bytes(type));
     }
     return RK_OK;
 }
 
-static rk_status no_tensor(const rk_stored_model *m, const rk_tensor_part *part) {
+static rk_status no_tensor_error(const rk_model_reader *m, const rk_tensor_part *part) {
     rk_status status = rk_error(RK_CONFIG, "there is no tensor '%.*s'", (int)part->name_bytes, part->name);
     return m->tensors.is_export
                ? rk_error_hint(status,
@@ -193,7 +193,7 @@ static rk_status no_tensor(const rk_stored_model *m, const rk_tensor_part *part)
                : status;
 }
 
-rk_status rk_stored_model_read(rk_stored_model *m, const rk_state_dict *state) {
+rk_status rk_model_reader_read(rk_model_reader *m, const rk_state_dict *state) {
     for (size_t i = 0; i < state->n; i++) {
         const rk_state_dict_entry *entry = &state->entries[i];
         rk_tensor_part part;
@@ -202,14 +202,14 @@ rk_status rk_stored_model_read(rk_stored_model *m, const rk_state_dict *state) {
             continue; /* a counter, of training alone; rows that are read where they are */
         RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
         RK_TRY(find_rows(m, &part, &rows));
-        if (!rows.tensor) return no_tensor(m, &part);
+        if (!rows.tensor) return no_tensor_error(m, &part);
         RK_TRY(read_entry(m, entry, &rows, &part));
     }
     return RK_OK;
 }
 
 /* An export's keys must ascend, also where they are not looked up in its files. */
-static rk_status check_keys(const rk_stored_model *m, const int64_t *keys, int64_t n) {
+static rk_status check_keys(const rk_model_reader *m, const int64_t *keys, int64_t n) {
     rk_sorted_keys sorted;
     if (!m->tensors.is_export) return RK_OK;
     RK_TRY(rk_sorted_keys_init(keys, n, &sorted));
@@ -217,7 +217,7 @@ static rk_status check_keys(const rk_stored_model *m, const int64_t *keys, int64
     return RK_OK;
 }
 
-static rk_status load_keys(rk_stored_model *m, const rk_stored_tensor *tensor, rk_model *model) {
+static rk_status load_keys(rk_model_reader *m, const rk_stored_tensor *tensor, rk_model *model) {
     RK_AUTOFREE int64_t *keys = NULL;
     RK_AUTOFREE char *table = NULL;
     const rk_embeddings *embeddings = rk_model_embeddings(model);
@@ -232,7 +232,7 @@ static rk_status load_keys(rk_stored_model *m, const rk_stored_tensor *tensor, r
     return rk_model_load_keys(model, &all);
 }
 
-rk_status rk_stored_model_load_keys(rk_stored_model *m, bool over_ranks, rk_model *model) {
+rk_status rk_stored_model_load_keys(rk_model_reader *m, bool over_ranks, rk_model *model) {
     RK_TRY(rk_model_load_keys(model, NULL));
     for (size_t i = 0; i < m->tensors.n; i++) {
         const rk_stored_tensor *tensor = &m->tensors.list[i];

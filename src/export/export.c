@@ -32,11 +32,14 @@ static void exporting_release(rk_exporting *x) {
 
 /* "table/<name>/rows" or "table/<name>/keys"; NULL: neither of them. */
 static rk_status table_name_in(const char *name, char **out) {
-    size_t n = strlen(name), n_table = strlen("table/"), n_end = strlen("/rows");
+    RK_AUTOFREE char *table = NULL;
+    const char *what;
     *out = NULL;
-    bool is = n > n_table + n_end && strncmp(name, "table/", n_table) == 0 &&
-              (strcmp(name + n - n_end, "/rows") == 0 || strcmp(name + n - n_end, "/keys") == 0);
-    return is ? rk_strndup(name + n_table, n - n_table - n_end, out) : RK_OK;
+    RK_TRY(rk_split_table_tensor(name, &table, &what));
+    if (!table || (strcmp(what, "rows") != 0 && strcmp(what, "keys") != 0)) return RK_OK;
+    *out = table;
+    table = NULL;
+    return RK_OK;
 }
 
 /* What the optimizer keeps of a tensor is named "<tensor>/<slot>". */

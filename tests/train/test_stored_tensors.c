@@ -1,6 +1,8 @@
 /* Checkpoints whose checksums are right and whose tensors no run has written. */
 #include "testing.h"
 
+#include <reckon/checkpoint.h>
+
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "train/checkpoint/checkpoint.h"
@@ -72,6 +74,24 @@ static void test_parts_that_overlap(void **state) {
     rk_free(path);
 }
 
+/* A name that begins as one of a table's does, without a last part. */
+static void test_conversion_of_a_name_that_is_no_tables(void **state) {
+    (void)state;
+    static const char run[] =
+        "data: {train: data.csv, labels: [{name: y}], features: [{name: u, hash: 10}]}\n"
+        "embedding: {dim: 2, tables: [{name: u, max_capacity: 8}]}\nmodel: {kind: lr}\n";
+    const tensor tensors[] = {{"table/x", RK_F32, {4, 2}}, {"table//rows", RK_F32, {4, 2}}};
+    char output[300], message[400], *path = write_checkpoint(tensors, 2), *converted;
+    const char *overrides[] = {output};
+    rk_config *dynamic;
+    snprintf(output, sizeof output, "train.output=%s/converted", directory);
+    OK(rk_config_parse(run, "run.yaml", directory, overrides, 1, &dynamic));
+    snprintf(message, sizeof message, "'%s' has no tensor 'table/u/linear/rows'", path);
+    FAILS(rk_checkpoint_convert(path, dynamic, &converted), RK_CONFIG, message);
+    rk_config_free(dynamic);
+    rk_free(path);
+}
+
 static int set_up(void **state) {
     (void)state;
     static const char run[] =
@@ -98,6 +118,7 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_keys_that_are_none),
-                                       cmocka_unit_test(test_parts_that_overlap)};
+                                       cmocka_unit_test(test_parts_that_overlap),
+                                       cmocka_unit_test(test_conversion_of_a_name_that_is_no_tables)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -83,8 +83,8 @@ rk_dtype rk_model_reader_row_dtype(const void *context, const char *table, rk_dt
 
 static rk_status cannot_hold_value_error(rk_export_rows rows, const rk_stored_tensor *tensor, int64_t row) {
     RK_AUTOFREE char *table = NULL;
-    const char *begin = tensor->name + strlen("table/");
-    RK_TRY(rk_strndup(begin, (size_t)(strrchr(begin, '/') - begin), &table));
+    const char *what;
+    RK_TRY(rk_split_table_tensor(tensor->name, &table, &what));
     return rk_row_format_error(rows, table, row);
 }
 
@@ -147,14 +147,12 @@ static stored_rows rows_of_keyed(const rk_model_reader *m, const char *table, bo
 
 static rk_status find_rows(const rk_model_reader *m, const rk_tensor_part *part, stored_rows *out) {
     RK_AUTOFREE char *name = NULL, *table = NULL;
+    const char *what;
     RK_TRY(rk_strndup(part->name, part->name_bytes, &name));
-    const char *what = strrchr(name, '/');
-    bool are_rows = what && strcmp(what, "/rows") == 0, are_missing = what && strcmp(what, "/oov_rows") == 0;
+    RK_TRY(rk_split_table_tensor(name, &table, &what));
+    bool are_rows = table && strcmp(what, "rows") == 0, are_missing = table && strcmp(what, "oov_rows") == 0;
     *out = (stored_rows){0};
-    if (m->tensors.is_export && strncmp(name, "table/", 6) == 0 && (are_rows || are_missing)) {
-        RK_TRY(rk_strndup(name + 6, (size_t)(what - name) - 6, &table));
-        *out = rows_of_keyed(m, table, are_missing);
-    }
+    if (m->tensors.is_export && (are_rows || are_missing)) *out = rows_of_keyed(m, table, are_missing);
     if (out->tensor) return RK_OK;
     out->tensor = rk_stored_tensors_find(&m->tensors, name);
     out->n = out->tensor ? out->tensor->n_rows : 0;

@@ -40,6 +40,16 @@ const rk_stored_tensor *rk_stored_tensors_find_of(const rk_stored_tensors *tenso
     return tensor;
 }
 
+rk_status rk_split_table_tensor(const char *name, char **table, const char **what) {
+    static const char head[] = "table/";
+    *table = NULL;
+    if (strncmp(name, head, strlen(head)) != 0) return RK_OK;
+    const char *begin = name + strlen(head), *last = strrchr(name, '/');
+    if (last <= begin) return RK_OK;
+    *what = last + 1;
+    return rk_strndup(begin, (size_t)(last - begin), table);
+}
+
 rk_span rk_table_of_keys(const char *name) {
     static const char head[] = "table/", tail[] = "/keys";
     size_t n = strlen(name);

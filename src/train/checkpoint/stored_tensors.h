@@ -61,6 +61,9 @@ const rk_stored_tensor *rk_stored_tensors_find(const rk_stored_tensors *tensors,
 /* "table/<table>/<what>"; NULL: there is none. */
 const rk_stored_tensor *rk_stored_tensors_find_of(const rk_stored_tensors *tensors, const char *table,
                                                   const char *what);
+/* Of "table/<table>/<what>": *table, the caller's to free, and *what within the name; *table NULL: another
+ * tensor. */
+rk_status rk_split_table_tensor(const char *name, char **table, const char **what);
 /* Of "table/<table>/keys", the keys of a dynamic table, or of a part of them: the table's name; empty:
  * another tensor. */
 rk_span rk_table_of_keys(const char *name);

@@ -97,14 +97,6 @@ static rk_status open_run(conversion *c, const char *path, const rk_config *conf
     return rk_model_build(&options, &c->model);
 }
 
-/* "table/<name>/<what>", the last part of which is *what; NULL: no table's. */
-static rk_status table_of(const char *tensor, char **table, const char **what) {
-    *table = NULL;
-    if (strncmp(tensor, "table/", 6) != 0) return RK_OK;
-    *what = strrchr(tensor, '/') + 1;
-    return rk_strndup(tensor + 6, (size_t)(*what - 1 - (tensor + 6)), table);
-}
-
 static bool was_dynamic(const conversion *c, const char *table) {
     return rk_stored_tensors_find_of(&c->tensors, table, "keys") != NULL;
 }
@@ -133,7 +125,7 @@ static rk_status load_keys(conversion *c) {
     for (size_t i = 0; i < c->tensors.n; i++) {
         RK_AUTOFREE char *table = NULL;
         const char *what;
-        RK_TRY(table_of(c->tensors.list[i].name, &table, &what));
+        RK_TRY(rk_split_table_tensor(c->tensors.list[i].name, &table, &what));
         if (table && strcmp(what, "rows") == 0 && !was_dynamic(c, table) && is_dynamic(c, table))
             RK_TRY(load_ids(c, table, c->tensors.list[i].n_rows));
     }
@@ -238,7 +230,7 @@ static rk_status find_missing(const conversion *c, const char *table, const char
 static rk_status fill(conversion *c, const rk_state_dict_entry *entry, bool *as_stored) {
     RK_AUTOFREE char *table = NULL;
     const char *what = NULL;
-    RK_TRY(table_of(entry->name, &table, &what));
+    RK_TRY(rk_split_table_tensor(entry->name, &table, &what));
     *as_stored = true;
     if (!table) return RK_OK;
     bool then = was_dynamic(c, table), now = is_dynamic(c, table), counts = strcmp(what, "step") == 0;

@@ -39,9 +39,20 @@ static rk_status take_live(void *context, uint64_t place, const void *record) {
     return m->n == m->room ? give_to_end(m) : RK_OK;
 }
 
+/* Memory for them, from the first file on that has any: most calls find none. */
+static rk_status reserve_room(move *m) {
+    size_t record_bytes = m->log->shape.record_bytes, room = MOVED_BYTES / record_bytes + 1;
+    if (m->room) return RK_OK;
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(room * record_bytes, m->records), RK_ARRAY(room, m->from),
+                        RK_ARRAY(room, m->to)));
+    m->room = room;
+    return RK_OK;
+}
+
 static rk_status move_file(move *m, uint64_t number) {
     m->n = 0;
     if (rk_row_log_find(m->log, number)->n_live) {
+        RK_TRY(reserve_room(m));
         RK_TRY(rk_row_file_scan(m->log, number, take_live, m));
         RK_TRY(give_to_end(m));
     }
@@ -110,11 +121,8 @@ static rk_status compact(move *m) {
 rk_status rk_row_log_compact(rk_row_log *log, const rk_row_mover *mover) {
     move m = {.log = log, .mover = mover};
     RK_FAIL_IF(log->only_read, RK_INVALID_ARGUMENT, "'%s' is only read", log->directory);
-    m.room = MOVED_BYTES / log->shape.record_bytes + 1;
-    rk_status status = RK_ALLOC_ALL(RK_ARRAY(m.room * log->shape.record_bytes, m.records),
-                                    RK_ARRAY(m.room, m.from), RK_ARRAY(m.room, m.to));
     log->is_compacting = true;
-    if (status == RK_OK) status = compact(&m);
+    rk_status status = compact(&m);
     log->is_compacting = false;
     RK_FREE_ALL(m.records, m.from, m.to);
     return status;

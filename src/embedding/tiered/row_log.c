@@ -6,7 +6,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/file/file.h"
 #include "base/memory.h"
 #include "base/hash.h"
 #include "embedding/tiered/row_log_internal.h"
@@ -84,18 +83,21 @@ void rk_row_log_free(rk_row_log *log) {
     RK_FREE_ALL(log->files, log->directory, log);
 }
 
+rk_status rk_row_log_open_directory(rk_row_log *log) {
+    RK_TRY(rk_strdup(log->options.directory, &log->directory));
+    RK_TRY(rk_pages_alloc((size_t)log->buffer_pages * RK_PAGE_BYTES, &log->buffer));
+    RK_TRY(rk_directory_lock_acquire(log->directory, &log->lock));
+    return rk_row_files_clear(log->directory);
+}
+
 rk_status rk_row_log_create(const rk_row_log_options *options, rk_row_log **out) {
     rk_row_log *log;
     RK_TRY(rk_row_log_new(options, &log));
-    rk_status status;
-    RK_GOTO(rk_strdup(options->directory, &log->directory));
-    RK_GOTO(rk_pages_alloc((size_t)log->buffer_pages * RK_PAGE_BYTES, &log->buffer));
-    RK_GOTO(rk_directory_lock_acquire(log->directory, &log->lock));
-    RK_GOTO(rk_row_files_clear(log->directory));
-    *out = log;
-    return RK_OK;
-done:
-    rk_row_log_free(log);
+    rk_status status = rk_row_log_open_directory(log);
+    if (status == RK_OK)
+        *out = log;
+    else
+        rk_row_log_free(log);
     return status;
 }
 

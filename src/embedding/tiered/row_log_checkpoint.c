@@ -1,8 +1,6 @@
 /* Checkpoints of a row log: hard links of its files, and the list of them. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -151,10 +149,7 @@ static rk_status take_files(rk_row_log *log, const char *from) {
     rk_file_identity old = rk_file_read_identity(from), new = rk_file_read_identity(log->options.directory);
     RK_FAIL_IF(old.device == new.device &&old.inode == new.inode, RK_INVALID_ARGUMENT,
                "'%s' is a checkpoint, and cannot be the folder of the log as well", from);
-    RK_TRY(rk_strdup(log->options.directory, &log->directory));
-    RK_TRY(rk_pages_alloc((size_t)log->buffer_pages * RK_PAGE_BYTES, &log->buffer));
-    RK_TRY(rk_directory_lock_acquire(log->directory, &log->lock));
-    RK_TRY(rk_row_files_clear(log->directory));
+    RK_TRY(rk_row_log_open_directory(log));
     for (size_t i = 0; i < log->n_files; i++) RK_TRY(link_file(from, log->directory, log->files[i].number));
     return RK_OK;
 }

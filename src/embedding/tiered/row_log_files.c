@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file/file.h"
@@ -192,11 +190,11 @@ rk_status rk_row_file_remove(rk_row_log *log, uint64_t number) {
 }
 
 static bool is_file_name(const char *name) {
-    static const char begin[] = "rows-", end[] = ".log";
-    size_t n = strlen(name),
-           digits = strspn(name + (n < sizeof begin - 1 ? n : sizeof begin - 1), "0123456789abcdef");
-    return strncmp(name, begin, sizeof begin - 1) == 0 && digits > 0 &&
-           strcmp(name + sizeof begin - 1 + digits, end) == 0;
+    static const char begin[] = "rows-";
+    if (strncmp(name, begin, sizeof begin - 1) != 0) return false;
+    name += sizeof begin - 1;
+    size_t digits = strspn(name, "0123456789abcdef");
+    return digits > 0 && strcmp(name + digits, ".log") == 0;
 }
 
 rk_status rk_row_files_clear(const char *directory) {

@@ -73,5 +73,7 @@ rk_status rk_row_file_scan(rk_row_log *log, uint64_t number, rk_row_visit visit,
 /* Records of so many bytes. */
 rk_status rk_row_log_shape(rk_row_log *log, uint32_t record_bytes);
 rk_status rk_row_log_new(const rk_row_log_options *options, rk_row_log **out);
+/* The folder of the options, locked and without files of a log, and the buffer for what is written there. */
+rk_status rk_row_log_open_directory(rk_row_log *log);
 
 #endif

@@ -175,9 +175,6 @@ static rk_status round_clip_bounds(rk_table *table) {
     return RK_OK;
 }
 
-/* What a row in memory takes beside its values where others are on a disk. */
-enum { PLACE_BYTES = 7 * sizeof(int64_t) };
-
 static bool has_tier(const rk_table *table) {
     return table->dynamic_config.storage && !table->dynamic_config.is_read;
 }
@@ -186,7 +183,7 @@ static bool has_tier(const rk_table *table) {
 static int64_t first_places(const rk_table *table) {
     int64_t n = rk_dynamic_first_places(&table->dynamic_config);
     if (!has_tier(table)) return n;
-    size_t bytes = row_bytes(table, 1) + PLACE_BYTES;
+    size_t bytes = row_bytes(table, 1) + RK_TIER_PLACE_BYTES;
     for (int s = 0; s < table->n_slots; s++) bytes += slot_bytes(table, s, 1);
     uint64_t most = table->dynamic_config.memory_bytes / bytes;
     return most < 2 ? 2 : most < (uint64_t)n ? (int64_t)most : n;
@@ -310,8 +307,8 @@ uint64_t rk_table_bytes(const rk_table *table) {
     if (table->sorted_keys) return bytes + (uint64_t)table->sorted_keys->n * sizeof(int64_t);
     if (!rk_table_is_dynamic(table)) return bytes;
     if (has_tier(table))
-        bytes += (uint64_t)rk_table_n_places(table) * sizeof(uint64_t) +
-                 table->rows_bytes / row_bytes(table, 1) * PLACE_BYTES;
+        bytes += (uint64_t)rk_table_n_places(table) * RK_TIER_ROW_BYTES +
+                 table->rows_bytes / row_bytes(table, 1) * RK_TIER_PLACE_BYTES;
     return bytes +
            (uint64_t)rk_table_n_places(table) * (uint64_t)rk_dynamic_key_bytes(&table->dynamic_config);
 }

@@ -18,7 +18,8 @@ typedef struct rk_tier_array {
     void *const *data; /* [places, row_bytes] */
     size_t row_bytes;
 } rk_tier_array;
-enum { RK_TIER_ARRAYS = 8 };
+/* How many of them; bytes of the tier's own arrays for a row of the table, and for a place. */
+enum { RK_TIER_ARRAYS = 8, RK_TIER_ROW_BYTES = sizeof(uint64_t), RK_TIER_PLACE_BYTES = 7 * sizeof(int64_t) };
 
 typedef struct rk_row_tier {
     rk_dynamic_table *table;

@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/file/file.h"
+#include "base/integers.h"
 #include "base/memory.h"
 #include "embedding/local/collection_internal.h"
 
@@ -43,12 +44,10 @@ typedef struct reading {
 static rk_status read_record(void *context, uint64_t place, const void *record) {
     (void)place;
     const reading *r = context;
-    int64_t key;
-    memcpy(&key, record, sizeof key);
-    int64_t row = rk_dynamic_row_of(r->table->dynamic, key);
+    int64_t row = rk_dynamic_row_of(r->table->dynamic, (int64_t)rk_load_u64(record));
     if (row)
         memcpy((uint8_t *)r->table->rows.data + (size_t)row * r->row_bytes,
-               (const uint8_t *)record + sizeof key, r->row_bytes);
+               (const uint8_t *)record + sizeof(int64_t), r->row_bytes);
     r->seen[row] = true;
     return RK_OK;
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/integers.h"
 #include "base/memory.h"
 #include "embedding/tiered/row_log_internal.h"
 
@@ -34,9 +35,6 @@ rk_status rk_row_tier_reserve(rk_row_tier *t, int64_t n) {
 }
 
 static rk_status init(rk_row_tier *t, int64_t n_places) {
-    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(1, t->keys), RK_ARRAY(1, t->owners), RK_ARRAY(1, t->on_disk),
-                        RK_ARRAY(1, t->newer), RK_ARRAY(1, t->older), RK_ARRAY(1, t->stamps),
-                        RK_ARRAY(1, t->free_places), RK_ARRAY(0, t->where)));
     RK_TRY(reserve_places(t, n_places));
     t->n_places = n_places;
     RK_TRY(rk_row_tier_reserve(t, t->table->n_places));
@@ -242,7 +240,7 @@ static rk_status read_missing(rk_row_tier *t) {
     RK_TRY(rk_log_reader_read(t->reader, (size_t)t->n_read, t->missing_places, t->records));
     for (int64_t i = 0; i < t->n_read; i++) {
         int64_t key = t->table->keys[t->missing[i]];
-        RK_FAIL_IF(memcmp(t->records + (size_t)i * t->record_bytes, &key, sizeof key) != 0, RK_BAD_DATA,
+        RK_FAIL_IF(rk_load_u64(t->records + (size_t)i * t->record_bytes) != (uint64_t)key, RK_BAD_DATA,
                    "'%s': file %llu, page %u: another key than %lld", t->options.directory,
                    (unsigned long long)rk_place_file(t->missing_places[i]),
                    rk_place_page(t->missing_places[i]), (long long)key);
@@ -271,20 +269,20 @@ static void enter(rk_row_tier *t, int64_t number, const rk_tier_calls *calls) {
         calls->init(calls->context, place);
 }
 
+static int64_t row_of_record(const rk_row_tier *t, const void *record) {
+    return rk_dynamic_row_of(t->table, (int64_t)rk_load_u64(record));
+}
+
 static bool is_live(void *context, uint64_t place, const void *record) {
     const rk_row_tier *t = context;
-    int64_t key;
-    memcpy(&key, record, sizeof key);
-    uint64_t where = t->where[rk_dynamic_row_of(t->table, key)];
+    uint64_t where = t->where[row_of_record(t, record)];
     return where == (ON_DISK | place) || (is_in_memory(where) && t->on_disk[where] == place);
 }
 
 static void moved(void *context, const void *record, uint64_t from, uint64_t to) {
     (void)from;
     rk_row_tier *t = context;
-    int64_t key;
-    memcpy(&key, record, sizeof key);
-    uint64_t *where = &t->where[rk_dynamic_row_of(t->table, key)];
+    uint64_t *where = &t->where[row_of_record(t, record)];
     if (is_in_memory(*where))
         t->on_disk[*where] = to;
     else
@@ -344,9 +342,7 @@ rk_status rk_row_tier_save(rk_row_tier *t, const char *directory) {
 /* Of a key's records the last is the one. */
 static rk_status find_record(void *context, uint64_t place, const void *record) {
     rk_row_tier *t = context;
-    int64_t key;
-    memcpy(&key, record, sizeof key);
-    int64_t row = rk_dynamic_row_of(t->table, key);
+    int64_t row = row_of_record(t, record);
     uint64_t before = row ? t->where[row] & ~ON_DISK : place;
     if (!row || t->where[row]) rk_row_log_drop(t->log, 1, &before);
     if (row) t->where[row] = ON_DISK | place;

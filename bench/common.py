@@ -1,6 +1,7 @@
 """Where things are, and how a side is run."""
 import json
 import os
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,11 @@ def call(argv, env=None):
     if done.returncode:
         raise RuntimeError(f"exit status {done.returncode}: " + (done.stderr.strip().splitlines() or ["no message"])[-1][:200])
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def spread(values):
+    """What results keep of a measure's rounds."""
+    return {"median": statistics.median(values), "min": min(values), "max": max(values), "rounds": values}
 
 
 def install(name):

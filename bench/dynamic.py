@@ -6,7 +6,7 @@ import statistics
 
 import data
 import report_parts
-from common import HOME, ROOT, call
+from common import HOME, ROOT, call, spread
 from workloads import Case, Feature
 
 PROGRAMS = ROOT / "build" / "bench"
@@ -21,10 +21,6 @@ def cases(small):
     one = lambda name, rows, dim, hotness: Case(name, n, 4, [Feature("item", rows, hotness, dim)], "zipf")
     return [one("1 M rows, dim 128, one key a sample", rows, 128, 1), one("1 M rows, dim 128, ten keys a sample", rows, 128, 10), one("4 M rows, dim 128, ten keys a sample", 4 * rows, 128, 10),
             one("4 M rows, dim 32, ten keys a sample", 4 * rows, 32, 10)]
-
-
-def spread(values):
-    return {"median": statistics.median(values), "min": min(values), "max": max(values), "rounds": values}
 
 
 def measure_case(case, args):

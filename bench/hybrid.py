@@ -12,7 +12,7 @@ import data
 import planted
 import ranks
 import report_parts
-from common import BENCH, HOME, ROOT
+from common import BENCH, HOME, ROOT, spread
 from ranks import Link, Mode
 from workloads import check_case, dlrm_dcnv2
 
@@ -77,7 +77,7 @@ def measure_link(link, modes, directory, args):
 
 
 def summary(mode, runs, link):
-    out = {"mode": mode.name, "staleness": mode.staleness} | ranks.spread([ranks.step_seconds(run) for run in runs])
+    out = {"mode": mode.name, "staleness": mode.staleness} | spread([ranks.step_seconds(run) for run in runs])
     for key in "bytes_sent", "bytes_sent_most", "rows_wait_s", "sum_wait_s", "cpu_s":
         out[key] = statistics.median(run[key] for run in runs)
     out["seen_staleness"] = statistics.mean(run["staleness"] for run in runs)
@@ -95,7 +95,7 @@ def peer_summary(runs, failed, losses):
     if failed or not runs:
         return {"failed": failed.get("TorchRec", "not asked for")}
     far = max(abs(a - b) / abs(a) for a, b in zip(losses[:3], runs[0]["losses"]))
-    return {"difference": far, "versions": runs[0].get("versions", {})} | ranks.spread([ranks.step_seconds(run) for run in runs])
+    return {"difference": far, "versions": runs[0].get("versions", {})} | spread([ranks.step_seconds(run) for run in runs])
 
 
 def auc_of(directory, mode, seed):

@@ -87,10 +87,6 @@ def step_seconds(run):
     return statistics.mean(run["seconds"])
 
 
-def spread(values):
-    return {"median": statistics.median(values), "min": min(values), "max": max(values), "rounds": values}
-
-
 def same_as_one(directory, n_ranks):
     """The losses of one process, which as many ranks must have bit for bit, and of stale ranks, which must have the same bits twice."""
     cluster = {"virtual_shards": 4, "replicate_below": 30}

@@ -1,9 +1,5 @@
 """W11's report."""
-from report_parts import heading, plotter, save, seconds, table, version_list
-
-
-def spread(value):
-    return f"{seconds(value['median'])} ({seconds(value['min'])} .. {seconds(value['max'])})"
+from report_parts import heading, plotter, save, seconds, seconds_range, table, version_list
 
 
 def case_rows(case, k):
@@ -11,8 +7,8 @@ def case_rows(case, k):
     ours = {"exact": next(s for s in sides if s["side"] == "Reckon exact"), "ivf": next(s for s in sides if s["side"] == "Reckon ivf")}
     for s in sides:
         own = ours["exact" if "exact" in s["side"] else "ivf"]
-        yield [s["side"], str(s["setting"]) if "exact" not in s["side"] else "-", f"{s['recall']:.4f}", spread(s["single"]), f"{s['single']['median'] / own['single']['median']:.2f}",
-               spread(s["batch"]), f"{s['batch']['median'] / own['batch']['median']:.2f}", seconds(s["build_seconds"]), f"{s['bytes'] / 1e6:.0f} MB"]
+        yield [s["side"], str(s["setting"]) if "exact" not in s["side"] else "-", f"{s['recall']:.4f}", seconds_range(s["single"]), f"{s['single']['median'] / own['single']['median']:.2f}",
+               seconds_range(s["batch"]), f"{s['batch']['median'] / own['batch']['median']:.2f}", seconds(s["build_seconds"]), f"{s['bytes'] / 1e6:.0f} MB"]
 
 
 def markdown(result):

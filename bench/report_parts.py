@@ -21,6 +21,10 @@ def seconds(value):
     return f"{value:.2f} s" if value >= 10 else f"{value * 1e3:.4g} ms"
 
 
+def seconds_range(value):
+    return f"{seconds(value['median'])} ({seconds(value['min'])} .. {seconds(value['max'])})"
+
+
 def table(header, rows):
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])

@@ -1,9 +1,5 @@
 """W14's report."""
-from report_parts import heading, plotter, save, seconds, table, version_list
-
-
-def spread(value):
-    return f"{seconds(value['median'])} ({seconds(value['min'])} .. {seconds(value['max'])})"
+from report_parts import heading, plotter, save, seconds_range, table, version_list
 
 
 def us(value):
@@ -12,7 +8,7 @@ def us(value):
 
 def side_rows(name, sides):
     ours = sides["Reckon"]["median"]
-    return [[name, side, spread(value), f"{value['median'] / ours:.2f}"] for side, value in sides.items()]
+    return [[name, side, seconds_range(value), f"{value['median'] / ours:.2f}"] for side, value in sides.items()]
 
 
 def markdown(result):

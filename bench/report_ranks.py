@@ -1,9 +1,9 @@
 """The reports of W6 and W7, which run over ranks."""
-from report_parts import heading, plotter, save, seconds, table
+from report_parts import heading, plotter, save, seconds, seconds_range, table
 
 
 def timed(entry):
-    return f"{seconds(entry['median'])} ({seconds(entry['min'])} .. {seconds(entry['max'])})" if "median" in entry else "did not run: " + entry["failed"]
+    return seconds_range(entry) if "median" in entry else "did not run: " + entry["failed"]
 
 
 def link_name(link):

@@ -11,7 +11,7 @@ import numpy as np
 import data
 import ranks
 import report_parts
-from common import HOME, ROOT, call
+from common import HOME, ROOT, call, spread
 from hybrid import stale
 from workloads import Feature, dlrm_dcnv2
 
@@ -99,7 +99,7 @@ def entry_of_space(n, hashed, runs, failed):
     out = {"parameters": n, "hashed": hashed}
     if failed:
         return out | {"failed": failed}
-    return out | {"peak_bytes": max(run["peak_bytes"] for run in runs), "cpu_s": min(run["cpu_s"] for run in runs)} | ranks.spread([statistics.median(run["seconds"]) for run in runs])
+    return out | {"peak_bytes": max(run["peak_bytes"] for run in runs), "cpu_s": min(run["cpu_s"] for run in runs)} | spread([statistics.median(run["seconds"]) for run in runs])
 
 
 def measure_ranks(args):
@@ -116,7 +116,7 @@ def measure_ranks(args):
     for (n, s), found in runs.items():
         one = statistics.median(ranks.step_seconds(run) for run in runs[1, s])
         out.append({"ranks": n, "mode": stale(s).name, "ideal": one * max(1, n / cores), "cpu_s": statistics.median(run["cpu_s"] for run in found),
-                    "bytes_sent": statistics.median(run.get("bytes_sent", 0) for run in found)} | ranks.spread([ranks.step_seconds(run) for run in found]))
+                    "bytes_sent": statistics.median(run.get("bytes_sent", 0) for run in found)} | spread([ranks.step_seconds(run) for run in found]))
         out[-1]["efficiency"] = out[-1]["ideal"] / out[-1]["median"]
     return out
 

@@ -18,7 +18,7 @@ import numpy as np
 import data
 import http_requests
 import report_parts
-from common import BENCH, HOME, ROOT, call
+from common import BENCH, HOME, ROOT, call, spread
 from workloads import CARDINALITIES, HOTNESS, Case, Feature, dlrm_dcnv2
 
 PROGRAM, PROGRAMS = ROOT / "build" / "reckon", ROOT / "build" / "bench"
@@ -194,10 +194,6 @@ def one_round(server, requests, seconds):
     opened = load(server, requests, connections=64, rate=rate / 2, seconds=min(MOST_SECONDS, max(seconds, LEAST_REQUESTS / (rate / 2))))
     return {"rate": rate, "cpu": closed["cpu_seconds"] / closed["requests"], "cpu_alone": alone["cpu_seconds"] / alone["requests"], "alone_p50": alone["p50"],
             "cpu_half": opened["cpu_seconds"] / opened["requests"], "p50": opened["p50"], "p99": opened["p99"]}
-
-
-def spread(values):
-    return {"median": statistics.median(values), "min": min(values), "max": max(values), "rounds": values}
 
 
 def spreads(rounds):

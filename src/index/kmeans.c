@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/failure.h"
+#include "base/integers.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/thread/parallel.h"
@@ -55,8 +56,8 @@ static rk_status find_nearest_centroids(nearest *a, const rk_loose_f32 *centroid
         for (int32_t d = 0; d < dim; d++) columns[d * a->n_lists + l] = centroids[l * dim + d];
     RK_GOTO(rk_packed_matrix_set(a->centroids, columns, false));
     size_t products = (size_t)BLOCK * (size_t)(dim + a->n_lists) * sizeof(float),
-           workspace = (rk_packed_matrix_workspace(a->centroids) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-    a->thread_bytes = (products + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE + workspace;
+           workspace = rk_round_up(rk_packed_matrix_workspace(a->centroids), CACHE_LINE);
+    a->thread_bytes = rk_round_up(products, CACHE_LINE) + workspace;
     RK_GOTO(rk_alloc((size_t)rk_parallel_threads(), a->thread_bytes, &memory));
     a->memory = memory;
     rk_parallel_for(rk_block_count((size_t)a->n, BLOCK), assign_vector_block, a);

@@ -111,12 +111,6 @@ static double key_bytes(const side *s) {
     return bytes / n_rows;
 }
 
-static void print_seconds(const char *name, const double *seconds, int64_t n) {
-    printf("\"%s\": [", name);
-    for (int64_t s = 0; s < n; s++) printf("%s%.6f", s ? ", " : "", seconds[s]);
-    printf("], ");
-}
-
 static rk_ids *keys_of(const workload *w) {
     rk_ids *keys = calloc((size_t)(w->n_batches * w->n_features), sizeof *keys);
     for (int64_t b = 0; b < w->n_batches; b++) {

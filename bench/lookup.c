@@ -39,12 +39,6 @@ static gather gather_of(const workload *w, rk_embeddings *embeddings) {
     return g;
 }
 
-static void print_seconds(const char *name, const double *seconds, int64_t n) {
-    printf("\"%s\": [", name);
-    for (int64_t s = 0; s < n; s++) printf("%s%.6f", s ? ", " : "", seconds[s]);
-    printf("], ");
-}
-
 int main(int argc, char **argv) {
     if (argc < 2) die("usage: bench_lookup DIRECTORY [options]");
     workload w;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/integers.h"
 #include "embedding/tiered/row_log.h"
 #include "rows_on_disk.h"
 #include "workload.h"
@@ -35,19 +36,13 @@ static disk_rows *open_log(const char *folder, size_t n_keys, size_t record_byte
     return r;
 }
 
-static uint64_t key_of(const void *record) {
-    uint64_t key;
-    memcpy(&key, record, sizeof key);
-    return key;
-}
-
 static bool is_live(void *context, uint64_t place, const void *record) {
-    return ((const disk_rows *)context)->places[key_of(record)] == place;
+    return ((const disk_rows *)context)->places[rk_load_u64(record)] == place;
 }
 
 static void moved(void *context, const void *record, uint64_t from, uint64_t to) {
     (void)from;
-    ((disk_rows *)context)->places[key_of(record)] = to;
+    ((disk_rows *)context)->places[rk_load_u64(record)] = to;
 }
 
 static void put(disk_rows *r, size_t n, const uint64_t *keys, const uint8_t *records) {

@@ -111,6 +111,12 @@ int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+void print_seconds(const char *name, const double *seconds, int64_t n) {
+    printf("\"%s\": [", name);
+    for (int64_t s = 0; s < n; s++) printf("%s%.6f", s ? ", " : "", seconds[s]);
+    printf("], ");
+}
+
 int64_t peak_bytes(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);

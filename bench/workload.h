@@ -51,6 +51,8 @@ double cpu_seconds(void);
 double thread_seconds(void);
 /* For qsort, of doubles. */
 int ascending(const void *a, const void *b);
+/* A member of a JSON object, with a comma behind it. */
+void print_seconds(const char *name, const double *seconds, int64_t n);
 /* Peak resident memory so far. */
 int64_t peak_bytes(void);
 

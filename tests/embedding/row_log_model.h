@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/file/file.h"
+#include "base/integers.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "embedding/tiered/row_log.h"
@@ -37,15 +38,13 @@ static inline uint32_t model_draw(row_model *m, uint32_t below) {
 
 static inline bool model_is_live(void *context, uint64_t place, const void *record) {
     const row_model *m = context;
-    uint64_t key;
-    memcpy(&key, record, sizeof key);
+    uint64_t key = rk_load_u64(record);
     return m->versions[key] && m->places[key] == place;
 }
 
 static inline void model_moved(void *context, const void *record, uint64_t from, uint64_t to) {
     row_model *m = context;
-    uint64_t key;
-    memcpy(&key, record, sizeof key);
+    uint64_t key = rk_load_u64(record);
     if (m->places[key] == from) m->places[key] = to;
 }
 
@@ -109,8 +108,7 @@ static inline rk_status model_read(row_model *m, bool all) {
 /* After a restore: the newest record of each key that has a row; versions are known. */
 static inline rk_status model_visit(void *context, uint64_t place, const void *record) {
     row_model *m = context;
-    uint64_t key;
-    memcpy(&key, record, sizeof key);
+    uint64_t key = rk_load_u64(record);
     RK_FAIL_IF(key >= MODEL_KEYS, RK_BAD_DATA, "a key that none is");
     if (!m->versions[key]) {
         rk_row_log_drop(m->log, 1, &place);

@@ -432,13 +432,14 @@ static void count(rk_dynamic_table *t, const rk_key_group *group) {
     }
 }
 
-/* Rows to where the uses' are. */
+/* Rows to where the uses' are. A group's places ascend. */
 static void hand_out(rk_dynamic_table *t, const rk_key_group *group) {
+    const rk_key_uses *uses = t->uses;
+    int64_t begin = 0;
     for (uint32_t i = group->first; i < group->last; i++) {
         int64_t row = t->dealt_rows[i], place = t->dealt_places[i];
-        int32_t u = 0;
-        while (place >= t->uses[u].n) place -= t->uses[u++].n;
-        t->uses[u].rows[place] = row < 0 ? group->created[-1 - row].row : row;
+        while (place - begin >= uses->n) begin += uses++->n;
+        uses->rows[place - begin] = row < 0 ? group->created[-1 - row].row : row;
     }
 }
 

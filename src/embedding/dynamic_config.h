@@ -64,6 +64,12 @@ static inline int64_t rk_dynamic_first_bucket(const rk_dynamic_config *config, i
     return rk_partition_begin(config->n_buckets, (size_t)part, (size_t)n_parts);
 }
 
+/* The part that has the bucket: the inverse of first_bucket. */
+static inline int32_t rk_dynamic_part_of_bucket(const rk_dynamic_config *config, int64_t bucket,
+                                                int32_t n_parts) {
+    return (int32_t)(((bucket + 1) * n_parts - 1) / config->n_buckets);
+}
+
 /* Capacities of buckets differ by one at the most, and are the table's together: those of the first n. */
 static inline int64_t rk_dynamic_capacity_of(const rk_dynamic_config *config, int64_t n_buckets) {
     int64_t larger = config->max_capacity % config->n_buckets;

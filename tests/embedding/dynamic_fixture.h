@@ -95,7 +95,7 @@ typedef struct reference {
 } reference;
 
 static inline uint32_t bucket_number_of(const reference *r, int64_t key) {
-    return rk_dynamic_bucket_of(r->table, rk_key_hash(key));
+    return rk_dynamic_bucket_of_key(&r->table->config, key);
 }
 
 static inline known_key *know(reference *r, int64_t key) {

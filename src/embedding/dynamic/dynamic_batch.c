@@ -12,7 +12,7 @@ static size_t n_buckets_here(const rk_dynamic_table *t) {
 }
 
 static size_t group_of(const rk_dynamic_table *t, int64_t key) {
-    return (size_t)(rk_dynamic_bucket_of(t, rk_key_hash(key)) - t->first_bucket) * t->n_groups /
+    return (size_t)(rk_dynamic_bucket_of_key(&t->config, key) - t->first_bucket) * t->n_groups /
            n_buckets_here(t);
 }
 
@@ -75,8 +75,12 @@ static int32_t now_of(const rk_dynamic_table *t) {
     return (int32_t)(t->n_batches + 1 - t->first_batch);
 }
 
+static uint32_t bucket_number(const rk_dynamic_table *t, int64_t key) {
+    return rk_dynamic_bucket_of_key(&t->config, key);
+}
+
 static rk_key_bucket *bucket_of(const rk_dynamic_table *t, int64_t key) {
-    return &t->buckets[rk_dynamic_bucket_of(t, rk_key_hash(key))];
+    return &t->buckets[bucket_number(t, key)];
 }
 
 static uint32_t uses_of(const rk_dynamic_table *t, uint32_t dealt) {
@@ -120,7 +124,7 @@ static bool is_drawn(const rk_dynamic_table *t, int64_t key) {
 
 static uint32_t uses_before(const rk_dynamic_table *t, int64_t key) {
     uint64_t hash = rk_key_hash(key);
-    uint32_t bucket = rk_dynamic_bucket_of(t, hash);
+    uint32_t bucket = rk_dynamic_bucket_of(&t->config, hash);
     if (!t->sketches) return rk_key_bucket_uses(&t->buckets[bucket], key);
     rk_key_sketch sketch = rk_dynamic_sketch_of(t, bucket);
     return rk_key_sketch_uses(&sketch, hash);
@@ -275,10 +279,6 @@ static rk_status fit_bucket(rk_dynamic_table *t, rk_key_group *group, uint32_t n
     return n_new ? rk_dynamic_reserve_bucket(t, number, (uint32_t)(n + n_new)) : RK_OK;
 }
 
-static uint32_t bucket_number(const rk_dynamic_table *t, int64_t key) {
-    return rk_dynamic_bucket_of(t, rk_key_hash(key));
-}
-
 /* The buckets up to this one whose turn it is and that have no new keys. */
 static rk_status take_turns(rk_dynamic_table *t, rk_key_group *group, int64_t *next, int64_t bucket) {
     for (; *next < bucket; *next = next_in_turn(t, *next + 1))
@@ -408,7 +408,7 @@ static void create(rk_dynamic_table *t, rk_key_group *group) {
 static void count_in_sketches(const rk_dynamic_table *t, const rk_key_group *group) {
     for (size_t i = 0; i < group->n_counted; i++) {
         uint64_t hash = rk_key_hash(group->counted[i].key);
-        rk_key_sketch sketch = rk_dynamic_sketch_of(t, rk_dynamic_bucket_of(t, hash));
+        rk_key_sketch sketch = rk_dynamic_sketch_of(t, rk_dynamic_bucket_of(&t->config, hash));
         rk_key_sketch_count(&sketch, hash, group->counted[i].uses);
     }
     for (size_t i = 0; i < group->n_counted; i++) {

@@ -12,7 +12,7 @@ static bool goes_later_by_key(const rk_dynamic_table *t, int64_t a, int64_t b) {
 }
 
 bool rk_dynamic_in_order(const rk_dynamic_table *t, int64_t a, int64_t b) {
-    uint32_t x = rk_dynamic_bucket_of(t, rk_key_hash(a)), y = rk_dynamic_bucket_of(t, rk_key_hash(b));
+    uint32_t x = rk_dynamic_bucket_of_key(&t->config, a), y = rk_dynamic_bucket_of_key(&t->config, b);
     return x != y ? x < y : (uint64_t)a < (uint64_t)b;
 }
 
@@ -103,7 +103,7 @@ void rk_dynamic_begin_loading(rk_dynamic_table *t) {
 }
 
 static bool belongs_here(const rk_dynamic_table *t, int64_t key) {
-    int64_t bucket = rk_dynamic_bucket_of(t, rk_key_hash(key));
+    int64_t bucket = rk_dynamic_bucket_of_key(&t->config, key);
     return bucket >= t->first_bucket && bucket < t->end_bucket;
 }
 
@@ -127,12 +127,12 @@ typedef struct load {
     rk_failure failure;
 } load;
 
-static uint32_t bucket_of(const rk_dynamic_table *t, int64_t key) {
-    return rk_dynamic_bucket_of(t, rk_key_hash(key));
-}
-
 static int64_t key_of(const load *l, int64_t i) {
     return l->keys[l->own ? l->own[i] : i];
+}
+
+static uint32_t bucket_of(const load *l, int64_t i) {
+    return rk_dynamic_bucket_of_key(&l->table->config, key_of(l, i));
 }
 
 /* Numbers of each bucket's keys, and whether buckets follow each other, as in what was written here. */
@@ -140,7 +140,7 @@ static bool count_keys(const load *l) {
     bool in_order = true;
     uint32_t last = 0;
     for (int64_t i = 0; i < l->n; i++) {
-        uint32_t bucket = bucket_of(l->table, key_of(l, i));
+        uint32_t bucket = bucket_of(l, i);
         l->begins[bucket + 1]++;
         in_order &= bucket >= last;
         last = bucket;
@@ -156,7 +156,7 @@ static rk_status deal(load *l) {
     if (count_keys(l)) return RK_OK;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)l->n, l->order), RK_ARRAY(n_buckets, next)));
     memcpy(next, l->begins, n_buckets * sizeof *next);
-    for (int64_t i = 0; i < l->n; i++) l->order[next[bucket_of(l->table, key_of(l, i))]++] = i;
+    for (int64_t i = 0; i < l->n; i++) l->order[next[bucket_of(l, i)]++] = i;
     return RK_OK;
 }
 
@@ -317,8 +317,8 @@ void rk_dynamic_finish_load(rk_dynamic_table *t) {
     }
     for (int64_t i = 0; i < t->n_candidates; i++)
         if (t->candidate_counts[i] > 1)
-            rk_key_bucket_count(&t->buckets[bucket_of(t, t->candidate_keys[i])], t->candidate_keys[i],
-                                (uint32_t)t->candidate_counts[i] - 1);
+            rk_key_bucket_count(&t->buckets[rk_dynamic_bucket_of_key(&t->config, t->candidate_keys[i])],
+                                t->candidate_keys[i], (uint32_t)t->candidate_counts[i] - 1);
     for (int64_t b = t->first_bucket; b < t->end_bucket && t->sketches; b++) {
         rk_key_sketch sketch = rk_dynamic_sketch_of(t, (uint32_t)b);
         *sketch.load = clamp_i64(*sketch.load, 0, INT64_MAX / 2);

@@ -85,16 +85,12 @@ int64_t rk_dynamic_first_batch(int64_t n_batches) {
     return n_batches < MOST_BATCHES ? 0 : ((n_batches - MOST_BATCHES) / MOVED_BATCHES + 1) * MOVED_BATCHES;
 }
 
-uint32_t rk_dynamic_bucket_of(const rk_dynamic_table *t, uint64_t hash) {
-    return (uint32_t)rk_hash_bucket(hash, (uint64_t)t->config.n_buckets);
-}
-
 int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *t, uint32_t bucket) {
     return rk_dynamic_capacity_of(&t->config, bucket + 1) - rk_dynamic_capacity_of(&t->config, bucket);
 }
 
 int64_t rk_dynamic_row_of(const rk_dynamic_table *t, int64_t key) {
-    return rk_key_bucket_find(&t->buckets[rk_dynamic_bucket_of(t, rk_key_hash(key))], t->keys, key);
+    return rk_key_bucket_find(&t->buckets[rk_dynamic_bucket_of_key(&t->config, key)], t->keys, key);
 }
 
 rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *t, uint32_t bucket, uint32_t n_rows) {
@@ -116,7 +112,7 @@ void rk_dynamic_prefetch(const rk_dynamic_table *t, const int64_t *keys, int64_t
     uint64_t hashes[RK_KEYS_AHEAD];
     for (int64_t i = 0; i < n; i++) {
         hashes[i] = rk_key_hash(keys[i]);
-        buckets[i] = &t->buckets[rk_dynamic_bucket_of(t, hashes[i])];
+        buckets[i] = &t->buckets[rk_dynamic_bucket_of(&t->config, hashes[i])];
         if (buckets[i]->n) __builtin_prefetch(rk_key_bucket_home(buckets[i], hashes[i]));
     }
     for (int64_t i = 0; i < n; i++) {

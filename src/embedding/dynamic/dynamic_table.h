@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/hash.h"
 #include "embedding/dynamic_config.h"
 #include "embedding/dynamic/key_bucket.h"
 #include "embedding/dynamic/key_sketch.h"
@@ -169,8 +170,13 @@ bool rk_dynamic_in_order(const rk_dynamic_table *table, int64_t a, int64_t b);
 /* Inside: brings in what finding the keys will read, RK_KEYS_AHEAD at most. */
 enum { RK_KEYS_AHEAD = 32 };
 void rk_dynamic_prefetch(const rk_dynamic_table *table, const int64_t *keys, int64_t n);
-/* The bucket of a key, of all of the table's; rows that it may have. */
-uint32_t rk_dynamic_bucket_of(const rk_dynamic_table *table, uint64_t hash);
+/* The bucket of a hash, and of a key, of all of the table's; rows that it may have. */
+static inline uint32_t rk_dynamic_bucket_of(const rk_dynamic_config *config, uint64_t hash) {
+    return (uint32_t)rk_hash_bucket(hash, (uint64_t)config->n_buckets);
+}
+static inline uint32_t rk_dynamic_bucket_of_key(const rk_dynamic_config *config, int64_t key) {
+    return rk_dynamic_bucket_of(config, rk_key_hash(key));
+}
 int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *table, uint32_t bucket);
 rk_key_sketch rk_dynamic_sketch_of(const rk_dynamic_table *table, uint32_t bucket);
 rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *table, uint32_t bucket, uint32_t n_rows);

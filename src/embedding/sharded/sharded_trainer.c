@@ -2,7 +2,6 @@
  * sums gradients and sends them. */
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/memory.h"
 #include "base/thread/parallel.h"
 #include "batch/narrow_integers.h"
@@ -78,15 +77,6 @@ static bool is_keyed(const rk_sharded *s, int32_t t) {
     return rk_table_is_dynamic(&s->trainer_tables->tables[t]);
 }
 
-/* The part that has a key's bucket. */
-static int32_t part_of_key(const rk_dynamic_config *config, int32_t n_parts, int64_t key) {
-    int64_t bucket = (int64_t)rk_hash_bucket(rk_key_hash(key), (uint64_t)config->n_buckets);
-    int32_t part = (int32_t)((double)bucket / (double)config->n_buckets * n_parts); /* or one beside it */
-    while (part > 0 && rk_dynamic_first_bucket(config, part, n_parts) > bucket) part--;
-    while (part + 1 < n_parts && rk_dynamic_first_bucket(config, part + 1, n_parts) <= bucket) part++;
-    return part;
-}
-
 /* Groups keys by part, each in the order of first uses; order: where a key's number went. */
 static void group_keys(const rk_sharded *s, const rk_batch_keys *keys, int32_t t, rk_unique_rows *w) {
     const rk_dynamic_config *config = &s->trainer_tables->tables[t].dynamic_config;
@@ -97,7 +87,8 @@ static void group_keys(const rk_sharded *s, const rk_batch_keys *keys, int32_t t
     memset(w->n_first, 0, (size_t)n_parts * (size_t)n_features * sizeof *w->n_first);
     for (int32_t k = 0; k < n_features; k++)
         for (int64_t i = keys->begins[k]; i < keys->begins[k + 1]; i++) {
-            order[i] = part_of_key(config, n_parts, keys->keys[i]);
+            int64_t bucket = rk_dynamic_bucket_of_key(config, keys->keys[i]);
+            order[i] = rk_dynamic_part_of_bucket(config, bucket, n_parts);
             w->begins[order[i] + 1]++;
             w->n_first[order[i] * n_features + k]++;
         }

@@ -36,6 +36,11 @@ RK_DEVICE_CODE static inline void rk_rng_block(uint64_t seed, uint64_t stream, u
 
 uint64_t rk_rng_u64(uint64_t seed, uint64_t stream, uint64_t counter);
 
+/* [0, 1), from the upper 53 of 64 random bits. */
+static inline double rk_rng_unit(uint64_t bits) {
+    return (double)(bits >> 11) * 0x1p-53;
+}
+
 /* A sequence: the state is (seed, stream, counter), which is all that a checkpoint keeps. */
 typedef struct rk_rng {
     uint64_t seed, stream, counter;

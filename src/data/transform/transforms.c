@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/rng.h"
 #include "base/text/name_index.h"
 #include "data/transform/transforms_internal.h"
 
@@ -119,6 +120,6 @@ double rk_log1p_signed(double x) {
 
 int rk_fraction_split(const rk_data_section *s, uint64_t seed, int64_t row) {
     if (s->valid.fraction == 0 && s->test.fraction == 0) return 0;
-    double u = (double)(rk_hash_i64(row, seed) >> 11) * 0x1p-53;
+    double u = rk_rng_unit(rk_hash_i64(row, seed));
     return u < s->valid.fraction ? 1 : u < s->valid.fraction + s->test.fraction ? 2 : 0;
 }

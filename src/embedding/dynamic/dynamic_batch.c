@@ -96,9 +96,8 @@ static uint32_t add_uses(uint32_t a, uint32_t b) {
 static void find_rows(rk_dynamic_table *t, rk_key_group *group) {
     group->n_absent = 0;
     for (uint32_t i = group->first; i < group->last; i++) {
-        uint32_t n_left = group->last - i;
         if ((i - group->first) % RK_KEYS_AHEAD == 0)
-            rk_dynamic_prefetch(t, t->dealt_keys + i, n_left < RK_KEYS_AHEAD ? n_left : RK_KEYS_AHEAD);
+            rk_dynamic_prefetch(t, t->dealt_keys + i, group->last - i);
         int64_t key = t->dealt_keys[i], row = rk_key_bucket_find(bucket_of(t, key), t->keys, key);
         t->dealt_rows[i] = row;
         if (!row) {
@@ -119,7 +118,7 @@ static int by_hash(const void *a, const void *b) {
 static bool is_drawn(const rk_dynamic_table *t, int64_t key) {
     if (t->config.probability >= 1) return true;
     uint64_t bits = rk_rng_u64(t->stream, (uint64_t)t->n_batches + 1, (uint64_t)key);
-    return (double)(bits >> 11) * 0x1p-53 < t->config.probability;
+    return rk_rng_unit(bits) < t->config.probability;
 }
 
 static uint32_t uses_before(const rk_dynamic_table *t, int64_t key) {
@@ -178,14 +177,10 @@ static rk_status refuse(const rk_dynamic_table *t, rk_key_group *group, rk_new_k
     return RK_OK;
 }
 
-static bool by_key(const rk_dynamic_table *t, int64_t a, int64_t b) {
-    return (uint64_t)t->keys[a] < (uint64_t)t->keys[b];
-}
-
 /* Whether row a is to go after row b. */
 static bool goes_later_by_batch(const rk_dynamic_table *t, int64_t a, int64_t b) {
     return t->last_batches[a] != t->last_batches[b] ? t->last_batches[a] > t->last_batches[b]
-                                                    : by_key(t, b, a);
+                                                    : rk_dynamic_goes_before_by_key(t, b, a);
 }
 
 static bool goes_later_by_count(const rk_dynamic_table *t, int64_t a, int64_t b) {

@@ -7,10 +7,6 @@
 #include "base/thread/parallel.h"
 #include "embedding/dynamic/dynamic_table.h"
 
-static bool goes_later_by_key(const rk_dynamic_table *t, int64_t a, int64_t b) {
-    return (uint64_t)t->keys[a] < (uint64_t)t->keys[b];
-}
-
 bool rk_dynamic_in_order(const rk_dynamic_table *t, int64_t a, int64_t b) {
     uint32_t x = rk_dynamic_bucket_of_key(&t->config, a), y = rk_dynamic_bucket_of_key(&t->config, b);
     return x != y ? x < y : (uint64_t)a < (uint64_t)b;
@@ -57,7 +53,7 @@ static void list_buckets(void *context, size_t task, int thread) {
         const rk_key_bucket *bucket = &t->buckets[b];
         if (bucket->n) {
             rk_key_bucket_list(bucket, t->order + l->rows[b]);
-            rk_dynamic_sort(t, t->order + l->rows[b], bucket->n, goes_later_by_key);
+            rk_dynamic_sort(t, t->order + l->rows[b], bucket->n, rk_dynamic_goes_before_by_key);
         }
         if (bucket->n_counted) list_candidates(t, bucket, l->candidates[b]);
     }

@@ -110,6 +110,7 @@ rk_status rk_dynamic_reserve_counts(rk_dynamic_table *t, uint32_t bucket, uint32
 void rk_dynamic_prefetch(const rk_dynamic_table *t, const int64_t *keys, int64_t n) {
     const rk_key_bucket *buckets[RK_KEYS_AHEAD];
     uint64_t hashes[RK_KEYS_AHEAD];
+    if (n > RK_KEYS_AHEAD) n = RK_KEYS_AHEAD;
     for (int64_t i = 0; i < n; i++) {
         hashes[i] = rk_key_hash(keys[i]);
         buckets[i] = &t->buckets[rk_dynamic_bucket_of(&t->config, hashes[i])];
@@ -130,9 +131,7 @@ void rk_dynamic_find(rk_dynamic_table *t, const int64_t *keys, int64_t n, int64_
 void rk_dynamic_find_uses(rk_dynamic_table *t, const rk_key_uses *uses) {
     int64_t n_missing = 0;
     for (int64_t i = 0; i < uses->n; i++) {
-        int64_t n_left = uses->n - i;
-        if (i % RK_KEYS_AHEAD == 0)
-            rk_dynamic_prefetch(t, uses->keys + i, n_left < RK_KEYS_AHEAD ? n_left : RK_KEYS_AHEAD);
+        if (i % RK_KEYS_AHEAD == 0) rk_dynamic_prefetch(t, uses->keys + i, uses->n - i);
         uses->rows[i] = rk_dynamic_row_of(t, uses->keys[i]);
         if (!uses->rows[i]) n_missing += uses->uses ? uses->uses[i] : 1;
     }

@@ -167,7 +167,7 @@ int64_t rk_dynamic_n_candidates(const rk_dynamic_table *table);
 void rk_dynamic_sort_by_key(const rk_dynamic_table *table, int64_t *rows, size_t n);
 bool rk_dynamic_in_order(const rk_dynamic_table *table, int64_t a, int64_t b);
 
-/* Inside: brings in what finding the keys will read, RK_KEYS_AHEAD at most. */
+/* Inside: brings in what finding the next RK_KEYS_AHEAD of the n keys will read. */
 enum { RK_KEYS_AHEAD = 32 };
 void rk_dynamic_prefetch(const rk_dynamic_table *table, const int64_t *keys, int64_t n);
 /* The bucket of a hash, and of a key, of all of the table's; rows that it may have. */
@@ -189,6 +189,9 @@ static inline bool rk_dynamic_is_pinned(const rk_dynamic_table *table, int64_t r
 }
 /* Rows into the order of less, in place. */
 typedef bool (*rk_row_less)(const rk_dynamic_table *table, int64_t a, int64_t b);
+static inline bool rk_dynamic_goes_before_by_key(const rk_dynamic_table *table, int64_t a, int64_t b) {
+    return (uint64_t)table->keys[a] < (uint64_t)table->keys[b];
+}
 /* So many of the last ones alone, at the end; the others stand before them in any order. */
 void rk_dynamic_sort_last(const rk_dynamic_table *table, int64_t *rows, size_t n, size_t n_sorted,
                           rk_row_less less);

@@ -183,6 +183,17 @@ typedef struct keyed_range {
     const int64_t *order;
 } keyed_range;
 
+/* n values that move as the table grows. */
+static rk_status add_entry(rk_state_dict *state, const rk_buffer *name, const keyed_tensor *tensor, int64_t n,
+                           void *data, const int64_t *order) {
+    RK_TRY(name->status);
+    RK_TRY(rk_state_dict_add(state, name->data, tensor->type, n, tensor->width, data));
+    state->entries[state->n - 1].order = order;
+    state->entries[state->n - 1].moves = true;
+    rk_state_dict_set_kind(state, tensor->kind);
+    return RK_OK;
+}
+
 static rk_status add_tensor(const rk_table *table, rk_state_dict *state, const char *prefix,
                             const keyed_tensor *tensor, int64_t n) {
     RK_AUTO(rk_buffer_release) rk_buffer full = {0};
@@ -190,11 +201,7 @@ static rk_status add_tensor(const rk_table *table, rk_state_dict *state, const c
     rk_buffer_printf(&full, "table/%s/%s%s", table->part.name, prefix, tensor->name);
     if (config->part) /* of which a rank may have several */
         rk_buffer_printf(&full, "[%d:%d:%d]", (int)config->part, (int)config->n_parts, (int)config->n_parts);
-    RK_TRY(full.status);
-    RK_TRY(rk_state_dict_add(state, full.data, tensor->type, n, tensor->width, tensor->data));
-    state->entries[state->n - 1].moves = true;
-    rk_state_dict_set_kind(state, tensor->kind);
-    return RK_OK;
+    return add_entry(state, &full, tensor, n, tensor->data, NULL);
 }
 
 /* "table/<name>/<tensor>[120..340:1000]" for keys 120 to 339 of 1000. Of none, only the first part: several
@@ -207,14 +214,9 @@ static rk_status add_range(const rk_table *table, rk_state_dict *state, const ke
     size_t row_bytes = rk_dtype_bytes(tensor->type) * (size_t)(tensor->width ? tensor->width : 1);
     rk_buffer_printf(&full, "table/%s/%s", table->part.name, tensor->name);
     if (range->keys.n < total) rk_buffer_printf(&full, "[%lld..%lld:%lld]", first, end, total);
-    RK_TRY(full.status);
     char *data = (char *)tensor->data;
     if (!range->order && range->keys.n) data += (size_t)range->keys.at * row_bytes;
-    RK_TRY(rk_state_dict_add(state, full.data, tensor->type, range->keys.n, tensor->width, data));
-    state->entries[state->n - 1].order = range->order;
-    state->entries[state->n - 1].moves = true;
-    rk_state_dict_set_kind(state, tensor->kind);
-    return RK_OK;
+    return add_entry(state, &full, tensor, range->keys.n, data, range->order);
 }
 
 /* Rows whose order is 1, 2, ... are together as they stand, and may be written to. */

@@ -9,7 +9,7 @@
 enum { ITEMS_AT_ONCE = 8192, SHOWN = 5 };
 
 rk_status rk_unknown_values_add(rk_unknown_values *u, rk_span value) {
-    int shown = (int)(value.n_bytes < 80 ? value.n_bytes : 80);
+    int shown = rk_span_message_bytes(value);
     if (u->n++ < SHOWN) rk_buffer_printf(&u->text, "%s'%.*s'", u->n > 1 ? ", " : "", shown, value.data);
     return u->text.status;
 }

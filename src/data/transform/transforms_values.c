@@ -47,7 +47,7 @@ static rk_status read_number(const value_reader *k, const rk_column *column, int
     char scratch[RK_VALUE_BYTES];
     if (column) text = rk_value_as_text(column, value, scratch);
     return rk_error(RK_BAD_DATA, "column '%s': '%.*s' is not a number", rk_feature_column(k->f),
-                    (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
+                    rk_span_message_bytes(text), text.data);
 }
 
 static rk_status write_dense_value(void *context, const rk_column *column, int64_t value, rk_span text) {
@@ -110,7 +110,7 @@ static rk_status id_of_value(const value_reader *k, const rk_column *column, int
         bool whole = column && column->type == RK_COLUMN_I64 ? (id = column->i64[value], true)
                                                              : rk_parse_i64(text, &id);
         RK_FAIL_IF(!whole, RK_BAD_DATA, "column '%s': '%.*s' is not a whole number", rk_feature_column(f),
-                   (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
+                   rk_span_message_bytes(text), text.data);
         *out = id - f->identity_offset;
         if (*out < 0 || *out >= f->identity)
             return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': id %lld is not within 0 to %lld",
@@ -199,7 +199,7 @@ static rk_status read_weight(value_reader *k, double *out) {
     bool ok =
         splits ? rk_parse_f64(text, out) : rk_value_as_number(k->weights.column, k->weights.begin++, out);
     RK_FAIL_IF(!ok || !isfinite((float)*out), RK_BAD_DATA, "column '%s': '%.*s' is not a number",
-               k->f->weights, (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
+               k->f->weights, rk_span_message_bytes(text), text.data);
     return RK_OK;
 }
 

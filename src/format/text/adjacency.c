@@ -15,9 +15,8 @@ static rk_span next_word(rk_adjacency_line *line) {
 }
 
 static rk_status parse_id(rk_span word, const char *what, int64_t *out) {
-    int shown = (int)(word.n_bytes < 80 ? word.n_bytes : 80);
-    RK_FAIL_IF(!rk_parse_i64(word, out), RK_BAD_DATA, "the %s '%.*s' is not a whole number", what, shown,
-               word.data);
+    RK_FAIL_IF(!rk_parse_i64(word, out), RK_BAD_DATA, "the %s '%.*s' is not a whole number", what,
+               rk_span_message_bytes(word), word.data);
     return RK_OK;
 }
 

@@ -188,9 +188,9 @@ void rk_csv_write_field(const rk_csv_dialect *dialect, rk_span field, bool first
                 rk_error(RK_BAD_DATA, "a value with a NUL byte cannot be written as separated values");
     }
     if (quote && !dialect->quote && out->status == RK_OK)
-        out->status = rk_error_hint(rk_error(RK_BAD_DATA, "the value '%.*s' needs quotes",
-                                             (int)(field.n_bytes < 80 ? field.n_bytes : 80), field.data),
-                                    "set a quote");
+        out->status = rk_error_hint(
+            rk_error(RK_BAD_DATA, "the value '%.*s' needs quotes", rk_span_message_bytes(field), field.data),
+            "set a quote");
     if (!quote) {
         rk_buffer_append(out, at, field.n_bytes);
         return;

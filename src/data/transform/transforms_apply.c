@@ -190,10 +190,16 @@ static rk_status transform_rows(rk_transform_workspace *w, int64_t first, int64_
     return transform_rows(w, first + n / 2, n - n / 2);
 }
 
-static int64_t whole_id(const rk_transforms *t, int64_t feature, const int64_t *ids) {
-    const rk_data_feature *f = &t->section->features[feature];
-    int64_t n = rk_fitted_n_ids(f, &t->fitted[feature]);
-    return f->quotient_remainder ? rk_quotient_remainder_id(f, n, ids) : ids[0];
+/* Of n ids of a feature with a vocabulary, those of values that it has not. */
+static int64_t count_unknown_ids(const rk_data_feature *f, const rk_fitted *fitted, const int64_t *ids,
+                                 size_t n) {
+    const int64_t oov = f->vocabulary.oov, n_whole = rk_fitted_n_ids(f, fitted);
+    int64_t n_unknown = 0;
+    if (f->quotient_remainder)
+        for (size_t k = 0; k < n; k += 2) n_unknown += rk_quotient_remainder_id(f, n_whole, ids + k) < oov;
+    else
+        for (size_t k = 0; k < n; k++) n_unknown += ids[k] < oov;
+    return n_unknown;
 }
 
 /* Values that no vocabulary has: in buckets of their own, or dropped. */
@@ -206,8 +212,7 @@ static void count_unknown_values(rk_transform_workspace *w) {
         const rk_id_list *ids = &w->window.features[output];
         w->n_unknown[output] = w->memory.n_dropped[output];
         size_t n = w->has_context && w->of_context[i] && ids->n ? ids->n_ids / (size_t)ids->n : ids->n_ids;
-        for (size_t k = 0; f->vocabulary.line && k < n; k += f->quotient_remainder ? 2 : 1)
-            w->n_unknown[output] += whole_id(t, i, ids->ids + k) < f->vocabulary.oov;
+        if (f->vocabulary.line) w->n_unknown[output] += count_unknown_ids(f, &t->fitted[i], ids->ids, n);
     }
 }
 

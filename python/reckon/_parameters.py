@@ -17,7 +17,6 @@ except ImportError:
 
 _F32, _BF16, _F16, _I64, _U8 = 0, 1, 2, 7, 8  # rk_dtype
 _FORMATS = {_F32: "f", _BF16: "f", _F16: "e", _I64: "q", _U8: "B"}
-_WIDTHS = {_F32: 4, _BF16: 2, _F16: 2, _I64: 8, _U8: 1}
 
 
 class Parameter(NamedTuple):
@@ -78,17 +77,17 @@ def _ascending(keys: Parameter) -> Sequence[int]:
 def as_exported(all_parameters: Iterable[Parameter]) -> Iterator[Parameter]:
     """With rows of dynamic tables as an export has them: in the order of their keys, which ascend, and behind them the row of all other keys."""
     by_name = {p.name: p for p in all_parameters}
+    orders = {name[: -len("/keys")]: _ascending(p) for name, p in by_name.items() if name.endswith("/keys")}
     for name, parameter in by_name.items():
         table, _, piece = name.rpartition("/")
-        keys = by_name.get(table + "/keys")
-        if keys is None:
+        if table not in orders:
             yield parameter
         elif piece == "keys":
-            yield parameter.of_rows(_ascending(keys), b"")
+            yield parameter.of_rows(orders[table], b"")
         elif piece == "rows":
             other = by_name.get(table + "/oov_rows")
-            zeros = bytes(_WIDTHS[parameter.dtype] * parameter.shape[1])
-            yield parameter.of_rows(_ascending(keys), bytes(other.memory) if other else zeros)
+            zeros = bytes(lib.rk_dtype_bytes(parameter.dtype) * parameter.shape[1])
+            yield parameter.of_rows(orders[table], bytes(other.memory) if other else zeros)
 
 
 def parameters(predictor: Any, owner: Any) -> Iterator[Parameter]:

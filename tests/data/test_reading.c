@@ -158,7 +158,7 @@ static void check_columns_against_rows(const char *files) {
     check_windows(&together, &alone);
     rk_window_release(&together);
     rk_window_release(&alone);
-    rk_transform_memory_release(&memory);
+    rk_transform_scratch_release(&memory);
     rk_rows_release(&rows);
     close_section(&o);
 }

@@ -76,7 +76,7 @@ void rk_rows_with_texts_free(rk_rows_with_texts *r) {
     rk_rows_release(&r->reader);
     rk_text_list_release(&r->files.paths);
     rk_vocabulary_release(&r->seen);
-    rk_transform_memory_release(&r->memory);
+    rk_transform_scratch_release(&r->memory);
     if (r->batch.rows.schema) rk_batch_memory_release(&r->batch);
     if (r->window.schema) rk_window_release(&r->window);
     rk_buffer_release(&r->text);

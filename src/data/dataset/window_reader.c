@@ -55,7 +55,7 @@ void rk_reader_release(rk_reader *r) {
     for (size_t i = 0; r->parts && i < r->n_parts; i++) {
         rk_chunk_release(&r->parts[i].chunk);
         if (r->parts[i].rows.schema) rk_window_release(&r->parts[i].rows);
-        rk_transform_memory_release(&r->parts[i].memory);
+        rk_transform_scratch_release(&r->parts[i].memory);
     }
     rk_worker_pool_free(r->team);
     rk_free(r->parts);

@@ -55,7 +55,7 @@ void rk_transform_workspace_free(rk_transform_workspace *w) {
     if (!w) return;
     rk_rows_release(&w->rows);
     rk_columns_release(&w->columns);
-    rk_transform_memory_release(&w->memory);
+    rk_transform_scratch_release(&w->memory);
     if (w->batch.rows.schema) rk_batch_memory_release(&w->batch);
     if (w->window.schema) rk_window_release(&w->window);
     RK_FREE_ALL(w->wanted, w->children, w->is_context, w->is_single, w->of_context, w->features, w->dense,

@@ -28,7 +28,7 @@ typedef struct rk_transform_scratch {
     size_t n_whole;
     int64_t *n_dropped; /* [n_features of the schema] values that a vocabulary has not; NULL: not counted */
 } rk_transform_scratch;
-void rk_transform_memory_release(rk_transform_scratch *memory);
+void rk_transform_scratch_release(rk_transform_scratch *memory);
 
 struct rk_transforms {
     const rk_data_section *section;

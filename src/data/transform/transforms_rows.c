@@ -7,7 +7,7 @@
 #include "data/transform/transforms_apply.h"
 #include "data/transform/transforms_internal.h"
 
-void rk_transform_memory_release(rk_transform_scratch *memory) {
+void rk_transform_scratch_release(rk_transform_scratch *memory) {
     for (size_t i = 0; i < memory->n_whole; i++) rk_id_list_release(&memory->whole[i]);
     RK_FREE_ALL(memory->places, memory->stops, memory->offsets, memory->whole, memory->n_dropped);
     *memory = (rk_transform_scratch){0};

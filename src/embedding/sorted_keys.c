@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/integers.h"
 #include "base/memory.h"
 
 enum { BLOCK_KEYS = 256, AT_ONCE = 16 /* searches, whose blocks come from memory side by side */ };
@@ -56,7 +57,7 @@ static int64_t block_of(const rk_sorted_keys *s, int64_t key) {
 }
 
 static int64_t row_in(const rk_sorted_keys *s, int64_t block, int64_t key) {
-    int64_t first = block * BLOCK_KEYS, n = s->n - first < BLOCK_KEYS ? s->n - first : BLOCK_KEYS;
+    int64_t first = block * BLOCK_KEYS, n = rk_min_i64(s->n - first, BLOCK_KEYS);
     while (n > 1) {
         int64_t half = n / 2;
         first = key_at(s, first + half) <= key ? first + half : first;
@@ -73,7 +74,7 @@ static void prefetch(const rk_sorted_keys *s, int64_t block) {
 void rk_sorted_keys_find(rk_sorted_keys *s, const int64_t *keys, int64_t n, int64_t *rows) {
     int64_t n_missing = 0, blocks[AT_ONCE];
     for (int64_t first = 0; first < n; first += AT_ONCE) {
-        int64_t some = n - first < AT_ONCE ? n - first : AT_ONCE;
+        int64_t some = rk_min_i64(n - first, AT_ONCE);
         for (int64_t i = 0; i < some; i++) {
             blocks[i] = block_of(s, keys[first + i]);
             prefetch(s, blocks[i]);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/integers.h"
 #include "base/memory.h"
 #include "export/export_internal.h"
 
@@ -20,7 +21,7 @@ static rk_status read_keys(rk_exporting *x, const rk_stored_tensor *stored, plac
     RK_AUTOFREE int64_t *keys = NULL;
     RK_TRY(rk_alloc(KEYS_AT_ONCE, sizeof *keys, &keys));
     for (int64_t first = 0; first < stored->n_rows; first += KEYS_AT_ONCE) {
-        int64_t n = stored->n_rows - first < KEYS_AT_ONCE ? stored->n_rows - first : KEYS_AT_ONCE;
+        int64_t n = rk_min_i64(stored->n_rows - first, KEYS_AT_ONCE);
         RK_TRY(rk_stored_tensor_read(&x->tensors, stored, first, n, keys));
         for (int64_t i = 0; i < n; i++) out[first + i] = (placed_key){keys[i], first + i};
     }
@@ -84,7 +85,7 @@ rk_status rk_export_read_keyed(rk_exporting *x, const rk_exported_tensor *t, int
                                char *out) {
     const rk_exported_keys *keys = t->keyed;
     size_t row_bytes = (size_t)t->stored->n_columns * rk_dtype_bytes(t->stored->type);
-    int64_t last = first + n, last_key = last < keys->n ? last : keys->n;
+    int64_t last = first + n, last_key = rk_min_i64(last, keys->n);
     if (rk_exports_keys(t)) {
         memcpy(out, keys->keys + first, (size_t)n * sizeof *keys->keys);
         return RK_OK;

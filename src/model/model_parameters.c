@@ -1,6 +1,7 @@
 /* A model's parameters, as others see them. */
 #include <string.h>
 
+#include "base/integers.h"
 #include "base/memory.h"
 #include "model/model_internal.h"
 
@@ -23,15 +24,15 @@ static bool is_copied(const rk_model *model, const rk_state_dict_entry *entry) {
     return entry->kind != RK_STATE_OTHER && (entry->order || (entry->moves && model->optimizer));
 }
 
-static size_t round_up(size_t bytes) {
-    return (bytes + sizeof(int64_t) - 1) / sizeof(int64_t) * sizeof(int64_t);
+/* The next copy begins behind them. */
+static size_t copy_bytes(const rk_state_dict_entry *entry) {
+    return rk_round_up((size_t)rk_state_dict_entry_bytes(entry), sizeof(int64_t));
 }
 
 static rk_status reserve_copies(const rk_model *model, const rk_state_dict *state, char **out) {
     size_t bytes = 0;
     for (size_t i = 0; i < state->n; i++)
-        if (is_copied(model, &state->entries[i]))
-            bytes += round_up(rk_state_dict_entry_bytes(&state->entries[i]));
+        if (is_copied(model, &state->entries[i])) bytes += copy_bytes(&state->entries[i]);
     return rk_alloc(bytes, 1, out);
 }
 
@@ -58,7 +59,7 @@ static rk_status describe_parameters(const rk_model *model, const rk_state_dict 
         if (is_copied(model, entry)) {
             if (!known) copy_values(entry, copies);
             data = copies;
-            copies += round_up(rk_state_dict_entry_bytes(entry));
+            copies += copy_bytes(entry);
         }
         RK_TRY(describe_parameter(entry, data, &list[(*n)++]));
     }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/integers.h"
 #include "base/memory.h"
 #include "embedding/config/row_formats.h"
 #include "embedding/local/collection.h"
@@ -176,7 +177,7 @@ static rk_status read_entry(rk_model_reader *m, const rk_state_dict_entry *entry
     int64_t step = PIECE_BYTES / (t->dim * (int64_t)sizeof(float) + 1) + 1;
     for (int64_t first = 0; first < rows->n; first += step) {
         const void *piece;
-        int64_t n = rows->n - first < step ? rows->n - first : step;
+        int64_t n = rk_min_i64(rows->n - first, step);
         RK_TRY(read_rows(m, t, rows->first + first, n, is_table, &piece));
         copy_rows(to, entry->data, piece, first, n, t->dim, rk_dtype_bytes(type));
     }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/file/directory_lock.h"
-#include "base/log.h"
+#include "base/integers.h"
 #include "base/memory.h"
 #include "embedding/dynamic/dynamic_table.h"
 #include "embedding/local/collection.h"
@@ -173,7 +173,7 @@ static rk_status scatter(conversion *c, const rk_state_dict_entry *entry, const 
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(ROWS_AT_ONCE, ids)));
     RK_TRY(rk_alloc(ROWS_AT_ONCE, bytes, &values));
     for (int64_t first = 0; first < rows->n_rows; first += ROWS_AT_ONCE) {
-        int64_t n = rows->n_rows - first < ROWS_AT_ONCE ? rows->n_rows - first : ROWS_AT_ONCE;
+        int64_t n = rk_min_i64(rows->n_rows - first, ROWS_AT_ONCE);
         RK_TRY(rk_stored_tensor_read(&c->tensors, keys, first, n, ids));
         RK_TRY(rk_stored_tensor_read(&c->tensors, rows, first, n, values));
         for (int64_t i = 0; i < n; i++) {

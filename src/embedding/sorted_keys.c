@@ -26,19 +26,11 @@ static rk_status read_keys(rk_sorted_keys *s) {
 }
 
 rk_status rk_sorted_keys_init(const void *keys, int64_t n, rk_sorted_keys *out) {
-    rk_sorted_keys s = {.keys = keys, .n = n, .n_fences = (n + BLOCK_KEYS - 1) / BLOCK_KEYS};
-    RK_TRY(rk_alloc((size_t)s.n_fences, sizeof *s.fences, &s.fences));
-    rk_status status = read_keys(&s);
-    if (status != RK_OK) {
-        rk_sorted_keys_release(&s);
-        return status;
-    }
-    out->keys = s.keys;
-    out->n = s.n;
-    out->fences = s.fences;
-    out->n_fences = s.n_fences;
-    atomic_init(&out->n_missing, 0);
-    return RK_OK;
+    *out = (rk_sorted_keys){.keys = keys, .n = n, .n_fences = (n + BLOCK_KEYS - 1) / BLOCK_KEYS};
+    RK_TRY(rk_alloc((size_t)out->n_fences, sizeof *out->fences, &out->fences));
+    rk_status status = read_keys(out);
+    if (status != RK_OK) rk_sorted_keys_release(out);
+    return status;
 }
 
 void rk_sorted_keys_release(rk_sorted_keys *s) {

@@ -15,13 +15,6 @@ static const char *const bad_rows[] = {"fail", "skip"};
 static const char *const compositions[] = {"pool", "multiply", "concat"};
 static const char *const losses[] = {"sigmoid_cross_entropy", "mse"};
 
-#define SECTION(name_, type, fields_, scalar)                                                         \
-    {                                                                                                 \
-        .name = (name_), .struct_bytes = sizeof(type), .fields = (fields_),                           \
-        .n_fields = sizeof(fields_) / sizeof((fields_)[0]), .scalar_key = (scalar), .has_line = true, \
-        .line_offset = offsetof(type, line)                                                           \
-    }
-
 static const rk_field split_fields[] = {
     RK_FIELD_PATHS(rk_split_section, path, n_path,
                    "files, in order; `*` and `?` match names, a directory is all files in it"),
@@ -35,7 +28,7 @@ static const rk_field split_fields[] = {
     RK_FIELD_ARRAY(TEXTS, rk_split_section, columns, n_columns, 0, 0,
                    "of these files, where they are not data.columns"),
 };
-static const rk_schema split_schema = SECTION("split", rk_split_section, split_fields, "path");
+static const rk_schema split_schema = RK_SECTION_SCHEMA("split", rk_split_section, split_fields, "path");
 
 typedef struct rk_vocabulary_section rk_vocabulary_section;
 static const rk_field vocabulary_fields[] = {
@@ -49,7 +42,7 @@ static const rk_field vocabulary_fields[] = {
         "number of out-of-vocabulary ids, 0 .. oov-1, for other values by hash; 0: those are dropped"),
 };
 static const rk_schema vocabulary_schema =
-    SECTION("vocabulary", rk_vocabulary_section, vocabulary_fields, "path");
+    RK_SECTION_SCHEMA("vocabulary", rk_vocabulary_section, vocabulary_fields, "path");
 
 static const rk_field feature_fields[] = {
     RK_FIELD_TEXT(rk_data_feature, name, false, NULL, "the feature's name"),
@@ -92,7 +85,7 @@ static const rk_field feature_fields[] = {
     RK_FIELD_BOOL(rk_data_feature, normalize, false,
                   "dense: (x - mean) / deviation of the training data, after log1p"),
 };
-const rk_schema rk_data_feature_schema = SECTION("features", rk_data_feature, feature_fields, NULL);
+const rk_schema rk_data_feature_schema = RK_SECTION_SCHEMA("features", rk_data_feature, feature_fields, NULL);
 
 static const rk_field label_fields[] = {
     RK_FIELD_TEXT(rk_label_section, name, true, NULL, "the task's name"),
@@ -113,7 +106,7 @@ static const rk_field label_fields[] = {
                    "two other labels: the task's probability is the product of theirs (ESMM)"),
     RK_FIELD_ENUM(rk_label_section, loss, 0, losses, "of the task"),
 };
-static const rk_schema label_schema = SECTION("labels", rk_label_section, label_fields, "name");
+static const rk_schema label_schema = RK_SECTION_SCHEMA("labels", rk_label_section, label_fields, "name");
 
 typedef struct rk_field_section rk_field_section;
 static const rk_field field_fields[] = {
@@ -121,7 +114,7 @@ static const rk_field field_fields[] = {
     RK_FIELD_I64(rk_field_section, first, RK_REQUIRED_NUMBER, 0, 1e18, "first id of the field"),
     RK_FIELD_I64(rk_field_section, last, RK_REQUIRED_NUMBER, 0, 1e18, "last id of the field"),
 };
-static const rk_schema field_schema = SECTION("fields", rk_field_section, field_fields, NULL);
+static const rk_schema field_schema = RK_SECTION_SCHEMA("fields", rk_field_section, field_fields, NULL);
 
 static const rk_field join_fields[] = {
     RK_FIELD_PATH(rk_join_section, path, true, "a small csv file, kept in memory"),
@@ -132,7 +125,7 @@ static const rk_field join_fields[] = {
     RK_FIELD_ARRAY(TEXTS, rk_join_section, columns, n_columns, 0, 0,
                    "its columns' names, if it has no header line"),
 };
-static const rk_schema join_schema = SECTION("joins", rk_join_section, join_fields, NULL);
+static const rk_schema join_schema = RK_SECTION_SCHEMA("joins", rk_join_section, join_fields, NULL);
 
 static const rk_field data_fields[] = {
     RK_FIELD_ENUM(rk_data_section, format, RK_DATA_AUTO, formats,
@@ -174,7 +167,7 @@ static const rk_field data_fields[] = {
                  "threads that read and parse ahead of training; 0 = a quarter of the CPU cores, at least 1"),
     RK_FIELD_I64(rk_data_section, seed, -1, -1, 1e15, "seed of shuffling and splitting; -1 = train.seed"),
 };
-const rk_schema rk_data_schema_table = SECTION("data", rk_data_section, data_fields, NULL);
+const rk_schema rk_data_schema_table = RK_SECTION_SCHEMA("data", rk_data_section, data_fields, NULL);
 
 static rk_status error_at(const rk_yaml *yaml, int line, const char *name, const char *message) {
     return rk_error(RK_CONFIG, "%s: '%s': %s", rk_yaml_location_of(yaml, line).text, name, message);

@@ -58,12 +58,7 @@ static const rk_field model_fields[] = {
     RK_FIELD_STRUCT(rk_model_entry, rows, &rows_schema,
                     "of exports: how their rows are read; cache_bytes and timeout are of rows in Redis"),
 };
-static const rk_schema model_schema = {.name = "models",
-                                       .struct_bytes = sizeof(rk_model_entry),
-                                       .fields = model_fields,
-                                       .n_fields = sizeof model_fields / sizeof *model_fields,
-                                       .has_line = true,
-                                       .line_offset = offsetof(rk_model_entry, line)};
+static const rk_schema model_schema = RK_SECTION_SCHEMA("models", rk_model_entry, model_fields, NULL);
 
 static const rk_field batching_fields[] = {
     RK_FIELD_I64(rk_batching_section, max_batch_size, 512, 1, 1 << 20, "rows that requests are joined up to"),

@@ -90,6 +90,14 @@ void rk_schema_document(const rk_schema *schema, const char *prefix, rk_buffer *
         .n_fields = sizeof(fields_) / sizeof((fields_)[0])                  \
     }
 
+/* Of a struct with an `int line`; scalar_: the scalar_key or NULL. */
+#define RK_SECTION_SCHEMA(name_, type, fields_, scalar_)                                               \
+    {                                                                                                  \
+        .name = (name_), .struct_bytes = sizeof(type), .fields = (fields_),                            \
+        .n_fields = sizeof(fields_) / sizeof((fields_)[0]), .scalar_key = (scalar_), .has_line = true, \
+        .line_offset = offsetof(type, line)                                                            \
+    }
+
 #define RK_FIELD_BOOL(type, member, default_, doc_)                                   \
     {                                                                                 \
         .key = #member, .kind = RK_FIELD_KIND_BOOL, .offset = offsetof(type, member), \

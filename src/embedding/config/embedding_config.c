@@ -18,18 +18,14 @@ static const char *const combiners[] = {"mean", "sum", "sqrtn"};
             RK_FIELD_F64(rk_initializer_config, max, 0.05, -INFINITY, INFINITY, "uniform"),                \
             RK_FIELD_F64(rk_initializer_config, value, 0, -INFINITY, INFINITY, "constant"),                \
     }
-#define INITIALIZER_SCHEMA(fields_)                                                                \
-    {                                                                                              \
-        .name = "initializer", .struct_bytes = sizeof(rk_initializer_config), .fields = (fields_), \
-        .n_fields = sizeof(fields_) / sizeof(fields_)[0], .scalar_key = "kind", .has_line = true,  \
-        .line_offset = offsetof(rk_initializer_config, line)                                       \
-    }
 /* Rows begin small: sums of their products, as of fm's pairs, are then next to nothing, and no model has
  * first values to unlearn (docs/models.md). */
 static const rk_field row_initializer_fields[] = INITIALIZER_FIELDS(0.01);
-static const rk_schema row_initializer_schema = INITIALIZER_SCHEMA(row_initializer_fields);
+static const rk_schema row_initializer_schema =
+    RK_SECTION_SCHEMA("initializer", rk_initializer_config, row_initializer_fields, "kind");
 static const rk_field initializer_fields[] = INITIALIZER_FIELDS(0);
-const rk_schema rk_initializer_schema = INITIALIZER_SCHEMA(initializer_fields);
+const rk_schema rk_initializer_schema =
+    RK_SECTION_SCHEMA("initializer", rk_initializer_config, initializer_fields, "kind");
 
 static const char *const policies[] = {"lru", "lfu", "none"};
 static const char *const counters[] = {"exact", "count_min", "bloom"};
@@ -49,13 +45,8 @@ static const rk_field eviction_fields[] = {
     RK_FIELD_I64(rk_eviction_section, keep, 0, 0, 1e14,
                  "rows below which eviction takes the table never, each bucket its share"),
 };
-static const rk_schema eviction_schema = {.name = "eviction",
-                                          .struct_bytes = sizeof(rk_eviction_section),
-                                          .fields = eviction_fields,
-                                          .n_fields = sizeof eviction_fields / sizeof eviction_fields[0],
-                                          .scalar_key = "policy",
-                                          .has_line = true,
-                                          .line_offset = offsetof(rk_eviction_section, line)};
+static const rk_schema eviction_schema =
+    RK_SECTION_SCHEMA("eviction", rk_eviction_section, eviction_fields, "policy");
 
 typedef struct rk_admission_section rk_admission_section;
 static const rk_field admission_fields[] = {
@@ -66,13 +57,8 @@ static const rk_field admission_fields[] = {
     RK_FIELD_ENUM(rk_admission_section, counter, RK_COUNTER_EXACT, counters,
                   "how uses of keys without a row are counted: each key, or in a sketch of fixed size"),
 };
-static const rk_schema admission_schema = {.name = "admission",
-                                           .struct_bytes = sizeof(rk_admission_section),
-                                           .fields = admission_fields,
-                                           .n_fields = sizeof admission_fields / sizeof admission_fields[0],
-                                           .scalar_key = "min_count",
-                                           .has_line = true,
-                                           .line_offset = offsetof(rk_admission_section, line)};
+static const rk_schema admission_schema =
+    RK_SECTION_SCHEMA("admission", rk_admission_section, admission_fields, "min_count");
 
 static const char *const tiers[] = {"memory", "ssd"};
 
@@ -87,13 +73,8 @@ static const rk_field storage_fields[] = {
     RK_FIELD_TEXT(rk_storage_section, max_bytes, false, NULL,
                   "ssd: what the rows' files may take there, without those of checkpoints; by default any"),
 };
-static const rk_schema storage_schema = {.name = "storage",
-                                         .struct_bytes = sizeof(rk_storage_section),
-                                         .fields = storage_fields,
-                                         .n_fields = sizeof storage_fields / sizeof storage_fields[0],
-                                         .scalar_key = "tier",
-                                         .has_line = true,
-                                         .line_offset = offsetof(rk_storage_section, line)};
+static const rk_schema storage_schema =
+    RK_SECTION_SCHEMA("storage", rk_storage_section, storage_fields, "tier");
 
 typedef struct rk_table_section rk_table_section;
 static const rk_field table_fields[] = {
@@ -120,12 +101,7 @@ static const rk_field table_fields[] = {
                   "dynamic: what a key without a row is: zeros, or a row that all such keys share"),
     RK_FIELD_STRUCT(rk_table_section, storage, &storage_schema, "dynamic: where its rows are"),
 };
-static const rk_schema table_schema = {.name = "tables",
-                                       .struct_bytes = sizeof(rk_table_section),
-                                       .fields = table_fields,
-                                       .n_fields = sizeof table_fields / sizeof table_fields[0],
-                                       .has_line = true,
-                                       .line_offset = offsetof(rk_table_section, line)};
+static const rk_schema table_schema = RK_SECTION_SCHEMA("tables", rk_table_section, table_fields, NULL);
 
 typedef struct rk_feature_section rk_feature_section;
 static const rk_field feature_fields[] = {
@@ -141,12 +117,8 @@ static const rk_field feature_fields[] = {
     RK_FIELD_BOOL(rk_feature_section, validate_weights_and_indices, true,
                   "drop negative ids (and weights <= 0 for mean and sqrtn); false: they are errors"),
 };
-static const rk_schema feature_schema = {.name = "features",
-                                         .struct_bytes = sizeof(rk_feature_section),
-                                         .fields = feature_fields,
-                                         .n_fields = sizeof feature_fields / sizeof feature_fields[0],
-                                         .has_line = true,
-                                         .line_offset = offsetof(rk_feature_section, line)};
+static const rk_schema feature_schema =
+    RK_SECTION_SCHEMA("features", rk_feature_section, feature_fields, NULL);
 
 static const rk_field section_fields[] = {
     RK_FIELD_I64(rk_embedding_section, dim, 16, 1, 4096,
@@ -167,12 +139,8 @@ static const rk_field section_fields[] = {
     RK_FIELD_LIST(rk_embedding_section, features, n_features, &feature_schema, false,
                   "features that differ from the defaults"),
 };
-const rk_schema rk_embedding_schema = {.name = "embedding",
-                                       .struct_bytes = sizeof(rk_embedding_section),
-                                       .fields = section_fields,
-                                       .n_fields = sizeof section_fields / sizeof section_fields[0],
-                                       .has_line = true,
-                                       .line_offset = offsetof(rk_embedding_section, line)};
+const rk_schema rk_embedding_schema =
+    RK_SECTION_SCHEMA("embedding", rk_embedding_section, section_fields, NULL);
 
 const rk_table_section *rk_embedding_section_dynamic(const rk_embedding_section *s) {
     for (int64_t i = 0; i < s->n_tables; i++)

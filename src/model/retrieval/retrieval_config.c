@@ -46,12 +46,7 @@ static const rk_field fields[] = {
                   "softmax: log-Q correction: subtracts from an item's score the logarithm of its "
                   "probability to be a candidate"),
 };
-const rk_schema rk_retrieval_schema = {.name = "retrieval",
-                                       .struct_bytes = sizeof(rk_retrieval_section),
-                                       .fields = fields,
-                                       .n_fields = sizeof fields / sizeof fields[0],
-                                       .has_line = true,
-                                       .line_offset = offsetof(rk_retrieval_section, line)};
+const rk_schema rk_retrieval_schema = RK_SECTION_SCHEMA("retrieval", rk_retrieval_section, fields, NULL);
 
 const char *rk_retrieval_loss_name(const rk_retrieval_section *section) {
     return losses[section->loss];

@@ -24,12 +24,7 @@ static const rk_field shard_fields[] = {
                   "table_wise, column_wise: the owner pools a sample's rows and sends one vector; auto: "
                   "where that sends fewer bytes, by counted loads (docs/planning.md)"),
 };
-static const rk_schema shard_schema = {.name = "tables",
-                                       .struct_bytes = sizeof(rk_table_shard_section),
-                                       .fields = shard_fields,
-                                       .n_fields = sizeof shard_fields / sizeof shard_fields[0],
-                                       .has_line = true,
-                                       .line_offset = offsetof(rk_table_shard_section, line)};
+static const rk_schema shard_schema = RK_SECTION_SCHEMA("tables", rk_table_shard_section, shard_fields, NULL);
 
 static const rk_field fields[] = {
     RK_FIELD_I64(rk_cluster_section, embedding_ranks, 0, 0, 1e6,
@@ -54,12 +49,7 @@ static const rk_field fields[] = {
     RK_FIELD_LIST(rk_cluster_section, tables, n_tables, &shard_schema, false,
                   "sharding constraints: tables that are sharded by hand"),
 };
-const rk_schema rk_cluster_schema = {.name = "cluster",
-                                     .struct_bytes = sizeof(rk_cluster_section),
-                                     .fields = fields,
-                                     .n_fields = sizeof fields / sizeof fields[0],
-                                     .has_line = true,
-                                     .line_offset = offsetof(rk_cluster_section, line)};
+const rk_schema rk_cluster_schema = RK_SECTION_SCHEMA("cluster", rk_cluster_section, fields, NULL);
 
 static rk_status error_at(const rk_yaml *yaml, int line, const char *key, const char *message) {
     return rk_error(RK_CONFIG, "%s: key '%s': %s", rk_yaml_location_of(yaml, line).text, key, message);

@@ -22,12 +22,7 @@ static const rk_field cuda_fields[] = {
                  "which GPU, where there are several; over ranks: the first one of a host, its other ranks "
                  "take the next ones"),
 };
-const rk_schema rk_cuda_schema = {.name = "cuda",
-                                  .struct_bytes = sizeof(rk_cuda_section),
-                                  .fields = cuda_fields,
-                                  .n_fields = sizeof cuda_fields / sizeof cuda_fields[0],
-                                  .has_line = true,
-                                  .line_offset = offsetof(rk_cuda_section, line)};
+const rk_schema rk_cuda_schema = RK_SECTION_SCHEMA("cuda", rk_cuda_section, cuda_fields, NULL);
 
 rk_status rk_cuda_section_resolve(const rk_cuda_section *section, const rk_yaml *yaml, rk_model_device *out) {
     *out = (rk_model_device){.number = (int32_t)section->number, .tf32 = section->tf32, .late = true};

@@ -18,12 +18,7 @@ static const rk_field table_fields[] = {
     RK_FIELD_ARRAY(I64S, rk_planned_table, ranks, n_ranks, 0, 1e6, "owners of the parts, slice after slice"),
     RK_FIELD_BOOL(rk_planned_table, owner_pooling, false, "the owner pools a sample's rows"),
 };
-static const rk_schema table_schema = {.name = "tables",
-                                       .struct_bytes = sizeof(rk_planned_table),
-                                       .fields = table_fields,
-                                       .n_fields = sizeof table_fields / sizeof table_fields[0],
-                                       .has_line = true,
-                                       .line_offset = offsetof(rk_planned_table, line)};
+static const rk_schema table_schema = RK_SECTION_SCHEMA("tables", rk_planned_table, table_fields, NULL);
 static const rk_field fields[] = {
     RK_FIELD_I64(rk_planned, trainers, RK_REQUIRED_NUMBER, 1, 1e6, "ranks that train"),
     RK_FIELD_I64(rk_planned, owners, 0, 0, 1e6, "ranks that only hold rows"),

@@ -22,13 +22,8 @@ static const rk_field stopping_fields[] = {
     RK_FIELD_F64(rk_stopping_section, min_delta, 0, 0, INFINITY,
                  "an improvement of no more than this does not reset patience"),
 };
-static const rk_schema stopping_schema = {.name = "early_stopping",
-                                          .struct_bytes = sizeof(rk_stopping_section),
-                                          .fields = stopping_fields,
-                                          .n_fields = 3,
-                                          .scalar_key = "metric",
-                                          .has_line = true,
-                                          .line_offset = offsetof(rk_stopping_section, line)};
+static const rk_schema stopping_schema =
+    RK_SECTION_SCHEMA("early_stopping", rk_stopping_section, stopping_fields, "metric");
 
 static const rk_field plateau_fields[] = {
     RK_FIELD_TEXT(rk_plateau_section, metric, false, NULL, "by default early stopping's"),
@@ -38,13 +33,8 @@ static const rk_field plateau_fields[] = {
     RK_FIELD_F64(rk_plateau_section, min_factor, 1e-6, 0, 1,
                  "the least factor that all drops together may reach"),
 };
-static const rk_schema plateau_schema = {.name = "plateau",
-                                         .struct_bytes = sizeof(rk_plateau_section),
-                                         .fields = plateau_fields,
-                                         .n_fields = 4,
-                                         .scalar_key = "metric",
-                                         .has_line = true,
-                                         .line_offset = offsetof(rk_plateau_section, line)};
+static const rk_schema plateau_schema =
+    RK_SECTION_SCHEMA("plateau", rk_plateau_section, plateau_fields, "metric");
 
 static const rk_field checkpoint_fields[] = {
     RK_FIELD_I64(rk_checkpoint_section, every_epochs, 1, 0, 1e9,
@@ -94,9 +84,4 @@ static const rk_field fields[] = {
     RK_FIELD_STRUCT(rk_train_section, checkpoint, &checkpoint_schema, "what is saved, and when"),
     RK_FIELD_BOOL(rk_train_section, tensorboard, true, "write TensorBoard event files"),
 };
-const rk_schema rk_train_schema = {.name = "train",
-                                   .struct_bytes = sizeof(rk_train_section),
-                                   .fields = fields,
-                                   .n_fields = sizeof fields / sizeof fields[0],
-                                   .has_line = true,
-                                   .line_offset = offsetof(rk_train_section, line)};
+const rk_schema rk_train_schema = RK_SECTION_SCHEMA("train", rk_train_section, fields, NULL);

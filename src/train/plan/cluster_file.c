@@ -29,12 +29,7 @@ static const rk_field group_fields[] = {
     RK_FIELD_F64(rk_host_group, price_per_hour, RK_UNSET, 0, 1e9, "of a host"),
     RK_FIELD_ENUM(rk_host_group, role, RK_ROLE_BOTH, roles, "what its ranks do"),
 };
-static const rk_schema group_schema = {.name = "groups",
-                                       .struct_bytes = sizeof(rk_host_group),
-                                       .fields = group_fields,
-                                       .n_fields = sizeof group_fields / sizeof group_fields[0],
-                                       .has_line = true,
-                                       .line_offset = offsetof(rk_host_group, line)};
+static const rk_schema group_schema = RK_SECTION_SCHEMA("groups", rk_host_group, group_fields, NULL);
 
 typedef struct rk_cluster_hosts rk_cluster_hosts;
 static const rk_field fields[] = {

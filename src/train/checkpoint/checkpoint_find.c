@@ -68,16 +68,15 @@ static bool skips_damaged(rk_comm *comm, const char *path, rk_status status) {
     return true;
 }
 
-/* `path` is *out if all is well, else freed. */
-/* What is no checkpoint that may be used stays with the caller. */
-static rk_status verify_or_free(rk_comm *comm, char **path, char **out) {
+/* `path` is *out if all is well; what is no checkpoint that may be used stays with the caller. */
+static rk_status verify_path(rk_comm *comm, char **path, char **out) {
     RK_TRY(verify_over_ranks(comm, *path));
     *out = *path;
     *path = NULL;
     return RK_OK;
 }
 
-/* The first rank's `own` (NULL: none) to all ranks, in place of theirs; freed where that fails. */
+/* The first rank's text (NULL: none) to all ranks, in place of theirs; freed where that fails. */
 static rk_status broadcast_text(rk_comm *comm, rk_status status, char **text) {
     RK_TRY(rk_comm_agree_on_status(comm, status));
     return rk_comm_broadcast_text(comm, text);
@@ -90,7 +89,7 @@ static rk_status find_newest(rk_comm *comm, const char *directory, const rk_text
         rk_status status = n ? join_output_path(directory, names->texts[--n], &path) : RK_OK;
         RK_TRY(broadcast_text(comm, status, &path));
         if (!path) return rk_error(RK_NOT_FOUND, "there is no complete checkpoint in '%s'", directory);
-        status = verify_or_free(comm, &path, out);
+        status = verify_path(comm, &path, out);
         if (!skips_damaged(comm, path, status)) return status;
     }
 }
@@ -118,7 +117,7 @@ static rk_status find_over_ranks(rk_comm *comm, const char *directory, const rk_
     rk_status status = best && is_first_rank(comm) ? read_best_path(comm, directory, names, &path) : RK_OK;
     RK_TRY(broadcast_text(comm, status, &path));
     if (!path) return find_newest(comm, directory, names, out);
-    status = verify_or_free(comm, &path, out);
+    status = verify_path(comm, &path, out);
     return skips_damaged(comm, path, status) ? find_newest(comm, directory, names, out) : status;
 }
 
@@ -163,7 +162,7 @@ rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool bes
     rk_status status =
         is_first_rank(comm) && is_checkpoint(directory) ? rk_strdup(directory, &itself) : RK_OK;
     RK_TRY(broadcast_text(comm, status, &itself));
-    if (itself) return verify_or_free(comm, &itself, out);
+    if (itself) return verify_path(comm, &itself, out);
     bool again = true;
     for (int i = 0; i < TRIES && again; i++)
         status = find_in_current_list(comm, directory, best, &again, out);

@@ -61,7 +61,7 @@ static rk_status read_text(json_t *object, const char *key, char **out) {
     return value ? rk_strdup(json_string_value(value), out) : RK_OK;
 }
 
-static rk_status read_key_counts(json_t *p, rk_progress *out) {
+static rk_status read_run_counts(json_t *p, rk_progress *out) {
     rk_early_stopping *stopping = &out->stopping;
     RK_TRY(read_integer(p, "step", MOST, &out->step));
     RK_TRY(read_integer(p, "epoch", MOST, &out->position.epoch));
@@ -80,7 +80,7 @@ static rk_status read_key_counts(json_t *p, rk_progress *out) {
 
 static rk_status read_progress(json_t *p, rk_manifest *m) {
     rk_progress *out = &m->progress;
-    RK_TRY(read_key_counts(p, out));
+    RK_TRY(read_run_counts(p, out));
     RK_TRY(read_metric(p, "best", &out->stopping.best));
     out->stopping.patience_best = out->stopping.best; /* as older ones have it */
     if (json_object_get(p, "patience_best"))

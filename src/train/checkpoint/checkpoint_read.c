@@ -235,7 +235,7 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
     }
     options.has_missing_rows = rk_is_export(path);
     RK_TRY(rk_model_build(&options, &model));
-    if (by_rows) RK_TRY(rk_stored_model_load_keys(&stored, cluster != NULL, model));
+    if (by_rows) RK_TRY(rk_model_reader_load_keys(&stored, cluster != NULL, model));
     RK_TRY(rk_model_state_dict(model, &state));
     RK_TRY(by_rows ? rk_model_reader_read(&stored, &state) : rk_checkpoint_read_model(path, model, &state));
     RK_TRY(rk_model_reload(model));

@@ -231,7 +231,7 @@ static rk_status load_keys(rk_model_reader *m, const rk_stored_tensor *tensor, r
     return rk_model_load_keys(model, &all);
 }
 
-rk_status rk_stored_model_load_keys(rk_model_reader *m, bool over_ranks, rk_model *model) {
+rk_status rk_model_reader_load_keys(rk_model_reader *m, bool over_ranks, rk_model *model) {
     RK_TRY(rk_model_load_keys(model, NULL));
     for (size_t i = 0; i < m->tensors.n; i++) {
         const rk_stored_tensor *tensor = &m->tensors.list[i];

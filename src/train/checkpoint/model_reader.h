@@ -32,7 +32,7 @@ rk_dtype rk_model_reader_row_dtype(const void *model, const char *table, rk_dtyp
 /* Gives the model's dynamic tables the keys, before the state that read gets is made of it. over_ranks: so is
  * the model. Memory: the keys of a table. Errors: RK_BAD_DATA, a key is there twice, or those of an export do
  * not ascend; RK_UNSUPPORTED, an export over ranks, whose keys are not in the order of buckets. */
-rk_status rk_stored_model_load_keys(rk_model_reader *stored, bool over_ranks, rk_model *model);
+rk_status rk_model_reader_load_keys(rk_model_reader *reader, bool over_ranks, rk_model *model);
 
 /* Each tensor of the state, or the part of it that the state has, but for counters and rows that are only
  * read. Memory: some MiB. Errors: RK_CONFIG where one is not there, or of another shape or dtype;

@@ -69,8 +69,8 @@ static void add_replicated_work(const rk_plan *plan, int32_t t, rank_work *w) {
                  2 * load->batch_rows * rk_stored_row_bytes(table, &plan->tables.optimizers[t], table->dim);
 }
 
-/* l2_full has every row of a table take a step. */
-static double has_full_update(const rk_plan *plan, int32_t t) {
+/* What l2_full moves, with which every row of a table takes a step. */
+static double full_update_bytes(const rk_plan *plan, int32_t t) {
     return plan->tables.l2_full[t] != 0 && !plan->tables.tables[t].frozen ? 2 * rk_plan_table_bytes(plan, t)
                                                                           : 0;
 }
@@ -79,7 +79,7 @@ static void add_owners_work(rk_plan *plan, int32_t t, rank_work *work) {
     const rk_table_placement *p = &plan->placements[t];
     rk_table_traffic traffic = rk_table_traffic_of(&plan->request, t, &plan->loads[t], p);
     double bytes = rk_plan_table_bytes(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices,
-           full = has_full_update(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices;
+           full = full_update_bytes(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices;
     for (int32_t part = 0; part < p->n_parts; part++) {
         double share =
             p->n_parts > 1 ? rk_table_part_load_share(&plan->request, &plan->loads[t], part, p->n_parts) : 1;
@@ -104,7 +104,7 @@ static void add_table_work(rk_plan *plan, rank_work *work) {
         add_trainer_work(plan, t, &trainer);
         if (plan->placements[t].replicated) {
             add_replicated_work(plan, t, &trainer);
-            trainer.update += has_full_update(plan, t);
+            trainer.update += full_update_bytes(plan, t);
             replicated += rk_plan_table_bytes(plan, t);
         } else {
             add_owners_work(plan, t, work);

@@ -65,7 +65,7 @@ rk_status rk_model_load_keys(rk_model *model, const rk_stored_keys *keys) {
 }
 
 bool rk_model_has_row_files(const rk_model *model) {
-    return model->embeddings && rk_embeddings_have_files(model->embeddings);
+    return rk_embeddings_have_files(model->embeddings);
 }
 
 rk_status rk_model_save_rows(rk_model *model, const char *directory) {

@@ -91,7 +91,7 @@ struct rk_model {
     const rk_preset *preset; /* NULL: a graph that the run file writes out */
     rk_ranks *ranks;
     rk_store *store;           /* of its tables */
-    rk_embeddings *embeddings; /* the store's, in one process; NULL over ranks and without tables */
+    rk_embeddings *embeddings; /* the store's, in one process; over ranks without tables */
     char *rows_folder;         /* where rows on a disk are, if the run file does not say */
     rk_sharded *sharded;       /* the store's, over ranks; else NULL */
     rk_reducer *reducer;       /* of training on the CPU */

@@ -22,7 +22,7 @@ static rk_status load_cluster(rk_plan *plan, const rk_plan_options *options) {
 
 /* All of a request but loads; a plan that the run file names is not asked, for this one is to take its
  * place. */
-static rk_status make_request(rk_plan *plan) {
+static void fill_request(rk_plan *plan) {
     const rk_config *c = plan->config;
     rk_planner_request *r = &plan->request;
     r->tables = plan->tables.tables;
@@ -35,10 +35,8 @@ static rk_status make_request(rk_plan *plan) {
     r->wire = (rk_dtype)c->cluster.wire;
     r->constraints = c->constraints;
     r->n_constraints = (int32_t)c->cluster.n_tables;
-    r->loads = plan->loads;
     plan->overlaps = c->train.staleness > 0;
     plan->asynchronous = c->cluster.asynchronous && plan->overlaps;
-    return RK_OK;
 }
 
 static double assumed_ids(const rk_plan *plan, const char *table) {
@@ -72,11 +70,12 @@ static rk_status make_plan(rk_plan *plan, const rk_plan_options *options) {
     const rk_config *c = plan->config;
     plan->calibration = rk_plan_no_calibration();
     RK_TRY(rk_plan_describe_run(plan));
+    fill_request(plan);
     RK_TRY(load_cluster(plan, options));
     RK_TRY(rk_plan_set_ranks(plan, options->n_ranks));
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)plan->tables.n_tables, plan->loads),
                         RK_ARRAY((size_t)plan->tables.n_tables, plan->placements)));
-    RK_TRY(make_request(plan));
+    plan->request.loads = plan->loads;
     if (options->sample)
         RK_TRY(rk_plan_sample(plan, options->sample_rows));
     else

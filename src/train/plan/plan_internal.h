@@ -107,9 +107,6 @@ static inline bool rk_plan_fits(const rk_plan *plan) {
     return plan->ranks[plan->fullest].all_bytes <= plan->machines[plan->fullest].capacity.memory_bytes;
 }
 double rk_plan_table_bytes(const rk_plan *plan, int32_t table); /* rows and slots, once, and keys of them */
-static inline bool rk_plan_is_dynamic(const rk_plan *plan, int32_t table) {
-    return plan->tables.dynamic[table].max_capacity > 0;
-}
 /* Ids that a table's features can have; 0: they are keys, any 64 bits. */
 int64_t rk_plan_nominal_rows(const rk_plan *plan, int32_t table);
 

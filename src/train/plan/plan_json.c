@@ -22,7 +22,7 @@ static json_t *table_json(const rk_plan *plan, int32_t t) {
                   load->ids, "rows_a_batch", load->batch_rows, "rows_a_trainer", load->local_rows, "hottest",
                   load->n_hot ? load->hot[0].share : 0.0);
     int64_t nominal = rk_plan_nominal_rows(plan, t);
-    if (rk_plan_is_dynamic(plan, t)) /* null: any 64 bits */
+    if (rk_request_dynamic(&plan->request, t)) /* null: any 64 bits */
         json_object_set_new(object, "nominal_rows", nominal ? json_integer(nominal) : json_null());
     return object;
 }

@@ -85,10 +85,7 @@ rk_status rk_plan_describe_run(rk_plan *plan) {
 }
 
 double rk_plan_table_bytes(const rk_plan *plan, int32_t t) {
-    const rk_table_config *table = &plan->tables.tables[t];
-    return (double)table->n_rows *
-           (rk_stored_row_bytes(table, &plan->tables.optimizers[t], table->dim) +
-            (rk_plan_is_dynamic(plan, t) ? rk_dynamic_key_bytes(&plan->tables.dynamic[t]) : 0));
+    return (double)plan->tables.tables[t].n_rows * rk_request_row_bytes(&plan->request, t);
 }
 
 int64_t rk_plan_nominal_rows(const rk_plan *plan, int32_t t) {

@@ -129,7 +129,7 @@ static void write_dynamic_lines(const rk_plan *plan, int width, rk_buffer *out) 
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
         const rk_table_config *table = &plan->tables.tables[t];
         int64_t ids = rk_plan_nominal_rows(plan, t);
-        if (!rk_plan_is_dynamic(plan, t)) continue;
+        if (!rk_request_dynamic(&plan->request, t)) continue;
         double all = rk_plan_table_bytes(plan, t);
         rk_buffer_printf(out, "  %-*s %16s %16lld %7d %10s %7.0f B\n", width, table->name,
                          nominal_text(plan, t).text, (long long)table->n_rows, table->dim,
@@ -147,7 +147,7 @@ static void write_dynamic_lines(const rk_plan *plan, int width, rk_buffer *out) 
 
 static bool has_dynamic(const rk_plan *plan) {
     bool has = false;
-    for (int32_t t = 0; t < plan->tables.n_tables; t++) has |= rk_plan_is_dynamic(plan, t);
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) has |= rk_request_dynamic(&plan->request, t) != NULL;
     return has;
 }
 

@@ -71,6 +71,8 @@ uint64_t rk_exported_bytes(const rk_exported_tensor *tensor);
 rk_status rk_export_find_keys(rk_exporting *x, const char *table, const rk_exported_keys **out);
 rk_status rk_export_read_keyed(rk_exporting *x, const rk_exported_tensor *tensor, int64_t first, int64_t n,
                                char *out);
+/* Those that were asked for; NULL: the table's were not, or it has none. */
+const rk_exported_keys *rk_export_known_keys(const rk_exporting *x, const char *table);
 void rk_export_free_keys(rk_exporting *x);
 static inline bool rk_exports_keys(const rk_exported_tensor *tensor) {
     return tensor->keyed && tensor->stored->type == RK_I64;

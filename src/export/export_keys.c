@@ -43,13 +43,16 @@ static rk_status sort_keys(rk_exporting *x, const rk_stored_tensor *stored, rk_e
     return RK_OK;
 }
 
+const rk_exported_keys *rk_export_known_keys(const rk_exporting *x, const char *table) {
+    for (size_t i = 0; i < x->n_keyed; i++)
+        if (strcmp(x->keyed[i]->table, table) == 0) return x->keyed[i];
+    return NULL;
+}
+
 rk_status rk_export_find_keys(rk_exporting *x, const char *table, const rk_exported_keys **out) {
     const rk_stored_tensor *stored = rk_stored_tensors_find_of(&x->tensors, table, "keys");
-    *out = NULL;
-    if (!stored) return RK_OK;
-    for (size_t i = 0; i < x->n_keyed && !*out; i++)
-        if (strcmp(x->keyed[i]->table, table) == 0) *out = x->keyed[i];
-    if (*out) return RK_OK;
+    *out = rk_export_known_keys(x, table);
+    if (!stored || *out) return RK_OK;
     const rk_stored_tensor *rows = rk_stored_tensors_find_of(&x->tensors, table, "rows"),
                            *missing = rk_stored_tensors_find_of(&x->tensors, table, "oov_rows");
     RK_FAIL_IF(!rows || rows->n_rows != stored->n_rows ||

@@ -58,9 +58,7 @@ static rk_onnx_value named_initializer(rk_onnx_model *m, rk_buffer *name, rk_row
 }
 
 const rk_exported_keys *rk_onnx_table_keys(const rk_onnx_model *m, int32_t table) {
-    for (size_t i = 0; i < m->x->n_keyed; i++)
-        if (strcmp(m->x->keyed[i]->table, m->collection.tables[table].name) == 0) return m->x->keyed[i];
-    return NULL;
+    return rk_export_known_keys(m->x, m->collection.tables[table].name);
 }
 
 rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table, rk_row_component piece) {

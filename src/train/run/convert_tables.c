@@ -132,6 +132,16 @@ static rk_status load_keys(conversion *c) {
     return RK_OK;
 }
 
+/* "table/<table>/<what>" of what becomes of the checkpoint. */
+static rk_status find_entry(const conversion *c, const char *table, const char *what,
+                            const rk_state_dict_entry **out) {
+    RK_AUTO(rk_buffer_release) rk_buffer name = {0};
+    rk_buffer_printf(&name, "table/%s/%s", table, what);
+    RK_TRY(name.status);
+    *out = rk_state_dict_find(&c->state, name.data);
+    return RK_OK;
+}
+
 /* What a dynamic table knows of keys, where a static one did not count: all were admitted, and each was used
  * in the last batch, and not since. */
 static rk_status fill_unknown(const conversion *c, const rk_state_dict_entry *entry, const char *table,
@@ -143,10 +153,9 @@ static rk_status fill_unknown(const conversion *c, const rk_state_dict_entry *en
             last_batches[i] = (int32_t)(step - rk_dynamic_first_batch(step));
     if (strcmp(what, "batches") == 0) memcpy(entry->data, &step, sizeof step);
     if (strcmp(what, "totals") != 0) return RK_OK;
-    RK_AUTO(rk_buffer_release) rk_buffer name = {0};
-    rk_buffer_printf(&name, "table/%s/keys", table);
-    RK_TRY(name.status);
-    memcpy(entry->data, &rk_state_dict_find(&c->state, name.data)->dims[0], sizeof(int64_t));
+    const rk_state_dict_entry *keys;
+    RK_TRY(find_entry(c, table, "keys", &keys));
+    memcpy(entry->data, &keys->dims[0], sizeof(int64_t));
     return RK_OK;
 }
 
@@ -204,12 +213,10 @@ static bool is_of_absent_keys(const char *what) {
 /* Whether sketches are those of as many buckets, of the same size; candidates have any number. */
 static rk_status have_same_shape(const conversion *c, const char *table, const char *counts,
                                  const rk_stored_tensor *stored, bool *same) {
-    RK_AUTO(rk_buffer_release) rk_buffer name = {0};
+    const rk_state_dict_entry *now;
     *same = true;
     if (starts_with(counts, "candidate_")) return RK_OK;
-    rk_buffer_printf(&name, "table/%s/%s", table, counts);
-    RK_TRY(name.status);
-    const rk_state_dict_entry *now = rk_state_dict_find(&c->state, name.data);
+    RK_TRY(find_entry(c, table, counts, &now));
     *same = stored->n_rows == now->dims[0] && stored->n_columns == now->dims[1];
     return RK_OK;
 }
@@ -233,7 +240,7 @@ static rk_status fill(conversion *c, const rk_state_dict_entry *entry, bool *as_
     RK_TRY(rk_split_table_tensor(entry->name, &table, &what));
     *as_stored = true;
     if (!table) return RK_OK;
-    bool then = was_dynamic(c, table), now = is_dynamic(c, table), counts = strcmp(what, "step") == 0;
+    bool then = was_dynamic(c, table), now = is_dynamic(c, table), is_step = strcmp(what, "step") == 0;
     bool is_row = entry->type != RK_I64 && entry->type != RK_I32 && !is_of_absent_keys(what);
     if (then == now) {
         bool is_missing = false;
@@ -241,9 +248,9 @@ static rk_status fill(conversion *c, const rk_state_dict_entry *entry, bool *as_
         *as_stored = !is_missing;
         return RK_OK;
     }
-    *as_stored = counts || (now && is_row);
+    *as_stored = is_step || (now && is_row);
     if (now && !*as_stored) RK_TRY(fill_unknown(c, entry, table, what));
-    return now || counts ? RK_OK : scatter(c, entry, table);
+    return now || is_step ? RK_OK : scatter(c, entry, table);
 }
 
 static rk_status read_tensors(conversion *c) {

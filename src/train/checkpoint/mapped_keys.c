@@ -2,24 +2,12 @@
 
 #include "base/memory.h"
 
-static rk_status map_keys(rk_key_tables *keys, const rk_stored_tensors *tensors,
-                          const rk_stored_tensor *tensor, const uint8_t **out) {
-    const rk_stored_part *part = &tensor->parts[0]; /* an export has no tensor in parts but codes */
-    const struct rk_stored_file *stored = &tensors->files[part->file];
-    rk_mapped_file *file = &keys->files[part->file];
-    uint64_t bytes = (uint64_t)tensor->n_rows * sizeof(int64_t);
-    if (!file->data) RK_TRY(rk_mapped_file_open_descriptor(stored->descriptor, stored->path, file));
-    RK_FAIL_IF(part->begin > file->n_bytes || bytes > file->n_bytes - part->begin, RK_BAD_DATA,
-               "'%s' is truncated", stored->path);
-    *out = file->data + part->begin;
-    return RK_OK;
-}
-
 static rk_status add_keys(rk_key_tables *keys, const rk_stored_tensors *tensors,
                           const rk_stored_tensor *tensor, rk_span name) {
     struct rk_key_table *table = &keys->list[keys->n];
     const uint8_t *data;
-    RK_TRY(map_keys(keys, tensors, tensor, &data));
+    /* An export has no tensor in parts but codes. */
+    RK_TRY(rk_stored_part_map(tensors, tensor, &tensor->parts[0], keys->files, &data));
     rk_status status = rk_sorted_keys_init(data, tensor->n_rows, &table->keys);
     if (status != RK_OK) return rk_error_context(status, "tensor '%s'", tensor->name);
     keys->n++;

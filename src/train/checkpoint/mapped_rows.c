@@ -64,26 +64,13 @@ static const rk_stored_part *find_whole_part(const rk_stored_tensor *tensor, int
     return NULL;
 }
 
-/* Where a part's bytes are, whose file is mapped then. */
-static rk_status map_part(mapped_rows *m, const rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
-                          const rk_stored_part *part, const uint8_t **out) {
-    rk_mapped_file *file = &m->files[part->file];
-    const struct rk_stored_file *stored = &tensors->files[part->file];
-    uint64_t bytes = (uint64_t)part->n_rows * (uint64_t)part->n_columns * rk_dtype_bytes(tensor->type);
-    if (!file->data) RK_TRY(rk_mapped_file_open_descriptor(stored->descriptor, stored->path, file));
-    RK_FAIL_IF(part->begin > file->n_bytes || bytes > file->n_bytes - part->begin, RK_BAD_DATA,
-               "'%s' is truncated", stored->path);
-    *out = file->data + part->begin;
-    return RK_OK;
-}
-
 /* Rows as they were trained, or fused codes: one part. data NULL: they stand otherwise. */
 static rk_status map_contiguous_rows(mapped_rows *m, const rk_stored_tensors *tensors,
                                      const rk_stored_tensor *tensor, rk_rows *out) {
     const rk_stored_part *part = find_whole_part(tensor, 0, tensor->n_columns);
     const uint8_t *data;
     if (!part || part->begin % rk_dtype_bytes(tensor->type)) return RK_OK;
-    RK_TRY(map_part(m, tensors, tensor, part, &data));
+    RK_TRY(rk_stored_part_map(tensors, tensor, part, m->files, &data));
     if (tensor->codes != RK_EXPORT_ROWS_TRAINED)
         *out = rk_row_format_rows(tensor->codes, tensor->dim, data);
     else
@@ -100,7 +87,7 @@ static rk_status map_split_codes(mapped_rows *m, const rk_stored_tensors *tensor
         piece = rk_row_format_piece(tensor->codes, tensor->dim, (rk_row_component)(RK_ROW_CODES + i));
         const rk_stored_part *part = find_whole_part(tensor, piece.first, piece.n);
         if (!part) return RK_OK;
-        RK_TRY(map_part(m, tensors, tensor, part, &data[i]));
+        RK_TRY(rk_stored_part_map(tensors, tensor, part, m->files, &data[i]));
     }
     *out = rk_row_format_rows(tensor->codes, tensor->dim, data[0]);
     out->codes.scales = data[1];

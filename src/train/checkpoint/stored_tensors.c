@@ -256,6 +256,18 @@ rk_status rk_stored_tensors_check_files(const char *checkpoint) {
     return open_checkpoint(checkpoint, &tensors);
 }
 
+rk_status rk_stored_part_map(const rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
+                             const rk_stored_part *part, rk_mapped_file *files, const uint8_t **out) {
+    rk_mapped_file *file = &files[part->file];
+    const struct rk_stored_file *stored = &tensors->files[part->file];
+    uint64_t bytes = (uint64_t)part->n_rows * (uint64_t)part->n_columns * rk_dtype_bytes(tensor->type);
+    if (!file->data) RK_TRY(rk_mapped_file_open_descriptor(stored->descriptor, stored->path, file));
+    RK_FAIL_IF(part->begin > file->n_bytes || bytes > file->n_bytes - part->begin, RK_BAD_DATA,
+               "'%s' is truncated", stored->path);
+    *out = file->data + part->begin;
+    return RK_OK;
+}
+
 /* The part's rows among first .. first+n-1 into out. */
 static rk_status read_part(rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
                            const rk_stored_part *part, int64_t first, int64_t n, char *out) {

@@ -5,6 +5,7 @@
 
 #include <reckon/table.h>
 
+#include "base/file/file.h"
 #include "base/state_dict.h"
 #include "base/text/name_map.h"
 #include "base/text/text.h"
@@ -67,6 +68,11 @@ rk_status rk_split_table_tensor(const char *name, char **table, const char **wha
 /* Of "table/<table>/keys", the keys of a dynamic table, or of a part of them: the table's name; empty:
  * another tensor. */
 rk_span rk_table_of_keys(const char *name);
+
+/* Where a part's bytes are, whose file is mapped then: files [tensors->n_files] are the caller's, zeros at
+ * first. RK_BAD_DATA: the file is too short. */
+rk_status rk_stored_part_map(const rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
+                             const rk_stored_part *part, rk_mapped_file *files, const uint8_t **out);
 
 /* Rows first .. first+n-1 as they are stored, into out [n, n_columns]. Memory: out, and as much again at the
  * most. */

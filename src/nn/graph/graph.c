@@ -205,6 +205,7 @@ rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training) {
     graph->training = training;
     RK_TRY(rk_graph_plan_memory(graph));
     RK_TRY(finish_nodes(graph));
+    RK_TRY(rk_graph_fuse(graph));
     if (training) RK_TRY(place_gradients(graph));
     RK_TRY(rk_graph_reserve(graph));
     graph->finished = true;

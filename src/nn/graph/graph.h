@@ -184,7 +184,7 @@ void rk_graph_bind(rk_graph *graph, rk_value value, rk_real *data, rk_real *grad
 
 /* Prediction by a graph whose parameters no longer change, so that any number of threads may predict at once.
  * Frozen, a graph that was finished without training is made ready for prediction once: later runs only read
- * it. Nodes that are fused (graph_fuse.c) may round otherwise than before. */
+ * it. */
 rk_status rk_graph_freeze(rk_graph *graph);
 /* The memory that a frozen graph runs in, for one thread at a time, or for the loops of one thread over
  * n_threads of its pool. The graph outlives it. */

@@ -72,7 +72,7 @@ static int64_t columns_from(const rk_graph_context *c, rk_value value, int64_t f
  * multiplied one by one have columns of their own, but for those of pairs, each of which holds a row of the
  * context's. */
 static int64_t count_context_columns(const rk_graph_context *c, const rk_node *node) {
-    if (!node->op || !rk_forward_op(node)->begin || is_whole_from_context(c, node->number)) return 0;
+    if (!node->op || !rk_forward_op(node, false)->begin || is_whole_from_context(c, node->number)) return 0;
     const rk_node *pairs = node->fused == &rk_op_pair_weights ? node
                            : node->fused == &rk_op_pair_linear || node->fused == &rk_op_pair_rows
                                ? c->graph->nodes[node->inputs[0]]
@@ -88,8 +88,8 @@ static bool reads_columns(const rk_graph_context *c, const rk_node *node, int32_
                           int64_t count) {
     rk_value from = node->inputs[input];
     if (node->op->is_view) return are_columns_read(c, node->number, first, count);
-    if (rk_forward_op(node)->takes_context && is_whole_from_context(c, from)) return false;
-    if (rk_forward_op(node)->begin && !rk_forward_op(node)->takes_context)
+    if (rk_forward_op(node, false)->takes_context && is_whole_from_context(c, from)) return false;
+    if (rk_forward_op(node, false)->begin && !rk_forward_op(node, false)->takes_context)
         return first + count > count_context_columns(c, node);
     if (node->op == &rk_op_slice) {
         int64_t begin = first > node->options.first ? first : node->options.first,
@@ -196,12 +196,12 @@ rk_status rk_graph_context_forward(rk_graph_context *c, const rk_run *run) {
         if (node->op && node->op->is_view) continue;
         bool whole = is_whole_from_context(c, (rk_value)i);
         if (node->op && (whole || may_be_partly_context(node)))
-            RK_TRY(rk_forward_op(node)->forward(run, node));
+            RK_TRY(rk_forward_op(node, false)->forward(run, node));
         if (!node->op || whole)
             keep_value(c, run, node);
         else if (count_context_columns(c, node))
-            RK_TRY(rk_forward_op(node)->begin(run, node, count_context_columns(c, node),
-                                              c->memory + c->kept[i]));
+            RK_TRY(rk_forward_op(node, false)
+                       ->begin(run, node, count_context_columns(c, node), c->memory + c->kept[i]));
     }
     return RK_OK;
 }

@@ -1,4 +1,5 @@
-/* Nodes of a frozen graph that are computed together, by fewer products than one by one. */
+/* Nodes that predict together, by fewer products than one by one. They round otherwise than in training, so
+ * evaluations during a training take them too: metrics are those of the predictions. */
 #include "base/memory.h"
 #include "nn/graph/graph_internal.h"
 
@@ -51,18 +52,13 @@ static rk_status fuse_pairs(rk_graph *g, rk_node *first, rk_node *pairs) {
     return rk_fuse_pair_weights(g, pairs, chain, n, pools ? pool : NULL);
 }
 
-/* Memory that threads have is made again, as large as the fused nodes want. */
 rk_status rk_graph_fuse(rk_graph *g) {
-    size_t workspace_bytes = g->workspace_bytes;
     for (size_t i = 0; i < g->n_nodes; i++) {
         rk_node *node = g->nodes[i], *pairs = node->fused ? NULL : find_fusable_pairs(g, node);
         if (!pairs) continue;
         RK_TRY(fuse_pairs(g, node, pairs));
         const rk_node *wider = node->workspace_bytes > pairs->workspace_bytes ? node : pairs;
-        if (wider->workspace_bytes > workspace_bytes) workspace_bytes = wider->workspace_bytes;
+        if (wider->workspace_bytes > g->workspace_bytes) g->workspace_bytes = wider->workspace_bytes;
     }
-    if (workspace_bytes == g->workspace_bytes) return RK_OK;
-    rk_graph_release_memory(g);
-    g->workspace_bytes = workspace_bytes;
-    return rk_graph_reserve(g);
+    return RK_OK;
 }

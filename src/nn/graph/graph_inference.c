@@ -5,10 +5,9 @@
 rk_status rk_graph_freeze(rk_graph *g) {
     RK_FAIL_IF(!g->finished || g->training, RK_INVALID_ARGUMENT,
                "only a graph that was finished for prediction is frozen");
-    RK_TRY(rk_graph_fuse(g));
     for (size_t i = 0; i < g->n_nodes; i++) {
-        rk_node *node = g->nodes[i];
-        if (node->op && node->op->prepare && !node->fused) RK_TRY(node->op->prepare(g, node, false));
+        const rk_op *op = rk_forward_op(g->nodes[i], false);
+        if (op && op->prepare) RK_TRY(op->prepare(g, g->nodes[i], false));
     }
     g->frozen = true;
     return RK_OK;

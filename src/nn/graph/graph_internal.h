@@ -102,10 +102,10 @@ struct rk_graph_inference {
     rk_graph_context *context; /* of rk_graph_inference_set_context, or NULL */
 };
 
-/* Nodes that predict together what the operations say one by one (graph_fuse.c), of a graph that is about to
- * be frozen. rk_fuse_pair_linear: a linear over target_pairs (ops/op_pair_linear.c). rk_fuse_pair_weights:
- * linears over target_pairs up to one unit, each read by the next alone, and the last by `pool` alone; NULL:
- * by others (ops/op_pair_weights.c). */
+/* Nodes that predict together what the operations say one by one (graph_fuse.c), of a graph whose nodes
+ * are finished; training still runs those. rk_fuse_pair_linear: a linear over target_pairs
+ * (ops/op_pair_linear.c). rk_fuse_pair_weights: linears over target_pairs up to one unit, each read by the
+ * next alone, and the last by `pool` alone; NULL: by others (ops/op_pair_weights.c). */
 rk_status rk_graph_fuse(rk_graph *graph);
 rk_status rk_fuse_pair_linear(rk_graph *graph, rk_node *linear, rk_node *pairs);
 rk_status rk_fuse_pair_weights(rk_graph *graph, rk_node *pairs, rk_node *const *layers, int32_t n_layers,

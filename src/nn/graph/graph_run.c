@@ -131,7 +131,7 @@ static rk_status forward_block(const rk_run *run) {
     if (context) rk_graph_context_fill_inputs(context, run);
     for (size_t i = 0; i < g->n_nodes; i++)
         if (is_computed(g->nodes[i]) && !(context && rk_graph_context_fill(context, run, g->nodes[i])))
-            RK_TRY(rk_forward_op(g->nodes[i])->forward(run, g->nodes[i]));
+            RK_TRY(rk_forward_op(g->nodes[i], run->training)->forward(run, g->nodes[i]));
     rk_trace_end(begin, "forward");
     return RK_OK;
 }
@@ -165,7 +165,7 @@ static rk_status forward_at_node(const pass *p, const rk_run *block) {
     rk_run run = without_resting_samples(p, block);
     if (run.n == 0) return RK_OK;
     uint64_t begin = rk_trace_begin();
-    rk_status status = rk_forward_op(p->node)->forward(&run, p->node);
+    rk_status status = rk_forward_op(p->node, run.training)->forward(&run, p->node);
     rk_trace_end(begin, "forward");
     return status;
 }
@@ -281,8 +281,9 @@ static void prepare_node(void *context, size_t task, int thread) {
     (void)thread;
     const preparation *p = context;
     rk_node *node = p->graph->nodes[task];
-    if (node->op && node->op->prepare)
-        rk_failure_record(&p->pass->failure, (int64_t)task, node->op->prepare(p->graph, node, p->training));
+    const rk_op *op = rk_forward_op(node, p->training);
+    if (op && op->prepare)
+        rk_failure_record(&p->pass->failure, (int64_t)task, op->prepare(p->graph, node, p->training));
 }
 
 static void run_side_work(void *context, size_t piece, int thread) {

@@ -92,9 +92,9 @@ struct rk_node {
                                             each */
     const char *state_names[RK_MAX_NODE_STATES];
     int32_t n_states;
-    void *own;              /* the operation's */
-    const rk_op *fused;     /* in a frozen graph, in place of op in forward; NULL: op (graph_fuse.c) */
-    void *fused_own;        /* its own; released by it */
+    void *own;          /* the operation's */
+    const rk_op *fused; /* in prediction, in place of op in prepare and forward; NULL: op (graph_fuse.c) */
+    void *fused_own;    /* its own; released by it */
     size_t workspace_bytes; /* that a thread needs while it runs the node */
     int64_t saved_width;    /* reals a sample kept from forward to backward */
     int64_t gather_width;
@@ -111,9 +111,9 @@ struct rk_node {
 RK_OP_LIST(RK_OP_DECLARE)
 #undef RK_OP_DECLARE
 
-/* Whose forward, begin and takes_context hold. */
-static inline const rk_op *rk_forward_op(const rk_node *node) {
-    return node->fused ? node->fused : node->op;
+/* Whose prepare, forward, begin and takes_context hold; NULL: an input. */
+static inline const rk_op *rk_forward_op(const rk_node *node, bool training) {
+    return node->fused && !training ? node->fused : node->op;
 }
 
 const rk_op *rk_op_find(const char *name); /* NULL if there is none */

@@ -69,7 +69,13 @@ static void pair_linear_release(rk_node *node) {
     rk_free(node->fused_own);
 }
 
+static rk_status pair_linear_prepare(const rk_graph *graph, rk_node *node, bool training) {
+    (void)training;
+    return rk_pair_panels_set(node->fused_own, graph, node);
+}
+
 const rk_op rk_op_pair_linear = {.name = "linear",
+                                 .prepare = pair_linear_prepare,
                                  .forward = pair_linear_forward,
                                  .begin = pair_linear_begin,
                                  .release = pair_linear_release};
@@ -77,14 +83,17 @@ static const rk_op pairs_op = {
     .name = "target_pairs", .takes_context = true, .forward = forward_target_pairs};
 
 rk_status rk_pair_panels_init(rk_pair_panels *panels, const rk_graph *graph, const rk_node *linear) {
-    RK_AUTOFREE rk_real *sums = NULL;
-    int64_t units = linear->shape.cols, cols = graph->nodes[linear->inputs[0]]->shape.cols / 4,
-            n = cols * units;
-    const rk_real *w = graph->parameters[linear->parameters[0]].value;
-    const rk_real *of_q = w, *of_k = w + n, *of_difference = w + 2 * n, *of_product = w + 3 * n;
+    int64_t units = linear->shape.cols, cols = graph->nodes[linear->inputs[0]]->shape.cols / 4;
     RK_TRY(rk_batch_invariant_matrix_init(&panels->rows, cols, units));
     RK_TRY(rk_batch_invariant_matrix_init(&panels->target, cols, units));
-    RK_TRY(rk_batch_invariant_matrix_init(&panels->products, cols, units));
+    return rk_batch_invariant_matrix_init(&panels->products, cols, units);
+}
+
+rk_status rk_pair_panels_set(rk_pair_panels *panels, const rk_graph *graph, const rk_node *linear) {
+    RK_AUTOFREE rk_real *sums = NULL;
+    int64_t n = panels->rows.in * panels->rows.out;
+    const rk_real *w = graph->parameters[linear->parameters[0]].value;
+    const rk_real *of_q = w, *of_k = w + n, *of_difference = w + 2 * n, *of_product = w + 3 * n;
     RK_TRY(rk_alloc((size_t)n, sizeof *sums, &sums));
     for (int64_t i = 0; i < n; i++) sums[i] = of_k[i] - of_difference[i];
     rk_batch_invariant_matrix_set(&panels->rows, sums);

@@ -15,7 +15,7 @@ enum { ROWS_AT_ONCE = 48 };
 
 typedef struct pair_weights {
     rk_pair_panels first;
-    const rk_node **layers; /* [n_layers]: the linears */
+    rk_node **layers; /* [n_layers]: the linears */
     int32_t n_layers;
     const rk_node *pool; /* the attention_pool that alone reads the weights; NULL: another node does */
     int64_t widest;      /* units of a layer before the last */
@@ -185,7 +185,15 @@ static void pair_weights_release(rk_node *pairs) {
     RK_FREE_ALL(own->layers, own);
 }
 
+static rk_status pair_weights_prepare(const rk_graph *graph, rk_node *pairs, bool training) {
+    pair_weights *own = pairs->fused_own;
+    for (int32_t l = 1; l < own->n_layers; l++)
+        RK_TRY(own->layers[l]->op->prepare(graph, own->layers[l], training));
+    return rk_pair_panels_set(&own->first, graph, own->layers[0]);
+}
+
 const rk_op rk_op_pair_weights = {.name = "target_pairs",
+                                  .prepare = pair_weights_prepare,
                                   .takes_context = true,
                                   .forward = pair_weights_forward,
                                   .begin = begin_history,
@@ -199,7 +207,6 @@ static rk_status adopt_layers(rk_graph *graph, pair_weights *own, rk_node *const
         own->layers[l] = layer;
         layer->fused = l ? &passing : &rk_op_pair_rows;
         if (l + 1 < own->n_layers && layer->shape.cols > own->widest) own->widest = layer->shape.cols;
-        if (l) RK_TRY(layer->op->prepare(graph, layer, false));
     }
     return rk_pair_panels_init(&own->first, graph, layers[0]);
 }

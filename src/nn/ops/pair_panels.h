@@ -14,6 +14,7 @@ typedef struct rk_pair_panels {
 
 /* Of a linear by row that reads target_pairs. Release after a failure too. */
 rk_status rk_pair_panels_init(rk_pair_panels *panels, const rk_graph *graph, const rk_node *linear);
+rk_status rk_pair_panels_set(rk_pair_panels *panels, const rk_graph *graph, const rk_node *linear);
 void rk_pair_panels_release(rk_pair_panels *panels);
 
 #endif

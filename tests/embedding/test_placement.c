@@ -423,7 +423,7 @@ static void test_refusals(void **state) {
         {{.table = "t0", .sharding = RK_SHARD_REPLICATED, .pooling = RK_POOLING_ON},
          "table 't0': a replicated table is on every rank: there is nothing to pool"},
         {{.table = "t2", .pooling = RK_POOLING_ON},
-         "table 't2': a feature of it is a sequence, which is not pooled"},
+         "table 't2': a feature of it keeps rows apart (a sequence, or compose: multiply or concat)"},
         {{.table = "t1", .pooling = RK_POOLING_ON}, "table 't1': a feature of it has weights"},
         {{.table = "t0", .path = "plan.yaml", .line = 3, .n_rows = 5, .dim = 16},
          "plan.yaml:3: key 'rows': table 't0': planned with 5 rows of dim 16, but it has 1000000 of dim "

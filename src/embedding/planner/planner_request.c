@@ -35,8 +35,9 @@ const char *rk_unpooled_reason(const rk_feature_config *features, int32_t n_feat
         if ((!feature->max_sequence_length && !feature->weighted) || !feature->table ||
             strcmp(feature->table, table) != 0)
             continue;
-        return feature->weighted ? "a feature of it has weights"
-                                 : "a feature of it is a sequence, which is not pooled";
+        return feature->weighted
+                   ? "a feature of it has weights"
+                   : "a feature of it keeps rows apart (a sequence, or compose: multiply or concat)";
     }
     return NULL;
 }

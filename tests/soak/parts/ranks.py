@@ -7,10 +7,14 @@ from parts.trial import no_policy
 
 def pooled(plan):
     """Tables whose bags an owner can combine."""
-    weighted = {f["name"] for f in plan.config["data"]["features"] if "weights" in f}
+    apart = {
+        f["name"]
+        for f in plan.config["data"]["features"]
+        if "weights" in f or f.get("compose", "pool") != "pool"
+    }
     sequences = {f["name"] for f in plan.config["embedding"].get("features", [])}
     shared = {f.get("table") for f in plan.config["embedding"].get("features", [])}
-    return [name for name in plan.tables if name not in weighted | sequences | shared | set(plan.keyed)]
+    return [name for name in plan.tables if name not in apart | sequences | shared | set(plan.keyed)]
 
 
 def cluster_of(t, plan, which, ranks):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 import ctypes
 from ctypes import POINTER, byref, c_int32
-from typing import Any, Iterable, Iterator, NamedTuple, Sequence, Tuple
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence, Tuple, Union
 
 from ._library import check, lib
 from ._structs import ModelParameter
@@ -15,6 +15,7 @@ try:
 except ImportError:
     numpy = None  # type: ignore[assignment]
 
+_Rows = Union[Sequence[int], "numpy.ndarray"]  # their numbers
 _F32, _BF16, _F16, _I64, _U8 = 0, 1, 2, 7, 8  # rk_dtype
 _FORMATS = {_F32: "f", _BF16: "f", _F16: "e", _I64: "q", _U8: "B"}
 
@@ -57,7 +58,7 @@ class Parameter(NamedTuple):
             return torch.zeros(self.shape, dtype=dtype)
         return torch.frombuffer(bytearray(self.memory), dtype=dtype).reshape(self.shape)
 
-    def of_rows(self, order: Sequence[int], last: bytes) -> Parameter:
+    def of_rows(self, order: _Rows, last: bytes) -> Parameter:
         """A copy of these rows, and `last` behind them."""
         n, row = self.shape[0], self.memory.nbytes // self.shape[0] if self.shape[0] else len(last)
         if numpy is None:
@@ -67,7 +68,7 @@ class Parameter(NamedTuple):
         return self._replace(shape=(len(parts) // row if row else n, *self.shape[1:]), memory=memoryview(parts))
 
 
-def _ascending(keys: Parameter) -> Sequence[int]:
+def _ascending(keys: Parameter) -> _Rows:
     if numpy is not None:
         return numpy.argsort(keys.to_array())
     values = keys.memory.cast("q")

@@ -16,15 +16,19 @@
 #include "data/source/source.h"
 #include "train/config/run_config.h"
 
+rk_dataset_options rk_config_dataset_options(const rk_config *c, const char *split) {
+    bool train = strcmp(split, "train") == 0;
+    return (rk_dataset_options){.directory = c->directory,
+                                .split = split,
+                                .batch_size = c->train.batch_size,
+                                .seed = (uint64_t)c->data.seed,
+                                .n_epochs = train ? c->train.epochs : 0,
+                                .shuffle = train && c->data.shuffle};
+}
+
 rk_status rk_config_open_data(const rk_config *c, const rk_transforms *transforms, const char *split,
                               rk_dataset **out) {
-    bool train = strcmp(split, "train") == 0;
-    rk_dataset_options options = {.directory = c->directory,
-                                  .split = split,
-                                  .batch_size = c->train.batch_size,
-                                  .seed = (uint64_t)c->data.seed,
-                                  .n_epochs = train ? c->train.epochs : 0,
-                                  .shuffle = train && c->data.shuffle};
+    rk_dataset_options options = rk_config_dataset_options(c, split);
     return rk_dataset_create(rk_transforms_section(transforms), transforms, &options, out);
 }
 

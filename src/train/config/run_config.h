@@ -62,7 +62,9 @@ rk_status rk_config_transforms(rk_config *config, void (*on_stage)(void *user, c
 
 /* Whether they are there: fitted, loaded or given. */
 bool rk_config_has_transforms(const rk_config *config);
-/* A split of the run's data in training batches, by the transforms. */
+/* How training reads a split, in its batches; valid as long as the configuration. */
+rk_dataset_options rk_config_dataset_options(const rk_config *config, const char *split);
+/* A split of the run's data so, by the transforms. */
 rk_status rk_config_open_data(const rk_config *config, const rk_transforms *transforms, const char *split,
                               rk_dataset **out);
 /* Transformed rows of train that stay in memory, at most: none if there is one epoch. */

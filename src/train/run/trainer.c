@@ -49,15 +49,10 @@ rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, 
     rk_config *c = t->config;
     const rk_transforms *transforms;
     RK_TRY(rk_config_transforms(c, notify_stage, t, &transforms));
-    bool train = strcmp(split, "train") == 0;
-    int64_t wanted =
-        !train && c->train.evaluate.batch_size ? c->train.evaluate.batch_size : c->train.batch_size;
-    rk_dataset_options options = {.directory = c->directory,
-                                  .split = split,
-                                  .batch_size = wanted < most ? wanted : most,
-                                  .seed = (uint64_t)c->data.seed,
-                                  .n_epochs = train ? c->train.epochs : 0,
-                                  .shuffle = train && c->data.shuffle};
+    rk_dataset_options options = rk_config_dataset_options(c, split);
+    if (c->train.evaluate.batch_size && strcmp(split, "train") != 0)
+        options.batch_size = c->train.evaluate.batch_size;
+    if (options.batch_size > most) options.batch_size = most;
     if (t->reader >= 0) {
         options.share = t->reader;
         options.n_shares = t->n_readers;

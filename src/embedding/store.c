@@ -59,6 +59,16 @@ static rk_status none_read_before_images(rk_store *store, const char *name, int6
     return rk_error(RK_BAD_DATA, "'%s' belongs to a model with tables, but this model has none", name);
 }
 
+static bool none_has_row_files(const rk_store *store) {
+    (void)store;
+    return false;
+}
+
+static rk_status none_move_rows(rk_store *store, const char *directory) {
+    (void)store, (void)directory;
+    return RK_OK;
+}
+
 rk_status rk_store_no_keys(rk_store *store, const rk_stored_keys *keys) {
     (void)store, (void)keys;
     return RK_OK;
@@ -108,6 +118,9 @@ rk_store *rk_store_none(void) {
                                      .number_keys = rk_store_nothing,
                                      .state = none_state,
                                      .read_before_images = none_read_before_images,
+                                     .has_row_files = none_has_row_files,
+                                     .save_rows = none_move_rows,
+                                     .load_rows = none_move_rows,
                                      .scale_learning_rate = none_scale_learning_rate,
                                      .bytes = none_bytes,
                                      .count = rk_store_no_counts,

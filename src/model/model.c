@@ -65,15 +65,15 @@ rk_status rk_model_load_keys(rk_model *model, const rk_stored_keys *keys) {
 }
 
 bool rk_model_has_row_files(const rk_model *model) {
-    return rk_embeddings_have_files(model->embeddings);
+    return model->store->ops->has_row_files(model->store);
 }
 
 rk_status rk_model_save_rows(rk_model *model, const char *directory) {
-    return rk_embeddings_save_rows(model->embeddings, directory);
+    return model->store->ops->save_rows(model->store, directory);
 }
 
 rk_status rk_model_load_rows(rk_model *model, const char *directory) {
-    return rk_embeddings_load_rows(model->embeddings, directory);
+    return model->store->ops->load_rows(model->store, directory);
 }
 
 rk_status rk_model_number_keys(rk_model *model) {

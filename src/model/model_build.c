@@ -309,22 +309,6 @@ static rk_status check_constraints(const rk_model_options *options, const rk_col
                                        collection->n_tables, constraint_of);
 }
 
-/* What tables with rows on a disk do not do yet. */
-static rk_status check_storage(const rk_model *model, const rk_model_options *options,
-                               const rk_collection_config *collection) {
-    const char *what = options->cluster               ? "not supported over ranks"
-                       : options->staleness > 0       ? "not supported with 'train.staleness' above 0"
-                       : rk_model_learns_pairs(model) ? "not supported by a two_tower"
-                                                      : NULL;
-    for (int32_t t = 0; t < collection->n_tables && what; t++)
-        if (collection->dynamic[t].storage)
-            return rk_error_hint(
-                rk_error(RK_UNSUPPORTED, "table '%s' has rows on a disk (storage.tier: ssd): %s yet",
-                         collection->tables[t].name, what),
-                "use 'tier: memory'");
-    return RK_OK;
-}
-
 /* What dynamic tables do not do yet. */
 static rk_status check_dynamic(const rk_model_options *options, const rk_collection_config *collection) {
     int32_t t = rk_collection_config_dynamic(collection);
@@ -367,7 +351,6 @@ static rk_status outline_model(rk_model *model, const rk_model_options *options,
     RK_TRY(rk_model_learns_pairs(model) ? set_up_two_tower(model, options, collection)
                                         : make_tables(options, options->schema, collection));
     RK_TRY(check_dynamic(options, collection));
-    RK_TRY(check_storage(model, options, collection));
     RK_TRY(check_constraints(options, collection));
     if (rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS))
         RK_TRY(check_equal_dims(options, rk_model_kind(model), collection));

@@ -17,6 +17,10 @@ int main(void) {
         {"sharded, dynamic, shared row", make_sharded, RK_BF16, .keys = true, .oov = true, .of_ranks = true},
         {"sharded, dynamic, late", make_sharded, RK_BF16, .keys = true, .oov = true, .of_ranks = true,
          .late = true},
+        {"sharded, on a disk", make_sharded, RK_BF16, .keys = true, .oov = true, .on_disk = true,
+         .of_ranks = true},
+        {"sharded, on a disk, late", make_sharded, RK_BF16, .keys = true, .on_disk = true, .of_ranks = true,
+         .late = true},
         {"sharded, late", make_sharded, RK_BF16, .of_ranks = true, .late = true},
 #ifdef RK_EMULATED
         {"cuda_sharded", make_device_sharded, RK_F32, .of_ranks = true, .nmse = 1e-10},

@@ -105,6 +105,18 @@ static rk_status local_read_before_images(rk_store *store, const char *name, int
     return rk_row_before_images_read(&((local_store *)store)->before_images, name, n, record_bytes, records);
 }
 
+static bool local_has_row_files(const rk_store *store) {
+    return rk_embeddings_have_files(((const local_store *)store)->embeddings);
+}
+
+static rk_status local_save_rows(rk_store *store, const char *directory) {
+    return rk_embeddings_save_rows(((local_store *)store)->embeddings, directory);
+}
+
+static rk_status local_load_rows(rk_store *store, const char *directory) {
+    return rk_embeddings_load_rows(((local_store *)store)->embeddings, directory);
+}
+
 static void local_scale_learning_rate(rk_store *store, double factor) {
     /* Fails for a factor that is no positive number only, which no schedule yields. */
     (void)rk_embeddings_scale_learning_rate(((local_store *)store)->embeddings, factor);
@@ -143,6 +155,9 @@ static const rk_store_ops local_ops = {.free = free_store,
                                        .number_keys = rk_store_nothing,
                                        .state = local_state,
                                        .read_before_images = local_read_before_images,
+                                       .has_row_files = local_has_row_files,
+                                       .save_rows = local_save_rows,
+                                       .load_rows = local_load_rows,
                                        .scale_learning_rate = local_scale_learning_rate,
                                        .bytes = local_bytes,
                                        .count = local_count,

@@ -16,8 +16,10 @@ static size_t row_bytes(const rk_table *table) {
 static size_t image_record_bytes(const rk_table *table) {
     return sizeof(int64_t) + row_bytes(table);
 }
+/* NULL: the row is on a disk, so that no lookup at hand reads it. */
 static char *row_address(const rk_table *table, int64_t row) {
-    return (char *)table->rows.data + (size_t)row * row_bytes(table);
+    int64_t place = rk_table_place(table, row);
+    return place < 0 ? NULL : (char *)table->rows.data + (size_t)place * row_bytes(table);
 }
 static int64_t record_id(const char *record) {
     int64_t id;
@@ -41,10 +43,12 @@ static int64_t row_of(const rk_table *table, int64_t id) {
     return row ? row : -1;
 }
 
+/* Of a row on a disk, without its values. */
 static void write_record(const rk_table *table, int64_t row, char *record) {
-    int64_t id = rk_rows_id(&table->rows, row);
+    int64_t id = table->dynamic ? table->dynamic->keys[row] : rk_rows_id(&table->rows, row);
+    const char *values = row_address(table, row);
     memcpy(record, &id, sizeof id);
-    memcpy(record + sizeof id, row_address(table, row), row_bytes(table));
+    if (values) memcpy(record + sizeof id, values, row_bytes(table));
 }
 
 static void release_image(const rk_row_before_images *s, rk_row_before_image *image) {
@@ -96,6 +100,7 @@ static rk_status capture_table(const rk_table *table, const rk_row_uses *plan,
     int64_t n = list_updated_rows(table, plan, NULL), *rows;
     RK_TRY(rk_alloc((size_t)n, sizeof *list, &list));
     list_updated_rows(table, plan, list);
+    for (int64_t i = 0; i < n && table->tier; i++) list[i] = rk_table_row_at(table, list[i]);
     rows = list;
     if (table->dynamic && n && rows[0] == 0) {
         RK_TRY(rk_alloc(1, image_record_bytes(table), &kept->shared));
@@ -137,7 +142,8 @@ static void swap_image(const rk_row_before_images *s, const rk_row_before_image 
         for (int64_t i = 0; i < image->tables[t].n; i++) {
             char *record = image->tables[t].records + (size_t)i * image_record_bytes(table);
             int64_t row = row_of(table, record_id(record));
-            if (row >= 0) swap_bytes(row_address(table, row), record + sizeof(int64_t), row_bytes(table));
+            char *values = row >= 0 ? row_address(table, row) : NULL;
+            if (values) swap_bytes(values, record + sizeof(int64_t), row_bytes(table));
         }
         char *shared = image->tables[t].shared;
         if (shared) swap_bytes(row_address(table, 0), shared + sizeof(int64_t), row_bytes(table));
@@ -223,7 +229,7 @@ static void copy_columns(const rk_table *table, char *to, const stored_rows *fro
 }
 
 /* The rows that were known and those that are read, in their order; what is not known of a row yet is as it
- * is now. */
+ * is now. A dynamic table is not cut by columns: all of a row that is on a disk is read. */
 static rk_status merge_records(const rk_table *table, rk_row_before_image_table *known,
                                const stored_rows *from) {
     size_t bytes = image_record_bytes(table);

@@ -1,5 +1,7 @@
-/* Rows that are on a disk, in a checkpoint's folder: a folder for each table. */
+/* Rows that are on a disk, in a checkpoint's folder: a folder for each table, or for each part of it, with a
+ * log of their rows. */
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buffer.h"
@@ -9,13 +11,63 @@
 #include "embedding/local/collection_internal.h"
 
 /* Names may have any character: those that are not letters, digits, '_' or '-' become %XX. */
+static void append_table_name(const rk_table *table, rk_buffer *name) {
+    for (const char *at = table->part.name; *at; at++)
+        rk_buffer_printf(name, isalnum((unsigned char)*at) || *at == '_' || *at == '-' ? "%c" : "%%%02X",
+                         (unsigned char)*at);
+    if (!name->n_bytes) rk_buffer_append_text(name, "%");
+}
+
+/* Of a part, ".1-of-4" behind it. */
+static void append_folder_name(const rk_table *table, rk_buffer *name) {
+    append_table_name(table, name);
+    if (table->part.n_parts > 1)
+        rk_buffer_printf(name, ".%d-of-%d", (int)table->part.part, (int)table->part.n_parts);
+}
+
 rk_status rk_table_folder(const rk_table *table, const char *directory, char **out) {
     RK_AUTO(rk_buffer_release) rk_buffer name = {0};
-    for (const char *at = table->part.name; *at; at++)
-        rk_buffer_printf(&name, isalnum((unsigned char)*at) || *at == '_' || *at == '-' ? "%c" : "%%%02X",
-                         (unsigned char)*at);
+    append_folder_name(table, &name);
     RK_TRY(name.status);
-    return rk_path_join(directory, name.data ? name.data : "%", out);
+    return rk_path_join(directory, name.data, out);
+}
+
+/* The folders there that are the table's, whatever the parts that it was cut into. */
+static rk_status list_folders(const rk_table *table, const char *directory, rk_text_list *out) {
+    RK_AUTO(rk_text_list_release) rk_text_list all = {0};
+    RK_AUTO(rk_buffer_release) rk_buffer name = {0};
+    append_table_name(table, &name);
+    RK_TRY(name.status);
+    size_t n_bytes = strlen(name.data);
+    RK_TRY(rk_list_directory(directory, &all));
+    rk_text_list_sort(&all);
+    for (size_t i = 0; i < all.n; i++) {
+        RK_AUTOFREE char *path = NULL;
+        const char *behind = all.texts[i] + n_bytes;
+        if (strncmp(all.texts[i], name.data, n_bytes) != 0 || (*behind && *behind != '.')) continue;
+        RK_TRY(rk_path_join(directory, all.texts[i], &path));
+        RK_TRY(rk_text_list_add(out, path));
+    }
+    return RK_OK;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), n_end = strlen(end);
+    return n >= n_end && strcmp(text + n - n_end, end) == 0;
+}
+
+rk_status rk_table_clear_other_parts(const rk_table *table, const char *directory) {
+    RK_AUTO(rk_text_list_release) rk_text_list folders = {0};
+    RK_AUTOFREE char *own = NULL;
+    char cut[32] = "/";
+    RK_TRY(rk_table_folder(table, directory, &own));
+    if (table->part.n_parts > 1) snprintf(cut, sizeof cut, "-of-%d", (int)table->part.n_parts);
+    if (!rk_file_exists(directory)) return RK_OK;
+    RK_TRY(list_folders(table, directory, &folders));
+    for (size_t i = 0; i < folders.n; i++)
+        if (strcmp(folders.texts[i], own) != 0 && !ends_with(folders.texts[i], cut))
+            RK_TRY(rk_row_tier_discard(folders.texts[i]));
+    return RK_OK;
 }
 
 static bool has_files(const rk_table *table) {
@@ -52,32 +104,45 @@ static rk_status read_record(void *context, uint64_t place, const void *record) 
     return RK_OK;
 }
 
-static rk_status read_all(const rk_table *table, const char *folder) {
-    int64_t n = table->dynamic->n_used;
-    RK_AUTOFREE bool *seen = NULL;
+static rk_status read_log(const rk_table *table, const char *folder, reading *r) {
     rk_row_log *log;
     rk_row_log_options options = {.table = (uint32_t)table->name_hash};
-    RK_TRY(rk_alloc((size_t)n, sizeof *seen, &seen));
     RK_TRY(rk_row_log_restore(&options, folder, &log));
-    reading r = {table, (size_t)table->config.dim * rk_dtype_bytes(table->config.dtype), seen};
-    rk_status status = rk_row_log_record_bytes(log) < sizeof(int64_t) + r.row_bytes
+    rk_status status = rk_row_log_record_bytes(log) < sizeof(int64_t) + r->row_bytes
                            ? rk_error(RK_BAD_DATA, "'%s' has smaller rows than the table", folder)
-                           : rk_row_log_scan(log, read_record, &r);
+                           : rk_row_log_scan(log, read_record, r);
     rk_row_log_free(log);
-    RK_TRY(status);
+    return status;
+}
+
+static rk_status read_all(const rk_table *table, const rk_text_list *folders) {
+    int64_t n = table->dynamic->n_used;
+    RK_AUTOFREE bool *seen = NULL;
+    RK_TRY(rk_alloc((size_t)n, sizeof *seen, &seen));
+    reading r = {table, (size_t)table->config.dim * rk_dtype_bytes(table->config.dtype), seen};
+    for (size_t i = 0; i < folders->n; i++) RK_TRY(read_log(table, folders->texts[i], &r));
     for (int64_t row = 1; row < n; row++)
-        RK_FAIL_IF(!seen[row], RK_BAD_DATA, "'%s': the row of key %lld is missing", folder,
+        RK_FAIL_IF(!seen[row], RK_BAD_DATA, "'%s': the row of key %lld is missing", folders->texts[0],
                    (long long)table->dynamic->keys[row]);
     return RK_OK;
+}
+
+/* A log of the same part of the table is taken as it is. */
+static rk_status load_table(const rk_table *table, const char *directory) {
+    RK_AUTO(rk_text_list_release) rk_text_list folders = {0};
+    RK_AUTOFREE char *own = NULL;
+    RK_TRY(rk_table_folder(table, directory, &own));
+    if (table->tier && rk_file_exists(own)) return rk_row_tier_load(table->tier, own);
+    RK_TRY(list_folders(table, directory, &folders));
+    RK_FAIL_IF(!folders.n, RK_NOT_FOUND, "'%s' has no rows of it", directory);
+    return table->tier ? rk_row_tier_load_others(table->tier, &folders) : read_all(table, &folders);
 }
 
 rk_status rk_embeddings_load_rows(rk_embeddings *e, const char *directory) {
     for (int32_t t = 0; t < e->n_tables; t++) {
         const rk_table *table = &e->tables[t];
-        RK_AUTOFREE char *folder = NULL;
         if (!has_files(table)) continue;
-        RK_TRY(rk_table_folder(table, directory, &folder));
-        rk_status status = table->tier ? rk_row_tier_load(table->tier, folder) : read_all(table, folder);
+        rk_status status = load_table(table, directory);
         if (status != RK_OK) return rk_error_context(status, "table '%s'", table->part.name);
     }
     return RK_OK;

@@ -195,6 +195,7 @@ static rk_status create_tier(rk_table *table, int64_t n_places) {
     for (int s = 0; s < table->n_slots; s++)
         arrays[1 + s] = (rk_tier_array){(void *const *)&table->slot_values[s], slot_bytes(table, s, 1)};
     RK_TRY(rk_table_folder(table, table->dynamic_config.storage, &folder));
+    RK_TRY(rk_table_clear_other_parts(table, table->dynamic_config.storage));
     RK_TRY(rk_row_tier_create(table->dynamic, folder, (uint32_t)table->name_hash,
                               table->dynamic_config.storage_bytes, n_places, arrays,
                               (size_t)table->n_slots + 1, &table->tier));
@@ -245,6 +246,7 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
         table->dynamic_config.part = part->part;
         table->dynamic_config.n_parts = part->n_parts;
     }
+    if (part->n_here > 1) table->dynamic_config.memory_bytes /= (uint64_t)part->n_here;
     table->sorted_keys = part->sorted_keys;
     if (part->sorted_keys) table->config.n_rows = part->n_rows;
     table->config.name = NULL;

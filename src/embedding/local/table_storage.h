@@ -25,6 +25,8 @@ typedef struct rk_table_part {
     const rk_rows *rows; /* of a whole table: where its rows are, which are only read; NULL: in its memory */
     const rk_dynamic_config *dynamic; /* of the whole table, whose n_rows are its capacity; NULL: static */
     rk_sorted_keys *sorted_keys;      /* of such a table, n_rows of which are one more: where they are */
+    int32_t
+        n_here; /* parts of the table in this process, which share the memory of its storage; 0: this one */
 } rk_table_part;
 
 typedef struct rk_table {
@@ -72,8 +74,17 @@ rk_status rk_table_state_dict(rk_table *table, rk_state_dict *state);
  * values of a row that gets a key. */
 rk_status rk_table_grow(rk_table *table, int64_t n_places);
 void rk_table_init_row(rk_table *table, int64_t row);
-/* A folder of the table's own in a folder, for its rows on a disk. */
+/* A folder of the table's own, or of the part's, in a folder, for its rows on a disk. */
 rk_status rk_table_folder(const rk_table *table, const char *directory, char **out);
+/* Removes what runs that were killed left there of the same table, when it was cut into other parts. */
+rk_status rk_table_clear_other_parts(const rk_table *table, const char *directory);
+/* Where a row stands in the table's arrays; -1: on a disk. The row that stands at a place. */
+static inline int64_t rk_table_place(const rk_table *table, int64_t row) {
+    return table->tier ? rk_row_tier_place(table->tier, row) : row;
+}
+static inline int64_t rk_table_row_at(const rk_table *table, int64_t place) {
+    return table->tier ? rk_row_tier_row(table->tier, place) : place;
+}
 /* Rows of uses [n] become places, where some are on a disk. */
 rk_status rk_table_bring_rows(rk_table *table, const rk_key_uses *uses, int32_t n_uses, bool is_training);
 rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state);

@@ -223,6 +223,18 @@ static rk_status sharded_read_before_images(rk_store *store, const char *name, i
     return rk_row_before_images_read(&sharded_of_store(store)->before_images, name, n, record_bytes, records);
 }
 
+static bool sharded_has_row_files(const rk_store *store) {
+    return sharded_of_store(store)->has_row_files;
+}
+
+static rk_status sharded_save_rows(rk_store *store, const char *directory) {
+    return rk_embeddings_save_rows(sharded_of_store(store)->store, directory);
+}
+
+static rk_status sharded_load_rows(rk_store *store, const char *directory) {
+    return rk_embeddings_load_rows(sharded_of_store(store)->store, directory);
+}
+
 static void sharded_reload(rk_store *store) {
     rk_embeddings_finish_load(sharded_of_store(store)->store);
     rk_row_before_images_clear(&sharded_of_store(store)->before_images);
@@ -278,6 +290,9 @@ const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
                                      .number_keys = number_keys,
                                      .state = sharded_state,
                                      .read_before_images = sharded_read_before_images,
+                                     .has_row_files = sharded_has_row_files,
+                                     .save_rows = sharded_save_rows,
+                                     .load_rows = sharded_load_rows,
                                      .scale_learning_rate = sharded_scale_learning_rate,
                                      .bytes = sharded_bytes,
                                      .count = sharded_count,

@@ -87,6 +87,7 @@ static rk_status add_shards(rk_sharded *s, const rk_sharded_options *o) {
         if (dynamic_of(o, t)) {
             RK_TRY(check_dynamic(&c->tables[t], p, dynamic_of(o, t)));
             s->n_dynamic++;
+            s->has_row_files |= dynamic_of(o, t)->storage != NULL;
         }
         RK_TRY(check_placement(&c->tables[t], p, &s->roles));
         RK_TRY(check_features(c, &c->tables[t], p));
@@ -203,6 +204,13 @@ static void release_store_config(store_config *c) {
     RK_FREE_ALL(c->tables, c->parts, c->features, c->names, c->table_names);
 }
 
+static int32_t count_shards_here(const rk_sharded *s, int32_t table) {
+    int32_t n = 0;
+    for (int32_t h = 0; h < s->n_shards; h++)
+        n += s->shards[h].table == table && rank_holds_shard(s, s->rank, h);
+    return n;
+}
+
 static void describe_shards(rk_sharded *s, const rk_sharded_options *o, store_config *c) {
     for (int32_t h = 0; h < s->n_shards; h++) {
         rk_table_shard *shard = &s->shards[h];
@@ -220,6 +228,7 @@ static void describe_shards(rk_sharded *s, const rk_sharded_options *o, store_co
                                                   .n_parts = shard->n_parts,
                                                   .part = shard->part,
                                                   .dynamic = dynamic_of(o, shard->table),
+                                                  .n_here = count_shards_here(s, shard->table),
                                                   .first_column = shard->first_column};
     }
 }

@@ -113,6 +113,7 @@ struct rk_sharded {
     char **names; /* [n_tables] */
     int32_t n_tables;
     int32_t n_dynamic;                  /* of them; where there are any, owners tell of their keys */
+    bool has_row_files;                 /* one of those has rows on a disk, here or on another rank */
     rk_key_uses *key_uses;              /* [n_key_uses]: what the store's dynamic tables get, scratch */
     int32_t *key_begins;                /* [n_stored_tables + 1]: those of each */
     size_t *key_task_begins;            /* [n_stored_tables + 1] */

@@ -156,14 +156,28 @@ static void find_rows(void *context, size_t f, int thread) {
     rk_dynamic_find_uses(table->dynamic, &keys);
 }
 
+/* Rows that were found become places, of tables that have rows on a disk. */
+static rk_status bring_found_rows(rk_sharded *s, const rk_in_flight_batch *j) {
+    for (int32_t t = 0; t < s->store->n_tables; t++) {
+        int32_t n = 0;
+        for (int32_t f = 0; f < s->store->n_features && s->store->tables[t].tier; f++)
+            if (s->store->feature_tables[f] == t)
+                s->key_uses[n++] = keys_of(j, f, 0, j->counts[f] - rk_n_shared_rows(s, stream_of(s, f)));
+        if (n) RK_TRY(rk_table_bring_rows(&s->store->tables[t], s->key_uses, n, false));
+    }
+    return RK_OK;
+}
+
 /* The keys that came become rows of the tables here; behind them may be the one that others share. */
 static rk_status take_rows_of_keys(rk_sharded *s, rk_in_flight_batch *j) {
     finding find = {s, j};
     if (!s->n_dynamic) return RK_OK;
-    if (j->kind == RK_IN_FLIGHT_TRAIN)
+    if (j->kind == RK_IN_FLIGHT_TRAIN) {
         RK_TRY(give_rows(s, j));
-    else
+    } else {
         rk_parallel_for((size_t)s->store->n_features, find_rows, &find);
+        RK_TRY(bring_found_rows(s, j));
+    }
     for (int32_t f = 0; f < s->store->n_features; f++)
         if (rk_n_shared_rows(s, stream_of(s, f))) ((int64_t *)j->local[f].data)[j->counts[f] - 1] = 0;
     return RK_OK;

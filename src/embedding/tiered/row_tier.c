@@ -1,6 +1,7 @@
 #include "embedding/tiered/row_tier.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/integers.h"
 #include "base/memory.h"
@@ -8,7 +9,7 @@
 
 #define NOWHERE UINT64_MAX
 #define ON_DISK ((uint64_t)1 << 63)
-#define PENDING ((uint64_t)1 << 62) /* the batch at hand has it among those that are missing */
+#define PENDING RK_TIER_NOT_IN_MEMORY /* the batch at hand has it among those that are missing */
 enum { APPENDED_AT_ONCE = 1024 };
 
 static bool is_in_memory(uint64_t where) {
@@ -75,6 +76,16 @@ static void close_log(rk_row_tier *t) {
     rk_row_log_free(t->log);
     t->reader = NULL;
     t->log = NULL;
+}
+
+rk_status rk_row_tier_discard(const char *directory) {
+    rk_directory_lock *lock;
+    rk_status status = rk_directory_lock_acquire(directory, &lock);
+    if (status != RK_OK) return status == RK_BUSY ? RK_OK : status;
+    status = rk_row_files_clear(directory);
+    rk_directory_lock_free(lock);
+    (void)rmdir(directory); /* which fails where somebody else begins there */
+    return status;
 }
 
 void rk_row_tier_free(rk_row_tier *t) {
@@ -168,11 +179,11 @@ static void put_records_first(rk_row_tier *t) {
     }
 }
 
-/* Places of the longest unused rows, so many of them; the batch's own stay. */
+/* Places of the longest unused rows, so many of them; those that are pinned stay. */
 static rk_status choose_leaving(rk_row_tier *t, int64_t n, int64_t *n_found) {
     RK_TRY(rk_reserve(&t->leaving, &t->leaving_capacity, (size_t)n, sizeof *t->leaving));
     *n_found = 0;
-    for (int64_t place = t->oldest; place && *n_found < n && t->stamps[place] != t->stamp;
+    for (int64_t place = t->oldest; place && *n_found < n && t->stamps[place] < t->pinned_from;
          place = t->newer[place])
         t->leaving[(*n_found)++] = place;
     return RK_OK;
@@ -308,10 +319,17 @@ static void give_back(rk_row_tier *t) {
     }
 }
 
+static void begin_stamp(rk_row_tier *t, bool is_training) {
+    t->stamp++;
+    if (!is_training) t->last_peek = t->stamp;
+    t->pinned_from =
+        is_training ? rk_max_i64(t->stamp - t->table->config.n_pinned, t->last_peek + 1) : t->stamp;
+}
+
 rk_status rk_row_tier_begin(rk_row_tier *t, const rk_key_uses *uses, int32_t n_uses, bool is_training,
                             const rk_tier_calls *calls) {
     if (is_training) RK_TRY(rk_row_log_compact(t->log, &(rk_row_mover){t, is_live, moved}));
-    t->stamp++;
+    begin_stamp(t, is_training);
     t->n_missing = t->n_read = 0;
     rk_status status = bring(t, uses, n_uses, calls);
     if (status != RK_OK) {
@@ -349,16 +367,61 @@ static rk_status find_record(void *context, uint64_t place, const void *record) 
     return RK_OK;
 }
 
-rk_status rk_row_tier_load(rk_row_tier *t, const char *directory) {
+/* No row is anywhere; the log is the caller's to make. */
+static void forget_all(rk_row_tier *t) {
     close_log(t);
-    RK_TRY(rk_row_log_restore(&t->options, directory, &t->log));
-    RK_TRY(rk_log_reader_create(t->log, 0, &t->reader));
     memset(t->where, 0, (size_t)t->n_rows * sizeof *t->where);
     t->newest = t->oldest = t->n_free = 0;
     t->n_used = 1;
-    RK_TRY(rk_row_log_scan(t->log, find_record, t));
+}
+
+static rk_status check_all_found(const rk_row_tier *t, const char *directory) {
     for (int64_t row = 1; row < t->table->n_used; row++)
         RK_FAIL_IF(!t->where[row], RK_BAD_DATA, "'%s': the row of key %lld is missing", directory,
                    (long long)t->table->keys[row]);
     return RK_OK;
+}
+
+rk_status rk_row_tier_load(rk_row_tier *t, const char *directory) {
+    forget_all(t);
+    RK_TRY(rk_row_log_restore(&t->options, directory, &t->log));
+    RK_TRY(rk_log_reader_create(t->log, 0, &t->reader));
+    RK_TRY(rk_row_log_scan(t->log, find_record, t));
+    return check_all_found(t, directory);
+}
+
+/* Where a key's newest record is in another log. */
+static rk_status note_record(void *context, uint64_t place, const void *record) {
+    rk_row_tier *t = context;
+    int64_t row = row_of_record(t, record);
+    if (row) t->where[row] = ON_DISK | place;
+    return RK_OK;
+}
+
+static rk_status take_newest(void *context, uint64_t place, const void *record) {
+    rk_row_tier *t = context;
+    int64_t row = row_of_record(t, record);
+    uint64_t to;
+    if (!row || t->where[row] != (ON_DISK | place)) return RK_OK;
+    RK_TRY(rk_row_log_append(t->log, (uint64_t)t->table->n_batches, 1, record, &to));
+    t->where[row] = ON_DISK | to;
+    return RK_OK;
+}
+
+static rk_status take_log(rk_row_tier *t, const char *directory) {
+    rk_row_log *log;
+    const rk_row_log_options options = {.table = t->options.table, .record_bytes = t->options.record_bytes};
+    RK_TRY(rk_row_log_restore(&options, directory, &log));
+    rk_status status = rk_row_log_scan(log, note_record, t);
+    if (status == RK_OK) status = rk_row_log_scan(log, take_newest, t);
+    rk_row_log_free(log);
+    return status;
+}
+
+rk_status rk_row_tier_load_others(rk_row_tier *t, const rk_text_list *directories) {
+    forget_all(t);
+    RK_TRY(rk_row_log_create(&t->options, &t->log));
+    RK_TRY(rk_log_reader_create(t->log, 0, &t->reader));
+    for (size_t i = 0; i < directories->n; i++) RK_TRY(take_log(t, directories->texts[i]));
+    return check_all_found(t, directories->n ? directories->texts[0] : t->options.directory);
 }

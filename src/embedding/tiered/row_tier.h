@@ -3,13 +3,16 @@
  * of a row log: key, row, slots.
  *
  * A batch: begin takes its rows, which become places; what is not in memory is read. Rows that the batch does
- * not use leave the memory for them, the longest unused first. After trained, the log has no record of a row
- * that the batch used. Which rows leave and when decides no bit of any row.
+ * not use leave the memory for them, the longest unused first. Those of training batches before it whose
+ * updates may be still to come (config.n_pinned of them) keep their places; a batch that is not for training
+ * begins when all updates are done. After trained, the log has no record of a row that the batch used. Which
+ * rows leave and when decides no bit of any row.
  *
  * Errors leave all rows where they were, but for some that left the memory. Thread rule: one thread. */
 #ifndef RK_EMBEDDING_TIERED_ROW_TIER_H
 #define RK_EMBEDDING_TIERED_ROW_TIER_H
 
+#include "base/text/text_list.h"
 #include "embedding/dynamic/dynamic_table.h"
 #include "embedding/tiered/row_log.h"
 
@@ -18,6 +21,8 @@ typedef struct rk_tier_array {
     void *const *data; /* [places, row_bytes] */
     size_t row_bytes;
 } rk_tier_array;
+/* From here on rk_row_tier.where is no place in memory. */
+#define RK_TIER_NOT_IN_MEMORY ((uint64_t)1 << 62)
 /* How many of them; bytes of the tier's own arrays for a row of the table, and for a place. */
 enum { RK_TIER_ARRAYS = 8, RK_TIER_ROW_BYTES = sizeof(uint64_t), RK_TIER_PLACE_BYTES = 7 * sizeof(int64_t) };
 
@@ -42,7 +47,9 @@ typedef struct rk_row_tier {
     int64_t newest, oldest;
     int64_t *free_places; /* [n_free] */
     int64_t n_free;
-    int64_t stamp;
+    int64_t stamp;       /* of the batch at hand */
+    int64_t last_peek;   /* that of the last batch that was not for training */
+    int64_t pinned_from; /* places with such stamps stay */
     /* Of a batch: */
     int64_t *missing;         /* [n_missing] rows that are not in memory, */
     uint64_t *missing_places; /* where they are on the disk: those with records first, n_read */
@@ -57,6 +64,17 @@ rk_status rk_row_tier_create(rk_dynamic_table *table, const char *directory, uin
                              uint64_t max_bytes, int64_t n_places, const rk_tier_array *arrays,
                              size_t n_arrays, rk_row_tier **out);
 void rk_row_tier_free(rk_row_tier *tier);
+/* Removes what a tier that is no more has left in its folder. Where one is there, nothing happens. */
+rk_status rk_row_tier_discard(const char *directory);
+
+/* A row's place in memory; -1: it is on the disk. A place's row. Row 0 is always at place 0. */
+static inline int64_t rk_row_tier_place(const rk_row_tier *tier, int64_t row) {
+    uint64_t where = tier->where[row];
+    return !row ? 0 : where && where < RK_TIER_NOT_IN_MEMORY ? (int64_t)where : -1;
+}
+static inline int64_t rk_row_tier_row(const rk_row_tier *tier, int64_t place) {
+    return place ? tier->owners[place] : 0;
+}
 
 /* What the last decisions of the table gave and took: evicted rows are nowhere, and created ones new. */
 void rk_row_tier_follow(rk_row_tier *tier);
@@ -76,5 +94,8 @@ rk_status rk_row_tier_begin(rk_row_tier *tier, const rk_key_uses *uses, int32_t 
 /* All rows of keys, in a checkpoint's folder, and from there. */
 rk_status rk_row_tier_save(rk_row_tier *tier, const char *directory);
 rk_status rk_row_tier_load(rk_row_tier *tier, const char *directory);
+/* The same from logs that other parts of the table, or all of it, have left: their newest records of the keys
+ * that have rows here are appended to the tier's own log. */
+rk_status rk_row_tier_load_others(rk_row_tier *tier, const rk_text_list *directories);
 
 #endif

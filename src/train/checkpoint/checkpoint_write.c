@@ -222,7 +222,7 @@ rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, rk_model *model,
     if (!w.files) RK_GOTO(RK_NO_MEMORY_ERROR(0));
     RK_GOTO(rk_comm_agree_on_status(comm, is_first ? begin_writing(&w) : RK_OK));
     RK_GOTO(write_over_ranks(&w, state));
-    RK_GOTO(link_rows(&w, model));
+    RK_GOTO(rk_comm_agree_on_status(comm, link_rows(&w, model)));
     RK_GOTO(rk_comm_agree_on_status(
         comm, is_first ? write_as_first_rank(&w, config, progress, inputs, root) : RK_OK));
     *out = path;

@@ -48,6 +48,7 @@ numbers() { sed -E 's/"(time|samples_per_second)":[^,}]*//g' "$1/metrics.jsonl";
 for memory in 1 3KB 1GB; do
     disk $memory --overwrite -o disk && cmp <(numbers keys) <(numbers disk) && cmp <("$RECKON" predict keys test) <("$RECKON" predict disk test) && echo "same on a disk, memory $memory"
 done
+"$RECKON" train --quiet --set train.staleness=1 -o stale keys.yaml >/dev/null; disk 1 --set train.staleness=1 -o disk --overwrite; cmp <(numbers stale) <(numbers disk) && cmp <("$RECKON" predict stale test) <("$RECKON" predict disk test) && echo same on a disk, stale
 rm -rf disk; disk 2KB --set train.epochs=1 -o disk; disk 2KB --resume --threads 1 -o disk; cmp <("$RECKON" predict keys test) <("$RECKON" predict disk test) && echo same on a disk, resumed
 ls disk disk/checkpoints/*/rows elsewhere 2>&1 | grep -v metrics
 { "$RECKON" export disk out; "$RECKON" eval --rows int8 disk; "$RECKON" convert disk keys.yaml; } 2>&1 | sed 's/config.yaml:[0-9]*/config.yaml:N/'
@@ -82,6 +83,6 @@ try --set 'embedding.tables[1].eviction={ttl: 60}'
 try --set 'embedding.tables[1].admission={min_count: 300, counter: count_min}'
 try --set 'embedding.tables[1].admission={counter: bloom}'
 try --set 'embedding.tables[1]={name: item, storage: ssd}'; try --set 'embedding.tables[1].storage=ssd'; try --set 'embedding.tables[1].storage={memory: 5GB}'; try --set 'embedding.tables[1].storage={tier: ssd, memory: much}'
-try --set 'embedding.tables[1].storage={tier: ssd, memory: 1GB, max_bytes: 1MB}'; try --set 'embedding.tables[1].storage={tier: ssd, memory: 1GB}' --set train.staleness=1
+try --set 'embedding.tables[1].storage={tier: ssd, memory: 1GB, max_bytes: 1MB}'
 try --set 'embedding.tables[1].eviction.policy=lur'
 try --set 'model={kind: two_tower, retrieval: {user: user, item: item}}' --set data.labels=[]; try --set device=cuda

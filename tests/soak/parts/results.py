@@ -4,6 +4,7 @@ import json
 import math
 import re
 import struct
+import urllib.parse
 
 from parts.program import Failure
 
@@ -51,8 +52,42 @@ def tensors_in(file):
             yield name, about["dtype"], about["shape"], data[8 + n + begin : 8 + n + end]
 
 
+def records_in(file, record_bytes):
+    """A row log's file: each record, whose key is its first 8 bytes (docs/formats/row_log.md)."""
+    data, large = file.read_bytes(), b""
+    for at in range(0, len(data), 4096):
+        page = data[at : at + 4096]
+        n, n_bytes = struct.unpack("<HH", page[12:16])
+        if record_bytes <= 4064:
+            for i in range(n):
+                yield page[32 + i * n_bytes : 32 + (i + 1) * n_bytes]
+            continue
+        large += page[32 : 32 + n_bytes]
+        if len(large) == record_bytes:
+            yield large
+            large = b""
+
+
+def rows_on_disk(checkpoint, whole):
+    """("table/<name>", key) to the bytes of row and slots, for the tables' keys; all parts of a table together."""
+    out = {}
+    keys = {}
+    for place, value in whole.items():
+        if isinstance(place, tuple) and place[0].endswith("/keys"):
+            keys.setdefault(place[0][: -len("/keys")], set()).add(value)
+    for folder in sorted((checkpoint / "rows").glob("*/")):
+        table = "table/" + urllib.parse.unquote(folder.name.partition(".")[0])
+        (record_bytes,) = struct.unpack("<I", (folder / "rows.list").read_bytes()[12:16])
+        for file in sorted(folder.glob("rows-*.log")):
+            for record in records_in(file, record_bytes):
+                if record[:8] in keys.get(table, ()):
+                    out[table, record[:8]] = record[8:]
+    return out
+
+
 def parameters(checkpoint):
-    """Name to bytes, without rows as they were before (`before/`); of a table's tensors, (name, row, column) to a value's bytes where they are cut, whatever the cut."""
+    """Name to bytes, without rows as they were before (`before/`); of a table's tensors, (name, row, column) to a value's bytes where they are cut, whatever the cut; of rows on a disk,
+    what rows_on_disk says."""
     whole = {}
     for file in sorted(checkpoint.glob("*.safetensors")):
         for name, dtype, shape, data in tensors_in(file):
@@ -70,7 +105,7 @@ def parameters(checkpoint):
                 for c in range(columns):
                     at = (r * columns + c) * WIDTHS[dtype]
                     whole[base, first + r * stride, left + c] = data[at : at + WIDTHS[dtype]]
-    return whole
+    return whole | rows_on_disk(checkpoint, whole)
 
 
 def not_finite(checkpoint):

@@ -171,6 +171,8 @@ def dynamic_table(case, name):
             out["admission"] = {"min_count": r.choice([1, 2, 4]), "probability": r.choice([1, 0.6])}
             if out["admission"]["min_count"] > 1:
                 out["admission"]["counter"] = r.choice(["exact", "count_min", "bloom"])
+        if r.random() < 0.3:
+            out["storage"] = {"tier": "ssd", "memory": r.choice(["1", "2KB", "100KB"])}
         return out
 
     return case.pick(f"dynamic/{name}", None, lambda r: draw(r) if r.random() < 0.2 else None)

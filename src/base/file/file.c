@@ -45,6 +45,17 @@ rk_status rk_path_check(const char *path) {
     return RK_OK;
 }
 
+int rk_file_read_at(int descriptor, uint64_t offset, void *out, size_t n_bytes, size_t *n_read) {
+    *n_read = 0;
+    while (*n_read < n_bytes) {
+        ssize_t n = pread(descriptor, (char *)out + *n_read, n_bytes - *n_read, (off_t)(offset + *n_read));
+        if (n == 0) return 0;
+        if (n < 0 && errno != EINTR) return errno;
+        if (n > 0) *n_read += (size_t)n;
+    }
+    return 0;
+}
+
 rk_status rk_file_size(const char *path, uint64_t *out) {
     struct stat info;
     RK_TRY(rk_path_check(path));

@@ -23,6 +23,9 @@ bool rk_path_is_memory(const char *path);
 /* Fails on what other programs take for a path and no system call does: a URL, "~/". */
 rk_status rk_path_check(const char *path);
 rk_status rk_file_size(const char *path, uint64_t *out);
+/* Bytes of an open file from an offset on; n_read: how many there are, fewer where it ends. 0, or an errno.
+ */
+int rk_file_read_at(int descriptor, uint64_t offset, void *out, size_t n_bytes, size_t *n_read);
 rk_status rk_make_directories(const char *path);
 rk_status rk_remove_tree(const char *path); /* no error if it does not exist */
 rk_status rk_sync_directory(const char *path);

@@ -138,13 +138,10 @@ rk_source *rk_source_index_file(const rk_source_index *x, size_t place) {
 }
 
 static rk_status read_at(int descriptor, const char *path, uint64_t begin, char *out, size_t n_bytes) {
-    for (size_t n_read = 0; n_read < n_bytes;) {
-        ssize_t n = pread(descriptor, out + n_read, n_bytes - n_read, (off_t)(begin + n_read));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return rk_error_errno(RK_IO, errno, "could not read '%s'", path);
-        RK_FAIL_IF(n == 0, RK_IO, "'%s' was truncated while it was read", path);
-        n_read += (size_t)n;
-    }
+    size_t n_read;
+    int code = rk_file_read_at(descriptor, begin, out, n_bytes, &n_read);
+    if (code) return rk_error_errno(RK_IO, code, "could not read '%s'", path);
+    RK_FAIL_IF(n_read < n_bytes, RK_IO, "'%s' was truncated while it was read", path);
     return RK_OK;
 }
 

@@ -1,6 +1,4 @@
-#include <errno.h>
-#include <unistd.h>
-
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "base/thread/worker_pool.h"
 #include "embedding/tiered/page_reads.h"
@@ -16,18 +14,9 @@ typedef struct thread_reads {
 
 static void read_slot(void *context, size_t slot) {
     rk_page_read *read = &((rk_page_reads *)context)->reads[slot];
-    size_t n = 0;
-    ssize_t got = 1;
-    while (n < read->n_bytes && got != 0) {
-        got = pread(read->descriptor, (char *)read->to + n, read->n_bytes - n, (off_t)(read->offset + n));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) {
-            read->n_read = -errno;
-            return;
-        }
-        n += (size_t)got;
-    }
-    read->n_read = (int64_t)n;
+    size_t n;
+    int code = rk_file_read_at(read->descriptor, read->offset, read->to, read->n_bytes, &n);
+    read->n_read = code ? -code : (int64_t)n;
 }
 
 static void start(rk_page_reads *reads, size_t slot) {

@@ -1,9 +1,8 @@
 /* Goes through files of a row log from front to back: after a restore, and to compact. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/file/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "embedding/tiered/row_log_internal.h"
@@ -23,22 +22,14 @@ typedef struct scan {
 } scan;
 
 static rk_status read_pages(const scan *s, uint32_t first, uint32_t n) {
-    size_t n_bytes = (size_t)n * RK_PAGE_BYTES, done = 0;
-    while (done < n_bytes) {
-        ssize_t got = pread(s->file.descriptor, s->pages + done, n_bytes - done,
-                            (off_t)((uint64_t)first * RK_PAGE_BYTES + done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got > 0) {
-            done += (size_t)got;
-            continue;
-        }
-        char reason[96];
-        snprintf(reason, sizeof reason, "%s%s", got < 0 ? "could not read it: " : "",
-                 got < 0 ? strerror(errno) : "the file ends before it");
-        return rk_row_file_error(s->log, s->file.number, first + (uint32_t)(done / RK_PAGE_BYTES),
-                                 got < 0 ? RK_IO : RK_BAD_DATA, reason);
-    }
-    return RK_OK;
+    size_t n_bytes = (size_t)n * RK_PAGE_BYTES, done;
+    int code = rk_file_read_at(s->file.descriptor, (uint64_t)first * RK_PAGE_BYTES, s->pages, n_bytes, &done);
+    if (done == n_bytes) return RK_OK;
+    char reason[96];
+    snprintf(reason, sizeof reason, "%s%s", code ? "could not read it: " : "",
+             code ? strerror(code) : "the file ends before it");
+    return rk_row_file_error(s->log, s->file.number, first + (uint32_t)(done / RK_PAGE_BYTES),
+                             code ? RK_IO : RK_BAD_DATA, reason);
 }
 
 static rk_status check_page(scan *s, rk_page_at at, const uint8_t *page) {

@@ -129,13 +129,10 @@ rk_status rk_stored_tensors_add_columns(rk_stored_tensors *tensors, const char *
 }
 
 static rk_status read_at(const struct rk_stored_file *file, uint64_t at, void *out, size_t n) {
-    for (size_t done = 0; done < n;) {
-        ssize_t got = pread(file->descriptor, (char *)out + done, n - done, (off_t)(at + done));
-        if (got < 0 && errno == EINTR) continue;
-        RK_FAIL_IF(got < 0, RK_IO, "'%s' could not be read: %s", file->path, strerror(errno));
-        RK_FAIL_IF(got == 0, RK_BAD_DATA, "'%s' is truncated", file->path);
-        done += (size_t)got;
-    }
+    size_t n_read;
+    int code = rk_file_read_at(file->descriptor, at, out, n, &n_read);
+    RK_FAIL_IF(code, RK_IO, "'%s' could not be read: %s", file->path, strerror(code));
+    RK_FAIL_IF(n_read < n, RK_BAD_DATA, "'%s' is truncated", file->path);
     return RK_OK;
 }
 

@@ -1,6 +1,5 @@
 #include "train/source/input_fingerprints.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,12 +24,9 @@ void rk_inputs_release(rk_inputs *inputs) {
 }
 
 static rk_status read_sample(int descriptor, const char *path, int64_t at, char *bytes, uint32_t *crc) {
-    size_t n_read = 0;
-    for (ssize_t n = 1; n != 0 && n_read < SAMPLE_BYTES;) {
-        n = pread(descriptor, bytes + n_read, SAMPLE_BYTES - n_read, (off_t)at + (off_t)n_read);
-        if (n < 0 && errno != EINTR) return rk_error_errno(RK_IO, errno, "could not read '%s'", path);
-        n_read += n > 0 ? (size_t)n : 0;
-    }
+    size_t n_read;
+    int code = rk_file_read_at(descriptor, (uint64_t)at, bytes, SAMPLE_BYTES, &n_read);
+    if (code) return rk_error_errno(RK_IO, code, "could not read '%s'", path);
     *crc = rk_crc32c(*crc, bytes, n_read);
     return RK_OK;
 }

@@ -12,6 +12,7 @@
 #include "testing.h"
 #include "base/hash.h"
 #include "embedding/row_log_model.h"
+#include "embedding/tiered/row_log_internal.h"
 
 static char folder[64];
 
@@ -80,11 +81,24 @@ static void check_checkpoint(const row_model *m, const rk_row_log_options *optio
     }
 }
 
+/* Once compact knows of nothing to do, a look at all files finds nothing either. */
+static void check_compacted(row_model *m) {
+    do OK(model_compact(m));
+    while (m->log->may_compact);
+    rk_row_log_counts before = rk_row_log_count(m->log), after;
+    m->log->may_compact = true;
+    OK(model_compact(m));
+    after = rk_row_log_count(m->log);
+    assert_int_equal(after.n_moved, before.n_moved);
+    assert_int_equal(after.n_files, before.n_files);
+}
+
 static void run_random(const rk_row_log_options *options, int n_rounds) {
     row_model m;
     open_model(&m, options);
     for (int round = 0; round < n_rounds; round++) {
         for (int i = 0; i < 40; i++) OK(model_act(&m));
+        check_compacted(&m);
         rk_row_log_counts counts = rk_row_log_count(m.log);
         assert_int_equal(counts.n_live, model_n_live(&m));
         assert_true(counts.n_bytes <= options->max_bytes || !options->max_bytes);
@@ -243,6 +257,46 @@ static void test_many_checkpoints(void **state) {
     OK(model_read(&m, true));
     assert_true(rk_row_log_count(m.log).n_moved > 0);
     model_close(&m);
+}
+
+enum { SMALL_FILES = 8, IN_SMALL = 60 /* of 112 */, SMALL_ROWS = SMALL_FILES * IN_SMALL };
+
+static bool is_place(void *context, uint64_t place, const void *record) {
+    return ((const uint64_t *)context)[rk_load_u64(record)] == place;
+}
+
+static void take_new_place(void *context, const void *record, uint64_t from, uint64_t to) {
+    (void)from;
+    ((uint64_t *)context)[rk_load_u64(record)] = to;
+}
+
+/* Files that have few records since a checkpoint, and few enough since some were dropped. */
+static void test_files_become_small(void **state) {
+    (void)state;
+    static uint8_t records[IN_SMALL][528];
+    static uint64_t places[SMALL_ROWS];
+    rk_row_log_options options = small_files(528);
+    rk_row_mover mover = {places, is_place, take_new_place};
+    rk_row_log *log;
+    OK(rk_row_log_create(&options, &log));
+    for (uint64_t f = 0; f < SMALL_FILES; f++) {
+        for (uint64_t i = 0; i < IN_SMALL; i++) {
+            uint64_t key = f * IN_SMALL + i;
+            memcpy(records[i], &key, sizeof key);
+        }
+        OK(rk_row_log_append(log, f, IN_SMALL, records, places + f * IN_SMALL));
+        OK(rk_row_log_sync(log));
+    }
+    OK(rk_row_log_compact(log, &mover));
+    assert_int_equal(rk_row_log_count(log).n_moved, 0);
+    for (uint64_t f = 0; f < SMALL_FILES; f++) {
+        rk_row_log_drop(log, 5, places + f * IN_SMALL);
+        memset(places + f * IN_SMALL, 0xFF, 5 * sizeof *places);
+    }
+    OK(rk_row_log_compact(log, &mover));
+    assert_int_equal(rk_row_log_count(log).n_moved, SMALL_ROWS - SMALL_FILES * 5);
+    assert_true(rk_row_log_count(log).n_files <= SMALL_ROWS / 112 + 1);
+    rk_row_log_free(log);
 }
 
 static void test_wrong_options(void **state) {
@@ -493,6 +547,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_random_with_limit, make_quick_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_wide_numbers, make_quick_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_sparse_files, make_quick_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_files_become_small, make_quick_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_many_checkpoints, make_quick_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_wrong_options, make_quick_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_max_bytes, make_quick_folder, remove_folder),

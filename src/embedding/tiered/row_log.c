@@ -164,6 +164,7 @@ rk_status rk_row_log_seal(rk_row_log *log) {
     pthread_mutex_lock(&log->mutex);
     rk_row_file_unpin(file);
     log->is_writing = false;
+    log->may_compact = true;
     pthread_mutex_unlock(&log->mutex);
     return RK_OK;
 }
@@ -202,7 +203,11 @@ rk_status rk_row_log_append(rk_row_log *log, uint64_t step, size_t n, const void
 }
 
 void rk_row_log_drop(rk_row_log *log, size_t n, const uint64_t *places) {
-    for (size_t i = 0; i < n; i++) rk_row_log_find(log, rk_place_file(places[i]))->n_live--;
+    for (size_t i = 0; i < n; i++) {
+        rk_row_file *file = rk_row_log_find(log, rk_place_file(places[i]));
+        file->n_live--;
+        rk_row_file_note_drop(log, file);
+    }
 }
 
 rk_status rk_row_log_sync(rk_row_log *log) {

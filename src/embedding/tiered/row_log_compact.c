@@ -82,21 +82,26 @@ static bool is_short_of_room(const rk_row_log *log) {
     return most && rk_row_log_bytes(log) + 3 * rk_row_log_file_bytes(log) > most;
 }
 
+static bool is_worth_moving(const rk_row_file *file, bool is_short) {
+    uint64_t dead = file->n_records - file->n_live;
+    return file->n_live < dead || (is_short && dead > 0 && dead >= file->n_records / DEAD_SHARE);
+}
+
 static rk_status move_dead(move *m) {
     const rk_row_file *file;
-    while ((file = emptiest(m->log)) != NULL) {
-        uint64_t dead = file->n_records - file->n_live;
-        if (file->n_live >= dead &&
-            !(is_short_of_room(m->log) && dead > 0 && dead >= file->n_records / DEAD_SHARE))
-            return RK_OK;
+    while ((file = emptiest(m->log)) != NULL && is_worth_moving(file, is_short_of_room(m->log)))
         RK_TRY(move_file(m, file->number));
-    }
     return RK_OK;
 }
 
-static bool is_small(const rk_row_log *log, const rk_row_file *file) {
+/* A file with fewer live records is small. */
+static uint64_t small_size(const rk_row_log *log) {
     uint64_t units = log->options.file_pages / log->shape.unit_pages;
-    return file->n_live < units * log->shape.unit_records / 2;
+    return units * log->shape.unit_records / 2;
+}
+
+static bool is_small(const rk_row_log *log, const rk_row_file *file) {
+    return file->n_live < small_size(log);
 }
 
 static rk_status move_small(move *m) {
@@ -118,12 +123,22 @@ static rk_status compact(move *m) {
     return move_small(m);
 }
 
+/* The file that is being written is looked at when it is whole. */
+void rk_row_file_note_drop(rk_row_log *log, const rk_row_file *file) {
+    if (log->is_writing && file == &log->files[log->n_files - 1]) return;
+    if (is_worth_moving(file, log->is_short) || file->n_live + 1 == small_size(log)) log->may_compact = true;
+}
+
 rk_status rk_row_log_compact(rk_row_log *log, const rk_row_mover *mover) {
     move m = {.log = log, .mover = mover};
     RK_FAIL_IF(log->only_read, RK_INVALID_ARGUMENT, "'%s' is only read", log->directory);
+    if (!log->may_compact) return RK_OK;
+    log->may_compact = false; /* unless what is moved gives work again */
     log->is_compacting = true;
     rk_status status = compact(&m);
     log->is_compacting = false;
+    log->is_short = is_short_of_room(log);
+    if (status != RK_OK) log->may_compact = true;
     RK_FREE_ALL(m.records, m.from, m.to);
     return status;
 }

@@ -162,6 +162,7 @@ static rk_status add(rk_row_log *log) {
         (rk_row_file){.number = log->next_file++, .descriptor = descriptor, .n_pins = 1};
     log->n_open++;
     log->is_writing = true;
+    log->may_compact = true; /* there is less room */
     return RK_OK;
 }
 

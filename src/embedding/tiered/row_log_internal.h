@@ -35,6 +35,8 @@ struct rk_row_log {
     uint32_t n_in_unit;    /* and records of the unit behind them */
     bool is_writing;       /* the last of the files */
     bool is_compacting;    /* into the room that is kept for that */
+    bool may_compact;      /* something happened that may give compact work; else it looks at no file */
+    bool is_short;         /* of room, when compact looked last */
     bool sync_failed;      /* what the disk has is not known from then on */
     pthread_mutex_t mutex; /* of all below, where readers come: */
     rk_row_file *files;    /* [n_files] by number */
@@ -65,6 +67,8 @@ rk_status rk_row_file_sync(rk_row_log *log, rk_row_file *file);
 uint64_t rk_row_log_bytes(const rk_row_log *log);
 uint64_t rk_row_log_file_bytes(const rk_row_log *log);
 
+/* A record of the file was dropped: notes whether that gives compact work. */
+void rk_row_file_note_drop(rk_row_log *log, const rk_row_file *file);
 /* Writes what waits, and begins a new file next. */
 rk_status rk_row_log_seal(rk_row_log *log);
 /* The records of a file that is written to no longer. */

@@ -120,6 +120,7 @@ static rk_status count(void *context, uint64_t place, const void *record) {
 rk_status rk_row_log_scan(rk_row_log *log, rk_row_visit visit, void *context) {
     counting c = {log, visit, context};
     for (size_t i = 0; i < log->n_files; i++) log->files[i].n_records = log->files[i].n_live = 0;
+    log->may_compact = true;
     for (size_t i = 0; i < log->n_files; i++) RK_TRY(rk_row_file_scan(log, log->files[i].number, count, &c));
     return RK_OK;
 }

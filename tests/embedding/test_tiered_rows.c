@@ -94,7 +94,7 @@ static const rk_dynamic_config usual = {.max_capacity = 700,
 static rk_dynamic_config on_disk(const rk_dynamic_config *config, int rows) {
     rk_dynamic_config tiered = *config;
     tiered.storage = rows_folder();
-    tiered.memory_bytes = (uint64_t)rows * (DIM * 12 + 56);
+    tiered.memory_bytes = (uint64_t)rows * (DIM * 12 + RK_TIER_PLACE_BYTES);
     return tiered;
 }
 

@@ -12,18 +12,20 @@
 #define PENDING RK_TIER_NOT_IN_MEMORY /* the batch at hand has it among those that are missing */
 enum { APPENDED_AT_ONCE = 1024 };
 
+/* A place's mark: its row was used again since the hand came by; it has a row; the batch that used it last.
+ */
+#define USED_AGAIN ((uint32_t)1 << 31)
+#define TAKEN      ((uint32_t)1 << 30)
+#define BATCH      (TAKEN - 1)
+
 static bool is_in_memory(uint64_t where) {
     return where && !(where & (ON_DISK | PENDING));
 }
 
 static rk_status reserve_places(rk_row_tier *t, int64_t n) {
     RK_TRY(rk_realloc((size_t)n, sizeof *t->keys, &t->keys));
-    RK_TRY(rk_realloc((size_t)n, sizeof *t->owners, &t->owners));
     RK_TRY(rk_realloc((size_t)n, sizeof *t->on_disk, &t->on_disk));
-    RK_TRY(rk_realloc((size_t)n, sizeof *t->newer, &t->newer));
-    RK_TRY(rk_realloc((size_t)n, sizeof *t->older, &t->older));
-    RK_TRY(rk_realloc((size_t)n, sizeof *t->stamps, &t->stamps));
-    RK_TRY(rk_realloc((size_t)n, sizeof *t->free_places, &t->free_places));
+    RK_TRY(rk_realloc((size_t)n, sizeof *t->marks, &t->marks));
     return RK_OK;
 }
 
@@ -91,22 +93,16 @@ rk_status rk_row_tier_discard(const char *directory) {
 void rk_row_tier_free(rk_row_tier *t) {
     if (!t) return;
     close_log(t);
-    RK_FREE_ALL(t->directory, t->where, t->keys, t->owners, t->on_disk, t->newer, t->older, t->stamps,
-                t->free_places, t->missing, t->missing_places, t->leaving, t->records, t);
+    RK_FREE_ALL(t->directory, t->where, t->keys, t->on_disk, t->marks, t->missing, t->missing_places,
+                t->leaving, t->records, t);
 }
 
-static void unlink_place(rk_row_tier *t, int64_t place) {
-    int64_t newer = t->newer[place], older = t->older[place];
-    *(newer ? &t->older[newer] : &t->newest) = older;
-    *(older ? &t->newer[older] : &t->oldest) = newer;
+static bool batch_uses(const rk_row_tier *t, int64_t place) {
+    return (((uint32_t)t->batch - t->marks[place]) & BATCH) == 0;
 }
 
-static void link_newest(rk_row_tier *t, int64_t place) {
-    t->newer[place] = 0;
-    t->older[place] = t->newest;
-    *(t->newest ? &t->newer[t->newest] : &t->oldest) = place;
-    t->newest = place;
-    t->stamps[place] = t->stamp;
+static void mark_used(rk_row_tier *t, int64_t place, uint32_t again) {
+    t->marks[place] = TAKEN | again | ((uint32_t)t->batch & BATCH);
 }
 
 static void drop_record(rk_row_tier *t, int64_t place) {
@@ -116,9 +112,18 @@ static void drop_record(rk_row_tier *t, int64_t place) {
 }
 
 static void free_place(rk_row_tier *t, int64_t place) {
-    unlink_place(t, place);
-    t->owners[place] = 0;
-    t->free_places[t->n_free++] = place;
+    t->marks[place] = 0;
+    t->keys[place] = t->first_free;
+    t->first_free = place;
+    t->n_free++;
+}
+
+static int64_t take_place(rk_row_tier *t) {
+    if (!t->n_free) return t->n_used++;
+    int64_t place = t->first_free;
+    t->first_free = t->keys[place];
+    t->n_free--;
+    return place;
 }
 
 static void forget(rk_row_tier *t, int64_t row) {
@@ -156,9 +161,8 @@ static rk_status find_missing(rk_row_tier *t, const rk_key_uses *uses, int32_t n
             uint64_t where = t->where[row];
             if (!is_in_memory(where)) {
                 if (where != PENDING) RK_TRY(add_missing(t, row));
-            } else if (t->stamps[where] != t->stamp) {
-                unlink_place(t, (int64_t)where);
-                link_newest(t, (int64_t)where);
+            } else if (!batch_uses(t, (int64_t)where)) {
+                mark_used(t, (int64_t)where, USED_AGAIN);
             }
         }
     return RK_OK;
@@ -166,26 +170,40 @@ static rk_status find_missing(rk_row_tier *t, const rk_key_uses *uses, int32_t n
 
 /* Rows on the disk first; their places there without the mark. */
 static void put_records_first(rk_row_tier *t) {
-    t->n_read = 0;
     for (int64_t i = 0; i < t->n_missing; i++) {
-        int64_t row = t->missing[i], first = t->n_read;
+        int64_t row = t->missing[i], first = t->n_stored;
         uint64_t place = t->missing_places[i];
         if (!place) continue;
         t->missing[i] = t->missing[first];
         t->missing_places[i] = t->missing_places[first];
         t->missing[first] = row;
         t->missing_places[first] = place & ~ON_DISK;
-        t->n_read++;
+        t->n_stored++;
     }
 }
 
-/* Places of the longest unused rows, so many of them; those that are pinned stay. */
+/* Rows of the batch, or of one before it whose update may be still to come, stay. */
+static bool is_pinned(const rk_row_tier *t, int64_t place) {
+    return (((uint32_t)t->batch - t->marks[place]) & BATCH) < t->n_pinned;
+}
+
+static bool hand_takes(rk_row_tier *t) {
+    t->hand = t->hand + 1 < t->n_used ? t->hand + 1 : 1;
+    uint32_t mark = t->marks[t->hand];
+    if (!mark || is_pinned(t, t->hand)) return false;
+    t->marks[t->hand] &= ~USED_AGAIN;
+    return !(mark & USED_AGAIN);
+}
+
+/* Places of rows that leave, so many of them; what is found counts as used, so nothing is found twice. */
 static rk_status choose_leaving(rk_row_tier *t, int64_t n, int64_t *n_found) {
     RK_TRY(rk_reserve(&t->leaving, &t->leaving_capacity, (size_t)n, sizeof *t->leaving));
     *n_found = 0;
-    for (int64_t place = t->oldest; place && *n_found < n && t->stamps[place] < t->pinned_from;
-         place = t->newer[place])
-        t->leaving[(*n_found)++] = place;
+    for (int64_t tries = 2 * t->n_used; tries > 0 && *n_found < n && t->n_used > 1; tries--)
+        if (hand_takes(t)) {
+            mark_used(t, t->hand, 0);
+            t->leaving[(*n_found)++] = t->hand;
+        }
     return RK_OK;
 }
 
@@ -247,9 +265,9 @@ static rk_status make_room(rk_row_tier *t, const rk_tier_calls *calls, int64_t *
 }
 
 static rk_status read_missing(rk_row_tier *t) {
-    RK_TRY(reserve_records(t, t->n_read));
-    RK_TRY(rk_log_reader_read(t->reader, (size_t)t->n_read, t->missing_places, t->records));
-    for (int64_t i = 0; i < t->n_read; i++) {
+    RK_TRY(reserve_records(t, t->n_stored));
+    RK_TRY(rk_log_reader_read(t->reader, (size_t)t->n_stored, t->missing_places, t->records));
+    for (int64_t i = 0; i < t->n_stored; i++) {
         int64_t key = t->table->keys[t->missing[i]];
         RK_FAIL_IF(rk_load_u64(t->records + (size_t)i * t->record_bytes) != (uint64_t)key, RK_BAD_DATA,
                    "'%s': file %llu, page %u: another key than %lld", t->options.directory,
@@ -262,19 +280,19 @@ static rk_status read_missing(rk_row_tier *t) {
 static void leave(rk_row_tier *t, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         int64_t place = t->leaving[i];
-        t->where[t->owners[place]] = ON_DISK | t->on_disk[place];
+        t->where[rk_dynamic_row_of(t->table, t->keys[place])] = ON_DISK | t->on_disk[place];
         free_place(t, place);
     }
 }
 
 static void enter(rk_row_tier *t, int64_t number, const rk_tier_calls *calls) {
-    int64_t row = t->missing[number], place = t->n_free ? t->free_places[--t->n_free] : t->n_used++;
-    t->owners[place] = row;
+    int64_t row = t->missing[number], place = take_place(t);
+    bool is_stored = number < t->n_stored;
     t->keys[place] = t->table->keys[row];
     t->where[row] = (uint64_t)place;
-    t->on_disk[place] = number < t->n_read ? t->missing_places[number] : NOWHERE;
-    link_newest(t, place);
-    if (number < t->n_read)
+    t->on_disk[place] = is_stored ? t->missing_places[number] : NOWHERE;
+    mark_used(t, place, 0);
+    if (is_stored)
         scatter_record(t, place, t->records + (size_t)number * t->record_bytes);
     else
         calls->init(calls->context, place);
@@ -315,22 +333,22 @@ static rk_status bring(rk_row_tier *t, const rk_key_uses *uses, int32_t n_uses, 
 static void give_back(rk_row_tier *t) {
     for (int64_t i = 0; i < t->n_missing; i++) {
         uint64_t place = t->missing_places[i];
-        t->where[t->missing[i]] = place || i < t->n_read ? place | ON_DISK : 0;
+        t->where[t->missing[i]] = place || i < t->n_stored ? place | ON_DISK : 0;
     }
 }
 
-static void begin_stamp(rk_row_tier *t, bool is_training) {
-    t->stamp++;
-    if (!is_training) t->last_peek = t->stamp;
-    t->pinned_from =
-        is_training ? rk_max_i64(t->stamp - t->table->config.n_pinned, t->last_peek + 1) : t->stamp;
+static void begin_batch(rk_row_tier *t, bool is_training) {
+    t->batch++;
+    if (!is_training) t->last_peek = t->batch;
+    int64_t n = is_training ? rk_min_i64(t->table->config.n_pinned + 1, t->batch - t->last_peek) : 1;
+    t->n_pinned = (uint32_t)rk_min_i64(n, BATCH);
 }
 
 rk_status rk_row_tier_begin(rk_row_tier *t, const rk_key_uses *uses, int32_t n_uses, bool is_training,
                             const rk_tier_calls *calls) {
     if (is_training) RK_TRY(rk_row_log_compact(t->log, &(rk_row_mover){t, is_live, moved}));
-    begin_stamp(t, is_training);
-    t->n_missing = t->n_read = 0;
+    begin_batch(t, is_training);
+    t->n_missing = t->n_stored = 0;
     rk_status status = bring(t, uses, n_uses, calls);
     if (status != RK_OK) {
         give_back(t);
@@ -346,11 +364,10 @@ rk_status rk_row_tier_begin(rk_row_tier *t, const rk_key_uses *uses, int32_t n_u
 }
 
 rk_status rk_row_tier_save(rk_row_tier *t, const char *directory) {
-    int64_t places[APPENDED_AT_ONCE];
-    int64_t n = 0;
-    for (int64_t place = t->oldest; place; place = t->newer[place]) {
-        places[n++] = place;
-        if (n < APPENDED_AT_ONCE && t->newer[place]) continue;
+    int64_t places[APPENDED_AT_ONCE], n = 0;
+    for (int64_t place = 1; place < t->n_used; place++) {
+        if (t->marks[place]) places[n++] = place;
+        if (n < APPENDED_AT_ONCE && place + 1 < t->n_used) continue;
         RK_TRY(append_changed(t, places, n));
         n = 0;
     }
@@ -371,7 +388,7 @@ static rk_status find_record(void *context, uint64_t place, const void *record) 
 static void forget_all(rk_row_tier *t) {
     close_log(t);
     memset(t->where, 0, (size_t)t->n_rows * sizeof *t->where);
-    t->newest = t->oldest = t->n_free = 0;
+    t->hand = t->first_free = t->n_free = 0;
     t->n_used = 1;
 }
 

@@ -3,10 +3,11 @@
  * of a row log: key, row, slots.
  *
  * A batch: begin takes its rows, which become places; what is not in memory is read. Rows that the batch does
- * not use leave the memory for them, the longest unused first. Those of training batches before it whose
- * updates may be still to come (config.n_pinned of them) keep their places; a batch that is not for training
- * begins when all updates are done. After trained, the log has no record of a row that the batch used. Which
- * rows leave and when decides no bit of any row.
+ * not use leave the memory for them. A hand goes round the places: what was used again since it came by stays
+ * for another round, the rest leaves. Rows of training batches before it whose updates may be still to come
+ * (config.n_pinned of them) keep their places; a batch that is not for training begins when all updates are
+ * done. After trained, the log has no record of a row that the batch used. Which rows leave and when decides
+ * no bit of any row.
  *
  * Errors leave all rows where they were, but for some that left the memory. Thread rule: one thread. */
 #ifndef RK_EMBEDDING_TIERED_ROW_TIER_H
@@ -24,7 +25,7 @@ typedef struct rk_tier_array {
 /* From here on rk_row_tier.where is no place in memory. */
 #define RK_TIER_NOT_IN_MEMORY ((uint64_t)1 << 62)
 /* How many of them; bytes of the tier's own arrays for a row of the table, and for a place. */
-enum { RK_TIER_ARRAYS = 8, RK_TIER_ROW_BYTES = sizeof(uint64_t), RK_TIER_PLACE_BYTES = 7 * sizeof(int64_t) };
+enum { RK_TIER_ARRAYS = 8, RK_TIER_ROW_BYTES = sizeof(uint64_t), RK_TIER_PLACE_BYTES = 20 };
 
 typedef struct rk_row_tier {
     rk_dynamic_table *table;
@@ -38,22 +39,19 @@ typedef struct rk_row_tier {
                         log's place; 0: of none, or of a new one */
     int64_t n_rows;
     /* [n_places]: */
-    int64_t *keys;            /* those of rows.keys */
-    int64_t *owners;          /* the rows; 0: free */
+    int64_t *keys;            /* those of rows.keys; of a free place, the next free one, 0: none */
     uint64_t *on_disk;        /* the log's places of rows that are the same there; else NOWHERE */
-    int64_t *newer, *older;   /* places, in the order of their last use; 0 ends the list */
-    int64_t *stamps;          /* the batch that used it last */
+    uint32_t *marks;          /* which batch used it last, and more (row_tier.c); 0: it is free */
     int64_t n_places, n_used; /* used ones begin at 1 */
-    int64_t newest, oldest;
-    int64_t *free_places; /* [n_free] */
-    int64_t n_free;
-    int64_t stamp;       /* of the batch at hand */
-    int64_t last_peek;   /* that of the last batch that was not for training */
-    int64_t pinned_from; /* places with such stamps stay */
+    int64_t hand;
+    int64_t first_free, n_free;
+    int64_t batch;     /* the number of the one at hand */
+    int64_t last_peek; /* that of the last one that was not for training */
+    uint32_t n_pinned; /* so many batches, the one at hand the last, keep their places */
     /* Of a batch: */
     int64_t *missing;         /* [n_missing] rows that are not in memory, */
-    uint64_t *missing_places; /* where they are on the disk: those with records first, n_read */
-    int64_t n_missing, n_read;
+    uint64_t *missing_places; /* where they are on the disk: those with records first, n_stored */
+    int64_t n_missing, n_stored;
     int64_t *leaving; /* places of rows that leave */
     uint8_t *records;
     size_t missing_capacity, missing_places_capacity, leaving_capacity, records_capacity;
@@ -73,7 +71,7 @@ static inline int64_t rk_row_tier_place(const rk_row_tier *tier, int64_t row) {
     return !row ? 0 : where && where < RK_TIER_NOT_IN_MEMORY ? (int64_t)where : -1;
 }
 static inline int64_t rk_row_tier_row(const rk_row_tier *tier, int64_t place) {
-    return place ? tier->owners[place] : 0;
+    return place ? rk_dynamic_row_of(tier->table, tier->keys[place]) : 0;
 }
 
 /* What the last decisions of the table gave and took: evicted rows are nowhere, and created ones new. */

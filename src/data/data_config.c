@@ -127,6 +127,16 @@ static const rk_field join_fields[] = {
 };
 static const rk_schema join_schema = RK_SECTION_SCHEMA("joins", rk_join_section, join_fields, NULL);
 
+typedef struct rk_cache_section rk_cache_section;
+static const rk_field cache_fields[] = {
+    RK_FIELD_PATH(rk_cache_section, path, false,
+                  "a folder; by default RK_CACHE (`off`: none), else reckon/data in $XDG_CACHE_HOME or "
+                  "~/.cache"),
+    RK_FIELD_I64(rk_cache_section, max_bytes, (int64_t)4 << 30, 0, 1e15,
+                 "the folder takes no more than so many bytes; 0 = nothing is kept or taken from there"),
+};
+static const rk_schema cache_schema = RK_SECTION_SCHEMA("cache", rk_cache_section, cache_fields, "path");
+
 static const rk_field data_fields[] = {
     RK_FIELD_ENUM(rk_data_section, format, RK_DATA_AUTO, formats,
                   "format of the files; auto: by their names"),
@@ -163,6 +173,8 @@ static const rk_field data_fields[] = {
                  "number of rows that are shuffled together"),
     RK_FIELD_I64(rk_data_section, cache_bytes, (int64_t)2 << 30, 0, 1e15,
                  "keep transformed rows in memory between epochs, up to so many bytes"),
+    RK_FIELD_STRUCT(rk_data_section, cache, &cache_schema,
+                    "transformed rows that stay in memory are kept on the disk for the next run too"),
     RK_FIELD_I64(rk_data_section, reader_threads, 0, 0, RK_MAX_READER_THREADS,
                  "threads that read and parse ahead of training; 0 = a quarter of the CPU cores, at least 1"),
     RK_FIELD_I64(rk_data_section, seed, -1, -1, 1e15, "seed of shuffling and splitting; -1 = train.seed"),

@@ -152,6 +152,11 @@ typedef struct rk_data_section {
     bool shuffle;                 /* true */
     int64_t shuffle_window;       /* rows; 1,048,576 */
     int64_t cache_bytes; /* transformed rows are kept in memory between epochs up to this many bytes; 2 GiB */
+    struct rk_cache_section {
+        int line;
+        char *path;         /* of a folder; NULL: the user's */
+        int64_t max_bytes;  /* that it takes on the disk; 0: rows are not kept there. 4 GiB */
+    } cache;                /* of transformed rows, from one run to the next */
     int64_t reader_threads; /* that parse and transform; 0: one for every four processors, at least 1 */
     int64_t seed;           /* -1: train.seed */
     /* of a section made by rk_data_section_of_split or rk_data_section_of_file, else NULL and false: what it

@@ -50,7 +50,7 @@ INSIDE = {
         "cuda": {".", "local"}, "cuda_sharded": {".", "local", "sharded", "cuda"}, "collection": {".", "local", "planner", "sharded"},
     },
     "nn": {"graph": set(), "ops": {"graph"}, ".": {"graph"}, "cuda": {".", "graph"}},
-    "data": {".": {"source", "transform"}, "source": {"."}, "transform": {".", "source"}, "dataset": {".", "source", "transform"}},
+    "data": {".": {"source", "transform"}, "source": {"."}, "transform": {".", "source"}, "cache": {".", "source", "transform"}, "dataset": {".", "source", "transform", "cache"}},
     # The model's own folder names the parts of a model and chooses its engine and stores; the presets, sections and the step do not know which.
     "model": {
         ".": {"presets", "section", "retrieval", "step", "cuda"}, "presets": {"."}, "section": {"."},

@@ -58,7 +58,8 @@ typedef struct rk_writer {
     int descriptor;
     uint64_t n_bytes, n_begun; /* appended; of these, what the disk has been told to write */
     uint32_t crc32c;
-    bool without_crc; /* nobody asks for it: crc32c stays 0 */
+    bool without_crc;  /* nobody asks for it: crc32c stays 0 */
+    bool without_sync; /* a crash of the machine may leave the file cut or gone */
     char *buffer;
     size_t n_buffered;
 } rk_writer;

@@ -142,7 +142,7 @@ static rk_status flush_buffer(rk_writer *writer) {
 static void start_writeback(rk_writer *writer) {
     enum { AT_ONCE = 32 << 20 };
     uint64_t n = writer->n_bytes - writer->n_begun;
-    if (!writer->temporary_path || n < AT_ONCE) return;
+    if (!writer->temporary_path || writer->without_sync || n < AT_ONCE) return;
     (void)sync_file_range(writer->descriptor, (off_t)writer->n_begun, (off_t)n, SYNC_FILE_RANGE_WRITE);
     writer->n_begun = writer->n_bytes;
 }
@@ -171,7 +171,8 @@ static rk_status sync_parent_directory(const char *path) {
 rk_status rk_writer_commit(rk_writer *writer) {
     RK_TRY(flush_buffer(writer));
     int failed = 0;
-    while (writer->temporary_path && (failed = fsync(writer->descriptor)) != 0 && errno == EINTR) {
+    bool syncs = writer->temporary_path && !writer->without_sync;
+    while (syncs && (failed = fsync(writer->descriptor)) != 0 && errno == EINTR) {
     }
     if (failed) return rk_error_errno(RK_IO, errno, "could not sync '%s'", writer->path);
     int closed = close(writer->descriptor);
@@ -183,7 +184,7 @@ rk_status rk_writer_commit(rk_writer *writer) {
                               writer->path);
     rk_free(writer->temporary_path);
     writer->temporary_path = NULL;
-    return sync_parent_directory(writer->path);
+    return syncs ? sync_parent_directory(writer->path) : RK_OK;
 }
 
 void rk_writer_release(rk_writer *writer) {

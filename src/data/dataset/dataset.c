@@ -193,6 +193,10 @@ rk_status rk_split_files_find(const rk_data_section *section, const char *direct
     const rk_split_section *named = find_split(section, split), *files = named;
     RK_FAIL_IF(named && !named->line, RK_NOT_FOUND, "the run file has no 'data.%s'", split);
     out->part = -1;
+    out->split = named == &section->train   ? "train"
+                 : named == &section->valid ? "valid"
+                 : named                    ? "test"
+                                            : NULL;
     if (named && (named->fraction > 0 || named == &section->train)) {
         out->part = named == &section->train ? 0 : named == &section->valid ? 1 : 2;
         files = &section->train;

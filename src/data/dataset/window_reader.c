@@ -36,8 +36,7 @@ void rk_reader_rewind(rk_reader *r, int64_t row) {
     r->n_taken = r->n_placed = r->n_used = 0;
     r->file_row = r->epoch_row = r->ahead_file_row = r->ahead_row = 0;
     if (!r->complete) { /* a pass that was broken off is begun anew */
-        for (size_t i = 0; i < r->n_kept; i++) rk_window_release(&r->kept[i]);
-        r->n_kept = 0;
+        rk_window_list_release(&r->kept);
         r->kept_bytes = 0;
         r->n_skipped = 0;
         r->keeps = keeps_windows(r);
@@ -49,8 +48,8 @@ void rk_reader_release(rk_reader *r) {
     rk_source_index_free(r->index);
     rk_rows_release(&r->rows);
     rk_free(r->order);
-    for (size_t i = 0; i < r->n_kept; i++) rk_window_release(&r->kept[i]);
-    rk_free(r->kept);
+    rk_window_list_release(&r->kept);
+    rk_cache_key_release(&r->cache_key);
     if (r->current.schema) rk_window_release(&r->current);
     for (size_t i = 0; r->parts && i < r->n_parts; i++) {
         rk_chunk_release(&r->parts[i].chunk);
@@ -73,19 +72,19 @@ static rk_status check_labels(rk_reader *r, const rk_columns *chunk) {
 }
 
 /* Values beside ids (libsvm's) are the feature's only where it asks for them. */
-static void warn_of_weights(const rk_reader *r, const rk_columns *chunk) {
+static void warn_of_weights(rk_reader *r, const rk_columns *chunk) {
     const rk_transforms *t = r->transforms;
     for (int64_t i = 0; i < t->section->n_features && chunk->n_rows > 0; i++) {
         const rk_data_feature *f = &t->section->features[i];
         if (t->fitted[i].name < 0 || f->weights || f->dense) continue;
         rk_binding binding = r->rows.bindings[t->fitted[i].name];
-        if (binding.join < 0 && chunk->columns[binding.column].weights)
-            rk_log(
-                RK_LOG_WARNING,
-                "'%s': ids of '%s' have values other than 1, which the feature '%s' ignores\n"
-                "hint: 'weights: %s' uses them as weights; with 'combiner: sum' they multiply rows unchanged",
-                r->rows.paths.texts[0], chunk->columns[binding.column].name, f->name,
-                chunk->columns[binding.column].name);
+        if (binding.join >= 0 || !chunk->columns[binding.column].weights) continue;
+        r->has_warned = true;
+        rk_log(RK_LOG_WARNING,
+               "'%s': ids of '%s' have values other than 1, which the feature '%s' ignores\n"
+               "hint: 'weights: %s' uses them as weights; with 'combiner: sum' they multiply rows unchanged",
+               r->rows.paths.texts[0], chunk->columns[binding.column].name, f->name,
+               chunk->columns[binding.column].name);
     }
 }
 
@@ -445,8 +444,9 @@ static rk_status cache_window(rk_reader *r, rk_window *window) {
         r->keeps = false;
         return RK_OK;
     }
-    RK_TRY(rk_grow(&r->kept, r->n_kept, &r->kept_capacity, sizeof *r->kept));
-    r->kept[r->n_kept++] = *window;
+    rk_window_list *list = &r->kept;
+    RK_TRY(rk_grow(&list->windows, list->n, &list->capacity, sizeof *list->windows));
+    list->windows[list->n++] = *window;
     r->kept_bytes += bytes;
     *window = (rk_window){0};
     return RK_OK;
@@ -468,14 +468,60 @@ static void warn_of_sorted_rows(rk_reader *r, const rk_window *window) {
                 : "shuffle the file, decompress it, or convert it with 'reckon convert': windows of plain "
                   "text, TFRecord and rkb files have rows from everywhere");
         r->alone = -1;
+        r->has_warned = true;
     }
     rk_label_drift_check_window(&r->drift, window, r->rows.paths.texts[0]);
+    r->has_warned |= r->drift.has_warned;
+}
+
+/* Rows of a split of the run file, all of which stay in memory between epochs. */
+static bool may_keep_on_disk(const rk_reader *r) {
+    return r->files.split && !r->labels_optional && r->n_shares == 1 && r->n_epochs != 1 &&
+           r->section->cache_bytes > 0;
+}
+
+static rk_window_manner window_manner(const rk_reader *r) {
+    return (rk_window_manner){.transforms = r->transforms,
+                              .directory = r->directory,
+                              .split = r->files.split,
+                              .window_rows = r->window_rows,
+                              .seed = r->seed,
+                              .shuffles = r->shuffles,
+                              .has_labels = true,
+                              .has_weights = r->transforms->weight_name >= 0,
+                              .has_groups = r->transforms->group_name >= 0};
+}
+
+/* The windows that an earlier run made of the same files. */
+static rk_status find_kept_windows(rk_reader *r) {
+    r->has_asked_cache = true;
+    if (!may_keep_on_disk(r)) return RK_OK;
+    const rk_window_manner manner = window_manner(r);
+    RK_TRY(rk_cached_windows_key(&manner, r->files.paths.texts, r->files.paths.n, &r->cache_key));
+    RK_TRY(rk_cached_windows_find(&r->cache_key, &manner, (uint64_t)r->section->cache_bytes, &r->kept,
+                                  &r->complete));
+    r->n_rows = -1;
+    for (size_t i = 0; i < r->kept.n; i++) {
+        r->kept_bytes += rk_window_bytes(&r->kept.windows[i]);
+        r->n_rows = r->kept.windows[i].first_row + r->kept.windows[i].n_rows;
+    }
+    return RK_OK;
+}
+
+/* Not of rows of which a warning told: the next run is to tell it too. */
+static void keep_windows_on_disk(rk_reader *r) {
+    if (r->complete && r->n_skipped == 0 && !r->has_warned && r->kept.n)
+        rk_cached_windows_keep(&r->cache_key, &r->kept);
 }
 
 rk_status rk_reader_next(rk_reader *r, const rk_window **out) {
     if (r->complete) {
-        *out = r->next < r->n_kept ? &r->kept[r->next++] : NULL;
+        *out = r->next < r->kept.n ? &r->kept.windows[r->next++] : NULL;
         return RK_OK;
+    }
+    if (!r->has_asked_cache) {
+        RK_TRY(find_kept_windows(r));
+        if (r->complete) return rk_reader_next(r, out);
     }
     if (!r->is_open) RK_TRY(open_rows(r));
     if (!r->current.schema)
@@ -489,6 +535,7 @@ rk_status rk_reader_next(rk_reader *r, const rk_window **out) {
         r->complete = r->keeps;
         r->n_rows = r->epoch_row;
         end_pass(r);
+        keep_windows_on_disk(r);
         return RK_OK;
     }
     r->next++;
@@ -496,7 +543,7 @@ rk_status rk_reader_next(rk_reader *r, const rk_window **out) {
     const rk_window *window = &r->current;
     if (r->keeps) {
         RK_TRY(cache_window(r, &r->current));
-        if (r->keeps) window = &r->kept[r->n_kept - 1];
+        if (r->keeps) window = &r->kept.windows[r->kept.n - 1];
     }
     *out = window;
     return RK_OK;

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "data/cache/cached_windows.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/label_drift.h"
 #include "data/source/source_index.h"
@@ -36,6 +37,7 @@ typedef struct rk_split_files {
     rk_data_section manner; /* how they are written: the section's way, or the split's own */
     rk_text_list paths;     /* not yet expanded */
     int part;               /* which rows: 0 train's own, 1 valid's share, 2 test's share; -1: all */
+    const char *split;      /* of the run file; NULL: it is a file of the caller's */
 } rk_split_files;
 /* Zeroed before; its paths are to be released, after a failure too. */
 rk_status rk_split_files_find(const rk_data_section *section, const char *directory, const char *split,
@@ -80,12 +82,14 @@ typedef struct rk_reader {
         ahead_row;     /* the same of the pieces taken; -1: not known before they are parsed */
     int64_t n_rows;    /* of the split, once a pass has come to its end; else -1 */
     int64_t n_skipped; /* bad rows of the pass */
-    /* windows kept between epochs */
-    rk_window *kept; /* [n_kept] */
-    size_t n_kept, kept_capacity;
+    bool has_warned;   /* of what the rows are like */
+    /* windows kept between epochs, and on the disk from one run to the next */
+    rk_window_list kept;
     bool keeps, complete; /* keeps: for a further epoch, still within cache_bytes; complete: all of the split
                            * is kept */
     uint64_t kept_bytes;
+    rk_cache_key cache_key;
+    bool has_asked_cache;
     rk_window current; /* where windows are not kept */
     size_t next;       /* window of the epoch */
 } rk_reader;

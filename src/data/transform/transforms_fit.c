@@ -10,11 +10,12 @@
 
 enum { MAX_SAMPLE = 1 << 22 };
 
-static bool needs_vocabulary(const rk_data_feature *f) {
+bool rk_feature_builds_vocabulary(const rk_data_feature *f) {
     return f->vocabulary.line && !f->vocabulary.path;
 }
-static bool needs_reading(const rk_data_feature *f) {
-    return needs_vocabulary(f) || f->quantiles || f->normalize;
+
+bool rk_feature_is_fitted(const rk_data_feature *f) {
+    return rk_feature_builds_vocabulary(f) || f->quantiles || f->normalize;
 }
 
 /* What one feature gathers during the pass. */
@@ -67,7 +68,7 @@ static rk_status gather_value(void *context, const rk_column *column, int64_t va
     gatherer *g = context;
     int64_t number;
     char scratch[RK_VALUE_BYTES];
-    if (needs_vocabulary(g->f))
+    if (rk_feature_builds_vocabulary(g->f))
         return rk_vocabulary_add(&g->counts, column ? rk_value_as_text(column, value, scratch) : text, 1,
                                  &number);
     double x;
@@ -97,7 +98,7 @@ static rk_status find_quantiles(gatherer *g, rk_fitted *out) {
 }
 
 static rk_status fit_feature(gatherer *g, rk_fitted *out) {
-    if (needs_vocabulary(g->f))
+    if (rk_feature_builds_vocabulary(g->f))
         RK_TRY(rk_vocabulary_most_frequent(&g->counts, g->f->vocabulary.min_count, g->f->vocabulary.max_size,
                                            &out->vocabulary));
     if (g->f->quantiles) RK_TRY(find_quantiles(g, out));
@@ -121,7 +122,7 @@ static rk_status read_training_rows(const rk_transforms *t, const char *director
             if (rk_fraction_split(s, (uint64_t)s->seed, row_number++) != 0)
                 continue; /* nothing is learnt from rows set aside */
             for (int64_t i = 0; i < s->n_features; i++)
-                if (needs_reading(&s->features[i]))
+                if (rk_feature_is_fitted(&s->features[i]))
                     RK_TRY(rk_for_each_value(&s->features[i],
                                              rk_rows_values(&rows, &chunk->columns, t->fitted[i].name, row),
                                              gather_value, &gatherers[i]));
@@ -155,19 +156,37 @@ static rk_status fit_by_reading(rk_transforms *t, const char *directory) {
     return status;
 }
 
-rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yaml *yaml,
-                                    const rk_fit_options *options, rk_transforms **out) {
+rk_status rk_transforms_begin_fit(const rk_data_section *section, const rk_yaml *yaml, const char *directory,
+                                  rk_transforms **out) {
     RK_TRY(rk_data_section_check(section, yaml));
     RK_AUTO(rk_transforms_auto_free) rk_transforms *t = NULL;
     RK_TRY(rk_transforms_new(section, &t));
-    rk_transforms_set_directory(t, options->directory);
-    bool needed = false;
-    for (int64_t i = 0; i < section->n_features; i++) needed |= needs_reading(&section->features[i]);
+    rk_transforms_set_directory(t, directory);
     RK_TRY(rk_transforms_derive_schema(t));
-    RK_TRY(load_given_vocabularies(t, options->directory));
-    if (needed && options->on_stage)
+    RK_TRY(load_given_vocabularies(t, directory));
+    *out = t;
+    t = NULL;
+    return RK_OK;
+}
+
+bool rk_transforms_need_pass(const rk_transforms *t) {
+    bool needed = false;
+    for (int64_t i = 0; i < t->section->n_features; i++)
+        needed |= rk_feature_is_fitted(&t->section->features[i]);
+    return needed;
+}
+
+rk_status rk_transforms_fit_by_pass(rk_transforms *t, const rk_fit_options *options) {
+    if (options->on_stage)
         options->on_stage(options->user, "reading the training data once for vocabularies and normalization");
-    if (needed) RK_TRY(fit_by_reading(t, options->directory));
+    return fit_by_reading(t, options->directory);
+}
+
+rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yaml *yaml,
+                                    const rk_fit_options *options, rk_transforms **out) {
+    RK_AUTO(rk_transforms_auto_free) rk_transforms *t = NULL;
+    RK_TRY(rk_transforms_begin_fit(section, yaml, options->directory, &t));
+    if (rk_transforms_need_pass(t)) RK_TRY(rk_transforms_fit_by_pass(t, options));
     RK_TRY(rk_transforms_derive_schema(t));
     *out = t;
     t = NULL;

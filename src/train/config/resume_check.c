@@ -9,7 +9,7 @@
 
 /* Keys that a resumed run may change, with all that is in them. A section without keys here may change
  * wholly. */
-static const char *const free_of_data[] = {"cache_bytes", "reader_threads"};
+static const char *const free_of_data[] = {"cache_bytes", "cache", "reader_threads"};
 static const char *const free_of_train[] = {
     "epochs",   "steps",          "threads", "output",     "log_every", "metrics",      "tensorboard",
     "evaluate", "early_stopping", "plateau", "checkpoint", "keep_best", "on_not_finite"};

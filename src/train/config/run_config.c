@@ -7,6 +7,7 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "base/text/text.h"
+#include "data/cache/cached_transforms.h"
 #include "model/presets/preset.h"
 
 /* The root is bound section by section, so that each may stay away but data and model. */
@@ -418,7 +419,7 @@ rk_status rk_config_transforms(rk_config *c, void (*on_stage)(void *user, const 
     rk_fit_options options = {c->directory, on_stage, user};
     RK_TRY(rk_config_expand(c));
     if (!rk_config_has_transforms(c))
-        RK_TRY(rk_transforms_fit_section(&c->data, &c->yaml, &options, &c->transforms));
+        RK_TRY(rk_cached_transforms_fit(&c->data, &c->yaml, &options, &c->transforms));
     *out = c->given ? c->given : c->transforms;
     return RK_OK;
 }

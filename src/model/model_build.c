@@ -309,14 +309,15 @@ static rk_status check_constraints(const rk_model_options *options, const rk_col
                                        collection->n_tables, constraint_of);
 }
 
-/* What dynamic tables do not do yet. */
-static rk_status check_dynamic(const rk_model_options *options, const rk_collection_config *collection) {
-    int32_t t = rk_collection_config_dynamic(collection);
-    if (t < 0) return RK_OK;
-    RK_FAIL_IF(options->device, RK_UNSUPPORTED,
-               "table '%s' is dynamic (max_capacity): not supported with 'device: cuda'\n"
-               "hint: use 'device: cpu'",
-               collection->tables[t].name);
+/* What tables with rows on a disk do not do yet. */
+static rk_status check_storage(const rk_model_options *options, const rk_collection_config *collection) {
+    for (int32_t t = 0; t < collection->n_tables && options->device; t++)
+        if (collection->dynamic[t].storage)
+            return rk_error_hint(rk_error(RK_UNSUPPORTED,
+                                          "table '%s' has rows on a disk (storage.tier: ssd): not supported "
+                                          "with 'device: cuda' yet",
+                                          collection->tables[t].name),
+                                 "use 'tier: memory', or 'device: cpu'");
     return RK_OK;
 }
 
@@ -350,7 +351,7 @@ static rk_status outline_model(rk_model *model, const rk_model_options *options,
     RK_TRY(rk_model_tasks_init(model, options->schema));
     RK_TRY(rk_model_learns_pairs(model) ? set_up_two_tower(model, options, collection)
                                         : make_tables(options, options->schema, collection));
-    RK_TRY(check_dynamic(options, collection));
+    RK_TRY(check_storage(options, collection));
     RK_TRY(check_constraints(options, collection));
     if (rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS))
         RK_TRY(check_equal_dims(options, rk_model_kind(model), collection));

@@ -48,15 +48,16 @@ static inline const rk_table_config *table_of_feature(const rk_embeddings_config
     return NULL;
 }
 
-static inline void open_twins(twins *w, const rk_embeddings_config *config, const shape *shapes,
-                              int64_t max_batch, uint64_t budget_bytes) {
+/* parts [n_tables]: of tables that are dynamic; NULL: none is. */
+static inline void open_twins_of(twins *w, const rk_embeddings_config *config, const rk_table_part *parts,
+                                 const shape *shapes, int64_t max_batch, uint64_t budget_bytes) {
     *w = (twins){.n_features = config->n_features,
                  .max_batch = max_batch,
                  .shapes = shapes,
                  .config = config,
                  .rng = {7, 0, 0}};
-    OK(rk_embeddings_create(config, &w->host));
-    OK(rk_embeddings_create(config, &w->home));
+    OK(rk_embeddings_create_parts(config, parts, &w->host));
+    OK(rk_embeddings_create_parts(config, parts, &w->home));
     OK(rk_device_tables_create(
         w->home, device, &(rk_device_tables_options){.max_batch = max_batch, .budget_bytes = budget_bytes},
         &w->tables));
@@ -72,6 +73,11 @@ static inline void open_twins(twins *w, const rk_embeddings_config *config, cons
         w->device_gradients[f] = (rk_activation){.data = on_device(NULL, n_bytes), .stride = stride};
     }
     w->stop = on_device(NULL, sizeof *w->stop);
+}
+
+static inline void open_twins(twins *w, const rk_embeddings_config *config, const shape *shapes,
+                              int64_t max_batch, uint64_t budget_bytes) {
+    open_twins_of(w, config, NULL, shapes, max_batch, budget_bytes);
 }
 
 static inline void free_ids(twins *w) {

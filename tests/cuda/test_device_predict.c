@@ -55,6 +55,9 @@ static int make_runs(void **state) {
         "model={kind: mmoe, experts: 2, expert_units: [8], towers: [8], task_weights: uncertainty}",
         "data.labels=[{name: y}, {name: x, loss: mse}]",
         "data.features=[{name: u, hash: 50}, {name: v, hash: 50}]"};
+    static const char *const keys[] = {
+        "data.features=[{name: u, key: true}, {name: v, key: true}, {name: x, dense: true}]",
+        "embedding.tables=[{name: u, max_capacity: 20, missing: oov}, {name: v, max_capacity: 99}]"};
     assert_non_null(mkdtemp(directory));
     write_clicks(directory, 1000);
     write_pairs(directory);
@@ -63,6 +66,8 @@ static int make_runs(void **state) {
     train(CLICKS_RUN, "cached", "cpu", many_rows, 3); /* which could not be trained behind a cache */
     train(CLICKS_RUN, "attention", "cpu", attention, 3);
     train(CLICKS_RUN, "tasks", "cpu", tasks, 3);
+    train(CLICKS_RUN, "keys", "cpu", keys, 2);
+    train(CLICKS_RUN, "keys_gpu", "cuda", keys, 2);
     train(PAIRS_RUN, "pairs", "cpu", NULL, 0);
     return 0;
 }
@@ -143,6 +148,8 @@ static void test_as_on_the_cpu(void **state) {
     check_run("clicks_gpu");
     check_run("attention");
     check_run("tasks");
+    check_run("keys");
+    check_run("keys_gpu");
 }
 
 static void test_other_rows(void **state) {

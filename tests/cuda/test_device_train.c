@@ -4,10 +4,12 @@
 
 #include <math.h>
 
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "train/clicks.h"
 #include "train/pairs.h"
 #include "train/run/trainer_internal.h"
+#include "state_bytes.h"
 
 static char directory[] = "/tmp/reckon-device-XXXXXX";
 
@@ -45,11 +47,13 @@ typedef struct outcome {
 static void take_state(rk_trainer *t, outcome *out) {
     size_t at = 0;
     out->n_bytes = 0;
+    OK(rk_model_flush(t->model));
+    rk_state_dict_release(&t->state); /* which has the keys that there were at the last checkpoint */
+    OK(rk_model_state_dict(t->model, &t->state));
     for (size_t i = 0; i < t->state.n; i++) out->n_bytes += rk_state_dict_entry_bytes(&t->state.entries[i]);
     OK(rk_alloc(out->n_bytes, 1, &out->state));
-    OK(rk_model_flush(t->model));
     for (size_t i = 0; i < t->state.n; at += rk_state_dict_entry_bytes(&t->state.entries[i++]))
-        memcpy(out->state + at, t->state.entries[i].data, rk_state_dict_entry_bytes(&t->state.entries[i]));
+        copy_entry(&t->state.entries[i], out->state + at);
 }
 
 /* Train to `steps`, from the newest checkpoint of the output if there is one. */
@@ -75,6 +79,40 @@ static outcome run_of(const char *text, const char *output, const char *where, i
     rk_trainer_free(trainer);
     rk_config_free(config);
     return out;
+}
+
+/* Crowded: rows come and go. */
+#define KEYS_RUN                                                                         \
+    "data:\n"                                                                            \
+    "  train: a.csv\n"                                                                   \
+    "  valid: {fraction: 0.2}\n"                                                         \
+    "  labels: [{name: y}]\n"                                                            \
+    "  features: [{name: u, key: true}, {name: v, key: true}, {name: x, dense: true}]\n" \
+    "embedding:\n"                                                                       \
+    "  dim: 8\n"                                                                         \
+    "  tables:\n"                                                                        \
+    "    - {name: u, max_capacity: 30, eviction: {policy: lfu}, missing: oov}\n"         \
+    "    - {name: v, max_capacity: 70, dtype: bf16, admission: {min_count: 2}}\n"        \
+    "model: {kind: deepfm, deep: [8]}\n"                                                 \
+    "train: {batch_size: 64, optimizer: {kind: sgd, learning_rate: 0.1}, keep_best: false}\n"
+
+/* The bytes of the checkpoint that a run ended with. */
+static char *read_checkpoint(const char *output, int step, size_t *n_bytes) {
+    char path[300];
+    char *bytes;
+    snprintf(path, sizeof path, "%s/%s/checkpoints/step-%09d/model-00001.safetensors", directory, output,
+             step);
+    OK(rk_file_read(path, &bytes, n_bytes));
+    return bytes;
+}
+
+static void assert_same_checkpoints(const char *a, const char *b, int step) {
+    size_t a_bytes, b_bytes;
+    char *x = read_checkpoint(a, step, &a_bytes), *y = read_checkpoint(b, step, &b_bytes);
+    assert_int_equal(a_bytes, b_bytes);
+    assert_memory_equal(x, y, a_bytes);
+    rk_free(x);
+    rk_free(y);
 }
 
 static outcome run(const char *output, const char *where, int steps) {
@@ -133,9 +171,24 @@ static void test_resumes_with_the_same_bits(void **state) {
     rk_free(twice.state);
 }
 
+/* Which keys have rows is the processors' decision with either; a checkpoint does not tell where it was made.
+ */
+static void test_keys(void **state) {
+    (void)state;
+    outcome cpu = run_of(KEYS_RUN, "keys", "cpu", 30), gpu = run_of(KEYS_RUN, "keys_gpu", "cuda", 30);
+    assert_close(&gpu, &cpu);
+    rk_free(run_of(KEYS_RUN, "keys_twice", "cuda", 16).state);
+    rk_free(run_of(KEYS_RUN, "keys_twice", "cuda", 30).state);
+    assert_same_checkpoints("keys_gpu", "keys_twice", 30);
+    rk_free(run_of(KEYS_RUN, "keys_there", "cuda", 16).state);
+    outcome there = run_of(KEYS_RUN, "keys_there", "cpu", 30);
+    cpu = run_of(KEYS_RUN, "keys", "cpu", 30);
+    assert_close(&there, &cpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_on_the_cpu), cmocka_unit_test(test_pairs),
-                                       cmocka_unit_test(test_goes_on_elsewhere),
+                                       cmocka_unit_test(test_goes_on_elsewhere), cmocka_unit_test(test_keys),
                                        cmocka_unit_test(test_resumes_with_the_same_bits)};
     need_device();
     return cmocka_run_group_tests(tests, make_data, remove_data);

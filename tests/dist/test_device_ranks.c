@@ -10,7 +10,9 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "cuda/device/device.h"
+#include "model/model.h"
 #include "serve/predictor_internal.h"
+#include "state_bytes.h"
 #include "train/pairs.h"
 #include "train/run/trainer_internal.h"
 
@@ -48,7 +50,13 @@ typedef struct trial {
 #define TWO_TOWER(retrieval, more) \
     "{kind: two_tower, retrieval: {user: user, item: item, " retrieval "}, " more "}"
 #define BY_HAND(how) "{replicate_below: 0, timeout_s: 60, tables: [" how "]}"
+/* Crowded tables, one of them with the keys of two features; some keys have no row. */
+#define KEYS                                                                                                 \
+    "embedding.tables=[{name: bag, max_capacity: 300, buckets: 7, admission: {min_count: 2}}, {name: item, " \
+    "max_capacity: 150, buckets: 3, eviction: {policy: lfu, ttl_steps: 3}}]"
 static const trial trials[] = {
+    {"keys", DNN, BY_HAND("{name: item, sharding: table_wise}"), 0, {KEYS}},
+    {"keys, by itself", DNN, "{timeout_s: 60}", 0, {KEYS}},
     {"by itself", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {NULL}},
     {"replicated", DNN, "{timeout_s: 60}", 0, {NULL}},
     {"rows", DNN, BY_HAND("{name: bag, sharding: row_wise}, {name: item, sharding: row_wise}"), 0, {NULL}},
@@ -227,6 +235,7 @@ static double off_by(const float *got, const float *wanted, size_t n) {
  * only reads. And its metrics, which are everybody's. */
 typedef struct outcome {
     char *state;
+    size_t n_bytes;
     rk_metric metrics[16];
     int32_t n_metrics;
 } outcome;
@@ -236,20 +245,27 @@ static int steps_of(const trial *t) {
     return learns_pairs(t) ? STEPS + 3 : STEPS;
 }
 
+/* As it is now, with the keys that there are. */
+static void refresh_state(rk_trainer *trainer) {
+    OK(rk_model_flush(trainer->model));
+    OK(rk_model_number_keys(trainer->model));
+    rk_state_dict_release(&trainer->state);
+    OK(rk_model_state_dict(trainer->model, &trainer->state));
+}
+
 static outcome take_outcome(rk_trainer *trainer) {
     outcome out = {0};
     const rk_metric *metrics;
-    size_t n_bytes = 0, at = 0;
+    size_t at = 0;
     if (!trainer->model) return out;
     OK(rk_trainer_evaluate(trainer, "valid", &metrics, &out.n_metrics));
     memcpy(out.metrics, metrics, (size_t)out.n_metrics * sizeof *metrics);
-    OK(rk_model_flush(trainer->model));
+    refresh_state(trainer);
     for (size_t i = 0; i < trainer->state.n; i++)
-        n_bytes += rk_state_dict_entry_bytes(&trainer->state.entries[i]);
-    OK(rk_alloc(n_bytes, 1, &out.state));
+        out.n_bytes += rk_state_dict_entry_bytes(&trainer->state.entries[i]);
+    OK(rk_alloc(out.n_bytes, 1, &out.state));
     for (size_t i = 0; i < trainer->state.n; at += rk_state_dict_entry_bytes(&trainer->state.entries[i++]))
-        memcpy(out.state + at, trainer->state.entries[i].data,
-               rk_state_dict_entry_bytes(&trainer->state.entries[i]));
+        copy_entry(&trainer->state.entries[i], out.state + at);
     return out;
 }
 
@@ -264,7 +280,7 @@ static void compare_states(const trial *t, const rk_state_dict *state, const cha
         if (!(off <= most))
             fail_msg("%s: rank %d: '%s' is off by an NMSE of %g", t->name, rk_comm_rank(world), entry->name,
                      off);
-        if (entry->type == RK_I64 && memcmp(gpu, cpu, n_bytes) != 0)
+        if (entry->type != RK_F32 && entry->type != RK_BF16 && memcmp(gpu, cpu, n_bytes) != 0)
             fail_msg("%s: rank %d: '%s' is another", t->name, rk_comm_rank(world), entry->name);
         gpu += n_bytes;
         cpu += n_bytes;
@@ -278,6 +294,7 @@ static void compare_outcomes(const trial *t, const rk_state_dict *state, const o
         if (!(fabs(gpu->metrics[i].value - cpu->metrics[i].value) <= (t->most > 0 ? 1e-2 : 1e-4)))
             fail_msg("%s: metric %d is %.9g, not %.9g", t->name, (int)i, gpu->metrics[i].value,
                      cpu->metrics[i].value);
+    assert_int_equal(gpu->n_bytes, cpu->n_bytes);
     if (gpu->state) compare_states(t, state, gpu->state, cpu->state);
 }
 
@@ -331,9 +348,14 @@ static void test_as_on_processors(void **state) {
 /* The bytes of what this rank has. */
 static uint64_t hash_state(rk_trainer *t) {
     uint64_t hash = 0;
-    OK(rk_model_flush(t->model));
-    for (size_t i = 0; i < t->state.n; i++)
-        hash = rk_hash_bytes(t->state.entries[i].data, rk_state_dict_entry_bytes(&t->state.entries[i]), hash);
+    refresh_state(t);
+    for (size_t i = 0; i < t->state.n; i++) {
+        size_t n_bytes = rk_state_dict_entry_bytes(&t->state.entries[i]);
+        RK_AUTOFREE char *bytes = NULL;
+        OK(rk_alloc(n_bytes, 1, &bytes));
+        copy_entry(&t->state.entries[i], bytes);
+        hash = rk_hash_bytes(bytes, n_bytes, hash);
+    }
     return hash;
 }
 
@@ -362,8 +384,9 @@ static void test_same_bits(void **state) {
          "{replicate_below: 0, timeout_s: 60}",
          0,
          {"train.checkpoint.every_steps=2"}},
+        {"same bits of keys", DNN, "{timeout_s: 60}", 0, {KEYS, "train.checkpoint.every_steps=2"}},
     };
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         uint64_t whole = hash_of_run(&all[i], STEPS);
         remove_runs();
         (void)hash_of_run(&all[i], 4);
@@ -440,7 +463,9 @@ static void test_predictions(void **state) {
                          "{replicate_below: 0, timeout_s: 60}",
                          0,
                          {"train.log_every=1"}};
+    const trial keys = {"keys", DNN, "{timeout_s: 60}", 0, {KEYS}};
     check_predictions(&rows, true);
+    check_predictions(&keys, true);
     check_predictions(&pairs, false);
 }
 

@@ -24,6 +24,7 @@ int main(void) {
         {"sharded, late", make_sharded, RK_BF16, .of_ranks = true, .late = true},
 #ifdef RK_EMULATED
         {"cuda_sharded", make_device_sharded, RK_F32, .of_ranks = true, .nmse = 1e-10},
+        {"cuda_sharded, dynamic", make_device_sharded, RK_F32, .keys = true, .of_ranks = true, .nmse = 1e-10},
 #endif
         {.name = NULL}};
     rk_comm_options options = RK_COMM_OPTIONS_INIT;

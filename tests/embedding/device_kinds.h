@@ -95,6 +95,13 @@ static rk_status subject_state(rk_store *store, rk_state_dict *state) {
     return over_ranks->ops->state(over_ranks, state);
 }
 
+static rk_status subject_number_keys(rk_store *store) {
+    device_subject *d = subject_of(store);
+    if (!d->sharded) return RK_OK;
+    rk_store *over_ranks = rk_sharded_as_store(d->sharded);
+    return over_ranks->ops->number_keys(over_ranks);
+}
+
 static uint64_t subject_bytes(const rk_store *store) {
     const device_subject *d = subject_of(store);
     if (!d->sharded) return rk_embeddings_bytes(d->home);
@@ -125,7 +132,7 @@ static device_subject *make_subject(void) {
                                      .backward = subject_backward,
                                      .end = subject_end,
                                      .flush = subject_flush,
-                                     .number_keys = rk_store_nothing,
+                                     .number_keys = subject_number_keys,
                                      .state = subject_state,
                                      .bytes = subject_bytes,
                                      .find_not_finite = true};
@@ -147,7 +154,7 @@ static device_subject *make_subject(void) {
 static inline rk_status make_device(const store_kind *kind, rk_store **out) {
     device_subject *d = make_subject();
     rk_device_tables *tables;
-    d->home = make_usual(NULL, kind->dtype);
+    d->home = make_plain(kind);
     RK_TRY(rk_device_tables_create(d->home, device, &(rk_device_tables_options){.max_batch = N}, &tables));
     *out = &d->store;
     return rk_device_store_local(tables, &d->rows);

@@ -100,8 +100,9 @@ __device__ static inline float rk_strip_step(const rk_update *u, const rk_row_su
     return row_slot;
 }
 
-/* The number, in the whole table, of a row at a place. */
+/* The number, in the whole table, of a row at a place; of a dynamic table its key. */
 __device__ static inline uint64_t rk_row_number(const rk_cuda_table *t, uint64_t place) {
+    if (t->is_dynamic) return (uint64_t)t->keys[place];
     return (t->frames ? t->frames[place].row - 1 : place) * t->n_parts + t->part;
 }
 

@@ -43,6 +43,10 @@ typedef struct rk_cuda_table {
     uint32_t n_parts, part; /* row r is row r * n_parts + part of the whole table, */
     int32_t first_column;   /* its columns from this one on */
     uint64_t n_rows, n_places;
+    bool is_dynamic;   /* rows have keys, which the host finds (embedding/dynamic); all of it is here */
+    bool shares_row_0; /* keys without a row train row 0; else its gradients are dropped, of such a table */
+    int64_t *keys;     /* [n_places] of a dynamic table: what `row r` is above; else NULL */
+    float slot_initial[2]; /* of a row that is new */
     uint64_t first_key, n_keys;
     rk_cuda_frame *frames; /* [n_places] of a cache, or NULL */
     uint64_t n_sets, n_tags;
@@ -94,6 +98,13 @@ typedef struct rk_cuda_fill {
     uint32_t table, place;
 } rk_cuda_fill;
 
+/* A row of a dynamic table that a batch is the first to use. */
+typedef struct rk_cuda_new_row {
+    int64_t key;
+    uint64_t at; /* of its first values, bytes from new_values */
+    uint32_t table, place;
+} rk_cuda_new_row;
+
 /* What dedup counts and finds; zeroed before. */
 typedef struct rk_cuda_counts {
     uint32_t n_segments;
@@ -115,6 +126,9 @@ typedef struct rk_cuda_batch {
     const uint32_t *offsets;
     const void *ids; /* int32_t, or int64_t if wide */
     const float *weights;
+    const rk_cuda_new_row *new_rows; /* [n_new_rows] */
+    const char *new_values;          /* as the tables have rows */
+    uint32_t n_new_rows;
     uint32_t n_samples, n_features, n_tables, n_uses, n_tiles; /* n_samples: of all features */
     bool wide, training, caches;
     bool folded; /* weights are what a row is multiplied by: their combiner's divisor is in them */
@@ -162,6 +176,7 @@ typedef struct rk_cuda_place {
 // clang-format off
 #define RK_CUDA_TABLE_LIST(X)                                                                               \
     X(rk_cuda_dedup_ids, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))                  \
+    X(rk_cuda_create_rows, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))                \
     X(rk_cuda_mark_segments, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))              \
     X(rk_cuda_make_segments, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))              \
     X(rk_cuda_find_in_caches, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))             \

@@ -507,12 +507,6 @@ static rk_status create_collection(const rk_collection_config *collection, const
     return rk_embeddings_create_parts(config, parts, out);
 }
 
-int32_t rk_collection_config_dynamic(const rk_collection_config *collection) {
-    for (int32_t t = 0; t < collection->n_tables; t++)
-        if (collection->dynamic[t].max_capacity) return t;
-    return -1;
-}
-
 rk_status rk_collection_config_create(const rk_collection_config *collection, uint64_t seed, bool is_outline,
                                       rk_row_source *source, rk_embeddings **out) {
     rk_embeddings_config config = rk_collection_config_config(collection, seed);

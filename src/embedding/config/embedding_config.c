@@ -142,12 +142,6 @@ static const rk_field section_fields[] = {
 const rk_schema rk_embedding_schema =
     RK_SECTION_SCHEMA("embedding", rk_embedding_section, section_fields, NULL);
 
-const rk_table_section *rk_embedding_section_dynamic(const rk_embedding_section *s) {
-    for (int64_t i = 0; i < s->n_tables; i++)
-        if (s->tables[i].max_capacity) return &s->tables[i];
-    return NULL;
-}
-
 const char *rk_combiner_name(rk_combiner combiner) {
     return (unsigned)combiner < RK_COMBINER_COUNT ? combiners[combiner] : "unknown";
 }

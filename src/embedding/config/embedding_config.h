@@ -111,10 +111,6 @@ rk_status rk_collection_config_make(const rk_embedding_section *section, const r
                                     const rk_embedding_source *sources, int32_t n_sources,
                                     rk_embedding_wants wants, const rk_optimizer *fallback,
                                     rk_collection_config *out);
-/* The first table of the section that is dynamic; NULL: none is. */
-const struct rk_table_section *rk_embedding_section_dynamic(const rk_embedding_section *section);
-/* The number of the first dynamic table; -1: all are static. */
-int32_t rk_collection_config_dynamic(const rk_collection_config *collection);
 void rk_collection_config_release(rk_collection_config *collection);
 /* Numbers a sample of a feature; a sequence of length L counts L times its dim. */
 int32_t rk_collection_config_width(const rk_collection_config *collection, int32_t feature);

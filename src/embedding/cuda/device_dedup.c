@@ -10,7 +10,7 @@ enum { PACK_IDS = 65536, ALIGNMENT = 16 };
 
 /* Where the parts of an upload begin. */
 typedef struct upload_layout {
-    size_t feature_ids, offsets, weights, ids, n_bytes;
+    size_t feature_ids, offsets, weights, new_rows, new_values, ids, n_bytes;
 } upload_layout;
 
 typedef struct packing {
@@ -116,7 +116,9 @@ static upload_layout count_batch(const packing *p, rk_cuda_feature_ids *out) {
     at.offsets =
         rk_round_up(at.feature_ids + (size_t)d->n_features * sizeof *batch_context->feature_ids, ALIGNMENT);
     at.weights = rk_round_up(at.offsets + (size_t)n_offsets * sizeof *batch_context->offsets, ALIGNMENT);
-    at.ids = rk_round_up(at.weights + (size_t)n_weights * sizeof *batch_context->weights, ALIGNMENT);
+    at.new_rows = rk_round_up(at.weights + (size_t)n_weights * sizeof *batch_context->weights, ALIGNMENT);
+    at.new_values = rk_round_up(at.new_rows + batch_context->n_new_rows * sizeof(rk_cuda_new_row), ALIGNMENT);
+    at.ids = rk_round_up(at.new_values + batch_context->new_value_bytes, ALIGNMENT);
     at.n_bytes = at.ids + (size_t)n_ids * (batch_context->wide ? sizeof(int64_t) : sizeof(int32_t));
     return at;
 }
@@ -140,7 +142,13 @@ static rk_status pack_batch(packing *p) {
     p->blocks = rk_block_count((size_t)longest, PACK_IDS);
     rk_parallel_for_work((size_t)d->n_features, (uint64_t)batch_context->n_samples, copy_offsets, p);
     rk_parallel_for_work((size_t)d->n_features * p->blocks, (uint64_t)batch_context->n_ids, copy_id_block, p);
+    if (batch_context->n_new_rows)
+        rk_device_new_rows_pack(d, (rk_cuda_new_row *)(batch_context->host + at.new_rows),
+                                batch_context->host + at.new_values);
     rk_cuda_batch *b = batch_context->batch;
+    b->n_new_rows = batch_context->n_new_rows;
+    b->new_rows = (const void *)(batch_context->upload + at.new_rows);
+    b->new_values = batch_context->upload + at.new_values;
     b->feature_ids = (const void *)(batch_context->upload + at.feature_ids);
     b->offsets = (const void *)(batch_context->upload + at.offsets);
     b->weights = (const void *)(batch_context->upload + at.weights);
@@ -199,8 +207,33 @@ static void send_batch(rk_device_tables *d, rk_device_batch_context *batch_conte
     rk_stream_record_event(stream, batch_context->deduped);
 }
 
+/* A batch whose uses have begun, packed and given to the streams. */
+static rk_status pack_and_send(packing *p, rk_stream *upload, rk_stream *stream) {
+    rk_device_tables *d = p->tables;
+    rk_device_batch_context *batch_context = p->batch_context;
+    rk_device_new_rows_count(d, batch_context);
+    RK_TRY(rk_device_tables_grow(d));
+    RK_TRY(pack_batch(p));
+    if (atomic_load(&p->too_large)) {
+        batch_context->wide = true;
+        RK_TRY(pack_batch(p));
+    }
+    batch_context->number = ++d->n_batches;
+    describe_batch(d, batch_context);
+    send_batch(d, batch_context, upload, stream);
+    return RK_OK;
+}
+
+rk_status rk_device_tables_check_rows(const rk_device_tables *d) {
+    RK_FAIL_IF(d->lacks_rows, RK_NO_MEMORY,
+               "the GPU lacks rows of keys that a batch had, which could not be sent to it\n"
+               "hint: go on from the last checkpoint, with smaller batches");
+    return RK_OK;
+}
+
 rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stream *stream, int64_t n,
                                  const int64_t *counts, const rk_ids *ids, bool training) {
+    RK_TRY(rk_device_tables_check_rows(d));
     RK_FAIL_IF(n < 0 || n > d->max_batch, RK_INVALID_ARGUMENT,
                "a lookup of %lld samples; the tables were created for at most %lld", (long long)n,
                (long long)d->max_batch);
@@ -220,14 +253,13 @@ rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stre
                  .failure = RK_FAILURE_INIT};
     rk_parallel_for_work((size_t)d->n_features, (uint64_t)(n * d->n_features), begin_feature_use, &p);
     RK_TRY(rk_failure_status(&p.failure));
-    RK_TRY(pack_batch(&p));
-    if (atomic_load(&p.too_large)) {
-        batch_context->wide = true;
-        RK_TRY(pack_batch(&p));
+    RK_TRY(rk_device_keys_to_rows(d, ids, training));
+    rk_status status = pack_and_send(&p, upload, stream);
+    if (status != RK_OK) {
+        d->lacks_rows = batch_context->n_new_rows > 0;
+        batch_context->n_new_rows = 0;
+        return status;
     }
-    batch_context->number = ++d->n_batches;
-    describe_batch(d, batch_context);
-    send_batch(d, batch_context, upload, stream);
     d->n_under_way++;
     return RK_OK;
 }

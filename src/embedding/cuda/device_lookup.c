@@ -24,6 +24,22 @@ static rk_status prepare_steps(const rk_device_tables *d, rk_cuda_step *steps) {
     return RK_OK;
 }
 
+/* After the step before, which may train on what was at their places. */
+static void create_rows(rk_device_batch_context *batch_context, rk_stream *stream) {
+    if (batch_context->n_new_rows)
+        rk_cuda_create_rows(stream, batch_context->n_new_rows, (const rk_cuda_batch *)batch_context->upload);
+    batch_context->n_new_rows = 0;
+}
+
+/* Of a batch that is given up: its keys have rows all the same. */
+static void create_rows_of_refused(const rk_device_tables *d, rk_device_batch_context *batch_context) {
+    if (!batch_context->n_new_rows) return;
+    rk_stream_wait_event(d->stream, batch_context->deduped);
+    if (d->last_stream) rk_stream_wait_for_stream(d->stream, d->last_stream);
+    create_rows(batch_context, d->stream);
+    (void)rk_stream_sync(d->stream); /* a device that fails fails the next call, too */
+}
+
 rk_status rk_device_tables_prepare(rk_device_tables *d, rk_stream *stream) {
     RK_FAIL_IF(!d->n_under_way, RK_INVALID_ARGUMENT, "no batch is in flight on the GPU");
     rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
@@ -33,6 +49,8 @@ rk_status rk_device_tables_prepare(rk_device_tables *d, rk_stream *stream) {
     rk_stream_wait_event(stream, batch_context->deduped);
     rk_stream_copy(stream, d->at_hand, batch_context->upload, sizeof *d->at_hand);
     rk_stream_upload(stream, d->steps, batch_context->host_steps, (size_t)d->n_tables * sizeof *d->steps);
+    create_rows(batch_context, stream);
+    d->last_stream = stream;
     return RK_OK;
 }
 
@@ -145,6 +163,7 @@ void rk_device_tables_end_batch(rk_device_tables *d, bool applied) {
     if (!d->n_under_way) return;
     rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     if (batch_context->is_prepared) rk_stream_record_event(batch_context->stream, batch_context->done);
+    create_rows_of_refused(d, batch_context);
     for (int32_t t = 0; t < d->n_tables; t++) d->homes[t]->step += applied && d->tables[t].is_trained;
     d->oldest = !d->oldest;
     d->n_under_way--;

@@ -27,6 +27,8 @@ static rk_status alloc_table(rk_device_tables *d, int32_t t) {
     RK_TRY(rk_device_tables_alloc(d, rows_bytes(table), &table->rows));
     for (int s = 0; s < home->n_slots; s++)
         RK_TRY(rk_device_tables_alloc(d, slot_bytes(table, s), &table->slots[s]));
+    if (table->is_dynamic)
+        RK_TRY(rk_device_tables_alloc(d, (size_t)table->n_places * sizeof *table->keys, &table->keys));
     if (!rk_cuda_table_is_cached(table)) return RK_OK;
     RK_TRY(rk_device_tables_alloc(d, (size_t)table->n_places * sizeof *table->frames, &table->frames));
     return pin_home(d, table, home);
@@ -35,6 +37,7 @@ static rk_status alloc_table(rk_device_tables *d, int32_t t) {
 static void free_table(rk_device_tables *d, rk_cuda_table *table) {
     if (d->lent) return;
     rk_device_tables_dealloc(d, rows_bytes(table), table->rows);
+    rk_device_tables_dealloc(d, (size_t)table->n_places * sizeof *table->keys, table->keys);
     rk_device_tables_dealloc(d, (size_t)table->n_places * sizeof *table->frames, table->frames);
     if (table->home_rows) rk_device_unpin(d->device, table->home_rows);
     for (int s = 0; s < 2; s++) {
@@ -43,11 +46,57 @@ static void free_table(rk_device_tables *d, rk_cuda_table *table) {
     }
 }
 
+/* Of `from` to a table that has room for its rows. */
+static void copy_places(const rk_device_tables *d, const rk_cuda_table *table, const rk_cuda_table *from) {
+    rk_stream_copy(d->stream, table->rows, from->rows, rows_bytes(from));
+    for (int s = 0; s < 2; s++)
+        if (from->slots[s]) rk_stream_copy(d->stream, table->slots[s], from->slots[s], slot_bytes(from, s));
+    rk_stream_copy(d->stream, table->keys, from->keys, (size_t)from->n_places * sizeof *from->keys);
+}
+
+static rk_status grow_table(rk_device_tables *d, int32_t t) {
+    const rk_table *home = d->homes[t];
+    rk_cuda_table before = d->tables[t], *table = &d->tables[t];
+    table->rows = table->keys = NULL;
+    table->slots[0] = table->slots[1] = NULL;
+    table->n_rows = table->n_places = (uint64_t)home->dynamic->n_places;
+    rk_status status = alloc_table(d, t);
+    if (status == RK_OK) copy_places(d, table, &before);
+    if (status == RK_OK) status = rk_stream_sync(d->stream);
+    free_table(d, status == RK_OK ? &before : table);
+    if (status == RK_OK) return RK_OK;
+    *table = before;
+    return rk_error_context(status, "table '%s' of %lld rows on the GPU", home->part.name,
+                            (long long)home->dynamic->n_places - 1);
+}
+
+rk_status rk_device_tables_grow(rk_device_tables *d) {
+    bool grows = false;
+    for (int32_t t = 0; t < d->n_tables && !d->lent; t++)
+        grows |= d->tables[t].is_dynamic && (uint64_t)d->homes[t]->dynamic->n_places > d->tables[t].n_places;
+    if (!grows) return RK_OK;
+    if (d->last_stream) RK_TRY(rk_stream_sync(d->last_stream)); /* steps under way have the old memory */
+    for (int i = 0; i < 2; i++) RK_TRY(rk_batch_context_await(&d->batch_contexts[i]));
+    for (int32_t t = 0; t < d->n_tables; t++)
+        if (d->tables[t].is_dynamic && (uint64_t)d->homes[t]->dynamic->n_places > d->tables[t].n_places)
+            RK_TRY(grow_table(d, t));
+    rk_device_tables_number_keys(d);
+    return rk_device_upload(d->device, d->device_tables, d->tables, (size_t)d->n_tables * sizeof *d->tables);
+}
+
 static rk_status check_no_parts(const rk_embeddings *e) {
     for (int32_t t = 0; t < e->n_tables; t++)
         RK_FAIL_IF(e->tables[t].part.absent || e->tables[t].part.n_parts > 1 ||
                        e->tables[t].part.dim != e->tables[t].config.dim,
                    RK_UNSUPPORTED, "table '%s': a table on a GPU must be whole", e->tables[t].part.name);
+    return RK_OK;
+}
+
+static rk_status check_dynamic(const rk_embeddings *e) {
+    for (int32_t t = 0; t < e->n_tables; t++)
+        RK_FAIL_IF(e->tables[t].tier || e->tables[t].sorted_keys, RK_UNSUPPORTED,
+                   "table '%s': a dynamic table on a GPU must have its keys and rows in memory",
+                   e->tables[t].part.name);
     return RK_OK;
 }
 
@@ -72,12 +121,13 @@ static rk_status describe_tables(rk_device_tables *d) {
 static rk_status allocate_tables(rk_device_tables *d, size_t n_tables, size_t n_features) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, d->numbers), RK_ARRAY(n_tables, d->homes),
                         RK_ARRAY(n_tables, d->tables), RK_ARRAY(n_features, d->features)));
-    return rk_alloc(n_features, sizeof *d->uses, &d->uses);
+    return RK_ALLOC_ALL(RK_ARRAY(n_features, d->uses), RK_ARRAY(n_features, d->keys));
 }
 
 rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device,
                                   const rk_device_tables_options *options, rk_device_tables **out) {
     if (!options->of_ranks) RK_TRY(check_no_parts(e));
+    RK_TRY(check_dynamic(e));
     rk_device_tables *d = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(1, sizeof *d, &d));
@@ -91,6 +141,7 @@ rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device,
     d->n_features = e->n_features;
     RK_GOTO(rk_stream_create(device, &d->stream));
     RK_GOTO(rk_device_tables_plan(d, options->budget_bytes));
+    for (int32_t t = 0; t < d->n_tables; t++) d->has_dynamic |= d->tables[t].is_dynamic;
     describe_features(d);
     for (int32_t t = 0; t < d->n_tables; t++) RK_GOTO(alloc_table(d, t));
     RK_GOTO(describe_tables(d));
@@ -109,14 +160,17 @@ void rk_device_tables_free(rk_device_tables *d) {
         (void)rk_stream_sync(rk_oldest_batch_context(d)->stream);
     for (int i = 0; i < 2; i++) rk_batch_context_close(d, &d->batch_contexts[i]);
     for (int32_t t = 0; t < d->n_tables; t++) free_table(d, &d->tables[t]);
-    for (int32_t f = 0; f < d->n_features; f++) rk_feature_use_release(&d->uses[f]);
+    for (int32_t f = 0; f < d->n_features; f++) {
+        rk_feature_use_release(&d->uses[f]);
+        rk_device_keys_release(&d->keys[f]);
+    }
     rk_device_tables_unbind_activations(d);
     rk_device_free(d->device, d->device_tables);
     rk_device_free(d->device, d->device_features);
     rk_device_free(d->device, d->steps);
     rk_device_free(d->device, d->at_hand);
     rk_stream_free(d->stream);
-    RK_FREE_ALL(d->places, d->numbers, d->homes, d->tables, d->features, d->uses, d);
+    RK_FREE_ALL(d->places, d->numbers, d->homes, d->tables, d->features, d->uses, d->keys, d);
 }
 
 rk_status rk_device_tables_borrow_rows(rk_device_tables *d, float *const *rows, const int64_t *n_rows) {
@@ -149,23 +203,30 @@ static rk_status copy_table(rk_device_tables *d, int32_t t, bool to_device) {
         rk_cuda_write_back_cache(d->stream, d->device_tables, (uint32_t)t, table->n_places, to_device);
         return rk_stream_sync(d->stream);
     }
-    RK_TRY(copy_memory(d, table->rows, home->rows.data, home->rows_bytes, to_device));
+    uint64_t n = (uint64_t)home->config.n_rows; /* of a dynamic table those that were ever in use */
+    RK_TRY(copy_memory(d, table->rows, home->rows.data, rows_bytes(table) / table->n_places * n, to_device));
     for (int s = 0; s < home->n_slots; s++)
-        RK_TRY(copy_memory(d, table->slots[s], home->slot_values[s], home->slot_bytes[s], to_device));
-    return RK_OK;
+        RK_TRY(copy_memory(d, table->slots[s], home->slot_values[s],
+                           slot_bytes(table, s) / table->n_places * n, to_device));
+    return to_device && table->is_dynamic
+               ? copy_memory(d, table->keys, home->dynamic->keys, (size_t)n * sizeof *table->keys, true)
+               : RK_OK;
 }
 
 static rk_status copy_tables(rk_device_tables *d, bool to_device) {
     for (int i = 0; i < 2; i++) RK_TRY(rk_batch_context_await(&d->batch_contexts[i]));
+    RK_TRY(rk_device_tables_grow(d)); /* for the rows of a checkpoint */
     for (int32_t t = 0; t < d->n_tables; t++) RK_TRY(copy_table(d, t, to_device));
     return RK_OK;
 }
 
 rk_status rk_device_tables_flush(rk_device_tables *d) {
+    RK_TRY(rk_device_tables_check_rows(d));
     return copy_tables(d, false);
 }
 
 rk_status rk_device_tables_reload(rk_device_tables *d) {
+    d->lacks_rows = false;
     return copy_tables(d, true);
 }
 

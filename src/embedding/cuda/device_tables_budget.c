@@ -4,6 +4,7 @@
 static uint64_t bytes_per_place(const rk_cuda_table *table) {
     uint64_t bytes = (uint64_t)table->dim * rk_dtype_bytes((rk_dtype)table->dtype);
     for (int s = 0; s < 2; s++) bytes += (uint64_t)table->slot_widths[s] * sizeof(float);
+    if (table->is_dynamic) bytes += sizeof *table->keys;
     return bytes + (rk_cuda_table_is_cached(table) ? sizeof(rk_cuda_frame) : 0);
 }
 
@@ -23,21 +24,25 @@ static void describe_table(rk_device_tables *d, int32_t number, bool takes_updat
     const rk_table *home = d->homes[number];
     rk_cuda_table *to = &d->tables[number];
     bool is_trained = takes_updates && !home->config.frozen;
-    uint64_t n_rows = d->lent ? 0 : (uint64_t)home->config.n_rows;
+    uint64_t n_rows = d->lent ? 0 : (uint64_t)(home->dynamic ? home->dynamic->n_places : home->config.n_rows);
     *to = (rk_cuda_table){.dtype = d->lent ? RK_F32 : home->config.dtype,
                           .dim = home->config.dim,
                           .class_ = width_class_of(home->config.dim),
                           .is_trained = is_trained,
                           .checks_finite = is_trained || (home->part.unplanned && !home->config.frozen),
                           .n_parts = 1,
+                          .is_dynamic = home->dynamic != NULL,
+                          .shares_row_0 = home->dynamic_config.oov,
                           .n_rows = n_rows,
                           .n_places = n_rows};
     if (d->lent) return;
     if (home->part.n_parts) to->n_parts = (uint32_t)home->part.n_parts;
     to->part = (uint32_t)home->part.part;
     to->first_column = home->part.first_column;
-    for (int s = 0; s < home->n_slots; s++)
+    for (int s = 0; s < home->n_slots; s++) {
         to->slot_widths[s] = home->slots[s].per_row ? 1 : home->config.dim;
+        to->slot_initial[s] = home->slots[s].initial;
+    }
 }
 
 /* By class, then as the collection has them. */
@@ -55,11 +60,16 @@ static void describe_tables(rk_device_tables *d) {
         }
 }
 
-/* The largest table that is to be there as a whole; -1: none. */
+/* Whether a table is to be there as a whole: each step updates all its rows, or its rows come and go. */
+static bool is_never_cached(const rk_table *home) {
+    return home->l2_full != 0 || home->dynamic;
+}
+
+/* The largest table that is there as a whole and need not be; -1: none. */
 static int32_t find_largest_whole_table(const rk_device_tables *d) {
     int32_t largest = -1;
     for (int32_t t = 0; t < d->n_tables; t++)
-        if (!rk_cuda_table_is_cached(&d->tables[t]) && d->homes[t]->l2_full == 0 &&
+        if (!rk_cuda_table_is_cached(&d->tables[t]) && !is_never_cached(d->homes[t]) &&
             (largest < 0 ||
              rk_device_table_bytes(&d->tables[t]) > rk_device_table_bytes(&d->tables[largest])))
             largest = t;

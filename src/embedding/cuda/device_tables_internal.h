@@ -30,6 +30,8 @@ typedef struct rk_device_batch_context {
     size_t scratch_bytes;
     rk_cuda_counts *counts, *host_counts;
     rk_cuda_step *host_steps; /* [n_tables] */
+    uint32_t n_new_rows;      /* of dynamic tables, which are not created on the device yet */
+    size_t new_value_bytes;
 } rk_device_batch_context;
 
 /* Where activations or gradients are, as the device reads it; kept for launch graphs. */
@@ -37,6 +39,15 @@ typedef struct rk_device_places {
     rk_activation *given;  /* [n_features] */
     rk_cuda_place *places; /* on the device */
 } rk_device_places;
+
+/* A feature's keys of a batch, on their way to rows. Memory is kept from batch to batch. */
+typedef struct rk_device_keys {
+    int64_t *rows;   /* [n_ids] of all its ids, 0 of those that no bag has; what the device gets for ids */
+    int64_t *kept;   /* [n_kept] keys that bags have, and then their rows, where those are not all */
+    int64_t *places; /* [n_kept] their ids' numbers */
+    int64_t n_kept;
+    size_t rows_capacity, kept_capacity, places_capacity;
+} rk_device_keys;
 
 struct rk_device_tables {
     rk_embeddings *embeddings;
@@ -62,6 +73,10 @@ struct rk_device_tables {
     int oldest, n_under_way;  /* batch contexts[oldest], and then the other one */
     uint32_t n_batches;       /* ever prepared by dedup */
     rk_feature_use *uses;     /* [n_features], for the checks of rk_feature_use_begin */
+    bool has_dynamic;         /* tables */
+    bool lacks_rows;          /* that keys have got, since a batch could not be sent */
+    rk_device_keys *keys;     /* [n_features], of dynamic tables */
+    rk_stream *last_stream;   /* that a batch was prepared for; NULL: none was */
     rk_device_places *places; /* [n_places] */
     size_t n_places, places_capacity;
 };
@@ -82,6 +97,18 @@ uint64_t rk_device_table_bytes(const rk_cuda_table *table); /* rows, slots and f
 static inline bool rk_cuda_table_is_cached(const rk_cuda_table *table) {
     return table->n_sets > 0;
 }
+
+/* Dynamic tables (device_keys.c). Of a batch whose uses have begun: its keys become rows, in training those
+ * that they have from now on. Errors, with nothing given to keys: a batch's ids that are no rows or have
+ * wrong weights, in training. Then the device has as many rows as the host. */
+rk_status rk_device_keys_to_rows(rk_device_tables *tables, const rk_ids *ids, bool training);
+void rk_device_keys_release(rk_device_keys *keys);
+/* Rows that the training batch at hand is the first to use: how many, and into pinned memory. */
+void rk_device_new_rows_count(const rk_device_tables *tables, rk_device_batch_context *batch_context);
+void rk_device_new_rows_pack(const rk_device_tables *tables, rk_cuda_new_row *rows, char *values);
+rk_status rk_device_tables_check_rows(const rk_device_tables *tables); /* that none are missing */
+/* Device memory for as many rows of dynamic tables as the host has memory for. */
+rk_status rk_device_tables_grow(rk_device_tables *tables);
 
 /* Until all that streams were given for the batch that had it last is done. */
 rk_status rk_batch_context_await(const rk_device_batch_context *batch_context);

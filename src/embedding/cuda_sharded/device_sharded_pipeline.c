@@ -200,6 +200,7 @@ rk_status rk_device_sharded_fetch(rk_device_store *store, rk_stream *stream) {
     rk_device_sharded *ds = (rk_device_sharded *)store;
     rk_in_flight_batch *j = rk_in_flight_batch_at(ds->sharded, ds->sharded->finished);
     ds->stream = stream;
+    ds->sharded->keys = j->keys;
     RK_TRY(rk_device_tables_prepare(ds->trainer_tables, stream));
     RK_TRY(rk_device_tables_prepare(ds->store, stream));
     RK_TRY(rk_device_tables_lookup(ds->store, stream, ds->served_at));

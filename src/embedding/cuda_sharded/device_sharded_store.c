@@ -64,14 +64,15 @@ static rk_status place_ids(rk_device_sharded *ds, const rk_in_flight_batch *j, i
     return RK_OK;
 }
 
-/* Ids to their owners, and what others want of this one. */
+/* Ids to their owners, and what others want of this one; keys become rows here. */
 static rk_status send_ids(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids) {
     RK_TRY(rk_in_flight_batch_input_dist(s, j, n, ids));
     rk_status status = rk_all_to_all_wait(j->ids);
     if (status == RK_OK && s->owns) status = rk_in_flight_batch_read_ids(s, j);
+    if (status == RK_OK) status = rk_in_flight_batch_keys_to_rows(s, j);
     rk_all_to_all_free(j->ids);
     j->ids = NULL;
-    return status;
+    return status == RK_OK ? rk_in_flight_batch_gather_key_counts(s, j) : status;
 }
 
 static rk_status sharded_dedup(rk_device_store *store, rk_stream *upload, rk_stream *stream, int64_t n,
@@ -158,6 +159,16 @@ static void free_sharded(rk_device_store *store) {
     rk_free(ds);
 }
 
+/* Which keys share a row is known to owners alone, and a trainer's GPU would have to be told. */
+static rk_status check_tables(const rk_sharded *s) {
+    for (int32_t t = 0; t < s->n_tables; t++)
+        RK_FAIL_IF(s->trainer_tables->tables[t].dynamic_config.oov, RK_UNSUPPORTED,
+                   "table '%s': 'missing: oov' is not supported over several GPUs\n"
+                   "hint: use 'missing: zeros', or one GPU",
+                   s->names[t]);
+    return RK_OK;
+}
+
 rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_device_comm *comm,
                                   const rk_device_tables_options *options, rk_device_store **out) {
     static const rk_device_store_ops ops = {.free = free_sharded,
@@ -174,6 +185,7 @@ rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_dev
                                             .reload = sharded_reload};
     RK_FAIL_IF(sharded->roles.n_owners || sharded->staleness, RK_UNSUPPORTED,
                "on GPUs every rank trains and holds rows, and staleness must be 0");
+    RK_TRY(check_tables(sharded));
     rk_device_sharded *ds;
     rk_status status;
     RK_TRY(rk_alloc(1, sizeof *ds, &ds));

@@ -94,10 +94,10 @@ rk_status rk_feature_id_check(const rk_feature_config *feature, const rk_table *
     return RK_OK;
 }
 
-/* The error of the first bad id, with its sample. */
-static rk_status check_ids(const rk_feature_use *use, const rk_feature_config *feature, const rk_table *table,
-                           const rk_ids *ids, bool *drops) {
+rk_status rk_feature_use_check(const rk_feature_use *use, const rk_feature_config *feature,
+                               const rk_table *table, const rk_ids *ids, bool *drops) {
     *drops = false;
+    if (!ids->weights && !atomic_load_explicit(&use->strays, memory_order_relaxed)) return RK_OK;
     for (int64_t s = 0; s < use->n; s++)
         for (int64_t i = use->offsets[s]; i < use->offsets[s + 1]; i++)
             RK_TRY(rk_feature_id_check(feature, table, s, ids->ids[i], ids->weights ? &ids->weights[i] : NULL,
@@ -198,9 +198,8 @@ static bool is_single(const rk_feature_use *use) {
 
 rk_status rk_feature_use_prepare(rk_feature_use *use, const rk_feature_config *feature, const rk_table *table,
                                  const rk_ids *ids) {
-    bool drops = false;
-    if (ids->weights || atomic_load_explicit(&use->strays, memory_order_relaxed))
-        RK_TRY(check_ids(use, feature, table, ids, &drops));
+    bool drops;
+    RK_TRY(rk_feature_use_check(use, feature, table, ids, &drops));
     if (ids->weights)
         RK_TRY(rk_reserve(&use->own_coefficients, &use->coefficients_capacity, (size_t)use->n_ids,
                           sizeof *use->own_coefficients));

@@ -37,6 +37,9 @@ rk_status rk_feature_use_begin(rk_feature_use *use, const rk_feature_config *fea
 void rk_feature_use_scan(rk_feature_use *use, const rk_table *table, int64_t first, int64_t last);
 rk_status rk_feature_use_prepare(rk_feature_use *use, const rk_feature_config *feature, const rk_table *table,
                                  const rk_ids *ids);
+/* Of scanned ids: the error of the first bad one, with its sample, or whether validation drops any. */
+rk_status rk_feature_use_check(const rk_feature_use *use, const rk_feature_config *feature,
+                               const rk_table *table, const rk_ids *ids, bool *drops);
 /* One id: an error (RK_BAD_DATA), or whether validation drops it. */
 rk_status rk_feature_id_check(const rk_feature_config *feature, const rk_table *table, int64_t sample,
                               int64_t id, const float *weight, bool *drops);

@@ -216,6 +216,8 @@ int64_t rk_in_flight_batch_stream_count(const rk_sharded *s, rk_in_flight_batch 
 int64_t rk_in_flight_batch_stream_offset(const rk_sharded *s, const rk_in_flight_batch *j,
                                          const rk_table_shard_stream *stream);
 rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j);
+/* Where owners answer without rows (cuda_sharded): what they have of keys now, into j->keys. */
+rk_status rk_in_flight_batch_gather_key_counts(rk_sharded *s, rk_in_flight_batch *j);
 /* By the caller, once rows are taken: keys without one look up the row that they share, and its gradients are
  * summed as one row's. */
 rk_status rk_in_flight_batch_share_rows(rk_sharded *s, rk_in_flight_batch *j);
@@ -227,6 +229,9 @@ rk_status rk_in_flight_batch_send_gradients(rk_sharded *s, rk_in_flight_batch *j
 rk_status rk_in_flight_batch_send_step_status(rk_sharded *s, rk_in_flight_batch *j, bool applies);
 /* The owner's (sharded_server.c). */
 rk_status rk_in_flight_batch_read_ids(rk_sharded *s, rk_in_flight_batch *j);
+/* The keys that came become rows of the tables here; behind them may be the one that others share. serve does
+ * it, too. */
+rk_status rk_in_flight_batch_keys_to_rows(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_read_gradients_header(const rk_in_flight_batch *j, int32_t trainer,
                                                    rk_gradients_header *out);

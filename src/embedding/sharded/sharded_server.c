@@ -168,8 +168,7 @@ static rk_status bring_found_rows(rk_sharded *s, const rk_in_flight_batch *j) {
     return RK_OK;
 }
 
-/* The keys that came become rows of the tables here; behind them may be the one that others share. */
-static rk_status take_rows_of_keys(rk_sharded *s, rk_in_flight_batch *j) {
+rk_status rk_in_flight_batch_keys_to_rows(rk_sharded *s, rk_in_flight_batch *j) {
     finding find = {s, j};
     if (!s->n_dynamic) return RK_OK;
     if (j->kind == RK_IN_FLIGHT_TRAIN) {
@@ -235,7 +234,7 @@ static void pack_answers(const rk_sharded *s, const rk_in_flight_batch *j, int32
 
 rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j) {
     int32_t n_trainers = s->roles.n_trainers, n = rk_n_here(s);
-    RK_TRY(take_rows_of_keys(s, j));
+    RK_TRY(rk_in_flight_batch_keys_to_rows(s, j));
     for (int32_t r = 0; r < n_trainers; r++) RK_TRY(set_answer_places(s, j, r));
     int64_t *counts = s->asked;
     for (int32_t r = 0; r < n_trainers; r++)

@@ -293,18 +293,36 @@ static void unpack_absent(rk_unique_rows *w, int64_t first, int64_t n, const cha
     for (int64_t i = 0; i < n; i++) w->shares |= absent[i] != 0;
 }
 
-static rk_status receive_key_counts(const rk_sharded *s, int32_t owner, const rk_message *from,
-                                    rk_key_counts *sum) {
+static void add_key_counts(rk_key_counts *sum, const void *of_owner) {
     rk_key_counts counts;
-    RK_FAIL_IF(from->n_bytes < rk_answer_head(s), RK_INTERNAL,
-               "rank %d sent %zu bytes of rows, but at least %zu are needed", owner, from->n_bytes,
-               rk_answer_head(s));
-    memcpy(&counts, from->data, sizeof counts);
+    memcpy(&counts, of_owner, sizeof counts);
     sum->n_rows += counts.n_rows;
     sum->n_admitted += counts.n_admitted;
     sum->n_evicted += counts.n_evicted;
     sum->n_refused += counts.n_refused;
     sum->n_missing += counts.n_missing;
+}
+
+rk_status rk_in_flight_batch_gather_key_counts(rk_sharded *s, rk_in_flight_batch *j) {
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
+    j->keys = (rk_key_counts){.n_tables = s->n_dynamic};
+    if (!s->n_dynamic) return RK_OK;
+    rk_key_counts own = rk_embeddings_count_keys(s->store);
+    RK_TRY(rk_comm_all_gather(s->comm, RK_CHANNEL_ROWS, &own, sizeof own, &all_to_all));
+    for (int32_t owner = 0; owner < s->size; owner++) {
+        const void *theirs;
+        RK_TRY(rk_all_to_all_get_message(all_to_all, owner, sizeof own, &theirs));
+        add_key_counts(&j->keys, theirs);
+    }
+    return RK_OK;
+}
+
+static rk_status receive_key_counts(const rk_sharded *s, int32_t owner, const rk_message *from,
+                                    rk_key_counts *sum) {
+    RK_FAIL_IF(from->n_bytes < rk_answer_head(s), RK_INTERNAL,
+               "rank %d sent %zu bytes of rows, but at least %zu are needed", owner, from->n_bytes,
+               rk_answer_head(s));
+    add_key_counts(sum, from->data);
     return RK_OK;
 }
 

@@ -248,20 +248,8 @@ static rk_status check_pair_keys(const rk_config *c) {
     return RK_OK;
 }
 
-/* What the run file asks of dynamic tables that they do not do yet. */
-static rk_status check_dynamic(const rk_config *c) {
-    const struct rk_table_section *table = rk_embedding_section_dynamic(&c->embedding);
-    if (rk_config_has_pairs(c)) RK_TRY(check_pair_keys(c));
-    if (!table || c->device.kind != RK_DEVICE_CUDA) return RK_OK;
-    const rk_yaml_node *node = rk_yaml_get(rk_yaml_get(c->yaml.root, "embedding"), "tables");
-    return rk_error_hint(rk_yaml_error(&c->yaml, node,
-                                       "dynamic tables (max_capacity) are not supported with 'device: cuda' "
-                                       "yet"),
-                         "remove 'device: cuda'");
-}
-
 static rk_status resolve_config(rk_config *c) {
-    RK_TRY(check_dynamic(c));
+    if (rk_config_has_pairs(c)) RK_TRY(check_pair_keys(c));
     RK_TRY(check_asynchronous_ranks(c));
     RK_TRY(check_data_loaders(c));
     RK_TRY(check_device(c));

@@ -85,4 +85,4 @@ try --set 'embedding.tables[1].admission={counter: bloom}'
 try --set 'embedding.tables[1]={name: item, storage: ssd}'; try --set 'embedding.tables[1].storage=ssd'; try --set 'embedding.tables[1].storage={memory: 5GB}'; try --set 'embedding.tables[1].storage={tier: ssd, memory: much}'
 try --set 'embedding.tables[1].storage={tier: ssd, memory: 1GB, max_bytes: 1MB}'
 try --set 'embedding.tables[1].eviction.policy=lur'
-try --set 'model={kind: two_tower, retrieval: {user: user, item: item}}' --set data.labels=[]; try --set device=cuda
+try --set 'model={kind: two_tower, retrieval: {user: user, item: item}}' --set data.labels=[]

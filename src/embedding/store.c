@@ -11,6 +11,10 @@ void rk_store_no_call(rk_store *store) {
     (void)store;
 }
 
+void rk_store_no_prefetch(rk_store *store, int64_t n, const rk_ids *ids) {
+    (void)store, (void)n, (void)ids;
+}
+
 void rk_store_no_cancel(rk_store *store, const atomic_bool *cancel) {
     (void)store, (void)cancel;
 }
@@ -104,6 +108,7 @@ rk_store *rk_store_none(void) {
     static const rk_store_ops ops = {.free = rk_store_no_call,
                                      .begin = none_begin,
                                      .wait = rk_store_nothing,
+                                     .prefetch = rk_store_no_prefetch,
                                      .set_cancel_flag = rk_store_no_cancel,
                                      .lookup_early = none_lookup_early,
                                      .lookup = none_lookup,

@@ -377,6 +377,7 @@ static rk_status create_queue(rk_model *model, const rk_model_options *options) 
     size_t n = waits ? (size_t)options->staleness + 1 : 1;
     RK_TRY(rk_alloc(n, sizeof *q->slots, &q->slots));
     q->n_slots = n;
+    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *q->next_ids, &q->next_ids));
     for (size_t i = 0; i < n; i++) RK_TRY(rk_local_batch_init(model, waits, &q->slots[i]));
     RK_TRY(rk_alloc(1, sizeof *model->inference, &model->inference));
     RK_TRY(rk_inference_init(model, model->inference));
@@ -511,7 +512,7 @@ static void release_queue(rk_model *model) {
     rk_model_queue *q = &model->queue;
     for (size_t i = 0; i < q->n_slots; i++) rk_local_batch_release(model, &q->slots[i]);
     if (model->inference) rk_inference_release(model->inference);
-    RK_FREE_ALL(q->slots, model->inference);
+    RK_FREE_ALL(q->slots, q->next_ids, model->inference);
 }
 
 void rk_model_free(rk_model *model) {

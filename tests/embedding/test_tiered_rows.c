@@ -45,6 +45,28 @@ static void draw_keys(uint64_t batch) {
     }
 }
 
+static void prefetch(rk_embeddings *e, const int64_t *next) {
+    rk_ids ids[2] = {{NULL, 1, next, NULL}, {NULL, 1, next + N, NULL}};
+    rk_embeddings_prefetch(e, N, ids);
+}
+
+/* Of what follows batch b: the batch that comes, another one, or nothing. */
+static bool prefetch_after(rk_embeddings *e, int b) {
+    int64_t now[2 * N];
+    memcpy(now, keys, sizeof now);
+    draw_keys((uint64_t)(b % 3 == 0 ? b + 1 : b + 9));
+    if (b % 3 < 2) prefetch(e, keys);
+    memcpy(keys, now, sizeof keys);
+    return b % 3 == 0;
+}
+
+/* All rows of the batch that were on the disk were read before it began. */
+static void assert_read_ahead(const rk_row_tier *t) {
+    size_t n_bytes = t->ahead.n * t->record_bytes;
+    for (int64_t i = 0; i < t->n_stored; i++)
+        assert_true(t->stored[i] >= t->ahead.records && t->stored[i] < t->ahead.records + n_bytes);
+}
+
 static void train(rk_embeddings *e, int first, int last) {
     for (int b = first; b < last; b++) {
         draw_keys((uint64_t)b);
@@ -101,17 +123,26 @@ static rk_dynamic_config on_disk(const rk_dynamic_config *config, int rows) {
 static void compare(const rk_dynamic_config *config, rk_optimizer_kind kind, int rows) {
     rk_dynamic_config tiered = on_disk(config, rows);
     rk_embeddings *e = make_dynamic(config, kind, 2), *other = make_dynamic(&tiered, kind, 2);
-    assert_non_null(other->tables[0].tier);
+    const rk_row_tier *t = other->tables[0].tier;
+    assert_non_null(t);
+    bool is_known = false;
+    int64_t n_ahead = 0;
     for (int b = 0; b < 30; b++) {
         static float before[2 * N * DIM];
         train(e, b, b + 1);
         memcpy(before, values, sizeof before);
+        uint64_t n_moved = rk_row_log_count(t->log).n_moved;
         train(other, b, b + 1);
         assert_memory_equal(values, before, sizeof before);
+        if (is_known && rk_row_log_count(t->log).n_moved == n_moved) {
+            assert_read_ahead(t);
+            n_ahead += t->n_stored;
+        }
+        is_known = prefetch_after(other, b);
         if (b % 10 == 4) assert_same_tables(e, other);
     }
     assert_same_tables(e, other);
-    const rk_row_tier *t = other->tables[0].tier;
+    assert_true(n_ahead > 0 || rows > 100);
     rk_row_log_counts counts = rk_row_log_count(t->log);
     int64_t n_there = 0;
     for (int64_t row = 0; row < t->n_rows; row++) n_there += t->where[row] != 0;
@@ -216,6 +247,7 @@ static void test_damage_ends_the_batch(void **state) {
     OK(rk_alloc(n_bytes, 1, &before));
     memcpy(before, t->rows.data, n_bytes);
     draw_keys(20);
+    prefetch(e, keys); /* whose error nobody hears */
     assert_int_equal(try_step(e, N, keys), RK_BAD_DATA);
     assert_non_null(strstr(rk_last_error(), ".log': page "));
     assert_non_null(strstr(rk_last_error(), "its checksum is wrong"));
@@ -256,6 +288,27 @@ static void test_rows_after_a_failure(void **state) {
     assert_int_equal(record_of(e, KEY, after), n);
     assert_memory_equal(before, after, n);
     rk_embeddings_free(e);
+}
+
+/* What cannot be read ahead is read by its batch. */
+static void test_prefetch_without_memory(void **state) {
+    (void)state;
+    enum { BATCHES = 12 };
+    rk_dynamic_config tiered = on_disk(&usual, 100);
+    rk_embeddings *e = make_dynamic(&usual, RK_OPTIMIZER_ADAM, 2),
+                  *other = make_dynamic(&tiered, RK_OPTIMIZER_ADAM, 2);
+    for (int b = 0; b < BATCHES; b++) {
+        train(e, b, b + 1);
+        train(other, b, b + 1);
+        draw_keys((uint64_t)b + 1);
+        rk_alloc_fail_after(1 + b, true);
+        prefetch(other, keys);
+        rk_row_tier_finish_reading(other->tables[0].tier);
+        rk_alloc_fail_after(0, false);
+    }
+    assert_same_tables(e, other);
+    rk_embeddings_free(e);
+    rk_embeddings_free(other);
 }
 
 static void test_refusals(void **state) {
@@ -321,6 +374,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_going_on, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_damage_ends_the_batch, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_rows_after_a_failure, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_prefetch_without_memory, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_refusals, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_out_of_memory, make_folder, remove_folder)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -313,6 +313,14 @@ rk_status rk_dataset_next(rk_dataset *d, const rk_batch **out) {
     return RK_OK;
 }
 
+const rk_batch *rk_dataset_peek(rk_dataset *d) {
+    pthread_mutex_lock(&d->mutex);
+    const slot *s = &d->slots[d->head];
+    bool is_batch = s->ready && d->head != d->taken && !s->is_end && s->status == RK_OK;
+    pthread_mutex_unlock(&d->mutex);
+    return is_batch ? &s->memory.batch : NULL;
+}
+
 rk_status rk_dataset_next_endless(rk_dataset *d, const rk_batch **out) {
     rk_status status = rk_dataset_next(d, out);
     if (status == RK_END) status = rk_dataset_next(d, out);

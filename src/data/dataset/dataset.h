@@ -33,6 +33,9 @@ static inline void rk_dataset_auto_free(rk_dataset **dataset) { /* for RK_AUTO *
 void rk_dataset_own_transforms(rk_dataset *dataset, rk_transforms *transforms);
 const rk_transforms *rk_dataset_transforms(const rk_dataset *dataset);
 
+/* The batch that rk_dataset_next will give, if it was made already and its epoch goes on; else NULL. It stays
+ * as the dataset's batches do. */
+const rk_batch *rk_dataset_peek(rk_dataset *dataset);
 /* As rk_dataset_next, from the beginning again at the end; RK_BAD_DATA if there are no rows. */
 rk_status rk_dataset_next_endless(rk_dataset *dataset, const rk_batch **out);
 

@@ -87,6 +87,9 @@ const rk_dynamic_config *rk_embeddings_dynamic(const rk_embeddings *embeddings,
  * values are read. Errors: RK_BAD_DATA, a key is there twice; RK_NO_MEMORY. */
 rk_status rk_embeddings_load_keys(rk_embeddings *embeddings, const rk_stored_keys *keys);
 void rk_embeddings_finish_load(rk_embeddings *embeddings);
+/* The batch for training that begins next, whose ids may go at once: its rows that are on a disk are read
+ * beside what the caller does. If it does not come after all, no bit is another one. */
+void rk_embeddings_prefetch(rk_embeddings *embeddings, int64_t n, const rk_ids *ids);
 /* Rows that are on a disk, into a checkpoint's folder and, after all else of it was read, out of it. */
 bool rk_embeddings_have_files(const rk_embeddings *embeddings);
 rk_status rk_embeddings_save_rows(rk_embeddings *embeddings, const char *directory);

@@ -3,7 +3,9 @@
 
 #include "base/buffer.h"
 #include "base/failure.h"
+#include "base/integers.h"
 #include "base/memory.h"
+#include "batch/ids.h"
 #include "base/thread/parallel.h"
 #include "embedding/local/collection_internal.h"
 
@@ -92,6 +94,8 @@ rk_status rk_keyed_rows_give(rk_embeddings *e, const rk_key_uses *uses, const in
                              size_t *task_begins) {
     assignment a = {e, uses, begins, task_begins, RK_FAILURE_INIT};
     size_t n_tables = (size_t)e->n_tables;
+    for (size_t t = 0; t < n_tables; t++)
+        if (e->tables[t].tier) rk_row_tier_finish_reading(e->tables[t].tier);
     rk_parallel_for(n_tables, begin_table, &a);
     RK_TRY(rk_failure_status(&a.failure));
     for (size_t t = 0; t < n_tables; t++)
@@ -164,6 +168,34 @@ rk_status rk_keyed_rows_assign(rk_embeddings *e, rk_batch_context *batch_context
             use->ids = use->rows;
         }
     return RK_OK;
+}
+
+/* A feature's keys in the batch to come: those that sequences keep. Weights may drop some, whose rows are
+ * then read for nothing. */
+static rk_status foresee_feature(rk_row_tier *tier, const rk_feature_config *feature, int64_t n,
+                                 const rk_ids *ids) {
+    int64_t most = feature->max_sequence_length;
+    if (!most)
+        return rk_row_tier_foresee(tier, ids->ids, (size_t)(rk_ids_begin(ids, n) - rk_ids_begin(ids, 0)));
+    for (int64_t s = 0; s < n; s++) {
+        int64_t begin = rk_ids_begin(ids, s), length = rk_ids_begin(ids, s + 1) - begin;
+        RK_TRY(rk_row_tier_foresee(tier, ids->ids + begin, (size_t)rk_min_i64(length, most)));
+    }
+    return RK_OK;
+}
+
+static rk_status foresee_table(rk_embeddings *e, int32_t t, int64_t n, const rk_ids *ids) {
+    rk_row_tier *tier = e->tables[t].tier;
+    rk_row_tier_finish_reading(tier);
+    for (int32_t k = e->table_begins[t]; k < e->table_begins[t + 1]; k++)
+        RK_TRY(foresee_feature(tier, &e->features[e->by_table[k]], n, &ids[e->by_table[k]]));
+    return rk_row_tier_start_reading(tier);
+}
+
+void rk_embeddings_prefetch(rk_embeddings *e, int64_t n, const rk_ids *ids) {
+    for (int32_t t = 0; t < e->n_tables; t++)
+        if (e->tables[t].tier && foresee_table(e, t, n, ids) != RK_OK)
+            rk_row_tier_finish_reading(e->tables[t].tier); /* the batch will read them */
 }
 
 /* A tensor of values that stand at the rows' places, or the candidates', `width` of them a key (0: one, and
@@ -327,6 +359,7 @@ static bool is_named_tensor(const char *name, const rk_table *table, const char 
 }
 
 static void begin_loading(rk_table *table) {
+    if (table->tier) rk_row_tier_finish_reading(table->tier);
     rk_dynamic_begin_loading(table->dynamic);
     if (!table->tier) table->config.n_rows = 1; /* of those that are here now, none is kept */
 }

@@ -21,6 +21,10 @@ static rk_status local_begin(rk_store *store, int64_t n, const rk_ids *ids, bool
     return rk_embeddings_dedup(s->embeddings, n, ids, training);
 }
 
+static void local_prefetch(rk_store *store, int64_t n, const rk_ids *ids) {
+    rk_embeddings_prefetch(((local_store *)store)->embeddings, n, ids);
+}
+
 static void local_lookup_early(rk_store *store, rk_activation *activations) {
     local_store *s = (local_store *)store;
     if (!s->late) {
@@ -141,6 +145,7 @@ static void free_store(rk_store *store) {
 static const rk_store_ops local_ops = {.free = free_store,
                                        .begin = local_begin,
                                        .wait = rk_store_nothing,
+                                       .prefetch = local_prefetch,
                                        .set_cancel_flag = rk_store_no_cancel,
                                        .lookup_early = local_lookup_early,
                                        .lookup = local_lookup,

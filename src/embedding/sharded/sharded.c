@@ -276,6 +276,7 @@ static rk_store_counts sharded_count(const rk_store *store) {
 const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
                                      .begin = sharded_begin,
                                      .wait = sharded_wait,
+                                     .prefetch = rk_store_no_prefetch,
                                      .set_cancel_flag = rk_store_no_cancel,
                                      .lookup_early = sharded_lookup_early,
                                      .lookup = sharded_lookup,

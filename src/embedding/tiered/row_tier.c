@@ -8,7 +8,7 @@
 #include "embedding/tiered/row_log_internal.h"
 
 #define NOWHERE UINT64_MAX
-#define ON_DISK ((uint64_t)1 << 63)
+#define ON_DISK RK_TIER_ON_DISK
 #define PENDING RK_TIER_NOT_IN_MEMORY /* the batch at hand has it among those that are missing */
 enum { APPENDED_AT_ONCE = 1024 };
 
@@ -31,6 +31,7 @@ static rk_status reserve_places(rk_row_tier *t, int64_t n) {
 
 rk_status rk_row_tier_reserve(rk_row_tier *t, int64_t n) {
     if (n <= t->n_rows) return RK_OK;
+    rk_row_tier_finish_reading(t);
     RK_TRY(rk_realloc((size_t)n, sizeof *t->where, &t->where));
     memset(t->where + t->n_rows, 0, (size_t)(n - t->n_rows) * sizeof *t->where);
     t->n_rows = n;
@@ -73,6 +74,7 @@ rk_status rk_row_tier_create(rk_dynamic_table *table, const char *directory, uin
 
 /* Its files are nobody's: a run that goes on does so from a checkpoint. */
 static void close_log(rk_row_tier *t) {
+    rk_row_tier_release_ahead(t);
     if (t->log) (void)rk_row_files_clear(t->directory);
     rk_log_reader_free(t->reader);
     rk_row_log_free(t->log);
@@ -94,7 +96,7 @@ void rk_row_tier_free(rk_row_tier *t) {
     if (!t) return;
     close_log(t);
     RK_FREE_ALL(t->directory, t->where, t->keys, t->on_disk, t->marks, t->missing, t->missing_places,
-                t->leaving, t->records, t);
+                t->stored, t->leaving, t->records, t);
 }
 
 static bool batch_uses(const rk_row_tier *t, int64_t place) {
@@ -168,17 +170,21 @@ static rk_status find_missing(rk_row_tier *t, const rk_key_uses *uses, int32_t n
     return RK_OK;
 }
 
+static void swap_missing(rk_row_tier *t, int64_t a, int64_t b) {
+    int64_t row = t->missing[a];
+    uint64_t place = t->missing_places[a];
+    t->missing[a] = t->missing[b];
+    t->missing_places[a] = t->missing_places[b];
+    t->missing[b] = row;
+    t->missing_places[b] = place;
+}
+
 /* Rows on the disk first; their places there without the mark. */
 static void put_records_first(rk_row_tier *t) {
     for (int64_t i = 0; i < t->n_missing; i++) {
-        int64_t row = t->missing[i], first = t->n_stored;
-        uint64_t place = t->missing_places[i];
-        if (!place) continue;
-        t->missing[i] = t->missing[first];
-        t->missing_places[i] = t->missing_places[first];
-        t->missing[first] = row;
-        t->missing_places[first] = place & ~ON_DISK;
-        t->n_stored++;
+        if (!t->missing_places[i]) continue;
+        t->missing_places[i] &= ~ON_DISK;
+        swap_missing(t, i, t->n_stored++);
     }
 }
 
@@ -264,17 +270,39 @@ static rk_status make_room(rk_row_tier *t, const rk_tier_calls *calls, int64_t *
     return append_changed(t, t->leaving, *n_leaving);
 }
 
-static rk_status read_missing(rk_row_tier *t) {
-    RK_TRY(reserve_records(t, t->n_stored));
-    RK_TRY(rk_log_reader_read(t->reader, (size_t)t->n_stored, t->missing_places, t->records));
+/* What was read ahead stands behind what is still to be read, n_to_read. */
+static int64_t put_ahead_last(rk_row_tier *t) {
+    int64_t n_to_read = t->n_stored;
+    for (int64_t i = 0; i < n_to_read;) {
+        const uint8_t *record = rk_row_tier_record_ahead(t, t->missing_places[i]);
+        if (!record) {
+            i++;
+            continue;
+        }
+        swap_missing(t, i, --n_to_read);
+        t->stored[n_to_read] = record;
+    }
+    return n_to_read;
+}
+
+static rk_status check_keys(const rk_row_tier *t) {
     for (int64_t i = 0; i < t->n_stored; i++) {
         int64_t key = t->table->keys[t->missing[i]];
-        RK_FAIL_IF(rk_load_u64(t->records + (size_t)i * t->record_bytes) != (uint64_t)key, RK_BAD_DATA,
+        RK_FAIL_IF(rk_load_u64(t->stored[i]) != (uint64_t)key, RK_BAD_DATA,
                    "'%s': file %llu, page %u: another key than %lld", t->options.directory,
                    (unsigned long long)rk_place_file(t->missing_places[i]),
                    rk_place_page(t->missing_places[i]), (long long)key);
     }
     return RK_OK;
+}
+
+static rk_status read_missing(rk_row_tier *t) {
+    RK_TRY(rk_reserve(&t->stored, &t->stored_capacity, (size_t)t->n_stored, sizeof *t->stored));
+    int64_t n = put_ahead_last(t);
+    RK_TRY(reserve_records(t, n));
+    RK_TRY(rk_log_reader_read(t->reader, (size_t)n, t->missing_places, t->records));
+    for (int64_t i = 0; i < n; i++) t->stored[i] = t->records + (size_t)i * t->record_bytes;
+    return check_keys(t);
 }
 
 static void leave(rk_row_tier *t, int64_t n) {
@@ -293,7 +321,7 @@ static void enter(rk_row_tier *t, int64_t number, const rk_tier_calls *calls) {
     t->on_disk[place] = is_stored ? t->missing_places[number] : NOWHERE;
     mark_used(t, place, 0);
     if (is_stored)
-        scatter_record(t, place, t->records + (size_t)number * t->record_bytes);
+        scatter_record(t, place, t->stored[number]);
     else
         calls->init(calls->context, place);
 }
@@ -346,6 +374,7 @@ static void begin_batch(rk_row_tier *t, bool is_training) {
 
 rk_status rk_row_tier_begin(rk_row_tier *t, const rk_key_uses *uses, int32_t n_uses, bool is_training,
                             const rk_tier_calls *calls) {
+    rk_row_tier_finish_reading(t);
     if (is_training) RK_TRY(rk_row_log_compact(t->log, &(rk_row_mover){t, is_live, moved}));
     begin_batch(t, is_training);
     t->n_missing = t->n_stored = 0;
@@ -364,6 +393,7 @@ rk_status rk_row_tier_begin(rk_row_tier *t, const rk_key_uses *uses, int32_t n_u
 }
 
 rk_status rk_row_tier_save(rk_row_tier *t, const char *directory) {
+    rk_row_tier_finish_reading(t);
     int64_t places[APPENDED_AT_ONCE], n = 0;
     for (int64_t place = 1; place < t->n_used; place++) {
         if (t->marks[place]) places[n++] = place;

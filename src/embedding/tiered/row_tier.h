@@ -14,6 +14,7 @@
 #define RK_EMBEDDING_TIERED_ROW_TIER_H
 
 #include "base/text/text_list.h"
+#include "base/thread/worker_pool.h"
 #include "embedding/dynamic/dynamic_table.h"
 #include "embedding/tiered/row_log.h"
 
@@ -26,6 +27,18 @@ typedef struct rk_tier_array {
 #define RK_TIER_NOT_IN_MEMORY ((uint64_t)1 << 62)
 /* How many of them; bytes of the tier's own arrays for a row of the table, and for a place. */
 enum { RK_TIER_ARRAYS = 8, RK_TIER_ROW_BYTES = sizeof(uint64_t), RK_TIER_PLACE_BYTES = 20 };
+/* Of such a `where`: the row is on the disk, at the log's place. */
+#define RK_TIER_ON_DISK ((uint64_t)1 << 63)
+
+/* Rows of the batch to come, read by a thread of its own (row_tier_ahead.c). */
+typedef struct rk_rows_ahead {
+    rk_worker_pool *pool; /* NULL: nothing was read ahead so far */
+    bool is_reading;      /* till then nothing else reads, and keys and rows stay where they are */
+    int64_t *keys;        /* [n_keys] */
+    uint64_t *places;     /* [n] of the log, ascending; */
+    uint8_t *records;     /* what is there */
+    size_t n_keys, n, keys_capacity, places_capacity, records_capacity;
+} rk_rows_ahead;
 
 typedef struct rk_row_tier {
     rk_dynamic_table *table;
@@ -35,8 +48,8 @@ typedef struct rk_row_tier {
     rk_row_log_options options;
     rk_row_log *log;
     rk_log_reader *reader;
-    uint64_t *where; /* [n_rows]: of a row that is in memory, its place; of one on the disk, ON_DISK and the
-                        log's place; 0: of none, or of a new one */
+    uint64_t *where; /* [n_rows]: of a row that is in memory, its place; of one on the disk, RK_TIER_ON_DISK
+                        and the log's place; 0: of none, or of a new one */
     int64_t n_rows;
     /* [n_places]: */
     int64_t *keys;            /* those of rows.keys; of a free place, the next free one, 0: none */
@@ -51,10 +64,12 @@ typedef struct rk_row_tier {
     /* Of a batch: */
     int64_t *missing;         /* [n_missing] rows that are not in memory, */
     uint64_t *missing_places; /* where they are on the disk: those with records first, n_stored */
+    const uint8_t **stored;   /* [n_stored] the records */
     int64_t n_missing, n_stored;
     int64_t *leaving; /* places of rows that leave */
     uint8_t *records;
-    size_t missing_capacity, missing_places_capacity, leaving_capacity, records_capacity;
+    size_t missing_capacity, missing_places_capacity, stored_capacity, leaving_capacity, records_capacity;
+    rk_rows_ahead ahead;
 } rk_row_tier;
 
 /* The first places of the arrays are there; nothing is on the disk. The arrays outlive it. */
@@ -88,6 +103,17 @@ typedef struct rk_tier_calls {
 } rk_tier_calls;
 rk_status rk_row_tier_begin(rk_row_tier *tier, const rk_key_uses *uses, int32_t n_uses, bool is_training,
                             const rk_tier_calls *calls);
+
+/* Keys of the batch to come, once or more often, between begin and the next decisions of the table; then
+ * their rows that are on the disk are read beside whatever the caller does. Finish waits for that: begin
+ * calls it, and who changes the table otherwise. A batch to come that does not come costs its reads, nothing
+ * else. */
+rk_status rk_row_tier_foresee(rk_row_tier *tier, const int64_t *keys, size_t n);
+rk_status rk_row_tier_start_reading(rk_row_tier *tier);
+void rk_row_tier_finish_reading(rk_row_tier *tier);
+/* Inside: the record at a place of the log, if it was read ahead; else NULL. */
+const uint8_t *rk_row_tier_record_ahead(const rk_row_tier *tier, uint64_t place);
+void rk_row_tier_release_ahead(rk_row_tier *tier);
 
 /* All rows of keys, in a checkpoint's folder, and from there. */
 rk_status rk_row_tier_save(rk_row_tier *tier, const char *directory);

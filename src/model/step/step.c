@@ -52,6 +52,22 @@ static rk_status begin_batch(rk_model *model, const rk_rank_batch *rank_batch) {
     return RK_OK;
 }
 
+void rk_model_expect(rk_model *model, const rk_batch *next) {
+    model->queue.next = next;
+}
+
+/* A lookup of what is no feature of the data, as a history is, waits for its batch. */
+static void prefetch_rows(rk_model *model) {
+    rk_model_queue *q = &model->queue;
+    const rk_batch *next = q->next;
+    if (!next || next->n_features != model->n_features) return;
+    for (int32_t f = 0; f < model->n_lookups; f++) {
+        int32_t source = model->lookups[f].source;
+        q->next_ids[f] = source < next->n_features ? next->features[source] : (rk_ids){0};
+    }
+    model->store->ops->prefetch(model->store, next->n, q->next_ids);
+}
+
 rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {
     rk_rank_batch whole = rk_rank_batch_whole(batch);
     return rk_model_train_rank_batch(model, &whole, loss);
@@ -62,8 +78,11 @@ rk_status rk_model_train_rank_batch(rk_model *model, const rk_rank_batch *rank_b
     double found = NAN;
     RK_FAIL_IF(!model->optimizer, RK_INVALID_ARGUMENT,
                "the model was built for prediction, not for training");
-    RK_TRY(rk_model_check_batch(model, rank_batch, true));
-    RK_TRY(begin_batch(model, rank_batch));
+    rk_status status = rk_model_check_batch(model, rank_batch, true);
+    if (status == RK_OK) status = begin_batch(model, rank_batch);
+    if (status == RK_OK) prefetch_rows(model);
+    model->queue.next = NULL;
+    RK_TRY(status);
     if (q->n_begun - q->n_launched >= (int64_t)q->n_slots) RK_TRY(advance_queue(model, &found));
     *loss = found;
     return RK_OK;

@@ -202,6 +202,7 @@ static rk_status evaluate_and_save_if_due(rk_trainer *t, bool epoch_done, bool *
 
 static rk_status train_batch(rk_trainer *t, const rk_rank_batch *rank_batch) {
     double loss;
+    rk_model_expect(t->model, rk_batch_source_peek(&t->train_source));
     RK_TRY(rk_model_train_rank_batch(t->model, rank_batch, &loss));
     t->progress.step++;
     t->progress.position = rk_batch_source_tell(&t->train_source);

@@ -136,6 +136,11 @@ static rk_status next_from_loaders(rk_batch_source *f) {
     return request_batch(f); /* which comes while this one is trained on */
 }
 
+static const rk_batch *peek_into_loaders(const rk_batch_source *f) {
+    (void)f;
+    return NULL;
+}
+
 static rk_dataset_position tell_from_loaders(const rk_batch_source *f) {
     return f->position;
 }
@@ -157,6 +162,10 @@ static rk_status next_from_dataset(rk_batch_source *f) {
     return RK_OK;
 }
 
+static const rk_batch *peek_into_dataset(const rk_batch_source *f) {
+    return rk_dataset_peek(f->dataset);
+}
+
 static rk_dataset_position tell_from_dataset(const rk_batch_source *f) {
     return rk_dataset_tell(f->dataset);
 }
@@ -171,10 +180,10 @@ static int64_t n_rows_from_dataset(const rk_batch_source *f) {
 
 void rk_batch_source_init(rk_batch_source *f, rk_dataset *dataset, rk_data_loaders *readers,
                           const char *split, bool evaluates) {
-    static const rk_batch_source_ops of_dataset = {next_from_dataset, tell_from_dataset, seek_in_dataset,
-                                                   n_rows_from_dataset},
-                                     of_readers = {next_from_loaders, tell_from_loaders, seek_in_loaders,
-                                                   n_rows_from_loaders};
+    static const rk_batch_source_ops of_dataset = {next_from_dataset, peek_into_dataset, tell_from_dataset,
+                                                   seek_in_dataset, n_rows_from_dataset},
+                                     of_readers = {next_from_loaders, peek_into_loaders, tell_from_loaders,
+                                                   seek_in_loaders, n_rows_from_loaders};
     *f = (rk_batch_source){.ops = readers ? &of_readers : &of_dataset,
                            .dataset = dataset,
                            .readers = readers,
@@ -187,6 +196,10 @@ rk_status rk_batch_source_next(rk_batch_source *f, const rk_source_batch **out) 
     RK_TRY(f->ops->next(f));
     *out = &f->fed;
     return RK_OK;
+}
+
+const rk_batch *rk_batch_source_peek(const rk_batch_source *f) {
+    return f->ops->peek(f);
 }
 
 rk_dataset_position rk_batch_source_tell(const rk_batch_source *f) {

@@ -27,6 +27,7 @@ typedef struct rk_batch_source rk_batch_source;
 /* As rk_dataset_next, tell, seek, n_rows: of the dataset, or of data loaders. */
 typedef struct rk_batch_source_ops {
     rk_status (*next)(rk_batch_source *source); /* into `fed` */
+    const rk_batch *(*peek)(const rk_batch_source *source);
     rk_dataset_position (*tell)(const rk_batch_source *source);
     rk_status (*seek)(rk_batch_source *source, rk_dataset_position position);
     int64_t (*n_rows)(const rk_batch_source *source);
@@ -59,6 +60,8 @@ void rk_batch_source_release(rk_batch_source *source);
 
 /* As rk_dataset_next, tell, seek, n_rows; all trainers make the same calls. */
 rk_status rk_batch_source_next(rk_batch_source *source, const rk_source_batch **out);
+/* The batch after this one, if it is here already as a whole; else NULL. */
+const rk_batch *rk_batch_source_peek(const rk_batch_source *source);
 rk_dataset_position rk_batch_source_tell(const rk_batch_source *source);
 rk_status rk_batch_source_seek(rk_batch_source *source, rk_dataset_position position);
 int64_t rk_batch_source_n_rows(const rk_batch_source *source);

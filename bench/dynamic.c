@@ -104,7 +104,7 @@ static double key_bytes(const side *s) {
         const rk_dynamic_table *d = s->embeddings->tables[t].dynamic;
         for (int64_t b = 0; b < d->config.n_buckets; b++)
             bytes += (double)d->buckets[b].size * sizeof *d->buckets[b].entries + sizeof d->buckets[b];
-        bytes += (double)(d->keys_bytes + d->last_batches_bytes + d->counts_bytes);
+        bytes += (double)d->info_bytes;
         n_rows += (double)d->config.max_capacity;
         if (d->totals.n_evicted) die("a bucket was too small for its keys");
     }

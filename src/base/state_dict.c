@@ -10,6 +10,17 @@ uint64_t rk_state_dict_entry_bytes(const rk_state_dict_entry *entry) {
     return n;
 }
 
+size_t rk_state_dict_row_bytes(const rk_state_dict_entry *entry) {
+    return rk_dtype_bytes(entry->type) * (size_t)(entry->n_dims > 1 ? entry->dims[1] : 1);
+}
+
+void rk_state_dict_copy_rows(const rk_state_dict_entry *entry, int64_t first, int64_t n, void *to) {
+    size_t row_bytes = rk_state_dict_row_bytes(entry), stride = rk_state_dict_stride(entry);
+    for (int64_t i = first; i < first + n; i++)
+        memcpy((char *)to + (size_t)(i - first) * row_bytes,
+               (const char *)entry->data + (size_t)(entry->order ? entry->order[i] : i) * stride, row_bytes);
+}
+
 rk_status rk_state_dict_add(rk_state_dict *state, const char *name, rk_dtype type, int64_t dim0, int64_t dim1,
                             void *data) {
     RK_FAIL_IF(rk_state_dict_find(state, name) != NULL, RK_INTERNAL,

@@ -28,6 +28,7 @@ typedef struct rk_state_dict_entry {
     int64_t dims[2];
     void *data;           /* a view of the live values, row major */
     const int64_t *order; /* NULL; or [dims[0]]: row i is data's row order[i], and is only read */
+    size_t stride;        /* bytes from a row of data to the next; 0: they are packed */
     bool moves;           /* the values are elsewhere after a training step */
     bool shared;          /* every trainer has it: the first one writes it */
 } rk_state_dict_entry;
@@ -47,6 +48,12 @@ static inline void rk_state_dict_set_kind(rk_state_dict *state, rk_state_dict_ki
 }
 const rk_state_dict_entry *rk_state_dict_find(const rk_state_dict *state, const char *name);
 uint64_t rk_state_dict_entry_bytes(const rk_state_dict_entry *entry);
+size_t rk_state_dict_row_bytes(const rk_state_dict_entry *entry);
+static inline size_t rk_state_dict_stride(const rk_state_dict_entry *entry) {
+    return entry->stride ? entry->stride : rk_state_dict_row_bytes(entry);
+}
+/* Rows first .. first+n-1 in their order, packed. */
+void rk_state_dict_copy_rows(const rk_state_dict_entry *entry, int64_t first, int64_t n, void *to);
 void rk_state_dict_release(rk_state_dict *state); /* the list, not the data */
 
 #endif

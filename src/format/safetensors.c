@@ -99,23 +99,21 @@ rk_status rk_safetensors_write_from(const char *path, const rk_state_dict *state
 /* Rows that stand apart, in pieces. */
 static rk_status append_row_parts(const rk_state_dict_entry *e, rk_writer *writer) {
     enum { PIECE_BYTES = 1 << 18 };
-    size_t n_rows = (size_t)e->dims[0], row_bytes = n_rows ? rk_state_dict_entry_bytes(e) / n_rows : 1,
-           step = PIECE_BYTES / row_bytes ? PIECE_BYTES / row_bytes : 1;
+    size_t row_bytes = rk_state_dict_row_bytes(e);
+    int64_t step = (int64_t)(PIECE_BYTES / row_bytes ? PIECE_BYTES / row_bytes : 1);
     RK_AUTOFREE char *piece = NULL;
-    RK_TRY(rk_alloc(step, row_bytes, &piece));
-    for (size_t first = 0; first < n_rows; first += step) {
-        size_t n = n_rows - first < step ? n_rows - first : step;
-        for (size_t i = 0; i < n; i++)
-            memcpy(piece + i * row_bytes, (const char *)e->data + (size_t)e->order[first + i] * row_bytes,
-                   row_bytes);
-        RK_TRY(rk_writer_append(writer, piece, n * row_bytes));
+    RK_TRY(rk_alloc((size_t)step, row_bytes, &piece));
+    for (int64_t first = 0; first < e->dims[0]; first += step) {
+        int64_t n = e->dims[0] - first < step ? e->dims[0] - first : step;
+        rk_state_dict_copy_rows(e, first, n, piece);
+        RK_TRY(rk_writer_append(writer, piece, (size_t)n * row_bytes));
     }
     return RK_OK;
 }
 
 static rk_status fill_from_memory(void *context, size_t entry, rk_writer *writer) {
     const rk_state_dict_entry *e = &((const rk_state_dict *)context)->entries[entry];
-    if (e->order) return append_row_parts(e, writer);
+    if (e->order || e->stride) return append_row_parts(e, writer);
     return rk_writer_append(writer, e->data, rk_state_dict_entry_bytes(e));
 }
 

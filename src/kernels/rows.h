@@ -25,11 +25,13 @@ typedef struct rk_rows {
     /* A part of a larger table, where it is one: row r is id r * n_parts + part (n_parts 0: all), and its
      * values are columns from first_column on. */
     int32_t n_parts, part, first_column;
-    const int64_t *keys; /* [n_rows] the rows' ids, where these are keys; NULL: they are the rows' numbers */
+    const int64_t *keys; /* the rows' ids, where these are keys, key_stride apart; NULL: they are the rows'
+                            numbers */
+    int64_t key_stride;
 } rk_rows;
 
 static inline int64_t rk_rows_id(const rk_rows *rows, int64_t row) {
-    if (rows->keys) return rows->keys[row];
+    if (rows->keys) return rows->keys[row * rows->key_stride];
     return rows->n_parts ? row * rows->n_parts + rows->part : row;
 }
 

@@ -19,9 +19,11 @@ static rk_status describe_parameter(const rk_state_dict_entry *entry, void *data
     return RK_OK;
 }
 
-/* What stands in another order than it is to be shown in, or where the next step may take it away. */
+/* What stands in another order or wider apart than it is to be shown, or where the next step may take it
+ * away. */
 static bool is_copied(const rk_model *model, const rk_state_dict_entry *entry) {
-    return entry->kind != RK_STATE_OTHER && (entry->order || (entry->moves && model->optimizer));
+    return entry->kind != RK_STATE_OTHER &&
+           (entry->order || entry->stride || (entry->moves && model->optimizer));
 }
 
 /* The next copy begins behind them. */
@@ -36,18 +38,6 @@ static rk_status reserve_copies(const rk_model *model, const rk_state_dict *stat
     return rk_alloc(bytes, 1, out);
 }
 
-static void copy_values(const rk_state_dict_entry *entry, char *to) {
-    size_t bytes = (size_t)rk_state_dict_entry_bytes(entry);
-    if (!entry->order) {
-        if (bytes) memcpy(to, entry->data, bytes);
-        return;
-    }
-    size_t row_bytes = entry->dims[0] ? bytes / (size_t)entry->dims[0] : 0;
-    for (int64_t i = 0; i < entry->dims[0]; i++)
-        memcpy(to + (size_t)i * row_bytes, (char *)entry->data + (size_t)entry->order[i] * row_bytes,
-               row_bytes);
-}
-
 /* known: the copies have been made. */
 static rk_status describe_parameters(const rk_model *model, const rk_state_dict *state, bool known,
                                      char *copies, rk_model_parameter *list, int32_t *n) {
@@ -57,7 +47,7 @@ static rk_status describe_parameters(const rk_model *model, const rk_state_dict 
         if (entry->kind == RK_STATE_OTHER) continue;
         void *data = entry->data;
         if (is_copied(model, entry)) {
-            if (!known) copy_values(entry, copies);
+            if (!known) rk_state_dict_copy_rows(entry, 0, entry->dims[0], copies);
             data = copies;
             copies += copy_bytes(entry);
         }

@@ -216,14 +216,19 @@ static inline void assert_as_reference(const reference *r, rk_embeddings *e) {
         uint32_t uses = rk_key_bucket_uses(&t->buckets[bucket_number_of(r, k->key)], k->key);
         assert_int_equal(uses, k->has_row ? 0 : k->candidate);
         if (!row) continue;
-        assert_int_equal(t->keys[row], k->key);
-        assert_int_equal(t->last_batches[row], k->last);
-        assert_int_equal(t->counts[row], k->count);
+        assert_int_equal(t->info[row].key, k->key);
+        assert_int_equal(t->info[row].last_batch, k->last);
+        assert_int_equal(t->info[row].count, k->count);
     }
     assert_int_equal(t->n_keys, n);
     assert_int_equal(t->totals.n_admitted, r->n_admitted);
     assert_int_equal(t->totals.n_evicted, r->n_evicted);
     assert_int_equal(t->totals.n_refused, r->n_refused);
+}
+
+static inline void take_entry(const rk_state_dict_entry *to, const rk_state_dict_entry *from) {
+    for (int64_t r = 0; r < from->dims[0]; r++)
+        rk_state_dict_copy_rows(from, r, 1, (char *)to->data + (size_t)r * rk_state_dict_stride(to));
 }
 
 /* As a checkpoint does it: keys, then values where the state says, then what is made of both. */
@@ -236,8 +241,7 @@ static inline rk_status take_state(rk_embeddings *to, rk_embeddings *from) {
         RK_AUTOFREE int64_t *keys = NULL;
         if (entry->type != RK_I64) continue;
         RK_GOTO(rk_alloc((size_t)entry->dims[0], sizeof *keys, &keys));
-        for (int64_t r = 0; r < entry->dims[0]; r++)
-            keys[r] = ((const int64_t *)entry->data)[entry->order ? entry->order[r] : r];
+        rk_state_dict_copy_rows(entry, 0, entry->dims[0], keys);
         rk_stored_keys stored = {entry->name, 0, entry->dims[0], entry->dims[0], keys};
         RK_GOTO(rk_embeddings_load_keys(to, &stored));
     }
@@ -248,7 +252,7 @@ static inline rk_status take_state(rk_embeddings *to, rk_embeddings *from) {
         assert_non_null(entry);
         assert_int_equal(rk_state_dict_entry_bytes(&read.entries[i]), rk_state_dict_entry_bytes(entry));
         assert_null(read.entries[i].order);
-        copy_entry(entry, read.entries[i].data);
+        take_entry(&read.entries[i], entry);
     }
     rk_embeddings_finish_load(to);
 done:

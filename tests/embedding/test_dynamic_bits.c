@@ -252,7 +252,7 @@ static void test_parts_of_one_table(void **state) {
     const rk_state_dict_entry *entry = rk_state_dict_find(&whole, "table/t/keys");
     int64_t n = entry->dims[0], *keys;
     OK(rk_alloc((size_t)n, sizeof *keys, &keys));
-    copy_entry(entry, (char *)keys);
+    rk_state_dict_copy_rows(entry, 0, entry->dims[0], keys);
     OK(rk_embeddings_load_keys(both, &(rk_stored_keys){"table/t/keys", 0, n, n, keys}));
     OK(rk_embeddings_state_dict(both, &read));
     int64_t n_first = both->tables[0].dynamic->n_keys, n_second = both->tables[1].dynamic->n_keys;

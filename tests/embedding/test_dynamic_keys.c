@@ -303,7 +303,7 @@ static void test_returning_key_starts_anew(void **state) {
     assert_true(former > 0 && row > 0);
     for (int s = 0; s < e->tables[0].n_slots; s++)
         for (int k = 0; k < DIM; k++) assert_true(e->tables[0].slot_values[s][row * DIM + k] == 0);
-    assert_int_equal(dynamic_of(e)->counts[row], 1);
+    assert_int_equal(dynamic_of(e)->info[row].count, 1);
     rk_embeddings_free(e);
     rk_embeddings_free(fresh);
 }

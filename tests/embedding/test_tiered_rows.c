@@ -96,7 +96,7 @@ static void assert_same_tables(rk_embeddings *a, rk_embeddings *b) {
     assert_int_equal(dynamic_of(a)->n_keys, dynamic_of(b)->n_keys);
     assert_int_equal(a->tables[0].step, b->tables[0].step);
     for (int64_t row = 0; row < t->n_used; row++) {
-        int64_t key = t->keys[row];
+        int64_t key = t->info[row].key;
         if (row && rk_dynamic_row_of(t, key) != row) continue; /* it was evicted */
         assert_int_equal(rk_dynamic_row_of(dynamic_of(b), key) > 0, rk_dynamic_row_of(t, key) > 0);
         size_t n = record_of(a, key, one);
@@ -185,7 +185,7 @@ static void test_going_on(void **state) {
     OK(rk_embeddings_load_rows(reader, saved_folder()));
     uint8_t one[256], other[256];
     for (int64_t row = 1; row < dynamic_of(e)->n_used; row++) {
-        int64_t key = dynamic_of(e)->keys[row];
+        int64_t key = dynamic_of(e)->info[row].key;
         record_of(e, key, one);
         record_of(reader, key, other);
         assert_memory_equal(one, other, DIM * sizeof(float));

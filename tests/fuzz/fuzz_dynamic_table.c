@@ -38,7 +38,9 @@ static bool load(rk_embeddings *e, rest *r, int64_t n_keys, int64_t n_candidates
     for (size_t i = 0; i < state.n; i++) {
         const rk_state_dict_entry *entry = &state.entries[i];
         if (strstr(entry->name, "keys") || entry->type == RK_F32) continue;
-        for (uint64_t b = 0; b < rk_state_dict_entry_bytes(entry); b++) ((uint8_t *)entry->data)[b] = next(r);
+        for (int64_t row = 0; row < entry->dims[0]; row++)
+            for (size_t b = 0; b < rk_state_dict_row_bytes(entry); b++)
+                ((uint8_t *)entry->data)[(size_t)row * rk_state_dict_stride(entry) + b] = next(r);
     }
     rk_state_dict_release(&state);
     rk_embeddings_finish_load(e);
@@ -52,7 +54,7 @@ static void check(rk_embeddings *e) {
     rk_state_dict_release(&state);
     for (int64_t i = 0; i < t->n_keys; i++) {
         int64_t row;
-        rk_dynamic_find(t, &t->keys[t->order[i]], 1, &row);
+        rk_dynamic_find(t, &t->info[t->order[i]].key, 1, &row);
         if (row != t->order[i] || row < 1 || row >= t->n_used) abort();
     }
     if (t->n_keys + t->n_free + 1 != t->n_used) abort();

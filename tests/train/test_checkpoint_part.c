@@ -86,7 +86,7 @@ static void test_any_cut_from_any_other(void **state) {
                         for (int u = 0; u < cuts[a].n_slices; u++) {
                             rk_tensor_part source = take(cuts[a], q, u, other, sizeof other, from, true);
                             assert_true(rk_tensor_parts_same_tensor(&part, &source));
-                            OK(rk_tensor_part_copy(&part, to, &source, from, sizeof *to, &n_copied));
+                            OK(rk_tensor_part_copy(&part, to, 0, &source, from, sizeof *to, &n_copied));
                         }
                     int64_t n = rows_of(cuts[b], p) * (DIM / cuts[b].n_slices);
                     assert_int_equal(n_copied, n);
@@ -101,17 +101,17 @@ static void test_other_shapes(void **state) {
     rk_tensor_part a, b;
     OK(rk_tensor_part_parse("t", 2, (int64_t[]){4, 4}, &a));
     OK(rk_tensor_part_parse("t[0:5:2]", 2, (int64_t[]){3, 4}, &b));
-    FAILS(rk_tensor_part_copy(&a, data, &b, data, 4, &n), RK_CONFIG,
+    FAILS(rk_tensor_part_copy(&a, data, 0, &b, data, 4, &n), RK_CONFIG,
           "tensor 't' has 5 rows of 4 values in the checkpoint, but 4 rows of 4 values in the model\nhint: "
           "the configuration or "
           "the data's vocabularies changed since");
     OK(rk_tensor_part_parse("t", 2, (int64_t[]){4, 6}, &b));
-    FAILS(rk_tensor_part_copy(&a, data, &b, data, 4, &n), RK_CONFIG,
+    FAILS(rk_tensor_part_copy(&a, data, 0, &b, data, 4, &n), RK_CONFIG,
           "tensor 't' has 4 rows of 6 values in the checkpoint, but 4 rows of 4 values in the model\nhint: "
           "the configuration or "
           "the data's vocabularies changed since");
     OK(rk_tensor_part_parse("t[0:4:1,4:8]", 2, (int64_t[]){4, 4}, &b));
-    FAILS(rk_tensor_part_copy(&a, data, &b, data, 4, &n), RK_CONFIG,
+    FAILS(rk_tensor_part_copy(&a, data, 0, &b, data, 4, &n), RK_CONFIG,
           "tensor 't' has 4 rows of at least 8 values in the checkpoint, but 4 rows of 4 values in the "
           "model\nhint: the "
           "configuration or the data's vocabularies changed since");
@@ -120,7 +120,7 @@ static void test_other_shapes(void **state) {
 static void assert_no_copy(const rk_tensor_part *to, const rk_tensor_part *from, float *to_data,
                            const float *from_data) {
     int64_t n = 0;
-    rk_status status = rk_tensor_part_copy(to, to_data, from, from_data, sizeof *to_data, &n);
+    rk_status status = rk_tensor_part_copy(to, to_data, 0, from, from_data, sizeof *to_data, &n);
     assert_true(status == RK_BAD_DATA || status == RK_CONFIG);
 }
 

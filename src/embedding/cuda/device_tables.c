@@ -193,6 +193,20 @@ static rk_status copy_memory(rk_device_tables *d, void *device_memory, void *hom
                      : rk_device_download(d->device, home, device_memory, n_bytes);
 }
 
+/* Of the first n rows. */
+static rk_status upload_keys(rk_device_tables *d, const rk_cuda_table *table, const rk_key_info *info,
+                             uint64_t n) {
+    enum { KEYS_AT_ONCE = 65536 };
+    RK_AUTOFREE int64_t *keys = NULL;
+    RK_TRY(rk_alloc(KEYS_AT_ONCE, sizeof *keys, &keys));
+    for (uint64_t first = 0; first < n; first += KEYS_AT_ONCE) {
+        size_t n_here = n - first < KEYS_AT_ONCE ? (size_t)(n - first) : KEYS_AT_ONCE;
+        for (size_t i = 0; i < n_here; i++) keys[i] = info[first + i].key;
+        RK_TRY(rk_device_upload(d->device, table->keys + first, keys, n_here * sizeof *keys));
+    }
+    return RK_OK;
+}
+
 /* Between the table's home and the device; a cache only gives back what was changed, and forgets its rows
  * where the home was. */
 static rk_status copy_table(rk_device_tables *d, int32_t t, bool to_device) {
@@ -208,9 +222,7 @@ static rk_status copy_table(rk_device_tables *d, int32_t t, bool to_device) {
     for (int s = 0; s < home->n_slots; s++)
         RK_TRY(copy_memory(d, table->slots[s], home->slot_values[s],
                            slot_bytes(table, s) / table->n_places * n, to_device));
-    return to_device && table->is_dynamic
-               ? copy_memory(d, table->keys, home->dynamic->keys, (size_t)n * sizeof *table->keys, true)
-               : RK_OK;
+    return to_device && table->is_dynamic ? upload_keys(d, table, home->dynamic->info, n) : RK_OK;
 }
 
 static rk_status copy_tables(rk_device_tables *d, bool to_device) {

@@ -70,7 +70,7 @@ rk_status rk_dynamic_begin(rk_dynamic_table *t, const rk_key_uses *uses, int32_t
     return RK_OK;
 }
 
-/* This batch's, as last_batches has them. */
+/* This batch's number, as rk_key_info has it. */
 static int32_t now_of(const rk_dynamic_table *t) {
     return (int32_t)(t->n_batches + 1 - t->first_batch);
 }
@@ -98,14 +98,14 @@ static void find_rows(rk_dynamic_table *t, rk_key_group *group) {
     for (uint32_t i = group->first; i < group->last; i++) {
         if ((i - group->first) % RK_KEYS_AHEAD == 0)
             rk_dynamic_prefetch(t, t->dealt_keys + i, group->last - i);
-        int64_t key = t->dealt_keys[i], row = rk_key_bucket_find(bucket_of(t, key), t->keys, key);
+        int64_t key = t->dealt_keys[i], row = rk_key_bucket_find(bucket_of(t, key), t->info, key);
         t->dealt_rows[i] = row;
         if (!row) {
             t->absent[group->first + group->n_absent++] = (rk_absent_use){rk_key_hash(key), i};
             continue;
         }
-        t->last_batches[row] = now_of(t);
-        t->counts[row] = (int32_t)add_uses((uint32_t)t->counts[row], uses_of(t, i));
+        t->info[row].last_batch = now_of(t);
+        t->info[row].count = (int32_t)add_uses((uint32_t)t->info[row].count, uses_of(t, i));
     }
 }
 
@@ -179,12 +179,13 @@ static rk_status refuse(const rk_dynamic_table *t, rk_key_group *group, rk_new_k
 
 /* Whether row a is to go after row b. */
 static bool goes_later_by_batch(const rk_dynamic_table *t, int64_t a, int64_t b) {
-    return t->last_batches[a] != t->last_batches[b] ? t->last_batches[a] > t->last_batches[b]
-                                                    : rk_dynamic_goes_before_by_key(t, b, a);
+    return t->info[a].last_batch != t->info[b].last_batch ? t->info[a].last_batch > t->info[b].last_batch
+                                                          : rk_dynamic_goes_before_by_key(t, b, a);
 }
 
 static bool goes_later_by_count(const rk_dynamic_table *t, int64_t a, int64_t b) {
-    return t->counts[a] != t->counts[b] ? t->counts[a] > t->counts[b] : goes_later_by_batch(t, a, b);
+    return t->info[a].count != t->info[b].count ? t->info[a].count > t->info[b].count
+                                                : goes_later_by_batch(t, a, b);
 }
 
 /* Of a bucket, those that are not pinned: into `left`. */
@@ -222,7 +223,7 @@ static int64_t next_in_turn(const rk_dynamic_table *t, int64_t bucket) {
 static int64_t count_expired(const rk_dynamic_table *t, const rk_key_group *group) {
     int64_t n = 0;
     for (size_t i = 0; i < group->n_left; i++)
-        n += now_of(t) - t->last_batches[group->left[i]] >= t->config.ttl_steps;
+        n += now_of(t) - t->info[group->left[i]].last_batch >= t->config.ttl_steps;
     return n;
 }
 
@@ -358,21 +359,21 @@ rk_status rk_dynamic_reserve(rk_dynamic_table *t, int64_t *n_places) {
 
 /* The rest of a bucket's rows go into it again. */
 static void give_up(rk_dynamic_table *t, rk_key_group *group, size_t first, size_t last) {
-    rk_key_bucket *bucket = bucket_of(t, t->keys[group->evicted[first]]);
+    rk_key_bucket *bucket = bucket_of(t, t->info[group->evicted[first]].key);
     uint32_t n = bucket->n;
-    for (size_t i = first; i < last; i++) t->last_batches[group->evicted[i]] = 0;
+    for (size_t i = first; i < last; i++) t->info[group->evicted[i]].last_batch = 0;
     rk_key_bucket_list(bucket, group->left);
     rk_key_bucket_clear(bucket);
     for (uint32_t i = 0; i < n; i++)
-        if (t->last_batches[group->left[i]])
-            rk_key_bucket_insert(bucket, t->keys[group->left[i]], group->left[i]);
+        if (t->info[group->left[i]].last_batch)
+            rk_key_bucket_insert(bucket, t->info[group->left[i]].key, group->left[i]);
 }
 
 static void give_up_all(rk_dynamic_table *t, rk_key_group *group) {
     for (size_t first = 0, last; first < group->n_evicted; first = last) {
-        const rk_key_bucket *bucket = bucket_of(t, t->keys[group->evicted[first]]);
+        const rk_key_bucket *bucket = bucket_of(t, t->info[group->evicted[first]].key);
         for (last = first + 1;
-             last < group->n_evicted && bucket_of(t, t->keys[group->evicted[last]]) == bucket;)
+             last < group->n_evicted && bucket_of(t, t->info[group->evicted[last]].key) == bucket;)
             last++;
         give_up(t, group, first, last);
     }
@@ -391,9 +392,9 @@ static void create(rk_dynamic_table *t, rk_key_group *group) {
         if (!new_key->row) continue;
         rk_key_bucket *bucket = bucket_of(t, new_key->key);
         new_key->row = take_row(t, group, n++);
-        t->keys[new_key->row] = new_key->key;
-        t->last_batches[new_key->row] = now_of(t);
-        t->counts[new_key->row] = (int32_t)new_key->uses;
+        t->info[new_key->row].key = new_key->key;
+        t->info[new_key->row].last_batch = now_of(t);
+        t->info[new_key->row].count = (int32_t)new_key->uses;
         rk_key_bucket_insert(bucket, new_key->key, new_key->row);
         if (!t->sketches) rk_key_bucket_forget(bucket, new_key->key);
     }
@@ -451,8 +452,9 @@ static void move_first_batch(rk_dynamic_table *t) {
     int64_t moved = rk_dynamic_first_batch(t->n_batches) - t->first_batch;
     if (!moved) return;
     for (int64_t row = 1; row < t->n_used; row++)
-        if (t->last_batches[row])
-            t->last_batches[row] = t->last_batches[row] > moved ? (int32_t)(t->last_batches[row] - moved) : 1;
+        if (t->info[row].last_batch)
+            t->info[row].last_batch =
+                t->info[row].last_batch > moved ? (int32_t)(t->info[row].last_batch - moved) : 1;
     t->first_batch += moved;
 }
 

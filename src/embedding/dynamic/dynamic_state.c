@@ -13,7 +13,7 @@ bool rk_dynamic_in_order(const rk_dynamic_table *t, int64_t a, int64_t b) {
 }
 
 static bool by_bucket(const rk_dynamic_table *t, int64_t a, int64_t b) {
-    return rk_dynamic_in_order(t, t->keys[a], t->keys[b]);
+    return rk_dynamic_in_order(t, t->info[a].key, t->info[b].key);
 }
 
 void rk_dynamic_sort_by_key(const rk_dynamic_table *t, int64_t *rows, size_t n) {
@@ -232,8 +232,8 @@ static rk_status duplicate_key_error(int64_t key) {
 
 static rk_status take_key(const load *l, uint32_t bucket, int64_t key, int64_t row) {
     rk_dynamic_table *t = l->table;
-    if (rk_key_bucket_find(&t->buckets[bucket], t->keys, key)) return duplicate_key_error(key);
-    t->keys[row] = key;
+    if (rk_key_bucket_find(&t->buckets[bucket], t->info, key)) return duplicate_key_error(key);
+    t->info[row].key = key;
     rk_key_bucket_insert(&t->buckets[bucket], key, row);
     return RK_OK;
 }
@@ -308,8 +308,9 @@ void rk_dynamic_finish_load(rk_dynamic_table *t) {
     t->totals.n_evicted = clamp_i64(t->totals.n_evicted, 0, INT64_MAX / 2);
     t->totals.n_refused = clamp_i64(t->totals.n_refused, 0, INT64_MAX / 2);
     for (int64_t row = 1; row < t->n_used; row++) {
-        t->last_batches[row] = (int32_t)clamp_i64(t->last_batches[row], 1, t->n_batches - t->first_batch);
-        if (t->counts[row] < 0) t->counts[row] = 0;
+        t->info[row].last_batch =
+            (int32_t)clamp_i64(t->info[row].last_batch, 1, t->n_batches - t->first_batch);
+        if (t->info[row].count < 0) t->info[row].count = 0;
     }
     for (int64_t i = 0; i < t->n_candidates; i++)
         if (t->candidate_counts[i] > 1)

@@ -60,21 +60,15 @@ void rk_dynamic_free(rk_dynamic_table *t) {
     for (int64_t b = 0; t->buckets && b < t->config.n_buckets; b++) rk_key_bucket_release(&t->buckets[b]);
     rk_pages_free(t->buckets, (size_t)t->config.n_buckets * sizeof *t->buckets);
     rk_pages_free(t->sketches, (size_t)(t->end_bucket - t->first_bucket) * t->sketch_bytes);
-    rk_pages_free(t->keys, t->keys_bytes);
-    rk_pages_free(t->last_batches, t->last_batches_bytes);
-    rk_pages_free(t->counts, t->counts_bytes);
+    rk_pages_free(t->info, t->info_bytes);
     release_groups(t);
     RK_FREE_ALL(t->loaded.list, t->loaded_candidates.list, t->sketch_loads);
     RK_FREE_ALL(t->free_rows, t->dealt_keys, t->dealt_places, t->dealt_uses, t->dealt_rows, t->absent,
                 t->order, t->candidate_keys, t->candidate_counts, t);
 }
 
-/* Of arrays that could grow before one could not, the rest is of use the next time. */
 rk_status rk_dynamic_grow(rk_dynamic_table *t, int64_t n_places) {
-    size_t n = (size_t)n_places;
-    RK_TRY(rk_pages_reserve(&t->keys, &t->keys_bytes, n * sizeof *t->keys));
-    RK_TRY(rk_pages_reserve(&t->last_batches, &t->last_batches_bytes, n * sizeof *t->last_batches));
-    RK_TRY(rk_pages_reserve(&t->counts, &t->counts_bytes, n * sizeof *t->counts));
+    RK_TRY(rk_pages_reserve(&t->info, &t->info_bytes, (size_t)n_places * sizeof *t->info));
     t->n_places = n_places;
     return RK_OK;
 }
@@ -90,12 +84,12 @@ int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *t, uint32_t bucket) {
 }
 
 int64_t rk_dynamic_row_of(const rk_dynamic_table *t, int64_t key) {
-    return rk_key_bucket_find(&t->buckets[rk_dynamic_bucket_of_key(&t->config, key)], t->keys, key);
+    return rk_key_bucket_find(&t->buckets[rk_dynamic_bucket_of_key(&t->config, key)], t->info, key);
 }
 
 rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *t, uint32_t bucket, uint32_t n_rows) {
     int64_t most = rk_dynamic_bucket_capacity(t, bucket);
-    return rk_key_bucket_reserve(&t->buckets[bucket], t->keys, n_rows,
+    return rk_key_bucket_reserve(&t->buckets[bucket], t->info, n_rows,
                                  most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
 }
 
@@ -106,7 +100,7 @@ rk_status rk_dynamic_reserve_counts(rk_dynamic_table *t, uint32_t bucket, uint32
                                         most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
 }
 
-/* A key's entry, and then its row's numbers: each is a miss, and these overlap. */
+/* A key's entry, and then what is known of it: each is a miss, and these overlap. */
 void rk_dynamic_prefetch(const rk_dynamic_table *t, const int64_t *keys, int64_t n) {
     const rk_key_bucket *buckets[RK_KEYS_AHEAD];
     uint64_t hashes[RK_KEYS_AHEAD];
@@ -118,9 +112,7 @@ void rk_dynamic_prefetch(const rk_dynamic_table *t, const int64_t *keys, int64_t
     }
     for (int64_t i = 0; i < n; i++) {
         int64_t row = rk_key_bucket_guess(buckets[i], hashes[i]);
-        __builtin_prefetch(&t->keys[row]);
-        __builtin_prefetch(&t->last_batches[row], 1);
-        __builtin_prefetch(&t->counts[row], 1);
+        __builtin_prefetch(&t->info[row], 1);
     }
 }
 

@@ -94,9 +94,8 @@ typedef struct rk_dynamic_table {
                               exactly, if at all */
     int64_t *sketch_loads; /* [end_bucket - first_bucket] */
     uint64_t sketch_width, sketch_bytes;
-    int64_t *keys;                  /* [n_places], 0 is no key's */
-    int32_t *last_batches, *counts; /* [n_places]; last_batches: numbers less first_batch */
-    size_t keys_bytes, last_batches_bytes, counts_bytes;
+    rk_key_info *info; /* [n_places], 0 is no key's */
+    size_t info_bytes;
     int64_t first_batch; /* follows from n_batches */
     int64_t n_places;    /* rows that there is memory for */
     int64_t n_used;      /* rows that were ever in use, 0 among them: all before it */
@@ -185,12 +184,12 @@ rk_status rk_dynamic_reserve_counts(rk_dynamic_table *table, uint32_t bucket, ui
 int64_t rk_dynamic_first_batch(int64_t n_batches);
 /* Whether a row must stay: the batch at hand uses it, or one before it whose update may be still to come. */
 static inline bool rk_dynamic_is_pinned(const rk_dynamic_table *table, int64_t row) {
-    return table->last_batches[row] > table->n_batches - table->first_batch - table->config.n_pinned;
+    return table->info[row].last_batch > table->n_batches - table->first_batch - table->config.n_pinned;
 }
 /* Rows into the order of less, in place. */
 typedef bool (*rk_row_less)(const rk_dynamic_table *table, int64_t a, int64_t b);
 static inline bool rk_dynamic_goes_before_by_key(const rk_dynamic_table *table, int64_t a, int64_t b) {
-    return (uint64_t)table->keys[a] < (uint64_t)table->keys[b];
+    return (uint64_t)table->info[a].key < (uint64_t)table->info[b].key;
 }
 /* So many of the last ones alone, at the end; the others stand before them in any order. */
 void rk_dynamic_sort_last(const rk_dynamic_table *table, int64_t *rows, size_t n, size_t n_sorted,

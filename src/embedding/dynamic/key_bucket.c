@@ -47,12 +47,12 @@ static rk_status grown_size(uint32_t size, uint32_t n, uint32_t most, uint32_t *
     return RK_OK;
 }
 
-int64_t rk_key_bucket_find(const rk_key_bucket *b, const int64_t *keys, int64_t key) {
+int64_t rk_key_bucket_find(const rk_key_bucket *b, const rk_key_info *info, int64_t key) {
     if (b->n == 0) return 0;
     uint64_t hash = rk_key_hash(key), tag = tag_of_hash(hash);
     for (uint32_t at = home_of(hash, b->size); b->entries[at]; at = after(at, b->size)) {
         int64_t row = (int64_t)(b->entries[at] & row_mask);
-        if ((b->entries[at] & ~row_mask) == tag && keys[row] == key) return row;
+        if ((b->entries[at] & ~row_mask) == tag && info[row].key == key) return row;
     }
     return 0;
 }
@@ -86,14 +86,14 @@ void rk_key_bucket_clear(rk_key_bucket *b) {
     b->n = 0;
 }
 
-rk_status rk_key_bucket_reserve(rk_key_bucket *b, const int64_t *keys, uint32_t n, uint32_t most) {
+rk_status rk_key_bucket_reserve(rk_key_bucket *b, const rk_key_info *info, uint32_t n, uint32_t most) {
     if (b->entries && !is_full(n, b->size)) return RK_OK;
     rk_key_bucket grown = {0};
     RK_TRY(grown_size(b->size, n, most, &grown.size));
     RK_TRY(rk_alloc(grown.size, sizeof *grown.entries, &grown.entries));
     for (uint32_t i = 0; i < b->size; i++) {
         int64_t row = (int64_t)(b->entries[i] & row_mask);
-        if (row) rk_key_bucket_insert(&grown, keys[row], row);
+        if (row) rk_key_bucket_insert(&grown, info[row].key, row);
     }
     rk_free(b->entries);
     b->entries = grown.entries;

@@ -6,6 +6,13 @@
 #include <reckon/status.h>
 #include <stdint.h>
 
+/* What is known of a row's key: all that finding and using it reads, in one cache line. */
+typedef struct rk_key_info {
+    int64_t key;
+    int32_t last_batch; /* that used it: its number less the table's first_batch; 0: the row is no key's */
+    int32_t count;      /* uses since the row was created */
+} rk_key_info;
+
 typedef struct rk_key_bucket {
     uint64_t *entries; /* [size]: 16 bits of the key's hash above 48 bits of its row; 0: free */
     int64_t *counted;  /* [counted_size] keys without a row, and */
@@ -22,14 +29,14 @@ static inline uint64_t rk_key_hash(int64_t key) {
     return x ^ (x >> 31);
 }
 
-/* keys: of all rows of the table. A row is above 0 and below 2^48. */
-int64_t rk_key_bucket_find(const rk_key_bucket *bucket, const int64_t *keys,
+/* info: of all rows of the table. A row is above 0 and below 2^48. */
+int64_t rk_key_bucket_find(const rk_key_bucket *bucket, const rk_key_info *info,
                            int64_t key); /* 0: it has none */
 /* What find reads first; and then the row that it most likely finds, or 0. */
 const void *rk_key_bucket_home(const rk_key_bucket *bucket, uint64_t hash);
 int64_t rk_key_bucket_guess(const rk_key_bucket *bucket, uint64_t hash);
 /* most: rows that it usually has at most; it grows to no more than they need before it has more. */
-rk_status rk_key_bucket_reserve(rk_key_bucket *bucket, const int64_t *keys, uint32_t n, uint32_t most);
+rk_status rk_key_bucket_reserve(rk_key_bucket *bucket, const rk_key_info *info, uint32_t n, uint32_t most);
 void rk_key_bucket_insert(rk_key_bucket *bucket, int64_t key, int64_t row); /* a key that has none */
 /* The rows that are in it, in no order, into rows [n]. */
 void rk_key_bucket_list(const rk_key_bucket *bucket, int64_t *rows);

@@ -199,13 +199,14 @@ void rk_embeddings_prefetch(rk_embeddings *e, int64_t n, const rk_ids *ids) {
 }
 
 /* A tensor of values that stand at the rows' places, or the candidates', `width` of them a key (0: one, and
- * no dimension for it). */
+ * no dimension for it), and keys `stride` bytes apart (0: packed). */
 typedef struct keyed_tensor {
     const char *name;
     rk_dtype type;
     int64_t width;
     void *data;
     rk_state_dict_kind kind;
+    size_t stride;
 } keyed_tensor;
 
 /* Of `total` keys, those of a range; order: where their values stand, NULL: one after the other. */
@@ -221,6 +222,7 @@ static rk_status add_entry(rk_state_dict *state, const rk_buffer *name, const ke
     RK_TRY(name->status);
     RK_TRY(rk_state_dict_add(state, name->data, tensor->type, n, tensor->width, data));
     state->entries[state->n - 1].order = order;
+    state->entries[state->n - 1].stride = tensor->stride;
     state->entries[state->n - 1].moves = true;
     rk_state_dict_set_kind(state, tensor->kind);
     return RK_OK;
@@ -243,11 +245,12 @@ static rk_status add_range(const rk_table *table, rk_state_dict *state, const ke
     RK_AUTO(rk_buffer_release) rk_buffer full = {0};
     if (range->keys.n == 0 && table->dynamic->config.part) return RK_OK;
     long long first = range->keys.first, end = first + range->keys.n, total = range->total;
-    size_t row_bytes = rk_dtype_bytes(tensor->type) * (size_t)(tensor->width ? tensor->width : 1);
+    size_t row_bytes = rk_dtype_bytes(tensor->type) * (size_t)(tensor->width ? tensor->width : 1),
+           stride = tensor->stride ? tensor->stride : row_bytes;
     rk_buffer_printf(&full, "table/%s/%s", table->part.name, tensor->name);
     if (range->keys.n < total) rk_buffer_printf(&full, "[%lld..%lld:%lld]", first, end, total);
     char *data = (char *)tensor->data;
-    if (!range->order && range->keys.n) data += (size_t)range->keys.at * row_bytes;
+    if (!range->order && range->keys.n) data += (size_t)range->keys.at * stride;
     return add_entry(state, &full, tensor, range->keys.n, data, range->order);
 }
 
@@ -286,8 +289,8 @@ static rk_status add_keyed(const rk_table *table, rk_state_dict *state, const ke
 
 static rk_status add_candidate_tensors(const rk_table *table, rk_state_dict *state) {
     const rk_dynamic_table *t = table->dynamic;
-    const keyed_tensor tensors[] = {{"candidate_keys", RK_I64, 0, t->candidate_keys, RK_STATE_OTHER},
-                                    {"candidate_counts", RK_I32, 0, t->candidate_counts, RK_STATE_OTHER}};
+    const keyed_tensor tensors[] = {{"candidate_keys", RK_I64, 0, t->candidate_keys, RK_STATE_OTHER, 0},
+                                    {"candidate_counts", RK_I32, 0, t->candidate_counts, RK_STATE_OTHER, 0}};
     if (t->is_loading) return add_loaded(table, state, tensors, 2, &t->loaded_candidates);
     bool is_part = t->config.n_parts > 1;
     keyed_range range = {{is_part ? t->share.candidates_before : 0, t->n_candidates, 0},
@@ -303,8 +306,9 @@ static rk_status add_sketches(const rk_table *table, rk_state_dict *state) {
                                            [RK_COUNTER_BLOOM] = {"bloom_sketch", "bloom_loads"}};
     const rk_dynamic_table *t = table->dynamic;
     const char *const *name = names[t->config.counter];
-    const keyed_tensor tensors[] = {{name[0], RK_U8, (int64_t)t->sketch_bytes, t->sketches, RK_STATE_OTHER},
-                                    {name[1], RK_I64, 0, t->sketch_loads, RK_STATE_OTHER}};
+    const keyed_tensor tensors[] = {
+        {name[0], RK_U8, (int64_t)t->sketch_bytes, t->sketches, RK_STATE_OTHER, 0},
+        {name[1], RK_I64, 0, t->sketch_loads, RK_STATE_OTHER, 0}};
     const keyed_range range = {
         {t->first_bucket, t->end_bucket - t->first_bucket, 0}, t->config.n_buckets, NULL};
     for (int i = 0; i < 2; i++) RK_TRY(add_range(table, state, &tensors[i], &range));
@@ -316,9 +320,10 @@ static rk_status add_sketches(const rk_table *table, rk_state_dict *state) {
 static rk_status add_counters(rk_table *table, rk_state_dict *state) {
     rk_dynamic_table *t = table->dynamic;
     bool is_first = t->config.part == 0, sums = t->config.n_parts > 1 && !t->is_loading;
-    const keyed_tensor batches = {"batches", RK_I64, 0, &t->n_batches, RK_STATE_OTHER},
-                       totals = {"totals", RK_I64, 0, sums ? &t->share.totals : &t->totals, RK_STATE_OTHER},
-                       step = {"step", RK_I64, 0, &table->step, RK_STATE_OTHER};
+    const keyed_tensor batches = {"batches", RK_I64, 0, &t->n_batches, RK_STATE_OTHER, 0},
+                       totals = {"totals",       RK_I64, 0, sums ? &t->share.totals : &t->totals,
+                                 RK_STATE_OTHER, 0},
+                       step = {"step", RK_I64, 0, &table->step, RK_STATE_OTHER, 0};
     if (is_first || t->is_loading) RK_TRY(add_tensor(table, state, "", &batches, 1));
     if (is_first) RK_TRY(add_tensor(table, state, "", &totals, 3));
     return is_first || t->is_loading ? add_tensor(table, state, "", &step, 1) : RK_OK;
@@ -330,15 +335,16 @@ rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state) {
     int n = 0;
     RK_TRY(rk_dynamic_list_keys(t));
     tensors[n++] =
-        (keyed_tensor){"rows", table->config.dtype, table->config.dim, table->rows.data, RK_STATE_ROWS};
+        (keyed_tensor){"rows", table->config.dtype, table->config.dim, table->rows.data, RK_STATE_ROWS, 0};
     for (int s = 0; s < table->n_slots; s++)
-        tensors[n++] =
-            (keyed_tensor){table->slots[s].name, RK_F32, table->slots[s].per_row ? 0 : table->config.dim,
-                           table->slot_values[s], RK_STATE_OTHER};
+        tensors[n++] = (keyed_tensor){
+            table->slots[s].name,  RK_F32,         table->slots[s].per_row ? 0 : table->config.dim,
+            table->slot_values[s], RK_STATE_OTHER, 0};
     int n_values = n;
-    tensors[n++] = (keyed_tensor){"keys", RK_I64, 0, t->keys, RK_STATE_KEYS};
-    tensors[n++] = (keyed_tensor){"last_batches", RK_I32, 0, t->last_batches, RK_STATE_OTHER};
-    tensors[n++] = (keyed_tensor){"counts", RK_I32, 0, t->counts, RK_STATE_OTHER};
+    rk_key_info *info = t->info;
+    tensors[n++] = (keyed_tensor){"keys", RK_I64, 0, &info->key, RK_STATE_KEYS, sizeof *info};
+    tensors[n++] = (keyed_tensor){"last_batches", RK_I32, 0, &info->last_batch, RK_STATE_OTHER, sizeof *info};
+    tensors[n++] = (keyed_tensor){"counts", RK_I32, 0, &info->count, RK_STATE_OTHER, sizeof *info};
     bool are_files = table->tier || (table->dynamic_config.storage && t->is_loading);
     int first = are_files ? n_values : 0; /* rows and slots; rk_embeddings_load_rows reads them */
     RK_TRY(add_keyed(table, state, tensors + first, n - first));

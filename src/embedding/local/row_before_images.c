@@ -45,7 +45,7 @@ static int64_t row_of(const rk_table *table, int64_t id) {
 
 /* Of a row on a disk, without its values. */
 static void write_record(const rk_table *table, int64_t row, char *record) {
-    int64_t id = table->dynamic ? table->dynamic->keys[row] : rk_rows_id(&table->rows, row);
+    int64_t id = table->dynamic ? table->dynamic->info[row].key : rk_rows_id(&table->rows, row);
     const char *values = row_address(table, row);
     memcpy(record, &id, sizeof id);
     if (values) memcpy(record + sizeof id, values, row_bytes(table));

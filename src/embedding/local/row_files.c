@@ -123,7 +123,7 @@ static rk_status read_all(const rk_table *table, const rk_text_list *folders) {
     for (size_t i = 0; i < folders->n; i++) RK_TRY(read_log(table, folders->texts[i], &r));
     for (int64_t row = 1; row < n; row++)
         RK_FAIL_IF(!seen[row], RK_BAD_DATA, "'%s': the row of key %lld is missing", folders->texts[0],
-                   (long long)table->dynamic->keys[row]);
+                   (long long)table->dynamic->info[row].key);
     return RK_OK;
 }
 

@@ -112,6 +112,13 @@ static rk_status grow_arrays(rk_table *table, int64_t n_places) {
     return RK_OK;
 }
 
+/* Where the keys of rows in memory are. */
+static void set_row_keys(rk_table *table) {
+    const rk_key_info *info = table->dynamic->info;
+    table->rows.keys = table->tier ? table->tier->keys : &info->key;
+    table->rows.key_stride = table->tier ? 1 : sizeof *info / sizeof info->key;
+}
+
 /* With a tier the arrays grow for themselves. */
 static rk_status grow(rk_table *table, int64_t n_places) {
     if (table->tier) {
@@ -120,7 +127,7 @@ static rk_status grow(rk_table *table, int64_t n_places) {
     }
     RK_TRY(grow_arrays(table, n_places));
     rk_status status = rk_dynamic_grow(table->dynamic, n_places);
-    table->rows.keys = table->dynamic->keys;
+    set_row_keys(table);
     return status;
 }
 
@@ -199,14 +206,14 @@ static rk_status create_tier(rk_table *table, int64_t n_places) {
     RK_TRY(rk_row_tier_create(table->dynamic, folder, (uint32_t)table->name_hash,
                               table->dynamic_config.storage_bytes, n_places, arrays,
                               (size_t)table->n_slots + 1, &table->tier));
-    table->rows.keys = table->tier->keys;
+    set_row_keys(table);
     table->config.n_rows = n_places;
     return RK_OK;
 }
 
 static rk_status grow_places(void *context, int64_t n_places) {
     rk_table *table = context;
-    table->rows.keys = table->tier->keys;
+    set_row_keys(table);
     RK_TRY(grow_arrays(table, n_places));
     table->config.n_rows = n_places;
     return RK_OK;
@@ -224,7 +231,7 @@ rk_status rk_table_bring_rows(rk_table *table, const rk_key_uses *uses, int32_t 
 /* Row 0, which all keys without a row share; the others come with their keys. */
 static rk_status init_dynamic(rk_table *table) {
     RK_TRY(rk_dynamic_create(&table->dynamic_config, table->seed, table->name_hash, &table->dynamic));
-    table->rows.keys = table->dynamic->keys;
+    set_row_keys(table);
     table->config.n_rows = 1;
     if (has_tier(table)) RK_TRY(create_tier(table, first_places(table)));
     if (!table->dynamic_config.oov) return RK_OK;

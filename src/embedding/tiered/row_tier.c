@@ -287,7 +287,7 @@ static int64_t put_ahead_last(rk_row_tier *t) {
 
 static rk_status check_keys(const rk_row_tier *t) {
     for (int64_t i = 0; i < t->n_stored; i++) {
-        int64_t key = t->table->keys[t->missing[i]];
+        int64_t key = t->table->info[t->missing[i]].key;
         RK_FAIL_IF(rk_load_u64(t->stored[i]) != (uint64_t)key, RK_BAD_DATA,
                    "'%s': file %llu, page %u: another key than %lld", t->options.directory,
                    (unsigned long long)rk_place_file(t->missing_places[i]),
@@ -316,7 +316,7 @@ static void leave(rk_row_tier *t, int64_t n) {
 static void enter(rk_row_tier *t, int64_t number, const rk_tier_calls *calls) {
     int64_t row = t->missing[number], place = take_place(t);
     bool is_stored = number < t->n_stored;
-    t->keys[place] = t->table->keys[row];
+    t->keys[place] = t->table->info[row].key;
     t->where[row] = (uint64_t)place;
     t->on_disk[place] = is_stored ? t->missing_places[number] : NOWHERE;
     mark_used(t, place, 0);
@@ -425,7 +425,7 @@ static void forget_all(rk_row_tier *t) {
 static rk_status check_all_found(const rk_row_tier *t, const char *directory) {
     for (int64_t row = 1; row < t->table->n_used; row++)
         RK_FAIL_IF(!t->where[row], RK_BAD_DATA, "'%s': the row of key %lld is missing", directory,
-                   (long long)t->table->keys[row]);
+                   (long long)t->table->info[row].key);
     return RK_OK;
 }
 

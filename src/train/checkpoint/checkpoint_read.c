@@ -34,8 +34,8 @@ static rk_status copy_tensor(wanted_tensor *to, const rk_safetensors_entry *from
         to->n_read = 1;
         return RK_OK;
     }
-    return rk_tensor_part_copy(&to->part, to->entry->data, part, data, rk_dtype_bytes(from->type),
-                               &to->n_read);
+    return rk_tensor_part_copy(&to->part, to->entry->data, to->entry->stride, part, data,
+                               rk_dtype_bytes(from->type), &to->n_read);
 }
 
 /* What is read of a checkpoint: `take` gets each tensor of each file. */

@@ -103,21 +103,24 @@ static int64_t first_of_both(const rk_tensor_part *to, const rk_tensor_part *fro
                : to->first + (from->first - to->first + to->step - 1) / to->step * to->step;
 }
 
-rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, const rk_tensor_part *from,
-                              const void *from_data, size_t n_bytes, int64_t *n_copied) {
+rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, size_t stride,
+                              const rk_tensor_part *from, const void *from_data, size_t n_bytes,
+                              int64_t *n_copied) {
     RK_TRY(rk_tensor_parts_check_shapes(to, from));
     int64_t begin = to->first_column > from->first_column ? to->first_column : from->first_column;
     int64_t end = end_column_of(to) < end_column_of(from) ? end_column_of(to) : end_column_of(from);
     if (begin >= end) return RK_OK;
     size_t width = (size_t)(end - begin) * n_bytes;
+    if (!stride) stride = (size_t)to->n_columns * n_bytes;
     for (int64_t id = first_of_both(to, from); id < to->end && id < from->end; id += to->step) {
         if ((id - from->first) % from->step) continue;
-        int64_t row = (id - to->first) / to->step * to->n_columns + begin - to->first_column,
+        int64_t row = (id - to->first) / to->step, column = begin - to->first_column,
                 source = (id - from->first) / from->step * from->n_columns + begin - from->first_column;
-        if (row + end - begin > to->n_elements) return shape_mismatch_error(to->name);
+        if (row * to->n_columns + column + end - begin > to->n_elements)
+            return shape_mismatch_error(to->name);
         if (source + end - begin > from->n_elements) return shape_mismatch_error(from->name);
-        memcpy((char *)to_data + (size_t)row * n_bytes, (const char *)from_data + (size_t)source * n_bytes,
-               width);
+        memcpy((char *)to_data + (size_t)row * stride + (size_t)column * n_bytes,
+               (const char *)from_data + (size_t)source * n_bytes, width);
         *n_copied += end - begin;
     }
     return RK_OK;

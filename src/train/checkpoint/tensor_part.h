@@ -25,9 +25,11 @@ bool rk_tensor_parts_same_tensor(const rk_tensor_part *a, const rk_tensor_part *
 /* RK_CONFIG where their whole tensors have other shapes. */
 rk_status rk_tensor_parts_check_shapes(const rk_tensor_part *to, const rk_tensor_part *from);
 
-/* Copy what `to` and `from` share, elements of n_bytes; *n_copied counts them. RK_CONFIG where the whole
- * tensors have other shapes, RK_BAD_DATA if a name claims more than its tensor has. */
-rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, const rk_tensor_part *from,
-                              const void *from_data, size_t n_bytes, int64_t *n_copied);
+/* Copy what `to` and `from` share, elements of n_bytes, to rows that stand `stride` bytes apart (0: packed);
+ * *n_copied counts them. RK_CONFIG where the whole tensors have other shapes, RK_BAD_DATA if a name claims
+ * more than its tensor has. */
+rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, size_t stride,
+                              const rk_tensor_part *from, const void *from_data, size_t n_bytes,
+                              int64_t *n_copied);
 
 #endif

@@ -227,7 +227,6 @@ static rk_status open_checkpoint(rk_exporting *x, const char *path) {
     RK_TRY(rk_manifest_read(x->checkpoint, &x->manifest));
     RK_TRY((x->format == RK_EXPORT_ONNX ? rk_checkpoint_config : rk_checkpoint_run_file)(x->checkpoint, NULL,
                                                                                          0, &x->config));
-    RK_TRY(rk_config_refuse_disk(x->config, "an export"));
     return rk_stored_tensors_open(x->checkpoint, &x->tensors);
 }
 

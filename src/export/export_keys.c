@@ -77,13 +77,6 @@ void rk_export_free_keys(rk_exporting *x) {
     rk_free(x->keyed);
 }
 
-/* How many rows from `first` on stand one behind another in the checkpoint, too. */
-static int64_t run_of(const rk_exported_keys *keys, int64_t first, int64_t last) {
-    int64_t n = 1;
-    while (first + n < last && keys->order[first + n] == keys->order[first] + n) n++;
-    return n;
-}
-
 rk_status rk_export_read_keyed(rk_exporting *x, const rk_exported_tensor *t, int64_t first, int64_t n,
                                char *out) {
     const rk_exported_keys *keys = t->keyed;
@@ -93,11 +86,8 @@ rk_status rk_export_read_keyed(rk_exporting *x, const rk_exported_tensor *t, int
         memcpy(out, keys->keys + first, (size_t)n * sizeof *keys->keys);
         return RK_OK;
     }
-    for (int64_t i = first, run; i < last_key; i += run) {
-        run = run_of(keys, i, last_key);
-        RK_TRY(rk_stored_tensor_read(&x->tensors, t->stored, keys->order[i], run,
-                                     out + (size_t)(i - first) * row_bytes));
-    }
+    if (last_key > first)
+        RK_TRY(rk_stored_tensor_gather(&x->tensors, t->stored, keys->order + first, last_key - first, out));
     if (last == last_key) return RK_OK;
     char *row = out + (size_t)(keys->n - first) * row_bytes;
     if (keys->missing) return rk_stored_tensor_read(&x->tensors, keys->missing, 0, 1, row);

@@ -457,6 +457,7 @@ static rk_status build_whole_model(rk_model *model, const rk_model_options *opti
     for (int32_t t = 0; t < collection->n_tables && options->rows_are_read; t++) {
         collection->tables[t].initializer = (rk_initializer){.kind = RK_INIT_ZEROS};
         collection->dynamic[t].is_read = true;
+        if (options->row_source) collection->dynamic[t].storage = NULL; /* rows come as tensors */
         collection->dynamic[t].oov |= options->has_missing_rows;
     }
     RK_TRY(choose_storage(model, options, collection));

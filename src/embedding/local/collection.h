@@ -6,6 +6,7 @@
 #include <reckon/embeddings.h>
 
 #include "base/state_dict.h"
+#include "base/text/text_list.h"
 #include "embedding/local/table_storage.h"
 #include "embedding/row_source.h"
 #include "embedding/store.h"
@@ -94,6 +95,11 @@ void rk_embeddings_prefetch(rk_embeddings *embeddings, int64_t n, const rk_ids *
 bool rk_embeddings_have_files(const rk_embeddings *embeddings);
 rk_status rk_embeddings_save_rows(rk_embeddings *embeddings, const char *directory);
 rk_status rk_embeddings_load_rows(rk_embeddings *embeddings, const char *directory);
+/* The same, of a table with a tier that has none of its rows yet, as records that a log would have [n]. */
+rk_status rk_embeddings_put_records(rk_embeddings *embeddings, const char *table, int64_t n,
+                                    const void *records);
+/* The folders there with logs of a table's rows, whatever the parts that it was cut into. */
+rk_status rk_row_folders_list(const char *directory, const char *table, rk_text_list *out);
 rk_key_counts rk_embeddings_count_keys(const rk_embeddings *embeddings);
 
 #endif

@@ -348,6 +348,8 @@ rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state) {
     bool are_files = table->tier || (table->dynamic_config.storage && t->is_loading);
     int first = are_files ? n_values : 0; /* rows and slots; rk_embeddings_load_rows reads them */
     RK_TRY(add_keyed(table, state, tensors + first, n - first));
+    for (int i = 0; i < first && t->config.part == 0; i++)
+        RK_TRY(add_tensor(table, state, RK_DISK_PREFIX, &tensors[i], 0)); /* what a record has */
     for (int i = 0; i < n_values && table->dynamic_config.oov && t->config.part == 0; i++)
         RK_TRY(add_tensor(table, state, "oov_", &tensors[i], 1));
     if (t->sketches)

@@ -6,13 +6,14 @@
 
 #include "base/buffer.h"
 #include "base/file/file.h"
+#include "base/hash.h"
 #include "base/integers.h"
 #include "base/memory.h"
 #include "embedding/local/collection_internal.h"
 
 /* Names may have any character: those that are not letters, digits, '_' or '-' become %XX. */
-static void append_table_name(const rk_table *table, rk_buffer *name) {
-    for (const char *at = table->part.name; *at; at++)
+static void append_table_name(const char *table, rk_buffer *name) {
+    for (const char *at = table; *at; at++)
         rk_buffer_printf(name, isalnum((unsigned char)*at) || *at == '_' || *at == '-' ? "%c" : "%%%02X",
                          (unsigned char)*at);
     if (!name->n_bytes) rk_buffer_append_text(name, "%");
@@ -20,7 +21,7 @@ static void append_table_name(const rk_table *table, rk_buffer *name) {
 
 /* Of a part, ".1-of-4" behind it. */
 static void append_folder_name(const rk_table *table, rk_buffer *name) {
-    append_table_name(table, name);
+    append_table_name(table->part.name, name);
     if (table->part.n_parts > 1)
         rk_buffer_printf(name, ".%d-of-%d", (int)table->part.part, (int)table->part.n_parts);
 }
@@ -32,8 +33,11 @@ rk_status rk_table_folder(const rk_table *table, const char *directory, char **o
     return rk_path_join(directory, name.data, out);
 }
 
-/* The folders there that are the table's, whatever the parts that it was cut into. */
-static rk_status list_folders(const rk_table *table, const char *directory, rk_text_list *out) {
+uint32_t rk_row_log_number(const char *table) {
+    return (uint32_t)rk_hash_bytes(table, strlen(table), 0);
+}
+
+rk_status rk_row_folders_list(const char *directory, const char *table, rk_text_list *out) {
     RK_AUTO(rk_text_list_release) rk_text_list all = {0};
     RK_AUTO(rk_buffer_release) rk_buffer name = {0};
     append_table_name(table, &name);
@@ -63,7 +67,7 @@ rk_status rk_table_clear_other_parts(const rk_table *table, const char *director
     RK_TRY(rk_table_folder(table, directory, &own));
     if (table->part.n_parts > 1) snprintf(cut, sizeof cut, "-of-%d", (int)table->part.n_parts);
     if (!rk_file_exists(directory)) return RK_OK;
-    RK_TRY(list_folders(table, directory, &folders));
+    RK_TRY(rk_row_folders_list(directory, table->part.name, &folders));
     for (size_t i = 0; i < folders.n; i++)
         if (strcmp(folders.texts[i], own) != 0 && !ends_with(folders.texts[i], cut))
             RK_TRY(rk_row_tier_discard(folders.texts[i]));
@@ -106,7 +110,7 @@ static rk_status read_record(void *context, uint64_t place, const void *record) 
 
 static rk_status read_log(const rk_table *table, const char *folder, reading *r) {
     rk_row_log *log;
-    rk_row_log_options options = {.table = (uint32_t)table->name_hash};
+    rk_row_log_options options = {.table = rk_row_log_number(table->part.name)};
     RK_TRY(rk_row_log_restore(&options, folder, &log));
     rk_status status = rk_row_log_record_bytes(log) < sizeof(int64_t) + r->row_bytes
                            ? rk_error(RK_BAD_DATA, "'%s' has smaller rows than the table", folder)
@@ -133,7 +137,7 @@ static rk_status load_table(const rk_table *table, const char *directory) {
     RK_AUTOFREE char *own = NULL;
     RK_TRY(rk_table_folder(table, directory, &own));
     if (table->tier && rk_file_exists(own)) return rk_row_tier_load(table->tier, own);
-    RK_TRY(list_folders(table, directory, &folders));
+    RK_TRY(rk_row_folders_list(directory, table->part.name, &folders));
     RK_FAIL_IF(!folders.n, RK_NOT_FOUND, "'%s' has no rows of it", directory);
     return table->tier ? rk_row_tier_load_others(table->tier, &folders) : read_all(table, &folders);
 }
@@ -146,6 +150,12 @@ rk_status rk_embeddings_load_rows(rk_embeddings *e, const char *directory) {
         if (status != RK_OK) return rk_error_context(status, "table '%s'", table->part.name);
     }
     return RK_OK;
+}
+
+rk_status rk_embeddings_put_records(rk_embeddings *e, const char *name, int64_t n, const void *records) {
+    rk_table *table;
+    RK_TRY(rk_embeddings_find_table(e, name, &table));
+    return rk_row_tier_put(table->tier, n, records);
 }
 
 bool rk_embeddings_have_files(const rk_embeddings *e) {

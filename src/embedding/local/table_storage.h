@@ -11,6 +11,10 @@
 #include "kernels/kernels.h"
 #include "optim/optimizer_slots.h"
 
+/* "table/<name>/disk_rows" and "disk_<slot>" are tensors without rows: they say what is behind the key in a
+ * record of rows on a disk, in this order. */
+#define RK_DISK_PREFIX "disk_"
+
 /* What a part holds of the whole table: rows `part`, `part` + n_parts, ... and columns first_column ..
  * first_column + config.dim - 1 of `dim`; of a dynamic table, the keys of a range of buckets. */
 typedef struct rk_table_part {
@@ -76,6 +80,8 @@ rk_status rk_table_grow(rk_table *table, int64_t n_places);
 void rk_table_init_row(rk_table *table, int64_t row);
 /* A folder of the table's own, or of the part's, in a folder, for its rows on a disk. */
 rk_status rk_table_folder(const rk_table *table, const char *directory, char **out);
+/* The number that pages of a table's rows have. */
+uint32_t rk_row_log_number(const char *table);
 /* Removes what runs that were killed left there of the same table, when it was cut into other parts. */
 rk_status rk_table_clear_other_parts(const rk_table *table, const char *directory);
 /* Where a row stands in the table's arrays; -1: on a disk. The row that stands at a place. */

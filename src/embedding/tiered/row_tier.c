@@ -437,6 +437,18 @@ rk_status rk_row_tier_load(rk_row_tier *t, const char *directory) {
     return check_all_found(t, directory);
 }
 
+rk_status rk_row_tier_put(rk_row_tier *t, int64_t n, const void *records) {
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *record = (const uint8_t *)records + (size_t)i * t->record_bytes;
+        int64_t row = row_of_record(t, record);
+        uint64_t to;
+        if (!row) continue;
+        RK_TRY(rk_row_log_append(t->log, (uint64_t)t->table->n_batches, 1, record, &to));
+        t->where[row] = ON_DISK | to;
+    }
+    return RK_OK;
+}
+
 /* Where a key's newest record is in another log. */
 static rk_status note_record(void *context, uint64_t place, const void *record) {
     rk_row_tier *t = context;
@@ -448,11 +460,7 @@ static rk_status note_record(void *context, uint64_t place, const void *record) 
 static rk_status take_newest(void *context, uint64_t place, const void *record) {
     rk_row_tier *t = context;
     int64_t row = row_of_record(t, record);
-    uint64_t to;
-    if (!row || t->where[row] != (ON_DISK | place)) return RK_OK;
-    RK_TRY(rk_row_log_append(t->log, (uint64_t)t->table->n_batches, 1, record, &to));
-    t->where[row] = ON_DISK | to;
-    return RK_OK;
+    return row && t->where[row] == (ON_DISK | place) ? rk_row_tier_put(t, 1, record) : RK_OK;
 }
 
 static rk_status take_log(rk_row_tier *t, const char *directory) {

@@ -118,8 +118,10 @@ void rk_row_tier_release_ahead(rk_row_tier *tier);
 /* All rows of keys, in a checkpoint's folder, and from there. */
 rk_status rk_row_tier_save(rk_row_tier *tier, const char *directory);
 rk_status rk_row_tier_load(rk_row_tier *tier, const char *directory);
-/* The same from logs that other parts of the table, or all of it, have left: their newest records of the keys
- * that have rows here are appended to the tier's own log. */
+/* All rows of keys, from logs that other parts of the table, or all of it, have left: their newest records go
+ * to the end of the tier's own log. */
 rk_status rk_row_tier_load_others(rk_row_tier *tier, const rk_text_list *directories);
+/* Rows that are nowhere yet, as records [n]; those of keys without a row are passed over. */
+rk_status rk_row_tier_put(rk_row_tier *tier, int64_t n, const void *records);
 
 #endif

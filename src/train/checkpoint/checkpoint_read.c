@@ -223,8 +223,6 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
     options.device = device;
     options.cluster = cluster;
     options.rows_are_read = true;
-    if (by_rows && !rk_is_export(path))
-        RK_TRY(rk_config_refuse_disk(config, "an evaluation with rows rounded for it"));
     if (by_rows) {
         rk_status status = rk_model_reader_open(path, rows, &stored);
         RK_TRY(cluster ? rk_comm_agree_on_status(cluster->comm, status) : status);

@@ -11,6 +11,7 @@
 #include "embedding/local/row_before_images.h"
 #include "format/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/rows_on_disk.h"
 #include "train/checkpoint/tensor_part.h"
 
 void rk_stored_tensors_close(rk_stored_tensors *tensors) {
@@ -21,8 +22,12 @@ void rk_stored_tensors_close(rk_stored_tensors *tensors) {
         if (tensors->files[i].descriptor >= 0) (void)close(tensors->files[i].descriptor);
         rk_free(tensors->files[i].path);
     }
+    for (size_t i = 0; i < tensors->n_on_disk; i++) {
+        rk_rows_on_disk_close(tensors->on_disk[i].rows);
+        rk_free(tensors->on_disk[i].table);
+    }
     rk_name_map_release(&tensors->names);
-    RK_FREE_ALL(tensors->list, tensors->files, tensors->buffer);
+    RK_FREE_ALL(tensors->list, tensors->files, tensors->on_disk, tensors->rows_directory, tensors->buffer);
     *tensors = (rk_stored_tensors){0};
 }
 
@@ -62,9 +67,8 @@ rk_span rk_table_of_keys(const char *name) {
 }
 
 /* The tensor of this name, which is there afterwards. */
-static rk_status find_or_add_tensor(rk_stored_tensors *tensors, const char *name,
-                                    const rk_safetensors_entry *entry, int64_t n_rows,
-                                    rk_stored_tensor **out) {
+static rk_status find_or_add_tensor(rk_stored_tensors *tensors, const char *name, rk_dtype type,
+                                    int32_t n_dims, int64_t n_rows, rk_stored_tensor **out) {
     int64_t at = rk_name_map_find(&tensors->names, name);
     if (at < 0) {
         RK_AUTOFREE char *own = NULL;
@@ -73,7 +77,7 @@ static rk_status find_or_add_tensor(rk_stored_tensors *tensors, const char *name
         RK_TRY(rk_name_map_add(&tensors->names, own, (int64_t)tensors->n));
         at = (int64_t)tensors->n++;
         tensors->list[at] = (rk_stored_tensor){
-            .name = own, .type = entry->type, .n_dims = entry->n_dims > 1 ? 2 : 1, .n_rows = n_rows};
+            .name = own, .type = type, .n_dims = n_dims > 1 ? 2 : 1, .n_rows = n_rows, .on_disk = -1};
         own = NULL;
     }
     *out = &tensors->list[at];
@@ -106,7 +110,7 @@ static rk_status add_part(rk_stored_tensors *tensors, const rk_safetensors_entry
         return RK_OK; /* counters, of which every part has one */
     RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
     RK_TRY(rk_strndup(part.name, part.name_bytes, &name));
-    RK_TRY(find_or_add_tensor(tensors, name, entry, part.n_rows, &tensor));
+    RK_TRY(find_or_add_tensor(tensors, name, entry->type, entry->n_dims, part.n_rows, &tensor));
     return add_part_to_tensor(tensors, tensor, &part, entry);
 }
 
@@ -119,7 +123,7 @@ rk_status rk_stored_tensors_add_columns(rk_stored_tensors *tensors, const char *
                entry->name, entry->n_dims);
     part.n_rows = entry->dims[0];
     if (entry->n_dims > 1) part.n_columns = entry->dims[1];
-    RK_TRY(find_or_add_tensor(tensors, name, entry, part.n_rows, &tensor));
+    RK_TRY(find_or_add_tensor(tensors, name, entry->type, entry->n_dims, part.n_rows, &tensor));
     RK_FAIL_IF(tensor->n_parts && (tensor->codes != codes || tensor->dim != dim), RK_BAD_DATA,
                "tensor '%s': another piece of it has another format or dim", entry->name);
     RK_TRY(add_part_to_tensor(tensors, tensor, &part, entry));
@@ -240,9 +244,59 @@ static rk_status open_checkpoint(const char *checkpoint, rk_stored_tensors *tens
     return open_files(checkpoint, &manifest, tensors);
 }
 
+static struct rk_stored_disk *find_on_disk(const rk_stored_tensors *tensors, const char *table) {
+    for (size_t i = 0; i < tensors->n_on_disk; i++)
+        if (strcmp(tensors->on_disk[i].table, table) == 0) return &tensors->on_disk[i];
+    return NULL;
+}
+
+/* The values of the records that a tensor without rows tells of, as a tensor of the table's. */
+static rk_status add_tensor_on_disk(rk_stored_tensors *tensors, size_t number, const char *table,
+                                    const char *what) {
+    RK_AUTO(rk_buffer_release) rk_buffer name = {0};
+    const rk_stored_tensor told = tensors->list[number],
+                           *keys = rk_stored_tensors_find_of(tensors, table, "keys");
+    struct rk_stored_disk *rows = find_on_disk(tensors, table);
+    rk_stored_tensor *tensor;
+    uint64_t width = (uint64_t)told.n_columns * rk_dtype_bytes(told.type);
+    rk_buffer_printf(&name, "table/%s/%s", table, what);
+    RK_TRY(name.status);
+    RK_FAIL_IF(!keys || told.n_rows || rk_stored_tensors_find(tensors, name.data) ||
+                   width > RK_MAX_DIM * sizeof(double),
+               RK_BAD_DATA, "tensor '%s' tells of no rows on a disk", told.name);
+    if (!rows) {
+        rows = &tensors->on_disk[tensors->n_on_disk];
+        RK_TRY(rk_strdup(table, &rows->table));
+        rows->record_bytes = sizeof(int64_t);
+        tensors->n_on_disk++;
+    }
+    RK_TRY(find_or_add_tensor(tensors, name.data, told.type, told.n_dims, keys->n_rows, &tensor));
+    tensor->dim = tensor->n_columns = told.n_columns;
+    tensor->on_disk = (int32_t)(rows - tensors->on_disk);
+    tensor->first_byte = rows->record_bytes;
+    RK_FAIL_IF(rows->record_bytes > UINT32_MAX - width, RK_BAD_DATA, "table '%s' has too many slots", table);
+    rows->record_bytes += (uint32_t)width;
+    return RK_OK;
+}
+
+static rk_status add_rows_on_disk(rk_stored_tensors *tensors, const char *checkpoint) {
+    size_t n = tensors->n, n_prefix = strlen(RK_DISK_PREFIX);
+    RK_TRY(rk_path_join(checkpoint, RK_CHECKPOINT_ROWS, &tensors->rows_directory));
+    RK_TRY(rk_alloc(n, sizeof *tensors->on_disk, &tensors->on_disk));
+    for (size_t i = 0; i < n; i++) {
+        RK_AUTOFREE char *table = NULL;
+        const char *what;
+        RK_TRY(rk_split_table_tensor(tensors->list[i].name, &table, &what));
+        if (table && strncmp(what, RK_DISK_PREFIX, n_prefix) == 0)
+            RK_TRY(add_tensor_on_disk(tensors, i, table, what + n_prefix));
+    }
+    return RK_OK;
+}
+
 rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out) {
     RK_AUTO(rk_stored_tensors_close) rk_stored_tensors tensors = {0};
     RK_TRY(open_checkpoint(checkpoint, &tensors));
+    RK_TRY(add_rows_on_disk(&tensors, checkpoint));
     *out = tensors;
     tensors = (rk_stored_tensors){0};
     return RK_OK;
@@ -286,9 +340,53 @@ static rk_status read_part(rk_stored_tensors *tensors, const rk_stored_tensor *t
     return RK_OK;
 }
 
-rk_status rk_stored_tensor_read(rk_stored_tensors *tensors, const rk_stored_tensor *tensor, int64_t first,
-                                int64_t n, void *out) {
+static rk_status read_parts(rk_stored_tensors *tensors, const rk_stored_tensor *tensor, int64_t first,
+                            int64_t n, void *out) {
     for (size_t i = 0; i < tensor->n_parts; i++)
         RK_TRY(read_part(tensors, tensor, &tensor->parts[i], first, n, out));
+    return RK_OK;
+}
+
+static rk_status open_rows_on_disk(rk_stored_tensors *tensors, struct rk_stored_disk *rows) {
+    const rk_stored_tensor *stored = rk_stored_tensors_find_of(tensors, rows->table, "keys");
+    RK_AUTOFREE int64_t *keys = NULL;
+    RK_TRY(rk_alloc((size_t)stored->n_rows, sizeof *keys, &keys));
+    RK_TRY(read_parts(tensors, stored, 0, stored->n_rows, keys));
+    return rk_rows_on_disk_open(tensors->rows_directory, rows->table, rows->record_bytes, keys,
+                                stored->n_rows, &rows->rows);
+}
+
+static rk_status gather_from_disk(rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
+                                  const int64_t *numbers, int64_t n, void *out) {
+    struct rk_stored_disk *rows = &tensors->on_disk[tensor->on_disk];
+    if (!rows->rows) RK_TRY(open_rows_on_disk(tensors, rows));
+    return rk_rows_on_disk_read(rows->rows, numbers, n, tensor->first_byte,
+                                (size_t)tensor->n_columns * rk_dtype_bytes(tensor->type), out);
+}
+
+rk_status rk_stored_tensor_read(rk_stored_tensors *tensors, const rk_stored_tensor *tensor, int64_t first,
+                                int64_t n, void *out) {
+    RK_AUTOFREE int64_t *numbers = NULL;
+    if (tensor->on_disk < 0) return read_parts(tensors, tensor, first, n, out);
+    RK_TRY(rk_alloc((size_t)n, sizeof *numbers, &numbers));
+    for (int64_t i = 0; i < n; i++) numbers[i] = first + i;
+    return gather_from_disk(tensors, tensor, numbers, n, out);
+}
+
+/* How many rows stand one behind another in the checkpoint, too. */
+static int64_t run_of(const int64_t *rows, int64_t n) {
+    int64_t run = 1;
+    while (run < n && rows[run] == rows[0] + run) run++;
+    return run;
+}
+
+rk_status rk_stored_tensor_gather(rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
+                                  const int64_t *rows, int64_t n, void *out) {
+    size_t row_bytes = (size_t)tensor->n_columns * rk_dtype_bytes(tensor->type);
+    if (tensor->on_disk >= 0) return gather_from_disk(tensors, tensor, rows, n, out);
+    for (int64_t i = 0, run; i < n; i += run) {
+        run = run_of(rows + i, n - i);
+        RK_TRY(read_parts(tensors, tensor, rows[i], run, (char *)out + (size_t)i * row_bytes));
+    }
     return RK_OK;
 }

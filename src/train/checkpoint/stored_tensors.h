@@ -30,6 +30,8 @@ typedef struct rk_stored_tensor {
     int64_t dim; /* values a row */
     rk_stored_part *parts; /* [n_parts]: each element is in one of them */
     size_t n_parts, capacity;
+    int32_t on_disk;   /* -1; else the number of the table whose row logs have the values, */
+    size_t first_byte; /* and where in a record they are */
 } rk_stored_tensor;
 
 typedef struct rk_stored_tensors {
@@ -41,12 +43,20 @@ typedef struct rk_stored_tensors {
         char *path;
     } * files; /* [n_files] */
     size_t n_files;
+    struct rk_stored_disk {
+        char *table;
+        uint32_t record_bytes;
+        struct rk_rows_on_disk *rows; /* NULL: nobody has asked for them yet */
+    } * on_disk;                      /* [n_on_disk] */
+    size_t n_on_disk;
+    char *rows_directory;
     bool is_export, reads_headers; /* reads_headers: no file stays open */
     char *buffer;                  /* of a piece of a part */
     size_t buffer_capacity;
 } rk_stored_tensors;
 
-/* Reads the headers of a checkpoint's files, and leaves the files open. Numbers of I64 that are no keys of
+/* Reads the headers of a checkpoint's files, and leaves the files open. Rows and slots that are on a disk are
+ * tensors like others (rows_on_disk.h). Numbers of I64 that are no keys of
  * dynamic tables, and before-images of rows, are passed over. Errors: RK_BAD_DATA naming the file and the
  * tensor, where parts overlap or leave out an element, or keys have another shape or dtype; RK_NOT_FOUND,
  * RK_IO. */
@@ -78,6 +88,9 @@ rk_status rk_stored_part_map(const rk_stored_tensors *tensors, const rk_stored_t
  * most. */
 rk_status rk_stored_tensor_read(rk_stored_tensors *tensors, const rk_stored_tensor *tensor, int64_t first,
                                 int64_t n, void *out);
+/* The same of rows in any order. */
+rk_status rk_stored_tensor_gather(rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
+                                  const int64_t *rows, int64_t n, void *out);
 
 /* Between stored_tensors.c and stored_export.c: a file's tensors into the list. */
 rk_status rk_stored_tensors_add_file(rk_stored_tensors *tensors, const char *path);

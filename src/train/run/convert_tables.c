@@ -11,6 +11,7 @@
 #include "embedding/local/collection.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/stored_tensors.h"
+#include "train/checkpoint/tensor_part.h"
 #include "train/config/resume_check.h"
 
 typedef struct conversion {
@@ -57,8 +58,6 @@ static rk_status check_features(const conversion *c) {
 
 static rk_status check_configs(conversion *c) {
     RK_AUTOFREE char *then = NULL, *now = NULL;
-    RK_TRY(rk_config_refuse_disk(c->then, "a conversion"));
-    RK_TRY(rk_config_refuse_disk(c->config, "a conversion"));
     RK_TRY(rk_config_expand(c->config));
     RK_TRY(rk_config_to_yaml(c->then, &then));
     RK_TRY(rk_config_to_yaml(c->config, &now));
@@ -234,13 +233,18 @@ static rk_status find_missing(const conversion *c, const char *table, const char
     return RK_OK;
 }
 
+/* What the rows on a disk are made of is no value: fill_disk_tables writes those. */
+static bool tells_of_disk(const char *what) {
+    return starts_with(what, RK_DISK_PREFIX);
+}
+
 /* *as_stored: the checkpoint has the tensor as it is to be. */
 static rk_status fill(conversion *c, const rk_state_dict_entry *entry, bool *as_stored) {
     RK_AUTOFREE char *table = NULL;
     const char *what = NULL;
     RK_TRY(rk_split_table_tensor(entry->name, &table, &what));
-    *as_stored = true;
-    if (!table) return RK_OK;
+    *as_stored = !table || !tells_of_disk(what);
+    if (!table || tells_of_disk(what)) return RK_OK;
     bool then = was_dynamic(c, table), now = is_dynamic(c, table), is_step = strcmp(what, "step") == 0;
     bool is_row = entry->type != RK_I64 && entry->type != RK_I32 && !is_of_absent_keys(what);
     if (then == now) {
@@ -254,16 +258,116 @@ static rk_status fill(conversion *c, const rk_state_dict_entry *entry, bool *as_
     return now || is_step ? RK_OK : scatter(c, entry, table);
 }
 
+static rk_status check_stored(const rk_state_dict_entry *entry, const rk_stored_tensor *stored,
+                              int64_t n_rows) {
+    int64_t width = entry->n_dims > 1 ? entry->dims[1] : 1;
+    RK_FAIL_IF(
+        !stored || stored->n_rows != n_rows || stored->n_columns != width || stored->type != entry->type,
+        RK_CONFIG, "the checkpoint has no %lld rows of dtype %s and %lld values for tensor '%s'",
+        (long long)n_rows, rk_dtype_name(entry->type), (long long)width, entry->name);
+    return RK_OK;
+}
+
+/* A tensor that the checkpoint has as it is to be, or a part of it, if it has its values on a disk. */
+static rk_status read_from_disk(conversion *c, const rk_state_dict_entry *entry, bool *are_read) {
+    RK_AUTOFREE char *name = NULL;
+    rk_tensor_part part;
+    RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
+    RK_TRY(rk_strndup(part.name, part.name_bytes, &name));
+    const rk_stored_tensor *stored = rk_stored_tensors_find(&c->tensors, name);
+    *are_read = stored && stored->on_disk >= 0;
+    if (!*are_read) return RK_OK;
+    RK_TRY(check_stored(entry, stored, part.n_rows));
+    return rk_stored_tensor_read(&c->tensors, stored, part.first, entry->dims[0], entry->data);
+}
+
 static rk_status read_tensors(conversion *c) {
     RK_AUTOFREE rk_state_dict_entry *stored = NULL;
     size_t n = 0;
     RK_TRY(rk_alloc(c->state.n, sizeof *stored, &stored));
     for (size_t i = 0; i < c->state.n; i++) {
-        bool as_stored;
+        bool as_stored, are_read = false;
         RK_TRY(fill(c, &c->state.entries[i], &as_stored));
-        if (as_stored) stored[n++] = c->state.entries[i];
+        if (as_stored) RK_TRY(read_from_disk(c, &c->state.entries[i], &are_read));
+        if (as_stored && !are_read) stored[n++] = c->state.entries[i];
     }
     return rk_checkpoint_read(c->checkpoint, &(rk_state_dict){.entries = stored, .n = n});
+}
+
+/* A table whose rows are to be on a disk: records of key, row and slots, some at once. */
+typedef struct disk_table {
+    const char *table;
+    const rk_stored_tensor *keys; /* NULL: ids are */
+    const rk_stored_tensor *parts[1 + RK_MAX_SLOTS];
+    size_t n_parts, record_bytes;
+    int64_t n_rows;
+    int64_t *ids; /* [ROWS_AT_ONCE] */
+    char *values; /* [ROWS_AT_ONCE] of a part */
+    char *records;
+} disk_table;
+
+static size_t part_bytes(const rk_stored_tensor *part) {
+    return (size_t)part->n_columns * rk_dtype_bytes(part->type);
+}
+
+static rk_status find_parts(const conversion *c, disk_table *t) {
+    const rk_stored_tensor *rows = rk_stored_tensors_find_of(&c->tensors, t->table, "rows");
+    t->keys = rk_stored_tensors_find_of(&c->tensors, t->table, "keys");
+    t->n_rows = t->keys ? t->keys->n_rows : rows ? rows->n_rows : 0;
+    t->record_bytes = sizeof *t->ids;
+    for (size_t i = 0; i < c->state.n; i++) {
+        const rk_state_dict_entry *entry = &c->state.entries[i];
+        RK_AUTOFREE char *table = NULL;
+        const char *what;
+        RK_TRY(rk_split_table_tensor(entry->name, &table, &what));
+        if (!table || strcmp(table, t->table) != 0 || !tells_of_disk(what)) continue;
+        const rk_stored_tensor *part =
+            rk_stored_tensors_find_of(&c->tensors, table, what + strlen(RK_DISK_PREFIX));
+        RK_TRY(check_stored(entry, part, t->n_rows));
+        t->parts[t->n_parts++] = part;
+        t->record_bytes += part_bytes(part);
+    }
+    return RK_OK;
+}
+
+static rk_status write_records(conversion *c, const disk_table *t, int64_t first, int64_t n) {
+    for (int64_t i = 0; i < n; i++) t->ids[i] = first + i;
+    if (t->keys) RK_TRY(rk_stored_tensor_read(&c->tensors, t->keys, first, n, t->ids));
+    for (int64_t i = 0; i < n; i++)
+        memcpy(t->records + (size_t)i * t->record_bytes, &t->ids[i], sizeof *t->ids);
+    size_t at = sizeof *t->ids;
+    for (size_t p = 0; p < t->n_parts; p++) {
+        size_t bytes = part_bytes(t->parts[p]);
+        RK_TRY(rk_stored_tensor_read(&c->tensors, t->parts[p], first, n, t->values));
+        for (int64_t i = 0; i < n; i++)
+            memcpy(t->records + (size_t)i * t->record_bytes + at, t->values + (size_t)i * bytes, bytes);
+        at += bytes;
+    }
+    return rk_embeddings_put_records(rk_model_embeddings(c->model), t->table, n, t->records);
+}
+
+static rk_status fill_disk_table(conversion *c, disk_table *t) {
+    enum { ROWS_AT_ONCE = 1024 };
+    RK_TRY(find_parts(c, t));
+    RK_TRY(rk_alloc(ROWS_AT_ONCE, sizeof *t->ids, &t->ids));
+    RK_TRY(rk_alloc(ROWS_AT_ONCE, t->record_bytes, &t->values));
+    RK_TRY(rk_alloc(ROWS_AT_ONCE, t->record_bytes, &t->records));
+    for (int64_t first = 0; first < t->n_rows; first += ROWS_AT_ONCE)
+        RK_TRY(write_records(c, t, first, rk_min_i64(t->n_rows - first, ROWS_AT_ONCE)));
+    return RK_OK;
+}
+
+static rk_status fill_disk_tables(conversion *c) {
+    const rk_embeddings *e = rk_model_embeddings(c->model);
+    for (int32_t i = 0; i < rk_embeddings_n_tables(e); i++) {
+        const rk_dynamic_config *dynamic = rk_embeddings_dynamic(e, i);
+        if (!dynamic || !dynamic->storage) continue;
+        disk_table t = {.table = rk_embeddings_table(e, i)->name};
+        rk_status status = fill_disk_table(c, &t);
+        RK_FREE_ALL(t.ids, t.values, t.records);
+        RK_TRY(status);
+    }
+    return RK_OK;
 }
 
 static rk_status make_state(conversion *c) {
@@ -277,7 +381,7 @@ static rk_status write_checkpoint(conversion *c, char **out) {
     p->log_bytes = p->events_bytes = 0;
     if (p->stopping.best_step != p->step) rk_early_stopping_reset_best(&p->stopping);
     if (!c->manifest.has_inputs) RK_TRY(rk_inputs_fingerprint(c->config, &c->manifest.inputs));
-    return rk_checkpoint_write(c->config, c->comm, NULL, &c->state, p, &c->manifest.inputs, out);
+    return rk_checkpoint_write(c->config, c->comm, c->model, &c->state, p, &c->manifest.inputs, out);
 }
 
 static rk_status convert(conversion *c, const char *path, const rk_config *config, char **out) {
@@ -286,6 +390,7 @@ static rk_status convert(conversion *c, const char *path, const rk_config *confi
     RK_TRY(load_keys(c));
     RK_TRY(make_state(c));
     RK_TRY(read_tensors(c));
+    RK_TRY(fill_disk_tables(c));
     RK_TRY(rk_model_reload(c->model));
     RK_TRY(make_state(c));
     return write_checkpoint(c, out);

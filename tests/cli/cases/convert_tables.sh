@@ -24,6 +24,10 @@ run_file again 'key: true' 'key: true' ', max_capacity: 100' ', max_capacity: 90
 "$RECKON" train --quiet static.yaml >/dev/null; "$RECKON" convert static dynamic.yaml; "$RECKON" convert -q dynamic back.yaml
 same static back step-000000008
 for run in static dynamic back; do "$RECKON" predict "$run" test >"$run.csv"; done; cmp static.csv dynamic.csv && cmp static.csv back.csv && echo same predictions
+# Rows on a disk of what were ids, and back.
+ssd=', storage: {tier: ssd, memory: 1KB}'
+run_file disk 'key: true' 'key: true' ", max_capacity: 100$ssd" ", max_capacity: 90, buckets: 3, missing: oov$ssd"; run_file ids 'identity: 30' 'identity: 60' '' ''
+quiet convert -q static disk.yaml; quiet convert -q disk ids.yaml; same static ids step-000000008; find disk/rows -type f
 # With room for all, the run goes on as the static one does.
 for run in static dynamic; do quiet train --quiet --resume --set train.epochs=2 "$run.yaml"; done
 run_file later 'identity: 30' 'identity: 60' '' ''; quiet convert -q dynamic later.yaml; same static later step-000000016
@@ -32,6 +36,9 @@ awk 'BEGIN { srand(9); print "user,item,label"; for (i = 0; i < 400; i++) printf
 quiet train --quiet --resume --allow-changed-data --set train.epochs=3 dynamic.yaml
 "$RECKON" convert -q dynamic large.yaml; "$RECKON" convert -q large again.yaml; same dynamic again step-000000024
 for run in dynamic large; do "$RECKON" predict "$run" test >"$run.csv"; done; cmp dynamic.csv large.csv && echo same predictions
+# The same, with the larger ones on a disk.
+for run in large again; do sed "s/output: $run/output: $run.disk/" $run.yaml >$run.disk.yaml; done; sed -i "s/max_capacity: [0-9]*/&$ssd/" large.disk.yaml
+quiet convert -q dynamic large.disk.yaml; quiet convert -q large.disk again.disk.yaml; same dynamic again.disk step-000000024
 # With counts in sketches, which begin anew; and so do candidates on the way back.
 "$RECKON" convert -q dynamic sketch.yaml; "$RECKON" train --quiet --resume --set train.epochs=4 sketch.yaml >/dev/null; sed 's/output: sketch/output: exact/; s/count_min/exact/' sketch.yaml >exact.yaml; "$RECKON" convert -q sketch exact.yaml; ls -d sketch/checkpoints/*32 exact/checkpoints/*
 # Sketches stay where both runs have the same.

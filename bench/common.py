@@ -12,12 +12,17 @@ HOME = Path(os.environ.get("RECKON_BENCH_DIR") or Path.home() / ".cache" / "reck
 
 
 def call(argv, env=None):
-    """A program's line of JSON. The kernel is told to end it first should memory run out."""
-    done = subprocess.run(argv, capture_output=True, text=True, env=os.environ | (env or {}), cwd=BENCH,
+    """A program's last line of JSON."""
+    return call_lines(argv, env)[-1]
+
+
+def call_lines(argv, env=None):
+    """A program's lines of JSON. The kernel is told to end it first should memory run out."""
+    done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, env=os.environ | (env or {}), cwd=BENCH,
                           preexec_fn=lambda: Path("/proc/self/oom_score_adj").write_text("1000"))
     if done.returncode:
         raise RuntimeError(f"exit status {done.returncode}: " + (done.stderr.strip().splitlines() or ["no message"])[-1][:200])
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return [json.loads(line) for line in done.stdout.strip().splitlines()]
 
 
 def spread(values):

@@ -11,8 +11,14 @@ def markdown(result):
             for case in result["cases"]]
     goals = [[g["goal"], f"{max(g['values'].values()):.2f}", f"{sum(v <= g['most'] for v in g['values'].values())} of {len(g['values'])}", "yes" if g["reached"] else "no"] for g in result["goals"]]
     load = f"Load of the machine in the last quarter of an hour: {result['load']:.0f}. Beside other work, ratios of turns say more than times."
-    parts = heading(result) + [load, table(["case", "keys a batch", "static", "dynamic", "x", "bytes a row", "rounds"], rows), "## Goals",
-                               table(["goal", "worst case", "cases that reach it", "reached"], goals)]
+    beyond = [[case["name"], f"{s['share']:.0%}", seconds_range(s["seconds"]), ratio_of(s["ratio"]), f"{s['rows_read']:,.0f}", f"{s['read_ahead']:,.0f}", str(len(s["ratio"]["rounds"]))]
+              for case in result.get("beyond", []) for s in case["shares"]]
+    parts = heading(result) + [load]
+    if rows:
+        parts.append(table(["case", "keys a batch", "static", "dynamic", "x", "bytes a row", "rounds"], rows))
+    if beyond:
+        parts += ["## Rows on a disk", table(["case", "memory", "step", "x", "rows read a step", "of them ahead", "rounds"], beyond)]
+    parts += ["## Goals", table(["goal", "worst case", "cases that reach it", "reached"], goals)]
     return "\n\n".join(parts) + "\n"
 
 

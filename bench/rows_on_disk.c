@@ -8,14 +8,12 @@
  * with each way to draw keys: uniform, and zipf (1.05, dealt to places at random). A change reads a batch and
  * writes it again. One line of JSON for each load, read and change; the folder is made, and removed. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/file/file.h"
-#include "base/hash.h"
 #include "base/rng.h"
 #include "rows_on_disk.h"
 #include "workload.h"
@@ -51,15 +49,6 @@ static double load(const disk_rows_ops *ops, disk_rows *rows, const sizes *s) {
     return seconds + seconds_now() - begin;
 }
 
-/* Keys by their ranks: an approximation by the integral of x^-1.05, as good as the sum where there are
- * many. */
-static uint64_t draw_zipf(const sizes *s, rk_rng *rng) {
-    double n = (double)s->n_keys, a = -0.05;
-    double rank = pow(1 + rk_rng_uniform(rng) * (pow(n, a) - 1), 1 / a);
-    uint64_t mixed = (uint64_t)rank * 0x9E3779B97F4A7C15u;
-    return rk_hash_bucket(mixed, s->n_keys);
-}
-
 static int by_number(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
@@ -69,7 +58,7 @@ static int by_number(const void *a, const void *b) {
 static void draw_batch(const sizes *s, int zipf, rk_rng *rng, uint64_t *keys) {
     size_t n = 0;
     while (n < s->batch) {
-        while (n < s->batch) keys[n++] = zipf ? draw_zipf(s, rng) : rk_rng_below(rng, s->n_keys);
+        while (n < s->batch) keys[n++] = zipf ? zipf_id(s->n_keys, rng) : rk_rng_below(rng, s->n_keys);
         qsort(keys, n, sizeof *keys, by_number);
         size_t left = 1;
         for (size_t i = 1; i < n; i++)

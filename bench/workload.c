@@ -1,5 +1,6 @@
 #include "workload.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 
 void die(const char *format, ...) {
@@ -172,4 +174,10 @@ rk_activation *workload_columns(const workload *w, float *data, int64_t width) {
     for (int64_t f = 0, at = 0; f < w->n_features; at += w->features[f++].dim)
         out[f] = (rk_activation){data + at, width, NULL};
     return out;
+}
+
+uint64_t zipf_id(uint64_t n, rk_rng *rng) {
+    double a = -0.05, rank = pow(1 + rk_rng_uniform(rng) * (pow((double)n, a) - 1), 1 / a);
+    uint64_t mixed = (uint64_t)rank * 0x9E3779B97F4A7C15u;
+    return rk_hash_bucket(mixed, n);
 }

@@ -11,6 +11,8 @@
 
 #include <reckon/reckon.h>
 
+#include "base/rng.h"
+
 typedef struct workload_feature {
     char name[64];
     int64_t n_rows, dim, hotness;
@@ -49,6 +51,9 @@ const char *option(int argc, char **argv, const char *name, const char *otherwis
 double cpu_seconds(void);
 /* Of this thread so far. */
 double thread_seconds(void);
+/* One of n ids, by zipf(1.05) of ranks that are dealt to ids at random: by the integral of x^-1.05, as good
+ * as the sum where there are many. */
+uint64_t zipf_id(uint64_t n, rk_rng *rng);
 /* For qsort, of doubles. */
 int ascending(const void *a, const void *b);
 /* A member of a JSON object, with a comma behind it. */

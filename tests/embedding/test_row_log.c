@@ -313,7 +313,12 @@ static void test_wrong_options(void **state) {
     FAILS(rk_row_log_create(&options, &log), RK_CONFIG,
           "storage.max_bytes: 262143 is too little; at least 262144, four files");
     options = small_files(65024);
-    run_random(&(rk_row_log_options){options.directory, 7, 16000, 0, 16, 1, 0, 0, false, false}, 1);
+    run_random(&(rk_row_log_options){.directory = options.directory,
+                                     .table = 7,
+                                     .record_bytes = 16000,
+                                     .file_pages = 16,
+                                     .write_pages = 1},
+               1);
     options = small_files(12);
     OK(rk_row_log_create(&options, &log));
     rk_row_log *second;

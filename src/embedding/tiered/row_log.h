@@ -34,6 +34,7 @@ typedef struct rk_row_log_options {
     int open_files;       /* at once; half of what the process may have open */
     bool buffered;        /* through the system's cache, not O_DIRECT */
     bool without_uring;   /* reads by threads */
+    bool any_table;       /* restore takes that of the checkpoint */
 } rk_row_log_options;
 
 /* An empty log: what one before left in the folder is removed, its checkpoints are not. */
@@ -44,6 +45,9 @@ rk_status rk_row_log_create(const rk_row_log_options *options, rk_row_log **out)
  * anything else each record is to be visited by rk_row_log_scan. */
 rk_status rk_row_log_restore(const rk_row_log_options *options, const char *from, rk_row_log **out);
 void rk_row_log_free(rk_row_log *log); /* its files stay */
+/* Whether all of it can be read that rk_row_log_link left in the folder, whichever table's it is: each length
+ * and checksum. */
+rk_status rk_row_log_verify(const char *from);
 uint32_t rk_row_log_record_bytes(const rk_row_log *log);
 
 /* Each record, in the order in which they were appended: of a key's records the last one is its newest. All

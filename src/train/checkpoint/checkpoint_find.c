@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "embedding/tiered/row_log.h"
 #include "train/checkpoint/checkpoint.h"
 
 static rk_status verify_file(const char *directory, const struct rk_manifest_file *file) {
@@ -24,6 +25,21 @@ static rk_status verify_file(const char *directory, const struct rk_manifest_fil
     return RK_OK;
 }
 
+/* Of the folders with rows on a disk, every rank its share. */
+static rk_status verify_rows(const rk_comm *comm, const char *path) {
+    RK_AUTOFREE char *rows = NULL;
+    RK_AUTO(rk_text_list_release) rk_text_list names = {0};
+    RK_TRY(rk_path_join(path, RK_CHECKPOINT_ROWS, &rows));
+    if (!rk_file_exists(rows)) return RK_OK;
+    RK_TRY(rk_list_directory(rows, &names));
+    for (size_t i = (size_t)rk_comm_rank(comm); i < names.n; i += (size_t)rk_comm_size(comm)) {
+        RK_AUTOFREE char *folder = NULL;
+        RK_TRY(rk_path_join(rows, names.texts[i], &folder));
+        RK_TRY(rk_row_log_verify(folder));
+    }
+    return RK_OK;
+}
+
 static bool is_first_rank(const rk_comm *comm) {
     return rk_comm_rank(comm) == 0;
 }
@@ -38,7 +54,8 @@ static rk_status verify_files(const rk_comm *comm, const char *path, const rk_ma
 static rk_status verify_over_ranks(rk_comm *comm, const char *path) {
     RK_AUTO(rk_manifest_release) rk_manifest m = {0};
     RK_TRY(rk_comm_agree_on_status(comm, rk_manifest_read(path, &m)));
-    return rk_comm_agree_on_status(comm, verify_files(comm, path, &m));
+    RK_TRY(rk_comm_agree_on_status(comm, verify_files(comm, path, &m)));
+    return rk_comm_agree_on_status(comm, verify_rows(comm, path));
 }
 
 rk_status rk_checkpoint_verify(const char *path) {

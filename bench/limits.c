@@ -32,7 +32,7 @@ static void run_gather(const char *directory, int threads, int repeat) {
     gather g = {.w = &w, .tables = tables, .out = huge_floats(w.n * width, 0), .width = width};
     gather_tune(&g);
     printf("{\"bytes\": %lld, \"ahead\": %d, \"seconds\": [", (long long)workload_lookup_bytes(&w), g.ahead);
-    for (int r = 0; r < repeat; r++) printf("%s%.6f", r ? ", " : "", gather_batch(&g, 0));
+    for (int r = 0; r < repeat; r++) printf("%s%.9f", r ? ", " : "", gather_batch(&g, 0));
     printf("]}\n");
 }
 
@@ -96,7 +96,7 @@ static void run_gemm(int64_t m, int64_t n, int64_t k, int threads, int repeat) {
     printf("{");
     for (int bf16 = 0; bf16 < 2; bf16++) {
         dnnl_data_type_t type = bf16 ? dnnl_bf16 : dnnl_f32;
-        printf("%s\"%s\": {\"forward\": %.6f, \"input\": %.6f, \"weights\": %.6f}", bf16 ? ", " : "",
+        printf("%s\"%s\": {\"forward\": %.9f, \"input\": %.9f, \"weights\": %.9f}", bf16 ? ", " : "",
                bf16 ? "bf16" : "f32", best_product(m, n, k, type, repeat),
                best_product(m, k, n, type, repeat), best_product(k, n, m, type, repeat));
     }

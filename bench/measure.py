@@ -16,6 +16,7 @@ import hybrid
 import in_python
 import ingest
 import nearest
+import own_models
 import report
 import report_parts
 import scale
@@ -25,7 +26,7 @@ from workloads import WORKLOADS
 
 PROGRAMS = ROOT / "build" / "bench"
 OTHERS = {"W5": ingest.measure, "W6": hybrid.measure, "W7": scale.measure, "W14": in_python.measure}
-STEPWISE = {"W8": dynamic.measure, "W9": serving.measure, "W11": nearest.measure}
+STEPWISE = {"W8": dynamic.measure, "W9": serving.measure, "W11": nearest.measure, "W15": own_models.measure}
 ALL = [*WORKLOADS, *OTHERS, *STEPWISE]
 TOLERANCE = {"f32": 1e-4, "bf16": 5e-3}
 N_LOSSES = 5  # compared; later ones tell less, as Adagrad makes whole steps of gradients that are rounding noise

@@ -21,27 +21,6 @@
 #include "train/config/run_config.h"
 #include "workload.h"
 
-static void dump(rk_model *model, const char *directory) {
-    rk_state_dict state = {0};
-    check(rk_model_state_dict(model, &state));
-    for (size_t i = 0; i < state.n; i++) {
-        const rk_state_dict_entry *entry = &state.entries[i];
-        if (strncmp(entry->name, "dense/", 6) != 0 || entry->type != RK_F32) continue;
-        char name[512], path[4096];
-        snprintf(name, sizeof name, "%s", entry->name + 6);
-        for (char *c = name; *c; c++)
-            if (*c == '/') *c = '.';
-        snprintf(path, sizeof path, "%s/%s.f32", directory, name);
-        FILE *file = fopen(path, "wb");
-        if (!file || fwrite(entry->data, 1, rk_state_dict_entry_bytes(entry), file) !=
-                         rk_state_dict_entry_bytes(entry))
-            die("cannot write '%s'", path);
-        fclose(file);
-        printf("%s %lld %lld\n", name, (long long)entry->dims[0], (long long)entry->dims[1]);
-    }
-    rk_state_dict_release(&state);
-}
-
 /* The next batch of the file, over and over. */
 static const rk_batch *next_rows(rk_dataset *rows) {
     const rk_batch *batch;
@@ -119,7 +98,7 @@ int main(int argc, char **argv) {
     double build_seconds = seconds_now() - began;
     const char *to = option(argc, argv, "--dump", NULL);
     if (to) {
-        dump(model, to);
+        dump_parameters(model, "dense/", to);
         return 0;
     }
     int64_t steps = atoll(option(argc, argv, "--steps", "5")),

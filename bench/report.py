@@ -5,6 +5,7 @@ from pathlib import Path
 
 import report_dynamic
 import report_index
+import report_own_models
 import report_python
 import report_ranks
 import report_serving
@@ -144,7 +145,8 @@ def plot(result, path):
 
 WRITERS = {"W5": (ingest_markdown, ingest_plot), "W6": (report_ranks.hybrid_markdown, report_ranks.hybrid_plot),
            "W7": (report_ranks.scale_markdown, report_ranks.scale_plot), "W9": (report_serving.markdown, report_serving.plot),
-           "W8": (report_dynamic.markdown, report_dynamic.plot), "W11": (report_index.markdown, report_index.plot), "W14": (report_python.markdown, report_python.plot)}
+           "W8": (report_dynamic.markdown, report_dynamic.plot), "W11": (report_index.markdown, report_index.plot), "W14": (report_python.markdown, report_python.plot),
+           "W15": (report_own_models.markdown, report_own_models.plot)}
 
 
 def write(result, base):

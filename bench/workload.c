@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "model/model.h"
 
 void die(const char *format, ...) {
     va_list arguments;
@@ -47,6 +48,34 @@ void *load_array(const char *directory, const char *name, const char *suffix, in
         die("'%s/%s%s' is shorter than %lld bytes", directory, name, suffix, (long long)n_bytes);
     fclose(file);
     return data;
+}
+
+void dump_array(const char *directory, const char *name, const char *suffix, const void *data,
+                size_t n_bytes) {
+    char path[4096], *file_name = path + snprintf(path, sizeof path, "%s/", directory);
+    snprintf(file_name, sizeof path - (size_t)(file_name - path), "%s%s", name, suffix);
+    for (char *c = file_name; *c; c++)
+        if (*c == '/') *c = '.';
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(data, 1, n_bytes, file) != n_bytes) die("cannot write '%s'", path);
+    fclose(file);
+}
+
+void dump_parameters(rk_model *model, const char *prefix, const char *directory) {
+    rk_state_dict state = {0};
+    size_t skipped = strcmp(prefix, "dense/") == 0 ? strlen(prefix) : 0;
+    check(rk_model_state_dict(model, &state));
+    for (size_t i = 0; i < state.n; i++) {
+        const rk_state_dict_entry *entry = &state.entries[i];
+        char name[512];
+        if (strncmp(entry->name, prefix, strlen(prefix)) != 0 || entry->type != RK_F32) continue;
+        snprintf(name, sizeof name, "%s", entry->name + skipped);
+        for (char *c = name; *c; c++)
+            if (*c == '/') *c = '.';
+        dump_array(directory, name, ".f32", entry->data, rk_state_dict_entry_bytes(entry));
+        printf("%s %lld %lld\n", name, (long long)entry->dims[0], (long long)entry->dims[1]);
+    }
+    rk_state_dict_release(&state);
 }
 
 void workload_load(const char *directory, workload *w) {

@@ -30,6 +30,12 @@ void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2))
 void check(rk_status status);
 void *load_array(const char *directory, const char *name, const char *suffix, int64_t n_bytes);
 void workload_load(const char *directory, workload *out);
+/* A raw array for the peers to begin with: `directory`/<name><suffix>, '/' in the name as '.'. */
+void dump_array(const char *directory, const char *name, const char *suffix, const void *data,
+                size_t n_bytes);
+/* The first values of the model's f32 tensors whose names begin with the prefix, <name>.f32 ("dense/" is left
+ * out of it), and of each a line on stdout: its name and shape. */
+void dump_parameters(rk_model *model, const char *prefix, const char *directory);
 /* Batch b; ids [n_features] is filled in and pointed to. */
 rk_batch workload_batch(const workload *w, int64_t b, rk_ids *ids);
 /* Values of a sample's activations, all features beside each other; bytes that one batch's lookups must move:

@@ -22,12 +22,22 @@ extern void omp_set_num_threads(int n_threads);
 
 enum { FORWARD, INPUT_GRADIENT, INPUT_GRADIENT_ADD, WEIGHT_GRADIENT, WEIGHT_GRADIENT_ADD, N_PRODUCTS };
 
+enum { MOST_ARGUMENTS = 5, SPARE_CALLS = 4 };
+
+/* What oneDNN runs a primitive with. To make it takes as long as a small product, so it is used again. */
+typedef struct call {
+    dnnl_stream_t stream;
+    dnnl_memory_t memories[MOST_ARGUMENTS];
+    const void *data[MOST_ARGUMENTS]; /* that these are of */
+} call;
+
 /* W packed for one of the two products that it takes part in. */
 typedef struct packed {
     dnnl_memory_desc_t desc;
     void *data;
     size_t n_bytes;
     dnnl_primitive_t reorder; /* that packs it, made when first needed */
+    call *reorder_call;
 } packed;
 
 /* A matrix product of some number of rows. */
@@ -35,6 +45,7 @@ typedef struct product {
     dnnl_primitive_t primitive;
     dnnl_memory_desc_t scratch; /* memory that it needs while it runs */
     size_t scratch_bytes;
+    _Atomic(call *) spare[SPARE_CALLS]; /* that no thread uses now, or NULL */
 } product;
 
 struct rk_packed_matrix {
@@ -150,6 +161,74 @@ static rk_status describe_primitive(const rk_packed_matrix *matrix, int kind, in
     return status_of_dnnl(status, "describing a matrix product");
 }
 
+/* Up to five arguments: descriptions, data and what they are. */
+typedef struct argument {
+    int number;
+    const dnnl_memory_desc_t *desc;
+    const void *data;
+} argument;
+
+static void free_call(call *c) {
+    if (!c) return;
+    for (int i = 0; i < MOST_ARGUMENTS; i++)
+        if (c->memories[i]) dnnl_memory_destroy(c->memories[i]);
+    if (c->stream) dnnl_stream_destroy(c->stream);
+    rk_free(c);
+}
+
+static rk_status make_call(const argument *arguments, int n, call **out) {
+    call *made;
+    RK_TRY(rk_alloc(1, sizeof *made, &made));
+    dnnl_status_t status = dnnl_stream_create(&made->stream, engine, dnnl_stream_default_flags);
+    for (int i = 0; i < n && status == dnnl_success; i++) {
+        made->data[i] = arguments[i].data;
+        status = dnnl_memory_create(&made->memories[i], arguments[i].desc, engine,
+                                    (void *)(size_t)arguments[i].data);
+    }
+    if (status == dnnl_success)
+        *out = made;
+    else
+        free_call(made);
+    return status_of_dnnl(status, "a matrix product");
+}
+
+static rk_status run_call(dnnl_primitive_t primitive, call *c, const argument *arguments, int n) {
+    dnnl_exec_arg_t given[MOST_ARGUMENTS];
+    for (int i = 0; i < n; i++) {
+        given[i] = (dnnl_exec_arg_t){arguments[i].number, c->memories[i]};
+        if (c->data[i] == arguments[i].data) continue;
+        DNNL_TRY(dnnl_memory_set_data_handle(c->memories[i], (void *)(size_t)arguments[i].data));
+        c->data[i] = arguments[i].data;
+    }
+    return status_of_dnnl(dnnl_primitive_execute(primitive, c->stream, n, given), "a matrix product");
+}
+
+/* A spare call of the product; NULL: there is none. */
+static call *take_spare_call(product *p) {
+    call *found = NULL;
+    for (int i = 0; i < SPARE_CALLS && !found; i++)
+        if (atomic_load_explicit(&p->spare[i], memory_order_relaxed))
+            found = atomic_exchange_explicit(&p->spare[i], NULL, memory_order_acquire);
+    return found;
+}
+
+static void return_call(product *p, call *c) {
+    for (int i = 0; i < SPARE_CALLS; i++) {
+        call *none = NULL;
+        if (atomic_compare_exchange_strong_explicit(&p->spare[i], &none, c, memory_order_release,
+                                                    memory_order_relaxed))
+            return;
+    }
+    free_call(c);
+}
+
+static void free_product(product *p) {
+    if (!p) return;
+    for (int i = 0; i < SPARE_CALLS; i++) free_call(atomic_load(&p->spare[i]));
+    dnnl_primitive_destroy(p->primitive);
+    rk_free(p);
+}
+
 /* One thread for oneDNN within, put back after: the thread may be the caller's own. */
 static int set_one_thread(void) {
     int before = omp_get_max_threads();
@@ -245,16 +324,13 @@ rk_status rk_packed_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64
 void rk_packed_matrix_free(rk_packed_matrix *matrix) {
     if (!matrix) return;
     int64_t n = matrix->products ? N_PRODUCTS * 4 * (matrix->max_rows + 1) : 0;
-    for (int64_t i = 0; i < n; i++) {
-        product *made = atomic_load(&matrix->products[i]);
-        if (made) dnnl_primitive_destroy(made->primitive);
-        rk_free(made);
-    }
+    for (int64_t i = 0; i < n; i++) free_product(atomic_load(&matrix->products[i]));
     RK_FREE_ALL(matrix->products, matrix->rounded);
     rk_batch_invariant_matrix_release(&matrix->batch_invariant);
     packed *both[] = {&matrix->w, &matrix->w_transposed};
     for (int i = 0; i < 2; i++) {
         if (both[i]->reorder) dnnl_primitive_destroy(both[i]->reorder);
+        free_call(both[i]->reorder_call);
         rk_pages_free(both[i]->data, both[i]->n_bytes);
     }
     rk_free(matrix);
@@ -278,31 +354,6 @@ size_t rk_packed_matrix_workspace(const rk_packed_matrix *matrix) {
     return rounding_bytes(matrix) + matrix->scratch_bytes;
 }
 
-/* Run with up to five arguments: descriptions, data and what they are. */
-typedef struct argument {
-    int number;
-    const dnnl_memory_desc_t *desc;
-    const void *data;
-} argument;
-
-static rk_status execute_primitive(dnnl_primitive_t primitive, const argument *arguments, int n) {
-    dnnl_exec_arg_t given[5];
-    dnnl_stream_t stream;
-    DNNL_TRY(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
-    dnnl_status_t status = dnnl_success;
-    int made = 0;
-    for (; made < n && status == dnnl_success; made++) {
-        given[made].arg = arguments[made].number;
-        given[made].memory = NULL;
-        status = dnnl_memory_create(&given[made].memory, arguments[made].desc, engine,
-                                    (void *)(size_t)arguments[made].data);
-    }
-    if (status == dnnl_success) status = dnnl_primitive_execute(primitive, stream, n, given);
-    for (int i = 0; i < made; i++) dnnl_memory_destroy(given[i].memory);
-    dnnl_stream_destroy(stream);
-    return status_of_dnnl(status, "a matrix product");
-}
-
 static rk_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
                               dnnl_primitive_t *out) {
     dnnl_primitive_desc_t desc;
@@ -318,9 +369,10 @@ static rk_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_
 }
 
 static rk_status reorder_weights(const dnnl_memory_desc_t *from, const void *data, packed *to) {
+    const argument arguments[] = {{DNNL_ARG_FROM, from, data}, {DNNL_ARG_TO, &to->desc, to->data}};
     if (!to->reorder) RK_TRY(make_reorder(from, &to->desc, &to->reorder));
-    return execute_primitive(
-        to->reorder, (argument[]){{DNNL_ARG_FROM, from, data}, {DNNL_ARG_TO, &to->desc, to->data}}, 2);
+    if (!to->reorder_call) RK_TRY(make_call(arguments, 2, &to->reorder_call));
+    return run_call(to->reorder, to->reorder_call, arguments, 2);
 }
 
 static rk_status pack_weights(rk_packed_matrix *matrix, const float *w) {
@@ -344,22 +396,36 @@ rk_status rk_packed_matrix_set(rk_packed_matrix *matrix, const rk_real *w, bool 
     return status;
 }
 
+static rk_status make_product_call(const rk_packed_matrix *matrix, int kind, int64_t m, argument *arguments,
+                                   int n, call **out) {
+    dnnl_memory_desc_t a, b, c, bias;
+    RK_TRY(describe_product(matrix, kind, m, &a, &b, &c));
+    RK_TRY(describe_matrix(&bias, 1, matrix->out, dnnl_f32, dnnl_ab));
+    arguments[0].desc = &a;
+    arguments[1].desc = &b;
+    arguments[2].desc = &c;
+    arguments[4].desc = &bias;
+    return make_call(arguments, n, out);
+}
+
 /* a, b and c are the product's operands. */
 static rk_status run_product(const rk_packed_matrix *matrix, int kind, int64_t m, const void *a,
                              const void *b, const float *bias, bool relu, float *c, void *scratch) {
-    dnnl_memory_desc_t a_desc, b_desc, c_desc, bias_desc;
     product *p;
     RK_TRY(find_or_make_product(matrix, kind, m, relu, bias != NULL, &p));
-    RK_TRY(describe_product(matrix, kind, m, &a_desc, &b_desc, &c_desc));
-    RK_TRY(describe_matrix(&bias_desc, 1, matrix->out, dnnl_f32, dnnl_ab));
     RK_AUTOFREE void *larger = NULL; /* fewer rows might want more memory, though none has been seen to */
     if (p->scratch_bytes > matrix->scratch_bytes) RK_TRY(rk_alloc(p->scratch_bytes, 1, &larger));
-    argument arguments[] = {{DNNL_ARG_SRC, &a_desc, a},
-                            {DNNL_ARG_WEIGHTS, &b_desc, b},
-                            {DNNL_ARG_DST, &c_desc, c},
+    argument arguments[] = {{DNNL_ARG_SRC, NULL, a},
+                            {DNNL_ARG_WEIGHTS, NULL, b},
+                            {DNNL_ARG_DST, NULL, c},
                             {DNNL_ARG_SCRATCHPAD, &p->scratch, larger ? larger : scratch},
-                            {DNNL_ARG_BIAS, &bias_desc, bias}};
-    return execute_primitive(p->primitive, arguments, bias ? 5 : 4);
+                            {DNNL_ARG_BIAS, NULL, bias}};
+    int n = bias ? 5 : 4;
+    call *made = take_spare_call(p);
+    if (!made) RK_TRY(make_product_call(matrix, kind, m, arguments, n, &made));
+    rk_status status = run_call(p->primitive, made, arguments, n);
+    return_call(p, made);
+    return status;
 }
 
 /* What products have of a workspace, after the rounded operands. */

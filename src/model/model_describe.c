@@ -8,6 +8,7 @@
 #include "batch/ids.h"
 #include "model/retrieval/retrieval.h"
 #include "embedding/local/collection.h"
+#include "embedding/planner/table_traffic.h"
 
 /* The value's text in a buffer that lives to the end of the caller's statement. */
 typedef struct short_text {
@@ -115,6 +116,14 @@ static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
     return values;
 }
 
+/* Records of key, row and slots, once. */
+static uint64_t disk_bytes(const rk_model *model, int32_t t) {
+    const rk_table_config *table = rk_embeddings_table(model->embeddings, t);
+    double row = rk_stored_row_bytes(table, rk_embeddings_table_optimizer(model->embeddings, t), table->dim);
+    return (uint64_t)rk_embeddings_dynamic(model->embeddings, t)->max_capacity *
+           ((uint64_t)row + sizeof(int64_t));
+}
+
 static void describe_dynamic(const rk_model *model, rk_buffer *out) {
     int32_t n = rk_embeddings_n_tables(model->embeddings);
     bool first = true;
@@ -133,7 +142,8 @@ static void describe_dynamic(const rk_model *model, rk_buffer *out) {
         if (rk_dynamic_has_sketches(d)) rk_buffer_printf(out, " (%s)", rk_counter_name(d->counter));
         if (d->probability < 1) rk_buffer_printf(out, " with probability %g", d->probability);
         if (d->storage)
-            rk_buffer_printf(out, ", rows on a disk behind %s of memory", format_bytes(d->memory_bytes).text);
+            rk_buffer_printf(out, ", rows on a disk (%s) behind %s of memory",
+                             format_bytes(disk_bytes(model, t)).text, format_bytes(d->memory_bytes).text);
         rk_buffer_printf(
             out, ", missing %s, %s a row\n", d->oov ? "oov" : "zeros",
             format_bytes(rk_embeddings_table_bytes(model->embeddings, t) / (uint64_t)(d->max_capacity + 1))

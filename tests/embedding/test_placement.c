@@ -266,7 +266,17 @@ static void test_dynamic_tables(void **state) {
     int64_t rows = 0;
     for (int32_t p = 0; p < 3; p++) rows += rk_request_part_rows(&s.request, 1, p, 3);
     assert_int_equal(rows, 40000000);
-    assert_true(rk_request_row_bytes(&s.request, 2) == rk_request_row_bytes(&s.request, 3) + RK_KEY_BYTES);
+    assert_true(rk_request_rows_bytes(&s.request, 2, 10) ==
+                rk_request_rows_bytes(&s.request, 3, 10) + 10 * RK_KEY_BYTES);
+    double in_memory = rk_request_rows_bytes(&s.request, 2, 1000),
+           few = rk_request_rows_bytes(&s.request, 2, 1);
+    assert_true(rk_request_disk_bytes(&s.request, 2, 1000) == 0);
+    dynamic[2].storage = "disk"; /* of which some rows are in memory, or all */
+    dynamic[2].memory_bytes = 5000;
+    assert_true(rk_request_rows_bytes(&s.request, 2, 1000) == 5000 + 1000 * (RK_KEY_BYTES + 8));
+    assert_true(rk_request_rows_bytes(&s.request, 2, 1) == few + 28);
+    assert_true(rk_request_disk_bytes(&s.request, 2, 1000) == in_memory - 1000 * (RK_KEY_BYTES - 8));
+    dynamic[2].storage = NULL;
     static const int64_t ranks[] = {0, 1, 2, 3};
     const struct {
         rk_planner_constraint constraint;

@@ -90,14 +90,13 @@ static double relative_load_of_trainers(const choice *c, double bytes) {
 /* A placement on its way to its owners: what a whole slice asks for. */
 typedef struct slice {
     const rk_table_placement *placement;
-    double wire_bytes, memory_bytes, row_bytes;
+    double wire_bytes, memory_bytes;
 } slice;
 
 static slice slice_of_placement(const choice *c, int32_t t, const rk_table_placement *placement) {
     rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
     return (slice){placement, wire_bytes(&traffic) / placement->n_slices,
-                   (traffic.lookup_bytes + traffic.update_bytes) / placement->n_slices,
-                   c->candidates[t].bytes / (double)c->request->tables[t].n_rows / placement->n_slices};
+                   (traffic.lookup_bytes + traffic.update_bytes) / placement->n_slices};
 }
 
 static void assign_part(choice *c, int32_t t, const slice *s, int32_t number, int32_t part, owner *o) {
@@ -106,7 +105,8 @@ static void assign_part(choice *c, int32_t t, const slice *s, int32_t number, in
         p->n_parts > 1 ? rk_table_part_load_share(c->request, &c->candidates[t].load, part, p->n_parts) : 1;
     c->wire_bytes += share * s->wire_bytes;
     o->seconds += seconds_on_owner(o, share * s->wire_bytes, share * s->memory_bytes);
-    o->bytes += s->row_bytes * (double)rk_request_part_rows(c->request, t, part, p->n_parts);
+    o->bytes += rk_request_rows_bytes(c->request, t, rk_request_part_rows(c->request, t, part, p->n_parts)) /
+                p->n_slices;
     p->owners[(size_t)number * (size_t)p->n_parts + (size_t)part] =
         rk_owner_rank(&c->request->roles, o->number);
 }
@@ -381,7 +381,7 @@ static void fill_candidate(choice *c, int32_t t, const rk_planner_constraint *co
                                        config->n_rows,
                                        rk_assumed_ids(config->name, request->features, request->n_features),
                                        request->batch_size, request->roles.n_trainers);
-    table->bytes = (double)config->n_rows * rk_request_row_bytes(request, t);
+    table->bytes = rk_request_rows_bytes(request, t, config->n_rows);
 }
 
 /* As owners will combine its bags, if they can. */

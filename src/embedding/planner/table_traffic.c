@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "embedding/local/table_storage.h"
 #include "optim/optimizer_slots.h"
 
 double rk_stored_row_bytes(const rk_table_config *table, const rk_optimizer *optimizer, int32_t dim) {
@@ -28,12 +29,29 @@ int64_t rk_request_most_parts(const rk_planner_request *request, int32_t t) {
     return dynamic ? dynamic->n_buckets : request->tables[t].n_rows;
 }
 
-double rk_request_row_bytes(const rk_planner_request *request, int32_t t) {
+bool rk_request_has_disk(const rk_planner_request *request, int32_t t) {
+    const rk_dynamic_config *dynamic = rk_request_dynamic(request, t);
+    return dynamic && dynamic->storage;
+}
+
+static double values_bytes(const rk_planner_request *request, int32_t t) {
     rk_optimizer usual;
     const rk_table_config *table = &request->tables[t];
+    return rk_stored_row_bytes(table, rk_request_optimizer(request, t, &usual), table->dim);
+}
+
+double rk_request_rows_bytes(const rk_planner_request *request, int32_t t, int64_t n_rows) {
     const rk_dynamic_config *dynamic = rk_request_dynamic(request, t);
-    return rk_stored_row_bytes(table, rk_request_optimizer(request, t, &usual), table->dim) +
-           (dynamic ? rk_dynamic_key_bytes(dynamic) : 0);
+    double rows = (double)n_rows, row = values_bytes(request, t),
+           keys = dynamic ? rows * rk_dynamic_key_bytes(dynamic) : 0;
+    if (!rk_request_has_disk(request, t)) return rows * row + keys;
+    return fmin(rows * (row + RK_TIER_PLACE_BYTES), (double)dynamic->memory_bytes) + keys +
+           rows * RK_TIER_ROW_BYTES;
+}
+
+double rk_request_disk_bytes(const rk_planner_request *request, int32_t t, int64_t n_rows) {
+    if (!rk_request_has_disk(request, t)) return 0;
+    return (double)n_rows * (values_bytes(request, t) + sizeof(int64_t));
 }
 
 double rk_table_part_load_share(const rk_planner_request *request, const rk_table_statistics *load,

@@ -27,7 +27,10 @@ int64_t rk_request_most_parts(const rk_planner_request *request, int32_t table);
 /* A row of `dim` values with its slots. */
 double rk_stored_row_bytes(const rk_table_config *table, const rk_optimizer *optimizer, int32_t dim);
 
-/* The same of table t, and its key, if it has one. */
-double rk_request_row_bytes(const rk_planner_request *request, int32_t table);
+/* What so many rows of table t take of a rank's memory, with their keys, if they have some; and of its disk,
+ * as records, if that is where they are. */
+bool rk_request_has_disk(const rk_planner_request *request, int32_t table);
+double rk_request_rows_bytes(const rk_planner_request *request, int32_t table, int64_t n_rows);
+double rk_request_disk_bytes(const rk_planner_request *request, int32_t table, int64_t n_rows);
 
 #endif

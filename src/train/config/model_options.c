@@ -8,18 +8,6 @@ rk_status rk_config_pair_features(const rk_config *c, const rk_data_schema *sche
     return rk_retrieval_pair(&c->model.retrieval, &c->yaml, schema, out);
 }
 
-rk_status rk_config_refuse_disk(const rk_config *c, const char *what) {
-    for (int64_t i = 0; i < c->embedding.n_tables; i++) {
-        const struct rk_table_section *table = &c->embedding.tables[i];
-        if (!table->storage.tier) continue;
-        return rk_error_hint(
-            rk_error(RK_UNSUPPORTED, "%s: key 'storage': %s does not take rows on a disk (tier: ssd) yet",
-                     rk_yaml_location_of(&c->yaml, table->line).text, what),
-            "predict, evaluate and serve from the checkpoint (docs/dynamic_tables.md)");
-    }
-    return RK_OK;
-}
-
 /* Of the rows of training data; the caller frees it. */
 static rk_status collect_interactions(const rk_config *c, const rk_transforms *transforms,
                                       rk_interactions **out) {

@@ -49,9 +49,6 @@ static inline void rk_config_auto_free(rk_config **config) { /* for RK_AUTO */
  * theirs between threads. The first one must outlive the copy, whose transforms are its own if it has any. */
 rk_status rk_config_copy(const rk_config *config, rk_config **out);
 
-/* Where tables have rows on a disk: `what` does not take them. */
-rk_status rk_config_refuse_disk(const rk_config *config, const char *what);
-
 /* Features in the place of patterns of columns, read from the training data now if there are any: before the
  * configuration is written or compared. */
 rk_status rk_config_expand(rk_config *config);

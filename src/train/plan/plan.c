@@ -93,7 +93,6 @@ rk_status rk_plan_make(const rk_config *config, const rk_plan_options *options, 
     rk_plan *plan;
     RK_FAIL_IF(rk_config_has_pairs(config), RK_UNSUPPORTED,
                "'reckon plan' does not support 'model.kind: two_tower'");
-    RK_TRY(rk_config_refuse_disk(config, "'reckon plan'"));
     RK_TRY(rk_alloc(1, sizeof *plan, &plan));
     plan->train_rows = -1;
     rk_status status = rk_config_copy(config, &plan->config);

@@ -106,7 +106,10 @@ static inline bool rk_plan_owns(const rk_plan *plan, int32_t rank) {
 static inline bool rk_plan_fits(const rk_plan *plan) {
     return plan->ranks[plan->fullest].all_bytes <= plan->machines[plan->fullest].capacity.memory_bytes;
 }
-double rk_plan_table_bytes(const rk_plan *plan, int32_t table); /* rows and slots, once, and keys of them */
+/* What rows and slots, once, and keys of them take of memory: of a table that is placed on all its owners
+ * together, else on one; and a slice of a part. */
+double rk_plan_table_bytes(const rk_plan *plan, int32_t table);
+double rk_plan_part_bytes(const rk_plan *plan, int32_t table, int32_t part);
 /* Ids that a table's features can have; 0: they are keys, any 64 bits. */
 int64_t rk_plan_nominal_rows(const rk_plan *plan, int32_t table);
 

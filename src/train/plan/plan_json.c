@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "embedding/planner/table_traffic.h"
 #include "train/config/plan_file.h"
 #include "train/plan/plan_internal.h"
 
@@ -24,6 +25,9 @@ static json_t *table_json(const rk_plan *plan, int32_t t) {
     int64_t nominal = rk_plan_nominal_rows(plan, t);
     if (rk_request_dynamic(&plan->request, t)) /* null: any 64 bits */
         json_object_set_new(object, "nominal_rows", nominal ? json_integer(nominal) : json_null());
+    if (rk_request_has_disk(&plan->request, t))
+        json_object_set_new(object, "disk_bytes",
+                            json_real(rk_request_disk_bytes(&plan->request, t, table->n_rows)));
     return object;
 }
 

@@ -28,6 +28,7 @@ rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, r
     for (int64_t t = 0; t < section.n_tables; t++) {
         tables[t] = section.tables[t];
         tables[t].rows = rk_reduced_rows(reduction, tables[t].rows);
+        tables[t].storage = (struct rk_storage_section){0}; /* steps are timed with rows in memory */
         tables[t].max_capacity = rk_reduced_rows(reduction, tables[t].max_capacity);
         if (tables[t].buckets > tables[t].max_capacity) tables[t].buckets = tables[t].max_capacity;
         if (tables[t].eviction.keep > tables[t].max_capacity)
@@ -84,8 +85,19 @@ rk_status rk_plan_describe_run(rk_plan *plan) {
     return RK_OK;
 }
 
+double rk_plan_part_bytes(const rk_plan *plan, int32_t t, int32_t part) {
+    const rk_table_placement *p = &plan->placements[t];
+    int64_t rows = rk_request_part_rows(&plan->request, t, part, p->n_parts);
+    return rk_request_rows_bytes(&plan->request, t, rows) / p->n_slices;
+}
+
 double rk_plan_table_bytes(const rk_plan *plan, int32_t t) {
-    return (double)plan->tables.tables[t].n_rows * rk_request_row_bytes(&plan->request, t);
+    const rk_table_placement *p = plan->placements ? &plan->placements[t] : NULL;
+    double bytes = 0;
+    if (!p || !p->owners) return rk_request_rows_bytes(&plan->request, t, plan->tables.tables[t].n_rows);
+    for (int32_t part = 0; part < p->n_parts; part++)
+        bytes += rk_plan_part_bytes(plan, t, part) * p->n_slices;
+    return bytes;
 }
 
 int64_t rk_plan_nominal_rows(const rk_plan *plan, int32_t t) {

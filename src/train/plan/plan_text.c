@@ -145,6 +145,29 @@ static void write_dynamic_lines(const rk_plan *plan, int width, rk_buffer *out) 
                      counted ? counts[0] : "those of all keys", counts[1], rk_format_size(bytes).text);
 }
 
+/* Memory and disk apart. */
+static void write_disk_lines(const rk_plan *plan, int width, rk_buffer *out) {
+    double memory = 0, disk = 0;
+    rk_buffer_printf(out, "\nrows on a disk: its files take up to twice as much\n  %-*s %10s %10s\n", width,
+                     "name", "memory", "disk");
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) {
+        double there = rk_request_disk_bytes(&plan->request, t, plan->tables.tables[t].n_rows);
+        if (!there) continue;
+        rk_buffer_printf(out, "  %-*s %10s %10s\n", width, plan->tables.tables[t].name,
+                         rk_format_size(rk_plan_table_bytes(plan, t)).text, rk_format_size(there).text);
+        memory += rk_plan_table_bytes(plan, t);
+        disk += there;
+    }
+    rk_buffer_printf(out, "  %-*s %10s %10s\n", width, "total", rk_format_size(memory).text,
+                     rk_format_size(disk).text);
+}
+
+static bool has_disk(const rk_plan *plan) {
+    bool has = false;
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) has |= rk_request_has_disk(&plan->request, t);
+    return has;
+}
+
 static bool has_dynamic(const rk_plan *plan) {
     bool has = false;
     for (int32_t t = 0; t < plan->tables.n_tables; t++) has |= rk_request_dynamic(&plan->request, t) != NULL;
@@ -162,6 +185,7 @@ static rk_status write_table_lines(const rk_plan *plan, rk_buffer *out) {
     }
     rk_buffer_printf(out, "  %-*s %16s %5s %10s\n", width, "total", "", "", rk_format_size(bytes).text);
     if (has_dynamic(plan)) write_dynamic_lines(plan, width, out);
+    if (has_disk(plan)) write_disk_lines(plan, width, out);
     return RK_OK;
 }
 
@@ -230,17 +254,13 @@ static void write_step_lines(const rk_plan *plan, rk_buffer *out) {
 /* Where a table's largest piece is, and how large. */
 static double find_largest_shard(const rk_plan *plan, int32_t t, int32_t *rank) {
     const rk_table_placement *p = &plan->placements[t];
-    double row_bytes = rk_plan_table_bytes(plan, t) / (double)plan->tables.tables[t].n_rows /
-                       (p->replicated ? 1 : p->n_slices),
-           most = 0;
+    double most = 0;
     *rank = 0;
     if (p->replicated) return rk_plan_table_bytes(plan, t);
     for (int32_t r = 0; r < plan->n_ranks; r++) {
         double here = 0;
         for (int32_t i = 0; i < p->n_slices * p->n_parts; i++)
-            if (p->owners[i] == r)
-                here +=
-                    row_bytes * (double)rk_request_part_rows(&plan->request, t, i % p->n_parts, p->n_parts);
+            if (p->owners[i] == r) here += rk_plan_part_bytes(plan, t, i % p->n_parts);
         if (here > most) *rank = r;
         most = fmax(most, here);
     }

@@ -60,6 +60,8 @@ name_no_file() { sed 's/rows-[0-9a-f]*/rows-N/'; }
 lose "$(ls disk/checkpoints/step-000000024/rows/user/rows-*.log | tail -1)"; "$RECKON" predict disk test 2>&1 >/dev/null | name_no_file; disk 2KB --resume -o disk; cmp <("$RECKON" predict keys test) <("$RECKON" predict disk test) && echo same on a disk, after a lost page
 for step in disk/checkpoints/*; do lose "$(ls "$step"/rows/user/rows-*.log | head -1)"; done; "$RECKON" predict disk test 2>&1 | name_no_file
 "$RECKON" inspect --set 'embedding.tables[0].storage={tier: ssd, memory: 3KB}' keys.yaml | sed -n '/^dynamic/,/^graph/p'
+"$RECKON" plan --ranks 2 --set 'embedding.tables[0].storage={tier: ssd, memory: 3KB}' keys.yaml | sed -n '/^rows on/,/^ranks/p'
+"$RECKON" plan --json --ranks 2 --set 'embedding.tables[0].storage={tier: ssd, memory: 3KB}' keys.yaml | grep -oE '"disk_bytes": *[0-9]+'
 # Keys only name rows: negative ones count in a sequence's length, too.
 awk 'BEGIN { srand(5); print "up,down,label"; for (i = 0; i < 200; i++) { up = down = ""; n = 1 + int(4 * rand()); for (k = 0; k < n; k++) { x = int(20 * rand());
     up = up (k ? "|" : "") x; down = down (k ? "|" : "") (-x - 1) } printf "%s,%s,%d\n", up, down, n % 2 } }' >lists.csv

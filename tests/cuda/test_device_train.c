@@ -53,7 +53,7 @@ static void take_state(rk_trainer *t, outcome *out) {
     for (size_t i = 0; i < t->state.n; i++) out->n_bytes += rk_state_dict_entry_bytes(&t->state.entries[i]);
     OK(rk_alloc(out->n_bytes, 1, &out->state));
     for (size_t i = 0; i < t->state.n; at += rk_state_dict_entry_bytes(&t->state.entries[i++]))
-        copy_entry(&t->state.entries[i], out->state + at);
+        rk_state_dict_copy_rows(&t->state.entries[i], 0, t->state.entries[i].dims[0], out->state + at);
 }
 
 /* Train to `steps`, from the newest checkpoint of the output if there is one. */

@@ -265,7 +265,8 @@ static outcome take_outcome(rk_trainer *trainer) {
         out.n_bytes += rk_state_dict_entry_bytes(&trainer->state.entries[i]);
     OK(rk_alloc(out.n_bytes, 1, &out.state));
     for (size_t i = 0; i < trainer->state.n; at += rk_state_dict_entry_bytes(&trainer->state.entries[i++]))
-        copy_entry(&trainer->state.entries[i], out.state + at);
+        rk_state_dict_copy_rows(&trainer->state.entries[i], 0, trainer->state.entries[i].dims[0],
+                                out.state + at);
     return out;
 }
 
@@ -353,7 +354,7 @@ static uint64_t hash_state(rk_trainer *t) {
         size_t n_bytes = rk_state_dict_entry_bytes(&t->state.entries[i]);
         RK_AUTOFREE char *bytes = NULL;
         OK(rk_alloc(n_bytes, 1, &bytes));
-        copy_entry(&t->state.entries[i], bytes);
+        rk_state_dict_copy_rows(&t->state.entries[i], 0, t->state.entries[i].dims[0], bytes);
         hash = rk_hash_bytes(bytes, n_bytes, hash);
     }
     return hash;

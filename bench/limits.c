@@ -1,7 +1,7 @@
 /* What this machine can do, by the smallest loops that reach it: the floor that a workload is held against.
  *
  *     bench_limits gather DIRECTORY [--threads 2] [--repeat 5]     a workload's rows read by the smallest
- *     loop (gather.h)
+ *     loop (gather.h), its ids sorted by the smallest sort (sort.h)
  *     bench_limits gemm M N K [--threads 2] [--repeat 5]           y = x W, dx = dy W', dW = x' dy by
  *     oneDNN's matmul over the whole batch, each in the
  *                                                                  layout that oneDNN likes best, f32 and
@@ -17,6 +17,7 @@
 #include "base/memory.h"
 #include "gather.h"
 #include "gemm/gemm.h"
+#include "sort.h"
 #include "workload.h"
 
 extern void omp_set_num_threads(int n_threads);
@@ -33,6 +34,9 @@ static void run_gather(const char *directory, int threads, int repeat) {
     gather_tune(&g);
     printf("{\"bytes\": %lld, \"ahead\": %d, \"seconds\": [", (long long)workload_lookup_bytes(&w), g.ahead);
     for (int r = 0; r < repeat; r++) printf("%s%.9f", r ? ", " : "", gather_batch(&g, 0));
+    sorter sorts = sorter_of(&w);
+    printf("], \"sort_seconds\": [");
+    for (int r = 0; r < repeat; r++) printf("%s%.9f", r ? ", " : "", sort_batch(&sorts, 0));
     printf("]}\n");
 }
 

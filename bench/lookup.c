@@ -3,11 +3,13 @@
  *
  *     bench_lookup DIRECTORY [--mode forward|train] [--optimizer rowwise_adagrad|sgd|adagrad] [--rate 0.1]
  *     [--dtype f32|bf16] [--steps 5] [--threads 0] [--gather no]
+ *     [--clock wall|cpu]
  *
  * One line of JSON: seconds of each step after a first that is not counted, and sums of the activations by
  * which both sides are compared. Rows begin at 0.01. --gather yes: after each step the smallest loop
- * (gather.h) reads the same batch from the same rows, so that what the machine does beside it slows both
- * alike. */
+ * (gather.h) reads the same batch from the same rows, and the smallest sort (sort.h) sorts its ids, so that
+ * what the machine does beside it slows all alike. --clock cpu: seconds of a step are those of all threads
+ * together, which other programs disturb less than the clock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 
 #include "embedding/local/collection.h"
 #include "gather.h"
+#include "sort.h"
 #include "workload.h"
 
 /* Of the collection's own rows; kept for good. */
@@ -63,34 +66,44 @@ int main(int argc, char **argv) {
                   *gradients = workload_columns(&w, gradient, width);
     rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids);
     double *seconds = calloc((size_t)steps + 1, sizeof *seconds),
-           *gather_seconds = calloc((size_t)steps + 1, sizeof *gather_seconds);
+           *gather_seconds = calloc((size_t)steps + 1, sizeof *gather_seconds),
+           *sort_seconds = calloc((size_t)steps + 1, sizeof *sort_seconds);
+    double (*clock)(void) =
+        strcmp(option(argc, argv, "--clock", "wall"), "cpu") == 0 ? cpu_seconds : seconds_now;
     rk_lookup *lookup;
     check(rk_lookup_create(embeddings, &lookup));
     gather g = {0};
-    if (gathers) g = gather_of(&w, embeddings);
+    sorter sorts = {0};
+    if (gathers) {
+        g = gather_of(&w, embeddings);
+        sorts = sorter_of(&w);
+    }
     for (int64_t s = 0; s <= steps; s++) {
         int64_t b = s % w.n_batches;
         rk_batch batch = workload_batch(&w, b, ids);
-        double begin = seconds_now();
+        double begin = clock();
         if (train) {
             check(rk_embeddings_lookup(embeddings, w.n, batch.features, lookup, activations));
             check(rk_lookup_apply_gradients(lookup, gradients));
         } else {
             check(rk_embeddings_peek(embeddings, w.n, batch.features, lookup, activations));
         }
-        seconds[s] = seconds_now() - begin;
-        if (gathers)
-            gather_seconds[s] = gather_batch(
-                &g,
-                (b + w.n_batches / 2) %
-                    w.n_batches); /* whose rows the lookups have brought in as long ago as it has theirs */
+        seconds[s] = clock() - begin;
+        if (!gathers) continue;
+        int64_t other = (b + w.n_batches / 2) % w.n_batches; /* whose rows the lookups have brought in as long
+                                                                ago as it has theirs */
+        gather_seconds[s] = gather_batch(&g, other);
+        sort_seconds[s] = sort_batch(&sorts, other);
     }
     check(rk_embeddings_peek(embeddings, w.n, workload_batch(&w, 0, ids).features, lookup, activations));
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < w.n * width; i++) sum += out[i], squares += (double)out[i] * out[i];
     printf("{");
     print_seconds("seconds", seconds + 1, steps);
-    if (gathers) print_seconds("gather_seconds", gather_seconds + 1, steps);
+    if (gathers) {
+        print_seconds("gather_seconds", gather_seconds + 1, steps);
+        print_seconds("sort_seconds", sort_seconds + 1, steps);
+    }
     printf(
         "\"bytes\": %lld, \"sum\": %.9g, \"squares\": %.9g, \"peak_bytes\": %lld, \"isa\": \"%s\", "
         "\"threads\": %d}\n",

@@ -95,8 +95,8 @@ def difference(ours, theirs):
     return max(abs(ours["squares"] - theirs["squares"]) / squares, abs(ours["sum"] - theirs["sum"]) / max(abs(ours["sum"]), squares ** 0.5))
 
 
-def floor_seconds(case, directory, gather_rate, products, mode):
-    """bytes / gather + the time of the products; the least bytes that the step's lookups, and for training its updates, move."""
+def floor_seconds(case, directory, gather_rate, products, sort, mode):
+    """bytes / gather + the time of the products, and for training of the smallest sort of the ids; the least bytes that the step's lookups, and for training its updates, move."""
     n_bytes = sum(case.n * (f.hotness + 1) * f.dim for f in case.features) * 4
     if mode == "train":
         slots = {"sgd": lambda dim: 0, "rowwise_adagrad": lambda dim: 1, "adagrad": lambda dim: dim}[case.optimizer]
@@ -104,7 +104,7 @@ def floor_seconds(case, directory, gather_rate, products, mode):
         n_bytes += sum(case.n * f.dim + 2 * unique[f.name] * (f.dim + slots(f.dim)) for f in case.features) * 4
         if case.wide:
             n_bytes += sum(case.n * f.hotness + 2 * unique[f.name] for f in case.features) * 4
-    return n_bytes / gather_rate + products
+    return n_bytes / gather_rate + products + (sort if mode == "train" else 0)
 
 
 def measure_products(case, args):
@@ -220,20 +220,21 @@ def measure_case(workload, case, sides, equal, args):
         sys.exit(f"our own side failed: {measured[0].failed}")
     ours = measured[0].runs[""]
     if not case.model:
-        gathers = [{"bytes": run["forward"]["bytes"], "seconds": run["forward"]["gather_seconds"]} for run in ours]
+        gathers = [{"bytes": run["forward"]["bytes"], "seconds": run["forward"]["gather_seconds"], "sort_seconds": run["forward"]["sort_seconds"]} for run in ours]
     gather_seconds = [statistics.median(g["seconds"]) for g in gathers]
     rate = gathers[0]["bytes"] / statistics.median(gather_seconds)
+    sort_seconds = statistics.median(statistics.median(g["sort_seconds"]) for g in gathers)
     rows = []
     for mode in workload.modes:
         sides = [m.summary(mode, ours[0], max(TOLERANCE[m.side.dtype], HASHED_TOLERANCE * case.hashed)) for m in measured]
-        floors = {dtype: floor_seconds(case, limits, rate, products[dtype], mode) for dtype in products}
+        floors = {dtype: floor_seconds(case, limits, rate, products[dtype], sort_seconds, mode) for dtype in products}
         for m, side in zip(measured, sides):
             if "median" in side:
                 side["speedup"] = side["median"] / sides[0]["median"]
                 side["over_floor"] = side["median"] / floors[m.side.dtype]
         rows.append({"mode": mode, "floor": floors["f32"], "floor_bf16": floors["bf16"], "gather": statistics.median(gather_seconds), "sides": sides})
     versions = {m.side.name: m.runs[m.best("train")][0]["versions"] for m in measured if m.side.script and m.configs and m.runs}
-    return {"name": case.name, "samples": case.n, "table_bytes": case.table_bytes, "gather_bytes_per_second": rate, "gather_seconds": gather_seconds,
+    return {"name": case.name, "samples": case.n, "table_bytes": case.table_bytes, "gather_bytes_per_second": rate, "gather_seconds": gather_seconds, "sort_seconds": sort_seconds,
             "product_seconds": products, "versions": versions, "isa": ours[0]["train"]["isa"], "rows": rows}
 
 

@@ -17,6 +17,7 @@
 // clang-format off
 #define RK_KERNEL_LIST(X)                                                                                    \
     X(rk_ids_check, (const int64_t *ids, int64_t n, int64_t n_rows, bool *strays), (ids, n, n_rows, strays)) \
+    X(rk_finite_check, (const float *values, int64_t n, bool *finite), (values, n, finite))                  \
     X(rk_bag_forward, (const rk_bag_forward_args *args), (args))                                             \
     X(rk_fused_update, (const rk_fused_update_args *args), (args))                                           \
     X(rk_rows_sum, (const rk_rows_sum_args *args), (args))                                                   \

@@ -47,6 +47,9 @@ void rk_bag_forward(const rk_bag_forward_args *args);
 /* Whether any of the ids [n] is below 0 or not below n_rows. */
 void rk_ids_check(const int64_t *ids, int64_t n, int64_t n_rows, bool *strays);
 
+/* Whether all of the values [n] are finite. */
+void rk_finite_check(const float *values, int64_t n, bool *finite);
+
 /* f32 copies of a row, and back. Storing to bf16 and f16 rounds stochastically with bits drawn from (seed,
  * counter). */
 void rk_row_load(const rk_rows *rows, int64_t row, float *out);

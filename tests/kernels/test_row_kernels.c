@@ -177,6 +177,27 @@ static void test_ids_check(void **state) {
             }
 }
 
+/* One value that is not finite is found wherever it is, and the largest that are finite are not. */
+static void test_finite_check(void **state) {
+    (void)state;
+    tried("rk_finite_check", true);
+    enum { N = 70 };
+    static const float edges[] = {INFINITY, -INFINITY, NAN, FLT_MAX, -FLT_MAX, FLT_TRUE_MIN, -0.0f};
+    float values[N];
+    randomize(values, N);
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++)
+        for (int n = 0; n <= N; n++)
+            for (int at = 0; at < (n ? n : 1); at++)
+                for (int e = 0; e < 7; e++) {
+                    bool finite = n == 0;
+                    float keeps = values[at];
+                    values[at] = edges[e];
+                    rk_finite_check_on[isa](values, n, &finite);
+                    assert_true(finite == (n == 0 || e > 2));
+                    values[at] = keeps;
+                }
+}
+
 /* Two features of a table of 50 rows in parts of 16, by the equations of fused_update.h in double, with sgd:
  * part by part, all versions. */
 static void test_rows_update(void **state) {
@@ -515,12 +536,19 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bag_forward),        cmocka_unit_test(test_bag_forward_single),
-        cmocka_unit_test(test_bag_forward_strays), cmocka_unit_test(test_ids_check),
-        cmocka_unit_test(test_rows_update),        cmocka_unit_test(test_rows_sum),
-        cmocka_unit_test(test_row_update),         cmocka_unit_test(test_row_convert),
-        cmocka_unit_test(test_bf16_round),         cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_row_load_codes),     cmocka_unit_test(test_rows_quantize),
+        cmocka_unit_test(test_bag_forward),
+        cmocka_unit_test(test_bag_forward_single),
+        cmocka_unit_test(test_bag_forward_strays),
+        cmocka_unit_test(test_ids_check),
+        cmocka_unit_test(test_finite_check),
+        cmocka_unit_test(test_rows_update),
+        cmocka_unit_test(test_rows_sum),
+        cmocka_unit_test(test_row_update),
+        cmocka_unit_test(test_row_convert),
+        cmocka_unit_test(test_bf16_round),
+        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_row_load_codes),
+        cmocka_unit_test(test_rows_quantize),
         cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

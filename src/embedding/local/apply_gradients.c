@@ -2,7 +2,6 @@
  * any thread. */
 #include <stdatomic.h>
 
-#include "base/all_finite.h"
 #include "base/thread/parallel.h"
 #include "embedding/local/collection_internal.h"
 #include "base/thread/partition.h"
@@ -31,6 +30,13 @@ static bool is_adjacent_to_previous(const application *a, int32_t f) {
            at->data == before->data + rk_embeddings_width(a->embeddings, f - 1);
 }
 
+/* width: values from the feature's first one on. */
+static bool is_gradient_finite(const application *a, int32_t f, int64_t sample, int64_t width) {
+    bool finite;
+    rk_finite_check(a->gradients[f].data + sample * a->gradients[f].stride, width, &finite);
+    return finite;
+}
+
 /* Gradients are read as they lie in memory: features that follow each other are checked with the first of
  * them. */
 static void check_gradient_block(void *context, size_t task, int thread) {
@@ -45,17 +51,15 @@ static void check_gradient_block(void *context, size_t task, int thread) {
     int64_t first = (int64_t)(task % a->blocks) * CHECK_SAMPLES, n = a->uses[f].n,
             last = first + CHECK_SAMPLES < n ? first + CHECK_SAMPLES : n;
     bool finite = true;
-    for (int64_t s = first; s < last; s++)
-        finite &= rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride, width);
+    for (int64_t s = first; s < last; s++) finite &= is_gradient_finite(a, f, s, width);
     if (!finite) atomic_store(&a->not_finite, true);
 }
 
 static rk_status find_not_finite(const application *a) {
     for (int32_t f = 0; f < a->embeddings->n_features; f++)
         for (int64_t s = 0; s < a->uses[f].n && needs_gradients_of(a, f); s++)
-            RK_FAIL_IF(!rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride,
-                                      rk_embeddings_width(a->embeddings, f)),
-                       RK_NOT_FINITE, "feature '%s': sample %lld: the gradient is not a finite number",
+            RK_FAIL_IF(!is_gradient_finite(a, f, s, rk_embeddings_width(a->embeddings, f)), RK_NOT_FINITE,
+                       "feature '%s': sample %lld: the gradient is not a finite number",
                        a->embeddings->features[f].name, (long long)s);
     return rk_error(RK_INTERNAL, "a gradient is not finite, but a second check found none");
 }

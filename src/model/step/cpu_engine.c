@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/all_finite.h"
 #include "base/memory.h"
 #include "base/thread/trace.h"
+#include "kernels/kernels.h"
 #include "model/step/engine.h"
 #include "model/step/ranks.h"
 #include "model/step/reducer.h"
@@ -64,8 +64,9 @@ static rk_status scatter_gradients(void *context, const rk_run *run) {
         rk_real *to = gradient->data + run->first * width;
         for (int64_t s = 0; s < run->n; s++)
             memcpy(to + s * width, from + s * from_stride, (size_t)width * sizeof *to);
-        if (!rk_all_finite(to, run->n * width))
-            atomic_store_explicit(&r->not_finite, true, memory_order_relaxed);
+        bool finite;
+        rk_finite_check(to, run->n * width, &finite);
+        if (!finite) atomic_store_explicit(&r->not_finite, true, memory_order_relaxed);
     }
     rk_trace_end(begin, "gradients");
     return RK_OK;

@@ -53,9 +53,8 @@ RK_DEVICE_CODE static inline float rk_f16_to_f32(uint16_t half) {
     return rk_f32_from_bits(sign | ((half & 0x7C00u) == 0x7C00u ? special : scaled));
 }
 
-/* The magnitude's f16 bits, rounded to nearest even, or up with the dropped part's probability. Below 2^-40
- * it is zero: 16 random bits cannot tell such a probability from none. */
-RK_DEVICE_CODE static inline uint32_t rk_f16_magnitude(uint32_t magnitude, uint32_t random, bool stochastic) {
+/* The magnitude's f16 bits, rounded to nearest even. Below 2^-40 it is zero. */
+RK_DEVICE_CODE static inline uint32_t rk_f16_magnitude(uint32_t magnitude) {
     int exponent = (int)(magnitude >> 23) - 127;
     if (exponent < -40) return 0;
     uint64_t mantissa = magnitude & 0x7FFFFFu;
@@ -67,9 +66,7 @@ RK_DEVICE_CODE static inline uint32_t rk_f16_magnitude(uint32_t magnitude, uint3
     }
     uint32_t result = ((uint32_t)(exponent + 15) << 10) + (uint32_t)(mantissa >> shift);
     uint64_t dropped = mantissa & ((1ull << shift) - 1), half = 1ull << (shift - 1);
-    bool up = stochastic ? dropped << 16 > (uint64_t)(random & 0xFFFFu) << shift
-                         : dropped > half || (dropped == half && (result & 1));
-    return result + up;
+    return result + (dropped > half || (dropped == half && (result & 1)));
 }
 
 /* To nearest even; overflow gives infinity. */
@@ -78,7 +75,7 @@ RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32(float value) {
     uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
     if (magnitude > 0x7F800000u) return (uint16_t)(sign | 0x7E00);
     if (magnitude >= 0x47800000u) return (uint16_t)(sign | 0x7C00); /* 65536 and above */
-    uint32_t result = rk_f16_magnitude(magnitude, 0, false);
+    uint32_t result = rk_f16_magnitude(magnitude);
     return (uint16_t)(sign | (result > 0x7C00 ? 0x7C00 : result));
 }
 
@@ -101,14 +98,28 @@ RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32_finite(float value) {
     return (uint16_t)(half | (bits >> 16 & 0x8000));
 }
 
-/* Overflow saturates to the largest finite value. */
+/* Up with the probability of what is dropped, by the low 16 bits of `random`; overflow saturates to the
+ * largest finite value. Below 2^-40 it is zero: 16 random bits cannot tell such a probability from none.
+ *
+ * 13 bits of the mantissa are dropped, and where the result is subnormal, `more` by as much as the exponent
+ * is too small; the implicit one is then explicit. A dropped part is above random / 2^16 if it is more than
+ * `random` units of 2^more / 8. Without branches, so that loops become vectors. */
 RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32_stochastic(float value, uint32_t random) {
-    uint32_t bits = rk_f32_bits(value), magnitude = bits & 0x7FFFFFFFu;
-    if (magnitude >= 0x7F800000u) return rk_f16_from_f32(value);
-    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
-    uint32_t largest = 0x7BFF,
-             result = magnitude >= 0x47800000u ? largest : rk_f16_magnitude(magnitude, random, true);
-    return (uint16_t)(sign | (result > largest ? largest : result));
+    const int32_t least_exponent = 127 - 14, most_more = 26;
+    uint32_t bits = rk_f32_bits(value), magnitude = bits & 0x7FFFFFFFu, sign = bits >> 16 & 0x8000u;
+    int32_t exponent = (int32_t)(magnitude >> 23), more = least_exponent - exponent;
+    bool subnormal = more > 0, vanishes = more > most_more;
+    more = more < 0 ? 0 : more > most_more ? most_more : more;
+    uint32_t mantissa = (magnitude & 0x7FFFFFu) | (subnormal ? 0x800000u : 0u),
+             base = subnormal ? 0u : (uint32_t)(exponent - least_exponent + 1) << 10,
+             kept = mantissa >> 13 >> more, dropped = mantissa - (kept << more << 13);
+    uint32_t units = ((dropped << 3) + (1u << more) - 1) >> more, result = base + kept;
+    result += units > (random & 0xFFFFu);
+    result = vanishes ? 0u : result;
+    result = magnitude >= 0x47800000u || result > 0x7BFFu ? 0x7BFFu : result;
+    result = magnitude == 0x7F800000u ? 0x7C00u : result;
+    result = magnitude > 0x7F800000u ? 0x7E00u : result;
+    return (uint16_t)(sign | result);
 }
 
 #endif

@@ -1,4 +1,5 @@
-/* The body of rk_fused_update (kernels/fused_update.h), compiled once for each instruction set. */
+/* The bodies of rk_fused_update and rk_rows_sum (kernels/fused_update.h), compiled once for each instruction
+ * set. */
 #include <string.h>
 
 #include "base/tree_sum.h"
@@ -9,109 +10,108 @@
 
 enum { LINE_BYTES = 64, LINES_AHEAD = 256 };
 
+/* Constants after inlining, in all of these: dim, where it is a common one, and plain: all uses are of one
+ * feature's bags, and none has a weight of its own. */
+
 /* To the second cache: fewer lines may be on their way to the first. */
-static inline void prefetch_to_read(const void *data, int64_t n_bytes) {
+ROW_INLINE void prefetch_lines(const void *data, int64_t n_bytes) {
     for (int64_t at = 0; at < n_bytes; at += LINE_BYTES) __builtin_prefetch((const char *)data + at, 0, 2);
 }
 
-static inline void prefetch_to_write(const void *data, int64_t n_bytes) {
-    for (int64_t at = 0; at < n_bytes; at += LINE_BYTES) __builtin_prefetch((const char *)data + at, 1);
-}
-
 /* The gradient of a bag; *source moves on to the feature that it is of. */
-static inline const float *gradient_of(const rk_fused_update_args *a, uint32_t bag, int32_t *source) {
+ROW_INLINE const float *gradient_of(const rk_fused_update_args *a, uint32_t bag, int32_t *source, bool plain,
+                                    int32_t dim) {
+    if (plain) return a->sources[0].data + (int64_t)bag * a->sources[0].stride;
     while (*source > 0 && bag < a->sources[*source].first_bag) --*source;
     while (*source + 1 < a->n_sources && bag >= a->sources[*source + 1].first_bag) ++*source;
     const rk_gradient_source *s = &a->sources[*source];
     int64_t local = bag - s->first_bag;
     if (s->length == 1) return s->data + local * s->stride;
-    return s->data + local / s->length * s->stride + local % s->length * a->rows.dim;
+    return s->data + local / s->length * s->stride + local % s->length * dim;
 }
 
-static inline uint32_t bag_of(const rk_fused_update_args *a, rk_row_use use) {
-    return a->bags ? a->bags[(uint32_t)use] : (uint32_t)use;
+ROW_INLINE uint32_t bag_of(const rk_fused_update_args *a, rk_row_use use, bool plain) {
+    return !plain && a->bags ? a->bags[(uint32_t)use] : (uint32_t)use;
 }
 
-static inline float coefficient_of(const rk_fused_update_args *a, rk_row_use use, int32_t source) {
-    if (a->coefficients) return a->coefficients[(uint32_t)use];
-    const rk_gradient_source *s = &a->sources[source];
-    return s->scales ? s->scales[(uint32_t)use - s->first_bag] : 1.0f;
+/* NULL: 1. */
+ROW_INLINE const float *coefficient_of(const rk_fused_update_args *a, rk_row_use use, int32_t source,
+                                       bool plain) {
+    if (!plain && a->coefficients) return &a->coefficients[(uint32_t)use];
+    const rk_gradient_source *s = &a->sources[plain ? 0 : source];
+    return s->scales ? &s->scales[(uint32_t)use - s->first_bag] : NULL;
 }
 
-static inline void prefetch_use(const rk_fused_update_args *a, int64_t i, int32_t *source) {
-    int64_t dim = a->rows.dim;
-    prefetch_to_read(gradient_of(a, bag_of(a, a->uses[i]), source), dim * 4);
-    uint32_t place = rk_row_use_place(a->uses[i]);
-    if (i > 0 && place == rk_row_use_place(a->uses[i - 1])) return;
-    int64_t row = a->first_row + place, row_bytes = dim * (a->rows.dtype == RK_F32 ? 4 : 2);
-    prefetch_to_write((const char *)a->rows.data + row * row_bytes, row_bytes);
-    for (int s = 0; s < 2; s++)
-        if (a->slots[s]) prefetch_to_write(a->slots[s] + row * a->slot_widths[s], a->slot_widths[s] * 4);
+ROW_INLINE void prefetch_row(const rk_fused_update_args *a, int64_t row, int32_t dim) {
+    int64_t row_bytes = (int64_t)dim * (a->rows.dtype == RK_F32 ? 4 : 2);
+    prefetch_lines((const char *)a->rows.data + row * row_bytes, row_bytes);
+    for (int s = 0; s < 2; s++) {
+        if (!a->slots[s]) continue;
+        if (a->slot_widths[s] == 1)
+            prefetch_lines(a->slots[s] + row, 4);
+        else
+            prefetch_lines(a->slots[s] + row * dim, (int64_t)dim * 4);
+    }
+}
+
+/* rows: whether they will be visited too, also a constant. */
+ROW_INLINE void prefetch_use(const rk_fused_update_args *a, int64_t i, int32_t *source, bool rows, bool plain,
+                             int32_t dim) {
+    rk_row_use use = a->uses[i];
+    prefetch_lines(gradient_of(a, bag_of(a, use, plain), source, plain, dim), (int64_t)dim * 4);
+    if (rows && (i == 0 || rk_row_use_place(use) != rk_row_use_place(a->uses[i - 1])))
+        prefetch_row(a, a->first_row + rk_row_use_place(use), dim);
 }
 
 /* How many uses ahead keeps about LINES_AHEAD cache lines on their way. */
-static inline int64_t prefetch_distance(const rk_fused_update_args *a) {
-    int64_t lines = 0, row_lines = ((int64_t)a->rows.dim * 4 + LINE_BYTES - 1) / LINE_BYTES;
-    lines += 2 * row_lines;
+ROW_INLINE int64_t prefetch_distance(const rk_fused_update_args *a, int32_t dim) {
+    int64_t row_lines = ((int64_t)dim * 4 + LINE_BYTES - 1) / LINE_BYTES, lines = 2 * row_lines;
     for (int s = 0; s < 2; s++)
         if (a->slots[s]) lines += a->slot_widths[s] == 1 ? 1 : row_lines;
     return lines >= LINES_AHEAD / 2 ? 2 : LINES_AHEAD / lines;
 }
 
-static inline void update_row(const rk_fused_update_args *a, int64_t row, float *g, bool used) {
-    int32_t dim = a->rows.dim;
-    float copy[RK_MAX_DIM], *slots[2];
-    bool in_place = a->rows.dtype == RK_F32;
-    float *w = in_place ? (float *)a->rows.data + row * dim : copy;
-    if (!in_place) load_row(&a->rows, row, w);
-    float l2 = a->l2_full + (used ? a->l2 : 0);
-    if (l2 != 0)
-        for (int32_t k = 0; k < dim; k++) g[k] += l2 * w[k];
-    for (int s = 0; s < 2; s++) slots[s] = a->slots[s] ? a->slots[s] + row * a->slot_widths[s] : NULL;
-    apply_rule_to_row(a->update, w, slots[0], slots[1], g, dim);
-    if (!in_place) store_row(&a->rows, row, w, a->seed, (uint64_t)rk_rows_id(&a->rows, row));
+/* Uses on their way. */
+typedef struct use_reader {
+    int64_t ahead;
+    int32_t source, source_ahead; /* of the use at hand, of the one that is prefetched */
+} use_reader;
+
+ROW_INLINE use_reader begin_reading(const rk_fused_update_args *a, bool rows, bool plain, int32_t dim) {
+    use_reader r = {.ahead = prefetch_distance(a, dim)};
+    for (int64_t i = 0; i < r.ahead && i < a->n_uses; i++)
+        prefetch_use(a, i, &r.source_ahead, rows, plain, dim);
+    return r;
 }
 
-static inline uint32_t leaf_of_bag(const rk_fused_update_args *a, uint32_t bag, int32_t source) {
+ROW_INLINE uint32_t leaf_of_bag(const rk_fused_update_args *a, uint32_t bag, int32_t source) {
     const rk_gradient_source *s = &a->sources[source];
     return s->first_leaf + (s->leaf_bags ? (uint32_t)((bag - s->first_bag) / s->leaf_bags) : 0);
 }
 
-/* The uses of one place and leaf, from i on, summed into g; returns where they end. dim, leaves: constants
- * where the caller knows them, which keeps the sum in registers. */
-ROW_INLINE int64_t sum_uses(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2],
-                            float *g, int32_t dim, bool leaves, uint32_t *leaf) {
-    uint32_t place = rk_row_use_place(a->uses[i]);
+/* The uses of one place, and if leaf is not NULL of one leaf, from i on, summed into g; returns where they
+ * end. */
+ROW_INLINE int64_t sum_uses(const rk_fused_update_args *a, int64_t i, use_reader *r, float *g, bool rows,
+                            bool plain, int32_t dim, uint32_t *leaf) {
+    const uint32_t place = rk_row_use_place(a->uses[i]);
+    const int64_t n_uses = a->n_uses, ahead = r->ahead;
     row_sum sum;
     row_sum_begin(&sum, g, dim);
-    for (bool first = true; i < a->n_uses && rk_row_use_place(a->uses[i]) == place; i++, first = false) {
-        if (i + ahead < a->n_uses) prefetch_use(a, i + ahead, &sources[1]);
-        uint32_t bag = bag_of(a, a->uses[i]);
-        const float *from = gradient_of(a, bag, &sources[0]);
-        if (leaves && first) *leaf = leaf_of_bag(a, bag, sources[0]);
-        if (leaves && !first && leaf_of_bag(a, bag, sources[0]) != *leaf) break;
-        row_sum_add_times(&sum, g, coefficient_of(a, a->uses[i], sources[0]), from, dim);
+    for (bool first = true; i < n_uses && rk_row_use_place(a->uses[i]) == place; i++, first = false) {
+        if (i + ahead < n_uses) prefetch_use(a, i + ahead, &r->source_ahead, rows, plain, dim);
+        rk_row_use use = a->uses[i];
+        uint32_t bag = bag_of(a, use, plain);
+        const float *from = gradient_of(a, bag, &r->source, plain, dim);
+        if (leaf && first) *leaf = leaf_of_bag(a, bag, r->source);
+        if (leaf && !first && leaf_of_bag(a, bag, r->source) != *leaf) break;
+        const float *coefficient = coefficient_of(a, use, r->source, plain);
+        if (coefficient)
+            row_sum_add_times(&sum, g, *coefficient, from, dim);
+        else
+            row_sum_add(&sum, g, from, dim);
     }
     row_sum_end(&sum, 1.0f, g, dim);
     return i;
-}
-
-static int64_t sum_single_use(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2],
-                              float *g) {
-    switch (a->rows.dim) {
-        case 1:
-            return sum_uses(a, i, ahead, sources, g, 1, false, NULL);
-        case 16:
-            return sum_uses(a, i, ahead, sources, g, 16, false, NULL);
-        case 32:
-            return sum_uses(a, i, ahead, sources, g, 32, false, NULL);
-        case 64:
-            return sum_uses(a, i, ahead, sources, g, 64, false, NULL);
-        case 128:
-            return sum_uses(a, i, ahead, sources, g, 128, false, NULL);
-        default:
-            return sum_uses(a, i, ahead, sources, g, a->rows.dim, false, NULL);
-    }
 }
 
 static void join_leaves(rk_tree_sum *tree, float *sums, int32_t dim) {
@@ -121,16 +121,15 @@ static void join_leaves(rk_tree_sum *tree, float *sums, int32_t dim) {
 }
 
 /* The uses of one place, leaf by leaf. */
-static int64_t sum_leaves(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2],
-                          float *g) {
+ROW_INLINE int64_t sum_leaves(const rk_fused_update_args *a, int64_t i, use_reader *r, float *g, bool rows,
+                              int32_t dim) {
     enum { HEIGHT = 12 }; /* of a tree of RK_MAX_LEAVES, one sum that begins and one below it */
     float sums[HEIGHT * RK_MAX_DIM], next[RK_MAX_DIM];
     rk_tree_sum tree;
     tree.depth = 0;
     uint32_t place = rk_row_use_place(a->uses[i]), leaf;
-    int32_t dim = a->rows.dim;
     while (i < a->n_uses && rk_row_use_place(a->uses[i]) == place) {
-        i = sum_uses(a, i, ahead, sources, next, dim, true, &leaf);
+        i = sum_uses(a, i, r, next, rows, false, dim, &leaf);
         while (rk_tree_sum_must_join(&tree, leaf)) join_leaves(&tree, sums, dim);
         memcpy(sums + (int64_t)tree.depth * dim, next, (size_t)dim * sizeof *next);
         rk_tree_sum_push(&tree, leaf);
@@ -140,36 +139,77 @@ static int64_t sum_leaves(const rk_fused_update_args *a, int64_t i, int64_t ahea
     return i;
 }
 
-static inline int64_t sum_row_gradient(const rk_fused_update_args *a, int64_t i, int64_t ahead,
-                                       int32_t sources[2], float *g) {
-    return a->has_leaves ? sum_leaves(a, i, ahead, sources, g) : sum_single_use(a, i, ahead, sources, g);
+ROW_INLINE void update_row_of_dim(const rk_fused_update_args *a, const rk_update *update, int64_t row,
+                                  float *g, bool used, int32_t dim) {
+    float copy[RK_MAX_DIM], *slots[2];
+    bool in_place = a->rows.dtype == RK_F32;
+    float *w = in_place ? (float *)a->rows.data + row * dim : copy;
+    if (!in_place) load_row(&a->rows, row, w, dim);
+    float l2 = a->l2_full + (used ? a->l2 : 0);
+    if (l2 != 0)
+        for (int32_t k = 0; k < dim; k++) g[k] += l2 * w[k];
+    for (int s = 0; s < 2; s++) slots[s] = a->slots[s] ? a->slots[s] + row * a->slot_widths[s] : NULL;
+    apply_rule_to_row(update, w, slots[0], slots[1], g, dim);
+    if (!in_place) store_row(&a->rows, row, w, a->seed, (uint64_t)rk_rows_id(&a->rows, row), dim);
 }
 
-void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
-    const rk_fused_update_args own = *args, *a = &own; /* its own: stores of rows cannot change it */
+/* All rules, for each of the dims. */
+static __attribute__((noinline, flatten)) void update_row(const rk_fused_update_args *a,
+                                                          const rk_update *restrict update, int64_t row,
+                                                          float *restrict g, bool used) {
+    ROW_SWITCH_DIM(a->rows.dim, update_row_of_dim(a, update, row, g, used, DIM));
+}
+
+ROW_INLINE void update_rows(const rk_fused_update_args *a, bool plain, bool leaves, int32_t dim) {
     float g[RK_MAX_DIM];
-    int64_t ahead = prefetch_distance(a);
-    int32_t sources[2] = {0, 0}; /* of the use at hand, of the one that is prefetched */
-    for (int64_t k = 0; k < ahead && k < a->n_uses; k++) prefetch_use(a, k, &sources[1]);
+    use_reader r = begin_reading(a, true, plain, dim);
     int64_t place = 0, i = 0;
     while (a->l2_full != 0 ? place < a->n_places : i < a->n_uses) {
         if (a->l2_full == 0) place = rk_row_use_place(a->uses[i]);
         bool used = i < a->n_uses && rk_row_use_place(a->uses[i]) == place;
-        if (used)
-            i = sum_row_gradient(a, i, ahead, sources, g);
+        if (!used)
+            memset(g, 0, (size_t)dim * sizeof *g);
+        else if (leaves)
+            i = sum_leaves(a, i, &r, g, true, dim);
         else
-            memset(g, 0, (size_t)a->rows.dim * sizeof *g);
-        update_row(a, a->first_row + place, g, used);
+            i = sum_uses(a, i, &r, g, true, plain, dim, NULL);
+        update_row(a, a->update, a->first_row + place, g, used);
         place++;
     }
 }
 
-/* Nothing of rows is fetched ahead: prefetch_use would touch them. */
-void RK_KERNEL_NAME(rk_rows_sum)(const rk_rows_sum_args *args) {
-    const rk_fused_update_args *a = &args->from;
-    int32_t sources[2] = {0, 0};
+static bool is_plain(const rk_fused_update_args *a) {
+    return a->n_sources == 1 && !a->bags && !a->coefficients && a->sources[0].length == 1 &&
+           a->sources[0].first_bag == 0;
+}
+
+void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
+    const rk_fused_update_args own = *args, *a = &own; /* its own: stores of rows cannot change it */
+    if (a->has_leaves) {
+        update_rows(a, false, true, a->rows.dim);
+    } else if (is_plain(a)) {
+        ROW_SWITCH_DIM(a->rows.dim, update_rows(a, true, false, DIM));
+    } else {
+        ROW_SWITCH_DIM(a->rows.dim, update_rows(a, false, false, DIM));
+    }
+}
+
+ROW_INLINE void sum_rows(const rk_rows_sum_args *args, const rk_fused_update_args *a, bool plain, bool leaves,
+                         int32_t dim) {
+    use_reader r = begin_reading(a, false, plain, dim);
     for (int64_t i = 0, n = 0; i < a->n_uses; n++) {
-        int64_t target = args->targets ? args->targets[(uint32_t)a->uses[i]] : n;
-        i = sum_row_gradient(a, i, INT32_MAX, sources, args->out + target * a->rows.dim);
+        float *out = args->out + (args->targets ? args->targets[(uint32_t)a->uses[i]] : n) * dim;
+        i = leaves ? sum_leaves(a, i, &r, out, false, dim) : sum_uses(a, i, &r, out, false, plain, dim, NULL);
+    }
+}
+
+void RK_KERNEL_NAME(rk_rows_sum)(const rk_rows_sum_args *args) {
+    const rk_fused_update_args own = args->from, *a = &own;
+    if (a->has_leaves) {
+        sum_rows(args, a, false, true, a->rows.dim);
+    } else if (is_plain(a)) {
+        ROW_SWITCH_DIM(a->rows.dim, sum_rows(args, a, true, false, DIM));
+    } else {
+        ROW_SWITCH_DIM(a->rows.dim, sum_rows(args, a, false, false, DIM));
     }
 }

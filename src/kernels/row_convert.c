@@ -4,12 +4,12 @@
 #include "kernels/inline/row_load_store.h"
 
 void RK_KERNEL_NAME(rk_row_load)(const rk_rows *rows, int64_t row, float *out) {
-    load_row(rows, row, out);
+    load_row(rows, row, out, rows->dim);
 }
 
 void RK_KERNEL_NAME(rk_row_store)(const rk_rows *rows, int64_t row, const float *values, uint64_t seed,
                                   uint64_t counter) {
-    store_row(rows, row, values, seed, counter);
+    store_row(rows, row, values, seed, counter, rows->dim);
 }
 
 void RK_KERNEL_NAME(rk_bf16_round)(const float *restrict from, void *restrict to, int64_t n, bool wide) {

@@ -19,7 +19,7 @@ RK_DEVICE_CODE static inline float sum_block_of_squares(const float *x, int64_t 
     int64_t i = 0;
     for (; i + 16 <= n; i += 16)
         for (int l = 0; l < 16; l++) lanes[l] += x[i + l] * x[i + l];
-    for (int l = 0; i < n; i++, l++) lanes[l] += x[i] * x[i];
+    for (int l = 0; l < 16 && i < n; i++, l++) lanes[l] += x[i] * x[i];
     float eight[8], four[4];
     for (int l = 0; l < 8; l++) eight[l] = lanes[l] + lanes[l + 8];
     for (int l = 0; l < 4; l++) four[l] = eight[l] + eight[l + 4];

@@ -61,61 +61,107 @@ ROW_INLINE row_vector row_halves_load(const uint16_t *halves, bool bf16, int32_t
     return (row_vector)(bf16 ? _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))
                              : _mm256_cvtph_ps(bits));
 }
-#else
-ROW_INLINE row_vector row_codes_load(const uint8_t *codes, int32_t bits, int32_t vector) {
-    row_vector out;
-    for (int32_t i = 0, k = vector * ROW_VECTOR; i < ROW_VECTOR; i++, k++)
-        out[i] = (float)(bits == 8 ? codes[k] : codes[k / 2] >> k % 2 * 4 & 15);
-    return out;
-}
-ROW_INLINE row_vector row_halves_load(const uint16_t *halves, bool bf16, int32_t vector) {
-    row_vector out;
-    for (int32_t i = 0, k = vector * ROW_VECTOR; i < ROW_VECTOR; i++, k++)
-        out[i] = bf16 ? rk_bf16_to_f32(halves[k]) : rk_f16_to_f32(halves[k]);
-    return out;
-}
 #endif
 
-/* dim is a constant where the caller knows it, here and below. */
-ROW_INLINE void row_decode_codes(const rk_rows *rows, int64_t row, float *restrict out, int32_t dim) {
+/* How rows lie in memory: a constant where loops over them are compiled, as dim is if it is a common one. */
+typedef enum row_layout { ROW_F32, ROW_BF16, ROW_F16, ROW_CODES_8, ROW_CODES_4 } row_layout;
+
+ROW_INLINE row_layout row_layout_of(const rk_rows *rows) {
+    if (rows->dtype == RK_U8) return rows->codes.bits == 8 ? ROW_CODES_8 : ROW_CODES_4;
+    return rows->dtype == RK_BF16 ? ROW_BF16 : rows->dtype == RK_F16 ? ROW_F16 : ROW_F32;
+}
+
+/* A row's values, or its codes and what makes values of them. */
+typedef struct row_values {
+    const uint8_t *data;
+    float scale, least;
+} row_values;
+
+ROW_INLINE row_values row_find(const rk_rows *rows, int64_t row, row_layout layout, int32_t dim) {
+    const uint8_t *data = rows->data;
+    if (layout == ROW_F32) return (row_values){data + row * dim * (int64_t)sizeof(float), 1, 0};
+    if (layout == ROW_BF16 || layout == ROW_F16)
+        return (row_values){data + row * dim * (int64_t)sizeof(uint16_t), 1, 0};
     const rk_row_codes *c = &rows->codes;
-    const uint8_t *restrict codes = (const uint8_t *)rows->data + row * c->stride;
-    float scale = row_tail(c->scales + row * c->tail_stride, c->bits),
-          least = row_tail(c->minima + row * c->tail_stride, c->bits);
-    if (row_is_vectors(dim)) {
-#pragma GCC unroll 32
-        for (int32_t v = 0; v < dim / ROW_VECTOR; v++)
-            *(row_vector *)(out + v * ROW_VECTOR) = row_codes_load(codes, c->bits, v) * scale + least;
-        return;
-    }
-    if (c->bits == 8) {
-        for (int32_t k = 0; k < dim; k++) out[k] = (float)codes[k] * scale + least;
-        return;
-    }
-    for (int32_t k = 0; k < dim / 2; k++) {
-        out[2 * k] = (float)(codes[k] & 15) * scale + least;
-        out[2 * k + 1] = (float)(codes[k] >> 4) * scale + least;
-    }
-    if (dim % 2) out[dim - 1] = (float)(codes[dim / 2] & 15) * scale + least;
+    const int32_t bits = layout == ROW_CODES_8 ? 8 : 4;
+    int64_t tail = row * c->tail_stride;
+    return (row_values){data + row * c->stride, row_tail(c->scales + tail, bits),
+                        row_tail(c->minima + tail, bits)};
+}
+
+/* Whether a row is whole vectors that row_load_vector knows: decided while compiling. Without AVX2 compilers'
+ * own loops decode better. */
+ROW_INLINE bool row_is_decoded_by_vectors(row_layout layout, int32_t dim) {
+#ifdef __AVX2__
+    (void)layout;
+    return row_is_vectors(dim);
+#else
+    return row_is_vectors(dim) && layout == ROW_F32;
+#endif
+}
+
+ROW_INLINE row_vector row_load_vector(row_values row, row_layout layout, int32_t vector) {
+#ifdef __AVX2__
+    const uint16_t *halves = (const uint16_t *)(const void *)row.data;
+    if (layout == ROW_BF16 || layout == ROW_F16) return row_halves_load(halves, layout == ROW_BF16, vector);
+    if (layout != ROW_F32)
+        return row_codes_load(row.data, layout == ROW_CODES_8 ? 8 : 4, vector) * row.scale + row.least;
+#endif
+    (void)layout;
+    return *(const row_vector *)(row.data + (size_t)vector * sizeof(row_vector));
 }
 
 ROW_INLINE void row_decode_halves(const uint16_t *restrict halves, bool bf16, float *restrict out,
                                   int32_t dim) {
-    if (row_is_vectors(dim)) {
-#pragma GCC unroll 32
-        for (int32_t v = 0; v < dim / ROW_VECTOR; v++)
-            *(row_vector *)(out + v * ROW_VECTOR) = row_halves_load(halves, bf16, v);
-        return;
-    }
     for (int32_t k = 0; k < dim; k++) out[k] = bf16 ? rk_bf16_to_f32(halves[k]) : rk_f16_to_f32(halves[k]);
 }
 
-/* Of rows that are not f32. */
-ROW_INLINE void row_decode(const rk_rows *rows, int64_t row, float *restrict out, int32_t dim) {
-    if (rows->dtype == RK_U8)
-        row_decode_codes(rows, row, out, dim);
+ROW_INLINE void row_decode_codes(row_values row, row_layout layout, float *restrict out, int32_t dim) {
+    const uint8_t *restrict codes = row.data;
+    if (layout == ROW_CODES_8) {
+        for (int32_t k = 0; k < dim; k++) out[k] = (float)codes[k] * row.scale + row.least;
+        return;
+    }
+    for (int32_t k = 0; k < dim / 2; k++) {
+        out[2 * k] = (float)(codes[k] & 15) * row.scale + row.least;
+        out[2 * k + 1] = (float)(codes[k] >> 4) * row.scale + row.least;
+    }
+    if (dim % 2) out[dim - 1] = (float)(codes[dim / 2] & 15) * row.scale + row.least;
+}
+
+ROW_INLINE void row_decode(row_values row, row_layout layout, float *restrict out, int32_t dim) {
+    if (row_is_decoded_by_vectors(layout, dim)) {
+#pragma GCC unroll 32
+        for (int32_t v = 0; v < dim / ROW_VECTOR; v++)
+            *(row_vector *)(out + v * ROW_VECTOR) = row_load_vector(row, layout, v);
+        return;
+    }
+    if (layout == ROW_F32)
+        memcpy(out, row.data, (size_t)dim * sizeof *out);
+    else if (layout == ROW_BF16 || layout == ROW_F16)
+        row_decode_halves((const uint16_t *)(const void *)row.data, layout == ROW_BF16, out, dim);
     else
-        row_decode_halves((const uint16_t *)rows->data + row * dim, rows->dtype == RK_BF16, out, dim);
+        row_decode_codes(row, layout, out, dim);
+}
+
+/* sum += row, or, weighted (a constant), c * row */
+ROW_INLINE void row_sum_add_decoded(row_sum *sum, float *out, bool weighted, float c, row_values row,
+                                    row_layout layout, int32_t dim) {
+    if (row_is_decoded_by_vectors(layout, dim)) {
+#pragma GCC unroll 32
+        for (int32_t v = 0; v < dim / ROW_VECTOR; v++) {
+            row_vector values = row_load_vector(row, layout, v);
+            sum->vectors[v] += weighted ? (row_vector)(c * values) : values;
+        }
+        return;
+    }
+    float decoded[RK_MAX_DIM];
+    const float *values = layout == ROW_F32 ? (const float *)(const void *)row.data : decoded;
+    if (layout != ROW_F32) row_decode(row, layout, decoded, dim);
+    if (weighted)
+        row_sum_add_times(sum, out, c, values, dim);
+    else
+        row_sum_add(sum, out, values, dim);
 }
 
 #endif

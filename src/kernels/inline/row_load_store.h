@@ -10,18 +10,14 @@
 #include "kernels/inline/row_decode.h"
 #include "kernels/rows.h"
 
-static void load_row(const rk_rows *rows, int64_t row, float *restrict out) {
-    int32_t dim = rows->dim;
-    if (rows->dtype == RK_F32) {
-        memcpy(out, (const float *)rows->data + row * dim, (size_t)dim * sizeof *out);
-        return;
-    }
-    row_decode(rows, row, out, dim);
+/* dim: the rows', a constant where the caller knows it, here and below. */
+ROW_INLINE void load_row(const rk_rows *rows, int64_t row, float *restrict out, int32_t dim) {
+    row_layout layout = row_layout_of(rows);
+    row_decode(row_find(rows, row, layout, dim), layout, out, dim);
 }
 
-static void store_row(const rk_rows *rows, int64_t row, const float *restrict values, uint64_t seed,
-                      uint64_t counter) {
-    int32_t dim = rows->dim;
+ROW_INLINE void store_row(const rk_rows *rows, int64_t row, const float *restrict values, uint64_t seed,
+                          uint64_t counter, int32_t dim) {
     if (rows->dtype == RK_F32) {
         memcpy((float *)rows->data + row * dim, values, (size_t)dim * sizeof *values);
         return;

@@ -28,6 +28,27 @@ typedef struct row_sum {
 
 #define ROW_INLINE static inline __attribute__((always_inline))
 
+/* Do `statement` with the constant DIM, where rows of `dim` values are common, else with dim as DIM. */
+#define ROW_CASE_DIM(dim, statement) \
+    case dim: {                      \
+        enum { DIM = dim };          \
+        statement;                   \
+        break;                       \
+    }
+#define ROW_SWITCH_DIM(dim, statement) \
+    switch (dim) {                     \
+        ROW_CASE_DIM(1, statement)     \
+        ROW_CASE_DIM(8, statement)     \
+        ROW_CASE_DIM(16, statement)    \
+        ROW_CASE_DIM(32, statement)    \
+        ROW_CASE_DIM(64, statement)    \
+        ROW_CASE_DIM(128, statement)   \
+        default: {                     \
+            const int32_t DIM = (dim); \
+            statement;                 \
+        }                              \
+    }
+
 /* Whether rows are whole vectors, few enough for a row_sum: decided while compiling. */
 ROW_INLINE bool row_is_vectors(int32_t dim) {
     return __builtin_constant_p(dim) && dim <= ROW_SUM_VALUES && dim % ROW_VECTOR == 0;

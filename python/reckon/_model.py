@@ -276,7 +276,7 @@ class Model:
 
         Read-only numpy arrays (memoryviews where numpy is not installed) over the model's own memory, which lasts as long as they do. Copies: bfloat16
         as float32, and what a GPU has. A linear layer's weight is [inputs, outputs], the transpose of PyTorch's. A dynamic table has "table/ad/keys",
-        int64 [n], "table/ad/rows", [n, dim], whose row i is that of key i, and, where other keys have no zeros, "table/ad/oov_rows", [1, dim].
+        int64 [n], "table/ad/rows", [n, dim], whose row i is that of key i, and, where other keys have no zeros, "table/ad/oov_rows", [1, dim], or more rows with `missing: {hash: n}`.
 
         >>> model.parameters()["table/ad/rows"].shape
         (25, 8)
@@ -287,7 +287,8 @@ class Model:
         """Copies of the parameters by the names and in the shapes of export("safetensors"): "embeddings.user.weight", "dense.logits.weight".
 
         Tensors where PyTorch is installed, else numpy arrays. A linear layer's weight is [inputs, outputs]: its transpose is torch.nn.Linear's. Of a
-        dynamic table "embeddings.ad.keys", int64 [n], ascending, and "embeddings.ad.weight", [n + 1, dim]: row i is that of key i, row n of all others.
+        dynamic table "embeddings.ad.keys", int64 [n], ascending, and "embeddings.ad.weight", [n + 1, dim]: row i is that of key i, row n of all others,
+        or, with `missing: {hash: n}`, the rows from n on.
 
         >>> tuple(model.to_torch_state_dict()["embeddings.ad.weight"].shape)
         (25, 8)

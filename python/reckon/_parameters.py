@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import math
 from ctypes import POINTER, byref, c_int32
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence, Tuple, Union
 
@@ -60,12 +61,12 @@ class Parameter(NamedTuple):
 
     def of_rows(self, order: _Rows, last: bytes) -> Parameter:
         """A copy of these rows, and `last` behind them."""
-        n, row = self.shape[0], self.memory.nbytes // self.shape[0] if self.shape[0] else len(last)
+        n, row = self.shape[0], lib.rk_dtype_bytes(self.dtype) * math.prod(self.shape[1:])
         if numpy is None:
             parts = b"".join(self.memory[i * row : (i + 1) * row] for i in order) + last
         else:
             parts = numpy.frombuffer(self.memory, numpy.uint8).reshape(n, row)[order].tobytes() + last
-        return self._replace(shape=(len(parts) // row if row else n, *self.shape[1:]), memory=memoryview(parts))
+        return self._replace(shape=(len(parts) // row, *self.shape[1:]), memory=memoryview(parts))
 
 
 def _ascending(keys: Parameter) -> _Rows:
@@ -76,7 +77,7 @@ def _ascending(keys: Parameter) -> _Rows:
 
 
 def as_exported(all_parameters: Iterable[Parameter]) -> Iterator[Parameter]:
-    """With rows of dynamic tables as an export has them: in the order of their keys, which ascend, and behind them the row of all other keys."""
+    """With rows of dynamic tables as an export has them: in the order of their keys, which ascend, and behind them the rows that other keys share."""
     by_name = {p.name: p for p in all_parameters}
     orders = {name[: -len("/keys")]: _ascending(p) for name, p in by_name.items() if name.endswith("/keys")}
     for name, parameter in by_name.items():

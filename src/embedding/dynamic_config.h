@@ -20,9 +20,11 @@ typedef struct rk_dynamic_config {
     int64_t keep;      /* rows below which eviction takes no table, dealt to buckets as max_capacity is */
     int64_t min_count;
     double probability;
-    int counter;  /* rk_key_counter: how uses of keys without a row are counted */
-    bool oov;     /* keys without a row share one that is trained; else they have zeros */
-    bool is_read; /* the keys come from a checkpoint: no memory for rows before they are known */
+    int counter;    /* rk_key_counter: how uses of keys without a row are counted */
+    bool oov;       /* keys without a row share one that is trained */
+    int64_t n_cold; /* they share so many, a key the one of its hash: a multiple of n_buckets; 0, and no oov:
+                       they have zeros */
+    bool is_read;   /* the keys come from a checkpoint: no memory for rows before they are known */
     int64_t
         n_pinned; /* batches before one that is looked up, whose rows are still to be updated: those stay */
     const char *storage; /* a folder on a disk for rows that are not in memory; NULL: all are */
@@ -83,11 +85,30 @@ static inline int64_t rk_dynamic_part_capacity(const rk_dynamic_config *config, 
            rk_dynamic_capacity_of(config, rk_dynamic_first_bucket(config, part, n_parts));
 }
 
-/* Rows that a table, or a part, begins with memory for, that of keys without one among them. */
+/* Cold rows of the first n buckets, which share them equally. A key's is in its own bucket, since both are
+ * given by the high bits of its hash. */
+static inline int64_t rk_dynamic_cold_of(const rk_dynamic_config *config, int64_t n_buckets) {
+    return config->n_cold / config->n_buckets * n_buckets;
+}
+
+/* Those that part `part` of `n_parts` has. */
+static inline int64_t rk_dynamic_part_cold(const rk_dynamic_config *config, int32_t part, int32_t n_parts) {
+    return rk_dynamic_cold_of(config, rk_dynamic_first_bucket(config, part + 1, n_parts)) -
+           rk_dynamic_cold_of(config, rk_dynamic_first_bucket(config, part, n_parts));
+}
+
+/* Rows before those of keys, of a table or a part: cold ones, or one of all keys without a row. */
+static inline int64_t rk_dynamic_shared_rows(const rk_dynamic_config *config) {
+    if (!config->n_cold) return 1;
+    return config->n_parts ? rk_dynamic_part_cold(config, config->part, config->n_parts) : config->n_cold;
+}
+
+/* Rows that a table, or a part, begins with memory for, shared ones among them. */
 static inline int64_t rk_dynamic_first_places(const rk_dynamic_config *config) {
-    if (config->is_read) return 1;
-    return 1 + (config->n_parts ? rk_dynamic_part_capacity(config, config->part, config->n_parts)
-                                : config->max_capacity);
+    int64_t n_shared = rk_dynamic_shared_rows(config);
+    if (config->is_read) return n_shared;
+    return n_shared + (config->n_parts ? rk_dynamic_part_capacity(config, config->part, config->n_parts)
+                                       : config->max_capacity);
 }
 
 static inline const char *rk_eviction_name(int policy) {

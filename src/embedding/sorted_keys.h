@@ -1,5 +1,5 @@
 /* Keys that are only looked up, as an export has them: ascending, each once, in memory or in a mapped file.
- * Key i has row i, and row n stands for all keys that are not there. */
+ * Key i has row i, and row n stands for all keys that are not there, or is the first of several that do. */
 #ifndef RK_EMBEDDING_SORTED_KEYS_H
 #define RK_EMBEDDING_SORTED_KEYS_H
 

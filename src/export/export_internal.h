@@ -16,8 +16,12 @@ typedef struct rk_exported_keys {
     int64_t n;
     int64_t *keys;                   /* [n], ascending */
     int64_t *order;                  /* [n] where a key's row stands in the checkpoint */
-    const rk_stored_tensor *missing; /* the row of keys that have none; NULL: it is zeros */
+    const rk_stored_tensor *missing; /* the rows that keys without one share; NULL: one of zeros */
 } rk_exported_keys;
+
+static inline int64_t rk_exported_shared_rows(const rk_exported_keys *keys) {
+    return keys->missing ? keys->missing->n_rows : 1;
+}
 
 typedef struct rk_exported_tensor {
     const rk_stored_tensor *stored;

@@ -1,5 +1,5 @@
-/* Dynamic tables: their keys in ascending order, and rows in the order of the keys. Behind them is the row of
- * all keys that have none. */
+/* Dynamic tables: their keys in ascending order, and rows in the order of the keys. Behind them is the row
+ * that all keys without one share, or several. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ rk_status rk_export_find_keys(rk_exporting *x, const char *table, const rk_expor
     const rk_stored_tensor *rows = rk_stored_tensors_find_of(&x->tensors, table, "rows"),
                            *missing = rk_stored_tensors_find_of(&x->tensors, table, "oov_rows");
     RK_FAIL_IF(!rows || rows->n_rows != stored->n_rows ||
-                   (missing && (missing->n_rows != 1 || missing->n_columns != rows->n_columns ||
+                   (missing && (missing->n_rows < 1 || missing->n_columns != rows->n_columns ||
                                 missing->type != rows->type)),
                RK_BAD_DATA, "table '%s' does not have a row for each of its keys", table);
     rk_exported_keys *keys;
@@ -89,8 +89,11 @@ rk_status rk_export_read_keyed(rk_exporting *x, const rk_exported_tensor *t, int
     if (last_key > first)
         RK_TRY(rk_stored_tensor_gather(&x->tensors, t->stored, keys->order + first, last_key - first, out));
     if (last == last_key) return RK_OK;
-    char *row = out + (size_t)(keys->n - first) * row_bytes;
-    if (keys->missing) return rk_stored_tensor_read(&x->tensors, keys->missing, 0, 1, row);
+    int64_t first_shared = rk_max_i64(first, keys->n) - keys->n;
+    char *row = out + (size_t)(keys->n + first_shared - first) * row_bytes;
+    if (keys->missing)
+        return rk_stored_tensor_read(&x->tensors, keys->missing, first_shared, last - keys->n - first_shared,
+                                     row);
     memset(row, 0, row_bytes);
     return RK_OK;
 }

@@ -66,7 +66,8 @@ rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table, rk_row_component pi
     const rk_exported_keys *keys = rk_onnx_table_keys(m, table);
     rk_buffer name = {0};
     rk_buffer_printf(&name, "table/%s/rows", t->name);
-    return named_initializer(m, &name, piece, keys ? keys->n + 1 : t->n_rows, t->dim);
+    return named_initializer(m, &name, piece, keys ? keys->n + rk_exported_shared_rows(keys) : t->n_rows,
+                             t->dim);
 }
 
 rk_onnx_value rk_onnx_keys(rk_onnx_model *m, const rk_exported_keys *keys) {

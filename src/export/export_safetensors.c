@@ -69,7 +69,8 @@ rk_dtype rk_exported_type(const rk_exported_tensor *t) {
 }
 
 int64_t rk_exported_rows(const rk_exported_tensor *t) {
-    return t->stored->n_rows + (t->keyed && !rk_exports_keys(t));
+    bool has_shared = t->keyed && !rk_exports_keys(t);
+    return t->stored->n_rows + (has_shared ? rk_exported_shared_rows(t->keyed) : 0);
 }
 
 int64_t rk_exported_columns(const rk_exported_tensor *t) {

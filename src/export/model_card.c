@@ -78,7 +78,8 @@ static void write_tensors(const rk_exporting *x, rk_buffer *out) {
         rk_buffer_append_text(
             out,
             "Where a table has a tensor `embeddings.<table>.keys`, row i is that of key i, and the last "
-            "row that of all other keys.\n\n");
+            "row that of all other keys, or the last rows are those that other keys share by their "
+            "hash.\n\n");
     rk_buffer_printf(out, "The dense part has %" PRIu64 " values here. All tensors: %" PRIu64 " bytes.\n",
                      dense, x->total_bytes);
 }

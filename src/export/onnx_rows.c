@@ -26,6 +26,15 @@ static rk_onnx_value unpack_nibbles(rk_onnx_model *m, rk_onnx_value bytes, int64
     return dim % 2 ? rk_onnx_slice(m, codes, n_dims, 0, dim) : codes;
 }
 
+/* A key's hash takes operations on bits. */
+static void refuse_cold_rows(rk_onnx_model *m, const rk_exported_keys *keys) {
+    if (m->writer.status != RK_OK || rk_exported_shared_rows(keys) == 1) return;
+    m->writer.status = rk_error_hint(
+        rk_error(RK_UNSUPPORTED,
+                 "table '%s' has 'missing: {hash: ...}', which ONNX models do not look up yet", keys->table),
+        "export it as safetensors, or serve the checkpoint");
+}
+
 /* The numbers of keys, by bisection of those that there are; of others that of the row behind theirs. */
 static rk_onnx_value rows_of_keys(rk_onnx_model *m, const rk_exported_keys *keys, rk_onnx_value wanted) {
     rk_onnx_value all = rk_onnx_keys(m, keys), at = rk_onnx_constant_int(&m->writer, 0),
@@ -44,6 +53,7 @@ rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_valu
     rk_export_rows rows = rk_onnx_table_rows(m, table);
     int64_t dim = m->collection.tables[table].dim;
     const rk_exported_keys *keys = rk_onnx_table_keys(m, table);
+    if (keys) refuse_cold_rows(m, keys);
     if (keys) ids = rows_of_keys(m, keys, ids);
     if (!rk_row_format_name(rows)) return gather_component(m, table, RK_ROW_WHOLE, ids);
     rk_onnx_value codes = gather_component(m, table, RK_ROW_CODES, ids);

@@ -309,15 +309,24 @@ static rk_status check_constraints(const rk_model_options *options, const rk_col
                                        collection->n_tables, constraint_of);
 }
 
-/* What tables with rows on a disk do not do yet. */
-static rk_status check_storage(const rk_model_options *options, const rk_collection_config *collection) {
-    for (int32_t t = 0; t < collection->n_tables && options->device; t++)
+/* What tables do not do on a GPU yet. */
+static rk_status check_device_tables(const rk_model_options *options,
+                                     const rk_collection_config *collection) {
+    for (int32_t t = 0; t < collection->n_tables && options->device; t++) {
+        const char *name = collection->tables[t].name;
         if (collection->dynamic[t].storage)
             return rk_error_hint(rk_error(RK_UNSUPPORTED,
                                           "table '%s' has rows on a disk (storage.tier: ssd): not supported "
                                           "with 'device: cuda' yet",
-                                          collection->tables[t].name),
+                                          name),
                                  "use 'tier: memory', or 'device: cpu'");
+        if (collection->dynamic[t].n_cold)
+            return rk_error_hint(rk_error(RK_UNSUPPORTED,
+                                          "table '%s' has cold rows ('missing: {hash: ...}'): not supported "
+                                          "with 'device: cuda' yet",
+                                          name),
+                                 "use 'missing: oov' or 'missing: zeros', or 'device: cpu'");
+    }
     return RK_OK;
 }
 
@@ -351,7 +360,7 @@ static rk_status outline_model(rk_model *model, const rk_model_options *options,
     RK_TRY(rk_model_tasks_init(model, options->schema));
     RK_TRY(rk_model_learns_pairs(model) ? set_up_two_tower(model, options, collection)
                                         : make_tables(options, options->schema, collection));
-    RK_TRY(check_storage(options, collection));
+    RK_TRY(check_device_tables(options, collection));
     RK_TRY(check_constraints(options, collection));
     if (rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS))
         RK_TRY(check_equal_dims(options, rk_model_kind(model), collection));
@@ -458,7 +467,7 @@ static rk_status build_whole_model(rk_model *model, const rk_model_options *opti
         collection->tables[t].initializer = (rk_initializer){.kind = RK_INIT_ZEROS};
         collection->dynamic[t].is_read = true;
         if (options->row_source) collection->dynamic[t].storage = NULL; /* rows come as tensors */
-        collection->dynamic[t].oov |= options->has_missing_rows;
+        collection->dynamic[t].oov |= options->has_missing_rows && !collection->dynamic[t].n_cold;
     }
     RK_TRY(choose_storage(model, options, collection));
     RK_TRY(rk_ranks_create(options, &model->ranks));

@@ -27,10 +27,11 @@ static short_text format_count(uint64_t count) {
     return out;
 }
 
-/* That a table has, or, a dynamic one, may have. */
+/* That a table has, or, a dynamic one, may have, with cold ones. */
 static int64_t table_rows(const rk_model *model, int32_t t) {
     const rk_dynamic_config *dynamic = rk_embeddings_dynamic(model->embeddings, t);
-    return dynamic ? dynamic->max_capacity : rk_embeddings_table(model->embeddings, t)->n_rows;
+    return dynamic ? dynamic->max_capacity + dynamic->n_cold
+                   : rk_embeddings_table(model->embeddings, t)->n_rows;
 }
 
 static uint64_t table_values(const rk_model *model, int32_t t) {
@@ -144,10 +145,11 @@ static void describe_dynamic(const rk_model *model, rk_buffer *out) {
         if (d->storage)
             rk_buffer_printf(out, ", rows on a disk (%s) behind %s of memory",
                              format_bytes(disk_bytes(model, t)).text, format_bytes(d->memory_bytes).text);
-        rk_buffer_printf(
-            out, ", missing %s, %s a row\n", d->oov ? "oov" : "zeros",
-            format_bytes(rk_embeddings_table_bytes(model->embeddings, t) / (uint64_t)(d->max_capacity + 1))
-                .text);
+        rk_buffer_printf(out, ", missing %s", d->n_cold ? "hash" : d->oov ? "oov" : "zeros");
+        if (d->n_cold) rk_buffer_printf(out, " of %" PRId64 " rows", d->n_cold);
+        uint64_t n_rows = (uint64_t)(d->max_capacity + rk_dynamic_shared_rows(d));
+        rk_buffer_printf(out, ", %s a row\n",
+                         format_bytes(rk_embeddings_table_bytes(model->embeddings, t) / n_rows).text);
     }
 }
 

@@ -21,6 +21,9 @@ int main(void) {
          .of_ranks = true},
         {"sharded, on a disk, late", make_sharded, RK_BF16, .keys = true, .on_disk = true, .of_ranks = true,
          .late = true},
+        {"sharded, dynamic, cold rows", make_sharded, RK_BF16, .keys = true, .cold = true, .of_ranks = true},
+        {"sharded, dynamic, cold rows, late", make_sharded, RK_BF16, .keys = true, .cold = true,
+         .of_ranks = true, .late = true},
         {"sharded, late", make_sharded, RK_BF16, .of_ranks = true, .late = true},
 #ifdef RK_EMULATED
         {"cuda_sharded", make_device_sharded, RK_F32, .of_ranks = true, .nmse = 1e-10},

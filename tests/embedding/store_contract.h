@@ -27,7 +27,8 @@ struct store_kind {
     rk_dtype dtype; /* of rows */
     bool late;      /* a batch does not see the update of the one before it */
     bool keys;      /* tables are dynamic, but for the last one: ids are keys, any 64 bits */
-    bool oov;       /* keys without a row share one */
+    bool oov;       /* keys without a row share one, */
+    bool cold;      /* or several; */
     bool on_disk;   /* those that have one are on a disk, but for two or a batch's */
     bool of_ranks;  /* rows are parted over ranks, and gradients are summed by micro-batches */
     bool only_reads;
@@ -78,6 +79,7 @@ static rk_dynamic_config keyed_config(const store_kind *kind) {
                                .min_count = 2,
                                .probability = 1,
                                .oov = kind->oov,
+                               .n_cold = kind->cold ? 10 : 0,
                                .storage = kind->on_disk ? rows_folder() : NULL,
                                .memory_bytes = 1,
                                .n_pinned = kind->late};

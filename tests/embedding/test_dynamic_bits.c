@@ -104,9 +104,12 @@ static void train_many(rk_embeddings *e, int first, int last) {
     }
 }
 
-/* The same with other counters, and with rows that expire. */
+/* The same with other counters, and with rows that expire; keys that are counted in sketches share several
+ * rows. */
 static rk_dynamic_config variant(int counter) {
     rk_dynamic_config config = crowded;
+    config.oov = counter == RK_COUNTER_EXACT;
+    config.n_cold = config.oov ? 0 : 5 * config.n_buckets;
     config.counter = counter;
     config.ttl_steps = counter == RK_COUNTER_EXACT ? 0 : 2;
     config.keep = counter == RK_COUNTER_BLOOM ? 300 : 0;
@@ -286,6 +289,7 @@ static rk_status use(int counter) {
     config.max_capacity = 20;
     config.keep = 5;
     config.n_buckets = 2;
+    if (config.n_cold) config.n_cold = 6;
     RK_GOTO(try_make_dynamic(&config, RK_OPTIMIZER_ADAM, 1, &e));
     for (uint64_t b = 0; b < 6; b++) {
         for (int64_t i = 0; i < 60; i++) many[i] = (int64_t)(b * 7) + i / 2;

@@ -279,6 +279,68 @@ static void test_shared_row(void **state) {
     rk_embeddings_free(e);
 }
 
+/* Keys without a row share the cold rows of their hashes, which learn from all of them. */
+static void test_cold_rows(void **state) {
+    (void)state;
+    enum { N_COLD = 8, N_KEYS = 40 };
+    rk_dynamic_config config = {.max_capacity = 50,
+                                .n_buckets = 4,
+                                .evict_to = 1,
+                                .min_count = 2,
+                                .probability = 1,
+                                .n_cold = N_COLD};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+    const rk_table *table = &e->tables[0];
+    float before[N_COLD][DIM], after[DIM];
+    double rate = table->optimizer.learning_rate, sums[N_COLD][DIM] = {{0}};
+    memcpy(before, table->rows.data, sizeof before);
+    for (int64_t i = 0; i < N_KEYS; i++) {
+        keys[i] = i * 7919;
+        int64_t cold = (int64_t)(rk_key_hash(keys[i]) >> 61); /* of 2^64, an eighth each */
+        assert_int_equal(row_of(e, keys[i]), cold);
+        for (int k = 0; k < DIM; k++) sums[cold][k] += (double)((i * DIM + k) % 7) * 0.25 - 0.5;
+    }
+    train_step(e, N_KEYS, keys);
+    assert_int_equal(dynamic_of(e)->n_keys, 0);
+    assert_int_equal(dynamic_of(e)->totals.n_refused, N_KEYS);
+    for (int c = 0; c < N_COLD; c++)
+        for (int k = 0; k < DIM; k++)
+            assert_float_equal(((float *)table->rows.data)[c * DIM + k],
+                               (double)before[c][k] - rate * sums[c][k], 1e-6);
+    for (int64_t i = 0; i < N_KEYS; i++) {
+        peek_key(e, keys[i], after);
+        assert_memory_equal(after, (float *)table->rows.data + row_of(e, keys[i]) * DIM, sizeof after);
+    }
+    rk_embeddings_free(e);
+}
+
+/* An admitted key goes on from what it had learned with others; its slots begin anew, and the cold row stays.
+ */
+static void test_a_row_begins_as_its_cold_row(void **state) {
+    (void)state;
+    rk_dynamic_config config = {
+        .max_capacity = 50, .n_buckets = 1, .evict_to = 1, .min_count = 3, .probability = 1, .n_cold = 1};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_ADAGRAD, 1);
+    const rk_table *table = &e->tables[0];
+    const int64_t key = 4, other = 5;
+    float cold[DIM], initial = table->slots[0].initial;
+    rk_ids ids = {NULL, 1, &key, NULL};
+    rk_activation activation = {values, DIM, NULL};
+    train_step(e, 1, &key);
+    train_step(e, 1, &key);
+    peek_key(e, other, cold);
+    assert_true(table->slot_values[0][0] > initial);
+    OK(look_up(e, 1, &ids, &activation));
+    int64_t row = row_of(e, key);
+    assert_int_equal(row, 1);
+    assert_memory_equal(values, cold, sizeof cold);
+    for (int k = 0; k < DIM; k++) assert_true(table->slot_values[0][row * DIM + k] == initial);
+    OK(apply_gradients(e, &activation));
+    peek_key(e, other, values);
+    assert_memory_equal(values, cold, sizeof cold);
+    rk_embeddings_free(e);
+}
+
 /* A row that changes hands keeps nothing of its former key: first values, slots, count. */
 static void test_returning_key_starts_anew(void **state) {
     (void)state;
@@ -382,6 +444,8 @@ int main(void) {
         cmocka_unit_test(test_share_that_is_left),
         cmocka_unit_test(test_refused_keys_move_nothing),
         cmocka_unit_test(test_shared_row),
+        cmocka_unit_test(test_cold_rows),
+        cmocka_unit_test(test_a_row_begins_as_its_cold_row),
         cmocka_unit_test(test_returning_key_starts_anew),
         cmocka_unit_test(test_probability),
         cmocka_unit_test(test_peeking_changes_nothing),

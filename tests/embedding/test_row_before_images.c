@@ -175,17 +175,10 @@ static void test_refused(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
-static rk_embeddings *make_dynamic(void) {
-    static const rk_dynamic_config dynamic = {.max_capacity = N_ROWS,
-                                              .n_buckets = 1,
-                                              .policy = RK_EVICTION_LRU,
-                                              .evict_to = 1,
-                                              .min_count = 2,
-                                              .probability = 1,
-                                              .oov = true};
+static rk_embeddings *make_dynamic(const rk_dynamic_config *dynamic) {
     rk_table_config table = RK_TABLE_CONFIG_INIT;
     rk_feature_config feature = {sizeof feature, "f", "t", RK_COMBINER_SUM, 0, false, false};
-    rk_table_part part = {.name = "t", .n_rows = N_ROWS, .dim = DIM, .dynamic = &dynamic};
+    rk_table_part part = {.name = "t", .n_rows = N_ROWS, .dim = DIM, .dynamic = dynamic};
     rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT;
     rk_embeddings *e;
     table.name = "t";
@@ -199,28 +192,46 @@ static rk_embeddings *make_dynamic(void) {
     return e;
 }
 
-/* Columns of the row that keys without one share; the others are as they are. */
-static void test_shared_row(void **state) {
-    (void)state;
-    rk_embeddings *e = make_dynamic();
+/* Columns of a row that keys without one share; the others are as they are. */
+static void check_shared_row(const rk_dynamic_config *dynamic, int64_t n_shared) {
+    rk_embeddings *e = make_dynamic(dynamic);
     rk_row_before_images stale = {.embeddings = e, .staleness = STALENESS};
+    int64_t number = n_shared - 1;
     float row[DIM], image[DIM], columns[2] = {5, 6};
-    char record[sizeof(int64_t) + sizeof columns] = {0};
-    memcpy(record + sizeof(int64_t), columns, sizeof columns);
-    memcpy(row, e->tables[0].rows.data, sizeof row);
+    char record[sizeof number + sizeof columns];
+    memcpy(record, &number, sizeof number);
+    memcpy(record + sizeof number, columns, sizeof columns);
+    memcpy(row, (float *)e->tables[0].rows.data + number * DIM, sizeof row);
     OK(rk_row_before_images_read(&stale, "before/0/0:1,1:3/t/oov_rows", 1, sizeof record, record));
-    memcpy(image, stale.images[0].tables[0].shared + sizeof(int64_t), sizeof image);
+    memcpy(image, stale.images[0].tables[0].shared.data + sizeof number, sizeof image);
     assert_true(image[0] == row[0] && image[1] == 5 && image[2] == 6 && image[3] == row[3]);
+    memcpy(record, &n_shared, sizeof n_shared);
     assert_int_equal(
-        rk_row_before_images_read(&stale, "before/0/0:1,1:3/t/oov_rows", 0, sizeof record, record),
+        rk_row_before_images_read(&stale, "before/0/0:1,1:3/t/oov_rows", 1, sizeof record, record),
         RK_BAD_DATA);
+    assert_non_null(strstr(rk_last_error(), "out of range"));
     rk_row_before_images_release(&stale);
     rk_embeddings_free(e);
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+static void test_shared_rows(void **state) {
+    (void)state;
+    rk_dynamic_config dynamic = {.max_capacity = N_ROWS,
+                                 .n_buckets = 1,
+                                 .policy = RK_EVICTION_LRU,
+                                 .evict_to = 1,
+                                 .min_count = 2,
+                                 .probability = 1,
+                                 .oov = true};
+    check_shared_row(&dynamic, 1);
+    dynamic.oov = false;
+    dynamic.n_cold = 5;
+    check_shared_row(&dynamic, 5);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_carried_over), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_shared_row)};
+                                       cmocka_unit_test(test_shared_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

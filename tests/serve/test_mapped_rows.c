@@ -133,6 +133,26 @@ static void test_keys(void **state) {
     rk_predictor_free(run);
 }
 
+/* Rows that keys share by their hash. ONNX models cannot look those up. */
+static void test_cold_rows(void **state) {
+    (void)state;
+    rk_export_options options = RK_EXPORT_OPTIONS_INIT;
+    char run[340];
+    train(KEYS,
+          "model: {kind: wide_deep, deep: [8]}\nembedding: {dim: 16, tables: ["
+          "{name: user, max_capacity: 25, missing: {hash: 9}, admission: {min_count: 3}}, "
+          "{name: tags, max_capacity: 40, buckets: 3, missing: {hash: 7}, dtype: bf16, admission: "
+          "{min_count: 2}}, {name: item, max_capacity: 1, missing: {hash: 1}}], "
+          "features: [{name: history, table: item}]}");
+    for (int rows = RK_EXPORT_ROWS_TRAINED; rows <= RK_EXPORT_ROWS_INT4; rows++) {
+        export_run(rk_export_safetensors, (rk_export_rows)rows, rows % 2 ? 3000 : 0);
+        check_same((rk_export_rows)rows);
+    }
+    snprintf(run, sizeof run, "%s", path_of("run"));
+    assert_int_equal(rk_export_onnx(run, &options, path_of("onnx")), RK_UNSUPPORTED);
+    assert_non_null(strstr(rk_last_error(), "missing: {hash: ...}"));
+}
+
 typedef struct vectors {
     float users[N_ROWS * 8], items[50 * 8];
 } vectors;
@@ -290,8 +310,8 @@ static void test_no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_formats),   cmocka_unit_test(test_keys),
-                                       cmocka_unit_test(test_two_tower), cmocka_unit_test(test_only_read),
-                                       cmocka_unit_test(test_memory),    cmocka_unit_test(test_files),
-                                       cmocka_unit_test(test_no_memory)};
+                                       cmocka_unit_test(test_cold_rows), cmocka_unit_test(test_two_tower),
+                                       cmocka_unit_test(test_only_read), cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_files),     cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -95,7 +95,10 @@ static void test_as_in_a_checkpoint(void **state) {
         NULL, "embedding.dtype=bf16", "train.staleness=1",
         "embedding.tables=[{name: u, max_capacity: 30}, {name: v, max_capacity: 35, missing: oov, eviction: "
         "lfu, "
-        "dtype: bf16, buckets: 3, admission: {min_count: 2}}]"}; /* rows that have changed hands */
+        "dtype: bf16, buckets: 3, admission: {min_count: 2}}]", /* rows that have changed hands */
+        "embedding.tables=[{name: v, max_capacity: 35, missing: {hash: 8}, buckets: 3, admission: "
+        "{min_count: "
+        "3}}]"};
     for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) {
         rk_config *config = config_with(settings[s]);
         rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;

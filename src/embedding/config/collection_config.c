@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/integers.h"
 #include "base/memory.h"
 #include "base/text/text.h"
 #include "embedding/local/collection.h"
@@ -136,10 +137,21 @@ static rk_status check_storage(const resolver *r, const rk_table_section *listed
     return check_bytes(r, s->line, "max_bytes", s->max_bytes);
 }
 
+static rk_status check_missing(const resolver *r, const rk_table_section *listed) {
+    if (!listed->missing.hash) return RK_OK;
+    if (listed->missing.row)
+        return refuse_dynamic(r, listed, "missing", "keys without a row share one row, or several by 'hash'",
+                              "leave out 'row' or 'hash'");
+    if (listed->storage.tier)
+        return refuse_dynamic(r, listed, "missing", "'hash' is not supported with 'storage: {tier: ssd}'",
+                              "write 'missing: oov' or 'missing: zeros', or leave out 'storage'");
+    return RK_OK;
+}
+
 static rk_status check_dynamic(const resolver *r, const rk_table_section *listed) {
     bool is_static = listed->max_capacity == 0;
-    if (is_static && (listed->buckets || listed->eviction.line || listed->admission.line || listed->missing ||
-                      listed->storage.line))
+    if (is_static && (listed->buckets || listed->eviction.line || listed->admission.line ||
+                      listed->missing.row || listed->missing.hash || listed->storage.line))
         return refuse_dynamic(r, listed, "max_capacity",
                               "buckets, eviction, admission, missing and storage belong to dynamic tables",
                               "give 'max_capacity', the rows that the table has at most");
@@ -157,6 +169,7 @@ static rk_status check_dynamic(const resolver *r, const rk_table_section *listed
         return refuse_dynamic(r, listed, "eviction.keep", "more rows than the table may have",
                               "'keep' is at most 'max_capacity'");
     RK_TRY(check_counter(r, listed));
+    RK_TRY(check_missing(r, listed));
     return check_storage(r, listed);
 }
 
@@ -234,7 +247,8 @@ static rk_dynamic_config dynamic_config_of(const rk_table_section *listed) {
                                 .min_count = listed->admission.min_count,
                                 .probability = listed->admission.probability,
                                 .counter = listed->admission.counter,
-                                .oov = listed->missing == 1};
+                                .oov = listed->missing.row == 1};
+    config.n_cold = (int64_t)rk_round_up((size_t)listed->missing.hash, (size_t)config.n_buckets);
     const struct rk_storage_section *storage = &listed->storage;
     if (!storage->tier) return config;
     config.storage = storage->path ? storage->path : ""; /* by default the model's */

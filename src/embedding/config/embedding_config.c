@@ -31,6 +31,18 @@ static const char *const policies[] = {"lru", "lfu", "none"};
 static const char *const counters[] = {"exact", "count_min", "bloom"};
 static const char *const missing[] = {"zeros", "oov"};
 
+typedef struct rk_missing_section rk_missing_section;
+static const rk_field missing_fields[] = {
+    RK_FIELD_ENUM(rk_missing_section, row, 0, missing,
+                  "what a key without a row is, without `hash`: zeros, or a row that all such keys share"),
+    RK_FIELD_I64(
+        rk_missing_section, hash, 0, 0, 1e14,
+        "above 0: such keys share so many cold rows, each the one that its hash gives; made a multiple "
+        "of `buckets`"),
+};
+static const rk_schema missing_schema =
+    RK_SECTION_SCHEMA("missing", rk_missing_section, missing_fields, "row");
+
 typedef struct rk_eviction_section rk_eviction_section;
 static const rk_field eviction_fields[] = {
     RK_FIELD_ENUM(
@@ -97,8 +109,7 @@ static const rk_field table_fields[] = {
                  "dynamic: parts that decide on their keys for themselves; 0 = max_capacity / 4096"),
     RK_FIELD_STRUCT(rk_table_section, eviction, &eviction_schema, "dynamic: what a full bucket does"),
     RK_FIELD_STRUCT(rk_table_section, admission, &admission_schema, "dynamic: when a key gets a row"),
-    RK_FIELD_ENUM(rk_table_section, missing, 0, missing,
-                  "dynamic: what a key without a row is: zeros, or a row that all such keys share"),
+    RK_FIELD_STRUCT(rk_table_section, missing, &missing_schema, "dynamic: what a key without a row is"),
     RK_FIELD_STRUCT(rk_table_section, storage, &storage_schema, "dynamic: where its rows are"),
 };
 static const rk_schema table_schema = RK_SECTION_SCHEMA("tables", rk_table_section, table_fields, NULL);

@@ -50,7 +50,11 @@ typedef struct rk_embedding_section {
             double probability; /* 1 */
             int counter;        /* rk_key_counter; exact */
         } admission;
-        int missing; /* 0 = zeros, 1 = oov */
+        struct rk_missing_section {
+            int line;
+            int row;      /* 0 = zeros, 1 = oov */
+            int64_t hash; /* cold rows; 0 */
+        } missing;
         struct rk_storage_section {
             int line;
             int tier; /* 0 = memory, 1 = ssd */

@@ -435,7 +435,9 @@ static void hand_out(rk_dynamic_table *t, const rk_key_group *group) {
     for (uint32_t i = group->first; i < group->last; i++) {
         int64_t row = t->dealt_rows[i], place = t->dealt_places[i];
         while (place - begin >= uses->n) begin += uses++->n;
-        uses->rows[place - begin] = row < 0 ? group->created[-1 - row].row : row;
+        uses->rows[place - begin] = row < 0   ? group->created[-1 - row].row
+                                    : row > 0 ? row
+                                              : rk_dynamic_shared_row(t, t->dealt_keys[i]);
     }
 }
 
@@ -451,7 +453,7 @@ void rk_dynamic_apply(rk_dynamic_table *t, size_t number) {
 static void move_first_batch(rk_dynamic_table *t) {
     int64_t moved = rk_dynamic_first_batch(t->n_batches) - t->first_batch;
     if (!moved) return;
-    for (int64_t row = 1; row < t->n_used; row++)
+    for (int64_t row = t->n_shared; row < t->n_used; row++)
         if (t->info[row].last_batch)
             t->info[row].last_batch =
                 t->info[row].last_batch > moved ? (int32_t)(t->info[row].last_batch - moved) : 1;

@@ -91,7 +91,7 @@ void rk_dynamic_begin_loading(rk_dynamic_table *t) {
         rk_key_bucket_clear_counts(&t->buckets[b]);
     }
     t->n_keys = t->n_free = t->n_candidates = 0;
-    t->n_used = 1;
+    t->n_used = t->n_shared;
     t->totals = (rk_dynamic_totals){0};
     rk_key_ranges *ranges[] = {&t->loaded, &t->loaded_candidates};
     for (int i = 0; i < 2; i++) ranges[i]->n = 0, ranges[i]->n_read = ranges[i]->total = 0;
@@ -307,7 +307,7 @@ void rk_dynamic_finish_load(rk_dynamic_table *t) {
     t->totals.n_admitted = clamp_i64(t->totals.n_admitted, 0, INT64_MAX / 2);
     t->totals.n_evicted = clamp_i64(t->totals.n_evicted, 0, INT64_MAX / 2);
     t->totals.n_refused = clamp_i64(t->totals.n_refused, 0, INT64_MAX / 2);
-    for (int64_t row = 1; row < t->n_used; row++) {
+    for (int64_t row = t->n_shared; row < t->n_used; row++) {
         t->info[row].last_batch =
             (int32_t)clamp_i64(t->info[row].last_batch, 1, t->n_batches - t->first_batch);
         if (t->info[row].count < 0) t->info[row].count = 0;

@@ -36,12 +36,14 @@ rk_status rk_dynamic_create(const rk_dynamic_config *config, uint64_t seed, uint
         t->end_bucket = rk_dynamic_first_bucket(config, config->part + 1, config->n_parts);
     }
     t->stream = rk_hash_combine(seed, name_hash);
-    t->n_used = 1;
+    t->n_used = t->n_shared = rk_dynamic_shared_rows(config);
+    t->first_cold = rk_dynamic_cold_of(config, t->first_bucket);
     rk_status status;
     RK_GOTO(rk_alloc(RK_MAX_KEY_GROUPS, sizeof *t->groups, &t->groups));
     RK_GOTO(rk_pages_alloc((size_t)config->n_buckets * sizeof *t->buckets, &t->buckets));
     RK_GOTO(make_sketches(t));
     RK_GOTO(rk_dynamic_grow(t, rk_dynamic_first_places(config)));
+    for (int64_t row = 0; row < t->n_shared; row++) t->info[row].key = t->first_cold + row;
     *out = t;
     t = NULL;
 done:
@@ -124,8 +126,9 @@ void rk_dynamic_find_uses(rk_dynamic_table *t, const rk_key_uses *uses) {
     int64_t n_missing = 0;
     for (int64_t i = 0; i < uses->n; i++) {
         if (i % RK_KEYS_AHEAD == 0) rk_dynamic_prefetch(t, uses->keys + i, uses->n - i);
-        uses->rows[i] = rk_dynamic_row_of(t, uses->keys[i]);
-        if (!uses->rows[i]) n_missing += uses->uses ? uses->uses[i] : 1;
+        int64_t key = uses->keys[i], row = rk_dynamic_row_of(t, key);
+        uses->rows[i] = row ? row : rk_dynamic_shared_row(t, key);
+        if (!row) n_missing += uses->uses ? uses->uses[i] : 1;
     }
     if (n_missing) atomic_fetch_add_explicit(&t->n_missing, n_missing, memory_order_relaxed);
 }

@@ -1,5 +1,6 @@
 /* Which keys of a dynamic table have which rows, and who decides that (docs/dynamic_tables.md). The rows
- * themselves are the table's (local/table_storage.h). Row 0 stands for all keys that have none.
+ * themselves are the table's (local/table_storage.h). Keys that have none share the first rows: row 0, or
+ * the cold row that a key's hash gives.
  *
  * A training batch: begin deals its uses to groups of buckets; decide finds out, a group at a time, what is
  * to become of them; reserve takes the memory that this needs, and the caller makes room for the rows; apply
@@ -88,17 +89,19 @@ typedef struct rk_key_share {
 typedef struct rk_dynamic_table {
     rk_dynamic_config config;
     int64_t first_bucket, end_bucket; /* those that are here */
+    int64_t n_shared;                 /* rows 0 .. n_shared-1 are no key's */
+    int64_t first_cold;               /* row 0's number among all cold rows */
     uint64_t stream;                  /* of admission's random numbers */
     rk_key_bucket *buckets;
     uint8_t *sketches;     /* [end_bucket - first_bucket, sketch_bytes]; NULL: keys without a row are counted
                               exactly, if at all */
     int64_t *sketch_loads; /* [end_bucket - first_bucket] */
     uint64_t sketch_width, sketch_bytes;
-    rk_key_info *info; /* [n_places], 0 is no key's */
+    rk_key_info *info; /* [n_places]; the key of a shared row is its number in the whole table */
     size_t info_bytes;
     int64_t first_batch; /* follows from n_batches */
     int64_t n_places;    /* rows that there is memory for */
-    int64_t n_used;      /* rows that were ever in use, 0 among them: all before it */
+    int64_t n_used;      /* rows that were ever in use, shared ones among them: all before it */
     int64_t n_keys;
     int64_t *free_rows; /* [n_free] of those */
     int64_t n_free;
@@ -138,6 +141,7 @@ void rk_dynamic_free(rk_dynamic_table *table);
 rk_status rk_dynamic_grow(rk_dynamic_table *table, int64_t n_places);
 
 int64_t rk_dynamic_row_of(const rk_dynamic_table *table, int64_t key); /* 0: it has none; not counted */
+/* The rows that keys have or share; uses that share one are counted. */
 void rk_dynamic_find(rk_dynamic_table *table, const int64_t *keys, int64_t n, int64_t *rows);
 void rk_dynamic_find_uses(rk_dynamic_table *table, const rk_key_uses *uses);
 
@@ -175,6 +179,15 @@ static inline uint32_t rk_dynamic_bucket_of(const rk_dynamic_config *config, uin
 }
 static inline uint32_t rk_dynamic_bucket_of_key(const rk_dynamic_config *config, int64_t key) {
     return rk_dynamic_bucket_of(config, rk_key_hash(key));
+}
+/* The cold row of a hash, of all of the table's. */
+static inline int64_t rk_dynamic_cold_row_of(const rk_dynamic_config *config, uint64_t hash) {
+    return (int64_t)rk_hash_bucket(hash, (uint64_t)config->n_cold);
+}
+/* The row that a key shares while it has none. */
+static inline int64_t rk_dynamic_shared_row(const rk_dynamic_table *table, int64_t key) {
+    return table->config.n_cold ? rk_dynamic_cold_row_of(&table->config, rk_key_hash(key)) - table->first_cold
+                                : 0;
 }
 int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *table, uint32_t bucket);
 rk_key_sketch rk_dynamic_sketch_of(const rk_dynamic_table *table, uint32_t bucket);

@@ -153,14 +153,14 @@ done:
     return status;
 }
 
-/* Of a dynamic table: its keys, and that its rows are one more. */
+/* Of a dynamic table: its keys, and that its rows are those, and the ones that other keys share. */
 static rk_status find_keys(const rk_table_config *table, const rk_dynamic_config *dynamic,
                            const rk_row_source *source, rk_table_part *part) {
     part->dynamic = dynamic;
     part->sorted_keys = rk_key_tables_find(source->keys, table->name);
     RK_FAIL_IF(!part->sorted_keys, RK_CONFIG, "there are no keys of table '%s', which is dynamic",
                table->name);
-    part->n_rows = part->sorted_keys->n + 1;
+    part->n_rows = part->sorted_keys->n + rk_dynamic_shared_rows(dynamic);
     return RK_OK;
 }
 

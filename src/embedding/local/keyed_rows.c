@@ -13,10 +13,19 @@ static rk_status reserve_rows(rk_feature_use *use) {
     return rk_reserve(&use->rows, &use->rows_capacity, (size_t)use->n_ids, sizeof *use->rows);
 }
 
+/* Behind the rows of sorted keys are those that other keys share. */
+static void find_sorted(const rk_table *table, rk_feature_use *use) {
+    const rk_dynamic_config *config = &table->dynamic_config;
+    rk_sorted_keys_find(table->sorted_keys, use->ids, use->n_ids, use->rows);
+    for (int64_t i = 0; config->n_cold && i < use->n_ids; i++)
+        if (use->rows[i] == table->sorted_keys->n)
+            use->rows[i] += rk_dynamic_cold_row_of(config, rk_key_hash(use->ids[i]));
+}
+
 rk_status rk_keyed_rows_find(const rk_table *table, rk_feature_use *use) {
     RK_TRY(reserve_rows(use));
     if (table->sorted_keys)
-        rk_sorted_keys_find(table->sorted_keys, use->ids, use->n_ids, use->rows);
+        find_sorted(table, use);
     else
         rk_dynamic_find(table->dynamic, use->ids, use->n_ids, use->rows);
     use->ids = use->rows;
@@ -228,11 +237,11 @@ static rk_status add_entry(rk_state_dict *state, const rk_buffer *name, const ke
     return RK_OK;
 }
 
-static rk_status add_tensor(const rk_table *table, rk_state_dict *state, const char *prefix,
-                            const keyed_tensor *tensor, int64_t n) {
+static rk_status add_tensor(const rk_table *table, rk_state_dict *state, const keyed_tensor *tensor,
+                            int64_t n) {
     RK_AUTO(rk_buffer_release) rk_buffer full = {0};
     const rk_dynamic_config *config = &table->dynamic->config;
-    rk_buffer_printf(&full, "table/%s/%s%s", table->part.name, prefix, tensor->name);
+    rk_buffer_printf(&full, "table/%s/%s", table->part.name, tensor->name);
     if (config->part) /* of which a rank may have several */
         rk_buffer_printf(&full, "[%d:%d:%d]", (int)config->part, (int)config->n_parts, (int)config->n_parts);
     return add_entry(state, &full, tensor, n, tensor->data, NULL);
@@ -257,7 +266,7 @@ static rk_status add_range(const rk_table *table, rk_state_dict *state, const ke
 /* Rows whose order is 1, 2, ... are together as they stand, and may be written to. */
 static bool stand_in_order(const rk_dynamic_table *t) {
     for (int64_t i = 0; i < t->n_keys; i++)
-        if (t->order[i] != i + 1) return false;
+        if (t->order[i] != i + t->n_shared) return false;
     return true;
 }
 
@@ -280,7 +289,7 @@ static rk_status add_keyed(const rk_table *table, rk_state_dict *state, const ke
     const rk_dynamic_table *t = table->dynamic;
     if (t->is_loading) return add_loaded(table, state, tensors, n, &t->loaded);
     bool is_part = t->config.n_parts > 1;
-    keyed_range range = {{is_part ? t->share.keys_before : 0, t->n_keys, 1},
+    keyed_range range = {{is_part ? t->share.keys_before : 0, t->n_keys, t->n_shared},
                          is_part ? t->share.n_keys : t->n_keys,
                          stand_in_order(t) ? NULL : t->order};
     for (int i = 0; i < n; i++) RK_TRY(add_range(table, state, &tensors[i], &range));
@@ -324,9 +333,31 @@ static rk_status add_counters(rk_table *table, rk_state_dict *state) {
                        totals = {"totals",       RK_I64, 0, sums ? &t->share.totals : &t->totals,
                                  RK_STATE_OTHER, 0},
                        step = {"step", RK_I64, 0, &table->step, RK_STATE_OTHER, 0};
-    if (is_first || t->is_loading) RK_TRY(add_tensor(table, state, "", &batches, 1));
-    if (is_first) RK_TRY(add_tensor(table, state, "", &totals, 3));
-    return is_first || t->is_loading ? add_tensor(table, state, "", &step, 1) : RK_OK;
+    if (is_first || t->is_loading) RK_TRY(add_tensor(table, state, &batches, 1));
+    if (is_first) RK_TRY(add_tensor(table, state, &totals, 3));
+    return is_first || t->is_loading ? add_tensor(table, state, &step, 1) : RK_OK;
+}
+
+/* By another name: n values, or those of a range. */
+static rk_status add_prefixed(const rk_table *table, rk_state_dict *state, const char *prefix,
+                              const keyed_tensor *tensor, int64_t n, const keyed_range *range) {
+    RK_AUTO(rk_buffer_release) rk_buffer name = {0};
+    keyed_tensor prefixed = *tensor;
+    rk_buffer_printf(&name, "%s%s", prefix, tensor->name);
+    RK_TRY(name.status);
+    prefixed.name = name.data;
+    return range ? add_range(table, state, &prefixed, range) : add_tensor(table, state, &prefixed, n);
+}
+
+/* The rows that keys without one share, and their slots: one, which the first part has, or cold ones, which
+ * stand at the beginning. */
+static rk_status add_shared(const rk_table *table, rk_state_dict *state, const keyed_tensor *tensors, int n) {
+    const rk_dynamic_table *t = table->dynamic;
+    const keyed_range cold = {{t->first_cold, t->n_shared, 0}, t->config.n_cold, NULL};
+    if (!t->config.n_cold && (!t->config.oov || t->config.part > 0)) return RK_OK;
+    for (int i = 0; i < n; i++)
+        RK_TRY(add_prefixed(table, state, "oov_", &tensors[i], 1, t->config.n_cold ? &cold : NULL));
+    return RK_OK;
 }
 
 rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state) {
@@ -349,9 +380,8 @@ rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state) {
     int first = are_files ? n_values : 0; /* rows and slots; rk_embeddings_load_rows reads them */
     RK_TRY(add_keyed(table, state, tensors + first, n - first));
     for (int i = 0; i < first && t->config.part == 0; i++)
-        RK_TRY(add_tensor(table, state, RK_DISK_PREFIX, &tensors[i], 0)); /* what a record has */
-    for (int i = 0; i < n_values && table->dynamic_config.oov && t->config.part == 0; i++)
-        RK_TRY(add_tensor(table, state, "oov_", &tensors[i], 1));
+        RK_TRY(add_prefixed(table, state, RK_DISK_PREFIX, &tensors[i], 0, NULL)); /* what a record has */
+    RK_TRY(add_shared(table, state, tensors, n_values));
     if (t->sketches)
         RK_TRY(add_sketches(table, state));
     else if (t->config.min_count > 1 && !rk_dynamic_has_sketches(&t->config))
@@ -369,7 +399,8 @@ static bool is_named_tensor(const char *name, const rk_table *table, const char 
 static void begin_loading(rk_table *table) {
     if (table->tier) rk_row_tier_finish_reading(table->tier);
     rk_dynamic_begin_loading(table->dynamic);
-    if (!table->tier) table->config.n_rows = 1; /* of those that are here now, none is kept */
+    if (!table->tier)
+        table->config.n_rows = table->dynamic->n_shared; /* of keys that are here now, none is kept */
 }
 
 static rk_status load_keys(rk_table *table, const rk_stored_keys *keys) {

@@ -17,8 +17,12 @@ typedef struct local_store {
 
 static rk_status local_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
     local_store *s = (local_store *)store;
+    bool gives_rows = training && s->late;
     s->gradients = NULL;
-    return rk_embeddings_dedup(s->embeddings, n, ids, training);
+    if (gives_rows) rk_row_before_images_swap_shared_in(&s->before_images);
+    rk_status status = rk_embeddings_dedup(s->embeddings, n, ids, training);
+    if (gives_rows) rk_row_before_images_swap_shared_out(&s->before_images);
+    return status;
 }
 
 static void local_prefetch(rk_store *store, int64_t n, const rk_ids *ids) {

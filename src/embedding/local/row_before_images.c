@@ -31,12 +31,19 @@ static int64_t count_table_parts(const rk_table *table) {
 }
 
 /* Whether record a's row stands before b's. */
-static bool in_order(const rk_table *table, int64_t a, int64_t b) {
-    return table->dynamic ? rk_dynamic_in_order(table->dynamic, a, b) : a < b;
+static bool in_order(const rk_table *table, bool is_shared, int64_t a, int64_t b) {
+    return table->dynamic && !is_shared ? rk_dynamic_in_order(table->dynamic, a, b) : a < b;
+}
+
+static int64_t shared_row_of(const rk_dynamic_table *t, int64_t number) {
+    int64_t row = number - t->first_cold;
+    bool is_here = row >= 0 && row < t->n_shared && (t->config.n_cold || t->config.part == 0);
+    return is_here ? row : -1;
 }
 
 /* The row here of a record; -1: it is another part's. A row that an image needs is pinned: its key has it. */
-static int64_t row_of(const rk_table *table, int64_t id) {
+static int64_t row_of(const rk_table *table, bool is_shared, int64_t id) {
+    if (is_shared) return shared_row_of(table->dynamic, id);
     if (!table->dynamic)
         return id % count_table_parts(table) == table->part.part ? id / count_table_parts(table) : -1;
     int64_t row = rk_dynamic_row_of(table->dynamic, id);
@@ -53,7 +60,7 @@ static void write_record(const rk_table *table, int64_t row, char *record) {
 
 static void release_image(const rk_row_before_images *s, rk_row_before_image *image) {
     for (int32_t t = 0; t < s->embeddings->n_tables && image->tables; t++)
-        RK_FREE_ALL(image->tables[t].records, image->tables[t].shared);
+        RK_FREE_ALL(image->tables[t].rows.data, image->tables[t].shared.data);
     rk_free(image->tables);
 }
 
@@ -94,24 +101,27 @@ static int64_t list_updated_rows(const rk_table *table, const rk_row_uses *plan,
     return n;
 }
 
+static rk_status capture_rows(const rk_table *table, const int64_t *rows, int64_t n, rk_row_records *kept) {
+    RK_TRY(rk_alloc((size_t)n, image_record_bytes(table), &kept->data));
+    for (kept->n = 0; kept->n < n; kept->n++)
+        write_record(table, rows[kept->n], kept->data + (size_t)kept->n * image_record_bytes(table));
+    return RK_OK;
+}
+
+/* Shared rows are the first. */
 static rk_status capture_table(const rk_table *table, const rk_row_uses *plan,
                                rk_row_before_image_table *kept) {
-    RK_AUTOFREE int64_t *list = NULL;
-    int64_t n = list_updated_rows(table, plan, NULL), *rows;
-    RK_TRY(rk_alloc((size_t)n, sizeof *list, &list));
-    list_updated_rows(table, plan, list);
-    for (int64_t i = 0; i < n && table->tier; i++) list[i] = rk_table_row_at(table, list[i]);
-    rows = list;
-    if (table->dynamic && n && rows[0] == 0) {
-        RK_TRY(rk_alloc(1, image_record_bytes(table), &kept->shared));
-        write_record(table, *rows++, kept->shared);
-        n--;
+    RK_AUTOFREE int64_t *rows = NULL;
+    int64_t n = list_updated_rows(table, plan, NULL), n_shared = 0;
+    RK_TRY(rk_alloc((size_t)n, sizeof *rows, &rows));
+    list_updated_rows(table, plan, rows);
+    for (int64_t i = 0; i < n && table->tier; i++) rows[i] = rk_table_row_at(table, rows[i]);
+    if (table->dynamic) {
+        while (n_shared < n && rows[n_shared] < table->dynamic->n_shared) n_shared++;
+        rk_dynamic_sort_by_key(table->dynamic, rows + n_shared, (size_t)(n - n_shared));
     }
-    if (table->dynamic) rk_dynamic_sort_by_key(table->dynamic, rows, (size_t)n);
-    RK_TRY(rk_alloc((size_t)n, image_record_bytes(table), &kept->records));
-    for (kept->n = 0; kept->n < n; kept->n++)
-        write_record(table, rows[kept->n], kept->records + (size_t)kept->n * image_record_bytes(table));
-    return RK_OK;
+    RK_TRY(capture_rows(table, rows, n_shared, &kept->shared));
+    return capture_rows(table, rows + n_shared, n - n_shared, &kept->rows);
 }
 
 rk_status rk_row_before_images_capture(rk_row_before_images *s, int64_t update) {
@@ -136,18 +146,33 @@ static void swap_bytes(char *a, char *b, size_t n) {
 }
 
 /* Twice leaves all as it was. */
-static void swap_image(const rk_row_before_images *s, const rk_row_before_image *image) {
-    for (int32_t t = 0; t < s->embeddings->n_tables; t++) {
-        const rk_table *table = &s->embeddings->tables[t];
-        for (int64_t i = 0; i < image->tables[t].n; i++) {
-            char *record = image->tables[t].records + (size_t)i * image_record_bytes(table);
-            int64_t row = row_of(table, record_id(record));
-            char *values = row >= 0 ? row_address(table, row) : NULL;
-            if (values) swap_bytes(values, record + sizeof(int64_t), row_bytes(table));
-        }
-        char *shared = image->tables[t].shared;
-        if (shared) swap_bytes(row_address(table, 0), shared + sizeof(int64_t), row_bytes(table));
+static void swap_records(const rk_table *table, bool is_shared, const rk_row_records *records) {
+    for (int64_t i = 0; i < records->n; i++) {
+        char *record = records->data + (size_t)i * image_record_bytes(table);
+        int64_t row = row_of(table, is_shared, record_id(record));
+        char *values = row >= 0 ? row_address(table, row) : NULL;
+        if (values) swap_bytes(values, record + sizeof(int64_t), row_bytes(table));
     }
+}
+
+static void swap_shared(const rk_row_before_images *s, const rk_row_before_image *image) {
+    for (int32_t t = 0; t < s->embeddings->n_tables; t++)
+        swap_records(&s->embeddings->tables[t], true, &image->tables[t].shared);
+}
+
+static void swap_image(const rk_row_before_images *s, const rk_row_before_image *image) {
+    for (int32_t t = 0; t < s->embeddings->n_tables; t++)
+        swap_records(&s->embeddings->tables[t], false, &image->tables[t].rows);
+    swap_shared(s, image);
+}
+
+void rk_row_before_images_swap_shared_in(rk_row_before_images *s) {
+    drop_expired_images(s);
+    for (size_t i = s->n; i > 0; i--) swap_shared(s, &s->images[i - 1]);
+}
+
+void rk_row_before_images_swap_shared_out(rk_row_before_images *s) {
+    for (size_t i = 0; i < s->n; i++) swap_shared(s, &s->images[i]);
 }
 
 void rk_row_before_images_swap_in(rk_row_before_images *s) {
@@ -173,16 +198,18 @@ void rk_row_before_images_release(rk_row_before_images *s) {
 }
 
 static rk_status add_records(const rk_row_before_images *s, const rk_row_before_image *image,
-                             const rk_table *table, const char *tensor, int64_t n, void *records,
+                             const rk_table *table, const char *tensor, const rk_row_records *records,
                              rk_state_dict *state) {
     RK_AUTO(rk_buffer_release) rk_buffer name = {0};
+    if (!records->n) return RK_OK;
     int32_t first = table->part.first_column;
     rk_buffer_printf(&name, RK_BEFORE_IMAGE_PREFIX "%lld/%d:%lld,%d:%d/%s/%s",
                      (long long)(s->n_looked_up - 1 - image->update), (int)table->part.part,
                      (long long)count_table_parts(table), first, first + table->config.dim, table->part.name,
                      tensor);
     RK_TRY(name.status);
-    return rk_state_dict_add(state, name.data, RK_U8, n, (int64_t)image_record_bytes(table), records);
+    return rk_state_dict_add(state, name.data, RK_U8, records->n, (int64_t)image_record_bytes(table),
+                             records->data);
 }
 
 rk_status rk_row_before_images_state_dict(rk_row_before_images *s, int32_t t, rk_state_dict *state) {
@@ -190,14 +217,15 @@ rk_status rk_row_before_images_state_dict(rk_row_before_images *s, int32_t t, rk
     drop_expired_images(s);
     for (size_t i = 0; i < s->n; i++) {
         const rk_row_before_image_table *kept = &s->images[i].tables[t];
-        if (kept->n) RK_TRY(add_records(s, &s->images[i], table, "rows", kept->n, kept->records, state));
-        if (kept->shared) RK_TRY(add_records(s, &s->images[i], table, "oov_rows", 1, kept->shared, state));
+        RK_TRY(add_records(s, &s->images[i], table, "rows", &kept->rows, state));
+        RK_TRY(add_records(s, &s->images[i], table, "oov_rows", &kept->shared, state));
     }
     return RK_OK;
 }
 
 /* Records of some columns of a table's rows, as they were read. */
 typedef struct stored_rows {
+    bool are_shared;
     int64_t n, first_column, end_column;
     size_t record_bytes;
     const char *records;
@@ -207,11 +235,12 @@ static rk_status check_stored_rows(const rk_table *table, const stored_rows *fro
     size_t width = (size_t)(from->end_column - from->first_column) * value_bytes(table);
     RK_FAIL_IF(from->record_bytes != sizeof(int64_t) + width, RK_BAD_DATA,
                "tensor '%s': its name does not match its shape", name);
-    int64_t last = 0;
+    int64_t last = 0, n_shared = table->dynamic_config.oov ? 1 : table->dynamic_config.n_cold,
+            n_rows = from->are_shared ? n_shared : table->part.n_rows;
     for (int64_t i = 0; i < from->n; i++) {
         int64_t id = record_id(from->records + (size_t)i * from->record_bytes);
-        bool in_range = table->dynamic || (id >= 0 && id < table->part.n_rows);
-        RK_FAIL_IF((i && !in_order(table, last, id)) || !in_range, RK_BAD_DATA,
+        bool is_key = table->dynamic && !from->are_shared, in_range = is_key || (id >= 0 && id < n_rows);
+        RK_FAIL_IF((i && !in_order(table, from->are_shared, last, id)) || !in_range, RK_BAD_DATA,
                    "tensor '%s': row %lld is out of order or out of range", name, (long long)id);
         last = id;
     }
@@ -230,21 +259,20 @@ static void copy_columns(const rk_table *table, char *to, const stored_rows *fro
 
 /* The rows that were known and those that are read, in their order; what is not known of a row yet is as it
  * is now. A dynamic table is not cut by columns: all of a row that is on a disk is read. */
-static rk_status merge_records(const rk_table *table, rk_row_before_image_table *known,
-                               const stored_rows *from) {
+static rk_status merge_records(const rk_table *table, rk_row_records *known, const stored_rows *from) {
     size_t bytes = image_record_bytes(table);
-    rk_row_before_image_table both = {0};
-    RK_TRY(rk_alloc((size_t)(known->n + from->n), bytes, &both.records));
+    rk_row_records both = {0};
+    RK_TRY(rk_alloc((size_t)(known->n + from->n), bytes, &both.data));
     for (int64_t i = 0, k = 0; i < known->n || k < from->n;) {
-        const char *old = i < known->n ? known->records + (size_t)i * bytes : NULL,
+        const char *old = i < known->n ? known->data + (size_t)i * bytes : NULL,
                    *read = k < from->n ? from->records + (size_t)k * from->record_bytes : NULL;
-        int64_t id = !read || (old && in_order(table, record_id(old), record_id(read))) ? record_id(old)
-                                                                                        : record_id(read);
+        bool is_old = !read || (old && in_order(table, from->are_shared, record_id(old), record_id(read)));
+        int64_t id = record_id(is_old ? old : read);
         bool was_known = old && record_id(old) == id, is_read = read && record_id(read) == id;
-        char *to = both.records + (size_t)both.n * bytes;
+        char *to = both.data + (size_t)both.n * bytes;
         i += was_known;
         k += is_read;
-        int64_t row = row_of(table, id);
+        int64_t row = row_of(table, from->are_shared, id);
         if (row < 0) continue;
         if (was_known)
             memcpy(to, old, bytes);
@@ -253,23 +281,8 @@ static rk_status merge_records(const rk_table *table, rk_row_before_image_table 
         if (is_read) copy_columns(table, to, from, read);
         both.n++;
     }
-    rk_free(known->records);
-    known->records = both.records;
-    known->n = both.n;
-    return RK_OK;
-}
-
-/* The shared row's record is the first part's. */
-static rk_status take_shared(const rk_table *table, rk_row_before_image_table *known, const stored_rows *from,
-                             const char *name) {
-    RK_FAIL_IF(!table->dynamic || !table->dynamic_config.oov || from->n != 1, RK_BAD_DATA,
-               "tensor '%s': there is one shared row of a dynamic table", name);
-    if (table->dynamic->config.part) return RK_OK;
-    if (!known->shared) {
-        RK_TRY(rk_alloc(1, image_record_bytes(table), &known->shared));
-        write_record(table, 0, known->shared);
-    }
-    copy_columns(table, known->shared, from, from->records);
+    rk_free(known->data);
+    *known = both;
     return RK_OK;
 }
 
@@ -293,7 +306,8 @@ rk_status rk_row_before_images_read(rk_row_before_images *s, const char *name, i
                    first < 0 || end <= first,
                RK_BAD_DATA, "tensor '%s': invalid name", name);
     size_t name_bytes = (size_t)(tail - table_name);
-    stored_rows from = {.n = n,
+    stored_rows from = {.are_shared = is_shared,
+                        .n = n,
                         .first_column = first,
                         .end_column = end,
                         .record_bytes = (size_t)n_bytes,
@@ -304,12 +318,12 @@ rk_status rk_row_before_images_read(rk_row_before_images *s, const char *name, i
         if (strlen(table->part.name) != name_bytes || memcmp(table->part.name, table_name, name_bytes) != 0 ||
             !rk_table_takes_updates(s->embeddings, t))
             continue;
+        RK_FAIL_IF(is_shared && !table->dynamic, RK_BAD_DATA, "tensor '%s': the table is not dynamic", name);
         RK_TRY(check_stored_rows(table, &from, name));
         if (end <= table->part.first_column || first >= table->part.first_column + table->config.dim)
             continue;
         RK_TRY(find_or_insert_image(s, s->n_looked_up - 1 - age, &image));
-        RK_TRY(is_shared ? take_shared(table, &image->tables[t], &from, name)
-                         : merge_records(table, &image->tables[t], &from));
+        RK_TRY(merge_records(table, is_shared ? &image->tables[t].shared : &image->tables[t].rows, &from));
     }
     return RK_OK;
 }

@@ -11,12 +11,16 @@
 
 #include "embedding/local/collection.h"
 
-/* Of a table's rows that an update changed: records of the row's number in the whole table, int64, and its
- * values as they were. In the order of the numbers; of a dynamic table, of keys as a checkpoint has them. */
-typedef struct rk_row_before_image_table {
+/* Rows that an update changed: records of the row's number in the whole table, int64, and its values as they
+ * were. In the order of the numbers; of a dynamic table, of keys as a checkpoint has them. */
+typedef struct rk_row_records {
     int64_t n;
-    char *records;
-    char *shared; /* the record of the row that all keys without one share; NULL: it was not changed */
+    char *data;
+} rk_row_records;
+
+typedef struct rk_row_before_image_table {
+    rk_row_records rows;
+    rk_row_records shared; /* of a dynamic table, rows that keys without one share, by their numbers */
 } rk_row_before_image_table;
 
 typedef struct rk_row_before_image {
@@ -38,13 +42,16 @@ rk_status rk_row_before_images_capture(rk_row_before_images *images, int64_t upd
 /* Around the lookups of the next training batch. */
 void rk_row_before_images_swap_in(rk_row_before_images *images);
 void rk_row_before_images_swap_out(rk_row_before_images *images);
+/* Before that, while its keys get rows: shared ones alone, which new rows begin as. */
+void rk_row_before_images_swap_shared_in(rk_row_before_images *images);
+void rk_row_before_images_swap_shared_out(rk_row_before_images *images);
 /* The rows are others now: the next batch sees them. */
 void rk_row_before_images_clear(rk_row_before_images *images);
 void rk_row_before_images_release(rk_row_before_images *images);
 
 /* Table t's images that batches yet to come need, as tensors of bytes [rows, record], named
- * RK_BEFORE_IMAGE_PREFIX<age>/<part and columns>/<table>/rows, or oov_rows of the shared one; the newest has
- * the age 0. Views. */
+ * RK_BEFORE_IMAGE_PREFIX<age>/<part and columns>/<table>/rows, or oov_rows of shared ones; the newest has the
+ * age 0. Views. */
 #define RK_BEFORE_IMAGE_PREFIX "before/"
 rk_status rk_row_before_images_state_dict(rk_row_before_images *images, int32_t t, rk_state_dict *state);
 /* Take from one of those, of whatever part of a table, what is of rows and columns that are here; those are

@@ -113,7 +113,8 @@ rk_status rk_row_uses_begin(const rk_embeddings *e, rk_batch_context *batch_cont
     plan->weighted = e->tables[t].part.absent;
     plan->has_leaves = false;
     plan->whole_parts = e->tables[t].l2_full != 0;
-    plan->none = e->tables[t].dynamic && !e->tables[t].dynamic_config.oov ? 0 : -1;
+    const rk_dynamic_config *dynamic = &e->tables[t].dynamic_config;
+    plan->none = e->tables[t].dynamic && !dynamic->oov && !dynamic->n_cold ? 0 : -1;
     for (int32_t s = 0; s < plan->n_sources; s++) {
         plan->n += use_of_source(e, batch_context, t, s)->n_ids;
         plan->weighted |= use_of_source(e, batch_context, t, s)->coefficients != NULL;

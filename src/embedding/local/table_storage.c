@@ -52,19 +52,31 @@ static void init_row_block(void *context, size_t task, int thread) {
     }
 }
 
-void rk_table_init_row(rk_table *table, int64_t row) {
-    float values[RK_MAX_DIM];
-    initial_values(table, rk_rows_id(&table->rows, row), values);
-    rk_table_store(table, row, values, 0);
-    init_slots(table, row, false);
-}
-
 static size_t slot_bytes(const rk_table *table, int s, int64_t n_rows) {
     return sizeof(float) * (size_t)n_rows * (table->slots[s].per_row ? 1 : (size_t)table->config.dim);
 }
 
 static size_t row_bytes(const rk_table *table, int64_t n_rows) {
     return (size_t)n_rows * (size_t)table->config.dim * rk_dtype_bytes(table->config.dtype);
+}
+
+/* So that what a key learned with others is not lost when it gets a row. Its slots begin anew. */
+static void copy_cold_row(rk_table *table, int64_t row) {
+    size_t bytes = row_bytes(table, 1);
+    char *rows = table->rows.data;
+    int64_t cold = rk_dynamic_shared_row(table->dynamic, rk_rows_id(&table->rows, row));
+    memcpy(rows + (size_t)row * bytes, rows + (size_t)cold * bytes, bytes);
+}
+
+void rk_table_init_row(rk_table *table, int64_t row) {
+    float values[RK_MAX_DIM];
+    if (table->dynamic_config.n_cold) {
+        copy_cold_row(table, row);
+    } else {
+        initial_values(table, rk_rows_id(&table->rows, row), values);
+        rk_table_store(table, row, values, 0);
+    }
+    init_slots(table, row, false);
 }
 
 static void compute_sizes(rk_table *table, int64_t n_rows) {
@@ -134,10 +146,11 @@ static rk_status grow(rk_table *table, int64_t n_places) {
 rk_status rk_table_grow(rk_table *table, int64_t n_places) {
     if (n_places <= table->dynamic->n_places) return RK_OK;
     rk_status status = grow(table, n_places);
-    return status == RK_OK ? RK_OK
-                           : rk_error_hint(rk_error_context(status, "table '%s' of %lld rows",
-                                                            table->part.name, (long long)n_places - 1),
-                                           "%s", how_to_shrink(table));
+    return status == RK_OK
+               ? RK_OK
+               : rk_error_hint(rk_error_context(status, "table '%s' of %lld rows", table->part.name,
+                                                (long long)n_places - table->dynamic->n_shared),
+                               "%s", how_to_shrink(table));
 }
 
 /* The kernel hands out more than there is, and ends the program when it is used. */
@@ -228,18 +241,30 @@ rk_status rk_table_bring_rows(rk_table *table, const rk_key_uses *uses, int32_t 
     return rk_row_tier_begin(table->tier, uses, n_uses, is_training, &calls);
 }
 
-/* Row 0, which all keys without a row share; the others come with their keys. */
+static void init_shared_block(void *context, size_t task, int thread) {
+    (void)thread;
+    rk_table *table = context;
+    int64_t first = (int64_t)task * INIT_BLOCK_ROWS, last = first + INIT_BLOCK_ROWS;
+    if (last > table->dynamic->n_shared) last = table->dynamic->n_shared;
+    float values[RK_MAX_DIM];
+    for (int64_t row = first; row < last; row++) {
+        rk_initialize_row(&table->config.initializer, table->seed,
+                          rk_hash_combine(table->name_hash, UINT64_MAX), rk_rows_id(&table->rows, row),
+                          table->config.dim, values);
+        rk_table_store(table, row, values, 0);
+        init_slots(table, row, true);
+    }
+}
+
+/* The rows that keys without one share; the others come with their keys. */
 static rk_status init_dynamic(rk_table *table) {
     RK_TRY(rk_dynamic_create(&table->dynamic_config, table->seed, table->name_hash, &table->dynamic));
+    int64_t n_shared = table->dynamic->n_shared;
     set_row_keys(table);
-    table->config.n_rows = 1;
+    table->config.n_rows = n_shared;
     if (has_tier(table)) RK_TRY(create_tier(table, first_places(table)));
-    if (!table->dynamic_config.oov) return RK_OK;
-    float values[RK_MAX_DIM];
-    rk_initialize_row(&table->config.initializer, table->seed, rk_hash_combine(table->name_hash, UINT64_MAX),
-                      0, table->config.dim, values);
-    rk_table_store(table, 0, values, 0);
-    init_slots(table, 0, true);
+    if (table->dynamic_config.oov || table->dynamic_config.n_cold)
+        rk_parallel_for(rk_block_count((size_t)n_shared, INIT_BLOCK_ROWS), init_shared_block, table);
     return RK_OK;
 }
 
@@ -353,13 +378,13 @@ static rk_status add_rows(rk_table *table, rk_state_dict *state, const char *nam
     return RK_OK;
 }
 
-/* Rows that are elsewhere: those of the keys, and behind them that of all others. */
+/* Rows that are elsewhere: those of the keys, and behind them those of all others. */
 static rk_status add_sorted_keys(rk_table *table, rk_state_dict *state) {
     int64_t n = table->sorted_keys->n;
     RK_TRY(add_tensor(table, state, "keys", RK_I64, n, 0, (void *)(size_t)table->sorted_keys->keys));
     rk_state_dict_set_kind(state, RK_STATE_KEYS);
     RK_TRY(add_rows(table, state, "rows", 0, n));
-    return add_rows(table, state, "oov_rows", n, 1);
+    return add_rows(table, state, "oov_rows", n, rk_dynamic_shared_rows(&table->dynamic_config));
 }
 
 rk_status rk_table_state_dict(rk_table *table, rk_state_dict *state) {

@@ -28,7 +28,7 @@ typedef struct rk_table_part {
     bool is_outline;     /* no memory, but the bytes that it would take: only to be described */
     const rk_rows *rows; /* of a whole table: where its rows are, which are only read; NULL: in its memory */
     const rk_dynamic_config *dynamic; /* of the whole table, whose n_rows are its capacity; NULL: static */
-    rk_sorted_keys *sorted_keys;      /* of such a table, n_rows of which are one more: where they are */
+    rk_sorted_keys *sorted_keys;      /* of such a table, whose n_rows are more: where they are */
     int32_t
         n_here; /* parts of the table in this process, which share the memory of its storage; 0: this one */
 } rk_table_part;
@@ -69,13 +69,15 @@ static inline bool rk_table_is_dynamic(const rk_table *table) {
 }
 /* Rows that there is memory for. */
 static inline int64_t rk_table_n_places(const rk_table *table) {
-    return table->dynamic ? table->dynamic->n_places : table->config.n_rows + rk_table_is_dynamic(table);
+    if (table->dynamic) return table->dynamic->n_places;
+    return table->config.n_rows +
+           (rk_table_is_dynamic(table) ? rk_dynamic_shared_rows(&table->dynamic_config) : 0);
 }
 uint64_t rk_table_bytes(const rk_table *table);
 rk_status rk_table_state_dict(rk_table *table, rk_state_dict *state);
 
 /* A dynamic table (keyed_rows.c, which says more in collection_internal.h): memory for more rows; the first
- * values of a row that gets a key. */
+ * values of a row that gets a key, which are those of the key's cold row if it has one. */
 rk_status rk_table_grow(rk_table *table, int64_t n_places);
 void rk_table_init_row(rk_table *table, int64_t row);
 /* A folder of the table's own, or of the part's, in a folder, for its rows on a disk. */

@@ -67,6 +67,11 @@ typedef struct rk_planner_request {
 static inline const rk_dynamic_config *rk_request_dynamic(const rk_planner_request *request, int32_t table) {
     return request->dynamic && request->dynamic[table].max_capacity ? &request->dynamic[table] : NULL;
 }
+/* All rows of a table, of a full one that is dynamic with its cold ones. */
+static inline int64_t rk_request_rows(const rk_planner_request *request, int32_t table) {
+    const rk_dynamic_config *dynamic = rk_request_dynamic(request, table);
+    return request->tables[table].n_rows + (dynamic ? dynamic->n_cold : 0);
+}
 bool rk_optimizer_couples_rows(
     rk_optimizer_kind kind); /* its step uses more of a row than the value that it changes */
 const rk_optimizer *rk_request_optimizer(const rk_planner_request *request, int32_t table,

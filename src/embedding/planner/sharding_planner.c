@@ -381,7 +381,7 @@ static void fill_candidate(choice *c, int32_t t, const rk_planner_constraint *co
                                        config->n_rows,
                                        rk_assumed_ids(config->name, request->features, request->n_features),
                                        request->batch_size, request->roles.n_trainers);
-    table->bytes = rk_request_rows_bytes(request, t, config->n_rows);
+    table->bytes = rk_request_rows_bytes(request, t, rk_request_rows(request, t));
 }
 
 /* As owners will combine its bags, if they can. */

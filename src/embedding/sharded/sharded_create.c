@@ -149,6 +149,7 @@ static rk_status add_streams(rk_sharded *s, const rk_sharded_options *o) {
         if (dynamic_of(o, t)) {
             s->streams[s->n_streams].n_features = n_readers;
             s->streams[s->n_streams].oov = dynamic_of(o, t)->oov;
+            s->streams[s->n_streams].cold = dynamic_of(o, t)->n_cold > 0;
         }
         s->n_streams++;
     }
@@ -305,8 +306,10 @@ void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t t = 0; t < s->n_tables && j->unique; t++) {
         rk_unique_rows *w = &j->unique[t];
         RK_FREE_ALL(w->begins, w->bag_begins, w->n_first);
-        rk_scratch_buffer *buffers[] = {&w->rows, &w->uses, &w->absent, &w->targets, &w->order, &w->values};
-        for (int i = 0; i < 6; i++) rk_scratch_buffer_release(buffers[i]);
+        rk_scratch_buffer *buffers[] = {&w->rows,    &w->uses,  &w->absent, &w->cold_rows,
+                                        &w->targets, &w->order, &w->values};
+        for (int i = 0; i < 7; i++) rk_scratch_buffer_release(buffers[i]);
+        rk_batch_keys_release(&w->cold);
     }
     for (int32_t r = 0; r < s->size; r++) {
         if (j->ask) rk_scratch_buffer_release(&j->ask[r]);

@@ -24,7 +24,8 @@ typedef struct rk_table_shard {
 typedef struct rk_table_shard_stream {
     int32_t shard, feature; /* feature -1: rows */
     int32_t n_features;     /* of a dynamic table, whose keys travel with their uses, so many; else 0 */
-    bool oov;     /* keys without a row share one, which is asked of the first part, behind its keys */
+    bool oov;     /* keys without a row share one, which is asked of the first part, behind its keys; */
+    bool cold;    /* or they share cold rows, which are in the parts of their keys */
     int id_bytes; /* 2, 4 or 8 */
     rk_dtype rows_wire, gradients_wire;
     bool trainable;
@@ -34,20 +35,23 @@ typedef struct rk_table_shard_stream {
  * table its different keys, those of a part in the order of their first uses. */
 typedef struct rk_unique_rows {
     int64_t n;
-    int64_t *begins;           /* [n_parts+1] */
-    rk_scratch_buffer rows;    /* int64 [n]: the row's number within its part, or the key */
-    rk_scratch_buffer uses;    /* uint32 [n]: of keys, how often each is used */
-    int64_t *n_first;          /* [n_parts, n_features]: of keys, how many each feature is the first to use */
-    rk_scratch_buffer absent;  /* uint8 [n]: of keys, whether each shares the row of those without one, */
-    int64_t shared;            /* which is there */
-    bool shares;               /* some do */
-    rk_scratch_buffer targets; /* int64 [n_uses]: of each use of the table, in the order of occurrences, its
-                       place among them; of bags that are combined elsewhere: 0, 1, 2, ... A batch's own,
-                       which lookups read until it is finished, when the next ones have grown theirs */
-    rk_scratch_buffer order;   /* int64 [n]: scratch */
-    rk_scratch_buffer values;  /* float [n, dim], or the bags' of the table's features one after the other;
-                                    gradients on the way back */
-    int64_t *bag_begins;       /* [n_features of the table + 1] */
+    int64_t *begins;          /* [n_parts+1] */
+    rk_scratch_buffer rows;   /* int64 [n]: the row's number within its part, or the key */
+    rk_scratch_buffer uses;   /* uint32 [n]: of keys, how often each is used */
+    int64_t *n_first;         /* [n_parts, n_features]: of keys, how many each feature is the first to use */
+    rk_scratch_buffer absent; /* uint8 [n]: of keys, whether each has no row and shares one, */
+    int64_t shared;           /* which is there, if all share one */
+    bool shares;              /* some do */
+    rk_batch_keys cold;       /* the different cold rows that keys share: scratch, as */
+    rk_scratch_buffer cold_rows; /* int64: the cold rows of keys without one of their own */
+    rk_scratch_buffer targets;   /* int64 [n_uses]: of each use of the table, in the order of occurrences, its
+                         place among them; of bags that are combined elsewhere: 0, 1, 2, ... A batch's own,
+                         which lookups read until it is finished, when the next ones have grown theirs */
+    rk_scratch_buffer order;  /* int64 [n]: scratch; where some keys share rows, of each key the place whose
+                      gradients are its own, too */
+    rk_scratch_buffer values; /* float [n, dim], or the bags' of the table's features one after the other;
+                                   gradients on the way back */
+    int64_t *bag_begins;      /* [n_features of the table + 1] */
 } rk_unique_rows;
 
 typedef enum rk_in_flight_batch_state {
@@ -153,13 +157,14 @@ static inline int32_t rk_stored_feature(const rk_sharded *s, int32_t trainer, in
 static inline int64_t rk_n_shared_rows(const rk_sharded *s, const rk_table_shard_stream *stream) {
     return stream->oov && s->shards[stream->shard].part == 0;
 }
-/* Behind the rows of a stream whose keys may share one: which of them do, a byte each. */
+/* Behind the rows of a stream whose keys may share some: which of them do, a byte each. */
 static inline size_t rk_absent_bytes(const rk_table_shard_stream *stream, int64_t n) {
-    return stream->oov ? ((size_t)n + 63) / 64 * 64 : 0;
+    return stream->oov || stream->cold ? ((size_t)n + 63) / 64 * 64 : 0;
 }
-/* Before the gradients of the shared row's stream: whether it has one, int64. */
-static inline size_t rk_shares_bytes(const rk_sharded *s, const rk_table_shard_stream *stream) {
-    return rk_n_shared_rows(s, stream) ? 64 : 0;
+/* Before the gradients of n keys that may share rows: whether the row that all share has one, int64; or which
+ * keys have one, a byte each. */
+static inline size_t rk_shares_bytes(const rk_sharded *s, const rk_table_shard_stream *stream, int64_t n) {
+    return stream->cold ? rk_absent_bytes(stream, n) : rk_n_shared_rows(s, stream) ? 64 : 0;
 }
 /* Rows of a replicated shard are read where they are. */
 static inline bool rk_table_shard_stream_answers(const rk_sharded *s, const rk_table_shard_stream *stream,

@@ -172,7 +172,10 @@ rk_status rk_in_flight_batch_keys_to_rows(rk_sharded *s, rk_in_flight_batch *j) 
     finding find = {s, j};
     if (!s->n_dynamic) return RK_OK;
     if (j->kind == RK_IN_FLIGHT_TRAIN) {
-        RK_TRY(give_rows(s, j));
+        rk_row_before_images_swap_shared_in(&s->before_images);
+        rk_status status = give_rows(s, j);
+        rk_row_before_images_swap_shared_out(&s->before_images);
+        RK_TRY(status);
     } else {
         rk_parallel_for((size_t)s->store->n_features, find_rows, &find);
         RK_TRY(bring_found_rows(s, j));
@@ -214,6 +217,11 @@ static rk_status set_answer_places(rk_sharded *s, rk_in_flight_batch *j, int32_t
     return RK_OK;
 }
 
+/* Rows that keys without one share. */
+static int64_t n_shared_here(const rk_sharded *s, const rk_table_shard_stream *stream) {
+    return s->store->tables[s->shards[stream->shard].stored].dynamic->n_shared;
+}
+
 static void pack_answers(const rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer) {
     char *to = j->answer[trainer].data;
     if (s->n_dynamic) to += rk_answer_head(s);
@@ -227,8 +235,9 @@ static void pack_answers(const rk_sharded *s, const rk_in_flight_batch *j, int32
                          n * dim);
         to += rk_wire_values_bytes(n, dim, stream->rows_wire);
         const int64_t *rows = j->local[rk_stored_feature(s, trainer, i)].data;
-        for (int64_t k = 0; stream->oov && k < n; k++) to[k] = rows[k] == 0;
-        to += rk_absent_bytes(stream, n);
+        size_t absent = rk_absent_bytes(stream, n);
+        for (int64_t k = 0; absent && k < n; k++) to[k] = rows[k] < n_shared_here(s, stream);
+        to += absent;
     }
 }
 
@@ -254,20 +263,25 @@ rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j) {
                                s->trains ? s->owners : s->nobody, &j->rows);
 }
 
-/* Uses of keys without a row have no gradients of their own; the row that they share has one, if some do. */
+/* Uses of keys without a row have no gradients of their own; the row that they share has one, if some do. Of
+ * the keys that share a cold row, one has it. */
 static rk_status drop_absent(const rk_sharded *s, const rk_in_flight_batch *j, int32_t f, int32_t trainer,
                              const rk_message *from, size_t *at) {
     enum { NO_ROW = -1 };
     const rk_table_shard_stream *stream = stream_of(s, f);
     int64_t *rows = j->local[f].data, n = j->counts[f] - rk_n_shared_rows(s, stream), shares;
-    for (int64_t i = 0; i < n; i++)
+    size_t bytes = rk_shares_bytes(s, stream, n);
+    for (int64_t i = 0; i < n && stream->oov; i++)
         if (rows[i] == 0) rows[i] = NO_ROW;
-    if (!rk_shares_bytes(s, stream)) return RK_OK;
-    if (*at + rk_shares_bytes(s, stream) > from->n_bytes)
-        return too_short_error(trainer, "gradients", from->n_bytes);
-    memcpy(&shares, (char *)from->data + *at, sizeof shares);
+    if (!bytes) return RK_OK;
+    if (*at + bytes > from->n_bytes) return too_short_error(trainer, "gradients", from->n_bytes);
+    const char *sent = (const char *)from->data + *at;
+    for (int64_t i = 0; i < n && stream->cold; i++)
+        if (!sent[i]) rows[i] = NO_ROW;
+    *at += bytes;
+    if (stream->cold) return RK_OK;
+    memcpy(&shares, sent, sizeof shares);
     if (!shares) rows[n] = NO_ROW;
-    *at += rk_shares_bytes(s, stream);
     return RK_OK;
 }
 
@@ -281,7 +295,7 @@ static rk_status read_gradients(rk_sharded *s, const rk_in_flight_batch *j, int3
         if (!stream->trainable) continue;
         int64_t n = j->counts[f];
         size_t bytes = rk_wire_values_bytes(n, dim, stream->gradients_wire);
-        if (stream->oov) RK_TRY(drop_absent(s, j, f, trainer, from, &at));
+        if (stream->oov || stream->cold) RK_TRY(drop_absent(s, j, f, trainer, from, &at));
         atomic_fetch_add(&s->gradients_taken, n);
         if (at + bytes > from->n_bytes) return too_short_error(trainer, "gradients", from->n_bytes);
         s->activations[f].data = (float *)(void *)((char *)from->data + at);

@@ -370,14 +370,51 @@ static rk_status plan_again(rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
     return RK_OK;
 }
 
+static void share_one(rk_unique_rows *w) {
+    const uint8_t *absent = w->absent.data;
+    int64_t *order = w->order.data;
+    for (int64_t i = 0; i < w->n; i++) order[i] = i != w->shared && absent[i] ? w->shared : i;
+}
+
+/* Of keys with the same cold row, the first stands for all. */
+static rk_status share_cold(const rk_dynamic_config *config, rk_unique_rows *w) {
+    const uint8_t *absent = w->absent.data;
+    const int64_t *keys = w->rows.data;
+    int64_t *order = w->order.data, *cold, n = 0, n_first = 0;
+    RK_TRY(rk_scratch_buffer_reserve(&w->cold_rows, (size_t)w->n * sizeof *cold));
+    cold = w->cold_rows.data;
+    for (int64_t i = 0; i < w->n; i++)
+        if (absent[i]) cold[n++] = rk_dynamic_cold_row_of(config, rk_key_hash(keys[i]));
+    RK_TRY(rk_batch_keys_number(&w->cold, &(rk_key_uses){.keys = cold, .rows = cold, .n = n}, 1));
+    n = 0;
+    for (int64_t i = 0; i < w->n; i++) {
+        order[i] = i;
+        if (!absent[i]) continue;
+        int64_t number = cold[n++];
+        if (number == n_first) cold[n_first++] = i; /* over numbers that were read */
+        order[i] = cold[number];
+    }
+    return RK_OK;
+}
+
+static void move_targets(rk_unique_rows *w, int64_t n) {
+    const int64_t *order = w->order.data;
+    int64_t *targets = w->targets.data;
+    for (int64_t u = 0; u < n; u++) targets[u] = order[targets[u]];
+}
+
+/* A cold row comes with each of its keys: a lookup finds it there. */
 rk_status rk_in_flight_batch_share_rows(rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t t = 0; t < s->trainer_tables->n_tables; t++) {
         rk_unique_rows *w = &j->unique[t];
+        const rk_dynamic_config *config = &s->trainer_tables->tables[t].dynamic_config;
         if (!features_of_table(s, t) || !is_keyed(s, t) || !w->shares) continue;
-        const uint8_t *absent = w->absent.data;
-        int64_t *targets = w->targets.data, n = j->batch_context.plans[t].n;
-        for (int64_t u = 0; u < n; u++)
-            if (absent[targets[u]]) targets[u] = w->shared;
+        if (config->n_cold && j->kind != RK_IN_FLIGHT_TRAIN) continue;
+        if (config->n_cold)
+            RK_TRY(share_cold(config, w));
+        else
+            share_one(w);
+        move_targets(w, j->batch_context.plans[t].n);
         if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(plan_again(s, j, t));
     }
     return RK_OK;
@@ -439,6 +476,16 @@ static void pack_gradients(const rk_sharded *s, rk_in_flight_batch *j, const rk_
                   shard->dim, stream->gradients_wire);
 }
 
+/* Before a stream's gradients, which of them there are. */
+static void pack_shares(const rk_sharded *s, const rk_in_flight_batch *j, const rk_table_shard_stream *stream,
+                        int64_t n, char *to) {
+    const rk_unique_rows *w = &j->unique[s->shards[stream->shard].table];
+    const int64_t *order = w->order.data, first = w->begins[s->shards[stream->shard].part];
+    int64_t shares = w->shares;
+    if (!stream->cold) memcpy(to, &shares, sizeof shares);
+    for (int64_t i = 0; stream->cold && i < n; i++) to[i] = !shares || order[first + i] == first + i;
+}
+
 /* Behind the header. */
 static rk_status pack_gradients_of_owner(const rk_sharded *s, rk_in_flight_batch *j, int32_t owner,
                                          const rk_activation *gradients) {
@@ -447,11 +494,10 @@ static rk_status pack_gradients_of_owner(const rk_sharded *s, rk_in_flight_batch
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
             const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
             if (!stream->trainable) continue;
-            int64_t n = rk_in_flight_batch_stream_count(s, j, stream),
-                    shares = j->unique[s->shards[stream->shard].table].shares;
-            if (pass == 1 && rk_shares_bytes(s, stream))
-                memcpy((char *)j->give[owner].data + at, &shares, sizeof shares);
-            *(pass ? &at : &bytes) += rk_shares_bytes(s, stream);
+            int64_t n = rk_in_flight_batch_stream_count(s, j, stream);
+            size_t shares = rk_shares_bytes(s, stream, n);
+            if (pass == 1 && shares) pack_shares(s, j, stream, n, (char *)j->give[owner].data + at);
+            *(pass ? &at : &bytes) += shares;
             if (pass == 1 && n) pack_gradients(s, j, stream, n, gradients, (char *)j->give[owner].data + at);
             *(pass ? &at : &bytes) +=
                 rk_wire_values_bytes(n, s->shards[stream->shard].dim, stream->gradients_wire);

@@ -139,11 +139,13 @@ typedef struct stored_rows {
     int64_t first, n;
 } stored_rows;
 
-/* An export has the row of keys without a row behind those of the keys. */
+/* An export has the rows that other keys share behind those of the keys. */
 static stored_rows rows_of_keyed(const rk_model_reader *m, const char *table, bool are_missing) {
-    const rk_stored_tensor *rows = rk_stored_tensors_find_of(&m->tensors, table, "rows");
-    if (!rows || !rk_stored_tensors_find_of(&m->tensors, table, "keys")) return (stored_rows){0};
-    return are_missing ? (stored_rows){rows, rows->n_rows - 1, 1} : (stored_rows){rows, 0, rows->n_rows - 1};
+    const rk_stored_tensor *rows = rk_stored_tensors_find_of(&m->tensors, table, "rows"),
+                           *keys = rk_stored_tensors_find_of(&m->tensors, table, "keys");
+    if (!rows || !keys) return (stored_rows){0};
+    int64_t n = rk_min_i64(keys->n_rows, rows->n_rows);
+    return are_missing ? (stored_rows){rows, n, rows->n_rows - n} : (stored_rows){rows, 0, n};
 }
 
 static rk_status find_rows(const rk_model_reader *m, const rk_tensor_part *part, stored_rows *out) {

@@ -132,8 +132,8 @@ static rk_status check_keys(const rk_stored_tensors *tensors) {
         RK_TRY(rk_strndup(name.data, name.n_bytes, &table));
         const rk_stored_tensor *rows = rk_stored_tensors_find_of(tensors, table, "rows");
         RK_FAIL_IF(
-            rows && rows->n_rows - 1 != keys->n_rows, RK_BAD_DATA,
-            "table '%s' has %lld keys and %lld rows: there must be a row for each, and one behind them",
+            rows && rows->n_rows <= keys->n_rows, RK_BAD_DATA,
+            "table '%s' has %lld keys and %lld rows: there must be a row for each, and more behind them",
             table, (long long)keys->n_rows, (long long)rows->n_rows);
     }
     return RK_OK;

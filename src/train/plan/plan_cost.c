@@ -78,7 +78,7 @@ static double full_update_bytes(const rk_plan *plan, int32_t t) {
 static void add_owners_work(rk_plan *plan, int32_t t, rank_work *work) {
     const rk_table_placement *p = &plan->placements[t];
     rk_table_traffic traffic = rk_table_traffic_of(&plan->request, t, &plan->loads[t], p);
-    double full = full_update_bytes(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices;
+    double full = full_update_bytes(plan, t) / (double)rk_request_rows(&plan->request, t) / p->n_slices;
     for (int32_t part = 0; part < p->n_parts; part++) {
         double share =
             p->n_parts > 1 ? rk_table_part_load_share(&plan->request, &plan->loads[t], part, p->n_parts) : 1;

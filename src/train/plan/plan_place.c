@@ -116,8 +116,8 @@ static rk_status check_table_whole(const rk_plan *plan, int32_t t) {
         rows += rk_request_part_rows(&plan->request, t, part, p->n_parts);
     for (int32_t i = 0; whole && i < p->n_slices * p->n_parts; i++)
         whole = p->owners[i] >= 0 && p->owners[i] < plan->n_ranks && rk_plan_owns(plan, p->owners[i]);
-    RK_FAIL_IF(!whole || rows != table->n_rows, RK_INTERNAL, "the plan does not cover all of table '%s'",
-               table->name);
+    RK_FAIL_IF(!whole || rows != rk_request_rows(&plan->request, t), RK_INTERNAL,
+               "the plan does not cover all of table '%s'", table->name);
     return RK_OK;
 }
 

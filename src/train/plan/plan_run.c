@@ -33,6 +33,7 @@ rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, r
         if (tables[t].buckets > tables[t].max_capacity) tables[t].buckets = tables[t].max_capacity;
         if (tables[t].eviction.keep > tables[t].max_capacity)
             tables[t].eviction.keep = tables[t].max_capacity;
+        tables[t].missing.hash = rk_reduced_rows(reduction, tables[t].missing.hash);
     }
     small.features = features;
     section.tables = tables;
@@ -94,7 +95,7 @@ double rk_plan_part_bytes(const rk_plan *plan, int32_t t, int32_t part) {
 double rk_plan_table_bytes(const rk_plan *plan, int32_t t) {
     const rk_table_placement *p = plan->placements ? &plan->placements[t] : NULL;
     double bytes = 0;
-    if (!p || !p->owners) return rk_request_rows_bytes(&plan->request, t, plan->tables.tables[t].n_rows);
+    if (!p || !p->owners) return rk_request_rows_bytes(&plan->request, t, rk_request_rows(&plan->request, t));
     for (int32_t part = 0; part < p->n_parts; part++)
         bytes += rk_plan_part_bytes(plan, t, part) * p->n_slices;
     return bytes;

@@ -92,9 +92,9 @@ static rk_status write_table_line(const rk_plan *plan, int32_t t, int width, rk_
     const rk_table_placement *p = &plan->placements[t];
     const rk_table_statistics *load = &plan->loads[t];
     rk_buffer_printf(out, "  %-*s %16lld %5d %10s %8.4g %12.0f %12.0f  %s", width, table->name,
-                     (long long)table->n_rows, table->dim, rk_format_size(rk_plan_table_bytes(plan, t)).text,
-                     load->ids, load->batch_rows, load->local_rows,
-                     rk_sharding_names[rk_table_placement_sharding(p)]);
+                     (long long)rk_request_rows(&plan->request, t), table->dim,
+                     rk_format_size(rk_plan_table_bytes(plan, t)).text, load->ids, load->batch_rows,
+                     load->local_rows, rk_sharding_names[rk_table_placement_sharding(p)]);
     if (p->replicated) {
         rk_buffer_append_text(out, ", on every trainer\n");
         return RK_OK;
@@ -132,11 +132,12 @@ static void write_dynamic_lines(const rk_plan *plan, int width, rk_buffer *out) 
         if (!rk_request_dynamic(&plan->request, t)) continue;
         double all = rk_plan_table_bytes(plan, t);
         rk_buffer_printf(out, "  %-*s %16s %16lld %7d %10s %7.0f B\n", width, table->name,
-                         nominal_text(plan, t).text, (long long)table->n_rows, table->dim,
-                         rk_format_size(all).text, all / (double)table->n_rows);
+                         nominal_text(plan, t).text, (long long)rk_request_rows(&plan->request, t),
+                         table->dim, rk_format_size(all).text,
+                         all / (double)rk_request_rows(&plan->request, t));
         counted &= ids > 0;
         nominal += (double)ids * table->dim;
-        rows += (double)table->n_rows * table->dim;
+        rows += (double)rk_request_rows(&plan->request, t) * table->dim;
         bytes += all;
     }
     rk_human_count(nominal, counts[0], sizeof counts[0]);

@@ -20,17 +20,20 @@ static bool has_sequence(const rk_embedding_section *embedding) {
     return false;
 }
 
-/* Where every key has its row at its first use, the one of keys without a row is never trained. */
+/* Where every key has its row at its first use, those of keys without a row are never trained. */
 static void warn_of_untrained_row(const struct rk_table_section *table) {
     const char *name = table->name ? table->name : table->match;
-    if (!table->max_capacity || !table->missing || table->eviction.policy == RK_EVICTION_NONE ||
+    const struct rk_missing_section *missing = &table->missing;
+    bool shares = missing->row || missing->hash;
+    if (!table->max_capacity || !shares || table->eviction.policy == RK_EVICTION_NONE ||
         table->admission.min_count > 1 || table->admission.probability < 1)
         return;
-    rk_log(RK_LOG_WARNING,
-           "table '%s': each key gets a row at its first use, so the row of 'missing: oov' is never trained "
-           "and keys that are new to the model have its initial values\n"
-           "hint: give 'admission' a min_count above 1, or leave 'missing' at zeros",
-           name);
+    rk_log(
+        RK_LOG_WARNING,
+        "table '%s': each key gets a row at its first use, so %s is never trained and keys that are new to "
+        "the model have its initial values\n"
+        "hint: give 'admission' a min_count above 1, or leave 'missing' at zeros",
+        name, missing->hash ? "a cold row of 'missing: {hash: ...}'" : "the row of 'missing: oov'");
 }
 
 void rk_trainer_warn_of_config(const rk_trainer *t) {

@@ -210,25 +210,28 @@ static bool is_of_absent_keys(const char *what) {
     return starts_with(what, "oov_") || counts_of(what);
 }
 
-/* Whether sketches are those of as many buckets, of the same size; candidates have any number. */
-static rk_status have_same_shape(const conversion *c, const char *table, const char *counts,
+/* Whether sketches are those of as many buckets, of the same size, or shared rows as many; candidates have
+ * any number. */
+static rk_status have_same_shape(const conversion *c, const char *table, const char *what,
                                  const rk_stored_tensor *stored, bool *same) {
     const rk_state_dict_entry *now;
     *same = true;
-    if (starts_with(counts, "candidate_")) return RK_OK;
-    RK_TRY(find_entry(c, table, counts, &now));
-    *same = stored->n_rows == now->dims[0] && stored->n_columns == now->dims[1];
+    if (starts_with(what, "candidate_")) return RK_OK;
+    RK_TRY(find_entry(c, table, what, &now));
+    bool is_of_buckets = !starts_with(what, "oov_");
+    *same = stored->n_rows == now->dims[0] && (!is_of_buckets || stored->n_columns == now->dims[1]);
     return RK_OK;
 }
 
-/* It may be of one of the two runs alone; and other buckets have other sketches. */
+/* It may be of one of the two runs alone; other buckets have other sketches; and where there are as many cold
+ * rows, a key has the same one. */
 static rk_status find_missing(const conversion *c, const char *table, const char *what, bool *is_missing) {
     const char *counts = counts_of(what);
     const rk_stored_tensor *stored = rk_stored_tensors_find_of(&c->tensors, table, counts ? counts : what);
     *is_missing = is_of_absent_keys(what) && !stored;
-    if (!counts || !stored) return RK_OK;
+    if (!is_of_absent_keys(what) || !stored) return RK_OK;
     bool same;
-    RK_TRY(have_same_shape(c, table, counts, stored, &same));
+    RK_TRY(have_same_shape(c, table, counts ? counts : what, stored, &same));
     *is_missing = !same;
     return RK_OK;
 }

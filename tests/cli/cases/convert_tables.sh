@@ -44,6 +44,9 @@ quiet convert -q dynamic large.disk.yaml; quiet convert -q large.disk again.disk
 # Sketches stay where both runs have the same.
 for run in roomy alike; do sed "s/output: sketch/output: $run/; s/max_capacity: 100/max_capacity: $([ $run = alike ] && echo 100 || echo 300)/" sketch.yaml >"$run.yaml"; done
 "$RECKON" convert -q sketch roomy.yaml; "$RECKON" convert -q roomy alike.yaml; same sketch alike step-000000032
+# Cold rows stay where there are as many, whatever the buckets.
+for run in cold other cold_again; do buckets=3; [ $run = other ] && buckets=2; run_file $run 'key: true' 'key: true' ', max_capacity: 100' ", max_capacity: 90, buckets: $buckets, missing: {hash: 6}, admission: {min_count: 4}"; done
+"$RECKON" train --quiet cold.yaml >/dev/null; "$RECKON" convert -q cold other.yaml; "$RECKON" convert -q other cold_again.yaml; same cold cold_again step-000000008
 # What is refused.
 "$RECKON" train --resume --set 'embedding.tables[0].max_capacity=50' dynamic.yaml; "$RECKON" convert dynamic large.yaml
 run_file narrow 'identity: 30' 'identity: 60' '' ''; "$RECKON" convert dynamic narrow.yaml

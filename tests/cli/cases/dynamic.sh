@@ -36,6 +36,12 @@ done
 # The progress line, the report and JSON have the counts.
 "$RECKON" train --overwrite -o keys keys.yaml 2>&1 | grep -oE 'rows [0-9]+, admitted.*' | sed 's/  left.*//'; "$RECKON" eval --json keys | grep -oE '"dynamic_[a-z]+":[0-9.]+'
 "$RECKON" report --quiet -o page.html keys; grep -oE 'dynamic tables: [a-z ]+' page.html | sort -u
+# Cold rows: the bytes of one run, resumed on another number of threads; converted to other buckets; what is refused.
+cold() { "$RECKON" "$1" --set 'embedding.tables[0].missing={hash: 10}' --set 'embedding.tables[0].admission={min_count: 9}' --set 'embedding.tables[1].missing={hash: 21}' --set 'embedding.tables[1].buckets=2' "${@:2}" keys.yaml; }
+cold inspect | sed -n '/^tables/,/^graph/p'; cold train --quiet -o cold | sed 's/[0-9]\.[0-9]*/N/g'
+cold train --quiet --set train.epochs=1 -o part --threads 3 >/dev/null; cold train --quiet --resume -o part --threads 1 >/dev/null; cmp cold/checkpoints/step-000000024/model-00001.safetensors part/checkpoints/step-000000024/model-00001.safetensors && echo same bytes
+"$RECKON" export cold cold.export; cmp <("$RECKON" predict cold test) <("$RECKON" predict cold.export test) && echo same predictions; "$RECKON" export --format onnx cold cold.onnx
+cold plan --cluster "$SOURCE/examples/plan/hosts_30x12tb.yaml" --sample 600 | sed -n '/^dynamic/,/^$/p'; cold train -o try --set 'embedding.tables[0].missing={hash: 3, row: oov}'; cold train -o try --set 'embedding.tables[0].storage={tier: ssd, memory: 1MB}'
 # With room for all, the bits of a static table.
 awk 'BEGIN { srand(3); print "id,label"; for (i = 0; i < 300; i++) { d = int(40 * rand()); printf "%d,%d\n", d, d % 3 == 0 } }' >ids.csv
 static() { "$RECKON" train --quiet --overwrite --set 'data={train: ids.csv, test: ids.csv, labels: [{name: label}], features: [{name: id, '"$1"'}]}' --set "embedding={dim: 4, dtype: bf16, tables: [{name: id$2}]}" \

@@ -159,7 +159,7 @@ def dynamic_table(case, name):
         out = {
             "max_capacity": r.choice([3, 20, 60, 2000]),
             "buckets": r.choice([0, 1, 3]),
-            "missing": r.choice(["zeros", "zeros", "oov"]),
+            "missing": r.choice(["zeros", "zeros", "oov", {"hash": 1}, {"hash": 7}]),
             "eviction": {
                 "policy": r.choice(["lru", "lru", "lfu", "none"]),
                 "evict_to": r.choice([0.5, 0.95, 1]),

@@ -218,10 +218,12 @@ static void test_rows_update(void **state) {
         bags[i] = (uint32_t)rk_rng_below(&rng, BAGS * 2);
     }
     for (int d = 0; d < N_DIMS; d++)
-        for (int kind = 0; kind < 4; kind++) { /* plain; weighted; l2; l2_full */
-            int32_t dim = dims[d];
+        /* two features; weighted; l2; l2_full; one feature; the same without scales */
+        for (int kind = 0; kind < 6; kind++) {
+            int32_t dim = dims[d], n_sources = kind < 4 ? 2 : 1;
+            uint32_t n_bags = (uint32_t)n_sources * BAGS;
             rk_gradient_source sources[2] = {
-                {.data = gradients, .stride = dim, .length = 1, .scales = scales},
+                {.data = gradients, .stride = dim, .length = 1, .scales = kind == 5 ? NULL : scales},
                 {.data = gradients + BAGS * MAX_DIM, .stride = 3 * dim, .length = 3, .first_bag = BAGS}};
             float l2 = kind == 2 ? 0.25f : 0, l2_full = kind == 3 ? 0.125f : 0;
             for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
@@ -231,7 +233,8 @@ static void test_rows_update(void **state) {
                     int64_t n = 0;
                     for (uint32_t i = 0; i < USES; i++)
                         if (rows[i] >> SHIFT == part)
-                            uses[n++] = rk_row_use_make((uint32_t)(rows[i] & 15), kind == 1 ? i : bags[i]);
+                            uses[n++] =
+                                rk_row_use_make((uint32_t)(rows[i] & 15), kind == 1 ? i : bags[i] % n_bags);
                     rk_sort_uses(uses, n, 4, aside);
                     rk_fused_update_args args = {.rows = {.data = table, .dtype = RK_F32, .dim = dim},
                                                  .first_row = part << SHIFT,
@@ -240,7 +243,7 @@ static void test_rows_update(void **state) {
                                                  .uses = uses,
                                                  .n_uses = n,
                                                  .sources = sources,
-                                                 .n_sources = 2,
+                                                 .n_sources = n_sources,
                                                  .bags = kind == 1 ? bags : NULL,
                                                  .coefficients = kind == 1 ? coefficients : NULL,
                                                  .l2 = l2,
@@ -258,8 +261,8 @@ static void test_rows_update(void **state) {
                     bool used = false;
                     for (int i = 0; i < USES; i++) {
                         if (rows[i] != row) continue;
-                        uint32_t b = bags[i];
-                        double c = kind == 1 ? coefficients[i] : b < BAGS ? scales[b] : 1;
+                        uint32_t b = bags[i] % n_bags;
+                        double c = kind == 1 ? coefficients[i] : b < BAGS && kind != 5 ? scales[b] : 1;
                         g += c * (b < BAGS ? gradients[(int64_t)b * dim + k]
                                            : gradients[BAGS * MAX_DIM + (int64_t)(b - BAGS) * dim + k]);
                         used = true;

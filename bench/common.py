@@ -4,6 +4,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent
@@ -25,6 +26,16 @@ def call_lines(argv, env=None):
     return [json.loads(line) for line in done.stdout.strip().splitlines()]
 
 
+def wait_for_memory(n_bytes):
+    """Waits up to ten minutes until so much memory is free: a peer that swaps or is killed tells nothing."""
+    for _ in range(120):
+        free = next(int(line.split()[1]) * 1024 for line in open("/proc/meminfo") if line.startswith("MemAvailable"))
+        if free >= n_bytes:
+            return
+        time.sleep(5)
+    raise MemoryError(f"needs {n_bytes / 1e9:.1f} GB of memory, {free / 1e9:.1f} are free")
+
+
 def spread(values):
     """What results keep of a measure's rounds."""
     return {"median": statistics.median(values), "min": min(values), "max": max(values), "rounds": values}
@@ -42,6 +53,13 @@ def install(name):
         subprocess.run([venv / "bin" / "pip", "install", "--quiet", "--no-deps", "-r", wanted], check=True)
         stamp.write_text(wanted.read_text())
     return venv / "bin" / "python"
+
+
+def with_numpy():
+    """Goes on in a virtual environment that has it, for the data."""
+    python = install("data")
+    if sys.prefix != str(python.parents[1]):
+        os.execv(python, [python, *sys.argv])
 
 
 def build(tree):

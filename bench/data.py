@@ -32,10 +32,7 @@ def scrambled(ids):
 def run_file(case):
     """The run file of our side, in YAML's JSON."""
     features = [{"name": f.name, "hash" if case.hashed else "identity": f.rows} for f in case.features]
-    if case.hashed:
-        features += [{"name": f"n{i}", "dense": True} for i in range(case.n_dense)]
-    elif case.n_dense:
-        features.append({"name": "dense", "dense": True, "width": case.n_dense})
+    features += [{"name": f"n{i}", "dense": True} for i in range(case.n_dense)]
     optimizer = {"kind": case.optimizer, "learning_rate": case.rate}
     if case.optimizer == "adagrad":
         optimizer |= {"initial_accumulator": 0, "epsilon": case.epsilon}

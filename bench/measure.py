@@ -21,7 +21,7 @@ import report
 import report_parts
 import scale
 import serving
-from common import BENCH, HOME, ROOT, call
+from common import BENCH, HOME, ROOT, call, wait_for_memory
 from workloads import WORKLOADS
 
 PROGRAMS = ROOT / "build" / "bench"
@@ -53,16 +53,6 @@ def arguments():
     if not args.workloads or "all" in args.workloads:
         args.workloads = ALL
     return args
-
-
-def wait_for_memory(n_bytes):
-    """Waits up to ten minutes until so much memory is free: a peer that swaps or is killed tells nothing."""
-    for _ in range(120):
-        free = next(int(line.split()[1]) * 1024 for line in open("/proc/meminfo") if line.startswith("MemAvailable"))
-        if free >= n_bytes:
-            return
-        time.sleep(5)
-    raise MemoryError(f"needs {n_bytes / 1e9:.1f} GB of memory, {free / 1e9:.1f} are free")
 
 
 def run_ours(case, directory, side, args):

@@ -38,8 +38,8 @@ RK_API rk_status rk_dataset_seek(rk_dataset *dataset, rk_dataset_position positi
 /* Rows of an epoch; -1 while unknown (before the first whole pass over a file without an index). */
 RK_API int64_t rk_dataset_n_rows(const rk_dataset *dataset);
 /* About the most memory that reading takes, with batches like `usual`: batches made ahead, the window that is
- * shuffled, and rows kept between epochs (data.cache_bytes) of the n_rows that an epoch has (-1: unknown,
- * taken as many). */
+ * shuffled, what is parsed at once, and rows kept between epochs (data.cache_bytes) of the n_rows that an
+ * epoch has (-1: unknown, taken as many). */
 RK_API uint64_t rk_dataset_peak_bytes(const rk_dataset *dataset, const rk_batch *usual, int64_t n_rows);
 RK_API int64_t
 rk_dataset_n_skipped(const rk_dataset *dataset); /* bad rows up to where the next batch begins */

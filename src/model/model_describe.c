@@ -191,7 +191,7 @@ static double estimate_routing_bytes(const rk_model *model, const rk_batch *usua
 }
 
 uint64_t rk_model_peak_bytes(const rk_model *model, const rk_batch *usual) {
-    static const double program = 26e6; /* code, libraries and what they keep */
+    static const double program = 22e6; /* code, libraries and what they keep */
     rk_model_bytes bytes = rk_model_count_bytes(model);
     double ranking = rk_model_learns_pairs(model)
                          ? rk_retrieval_ranking_bytes(model->retrieval, rk_model_vector_dim(model))

@@ -139,6 +139,63 @@ static void test_order(void **state) {
     close_section(&streamed);
 }
 
+/* Only one large batch is made ahead, and the batches are what they are with several. */
+static void test_large_batches(void **state) {
+    (void)state;
+    opened usual, large;
+    static int64_t first[ROWS], second[ROWS], again[ROWS];
+    OK(open_text(run_text, "", "train", 64, true, &usual));
+    OK(open_section(&large, directory, run_text));
+    const rk_dataset_options options = {.directory = directory,
+                                        .split = "train",
+                                        .batch_size = 64,
+                                        .seed = 9,
+                                        .shuffle = true,
+                                        .large_batch_bytes = 1000};
+    OK(rk_dataset_create(&large.section, large.transforms, &options, &large.dataset));
+    const rk_batch *few, *all;
+    OK(rk_dataset_next(usual.dataset, &all));
+    OK(rk_dataset_next(large.dataset, &few));
+    assert_true(rk_dataset_peak_bytes(large.dataset, few, ROWS) <
+                rk_dataset_peak_bytes(usual.dataset, all, ROWS));
+    OK(rk_dataset_seek(usual.dataset, (rk_dataset_position){0, 0}));
+    OK(rk_dataset_seek(large.dataset, (rk_dataset_position){0, 0}));
+    for (int epoch = 0; epoch < 2; epoch++) {
+        assert_int_equal(read_epoch(usual.dataset, epoch ? second : first), ROWS);
+        assert_int_equal(read_epoch(large.dataset, again), ROWS);
+        assert_memory_equal(again, epoch ? second : first, sizeof again);
+    }
+    close_section(&usual);
+    close_section(&large);
+}
+
+/* What parses is counted while it is there: a split that is kept whole needs it no more. */
+static void test_peak_bytes(void **state) {
+    (void)state;
+    opened kept, streamed;
+    static int64_t order[ROWS];
+    const rk_batch *b;
+    OK(open_text(run_text, "cache: {max_bytes: 0}\n", "train", 64, true, &kept));
+    OK(open_text(run_text, "cache_bytes: 0\n", "train", 64, true, &streamed));
+    int64_t rows[2], pieces[2];
+    for (int i = 0; i < 2; i++) {
+        rk_dataset *d = (i ? streamed : kept).dataset;
+        OK(rk_dataset_next(d, &b));
+        int64_t before = (int64_t)rk_dataset_peak_bytes(d, b, ROWS);
+        while (rk_dataset_next(d, &b) == RK_OK) {
+        }
+        assert_int_equal(read_epoch(d, order), ROWS);
+        OK(rk_dataset_next(d, &b));
+        rows[i] = (int64_t)rk_dataset_peak_bytes(d, b, ROWS);
+        pieces[i] = before - rows[i];
+    }
+    assert_true(pieces[0] > 4 * ROWS); /* the file's bytes, and more */
+    assert_true(pieces[1] < ROWS);     /* batches differ a little */
+    assert_true(rows[0] > 8 * ROWS && rows[1] > pieces[0]);
+    close_section(&kept);
+    close_section(&streamed);
+}
+
 static void test_fractions(void **state) {
     (void)state;
     opened train, valid;
@@ -449,6 +506,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_order),
+        cmocka_unit_test(test_large_batches),
+        cmocka_unit_test(test_peak_bytes),
         cmocka_unit_test(test_fractions),
         cmocka_unit_test(test_bad_rows),
         cmocka_unit_test(test_cut_gzip),

@@ -14,6 +14,7 @@
 /* Rows of a window that is not shuffled, if a batch has not as many: they stay in the cache until they are
  * cut. */
 enum { ROWS_IN_ORDER = 4096 };
+enum { LARGE_BATCH_BYTES = 64 << 20 };
 
 /* One place of the queue. */
 typedef struct slot {
@@ -32,6 +33,7 @@ struct rk_dataset {
     int64_t batch_size;
     slot *slots; /* [n_slots]; one is in the caller's hands, the others are filled ahead */
     int32_t n_slots;
+    uint64_t large_batch_bytes;
     int32_t taken; /* slot that the caller holds, or -1 */
     rk_dataset_position position;
     int64_t n_skipped, n_told; /* bad rows up to there; those that were warned of */
@@ -43,6 +45,8 @@ struct rk_dataset {
     bool stop;
     int32_t head; /* next slot to take */
     int64_t n_rows;
+    uint64_t kept_bytes;       /* of the rows, once all of the split are kept; else 0 */
+    uint64_t piece_bytes;      /* of what is parsed at once, until then */
     rk_dataset_position start; /* where the thread began */
 };
 
@@ -78,8 +82,9 @@ static bool wait_for_free_slot(rk_dataset *d, int32_t index) {
 /* What the thread counts on its way. */
 typedef struct pass {
     int64_t epoch;
-    uint32_t *order; /* [window_rows] */
-    int32_t at;      /* the slot to be filled next */
+    uint32_t *order; /* [rows of the window at hand] */
+    size_t order_capacity;
+    int32_t at; /* the slot to be filled next */
 } pass;
 
 /* The slot at hand is filled; `row` of the epoch comes after it, or at its end, the next epoch. */
@@ -94,6 +99,8 @@ static void publish_slot(rk_dataset *d, pass *p, bool is_end, int64_t row, rk_st
     pthread_mutex_lock(&d->mutex);
     s->ready = true;
     if (is_end) d->n_rows = d->reader.n_rows;
+    d->kept_bytes = d->reader.complete ? d->reader.kept_bytes : 0;
+    d->piece_bytes = d->reader.n_parts * d->reader.piece_bytes;
     pthread_cond_broadcast(&d->changed);
     pthread_mutex_unlock(&d->mutex);
 }
@@ -110,8 +117,12 @@ static rk_status make_batch(rk_dataset *d, const rk_window *window, const uint32
 static rk_status fill_slot(rk_dataset *d, const rk_window *window, const uint32_t *order, int64_t first,
                            int64_t n, slot *s) {
     uint64_t begin = rk_trace_begin();
+    bool is_first = s == d->slots && !s->memory.rows.schema;
     rk_status status = s->memory.rows.schema ? RK_OK : rk_batch_memory_init(&s->memory, window);
     if (status == RK_OK) status = make_batch(d, window, order, first, n, &s->memory);
+    if (status == RK_OK && is_first && d->n_slots > 2 &&
+        rk_window_bytes(&s->memory.rows) > d->large_batch_bytes)
+        d->n_slots = 2;
     rk_trace_end(begin, "gather");
     return status;
 }
@@ -120,9 +131,12 @@ static rk_status fill_slot(rk_dataset *d, const rk_window *window, const uint32_
 static bool hand_out_window(rk_dataset *d, pass *p, const rk_window *window, int64_t from,
                             rk_status *status) {
     uint64_t number = (uint64_t)(window->first_row / d->reader.window_rows);
-    if (d->reader.shuffles)
+    if (d->reader.shuffles) {
+        *status = rk_reserve(&p->order, &p->order_capacity, (size_t)window->n_rows, sizeof *p->order);
+        if (*status != RK_OK) return true;
         rk_rng_permutation(d->reader.seed, (uint64_t)p->epoch << 32 | number, p->order,
                            (uint32_t)window->n_rows);
+    }
     for (int64_t first = from; first < window->n_rows; first += d->batch_size) {
         if (!wait_for_free_slot(d, p->at)) return false;
         int64_t n = window->n_rows - first < d->batch_size ? window->n_rows - first : d->batch_size;
@@ -153,7 +167,7 @@ static void *run_read_thread(void *argument) {
     rk_dataset *d = argument;
     rk_trace_name_thread("reader");
     pass p = {.epoch = d->start.epoch};
-    rk_status status = rk_alloc((size_t)d->reader.window_rows, sizeof *p.order, &p.order);
+    rk_status status = RK_OK;
     for (int64_t row = d->start.row; status == RK_OK; p.epoch++, row = 0) {
         if (!read_epoch(d, &p, row, &status)) break;
         if (status != RK_OK || !wait_for_free_slot(d, p.at)) break;
@@ -248,6 +262,7 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
     RK_TRY(rk_strdup(options->directory ? options->directory : "", &r->directory));
     RK_TRY(rk_split_files_find(section, r->directory, options->split, &r->files));
     d->n_slots = options->prefetch > 0 ? options->prefetch : 4;
+    d->large_batch_bytes = options->large_batch_bytes ? options->large_batch_bytes : LARGE_BATCH_BYTES;
     RK_TRY(rk_alloc((size_t)d->n_slots, sizeof *d->slots, &d->slots));
     *out = d;
     d = NULL;
@@ -361,11 +376,20 @@ static double batch_row_bytes(const rk_batch *b) {
     return bytes;
 }
 
-uint64_t rk_dataset_peak_bytes(const rk_dataset *d, const rk_batch *usual, int64_t n_rows) {
-    double row = batch_row_bytes(usual), all = n_rows < 0 ? 1e18 : (double)n_rows * row,
+/* Of rows that are not known to be kept whole: what is kept grows by quarters; beyond the cache a window is
+ * read while the cache holds those before it. */
+static double rows_bytes(const rk_dataset *d, double row, int64_t n_rows) {
+    static const double growth = 1.2;
+    double all = n_rows < 0 ? 1e18 : (double)n_rows * row, window = row * (double)d->reader.window_rows,
            cache = d->reader.n_epochs == 1 ? 0 : (double)d->reader.section->cache_bytes;
-    double window = row * (double)d->reader.window_rows, kept = all < cache ? all : cache,
-           batches = row * (double)(d->batch_size * d->n_slots);
-    if (window > all) window = all;
-    return (uint64_t)(batches + (kept > window ? kept : window));
+    return growth * all <= cache ? growth * all : cache + (window < all ? window : all);
+}
+
+uint64_t rk_dataset_peak_bytes(const rk_dataset *d, const rk_batch *usual, int64_t n_rows) {
+    pthread_mutex_t *mutex = (pthread_mutex_t *)(size_t)&d->mutex;
+    pthread_mutex_lock(mutex);
+    uint64_t kept = d->kept_bytes, pieces = d->piece_bytes;
+    pthread_mutex_unlock(mutex);
+    double row = batch_row_bytes(usual), batches = row * (double)(d->batch_size * d->n_slots);
+    return (uint64_t)batches + (kept ? kept : pieces + (uint64_t)rows_bytes(d, row, n_rows));
 }

@@ -14,7 +14,9 @@ typedef struct rk_dataset_options {
     int64_t n_epochs;     /* that are wanted, 0: not known. After the only one no rows stay in memory */
     bool shuffle;         /* false keeps the file's order */
     bool labels_optional; /* prediction: a file without label columns gives labels = NULL */
-    int32_t prefetch;     /* batches made ahead on the background thread; 0 = 4 */
+    int32_t prefetch;     /* batches made ahead on the background thread, or in the caller's hands; 0 = 4 */
+    uint64_t large_batch_bytes; /* if the first batch has more, 2 of those suffice: it takes long to train on;
+                                 * 0 = 64 MiB */
     /* Of n_shares datasets that share the reading, number `share`: the batches of window w of an epoch are of
      * share w mod n_shares, the end of an epoch is of all. Pieces of rkb files that have none of its windows'
      * rows are not parsed, unless bad rows are skipped. n_shares 0: all batches. */

@@ -43,14 +43,8 @@ void rk_reader_rewind(rk_reader *r, int64_t row) {
     }
 }
 
-void rk_reader_release(rk_reader *r) {
-    end_pass(r);
-    rk_source_index_free(r->index);
-    rk_rows_release(&r->rows);
-    rk_free(r->order);
-    rk_window_list_release(&r->kept);
-    rk_cache_key_release(&r->cache_key);
-    if (r->current.schema) rk_window_release(&r->current);
+/* What parses and transforms, which a split that is kept whole needs no more. */
+static void release_parts(rk_reader *r) {
     for (size_t i = 0; r->parts && i < r->n_parts; i++) {
         rk_chunk_release(&r->parts[i].chunk);
         if (r->parts[i].rows.schema) rk_window_release(&r->parts[i].rows);
@@ -58,6 +52,19 @@ void rk_reader_release(rk_reader *r) {
     }
     rk_worker_pool_free(r->team);
     rk_free(r->parts);
+    r->team = NULL;
+    r->parts = NULL;
+}
+
+void rk_reader_release(rk_reader *r) {
+    end_pass(r);
+    release_parts(r);
+    rk_source_index_free(r->index);
+    rk_rows_release(&r->rows);
+    rk_free(r->order);
+    rk_window_list_release(&r->kept);
+    rk_cache_key_release(&r->cache_key);
+    if (r->current.schema) rk_window_release(&r->current);
     rk_text_list_release(&r->files.paths);
     rk_free(r->directory);
     *r = (rk_reader){0};
@@ -168,6 +175,7 @@ static void transform_part(const rk_reader *r, rk_reader_part *part) {
         record_part_failure(part, status, -1);
     else
         (void)add_split_rows(r, part);
+    part->n_bytes = rk_chunk_bytes(&part->chunk) + (part->rows.schema ? rk_window_bytes(&part->rows) : 0);
 }
 
 static void parse_and_transform_part(void *context, size_t task) {
@@ -303,6 +311,7 @@ static rk_status start_part(rk_reader *r, uint64_t at, rk_reader_part **out) {
     size_t place = at % r->n_parts;
     rk_worker_pool_finish(r->team, place);
     *out = &r->parts[place];
+    if ((*out)->n_bytes > r->piece_bytes) r->piece_bytes = (*out)->n_bytes;
     return RK_OK;
 }
 
@@ -536,6 +545,7 @@ rk_status rk_reader_next(rk_reader *r, const rk_window **out) {
         r->n_rows = r->epoch_row;
         end_pass(r);
         keep_windows_on_disk(r);
+        if (r->complete) release_parts(r);
         return RK_OK;
     }
     r->next++;

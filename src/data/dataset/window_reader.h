@@ -22,6 +22,7 @@ typedef struct rk_reader_part {
     size_t place;     /* of the index */
     rk_window rows;   /* those of the split */
     rk_transform_scratch memory;
+    uint64_t n_bytes; /* memory of the chunk and of the rows, once it is transformed */
     bool two_steps, is_parsed;
     bool is_passed;      /* all of its rows are in windows of other shares, and so it is not parsed */
     int64_t passed_rows; /* of the split */
@@ -90,8 +91,9 @@ typedef struct rk_reader {
     uint64_t kept_bytes;
     rk_cache_key cache_key;
     bool has_asked_cache;
-    rk_window current; /* where windows are not kept */
-    size_t next;       /* window of the epoch */
+    uint64_t piece_bytes; /* of the largest part so far */
+    rk_window current;    /* where windows are not kept */
+    size_t next;          /* window of the epoch */
 } rk_reader;
 
 /* To the beginning of an epoch, or to one of its rows: windows before that row's may be left out. */

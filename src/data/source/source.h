@@ -46,6 +46,7 @@ typedef struct rk_chunk {
     size_t places_capacity, spans_capacity, feature;
 } rk_chunk;
 void rk_chunk_release(rk_chunk *chunk);
+uint64_t rk_chunk_bytes(const rk_chunk *chunk); /* memory of the piece and its rows */
 
 typedef struct rk_source_options {
     const rk_data_section *section; /* how the files are written; it and the paths must outlive the source */

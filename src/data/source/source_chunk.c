@@ -144,6 +144,20 @@ rk_status rk_chunk_for_each_line(const rk_source *s, rk_chunk *chunk,
     return RK_OK;
 }
 
+static uint64_t columns_memory(const rk_columns *columns) {
+    uint64_t bytes = 0;
+    for (int32_t c = 0; c < columns->n_columns; c++)
+        bytes += (uint64_t)(columns->columns[c].rows_capacity + columns->columns[c].values_capacity) *
+                     sizeof(int64_t) +
+                 (uint64_t)columns->columns[c].text_capacity;
+    return bytes;
+}
+
+uint64_t rk_chunk_bytes(const rk_chunk *chunk) {
+    return chunk->memory_bytes + chunk->lines_capacity * sizeof *chunk->lines + chunk->rkb.capacity +
+           columns_memory(&chunk->columns) + columns_memory(&chunk->file_columns);
+}
+
 void rk_chunk_release(rk_chunk *chunk) {
     rk_columns_release(&chunk->columns);
     rk_columns_release(&chunk->file_columns);

@@ -8,13 +8,17 @@
  *                                                                  bf16
  *     bench_limits predict M N K [--repeat 5]                      y = x W in f32 on one thread, as training
  *     has it (oneDNN) and as predictions have it
+ *     bench_limits pages SPAN [--repeat 5]                         W7's rows, spread over so many bytes on
+ *     small pages: nanoseconds a row, read and written, with rows prefetched so far ahead
  * One line of JSON. */
 #include <dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/memory.h"
+#include "base/rng.h"
 #include "gather.h"
 #include "gemm/gemm.h"
 #include "sort.h"
@@ -130,6 +134,52 @@ static void run_predict(int64_t m, int64_t n, int64_t k, int repeat) {
     printf("{\"training\": %.9f, \"predictions\": %.9f}\n", best[1], best[0]);
 }
 
+enum { PAGES_ROWS = 26 * 2048, PAGES_DIM = 32, PAGES_BATCHES = 2 };
+
+/* One batch's rows, a sum or an update of each; seconds. */
+static double touch_rows(float *rows, const int64_t *places, int ahead, bool writes, float *sum) {
+    double begin = thread_seconds();
+    for (int64_t i = 0; i < PAGES_ROWS; i++) {
+        if (ahead && i + ahead < PAGES_ROWS)
+            for (int64_t k = 0; k < PAGES_DIM; k += 16)
+                __builtin_prefetch(rows + places[i + ahead] + k, 0, 2);
+        float *row = rows + places[i];
+        for (int64_t k = 0; k < PAGES_DIM; k++)
+            if (writes)
+                row[k] += 1;
+            else
+                sum[k] += row[k];
+    }
+    return thread_seconds() - begin;
+}
+
+static void run_pages(int64_t span, int repeat) {
+    static const int distances[] = {0, 8, 32, 128};
+    static int64_t places[PAGES_BATCHES][PAGES_ROWS];
+    int64_t n_rows = span / (PAGES_DIM * (int64_t)sizeof(float));
+    float *rows = mmap(NULL, (size_t)span, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+          sum[PAGES_DIM] = {0};
+    if (n_rows < 1 || rows == MAP_FAILED || madvise(rows, (size_t)span, MADV_NOHUGEPAGE) != 0)
+        die("no memory addresses for so many bytes");
+    for (int b = 0; b < PAGES_BATCHES; b++)
+        for (int64_t i = 0; i < PAGES_ROWS; i++)
+            places[b][i] = (int64_t)(rk_rng_u64(1, (uint64_t)b, (uint64_t)i) % (uint64_t)n_rows) * PAGES_DIM;
+    for (int b = 0; b < PAGES_BATCHES; b++) touch_rows(rows, places[b], 0, true, sum);
+    printf("{");
+    for (int d = 0; d < 4; d++) {
+        double best[2] = {1e30, 1e30};
+        for (int r = 0; r < repeat * PAGES_BATCHES; r++)
+            for (int writes = 0; writes < 2; writes++) {
+                double passed = touch_rows(rows, places[r % PAGES_BATCHES], distances[d], writes, sum);
+                if (passed < best[writes]) best[writes] = passed;
+            }
+        printf("%s\"%d ahead\": {\"read_ns\": %.1f, \"write_ns\": %.1f}", d ? ", " : "", distances[d],
+               best[0] / PAGES_ROWS * 1e9, best[1] / PAGES_ROWS * 1e9);
+    }
+    printf(", \"sum\": %g}\n", (double)sum[0]);
+}
+
 int main(int argc, char **argv) {
     int threads = atoi(option(argc, argv, "--threads", "2")),
         repeat = atoi(option(argc, argv, "--repeat", "5"));
@@ -139,7 +189,9 @@ int main(int argc, char **argv) {
         run_gemm(atoll(argv[2]), atoll(argv[3]), atoll(argv[4]), threads, repeat);
     else if (argc >= 5 && strcmp(argv[1], "predict") == 0)
         run_predict(atoll(argv[2]), atoll(argv[3]), atoll(argv[4]), repeat);
+    else if (argc >= 3 && strcmp(argv[1], "pages") == 0)
+        run_pages(atoll(argv[2]), repeat);
     else
-        die("usage: bench_limits gather DIRECTORY | gemm M N K | predict M N K [options]");
+        die("usage: bench_limits gather DIRECTORY | gemm M N K | predict M N K | pages SPAN [options]");
     return 0;
 }

@@ -77,13 +77,17 @@ def hybrid_plot(result, path):
 def scale_markdown(result):
     parts = heading(result)
     rows = [[str(s["ranks"]), s["mode"], timed(s), seconds(s["ideal"]), f"{s['efficiency']:.2f}", seconds(s["cpu_s"]), f"{s['bytes_sent'] / 1e6:.1f}"] for s in result["scaling"]]
-    parts += ["## Weak scaling", f"{result['cores']} cores. Median of the rounds (least .. greatest); CPU seconds are the first rank's.",
-              table(["ranks", "mode", "step", "ideal", "ideal / step", "CPU seconds a rank", "MB sent a rank"], rows)]
-    first = {hashed: next((s["median"] for s in result["spaces"] if s["hashed"] == hashed and "median" in s), None) for hashed in (False, True)}
-    rows = [["hashed" if s["hashed"] else "dense", f"{s['parameters']:.0e}", timed(s), f"{s['median'] / first[s['hashed']]:.3f}" if "median" in s else "-",
+    if rows:
+        parts += ["## Weak scaling", f"{result['cores']} cores. Median of the rounds (least .. greatest); CPU seconds are the first rank's.",
+                  table(["ranks", "mode", "step", "ideal", "ideal / step", "CPU seconds a rank", "MB sent a rank"], rows)]
+    kinds = dict.fromkeys(s["kind"] for s in result["spaces"])
+    first = {kind: next((s["median"] for s in result["spaces"] if s["kind"] == kind and "median" in s), None) for kind in kinds}
+    rows = [[s["kind"], f"{s['parameters']:.0e}", timed(s), f"{s['median'] / first[s['kind']]:.3f}" if "median" in s else "-",
              seconds(s["cpu_s"]) if "cpu_s" in s else "-", f"{s['peak_bytes'] / 1e9:.2f} GB" if "peak_bytes" in s else "-"] for s in result["spaces"]]
-    parts += ["## Id spaces", table(["tables", "parameters, nominal", "step", "x the smallest", "least CPU seconds", "peak memory"], rows)]
-    parts += ["## Goals", goal_table(result["goals"])]
+    if rows:
+        parts += ["## Id spaces", table(["tables", "parameters, nominal", "step", "x the smallest", "least CPU seconds", "peak memory"], rows)]
+    if result["goals"]:
+        parts += ["## Goals", goal_table(result["goals"])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -93,17 +97,19 @@ def scale_plot(result, path):
     for mode in dict.fromkeys(s["mode"] for s in result["scaling"]):
         found = [s for s in result["scaling"] if s["mode"] == mode]
         left.plot([s["ranks"] for s in found], [s["median"] for s in found], marker="o", label=mode)
-    left.plot([s["ranks"] for s in found], [s["ideal"] for s in found], color="black", linestyle="--", label="ideal")
+    if result["scaling"]:
+        left.plot([s["ranks"] for s in found], [s["ideal"] for s in found], color="black", linestyle="--", label="ideal")
+        left.legend(fontsize=8)
     left.set_xlabel(f"ranks, on {result['cores']} cores")
     left.set_ylabel("seconds a step")
     left.set_ylim(0)
-    left.legend(fontsize=8)
-    for hashed, name in (False, "dense"), (True, "hashed"):
-        found = [s for s in result["spaces"] if s["hashed"] == hashed and "median" in s]
-        right.plot([s["parameters"] for s in found], [s["median"] * 1e3 for s in found], marker="o", label=name)
+    for kind in dict.fromkeys(s["kind"] for s in result["spaces"]):
+        found = [s for s in result["spaces"] if s["kind"] == kind and "median" in s]
+        right.plot([s["parameters"] for s in found], [s["median"] * 1e3 for s in found], marker="o", label=kind)
     right.set_xscale("log")
     right.set_ylim(0)
     right.set_xlabel("parameters, nominal")
     right.set_ylabel("milliseconds a step")
-    right.legend(fontsize=8)
+    if result["spaces"]:
+        right.legend(fontsize=8)
     save(pyplot, figure, left, result, path)

@@ -3,6 +3,7 @@ import ctypes
 import datetime
 import json
 import os
+import re
 import statistics
 from dataclasses import replace
 
@@ -17,13 +18,13 @@ from workloads import Feature, dlrm_dcnv2
 
 PROGRAMS = ROOT / "build" / "bench"
 SAMPLES_A_RANK, DIM, ROWS_HASHED = 256, 32, 200
-DENSE_SPACES = [10 ** n for n in range(6, 12)]
-HASHED_SPACES = [10 ** n for n in range(6, 15)]
+SPACES = {"dense": range(6, 12), "dynamic": range(6, 15), "hashed": range(6, 15)}  # the powers of ten
+KEYS = 8192  # that a dynamic table may have: more than the batches name
 PR_SET_THP_DISABLE = 41
 NOTES = ("Weak scaling: W4's features and hotness, tables of up to 100,000 rows of 32 values, cross rank 64, top MLP 1024-1024-512-256, 256 samples a rank and step, one thread "
          "a rank, all ranks on this machine (shared memory). More ranks than cores cannot be faster than ranks / cores of one rank's step; that is `ideal`. Id spaces: 26 features of four uniform ids, dim 32, one "
          "layer of 64 above, so that rows are most of the step, 512 samples, one process of one thread. dense: a row for every id; its first value is zero, so the memory of rows that no batch names is never touched (pages of 4 KiB, "
-         "Adagrad's slots likewise). hashed: so many ids, hashed to 200 rows a table, which the smallest space's 1,202 ids a feature fill too (of 1,000 rows it would leave three of ten without an id, and have less to do); batches read from an rkb file within the time. The batches are taken in turn; after the first "
+         "Adagrad's slots likewise). dynamic: a row for every id that a batch has named, in dynamic tables of up to 8,192 rows; losses are compared with dense's, to the bit. hashed: so many ids, hashed to 200 rows a table, which the smallest space's 1,202 ids a feature fill too (of 1,000 rows it would leave three of ten without an id, and have less to do); batches read from an rkb file within the time. The batches are taken in turn; after the first "
          "round of them their pages are there.")
 
 
@@ -39,10 +40,10 @@ def ids_of(n_parameters):
     return round(n_parameters / (26 * DIM))
 
 
-def space(n_parameters, hashed):
+def space(n_parameters, kind):
     """As made by data.py: with few rows, whatever the space."""
     features = [Feature(f"c{i}", min(ids_of(n_parameters), ROWS_HASHED), 4, DIM) for i in range(26)]
-    return replace(dlrm_dcnv2(True, False).cases[0], name=f"{'hashed' if hashed else 'dense'} {n_parameters:.0e}", n=512, n_batches=2, features=features, law="uniform", hashed=hashed,
+    return replace(dlrm_dcnv2(True, False).cases[0], name=f"{kind} {n_parameters:.0e}", n=512, n_batches=2, features=features, law="uniform", hashed=kind == "hashed",
                    model={"kind": "dnn", "deep": [64]})
 
 
@@ -50,19 +51,21 @@ def folder(case, small):
     return HOME / ("data-small" if small else "data") / "W7" / case.name.replace(" ", "-")
 
 
-def make_space(n_parameters, hashed, directory):
-    """The ids are drawn from all of the space; dense tables have a row for each."""
-    case, ids, stamp = space(n_parameters, hashed), ids_of(n_parameters), directory / "space.txt"
+def make_space(n_parameters, kind, directory):
+    """The ids are drawn from all of the space; dense tables have a row for each, dynamic ones for those that they meet."""
+    case, ids, stamp = space(n_parameters, kind), ids_of(n_parameters), directory / "space.txt"
     if stamp.exists() and stamp.read_text() == f"{ids}":
         return
     data.make(case, directory, PROGRAMS)
     for i, f in enumerate(case.features):
         np.random.default_rng(i).integers(ids, size=(case.n_batches, case.n, f.hotness)).tofile(directory / f"{f.name}.i64")
-    whole = case if hashed else replace(case, features=[replace(f, rows=ids) for f in case.features])
+    whole = case if kind == "hashed" else replace(case, features=[replace(f, rows=ids) for f in case.features])
     run = data.run_file(whole)
     run["embedding"]["initializer"] = {"kind": "zeros"}
+    if kind == "dynamic":
+        run["embedding"]["tables"] = [{"name": f.name, "max_capacity": KEYS, "eviction": {"policy": "none"}} for f in case.features]
     (directory / "run.yaml").write_text(json.dumps(run, indent=1))
-    if hashed:
+    if kind == "hashed":
         data.write_rows(directory, PROGRAMS)
     stamp.write_text(f"{ids}")
 
@@ -78,25 +81,34 @@ def small_pages():
 
 
 def measure_spaces(args):
-    spaces = [(n, hashed) for hashed, sizes in ((False, DENSE_SPACES), (True, HASHED_SPACES)) for n in (sizes[::4] if args.small else sizes)]
+    spaces = [(10 ** n, kind) for kind, sizes in SPACES.items() for n in (sizes[::4] if args.small else sizes)]
     runs, failed = {key: [] for key in spaces}, {}
-    for n, hashed in spaces:
-        make_space(n, hashed, folder(space(n, hashed), args.small))
+    for n, kind in spaces:
+        make_space(n, kind, folder(space(n, kind), args.small))
     small_pages()
     for r in range(args.rounds):
-        for n, hashed in (key for key in spaces if key not in failed):
-            case = space(n, hashed)
+        for n, kind in (key for key in spaces if key not in failed):
+            case = space(n, kind)
             try:
-                runs[n, hashed].append(run_space(case, folder(case, args.small), args.steps or 200))
-                print(f"    {case.name}: {statistics.median(runs[n, hashed][-1]['seconds']) * 1e3:.2f} ms", flush=True)
+                runs[n, kind].append(run_space(case, folder(case, args.small), args.steps or 200))
+                print(f"    {case.name}: {statistics.median(runs[n, kind][-1]['seconds']) * 1e3:.2f} ms", flush=True)
             except RuntimeError as error:
-                failed[n, hashed] = str(error)
+                failed[n, kind] = str(error)
                 print(f"    {case.name}: {error}", flush=True)
-    return [entry_of_space(n, hashed, runs[n, hashed], failed.get((n, hashed))) for n, hashed in spaces]
+    compare_losses(runs)
+    return [entry_of_space(n, kind, runs[n, kind], failed.get((n, kind))) for n, kind in spaces]
 
 
-def entry_of_space(n, hashed, runs, failed):
-    out = {"parameters": n, "hashed": hashed}
+def compare_losses(runs):
+    """A dynamic table's rows are those that a static one would have for the same ids."""
+    for (n, kind), found in runs.items():
+        dense = runs.get((n, "dense"))
+        if kind == "dynamic" and found and dense and found[0]["losses"] != dense[0]["losses"]:
+            raise RuntimeError(f"{n:.0e} parameters: dynamic and dense tables have different losses")
+
+
+def entry_of_space(n, kind, runs, failed):
+    out = {"parameters": n, "kind": kind}
     if failed:
         return out | {"failed": failed}
     return out | {"peak_bytes": max(run["peak_bytes"] for run in runs), "cpu_s": min(run["cpu_s"] for run in runs)} | spread([statistics.median(run["seconds"]) for run in runs])
@@ -122,19 +134,21 @@ def measure_ranks(args):
 
 
 def goals(spaces):
-    """The slowest space against the smallest."""
+    """The slowest space against the smallest; rows for ids that were met also against the smallest space's with a row for every id."""
+    found = {kind: [s for s in spaces if s["kind"] == kind and "median" in s] for kind in SPACES}
     out = []
-    for hashed, name in (False, "dense"), (True, "hashed"):
-        found = [s for s in spaces if s["hashed"] == hashed and "median" in s]
+    for kind in SPACES:
         for key, what in ("median", "step time"), ("cpu_s", "CPU seconds"):
-            value = max(s[key] for s in found) / found[0][key]
-            out.append({"goal": f"{what} flat in the id space within 5%: {name}", "value": value, "reached": value <= 1.05})
-    return out
+            value = max(s[key] for s in found[kind]) / found[kind][0][key]
+            out.append({"goal": f"{what} flat in the id space within 5%: {kind}", "value": value, "reached": value <= 1.05})
+    value = max(s["median"] for s in found["dynamic"]) / found["dense"][0]["median"]
+    return out + [{"goal": "dynamic, any space <= 1.3 of dense, the smallest space", "value": value, "reached": value <= 1.3}]
 
 
 def measure(args):
-    scaling = measure_ranks(args)
-    spaces = measure_spaces(args)
+    """--case ranks, --case spaces: one of the two halves."""
+    scaling = measure_ranks(args) if re.search(args.case, "ranks") else []
+    spaces = measure_spaces(args) if re.search(args.case, "spaces") else []
     return {"workload": "W7", "title": "scale: ranks and id spaces", "notes": NOTES, "date": datetime.date.today().isoformat(), "small": args.small, "threads": 1, "isa": "",
             "machine": report_parts.machine(), "source": report_parts.source(ROOT), "cores": len(os.sched_getaffinity(0)), "scaling": scaling, "spaces": spaces,
-            "goals": goals(spaces)}
+            "goals": goals(spaces) if spaces else []}

@@ -47,13 +47,22 @@ static bool is_convertible(const place *at) {
            at->key && (strcmp(at->key, "key") == 0 || strcmp(at->key, "identity") == 0);
 }
 
+/* embedding.tables[i].storage: how much of the rows is in memory, and where the others are. */
+static bool is_room_for_rows(const place *at) {
+    static const char *const keys[] = {"memory", "path", "max_bytes"};
+    if (!at->key || !at->outer || !at->outer->key || strcmp(at->outer->key, "storage") != 0) return false;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (strcmp(at->key, keys[i]) == 0) return true;
+    return false;
+}
+
 static bool is_of_conversion(const place *at) {
     while (at->outer) at = at->outer;
     return at->converts;
 }
 
 static bool may_setting_differ(const place *at) {
-    if (is_convertible(at) && is_of_conversion(at)) return true;
+    if ((is_convertible(at) && is_of_conversion(at)) || is_room_for_rows(at)) return true;
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
         const struct section *s = &sections[i];
         if (s->n_free == 0 && is_in_section(at, s->name)) return true;

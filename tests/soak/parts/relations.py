@@ -11,7 +11,7 @@ import yaml
 from parts import measure, models, results
 from parts.formats import formats, libsvm, once
 from parts.interruptions import resume
-from parts.program import Failure
+from parts.program import Failure, Refused
 from parts.ranks import repeated, spread, spread_if_wished, wires
 from parts.trial import check_finite, judge, no_policy
 
@@ -212,6 +212,38 @@ def beside(t):
 
 
 # Name: the relation, and how often it is drawn.
+def storage(t):
+    """docs/dynamic_tables.md: whether rows are on a disk, and how many of them are in memory, changes no bit."""
+    plan = t.make(change=spread_if_wished(t))
+    if not plan.keyed:
+        raise Refused("no dynamic table")
+
+    def tables(memory):
+        out = [dict(table) for table in plan.config["embedding"]["tables"]]
+        for table in out:
+            table.pop("storage", None)
+            if memory and table["name"] in plan.keyed:
+                table["storage"] = {"tier": "ssd", "memory": memory}
+        return out
+
+    runs = {
+        "memory": tables(None),
+        "few": tables("1"),
+        "some": tables(t.case.one_of("memory", "2KB", ["500", "2KB", "20KB"])),
+    }
+    for i, (name, own) in enumerate(runs.items()):
+        t.write(f"{name}.yaml", plan.config, embedding={"tables": own})
+        t.program.trained(f"{name}.yaml", name, first=i == 0, ranks=t.ranks[-1 if i == 1 else 0])
+        results.same_log(t.work / "memory", t.work / name, f"rows on a disk, {name}")
+        t.program.ask(["export", name, f"{name}.export"])
+    rows = [(t.work / f"{name}.export" / "model.safetensors").read_bytes() for name in runs]
+    if rows[0] != rows[1] or rows[0] != rows[2]:
+        raise Failure("exports differ by where rows are")
+    answers = [t.program.ask(["predict", name, "test"]) for name in runs]
+    if answers[0] != answers[1] or answers[0] != answers[2]:
+        raise Failure("predictions differ by where rows are")
+
+
 ALL = {
     "threads": (threads, 2),
     "instructions": (instructions, 1),
@@ -227,4 +259,5 @@ ALL = {
     "libsvm": (libsvm, 1),
     "once": (once, 3),
     "beside": (beside, 1),
+    "storage": (storage, 2),
 }

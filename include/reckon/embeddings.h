@@ -6,8 +6,8 @@
  *
  * Thread rule: one thread at a time makes the calls that train (rk_embeddings_lookup, rk_lookup_backward and
  * all that take a collection that is not const). Any number of threads may call what takes a const
- * collection, also beside rk_embeddings_lookup and rk_lookup_backward, but not while a step, apply_gradients
- * or write_rows changes rows. The library's pool works inside.
+ * collection, also beside rk_embeddings_lookup (where no table is dynamic) and rk_lookup_backward, but not
+ * while a step, apply_gradients, write_rows or write_state changes rows. The library's pool works inside.
  * Stable (docs/api.md). */
 #ifndef RECKON_EMBEDDINGS_H
 #define RECKON_EMBEDDINGS_H
@@ -51,7 +51,12 @@ typedef struct rk_embeddings_config {
  * up, peek, go backward, step, drop gradients, scale the learning rate, and read or write rows, slots or
  * steps, in the same order and from one thread at a time, peeks included; a call that is refused on one rank
  * is refused on all. The gradients of all ranks are added (to train on the mean over all samples, each
- * divides by their number), in the order of the ranks' tree, ((0 + 1) + (2 + 3)). */
+ * divides by their number), in the order of the ranks' tree, ((0 + 1) + (2 + 3)).
+ *
+ * Tables with `dynamic` are given keys for ids, over ranks each key by any of them. rk_embeddings_lookup is
+ * what counts uses, gives keys rows and takes others' away; a peek changes nothing. Rows of a lookup stay
+ * until its backward and the next step are done: while lookups or backwards wait, tables may exceed their
+ * capacity. */
 RK_API rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings **out);
 RK_API void rk_embeddings_free(rk_embeddings *embeddings);
 
@@ -128,7 +133,9 @@ RK_API void rk_embeddings_zero_gradients(rk_embeddings *embeddings);
 /* Multiplies every table's learning rate (on top of the schedules) from the next step on; 1 at create. */
 RK_API rk_status rk_embeddings_scale_learning_rate(rk_embeddings *embeddings, double factor);
 
-/* Rows [first, first+n) of a table as f32 into out [n, dim], and back. */
+/* Rows [first, first+n) of a table as f32 into out [n, dim], and back. These and the functions of slots and
+ * steps below are of static tables: RK_UNSUPPORTED of a dynamic one, whose rows have keys
+ * (rk_embeddings_read_state). */
 RK_API rk_status rk_embeddings_read_rows(const rk_embeddings *embeddings, const char *table, int64_t first,
                                          int64_t n, float *out);
 RK_API rk_status rk_embeddings_write_rows(rk_embeddings *embeddings, const char *table, int64_t first,
@@ -152,6 +159,39 @@ RK_API rk_status rk_embeddings_write_slot(rk_embeddings *embeddings, const char 
  * of 16-bit rows go by. */
 RK_API rk_status rk_embeddings_read_step(const rk_embeddings *embeddings, const char *table, int64_t *step);
 RK_API rk_status rk_embeddings_write_step(rk_embeddings *embeddings, const char *table, int64_t step);
+
+/* Of a dynamic table: keys that have a row now; since it was created, or as its state was written, keys that
+ * got and that lost one, and uses in training that found none; and uses in peeks that found none. */
+typedef struct rk_key_totals {
+    size_t struct_size;
+    int64_t n_rows, n_admitted, n_evicted, n_refused, n_missing;
+} rk_key_totals;
+#define RK_KEY_TOTALS_INIT \
+    { sizeof(rk_key_totals), 0, 0, 0, 0, 0 }
+/* RK_NOT_FOUND: no such table. RK_INVALID_ARGUMENT: it is static. Over ranks all call it. */
+RK_API rk_status rk_embeddings_count_keys(const rk_embeddings *embeddings, const char *table,
+                                          rk_key_totals *out);
+
+/* All of a dynamic table's state: "keys", "rows", slots by their names, "last_batches", "counts", ...,
+ * "step", with the shapes that a checkpoint has (docs/dynamic_tables.md); rows in the order of keys. With it
+ * written back, a collection goes on to the bits that it would have had. A copy, which the caller frees; its
+ * tensors last as long. Over ranks all call it, and each has all of it. Errors: RK_NOT_FOUND,
+ * RK_INVALID_ARGUMENT (a static table), RK_NO_MEMORY. */
+typedef struct rk_table_state rk_table_state;
+RK_API rk_status rk_embeddings_read_state(rk_embeddings *embeddings, const char *table, rk_table_state **out);
+RK_API void rk_table_state_free(rk_table_state *state);
+RK_API int32_t rk_table_state_n_tensors(const rk_table_state *state);
+/* NULL: there is no such tensor. */
+RK_API const char *rk_table_state_name(const rk_table_state *state, int32_t tensor);
+RK_API const rk_tensor *rk_table_state_tensor(const rk_table_state *state, int32_t tensor);
+/* A state of a table with the same dim, dtype, optimizer and `dynamic`, but for max_capacity where counts are
+ * not in sketches: tensors [n] of these names, on the CPU and contiguous. Lookups and backwards of before
+ * must not go on. Over ranks all ranks give the same. Errors, with nothing changed: RK_NOT_FOUND (a table, or
+ * a tensor that it needs), RK_INVALID_ARGUMENT (a static table; a tensor that it has not, or of another dtype
+ * or shape; lookups that wait for a backward, or backwards for a step). With the table empty: RK_BAD_DATA (a
+ * key is there twice), RK_NO_MEMORY. */
+RK_API rk_status rk_embeddings_write_state(rk_embeddings *embeddings, const char *table, int32_t n,
+                                           const char *const *names, const rk_tensor *tensors);
 
 #ifdef __cplusplus
 }

@@ -31,21 +31,55 @@ typedef struct rk_initializer {
     double value;        /* constant */
 } rk_initializer;
 
+/* What a full bucket of keys does when new ones come: the rows go that were used longest ago, or least often;
+ * or none does, and new keys are refused. */
+typedef enum rk_eviction_policy {
+    RK_EVICTION_LRU = 0,
+    RK_EVICTION_LFU = 1,
+    RK_EVICTION_NONE = 2
+} rk_eviction_policy;
+
+/* How uses of keys without a row are counted: each key's, or in sketches of fixed size. */
+typedef enum rk_key_counter {
+    RK_COUNTER_EXACT = 0,
+    RK_COUNTER_COUNT_MIN = 1, /* min_count up to 255 */
+    RK_COUNTER_BLOOM = 2      /* min_count up to 15 */
+} rk_key_counter;
+
+/* A dynamic table: rows for the keys that it meets in training, 64 bits each, all of them legal
+ * (docs/dynamic_tables.md). */
+typedef struct rk_dynamic_options {
+    size_t struct_size;   /* sizeof(rk_dynamic_options) */
+    int64_t max_capacity; /* rows, > 0 */
+    int64_t buckets;      /* of keys that are decided on together; 0: max_capacity / 4096, or 1 */
+    rk_eviction_policy eviction;
+    double evict_to;        /* of a bucket's capacity, above 0 and at most 1: what eviction leaves it */
+    int64_t ttl_steps;      /* lookups in training without a use after which a row goes; 0: none does */
+    int64_t keep;           /* rows below which no row goes */
+    int64_t min_count;      /* uses with which a key gets a row, >= 1 */
+    double probability;     /* with which it does then, above 0 and at most 1; drawn anew in each lookup */
+    rk_key_counter counter; /* of min_count above 1 */
+    bool oov;               /* keys without a row share one, which is trained; else they have zeros */
+} rk_dynamic_options;
+#define RK_DYNAMIC_OPTIONS_INIT \
+    { sizeof(rk_dynamic_options), 0, 0, RK_EVICTION_LRU, 0.95, 0, 0, 1, 1, RK_COUNTER_EXACT, false }
+
 /* A value of a row is a pure function of (seed, table name, id, column): the same whatever the shards or
  * threads. */
 typedef struct rk_table_config {
     size_t struct_size; /* sizeof(rk_table_config) */
     const char *name;
-    int64_t n_rows; /* > 0 */
+    int64_t n_rows; /* > 0; 0 of a dynamic table */
     int32_t dim;    /* > 0 */
     rk_dtype dtype; /* of the rows: f32, bf16 or f16; slots are f32. bf16 and f16 rows are rounded
                        stochastically, seeded */
     rk_initializer initializer;
-    const rk_optimizer *optimizer; /* NULL: the collection's */
-    bool frozen;                   /* takes no update */
+    const rk_optimizer *optimizer;     /* NULL: the collection's */
+    bool frozen;                       /* takes no update */
+    const rk_dynamic_options *dynamic; /* ids are keys; NULL: a static table, whose ids are its rows */
 } rk_table_config;
 #define RK_TABLE_CONFIG_INIT \
-    { sizeof(rk_table_config), 0, 0, 0, RK_F32, {RK_INIT_TRUNCATED_NORMAL, 0, 0, 0, 0, 0}, 0, false }
+    { sizeof(rk_table_config), 0, 0, 0, RK_F32, {RK_INIT_TRUNCATED_NORMAL, 0, 0, 0, 0, 0}, 0, false, 0 }
 
 /* How rows of tables are exported (reckon/export.h), or rounded for an evaluation (reckon/predictor.h); the
  * dense part keeps its dtype. */

@@ -5,11 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <reckon/table.h>
+
 #include "base/thread/partition.h"
-
-typedef enum rk_eviction_policy { RK_EVICTION_LRU, RK_EVICTION_LFU, RK_EVICTION_NONE } rk_eviction_policy;
-
-typedef enum rk_key_counter { RK_COUNTER_EXACT, RK_COUNTER_COUNT_MIN, RK_COUNTER_BLOOM } rk_key_counter;
 
 typedef struct rk_dynamic_config {
     int64_t max_capacity; /* rows; 0: the table is static */

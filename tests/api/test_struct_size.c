@@ -157,6 +157,33 @@ static rk_status feature_create(const void *feature) {
     return embeddings_create(&c);
 }
 
+/* A collection with a table of dynamic rows; out NULL: it is freed. */
+static rk_status dynamic_collection(const rk_dynamic_options *options, rk_embeddings **out) {
+    rk_table_config table = RK_TABLE_CONFIG_INIT;
+    rk_embeddings *embeddings;
+    table.name = "t", table.dim = 2, table.dynamic = options;
+    rk_embeddings_config c = RK_EMBEDDINGS_CONFIG_INIT;
+    c.tables = &table, c.n_tables = 1;
+    rk_status status = rk_embeddings_create(&c, out ? out : &embeddings);
+    if (status == RK_OK && !out) rk_embeddings_free(embeddings);
+    return status;
+}
+
+static rk_status dynamic_create(const void *options) {
+    return dynamic_collection(options, NULL);
+}
+
+static rk_status key_totals(const void *totals) {
+    rk_dynamic_options dynamic = RK_DYNAMIC_OPTIONS_INIT;
+    rk_embeddings *embeddings;
+    dynamic.max_capacity = 4;
+    rk_status status = dynamic_collection(&dynamic, &embeddings);
+    if (status != RK_OK) return status;
+    status = rk_embeddings_count_keys(embeddings, "t", (rk_key_totals *)(size_t)totals);
+    rk_embeddings_free(embeddings);
+    return status;
+}
+
 static rk_status profile_run(const void *options) {
     return rk_profile_run(config, -1, 0, (rk_profile *)(size_t)options);
 }
@@ -226,6 +253,8 @@ static void test_every_function(void **state) {
     table.name = "t", table.dim = 2;
     rk_feature_config feature = RK_FEATURE_CONFIG_INIT;
     feature.name = "f", feature.table = "u";
+    const rk_dynamic_options dynamic = RK_DYNAMIC_OPTIONS_INIT;
+    const rk_key_totals totals = RK_KEY_TOTALS_INIT;
     const rk_profile profile = RK_PROFILE_INIT;
     const rk_index_options index = RK_INDEX_OPTIONS_INIT;
     const rk_index_open_options index_file = RK_INDEX_OPEN_OPTIONS_INIT;
@@ -257,6 +286,9 @@ static void test_every_function(void **state) {
                  "the embeddings' config is"),
         FUNCTION(rk_table_config, frozen, &table, table_create, "table 't': n_rows must be 1 or more, not 0"),
         FUNCTION(rk_feature_config, weighted, &feature, feature_create, "feature 'f': there is no table 'u'"),
+        FUNCTION(rk_dynamic_options, oov, &dynamic, dynamic_create,
+                 "table 't': max_capacity must be 1 or more, not 0"),
+        FUNCTION(rk_key_totals, n_missing, &totals, key_totals, NULL),
         FUNCTION(rk_profile, device, &profile, profile_run, "a profile needs 0 or more steps"),
         FUNCTION(rk_index_options, pool, &index, index_build, NULL),
         FUNCTION(rk_index_open_options, pool, &index_file, index_open, "could not open 'no-index'"),
@@ -275,7 +307,8 @@ static void test_every_function(void **state) {
         refuses(f, 4097, f->size);
         refuses(f, (size_t)-1, f->size);
         /* Those write what is beyond, and read none of it. */
-        if (f->call == profile_run || f->call == index_tune || f->call == index_info) continue;
+        if (f->call == profile_run || f->call == index_tune || f->call == index_info || f->call == key_totals)
+            continue;
         void *options = options_of(f, f->size + 40, 1);
         assert_int_equal(f->call(options), RK_INVALID_ARGUMENT);
         assert_non_null(strstr(rk_last_error(), f->name));

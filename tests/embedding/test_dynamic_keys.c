@@ -406,7 +406,7 @@ static void test_peeking_changes_nothing(void **state) {
     char *after = copy_state(e, &n_after);
     assert_int_equal(n_before, n_after);
     assert_memory_equal(before, after, n_after);
-    assert_true(rk_embeddings_count_keys(e).n_missing > 0);
+    assert_true(rk_embeddings_sum_key_counts(e).n_missing > 0);
     rk_free(before);
     rk_free(after);
     rk_embeddings_free(e);
@@ -425,8 +425,10 @@ static void test_refusals(void **state) {
           "table 't' is dynamic, and such tables are trained by a model's steps only\nhint: "
           "rk_embeddings_peek looks up without training");
     FAILS(rk_embeddings_read_rows(e, "t", 0, 1, values), RK_UNSUPPORTED,
-          "table 't' is dynamic: its rows have keys, and no numbers\nhint: read 'table/t/keys' and "
-          "'table/t/rows' of a checkpoint (docs/dynamic_tables.md)");
+          "table 't' is dynamic: its rows have keys, and no numbers\nhint: rk_embeddings_read_state gives "
+          "them with their keys");
+    FAILS(rk_embeddings_read_state(e, "t", &(rk_table_state *){NULL}), RK_UNSUPPORTED,
+          "the state of table 't' is a model's");
     rk_lookup_free(lookup);
     rk_embeddings_free(e);
 }

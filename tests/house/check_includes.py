@@ -47,7 +47,7 @@ INSIDE = {
     },
     "embedding": {
         ".": set(), "dynamic": {"."}, "tiered": {".", "dynamic"}, "local": {".", "dynamic", "tiered"}, "config": {".", "local"}, "redis": {".", "local", "config"}, "planner": {".", "local", "config"}, "sharded": {".", "local", "planner"},
-        "cuda": {".", "local"}, "cuda_sharded": {".", "local", "sharded", "cuda"}, "collection": {".", "local", "planner", "sharded"},
+        "cuda": {".", "local"}, "cuda_sharded": {".", "local", "sharded", "cuda"}, "collection": {".", "dynamic", "local", "planner", "sharded"},
     },
     "nn": {"graph": set(), "ops": {"graph"}, ".": {"graph"}, "cuda": {".", "graph"}},
     "data": {".": {"source", "transform"}, "source": {"."}, "transform": {".", "source"}, "cache": {".", "source", "transform"}, "dataset": {".", "source", "transform", "cache"}},

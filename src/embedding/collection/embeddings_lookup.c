@@ -27,8 +27,15 @@ rk_status rk_lookup_create(const rk_embeddings *e, rk_lookup **out) {
     return status;
 }
 
+/* No backward follows any more. */
+static void end_wait(rk_lookup *lookup) {
+    if (lookup->trained) atomic_fetch_sub(&lookup->trained->n_waiting, 1);
+    lookup->trained = NULL;
+}
+
 void rk_lookup_free(rk_lookup *lookup) {
     if (!lookup) return;
+    end_wait(lookup);
     const rk_embeddings *e = lookup->embeddings;
     rk_tensor_ids_release(&lookup->tensor_ids, e->n_features);
     e->ops->free_batch(e, lookup->batch);
@@ -61,19 +68,30 @@ rk_status rk_embeddings_peek(const rk_embeddings *e, int64_t n, const rk_ids *id
                              const rk_activation *activations) {
     rk_status status;
     RK_TRY(check_lookup(lookup, e));
-    lookup->trained = NULL;
+    end_wait(lookup);
     RK_ON_POOL(e->pool, status = e->ops->peek(e, lookup->batch, n, ids, activations));
     return status;
+}
+
+/* Rows that are still to be trained stay where they are, and their keys with them. */
+static void pin_rows(rk_embeddings *e) {
+    if (!e->pins_rows) return;
+    if (!atomic_load(&e->n_waiting) && !e->pending.n_backwards) e->n_pinned = 0;
+    e->ops->pin_rows(e, e->n_pinned);
+    e->n_pinned++;
 }
 
 rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
                                const rk_activation *activations) {
     rk_status status;
     RK_TRY(check_lookup(lookup, e));
-    lookup->trained = NULL;
+    end_wait(lookup);
+    pin_rows(e);
     RK_ON_POOL(e->pool, status = e->ops->look_up(e, lookup->batch, n, ids, activations));
-    if (status == RK_OK) lookup->trained = e;
-    return status;
+    if (status != RK_OK) return status;
+    lookup->trained = e;
+    atomic_fetch_add(&e->n_waiting, 1);
+    return RK_OK;
 }
 
 static rk_status check_follows_lookup(const rk_lookup *lookup) {
@@ -89,7 +107,7 @@ static rk_status run_backward(rk_lookup *lookup, const rk_activation *gradients,
     rk_embeddings *e = lookup->trained;
     RK_ON_POOL(e->pool,
                status = (applies ? e->ops->apply_gradients : e->ops->backward)(e, lookup->batch, gradients));
-    if (status == RK_OK) lookup->trained = NULL;
+    if (status == RK_OK) end_wait(lookup);
     return status;
 }
 

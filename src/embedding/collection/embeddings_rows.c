@@ -7,8 +7,8 @@ static rk_status find_rows(const rk_embeddings *e, const char *name, int64_t fir
     RK_TRY(rk_embeddings_find_table(e, name, &table));
     RK_FAIL_IF(rk_table_is_dynamic(table), RK_UNSUPPORTED,
                "table '%s' is dynamic: its rows have keys, and no numbers\n"
-               "hint: read 'table/%s/keys' and 'table/%s/rows' of a checkpoint (docs/dynamic_tables.md)",
-               name, name, name);
+               "hint: rk_embeddings_read_state gives them with their keys",
+               name);
     RK_FAIL_IF(first < 0 || n < 0 || first > table->config.n_rows - n, RK_INVALID_ARGUMENT,
                "table '%s' has %lld rows, but %lld from row %lld were requested", name,
                (long long)table->config.n_rows, (long long)n, (long long)first);

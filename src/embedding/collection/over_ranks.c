@@ -57,7 +57,8 @@ static rk_status receive_rows(rk_sharded *s, rk_in_flight_batch *j) {
     if (s->owns) RK_TRY(rk_in_flight_batch_read_ids(s, j));
     RK_TRY(rk_in_flight_batch_serve(s, j));
     RK_TRY(rk_all_to_all_wait(j->rows));
-    return rk_in_flight_batch_output_dist(s, j);
+    RK_TRY(rk_in_flight_batch_output_dist(s, j));
+    return rk_in_flight_batch_share_rows(s, j);
 }
 
 typedef struct lookup {
@@ -170,6 +171,11 @@ static void scale_learning_rate(rk_embeddings *e, double factor) {
     store_of(e)->ops->scale_learning_rate(store_of(e), factor);
 }
 
+static void pin_rows(rk_embeddings *e, int64_t n_lookups) {
+    rk_embeddings *store = rk_over_ranks_of(e)->store;
+    rk_local_embeddings.pin_rows(store, n_lookups);
+}
+
 static void free_over_ranks(rk_embeddings *e) {
     rk_store *store = store_of(e);
     e->ops = &rk_local_embeddings; /* the tables are freed with it */
@@ -187,6 +193,7 @@ const rk_embeddings_ops rk_over_ranks = {.free = free_over_ranks,
                                          .step = step_over_ranks,
                                          .zero_gradients = zero_gradients_over_ranks,
                                          .scale_learning_rate = scale_learning_rate,
+                                         .pin_rows = pin_rows,
                                          .read_rows = rk_over_ranks_read_rows,
                                          .write_rows = rk_over_ranks_write_rows,
                                          .read_step = rk_over_ranks_read_step,

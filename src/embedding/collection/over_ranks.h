@@ -4,8 +4,10 @@
 
 #include "embedding/sharded/sharded_internal.h"
 
-/* taken: whether this rank's config could be taken; if not, all ranks fail with its error. */
-rk_status rk_embeddings_create_over_ranks(const rk_embeddings_config *config, rk_status taken,
+/* dynamic [n_tables], max_capacity 0 of static ones. taken: whether this rank's config could be taken; if
+ * not, all ranks fail with its error. */
+rk_status rk_embeddings_create_over_ranks(const rk_embeddings_config *config,
+                                          const rk_dynamic_config *dynamic, rk_status taken,
                                           rk_embeddings **out);
 
 extern const rk_embeddings_ops rk_over_ranks;

@@ -248,6 +248,11 @@ rk_status rk_embeddings_find_table(const rk_embeddings *e, const char *name, rk_
     return RK_OK;
 }
 
+static void local_pin_rows(rk_embeddings *e, int64_t n_lookups) {
+    for (int32_t t = 0; t < e->n_tables; t++)
+        if (e->tables[t].dynamic) e->tables[t].dynamic->config.n_pinned = n_lookups;
+}
+
 static rk_status local_read_rows(const rk_embeddings *e, const rk_row_range *range, float *out) {
     const rk_table *t = &e->tables[range->table];
     size_t width = (size_t)range->width;
@@ -296,6 +301,7 @@ const rk_embeddings_ops rk_local_embeddings = {.free = local_free,
                                                .step = rk_pending_gradients_step,
                                                .zero_gradients = rk_pending_gradients_zero,
                                                .scale_learning_rate = local_scale_learning_rate,
+                                               .pin_rows = local_pin_rows,
                                                .read_rows = local_read_rows,
                                                .write_rows = local_write_rows,
                                                .read_step = local_read_step,

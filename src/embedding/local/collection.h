@@ -100,6 +100,6 @@ rk_status rk_embeddings_put_records(rk_embeddings *embeddings, const char *table
                                     const void *records);
 /* The folders there with logs of a table's rows, whatever the parts that it was cut into. */
 rk_status rk_row_folders_list(const char *directory, const char *table, rk_text_list *out);
-rk_key_counts rk_embeddings_count_keys(const rk_embeddings *embeddings);
+rk_key_counts rk_embeddings_sum_key_counts(const rk_embeddings *embeddings); /* of all dynamic tables */
 
 #endif

@@ -439,7 +439,7 @@ void rk_embeddings_finish_load(rk_embeddings *e) {
         if (e->tables[t].dynamic) rk_dynamic_finish_load(e->tables[t].dynamic);
 }
 
-rk_key_counts rk_embeddings_count_keys(const rk_embeddings *e) {
+rk_key_counts rk_embeddings_sum_key_counts(const rk_embeddings *e) {
     rk_key_counts counts = {0};
     for (int32_t t = 0; t < e->n_tables; t++) {
         const rk_dynamic_table *d = e->tables[t].dynamic;

@@ -68,7 +68,7 @@ rk_status rk_local_lookup_look_up(rk_embeddings *e, void *lookup, int64_t n, con
     rk_batch_context *batch_context = &((local_lookup *)lookup)->batch_context;
     for (int32_t t = 0; t < e->n_tables;
          t++) /* of several lookups that wait, only the last would keep its rows */
-        RK_FAIL_IF(e->tables[t].dynamic, RK_UNSUPPORTED,
+        RK_FAIL_IF(e->tables[t].dynamic && !e->pins_rows, RK_UNSUPPORTED,
                    "table '%s' is dynamic, and such tables are trained by a model's steps only\n"
                    "hint: rk_embeddings_peek looks up without training",
                    e->tables[t].config.name);

@@ -97,7 +97,7 @@ static rk_status local_load_keys(rk_store *store, const rk_stored_keys *keys) {
 }
 
 static rk_store_counts local_count(const rk_store *store) {
-    return (rk_store_counts){.keys = rk_embeddings_count_keys(((const local_store *)store)->embeddings)};
+    return (rk_store_counts){.keys = rk_embeddings_sum_key_counts(((const local_store *)store)->embeddings)};
 }
 
 static rk_status local_state(rk_store *store, rk_state_dict *out) {

@@ -196,7 +196,7 @@ static rk_status set_answer_places(rk_sharded *s, rk_in_flight_batch *j, int32_t
     RK_TRY(rk_scratch_buffer_reserve(&j->answer[trainer], bytes));
     char *to = j->answer[trainer].data;
     if (s->n_dynamic) {
-        rk_key_counts counts = rk_embeddings_count_keys(s->store);
+        rk_key_counts counts = rk_embeddings_sum_key_counts(s->store);
         memcpy(to, &counts, sizeof counts);
         to += rk_answer_head(s);
     }

@@ -307,7 +307,7 @@ rk_status rk_in_flight_batch_gather_key_counts(rk_sharded *s, rk_in_flight_batch
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     j->keys = (rk_key_counts){.n_tables = s->n_dynamic};
     if (!s->n_dynamic) return RK_OK;
-    rk_key_counts own = rk_embeddings_count_keys(s->store);
+    rk_key_counts own = rk_embeddings_sum_key_counts(s->store);
     RK_TRY(rk_comm_all_gather(s->comm, RK_CHANNEL_ROWS, &own, sizeof own, &all_to_all));
     for (int32_t owner = 0; owner < s->size; owner++) {
         const void *theirs;

@@ -1,0 +1,73 @@
+#include "embedding/collection/dynamic_options.h"
+
+#include "base/struct_size.h"
+
+static rk_status check_share(double share, const char *what) {
+    RK_FAIL_IF(!(share > 0 && share <= 1), RK_INVALID_ARGUMENT, "%s must be above 0 and at most 1, not %g",
+               what, share);
+    return RK_OK;
+}
+
+static rk_status check_rows(const rk_dynamic_options *o) {
+    RK_FAIL_IF(o->max_capacity < 1, RK_INVALID_ARGUMENT, "max_capacity must be 1 or more, not %lld",
+               (long long)o->max_capacity);
+    RK_FAIL_IF(o->buckets < 0 || o->buckets > o->max_capacity, RK_INVALID_ARGUMENT,
+               "buckets (%lld) must be 0 to max_capacity (%lld)", (long long)o->buckets,
+               (long long)o->max_capacity);
+    RK_FAIL_IF(o->keep < 0 || o->keep > o->max_capacity, RK_INVALID_ARGUMENT,
+               "keep (%lld) must be 0 to max_capacity (%lld)", (long long)o->keep,
+               (long long)o->max_capacity);
+    RK_FAIL_IF(o->ttl_steps < 0 || o->ttl_steps > RK_MOST_TTL_STEPS, RK_INVALID_ARGUMENT,
+               "ttl_steps must be 0 to %d, not %lld", RK_MOST_TTL_STEPS, (long long)o->ttl_steps);
+    RK_FAIL_IF((unsigned)o->eviction > RK_EVICTION_NONE, RK_INVALID_ARGUMENT, "invalid eviction policy %d",
+               (int)o->eviction);
+    return check_share(o->evict_to, "evict_to");
+}
+
+static rk_status check_admission(const rk_dynamic_options *o) {
+    RK_FAIL_IF((unsigned)o->counter > RK_COUNTER_BLOOM, RK_INVALID_ARGUMENT, "invalid counter of keys %d",
+               (int)o->counter);
+    RK_FAIL_IF(o->min_count < 1 || o->min_count > rk_counter_most(o->counter), RK_INVALID_ARGUMENT,
+               "min_count must be 1 to %lld with the counter %s, not %lld",
+               (long long)rk_counter_most(o->counter), rk_counter_name(o->counter), (long long)o->min_count);
+    RK_FAIL_IF(o->min_count == 1 && o->counter != RK_COUNTER_EXACT, RK_INVALID_ARGUMENT,
+               "with a min_count of 1 nothing is counted: the counter %s has no use\n"
+               "hint: give a larger min_count, or leave the counter out",
+               rk_counter_name(o->counter));
+    return check_share(o->probability, "probability");
+}
+
+static rk_status check_table(const rk_table_config *table) {
+    RK_FAIL_IF(table->n_rows, RK_INVALID_ARGUMENT,
+               "n_rows must be 0 of a dynamic table, not %lld\nhint: its rows are max_capacity at most",
+               (long long)table->n_rows);
+    RK_FAIL_IF(table->frozen, RK_INVALID_ARGUMENT,
+               "a dynamic table gets its rows in training, and cannot be frozen");
+    return RK_OK;
+}
+
+static rk_dynamic_config config_of(const rk_dynamic_options *o) {
+    int64_t buckets = o->buckets ? o->buckets : o->max_capacity / RK_BUCKET_ROWS;
+    return (rk_dynamic_config){.max_capacity = o->max_capacity,
+                               .n_buckets = buckets ? buckets : 1,
+                               .policy = o->eviction,
+                               .evict_to = o->evict_to,
+                               .ttl_steps = o->ttl_steps,
+                               .keep = o->keep,
+                               .min_count = o->min_count,
+                               .probability = o->probability,
+                               .counter = o->counter,
+                               .oov = o->oov};
+}
+
+rk_status rk_dynamic_options_take(const rk_table_config *table, rk_dynamic_config *out) {
+    rk_dynamic_options o = RK_DYNAMIC_OPTIONS_INIT;
+    RK_TRY(rk_options_copy_in(&o, sizeof o, table->dynamic, RK_SIZE_WITH(rk_dynamic_options, oov),
+                              "rk_dynamic_options"));
+    rk_status status = check_table(table);
+    if (status == RK_OK) status = check_rows(&o);
+    if (status == RK_OK) status = check_admission(&o);
+    if (status != RK_OK) return rk_error_context(status, "table '%s'", table->name ? table->name : "");
+    *out = config_of(&o);
+    return RK_OK;
+}

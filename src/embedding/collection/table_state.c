@@ -1,0 +1,514 @@
+/* A dynamic table's state as tensors that stand by themselves: read out of a collection, over ranks on all of
+ * them, and written into one. Names and shapes are those of a checkpoint (docs/dynamic_tables.md). */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "base/struct_size.h"
+#include "embedding/collection/over_ranks.h"
+#include "embedding/dynamic/key_sketch.h"
+
+enum { MAX_NAME = 64, MAX_TENSORS = 2 * (RK_MAX_SLOTS + 1) + 8 };
+
+/* What a tensor has one row for. */
+typedef enum row_kind { PER_KEY, PER_CANDIDATE, PER_BUCKET, PER_TABLE, PER_TOTAL, ROW_KINDS } row_kind;
+
+/* A tensor that the table has: `width` values a row, or one and no dimension for it (0). */
+typedef struct wanted_tensor {
+    char name[MAX_NAME];
+    rk_dtype type;
+    int64_t width;
+    row_kind kind;
+} wanted_tensor;
+
+typedef struct wanted_tensors {
+    int n;
+    wanted_tensor list[MAX_TENSORS];
+} wanted_tensors;
+
+static void want(wanted_tensors *w, const char *prefix, const char *name, rk_dtype type, int64_t width,
+                 row_kind kind) {
+    wanted_tensor *to = &w->list[w->n++];
+    *to = (wanted_tensor){.type = type, .width = width, .kind = kind};
+    snprintf(to->name, sizeof to->name, "%s%s", prefix, name);
+}
+
+/* Rows and slots. Over ranks the table here has no slots: its optimizer tells them. */
+static void want_values(wanted_tensors *w, const rk_table *table, const char *prefix, row_kind kind) {
+    rk_slot slots[RK_MAX_SLOTS];
+    int n_slots = rk_optimizer_slots(&table->optimizer, slots);
+    want(w, prefix, "rows", table->config.dtype, table->config.dim, kind);
+    for (int s = 0; s < n_slots; s++)
+        want(w, prefix, slots[s].name, RK_F32, slots[s].per_row ? 0 : table->config.dim, kind);
+}
+
+static void want_counts(wanted_tensors *w, const rk_dynamic_config *d) {
+    bool is_bloom = d->counter == RK_COUNTER_BLOOM;
+    if (rk_dynamic_has_sketches(d)) {
+        uint64_t width = rk_sketch_width(is_bloom, rk_dynamic_capacity_of(d, 1));
+        want(w, is_bloom ? "bloom_" : "count_min_", "sketch", RK_U8,
+             (int64_t)rk_sketch_bytes(is_bloom, width), PER_BUCKET);
+        want(w, is_bloom ? "bloom_" : "count_min_", "loads", RK_I64, 0, PER_BUCKET);
+    } else if (d->min_count > 1) {
+        want(w, "", "candidate_keys", RK_I64, 0, PER_CANDIDATE);
+        want(w, "", "candidate_counts", RK_I32, 0, PER_CANDIDATE);
+    }
+}
+
+static wanted_tensors list_wanted(const rk_table *table) {
+    wanted_tensors w = {0};
+    want(&w, "", "keys", RK_I64, 0, PER_KEY);
+    want_values(&w, table, "", PER_KEY);
+    want(&w, "", "last_batches", RK_I32, 0, PER_KEY);
+    want(&w, "", "counts", RK_I32, 0, PER_KEY);
+    if (table->dynamic_config.oov) want_values(&w, table, "oov_", PER_TABLE);
+    want_counts(&w, &table->dynamic_config);
+    want(&w, "", "batches", RK_I64, 0, PER_TABLE);
+    want(&w, "", "totals", RK_I64, 0, PER_TOTAL);
+    want(&w, "", "step", RK_I64, 0, PER_TABLE);
+    return w;
+}
+
+static size_t row_bytes_of(const wanted_tensor *w) {
+    return rk_dtype_bytes(w->type) * (size_t)(w->width ? w->width : 1);
+}
+
+struct rk_table_state {
+    int32_t n;
+    wanted_tensors wanted;
+    rk_tensor tensors[MAX_TENSORS];
+    void *data[MAX_TENSORS];
+};
+
+void rk_table_state_free(rk_table_state *state) {
+    if (!state) return;
+    for (int32_t i = 0; i < state->n; i++) rk_free(state->data[i]);
+    rk_free(state);
+}
+
+int32_t rk_table_state_n_tensors(const rk_table_state *state) {
+    return state->n;
+}
+
+const char *rk_table_state_name(const rk_table_state *state, int32_t i) {
+    return i >= 0 && i < state->n ? state->wanted.list[i].name : NULL;
+}
+
+const rk_tensor *rk_table_state_tensor(const rk_table_state *state, int32_t i) {
+    return i >= 0 && i < state->n ? &state->tensors[i] : NULL;
+}
+
+/* A tensor of a state, or a part of it: rows first .. first+n-1 of `total`. order: as rk_state_dict_entry has
+ * it. */
+typedef struct state_part {
+    char name[MAX_NAME];
+    int64_t first, n, total;
+    const void *data;
+    const int64_t *order;
+    size_t stride; /* bytes from a row of data to the next */
+} state_part;
+
+typedef struct state_parts {
+    state_part *list;
+    size_t n, capacity;
+} state_parts;
+
+/* "table/<table>/<tensor>", which may end with "[first..end:total]". */
+static rk_status parse_name(const char *name, const char *table, state_part *out) {
+    size_t n_prefix = strlen("table/") + strlen(table) + 1;
+    const char *tensor = name + n_prefix, *range = strchr(tensor, '[');
+    long long first, end, total;
+    size_t n = range ? (size_t)(range - tensor) : strlen(tensor);
+    RK_FAIL_IF(strlen(name) < n_prefix || n >= MAX_NAME, RK_INTERNAL, "'%s' is no tensor of table '%s'", name,
+               table);
+    memcpy(out->name, tensor, n);
+    out->name[n] = '\0';
+    if (range && sscanf(range, "[%lld..%lld:%lld]", &first, &end, &total) == 3) {
+        out->first = first;
+        out->total = total;
+    }
+    return RK_OK;
+}
+
+static rk_status add_parts(const rk_state_dict *state, const char *table, state_parts *parts) {
+    for (size_t i = 0; i < state->n; i++) {
+        const rk_state_dict_entry *entry = &state->entries[i];
+        state_part part = {.n = entry->dims[0],
+                           .total = entry->dims[0],
+                           .data = entry->data,
+                           .order = entry->order,
+                           .stride = rk_state_dict_stride(entry)};
+        RK_TRY(parse_name(entry->name, table, &part));
+        RK_TRY(rk_grow(&parts->list, parts->n, &parts->capacity, sizeof *parts->list));
+        parts->list[parts->n++] = part;
+    }
+    return RK_OK;
+}
+
+static void copy_part(const state_part *part, size_t row_bytes, char *to) {
+    const char *from = part->data;
+    if (!part->order && part->stride == row_bytes && part->n) {
+        memcpy(to, from, (size_t)part->n * row_bytes);
+        return;
+    }
+    for (int64_t i = 0; i < part->n; i++)
+        memcpy(to + (size_t)i * row_bytes, from + (size_t)(part->order ? part->order[i] : i) * part->stride,
+               row_bytes);
+}
+
+/* A tensor of its own, put together from the parts of it. */
+static rk_status join_parts(const state_parts *parts, rk_table_state *state) {
+    const wanted_tensor *w = &state->wanted.list[state->n];
+    size_t row_bytes = row_bytes_of(w);
+    int64_t total = 0, n = 0;
+    for (size_t i = 0; i < parts->n; i++)
+        if (strcmp(parts->list[i].name, w->name) == 0) total = parts->list[i].total;
+    char *data;
+    RK_TRY(rk_alloc((size_t)total * row_bytes + 1, 1, &data));
+    state->data[state->n] = data;
+    for (size_t i = 0; i < parts->n; i++) {
+        const state_part *part = &parts->list[i];
+        if (strcmp(part->name, w->name) != 0) continue;
+        RK_FAIL_IF(part->total != total || part->first < 0 || part->n > total - part->first, RK_INTERNAL,
+                   "the ranks' parts of tensor '%s' do not fit together", w->name);
+        copy_part(part, row_bytes, data + (size_t)part->first * row_bytes);
+        n += part->n;
+    }
+    RK_FAIL_IF(n != total, RK_INTERNAL, "the ranks have %lld rows of tensor '%s', not %lld", (long long)n,
+               w->name, (long long)total);
+    const int64_t shape[] = {total, w->width};
+    return rk_tensor_init(&state->tensors[state->n], data, w->type, w->width ? 2 : 1, shape);
+}
+
+static rk_status join_all(const state_parts *parts, const rk_table *table, rk_table_state **out) {
+    rk_table_state *state;
+    rk_status status = RK_OK;
+    RK_TRY(rk_alloc(1, sizeof *state, &state));
+    state->wanted = list_wanted(table);
+    while (state->n < state->wanted.n && status == RK_OK) {
+        status = join_parts(parts, state);
+        state->n++; /* whose data is there */
+    }
+    if (status == RK_OK)
+        *out = state;
+    else
+        rk_table_state_free(state);
+    return status;
+}
+
+/* ---- Where a table's parts are: all of it in this process, or some of it on each rank. */
+
+static rk_sharded *sharded_of(const rk_embeddings *e) {
+    return e->ranks;
+}
+
+static rk_embeddings *store_of(rk_embeddings *e) {
+    return e->ranks ? sharded_of(e)->store : e;
+}
+
+/* The next part of table t that is here, after number *at; NULL: there is none. */
+static rk_table *next_part(const rk_embeddings *e, int32_t t, int32_t *at) {
+    const rk_sharded *s = sharded_of(e);
+    if (!s) return (*at)++ ? NULL : &e->tables[t];
+    while (*at < s->n_shards) {
+        const rk_table_shard *shard = &s->shards[(*at)++];
+        if (shard->table == t && shard->stored >= 0) return &s->store->tables[shard->stored];
+    }
+    return NULL;
+}
+
+/* What one rank cannot do, none does. */
+static rk_status agree(const rk_embeddings *e, rk_status status) {
+    return e->ranks ? rk_comm_agree_on_status(sharded_of(e)->comm, status) : status;
+}
+
+static rk_status number_keys(const rk_embeddings *e) {
+    if (!e->ranks) return RK_OK;
+    rk_store *store = rk_sharded_as_store(sharded_of(e));
+    return store->ops->number_keys(store);
+}
+
+static rk_status find_dynamic(const rk_embeddings *e, const char *name, int32_t *out) {
+    rk_table *table;
+    RK_TRY(rk_embeddings_find_table(e, name, &table));
+    RK_FAIL_IF(!rk_table_is_dynamic(table), RK_INVALID_ARGUMENT,
+               "table '%s' is static: its ids have their rows\n"
+               "hint: read and write them by rk_embeddings_read_rows, _read_slot and _read_step",
+               name);
+    RK_FAIL_IF(!e->pins_rows, RK_UNSUPPORTED, "the state of table '%s' is a model's", name);
+    *out = (int32_t)(table - e->tables);
+    return RK_OK;
+}
+
+/* ---- Counts. */
+
+static void add_totals(rk_key_totals *sum, const rk_key_totals *more) {
+    sum->n_rows += more->n_rows;
+    sum->n_admitted += more->n_admitted;
+    sum->n_evicted += more->n_evicted;
+    sum->n_refused += more->n_refused;
+    sum->n_missing += more->n_missing;
+}
+
+static rk_key_totals count_here(const rk_embeddings *e, int32_t t) {
+    rk_key_totals sum = RK_KEY_TOTALS_INIT;
+    const rk_table *part;
+    for (int32_t at = 0; (part = next_part(e, t, &at));) {
+        const rk_dynamic_table *d = part->dynamic;
+        const rk_key_totals own = {sizeof own,          d->n_keys,           d->totals.n_admitted,
+                                   d->totals.n_evicted, d->totals.n_refused, atomic_load(&d->n_missing)};
+        add_totals(&sum, &own);
+    }
+    return sum;
+}
+
+static rk_status sum_over_ranks(const rk_embeddings *e, rk_key_totals *totals) {
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
+    const rk_key_totals own = *totals;
+    if (!e->ranks) return RK_OK;
+    *totals = (rk_key_totals)RK_KEY_TOTALS_INIT;
+    RK_TRY(rk_comm_all_gather(sharded_of(e)->comm, RK_CHANNEL_VALUES, &own, sizeof own, &all_to_all));
+    for (int32_t r = 0; r < sharded_of(e)->size; r++) {
+        rk_key_totals theirs;
+        RK_TRY(rk_all_to_all_copy_message(all_to_all, r, sizeof theirs, &theirs));
+        add_totals(totals, &theirs);
+    }
+    return RK_OK;
+}
+
+rk_status rk_embeddings_count_keys(const rk_embeddings *e, const char *table, rk_key_totals *out) {
+    int32_t t;
+    RK_TRY(find_dynamic(e, table, &t));
+    rk_key_totals totals = count_here(e, t);
+    RK_TRY(sum_over_ranks(e, &totals));
+    return rk_options_copy_out(out, out ? out->struct_size : 0, &totals, sizeof totals,
+                               RK_SIZE_WITH(rk_key_totals, n_missing), "rk_key_totals");
+}
+
+/* ---- Reading. */
+
+/* A part on its way to other ranks: this, and then its bytes. */
+typedef struct part_header {
+    char name[MAX_NAME];
+    int64_t first, n, total;
+    uint64_t n_bytes;
+} part_header;
+
+static const wanted_tensor *find_wanted(const wanted_tensors *wanted, const char *name) {
+    for (int i = 0; i < wanted->n; i++)
+        if (strcmp(wanted->list[i].name, name) == 0) return &wanted->list[i];
+    return NULL;
+}
+
+static rk_status pack_part(const wanted_tensors *wanted, const state_part *part, rk_buffer *out) {
+    const wanted_tensor *w = find_wanted(wanted, part->name);
+    RK_FAIL_IF(!w, RK_INTERNAL, "tensor '%s' is unknown", part->name);
+    size_t row_bytes = row_bytes_of(w), n_bytes = (size_t)part->n * row_bytes;
+    part_header header = {.first = part->first, .n = part->n, .total = part->total, .n_bytes = n_bytes};
+    RK_AUTOFREE char *bytes = NULL;
+    RK_TRY(rk_alloc(n_bytes, 1, &bytes));
+    memcpy(header.name, part->name, sizeof header.name);
+    copy_part(part, row_bytes, bytes);
+    rk_buffer_append(out, &header, sizeof header);
+    rk_buffer_append(out, bytes, n_bytes);
+    return out->status;
+}
+
+static rk_status unpack_parts(const wanted_tensors *wanted, const rk_message *from, state_parts *parts) {
+    for (size_t at = 0; at < from->n_bytes;) {
+        part_header header;
+        RK_FAIL_IF(from->n_bytes - at < sizeof header, RK_INTERNAL, "a rank's part of a state is cut off");
+        memcpy(&header, (const char *)from->data + at, sizeof header);
+        at += sizeof header;
+        header.name[MAX_NAME - 1] = '\0';
+        const wanted_tensor *w = find_wanted(wanted, header.name);
+        RK_FAIL_IF(!w || header.n < 0 || header.n_bytes > from->n_bytes - at ||
+                       header.n_bytes / row_bytes_of(w) != (uint64_t)header.n,
+                   RK_INTERNAL, "a rank's part of tensor '%s' has a wrong size", header.name);
+        state_part part = {.first = header.first,
+                           .n = header.n,
+                           .total = header.total,
+                           .data = (const char *)from->data + at,
+                           .stride = row_bytes_of(w)};
+        memcpy(part.name, header.name, sizeof part.name);
+        at += header.n_bytes;
+        RK_TRY(rk_grow(&parts->list, parts->n, &parts->capacity, sizeof *parts->list));
+        parts->list[parts->n++] = part;
+    }
+    return RK_OK;
+}
+
+/* Of all parts that are here. */
+static rk_status state_here(const rk_embeddings *e, int32_t t, rk_state_dict *state, state_parts *parts) {
+    rk_table *part;
+    for (int32_t at = 0; (part = next_part(e, t, &at));) RK_TRY(rk_table_state_dict(part, state));
+    return add_parts(state, e->tables[t].config.name, parts);
+}
+
+/* The parts of all ranks; *all_to_all has their bytes. */
+static rk_status gather_parts(const rk_embeddings *e, const wanted_tensors *wanted, const state_parts *here,
+                              rk_all_to_all **all_to_all, state_parts *out) {
+    RK_AUTO(rk_buffer_release) rk_buffer message = {0};
+    rk_status status = RK_OK;
+    for (size_t i = 0; i < here->n && status == RK_OK; i++)
+        status = pack_part(wanted, &here->list[i], &message);
+    RK_TRY(agree(e, status));
+    RK_TRY(rk_comm_all_gather(sharded_of(e)->comm, RK_CHANNEL_VALUES, message.data, message.n_bytes,
+                              all_to_all));
+    for (int32_t r = 0; r < sharded_of(e)->size; r++)
+        RK_TRY(unpack_parts(wanted, &rk_all_to_all_received(*all_to_all)[r], out));
+    return RK_OK;
+}
+
+rk_status rk_embeddings_read_state(rk_embeddings *e, const char *table, rk_table_state **out) {
+    int32_t t;
+    RK_TRY(find_dynamic(e, table, &t));
+    RK_TRY(number_keys(e));
+    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
+    rk_state_dict state = {0};
+    state_parts here = {0}, all = {0};
+    const wanted_tensors wanted = list_wanted(&e->tables[t]);
+    rk_status status = agree(e, state_here(e, t, &state, &here));
+    if (status == RK_OK && e->ranks) status = gather_parts(e, &wanted, &here, &all_to_all, &all);
+    if (status == RK_OK) status = join_all(e->ranks ? &all : &here, &e->tables[t], out);
+    rk_state_dict_release(&state);
+    RK_FREE_ALL(here.list, all.list);
+    return status;
+}
+
+/* ---- Writing. */
+
+/* What a caller gives, in the order of what is wanted. */
+typedef struct given_state {
+    wanted_tensors wanted;
+    const rk_tensor *tensors[MAX_TENSORS];
+} given_state;
+
+static const rk_tensor *find_given(const given_state *given, const char *name) {
+    for (int i = 0; i < given->wanted.n; i++)
+        if (strcmp(given->wanted.list[i].name, name) == 0) return given->tensors[i];
+    return NULL;
+}
+
+static rk_status check_tensor(const wanted_tensor *w, const rk_tensor *tensor, int64_t n_rows) {
+    RK_TRY(rk_tensor_check(tensor));
+    int32_t n_dims = w->width ? 2 : 1;
+    RK_FAIL_IF(tensor->dtype != w->type, RK_INVALID_ARGUMENT, "it is of %s, not %s",
+               rk_dtype_name(tensor->dtype), rk_dtype_name(w->type));
+    RK_FAIL_IF(tensor->device != RK_DEVICE_CPU || !rk_tensor_is_contiguous(tensor), RK_INVALID_ARGUMENT,
+               "it must be contiguous and on the CPU");
+    RK_FAIL_IF(tensor->n_dims != n_dims, RK_INVALID_ARGUMENT, "it has %d dimensions, not %d",
+               (int)tensor->n_dims, (int)n_dims);
+    RK_FAIL_IF(tensor->shape[0] != n_rows || (w->width && tensor->shape[1] != w->width), RK_INVALID_ARGUMENT,
+               "it has %lld rows of %lld values, not %lld of %lld", (long long)tensor->shape[0],
+               (long long)(w->width ? tensor->shape[1] : 1), (long long)n_rows,
+               (long long)(w->width ? w->width : 1));
+    return RK_OK;
+}
+
+static rk_status find_tensors(int32_t n, const char *const *names, const rk_tensor *tensors,
+                              given_state *given) {
+    for (int32_t i = 0; i < n; i++) {
+        const wanted_tensor *w = names[i] ? find_wanted(&given->wanted, names[i]) : NULL;
+        RK_FAIL_IF(!w, RK_INVALID_ARGUMENT, "the table has no tensor '%s'", names[i] ? names[i] : "");
+        given->tensors[w - given->wanted.list] = &tensors[i];
+    }
+    for (int i = 0; i < given->wanted.n; i++)
+        RK_FAIL_IF(!given->tensors[i], RK_NOT_FOUND, "the state has no tensor '%s'",
+                   given->wanted.list[i].name);
+    return RK_OK;
+}
+
+/* Rows that a tensor of a kind has: of keys and candidates as many as the tensor that names them. */
+static int64_t n_rows_of(const given_state *given, const rk_dynamic_config *d, row_kind kind) {
+    static const char *const namers[ROW_KINDS] = {[PER_KEY] = "keys", [PER_CANDIDATE] = "candidate_keys"};
+    const rk_tensor *namer = namers[kind] ? find_given(given, namers[kind]) : NULL;
+    if (namer) return namer->n_dims ? namer->shape[0] : 0;
+    return kind == PER_BUCKET ? d->n_buckets : kind == PER_TOTAL ? 3 : 1;
+}
+
+static rk_status check_shapes(const given_state *given, const rk_dynamic_config *d) {
+    for (int i = 0; i < given->wanted.n; i++) {
+        const wanted_tensor *w = &given->wanted.list[i];
+        rk_status status = check_tensor(w, given->tensors[i], n_rows_of(given, d, w->kind));
+        if (status != RK_OK) return rk_error_context(status, "tensor '%s'", w->name);
+    }
+    return RK_OK;
+}
+
+static rk_status check_numbers(const given_state *given) {
+    const int64_t *totals = find_given(given, "totals")->data, *step = find_given(given, "step")->data;
+    long long n_keys = find_given(given, "keys")->shape[0];
+    RK_FAIL_IF(totals[0] < 0 || totals[1] < 0 || totals[0] - totals[1] != n_keys, RK_INVALID_ARGUMENT,
+               "the state has %lld keys, but by its totals %lld were admitted and %lld evicted", n_keys,
+               (long long)totals[0], (long long)totals[1]);
+    RK_FAIL_IF(*step < 0, RK_INVALID_ARGUMENT, "a table cannot have taken %lld steps", (long long)*step);
+    return RK_OK;
+}
+
+static rk_status check_given(const rk_embeddings *e, int32_t t, int32_t n, const char *const *names,
+                             const rk_tensor *tensors, given_state *given) {
+    RK_FAIL_IF(n < 0 || (n && (!names || !tensors)), RK_INVALID_ARGUMENT, "a state needs tensors");
+    RK_FAIL_IF(atomic_load(&e->n_waiting) || e->pending.n_backwards, RK_INVALID_ARGUMENT,
+               "lookups wait for a backward, or backwards for a step\n"
+               "hint: finish or free them before a state is written");
+    RK_TRY(find_tensors(n, names, tensors, given));
+    RK_TRY(check_shapes(given, &e->tables[t].dynamic_config));
+    return check_numbers(given);
+}
+
+/* Keys that belong here get their rows, or counts. */
+static rk_status load_keys(rk_embeddings *e, int32_t t, const given_state *given, const char *tensor) {
+    RK_AUTO(rk_buffer_release) rk_buffer name = {0};
+    const rk_tensor *keys = find_given(given, tensor);
+    if (!keys) return RK_OK;
+    rk_buffer_printf(&name, "table/%s/%s", e->tables[t].config.name, tensor);
+    RK_TRY(name.status);
+    const rk_stored_keys all = {
+        .name = name.data, .n = keys->shape[0], .total = keys->shape[0], .keys = keys->data};
+    return rk_embeddings_load_keys(store_of(e), &all);
+}
+
+/* The rows of what is given that an entry of the state here has. */
+static rk_status fill_entry(const rk_embeddings *e, int32_t t, const given_state *given,
+                            const rk_state_dict_entry *entry) {
+    state_part part = {.n = entry->dims[0]};
+    RK_TRY(parse_name(entry->name, e->tables[t].config.name, &part));
+    const wanted_tensor *w = find_wanted(&given->wanted, part.name);
+    const rk_tensor *from = find_given(given, part.name);
+    RK_FAIL_IF(!from || entry->order || part.first + part.n > from->shape[0], RK_INTERNAL,
+               "tensor '%s' does not fit", entry->name);
+    size_t row_bytes = row_bytes_of(w), stride = rk_state_dict_stride(entry);
+    const char *rows = (const char *)from->data + (size_t)part.first * row_bytes;
+    for (int64_t i = 0; i < part.n; i++)
+        memcpy((char *)entry->data + (size_t)i * stride, rows + (size_t)i * row_bytes, row_bytes);
+    return RK_OK;
+}
+
+static rk_status fill_here(rk_embeddings *e, int32_t t, const given_state *given) {
+    rk_state_dict state = {0};
+    rk_table *part;
+    rk_status status = RK_OK;
+    for (int32_t at = 0; status == RK_OK && (part = next_part(e, t, &at));)
+        status = rk_table_state_dict(part, &state);
+    for (size_t i = 0; i < state.n && status == RK_OK; i++)
+        status = fill_entry(e, t, given, &state.entries[i]);
+    rk_state_dict_release(&state);
+    return status;
+}
+
+rk_status rk_embeddings_write_state(rk_embeddings *e, const char *table, int32_t n, const char *const *names,
+                                    const rk_tensor *tensors) {
+    int32_t t;
+    RK_TRY(find_dynamic(e, table, &t));
+    given_state given = {.wanted = list_wanted(&e->tables[t])};
+    rk_status status = agree(e, check_given(e, t, n, names, tensors, &given));
+    if (status != RK_OK) return rk_error_context(status, "table '%s'", table);
+    status = load_keys(e, t, &given, "keys");
+    if (status == RK_OK) status = load_keys(e, t, &given, "candidate_keys");
+    if (status == RK_OK) status = fill_here(e, t, &given);
+    rk_embeddings_finish_load(store_of(e));
+    RK_TRY(agree(e, status));
+    return number_keys(e);
+}

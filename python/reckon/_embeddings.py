@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import threading
 from ctypes import byref, c_int, c_int32, c_int64, c_void_p
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
@@ -12,14 +13,67 @@ import numpy
 from . import errors
 from ._comm import Comm
 from ._library import check, lib
-from ._structs import Activation, EmbeddingsConfig, FeatureConfig, IdTensors, Initializer, Optimizer, TableConfig, Tensor
+from ._structs import Activation, DynamicOptions, EmbeddingsConfig, FeatureConfig, IdTensors, Initializer, KeyTotals, Optimizer, TableConfig, Tensor
 
-F32, BF16, F16, I32, I64 = 0, 1, 2, 6, 7  # rk_dtype
+F32, BF16, F16, I32, I64, U8 = 0, 1, 2, 6, 7, 8  # rk_dtype
+NUMPY = {F32: numpy.float32, BF16: numpy.uint16, F16: numpy.float16, I32: numpy.int32, I64: numpy.int64, U8: numpy.uint8}  # BF16: their bits
 MEAN, SUM, SQRTN = 0, 1, 2  # rk_combiner
 TRUNCATED_NORMAL, UNIFORM = 0, 2  # rk_initializer_kind
 _OPTIONS = [name for name, *_ in Optimizer._fields_ if name not in ("struct_size", "kind", "schedule")]
 
 Ids = Tuple[int, int, int]  # address, dtype, how many
+
+
+@dataclasses.dataclass
+class Dynamic:
+    """What makes a table dynamic (docs/dynamic_tables.md): ids are keys of 64 bits, all of them legal, and the table has rows for those that it meets in
+    training, at most as many as its config says.
+
+    eviction: what a full bucket does, "lru", "lfu" or "none"; evict_to: of its capacity, what is left. ttl_steps: lookups in training without a use after
+    which a row goes, 0 for none. keep: rows below which none goes. min_count: uses with which a key gets a row, probability: with which it does then.
+    counter: of min_count above 1: "exact", "count_min" or "bloom". missing: what a key without a row is, "zeros" or "oov", one row for all of them.
+    """
+
+    eviction: str = "lru"
+    evict_to: float = 0.95
+    ttl_steps: int = 0
+    keep: int = 0
+    min_count: int = 1
+    probability: float = 1.0
+    counter: str = "exact"
+    missing: str = "zeros"
+    buckets: int = 0
+
+
+_CHOICES = {"eviction": ("lru", "lfu", "none"), "counter": ("exact", "count_min", "bloom"), "missing": ("zeros", "oov")}
+
+
+def dynamic_struct(table: str, max_capacity: int, given: Dynamic) -> DynamicOptions:
+    numbers = {}
+    for field, words in _CHOICES.items():
+        word = getattr(given, field)
+        if word not in words:
+            raise errors.InvalidArgument(f"table '{table}': {field} is {word!r}", f"one of {', '.join(words)}")
+        numbers[field] = words.index(word)
+    return DynamicOptions(
+        max_capacity=max_capacity,
+        buckets=given.buckets,
+        eviction=numbers["eviction"],
+        evict_to=given.evict_to,
+        ttl_steps=given.ttl_steps,
+        keep=given.keep,
+        min_count=given.min_count,
+        probability=given.probability,
+        counter=numbers["counter"],
+        oov=bool(numbers["missing"]),
+    )
+
+
+class Values(NamedTuple):
+    """A tensor of a dynamic table's state."""
+
+    dtype: int  # rk_dtype
+    array: Any  # of NUMPY's type
 
 
 class Table(NamedTuple):
@@ -29,6 +83,7 @@ class Table(NamedTuple):
     dtype: int
     initializer: Initializer
     optimizer: Optional[Optimizer] = None  # None: that of all tables
+    dynamic: Optional[DynamicOptions] = None  # n_rows is then 0
 
 
 class Feature(NamedTuple):
@@ -157,6 +212,8 @@ class Tables:
             out.initializer = t.initializer
             if t.optimizer:
                 out.optimizer = ctypes.pointer(t.optimizer)
+            if t.dynamic:
+                out.dynamic = ctypes.pointer(t.dynamic)
         feature_configs = (FeatureConfig * len(features))()
         for out, f in zip(feature_configs, features):
             out.struct_size, out.name, out.table, out.combiner = ctypes.sizeof(FeatureConfig), f.name.encode(), names[f.table], f.combiner
@@ -315,3 +372,41 @@ class Tables:
     def write_step(self, table: int, step: int) -> None:
         with self.lock:
             check(lib.rk_embeddings_write_step(self.handle, self.tables[table].name.encode(), step))
+
+    def is_dynamic(self, table: int) -> bool:
+        return self.tables[table].dynamic is not None
+
+    def count_keys(self, table: int) -> Dict[str, int]:
+        """Of a dynamic table: rows now; keys that got and that lost one, and uses that found none, in training and otherwise."""
+        totals = KeyTotals()
+        with self.lock:
+            check(lib.rk_embeddings_count_keys(self.handle, self.tables[table].name.encode(), byref(totals)))
+        return {name: getattr(totals, name) for name, _ in KeyTotals._fields_[1:]}
+
+    def read_state(self, table: int) -> Dict[str, Values]:
+        """A copy of all that a dynamic table has, by the names of a checkpoint's tensors."""
+        state = c_void_p()
+        with self.lock:
+            check(lib.rk_embeddings_read_state(self.handle, self.tables[table].name.encode(), byref(state)))
+        try:
+            return {lib.rk_table_state_name(state, i).decode(): _values_of(lib.rk_table_state_tensor(state, i).contents) for i in range(lib.rk_table_state_n_tensors(state))}
+        finally:
+            lib.rk_table_state_free(state)
+
+    def write_state(self, table: int, state: Mapping[str, Values]) -> None:
+        """What read_state gave, of a table of the same kind. A table whose keys are wrong is empty afterwards; other errors change nothing."""
+        names, tensors = (ctypes.c_char_p * len(state))(), (Tensor * len(state))()
+        for i, (name, values) in enumerate(state.items()):
+            names[i] = name.encode()
+            tensors[i].data, tensors[i].dtype, tensors[i].n_dims = values.array.ctypes.data, values.dtype, values.array.ndim
+            for d, n in enumerate(values.array.shape):
+                tensors[i].shape[d], tensors[i].strides[d] = n, values.array.strides[d] // values.array.itemsize
+        with self.lock:
+            check(lib.rk_embeddings_write_state(self.handle, self.tables[table].name.encode(), len(state), names, tensors))
+
+
+def _values_of(tensor: Tensor) -> Values:
+    shape = tuple(tensor.shape[: tensor.n_dims])
+    dtype = numpy.dtype(NUMPY[tensor.dtype])
+    n_bytes = dtype.itemsize * int(numpy.prod(shape, dtype=numpy.int64))
+    return Values(tensor.dtype, numpy.frombuffer(ctypes.string_at(tensor.data, n_bytes), dtype).reshape(shape))

@@ -216,6 +216,26 @@ class Initializer(Structure):
     _fields_ = [("kind", c_int), ("mean", c_double), ("stddev", c_double), ("min", c_double), ("max", c_double), ("value", c_double)]
 
 
+class DynamicOptions(Options):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("max_capacity", c_int64),
+        ("buckets", c_int64),
+        ("eviction", c_int),
+        ("evict_to", c_double),
+        ("ttl_steps", c_int64),
+        ("keep", c_int64),
+        ("min_count", c_int64),
+        ("probability", c_double),
+        ("counter", c_int),
+        ("oov", c_bool),
+    ]
+
+
+class KeyTotals(Options):
+    _fields_ = [("struct_size", c_size_t), ("n_rows", c_int64), ("n_admitted", c_int64), ("n_evicted", c_int64), ("n_refused", c_int64), ("n_missing", c_int64)]
+
+
 class TableConfig(Options):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -226,6 +246,7 @@ class TableConfig(Options):
         ("initializer", Initializer),
         ("optimizer", POINTER(Optimizer)),
         ("frozen", c_bool),
+        ("dynamic", POINTER(DynamicOptions)),
     ]
 
 
@@ -331,6 +352,13 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("rk_embeddings_write_slot", c_int, [_P, c_char_p, c_int32, c_int64, c_int64, _P]),
     ("rk_embeddings_read_step", c_int, [_P, c_char_p, POINTER(c_int64)]),
     ("rk_embeddings_write_step", c_int, [_P, c_char_p, c_int64]),
+    ("rk_embeddings_count_keys", c_int, [_P, c_char_p, POINTER(KeyTotals)]),
+    ("rk_embeddings_read_state", c_int, [_P, c_char_p, POINTER(_P)]),
+    ("rk_embeddings_write_state", c_int, [_P, c_char_p, c_int32, POINTER(c_char_p), POINTER(Tensor)]),
+    ("rk_table_state_free", None, [_P]),
+    ("rk_table_state_n_tensors", c_int32, [_P]),
+    ("rk_table_state_name", c_char_p, [_P, c_int32]),
+    ("rk_table_state_tensor", POINTER(Tensor), [_P, c_int32]),
     ("rk_lookup_create", c_int, [_P, POINTER(_P)]),
     ("rk_lookup_free", None, [_P]),
     ("rk_lookup_ids", c_int, [_P, c_int64, POINTER(IdTensors), POINTER(_P)]),

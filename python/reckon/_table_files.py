@@ -9,18 +9,20 @@ import os
 import re
 import struct
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy
 
-from ._embeddings import Tables
+from ._embeddings import BF16, F16, F32, I32, I64, NUMPY, U8, Tables, Values
 from ._library import check, lib, path_bytes
 from .errors import BadData, Error, NotFound, ReadWriteError
 
 _PIECE = 1 << 22  # bytes
 _MOST_HEADER = 100_000_000  # as the format's own library has it
 _ROWS = {"F32": 4, "F16": 2, "BF16": 2}  # bytes of a value
-_SIZES = {**_ROWS, "I64": 8}
+_SIZES = {**_ROWS, "I64": 8, "I32": 4, "U8": 1}
+_DTYPE_NAMES = {F32: "F32", BF16: "BF16", F16: "F16", I32: "I32", I64: "I64", U8: "U8"}
+_DTYPES = {name: dtype for dtype, name in _DTYPE_NAMES.items()}
 _STEP = -1
 _PART_OF_NAME = re.compile(r"(.*?)(\[[^\[\]]*\])?", re.DOTALL)  # a table's own name may have brackets too
 Name = Tuple[str, Optional[str]]  # of a table's rows, and how those of its optimizer's state begin; None: it is not there
@@ -101,20 +103,40 @@ def _state_of(rows: str) -> str:
     return rows[: -len("weight")]
 
 
+def name_in_file(rows: str, tensor: str) -> str:
+    """Of a tensor of a dynamic table's state; rows: the name of its rows."""
+    return rows if tensor == "rows" else _state_of(rows) + tensor
+
+
+def name_in_state(end: str) -> str:
+    return "rows" if end == "weight" else end
+
+
 def _names(table: str, rows: str) -> List[Name]:
     """Those that a table has: in a file of save, in a Reckon export, in a checkpoint."""
     return [(rows, _state_of(rows)), (f"embeddings.{table}.weight", None), (f"table/{table}/rows", f"table/{table}/")]
 
 
+def _form(part: Union[_Stored, Values]) -> Tuple[str, List[int]]:
+    if isinstance(part, Values):
+        return _DTYPE_NAMES[part.dtype], list(part.array.shape)
+    return "I64" if part.slot == _STEP else "F32", part.shape
+
+
 def save(tables: Tables, names: Sequence[str], path: str, optimizer: bool) -> None:
     """f32 values and i64 steps, whole or not at all. names: "...weight", of each table's rows."""
-    parts = [(_state_of(name) + end if end else name, part) for t, name in enumerate(names) for end, part in _stored(tables, t) if optimizer or not end]
+    parts: List[Tuple[str, Union[_Stored, Values]]] = []
+    for t, name in enumerate(names):
+        if tables.is_dynamic(t):  # which is nothing without its keys and counts, and all of it is in memory for a while
+            parts += [(name_in_file(name, tensor), values) for tensor, values in tables.read_state(t).items()]
+        else:
+            parts += [(_state_of(name) + end if end else name, part) for end, part in _stored(tables, t) if optimizer or not end]
     header: Dict[str, Any] = {"__metadata__": {"format": "pt"}}
     at = 0
     for name, part in parts:
-        dtype, size = ("I64", 8) if part.slot == _STEP else ("F32", 4)
-        header[name] = {"dtype": dtype, "shape": part.shape, "data_offsets": [at, at + size * math.prod(part.shape)]}
-        at += size * math.prod(part.shape)
+        dtype, shape = _form(part)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + _SIZES[dtype] * math.prod(shape)]}
+        at += _SIZES[dtype] * math.prod(shape)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     file = _File(path, writes=not tables.comm or tables.comm.rank == 0)
@@ -129,7 +151,11 @@ def save(tables: Tables, names: Sequence[str], path: str, optimizer: bool) -> No
     _agree(tables, file.error)
 
 
-def _contents(tables: Tables, part: _Stored) -> Iterator[Any]:
+def _contents(tables: Tables, part: Union[_Stored, Values]) -> Iterator[Any]:
+    if isinstance(part, Values):
+        if part.array.size:
+            yield part.array.data.cast("B")
+        return
     if part.slot == _STEP:
         yield struct.pack("<q", tables.read_step(part.table))
         return
@@ -225,6 +251,47 @@ class _Tensors:
         return _Part(path, start + at, dtype, begin, step, first, last)
 
 
+def _range(tensors: _Tensors, name: str, part: str, path: str, entry: Any, start: int, n_bytes: int) -> Tuple[int, int, Values]:
+    """Rows from which on, of how many, of a dynamic table's tensor, and what they are."""
+    dtype, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets")) if isinstance(entry, dict) else (None, None, None)
+    is_shape = isinstance(shape, list) and 1 <= len(shape) <= 2 and all(isinstance(n, int) and 0 <= n < 2**48 for n in shape)
+    if dtype not in _DTYPES or not is_shape or not isinstance(offsets, list) or len(offsets) != 2 or not all(isinstance(at, int) for at in offsets):
+        raise BadData(f"'{path}': tensor '{name}{part}' is {dtype} {shape} at {offsets}")
+    at, until = offsets
+    numbers = re.fullmatch(r"\[(\d{1,15})\.\.(\d{1,15}):(\d{1,15})\]", part) if part else None
+    first, end, total = (int(numbers[i]) for i in (1, 2, 3)) if numbers else (0, shape[0], shape[0])
+    if (part and not numbers) or end - first != shape[0] or end > total or not 0 <= at <= until <= n_bytes or until - at != math.prod(shape) * _SIZES[dtype]:
+        raise BadData(f"'{path}': tensor '{name}{part}' of {shape} does not fit to its place in the file")
+    with open(path, "rb") as file:
+        file.seek(start + at)
+        raw = file.read(until - at)
+    if len(raw) != until - at:
+        raise BadData(f"'{path}' ends within a tensor")
+    return first, total, Values(_DTYPES[dtype], numpy.frombuffer(raw, NUMPY[_DTYPES[dtype]]).reshape(shape))
+
+
+def _join(tensors: _Tensors, name: str) -> Values:
+    """A dynamic table's tensor; those of checkpoints over ranks are in ranges of keys or buckets."""
+    ranges = sorted((_range(tensors, name, *found) for found in tensors.found[name]), key=lambda found: found[0])
+    at = 0
+    for first, total, values in ranges:
+        if first != at or total != ranges[0][1] or values.dtype != ranges[0][2].dtype or values.array.shape[1:] != ranges[0][2].array.shape[1:]:
+            raise BadData(f"'{tensors.path}': the parts of tensor '{name}' are not the whole of it")
+        at += len(values.array)
+    if at != ranges[0][1]:
+        raise BadData(f"'{tensors.path}': the parts of tensor '{name}' are not the whole of it")
+    return Values(ranges[0][2].dtype, numpy.concatenate([values.array for _, _, values in ranges]))
+
+
+def _find_state(tensors: _Tensors, table: str, rows: str) -> Dict[str, Values]:
+    """All of a dynamic table, out of a file of save or a checkpoint."""
+    for begin in (_state_of(rows), f"table/{table}/"):
+        if begin + "keys" in tensors.found:
+            ends = [name[len(begin) :] for name in tensors.found if name.startswith(begin)]
+            return {name_in_state(end): _join(tensors, begin + end) for end in ends if not set(end) & {"/", "."}}
+    raise NotFound(f"'{tensors.path}' has no keys of table '{table}', which is dynamic", "give a file of save(), or a checkpoint")
+
+
 def _find(tensors: _Tensors, tables: Tables, t: int, names: Sequence[Name]) -> List[Tuple[_Stored, List[_Part]]]:
     """What the files have of a table: its rows, and its optimizer's state or none of it."""
     found = next(((name, begin) for name, begin in names if name in tensors.found), None)
@@ -277,16 +344,23 @@ def _load(tables: Tables, stored: _Stored, parts: List[_Part], files: Mapping[st
 def load(tables: Tables, names: Sequence[str], path: str) -> None:
     """What save, an export or a checkpoint has of the tables. Everything is checked before a row changes."""
     places: List[Tuple[_Stored, List[_Part]]] = []
+    states: Dict[int, Dict[str, Values]] = {}
     error: Optional[BaseException] = None
     try:
         tensors = _Tensors(path)
-        places = [place for t, own in enumerate(names) for place in _find(tensors, tables, t, _names(tables.tables[t].name, own))]
+        for t, own in enumerate(names):
+            if tables.is_dynamic(t):
+                states[t] = _find_state(tensors, tables.tables[t].name, own)
+            else:
+                places += _find(tensors, tables, t, _names(tables.tables[t].name, own))
     except (Error, OSError) as failure:
         error = failure
     _agree(tables, error)
     try:
         with contextlib.ExitStack() as stack:
             files = {path: stack.enter_context(open(path, "rb")) for path in {part.path for _, parts in places for part in parts}}
+            for t, state in states.items():
+                tables.write_state(t, state)
             for stored, parts in places:
                 _load(tables, stored, parts, files)
     except (Error, OSError) as failure:

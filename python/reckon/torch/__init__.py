@@ -5,12 +5,14 @@
     bags(KeyedJaggedTensor(keys=["user"], values=ids, lengths=lengths))["user"]
 """
 
+from .._embeddings import Dynamic
 from ._jagged import JaggedTensor, KeyedJaggedTensor, KeyedTensor
 from ._modules import DataType, EmbeddingBag, EmbeddingBagCollection, EmbeddingBagConfig, PoolingType, RowOptimizer
 from ._ranks import Ranks
 
 __all__ = [
     "DataType",
+    "Dynamic",
     "EmbeddingBag",
     "EmbeddingBagCollection",
     "EmbeddingBagConfig",

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from .. import _table_files
-from .._embeddings import BF16, F16, F32, MEAN, SUM, UNIFORM, Feature, Table, Tables, optimizer_struct
+from .._embeddings import BF16, F16, F32, I32, I64, MEAN, SUM, U8, UNIFORM, Dynamic, Feature, Table, Tables, Values, dynamic_struct, optimizer_struct
 from .._structs import Initializer
-from ..errors import InvalidArgument
+from ..errors import Error, InvalidArgument
 from ._jagged import like
 from ._ops import Collection, embedding_bags
 from ._ranks import Ranks
@@ -41,6 +41,8 @@ class PoolingType(enum.Enum):
 class EmbeddingBagConfig:
     """A table and the features that read it. TorchRec's own class is taken as well.
 
+    dynamic: the table has rows for the keys that it meets, num_embeddings of them at most (Dynamic); ids are keys then, any whole numbers of 64 bits.
+
     Initial rows are uniform between weight_init_min and weight_init_max; by default -+sqrt(1 / num_embeddings), as TorchRec's.
     """
 
@@ -52,6 +54,7 @@ class EmbeddingBagConfig:
     weight_init_max: Optional[float] = None
     weight_init_min: Optional[float] = None
     pooling: PoolingType = PoolingType.SUM
+    dynamic: Optional[Dynamic] = None
 
 
 def _word(value: Any, known: Mapping[str, int], what: str, table: str) -> int:
@@ -67,14 +70,16 @@ def _table(config: Any) -> Table:
     low = -bound if config.weight_init_min is None else config.weight_init_min
     high = bound if config.weight_init_max is None else config.weight_init_max
     dtype = _word(config.data_type, _DTYPES, "data_type", config.name)
-    return Table(config.name, config.num_embeddings, config.embedding_dim, dtype, Initializer(kind=UNIFORM, min=float(low), max=float(high)))
+    initializer, own = Initializer(kind=UNIFORM, min=float(low), max=float(high)), getattr(config, "dynamic", None)
+    dynamic = dynamic_struct(config.name, config.num_embeddings, own) if own else None
+    return Table(config.name, 0 if dynamic else config.num_embeddings, config.embedding_dim, dtype, initializer, dynamic=dynamic)
 
 
 class RowOptimizer(torch.optim.Optimizer):
     """The optimizer of a collection's rows: step, zero_grad and param_groups[0]["lr"], for loops and learning-rate schedulers of PyTorch.
 
     Rows that are updated in the backward need no step. state_dict() has copies of the slots and steps by the names of the tables' weights; gradients that wait
-    for a step are in none.
+    for a step are in none. What dynamic tables have of them is in the module's state_dict(), with their keys.
     """
 
     def __init__(self, tables: Tables, anchor: Tensor, names: List[str]) -> None:
@@ -100,15 +105,18 @@ class RowOptimizer(torch.optim.Optimizer):
         """{"state": {"embedding_bags.ads.weight": {"accumulator": [rows, dim], "step": int}, ...}, "param_groups": ...}"""
         out: Dict[str, Any] = super().state_dict()
         out["state"] = {}
-        for t, name in enumerate(self._names):
+        for t, name in self._static():
             slots = {slot.name: torch.from_numpy(self._tables.read_rows(t, s)) for s, slot in enumerate(self._tables.slots[t])}
             out["state"][name] = {**slots, "step": self._tables.read_step(t)}
         return out
 
+    def _static(self) -> List[Tuple[int, str]]:
+        return [(t, name) for t, name in enumerate(self._names) if not self._tables.is_dynamic(t)]
+
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """What state_dict() gave, of the same tables and optimizer. InvalidArgument: it has other slots; then nothing has changed."""
         state = state_dict["state"]
-        for t, name in enumerate(self._names):
+        for t, name in self._static():
             if name not in state:
                 raise InvalidArgument(f"the state has no '{name}'", f"it has {', '.join(map(str, state))}" if state else "it has no tables")
             given = {key: tuple(value.shape) for key, value in state[name].items() if key != "step"}
@@ -119,7 +127,7 @@ class RowOptimizer(torch.optim.Optimizer):
             if not 0 <= step < 2**63:
                 raise InvalidArgument(f"the state of '{name}' has taken {step} steps")
         super().load_state_dict({**state_dict, "state": {}})
-        for t, name in enumerate(self._names):
+        for t, name in self._static():
             for s, slot in enumerate(self._tables.slots[t]):
                 self._tables.write_rows(t, _array(state[name][slot.name]), s)
             self._tables.write_step(t, int(state[name]["step"]))
@@ -127,6 +135,24 @@ class RowOptimizer(torch.optim.Optimizer):
 
 def _array(values: Tensor) -> Any:
     return values.detach().to("cpu", torch.float32).numpy()
+
+
+_OF_STATE = {F32: torch.float32, BF16: torch.bfloat16, F16: torch.float16, I32: torch.int32, I64: torch.int64, U8: torch.uint8}
+_RK_DTYPES = {dtype: number for number, dtype in _OF_STATE.items()}
+
+
+def _tensor_of(values: Values) -> Tensor:
+    if values.dtype == BF16:
+        return torch.from_numpy(values.array.view("int16").copy()).view(torch.bfloat16)
+    return torch.from_numpy(values.array.copy())
+
+
+def _values_of(name: str, tensor: Tensor) -> Values:
+    tensor = tensor.detach().cpu().contiguous()
+    if tensor.dtype not in _RK_DTYPES:
+        raise InvalidArgument(f"'{name}' is {tensor.dtype}")
+    bits = tensor.view(torch.int16).numpy().view("uint16") if tensor.dtype == torch.bfloat16 else tensor.numpy()
+    return Values(_RK_DTYPES[tensor.dtype], bits)
 
 
 class _Tables(torch.nn.Module):
@@ -180,15 +206,27 @@ class _Tables(torch.nn.Module):
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
         for i, table in enumerate(self._tables.tables):
-            destination[prefix + self._state_name(table.name)] = torch.from_numpy(self._tables.read_rows(i))
+            name = prefix + self._state_name(table.name)
+            if self._tables.is_dynamic(i):
+                for tensor, values in self._tables.read_state(i).items():
+                    destination[_table_files.name_in_file(name, tensor)] = _tensor_of(values)
+            else:
+                destination[name] = torch.from_numpy(self._tables.read_rows(i))
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: List[str], unexpected_keys: List[str], error_msgs: List[str]
     ) -> None:
         own = {prefix + self._state_name(table.name): i for i, table in enumerate(self._tables.tables)}
+        keyed: List[str] = []
         for name, i in own.items():
             if name not in state_dict:
                 missing_keys.append(name)
+                continue
+            if self._tables.is_dynamic(i):
+                begin = _table_files.name_in_file(name, "")
+                ends = [given[len(begin) :] for given in state_dict if given.startswith(begin) and "." not in given[len(begin) :]]
+                keyed += [begin + end for end in ends]
+                self._load_keys(i, {_table_files.name_in_state(end): state_dict[begin + end] for end in ends}, error_msgs)
                 continue
             shape, wanted = tuple(state_dict[name].shape), self._tables.shape(i)
             if shape == wanted:
@@ -196,7 +234,14 @@ class _Tables(torch.nn.Module):
             else:
                 error_msgs.append(f"rows of table '{self._tables.tables[i].name}' are {shape}, not {wanted}")
         if strict:
-            unexpected_keys += [name for name in state_dict if name.startswith(prefix) and name not in own]
+            unexpected_keys += [name for name in state_dict if name.startswith(prefix) and name not in own and name not in keyed]
+
+    def _load_keys(self, table: int, state: Mapping[str, Tensor], error_msgs: List[str]) -> None:
+        """All of a dynamic table."""
+        try:
+            self._tables.write_state(table, {name: _values_of(name, value) for name, value in state.items()})
+        except Error as error:
+            error_msgs.append(str(error))
 
     def save(self, path: Union[str, "os.PathLike[str]"], optimizer: bool = True) -> None:
         """Rows of all tables, and with optimizer what is in its state_dict() but for the learning rate, as one safetensors file, whole or not at all: the names of
@@ -208,6 +253,14 @@ class _Tables(torch.nn.Module):
         """Rows from such a file, from the model.safetensors of a Reckon export, or from a checkpoint's directory; and the state of the optimizer, if it is there,
         else it stays as it was. Over ranks all read it, however many wrote it. Errors: NotFound, BadData; then nothing has changed."""
         _table_files.load(self._tables, self._state_names(), os.fspath(path))
+
+    def count_keys(self, table: str) -> Dict[str, int]:
+        """Of a dynamic table: n_rows that keys have now; n_admitted and n_evicted keys, n_refused uses in training without a row, so far; n_missing
+        uses otherwise. Over ranks all call it."""
+        numbers = [t for t, own in enumerate(self._tables.tables) if own.name == table]
+        if not numbers:
+            raise InvalidArgument(f"there is no table '{table}'", f"there are {', '.join(own.name for own in self._tables.tables)}")
+        return self._tables.count_keys(numbers[0])
 
     def _state_names(self) -> List[str]:
         return [self._state_name(t.name) for t in self._tables.tables]
@@ -241,7 +294,8 @@ class EmbeddingBagCollection(_Tables):
     of all ranks are added, and divided by the number of ranks (TorchRec's gradient_division), as DistributedDataParallel does it for the dense part.
 
     forward takes a KeyedJaggedTensor, ours or TorchRec's, of int32 or int64 ids, and gives the KeyedTensor of the same library, with a key for each
-    feature in the order of the tables. Under no_grad nothing is kept. Ids that are no rows are BadData, with feature, sample and id.
+    feature in the order of the tables. Under no_grad nothing is kept. Ids that are no rows are BadData, with feature, sample and id. Tables whose config
+    has `dynamic` take any ids; a forward with gradients counts them and gives keys rows.
     """
 
     def __init__(

@@ -391,7 +391,7 @@ static void write_until_full(void) {
     rk_status status = RK_OK;
     rk_rng before = m.rng;
     uint64_t step = m.step;
-    while (status == RK_OK) {
+    for (int i = 0; i < 1000 && status == RK_OK; i++) {
         before = m.rng;
         step = m.step;
         status = model_put(&m);

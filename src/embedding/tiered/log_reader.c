@@ -122,9 +122,13 @@ static rk_status find_unit(rk_log_reader *r, unit_read unit, void *records, int 
     *descriptor = -1;
     if (!file) return fail(r, place, RK_BAD_DATA, "the file is none of the log's");
     if (log->is_writing && file == &log->files[log->n_files - 1] && page >= file->n_pages) {
-        if (page - file->n_pages + log->shape.unit_pages > log->buffer_pages)
+        uint32_t first = rk_row_log_first_buffered(log), in_buffer = page - first;
+        bool is_leaving = page < first;
+        if (!is_leaving && in_buffer + log->shape.unit_pages > log->buffer_pages)
             return fail(r, place, RK_BAD_DATA, "the file ends before it");
-        take_records(r, unit, log->buffer + (size_t)(page - file->n_pages) * RK_PAGE_BYTES, records);
+        const uint8_t *pages = is_leaving ? log->leaving + (size_t)(page - file->n_pages) * RK_PAGE_BYTES
+                                          : log->buffer + (size_t)in_buffer * RK_PAGE_BYTES;
+        take_records(r, unit, pages, records);
         return RK_OK;
     }
     RK_TRY(rk_row_file_pin(log, file));

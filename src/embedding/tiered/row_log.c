@@ -75,10 +75,12 @@ uint32_t rk_row_log_record_bytes(const rk_row_log *log) {
 
 void rk_row_log_free(rk_row_log *log) {
     if (!log) return;
+    rk_worker_pool_free(log->writer);
     for (size_t i = 0; i < log->n_files; i++)
         if (log->files[i].descriptor >= 0) close(log->files[i].descriptor);
     rk_directory_lock_free(log->lock);
     rk_pages_free(log->buffer, (size_t)log->buffer_pages * RK_PAGE_BYTES);
+    rk_pages_free(log->leaving, (size_t)log->buffer_pages * RK_PAGE_BYTES);
     pthread_mutex_destroy(&log->mutex);
     RK_FREE_ALL(log->files, log->directory, log);
 }
@@ -86,6 +88,7 @@ void rk_row_log_free(rk_row_log *log) {
 rk_status rk_row_log_open_directory(rk_row_log *log) {
     RK_TRY(rk_strdup(log->options.directory, &log->directory));
     RK_TRY(rk_pages_alloc((size_t)log->buffer_pages * RK_PAGE_BYTES, &log->buffer));
+    RK_TRY(rk_pages_alloc((size_t)log->buffer_pages * RK_PAGE_BYTES, &log->leaving));
     RK_TRY(rk_directory_lock_acquire(log->directory, &log->lock));
     return rk_row_files_clear(log->directory);
 }
@@ -110,18 +113,19 @@ static void close_unit(rk_row_log *log) {
     const rk_row_file *file = last_file(log);
     uint8_t *unit = log->buffer + (size_t)log->n_buffered * RK_PAGE_BYTES;
     for (uint32_t part = 0; part < log->shape.unit_pages; part++) {
-        rk_page_at at = {file->number, file->n_pages + log->n_buffered + part, part};
+        rk_page_at at = {file->number, rk_row_log_first_buffered(log) + log->n_buffered + part, part};
         rk_page_seal(&log->shape, at, log->n_in_unit, log->step, unit + (size_t)part * RK_PAGE_BYTES);
     }
     log->n_buffered += log->shape.unit_pages;
     log->n_in_unit = 0;
 }
 
-static rk_status write_pages(const rk_row_log *log, const rk_row_file *file) {
+static rk_status write_pages(const rk_row_log *log) {
+    const rk_row_file *file = &log->written_to;
     uint64_t begin = (uint64_t)file->n_pages * RK_PAGE_BYTES;
-    size_t n_bytes = (size_t)log->n_buffered * RK_PAGE_BYTES, n = 0;
+    size_t n_bytes = (size_t)log->n_leaving * RK_PAGE_BYTES, n = 0;
     while (n < n_bytes) {
-        ssize_t written = pwrite(file->descriptor, log->buffer + n, n_bytes - n, (off_t)(begin + n));
+        ssize_t written = pwrite(file->descriptor, log->leaving + n, n_bytes - n, (off_t)(begin + n));
         if (written < 0 && errno == EINTR) continue;
         if (written >= RK_PAGE_BYTES) {
             n += (size_t)written / RK_PAGE_BYTES * RK_PAGE_BYTES;
@@ -136,20 +140,47 @@ static rk_status write_pages(const rk_row_log *log, const rk_row_file *file) {
     return RK_OK;
 }
 
-/* Readers find these pages in the buffer until they are on the disk. */
-static rk_status flush(rk_row_log *log) {
+/* The file stays pinned until the write was waited for. What fails is written again by who waits, whose error
+ * it then is. */
+static void write_leaving(void *context, size_t task) {
+    (void)task;
+    rk_row_log *log = context;
+    log->is_written = write_pages(log) == RK_OK;
+}
+
+/* Waits for the write that is under way. Readers find its pages in memory until then. */
+static rk_status finish_write(rk_row_log *log) {
+    if (!log->n_leaving) return RK_OK;
     rk_row_file *file = last_file(log);
-    if (!log->n_buffered) return RK_OK;
-    RK_TRY(write_pages(log, file));
-    for (uint32_t i = 0; i < log->n_buffered; i++) {
-        uint32_t crc = rk_page_crc(log->buffer + (size_t)i * RK_PAGE_BYTES);
+    rk_worker_pool_finish(log->writer, 0);
+    if (!log->is_written) RK_TRY(write_pages(log));
+    for (uint32_t i = 0; i < log->n_leaving; i++) {
+        uint32_t crc = rk_page_crc(log->leaving + (size_t)i * RK_PAGE_BYTES);
         file->digest = rk_crc32c(file->digest, &crc, sizeof crc);
     }
-    log->n_written_bytes += (uint64_t)log->n_buffered * RK_PAGE_BYTES;
+    log->n_written_bytes += (uint64_t)log->n_leaving * RK_PAGE_BYTES;
     pthread_mutex_lock(&log->mutex);
-    file->n_pages += log->n_buffered;
-    log->n_buffered = 0;
+    file->n_pages += log->n_leaving;
+    log->n_leaving = 0;
     pthread_mutex_unlock(&log->mutex);
+    return RK_OK;
+}
+
+/* Hands the buffer to the writer. */
+static rk_status flush(rk_row_log *log) {
+    enum { THREADS = 2 /* the writer, and who waits for it */ };
+    RK_TRY(finish_write(log));
+    if (!log->n_buffered) return RK_OK;
+    if (!log->writer) RK_TRY(rk_worker_pool_create(THREADS, 1, write_leaving, log, &log->writer));
+    pthread_mutex_lock(&log->mutex);
+    uint8_t *written = log->leaving;
+    log->leaving = log->buffer;
+    log->buffer = written;
+    log->n_leaving = log->n_buffered;
+    log->n_buffered = 0;
+    log->written_to = *last_file(log);
+    pthread_mutex_unlock(&log->mutex);
+    rk_worker_pool_start(log->writer, 0);
     return RK_OK;
 }
 
@@ -158,6 +189,7 @@ rk_status rk_row_log_seal(rk_row_log *log) {
     rk_row_file *file = last_file(log);
     if (log->n_in_unit) close_unit(log);
     RK_TRY(flush(log));
+    RK_TRY(finish_write(log));
     if (file->n_pages == 0) return RK_OK;        /* nothing was put into it so far */
     if (file->n_pages < log->options.file_pages) /* gives back what was kept for it */
         (void)!ftruncate(file->descriptor, (off_t)file->n_pages * RK_PAGE_BYTES);
@@ -175,7 +207,7 @@ static rk_status make_room(rk_row_log *log) {
     if (log->n_in_unit == shape->unit_records) close_unit(log);
     if (log->is_writing && log->n_in_unit == 0) {
         uint32_t unit = shape->unit_pages;
-        if (last_file(log)->n_pages + log->n_buffered + unit > log->options.file_pages)
+        if (rk_row_log_first_buffered(log) + log->n_buffered + unit > log->options.file_pages)
             RK_TRY(rk_row_log_seal(log));
         else if (log->n_buffered + unit > log->buffer_pages)
             RK_TRY(flush(log));
@@ -194,7 +226,8 @@ rk_status rk_row_log_append(rk_row_log *log, uint64_t step, size_t n, const void
         rk_row_file *file = last_file(log);
         rk_unit_put(shape, log->buffer + (size_t)log->n_buffered * RK_PAGE_BYTES, log->n_in_unit,
                     (const uint8_t *)records + i * shape->record_bytes);
-        places[i] = rk_place_of(file->number, file->n_pages + log->n_buffered, log->n_in_unit);
+        places[i] =
+            rk_place_of(file->number, rk_row_log_first_buffered(log) + log->n_buffered, log->n_in_unit);
         log->n_in_unit++;
         file->n_records++;
     }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/file/directory_lock.h"
+#include "base/thread/worker_pool.h"
 #include "embedding/tiered/row_log.h"
 
 #define RK_ROW_LOG_LIST "rows.list"
@@ -11,7 +12,7 @@ enum { RK_ROW_FILE_NAME_BYTES = 32 };
 
 typedef struct rk_row_file {
     uint64_t number;
-    uint32_t n_pages;           /* that are on the disk */
+    uint32_t n_pages;           /* that are known to be on the disk */
     uint32_t digest;            /* crc32c of their checksums */
     uint64_t n_records, n_live; /* those that wait in the buffer among them */
     int descriptor;             /* -1: closed */
@@ -26,8 +27,13 @@ struct rk_row_log {
     rk_directory_lock *lock;
     rk_page_shape shape;
     bool only_read;
-    uint32_t buffer_pages; /* whole units */
-    uint8_t *buffer;       /* [buffer_pages] what is not yet on the disk, of the last file */
+    uint32_t buffer_pages;  /* whole units */
+    uint8_t *buffer;        /* [buffer_pages] the last pages of the last file, which nobody writes yet */
+    uint8_t *leaving;       /* [buffer_pages] those before them, which the writer writes */
+    rk_worker_pool *writer; /* one thread, from the first write on */
+    uint32_t n_leaving;     /* pages; 0: there is no write under way, and none that failed */
+    rk_row_file written_to; /* the last file as it was when the write began */
+    bool is_written;        /* the writer's, until it is waited for */
     uint64_t step;
     uint64_t next_file;
     uint64_t n_written_bytes, n_moved;
@@ -69,6 +75,10 @@ uint64_t rk_row_log_file_bytes(const rk_row_log *log);
 
 /* A record of the file was dropped: notes whether that gives compact work. */
 void rk_row_file_note_drop(rk_row_log *log, const rk_row_file *file);
+/* The page of the last file that the buffer begins with. */
+static inline uint32_t rk_row_log_first_buffered(const rk_row_log *log) {
+    return log->files[log->n_files - 1].n_pages + log->n_leaving;
+}
 /* Writes what waits, and begins a new file next. */
 rk_status rk_row_log_seal(rk_row_log *log);
 /* The records of a file that is written to no longer. */

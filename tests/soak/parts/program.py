@@ -34,7 +34,7 @@ class Ended:
 class Program:
     """The program in a folder; what it is asked is kept, so that a failure can say how to see it."""
 
-    def __init__(self, reckon, work, points, timeout=60):
+    def __init__(self, reckon, work, points, keeps_rows, timeout=60):
         self.reckon, self.work, self.points, self.timeout, self.said = (
             str(reckon),
             Path(work),
@@ -42,12 +42,14 @@ class Program:
             timeout,
             [],
         )
+        self.cache = str(self.work / "cache") if keeps_rows else "off"
 
     def environment(self, threads, isa, extra):
         env = {k: v for k, v in os.environ.items() if not k.startswith("RK_")}
         env.update(
             RK_LOG="info",
             RK_THREADS=str(threads),
+            RK_CACHE=self.cache,
             ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0",
             **extra,
         )

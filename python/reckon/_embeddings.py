@@ -381,7 +381,7 @@ class Tables:
         totals = KeyTotals()
         with self.lock:
             check(lib.rk_embeddings_count_keys(self.handle, self.tables[table].name.encode(), byref(totals)))
-        return {name: getattr(totals, name) for name, _ in KeyTotals._fields_[1:]}
+        return {field[0]: getattr(totals, field[0]) for field in KeyTotals._fields_[1:]}
 
     def read_state(self, table: int) -> Dict[str, Values]:
         """A copy of all that a dynamic table has, by the names of a checkpoint's tensors."""
@@ -403,6 +403,14 @@ class Tables:
                 tensors[i].shape[d], tensors[i].strides[d] = n, values.array.strides[d] // values.array.itemsize
         with self.lock:
             check(lib.rk_embeddings_write_state(self.handle, self.tables[table].name.encode(), len(state), names, tensors))
+
+
+def values_of(array: Any) -> Values:
+    """Of a dynamic table's state, without rows of 16 bits."""
+    dtypes = {numpy.dtype(NUMPY[dtype]): dtype for dtype in (F32, I32, I64, U8)}
+    if array.dtype not in dtypes:
+        raise errors.InvalidArgument(f"a dynamic table has no array of {array.dtype}")
+    return Values(dtypes[array.dtype], array)
 
 
 def _values_of(tensor: Tensor) -> Values:

@@ -254,8 +254,9 @@ class _Tensors:
 def _range(tensors: _Tensors, name: str, part: str, path: str, entry: Any, start: int, n_bytes: int) -> Tuple[int, int, Values]:
     """Rows from which on, of how many, of a dynamic table's tensor, and what they are."""
     dtype, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets")) if isinstance(entry, dict) else (None, None, None)
-    is_shape = isinstance(shape, list) and 1 <= len(shape) <= 2 and all(isinstance(n, int) and 0 <= n < 2**48 for n in shape)
-    if dtype not in _DTYPES or not is_shape or not isinstance(offsets, list) or len(offsets) != 2 or not all(isinstance(at, int) for at in offsets):
+    if not isinstance(shape, list) or not 1 <= len(shape) <= 2 or not all(isinstance(n, int) and 0 <= n < 2**48 for n in shape):
+        raise BadData(f"'{path}': tensor '{name}{part}' has the shape {shape}")
+    if dtype not in _DTYPES or not isinstance(offsets, list) or len(offsets) != 2 or not all(isinstance(at, int) for at in offsets):
         raise BadData(f"'{path}': tensor '{name}{part}' is {dtype} {shape} at {offsets}")
     at, until = offsets
     numbers = re.fullmatch(r"\[(\d{1,15})\.\.(\d{1,15}):(\d{1,15})\]", part) if part else None

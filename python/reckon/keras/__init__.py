@@ -13,7 +13,8 @@ except ImportError as error:
 if _keras.config.backend() != "tensorflow":
     raise ImportError(f"reckon.keras needs Keras on TensorFlow, but its backend is {_keras.config.backend()}: set KERAS_BACKEND=tensorflow")
 
+from .._embeddings import Dynamic
 from ._configs import FeatureConfig, TableConfig
 from ._layer import EmbeddingLayer
 
-__all__ = ["EmbeddingLayer", "FeatureConfig", "TableConfig"]
+__all__ = ["Dynamic", "EmbeddingLayer", "FeatureConfig", "TableConfig"]

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import keras
 
-from .._embeddings import F32, MEAN, SQRTN, SUM, TRUNCATED_NORMAL, Feature, Table, optimizer_options
+from .._embeddings import F32, MEAN, SQRTN, SUM, TRUNCATED_NORMAL, Dynamic, Feature, Table, dynamic_struct, optimizer_options
 from .._structs import Initializer
 from ..errors import InvalidArgument, Unsupported
 from ._optimizers import row_optimizer
@@ -20,7 +20,8 @@ class TableConfig:
     """A table; features that name the same object share it.
 
     initializer: a function of a shape, or a name that Keras knows; None: a truncated normal of standard deviation 1/sqrt(dim). optimizer: of this
-    table alone, as EmbeddingLayer takes it. combiner: "mean", "sum" or "sqrtn".
+    table alone, as EmbeddingLayer takes it. combiner: "mean", "sum" or "sqrtn". dynamic: the table has rows for the keys that it meets in training,
+    vocabulary_size of them at most; ids are keys then, any whole numbers of 64 bits. It has no initializer of its own.
     """
 
     vocabulary_size: int
@@ -29,6 +30,7 @@ class TableConfig:
     optimizer: Any = None
     combiner: str = "mean"
     name: Optional[str] = None
+    dynamic: Optional[Dynamic] = None
 
 
 @dataclasses.dataclass(eq=False)
@@ -95,6 +97,15 @@ def _combiner(table: Any, name: str) -> int:
     return _COMBINERS[table.combiner]
 
 
+def _table(name: str, config: Any, dim: int, optimizer: Any) -> Table:
+    own = getattr(config, "dynamic", None)
+    if own is None:
+        return Table(name, config.vocabulary_size, dim, F32, Initializer(kind=TRUNCATED_NORMAL), optimizer)
+    if config.initializer is not None:
+        raise InvalidArgument(f"table '{name}' is dynamic and has an initializer", "leave the initializer out: a row begins as its key gets it")
+    return Table(name, 0, dim, F32, Initializer(kind=TRUNCATED_NORMAL), optimizer, dynamic_struct(name, config.vocabulary_size, own))
+
+
 class Plan:
     """Tables and features of a feature_config, flat."""
 
@@ -125,7 +136,7 @@ class Plan:
             optimizer, rate = (None, None) if config.optimizer is None else row_optimizer(config.optimizer)
             if rate is not None:
                 raise InvalidArgument(f"table '{name}': its optimizer's learning rate is a function", "give the layer's optimizer one, or the table's a number")
-            made.append(Table(name, config.vocabulary_size, self.dim(self.table_of.index(t)), F32, Initializer(kind=TRUNCATED_NORMAL), optimizer))
+            made.append(_table(name, config, self.dim(self.table_of.index(t)), optimizer))
         return made
 
     def combines(self, f: int, n_ids: int) -> bool:
@@ -170,6 +181,7 @@ def _table_to_config(name: str, table: Any) -> Dict[str, Any]:
         "optimizer": None if table.optimizer is None else optimizer_options(row_optimizer(table.optimizer)[0]),
         "combiner": table.combiner,
         "name": table.name,
+        **({"dynamic": dataclasses.asdict(own)} if (own := getattr(table, "dynamic", None)) else {}),
     }
 
 
@@ -203,5 +215,6 @@ def feature_config_of(config: Mapping[str, Any]) -> Any:
         initializer = own["initializer"]
         if isinstance(initializer, Mapping):
             initializer = keras.initializers.deserialize(initializer)
-        tables.append((RsTableConfig if "embedding_dim" in own else TableConfig)(**{**own, "initializer": initializer}))
+        dynamic = {"dynamic": Dynamic(**own["dynamic"])} if own.get("dynamic") else {}
+        tables.append((RsTableConfig if "embedding_dim" in own else TableConfig)(**{**own, "initializer": initializer, **dynamic}))
     return _structure_of(config["features"], tables)

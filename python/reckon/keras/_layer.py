@@ -11,7 +11,7 @@ import numpy
 import tensorflow as tf
 
 from .. import _table_files
-from .._embeddings import F32, I64, Ids, Lookup, Tables, optimizer_options
+from .._embeddings import F32, I64, Ids, Lookup, Tables, optimizer_options, values_of
 from .._library import int32, logger
 from ..errors import InvalidArgument, NotFound, Unsupported
 from ._configs import Plan, feature_config_of, leaves, rebuild
@@ -227,16 +227,33 @@ class EmbeddingLayer(keras.layers.Layer):
 
     @property
     def embedding_tables(self) -> Dict[str, Any]:
-        """Copies of the rows by the tables' names: arrays [vocabulary_size, dim]."""
-        return {table.name: self._made().read_rows(t) for t, table in enumerate(self._made().tables)}
+        """Copies of the rows by the tables' names: arrays [vocabulary_size, dim]; of dynamic tables the rows of embedding_keys."""
+        tables = self._made()
+        return {table.name: tables.read_state(t)["rows"].array if tables.is_dynamic(t) else tables.read_rows(t) for t, table in enumerate(tables.tables)}
 
-    def assign_rows(self, table: str, rows: Any, first: int = 0) -> None:
-        """Rows first, first + 1, ... of a table become those of `rows`, an array [n, dim]."""
+    @property
+    def embedding_keys(self) -> Dict[str, Any]:
+        """Of dynamic tables, the key of each row in embedding_tables."""
+        tables = self._made()
+        return {table.name: tables.read_state(t)["keys"].array for t, table in enumerate(tables.tables) if tables.is_dynamic(t)}
+
+    def count_keys(self, table: str) -> Dict[str, int]:
+        """Of a dynamic table: n_rows that keys have now; n_admitted and n_evicted keys, n_refused uses in training without a row, so far; n_missing
+        uses otherwise."""
+        return self._made().count_keys(self._number_of(table))
+
+    def _number_of(self, table: str) -> int:
         names = [t.name for t in self._made().tables]
         if table not in names:
             raise NotFound(f"the layer has no table '{table}'", f"it has {', '.join(names)}")
-        t, values = names.index(table), numpy.ascontiguousarray(rows, numpy.float32)
+        return names.index(table)
+
+    def assign_rows(self, table: str, rows: Any, first: int = 0) -> None:
+        """Rows first, first + 1, ... of a table become those of `rows`, an array [n, dim]."""
+        t, values = self._number_of(table), numpy.ascontiguousarray(rows, numpy.float32)
         own = self._made().tables[t]
+        if own.dynamic:
+            raise Unsupported(f"table '{table}' is dynamic: its rows have keys, and no numbers", "load() takes rows with their keys")
         if values.ndim != 2 or values.shape[1] != own.dim or not 0 <= first <= own.n_rows - len(values):
             raise InvalidArgument(f"rows of shape {values.shape} from {first} on do not fit into table '{table}' of shape {(own.n_rows, own.dim)}")
         self._made().write_rows(t, values, first=first)
@@ -269,12 +286,16 @@ class EmbeddingLayer(keras.layers.Layer):
         return layer
 
     def save_own_variables(self, store: Any) -> None:
-        """Of table t its rows "t", of its optimizer "t.accumulator", ..., "t.step"; and the forms of the inputs."""
+        """Of table t its rows "t", of its optimizer "t.accumulator", ..., "t.step", of a dynamic one "t.keys" and what else it has; and the forms of the inputs."""
         if self._tables is None:
             return
         tables = self._tables
         store[_N_IDS] = numpy.array(self._n_ids, numpy.int64)
         for t in range(len(tables.tables)):
+            if tables.is_dynamic(t):
+                for name, values in tables.read_state(t).items():
+                    store[str(t) if name == "rows" else f"{t}.{name}"] = values.array
+                continue
             store[str(t)] = tables.read_rows(t)
             store[f"{t}.step"] = numpy.array(tables.read_step(t), numpy.int64)
             for s, slot in enumerate(tables.slots[t]):
@@ -292,12 +313,19 @@ class EmbeddingLayer(keras.layers.Layer):
             return
         tables = self._made()
         for t, table in enumerate(tables.tables):
+            if table.dynamic:
+                continue
             shape = tuple(store[str(t)].shape)
             if shape != tables.shape(t):
                 raise InvalidArgument(f"the weights of table '{table.name}' have the shape {shape}, not {tables.shape(t)}")
         for t in range(len(tables.tables)):
+            own = [name for name in names if name.startswith(f"{t}.")]
+            if tables.is_dynamic(t):
+                arrays = {"rows": store[str(t)], **{name[len(f"{t}.") :]: store[name] for name in own}}
+                tables.write_state(t, {name: values_of(numpy.ascontiguousarray(array)) for name, array in arrays.items()})
+                continue
             tables.write_rows(t, numpy.asarray(store[str(t)]))
-            self._load_state(t, store, [name for name in names if name.startswith(f"{t}.")])
+            self._load_state(t, store, own)
 
     def _load_state(self, t: int, store: Any, names: List[str]) -> None:
         if not names:  # of rows alone

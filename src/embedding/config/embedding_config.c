@@ -78,7 +78,7 @@ typedef struct rk_storage_section rk_storage_section;
 static const rk_field storage_fields[] = {
     RK_FIELD_ENUM(rk_storage_section, tier, 0, tiers, "ssd: rows that are not used for long are on a disk"),
     RK_FIELD_TEXT(rk_storage_section, memory, false, NULL,
-                  "ssd: memory for rows and their slots: bytes, or 8GB, 512MB"),
+                  "ssd: memory of a rank for rows and their slots: bytes, or 8GB, 512MB"),
     RK_FIELD_TEXT(
         rk_storage_section, path, false, NULL,
         "ssd: a folder on that disk, on the file system of train.output; by default train.output/rows"),

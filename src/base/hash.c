@@ -19,12 +19,6 @@ uint64_t rk_hash_i64(int64_t value, uint64_t seed) {
     return XXH64(text, (size_t)(room + sizeof room - text), seed);
 }
 
-__extension__ typedef unsigned __int128 uint128;
-
-uint64_t rk_hash_bucket(uint64_t hash, uint64_t n_buckets) {
-    return (uint64_t)((uint128)hash * n_buckets >> 64);
-}
-
 uint64_t rk_hash_combine(uint64_t a, uint64_t b) {
     uint64_t pair[2] = {a, b};
     return XXH64(pair, sizeof pair, 0);

@@ -10,7 +10,10 @@ uint64_t rk_hash_bytes(const void *data, size_t n_bytes, uint64_t seed);
  * bucket. */
 uint64_t rk_hash_i64(int64_t value, uint64_t seed);
 /* A bucket in [0, n_buckets) from a hash, by multiply-shift on the high bits. */
-uint64_t rk_hash_bucket(uint64_t hash, uint64_t n_buckets);
+static inline uint64_t rk_hash_bucket(uint64_t hash, uint64_t n_buckets) {
+    __extension__ typedef unsigned __int128 wide;
+    return (uint64_t)((wide)hash * n_buckets >> 64);
+}
 uint64_t rk_hash_combine(uint64_t a, uint64_t b);
 
 uint32_t rk_crc32c(uint32_t crc, const void *data, size_t n_bytes); /* start with 0 */

@@ -433,6 +433,65 @@ static void test_refusals(void **state) {
     rk_embeddings_free(e);
 }
 
+/* Wherever memory runs out before a batch is decided, all is as it was before; then the batch goes well. */
+static void test_no_memory_changes_nothing(void **state) {
+    (void)state;
+    rk_dynamic_config config = {
+        .max_capacity = 120, .n_buckets = 3, .evict_to = 0.8, .min_count = 2, .probability = 1};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 2);
+    begin_reference(&config, e);
+    long n_failed = 0;
+    for (int b = 0; b < 6; b++) {
+        int64_t n = 20 + 30 * b; /* more memory than the batch before took */
+        draw_keys((uint64_t)b, 2 * n, 400);
+        for (long n_allocations = 1; known.table->n_batches == b; n_allocations++) {
+            rk_alloc_fail_after(n_allocations, false);
+            (void)try_step(e, n, keys);
+            rk_alloc_fail_after(0, false);
+            if (known.table->n_batches > b) break; /* what fails now is beyond the table */
+            assert_as_reference(&known, e);
+            n_failed++;
+        }
+        step_reference(&known, 2 * n, keys);
+        assert_as_reference(&known, e);
+    }
+    assert_true(n_failed > 20);
+    rk_embeddings_free(e);
+}
+
+/* One chunk or several, which count uses of the same rows at the same time. */
+static void test_large_batches(void **state) {
+    (void)state;
+    enum { N = 20000 };
+    static int64_t many[N], rows[2][N];
+    rk_dynamic_config config = {
+        .max_capacity = 3000, .n_buckets = 4, .evict_to = 0.8, .min_count = 1, .probability = 1};
+    rk_embeddings *e[2];
+    for (int i = 0; i < 2; i++) e[i] = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+    rk_dynamic_table *one = dynamic_of(e[0]), *other = dynamic_of(e[1]);
+    for (int b = 0; b < 3; b++) {
+        rk_rng rng = {(uint64_t)b, 43, 0};
+        for (int64_t i = 0; i < N; i++) {
+            double u = rk_rng_uniform(&rng);
+            many[i] = (int64_t)(u * u * u * 4000) + b * 500;
+        }
+        for (int i = 0; i < 2; i++) {
+            rk_key_uses uses = {.keys = many, .rows = rows[i], .n = N};
+            size_t task_begins[2] = {0};
+            OK(rk_parallel_set_threads(i ? 4 : 1));
+            OK(rk_keyed_rows_give(e[i], &uses, (int32_t[]){0, 1}, task_begins));
+        }
+        assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
+        assert_int_equal(one->n_used, other->n_used);
+        assert_memory_equal(one->info, other->info, (size_t)one->n_used * sizeof *one->info);
+    }
+    assert_true(one->totals.n_evicted > 0);
+    int64_t n_uses = 0;
+    for (int64_t i = 0; i < N; i++) n_uses += many[i] == 1003;
+    assert_true(one->info[row_of(e[0], 1003)].count >= n_uses && n_uses > 50);
+    for (int i = 0; i < 2; i++) rk_embeddings_free(e[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decisions),
@@ -451,6 +510,8 @@ int main(void) {
         cmocka_unit_test(test_returning_key_starts_anew),
         cmocka_unit_test(test_probability),
         cmocka_unit_test(test_peeking_changes_nothing),
+        cmocka_unit_test(test_no_memory_changes_nothing),
+        cmocka_unit_test(test_large_batches),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

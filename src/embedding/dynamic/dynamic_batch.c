@@ -1,18 +1,24 @@
 /* What a training batch does to a dynamic table: keys counted and admitted, rows taken and given up. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "base/thread/parallel.h"
 #include "embedding/dynamic/dynamic_table.h"
 
-enum { GROUP_USES = 4096 /* about, so that a group is worth a task */ };
+enum {
+    GROUP_USES = 4096, /* about, so that a group is worth a task */
+    CHUNK_USES = 4096,
+    CHUNKS_A_THREAD = 4
+};
 
 static size_t n_buckets_here(const rk_dynamic_table *t) {
     return (size_t)(t->end_bucket - t->first_bucket);
 }
 
-static size_t group_of(const rk_dynamic_table *t, int64_t key) {
-    return (size_t)(rk_dynamic_bucket_of_key(&t->config, key) - t->first_bucket) * t->n_groups /
+size_t rk_dynamic_group_of(const rk_dynamic_table *t, uint64_t hash) {
+    return (size_t)(rk_dynamic_bucket_of(&t->config, hash) - t->first_bucket) * t->n_groups /
            n_buckets_here(t);
 }
 
@@ -21,58 +27,49 @@ static int64_t group_begin(const rk_dynamic_table *t, size_t group) {
     return t->first_bucket + (int64_t)((group * n_buckets_here(t) + t->n_groups - 1) / t->n_groups);
 }
 
-/* Of a batch without keys, too, there is somewhere to point to. */
-static rk_status reserve_uses(rk_dynamic_table *t) {
-    size_t n = (size_t)t->n + 1;
-    RK_TRY(rk_reserve(&t->dealt_keys, &t->keys_capacity, n, sizeof *t->dealt_keys));
-    RK_TRY(rk_reserve(&t->dealt_places, &t->places_capacity, n, sizeof *t->dealt_places));
-    if (t->has_uses) RK_TRY(rk_reserve(&t->dealt_uses, &t->uses_capacity, n, sizeof *t->dealt_uses));
-    RK_TRY(rk_reserve(&t->dealt_rows, &t->rows_capacity, n, sizeof *t->dealt_rows));
-    return rk_reserve(&t->absent, &t->absent_capacity, n, sizeof *t->absent);
+static rk_status reserve_uses(rk_dynamic_table *t, size_t n, size_t n_chunks) {
+    RK_TRY(rk_reserve(&t->chunks, &t->chunks_capacity, n_chunks, sizeof *t->chunks));
+    RK_TRY(rk_reserve(&t->found, &t->found_capacity, n + n_chunks, sizeof *t->found));
+    RK_TRY(rk_reserve(&t->absent, &t->absent_capacity, n, sizeof *t->absent));
+    return rk_reserve(&t->dealt, &t->dealt_capacity, n, sizeof *t->dealt);
 }
 
-/* To groups of buckets, each in the order of the batch. */
-static void deal(rk_dynamic_table *t) {
-    uint32_t next[RK_MAX_KEY_GROUPS] = {0}, at = 0, place = 0;
-    for (int32_t u = 0; u < t->n_uses; u++)
-        for (int64_t i = 0; i < t->uses[u].n; i++) next[group_of(t, t->uses[u].keys[i])]++;
-    for (size_t g = 0; g < t->n_groups; g++) {
-        t->groups[g].first = at;
-        at += next[g];
-        t->groups[g].last = at;
-        next[g] = t->groups[g].first;
-    }
-    for (int32_t u = 0; u < t->n_uses; u++)
-        for (int64_t i = 0; i < t->uses[u].n; i++, place++) {
-            uint32_t to = next[group_of(t, t->uses[u].keys[i])]++;
-            t->dealt_keys[to] = t->uses[u].keys[i];
-            t->dealt_places[to] = place;
-            if (t->has_uses) t->dealt_uses[to] = t->uses[u].uses ? t->uses[u].uses[i] : 1;
-        }
+/* As few as keep all threads at work: a key that two chunks use is looked for twice. Nothing that is decided
+ * depends on it. */
+static size_t choose_n_chunks(size_t n) {
+    size_t n_threads = (size_t)rk_parallel_threads(), most = n_threads > 1 ? CHUNKS_A_THREAD * n_threads : 1,
+           wanted = rk_block_count(n, CHUNK_USES);
+    return wanted < most ? wanted : most;
+}
+
+static void cut_into_chunks(rk_dynamic_table *t, int64_t n, size_t n_chunks) {
+    for (size_t c = 0; c < n_chunks; c++)
+        t->chunks[c] = (rk_key_chunk){.number = (uint32_t)c,
+                                      .first = (uint32_t)rk_partition_begin(n, c, n_chunks),
+                                      .last = (uint32_t)rk_partition_begin(n, c + 1, n_chunks)};
+    t->n_chunks = n_chunks;
 }
 
 rk_status rk_dynamic_begin(rk_dynamic_table *t, const rk_key_uses *uses, int32_t n_uses) {
-    int64_t n = 0;
-    t->has_uses = false;
-    for (int32_t u = 0; u < n_uses; u++) {
-        n += uses[u].n;
-        t->has_uses |= uses[u].uses != NULL;
-    }
+    t->n_chunks = 0;
+    RK_TRY(rk_reserve(&t->use_begins, &t->use_begins_capacity, (size_t)n_uses + 1, sizeof *t->use_begins));
+    t->use_begins[0] = 0;
+    for (int32_t u = 0; u < n_uses; u++) t->use_begins[u + 1] = t->use_begins[u] + (size_t)uses[u].n;
+    size_t n = t->use_begins[n_uses], n_chunks = choose_n_chunks(n);
     RK_FAIL_IF(n > INT32_MAX, RK_INVALID_ARGUMENT, "2^31 keys or more in one batch");
     t->uses = uses;
-    t->n_uses = n_uses;
-    t->n = (uint32_t)n;
-    RK_TRY(reserve_uses(t));
-    size_t groups = t->n / GROUP_USES + 1;
+    t->n_uses = (size_t)n_uses;
+    RK_TRY(reserve_uses(t, n, n_chunks));
+    size_t groups = n / GROUP_USES + 1;
     if (groups > RK_MAX_KEY_GROUPS) groups = RK_MAX_KEY_GROUPS;
     t->n_groups = groups < n_buckets_here(t) ? groups : n_buckets_here(t);
-    deal(t);
+    cut_into_chunks(t, (int64_t)n, n_chunks);
     return RK_OK;
 }
 
-/* This batch's number, as rk_key_info has it. */
-static int32_t now_of(const rk_dynamic_table *t) {
-    return (int32_t)(t->n_batches + 1 - t->first_batch);
+rk_dynamic_use rk_dynamic_find_use(const rk_dynamic_table *t, uint32_t number) {
+    size_t u = rk_partition_find_item(t->use_begins, t->n_uses, number);
+    return (rk_dynamic_use){&t->uses[u], (int64_t)(number - t->use_begins[u])};
 }
 
 static uint32_t bucket_number(const rk_dynamic_table *t, int64_t key) {
@@ -83,30 +80,25 @@ static rk_key_bucket *bucket_of(const rk_dynamic_table *t, int64_t key) {
     return &t->buckets[bucket_number(t, key)];
 }
 
-static uint32_t uses_of(const rk_dynamic_table *t, uint32_t dealt) {
-    return t->has_uses ? t->dealt_uses[dealt] : 1;
+static uint32_t n_of_group(const rk_key_chunk *chunk, size_t group) {
+    if (!chunk->n_absent) return 0;
+    return chunk->absent_ends[group] - (group ? chunk->absent_ends[group - 1] : 0);
 }
 
-/* At most INT32_MAX. */
-static uint32_t add_uses(uint32_t a, uint32_t b) {
-    return b > INT32_MAX - a ? INT32_MAX : a + b;
-}
-
-/* Keys with rows are marked; uses of the others are put aside. */
-static void find_rows(rk_dynamic_table *t, rk_key_group *group) {
-    group->n_absent = 0;
-    for (uint32_t i = group->first; i < group->last; i++) {
-        if ((i - group->first) % RK_KEYS_AHEAD == 0)
-            rk_dynamic_prefetch(t, t->dealt_keys + i, group->last - i);
-        int64_t key = t->dealt_keys[i], row = rk_key_bucket_find(bucket_of(t, key), t->info, key);
-        t->dealt_rows[i] = row;
-        if (!row) {
-            t->absent[group->first + group->n_absent++] = (rk_absent_use){rk_key_hash(key), i};
-            continue;
-        }
-        t->info[row].last_batch = now_of(t);
-        t->info[row].count = (int32_t)add_uses((uint32_t)t->info[row].count, uses_of(t, i));
+/* Uses of keys without rows, of all chunks. */
+static rk_status gather_absent(const rk_dynamic_table *t, rk_key_group *group, size_t number) {
+    size_t n = 0;
+    for (size_t c = 0; c < t->n_chunks; c++) n += n_of_group(&t->chunks[c], number);
+    RK_TRY(rk_reserve(&group->absent, &group->absent_capacity, n, sizeof *group->absent));
+    for (size_t c = 0; c < t->n_chunks; c++) {
+        const rk_key_chunk *chunk = &t->chunks[c];
+        uint32_t n_here = n_of_group(chunk, number);
+        if (!n_here) continue;
+        memcpy(group->absent + group->n_absent, t->dealt + chunk->first + chunk->absent_ends[number] - n_here,
+               n_here * sizeof *group->absent);
+        group->n_absent += n_here;
     }
+    return RK_OK;
 }
 
 static int by_hash(const void *a, const void *b) {
@@ -121,17 +113,17 @@ static bool is_drawn(const rk_dynamic_table *t, int64_t key) {
     return rk_rng_unit(bits) < t->config.probability;
 }
 
-static uint32_t uses_before(const rk_dynamic_table *t, int64_t key) {
-    uint64_t hash = rk_key_hash(key);
-    uint32_t bucket = rk_dynamic_bucket_of(&t->config, hash);
-    if (!t->sketches) return rk_key_bucket_uses(&t->buckets[bucket], key);
+static uint32_t uses_before(const rk_dynamic_table *t, const rk_absent_use *use) {
+    uint32_t bucket = rk_dynamic_bucket_of(&t->config, use->hash);
+    if (!t->sketches) return rk_key_bucket_uses(&t->buckets[bucket], use->key);
     rk_key_sketch sketch = rk_dynamic_sketch_of(t, bucket);
-    return rk_key_sketch_uses(&sketch, hash);
+    return rk_key_sketch_uses(&sketch, use->hash);
 }
 
-static bool is_admitted(const rk_dynamic_table *t, int64_t key, uint32_t uses) {
-    bool enough = uses >= t->config.min_count || uses + (int64_t)uses_before(t, key) >= t->config.min_count;
-    return enough && is_drawn(t, key);
+/* uses: of the key, in this batch. */
+static bool is_admitted(const rk_dynamic_table *t, const rk_absent_use *use, uint32_t uses) {
+    bool enough = uses >= t->config.min_count || uses + (int64_t)uses_before(t, use) >= t->config.min_count;
+    return enough && is_drawn(t, use->key);
 }
 
 static rk_status add_counted(const rk_dynamic_table *t, rk_key_group *group, int64_t key, uint32_t uses) {
@@ -144,14 +136,14 @@ static rk_status add_counted(const rk_dynamic_table *t, rk_key_group *group, int
 
 /* The bits of a mix are a bucket's highest first, so keys of a bucket are together. */
 static rk_status admit(rk_dynamic_table *t, rk_key_group *group) {
-    rk_absent_use *absent = t->absent + group->first;
+    rk_absent_use *absent = group->absent;
     if (group->n_absent) qsort(absent, group->n_absent, sizeof *absent, by_hash);
     for (uint32_t first = 0, last; first < group->n_absent; first = last) {
-        int64_t key = t->dealt_keys[absent[first].use];
+        int64_t key = absent[first].key;
         uint32_t uses = 0;
         for (last = first; last < group->n_absent && absent[last].hash == absent[first].hash; last++)
-            uses = add_uses(uses, uses_of(t, absent[last].use));
-        if (!is_admitted(t, key, uses)) {
+            uses = rk_add_uses(uses, absent[last].uses);
+        if (!is_admitted(t, &absent[first], uses)) {
             RK_TRY(add_counted(t, group, key, uses));
             continue;
         }
@@ -223,7 +215,7 @@ static int64_t next_in_turn(const rk_dynamic_table *t, int64_t bucket) {
 static int64_t count_expired(const rk_dynamic_table *t, const rk_key_group *group) {
     int64_t n = 0;
     for (size_t i = 0; i < group->n_left; i++)
-        n += now_of(t) - t->info[group->left[i]].last_batch >= t->config.ttl_steps;
+        n += rk_dynamic_now(t) - t->info[group->left[i]].last_batch >= t->config.ttl_steps;
     return n;
 }
 
@@ -318,23 +310,15 @@ static rk_status reserve_counts(rk_dynamic_table *t, rk_key_group *group) {
     return RK_OK;
 }
 
-/* Uses of new keys say which. */
-static void name_new(rk_dynamic_table *t, const rk_key_group *group) {
-    for (size_t k = 0; k < group->n_created; k++)
-        for (uint32_t i = group->created[k].first; i < group->created[k].last && group->created[k].row; i++)
-            t->dealt_rows[t->absent[group->first + i].use] = -1 - (int64_t)k;
-}
-
 rk_status rk_dynamic_decide(rk_dynamic_table *t, size_t number) {
     rk_key_group *group = &t->groups[number];
     group->n_created = group->n_admitted = group->n_counted = group->n_evicted = 0;
+    group->n_absent = 0;
     group->n_refused = 0;
-    find_rows(t, group);
+    RK_TRY(gather_absent(t, group, number));
     RK_TRY(admit(t, group));
     RK_TRY(fit(t, group, number));
-    RK_TRY(reserve_counts(t, group));
-    name_new(t, group);
-    return RK_OK;
+    return reserve_counts(t, group);
 }
 
 /* A group takes the rows that it gives up, then free ones, then such as were never in use. */
@@ -393,7 +377,7 @@ static void create(rk_dynamic_table *t, rk_key_group *group) {
         rk_key_bucket *bucket = bucket_of(t, new_key->key);
         new_key->row = take_row(t, group, n++);
         t->info[new_key->row].key = new_key->key;
-        t->info[new_key->row].last_batch = now_of(t);
+        t->info[new_key->row].last_batch = rk_dynamic_now(t);
         t->info[new_key->row].count = (int32_t)new_key->uses;
         rk_key_bucket_insert(bucket, new_key->key, new_key->row);
         if (!t->sketches) rk_key_bucket_forget(bucket, new_key->key);
@@ -428,17 +412,13 @@ static void count(rk_dynamic_table *t, const rk_key_group *group) {
     }
 }
 
-/* Rows to where the uses' are. A group's places ascend. */
-static void hand_out(rk_dynamic_table *t, const rk_key_group *group) {
-    const rk_key_uses *uses = t->uses;
-    int64_t begin = 0;
-    for (uint32_t i = group->first; i < group->last; i++) {
-        int64_t row = t->dealt_rows[i], place = t->dealt_places[i];
-        while (place - begin >= uses->n) begin += uses++->n;
-        uses->rows[place - begin] = row < 0   ? group->created[-1 - row].row
-                                    : row > 0 ? row
-                                              : rk_dynamic_shared_row(t, t->dealt_keys[i]);
-    }
+/* Rows of new keys to where those of their uses are wanted. */
+static void hand_out(const rk_dynamic_table *t, const rk_key_group *group) {
+    for (size_t k = 0; k < group->n_created; k++)
+        for (uint32_t i = group->created[k].first; i < group->created[k].last && group->created[k].row; i++) {
+            rk_dynamic_use use = rk_dynamic_find_use(t, group->absent[i].use);
+            use.uses->rows[use.number] = group->created[k].row;
+        }
 }
 
 void rk_dynamic_apply(rk_dynamic_table *t, size_t number) {
@@ -474,6 +454,6 @@ void rk_dynamic_end(rk_dynamic_table *t) {
         for (size_t i = t->groups[g].n_admitted; i < t->groups[g].n_evicted; i++)
             t->free_rows[t->n_free++] = t->groups[g].evicted[i];
     t->n_batches++;
+    t->n_chunks = 0;
     move_first_batch(t);
-    t->uses = NULL;
 }

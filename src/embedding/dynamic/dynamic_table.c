@@ -53,7 +53,8 @@ done:
 
 static void release_groups(rk_dynamic_table *t) {
     for (size_t g = 0; t->groups && g < RK_MAX_KEY_GROUPS; g++)
-        RK_FREE_ALL(t->groups[g].created, t->groups[g].counted, t->groups[g].evicted, t->groups[g].left);
+        RK_FREE_ALL(t->groups[g].absent, t->groups[g].created, t->groups[g].counted, t->groups[g].evicted,
+                    t->groups[g].left);
     rk_free(t->groups);
 }
 
@@ -65,8 +66,8 @@ void rk_dynamic_free(rk_dynamic_table *t) {
     rk_pages_free(t->info, t->info_bytes);
     release_groups(t);
     RK_FREE_ALL(t->loaded.list, t->loaded_candidates.list, t->sketch_loads);
-    RK_FREE_ALL(t->free_rows, t->dealt_keys, t->dealt_places, t->dealt_uses, t->dealt_rows, t->absent,
-                t->order, t->candidate_keys, t->candidate_counts, t);
+    RK_FREE_ALL(t->free_rows, t->use_begins, t->chunks, t->found, t->absent, t->dealt, t->order,
+                t->candidate_keys, t->candidate_counts, t);
 }
 
 rk_status rk_dynamic_grow(rk_dynamic_table *t, int64_t n_places) {
@@ -85,10 +86,6 @@ int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *t, uint32_t bucket) {
     return rk_dynamic_capacity_of(&t->config, bucket + 1) - rk_dynamic_capacity_of(&t->config, bucket);
 }
 
-int64_t rk_dynamic_row_of(const rk_dynamic_table *t, int64_t key) {
-    return rk_key_bucket_find(&t->buckets[rk_dynamic_bucket_of_key(&t->config, key)], t->info, key);
-}
-
 rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *t, uint32_t bucket, uint32_t n_rows) {
     int64_t most = rk_dynamic_bucket_capacity(t, bucket);
     return rk_key_bucket_reserve(&t->buckets[bucket], t->info, n_rows,
@@ -100,37 +97,6 @@ rk_status rk_dynamic_reserve_counts(rk_dynamic_table *t, uint32_t bucket, uint32
     int64_t most = 2 * rk_dynamic_bucket_capacity(t, bucket);
     return rk_key_bucket_reserve_counts(&t->buckets[bucket], n_counted,
                                         most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
-}
-
-/* A key's entry, and then what is known of it: each is a miss, and these overlap. */
-void rk_dynamic_prefetch(const rk_dynamic_table *t, const int64_t *keys, int64_t n) {
-    const rk_key_bucket *buckets[RK_KEYS_AHEAD];
-    uint64_t hashes[RK_KEYS_AHEAD];
-    if (n > RK_KEYS_AHEAD) n = RK_KEYS_AHEAD;
-    for (int64_t i = 0; i < n; i++) {
-        hashes[i] = rk_key_hash(keys[i]);
-        buckets[i] = &t->buckets[rk_dynamic_bucket_of(&t->config, hashes[i])];
-        if (buckets[i]->n) __builtin_prefetch(rk_key_bucket_home(buckets[i], hashes[i]));
-    }
-    for (int64_t i = 0; i < n; i++) {
-        int64_t row = rk_key_bucket_guess(buckets[i], hashes[i]);
-        __builtin_prefetch(&t->info[row], 1);
-    }
-}
-
-void rk_dynamic_find(rk_dynamic_table *t, const int64_t *keys, int64_t n, int64_t *rows) {
-    rk_dynamic_find_uses(t, &(rk_key_uses){.keys = keys, .rows = rows, .n = n});
-}
-
-void rk_dynamic_find_uses(rk_dynamic_table *t, const rk_key_uses *uses) {
-    int64_t n_missing = 0;
-    for (int64_t i = 0; i < uses->n; i++) {
-        if (i % RK_KEYS_AHEAD == 0) rk_dynamic_prefetch(t, uses->keys + i, uses->n - i);
-        int64_t key = uses->keys[i], row = rk_dynamic_row_of(t, key);
-        uses->rows[i] = row ? row : rk_dynamic_shared_row(t, key);
-        if (!row) n_missing += uses->uses ? uses->uses[i] : 1;
-    }
-    if (n_missing) atomic_fetch_add_explicit(&t->n_missing, n_missing, memory_order_relaxed);
 }
 
 /* The largest of a heap's row `at` and those below it moves up. */

@@ -2,9 +2,12 @@
  * themselves are the table's (local/table_storage.h). Keys that have none share the first rows: row 0, or
  * the cold row that a key's hash gives.
  *
- * A training batch: begin deals its uses to groups of buckets; decide finds out, a group at a time, what is
- * to become of them; reserve takes the memory that this needs, and the caller makes room for the rows; apply
- * does it, a group at a time, and cannot fail; end. Any thread may do any group of any table.
+ * A training batch: begin cuts its uses into chunks; find_chunk finds the rows of their keys, and marks them
+ * as used by the batch; decide finds out, a group of buckets at a time, what is to become of keys without
+ * rows; reserve takes the memory that this needs, and the caller makes room for the rows. If one of these
+ * fails, cancel leaves the table as it was. Then count_chunk counts uses of the rows that were found, and
+ * apply does what was decided for a group; they cannot fail. End. Any thread may do any chunk or group of any
+ * table.
  *
  * Thread rule: find by any number of threads, while nothing else is called. */
 #ifndef RK_EMBEDDING_DYNAMIC_DYNAMIC_TABLE_H
@@ -26,13 +29,27 @@ typedef struct rk_key_uses {
     const uint32_t *uses; /* how often each is used; NULL: once */
 } rk_key_uses;
 
+/* One of a batch's uses: a feature's, and which. */
+typedef struct rk_dynamic_use {
+    const rk_key_uses *uses;
+    int64_t number;
+} rk_dynamic_use;
+
+/* A row whose key was found. */
+typedef struct rk_found_row {
+    int64_t row;
+    int32_t last_batch; /* that it had before */
+    uint32_t uses;
+} rk_found_row;
+
 /* A use of a key that has no row. */
 typedef struct rk_absent_use {
     uint64_t hash;
-    uint32_t use; /* of those that were dealt */
+    int64_t key;
+    uint32_t use, uses; /* which of the batch's, and how often the key was used there */
 } rk_absent_use;
 
-/* A key without a row that is admitted: uses first .. last-1 of the sorted absent ones. */
+/* A key without a row that is admitted: uses first .. last-1 of its group's absent ones. */
 typedef struct rk_new_key {
     int64_t key, row; /* row 0: refused after all, as its bucket is full */
     uint32_t first, last;
@@ -47,10 +64,18 @@ typedef struct rk_counted_key {
 
 enum { RK_MAX_KEY_GROUPS = 64 };
 
+/* Uses of a batch that follow each other, whose keys are found by one thread. */
+typedef struct rk_key_chunk {
+    uint32_t number, first, last;
+    uint32_t n_found;  /* rows, some of them several times */
+    uint32_t n_absent; /* uses; group g's end at absent_ends[g] */
+    uint32_t absent_ends[RK_MAX_KEY_GROUPS];
+} rk_key_chunk;
+
 /* Of some buckets, which are decided on by one thread. */
 typedef struct rk_key_group {
-    uint32_t first, last; /* uses that were dealt */
-    uint32_t n_absent;    /* of them, at the same places of `absent` */
+    rk_absent_use *absent; /* by hash, then use */
+    size_t n_absent, absent_capacity;
     rk_new_key *created;
     rk_counted_key *counted;
     int64_t *evicted;                                           /* rows, those of a bucket together, */
@@ -110,16 +135,15 @@ typedef struct rk_dynamic_table {
     rk_dynamic_totals totals;
     atomic_llong n_missing; /* uses that a find had no row for */
     /* A batch on its way. */
-    const rk_key_uses *uses; /* [n_uses] */
-    int32_t n_uses;
-    uint32_t n;             /* keys of all uses */
-    int64_t *dealt_keys;    /* [n], those of a group together, in the order of the batch */
-    uint32_t *dealt_places; /* [n] which they are */
-    uint32_t *dealt_uses;   /* [n] how often each is used; not looked at where all are used once */
-    int64_t *dealt_rows;    /* [n]; below 0: -1 - the number of a new key of the group */
-    rk_absent_use *absent;  /* [n] */
-    size_t keys_capacity, places_capacity, uses_capacity, rows_capacity, absent_capacity;
-    bool has_uses;
+    const rk_key_uses *uses; /* [n_uses], a feature each */
+    size_t n_uses;
+    size_t *use_begins;   /* [n_uses + 1] the number of a feature's first use in the batch */
+    rk_key_chunk *chunks; /* [n_chunks] */
+    size_t n_chunks;
+    rk_found_row *found;   /* a chunk's n_found after one that is none, from first + number on */
+    rk_absent_use *absent; /* a chunk's from first on, in the order of the batch; */
+    rk_absent_use *dealt;  /* and by groups */
+    size_t use_begins_capacity, chunks_capacity, found_capacity, absent_capacity, dealt_capacity;
     rk_key_group *groups; /* [RK_MAX_KEY_GROUPS], n_groups of them in use */
     size_t n_groups;
     /* What a checkpoint is written from, or being read into. */
@@ -141,13 +165,18 @@ void rk_dynamic_free(rk_dynamic_table *table);
 rk_status rk_dynamic_grow(rk_dynamic_table *table, int64_t n_places);
 
 int64_t rk_dynamic_row_of(const rk_dynamic_table *table, int64_t key); /* 0: it has none; not counted */
-/* The rows that keys have or share; uses that share one are counted. */
+/* The rows that keys have or share; returns how many uses share one. */
+int64_t rk_dynamic_look_up(const rk_dynamic_table *table, const rk_key_uses *uses);
+/* The same; uses that share a row are counted. */
 void rk_dynamic_find(rk_dynamic_table *table, const int64_t *keys, int64_t n, int64_t *rows);
 void rk_dynamic_find_uses(rk_dynamic_table *table, const rk_key_uses *uses);
 
 rk_status rk_dynamic_begin(rk_dynamic_table *table, const rk_key_uses *uses, int32_t n_uses);
+void rk_dynamic_find_chunk(rk_dynamic_table *table, size_t chunk);
 rk_status rk_dynamic_decide(rk_dynamic_table *table, size_t group);
 rk_status rk_dynamic_reserve(rk_dynamic_table *table, int64_t *n_places); /* that the batch needs */
+void rk_dynamic_cancel(rk_dynamic_table *table);
+void rk_dynamic_count_chunk(rk_dynamic_table *table, size_t chunk);
 void rk_dynamic_apply(rk_dynamic_table *table, size_t group);
 void rk_dynamic_end(rk_dynamic_table *table);
 
@@ -170,9 +199,16 @@ int64_t rk_dynamic_n_candidates(const rk_dynamic_table *table);
 void rk_dynamic_sort_by_key(const rk_dynamic_table *table, int64_t *rows, size_t n);
 bool rk_dynamic_in_order(const rk_dynamic_table *table, int64_t a, int64_t b);
 
-/* Inside: brings in what finding the next RK_KEYS_AHEAD of the n keys will read. */
-enum { RK_KEYS_AHEAD = 32 };
-void rk_dynamic_prefetch(const rk_dynamic_table *table, const int64_t *keys, int64_t n);
+/* Inside: this batch's number, as rk_key_info has it; a use of the batch; the group of a hash. */
+static inline int32_t rk_dynamic_now(const rk_dynamic_table *table) {
+    return (int32_t)(table->n_batches + 1 - table->first_batch);
+}
+rk_dynamic_use rk_dynamic_find_use(const rk_dynamic_table *table, uint32_t number);
+size_t rk_dynamic_group_of(const rk_dynamic_table *table, uint64_t hash);
+/* At most INT32_MAX, which a is, too. */
+static inline uint32_t rk_add_uses(uint32_t a, uint32_t b) {
+    return b > INT32_MAX - a ? INT32_MAX : a + b;
+}
 /* The bucket of a hash, and of a key, of all of the table's; rows that it may have. */
 static inline uint32_t rk_dynamic_bucket_of(const rk_dynamic_config *config, uint64_t hash) {
     return (uint32_t)rk_hash_bucket(hash, (uint64_t)config->n_buckets);

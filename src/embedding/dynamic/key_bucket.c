@@ -5,23 +5,7 @@
 
 #include "base/memory.h"
 
-enum { ROW_BITS = 48, LEAST_SIZE = 8 };
-
-static const uint64_t row_mask = ((uint64_t)1 << ROW_BITS) - 1;
-
-/* The high bits of the hash are the bucket's; the lowest 32 say where, the 16 above them are kept beside the
- * row. */
-static uint64_t tag_of_hash(uint64_t hash) {
-    return hash << (ROW_BITS - 32) & ~row_mask;
-}
-
-static uint32_t home_of(uint64_t hash, uint32_t size) {
-    return (uint32_t)((uint64_t)(uint32_t)hash * size >> 32);
-}
-
-static uint32_t after(uint32_t at, uint32_t size) {
-    return at + 1 == size ? 0 : at + 1;
-}
+enum { LEAST_SIZE = 8 };
 
 /* Steps from one place to another. */
 static uint32_t distance(uint32_t from, uint32_t to, uint32_t size) {
@@ -49,36 +33,25 @@ static rk_status grown_size(uint32_t size, uint32_t n, uint32_t most, uint32_t *
 
 int64_t rk_key_bucket_find(const rk_key_bucket *b, const rk_key_info *info, int64_t key) {
     if (b->n == 0) return 0;
-    uint64_t hash = rk_key_hash(key), tag = tag_of_hash(hash);
-    for (uint32_t at = home_of(hash, b->size); b->entries[at]; at = after(at, b->size)) {
-        int64_t row = (int64_t)(b->entries[at] & row_mask);
-        if ((b->entries[at] & ~row_mask) == tag && info[row].key == key) return row;
+    uint64_t hash = rk_key_hash(key), tag = rk_key_tag(hash);
+    for (uint32_t at = rk_key_home(hash, b->size); b->entries[at]; at = rk_key_after(at, b->size)) {
+        int64_t row = (int64_t)(b->entries[at] & RK_KEY_ROW_MASK);
+        if ((b->entries[at] & ~RK_KEY_ROW_MASK) == tag && info[row].key == key) return row;
     }
-    return 0;
-}
-
-const void *rk_key_bucket_home(const rk_key_bucket *b, uint64_t hash) {
-    return b->entries + home_of(hash, b->size);
-}
-
-int64_t rk_key_bucket_guess(const rk_key_bucket *b, uint64_t hash) {
-    if (b->n == 0) return 0;
-    for (uint32_t at = home_of(hash, b->size); b->entries[at]; at = after(at, b->size))
-        if ((b->entries[at] & ~row_mask) == tag_of_hash(hash)) return (int64_t)(b->entries[at] & row_mask);
     return 0;
 }
 
 void rk_key_bucket_insert(rk_key_bucket *b, int64_t key, int64_t row) {
     uint64_t hash = rk_key_hash(key);
-    uint32_t at = home_of(hash, b->size);
-    while (b->entries[at]) at = after(at, b->size);
-    b->entries[at] = tag_of_hash(hash) | (uint64_t)row;
+    uint32_t at = rk_key_home(hash, b->size);
+    while (b->entries[at]) at = rk_key_after(at, b->size);
+    b->entries[at] = rk_key_tag(hash) | (uint64_t)row;
     b->n++;
 }
 
 void rk_key_bucket_list(const rk_key_bucket *b, int64_t *rows) {
     for (uint32_t i = 0; i < b->size; i++)
-        if (b->entries[i]) *rows++ = (int64_t)(b->entries[i] & row_mask);
+        if (b->entries[i]) *rows++ = (int64_t)(b->entries[i] & RK_KEY_ROW_MASK);
 }
 
 void rk_key_bucket_clear(rk_key_bucket *b) {
@@ -92,7 +65,7 @@ rk_status rk_key_bucket_reserve(rk_key_bucket *b, const rk_key_info *info, uint3
     RK_TRY(grown_size(b->size, n, most, &grown.size));
     RK_TRY(rk_alloc(grown.size, sizeof *grown.entries, &grown.entries));
     for (uint32_t i = 0; i < b->size; i++) {
-        int64_t row = (int64_t)(b->entries[i] & row_mask);
+        int64_t row = (int64_t)(b->entries[i] & RK_KEY_ROW_MASK);
         if (row) rk_key_bucket_insert(&grown, info[row].key, row);
     }
     rk_free(b->entries);
@@ -103,8 +76,8 @@ rk_status rk_key_bucket_reserve(rk_key_bucket *b, const rk_key_info *info, uint3
 
 /* Where a key is, or would be. */
 static uint32_t find_count_place(const rk_key_bucket *b, int64_t key) {
-    uint32_t at = home_of(rk_key_hash(key), b->counted_size);
-    while (b->uses[at] && b->counted[at] != key) at = after(at, b->counted_size);
+    uint32_t at = rk_key_home(rk_key_hash(key), b->counted_size);
+    while (b->uses[at] && b->counted[at] != key) at = rk_key_after(at, b->counted_size);
     return at;
 }
 
@@ -145,8 +118,8 @@ void rk_key_bucket_count(rk_key_bucket *b, int64_t key, uint32_t uses) {
 /* What follows a place that becomes free moves up, as far as its own place allows. */
 static void remove_at(rk_key_bucket *b, uint32_t at) {
     uint32_t size = b->counted_size;
-    for (uint32_t next = after(at, size); b->uses[next]; next = after(next, size)) {
-        uint32_t home = home_of(rk_key_hash(b->counted[next]), size);
+    for (uint32_t next = rk_key_after(at, size); b->uses[next]; next = rk_key_after(next, size)) {
+        uint32_t home = rk_key_home(rk_key_hash(b->counted[next]), size);
         if (distance(home, next, size) < distance(at, next, size))
             continue; /* it would stand before its home */
         b->counted[at] = b->counted[next];

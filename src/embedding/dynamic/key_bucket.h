@@ -29,12 +29,37 @@ static inline uint64_t rk_key_hash(int64_t key) {
     return x ^ (x >> 31);
 }
 
+/* Inside an entry: 16 bits of a hash above a row. The high bits of the hash are the bucket's; the lowest 32
+ * say where it stands, the 16 above them are kept. */
+enum { RK_KEY_ROW_BITS = 48 };
+#define RK_KEY_ROW_MASK (((uint64_t)1 << RK_KEY_ROW_BITS) - 1)
+static inline uint64_t rk_key_tag(uint64_t hash) {
+    return hash << (RK_KEY_ROW_BITS - 32) & ~RK_KEY_ROW_MASK;
+}
+static inline uint32_t rk_key_home(uint64_t hash, uint32_t size) {
+    return (uint32_t)((uint64_t)(uint32_t)hash * size >> 32);
+}
+static inline uint32_t rk_key_after(uint32_t at, uint32_t size) {
+    return at + 1 == size ? 0 : at + 1;
+}
+
+/* What finding a key reads first, of a bucket that has keys; and then the row that it most likely finds. 0:
+ * the key has no row. */
+static inline const void *rk_key_bucket_home(const rk_key_bucket *bucket, uint64_t hash) {
+    return bucket->entries + rk_key_home(hash, bucket->size);
+}
+static inline int64_t rk_key_bucket_guess(const rk_key_bucket *bucket, uint64_t hash) {
+    if (bucket->n == 0) return 0;
+    uint64_t tag = rk_key_tag(hash);
+    for (uint32_t at = rk_key_home(hash, bucket->size);; at = rk_key_after(at, bucket->size)) {
+        uint64_t entry = bucket->entries[at];
+        if (!entry || (entry & ~RK_KEY_ROW_MASK) == tag) return (int64_t)(entry & RK_KEY_ROW_MASK);
+    }
+}
+
 /* info: of all rows of the table. A row is above 0 and below 2^48. */
 int64_t rk_key_bucket_find(const rk_key_bucket *bucket, const rk_key_info *info,
                            int64_t key); /* 0: it has none */
-/* What find reads first; and then the row that it most likely finds, or 0. */
-const void *rk_key_bucket_home(const rk_key_bucket *bucket, uint64_t hash);
-int64_t rk_key_bucket_guess(const rk_key_bucket *bucket, uint64_t hash);
 /* most: rows that it usually has at most; it grows to no more than they need before it has more. */
 rk_status rk_key_bucket_reserve(rk_key_bucket *bucket, const rk_key_info *info, uint32_t n, uint32_t most);
 void rk_key_bucket_insert(rk_key_bucket *bucket, int64_t key, int64_t row); /* a key that has none */

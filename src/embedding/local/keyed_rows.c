@@ -67,29 +67,66 @@ static void begin_table(void *context, size_t t, int thread) {
     rk_failure_record(&a->failure, (int64_t)t, status);
 }
 
-static rk_table *group_of_task(const assignment *a, size_t task, size_t *group) {
+static void cancel(const assignment *a) {
+    for (size_t t = 0; t < (size_t)a->embeddings->n_tables; t++)
+        if (has_uses(a, t)) rk_dynamic_cancel(a->embeddings->tables[t].dynamic);
+}
+
+/* Run `task` for each part of each table's batch, all tables in one loop. */
+static void parallel_for_parts(assignment *a, size_t (*n_parts)(const rk_dynamic_table *t), rk_task task) {
+    size_t n_tables = (size_t)a->embeddings->n_tables;
+    for (size_t t = 0; t < n_tables; t++)
+        a->task_begins[t + 1] =
+            a->task_begins[t] + (has_uses(a, t) ? n_parts(a->embeddings->tables[t].dynamic) : 0);
+    rk_parallel_for(a->task_begins[n_tables], task, a);
+}
+
+static size_t count_chunks(const rk_dynamic_table *t) {
+    return t->n_chunks;
+}
+static size_t count_groups(const rk_dynamic_table *t) {
+    return t->n_groups;
+}
+static size_t count_chunks_and_groups(const rk_dynamic_table *t) {
+    return t->n_chunks + t->n_groups;
+}
+
+static rk_table *table_of_task(const assignment *a, size_t task, size_t *part) {
     size_t t = rk_partition_find_item(a->task_begins, (size_t)a->embeddings->n_tables, task);
-    *group = task - a->task_begins[t];
+    *part = task - a->task_begins[t];
     return &a->embeddings->tables[t];
+}
+
+static void find_chunk(void *context, size_t task, int thread) {
+    (void)thread;
+    size_t chunk;
+    const rk_table *table = table_of_task(context, task, &chunk);
+    rk_dynamic_find_chunk(table->dynamic, chunk);
 }
 
 static void decide_group(void *context, size_t task, int thread) {
     (void)thread;
     assignment *a = context;
     size_t group;
-    const rk_table *table = group_of_task(a, task, &group);
+    const rk_table *table = table_of_task(a, task, &group);
     rk_failure_record(&a->failure, (int64_t)task, rk_dynamic_decide(table->dynamic, group));
 }
 
-static void apply_group(void *context, size_t task, int thread) {
-    (void)thread;
-    const assignment *a = context;
-    size_t number;
-    rk_table *table = group_of_task(a, task, &number);
+static void apply_group(rk_table *table, size_t number) {
     rk_dynamic_apply(table->dynamic, number);
     const rk_key_group *group = &table->dynamic->groups[number];
     for (size_t k = 0; k < group->n_created && !table->tier; k++)
         if (group->created[k].row) rk_table_init_row(table, group->created[k].row);
+}
+
+static void apply_part(void *context, size_t task, int thread) {
+    (void)thread;
+    size_t part;
+    rk_table *table = table_of_task(context, task, &part);
+    if (part < table->dynamic->n_chunks)
+        rk_dynamic_count_chunk(table->dynamic, part);
+    else
+        apply_group(table, part - table->dynamic->n_chunks);
 }
 
 static rk_status reserve_table(rk_table *table) {
@@ -99,21 +136,31 @@ static rk_status reserve_table(rk_table *table) {
     return rk_table_grow(table, wanted > most + most / 4 ? wanted : most + most / 4);
 }
 
+/* All that may fail; then the tables are as they were, but for memory. */
+static rk_status decide(assignment *a) {
+    size_t n_tables = (size_t)a->embeddings->n_tables;
+    rk_parallel_for(n_tables, begin_table, a);
+    RK_TRY(rk_failure_status(&a->failure));
+    parallel_for_parts(a, count_chunks, find_chunk);
+    parallel_for_parts(a, count_groups, decide_group);
+    RK_TRY(rk_failure_status(&a->failure));
+    for (size_t t = 0; t < n_tables; t++)
+        if (has_uses(a, t)) RK_TRY(reserve_table(&a->embeddings->tables[t]));
+    return RK_OK;
+}
+
 rk_status rk_keyed_rows_give(rk_embeddings *e, const rk_key_uses *uses, const int32_t *begins,
                              size_t *task_begins) {
     assignment a = {e, uses, begins, task_begins, RK_FAILURE_INIT};
     size_t n_tables = (size_t)e->n_tables;
     for (size_t t = 0; t < n_tables; t++)
         if (e->tables[t].tier) rk_row_tier_finish_reading(e->tables[t].tier);
-    rk_parallel_for(n_tables, begin_table, &a);
-    RK_TRY(rk_failure_status(&a.failure));
-    for (size_t t = 0; t < n_tables; t++)
-        task_begins[t + 1] = task_begins[t] + (has_uses(&a, t) ? e->tables[t].dynamic->n_groups : 0);
-    rk_parallel_for(task_begins[n_tables], decide_group, &a);
-    RK_TRY(rk_failure_status(&a.failure));
-    for (size_t t = 0; t < n_tables; t++)
-        if (has_uses(&a, t)) RK_TRY(reserve_table(&e->tables[t]));
-    rk_parallel_for(task_begins[n_tables], apply_group, &a);
+    rk_status status = decide(&a);
+    if (status != RK_OK) {
+        cancel(&a);
+        return status;
+    }
+    parallel_for_parts(&a, count_chunks_and_groups, apply_part);
     for (size_t t = 0; t < n_tables; t++) {
         if (!has_uses(&a, t)) continue;
         rk_table *table = &e->tables[t];

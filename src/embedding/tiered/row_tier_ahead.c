@@ -12,14 +12,15 @@ static int by_number(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Where the keys' rows are on the disk: ascending, and each once. */
+/* Where the keys' rows are on the disk: ascending, and each once. Keys become rows. */
 static rk_status find_places(rk_row_tier *t) {
     rk_rows_ahead *a = &t->ahead;
     size_t n = 0;
     RK_TRY(rk_reserve(&a->places, &a->places_capacity, a->n_keys, sizeof *a->places));
+    (void)rk_dynamic_look_up(t->table,
+                             &(rk_key_uses){.keys = a->keys, .rows = a->keys, .n = (int64_t)a->n_keys});
     for (size_t i = 0; i < a->n_keys; i++) {
-        if (i % RK_KEYS_AHEAD == 0) rk_dynamic_prefetch(t->table, a->keys + i, (int64_t)(a->n_keys - i));
-        uint64_t where = t->where[rk_dynamic_row_of(t->table, a->keys[i])];
+        uint64_t where = t->where[a->keys[i]];
         if (where & RK_TIER_ON_DISK) a->places[n++] = where & ~RK_TIER_ON_DISK;
     }
     if (n) qsort(a->places, n, sizeof *a->places, by_number);

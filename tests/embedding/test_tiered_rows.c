@@ -207,6 +207,83 @@ static void test_going_on(void **state) {
     rk_embeddings_free(second);
 }
 
+/* The two halves of the table, on one rank. */
+static rk_embeddings *make_parts(const rk_dynamic_config *dynamic) {
+    rk_embeddings *both;
+    rk_optimizer optimizer;
+    rk_table_config tables[2] = {RK_TABLE_CONFIG_INIT, RK_TABLE_CONFIG_INIT};
+    rk_table_part parts[2];
+    rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT;
+    OK(rk_optimizer_init(&optimizer, RK_OPTIMIZER_ADAM));
+    for (int i = 0; i < 2; i++) {
+        tables[i].name = i ? "1" : "0";
+        tables[i].n_rows = rk_dynamic_part_capacity(dynamic, i, 2);
+        tables[i].dim = DIM;
+        tables[i].optimizer = &optimizer;
+        parts[i] = (rk_table_part){.name = "t",
+                                   .n_rows = dynamic->max_capacity,
+                                   .dim = DIM,
+                                   .n_parts = 2,
+                                   .part = i,
+                                   .n_here = 2,
+                                   .dynamic = dynamic};
+    }
+    config.tables = tables;
+    config.n_tables = 2;
+    OK(rk_embeddings_create_parts(&config, parts, &both));
+    return both;
+}
+
+static void give_keys(rk_embeddings *to, rk_embeddings *from) {
+    rk_state_dict state = {0};
+    int64_t *list;
+    OK(rk_embeddings_state_dict(from, &state));
+    const rk_state_dict_entry *entry = rk_state_dict_find(&state, "table/t/keys");
+    OK(rk_alloc((size_t)entry->dims[0], sizeof *list, &list));
+    rk_state_dict_copy_rows(entry, 0, entry->dims[0], list);
+    OK(rk_embeddings_load_keys(to,
+                               &(rk_stored_keys){"table/t/keys", 0, entry->dims[0], entry->dims[0], list}));
+    rk_embeddings_finish_load(to);
+    rk_free(list);
+    rk_state_dict_release(&state);
+}
+
+/* The log of a whole table becomes those of its parts, and those become one again. */
+static void test_other_parts(void **state) {
+    (void)state;
+    char parted[200], left[200];
+    rk_dynamic_config tiered = on_disk(&usual, 100);
+    rk_embeddings *e = make_dynamic(&usual, RK_OPTIMIZER_ADAM, 2),
+                  *whole = make_dynamic(&tiered, RK_OPTIMIZER_ADAM, 2);
+    train(e, 0, 20);
+    train(whole, 0, 20);
+    OK(rk_make_directories(saved_folder()));
+    OK(rk_embeddings_save_rows(whole, saved_folder()));
+    rk_embeddings *both = make_parts(&tiered); /* beside it */
+    assert_int_equal(both->tables[1].dynamic_config.memory_bytes, tiered.memory_bytes / 2);
+    give_keys(both, whole);
+    OK(rk_embeddings_load_rows(both, saved_folder()));
+    snprintf(parted, sizeof parted, "%s/parted", folder);
+    OK(rk_make_directories(parted));
+    OK(rk_embeddings_save_rows(both, parted));
+    rk_embeddings_free(both);
+    rk_embeddings_free(whole);
+    snprintf(left, sizeof left, "%s/t.1-of-3", rows_folder()); /* by a run that was killed */
+    OK(rk_make_directories(left));
+    snprintf(left, sizeof left, "%s/t.1-of-3/rows-00000000.log", rows_folder());
+    OK(rk_file_write(left, "", 0));
+    whole = make_dynamic(&tiered, RK_OPTIMIZER_ADAM, 2);
+    assert_false(rk_file_exists(left));
+    OK(take_state(whole, e));
+    OK(rk_embeddings_load_rows(whole, parted));
+    assert_same_tables(e, whole);
+    train(e, 20, 25);
+    train(whole, 20, 25);
+    assert_same_tables(e, whole);
+    rk_embeddings_free(e);
+    rk_embeddings_free(whole);
+}
+
 /* Bytes of all files of rows that there are become others. */
 static int damage(const char *where) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
@@ -372,6 +449,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_bits_of_rows_in_memory, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_going_on, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_other_parts, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_damage_ends_the_batch, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_rows_after_a_failure, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_prefetch_without_memory, make_folder, remove_folder),

@@ -222,7 +222,7 @@ def storage(t):
         out = [dict(table) for table in plan.config["embedding"]["tables"]]
         for table in out:
             table.pop("storage", None)
-            if memory and table["name"] in plan.keyed:
+            if memory and table["name"] in plan.keyed and isinstance(table["missing"], str):
                 table["storage"] = {"tier": "ssd", "memory": memory}
         return out
 

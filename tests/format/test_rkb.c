@@ -62,6 +62,54 @@ static void test_round_trips(void **state) {
     }
 }
 
+/* Bytes of a mapped file that are in memory by this process's account. */
+static int64_t resident_bytes(const char *name) {
+    char line[4400];
+    bool is_file = false;
+    long long kib, sum = 0;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps)) {
+        if (strstr(line, name)) is_file = true;
+        if (!is_file || sscanf(line, "Rss: %lld kB", &kib) != 1) continue;
+        sum += kib;
+        is_file = false;
+    }
+    fclose(maps);
+    return sum * 1024;
+}
+
+/* Blocks that are read into the same memory one after the other are not all kept there. */
+static void test_resident_pages(void **state) {
+    (void)state;
+    enum { BLOCKS = 8, ROWS = 1 << 18 };
+    const char *path = "test_rkb_resident.rkb", *const name = "x";
+    const rk_column_type type = RK_COLUMN_F32;
+    rk_columns blocks[BLOCKS], read = {0};
+    for (int b = 0; b < BLOCKS; b++) {
+        OK(rk_columns_init(&blocks[b], 1, &name, &type));
+        for (int64_t i = 0; i < ROWS; i++) {
+            OK(rk_column_add_f32(&blocks[b].columns[0], (float)i * 1.7f + (float)b));
+            OK(rk_columns_end_row(&blocks[b]));
+        }
+    }
+    write_blocks(path, 0, blocks, BLOCKS);
+    rk_rkb *rkb;
+    rk_rkb_memory memory = {0};
+    OK(rk_rkb_open(path, &rkb));
+    for (int pass = 0; pass < 2; pass++)
+        for (int b = 0; b < BLOCKS; b++) {
+            OK(rk_rkb_read_chosen(rkb, b, (rk_rkb_choice){0}, &memory, &read));
+            assert_true(same_columns(&read, &blocks[b]));
+            assert_true(resident_bytes(path) < 3 * (int64_t)sizeof(float) * ROWS);
+        }
+    rk_rkb_free(rkb);
+    rk_rkb_memory_release(&memory);
+    rk_columns_release(&read);
+    for (int b = 0; b < BLOCKS; b++) rk_columns_release(&blocks[b]);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 static void test_extremes(void **state) {
     (void)state;
     const char *path = "test_rkb_extremes.rkb";
@@ -175,7 +223,8 @@ static void test_refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trips), cmocka_unit_test(test_extremes),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trips),
+                                       cmocka_unit_test(test_resident_pages), cmocka_unit_test(test_extremes),
                                        cmocka_unit_test(test_threads), cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,6 +219,10 @@ static void unmap_pages(void *data, size_t n_bytes) {
     (void)n_bytes;
     free(data);
 }
+
+static void drop_pages(void *data, size_t n_bytes) {
+    (void)data, (void)n_bytes;
+}
 #else
 static void *map_pages(int descriptor, size_t n_bytes) {
     return mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
@@ -226,6 +230,10 @@ static void *map_pages(int descriptor, size_t n_bytes) {
 
 static void unmap_pages(void *data, size_t n_bytes) {
     munmap(data, n_bytes);
+}
+
+static void drop_pages(void *data, size_t n_bytes) {
+    (void)madvise(data, n_bytes, MADV_DONTNEED); /* to no effect but memory */
 }
 #endif
 
@@ -252,6 +260,13 @@ rk_status rk_mapped_file_open_descriptor(int descriptor, const char *path, rk_ma
     if (data) (void)madvise(data, n_bytes, MADV_RANDOM); /* to no effect but speed */
     *out = (rk_mapped_file){.data = data, .n_bytes = n_bytes};
     return RK_OK;
+}
+
+void rk_mapped_file_drop(const rk_mapped_file *mapped, uint64_t begin, uint64_t end) {
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), first = (begin + page - 1) / page * page,
+             last = end / page * page;
+    if (mapped->data && end <= mapped->n_bytes && first < last)
+        drop_pages((uint8_t *)(size_t)mapped->data + first, (size_t)(last - first));
 }
 
 void rk_mapped_file_release(rk_mapped_file *mapped) {

@@ -48,6 +48,9 @@ rk_status rk_mapped_file_open(const char *path, rk_mapped_file *out);
  * for messages. */
 rk_status rk_mapped_file_open_descriptor(int descriptor, const char *path, rk_mapped_file *out);
 void rk_mapped_file_release(rk_mapped_file *map);
+/* Whole pages of bytes begin .. end-1 leave this process's memory; where they are looked at again, they are
+ * read again. */
+void rk_mapped_file_drop(const rk_mapped_file *map, uint64_t begin, uint64_t end);
 
 /* A writer that handles short writes, computes a crc32c as it goes, and makes a file appear whole or not at
  * all: it writes `path`.tmp; commit does fsync, rename, and fsync of the directory; release without commit

@@ -251,6 +251,13 @@ rk_status rk_rkb_read_block(const rk_rkb *rkb, int64_t block, const bool *wanted
     return rk_rkb_read_chosen(rkb, block, (rk_rkb_choice){.wanted = wanted}, &memory, out);
 }
 
+static void drop_last_block(const rk_rkb *rkb, const rk_rkb_memory *memory) {
+    if (memory->last != rkb || memory->last_block >= rkb->n_blocks || rkb->n_columns == 0) return;
+    const chunk *first = &rkb->chunks[memory->last_block * rkb->n_columns],
+                *last = first + rkb->n_columns - 1;
+    rk_mapped_file_drop(&rkb->map, first->begin, last->begin + last->stored_bytes);
+}
+
 rk_status rk_rkb_read_chosen(const rk_rkb *rkb, int64_t block, rk_rkb_choice choice, rk_rkb_memory *memory,
                              rk_columns *out) {
     RK_FAIL_IF(block < 0 || block >= rkb->n_blocks, RK_INVALID_ARGUMENT, "'%s': block %lld of %lld",
@@ -259,6 +266,9 @@ rk_status rk_rkb_read_chosen(const rk_rkb *rkb, int64_t block, rk_rkb_choice cho
         RK_TRY(rk_columns_init(out, rkb->n_columns, (const char *const *)rkb->names, rkb->types));
     RK_FAIL_IF(out->n_columns != rkb->n_columns, RK_INVALID_ARGUMENT, "'%s': %d columns to be read into %d",
                rkb->path, rkb->n_columns, out->n_columns);
+    drop_last_block(rkb, memory);
+    memory->last = rkb;
+    memory->last_block = block;
     rk_columns_clear(out);
     rk_rkb_budget room = budget_of_block(rkb, block);
     rk_status status = RK_OK;

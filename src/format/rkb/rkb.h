@@ -40,6 +40,8 @@ typedef struct rk_rkb_memory {
     void *zstd;
     uint8_t *raw; /* [capacity] */
     size_t capacity;
+    const rk_rkb *last; /* what was read into it, */
+    int64_t last_block; /* whose pages are not needed once another block is */
 } rk_rkb_memory;
 typedef struct rk_rkb_choice {
     const bool *wanted, *packed;

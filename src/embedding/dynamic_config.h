@@ -116,6 +116,14 @@ static inline const char *rk_eviction_name(int policy) {
 static inline const char *rk_counter_name(int counter) {
     return counter == RK_COUNTER_EXACT ? "exact" : counter == RK_COUNTER_COUNT_MIN ? "count_min" : "bloom";
 }
+/* Counters of a sketch for each row of its bucket. A bucket has at most INT32_MAX of them (count_min: in each
+ * of four rows of counters), and so many rows. */
+enum { RK_COUNT_MIN_WIDTH = 4, RK_BLOOM_WIDTH = 16 };
+static inline int64_t rk_counter_most_rows(int counter) {
+    return counter == RK_COUNTER_EXACT       ? INT64_MAX
+           : counter == RK_COUNTER_COUNT_MIN ? INT32_MAX / RK_COUNT_MIN_WIDTH
+                                             : INT32_MAX / RK_BLOOM_WIDTH;
+}
 /* The largest min_count. */
 static inline int64_t rk_counter_most(int counter) {
     return counter == RK_COUNTER_EXACT ? INT32_MAX : counter == RK_COUNTER_COUNT_MIN ? 255 : 15;

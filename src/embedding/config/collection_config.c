@@ -103,6 +103,29 @@ static rk_status refuse_dynamic(const resolver *r, const rk_table_section *liste
     return rk_error_hint(error_at(r, listed->line, key, message), "%s", hint);
 }
 
+/* listed may be NULL, and max_capacity 0: the table is static. */
+static rk_dynamic_config dynamic_config_of(const rk_table_section *listed) {
+    if (!listed || !listed->max_capacity) return (rk_dynamic_config){0};
+    int64_t n_buckets = listed->buckets ? listed->buckets : listed->max_capacity / RK_BUCKET_ROWS;
+    rk_dynamic_config config = {.max_capacity = listed->max_capacity,
+                                .n_buckets = n_buckets > 1 ? n_buckets : 1,
+                                .policy = listed->eviction.policy,
+                                .evict_to = listed->eviction.evict_to,
+                                .ttl_steps = listed->eviction.ttl_steps,
+                                .keep = listed->eviction.keep,
+                                .min_count = listed->admission.min_count,
+                                .probability = listed->admission.probability,
+                                .counter = listed->admission.counter,
+                                .oov = listed->missing.row == 1};
+    config.n_cold = (int64_t)rk_round_up((size_t)listed->missing.hash, (size_t)config.n_buckets);
+    const struct rk_storage_section *storage = &listed->storage;
+    if (!storage->tier) return config;
+    config.storage = storage->path ? storage->path : ""; /* by default the model's */
+    (void)rk_parse_bytes(storage->memory, &config.memory_bytes);
+    if (storage->max_bytes) (void)rk_parse_bytes(storage->max_bytes, &config.storage_bytes);
+    return config;
+}
+
 static rk_status check_counter(const resolver *r, const rk_table_section *listed) {
     const struct rk_admission_section *a = &listed->admission;
     char message[120];
@@ -110,6 +133,13 @@ static rk_status check_counter(const resolver *r, const rk_table_section *listed
     if (a->min_count <= 1)
         return refuse_dynamic(r, listed, "admission.counter", "with 'min_count: 1' nothing is counted",
                               "give a 'min_count' above 1, or leave 'counter' out");
+    rk_dynamic_config config = dynamic_config_of(listed);
+    int64_t n_rows = rk_dynamic_capacity_of(&config, 1);
+    if (n_rows > rk_counter_most_rows(a->counter)) {
+        snprintf(message, sizeof message, "a bucket of %lld rows is too large for 'counter: %s'",
+                 (long long)n_rows, rk_counter_name(a->counter));
+        return refuse_dynamic(r, listed, "buckets", message, "give the table more 'buckets'");
+    }
     if (a->min_count <= rk_counter_most(a->counter)) return RK_OK;
     snprintf(message, sizeof message, "'counter: %s' counts up to %lld", rk_counter_name(a->counter),
              (long long)rk_counter_most(a->counter));
@@ -232,29 +262,6 @@ static rk_status resolve_optimizer(const resolver *r, const rk_optimizer_config 
     if (r->section->optimizer.line)
         RK_TRY(rk_optimizer_resolve(&r->section->optimizer, r->yaml, out->kind, out));
     return own && own->line ? rk_optimizer_resolve(own, r->yaml, out->kind, out) : RK_OK;
-}
-
-/* listed may be NULL, and max_capacity 0: the table is static. */
-static rk_dynamic_config dynamic_config_of(const rk_table_section *listed) {
-    if (!listed || !listed->max_capacity) return (rk_dynamic_config){0};
-    int64_t n_buckets = listed->buckets ? listed->buckets : listed->max_capacity / RK_BUCKET_ROWS;
-    rk_dynamic_config config = {.max_capacity = listed->max_capacity,
-                                .n_buckets = n_buckets > 1 ? n_buckets : 1,
-                                .policy = listed->eviction.policy,
-                                .evict_to = listed->eviction.evict_to,
-                                .ttl_steps = listed->eviction.ttl_steps,
-                                .keep = listed->eviction.keep,
-                                .min_count = listed->admission.min_count,
-                                .probability = listed->admission.probability,
-                                .counter = listed->admission.counter,
-                                .oov = listed->missing.row == 1};
-    config.n_cold = (int64_t)rk_round_up((size_t)listed->missing.hash, (size_t)config.n_buckets);
-    const struct rk_storage_section *storage = &listed->storage;
-    if (!storage->tier) return config;
-    config.storage = storage->path ? storage->path : ""; /* by default the model's */
-    (void)rk_parse_bytes(storage->memory, &config.memory_bytes);
-    if (storage->max_bytes) (void)rk_parse_bytes(storage->max_bytes, &config.storage_bytes);
-    return config;
 }
 
 /* A table's last checks, once it is in the collection. */

@@ -7,10 +7,11 @@ static rk_status make_sketches(rk_dynamic_table *t) {
     const rk_dynamic_config *c = &t->config;
     if (!rk_dynamic_has_sketches(c) || c->is_read) return RK_OK;
     bool is_bloom = c->counter == RK_COUNTER_BLOOM;
-    t->sketch_width = rk_sketch_width(is_bloom, rk_dynamic_bucket_capacity(t, 0));
-    RK_FAIL_IF(t->sketch_width > INT32_MAX, RK_INVALID_ARGUMENT,
+    int64_t n_rows = rk_dynamic_bucket_capacity(t, 0);
+    RK_FAIL_IF(n_rows > rk_counter_most_rows(c->counter), RK_INVALID_ARGUMENT,
                "a bucket of %lld rows is too large for 'counter: %s'\nhint: give the table more 'buckets'",
-               (long long)rk_dynamic_bucket_capacity(t, 0), rk_counter_name(c->counter));
+               (long long)n_rows, rk_counter_name(c->counter));
+    t->sketch_width = rk_sketch_width(is_bloom, n_rows);
     t->sketch_bytes = rk_sketch_bytes(is_bloom, t->sketch_width);
     size_t n = (size_t)(t->end_bucket - t->first_bucket);
     RK_TRY(rk_pages_alloc(n * t->sketch_bytes, &t->sketches));

@@ -1,13 +1,12 @@
 #include "embedding/dynamic/key_sketch.h"
 
 #include "embedding/dynamic/key_bucket.h"
+#include "embedding/dynamic_config.h"
 
-/* Counters for each row of the bucket. */
-enum { COUNT_MIN_WIDTH = 4, BLOOM_WIDTH = 16 };
 enum { COUNT_MIN_MOST = 255, BLOOM_MOST = 15 };
 
 uint64_t rk_sketch_width(bool is_bloom, int64_t n_rows) {
-    return (uint64_t)n_rows * (is_bloom ? BLOOM_WIDTH : COUNT_MIN_WIDTH);
+    return (uint64_t)n_rows * (is_bloom ? RK_BLOOM_WIDTH : RK_COUNT_MIN_WIDTH);
 }
 
 uint64_t rk_sketch_bytes(bool is_bloom, uint64_t width) {

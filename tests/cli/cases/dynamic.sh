@@ -95,6 +95,7 @@ try --set embedding.l2_full=0.1
 try --set 'embedding.tables[1].eviction.keep=91'
 try --set 'embedding.tables[1].eviction={ttl: 60}'
 try --set 'embedding.tables[1].admission={min_count: 300, counter: count_min}'
+"$RECKON" inspect --set 'embedding.tables[1]={name: item, max_capacity: 200000000, buckets: 1, admission: {min_count: 2, counter: bloom}}' keys.yaml 2>&1 >/dev/null
 try --set 'embedding.tables[1].admission={counter: bloom}'
 try --set 'embedding.tables[1]={name: item, storage: ssd}'; try --set 'embedding.tables[1].storage=ssd'; try --set 'embedding.tables[1].storage={memory: 5GB}'; try --set 'embedding.tables[1].storage={tier: ssd, memory: much}'
 try --set 'embedding.tables[1].storage={tier: ssd, memory: 1GB, max_bytes: 1MB}'

@@ -82,12 +82,12 @@ def dump(case):
 
 
 def gather_rate(case, folder, shapes, args):
-    """Bytes a second of the smallest loop over rows like the model's: a feature of one id a sample for each table."""
+    """Bytes a second of the smallest loop over rows like the model's, of the next larger dim that it knows: a feature of one id a sample for each table."""
     tables = [(name, shape) for name, shape in shapes.items() if name.startswith("table.") and name.endswith(".rows")]
     lines = [f"{N_BATCHES} {case.n} 0"]
     for name, (rows, dim) in tables:
         np.random.default_rng(15).integers(rows, size=(N_BATCHES, case.n)).tofile(folder / f"{name}.i64")
-        lines.append(f"{name} {rows} {dim} 1")
+        lines.append(f"{name} {rows} {next((d for d in (16, 32, 64) if d >= dim), 128)} 1")
     (folder / "features.txt").write_text("\n".join(lines) + "\n")
     gather = call([PROGRAMS / "bench_limits", "gather", folder, "--threads", str(args.threads), "--repeat", "50"])
     return gather["bytes"] / statistics.median(gather["seconds"])

@@ -1,4 +1,5 @@
-/* The body of rk_dropout_mask (kernels/dropout_mask.h), compiled once for each instruction set. */
+/* The bodies of rk_dropout_mask and rk_dropout_again (kernels/dropout_mask.h), compiled once for each
+ * instruction set. */
 #include "kernels/kernel_list.h"
 
 #define RANDOM_BLOCKS 32
@@ -19,6 +20,12 @@ static inline void write_mask_values(const rk_dropout_mask_args *args, const uin
         for (int64_t i = 0; i < last - first; i++) to[i] = mask_value(args, words[i], first + i);
 }
 
+static inline void write_kept(const rk_dropout_mask_args *args, const uint32_t *words, int64_t first,
+                              int64_t last) {
+    uint8_t *kept = args->kept + first;
+    for (int64_t i = 0; i < last - first; i++) kept[i] = words[i] >= args->limit;
+}
+
 void RK_KERNEL_NAME(rk_dropout_mask)(const rk_dropout_mask_args *args) {
     rk_dropout_mask_args a = *args; /* nobody else has it: no store can change it */
     uint32_t words[RANDOM_WORDS];
@@ -28,9 +35,19 @@ void RK_KERNEL_NAME(rk_dropout_mask)(const rk_dropout_mask_args *args) {
         random_words(a.seed, a.step, (uint64_t)((a.place + first) / 4), words);
         if (last <= a.n && skipped == 0) {
             write_mask_values(&a, words, first, first + RANDOM_WORDS);
+            if (a.kept) write_kept(&a, words, first, first + RANDOM_WORDS);
         } else {
             last = last < a.n ? last : a.n;
             write_mask_values(&a, words + skipped, first, last);
+            if (a.kept) write_kept(&a, words + skipped, first, last);
         }
     }
+}
+
+void RK_KERNEL_NAME(rk_dropout_again)(const rk_real *from, const uint8_t *kept, int64_t n, rk_real keep,
+                                      bool add, rk_real *to) {
+    if (add)
+        for (int64_t i = 0; i < n; i++) to[i] += kept[i] ? from[i] * keep : 0;
+    else
+        for (int64_t i = 0; i < n; i++) to[i] = 0 + (kept[i] ? from[i] * keep : 0);
 }

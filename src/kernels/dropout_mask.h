@@ -11,6 +11,7 @@
  *         word = word (place + i) % 4 of rk_rng_block(seed, step, (place + i) / 4)
  *         y = word >= limit ? from[i] * keep : 0
  *         to[i] = add ? to[i] + y : y
+ *         kept[i] = word >= limit, if kept
  *
  * from and to are the same memory or do not overlap. */
 typedef struct rk_dropout_mask_args {
@@ -21,8 +22,17 @@ typedef struct rk_dropout_mask_args {
     rk_real keep;        /* 1 / (1 - rate) */
     const rk_real *from; /* [n] */
     rk_real *to;         /* [n] */
+    uint8_t *kept;       /* [n] or NULL: which values stay, for rk_dropout_again */
     bool add;
 } rk_dropout_mask_args;
 void rk_dropout_mask(const rk_dropout_mask_args *args);
+
+/* The same mask without its random words:
+ *
+ *     for i in 0 .. n-1:
+ *         y = kept[i] ? from[i] * keep : 0
+ *         to[i] = add ? to[i] + y : 0 + y */
+void rk_dropout_again(const rk_real *from, const uint8_t *kept, int64_t n, rk_real keep, bool add,
+                      rk_real *to);
 
 #endif

@@ -42,6 +42,9 @@
       (const rk_real *x, const rk_real *dout, int64_t n, int32_t n_vectors, int32_t dim, rk_real *dx),       \
       (x, dout, n, n_vectors, dim, dx))                                                                      \
     X(rk_dropout_mask, (const rk_dropout_mask_args *args), (args))                                           \
+    X(rk_dropout_again,                                                                                      \
+      (const rk_real *from, const uint8_t *kept, int64_t n, rk_real keep, bool add, rk_real *to),            \
+      (from, kept, n, keep, add, to))                                                                        \
     X(rk_panel_product, (const rk_panel_product_args *args), (args))                                         \
     X(rk_candidate_row, (rk_candidate_row_args *args), (args))                                               \
     X(rk_code_products,                                                                                      \

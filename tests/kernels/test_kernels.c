@@ -54,6 +54,7 @@ static void test_dropout(void **state) {
     tried("rk_dropout_mask", true);
     enum { N = 203 };
     static float from[N], expected[N], out[N];
+    static uint8_t expected_kept[N], kept[N];
     randomize(from, N);
     for (int64_t place = 0; place < 7; place++)
         for (int64_t n = 0; n <= N; n += n < 40 ? 1 : 7)
@@ -66,7 +67,9 @@ static void test_dropout(void **state) {
                                              .keep = 4.0f / 3,
                                              .from = from,
                                              .to = expected,
+                                             .kept = expected_kept,
                                              .add = add};
+                memset(expected_kept, 7, sizeof kept);
                 for (int64_t i = 0; i < N; i++) expected[i] = out[i] = (float)i;
                 rk_dropout_mask_scalar(&args);
                 for (int64_t i = 0; i < N; i++) {
@@ -74,14 +77,42 @@ static void test_dropout(void **state) {
                     rk_rng_block(9, 3, (uint64_t)(args.place + i) / 4, words);
                     float y = words[(args.place + i) % 4] >= args.limit ? from[i] * args.keep : 0;
                     assert_true(expected[i] == (i >= n ? (float)i : add ? (float)i + y : y));
+                    assert_int_equal(expected_kept[i],
+                                     i >= n ? 7 : words[(args.place + i) % 4] >= args.limit);
                 }
                 args.to = out;
+                args.kept = kept;
                 for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
                     for (int64_t i = 0; i < N; i++) out[i] = (float)i;
+                    memset(kept, 7, sizeof kept);
                     rk_dropout_mask_on[isa](&args);
                     assert_memory_equal(out, expected, sizeof out);
+                    assert_memory_equal(kept, expected_kept, sizeof kept);
                 }
             }
+}
+
+static void test_dropout_again(void **state) {
+    (void)state;
+    tried("rk_dropout_again", true);
+    enum { N = 203 };
+    static float from[N], expected[N], out[N];
+    static uint8_t kept[N];
+    randomize(from, N);
+    from[1] = -0.0f;
+    for (int64_t i = 0; i < N; i++) kept[i] = i % 3 != 0;
+    for (int64_t n = 0; n <= N; n += n < 40 ? 1 : 7)
+        for (int add = 0; add < 2; add++) {
+            for (int64_t i = 0; i < N; i++) {
+                float y = kept[i] ? from[i] * 1.25f : 0, before = (float)(i + 1);
+                expected[i] = i >= n ? before : (add ? before : 0) + y;
+            }
+            for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                for (int64_t i = 0; i < N; i++) out[i] = (float)(i + 1);
+                rk_dropout_again_on[isa](from, kept, n, 1.25f, add, out);
+                assert_memory_equal(out, expected, sizeof out);
+            }
+        }
 }
 
 static void test_interaction(void **state) {
@@ -277,10 +308,11 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_row),    cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_interaction),   cmocka_unit_test(test_panel_product),
-        cmocka_unit_test(test_candidate_row), cmocka_unit_test(test_index_scan),
-        cmocka_unit_test(test_sort_uses),     cmocka_unit_test(test_no_kernel_escapes),
+        cmocka_unit_test(test_random_row),        cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_dropout_again),     cmocka_unit_test(test_interaction),
+        cmocka_unit_test(test_panel_product),     cmocka_unit_test(test_candidate_row),
+        cmocka_unit_test(test_index_scan),        cmocka_unit_test(test_sort_uses),
+        cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

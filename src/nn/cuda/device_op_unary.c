@@ -56,5 +56,12 @@ static void dropout_backward(const rk_device_run *run, const rk_node *node) {
                     rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
+/* Backward draws the mask anew. */
+static int64_t dropout_saved(const rk_graph *graph, const rk_node *node) {
+    (void)graph;
+    (void)node;
+    return 0;
+}
+
 const rk_device_op rk_device_op_dropout = {
-    .name = "dropout", .forward = dropout_forward, .backward = dropout_backward};
+    .name = "dropout", .saved = dropout_saved, .forward = dropout_forward, .backward = dropout_backward};

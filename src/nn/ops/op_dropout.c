@@ -1,5 +1,6 @@
 /* In training a value is zeroed with probability options.rate, else divided by 1 - rate; with by_row a whole
- * row is. The mask is a function of (seed, the node's name, step, place). In prediction y = x. */
+ * row is. The mask is a function of (seed, the node's name, step, place); forward keeps it for
+ * backward, a byte a value, but that of rows. In prediction y = x. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -10,6 +11,8 @@ static rk_status dropout_build(rk_graph *graph, rk_node *node) {
     RK_FAIL_IF(!(node->options.rate >= 0 && node->options.rate < 1), RK_INVALID_ARGUMENT,
                "'rate' must be at least 0 and below 1, not %g", node->options.rate);
     node->shape = rk_node_input_shape(graph, node, 0);
+    int64_t width = node->options.by_row ? 0 : rk_shape_width(node->shape), real = sizeof(rk_real);
+    node->saved_width = (width + real - 1) / real;
     return RK_OK;
 }
 
@@ -45,37 +48,46 @@ static void mask_rows(const rk_run *run, const rk_node *node, const rk_dropout_r
     }
 }
 
-/* to = (or += if add) the mask times from; the mask is by the sample's number in the batch. */
-static void apply_mask(const rk_run *run, const rk_node *node, const rk_real *from, rk_real *to, bool add) {
-    rk_dropout_rule rule = rk_dropout_rule_of(run->graph, node);
-    if (node->options.by_row) {
-        mask_rows(run, node, &rule, from, to, add);
-        return;
-    }
+static uint8_t *kept_values(const rk_run *run, const rk_node *node) {
+    return (uint8_t *)rk_node_saved(run, node);
+}
+
+/* The mask is by the sample's number in the batch. */
+static void draw_values(const rk_run *run, const rk_node *node, const rk_dropout_rule *rule) {
     int64_t width = rk_shape_width(node->shape);
-    rk_dropout_mask_args args = {.seed = rule.seed,
-                                 .step = (uint64_t)run->step,
-                                 .place = (run->base + run->first) * width,
-                                 .n = run->n * width,
-                                 .limit = rule.limit,
-                                 .keep = rule.keep,
-                                 .from = from,
-                                 .to = to,
-                                 .add = add};
-    rk_dropout_mask(&args);
+    rk_dropout_mask(&(rk_dropout_mask_args){.seed = rule->seed,
+                                            .step = (uint64_t)run->step,
+                                            .place = (run->base + run->first) * width,
+                                            .n = run->n * width,
+                                            .limit = rule->limit,
+                                            .keep = rule->keep,
+                                            .from = rk_node_input(run, node, 0),
+                                            .to = rk_node_output(run, node),
+                                            .kept = kept_values(run, node)});
 }
 
 static rk_status dropout_forward(const rk_run *run, const rk_node *node) {
-    if (run->training)
-        apply_mask(run, node, rk_node_input(run, node, 0), rk_node_output(run, node), false);
-    else
+    const rk_dropout_rule rule = rk_dropout_rule_of(run->graph, node);
+    if (!run->training)
         memcpy(rk_node_output(run, node), rk_node_input(run, node, 0),
                (size_t)(run->n * rk_shape_width(node->shape)) * sizeof(rk_real));
+    else if (node->options.by_row)
+        mask_rows(run, node, &rule, rk_node_input(run, node, 0), rk_node_output(run, node), false);
+    else
+        draw_values(run, node, &rule);
     return RK_OK;
 }
 
 static rk_status dropout_backward(const rk_run *run, const rk_node *node) {
-    apply_mask(run, node, rk_node_output_gradient(run, node), rk_node_input_gradient(run, node, 0), true);
+    const rk_dropout_rule rule = rk_dropout_rule_of(run->graph, node);
+    const rk_real *dy = rk_node_output_gradient(run, node);
+    rk_real *dx = rk_node_input_gradient(run, node, 0);
+    bool add = !rk_is_first_gradient(node, 0);
+    if (node->options.by_row)
+        mask_rows(run, node, &rule, dy, dx, add);
+    else
+        rk_dropout_again(dy, kept_values(run, node), run->n * rk_shape_width(node->shape), rule.keep, add,
+                         dx);
     return RK_OK;
 }
 
@@ -83,6 +95,7 @@ const rk_op rk_op_dropout = {.name = "dropout",
                              .min_inputs = 1,
                              .max_inputs = 1,
                              .options = RK_OPTION_rate | RK_OPTION_by_row,
+                             .writes_gradient = true,
                              .build = dropout_build,
                              .forward = dropout_forward,
                              .backward = dropout_backward};

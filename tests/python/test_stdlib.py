@@ -368,7 +368,7 @@ class Package(unittest.TestCase):
         """Rows with their keys: as an export has them, and as the model's predictions see them, in memory and in files."""
         config = run_file(self.at / "keys")
         config["data"]["features"][:2] = [{"name": "user", "key": True}, {"name": "word", "key": True}]
-        config["embedding"]["tables"] = [{"name": "user", "max_capacity": 25}, {"name": "word", "max_capacity": 9, "missing": "oov", "admission": {"min_count": 3}}]
+        config["embedding"]["tables"] = [{"name": "user", "max_capacity": 25}, {"name": "word", "max_capacity": 9, "missing": {"hash": 3}, "admission": {"min_count": 3}}]
         with reckon.train(config, train=self.train) as model:
             model.export("safetensors", self.at / "keys export")
             state, named = model.to_torch_state_dict(), model.parameters()
@@ -388,7 +388,7 @@ class Package(unittest.TestCase):
         exported = state["embeddings.user.keys"].tolist()
         self.assertEqual(exported, sorted(keys))
         self.assertEqual(state["embeddings.user.weight"].tolist(), [rows[keys.index(key)] for key in exported] + [[0.0] * 4])
-        self.assertEqual(state["embeddings.word.weight"].tolist()[-1:], named["table/word/oov_rows"].tolist())
+        self.assertEqual(state["embeddings.word.weight"].tolist()[-3:], named["table/word/oov_rows"].tolist())
 
     def test_progress_and_metrics(self):
         lines, logged, scalars = io.StringIO(), [], []

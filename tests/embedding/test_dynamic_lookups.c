@@ -393,6 +393,37 @@ static void test_states_that_do_not_fit(void **state) {
     rk_embeddings_free(other);
 }
 
+static const rk_tensor *tensor_of(const rk_table_state *state, const char *name) {
+    for (int32_t i = 0; i < rk_table_state_n_tensors(state); i++)
+        if (strcmp(rk_table_state_name(state, i), name) == 0) return rk_table_state_tensor(state, i);
+    fail_msg("there is no tensor '%s'", name);
+    return NULL;
+}
+
+/* Nothing is left of a state whose rows are right and whose counts are not. */
+static void test_a_candidate_that_is_there_twice(void **state) {
+    (void)state;
+    rk_embeddings *e = make(RK_COUNTER_EXACT);
+    rk_table_state *was;
+    rk_key_totals totals = RK_KEY_TOTALS_INIT;
+    OK(train_steps(e, &batch, 0, STEPS, 0, ALL));
+    OK(rk_embeddings_read_state(e, "shared", &was));
+    const rk_tensor *candidates = tensor_of(was, "candidate_keys");
+    assert_true(candidates->shape[0] > 1 && tensor_of(was, "keys")->shape[0] > 0);
+    int64_t *keys = candidates->data;
+    keys[1] = keys[0];
+    assert_int_equal(write_state(e, "shared", was), RK_BAD_DATA);
+    assert_non_null(strstr(rk_last_error(), "is there twice"));
+    OK(rk_embeddings_count_keys(e, "shared", &totals));
+    assert_true(totals.n_rows == 0 && totals.n_admitted == 0);
+    rk_table_state_free(was);
+    OK(train_steps(e, &batch, 0, 1, 0, ALL)); /* an empty table works */
+    OK(rk_embeddings_read_state(e, "shared", &was));
+    assert_true(tensor_of(was, "candidate_keys")->shape[0] > 0);
+    rk_table_state_free(was);
+    rk_embeddings_free(e);
+}
+
 /* What one process has of all ranks' samples, after half and all of the steps. */
 static rk_table_state *half[N_TABLES], *whole[N_TABLES];
 static float looked_up[STEPS][N_FEATURES][ALL * DIM];
@@ -462,9 +493,13 @@ static void test_the_bits_of_one_process(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_bits_of_a_model),    cmocka_unit_test(test_state),
-        cmocka_unit_test(test_lookups_that_wait),      cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_states_that_do_not_fit), cmocka_unit_test(test_the_bits_of_one_process),
+        cmocka_unit_test(test_the_bits_of_a_model),
+        cmocka_unit_test(test_state),
+        cmocka_unit_test(test_lookups_that_wait),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_states_that_do_not_fit),
+        cmocka_unit_test(test_a_candidate_that_is_there_twice),
+        cmocka_unit_test(test_the_bits_of_one_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

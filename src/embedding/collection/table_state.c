@@ -498,6 +498,15 @@ static rk_status fill_here(rk_embeddings *e, int32_t t, const given_state *given
     return status;
 }
 
+/* What is there of a state of which something is wrong. */
+static void empty_table(const rk_embeddings *e, int32_t t) {
+    rk_table *part;
+    for (int32_t at = 0; (part = next_part(e, t, &at));) {
+        rk_dynamic_begin_loading(part->dynamic);
+        part->config.n_rows = part->dynamic->n_shared;
+    }
+}
+
 rk_status rk_embeddings_write_state(rk_embeddings *e, const char *table, int32_t n, const char *const *names,
                                     const rk_tensor *tensors) {
     int32_t t;
@@ -508,7 +517,9 @@ rk_status rk_embeddings_write_state(rk_embeddings *e, const char *table, int32_t
     status = load_keys(e, t, &given, "keys");
     if (status == RK_OK) status = load_keys(e, t, &given, "candidate_keys");
     if (status == RK_OK) status = fill_here(e, t, &given);
+    status = agree(e, status);
+    if (status != RK_OK) empty_table(e, t);
     rk_embeddings_finish_load(store_of(e));
-    RK_TRY(agree(e, status));
+    RK_TRY(status);
     return number_keys(e);
 }

@@ -148,6 +148,7 @@ class Lookup:
         n = len(tables.features)
         self.tables = tables
         self.handle = c_void_p()
+        self.waits = False  # for a backward
         check(lib.rk_lookup_create(tables.handle, byref(self.handle)))
         tables.lookups.add(self.handle.value)
         self._given = (IdTensors * n)()
@@ -163,7 +164,11 @@ class Lookup:
         self._to_ids = byref(self._ids)
 
     def __del__(self) -> None:
+        self.free()
+
+    def free(self) -> None:
         self.tables.free_lookup(self.handle)
+        self.handle = c_void_p()
 
     def take_ids(self, n: int, features: Sequence[Tuple[Ids, Ids, Optional[Ids]]]) -> c_void_p:
         """ids, offsets and weights of each feature, as the library takes them."""
@@ -201,6 +206,7 @@ class Tables:
         self.firsts = [sum(self.widths[:i]) for i in range(len(features))]
         self.places = [4 * first for first in self.firsts]  # bytes
         self.width = sum(self.widths)
+        self.has_dynamic = any(t.dynamic is not None for t in tables)
         self.comm = comm  # which must outlive it
         self.lookups: Set[Optional[int]] = set()  # handles
         self._scaled = self.learning_rate
@@ -274,8 +280,12 @@ class Tables:
             return self._idle.pop() if self._idle else Lookup(self)
 
     def give(self, lookup: Lookup) -> None:
+        """For another batch. One whose backward will never come holds rows of dynamic tables for as long as it waits."""
         with self.lock:
-            self._idle.append(lookup)
+            if lookup.waits and self.has_dynamic:
+                lookup.free()
+            else:
+                self._idle.append(lookup)
 
     def look_up(self, lookup: Lookup, n: int, features: Sequence[Tuple[Ids, Ids, Optional[Ids]]], out: int, trains: bool) -> None:
         """Vectors of n samples into [n, width] at `out`."""
@@ -293,7 +303,9 @@ class Tables:
                 self.refuse(lookup, trains)
                 raise
             function = lib.rk_embeddings_lookup if trains else lib.rk_embeddings_peek
+            lookup.waits = False
             check(function(self.handle, n, ids, lookup.handle, lookup.take_rows(out)))
+            lookup.waits = trains
 
     def refuse(self, lookup: Lookup, trains: bool) -> None:
         """In place of a lookup that this rank alone cannot begin: it fails on all."""
@@ -311,6 +323,7 @@ class Tables:
             else:
                 check(lib.rk_lookup_backward(lookup.handle, lookup.take_rows(gradients)))
                 self.n_pending += 1
+            lookup.waits = False
 
     def _set_learning_rate(self) -> None:
         if self.learning_rate == self._scaled:

@@ -273,7 +273,7 @@ def _range(tensors: _Tensors, name: str, part: str, path: str, entry: Any, start
 
 def _join(tensors: _Tensors, name: str) -> Values:
     """A dynamic table's tensor; those of checkpoints over ranks are in ranges of keys or buckets."""
-    ranges = sorted((_range(tensors, name, *found) for found in tensors.found[name]), key=lambda found: found[0])
+    ranges = sorted((_range(tensors, name, *found) for found in tensors.found[name]), key=lambda found: (found[0], len(found[2].array)))
     at = 0
     for first, total, values in ranges:
         if first != at or total != ranges[0][1] or values.dtype != ranges[0][2].dtype or values.array.shape[1:] != ranges[0][2].array.shape[1:]:
@@ -343,7 +343,7 @@ def _load(tables: Tables, stored: _Stored, parts: List[_Part], files: Mapping[st
 
 
 def load(tables: Tables, names: Sequence[str], path: str) -> None:
-    """What save, an export or a checkpoint has of the tables. Everything is checked before a row changes."""
+    """What save, an export or a checkpoint has of the tables. Everything is checked before a row changes, but for the state of dynamic tables."""
     places: List[Tuple[_Stored, List[_Part]]] = []
     states: Dict[int, Dict[str, Values]] = {}
     error: Optional[BaseException] = None

@@ -17,7 +17,7 @@ from ..errors import InvalidArgument, NotFound, Unsupported
 from ._configs import Plan, feature_config_of, leaves, rebuild
 from ._optimizers import row_optimizer
 
-_MOST_PENDING = 64  # lookups without a backward; older ones are dropped
+_MOST_PENDING = 64  # lookups without a backward; older ones are dropped, of dynamic tables those that so many others followed, too
 _N_IDS = "n_ids"  # of the weights
 _DTYPES = {numpy.dtype(numpy.float32): F32, numpy.dtype(numpy.int64): I64}
 
@@ -203,13 +203,19 @@ class EmbeddingLayer(keras.layers.Layer):
         with self._made().lock:
             ticket = next(self._tickets)
             self._pending[ticket] = lookup
-            while len(self._pending) > _MOST_PENDING:
+            while len(self._pending) > _MOST_PENDING or (self._made().has_dynamic and next(iter(self._pending)) <= ticket - _MOST_PENDING):
                 self._drop(self._pending.pop(next(iter(self._pending))))
         return numpy.int64(ticket)
 
     def _drop(self, lookup: Lookup) -> Any:
         self._made().give(lookup)
         return numpy.int64(0)
+
+    def _drop_all(self) -> None:
+        """Before the state of dynamic tables is written: what was looked up has other rows then."""
+        with self._made().lock:
+            while self._pending and self._made().has_dynamic:
+                self._drop(self._pending.popitem()[1])
 
     def _backward(self, ticket: Any, gradients: Any) -> Any:
         tables = self._made()
@@ -260,12 +266,13 @@ class EmbeddingLayer(keras.layers.Layer):
 
     def save(self, path: Union[str, "os.PathLike[str]"], optimizer: bool = True) -> None:
         """Rows of all tables, and with optimizer its state, as one safetensors file, whole or not at all: "<table>.weight", and "<table>.accumulator", ... and
-        "<table>.step". It takes some MiB, however large the tables are."""
+        "<table>.step". It takes some MiB, however large the tables are, but for a copy of each dynamic one, of which all is written."""
         _table_files.save(self._made(), self._row_names(), os.fspath(path), optimizer)
 
     def load(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Rows from such a file, from the model.safetensors of a Reckon export, or from a checkpoint's directory; and the state of the optimizer, if it is there,
-        else it stays as it was. Errors: NotFound, BadData; then nothing has changed."""
+        else it stays as it was. Errors: NotFound, BadData; then nothing has changed, but where what is there of a dynamic table does not fit to it."""
+        self._drop_all()
         _table_files.load(self._made(), self._row_names(), os.fspath(path))
 
     def _row_names(self) -> List[str]:
@@ -312,6 +319,7 @@ class EmbeddingLayer(keras.layers.Layer):
         if self._tables is None and not names:  # as it was saved
             return
         tables = self._made()
+        self._drop_all()
         for t, table in enumerate(tables.tables):
             if table.dynamic:
                 continue

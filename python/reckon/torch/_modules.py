@@ -218,6 +218,7 @@ class _Tables(torch.nn.Module):
     ) -> None:
         own = {prefix + self._state_name(table.name): i for i, table in enumerate(self._tables.tables)}
         keyed: List[str] = []
+        self._collection.drop_all()
         for name, i in own.items():
             if name not in state_dict:
                 missing_keys.append(name)
@@ -245,13 +246,15 @@ class _Tables(torch.nn.Module):
 
     def save(self, path: Union[str, "os.PathLike[str]"], optimizer: bool = True) -> None:
         """Rows of all tables, and with optimizer what is in its state_dict() but for the learning rate, as one safetensors file, whole or not at all: the names of
-        state_dict(), with "accumulator", "m", ... and "step" in place of "weight" for the optimizer's. It takes some MiB, however large the tables are. Over ranks
-        all call it, and rank 0 writes."""
+        state_dict(), with "accumulator", "m", ... and "step" in place of "weight" for the optimizer's. It takes some MiB, however large the tables are, but for
+        a copy of each dynamic one, of which all is written. Over ranks all call it, and rank 0 writes."""
         _table_files.save(self._tables, self._state_names(), os.fspath(path), optimizer)
 
     def load(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Rows from such a file, from the model.safetensors of a Reckon export, or from a checkpoint's directory; and the state of the optimizer, if it is there,
-        else it stays as it was. Over ranks all read it, however many wrote it. Errors: NotFound, BadData; then nothing has changed."""
+        else it stays as it was. Over ranks all read it, however many wrote it. Errors: NotFound, BadData; then nothing has changed, but where what is there of
+        a dynamic table does not fit to it."""
+        self._collection.drop_all()
         _table_files.load(self._tables, self._state_names(), os.fspath(path))
 
     def count_keys(self, table: str) -> Dict[str, int]:

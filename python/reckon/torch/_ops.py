@@ -20,7 +20,7 @@ from ..errors import InvalidArgument
 
 _DTYPES = {torch.float32: F32, torch.int32: I32, torch.int64: I64}
 _WHOLE = (torch.int32, torch.int64)
-_MOST_PENDING = 64  # lookups without a backward; older ones are dropped
+_MOST_PENDING = 64  # lookups without a backward; older ones are dropped, of dynamic tables those that so many others followed, too
 
 
 class OutputMemory:
@@ -67,8 +67,8 @@ class Collection:
         self.key_arrays: Dict[Tuple[int, ...], Any] = {}  # as the library takes them
         self.outputs = OutputMemory()
         self.number = next(Collection._numbers)
-        self.pending: Dict[Any, List[Tuple[Lookup, Any]]] = {}  # lookups, and the tensors that they were made of
-        self.n_pending = 0
+        self.pending: Dict[Any, List[Tuple[Lookup, Any, int]]] = {}  # lookups, the tensors that they were made of, and their numbers; the oldest first
+        self.n_pending = self.n_kept = 0
         Collection._all[self.number] = self
 
     @staticmethod
@@ -77,17 +77,22 @@ class Collection:
 
     def keep(self, key: Any, lookup: Lookup, tensors: Any) -> None:
         with self.tables.lock:
-            self.pending.setdefault(key, []).append((lookup, tensors))
+            self.n_kept += 1
+            self.pending.setdefault(key, []).append((lookup, tensors, self.n_kept))
             self.n_pending += 1
-            while self.n_pending > _MOST_PENDING:
+            while self.n_pending > _MOST_PENDING or (self.tables.has_dynamic and self._oldest() <= self.n_kept - _MOST_PENDING):
                 self.drop(next(iter(self.pending)))
+
+    def _oldest(self) -> int:
+        """The number of the oldest that is pending: of a key the last one is taken first."""
+        return next(iter(self.pending.values()))[0][2]
 
     def find(self, key: Any) -> Optional[Lookup]:
         with self.tables.lock:
             kept = self.pending.get(key)
             if not kept:
                 return None
-            lookup, _ = kept.pop()
+            lookup, *_ = kept.pop()
             self.n_pending -= 1
             if not kept:
                 del self.pending[key]
@@ -97,6 +102,12 @@ class Collection:
         lookup = self.find(key)
         if lookup:
             self.tables.give(lookup)
+
+    def drop_all(self) -> None:
+        """Before the state of dynamic tables is written: what was looked up has other rows then, and is looked up again if it goes backward."""
+        with self.tables.lock:
+            while self.pending and self.tables.has_dynamic:
+                self.drop(next(iter(self.pending)))
 
     def refuse(self, trains: bool) -> None:
         """A call that cannot be made on this rank fails on the others."""

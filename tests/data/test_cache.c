@@ -51,17 +51,23 @@ static void let_files_settle(void) {
     nanosleep(&(struct timespec){.tv_nsec = 70000000}, NULL);
 }
 
-static void write_rows(const char *name, int first, int shift) {
+/* more_names: of columns of ones, each after a comma. */
+static void write_rows_and(const char *name, const char *more_names, int first, int shift) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
-    rk_buffer_append_text(&text, "n,word,tags,x,y,w\n");
+    rk_buffer_printf(&text, "n,word,tags,x,y,w%s\n", more_names);
     for (int i = first; i < first + ROWS; i++)
-        rk_buffer_printf(&text, "%d,%s,%s,%d,%d,%d\n", 100000 + i,
+        rk_buffer_printf(&text, "%d,%s,%s,%d,%d,%d%s\n", 100000 + i,
                          i % 3   ? "even so"
                          : i % 2 ? ""
                                  : "rare",
-                         i % 2 ? "a|b" : "c", 100 + i * (7 + 4 * shift) % 90, i % 2, 1 + i % 4);
+                         i % 2 ? "a|b" : "c", 100 + i * (7 + 4 * shift) % 90, i % 2, 1 + i % 4,
+                         *more_names ? ",1" : "");
     OK(text.status);
     write_text(name, text.data, text.n_bytes);
+}
+
+static void write_rows(const char *name, int first, int shift) {
+    write_rows_and(name, "", first, shift);
 }
 
 static void write_joined(const char *other) {
@@ -326,6 +332,53 @@ static void test_what_is_not_kept(void **state) {
     assert_int_equal(count_entries(), 1);
 }
 
+static void count_header_warning(void *user, rk_log_level level, const char *message) {
+    (void)user;
+    (void)level;
+    n_warnings += strstr(message, "the first line is taken for a header") != NULL;
+}
+
+static void test_warnings_are_told_again(void **state) {
+    (void)state;
+    write_rows_and("a.csv", ",7", 0, 0);
+    let_files_settle();
+    rk_log_set(count_header_warning, NULL, RK_LOG_WARNING);
+    RK_AUTO(rk_buffer_release) rk_buffer plain = read_split("train", WITHOUT);
+    for (int run = 0; run < 3; run++) {
+        n_warnings = 0;
+        expect_rows(&plain, "train", WITH);
+        assert_true(n_warnings > 0);
+    }
+}
+
+/* An entry has what the files have, so who may not read all of them may not read it. */
+static void test_who_may_read(void **state) {
+    (void)state;
+    rk_text_list names;
+    uint64_t all;
+    struct stat info;
+    char path[1024];
+    const mode_t before = umask(022);
+    path_of("join.csv", path);
+    for (int is_private = 0; is_private < 2; is_private++) {
+        assert_int_equal(chmod(path, is_private ? 0600 : 0644), 0);
+        let_files_settle();
+        rk_buffer rows = read_split("test", is_private ? "shuffle_window: 20\n" WITH : WITH);
+        rk_buffer_release(&rows);
+        size_t n_private = 0, n = list_entries(&names, &all);
+        for (size_t i = 0; i < n; i++) {
+            char entry[1024];
+            snprintf(entry, sizeof entry, "%s/kept/%s", directory, names.texts[i]);
+            assert_int_equal(stat(entry, &info), 0);
+            n_private += (info.st_mode & 0777) == 0600;
+        }
+        rk_text_list_release(&names);
+        assert_int_equal(n, 2 + 2 * is_private);
+        assert_int_equal(n_private, 2 * is_private);
+    }
+    umask(before);
+}
+
 static void test_folder_of_environment(void **state) {
     (void)state;
     char folder[512];
@@ -350,6 +403,8 @@ int main(void) {
         cmocka_unit_test_setup(test_damaged_entries, set_up),
         cmocka_unit_test_setup(test_bound, set_up),
         cmocka_unit_test_setup(test_what_is_not_kept, set_up),
+        cmocka_unit_test_setup(test_warnings_are_told_again, set_up),
+        cmocka_unit_test_setup(test_who_may_read, set_up),
         cmocka_unit_test_setup(test_folder_of_environment, set_up),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -285,12 +285,22 @@ static rk_status make_room(const rk_cache_key *key, const char *path, uint64_t n
     return status;
 }
 
+/* Nobody else may read what is made from files that not all may read. */
+static rk_status open_entry(const rk_cache_key *key, const char *path, rk_writer *out) {
+    RK_TRY(rk_writer_open(path, out));
+    if (rk_cache_inputs_are_public(&key->inputs) || fchmod(out->descriptor, S_IRUSR | S_IWUSR) == 0)
+        return RK_OK;
+    rk_status status = rk_error_errno(RK_IO, errno, "could not make '%s' private", path);
+    rk_writer_release(out);
+    return status;
+}
+
 /* Under the folder's lock. */
 static rk_status replace_entry(const rk_cache_key *key, rk_cache_save save, const void *context) {
     RK_AUTOFREE char *path = NULL;
     rk_cache_writer writer = {.max_bytes = key->max_bytes};
     RK_TRY(entry_path(key, &path));
-    RK_TRY(rk_writer_open(path, &writer.file));
+    RK_TRY(open_entry(key, path, &writer.file));
     writer.file.without_sync = true; /* the checksum tells what a crash has cut */
     rk_status status = write_entry(key, save, context, &writer);
     if (status == RK_OK) status = make_room(key, path, writer.file.n_bytes);

@@ -33,7 +33,8 @@ static bool look_at_file(const char *path, rk_cache_input *out) {
                             .device = (uint64_t)info.st_dev,
                             .inode = (uint64_t)info.st_ino,
                             .modified_ns = nanoseconds(info.st_mtim),
-                            .changed_ns = nanoseconds(info.st_ctim)};
+                            .changed_ns = nanoseconds(info.st_ctim),
+                            .is_public = (info.st_mode & S_IROTH) != 0};
     return true;
 }
 
@@ -82,6 +83,12 @@ rk_status rk_cache_inputs_hash(rk_cache_inputs *inputs) {
         RK_TRY(status);
     }
     return RK_OK;
+}
+
+bool rk_cache_inputs_are_public(const rk_cache_inputs *inputs) {
+    bool are_public = true;
+    for (size_t i = 0; i < inputs->paths.n; i++) are_public &= inputs->files[i].is_public;
+    return are_public;
 }
 
 bool rk_cache_inputs_are_unchanged(const rk_cache_inputs *inputs) {

@@ -8,6 +8,7 @@ typedef struct rk_cache_input {
     uint64_t n_bytes, hash; /* hash: of the content, once it was asked for */
     uint64_t device, inode;
     int64_t modified_ns, changed_ns;
+    bool is_public; /* all users may read it */
 } rk_cache_input;
 
 typedef struct rk_cache_inputs {
@@ -24,6 +25,8 @@ rk_status rk_cache_inputs_add(rk_cache_inputs *inputs, const char *directory, ch
                               size_t n_patterns);
 /* Reads all files for their hashes. */
 rk_status rk_cache_inputs_hash(rk_cache_inputs *inputs);
+/* Whether all users may read all of them. */
+bool rk_cache_inputs_are_public(const rk_cache_inputs *inputs);
 /* Whether the files are still those that were listed, and were not being written then. */
 bool rk_cache_inputs_are_unchanged(const rk_cache_inputs *inputs);
 

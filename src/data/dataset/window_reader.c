@@ -86,7 +86,6 @@ static void warn_of_weights(rk_reader *r, const rk_columns *chunk) {
         if (t->fitted[i].name < 0 || f->weights || f->dense) continue;
         rk_binding binding = r->rows.bindings[t->fitted[i].name];
         if (binding.join >= 0 || !chunk->columns[binding.column].weights) continue;
-        r->has_warned = true;
         rk_log(RK_LOG_WARNING,
                "'%s': ids of '%s' have values other than 1, which the feature '%s' ignores\n"
                "hint: 'weights: %s' uses them as weights; with 'combiner: sum' they multiply rows unchanged",
@@ -477,10 +476,8 @@ static void warn_of_sorted_rows(rk_reader *r, const rk_window *window) {
                 : "shuffle the file, decompress it, or convert it with 'reckon convert': windows of plain "
                   "text, TFRecord and rkb files have rows from everywhere");
         r->alone = -1;
-        r->has_warned = true;
     }
     rk_label_drift_check_window(&r->drift, window, r->rows.paths.texts[0]);
-    r->has_warned |= r->drift.has_warned;
 }
 
 /* Rows of a split of the run file, all of which stay in memory between epochs. */
@@ -523,6 +520,21 @@ static void keep_windows_on_disk(rk_reader *r) {
         rk_cached_windows_keep(&r->cache_key, &r->kept);
 }
 
+/* The next window of a pass that may not have begun yet; without rows at its end, or if it is to stop. */
+static rk_status fill_window(rk_reader *r) {
+    uint64_t n_warnings = rk_log_n_warnings();
+    if (!r->is_open) RK_TRY(open_rows(r));
+    if (!r->current.schema)
+        RK_TRY(init_window(r, &r->current));
+    else
+        rk_window_clear(&r->current);
+    RK_TRY(read_window(r, &r->current));
+    bool stops = atomic_load_explicit(&r->stop, memory_order_relaxed);
+    if (!stops && r->current.n_rows) warn_of_sorted_rows(r, &r->current);
+    r->has_warned |= rk_log_n_warnings() != n_warnings;
+    return RK_OK;
+}
+
 rk_status rk_reader_next(rk_reader *r, const rk_window **out) {
     if (r->complete) {
         *out = r->next < r->kept.n ? &r->kept.windows[r->next++] : NULL;
@@ -532,12 +544,7 @@ rk_status rk_reader_next(rk_reader *r, const rk_window **out) {
         RK_TRY(find_kept_windows(r));
         if (r->complete) return rk_reader_next(r, out);
     }
-    if (!r->is_open) RK_TRY(open_rows(r));
-    if (!r->current.schema)
-        RK_TRY(init_window(r, &r->current));
-    else
-        rk_window_clear(&r->current);
-    RK_TRY(read_window(r, &r->current));
+    RK_TRY(fill_window(r));
     *out = NULL;
     if (atomic_load_explicit(&r->stop, memory_order_relaxed)) return RK_OK;
     if (r->current.n_rows == 0) {
@@ -549,7 +556,6 @@ rk_status rk_reader_next(rk_reader *r, const rk_window **out) {
         return RK_OK;
     }
     r->next++;
-    warn_of_sorted_rows(r, &r->current);
     const rk_window *window = &r->current;
     if (r->keeps) {
         RK_TRY(cache_window(r, &r->current));

@@ -83,7 +83,7 @@ typedef struct rk_reader {
         ahead_row;     /* the same of the pieces taken; -1: not known before they are parsed */
     int64_t n_rows;    /* of the split, once a pass has come to its end; else -1 */
     int64_t n_skipped; /* bad rows of the pass */
-    bool has_warned;   /* of what the rows are like */
+    bool has_warned;   /* of what the files or the rows are like */
     /* windows kept between epochs, and on the disk from one run to the next */
     rk_window_list kept;
     bool keeps, complete; /* keeps: for a further epoch, still within cache_bytes; complete: all of the split

@@ -449,6 +449,38 @@ static void test_full_disk(void **state) {
     in_child(fill_disk, true);
 }
 
+/* In a child that may have 60 files open: two logs of 45 files each leave it a part of them. */
+static void read_two_logs(void) {
+    enum { LOGS = 2, FILES = 45, LIMIT = 60, OTHERS = 20 };
+    static uint64_t places[LOGS][FILES];
+    rk_row_log *logs[LOGS];
+    rk_log_reader *readers[LOGS];
+    uint8_t record[528] = {0}, records[FILES * 528];
+    const struct rlimit limit = {LIMIT, LIMIT};
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(1);
+    for (int i = 0; i < LOGS; i++) {
+        rk_row_log_options options = small_files(sizeof record);
+        options.directory = path_of(i ? "log" : "other");
+        options.without_uring = true;
+        if (rk_row_log_create(&options, &logs[i]) != RK_OK) _exit(2);
+        if (rk_log_reader_create(logs[i], 4, &readers[i]) != RK_OK) _exit(3);
+        for (uint64_t place = 0; rk_place_file(place) < FILES;) {
+            if (rk_row_log_append(logs[i], 0, 1, record, &place) != RK_OK) _exit(4);
+            if (rk_place_file(place) < FILES) places[i][rk_place_file(place)] = place;
+        }
+    }
+    for (int i = 0; i < 2 * LOGS; i++)
+        if (rk_log_reader_read(readers[i % LOGS], FILES, places[i % LOGS], records) != RK_OK) _exit(5);
+    for (int i = 0; i < OTHERS; i++)
+        if (open("/dev/null", O_RDONLY) < 0) _exit(6);
+    _exit(0);
+}
+
+static void test_logs_share_open_files(void **state) {
+    (void)state;
+    in_child(read_two_logs, false);
+}
+
 /* Each allocation fails once; nothing leaks, and what was there is there still. */
 static rk_status live_once(const char *log, const char *checkpoint) {
     row_model m = {.record_bytes = 528, .rng = {3, 1, 0}};
@@ -557,6 +589,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_wrong_options, make_quick_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_max_bytes, make_quick_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_full_disk, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_logs_share_open_files, make_quick_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_no_memory, make_quick_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_threads, make_quick_folder, remove_folder)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -226,6 +226,23 @@ static void test_lost_file(void **state) {
     FAILS(try_all(528, &n), RK_NOT_FOUND, wanted);
 }
 
+/* A checkpoint that the run removes while it is read is gone, not broken. */
+static void test_file_lost_meanwhile(void **state) {
+    (void)state;
+    char path[128], wanted[300];
+    uint64_t n = 0;
+    rk_row_log_options options = options_of(528);
+    rk_row_log *log;
+    make_checkpoint(528);
+    options.directory = NULL;
+    snprintf(path, sizeof path, "%s/checkpoint", folder);
+    OK(rk_row_log_restore(&options, path, &log));
+    assert_int_equal(unlink(second_path), 0);
+    snprintf(wanted, sizeof wanted, "could not open '%s': No such file or directory", second_path);
+    FAILS(rk_row_log_scan(log, visit, &n), RK_NOT_FOUND, wanted);
+    rk_row_log_free(log);
+}
+
 /* A whole file that another run of the same table wrote under that number: its pages are right, each. */
 static void test_file_of_another_run(void **state) {
     (void)state;
@@ -272,6 +289,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_exchanged_pages, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_places_that_are_none, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_lost_file, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_file_lost_meanwhile, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_file_of_another_run, make_folder, remove_folder)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

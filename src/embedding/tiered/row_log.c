@@ -1,6 +1,7 @@
 #include "embedding/tiered/row_log.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -12,19 +13,24 @@
 
 enum { WRITE_PAGES = 1024, MAX_FILES_KEPT_OPEN = 1 << 16, MIN_OPEN_FILES = 8, KEPT_FILES = 4 };
 
-static int default_open_files(void) {
+static atomic_int n_logs; /* of this process */
+
+static int half_of_open_files(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return MIN_OPEN_FILES;
     uint64_t half = limit.rlim_cur / 2;
-    return half > MAX_FILES_KEPT_OPEN ? MAX_FILES_KEPT_OPEN
-           : half < MIN_OPEN_FILES    ? MIN_OPEN_FILES
-                                      : (int)half;
+    return half > MAX_FILES_KEPT_OPEN ? MAX_FILES_KEPT_OPEN : (int)half;
+}
+
+int rk_row_log_most_open(const rk_row_log *log) {
+    if (log->options.open_files) return log->options.open_files;
+    int share = log->most_open / atomic_load_explicit(&n_logs, memory_order_relaxed);
+    return share < MIN_OPEN_FILES ? MIN_OPEN_FILES : share;
 }
 
 static void set_defaults(rk_row_log_options *o) {
     if (!o->file_pages) o->file_pages = RK_FILE_PAGES;
     if (!o->write_pages) o->write_pages = WRITE_PAGES;
-    if (!o->open_files) o->open_files = default_open_files();
 }
 
 rk_status rk_row_log_shape(rk_row_log *log, uint32_t record_bytes) {
@@ -47,7 +53,7 @@ static rk_status take_options(rk_row_log *log, const rk_row_log_options *given) 
     *o = *given;
     set_defaults(o);
     if (o->directory || o->record_bytes) RK_TRY(rk_row_log_shape(log, o->record_bytes));
-    log->max_open = o->open_files;
+    log->most_open = half_of_open_files();
     log->direct = !o->buffered;
     log->next_file = o->first_file;
     RK_FAIL_IF(o->max_bytes && o->max_bytes < KEPT_FILES * rk_row_log_file_bytes(log), RK_CONFIG,
@@ -61,6 +67,7 @@ rk_status rk_row_log_new(const rk_row_log_options *options, rk_row_log **out) {
     rk_row_log *log;
     RK_TRY(rk_alloc(1, sizeof *log, &log));
     pthread_mutex_init(&log->mutex, NULL);
+    atomic_fetch_add_explicit(&n_logs, 1, memory_order_relaxed);
     rk_status status = take_options(log, options);
     if (status == RK_OK)
         *out = log;
@@ -82,6 +89,7 @@ void rk_row_log_free(rk_row_log *log) {
     rk_pages_free(log->buffer, (size_t)log->buffer_pages * RK_PAGE_BYTES);
     rk_pages_free(log->leaving, (size_t)log->buffer_pages * RK_PAGE_BYTES);
     pthread_mutex_destroy(&log->mutex);
+    atomic_fetch_sub_explicit(&n_logs, 1, memory_order_relaxed);
     RK_FREE_ALL(log->files, log->directory, log);
 }
 

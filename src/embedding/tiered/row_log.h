@@ -22,6 +22,8 @@
 
 typedef struct rk_row_log rk_row_log;
 
+#define RK_ROW_LOG_LIST "rows.list" /* of a checkpoint's folder, what else is there */
+
 typedef struct rk_row_log_options {
     const char *directory; /* made if need be; of its own, one log at a time */
     uint32_t table;        /* which; pages and checkpoints of others are refused */
@@ -31,7 +33,7 @@ typedef struct rk_row_log_options {
     uint32_t file_pages;  /* RK_FILE_PAGES */
     uint32_t write_pages; /* written at once: 1,024, 4 MiB */
     uint64_t first_file;  /* the number of the first file */
-    int open_files;       /* at once; half of what the process may have open */
+    int open_files;       /* at once; a share of half of what the process may have open */
     bool buffered;        /* through the system's cache, not O_DIRECT */
     bool without_uring;   /* reads by threads */
     bool any_table;       /* restore takes that of the checkpoint */

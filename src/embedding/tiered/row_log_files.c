@@ -62,7 +62,8 @@ static rk_status set_direct(rk_row_log *log, int descriptor, const char *path) {
 
 /* Closes files that are not being read, those first that have not been for long. */
 static void make_room(rk_row_log *log) {
-    for (size_t tries = 0; log->n_open >= log->max_open && tries < 2 * log->n_files; tries++) {
+    int most = rk_row_log_most_open(log);
+    for (size_t tries = 0; log->n_open >= most && tries < 2 * log->n_files; tries++) {
         log->hand = (log->hand + 1) % log->n_files;
         rk_row_file *file = &log->files[log->hand];
         if (file->descriptor >= 0 && file->n_pins == 0 && !file->recent) {
@@ -80,11 +81,12 @@ static rk_status open_file(rk_row_log *log, rk_row_file *file) {
     RK_TRY(rk_row_file_path(log->directory, file->number, &path));
     int descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (descriptor < 0) {
-        int reason = errno;
-        (void)rk_error_errno(RK_IO, reason, "could not open '%s'", path);
+        int reason = errno; /* a checkpoint may be removed while it is read */
+        rk_status status = rk_error_errno(reason == ENOENT && log->only_read ? RK_NOT_FOUND : RK_IO, reason,
+                                          "could not open '%s'", path);
         return reason == EMFILE || reason == ENFILE
                    ? rk_error_hint(RK_IO, "let processes open more files: ulimit -n")
-                   : RK_IO;
+                   : status;
     }
     rk_status status = set_direct(log, descriptor, path);
     if (status != RK_OK) {

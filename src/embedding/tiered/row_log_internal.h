@@ -7,7 +7,6 @@
 #include "base/thread/worker_pool.h"
 #include "embedding/tiered/row_log.h"
 
-#define RK_ROW_LOG_LIST "rows.list"
 enum { RK_ROW_FILE_NAME_BYTES = 32 };
 
 typedef struct rk_row_file {
@@ -44,11 +43,12 @@ struct rk_row_log {
     bool may_compact;      /* something happened that may give compact work; else it looks at no file */
     bool is_short;         /* of room, when compact looked last */
     bool sync_failed;      /* what the disk has is not known from then on */
+    int most_open;         /* half of the files that the process may have open, which its logs share */
     pthread_mutex_t mutex; /* of all below, where readers come: */
     rk_row_file *files;    /* [n_files] by number */
     size_t n_files, files_capacity;
     size_t hand; /* of the files, which to close next */
-    int n_open, max_open;
+    int n_open;
     bool direct; /* O_DIRECT, as long as the file system takes it */
 };
 
@@ -60,6 +60,8 @@ rk_status rk_row_file_error(const rk_row_log *log, uint64_t number, uint32_t pag
 
 /* The file of that number; NULL: the log has none. */
 rk_row_file *rk_row_log_find(const rk_row_log *log, uint64_t number);
+/* Files that it may have open. */
+int rk_row_log_most_open(const rk_row_log *log);
 /* Under the mutex: the file is open until unpin. */
 rk_status rk_row_file_pin(rk_row_log *log, rk_row_file *file);
 void rk_row_file_unpin(rk_row_file *file);

@@ -10,6 +10,7 @@
 #include "base/file/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "embedding/tiered/row_log.h"
 #include "format/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
 
@@ -89,14 +90,32 @@ static rk_status gather_files(writing *w) {
     return RK_OK;
 }
 
+/* A file that is there. */
+static rk_status add_written_file(writing *w, const char *name) {
+    RK_AUTOFREE char *path = NULL, *text = NULL;
+    size_t n_bytes;
+    RK_TRY(rk_path_join(w->directory, name, &path));
+    RK_TRY(rk_file_read(path, &text, &n_bytes));
+    return add_file_entry(w, name, rk_crc32c(0, text, n_bytes), n_bytes);
+}
+
 static rk_status write_transforms(writing *w, const rk_transforms *transforms) {
     RK_TRY(rk_transforms_save(transforms, w->directory, &w->names));
-    for (size_t i = 0; i < w->names.n; i++) {
-        RK_AUTOFREE char *path = NULL, *text = NULL;
-        size_t n_bytes;
-        RK_TRY(rk_path_join(w->directory, w->names.texts[i], &path));
-        RK_TRY(rk_file_read(path, &text, &n_bytes));
-        RK_TRY(add_file_entry(w, w->names.texts[i], rk_crc32c(0, text, n_bytes), n_bytes));
+    for (size_t i = 0; i < w->names.n; i++) RK_TRY(add_written_file(w, w->names.texts[i]));
+    return RK_OK;
+}
+
+/* Of each folder with rows on a disk that the ranks have written: so that none is missing unnoticed. */
+static rk_status add_row_lists(writing *w) {
+    RK_AUTOFREE char *rows = NULL;
+    RK_AUTO(rk_text_list_release) rk_text_list folders = {0};
+    RK_TRY(rk_path_join(w->directory, RK_CHECKPOINT_ROWS, &rows));
+    if (rk_file_exists(rows)) RK_TRY(rk_list_directory(rows, &folders));
+    for (size_t i = 0; i < folders.n; i++) {
+        RK_AUTO(rk_buffer_release) rk_buffer name = {0};
+        rk_buffer_printf(&name, RK_CHECKPOINT_ROWS "/%s/" RK_ROW_LOG_LIST, folders.texts[i]);
+        RK_TRY(name.status);
+        RK_TRY(add_written_file(w, name.data));
     }
     return RK_OK;
 }
@@ -159,6 +178,7 @@ static rk_status write_whole_checkpoint(writing *w, rk_config *config, const rk_
     RK_TRY(write_directory(w, config->directory));
     RK_TRY(rk_config_to_yaml(config, &resolved));
     RK_TRY(write_text(w, "config.yaml", resolved, strlen(resolved)));
+    RK_TRY(add_row_lists(w));
     RK_TRY(write_manifest(w, config, progress, inputs));
     return rk_sync_directory(w->directory);
 }

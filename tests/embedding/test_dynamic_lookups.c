@@ -290,6 +290,25 @@ static void test_lookups_that_wait(void **state) {
     rk_embeddings_free(roomy);
 }
 
+/* A lookup that is refused while another one waits is no batch: rows that are done with go. */
+static void test_a_lookup_that_is_refused(void **state) {
+    (void)state;
+    rk_embeddings *e = make_small(8);
+    rk_lookup *one, *other;
+    OK(rk_lookup_create(e, &one));
+    OK(rk_lookup_create(e, &other));
+    OK(look_up_keys(e, one, 0));
+    OK(backward_of(one, 1));
+    OK(rk_embeddings_step(e));
+    OK(look_up_keys(e, other, 10));
+    assert_int_equal(rk_embeddings_lookup(e, 4, NULL, one, NULL), RK_INVALID_ARGUMENT);
+    OK(look_up_keys(e, one, 20));
+    assert_int_equal(n_rows_of(e), 8);
+    rk_lookup_free(one);
+    rk_lookup_free(other);
+    rk_embeddings_free(e);
+}
+
 static void refuses(void (*change)(described *), const char *message) {
     described d;
     rk_embeddings *e;
@@ -496,6 +515,7 @@ int main(void) {
         cmocka_unit_test(test_the_bits_of_a_model),
         cmocka_unit_test(test_state),
         cmocka_unit_test(test_lookups_that_wait),
+        cmocka_unit_test(test_a_lookup_that_is_refused),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_states_that_do_not_fit),
         cmocka_unit_test(test_a_candidate_that_is_there_twice),

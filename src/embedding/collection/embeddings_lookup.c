@@ -75,10 +75,7 @@ rk_status rk_embeddings_peek(const rk_embeddings *e, int64_t n, const rk_ids *id
 
 /* Rows that are still to be trained stay where they are, and their keys with them. */
 static void pin_rows(rk_embeddings *e) {
-    if (!e->pins_rows) return;
-    if (!atomic_load(&e->n_waiting) && !e->pending.n_backwards) e->n_pinned = 0;
-    e->ops->pin_rows(e, e->n_pinned);
-    e->n_pinned++;
+    if (e->pins_rows) e->ops->pin_rows(e, atomic_load(&e->n_waiting) || e->pending.n_backwards);
 }
 
 rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,

@@ -248,9 +248,14 @@ rk_status rk_embeddings_find_table(const rk_embeddings *e, const char *name, rk_
     return RK_OK;
 }
 
-static void local_pin_rows(rk_embeddings *e, int64_t n_lookups) {
-    for (int32_t t = 0; t < e->n_tables; t++)
-        if (e->tables[t].dynamic) e->tables[t].dynamic->config.n_pinned = n_lookups;
+/* By the tables' own batches: a lookup that failed may be none of them. */
+static void local_pin_rows(rk_embeddings *e, bool any_waits) {
+    for (int32_t t = 0; t < e->n_tables; t++) {
+        rk_dynamic_table *dynamic = e->tables[t].dynamic;
+        if (!dynamic) continue;
+        if (!any_waits) dynamic->pinned_from = dynamic->n_batches;
+        dynamic->config.n_pinned = dynamic->n_batches - dynamic->pinned_from;
+    }
 }
 
 static rk_status local_read_rows(const rk_embeddings *e, const rk_row_range *range, float *out) {

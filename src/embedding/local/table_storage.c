@@ -110,9 +110,11 @@ static rk_status allocate_table(rk_table *table) {
 #define SMALLER(rows) "use " rows ", a smaller dim, dtype: bf16 or an optimizer with less state"
 static const char smaller[] = SMALLER("fewer rows (hash, min_count)") ", or shard the tables over machines "
                                                                       "(docs/distributed.md)",
-                  smaller_dynamic[] = SMALLER("a smaller max_capacity");
+                  smaller_dynamic[] = SMALLER("a smaller max_capacity"),
+                  smaller_cold[] = SMALLER("a smaller max_capacity or missing.hash");
 
 static const char *how_to_shrink(const rk_table *table) {
+    if (table->dynamic_config.n_cold) return smaller_cold;
     return rk_table_is_dynamic(table) ? smaller_dynamic : smaller;
 }
 
@@ -263,6 +265,7 @@ static rk_status init_dynamic(rk_table *table) {
     set_row_keys(table);
     table->config.n_rows = n_shared;
     if (has_tier(table)) RK_TRY(create_tier(table, first_places(table)));
+    warn_of_memory(table); /* before shared rows are written to */
     if (table->dynamic_config.oov || table->dynamic_config.n_cold)
         rk_parallel_for(rk_block_count((size_t)n_shared, INIT_BLOCK_ROWS), init_shared_block, table);
     return RK_OK;
@@ -320,9 +323,9 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
      * used. */
     bool untouched = config->initializer.kind == RK_INIT_ZEROS;
     for (int s = 0; s < table->n_slots; s++) untouched = untouched && table->slots[s].initial == 0;
-    if (!untouched || part->dynamic) warn_of_memory(table);
-    if (!untouched && !part->dynamic)
-        rk_parallel_for(rk_block_count((size_t)config->n_rows, INIT_BLOCK_ROWS), init_row_block, table);
+    if (untouched || part->dynamic) return RK_OK;
+    warn_of_memory(table);
+    rk_parallel_for(rk_block_count((size_t)config->n_rows, INIT_BLOCK_ROWS), init_row_block, table);
     return RK_OK;
 }
 

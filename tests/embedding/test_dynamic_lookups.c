@@ -309,6 +309,23 @@ static void test_a_lookup_that_is_refused(void **state) {
     rk_embeddings_free(e);
 }
 
+/* One lookup always waits: rows of those before it go. */
+static void test_lookups_one_ahead(void **state) {
+    (void)state;
+    rk_embeddings *e = make_small(8);
+    rk_lookup *both[2];
+    for (int i = 0; i < 2; i++) OK(rk_lookup_create(e, &both[i]));
+    OK(look_up_keys(e, both[0], 0));
+    for (int step = 1; step < 20; step++) {
+        OK(look_up_keys(e, both[step % 2], 10 * step));
+        OK(backward_of(both[(step + 1) % 2], 1));
+        OK(rk_embeddings_step(e));
+        assert_true(n_rows_of(e) <= 8);
+    }
+    for (int i = 0; i < 2; i++) rk_lookup_free(both[i]);
+    rk_embeddings_free(e);
+}
+
 static void refuses(void (*change)(described *), const char *message) {
     described d;
     rk_embeddings *e;
@@ -516,6 +533,7 @@ int main(void) {
         cmocka_unit_test(test_state),
         cmocka_unit_test(test_lookups_that_wait),
         cmocka_unit_test(test_a_lookup_that_is_refused),
+        cmocka_unit_test(test_lookups_one_ahead),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_states_that_do_not_fit),
         cmocka_unit_test(test_a_candidate_that_is_there_twice),

@@ -1,5 +1,8 @@
 /* rk_lookup, and the steps of a batch through a collection: what a caller may do in which order. How it is
  * done is in the collection's functions (rk_embeddings_ops). */
+#include <pthread.h>
+
+#include "base/integers.h"
 #include "base/memory.h"
 #include "base/thread/parallel.h"
 #include "batch/id_tensors.h"
@@ -7,8 +10,10 @@
 
 struct rk_lookup {
     const rk_embeddings *embeddings;
-    rk_embeddings *trained; /* the same, where a backward may follow; else NULL */
-    void *batch;            /* the collection's */
+    rk_embeddings *trained;    /* the same, where a backward may follow; else NULL */
+    int64_t number;            /* batches of dynamic tables before it, */
+    rk_lookup *before, *after; /* and those beside it that wait for their backwards, too */
+    void *batch;               /* the collection's */
     rk_tensor_ids tensor_ids;
 };
 
@@ -27,9 +32,29 @@ rk_status rk_lookup_create(const rk_embeddings *e, rk_lookup **out) {
     return status;
 }
 
+/* Of the lists of all collections, in the order of the lookups. */
+static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void begin_wait(rk_lookup *lookup, rk_embeddings *e) {
+    lookup->trained = e;
+    atomic_fetch_add(&e->n_waiting, 1);
+    pthread_mutex_lock(&waiting_lock);
+    lookup->before = e->last_waiting;
+    lookup->after = NULL;
+    *(lookup->before ? &lookup->before->after : &e->first_waiting) = lookup;
+    e->last_waiting = lookup;
+    pthread_mutex_unlock(&waiting_lock);
+}
+
 /* No backward follows any more. */
 static void end_wait(rk_lookup *lookup) {
-    if (lookup->trained) atomic_fetch_sub(&lookup->trained->n_waiting, 1);
+    rk_embeddings *e = lookup->trained;
+    if (!e) return;
+    pthread_mutex_lock(&waiting_lock);
+    *(lookup->before ? &lookup->before->after : &e->first_waiting) = lookup->after;
+    *(lookup->after ? &lookup->after->before : &e->last_waiting) = lookup->before;
+    pthread_mutex_unlock(&waiting_lock);
+    atomic_fetch_sub(&e->n_waiting, 1);
     lookup->trained = NULL;
 }
 
@@ -73,9 +98,17 @@ rk_status rk_embeddings_peek(const rk_embeddings *e, int64_t n, const rk_ids *id
     return status;
 }
 
+/* The number of the oldest lookup that waits, or whose step is to come; INT64_MAX: there is none. */
+static int64_t find_oldest(const rk_embeddings *e) {
+    pthread_mutex_lock(&waiting_lock);
+    int64_t oldest = e->first_waiting ? e->first_waiting->number : INT64_MAX;
+    pthread_mutex_unlock(&waiting_lock);
+    return e->pending.n_backwards ? rk_min_i64(oldest, e->oldest_pending) : oldest;
+}
+
 /* Rows that are still to be trained stay where they are, and their keys with them. */
-static void pin_rows(rk_embeddings *e) {
-    if (e->pins_rows) e->ops->pin_rows(e, atomic_load(&e->n_waiting) || e->pending.n_backwards);
+static int64_t pin_rows(rk_embeddings *e) {
+    return e->pins_rows ? e->ops->pin_rows(e, find_oldest(e)) : 0;
 }
 
 rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
@@ -83,12 +116,10 @@ rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids, r
     rk_status status;
     RK_TRY(check_lookup(lookup, e));
     end_wait(lookup);
-    pin_rows(e);
+    lookup->number = pin_rows(e);
     RK_ON_POOL(e->pool, status = e->ops->look_up(e, lookup->batch, n, ids, activations));
-    if (status != RK_OK) return status;
-    lookup->trained = e;
-    atomic_fetch_add(&e->n_waiting, 1);
-    return RK_OK;
+    if (status == RK_OK) begin_wait(lookup, e);
+    return status;
 }
 
 static rk_status check_follows_lookup(const rk_lookup *lookup) {
@@ -102,10 +133,13 @@ static rk_status run_backward(rk_lookup *lookup, const rk_activation *gradients,
     rk_status status;
     RK_TRY(check_follows_lookup(lookup));
     rk_embeddings *e = lookup->trained;
+    int64_t oldest = e->pending.n_backwards ? rk_min_i64(e->oldest_pending, lookup->number) : lookup->number;
     RK_ON_POOL(e->pool,
                status = (applies ? e->ops->apply_gradients : e->ops->backward)(e, lookup->batch, gradients));
-    if (status == RK_OK) end_wait(lookup);
-    return status;
+    if (status != RK_OK) return status;
+    e->oldest_pending = oldest;
+    end_wait(lookup);
+    return RK_OK;
 }
 
 rk_status rk_lookup_backward(rk_lookup *lookup, const rk_activation *gradients) {

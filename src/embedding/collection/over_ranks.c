@@ -171,9 +171,9 @@ static void scale_learning_rate(rk_embeddings *e, double factor) {
     store_of(e)->ops->scale_learning_rate(store_of(e), factor);
 }
 
-static void pin_rows(rk_embeddings *e, bool any_waits) {
+static int64_t pin_rows(rk_embeddings *e, int64_t oldest) {
     rk_embeddings *store = rk_over_ranks_of(e)->store;
-    rk_local_embeddings.pin_rows(store, any_waits);
+    return rk_local_embeddings.pin_rows(store, oldest);
 }
 
 static void free_over_ranks(rk_embeddings *e) {

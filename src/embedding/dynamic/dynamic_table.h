@@ -131,9 +131,7 @@ typedef struct rk_dynamic_table {
     int64_t *free_rows; /* [n_free] of those */
     int64_t n_free;
     size_t free_capacity;
-    int64_t n_batches;   /* for training, so far */
-    int64_t pinned_from; /* where lookups may wait: as many batches were done with when the first that does
-                            began */
+    int64_t n_batches; /* for training, so far */
     rk_dynamic_totals totals;
     atomic_llong n_missing; /* uses that a find had no row for */
     /* A batch on its way. */

@@ -248,14 +248,16 @@ rk_status rk_embeddings_find_table(const rk_embeddings *e, const char *name, rk_
     return RK_OK;
 }
 
-/* By the tables' own batches: a lookup that failed may be none of them. */
-static void local_pin_rows(rk_embeddings *e, bool any_waits) {
+/* All tables have the same batches, but that a state may have been written since. */
+static int64_t local_pin_rows(rk_embeddings *e, int64_t oldest) {
+    int64_t now = -1;
     for (int32_t t = 0; t < e->n_tables; t++) {
         rk_dynamic_table *dynamic = e->tables[t].dynamic;
-        if (!dynamic) continue;
-        if (!any_waits) dynamic->pinned_from = dynamic->n_batches;
-        dynamic->config.n_pinned = dynamic->n_batches - dynamic->pinned_from;
+        if (!dynamic || e->table_begins[t] == e->table_begins[t + 1]) continue;
+        if (now < 0) now = dynamic->n_batches;
+        dynamic->config.n_pinned = oldest < now ? now - oldest : 0;
     }
+    return now < 0 ? 0 : now;
 }
 
 static rk_status local_read_rows(const rk_embeddings *e, const rk_row_range *range, float *out) {

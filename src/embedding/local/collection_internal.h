@@ -56,8 +56,9 @@ typedef struct rk_embeddings_ops {
     rk_status (*step)(rk_embeddings *embeddings);
     void (*zero_gradients)(rk_embeddings *embeddings);
     void (*scale_learning_rate)(rk_embeddings *embeddings, double factor);
-    /* Of dynamic tables: any_waits: rows that lookups have used since this was false stay. */
-    void (*pin_rows)(rk_embeddings *embeddings, bool any_waits);
+    /* Of dynamic tables: rows stay that the lookup of this number, or one since, has used; returns the next
+     * one's. */
+    int64_t (*pin_rows)(rk_embeddings *embeddings, int64_t oldest);
     rk_status (*read_rows)(const rk_embeddings *embeddings, const rk_row_range *range, float *out);
     rk_status (*write_rows)(rk_embeddings *embeddings, const rk_row_range *range, const float *rows);
     rk_status (*read_step)(const rk_embeddings *embeddings, int32_t table, int64_t *out);
@@ -90,8 +91,10 @@ struct rk_embeddings {
     rk_leaves *leaves;     /* [n_features] */
     rk_row_source *source; /* of rows that are only read; NULL: all are the tables' own */
     bool pins_rows;        /* lookups of dynamic tables may wait for their backwards: it is the public one */
-    atomic_int n_waiting;  /* lookups that do */
-    bool takes_rows;       /* what it gets for a dynamic table's keys are the rows that these have */
+    atomic_int n_waiting;  /* lookups that do, */
+    rk_lookup *first_waiting, *last_waiting; /* and which (collection/embeddings_lookup.c); */
+    int64_t oldest_pending;                  /* the least number of those whose backwards wait for a step */
+    bool takes_rows; /* what it gets for a dynamic table's keys are the rows that these have */
 };
 
 /* Whether table t has a plan: a feature uses it and it is not frozen. Rows that are elsewhere are fetched by

@@ -51,6 +51,12 @@ static void let_files_settle(void) {
     nanosleep(&(struct timespec){.tv_nsec = 70000000}, NULL);
 }
 
+static int64_t monotonic_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 /* more_names: of columns of ones, each after a comma. */
 static void write_rows_and(const char *name, const char *more_names, int first, int shift) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
@@ -327,9 +333,11 @@ static void test_what_is_not_kept(void **state) {
     assert_int_equal(count_entries(), 0);
     expect_rows(&plain, "train", "cache_bytes: 0\n" WITH);
     assert_int_equal(count_entries(), 1); /* of transforms */
+    int64_t begin = monotonic_ns();
     write_rows("a.csv", 0, 2);
-    RK_AUTO(rk_buffer_release) rk_buffer changed = read_split("train", WITH); /* not yet settled */
-    assert_int_equal(count_entries(), 1);
+    rk_buffer changed = read_split("train", WITH); /* not yet settled, unless the machine was slow */
+    if (monotonic_ns() - begin < 50000000) assert_int_equal(count_entries(), 1);
+    rk_buffer_release(&changed);
 }
 
 static void count_header_warning(void *user, rk_log_level level, const char *message) {

@@ -99,8 +99,9 @@ RK_API rk_status rk_lookup_keyed_ids(rk_lookup *lookup, int64_t n, int32_t n_key
 /* To train: look up features ids[f] (as declared at create, in that order) of n samples into activations[f],
  * [n_features]. `lookup` keeps which rows were used, for the one backward that may follow; ids and
  * activations are not needed afterwards. Several lookups may wait for their backwards at once. Everything is
- * validated first: on failure nothing is written, and no backward can follow. Ids beyond a table's last row
- * are RK_BAD_DATA, naming the feature, the sample and the id. */
+ * validated first: on failure nothing is written, and no backward can follow; only where memory runs out may
+ * keys of dynamic tables have got rows. Ids beyond a table's last row are RK_BAD_DATA, naming the feature,
+ * the sample and the id. */
 RK_API rk_status rk_embeddings_lookup(rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
                                       rk_lookup *lookup, const rk_activation *activations);
 

@@ -1,13 +1,14 @@
 #include "data/cache/cached_windows.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "batch/narrow_integers.h"
 #include "data/cache/cached_transforms.h"
 
-/* Integers of a list are written with as many bytes as the largest of them needs: 1, 2, 4 or 8. */
-enum { WIDEST = 8, PIECE = 4096 };
+enum { PIECE = 4096 /* integers that are narrowed at once */ };
 
 void rk_window_list_release(rk_window_list *list) {
     for (size_t i = 0; i < list->n; i++) rk_window_release(&list->windows[i]);
@@ -32,33 +33,14 @@ rk_status rk_cached_windows_key(const rk_window_manner *m, char *const *paths, s
     return RK_OK;
 }
 
-static uint64_t width_of(const int64_t *values, size_t n) {
-    uint64_t bits = 0;
-    for (size_t i = 0; i < n; i++) bits |= (uint64_t)values[i];
-    return bits >> 32 ? 8 : bits >> 16 ? 4 : bits >> 8 ? 2 : 1;
-}
-
-static void narrow(const int64_t *from, size_t n, uint64_t width, void *to) {
-    for (size_t i = 0; i < n && width == 1; i++) ((uint8_t *)to)[i] = (uint8_t)from[i];
-    for (size_t i = 0; i < n && width == 2; i++) ((uint16_t *)to)[i] = (uint16_t)from[i];
-    for (size_t i = 0; i < n && width == 4; i++) ((uint32_t *)to)[i] = (uint32_t)from[i];
-    if (width == 8) memcpy(to, from, n * sizeof *from);
-}
-
-static void widen(const void *from, size_t n, uint64_t width, int64_t *to) {
-    for (size_t i = 0; i < n && width == 1; i++) to[i] = ((const uint8_t *)from)[i];
-    for (size_t i = 0; i < n && width == 2; i++) to[i] = ((const uint16_t *)from)[i];
-    for (size_t i = 0; i < n && width == 4; i++) to[i] = ((const uint32_t *)from)[i];
-    if (width == 8) memcpy(to, from, n * sizeof *to);
-}
-
 static rk_status save_integers(const int64_t *values, size_t n, rk_cache_writer *w) {
-    uint64_t width = width_of(values, n), piece[PIECE];
-    RK_TRY(rk_cache_write_u64(w, width));
+    int width = rk_narrow_width(values, (int64_t)n, 0);
+    uint64_t piece[PIECE];
+    RK_TRY(rk_cache_write_u64(w, (uint64_t)width));
     for (size_t first = 0; first < n; first += PIECE) {
         size_t count = n - first < PIECE ? n - first : PIECE;
-        narrow(values + first, count, width, piece);
-        RK_TRY(rk_cache_write(w, piece, count * width));
+        rk_narrow(piece, width, values + first, (int64_t)count, 0);
+        RK_TRY(rk_cache_write(w, piece, count * (size_t)width));
     }
     return RK_OK;
 }
@@ -66,12 +48,12 @@ static rk_status save_integers(const int64_t *values, size_t n, rk_cache_writer 
 static rk_status load_integers(rk_cache_reader *r, size_t n, int64_t *out) {
     uint64_t width, piece[PIECE];
     RK_TRY(rk_cache_read_u64(r, &width));
-    if (width != 1 && width != 2 && width != 4 && width != WIDEST)
+    if (width > INT_MAX || !rk_integer_width_is_valid((int)width))
         return rk_cache_damaged(r, "integers have a length that there is not");
     for (size_t first = 0; first < n; first += PIECE) {
         size_t count = n - first < PIECE ? n - first : PIECE;
         RK_TRY(rk_cache_read(r, piece, count * width));
-        widen(piece, count, width, out + first);
+        rk_widen(out + first, (int)width, piece, (int64_t)count);
     }
     return RK_OK;
 }

@@ -95,16 +95,8 @@ static rk_status load_fitted(void *context, rk_cache_reader *r) {
 }
 
 static void forget_fitted(rk_transforms *t) {
-    for (int64_t i = 0; i < t->section->n_features; i++) {
-        rk_fitted *fitted = &t->fitted[i];
-        if (!rk_feature_is_fitted(&t->section->features[i])) continue;
-        rk_vocabulary_release(&fitted->vocabulary);
-        rk_free(fitted->boundaries);
-        fitted->boundaries = NULL;
-        fitted->n_boundaries = 0;
-        fitted->mean = 0;
-        fitted->deviation = 1;
-    }
+    for (int64_t i = 0; i < t->section->n_features; i++)
+        if (rk_feature_is_fitted(&t->section->features[i])) rk_fitted_reset(&t->fitted[i]);
 }
 
 static rk_status fit_or_find(rk_transforms *t, const rk_fit_options *options) {
@@ -123,11 +115,7 @@ static rk_status fit_or_find(rk_transforms *t, const rk_fit_options *options) {
 
 rk_status rk_cached_transforms_fit(const rk_data_section *section, const rk_yaml *yaml,
                                    const rk_fit_options *options, rk_transforms **out) {
-    RK_AUTO(rk_transforms_auto_free) rk_transforms *t = NULL;
-    RK_TRY(rk_transforms_begin_fit(section, yaml, options->directory, &t));
-    if (rk_transforms_need_pass(t)) RK_TRY(fit_or_find(t, options));
-    RK_TRY(rk_transforms_derive_schema(t));
-    *out = t;
-    t = NULL;
-    return RK_OK;
+    rk_fit_options cached = *options;
+    cached.fit = fit_or_find;
+    return rk_transforms_fit_section(section, yaml, &cached, out);
 }

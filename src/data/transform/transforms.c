@@ -20,18 +20,24 @@ rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out)
     for (size_t i = 0; i < n; i++) n_crossed += (size_t)section->features[i].n_cross;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_crossed, t->crossed),
                         RK_ARRAY(2 * n + (size_t)section->n_labels + 2, t->names)));
-    for (size_t i = 0; i < n; i++) t->fitted[i].deviation = 1;
+    for (size_t i = 0; i < n; i++) rk_fitted_reset(&t->fitted[i]);
     *out = t;
     t = NULL;
     return RK_OK;
 }
 
+void rk_fitted_reset(rk_fitted *fitted) {
+    rk_vocabulary_release(&fitted->vocabulary);
+    rk_free(fitted->boundaries);
+    fitted->boundaries = NULL;
+    fitted->n_boundaries = 0;
+    fitted->mean = 0;
+    fitted->deviation = 1;
+}
+
 void rk_transforms_free(rk_transforms *t) {
     if (!t) return;
-    for (int64_t i = 0; t->fitted && i < t->section->n_features; i++) {
-        rk_vocabulary_release(&t->fitted[i].vocabulary);
-        rk_free(t->fitted[i].boundaries);
-    }
+    for (int64_t i = 0; t->fitted && i < t->section->n_features; i++) rk_fitted_reset(&t->fitted[i]);
     RK_FREE_ALL(t->fitted, t->features, t->crossed, t->names);
     if (t->release_owner) t->release_owner(t->owner);
     rk_free(t);

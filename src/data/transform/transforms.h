@@ -25,11 +25,13 @@ typedef struct rk_data_schema {
 } rk_data_schema;
 
 /* Fit on the training split. `directory`: what relative paths are relative to. `on_stage` (may be NULL) hears
- * what begins. The section must outlive it. */
+ * what begins. `fit`: where what needs a pass over the rows is fitted; NULL: by the pass
+ * (rk_transforms_fit_by_pass). The section must outlive it. */
 typedef struct rk_fit_options {
     const char *directory;
     void (*on_stage)(void *user, const char *message);
     void *user;
+    rk_status (*fit)(rk_transforms *transforms, const struct rk_fit_options *options);
 } rk_fit_options;
 rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yaml *yaml,
                                     const rk_fit_options *options, rk_transforms **out);

@@ -10,12 +10,12 @@
 
 enum { MAX_SAMPLE = 1 << 22 };
 
-bool rk_feature_builds_vocabulary(const rk_data_feature *f) {
+static bool builds_vocabulary(const rk_data_feature *f) {
     return f->vocabulary.line && !f->vocabulary.path;
 }
 
 bool rk_feature_is_fitted(const rk_data_feature *f) {
-    return rk_feature_builds_vocabulary(f) || f->quantiles || f->normalize;
+    return builds_vocabulary(f) || f->quantiles || f->normalize;
 }
 
 /* What one feature gathers during the pass. */
@@ -68,7 +68,7 @@ static rk_status gather_value(void *context, const rk_column *column, int64_t va
     gatherer *g = context;
     int64_t number;
     char scratch[RK_VALUE_BYTES];
-    if (rk_feature_builds_vocabulary(g->f))
+    if (builds_vocabulary(g->f))
         return rk_vocabulary_add(&g->counts, column ? rk_value_as_text(column, value, scratch) : text, 1,
                                  &number);
     double x;
@@ -98,7 +98,7 @@ static rk_status find_quantiles(gatherer *g, rk_fitted *out) {
 }
 
 static rk_status fit_feature(gatherer *g, rk_fitted *out) {
-    if (rk_feature_builds_vocabulary(g->f))
+    if (builds_vocabulary(g->f))
         RK_TRY(rk_vocabulary_most_frequent(&g->counts, g->f->vocabulary.min_count, g->f->vocabulary.max_size,
                                            &out->vocabulary));
     if (g->f->quantiles) RK_TRY(find_quantiles(g, out));
@@ -156,24 +156,10 @@ static rk_status fit_by_reading(rk_transforms *t, const char *directory) {
     return status;
 }
 
-rk_status rk_transforms_begin_fit(const rk_data_section *section, const rk_yaml *yaml, const char *directory,
-                                  rk_transforms **out) {
-    RK_TRY(rk_data_section_check(section, yaml));
-    RK_AUTO(rk_transforms_auto_free) rk_transforms *t = NULL;
-    RK_TRY(rk_transforms_new(section, &t));
-    rk_transforms_set_directory(t, directory);
-    RK_TRY(rk_transforms_derive_schema(t));
-    RK_TRY(load_given_vocabularies(t, directory));
-    *out = t;
-    t = NULL;
-    return RK_OK;
-}
-
-bool rk_transforms_need_pass(const rk_transforms *t) {
-    bool needed = false;
-    for (int64_t i = 0; i < t->section->n_features; i++)
-        needed |= rk_feature_is_fitted(&t->section->features[i]);
-    return needed;
+static bool is_any_fitted(const rk_data_section *section) {
+    bool any = false;
+    for (int64_t i = 0; i < section->n_features; i++) any |= rk_feature_is_fitted(&section->features[i]);
+    return any;
 }
 
 rk_status rk_transforms_fit_by_pass(rk_transforms *t, const rk_fit_options *options) {
@@ -184,9 +170,14 @@ rk_status rk_transforms_fit_by_pass(rk_transforms *t, const rk_fit_options *opti
 
 rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yaml *yaml,
                                     const rk_fit_options *options, rk_transforms **out) {
+    RK_TRY(rk_data_section_check(section, yaml));
     RK_AUTO(rk_transforms_auto_free) rk_transforms *t = NULL;
-    RK_TRY(rk_transforms_begin_fit(section, yaml, options->directory, &t));
-    if (rk_transforms_need_pass(t)) RK_TRY(rk_transforms_fit_by_pass(t, options));
+    RK_TRY(rk_transforms_new(section, &t));
+    rk_transforms_set_directory(t, options->directory);
+    RK_TRY(rk_transforms_derive_schema(t));
+    RK_TRY(load_given_vocabularies(t, options->directory));
+    if (is_any_fitted(section))
+        RK_TRY(options->fit ? options->fit(t, options) : rk_transforms_fit_by_pass(t, options));
     RK_TRY(rk_transforms_derive_schema(t));
     *out = t;
     t = NULL;

@@ -52,13 +52,9 @@ int64_t rk_fitted_n_ids(const rk_data_feature *f, const rk_fitted *fitted);
 rk_status rk_transforms_derive_schema(rk_transforms *transforms);
 rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out);
 
-/* rk_transforms_fit_section in steps, so that what is fitted may also come from elsewhere: what needs no pass
- * over the training data; whether there is to be one; the pass; and then rk_transforms_derive_schema. */
-rk_status rk_transforms_begin_fit(const rk_data_section *section, const rk_yaml *yaml, const char *directory,
-                                  rk_transforms **out);
+void rk_fitted_reset(rk_fitted *fitted); /* as before it was fitted */
+/* Whether a feature is fitted to the training data, and the pass over it that fits all that are. */
 bool rk_feature_is_fitted(const rk_data_feature *feature);
-bool rk_feature_builds_vocabulary(const rk_data_feature *feature);
-bool rk_transforms_need_pass(const rk_transforms *transforms);
 rk_status rk_transforms_fit_by_pass(rk_transforms *transforms, const rk_fit_options *options);
 
 /* Rows of a chunk that are transformed together, after those that the window holds. */

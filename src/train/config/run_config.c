@@ -404,7 +404,7 @@ bool rk_config_has_transforms(const rk_config *c) {
 
 rk_status rk_config_transforms(rk_config *c, void (*on_stage)(void *user, const char *message), void *user,
                                const rk_transforms **out) {
-    rk_fit_options options = {c->directory, on_stage, user};
+    rk_fit_options options = {.directory = c->directory, .on_stage = on_stage, .user = user};
     RK_TRY(rk_config_expand(c));
     if (!rk_config_has_transforms(c))
         RK_TRY(rk_cached_transforms_fit(&c->data, &c->yaml, &options, &c->transforms));

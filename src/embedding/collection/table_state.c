@@ -99,14 +99,11 @@ const rk_tensor *rk_table_state_tensor(const rk_table_state *state, int32_t i) {
     return i >= 0 && i < state->n ? &state->tensors[i] : NULL;
 }
 
-/* A tensor of a state, or a part of it: rows first .. first+n-1 of `total`. order: as rk_state_dict_entry has
- * it. */
+/* A tensor of a state, or a part of it: the rows of `entry` are `total`'s from `first` on. */
 typedef struct state_part {
     char name[MAX_NAME];
-    int64_t first, n, total;
-    const void *data;
-    const int64_t *order;
-    size_t stride; /* bytes from a row of data to the next */
+    int64_t first, total;
+    rk_state_dict_entry entry; /* whose name and memory are another's */
 } state_part;
 
 typedef struct state_parts {
@@ -134,27 +131,12 @@ static rk_status parse_name(const char *name, const char *table, state_part *out
 static rk_status add_parts(const rk_state_dict *state, const char *table, state_parts *parts) {
     for (size_t i = 0; i < state->n; i++) {
         const rk_state_dict_entry *entry = &state->entries[i];
-        state_part part = {.n = entry->dims[0],
-                           .total = entry->dims[0],
-                           .data = entry->data,
-                           .order = entry->order,
-                           .stride = rk_state_dict_stride(entry)};
+        state_part part = {.total = entry->dims[0], .entry = *entry};
         RK_TRY(parse_name(entry->name, table, &part));
         RK_TRY(rk_grow(&parts->list, parts->n, &parts->capacity, sizeof *parts->list));
         parts->list[parts->n++] = part;
     }
     return RK_OK;
-}
-
-static void copy_part(const state_part *part, size_t row_bytes, char *to) {
-    const char *from = part->data;
-    if (!part->order && part->stride == row_bytes && part->n) {
-        memcpy(to, from, (size_t)part->n * row_bytes);
-        return;
-    }
-    for (int64_t i = 0; i < part->n; i++)
-        memcpy(to + (size_t)i * row_bytes, from + (size_t)(part->order ? part->order[i] : i) * part->stride,
-               row_bytes);
 }
 
 /* A tensor of its own, put together from the parts of it. */
@@ -170,10 +152,12 @@ static rk_status join_parts(const state_parts *parts, rk_table_state *state) {
     for (size_t i = 0; i < parts->n; i++) {
         const state_part *part = &parts->list[i];
         if (strcmp(part->name, w->name) != 0) continue;
-        RK_FAIL_IF(part->total != total || part->first < 0 || part->n > total - part->first, RK_INTERNAL,
-                   "the ranks' parts of tensor '%s' do not fit together", w->name);
-        copy_part(part, row_bytes, data + (size_t)part->first * row_bytes);
-        n += part->n;
+        int64_t n_here = part->entry.dims[0];
+        RK_FAIL_IF(part->total != total || part->first < 0 || n_here > total - part->first ||
+                       rk_state_dict_row_bytes(&part->entry) != row_bytes,
+                   RK_INTERNAL, "the ranks' parts of tensor '%s' do not fit together", w->name);
+        rk_state_dict_copy_rows(&part->entry, 0, n_here, data + (size_t)part->first * row_bytes);
+        n += n_here;
     }
     RK_FAIL_IF(n != total, RK_INTERNAL, "the ranks have %lld rows of tensor '%s', not %lld", (long long)n,
                w->name, (long long)total);
@@ -303,13 +287,15 @@ static const wanted_tensor *find_wanted(const wanted_tensors *wanted, const char
 
 static rk_status pack_part(const wanted_tensors *wanted, const state_part *part, rk_buffer *out) {
     const wanted_tensor *w = find_wanted(wanted, part->name);
-    RK_FAIL_IF(!w, RK_INTERNAL, "tensor '%s' is unknown", part->name);
-    size_t row_bytes = row_bytes_of(w), n_bytes = (size_t)part->n * row_bytes;
-    part_header header = {.first = part->first, .n = part->n, .total = part->total, .n_bytes = n_bytes};
+    RK_FAIL_IF(!w || rk_state_dict_row_bytes(&part->entry) != row_bytes_of(w), RK_INTERNAL,
+               "tensor '%s' is unknown", part->name);
+    int64_t n = part->entry.dims[0];
+    size_t n_bytes = (size_t)n * row_bytes_of(w);
+    part_header header = {.first = part->first, .n = n, .total = part->total, .n_bytes = n_bytes};
     RK_AUTOFREE char *bytes = NULL;
     RK_TRY(rk_alloc(n_bytes, 1, &bytes));
     memcpy(header.name, part->name, sizeof header.name);
-    copy_part(part, row_bytes, bytes);
+    rk_state_dict_copy_rows(&part->entry, 0, n, bytes);
     rk_buffer_append(out, &header, sizeof header);
     rk_buffer_append(out, bytes, n_bytes);
     return out->status;
@@ -327,10 +313,11 @@ static rk_status unpack_parts(const wanted_tensors *wanted, const rk_message *fr
                        header.n_bytes / row_bytes_of(w) != (uint64_t)header.n,
                    RK_INTERNAL, "a rank's part of tensor '%s' has a wrong size", header.name);
         state_part part = {.first = header.first,
-                           .n = header.n,
                            .total = header.total,
-                           .data = (const char *)from->data + at,
-                           .stride = row_bytes_of(w)};
+                           .entry = {.type = w->type,
+                                     .n_dims = w->width ? 2 : 1,
+                                     .dims = {header.n, w->width},
+                                     .data = (char *)(size_t)from->data + at}};
         memcpy(part.name, header.name, sizeof part.name);
         at += header.n_bytes;
         RK_TRY(rk_grow(&parts->list, parts->n, &parts->capacity, sizeof *parts->list));
@@ -473,15 +460,15 @@ static rk_status load_keys(rk_embeddings *e, int32_t t, const given_state *given
 /* The rows of what is given that an entry of the state here has. */
 static rk_status fill_entry(const rk_embeddings *e, int32_t t, const given_state *given,
                             const rk_state_dict_entry *entry) {
-    state_part part = {.n = entry->dims[0]};
+    state_part part = {.entry = *entry};
     RK_TRY(parse_name(entry->name, e->tables[t].config.name, &part));
     const wanted_tensor *w = find_wanted(&given->wanted, part.name);
     const rk_tensor *from = find_given(given, part.name);
-    RK_FAIL_IF(!from || entry->order || part.first + part.n > from->shape[0], RK_INTERNAL,
+    RK_FAIL_IF(!from || entry->order || part.first + entry->dims[0] > from->shape[0], RK_INTERNAL,
                "tensor '%s' does not fit", entry->name);
     size_t row_bytes = row_bytes_of(w), stride = rk_state_dict_stride(entry);
     const char *rows = (const char *)from->data + (size_t)part.first * row_bytes;
-    for (int64_t i = 0; i < part.n; i++)
+    for (int64_t i = 0; i < entry->dims[0]; i++)
         memcpy((char *)entry->data + (size_t)i * stride, rows + (size_t)i * row_bytes, row_bytes);
     return RK_OK;
 }

@@ -12,19 +12,7 @@
 
 int main(void) {
     static const store_kind over_ranks[] = {
-        {"sharded", make_sharded, RK_BF16, .of_ranks = true},
-        {"sharded, dynamic", make_sharded, RK_BF16, .keys = true, .of_ranks = true},
-        {"sharded, dynamic, shared row", make_sharded, RK_BF16, .keys = true, .oov = true, .of_ranks = true},
-        {"sharded, dynamic, late", make_sharded, RK_BF16, .keys = true, .oov = true, .of_ranks = true,
-         .late = true},
-        {"sharded, on a disk", make_sharded, RK_BF16, .keys = true, .oov = true, .on_disk = true,
-         .of_ranks = true},
-        {"sharded, on a disk, late", make_sharded, RK_BF16, .keys = true, .on_disk = true, .of_ranks = true,
-         .late = true},
-        {"sharded, dynamic, cold rows", make_sharded, RK_BF16, .keys = true, .cold = true, .of_ranks = true},
-        {"sharded, dynamic, cold rows, late", make_sharded, RK_BF16, .keys = true, .cold = true,
-         .of_ranks = true, .late = true},
-        {"sharded, late", make_sharded, RK_BF16, .of_ranks = true, .late = true},
+        SHARDED_KINDS,
 #ifdef RK_EMULATED
         {"cuda_sharded", make_device_sharded, RK_F32, .of_ranks = true, .nmse = 1e-10},
         {"cuda_sharded, dynamic", make_device_sharded, RK_F32, .keys = true, .of_ranks = true, .nmse = 1e-10},

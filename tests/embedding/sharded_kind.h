@@ -59,4 +59,22 @@ static inline rk_status make_sharded(const store_kind *kind, rk_store **out) {
     return RK_OK;
 }
 
+/* Of a contract's kinds, those over ranks. */
+// clang-format off
+#define SHARDED_KINDS \
+    {"sharded", make_sharded, RK_BF16, .of_ranks = true}, \
+    {"sharded, dynamic", make_sharded, RK_BF16, .keys = true, .of_ranks = true}, \
+    {"sharded, dynamic, shared row", make_sharded, RK_BF16, .keys = true, .oov = true, .of_ranks = true}, \
+    {"sharded, dynamic, late", make_sharded, RK_BF16, .keys = true, .oov = true, \
+     .of_ranks = true, .late = true}, \
+    {"sharded, on a disk", make_sharded, RK_BF16, .keys = true, .oov = true, .on_disk = true, \
+     .of_ranks = true}, \
+    {"sharded, on a disk, late", make_sharded, RK_BF16, .keys = true, .on_disk = true, \
+     .of_ranks = true, .late = true}, \
+    {"sharded, dynamic, cold rows", make_sharded, RK_BF16, .keys = true, .cold = true, .of_ranks = true}, \
+    {"sharded, dynamic, cold rows, late", make_sharded, RK_BF16, .keys = true, .cold = true, \
+     .of_ranks = true, .late = true}, \
+    {"sharded, late", make_sharded, RK_BF16, .of_ranks = true, .late = true}
+// clang-format on
+
 #endif

@@ -183,17 +183,13 @@ static rk_status join_all(const state_parts *parts, const rk_table *table, rk_ta
 
 /* ---- Where a table's parts are: all of it in this process, or some of it on each rank. */
 
-static rk_sharded *sharded_of(const rk_embeddings *e) {
-    return e->ranks;
-}
-
 static rk_embeddings *store_of(rk_embeddings *e) {
-    return e->ranks ? sharded_of(e)->store : e;
+    return e->ranks ? rk_over_ranks_of(e)->store : e;
 }
 
 /* The next part of table t that is here, after number *at; NULL: there is none. */
 static rk_table *next_part(const rk_embeddings *e, int32_t t, int32_t *at) {
-    const rk_sharded *s = sharded_of(e);
+    const rk_sharded *s = rk_over_ranks_of(e);
     if (!s) return (*at)++ ? NULL : &e->tables[t];
     while (*at < s->n_shards) {
         const rk_table_shard *shard = &s->shards[(*at)++];
@@ -204,12 +200,12 @@ static rk_table *next_part(const rk_embeddings *e, int32_t t, int32_t *at) {
 
 /* What one rank cannot do, none does. */
 static rk_status agree(const rk_embeddings *e, rk_status status) {
-    return e->ranks ? rk_comm_agree_on_status(sharded_of(e)->comm, status) : status;
+    return e->ranks ? rk_comm_agree_on_status(rk_over_ranks_of(e)->comm, status) : status;
 }
 
 static rk_status number_keys(const rk_embeddings *e) {
     if (!e->ranks) return RK_OK;
-    rk_store *store = rk_sharded_as_store(sharded_of(e));
+    rk_store *store = rk_sharded_as_store(rk_over_ranks_of(e));
     return store->ops->number_keys(store);
 }
 
@@ -252,8 +248,8 @@ static rk_status sum_over_ranks(const rk_embeddings *e, rk_key_totals *totals) {
     const rk_key_totals own = *totals;
     if (!e->ranks) return RK_OK;
     *totals = (rk_key_totals)RK_KEY_TOTALS_INIT;
-    RK_TRY(rk_comm_all_gather(sharded_of(e)->comm, RK_CHANNEL_VALUES, &own, sizeof own, &all_to_all));
-    for (int32_t r = 0; r < sharded_of(e)->size; r++) {
+    RK_TRY(rk_comm_all_gather(rk_over_ranks_of(e)->comm, RK_CHANNEL_VALUES, &own, sizeof own, &all_to_all));
+    for (int32_t r = 0; r < rk_over_ranks_of(e)->size; r++) {
         rk_key_totals theirs;
         RK_TRY(rk_all_to_all_copy_message(all_to_all, r, sizeof theirs, &theirs));
         add_totals(totals, &theirs);
@@ -341,9 +337,9 @@ static rk_status gather_parts(const rk_embeddings *e, const wanted_tensors *want
     for (size_t i = 0; i < here->n && status == RK_OK; i++)
         status = pack_part(wanted, &here->list[i], &message);
     RK_TRY(agree(e, status));
-    RK_TRY(rk_comm_all_gather(sharded_of(e)->comm, RK_CHANNEL_VALUES, message.data, message.n_bytes,
+    RK_TRY(rk_comm_all_gather(rk_over_ranks_of(e)->comm, RK_CHANNEL_VALUES, message.data, message.n_bytes,
                               all_to_all));
-    for (int32_t r = 0; r < sharded_of(e)->size; r++)
+    for (int32_t r = 0; r < rk_over_ranks_of(e)->size; r++)
         RK_TRY(unpack_parts(wanted, &rk_all_to_all_received(*all_to_all)[r], out));
     return RK_OK;
 }

@@ -113,7 +113,7 @@ static bool is_drawn(const rk_dynamic_table *t, int64_t key) {
     return rk_rng_unit(bits) < t->config.probability;
 }
 
-static uint32_t uses_before(const rk_dynamic_table *t, const rk_absent_use *use) {
+static uint32_t earlier_uses_of(const rk_dynamic_table *t, const rk_absent_use *use) {
     uint32_t bucket = rk_dynamic_bucket_of(&t->config, use->hash);
     if (!t->sketches) return rk_key_bucket_uses(&t->buckets[bucket], use->key);
     rk_key_sketch sketch = rk_dynamic_sketch_of(t, bucket);
@@ -122,7 +122,8 @@ static uint32_t uses_before(const rk_dynamic_table *t, const rk_absent_use *use)
 
 /* uses: of the key, in this batch. */
 static bool is_admitted(const rk_dynamic_table *t, const rk_absent_use *use, uint32_t uses) {
-    bool enough = uses >= t->config.min_count || uses + (int64_t)uses_before(t, use) >= t->config.min_count;
+    bool enough =
+        uses >= t->config.min_count || uses + (int64_t)earlier_uses_of(t, use) >= t->config.min_count;
     return enough && is_drawn(t, use->key);
 }
 

@@ -67,7 +67,7 @@ static void begin_table(void *context, size_t t, int thread) {
     rk_failure_record(&a->failure, (int64_t)t, status);
 }
 
-static void cancel(const assignment *a) {
+static void cancel_assignment(const assignment *a) {
     for (size_t t = 0; t < (size_t)a->embeddings->n_tables; t++)
         if (has_uses(a, t)) rk_dynamic_cancel(a->embeddings->tables[t].dynamic);
 }
@@ -137,7 +137,7 @@ static rk_status reserve_table(rk_table *table) {
 }
 
 /* All that may fail; then the tables are as they were, but for memory. */
-static rk_status decide(assignment *a) {
+static rk_status prepare_assignment(assignment *a) {
     size_t n_tables = (size_t)a->embeddings->n_tables;
     rk_parallel_for(n_tables, begin_table, a);
     RK_TRY(rk_failure_status(&a->failure));
@@ -155,9 +155,9 @@ rk_status rk_keyed_rows_give(rk_embeddings *e, const rk_key_uses *uses, const in
     size_t n_tables = (size_t)e->n_tables;
     for (size_t t = 0; t < n_tables; t++)
         if (e->tables[t].tier) rk_row_tier_finish_reading(e->tables[t].tier);
-    rk_status status = decide(&a);
+    rk_status status = prepare_assignment(&a);
     if (status != RK_OK) {
-        cancel(&a);
+        cancel_assignment(&a);
         return status;
     }
     parallel_for_parts(&a, count_chunks_and_groups, apply_part);

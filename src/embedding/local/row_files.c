@@ -33,7 +33,7 @@ rk_status rk_table_folder(const rk_table *table, const char *directory, char **o
     return rk_path_join(directory, name.data, out);
 }
 
-uint32_t rk_row_log_number(const char *table) {
+uint32_t rk_row_log_table_id(const char *table) {
     return (uint32_t)rk_hash_bytes(table, strlen(table), 0);
 }
 
@@ -110,7 +110,7 @@ static rk_status read_record(void *context, uint64_t place, const void *record) 
 
 static rk_status read_log(const rk_table *table, const char *folder, reading *r) {
     rk_row_log *log;
-    rk_row_log_options options = {.table = rk_row_log_number(table->part.name)};
+    rk_row_log_options options = {.table = rk_row_log_table_id(table->part.name)};
     RK_TRY(rk_row_log_restore(&options, folder, &log));
     rk_status status = rk_row_log_record_bytes(log) < sizeof(int64_t) + r->row_bytes
                            ? rk_error(RK_BAD_DATA, "'%s' has smaller rows than the table", folder)

@@ -218,7 +218,7 @@ static rk_status create_tier(rk_table *table, int64_t n_places) {
         arrays[1 + s] = (rk_tier_array){(void *const *)&table->slot_values[s], slot_bytes(table, s, 1)};
     RK_TRY(rk_table_folder(table, table->dynamic_config.storage, &folder));
     RK_TRY(rk_table_clear_other_parts(table, table->dynamic_config.storage));
-    RK_TRY(rk_row_tier_create(table->dynamic, folder, rk_row_log_number(table->part.name),
+    RK_TRY(rk_row_tier_create(table->dynamic, folder, rk_row_log_table_id(table->part.name),
                               table->dynamic_config.storage_bytes, n_places, arrays,
                               (size_t)table->n_slots + 1, &table->tier));
     set_row_keys(table);

@@ -83,7 +83,7 @@ void rk_table_init_row(rk_table *table, int64_t row);
 /* A folder of the table's own, or of the part's, in a folder, for its rows on a disk. */
 rk_status rk_table_folder(const rk_table *table, const char *directory, char **out);
 /* The number that pages of a table's rows have. */
-uint32_t rk_row_log_number(const char *table);
+uint32_t rk_row_log_table_id(const char *table);
 /* Removes what runs that were killed left there of the same table, when it was cut into other parts. */
 rk_status rk_table_clear_other_parts(const rk_table *table, const char *directory);
 /* Where a row stands in the table's arrays; -1: on a disk. The row that stands at a place. */

@@ -73,7 +73,7 @@ static rk_status open_log(search *s, const char *folder, const rk_row_log_option
 static rk_status open_logs(search *s, const char *directory, const char *table) {
     RK_AUTO(rk_text_list_release) rk_text_list folders = {0};
     rk_rows_on_disk *rows = s->rows;
-    rk_row_log_options options = {.table = rk_row_log_number(table),
+    rk_row_log_options options = {.table = rk_row_log_table_id(table),
                                   .record_bytes = (uint32_t)rows->record_bytes};
     RK_TRY(rk_row_folders_list(directory, table, &folders));
     RK_FAIL_IF(!folders.n, RK_NOT_FOUND, "'%s' has no rows of it", directory);

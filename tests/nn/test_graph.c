@@ -364,7 +364,7 @@ static void test_predicted_pairs(void **state) {
             double difference = fabs((double)found[k] - wanted[k]);
             if (difference > largest) largest = difference;
         }
-        assert_true(largest > 0 && largest < 1e-5);
+        assert_true((bf16 || largest > 0) && largest < 1e-5); /* only products in f32 are made in halves */
         rk_graph_free(graph);
     }
 }

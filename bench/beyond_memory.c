@@ -99,7 +99,7 @@ static rk_ids ids_of(const sizes *s, const int64_t *keys) {
 }
 
 static void count_reads(side *now) {
-    const rk_row_tier *t = now->embeddings->tables[0].tier;
+    const rk_disk_row_cache *t = now->embeddings->tables[0].tier;
     const uint8_t *first = t->ahead.records, *end = first + t->ahead.n * t->record_bytes;
     now->n_stored += t->n_stored;
     for (int64_t i = 0; i < t->n_stored; i++) now->n_ahead += t->stored[i] >= first && t->stored[i] < end;
@@ -108,7 +108,7 @@ static void count_reads(side *now) {
 static double step(const sizes *s, side *now, const int64_t *keys, const int64_t *next, bool is_counted) {
     rk_ids ids = ids_of(s, keys), ids_next = ids_of(s, next);
     rk_activation activation = {now->out, s->dim, NULL};
-    rk_row_tier *tier = now->embeddings->tables[0].tier;
+    rk_disk_row_cache *tier = now->embeddings->tables[0].tier;
     double begin = seconds_now();
     check(rk_embeddings_dedup(now->embeddings, s->n, &ids, true));
     if (tier && is_counted) count_reads(now);
@@ -117,7 +117,7 @@ static double step(const sizes *s, side *now, const int64_t *keys, const int64_t
     compute(s->beside_loops);
     check(rk_embeddings_launch(now->embeddings, &activation, true));
     rk_embeddings_update_all(now->embeddings);
-    if (tier) rk_row_tier_finish_reading(tier);
+    if (tier) rk_disk_row_cache_finish_prefetch(tier);
     return seconds_now() - begin;
 }
 
@@ -133,13 +133,13 @@ static void fill(const sizes *s, side *now) {
 }
 
 static void report(const sizes *s, const side *now) {
-    const rk_row_tier *t = now->embeddings->tables[0].tier;
+    const rk_disk_row_cache *t = now->embeddings->tables[0].tier;
     double steps = (double)s->steps;
     printf("{\"share\": %g, ", now->share);
     print_seconds("seconds", now->seconds, s->steps);
     printf("\"rows_read\": %.1f, \"read_ahead\": %.1f, \"written_bytes\": %.0f, \"places\": %lld}\n",
            (double)now->n_stored / steps, (double)now->n_ahead / steps,
-           t ? (double)rk_row_log_count(t->log).n_written_bytes : 0, (long long)(t ? t->n_places : 0));
+           t ? (double)rk_row_log_read_counts(t->log).n_written_bytes : 0, (long long)(t ? t->n_places : 0));
 }
 
 static int make_sides(const sizes *s, const char *folder, const char *shares, side *sides) {

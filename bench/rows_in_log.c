@@ -14,7 +14,7 @@
 
 struct disk_rows {
     rk_row_log *log;
-    rk_log_reader *reader;
+    rk_row_log_reader *reader;
     size_t n_keys, record_bytes;
     uint64_t *places, *news; /* [n_keys]; of a batch */
     size_t news_capacity;
@@ -27,8 +27,8 @@ static disk_rows *open_log(const char *folder, size_t n_keys, size_t record_byte
     disk_rows *r = calloc(1, sizeof *r);
     rk_row_log_options options = {.directory = folder, .table = 1, .record_bytes = (uint32_t)record_bytes};
     check(rk_row_log_create(&options, &r->log));
-    check(rk_log_reader_create(r->log, depth, &r->reader));
-    if (!rk_log_reader_has_uring(r->reader)) fprintf(stderr, "rows are read by threads here\n");
+    check(rk_row_log_reader_create(r->log, depth, &r->reader));
+    if (!rk_row_log_reader_has_uring(r->reader)) fprintf(stderr, "rows are read by threads here\n");
     r->n_keys = n_keys;
     r->record_bytes = record_bytes;
     r->places = malloc(n_keys * sizeof *r->places);
@@ -47,9 +47,9 @@ static void moved(void *context, const void *record, uint64_t from, uint64_t to)
 
 static void put(disk_rows *r, size_t n, const uint64_t *keys, const uint8_t *records) {
     if (r->news_capacity < n) r->news = realloc(r->news, (r->news_capacity = n) * sizeof *r->news);
-    check(rk_row_log_append(r->log, ++r->step, n, records, r->news));
+    check(rk_row_log_append_records(r->log, ++r->step, n, records, r->news));
     for (size_t i = 0; i < n; i++) {
-        if (r->places[keys[i]] != UINT64_MAX) rk_row_log_drop(r->log, 1, &r->places[keys[i]]);
+        if (r->places[keys[i]] != UINT64_MAX) rk_row_log_drop_records(r->log, 1, &r->places[keys[i]]);
         r->places[keys[i]] = r->news[i];
     }
     check(rk_row_log_compact(r->log, &(rk_row_mover){r, is_live, moved}));
@@ -62,15 +62,15 @@ static void loaded(disk_rows *r) {
 static void get(disk_rows *r, size_t n, const uint64_t *keys, uint8_t *records) {
     if (r->news_capacity < n) r->news = realloc(r->news, (r->news_capacity = n) * sizeof *r->news);
     for (size_t i = 0; i < n; i++) r->news[i] = r->places[keys[i]];
-    check(rk_log_reader_read(r->reader, n, r->news, records));
+    check(rk_row_log_reader_read_records(r->reader, n, r->news, records));
 }
 
 static double written_bytes(const disk_rows *r) {
-    return (double)rk_row_log_count(r->log).n_written_bytes;
+    return (double)rk_row_log_read_counts(r->log).n_written_bytes;
 }
 
 static void close_log(disk_rows *r) {
-    rk_log_reader_free(r->reader);
+    rk_row_log_reader_free(r->reader);
     rk_row_log_free(r->log);
     free(r->places);
     free(r->news);

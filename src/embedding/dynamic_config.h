@@ -71,7 +71,7 @@ static inline int32_t rk_dynamic_part_of_bucket(const rk_dynamic_config *config,
 }
 
 /* Capacities of buckets differ by one at the most, and are the table's together: those of the first n. */
-static inline int64_t rk_dynamic_capacity_of(const rk_dynamic_config *config, int64_t n_buckets) {
+static inline int64_t rk_dynamic_capacity_of_buckets(const rk_dynamic_config *config, int64_t n_buckets) {
     int64_t larger = config->max_capacity % config->n_buckets;
     return config->max_capacity / config->n_buckets * n_buckets + (n_buckets < larger ? n_buckets : larger);
 }
@@ -79,31 +79,33 @@ static inline int64_t rk_dynamic_capacity_of(const rk_dynamic_config *config, in
 /* Rows that part `part` of `n_parts` has when it is full. */
 static inline int64_t rk_dynamic_part_capacity(const rk_dynamic_config *config, int32_t part,
                                                int32_t n_parts) {
-    return rk_dynamic_capacity_of(config, rk_dynamic_first_bucket(config, part + 1, n_parts)) -
-           rk_dynamic_capacity_of(config, rk_dynamic_first_bucket(config, part, n_parts));
+    return rk_dynamic_capacity_of_buckets(config, rk_dynamic_first_bucket(config, part + 1, n_parts)) -
+           rk_dynamic_capacity_of_buckets(config, rk_dynamic_first_bucket(config, part, n_parts));
 }
 
 /* Cold rows of the first n buckets, which share them equally. A key's is in its own bucket, since both are
  * given by the high bits of its hash. */
-static inline int64_t rk_dynamic_cold_of(const rk_dynamic_config *config, int64_t n_buckets) {
+static inline int64_t rk_dynamic_cold_rows_of_buckets(const rk_dynamic_config *config, int64_t n_buckets) {
     return config->n_cold / config->n_buckets * n_buckets;
 }
 
 /* Those that part `part` of `n_parts` has. */
-static inline int64_t rk_dynamic_part_cold(const rk_dynamic_config *config, int32_t part, int32_t n_parts) {
-    return rk_dynamic_cold_of(config, rk_dynamic_first_bucket(config, part + 1, n_parts)) -
-           rk_dynamic_cold_of(config, rk_dynamic_first_bucket(config, part, n_parts));
+static inline int64_t rk_dynamic_part_cold_rows(const rk_dynamic_config *config, int32_t part,
+                                                int32_t n_parts) {
+    return rk_dynamic_cold_rows_of_buckets(config, rk_dynamic_first_bucket(config, part + 1, n_parts)) -
+           rk_dynamic_cold_rows_of_buckets(config, rk_dynamic_first_bucket(config, part, n_parts));
 }
 
 /* Rows before those of keys, of a table or a part: cold ones, or one of all keys without a row. */
-static inline int64_t rk_dynamic_shared_rows(const rk_dynamic_config *config) {
+static inline int64_t rk_dynamic_n_shared_rows(const rk_dynamic_config *config) {
     if (!config->n_cold) return 1;
-    return config->n_parts ? rk_dynamic_part_cold(config, config->part, config->n_parts) : config->n_cold;
+    return config->n_parts ? rk_dynamic_part_cold_rows(config, config->part, config->n_parts)
+                           : config->n_cold;
 }
 
 /* Rows that a table, or a part, begins with memory for, shared ones among them. */
-static inline int64_t rk_dynamic_first_places(const rk_dynamic_config *config) {
-    int64_t n_shared = rk_dynamic_shared_rows(config);
+static inline int64_t rk_dynamic_initial_rows(const rk_dynamic_config *config) {
+    int64_t n_shared = rk_dynamic_n_shared_rows(config);
     if (config->is_read) return n_shared;
     return n_shared + (config->n_parts ? rk_dynamic_part_capacity(config, config->part, config->n_parts)
                                        : config->max_capacity);
@@ -119,13 +121,13 @@ static inline const char *rk_counter_name(int counter) {
 /* Counters of a sketch for each row of its bucket. A bucket has at most INT32_MAX of them (count_min: in each
  * of four rows of counters), and so many rows. */
 enum { RK_COUNT_MIN_WIDTH = 4, RK_BLOOM_WIDTH = 16 };
-static inline int64_t rk_counter_most_rows(int counter) {
+static inline int64_t rk_counter_max_rows(int counter) {
     return counter == RK_COUNTER_EXACT       ? INT64_MAX
            : counter == RK_COUNTER_COUNT_MIN ? INT32_MAX / RK_COUNT_MIN_WIDTH
                                              : INT32_MAX / RK_BLOOM_WIDTH;
 }
 /* The largest min_count. */
-static inline int64_t rk_counter_most(int counter) {
+static inline int64_t rk_counter_max_min_count(int counter) {
     return counter == RK_COUNTER_EXACT ? INT32_MAX : counter == RK_COUNTER_COUNT_MIN ? 255 : 15;
 }
 

@@ -147,7 +147,7 @@ static void describe_dynamic(const rk_model *model, rk_buffer *out) {
                              format_bytes(disk_bytes(model, t)).text, format_bytes(d->memory_bytes).text);
         rk_buffer_printf(out, ", missing %s", d->n_cold ? "hash" : d->oov ? "oov" : "zeros");
         if (d->n_cold) rk_buffer_printf(out, " of %" PRId64 " rows", d->n_cold);
-        uint64_t n_rows = (uint64_t)(d->max_capacity + rk_dynamic_shared_rows(d));
+        uint64_t n_rows = (uint64_t)(d->max_capacity + rk_dynamic_n_shared_rows(d));
         rk_buffer_printf(out, ", %s a row\n",
                          format_bytes(rk_embeddings_table_bytes(model->embeddings, t) / n_rows).text);
     }

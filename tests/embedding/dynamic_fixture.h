@@ -74,7 +74,7 @@ static inline void peek_key(rk_embeddings *e, int64_t key, float out[DIM]) {
 
 static inline int64_t row_of(rk_embeddings *e, int64_t key) {
     int64_t row;
-    rk_dynamic_find(dynamic_of(e), &key, 1, &row);
+    rk_dynamic_find_rows(dynamic_of(e), &key, 1, &row);
     return row;
 }
 
@@ -213,7 +213,7 @@ static inline void assert_as_reference(const reference *r, rk_embeddings *e) {
         int64_t row = row_of(e, k->key);
         assert_int_equal(row > 0, k->has_row);
         n += k->has_row;
-        uint32_t uses = rk_key_bucket_uses(&t->buckets[bucket_number_of(r, k->key)], k->key);
+        uint32_t uses = rk_key_bucket_read_count(&t->buckets[bucket_number_of(r, k->key)], k->key);
         assert_int_equal(uses, k->has_row ? 0 : k->candidate);
         if (!row) continue;
         assert_int_equal(t->info[row].key, k->key);

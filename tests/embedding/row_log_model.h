@@ -16,7 +16,7 @@ enum { MODEL_KEYS = 300, MODEL_MOST_BYTES = 20000 };
 
 typedef struct row_model {
     rk_row_log *log;
-    rk_log_reader *reader;
+    rk_row_log_reader *reader;
     uint32_t record_bytes;         /* 12 at least */
     uint32_t versions[MODEL_KEYS]; /* 0: the key has no row */
     uint64_t places[MODEL_KEYS];
@@ -62,9 +62,9 @@ static inline rk_status model_put(row_model *m) {
         keys[i] = (first + i * 7) % MODEL_KEYS; /* all different, as 7 is no divisor */
         model_record(m, keys[i], m->last_version + 1 + i, records + i * (size_t)m->record_bytes);
     }
-    RK_TRY(rk_row_log_append(m->log, m->step, n, records, places));
+    RK_TRY(rk_row_log_append_records(m->log, m->step, n, records, places));
     for (uint32_t i = 0; i < n; i++) {
-        if (m->versions[keys[i]]) rk_row_log_drop(m->log, 1, &m->places[keys[i]]);
+        if (m->versions[keys[i]]) rk_row_log_drop_records(m->log, 1, &m->places[keys[i]]);
         m->versions[keys[i]] = m->last_version + 1 + i;
         m->places[keys[i]] = places[i];
     }
@@ -76,7 +76,7 @@ static inline rk_status model_put(row_model *m) {
 static inline void model_forget(row_model *m) {
     for (uint32_t i = model_draw(m, 30); i > 0; i--) {
         uint32_t key = model_draw(m, MODEL_KEYS);
-        if (m->versions[key]) rk_row_log_drop(m->log, 1, &m->places[key]);
+        if (m->versions[key]) rk_row_log_drop_records(m->log, 1, &m->places[key]);
         m->versions[key] = 0;
     }
 }
@@ -100,7 +100,7 @@ static inline rk_status model_read(row_model *m, bool all) {
         places[n] = m->places[keys[n]];
         n++;
     }
-    RK_TRY(rk_log_reader_read(m->reader, n, places, records));
+    RK_TRY(rk_row_log_reader_read_records(m->reader, n, places, records));
     for (uint32_t i = 0; i < n; i++) RK_TRY(model_check(m, keys[i], records + i * (size_t)m->record_bytes));
     return RK_OK;
 }
@@ -111,10 +111,10 @@ static inline rk_status model_visit(void *context, uint64_t place, const void *r
     uint64_t key = rk_load_u64(record);
     RK_FAIL_IF(key >= MODEL_KEYS, RK_BAD_DATA, "a key that none is");
     if (!m->versions[key]) {
-        rk_row_log_drop(m->log, 1, &place);
+        rk_row_log_drop_records(m->log, 1, &place);
         return RK_OK;
     }
-    if (m->places[key] != UINT64_MAX) rk_row_log_drop(m->log, 1, &m->places[key]);
+    if (m->places[key] != UINT64_MAX) rk_row_log_drop_records(m->log, 1, &m->places[key]);
     m->places[key] = place;
     return RK_OK;
 }
@@ -134,7 +134,7 @@ static inline uint64_t model_n_live(const row_model *m) {
 }
 
 static inline void model_close(row_model *m) {
-    rk_log_reader_free(m->reader);
+    rk_row_log_reader_free(m->reader);
     rk_row_log_free(m->log);
     m->reader = NULL;
     m->log = NULL;

@@ -25,7 +25,7 @@ static void assert_same_rows(rk_embeddings *e, rk_embeddings *plain, int t) {
     assert_int_equal(have->step, want->step);
     for (int64_t id = 0; id < table_rows[t]; id++) {
         int64_t row;
-        rk_dynamic_find(have->dynamic, &id, 1, &row);
+        rk_dynamic_find_rows(have->dynamic, &id, 1, &row);
         if (!row) continue;
         n++;
         assert_memory_equal((char *)have->rows.data + (size_t)row * row_bytes,
@@ -261,7 +261,7 @@ static void test_parts_of_one_table(void **state) {
     int64_t n_first = both->tables[0].dynamic->n_keys, n_second = both->tables[1].dynamic->n_keys;
     assert_true(n_first > 0 && n_second > 0 && n_first + n_second == n);
     for (int64_t i = 0; i < n; i++)
-        assert_true(rk_dynamic_row_of(both->tables[i >= n_first].dynamic, keys[i]) > 0);
+        assert_true(rk_dynamic_find_row(both->tables[i >= n_first].dynamic, keys[i]) > 0);
     rk_free(keys);
     rk_state_dict_release(&whole);
     rk_state_dict_release(&read);

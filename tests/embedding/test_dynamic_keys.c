@@ -127,7 +127,7 @@ static void test_batches_beyond_31_bits(void **state) {
         rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
         rk_dynamic_table *t = dynamic_of(e);
         t->n_batches = firsts[i];
-        t->first_batch = rk_dynamic_first_batch(firsts[i]);
+        t->first_batch = rk_dynamic_base_batch_number(firsts[i]);
         for (int64_t key = 0; key < 200; key++) {
             train_step(e, 1, &key);
             assert_int_equal(t->n_keys, key < 4 ? key + 1 : 5);

@@ -28,7 +28,7 @@ static uint64_t hash_of(int64_t key) {
 }
 
 static void add(const rk_key_sketch *sketch, int64_t key, uint32_t uses) {
-    rk_key_sketch_count(sketch, hash_of(key), uses);
+    rk_key_sketch_add(sketch, hash_of(key), uses);
     exact[key] += uses;
 }
 
@@ -44,7 +44,7 @@ static int64_t fill(const rk_key_sketch *sketch, uint64_t seed) {
     int64_t n = 0, most = (int64_t)sketch->width * MIN_COUNT / 4;
     for (; sketch->is_bloom ? 5 * load < 2 * (int64_t)sketch->width - 20 : n < most; n++)
         add(sketch, draw_key(&rng), 1);
-    rk_key_sketch_age(sketch, MIN_COUNT);
+    rk_key_sketch_halve_if_full(sketch, MIN_COUNT);
     return n;
 }
 
@@ -55,7 +55,8 @@ static void test_never_too_low(void **state) {
         uint32_t most = is_bloom ? 15 : 255;
         (void)fill(&sketch, 1);
         for (int64_t key = 0; key < N_KEYS; key++)
-            assert_true(rk_key_sketch_uses(&sketch, hash_of(key)) >= (exact[key] < most ? exact[key] : most));
+            assert_true(rk_key_sketch_estimate(&sketch, hash_of(key)) >=
+                        (exact[key] < most ? exact[key] : most));
     }
 }
 
@@ -69,7 +70,7 @@ static void test_error_of_count_min(void **state) {
         double bound = exp(1) * (double)fill(&sketch, seed) / sketch.width;
         assert_true(bound < 0.7 * MIN_COUNT);
         for (int64_t key = 0; key < N_KEYS; key++, n_asked++) {
-            uint32_t uses = rk_key_sketch_uses(&sketch, hash_of(key));
+            uint32_t uses = rk_key_sketch_estimate(&sketch, hash_of(key));
             n_beyond += exact[key] < 255 && uses > exact[key] + bound;
             n_admitted += exact[key] < MIN_COUNT && uses >= MIN_COUNT;
         }
@@ -88,7 +89,7 @@ static void test_error_of_bloom(void **state) {
     assert_true(share > 0.39 && share <= 0.4);
     int64_t n_found = 0;
     for (int64_t key = N_KEYS; key < N_KEYS + N_OTHERS; key++)
-        n_found += rk_key_sketch_uses(&sketch, hash_of(key)) > 0;
+        n_found += rk_key_sketch_estimate(&sketch, hash_of(key)) > 0;
     double deviation = sqrt(N_OTHERS * chance);
     assert_true(fabs((double)n_found - N_OTHERS * chance) < 6 * deviation);
 }
@@ -101,9 +102,9 @@ static void test_never_fails_open(void **state) {
             rk_key_sketch sketch = begin(is_bloom);
             int64_t n_wrong = 0, n = 500000;
             for (int64_t key = 0; key < n; key++) {
-                n_wrong += rk_key_sketch_uses(&sketch, hash_of(key)) + 1 >= min_count;
-                rk_key_sketch_count(&sketch, hash_of(key), 1);
-                rk_key_sketch_age(&sketch, min_count);
+                n_wrong += rk_key_sketch_estimate(&sketch, hash_of(key)) + 1 >= min_count;
+                rk_key_sketch_add(&sketch, hash_of(key), 1);
+                rk_key_sketch_halve_if_full(&sketch, min_count);
             }
             assert_true((double)n_wrong < (min_count == 2 ? 0.04 : 1e-4) * (double)n);
         }
@@ -116,10 +117,10 @@ static void test_halving(void **state) {
         for (int64_t key = 0; key < 10; key++) add(&sketch, key, (uint32_t)key + 1);
         load = 1000000; /* as if there were too much in it, once */
         int64_t before = load;
-        rk_key_sketch_age(&sketch, 4 * before / sketch.width - 1);
+        rk_key_sketch_halve_if_full(&sketch, 4 * before / sketch.width - 1);
         if (!is_bloom) assert_int_equal(load, before / 2);
         for (int64_t key = 0; key < 10; key++)
-            assert_int_equal(rk_key_sketch_uses(&sketch, hash_of(key)), (key + 1) / 2);
+            assert_int_equal(rk_key_sketch_estimate(&sketch, hash_of(key)), (key + 1) / 2);
     }
 }
 
@@ -130,11 +131,11 @@ static void test_large_counts(void **state) {
         rk_key_sketch sketch = begin(is_bloom);
         add(&sketch, 1, 3);
         for (int i = 0; i < 3; i++) add(&sketch, 2, INT32_MAX);
-        assert_int_equal(rk_key_sketch_uses(&sketch, hash_of(2)), is_bloom ? 15 : 255);
+        assert_int_equal(rk_key_sketch_estimate(&sketch, hash_of(2)), is_bloom ? 15 : 255);
         add(&sketch, 4, is_bloom ? 17 : 257);
-        assert_int_equal(rk_key_sketch_uses(&sketch, hash_of(4)), is_bloom ? 15 : 255);
-        assert_int_equal(rk_key_sketch_uses(&sketch, hash_of(1)), 3);
-        assert_int_equal(rk_key_sketch_uses(&sketch, hash_of(3)), 0);
+        assert_int_equal(rk_key_sketch_estimate(&sketch, hash_of(4)), is_bloom ? 15 : 255);
+        assert_int_equal(rk_key_sketch_estimate(&sketch, hash_of(1)), 3);
+        assert_int_equal(rk_key_sketch_estimate(&sketch, hash_of(3)), 0);
     }
 }
 

@@ -60,7 +60,7 @@ static void open_model(row_model *m, const rk_row_log_options *options) {
                      .compacts = options->max_bytes > 0,
                      .rng = {3, options->record_bytes, 0}};
     OK(rk_row_log_create(options, &m->log));
-    OK(rk_log_reader_create(m->log, 16, &m->reader));
+    OK(rk_row_log_reader_create(m->log, 16, &m->reader));
 }
 
 /* What the checkpoint has is what there was, in a log of its own and where it is. */
@@ -71,9 +71,9 @@ static void check_checkpoint(const row_model *m, const rk_row_log_options *optio
         again.directory = only_read ? NULL : path_of("again");
         again.without_uring = !options->without_uring;
         OK(rk_row_log_restore(&again, checkpoint, &other.log));
-        OK(rk_log_reader_create(other.log, 0, &other.reader));
+        OK(rk_row_log_reader_create(other.log, 0, &other.reader));
         OK(model_scan(&other));
-        assert_int_equal(rk_row_log_count(other.log).n_live, model_n_live(&other));
+        assert_int_equal(rk_row_log_read_counts(other.log).n_live, model_n_live(&other));
         OK(model_read(&other, true));
         for (int i = 0; i < 20 && !only_read; i++) OK(model_act(&other));
         if (!only_read) OK(model_read(&other, true));
@@ -85,10 +85,10 @@ static void check_checkpoint(const row_model *m, const rk_row_log_options *optio
 static void check_compacted(row_model *m) {
     do OK(model_compact(m));
     while (m->log->may_compact);
-    rk_row_log_counts before = rk_row_log_count(m->log), after;
+    rk_row_log_counts before = rk_row_log_read_counts(m->log), after;
     m->log->may_compact = true;
     OK(model_compact(m));
-    after = rk_row_log_count(m->log);
+    after = rk_row_log_read_counts(m->log);
     assert_int_equal(after.n_moved, before.n_moved);
     assert_int_equal(after.n_files, before.n_files);
 }
@@ -99,11 +99,11 @@ static void run_random(const rk_row_log_options *options, int n_rounds) {
     for (int round = 0; round < n_rounds; round++) {
         for (int i = 0; i < 40; i++) OK(model_act(&m));
         check_compacted(&m);
-        rk_row_log_counts counts = rk_row_log_count(m.log);
+        rk_row_log_counts counts = rk_row_log_read_counts(m.log);
         assert_int_equal(counts.n_live, model_n_live(&m));
         assert_true(counts.n_bytes <= options->max_bytes || !options->max_bytes);
         OK(rk_make_directories(path_of("checkpoint")));
-        OK(rk_row_log_link(m.log, path_of("checkpoint")));
+        OK(rk_row_log_link_files(m.log, path_of("checkpoint")));
         check_checkpoint(&m, options, path_of("checkpoint"));
         OK(rk_remove_tree(path_of("checkpoint")));
         OK(model_read(&m, true));
@@ -167,7 +167,7 @@ static void test_wide_numbers(void **state) {
             FAILS(status, RK_IO, message);
             OK(model_read(&m, true));
         }
-        OK(rk_row_log_link(m.log, path_of("checkpoint")));
+        OK(rk_row_log_link_files(m.log, path_of("checkpoint")));
         model_close(&m);
         OK(rk_remove_tree(path_of("checkpoint")));
     }
@@ -186,26 +186,26 @@ static void test_sparse_files(void **state) {
     rk_row_log_options options = {
         .directory = path_of("log"), .table = 1, .record_bytes = 528, .buffered = true};
     rk_row_log *log;
-    rk_log_reader *reader;
+    rk_row_log_reader *reader;
     uint8_t record[528] = {1}, page[RK_PAGE_BYTES], got[528];
     uint64_t place;
     char *list;
     size_t n_bytes;
     OK(rk_row_log_create(&options, &log));
-    OK(rk_row_log_append(log, 1, 1, record, &place));
+    OK(rk_row_log_append_records(log, 1, 1, record, &place));
     OK(rk_make_directories(path_of("checkpoint")));
-    OK(rk_row_log_link(log, path_of("checkpoint")));
+    OK(rk_row_log_link_files(log, path_of("checkpoint")));
     rk_row_log_free(log);
     OK(rk_file_read(path_of("checkpoint/rows.list"), &list, &n_bytes));
     OK(rk_realloc(n_bytes + FILES * 16, 1, &list));
     *(uint64_t *)(list + 16) = *(uint64_t *)(list + 24) = FILES; /* files, and the number of the next */
-    rk_page_shape shape = rk_page_shape_of(1, 528);
+    rk_page_shape shape = rk_page_shape_for_record(1, 528);
     for (uint32_t i = 0; i < FILES; i++) {
         char path[128];
         snprintf(path, sizeof path, "%s/checkpoint/rows-%08x.log", folder, i);
         int file = open(path, O_CREAT | O_WRONLY, 0666);
         assert_int_equal(ftruncate(file, (off_t)RK_FILE_PAGES * RK_PAGE_BYTES), 0);
-        rk_unit_put(&shape, page, 0, record);
+        rk_unit_write_record(&shape, page, 0, record);
         rk_page_seal(&shape, (rk_page_at){i, RK_FILE_PAGES - 1, 0}, 1, 1, page);
         assert_int_equal(pwrite(file, page, sizeof page, (off_t)(RK_FILE_PAGES - 1) * RK_PAGE_BYTES),
                          sizeof page);
@@ -222,21 +222,21 @@ static void test_sparse_files(void **state) {
     rk_free(list);
     options.directory = NULL;
     OK(rk_row_log_restore(&options, path_of("checkpoint"), &log));
-    assert_int_equal(rk_row_log_count(log).n_bytes, (uint64_t)FILES << 26);
-    OK(rk_log_reader_create(log, 0, &reader));
-    place = rk_place_of(FILES - 1, RK_FILE_PAGES - 1, 0);
-    OK(rk_log_reader_read(reader, 1, &place, got));
+    assert_int_equal(rk_row_log_read_counts(log).n_bytes, (uint64_t)FILES << 26);
+    OK(rk_row_log_reader_create(log, 0, &reader));
+    place = rk_place_make(FILES - 1, RK_FILE_PAGES - 1, 0);
+    OK(rk_row_log_reader_read_records(reader, 1, &place, got));
     assert_memory_equal(got, record, sizeof got);
-    place = rk_place_of(FILES - 1, RK_FILE_PAGES - 2, 0);
+    place = rk_place_make(FILES - 1, RK_FILE_PAGES - 2, 0);
     char message[300];
     snprintf(message, sizeof message, "'%s': page 16382: it is no page of rows",
              path_of("checkpoint/rows-00000045.log"));
-    FAILS(rk_log_reader_read(reader, 1, &place, got), RK_BAD_DATA, message);
+    FAILS(rk_row_log_reader_read_records(reader, 1, &place, got), RK_BAD_DATA, message);
     uint64_t n = 0;
     snprintf(message, sizeof message, "'%s': page 1: it is no page of rows",
              path_of("checkpoint/rows-00000000.log"));
     FAILS(rk_row_log_scan(log, visit_nothing, &n), RK_BAD_DATA, message);
-    rk_log_reader_free(reader);
+    rk_row_log_reader_free(reader);
     rk_row_log_free(log);
 }
 
@@ -250,12 +250,12 @@ static void test_many_checkpoints(void **state) {
         OK(model_put(&m));
         OK(rk_row_log_sync(m.log));
         OK(model_compact(&m));
-        rk_row_log_counts counts = rk_row_log_count(m.log);
+        rk_row_log_counts counts = rk_row_log_read_counts(m.log);
         assert_true(counts.n_files <= 8 + MODEL_KEYS / 50);
         assert_true(counts.n_live * 2 + 8 * 112 >= counts.n_records);
     }
     OK(model_read(&m, true));
-    assert_true(rk_row_log_count(m.log).n_moved > 0);
+    assert_true(rk_row_log_read_counts(m.log).n_moved > 0);
     model_close(&m);
 }
 
@@ -284,18 +284,18 @@ static void test_files_become_small(void **state) {
             uint64_t key = f * IN_SMALL + i;
             memcpy(records[i], &key, sizeof key);
         }
-        OK(rk_row_log_append(log, f, IN_SMALL, records, places + f * IN_SMALL));
+        OK(rk_row_log_append_records(log, f, IN_SMALL, records, places + f * IN_SMALL));
         OK(rk_row_log_sync(log));
     }
     OK(rk_row_log_compact(log, &mover));
-    assert_int_equal(rk_row_log_count(log).n_moved, 0);
+    assert_int_equal(rk_row_log_read_counts(log).n_moved, 0);
     for (uint64_t f = 0; f < SMALL_FILES; f++) {
-        rk_row_log_drop(log, 5, places + f * IN_SMALL);
+        rk_row_log_drop_records(log, 5, places + f * IN_SMALL);
         memset(places + f * IN_SMALL, 0xFF, 5 * sizeof *places);
     }
     OK(rk_row_log_compact(log, &mover));
-    assert_int_equal(rk_row_log_count(log).n_moved, SMALL_ROWS - SMALL_FILES * 5);
-    assert_true(rk_row_log_count(log).n_files <= SMALL_ROWS / 112 + 1);
+    assert_int_equal(rk_row_log_read_counts(log).n_moved, SMALL_ROWS - SMALL_FILES * 5);
+    assert_true(rk_row_log_read_counts(log).n_files <= SMALL_ROWS / 112 + 1);
     rk_row_log_free(log);
 }
 
@@ -325,12 +325,13 @@ static void test_wrong_options(void **state) {
     assert_int_equal(rk_row_log_create(&options, &second), RK_BUSY);
     char message[300];
     uint64_t place;
-    OK(rk_row_log_append(log, 5, 1, "012345678901", &place));
+    OK(rk_row_log_append_records(log, 5, 1, "012345678901", &place));
     snprintf(message, sizeof message, "'%s': step 4 after step 5", options.directory);
-    FAILS(rk_row_log_append(log, 4, 1, "012345678901", &place), RK_INVALID_ARGUMENT, message);
+    FAILS(rk_row_log_append_records(log, 4, 1, "012345678901", &place), RK_INVALID_ARGUMENT, message);
     OK(rk_make_directories(path_of("checkpoint")));
-    OK(rk_row_log_link(log, path_of("checkpoint")));
-    assert_int_equal(rk_row_log_link(log, path_of("checkpoint")), RK_IO); /* there are such files already */
+    OK(rk_row_log_link_files(log, path_of("checkpoint")));
+    assert_int_equal(rk_row_log_link_files(log, path_of("checkpoint")),
+                     RK_IO); /* there are such files already */
     rk_row_log_free(log);
     options.directory = path_of("checkpoint");
     snprintf(message, sizeof message, "'%s' is a checkpoint, and cannot be the folder of the log as well",
@@ -339,7 +340,7 @@ static void test_wrong_options(void **state) {
     options.directory = NULL;
     OK(rk_row_log_restore(&options, path_of("checkpoint"), &log));
     snprintf(message, sizeof message, "'%s' is only read", path_of("checkpoint"));
-    FAILS(rk_row_log_append(log, 6, 1, "012345678901", &place), RK_INVALID_ARGUMENT, message);
+    FAILS(rk_row_log_append_records(log, 6, 1, "012345678901", &place), RK_INVALID_ARGUMENT, message);
     rk_row_log_free(log);
     options.table = 8;
     snprintf(message, sizeof message, "'%s' is another table's", path_of("checkpoint/rows.list"));
@@ -361,11 +362,11 @@ static void test_max_bytes(void **state) {
     static uint8_t records[MODEL_KEYS * 528];
     uint64_t places[MODEL_KEYS];
     for (uint64_t key = 0; key < MODEL_KEYS; key++) model_record(&m, key, 1, records + key * 528);
-    OK(rk_row_log_append(m.log, 0, MODEL_KEYS, records, places));
+    OK(rk_row_log_append_records(m.log, 0, MODEL_KEYS, records, places));
     memcpy(m.places, places, sizeof places);
     for (int key = 0; key < MODEL_KEYS; key++) m.versions[key] = 1;
     for (int i = 0; i < 3 && status == RK_OK; i++)
-        status = rk_row_log_append(m.log, 0, MODEL_KEYS, records, places);
+        status = rk_row_log_append_records(m.log, 0, MODEL_KEYS, records, places);
     char message[400];
     snprintf(
         message, sizeof message,
@@ -375,7 +376,7 @@ static void test_max_bytes(void **state) {
         options.directory);
     FAILS(status, RK_IO, message);
     OK(model_read(&m, true));
-    assert_int_equal(rk_row_log_count(m.log).n_live, MODEL_KEYS);
+    assert_int_equal(rk_row_log_read_counts(m.log).n_live, MODEL_KEYS);
     model_close(&m);
 }
 
@@ -405,7 +406,7 @@ static void write_until_full(void) {
     m.step = step;
     for (int i = 0; i < 50; i++)
         if (model_put(&m) != RK_OK || model_read(&m, true) != RK_OK || model_compact(&m) != RK_OK) _exit(5);
-    rk_row_log_counts counts = rk_row_log_count(m.log);
+    rk_row_log_counts counts = rk_row_log_read_counts(m.log);
     if (counts.n_live != model_n_live(&m)) _exit(6);
     model_close(&m);
     _exit(0);
@@ -454,7 +455,7 @@ static void read_two_logs(void) {
     enum { LOGS = 2, FILES = 45, LIMIT = 60, OTHERS = 20 };
     static uint64_t places[LOGS][FILES];
     rk_row_log *logs[LOGS];
-    rk_log_reader *readers[LOGS];
+    rk_row_log_reader *readers[LOGS];
     uint8_t record[528] = {0}, records[FILES * 528];
     const struct rlimit limit = {LIMIT, LIMIT};
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(1);
@@ -463,14 +464,15 @@ static void read_two_logs(void) {
         options.directory = path_of(i ? "log" : "other");
         options.without_uring = true;
         if (rk_row_log_create(&options, &logs[i]) != RK_OK) _exit(2);
-        if (rk_log_reader_create(logs[i], 4, &readers[i]) != RK_OK) _exit(3);
+        if (rk_row_log_reader_create(logs[i], 4, &readers[i]) != RK_OK) _exit(3);
         for (uint64_t place = 0; rk_place_file(place) < FILES;) {
-            if (rk_row_log_append(logs[i], 0, 1, record, &place) != RK_OK) _exit(4);
+            if (rk_row_log_append_records(logs[i], 0, 1, record, &place) != RK_OK) _exit(4);
             if (rk_place_file(place) < FILES) places[i][rk_place_file(place)] = place;
         }
     }
     for (int i = 0; i < 2 * LOGS; i++)
-        if (rk_log_reader_read(readers[i % LOGS], FILES, places[i % LOGS], records) != RK_OK) _exit(5);
+        if (rk_row_log_reader_read_records(readers[i % LOGS], FILES, places[i % LOGS], records) != RK_OK)
+            _exit(5);
     for (int i = 0; i < OTHERS; i++)
         if (open("/dev/null", O_RDONLY) < 0) _exit(6);
     _exit(0);
@@ -487,12 +489,12 @@ static rk_status live_once(const char *log, const char *checkpoint) {
     rk_row_log_options options = small_files(528);
     options.directory = log;
     rk_status status = rk_row_log_create(&options, &m.log);
-    if (status == RK_OK) status = rk_log_reader_create(m.log, 4, &m.reader);
+    if (status == RK_OK) status = rk_row_log_reader_create(m.log, 4, &m.reader);
     for (int i = 0; i < 25 && status == RK_OK; i++) status = model_act(&m);
-    if (status == RK_OK) status = rk_row_log_link(m.log, checkpoint);
+    if (status == RK_OK) status = rk_row_log_link_files(m.log, checkpoint);
     model_close(&m);
     if (status == RK_OK) status = rk_row_log_restore(&options, checkpoint, &m.log);
-    if (status == RK_OK) status = rk_log_reader_create(m.log, 4, &m.reader);
+    if (status == RK_OK) status = rk_row_log_reader_create(m.log, 4, &m.reader);
     if (status == RK_OK) status = model_scan(&m);
     if (status == RK_OK) status = model_read(&m, true);
     model_close(&m);
@@ -529,10 +531,10 @@ typedef struct shared {
 
 static void *read_on(void *argument) {
     shared *s = argument;
-    rk_log_reader *reader;
+    rk_row_log_reader *reader;
     static _Thread_local uint8_t records[64 * 528], wanted[528];
     rk_rng rng = {9, (uint64_t)(size_t)&reader, 0};
-    if (rk_log_reader_create(s->m->log, 8, &reader) != RK_OK) {
+    if (rk_row_log_reader_create(s->m->log, 8, &reader) != RK_OK) {
         s->failed = true;
         return NULL;
     }
@@ -542,13 +544,13 @@ static void *read_on(void *argument) {
             keys[i] = i % 2 ? n - 1 - rk_rng_below(&rng, n < 20 ? n : 20) : rk_rng_below(&rng, n);
             places[i] = s->places[keys[i]];
         }
-        if (n && rk_log_reader_read(reader, 64, places, records) != RK_OK) s->failed = true;
+        if (n && rk_row_log_reader_read_records(reader, 64, places, records) != RK_OK) s->failed = true;
         for (int i = 0; i < 64 && n; i++) {
             model_record(s->m, keys[i], 1, wanted);
             if (memcmp(wanted, records + i * 528, 528) != 0) s->failed = true;
         }
     }
-    rk_log_reader_free(reader);
+    rk_row_log_reader_free(reader);
     return NULL;
 }
 
@@ -568,7 +570,7 @@ static void test_threads(void **state) {
         for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, read_on, &s), 0);
         for (uint64_t key = 0; key < 4000; key++) {
             model_record(&m, key, 1, record);
-            OK(rk_row_log_append(m.log, key, 1, record, &s.places[key]));
+            OK(rk_row_log_append_records(m.log, key, 1, record, &s.places[key]));
             s.n++;
         }
         for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);

@@ -33,11 +33,11 @@ static void make_checkpoint(uint32_t record_bytes) {
     uint64_t place = 0;
     for (uint64_t key = 0; rk_place_file(place) == 0; key++) {
         model_record(&m, key % MODEL_KEYS, 1, record);
-        OK(rk_row_log_append(m.log, 1, 1, record, &place));
+        OK(rk_row_log_append_records(m.log, 1, 1, record, &place));
     }
     snprintf(path, sizeof path, "%s/checkpoint", folder);
     OK(rk_make_directories(path));
-    OK(rk_row_log_link(m.log, path));
+    OK(rk_row_log_link_files(m.log, path));
     model_close(&m);
     snprintf(list_path, sizeof list_path, "%s/rows.list", path);
     snprintf(first_path, sizeof first_path, "%s/rows-00000000.log", path);
@@ -87,21 +87,21 @@ static rk_status read_place(uint32_t record_bytes, uint64_t place) {
     static uint8_t record[MODEL_MOST_BYTES];
     rk_row_log_options options = options_of(record_bytes);
     rk_row_log *log;
-    rk_log_reader *reader;
+    rk_row_log_reader *reader;
     char path[128];
     options.directory = NULL;
     options.without_uring = rk_place_page(place) % 2;
     snprintf(path, sizeof path, "%s/checkpoint", folder);
     RK_TRY(rk_row_log_restore(&options, path, &log));
-    OK(rk_log_reader_create(log, 1, &reader));
-    rk_status status = rk_log_reader_read(reader, 1, &place, record);
-    rk_log_reader_free(reader);
+    OK(rk_row_log_reader_create(log, 1, &reader));
+    rk_status status = rk_row_log_reader_read_records(reader, 1, &place, record);
+    rk_row_log_reader_free(reader);
     rk_row_log_free(log);
     return status;
 }
 
 static rk_status read_page(uint32_t record_bytes, uint64_t file, uint32_t page) {
-    return read_place(record_bytes, rk_place_of(file, page, 0));
+    return read_place(record_bytes, rk_place_make(file, page, 0));
 }
 
 static void flip_all(uint32_t record_bytes) {
@@ -251,7 +251,7 @@ static void test_file_of_another_run(void **state) {
     uint64_t n;
     make_checkpoint(528);
     read_file(second_path, &data, &n_bytes);
-    rk_page_shape shape = rk_page_shape_of(7, 528);
+    rk_page_shape shape = rk_page_shape_for_record(7, 528);
     memset(data + RK_PAGE_HEAD_BYTES, 5, 528);
     rk_page_seal(&shape, (rk_page_at){1, 0, 0}, 1, 1, (uint8_t *)data);
     write_in_place(second_path, data, n_bytes);
@@ -270,9 +270,9 @@ static void test_places_that_are_none(void **state) {
     (void)state;
     char wanted[300];
     make_checkpoint(528); /* the second file has one record */
-    OK(read_place(528, rk_place_of(1, 0, 0)));
+    OK(read_place(528, rk_place_make(1, 0, 0)));
     snprintf(wanted, sizeof wanted, "'%s': page 0: it has fewer records", second_path);
-    FAILS(read_place(528, rk_place_of(1, 0, 1)), RK_BAD_DATA, wanted);
+    FAILS(read_place(528, rk_place_make(1, 0, 1)), RK_BAD_DATA, wanted);
     snprintf(wanted, sizeof wanted, "'%s': page 1: the file ends before it", second_path);
     FAILS(read_page(528, 1, 1), RK_BAD_DATA, wanted);
     snprintf(wanted, sizeof wanted,

@@ -61,7 +61,7 @@ static bool prefetch_after(rk_embeddings *e, int b) {
 }
 
 /* All rows of the batch that were on the disk were read before it began. */
-static void assert_read_ahead(const rk_row_tier *t) {
+static void assert_read_ahead(const rk_disk_row_cache *t) {
     size_t n_bytes = t->ahead.n * t->record_bytes;
     for (int64_t i = 0; i < t->n_stored; i++)
         assert_true(t->stored[i] >= t->ahead.records && t->stored[i] < t->ahead.records + n_bytes);
@@ -97,8 +97,8 @@ static void assert_same_tables(rk_embeddings *a, rk_embeddings *b) {
     assert_int_equal(a->tables[0].step, b->tables[0].step);
     for (int64_t row = 0; row < t->n_used; row++) {
         int64_t key = t->info[row].key;
-        if (row && rk_dynamic_row_of(t, key) != row) continue; /* it was evicted */
-        assert_int_equal(rk_dynamic_row_of(dynamic_of(b), key) > 0, rk_dynamic_row_of(t, key) > 0);
+        if (row && rk_dynamic_find_row(t, key) != row) continue; /* it was evicted */
+        assert_int_equal(rk_dynamic_find_row(dynamic_of(b), key) > 0, rk_dynamic_find_row(t, key) > 0);
         size_t n = record_of(a, key, one);
         assert_int_equal(record_of(b, key, other), n);
         assert_memory_equal(one, other, n);
@@ -123,7 +123,7 @@ static rk_dynamic_config on_disk(const rk_dynamic_config *config, int rows) {
 static void compare(const rk_dynamic_config *config, rk_optimizer_kind kind, int rows) {
     rk_dynamic_config tiered = on_disk(config, rows);
     rk_embeddings *e = make_dynamic(config, kind, 2), *other = make_dynamic(&tiered, kind, 2);
-    const rk_row_tier *t = other->tables[0].tier;
+    const rk_disk_row_cache *t = other->tables[0].tier;
     assert_non_null(t);
     bool is_known = false;
     int64_t n_ahead = 0;
@@ -131,10 +131,10 @@ static void compare(const rk_dynamic_config *config, rk_optimizer_kind kind, int
         static float before[2 * N * DIM];
         train(e, b, b + 1);
         memcpy(before, values, sizeof before);
-        uint64_t n_moved = rk_row_log_count(t->log).n_moved;
+        uint64_t n_moved = rk_row_log_read_counts(t->log).n_moved;
         train(other, b, b + 1);
         assert_memory_equal(values, before, sizeof before);
-        if (is_known && rk_row_log_count(t->log).n_moved == n_moved) {
+        if (is_known && rk_row_log_read_counts(t->log).n_moved == n_moved) {
             assert_read_ahead(t);
             n_ahead += t->n_stored;
         }
@@ -143,7 +143,7 @@ static void compare(const rk_dynamic_config *config, rk_optimizer_kind kind, int
     }
     assert_same_tables(e, other);
     assert_true(n_ahead > 0 || rows > 100);
-    rk_row_log_counts counts = rk_row_log_count(t->log);
+    rk_row_log_counts counts = rk_row_log_read_counts(t->log);
     int64_t n_there = 0;
     for (int64_t row = 0; row < t->n_rows; row++) n_there += t->where[row] != 0;
     assert_int_equal(n_there, dynamic_of(other)->n_keys);
@@ -348,7 +348,7 @@ static void test_rows_after_a_failure(void **state) {
     int64_t some[2] = {KEY, KEY}, others[2 * OTHERS];
     rk_dynamic_config tiered = on_disk(&usual, 1);
     rk_embeddings *e = make_dynamic(&tiered, RK_OPTIMIZER_ADAM, 2);
-    const rk_row_tier *t = e->tables[0].tier;
+    const rk_disk_row_cache *t = e->tables[0].tier;
     train_step(e, 1, some);
     size_t n = record_of(e, KEY, before);
     for (int b = 0; b < 2; b++) {
@@ -380,7 +380,7 @@ static void test_prefetch_without_memory(void **state) {
         draw_keys((uint64_t)b + 1);
         rk_alloc_fail_after(1 + b, true);
         prefetch(other, keys);
-        rk_row_tier_finish_reading(other->tables[0].tier);
+        rk_disk_row_cache_finish_prefetch(other->tables[0].tier);
         rk_alloc_fail_after(0, false);
     }
     assert_same_tables(e, other);

@@ -54,7 +54,7 @@ static void check(rk_embeddings *e) {
     rk_state_dict_release(&state);
     for (int64_t i = 0; i < t->n_keys; i++) {
         int64_t row;
-        rk_dynamic_find(t, &t->info[t->order[i]].key, 1, &row);
+        rk_dynamic_find_rows(t, &t->info[t->order[i]].key, 1, &row);
         if (row != t->order[i] || row < 1 || row >= t->n_used) abort();
     }
     if (t->n_keys + t->n_free + 1 != t->n_used) abort();

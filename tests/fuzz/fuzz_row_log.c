@@ -59,11 +59,11 @@ static rk_status see(void *context, uint64_t place, const void *record) {
 
 static void compare(rk_row_log *log, const seen *s) {
     static uint8_t records[sizeof s->records];
-    rk_log_reader *reader;
-    if (rk_log_reader_create(log, 4, &reader) != RK_OK) abort();
-    if (rk_log_reader_read(reader, s->n, s->places, records) != RK_OK) abort();
+    rk_row_log_reader *reader;
+    if (rk_row_log_reader_create(log, 4, &reader) != RK_OK) abort();
+    if (rk_row_log_reader_read_records(reader, s->n, s->places, records) != RK_OK) abort();
     if (memcmp(records, s->records, s->n * s->record_bytes) != 0) abort();
-    rk_log_reader_free(reader);
+    rk_row_log_reader_free(reader);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {

@@ -34,7 +34,7 @@ static rk_status save(const char *folder, const row_model *m, uint32_t round) {
     snprintf(model, sizeof model, "%s/model", temporary);
     RK_TRY(rk_remove_tree(temporary));
     RK_TRY(rk_make_directories(temporary));
-    RK_TRY(rk_row_log_link(m->log, temporary));
+    RK_TRY(rk_row_log_link_files(m->log, temporary));
     RK_TRY(rk_file_write(model, &s, sizeof s));
     RK_FAIL_IF(rename(temporary, path) != 0, RK_IO, "rename");
     RK_TRY(rk_sync_directory(folder));
@@ -79,7 +79,7 @@ static rk_status run(const char *folder) {
     RK_TRY(load(folder, &m, &round));
     checkpoint_path(folder, (int)round, from);
     RK_TRY(round ? rk_row_log_restore(&options, from, &m.log) : rk_row_log_create(&options, &m.log));
-    RK_TRY(rk_log_reader_create(m.log, 8, &m.reader));
+    RK_TRY(rk_row_log_reader_create(m.log, 8, &m.reader));
     if (round) RK_TRY(model_scan(&m));
     RK_TRY(model_read(&m, true));
     while (round < ROUNDS) {
@@ -87,7 +87,7 @@ static rk_status run(const char *folder) {
         RK_TRY(save(folder, &m, ++round));
     }
     RK_TRY(model_read(&m, true));
-    printf("%" PRIu64 " rows, %" PRIx64 "\n", rk_row_log_count(m.log).n_live,
+    printf("%" PRIu64 " rows, %" PRIx64 "\n", rk_row_log_read_counts(m.log).n_live,
            rk_hash_bytes(m.versions, sizeof m.versions, m.rng.counter));
     model_close(&m);
     return RK_OK;

@@ -27,9 +27,10 @@ static rk_status check_rows(const rk_dynamic_options *o) {
 static rk_status check_admission(const rk_dynamic_options *o) {
     RK_FAIL_IF((unsigned)o->counter > RK_COUNTER_BLOOM, RK_INVALID_ARGUMENT, "invalid counter of keys %d",
                (int)o->counter);
-    RK_FAIL_IF(o->min_count < 1 || o->min_count > rk_counter_most(o->counter), RK_INVALID_ARGUMENT,
+    RK_FAIL_IF(o->min_count < 1 || o->min_count > rk_counter_max_min_count(o->counter), RK_INVALID_ARGUMENT,
                "min_count must be 1 to %lld with the counter %s, not %lld",
-               (long long)rk_counter_most(o->counter), rk_counter_name(o->counter), (long long)o->min_count);
+               (long long)rk_counter_max_min_count(o->counter), rk_counter_name(o->counter),
+               (long long)o->min_count);
     RK_FAIL_IF(o->min_count == 1 && o->counter != RK_COUNTER_EXACT, RK_INVALID_ARGUMENT,
                "with a min_count of 1 nothing is counted: the counter %s has no use\n"
                "hint: give a larger min_count, or leave the counter out",

@@ -46,7 +46,7 @@ static void want_values(wanted_tensors *w, const rk_table *table, const char *pr
 static void want_counts(wanted_tensors *w, const rk_dynamic_config *d) {
     bool is_bloom = d->counter == RK_COUNTER_BLOOM;
     if (rk_dynamic_has_sketches(d)) {
-        uint64_t width = rk_sketch_width(is_bloom, rk_dynamic_capacity_of(d, 1));
+        uint64_t width = rk_sketch_width(is_bloom, rk_dynamic_capacity_of_buckets(d, 1));
         want(w, is_bloom ? "bloom_" : "count_min_", "sketch", RK_U8,
              (int64_t)rk_sketch_bytes(is_bloom, width), PER_BUCKET);
         want(w, is_bloom ? "bloom_" : "count_min_", "loads", RK_I64, 0, PER_BUCKET);

@@ -134,15 +134,15 @@ static rk_status check_counter(const resolver *r, const rk_table_section *listed
         return refuse_dynamic(r, listed, "admission.counter", "with 'min_count: 1' nothing is counted",
                               "give a 'min_count' above 1, or leave 'counter' out");
     rk_dynamic_config config = dynamic_config_of(listed);
-    int64_t n_rows = rk_dynamic_capacity_of(&config, 1);
-    if (n_rows > rk_counter_most_rows(a->counter)) {
+    int64_t n_rows = rk_dynamic_capacity_of_buckets(&config, 1);
+    if (n_rows > rk_counter_max_rows(a->counter)) {
         snprintf(message, sizeof message, "a bucket of %lld rows is too large for 'counter: %s'",
                  (long long)n_rows, rk_counter_name(a->counter));
         return refuse_dynamic(r, listed, "buckets", message, "give the table more 'buckets'");
     }
-    if (a->min_count <= rk_counter_most(a->counter)) return RK_OK;
+    if (a->min_count <= rk_counter_max_min_count(a->counter)) return RK_OK;
     snprintf(message, sizeof message, "'counter: %s' counts up to %lld", rk_counter_name(a->counter),
-             (long long)rk_counter_most(a->counter));
+             (long long)rk_counter_max_min_count(a->counter));
     return refuse_dynamic(r, listed, "admission.min_count", message,
                           "give a smaller 'min_count', or 'counter: exact'");
 }

@@ -103,7 +103,8 @@ static void find_feature(void *context, size_t k, int thread) {
     const key_batch *b = context;
     size_t f = feature_at(b->tables, k);
     if (table_of(b->tables, f)->dynamic)
-        rk_dynamic_find_uses(table_of(b->tables, f)->dynamic, &b->tables->embeddings->batch_to_peek.keys[k]);
+        rk_dynamic_find_rows_and_count(table_of(b->tables, f)->dynamic,
+                                       &b->tables->embeddings->batch_to_peek.keys[k]);
 }
 
 static void place_feature(void *context, size_t k, int thread) {

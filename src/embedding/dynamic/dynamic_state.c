@@ -7,17 +7,17 @@
 #include "base/thread/parallel.h"
 #include "embedding/dynamic/dynamic_table.h"
 
-bool rk_dynamic_in_order(const rk_dynamic_table *t, int64_t a, int64_t b) {
+bool rk_dynamic_key_comes_before(const rk_dynamic_table *t, int64_t a, int64_t b) {
     uint32_t x = rk_dynamic_bucket_of_key(&t->config, a), y = rk_dynamic_bucket_of_key(&t->config, b);
     return x != y ? x < y : (uint64_t)a < (uint64_t)b;
 }
 
-static bool by_bucket(const rk_dynamic_table *t, int64_t a, int64_t b) {
-    return rk_dynamic_in_order(t, t->info[a].key, t->info[b].key);
+static bool row_key_comes_before(const rk_dynamic_table *t, int64_t a, int64_t b) {
+    return rk_dynamic_key_comes_before(t, t->info[a].key, t->info[b].key);
 }
 
 void rk_dynamic_sort_by_key(const rk_dynamic_table *t, int64_t *rows, size_t n) {
-    rk_dynamic_sort(t, rows, n, by_bucket);
+    rk_dynamic_sort_rows(t, rows, n, row_key_comes_before);
 }
 
 static int compare_keys(const void *a, const void *b) {
@@ -33,18 +33,18 @@ typedef struct listing {
     int64_t *rows, *candidates; /* [n_buckets] */
 } listing;
 
-static void list_candidates(rk_dynamic_table *t, const rk_key_bucket *bucket, int64_t at) {
+static void list_candidates_of_bucket(rk_dynamic_table *t, const rk_key_bucket *bucket, int64_t at) {
     int64_t n = 0, *keys = t->candidate_keys + at;
     for (uint32_t i = 0; i < bucket->counted_size; i++)
         if (bucket->uses[i]) keys[n++] = bucket->counted[i];
     qsort(keys, (size_t)n, sizeof *keys, compare_keys);
     for (int64_t i = 0; i < n; i++)
-        t->candidate_counts[at + i] = (int32_t)rk_key_bucket_uses(bucket, keys[i]);
+        t->candidate_counts[at + i] = (int32_t)rk_key_bucket_read_count(bucket, keys[i]);
 }
 
 enum { BUCKETS_AT_ONCE = 16 /* a task */ };
 
-static void list_buckets(void *context, size_t task, int thread) {
+static void list_keys_of_buckets(void *context, size_t task, int thread) {
     (void)thread;
     const listing *l = context;
     rk_dynamic_table *t = l->table;
@@ -52,10 +52,10 @@ static void list_buckets(void *context, size_t task, int thread) {
     for (int64_t b = first; b < last && b < t->config.n_buckets; b++) {
         const rk_key_bucket *bucket = &t->buckets[b];
         if (bucket->n) {
-            rk_key_bucket_list(bucket, t->order + l->rows[b]);
-            rk_dynamic_sort(t, t->order + l->rows[b], bucket->n, rk_dynamic_goes_before_by_key);
+            rk_key_bucket_list_rows(bucket, t->order + l->rows[b]);
+            rk_dynamic_sort_rows(t, t->order + l->rows[b], bucket->n, rk_dynamic_row_has_smaller_key);
         }
-        if (bucket->n_counted) list_candidates(t, bucket, l->candidates[b]);
+        if (bucket->n_counted) list_candidates_of_bucket(t, bucket, l->candidates[b]);
     }
 }
 
@@ -81,7 +81,7 @@ rk_status rk_dynamic_list_keys(rk_dynamic_table *t) {
     RK_TRY(reserve_candidates(t, n_candidates));
     t->n_candidates = n_candidates;
     listing l = {t, rows, candidates};
-    rk_parallel_for(rk_block_count(n_buckets, BUCKETS_AT_ONCE), list_buckets, &l);
+    rk_parallel_for(rk_block_count(n_buckets, BUCKETS_AT_ONCE), list_keys_of_buckets, &l);
     return RK_OK;
 }
 
@@ -98,14 +98,14 @@ void rk_dynamic_begin_loading(rk_dynamic_table *t) {
     t->is_loading = true;
 }
 
-static bool belongs_here(const rk_dynamic_table *t, int64_t key) {
+static bool is_local_key(const rk_dynamic_table *t, int64_t key) {
     int64_t bucket = rk_dynamic_bucket_of_key(&t->config, key);
     return bucket >= t->first_bucket && bucket < t->end_bucket;
 }
 
-int64_t rk_dynamic_count_own(const rk_dynamic_table *t, const int64_t *keys, int64_t n) {
+int64_t rk_dynamic_count_local_keys(const rk_dynamic_table *t, const int64_t *keys, int64_t n) {
     int64_t n_own = 0;
-    for (int64_t i = 0; i < n; i++) n_own += belongs_here(t, keys[i]);
+    for (int64_t i = 0; i < n; i++) n_own += is_local_key(t, keys[i]);
     return n_own;
 }
 
@@ -123,20 +123,20 @@ typedef struct load {
     rk_failure failure;
 } load;
 
-static int64_t key_of(const load *l, int64_t i) {
+static int64_t loaded_key_at(const load *l, int64_t i) {
     return l->keys[l->own ? l->own[i] : i];
 }
 
-static uint32_t bucket_of(const load *l, int64_t i) {
-    return rk_dynamic_bucket_of_key(&l->table->config, key_of(l, i));
+static uint32_t bucket_of_loaded_key(const load *l, int64_t i) {
+    return rk_dynamic_bucket_of_key(&l->table->config, loaded_key_at(l, i));
 }
 
 /* Numbers of each bucket's keys, and whether buckets follow each other, as in what was written here. */
-static bool count_keys(const load *l) {
+static bool count_keys_of_buckets(const load *l) {
     bool in_order = true;
     uint32_t last = 0;
     for (int64_t i = 0; i < l->n; i++) {
-        uint32_t bucket = bucket_of(l, i);
+        uint32_t bucket = bucket_of_loaded_key(l, i);
         l->begins[bucket + 1]++;
         in_order &= bucket >= last;
         last = bucket;
@@ -145,14 +145,14 @@ static bool count_keys(const load *l) {
     return in_order;
 }
 
-static rk_status deal(load *l) {
+static rk_status sort_keys_by_bucket(load *l) {
     RK_AUTOFREE int64_t *next = NULL;
     size_t n_buckets = (size_t)l->table->config.n_buckets;
     RK_TRY(rk_alloc(n_buckets + 1, sizeof *l->begins, &l->begins));
-    if (count_keys(l)) return RK_OK;
+    if (count_keys_of_buckets(l)) return RK_OK;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)l->n, l->order), RK_ARRAY(n_buckets, next)));
     memcpy(next, l->begins, n_buckets * sizeof *next);
-    for (int64_t i = 0; i < l->n; i++) l->order[next[bucket_of(l, i)]++] = i;
+    for (int64_t i = 0; i < l->n; i++) l->order[next[bucket_of_loaded_key(l, i)]++] = i;
     return RK_OK;
 }
 
@@ -162,7 +162,7 @@ static rk_status load_bucket(const load *l, uint32_t bucket, int64_t *at) {
     RK_TRY(l->reserve(l->table, bucket, (uint32_t)n));
     for (int64_t i = l->begins[bucket]; i < l->begins[bucket + 1]; i++) {
         *at = l->order ? l->order[i] : i;
-        RK_TRY(l->take(l, bucket, key_of(l, *at), l->at + *at));
+        RK_TRY(l->take(l, bucket, loaded_key_at(l, *at), l->at + *at));
     }
     return RK_OK;
 }
@@ -179,8 +179,8 @@ static void load_buckets(void *context, size_t task, int thread) {
     }
 }
 
-static rk_status load_keys(load *l) {
-    rk_status status = deal(l);
+static rk_status load_keys_of_buckets(load *l) {
+    rk_status status = sort_keys_by_bucket(l);
     if (status == RK_OK) {
         rk_parallel_for(rk_block_count((size_t)l->table->config.n_buckets, BUCKETS_AT_ONCE), load_buckets, l);
         status = rk_failure_status(&l->failure);
@@ -190,11 +190,11 @@ static rk_status load_keys(load *l) {
 }
 
 /* Which keys belong here, and their ranges; places are given in their order. */
-static rk_status find_ranges(const rk_dynamic_table *t, rk_key_ranges *ranges, rk_key_range given,
-                             const int64_t *keys, int64_t *own) {
+static rk_status find_local_key_ranges(const rk_dynamic_table *t, rk_key_ranges *ranges, rk_key_range given,
+                                       const int64_t *keys, int64_t *own) {
     int64_t n_own = 0;
     for (int64_t i = 0, last; i < given.n; i = last) {
-        for (last = i; last < given.n && belongs_here(t, keys[last]); last++) own[n_own++] = last;
+        for (last = i; last < given.n && is_local_key(t, keys[last]); last++) own[n_own++] = last;
         if (last > i) {
             RK_TRY(rk_grow(&ranges->list, ranges->n, &ranges->capacity, sizeof *ranges->list));
             ranges->list[ranges->n++] = (rk_key_range){given.first + i, last - i, given.at};
@@ -207,7 +207,7 @@ static rk_status find_ranges(const rk_dynamic_table *t, rk_key_ranges *ranges, r
 }
 
 /* l->n: of the given keys, those that belong here. */
-static rk_status load_ranges(load *l, rk_key_ranges *ranges, rk_key_range given, int64_t total) {
+static rk_status load_key_ranges(load *l, rk_key_ranges *ranges, rk_key_range given, int64_t total) {
     RK_AUTOFREE int64_t *own = NULL;
     RK_FAIL_IF(ranges->n_read && ranges->total != total, RK_BAD_DATA,
                "one part of it is of %lld keys, another one of %lld", (long long)ranges->total,
@@ -217,20 +217,20 @@ static rk_status load_ranges(load *l, rk_key_ranges *ranges, rk_key_range given,
     if (l->n == 0) return RK_OK;
     if (l->n < given.n) {
         RK_TRY(rk_alloc((size_t)l->n, sizeof *own, &own));
-        RK_TRY(find_ranges(l->table, ranges, given, l->keys, own));
+        RK_TRY(find_local_key_ranges(l->table, ranges, given, l->keys, own));
         l->own = own;
     } else {
         RK_TRY(rk_grow(&ranges->list, ranges->n, &ranges->capacity, sizeof *ranges->list));
         ranges->list[ranges->n++] = given;
     }
-    return load_keys(l);
+    return load_keys_of_buckets(l);
 }
 
 static rk_status duplicate_key_error(int64_t key) {
     return rk_error(RK_BAD_DATA, "the key %lld is there twice", (long long)key);
 }
 
-static rk_status take_key(const load *l, uint32_t bucket, int64_t key, int64_t row) {
+static rk_status insert_loaded_key(const load *l, uint32_t bucket, int64_t key, int64_t row) {
     rk_dynamic_table *t = l->table;
     if (rk_key_bucket_find(&t->buckets[bucket], t->info, key)) return duplicate_key_error(key);
     t->info[row].key = key;
@@ -238,19 +238,20 @@ static rk_status take_key(const load *l, uint32_t bucket, int64_t key, int64_t r
     return RK_OK;
 }
 
-static rk_status reserve_more(rk_dynamic_table *t, uint32_t bucket, uint32_t n_more) {
+static rk_status reserve_more_rows(rk_dynamic_table *t, uint32_t bucket, uint32_t n_more) {
     return rk_dynamic_reserve_bucket(t, bucket, t->buckets[bucket].n + n_more);
 }
 
-rk_status rk_dynamic_load(rk_dynamic_table *t, int64_t first, int64_t total, const int64_t *keys, int64_t n) {
+rk_status rk_dynamic_load_keys(rk_dynamic_table *t, int64_t first, int64_t total, const int64_t *keys,
+                               int64_t n) {
     load l = {.table = t,
               .keys = keys,
-              .n = rk_dynamic_count_own(t, keys, n),
+              .n = rk_dynamic_count_local_keys(t, keys, n),
               .at = t->n_used,
-              .take = take_key,
-              .reserve = reserve_more,
+              .take = insert_loaded_key,
+              .reserve = reserve_more_rows,
               .failure = RK_FAILURE_INIT};
-    rk_status status = load_ranges(&l, &t->loaded, (rk_key_range){first, n, t->n_used}, total);
+    rk_status status = load_key_ranges(&l, &t->loaded, (rk_key_range){first, n, t->n_used}, total);
     if (status != RK_OK) {
         rk_dynamic_begin_loading(t);
         return status;
@@ -261,10 +262,10 @@ rk_status rk_dynamic_load(rk_dynamic_table *t, int64_t first, int64_t total, con
 }
 
 /* They have a count of 1 until theirs is read. */
-static rk_status take_candidate(const load *l, uint32_t bucket, int64_t key, int64_t at) {
+static rk_status insert_loaded_candidate(const load *l, uint32_t bucket, int64_t key, int64_t at) {
     rk_dynamic_table *t = l->table;
-    if (rk_key_bucket_uses(&t->buckets[bucket], key)) return duplicate_key_error(key);
-    rk_key_bucket_count(&t->buckets[bucket], key, 1);
+    if (rk_key_bucket_read_count(&t->buckets[bucket], key)) return duplicate_key_error(key);
+    rk_key_bucket_add_count(&t->buckets[bucket], key, 1);
     t->candidate_keys[at] = key;
     t->candidate_counts[at] = 1;
     return RK_OK;
@@ -278,18 +279,18 @@ rk_status rk_dynamic_load_candidates(rk_dynamic_table *t, int64_t first, int64_t
                                      int64_t n) {
     load l = {.table = t,
               .keys = keys,
-              .n = rk_dynamic_count_own(t, keys, n),
+              .n = rk_dynamic_count_local_keys(t, keys, n),
               .at = t->n_candidates,
-              .take = take_candidate,
+              .take = insert_loaded_candidate,
               .reserve = reserve_more_counts,
               .failure = RK_FAILURE_INIT};
     RK_TRY(reserve_candidates(t, t->n_candidates + l.n));
-    RK_TRY(load_ranges(&l, &t->loaded_candidates, (rk_key_range){first, n, t->n_candidates}, total));
+    RK_TRY(load_key_ranges(&l, &t->loaded_candidates, (rk_key_range){first, n, t->n_candidates}, total));
     t->n_candidates += l.n;
     return RK_OK;
 }
 
-int64_t rk_dynamic_n_candidates(const rk_dynamic_table *t) {
+int64_t rk_dynamic_count_candidates(const rk_dynamic_table *t) {
     int64_t n = 0;
     for (int64_t b = t->first_bucket; b < t->end_bucket; b++) n += t->buckets[b].n_counted;
     return n;
@@ -300,10 +301,10 @@ static int64_t clamp_i64(int64_t value, int64_t least, int64_t most) {
 }
 
 /* Numbers that no table has are taken for the nearest that one may have. */
-void rk_dynamic_finish_load(rk_dynamic_table *t) {
+void rk_dynamic_finish_loading(rk_dynamic_table *t) {
     if (!t->is_loading) return;
     t->n_batches = clamp_i64(t->n_batches, t->n_keys > 0, INT64_MAX / 2);
-    t->first_batch = rk_dynamic_first_batch(t->n_batches);
+    t->first_batch = rk_dynamic_base_batch_number(t->n_batches);
     t->totals.n_admitted = clamp_i64(t->totals.n_admitted, 0, INT64_MAX / 2);
     t->totals.n_evicted = clamp_i64(t->totals.n_evicted, 0, INT64_MAX / 2);
     t->totals.n_refused = clamp_i64(t->totals.n_refused, 0, INT64_MAX / 2);
@@ -314,12 +315,12 @@ void rk_dynamic_finish_load(rk_dynamic_table *t) {
     }
     for (int64_t i = 0; i < t->n_candidates; i++)
         if (t->candidate_counts[i] > 1)
-            rk_key_bucket_count(&t->buckets[rk_dynamic_bucket_of_key(&t->config, t->candidate_keys[i])],
-                                t->candidate_keys[i], (uint32_t)t->candidate_counts[i] - 1);
+            rk_key_bucket_add_count(&t->buckets[rk_dynamic_bucket_of_key(&t->config, t->candidate_keys[i])],
+                                    t->candidate_keys[i], (uint32_t)t->candidate_counts[i] - 1);
     for (int64_t b = t->first_bucket; b < t->end_bucket && t->sketches; b++) {
-        rk_key_sketch sketch = rk_dynamic_sketch_of(t, (uint32_t)b);
+        rk_key_sketch sketch = rk_dynamic_sketch_of_bucket(t, (uint32_t)b);
         *sketch.load = clamp_i64(*sketch.load, 0, INT64_MAX / 2);
-        rk_key_sketch_check(&sketch);
+        rk_key_sketch_recount_load(&sketch);
     }
     t->is_loading = false;
 }

@@ -3,12 +3,12 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
-static rk_status make_sketches(rk_dynamic_table *t) {
+static rk_status create_sketches(rk_dynamic_table *t) {
     const rk_dynamic_config *c = &t->config;
     if (!rk_dynamic_has_sketches(c) || c->is_read) return RK_OK;
     bool is_bloom = c->counter == RK_COUNTER_BLOOM;
     int64_t n_rows = rk_dynamic_bucket_capacity(t, 0);
-    RK_FAIL_IF(n_rows > rk_counter_most_rows(c->counter), RK_INVALID_ARGUMENT,
+    RK_FAIL_IF(n_rows > rk_counter_max_rows(c->counter), RK_INVALID_ARGUMENT,
                "a bucket of %lld rows is too large for 'counter: %s'\nhint: give the table more 'buckets'",
                (long long)n_rows, rk_counter_name(c->counter));
     t->sketch_width = rk_sketch_width(is_bloom, n_rows);
@@ -18,7 +18,7 @@ static rk_status make_sketches(rk_dynamic_table *t) {
     return rk_alloc(n, sizeof *t->sketch_loads, &t->sketch_loads);
 }
 
-rk_key_sketch rk_dynamic_sketch_of(const rk_dynamic_table *t, uint32_t bucket) {
+rk_key_sketch rk_dynamic_sketch_of_bucket(const rk_dynamic_table *t, uint32_t bucket) {
     uint64_t number = (uint64_t)bucket - (uint64_t)t->first_bucket;
     return (rk_key_sketch){.cells = t->sketches + number * t->sketch_bytes,
                            .load = &t->sketch_loads[number],
@@ -37,13 +37,13 @@ rk_status rk_dynamic_create(const rk_dynamic_config *config, uint64_t seed, uint
         t->end_bucket = rk_dynamic_first_bucket(config, config->part + 1, config->n_parts);
     }
     t->stream = rk_hash_combine(seed, name_hash);
-    t->n_used = t->n_shared = rk_dynamic_shared_rows(config);
-    t->first_cold = rk_dynamic_cold_of(config, t->first_bucket);
+    t->n_used = t->n_shared = rk_dynamic_n_shared_rows(config);
+    t->first_cold = rk_dynamic_cold_rows_of_buckets(config, t->first_bucket);
     rk_status status;
     RK_GOTO(rk_alloc(RK_MAX_KEY_GROUPS, sizeof *t->groups, &t->groups));
     RK_GOTO(rk_pages_alloc((size_t)config->n_buckets * sizeof *t->buckets, &t->buckets));
-    RK_GOTO(make_sketches(t));
-    RK_GOTO(rk_dynamic_grow(t, rk_dynamic_first_places(config)));
+    RK_GOTO(create_sketches(t));
+    RK_GOTO(rk_dynamic_grow_rows(t, rk_dynamic_initial_rows(config)));
     for (int64_t row = 0; row < t->n_shared; row++) t->info[row].key = t->first_cold + row;
     *out = t;
     t = NULL;
@@ -71,7 +71,7 @@ void rk_dynamic_free(rk_dynamic_table *t) {
                 t->candidate_keys, t->candidate_counts, t);
 }
 
-rk_status rk_dynamic_grow(rk_dynamic_table *t, int64_t n_places) {
+rk_status rk_dynamic_grow_rows(rk_dynamic_table *t, int64_t n_places) {
     RK_TRY(rk_pages_reserve(&t->info, &t->info_bytes, (size_t)n_places * sizeof *t->info));
     t->n_places = n_places;
     return RK_OK;
@@ -79,12 +79,13 @@ rk_status rk_dynamic_grow(rk_dynamic_table *t, int64_t n_places) {
 
 enum { MOST_BATCHES = INT32_MAX - 1, MOVED_BATCHES = 1 << 30 };
 
-int64_t rk_dynamic_first_batch(int64_t n_batches) {
+int64_t rk_dynamic_base_batch_number(int64_t n_batches) {
     return n_batches < MOST_BATCHES ? 0 : ((n_batches - MOST_BATCHES) / MOVED_BATCHES + 1) * MOVED_BATCHES;
 }
 
 int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *t, uint32_t bucket) {
-    return rk_dynamic_capacity_of(&t->config, bucket + 1) - rk_dynamic_capacity_of(&t->config, bucket);
+    return rk_dynamic_capacity_of_buckets(&t->config, bucket + 1) -
+           rk_dynamic_capacity_of_buckets(&t->config, bucket);
 }
 
 rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *t, uint32_t bucket, uint32_t n_rows) {
@@ -112,8 +113,8 @@ static void sift_down(const rk_dynamic_table *t, int64_t *rows, size_t at, size_
     rows[at] = row;
 }
 
-void rk_dynamic_sort_last(const rk_dynamic_table *t, int64_t *rows, size_t n, size_t n_sorted,
-                          rk_row_less less) {
+void rk_dynamic_sort_last_rows(const rk_dynamic_table *t, int64_t *rows, size_t n, size_t n_sorted,
+                               rk_row_less less) {
     if (!n_sorted) return;
     for (size_t i = n / 2; i > 0; i--) sift_down(t, rows, i - 1, n, less);
     for (size_t i = n; i > 1 && n - i < n_sorted; i--) {
@@ -124,6 +125,6 @@ void rk_dynamic_sort_last(const rk_dynamic_table *t, int64_t *rows, size_t n, si
     }
 }
 
-void rk_dynamic_sort(const rk_dynamic_table *t, int64_t *rows, size_t n, rk_row_less less) {
-    rk_dynamic_sort_last(t, rows, n, n, less);
+void rk_dynamic_sort_rows(const rk_dynamic_table *t, int64_t *rows, size_t n, rk_row_less less) {
+    rk_dynamic_sort_last_rows(t, rows, n, n, less);
 }

@@ -162,23 +162,23 @@ rk_status rk_dynamic_create(const rk_dynamic_config *config, uint64_t seed, uint
                             rk_dynamic_table **out);
 void rk_dynamic_free(rk_dynamic_table *table);
 /* Memory for keys of so many rows, which is more than there is. */
-rk_status rk_dynamic_grow(rk_dynamic_table *table, int64_t n_places);
+rk_status rk_dynamic_grow_rows(rk_dynamic_table *table, int64_t n_places);
 
-int64_t rk_dynamic_row_of(const rk_dynamic_table *table, int64_t key); /* 0: it has none; not counted */
+int64_t rk_dynamic_find_row(const rk_dynamic_table *table, int64_t key); /* 0: it has none; not counted */
 /* The rows that keys have or share; returns how many uses share one. */
-int64_t rk_dynamic_look_up(const rk_dynamic_table *table, const rk_key_uses *uses);
+int64_t rk_dynamic_find_rows_of_uses(const rk_dynamic_table *table, const rk_key_uses *uses);
 /* The same; uses that share a row are counted. */
-void rk_dynamic_find(rk_dynamic_table *table, const int64_t *keys, int64_t n, int64_t *rows);
-void rk_dynamic_find_uses(rk_dynamic_table *table, const rk_key_uses *uses);
+void rk_dynamic_find_rows(rk_dynamic_table *table, const int64_t *keys, int64_t n, int64_t *rows);
+void rk_dynamic_find_rows_and_count(rk_dynamic_table *table, const rk_key_uses *uses);
 
-rk_status rk_dynamic_begin(rk_dynamic_table *table, const rk_key_uses *uses, int32_t n_uses);
-void rk_dynamic_find_chunk(rk_dynamic_table *table, size_t chunk);
-rk_status rk_dynamic_decide(rk_dynamic_table *table, size_t group);
-rk_status rk_dynamic_reserve(rk_dynamic_table *table, int64_t *n_places); /* that the batch needs */
-void rk_dynamic_cancel(rk_dynamic_table *table);
-void rk_dynamic_count_chunk(rk_dynamic_table *table, size_t chunk);
-void rk_dynamic_apply(rk_dynamic_table *table, size_t group);
-void rk_dynamic_end(rk_dynamic_table *table);
+rk_status rk_dynamic_begin_batch(rk_dynamic_table *table, const rk_key_uses *uses, int32_t n_uses);
+void rk_dynamic_find_rows_of_chunk(rk_dynamic_table *table, size_t chunk);
+rk_status rk_dynamic_decide_admissions(rk_dynamic_table *table, size_t group);
+rk_status rk_dynamic_reserve_new_rows(rk_dynamic_table *table, int64_t *n_places); /* that the batch needs */
+void rk_dynamic_cancel_batch(rk_dynamic_table *table);
+void rk_dynamic_count_uses_of_chunk(rk_dynamic_table *table, size_t chunk);
+void rk_dynamic_apply_admissions(rk_dynamic_table *table, size_t group);
+void rk_dynamic_end_batch(rk_dynamic_table *table);
 
 /* Order and candidates as they are now (dynamic_state.c). */
 rk_status rk_dynamic_list_keys(rk_dynamic_table *table);
@@ -186,63 +186,64 @@ rk_status rk_dynamic_list_keys(rk_dynamic_table *table);
  * the next places of candidates. Their counts are then written to where the state says, and loaded checks
  * them. first, total: as rk_stored_keys has them. RK_BAD_DATA: a key is there twice. */
 void rk_dynamic_begin_loading(rk_dynamic_table *table);
-int64_t rk_dynamic_count_own(const rk_dynamic_table *table, const int64_t *keys, int64_t n);
-rk_status rk_dynamic_load(rk_dynamic_table *table, int64_t first, int64_t total, const int64_t *keys,
-                          int64_t n);
+int64_t rk_dynamic_count_local_keys(const rk_dynamic_table *table, const int64_t *keys, int64_t n);
+rk_status rk_dynamic_load_keys(rk_dynamic_table *table, int64_t first, int64_t total, const int64_t *keys,
+                               int64_t n);
 rk_status rk_dynamic_load_candidates(rk_dynamic_table *table, int64_t first, int64_t total,
                                      const int64_t *keys, int64_t n);
-void rk_dynamic_finish_load(rk_dynamic_table *table);
-int64_t rk_dynamic_n_candidates(const rk_dynamic_table *table);
+void rk_dynamic_finish_loading(rk_dynamic_table *table);
+int64_t rk_dynamic_count_candidates(const rk_dynamic_table *table);
 
 /* Rows into the order that a checkpoint has them in: by bucket, then key. Keys a and b stand in this order.
  */
 void rk_dynamic_sort_by_key(const rk_dynamic_table *table, int64_t *rows, size_t n);
-bool rk_dynamic_in_order(const rk_dynamic_table *table, int64_t a, int64_t b);
+bool rk_dynamic_key_comes_before(const rk_dynamic_table *table, int64_t a, int64_t b);
 
 /* Inside: this batch's number, as rk_key_info has it; a use of the batch; the group of a hash. */
-static inline int32_t rk_dynamic_now(const rk_dynamic_table *table) {
+static inline int32_t rk_dynamic_current_batch(const rk_dynamic_table *table) {
     return (int32_t)(table->n_batches + 1 - table->first_batch);
 }
-rk_dynamic_use rk_dynamic_find_use(const rk_dynamic_table *table, uint32_t number);
-size_t rk_dynamic_group_of(const rk_dynamic_table *table, uint64_t hash);
+rk_dynamic_use rk_dynamic_locate_use(const rk_dynamic_table *table, uint32_t number);
+size_t rk_dynamic_group_of_hash(const rk_dynamic_table *table, uint64_t hash);
 /* At most INT32_MAX, which a is, too. */
-static inline uint32_t rk_add_uses(uint32_t a, uint32_t b) {
+static inline uint32_t rk_add_uses_saturating(uint32_t a, uint32_t b) {
     return b > INT32_MAX - a ? INT32_MAX : a + b;
 }
 /* The bucket of a hash, and of a key, of all of the table's; rows that it may have. */
-static inline uint32_t rk_dynamic_bucket_of(const rk_dynamic_config *config, uint64_t hash) {
+static inline uint32_t rk_dynamic_bucket_of_hash(const rk_dynamic_config *config, uint64_t hash) {
     return (uint32_t)rk_hash_bucket(hash, (uint64_t)config->n_buckets);
 }
 static inline uint32_t rk_dynamic_bucket_of_key(const rk_dynamic_config *config, int64_t key) {
-    return rk_dynamic_bucket_of(config, rk_key_hash(key));
+    return rk_dynamic_bucket_of_hash(config, rk_key_hash(key));
 }
 /* The cold row of a hash, of all of the table's. */
-static inline int64_t rk_dynamic_cold_row_of(const rk_dynamic_config *config, uint64_t hash) {
+static inline int64_t rk_dynamic_cold_row_of_hash(const rk_dynamic_config *config, uint64_t hash) {
     return (int64_t)rk_hash_bucket(hash, (uint64_t)config->n_cold);
 }
 /* The row that a key shares while it has none. */
 static inline int64_t rk_dynamic_shared_row(const rk_dynamic_table *table, int64_t key) {
-    return table->config.n_cold ? rk_dynamic_cold_row_of(&table->config, rk_key_hash(key)) - table->first_cold
-                                : 0;
+    return table->config.n_cold
+               ? rk_dynamic_cold_row_of_hash(&table->config, rk_key_hash(key)) - table->first_cold
+               : 0;
 }
 int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *table, uint32_t bucket);
-rk_key_sketch rk_dynamic_sketch_of(const rk_dynamic_table *table, uint32_t bucket);
+rk_key_sketch rk_dynamic_sketch_of_bucket(const rk_dynamic_table *table, uint32_t bucket);
 rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *table, uint32_t bucket, uint32_t n_rows);
 rk_status rk_dynamic_reserve_counts(rk_dynamic_table *table, uint32_t bucket, uint32_t n_counted);
 /* What first_batch is after so many batches: 0, and from 2^31 on such that the difference stays below. */
-int64_t rk_dynamic_first_batch(int64_t n_batches);
+int64_t rk_dynamic_base_batch_number(int64_t n_batches);
 /* Whether a row must stay: the batch at hand uses it, or one before it whose update may be still to come. */
 static inline bool rk_dynamic_is_pinned(const rk_dynamic_table *table, int64_t row) {
     return table->info[row].last_batch > table->n_batches - table->first_batch - table->config.n_pinned;
 }
 /* Rows into the order of less, in place. */
 typedef bool (*rk_row_less)(const rk_dynamic_table *table, int64_t a, int64_t b);
-static inline bool rk_dynamic_goes_before_by_key(const rk_dynamic_table *table, int64_t a, int64_t b) {
+static inline bool rk_dynamic_row_has_smaller_key(const rk_dynamic_table *table, int64_t a, int64_t b) {
     return (uint64_t)table->info[a].key < (uint64_t)table->info[b].key;
 }
 /* So many of the last ones alone, at the end; the others stand before them in any order. */
-void rk_dynamic_sort_last(const rk_dynamic_table *table, int64_t *rows, size_t n, size_t n_sorted,
-                          rk_row_less less);
-void rk_dynamic_sort(const rk_dynamic_table *table, int64_t *rows, size_t n, rk_row_less less);
+void rk_dynamic_sort_last_rows(const rk_dynamic_table *table, int64_t *rows, size_t n, size_t n_sorted,
+                               rk_row_less less);
+void rk_dynamic_sort_rows(const rk_dynamic_table *table, int64_t *rows, size_t n, rk_row_less less);
 
 #endif

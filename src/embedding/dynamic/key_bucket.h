@@ -33,25 +33,25 @@ static inline uint64_t rk_key_hash(int64_t key) {
  * say where it stands, the 16 above them are kept. */
 enum { RK_KEY_ROW_BITS = 48 };
 #define RK_KEY_ROW_MASK (((uint64_t)1 << RK_KEY_ROW_BITS) - 1)
-static inline uint64_t rk_key_tag(uint64_t hash) {
+static inline uint64_t rk_key_tag_of_hash(uint64_t hash) {
     return hash << (RK_KEY_ROW_BITS - 32) & ~RK_KEY_ROW_MASK;
 }
-static inline uint32_t rk_key_home(uint64_t hash, uint32_t size) {
+static inline uint32_t rk_key_first_entry(uint64_t hash, uint32_t size) {
     return (uint32_t)((uint64_t)(uint32_t)hash * size >> 32);
 }
-static inline uint32_t rk_key_after(uint32_t at, uint32_t size) {
+static inline uint32_t rk_key_next_entry(uint32_t at, uint32_t size) {
     return at + 1 == size ? 0 : at + 1;
 }
 
 /* What finding a key reads first, of a bucket that has keys; and then the row that it most likely finds. 0:
  * the key has no row. */
-static inline const void *rk_key_bucket_home(const rk_key_bucket *bucket, uint64_t hash) {
-    return bucket->entries + rk_key_home(hash, bucket->size);
+static inline const void *rk_key_bucket_first_entry(const rk_key_bucket *bucket, uint64_t hash) {
+    return bucket->entries + rk_key_first_entry(hash, bucket->size);
 }
-static inline int64_t rk_key_bucket_guess(const rk_key_bucket *bucket, uint64_t hash) {
+static inline int64_t rk_key_bucket_guess_row(const rk_key_bucket *bucket, uint64_t hash) {
     if (bucket->n == 0) return 0;
-    uint64_t tag = rk_key_tag(hash);
-    for (uint32_t at = rk_key_home(hash, bucket->size);; at = rk_key_after(at, bucket->size)) {
+    uint64_t tag = rk_key_tag_of_hash(hash);
+    for (uint32_t at = rk_key_first_entry(hash, bucket->size);; at = rk_key_next_entry(at, bucket->size)) {
         uint64_t entry = bucket->entries[at];
         if (!entry || (entry & ~RK_KEY_ROW_MASK) == tag) return (int64_t)(entry & RK_KEY_ROW_MASK);
     }
@@ -64,16 +64,16 @@ int64_t rk_key_bucket_find(const rk_key_bucket *bucket, const rk_key_info *info,
 rk_status rk_key_bucket_reserve(rk_key_bucket *bucket, const rk_key_info *info, uint32_t n, uint32_t most);
 void rk_key_bucket_insert(rk_key_bucket *bucket, int64_t key, int64_t row); /* a key that has none */
 /* The rows that are in it, in no order, into rows [n]. */
-void rk_key_bucket_list(const rk_key_bucket *bucket, int64_t *rows);
+void rk_key_bucket_list_rows(const rk_key_bucket *bucket, int64_t *rows);
 void rk_key_bucket_clear(rk_key_bucket *bucket); /* of rows; the memory stays */
 
 /* uses: at most INT32_MAX */
-uint32_t rk_key_bucket_uses(const rk_key_bucket *bucket, int64_t key);
+uint32_t rk_key_bucket_read_count(const rk_key_bucket *bucket, int64_t key);
 rk_status rk_key_bucket_reserve_counts(rk_key_bucket *bucket, uint32_t n, uint32_t most);
-void rk_key_bucket_count(rk_key_bucket *bucket, int64_t key, uint32_t uses);
-void rk_key_bucket_forget(rk_key_bucket *bucket, int64_t key); /* its count, if it has one */
+void rk_key_bucket_add_count(rk_key_bucket *bucket, int64_t key, uint32_t uses);
+void rk_key_bucket_remove_count(rk_key_bucket *bucket, int64_t key); /* its count, if it has one */
 void rk_key_bucket_clear_counts(rk_key_bucket *bucket);
-void rk_key_bucket_halve(rk_key_bucket *bucket); /* all counts; those of 0 are forgotten */
+void rk_key_bucket_halve_counts(rk_key_bucket *bucket); /* all counts; those of 0 are forgotten */
 
 void rk_key_bucket_release(rk_key_bucket *bucket);
 

@@ -25,11 +25,11 @@ typedef struct rk_key_sketch {
 uint64_t rk_sketch_width(bool is_bloom, int64_t n_rows);
 uint64_t rk_sketch_bytes(bool is_bloom, uint64_t width);
 
-uint32_t rk_key_sketch_uses(const rk_key_sketch *sketch, uint64_t hash);
-void rk_key_sketch_count(const rk_key_sketch *sketch, uint64_t hash, uint32_t uses);
+uint32_t rk_key_sketch_estimate(const rk_key_sketch *sketch, uint64_t hash);
+void rk_key_sketch_add(const rk_key_sketch *sketch, uint64_t hash, uint32_t uses);
 /* Halves all counters while there is too much in them for counts up to min_count. */
-void rk_key_sketch_age(const rk_key_sketch *sketch, int64_t min_count);
+void rk_key_sketch_halve_if_full(const rk_key_sketch *sketch, int64_t min_count);
 /* The load that follows from the counters, where it does: of a Bloom filter. */
-void rk_key_sketch_check(const rk_key_sketch *sketch);
+void rk_key_sketch_recount_load(const rk_key_sketch *sketch);
 
 #endif

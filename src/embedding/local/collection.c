@@ -114,7 +114,7 @@ void rk_batch_context_release(rk_batch_context *batch_context, int32_t n_tables,
     for (int32_t t = 0; t < n_tables && batch_context->plans; t++)
         rk_row_uses_release(&batch_context->plans[t]);
     for (int32_t t = 0; t < n_tables && batch_context->batch_keys; t++)
-        rk_batch_keys_release(&batch_context->batch_keys[t]);
+        rk_unique_keys_release(&batch_context->batch_keys[t]);
     RK_FREE_ALL(batch_context->uses, batch_context->keys, batch_context->plans, batch_context->updates,
                 batch_context->batch_keys, batch_context->piece_begins, batch_context->task_begins);
 }
@@ -160,7 +160,7 @@ static rk_status find_keys(const rk_table_config *table, const rk_dynamic_config
     part->sorted_keys = rk_key_tables_find(source->keys, table->name);
     RK_FAIL_IF(!part->sorted_keys, RK_CONFIG, "there are no keys of table '%s', which is dynamic",
                table->name);
-    part->n_rows = part->sorted_keys->n + rk_dynamic_shared_rows(dynamic);
+    part->n_rows = part->sorted_keys->n + rk_dynamic_n_shared_rows(dynamic);
     return RK_OK;
 }
 

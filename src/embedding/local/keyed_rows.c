@@ -19,7 +19,7 @@ static void find_sorted(const rk_table *table, rk_feature_use *use) {
     rk_sorted_keys_find(table->sorted_keys, use->ids, use->n_ids, use->rows);
     for (int64_t i = 0; config->n_cold && i < use->n_ids; i++)
         if (use->rows[i] == table->sorted_keys->n)
-            use->rows[i] += rk_dynamic_cold_row_of(config, rk_key_hash(use->ids[i]));
+            use->rows[i] += rk_dynamic_cold_row_of_hash(config, rk_key_hash(use->ids[i]));
 }
 
 rk_status rk_keyed_rows_find(const rk_table *table, rk_feature_use *use) {
@@ -27,7 +27,7 @@ rk_status rk_keyed_rows_find(const rk_table *table, rk_feature_use *use) {
     if (table->sorted_keys)
         find_sorted(table, use);
     else
-        rk_dynamic_find(table->dynamic, use->ids, use->n_ids, use->rows);
+        rk_dynamic_find_rows(table->dynamic, use->ids, use->n_ids, use->rows);
     use->ids = use->rows;
     return RK_OK;
 }
@@ -62,14 +62,14 @@ static void begin_table(void *context, size_t t, int thread) {
     (void)thread;
     assignment *a = context;
     if (!has_uses(a, t)) return;
-    rk_status status = rk_dynamic_begin(a->embeddings->tables[t].dynamic, a->uses + a->begins[t],
-                                        a->begins[t + 1] - a->begins[t]);
+    rk_status status = rk_dynamic_begin_batch(a->embeddings->tables[t].dynamic, a->uses + a->begins[t],
+                                              a->begins[t + 1] - a->begins[t]);
     rk_failure_record(&a->failure, (int64_t)t, status);
 }
 
 static void cancel_assignment(const assignment *a) {
     for (size_t t = 0; t < (size_t)a->embeddings->n_tables; t++)
-        if (has_uses(a, t)) rk_dynamic_cancel(a->embeddings->tables[t].dynamic);
+        if (has_uses(a, t)) rk_dynamic_cancel_batch(a->embeddings->tables[t].dynamic);
 }
 
 /* Run `task` for each part of each table's batch, all tables in one loop. */
@@ -101,7 +101,7 @@ static void find_chunk(void *context, size_t task, int thread) {
     (void)thread;
     size_t chunk;
     const rk_table *table = table_of_task(context, task, &chunk);
-    rk_dynamic_find_chunk(table->dynamic, chunk);
+    rk_dynamic_find_rows_of_chunk(table->dynamic, chunk);
 }
 
 static void decide_group(void *context, size_t task, int thread) {
@@ -109,11 +109,11 @@ static void decide_group(void *context, size_t task, int thread) {
     assignment *a = context;
     size_t group;
     const rk_table *table = table_of_task(a, task, &group);
-    rk_failure_record(&a->failure, (int64_t)task, rk_dynamic_decide(table->dynamic, group));
+    rk_failure_record(&a->failure, (int64_t)task, rk_dynamic_decide_admissions(table->dynamic, group));
 }
 
 static void apply_group(rk_table *table, size_t number) {
-    rk_dynamic_apply(table->dynamic, number);
+    rk_dynamic_apply_admissions(table->dynamic, number);
     const rk_key_group *group = &table->dynamic->groups[number];
     for (size_t k = 0; k < group->n_created && !table->tier; k++)
         if (group->created[k].row) rk_table_init_row(table, group->created[k].row);
@@ -124,14 +124,14 @@ static void apply_part(void *context, size_t task, int thread) {
     size_t part;
     rk_table *table = table_of_task(context, task, &part);
     if (part < table->dynamic->n_chunks)
-        rk_dynamic_count_chunk(table->dynamic, part);
+        rk_dynamic_count_uses_of_chunk(table->dynamic, part);
     else
         apply_group(table, part - table->dynamic->n_chunks);
 }
 
 static rk_status reserve_table(rk_table *table) {
     int64_t wanted, most = table->dynamic->n_places;
-    RK_TRY(rk_dynamic_reserve(table->dynamic, &wanted));
+    RK_TRY(rk_dynamic_reserve_new_rows(table->dynamic, &wanted));
     if (wanted <= most) return RK_OK;
     return rk_table_grow(table, wanted > most + most / 4 ? wanted : most + most / 4);
 }
@@ -154,7 +154,7 @@ rk_status rk_keyed_rows_give(rk_embeddings *e, const rk_key_uses *uses, const in
     assignment a = {e, uses, begins, task_begins, RK_FAILURE_INIT};
     size_t n_tables = (size_t)e->n_tables;
     for (size_t t = 0; t < n_tables; t++)
-        if (e->tables[t].tier) rk_row_tier_finish_reading(e->tables[t].tier);
+        if (e->tables[t].tier) rk_disk_row_cache_finish_prefetch(e->tables[t].tier);
     rk_status status = prepare_assignment(&a);
     if (status != RK_OK) {
         cancel_assignment(&a);
@@ -164,9 +164,9 @@ rk_status rk_keyed_rows_give(rk_embeddings *e, const rk_key_uses *uses, const in
     for (size_t t = 0; t < n_tables; t++) {
         if (!has_uses(&a, t)) continue;
         rk_table *table = &e->tables[t];
-        rk_dynamic_end(table->dynamic);
+        rk_dynamic_end_batch(table->dynamic);
         if (table->tier)
-            rk_row_tier_follow(table->tier);
+            rk_disk_row_cache_drop_evicted(table->tier);
         else
             table->config.n_rows = table->dynamic->n_used;
     }
@@ -196,8 +196,8 @@ static rk_status name_keys(rk_embeddings *e, rk_batch_context *batch_context, si
         batch_context->keys[k] = (rk_key_uses){.keys = use->ids, .rows = use->rows, .n = use->n_ids};
     }
     if (e->tables[t].dynamic) return RK_OK;
-    rk_batch_keys *keys = &batch_context->batch_keys[t];
-    RK_TRY(rk_batch_keys_number(keys, batch_context->keys + first, last - first));
+    rk_unique_keys *keys = &batch_context->batch_keys[t];
+    RK_TRY(rk_unique_keys_find(keys, batch_context->keys + first, last - first));
     e->tables[t].config.n_rows = keys->n ? keys->n : 1;
     return RK_OK;
 }
@@ -228,30 +228,31 @@ rk_status rk_keyed_rows_assign(rk_embeddings *e, rk_batch_context *batch_context
 
 /* A feature's keys in the batch to come: those that sequences keep. Weights may drop some, whose rows are
  * then read for nothing. */
-static rk_status foresee_feature(rk_row_tier *tier, const rk_feature_config *feature, int64_t n,
+static rk_status foresee_feature(rk_disk_row_cache *tier, const rk_feature_config *feature, int64_t n,
                                  const rk_ids *ids) {
     int64_t most = feature->max_sequence_length;
     if (!most)
-        return rk_row_tier_foresee(tier, ids->ids, (size_t)(rk_ids_begin(ids, n) - rk_ids_begin(ids, 0)));
+        return rk_disk_row_cache_add_prefetch_keys(tier, ids->ids,
+                                                   (size_t)(rk_ids_begin(ids, n) - rk_ids_begin(ids, 0)));
     for (int64_t s = 0; s < n; s++) {
         int64_t begin = rk_ids_begin(ids, s), length = rk_ids_begin(ids, s + 1) - begin;
-        RK_TRY(rk_row_tier_foresee(tier, ids->ids + begin, (size_t)rk_min_i64(length, most)));
+        RK_TRY(rk_disk_row_cache_add_prefetch_keys(tier, ids->ids + begin, (size_t)rk_min_i64(length, most)));
     }
     return RK_OK;
 }
 
 static rk_status foresee_table(rk_embeddings *e, int32_t t, int64_t n, const rk_ids *ids) {
-    rk_row_tier *tier = e->tables[t].tier;
-    rk_row_tier_finish_reading(tier);
+    rk_disk_row_cache *tier = e->tables[t].tier;
+    rk_disk_row_cache_finish_prefetch(tier);
     for (int32_t k = e->table_begins[t]; k < e->table_begins[t + 1]; k++)
         RK_TRY(foresee_feature(tier, &e->features[e->by_table[k]], n, &ids[e->by_table[k]]));
-    return rk_row_tier_start_reading(tier);
+    return rk_disk_row_cache_start_prefetch(tier);
 }
 
 void rk_embeddings_prefetch(rk_embeddings *e, int64_t n, const rk_ids *ids) {
     for (int32_t t = 0; t < e->n_tables; t++)
         if (e->tables[t].tier && foresee_table(e, t, n, ids) != RK_OK)
-            rk_row_tier_finish_reading(e->tables[t].tier); /* the batch will read them */
+            rk_disk_row_cache_finish_prefetch(e->tables[t].tier); /* the batch will read them */
 }
 
 /* A tensor of values that stand at the rows' places, or the candidates', `width` of them a key (0: one, and
@@ -444,16 +445,17 @@ static bool is_named_tensor(const char *name, const rk_table *table, const char 
 }
 
 static void begin_loading(rk_table *table) {
-    if (table->tier) rk_row_tier_finish_reading(table->tier);
+    if (table->tier) rk_disk_row_cache_finish_prefetch(table->tier);
     rk_dynamic_begin_loading(table->dynamic);
     if (!table->tier)
         table->config.n_rows = table->dynamic->n_shared; /* of keys that are here now, none is kept */
 }
 
 static rk_status load_keys(rk_table *table, const rk_stored_keys *keys) {
-    int64_t wanted = table->dynamic->n_used + rk_dynamic_count_own(table->dynamic, keys->keys, keys->n);
+    int64_t wanted =
+        table->dynamic->n_used + rk_dynamic_count_local_keys(table->dynamic, keys->keys, keys->n);
     RK_TRY(rk_table_grow(table, wanted));
-    RK_TRY(rk_dynamic_load(table->dynamic, keys->first, keys->total, keys->keys, keys->n));
+    RK_TRY(rk_dynamic_load_keys(table->dynamic, keys->first, keys->total, keys->keys, keys->n));
     if (!table->tier) table->config.n_rows = table->dynamic->n_used;
     return RK_OK;
 }
@@ -483,7 +485,7 @@ rk_status rk_embeddings_load_keys(rk_embeddings *e, const rk_stored_keys *keys) 
 
 void rk_embeddings_finish_load(rk_embeddings *e) {
     for (int32_t t = 0; t < e->n_tables; t++)
-        if (e->tables[t].dynamic) rk_dynamic_finish_load(e->tables[t].dynamic);
+        if (e->tables[t].dynamic) rk_dynamic_finish_loading(e->tables[t].dynamic);
 }
 
 rk_key_counts rk_embeddings_sum_key_counts(const rk_embeddings *e) {

@@ -32,7 +32,7 @@ static int64_t count_table_parts(const rk_table *table) {
 
 /* Whether record a's row stands before b's. */
 static bool in_order(const rk_table *table, bool is_shared, int64_t a, int64_t b) {
-    return table->dynamic && !is_shared ? rk_dynamic_in_order(table->dynamic, a, b) : a < b;
+    return table->dynamic && !is_shared ? rk_dynamic_key_comes_before(table->dynamic, a, b) : a < b;
 }
 
 static int64_t shared_row_of(const rk_dynamic_table *t, int64_t number) {
@@ -46,7 +46,7 @@ static int64_t row_of(const rk_table *table, bool is_shared, int64_t id) {
     if (is_shared) return shared_row_of(table->dynamic, id);
     if (!table->dynamic)
         return id % count_table_parts(table) == table->part.part ? id / count_table_parts(table) : -1;
-    int64_t row = rk_dynamic_row_of(table->dynamic, id);
+    int64_t row = rk_dynamic_find_row(table->dynamic, id);
     return row ? row : -1;
 }
 

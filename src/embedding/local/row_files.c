@@ -70,7 +70,7 @@ rk_status rk_table_clear_other_parts(const rk_table *table, const char *director
     RK_TRY(rk_row_folders_list(directory, table->part.name, &folders));
     for (size_t i = 0; i < folders.n; i++)
         if (strcmp(folders.texts[i], own) != 0 && !ends_with(folders.texts[i], cut))
-            RK_TRY(rk_row_tier_discard(folders.texts[i]));
+            RK_TRY(rk_disk_row_cache_remove_files(folders.texts[i]));
     return RK_OK;
 }
 
@@ -85,7 +85,7 @@ rk_status rk_embeddings_save_rows(rk_embeddings *e, const char *directory) {
         RK_FAIL_IF(!e->tables[t].tier, RK_INVALID_ARGUMENT, "these rows are only read");
         RK_TRY(rk_table_folder(&e->tables[t], directory, &folder));
         RK_TRY(rk_make_directories(folder));
-        RK_TRY(rk_row_tier_save(e->tables[t].tier, folder));
+        RK_TRY(rk_disk_row_cache_save(e->tables[t].tier, folder));
     }
     return RK_OK;
 }
@@ -100,7 +100,7 @@ typedef struct reading {
 static rk_status read_record(void *context, uint64_t place, const void *record) {
     (void)place;
     const reading *r = context;
-    int64_t row = rk_dynamic_row_of(r->table->dynamic, (int64_t)rk_load_u64(record));
+    int64_t row = rk_dynamic_find_row(r->table->dynamic, (int64_t)rk_load_u64(record));
     if (row)
         memcpy((uint8_t *)r->table->rows.data + (size_t)row * r->row_bytes,
                (const uint8_t *)record + sizeof(int64_t), r->row_bytes);
@@ -136,10 +136,11 @@ static rk_status load_table(const rk_table *table, const char *directory) {
     RK_AUTO(rk_text_list_release) rk_text_list folders = {0};
     RK_AUTOFREE char *own = NULL;
     RK_TRY(rk_table_folder(table, directory, &own));
-    if (table->tier && rk_file_exists(own)) return rk_row_tier_load(table->tier, own);
+    if (table->tier && rk_file_exists(own)) return rk_disk_row_cache_restore(table->tier, own);
     RK_TRY(rk_row_folders_list(directory, table->part.name, &folders));
     RK_FAIL_IF(!folders.n, RK_NOT_FOUND, "'%s' has no rows of it", directory);
-    return table->tier ? rk_row_tier_load_others(table->tier, &folders) : read_all(table, &folders);
+    return table->tier ? rk_disk_row_cache_restore_from_parts(table->tier, &folders)
+                       : read_all(table, &folders);
 }
 
 rk_status rk_embeddings_load_rows(rk_embeddings *e, const char *directory) {
@@ -155,7 +156,7 @@ rk_status rk_embeddings_load_rows(rk_embeddings *e, const char *directory) {
 rk_status rk_embeddings_put_records(rk_embeddings *e, const char *name, int64_t n, const void *records) {
     rk_table *table;
     RK_TRY(rk_embeddings_find_table(e, name, &table));
-    return rk_row_tier_put(table->tier, n, records);
+    return rk_disk_row_cache_append_records(table->tier, n, records);
 }
 
 bool rk_embeddings_have_files(const rk_embeddings *e) {

@@ -136,11 +136,11 @@ static void set_row_keys(rk_table *table) {
 /* With a tier the arrays grow for themselves. */
 static rk_status grow(rk_table *table, int64_t n_places) {
     if (table->tier) {
-        RK_TRY(rk_row_tier_reserve(table->tier, n_places));
-        return rk_dynamic_grow(table->dynamic, n_places);
+        RK_TRY(rk_disk_row_cache_reserve_keys(table->tier, n_places));
+        return rk_dynamic_grow_rows(table->dynamic, n_places);
     }
     RK_TRY(grow_arrays(table, n_places));
-    rk_status status = rk_dynamic_grow(table->dynamic, n_places);
+    rk_status status = rk_dynamic_grow_rows(table->dynamic, n_places);
     set_row_keys(table);
     return status;
 }
@@ -203,7 +203,7 @@ static bool has_tier(const rk_table *table) {
 
 /* Rows that there is memory for at first. */
 static int64_t first_places(const rk_table *table) {
-    int64_t n = rk_dynamic_first_places(&table->dynamic_config);
+    int64_t n = rk_dynamic_initial_rows(&table->dynamic_config);
     if (!has_tier(table)) return n;
     size_t bytes = row_bytes(table, 1) + RK_TIER_PLACE_BYTES;
     for (int s = 0; s < table->n_slots; s++) bytes += slot_bytes(table, s, 1);
@@ -213,14 +213,14 @@ static int64_t first_places(const rk_table *table) {
 
 static rk_status create_tier(rk_table *table, int64_t n_places) {
     RK_AUTOFREE char *folder = NULL;
-    rk_tier_array arrays[1 + RK_MAX_SLOTS] = {{&table->rows.data, row_bytes(table, 1)}};
+    rk_cached_array arrays[1 + RK_MAX_SLOTS] = {{&table->rows.data, row_bytes(table, 1)}};
     for (int s = 0; s < table->n_slots; s++)
-        arrays[1 + s] = (rk_tier_array){(void *const *)&table->slot_values[s], slot_bytes(table, s, 1)};
+        arrays[1 + s] = (rk_cached_array){(void *const *)&table->slot_values[s], slot_bytes(table, s, 1)};
     RK_TRY(rk_table_folder(table, table->dynamic_config.storage, &folder));
     RK_TRY(rk_table_clear_other_parts(table, table->dynamic_config.storage));
-    RK_TRY(rk_row_tier_create(table->dynamic, folder, rk_row_log_table_id(table->part.name),
-                              table->dynamic_config.storage_bytes, n_places, arrays,
-                              (size_t)table->n_slots + 1, &table->tier));
+    RK_TRY(rk_disk_row_cache_create(table->dynamic, folder, rk_row_log_table_id(table->part.name),
+                                    table->dynamic_config.storage_bytes, n_places, arrays,
+                                    (size_t)table->n_slots + 1, &table->tier));
     set_row_keys(table);
     table->config.n_rows = n_places;
     return RK_OK;
@@ -239,8 +239,8 @@ static void init_place(void *context, int64_t place) {
 }
 
 rk_status rk_table_bring_rows(rk_table *table, const rk_key_uses *uses, int32_t n_uses, bool is_training) {
-    const rk_tier_calls calls = {table, grow_places, init_place};
-    return rk_row_tier_begin(table->tier, uses, n_uses, is_training, &calls);
+    const rk_disk_row_cache_calls calls = {table, grow_places, init_place};
+    return rk_disk_row_cache_load_batch(table->tier, uses, n_uses, is_training, &calls);
 }
 
 static void init_shared_block(void *context, size_t task, int thread) {
@@ -330,7 +330,7 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
 }
 
 void rk_table_release(rk_table *table) {
-    rk_row_tier_free(table->tier);
+    rk_disk_row_cache_free(table->tier);
     rk_dynamic_free(table->dynamic);
     if (!table->only_read) rk_pages_free(table->rows.data, table->rows_bytes);
     for (int s = 0; s < table->n_slots; s++) rk_pages_free(table->slot_values[s], table->slot_bytes[s]);
@@ -387,7 +387,7 @@ static rk_status add_sorted_keys(rk_table *table, rk_state_dict *state) {
     RK_TRY(add_tensor(table, state, "keys", RK_I64, n, 0, (void *)(size_t)table->sorted_keys->keys));
     rk_state_dict_set_kind(state, RK_STATE_KEYS);
     RK_TRY(add_rows(table, state, "rows", 0, n));
-    return add_rows(table, state, "oov_rows", n, rk_dynamic_shared_rows(&table->dynamic_config));
+    return add_rows(table, state, "oov_rows", n, rk_dynamic_n_shared_rows(&table->dynamic_config));
 }
 
 rk_status rk_table_state_dict(rk_table *table, rk_state_dict *state) {

@@ -7,7 +7,7 @@
 #include "base/state_dict.h"
 #include "embedding/dynamic/dynamic_table.h"
 #include "embedding/sorted_keys.h"
-#include "embedding/tiered/row_tier.h"
+#include "embedding/tiered/disk_row_cache.h"
 #include "kernels/kernels.h"
 #include "optim/optimizer_slots.h"
 
@@ -41,7 +41,7 @@ typedef struct rk_table {
     rk_rows rows;
     size_t rows_bytes;
     rk_dynamic_table *dynamic; /* which keys have which rows: config.n_rows are in use. NULL: static */
-    rk_row_tier *tier;         /* NULL: all rows are in memory; else rows stand at places of those that are */
+    rk_disk_row_cache *tier;   /* NULL: all rows are in memory; else rows stand at places of those that are */
     rk_dynamic_config dynamic_config; /* likewise, of an outline too; max_capacity 0: static */
     rk_sorted_keys *sorted_keys; /* of a dynamic table whose rows are elsewhere; NULL: `dynamic` has them */
     bool only_read;              /* the rows are not the table's own */
@@ -71,7 +71,7 @@ static inline bool rk_table_is_dynamic(const rk_table *table) {
 static inline int64_t rk_table_n_places(const rk_table *table) {
     if (table->dynamic) return table->dynamic->n_places;
     return table->config.n_rows +
-           (rk_table_is_dynamic(table) ? rk_dynamic_shared_rows(&table->dynamic_config) : 0);
+           (rk_table_is_dynamic(table) ? rk_dynamic_n_shared_rows(&table->dynamic_config) : 0);
 }
 uint64_t rk_table_bytes(const rk_table *table);
 rk_status rk_table_state_dict(rk_table *table, rk_state_dict *state);
@@ -88,10 +88,10 @@ uint32_t rk_row_log_table_id(const char *table);
 rk_status rk_table_clear_other_parts(const rk_table *table, const char *directory);
 /* Where a row stands in the table's arrays; -1: on a disk. The row that stands at a place. */
 static inline int64_t rk_table_place(const rk_table *table, int64_t row) {
-    return table->tier ? rk_row_tier_place(table->tier, row) : row;
+    return table->tier ? rk_disk_row_cache_place_of_row(table->tier, row) : row;
 }
 static inline int64_t rk_table_row_at(const rk_table *table, int64_t place) {
-    return table->tier ? rk_row_tier_row(table->tier, place) : place;
+    return table->tier ? rk_disk_row_cache_row_of_place(table->tier, place) : place;
 }
 /* Rows of uses [n] become places, where some are on a disk. */
 rk_status rk_table_bring_rows(rk_table *table, const rk_key_uses *uses, int32_t n_uses, bool is_training);

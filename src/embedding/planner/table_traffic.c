@@ -21,7 +21,7 @@ int64_t rk_table_part_rows(int64_t n_rows, int32_t part, int32_t n_parts) {
 int64_t rk_request_part_rows(const rk_planner_request *request, int32_t t, int32_t part, int32_t n_parts) {
     const rk_dynamic_config *dynamic = rk_request_dynamic(request, t);
     return dynamic ? rk_dynamic_part_capacity(dynamic, part, n_parts) +
-                         rk_dynamic_part_cold(dynamic, part, n_parts)
+                         rk_dynamic_part_cold_rows(dynamic, part, n_parts)
                    : rk_table_part_rows(request->tables[t].n_rows, part, n_parts);
 }
 

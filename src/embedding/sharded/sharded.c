@@ -143,7 +143,7 @@ static rk_status load_keys(rk_store *store, const rk_stored_keys *keys) {
 static rk_key_share count_part(const rk_sharded *s, const rk_table_shard *shard) {
     const rk_dynamic_table *t = shard->stored < 0 ? NULL : s->store->tables[shard->stored].dynamic;
     return t ? (rk_key_share){.n_keys = t->n_keys,
-                              .n_candidates = rk_dynamic_n_candidates(t),
+                              .n_candidates = rk_dynamic_count_candidates(t),
                               .totals = t->totals}
              : (rk_key_share){0};
 }

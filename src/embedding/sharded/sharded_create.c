@@ -309,7 +309,7 @@ void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j) {
         rk_scratch_buffer *buffers[] = {&w->rows,    &w->uses,  &w->absent, &w->cold_rows,
                                         &w->targets, &w->order, &w->values};
         for (int i = 0; i < 7; i++) rk_scratch_buffer_release(buffers[i]);
-        rk_batch_keys_release(&w->cold);
+        rk_unique_keys_release(&w->cold);
     }
     for (int32_t r = 0; r < s->size; r++) {
         if (j->ask) rk_scratch_buffer_release(&j->ask[r]);

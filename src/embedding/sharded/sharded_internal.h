@@ -42,7 +42,7 @@ typedef struct rk_unique_rows {
     rk_scratch_buffer absent; /* uint8 [n]: of keys, whether each has no row and shares one, */
     int64_t shared;           /* which is there, if all share one */
     bool shares;              /* some do */
-    rk_batch_keys cold;       /* the different cold rows that keys share: scratch, as */
+    rk_unique_keys cold;      /* the different cold rows that keys share: scratch, as */
     rk_scratch_buffer cold_rows; /* int64: the cold rows of keys without one of their own */
     rk_scratch_buffer targets;   /* int64 [n_uses]: of each use of the table, in the order of occurrences, its
                          place among them; of bags that are combined elsewhere: 0, 1, 2, ... A batch's own,

@@ -153,7 +153,7 @@ static void find_rows(void *context, size_t f, int thread) {
     if (!table->dynamic) return;
     int64_t n = find->batch->counts[f] - rk_n_shared_rows(s, stream);
     rk_key_uses keys = keys_of(find->batch, (int32_t)f, 0, n);
-    rk_dynamic_find_uses(table->dynamic, &keys);
+    rk_dynamic_find_rows_and_count(table->dynamic, &keys);
 }
 
 /* Rows that were found become places, of tables that have rows on a disk. */

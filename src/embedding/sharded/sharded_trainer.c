@@ -78,7 +78,7 @@ static bool is_keyed(const rk_sharded *s, int32_t t) {
 }
 
 /* Groups keys by part, each in the order of first uses; order: where a key's number went. */
-static void group_keys(const rk_sharded *s, const rk_batch_keys *keys, int32_t t, rk_unique_rows *w) {
+static void group_keys(const rk_sharded *s, const rk_unique_keys *keys, int32_t t, rk_unique_rows *w) {
     const rk_dynamic_config *config = &s->trainer_tables->tables[t].dynamic_config;
     int32_t n_parts = n_parts_of(s, t), n_features = features_of_table(s, t);
     int64_t *order = w->order.data, *sent = w->rows.data;
@@ -109,7 +109,7 @@ static void group_keys(const rk_sharded *s, const rk_batch_keys *keys, int32_t t
 }
 
 static rk_status find_unique_keys(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
-    const rk_batch_keys *keys = &j->batch_context.batch_keys[t];
+    const rk_unique_keys *keys = &j->batch_context.batch_keys[t];
     rk_unique_rows *w = &j->unique[t];
     w->n = keys->n + s->trainer_tables->tables[t].dynamic_config.oov;
     size_t n = (size_t)w->n;
@@ -384,8 +384,8 @@ static rk_status share_cold(const rk_dynamic_config *config, rk_unique_rows *w) 
     RK_TRY(rk_scratch_buffer_reserve(&w->cold_rows, (size_t)w->n * sizeof *cold));
     cold = w->cold_rows.data;
     for (int64_t i = 0; i < w->n; i++)
-        if (absent[i]) cold[n++] = rk_dynamic_cold_row_of(config, rk_key_hash(keys[i]));
-    RK_TRY(rk_batch_keys_number(&w->cold, &(rk_key_uses){.keys = cold, .rows = cold, .n = n}, 1));
+        if (absent[i]) cold[n++] = rk_dynamic_cold_row_of_hash(config, rk_key_hash(keys[i]));
+    RK_TRY(rk_unique_keys_find(&w->cold, &(rk_key_uses){.keys = cold, .rows = cold, .n = n}, 1));
     n = 0;
     for (int64_t i = 0; i < w->n; i++) {
         order[i] = i;

@@ -41,14 +41,14 @@ typedef struct rk_row_log_options {
 
 /* An empty log: what one before left in the folder is removed, its checkpoints are not. */
 rk_status rk_row_log_create(const rk_row_log_options *options, rk_row_log **out);
-/* The log as rk_row_log_link left it in the folder `from`; what is in options->directory is removed, as in
- * create. RK_NOT_FOUND: `from` is no checkpoint of a log. directory NULL: only read, where it is, and
+/* The log as rk_row_log_link_files left it in the folder `from`; what is in options->directory is removed, as
+ * in create. RK_NOT_FOUND: `from` is no checkpoint of a log. directory NULL: only read, where it is, and
  * record_bytes may be 0: as many as records have. Before
  * anything else each record is to be visited by rk_row_log_scan. */
 rk_status rk_row_log_restore(const rk_row_log_options *options, const char *from, rk_row_log **out);
 void rk_row_log_free(rk_row_log *log); /* its files stay */
-/* Whether all of it can be read that rk_row_log_link left in the folder, whichever table's it is: each length
- * and checksum. */
+/* Whether all of it can be read that rk_row_log_link_files left in the folder, whichever table's it is: each
+ * length and checksum. */
 rk_status rk_row_log_verify(const char *from);
 uint32_t rk_row_log_record_bytes(const rk_row_log *log);
 
@@ -59,9 +59,10 @@ typedef rk_status (*rk_row_visit)(void *context, uint64_t place, const void *rec
 rk_status rk_row_log_scan(rk_row_log *log, rk_row_visit visit, void *context);
 
 /* records [n, record_bytes] at step `step`, which never goes back. places [n] may be read at once. */
-rk_status rk_row_log_append(rk_row_log *log, uint64_t step, size_t n, const void *records, uint64_t *places);
+rk_status rk_row_log_append_records(rk_row_log *log, uint64_t step, size_t n, const void *records,
+                                    uint64_t *places);
 /* Records that are live no longer. */
-void rk_row_log_drop(rk_row_log *log, size_t n, const uint64_t *places);
+void rk_row_log_drop_records(rk_row_log *log, size_t n, const uint64_t *places);
 
 /* Files of which less than half is live give their live records to the end of the log, and are removed; where
  * max_bytes is near, others too, those with the least first. To be called again and again: it does nothing
@@ -77,22 +78,23 @@ rk_status rk_row_log_compact(rk_row_log *log, const rk_row_mover *mover);
 rk_status rk_row_log_sync(rk_row_log *log);
 /* A checkpoint: sync, a hard link of each file in the folder `to`, which exists on the same file system and
  * has none of them, and the list of them. */
-rk_status rk_row_log_link(rk_row_log *log, const char *to);
+rk_status rk_row_log_link_files(rk_row_log *log, const char *to);
 
 typedef struct rk_row_log_counts {
     uint64_t n_files, n_bytes; /* in the folder */
     uint64_t n_records, n_live;
     uint64_t n_written_bytes, n_moved; /* so far, by append and compact; records moved */
 } rk_row_log_counts;
-rk_row_log_counts rk_row_log_count(const rk_row_log *log);
+rk_row_log_counts rk_row_log_read_counts(const rk_row_log *log);
 
 /* Reads records, many at once: at most `depth` reads of the disk are under way (0: 128). Records of one page
  * are read once. */
-typedef struct rk_log_reader rk_log_reader;
-rk_status rk_log_reader_create(rk_row_log *log, size_t depth, rk_log_reader **out);
-void rk_log_reader_free(rk_log_reader *reader); /* before its log */
-bool rk_log_reader_has_uring(const rk_log_reader *reader);
+typedef struct rk_row_log_reader rk_row_log_reader;
+rk_status rk_row_log_reader_create(rk_row_log *log, size_t depth, rk_row_log_reader **out);
+void rk_row_log_reader_free(rk_row_log_reader *reader); /* before its log */
+bool rk_row_log_reader_has_uring(const rk_row_log_reader *reader);
 /* records [n, record_bytes] */
-rk_status rk_log_reader_read(rk_log_reader *reader, size_t n, const uint64_t *places, void *records);
+rk_status rk_row_log_reader_read_records(rk_row_log_reader *reader, size_t n, const uint64_t *places,
+                                         void *records);
 
 #endif

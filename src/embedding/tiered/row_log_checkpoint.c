@@ -24,7 +24,7 @@ _Static_assert(sizeof(list_head) == 40 && sizeof(list_entry) == 16, "rows.list")
 #define MAGIC 0x324C4B52u /* "RKL2" */
 enum { SUMMED_FROM = 8 };
 
-static list_head head_of(const rk_row_log *log) {
+static list_head make_list_header(const rk_row_log *log) {
     return (list_head){.magic = MAGIC,
                        .table = log->shape.table,
                        .record_bytes = log->shape.record_bytes,
@@ -33,10 +33,10 @@ static list_head head_of(const rk_row_log *log) {
                        .step = log->step};
 }
 
-static rk_status write_list(const rk_row_log *log, const char *to) {
+static rk_status write_file_list(const rk_row_log *log, const char *to) {
     RK_AUTO(rk_buffer_release) rk_buffer list = {0};
     RK_AUTOFREE char *path = NULL;
-    list_head head = head_of(log);
+    list_head head = make_list_header(log);
     rk_buffer_append(&list, &head, sizeof head);
     for (size_t i = 0; i < head.n_files; i++) {
         const rk_row_file *file = &log->files[i];
@@ -50,7 +50,7 @@ static rk_status write_list(const rk_row_log *log, const char *to) {
     return rk_file_write(path, list.data, list.n_bytes);
 }
 
-static rk_status link_file(const char *from, const char *to, uint64_t number) {
+static rk_status link_row_file(const char *from, const char *to, uint64_t number) {
     RK_AUTOFREE char *old = NULL, *new = NULL;
     RK_TRY(rk_row_file_path(from, number, &old));
     RK_TRY(rk_row_file_path(to, number, &new));
@@ -65,15 +65,15 @@ static rk_status link_file(const char *from, const char *to, uint64_t number) {
 }
 
 /* The list comes last, when the disk has all that it names; writing it syncs the folder. */
-rk_status rk_row_log_link(rk_row_log *log, const char *to) {
+rk_status rk_row_log_link_files(rk_row_log *log, const char *to) {
     RK_TRY(rk_row_log_sync(log));
     for (size_t i = 0; i < log->n_files - log->is_writing; i++)
-        RK_TRY(link_file(log->directory, to, log->files[i].number));
-    return write_list(log, to);
+        RK_TRY(link_row_file(log->directory, to, log->files[i].number));
+    return write_file_list(log, to);
 }
 
-static rk_status check_list(const rk_row_log *log, const char *path, const char *data, size_t n_bytes,
-                            list_head *head) {
+static rk_status check_list_header(const rk_row_log *log, const char *path, const char *data, size_t n_bytes,
+                                   list_head *head) {
     RK_FAIL_IF(n_bytes < sizeof *head, RK_BAD_DATA, "'%s' is cut", path);
     memcpy(head, data, sizeof *head);
     RK_FAIL_IF(head->magic != MAGIC, RK_BAD_DATA, "'%s' is no list of row files", path);
@@ -91,8 +91,8 @@ static rk_status check_list(const rk_row_log *log, const char *path, const char 
 }
 
 /* Numbers ascend, and files are whole units that a log may have written. */
-static rk_status check_entries(const rk_row_log *log, const char *path, const list_head *head,
-                               const list_entry *entries) {
+static rk_status check_list_entries(const rk_row_log *log, const char *path, const list_head *head,
+                                    const list_entry *entries) {
     uint64_t least = 0;
     for (uint64_t i = 0; i < head->n_files; i++) {
         const list_entry *e = &entries[i];
@@ -109,7 +109,7 @@ static rk_status check_entries(const rk_row_log *log, const char *path, const li
     return RK_OK;
 }
 
-static rk_status check_file(const char *from, const list_entry *entry) {
+static rk_status check_row_file(const char *from, const list_entry *entry) {
     RK_AUTOFREE char *path = NULL;
     uint64_t n_bytes, wanted = (uint64_t)entry->n_pages * RK_PAGE_BYTES;
     RK_TRY(rk_row_file_path(from, entry->number, &path));
@@ -120,22 +120,23 @@ static rk_status check_file(const char *from, const list_entry *entry) {
 }
 
 /* What the list says becomes the log's files, none of them open. */
-static rk_status take_list(rk_row_log *log, const char *from) {
+static rk_status read_file_list(rk_row_log *log, const char *from) {
     RK_AUTOFREE char *path = NULL, *data = NULL;
     RK_AUTOFREE list_entry *entries = NULL;
     size_t n_bytes;
     list_head head;
     RK_TRY(rk_path_join(from, RK_ROW_LOG_LIST, &path));
     RK_TRY(rk_file_read(path, &data, &n_bytes));
-    RK_TRY(check_list(log, path, data, n_bytes, &head));
+    RK_TRY(check_list_header(log, path, data, n_bytes, &head));
     log->options.table = head.table;
-    if (rk_row_log_shape(log, head.record_bytes) != RK_OK) return rk_error_context(RK_BAD_DATA, "'%s'", path);
+    if (rk_row_log_set_record_bytes(log, head.record_bytes) != RK_OK)
+        return rk_error_context(RK_BAD_DATA, "'%s'", path);
     RK_TRY(rk_alloc(head.n_files, sizeof *entries, &entries));
     memcpy(entries, data + sizeof head, head.n_files * sizeof *entries);
-    RK_TRY(check_entries(log, path, &head, entries));
+    RK_TRY(check_list_entries(log, path, &head, entries));
     RK_TRY(rk_reserve(&log->files, &log->files_capacity, head.n_files, sizeof *log->files));
     for (uint64_t i = 0; i < head.n_files; i++) {
-        RK_TRY(check_file(from, &entries[i]));
+        RK_TRY(check_row_file(from, &entries[i]));
         log->files[log->n_files++] = (rk_row_file){.number = entries[i].number,
                                                    .n_pages = entries[i].n_pages,
                                                    .digest = entries[i].digest,
@@ -147,22 +148,23 @@ static rk_status take_list(rk_row_log *log, const char *from) {
     return RK_OK;
 }
 
-static rk_status take_files(rk_row_log *log, const char *from) {
+static rk_status link_listed_files(rk_row_log *log, const char *from) {
     rk_file_identity old = rk_file_read_identity(from), new = rk_file_read_identity(log->options.directory);
     RK_FAIL_IF(old.device == new.device &&old.inode == new.inode, RK_INVALID_ARGUMENT,
                "'%s' is a checkpoint, and cannot be the folder of the log as well", from);
     RK_TRY(rk_row_log_open_directory(log));
-    for (size_t i = 0; i < log->n_files; i++) RK_TRY(link_file(from, log->directory, log->files[i].number));
+    for (size_t i = 0; i < log->n_files; i++)
+        RK_TRY(link_row_file(from, log->directory, log->files[i].number));
     return RK_OK;
 }
 
 rk_status rk_row_log_restore(const rk_row_log_options *options, const char *from, rk_row_log **out) {
     rk_row_log *log;
-    RK_TRY(rk_row_log_new(options, &log));
+    RK_TRY(rk_row_log_allocate(options, &log));
     rk_status status;
-    RK_GOTO(take_list(log, from));
+    RK_GOTO(read_file_list(log, from));
     log->only_read = !options->directory;
-    RK_GOTO(log->only_read ? rk_strdup(from, &log->directory) : take_files(log, from));
+    RK_GOTO(log->only_read ? rk_strdup(from, &log->directory) : link_listed_files(log, from));
     *out = log;
     return RK_OK;
 done:
@@ -170,7 +172,7 @@ done:
     return status;
 }
 
-static rk_status see_record(void *context, uint64_t place, const void *record) {
+static rk_status ignore_record(void *context, uint64_t place, const void *record) {
     (void)context, (void)place, (void)record;
     return RK_OK;
 }
@@ -179,7 +181,7 @@ rk_status rk_row_log_verify(const char *from) {
     const rk_row_log_options options = {.any_table = true};
     rk_row_log *log;
     RK_TRY(rk_row_log_restore(&options, from, &log));
-    rk_status status = rk_row_log_scan(log, see_record, NULL);
+    rk_status status = rk_row_log_scan(log, ignore_record, NULL);
     rk_row_log_free(log);
     return status;
 }

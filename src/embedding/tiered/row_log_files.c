@@ -24,7 +24,7 @@ rk_status rk_row_file_error(const rk_row_log *log, uint64_t number, uint32_t pag
     return rk_error(status, "'%s': page %u: %s", path, page, reason);
 }
 
-rk_row_file *rk_row_log_find(const rk_row_log *log, uint64_t number) {
+rk_row_file *rk_row_log_find_file(const rk_row_log *log, uint64_t number) {
     size_t first = 0, end = log->n_files;
     while (first < end) {
         size_t middle = first + (end - first) / 2;
@@ -49,7 +49,7 @@ uint64_t rk_row_log_bytes(const rk_row_log *log) {
 }
 
 /* Not every file system has O_DIRECT; then its cache is between. */
-static rk_status set_direct(rk_row_log *log, int descriptor, const char *path) {
+static rk_status set_direct_io(rk_row_log *log, int descriptor, const char *path) {
     if (!log->direct || fcntl(descriptor, F_SETFL, O_DIRECT) == 0) return RK_OK;
     if (errno != EINVAL) return rk_error_errno(RK_IO, errno, "could not read '%s' directly", path);
     log->direct = false;
@@ -61,8 +61,8 @@ static rk_status set_direct(rk_row_log *log, int descriptor, const char *path) {
 }
 
 /* Closes files that are not being read, those first that have not been for long. */
-static void make_room(rk_row_log *log) {
-    int most = rk_row_log_most_open(log);
+static void close_idle_files(rk_row_log *log) {
+    int most = rk_row_log_max_open_files(log);
     for (size_t tries = 0; log->n_open >= most && tries < 2 * log->n_files; tries++) {
         log->hand = (log->hand + 1) % log->n_files;
         rk_row_file *file = &log->files[log->hand];
@@ -77,7 +77,7 @@ static void make_room(rk_row_log *log) {
 
 static rk_status open_file(rk_row_log *log, rk_row_file *file) {
     RK_AUTOFREE char *path = NULL;
-    make_room(log);
+    close_idle_files(log);
     RK_TRY(rk_row_file_path(log->directory, file->number, &path));
     int descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (descriptor < 0) {
@@ -88,7 +88,7 @@ static rk_status open_file(rk_row_log *log, rk_row_file *file) {
                    ? rk_error_hint(RK_IO, "let processes open more files: ulimit -n")
                    : status;
     }
-    rk_status status = set_direct(log, descriptor, path);
+    rk_status status = set_direct_io(log, descriptor, path);
     if (status != RK_OK) {
         close(descriptor);
         return status;
@@ -111,7 +111,7 @@ void rk_row_file_unpin(rk_row_file *file) {
 
 /* Room on the disk for the whole file, so that a full disk is an error now; a file system that cannot tell
  * finds it out later. */
-static rk_status allocate(const rk_row_log *log, int descriptor, const char *path) {
+static rk_status preallocate_file(const rk_row_log *log, int descriptor, const char *path) {
     int code;
     while ((code = fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, (off_t)rk_row_log_file_bytes(log))) != 0 &&
            errno == EINTR) {
@@ -121,7 +121,7 @@ static rk_status allocate(const rk_row_log *log, int descriptor, const char *pat
                           (unsigned long long)rk_row_log_file_bytes(log));
 }
 
-static rk_status check_limits(const rk_row_log *log) {
+static rk_status check_disk_limit(const rk_row_log *log) {
     uint64_t most = log->options.max_bytes, file_bytes = rk_row_log_file_bytes(log),
              kept = log->is_compacting ? 0 : file_bytes;
     if (most && rk_row_log_bytes(log) + file_bytes + kept > most) {
@@ -140,8 +140,8 @@ static rk_status check_limits(const rk_row_log *log) {
 static rk_status create_file(rk_row_log *log, const char *path, int *out) {
     int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (descriptor < 0) return rk_error_errno(RK_IO, errno, "could not create '%s'", path);
-    rk_status status = set_direct(log, descriptor, path);
-    if (status == RK_OK) status = allocate(log, descriptor, path);
+    rk_status status = set_direct_io(log, descriptor, path);
+    if (status == RK_OK) status = preallocate_file(log, descriptor, path);
     if (status != RK_OK) {
         close(descriptor);
         unlink(path);
@@ -152,13 +152,13 @@ static rk_status create_file(rk_row_log *log, const char *path, int *out) {
 }
 
 /* Under the mutex; the file stays pinned as long as it is written. */
-static rk_status add(rk_row_log *log) {
+static rk_status add_file_locked(rk_row_log *log) {
     RK_AUTOFREE char *path = NULL;
     int descriptor;
-    RK_TRY(check_limits(log));
+    RK_TRY(check_disk_limit(log));
     RK_TRY(rk_grow(&log->files, log->n_files, &log->files_capacity, sizeof *log->files));
     RK_TRY(rk_row_file_path(log->directory, log->next_file, &path));
-    make_room(log);
+    close_idle_files(log);
     RK_TRY(create_file(log, path, &descriptor));
     log->files[log->n_files++] =
         (rk_row_file){.number = log->next_file++, .descriptor = descriptor, .n_pins = 1};
@@ -168,16 +168,16 @@ static rk_status add(rk_row_log *log) {
     return RK_OK;
 }
 
-rk_status rk_row_file_add(rk_row_log *log) {
+rk_status rk_row_file_create(rk_row_log *log) {
     pthread_mutex_lock(&log->mutex);
-    rk_status status = add(log);
+    rk_status status = add_file_locked(log);
     pthread_mutex_unlock(&log->mutex);
     return status;
 }
 
 rk_status rk_row_file_remove(rk_row_log *log, uint64_t number) {
     RK_AUTOFREE char *path = NULL;
-    rk_row_file *file = rk_row_log_find(log, number);
+    rk_row_file *file = rk_row_log_find_file(log, number);
     RK_TRY(rk_row_file_path(log->directory, number, &path));
     if (unlink(path) != 0 && errno != ENOENT)
         return rk_error_errno(RK_IO, errno, "could not remove '%s'", path);
@@ -192,7 +192,7 @@ rk_status rk_row_file_remove(rk_row_log *log, uint64_t number) {
     return RK_OK;
 }
 
-static bool is_file_name(const char *name) {
+static bool is_row_file_name(const char *name) {
     static const char begin[] = "rows-";
     if (strncmp(name, begin, sizeof begin - 1) != 0) return false;
     name += sizeof begin - 1;
@@ -200,19 +200,19 @@ static bool is_file_name(const char *name) {
     return digits > 0 && strcmp(name + digits, ".log") == 0;
 }
 
-rk_status rk_row_files_clear(const char *directory) {
+rk_status rk_row_files_remove_all(const char *directory) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_list_directory(directory, &names));
     for (size_t i = 0; i < names.n; i++) {
         RK_AUTOFREE char *path = NULL;
-        if (!is_file_name(names.texts[i])) continue;
+        if (!is_row_file_name(names.texts[i])) continue;
         RK_TRY(rk_path_join(directory, names.texts[i], &path));
         if (unlink(path) != 0) return rk_error_errno(RK_IO, errno, "could not remove '%s'", path);
     }
     return RK_OK;
 }
 
-static rk_status sync_open(rk_row_log *log, const rk_row_file *file) {
+static rk_status open_and_sync(rk_row_log *log, const rk_row_file *file) {
     RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_row_file_path(log->directory, file->number, &path));
     int code;
@@ -231,7 +231,7 @@ rk_status rk_row_file_sync(rk_row_log *log, rk_row_file *file) {
     rk_status status = rk_row_file_pin(log, file);
     pthread_mutex_unlock(&log->mutex);
     RK_TRY(status);
-    status = sync_open(log, file);
+    status = open_and_sync(log, file);
     rk_row_file_unpin(file);
     file->synced = status == RK_OK;
     return status;

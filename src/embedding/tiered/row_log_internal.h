@@ -59,26 +59,26 @@ rk_status rk_row_file_error(const rk_row_log *log, uint64_t number, uint32_t pag
                             const char *reason);
 
 /* The file of that number; NULL: the log has none. */
-rk_row_file *rk_row_log_find(const rk_row_log *log, uint64_t number);
+rk_row_file *rk_row_log_find_file(const rk_row_log *log, uint64_t number);
 /* Files that it may have open. */
-int rk_row_log_most_open(const rk_row_log *log);
+int rk_row_log_max_open_files(const rk_row_log *log);
 /* Under the mutex: the file is open until unpin. */
 rk_status rk_row_file_pin(rk_row_log *log, rk_row_file *file);
 void rk_row_file_unpin(rk_row_file *file);
 /* A new last file, empty. */
-rk_status rk_row_file_add(rk_row_log *log);
+rk_status rk_row_file_create(rk_row_log *log);
 rk_status rk_row_file_remove(rk_row_log *log, uint64_t number);
 /* Removes what a log left in the folder. */
-rk_status rk_row_files_clear(const char *directory);
+rk_status rk_row_files_remove_all(const char *directory);
 rk_status rk_row_file_sync(rk_row_log *log, rk_row_file *file);
 /* Bytes of the files, the last one at the length that it may have. */
 uint64_t rk_row_log_bytes(const rk_row_log *log);
 uint64_t rk_row_log_file_bytes(const rk_row_log *log);
 
 /* A record of the file was dropped: notes whether that gives compact work. */
-void rk_row_file_note_drop(rk_row_log *log, const rk_row_file *file);
+void rk_row_file_note_dropped_record(rk_row_log *log, const rk_row_file *file);
 /* The page of the last file that the buffer begins with. */
-static inline uint32_t rk_row_log_first_buffered(const rk_row_log *log) {
+static inline uint32_t rk_row_log_first_buffered_page(const rk_row_log *log) {
     return log->files[log->n_files - 1].n_pages + log->n_leaving;
 }
 /* Writes what waits, and begins a new file next. */
@@ -87,8 +87,8 @@ rk_status rk_row_log_seal(rk_row_log *log);
 rk_status rk_row_file_scan(rk_row_log *log, uint64_t number, rk_row_visit visit, void *context);
 
 /* Records of so many bytes. */
-rk_status rk_row_log_shape(rk_row_log *log, uint32_t record_bytes);
-rk_status rk_row_log_new(const rk_row_log_options *options, rk_row_log **out);
+rk_status rk_row_log_set_record_bytes(rk_row_log *log, uint32_t record_bytes);
+rk_status rk_row_log_allocate(const rk_row_log_options *options, rk_row_log **out);
 /* The folder of the options, locked and without files of a log, and the buffer for what is written there. */
 rk_status rk_row_log_open_directory(rk_row_log *log);
 

@@ -33,7 +33,7 @@ static rk_status read_pages(const scan *s, uint32_t first, uint32_t n) {
 }
 
 static rk_status check_page(scan *s, rk_page_at at, const uint8_t *page) {
-    const char *fault = rk_page_fault(&s->log->shape, at, page);
+    const char *fault = rk_page_find_fault(&s->log->shape, at, page);
     if (!fault && (rk_page_step(page) < s->step || rk_page_step(page) > s->log->step))
         fault = "its step is wrong";
     if (fault) return rk_row_file_error(s->log, at.file, at.page, RK_BAD_DATA, fault);
@@ -52,25 +52,25 @@ static rk_status check_pages(scan *s, uint32_t first, uint32_t n) {
     return RK_OK;
 }
 
-static rk_status show_pages(scan *s, uint32_t first, uint32_t n) {
+static rk_status visit_records_of_pages(scan *s, uint32_t first, uint32_t n) {
     const rk_page_shape *shape = &s->log->shape;
     for (uint32_t i = 0; i < n; i += shape->unit_pages) {
         const uint8_t *unit = s->pages + (size_t)i * RK_PAGE_BYTES;
         for (uint32_t k = 0; k < rk_page_n_records(shape, unit); k++) {
-            rk_unit_get(shape, unit, k, s->record);
+            rk_unit_read_record(shape, unit, k, s->record);
             s->n_records++;
-            RK_TRY(s->visit(s->context, rk_place_of(s->file.number, first + i, k), s->record));
+            RK_TRY(s->visit(s->context, rk_place_make(s->file.number, first + i, k), s->record));
         }
     }
     return RK_OK;
 }
 
-static rk_status go_through(scan *s) {
+static rk_status scan_all_pages(scan *s) {
     for (uint32_t first = 0; first < s->file.n_pages; first += s->room) {
         uint32_t left = s->file.n_pages - first, n = left < s->room ? left : s->room;
         RK_TRY(read_pages(s, first, n));
         RK_TRY(check_pages(s, first, n));
-        RK_TRY(show_pages(s, first, n));
+        RK_TRY(visit_records_of_pages(s, first, n));
     }
     RK_FAIL_IF(s->file.digest != s->digest, RK_BAD_DATA,
                "'%s': file %llu is another one than the log wrote: its pages have other checksums",
@@ -78,13 +78,13 @@ static rk_status go_through(scan *s) {
     return RK_OK;
 }
 
-static rk_status scan_pinned(scan *s) {
+static rk_status scan_pinned_file(scan *s) {
     const rk_page_shape *shape = &s->log->shape;
     uint32_t most = SCANNED_PAGES < s->file.n_pages ? SCANNED_PAGES : s->file.n_pages;
     s->room = most < shape->unit_pages ? shape->unit_pages : most / shape->unit_pages * shape->unit_pages;
     rk_status status = rk_pages_alloc((size_t)s->room * RK_PAGE_BYTES, &s->pages);
     if (status == RK_OK) status = rk_alloc(shape->record_bytes, 1, &s->record);
-    if (status == RK_OK) status = go_through(s);
+    if (status == RK_OK) status = scan_all_pages(s);
     rk_pages_free(s->pages, (size_t)s->room * RK_PAGE_BYTES);
     rk_free(s->record);
     return status;
@@ -92,13 +92,13 @@ static rk_status scan_pinned(scan *s) {
 
 rk_status rk_row_file_scan(rk_row_log *log, uint64_t number, rk_row_visit visit, void *context) {
     pthread_mutex_lock(&log->mutex);
-    rk_row_file *file = rk_row_log_find(log, number);
+    rk_row_file *file = rk_row_log_find_file(log, number);
     rk_status status = rk_row_file_pin(log, file);
     scan s = {.log = log, .file = *file, .visit = visit, .context = context};
     pthread_mutex_unlock(&log->mutex);
     RK_TRY(status);
-    status = scan_pinned(&s);
-    rk_row_file_unpin(rk_row_log_find(log, number));
+    status = scan_pinned_file(&s);
+    rk_row_file_unpin(rk_row_log_find_file(log, number));
     return status;
 }
 
@@ -109,9 +109,9 @@ typedef struct counting {
     void *context;
 } counting;
 
-static rk_status count(void *context, uint64_t place, const void *record) {
+static rk_status count_record(void *context, uint64_t place, const void *record) {
     const counting *c = context;
-    rk_row_file *file = rk_row_log_find(c->log, rk_place_file(place));
+    rk_row_file *file = rk_row_log_find_file(c->log, rk_place_file(place));
     file->n_records++;
     file->n_live++;
     return c->visit(c->context, place, record);
@@ -121,6 +121,7 @@ rk_status rk_row_log_scan(rk_row_log *log, rk_row_visit visit, void *context) {
     counting c = {log, visit, context};
     for (size_t i = 0; i < log->n_files; i++) log->files[i].n_records = log->files[i].n_live = 0;
     log->may_compact = true;
-    for (size_t i = 0; i < log->n_files; i++) RK_TRY(rk_row_file_scan(log, log->files[i].number, count, &c));
+    for (size_t i = 0; i < log->n_files; i++)
+        RK_TRY(rk_row_file_scan(log, log->files[i].number, count_record, &c));
     return RK_OK;
 }

@@ -19,7 +19,7 @@ _Static_assert(sizeof(head) == RK_PAGE_HEAD_BYTES, "a page's head");
 #define MAGIC 0x314C4B52u /* "RKL1" */
 enum { PART = 0x8000, AFTER_CRC = 8 };
 
-rk_page_shape rk_page_shape_of(uint32_t table, uint32_t record_bytes) {
+rk_page_shape rk_page_shape_for_record(uint32_t table, uint32_t record_bytes) {
     rk_page_shape shape = {table, record_bytes, 1, 1};
     if (record_bytes <= RK_PAGE_ROOM)
         shape.unit_records = RK_PAGE_ROOM / record_bytes;
@@ -30,74 +30,75 @@ rk_page_shape rk_page_shape_of(uint32_t table, uint32_t record_bytes) {
 
 /* Of the whole page, with its number in the file where the checksum is to be: so a page at the place of
  * another one is found out. */
-static uint32_t checksum(const uint8_t *page, uint32_t number) {
+static uint32_t compute_page_checksum(const uint8_t *page, uint32_t number) {
     uint32_t crc = rk_crc32c(0, page, offsetof(head, crc));
     crc = rk_crc32c(crc, &number, sizeof number);
     return rk_crc32c(crc, page + AFTER_CRC, RK_PAGE_BYTES - AFTER_CRC);
 }
 
-static head head_of(const uint8_t *page) {
+static head read_page_header(const uint8_t *page) {
     head h;
     memcpy(&h, page, sizeof h);
     return h;
 }
 
 /* Of the record or records, in this page. */
-static uint32_t bytes_here(const rk_page_shape *shape, uint32_t part) {
+static uint32_t record_bytes_in_page(const rk_page_shape *shape, uint32_t part) {
     uint32_t left = shape->record_bytes - part * RK_PAGE_ROOM;
     return left < RK_PAGE_ROOM ? left : RK_PAGE_ROOM;
 }
 
 void rk_page_seal(const rk_page_shape *shape, rk_page_at at, uint32_t n, uint64_t step, uint8_t *page) {
     bool large = shape->unit_pages > 1;
-    uint32_t bytes = bytes_here(shape, at.part), end = RK_PAGE_HEAD_BYTES + (large ? bytes : n * bytes);
+    uint32_t bytes = record_bytes_in_page(shape, at.part),
+             end = RK_PAGE_HEAD_BYTES + (large ? bytes : n * bytes);
     head h = {MAGIC, 0, shape->table, (uint16_t)(large ? PART | at.part : n), (uint16_t)bytes, at.file, step};
     memset(page + end, 0, RK_PAGE_BYTES - end);
     memcpy(page, &h, sizeof h);
-    h.crc = checksum(page, at.page);
+    h.crc = compute_page_checksum(page, at.page);
     memcpy(page, &h, sizeof h);
 }
 
-const char *rk_page_fault(const rk_page_shape *shape, rk_page_at at, const uint8_t *page) {
-    head h = head_of(page);
+const char *rk_page_find_fault(const rk_page_shape *shape, rk_page_at at, const uint8_t *page) {
+    head h = read_page_header(page);
     if (h.magic != MAGIC) return "it is no page of rows";
-    if (h.crc != checksum(page, at.page)) return "its checksum is wrong";
+    if (h.crc != compute_page_checksum(page, at.page)) return "its checksum is wrong";
     if (h.table != shape->table) return "it is another table's";
     if (h.file != at.file) return "it is another file's";
-    if (h.bytes != bytes_here(shape, at.part)) return "its records have another length";
+    if (h.bytes != record_bytes_in_page(shape, at.part)) return "its records have another length";
     if (shape->unit_pages > 1 ? h.n != (PART | at.part) : h.n < 1 || h.n > shape->unit_records)
         return "its number of records is wrong";
     return NULL;
 }
 
 uint32_t rk_page_n_records(const rk_page_shape *shape, const uint8_t *page) {
-    return shape->unit_pages > 1 ? 1 : head_of(page).n;
+    return shape->unit_pages > 1 ? 1 : read_page_header(page).n;
 }
 
 uint64_t rk_page_step(const uint8_t *page) {
-    return head_of(page).step;
+    return read_page_header(page).step;
 }
 
 uint32_t rk_page_crc(const uint8_t *page) {
-    return head_of(page).crc;
+    return read_page_header(page).crc;
 }
 
-void rk_unit_put(const rk_page_shape *shape, uint8_t *unit, uint32_t record, const void *from) {
+void rk_unit_write_record(const rk_page_shape *shape, uint8_t *unit, uint32_t record, const void *from) {
     if (shape->unit_pages == 1) {
         memcpy(unit + RK_PAGE_HEAD_BYTES + (size_t)record * shape->record_bytes, from, shape->record_bytes);
         return;
     }
     for (uint32_t part = 0; part < shape->unit_pages; part++)
         memcpy(unit + (size_t)part * RK_PAGE_BYTES + RK_PAGE_HEAD_BYTES,
-               (const uint8_t *)from + (size_t)part * RK_PAGE_ROOM, bytes_here(shape, part));
+               (const uint8_t *)from + (size_t)part * RK_PAGE_ROOM, record_bytes_in_page(shape, part));
 }
 
-void rk_unit_get(const rk_page_shape *shape, const uint8_t *unit, uint32_t record, void *to) {
+void rk_unit_read_record(const rk_page_shape *shape, const uint8_t *unit, uint32_t record, void *to) {
     if (shape->unit_pages == 1) {
         memcpy(to, unit + RK_PAGE_HEAD_BYTES + (size_t)record * shape->record_bytes, shape->record_bytes);
         return;
     }
     for (uint32_t part = 0; part < shape->unit_pages; part++)
         memcpy((uint8_t *)to + (size_t)part * RK_PAGE_ROOM,
-               unit + (size_t)part * RK_PAGE_BYTES + RK_PAGE_HEAD_BYTES, bytes_here(shape, part));
+               unit + (size_t)part * RK_PAGE_BYTES + RK_PAGE_HEAD_BYTES, record_bytes_in_page(shape, part));
 }

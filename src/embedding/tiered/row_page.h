@@ -21,7 +21,7 @@ typedef struct rk_page_shape {
 } rk_page_shape;
 
 /* record_bytes: 8 .. RK_PAGE_ROOM * RK_FILE_PAGES */
-rk_page_shape rk_page_shape_of(uint32_t table, uint32_t record_bytes);
+rk_page_shape rk_page_shape_for_record(uint32_t table, uint32_t record_bytes);
 
 /* Which page: its number in its file. part: of a large record's pages; else 0. */
 typedef struct rk_page_at {
@@ -32,18 +32,18 @@ typedef struct rk_page_at {
 /* Head and checksum of a page that has its records, n of them; what is behind them becomes 0. */
 void rk_page_seal(const rk_page_shape *shape, rk_page_at at, uint32_t n, uint64_t step, uint8_t *page);
 /* What is wrong with a page that was read, in words; NULL: nothing. */
-const char *rk_page_fault(const rk_page_shape *shape, rk_page_at at, const uint8_t *page);
+const char *rk_page_find_fault(const rk_page_shape *shape, rk_page_at at, const uint8_t *page);
 /* Of a page without fault: */
 uint32_t rk_page_n_records(const rk_page_shape *shape, const uint8_t *page); /* of a large record's: 1 */
 uint64_t rk_page_step(const uint8_t *page);
 uint32_t rk_page_crc(const uint8_t *page);
 
 /* Between a unit and records [record_bytes] outside. */
-void rk_unit_put(const rk_page_shape *shape, uint8_t *unit, uint32_t record, const void *from);
-void rk_unit_get(const rk_page_shape *shape, const uint8_t *unit, uint32_t record, void *to);
+void rk_unit_write_record(const rk_page_shape *shape, uint8_t *unit, uint32_t record, const void *from);
+void rk_unit_read_record(const rk_page_shape *shape, const uint8_t *unit, uint32_t record, void *to);
 
 /* Where a record is, in 49 bits: file 26, page 14, record 9. Later ones are greater. */
-static inline uint64_t rk_place_of(uint64_t file, uint32_t page, uint32_t record) {
+static inline uint64_t rk_place_make(uint64_t file, uint32_t page, uint32_t record) {
     return (file << RK_PLACE_PAGE_BITS | page) << RK_PLACE_RECORD_BITS | record;
 }
 static inline uint64_t rk_place_file(uint64_t place) {

@@ -17,7 +17,7 @@ struct rk_rows_on_disk {
     int64_t n;
     size_t record_bytes;
     rk_row_log **logs; /* [n_logs] */
-    rk_log_reader **readers;
+    rk_row_log_reader **readers;
     size_t n_logs;
     /* Of a read: [at_once] */
     int64_t at_once;
@@ -67,7 +67,7 @@ static rk_status open_log(search *s, const char *folder, const rk_row_log_option
     RK_TRY(rk_row_log_restore(options, folder, &rows->logs[rows->n_logs]));
     rows->n_logs++;
     RK_TRY(rk_row_log_scan(rows->logs[s->log], note_record, s));
-    return rk_log_reader_create(rows->logs[s->log], 0, &rows->readers[s->log]);
+    return rk_row_log_reader_create(rows->logs[s->log], 0, &rows->readers[s->log]);
 }
 
 static rk_status open_logs(search *s, const char *directory, const char *table) {
@@ -120,7 +120,7 @@ rk_status rk_rows_on_disk_open(const char *directory, const char *table, uint32_
 void rk_rows_on_disk_close(rk_rows_on_disk *rows) {
     if (!rows) return;
     for (size_t i = 0; i < rows->n_logs; i++) {
-        rk_log_reader_free(rows->readers[i]);
+        rk_row_log_reader_free(rows->readers[i]);
         rk_row_log_free(rows->logs[i]);
     }
     RK_FREE_ALL(rows->places, rows->logs, rows->readers, rows->wanted, rows->positions, rows->records, rows);
@@ -143,7 +143,7 @@ static rk_status read_some(rk_rows_on_disk *rows, const int64_t *numbers, int64_
     for (size_t log = 0; log < rows->n_logs; log++) {
         size_t n_wanted = choose_wanted(rows, log, numbers, n);
         if (!n_wanted) continue;
-        RK_TRY(rk_log_reader_read(rows->readers[log], n_wanted, rows->wanted, rows->records));
+        RK_TRY(rk_row_log_reader_read_records(rows->readers[log], n_wanted, rows->wanted, rows->records));
         for (size_t i = 0; i < n_wanted; i++)
             memcpy(out + (size_t)rows->positions[i] * width, rows->records + i * rows->record_bytes + first,
                    width);

@@ -146,7 +146,7 @@ static rk_status find_entry(const conversion *c, const char *table, const char *
 static rk_status fill_unknown(const conversion *c, const rk_state_dict_entry *entry, const char *table,
                               const char *what) {
     int64_t step = c->manifest.progress.step;
-    int32_t last_batch = (int32_t)(step - rk_dynamic_first_batch(step));
+    int32_t last_batch = (int32_t)(step - rk_dynamic_base_batch_number(step));
     if (strcmp(what, "last_batches") == 0)
         for (int64_t i = 0; i < entry->dims[0]; i++)
             memcpy((char *)entry->data + (size_t)i * rk_state_dict_stride(entry), &last_batch,

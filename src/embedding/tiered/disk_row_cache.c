@@ -1,4 +1,4 @@
-#include "embedding/tiered/row_tier.h"
+#include "embedding/tiered/disk_row_cache.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -22,35 +22,35 @@ static bool is_in_memory(uint64_t where) {
     return where && !(where & (ON_DISK | PENDING));
 }
 
-static rk_status reserve_places(rk_row_tier *t, int64_t n) {
+static rk_status reserve_cached_rows(rk_disk_row_cache *t, int64_t n) {
     RK_TRY(rk_realloc((size_t)n, sizeof *t->keys, &t->keys));
     RK_TRY(rk_realloc((size_t)n, sizeof *t->on_disk, &t->on_disk));
     RK_TRY(rk_realloc((size_t)n, sizeof *t->marks, &t->marks));
     return RK_OK;
 }
 
-rk_status rk_row_tier_reserve(rk_row_tier *t, int64_t n) {
+rk_status rk_disk_row_cache_reserve_keys(rk_disk_row_cache *t, int64_t n) {
     if (n <= t->n_rows) return RK_OK;
-    rk_row_tier_finish_reading(t);
+    rk_disk_row_cache_finish_prefetch(t);
     RK_TRY(rk_realloc((size_t)n, sizeof *t->where, &t->where));
     memset(t->where + t->n_rows, 0, (size_t)(n - t->n_rows) * sizeof *t->where);
     t->n_rows = n;
     return RK_OK;
 }
 
-static rk_status init(rk_row_tier *t, int64_t n_places) {
-    RK_TRY(reserve_places(t, n_places));
+static rk_status init_cache(rk_disk_row_cache *t, int64_t n_places) {
+    RK_TRY(reserve_cached_rows(t, n_places));
     t->n_places = n_places;
-    RK_TRY(rk_row_tier_reserve(t, t->table->n_places));
+    RK_TRY(rk_disk_row_cache_reserve_keys(t, t->table->n_places));
     t->keys[0] = 0;
     RK_TRY(rk_row_log_create(&t->options, &t->log));
-    return rk_log_reader_create(t->log, 0, &t->reader);
+    return rk_row_log_reader_create(t->log, 0, &t->reader);
 }
 
-rk_status rk_row_tier_create(rk_dynamic_table *table, const char *directory, uint32_t number,
-                             uint64_t max_bytes, int64_t n_places, const rk_tier_array *arrays,
-                             size_t n_arrays, rk_row_tier **out) {
-    rk_row_tier *t;
+rk_status rk_disk_row_cache_create(rk_dynamic_table *table, const char *directory, uint32_t number,
+                                   uint64_t max_bytes, int64_t n_places, const rk_cached_array *arrays,
+                                   size_t n_arrays, rk_disk_row_cache **out) {
+    rk_disk_row_cache *t;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
     t->table = table;
     t->record_bytes = sizeof(int64_t);
@@ -64,63 +64,63 @@ rk_status rk_row_tier_create(rk_dynamic_table *table, const char *directory, uin
         .table = number, .record_bytes = (uint32_t)t->record_bytes, .max_bytes = max_bytes};
     rk_status status = rk_strdup(directory, &t->directory);
     t->options.directory = t->directory;
-    if (status == RK_OK) status = init(t, n_places);
+    if (status == RK_OK) status = init_cache(t, n_places);
     if (status == RK_OK)
         *out = t;
     else
-        rk_row_tier_free(t);
+        rk_disk_row_cache_free(t);
     return status;
 }
 
 /* Its files are nobody's: a run that goes on does so from a checkpoint. */
-static void close_log(rk_row_tier *t) {
-    rk_row_tier_release_ahead(t);
-    if (t->log) (void)rk_row_files_clear(t->directory);
-    rk_log_reader_free(t->reader);
+static void close_log(rk_disk_row_cache *t) {
+    rk_disk_row_cache_release_prefetch(t);
+    if (t->log) (void)rk_row_files_remove_all(t->directory);
+    rk_row_log_reader_free(t->reader);
     rk_row_log_free(t->log);
     t->reader = NULL;
     t->log = NULL;
 }
 
-rk_status rk_row_tier_discard(const char *directory) {
+rk_status rk_disk_row_cache_remove_files(const char *directory) {
     rk_directory_lock *lock;
     rk_status status = rk_directory_lock_acquire(directory, &lock);
     if (status != RK_OK) return status == RK_BUSY ? RK_OK : status;
-    status = rk_row_files_clear(directory);
+    status = rk_row_files_remove_all(directory);
     rk_directory_lock_free(lock);
     (void)rmdir(directory); /* which fails where somebody else begins there */
     return status;
 }
 
-void rk_row_tier_free(rk_row_tier *t) {
+void rk_disk_row_cache_free(rk_disk_row_cache *t) {
     if (!t) return;
     close_log(t);
     RK_FREE_ALL(t->directory, t->where, t->keys, t->on_disk, t->marks, t->missing, t->missing_places,
                 t->stored, t->leaving, t->records, t);
 }
 
-static bool batch_uses(const rk_row_tier *t, int64_t place) {
+static bool is_used_by_batch(const rk_disk_row_cache *t, int64_t place) {
     return (((uint32_t)t->batch - t->marks[place]) & BATCH) == 0;
 }
 
-static void mark_used(rk_row_tier *t, int64_t place, uint32_t again) {
+static void mark_place_used(rk_disk_row_cache *t, int64_t place, uint32_t again) {
     t->marks[place] = TAKEN | again | ((uint32_t)t->batch & BATCH);
 }
 
-static void drop_record(rk_row_tier *t, int64_t place) {
+static void drop_record_on_disk(rk_disk_row_cache *t, int64_t place) {
     if (t->on_disk[place] == NOWHERE) return;
-    rk_row_log_drop(t->log, 1, &t->on_disk[place]);
+    rk_row_log_drop_records(t->log, 1, &t->on_disk[place]);
     t->on_disk[place] = NOWHERE;
 }
 
-static void free_place(rk_row_tier *t, int64_t place) {
+static void release_place(rk_disk_row_cache *t, int64_t place) {
     t->marks[place] = 0;
     t->keys[place] = t->first_free;
     t->first_free = place;
     t->n_free++;
 }
 
-static int64_t take_place(rk_row_tier *t) {
+static int64_t allocate_place(rk_disk_row_cache *t) {
     if (!t->n_free) return t->n_used++;
     int64_t place = t->first_free;
     t->first_free = t->keys[place];
@@ -128,23 +128,24 @@ static int64_t take_place(rk_row_tier *t) {
     return place;
 }
 
-static void forget(rk_row_tier *t, int64_t row) {
+static void drop_row(rk_disk_row_cache *t, int64_t row) {
     uint64_t where = t->where[row], place = where & ~ON_DISK;
     if (is_in_memory(where)) {
-        drop_record(t, (int64_t)place);
-        free_place(t, (int64_t)place);
+        drop_record_on_disk(t, (int64_t)place);
+        release_place(t, (int64_t)place);
     } else if (where) {
-        rk_row_log_drop(t->log, 1, &place);
+        rk_row_log_drop_records(t->log, 1, &place);
     }
     t->where[row] = 0;
 }
 
-void rk_row_tier_follow(rk_row_tier *t) {
+void rk_disk_row_cache_drop_evicted(rk_disk_row_cache *t) {
     for (size_t g = 0; g < t->table->n_groups; g++)
-        for (size_t i = 0; i < t->table->groups[g].n_evicted; i++) forget(t, t->table->groups[g].evicted[i]);
+        for (size_t i = 0; i < t->table->groups[g].n_evicted; i++)
+            drop_row(t, t->table->groups[g].evicted[i]);
 }
 
-static rk_status add_missing(rk_row_tier *t, int64_t row) {
+static rk_status add_missing_row(rk_disk_row_cache *t, int64_t row) {
     size_t n = (size_t)t->n_missing;
     RK_TRY(rk_grow(&t->missing, n, &t->missing_capacity, sizeof *t->missing));
     RK_TRY(rk_grow(&t->missing_places, n, &t->missing_places_capacity, sizeof *t->missing_places));
@@ -155,22 +156,22 @@ static rk_status add_missing(rk_row_tier *t, int64_t row) {
     return RK_OK;
 }
 
-static rk_status find_missing(rk_row_tier *t, const rk_key_uses *uses, int32_t n_uses) {
+static rk_status find_missing_rows(rk_disk_row_cache *t, const rk_key_uses *uses, int32_t n_uses) {
     for (int32_t u = 0; u < n_uses; u++)
         for (int64_t i = 0; i < uses[u].n; i++) {
             int64_t row = uses[u].rows[i];
             if (!row) continue;
             uint64_t where = t->where[row];
             if (!is_in_memory(where)) {
-                if (where != PENDING) RK_TRY(add_missing(t, row));
-            } else if (!batch_uses(t, (int64_t)where)) {
-                mark_used(t, (int64_t)where, USED_AGAIN);
+                if (where != PENDING) RK_TRY(add_missing_row(t, row));
+            } else if (!is_used_by_batch(t, (int64_t)where)) {
+                mark_place_used(t, (int64_t)where, USED_AGAIN);
             }
         }
     return RK_OK;
 }
 
-static void swap_missing(rk_row_tier *t, int64_t a, int64_t b) {
+static void swap_missing_rows(rk_disk_row_cache *t, int64_t a, int64_t b) {
     int64_t row = t->missing[a];
     uint64_t place = t->missing_places[a];
     t->missing[a] = t->missing[b];
@@ -180,40 +181,40 @@ static void swap_missing(rk_row_tier *t, int64_t a, int64_t b) {
 }
 
 /* Rows on the disk first; their places there without the mark. */
-static void put_records_first(rk_row_tier *t) {
+static void sort_stored_rows_first(rk_disk_row_cache *t) {
     for (int64_t i = 0; i < t->n_missing; i++) {
         if (!t->missing_places[i]) continue;
         t->missing_places[i] &= ~ON_DISK;
-        swap_missing(t, i, t->n_stored++);
+        swap_missing_rows(t, i, t->n_stored++);
     }
 }
 
 /* Rows of the batch, or of one before it whose update may be still to come, stay. */
-static bool is_pinned(const rk_row_tier *t, int64_t place) {
+static bool is_place_pinned(const rk_disk_row_cache *t, int64_t place) {
     return (((uint32_t)t->batch - t->marks[place]) & BATCH) < t->n_pinned;
 }
 
-static bool hand_takes(rk_row_tier *t) {
+static bool advance_clock_hand(rk_disk_row_cache *t) {
     t->hand = t->hand + 1 < t->n_used ? t->hand + 1 : 1;
     uint32_t mark = t->marks[t->hand];
-    if (!mark || is_pinned(t, t->hand)) return false;
+    if (!mark || is_place_pinned(t, t->hand)) return false;
     t->marks[t->hand] &= ~USED_AGAIN;
     return !(mark & USED_AGAIN);
 }
 
 /* Places of rows that leave, so many of them; what is found counts as used, so nothing is found twice. */
-static rk_status choose_leaving(rk_row_tier *t, int64_t n, int64_t *n_found) {
+static rk_status choose_evicted_places(rk_disk_row_cache *t, int64_t n, int64_t *n_found) {
     RK_TRY(rk_reserve(&t->leaving, &t->leaving_capacity, (size_t)n, sizeof *t->leaving));
     *n_found = 0;
     for (int64_t tries = 2 * t->n_used; tries > 0 && *n_found < n && t->n_used > 1; tries--)
-        if (hand_takes(t)) {
-            mark_used(t, t->hand, 0);
+        if (advance_clock_hand(t)) {
+            mark_place_used(t, t->hand, 0);
             t->leaving[(*n_found)++] = t->hand;
         }
     return RK_OK;
 }
 
-static void gather_record(const rk_row_tier *t, int64_t place, uint8_t *to) {
+static void pack_record(const rk_disk_row_cache *t, int64_t place, uint8_t *to) {
     memcpy(to, &t->keys[place], sizeof *t->keys);
     to += sizeof *t->keys;
     for (size_t i = 0; i < t->n_arrays; to += t->arrays[i++].row_bytes)
@@ -221,71 +222,72 @@ static void gather_record(const rk_row_tier *t, int64_t place, uint8_t *to) {
                t->arrays[i].row_bytes);
 }
 
-static void scatter_record(const rk_row_tier *t, int64_t place, const uint8_t *from) {
+static void unpack_record(const rk_disk_row_cache *t, int64_t place, const uint8_t *from) {
     from += sizeof *t->keys;
     for (size_t i = 0; i < t->n_arrays; from += t->arrays[i++].row_bytes)
         memcpy((uint8_t *)*t->arrays[i].data + (size_t)place * t->arrays[i].row_bytes, from,
                t->arrays[i].row_bytes);
 }
 
-static rk_status reserve_records(rk_row_tier *t, int64_t n) {
+static rk_status reserve_records(rk_disk_row_cache *t, int64_t n) {
     return rk_reserve(&t->records, &t->records_capacity, (size_t)n * t->record_bytes, 1);
 }
 
 /* The log has the rows at these places [n] as well. */
-static rk_status append_places(rk_row_tier *t, const int64_t *places, size_t n) {
+static rk_status write_rows_to_log(rk_disk_row_cache *t, const int64_t *places, size_t n) {
     uint64_t to[APPENDED_AT_ONCE];
-    for (size_t i = 0; i < n; i++) gather_record(t, places[i], t->records + i * t->record_bytes);
-    RK_TRY(rk_row_log_append(t->log, (uint64_t)t->table->n_batches, n, t->records, to));
+    for (size_t i = 0; i < n; i++) pack_record(t, places[i], t->records + i * t->record_bytes);
+    RK_TRY(rk_row_log_append_records(t->log, (uint64_t)t->table->n_batches, n, t->records, to));
     for (size_t i = 0; i < n; i++) t->on_disk[places[i]] = to[i];
     return RK_OK;
 }
 
 /* Of these places, those that the log does not have. */
-static rk_status append_changed(rk_row_tier *t, const int64_t *places, int64_t n) {
+static rk_status write_changed_rows_to_log(rk_disk_row_cache *t, const int64_t *places, int64_t n) {
     int64_t changed[APPENDED_AT_ONCE];
     size_t n_changed = 0;
     RK_TRY(reserve_records(t, APPENDED_AT_ONCE));
     for (int64_t i = 0; i < n; i++) {
         if (t->on_disk[places[i]] == NOWHERE) changed[n_changed++] = places[i];
         if (n_changed < APPENDED_AT_ONCE && i < n - 1) continue;
-        RK_TRY(append_places(t, changed, n_changed));
+        RK_TRY(write_rows_to_log(t, changed, n_changed));
         n_changed = 0;
     }
     return RK_OK;
 }
 
 /* Places for all that is missing, of rows that then leave: they are on the disk, but not gone yet. */
-static rk_status make_room(rk_row_tier *t, const rk_tier_calls *calls, int64_t *n_leaving) {
+static rk_status make_room_for_missing(rk_disk_row_cache *t, const rk_disk_row_cache_calls *calls,
+                                       int64_t *n_leaving) {
     int64_t wanted = t->n_missing - t->n_free - (t->n_places - t->n_used);
     *n_leaving = 0;
     if (wanted <= 0) return RK_OK;
-    RK_TRY(choose_leaving(t, wanted, n_leaving));
+    RK_TRY(choose_evicted_places(t, wanted, n_leaving));
     if (*n_leaving < wanted) {
         int64_t n = t->n_places + (wanted - *n_leaving) + t->n_places / 4;
-        RK_TRY(reserve_places(t, n));
+        RK_TRY(reserve_cached_rows(t, n));
         RK_TRY(calls->grow(calls->context, n));
         t->n_places = n;
     }
-    return append_changed(t, t->leaving, *n_leaving);
+    return write_changed_rows_to_log(t, t->leaving, *n_leaving);
 }
 
 /* What was read ahead stands behind what is still to be read, n_to_read. */
-static int64_t put_ahead_last(rk_row_tier *t) {
+static int64_t sort_prefetched_rows_last(rk_disk_row_cache *t) {
     int64_t n_to_read = t->n_stored;
     for (int64_t i = 0; i < n_to_read;) {
-        const uint8_t *record = rk_row_tier_record_ahead(t, t->missing_places[i]);
+        const uint8_t *record = rk_disk_row_cache_prefetched_record(t, t->missing_places[i]);
         if (!record) {
             i++;
             continue;
         }
-        swap_missing(t, i, --n_to_read);
+        swap_missing_rows(t, i, --n_to_read);
         t->stored[n_to_read] = record;
     }
     return n_to_read;
 }
 
-static rk_status check_keys(const rk_row_tier *t) {
+static rk_status check_keys_of_records(const rk_disk_row_cache *t) {
     for (int64_t i = 0; i < t->n_stored; i++) {
         int64_t key = t->table->info[t->missing[i]].key;
         RK_FAIL_IF(rk_load_u64(t->stored[i]) != (uint64_t)key, RK_BAD_DATA,
@@ -296,49 +298,49 @@ static rk_status check_keys(const rk_row_tier *t) {
     return RK_OK;
 }
 
-static rk_status read_missing(rk_row_tier *t) {
+static rk_status read_missing_rows(rk_disk_row_cache *t) {
     RK_TRY(rk_reserve(&t->stored, &t->stored_capacity, (size_t)t->n_stored, sizeof *t->stored));
-    int64_t n = put_ahead_last(t);
+    int64_t n = sort_prefetched_rows_last(t);
     RK_TRY(reserve_records(t, n));
-    RK_TRY(rk_log_reader_read(t->reader, (size_t)n, t->missing_places, t->records));
+    RK_TRY(rk_row_log_reader_read_records(t->reader, (size_t)n, t->missing_places, t->records));
     for (int64_t i = 0; i < n; i++) t->stored[i] = t->records + (size_t)i * t->record_bytes;
-    return check_keys(t);
+    return check_keys_of_records(t);
 }
 
-static void leave(rk_row_tier *t, int64_t n) {
+static void evict_rows(rk_disk_row_cache *t, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         int64_t place = t->leaving[i];
-        t->where[rk_dynamic_row_of(t->table, t->keys[place])] = ON_DISK | t->on_disk[place];
-        free_place(t, place);
+        t->where[rk_dynamic_find_row(t->table, t->keys[place])] = ON_DISK | t->on_disk[place];
+        release_place(t, place);
     }
 }
 
-static void enter(rk_row_tier *t, int64_t number, const rk_tier_calls *calls) {
-    int64_t row = t->missing[number], place = take_place(t);
+static void insert_missing_row(rk_disk_row_cache *t, int64_t number, const rk_disk_row_cache_calls *calls) {
+    int64_t row = t->missing[number], place = allocate_place(t);
     bool is_stored = number < t->n_stored;
     t->keys[place] = t->table->info[row].key;
     t->where[row] = (uint64_t)place;
     t->on_disk[place] = is_stored ? t->missing_places[number] : NOWHERE;
-    mark_used(t, place, 0);
+    mark_place_used(t, place, 0);
     if (is_stored)
-        scatter_record(t, place, t->stored[number]);
+        unpack_record(t, place, t->stored[number]);
     else
         calls->init(calls->context, place);
 }
 
-static int64_t row_of_record(const rk_row_tier *t, const void *record) {
-    return rk_dynamic_row_of(t->table, (int64_t)rk_load_u64(record));
+static int64_t row_of_record(const rk_disk_row_cache *t, const void *record) {
+    return rk_dynamic_find_row(t->table, (int64_t)rk_load_u64(record));
 }
 
-static bool is_live(void *context, uint64_t place, const void *record) {
-    const rk_row_tier *t = context;
+static bool is_record_live(void *context, uint64_t place, const void *record) {
+    const rk_disk_row_cache *t = context;
     uint64_t where = t->where[row_of_record(t, record)];
     return where == (ON_DISK | place) || (is_in_memory(where) && t->on_disk[where] == place);
 }
 
-static void moved(void *context, const void *record, uint64_t from, uint64_t to) {
+static void update_moved_record(void *context, const void *record, uint64_t from, uint64_t to) {
     (void)from;
-    rk_row_tier *t = context;
+    rk_disk_row_cache *t = context;
     uint64_t *where = &t->where[row_of_record(t, record)];
     if (is_in_memory(*where))
         t->on_disk[*where] = to;
@@ -346,137 +348,139 @@ static void moved(void *context, const void *record, uint64_t from, uint64_t to)
         *where = ON_DISK | to;
 }
 
-static rk_status bring(rk_row_tier *t, const rk_key_uses *uses, int32_t n_uses, const rk_tier_calls *calls) {
+static rk_status load_missing_rows(rk_disk_row_cache *t, const rk_key_uses *uses, int32_t n_uses,
+                                   const rk_disk_row_cache_calls *calls) {
     int64_t n_leaving;
-    RK_TRY(find_missing(t, uses, n_uses));
-    put_records_first(t);
-    RK_TRY(make_room(t, calls, &n_leaving));
-    RK_TRY(read_missing(t));
-    leave(t, n_leaving);
-    for (int64_t i = 0; i < t->n_missing; i++) enter(t, i, calls);
+    RK_TRY(find_missing_rows(t, uses, n_uses));
+    sort_stored_rows_first(t);
+    RK_TRY(make_room_for_missing(t, calls, &n_leaving));
+    RK_TRY(read_missing_rows(t));
+    evict_rows(t, n_leaving);
+    for (int64_t i = 0; i < t->n_missing; i++) insert_missing_row(t, i, calls);
     return RK_OK;
 }
 
 /* Rows that were missing are where they were; 0 is a place on the disk, too. */
-static void give_back(rk_row_tier *t) {
+static void undo_load(rk_disk_row_cache *t) {
     for (int64_t i = 0; i < t->n_missing; i++) {
         uint64_t place = t->missing_places[i];
         t->where[t->missing[i]] = place || i < t->n_stored ? place | ON_DISK : 0;
     }
 }
 
-static void begin_batch(rk_row_tier *t, bool is_training) {
+static void begin_next_batch(rk_disk_row_cache *t, bool is_training) {
     t->batch++;
     if (!is_training) t->last_peek = t->batch;
     int64_t n = is_training ? rk_min_i64(t->table->config.n_pinned + 1, t->batch - t->last_peek) : 1;
     t->n_pinned = (uint32_t)rk_min_i64(n, BATCH);
 }
 
-rk_status rk_row_tier_begin(rk_row_tier *t, const rk_key_uses *uses, int32_t n_uses, bool is_training,
-                            const rk_tier_calls *calls) {
-    rk_row_tier_finish_reading(t);
-    if (is_training) RK_TRY(rk_row_log_compact(t->log, &(rk_row_mover){t, is_live, moved}));
-    begin_batch(t, is_training);
+rk_status rk_disk_row_cache_load_batch(rk_disk_row_cache *t, const rk_key_uses *uses, int32_t n_uses,
+                                       bool is_training, const rk_disk_row_cache_calls *calls) {
+    rk_disk_row_cache_finish_prefetch(t);
+    if (is_training)
+        RK_TRY(rk_row_log_compact(t->log, &(rk_row_mover){t, is_record_live, update_moved_record}));
+    begin_next_batch(t, is_training);
     t->n_missing = t->n_stored = 0;
-    rk_status status = bring(t, uses, n_uses, calls);
+    rk_status status = load_missing_rows(t, uses, n_uses, calls);
     if (status != RK_OK) {
-        give_back(t);
+        undo_load(t);
         return status;
     }
     for (int32_t u = 0; u < n_uses; u++)
         for (int64_t i = 0; i < uses[u].n; i++) {
             int64_t place = (int64_t)t->where[uses[u].rows[i]];
             uses[u].rows[i] = place;
-            if (is_training && place) drop_record(t, place);
+            if (is_training && place) drop_record_on_disk(t, place);
         }
     return RK_OK;
 }
 
-rk_status rk_row_tier_save(rk_row_tier *t, const char *directory) {
-    rk_row_tier_finish_reading(t);
+rk_status rk_disk_row_cache_save(rk_disk_row_cache *t, const char *directory) {
+    rk_disk_row_cache_finish_prefetch(t);
     int64_t places[APPENDED_AT_ONCE], n = 0;
     for (int64_t place = 1; place < t->n_used; place++) {
         if (t->marks[place]) places[n++] = place;
         if (n < APPENDED_AT_ONCE && place + 1 < t->n_used) continue;
-        RK_TRY(append_changed(t, places, n));
+        RK_TRY(write_changed_rows_to_log(t, places, n));
         n = 0;
     }
-    return rk_row_log_link(t->log, directory);
+    return rk_row_log_link_files(t->log, directory);
 }
 
 /* Of a key's records the last is the one. */
-static rk_status find_record(void *context, uint64_t place, const void *record) {
-    rk_row_tier *t = context;
+static rk_status note_newest_record(void *context, uint64_t place, const void *record) {
+    rk_disk_row_cache *t = context;
     int64_t row = row_of_record(t, record);
     uint64_t before = row ? t->where[row] & ~ON_DISK : place;
-    if (!row || t->where[row]) rk_row_log_drop(t->log, 1, &before);
+    if (!row || t->where[row]) rk_row_log_drop_records(t->log, 1, &before);
     if (row) t->where[row] = ON_DISK | place;
     return RK_OK;
 }
 
 /* No row is anywhere; the log is the caller's to make. */
-static void forget_all(rk_row_tier *t) {
+static void drop_all_rows(rk_disk_row_cache *t) {
     close_log(t);
     memset(t->where, 0, (size_t)t->n_rows * sizeof *t->where);
     t->hand = t->first_free = t->n_free = 0;
     t->n_used = 1;
 }
 
-static rk_status check_all_found(const rk_row_tier *t, const char *directory) {
+static rk_status check_all_rows_found(const rk_disk_row_cache *t, const char *directory) {
     for (int64_t row = 1; row < t->table->n_used; row++)
         RK_FAIL_IF(!t->where[row], RK_BAD_DATA, "'%s': the row of key %lld is missing", directory,
                    (long long)t->table->info[row].key);
     return RK_OK;
 }
 
-rk_status rk_row_tier_load(rk_row_tier *t, const char *directory) {
-    forget_all(t);
+rk_status rk_disk_row_cache_restore(rk_disk_row_cache *t, const char *directory) {
+    drop_all_rows(t);
     RK_TRY(rk_row_log_restore(&t->options, directory, &t->log));
-    RK_TRY(rk_log_reader_create(t->log, 0, &t->reader));
-    RK_TRY(rk_row_log_scan(t->log, find_record, t));
-    return check_all_found(t, directory);
+    RK_TRY(rk_row_log_reader_create(t->log, 0, &t->reader));
+    RK_TRY(rk_row_log_scan(t->log, note_newest_record, t));
+    return check_all_rows_found(t, directory);
 }
 
-rk_status rk_row_tier_put(rk_row_tier *t, int64_t n, const void *records) {
+rk_status rk_disk_row_cache_append_records(rk_disk_row_cache *t, int64_t n, const void *records) {
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *record = (const uint8_t *)records + (size_t)i * t->record_bytes;
         int64_t row = row_of_record(t, record);
         uint64_t to;
         if (!row) continue;
-        RK_TRY(rk_row_log_append(t->log, (uint64_t)t->table->n_batches, 1, record, &to));
+        RK_TRY(rk_row_log_append_records(t->log, (uint64_t)t->table->n_batches, 1, record, &to));
         t->where[row] = ON_DISK | to;
     }
     return RK_OK;
 }
 
 /* Where a key's newest record is in another log. */
-static rk_status note_record(void *context, uint64_t place, const void *record) {
-    rk_row_tier *t = context;
+static rk_status note_newest_record_in_other_log(void *context, uint64_t place, const void *record) {
+    rk_disk_row_cache *t = context;
     int64_t row = row_of_record(t, record);
     if (row) t->where[row] = ON_DISK | place;
     return RK_OK;
 }
 
-static rk_status take_newest(void *context, uint64_t place, const void *record) {
-    rk_row_tier *t = context;
+static rk_status copy_newest_record(void *context, uint64_t place, const void *record) {
+    rk_disk_row_cache *t = context;
     int64_t row = row_of_record(t, record);
-    return row && t->where[row] == (ON_DISK | place) ? rk_row_tier_put(t, 1, record) : RK_OK;
+    return row && t->where[row] == (ON_DISK | place) ? rk_disk_row_cache_append_records(t, 1, record) : RK_OK;
 }
 
-static rk_status take_log(rk_row_tier *t, const char *directory) {
+static rk_status copy_newest_records_of_log(rk_disk_row_cache *t, const char *directory) {
     rk_row_log *log;
     const rk_row_log_options options = {.table = t->options.table, .record_bytes = t->options.record_bytes};
     RK_TRY(rk_row_log_restore(&options, directory, &log));
-    rk_status status = rk_row_log_scan(log, note_record, t);
-    if (status == RK_OK) status = rk_row_log_scan(log, take_newest, t);
+    rk_status status = rk_row_log_scan(log, note_newest_record_in_other_log, t);
+    if (status == RK_OK) status = rk_row_log_scan(log, copy_newest_record, t);
     rk_row_log_free(log);
     return status;
 }
 
-rk_status rk_row_tier_load_others(rk_row_tier *t, const rk_text_list *directories) {
-    forget_all(t);
+rk_status rk_disk_row_cache_restore_from_parts(rk_disk_row_cache *t, const rk_text_list *directories) {
+    drop_all_rows(t);
     RK_TRY(rk_row_log_create(&t->options, &t->log));
-    RK_TRY(rk_log_reader_create(t->log, 0, &t->reader));
-    for (size_t i = 0; i < directories->n; i++) RK_TRY(take_log(t, directories->texts[i]));
-    return check_all_found(t, directories->n ? directories->texts[0] : t->options.directory);
+    RK_TRY(rk_row_log_reader_create(t->log, 0, &t->reader));
+    for (size_t i = 0; i < directories->n; i++) RK_TRY(copy_newest_records_of_log(t, directories->texts[i]));
+    return check_all_rows_found(t, directories->n ? directories->texts[0] : t->options.directory);
 }

@@ -1,7 +1,7 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "base/thread/worker_pool.h"
-#include "embedding/tiered/page_reads.h"
+#include "embedding/tiered/async_page_reads.h"
 
 enum { MAX_THREADS = 32 };
 
@@ -12,20 +12,20 @@ typedef struct thread_reads {
     size_t first, n_started;
 } thread_reads;
 
-static void read_slot(void *context, size_t slot) {
+static void read_page_of_slot(void *context, size_t slot) {
     rk_page_read *read = &((rk_page_reads *)context)->reads[slot];
     size_t n;
     int code = rk_file_read_at(read->descriptor, read->offset, read->to, read->n_bytes, &n);
     read->n_read = code ? -code : (int64_t)n;
 }
 
-static void start(rk_page_reads *reads, size_t slot) {
+static void start_read(rk_page_reads *reads, size_t slot) {
     thread_reads *t = (thread_reads *)reads;
     t->started[(t->first + t->n_started++) % reads->n] = slot;
     rk_worker_pool_start(t->pool, slot);
 }
 
-static rk_status finish(rk_page_reads *reads, size_t *slot) {
+static rk_status finish_read(rk_page_reads *reads, size_t *slot) {
     thread_reads *t = (thread_reads *)reads;
     *slot = t->started[t->first];
     rk_worker_pool_finish(t->pool, *slot);
@@ -40,7 +40,7 @@ static void free_reads(rk_page_reads *reads) {
     RK_FREE_ALL(t->started, reads->reads, t);
 }
 
-static const rk_page_reads_ops thread_ops = {start, finish, free_reads};
+static const rk_page_reads_ops thread_ops = {start_read, finish_read, free_reads};
 
 rk_status rk_page_reads_create_threads(size_t n, rk_page_reads **out) {
     thread_reads *t;
@@ -49,8 +49,8 @@ rk_status rk_page_reads_create_threads(size_t n, rk_page_reads **out) {
     t->reads.n = n;
     rk_status status;
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY(n, t->reads.reads), RK_ARRAY(n, t->started)));
-    RK_GOTO(
-        rk_worker_pool_create(n < MAX_THREADS ? (int)n + 1 : MAX_THREADS, n, read_slot, &t->reads, &t->pool));
+    RK_GOTO(rk_worker_pool_create(n < MAX_THREADS ? (int)n + 1 : MAX_THREADS, n, read_page_of_slot, &t->reads,
+                                  &t->pool));
     *out = &t->reads;
     return RK_OK;
 done:

@@ -31,23 +31,23 @@ typedef struct pipeline {
 } pipeline;
 
 /* The bucket is kept, as a compiler may leave out a function that only fetches. */
-static void fetch_entries(const rk_dynamic_table *t, stage *s) {
+static void prefetch_bucket_entries(const rk_dynamic_table *t, stage *s) {
     for (int i = 0; i < s->n; i++) {
         sought_key *sought = &s->keys[i];
-        sought->bucket = &t->buckets[rk_dynamic_bucket_of(&t->config, sought->hash)];
-        if (sought->bucket->n) __builtin_prefetch(rk_key_bucket_home(sought->bucket, sought->hash));
+        sought->bucket = &t->buckets[rk_dynamic_bucket_of_hash(&t->config, sought->hash)];
+        if (sought->bucket->n) __builtin_prefetch(rk_key_bucket_first_entry(sought->bucket, sought->hash));
     }
 }
 
-static void guess_rows(const rk_dynamic_table *t, stage *s) {
+static void guess_rows_by_tag(const rk_dynamic_table *t, stage *s) {
     for (int i = 0; i < s->n; i++) {
-        s->keys[i].row = rk_key_bucket_guess(s->keys[i].bucket, s->keys[i].hash);
+        s->keys[i].row = rk_key_bucket_guess_row(s->keys[i].bucket, s->keys[i].hash);
         __builtin_prefetch(&t->info[s->keys[i].row], 1);
     }
 }
 
 /* Another key may have the same bits in its entry. */
-static void confirm_rows(const rk_dynamic_table *t, stage *s) {
+static void confirm_guessed_rows(const rk_dynamic_table *t, stage *s) {
     for (int i = 0; i < s->n; i++) {
         sought_key *sought = &s->keys[i];
         if (sought->row && t->info[sought->row].key != sought->key)
@@ -60,35 +60,35 @@ static stage *stage_to_fill(pipeline *p) {
 }
 
 /* All stages go on; returns the one whose keys have rows, which is filled next. */
-static stage *advance(const rk_dynamic_table *t, pipeline *p) {
+static stage *advance_pipeline(const rk_dynamic_table *t, pipeline *p) {
     stage *last = &p->stages[(p->filled + 1) % N_STAGES];
-    fetch_entries(t, &p->stages[p->filled]);
-    guess_rows(t, &p->stages[(p->filled + 2) % N_STAGES]);
-    confirm_rows(t, last);
+    prefetch_bucket_entries(t, &p->stages[p->filled]);
+    guess_rows_by_tag(t, &p->stages[(p->filled + 2) % N_STAGES]);
+    confirm_guessed_rows(t, last);
     p->filled = (p->filled + 1) % N_STAGES;
     return last;
 }
 
-int64_t rk_dynamic_row_of(const rk_dynamic_table *t, int64_t key) {
+int64_t rk_dynamic_find_row(const rk_dynamic_table *t, int64_t key) {
     return rk_key_bucket_find(&t->buckets[rk_dynamic_bucket_of_key(&t->config, key)], t->info, key);
 }
 
-static void write_row(const rk_dynamic_table *t, const sought_key *sought) {
+static void write_found_row(const rk_dynamic_table *t, const sought_key *sought) {
     *sought->out = sought->row ? sought->row : rk_dynamic_shared_row(t, sought->key);
 }
 
 /* Returns how many uses share a row. */
-static int64_t write_rows(const rk_dynamic_table *t, stage *s) {
+static int64_t write_found_rows(const rk_dynamic_table *t, stage *s) {
     int64_t n_missing = 0;
     for (int i = 0; i < s->n; i++) {
-        write_row(t, &s->keys[i]);
+        write_found_row(t, &s->keys[i]);
         if (!s->keys[i].row) n_missing += s->keys[i].uses;
     }
     s->n = 0;
     return n_missing;
 }
 
-int64_t rk_dynamic_look_up(const rk_dynamic_table *t, const rk_key_uses *uses) {
+int64_t rk_dynamic_find_rows_of_uses(const rk_dynamic_table *t, const rk_key_uses *uses) {
     pipeline p = {.filled = 0};
     int64_t n_missing = 0;
     for (int64_t i = 0; i < uses->n; i++) {
@@ -97,19 +97,19 @@ int64_t rk_dynamic_look_up(const rk_dynamic_table *t, const rk_key_uses *uses) {
                                        .hash = rk_key_hash(uses->keys[i]),
                                        .out = &uses->rows[i],
                                        .uses = uses->uses ? uses->uses[i] : 1};
-        if (s->n == AT_ONCE) n_missing += write_rows(t, advance(t, &p));
+        if (s->n == AT_ONCE) n_missing += write_found_rows(t, advance_pipeline(t, &p));
     }
-    for (int i = 0; i < N_STAGES; i++) n_missing += write_rows(t, advance(t, &p));
+    for (int i = 0; i < N_STAGES; i++) n_missing += write_found_rows(t, advance_pipeline(t, &p));
     return n_missing;
 }
 
-void rk_dynamic_find_uses(rk_dynamic_table *t, const rk_key_uses *uses) {
-    int64_t n_missing = rk_dynamic_look_up(t, uses);
+void rk_dynamic_find_rows_and_count(rk_dynamic_table *t, const rk_key_uses *uses) {
+    int64_t n_missing = rk_dynamic_find_rows_of_uses(t, uses);
     if (n_missing) atomic_fetch_add_explicit(&t->n_missing, n_missing, memory_order_relaxed);
 }
 
-void rk_dynamic_find(rk_dynamic_table *t, const int64_t *keys, int64_t n, int64_t *rows) {
-    rk_dynamic_find_uses(t, &(rk_key_uses){.keys = keys, .rows = rows, .n = n});
+void rk_dynamic_find_rows(rk_dynamic_table *t, const int64_t *keys, int64_t n, int64_t *rows) {
+    rk_dynamic_find_rows_and_count(t, &(rk_key_uses){.keys = keys, .rows = rows, .n = n});
 }
 
 /* A key that was found; found: which of the chunk's rows it has, 0: there is no key. */
@@ -136,31 +136,31 @@ typedef struct search {
 } search;
 
 /* Row 0 of the chunk takes uses of keys that are not known yet. */
-static rk_found_row *found_of(const rk_dynamic_table *t, const rk_key_chunk *chunk) {
+static rk_found_row *found_rows_of_chunk(const rk_dynamic_table *t, const rk_key_chunk *chunk) {
     return t->found + chunk->first + chunk->number;
 }
 
 /* By a hash that takes less time than rk_key_hash. */
-static size_t recent_of(int64_t key) {
+static size_t recent_key_slot(int64_t key) {
     return (uint64_t)key * 0xD6E8FEB86659FD93u >> (64 - RECENT_BITS);
 }
 
 /* The row is marked as used by this batch, so that it stays. Other chunks may do the same. */
-static void take_row(search *s, const sought_key *sought) {
+static void mark_row_used(search *s, const sought_key *sought) {
     int32_t *last_batch = &s->table->info[sought->row].last_batch;
     uint32_t number = ++s->chunk->n_found;
     s->found[number] =
         (rk_found_row){sought->row, __atomic_load_n(last_batch, __ATOMIC_RELAXED), sought->uses};
     __atomic_store_n(last_batch, s->now, __ATOMIC_RELAXED);
-    s->recent[recent_of(sought->key)] = (recent_key){sought->key, number};
+    s->recent[recent_key_slot(sought->key)] = (recent_key){sought->key, number};
 }
 
-static void settle(search *s, stage *found) {
+static void resolve_found_keys(search *s, stage *found) {
     for (int i = 0; i < found->n; i++) {
         const sought_key *sought = &found->keys[i];
-        write_row(s->table, sought);
+        write_found_row(s->table, sought);
         if (sought->row)
-            take_row(s, sought);
+            mark_row_used(s, sought);
         else
             s->absent[s->chunk->n_absent++] =
                 (rk_absent_use){sought->hash, sought->key, sought->use, sought->uses};
@@ -170,14 +170,15 @@ static void settle(search *s, stage *found) {
 
 /* Counts uses i .. i+n-1 of a feature where their keys are known, and writes their rows; lists the others.
  * Returns how many. Nothing branches on whether a key is known, which no processor could foresee. */
-static int count_known(const search *s, const rk_key_uses *uses, int64_t i, int n, unknown_key *unknown) {
+static int resolve_recent_keys(const search *s, const rk_key_uses *uses, int64_t i, int n,
+                               unknown_key *unknown) {
     int n_unknown = 0;
     for (int k = 0; k < n; k++) {
         int64_t key = uses->keys[i + k]; /* rows may be written over keys */
-        const recent_key *recent = &s->recent[recent_of(key)];
+        const recent_key *recent = &s->recent[recent_key_slot(key)];
         uint32_t is_known = recent->key == key;
         rk_found_row *found = &s->found[recent->found & -is_known];
-        found->uses = rk_add_uses(found->uses, uses->uses ? uses->uses[i + k] : is_known);
+        found->uses = rk_add_uses_saturating(found->uses, uses->uses ? uses->uses[i + k] : is_known);
         uses->rows[i + k] = found->row;
         unknown[n_unknown] = (unknown_key){key, k};
         n_unknown += found == s->found;
@@ -186,11 +187,12 @@ static int count_known(const search *s, const rk_key_uses *uses, int64_t i, int 
 }
 
 /* Uses first .. last-1 of a feature, the first of which is the batch's `number`. */
-static void search_feature(search *s, const rk_key_uses *uses, int64_t first, int64_t last, uint32_t number) {
+static void find_rows_of_feature(search *s, const rk_key_uses *uses, int64_t first, int64_t last,
+                                 uint32_t number) {
     for (int64_t i = first; i < last; i += CHECKED_AT_ONCE) {
         unknown_key unknown[CHECKED_AT_ONCE];
         int n = last - i < CHECKED_AT_ONCE ? (int)(last - i) : CHECKED_AT_ONCE,
-            n_unknown = count_known(s, uses, i, n, unknown);
+            n_unknown = resolve_recent_keys(s, uses, i, n, unknown);
         for (int k = 0; k < n_unknown; k++) {
             stage *to = stage_to_fill(&s->pipeline);
             int64_t use = i + unknown[k].at;
@@ -199,17 +201,17 @@ static void search_feature(search *s, const rk_key_uses *uses, int64_t first, in
                                              .out = &uses->rows[use],
                                              .use = number + (uint32_t)(use - first),
                                              .uses = uses->uses ? uses->uses[use] : 1};
-            if (to->n == AT_ONCE) settle(s, advance(s->table, &s->pipeline));
+            if (to->n == AT_ONCE) resolve_found_keys(s, advance_pipeline(s->table, &s->pipeline));
         }
     }
 }
 
 /* Uses of a group together, each in the order of the batch. */
-static void deal_absent(const rk_dynamic_table *t, rk_key_chunk *chunk) {
+static void sort_absent_uses_by_group(const rk_dynamic_table *t, rk_key_chunk *chunk) {
     const rk_absent_use *absent = t->absent + chunk->first;
     rk_absent_use *dealt = t->dealt + chunk->first;
     uint32_t next[RK_MAX_KEY_GROUPS] = {0}, at = 0;
-    for (uint32_t i = 0; i < chunk->n_absent; i++) next[rk_dynamic_group_of(t, absent[i].hash)]++;
+    for (uint32_t i = 0; i < chunk->n_absent; i++) next[rk_dynamic_group_of_hash(t, absent[i].hash)]++;
     for (size_t g = 0; g < t->n_groups; g++) {
         uint32_t n = next[g];
         next[g] = at;
@@ -217,32 +219,32 @@ static void deal_absent(const rk_dynamic_table *t, rk_key_chunk *chunk) {
         chunk->absent_ends[g] = at;
     }
     for (uint32_t i = 0; i < chunk->n_absent; i++)
-        dealt[next[rk_dynamic_group_of(t, absent[i].hash)]++] = absent[i];
+        dealt[next[rk_dynamic_group_of_hash(t, absent[i].hash)]++] = absent[i];
 }
 
-void rk_dynamic_find_chunk(rk_dynamic_table *t, size_t number) {
+void rk_dynamic_find_rows_of_chunk(rk_dynamic_table *t, size_t number) {
     rk_key_chunk *chunk = &t->chunks[number];
     search s = {.table = t,
                 .chunk = chunk,
-                .found = found_of(t, chunk),
+                .found = found_rows_of_chunk(t, chunk),
                 .absent = t->absent + chunk->first,
-                .now = rk_dynamic_now(t)};
+                .now = rk_dynamic_current_batch(t)};
     s.found[0] = (rk_found_row){0};
     for (uint32_t at = chunk->first; at < chunk->last;) {
-        rk_dynamic_use use = rk_dynamic_find_use(t, at);
+        rk_dynamic_use use = rk_dynamic_locate_use(t, at);
         int64_t n = use.uses->n - use.number, left = chunk->last - at;
         if (n > left) n = left;
-        search_feature(&s, use.uses, use.number, use.number + n, at);
+        find_rows_of_feature(&s, use.uses, use.number, use.number + n, at);
         at += (uint32_t)n;
     }
-    for (int i = 0; i < N_STAGES; i++) settle(&s, advance(t, &s.pipeline));
-    if (chunk->n_absent) deal_absent(t, chunk);
+    for (int i = 0; i < N_STAGES; i++) resolve_found_keys(&s, advance_pipeline(t, &s.pipeline));
+    if (chunk->n_absent) sort_absent_uses_by_group(t, chunk);
 }
 
-static void add_uses(const rk_dynamic_table *t, int32_t *count, uint32_t uses) {
+static void add_uses_atomically(const rk_dynamic_table *t, int32_t *count, uint32_t uses) {
     int32_t before = __atomic_load_n(count, __ATOMIC_RELAXED), after;
     do {
-        after = (int32_t)rk_add_uses((uint32_t)before, uses);
+        after = (int32_t)rk_add_uses_saturating((uint32_t)before, uses);
         if (t->n_chunks == 1) {
             *count = after;
             return;
@@ -250,21 +252,21 @@ static void add_uses(const rk_dynamic_table *t, int32_t *count, uint32_t uses) {
     } while (!__atomic_compare_exchange_n(count, &before, after, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
-void rk_dynamic_count_chunk(rk_dynamic_table *t, size_t number) {
+void rk_dynamic_count_uses_of_chunk(rk_dynamic_table *t, size_t number) {
     const rk_key_chunk *chunk = &t->chunks[number];
-    const rk_found_row *found = found_of(t, chunk);
+    const rk_found_row *found = found_rows_of_chunk(t, chunk);
     for (uint32_t i = 1; i <= chunk->n_found; i++) {
         if (i + COUNTED_AHEAD <= chunk->n_found)
             __builtin_prefetch(&t->info[found[i + COUNTED_AHEAD].row], 1);
-        add_uses(t, &t->info[found[i].row].count, found[i].uses);
+        add_uses_atomically(t, &t->info[found[i].row].count, found[i].uses);
     }
 }
 
 /* A row that was found twice was marked already when it was found again. */
-void rk_dynamic_cancel(rk_dynamic_table *t) {
-    int32_t now = rk_dynamic_now(t);
+void rk_dynamic_cancel_batch(rk_dynamic_table *t) {
+    int32_t now = rk_dynamic_current_batch(t);
     for (size_t c = 0; c < t->n_chunks; c++) {
-        const rk_found_row *found = found_of(t, &t->chunks[c]);
+        const rk_found_row *found = found_rows_of_chunk(t, &t->chunks[c]);
         for (uint32_t i = 1; i <= t->chunks[c].n_found; i++)
             if (found[i].last_batch != now) t->info[found[i].row].last_batch = found[i].last_batch;
     }

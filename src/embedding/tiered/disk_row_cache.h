@@ -10,8 +10,8 @@
  * no bit of any row.
  *
  * Errors leave all rows where they were, but for some that left the memory. Thread rule: one thread. */
-#ifndef RK_EMBEDDING_TIERED_ROW_TIER_H
-#define RK_EMBEDDING_TIERED_ROW_TIER_H
+#ifndef RK_EMBEDDING_TIERED_DISK_ROW_CACHE_H
+#define RK_EMBEDDING_TIERED_DISK_ROW_CACHE_H
 
 #include "base/text/text_list.h"
 #include "base/thread/worker_pool.h"
@@ -19,42 +19,42 @@
 #include "embedding/tiered/row_log.h"
 
 /* The table's arrays, which the tier reads and writes. They may move as they grow. */
-typedef struct rk_tier_array {
+typedef struct rk_cached_array {
     void *const *data; /* [places, row_bytes] */
     size_t row_bytes;
-} rk_tier_array;
-/* From here on rk_row_tier.where is no place in memory. */
+} rk_cached_array;
+/* From here on rk_disk_row_cache.where is no place in memory. */
 #define RK_TIER_NOT_IN_MEMORY ((uint64_t)1 << 62)
 /* How many of them; bytes of the tier's own arrays for a row of the table, and for a place. */
 enum { RK_TIER_ARRAYS = 8, RK_TIER_ROW_BYTES = sizeof(uint64_t), RK_TIER_PLACE_BYTES = 20 };
 /* Of such a `where`: the row is on the disk, at the log's place. */
 #define RK_TIER_ON_DISK ((uint64_t)1 << 63)
 
-/* Rows of the batch to come, read by a thread of its own (row_tier_ahead.c). */
-typedef struct rk_rows_ahead {
+/* Rows of the batch to come, read by a thread of its own (disk_row_prefetch.c). */
+typedef struct rk_row_prefetch {
     rk_worker_pool *pool; /* NULL: nothing was read ahead so far */
     bool is_reading;      /* till then nothing else reads, and keys and rows stay where they are */
     int64_t *keys;        /* [n_keys] */
     uint64_t *places;     /* [n] of the log, ascending; */
     uint8_t *records;     /* what is there */
     size_t n_keys, n, keys_capacity, places_capacity, records_capacity;
-} rk_rows_ahead;
+} rk_row_prefetch;
 
-typedef struct rk_row_tier {
+typedef struct rk_disk_row_cache {
     rk_dynamic_table *table;
-    rk_tier_array arrays[RK_TIER_ARRAYS];
+    rk_cached_array arrays[RK_TIER_ARRAYS];
     size_t n_arrays, record_bytes;
     char *directory;
     rk_row_log_options options;
     rk_row_log *log;
-    rk_log_reader *reader;
+    rk_row_log_reader *reader;
     uint64_t *where; /* [n_rows]: of a row that is in memory, its place; of one on the disk, RK_TIER_ON_DISK
                         and the log's place; 0: of none, or of a new one */
     int64_t n_rows;
     /* [n_places]: */
     int64_t *keys;            /* those of rows.keys; of a free place, the next free one, 0: none */
     uint64_t *on_disk;        /* the log's places of rows that are the same there; else NOWHERE */
-    uint32_t *marks;          /* which batch used it last, and more (row_tier.c); 0: it is free */
+    uint32_t *marks;          /* which batch used it last, and more (disk_row_cache.c); 0: it is free */
     int64_t n_places, n_used; /* used ones begin at 1 */
     int64_t hand;
     int64_t first_free, n_free;
@@ -69,59 +69,59 @@ typedef struct rk_row_tier {
     int64_t *leaving; /* places of rows that leave */
     uint8_t *records;
     size_t missing_capacity, missing_places_capacity, stored_capacity, leaving_capacity, records_capacity;
-    rk_rows_ahead ahead;
-} rk_row_tier;
+    rk_row_prefetch ahead;
+} rk_disk_row_cache;
 
 /* The first places of the arrays are there; nothing is on the disk. The arrays outlive it. */
-rk_status rk_row_tier_create(rk_dynamic_table *table, const char *directory, uint32_t number,
-                             uint64_t max_bytes, int64_t n_places, const rk_tier_array *arrays,
-                             size_t n_arrays, rk_row_tier **out);
-void rk_row_tier_free(rk_row_tier *tier);
+rk_status rk_disk_row_cache_create(rk_dynamic_table *table, const char *directory, uint32_t number,
+                                   uint64_t max_bytes, int64_t n_places, const rk_cached_array *arrays,
+                                   size_t n_arrays, rk_disk_row_cache **out);
+void rk_disk_row_cache_free(rk_disk_row_cache *tier);
 /* Removes what a tier that is no more has left in its folder. Where one is there, nothing happens. */
-rk_status rk_row_tier_discard(const char *directory);
+rk_status rk_disk_row_cache_remove_files(const char *directory);
 
 /* A row's place in memory; -1: it is on the disk. A place's row. Row 0 is always at place 0. */
-static inline int64_t rk_row_tier_place(const rk_row_tier *tier, int64_t row) {
+static inline int64_t rk_disk_row_cache_place_of_row(const rk_disk_row_cache *tier, int64_t row) {
     uint64_t where = tier->where[row];
     return !row ? 0 : where && where < RK_TIER_NOT_IN_MEMORY ? (int64_t)where : -1;
 }
-static inline int64_t rk_row_tier_row(const rk_row_tier *tier, int64_t place) {
-    return place ? rk_dynamic_row_of(tier->table, tier->keys[place]) : 0;
+static inline int64_t rk_disk_row_cache_row_of_place(const rk_disk_row_cache *tier, int64_t place) {
+    return place ? rk_dynamic_find_row(tier->table, tier->keys[place]) : 0;
 }
 
 /* What the last decisions of the table gave and took: evicted rows are nowhere, and created ones new. */
-void rk_row_tier_follow(rk_row_tier *tier);
+void rk_disk_row_cache_drop_evicted(rk_disk_row_cache *tier);
 /* Before the table gets memory for so many rows' keys. */
-rk_status rk_row_tier_reserve(rk_row_tier *tier, int64_t n_rows);
+rk_status rk_disk_row_cache_reserve_keys(rk_disk_row_cache *tier, int64_t n_rows);
 
 /* Rows of uses [n] become places; new rows get some, and their first values by init. More places than there
  * are: grow makes room for so many in the arrays first. is_training: the rows will be changed. */
-typedef struct rk_tier_calls {
+typedef struct rk_disk_row_cache_calls {
     void *context;
     rk_status (*grow)(void *context, int64_t n_places);
     void (*init)(void *context, int64_t place);
-} rk_tier_calls;
-rk_status rk_row_tier_begin(rk_row_tier *tier, const rk_key_uses *uses, int32_t n_uses, bool is_training,
-                            const rk_tier_calls *calls);
+} rk_disk_row_cache_calls;
+rk_status rk_disk_row_cache_load_batch(rk_disk_row_cache *tier, const rk_key_uses *uses, int32_t n_uses,
+                                       bool is_training, const rk_disk_row_cache_calls *calls);
 
 /* Keys of the batch to come, once or more often, between begin and the next decisions of the table; then
  * their rows that are on the disk are read beside whatever the caller does. Finish waits for that: begin
  * calls it, and who changes the table otherwise. A batch to come that does not come costs its reads, nothing
  * else. */
-rk_status rk_row_tier_foresee(rk_row_tier *tier, const int64_t *keys, size_t n);
-rk_status rk_row_tier_start_reading(rk_row_tier *tier);
-void rk_row_tier_finish_reading(rk_row_tier *tier);
+rk_status rk_disk_row_cache_add_prefetch_keys(rk_disk_row_cache *tier, const int64_t *keys, size_t n);
+rk_status rk_disk_row_cache_start_prefetch(rk_disk_row_cache *tier);
+void rk_disk_row_cache_finish_prefetch(rk_disk_row_cache *tier);
 /* Inside: the record at a place of the log, if it was read ahead; else NULL. */
-const uint8_t *rk_row_tier_record_ahead(const rk_row_tier *tier, uint64_t place);
-void rk_row_tier_release_ahead(rk_row_tier *tier);
+const uint8_t *rk_disk_row_cache_prefetched_record(const rk_disk_row_cache *tier, uint64_t place);
+void rk_disk_row_cache_release_prefetch(rk_disk_row_cache *tier);
 
 /* All rows of keys, in a checkpoint's folder, and from there. */
-rk_status rk_row_tier_save(rk_row_tier *tier, const char *directory);
-rk_status rk_row_tier_load(rk_row_tier *tier, const char *directory);
+rk_status rk_disk_row_cache_save(rk_disk_row_cache *tier, const char *directory);
+rk_status rk_disk_row_cache_restore(rk_disk_row_cache *tier, const char *directory);
 /* All rows of keys, from logs that other parts of the table, or all of it, have left: their newest records go
  * to the end of the tier's own log. */
-rk_status rk_row_tier_load_others(rk_row_tier *tier, const rk_text_list *directories);
+rk_status rk_disk_row_cache_restore_from_parts(rk_disk_row_cache *tier, const rk_text_list *directories);
 /* Rows that are nowhere yet, as records [n]; those of keys without a row are passed over. */
-rk_status rk_row_tier_put(rk_row_tier *tier, int64_t n, const void *records);
+rk_status rk_disk_row_cache_append_records(rk_disk_row_cache *tier, int64_t n, const void *records);
 
 #endif

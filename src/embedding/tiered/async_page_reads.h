@@ -1,9 +1,9 @@
-/* Many reads of files at once, into places of the caller's. By io_uring (page_reads_uring.c, where the build
- * has liburing and the system lets it), or by pread on threads (page_reads_threads.c).
+/* Many reads of files at once, into places of the caller's. By io_uring (async_page_reads_uring.c, where the
+ * build has liburing and the system lets it), or by pread on threads (async_page_reads_threads.c).
  *
  * Thread rule: one thread at a time. */
-#ifndef RK_EMBEDDING_TIERED_PAGE_READS_H
-#define RK_EMBEDDING_TIERED_PAGE_READS_H
+#ifndef RK_EMBEDDING_TIERED_ASYNC_PAGE_READS_H
+#define RK_EMBEDDING_TIERED_ASYNC_PAGE_READS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /* The different keys of a batch, which a trainer without rows asks the ranks that have them for. */
-#ifndef RK_EMBEDDING_DYNAMIC_BATCH_KEYS_H
-#define RK_EMBEDDING_DYNAMIC_BATCH_KEYS_H
+#ifndef RK_EMBEDDING_DYNAMIC_UNIQUE_KEYS_H
+#define RK_EMBEDDING_DYNAMIC_UNIQUE_KEYS_H
 
 #include "embedding/dynamic/dynamic_table.h"
 
 /* In the order of their first uses. Memory is kept from batch to batch. */
-typedef struct rk_batch_keys {
+typedef struct rk_unique_keys {
     int64_t n;
     int64_t *keys;    /* [n] */
     uint32_t *uses;   /* [n] */
@@ -13,10 +13,10 @@ typedef struct rk_batch_keys {
     uint32_t *places; /* [1 << bits] a hash table: numbers of keys, from 1 on; 0: free */
     int bits;
     size_t keys_capacity, uses_capacity, begins_capacity, places_capacity;
-} rk_batch_keys;
+} rk_unique_keys;
 
 /* Keys of features become their numbers among the different ones, where `rows` of each says. */
-rk_status rk_batch_keys_number(rk_batch_keys *batch_keys, const rk_key_uses *features, int32_t n_features);
-void rk_batch_keys_release(rk_batch_keys *batch_keys);
+rk_status rk_unique_keys_find(rk_unique_keys *batch_keys, const rk_key_uses *features, int32_t n_features);
+void rk_unique_keys_release(rk_unique_keys *batch_keys);
 
 #endif

@@ -1,4 +1,4 @@
-#include "embedding/tiered/page_reads.h"
+#include "embedding/tiered/async_page_reads.h"
 
 rk_status rk_page_reads_create_uring(size_t n, rk_page_reads **out) {
     (void)n, (void)out;

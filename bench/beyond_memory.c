@@ -67,7 +67,7 @@ static void create(const sizes *s, side *to) {
     config.features = &feature;
     config.n_tables = config.n_features = 1;
     config.optimizer = &optimizer;
-    check(rk_embeddings_create_parts(&config, &part, &to->embeddings));
+    check(rk_embeddings_create_with_parts(&config, &part, &to->embeddings));
     to->out = huge_floats(s->n * s->dim, 0);
     to->seconds = calloc((size_t)s->steps, sizeof *to->seconds);
 }
@@ -115,7 +115,7 @@ static double step(const sizes *s, side *now, const int64_t *keys, const int64_t
     rk_embeddings_prefetch(now->embeddings, s->n, &ids_next);
     rk_embeddings_lookup_all(now->embeddings, true, &activation);
     compute(s->beside_loops);
-    check(rk_embeddings_launch(now->embeddings, &activation, true));
+    check(rk_embeddings_begin_update(now->embeddings, &activation, true));
     rk_embeddings_update_all(now->embeddings);
     if (tier) rk_disk_row_cache_finish_prefetch(tier);
     return seconds_now() - begin;

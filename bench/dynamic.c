@@ -57,7 +57,7 @@ static void create(const workload *w, const rk_optimizer *optimizer, int64_t min
     config.features = features;
     config.n_tables = config.n_features = (int32_t)w->n_features;
     config.optimizer = optimizer;
-    check(rk_embeddings_create_parts(&config, parts, &s->embeddings));
+    check(rk_embeddings_create_with_parts(&config, parts, &s->embeddings));
     free(tables);
     free(features);
     free(parts);
@@ -72,7 +72,7 @@ static void step(const side *s, int64_t n, const rk_ids *ids, const rk_activatio
     check(rk_embeddings_dedup(s->embeddings, n, ids, true));
     rk_embeddings_lookup_all(s->embeddings, true, s->activations);
     if (!gradients) return;
-    check(rk_embeddings_launch(s->embeddings, gradients, true));
+    check(rk_embeddings_begin_update(s->embeddings, gradients, true));
     rk_embeddings_update_all(s->embeddings);
 }
 

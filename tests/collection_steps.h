@@ -7,14 +7,14 @@
 
 static inline rk_status look_up(rk_embeddings *e, int64_t n, const rk_ids *ids,
                                 const rk_activation *activations) {
-    RK_TRY(rk_check_activations(e, n, ids, activations));
+    RK_TRY(rk_embeddings_check_activations(e, n, ids, activations));
     RK_TRY(rk_embeddings_dedup(e, n, ids, true));
     rk_embeddings_lookup_all(e, true, activations);
     return RK_OK;
 }
 
 static inline rk_status apply_gradients(rk_embeddings *e, const rk_activation *gradients) {
-    RK_TRY(rk_embeddings_launch(e, gradients, false));
+    RK_TRY(rk_embeddings_begin_update(e, gradients, false));
     rk_embeddings_update_all(e);
     return RK_OK;
 }

@@ -18,7 +18,7 @@ static rk_status check_can_share_model(const rk_model *model) {
 }
 
 static rk_status create_peek_store(const rk_embeddings *embeddings, rk_store **out) {
-    rk_row_source *source = rk_embeddings_source(embeddings);
+    rk_row_source *source = rk_embeddings_row_source(embeddings);
     return rk_row_source_fetches(source) ? source->ops->create_store(source, embeddings, out)
                                          : rk_peek_store_create(embeddings, out);
 }

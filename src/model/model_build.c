@@ -299,7 +299,7 @@ static rk_status find_statistics_tensors(rk_model *model) {
 static void set_leaves(rk_model *model) {
     int64_t micro_batch = rk_graph_micro_batch(model->graph);
     for (int32_t f = 0; f < model->n_lookups && micro_batch < model->max_here; f++)
-        rk_embeddings_set_leaves(model->embeddings, f, (rk_leaves){0, micro_batch});
+        rk_embeddings_set_gradient_leaves(model->embeddings, f, (rk_leaves){0, micro_batch});
 }
 
 static rk_status check_constraints(const rk_model_options *options, const rk_collection_config *collection) {
@@ -391,7 +391,7 @@ static rk_status create_queue(rk_model *model, const rk_model_options *options) 
     RK_TRY(rk_alloc(1, sizeof *model->inference, &model->inference));
     RK_TRY(rk_inference_init(model, model->inference));
     model->inference->own = model;
-    rk_row_source *source = rk_embeddings_source(model->embeddings);
+    rk_row_source *source = rk_embeddings_row_source(model->embeddings);
     if (!rk_row_source_fetches(source)) return RK_OK;
     return source->ops->create_store(source, model->embeddings, &model->inference->store);
 }
@@ -491,7 +491,7 @@ static rk_status build_whole_model(rk_model *model, const rk_model_options *opti
 
 static rk_status allocate_model(rk_model **out) {
     RK_TRY(rk_alloc(1, sizeof **out, out));
-    (*out)->embeddings = rk_embeddings_none();
+    (*out)->embeddings = rk_embeddings_empty();
     (*out)->store = rk_store_none();
     (*out)->reducer = rk_reducer_none();
     (*out)->engine = &rk_cpu_engine;

@@ -29,13 +29,13 @@ static short_text format_count(uint64_t count) {
 
 /* That a table has, or, a dynamic one, may have, with cold ones. */
 static int64_t table_rows(const rk_model *model, int32_t t) {
-    const rk_dynamic_config *dynamic = rk_embeddings_dynamic(model->embeddings, t);
+    const rk_dynamic_config *dynamic = rk_embeddings_dynamic_config(model->embeddings, t);
     return dynamic ? dynamic->max_capacity + dynamic->n_cold
-                   : rk_embeddings_table(model->embeddings, t)->n_rows;
+                   : rk_embeddings_table_config(model->embeddings, t)->n_rows;
 }
 
 static uint64_t table_values(const rk_model *model, int32_t t) {
-    return (uint64_t)table_rows(model, t) * (uint64_t)rk_embeddings_table(model->embeddings, t)->dim;
+    return (uint64_t)table_rows(model, t) * (uint64_t)rk_embeddings_table_config(model->embeddings, t)->dim;
 }
 
 rk_model_bytes rk_model_count_bytes(const rk_model *model) {
@@ -43,7 +43,7 @@ rk_model_bytes rk_model_count_bytes(const rk_model *model) {
     for (int i = 0; i < 4; i++) bytes.arena += model->memory[i].n_bytes;
     bytes.arena += model->loss->bytes(model);
     for (int32_t t = 0; t < rk_embeddings_n_tables(model->embeddings); t++) {
-        const rk_table_config *table = rk_embeddings_table(model->embeddings, t);
+        const rk_table_config *table = rk_embeddings_table_config(model->embeddings, t);
         uint64_t rows = table_values(model, t) * rk_dtype_bytes(table->dtype),
                  all = rk_embeddings_table_bytes(model->embeddings, t);
         if (all < rows) rows = all; /* codes */
@@ -75,7 +75,7 @@ rk_model_work rk_model_count_work(const rk_model *model, int64_t n) {
         uint64_t bytes = rk_embeddings_table_bytes(model->embeddings, t);
         if (bytes <= most) continue;
         most = bytes;
-        work.row_dim = rk_embeddings_table(model->embeddings, t)->dim;
+        work.row_dim = rk_embeddings_table_config(model->embeddings, t)->dim;
     }
     return work;
 }
@@ -93,14 +93,14 @@ static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
     int32_t n = rk_embeddings_n_tables(model->embeddings);
     int width = 5;
     for (int32_t t = 0; t < n; t++) {
-        int length = (int)strlen(rk_embeddings_table(model->embeddings, t)->name);
+        int length = (int)strlen(rk_embeddings_table_config(model->embeddings, t)->name);
         if (length > width) width = length;
     }
     if (n)
         rk_buffer_printf(out, "\ntables\n  %-*s %12s %5s  %-5s %-16s %12s\n", width, "name", "rows", "dim",
                          "dtype", "optimizer", "bytes");
     for (int32_t t = 0; t < n; t++) {
-        const rk_table_config *table = rk_embeddings_table(model->embeddings, t);
+        const rk_table_config *table = rk_embeddings_table_config(model->embeddings, t);
         const char *optimizer =
             !model->optimizer ? "-"
             : table->frozen   ? "frozen"
@@ -119,9 +119,9 @@ static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
 
 /* Records of key, row and slots, once. */
 static uint64_t disk_bytes(const rk_model *model, int32_t t) {
-    const rk_table_config *table = rk_embeddings_table(model->embeddings, t);
+    const rk_table_config *table = rk_embeddings_table_config(model->embeddings, t);
     double row = rk_stored_row_bytes(table, rk_embeddings_table_optimizer(model->embeddings, t), table->dim);
-    return (uint64_t)rk_embeddings_dynamic(model->embeddings, t)->max_capacity *
+    return (uint64_t)rk_embeddings_dynamic_config(model->embeddings, t)->max_capacity *
            ((uint64_t)row + sizeof(int64_t));
 }
 
@@ -129,12 +129,12 @@ static void describe_dynamic(const rk_model *model, rk_buffer *out) {
     int32_t n = rk_embeddings_n_tables(model->embeddings);
     bool first = true;
     for (int32_t t = 0; t < n; t++) {
-        const rk_dynamic_config *d = rk_embeddings_dynamic(model->embeddings, t);
+        const rk_dynamic_config *d = rk_embeddings_dynamic_config(model->embeddings, t);
         if (!d) continue;
         if (first) rk_buffer_append_text(out, "\ndynamic tables (rows are those of a full one)\n");
         first = false;
         rk_buffer_printf(out, "  %s: %" PRId64 " buckets, eviction %s",
-                         rk_embeddings_table(model->embeddings, t)->name, d->n_buckets,
+                         rk_embeddings_table_config(model->embeddings, t)->name, d->n_buckets,
                          rk_eviction_name(d->policy));
         if (d->policy != RK_EVICTION_NONE) rk_buffer_printf(out, " to %g", d->evict_to);
         if (d->ttl_steps) rk_buffer_printf(out, " and after %" PRId64 " batches without a use", d->ttl_steps);

@@ -56,8 +56,8 @@ static inline void open_twins_of(twins *w, const rk_embeddings_config *config, c
                  .shapes = shapes,
                  .config = config,
                  .rng = {7, 0, 0}};
-    OK(rk_embeddings_create_parts(config, parts, &w->host));
-    OK(rk_embeddings_create_parts(config, parts, &w->home));
+    OK(rk_embeddings_create_with_parts(config, parts, &w->host));
+    OK(rk_embeddings_create_with_parts(config, parts, &w->home));
     OK(rk_device_tables_create(
         w->home, device, &(rk_device_tables_options){.max_batch = max_batch, .budget_bytes = budget_bytes},
         &w->tables));

@@ -28,7 +28,7 @@ static inline rk_status try_make_dynamic(const rk_dynamic_config *dynamic, rk_op
     config.n_tables = 1;
     config.features = features;
     config.n_features = n_features;
-    return rk_embeddings_create_parts(&config, &part, out);
+    return rk_embeddings_create_with_parts(&config, &part, out);
 }
 
 static inline rk_embeddings *make_dynamic(const rk_dynamic_config *dynamic, rk_optimizer_kind kind,
@@ -255,7 +255,7 @@ static inline rk_status take_state(rk_embeddings *to, rk_embeddings *from) {
         assert_null(read.entries[i].order);
         take_entry(&read.entries[i], entry);
     }
-    rk_embeddings_finish_load(to);
+    rk_embeddings_finish_loading(to);
 done:
     rk_state_dict_release(&state);
     rk_state_dict_release(&read);

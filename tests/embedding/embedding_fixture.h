@@ -108,7 +108,7 @@ static inline rk_status try_make_usual_dynamic(const rk_optimizer *optimizer, rk
         parts[t] = (rk_table_part){
             .n_rows = usual.tables[t].n_rows, .dim = table_dims[t], .dynamic = is_dynamic ? dynamic : NULL};
     }
-    return rk_embeddings_create_parts(&usual.config, parts, out);
+    return rk_embeddings_create_with_parts(&usual.config, parts, out);
 }
 
 static inline rk_embeddings *make_usual(const rk_optimizer *optimizer, rk_dtype dtype) {

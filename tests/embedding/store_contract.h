@@ -94,7 +94,7 @@ static rk_embeddings *make_plain(const store_kind *kind) {
     else
         plain = make_usual(NULL, kind->dtype);
     for (int32_t f = 0; kind->of_ranks && f < N_FEATURES; f++)
-        rk_embeddings_set_leaves(plain, f, (rk_leaves){0, MICRO_BATCH});
+        rk_embeddings_set_gradient_leaves(plain, f, (rk_leaves){0, MICRO_BATCH});
     return plain;
 }
 
@@ -149,14 +149,14 @@ static void look_up_plain(const store_kind *kind, rk_embeddings *plain, drawn *b
 
 /* Before the next batch's keys are looked up. */
 static void launch_plain(const store_kind *kind, rk_embeddings *plain, const drawn *b) {
-    if (kind->keys && b) OK(rk_embeddings_launch(plain, b->activations, false));
+    if (kind->keys && b) OK(rk_embeddings_begin_update(plain, b->activations, false));
 }
 
 static void update_plain(const store_kind *kind, rk_embeddings *plain, const drawn *b) {
     if (!b) return;
     if (!kind->keys) {
         OK(rk_embeddings_dedup(plain, b->n, b->ids, true));
-        OK(rk_embeddings_launch(plain, b->activations, false));
+        OK(rk_embeddings_begin_update(plain, b->activations, false));
     }
     rk_embeddings_update_all(plain);
 }

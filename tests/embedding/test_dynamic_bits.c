@@ -52,7 +52,8 @@ static void compare_with_static(const rk_optimizer *optimizer, rk_dtype dtype, i
     rk_embeddings *both[2] = {e, plain};
     for (int i = 0; i < 2; i++) OK(rk_embeddings_set_l2(both[i], "user", 0.01, 0));
     for (int i = 0; i < 2 && leaf; i++)
-        for (int32_t f = 0; f < N_FEATURES; f++) rk_embeddings_set_leaves(both[i], f, (rk_leaves){0, leaf});
+        for (int32_t f = 0; f < N_FEATURES; f++)
+            rk_embeddings_set_gradient_leaves(both[i], f, (rk_leaves){0, leaf});
     for (uint64_t step = 0; step < 4; step++) {
         for (int i = 0; i < 2; i++) {
             draw_ids(&batches[i], step);
@@ -198,7 +199,7 @@ static void test_batches_that_start_over(void **state) {
     assert_int_equal(n, 200);
     t->is_loading = true;
     t->n_batches = 0;
-    rk_embeddings_finish_load(e);
+    rk_embeddings_finish_loading(e);
     for (int i = 0; i < 3; i++) train_step(e, 0, many);
     assert_int_equal(t->n_keys, n);
     train_step(e, 0, many);
@@ -249,7 +250,7 @@ static void test_parts_of_one_table(void **state) {
     }
     config.tables = tables;
     config.n_tables = 2;
-    OK(rk_embeddings_create_parts(&config, parts, &both));
+    OK(rk_embeddings_create_with_parts(&config, parts, &both));
     train_many(e, 0, 3);
     OK(rk_embeddings_state_dict(e, &whole));
     const rk_state_dict_entry *entry = rk_state_dict_find(&whole, "table/t/keys");

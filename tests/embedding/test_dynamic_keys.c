@@ -479,7 +479,7 @@ static void test_large_batches(void **state) {
             rk_key_uses uses = {.keys = many, .rows = rows[i], .n = N};
             size_t task_begins[2] = {0};
             OK(rk_parallel_set_threads(i ? 4 : 1));
-            OK(rk_keyed_rows_give(e[i], &uses, (int32_t[]){0, 1}, task_begins));
+            OK(rk_dynamic_rows_assign_uses(e[i], &uses, (int32_t[]){0, 1}, task_begins));
         }
         assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
         assert_int_equal(one->n_used, other->n_used);

@@ -466,7 +466,7 @@ static float looked_up[STEPS][N_FEATURES][ALL * DIM];
 
 static void expect(int size) {
     rk_embeddings *e = make(RK_COUNTER_COUNT_MIN);
-    for (int32_t f = 0; f < N_FEATURES; f++) rk_embeddings_set_leaves(e, f, (rk_leaves){0, SAMPLES});
+    for (int32_t f = 0; f < N_FEATURES; f++) rk_embeddings_set_gradient_leaves(e, f, (rk_leaves){0, SAMPLES});
     for (int step = 0; step < STEPS; step++) {
         if (step == STEPS / 2) read_states(e, half);
         OK(train_steps(e, &batch, step, step + 1, 0, size * SAMPLES));

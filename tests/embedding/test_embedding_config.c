@@ -140,7 +140,7 @@ static void test_everything_said(void **state) {
     rk_collection_config_release(&collection); /* the collection has copies of all it needs */
     assert_int_equal(rk_embeddings_width(e, 3), 28);
     assert_int_equal(rk_embeddings_bytes(e), 60 * 4 * 4 + 100 * 8 * 2);
-    assert_string_equal(rk_embeddings_table(e, 0)->name, "words");
+    assert_string_equal(rk_embeddings_table_config(e, 0)->name, "words");
     rk_embeddings_free(e);
 }
 

@@ -81,14 +81,14 @@ static void test_sizes(void **state) {
                                 ? rows
                                 : 2 * rows; /* adagrad's slot beside each value; none beside frozen ones */
         assert_int_equal(rk_embeddings_table_bytes(e, t), expected);
-        assert_string_equal(rk_embeddings_table(e, t)->name, table_names[t]);
+        assert_string_equal(rk_embeddings_table_config(e, t)->name, table_names[t]);
         bytes += expected;
     }
     assert_int_equal(rk_embeddings_bytes(e), bytes);
     for (int f = 0; f < N_FEATURES; f++) {
         assert_int_equal(rk_embeddings_width(e, f), width_of(f));
-        assert_string_equal(rk_embeddings_feature(e, f)->name, sorts[f].name);
-        assert_string_equal(rk_embeddings_feature(e, f)->table, table_names[sorts[f].table]);
+        assert_string_equal(rk_embeddings_feature_config(e, f)->name, sorts[f].name);
+        assert_string_equal(rk_embeddings_feature_config(e, f)->table, table_names[sorts[f].table]);
     }
     assert_int_equal(rk_embeddings_table_optimizer(e, 0)->kind, RK_OPTIMIZER_ADAGRAD);
     assert_string_equal(rk_dtype_name(RK_BF16), "bf16");

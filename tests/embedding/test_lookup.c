@@ -27,13 +27,13 @@ typedef struct reader {
 } reader;
 
 static rk_status peek_in_blocks(const rk_embeddings *e, void *lookup, const drawn *b) {
-    rk_status status = rk_local_lookup_take_ids(e, lookup, b->n, b->ids);
+    rk_status status = rk_local_lookup_set_ids(e, lookup, b->n, b->ids);
     for (int32_t f = 0; f < N_FEATURES && status == RK_OK; f++)
         for (int64_t first = 0; first < b->n; first += 64) {
             rk_activation to = b->activations[f];
             to.data += first * to.stride;
             to.lengths += first;
-            rk_local_lookup_gather(e, lookup, f, first, first + 64 < b->n ? first + 64 : b->n, &to);
+            rk_local_lookup_read_feature(e, lookup, f, first, first + 64 < b->n ? first + 64 : b->n, &to);
         }
     return status;
 }
@@ -100,7 +100,7 @@ static void test_refused_lookups(void **state) {
         assert_int_equal(rk_embeddings_peek(other, batch.n, batch.ids, lookup, batch.activations),
                          RK_BAD_DATA);
         assert_non_null(strstr(rk_last_error(), "feature 'user': sample 7: id"));
-        assert_int_equal(rk_local_lookup_take_ids(other, local, batch.n, batch.ids), RK_BAD_DATA);
+        assert_int_equal(rk_local_lookup_set_ids(other, local, batch.n, batch.ids), RK_BAD_DATA);
         batch.values[0][7] = kept;
         OK(rk_embeddings_peek(other, batch.n, batch.ids, lookup, batch.activations));
     }

@@ -26,7 +26,7 @@ static rk_embeddings *make_part(int n_parts, int part, int first, int last, doub
     config.n_tables = 1;
     config.features = &feature;
     config.n_features = 1;
-    OK(rk_embeddings_create_parts(&config, &parts, &e));
+    OK(rk_embeddings_create_with_parts(&config, &parts, &e));
     OK(rk_embeddings_set_l2(e, "t", 0, l2_full));
     return e;
 }
@@ -65,7 +65,7 @@ static void train(rk_embeddings *e, rk_row_before_images *stale) {
         rk_embeddings_lookup_all(e, true, &to);
         rk_row_before_images_swap_out(stale);
         memcpy(rows_before[u], e->tables[0].rows.data, sizeof rows_before[u]);
-        OK(rk_embeddings_launch(e, &from, true));
+        OK(rk_embeddings_begin_update(e, &from, true));
         OK(rk_row_before_images_capture(stale, u));
         rk_embeddings_update_all(e);
     }
@@ -188,7 +188,7 @@ static rk_embeddings *make_dynamic(const rk_dynamic_config *dynamic) {
     config.n_tables = 1;
     config.features = &feature;
     config.n_features = 1;
-    OK(rk_embeddings_create_parts(&config, &part, &e));
+    OK(rk_embeddings_create_with_parts(&config, &part, &e));
     return e;
 }
 

@@ -230,7 +230,7 @@ static rk_embeddings *make_parts(const rk_dynamic_config *dynamic) {
     }
     config.tables = tables;
     config.n_tables = 2;
-    OK(rk_embeddings_create_parts(&config, parts, &both));
+    OK(rk_embeddings_create_with_parts(&config, parts, &both));
     return both;
 }
 
@@ -243,7 +243,7 @@ static void give_keys(rk_embeddings *to, rk_embeddings *from) {
     rk_state_dict_copy_rows(entry, 0, entry->dims[0], list);
     OK(rk_embeddings_load_keys(to,
                                &(rk_stored_keys){"table/t/keys", 0, entry->dims[0], entry->dims[0], list}));
-    rk_embeddings_finish_load(to);
+    rk_embeddings_finish_loading(to);
     rk_free(list);
     rk_state_dict_release(&state);
 }

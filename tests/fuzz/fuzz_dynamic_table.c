@@ -43,7 +43,7 @@ static bool load(rk_embeddings *e, rest *r, int64_t n_keys, int64_t n_candidates
                 ((uint8_t *)entry->data)[(size_t)row * rk_state_dict_stride(entry) + b] = next(r);
     }
     rk_state_dict_release(&state);
-    rk_embeddings_finish_load(e);
+    rk_embeddings_finish_loading(e);
     return true;
 }
 
@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     config.tables = &table;
     config.features = &feature;
     config.n_tables = config.n_features = 1;
-    if (rk_embeddings_create_parts(&config, &part, &e) != RK_OK) return 0;
+    if (rk_embeddings_create_with_parts(&config, &part, &e) != RK_OK) return 0;
     if (load(e, &r, data[0] % MOST, data[1] % MOST)) {
         check(e);
         for (int i = 0; i < 3; i++) train(e, &r);

@@ -74,7 +74,8 @@ static void release(built *b) {
 static int32_t dim_of(const built *b, const char *table) {
     rk_embeddings *e = rk_model_embeddings(b->model);
     for (int32_t t = 0; t < rk_embeddings_n_tables(e); t++)
-        if (strcmp(rk_embeddings_table(e, t)->name, table) == 0) return rk_embeddings_table(e, t)->dim;
+        if (strcmp(rk_embeddings_table_config(e, t)->name, table) == 0)
+            return rk_embeddings_table_config(e, t)->dim;
     return 0;
 }
 

@@ -85,7 +85,8 @@ rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings
         RK_ON_POOL(taken.config.pool,
                    status = rk_embeddings_create_over_ranks(&taken.config, taken.dynamic, status, out));
     else if (status == RK_OK)
-        RK_ON_POOL(taken.config.pool, status = rk_embeddings_create_parts(&taken.config, taken.parts, out));
+        RK_ON_POOL(taken.config.pool,
+                   status = rk_embeddings_create_with_parts(&taken.config, taken.parts, out));
     if (status == RK_OK) (*out)->pins_rows = true;
     taken_config_release(&taken);
     return status;

@@ -19,7 +19,7 @@ struct rk_lookup {
 
 rk_status rk_lookup_create(const rk_embeddings *e, rk_lookup **out) {
     RK_FAIL_IF(!e, RK_INVALID_ARGUMENT, "a lookup needs a collection");
-    RK_FAIL_IF(rk_row_source_fetches(rk_embeddings_source(e)), RK_UNSUPPORTED,
+    RK_FAIL_IF(rk_row_source_fetches(rk_embeddings_row_source(e)), RK_UNSUPPORTED,
                "rows that are not in this process are looked up by predictions alone");
     rk_lookup *lookup;
     RK_TRY(rk_alloc(1, sizeof *lookup, &lookup));

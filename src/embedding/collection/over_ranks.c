@@ -45,7 +45,7 @@ static rk_status send_no_ids(rk_sharded *s, rk_in_flight_batch *j) {
 
 static rk_status send_ids(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids,
                           const rk_activation *activations) {
-    rk_status status = rk_check_activations(s->trainer_tables, n, ids, activations);
+    rk_status status = rk_embeddings_check_activations(s->trainer_tables, n, ids, activations);
     if (status == RK_OK) status = rk_in_flight_batch_input_dist(s, j, n, ids);
     if (!j->ids) RK_TRY(send_no_ids(s, j));
     status = rk_comm_agree_on_status(s->comm, status);
@@ -147,7 +147,7 @@ static void zero_gradients_over_ranks(rk_embeddings *e) {
 }
 
 static rk_status step_over_ranks(rk_embeddings *e) {
-    RK_TRY(rk_pending_gradients_step(rk_over_ranks_of(e)->store));
+    RK_TRY(rk_pending_gradients_apply(rk_over_ranks_of(e)->store));
     zero_gradients_over_ranks(e);
     return RK_OK;
 }

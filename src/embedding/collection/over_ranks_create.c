@@ -18,7 +18,7 @@ static rk_status check_config(const rk_embeddings_config *config, const rk_dynam
                                    .dim = config->tables[t].dim,
                                    .absent = true,
                                    .dynamic = dynamic[t].max_capacity ? &dynamic[t] : NULL};
-    rk_status status = rk_embeddings_create_parts(config, parts, &tables);
+    rk_status status = rk_embeddings_create_with_parts(config, parts, &tables);
     rk_embeddings_free(tables);
     return status;
 }

@@ -502,7 +502,7 @@ rk_status rk_embeddings_write_state(rk_embeddings *e, const char *table, int32_t
     if (status == RK_OK) status = fill_here(e, t, &given);
     status = agree(e, status);
     if (status != RK_OK) empty_table(e, t);
-    rk_embeddings_finish_load(store_of(e));
+    rk_embeddings_finish_loading(store_of(e));
     RK_TRY(status);
     return number_keys(e);
 }

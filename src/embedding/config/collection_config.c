@@ -525,7 +525,7 @@ static rk_status create_collection(const rk_collection_config *collection, const
                             .dim = config->tables[t].dim,
                             .is_outline = is_outline,
                             .dynamic = collection->dynamic[t].max_capacity ? &collection->dynamic[t] : NULL};
-    return rk_embeddings_create_parts(config, parts, out);
+    return rk_embeddings_create_with_parts(config, parts, out);
 }
 
 rk_status rk_collection_config_create(const rk_collection_config *collection, uint64_t seed, bool is_outline,

@@ -27,10 +27,10 @@ typedef struct packing {
 static void begin_feature_use(void *context, size_t f, int thread) {
     (void)thread;
     packing *p = context;
-    rk_feature_use *use = &p->tables->uses[f];
+    rk_feature_bags *use = &p->tables->uses[f];
     rk_failure_record(&p->failure, (int64_t)f,
-                      rk_feature_use_begin(use, &p->tables->embeddings->features[f],
-                                           p->counts ? p->counts[f] : p->n, &p->ids[f]));
+                      rk_feature_bags_set_ids(use, &p->tables->embeddings->features[f],
+                                              p->counts ? p->counts[f] : p->n, &p->ids[f]));
 }
 
 static void copy_id_block(void *context, size_t task, int thread) {
@@ -38,7 +38,7 @@ static void copy_id_block(void *context, size_t task, int thread) {
     packing *p = context;
     rk_device_batch_context *batch_context = p->batch_context;
     size_t f = task / p->blocks;
-    const rk_feature_use *use = &p->tables->uses[f];
+    const rk_feature_bags *use = &p->tables->uses[f];
     const rk_cuda_feature_ids *to = &batch_context->feature_ids[f];
     int64_t first = (int64_t)(task % p->blocks) * PACK_IDS,
             last = first + PACK_IDS < use->n_ids ? first + PACK_IDS : use->n_ids;
@@ -278,7 +278,7 @@ static rk_status bad_id_error(const rk_device_tables *d, const rk_device_batch_c
     else
         while (batch_context->offsets[at->first_offset + sample + 1] <= local) sample++;
     bool drops;
-    RK_TRY(rk_feature_id_check(
+    RK_TRY(rk_feature_bags_check_id(
         &d->embeddings->features[f], d->homes[d->features[f].table], sample, id,
         at->first_weight == RK_CUDA_NONE ? NULL : &batch_context->weights[at->first_weight + local], &drops));
     return rk_error(RK_INTERNAL, "the GPU rejected a valid id");

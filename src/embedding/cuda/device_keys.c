@@ -27,12 +27,12 @@ static void check_feature(void *context, size_t f, int thread) {
     (void)thread;
     key_batch *b = context;
     const rk_device_tables *d = b->tables;
-    rk_feature_use *use = &d->uses[f];
+    rk_feature_bags *use = &d->uses[f];
     const rk_table *table = table_of(d, f);
     bool drops;
-    if (!table->dynamic) rk_feature_use_scan(use, table, 0, use->n_ids);
+    if (!table->dynamic) rk_feature_bags_scan_ids(use, table, 0, use->n_ids);
     rk_failure_record(&b->failure, (int64_t)f,
-                      rk_feature_use_check(use, &d->embeddings->features[f], table, &b->ids[f], &drops));
+                      rk_feature_bags_check_ids(use, &d->embeddings->features[f], table, &b->ids[f], &drops));
 }
 
 /* Whether bags have less than all ids: sequences are cut, and ids without a weight dropped. */
@@ -45,7 +45,7 @@ static bool is_kept(const rk_feature_config *feature, const rk_ids *ids, int64_t
     return feature->max_sequence_length ? position < feature->max_sequence_length : ids->weights[i] > 0;
 }
 
-static rk_status keep_keys(const rk_feature_use *use, const rk_feature_config *feature, const rk_ids *ids,
+static rk_status keep_keys(const rk_feature_bags *use, const rk_feature_config *feature, const rk_ids *ids,
                            rk_device_keys *keys) {
     RK_TRY(rk_reserve(&keys->kept, &keys->kept_capacity, (size_t)use->n_ids, sizeof *keys->kept));
     RK_TRY(rk_reserve(&keys->places, &keys->places_capacity, (size_t)use->n_ids, sizeof *keys->places));
@@ -61,7 +61,7 @@ static rk_status keep_keys(const rk_feature_use *use, const rk_feature_config *f
 
 /* What the table gets of a feature: the keys that bags have, in the order of the batch. */
 static rk_status list_keys(const rk_device_tables *d, size_t f, const rk_ids *ids, rk_key_uses *out) {
-    const rk_feature_use *use = &d->uses[f];
+    const rk_feature_bags *use = &d->uses[f];
     const rk_feature_config *feature = &d->embeddings->features[f];
     rk_device_keys *keys = &d->keys[f];
     RK_TRY(rk_reserve(&keys->rows, &keys->rows_capacity, (size_t)use->n_ids, sizeof *keys->rows));
@@ -74,7 +74,7 @@ static rk_status list_keys(const rk_device_tables *d, size_t f, const rk_ids *id
 
 /* Rows to where the ids were. */
 static void place_rows(const rk_device_tables *d, size_t f, const rk_ids *ids) {
-    rk_feature_use *use = &d->uses[f];
+    rk_feature_bags *use = &d->uses[f];
     const rk_device_keys *keys = &d->keys[f];
     if (may_drop(&d->embeddings->features[f], ids)) {
         if (use->n_ids) memset(keys->rows, 0, (size_t)use->n_ids * sizeof *keys->rows);
@@ -124,7 +124,8 @@ rk_status rk_device_keys_to_rows(rk_device_tables *d, const rk_ids *ids, bool tr
     rk_parallel_for(n_features, list_feature, &b);
     RK_TRY(rk_failure_status(&b.failure));
     if (training)
-        RK_TRY(rk_keyed_rows_give(e, e->batch_to_peek.keys, e->table_begins, e->batch_to_peek.task_begins));
+        RK_TRY(rk_dynamic_rows_assign_uses(e, e->batch_to_peek.keys, e->table_begins,
+                                           e->batch_to_peek.task_begins));
     else
         rk_parallel_for(n_features, find_feature, &b);
     rk_parallel_for(n_features, place_feature, &b);

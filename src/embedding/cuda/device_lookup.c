@@ -19,7 +19,7 @@ static rk_status prepare_steps(const rk_device_tables *d, rk_cuda_step *steps) {
                                    &steps[t].update);
         steps[t].l2 = (float)home->l2;
         steps[t].l2_full = (float)home->l2_full;
-        steps[t].seed = rk_table_store_seed(home, home->step + 1);
+        steps[t].seed = rk_table_rounding_seed(home, home->step + 1);
     }
     return RK_OK;
 }

@@ -161,7 +161,7 @@ void rk_device_tables_free(rk_device_tables *d) {
     for (int i = 0; i < 2; i++) rk_batch_context_close(d, &d->batch_contexts[i]);
     for (int32_t t = 0; t < d->n_tables; t++) free_table(d, &d->tables[t]);
     for (int32_t f = 0; f < d->n_features; f++) {
-        rk_feature_use_release(&d->uses[f]);
+        rk_feature_bags_release(&d->uses[f]);
         rk_device_keys_release(&d->keys[f]);
     }
     rk_device_tables_unbind_activations(d);

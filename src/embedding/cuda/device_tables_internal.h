@@ -72,7 +72,7 @@ struct rk_device_tables {
     rk_device_batch_context batch_contexts[2];
     int oldest, n_under_way;  /* batch contexts[oldest], and then the other one */
     uint32_t n_batches;       /* ever prepared by dedup */
-    rk_feature_use *uses;     /* [n_features], for the checks of rk_feature_use_begin */
+    rk_feature_bags *uses;    /* [n_features], for the checks of rk_feature_bags_set_ids */
     bool has_dynamic;         /* tables */
     bool lacks_rows;          /* that keys have got, since a batch could not be sent */
     rk_device_keys *keys;     /* [n_features], of dynamic tables */

@@ -45,11 +45,12 @@ static rk_status create_tables(rk_device_sharded *ds, const rk_device_tables_opt
  * feature is a sequence; the device's are samples. */
 static rk_status place_ids(rk_device_sharded *ds, const rk_in_flight_batch *j, int32_t f) {
     const rk_embeddings *e = ds->sharded->trainer_tables;
-    const rk_feature_use *use = &j->batch_context.uses[f];
+    const rk_feature_bags *use = &j->batch_context.uses[f];
     int32_t t = e->feature_tables[f], length = e->features[f].max_sequence_length;
     if (e->tables[t].part.unplanned) { /* bags, combined elsewhere */
-        ds->ids[f] = (rk_ids){.ids_per_sample = 1,
-                              .ids = use->ids + j->unique[t].bag_begins[rk_feature_number_in_table(e, f)]};
+        ds->ids[f] =
+            (rk_ids){.ids_per_sample = 1,
+                     .ids = use->ids + j->unique[t].bag_begins[rk_embeddings_feature_number_in_table(e, f)]};
         return RK_OK;
     }
     if (!length) {

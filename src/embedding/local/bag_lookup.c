@@ -9,8 +9,8 @@ enum {
     LINE_BYTES = 64
 };
 
-bool rk_feature_use_lookup(const rk_feature_use *use, int64_t length, const rk_rows *rows, int64_t n_rows,
-                           int64_t first, int64_t last, rk_activation to) {
+bool rk_feature_bags_lookup(const rk_feature_bags *use, int64_t length, const rk_rows *rows, int64_t n_rows,
+                            int64_t first, int64_t last, rk_activation to) {
     bool strays = false;
     rk_bag_forward_args args = {.rows = *rows,
                                 .n_rows = n_rows,
@@ -39,11 +39,11 @@ bool rk_feature_use_lookup(const rk_feature_use *use, int64_t length, const rk_r
     return !strays;
 }
 
-static bool look_up_feature(const rk_embeddings *e, const rk_feature_use *use, int32_t f, bool checks,
+static bool look_up_feature(const rk_embeddings *e, const rk_feature_bags *use, int32_t f, bool checks,
                             int64_t first, int64_t last, rk_activation to) {
     const rk_table *table = &e->tables[e->feature_tables[f]];
-    return rk_feature_use_lookup(use, e->features[f].max_sequence_length, &table->rows,
-                                 checks ? table->config.n_rows : 0, first, last, to);
+    return rk_feature_bags_lookup(use, e->features[f].max_sequence_length, &table->rows,
+                                  checks ? table->config.n_rows : 0, first, last, to);
 }
 
 void rk_batch_context_lookup(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t f,
@@ -70,7 +70,7 @@ static void look_up_block(void *context, size_t task, int thread) {
     const size_t *begins = l->batch_context->task_begins;
     size_t f = rk_partition_find_item(begins, (size_t)e->n_features, task);
     size_t n_parts = begins[f + 1] - begins[f], part = task - begins[f];
-    rk_feature_use *use = &l->batch_context->uses[f];
+    rk_feature_bags *use = &l->batch_context->uses[f];
     int64_t n = use->n, first = rk_partition_begin(n, part, n_parts);
     rk_activation to = l->activations[f];
     to.data += first * to.stride;
@@ -80,11 +80,11 @@ static void look_up_block(void *context, size_t task, int thread) {
     if (!all) atomic_store_explicit(&use->strays, true, memory_order_relaxed);
 }
 
-void rk_uses_lookup_all(const rk_embeddings *e, rk_batch_context *batch_context,
-                        const rk_activation *activations, bool checks) {
+void rk_batch_context_lookup_all(const rk_embeddings *e, rk_batch_context *batch_context,
+                                 const rk_activation *activations, bool checks) {
     lookup l = {
         .embeddings = e, .batch_context = batch_context, .activations = activations, .checks = checks};
-    const rk_feature_use *uses = batch_context->uses;
+    const rk_feature_bags *uses = batch_context->uses;
     size_t *begins = batch_context->task_begins;
     for (int32_t f = 0; f < e->n_features; f++) {
         size_t values =
@@ -97,13 +97,14 @@ void rk_uses_lookup_all(const rk_embeddings *e, rk_batch_context *batch_context,
 }
 
 void rk_embeddings_lookup_all(rk_embeddings *e, bool training, const rk_activation *activations) {
-    rk_uses_lookup_all(e, training ? &e->batch_contexts[e->now] : &e->batch_to_peek, activations, false);
+    rk_batch_context_lookup_all(e, training ? &e->batch_contexts[e->now] : &e->batch_to_peek, activations,
+                                false);
 }
 
 /* Bytes through memory: each use of a row, or the table once and activations out and in again. Rows that are
  * read once pass by either way. */
-static bool pays_to_look_up_early(const rk_embeddings *e, int32_t f) {
-    const rk_feature_use *use = &e->batch_contexts[e->now].uses[f];
+static bool is_early_lookup_faster(const rk_embeddings *e, int32_t f) {
+    const rk_feature_bags *use = &e->batch_contexts[e->now].uses[f];
     const rk_table *table = &e->tables[e->feature_tables[f]];
     double row_bytes = (double)table->rows.dim * (double)rk_dtype_bytes(table->rows.dtype),
            table_bytes = (double)table->config.n_rows * row_bytes;
@@ -115,12 +116,12 @@ static bool pays_to_look_up_early(const rk_embeddings *e, int32_t f) {
 void rk_embeddings_lookup_early(rk_embeddings *e, rk_activation *activations) {
     bool none_pays = rk_embeddings_bytes(e) <= e->cache_bytes; /* where all tables stay in the caches */
     for (int32_t f = 0; f < e->n_features; f++)
-        if (none_pays || !pays_to_look_up_early(e, f)) activations[f].data = NULL;
-    if (!none_pays) rk_uses_lookup_all(e, &e->batch_contexts[e->now], activations, false);
+        if (none_pays || !is_early_lookup_faster(e, f)) activations[f].data = NULL;
+    if (!none_pays) rk_batch_context_lookup_all(e, &e->batch_contexts[e->now], activations, false);
 }
 
-rk_status rk_check_activations(const rk_embeddings *e, int64_t n, const rk_ids *ids,
-                               const rk_activation *activations) {
+rk_status rk_embeddings_check_activations(const rk_embeddings *e, int64_t n, const rk_ids *ids,
+                                          const rk_activation *activations) {
     RK_FAIL_IF(e->n_features > 0 && ids && !activations, RK_INVALID_ARGUMENT, "a lookup needs activations");
     for (int32_t f = 0; f < e->n_features && n > 0 && ids; f++)
         RK_FAIL_IF(!activations[f].data || activations[f].stride < rk_embeddings_width(e, f),

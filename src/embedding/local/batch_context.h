@@ -7,10 +7,10 @@
 #include "embedding/local/row_uses.h"
 
 struct rk_batch_context {
-    rk_feature_use *uses; /* [n_features] */
-    rk_row_uses *plans;   /* [n_tables], of those that take updates */
-    rk_update *updates;   /* [n_tables], once launched */
-    rk_key_uses *keys;    /* [n_features], in the order of by_table: what dynamic tables get */
+    rk_feature_bags *uses; /* [n_features] */
+    rk_row_uses *plans;    /* [n_tables], of those that take updates */
+    rk_update *updates;    /* [n_tables], once launched */
+    rk_key_uses *keys;     /* [n_features], in the order of by_table: what dynamic tables get */
     rk_unique_keys
         *batch_keys;      /* [n_tables]: the different keys of dynamic tables whose rows are elsewhere */
     size_t *piece_begins; /* [n_tables+1]: table t has pieces piece_begins[t] .. piece_begins[t+1]-1 */

@@ -54,7 +54,7 @@ static rk_status check_feature_names(const rk_embeddings_config *config) {
 }
 
 /* Everything but memory, before any is taken for tables. feature_tables: [n_features]. */
-static rk_status check_config(const rk_embeddings_config *config, int32_t *feature_tables) {
+static rk_status check_embeddings_config(const rk_embeddings_config *config, int32_t *feature_tables) {
     for (int32_t t = 0; t < config->n_tables; t++) RK_TRY(check_table(&config->tables[t]));
     rk_name_index tables;
     RK_TRY(rk_name_index_init(&tables, config->tables, sizeof *config->tables,
@@ -110,7 +110,7 @@ rk_status rk_batch_context_init(rk_batch_context *batch_context, size_t n_tables
 
 void rk_batch_context_release(rk_batch_context *batch_context, int32_t n_tables, int32_t n_features) {
     for (int32_t f = 0; f < n_features && batch_context->uses; f++)
-        rk_feature_use_release(&batch_context->uses[f]);
+        rk_feature_bags_release(&batch_context->uses[f]);
     for (int32_t t = 0; t < n_tables && batch_context->plans; t++)
         rk_row_uses_release(&batch_context->plans[t]);
     for (int32_t t = 0; t < n_tables && batch_context->batch_keys; t++)
@@ -129,8 +129,8 @@ static rk_status allocate_collection(rk_embeddings *e, size_t n_tables, size_t n
     return rk_alloc(n_features, sizeof *e->leaves, &e->leaves);
 }
 
-rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const rk_table_part *parts,
-                                     rk_embeddings **out) {
+rk_status rk_embeddings_create_with_parts(const rk_embeddings_config *config, const rk_table_part *parts,
+                                          rk_embeddings **out) {
     rk_optimizer optimizer;
     RK_TRY(rk_optimizer_init(&optimizer, RK_OPTIMIZER_ADAGRAD));
     if (config->optimizer) optimizer = *config->optimizer;
@@ -143,7 +143,7 @@ rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const r
     e->learning_rate_factor = 1;
     e->cache_bytes = rk_cpu_cache_bytes();
     RK_GOTO(allocate_collection(e, (size_t)config->n_tables, (size_t)config->n_features));
-    RK_GOTO(check_config(config, e->feature_tables));
+    RK_GOTO(check_embeddings_config(config, e->feature_tables));
     RK_GOTO(add_tables(e, config, &optimizer, parts));
     RK_GOTO(add_features(e, config));
     *out = e;
@@ -154,8 +154,8 @@ done:
 }
 
 /* Of a dynamic table: its keys, and that its rows are those, and the ones that other keys share. */
-static rk_status find_keys(const rk_table_config *table, const rk_dynamic_config *dynamic,
-                           const rk_row_source *source, rk_table_part *part) {
+static rk_status set_keys_from_source(const rk_table_config *table, const rk_dynamic_config *dynamic,
+                                      const rk_row_source *source, rk_table_part *part) {
     part->dynamic = dynamic;
     part->sorted_keys = rk_key_tables_find(source->keys, table->name);
     RK_FAIL_IF(!part->sorted_keys, RK_CONFIG, "there are no keys of table '%s', which is dynamic",
@@ -164,12 +164,12 @@ static rk_status find_keys(const rk_table_config *table, const rk_dynamic_config
     return RK_OK;
 }
 
-static rk_status find_part(const rk_table_config *table, const rk_dynamic_config *dynamic,
-                           const rk_row_source *source, rk_rows *rows, rk_table_part *part) {
+static rk_status set_part_from_source(const rk_table_config *table, const rk_dynamic_config *dynamic,
+                                      const rk_row_source *source, rk_rows *rows, rk_table_part *part) {
     bool absent = rk_row_source_fetches(source);
     *part =
         (rk_table_part){.n_rows = table->n_rows, .dim = table->dim, .absent = absent, .unplanned = absent};
-    if (dynamic->max_capacity) RK_TRY(find_keys(table, dynamic, source, part));
+    if (dynamic->max_capacity) RK_TRY(set_keys_from_source(table, dynamic, source, part));
     if (absent) return RK_OK;
     RK_TRY(source->ops->find(source, table->name, part->n_rows, table->dim, rows));
     if (rows->data)
@@ -187,8 +187,8 @@ rk_status rk_embeddings_create_over_source(const rk_embeddings_config *config,
     size_t n = (size_t)config->n_tables;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, parts), RK_ARRAY(n, rows)));
     for (int32_t t = 0; t < config->n_tables; t++)
-        RK_TRY(find_part(&config->tables[t], &dynamic[t], source, &rows[t], &parts[t]));
-    RK_TRY(rk_embeddings_create_parts(config, parts, out));
+        RK_TRY(set_part_from_source(&config->tables[t], &dynamic[t], source, &rows[t], &parts[t]));
+    RK_TRY(rk_embeddings_create_with_parts(config, parts, out));
     (*out)->source = source;
     return RK_OK;
 }
@@ -281,7 +281,7 @@ static rk_status local_write_rows(rk_embeddings *e, const rk_row_range *range, c
                t->config.name);
     if (range->slot == RK_ROW_VALUES)
         for (int64_t i = 0; i < range->n; i++)
-            rk_table_store(t, range->first + i, rows + i * range->width, 0);
+            rk_table_store_row(t, range->first + i, rows + i * range->width, 0);
     else if (range->n)
         memcpy(t->slot_values[range->slot] + (size_t)range->first * width, rows,
                (size_t)range->n * width * sizeof *rows);
@@ -305,7 +305,7 @@ const rk_embeddings_ops rk_local_embeddings = {.free = local_free,
                                                .look_up = rk_local_lookup_look_up,
                                                .backward = rk_local_lookup_backward,
                                                .apply_gradients = rk_local_lookup_apply_gradients,
-                                               .step = rk_pending_gradients_step,
+                                               .step = rk_pending_gradients_apply,
                                                .zero_gradients = rk_pending_gradients_zero,
                                                .scale_learning_rate = local_scale_learning_rate,
                                                .pin_rows = local_pin_rows,
@@ -314,17 +314,17 @@ const rk_embeddings_ops rk_local_embeddings = {.free = local_free,
                                                .read_step = local_read_step,
                                                .write_step = local_write_step};
 
-rk_embeddings *rk_embeddings_none(void) {
+rk_embeddings *rk_embeddings_empty(void) {
     static rk_embeddings none = {.ops = &rk_local_embeddings};
     return &none;
 }
 
-bool rk_embeddings_reads_keys(const rk_embeddings *e, const char *table) {
+bool rk_embeddings_table_has_sorted_keys(const rk_embeddings *e, const char *table) {
     int32_t t = rk_name_index_find(&e->table_names, table);
     return t >= 0 && e->tables[t].sorted_keys;
 }
 
-rk_row_source *rk_embeddings_source(const rk_embeddings *e) {
+rk_row_source *rk_embeddings_row_source(const rk_embeddings *e) {
     return e->source;
 }
 
@@ -334,7 +334,7 @@ rk_status rk_embeddings_state_dict(rk_embeddings *e, rk_state_dict *state) {
     return RK_OK;
 }
 
-void rk_embeddings_set_leaves(rk_embeddings *e, int32_t feature, rk_leaves leaves) {
+void rk_embeddings_set_gradient_leaves(rk_embeddings *e, int32_t feature, rk_leaves leaves) {
     e->leaves[feature] = leaves;
 }
 
@@ -351,16 +351,16 @@ rk_status rk_embeddings_set_l2(rk_embeddings *e, const char *table, double l2, d
 int32_t rk_embeddings_n_tables(const rk_embeddings *e) {
     return e->n_tables;
 }
-const rk_table_config *rk_embeddings_table(const rk_embeddings *e, int32_t table) {
+const rk_table_config *rk_embeddings_table_config(const rk_embeddings *e, int32_t table) {
     return &e->tables[table].config;
 }
-const rk_feature_config *rk_embeddings_feature(const rk_embeddings *e, int32_t feature) {
+const rk_feature_config *rk_embeddings_feature_config(const rk_embeddings *e, int32_t feature) {
     return &e->features[feature];
 }
 const rk_optimizer *rk_embeddings_table_optimizer(const rk_embeddings *e, int32_t table) {
     return &e->tables[table].optimizer;
 }
-const rk_dynamic_config *rk_embeddings_dynamic(const rk_embeddings *e, int32_t table) {
+const rk_dynamic_config *rk_embeddings_dynamic_config(const rk_embeddings *e, int32_t table) {
     return rk_table_is_dynamic(&e->tables[table]) ? &e->tables[table].dynamic_config : NULL;
 }
 uint64_t rk_embeddings_table_bytes(const rk_embeddings *e, int32_t table) {

@@ -27,10 +27,11 @@ void rk_embeddings_lookup_samples(const rk_embeddings *embeddings, bool training
 /* Updates, in steps. launch gives the gradients of the last batch, which must stay until complete; the next
  * batch's dedup may run. Then each of n_pieces pieces is updated, in any order and by any thread, but not
  * beside lookups. complete ends it when all pieces are done. One update at a time. */
-rk_status rk_embeddings_launch(rk_embeddings *embeddings, const rk_activation *gradients, bool known_finite);
-size_t rk_embeddings_n_pieces(const rk_embeddings *embeddings); /* 0: nothing is launched */
+rk_status rk_embeddings_begin_update(rk_embeddings *embeddings, const rk_activation *gradients,
+                                     bool known_finite);
+size_t rk_embeddings_n_update_pieces(const rk_embeddings *embeddings); /* 0: nothing is launched */
 void rk_embeddings_update_piece(const rk_embeddings *embeddings, size_t piece);
-void rk_embeddings_complete(rk_embeddings *embeddings);
+void rk_embeddings_end_update(rk_embeddings *embeddings);
 void rk_embeddings_update_all(rk_embeddings *embeddings); /* all pieces, and complete */
 
 /* Bytes that lookups and updates of the last training batch move, by the algorithm: rows and activations once
@@ -47,12 +48,12 @@ typedef struct rk_leaves {
     uint32_t first_leaf;
     int64_t leaf_samples;
 } rk_leaves;
-void rk_embeddings_set_leaves(rk_embeddings *embeddings, int32_t feature, rk_leaves leaves);
+void rk_embeddings_set_gradient_leaves(rk_embeddings *embeddings, int32_t feature, rk_leaves leaves);
 
 /* parts [n_tables]: what of each table is here; NULL: all. Their names, where they have any, must outlive the
  * collection. */
-rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const rk_table_part *parts,
-                                     rk_embeddings **out);
+rk_status rk_embeddings_create_with_parts(const rk_embeddings_config *config, const rk_table_part *parts,
+                                          rk_embeddings **out);
 /* Of whole tables that are only looked up, whose rows are in the source, as far as it has them; others begin
  * with their first values. dynamic [n_tables]: max_capacity 0, a static table. Takes the source, once it has
  * gone well. */
@@ -60,9 +61,9 @@ rk_status rk_embeddings_create_over_source(const rk_embeddings_config *config,
                                            const rk_dynamic_config *dynamic, rk_row_source *source,
                                            rk_embeddings **out);
 /* Whether a table's keys are looked up where the source has them. */
-bool rk_embeddings_reads_keys(const rk_embeddings *embeddings, const char *table);
-rk_row_source *rk_embeddings_source(const rk_embeddings *embeddings); /* NULL: none */
-rk_embeddings *rk_embeddings_none(void);                              /* without tables; nobody frees it */
+bool rk_embeddings_table_has_sorted_keys(const rk_embeddings *embeddings, const char *table);
+rk_row_source *rk_embeddings_row_source(const rk_embeddings *embeddings); /* NULL: none */
+rk_embeddings *rk_embeddings_empty(void); /* without tables; nobody frees it */
 
 /* Every table's rows and slots and each table's step, in a fixed order: names "table/<name>/rows",
  * "table/<name>/<slot>", "table/<name>/step". Views into the live arrays; valid while the collection
@@ -74,32 +75,32 @@ rk_status rk_embeddings_state_dict(rk_embeddings *embeddings, rk_state_dict *sta
 rk_status rk_embeddings_set_l2(rk_embeddings *embeddings, const char *table, double l2, double l2_full);
 
 int32_t rk_embeddings_n_tables(const rk_embeddings *embeddings);
-const rk_table_config *rk_embeddings_table(const rk_embeddings *embeddings, int32_t table);
-const rk_feature_config *rk_embeddings_feature(const rk_embeddings *embeddings, int32_t feature);
+const rk_table_config *rk_embeddings_table_config(const rk_embeddings *embeddings, int32_t table);
+const rk_feature_config *rk_embeddings_feature_config(const rk_embeddings *embeddings, int32_t feature);
 /* With its optimizer resolved, for inspect. */
 const rk_optimizer *rk_embeddings_table_optimizer(const rk_embeddings *embeddings, int32_t table);
 uint64_t rk_embeddings_table_bytes(const rk_embeddings *embeddings, int32_t table); /* rows and slots */
-const rk_dynamic_config *rk_embeddings_dynamic(const rk_embeddings *embeddings,
-                                               int32_t table); /* NULL: a static table */
+const rk_dynamic_config *rk_embeddings_dynamic_config(const rk_embeddings *embeddings,
+                                                      int32_t table); /* NULL: a static table */
 
 /* Of dynamic tables, before their values are read into the state that is made afterwards: NULL empties them;
  * a tensor "table/<name>/keys", or each part of it, gives those of its keys a row that belong here, and
  * "table/<name>/candidate_keys" a count. Other names, and those of other tables, are passed over. loaded: the
  * values are read. Errors: RK_BAD_DATA, a key is there twice; RK_NO_MEMORY. */
 rk_status rk_embeddings_load_keys(rk_embeddings *embeddings, const rk_stored_keys *keys);
-void rk_embeddings_finish_load(rk_embeddings *embeddings);
+void rk_embeddings_finish_loading(rk_embeddings *embeddings);
 /* The batch for training that begins next, whose ids may go at once: its rows that are on a disk are read
  * beside what the caller does. If it does not come after all, no bit is another one. */
 void rk_embeddings_prefetch(rk_embeddings *embeddings, int64_t n, const rk_ids *ids);
 /* Rows that are on a disk, into a checkpoint's folder and, after all else of it was read, out of it. */
-bool rk_embeddings_have_files(const rk_embeddings *embeddings);
+bool rk_embeddings_have_row_files(const rk_embeddings *embeddings);
 rk_status rk_embeddings_save_rows(rk_embeddings *embeddings, const char *directory);
 rk_status rk_embeddings_load_rows(rk_embeddings *embeddings, const char *directory);
 /* The same, of a table with a tier that has none of its rows yet, as records that a log would have [n]. */
-rk_status rk_embeddings_put_records(rk_embeddings *embeddings, const char *table, int64_t n,
-                                    const void *records);
+rk_status rk_embeddings_append_row_records(rk_embeddings *embeddings, const char *table, int64_t n,
+                                           const void *records);
 /* The folders there with logs of a table's rows, whatever the parts that it was cut into. */
-rk_status rk_row_folders_list(const char *directory, const char *table, rk_text_list *out);
+rk_status rk_list_row_folders(const char *directory, const char *table, rk_text_list *out);
 rk_key_counts rk_embeddings_sum_key_counts(const rk_embeddings *embeddings); /* of all dynamic tables */
 
 #endif

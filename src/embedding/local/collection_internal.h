@@ -108,7 +108,7 @@ static inline bool rk_table_takes_updates(const rk_embeddings *e, int32_t t) {
 rk_status rk_embeddings_find_table(const rk_embeddings *e, const char *name, rk_table **out);
 
 /* A feature's number among those of its table. */
-static inline int32_t rk_feature_number_in_table(const rk_embeddings *e, int32_t feature) {
+static inline int32_t rk_embeddings_feature_number_in_table(const rk_embeddings *e, int32_t feature) {
     const int32_t *features = e->by_table + e->table_begins[e->feature_tables[feature]];
     int32_t k = 0;
     while (features[k] != feature) k++;
@@ -120,52 +120,52 @@ static inline int32_t rk_feature_number_in_table(const rk_embeddings *e, int32_t
 rk_status rk_batch_context_dedup(rk_embeddings *embeddings, rk_batch_context *batch_context, int64_t n,
                                  const int64_t *counts, const rk_ids *ids);
 /* Ids alone, checked; or, with checks false, taken for rows, but for those of sequences. */
-rk_status rk_uses_prepare(const rk_embeddings *embeddings, rk_batch_context *batch_context, int64_t n,
-                          const int64_t *counts, const rk_ids *ids, bool checks);
+rk_status rk_batch_context_prepare_bags(const rk_embeddings *embeddings, rk_batch_context *batch_context,
+                                        int64_t n, const int64_t *counts, const rk_ids *ids, bool checks);
 /* Of dynamic tables (keyed_rows.c): a feature's checked keys become the rows that they have; those of a
  * training batch the rows that they have from now on, whatever comes of it. */
-rk_status rk_keyed_rows_find(const rk_table *table, rk_feature_use *use);
+rk_status rk_dynamic_rows_find(const rk_table *table, rk_feature_bags *use);
 /* Rows that were found become places, of tables that have rows on a disk; those are read. */
-rk_status rk_keyed_rows_bring(const rk_embeddings *embeddings, rk_batch_context *batch_context);
-rk_status rk_keyed_rows_assign(rk_embeddings *embeddings, rk_batch_context *batch_context);
+rk_status rk_dynamic_rows_load_from_disk(const rk_embeddings *embeddings, rk_batch_context *batch_context);
+rk_status rk_dynamic_rows_assign_batch(rk_embeddings *embeddings, rk_batch_context *batch_context);
 /* The same of keys from anywhere: table t's are uses[begins[t]] .. uses[begins[t+1]-1], in the order of the
  * batch. task_begins [n_tables+1]: scratch. */
-rk_status rk_keyed_rows_give(rk_embeddings *embeddings, const rk_key_uses *uses, const int32_t *begins,
-                             size_t *task_begins);
+rk_status rk_dynamic_rows_assign_uses(rk_embeddings *embeddings, const rk_key_uses *uses,
+                                      const int32_t *begins, size_t *task_begins);
 /* Samples first .. last-1 of a feature with these rows; `to` is of sample `first`. n_rows: 0, where ids were
  * checked, or false is returned at an id that is no row, and some samples have no activations. */
-bool rk_feature_use_lookup(const rk_feature_use *use, int64_t sequence_length, const rk_rows *rows,
-                           int64_t n_rows, int64_t first, int64_t last, rk_activation to);
+bool rk_feature_bags_lookup(const rk_feature_bags *use, int64_t sequence_length, const rk_rows *rows,
+                            int64_t n_rows, int64_t first, int64_t last, rk_activation to);
 /* Features without activations (data NULL) are left out. checks: ids were not, and uses of ids that are no
  * rows have `strays` afterwards. */
-void rk_uses_lookup_all(const rk_embeddings *embeddings, rk_batch_context *batch_context,
-                        const rk_activation *activations, bool checks);
+void rk_batch_context_lookup_all(const rk_embeddings *embeddings, rk_batch_context *batch_context,
+                                 const rk_activation *activations, bool checks);
 /* Samples first .. last-1 of a feature; `to` is where sample `first` goes. */
 void rk_batch_context_lookup(const rk_embeddings *embeddings, const rk_batch_context *batch_context,
                              int32_t feature, int64_t first, int64_t last, const rk_activation *to);
 /* Whether there is room for what a lookup of n samples writes. */
-rk_status rk_check_activations(const rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
-                               const rk_activation *activations);
-/* From gradients to updated rows, as rk_embeddings_launch and rk_embeddings_update_piece do it, of any batch
- * context. check_gradients_finite: RK_NOT_FINITE names the feature and the sample. set_gradients: where plans
- * read them, and the pieces of all tables. */
+rk_status rk_embeddings_check_activations(const rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
+                                          const rk_activation *activations);
+/* From gradients to updated rows, as rk_embeddings_begin_update and rk_embeddings_update_piece do it, of any
+ * batch context. check_gradients_finite: RK_NOT_FINITE names the feature and the sample. set_gradients: where
+ * plans read them, and the pieces of all tables. */
 rk_status rk_batch_context_check_gradients_finite(const rk_embeddings *embeddings,
                                                   const rk_batch_context *batch_context,
                                                   const rk_activation *gradients);
 void rk_batch_context_set_gradients(const rk_embeddings *embeddings, rk_batch_context *batch_context,
                                     const rk_activation *gradients);
-rk_status rk_batch_context_launch(const rk_embeddings *embeddings, rk_batch_context *batch_context,
-                                  const rk_activation *gradients, bool known_finite);
+rk_status rk_batch_context_begin_update(const rk_embeddings *embeddings, rk_batch_context *batch_context,
+                                        const rk_activation *gradients, bool known_finite);
 void rk_batch_context_update_piece(const rk_embeddings *embeddings, const rk_batch_context *batch_context,
                                    size_t piece);
 /* What a step does to a table's rows, without the rows and their gradients. */
-rk_fused_update_args rk_table_update_args(const rk_table *table, const rk_update *update);
+rk_fused_update_args rk_table_make_update_args(const rk_table *table, const rk_update *update);
 void rk_embeddings_set_update_coefficients(const rk_embeddings *embeddings,
                                            rk_update *updates); /* [n_tables] */
-void rk_embeddings_count_step(rk_embeddings *embeddings);       /* of each table that takes updates */
+void rk_embeddings_increment_step(rk_embeddings *embeddings);   /* of each table that takes updates */
 /* Adds the rows' gradients of a batch context whose gradients are set; nothing, if memory runs out. */
 rk_status rk_pending_gradients_add(rk_embeddings *embeddings, const rk_batch_context *batch_context);
-rk_status rk_pending_gradients_step(rk_embeddings *embeddings); /* from them to updated rows */
+rk_status rk_pending_gradients_apply(rk_embeddings *embeddings); /* from them to updated rows */
 void rk_pending_gradients_zero(rk_embeddings *embeddings);
 rk_status rk_pending_gradients_init(rk_pending_gradients *pending, size_t n_tables);
 void rk_pending_gradients_release(rk_pending_gradients *pending, int32_t n_tables);

@@ -5,15 +5,15 @@
 
 #include "base/memory.h"
 
-void rk_feature_use_release(rk_feature_use *use) {
+void rk_feature_bags_release(rk_feature_bags *use) {
     RK_FREE_ALL(use->own_offsets, use->own_positions, use->own_ids, use->own_coefficients, use->own_scales,
                 use->lengths, use->rows);
-    *use = (rk_feature_use){0};
+    *use = (rk_feature_bags){0};
 }
 
 /* Offsets are made where the input is dense. */
-rk_status rk_feature_use_begin(rk_feature_use *use, const rk_feature_config *feature, int64_t n,
-                               const rk_ids *ids) {
+rk_status rk_feature_bags_set_ids(rk_feature_bags *use, const rk_feature_config *feature, int64_t n,
+                                  const rk_ids *ids) {
     use->n = use->n_bags = n;
     use->n_ids = 0;
     use->ids = ids->ids;
@@ -49,34 +49,34 @@ rk_status rk_feature_use_begin(rk_feature_use *use, const rk_feature_config *fea
     return RK_OK;
 }
 
-void rk_feature_use_scan(rk_feature_use *use, const rk_table *table, int64_t first, int64_t last) {
+void rk_feature_bags_scan_ids(rk_feature_bags *use, const rk_table *table, int64_t first, int64_t last) {
     bool strays;
     rk_ids_check(use->ids + first, last - first, table->config.n_rows, &strays);
     if (strays) atomic_store_explicit(&use->strays, true, memory_order_relaxed);
 }
 
 /* All keys of a dynamic table are legal. */
-static bool is_negative(const rk_table *table, int64_t id) {
+static bool is_negative_id(const rk_table *table, int64_t id) {
     return id < 0 && !rk_table_is_dynamic(table);
 }
 
-static bool is_dropped(const rk_feature_config *feature, const rk_table *table, int64_t id,
-                       const float *weight) {
+static bool is_id_dropped(const rk_feature_config *feature, const rk_table *table, int64_t id,
+                          const float *weight) {
     if (feature->skip_validation) return false;
-    return is_negative(table, id) || (weight && feature->combiner != RK_COMBINER_SUM && *weight <= 0);
+    return is_negative_id(table, id) || (weight && feature->combiner != RK_COMBINER_SUM && *weight <= 0);
 }
 
-rk_status rk_feature_id_check(const rk_feature_config *feature, const rk_table *table, int64_t sample,
-                              int64_t id, const float *weight, bool *drops) {
+rk_status rk_feature_bags_check_id(const rk_feature_config *feature, const rk_table *table, int64_t sample,
+                                   int64_t id, const float *weight, bool *drops) {
     long long s = sample, last = table->config.n_rows - 1;
     RK_FAIL_IF(weight && !isfinite(*weight), RK_BAD_DATA,
                "feature '%s': sample %lld: the weight of id %lld is not a finite number", feature->name, s,
                (long long)id);
-    if (is_dropped(feature, table, id, weight)) {
+    if (is_id_dropped(feature, table, id, weight)) {
         *drops = true;
         return RK_OK;
     }
-    if (is_negative(table, id))
+    if (is_negative_id(table, id))
         return rk_error_hint(rk_error(RK_BAD_DATA, "feature '%s': sample %lld: id %lld is negative",
                                       feature->name, s, (long long)id),
                              "to drop negative ids instead, turn validation on");
@@ -94,20 +94,20 @@ rk_status rk_feature_id_check(const rk_feature_config *feature, const rk_table *
     return RK_OK;
 }
 
-rk_status rk_feature_use_check(const rk_feature_use *use, const rk_feature_config *feature,
-                               const rk_table *table, const rk_ids *ids, bool *drops) {
+rk_status rk_feature_bags_check_ids(const rk_feature_bags *use, const rk_feature_config *feature,
+                                    const rk_table *table, const rk_ids *ids, bool *drops) {
     *drops = false;
     if (!ids->weights && !atomic_load_explicit(&use->strays, memory_order_relaxed)) return RK_OK;
     for (int64_t s = 0; s < use->n; s++)
         for (int64_t i = use->offsets[s]; i < use->offsets[s + 1]; i++)
-            RK_TRY(rk_feature_id_check(feature, table, s, ids->ids[i], ids->weights ? &ids->weights[i] : NULL,
-                                       drops));
+            RK_TRY(rk_feature_bags_check_id(feature, table, s, ids->ids[i],
+                                            ids->weights ? &ids->weights[i] : NULL, drops));
     return RK_OK;
 }
 
 /* Copies of offsets, ids (and weights into own_coefficients) without what validation drops. */
-static rk_status drop_ids(rk_feature_use *use, const rk_feature_config *feature, const rk_table *table,
-                          const rk_ids *ids) {
+static rk_status drop_invalid_ids(rk_feature_bags *use, const rk_feature_config *feature,
+                                  const rk_table *table, const rk_ids *ids) {
     RK_TRY(
         rk_reserve(&use->own_offsets, &use->offsets_capacity, (size_t)use->n + 1, sizeof *use->own_offsets));
     RK_TRY(rk_reserve(&use->own_ids, &use->ids_capacity, (size_t)use->n_ids, sizeof *use->own_ids));
@@ -115,7 +115,7 @@ static rk_status drop_ids(rk_feature_use *use, const rk_feature_config *feature,
     for (int64_t s = 0; s < use->n; s++) {
         int64_t end = use->offsets[s + 1]; /* read before own_offsets, which may be the same, is written */
         for (int64_t i = begin; i < end; i++) {
-            if (is_dropped(feature, table, ids->ids[i], ids->weights ? &ids->weights[i] : NULL)) continue;
+            if (is_id_dropped(feature, table, ids->ids[i], ids->weights ? &ids->weights[i] : NULL)) continue;
             use->own_ids[kept] = ids->ids[i];
             if (ids->weights) use->own_coefficients[kept] = ids->weights[i];
             kept++;
@@ -132,7 +132,7 @@ static rk_status drop_ids(rk_feature_use *use, const rk_feature_config *feature,
 }
 
 /* Positions become bags of one id each, or none. Ids are copied only where one is cut off. */
-static rk_status truncate_sequences(rk_feature_use *use, int32_t max_length) {
+static rk_status truncate_sequences(rk_feature_bags *use, int32_t max_length) {
     int64_t n_bags = use->n * max_length, kept = 0;
     RK_TRY(rk_reserve(&use->own_positions, &use->positions_capacity, (size_t)n_bags + 1,
                       sizeof *use->own_positions));
@@ -159,7 +159,7 @@ static rk_status truncate_sequences(rk_feature_use *use, int32_t max_length) {
 }
 
 /* Weights to coefficients: w, w / sum w, w / sqrt(sum w^2); a zero denominator gives zeros. */
-static void weights_to_coefficients(rk_feature_use *use, rk_combiner combiner) {
+static void weights_to_coefficients(rk_feature_bags *use, rk_combiner combiner) {
     for (int64_t b = 0; b < use->n_bags && combiner != RK_COMBINER_SUM; b++) {
         double below = 0;
         for (int64_t i = use->offsets[b]; i < use->offsets[b + 1]; i++) {
@@ -174,7 +174,7 @@ static void weights_to_coefficients(rk_feature_use *use, rk_combiner combiner) {
 }
 
 /* Without weights the denominator is one number a bag, and none at all where no bag has two ids. */
-static rk_status count_scales(rk_feature_use *use, rk_combiner combiner) {
+static rk_status compute_bag_scales(rk_feature_bags *use, rk_combiner combiner) {
     bool several = false;
     for (int64_t b = 0; b < use->n_bags; b++) several |= use->offsets[b + 1] - use->offsets[b] > 1;
     if (!several) return RK_OK;
@@ -188,7 +188,7 @@ static rk_status count_scales(rk_feature_use *use, rk_combiner combiner) {
     return RK_OK;
 }
 
-static bool is_single(const rk_feature_use *use) {
+static bool has_one_id_per_bag(const rk_feature_bags *use) {
     bool single = !use->coefficients && use->n_ids == use->n_bags;
     if (use->offsets == use->own_offsets && use->n_filled && use->filled_step == 1)
         return single; /* dense input of one id a sample */
@@ -196,15 +196,15 @@ static bool is_single(const rk_feature_use *use) {
     return single;
 }
 
-rk_status rk_feature_use_prepare(rk_feature_use *use, const rk_feature_config *feature, const rk_table *table,
-                                 const rk_ids *ids) {
+rk_status rk_feature_bags_prepare(rk_feature_bags *use, const rk_feature_config *feature,
+                                  const rk_table *table, const rk_ids *ids) {
     bool drops;
-    RK_TRY(rk_feature_use_check(use, feature, table, ids, &drops));
+    RK_TRY(rk_feature_bags_check_ids(use, feature, table, ids, &drops));
     if (ids->weights)
         RK_TRY(rk_reserve(&use->own_coefficients, &use->coefficients_capacity, (size_t)use->n_ids,
                           sizeof *use->own_coefficients));
     if (drops)
-        RK_TRY(drop_ids(use, feature, table, ids));
+        RK_TRY(drop_invalid_ids(use, feature, table, ids));
     else if (ids->weights && use->n_ids)
         memcpy(use->own_coefficients, ids->weights, (size_t)use->n_ids * sizeof *ids->weights);
     if (feature->max_sequence_length)
@@ -212,7 +212,7 @@ rk_status rk_feature_use_prepare(rk_feature_use *use, const rk_feature_config *f
     else if (ids->weights)
         weights_to_coefficients(use, feature->combiner);
     else if (feature->combiner != RK_COMBINER_SUM)
-        RK_TRY(count_scales(use, feature->combiner));
-    use->single = is_single(use);
+        RK_TRY(compute_bag_scales(use, feature->combiner));
+    use->single = has_one_id_per_bag(use);
     return RK_OK;
 }

@@ -10,7 +10,7 @@
 
 /* bags [n_bags]: a sample each, or a position of a sequence each. Points into the caller's arrays where those
  * serve as they are. */
-typedef struct rk_feature_use {
+typedef struct rk_feature_bags {
     int64_t n, n_bags, n_ids;
     const int64_t *offsets;    /* [n_bags+1] */
     const int64_t *ids;        /* [n_ids], all of them rows of the table */
@@ -27,22 +27,22 @@ typedef struct rk_feature_use {
                                       input, good for the next batch too */
     size_t offsets_capacity, positions_capacity, ids_capacity, coefficients_capacity, scales_capacity,
         lengths_capacity, rows_capacity;
-} rk_feature_use;
+} rk_feature_bags;
 
 /* In three steps, so that the longest can be cut into tasks: begin takes the offsets; scan looks for strays
  * among the ids [first, last); prepare, once all ids are scanned, does the rest. Errors (RK_BAD_DATA,
  * RK_INVALID_ARGUMENT) name the feature, the sample and the id. */
-rk_status rk_feature_use_begin(rk_feature_use *use, const rk_feature_config *feature, int64_t n,
-                               const rk_ids *ids);
-void rk_feature_use_scan(rk_feature_use *use, const rk_table *table, int64_t first, int64_t last);
-rk_status rk_feature_use_prepare(rk_feature_use *use, const rk_feature_config *feature, const rk_table *table,
-                                 const rk_ids *ids);
+rk_status rk_feature_bags_set_ids(rk_feature_bags *use, const rk_feature_config *feature, int64_t n,
+                                  const rk_ids *ids);
+void rk_feature_bags_scan_ids(rk_feature_bags *use, const rk_table *table, int64_t first, int64_t last);
+rk_status rk_feature_bags_prepare(rk_feature_bags *use, const rk_feature_config *feature,
+                                  const rk_table *table, const rk_ids *ids);
 /* Of scanned ids: the error of the first bad one, with its sample, or whether validation drops any. */
-rk_status rk_feature_use_check(const rk_feature_use *use, const rk_feature_config *feature,
-                               const rk_table *table, const rk_ids *ids, bool *drops);
+rk_status rk_feature_bags_check_ids(const rk_feature_bags *use, const rk_feature_config *feature,
+                                    const rk_table *table, const rk_ids *ids, bool *drops);
 /* One id: an error (RK_BAD_DATA), or whether validation drops it. */
-rk_status rk_feature_id_check(const rk_feature_config *feature, const rk_table *table, int64_t sample,
-                              int64_t id, const float *weight, bool *drops);
-void rk_feature_use_release(rk_feature_use *use);
+rk_status rk_feature_bags_check_id(const rk_feature_config *feature, const rk_table *table, int64_t sample,
+                                   int64_t id, const float *weight, bool *drops);
+void rk_feature_bags_release(rk_feature_bags *use);
 
 #endif

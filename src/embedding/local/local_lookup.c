@@ -32,19 +32,19 @@ void rk_local_lookup_free(const rk_embeddings *e, void *lookup) {
     rk_free(lookup);
 }
 
-rk_status rk_local_lookup_take_ids(const rk_embeddings *e, void *lookup, int64_t n, const rk_ids *ids) {
-    return rk_uses_prepare(e, &((local_lookup *)lookup)->batch_context, n, NULL, ids, true);
+rk_status rk_local_lookup_set_ids(const rk_embeddings *e, void *lookup, int64_t n, const rk_ids *ids) {
+    return rk_batch_context_prepare_bags(e, &((local_lookup *)lookup)->batch_context, n, NULL, ids, true);
 }
 
-void rk_local_lookup_gather(const rk_embeddings *e, const void *lookup, int32_t feature, int64_t first,
-                            int64_t last, const rk_activation *to) {
+void rk_local_lookup_read_feature(const rk_embeddings *e, const void *lookup, int32_t feature, int64_t first,
+                                  int64_t last, const rk_activation *to) {
     rk_batch_context_lookup(e, &((const local_lookup *)lookup)->batch_context, feature, first, last, to);
 }
 
-static rk_status peek_checked(const rk_embeddings *e, local_lookup *lookup, int64_t n, const rk_ids *ids,
-                              const rk_activation *activations, bool checks_first) {
-    RK_TRY(rk_uses_prepare(e, &lookup->batch_context, n, NULL, ids, checks_first));
-    rk_uses_lookup_all(e, &lookup->batch_context, activations, !checks_first);
+static rk_status prepare_and_look_up(const rk_embeddings *e, local_lookup *lookup, int64_t n,
+                                     const rk_ids *ids, const rk_activation *activations, bool checks_first) {
+    RK_TRY(rk_batch_context_prepare_bags(e, &lookup->batch_context, n, NULL, ids, checks_first));
+    rk_batch_context_lookup_all(e, &lookup->batch_context, activations, !checks_first);
     lookup->had_strays = false;
     for (int32_t f = 0; f < e->n_features; f++)
         lookup->had_strays |=
@@ -57,10 +57,11 @@ static rk_status peek_checked(const rk_embeddings *e, local_lookup *lookup, int6
 rk_status rk_local_lookup_peek(const rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids,
                                const rk_activation *activations) {
     local_lookup *lookup = batch;
-    RK_TRY(rk_check_activations(e, n, ids, activations));
+    RK_TRY(rk_embeddings_check_activations(e, n, ids, activations));
     bool checks_first = lookup->had_strays;
-    RK_TRY(peek_checked(e, lookup, n, ids, activations, checks_first));
-    return lookup->had_strays && !checks_first ? peek_checked(e, lookup, n, ids, activations, true) : RK_OK;
+    RK_TRY(prepare_and_look_up(e, lookup, n, ids, activations, checks_first));
+    return lookup->had_strays && !checks_first ? prepare_and_look_up(e, lookup, n, ids, activations, true)
+                                               : RK_OK;
 }
 
 rk_status rk_local_lookup_look_up(rk_embeddings *e, void *lookup, int64_t n, const rk_ids *ids,
@@ -72,9 +73,9 @@ rk_status rk_local_lookup_look_up(rk_embeddings *e, void *lookup, int64_t n, con
                    "table '%s' is dynamic, and such tables are trained by a model's steps only\n"
                    "hint: rk_embeddings_peek looks up without training",
                    e->tables[t].config.name);
-    RK_TRY(rk_check_activations(e, n, ids, activations));
+    RK_TRY(rk_embeddings_check_activations(e, n, ids, activations));
     RK_TRY(rk_batch_context_dedup(e, batch_context, n, NULL, ids));
-    rk_uses_lookup_all(e, batch_context, activations, false);
+    rk_batch_context_lookup_all(e, batch_context, activations, false);
     return RK_OK;
 }
 
@@ -97,7 +98,7 @@ typedef struct update {
     const rk_batch_context *batch_context;
 } update;
 
-static void update_piece(void *context, size_t task, int thread) {
+static void run_update_piece(void *context, size_t task, int thread) {
     (void)thread;
     const update *u = context;
     rk_batch_context_update_piece(u->embeddings, u->batch_context, task);
@@ -108,12 +109,12 @@ rk_status rk_local_lookup_apply_gradients(rk_embeddings *e, void *lookup, const 
     rk_batch_context *batch_context = &((local_lookup *)lookup)->batch_context;
     if (e->pending.n_backwards) {
         RK_TRY(rk_local_lookup_backward(e, lookup, gradients));
-        return rk_pending_gradients_step(e);
+        return rk_pending_gradients_apply(e);
     }
     RK_TRY(check_gradients_finite(e, batch_context, gradients));
-    RK_TRY(rk_batch_context_launch(e, batch_context, gradients, true));
+    RK_TRY(rk_batch_context_begin_update(e, batch_context, gradients, true));
     update u = {e, batch_context};
-    rk_parallel_for(batch_context->piece_begins[e->n_tables], update_piece, &u);
-    rk_embeddings_count_step(e);
+    rk_parallel_for(batch_context->piece_begins[e->n_tables], run_update_piece, &u);
+    rk_embeddings_increment_step(e);
     return RK_OK;
 }

@@ -14,10 +14,10 @@ void rk_local_lookup_free(const rk_embeddings *embeddings, void *lookup);
  * this at once, each with a lookup of its own, and several may gather from one lookup. The ids stay as they
  * are until the last gather. Errors: RK_BAD_DATA (an id), RK_INVALID_ARGUMENT, RK_NO_MEMORY; there is nothing
  * to gather then. */
-rk_status rk_local_lookup_take_ids(const rk_embeddings *embeddings, void *lookup, int64_t n,
-                                   const rk_ids *ids);
-void rk_local_lookup_gather(const rk_embeddings *embeddings, const void *lookup, int32_t feature,
-                            int64_t first, int64_t last, const rk_activation *to);
+rk_status rk_local_lookup_set_ids(const rk_embeddings *embeddings, void *lookup, int64_t n,
+                                  const rk_ids *ids);
+void rk_local_lookup_read_feature(const rk_embeddings *embeddings, const void *lookup, int32_t feature,
+                                  int64_t first, int64_t last, const rk_activation *to);
 
 /* As rk_embeddings_ops has them. */
 rk_status rk_local_lookup_peek(const rk_embeddings *embeddings, void *lookup, int64_t n, const rk_ids *ids,

@@ -47,7 +47,7 @@ static void local_lookup(const rk_store *store, bool training, int32_t feature, 
 }
 
 static size_t local_n_pieces(const rk_store *store) {
-    return rk_embeddings_n_pieces(((const local_store *)store)->embeddings);
+    return rk_embeddings_n_update_pieces(((const local_store *)store)->embeddings);
 }
 
 static void local_update_piece(rk_store *store, size_t piece) {
@@ -55,7 +55,7 @@ static void local_update_piece(rk_store *store, size_t piece) {
 }
 
 static void local_complete(rk_store *store) {
-    rk_embeddings_complete(((local_store *)store)->embeddings);
+    rk_embeddings_end_update(((local_store *)store)->embeddings);
 }
 
 static rk_status local_backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
@@ -71,7 +71,7 @@ static rk_status local_end(rk_store *store, bool applies) {
     s->gradients = NULL;
     if (!applies || !gradients) return RK_OK;
     uint64_t began = rk_trace_begin();
-    rk_status status = rk_embeddings_launch(s->embeddings, gradients, s->known_finite);
+    rk_status status = rk_embeddings_begin_update(s->embeddings, gradients, s->known_finite);
     if (status == RK_OK && !s->late) rk_embeddings_update_all(s->embeddings);
     rk_trace_end(began, "update rows");
     return status;
@@ -86,7 +86,7 @@ static rk_status local_flush(rk_store *store) {
 
 static void local_reload(rk_store *store) {
     local_store *s = (local_store *)store;
-    rk_embeddings_finish_load(s->embeddings);
+    rk_embeddings_finish_loading(s->embeddings);
     rk_row_before_images_clear(&s->before_images);
 }
 
@@ -114,7 +114,7 @@ static rk_status local_read_before_images(rk_store *store, const char *name, int
 }
 
 static bool local_has_row_files(const rk_store *store) {
-    return rk_embeddings_have_files(((const local_store *)store)->embeddings);
+    return rk_embeddings_have_row_files(((const local_store *)store)->embeddings);
 }
 
 static rk_status local_save_rows(rk_store *store, const char *directory) {
@@ -196,14 +196,14 @@ typedef struct peek_store {
 static rk_status peek_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
     RK_FAIL_IF(training, RK_INVALID_ARGUMENT, "these rows are only read");
     const peek_store *s = (const peek_store *)store;
-    return rk_local_lookup_take_ids(s->embeddings, s->lookup, n, ids);
+    return rk_local_lookup_set_ids(s->embeddings, s->lookup, n, ids);
 }
 
 static void peek_lookup(const rk_store *store, bool training, int32_t feature, int64_t first, int64_t last,
                         const rk_activation *to) {
     (void)training;
     const peek_store *s = (const peek_store *)store;
-    rk_local_lookup_gather(s->embeddings, s->lookup, feature, first, last, to);
+    rk_local_lookup_read_feature(s->embeddings, s->lookup, feature, first, last, to);
 }
 
 static rk_status peek_end(rk_store *store, bool applies) {

@@ -15,7 +15,7 @@ rk_memory_traffic rk_embeddings_memory_traffic(const rk_embeddings *e) {
     const rk_batch_context *batch_context = &e->batch_contexts[e->now];
     for (int32_t f = 0; f < e->n_features; f++) {
         const rk_table_config *table = &e->tables[e->feature_tables[f]].config;
-        const rk_feature_use *use = &batch_context->uses[f];
+        const rk_feature_bags *use = &batch_context->uses[f];
         traffic.n_ids += use->n_ids;
         traffic.lookup_bytes += (uint64_t)table->dim * ((uint64_t)use->n_ids * rk_dtype_bytes(table->dtype) +
                                                         (uint64_t)use->n_bags * sizeof(float));
@@ -25,7 +25,7 @@ rk_memory_traffic rk_embeddings_memory_traffic(const rk_embeddings *e) {
         const rk_table *table = &e->tables[t];
         int64_t n_rows = count_distinct_rows(&batch_context->plans[t]),
                 n_stepped = table->l2_full != 0 ? table->config.n_rows : n_rows;
-        uint64_t row_bytes = rk_table_bytes(table) / (uint64_t)rk_table_n_places(table);
+        uint64_t row_bytes = rk_table_bytes(table) / (uint64_t)rk_table_rows_in_memory(table);
         traffic.n_rows += n_rows;
         traffic.update_bytes +=
             (uint64_t)batch_context->plans[t].n * (uint64_t)table->config.dim * sizeof(float) +

@@ -17,20 +17,20 @@ rk_status rk_pending_gradients_init(rk_pending_gradients *pending, size_t n_tabl
     return rk_alloc(n_tables + 1, sizeof *pending->task_begins, &pending->task_begins);
 }
 
-static void release_rows(rk_row_gradients *list) {
+static void release_row_gradients(rk_row_gradients *list) {
     RK_FREE_ALL(list->rows, list->sums);
 }
 
 void rk_pending_gradients_release(rk_pending_gradients *pending, int32_t n_tables) {
     for (int32_t t = 0; t < n_tables && pending->tables; t++) {
-        release_rows(&pending->tables[t].sum);
-        release_rows(&pending->tables[t].added);
-        release_rows(&pending->tables[t].merged);
+        release_row_gradients(&pending->tables[t].sum);
+        release_row_gradients(&pending->tables[t].added);
+        release_row_gradients(&pending->tables[t].merged);
     }
     RK_FREE_ALL(pending->tables, pending->updates, pending->task_begins, pending->counts);
 }
 
-static rk_status reserve_rows(rk_row_gradients *list, int64_t n, int32_t dim) {
+static rk_status reserve_row_gradients(rk_row_gradients *list, int64_t n, int32_t dim) {
     RK_TRY(rk_reserve(&list->rows, &list->rows_capacity, (size_t)n, sizeof *list->rows));
     return rk_reserve(&list->sums, &list->sums_capacity, (size_t)n * (size_t)dim, sizeof *list->sums);
 }
@@ -47,13 +47,13 @@ static rk_row_gradients *find_sum_target(rk_pending_table *table) {
     return table->sum.n ? &table->added : &table->sum;
 }
 
-static rk_use_piece locate_piece(const addition *a, size_t task, size_t *table) {
+static rk_use_piece locate_use_piece(const addition *a, size_t task, size_t *table) {
     const size_t *begins = a->batch_context->piece_begins;
     *table = rk_partition_find_item(begins, (size_t)a->embeddings->n_tables, task);
     return rk_row_uses_piece(&a->batch_context->plans[*table], task - begins[*table]);
 }
 
-static bool is_new_row(const rk_row_uses *plan, const rk_use_piece *piece, int64_t use) {
+static bool is_first_use_of_row(const rk_row_uses *plan, const rk_use_piece *piece, int64_t use) {
     return use == piece->first || rk_row_use_place(plan->uses[use]) != rk_row_use_place(plan->uses[use - 1]);
 }
 
@@ -61,9 +61,9 @@ static void count_piece_rows(void *context, size_t task, int thread) {
     (void)thread;
     const addition *a = context;
     size_t t, n = 0;
-    rk_use_piece piece = locate_piece(a, task, &t);
+    rk_use_piece piece = locate_use_piece(a, task, &t);
     for (int64_t i = piece.first; i < piece.last; i++)
-        n += is_new_row(&a->batch_context->plans[t], &piece, i);
+        n += is_first_use_of_row(&a->batch_context->plans[t], &piece, i);
     a->pending->counts[task] = n;
 }
 
@@ -72,7 +72,7 @@ static void sum_piece_gradients(void *context, size_t task, int thread) {
     (void)thread;
     const addition *a = context;
     size_t t;
-    rk_use_piece piece = locate_piece(a, task, &t);
+    rk_use_piece piece = locate_use_piece(a, task, &t);
     const rk_row_uses *plan = &a->batch_context->plans[t];
     const rk_row_gradients *to = find_sum_target(&a->pending->tables[t]);
     int32_t dim = a->embeddings->tables[t].config.dim;
@@ -88,7 +88,7 @@ static void sum_piece_gradients(void *context, size_t task, int thread) {
                              .out = to->sums + at * (size_t)dim};
     rk_rows_sum(&args);
     for (int64_t i = piece.first; i < piece.last; i++)
-        if (is_new_row(plan, &piece, i))
+        if (is_first_use_of_row(plan, &piece, i))
             to->rows[at++] = ((int64_t)piece.part << plan->shift) + rk_row_use_place(plan->uses[i]);
 }
 
@@ -108,7 +108,7 @@ typedef struct merge_range {
     int64_t first[2], last[2];
 } merge_range;
 
-static int64_t lower_bound(const rk_row_gradients *list, int64_t row) {
+static int64_t find_first_row_from(const rk_row_gradients *list, int64_t row) {
     int64_t low = 0, high = list->n;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
@@ -120,18 +120,18 @@ static int64_t lower_bound(const rk_row_gradients *list, int64_t row) {
     return low;
 }
 
-static merge_range merge_range_of_part(const rk_pending_table *table, size_t part, size_t n_parts) {
+static merge_range choose_merge_range(const rk_pending_table *table, size_t part, size_t n_parts) {
     const rk_row_gradients *larger = table->sum.n >= table->added.n ? &table->sum : &table->added;
     merge_range range = {{0, 0}, {table->sum.n, table->added.n}};
     if (part > 0) {
         int64_t row = larger->rows[rk_partition_begin(larger->n, part, n_parts)];
-        range.first[0] = lower_bound(&table->sum, row);
-        range.first[1] = lower_bound(&table->added, row);
+        range.first[0] = find_first_row_from(&table->sum, row);
+        range.first[1] = find_first_row_from(&table->added, row);
     }
     if (part + 1 < n_parts) {
         int64_t row = larger->rows[rk_partition_begin(larger->n, part + 1, n_parts)];
-        range.last[0] = lower_bound(&table->sum, row);
-        range.last[1] = lower_bound(&table->added, row);
+        range.last[0] = find_first_row_from(&table->sum, row);
+        range.last[1] = find_first_row_from(&table->added, row);
     }
     return range;
 }
@@ -160,32 +160,32 @@ static size_t merge_row_gradients(const rk_pending_table *table, merge_range ran
     return at - first;
 }
 
-static merge_range locate_merge(const addition *a, size_t task, size_t *table) {
+static merge_range locate_merge_range(const addition *a, size_t task, size_t *table) {
     const size_t *begins = a->pending->task_begins;
     *table = rk_partition_find_item(begins, (size_t)a->embeddings->n_tables, task);
-    return merge_range_of_part(&a->pending->tables[*table], task - begins[*table],
-                               begins[*table + 1] - begins[*table]);
+    return choose_merge_range(&a->pending->tables[*table], task - begins[*table],
+                              begins[*table + 1] - begins[*table]);
 }
 
-static void count_merge(void *context, size_t task, int thread) {
+static void count_merged_rows(void *context, size_t task, int thread) {
     (void)thread;
     const addition *a = context;
     size_t t;
-    merge_range range = locate_merge(a, task, &t);
+    merge_range range = locate_merge_range(a, task, &t);
     a->pending->counts[task] = merge_row_gradients(&a->pending->tables[t], range, 0, NULL, 0);
 }
 
-static void merge_part(void *context, size_t task, int thread) {
+static void merge_rows_of_part(void *context, size_t task, int thread) {
     (void)thread;
     const addition *a = context;
     size_t t;
-    merge_range range = locate_merge(a, task, &t);
+    merge_range range = locate_merge_range(a, task, &t);
     rk_pending_table *table = &a->pending->tables[t];
     merge_row_gradients(table, range, a->embeddings->tables[t].config.dim, &table->merged,
                         a->pending->counts[task]);
 }
 
-static size_t count_merges(const rk_pending_table *table, int64_t n_added) {
+static size_t count_merge_tasks(const rk_pending_table *table, int64_t n_added) {
     return table->sum.n && n_added ? rk_block_count((size_t)(table->sum.n + n_added), MERGE_ROWS) : 0;
 }
 
@@ -196,12 +196,12 @@ static void merge_all_tables(addition *a) {
     size_t *begins = pending->task_begins;
     for (int32_t t = 0; t < n_tables; t++) {
         const rk_pending_table *table = &pending->tables[t];
-        begins[t + 1] = begins[t] + count_merges(table, table->added.n);
+        begins[t + 1] = begins[t] + count_merge_tasks(table, table->added.n);
     }
-    rk_parallel_for(begins[n_tables], count_merge, a);
+    rk_parallel_for(begins[n_tables], count_merged_rows, a);
     for (int32_t t = 0; t < n_tables; t++)
         pending->tables[t].merged.n = (int64_t)prefix_sum_counts(pending->counts, begins[t], begins[t + 1]);
-    rk_parallel_for(begins[n_tables], merge_part, a);
+    rk_parallel_for(begins[n_tables], merge_rows_of_part, a);
     for (int32_t t = 0; t < n_tables; t++) {
         rk_pending_table *table = &pending->tables[t];
         if (!table->added.n) continue;
@@ -223,10 +223,10 @@ rk_status rk_pending_gradients_add(rk_embeddings *e, const rk_batch_context *bat
         rk_pending_table *table = &pending->tables[t];
         int32_t dim = e->tables[t].config.dim;
         table->n_added = (int64_t)prefix_sum_counts(pending->counts, begins[t], begins[t + 1]);
-        RK_TRY(reserve_rows(find_sum_target(table), table->n_added, dim));
-        if (count_merges(table, table->n_added))
-            RK_TRY(reserve_rows(&table->merged, table->sum.n + table->n_added, dim));
-        merges += count_merges(table, table->n_added);
+        RK_TRY(reserve_row_gradients(find_sum_target(table), table->n_added, dim));
+        if (count_merge_tasks(table, table->n_added))
+            RK_TRY(reserve_row_gradients(&table->merged, table->sum.n + table->n_added, dim));
+        merges += count_merge_tasks(table, table->n_added);
     }
     if (merges > n_counts) n_counts = merges;
     RK_TRY(rk_reserve(&pending->counts, &pending->counts_capacity, n_counts, sizeof *pending->counts));
@@ -244,8 +244,8 @@ void rk_pending_gradients_zero(rk_embeddings *e) {
 }
 
 /* Rows first .. last-1 of the list, all of them less than 2^32 from the first row on. */
-static void update_rows(const rk_embeddings *e, size_t t, int64_t first, int64_t last, int64_t first_row,
-                        int64_t n_rows) {
+static void update_listed_rows(const rk_embeddings *e, size_t t, int64_t first, int64_t last,
+                               int64_t first_row, int64_t n_rows) {
     const rk_table *table = &e->tables[t];
     const rk_row_gradients *list = &e->pending.tables[t].sum;
     int32_t dim = table->config.dim;
@@ -253,7 +253,7 @@ static void update_rows(const rk_embeddings *e, size_t t, int64_t first, int64_t
     for (int64_t i = first; i < last; i++)
         uses[i - first] = rk_row_use_make((uint32_t)(list->rows[i] - first_row), (uint32_t)(i - first));
     rk_gradient_source source = {.data = list->sums + first * dim, .stride = dim, .length = 1};
-    rk_fused_update_args args = rk_table_update_args(table, &e->pending.updates[t]);
+    rk_fused_update_args args = rk_table_make_update_args(table, &e->pending.updates[t]);
     args.first_row = first_row;
     args.n_places = n_rows;
     args.uses = uses;
@@ -263,7 +263,7 @@ static void update_rows(const rk_embeddings *e, size_t t, int64_t first, int64_t
     rk_fused_update(&args);
 }
 
-static void update_table_part(void *context, size_t task, int thread) {
+static void update_rows_of_table_part(void *context, size_t task, int thread) {
     (void)thread;
     const rk_embeddings *e = context;
     const size_t *begins = e->pending.task_begins;
@@ -273,18 +273,19 @@ static void update_table_part(void *context, size_t task, int thread) {
     if (e->tables[t].l2_full != 0) { /* every row takes a step */
         int64_t n_rows = e->tables[t].config.n_rows;
         if (end > n_rows) end = n_rows;
-        update_rows(e, t, lower_bound(list, begin), lower_bound(list, end), begin, end - begin);
+        update_listed_rows(e, t, find_first_row_from(list, begin), find_first_row_from(list, end), begin,
+                           end - begin);
         return;
     }
     if (end > list->n) end = list->n;
     for (int64_t i = begin, next; i < end; i = next) {
         int64_t first_row = list->rows[i];
         for (next = i; next < end && list->rows[next] - first_row <= UINT32_MAX;) next++;
-        update_rows(e, t, i, next, first_row, 0);
+        update_listed_rows(e, t, i, next, first_row, 0);
     }
 }
 
-rk_status rk_pending_gradients_step(rk_embeddings *e) {
+rk_status rk_pending_gradients_apply(rk_embeddings *e) {
     rk_pending_gradients *pending = &e->pending;
     rk_embeddings_set_update_coefficients(e, pending->updates);
     for (int32_t t = 0; t < e->n_tables; t++) {
@@ -293,8 +294,8 @@ rk_status rk_pending_gradients_step(rk_embeddings *e) {
             pending->task_begins[t] +
             (rk_table_takes_updates(e, t) ? rk_block_count((size_t)n, STEP_ROWS) : 0);
     }
-    RK_ON_POOL(e->pool, rk_parallel_for(pending->task_begins[e->n_tables], update_table_part, e));
-    rk_embeddings_count_step(e);
+    RK_ON_POOL(e->pool, rk_parallel_for(pending->task_begins[e->n_tables], update_rows_of_table_part, e));
+    rk_embeddings_increment_step(e);
     rk_pending_gradients_zero(e);
     return RK_OK;
 }

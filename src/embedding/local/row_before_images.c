@@ -17,35 +17,35 @@ static size_t image_record_bytes(const rk_table *table) {
     return sizeof(int64_t) + row_bytes(table);
 }
 /* NULL: the row is on a disk, so that no lookup at hand reads it. */
-static char *row_address(const rk_table *table, int64_t row) {
-    int64_t place = rk_table_place(table, row);
+static char *address_of_row(const rk_table *table, int64_t row) {
+    int64_t place = rk_table_place_of_row(table, row);
     return place < 0 ? NULL : (char *)table->rows.data + (size_t)place * row_bytes(table);
 }
-static int64_t record_id(const char *record) {
+static int64_t read_record_id(const char *record) {
     int64_t id;
     memcpy(&id, record, sizeof id);
     return id;
 }
-static int64_t count_table_parts(const rk_table *table) {
+static int64_t n_parts_of_table(const rk_table *table) {
     return table->part.n_parts > 1 ? table->part.n_parts : 1;
 }
 
 /* Whether record a's row stands before b's. */
-static bool in_order(const rk_table *table, bool is_shared, int64_t a, int64_t b) {
+static bool record_comes_before(const rk_table *table, bool is_shared, int64_t a, int64_t b) {
     return table->dynamic && !is_shared ? rk_dynamic_key_comes_before(table->dynamic, a, b) : a < b;
 }
 
-static int64_t shared_row_of(const rk_dynamic_table *t, int64_t number) {
+static int64_t local_shared_row(const rk_dynamic_table *t, int64_t number) {
     int64_t row = number - t->first_cold;
     bool is_here = row >= 0 && row < t->n_shared && (t->config.n_cold || t->config.part == 0);
     return is_here ? row : -1;
 }
 
 /* The row here of a record; -1: it is another part's. A row that an image needs is pinned: its key has it. */
-static int64_t row_of(const rk_table *table, bool is_shared, int64_t id) {
-    if (is_shared) return shared_row_of(table->dynamic, id);
+static int64_t local_row_of_record(const rk_table *table, bool is_shared, int64_t id) {
+    if (is_shared) return local_shared_row(table->dynamic, id);
     if (!table->dynamic)
-        return id % count_table_parts(table) == table->part.part ? id / count_table_parts(table) : -1;
+        return id % n_parts_of_table(table) == table->part.part ? id / n_parts_of_table(table) : -1;
     int64_t row = rk_dynamic_find_row(table->dynamic, id);
     return row ? row : -1;
 }
@@ -53,7 +53,7 @@ static int64_t row_of(const rk_table *table, bool is_shared, int64_t id) {
 /* Of a row on a disk, without its values. */
 static void write_record(const rk_table *table, int64_t row, char *record) {
     int64_t id = table->dynamic ? table->dynamic->info[row].key : rk_rows_id(&table->rows, row);
-    const char *values = row_address(table, row);
+    const char *values = address_of_row(table, row);
     memcpy(record, &id, sizeof id);
     if (values) memcpy(record + sizeof id, values, row_bytes(table));
 }
@@ -115,7 +115,7 @@ static rk_status capture_table(const rk_table *table, const rk_row_uses *plan,
     int64_t n = list_updated_rows(table, plan, NULL), n_shared = 0;
     RK_TRY(rk_alloc((size_t)n, sizeof *rows, &rows));
     list_updated_rows(table, plan, rows);
-    for (int64_t i = 0; i < n && table->tier; i++) rows[i] = rk_table_row_at(table, rows[i]);
+    for (int64_t i = 0; i < n && table->tier; i++) rows[i] = rk_table_row_at_place(table, rows[i]);
     if (table->dynamic) {
         while (n_shared < n && rows[n_shared] < table->dynamic->n_shared) n_shared++;
         rk_dynamic_sort_by_key(table->dynamic, rows + n_shared, (size_t)(n - n_shared));
@@ -126,7 +126,7 @@ static rk_status capture_table(const rk_table *table, const rk_row_uses *plan,
 
 rk_status rk_row_before_images_capture(rk_row_before_images *s, int64_t update) {
     const rk_embeddings *e = s->embeddings;
-    if (!e || rk_embeddings_n_pieces(e) == 0 || s->n_looked_up > update + s->staleness) return RK_OK;
+    if (!e || rk_embeddings_n_update_pieces(e) == 0 || s->n_looked_up > update + s->staleness) return RK_OK;
     const rk_batch_context *batch_context = &e->batch_contexts[!e->now];
     drop_expired_images(s);
     RK_TRY(insert_image(s, s->n, update));
@@ -146,42 +146,42 @@ static void swap_bytes(char *a, char *b, size_t n) {
 }
 
 /* Twice leaves all as it was. */
-static void swap_records(const rk_table *table, bool is_shared, const rk_row_records *records) {
+static void swap_records_with_rows(const rk_table *table, bool is_shared, const rk_row_records *records) {
     for (int64_t i = 0; i < records->n; i++) {
         char *record = records->data + (size_t)i * image_record_bytes(table);
-        int64_t row = row_of(table, is_shared, record_id(record));
-        char *values = row >= 0 ? row_address(table, row) : NULL;
+        int64_t row = local_row_of_record(table, is_shared, read_record_id(record));
+        char *values = row >= 0 ? address_of_row(table, row) : NULL;
         if (values) swap_bytes(values, record + sizeof(int64_t), row_bytes(table));
     }
 }
 
-static void swap_shared(const rk_row_before_images *s, const rk_row_before_image *image) {
+static void swap_shared_rows(const rk_row_before_images *s, const rk_row_before_image *image) {
     for (int32_t t = 0; t < s->embeddings->n_tables; t++)
-        swap_records(&s->embeddings->tables[t], true, &image->tables[t].shared);
+        swap_records_with_rows(&s->embeddings->tables[t], true, &image->tables[t].shared);
 }
 
-static void swap_image(const rk_row_before_images *s, const rk_row_before_image *image) {
+static void swap_image_rows(const rk_row_before_images *s, const rk_row_before_image *image) {
     for (int32_t t = 0; t < s->embeddings->n_tables; t++)
-        swap_records(&s->embeddings->tables[t], false, &image->tables[t].rows);
-    swap_shared(s, image);
+        swap_records_with_rows(&s->embeddings->tables[t], false, &image->tables[t].rows);
+    swap_shared_rows(s, image);
 }
 
 void rk_row_before_images_swap_shared_in(rk_row_before_images *s) {
     drop_expired_images(s);
-    for (size_t i = s->n; i > 0; i--) swap_shared(s, &s->images[i - 1]);
+    for (size_t i = s->n; i > 0; i--) swap_shared_rows(s, &s->images[i - 1]);
 }
 
 void rk_row_before_images_swap_shared_out(rk_row_before_images *s) {
-    for (size_t i = 0; i < s->n; i++) swap_shared(s, &s->images[i]);
+    for (size_t i = 0; i < s->n; i++) swap_shared_rows(s, &s->images[i]);
 }
 
 void rk_row_before_images_swap_in(rk_row_before_images *s) {
     drop_expired_images(s);
-    for (size_t i = s->n; i > 0; i--) swap_image(s, &s->images[i - 1]);
+    for (size_t i = s->n; i > 0; i--) swap_image_rows(s, &s->images[i - 1]);
 }
 
 void rk_row_before_images_swap_out(rk_row_before_images *s) {
-    for (size_t i = 0; i < s->n; i++) swap_image(s, &s->images[i]);
+    for (size_t i = 0; i < s->n; i++) swap_image_rows(s, &s->images[i]);
     s->n_looked_up++;
     drop_expired_images(s);
 }
@@ -197,15 +197,15 @@ void rk_row_before_images_release(rk_row_before_images *s) {
     *s = (rk_row_before_images){0};
 }
 
-static rk_status add_records(const rk_row_before_images *s, const rk_row_before_image *image,
-                             const rk_table *table, const char *tensor, const rk_row_records *records,
-                             rk_state_dict *state) {
+static rk_status add_record_tensor(const rk_row_before_images *s, const rk_row_before_image *image,
+                                   const rk_table *table, const char *tensor, const rk_row_records *records,
+                                   rk_state_dict *state) {
     RK_AUTO(rk_buffer_release) rk_buffer name = {0};
     if (!records->n) return RK_OK;
     int32_t first = table->part.first_column;
     rk_buffer_printf(&name, RK_BEFORE_IMAGE_PREFIX "%lld/%d:%lld,%d:%d/%s/%s",
                      (long long)(s->n_looked_up - 1 - image->update), (int)table->part.part,
-                     (long long)count_table_parts(table), first, first + table->config.dim, table->part.name,
+                     (long long)n_parts_of_table(table), first, first + table->config.dim, table->part.name,
                      tensor);
     RK_TRY(name.status);
     return rk_state_dict_add(state, name.data, RK_U8, records->n, (int64_t)image_record_bytes(table),
@@ -217,8 +217,8 @@ rk_status rk_row_before_images_state_dict(rk_row_before_images *s, int32_t t, rk
     drop_expired_images(s);
     for (size_t i = 0; i < s->n; i++) {
         const rk_row_before_image_table *kept = &s->images[i].tables[t];
-        RK_TRY(add_records(s, &s->images[i], table, "rows", &kept->rows, state));
-        RK_TRY(add_records(s, &s->images[i], table, "oov_rows", &kept->shared, state));
+        RK_TRY(add_record_tensor(s, &s->images[i], table, "rows", &kept->rows, state));
+        RK_TRY(add_record_tensor(s, &s->images[i], table, "oov_rows", &kept->shared, state));
     }
     return RK_OK;
 }
@@ -238,9 +238,9 @@ static rk_status check_stored_rows(const rk_table *table, const stored_rows *fro
     int64_t last = 0, n_shared = table->dynamic_config.oov ? 1 : table->dynamic_config.n_cold,
             n_rows = from->are_shared ? n_shared : table->part.n_rows;
     for (int64_t i = 0; i < from->n; i++) {
-        int64_t id = record_id(from->records + (size_t)i * from->record_bytes);
+        int64_t id = read_record_id(from->records + (size_t)i * from->record_bytes);
         bool is_key = table->dynamic && !from->are_shared, in_range = is_key || (id >= 0 && id < n_rows);
-        RK_FAIL_IF((i && !in_order(table, from->are_shared, last, id)) || !in_range, RK_BAD_DATA,
+        RK_FAIL_IF((i && !record_comes_before(table, from->are_shared, last, id)) || !in_range, RK_BAD_DATA,
                    "tensor '%s': row %lld is out of order or out of range", name, (long long)id);
         last = id;
     }
@@ -266,13 +266,14 @@ static rk_status merge_records(const rk_table *table, rk_row_records *known, con
     for (int64_t i = 0, k = 0; i < known->n || k < from->n;) {
         const char *old = i < known->n ? known->data + (size_t)i * bytes : NULL,
                    *read = k < from->n ? from->records + (size_t)k * from->record_bytes : NULL;
-        bool is_old = !read || (old && in_order(table, from->are_shared, record_id(old), record_id(read)));
-        int64_t id = record_id(is_old ? old : read);
-        bool was_known = old && record_id(old) == id, is_read = read && record_id(read) == id;
+        bool is_old = !read || (old && record_comes_before(table, from->are_shared, read_record_id(old),
+                                                           read_record_id(read)));
+        int64_t id = read_record_id(is_old ? old : read);
+        bool was_known = old && read_record_id(old) == id, is_read = read && read_record_id(read) == id;
         char *to = both.data + (size_t)both.n * bytes;
         i += was_known;
         k += is_read;
-        int64_t row = row_of(table, from->are_shared, id);
+        int64_t row = local_row_of_record(table, from->are_shared, id);
         if (row < 0) continue;
         if (was_known)
             memcpy(to, old, bytes);

@@ -16,13 +16,13 @@ enum {
     FULL_PARTS_BITS = 8 /* where every row takes a step (l2_full) */
 };
 
-static const rk_feature_use *use_of_source(const rk_embeddings *e, const rk_batch_context *batch_context,
-                                           int32_t t, int32_t source) {
+static const rk_feature_bags *bags_of_source(const rk_embeddings *e, const rk_batch_context *batch_context,
+                                             int32_t t, int32_t source) {
     return &batch_context->uses[e->by_table[e->table_begins[t] + source]];
 }
 
 /* As many parts as give each PART_USES, no more than rows, and so many that a place in a part is 32 bits. */
-static int part_shift(const rk_table *table, int64_t n_uses) {
+static int choose_part_shift(const rk_table *table, int64_t n_uses) {
     int wanted = rk_bit_width((uint64_t)(n_uses / PART_USES)),
         row_bits = rk_bit_width((uint64_t)(table->config.n_rows - 1));
     if (table->l2_full != 0 && wanted < FULL_PARTS_BITS) wanted = FULL_PARTS_BITS;
@@ -36,7 +36,7 @@ typedef struct leaf_bags {
     int64_t first, last;
 } leaf_bags;
 
-static leaf_bags bags_of_leaf(const rk_feature_use *use, const rk_gradient_source *source, uint32_t leaf) {
+static leaf_bags bags_of_leaf(const rk_feature_bags *use, const rk_gradient_source *source, uint32_t leaf) {
     if (!source->leaf_bags)
         return source->first_leaf == leaf ? (leaf_bags){0, use->n_bags} : (leaf_bags){0, 0};
     int64_t first = ((int64_t)leaf - source->first_leaf) * source->leaf_bags,
@@ -45,33 +45,33 @@ static leaf_bags bags_of_leaf(const rk_feature_use *use, const rk_gradient_sourc
     return (leaf_bags){first, last < use->n_bags ? last : use->n_bags};
 }
 
-static size_t n_chunks_of(const rk_feature_use *use, leaf_bags bags) {
+static size_t count_chunks_of_bags(const rk_feature_bags *use, leaf_bags bags) {
     int64_t n_bags = bags.last - bags.first;
     size_t n =
         rk_block_count((size_t)(use->offsets[bags.last] - use->offsets[bags.first] + n_bags), 2 * CHUNK_USES);
     return n < (size_t)n_bags ? n : (size_t)n_bags;
 }
 
-static uint32_t n_leaves_of(const rk_feature_use *use, const rk_gradient_source *source) {
+static uint32_t count_leaves_of_source(const rk_feature_bags *use, const rk_gradient_source *source) {
     return source->first_leaf +
            (source->leaf_bags ? (uint32_t)rk_block_count((size_t)use->n_bags, (size_t)source->leaf_bags) : 1);
 }
 
 /* In the order of leaves, so that a part's uses come leaf by leaf. chunks NULL: only counted. */
-static size_t cut_into_chunks(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
-                              const rk_row_uses *plan, rk_use_chunk *chunks) {
+static size_t split_bags_into_chunks(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
+                                     const rk_row_uses *plan, rk_use_chunk *chunks) {
     size_t at = 0;
     uint32_t n_leaves = 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
-        uint32_t n = n_leaves_of(use_of_source(e, batch_context, t, s), &plan->sources[s]);
+        uint32_t n = count_leaves_of_source(bags_of_source(e, batch_context, t, s), &plan->sources[s]);
         if (n > n_leaves) n_leaves = n;
     }
     for (uint32_t leaf = 0; leaf < n_leaves; leaf++) {
         int64_t occurrence = 0;
         for (int32_t s = 0; s < plan->n_sources; s++) {
-            const rk_feature_use *use = use_of_source(e, batch_context, t, s);
+            const rk_feature_bags *use = bags_of_source(e, batch_context, t, s);
             leaf_bags bags = bags_of_leaf(use, &plan->sources[s], leaf);
-            size_t n = n_chunks_of(use, bags);
+            size_t n = count_chunks_of_bags(use, bags);
             for (size_t c = 0; c < n && chunks; c++) {
                 int64_t first = bags.first + rk_partition_begin(bags.last - bags.first, c, n),
                         last = bags.first + rk_partition_begin(bags.last - bags.first, c + 1, n);
@@ -84,8 +84,8 @@ static size_t cut_into_chunks(const rk_embeddings *e, const rk_batch_context *ba
     return at;
 }
 
-static rk_status reserve_uses(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
-                              rk_row_uses *plan) {
+static rk_status reserve_row_uses(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
+                                  rk_row_uses *plan) {
     size_t n = (size_t)plan->n, n_parts = plan->n_parts;
     RK_TRY(rk_reserve(&plan->uses, &plan->uses_capacity, n + FETCH_AHEAD, sizeof *plan->uses));
     if (n > plan->scratch_capacity) { /* not copied as it grows: pages that are not needed stay untouched */
@@ -97,7 +97,7 @@ static rk_status reserve_uses(const rk_embeddings *e, const rk_batch_context *ba
         RK_TRY(rk_reserve(&plan->scratch, &plan->scratch_capacity, n, sizeof *plan->scratch));
     RK_TRY(rk_reserve(&plan->part_begins, &plan->parts_capacity, n_parts + 1, sizeof *plan->part_begins));
     RK_TRY(rk_reserve(&plan->piece_begins, &plan->pieces_capacity, n_parts + 1, sizeof *plan->piece_begins));
-    plan->n_chunks = cut_into_chunks(e, batch_context, t, plan, NULL);
+    plan->n_chunks = split_bags_into_chunks(e, batch_context, t, plan, NULL);
     RK_TRY(rk_reserve(&plan->chunks, &plan->chunks_capacity, plan->n_chunks, sizeof *plan->chunks));
     RK_TRY(rk_reserve(&plan->counts, &plan->counts_capacity, plan->n_chunks * n_parts, sizeof *plan->counts));
     if (!plan->weighted) return RK_OK;
@@ -105,7 +105,7 @@ static rk_status reserve_uses(const rk_embeddings *e, const rk_batch_context *ba
     return rk_reserve(&plan->coefficients, &plan->coefficients_capacity, n, sizeof *plan->coefficients);
 }
 
-rk_status rk_row_uses_begin(const rk_embeddings *e, rk_batch_context *batch_context, int32_t t) {
+rk_status rk_row_uses_prepare(const rk_embeddings *e, rk_batch_context *batch_context, int32_t t) {
     rk_row_uses *plan = &batch_context->plans[t];
     int64_t n_bags = 0;
     plan->n = 0;
@@ -116,19 +116,19 @@ rk_status rk_row_uses_begin(const rk_embeddings *e, rk_batch_context *batch_cont
     const rk_dynamic_config *dynamic = &e->tables[t].dynamic_config;
     plan->none = e->tables[t].dynamic && !dynamic->oov && !dynamic->n_cold ? 0 : -1;
     for (int32_t s = 0; s < plan->n_sources; s++) {
-        plan->n += use_of_source(e, batch_context, t, s)->n_ids;
-        plan->weighted |= use_of_source(e, batch_context, t, s)->coefficients != NULL;
-        n_bags += use_of_source(e, batch_context, t, s)->n_bags;
+        plan->n += bags_of_source(e, batch_context, t, s)->n_ids;
+        plan->weighted |= bags_of_source(e, batch_context, t, s)->coefficients != NULL;
+        n_bags += bags_of_source(e, batch_context, t, s)->n_bags;
     }
     RK_FAIL_IF(plan->n > INT32_MAX || n_bags > INT32_MAX, RK_INVALID_ARGUMENT,
                "table '%s': 2^31 ids or bags or more in one batch", e->tables[t].config.name);
-    plan->shift = part_shift(&e->tables[t], plan->n);
+    plan->shift = choose_part_shift(&e->tables[t], plan->n);
     plan->n_parts = (uint32_t)((e->tables[t].config.n_rows - 1) >> plan->shift) + 1;
     RK_TRY(
         rk_reserve(&plan->sources, &plan->sources_capacity, (size_t)plan->n_sources, sizeof *plan->sources));
     n_bags = 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
-        const rk_feature_use *use = use_of_source(e, batch_context, t, s);
+        const rk_feature_bags *use = bags_of_source(e, batch_context, t, s);
         int32_t f = e->by_table[e->table_begins[t] + s], length = e->features[f].max_sequence_length;
         rk_leaves leaves = e->leaves[f];
         plan->sources[s] = (rk_gradient_source){.length = length ? length : 1,
@@ -140,16 +140,16 @@ rk_status rk_row_uses_begin(const rk_embeddings *e, rk_batch_context *batch_cont
                             (leaves.leaf_samples && use->n > leaves.leaf_samples);
         n_bags += use->n_bags;
     }
-    RK_TRY(reserve_uses(e, batch_context, t, plan));
-    cut_into_chunks(e, batch_context, t, plan, plan->chunks);
+    RK_TRY(reserve_row_uses(e, batch_context, t, plan));
+    split_bags_into_chunks(e, batch_context, t, plan, plan->chunks);
     return RK_OK;
 }
 
-void rk_row_uses_count(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
-                       size_t chunk) {
+void rk_row_uses_count_chunk(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
+                             size_t chunk) {
     const rk_row_uses *plan = &batch_context->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
-    const rk_feature_use *use = use_of_source(e, batch_context, t, c->source);
+    const rk_feature_bags *use = bags_of_source(e, batch_context, t, c->source);
     uint32_t *counts = plan->counts + chunk * plan->n_parts;
     int shift = plan->shift;
     for (uint32_t p = 0; p < plan->n_parts; p++) counts[p] = 0;
@@ -176,7 +176,7 @@ void rk_row_uses_prefix_sum(rk_row_uses *plan) {
     plan->piece_begins[plan->n_parts] = pieces;
 }
 
-static void write_bags_and_coefficients(const rk_row_uses *plan, const rk_feature_use *use, int64_t bag,
+static void write_bags_and_coefficients(const rk_row_uses *plan, const rk_feature_bags *use, int64_t bag,
                                         uint32_t number, int64_t occurrence) {
     for (int64_t i = use->offsets[bag]; i < use->offsets[bag + 1]; i++, occurrence++) {
         plan->bags[occurrence] = number;
@@ -186,11 +186,11 @@ static void write_bags_and_coefficients(const rk_row_uses *plan, const rk_featur
     }
 }
 
-void rk_row_uses_scatter(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
-                         size_t chunk) {
+void rk_row_uses_scatter_chunk(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
+                               size_t chunk) {
     const rk_row_uses *plan = &batch_context->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
-    const rk_feature_use *use = use_of_source(e, batch_context, t, c->source);
+    const rk_feature_bags *use = bags_of_source(e, batch_context, t, c->source);
     uint32_t *places = plan->counts + chunk * plan->n_parts, first_bag = plan->sources[c->source].first_bag;
     int64_t occurrence = c->first_occurrence;
     const int64_t *offsets = use->offsets, *ids = use->ids;
@@ -220,7 +220,7 @@ void rk_row_uses_set_gradients(const rk_embeddings *e, rk_row_uses *plan, int32_
     }
 }
 
-void rk_row_uses_sort(rk_row_uses *plan, uint32_t part, rk_row_use *scratch) {
+void rk_row_uses_sort_part(rk_row_uses *plan, uint32_t part, rk_row_use *scratch) {
     uint32_t begin = plan->part_begins[part], n = plan->part_begins[part + 1] - begin;
     rk_sort_uses(plan->uses + begin, n, plan->shift, n > RK_USES_SCRATCH ? plan->scratch + begin : scratch);
 }
@@ -228,10 +228,10 @@ void rk_row_uses_sort(rk_row_uses *plan, uint32_t part, rk_row_use *scratch) {
 void rk_row_uses_sort_all(const rk_embeddings *e, rk_batch_context *batch_context, int32_t t,
                           rk_row_use *scratch) {
     rk_row_uses *plan = &batch_context->plans[t];
-    for (size_t c = 0; c < plan->n_chunks; c++) rk_row_uses_count(e, batch_context, t, c);
+    for (size_t c = 0; c < plan->n_chunks; c++) rk_row_uses_count_chunk(e, batch_context, t, c);
     rk_row_uses_prefix_sum(plan);
-    for (size_t c = 0; c < plan->n_chunks; c++) rk_row_uses_scatter(e, batch_context, t, c);
-    for (uint32_t part = 0; part < plan->n_parts; part++) rk_row_uses_sort(plan, part, scratch);
+    for (size_t c = 0; c < plan->n_chunks; c++) rk_row_uses_scatter_chunk(e, batch_context, t, c);
+    for (uint32_t part = 0; part < plan->n_parts; part++) rk_row_uses_sort_part(plan, part, scratch);
 }
 
 size_t rk_row_uses_n_pieces(const rk_row_uses *plan) {
@@ -239,7 +239,7 @@ size_t rk_row_uses_n_pieces(const rk_row_uses *plan) {
 }
 
 /* The first of a part's uses from `at` on that is of another row than the one before it. */
-static int64_t row_boundary(const rk_row_uses *plan, uint32_t part, int64_t at) {
+static int64_t find_row_boundary(const rk_row_uses *plan, uint32_t part, int64_t at) {
     int64_t low = plan->part_begins[part], high = plan->part_begins[part + 1];
     if (at <= low || at >= high) return at <= low ? low : high;
     uint32_t place = rk_row_use_place(plan->uses[at - 1]);
@@ -265,7 +265,8 @@ rk_use_piece rk_row_uses_piece(const rk_row_uses *plan, size_t piece) {
     }
     if (plan->whole_parts) return (rk_use_piece){low, plan->part_begins[low], plan->part_begins[low + 1]};
     int64_t first = plan->part_begins[low] + (int64_t)(piece - plan->piece_begins[low]) * PIECE_USES;
-    return (rk_use_piece){low, row_boundary(plan, low, first), row_boundary(plan, low, first + PIECE_USES)};
+    return (rk_use_piece){low, find_row_boundary(plan, low, first),
+                          find_row_boundary(plan, low, first + PIECE_USES)};
 }
 
 void rk_row_uses_release(rk_row_uses *plan) {

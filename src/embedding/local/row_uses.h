@@ -42,7 +42,7 @@ typedef struct rk_row_uses {
 } rk_row_uses;
 
 /* Room for table t's part of a batch, cut into chunks. */
-rk_status rk_row_uses_begin(const rk_embeddings *embeddings, rk_batch_context *batch_context, int32_t t);
+rk_status rk_row_uses_prepare(const rk_embeddings *embeddings, rk_batch_context *batch_context, int32_t t);
 
 /* Uses that a thread has room for beside those of the part that it sorts. */
 enum { RK_USES_SCRATCH = 32768 };
@@ -50,12 +50,12 @@ enum { RK_USES_SCRATCH = 32768 };
 /* Chunk by chunk: count the uses of each part; once all are counted, find by prefix sums where each chunk's
  * uses go; then scatter them chunk by chunk, and sort part by part. Chunks, and parts, in any order, by any
  * thread. scratch: [RK_USES_SCRATCH], the thread's. */
-void rk_row_uses_count(const rk_embeddings *embeddings, const rk_batch_context *batch_context, int32_t t,
-                       size_t chunk);
+void rk_row_uses_count_chunk(const rk_embeddings *embeddings, const rk_batch_context *batch_context,
+                             int32_t t, size_t chunk);
 void rk_row_uses_prefix_sum(rk_row_uses *plan);
-void rk_row_uses_scatter(const rk_embeddings *embeddings, const rk_batch_context *batch_context, int32_t t,
-                         size_t chunk);
-void rk_row_uses_sort(rk_row_uses *plan, uint32_t part, rk_row_use *scratch);
+void rk_row_uses_scatter_chunk(const rk_embeddings *embeddings, const rk_batch_context *batch_context,
+                               int32_t t, size_t chunk);
+void rk_row_uses_sort_part(rk_row_uses *plan, uint32_t part, rk_row_use *scratch);
 /* All of that. */
 void rk_row_uses_sort_all(const rk_embeddings *embeddings, rk_batch_context *batch_context, int32_t t,
                           rk_row_use *scratch);

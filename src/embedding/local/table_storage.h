@@ -61,14 +61,14 @@ void rk_table_release(rk_table *table);
 
 /* Write a row. bf16 and f16 are rounded with bits drawn from (seed, name, draw, row, column): draw 0 sets
  * rows, draw t is the t-th update's. */
-uint64_t rk_table_store_seed(const rk_table *table, int64_t draw);
-void rk_table_store(const rk_table *table, int64_t row, const float *values, int64_t draw);
+uint64_t rk_table_rounding_seed(const rk_table *table, int64_t draw);
+void rk_table_store_row(const rk_table *table, int64_t row, const float *values, int64_t draw);
 
 static inline bool rk_table_is_dynamic(const rk_table *table) {
     return table->dynamic_config.max_capacity > 0;
 }
 /* Rows that there is memory for. */
-static inline int64_t rk_table_n_places(const rk_table *table) {
+static inline int64_t rk_table_rows_in_memory(const rk_table *table) {
     if (table->dynamic) return table->dynamic->n_places;
     return table->config.n_rows +
            (rk_table_is_dynamic(table) ? rk_dynamic_n_shared_rows(&table->dynamic_config) : 0);
@@ -81,20 +81,21 @@ rk_status rk_table_state_dict(rk_table *table, rk_state_dict *state);
 rk_status rk_table_grow(rk_table *table, int64_t n_places);
 void rk_table_init_row(rk_table *table, int64_t row);
 /* A folder of the table's own, or of the part's, in a folder, for its rows on a disk. */
-rk_status rk_table_folder(const rk_table *table, const char *directory, char **out);
+rk_status rk_table_row_folder_path(const rk_table *table, const char *directory, char **out);
 /* The number that pages of a table's rows have. */
-uint32_t rk_row_log_table_id(const char *table);
+uint32_t rk_table_row_log_id(const char *table);
 /* Removes what runs that were killed left there of the same table, when it was cut into other parts. */
-rk_status rk_table_clear_other_parts(const rk_table *table, const char *directory);
+rk_status rk_table_remove_other_parts(const rk_table *table, const char *directory);
 /* Where a row stands in the table's arrays; -1: on a disk. The row that stands at a place. */
-static inline int64_t rk_table_place(const rk_table *table, int64_t row) {
+static inline int64_t rk_table_place_of_row(const rk_table *table, int64_t row) {
     return table->tier ? rk_disk_row_cache_place_of_row(table->tier, row) : row;
 }
-static inline int64_t rk_table_row_at(const rk_table *table, int64_t place) {
+static inline int64_t rk_table_row_at_place(const rk_table *table, int64_t place) {
     return table->tier ? rk_disk_row_cache_row_of_place(table->tier, place) : place;
 }
 /* Rows of uses [n] become places, where some are on a disk. */
-rk_status rk_table_bring_rows(rk_table *table, const rk_key_uses *uses, int32_t n_uses, bool is_training);
-rk_status rk_keyed_table_state_dict(rk_table *table, rk_state_dict *state);
+rk_status rk_table_load_rows_from_disk(rk_table *table, const rk_key_uses *uses, int32_t n_uses,
+                                       bool is_training);
+rk_status rk_dynamic_table_state_dict(rk_table *table, rk_state_dict *state);
 
 #endif

@@ -32,7 +32,7 @@ typedef struct redis_store {
 static rk_status redis_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
     redis_store *s = (redis_store *)store;
     RK_FAIL_IF(training, RK_INVALID_ARGUMENT, "rows in Redis are only read");
-    return rk_uses_prepare(s->embeddings, &s->batch, n, NULL, ids, true);
+    return rk_batch_context_prepare_bags(s->embeddings, &s->batch, n, NULL, ids, true);
 }
 
 static void clear_places(batch_rows *t) {
@@ -75,7 +75,7 @@ static rk_status count_ids(redis_store *s) {
 }
 
 static rk_status assign_row_numbers(redis_store *s, int32_t f) {
-    rk_feature_use *use = &s->batch.uses[f];
+    rk_feature_bags *use = &s->batch.uses[f];
     batch_rows *table = &s->tables[s->embeddings->feature_tables[f]];
     RK_TRY(rk_reserve(&s->ids[f], &s->ids_capacity[f], (size_t)use->n_ids, sizeof *s->ids[f]));
     for (int64_t i = 0; i < use->n_ids; i++) s->ids[f][i] = number_of_row(table, use->ids[i]);
@@ -126,8 +126,8 @@ static void redis_lookup(const rk_store *store, bool training, int32_t f, int64_
     const redis_store *s = (const redis_store *)store;
     const rk_embeddings *e = s->embeddings;
     (void)training;
-    (void)rk_feature_use_lookup(&s->batch.uses[f], e->features[f].max_sequence_length,
-                                &s->tables[e->feature_tables[f]].looked_up, 0, first, last, *to);
+    (void)rk_feature_bags_lookup(&s->batch.uses[f], e->features[f].max_sequence_length,
+                                 &s->tables[e->feature_tables[f]].looked_up, 0, first, last, *to);
 }
 
 static rk_status redis_end(rk_store *store, bool applies) {

@@ -59,10 +59,10 @@ void rk_in_flight_batch_lookup(const rk_sharded *s, const rk_in_flight_batch *j,
     int32_t t = e->feature_tables[f], dim = e->tables[t].config.dim;
     float *values = j->unique[t].values.data;
     if (e->tables[t].part.unplanned)
-        values += j->unique[t].bag_begins[rk_feature_number_in_table(e, f)] * dim;
+        values += j->unique[t].bag_begins[rk_embeddings_feature_number_in_table(e, f)] * dim;
     rk_rows rows = {.data = values, .dtype = RK_F32, .dim = dim};
-    (void)rk_feature_use_lookup(&j->batch_context.uses[f], e->features[f].max_sequence_length, &rows, 0,
-                                first, last, *to);
+    (void)rk_feature_bags_lookup(&j->batch_context.uses[f], e->features[f].max_sequence_length, &rows, 0,
+                                 first, last, *to);
 }
 
 static void sharded_lookup(const rk_store *store, bool training, int32_t f, int64_t first, int64_t last,
@@ -236,7 +236,7 @@ static rk_status sharded_load_rows(rk_store *store, const char *directory) {
 }
 
 static void sharded_reload(rk_store *store) {
-    rk_embeddings_finish_load(sharded_of_store(store)->store);
+    rk_embeddings_finish_loading(sharded_of_store(store)->store);
     rk_row_before_images_clear(&sharded_of_store(store)->before_images);
 }
 

@@ -184,9 +184,9 @@ static rk_status create_trainer_tables(rk_sharded *s, const rk_sharded_options *
                             .absent = true,
                             .dynamic = dynamic_of(o, t),
                             .unplanned = o->placements[t].owner_pooling && !o->placements[t].replicated};
-    RK_TRY(rk_embeddings_create_parts(c, parts, &s->trainer_tables));
+    RK_TRY(rk_embeddings_create_with_parts(c, parts, &s->trainer_tables));
     for (int32_t f = 0; f < c->n_features; f++)
-        rk_embeddings_set_leaves(
+        rk_embeddings_set_gradient_leaves(
             s->trainer_tables, f,
             (rk_leaves){(uint32_t)o->first_micro_batches[s->rank], o->micro_batch_samples});
     return RK_OK;
@@ -265,12 +265,12 @@ static rk_status create_store(rk_sharded *s, const rk_sharded_options *o) {
     config.n_tables = c.n_tables;
     config.features = c.features;
     config.n_features = c.n_features;
-    RK_GOTO(rk_embeddings_create_parts(&config, c.parts, &s->store));
+    RK_GOTO(rk_embeddings_create_with_parts(&config, c.parts, &s->store));
     s->store->takes_rows = true; /* once the keys that came have them */
     for (int32_t r = 0; r < s->roles.n_trainers; r++)
         for (int32_t i = 0; i < rk_n_here(s); i++) {
             bool bags = s->streams[s->streams_of[s->rank][i]].feature >= 0;
-            rk_embeddings_set_leaves(
+            rk_embeddings_set_gradient_leaves(
                 s->store, rk_stored_feature(s, r, i),
                 (rk_leaves){(uint32_t)o->first_micro_batches[r], bags ? o->micro_batch_samples : 0});
         }

@@ -132,7 +132,7 @@ static rk_status give_rows(rk_sharded *s, rk_in_flight_batch *j) {
                 s->key_begins[t + 1] += list_key_uses(s, j, i, s->key_uses + s->key_begins[t]);
         }
     }
-    return rk_keyed_rows_give(s->store, s->key_uses, s->key_begins, s->key_task_begins);
+    return rk_dynamic_rows_assign_uses(s->store, s->key_uses, s->key_begins, s->key_task_begins);
 }
 
 static const rk_table_shard_stream *stream_of(const rk_sharded *s, int32_t f) {
@@ -163,7 +163,7 @@ static rk_status bring_found_rows(rk_sharded *s, const rk_in_flight_batch *j) {
         for (int32_t f = 0; f < s->store->n_features && s->store->tables[t].tier; f++)
             if (s->store->feature_tables[f] == t)
                 s->key_uses[n++] = keys_of(j, f, 0, j->counts[f] - rk_n_shared_rows(s, stream_of(s, f)));
-        if (n) RK_TRY(rk_table_bring_rows(&s->store->tables[t], s->key_uses, n, false));
+        if (n) RK_TRY(rk_table_load_rows_from_disk(&s->store->tables[t], s->key_uses, n, false));
     }
     return RK_OK;
 }
@@ -254,9 +254,9 @@ rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j) {
         atomic_fetch_add(&s->rows_served,
                          s->asked_ids[f].offsets ? s->asked_ids[f].offsets[counts[f]] : counts[f]);
     }
-    RK_TRY(rk_uses_prepare(s->store, &s->store->batch_to_peek, 0, counts, s->asked_ids, true));
+    RK_TRY(rk_batch_context_prepare_bags(s->store, &s->store->batch_to_peek, 0, counts, s->asked_ids, true));
     if (j->kind == RK_IN_FLIGHT_TRAIN) rk_row_before_images_swap_in(&s->before_images);
-    rk_uses_lookup_all(s->store, &s->store->batch_to_peek, s->activations, false);
+    rk_batch_context_lookup_all(s->store, &s->store->batch_to_peek, s->activations, false);
     if (j->kind == RK_IN_FLIGHT_TRAIN) rk_row_before_images_swap_out(&s->before_images);
     for (int32_t r = 0; r < n_trainers; r++) pack_answers(s, j, r);
     return rk_all_to_all_begin(s->comm, RK_CHANNEL_ROWS, s->answers, s->owns ? s->trainers : s->nobody,
@@ -335,9 +335,9 @@ rk_status rk_in_flight_batch_update(rk_sharded *s, rk_in_flight_batch *j) {
     if (!s->trains) RK_TRY(read_step_status(j));
     if (!j->applies) return RK_OK;
     RK_TRY(rk_in_flight_batch_receive_gradients(s, j));
-    RK_TRY(
-        rk_embeddings_launch(s->store, s->activations,
-                             false)); /* a row that is not finite stays so: what came is checked here too */
+    RK_TRY(rk_embeddings_begin_update(
+        s->store, s->activations,
+        false)); /* a row that is not finite stays so: what came is checked here too */
     RK_TRY(rk_row_before_images_capture(&s->before_images, s->n_trained));
     rk_embeddings_update_all(s->store);
     return RK_OK;

@@ -15,7 +15,7 @@ static int32_t features_of_table(const rk_sharded *s, int32_t t) {
     return s->trainer_tables->table_begins[t + 1] - s->trainer_tables->table_begins[t];
 }
 
-static rk_feature_use *use_of_source(const rk_sharded *s, rk_in_flight_batch *j, int32_t t, int32_t source) {
+static rk_feature_bags *use_of_source(const rk_sharded *s, rk_in_flight_batch *j, int32_t t, int32_t source) {
     return &j->batch_context.uses[s->trainer_tables->by_table[s->trainer_tables->table_begins[t] + source]];
 }
 
@@ -66,7 +66,7 @@ static rk_status find_unique_rows(const rk_sharded *s, rk_in_flight_batch *j, in
     group_by_part(w, n_parts_of(s, t), plan->n);
     int64_t occurrence = 0;
     for (int32_t k = 0; k < features_of_table(s, t); k++) {
-        rk_feature_use *use = use_of_source(s, j, t, k);
+        rk_feature_bags *use = use_of_source(s, j, t, k);
         use->ids = (int64_t *)w->targets.data + occurrence;
         occurrence += use->n_ids;
     }
@@ -123,7 +123,7 @@ static rk_status find_unique_keys(const rk_sharded *s, rk_in_flight_batch *j, in
     const int64_t *order = w->order.data;
     int64_t *targets = w->targets.data;
     for (int32_t k = 0; k < features_of_table(s, t); k++) {
-        rk_feature_use *use = use_of_source(s, j, t, k);
+        rk_feature_bags *use = use_of_source(s, j, t, k);
         for (int64_t i = 0; i < use->n_ids; i++) targets[i] = order[use->ids[i]];
         use->ids = targets;
         targets += use->n_ids;
@@ -136,7 +136,7 @@ static rk_status find_pooled_bags(const rk_sharded *s, rk_in_flight_batch *j, in
     rk_unique_rows *w = &j->unique[t];
     w->bag_begins[0] = 0;
     for (int32_t k = 0; k < features_of_table(s, t); k++) {
-        const rk_feature_use *use = use_of_source(s, j, t, k);
+        const rk_feature_bags *use = use_of_source(s, j, t, k);
         RK_FAIL_IF(use->coefficients, RK_UNSUPPORTED,
                    "table '%s' has owner_pooling, which does not support weights\nhint: turn 'owner_pooling' "
                    "off, and mark its features as weighted",
@@ -151,7 +151,7 @@ static rk_status find_pooled_bags(const rk_sharded *s, rk_in_flight_batch *j, in
 
 static void collect_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
     for (int32_t k = 0; k < features_of_table(s, t); k++) {
-        rk_feature_use *use = use_of_source(s, j, t, k);
+        rk_feature_bags *use = use_of_source(s, j, t, k);
         use->ids = j->unique[t].targets.data;
         use->scales = NULL;
         use->single = true;
@@ -172,7 +172,7 @@ static stream_ids ids_of_stream(const rk_sharded *s, rk_in_flight_batch *j,
     const rk_table_shard *shard = &s->shards[stream->shard];
     const rk_unique_rows *w = &j->unique[shard->table];
     if (stream->feature >= 0) {
-        const rk_feature_use *use = &j->batch_context.uses[stream->feature];
+        const rk_feature_bags *use = &j->batch_context.uses[stream->feature];
         return (stream_ids){.entry = {use->n_bags, use->n_ids}, .ids = use->ids, .offsets = use->offsets};
     }
     int64_t begin = w->begins[shard->part], n = w->begins[shard->part + 1] - begin;
@@ -257,7 +257,7 @@ int64_t rk_in_flight_batch_stream_offset(const rk_sharded *s, const rk_in_flight
     const rk_unique_rows *w = &j->unique[shard->table];
     return stream->feature < 0
                ? w->begins[shard->part]
-               : w->bag_begins[rk_feature_number_in_table(s->trainer_tables, stream->feature)];
+               : w->bag_begins[rk_embeddings_feature_number_in_table(s->trainer_tables, stream->feature)];
 }
 
 /* A stream's values of this batch: whole rows are dim of the table apart. */
@@ -365,7 +365,7 @@ static rk_status plan_again(rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
     rk_embeddings *e = s->trainer_tables;
     e->tables[t].config.n_rows = j->unique[t].n;
     RK_TRY(rk_reserve(&e->scratch, &e->scratch_capacity, RK_USES_SCRATCH, sizeof *e->scratch));
-    RK_TRY(rk_row_uses_begin(e, &j->batch_context, t));
+    RK_TRY(rk_row_uses_prepare(e, &j->batch_context, t));
     rk_row_uses_sort_all(e, &j->batch_context, t, e->scratch);
     return RK_OK;
 }

@@ -223,7 +223,7 @@ static rk_status load_keys(rk_model_reader *m, const rk_stored_tensor *tensor, r
     RK_AUTOFREE char *table = NULL;
     rk_span name = rk_table_of_keys(tensor->name);
     RK_TRY(rk_strndup(name.data, name.n_bytes, &table));
-    if (rk_embeddings_reads_keys(rk_model_embeddings(model), table)) return RK_OK;
+    if (rk_embeddings_table_has_sorted_keys(rk_model_embeddings(model), table)) return RK_OK;
     RK_TRY(rk_alloc((size_t)tensor->n_rows, sizeof *keys, &keys));
     RK_TRY(rk_stored_tensor_read(&m->tensors, tensor, 0, tensor->n_rows, keys));
     rk_status status = check_keys(m, keys, tensor->n_rows);

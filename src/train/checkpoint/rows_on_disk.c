@@ -73,9 +73,9 @@ static rk_status open_log(search *s, const char *folder, const rk_row_log_option
 static rk_status open_logs(search *s, const char *directory, const char *table) {
     RK_AUTO(rk_text_list_release) rk_text_list folders = {0};
     rk_rows_on_disk *rows = s->rows;
-    rk_row_log_options options = {.table = rk_row_log_table_id(table),
+    rk_row_log_options options = {.table = rk_table_row_log_id(table),
                                   .record_bytes = (uint32_t)rows->record_bytes};
-    RK_TRY(rk_row_folders_list(directory, table, &folders));
+    RK_TRY(rk_list_row_folders(directory, table, &folders));
     RK_FAIL_IF(!folders.n, RK_NOT_FOUND, "'%s' has no rows of it", directory);
     RK_FAIL_IF(folders.n > MOST_LOGS, RK_BAD_DATA, "'%s' has %zu parts of it", directory, folders.n);
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(folders.n, rows->logs), RK_ARRAY(folders.n, rows->readers)));

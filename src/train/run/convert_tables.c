@@ -103,7 +103,8 @@ static bool was_dynamic(const conversion *c, const char *table) {
 static bool is_dynamic(const conversion *c, const char *table) {
     const rk_embeddings *e = rk_model_embeddings(c->model);
     for (int32_t t = 0; t < rk_embeddings_n_tables(e); t++)
-        if (strcmp(rk_embeddings_table(e, t)->name, table) == 0) return rk_embeddings_dynamic(e, t) != NULL;
+        if (strcmp(rk_embeddings_table_config(e, t)->name, table) == 0)
+            return rk_embeddings_dynamic_config(e, t) != NULL;
     return false;
 }
 
@@ -346,7 +347,7 @@ static rk_status write_records(conversion *c, const disk_table *t, int64_t first
             memcpy(t->records + (size_t)i * t->record_bytes + at, t->values + (size_t)i * bytes, bytes);
         at += bytes;
     }
-    return rk_embeddings_put_records(rk_model_embeddings(c->model), t->table, n, t->records);
+    return rk_embeddings_append_row_records(rk_model_embeddings(c->model), t->table, n, t->records);
 }
 
 static rk_status fill_disk_table(conversion *c, disk_table *t) {
@@ -363,9 +364,9 @@ static rk_status fill_disk_table(conversion *c, disk_table *t) {
 static rk_status fill_disk_tables(conversion *c) {
     const rk_embeddings *e = rk_model_embeddings(c->model);
     for (int32_t i = 0; i < rk_embeddings_n_tables(e); i++) {
-        const rk_dynamic_config *dynamic = rk_embeddings_dynamic(e, i);
+        const rk_dynamic_config *dynamic = rk_embeddings_dynamic_config(e, i);
         if (!dynamic || !dynamic->storage) continue;
-        disk_table t = {.table = rk_embeddings_table(e, i)->name};
+        disk_table t = {.table = rk_embeddings_table_config(e, i)->name};
         rk_status status = fill_disk_table(c, &t);
         RK_FREE_ALL(t.ids, t.values, t.records);
         RK_TRY(status);

@@ -82,7 +82,7 @@ typedef struct rk_store_ops {
     /* Rows, slots and steps of the tables that are here, as named tensors; views. After flush. */
     rk_status (*state)(rk_store *store, rk_state_dict *state);
     rk_status (*read_before_images)(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
-                                    const void *records); /* embedding/local/row_before_images.h */
+                                    const void *records); /* embedding/local/state/row_before_images.h */
     /* Rows that are on a disk: whether any table, on any rank, has such; into a checkpoint's folder and,
      * after all else of it was read, out of it. */
     bool (*has_row_files)(const rk_store *store);

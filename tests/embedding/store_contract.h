@@ -12,7 +12,7 @@
 #include "base/file/file.h"
 #include "batch/ids.h"
 #include "comm/comm.h"
-#include "embedding/local/row_before_images.h"
+#include "embedding/local/state/row_before_images.h"
 #include "embedding/store.h"
 
 /* Every rank has some of a batch's micro-batches. */

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "embedding/local/collection_internal.h"
-#include "embedding/local/row_before_images.h"
+#include "embedding/local/state/row_before_images.h"
 
 enum { N_ROWS = 11, DIM = 4, N_UPDATES = 3, STALENESS = 2 };
 

@@ -122,7 +122,7 @@ rk_status rk_batch_context_dedup(rk_embeddings *embeddings, rk_batch_context *ba
 /* Ids alone, checked; or, with checks false, taken for rows, but for those of sequences. */
 rk_status rk_batch_context_prepare_bags(const rk_embeddings *embeddings, rk_batch_context *batch_context,
                                         int64_t n, const int64_t *counts, const rk_ids *ids, bool checks);
-/* Of dynamic tables (keyed_rows.c): a feature's checked keys become the rows that they have; those of a
+/* Of dynamic tables (dynamic_rows.c): a feature's checked keys become the rows that they have; those of a
  * training batch the rows that they have from now on, whatever comes of it. */
 rk_status rk_dynamic_rows_find(const rk_table *table, rk_feature_bags *use);
 /* Rows that were found become places, of tables that have rows on a disk; those are read. */

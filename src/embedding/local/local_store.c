@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "base/thread/trace.h"
 #include "embedding/local/local_lookup.h"
-#include "embedding/local/row_before_images.h"
+#include "embedding/local/state/row_before_images.h"
 
 typedef struct local_store {
     rk_store store;

@@ -76,7 +76,7 @@ static inline int64_t rk_table_rows_in_memory(const rk_table *table) {
 uint64_t rk_table_bytes(const rk_table *table);
 rk_status rk_table_state_dict(rk_table *table, rk_state_dict *state);
 
-/* A dynamic table (keyed_rows.c, which says more in collection_internal.h): memory for more rows; the first
+/* A dynamic table (dynamic_rows.c, which says more in collection_internal.h): memory for more rows; the first
  * values of a row that gets a key, which are those of the key's cold row if it has one. */
 rk_status rk_table_grow(rk_table *table, int64_t n_places);
 void rk_table_init_row(rk_table *table, int64_t row);

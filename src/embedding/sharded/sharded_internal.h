@@ -8,7 +8,7 @@
 #include "embedding/sharded/scratch_buffer.h"
 #include "embedding/local/collection_internal.h"
 #include "embedding/sharded/sharded.h"
-#include "embedding/local/row_before_images.h"
+#include "embedding/local/state/row_before_images.h"
 #include "base/integers.h"
 
 /* A part of a table, on one rank or on all trainers. */

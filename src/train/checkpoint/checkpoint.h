@@ -62,8 +62,8 @@ rk_status rk_checkpoint_read_model(const char *path, rk_model *model, rk_state_d
 /* Its first part: the keys alone, before the state is made that values are read into. */
 rk_status rk_checkpoint_read_keys(const char *path, rk_model *model);
 
-/* Rows as the next steps are to see them, where the checkpoint has any (embedding/local/row_before_images.h),
- * into the model that it was read into. */
+/* Rows as the next steps are to see them, where the checkpoint has any
+ * (embedding/local/state/row_before_images.h), into the model that it was read into. */
 rk_status rk_checkpoint_read_before_images(const char *path, rk_model *model);
 
 /* As rk_checkpoint_config, but without the transforms, whose vocabularies may be large. */

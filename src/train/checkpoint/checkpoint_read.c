@@ -3,7 +3,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
-#include "embedding/local/row_before_images.h"
+#include "embedding/local/state/row_before_images.h"
 #include "format/safetensors.h"
 #include "train/checkpoint/tensor_part.h"
 #include "train/checkpoint/checkpoint.h"

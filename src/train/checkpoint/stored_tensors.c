@@ -8,7 +8,7 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "embedding/config/row_formats.h"
-#include "embedding/local/row_before_images.h"
+#include "embedding/local/state/row_before_images.h"
 #include "format/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/rows_on_disk.h"

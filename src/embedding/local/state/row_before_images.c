@@ -1,4 +1,4 @@
-#include "embedding/local/row_before_images.h"
+#include "embedding/local/state/row_before_images.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  * each of these updates the rows that it changes are copied into an image. A later batch's lookups are done
  * with its images swapped in. So they see what they would have seen, and the bits of a step do not depend on
  * whether rows were brought up to date before it. A checkpoint has the images, too. */
-#ifndef RK_EMBEDDING_LOCAL_ROW_BEFORE_IMAGES_H
-#define RK_EMBEDDING_LOCAL_ROW_BEFORE_IMAGES_H
+#ifndef RK_EMBEDDING_LOCAL_STATE_ROW_BEFORE_IMAGES_H
+#define RK_EMBEDDING_LOCAL_STATE_ROW_BEFORE_IMAGES_H
 
 #include "embedding/local/collection.h"
 
